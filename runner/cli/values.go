@@ -344,9 +344,11 @@ func parseHost(s string) (string, error) {
 	odd := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r)
 	}
-	switch _, err := netip.ParseAddr(name); {
-	case err == nil:
+	switch a, err := netip.ParseAddr(name); {
+	case err == nil && a.Zone() == "" && !a.IsUnspecified():
 		return name, nil
+	case err == nil:
+		return "", errors.New("clients on other machines do not find it by that: write a name or an address")
 	case strings.Contains(s, "*"):
 		return "", errors.New("no client finds it by a wildcard: write each name")
 	case s == "" || strings.ContainsFunc(s, odd):

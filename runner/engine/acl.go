@@ -37,7 +37,7 @@ func reading(streams ...string) (subjects []string) {
 	return subjects
 }
 
-// submitterRights are those of runs, and of crew engine but for serve and init.
+// submitterRights are those of runs, and of crew engine but for serve, invite, revoke and init.
 func submitterRights() (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
 	may("crew.t.>", "crew.d.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", "$O."+filesBucket+".>", "$JS.FC.>")

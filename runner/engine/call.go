@@ -96,6 +96,9 @@ func (s *session) askHub(op string, u *User) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
 	a, err := s.ask(ctx, hubSubject, Order{Op: op, User: u})
+	for errors.Is(err, nats.ErrNoResponders) && s.nc.ConnectedServerName() == hubName && pause(ctx, reconnectWait) { // it is starting
+		a, err = s.ask(ctx, hubSubject, Order{Op: op, User: u})
+	}
 	if errors.Is(err, nats.ErrNoResponders) {
 		err = errors.New("what answers there is no crew engine serve: its configuration says who may connect, and crew engine init prints the least rights")
 	}

@@ -43,7 +43,8 @@ func listenAt(c *wiring.EngineCall) (l listening, err error) {
 	if err != nil {
 		host, port, err = strings.Trim(listen, "[]"), "4222", nil
 	}
-	if l.port, err = strconv.Atoi(port); err != nil || l.port < 0 || l.port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+	_, number := strconv.Atoi(host) // a port alone
+	if l.port, err = strconv.Atoi(port); err != nil || number == nil || l.port < 0 || l.port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
 		return l, fmt.Errorf("%q is no address to listen at: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, hubListen)
 	}
 	l.host = cmp.Or(host, "0.0.0.0")

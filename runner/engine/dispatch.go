@@ -63,7 +63,7 @@ func newDispatcher(connect func(func(string)) (*session, error), notice func(str
 		return nil, err
 	}
 	if _, err = d.s.lookup(context.Background(), storedStream); err == nil {
-		_, err = d.s.nc.Subscribe(dispatchSubject, func(m *nats.Msg) {
+		_, err = d.s.subscribe(dispatchSubject, func(m *nats.Msg) {
 			nudge(d.look)
 			_ = m.Respond(nil)
 		})
@@ -83,7 +83,7 @@ func (d *dispatcher) serve(ctx context.Context) error {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	for ctx.Err() == nil {
-		if err := d.s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) { d.see(ctx, key, value, age) }); err != nil && ctx.Err() == nil {
+		if err := d.s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) { d.see(ctx, key, value, age) }); err != nil && ctx.Err() == nil && !d.s.nc.IsClosed() {
 			d.told.say("cannot look for runs: " + notReady(err).Error())
 		}
 		select {

@@ -33,6 +33,7 @@ func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server
 	}
 	if err != nil {
 		s.Shutdown()
+		s.WaitForShutdown()
 		return nil, fmt.Errorf("make the streams in %s: %w", o.StoreDir, err)
 	}
 	return s, nil

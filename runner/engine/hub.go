@@ -28,6 +28,7 @@ import (
 )
 
 const (
+	hubName   = "crew" // of its server
 	hubListen = "127.0.0.1:4222"
 	hubMemory = 384 << 20 // from which it is collected at once
 )
@@ -111,7 +112,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, fmt.Errorf("%w: give another --listen", err)
 	}
 	probe.Close()
-	o := &server.Options{SyncAlways: true, Host: l.host, Port: cmp.Or(l.port, server.RANDOM_PORT), ServerName: "crew", StoreDir: h.file("data")}
+	o := &server.Options{SyncAlways: true, Host: l.host, Port: cmp.Or(l.port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data")}
 	if l.tls {
 		if h.ca, err = h.secure(c, &l, o); err != nil {
 			return h, err
@@ -121,26 +122,28 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	o.CustomClientAuthentication = h.users
-	_, err = os.Stat(o.StoreDir)
-	fresh := errors.Is(err, os.ErrNotExist)
-	if !fresh { // what it holds is served on any disk
-		o.JetStreamMaxStore = math.MaxInt64 / 2
-	}
-	limits := diskLimits.with(c)
-	limits.unsynced = true
-	h.server, err = startServer(o, limits, h.asOwner())
-	if codeOf(err) == codeNoRoom {
-		if fresh { // and the next start does not take it for one that has run
-			_ = os.RemoveAll(o.StoreDir)
-		}
-		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", limits.bytes()/3*4>>20) // the server takes three quarters
-	}
-	if err != nil {
+	if err = h.start(c, o); err != nil {
 		return h, err
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
 	h.url = l.url(h.server.Addr().(*net.TCPAddr).Port)
 	return h, nil
+}
+
+// start starts the server. What a new one has made goes if its disk is too small.
+func (h *hub) start(c *wiring.EngineCall, o *server.Options) (err error) {
+	_, missing := os.Stat(o.StoreDir)
+	if missing == nil { // it has run before: what it holds is served on any disk
+		o.JetStreamMaxStore = math.MaxInt64 / 2
+	}
+	limits := diskLimits.with(c)
+	limits.unsynced = true
+	h.server, err = startServer(o, limits, h.asOwner())
+	if codeOf(err) == codeNoRoom && missing != nil {
+		_ = os.RemoveAll(o.StoreDir)
+		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", limits.bytes()/3*4>>20) // the server takes three quarters
+	}
+	return err
 }
 
 // asOwner returns what connects as the owner.

@@ -36,8 +36,8 @@ type ledger struct {
 	nonce    string          // tells what this ledger adds from what others do
 	ctx      context.Context // until the dispatcher gives the run up
 	giveUp   context.CancelFunc
-	kick     chan struct{}   // the run's record is to be renewed now
-	renewed  atomic.Int64    // since boot, when the latest confirmed renewal of that was sent
+	kick     chan struct{} // the run's record is to be renewed now
+	renewed  atomic.Int64  // since boot, when the latest confirmed renewal of that was sent
 
 	adding sync.Mutex
 	last   uint64 // ruling, by its number in the stream; under adding

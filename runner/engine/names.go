@@ -45,8 +45,7 @@ const (
 const anyWorker = "_"
 
 // hubSubject is where a hub of crew engine serve takes orders of its owner, and hubInbox begins
-// the subjects of the answers. Submitters may read all others, and these bring passwords. A
-// server can be had to deliver a message anywhere, but names no such subject for the answer.
+// the subjects of the answers, which bring passwords: submitters may read all others.
 const (
 	hubSubject = "crew.h"
 	hubInbox   = hubSubject + ".inbox"

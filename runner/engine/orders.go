@@ -24,8 +24,6 @@ type Order struct {
 	Key   *task.Bytes `json:"key,omitempty"`   // cancel: those of a key
 	By    string      `json:"by,omitempty"`    // cancel and drain: who asks for it
 	User  *User       `json:"user,omitempty"`  // invite and revoke
-
-	reply string // where the answer goes
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a
@@ -85,7 +83,6 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 		case o.Version != Version:
 			err = &versionError{o.Version}
 		default:
-			o.reply = m.Reply
 			err = carryOut(&o, &a)
 		}
 		if err != nil {
@@ -97,7 +94,17 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 			a.then()
 		}
 	}
-	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
+	return s.subscribe(subject, func(m *nats.Msg) { go answer(m) })
+}
+
+// subscribe takes what is published to a subject by those who may. Whoever may read a stream
+// can have the server deliver its messages anywhere, but they keep the subject that they came by.
+func (s *session) subscribe(subject string, take nats.MsgHandler) (*nats.Subscription, error) {
+	return s.nc.Subscribe(subject, func(m *nats.Msg) {
+		if m.Subject == subject {
+			take(m)
+		}
+	})
 }
 
 func (o *Order) unknown() error { return fmt.Errorf("there is no order %q", o.Op) }

@@ -57,8 +57,28 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 // dial connects to a server and checks its version. Without a URL, options say where it
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
-	told, away, s := &once{notice: notice}, &atomic.Bool{}, &session{refused: make(chan struct{})}
-	options = append([]nats.Option{
+	s := &session{refused: make(chan struct{})}
+	options = append(s.options(&once{notice: notice}), options...)
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
+	}
+	if version := nc.ConnectedServerVersion(); olderThan(version, leastServer) {
+		nc.Close()
+		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
+			version, leastServer)
+	}
+	s.nc = nc
+	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute)); err == nil {
+		s.objects = travel.NewStore(s.js, filesBucket, passes, notReady)
+	}
+	return s, err
+}
+
+// options has the client reconnect, and tell what goes wrong.
+func (s *session) options(told *once) []nats.Option {
+	away := &atomic.Bool{}
+	return []nats.Option{
 		nats.Name("crew"), nats.Timeout(dialWait), nats.SkipHostLookup(), // which the dialer does within the timeout
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
@@ -85,21 +105,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 				told.say("the engine says: " + plain(err))
 			}
 		}),
-	}, options...)
-	nc, err := nats.Connect(url, options...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
 	}
-	if version := nc.ConnectedServerVersion(); olderThan(version, leastServer) {
-		nc.Close()
-		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
-			version, leastServer)
-	}
-	s.nc = nc
-	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute)); err == nil {
-		s.objects = travel.NewStore(s.js, filesBucket, passes, notReady)
-	}
-	return s, err
 }
 
 // telling returns the error of connecting to one of several URLs: that which was tried last may be

@@ -286,7 +286,9 @@ func patiently(ctx context.Context, told *once, ask func(context.Context) error)
 				return err
 			}
 		}
-		told.say("the engine does not show a stored run: " + plain(err) + ": trying again")
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) { // which means that it is away
+			told.say("the engine does not show a stored run: " + plain(err) + ": trying again")
+		}
 		pause(ctx, storeAgain)
 	}
 }

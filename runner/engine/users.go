@@ -151,7 +151,7 @@ func (u *users) revoke(name string) error {
 
 // obey invites and revokes users for the owner.
 func (h *hub) obey(o *Order, a *Answer) (err error) {
-	if o.User == nil || !strings.HasPrefix(o.reply, hubInbox+".") {
+	if o.User == nil {
 		return errGarbage
 	}
 	v := *o.User

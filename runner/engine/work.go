@@ -112,7 +112,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	}
 	w.files = travel.NewWorker(w.s.objects, work.Workdir)
 	if w.out, err = w.s.outbox(work.Notice); err == nil {
-		_, err = w.s.nc.Subscribe(heartbeatSubject(work.Queue), w.heartbeat)
+		_, err = w.s.subscribe(heartbeatSubject(work.Queue), w.heartbeat)
 	}
 	if err != nil {
 		w.s.close()

@@ -296,6 +296,9 @@ func (w *crewWorker) expire() {
 	text := "the engine has not confirmed the lease of this worker in time"
 	if w.s.nc.IsClosed() {
 		text = "the engine has ended the lease of this worker"
+		if lost == 0 { // why is said anyway
+			return
+		}
 	}
 	if lost > 0 {
 		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/coproc"
@@ -76,6 +77,9 @@ type runState struct {
 
 // take takes a message with attempts.
 func (w *crewWorker) take(t *lease, m jetstream.Msg) {
+	if !strings.HasPrefix(m.Subject(), taskSubject(w.work.Queue, t.id, "")) { // see session.subscribe
+		return
+	}
 	d := &delivery{Msg: m}
 	d.left.Store(1)
 	var jobs []*job
@@ -103,7 +107,7 @@ func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
 				w.admit(h)
 			}
 			return
-		case errors.Is(err, errGarbage), errors.Is(err, jetstream.ErrObjectNotFound): // its submitter may have given it up
+		case errors.Is(err, errGarbage), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, nats.ErrConnectionClosed): // its submitter may have given it up
 			m.done()
 			return
 		}

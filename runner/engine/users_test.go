@@ -1,0 +1,338 @@
+package engine
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/address"
+	"crew/runner/cli"
+	"crew/runner/crewtest"
+	"crew/runner/task"
+	"crew/runner/wiring"
+)
+
+// One message says why a file of the hub does not do, and nothing waits.
+func TestRefusedFiles(t *testing.T) {
+	t.Parallel()
+	h, other := testHub(t, t.TempDir()), testHub(t, t.TempDir())
+	worker, submitter := h.as(t, "worker"), h.as(t, "submitter")
+	file := func(name string, c *address.Context, err error) string {
+		require.NoError(t, err)
+		text, err := contextText(c)
+		require.NoError(t, err)
+		name = filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		return name
+	}
+	c, err := h.invite(User{Name: "left"})
+	revoked := file("left.json", c, err)
+	require.NoError(t, h.users.revoke("left"))
+	c, err = h.invite(User{Name: "late", Expires: time.Now().Add(-time.Minute)})
+	expired := file("late.json", c, err)
+	c.Expires = time.Time{}
+	changed := file("late.json", c, nil)
+	c, err = other.invite(User{Name: "worker"})
+	c.URL = h.url
+	foreign := file("worker.json", c, err)
+
+	const unknown, rights, old = "does not know this user", "do not allow that", "have expired on"
+	key, _ := keyFile(t)
+	for _, u := range []struct {
+		file, why string
+		worker    bool // of whom the file is
+	}{
+		{worker, rights, true}, {submitter, rights, false}, {revoked, unknown, true}, {expired, old, true}, {changed, unknown, true}, {foreign, unknown, true},
+	} {
+		for _, line := range [][]string{
+			{"engine", "invite", "x", "--engine", u.file}, {"engine", "revoke", "worker", "--engine", u.file}, {"engine", "init", "--engine", u.file},
+			{"engine", "status", "--engine", u.file}, {"engine", "attach", "x", "--engine", u.file}, {"engine", "dispatch", "--engine", u.file},
+			{"--engine", u.file, "true", "{}", ":::", "a"}, {"--engine", u.file, "--sign", key, "--detach", "true", ":::", "a"},
+			{"worker", "--engine", u.file, "true", "{}"},
+		} {
+			may := u.file == submitter && line[0] != "worker" && line[1] != "invite" && line[1] != "revoke" && line[1] != "init"
+			if may {
+				continue
+			}
+			if u.file == worker && line[0] == "worker" {
+				continue
+			}
+			p := crew(t, line...)
+			p.Exits(1)
+			require.Contains(t, p.Stderr(), u.why, line)
+			require.Equal(t, 1, strings.Count(p.Stderr(), "\n"), "%v: %s", line, p.Stderr())
+			require.Empty(t, p.Stdout())
+		}
+	}
+}
+
+// Whoever is revoked is gone at once, and the tasks start elsewhere.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serving := crew(t, "engine", "serve", "--dir", dir+"/hub", "--listen", "127.0.0.1:0")
+	invite := func(args ...string) string {
+		p := crew(t, append([]string{"engine", "invite", "--dir", dir + "/hub"}, args...)...)
+		p.Exits(0)
+		file := dir + "/" + args[0] + ".json"
+		require.NoError(t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+		return file
+	}
+	obey := obeys(t)
+	one, submitter := invite("one"), invite("me", "--submitter")
+	w := crew(t, "worker", "--engine", one, "-j2", "--worker-ttl", "2s", obey, "{}")
+	run := crew(t, "--engine", submitter, obey, "{}", ":::", "touch "+dir+"/$CREW_ATTEMPT; [ $CREW_ATTEMPT = 2 ] || exec sleep 1000; echo done")
+	crewtest.Exists(t, dir+"/1")
+	w2 := crew(t, "worker", "--engine", invite("two"), "-j2", "--worker-ttl", "2s", obey, "{}")
+	p := crew(t, "engine", "revoke", "one", "--dir", dir+"/hub")
+	p.Exits(0)
+	require.Equal(t, "one revoked, 1 connection closed\n", p.Stdout())
+	w.Exits(1)
+	require.Contains(t, w.Stderr(), "does not know this user")
+	run.Exits(0)
+	require.Equal(t, "done\n", run.Stdout())
+	p = crew(t, "engine", "revoke", "me", "--dir", dir+"/hub")
+	p.Exits(0)
+	require.Equal(t, "me revoked, 0 connections closed\n", p.Stdout())
+	p = crew(t, "engine", "revoke", "me", "--dir", dir+"/hub")
+	p.Exits(1)
+	require.Contains(t, p.Stderr(), "nobody is called me: invited are two")
+	for _, p := range []*crewtest.Process{w2, serving} {
+		p.Send(syscall.SIGTERM)
+		p.Wait()
+	}
+}
+
+// Nothing waits for an engine that has refused it meanwhile.
+func TestRevokedMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	me := h.as(t, "submitter")
+	file, key := keyFile(t)
+	crew(t, "--engine", me, "--sign", file, "--detach", "--name", "waits", "true", ":::", "a").Exits(0)
+	attach := crew(t, "engine", "attach", "waits", "--engine", me)
+	attach.Says(attach.Stderr, "waits for a dispatcher")
+	s, err := connect(me, nil)
+	require.NoError(t, err)
+	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q", Name: "half"}, Notice: quiet}, s, key)
+	require.NoError(t, err)
+	all := []*crewtest.Process{
+		attach, crew(t, "engine", "dispatch", "--engine", me), crew(t, "--engine", me, "--sign", file, "true", ":::", "a"),
+		crew(t, "worker", "--engine", h.as(t, "worker"), "--queue", "q2", "true", "{}"),
+	}
+	crewtest.Until(t, func() bool { return h.server.NumClients() >= 6 }, "all to connect") // the dispatcher twice
+	for _, name := range []string{"submitter", "worker"} {
+		require.NoError(t, h.users.revoke(name))
+		_, err = h.cut(name)
+		require.NoError(t, err)
+	}
+	for _, p := range all {
+		p.Exits(1)
+		require.Contains(t, p.Stderr(), "does not know this user")
+		require.NotContains(t, p.Stderr(), "has ended the lease")
+		require.NotContains(t, p.Stderr(), "trying again")
+	}
+	crewtest.Receive(t, s.refused, "a refusal")
+	_, err = st.Commit()
+	require.ErrorContains(t, err, "does not know this user")
+	x := &submitter{s: s, ctx: t.Context()}
+	require.ErrorIs(t, x.fetch(func() error { return nats.ErrConnectionClosed }), errRefused)
+
+	s, err = h.connect(quiet)
+	require.NoError(t, err)
+	defer s.close()
+	run, err := s.find(t.Context(), "waits")
+	require.NoError(t, err)
+	rulings, err := s.log(t.Context(), run.Queue, run.Run, "rulings")
+	require.NoError(t, err)
+	_, _, err = rulings.next(t.Context(), &once{notice: quiet})
+	require.NoError(t, err)
+	_, _, err = rulings.next(t.Context(), &once{notice: quiet})
+	require.Equal(t, io.EOF, err, "another dispatcher goes on")
+}
+
+// Whatever ends a connection for good, a session says why.
+func TestClosedForGood(t *testing.T) {
+	t.Parallel()
+	for text, why := range map[string]string{
+		"User Authentication Expired": "have expired", "Account Authentication Expired": "have expired", "Out Of Luck": "has ended the connection: Out Of Luck",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "INFO {\"version\": %q, \"max_payload\": 1000}\r\n", leastServer)
+			for in := bufio.NewScanner(conn); in.Scan(); {
+				if in.Text() == "PING" {
+					_, _ = fmt.Fprintf(conn, "PONG\r\n-ERR '%s'\r\n", text)
+				}
+			}
+		}()
+		s, err := dial("nats://"+l.Addr().String(), nil)
+		require.NoError(t, err)
+		crewtest.Receive(t, s.refused, "the end")
+		require.ErrorContains(t, s.explain(nats.ErrConnectionClosed), why)
+	}
+}
+
+// The owner can invite before the hub takes orders.
+func TestInviteWhileItStarts(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	s, err := dial(h.url, nil, h.asOwner(), nats.CustomInboxPrefix(hubInbox))
+	require.NoError(t, err)
+	defer s.close()
+	asked := s.nc.Stats().OutMsgs
+	answered := make(chan error)
+	go func() {
+		_, err := s.askHub(opInvite, &User{Name: "ada"})
+		answered <- err
+	}()
+	crewtest.Until(t, func() bool { return s.nc.Stats().OutMsgs > asked }, "the question")
+	begun, err := h.connect(quiet)
+	require.NoError(t, err)
+	defer begun.close()
+	_, err = begun.obey(hubSubject, h.obey)
+	require.NoError(t, err)
+	require.NoError(t, crewtest.Receive(t, answered, "an answer"))
+}
+
+// A worker joins where it may, although another server has refused it.
+func TestJoinWhereLetIn(t *testing.T) {
+	t.Parallel()
+	h, other := testHub(t, t.TempDir()), testHub(t, t.TempDir())
+	file := h.as(t, "worker")
+	c, err := address.Read(file)
+	require.NoError(t, err)
+	nothing := func(task.Command) task.Reply { return task.Reply{} }
+	started, err := Work(wiring.Work{URL: file, Queue: "q", TTL: time.Minute, Notice: quiet, Do: nothing})
+	require.NoError(t, err)
+	w := started.(*crewWorker)
+	w.s.close()
+	w.s, err = dial(other.url+","+h.url, quiet, nats.DontRandomize(), nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix(workerInbox))
+	require.NoError(t, err)
+	defer w.s.close()
+	require.NoError(t, w.join())
+}
+
+// Whoever connects with a name of the server's own is missed by no revocation.
+func TestRevokedByAnyName(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	c, err := h.invite(User{Name: "eve"})
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", h.server.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "CONNECT {\"user\": \"eve\", \"pass\": %q, \"nkey\": \"ada\"}\r\nPING\r\n", c.Password)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "-ERR") {
+		require.NotEqual(t, "PONG", lines.Text(), "it is let in")
+	}
+}
+
+// Submitters neither see what invite answers, nor have the server give the hub orders.
+func TestOrdersOfTheOwnerAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serving := crew(t, "engine", "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	p := crew(t, "engine", "invite", "eve", "--submitter", "--dir", dir)
+	p.Exits(0)
+	file := filepath.Join(t.TempDir(), "eve.json")
+	require.NoError(t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+	s, err := connect(file, nil)
+	require.NoError(t, err)
+	defer s.close()
+	seen, err := s.nc.SubscribeSync("_INBOX.>")
+	require.NoError(t, err)
+	require.NoError(t, s.nc.Flush())
+	order := Order{Op: opRevoke, User: &User{Name: "eve"}}
+	require.NoError(t, s.put(t.Context(), enrolSubject("q", "r"), json.RawMessage(order.encode()), 0))
+	m, err := s.nc.Request("$JS.API.CONSUMER.CREATE."+runsStream+".x."+enrolSubject("q", "r"), []byte(`{"stream_name": "`+runsStream+
+		`", "config": {"name": "x", "deliver_subject": "`+hubSubject+`", "filter_subject": "`+enrolSubject("q", "r")+`", "ack_policy": "none"}}`), answerWait)
+	require.NoError(t, err)
+	require.NotContains(t, string(m.Data), `"error"`)
+	crew(t, "engine", "invite", "ada", "--dir", dir).Exits(0)
+	crew(t, "engine", "revoke", "eve", "--dir", dir).Exits(0)
+	for err == nil {
+		if m, err = seen.NextMsg(time.Millisecond); err == nil {
+			require.NotContains(t, string(m.Data), `"password"`)
+		}
+	}
+	serving.Send(syscall.SIGTERM)
+	serving.Wait()
+}
+
+// forged is a message of another stream that somebody has the server deliver to a worker's inbox.
+type forged struct {
+	jetstream.Msg
+	read bool
+}
+
+func (f *forged) Subject() string { return "$O." + filesBucket + ".C.x" }
+func (f *forged) Ack() error      { return nil }
+func (f *forged) Data() []byte    { f.read = true; return nil }
+
+func TestTasksOfSubmittersAlone(t *testing.T) {
+	t.Parallel()
+	h := testHub(t, t.TempDir())
+	nothing := func(task.Command) task.Reply { return task.Reply{} }
+	started, err := Work(wiring.Work{URL: h.as(t, "worker"), Queue: "q", TTL: time.Minute, Notice: quiet, Do: nothing})
+	require.NoError(t, err)
+	w := started.(*crewWorker)
+	defer w.s.close()
+	require.NoError(t, w.join())
+	m := &forged{}
+	w.take(w.lease, m)
+	require.False(t, m.read)
+}
+
+// The nats command and crew find a context that was written for them.
+func TestInviteForNATS(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", Hosts: []string{"localhost"}}, Notice: quiet})
+	require.NoError(t, err)
+	defer h.close()
+	s, err := dial("", quiet, nats.InProcessServer(h.server), h.asOwner(), nats.CustomInboxPrefix(hubInbox))
+	require.NoError(t, err)
+	defer s.close()
+	_, err = s.obey(hubSubject, h.obey)
+	require.NoError(t, err)
+	c := &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true, NATS: true}}, Verb: opInvite, Operand: "ada"}
+	require.NoError(t, s.invite(c))
+	text, err := os.ReadFile(filepath.Join(address.Dir(), "ada.json"))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "ca_text")
+	require.Contains(t, string(text), address.Dir()+"/ada.pem")
+	ada, err := connect("ada", nil)
+	require.NoError(t, err)
+	ada.close()
+	require.ErrorContains(t, s.invite(c), "there is a NATS context ada already")
+
+	// Credentials that nobody has do not take the name.
+	c = &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true}}, Verb: opInvite, Operand: "bob"}
+	for range 2 {
+		c.Out, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		require.ErrorContains(t, s.invite(c), "no space left on device: bob is not invited")
+		require.NoError(t, c.Out.Close())
+	}
+}
