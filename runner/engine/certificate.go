@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -68,6 +69,20 @@ func listenAt(c *wiring.EngineCall) (l listening, err error) {
 		l.names = []string{l.host}
 	}
 	return l, err
+}
+
+// probe returns an error if nobody can listen there, which the server would not say.
+func (l *listening) probe() error {
+	probe, err := net.Listen("tcp", net.JoinHostPort(l.host, strconv.Itoa(l.port)))
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL): // maybe a router's
+		return fmt.Errorf("%w: it is none of this machine: write --listen 0.0.0.0 --host %s", err, l.host)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: end what listens there, or give another --listen", err)
+	case err != nil:
+		return fmt.Errorf("%w: give another --listen", err)
+	}
+	return probe.Close()
 }
 
 // ownNames returns the addresses of this machine that others could use, and its name.

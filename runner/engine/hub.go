@@ -14,7 +14,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -78,8 +77,11 @@ type hub struct {
 	users    *users
 	password string // of its owner
 	url      string // for clients
+	here     string // for the owner, what comes before that: a router may not lead from this machine to its own address
 	ca       string // that they are to trust, as PEM; "" without TLS, or for a public authority
 }
+
+const loopbackURL = "tls://127.0.0.1:" // and the port
 
 // ownerFile is the name of the context of the owner, who may do everything.
 const ownerFile = "admin.json"
@@ -102,16 +104,9 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	if err := h.openDir(c.Dir); err != nil {
 		return h, err
 	}
-	probe, err := net.Listen("tcp", net.JoinHostPort(l.host, strconv.Itoa(l.port)))
-	switch { // the server would not say so
-	case errors.Is(err, syscall.EADDRNOTAVAIL): // maybe a router's
-		return h, fmt.Errorf("%w: it is none of this machine: write --listen 0.0.0.0 --host %s", err, l.host)
-	case errors.Is(err, syscall.EADDRINUSE):
-		return h, fmt.Errorf("%w: end what listens there, or give another --listen", err)
-	case err != nil:
-		return h, fmt.Errorf("%w: give another --listen", err)
+	if err := l.probe(); err != nil {
+		return h, err
 	}
-	probe.Close()
 	o := &server.Options{SyncAlways: true, Host: l.host, Port: cmp.Or(l.port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data")}
 	if l.tls {
 		if h.ca, err = h.secure(c, &l, o); err != nil {
@@ -126,7 +121,10 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
-	h.url = l.url(h.server.Addr().(*net.TCPAddr).Port)
+	port := h.server.Addr().(*net.TCPAddr).Port
+	if h.url = l.url(port); l.tls && c.Cert == "" && net.ParseIP(l.host).IsUnspecified() {
+		h.here = fmt.Sprintf("%s%d,", loopbackURL, port)
+	}
 	return h, nil
 }
 
@@ -230,8 +228,13 @@ func (h *hub) openUsers() (*users, error) {
 func (h *hub) writeOwner() (before string, err error) {
 	if c, err := address.Read(h.file(ownerFile)); err == nil {
 		before = c.URL
+		if first, rest, _ := strings.Cut(before, ","); strings.HasPrefix(first, loopbackURL) {
+			before = rest
+		}
 	}
-	text, err := contextText(h.context(owner, h.password))
+	c := h.context(owner, h.password)
+	c.URL = h.here + c.URL
+	text, err := contextText(c)
 	if err != nil {
 		return before, err
 	}
