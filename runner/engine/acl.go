@@ -65,6 +65,13 @@ func workerRights() (r rights) {
 	return r
 }
 
+func roleRights(submitter bool) rights {
+	if submitter {
+		return submitterRights()
+	}
+	return workerRights()
+}
+
 // permissions returns the rights as a server has them.
 func (r rights) permissions() *server.Permissions {
 	return &server.Permissions{

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/address"
+	"crew/runner/credentials"
 	"crew/runner/task"
 	"crew/runner/trust"
 	"crew/runner/wiring"
@@ -92,7 +93,7 @@ func (s *session) init(c *wiring.EngineCall) error {
 }
 
 // askHub has the hub invite or revoke a user.
-func (s *session) askHub(op string, u *User) (Answer, error) {
+func (s *session) askHub(op string, u *credentials.User) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
 	a, err := s.ask(ctx, hubSubject, Order{Op: op, User: u})
@@ -110,7 +111,7 @@ func (s *session) askHub(op string, u *User) (Answer, error) {
 
 // invite has the hub let a user connect, and prints the context for that.
 func (s *session) invite(c *wiring.EngineCall) error {
-	u := &User{Name: c.Operand, Submitter: c.Invite.Submitter}
+	u := &credentials.User{Name: c.Operand, Submitter: c.Invite.Submitter}
 	if c.Invite.For > 0 {
 		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
 	}
@@ -151,7 +152,7 @@ func writeNATS(file string, c *address.Context) error {
 		return err
 	}
 	if ca := strings.TrimSuffix(file, ".json") + ".pem"; c.CAText != "" {
-		if err := writePrivate(ca, []byte(c.CAText)); err != nil {
+		if err := trust.WritePrivate(ca, []byte(c.CAText)); err != nil {
 			return err
 		}
 		c.CA, c.CAText = ca, ""
@@ -159,14 +160,14 @@ func writeNATS(file string, c *address.Context) error {
 	c.Expires = time.Time{}
 	text, err := contextText(c)
 	if err == nil {
-		err = writePrivate(file, text)
+		err = trust.WritePrivate(file, text)
 	}
 	return err
 }
 
 // revoke has the hub let a user connect no more.
 func (s *session) revoke(c *wiring.EngineCall) error {
-	a, err := s.askHub(opRevoke, &User{Name: c.Operand})
+	a, err := s.askHub(opRevoke, &credentials.User{Name: c.Operand})
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/address"
+	"crew/runner/credentials"
 	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
 const (
-	hubName   = "crew" // of its server
-	hubListen = "127.0.0.1:4222"
+	hubName   = "crew"    // of its server
 	hubMemory = 384 << 20 // from which it is collected at once
 )
 
@@ -74,7 +74,7 @@ type hub struct {
 	dir      string
 	lock     *os.File
 	server   *server.Server
-	users    *users
+	users    *credentials.Users
 	password string // of its owner
 	url      string // for clients
 	here     string // for the owner, what comes before that: a router may not lead from this machine to its own address
@@ -97,19 +97,19 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 			h.close()
 		}
 	}()
-	l, err := listenAt(c)
+	l, err := address.ListenAt(c.Listen, c.Hosts, c.Cert != "")
 	if err != nil {
 		return h, err
 	}
 	if err := h.openDir(c.Dir); err != nil {
 		return h, err
 	}
-	if err := l.probe(); err != nil {
+	if err := l.Probe(); err != nil {
 		return h, err
 	}
-	o := &server.Options{SyncAlways: true, Host: l.host, Port: cmp.Or(l.port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data")}
-	if l.tls {
-		if h.ca, err = h.secure(c, &l, o); err != nil {
+	o := &server.Options{SyncAlways: true, Host: l.Host, Port: cmp.Or(l.Port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data")}
+	if l.TLS {
+		if err = h.secure(c, &l, o); err != nil {
 			return h, err
 		}
 	}
@@ -122,10 +122,24 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
-	if h.url = l.url(port); l.tls && c.Cert == "" && net.ParseIP(l.host).IsUnspecified() {
+	if h.url = l.URL(port); l.TLS && c.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
 		h.here = fmt.Sprintf("%s%d,", loopbackURL, port)
 	}
 	return h, nil
+}
+
+// secure has the server speak TLS.
+func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Options) error {
+	var cert credentials.Certificate
+	var err error
+	if c.Cert == "" {
+		cert, err = credentials.Make(h.dir, l.Names)
+	} else {
+		cert, err = credentials.Load(c.Cert, c.Key, c.Hosts)
+	}
+	l.Names, h.ca = cert.Names, cert.CA
+	o.TLS, o.TLSTimeout, o.TLSConfig = true, 5, cert.TLS
+	return err
 }
 
 // start starts the server. What a new one has made goes if its disk is too small.
@@ -145,7 +159,7 @@ func (h *hub) start(c *wiring.EngineCall, o *server.Options) (err error) {
 }
 
 // asOwner returns what connects as the owner.
-func (h *hub) asOwner() nats.Option { return nats.UserInfo(owner, h.password) }
+func (h *hub) asOwner() nats.Option { return nats.UserInfo(credentials.Owner, h.password) }
 
 // connect connects as the owner, from within.
 func (h *hub) connect(notice func(string)) (*session, error) {
@@ -209,7 +223,7 @@ func (h *hub) isHubs() error {
 func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
 
 // openUsers reads who may connect, and the owner's password, or makes one.
-func (h *hub) openUsers() (*users, error) {
+func (h *hub) openUsers() (*credentials.Users, error) {
 	switch c, err := address.Read(h.file(ownerFile)); {
 	case err == nil && c.Password != "":
 		h.password = c.Password
@@ -220,7 +234,7 @@ func (h *hub) openUsers() (*users, error) {
 	default:
 		h.password = rand.Text()
 	}
-	return openUsers(h.dir, h.password)
+	return credentials.OpenUsers(h.dir, h.password, func(submitter bool) *server.Permissions { return roleRights(submitter).permissions() })
 }
 
 // writeOwner writes the context of the owner, unless it is as it should be. It returns the URL in
@@ -232,7 +246,7 @@ func (h *hub) writeOwner() (before string, err error) {
 			before = rest
 		}
 	}
-	c := h.context(owner, h.password)
+	c := h.context(credentials.Owner, h.password)
 	c.URL = h.here + c.URL
 	text, err := contextText(c)
 	if err != nil {
@@ -241,7 +255,7 @@ func (h *hub) writeOwner() (before string, err error) {
 	if old, err := os.ReadFile(h.file(ownerFile)); err == nil && bytes.Equal(old, text) {
 		return before, nil
 	}
-	return before, writePrivate(h.file(ownerFile), text)
+	return before, trust.WritePrivate(h.file(ownerFile), text)
 }
 
 func contextText(c *address.Context) ([]byte, error) {
@@ -259,4 +273,56 @@ func (h *hub) close() {
 		_ = unix.Flock(int(h.lock.Fd()), unix.LOCK_UN) // a process that is just being started may have inherited it
 		h.lock.Close()
 	}
+}
+
+// obey invites and revokes users for the owner.
+func (h *hub) obey(o *Order, a *Answer) (err error) {
+	if o.User == nil {
+		return errGarbage
+	}
+	v := *o.User
+	switch o.Op {
+	case opInvite:
+		a.Context, err = h.invite(v)
+		return err
+	case opRevoke:
+		if err = h.users.Revoke(v.Name); err == nil {
+			a.Tasks, err = h.cut(v.Name)
+		}
+		return err
+	}
+	return o.unknown()
+}
+
+// invite lets a user connect, with the context that it returns.
+func (h *hub) invite(v credentials.User) (*address.Context, error) {
+	password, err := h.users.Invite(v)
+	if err != nil {
+		return nil, err
+	}
+	c := h.context(v.Name, password)
+	if c.Expires = v.Expires; !v.Submitter {
+		c.Inbox = workerInbox
+	}
+	return c, nil
+}
+
+// cut closes the connections of a user, and returns how many there were. A client has its name
+// before it is let in, so none that was let in is missed.
+func (h *hub) cut(name string) (n int, err error) {
+	list, err := h.server.Connz(&server.ConnzOptions{User: name, Limit: math.MaxInt})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range list.Conns {
+		if h.server.DisconnectClientByID(c.Cid) == nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// context returns the context of a user.
+func (h *hub) context(name, password string) *address.Context {
+	return &address.Context{URL: h.url, User: name, Password: password, CAText: h.ca}
 }

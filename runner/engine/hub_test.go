@@ -22,6 +22,8 @@ import (
 
 	"crew/runner/address"
 	"crew/runner/cli"
+	"crew/runner/credentials"
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -44,12 +46,12 @@ func (h *hub) as(t *testing.T, name string) string {
 	if err == nil {
 		c.URL = h.url // it may have started anew
 	} else {
-		c, err = h.invite(User{Name: name, Submitter: name == "submitter"})
+		c, err = h.invite(credentials.User{Name: name, Submitter: name == "submitter"})
 		require.NoError(t, err)
 	}
 	text, err := contextText(c)
 	require.NoError(t, err)
-	require.NoError(t, writePrivate(file, text))
+	require.NoError(t, trust.WritePrivate(file, text))
 	return file
 }
 

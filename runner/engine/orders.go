@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/address"
+	"crew/runner/credentials"
 	"crew/runner/task"
 )
 
@@ -20,10 +21,10 @@ type Order struct {
 	ID             // of the attempt, the epoch or the run that it is about
 	IDs     []ID   `json:"ids,omitempty"` // holds: which attempts
 
-	Tasks []uint64    `json:"tasks,omitempty"` // cancel: these tasks of the run
-	Key   *task.Bytes `json:"key,omitempty"`   // cancel: those of a key
-	By    string      `json:"by,omitempty"`    // cancel and drain: who asks for it
-	User  *User       `json:"user,omitempty"`  // invite and revoke
+	Tasks []uint64          `json:"tasks,omitempty"` // cancel: these tasks of the run
+	Key   *task.Bytes       `json:"key,omitempty"`   // cancel: those of a key
+	By    string            `json:"by,omitempty"`    // cancel and drain: who asks for it
+	User  *credentials.User `json:"user,omitempty"`  // invite and revoke
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a

@@ -88,34 +88,12 @@ func outOfName(r rune) bool {
 func (id *identity) save(path string) error {
 	text, err := json.Marshal(id)
 	if err == nil {
-		err = writePrivate(path, text)
+		err = trust.WritePrivate(path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
-}
-
-// writePrivate replaces a file that only its user can read. It is on disk when
-// writePrivate returns.
-func writePrivate(path string, text []byte) error {
-	f, err := trust.OpenOwn(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
 
 // past holds the results that attempts of earlier epochs have brought since those

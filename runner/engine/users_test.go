@@ -19,6 +19,7 @@ import (
 
 	"crew/runner/address"
 	"crew/runner/cli"
+	"crew/runner/credentials"
 	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -37,14 +38,14 @@ func TestRefusedFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 		return name
 	}
-	c, err := h.invite(User{Name: "left"})
+	c, err := h.invite(credentials.User{Name: "left"})
 	revoked := file("left.json", c, err)
-	require.NoError(t, h.users.revoke("left"))
-	c, err = h.invite(User{Name: "late", Expires: time.Now().Add(-time.Minute)})
+	require.NoError(t, h.users.Revoke("left"))
+	c, err = h.invite(credentials.User{Name: "late", Expires: time.Now().Add(-time.Minute)})
 	expired := file("late.json", c, err)
 	c.Expires = time.Time{}
 	changed := file("late.json", c, nil)
-	c, err = other.invite(User{Name: "worker"})
+	c, err = other.invite(credentials.User{Name: "worker"})
 	c.URL = h.url
 	foreign := file("worker.json", c, err)
 
@@ -134,7 +135,7 @@ func TestRevokedMeanwhile(t *testing.T) {
 	}
 	crewtest.Until(t, func() bool { return h.server.NumClients() >= 6 }, "all to connect") // the dispatcher twice
 	for _, name := range []string{"submitter", "worker"} {
-		require.NoError(t, h.users.revoke(name))
+		require.NoError(t, h.users.Revoke(name))
 		_, err = h.cut(name)
 		require.NoError(t, err)
 	}
@@ -202,7 +203,7 @@ func TestInviteWhileItStarts(t *testing.T) {
 	asked := s.nc.Stats().OutMsgs
 	answered := make(chan error)
 	go func() {
-		_, err := s.askHub(opInvite, &User{Name: "ada"})
+		_, err := s.askHub(opInvite, &credentials.User{Name: "ada"})
 		answered <- err
 	}()
 	crewtest.Until(t, func() bool { return s.nc.Stats().OutMsgs > asked }, "the question")
@@ -236,7 +237,7 @@ func TestJoinWhereLetIn(t *testing.T) {
 func TestRevokedByAnyName(t *testing.T) {
 	t.Parallel()
 	h := testHub(t, t.TempDir())
-	c, err := h.invite(User{Name: "eve"})
+	c, err := h.invite(credentials.User{Name: "eve"})
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", h.server.Addr().String())
 	require.NoError(t, err)
@@ -264,7 +265,7 @@ func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	seen, err := s.nc.SubscribeSync("_INBOX.>")
 	require.NoError(t, err)
 	require.NoError(t, s.nc.Flush())
-	order := Order{Op: opRevoke, User: &User{Name: "eve"}}
+	order := Order{Op: opRevoke, User: &credentials.User{Name: "eve"}}
 	require.NoError(t, s.put(t.Context(), enrolSubject("q", "r"), json.RawMessage(order.encode()), 0))
 	m, err := s.nc.Request("$JS.API.CONSUMER.CREATE."+runsStream+".x."+enrolSubject("q", "r"), []byte(`{"stream_name": "`+runsStream+
 		`", "config": {"name": "x", "deliver_subject": "`+hubSubject+`", "filter_subject": "`+enrolSubject("q", "r")+`", "ack_policy": "none"}}`), answerWait)

@@ -93,6 +93,28 @@ func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
+// WritePrivate replaces a file that only its user can read. It is on disk when
+// WritePrivate returns.
+func WritePrivate(path string, text []byte) error {
+	f, err := OpenOwn(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
 // OpenFile is os.OpenFile for any file that crew only writes. See Open.
 func OpenFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	fd, err := Open(path, flags, perm)

@@ -1,0 +1,103 @@
+package address
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Loopback is where a hub listens unless it is told.
+const Loopback = "127.0.0.1:4222"
+
+// Listening says where a hub listens, and how clients find it.
+type Listening struct {
+	Host  string
+	Port  int
+	Names []string // for clients, those first that are likeliest to lead there
+	TLS   bool
+}
+
+// ListenAt reads HOST:PORT, or one of them, where a hub is to listen. hosts are by what clients are
+// to find it; nil for its own names. It speaks TLS beyond loopback, if it has a certificate, and if
+// it has hosts.
+func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err error) {
+	listen = cmp.Or(listen, Loopback)
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		host, port, err = strings.Trim(listen, "[]"), "4222", nil
+	}
+	_, number := strconv.Atoi(host) // a port alone
+	if l.Port, err = strconv.Atoi(port); err != nil || number == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+		return l, fmt.Errorf("%q is no address to listen at: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, Loopback)
+	}
+	l.Host = cmp.Or(host, "0.0.0.0")
+	ip := net.ParseIP(l.Host)
+	if ip == nil && host != "localhost" {
+		if a, err := net.ResolveIPAddr("ip", host); err != nil {
+			return l, fmt.Errorf("%s cannot be listened at: %w: write 0.0.0.0 and --host %[1]s", host, err)
+		} else if ip = a.IP; ip.IsLoopback() {
+			return l, fmt.Errorf("%s is %v here, where nobody else finds it: write 0.0.0.0 and --host %[1]s", host, ip)
+		}
+	}
+	l.TLS = !(host == "localhost" || ip.IsLoopback()) || certificate || len(hosts) > 0
+	switch {
+	case len(hosts) > 0:
+		l.Names = hosts
+	case !l.TLS || certificate:
+		l.Names = []string{l.Host}
+	case ip.IsUnspecified():
+		l.Names, err = ownNames(ip.To4() == nil)
+	default:
+		l.Names = []string{l.Host}
+	}
+	return l, err
+}
+
+// Probe returns an error if nobody can listen there, which the server would not say.
+func (l *Listening) Probe() error {
+	probe, err := net.Listen("tcp", net.JoinHostPort(l.Host, strconv.Itoa(l.Port)))
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL): // maybe a router's
+		return fmt.Errorf("%w: it is none of this machine: write --listen 0.0.0.0 --host %s", err, l.Host)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: end what listens there, or give another --listen", err)
+	case err != nil:
+		return fmt.Errorf("%w: give another --listen", err)
+	}
+	return probe.Close()
+}
+
+// ownNames returns the addresses of this machine that others could use, and its name.
+func ownNames(six bool) (names []string, err error) {
+	all, err := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && (six || n.IP.To4() != nil) {
+			names = append(names, n.IP.String())
+		}
+	}
+	if name, _ := os.Hostname(); name != "" && name != "localhost" {
+		names = append(names, name)
+	}
+	if len(names) == 0 && err == nil {
+		err = errors.New("this machine has neither a name nor an address that others could use: give --host NAME")
+	}
+	return names, err
+}
+
+// URL returns how clients connect to the hub.
+func (l *Listening) URL(port int) string {
+	scheme := "nats://"
+	if l.TLS {
+		scheme = "tls://"
+	}
+	var list []string
+	for _, name := range l.Names {
+		list = append(list, scheme+net.JoinHostPort(name, strconv.Itoa(port)))
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,43 @@
+package credentials
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A name is one user's until that is revoked or expires, and the list outlives the hub.
+func TestUsers(t *testing.T) {
+	dir := t.TempDir()
+	u, err := OpenUsers(dir, "p", nil)
+	require.NoError(t, err)
+	first, err := u.Invite(User{Name: "web1"})
+	require.NoError(t, err)
+	_, err = u.Invite(User{Name: "web1"})
+	require.ErrorContains(t, err, "web1 is invited already")
+	for _, name := range []string{"", Owner, "a b", "a/b", "a\n"} {
+		_, err = u.Invite(User{Name: name})
+		require.ErrorContains(t, err, "choose another name")
+	}
+	_, err = u.Invite(User{Name: "late", Expires: time.Now().Add(-time.Second)})
+	require.NoError(t, err)
+	_, err = u.Invite(User{Name: "late", Submitter: true})
+	require.NoError(t, err)
+
+	u, err = OpenUsers(dir, "p", nil)
+	require.NoError(t, err)
+	text, err := os.ReadFile(u.file)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), first)
+	require.ErrorContains(t, u.Revoke("web2"), "invited are web1, late")
+	require.ErrorContains(t, u.Revoke(Owner), "would have no owner")
+	require.NoError(t, u.Revoke("web1"))
+	second, err := u.Invite(User{Name: "web1"})
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	require.NoError(t, os.WriteFile(u.file, []byte("["), 0o600))
+	_, err = OpenUsers(dir, "p", nil)
+	require.ErrorContains(t, err, "remove it, and invite all users again")
+}
