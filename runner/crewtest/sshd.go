@@ -14,7 +14,8 @@ import (
 // SSHD is an ssh server on the loopback device, and what reaches it.
 type SSHD struct {
 	Home string // of who logs in
-	Path string // a PATH whose ssh knows the hosts web1, web2, away and closed
+	SSH  string // an ssh that knows the hosts web1, web2, away and closed
+	Path string // a PATH that has it
 	port int
 }
 
@@ -72,7 +73,8 @@ func StartSSHD(t testing.TB) SSHD {
 		_ = os.MkdirAll("/run/sshd", 0o755) // sshd wants to be locked up there
 	}
 	dir, port := t.TempDir(), freePort(t)
-	s := SSHD{port: port, Home: filepath.Join(dir, "the home of $(who)"), Path: filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
+	bin := filepath.Join(dir, "bin")
+	s := SSHD{port: port, Home: filepath.Join(dir, "the home of $(who)"), SSH: filepath.Join(bin, "ssh"), Path: bin + ":" + os.Getenv("PATH")}
 	s.configure(t, dir, port)
 	var log bytes.Buffer
 	cmd := exec.Command(server, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
@@ -119,7 +121,7 @@ func (s SSHD) configure(t testing.TB, dir string, port int) {
 		}
 	}
 	WriteFile(t, filepath.Join(dir, "login"), fmt.Sprintf(sshLogin, s.Home), 0o755)
-	WriteFile(t, filepath.Join(dir, "bin/ssh"), fmt.Sprintf("#!/bin/sh\nexec %s -F %s/ssh_config \"$@\"\n", ssh, dir), 0o755)
+	WriteFile(t, s.SSH, fmt.Sprintf("#!/bin/sh\nexec %s -F %s/ssh_config \"$@\"\n", ssh, dir), 0o755)
 	WriteFile(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf(sshdConfig, dir, port), 0o600)
 	WriteFile(t, filepath.Join(dir, "ssh_config"), fmt.Sprintf(sshConfig, dir, port, freePort(t), me.Username), 0o600)
 }

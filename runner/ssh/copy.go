@@ -67,7 +67,7 @@ func (h *host) copy(p *program, mark, offset string, fail func(error)) (*copying
 		return nil, err
 	}
 	defer w.Close()
-	cmd := exec.Command("ssh", h.sshArgs(fmt.Sprintf("exec /bin/sh -c '%s' part.%s %d %d %s",
+	cmd := exec.Command(h.all.c.ssh(), h.sshArgs(fmt.Sprintf("exec /bin/sh -c '%s' part.%s %d %d %s",
 		strings.ReplaceAll(copyScript, "\n", " "), mark, from, p.size, p.hash))...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, w, w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

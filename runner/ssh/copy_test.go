@@ -28,7 +28,6 @@ type far struct {
 
 func newFar(t *testing.T) far {
 	s := crewtest.StartSSHD(t)
-	t.Setenv("PATH", s.Path)
 	p, err := (&programs{}).get("")
 	require.NoError(t, err)
 	return far{t: t, s: s, link: s.Link(t), program: p, dir: filepath.Join(s.Home, ".cache/crew", p.hash)}
@@ -39,7 +38,7 @@ func (f far) start(targets ...string) (*Hosts, *crewtest.Output, chan net.Conn) 
 	for _, target := range targets {
 		hosts = append(hosts, Host{Target: target, Port: f.link.Port})
 	}
-	return startAll(f.t, hosts...)
+	return startAll(f.t, f.s.SSH, hosts...)
 }
 
 // holds waits until the link holds the rest of a copy.
@@ -62,17 +61,18 @@ func (f far) once() {
 	require.Len(f.t, left, 1)
 }
 
-// processes returns those that run the script of a copy, or the ssh for that, in a
-// directory.
-func processes(t *testing.T, dir string) (pids []int) {
+// processes returns those that copy, on this side or on that one.
+func (f far) processes(there bool) (pids []int) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(t, err)
+	require.NoError(f.t, err)
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
 		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
-		if cwd == dir && (bytes.Contains(text, []byte("part.")) || bytes.HasPrefix(text, []byte("dd\x00"))) {
+		part := bytes.Contains(text, []byte("part."))
+		if there && cwd == f.dir && (part || bytes.HasPrefix(text, []byte("dd\x00"))) ||
+			!there && part && bytes.Contains(text, []byte("-p\x00"+f.link.Port+"\x00")) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			require.NoError(t, err)
+			require.NoError(f.t, err)
 			pids = append(pids, pid)
 		}
 	}
@@ -99,6 +99,7 @@ func works(t *testing.T, conns chan net.Conn, said *crewtest.Output) {
 
 // TestCopyGoesOn ends two runs before the copy does.
 func TestCopyGoesOn(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	f.link.Hold(f.program.size / 2)
 	p, said, _ := f.start("web1")
@@ -108,7 +109,7 @@ func TestCopyGoesOn(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(f.dir, programName))
 	f.link.Hold(f.program.size * 3 / 4)
 	f.holds(said)
-	p, said, _ = startAll(t, Host{Target: "web1"})
+	p, said, _ = startAll(t, f.s.SSH, Host{Target: "web1"})
 	crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 	p.Close()
 	require.Equal(t, "web1: crew-engine is being copied there already\n", said.String())
@@ -123,35 +124,35 @@ func TestCopyGoesOn(t *testing.T) {
 
 // TestCopyResumed kills what copies, on this side and on that one.
 func TestCopyResumed(t *testing.T) {
-	for _, there := range []bool{false, true} {
-		f := newFar(t)
-		file := filepath.Join(f.s.Home, "bin/sleep")
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		crewtest.WriteFile(t, file, "#!/bin/sh\nexec /bin/sleep .01\n", 0o700) // a dead copy is soon found
-		dir, err := os.Getwd()
-		require.NoError(t, err)
-		if there {
-			dir = f.dir
-		}
-		f.link.Hold(f.program.size * 3 / 4)
-		p, said, conns := f.start("web1")
-		f.holds(said)
-		pids := processes(t, dir)
-		require.NotEmpty(t, pids)
-		for _, pid := range pids {
-			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		}
-		f.link.Hold(0)
-		works(t, conns, said)
-		crewtest.Until(t, func() bool { return strings.Contains(said.String(), "it speaks") }, "words: %s", said)
-		p.Close()
-		require.Regexp(t, `^web1: copying crew-engine there, \d+ MiB\nweb1: cannot copy crew-engine there \(.*\): trying again\nweb1: it is there now\nweb1: it speaks\n$`, said)
-		f.once()
+	t.Parallel()
+	for name, there := range map[string]bool{"here": false, "there": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			file := filepath.Join(f.s.Home, "bin/sleep")
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			crewtest.WriteFile(t, file, "#!/bin/sh\nexec /bin/sleep .01\n", 0o700) // a dead copy is soon found
+			f.link.Hold(f.program.size * 3 / 4)
+			p, said, conns := f.start("web1")
+			f.holds(said)
+			pids := f.processes(there)
+			require.NotEmpty(t, pids)
+			for _, pid := range pids {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			}
+			f.link.Hold(0)
+			works(t, conns, said)
+			crewtest.Until(t, func() bool { return strings.Contains(said.String(), "it speaks") }, "words: %s", said)
+			p.Close()
+			require.Regexp(t, `^web1: copying crew-engine there, \d+ MiB\nweb1: cannot copy crew-engine there \(.*\): trying again\nweb1: it is there now\nweb1: it speaks\n$`, said)
+			f.once()
+		})
 	}
 }
 
 // TestCopyOnce has two runs, with two names of the same machine each.
 func TestCopyOnce(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	p, said, conns := f.start("web1", "web2")
 	q, also, more := f.start("web1", "web2")
@@ -167,6 +168,7 @@ func TestCopyOnce(t *testing.T) {
 
 // TestCopyDamaged finds a part that is none of crew-engine.
 func TestCopyDamaged(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	require.NoError(t, os.MkdirAll(f.dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "part"), make([]byte, f.program.size-1000), 0o600))
@@ -180,6 +182,7 @@ func TestCopyDamaged(t *testing.T) {
 
 // TestCopyFull has no room for the copy at first.
 func TestCopyFull(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	full := filepath.Join(f.s.Home, "bin/dd")
 	require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o700))
@@ -202,6 +205,7 @@ func TestCopyFull(t *testing.T) {
 
 // TestCopyOther has a host of another kind, and its program beside this one.
 func TestCopyOther(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	self, err := os.Executable()
 	require.NoError(t, err)

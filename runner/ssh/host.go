@@ -175,7 +175,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
 		// Every login shell understands this; /bin/sh reads the rest.
-		cmd = exec.CommandContext(ctx, "ssh", h.sshArgs("exec /bin/sh")...)
+		cmd = exec.CommandContext(ctx, h.all.c.ssh(), h.sshArgs("exec /bin/sh")...)
 	}
 	// Ctrl-C at the terminal must not reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}

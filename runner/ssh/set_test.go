@@ -15,7 +15,7 @@ import (
 func TestSet(t *testing.T) {
 	t.Parallel()
 	a, b := Host{Args: []string{"a"}, Mark: "m"}, Host{Args: []string{"b"}, Mark: "m"}
-	p, said, conns := startAll(t, a)
+	p, said, conns := startAll(t, "", a)
 	defer p.Close()
 	worker := func() (conn net.Conn, args string) {
 		conn = crewtest.Receive(t, conns, "a connection")

@@ -7,6 +7,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Config struct {
 	Connect func() (net.Conn, error) // to the server; safe for concurrent use
 	Notice  func(string)             // tells the user of a host; safe for concurrent use
 	Reach   time.Duration            // how long Deserted waits for a host; 0 for ever
+	SSH     string                   // the program; "" for the ssh in PATH
 }
 
 // Host is a machine and the worker on it.
@@ -37,11 +39,13 @@ type Host struct {
 // Validate returns an error if a host needs ssh and that is not installed.
 func (c Config) Validate() error {
 	needed := slices.ContainsFunc(c.Hosts, func(h Host) bool { return h.Target != "" })
-	if _, err := exec.LookPath("ssh"); needed && err != nil {
+	if _, err := exec.LookPath(c.ssh()); needed && err != nil {
 		return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
 	}
 	return nil
 }
+
+func (c Config) ssh() string { return cmp.Or(c.SSH, "ssh") }
 
 // Hosts keeps a worker on each of several hosts. It is safe for concurrent use.
 type Hosts struct {

@@ -44,10 +44,11 @@ func worker() {
 
 // startAll starts a worker on each host. It returns what is said of them, and the server's
 // ends of their connections.
-func startAll(t *testing.T, hosts ...Host) (p *Hosts, said *crewtest.Output, conns chan net.Conn) {
+func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, said *crewtest.Output, conns chan net.Conn) {
 	said, conns = &crewtest.Output{}, make(chan net.Conn, len(hosts))
 	p, err := Start(Config{
 		Hosts:  hosts,
+		SSH:    ssh,
 		Notice: func(text string) { fmt.Fprintln(said, text) },
 		Connect: func() (net.Conn, error) {
 			here, there := net.Pipe()
@@ -61,11 +62,11 @@ func startAll(t *testing.T, hosts ...Host) (p *Hosts, said *crewtest.Output, con
 
 // TestHosts has workers on hosts that cannot all be reached.
 func TestHosts(t *testing.T) {
+	t.Parallel()
 	s := crewtest.StartSSHD(t)
-	t.Setenv("PATH", s.Path)
 	hosts := []Host{{Target: "web1", Args: []string{"one", "$HOME 'quoted'"}}, {Target: "web2", Args: []string{"two"}}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
-		p, said, conns := startAll(t, hosts...)
+		p, said, conns := startAll(t, s.SSH, hosts...)
 		stop := sync.OnceFunc(p.Close)
 		defer stop()
 		pids := map[string]int{}
@@ -106,8 +107,8 @@ func TestHosts(t *testing.T) {
 
 // TestHostsUnfit has hosts on which crew-engine cannot run.
 func TestHostsUnfit(t *testing.T) {
+	t.Parallel()
 	s := crewtest.StartSSHD(t)
-	t.Setenv("PATH", s.Path)
 	program, err := (&programs{}).get("")
 	require.NoError(t, err)
 	self, err := os.Executable()
@@ -121,7 +122,7 @@ func TestHostsUnfit(t *testing.T) {
 		file := filepath.Join(s.Home, c.name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		crewtest.WriteFile(t, file, "#!/bin/sh\n"+c.text+"\n", 0o700)
-		p, said, _ := startAll(t, Host{Target: "web1"})
+		p, said, _ := startAll(t, s.SSH, Host{Target: "web1"})
 		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
 		p.Close()
 		require.True(t, strings.HasPrefix(said.String(), c.want), said)
@@ -134,7 +135,7 @@ func TestHostsUnfit(t *testing.T) {
 // TestAgain has a worker fail and another one end by itself.
 func TestAgain(t *testing.T) {
 	t.Parallel()
-	p, said, conns := startAll(t, Host{Args: []string{"it"}})
+	p, said, conns := startAll(t, "", Host{Args: []string{"it"}})
 	defer p.Close()
 	first := crewtest.Receive(t, conns, "a connection")
 	line, err := bufio.NewReader(first).ReadString(' ')
