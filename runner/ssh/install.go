@@ -23,7 +23,7 @@ const programName = "crew-engine"
 // minute. A new version removes those unused for a month. The shell may read ahead, so
 // crew-engine's input is sent only once the script is ready.
 const installScript = `crew() {
-platform=$(uname -sm) base=$HOME/.cache/crew dir=$HOME/.cache/crew/$1
+platform=$(uname -sm || echo unknown) base=$HOME/.cache/crew dir=$HOME/.cache/crew/$1
 if [ "$platform" != "$2" ]; then
 	printf '\n%[1]s other %%s\n' "$platform"
 	return
