@@ -106,16 +106,6 @@ func (c *Context) options() (options []nats.Option, err error) {
 			f.Close()
 		}
 	}
-	if c.CAText != "" { // of a hub, whose addresses are in order of promise
-		config, err := c.trusting()
-		if err != nil {
-			return nil, err
-		}
-		add(nats.Secure(config))
-		add(nats.DontRandomize())
-	} else if c.CA != "" {
-		add(nats.RootCAs(c.CA))
-	}
 	switch {
 	case c.User != "":
 		add(nats.UserInfo(c.User, c.Password))
@@ -130,17 +120,35 @@ func (c *Context) options() (options []nats.Option, err error) {
 	case c.Token != "":
 		add(nats.Token(c.Token))
 	}
-	if (c.Cert == "") != (c.Key == "") {
-		return nil, errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
-	}
-	if c.Cert != "" {
-		add(nats.ClientCert(c.Cert, c.Key))
-	}
+	more, err := c.trusts()
+	options = append(options, more...)
 	if c.TLSFirst {
 		add(nats.TLSHandshakeFirst())
 	}
 	if c.Inbox != "" {
 		add(nats.CustomInboxPrefix(c.Inbox))
+	}
+	return options, err
+}
+
+// trusts returns what is about certificates.
+func (c *Context) trusts() (options []nats.Option, err error) {
+	add := func(o nats.Option) { options = append(options, o) }
+	if c.CAText != "" { // of a hub, whose addresses are in order of promise
+		config, err := c.trusting()
+		if err != nil {
+			return nil, err
+		}
+		add(nats.Secure(config))
+		add(nats.DontRandomize())
+	} else if c.CA != "" {
+		add(nats.RootCAs(c.CA))
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
+	}
+	if c.Cert != "" {
+		add(nats.ClientCert(c.Cert, c.Key))
 	}
 	return options, nil
 }
