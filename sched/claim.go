@@ -245,7 +245,8 @@ func (d *Dispatcher) keep() {
 	}
 	d.late = d.late[:0]
 	for _, l := range d.lines {
-		if l.passed < patience*d.all {
+		if l.passed < patience*d.all || d.widest(l.claim).all == 0 { // nothing is kept for what no host has
+			l.stock = nil
 			continue
 		}
 		for _, u := range l.claim.Units {

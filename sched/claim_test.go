@@ -159,3 +159,22 @@ func TestUnitsBesidePlaces(t *testing.T) {
 	}
 	require.Fail(t, "it never starts")
 }
+
+// Units are not kept for an item that claims more than any host has beside them.
+func TestNothingIsKeptForTheImpossible(t *testing.T) {
+	p, _ := New(Config{Name: "fifo"})
+	d := NewDispatcher(p, Limits{Caps: []int{1}, Parked: func(uint64, bool) {}})
+	d.Join(Slot{ID: 1, Host: 1, Cap: 2, Stock: NewStock([]int{1})})
+	d.Push(Item{ID: 1, Claim: &Claim{Units: []Units{{0, 1}, {1, 2}}}})
+	small := &Claim{Units: []Units{{0, 1}}}
+	for id := uint64(2); id < 50; id++ {
+		d.Push(Item{ID: id, Claim: small})
+		it, slot, _ := d.Next(d.now)
+		require.Equal(t, []uint64{id, 1}, []uint64{it.ID, uint64(slot)})
+		d.Done(slot, it, false)
+	}
+	d.Join(Slot{ID: 2, Host: 2, Cap: 1, Stock: NewStock([]int{2})})
+	d.Push(Item{ID: 50, Claim: small})
+	it, slot, _ := d.Next(d.now)
+	require.Equal(t, []uint64{1, 2}, []uint64{it.ID, uint64(slot)}, "it can start now")
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,11 +96,12 @@ func watchOver(pid, fd, lease, held int) {
 // anyLives reports whether a process of the groups in a table is left, and removes groups
 // that are gone, whose IDs are free for others from then on.
 func anyLives(table []int32) (any bool) {
+	ended := sync.OnceValue(endedGroups)
 	for row, pgid := range table {
 		if pgid <= 0 {
 			continue
 		}
-		if err := syscall.Kill(-int(pgid), 0); err == syscall.ESRCH || err == nil && onlyZombies(int(pgid)) {
+		if syscall.Kill(-int(pgid), 0) == syscall.ESRCH || ended()[int(pgid)] {
 			table[row] = 0
 		} else {
 			any = true
@@ -110,16 +110,24 @@ func anyLives(table []int32) (any bool) {
 	return any
 }
 
-// onlyZombies reports whether the processes of a group have all ended. In a container there
-// may be nobody to reap them.
-func onlyZombies(pgid int) bool {
+// endedGroups has true for the groups that consist of zombies. In a container there may be
+// nobody to reap them.
+func endedGroups() map[int]bool {
+	ended := map[int]bool{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	return len(stats) > 0 && !slices.ContainsFunc(stats, func(name string) bool {
+	for _, name := range stats {
 		text, _ := os.ReadFile(name)
-		// PID (NAME) STATE PARENT GROUP: the name can hold anything
+		// PID (NAME) STATE PARENT GROUP ... THREADS: the name can hold anything
 		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		return len(f) > 2 && f[0] != "Z" && f[0] != "X" && f[2] == strconv.Itoa(pgid)
-	})
+		if len(f) < 18 {
+			continue
+		}
+		group, _ := strconv.Atoi(f[2])
+		before, seen := ended[group]
+		zombie := f[0] == "Z" && f[17] == "1" // of one with more threads, only the first has ended
+		ended[group] = zombie && (before || !seen)
+	}
+	return ended
 }
 
 // killListed kills the groups in a table.

@@ -166,19 +166,38 @@ func (g *guardian) kill(t *testing.T) (pid int) {
 	return g.pid
 }
 
-// A group whose processes have all ended does not live, even if nobody reaps them.
+// A group whose processes have all ended does not live, even if nobody reaps them. One of
+// which a thread is left does.
 func TestWhatLives(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	require.NoError(t, cmd.Start())
-	pid := cmd.Process.Pid
-	table := []int32{0, int32(pid)}
-	require.True(t, anyLives(table))
-	require.NoError(t, cmd.Process.Kill())
-	crewtest.Gone(t, pid)
-	require.NoError(t, syscall.Kill(-pid, 0), "it is a zombie")
-	require.False(t, anyLives(table))
-	require.Equal(t, []int32{0, 0}, table, "its ID may soon be another's")
-	_ = cmd.Wait()
+	for env, alive := range map[string]bool{"": false, endLeader: true} {
+		cmd := exec.Command(os.Args[0], "-test.run=^$")
+		if !alive {
+			cmd = exec.Command("sleep", "1000")
+		}
+		cmd.Env = append(os.Environ(), env+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		require.NoError(t, cmd.Start())
+		pid := cmd.Process.Pid
+		table := []int32{0, int32(pid)}
+		require.True(t, anyLives(table))
+		if !alive {
+			require.NoError(t, cmd.Process.Kill())
+		}
+		crewtest.Gone(t, pid)
+		require.NoError(t, syscall.Kill(-pid, 0), "the first thread is a zombie")
+		require.Equal(t, alive, anyLives(table))
+		require.Equal(t, alive, table[1] != 0, "its ID may soon be another's")
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// endLeader has a test binary end its first thread.
+const endLeader = "CREW_TEST_END_LEADER"
+
+func init() {
+	if os.Getenv(endLeader) != "" {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
 }

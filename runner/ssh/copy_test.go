@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -180,27 +181,44 @@ func TestCopyDamaged(t *testing.T) {
 	f.once()
 }
 
-// TestCopyFull has no room for the copy at first.
-func TestCopyFull(t *testing.T) {
+// TestCopyFails has no room for the copy at first, or cannot check it.
+func TestCopyFails(t *testing.T) {
 	t.Parallel()
-	f := newFar(t)
-	full := filepath.Join(f.s.Home, "bin/dd")
-	require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o700))
-	crewtest.WriteFile(t, full, "#!/bin/sh\ntrap '' XFSZ\nulimit -f 4000\nexec /bin/dd \"$@\"\n", 0o700)
-	p, said, conns := f.start("web1")
-	p.mu.Lock()
-	h := p.hosts[0]
-	p.mu.Unlock()
-	crewtest.Until(t, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return strings.Contains(said.String(), "cannot") && !h.there
-	}, "a notice")
-	require.Regexp(t, `\nweb1: cannot copy crew-engine there \(.*: File too large\): trying again\n$`, said)
-	require.NoError(t, os.Remove(full))
-	works(t, conns, said)
-	p.Close()
-	f.once()
+	for _, c := range []struct{ program, text, why string }{
+		{"dd", "trap '' XFSZ\nulimit -f 4000\nexec /bin/dd \"$@\"", ".*: File too large"},
+		{"sha256sum", "echo no such sum >&2\nexit 1", "no such sum"},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			t.Parallel()
+			f := newFar(t)
+			fails := filepath.Join(f.s.Home, "bin", c.program)
+			require.NoError(t, os.MkdirAll(filepath.Dir(fails), 0o700))
+			crewtest.WriteFile(t, fails, "#!/bin/sh\n"+c.text+"\n", 0o700)
+			p, said, conns := f.start("web1")
+			p.mu.Lock()
+			h := p.hosts[0]
+			p.mu.Unlock()
+			crewtest.Until(t, func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return strings.Contains(said.String(), "cannot") && !h.there
+			}, "a notice")
+			require.Regexp(t, `\nweb1: cannot copy crew-engine there \(`+c.why+`\): trying again\n$`, said)
+			require.NoError(t, os.Remove(fails))
+			works(t, conns, said)
+			p.Close()
+			f.once()
+		})
+	}
+}
+
+// otherMachine returns what uname -m and Go call the i-th kind of machine that is not that
+// of a program.
+func otherMachine(p *program, i int) (machine, arch string) {
+	kinds := slices.DeleteFunc([][2]string{{"x86_64", "amd64"}, {"aarch64", "arm64"}, {"riscv64", "riscv64"}}, func(kind [2]string) bool {
+		return p.platform == "Linux "+kind[0]
+	})
+	return kinds[i][0], kinds[i][1]
 }
 
 // TestCopyOther has a host of another kind, and its program beside this one.
@@ -211,9 +229,8 @@ func TestCopyOther(t *testing.T) {
 	require.NoError(t, err)
 	text, err := os.ReadFile(self)
 	require.NoError(t, err)
-	other := filepath.Join(filepath.Dir(self), "crew-engine-linux-"+map[bool]string{true: "riscv64", false: "arm64"}[strings.HasSuffix(f.program.platform, " aarch64")])
-	machine := strings.Replace(filepath.Base(other), "crew-engine-linux-arm64", "aarch64", 1)
-	machine = strings.TrimPrefix(machine, "crew-engine-linux-")
+	machine, arch := otherMachine(f.program, 0)
+	other := filepath.Join(filepath.Dir(self), "crew-engine-linux-"+arch)
 	require.NoError(t, os.WriteFile(other, append(text, '\n'), 0o700))
 	t.Cleanup(func() { _ = os.Remove(other) })
 	file := filepath.Join(f.s.Home, "bin/uname")

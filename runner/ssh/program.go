@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -47,12 +46,12 @@ func (ps *programs) get(platform string) (*program, error) {
 	if p := ps.opened[platform]; p != nil {
 		return p, nil
 	}
-	path, err := "/proc/self/exe", error(nil)
-	if kind := goPlatform(platform); platform != own && kind != runtime.GOOS+"-"+runtime.GOARCH {
-		path, err = otherProgram(kind)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
+	path := "/proc/self/exe"
+	if platform != own {
+		var err error
+		if path, err = otherProgram(platform); err != nil {
+			return nil, fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
+		}
 	}
 	p, err := openProgram(path)
 	if err != nil {
@@ -66,29 +65,23 @@ func (ps *programs) get(platform string) (*program, error) {
 	return p, nil
 }
 
-// goPlatform returns GOOS-GOARCH for what uname -sm prints, or "" if crew does not know
-// that. The names are crew's own, so that no host makes it send another file.
-func goPlatform(uname string) string {
-	system, machine, _ := strings.Cut(uname, " ")
-	goos := map[string]string{"Linux": "linux", "Darwin": "darwin", "FreeBSD": "freebsd"}[system]
-	goarch := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "riscv64": "riscv64"}[machine]
-	if goos == "" || goarch == "" {
-		return ""
-	}
-	return goos + "-" + goarch
-}
-
-// otherProgram returns the path of the program for another kind of machine.
-func otherProgram(kind string) (string, error) {
+// otherProgram returns the path of the program for what uname -sm printed. The names are
+// crew's own, so that no host makes it send another file.
+func otherProgram(platform string) (string, error) {
 	const install = "install crew there and have it run crew worker"
-	if kind == "" {
+	system, machine, _ := strings.Cut(platform, " ")
+	if system != "Linux" {
+		return "", fmt.Errorf("%s needs Linux", programName)
+	}
+	arch := map[string]string{"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}[machine]
+	if arch == "" {
 		return "", errors.New(install)
 	}
 	own, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(filepath.Dir(own), programName+"-"+kind)
+	path := filepath.Join(filepath.Dir(own), programName+"-linux-"+arch)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("put the %s for it here as %s, or %s", programName, path, install)
 	}

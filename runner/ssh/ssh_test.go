@@ -113,11 +113,13 @@ func TestHostsUnfit(t *testing.T) {
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
+	machine, arch := otherMachine(program, 1)
 	for _, c := range []struct{ name, text, want string }{
 		{".cache/crew", "", "web1: no worker starts there (mkdir: "},
 		{".cache/crew/" + program.hash + "/" + programName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
-		{"bin/uname", "echo Linux sparc", "web1: crew runs on " + program.platform + " here, and that is Linux sparc: install crew there "},
-		{"bin/uname", "echo FreeBSD amd64", "web1: crew runs on " + program.platform + " here, and that is FreeBSD amd64: put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-freebsd-amd64, or "},
+		{"bin/uname", "echo Linux sparc64", "web1: crew runs on " + program.platform + " here, and that is Linux sparc64: install crew there "},
+		{"bin/uname", "echo Darwin arm64", "web1: crew runs on " + program.platform + " here, and that is Darwin arm64: crew-engine needs Linux"},
+		{"bin/uname", "echo Linux " + machine, "web1: crew runs on " + program.platform + " here, and that is Linux " + machine + ": put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-linux-" + arch + ", or "},
 	} {
 		file := filepath.Join(s.Home, c.name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))

@@ -37,7 +37,7 @@ func printUnit(o *cli.Options, stdout io.Writer) error {
 	if !utf8.ValidString(u.dir) || strings.ContainsFunc(u.dir, unicode.IsControl) {
 		return misuse(fmt.Sprintf("no unit can hold the name of the directory %q", u.dir), "change to another one")
 	}
-	if _, rest, found := strings.Cut(o.Engine.URL, "://"); found && strings.Contains(rest, "@") {
+	if url := o.Engine.URL; strings.Contains(url, ":") && strings.Contains(url, "@") {
 		return misuse("the unit, which anybody may read, would hold the password of --engine", "put that into the file of a NATS context, and name it with --engine")
 	}
 	if id := os.Geteuid(); !o.Serve.User && id != 0 {
