@@ -22,6 +22,7 @@ const (
 	lasting    = 10 * time.Second // a worker that lived this long resets the pause
 	answerTime = 30 * time.Second // for the shell of a host to answer
 	endTime    = 3 * time.Second  // for ssh to end after Close
+	shortTime  = 2 * time.Second  // too short to blame a host that has not answered
 )
 
 // sshOptions make ssh ask nothing, forward nothing, and notice that a host is gone. ssh
@@ -51,7 +52,9 @@ type state struct {
 	serves bool // it has a worker
 	served bool // it has had a worker
 	lost   bool // it has lost one
+	failed bool // it could not be reached, or its worker has failed
 
+	joined  time.Time          // when the first visit to it began
 	leaving bool               // its worker is to end
 	stop    context.CancelFunc // ends keeping a worker there
 	over    bool               // its worker has ended for good
@@ -83,6 +86,13 @@ func (h *host) leaves() bool {
 	return h.leaving
 }
 
+// fails notes that a visit to the host has failed.
+func (h *host) fails() {
+	h.all.mu.Lock()
+	h.failed = true
+	h.all.mu.Unlock()
+}
+
 // keep has a worker on the host until ctx is done, the host has left, or a worker ends by
 // itself.
 func (h *host) keep(ctx context.Context) {
@@ -112,6 +122,7 @@ func (h *host) stay(ctx context.Context) {
 			h.say("its worker has ended: it is not started again")
 			return
 		}
+		h.fails()
 		if !h.down {
 			h.down = true
 			h.say(err.Error())

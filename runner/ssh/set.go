@@ -3,6 +3,7 @@ package ssh
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Set changes which hosts have a worker. One that is new gets a worker. One that is not
@@ -49,7 +50,7 @@ func (p *Hosts) Leaving(mark string) bool {
 
 // add starts to keep a worker on a host. The caller holds mu.
 func (p *Hosts) add(named Host) *host {
-	h := &host{Host: named, all: p}
+	h := &host{Host: named, all: p, state: state{joined: time.Now()}}
 	p.hosts = append(p.hosts, h)
 	p.wg.Go(func() { h.keep(p.ctx) })
 	return h

@@ -107,7 +107,7 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 
 // Missing returns a line for the hosts that never had a worker and one for those that
 // have lost theirs. There is none if all hosts had one all the time. Those that leave do
-// not count.
+// not count, nor do those that have had no time to answer.
 func (p *Hosts) Missing() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,6 +115,7 @@ func (p *Hosts) Missing() (lines []string) {
 	for _, h := range p.hosts {
 		switch {
 		case h.leaving:
+		case !h.served && !h.failed && time.Since(h.joined) < shortTime:
 		case !h.served:
 			never = append(never, h.name())
 		case h.lost && h.there:

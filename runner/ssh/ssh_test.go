@@ -199,6 +199,19 @@ func TestDeserted(t *testing.T) {
 	require.NoError(t, after(time.Hour), "0 is for ever")
 }
 
+// TestNoTimeToAnswer names a host that has not answered only once it had time to.
+func TestNoTimeToAnswer(t *testing.T) {
+	h := &host{Host: Host{Target: "a"}}
+	p := &Hosts{hosts: []*host{h}}
+	h.all, h.joined = p, time.Now().Add(time.Hour)
+	require.Empty(t, p.Missing())
+	h.joined = time.Now().Add(-shortTime)
+	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
+	h.joined = time.Now().Add(time.Hour)
+	h.fails()
+	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
+}
+
 // TestWhyAWorkerIsGone does not blame what a killed process said before.
 func TestWhyAWorkerIsGone(t *testing.T) {
 	t.Parallel()
