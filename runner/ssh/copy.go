@@ -17,9 +17,10 @@ import (
 // it has no single quote, backslash or exclamation mark, and goes there as one line. It
 // adds its standard input to the file $0 in the directory of the hash $3, a part of
 // crew-engine that has $1 of $2 bytes. Bytes go where they belong, not where the file
-// ends, so that a late one does no harm. The line that it says now and then fails once the
-// run has ended.
+// ends, so that a late one does no harm. What it says last is why it fails, and not what a
+// login prints before it. The line that it says now and then fails once the run has ended.
 const copyScript = `trap "" PIPE; trap exit HUP INT TERM;
+echo "it ended early";
 cd "$HOME/.cache/crew/$3" || exit;
 trap "mv -f $0 part 2> /dev/null" EXIT;
 [ -e "$0" ] && exec 3<> "$0" && [ "$(($(cat <&3 | wc -c)))" = "$1" ] || exit 1;

@@ -99,39 +99,50 @@ func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, fail func(error),
 		args += " " + task.Quote(arg)
 	}
 	script := fmt.Sprintf(installScript, mark, args)
-	var c *copying
-	defer func() { c.leave() }()
 	for {
 		if _, err := fmt.Fprintf(stdin, "%screw %s %s\n", script, p.hash, task.Quote(p.platform)); err != nil {
 			return errEnded
 		}
-		word, rest := "", ""
-		for word != "other" {
-			if word, rest, err = answer(stdout, mark); err != nil {
-				return errEnded
-			}
-			switch word {
-			case "ready":
-				c.end()
-				return nil
-			case "wait":
-				h.awaits(timer)
-				if !h.down {
-					h.say(programName + " is being copied there already")
-				}
-			case "missing":
-				h.awaits(timer)
-				if !c.ended() {
-					return fmt.Errorf("the copy of %s has come to a halt: trying again", programName)
-				}
-				if c, err = h.copy(p, mark, rest, fail); err != nil {
-					return err
-				}
-			}
-		}
-		script, h.platform = "", rest
-		if p, err = h.all.programs.get(rest); err != nil {
+		other, err := h.attend(p, mark, stdout, fail, timer)
+		if err != nil || other == "" {
 			return err
+		}
+		script, h.platform = "", other
+		if p, err = h.all.programs.get(other); err != nil {
+			return err
+		}
+	}
+}
+
+// attend does what the script asks for until it becomes p, or says that the host is
+// another platform.
+func (h *host) attend(p *program, mark string, stdout *bufio.Reader, fail func(error), timer *time.Timer) (other string, err error) {
+	var c *copying
+	defer func() { c.leave() }()
+	for {
+		word, rest, err := answer(stdout, mark)
+		if err != nil {
+			return "", errEnded
+		}
+		switch word {
+		case "ready":
+			c.end()
+			return "", nil
+		case "other":
+			return rest, nil
+		case "wait":
+			h.awaits(timer)
+			if !h.down {
+				h.say(programName + " is being copied there already")
+			}
+		case "missing":
+			h.awaits(timer)
+			if !c.ended() {
+				return "", fmt.Errorf("the copy of %s has come to a halt: trying again", programName)
+			}
+			if c, err = h.copy(p, mark, rest, fail); err != nil {
+				return "", err
+			}
 		}
 	}
 }

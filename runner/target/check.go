@@ -80,9 +80,9 @@ func (f *Files) target(t *task.Task, name string) (now file, why string) {
 	return file{name, st.Mtim, st.Ctim.Nano()}, ""
 }
 
-// racy is how long after a change of a file another one may leave its time the same: the
+// Racy is how long after a change of a file another one may leave its time the same: the
 // longest tick of the clock from which the kernel takes that time.
-const racy = 10 * time.Millisecond
+const Racy = 10 * time.Millisecond
 
 // inputs is what was seen of the inputs of a task.
 type inputs struct {
@@ -184,8 +184,8 @@ func (in *inputs) add(name string, st *unix.Stat_t) {
 	in.sum = fnvNumber(in.sum, uint64(st.Mtim.Sec))
 	in.sum = fnvNumber(in.sum, uint64(st.Mtim.Nsec))
 	at := time.Unix(st.Mtim.Unix())
-	if age := in.began.Sub(at); -racy < age && age < racy && in.settled.Before(at.Add(racy)) {
-		in.settled = at.Add(racy)
+	if age := in.began.Sub(at); -Racy < age && age < Racy && in.settled.Before(at.Add(Racy)) {
+		in.settled = at.Add(Racy)
 	}
 }
 

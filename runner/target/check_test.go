@@ -178,7 +178,7 @@ func TestRacyInputs(t *testing.T) {
 		st, err := os.Stat("in")
 		require.NoError(t, err)
 		stamp(tk)
-		require.GreaterOrEqual(t, time.Since(st.ModTime()), racy, text)
+		require.GreaterOrEqual(t, time.Since(st.ModTime()), Racy, text)
 		before := tk.Makes.Stamp
 		put(t, "in", text)
 		stamp(tk)
@@ -199,16 +199,16 @@ func TestSettle(t *testing.T) {
 		}
 		write()
 		quiet, took := settle()
-		require.Equal(t, racy, took)
+		require.Equal(t, Racy, took)
 		again, took := settle()
 		require.Zero(t, took)
 		require.Equal(t, quiet, again)
 
 		// A file that is written meanwhile is not up to date.
 		write()
-		go func() { time.Sleep(racy / 2); write() }()
+		go func() { time.Sleep(Racy / 2); write() }()
 		busy, took := settle()
-		require.Equal(t, racy, took)
+		require.Equal(t, Racy, took)
 		quiet, _ = settle()
 		require.NotEqual(t, quiet, busy)
 	})

@@ -159,13 +159,14 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 		return nil // it is as it was fetched
 	}
 	h.content = ""
-	if h.mine || !f.is(below(h.dir, h.path)) {
+	if !f.is(below(h.dir, h.path)) {
 		if err := p.store.write(ctx, h.dir, h.path, f); err != nil {
 			return err
 		}
 		h.mine = true
 	}
-	if info, err := os.Lstat(below(h.dir, h.path)); err == nil {
+	// A file that has just changed can change again, and have the same time.
+	if info, err := os.Lstat(below(h.dir, h.path)); err == nil && time.Since(info.ModTime()) > target.Racy {
 		h.content, h.size, h.since = filepath.Ext(f.Object), info.Size(), info.ModTime()
 	}
 	return nil
