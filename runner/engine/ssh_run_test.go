@@ -9,7 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -197,4 +199,13 @@ func TestSSHCopyGoesOn(t *testing.T) {
 	require.Equal(t, "c\n", p.Stdout())
 	require.NotContains(t, p.Stderr(), "copy")
 	require.Less(t, link.Sent(), self.Size()*3/2, "copied once")
+}
+
+// TestSSHSilence has the connection of a worker outlive a silence as long as its lease.
+func TestSSHSilence(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
+		o := nats.Options{PingInterval: 2 * time.Second, MaxPingsOut: 2}
+		require.NoError(t, dialStdio(ttl)(&o))
+		require.GreaterOrEqual(t, o.PingInterval*time.Duration(o.MaxPingsOut+1), ttl)
+	}
 }

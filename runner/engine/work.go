@@ -129,7 +129,7 @@ const connectAgain = time.Second
 func (w *crewWorker) connect() (*session, error) {
 	inbox := nats.CustomInboxPrefix(workerInbox)
 	if w.mark != "" {
-		return dial("", w.work.Notice, inbox, dialStdio())
+		return dial("", w.work.Notice, inbox, dialStdio(w.work.TTL))
 	}
 	for {
 		s, err := connect(w.work.URL, w.work.Notice, inbox)
