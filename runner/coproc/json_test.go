@@ -136,7 +136,12 @@ echo '{"id":1,"exit":0}'`)
 func TestProgressResetsTheTimeout(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{Life: Life{Timeout: 200 * time.Millisecond}}, "sh", "-c", `read -r x
-for i in 1 2 3 4 5 6; do sleep 0.1; echo '{"id":1,"progress":'$i'}'; done; echo '{"id":1,"exit":0}'; read -r x; sleep 1000`)
+case $x in *'"id":1,'*)
+	for i in 1 2 3 4 5 6; do sleep 0.1; echo '{"id":1,"progress":'$i'}'; done
+	echo '{"id":1,"exit":0}'
+	read -r x
+esac
+sleep 1000`)
 	c.protocol = task.JSONProtocol
 	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
 	c.run()
