@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"hash"
 	"io"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ const (
 
 	transferChunk  = 128 << 10
 	transferWindow = 8 // chunks whose storage is not confirmed
+	fetchWindow    = 4 // chunks that are on their way here
+
+	chunkTime = 30 * time.Second // in which one has to come
 
 	listTime = 5 * time.Second // to list the objects
 )
@@ -90,7 +94,7 @@ func (o *Store) Put(ctx context.Context, name string, r io.ReadSeeker) (err erro
 func (o *Store) retry(ctx context.Context, transfer func() error) error {
 	for try := 1; ; try++ {
 		err := transfer()
-		if try == transferTry || !errors.Is(err, jetstream.ErrDigestMismatch) && !o.passes(err) {
+		if try == transferTry || !errors.Is(err, jetstream.ErrDigestMismatch) && !errors.Is(err, jetstream.ErrConsumerDeleted) && !o.passes(err) {
 			return err
 		}
 		select {
@@ -187,13 +191,75 @@ func (o *Store) Get(ctx context.Context, name string, take func(io.Reader) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
-	return o.retry(ctx, func() error {
-		r, err := o.store.Get(ctx, name)
-		if err == nil {
-			err = errors.Join(take(r), r.Close())
-		}
+	return o.retry(ctx, func() error { return o.getOnce(ctx, name, take) })
+}
+
+// getOnce is the Get of the library, but has no more on its way than a few chunks: over a slow
+// connection, leases could not be renewed behind more.
+func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) error) error {
+	info, err := o.store.GetInfo(ctx, name)
+	if err != nil {
 		return err
-	})
+	}
+	r := &chunks{ctx: ctx, info: info, hash: sha256.New()}
+	if info.Chunks > 0 {
+		c, err := o.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			FilterSubject: o.chunkSubject(info.NUID), AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * chunkTime,
+		})
+		if err != nil {
+			return err
+		}
+		if r.msgs, err = c.Messages(jetstream.PullMaxMessages(fetchWindow)); err != nil {
+			return err
+		}
+		defer func() {
+			r.msgs.Stop()
+			_ = o.stream.DeleteConsumer(ctx, c.CachedInfo().Name)
+		}()
+	}
+	return take(r)
+}
+
+// chunks reads an object.
+type chunks struct {
+	ctx  context.Context
+	info *jetstream.ObjectInfo
+	msgs jetstream.MessagesContext // nil if there is none
+	n    uint32                    // that have come
+	part []byte                    // of the last one, that was not read yet
+	hash hash.Hash
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	for len(c.part) == 0 {
+		if c.n == c.info.Chunks {
+			if jetstream.GetObjectDigestValue(c.hash) != c.info.Digest {
+				return 0, jetstream.ErrDigestMismatch
+			}
+			return 0, io.EOF
+		}
+		m, err := c.next()
+		if err != nil {
+			return 0, err
+		}
+		c.n++
+		c.part = m.Data()
+		_, _ = c.hash.Write(c.part)
+	}
+	n := copy(p, c.part)
+	c.part = c.part[n:]
+	return n, nil
+}
+
+// next waits for a chunk. Over a slow connection the server's heartbeats are late, too.
+func (c *chunks) next() (m jetstream.Msg, err error) {
+	ctx, cancel := context.WithTimeout(c.ctx, chunkTime)
+	defer cancel()
+	for {
+		if m, err = c.msgs.Next(jetstream.NextContext(ctx)); !errors.Is(err, jetstream.ErrNoHeartbeat) {
+			return m, err
+		}
+	}
 }
 
 // Remove removes an object, and what Delete would leave of it. Nothing depends on it.

@@ -1,7 +1,9 @@
 package travel
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -259,4 +261,35 @@ func TestMadeTravels(t *testing.T) {
 	v.p.Leave(trips[1])
 	v.p.End("RUN")
 	require.NoDirExists(t, v.there)
+}
+
+// Little of a file is on its way at once, so that what else goes through a slow connection need
+// not wait for long.
+func TestFileComesInTurns(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	nc := s.js.Conn()
+	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+	require.NoError(t, s.Put(t.Context(), "big", bytes.NewReader(text)))
+	before := nc.Stats().InBytes
+	require.NoError(t, s.Get(t.Context(), "big", func(r io.Reader) error {
+		var first [1]byte
+		_, err := io.ReadFull(r, first[:])
+		require.NoError(t, err)
+		require.NoError(t, nc.Flush()) // what was on its way is here
+		require.Less(t, nc.Stats().InBytes-before, uint64((fetchWindow+2)*transferChunk))
+		got, err := io.ReadAll(r)
+		require.True(t, bytes.Equal(text, append(first[:], got...)))
+		return err
+	}))
+	info, err := s.stream.Info(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, info.State.Consumers)
+	require.NoError(t, s.Put(t.Context(), "empty", bytes.NewReader(nil)))
+	require.NoError(t, s.Get(t.Context(), "empty", func(r io.Reader) error {
+		got, err := io.ReadAll(r)
+		require.Empty(t, got)
+		return err
+	}))
+	require.ErrorIs(t, s.Get(t.Context(), "none", nil), jetstream.ErrObjectNotFound)
 }
