@@ -40,6 +40,7 @@ var rooms = map[string]struct {
 	"crew/runner/linux":       {own: []string{"crew/runner/linux/raw"}},
 	"crew/runner/linux/raw":   {std: true},
 	"crew/runner/control":     {own: []string{"crew/runner/task", "crew/runner/trust"}},
+	"crew/runner/history":     {own: []string{"crew/runner/control", "crew/runner/journal", "crew/runner/task"}},
 	"crew/runner/machine":     {std: true},
 	"crew/runner/outbox":      {},
 	"crew/runner/ssh":         {own: []string{"crew/runner/task"}},

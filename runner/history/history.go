@@ -1,0 +1,28 @@
+// Package history reads what runs have left behind: joblogs, the results of --json,
+// directories of --state, and what crew ctl watch --json prints. It tells all of them as
+// the same lines, and folds lines into a Report.
+package history
+
+import (
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+// Began is the name of the event with which a run begins, or a resumed one goes on. Its
+// Text is the command line, if that is known. Every source begins with one, and has one
+// more for each further run.
+const Began = "began"
+
+// Line is something that happened in a run, as crew ctl watch --json tells it: Began and
+// the events of control.Event. Of a joblog and of --json there are only Began, retried
+// and finished.
+//
+// started has Task, Attempt, Worker, Host and Start. retried and finished have the facts
+// of an attempt that ended, retried also the Wait until the next one; Worker is 0 where
+// the source does not tell it, and Start is zero for a task that never ran. The attempts
+// of a task come in order.
+type Line struct {
+	control.Event
+	task.Facts
+	Output []byte // retried, finished: the end of what a failed attempt wrote; valid until the next line
+}

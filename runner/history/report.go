@@ -1,0 +1,123 @@
+package history
+
+import (
+	"time"
+
+	"crew/runner/task"
+)
+
+// The most of each kind that a Report has.
+const (
+	MostAttempts = 100_000 // in the timeline
+	MostGroups   = 500     // keys, commands and hosts
+	MostFailed   = 1000
+	MostListed   = 100     // flaky and slowest tasks
+	MostOutput   = 2 << 20 // bytes of the outputs of failures in all
+)
+
+// Report is what is known of one or more runs. All lists are bounded; what they lack is
+// counted, and the figures are of everything.
+type Report struct {
+	Title string // the command of the only run, or the names of the sources
+	Made  time.Time
+	Runs  []Run // in the order of their beginnings
+	Total Figures
+
+	Outcomes [task.Outcomes]int64 // tasks by how they ended
+	Bins     []Bin                // durations of the last attempts, without gaps, the shortest first
+
+	Keys, Commands, Hosts Groups
+	Failed, Flaky         List // in the order of their ends
+	Slowest               List // the slowest first
+
+	Attempts Attempts
+	Blocked  []Blocked // why nothing started although a worker was free
+}
+
+// Run is one run, or the part of a resumed run between its start and its end.
+type Run struct {
+	Source     string // the file or directory, as the user named it
+	Command    string // "" if that is unknown
+	Start, End time.Time
+	Ended      bool // it came to an end of its own, as far as the source tells
+	Workers    int  // the most at once
+	Figures
+}
+
+// Figures are about tasks, and their times about the last attempts of those that ran.
+type Figures struct {
+	Tasks, Failed, Flaky, Retries int64
+	Mean, Median, P95, Most       time.Duration // the middle two to within 4 %
+	Time, User, System            time.Duration // in all
+	MaxRSS                        int64         // bytes; 0 if unknown
+}
+
+// Bin counts durations from From, inclusive, to the From of the next one.
+type Bin struct {
+	From   time.Duration
+	Tasks  int64
+	Failed int64
+}
+
+// Groups are figures by name, those first that took most time in all.
+type Groups struct {
+	List []Group
+	More int64 // how many the list lacks, at least
+}
+
+// Group has the figures of a key, a command or a host. The name is "" for tasks without
+// one; of commands it is their beginning.
+type Group struct {
+	Name string
+	Figures
+	ByRun []Figures // in the order of Report.Runs; nil if there is only one
+}
+
+// List has some of several tasks.
+type List struct {
+	List []Ended
+	More int64 // how many the list lacks
+}
+
+// Ended is a task that has ended, with its last attempt.
+type Ended struct {
+	task.Facts
+	Run     int          // index in Report.Runs
+	Output  []byte       // the end of what it wrote, if it failed; nil if that is unknown, or there was no room
+	Earlier []task.Facts // its failed attempts before, without commands
+}
+
+// Attempts are the attempts of the timeline, one an index in each of the columns. If there
+// were more, these are the failures, the longest, and an even sample of the others.
+type Attempts struct {
+	Lanes   []Lane // where they ran: by host, then by worker
+	More    int64  // how many there were beside these
+	Base    time.Time
+	Run     []int32 // index in Report.Runs
+	Task    []uint64
+	Attempt []int32
+	Lane    []int32        // index in Lanes; -1 if it never ran
+	Start   []float64      // milliseconds after Base
+	Took    []float64      // milliseconds; negative if the attempt runs, or its end is unknown
+	Waited  []float64      // milliseconds between when the task was read, or the attempt before ended, and Start; -1 if unknown
+	Outcome []task.Outcome // 0 if it runs, or its end is unknown
+	Final   []bool         // the last attempt of its task
+	Code    []int32        // exit status or signal
+	Key     []int32        // index in Names
+	Command []int32        // index in Names
+	Names   []string       // keys and commands, each once; the first is ""
+}
+
+// Lane is a worker or, where the source does not tell workers, a row that keeps attempts
+// apart which overlap.
+type Lane struct {
+	Host   string // "" for the machine of the run
+	Worker int    // 0 where the source does not tell
+}
+
+// Blocked is a time in which nothing started although a worker was free.
+type Blocked struct {
+	Run      int // index in Report.Runs
+	From, To time.Time
+	By, Text string // as in control.Blocking
+}
