@@ -92,7 +92,7 @@ var clashes = [...]clash{
 	{"crew-worker", "load memfree", "it takes a task whenever a slot is free: drop %s, or have its tasks run with crew serve"},
 	{"crew-worker", "retries retry-delay retry-max-delay retry-on flaky-fail timeout halt fail-fast deadline",
 		"submitters say what becomes of a failure: give them %s"},
-	{"crew-worker", "keep-order output tag tag-string json results joblog junit ci quiet-success",
+	{"crew-worker", "keep-order output tag tag-string json results joblog junit report trace notify ci quiet-success",
 		"results go to the submitters: give them %s"},
 	{"crew-worker", "dry-run state replay retry-failed state-reset",
 		"the submitter's run is what is recorded and shown: give it %s"},
@@ -166,12 +166,12 @@ var clashes = [...]clash{
 	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
 
 	{"detach", "state replay retry-failed state-reset", "the engine keeps the results: drop %s"},
-	{"detach", "keep-order output tag tag-string json results joblog junit ci quiet-success", "crew engine attach shows the results: give it %s"},
+	{"detach", "keep-order output tag tag-string json results joblog junit report trace notify ci quiet-success", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
 	{"detach", "dry-run", "nothing is handed over: drop one of them"},
 	{"detach", "verbose", "the tasks run later: drop -t"},
 
-	{"dry-run", "json results joblog junit ci state", "nothing runs, so there is nothing to record: drop one of them"},
+	{"dry-run", "json results joblog junit report trace notify ci state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
 
 	{"tasks", "+key +all +only", "drop one of them"},
@@ -183,7 +183,7 @@ var clashes = [...]clash{
 }
 
 // attachTakes are the options of runs that crew engine attach takes.
-const attachTakes = "keep-order output tag tag-string json results joblog junit ci progress quiet quiet-success"
+const attachTakes = "keep-order output tag tag-string json results joblog junit report trace notify ci progress quiet quiet-success"
 
 // need refuses conditions that hold while none of others does.
 type need struct{ conds, others, what, hint string }

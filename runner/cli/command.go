@@ -15,6 +15,7 @@ const (
 	takesVerb    = "VERB"
 	takesTopic   = "[TOPIC]"
 	takesDir     = "[--json] DIR"
+	takesSources = "FILE|DIR..."
 	takesRun     = "[RUN]"
 	takesTask    = "TASK"
 	takesTasks   = "TASK..."
@@ -41,12 +42,20 @@ const (
 	DoAttach = "engine attach"
 )
 
+// The commands that crew-web carries out.
+const (
+	DoReport = "report"
+	DoWeb    = "web"
+)
+
 // commands is the command table, in the order of the help; verbs follow their command.
 var commands = [...]command{
 	{DoRun, takesCommand, "run a command for each record"},
 	{DoServe, takesCommand, "run what crew ctl add brings: values for the command or, without one, commands"},
 	{DoWork, takesCommand, "run the tasks of other crews, which --engine brings"},
 	{"state", takesDir, "print a summary of the runs that had --state DIR: what ran, what failed, and\nwhat took longest. It can be used during a run"},
+	{DoReport, takesSources, "print an HTML page of what runs did: timeline, failures and their output, and\ntrends. FILE is a joblog or the output of --json, DIR that of --state"},
+	{DoWeb, takesNothing, "show and steer your runs in a browser on this machine"},
 	{"help", takesTopic, "print this; TOPIC is one of these words, or an option"},
 
 	{"ctl", takesVerb, "see, steer and feed the crews that run"},

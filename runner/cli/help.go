@@ -13,6 +13,8 @@ const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]..
        crew ctl VERB         see and steer runs: crew ctl --help
        crew engine VERB      other machines: crew engine --help
        crew state DIR        what a run with --state did: crew state --help
+       crew report FILE      an HTML page of what runs did: crew report --help
+       crew web              your runs in a browser: crew web --help
        crew help [TOPIC]     this; TOPIC is one of these words, or an option
 
 Runs a command for each record of its input, several at a time.
@@ -152,7 +154,7 @@ func (o *Options) takeTopic(words []string) error {
 	if o.Print == "" {
 		return &UsageError{
 			fmt.Sprintf("there is no help on %q", topic),
-			"name an option or one of ctl, engine, serve, state, worker; to run a program called help, write crew -- help",
+			"name an option or one of ctl, engine, report, serve, state, web, worker; to run a program called help, write crew -- help",
 		}
 	}
 	return nil

@@ -31,12 +31,14 @@ type Options struct {
 	Output  Output
 	Makes   Makes
 	Show    Show
+	After   After
 	State   State
 	Control Control
 	Serve   Serve
 	Engine  Engine
 	Ctl     Ctl
 	Hub     Hub
+	Look    Look
 
 	of   *command
 	uses []use // the options given, in order, without those that were dropped
@@ -217,6 +219,13 @@ type Show struct {
 	DryRun   bool
 }
 
+// After configures what is made of a run in the end.
+type After struct {
+	Report string // file of an HTML page; "" for none
+	Trace  string // file of a trace for Perfetto; "" for none
+	Notify string // command line of the shell that gets the digest; "" for none
+}
+
 // State configures the journal.
 type State struct {
 	Dir         string // "" for none
@@ -296,6 +305,14 @@ type Ctl struct {
 	Priority          *int // nil if none was given
 	Wait, Block, Null bool
 	URL, Queue        string // of the engine that Run names; no Queue for none, or for all in crew engine drain
+}
+
+// Look configures crew report and crew web.
+type Look struct {
+	Sources   []string // files and directories of earlier runs; "-" is stdin
+	Trace     bool     // write a trace, not a page
+	Listen    string   // "" for any port of 127.0.0.1
+	TokenFile string   // "" for a token of its own
 }
 
 // Hub configures crew engine serve, init, invite and revoke.

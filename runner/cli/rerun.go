@@ -181,7 +181,7 @@ func (r Rerun) besides(u use) use {
 		return u
 	}
 	switch u.opt.name {
-	case "joblog", "junit":
+	case "joblog", "junit", "report", "trace":
 		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
 			u.value = unused(u.value)
 		}

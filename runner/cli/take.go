@@ -36,6 +36,11 @@ func (c *command) take(o *Options, operands []string) (err error) {
 				"write crew state DIR, crew state --json DIR for the events, or crew -- state for a program of that name"}
 		}
 		o.State.Dir, operands = operands[0], nil
+	case takesSources:
+		if o.Look.Sources = operands; len(operands) == 0 || slices.Contains(operands, "") {
+			return c.wrong("crew report needs what a run has left: a joblog, a file of --json, or a directory of --state")
+		}
+		return nil
 	case takesSize:
 		if len(operands) == 0 {
 			return c.wrong("crew ctl resize needs a number")

@@ -7,8 +7,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -25,8 +23,8 @@ import (
 // copied in a stream. The file appears when it is complete: Close renames it.
 type JUnit struct {
 	path, suite string
-	file        *os.File // nil once it is complete or dropped
-	head        int      // bytes that the head may take
+	file        *trust.Whole
+	head        int // bytes that the head may take
 	w           *bufio.Writer
 	xml         *xml.Encoder // writes to w
 	counts      counts
@@ -44,20 +42,14 @@ type counts struct{ tests, failures, errors, skipped int64 }
 // path is a symbolic link, the file that it names is replaced.
 func OpenJUnit(path, suite string) (*JUnit, error) {
 	j := &JUnit{path: path, suite: cmp.Or(task.Shorten(suite, nameBytes), "crew")}
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("write JUnit report %s: not a regular file: name one that can be replaced as a whole", path)
-	}
-	target, err := trust.Resolve(path)
-	if err == nil {
-		j.path = target
-		j.file, err = trust.OpenFile(fmt.Sprintf("%s.%08x.tmp", target, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-	}
+	f, err := trust.CreateWhole(path)
 	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
 		return nil, fmt.Errorf("write JUnit report: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: name a file in a directory that you can write to", j.fail(err))
+		return nil, j.fail(err)
 	}
+	j.file, j.path = f, f.Path
 	j.w = bufio.NewWriterSize(j.file, 64<<10)
 	j.xml = xml.NewEncoder(j.w)
 	j.xml.Indent("  ", " ")
@@ -81,10 +73,10 @@ func (j *JUnit) Consume(events []task.Event) error {
 // Close completes the report and puts it in place. After an error it leaves the old
 // file, if there is one.
 func (j *JUnit) Close(s task.Stats) error {
-	if j.err != nil || j.file == nil {
+	defer j.Drop()
+	if j.err != nil || j.file.File == nil {
 		return nil // Consume has returned it
 	}
-	defer j.Drop()
 	_ = j.xml.Flush()
 	j.w.WriteString("\n </testsuite>\n</testsuites>\n")
 	err := j.w.Flush() // of any write until now
@@ -94,24 +86,16 @@ func (j *JUnit) Close(s task.Stats) error {
 		_, err = j.file.WriteAt([]byte(strings.TrimSuffix(head, ">\n")+pad+">\n"), 0)
 	}
 	if err == nil {
-		err = os.Rename(j.file.Name(), j.path)
+		err = j.file.Complete()
 	}
 	if err != nil {
 		return j.fail(err)
 	}
-	err = j.file.Close()
-	j.file = nil
-	return err
+	return nil
 }
 
 // Drop removes what is not complete. It may be repeated.
-func (j *JUnit) Drop() {
-	if j.file != nil {
-		j.file.Close()
-		os.Remove(j.file.Name())
-		j.file = nil
-	}
-}
+func (j *JUnit) Drop() { j.file.Drop() }
 
 func (j *JUnit) fail(err error) error {
 	return fmt.Errorf("write JUnit report %s: %w", j.path, task.WithoutPath(err))

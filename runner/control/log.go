@@ -1,0 +1,92 @@
+package control
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"time"
+
+	"crew/runner/task"
+)
+
+// logTail is how many bytes of the end of a failed attempt's output a Log writes.
+const logTail = 8 << 10
+
+// Log is a runner.Sink that writes what happens to w, in the lines that watch sends: the
+// first one says what run it is, and the last one has the totals. Before the end of a
+// failed attempt come lines with the end of its output, as log sends them. Results of
+// earlier runs are left out.
+type Log struct {
+	w   *bufio.Writer
+	enc *json.Encoder
+	err error // the first one
+}
+
+// NewLog returns a Log of the run that about describes. w may block the run.
+func NewLog(w io.Writer, about Hello) *Log {
+	l := &Log{w: bufio.NewWriterSize(w, 64<<10)}
+	l.enc = json.NewEncoder(l.w)
+	l.enc.SetEscapeHTML(false)
+	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
+	l.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}, Hello: &about})
+	return l
+}
+
+func (l *Log) put(r *Reply) {
+	r.V = Version
+	if err := l.enc.Encode(r); l.err == nil {
+		l.err = err
+	}
+}
+
+// Consume writes a batch of events. It never fails: after an error nothing is written.
+func (l *Log) Consume(batch []task.Event) error {
+	for i := range batch {
+		e := &batch[i]
+		ended := e.Kind == task.Finished || e.Kind == task.Retried
+		if l.err != nil || ended && e.Result.Known() || e.Task != nil && e.Task.Done != nil {
+			continue
+		}
+		if ended && e.Result.Outcome.Failed() {
+			l.output(e.Task.ID, e.Result)
+		}
+		if f, event := eventOf(e); event.Name != "" {
+			l.put(&Reply{Event: &event, Facts: f})
+		}
+	}
+	if err := l.w.Flush(); l.err == nil {
+		l.err = err
+	}
+	return nil
+}
+
+// output writes the end of what a failed attempt wrote.
+func (l *Log) output(id uint64, r *task.Result) {
+	whole := false
+	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
+		if task.Length(o) == 0 {
+			continue
+		}
+		tail, err := o.Tail(logTail)
+		if err != nil {
+			continue
+		}
+		whole = true
+		l.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Data: tail, Cut: o.Len() - int64(len(tail))})
+	}
+	if !whole && len(r.Tail) > 0 {
+		l.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[1], Data: r.Tail})
+	}
+}
+
+// Close writes the totals, and returns the first error of all.
+func (l *Log) Close(final task.Stats) error {
+	if l.err == nil {
+		snap := &task.Snapshot{At: time.Now(), State: task.Done, Stats: final}
+		l.put(&Reply{End: true, Run: StatusOf(snap, nil)})
+	}
+	if err := l.w.Flush(); l.err == nil {
+		l.err = err
+	}
+	return l.err
+}
