@@ -35,6 +35,8 @@ type Digest struct {
 	FailedOnly bool
 	// FlakyFail, which may be set before Close, means that the run fails if a task is flaky.
 	FlakyFail bool
+	// Quiet, which may be set before Close, means to print nothing at all: only Text tells.
+	Quiet bool
 	// Missing, which may be set before Close, returns lines about machines that were
 	// not there.
 	Missing func() []string
@@ -58,6 +60,8 @@ type Digest struct {
 	bad    bool        // a command could not be executed at all
 	tied   bool        // a list of the failed tasks would lack some that they come after
 	untold bool        // the run drains without a message of its own
+	told   string      // what Close has printed, or would have
+	stats  task.Stats  // the totals, after Close
 }
 
 // described is a failed task and what the digest shows of it.
@@ -144,17 +148,37 @@ func (d *Digest) finished(e *task.Event) {
 // Close prints the digest. It never returns an error. It prints nothing if the run
 // ended because its command cannot be executed at all, which cli reports.
 func (d *Digest) Close(s task.Stats) error {
+	d.stats, d.told = s, d.all(s)
+	if !d.Quiet {
+		d.screen.Say(d.told)
+	}
+	return nil
+}
+
+// Text returns the digest after Close, without colours; "" if there was nothing to print.
+func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.told))) }
+
+// Total returns the line about a run without failures, after Close.
+func (d *Digest) Total() string {
+	s := &d.stats
+	return "crew: " + task.Count(s.Admitted, "task") + " in " + task.Span(s.Elapsed(s.Last)) + d.list(s, s.Resumed()) + "\n"
+}
+
+// Stats returns the totals of the run after Close.
+func (d *Digest) Stats() *task.Stats { return &d.stats }
+
+// all returns what Close prints.
+func (d *Digest) all(s task.Stats) string {
 	switch {
 	case d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
 		d.rerun.drop()
-		d.screen.Say(d.missing(&s))
-		return nil
+		return d.missing(&s)
 	case d.why == brokenPipe: // say what did not happen, and no more: few ask for it
 		d.rerun.drop()
 		if line, short, _ := d.cut(&s); short {
-			d.screen.Notice("nobody reads stdout any more: " + line)
+			return "crew: nobody reads stdout any more: " + task.Printable(line) + "\n"
 		}
-		return nil
+		return ""
 	}
 	for _, list := range [...][]described{d.failed, d.waits, d.flaky} {
 		slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
@@ -165,7 +189,7 @@ func (d *Digest) Close(s task.Stats) error {
 			hint = d.hint()
 		}
 	} else if d.FailedOnly && s.Failed() == 0 && !(d.FlakyFail && s.Flaky > 0) {
-		return nil
+		return ""
 	} else {
 		text = d.head(&s)
 	}
@@ -196,8 +220,7 @@ func (d *Digest) Close(s task.Stats) error {
 	} else {
 		again = d.rerun.text()
 	}
-	d.screen.Say(text + d.missing(&s) + again + hint)
-	return nil
+	return text + d.missing(&s) + again + hint
 }
 
 // missing returns lines about machines that were not there, unless no task needed any.

@@ -115,15 +115,22 @@ func taskStatus(r *task.Result) int {
 	return statusFailed
 }
 
-// exit returns the status for os.Exit, or does not return: a shell expects crew
-// to die by the signal that stopped it. Everything must be closed before.
-func (e ending) exit() int {
+// willExit returns the exit status as a shell will see it.
+func (e ending) willExit() int {
 	switch {
 	case e.err != nil:
-		return complain(io.Discard, e.err) // it was told
+		return complain(io.Discard, e.err)
 	case e.signal != 0:
-		runner.Die(e.signal, e.group)
 		return statusSignal + int(e.signal)
 	}
 	return e.status
+}
+
+// exit returns the status for os.Exit, or does not return: a shell expects crew
+// to die by the signal that stopped it. Everything must be closed before.
+func (e ending) exit() int {
+	if e.err == nil && e.signal != 0 {
+		runner.Die(e.signal, e.group)
+	}
+	return e.willExit()
 }

@@ -2,7 +2,6 @@ package wiring
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -75,17 +74,25 @@ func (w *wiring) openSinks() error {
 		sinks, stdout = []runner.Sink{w.state.Commit(), w.state.Logs(logs...)}, w.state.Shown(w.stdout)
 	}
 	if o.Output.JUnit != "" {
-		junit, err := openJUnit(o, w.out, w.errs)
+		junit, err := w.openJUnit()
 		if err != nil {
 			return err
 		}
 		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
-	if !o.Show.Quiet {
-		digest := sink.NewDigest(w.screen, in, w.source.rerun())
-		digest.FailedOnly, digest.FlakyFail, digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
-		sinks = append(sinks, tells(o, digest))
+	record, err := w.openRecord()
+	if err != nil {
+		return err
+	}
+	if record != nil {
+		sinks = append(sinks, record)
+	}
+	if !o.Show.Quiet || o.After.Notify != "" {
+		w.digest = sink.NewDigest(w.screen, in, w.source.rerun())
+		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
+		w.digest.Quiet = o.Show.Quiet
+		sinks = append(sinks, tells(o, w.digest))
 	}
 	if ciServer(w.opts, os.Getenv) == "github" {
 		sinks = append(sinks, tells(o, w.annotate()))
@@ -111,19 +118,12 @@ func (w *wiring) tellsFailures() bool {
 }
 
 // openJUnit opens the report. It is renamed in the end, so it must not take the place of
-// a file that holds the results, of the joblog or of the lock.
-func openJUnit(o *cli.Options, results ...*os.File) (*report.JUnit, error) {
+// a file that the run uses otherwise.
+func (w *wiring) openJUnit() (*report.JUnit, error) {
+	o := w.opts
 	path := o.Output.JUnit
-	st, err := os.Stat(path)
-	for _, f := range results {
-		if open, err2 := f.Stat(); err == nil && err2 == nil && st.Mode().IsRegular() && os.SameFile(st, open) {
-			return nil, fmt.Errorf("write JUnit report %s: it would replace what %s goes to: name another file", path, f.Name())
-		}
-	}
-	for what, other := range map[string]string{"the joblog": o.Output.Joblog, "the lock": o.Pool.Lock} {
-		if file, err2 := os.Stat(other); err == nil && err2 == nil && os.SameFile(st, file) {
-			return nil, fmt.Errorf("write JUnit report %s: it would replace %s: name another file", path, what)
-		}
+	if err := w.replaceable("--junit", path); err != nil {
+		return nil, err
 	}
 	return report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
 }

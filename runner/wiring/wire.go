@@ -55,6 +55,8 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 		err = printUnit(o, stdout)
 	case tool == "state":
 		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
+	case tool == cli.DoReport || tool == cli.DoWeb:
+		err = web(o, stdout)
 	case tool == "ctl":
 		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: far, in: stdin, out: stdout, errs: stderr}).do()
 	case tool == "engine" && o.Do != cli.DoAttach:
@@ -99,6 +101,7 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	if end.err != nil {
 		w.screen.Last(end.err.Error())
 	}
+	w.notify(end)
 	return end.exit()
 }
 

@@ -45,6 +45,7 @@ type wiring struct {
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
+	digest     *sink.Digest // nil if nobody reads it
 	sinks      []runner.Sink
 	control    *control.Server // nil if the run cannot be steered
 	begun      chan struct{}   // closed once the run is made

@@ -1,0 +1,172 @@
+package wiring
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+
+	"crew/runner/cli"
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+const (
+	// webProgram makes pages and traces of runs, and serves them. It is a program of its
+	// own so that crew's start-up does not pay for what HTML and HTTP take.
+	webProgram = "crew-web"
+	// WebProtocol is the version of what crew hands over to crew-web: its arguments.
+	WebProtocol = 1
+	webHint     = engineHint
+)
+
+// webArgs returns the arguments of crew-web.
+func webArgs(words ...string) []string {
+	return append([]string{webProgram, strconv.Itoa(WebProtocol)}, words...)
+}
+
+// web replaces this process by crew-web, which carries out crew report and crew web.
+func web(o *cli.Options, stdout *os.File) error {
+	what := "crew " + o.Do
+	args := webArgs(o.Do, o.Look.Listen, o.Look.TokenFile)
+	if o.Do == cli.DoReport {
+		if isatty.IsTerminal(stdout.Fd()) {
+			return misuse("crew report prints a page for a browser", "write it to a file, as in crew report "+task.Quote(o.Look.Sources[0])+" > report.html")
+		}
+		form := "page"
+		if o.Look.Trace {
+			form = "trace"
+		}
+		args = append(webArgs(o.Do, form), o.Look.Sources...)
+	}
+	path, err := findProgram(webProgram, what, webHint)
+	if err != nil {
+		return err
+	}
+	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, args, os.Environ())}
+}
+
+// record has crew-web write the files of --report and --trace. Until it has opened them it
+// holds up the start of the run, so that what cannot be written is refused.
+type record struct {
+	*control.Log
+	child *os.Process
+	pipe  *os.File      // to its standard input
+	said  *bufio.Reader // its standard output: a line once it is ready, then what went wrong
+	back  *os.File
+}
+
+// openRecord returns the sink that makes the files, or nil if none is asked for.
+func (w *wiring) openRecord() (*record, error) {
+	after := w.opts.After
+	if after.Report == "" && after.Trace == "" {
+		return nil, nil
+	}
+	for option, path := range map[string]string{"--report": after.Report, "--trace": after.Trace} {
+		if err := w.replaceable(option, path); err != nil {
+			return nil, err
+		}
+	}
+	path, err := findProgram(webProgram, "--report or --trace", webHint)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := r.start(path, webArgs("record", after.Report, after.Trace)); err != nil {
+		return nil, fmt.Errorf("start %s: %w", webProgram, err)
+	}
+	line, err := r.said.ReadString('\n')
+	if err != nil || line != "ready\n" {
+		return nil, r.finish(line)
+	}
+	dir, _ := os.Getwd()
+	r.Log = control.NewLog(r.pipe, control.Hello{
+		PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir),
+	})
+	w.close = append(w.close, func() error { return r.finish("") })
+	return r, nil
+}
+
+// start starts crew-web in a session of its own, so that what ends crew does not keep it
+// from writing what is known by then.
+func (r *record) start(path string, args []string) error {
+	in, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	from, out, err := os.Pipe()
+	if err != nil {
+		to.Close()
+		return err
+	}
+	defer out.Close()
+	r.pipe, r.back, r.said = to, from, bufio.NewReader(from)
+	r.child, err = os.StartProcess(path, args, &os.ProcAttr{
+		Files: []*os.File{in, out, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		to.Close()
+		from.Close()
+	}
+	return err
+}
+
+// Close writes the totals. What goes wrong, finish tells.
+func (r *record) Close(final task.Stats) error {
+	_ = r.Log.Close(final)
+	return nil
+}
+
+// finish waits until the files are complete, and returns why they are not. said is what
+// crew-web has said already.
+func (r *record) finish(said string) error {
+	r.pipe.Close()
+	rest, _ := io.ReadAll(r.said)
+	r.back.Close()
+	state, err := r.child.Wait()
+	said = strings.TrimSpace(said + string(rest))
+	switch {
+	case said != "":
+		return errors.New(said)
+	case err != nil:
+		return fmt.Errorf("wait for %s: %w", webProgram, err)
+	case !state.Success():
+		return fmt.Errorf("write the report or trace: %s has ended with %s", webProgram, state)
+	}
+	return nil
+}
+
+// replaceable returns an error if an option would replace a file that the run uses
+// otherwise. path may be "".
+func (w *wiring) replaceable(option, path string) error {
+	st, err := os.Stat(path)
+	if err == nil && st.Mode().IsRegular() {
+		for _, f := range []*os.File{w.out, w.errs} {
+			if open, err := f.Stat(); err == nil && os.SameFile(st, open) {
+				return fmt.Errorf("%s %s would replace what %s goes to: name another file", option, path, f.Name())
+			}
+		}
+	}
+	o := w.opts
+	for what, other := range map[string]string{
+		"--joblog": o.Output.Joblog, "--lock": o.Pool.Lock, "--junit": o.Output.JUnit, "--report": o.After.Report, "--trace": o.After.Trace,
+	} {
+		if path == "" || other == "" || what == option {
+			continue
+		}
+		file, err2 := os.Stat(other)
+		same := err == nil && err2 == nil && os.SameFile(st, file)
+		if same || filepath.Clean(path) == filepath.Clean(other) {
+			return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, what)
+		}
+	}
+	return nil
+}
