@@ -20,12 +20,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/web"
 )
 
-// TestMain makes this binary stand in for crew in the scripts.
+// TestMain makes this binary stand in for crew and crew-web in the scripts.
 func TestMain(m *testing.M) {
 	testscript.Main(crewtest.Apart{M: m, Parallel: 6}, map[string]func(){
-		"crew": main,
+		"crew":     main,
+		"crew-web": func() { os.Exit(web.Main(os.Args)) },
 	})
 }
 

@@ -41,6 +41,7 @@ var rooms = map[string]struct {
 	"crew/runner/linux/raw":   {std: true},
 	"crew/runner/control":     {own: []string{"crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/history":     {own: []string{"crew/runner/control", "crew/runner/journal", "crew/runner/task"}},
+	"crew/runner/view":        {own: []string{"crew/runner/control", "crew/runner/history", "crew/runner/task"}},
 	"crew/runner/machine":     {std: true},
 	"crew/runner/outbox":      {},
 	"crew/runner/ssh":         {own: []string{"crew/runner/task"}},
@@ -49,6 +50,7 @@ var rooms = map[string]struct {
 	"crew/runner/target":      {own: []string{"crew/runner/task"}},
 	"crew/runner/travel":      {own: []string{"crew/runner/target", "crew/runner/task"}},
 	"crew/runner/trust":       {},
+	"crew/runner/web":         {own: []string{"crew/runner/control", "crew/runner/history", "crew/runner/task", "crew/runner/trust", "crew/runner/view"}},
 	"crew/runner/wire":        {std: true},
 	"crew/sched":              {std: true},
 
@@ -58,6 +60,7 @@ var rooms = map[string]struct {
 	// Tests alone import this one.
 	"crew/runner/crewtest": {own: []string{"crew/runner/linux"}, std: true},
 
+	"crew/runner/web/crew-web":     {own: []string{"crew/runner/web"}, std: true},
 	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
 }
 
@@ -118,7 +121,7 @@ func TestCrewLinksNoCompanion(t *testing.T) {
 	list, err := exec.Command("go", "list", "-deps", "..").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(list), "crew/runner/wiring")
-	for _, lib := range []string{"nats", "tcell"} {
+	for _, lib := range []string{"nats", "tcell", "html/template", "crew/runner/view"} {
 		require.NotContains(t, string(list), lib)
 	}
 }

@@ -111,7 +111,7 @@ func (x *Completion) operand(c *command, n, first int) {
 		if x.kind = fmt.Sprint("command ", first); n == 1 {
 			x.kind = "programs"
 		}
-	case takesWork, takesDir, takesFile:
+	case takesWork, takesDir, takesFile, takesSources:
 		x.kind = "files"
 	case takesRun, takesSize:
 		x.Runs = c.operands == takesRun && n == 1 || n == 2

@@ -77,11 +77,11 @@ func (r Rerun) AsRead() bool {
 }
 
 // drops reports whether a run of the failed tasks does without an option, such as those
-// that read and cut records, and those about earlier runs. Tasks that read their records
+// that read and cut records, those about earlier runs, and those of reports. Tasks that read their records
 // need what ends those; records of one source are given to them uncut.
 func (r Rerun) drops(name string) bool {
 	switch name {
-	case "arg-file", "input", "eof", "replay", "retry-failed", "state-reset", "jitter":
+	case "arg-file", "input", "eof", "replay", "retry-failed", "state-reset", "jitter", "report", "trace":
 		return true
 	case "null", "delimiter":
 		return !r.AsRead()
@@ -181,7 +181,7 @@ func (r Rerun) besides(u use) use {
 		return u
 	}
 	switch u.opt.name {
-	case "joblog", "junit", "report", "trace":
+	case "joblog", "junit":
 		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
 			u.value = unused(u.value)
 		}

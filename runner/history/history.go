@@ -13,13 +13,18 @@ import (
 // more for each further run.
 const Began = "began"
 
-// Line is something that happened in a run, as crew ctl watch --json tells it: Began and
-// the events of control.Event. Of a joblog and of --json there are only Began, retried
-// and finished.
+// Over is the name of the event with which a run ended of its own, where the source tells
+// that: a directory of --state and crew ctl watch --json do. Without it the run may go on,
+// or was killed.
+const Over = "over"
+
+// Line is something that happened in a run, as crew ctl watch --json tells it: Began, Over
+// and the events of control.Event. Of a joblog and of --json there are only Began, retried
+// and finished. A notice at the end says what was left out as damaged.
 //
 // started has Task, Attempt, Worker, Host and Start. retried and finished have the facts
-// of an attempt that ended, retried also the Wait until the next one; Worker is 0 where
-// the source does not tell it, and Start is zero for a task that never ran. The attempts
+// of an attempt that ended, retried also the Wait until the next one; Wait and Worker are 0 where
+// the source does not tell them, and Start is zero for a task that never ran. The attempts
 // of a task come in order.
 type Line struct {
 	control.Event

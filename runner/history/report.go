@@ -8,10 +8,11 @@ import (
 
 // The most of each kind that a Report has.
 const (
-	MostAttempts = 100_000 // in the timeline
+	MostAttempts = 110_000 // in the timeline
 	MostGroups   = 500     // keys, commands and hosts
 	MostFailed   = 1000
 	MostListed   = 100     // flaky and slowest tasks
+	MostBlocked  = 1000    // times in which nothing started
 	MostOutput   = 2 << 20 // bytes of the outputs of failures in all
 )
 
@@ -31,7 +32,7 @@ type Report struct {
 	Slowest               List // the slowest first
 
 	Attempts Attempts
-	Blocked  []Blocked // why nothing started although a worker was free
+	Blocked  []Blocked // why nothing started although a worker was free: the longest times, as they began
 }
 
 // Run is one run, or the part of a resumed run between its start and its end.
@@ -62,11 +63,13 @@ type Bin struct {
 // Groups are figures by name, those first that took most time in all.
 type Groups struct {
 	List []Group
-	More int64 // how many the list lacks, at least
+	More int64   // how many the list lacks, at least
+	Rest Figures // theirs in all
 }
 
 // Group has the figures of a key, a command or a host. The name is "" for tasks without
-// one; of commands it is their beginning.
+// one; of commands it is their beginning: 400 bytes, or fewer words if there are too many
+// different ones.
 type Group struct {
 	Name string
 	Figures
@@ -83,12 +86,12 @@ type List struct {
 type Ended struct {
 	task.Facts
 	Run     int          // index in Report.Runs
-	Output  []byte       // the end of what it wrote, if it failed; nil if that is unknown, or there was no room
-	Earlier []task.Facts // its failed attempts before, without commands
+	Output  []byte       // the end of what its last failed attempt wrote; nil if that is unknown, or there was no room
+	Earlier []task.Facts // the last 10 of its failed attempts before, without commands
 }
 
-// Attempts are the attempts of the timeline, one an index in each of the columns. If there
-// were more, these are the failures, the longest, and an even sample of the others.
+// Attempts are the attempts of the timeline as they began, one an index in each of the
+// columns. If there were more, these are the failures, the longest, and an even sample of the others.
 type Attempts struct {
 	Lanes   []Lane // where they ran: by host, then by worker
 	More    int64  // how many there were beside these

@@ -1,0 +1,160 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"crew/runner/task"
+)
+
+const (
+	factSize    = 1000 // bytes of a command, a key and an error
+	earlierSize = 200  // bytes of an error of an earlier attempt
+	mostEarlier = 10   // earlier attempts
+	tailSize    = 8 << 10
+)
+
+// lists are the tasks that a Report lists.
+type lists struct {
+	failed, flaky listed
+	slowest       []Ended
+	room          int // bytes of outputs that may still be kept
+}
+
+// listed has tasks that ended, not all if there are too many: the first ones of a run, and of
+// several runs about as many each.
+type listed struct {
+	most  int
+	list  []Ended
+	count []int // by run
+	all   int64
+}
+
+// admit returns whether the list has room for a task of a run, and which one to drop then,
+// or -1.
+func (e *listed) admit(run int) (drop int, ok bool) {
+	e.all++
+	e.count = append(e.count, make([]int, max(0, run+1-len(e.count)))...)
+	if len(e.list) < e.most {
+		return -1, true
+	}
+	most := slices.Index(e.count, slices.Max(e.count))
+	if e.count[most] <= e.count[run]+1 {
+		return -1, false
+	}
+	for drop = len(e.list) - 1; e.list[drop].Run != most; drop-- {
+	}
+	return drop, true
+}
+
+func (e *listed) add(x Ended) {
+	e.list = append(e.list, x)
+	e.count[x.Run]++
+}
+
+// report returns the list in the order of the runs.
+func (e *listed) report(place []int) List {
+	out := List{List: slices.Clone(e.list), More: e.all - int64(len(e.list))}
+	placed(out.List, place)
+	slices.SortStableFunc(out.List, func(a, b Ended) int { return cmp.Compare(a.Run, b.Run) })
+	return out
+}
+
+func placed(list []Ended, place []int) {
+	for i := range list {
+		list[i].Run = place[list[i].Run]
+	}
+}
+
+// fail keeps what is told of a failed attempt until its task has ended.
+func (s *lists) fail(o *open, l *Line) {
+	f := facts(&l.Facts, earlierSize)
+	f.Command = ""
+	if len(o.earlier) == mostEarlier {
+		o.earlier = append(o.earlier[:0], o.earlier[1:]...)
+	}
+	o.earlier = append(o.earlier, f)
+	s.room += len(o.output)
+	o.output = nil
+	if len(s.flaky.list) < s.flaky.most {
+		o.output = s.tail(l.Output, s.share(&s.flaky))
+	}
+}
+
+// end lists a task that ended.
+func (s *lists) end(run int, o *open, l *Line, flaky bool) {
+	switch {
+	case l.Outcome.Failed():
+		s.list(&s.failed, run, o, l, l.Output)
+	case flaky:
+		s.list(&s.flaky, run, o, l, o.output)
+	}
+	if d := l.Duration; hasRun(&l.Facts) && (len(s.slowest) < MostListed || d > s.slowest[MostListed-1].Duration) {
+		at, _ := slices.BinarySearchFunc(s.slowest, d, func(x Ended, d task.Seconds) int {
+			return cmp.Or(cmp.Compare(d, x.Duration), -1) // behind those that took as long
+		})
+		s.slowest = slices.Insert(s.slowest, at, ended(run, o, l))
+		s.slowest = s.slowest[:min(len(s.slowest), MostListed)]
+	}
+}
+
+func (s *lists) list(e *listed, run int, o *open, l *Line, output []byte) {
+	drop, ok := e.admit(run)
+	if !ok {
+		return
+	}
+	if drop >= 0 {
+		s.room += len(e.list[drop].Output)
+		e.count[e.list[drop].Run]--
+		e.list = slices.Delete(e.list, drop, drop+1)
+	}
+	x := ended(run, o, l)
+	x.Output = s.tail(output, s.share(e))
+	e.add(x)
+}
+
+// share returns how many bytes of output the next task of a list may keep: four times as much
+// as each of the rest of the list could have, so the earlier ones keep theirs whole, and
+// even the last ones something.
+func (s *lists) share(e *listed) int {
+	return min(s.room, tailSize, 4*s.room/max(1, e.most-len(e.list)))
+}
+
+// tail returns the end of an output, in at most n bytes, and takes them from the room.
+func (s *lists) tail(output []byte, n int) []byte {
+	output = bytes.Clone(output[max(0, len(output)-n):])
+	s.room -= len(output)
+	return output
+}
+
+func (s *lists) report(out *Report, place []int) {
+	out.Failed, out.Flaky = s.failed.report(place), s.flaky.report(place)
+	out.Slowest.List = slices.Clone(s.slowest)
+	placed(out.Slowest.List, place)
+	var ran int64
+	for i := range out.Bins {
+		ran += out.Bins[i].Tasks
+	}
+	out.Slowest.More = ran - int64(len(s.slowest))
+}
+
+// ended returns a task that has ended, without its output.
+func ended(run int, o *open, l *Line) Ended {
+	return Ended{Facts: facts(&l.Facts, factSize), Run: run, Earlier: slices.Clone(o.earlier)}
+}
+
+// facts returns a copy of facts that can be kept. Texts are cut.
+func facts(f *task.Facts, most int) task.Facts {
+	own := *f
+	for _, s := range [...]*task.Bytes{&own.Key, &own.Command, &own.Error, &own.Host} {
+		*s = task.Bytes(strings.Clone(task.Shorten(string(*s), most)))
+	}
+	if f.Exit != nil {
+		exit := *f.Exit
+		own.Exit = &exit
+	}
+	own.Units = slices.Clone(f.Units)
+	return own
+}

@@ -1,0 +1,366 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+const (
+	mostOpen    = 1 << 19 // tasks that have been read and not ended, of which something is kept
+	mostRunning = 1000    // attempts that run, in the timeline
+	mostNamed   = 5       // sources in a title
+)
+
+// Fold makes a Report of lines. It is not safe for concurrent use. Its memory does not
+// grow with the number of tasks.
+type Fold struct {
+	runs     []*run // in the order in which they come
+	source   string
+	fresh    bool // the next line begins a run
+	outcomes [task.Outcomes]int64
+	failing  bins // durations of failed tasks
+
+	keys, commands, hosts *groups
+	lists                 lists
+	timeline              *timeline
+	blocked               []Blocked
+
+	// the current run
+
+	read map[uint64]time.Time // when tasks were read that have not begun
+	open map[uint64]*open     // tasks that have begun and not ended
+}
+
+// run is one of Report.Runs.
+type run struct {
+	Run
+	tally
+	running, peak int  // attempts
+	told          bool // the source tells more than the ends of attempts
+	final         bool // no more tasks come
+	blocked       control.Blocking
+	since         time.Time // of blocked; zero if tasks start
+}
+
+// open is a task that has begun and not ended.
+type open struct {
+	run     int // of its latest attempt
+	attempt int
+	current *attempt     // the attempt that runs, or nil
+	ended   time.Time    // the attempt before
+	failed  bool         // an attempt has failed, and was not just replaced
+	earlier []task.Facts // the last that failed
+	output  []byte       // of the last
+}
+
+// NewFold returns a Fold of no lines.
+func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
+
+func newFold(attempts, names int) *Fold {
+	f := &Fold{timeline: newTimeline(attempts - min(mostRunning, attempts/100))}
+	f.keys, f.commands, f.hosts = newGroups(names), newGroups(names), newGroups(names)
+	f.lists = lists{failed: listed{most: MostFailed}, flaky: listed{most: MostListed}, room: MostOutput}
+	f.Source("")
+	return f
+}
+
+// Source says that the next lines are of this source. Before it is called, the lines are of
+// one without a name.
+func (f *Fold) Source(name string) {
+	f.leave()
+	f.source, f.fresh = name, true
+	for _, o := range f.open {
+		f.lists.room += len(o.output)
+	}
+	f.read, f.open = map[uint64]time.Time{}, map[uint64]*open{}
+}
+
+// Add adds a line, and keeps nothing of it.
+func (f *Fold) Add(l *Line) {
+	if l.Name == Began || f.fresh {
+		f.begin(l)
+	}
+	r := f.runs[len(f.runs)-1]
+	r.touch(l)
+	switch l.Name {
+	case "admitted":
+		r.told = true
+		if len(f.read) < mostOpen {
+			f.read[l.Task] = l.At
+		}
+	case "started":
+		r.told = true
+		r.unblock(f, l.At)
+		f.started(r, l)
+	case "retried":
+		f.retried(r, l)
+	case "finished":
+		f.finished(r, l)
+	case "blocked":
+		r.unblock(f, l.At)
+		if l.Blocking != nil {
+			r.blocked, r.since = control.Blocking{By: l.Blocking.By, Text: strings.Clone(l.Blocking.Text)}, l.At
+		}
+	case "resized":
+		r.Workers = max(r.Workers, l.Workers)
+	case "input-end", "draining", "stopping":
+		r.final = true
+	case Over:
+		r.unblock(f, l.At)
+		r.Ended = true
+	}
+}
+
+func (f *Fold) begin(l *Line) {
+	f.leave()
+	f.fresh = false
+	r := &run{Run: Run{Source: f.source}}
+	if l.Name == Began {
+		r.Command = strings.Clone(task.Shorten(l.Text, factSize))
+	}
+	f.runs = append(f.runs, r)
+}
+
+// leave ends what the current run has left undone. The tasks may go on in the next one.
+func (f *Fold) leave() {
+	if len(f.runs) == 0 || f.fresh {
+		return
+	}
+	r := f.runs[len(f.runs)-1]
+	r.Ended = r.ended(f)
+	r.unblock(f, r.End)
+	for _, o := range f.open {
+		if o.current != nil {
+			f.timeline.add(*o.current)
+		}
+		o.current, o.ended = nil, time.Time{}
+	}
+	r.running = 0
+	clear(f.read)
+}
+
+// ended reports whether the current run has come to an end of its own. Where the source
+// does not say so, it did if no task is left.
+func (r *run) ended(f *Fold) bool {
+	if r.Ended || !r.told {
+		return true
+	}
+	left := len(f.read)
+	for _, o := range f.open {
+		if f.runs[o.run] == r {
+			left++
+		}
+	}
+	return r.final && left == 0
+}
+
+// touch notes when something happened.
+func (r *run) touch(l *Line) {
+	from, to := cmp.Or(l.At, l.Start), cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
+	if from.IsZero() {
+		return
+	}
+	if !r.told && !l.Start.IsZero() && l.Start.Before(from) {
+		from = l.Start
+	}
+	if r.Start.IsZero() || from.Before(r.Start) {
+		r.Start = from
+	}
+	if to.After(r.End) {
+		r.End = to
+	}
+}
+
+// unblock ends the time in which nothing started.
+func (r *run) unblock(f *Fold, at time.Time) {
+	if !r.since.IsZero() && at.After(r.since) {
+		f.block(Blocked{Run: slices.Index(f.runs, r), From: r.since, To: at, By: r.blocked.By, Text: r.blocked.Text})
+	}
+	r.since = time.Time{}
+}
+
+// block keeps a time if it is one of the longest.
+func (f *Fold) block(b Blocked) {
+	f.blocked = append(f.blocked, b)
+	if len(f.blocked) == 2*MostBlocked {
+		longestFirst(f.blocked)
+		clear(f.blocked[MostBlocked:])
+		f.blocked = f.blocked[:MostBlocked]
+	}
+}
+
+func longestFirst(list []Blocked) {
+	slices.SortStableFunc(list, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
+}
+
+// of returns what is known of the task of a line, which may be another one than that of an
+// earlier run with the same number: the attempts of a task are in order.
+func (f *Fold) of(l *Line) *open {
+	o := f.open[l.Task]
+	if o != nil && (l.Attempt < o.attempt || l.Attempt == o.attempt && o.current == nil) {
+		f.forget(l.Task, o)
+		o = nil
+	}
+	if o == nil {
+		o = &open{}
+	}
+	return o
+}
+
+func (f *Fold) remember(id uint64, o *open) {
+	delete(f.read, id)
+	if len(f.open) >= mostOpen && f.open[id] == nil {
+		f.forget(id, o)
+		return
+	}
+	o.run = len(f.runs) - 1
+	f.open[id] = o
+}
+
+func (f *Fold) forget(id uint64, o *open) {
+	f.lists.room += len(o.output)
+	o.output = nil
+	delete(f.open, id)
+}
+
+func (f *Fold) started(r *run, l *Line) {
+	o := f.of(l)
+	a := attemptOf(len(f.runs)-1, l)
+	a.ran, a.start = true, cmp.Or(l.Start, l.At).UnixNano()
+	a.own()
+	a.waited = f.waited(o, &a)
+	if o.current == nil {
+		r.running++
+		r.peak = max(r.peak, r.running)
+	}
+	o.attempt, o.current = l.Attempt, &a
+	f.remember(l.Task, o)
+}
+
+// waited returns how long an attempt that began has waited, or -1.
+func (f *Fold) waited(o *open, a *attempt) int64 {
+	from := o.ended
+	if from.IsZero() {
+		from = f.read[a.task]
+	}
+	if from.IsZero() || !a.ran {
+		return -1
+	}
+	return max(0, a.start-from.UnixNano())
+}
+
+// attempted adds an attempt that ended to the timeline, unless an earlier run made it: its
+// task was read, and yet it began before the run.
+func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
+	a := attemptOf(len(f.runs)-1, l)
+	a.final, a.outcome, a.took = final, l.Outcome, int64(took(&l.Facts))
+	_, waits := f.read[l.Task]
+	switch c := o.current; {
+	case c != nil:
+		r.running--
+		a.waited = c.waited
+		if a.worker == 0 {
+			a.worker, a.host = c.worker, c.host
+		}
+	case waits && a.ran && l.Start.Before(r.Start):
+		return
+	default:
+		a.waited = f.waited(o, &a)
+	}
+	if !a.ran && l.At.IsZero() {
+		a.start = r.End.UnixNano()
+	}
+	f.timeline.add(a)
+}
+
+func (f *Fold) retried(r *run, l *Line) {
+	o := f.of(l)
+	f.attempted(r, o, l, false)
+	f.retry(len(f.runs)-1, &l.Facts)
+	o.current, o.attempt, o.ended = nil, l.Attempt, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
+	if l.Outcome.Failed() && !l.Outcome.Replaced() {
+		o.failed = true
+	}
+	f.lists.fail(o, l)
+	f.remember(l.Task, o)
+}
+
+func (f *Fold) finished(r *run, l *Line) {
+	o := f.of(l)
+	f.attempted(r, o, l, true)
+	flaky := l.Outcome == task.OK && o.failed
+	f.outcomes[min(l.Outcome, task.Outcomes-1)]++
+	f.end(len(f.runs)-1, &l.Facts, flaky)
+	if l.Outcome.Failed() && hasRun(&l.Facts) {
+		f.failing.add(took(&l.Facts))
+	}
+	f.lists.end(len(f.runs)-1, o, l, flaky)
+	f.forget(l.Task, o)
+	delete(f.read, l.Task)
+}
+
+// Report returns what is known so far. Lines may be added afterwards; they do not change it.
+func (f *Fold) Report() *Report {
+	out := &Report{Made: time.Now(), Outcomes: f.outcomes}
+	order := make([]int, len(f.runs)) // indexes of runs as they begin
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return f.runs[a].Start.Compare(f.runs[b].Start) })
+	place, total := make([]int, len(order)), &tally{}
+	for i, at := range order {
+		place[at] = i
+		r := f.runs[at]
+		total.merge(&r.tally)
+		one := r.Run
+		one.Figures = r.figures()
+		one.Ended = at < len(f.runs)-1 && r.Ended || at == len(f.runs)-1 && r.ended(f)
+		out.Runs = append(out.Runs, one)
+	}
+	out.Title, out.Total = title(out.Runs), total.figures()
+	out.Bins = histogram(&total.took, &f.failing)
+	out.Keys, out.Commands, out.Hosts = f.keys.report(place), f.commands.report(place), f.hosts.report(place)
+	f.lists.report(out, place)
+	out.Blocked = f.blocks(place)
+	list := f.attempts()
+	f.columns(out, list, place)
+	return out
+}
+
+func title(runs []Run) string {
+	if len(runs) == 1 && runs[0].Command != "" {
+		return runs[0].Command
+	}
+	var names []string
+	for i := range runs {
+		if name := runs[i].Source; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if more := len(names) - mostNamed; more > 0 {
+		names = append(names[:mostNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// blocks returns the longest times in which nothing started, the first of them first.
+func (f *Fold) blocks(place []int) []Blocked {
+	list := slices.Clone(f.blocked)
+	if n := len(f.runs); n > 0 && f.runs[n-1].End.After(f.runs[n-1].since) && !f.runs[n-1].since.IsZero() {
+		r := f.runs[n-1]
+		list = append(list, Blocked{Run: n - 1, From: r.since, To: r.End, By: r.blocked.By, Text: r.blocked.Text})
+	}
+	longestFirst(list)
+	list = slices.Clip(list[:min(len(list), MostBlocked)])
+	for i := range list {
+		list[i].Run = place[list[i].Run]
+	}
+	slices.SortStableFunc(list, func(a, b Blocked) int { return a.From.Compare(b.From) })
+	return list
+}

@@ -1,0 +1,122 @@
+package history
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+// columns are those of a joblog: Seq, Host, Starttime, JobRuntime, Send, Receive, Exitval,
+// Signal and Command.
+const columns = 9
+
+// isHeader reports whether a row is the first one of a joblog.
+func isHeader(row []byte) bool { return bytes.HasPrefix(row, []byte("Seq\tHost\tStarttime\t")) }
+
+// parseRow returns the end of a task that a row of a joblog tells. It reports false if the
+// row is damaged.
+func parseRow(row []byte, l *Line) bool {
+	var cell [columns][]byte
+	for i := range cell[:columns-1] {
+		var found bool
+		if cell[i], row, found = bytes.Cut(row, []byte("\t")); !found {
+			return false
+		}
+	}
+	cell[columns-1] = row
+	seq, err := strconv.ParseUint(string(cell[0]), 10, 64)
+	start, startOK := parseDecimal(cell[2])
+	took, tookOK := parseDecimal(cell[3])
+	code, err2 := strconv.Atoi(string(cell[6]))
+	signal, err3 := strconv.Atoi(string(cell[7]))
+	if err != nil || err2 != nil || err3 != nil || !startOK || !tookOK || start+took < start {
+		return false
+	}
+	*l = Line{Facts: task.Facts{Task: seq, Duration: task.Seconds(took), Command: task.Bytes(unescaped(string(row)))}}
+	l.Name, l.At = "finished", time.Unix(0, int64(start+took))
+	if host := string(cell[1]); host != ":" {
+		l.Host = task.Bytes(host)
+	}
+	if l.Outcome, l.Signal = outcomeOf(code, signal, start > 0), signal; l.Outcome.HasCode() {
+		l.Exit = &code
+	}
+	if start > 0 {
+		l.Start = time.Unix(0, int64(start))
+	} else {
+		l.At = time.Time{}
+	}
+	return true
+}
+
+// outcomeOf returns the outcome of a row. It cannot tell apart those that have the status
+// -1, which are all that crew itself brought about and lost tasks: the commonest of them
+// that is a failure is a timeout, and it is the only one that parallel writes so.
+func outcomeOf(code, signal int, ran bool) task.Outcome {
+	switch {
+	case !ran && code == 0 && signal == 0:
+		return task.Skipped
+	case !ran:
+		return task.NotRun
+	case code < 0:
+		return task.Timeout
+	case signal != 0:
+		return task.Signal
+	case code != 0:
+		return task.Exit
+	}
+	return task.OK
+}
+
+// parseDecimal parses a number of seconds, which may have blanks before it. ok is false for
+// one that is negative or more nanoseconds than there are.
+func parseDecimal(s []byte) (d time.Duration, ok bool) {
+	s = bytes.TrimSpace(s)
+	whole, part, _ := bytes.Cut(s, []byte("."))
+	for _, c := range whole {
+		if c < '0' || c > '9' || d > math.MaxInt64/10/time.Second-1 {
+			return 0, false
+		}
+		d = 10*d + time.Duration(c-'0')
+	}
+	d *= time.Second
+	unit := time.Second
+	for _, c := range part {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		unit /= 10
+		d += unit * time.Duration(c-'0')
+	}
+	return d, len(s) > 0
+}
+
+// unescaped undoes what crew does to a command in its joblog. A text that crew cannot have
+// written is one of parallel, which writes commands as they are.
+func unescaped(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for rest := s; ; {
+		before, after, found := strings.Cut(rest, `\`)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		n := 1 // how many bytes after the backslash belong to the escape
+		if i := strings.IndexByte(`\tnr`, (after + " ")[0]); i >= 0 {
+			b.WriteByte("\\\t\n\r"[i])
+		} else if c, err := hex.DecodeString(after[min(1, len(after)):min(3, len(after))]); err == nil && len(c) == 1 && after[0] == 'x' {
+			b.Write(c)
+			n = 3
+		} else {
+			return s
+		}
+		rest = after[n:]
+	}
+}

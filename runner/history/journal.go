@@ -1,0 +1,114 @@
+package history
+
+import (
+	"crew/runner/task"
+)
+
+// journaled tells what a line of a journal says.
+func (r *reader) journaled(rec *record) error {
+	if err := r.turn(journalForm); err != nil {
+		return err
+	}
+	switch rec.Name {
+	case "journal":
+		r.command, r.began = string(rec.Command), false
+		return nil
+	case "run":
+		return r.begin(rec.At, r.command)
+	case "closed":
+		if !r.began {
+			return nil
+		}
+		l := Line{}
+		l.Name, l.At = Over, rec.At
+		return r.tell(&l)
+	case "accepted", "started", "attempt", "ended":
+	default:
+		return nil
+	}
+	if !r.began { // a compaction has removed the line about it
+		at := rec.Start
+		if at.IsZero() {
+			at = rec.At
+		}
+		if err := r.begin(at, r.command); err != nil {
+			return err
+		}
+	}
+	return r.journalTask(rec)
+}
+
+// journalTask tells what a line of a journal says of a task.
+func (r *reader) journalTask(rec *record) error {
+	l := rec.line(rec.Name)
+	switch rec.Name {
+	case "accepted":
+		l.Name = "admitted"
+	case "started":
+		l.At = rec.Start
+	case "attempt":
+		if l.Name = "finished"; rec.retried || rec.Outcome.Replaced() {
+			l.Name = "retried"
+			r.told[rec.id] = rec.Attempt
+		}
+		l.Output = r.earlierOutput(rec)
+	case "ended":
+		if err := r.savedAttempts(rec); err != nil {
+			return err
+		}
+		delete(r.told, rec.id)
+		l.Name = "finished"
+		if r.saved != nil && rec.Outcome.Failed() {
+			l.Output = seen(r.saved.End(rec.outputs[0].at, tailBytes), r.saved.End(rec.outputs[1].at, tailBytes))
+		}
+	}
+	return r.tell(&l)
+}
+
+// earlierOutput returns the end of what an attempt wrote that was not the last. It was kept
+// with the end of its task.
+func (r *reader) earlierOutput(rec *record) []byte {
+	if r.saved == nil || !rec.Outcome.Failed() {
+		return nil
+	}
+	for _, a := range r.saved.AttemptsOf(rec.id) {
+		if a.Attempt == rec.Attempt {
+			return tailsOf(a)
+		}
+	}
+	return nil
+}
+
+// savedAttempts tells the attempts before the last one of a task whose lines a compaction has
+// removed.
+func (r *reader) savedAttempts(rec *record) error {
+	if r.saved == nil || rec.saved[1] == 0 || r.told[rec.id] == rec.Attempt-1 {
+		return nil
+	}
+	for _, a := range r.saved.Attempts(rec.saved) {
+		if a.Attempt <= r.told[rec.id] {
+			continue
+		}
+		l := Line{Facts: a.Facts(), Output: tailsOf(a)}
+		l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
+		l.Name, l.At = "retried", a.End
+		if err := r.tell(&l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tailsOf returns the end of what a failed attempt wrote.
+func tailsOf(a *task.Result) []byte {
+	if !a.Outcome.Failed() {
+		return nil
+	}
+	var tail [2][]byte
+	for i, o := range [...]task.Output{a.Stdout, a.Stderr} {
+		if o != nil {
+			tail[i], _ = o.Tail(tailBytes) // it was verified
+		}
+	}
+	return seen(tail[0], tail[1])
+}

@@ -1,0 +1,197 @@
+package history
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/task"
+)
+
+// attempts returns those of the timeline, and those that run, as they began.
+func (f *Fold) attempts() []attempt {
+	list := f.timeline.all()
+	from := len(list)
+	for _, o := range f.open {
+		if o.current != nil {
+			list = append(list, *o.current)
+		}
+	}
+	slices.SortFunc(list[from:], began)
+	list = list[:min(len(list), from+mostRunning)]
+	slices.SortFunc(list, began)
+	return list
+}
+
+func began(a, b attempt) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.run, b.run), cmp.Compare(a.task, b.task), cmp.Compare(a.number, b.number))
+}
+
+// columns puts the attempts into the report.
+func (f *Fold) columns(out *Report, list []attempt, place []int) {
+	n := len(list)
+	c := &out.Attempts
+	*c = Attempts{
+		More: f.timeline.more, Run: make([]int32, n), Task: make([]uint64, n), Attempt: make([]int32, n),
+		Start: make([]float64, n), Took: make([]float64, n), Waited: make([]float64, n), Outcome: make([]task.Outcome, n),
+		Final: make([]bool, n), Code: make([]int32, n), Key: make([]int32, n), Command: make([]int32, n), Names: []string{""},
+	}
+	if n == 0 {
+		return
+	}
+	c.Base = time.Unix(0, list[0].start)
+	if begin := out.Runs[0].Start; !begin.IsZero() && begin.Before(c.Base) {
+		c.Base = begin
+	}
+	base, names := c.Base.UnixNano(), map[string]int32{"": 0}
+	name := func(s string) int32 {
+		i, known := names[s]
+		if !known {
+			i = int32(len(names))
+			names[s] = i
+			c.Names = append(c.Names, s)
+		}
+		return i
+	}
+	for i := range list {
+		a := &list[i]
+		c.Run[i], c.Task[i], c.Attempt[i] = int32(place[a.run]), a.task, a.number
+		c.Start[i], c.Took[i], c.Waited[i] = millis(a.start-base), millis(a.took), millis(a.waited)
+		c.Outcome[i], c.Final[i], c.Code[i] = a.outcome, a.final, a.code
+		c.Key[i], c.Command[i] = name(a.key), name(a.command)
+	}
+	c.Lanes, c.Lane = f.lanes(list)
+	f.workers(out.Runs, c, place)
+}
+
+// millis converts nanoseconds; negative numbers stay -1.
+func millis(ns int64) float64 {
+	if ns < 0 {
+		return -1
+	}
+	return float64(ns) / 1e6
+}
+
+// workers sets how many workers the runs had at once at most, where the source has not told.
+func (f *Fold) workers(runs []Run, c *Attempts, place []int) {
+	used := make([]map[int32]bool, len(runs))
+	for i, lane := range c.Lane {
+		if lane >= 0 {
+			if used[c.Run[i]] == nil {
+				used[c.Run[i]] = map[int32]bool{}
+			}
+			used[c.Run[i]][lane] = true
+		}
+	}
+	for at, r := range f.runs {
+		if one := &runs[place[at]]; one.Workers == 0 && r.told {
+			one.Workers = r.peak
+		} else if one.Workers == 0 {
+			one.Workers = len(used[place[at]])
+		}
+	}
+}
+
+// lanes gives each attempt a lane. list must be in the order of the beginnings. Attempts of
+// a worker that overlap, as with places, or of a host whose workers are unknown, get the
+// lowest row that is free.
+func (f *Fold) lanes(list []attempt) ([]Lane, []int32) {
+	type worker struct {
+		host string
+		n    int32
+	}
+	type lane struct {
+		worker
+		row int
+	}
+	rows, ids := map[worker]*rows{}, map[lane]int32{}
+	var all []lane
+	of := make([]int32, len(list))
+	for i := range list {
+		a := &list[i]
+		if !a.ran {
+			of[i] = -1
+			continue
+		}
+		w := worker{a.host, a.worker}
+		if rows[w] == nil {
+			rows[w] = newRows()
+		}
+		l := lane{w, rows[w].take(a.start, f.until(a))}
+		id, known := ids[l]
+		if !known {
+			id = int32(len(all))
+			ids[l] = id
+			all = append(all, l)
+		}
+		of[i] = id
+	}
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b lane) int {
+		return cmp.Or(strings.Compare(a.host, b.host), cmp.Compare(a.n, b.n), cmp.Compare(a.row, b.row))
+	})
+	out, moved := make([]Lane, len(all)), make([]int32, len(all))
+	for i, l := range sorted {
+		out[i] = Lane{Host: l.host, Worker: int(l.n)}
+		moved[ids[l]] = int32(i)
+	}
+	for i, id := range of {
+		if id >= 0 {
+			of[i] = moved[id]
+		}
+	}
+	return out, of
+}
+
+// until returns when the row of an attempt is free again: at its end, or a little earlier,
+// since times may be rounded; or, if the end is unknown, when its run was seen last.
+func (f *Fold) until(a *attempt) int64 {
+	if a.took >= 0 {
+		return a.start + a.took - min(a.took/4, int64(2*time.Millisecond))
+	}
+	return max(a.start, f.runs[a.run].End.UnixNano())
+}
+
+// rows keeps apart what overlaps.
+type rows struct {
+	busy, free spans
+	n          int
+}
+
+func newRows() *rows { return &rows{} }
+
+// take returns the lowest row that is free from start until end. The starts must be in order.
+func (r *rows) take(start, end int64) (row int) {
+	for len(r.busy) > 0 && r.busy[0].at <= start {
+		row := heap.Pop(&r.busy).(span).row
+		heap.Push(&r.free, span{int64(row), row})
+	}
+	if len(r.free) > 0 {
+		row = heap.Pop(&r.free).(span).row
+	} else {
+		row = r.n
+		r.n++
+	}
+	heap.Push(&r.busy, span{end, row})
+	return row
+}
+
+// span is a row with what it is sorted by.
+type span struct {
+	at  int64
+	row int
+}
+
+type spans []span
+
+func (h spans) Len() int           { return len(h) }
+func (h spans) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h spans) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *spans) Push(x any)        { *h = append(*h, x.(span)) }
+func (h *spans) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

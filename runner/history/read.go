@@ -1,0 +1,278 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"crew/runner/journal"
+	"crew/runner/task"
+)
+
+// Read tells what a source holds: a joblog of crew or of GNU parallel, a file of --json, of
+// crew ctl watch --json or of crew state --json, each with one or more runs one after the
+// other, or a directory of --state, which a run may be writing meanwhile; "-" is stdin. What is
+// damaged is left out, which a notice at the end says. An error of each ends it. Nothing at
+// all is told of an empty file.
+//
+// The runs of a joblog and of results are told apart by the numbers of their tasks: each
+// comes once in a run.
+func Read(path string, stdin io.Reader, each func(*Line) error) error {
+	if path == "-" {
+		return ReadStream("standard input", stdin, each)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, task.WithoutPath(err))
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return readDir(path, each)
+	}
+	return ReadStream(path, f, each)
+}
+
+// ReadStream is Read for an open file with this name.
+func ReadStream(name string, r io.Reader, each func(*Line) error) error {
+	return newReader(name, each).read(r)
+}
+
+// readDir reads a directory of --state.
+func readDir(dir string, each func(*Line) error) error {
+	r := newReader(dir, each)
+	var err error
+	if r.saved, err = journal.OpenSaved(dir); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return r.wrong()
+		}
+		return fmt.Errorf("read %s: %w", dir, task.WithoutPath(err))
+	}
+	defer r.saved.Close()
+	lines, to := io.Pipe()
+	dumped := make(chan error, 1)
+	go func() {
+		err := journal.Dump(dir, to)
+		to.Close()
+		dumped <- err
+	}()
+	err = r.read(lines)
+	lines.Close()
+	if damage := <-dumped; err == nil && damage != nil {
+		err = r.notice(damage.Error())
+	}
+	return err
+}
+
+// form is a form of lines.
+type form uint8
+
+const (
+	noForm form = iota
+	resultsForm
+	watchForm
+	journalForm
+)
+
+// reader tells what a source holds.
+type reader struct {
+	name string
+	each func(*Line) error
+	lex  lexer
+	form form      // of the line before; noForm for none
+	at   time.Time // of the last line that was told
+
+	damaged int64
+	began   bool // a run has begun
+
+	runs    splitter              // of results
+	pieces  map[uint64]*[2]output // of watch: the ends of outputs, by task
+	command string                // of a journal
+	told    map[string]int        // of a journal: the last attempt of a task that has been retried
+	saved   *journal.Saved        // of a journal; nil without its directory
+}
+
+func newReader(name string, each func(*Line) error) *reader {
+	r := &reader{name: name, each: each, told: map[string]int{}, pieces: map[uint64]*[2]output{}}
+	r.runs.begin = func(at time.Time) error { return r.begin(at, "") }
+	r.runs.emit = r.tell
+	return r
+}
+
+// wrong returns the error of a source that has none of the forms.
+func (r *reader) wrong() error {
+	return fmt.Errorf("read %s: it is no joblog, no output of --json, and no directory of --state", r.name)
+}
+
+// read reads all lines.
+func (r *reader) read(in io.Reader) error {
+	l := &r.lex
+	l.in = bufio.NewReaderSize(in, 64<<10)
+	for !l.over() {
+		var err error
+		switch l.token() {
+		case 0:
+			l.endLine()
+		case '{':
+			err = r.object()
+		default:
+			err = r.row()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.failure(); err != nil {
+		return fmt.Errorf("read %s: %w", r.name, task.WithoutPath(err))
+	}
+	if err := r.runs.end(); err != nil {
+		return err
+	}
+	switch {
+	case r.damaged > 0 && r.form == noForm:
+		return r.wrong()
+	case r.damaged > 0:
+		return r.notice(task.Count(r.damaged, "damaged line") + " left out")
+	}
+	return nil
+}
+
+// turn notes the form of a line. With another one than that of the line before, a run begins.
+func (r *reader) turn(to form) error {
+	if r.form == to {
+		return nil
+	}
+	r.form, r.began = to, false
+	return r.runs.end()
+}
+
+// begin tells that a run begins.
+func (r *reader) begin(at time.Time, command string) error {
+	r.began = true
+	l := Line{}
+	l.Name, l.At, l.Text = Began, at, command
+	return r.tell(&l)
+}
+
+// tell tells a line.
+func (r *reader) tell(l *Line) error {
+	if l.At.IsZero() {
+		l.At = r.at
+	}
+	r.at = l.At
+	return r.each(l)
+}
+
+func (r *reader) notice(text string) error {
+	l := Line{}
+	l.Name, l.Text = "notice", r.name+": "+text
+	return r.tell(&l)
+}
+
+// row reads a row of a joblog.
+func (r *reader) row() error {
+	row := r.lex.row()
+	if isHeader(row) {
+		if r.form == resultsForm {
+			return r.runs.end()
+		}
+		return r.turn(resultsForm)
+	}
+	var line [1]Line
+	if !parseRow(row, &line[0]) {
+		r.damaged++
+		return nil
+	}
+	if err := r.turn(resultsForm); err != nil {
+		return err
+	}
+	l := &line[0]
+	return r.runs.add(&result{l.Task, l.Start, l.At, line[:]})
+}
+
+// row returns the rest of the line and goes on to the next one. It is valid until then, and empty
+// if it is too long.
+func (l *lexer) row() []byte {
+	row, err := l.in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		l.text = l.text[:0]
+		for ; err == bufio.ErrBufferFull; row, err = l.in.ReadSlice('\n') {
+			if len(l.text) <= maxValue {
+				l.text = append(l.text, row...)
+			}
+		}
+		if row = append(l.text, row...); len(row) > maxValue {
+			row = nil
+		}
+	}
+	if err != nil {
+		l.ended = err
+	}
+	return bytes.TrimSuffix(row, []byte("\n"))
+}
+
+// object reads a line that is an object.
+func (r *reader) object() error {
+	rec := &record{}
+	rec.read(&r.lex)
+	switch whole := r.lex.endLine(); {
+	case !whole && r.lex.over(): // it is being written
+		return nil
+	case !whole:
+	case rec.version:
+		return r.watched(rec)
+	case rec.Name != "":
+		return r.journaled(rec)
+	case rec.Task > 0 && rec.Outcome != 0:
+		return r.result(rec)
+	}
+	r.damaged++
+	return nil
+}
+
+// result tells a result of --json.
+func (r *reader) result(rec *record) error {
+	if err := r.turn(resultsForm); err != nil {
+		return err
+	}
+	res := result{task: rec.Task}
+	for i, a := range append(rec.attempts, rec) {
+		l := a.line("retried")
+		if a == rec {
+			l.Name = "finished"
+		} else {
+			l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
+			next := rec
+			if i+1 < len(rec.attempts) {
+				next = rec.attempts[i+1]
+			}
+			l.Wait = pause(a, next)
+		}
+		if res.start.IsZero() {
+			res.start = l.Start
+		}
+		res.end = l.At
+		res.lines = append(res.lines, l)
+	}
+	return r.runs.add(&res)
+}
+
+// line returns the line about the end of an attempt.
+func (r *record) line(event string) Line {
+	l := Line{Event: r.Event, Facts: r.Facts, Output: r.written()}
+	if l.Name = event; l.At.IsZero() && !l.Start.IsZero() {
+		l.At = l.Start.Add(time.Duration(l.Duration))
+	}
+	return l
+}
+
+// pause returns how long it took from the end of an attempt to the start of the next.
+func pause(a, next *record) task.Seconds {
+	if a.Start.IsZero() || next.Start.IsZero() {
+		return 0
+	}
+	return max(0, task.Seconds(next.Start.Sub(a.Start))-a.Duration)
+}

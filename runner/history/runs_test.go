@@ -1,0 +1,189 @@
+package history
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+)
+
+// place is a directory in which real runs leave their records.
+type place struct {
+	t         *testing.T
+	dir, crew string
+}
+
+func newPlace(t *testing.T) *place {
+	syscall.Umask(0o022) // directories for --state must be nobody else's to write
+	return &place{t, t.TempDir(), crewtest.Build(t, "crew")}
+}
+
+// command returns a command to be run there.
+func (p *place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.crew, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+p.dir)
+	return cmd
+}
+
+// run runs crew, and returns what it writes on standard output. Its tasks may fail.
+func (p *place) run(args ...string) string {
+	p.t.Helper()
+	var stderr bytes.Buffer
+	cmd := p.command(args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		require.Equal(p.t, 123, cmd.ProcessState.ExitCode(), stderr.String())
+	}
+	return string(out)
+}
+
+// reads returns what a file or a directory there tells, in few words and without command lines.
+func (p *place) reads(name string) string {
+	p.t.Helper()
+	var list []string
+	all := briefs(&list)
+	require.NoError(p.t, Read(filepath.Join(p.dir, name), nil, func(l *Line) error {
+		if l.Name == Began {
+			l.Text = ""
+		}
+		return all(l)
+	}))
+	return strings.Join(list, "\n")
+}
+
+// flaky fails with words on both streams until its last attempt.
+const flaky = `echo out $CREW_ATTEMPT; [ $CREW_ATTEMPT = {} ] || { echo err $CREW_ATTEMPT >&2; exit 3; }`
+
+func TestResultsOfRealRuns(t *testing.T) {
+	p := newPlace(t)
+	for range 2 {
+		out := p.run("-q", "-j1", "--retries", "1", "--retry-delay", "0", "--json", flaky, ":::", "1", "2", "9")
+		f, err := os.OpenFile(filepath.Join(p.dir, "results"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+		require.NoError(t, err)
+		_, err = f.WriteString(out)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	run := `began
+finished 1 ok
+retried 2 exit "err 1\n"
+finished 2 ok attempt 2
+retried 3 exit "err 1\n"
+finished 3 exit attempt 2 "err 2\n"`
+	require.Equal(t, run+"\n"+run, p.reads("results"))
+}
+
+func TestJoblogOfParallel(t *testing.T) {
+	if _, err := exec.LookPath("parallel"); err != nil {
+		t.Skip("there is no parallel")
+	}
+	p := place{t: t, dir: t.TempDir()}
+	for range 2 {
+		cmd := exec.Command("parallel", "-j1", "--joblog", "+log", "[ {} != b ] || exit 3 #", ":::", "a", "b", `c\f`)
+		cmd.Dir = p.dir
+		cmd.Env = append(os.Environ(), "HOME="+p.dir, "PARALLEL_SHELL=/bin/sh", "LC_ALL=C")
+		_ = cmd.Run()
+	}
+	run := "began\nfinished 1 ok\nfinished 2 exit\nfinished 3 ok"
+	require.Equal(t, run+"\n"+run, p.reads("log"))
+	require.NoError(t, Read(filepath.Join(p.dir, "log"), nil, func(l *Line) error {
+		require.Equal(t, Began == l.Name, l.Start.IsZero())
+		if l.Task == 3 {
+			require.Contains(t, l.Command, `c\f`)
+		}
+		return nil
+	}))
+}
+
+// The tasks of a queue are told from when they were added.
+func TestQueueOfRealRuns(t *testing.T) {
+	p := newPlace(t)
+	for _, arg := range []string{"true", "exit 3"} {
+		cmd := p.command("serve", "-q", "--state", "queue", "--output", "none")
+		require.NoError(t, cmd.Start())
+		crewtest.Until(t, func() bool { return p.command("ctl", "add", "sh", "-c", arg).Run() == nil }, "a socket")
+		require.NoError(t, p.command("ctl", "drain", "--rest").Run())
+		_ = cmd.Wait()
+	}
+	require.Equal(t, `began
+admitted 1
+started 1
+finished 1 ok
+over
+began
+admitted 2
+started 2
+finished 2 exit
+over`, p.reads("queue"))
+}
+
+// A run that is killed leaves starts without ends; one that goes on has these tasks again,
+// and no others. A compaction leaves the ends, and what they say of earlier attempts.
+func TestStateOfRealRuns(t *testing.T) {
+	p := newPlace(t)
+	args := []string{"-q", "-j1", "--json", "--retries", "1", "--retry-delay", "0", "--state", "state",
+		`[ -e go -o {} = 1 ] || { touch begun; exec sleep 1000; }; [ {} != 9 ] || head -c 100000 /dev/zero; ` + flaky, ":::", "1", "2", "9"}
+	cmd := p.command(args...)
+	require.NoError(t, cmd.Start())
+	crewtest.Exists(t, filepath.Join(p.dir, "begun"))
+	crewtest.Until(t, func() bool { return strings.Contains(p.reads("state"), "finished 1 ok") }, "the end of task 1 while the run goes on")
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	require.Equal(t, "began\nstarted 1\nfinished 1 ok\nstarted 2", p.reads("state"))
+
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o666))
+	p.run(args...)
+	want := `began
+started 1
+finished 1 ok
+started 2
+began
+started 2
+retried 2 exit "err 1\n"
+started 3
+retried 3 exit "err 1\n"
+started 2 attempt 2
+finished 2 ok attempt 2
+started 3 attempt 2
+finished 3 exit attempt 2 "err 2\n"
+over`
+	require.Equal(t, want, p.reads("state"))
+	p.run(append([]string{"--retry-failed"}, args...)...)
+	require.Equal(t, want+`
+began
+started 3 attempt 3
+retried 3 exit attempt 3 "err 3\n"
+started 3 attempt 4
+finished 3 exit attempt 4 "err 4\n"
+over`, p.reads("state"))
+
+	p.run(append([]string{"--retry-failed"}, args...)...) // begins with a compaction
+	p.run(args...)
+	require.Equal(t, `began
+finished 1 ok
+retried 2 exit "err 1\n"
+finished 2 ok attempt 2
+began
+retried 3 exit attempt 5 "err 5\n"
+finished 3 exit attempt 6 "err 6\n"
+began
+over`, p.reads("state"))
+
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "dumped"), []byte(p.run("state", "--json", "state")), 0o666))
+	require.Equal(t, `began
+finished 1 ok
+finished 2 ok attempt 2
+began
+finished 3 exit attempt 6
+began
+over`, p.reads("dumped"), "without the outputs")
+}

@@ -1,0 +1,141 @@
+package history
+
+import (
+	"container/heap"
+	"math"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// attempt is one of the timeline. Times are in nanoseconds; took is negative while it is
+// not known, and waited -1.
+type attempt struct {
+	run, number, worker, code int32
+	task                      uint64
+	start, took, waited       int64
+	host, key, command        string
+	outcome                   task.Outcome
+	final, ran                bool
+}
+
+const labelSize = 120 // bytes of a command or key in the timeline
+
+// attemptOf returns the attempt of a line.
+func attemptOf(run int, l *Line) attempt {
+	a := attempt{
+		run: int32(run), number: int32(l.Attempt), worker: int32(l.Worker), task: l.Task, took: -1, waited: -1,
+		host: string(l.Host), key: task.Shorten(string(l.Key), labelSize), command: task.Shorten(string(l.Command), labelSize),
+		code: int32(l.Signal), ran: !l.Start.IsZero(),
+	}
+	if l.Exit != nil {
+		a.code = int32(*l.Exit)
+	}
+	a.start = l.At.UnixNano()
+	if a.ran {
+		a.start = l.Start.UnixNano()
+	}
+	return a
+}
+
+// own gives an attempt strings of its own, since the line's may be parts of longer ones.
+func (a *attempt) own() {
+	a.host, a.key, a.command = strings.Clone(a.host), strings.Clone(a.key), strings.Clone(a.command)
+}
+
+// hash returns a number that depends on what the attempt is alone (the finalizer of
+// splitmix64).
+func (a *attempt) hash() uint64 {
+	x := (a.task<<8 + uint64(a.number) + uint64(a.start)) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// sample has the attempts whose hash is below a limit. The limit is lowered when there are
+// too many, so the sample is even, and the same in whatever order they come.
+type sample struct {
+	list  []attempt
+	limit uint64
+}
+
+func (s *sample) add(a attempt) bool {
+	if a.hash() >= s.limit {
+		return false
+	}
+	a.own()
+	s.list = append(s.list, a)
+	return true
+}
+
+// thin drops about an eighth, and returns how many.
+func (s *sample) thin() int64 {
+	s.limit -= min(s.limit, s.limit/8+1)
+	was, kept := len(s.list), s.list[:0]
+	for _, a := range s.list {
+		if a.hash() < s.limit {
+			kept = append(kept, a)
+		}
+	}
+	clear(s.list[len(kept):])
+	s.list = kept
+	return int64(was - len(kept))
+}
+
+// timeline has some of the attempts: failures, the longest, and a sample of the others.
+// Failures are sampled if they are more than half of all.
+type timeline struct {
+	most           int
+	failed, others sample
+	longest        longest
+	more           int64
+}
+
+func newTimeline(most int) *timeline {
+	return &timeline{most: most, failed: sample{limit: math.MaxUint64}, others: sample{limit: math.MaxUint64}}
+}
+
+func (t *timeline) add(a attempt) {
+	switch {
+	case a.outcome.Failed() || a.took < 0:
+		t.keep(&t.failed, a)
+	case len(t.longest) < t.most/10:
+		a.own()
+		heap.Push(&t.longest, a)
+	case a.took > t.longest[0].took:
+		a.own()
+		a, t.longest[0] = t.longest[0], a
+		heap.Fix(&t.longest, 0)
+		t.keep(&t.others, a)
+	default:
+		t.keep(&t.others, a)
+	}
+	for len(t.failed.list)+len(t.others.list)+len(t.longest) > t.most {
+		s := &t.others
+		if len(t.failed.list) > t.most/2 {
+			s = &t.failed
+		}
+		t.more += s.thin()
+	}
+}
+
+func (t *timeline) keep(s *sample, a attempt) {
+	if !s.add(a) {
+		t.more++
+	}
+}
+
+// all returns a copy of the attempts, in no order.
+func (t *timeline) all() []attempt {
+	list := make([]attempt, 0, t.most+mostRunning)
+	return append(append(append(list, t.failed.list...), t.longest...), t.others.list...)
+}
+
+// longest is a heap whose first attempt is the shortest.
+type longest []attempt
+
+func (h longest) Len() int           { return len(h) }
+func (h longest) Less(i, j int) bool { return h[i].took < h[j].took }
+func (h longest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *longest) Push(x any)        { *h = append(*h, x.(attempt)) }
+func (h *longest) Pop() any          { panic("internal error: the longest are replaced") }

@@ -1,0 +1,179 @@
+package history
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"crew/runner/task"
+)
+
+// bins count durations on a logarithmic scale of 16 bins for each power of two, as
+// HdrHistogram does, so the middle of a bin is within 4 % of all that it counts. Only the
+// bins between the shortest and the longest duration take memory.
+type bins struct {
+	first int
+	n     []uint32
+}
+
+const perOctave = 16
+
+// binOf returns the bin of a duration in nanoseconds.
+func binOf(d time.Duration) int {
+	if d < 2*perOctave {
+		return int(max(d, 0))
+	}
+	shift := bits.Len64(uint64(d)) - bits.Len(2*perOctave-1)
+	return shift*perOctave + int(d>>shift)
+}
+
+// binFrom returns the shortest duration of bin i, and binWidth how many there are.
+func binFrom(i int) time.Duration {
+	if i < 2*perOctave {
+		return time.Duration(i)
+	}
+	return time.Duration(i%perOctave+perOctave) * binWidth(i)
+}
+
+func binWidth(i int) time.Duration { return 1 << max(0, i/perOctave-1) }
+
+func (b *bins) add(d time.Duration) {
+	i := binOf(d)
+	b.room(i, i)
+	b.n[i-b.first]++
+}
+
+// room makes room for the bins from first to last.
+func (b *bins) room(first, last int) {
+	if len(b.n) == 0 {
+		b.first = first
+	}
+	if less := b.first - first; less > 0 {
+		b.n = slices.Insert(b.n, 0, make([]uint32, less)...)
+		b.first = first
+	}
+	if more := last + 1 - b.first - len(b.n); more > 0 {
+		b.n = append(b.n, make([]uint32, more)...)
+	}
+}
+
+func (b *bins) merge(o *bins) {
+	if len(o.n) == 0 {
+		return
+	}
+	b.room(o.first, o.first+len(o.n)-1)
+	for i, n := range o.n {
+		b.n[o.first-b.first+i] += n
+	}
+}
+
+// at returns the count of bin i.
+func (b *bins) at(i int) int64 {
+	if i -= b.first; i >= 0 && i < len(b.n) {
+		return int64(b.n[i])
+	}
+	return 0
+}
+
+// rank returns about the duration that comes rank-th, from 1 on.
+func (b *bins) rank(rank int64) time.Duration {
+	for i, n := range b.n {
+		if rank -= int64(n); rank <= 0 {
+			i += b.first
+			return binFrom(i) + (binWidth(i)-1)/2
+		}
+	}
+	return 0
+}
+
+// tally is what Figures are made of. Tallies can be merged.
+type tally struct {
+	tasks, failed, flaky, retries, ran int64
+	time, user, system, most           time.Duration
+	rss                                int64
+	took                               bins
+}
+
+// end adds a task that ended.
+func (t *tally) end(f *task.Facts, flaky bool) {
+	t.tasks++
+	if f.Outcome.Failed() {
+		t.failed++
+	}
+	if flaky {
+		t.flaky++
+	}
+	if !hasRun(f) {
+		return
+	}
+	t.ran++
+	d := took(f)
+	t.time += d
+	t.user += time.Duration(f.User)
+	t.system += time.Duration(f.System)
+	t.most = max(t.most, d)
+	t.rss = max(t.rss, f.MaxRSS)
+	t.took.add(d)
+}
+
+// hasRun reports whether the time of an attempt says something of its task.
+func hasRun(f *task.Facts) bool {
+	return !f.Start.IsZero() && f.Outcome != task.Cancelled && f.Outcome != task.NotRun && f.Outcome != task.Skipped
+}
+
+func took(f *task.Facts) time.Duration { return max(0, time.Duration(f.Duration)) }
+
+func (t *tally) merge(o *tally) {
+	t.tasks += o.tasks
+	t.failed += o.failed
+	t.flaky += o.flaky
+	t.retries += o.retries
+	t.ran += o.ran
+	t.time += o.time
+	t.user += o.user
+	t.system += o.system
+	t.most = max(t.most, o.most)
+	t.rss = max(t.rss, o.rss)
+	t.took.merge(&o.took)
+}
+
+func (t *tally) figures() Figures {
+	f := Figures{
+		Tasks: t.tasks, Failed: t.failed, Flaky: t.flaky, Retries: t.retries,
+		Most: t.most, Time: t.time, User: t.user, System: t.system, MaxRSS: t.rss,
+	}
+	if t.ran > 0 {
+		f.Mean = t.time / time.Duration(t.ran)
+		f.Median, f.P95 = t.rank((t.ran+1)/2), t.rank((t.ran*95+99)/100)
+	}
+	return f
+}
+
+// rank returns about the duration that comes rank-th, from 1 on; of the last, exactly.
+func (t *tally) rank(rank int64) time.Duration {
+	if rank == t.ran {
+		return t.most
+	}
+	return min(t.most, t.took.rank(rank))
+}
+
+// mostBins is how many bins a Report has about at most.
+const mostBins = 64
+
+// histogram returns the durations of all, and of those that failed, in a number of bins
+// that can be drawn.
+func histogram(all, failed *bins) (list []Bin) {
+	last, per := all.first+len(all.n)-1, 1
+	for per < perOctave && len(all.n)/per > mostBins {
+		per *= 2
+	}
+	for i := all.first - all.first%per; i <= last; i += per {
+		b := Bin{From: binFrom(i)}
+		for j := i; j < i+per; j++ {
+			b.Tasks += all.at(j)
+			b.Failed += failed.at(j)
+		}
+		list = append(list, b)
+	}
+	return list
+}

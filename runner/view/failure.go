@@ -1,0 +1,102 @@
+package view
+
+import (
+	"fmt"
+
+	"crew/runner/history"
+	"crew/runner/task"
+)
+
+// How many failures the page itself has, and how many bytes of their outputs. The others
+// are in its data, which is compressed.
+const (
+	mostStatic  = 50
+	staticBytes = 256 << 10
+)
+
+// failure is a failed task in the words of the page.
+type failure struct {
+	ID      string   `json:"id"` // of the element
+	Task    uint64   `json:"task"`
+	Kind    string   `json:"kind"`
+	Verdict string   `json:"verdict"`
+	Command string   `json:"command"`
+	About   []string `json:"about"` // its key, place and time, and how the attempts before failed
+	Output  string   `json:"output"`
+	Note    string   `json:"note"` // why there is no output
+}
+
+func failuresOf(r *history.Report) []failure {
+	all := make([]failure, len(r.Failed.List))
+	for i := range all {
+		all[i] = failureOf(r, &r.Failed.List[i])
+	}
+	return all
+}
+
+func failureOf(r *history.Report, e *history.Ended) failure {
+	f := failure{
+		ID: fmt.Sprintf("f%d-%d", e.Run, e.Task), Task: e.Task, Kind: kind(e.Outcome), Verdict: verdict(e.Facts),
+		Command: show(e.Command), Output: lines(e.Output),
+	}
+	if len(r.Runs) > 1 && e.Run < len(r.Runs) {
+		f.About = append(f.About, "run "+show(r.Runs[e.Run].Source))
+	}
+	if e.Key != "" {
+		f.About = append(f.About, "key "+show(e.Key))
+	}
+	if where := place(e.Facts); where != "" {
+		f.About = append(f.About, where)
+	}
+	if !e.Start.IsZero() {
+		f.About = append(f.About, "began "+task.Moment(e.Start))
+	}
+	for _, before := range e.Earlier {
+		f.About = append(f.About, fmt.Sprintf("attempt %d: %s", before.Attempt, verdict(before)))
+	}
+	switch {
+	case e.Output == nil:
+		f.Note = "Its output is not known."
+	case f.Output == "":
+		f.Note = "It wrote nothing."
+	}
+	return f
+}
+
+// static returns how many of the failures are in the page itself.
+func static(all []failure) int {
+	bytes := 0
+	for i := range all {
+		if bytes += len(all[i].Output); i == mostStatic || bytes > staticBytes {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// leftOut says what the page does not have.
+func leftOut(r *history.Report) (all []string) {
+	add := func(n int64, format string, args ...any) {
+		if n > 0 {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	n := int64(len(r.Attempts.Task))
+	add(r.Attempts.More, "The timeline and the list of tasks have %s of %s attempts: the failures, the longest, and an even sample of the others.", count(n), count(n+r.Attempts.More))
+	add(r.Failed.More, "%s more tasks failed than are listed.", count(r.Failed.More))
+	unknown := int64(0)
+	for _, e := range r.Failed.List {
+		if e.Output == nil {
+			unknown++
+		}
+	}
+	add(unknown, "The output of %s is unknown, or there was no room for it.", task.Count(unknown, "failed task"))
+	add(r.Flaky.More, "%s more tasks were flaky than are listed.", count(r.Flaky.More))
+	add(r.Keys.More, "At least %s more keys are not listed.", count(r.Keys.More))
+	add(r.Commands.More, "At least %s more commands are not listed.", count(r.Commands.More))
+	add(r.Hosts.More, "At least %s more hosts are not listed.", count(r.Hosts.More))
+	if all != nil {
+		all = append(all, "The figures and the tables are of everything.")
+	}
+	return all
+}

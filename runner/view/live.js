@@ -1,0 +1,242 @@
+// The live page: what happens in the run comes as events, and what the user wants goes back.
+
+const limit = 150_000; // attempts; beyond that the page is loaded again, with a sample of them
+const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), skew: 0, over: false, stale: false, log: null};
+const isSame = (task, attempt) => task + " " + attempt;
+const millis = time => Date.parse(time) - D.base;
+const present = () => Date.now() + L.skew - D.base;
+
+const live = url => {
+	L.url = url;
+	L.run = Math.max(0, D.runs.length - 1);
+	D.runs[L.run] ??= {name: "", start: present(), end: present()};
+	const until = now;
+	now = i => A.run[i] === L.run ? Math.max(A.start[i], L.over || present()) : until(i);
+	A.task.forEach((task, i) => A.run[i] === L.run && L.known.set(isSame(task, A.attempt[i]), i));
+	D.names.forEach((name, n) => L.names.set(name, n));
+	D.lanes.forEach(([host, worker], n) => L.lanes.set(worker + " " + host, n));
+	steer = tools;
+	[S.down, $("timeline").hidden] = [true, false];
+	chooseRun(L.run);
+	buttons();
+	listenTo(new EventSource(url + "events"));
+	setInterval(refresh, 1000);
+};
+const listenTo = events => {
+	let broken = false;
+	events.addEventListener("open", () => broken && location.reload()); // what happened meanwhile is in the new page
+	events.addEventListener("error", () => {
+		broken = true;
+		complain(L.over ? "" : "The connection is lost; trying again.");
+	});
+	events.addEventListener("lines", e => JSON.parse(e.data).forEach(line));
+	events.addEventListener("status", e => status(JSON.parse(e.data)));
+	events.addEventListener("over", () => {
+		events.close();
+		L.over = present();
+		$("state").textContent = "ended";
+		say("The run has ended. This page stays as it is.");
+		for (const b of $("live").querySelectorAll("button, input")) b.disabled = b.id !== "close";
+		$("running").replaceChildren();
+		refresh();
+	});
+};
+
+const say = text => $("said").textContent = visible(text);
+const complain = text => {
+	$("error").textContent = visible(text);
+	$("error").hidden = !text;
+};
+
+const intern = text => {
+	if (!L.names.has(text)) L.names.set(text, D.names.push(text) - 1);
+	return L.names.get(text);
+};
+const laneOf = l => {
+	const host = bytes(l.host), id = (l.worker ?? 0) + " " + host;
+	if (!L.lanes.has(id)) L.lanes.set(id, D.lanes.push([host, l.worker ?? 0]) - 1);
+	return L.lanes.get(id);
+};
+
+// attempt returns the attempt of a line, which is a new one if it was not known.
+const attempt = l => {
+	const id = isSame(l.task, l.attempt ?? 0), start = millis(l.start ?? l.at);
+	if (L.known.has(id)) return L.known.get(id);
+	const i = A.task.length, ran = l.event === "started" || l.start;
+	const before = L.known.get(isSame(l.task, l.attempt - 1));
+	const all = {run: L.run, task: l.task, attempt: l.attempt ?? 0, lane: ran ? laneOf(l) : -1, start, took: -1, outcome: 0, final: 0, code: 0,
+		waited: before === undefined ? -1 : Math.max(0, start - endOf(before)), key: intern(bytes(l.key)), command: intern(bytes(l.command))};
+	for (const column in all) A[column].push(all[column]);
+	L.known.set(id, i);
+	if (ran) enter(i);
+	return i;
+};
+// enter puts a new attempt at the end of its row, or makes the rows anew.
+const enter = i => {
+	const k = T.rows.findIndex(r => r.lane === A.lane[i]), list = T.rows[k]?.list;
+	if (T.run !== L.run) return;
+	if (!list || list.length && A.start[list.at(-1)] > A.start[i]) return L.stale = true;
+	list.push(i);
+	rowOf.set(i, k);
+};
+
+const line = l => {
+	switch (l.event) {
+	case "started":
+		attempt(l);
+		break;
+	case "retried": case "finished": {
+		const i = attempt(l), ended = A.outcome[i] > 0;
+		A.outcome[i] = D.kinds.findIndex(k => k[0] === l.outcome);
+		A.took[i] = (l.duration ?? 0) * 1000;
+		A.final[i] = l.event === "finished" ? 1 : 0;
+		A.code[i] = l.exit ?? l.signal ?? 0;
+		if (l.start) A.start[i] = millis(l.start);
+		if (A.final[i] && bad(i) && !ended) fail(i, l);
+		break;
+	}
+	case "blocked": {
+		const last = D.blocked.at(-1);
+		if (last?.[2] === Infinity) last[2] = millis(l.at);
+		if (l.blocking) D.blocked.push([L.run, millis(l.at), Infinity, visible(l.blocking.text)]);
+		break;
+	}
+	case "resized":
+		$("workers").textContent = l.workers;
+		break;
+	case "draining": case "stopping":
+		say(l.event + (l.text ? ": " + l.text : ""));
+		break;
+	case "notice":
+		say(l.text);
+		break;
+	case "lost":
+		complain(`${count(l.count)} events did not fit and are not shown. Load the page again to see all.`);
+	}
+	L.changed = true;
+};
+const fail = (i, l) => {
+	if (!$("failed")) return;
+	const f = failure({id: `f${L.run}-${l.task}`, task: l.task, kind: kindOf(i), verdict: outcomeOf(i), command: D.names[A.command[i]],
+		about: [D.names[A.key[i]] && "key " + D.names[A.key[i]], placeOf(i), clock(A.start[i]), l.error && bytes(l.error)].filter(Boolean), note: " "});
+	f.lastChild.replaceChildren(button("Output", () => log(l.task)), " ", button("Retry", () => ask({op: "retry", tasks: [l.task]})));
+	$(f.id)?.remove();
+	$("failed").prepend(f);
+};
+
+// refresh shows what has come since the last time.
+const refresh = () => {
+	if (A.task.length > limit) location.reload();
+	const end = T.end, following = T.to >= end;
+	if (L.stale && T.run === L.run) {
+		const {from, to} = T;
+		layOut(L.run);
+		[L.stale, T.from, T.to] = [false, from, to];
+	}
+	if (T.run === L.run && !L.over) T.end = Math.max(T.end, present());
+	if (following && T.from <= T.begin) showAll();
+	else if (following) show(T.from + T.end - end, T.to + T.end - end);
+	else draw();
+	if (L.changed && !$("tasks").contains(document.activeElement)) search(S.query, true);
+	if (T.picked >= 0 && !A.outcome[T.picked] && !$("detail").contains(document.activeElement)) showDetail(T.picked);
+	L.changed = false;
+};
+
+const status = s => {
+	L.skew = Date.parse(s.at) - Date.now();
+	const ended = s.done + (s.dropped ?? 0);
+	$("state").textContent = s.state;
+	$("pause").textContent = s.state === "paused" ? "Resume" : "Pause";
+	$("workers").textContent = s.workers.length;
+	if (s.total > 0) Object.assign($("progress"), {max: s.total, value: ended});
+	else $("progress").removeAttribute("value");
+	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(s.waiting),
+		Speed: s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
+		Left: s.eta === null ? "–" : span(s.eta * 1000), Elapsed: span(s.elapsed * 1000)};
+	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
+	const why = [...s.blocking ? [s.blocking] : [], ...s.waits].map(b => visible(b.text));
+	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
+	running(s.tasks);
+	if (!s.earlier && D.runs.length < 2) for (const [name, n] of [["tasks", ended], ["failed", s.failed]]) document.querySelector(`[data-figure=${name}]`).textContent = count(n);
+	settle(s);
+};
+const mostRunning = 50;
+const running = tasks => {
+	if ($("running").contains(document.activeElement)) return;
+	$("running").replaceChildren(...tasks.slice(0, mostRunning).map(t => el("tr", {},
+		el("td", {className: "n", textContent: t.task}), el("th", {scope: "row", className: "text", textContent: brief(bytes(t.command))}),
+		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {textContent: [bytes(t.host), t.worker ? "worker " + t.worker : ""].filter(Boolean).join(", ")}),
+		el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
+			button("Cancel", () => ask({op: "cancel", tasks: [t.task]}), {className: "danger", ariaLabel: "Cancel task " + t.task}))))));
+	$("crowd").textContent = tasks.length > mostRunning ? `and ${count(tasks.length - mostRunning)} more` : tasks.length ? "" : "Nothing runs.";
+};
+// settle ends attempts that the run no longer has, should their ends not have come.
+const settle = s => {
+	const have = new Set(s.tasks.map(t => isSame(t.task, t.attempt ?? 0))), at = millis(s.at);
+	for (const [id, i] of L.known) {
+		if (A.outcome[i] === 0 && A.took[i] < 0 && A.start[i] < at - 5000 && !have.has(id)) A.took[i] = at - A.start[i];
+	}
+};
+
+// ask has the run do something.
+const ask = async request => {
+	complain("");
+	try {
+		const answer = await fetch(L.url + "do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request)});
+		const reply = await answer.json().catch(() => ({}));
+		if (!answer.ok || reply.error) return complain(bytes(reply.error) || `The run did not do it (${answer.status}).`);
+		say(`Done: ${request.op}` + (request.tasks ? " task " + request.tasks.join(", ") : "") + (reply.tasks && !request.tasks ? ", " + tasksOf(reply.tasks.length) : ""));
+	} catch (e) {
+		complain("crew web does not answer: " + e.message);
+	}
+};
+const buttons = () => {
+	$("pause").onclick = () => ask({op: $("pause").textContent.toLowerCase()});
+	$("fewer").onclick = () => ask({op: "resize", n: -1, relative: true});
+	$("more").onclick = () => ask({op: "resize", n: 1, relative: true});
+	$("drain").onclick = () => confirm("Start nothing more, and end when what runs has ended?") && ask({op: "drain"});
+	$("stop").onclick = () => confirm("Stop the run, and all that runs in it?") && ask({op: "stop"});
+	$("cancel-key").onclick = () => $("key").value && confirm(`Cancel all tasks of the key ${$("key").value}?`) && ask({op: "cancel", key: $("key").value});
+	$("close").onclick = () => {
+		L.log?.abort();
+		$("log").hidden = true;
+	};
+};
+const tools = i => {
+	if (L.over || A.run[i] !== L.run) return [];
+	const task = A.task[i];
+	return [button("Output", () => log(task)), A.outcome[i] ? button("Retry", () => ask({op: "retry", tasks: [task]})) :
+		button("Cancel", () => ask({op: "cancel", tasks: [task]}), {className: "danger"})];
+};
+
+// log shows what a task has written, and writes until it ends.
+const mostLog = 1 << 20;
+const log = async task => {
+	L.log?.abort();
+	const mine = L.log = new AbortController(), out = $("output");
+	$("log").hidden = false;
+	$("h-log").textContent = "Output of task " + task;
+	out.textContent = "";
+	$("log").scrollIntoView({block: "nearest"});
+	out.focus({preventScroll: true});
+	try {
+		const answer = await fetch(`${L.url}log?task=${task}`, {signal: mine.signal});
+		if (!answer.ok) return out.textContent = visible((await answer.text()).trim());
+		let rest = "";
+		for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader(); ;) {
+			const {value, done} = await reader.read();
+			if (mine.signal.aborted) return;
+			const text = (rest + (value ?? "")).replaceAll("\r\n", "\n").replace(/\x1b\[[0-9;:]*m/g, "");
+			const cut = done ? -1 : text.search(/(\r|\x1b(\[[0-9;:]*)?)$/);
+			rest = cut < 0 ? "" : text.slice(cut);
+			const atEnd = out.scrollTop + out.clientHeight > out.scrollHeight - 20;
+			out.append((cut < 0 ? text : text.slice(0, cut)).split("\n").map(visible).join("\n"));
+			if (out.textContent.length > 2 * mostLog) out.textContent = "…" + out.textContent.slice(-mostLog);
+			if (atEnd) out.scrollTop = out.scrollHeight;
+			if (done) break;
+		}
+		if (!out.textContent) out.textContent = "It wrote nothing.";
+	} catch (e) {
+		if (!mine.signal.aborted) out.append(`\n(${e.message})`);
+	}
+};

@@ -1,0 +1,145 @@
+// The report: the data of the page, its attempts in columns, and what all parts use.
+
+const $ = id => document.getElementById(id);
+const el = (tag, props, ...kids) => {
+	const e = Object.assign(document.createElement(tag), props);
+	e.append(...kids);
+	return e;
+};
+const button = (text, onclick, props) => el("button", {type: "button", textContent: text, onclick, ...props});
+const trouble = text => {
+	$("trouble").textContent = text;
+	$("trouble").hidden = false;
+};
+
+// visible makes visible in text, that came over a stream, what the page's maker made so in its.
+const visible = text => String(text).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} \t]/gu, c => {
+	const n = c.codePointAt(0);
+	return n < 256 ? "\\x" + n.toString(16).padStart(2, "0") : n < 65536 ? "\\u" + n.toString(16).padStart(4, "0") : "\\U" + n.toString(16).padStart(8, "0");
+});
+// bytes are text or, if they are not UTF-8, an object.
+const bytes = (b, most = 1000) => {
+	const text = b?.base64 ? atob(b.base64) : b ?? "";
+	return visible(text.length > most ? text.slice(0, most) + "…" : text);
+};
+
+const span = ms => {
+	const s = ms / 1000, n = Math.round(s), two = n => String(n).padStart(2, "0");
+	return ms <= 0 ? "0" : s < 0.00995 ? ms.toFixed(1) + " ms" : s < 0.9995 ? ms.toFixed(0) + " ms" :
+		s < 9.995 ? s.toFixed(2) + " s" : s < 59.95 ? s.toFixed(1) + " s" :
+		n < 3600 ? `${Math.floor(n / 60)} m ${two(n % 60)} s` :
+		n < 86400 ? `${Math.floor(n / 3600)} h ${two(Math.floor(n / 60) % 60)} m` :
+		`${Math.floor(n / 86400)} d ${two(Math.floor(n / 3600) % 24)} h`;
+};
+const count = n => n.toLocaleString("en");
+const tasksOf = n => n === 1 ? "1 task" : count(n) + " tasks";
+
+// The attempts: a number or text of each in every column, times in milliseconds after D.base.
+let D;
+const A = {};
+const read = async () => {
+	const text = $("data").textContent;
+	const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), c => c.charCodeAt(0));
+	D = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+	for (const name of ["run", "task", "attempt", "lane", "start", "took", "waited", "outcome", "final", "code", "key", "command"]) {
+		A[name] = D[name] ?? [];
+		delete D[name];
+	}
+	for (const column of [A.task, A.start, A.command])
+		for (let i = 1; i < column.length; i++) column[i] += column[i - 1];
+	for (const column of [A.start, A.took, A.waited])
+		for (let i = 0; i < column.length; i++) column[i] = column[i] === -1 && column !== A.start ? -1 : column[i] / 10;
+	D.runs ??= [];
+	D.failures ??= [];
+};
+
+// now is when running attempts are shown to end: in a file, when the run was last heard of.
+let now = i => Math.max(D.runs[A.run[i]]?.end ?? 0, A.start[i]);
+const endOf = i => A.took[i] >= 0 ? A.start[i] + A.took[i] : A.lane[i] < 0 ? A.start[i] : now(i);
+const kindOf = i => D.kinds[A.outcome[i]][1];
+const outcomeOf = i => {
+	const name = A.outcome[i] ? D.kinds[A.outcome[i]][0] : document.body.dataset.live && A.took[i] < 0 ? "running" : "end unknown";
+	return name === "exit" || name === "signal" ? name + " " + A.code[i] : name;
+};
+const placeOf = i => {
+	const lane = D.lanes[A.lane[i]];
+	return !lane ? "" : [lane[0], lane[1] ? "worker " + lane[1] : ""].filter(Boolean).join(", ");
+};
+const clock = (ms, digits = 19) => Number.isFinite(ms) ? new Date(D.base + ms + D.zone * 60000).toISOString().replace("T", " ").slice(11, digits + 4) : "";
+const neverRan = i => A.lane[i] < 0 && A.took[i] <= 0;
+
+// whyWaited says what kept the task of an attempt from starting, if that is known.
+const whyWaited = i => {
+	if (A.waited[i] <= 0) return "";
+	const from = A.start[i] - A.waited[i], to = A.start[i];
+	let why = A.attempt[i] > 1 ? "after the attempt before" : "", most = 0;
+	for (const [run, begin, end, text] of D.blocked) {
+		const both = run === A.run[i] ? Math.min(end, to) - Math.max(begin, from) : 0;
+		if (both > most) [most, why] = [both, text];
+	}
+	return why;
+};
+
+// describe says in words what is known of an attempt.
+const describe = i => {
+	const facts = [["Task", A.task[i] + (A.attempt[i] > 1 ? ", attempt " + A.attempt[i] : "")], ["Ended", outcomeOf(i)]];
+	const add = (name, value) => value && facts.push([name, value]);
+	if (!A.outcome[i]) facts.pop();
+	add("Command", D.names[A.command[i]]);
+	add("Key", D.names[A.key[i]]);
+	add("Where", placeOf(i));
+	if (!neverRan(i)) {
+		add("Started", clock(A.start[i]));
+		add(A.outcome[i] ? "Took" : outcomeOf(i) === "running" ? "Runs for" : "Ended", A.took[i] >= 0 ? span(A.took[i]) : outcomeOf(i) === "running" ? span(endOf(i) - A.start[i]) : "unknown");
+		if (A.waited[i] >= 0) add("Waited", [span(A.waited[i]), whyWaited(i)].filter(Boolean).join(", "));
+	}
+	return facts;
+};
+
+// Long tables show their beginning until they are asked for all.
+const shorten = (table, most = 12) => {
+	const rows = [...table.tBodies[0].rows].slice(most);
+	if (rows.length < 4) return;
+	for (const r of rows) r.classList.add("later");
+	const all = button(`Show all ${count(rows.length + most)}`, () => {
+		for (const r of rows) r.classList.remove("later");
+		all.remove();
+		rows[0].querySelector("a")?.focus();
+	}, {className: "all"});
+	table.parentElement.after(all);
+};
+
+// Failures that are not in the page itself come from its data, some at a time.
+const failure = f => el("details", {className: "failure", id: f.id},
+	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
+	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
+	f.note ? el("p", {className: "quiet", textContent: f.note}) : el("pre", {tabIndex: 0, textContent: f.output}));
+const mostShown = 10;
+const moreFailures = () => {
+	const hidden = $("failed").querySelectorAll(".later");
+	for (const f of [...hidden].slice(0, 50)) f.classList.remove("later");
+	if (!hidden.length) $("failed").append(...D.failures.splice(0, 50).map(failure));
+	const left = $("failed").querySelectorAll(".later").length + D.failures.length;
+	$("failures").hidden = !left;
+	$("failures").replaceChildren(button(`Show more of ${count(left)}`, moreFailures));
+};
+const startFailures = () => {
+	if (!$("failed")) return;
+	for (const f of [...$("failed").children].slice(mostShown)) f.classList.add("later");
+	const left = $("failed").querySelectorAll(".later").length + D.failures.length;
+	$("failures").hidden = !left;
+	$("failures").replaceChildren(button(`Show more of ${count(left)}`, moreFailures));
+};
+// openFailure shows what is known of the failure of a task, and returns whether there is anything.
+const openFailure = (run, task) => {
+	const id = `f${run}-${task}`, at = D.failures.findIndex(f => f.id === id);
+	if (at >= 0) $("failed").append(failure(D.failures.splice(at, 1)[0]));
+	const f = $(id);
+	if (!f) return false;
+	f.classList.remove("later");
+	f.open = true;
+	f.scrollIntoView({block: "start"});
+	f.querySelector("summary").focus({preventScroll: true});
+	return true;
+};
+const hasFailure = (run, task) => $(`f${run}-${task}`) || D.failures.some(f => f.id === `f${run}-${task}`);

@@ -1,0 +1,115 @@
+// The search and the list of tasks.
+
+const S = {query: "", rows: [], by: "start", down: false, page: 0};
+const pageSize = 100;
+const bad = i => ["fail", "slow", "lost"].includes(kindOf(i));
+
+// terms takes a query apart: words, "several words", name:value, each with − before it if
+// it must not be there. It returns a test of an attempt for each.
+const terms = query => [...query.matchAll(/(-?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))/gi)].map(([, not, name, quoted, word]) => {
+	const value = (quoted ?? word ?? "").toLowerCase(), is = test((name ?? "").toLowerCase(), value);
+	return not ? i => !is(i) : is;
+});
+const test = (name, value) => {
+	const number = Number(value);
+	switch (name) {
+	case "key": return named(A.key, value);
+	case "command": return named(A.command, value);
+	case "host": return i => (D.lanes[A.lane[i]]?.[0] ?? "").toLowerCase().includes(value);
+	case "worker": return i => D.lanes[A.lane[i]]?.[1] === number;
+	case "task": return i => A.task[i] === number;
+	case "attempt": return i => A.attempt[i] === number;
+	case "run": return i => (D.runs[A.run[i]]?.name ?? "").toLowerCase().includes(value);
+	case "exit": case "signal": return i => D.kinds[A.outcome[i]][0] === name && A.code[i] === number;
+	case "outcome": return value === "running" ? i => !A.outcome[i] : i => A.outcome[i] && D.kinds[A.outcome[i]][0].startsWith(value);
+	case "": break;
+	default: value = name + ":" + value;
+	}
+	const command = named(A.command, value), key = named(A.key, value);
+	return i => command(i) || key(i) || A.task[i] === number || value === "failed" && bad(i) || value === "retried" && A.attempt[i] > 1;
+};
+// named tests a name: it looks at each name once.
+const named = (column, value) => {
+	const known = new Map();
+	return i => {
+		const n = column[i];
+		if (!known.has(n)) known.set(n, (D.names[n] ?? "").toLowerCase().includes(value));
+		return known.get(n);
+	};
+};
+
+// search finds what a query asks for. It begins with the first page unless the list is to stay.
+const search = (query, stay) => {
+	S.query = query.trim();
+	const tests = terms(S.query), n = A.task.length;
+	T.match = tests.length ? new Uint8Array(n) : null;
+	S.rows = [];
+	let attempts = 0, here = 0;
+	for (let i = 0; i < n; i++) {
+		if (tests.length && !tests.every(t => t(i))) continue;
+		attempts++;
+		if (A.run[i] === T.run) here++;
+		if (T.match) T.match[i] = 1;
+		if (A.final[i] || !A.outcome[i]) S.rows.push(i);
+	}
+	S.page = stay ? Math.min(S.page, Math.floor(Math.max(0, S.rows.length - 1) / pageSize)) : 0;
+	sort();
+	$("found").textContent = T.match ? `${tasksOf(S.rows.length)} found` + (attempts > S.rows.length ? `, ${count(attempts)} attempts` : "") + (attempts && !here ? "; none of them in the run that is shown" : "") : "";
+	draw();
+};
+const values = {task: A => A.task, start: A => A.start, took: A => A.took, waited: A => A.waited};
+const sort = () => {
+	const column = values[S.by](A), sign = S.down ? -1 : 1;
+	S.rows.sort((a, b) => sign * (column[a] - column[b]) || a - b);
+	list();
+};
+
+const columns = [
+	["task", "Task", "n"], [null, "Outcome", ""], [null, "Command", "text"], [null, "Key", "least"], [null, "Where", "least"],
+	["start", "Start", "n"], ["took", "Took", "n"], ["waited", "Waited", "n least"], [null, "Attempt", "n least"],
+];
+const list = () => {
+	const pages = Math.max(1, Math.ceil(S.rows.length / pageSize)), begin = S.page * pageSize;
+	const head = el("tr", {}, ...columns.map(([by, name, className]) => {
+		const th = el("th", {scope: "col", className});
+		if (by) {
+			th.append(button(name, () => {
+				S.down = S.by === by && !S.down;
+				S.by = by;
+				S.page = 0;
+				sort();
+				$("tasks").querySelector(`[data-by=${by}]`).focus();
+			}));
+			th.firstChild.dataset.by = by;
+			th.ariaSort = S.by !== by ? "none" : S.down ? "descending" : "ascending";
+		} else th.textContent = name;
+		return th;
+	}));
+	$("tasks").replaceChildren(el("table", {}, el("caption", {className: "spoken", textContent: "Tasks by " + S.by}),
+		el("thead", {}, head), el("tbody", {}, ...S.rows.slice(begin, begin + pageSize).map(row))));
+	$("count").textContent = S.rows.length ? `${count(begin + 1)} to ${count(Math.min(begin + pageSize, S.rows.length))} of ${count(S.rows.length)}` + (S.query ? " found" : "") : S.query ? "none found" : "none yet";
+	const turn = by => () => {
+		S.page += by;
+		list();
+		$("h-tasks").scrollIntoView();
+		($("pages").querySelector("button:not(:disabled)") ?? $("tasks")).focus({preventScroll: true});
+	};
+	$("pages").hidden = pages === 1;
+	$("pages").replaceChildren(button("Previous", turn(-1), {disabled: S.page === 0}), el("span", {className: "quiet", textContent: `page ${count(S.page + 1)} of ${count(pages)}`}),
+		button("Next", turn(1), {disabled: S.page === pages - 1}));
+};
+const brief = (text = "") => text.length > 200 ? text.slice(0, 200) + "…" : text;
+const row = i => {
+	const cell = (className, ...kids) => el("td", {className}, ...kids);
+	return el("tr", {}, cell("n", button(A.task[i], () => look(i), {className: "link"})),
+		cell("", el("span", {className: "tag " + kindOf(i), textContent: outcomeOf(i)})),
+		el("th", {scope: "row", className: "text", textContent: brief(D.names[A.command[i]])}),
+		cell("least", brief(D.names[A.key[i]])), cell("least where", placeOf(i)),
+		cell("n", neverRan(i) ? "–" : clock(A.start[i])), cell("n", A.took[i] >= 0 ? span(A.took[i]) : "–"),
+		cell("n least", A.waited[i] >= 0 ? span(A.waited[i]) : "–"), cell("n least", String(A.attempt[i] || "–")));
+};
+const look = i => {
+	pick(i);
+	$("h-timeline").scrollIntoView({block: "start"});
+	canvas.focus({preventScroll: true});
+};

@@ -1,0 +1,161 @@
+package view
+
+import (
+	"fmt"
+	"html/template"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/history"
+	"crew/runner/task"
+)
+
+// longest is how many bytes of a command, a key or a name are shown.
+const longest = 1000
+
+var funcs = template.FuncMap{
+	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": size, "moment": task.Moment, "zone": zone,
+	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
+	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leftOut": leftOut, "verdict": verdict,
+	"trends": trends, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
+	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "slow": slowest, "work": work,
+}
+
+type named[T any] struct {
+	Name string
+	Of   T
+}
+
+// groups is a table of figures.
+type groups struct {
+	Title, Name string
+	Of          history.Groups
+}
+
+// show returns text of a task, in one line and not too long.
+func show(s any) string { return visible(fmt.Sprint(s), longest) }
+
+func visible(s string, n int) string { return task.Printable(task.Shorten(s, n)) }
+
+// colours are what programs write to a terminal to change its colours.
+var colours = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// lines returns output with its line breaks, without colours, and with all else that is
+// unprintable made visible.
+func lines(b []byte) string {
+	text := colours.ReplaceAllString(strings.ReplaceAll(string(b), "\r\n", "\n"), "")
+	all := strings.Split(text, "\n")
+	for i, line := range all {
+		all[i] = task.Printable(line)
+	}
+	return strings.Join(all, "\n")
+}
+
+// span returns a duration with about three digits. The script has the same.
+func span(d time.Duration) string {
+	s := d.Seconds()
+	switch {
+	case d <= 0:
+		return "0"
+	case s < 0.00995:
+		return strconv.FormatFloat(s*1000, 'f', 1, 64) + " ms"
+	case s < 0.9995:
+		return strconv.FormatFloat(s*1000, 'f', 0, 64) + " ms"
+	case s < 9.995:
+		return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+	case s < 59.95:
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	}
+	n := int(s + 0.5)
+	switch {
+	case n < 3600:
+		return fmt.Sprintf("%d m %02d s", n/60, n%60)
+	case n < 86400:
+		return fmt.Sprintf("%d h %02d m", n/3600, n/60%60)
+	}
+	return fmt.Sprintf("%d d %02d h", n/86400, n/3600%24)
+}
+
+// count returns a number with its thousands apart.
+func count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// share returns a part of a whole in percent: "–" for nothing.
+func share(part, whole int64) string {
+	switch p := 100 * float64(part) / float64(max(whole, 1)); {
+	case part == 0:
+		return "–"
+	case p < 0.1:
+		return "< 0.1 %"
+	case p < 10 && part != whole:
+		return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+	default:
+		return strconv.FormatFloat(p, 'f', 0, 64) + " %"
+	}
+}
+
+func size(n int64) string {
+	units := [...]string{"B", "kB", "MB", "GB", "TB"}
+	f, i := float64(n), 0
+	for ; f >= 999.5 && i < len(units)-1; i++ {
+		f /= 1000
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64) + " " + units[i]
+}
+
+// zone names the time zone in which the page's times are.
+func zone(t time.Time) string { return "UTC" + t.Local().Format("-07:00") }
+
+// kind returns the class of an outcome: which colour it has.
+func kind(o task.Outcome) string {
+	switch o {
+	case 0:
+		return "run"
+	case task.OK:
+		return "ok"
+	case task.Timeout:
+		return "slow"
+	case task.Lost, task.Memory:
+		return "lost"
+	case task.Cancelled, task.NotRun, task.Skipped:
+		return "off"
+	}
+	return "fail"
+}
+
+// verdict says how an attempt ended, but for its host, which is told with its worker.
+func verdict(f task.Facts) string {
+	f.Host = ""
+	return show(f.Verdict())
+}
+
+// place says where an attempt ran, as far as that is known.
+func place(f task.Facts) string {
+	host := show(f.Host)
+	switch {
+	case f.Worker > 0 && host != "":
+		return fmt.Sprintf("%s, worker %d", host, f.Worker)
+	case f.Worker > 0:
+		return fmt.Sprintf("worker %d", f.Worker)
+	}
+	return host
+}
+
+// ran says when a run began and how long it took.
+func ran(r history.Run) string {
+	if r.Start.IsZero() {
+		return ""
+	}
+	text := task.Moment(r.Start)
+	if r.End.After(r.Start) {
+		text += " for " + span(r.End.Sub(r.Start))
+	}
+	return text
+}

@@ -1,0 +1,122 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"crew/runner/history"
+)
+
+// trend is how a group changed: its latest run against those before.
+type trend struct {
+	history.Group
+	What            string // "key" or "command"
+	Latest, Earlier time.Duration
+	Change          string
+	Words           []named[string] // what is worth a word, with its class
+	weight          float64
+}
+
+const (
+	mostTrends = 100
+	much       = 1.25                  // a mean that grew by this factor is slower
+	least      = 20 * time.Millisecond // and by this much
+)
+
+// trends returns the groups that are in several runs, what changed most first.
+func trends(r *history.Report) []trend {
+	var all []trend
+	for _, of := range []named[history.Groups]{{"key", r.Keys}, {"command", r.Commands}} {
+		for _, g := range of.Of.List {
+			if t, ok := trendOf(g, of.Name); ok {
+				all = append(all, t)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b trend) int { return cmp.Compare(b.weight, a.weight) })
+	return all[:min(len(all), mostTrends)]
+}
+
+func trendOf(g history.Group, what string) (t trend, ok bool) {
+	last := -1
+	var before history.Figures
+	for i, f := range g.ByRun {
+		if f.Tasks == 0 {
+			continue
+		}
+		if last >= 0 {
+			add(&before, g.ByRun[last])
+		}
+		last = i
+	}
+	if before.Tasks == 0 || g.Name == "" {
+		return t, false
+	}
+	now := g.ByRun[last]
+	t = trend{Group: g, What: what, Latest: now.Mean, Earlier: before.Time / time.Duration(before.Tasks)}
+	say := func(class, word string, weight float64) {
+		t.Words, t.weight = append(t.Words, named[string]{class, word}), t.weight+weight
+	}
+	if ratio := float64(t.Latest) / float64(max(1, t.Earlier)); t.Earlier > 0 && t.Latest > 0 {
+		t.Change = fmt.Sprintf("× %.2f", ratio)
+		t.weight = math.Abs(math.Log(ratio))
+		switch {
+		case ratio >= much && t.Latest-t.Earlier >= least:
+			say("slow", "got slower", 1)
+		case ratio <= 1/much && t.Earlier-t.Latest >= least:
+			say("ok", "got faster", 0.5)
+		}
+	}
+	switch {
+	case now.Failed > 0 && before.Failed == 0:
+		say("fail", "newly failing", 3)
+	case now.Failed > 0:
+		say("fail", "failing", 1)
+	case before.Failed > 0:
+		say("ok", "no longer failing", 0.5)
+	}
+	if g.Flaky > 0 {
+		say("lost", "flaky", 0.5)
+	}
+	return t, true
+}
+
+// add adds to what trendOf needs of the runs before.
+func add(sum *history.Figures, f history.Figures) {
+	sum.Tasks += f.Tasks
+	sum.Failed += f.Failed
+	sum.Time += f.Mean * time.Duration(f.Tasks)
+}
+
+// mostRuns is how many runs are listed.
+const mostRuns = 200
+
+// lastRuns returns the last runs and how many are before them.
+func lastRuns(r *history.Report) named[[]history.Run] {
+	n := max(0, len(r.Runs)-mostRuns)
+	text := ""
+	if n > 0 {
+		text = count(int64(n))
+	}
+	return named[[]history.Run]{text, r.Runs[n:]}
+}
+
+// hosts counts the hosts of the timeline.
+func hosts(r *history.Report) int {
+	seen := map[string]bool{}
+	for _, l := range r.Attempts.Lanes {
+		seen[l.Host] = true
+	}
+	return len(seen)
+}
+
+// runFigures returns the figures of the runs.
+func runFigures(r *history.Report) (all []history.Figures) {
+	for _, run := range r.Runs {
+		all = append(all, run.Figures)
+	}
+	return all
+}

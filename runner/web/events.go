@@ -1,0 +1,132 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/control"
+)
+
+const (
+	gather = 100 * time.Millisecond // until the lines behind those that were sent
+	silent = 15 * time.Second       // until something is sent so that one that is gone is noticed
+)
+
+// place returns what the URL of a request is about: a run, which is nil if there is none, the
+// id of its lines, and a place in them.
+func (s *server) place(req *http.Request) (r *run, id string, next int) {
+	id, n, _ := strings.Cut(req.PathValue("place"), "-")
+	next, err := strconv.Atoi(n)
+	if err != nil {
+		next = -1
+	}
+	return s.find(req.PathValue("pid")), id, next
+}
+
+// placeOf returns the part of a URL that place takes apart, as a relative URL.
+func placeOf(id string, next int) string { return fmt.Sprintf("./%s-%d/", id, next) }
+
+// stream makes room for a stream until leave is called. It answers the request if there is
+// none.
+func (s *server) stream(w http.ResponseWriter) (leave func(), ok bool) {
+	select {
+	case s.streams <- struct{}{}:
+		return func() { <-s.streams }, true
+	default:
+		http.Error(w, "too many pages are open: close some", http.StatusServiceUnavailable)
+		return nil, false
+	}
+}
+
+// showEvents sends what happens in a run after a place, until it is over: the events lines,
+// each with the place behind it as its id, and status. The last one is over, or reload if
+// the page has to be loaded again.
+func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
+	leave, ok := s.stream(w)
+	if !ok {
+		return
+	}
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	r, id, next := s.place(req)
+	if last, err := strconv.Atoi(req.Header.Get("Last-Event-ID")); err == nil {
+		next = last
+	}
+	if r == nil {
+		_, _ = io.WriteString(w, "event: over\ndata: null\n\n")
+		return
+	}
+	flush := http.NewResponseController(w).Flush
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	r.ask()
+	var status *control.Status
+	for last := (time.Time{}); ; {
+		n := r.since(id, next)
+		next += len(n.lines)
+		if n.status == status {
+			n.status = nil
+		} else {
+			status = n.status
+		}
+		text := n.events(next)
+		if len(text) == 0 && time.Since(last) > silent {
+			text = []byte("retry: 1000\n\n")
+		}
+		if len(text) > 0 {
+			last = time.Now()
+			if _, err := w.Write(text); err != nil || flush() != nil {
+				return
+			}
+		}
+		switch {
+		case n.lost || n.over != "":
+			return
+		case n.rest:
+			continue
+		}
+		select {
+		case <-req.Context().Done():
+			return
+		case <-tick.C:
+			r.ask()
+		case <-n.more:
+			if !pause(req.Context(), gather) {
+				return
+			}
+		}
+	}
+}
+
+// events returns the news as server-sent events. next is the place behind them.
+func (n *news) events(next int) []byte {
+	var b bytes.Buffer
+	if n.lost {
+		return []byte("event: reload\ndata: null\n\n")
+	}
+	if len(n.lines) > 0 {
+		fmt.Fprintf(&b, "event: lines\nid: %d\ndata: [%s]\n\n", next, bytes.Join(n.lines, []byte(",")))
+	}
+	if n.status != nil {
+		fmt.Fprintf(&b, "event: status\ndata: %s\n\n", encoded(n.status))
+	}
+	if n.over != "" {
+		fmt.Fprintf(&b, "event: over\ndata: %s\n\n", encoded(n.over))
+	}
+	return b.Bytes()
+}
+
+// encoded returns a value as JSON.
+func encoded(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("internal error: " + err.Error())
+	}
+	return text
+}

@@ -1,0 +1,94 @@
+package web
+
+import (
+	"crypto/subtle"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	policy     = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+	textPolicy = "default-src 'none'; sandbox; " + policy
+)
+
+// headers are those of all answers. A page replaces the policy by one to which it adds its own.
+var headers = map[string]string{
+	"Content-Security-Policy":      textPolicy,
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cache-Control":                "no-store",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+}
+
+// guard lets through requests with the token, which it takes off their paths. Without it
+// they learn nothing.
+func (s *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		first, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		switch {
+		case subtle.ConstantTimeCompare([]byte(first), []byte(s.token)) != 1 || !found:
+			w.WriteHeader(http.StatusNotFound)
+		case !s.isOwn(r.Host):
+			http.Error(w, "crew web is reached as localhost or 127.0.0.1, not as another name", http.StatusForbidden)
+		case r.Method == http.MethodPost && !fromOwnPage(r):
+			http.Error(w, "only a page of crew web can change anything", http.StatusForbidden)
+		case r.Method == http.MethodPost && !isJSON(r):
+			http.Error(w, "the request must be application/json", http.StatusUnsupportedMediaType)
+		case r.Method != http.MethodPost && r.Method != http.MethodGet:
+			w.Header().Set("Allow", "GET, POST")
+			http.Error(w, "only GET and POST are answered", http.StatusMethodNotAllowed)
+		default:
+			r.URL.Path, r.URL.RawPath = "/"+rest, ""
+			next.ServeHTTP(&pacer{w, http.NewResponseController(w)}, r)
+		}
+	})
+}
+
+// isOwn reports whether a Host header can be that of a browser which was given an address of
+// this server, and not a name that its owner has made lead here. The port is any, as that
+// of ssh -L may differ.
+func (s *server) isOwn(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	return strings.EqualFold(name, "localhost") || name == "127.0.0.1" || name == "::1" || name == s.ip.String()
+}
+
+// fromOwnPage reports whether a browser says that a request comes from a page of this
+// server.
+func fromOwnPage(r *http.Request) bool {
+	origins, sites := r.Header.Values("Origin"), r.Header.Values("Sec-Fetch-Site")
+	if len(origins) > 0 {
+		return len(origins) == 1 && origins[0] == "http://"+r.Host
+	}
+	return len(sites) == 1 && sites[0] == "same-origin"
+}
+
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
+}
+
+// pacer ends a connection whose browser takes nothing for sendTime.
+type pacer struct {
+	http.ResponseWriter
+	conn *http.ResponseController
+}
+
+// Write writes p.
+func (p *pacer) Write(b []byte) (int, error) {
+	_ = p.conn.SetWriteDeadline(time.Now().Add(sendTime))
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (p *pacer) Unwrap() http.ResponseWriter { return p.ResponseWriter }

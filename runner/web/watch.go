@@ -1,0 +1,210 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"crew/runner/control"
+	"crew/runner/task"
+)
+
+const (
+	again   = 50 * time.Millisecond // until a run is watched again after an error
+	crowded = time.Second           // the same, if it has too many clients
+)
+
+var (
+	errOther  = errors.New("another run has the process ID now")
+	errBehind = errors.New("the run does not tell what was before")
+)
+
+// follow watches the run until it is over, or ctx ends.
+func (r *run) follow(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.answer(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	for wait, gone := again, ended; ; {
+		last, err := r.watch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		refused, isRefused := errors.AsType[*control.Refused](err)
+		switch {
+		case err == nil:
+			r.learn(last.Run)
+			r.end(ended)
+			return
+		case isRefused && refused.Over, errors.Is(err, fs.ErrNotExist):
+			r.end(gone)
+			return
+		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errOther):
+			r.end(killed)
+			return
+		case isRefused:
+			wait = crowded
+		default: // a run that ends of its own says so, unless this program was stopped meanwhile
+			wait, gone = again, killed
+		}
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// watch watches the run until its end or an error, and returns the last reply.
+func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	h, _ := r.about()
+	w := &watcher{r: r}
+	last, err = call(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
+		switch {
+		case reply.Event == nil:
+			return nil
+		case reply.Name == "watching":
+			wg.Go(func() {
+				if !w.begin(ctx, h) {
+					cancel(errOther)
+				}
+			})
+			return nil
+		}
+		return w.hear(heard{bytes.Clone(line), reply})
+	})
+	return last, cmp.Or(context.Cause(ctx), err)
+}
+
+// watcher hears what happens in a run. What was before it began to listen is told by other
+// requests, and what happens meanwhile waits for that.
+type watcher struct {
+	r *run
+
+	mu    sync.Mutex
+	begun bool
+	early []heard // until it has begun
+	// Of the attempts that the other requests told, whether they had ended. What watch tells
+	// of them is not new. Those with the number 0 are tasks.
+	told  map[attempt]bool
+	until time.Time // watch tells nothing that is not new behind this
+}
+
+// heard is a line of watch and what it says.
+type heard struct {
+	line  []byte
+	reply *control.Reply
+}
+
+type attempt struct {
+	task   uint64
+	number int
+}
+
+// mostEarly is how many lines wait at most.
+const mostEarly = 100_000
+
+func (w *watcher) hear(e heard) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun {
+		w.take(e)
+	} else if w.early = append(w.early, e); len(w.early) > mostEarly {
+		return errBehind
+	}
+	return nil
+}
+
+// take adds a line if it is news. The caller must hold mu.
+func (w *watcher) take(e heard) {
+	if w.told != nil && e.reply.At.After(w.until) {
+		w.told = nil
+	}
+	if !w.isTold(e.reply) {
+		w.r.add(e.line, e.reply)
+	}
+}
+
+// isTold reports whether an event is no news.
+func (w *watcher) isTold(r *control.Reply) bool {
+	ended, told := w.told[attempt{r.Task, r.Attempt}]
+	switch r.Name {
+	case "admitted":
+		return w.told[attempt{r.Task, 0}]
+	case "started":
+		return told
+	case "retried", "finished":
+		return ended
+	}
+	return false
+}
+
+// begin asks the run what was before it was watched, and adds that and what was heard since.
+// It returns false if the run is another one.
+func (w *watcher) begin(ctx context.Context, h control.Hello) bool {
+	ask := func(q control.Request) *control.Reply {
+		last, err := call(ctx, h, q, nil)
+		if err != nil { // as when the run has just ended
+			return &control.Reply{}
+		}
+		return last
+	}
+	if now, err := control.Find(strconv.Itoa(h.PID)); err == nil && now.PID == h.PID && now.State != control.Silent {
+		if !sameRun(&h, &now) {
+			return false
+		}
+		h = now
+	}
+	status := ask(control.Request{Op: "status"}).Run
+	past := ask(control.Request{Op: "explain", Only: "ended"})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.r.begin(h)
+	w.r.learn(status)
+	w.told, w.until = map[attempt]bool{}, time.Now()
+	w.tellEnded(past.Wheres, h.Since)
+	if status != nil {
+		w.tellRunning(status.Tasks)
+	}
+	for _, e := range w.early {
+		w.take(e)
+	}
+	w.begun, w.early = true, nil
+	return true
+}
+
+// tellEnded adds tasks that have ended since the run began.
+func (w *watcher) tellEnded(list []control.Where, since time.Time) {
+	for i := range list {
+		f := list[i].Facts
+		if end := f.Start.Add(time.Duration(f.Duration)); !end.Before(since) {
+			w.tell("finished", end, f)
+		}
+	}
+}
+
+// tellRunning adds tasks that run, unless they have ended meanwhile.
+func (w *watcher) tellRunning(list []control.Where) {
+	for i := range list {
+		f := list[i].Facts
+		if f.Duration, f.PID = 0, 0; !w.told[attempt{f.Task, f.Attempt}] {
+			w.tell("started", f.Start, f)
+		}
+	}
+}
+
+// tell adds an event that watch may tell again.
+func (w *watcher) tell(name string, at time.Time, f task.Facts) {
+	w.told[attempt{f.Task, 0}] = true
+	w.told[attempt{f.Task, f.Attempt}] = name == "finished"
+	w.r.add(encode(name, at, f))
+}

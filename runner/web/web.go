@@ -1,0 +1,160 @@
+// Package web is the server of crew web. It shows the user's runs in a browser and steers
+// them, over their control sockets: whatever has one, so also crew serve, and the workers
+// and submitters of an engine, but not the queue that an engine keeps itself.
+//
+// Serve looks for runs once a second. Each has a goroutine that watches it from then on.
+// Its lines are folded into a report for pages to come, and the latest are kept as they
+// are for pages that are open. The stream of a browser is a position in these lines, so a
+// slow browser costs nothing. If it falls behind what is kept, it loads the page again.
+//
+// All URLs begin with a token, and only loopback addresses are listened on. Other users of
+// the machine, and pages of other sites in the user's browser, reach the server, but do not
+// know the token. Only a page of the server itself may change anything.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"crew/runner/history"
+	"crew/runner/view"
+)
+
+const (
+	lookEvery   = time.Second // for runs
+	mostConns   = 256         // of browsers
+	mostStreams = 64          // of events and logs
+	sendTime    = 30 * time.Second
+	partTime    = 2 * time.Second // for requests under way when the server ends
+)
+
+// Config says where crew web is reached.
+type Config struct {
+	Listen    string           // a loopback address with a port, which may be 0; "" for 127.0.0.1:0
+	TokenFile string           // keeps the token, and is made if there is none; "" for a token that ends with Serve
+	Notice    func(url string) // gets the URL once it can be opened
+}
+
+// Serve serves until ctx ends, and returns nil then. The runs are not affected by that.
+func Serve(ctx context.Context, cfg Config) error {
+	address, err := loopback(cfg.Listen)
+	if err != nil {
+		return err
+	}
+	token, err := readToken(cfg.TokenFile)
+	if err != nil {
+		return err
+	}
+	l, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w: --listen takes another address", address, errors.Unwrap(err))
+	}
+	s := newServer(token, address.IP)
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.wg.Wait()
+	defer cancel()
+	s.look(ctx)
+	s.wg.Go(func() { s.lookAgain(ctx) })
+	h := &http.Server{
+		Handler: s.guard(s.routes()), BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: sendTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	over := make(chan error, 1)
+	s.wg.Go(func() { over <- h.Serve(&crowd{Listener: l, room: make(chan struct{}, mostConns)}) })
+	cfg.Notice(fmt.Sprintf("http://%s/%s/", l.Addr(), token))
+	select {
+	case err = <-over:
+	case <-ctx.Done():
+		part, stop := context.WithTimeout(context.WithoutCancel(ctx), partTime)
+		defer stop()
+		_ = h.Shutdown(part)
+	}
+	_ = h.Close()
+	return err
+}
+
+// loopback returns the address to listen on.
+func loopback(text string) (*net.TCPAddr, error) {
+	if text == "" {
+		text = "127.0.0.1:0"
+	}
+	a, err := net.ResolveTCPAddr("tcp", text)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w: give an address and a port, as in --listen 127.0.0.1:8080", text, err)
+	}
+	if !a.IP.IsLoopback() {
+		return nil, fmt.Errorf("%s is no loopback address: use --listen 127.0.0.1:8080 and, on another machine, ssh -L 8080:127.0.0.1:8080 HOST", text)
+	}
+	return a, nil
+}
+
+// server has the runs, and the limits of what browsers may use.
+type server struct {
+	// configuration
+
+	token string
+	ip    net.IP                                                  // it listens there
+	page  func(w io.Writer, r *history.Report, live string) error // view.Page
+
+	// state
+
+	streams chan struct{} // has one value for each
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	runs    map[int]*run // by process ID
+}
+
+func newServer(token string, ip net.IP) *server {
+	return &server{token: token, ip: ip, page: view.Page, streams: make(chan struct{}, mostStreams), runs: map[int]*run{}}
+}
+
+// routes returns what answers the requests that guard lets through.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, answer := range map[string]http.HandlerFunc{
+		"GET /{$}":                      s.showIndex,
+		"GET /metrics":                  s.showMetrics,
+		"GET /run/{pid}/{$}":            s.showPage,
+		"GET /run/{pid}/{place}/events": s.showEvents,
+		"GET /run/{pid}/{place}/log":    s.showLog,
+		"POST /run/{pid}/{place}/do":    s.do,
+	} {
+		mux.HandleFunc(pattern, answer)
+	}
+	return mux
+}
+
+// crowd is a listener that accepts a limited number of connections at once.
+type crowd struct {
+	net.Listener
+	room chan struct{}
+}
+
+// Accept waits for room and for a connection. That of a closed listener fails at once.
+func (c *crowd) Accept() (net.Conn, error) {
+	c.room <- struct{}{}
+	conn, err := c.Listener.Accept()
+	if err != nil {
+		<-c.room
+		return nil, err
+	}
+	return &guest{Conn: conn, leave: sync.OnceFunc(func() { <-c.room })}, nil
+}
+
+// guest is a connection that makes room when it is closed.
+type guest struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (g *guest) Close() error {
+	defer g.leave()
+	return g.Conn.Close()
+}
