@@ -1,5 +1,5 @@
 // Command crew runs tasks in parallel: xargs -P, GNU parallel and make -j for
-// people who want every task accounted for. It needs Linux. See man/crew.1.
+// people who want every task accounted for. It needs Linux. See the pages in man/.
 package main
 
 import (

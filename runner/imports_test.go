@@ -24,9 +24,10 @@ var rooms = map[string]struct {
 }{
 	"crew":                    {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 	"crew/runner/wiring":      {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/expand", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/machine", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/target", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
+	"crew/man":                {std: true},
 	"crew/runner/address":     {},
 	"crew/runner/credentials": {own: []string{"crew/runner/address", "crew/runner/trust"}},
-	"crew/runner/cli":         {own: []string{"crew/runner/expand", "crew/runner/input", "crew/runner/task", "crew/sched"}},
+	"crew/runner/cli":         {own: []string{"crew/man", "crew/runner/expand", "crew/runner/input", "crew/runner/task", "crew/sched"}},
 	"crew/runner":             {own: []string{"crew/runner/core", "crew/runner/linux", "crew/runner/task"}},
 	"crew/runner/core":        {own: []string{"crew/runner/task", "crew/sched"}},
 	"crew/runner/input":       {own: []string{"crew/runner/expand", "crew/runner/task"}, std: true},

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"strings"
+
+	"crew/man"
 )
 
 // typing stands for the word that is to be completed.
@@ -124,6 +126,21 @@ func (x *Completion) operand(c *command, n, first int) {
 		for i := range options {
 			if o := &options[i]; o.of == "" && !isCommand(o.name) {
 				x.add(o.name, o.text)
+			}
+		}
+		x.manual()
+	}
+}
+
+// manual adds the pages, and the sections whose title is a word and names nothing else.
+func (x *Completion) manual() {
+	for i := range man.Pages {
+		p := &man.Pages[i]
+		x.add(p.Name+"."+p.Section, p.String())
+		for _, part := range p.Parts() {
+			word := strings.ToLower(part.Title)
+			if !part.Generic() && !strings.Contains(word, " ") && commands[0].long(word) == nil && !isCommand(word) {
+				x.add(word, p.String())
 			}
 		}
 	}

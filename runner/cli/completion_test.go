@@ -48,6 +48,9 @@ func TestComplete(t *testing.T) {
 		"engine serve --tls-":      "words --tls-cert --tls-key",
 		"state ":                   "files",
 		"help eng":                 "words engine",
+		"help gua":                 "words guarantees",
+		"help crew-s":              "words crew-serve.1 crew-state.1",
+		"help top":                 "words topics",
 		"--nosuch ":                "words",
 	} {
 		x := complete("bash", strings.Split(line, " "))

@@ -2,31 +2,34 @@ package cli
 
 import (
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/man"
 )
 
-const manPage = "../../man/crew.1"
-
-func manText(t *testing.T) string {
+// manSection returns the lines of a page below a heading, such as .Sh OPTIONS, and before
+// the next one of its kind.
+func manSection(t *testing.T, page, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile(manPage)
-	require.NoError(t, err)
-	return string(text)
+	i := slices.IndexFunc(man.Pages[:], func(p man.Page) bool { return p.String() == page })
+	require.GreaterOrEqual(t, i, 0, page)
+	_, section, found := strings.Cut(man.Pages[i].Source(), "\n"+heading+"\n")
+	require.True(t, found, heading)
+	section, _, _ = strings.Cut(section, "\n"+heading[:len(".Sh ")])
+	return section
 }
 
-// manOptions are the options of the man page in order, each as --help lists
-// it, under the headings of their groups.
+// manOptions are the options of crew(1) in order, each as --help lists it, under the
+// headings of their groups.
 func manOptions(t *testing.T) []string {
 	t.Helper()
 	var list []string
-	text, _, found := strings.Cut(manText(t), ".Sh JSON")
-	require.True(t, found)
+	text := manSection(t, "crew(1)", ".Sh OPTIONS")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if heading, found := strings.CutPrefix(line, ".Ss "); found {
@@ -37,7 +40,7 @@ func manOptions(t *testing.T) []string {
 			continue
 		}
 		item, value, hasValue := strings.Cut(item, " Ar ")
-		item, optional := strings.CutSuffix(item, " Oo Ns =")
+		item, optional := strings.CutSuffix(item, " Ns Oo = Ns")
 		item = "-" + strings.ReplaceAll(item, " , Fl ", ", -")
 		if optional {
 			item += "[=" + strings.TrimSuffix(value, " Oc") + "]"
@@ -46,9 +49,7 @@ func manOptions(t *testing.T) []string {
 		}
 		list = append(list, item)
 	}
-	return slices.DeleteFunc(list, func(s string) bool {
-		return s == "Values on the command line:" || s == "Placeholders:"
-	})
+	return list
 }
 
 func tableOptions() []string {
@@ -73,12 +74,11 @@ func TestManPageHasTheOptions(t *testing.T) {
 // order, each with its options. RUN, where it is an argument, can be an option, too;
 // what the section says of all verbs, no entry has.
 func TestManPageHasTheVerbs(t *testing.T) {
-	for _, c := range []struct{ tool, heading, end, common string }{
-		{"ctl", ".Sh CONTROLLING A RUN", ".Sh ", "--json"},
-		{"engine", ".Ss The hub", ".Ss ", "--engine"},
+	for _, c := range []struct{ tool, page, heading, common string }{
+		{"ctl", "crew-serve(1)", ".Sh CONTROLLING A RUN", "--json"},
+		{"engine", "crew-engine(1)", ".Ss Verbs", "--engine"},
 	} {
-		_, section, _ := strings.Cut(manText(t), c.heading)
-		section, _, _ = strings.Cut(section, c.end)
+		section := manSection(t, c.page, c.heading)
 		for _, name := range commandNamed(c.tool).verbs() {
 			_, rest, found := strings.Cut(section, ".It Cm "+name)
 			require.True(t, found, name)
@@ -161,11 +161,14 @@ func TestColumns(t *testing.T) {
 
 // Choices that the man page lists in a sentence or a list are all there.
 func TestManPageHasTheChoices(t *testing.T) {
-	text := manText(t)
 	for i := range options {
 		o := &options[i]
 		if o.choices == "" {
 			continue
+		}
+		text := manSection(t, "crew(1)", ".Sh OPTIONS")
+		if o.of != "" {
+			text = manSection(t, "crew-serve(1)", ".Sh CONTROLLING A RUN")
 		}
 		_, entry, found := strings.Cut(text, ".It Fl -"+o.name+" ")
 		require.True(t, found, o.name)
@@ -182,8 +185,7 @@ func TestManPageHasTheWorkers(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 6)
-	_, section, _ := strings.Cut(manText(t), ".Ss Six workers")
-	section, _, _ = strings.Cut(section, ".Sh ")
+	section, _, _ := strings.Cut(manSection(t, "crew(7)", ".Ss Six workers"), ".Sh ")
 	section = strings.NewReplacer(`\&`, "", `\e`, `\`).Replace(section)
 	for _, f := range files {
 		text, err := os.ReadFile(dir + "/" + f.Name())
@@ -192,18 +194,18 @@ func TestManPageHasTheWorkers(t *testing.T) {
 	}
 }
 
-func TestManPageLint(t *testing.T) {
-	mandoc, err := exec.LookPath("mandoc")
-	if err != nil {
-		t.Skip("no mandoc here")
+// Whatever crew help may be asked for, it answers; an option, with its entry.
+func TestHelpTopics(t *testing.T) {
+	for _, topic := range append(topics(), "topics") {
+		var o Options
+		require.NoError(t, o.takeTopic(strings.Fields(topic)), topic)
+		require.NotEmpty(t, o.Print)
 	}
-	// The base level leaves out that a see-also page is not installed here.
-	out, err := exec.Command(mandoc, "-Tlint", "-Wstyle", manPage).CombinedOutput()
-	var bad []string
-	for line := range strings.Lines(string(out)) {
-		if !strings.Contains(line, "outdated mandoc.db") {
-			bad = append(bad, line)
+	for i := range options {
+		o := &options[i]
+		text := optionHelp("--" + o.name)
+		if require.NotEmpty(t, text, o.name); o.of == "" {
+			require.Contains(t, text, "\n     "+strings.TrimSpace(o.forms()), o.name)
 		}
 	}
-	require.Empty(t, bad, "%v", err)
 }

@@ -15,7 +15,7 @@ const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]..
        crew state DIR        what a run with --state did: crew state --help
        crew report FILE      an HTML page of what runs did: crew report --help
        crew web              your runs in a browser: crew web --help
-       crew help [TOPIC]     this; TOPIC is one of these words, or an option
+       crew help [TOPIC]     this; TOPIC is such as ctl, --retries or signals
 
 Runs a command for each record of its input, several at a time.
 Options end at the first word that is not an option; the rest belongs to the
@@ -42,7 +42,7 @@ Examples:
 
 Exit status: 0 all well, 1 crew could not go on, 2 usage, 123 a task failed,
 126 the command cannot be executed, 127 not found, 128+N ended by signal N.
-See crew(1) for the rest.
+See crew(1) for the rest, or crew help TOPIC; crew help topics lists them.
 `
 
 // shortHead, the options of shortOptions and shortTail are what -h prints, on one screen.
@@ -58,17 +58,17 @@ const (
 // What the help of some commands ends with.
 const (
 	wordTail = `
-See crew --help for what the words of a command are, and crew(1) for the rest.
+See crew --help for what the words of a command are.
 `
 	ctlTail = `
 RUN is the pid of a crew or the name that --name gave it. It can be left out
 while only one runs. --json prints the replies as lines of JSON.
-See crew ctl VERB --help, and crew(1) for the rest.
+See crew ctl VERB --help.
 `
 	engineTail = `
 URL is such as nats://hub:4222, the name of a NATS context, or a file of one.
 Without --engine it is that of NATS_URL.
-See crew engine VERB --help, and crew(1) for the rest.
+See crew engine VERB --help.
 `
 )
 
@@ -88,15 +88,23 @@ func (c *command) help(short bool) string {
 	case c.name == DoRun:
 		return helpText()
 	}
-	head := "Usage: " + c.usage() + "\n\n" + strings.ToUpper(c.text[:1]) + c.text[1:] + ".\n"
+	text := "Usage: " + c.usage() + "\n\n" + strings.ToUpper(c.text[:1]) + c.text[1:] + ".\n"
 	switch {
 	case c.operands == takesCommand:
-		return head + optionRows(true, c.takes) + wordTail
-	case c.operands != takesVerb:
-		return head + "\nOptions:\n" + optionRows(false, c.takes)
+		text += optionRows(true, c.takes) + wordTail
+	case c.name == "ctl":
+		text += "\n" + c.verbRows() + ctlTail
+	case c.name == "engine":
+		text += "\n" + c.verbRows() + engineTail
+	default:
+		text += "\nOptions:\n" + optionRows(false, c.takes) + "\n"
 	}
+	return text + strings.ReplaceAll("See PAGE(1) for the rest: man PAGE, or crew help PAGE.\n", "PAGE", c.page())
+}
+
+// verbRows returns the rows of --help for the verbs of the command.
+func (c *command) verbRows() string {
 	var b strings.Builder
-	b.WriteString(head + "\n")
 	for _, verb := range c.verbs() {
 		v := commandNamed(c.name + " " + verb)
 		forms := "  " + strings.TrimSpace(verb+" "+v.operands)
@@ -106,10 +114,7 @@ func (c *command) help(short bool) string {
 		}
 		fmt.Fprintf(&b, "%-*s%s\n", textColumn, forms, v.text)
 	}
-	if c.name == "ctl" {
-		return b.String() + ctlTail
-	}
-	return b.String() + engineTail
+	return b.String()
 }
 
 // optionRows returns the rows of --help for the options that are wanted.
@@ -134,30 +139,6 @@ func optionRows(headings bool, wanted func(*option) bool) string {
 		fmt.Fprintf(&b, "%-*s%s\n", textColumn, forms, o.text)
 	}
 	return b.String()
-}
-
-// takeTopic answers crew help TOPIC.
-func (o *Options) takeTopic(words []string) error {
-	topic := strings.Join(words, " ")
-	is := func(o *option) bool {
-		return o.of == "" && ("--"+o.name == topic || o.name == topic || len(topic) == 2 && topic[0] == '-' && strings.Contains(o.short, topic[1:]))
-	}
-	c := commandNamed(topic)
-	switch {
-	case topic == "" || topic == "help":
-		o.Print = helpText()
-	case c != nil && topic != DoRun:
-		o.Print = c.help(false)
-	default:
-		o.Print = optionRows(false, is)
-	}
-	if o.Print == "" {
-		return &UsageError{
-			fmt.Sprintf("there is no help on %q", topic),
-			"name an option or one of ctl, engine, report, serve, state, web, worker; to run a program called help, write crew -- help",
-		}
-	}
-	return nil
 }
 
 // forms returns the option's names and value as --help lists them.

@@ -270,7 +270,7 @@ func TestWhatIsLegal(t *testing.T) {
 
 // The man page has the table of what is legal.
 func TestManPageHasTheStates(t *testing.T) {
-	page, err := os.ReadFile("../../man/crew.1")
+	page, err := os.ReadFile("../../man/crew-serve.1")
 	require.NoError(t, err)
 	ops := map[string]task.Op{
 		"pause": task.Pause, "resume": task.Resume, "resize": task.Resize, "cancel": task.Cancel, "retry": task.Retry,

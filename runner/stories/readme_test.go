@@ -78,7 +78,8 @@ var steps = []step{
 
 	{line: `seq 8 | go run . -j4 'echo "task {} on worker {%}"'`, want: `^(task \d on worker [1-4]\|){8}$`},
 	{line: "CGO_ENABLED=0 go install ./..."},
-	{line: `install -Dm644 man/crew.1 "$(go env GOPATH)/share/man/man1/crew.1"`},
+	{line: `install -Dm644 -t "$(go env GOPATH)/share/man/man1" man/*.1`},
+	{line: `install -Dm644 -t "$(go env GOPATH)/share/man/man7" man/*.7`},
 	{as: "command -v crew crew-engine crew-top", want: "~/go/bin/crew|~/go/bin/crew-engine|~/go/bin/crew-top|"},
 	{as: "unset MANPATH; man -w crew", want: "~/go/share/man/man1/crew.1|"},
 	{line: `eval "$(crew --completion bash)"`, as: "LINE; complete -p crew", want: "^complete .* crew\\|$"},

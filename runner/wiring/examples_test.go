@@ -13,18 +13,18 @@ import (
 	"crew/runner/cli"
 )
 
-// examples returns the shell text of the man page.
+// examples returns the shell text of the manual pages.
 func examples(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	unescape := strings.NewReplacer(`\&`, "", `\(dq`, `"`, `\e`, `\`)
-	for _, m := range regexp.MustCompile(`(?m)^\.Dl (.*)`).FindAllStringSubmatch(manText(t), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\.Dl (.*)`).FindAllStringSubmatch(manText(t, "*.[17]"), -1) {
 		list = append(list, unescape.Replace(m[1])+"\n")
 	}
 	return list
 }
 
-// Every command line of crew in the man page is one that crew accepts.
+// Every command line of crew in the manual pages is one that crew accepts.
 func TestExamples(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err)

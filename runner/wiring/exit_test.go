@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -107,7 +108,7 @@ func TestManPageHasTheStatuses(t *testing.T) {
 		}
 		return true
 	})
-	_, section, _ := strings.Cut(manText(t), ".Sh EXIT STATUS")
+	_, section, _ := strings.Cut(manText(t, "crew.1"), ".Sh EXIT STATUS")
 	section, _, _ = strings.Cut(section, ".Sh ")
 	var got []string
 	for _, m := range regexp.MustCompile(`(?m)^\.It (\S+)$`).FindAllStringSubmatch(section, -1) {
@@ -116,9 +117,16 @@ func TestManPageHasTheStatuses(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
-func manText(t *testing.T) string {
+// manText returns the manual pages whose files match a pattern.
+func manText(t *testing.T, pattern string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../man/crew.1")
+	files, err := filepath.Glob("../../man/" + pattern)
 	require.NoError(t, err)
-	return string(text)
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all.Write(text)
+	}
+	return all.String()
 }

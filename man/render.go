@@ -1,0 +1,269 @@
+package man
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	hard    = "\u00a0" // a blank at which no line ends
+	indent  = 5        // of text below a heading
+	display = 6        // more of an example
+)
+
+// renderer turns the macros of mdoc that the pages use into plain text, as mandoc(1) does.
+type renderer struct {
+	width     int
+	name      string // of the page
+	out       strings.Builder
+	paragraph        // the one that grows
+	lists     []list // the open ones
+	display   int    // indentation of the literal display, or 0 outside one
+	gap       gap
+	synopsis  bool // each form of it begins with the name
+}
+
+// paragraph is text that is not cut into lines yet.
+type paragraph struct {
+	words []string
+	glue  bool     // the next word belongs to the last one
+	left  int      // indentation of its lines
+	first int      // that of its first line, if that is less
+	tag   []string // stands before its first line, or above it if it is long
+}
+
+// gap says whether a blank line goes before what follows.
+type gap int
+
+const (
+	noGap gap = iota
+	aGap
+	neverGap // nothing stands below the heading yet
+)
+
+// list is an open .Bl.
+type list struct {
+	kind    string
+	width   int
+	columns []int
+	compact bool
+	left    int // indentation of what is around it
+}
+
+func (r *renderer) text() string {
+	r.flush()
+	return r.out.String()
+}
+
+// render adds the text of lines of mdoc.
+func (r *renderer) render(source string) {
+	r.left = indent
+	for line := range strings.Lines(source) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case r.display > 0 && !strings.HasPrefix(line, ".Ed"):
+			r.line(r.display, expandTabs(unescape(line)))
+		case strings.HasPrefix(line, "."):
+			args := split(line[1:])
+			if !r.block(args[0], args[1:]) {
+				r.inline(args)
+			}
+		default:
+			for _, word := range words(line) {
+				r.add(unescape(word))
+			}
+		}
+	}
+}
+
+// block handles the macros that shape the text. It reports whether the macro is one.
+func (r *renderer) block(macro string, args []string) bool {
+	switch macro {
+	case "Dd", "Dt", "Os":
+	case "Sh", "Ss":
+		r.head(macro, unescape(strings.Join(args, " ")))
+	case "Nd":
+		r.add("-")
+		r.plain(args)
+	case "Pp":
+		r.flush()
+		r.blank()
+	case "Nm":
+		if r.synopsis {
+			r.flush()
+			r.first, r.left = indent, indent+len("crew ")
+		}
+		return false
+	case "Bl":
+		r.open(args)
+	case "It":
+		r.item(args)
+	case "El":
+		r.flush()
+		l := r.lists[len(r.lists)-1]
+		r.lists, r.left = r.lists[:len(r.lists)-1], l.left
+	case "Bd":
+		r.flush()
+		if !slices.Contains(args, "-compact") {
+			r.blank()
+		}
+		r.display = r.left + display
+	case "Ed":
+		r.display = 0
+	case "Dl", "D1":
+		r.example(args)
+	default:
+		return false
+	}
+	return true
+}
+
+// head begins a section or subsection.
+func (r *renderer) head(macro, title string) {
+	r.flush()
+	if r.out.Len() > 0 {
+		r.blank()
+	}
+	r.synopsis = title == "SYNOPSIS"
+	r.lists, r.left = nil, indent
+	at := 0
+	if macro == "Ss" {
+		at = 3
+	}
+	r.line(at, title)
+	r.gap = neverGap
+}
+
+// example writes one line, however long.
+func (r *renderer) example(args []string) {
+	r.flush()
+	r.inline(args)
+	r.line(r.left+display, strings.Join(r.words, " "))
+	r.words = nil
+}
+
+// open begins a list.
+func (r *renderer) open(args []string) {
+	r.flush()
+	l := list{kind: args[0], left: r.left, compact: slices.Contains(args, "-compact"), width: 4}
+	if i := slices.Index(args, "-width"); i >= 0 {
+		if l.width = width(args[i+1]) + 2; args[i+1] == "Ds" {
+			l.width = 8
+		}
+	}
+	if l.kind == "-column" {
+		for _, w := range args[1:] {
+			if w != "-compact" {
+				l.columns = append(l.columns, width(w)+2)
+			}
+		}
+	}
+	r.lists = append(r.lists, l)
+}
+
+// item begins an item of the innermost list.
+func (r *renderer) item(args []string) {
+	r.flush()
+	l := &r.lists[len(r.lists)-1]
+	if !l.compact {
+		r.blank()
+	}
+	r.left = l.left
+	switch l.kind {
+	case "-column":
+		r.row(args, l.columns)
+	case "-bullet":
+		r.tag = []string{"*"}
+	default:
+		r.inline(args)
+		r.tag, r.words = r.words, nil
+	}
+	if r.tag != nil {
+		r.first, r.left = l.left, l.left+l.width
+	}
+}
+
+// blank has a blank line go before what follows, unless that is the first below a heading.
+func (r *renderer) blank() {
+	if r.gap != neverGap {
+		r.gap = aGap
+	}
+}
+
+// row writes the row of a table, whose cells stand between Ta.
+func (r *renderer) row(args []string, columns []int) {
+	var row strings.Builder
+	for _, n := range columns {
+		end := slices.Index(args, "Ta")
+		if end < 0 {
+			end = len(args)
+		}
+		r.plain(args[:end])
+		row.WriteString(pad(strings.Join(r.words, " "), n))
+		r.words, args = nil, args[min(end+1, len(args)):]
+	}
+	r.line(r.left, strings.TrimRight(row.String(), " "))
+}
+
+// add adds a word to the paragraph.
+func (r *renderer) add(word string) {
+	if n := len(r.words); r.glue && n > 0 {
+		r.words[n-1] += word
+	} else {
+		r.words = append(r.words, word)
+	}
+	r.glue = false
+}
+
+// flush ends the paragraph.
+func (r *renderer) flush() {
+	at := r.left
+	if r.first > 0 {
+		at = r.first
+	}
+	if tag := strings.Join(r.tag, " "); r.tag != nil && len(r.words) > 0 && at+width(tag)+2 <= r.left {
+		r.words[0] = strings.ReplaceAll(pad(tag, r.left-at), " ", hard) + r.words[0]
+	} else if r.tag != nil {
+		r.fill(at, r.tag)
+		at = r.left
+	}
+	r.fill(at, r.words)
+	r.words, r.glue, r.first, r.tag = nil, false, 0, nil
+}
+
+// fill writes words in lines, the first of which begins at a column.
+func (r *renderer) fill(at int, words []string) {
+	line := ""
+	for _, w := range words {
+		switch {
+		case line == "":
+			line = w
+		case at+width(line)+1+width(w) > r.width:
+			r.line(at, line)
+			line, at = w, r.left
+		default:
+			line += " " + w
+		}
+	}
+	if line != "" {
+		r.line(at, line)
+	}
+}
+
+// line writes a line.
+func (r *renderer) line(at int, text string) {
+	if r.gap == aGap {
+		r.out.WriteByte('\n')
+	}
+	r.gap = noGap
+	if text != "" {
+		r.out.WriteString(strings.Repeat(" ", at) + strings.ReplaceAll(text, hard, " "))
+	}
+	r.out.WriteByte('\n')
+}
+
+func width(s string) int { return utf8.RuneCountInString(s) }
+
+// pad adds blanks to s until it is n characters wide.
+func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-width(s))) }

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"crew/man"
+)
+
+// helpWidth returns how wide the manual is printed: as man(1) would, but no wider than --help.
+func helpWidth() int {
+	const widest = 80
+	if n, err := strconv.Atoi(os.Getenv("MANWIDTH")); err == nil && n > 0 {
+		return min(n, widest)
+	}
+	return widest
+}
+
+// takeTopic answers crew help TOPIC: with what --help says, and with parts of the manual.
+func (o *Options) takeTopic(words []string) error {
+	topic := strings.TrimPrefix(strings.Join(words, " "), "crew ")
+	c := commandNamed(topic)
+	switch {
+	case topic == "" || topic == "help":
+		o.Print = helpText()
+	case topic == "topics":
+		o.Print = topicsHead + man.Topics(helpWidth())
+	case c != nil && topic != DoRun:
+		o.Print = c.help(false)
+	default:
+		if o.Print = optionHelp(topic); o.Print == "" {
+			o.Print = partHelp(topic)
+		}
+	}
+	if o.Print == "" {
+		hint := didYouMean(strings.ToLower(topic), topics(), "", "")
+		return &UsageError{
+			fmt.Sprintf("there is no help on %q", topic),
+			strings.TrimSpace(hint + " crew help topics lists all; to run a program called help, write crew -- help"),
+		}
+	}
+	return nil
+}
+
+const topicsHead = `crew help TOPIC prints a section of the manual, named by its title or a word of
+it, or else a page, an option such as --topics or a command such as ctl add.
+
+`
+
+// optionHelp returns the row and the entry of the option of runs that a topic names, or "".
+func optionHelp(topic string) string {
+	for i := range options {
+		o := &options[i]
+		short := len(topic) == 2 && topic[0] == '-' && strings.Contains(o.short, topic[1:])
+		if o.of == "" && (short || topic == o.name || topic == "--"+o.name) {
+			row := optionRows(false, func(row *option) bool { return row == o })
+			more := man.Mentions(o.name)
+			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], more[:min(len(more), 3)])
+		}
+	}
+	return verbOptionHelp(topic)
+}
+
+// verbOptionHelp returns the rows of the options that only other commands have, each with
+// its commands, if a topic names some.
+func verbOptionHelp(topic string) string {
+	text := ""
+	for i := range options {
+		o := &options[i]
+		if o.of == "" || topic != "--"+o.name {
+			continue
+		}
+		var of []string
+		for j := range commands {
+			if c := &commands[j]; c.takes(o) {
+				of = append(of, "crew "+c.name)
+			}
+		}
+		if len(of) > 3 {
+			of = append(of[:3], "...")
+		}
+		text += optionRows(false, func(row *option) bool { return row == o }) + "\nOf " + strings.Join(of, ", ") + "\n"
+	}
+	return text
+}
+
+// partHelp returns the part of the manual that a topic names best, and where others are
+// that it may mean, or "".
+func partHelp(topic string) string {
+	parts := man.Find(topic)
+	if len(parts) == 0 {
+		return ""
+	}
+	text := parts[0].Text(helpWidth())
+	if parts[0].Level == 0 {
+		return text
+	}
+	return text + origin(parts[0].Page, parts[1:])
+}
+
+// origin returns the lines that end a part of a page: what it is from, and where there is more.
+func origin(page *man.Page, more []*man.Part) string {
+	text := fmt.Sprintf("\nThis is from %s.", page)
+	if len(more) > 0 {
+		text += " See also:"
+	}
+	for _, p := range more {
+		text += fmt.Sprintf("\n  %s in %s", p.Title, p.Page)
+	}
+	return text + "\n"
+}
+
+// page returns the name of the manual page of a command.
+func (c *command) page() string {
+	tool, _, _ := strings.Cut(c.name, " ")
+	switch tool {
+	case "serve", "ctl":
+		return "crew-serve"
+	case "worker", "engine":
+		return "crew-engine"
+	}
+	return "crew-state"
+}
+
+// topics returns what crew help may be asked for: commands, options, pages and sections.
+func topics() []string {
+	var names []string
+	for _, c := range commands[1:] {
+		names = append(names, c.name)
+	}
+	for i := range options {
+		if options[i].of == "" {
+			names = append(names, options[i].name)
+		}
+	}
+	for i := range man.Pages {
+		p := &man.Pages[i]
+		names = append(names, p.Name)
+		for _, part := range p.Parts() {
+			names = append(names, strings.ToLower(part.Title))
+		}
+	}
+	return names
+}
