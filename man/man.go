@@ -122,12 +122,23 @@ func isEntry(item, option string) bool {
 // Mentions returns the sections and subsections of other pages than crew(1) whose own text
 // names the long option, those with the most of it for their length first.
 func Mentions(option string) []*Part {
+	return ranked(Pages[1:], func(own string) int { return count(own, option) })
+}
+
+// Search returns the sections and subsections whose own text has the word, in any case,
+// those with the most of it for their length first.
+func Search(word string) []*Part {
+	word = strings.ToLower(word)
+	return ranked(Pages[:], func(own string) int { return strings.Count(strings.ToLower(own), word) })
+}
+
+func ranked(pages []Page, count func(own string) int) []*Part {
 	var parts []*Part
 	share := map[*Part]float64{}
-	for i := range Pages[1:] {
-		for _, part := range Pages[1+i].Parts() {
+	for i := range pages {
+		for _, part := range pages[i].Parts() {
 			own := until(part.source, "\n.Ss ")
-			if n := count(own, option); n > 0 && part.Title != "SYNOPSIS" {
+			if n := count(own); n > 0 && !part.Generic() {
 				share[part] = float64(n) / float64(len(own))
 				parts = append(parts, part)
 			}

@@ -23,7 +23,7 @@ var rooms = map[string]struct {
 	std bool
 }{
 	"crew":                    {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
-	"crew/runner/wiring":      {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/expand", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/machine", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/target", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
+	"crew/runner/wiring":      {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/expand", "crew/runner/history", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/machine", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/target", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
 	"crew/man":                {std: true},
 	"crew/runner/address":     {},
 	"crew/runner/credentials": {own: []string{"crew/runner/address", "crew/runner/trust"}},

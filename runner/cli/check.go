@@ -57,19 +57,21 @@ var clashes = [...]clash{
 		"workers on other machines start with their first records: drop --worker-start"},
 
 	{"shard", "numbered-key", "a task gets its number after its share is known: take the key from the record"},
-	{"shard-times", "key", "a key says which share it is in: drop one of them"},
-	{"shard-times", "numbered", "that differs from run to run: have a shell expand $CREW_SEQ instead"},
-	{"shard-times", "placed", "that differs from run to run: have a shell expand $CREW_WORKER instead"},
-	{"shard-times", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
+	{"times", "placed", "that differs from run to run: have a shell expand $CREW_WORKER instead"},
+	{"times", "stdin pipe max-args=0", "all tasks have the same command then, so it does not say how long they take: drop one of them"},
+	{"times-of-order", "cost", "--cost says how long tasks take: drop one of them"},
+	{"times-of-shares", "key", "a key says which share it is in: drop one of them"},
+	{"times-of-shares", "numbered", "that differs from run to run: have a shell expand $CREW_SEQ instead"},
+	{"times-of-shares", "times-joblog", "the file is the same, but all shares read it and each writes its own: " +
 		"put the logs together when all have ended"},
-	{"shard-times", "max-args!=1 max-chars spread", "times are known of commands with one record: drop %s"},
+	{"times-of-shares", "max-args!=1 max-chars spread", "times are known of commands with one record: drop %s"},
 
 	{"crew-serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
 	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
 	{"crew-serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
 	{"crew-serve", "header", "no record comes first: write {1} for the first column"},
 	{"crew-serve", "max-args!=0 max-chars spread no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
-	{"crew-serve", "shard shard-times", "it runs whatever is added: drop %s"},
+	{"crew-serve", "shard times", "it runs whatever is added: drop %s"},
 	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
 	{"print-unit", "new-command", "it would hold at every start: drop it there"},
 	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
@@ -85,7 +87,7 @@ var clashes = [...]clash{
 	{"crew-serve crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop %s"},
 	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
 	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars spread no-run-if-empty eof " +
-		"shard shard-times pipe block records recend recstart buffer",
+		"shard times pipe block records recend recstart buffer",
 		"submitters bring the records: give them %s"},
 	{"crew-worker", "sched key cost topics per-key order!=input priority weight cap needs rate key-rate",
 		"submitters say which task runs where: give them %s"},
@@ -200,7 +202,7 @@ var needs = [...]need{
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
-	{"shard-times", "shard", "--shard", "add --shard K/N"},
+	{"times", "shard order!=input", "--shard or --order", "add --shard K/N, or --order longest-first"},
 	{"retry-delay retry-max-delay flaky-fail", "retries", "--retries", "add --retries N"},
 	{"retry-on", "retries retry-memory-alone", "--retries", "add --retries N"},
 	{"retry-memory", "memfree", "--memfree", "add --memfree SIZE"},
@@ -227,7 +229,8 @@ var needs = [...]need{
 	{"sched=keyed sched=topic sched=fair per-key key-rate", "key input=json crew-serve", "a key", "add --key TEMPLATE, such as --key '{1}'"},
 	{"sched=topic", "topics", "topics", "add --topics LIST, or --topics auto"},
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
-	{"order!=input", "cost state input=json", "the costs of tasks, or --state, which knows how long they took", "add --cost TEMPLATE, or --state DIR"},
+	{"order!=input", "cost state times input=json", "the costs of tasks, or how long they took before",
+		"add --cost TEMPLATE, --state DIR, or --times PATH"},
 	{"replay retry-failed state-reset keep new-command", "state", "--state", "add --state DIR"},
 	{"makes stdout-to", "command worker input=json", "a command", "add one; without it each record is a command line"},
 	{"reads always-make", "makes stdout-to", "--makes", "add --makes TEMPLATE or --stdout-to TEMPLATE"},
@@ -349,8 +352,12 @@ func (o *Options) state(name string) *use {
 	case "numbered-key":
 		return from(o.holds([]string{o.Sched.Key}, "{#}"), "key", " with {#}")
 	case "times-joblog":
-		same := filepath.Clean(in.ShardTimes) == filepath.Clean(o.Output.Joblog)
+		same := slices.ContainsFunc(in.Times, func(path string) bool { return filepath.Clean(path) == filepath.Clean(o.Output.Joblog) })
 		return from(same && o.Output.Joblog != "", "joblog", "")
+	case "times-of-shares":
+		return from(in.Shard.Of > 0, "times", "")
+	case "times-of-order":
+		return from(in.Shard.Of == 0, "times", "")
 	case "jobs-of-all":
 		n, err := strconv.Atoi(o.Pool.Jobs)
 		return from(o.Pool.Jobs != "" && (err != nil || n <= 0 || o.Pool.Jobs[0] == '+'), "jobs", " VALUE")

@@ -50,8 +50,15 @@ var options = [...]option{
 		set: func(o *Options, v string) error { o.Input.EOF = v; return nil }},
 	{name: "shard", value: "K/N", text: "take share K of the records, which N runs share",
 		set: func(o *Options, v string) error { return set(&o.Input.Shard, v, parseShard) }},
-	{name: "shard-times", value: "FILE", text: "balance shares by the times in a joblog",
-		set: func(o *Options, v string) error { return setText(&o.Input.ShardTimes, v) }},
+	{name: "times", value: "PATH", text: "how long commands took: a joblog, --json, --state",
+		set: func(o *Options, v string) error {
+			if v == "-" {
+				return errors.New("give a file or a directory: standard input is for records")
+			}
+			o.Input.Times = append(o.Input.Times, "")
+			return setText(&o.Input.Times[len(o.Input.Times)-1], v)
+		}},
+	{name: "shard-times", value: "FILE", means: "times=", text: "same as --times FILE"},
 	{name: "replace", short: "I", value: "STR", text: "STR stands for the record in place of {}",
 		set: func(o *Options, v string) error { return setText(&o.Command.Replace, v) }},
 	{name: "pipe", text: "cut a stream into blocks, each a task's stdin",
@@ -105,7 +112,7 @@ var options = [...]option{
 	{name: "memfree", value: "SIZE", text: "start while SIZE, or N%, of memory is free",
 		set: func(o *Options, v string) error { return set(&o.Machine.MemFree, v, parseMemFree) }},
 	{name: "order", value: "ORDER", choices: "input longest-first shortest-first",
-		text: "longest-first or shortest-first, by --cost, --state",
+		text: "longest-first or shortest-first, by cost or time",
 		set: func(o *Options, v string) error {
 			if o.Sched.Order = v; v == "input" {
 				o.Sched.Order = ""

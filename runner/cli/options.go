@@ -59,8 +59,8 @@ type Input struct {
 	SkipEmpty bool
 	EOF       string // record to stop at; "" for none
 
-	Shard      Shard
-	ShardTimes string // file with the times of commands; "" for none
+	Shard Shard
+	Times []string // files and directories with the times of commands
 }
 
 // Shard is the part of the records that the run takes. The zero Shard is all of them.

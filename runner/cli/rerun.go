@@ -87,8 +87,10 @@ func (r Rerun) drops(name string) bool {
 		return !r.AsRead()
 	case "colsep", "csv":
 		return !r.AsRead() || r.Input.Sources() > 1
-	case "shard", "shard-times": // they are part of what the state is of
+	case "shard": // it is part of what the state is of
 		return r.State.Dir == ""
+	case "times":
+		return r.State.Dir == "" && r.Sched.Order == ""
 	case "header", "max-args", "max-chars", "spread", "replace":
 		return r.Whole
 	}
@@ -132,7 +134,7 @@ func (r Rerun) Line(options, values string) string {
 // commandOptions are the options that decide what the task of a record is. If they
 // differ, a journal belongs to another command.
 var commandOptions = [...]string{
-	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "shard-times", "replace", "stdin", "workdir", "shell",
+	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "replace", "stdin", "workdir", "shell",
 	"worker", "worker-protocol", "pipe", "block", "records", "recend", "recstart",
 }
 
@@ -153,6 +155,11 @@ func (o *Options) Identity() string {
 	}
 	for _, name := range commandOptions {
 		if u := o.given(name); u != nil {
+			words = u.appendTyped(words)
+		}
+	}
+	for _, u := range o.uses {
+		if u.opt.name == "times" && o.Input.Shard.Of > 0 { // which say what is in the share
 			words = u.appendTyped(words)
 		}
 	}

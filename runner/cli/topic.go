@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -21,27 +22,47 @@ func helpWidth() int {
 // takeTopic answers crew help TOPIC: with what --help says, and with parts of the manual.
 func (o *Options) takeTopic(words []string) error {
 	topic := strings.TrimPrefix(strings.Join(words, " "), "crew ")
-	c := commandNamed(topic)
-	switch {
-	case topic == "" || topic == "help":
+	switch topic {
+	case "", "help":
 		o.Print = helpText()
-	case topic == "topics":
+	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth())
-	case c != nil && topic != DoRun:
-		o.Print = c.help(false)
 	default:
-		if o.Print = optionHelp(topic); o.Print == "" {
-			o.Print = partHelp(topic)
-		}
+		o.Print = cmp.Or(commandHelp(topic), optionHelp(topic), commandHelp("ctl "+topic), commandHelp("engine "+topic), partHelp(topic))
 	}
 	if o.Print == "" {
-		hint := didYouMean(strings.ToLower(topic), topics(), "", "")
 		return &UsageError{
 			fmt.Sprintf("there is no help on %q", topic),
-			strings.TrimSpace(hint + " crew help topics lists all; to run a program called help, write crew -- help"),
+			near(topic) + "crew help topics lists all; to run a program called help, write crew -- help",
 		}
 	}
 	return nil
+}
+
+// commandHelp returns what --help prints after the command of that name, or "".
+func commandHelp(name string) string {
+	if c := commandNamed(name); c != nil && name != DoRun {
+		return c.help(false)
+	}
+	return ""
+}
+
+// near returns what the hint for an unknown topic begins with: similar topics, or else
+// sections that have the word.
+func near(topic string) string {
+	if hint := didYouMean(strings.ToLower(topic), topics(), "", ""); hint != "" {
+		return hint + " "
+	}
+	var titles []string
+	for _, p := range man.Search(topic) {
+		if len(titles) < 3 {
+			titles = append(titles, fmt.Sprintf("%q", p.Title))
+		}
+	}
+	if titles == nil {
+		return ""
+	}
+	return "the word is in " + strings.Join(titles, ", ") + "; "
 }
 
 const topicsHead = `crew help TOPIC prints a section of the manual, named by its title or a word of

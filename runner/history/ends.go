@@ -23,8 +23,8 @@ type lists struct {
 	room          int // bytes of outputs that may still be kept
 }
 
-// listed has tasks that ended, not all if there are too many: the first ones of a run, and of
-// several runs about as many each.
+// listed has tasks that ended. If there are too many, it has the first ones of a single run,
+// and of several runs some, about as many of each.
 type listed struct {
 	most  int
 	list  []Ended
@@ -44,9 +44,21 @@ func (e *listed) admit(run int) (drop int, ok bool) {
 	if e.count[most] <= e.count[run]+1 {
 		return -1, false
 	}
-	for drop = len(e.list) - 1; e.list[drop].Run != most; drop-- {
+	n := int(uint64(e.all) * 0x9e3779b97f4a7c15 >> 32 % uint64(e.count[most])) // any of them
+	for ; e.list[drop].Run != most || n > 0; drop++ {
+		if e.list[drop].Run == most {
+			n--
+		}
 	}
 	return drop, true
+}
+
+// remove drops a task of a run, which may not be in the list.
+func (e *listed) remove(run int, id uint64) {
+	e.all--
+	n := len(e.list)
+	e.list = slices.DeleteFunc(e.list, func(x Ended) bool { return x.Run == run && x.Task == id })
+	e.count[run] -= n - len(e.list)
 }
 
 func (e *listed) add(x Ended) {
@@ -115,11 +127,11 @@ func (s *lists) list(e *listed, run int, o *open, l *Line, output []byte) {
 	e.add(x)
 }
 
-// share returns how many bytes of output the next task of a list may keep: four times as much
-// as each of the rest of the list could have, so the earlier ones keep theirs whole, and
-// even the last ones something.
+// share returns how many bytes of output the next task of a list may keep: eight times as much
+// as each of the rest of the list could have, so the first ones keep theirs whole, and many
+// others a part.
 func (s *lists) share(e *listed) int {
-	return min(s.room, tailSize, 4*s.room/max(1, e.most-len(e.list)))
+	return min(s.room, tailSize, 8*s.room/max(1, e.most-len(e.list)))
 }
 
 // tail returns the end of an output, in at most n bytes, and takes them from the room.

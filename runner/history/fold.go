@@ -13,6 +13,7 @@ import (
 
 const (
 	mostOpen    = 1 << 19 // tasks that have been read and not ended, of which something is kept
+	mostRedone  = 1 << 16 // failed tasks of a source of which it is noticed that they are done again
 	mostRunning = 1000    // attempts that run, in the timeline
 	mostNamed   = 5       // sources in a title
 )
@@ -21,20 +22,32 @@ const (
 // grow with the number of tasks.
 type Fold struct {
 	runs     []*run // in the order in which they come
-	source   string
-	fresh    bool // the next line begins a run
 	outcomes [task.Outcomes]int64
-	failing  bins // durations of failed tasks
+	failing  bins  // durations of failed tasks
+	again    int64 // failed tasks that a later run of their source has done again
+	kinds
+	lists    lists
+	timeline *timeline
+	blocked  []Blocked
+	current
+}
 
-	keys, commands, hosts *groups
-	lists                 lists
-	timeline              *timeline
-	blocked               []Blocked
+// kinds are the groups.
+type kinds struct{ keys, commands, hosts *groups }
 
-	// the current run
+// current is the source that is read.
+type current struct {
+	source string
+	fresh  bool                 // the next line begins a run
+	read   map[uint64]time.Time // when tasks were read that have not begun
+	open   map[uint64]*open     // tasks that have begun and not ended
+	failed map[uint64]failed    // tasks that failed, but for those beyond mostRedone
+}
 
-	read map[uint64]time.Time // when tasks were read that have not begun
-	open map[uint64]*open     // tasks that have begun and not ended
+// failed is how a task ended.
+type failed struct {
+	run, attempt int
+	outcome      task.Outcome
 }
 
 // run is one of Report.Runs.
@@ -50,8 +63,9 @@ type run struct {
 
 // open is a task that has begun and not ended.
 type open struct {
-	run     int // of its latest attempt
-	attempt int
+	run     int          // of its latest attempt
+	first   int          // the number of its first attempt since it was last done
+	attempt int          // and of the latest
 	current *attempt     // the attempt that runs, or nil
 	ended   time.Time    // the attempt before
 	failed  bool         // an attempt has failed, and was not just replaced
@@ -74,15 +88,17 @@ func newFold(attempts, names int) *Fold {
 // one without a name.
 func (f *Fold) Source(name string) {
 	f.leave()
-	f.source, f.fresh = name, true
 	for _, o := range f.open {
 		f.lists.room += len(o.output)
 	}
-	f.read, f.open = map[uint64]time.Time{}, map[uint64]*open{}
+	f.current = current{source: name, fresh: true, read: map[uint64]time.Time{}, open: map[uint64]*open{}, failed: map[uint64]failed{}}
 }
 
 // Add adds a line, and keeps nothing of it.
 func (f *Fold) Add(l *Line) {
+	if l.Name == "notice" {
+		return
+	}
 	if l.Name == Began || f.fresh {
 		f.begin(l)
 	}
@@ -177,28 +193,6 @@ func (r *run) touch(l *Line) {
 	}
 }
 
-// unblock ends the time in which nothing started.
-func (r *run) unblock(f *Fold, at time.Time) {
-	if !r.since.IsZero() && at.After(r.since) {
-		f.block(Blocked{Run: slices.Index(f.runs, r), From: r.since, To: at, By: r.blocked.By, Text: r.blocked.Text})
-	}
-	r.since = time.Time{}
-}
-
-// block keeps a time if it is one of the longest.
-func (f *Fold) block(b Blocked) {
-	f.blocked = append(f.blocked, b)
-	if len(f.blocked) == 2*MostBlocked {
-		longestFirst(f.blocked)
-		clear(f.blocked[MostBlocked:])
-		f.blocked = f.blocked[:MostBlocked]
-	}
-}
-
-func longestFirst(list []Blocked) {
-	slices.SortStableFunc(list, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
-}
-
 // of returns what is known of the task of a line, which may be another one than that of an
 // earlier run with the same number: the attempts of a task are in order.
 func (f *Fold) of(l *Line) *open {
@@ -208,7 +202,7 @@ func (f *Fold) of(l *Line) *open {
 		o = nil
 	}
 	if o == nil {
-		o = &open{}
+		o = &open{first: l.Attempt}
 	}
 	return o
 }
@@ -259,7 +253,7 @@ func (f *Fold) waited(o *open, a *attempt) int64 {
 // task was read, and yet it began before the run.
 func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	a := attemptOf(len(f.runs)-1, l)
-	a.final, a.outcome, a.took = final, l.Outcome, int64(took(&l.Facts))
+	a.final, a.outcome, a.took = final, l.Outcome, int64(duration(&l.Facts))
 	_, waits := f.read[l.Task]
 	switch c := o.current; {
 	case c != nil:
@@ -298,11 +292,27 @@ func (f *Fold) finished(r *run, l *Line) {
 	f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 	f.end(len(f.runs)-1, &l.Facts, flaky)
 	if l.Outcome.Failed() && hasRun(&l.Facts) {
-		f.failing.add(took(&l.Facts))
+		f.failing.add(duration(&l.Facts))
 	}
+	f.redone(o, l)
 	f.lists.end(len(f.runs)-1, o, l, flaky)
 	f.forget(l.Task, o)
 	delete(f.read, l.Task)
+}
+
+// redone takes the earlier end of a task out of the totals if a run of --retry-failed has done
+// it again, which goes on with the numbers of its attempts.
+func (f *Fold) redone(o *open, l *Line) {
+	run := len(f.runs) - 1
+	if was, known := f.failed[l.Task]; known && was.attempt > 0 && o.first == was.attempt+1 {
+		f.again++
+		f.outcomes[was.outcome]--
+		f.lists.failed.remove(was.run, l.Task)
+	}
+	delete(f.failed, l.Task)
+	if l.Outcome.Failed() && len(f.failed) < mostRedone {
+		f.failed[l.Task] = failed{run, l.Attempt, l.Outcome}
+	}
 }
 
 // Report returns what is known so far. Lines may be added afterwards; they do not change it.
@@ -323,6 +333,8 @@ func (f *Fold) Report() *Report {
 		one.Ended = at < len(f.runs)-1 && r.Ended || at == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}
+	total.tasks -= f.again
+	total.failed -= f.again
 	out.Title, out.Total = title(out.Runs), total.figures()
 	out.Bins = histogram(&total.took, &f.failing)
 	out.Keys, out.Commands, out.Hosts = f.keys.report(place), f.commands.report(place), f.hosts.report(place)
@@ -347,20 +359,4 @@ func title(runs []Run) string {
 		names = append(names[:mostNamed], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
-}
-
-// blocks returns the longest times in which nothing started, the first of them first.
-func (f *Fold) blocks(place []int) []Blocked {
-	list := slices.Clone(f.blocked)
-	if n := len(f.runs); n > 0 && f.runs[n-1].End.After(f.runs[n-1].since) && !f.runs[n-1].since.IsZero() {
-		r := f.runs[n-1]
-		list = append(list, Blocked{Run: n - 1, From: r.since, To: r.End, By: r.blocked.By, Text: r.blocked.Text})
-	}
-	longestFirst(list)
-	list = slices.Clip(list[:min(len(list), MostBlocked)])
-	for i := range list {
-		list[i].Run = place[list[i].Run]
-	}
-	slices.SortStableFunc(list, func(a, b Blocked) int { return a.From.Compare(b.From) })
-	return list
 }

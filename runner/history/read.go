@@ -25,15 +25,7 @@ func Read(path string, stdin io.Reader, each func(*Line) error) error {
 	if path == "-" {
 		return ReadStream("standard input", stdin, each)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, task.WithoutPath(err))
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return readDir(path, each)
-	}
-	return ReadStream(path, f, each)
+	return newReader(path, each).open()
 }
 
 // ReadStream is Read for an open file with this name.
@@ -41,21 +33,38 @@ func ReadStream(name string, r io.Reader, each func(*Line) error) error {
 	return newReader(name, each).read(r)
 }
 
+// open reads the file or directory that is named.
+func (r *reader) open() error {
+	f, err := os.Open(r.name)
+	if err != nil {
+		return r.failed(err)
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return r.readDir()
+	}
+	return r.read(f)
+}
+
+// failed returns the error of a source that cannot be read.
+func (r *reader) failed(err error) error {
+	return fmt.Errorf("read %s: %w", r.name, task.WithoutPath(err))
+}
+
 // readDir reads a directory of --state.
-func readDir(dir string, each func(*Line) error) error {
-	r := newReader(dir, each)
-	var err error
-	if r.saved, err = journal.OpenSaved(dir); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return r.wrong()
-		}
-		return fmt.Errorf("read %s: %w", dir, task.WithoutPath(err))
+func (r *reader) readDir() (err error) {
+	r.saved, err = journal.OpenSaved(r.name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return r.wrong()
+	case err != nil:
+		return r.failed(err)
 	}
 	defer r.saved.Close()
 	lines, to := io.Pipe()
 	dumped := make(chan error, 1)
 	go func() {
-		err := journal.Dump(dir, to)
+		err := journal.Dump(r.name, to)
 		to.Close()
 		dumped <- err
 	}()
@@ -126,7 +135,7 @@ func (r *reader) read(in io.Reader) error {
 		}
 	}
 	if err := l.failure(); err != nil {
-		return fmt.Errorf("read %s: %w", r.name, task.WithoutPath(err))
+		return r.failed(err)
 	}
 	if err := r.runs.end(); err != nil {
 		return err
@@ -135,7 +144,7 @@ func (r *reader) read(in io.Reader) error {
 	case r.damaged > 0 && r.form == noForm:
 		return r.wrong()
 	case r.damaged > 0:
-		return r.notice(task.Count(r.damaged, "damaged line") + " left out")
+		return r.notice(r.name + ": " + task.Count(r.damaged, "damaged line") + " left out")
 	}
 	return nil
 }
@@ -168,7 +177,7 @@ func (r *reader) tell(l *Line) error {
 
 func (r *reader) notice(text string) error {
 	l := Line{}
-	l.Name, l.Text = "notice", r.name+": "+text
+	l.Name, l.Text = "notice", text
 	return r.tell(&l)
 }
 

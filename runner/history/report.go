@@ -21,8 +21,8 @@ const (
 type Report struct {
 	Title string // the command of the only run, or the names of the sources
 	Made  time.Time
-	Runs  []Run // in the order of their beginnings
-	Total Figures
+	Runs  []Run   // in the order of their beginnings
+	Total Figures // a failed task that a later run of its source did again counts once, as that ended; its times are of both
 
 	Outcomes [task.Outcomes]int64 // tasks by how they ended
 	Bins     []Bin                // durations of the last attempts, without gaps, the shortest first

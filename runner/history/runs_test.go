@@ -187,3 +187,17 @@ finished 3 exit attempt 6
 began
 over`, p.reads("dumped"), "without the outputs")
 }
+
+// From a directory of --state, commands are known whole although its lines cut them.
+func TestTimesOfState(t *testing.T) {
+	p := newPlace(t)
+	long := strings.Repeat("x", 200)
+	p.run("-q", "-j1", "--state", "state", "sh", "-c", "exit $1", long, ":::", "0", "1")
+	var times Times
+	require.NoError(t, times.Add(filepath.Join(p.dir, "state")))
+	require.Equal(t, 2, times.Len())
+	for arg, want := range map[string]bool{"0": true, "1": true, "2": false} {
+		_, _, ok := times.Of(command("sh", "-c", "exit $1", long, arg))
+		require.Equal(t, want, ok, arg)
+	}
+}

@@ -53,7 +53,7 @@ func (a *attempt) hash() uint64 {
 }
 
 // sample has the attempts whose hash is below a limit. The limit is lowered when there are
-// too many, so the sample is even, and the same in whatever order they come.
+// too many, so the sample is even.
 type sample struct {
 	list  []attempt
 	limit uint64
@@ -102,7 +102,7 @@ func (t *timeline) add(a attempt) {
 	case len(t.longest) < t.most/10:
 		a.own()
 		heap.Push(&t.longest, a)
-	case a.took > t.longest[0].took:
+	case t.longest[0].shorter(&a):
 		a.own()
 		a, t.longest[0] = t.longest[0], a
 		heap.Fix(&t.longest, 0)
@@ -131,11 +131,17 @@ func (t *timeline) all() []attempt {
 	return append(append(append(list, t.failed.list...), t.longest...), t.others.list...)
 }
 
+// shorter compares how long attempts took and, so that not all are from the beginning of
+// the run if they took the same, their hashes.
+func (a *attempt) shorter(b *attempt) bool {
+	return a.took < b.took || a.took == b.took && a.hash() < b.hash()
+}
+
 // longest is a heap whose first attempt is the shortest.
 type longest []attempt
 
 func (h longest) Len() int           { return len(h) }
-func (h longest) Less(i, j int) bool { return h[i].took < h[j].took }
+func (h longest) Less(i, j int) bool { return h[i].shorter(&h[j]) }
 func (h longest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *longest) Push(x any)        { *h = append(*h, x.(attempt)) }
 func (h *longest) Pop() any          { panic("internal error: the longest are replaced") }

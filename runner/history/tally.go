@@ -107,7 +107,7 @@ func (t *tally) end(f *task.Facts, flaky bool) {
 		return
 	}
 	t.ran++
-	d := took(f)
+	d := duration(f)
 	t.time += d
 	t.user += time.Duration(f.User)
 	t.system += time.Duration(f.System)
@@ -121,7 +121,7 @@ func hasRun(f *task.Facts) bool {
 	return !f.Start.IsZero() && f.Outcome != task.Cancelled && f.Outcome != task.NotRun && f.Outcome != task.Skipped
 }
 
-func took(f *task.Facts) time.Duration { return max(0, time.Duration(f.Duration)) }
+func duration(f *task.Facts) time.Duration { return max(0, time.Duration(f.Duration)) }
 
 func (t *tally) merge(o *tally) {
 	t.tasks += o.tasks

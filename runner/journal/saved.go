@@ -49,14 +49,18 @@ func OpenSaved(dir string) (*Saved, error) {
 func (s *Saved) open() {
 	s.Close()
 	entries, _ := os.ReadDir(s.out.dir)
+	var firsts []int64
 	for _, e := range entries {
 		if first, ok := firstOf(e.Name()); ok {
-			if f, err := os.Open(filepath.Join(s.out.dir, e.Name())); err == nil {
-				s.out.files = append(s.out.files, outputFile{f, first})
-			}
+			firsts = append(firsts, first)
 		}
 	}
-	slices.SortFunc(s.out.files, func(a, b outputFile) int { return int(min(max(a.first-b.first, -1), 1)) })
+	slices.Sort(firsts)
+	for _, first := range firsts {
+		if f, err := os.Open(filepath.Join(s.out.dir, outputName(first))); err == nil {
+			s.out.files = append(s.out.files, outputFile{f, first})
+		}
+	}
 }
 
 // Close closes the files.

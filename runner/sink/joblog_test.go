@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/history"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -127,6 +128,10 @@ func FuzzJoblogCommand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := string(appendEscaped(nil, s))
 		require.NotRegexp(t, `[\x00-\x1f\x7f\x{80}-\x{9f}]`, got)
-		require.Equal(t, s, unescaped(got))
+		row := strings.NewReader("1\t:\t1.000\t     0.000\t0\t0\t0\t0\t" + got + "\n")
+		require.NoError(t, history.ReadStream("", row, func(l *history.Line) error {
+			require.True(t, l.Name == history.Began || s == string(l.Command), got)
+			return nil
+		}))
 	})
 }

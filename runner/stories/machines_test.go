@@ -34,8 +34,9 @@ func TestThreeMachines(t *testing.T) {
 	script := strings.NewReplacer("/films/", s.dir+"/films/", "--listen 0.0.0.0", "--listen 0.0.0.0:0").Replace(block[1])
 	_, status := s.run("bash", script+`
 status=$?
+workers=$(jobs -p | tail -n +2)
 for h in web1 web2; do crew engine revoke $h --dir hub; done
-wait $(jobs -p | tail -n +2)
+for w in $workers; do wait $w; done
 kill %1
 wait
 exit $status`)

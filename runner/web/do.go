@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,7 +68,11 @@ func (s *server) request(w http.ResponseWriter, req *http.Request) (q *control.R
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", mostRequest)
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &q)
+		in := json.NewDecoder(bytes.NewReader(text))
+		in.DisallowUnknownFields()
+		if err = in.Decode(&q); err == nil && in.More() {
+			err = errors.New("something follows the request")
+		}
 	}
 	switch {
 	case err != nil:

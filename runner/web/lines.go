@@ -13,9 +13,10 @@ type lines struct {
 	kept  [][]byte
 	first int // the number of kept[0]
 	size  int // bytes of kept
+	most  int // the most that size is to be
 }
 
-func newLines() lines { return lines{id: rand.Text()} }
+func newLines() lines { return lines{id: rand.Text(), most: mostKept} }
 
 // next returns the number of the line that comes next.
 func (l *lines) next() int { return l.first + len(l.kept) }
@@ -24,7 +25,7 @@ func (l *lines) next() int { return l.first + len(l.kept) }
 func (l *lines) add(line []byte) {
 	l.kept = append(l.kept, line)
 	l.size += len(line)
-	for l.size > mostKept {
+	for l.size > l.most {
 		l.drop(1)
 	}
 }

@@ -4,10 +4,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"crew/runner/cli"
-	"crew/runner/sink"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -16,46 +15,40 @@ import (
 type share struct {
 	cli.Shard
 	keyed bool
-	known map[string]bool // commands whose times are known: whether they are in this share
-	met   atomic.Bool     // one of them
+	times *times
+	known map[string]bool // what the times are known by: whether it is in this share
 }
 
-// openShare returns the share of --shard, or nil for all records. It reads the file of
-// --shard-times, which can be a pipe, so it is called once.
-func openShare(o *cli.Options) (*share, error) {
+// openShare returns the share of --shard, or nil for all records. known are the times of
+// commands, or nil.
+func openShare(o *cli.Options, known *times) *share {
 	if o.Input.Shard.Of == 0 {
-		return nil, nil
+		return nil
 	}
-	s := &share{Shard: o.Input.Shard, keyed: o.Sched.Key != ""}
-	path := o.Input.ShardTimes
-	if path == "" {
-		return s, nil
+	s := &share{Shard: o.Input.Shard, keyed: o.Sched.Key != "", times: known}
+	if known == nil {
+		return s
 	}
-	times, err := sink.Runtimes(path)
-	if err != nil {
-		return nil, misuse("read the times in "+path+": "+task.WithoutPath(err).Error(),
-			"give a joblog of earlier runs, or at first an empty file")
-	}
-	commands := slices.Sorted(maps.Keys(times))
+	took := maps.Collect(known.All())
+	commands := slices.Sorted(maps.Keys(took))
 	costs := make([]int64, len(commands))
 	for i, c := range commands {
-		costs[i] = times[c]
+		costs[i] = int64(took[c] / time.Microsecond)
 	}
 	s.known = make(map[string]bool, len(commands))
 	for i, at := range sched.Deal(costs, s.Of) {
 		s.known[commands[i]] = at == s.Number-1
 	}
-	return s, nil
+	return s
 }
 
 // has reports whether the run takes the record of a task.
 func (s *share) has(t *task.Task) bool {
 	by := t.Key
 	if by == "" && !s.keyed {
-		if s.known != nil {
-			if mine, ok := s.known[t.CommandLine(t.Argv)]; ok {
-				s.met.Store(true)
-				return mine
+		if s.times != nil {
+			if key, _, ok := s.times.of(t); ok {
+				return s.known[key]
 			}
 		}
 		if by = t.Object; by == "" && len(t.Records) > 0 {
@@ -63,13 +56,4 @@ func (s *share) has(t *task.Task) bool {
 		}
 	}
 	return sched.Bucket(by, s.Of) == s.Number-1
-}
-
-// notes returns what to say about the share of a run with tasks.
-func (s *share) notes(o *cli.Options) (lines []string) {
-	if s != nil && len(s.known) > 0 && !s.met.Load() && !o.Silent() {
-		lines = append(lines, o.Input.ShardTimes+" has the time of no command of this run, so a hash says what is in which share: "+
-			"give the joblog of a run with the same command")
-	}
-	return lines
 }

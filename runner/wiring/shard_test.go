@@ -23,9 +23,9 @@ import (
 func tasksOf(t *testing.T, stdin string, args ...string) (list []*task.Task) {
 	t.Helper()
 	o := parsed(t, args...)
-	share, err := openShare(o)
+	known, err := openTimes(o)
 	require.NoError(t, err)
-	src, err := openSource(o, 1, share, strings.NewReader(stdin))
+	src, err := openSource(o, 1, openShare(o, known), strings.NewReader(stdin))
 	require.NoError(t, err)
 	defer src.reader.Close()
 	number := func() uint64 { return uint64(len(list)) + 1 }
@@ -99,7 +99,7 @@ func TestShares(t *testing.T) {
 		if !slices.Contains(options, "-n") && !slices.Contains(options, "--key") && rnd.IntN(2) == 0 {
 			some := tasksOf(t, strings.Join(lines, "\n"), plain...)
 			some = slices.DeleteFunc(some, func(*task.Task) bool { return rnd.IntN(3) == 0 })
-			options = append(options, "--shard-times", joblogOf(t, some, func(*task.Task) int { return rnd.IntN(3000) }))
+			options = append(options, "--times", joblogOf(t, some, func(*task.Task) int { return rnd.IntN(3000) }))
 		}
 		n := 1 + rnd.IntN(8)
 		shares := func(lines []string) (of map[string]int, all []string) {

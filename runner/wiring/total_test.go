@@ -15,9 +15,7 @@ func totalOf(t *testing.T, stdin *os.File, args ...string) *total {
 	p, err := poolOf(opts, "")
 	require.NoError(t, err)
 	n := newTotal(opts, stdin)
-	share, err := openShare(opts)
-	require.NoError(t, err)
-	n.source, err = openSource(opts, p.jobs, share, stdin)
+	n.source, err = openSource(opts, p.jobs, openShare(opts, nil), stdin)
 	require.NoError(t, err)
 	t.Cleanup(n.close)
 	return n

@@ -166,9 +166,10 @@ func (w *wiring) openInput() (err error) {
 	if o.Command.TakesFound() && !o.Silent() {
 		w.screen.Notice("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
 	}
-	if w.share, err = openShare(o); err != nil {
+	if w.times, err = openTimes(o); err != nil {
 		return err
 	}
+	w.share = openShare(o, w.times)
 	stdin := w.in
 	if o.Failure.Halt.Percent && !o.Engine.Detach {
 		if o, stdin, err = w.copyInput(); err != nil {
@@ -199,6 +200,9 @@ func (w *wiring) makeRun() error {
 	var rec runner.Recorder // nil without --state
 	if w.state != nil {
 		in, rec = w.state.Source(w.source.tasks), w.state
+	}
+	if w.times != nil && w.opts.Sched.Order != "" {
+		in = timed{in, w.times}
 	}
 	if w.announces() {
 		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
@@ -394,7 +398,7 @@ func (w *wiring) ending(e core.Ending) ending {
 			"to give "+what+" on the command line, put ::: before them")
 	}
 	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
-		end.last = append(end.last, w.share.notes(w.opts)...)
+		end.last = append(end.last, w.times.notes(w.opts)...)
 	}
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")

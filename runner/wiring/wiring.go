@@ -39,6 +39,7 @@ type wiring struct {
 
 	// what is open
 
+	times      *times // nil without --times
 	share      *share // nil for all records
 	source     *source
 	total      *total

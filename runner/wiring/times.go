@@ -1,0 +1,82 @@
+package wiring
+
+import (
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"crew/runner"
+	"crew/runner/cli"
+	"crew/runner/history"
+	"crew/runner/task"
+)
+
+// times says how long commands took in earlier runs. It is safe for concurrent use.
+type times struct {
+	history.Times
+	met atomic.Bool // the command of a task is one of them
+}
+
+// openTimes reads what --times names, or returns nil. That can be a pipe, so it is called once.
+func openTimes(o *cli.Options) (*times, error) {
+	if len(o.Input.Times) == 0 {
+		return nil, nil
+	}
+	t := &times{}
+	for _, path := range o.Input.Times {
+		if err := t.Add(path); err != nil {
+			return nil, misuse(err.Error(), "give what an earlier run left, or at first an empty file")
+		}
+	}
+	return t, nil
+}
+
+// of is Of, and notes that a time was known.
+func (t *times) of(tk *task.Task) (key string, took time.Duration, ok bool) {
+	if key, took, ok = t.Of(tk); ok {
+		t.met.Store(true)
+	}
+	return key, took, ok
+}
+
+// notes returns what to say about the times at the end of a run with tasks.
+func (t *times) notes(o *cli.Options) []string {
+	kept := o.State.Dir != "" && o.Input.Shard.Of == 0 // which may know all that was asked
+	if t == nil || t.Len() == 0 || t.met.Load() || kept || o.Silent() {
+		return nil
+	}
+	so := "a hash says what is in which share"
+	if o.Input.Shard.Of == 0 {
+		so = "none is known to be longer than others"
+	}
+	return []string{strings.Join(o.Input.Times, " and ") + " has the time of no command of this run, so " + so + ": " +
+		"give what a run with the same command left"}
+}
+
+// timed is a source of tasks whose costs are the times of their commands, unless they have
+// costs or the journal knows their times. As there, a task costs more than any other if its
+// time is unknown.
+type timed struct {
+	runner.Source
+	times *times
+}
+
+// Next returns the next task.
+func (s timed) Next(number func() uint64) (*task.Task, error) {
+	t, err := s.Source.Next(number)
+	if err != nil || t.Cost != 0 && t.Cost != math.MaxInt64 {
+		return t, err
+	}
+	t.Cost = math.MaxInt64
+	if _, took, ok := s.times.of(t); ok {
+		t.Cost = took.Microseconds()
+	}
+	return t, nil
+}
+
+// Buffered reports whether Next returns at once. See runner.Source.
+func (s timed) Buffered() bool {
+	b, ok := s.Source.(interface{ Buffered() bool })
+	return ok && b.Buffered()
+}
