@@ -23,24 +23,25 @@ const live = url => {
 	setInterval(refresh, 1000);
 };
 const listenTo = events => {
-	let broken = false;
-	events.addEventListener("open", () => broken && location.reload()); // what happened meanwhile is in the new page
-	events.addEventListener("error", () => {
-		broken = true;
-		complain(L.over ? "" : "The connection is lost; trying again.");
-	});
+	events.addEventListener("open", () => complain(""));
+	events.addEventListener("error", () => complain(L.over ? "" : "The connection is lost; trying again."));
+	events.addEventListener("reload", again);
 	events.addEventListener("lines", e => JSON.parse(e.data).forEach(line));
 	events.addEventListener("status", e => status(JSON.parse(e.data)));
-	events.addEventListener("over", () => {
+	events.addEventListener("over", e => {
 		events.close();
 		L.over = present();
-		$("state").textContent = "ended";
-		say("The run has ended. This page stays as it is.");
+		$("state").textContent = JSON.parse(e.data || "null") || "ended";
+		complain("");
+		say("The run is over. This page stays as it is.");
 		for (const b of $("live").querySelectorAll("button, input")) b.disabled = b.id !== "close";
 		$("running").replaceChildren();
 		refresh();
 	});
 };
+
+// again loads the page again, but not more often than every few seconds.
+const again = () => setTimeout(() => location.reload(), Math.max(0, 5000 - performance.now()));
 
 const say = text => $("said").textContent = visible(text);
 const complain = text => {
@@ -126,7 +127,7 @@ const fail = (i, l) => {
 
 // refresh shows what has come since the last time.
 const refresh = () => {
-	if (A.task.length > limit) location.reload();
+	if (A.task.length > limit) again();
 	const end = T.end, following = T.to >= end;
 	if (L.stale && T.run === L.run) {
 		const {from, to} = T;

@@ -22,12 +22,12 @@ import (
 func TestBrowser(t *testing.T) {
 	b := open(t)
 	file := filepath.Join(t.TempDir(), "report.html")
-	write := func(r *history.Report) string {
-		require.NoError(t, os.WriteFile(file, []byte(page(t, r, "")), 0o600))
+	write := func(html string) string {
+		require.NoError(t, os.WriteFile(file, []byte(html), 0o600))
 		return "file://" + file
 	}
-	big(t, b, write(made(100_000, 1)))
-	widths(t, b, write(made(3000, 3)))
+	big(t, b, write(hundredThousand()))
+	widths(t, b, write(page(t, made(3000, 3), "")))
 	live(t, b)
 	require.Nil(t, b.eval(`document.documentElement.dataset.canary`))
 	require.Empty(t, b.errors)
@@ -41,7 +41,11 @@ func (b *browser) text(selector string) string {
 // await waits until an expression is true.
 func (b *browser) await(expression string) {
 	b.t.Helper()
-	b.eval(`new Promise(done => { const look = () => (` + expression + `) ? done() : setTimeout(look, 20); look(); })`)
+	b.eval(`new Promise((done, fail) => {
+		const look = () => (` + expression + `) ? done() : setTimeout(look, 20);
+		setTimeout(fail, 60000, "it did not come true");
+		look();
+	})`)
 }
 
 func big(t *testing.T, b *browser, url string) {
@@ -153,6 +157,6 @@ func live(t *testing.T, b *browser) {
 	b.eval(`[...document.querySelectorAll("#f0-1 button")].find(b => b.textContent === "Output").click()`)
 	b.await(`document.querySelector("#output").textContent === "task 1 writes\n" + ` + fmt.Sprintf("%q", hostile[1]) + ` + "\\x07"`)
 
-	events <- "event: over\ndata: {}"
-	b.await(`document.querySelector("#state").textContent === "ended" && document.querySelector("#stop").disabled`)
+	events <- `event: over` + "\n" + `data: "killed"`
+	b.await(`document.querySelector("#state").textContent === "killed" && document.querySelector("#stop").disabled`)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,13 @@ import (
 	"crew/runner/history"
 	"crew/runner/task"
 )
+
+// hundredThousand is the page of a run with that many attempts.
+var hundredThousand = sync.OnceValue(func() string {
+	var b strings.Builder
+	_ = Page(&b, made(100_000, 1), "")
+	return b.String()
+})
 
 // page returns the page of a report.
 func page(t *testing.T, r *history.Report, live string) string {
@@ -89,7 +97,7 @@ func TestPolicyAllowsWhatThePageHas(t *testing.T) {
 }
 
 func TestNamesAreNoMarkup(t *testing.T) {
-	r := made(4000, 1)
+	r := made(400, 1)
 	for i, name := range hostile {
 		f := history.Ended{Facts: task.Facts{Task: uint64(i), Command: task.Bytes(name), Key: task.Bytes(name), Host: task.Bytes(name), Error: task.Bytes(name), Outcome: task.StartFailed}, Output: []byte(name)}
 		r.Failed.List = append([]history.Ended{f}, r.Failed.List...)
@@ -109,10 +117,11 @@ func TestNamesAreNoMarkup(t *testing.T) {
 }
 
 func TestPageIsSmall(t *testing.T) {
-	require.Less(t, len(page(t, made(100_000, 1), "")), 5<<20/2)
+	require.Less(t, len(hundredThousand()), 5<<20/2)
 	r := made(1000, 1)
+	long := strings.Repeat("\x01", 1<<20)
 	for i := range r.Attempts.Names {
-		r.Attempts.Names[i] = fmt.Sprint(i) + strings.Repeat("\x01", 1<<20)
+		r.Attempts.Names[i] = long
 	}
 	require.Less(t, len(page(t, r, "")), 5<<20, "long commands are cut")
 }

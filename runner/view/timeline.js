@@ -69,13 +69,17 @@ const xOf = ms => gutter + (ms - T.from) / (T.to - T.from) * (width() - gutter);
 const timeAt = x => T.from + (x - gutter) / (width() - gutter) * (T.to - T.from);
 const show = (from, to) => {
 	const all = T.end - T.begin, pad = all * 0.01, wide = Math.min(Math.max(to - from, Math.min(1, all)), all + 2 * pad);
-	const middle = (from + to) / 2;
-	T.from = Math.min(Math.max(middle - wide / 2, T.begin - pad), T.end + pad - wide);
+	T.from = Math.min(Math.max((from + to - wide) / 2, T.begin - pad), T.end + pad - wide);
 	T.to = T.from + wide;
 	draw();
 };
 const showAll = () => show(T.begin - (T.end - T.begin), T.end + (T.end - T.begin));
-const zoom = (factor, at = (T.from + T.to) / 2) => show(at - (at - T.from) / factor, at + (T.to - at) / factor);
+// middle is where to zoom: at the attempt that is selected, if it is to be seen.
+const middle = () => {
+	const ms = T.picked >= 0 && A.run[T.picked] === T.run ? (A.start[T.picked] + endOf(T.picked)) / 2 : T.to;
+	return T.from < ms && ms < T.to ? ms : (T.from + T.to) / 2;
+};
+const zoom = (factor, at = middle()) => show(at - (at - T.from) / factor, at + (T.to - at) / factor);
 const pan = part => show(T.from + part * (T.to - T.from), T.to + part * (T.to - T.from));
 
 const draw = () => drawing ||= requestAnimationFrame(() => {
@@ -328,7 +332,7 @@ const showDetail = i => {
 	tools.push(button("Zoom to it", () => rowOf.has(i) && (show(A.start[i] - (endOf(i) - A.start[i]), 2 * endOf(i) - A.start[i]))));
 	tools.push(...steer(i));
 	$("detail").replaceChildren(
-		el("dl", {}, ...describe(i).map(([name, value]) => el("div", {}, el("dt", {textContent: name}), el("dd", {textContent: value})))),
+		el("dl", {}, ...describe(i).map(([name, value]) => el("div", {className: name === "Command" ? "whole" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value})))),
 		el("div", {className: "tools"}, ...tools));
 };
 let steer = () => []; // the buttons of a live task

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -51,18 +50,43 @@ type atOnce struct {
 
 // event is one of the format.
 type event struct {
-	Name  string         `json:"name"`
-	Cat   string         `json:"cat,omitempty"`
-	Ph    string         `json:"ph"`
-	TS    micros         `json:"ts"`
-	Dur   *micros        `json:"dur,omitempty"`
-	PID   int            `json:"pid"`
-	TID   int            `json:"tid"`
-	ID    int            `json:"id,omitempty"`
-	BP    string         `json:"bp,omitempty"`
-	Scope string         `json:"s,omitempty"`
-	Color string         `json:"cname,omitempty"`
-	Args  map[string]any `json:"args,omitempty"`
+	Name  string  `json:"name"`
+	Cat   string  `json:"cat,omitempty"`
+	Ph    string  `json:"ph"`
+	TS    micros  `json:"ts"`
+	Dur   *micros `json:"dur,omitempty"`
+	PID   int     `json:"pid"`
+	TID   int     `json:"tid"`
+	ID    int     `json:"id,omitempty"`
+	BP    string  `json:"bp,omitempty"`
+	Scope string  `json:"s,omitempty"`
+	Color string  `json:"cname,omitempty"`
+	Args  any     `json:"args,omitempty"`
+}
+
+// details are what is shown of an attempt that is selected.
+type details struct {
+	Task    uint64  `json:"task"`
+	Attempt int     `json:"attempt"`
+	Key     string  `json:"key,omitempty"`
+	Command string  `json:"command,omitempty"`
+	Exit    *int    `json:"exit,omitempty"`
+	Signal  int     `json:"signal,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Wait    float64 `json:"wait,omitempty"` // seconds
+}
+
+func detailsOf(f *task.Facts, wait task.Seconds) details {
+	return details{
+		Task: f.Task, Attempt: f.Attempt, Key: tidy(string(f.Key)), Command: tidy(string(f.Command)),
+		Exit: f.Exit, Signal: f.Signal, Error: tidy(string(f.Error)), Wait: time.Duration(wait).Seconds(),
+	}
+}
+
+// counts are what a counter shows.
+type counts struct {
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
 }
 
 // micros is a time in nanoseconds that is written in microseconds.
@@ -70,7 +94,8 @@ type micros time.Duration
 
 // MarshalJSON implements json.Marshaler.
 func (m micros) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
+	b := strconv.AppendInt(nil, int64(m/1000), 10)
+	return append(b, '.', '0'+byte(m/100%10), '0'+byte(m/10%10), '0'+byte(m%10)), nil
 }
 
 // NewTrace returns a Trace that writes to w.
@@ -211,19 +236,16 @@ func (t *Trace) ended(l *history.Line, at time.Time) {
 
 // attempt writes an attempt that ended. began is what was told when it began.
 func (t *Trace) attempt(l, began *history.Line, end time.Time) {
-	who, args := l, details(&l.Facts)
+	who := l
 	if l.Worker == 0 {
 		who = began
-	}
-	if began.Wait > 0 {
-		args["wait"] = time.Duration(began.Wait).Seconds()
 	}
 	color := ""
 	if l.Outcome.Failed() {
 		color = "terrible"
 	}
 	pid, tid, from, to := t.place(string(who.Host), who.Worker, t.at(l.Start), t.at(end))
-	t.slice(&event{Name: label(l), Cat: l.Outcome.String(), PID: pid, TID: tid, TS: from, Color: color, Args: args}, to)
+	t.slice(&event{Name: label(l), Cat: l.Outcome.String(), PID: pid, TID: tid, TS: from, Color: color, Args: detailsOf(&l.Facts, began.Wait)}, to)
 	t.arrows(l, pid, tid, from, to)
 }
 
@@ -286,7 +308,7 @@ func (t *Trace) count(at time.Time) {
 	t.now.counted = at
 	t.put(&event{
 		Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""),
-		Args: map[string]any{"running": len(t.now.running), "waiting": len(t.now.waits)},
+		Args: counts{len(t.now.running), len(t.now.waits)},
 	})
 }
 
@@ -297,8 +319,7 @@ func (t *Trace) leave() {
 		l := t.now.running[id]
 		from, to := t.at(l.Start), t.at(t.last)
 		pid, tid, from, to := t.place(string(l.Host), l.Worker, from, max(from, to))
-		args := details(&l.Facts)
-		t.slice(&event{Name: label(l), Cat: "unknown", PID: pid, TID: tid, TS: from, Args: args}, to)
+		t.slice(&event{Name: label(l), Cat: "unknown", PID: pid, TID: tid, TS: from, Args: detailsOf(&l.Facts, l.Wait)}, to)
 		t.arrows(l, pid, tid, from, to)
 	}
 	clear(t.now.running)
@@ -317,20 +338,3 @@ func label(l *history.Line) string {
 }
 
 func tidy(s string) string { return task.Printable(task.Shorten(s, traceText)) }
-
-// details returns what is shown of an attempt that is selected.
-func details(f *task.Facts) map[string]any {
-	args := map[string]any{"task": f.Task, "attempt": f.Attempt}
-	for name, s := range map[string]task.Bytes{"key": f.Key, "command": f.Command, "error": f.Error} {
-		if s != "" {
-			args[name] = tidy(string(s))
-		}
-	}
-	if f.Exit != nil {
-		args["exit"] = *f.Exit
-	}
-	if f.Signal != 0 {
-		args["signal"] = f.Signal
-	}
-	return args
-}

@@ -190,6 +190,21 @@ func TestTraceKeepsApartWhatOverlaps(t *testing.T) {
 	}
 }
 
+// The results of --json tell the attempts of a task together.
+func TestTraceOfAttemptsThatComeLate(t *testing.T) {
+	const s = time.Second
+	_, events := traceOf(t, []*history.Line{
+		traceEnd("finished", task.OK, 1, 2*s, 3*s, 1, 1), traceEnd("finished", task.OK, 1, 6*s, s, 2, 1),
+		traceEnd("retried", task.Exit, 1, 0, 2*s, 3, 1), traceEnd("finished", task.OK, 1, 5*s, s+s/1000, 3, 2),
+		traceEnd("finished", task.OK, 1, 4*s, 2*s, 4, 1),
+	})
+	var threads []int
+	for _, e := range attempts(events) {
+		threads = append(threads, e.TID)
+	}
+	require.Equal(t, []int{1, 1, 1, 1, moreTID}, threads)
+}
+
 // Several attempts of a worker with places, two runs in one trace, and ends without a
 // beginning.
 func TestTraceOfOddLines(t *testing.T) {

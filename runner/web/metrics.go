@@ -123,7 +123,7 @@ var families = [...]family{
 		sum := int64(0)
 		for i, n := range m.took.count {
 			sum += n
-			put("_bucket", "le", float(limits[i]), float64(sum))
+			put("_bucket", "le", limit(limits[i]), float64(sum))
 		}
 		put("_count", "", "", float64(sum))
 		put("_sum", "", "", m.took.sum)
@@ -168,7 +168,7 @@ func exposition(runs []measured) []byte {
 				if label != "" {
 					fmt.Fprintf(&b, ",%s=\"%s\"", label, escaped(value))
 				}
-				fmt.Fprintf(&b, "} %s\n", float(n))
+				fmt.Fprintf(&b, "} %s\n", strconv.FormatFloat(n, 'f', -1, 64))
 			})
 		}
 	}
@@ -181,13 +181,10 @@ func escaped(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// float returns a number in the canonical form of OpenMetrics.
-func float(n float64) string {
-	text := strconv.FormatFloat(n, 'g', -1, 64)
-	if math.IsInf(n, 1) {
-		return "+Inf"
-	}
-	if !strings.ContainsAny(text, ".e") {
+// limit returns a limit in its canonical form, which is compared as text.
+func limit(n float64) string {
+	text := strconv.FormatFloat(n, 'f', -1, 64)
+	if !math.IsInf(n, 1) && !strings.Contains(text, ".") {
 		text += ".0"
 	}
 	return text

@@ -60,8 +60,8 @@ func (r *run) reset(h control.Hello) {
 }
 
 // add adds what happened. The line is that of crew ctl watch --json, and is not copied.
-func (r *run) add(line []byte, reply *control.Reply) {
-	l := history.Line{Event: *reply.Event, Facts: reply.Facts}
+func (r *run) add(line []byte, reply *control.Reply, output []byte) {
+	l := history.Line{Event: *reply.Event, Facts: reply.Facts, Output: output}
 	if l.Name == "started" && l.Start.IsZero() {
 		l.Start = l.At
 	}
@@ -88,7 +88,7 @@ func (r *run) learn(status *control.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if status != nil {
-		r.status = status
+		r.status, r.hello.Progress = status, status.Progress
 		r.changed()
 	}
 }
@@ -239,7 +239,7 @@ func call(ctx context.Context, h control.Hello, q control.Request, each func(lin
 }
 
 // encode returns a line of what happened, as the run itself would write it.
-func encode(name string, at time.Time, f task.Facts) ([]byte, *control.Reply) {
+func encode(name string, at time.Time, f task.Facts) heard {
 	r := &control.Reply{V: control.Version, Event: &control.Event{Name: name, At: at}, Facts: f}
-	return encoded(r), r
+	return heard{encoded(r), r}
 }

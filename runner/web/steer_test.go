@@ -152,3 +152,26 @@ func TestKilledRun(t *testing.T) {
 	p.Wait()
 	b.until(func(e sse) bool { return e.name == "over" && e.data == `"killed"` })
 }
+
+// TestFailuresHaveOutput: a page shows what tasks wrote that have failed, also when the run
+// does not remember that any more.
+func TestFailuresHaveOutput(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, Config{})
+	p := startCrew(t, "-j2", `echo "sec""ret{}"; until [ -s {} ]; do sleep 0.02; done; exit $(cat {})`, ":::", "a", "b")
+	pid := p.Cmd.Process.Pid
+	b := listen(t, s.url+s.open(pid)+"events", "")
+	release(t, p, "a", 3)
+	b.finished(1)
+	page := func() string {
+		_, page := s.get(fmt.Sprintf("run/%d/", pid))
+		return page
+	}
+	require.Contains(t, page(), "secreta")
+	release(t, p, "b", 0)
+	b.until(func(e sse) bool { return e.name == "over" })
+	require.Contains(t, page(), "secreta")
+	require.NotContains(t, page(), "secretb")
+	_, list := s.get("")
+	require.Regexp(t, fmt.Sprintf(`(?s)run/%d/.*>ended<.*>2 <small>of 2`, pid), list)
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"strconv"
 	"sync"
@@ -67,7 +68,7 @@ func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
 	defer wg.Wait()
 	defer cancel(nil)
 	h, _ := r.about()
-	w := &watcher{r: r}
+	w := &watcher{r: r, output: outputs(ctx, h)}
 	last, err = call(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Event == nil:
@@ -88,7 +89,8 @@ func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
 // watcher hears what happens in a run. What was before it began to listen is told by other
 // requests, and what happens meanwhile waits for that.
 type watcher struct {
-	r *run
+	r      *run
+	output func(task uint64) []byte // of one that has failed; nil if it is unknown
 
 	mu    sync.Mutex
 	begun bool
@@ -130,7 +132,48 @@ func (w *watcher) take(e heard) {
 		w.told = nil
 	}
 	if !w.isTold(e.reply) {
-		w.r.add(e.line, e.reply)
+		w.add(e)
+	}
+}
+
+func (w *watcher) add(e heard) {
+	var output []byte
+	if e.reply.Name == "finished" && e.reply.Outcome.Failed() {
+		output = w.output(e.reply.Task)
+	}
+	w.r.add(e.line, e.reply, output)
+}
+
+const (
+	mostOutput = 8 << 10 // bytes of the end of what a task wrote
+	mostRead   = 4 << 20 // of what comes before it, too
+)
+
+// outputs returns a function that asks the run for the end of what a task wrote. Lest that
+// holds up the watch, it does so for a fifth of the time at most, and otherwise returns nil.
+func outputs(ctx context.Context, h control.Hello) func(uint64) []byte {
+	var next time.Time
+	return func(id uint64) []byte {
+		began := time.Now()
+		if began.Before(next) {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		out, read := []byte{}, 0
+		_, err := call(ctx, h, control.Request{Op: "log", Tasks: []uint64{id}}, func(_ []byte, r *control.Reply) error {
+			out = append(out, r.Data...)
+			out = out[max(0, len(out)-mostOutput):]
+			if read += len(r.Data); read > mostRead {
+				return io.ErrShortBuffer
+			}
+			return nil
+		})
+		next = time.Now().Add(4 * time.Since(began))
+		if err != nil {
+			return nil
+		}
+		return out
 	}
 }
 
@@ -206,5 +249,5 @@ func (w *watcher) tellRunning(list []control.Where) {
 func (w *watcher) tell(name string, at time.Time, f task.Facts) {
 	w.told[attempt{f.Task, 0}] = true
 	w.told[attempt{f.Task, f.Attempt}] = name == "finished"
-	w.r.add(encode(name, at, f))
+	w.add(encode(name, at, f))
 }

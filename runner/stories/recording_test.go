@@ -1,0 +1,117 @@
+package stories
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const recording = "man/crew.svg"
+
+// TestRecording makes the README's picture again, which is to show the same words.
+func TestRecording(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./testdata/recording")
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	now, err := cmd.Output()
+	require.NoError(t, err, "%s", complaint.String())
+	then, err := os.ReadFile(recording)
+	require.NoError(t, err)
+	require.Equal(t, words(t, then), words(t, now), "go run ./testdata/recording > %s makes it again", recording)
+}
+
+// measured is what differs between two recordings of the same run, and what is left of it.
+var measured = []struct {
+	what *regexp.Regexp
+	left string
+}{
+	{regexp.MustCompile(`, \d[\d.]*/s|\d\d:\d\d:\d\d`), ""},
+	{regexp.MustCompile(`(throughput|max) \d.*`), "$1"},
+	{regexp.MustCompile(`(longest: \S+ \S+?),? .*`), "$1"}, // the others are named once they have run for a second
+	{regexp.MustCompile(`(after|in|longest:|eta|oldest) \d[\dhms.]*`), "$1 D"},
+	{regexp.MustCompile(`(eta|oldest) D`), "rest"},
+	{regexp.MustCompile(`\bpid \d+|^\[1\] \d+`), "pid"},
+}
+
+// words returns the texts of a recording in the order in which they are first seen, those
+// of a moment sorted, without times, rates, sizes, and other numbers that stand alone.
+func words(t *testing.T, svg []byte) (list []string) {
+	seen := map[string]string{} // the moments, by the group of what is seen from then on
+	for _, m := range regexp.MustCompile(`k(\d+)\{(0%\{visibility:visible|0%\{visibility:hidden\}[\d.]+)`).FindAllSubmatch(svg, -1) {
+		seen["g"+string(m[1])] = string(m[2])
+	}
+	moment, from := "", 0
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		require.NoError(t, err)
+		switch start, _ := token.(xml.StartElement); start.Name.Local {
+		case "g":
+			if now := seen[start.Attr[0].Value]; now != moment {
+				require.NotEmpty(t, now)
+				moment, from = now, len(list)
+			}
+		case "text":
+			var text string
+			require.NoError(t, d.DecodeElement(&text, &start))
+			for _, m := range measured {
+				text = m.what.ReplaceAllString(text, m.left)
+			}
+			if regexp.MustCompile(`[a-z]{2}|[A-Z]{3}`).MatchString(text) && !slices.Contains(list, text) {
+				list = append(list, text)
+				slices.Sort(list[from:])
+			}
+		}
+	}
+}
+
+// TestRecordingIsTame holds that the picture runs nothing and fetches nothing, shows what a
+// user is to see of crew, and says in words what it shows.
+func TestRecordingIsTame(t *testing.T) {
+	svg, err := os.ReadFile(recording)
+	require.NoError(t, err)
+	require.Less(t, len(svg), 200_000)
+	require.NotRegexp(t, `(?i)url\(|@import|@font-face|javascript:|<!|<\?`, string(svg))
+	var elements []string
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		e, is := token.(xml.StartElement)
+		if !is {
+			continue
+		}
+		elements = append(elements, e.Name.Local)
+		for _, a := range e.Attr {
+			require.NotRegexp(t, `(?i)^(on.*|href|src|style)$`, a.Name.Local)
+		}
+		if e.Name.Local == "svg" {
+			require.Contains(t, e.Attr, xml.Attr{Name: xml.Name{Local: "role"}, Value: "img"})
+		}
+	}
+	require.Equal(t, []string{"svg", "title", "desc", "style"}, elements[:4])
+	slices.Sort(elements)
+	require.Equal(t, []string{"circle", "desc", "g", "rect", "style", "svg", "text", "title"}, slices.Compact(elements))
+	require.Contains(t, string(svg), "prefers-reduced-motion")
+	shown := strings.Join(words(t, svg), "\n")
+	for _, part := range []string{"rest", "longest", "failed: exit 1", "run it again: crew", "WORKER", "WAITING", "ENDED", "quit"} {
+		require.Regexp(t, part, shown)
+	}
+}
