@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -106,6 +107,27 @@ func TestGroupsThatAreTooMany(t *testing.T) {
 	require.Len(t, r.Commands.List, 10)
 	require.Equal(t, int64(290), r.Commands.Rest.Tasks)
 	require.InDelta(t, 290, r.Commands.More, 5)
+}
+
+func TestGroupsOfManyRuns(t *testing.T) {
+	f := newFold(1000, 8)
+	const runs = 300
+	for run := range runs {
+		f.Add(beganAt(float64(run*100), ""))
+		many(f, 8, func(i int, l *Line) {
+			l.Key, l.Command = task.Bytes(fmt.Sprint("k", i)), task.Bytes(fmt.Sprint("do it ", i))
+			l.Duration += task.Seconds(i)
+		})
+	}
+	r := f.Report()
+	for _, g := range []Groups{r.Keys, r.Commands} {
+		require.Len(t, g.List, 1)
+		require.Regexp(t, "7$", g.List[0].Name)
+		require.Equal(t, int64(runs), g.List[0].Tasks)
+		require.Equal(t, int64(1), g.List[0].ByRun[runs-1].Tasks)
+		require.Equal(t, int64(7*runs), g.Rest.Tasks)
+		require.Equal(t, int64(7), g.More)
+	}
 }
 
 func TestFirstWords(t *testing.T) {
@@ -238,6 +260,22 @@ func TestPlacesHaveLanes(t *testing.T) {
 		endedAs("finished", task.OK, 1, 5.5, 7, 3, 1), endedAs("finished", task.OK, 1, 7, 8, 4, 1)).Report().Attempts
 	require.Equal(t, []Lane{{Worker: 1}, {Worker: 1}}, c.Lanes)
 	require.Equal(t, []int32{0, 0, 1, 0}, c.Lane)
+}
+
+func TestTimesOfMoreThanAreKnown(t *testing.T) {
+	never := &Line{Event: control.Event{Name: "finished"}, Facts: task.Facts{Task: 1, Outcome: task.NotRun}}
+	f := fold(never)
+	require.Equal(t, int64(1), f.Report().Attempts.More)
+	for i := range 100 {
+		l := endedAs("finished", task.OK, 1, 0, 1, uint64(i), 1)
+		l.Duration = task.Seconds(200 * 365 * 24 * time.Hour)
+		f.Add(l)
+	}
+	f.Add(never)
+	r := f.Report()
+	require.Equal(t, time.Duration(math.MaxInt64), r.Total.Time)
+	require.InEpsilon(t, 200*365*24*time.Hour, r.Total.Mean, 1e-9)
+	require.Equal(t, []int64{102, 2}, []int64{r.Total.Tasks, r.Outcomes[task.NotRun]})
 }
 
 func TestNamesOfReports(t *testing.T) {

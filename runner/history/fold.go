@@ -267,7 +267,12 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	default:
 		a.waited = f.waited(o, &a)
 	}
-	if !a.ran && l.At.IsZero() {
+	switch {
+	case a.ran || !l.At.IsZero():
+	case r.End.IsZero(): // nobody knows when
+		f.timeline.more++
+		return
+	default:
 		a.start = r.End.UnixNano()
 	}
 	f.timeline.add(a)

@@ -12,14 +12,18 @@ import (
 )
 
 const (
-	mostNames = 4096 // of each kind that have a tally
+	mostNames = 4096 // of each kind that have tallies
+	mostRuns  = 64   // tallies of a name, if all have as many
 	nameSize  = 400  // bytes of a name
 )
 
-// groups are tallies by name and run. The first names that come have one, so what is known
-// of a name is all of it, and the tasks of all later names are one group, the rest.
+// groups are tallies by name and run. The first names that come have some, and the tasks of
+// all later names are one group, the rest. If there are too many tallies, since there are
+// many runs, half of the names go into the rest, too: those that took least time. So what
+// is known of a name is all of it.
 type groups struct {
-	most  int
+	most  int // names
+	room  int // tallies that may still be made
 	words int // of a command that are the name, or 0 for all of them
 
 	list map[string][]*tally // by run; nil for a run without it
@@ -29,18 +33,20 @@ type groups struct {
 }
 
 func newGroups(most int) *groups {
-	return &groups{most: most, list: map[string][]*tally{}, seed: maphash.MakeSeed()}
+	return &groups{most: most, room: most * mostRuns, list: map[string][]*tally{}, seed: maphash.MakeSeed()}
 }
 
 // in returns the tally of a name in a run.
 func (g *groups) in(run int, name string) *tally {
 	name = name[:min(len(name), nameSize)]
-	by, known := g.list[name]
-	if !known && len(g.list) >= g.most {
-		return g.more(name)
-	}
-	if run < len(by) && by[run] != nil {
+	if by := g.list[name]; run < len(by) && by[run] != nil {
 		return by[run]
+	}
+	if g.room <= 0 {
+		g.halve()
+	}
+	if _, known := g.list[name]; !known && len(g.list) >= g.most {
+		return g.more(name)
 	}
 	t := &tally{}
 	g.put(name, run, t)
@@ -56,6 +62,22 @@ func (g *groups) put(name string, run int, t *tally) {
 	by = append(by, make([]*tally, max(0, run+1-len(by)))...)
 	by[run] = t
 	g.list[name] = by
+	g.room--
+}
+
+// halve makes the half of the names that took least time a part of the rest.
+func (g *groups) halve() {
+	list, totals := g.sorted()
+	g.most = len(list) / 2
+	for _, least := range list[g.most:] {
+		g.more(least.Name).merge(totals[least.Name])
+		for _, t := range g.list[least.Name] {
+			if t != nil {
+				g.room++
+			}
+		}
+		delete(g.list, least.Name)
+	}
 }
 
 // more returns the tally of the rest, into which name goes.
@@ -73,7 +95,7 @@ func (g *groups) more(name string) *tally {
 // words that there are few.
 func (g *groups) command(run int, line string) *tally {
 	name := firstWords(line, g.words)
-	for g.words != 1 && len(g.list) >= g.most && g.list[name] == nil {
+	for g.words != 1 && g.seen == nil && len(g.list) >= g.most && g.list[name] == nil {
 		g.coarsen()
 		name = firstWords(line, g.words)
 	}
@@ -86,7 +108,7 @@ func (g *groups) coarsen() {
 		g.words = 3
 	}
 	fine := g.list
-	g.list = map[string][]*tally{}
+	g.list, g.room = map[string][]*tally{}, g.most*mostRuns
 	for name, by := range fine {
 		name = firstWords(name, g.words)
 		for run, t := range by {
@@ -118,10 +140,9 @@ func firstWords(line string, n int) string {
 	}
 }
 
-// report returns the groups. runs are the indexes that the runs have in the report.
-func (g *groups) report(runs []int) Groups {
-	out := Groups{List: make([]Group, 0, len(g.list))}
-	totals := make(map[string]*tally, len(g.list))
+// sorted returns the groups, those first that took most time, and their tallies in all.
+func (g *groups) sorted() (list []Group, totals map[string]*tally) {
+	totals = make(map[string]*tally, len(g.list))
 	for name, by := range g.list {
 		total := &tally{}
 		for _, t := range by {
@@ -130,11 +151,18 @@ func (g *groups) report(runs []int) Groups {
 			}
 		}
 		totals[name] = total
-		out.List = append(out.List, Group{Name: name, Figures: total.figures()})
+		list = append(list, Group{Name: name, Figures: total.figures()})
 	}
-	slices.SortFunc(out.List, func(a, b Group) int {
+	slices.SortFunc(list, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.Tasks, a.Tasks), strings.Compare(a.Name, b.Name))
 	})
+	return list, totals
+}
+
+// report returns the groups. runs are the indexes that the runs have in the report.
+func (g *groups) report(runs []int) (out Groups) {
+	var totals map[string]*tally
+	out.List, totals = g.sorted()
 	rest := &tally{}
 	rest.merge(&g.rest)
 	for i := MostGroups; i < len(out.List); i++ {

@@ -1,8 +1,16 @@
 package history
 
 import (
+	"crew/runner/journal"
 	"crew/runner/task"
 )
+
+// past is what is known of a journal.
+type past struct {
+	command string
+	retried map[string]int // the last attempt of a task that has not ended, by its ID
+	saved   *journal.Saved // nil without its directory
+}
 
 // journaled tells what a line of a journal says.
 func (r *reader) journaled(rec *record) error {
@@ -11,10 +19,10 @@ func (r *reader) journaled(rec *record) error {
 	}
 	switch rec.Name {
 	case "journal":
-		r.command, r.began = string(rec.Command), false
+		r.past.command, r.began = string(rec.Command), false
 		return nil
 	case "run":
-		return r.begin(rec.At, r.command)
+		return r.begin(rec.At, r.past.command)
 	case "closed":
 		if !r.began {
 			return nil
@@ -31,7 +39,7 @@ func (r *reader) journaled(rec *record) error {
 		if at.IsZero() {
 			at = rec.At
 		}
-		if err := r.begin(at, r.command); err != nil {
+		if err := r.begin(at, r.past.command); err != nil {
 			return err
 		}
 	}
@@ -49,17 +57,17 @@ func (r *reader) journalTask(rec *record) error {
 	case "attempt":
 		if l.Name = "finished"; rec.retried || rec.Outcome.Replaced() {
 			l.Name = "retried"
-			r.told[rec.id] = rec.Attempt
+			r.past.retried[rec.id] = rec.Attempt
 		}
 		l.Output = r.earlierOutput(rec)
 	case "ended":
 		if err := r.savedAttempts(rec); err != nil {
 			return err
 		}
-		delete(r.told, rec.id)
+		delete(r.past.retried, rec.id)
 		l.Name = "finished"
-		if r.saved != nil && rec.Outcome.Failed() {
-			l.Output = seen(r.saved.End(rec.outputs[0].at, tailBytes), r.saved.End(rec.outputs[1].at, tailBytes))
+		if r.past.saved != nil && rec.Outcome.Failed() {
+			l.Output = seen(r.past.saved.End(rec.outputs[0].at, tailBytes), r.past.saved.End(rec.outputs[1].at, tailBytes))
 		}
 	}
 	return r.tell(&l)
@@ -68,10 +76,10 @@ func (r *reader) journalTask(rec *record) error {
 // earlierOutput returns the end of what an attempt wrote that was not the last. It was kept
 // with the end of its task.
 func (r *reader) earlierOutput(rec *record) []byte {
-	if r.saved == nil || !rec.Outcome.Failed() {
+	if r.past.saved == nil || !rec.Outcome.Failed() {
 		return nil
 	}
-	for _, a := range r.saved.AttemptsOf(rec.id) {
+	for _, a := range r.past.saved.AttemptsOf(rec.id) {
 		if a.Attempt == rec.Attempt {
 			return tailsOf(a)
 		}
@@ -82,11 +90,11 @@ func (r *reader) earlierOutput(rec *record) []byte {
 // savedAttempts tells the attempts before the last one of a task whose lines a compaction has
 // removed.
 func (r *reader) savedAttempts(rec *record) error {
-	if r.saved == nil || rec.saved[1] == 0 || r.told[rec.id] == rec.Attempt-1 {
+	if r.past.saved == nil || rec.saved[1] == 0 || r.past.retried[rec.id] == rec.Attempt-1 {
 		return nil
 	}
-	for _, a := range r.saved.Attempts(rec.saved) {
-		if a.Attempt <= r.told[rec.id] {
+	for _, a := range r.past.saved.Attempts(rec.saved) {
+		if a.Attempt <= r.past.retried[rec.id] {
 			continue
 		}
 		l := Line{Facts: a.Facts(), Output: tailsOf(a)}

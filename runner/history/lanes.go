@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -94,55 +95,42 @@ func (f *Fold) workers(runs []Run, c *Attempts, place []int) {
 	}
 }
 
-// lanes gives each attempt a lane. list must be in the order of the beginnings. Attempts of
-// a worker that overlap, as with places, or of a host whose workers are unknown, get the
-// lowest row that is free.
-func (f *Fold) lanes(list []attempt) ([]Lane, []int32) {
-	type worker struct {
-		host string
-		n    int32
-	}
-	type lane struct {
-		worker
-		row int
-	}
-	rows, ids := map[worker]*rows{}, map[lane]int32{}
-	var all []lane
-	of := make([]int32, len(list))
+// lane is one of Attempts.Lanes: a worker has several rows if attempts of it overlap, as
+// with places.
+type lane struct {
+	host        string
+	worker, row int32
+}
+
+func (l lane) compare(o lane) int {
+	return cmp.Or(strings.Compare(l.host, o.host), cmp.Compare(l.worker, o.worker), cmp.Compare(l.row, o.row))
+}
+
+// lanes gives each attempt the lowest row of its worker that is free, or of its host if the
+// worker is unknown. list must be in the order of the beginnings.
+func (f *Fold) lanes(list []attempt) (all []Lane, of []int32) {
+	taken, workers, ids := make([]lane, len(list)), map[lane]*rows{}, map[lane]int32{}
 	for i := range list {
-		a := &list[i]
-		if !a.ran {
-			of[i] = -1
-			continue
-		}
-		w := worker{a.host, a.worker}
-		if rows[w] == nil {
-			rows[w] = newRows()
-		}
-		l := lane{w, rows[w].take(a.start, f.until(a))}
-		id, known := ids[l]
-		if !known {
-			id = int32(len(all))
-			ids[l] = id
-			all = append(all, l)
-		}
-		of[i] = id
-	}
-	sorted := slices.Clone(all)
-	slices.SortFunc(sorted, func(a, b lane) int {
-		return cmp.Or(strings.Compare(a.host, b.host), cmp.Compare(a.n, b.n), cmp.Compare(a.row, b.row))
-	})
-	out, moved := make([]Lane, len(all)), make([]int32, len(all))
-	for i, l := range sorted {
-		out[i] = Lane{Host: l.host, Worker: int(l.n)}
-		moved[ids[l]] = int32(i)
-	}
-	for i, id := range of {
-		if id >= 0 {
-			of[i] = moved[id]
+		if a := &list[i]; a.ran {
+			l := lane{host: a.host, worker: a.worker}
+			if workers[l] == nil {
+				workers[l] = &rows{}
+			}
+			l.row = int32(workers[l].take(a.start, f.until(a)))
+			taken[i], ids[l] = l, 0
 		}
 	}
-	return out, of
+	for _, l := range slices.SortedFunc(maps.Keys(ids), lane.compare) {
+		ids[l] = int32(len(all))
+		all = append(all, Lane{Host: l.host, Worker: int(l.worker)})
+	}
+	of = make([]int32, len(list))
+	for i := range list {
+		if of[i] = -1; list[i].ran {
+			of[i] = ids[taken[i]]
+		}
+	}
+	return all, of
 }
 
 // until returns when the row of an attempt is free again: at its end, or a little earlier,
@@ -159,8 +147,6 @@ type rows struct {
 	busy, free spans
 	n          int
 }
-
-func newRows() *rows { return &rows{} }
 
 // take returns the lowest row that is free from start until end. The starts must be in order.
 func (r *rows) take(start, end int64) (row int) {

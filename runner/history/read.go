@@ -53,14 +53,14 @@ func (r *reader) failed(err error) error {
 
 // readDir reads a directory of --state.
 func (r *reader) readDir() (err error) {
-	r.saved, err = journal.OpenSaved(r.name)
+	r.past.saved, err = journal.OpenSaved(r.name)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return r.wrong()
 	case err != nil:
 		return r.failed(err)
 	}
-	defer r.saved.Close()
+	defer r.past.saved.Close()
 	lines, to := io.Pipe()
 	dumped := make(chan error, 1)
 	go func() {
@@ -91,21 +91,19 @@ type reader struct {
 	name string
 	each func(*Line) error
 	lex  lexer
-	form form      // of the line before; noForm for none
-	at   time.Time // of the last line that was told
 
-	damaged int64
-	began   bool // a run has begun
+	form    form      // of the line before; noForm for none
+	at      time.Time // of the last line that was told
+	began   bool      // a run has begun
+	damaged int64     // lines
 
-	runs    splitter              // of results
-	pieces  map[uint64]*[2]output // of watch: the ends of outputs, by task
-	command string                // of a journal
-	told    map[string]int        // of a journal: the last attempt of a task that has been retried
-	saved   *journal.Saved        // of a journal; nil without its directory
+	runs   splitter              // of results
+	pieces map[uint64]*[2]output // of watch: the ends of outputs, by task
+	past   past                  // of a journal
 }
 
 func newReader(name string, each func(*Line) error) *reader {
-	r := &reader{name: name, each: each, told: map[string]int{}, pieces: map[uint64]*[2]output{}}
+	r := &reader{name: name, each: each, pieces: map[uint64]*[2]output{}, past: past{retried: map[string]int{}}}
 	r.runs.begin = func(at time.Time) error { return r.begin(at, "") }
 	r.runs.emit = r.tell
 	return r

@@ -5,8 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,16 +20,24 @@ type place struct {
 	dir, crew string
 }
 
-func newPlace(t *testing.T) *place {
-	syscall.Umask(0o022) // directories for --state must be nobody else's to write
-	return &place{t, t.TempDir(), crewtest.Build(t, "crew")}
+func TestRealRuns(t *testing.T) {
+	crew := crewtest.Build(t, "crew")
+	for name, test := range map[string]func(*testing.T, *place){
+		"results": testResults,
+		"queue":   testQueue,
+		"state":   testState,
+		"times":   testTimesOfState,
+		"damaged": testDamagedState,
+		"watched": testWatchedRun,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, &place{t, t.TempDir(), crew}) })
+	}
 }
 
 // command returns a command to be run there.
 func (p *place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.crew, args...)
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+p.dir)
 	return cmd
 }
 
@@ -63,8 +71,7 @@ func (p *place) reads(name string) string {
 // flaky fails with words on both streams until its last attempt.
 const flaky = `echo out $CREW_ATTEMPT; [ $CREW_ATTEMPT = {} ] || { echo err $CREW_ATTEMPT >&2; exit 3; }`
 
-func TestResultsOfRealRuns(t *testing.T) {
-	p := newPlace(t)
+func testResults(t *testing.T, p *place) {
 	for range 2 {
 		out := p.run("-q", "-j1", "--retries", "1", "--retry-delay", "0", "--json", flaky, ":::", "1", "2", "9")
 		f, err := os.OpenFile(filepath.Join(p.dir, "results"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
@@ -105,13 +112,13 @@ func TestJoblogOfParallel(t *testing.T) {
 }
 
 // The tasks of a queue are told from when they were added.
-func TestQueueOfRealRuns(t *testing.T) {
-	p := newPlace(t)
+func testQueue(t *testing.T, p *place) {
 	for _, arg := range []string{"true", "exit 3"} {
 		cmd := p.command("serve", "-q", "--state", "queue", "--output", "none")
 		require.NoError(t, cmd.Start())
-		crewtest.Until(t, func() bool { return p.command("ctl", "add", "sh", "-c", arg).Run() == nil }, "a socket")
-		require.NoError(t, p.command("ctl", "drain", "--rest").Run())
+		pid := strconv.Itoa(cmd.Process.Pid) // clients see other runs of the user, too
+		crewtest.Until(t, func() bool { return p.command("ctl", "add", "--to", pid, "sh", "-c", arg).Run() == nil }, "a socket")
+		require.NoError(t, p.command("ctl", "drain", "--rest", pid).Run())
 		_ = cmd.Wait()
 	}
 	require.Equal(t, `began
@@ -128,8 +135,7 @@ over`, p.reads("queue"))
 
 // A run that is killed leaves starts without ends; one that goes on has these tasks again,
 // and no others. A compaction leaves the ends, and what they say of earlier attempts.
-func TestStateOfRealRuns(t *testing.T) {
-	p := newPlace(t)
+func testState(t *testing.T, p *place) {
 	args := []string{"-q", "-j1", "--json", "--retries", "1", "--retry-delay", "0", "--state", "state",
 		`[ -e go -o {} = 1 ] || { touch begun; exec sleep 1000; }; [ {} != 9 ] || head -c 100000 /dev/zero; ` + flaky, ":::", "1", "2", "9"}
 	cmd := p.command(args...)
@@ -189,8 +195,7 @@ over`, p.reads("dumped"), "without the outputs")
 }
 
 // From a directory of --state, commands are known whole although its lines cut them.
-func TestTimesOfState(t *testing.T) {
-	p := newPlace(t)
+func testTimesOfState(t *testing.T, p *place) {
 	long := strings.Repeat("x", 200)
 	p.run("-q", "-j1", "--state", "state", "sh", "-c", "exit $1", long, ":::", "0", "1")
 	var times Times
@@ -200,4 +205,43 @@ func TestTimesOfState(t *testing.T) {
 		_, _, ok := times.Of(command("sh", "-c", "exit $1", long, arg))
 		require.Equal(t, want, ok, arg)
 	}
+}
+
+func testDamagedState(t *testing.T, p *place) {
+	p.run("-q", "-j1", "--state", "state", "exit", ":::", "0", "1", "2")
+	path := filepath.Join(p.dir, "state", "journal.jsonl")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"exit":1`), []byte(`"exit":7`), 1), 0o666))
+	told := p.reads("state")
+	require.NotContains(t, told, "finished 2")
+	require.Regexp(t, `finished 3 exit\nover\nnotice .*/journal.jsonl: line \d+ at byte \d+ is damaged and left out; .*$`, told)
+}
+
+// What a client saw of a run is read as it was.
+func testWatchedRun(t *testing.T, p *place) {
+	cmd := p.command("-q", "-j1", "--retries", "1", "--retry-delay", "0",
+		"while [ ! -e go ]; do sleep 0.05; done; "+flaky, ":::", "1", "2")
+	require.NoError(t, cmd.Start())
+	file, err := os.Create(filepath.Join(p.dir, "watched"))
+	require.NoError(t, err)
+	defer file.Close()
+	pid := strconv.Itoa(cmd.Process.Pid)
+	crewtest.Until(t, func() bool { return p.command("ctl", "status", pid).Run() == nil }, "a socket")
+	watch := p.command("ctl", "watch", "--json", pid)
+	watch.Stdout = file
+	require.NoError(t, watch.Start())
+	crewtest.Until(t, func() bool { return p.reads("watched") != "" }, "the first line")
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o666))
+	_, _ = cmd.Process.Wait()
+	require.NoError(t, watch.Wait())
+	var list []string
+	for line := range strings.Lines(p.reads("watched")) {
+		for _, name := range []string{"began", "started", "retried", "finished", "over"} {
+			if strings.HasPrefix(line, name) {
+				list = append(list, strings.TrimSpace(line))
+			}
+		}
+	}
+	require.Equal(t, "began|finished 1 ok|started 2|retried 2 exit|started 2 attempt 2|finished 2 ok attempt 2|over", strings.Join(list, "|"))
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -89,7 +90,8 @@ func (b *bins) rank(rank int64) time.Duration {
 // tally is what Figures are made of. Tallies can be merged.
 type tally struct {
 	tasks, failed, flaky, retries, ran int64
-	time, user, system, most           time.Duration
+	time, user, system                 float64 // nanoseconds: of many tasks they are more than a time.Duration holds
+	most                               time.Duration
 	rss                                int64
 	took                               bins
 }
@@ -108,9 +110,9 @@ func (t *tally) end(f *task.Facts, flaky bool) {
 	}
 	t.ran++
 	d := duration(f)
-	t.time += d
-	t.user += time.Duration(f.User)
-	t.system += time.Duration(f.System)
+	t.time += float64(d)
+	t.user += float64(f.User)
+	t.system += float64(f.System)
 	t.most = max(t.most, d)
 	t.rss = max(t.rss, f.MaxRSS)
 	t.took.add(d)
@@ -140,13 +142,21 @@ func (t *tally) merge(o *tally) {
 func (t *tally) figures() Figures {
 	f := Figures{
 		Tasks: t.tasks, Failed: t.failed, Flaky: t.flaky, Retries: t.retries,
-		Most: t.most, Time: t.time, User: t.user, System: t.system, MaxRSS: t.rss,
+		Most: t.most, Time: inAll(t.time), User: inAll(t.user), System: inAll(t.system), MaxRSS: t.rss,
 	}
 	if t.ran > 0 {
-		f.Mean = t.time / time.Duration(t.ran)
+		f.Mean = inAll(t.time / float64(t.ran))
 		f.Median, f.P95 = t.rank((t.ran+1)/2), t.rank((t.ran*95+99)/100)
 	}
 	return f
+}
+
+// inAll converts nanoseconds, or as many as there can be.
+func inAll(ns float64) time.Duration {
+	if ns >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(ns)
 }
 
 // rank returns about the duration that comes rank-th, from 1 on; of the last, exactly.

@@ -38,7 +38,7 @@ func TestTimes(t *testing.T) {
 		want time.Duration
 	}{
 		{command("a", "b"), 7 * time.Second}, {command("skipped"), 5 * time.Second}, {command("whole"), 8 * time.Second},
-		{command("cut…"), 0}, {command("a"), 0}, {command(), 0},
+		{&task.Task{Argv: []string{"sh", "-c", "cut…"}, Shell: true}, 0}, {command("a"), 0}, {command(), 0},
 	} {
 		_, took, ok := times.Of(c.task)
 		require.Equal(t, c.want, took, c.task.Argv)

@@ -108,12 +108,21 @@ var steps = []step{
 	{line: "crew --state run/ -k --replay ./simulate {} < parameters > results", want: "status 123 results=seed 1|seed 3|"},
 	{as: "> mended", want: "mended="},
 	{line: "crew --state run/ -k --replay --retry-failed ./simulate {} < parameters > results", want: "results=seed 1|seed 2|seed 3|"},
-	{line: "crew state run/", want: "^.*3 ok, 1 retried.*"},
+	{line: "crew report run/ > run.html", as: "LINE; grep -c '^<!DOCTYPE html>' run.html; rm run.html", want: "1|"},
+	{as: "for day in monday tuesday; do crew -k --joblog $day.log echo ::: a b; done", want: "^a.*monday.log=.*tuesday.log="},
+	{
+		line: "crew report monday.log tuesday.log > trends.html",
+		as:   "LINE; grep -c '^<!DOCTYPE html>' trends.html; rm trends.html", want: "1|",
+	},
 
 	{as: "crew --name night -j18 -C ' ' --key {1} ./work {1} {2} < jobs > ~/night", until: "crew ctl status night | grep '18 running'"},
 	// The user may have other runs, so these need a name.
 	{line: "crew ctl status", as: "LINE --run night", want: "^.*18 running.*"},
 	{line: "crew ctl top", as: "while echo q; do sleep 0.05; done | script -qec 'LINE --run night' /dev/null", want: "^.*night.*"},
+	{
+		line: "crew web", as: "LINE 2> url & until grep -q http: url; do sleep 0.01; done; kill $!; wait; grep -c http://127.0.0.1: url; rm url",
+		want: "1|",
+	},
 	{
 		line: "crew ctl log -f 17", as: "LINE --run night > log & until [ -s log ]; do sleep 0.01; done; > go.17; wait; cat log",
 		want: "^17 works\\|.*go.17=$",

@@ -50,8 +50,8 @@ var measured = []struct {
 // of a moment sorted, without times, rates, sizes, and other numbers that stand alone.
 func words(t *testing.T, svg []byte) (list []string) {
 	seen := map[string]string{} // the moments, by the group of what is seen from then on
-	for _, m := range regexp.MustCompile(`k(\d+)\{(0%\{visibility:visible|0%\{visibility:hidden\}[\d.]+)`).FindAllSubmatch(svg, -1) {
-		seen["g"+string(m[1])] = string(m[2])
+	for _, m := range regexp.MustCompile(`@keyframes k(\d+)\{(0%\{visibility:visible|0%\{visibility:hidden\}[\d.]+)`).FindAllSubmatch(svg, -1) {
+		seen["k"+string(m[1])] = string(m[2])
 	}
 	moment, from := "", 0
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
@@ -62,7 +62,7 @@ func words(t *testing.T, svg []byte) (list []string) {
 		require.NoError(t, err)
 		switch start, _ := token.(xml.StartElement); start.Name.Local {
 		case "g":
-			if now := seen[start.Attr[0].Value]; now != moment {
+			if now := seen[strings.Fields(start.Attr[0].Value)[0]]; now != moment {
 				require.NotEmpty(t, now)
 				moment, from = now, len(list)
 			}

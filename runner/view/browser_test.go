@@ -56,7 +56,7 @@ func open(t *testing.T) *browser {
 	out.Close()
 	b := &browser{t: t, to: to, from: bufio.NewReaderSize(from, 1<<20)}
 	// A browser that hangs fails the test instead of the whole run.
-	hung := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	hung := time.AfterFunc(8*time.Minute, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		b.session = ""
 		b.send("Browser.close", nil)

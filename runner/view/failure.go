@@ -74,8 +74,8 @@ func static(all []failure) int {
 	return len(all)
 }
 
-// leftOut says what the page does not have.
-func leftOut(r *history.Report) (all []string) {
+// leftOut says what the page does not have. A live one can ask for outputs.
+func leftOut(r *history.Report, live string) (all []string) {
 	add := func(n int64, format string, args ...any) {
 		if n > 0 {
 			all = append(all, fmt.Sprintf(format, args...))
@@ -86,7 +86,7 @@ func leftOut(r *history.Report) (all []string) {
 	add(r.Failed.More, "%s more tasks failed than are listed.", count(r.Failed.More))
 	unknown := int64(0)
 	for _, e := range r.Failed.List {
-		if e.Output == nil {
+		if e.Output == nil && live == "" {
 			unknown++
 		}
 	}

@@ -1,7 +1,7 @@
 // The live page: what happens in the run comes as events, and what the user wants goes back.
 
 const limit = 150_000; // attempts; beyond that the page is loaded again, with a sample of them
-const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), skew: 0, over: false, stale: false, log: null};
+const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null};
 const isSame = (task, attempt) => task + " " + attempt;
 const millis = time => Date.parse(time) - D.base;
 const present = () => Date.now() + L.skew - D.base;
@@ -88,7 +88,7 @@ const line = l => {
 		break;
 	case "retried": case "finished": {
 		const i = attempt(l), ended = A.outcome[i] > 0;
-		A.outcome[i] = D.kinds.findIndex(k => k[0] === l.outcome);
+		A.outcome[i] = Math.max(0, D.kinds.findIndex(k => k[0] === l.outcome));
 		A.took[i] = (l.duration ?? 0) * 1000;
 		A.final[i] = l.event === "finished" ? 1 : 0;
 		A.code[i] = l.exit ?? l.signal ?? 0;
@@ -99,6 +99,7 @@ const line = l => {
 	case "blocked": {
 		const last = D.blocked.at(-1);
 		if (last?.[2] === Infinity) last[2] = millis(l.at);
+		if (D.blocked.length > 5000) D.blocked.splice(0, 1000);
 		if (l.blocking) D.blocked.push([L.run, millis(l.at), Infinity, visible(l.blocking.text)]);
 		break;
 	}
@@ -116,13 +117,20 @@ const line = l => {
 	}
 	L.changed = true;
 };
+const mostFailed = 1000;
 const fail = (i, l) => {
 	if (!$("failed")) return;
-	const f = failure({id: `f${L.run}-${l.task}`, task: l.task, kind: kindOf(i), verdict: outcomeOf(i), command: D.names[A.command[i]],
-		about: [D.names[A.key[i]] && "key " + D.names[A.key[i]], placeOf(i), clock(A.start[i]), l.error && bytes(l.error)].filter(Boolean), note: " "});
-	f.lastChild.replaceChildren(button("Output", () => log(l.task)), " ", button("Retry", () => ask({op: "retry", tasks: [l.task]})));
-	$(f.id)?.remove();
-	$("failed").prepend(f);
+	const id = `f${L.run}-${l.task}`;
+	$(id)?.remove();
+	$("failed").prepend(failure({id, task: l.task, kind: kindOf(i), verdict: outcomeOf(i) + " after " + span(A.took[i]), command: D.names[A.command[i]],
+		about: [D.names[A.key[i]] && "key " + D.names[A.key[i]], placeOf(i), "began " + clock(A.start[i]), l.error && bytes(l.error)].filter(Boolean), note: ""}));
+	if ($("failed").childElementCount > mostFailed) $("failed").lastChild.remove();
+};
+// offer adds to a failure that is opened what can be done about it.
+const offer = e => {
+	const [run, task] = e.target.id.slice(1).split("-").map(Number);
+	if (run !== L.run || L.over || e.target.querySelector(".tools")) return;
+	e.target.append(el("p", {className: "tools"}, button("Output", () => log(task)), button("Retry", () => ask({op: "retry", tasks: [task]}))));
 };
 
 // refresh shows what has come since the last time.
@@ -138,7 +146,8 @@ const refresh = () => {
 	if (following && T.from <= T.begin) showAll();
 	else if (following) show(T.from + T.end - end, T.to + T.end - end);
 	else draw();
-	if (L.changed && !$("tasks").contains(document.activeElement)) search(S.query, true);
+	if (L.changed) legend();
+	if (L.changed && (A.task.length < 20_000 || ++L.ticks % 5 === 0) && !$("tasks").contains(document.activeElement)) search(S.query, true);
 	if (T.picked >= 0 && !A.outcome[T.picked] && !$("detail").contains(document.activeElement)) showDetail(T.picked);
 	L.changed = false;
 };
@@ -155,7 +164,7 @@ const status = s => {
 		Speed: s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
 		Left: s.eta === null ? "–" : span(s.eta * 1000), Elapsed: span(s.elapsed * 1000)};
 	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
-	const why = [...s.blocking ? [s.blocking] : [], ...s.waits].map(b => visible(b.text));
+	const why = [...s.blocking ? [s.blocking] : [], ...s.waits].map(b => visible(b.text)).filter(text => text !== s.state);
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
 	running(s.tasks);
 	if (!s.earlier && D.runs.length < 2) for (const [name, n] of [["tasks", ended], ["failed", s.failed]]) document.querySelector(`[data-figure=${name}]`).textContent = count(n);
@@ -169,6 +178,8 @@ const running = tasks => {
 		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {textContent: [bytes(t.host), t.worker ? "worker " + t.worker : ""].filter(Boolean).join(", ")}),
 		el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
 			button("Cancel", () => ask({op: "cancel", tasks: [t.task]}), {className: "danger", ariaLabel: "Cancel task " + t.task}))))));
+	const box = $("h-running").nextElementSibling; // it does not shrink, or what is below would jump
+	box.style.minHeight = Math.max(parseFloat(box.style.minHeight) || 0, box.offsetHeight) + "px";
 	$("crowd").textContent = tasks.length > mostRunning ? `and ${count(tasks.length - mostRunning)} more` : tasks.length ? "" : "Nothing runs.";
 };
 // settle ends attempts that the run no longer has, should their ends not have come.
@@ -179,6 +190,7 @@ const settle = s => {
 	}
 };
 
+const did = {pause: "Paused", resume: "Resumed", resize: "Changed the number of workers", cancel: "Cancelled", retry: "Tried again", drain: "Draining", stop: "Stopping"};
 // ask has the run do something.
 const ask = async request => {
 	complain("");
@@ -186,7 +198,7 @@ const ask = async request => {
 		const answer = await fetch(L.url + "do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request)});
 		const reply = await answer.json().catch(() => ({}));
 		if (!answer.ok || reply.error) return complain(bytes(reply.error) || `The run did not do it (${answer.status}).`);
-		say(`Done: ${request.op}` + (request.tasks ? " task " + request.tasks.join(", ") : "") + (reply.tasks && !request.tasks ? ", " + tasksOf(reply.tasks.length) : ""));
+		say(did[request.op] + (request.tasks ? ": task " + request.tasks.join(", ") : reply.tasks ? ": " + tasksOf(reply.tasks.length) : ""));
 	} catch (e) {
 		complain("crew web does not answer: " + e.message);
 	}
@@ -198,6 +210,7 @@ const buttons = () => {
 	$("drain").onclick = () => confirm("Start nothing more, and end when what runs has ended?") && ask({op: "drain"});
 	$("stop").onclick = () => confirm("Stop the run, and all that runs in it?") && ask({op: "stop"});
 	$("cancel-key").onclick = () => $("key").value && confirm(`Cancel all tasks of the key ${$("key").value}?`) && ask({op: "cancel", key: $("key").value});
+	$("failed")?.addEventListener("toggle", offer, true);
 	$("close").onclick = () => {
 		L.log?.abort();
 		$("log").hidden = true;

@@ -113,12 +113,15 @@ const shorten = (table, most = 12) => {
 const failure = f => el("details", {className: "failure", id: f.id},
 	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
 	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
-	f.note ? el("p", {className: "quiet", textContent: f.note}) : el("pre", {tabIndex: 0, textContent: f.output}));
+	f.output ? el("pre", {tabIndex: 0, textContent: f.output}) : el("p", {className: "quiet", textContent: f.note}));
 const mostShown = 10;
 const moreFailures = () => {
 	const hidden = $("failed").querySelectorAll(".later");
 	for (const f of [...hidden].slice(0, 50)) f.classList.remove("later");
 	if (!hidden.length) $("failed").append(...D.failures.splice(0, 50).map(failure));
+	countFailures();
+};
+const countFailures = () => {
 	const left = $("failed").querySelectorAll(".later").length + D.failures.length;
 	$("failures").hidden = !left;
 	$("failures").replaceChildren(button(`Show more of ${count(left)}`, moreFailures));
@@ -126,9 +129,7 @@ const moreFailures = () => {
 const startFailures = () => {
 	if (!$("failed")) return;
 	for (const f of [...$("failed").children].slice(mostShown)) f.classList.add("later");
-	const left = $("failed").querySelectorAll(".later").length + D.failures.length;
-	$("failures").hidden = !left;
-	$("failures").replaceChildren(button(`Show more of ${count(left)}`, moreFailures));
+	countFailures();
 };
 // openFailure shows what is known of the failure of a task, and returns whether there is anything.
 const openFailure = (run, task) => {

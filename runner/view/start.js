@@ -89,6 +89,13 @@ const follow = () => {
 	if (asked.has("t")) openFailure(run, task);
 };
 
+const kinds = {ok: "ok", fail: "failed", slow: "timed out", lost: "lost", off: "not run, cancelled or skipped", run: "runs, or its end is unknown"};
+const legend = () => {
+	const there = new Set([...new Set(A.outcome)].map(o => D.kinds[o][1]));
+	$("legend").replaceChildren(...Object.keys(kinds).filter(k => there.has(k)).map(k => el("li", {}, el("i", {className: k}), kinds[k])),
+		...D.blocked.length ? [el("li", {}, el("i", {className: "wait"}), "nothing started although a worker was free")] : []);
+};
+
 const start = async () => {
 	await read();
 	for (const id of ["search", "theme", "timeline", "tasks"]) $(id).hidden = false;
@@ -98,10 +105,7 @@ const start = async () => {
 	const runs = [...new Set(A.run)].sort((a, b) => a - b);
 	$("run").replaceChildren(...runs.map(r => el("option", {value: r, textContent: D.runs[r]?.name ?? ""})));
 	$("run").hidden = runs.length < 2;
-	const kinds = {ok: "ok", fail: "failed", slow: "timed out", lost: "lost", off: "not run, cancelled or skipped", run: "runs, or its end is unknown"};
-	const there = new Set(A.outcome.map(o => D.kinds[o][1]));
-	$("legend").replaceChildren(...Object.keys(kinds).filter(k => there.has(k)).map(k => el("li", {}, el("i", {className: k}), kinds[k])),
-		...D.blocked.length ? [el("li", {}, el("i", {className: "wait"}), "nothing started although a worker was free")] : []);
+	legend();
 	if (A.task.length === 0 && !document.body.dataset.live) $("timeline").hidden = true;
 	chooseRun(runs.at(-1) ?? 0);
 	search("");

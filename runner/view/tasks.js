@@ -64,50 +64,60 @@ const sort = () => {
 	list();
 };
 
+// The columns: by what they sort, their names, classes and cells, and whether an attempt has something there.
 const columns = [
-	["task", "Task", "n"], [null, "Outcome", ""], [null, "Command", "text"], [null, "Key", "least"], [null, "Where", "least"],
-	["start", "Start", "n"], ["took", "Took", "n"], ["waited", "Waited", "n least"], [null, "Attempt", "n least"],
+	["task", "Task", "n", i => button(A.task[i], () => look(i), {className: "link"}), () => true],
+	[null, "Outcome", "", i => el("span", {className: "tag " + kindOf(i), textContent: outcomeOf(i)}), () => true],
+	[null, "Command", "text", i => brief(D.names[A.command[i]]), () => true],
+	[null, "Key", "least", i => brief(D.names[A.key[i]]), i => A.key[i] > 0],
+	[null, "Where", "least where", placeOf, i => placeOf(i) !== ""],
+	["start", "Start", "n", i => neverRan(i) ? "–" : clock(A.start[i]), () => true],
+	["took", "Took", "n", i => A.took[i] >= 0 ? span(A.took[i]) : "–", () => true],
+	["waited", "Waited", "n least", i => A.waited[i] >= 0 ? span(A.waited[i]) : "–", i => A.waited[i] >= 0],
+	[null, "Attempt", "n least", i => String(A.attempt[i] || "–"), i => A.attempt[i] > 1],
 ];
-const list = () => {
-	const pages = Math.max(1, Math.ceil(S.rows.length / pageSize)), begin = S.page * pageSize;
-	const head = el("tr", {}, ...columns.map(([by, name, className]) => {
-		const th = el("th", {scope: "col", className});
-		if (by) {
-			th.append(button(name, () => {
-				S.down = S.by === by && !S.down;
-				S.by = by;
-				S.page = 0;
-				sort();
-				$("tasks").querySelector(`[data-by=${by}]`).focus();
-			}));
-			th.firstChild.dataset.by = by;
-			th.ariaSort = S.by !== by ? "none" : S.down ? "descending" : "ascending";
-		} else th.textContent = name;
+const brief = (text = "") => text.length > 200 ? text.slice(0, 200) + "…" : text;
+const used = new Set(); // the names of columns that have something
+const row = (i, shown) => el("tr", {}, ...shown.map(([, name, className, cell]) => name === "Command" ?
+	el("th", {scope: "row", className}, cell(i)) : el("td", {className}, cell(i))));
+const heading = ([by, name, className]) => {
+	const th = el("th", {scope: "col", className});
+	if (!by) {
+		th.textContent = name;
 		return th;
+	}
+	th.append(button(name, () => {
+		S.down = S.by === by && !S.down;
+		S.by = by;
+		S.page = 0;
+		sort();
+		$("tasks").querySelector(`[data-by=${by}]`).focus();
 	}));
-	$("tasks").replaceChildren(el("table", {}, el("caption", {className: "spoken", textContent: "Tasks by " + S.by}),
-		el("thead", {}, head), el("tbody", {}, ...S.rows.slice(begin, begin + pageSize).map(row))));
-	$("count").textContent = S.rows.length ? `${count(begin + 1)} to ${count(Math.min(begin + pageSize, S.rows.length))} of ${count(S.rows.length)}` + (S.query ? " found" : "") : S.query ? "none found" : "none yet";
-	const turn = by => () => {
-		S.page += by;
-		list();
-		$("h-tasks").scrollIntoView();
-		($("pages").querySelector("button:not(:disabled)") ?? $("tasks")).focus({preventScroll: true});
-	};
+	th.firstChild.dataset.by = by;
+	th.ariaSort = S.by !== by ? "none" : S.down ? "descending" : "ascending";
+	return th;
+};
+const list = () => {
+	const begin = S.page * pageSize, rows = S.rows.slice(begin, begin + pageSize), box = $("tasks"), {scrollTop, scrollLeft} = box;
+	for (const [, name, , , has] of columns) if (!used.has(name) && S.rows.some(has)) used.add(name);
+	const shown = columns.filter(c => used.has(c[1]));
+	box.replaceChildren(el("table", {}, el("caption", {className: "spoken", textContent: "Tasks by " + S.by}),
+		el("thead", {}, el("tr", {}, ...shown.map(heading))), el("tbody", {}, ...rows.map(i => row(i, shown)))));
+	Object.assign(box, {scrollTop, scrollLeft});
+	$("count").textContent = rows.length ? `${count(begin + 1)} to ${count(begin + rows.length)} of ${count(S.rows.length)}` + (S.query ? " found" : "") : S.query ? "none found" : "none yet";
+	const pages = Math.max(1, Math.ceil(S.rows.length / pageSize));
 	$("pages").hidden = pages === 1;
 	$("pages").replaceChildren(button("Previous", turn(-1), {disabled: S.page === 0}), el("span", {className: "quiet", textContent: `page ${count(S.page + 1)} of ${count(pages)}`}),
 		button("Next", turn(1), {disabled: S.page === pages - 1}));
 };
-const brief = (text = "") => text.length > 200 ? text.slice(0, 200) + "…" : text;
-const row = i => {
-	const cell = (className, ...kids) => el("td", {className}, ...kids);
-	return el("tr", {}, cell("n", button(A.task[i], () => look(i), {className: "link"})),
-		cell("", el("span", {className: "tag " + kindOf(i), textContent: outcomeOf(i)})),
-		el("th", {scope: "row", className: "text", textContent: brief(D.names[A.command[i]])}),
-		cell("least", brief(D.names[A.key[i]])), cell("least where", placeOf(i)),
-		cell("n", neverRan(i) ? "–" : clock(A.start[i])), cell("n", A.took[i] >= 0 ? span(A.took[i]) : "–"),
-		cell("n least", A.waited[i] >= 0 ? span(A.waited[i]) : "–"), cell("n least", String(A.attempt[i] || "–")));
+const turn = by => () => {
+	S.page += by;
+	list();
+	$("tasks").scrollTop = 0;
+	$("pages").children[by < 0 ? 0 : 2].focus();
 };
+
+// look shows an attempt in the timeline.
 const look = i => {
 	pick(i);
 	$("h-timeline").scrollIntoView({block: "start"});

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 )
@@ -39,24 +40,33 @@ func films(s *session) {
 func night(s *session) {
 	s.enter("crew --name night -j4 --cap gpu=1 -C, --needs {2} ./job {1} <jobs &>log &")
 	s.await(`\[1\] \d+\n\$\n`)
+	s.until("the run", func() bool {
+		status := exec.Command(s.shell.Dir+"/../bin/crew", "ctl", "status", "night")
+		status.Env = s.shell.Env
+		return status.Run() == nil
+	})
 	s.enter("crew ctl top night")
-	s.await(`4/4 workers busy`, `1 task waits for gpu`, `\n q quit.*\n$`)
+	const keys = `\n q quit .*\n$`
+	s.await(`4/4 workers busy`, `1 task waits for gpu`, keys)
+	s.pace(3 * beat)
+	s.await(keys)
 	s.shot(1600 * time.Millisecond)
 	ended := func(done int, name, line, seen string) {
 		s.pace(2 * beat)
 		s.cue(name, line)
-		s.await(fmt.Sprintf(`%d/10 done.*eta`, done), seen)
+		s.await(fmt.Sprintf(`%d/10 done.*eta`, done), seen, keys)
 		s.shot(1100 * time.Millisecond)
 	}
 	ended(1, "thumbs", "", `task 5: ok`)
 	ended(2, "small", "!no model", `task 3: exit 1`)
 	s.press("+")
-	s.await(`5/5 workers busy`)
+	s.await(`5/5 workers busy`, `2 tasks wait for a worker`, keys)
 	s.shot(1100 * time.Millisecond)
 	ended(3, "large", "", `task 2: ok`)
-	for range 2 {
+	for row := range 2 {
 		s.press("j")
-		s.await(``)
+		const first = 5 // task
+		s.until("the choice", func() bool { return !s.read(time.Now().Add(quiet)) && s.screen.cells[first+row+1][0].look.reverse })
 		s.shot(500 * time.Millisecond)
 	}
 	ended(4, "report", "", `task 7: ok`)

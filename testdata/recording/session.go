@@ -126,17 +126,19 @@ func (s *session) press(keys string) {
 	check(err)
 }
 
-// enter types a command, seen key by key.
+// enter types a command, which is seen.
 func (s *session) enter(command string) {
 	s.shot(400 * time.Millisecond)
-	for _, r := range command {
+	for i, r := range command {
 		x := s.screen.col
 		s.press(string(r))
 		s.until("the key", func() bool {
 			s.read(time.Now().Add(time.Millisecond))
 			return s.screen.col == x+1
 		})
-		s.shot(35 * time.Millisecond)
+		if i%2 == 1 || i == len(command)-1 { // a picture of every key is twice as large
+			s.shot(70 * time.Millisecond)
+		}
 	}
 	s.frames[len(s.frames)-1].stays = 500 * time.Millisecond
 	s.press("\n")

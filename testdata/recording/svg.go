@@ -31,10 +31,38 @@ const window = `<rect x=".5" y=".5" width="%d" height="%d" rx="9" fill="#0d1117"
 <circle cx="22" cy="18" r="5" class="track"/><circle cx="40" cy="18" r="5" class="track"/><circle cx="58" cy="18" r="5" class="track"/>
 `
 
+// group is what is shown at the same times.
+type group struct {
+	times        string // as keyframes
+	still        bool
+	boxes, texts string
+}
+
 // picture returns an SVG that shows frames again and again. What stays the same over
-// several frames is one element, and what is shown at the same times is one group.
+// several frames is one element.
 func picture(frames []frame) string {
-	var total time.Duration
+	groups, total := grouped(frames)
+	width, height := int(2*left+cellWidth*float64(len(frames[0].cells[0]))), top+cellHeight*len(frames[0].cells)+below
+	style, boxes, texts := "", "", ""
+	for i, g := range groups {
+		style += fmt.Sprintf("@keyframes k%d{%s}.k%[1]d{animation-name:k%[1]d}\n", i+1, g.times)
+		class := fmt.Sprint("k", i+1)
+		if g.still {
+			class += " still"
+		}
+		for _, part := range []struct{ to, what *string }{{&boxes, &g.boxes}, {&texts, &g.texts}} {
+			if *part.what != "" {
+				*part.to += fmt.Sprintf("<g class=%q>\n%s</g>\n", class, *part.what)
+			}
+		}
+	}
+	return fmt.Sprintf(head, width, height, total.Seconds()) + style + "@media(prefers-reduced-motion:reduce){g{animation:none!important}}\n</style>\n" +
+		fmt.Sprintf(window, width-1, height-1) + boxes + texts + "</svg>\n"
+}
+
+// grouped returns what frames show, in the order in which it is first seen, and how long
+// they take.
+func grouped(frames []frame) (groups []*group, total time.Duration) {
 	in, order := map[string][]int{}, []string(nil) // the frames that an element is in
 	for i, f := range frames {
 		total += f.stays
@@ -45,30 +73,25 @@ func picture(frames []frame) string {
 			in[e] = append(in[e], i)
 		}
 	}
-	groups, times := map[string]string{}, []string(nil)
+	still := slices.IndexFunc(frames, func(f frame) bool { return f.still })
 	for _, e := range order {
-		t := steps(frames, in[e], total)
-		if groups[t] == "" {
-			times = append(times, t)
-			class := ""
-			if slices.Contains(in[e], slices.IndexFunc(frames, func(f frame) bool { return f.still })) {
-				class = ` class="still"`
-			}
-			groups[t] = fmt.Sprintf("<g id=\"g%d\"%s>\n", len(times), class)
+		times := keyframes(frames, in[e], total)
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.times == times })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &group{times: times, still: slices.Contains(in[e], still)})
 		}
-		groups[t] += e + "\n"
+		if strings.HasPrefix(e, "<text") {
+			groups[i].texts += e + "\n"
+		} else {
+			groups[i].boxes += e + "\n"
+		}
 	}
-	width, height := int(2*left+cellWidth*float64(len(frames[0].cells[0]))), top+cellHeight*len(frames[0].cells)+below
-	style, body := fmt.Sprintf(head, width, height, total.Seconds()), fmt.Sprintf(window, width-1, height-1)
-	for i, t := range times {
-		style += fmt.Sprintf("@keyframes k%d{%s}#g%[1]d{animation-name:k%[1]d}\n", i+1, t)
-		body += groups[t] + "</g>\n"
-	}
-	return style + "@media(prefers-reduced-motion:reduce){g{animation:none!important}}\n</style>\n" + body + "</svg>\n"
+	return groups, total
 }
 
-// steps returns keyframes for what is in some of the frames.
-func steps(frames []frame, in []int, total time.Duration) (t string) {
+// keyframes returns when to show what is in some of the frames.
+func keyframes(frames []frame, in []int, total time.Duration) (t string) {
 	var at time.Duration
 	was := ""
 	for i, f := range frames {
@@ -84,18 +107,16 @@ func steps(frames []frame, in []int, total time.Duration) (t string) {
 	return t
 }
 
-// elements returns the SVG elements of a frame. Text comes last, since it is above the
-// others.
-func (f *frame) elements() []string {
-	var boxes, texts []string
+// elements returns the SVG elements of a frame.
+func (f *frame) elements() (list []string) {
 	if !f.hidden {
-		boxes = append(boxes, box(f.col, f.row, 1, 0, 1, "cursor"))
+		list = append(list, box(f.col, f.row, 1, 0, 1, "cursor"))
 	}
 	for y, row := range f.cells {
 		for x := 0; x < len(row); {
 			n := same(row[x:], func(c cell) bool { return c.look.reverse })
 			if row[x].look.reverse {
-				boxes = append(boxes, box(x, y, n, 0, 1, "box"))
+				list = append(list, box(x, y, n, 0, 1, "box"))
 			}
 			x += n
 		}
@@ -104,15 +125,15 @@ func (f *frame) elements() []string {
 			n := 1
 			if low, high := block(c.char); high > 0 {
 				n = same(row[x:], func(d cell) bool { return d == c })
-				boxes = append(boxes, box(x, y, n, low, high, c.class()))
+				list = append(list, box(x, y, n, low, high, c.class()))
 			} else if c.char != ' ' {
 				n = word(row[x:])
-				texts = append(texts, text(x, y, row[x:x+n]))
+				list = append(list, text(x, y, row[x:x+n]))
 			}
 			x += n
 		}
 	}
-	return append(boxes, texts...)
+	return list
 }
 
 // same returns how many cells at the beginning of row have the same property.
@@ -154,7 +175,7 @@ func box(x, y, n int, low, high float64, class string) string {
 		top+cellHeight*(float64(y)+1-high), cellWidth*float64(n), cellHeight*(high-low), class)
 }
 
-// text returns text that is exactly as wide as its cells, in any font.
+// text returns text that is as wide as its cells, in any font.
 func text(x, y int, cells []cell) string {
 	chars, class := "", cells[0].class()
 	for _, c := range cells {
@@ -163,8 +184,10 @@ func text(x, y int, cells []cell) string {
 	if class != "" {
 		class = ` class="` + class + `"`
 	}
-	return fmt.Sprintf(`<text x="%.4g" y="%d" textLength="%.4g" lengthAdjust="spacingAndGlyphs"%s>%s</text>`,
-		left+cellWidth*float64(x), top+cellHeight*y+14, cellWidth*float64(len(cells)), class, html.EscapeString(chars))
+	if len(cells) > 2 {
+		class += fmt.Sprintf(` textLength="%.4g" lengthAdjust="spacingAndGlyphs"`, cellWidth*float64(len(cells)))
+	}
+	return fmt.Sprintf(`<text x="%.4g" y="%d"%s>%s</text>`, left+cellWidth*float64(x), top+cellHeight*y+14, class, html.EscapeString(chars))
 }
 
 // class returns the classes of a cell in the style sheet.

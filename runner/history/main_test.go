@@ -1,0 +1,10 @@
+package history
+
+import (
+	"os"
+	"testing"
+
+	"crew/runner/crewtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m}.Run()) }
