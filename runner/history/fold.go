@@ -96,7 +96,7 @@ func (f *Fold) Source(name string) {
 
 // Add adds a line, and keeps nothing of it.
 func (f *Fold) Add(l *Line) {
-	if l.Name == "notice" {
+	if l.Name == "notice" || l.Name == Damaged {
 		return
 	}
 	if l.Name == Began || f.fresh {

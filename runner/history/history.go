@@ -18,9 +18,13 @@ const Began = "began"
 // or was killed.
 const Over = "over"
 
+// Damaged is the name of the event at the end of a source some of which could not be read.
+// Its Text says what was left out.
+const Damaged = "damaged"
+
 // Line is something that happened in a run, as crew ctl watch --json tells it: Began, Over
 // and the events of control.Event. Of a joblog and of --json there are only Began, retried
-// and finished. A notice at the end says what was left out as damaged.
+// and finished.
 //
 // started has Task, Attempt, Worker, Host and Start. retried and finished have the facts
 // of an attempt that ended, retried also the Wait until the next one; Wait and Worker are 0 where

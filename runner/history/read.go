@@ -16,7 +16,7 @@ import (
 // Read tells what a source holds: a joblog of crew or of GNU parallel, a file of --json, of
 // crew ctl watch --json or of crew state --json, each with one or more runs one after the
 // other, or a directory of --state, which a run may be writing meanwhile; "-" is stdin. What is
-// damaged is left out, which a notice at the end says. An error of each ends it. Nothing at
+// damaged is left out, which Damaged at the end says. An error of each ends it. Nothing at
 // all is told of an empty file.
 //
 // The runs of a joblog and of results are told apart by the numbers of their tasks: each
@@ -175,7 +175,7 @@ func (r *reader) tell(l *Line) error {
 
 func (r *reader) notice(text string) error {
 	l := Line{}
-	l.Name, l.Text = "notice", text
+	l.Name, l.Text = Damaged, text
 	return r.tell(&l)
 }
 

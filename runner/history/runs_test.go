@@ -215,7 +215,7 @@ func testDamagedState(t *testing.T, p *place) {
 	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"exit":1`), []byte(`"exit":7`), 1), 0o666))
 	told := p.reads("state")
 	require.NotContains(t, told, "finished 2")
-	require.Regexp(t, `finished 3 exit\nover\nnotice .*/journal.jsonl: line \d+ at byte \d+ is damaged and left out; .*$`, told)
+	require.Regexp(t, `finished 3 exit\nover\ndamaged .*/journal.jsonl: line \d+ at byte \d+ is damaged and left out; .*$`, told)
 }
 
 // What a client saw of a run is read as it was.

@@ -23,14 +23,21 @@ func TestRecording(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./testdata/recording")
-	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
-	now, err := cmd.Output()
-	require.NoError(t, err, "%s", complaint.String())
 	then, err := os.ReadFile(recording)
 	require.NoError(t, err)
-	require.Equal(t, words(t, then), words(t, now), "go run ./testdata/recording > %s makes it again", recording)
+	// What a busy machine lets be seen can differ; words that are wrong stay wrong.
+	var made []string
+	for range 3 {
+		cmd := exec.CommandContext(t.Context(), "go", "run", "./testdata/recording")
+		var complaint bytes.Buffer
+		cmd.Stderr = &complaint
+		now, err := cmd.Output()
+		if made = words(t, now); slices.Equal(words(t, then), made) {
+			return
+		}
+		t.Logf("%v %s", err, &complaint)
+	}
+	require.Equal(t, words(t, then), made, "go run ./testdata/recording > %s makes it again", recording)
 }
 
 // measured is what differs between two recordings of the same run, and what is left of it.

@@ -41,6 +41,10 @@ func newMaker(page, trace *out) *maker {
 }
 
 func (m *maker) add(l *history.Line) error {
+	if l.Name == history.Damaged {
+		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(l.Text))
+		return nil
+	}
 	m.lines++
 	if m.page != nil {
 		m.fold.Add(l)

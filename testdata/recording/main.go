@@ -48,8 +48,13 @@ func record() (frames []frame, err error) {
 	}
 	defer s.close()
 	defer func() {
-		if p, is := recover().(failure); is {
-			err = p
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			log, _ := os.ReadFile(dir + "/films/log") // of the run in the background
+			err = fmt.Errorf("%w%s", p, log)
+		default:
+			panic(p)
 		}
 	}()
 	films(s)

@@ -15,7 +15,7 @@ import (
 
 const (
 	quiet    = 60 * time.Millisecond // without output, and the screen counts as drawn
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 )
 
 // failure is the panic by which a recording ends early.
