@@ -25,6 +25,7 @@ type Fold struct {
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
 	again    int64 // failed tasks that a later run of their source has done again
+	missed   int64 // events
 	kinds
 	lists    lists
 	timeline *timeline
@@ -114,6 +115,8 @@ func (f *Fold) Add(l *Line) {
 		r.told = true
 		r.unblock(f, l.At)
 		f.started(r, l)
+	case "lost":
+		f.missed += l.Count
 	case "retried":
 		f.retried(r, l)
 	case "finished":
@@ -322,7 +325,7 @@ func (f *Fold) redone(o *open, l *Line) {
 
 // Report returns what is known so far. Lines may be added afterwards; they do not change it.
 func (f *Fold) Report() *Report {
-	out := &Report{Made: time.Now(), Outcomes: f.outcomes}
+	out := &Report{Made: time.Now(), Outcomes: f.outcomes, Missed: f.missed}
 	order := make([]int, len(f.runs)) // indexes of runs as they begin
 	for i := range order {
 		order[i] = i

@@ -32,6 +32,7 @@ type Report struct {
 	Slowest               List // the slowest first
 
 	Attempts Attempts
+	Missed   int64     // events that nobody heard, such as ends of tasks; they are in no figure
 	Blocked  []Blocked // why nothing started although a worker was free: the longest times, as they began
 }
 

@@ -95,7 +95,10 @@ func leftOut(r *history.Report, live string) (all []string) {
 	add(r.Keys.More, "At least %s more keys are not listed.", count(r.Keys.More))
 	add(r.Commands.More, "At least %s more commands are not listed.", count(r.Commands.More))
 	add(r.Hosts.More, "At least %s more hosts are not listed.", count(r.Hosts.More))
-	if all != nil {
+	switch {
+	case r.Missed > 0:
+		add(r.Missed, "%s were missed, such as tasks that ended before the run was watched: no figure has them.", task.Count(r.Missed, "event"))
+	case all != nil:
 		all = append(all, "The figures and the tables are of everything.")
 	}
 	return all

@@ -113,7 +113,7 @@ const line = l => {
 		say(l.text);
 		break;
 	case "lost":
-		complain(`${count(l.count)} events did not fit and are not shown. Load the page again to see all.`);
+		complain(`${count(l.count)} events were missed and are not shown.`);
 	}
 	L.changed = true;
 };

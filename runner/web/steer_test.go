@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,6 +140,24 @@ func TestLateServer(t *testing.T) {
 	for _, line := range []string{"finished 1", "finished 2", "started 3", "started 4", "finished 3", "finished 4"} {
 		require.Equal(t, 1, seen[line], line)
 	}
+}
+
+// TestMissedTasks: what the run does not remember is missed, which the page says.
+func TestMissedTasks(t *testing.T) {
+	t.Parallel()
+	args := []string{"-j1", "until [ {} != last ] || [ -e go ]; do sleep 0.05; done; echo {}", ":::"}
+	for i := range 120 {
+		args = append(args, strconv.Itoa(i))
+	}
+	p := startCrew(t, append(args, "last")...)
+	crewtest.Until(t, func() bool { return strings.Contains(p.Stdout(), "119\n") }, "all but the last")
+	s := startSite(t, Config{})
+	crewtest.Until(t, func() bool {
+		_, page := s.get(fmt.Sprintf("run/%d/", p.Cmd.Process.Pid))
+		return strings.Contains(page, " 70 events were missed") || strings.Contains(page, ">70 events were missed")
+	}, "what was missed")
+	p.Send(syscall.SIGTERM)
+	p.Wait()
 }
 
 // TestKilledRun: a run that is killed is over, and says so.

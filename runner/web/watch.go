@@ -94,11 +94,9 @@ type watcher struct {
 
 	mu    sync.Mutex
 	begun bool
-	early []heard // until it has begun
-	// Of the attempts that the other requests told, whether they had ended. What watch tells
-	// of them is not new. Those with the number 0 are tasks.
-	told  map[attempt]bool
-	until time.Time // watch tells nothing that is not new behind this
+	early []heard            // until it has begun
+	told  map[uint64]attempt // tasks that the other requests told, with their latest attempts
+	until time.Time          // watch tells nothing that is not new behind this
 }
 
 // heard is a line of watch and what it says.
@@ -108,8 +106,8 @@ type heard struct {
 }
 
 type attempt struct {
-	task   uint64
 	number int
+	ended  bool
 }
 
 // mostEarly is how many lines wait at most.
@@ -179,14 +177,14 @@ func outputs(ctx context.Context, h control.Hello) func(uint64) []byte {
 
 // isTold reports whether an event is no news.
 func (w *watcher) isTold(r *control.Reply) bool {
-	ended, told := w.told[attempt{r.Task, r.Attempt}]
+	last, told := w.told[r.Task]
 	switch r.Name {
 	case "admitted":
-		return w.told[attempt{r.Task, 0}]
-	case "started":
 		return told
+	case "started":
+		return told && r.Attempt <= last.number
 	case "retried", "finished":
-		return ended
+		return told && (r.Attempt < last.number || r.Attempt == last.number && last.ended)
 	}
 	return false
 }
@@ -213,9 +211,10 @@ func (w *watcher) begin(ctx context.Context, h control.Hello) bool {
 	defer w.mu.Unlock()
 	w.r.begin(h)
 	w.r.learn(status)
-	w.told, w.until = map[attempt]bool{}, time.Now()
+	w.told, w.until = map[uint64]attempt{}, time.Now()
 	w.tellEnded(past.Wheres, h.Since)
 	if status != nil {
+		w.tellMissed(status)
 		w.tellRunning(status.Tasks)
 	}
 	for _, e := range w.early {
@@ -235,11 +234,23 @@ func (w *watcher) tellEnded(list []control.Where, since time.Time) {
 	}
 }
 
+// tellMissed adds how many tasks have ended in this run of which nothing is known.
+func (w *watcher) tellMissed(s *control.Status) {
+	n := s.Done + s.Dropped - int64(len(w.told))
+	for _, earlier := range s.Earlier {
+		n -= earlier
+	}
+	if n > 0 {
+		r := &control.Reply{V: control.Version, Event: &control.Event{Name: "lost", At: s.At, Count: n}}
+		w.add(heard{encoded(r), r})
+	}
+}
+
 // tellRunning adds tasks that run, unless they have ended meanwhile.
 func (w *watcher) tellRunning(list []control.Where) {
 	for i := range list {
 		f := list[i].Facts
-		if f.Duration, f.PID = 0, 0; !w.told[attempt{f.Task, f.Attempt}] {
+		if f.Duration, f.PID = 0, 0; !w.told[f.Task].ended {
 			w.tell("started", f.Start, f)
 		}
 	}
@@ -247,7 +258,6 @@ func (w *watcher) tellRunning(list []control.Where) {
 
 // tell adds an event that watch may tell again.
 func (w *watcher) tell(name string, at time.Time, f task.Facts) {
-	w.told[attempt{f.Task, 0}] = true
-	w.told[attempt{f.Task, f.Attempt}] = name == "finished"
+	w.told[f.Task] = attempt{f.Attempt, name == "finished"}
 	w.add(encode(name, at, f))
 }
