@@ -150,6 +150,26 @@ func (s *Signals) Release() {
 	}
 }
 
+// Await waits, after Release, until done is closed, or until a signal asks for the end, and
+// returns that, or 0.
+func (s *Signals) Await(done <-chan struct{}) syscall.Signal {
+	if err := linux.Take(s.in, s.ends...); err != nil {
+		<-done
+		return 0
+	}
+	defer s.Release()
+	for {
+		select {
+		case <-done:
+			return 0
+		case sig := <-s.in:
+			if slices.Contains(s.ends, sig) {
+				return sig
+			}
+		}
+	}
+}
+
 // ladder counts how urgently signals have asked for the end.
 type ladder struct {
 	gentle bool

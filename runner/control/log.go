@@ -17,6 +17,10 @@ const logTail = 8 << 10
 // failed attempt come lines with the end of its output, as log sends them. Results of
 // earlier runs are left out.
 type Log struct {
+	// Keeps, which may be set before the first event, means that results hold all that
+	// tasks wrote: one without output wrote nothing, which a line without data says.
+	Keeps bool
+
 	w   *bufio.Writer
 	enc *json.Encoder
 	err error // the first one
@@ -62,7 +66,7 @@ func (l *Log) Consume(batch []task.Event) error {
 
 // output writes the end of what a failed attempt wrote.
 func (l *Log) output(id uint64, r *task.Result) {
-	whole := false
+	told := false
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if task.Length(o) == 0 {
 			continue
@@ -71,10 +75,12 @@ func (l *Log) output(id uint64, r *task.Result) {
 		if err != nil {
 			continue
 		}
-		whole = true
+		told = true
 		l.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Data: tail, Cut: o.Len() - int64(len(tail))})
 	}
-	if !whole && len(r.Tail) > 0 {
+	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
+	silent := l.Keeps && !elsewhere && task.Length(r.Stdout)+task.Length(r.Stderr) == 0
+	if !told && (len(r.Tail) > 0 || silent) {
 		l.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[1], Data: r.Tail})
 	}
 }

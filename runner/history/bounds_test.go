@@ -54,6 +54,7 @@ func TestTimelineHasFailuresAndTheLongest(t *testing.T) {
 		require.InDelta(t, 70, n, 30, "%v", parts)
 	}
 	require.Len(t, c.Lanes, 5, "four of the long ones overlap")
+	require.Zero(t, f.Report().Runs[0].Workers, "a sample does not tell")
 }
 
 func TestTimelineOfFailuresAlone(t *testing.T) {
@@ -176,6 +177,8 @@ func TestOutputsOfOneRun(t *testing.T) {
 			require.Len(t, x.Output, tailSize)
 		case i < 400:
 			require.Greater(t, len(x.Output), 500)
+		case x.Output != nil: // it is unknown rather than empty or a few bytes
+			require.GreaterOrEqual(t, len(x.Output), leastTail)
 		}
 	}
 }

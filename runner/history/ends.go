@@ -14,6 +14,7 @@ const (
 	earlierSize = 200  // bytes of an error of an earlier attempt
 	mostEarlier = 10   // earlier attempts
 	tailSize    = 8 << 10
+	leastTail   = 80 // a shorter end of an output is not worth its place
 )
 
 // lists are the tasks that a Report lists.
@@ -134,8 +135,12 @@ func (s *lists) share(e *listed) int {
 	return min(s.room, tailSize, 8*s.room/max(1, e.most-len(e.list)))
 }
 
-// tail returns the end of an output, in at most n bytes, and takes them from the room.
+// tail returns the end of an output, in at most n bytes, and takes them from the room. It
+// is nil if that would be hardly anything of it.
 func (s *lists) tail(output []byte, n int) []byte {
+	if n < min(len(output), leastTail) {
+		return nil
+	}
 	output = bytes.Clone(output[max(0, len(output)-n):])
 	s.room -= len(output)
 	return output

@@ -75,7 +75,8 @@ func millis(ns int64) float64 {
 	return float64(ns) / 1e6
 }
 
-// workers sets how many workers the runs had at once at most, where the source has not told.
+// workers sets how many workers the runs had at once at most, where the source has not told
+// and the attempts tell it.
 func (f *Fold) workers(runs []Run, c *Attempts, place []int) {
 	used := make([]map[int32]bool, len(runs))
 	for i, lane := range c.Lane {
@@ -89,7 +90,7 @@ func (f *Fold) workers(runs []Run, c *Attempts, place []int) {
 	for at, r := range f.runs {
 		if one := &runs[place[at]]; one.Workers == 0 && r.told {
 			one.Workers = r.peak
-		} else if one.Workers == 0 {
+		} else if one.Workers == 0 && c.More == 0 {
 			one.Workers = len(used[place[at]])
 		}
 	}

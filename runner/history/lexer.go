@@ -209,10 +209,10 @@ func (l *lexer) unit() rune {
 	return rune(n)
 }
 
-// tail returns the end of an output, which is written as task.Bytes are.
+// tail returns the end of an output, which is written as task.Bytes are. It is not nil.
 func (l *lexer) tail() (tail []byte) {
 	if l.token() != '{' {
-		return append(tail, l.end(tailBytes)...)
+		return append([]byte{}, l.end(tailBytes)...)
 	}
 	l.object(func(name []byte) {
 		if string(name) != "base64" {

@@ -42,7 +42,7 @@ type Run struct {
 	Command    string // "" if that is unknown
 	Start, End time.Time
 	Ended      bool // it came to an end of its own, as far as the source tells
-	Workers    int  // the most at once
+	Workers    int  // the most at once; 0 if that is unknown
 	Figures
 }
 

@@ -55,6 +55,9 @@ func (r *reader) piece(rec *record) {
 	if rec.stream == "stderr" {
 		o = &p[1]
 	}
+	if o.end == nil { // a piece may be empty, which is to be known, too
+		o.end = []byte{}
+	}
 	o.end = append(o.end, rec.data...)
 	o.end = append(o.end[:0], o.end[max(0, len(o.end)-tailBytes):]...)
 }

@@ -1,7 +1,7 @@
 // The live page: what happens in the run comes as events, and what the user wants goes back.
 
 const limit = 150_000; // attempts; beyond that the page is loaded again, with a sample of them
-const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null};
+const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), last: [], skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null};
 const isSame = (task, attempt) => task + " " + attempt;
 const millis = time => Date.parse(time) - D.base;
 const present = () => Date.now() + L.skew - D.base;
@@ -12,9 +12,13 @@ const live = url => {
 	D.runs[L.run] ??= {name: "", start: present(), end: present()};
 	const until = now;
 	now = i => A.run[i] === L.run ? Math.max(A.start[i], L.over || present()) : until(i);
-	A.task.forEach((task, i) => A.run[i] === L.run && L.known.set(isSame(task, A.attempt[i]), i));
+	A.task.forEach((task, i) => {
+		if (A.run[i] !== L.run) return;
+		L.known.set(isSame(task, A.attempt[i]), i);
+		L.last[A.lane[i]] = i;
+	});
 	D.names.forEach((name, n) => L.names.set(name, n));
-	D.lanes.forEach(([host, worker], n) => L.lanes.set(worker + " " + host, n));
+	D.lanes.forEach(([host, worker], n) => laneIDs(host, worker).push(n));
 	steer = tools;
 	[S.down, $("timeline").hidden] = [true, false];
 	chooseRun(L.run);
@@ -53,10 +57,18 @@ const intern = text => {
 	if (!L.names.has(text)) L.names.set(text, D.names.push(text) - 1);
 	return L.names.get(text);
 };
-const laneOf = l => {
-	const host = bytes(l.host), id = (l.worker ?? 0) + " " + host;
-	if (!L.lanes.has(id)) L.lanes.set(id, D.lanes.push([host, l.worker ?? 0]) - 1);
+// A worker has several lanes if it runs several attempts at once: one that starts gets the first where none runs.
+const laneIDs = (host, worker) => {
+	const id = worker + " " + host;
+	if (!L.lanes.has(id)) L.lanes.set(id, []);
 	return L.lanes.get(id);
+};
+const laneOf = l => {
+	const host = bytes(l.host), worker = l.worker ?? 0, ids = laneIDs(host, worker), runs = i => i !== undefined && !A.outcome[i] && A.took[i] < 0;
+	const free = ids.find(n => !runs(L.last[n]));
+	if (free !== undefined) return free;
+	ids.push(D.lanes.push([host, worker]) - 1);
+	return ids.at(-1);
 };
 
 // attempt returns the attempt of a line, which is a new one if it was not known.
@@ -69,7 +81,9 @@ const attempt = l => {
 		waited: before === undefined ? -1 : Math.max(0, start - endOf(before)), key: intern(bytes(l.key)), command: intern(bytes(l.command))};
 	for (const column in all) A[column].push(all[column]);
 	L.known.set(id, i);
-	if (ran) enter(i);
+	if (!ran) return i;
+	L.last[all.lane] = i;
+	enter(i);
 	return i;
 };
 // enter puts a new attempt at the end of its row, or makes the rows anew.

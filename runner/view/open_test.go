@@ -67,6 +67,13 @@ func big(t *testing.T, b *browser, url string) {
 	b.key("ArrowLeft")
 	require.Equal(t, before, b.text("#spoken"))
 
+	for range 12 {
+		b.key("+")
+	}
+	b.key("0")
+	b.key("Escape")
+	require.Equal(t, true, b.eval(`document.querySelector("#detail").hidden`))
+
 	// A failure that is in the data alone.
 	b.visit(url + "#t=0.99818")
 	b.eval(`[...document.querySelectorAll("#detail button")].find(b => b.textContent === "Show its output").click()`)

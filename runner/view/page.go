@@ -30,6 +30,8 @@ type frame struct {
 	CSP    string
 	Style  template.CSS
 	Script template.JS
+
+	Refresh int // seconds until the browser loads the page again; 0 if it does not
 }
 
 // newFrame returns the frame of a page with some of the scripts, which connects to
@@ -46,7 +48,7 @@ func newFrame(title string, live bool, scripts ...string) frame {
 	if live {
 		csp += "; connect-src 'self'"
 	}
-	return frame{title, csp, template.CSS(style), template.JS(script)} //nolint:gosec // these are our own files
+	return frame{Head: title, CSP: csp, Style: template.CSS(style), Script: template.JS(script)} //nolint:gosec // these are our own files
 }
 
 func text(name string) string {
@@ -90,8 +92,10 @@ func Page(w io.Writer, r *history.Report, live string) error {
 
 // Index writes the page that lists runs. Each links to "run/PID/".
 func Index(w io.Writer, runs []control.Hello) error {
+	f := newFrame("crew runs", false)
+	f.Refresh = 5
 	return pages.ExecuteTemplate(w, "index.html", struct {
 		frame
 		Runs []control.Hello
-	}{newFrame("crew runs", false), runs})
+	}{f, runs})
 }

@@ -46,6 +46,7 @@ func TestPageTellsWhatHappened(t *testing.T) {
 	}
 	require.NotContains(t, html, "Trends")
 	require.NotContains(t, html, "Stop", "a file steers nothing")
+	require.NotContains(t, html, `"refresh"`)
 }
 
 func TestPageOfSeveralRunsTellsTrends(t *testing.T) {
@@ -67,7 +68,7 @@ func TestIndexListsRuns(t *testing.T) {
 		{PID: 4711, Name: "nightly", Command: task.Bytes(hostile[0]), State: "paused", Progress: control.Progress{Total: &total, Done: 12, Failed: 3}},
 		{PID: 4712, State: control.Silent},
 	}))
-	for _, want := range []string{`href="run/4711/"`, "nightly", "paused", "of 90", "silent", "&lt;script&gt;"} {
+	for _, want := range []string{`http-equiv="refresh" content="5"`, `href="run/4711/"`, "nightly", "paused", "of 90", "silent", "&lt;script&gt;"} {
 		require.Contains(t, b.String(), want)
 	}
 	require.NotContains(t, b.String(), hostile[0])

@@ -93,6 +93,7 @@ const kinds = {ok: "ok", fail: "failed", slow: "timed out", lost: "lost", off: "
 const legend = () => {
 	const there = new Set([...new Set(A.outcome)].map(o => D.kinds[o][1]));
 	$("legend").replaceChildren(...Object.keys(kinds).filter(k => there.has(k)).map(k => el("li", {}, el("i", {className: k}), kinds[k])),
+		...A.attempt.some(n => n > 1) ? [el("li", {textContent: "• a retry"})] : [],
 		...D.blocked.length ? [el("li", {}, el("i", {className: "wait"}), "nothing started although a worker was free")] : []);
 };
 

@@ -1,7 +1,7 @@
 // The timeline: a canvas with a row for each worker.
 
 const axis = 26, rowHigh = 20, most = 26; // pixels; the rows at once
-const T = {run: 0, from: 0, to: 1, rows: [], begin: 0, end: 1, picked: -1, hover: -1, drag: null, ink: {}, match: null};
+const T = {run: 0, several: false, width: 1, from: 0, to: 1, rows: [], begin: 0, end: 1, picked: -1, hover: -1, drag: null, ink: {}, match: null};
 const canvas = $("canvas"), pen = canvas.getContext("2d"), lanes = $("lanes");
 const touches = new Map();
 let gutter = 90, drawing = 0;
@@ -43,7 +43,7 @@ const layOut = run => {
 		by.has(A.lane[i]) ? by.get(A.lane[i]).push(i) : by.set(A.lane[i], [i]);
 	}
 	const several = new Set([...by.keys()].map(l => D.lanes[l][0])).size > 1;
-	Object.assign(T, {run, rows: [], begin: Infinity, end: -Infinity});
+	Object.assign(T, {run, several, rows: [], begin: Infinity, end: -Infinity});
 	let host = null;
 	for (const lane of [...by.keys()].sort((a, b) => a - b)) {
 		const list = by.get(lane).sort((a, b) => A.start[a] - A.start[b]);
@@ -64,7 +64,7 @@ const layOut = run => {
 };
 const rowOf = new Map();
 
-const width = () => canvas.clientWidth;
+const width = () => T.width; // asking the element makes the browser lay the page out
 const xOf = ms => gutter + (ms - T.from) / (T.to - T.from) * (width() - gutter);
 const timeAt = x => T.from + (x - gutter) / (width() - gutter) * (T.to - T.from);
 const show = (from, to) => {
@@ -99,8 +99,9 @@ const first = (list, ms) => {
 
 const paint = () => {
 	const w = lanes.clientWidth, h = lanes.clientHeight, scale = devicePixelRatio || 1;
-	if (!w) return;
 	gutter = w < 560 ? 46 : 96;
+	if (w < 2 * gutter) return;
+	T.width = w;
 	if (canvas.width !== Math.round(w * scale) || canvas.height !== Math.round(h * scale)) {
 		[canvas.width, canvas.height] = [Math.round(w * scale), Math.round(h * scale)];
 		canvas.style.width = w + "px";
@@ -117,9 +118,12 @@ const paint = () => {
 	pen.rect(0, axis, w, h - axis);
 	pen.clip();
 	const top = lanes.scrollTop;
-	for (let k = Math.floor(top / rowHigh); k < T.rows.length && axis + k * rowHigh - top < h; k++) {
-		paintRow(T.rows[k], axis + k * rowHigh - top, w);
-	}
+	const shown = paint => {
+		for (let k = Math.floor(top / rowHigh); k < T.rows.length && axis + k * rowHigh - top < h; k++) paint(T.rows[k], axis + k * rowHigh - top, w);
+	};
+	shown(paintRow);
+	pen.clearRect(0, axis, gutter, h);
+	shown(paintLabel);
 	paintPicked(top);
 	pen.restore();
 	if (T.drag?.zoom && T.drag.moved) {
@@ -159,46 +163,48 @@ const paintBlocked = (w, h) => {
 	}
 };
 
+const paintLabel = (row, y) => {
+	pen.fillStyle = row.host === undefined ? T.ink.quiet : T.ink.text;
+	pen.textAlign = row.host === undefined ? "right" : "left";
+	pen.font = row.host === undefined ? "12px system-ui, sans-serif" : "600 12px system-ui, sans-serif";
+	const [host, worker] = D.lanes[row.lane] ?? [];
+	pen.fillText(row.host ?? (worker || !T.several && host.slice(0, 12) || "·"), row.host === undefined ? gutter - 8 : 8, y + rowHigh / 2 + 1);
+};
 const paintRow = (row, y, w) => {
-	if (row.host !== undefined) {
-		pen.fillStyle = T.ink.text;
-		pen.textAlign = "left";
-		pen.font = "600 12px system-ui, sans-serif";
-		pen.fillText(row.host, 8, y + rowHigh / 2 + 1);
-		pen.font = "12px system-ui, sans-serif";
-		return;
-	}
-	pen.fillStyle = T.ink.quiet;
-	pen.textAlign = "right";
-	const [host, worker] = D.lanes[row.lane];
-	pen.fillText(worker || host.slice(0, 12) || "·", gutter - 8, y + rowHigh / 2 + 1);
-	pen.save();
-	pen.beginPath();
-	pen.rect(gutter, y, w - gutter, rowHigh);
-	pen.clip();
 	const perPixel = (T.to - T.from) / (w - gutter), list = row.list;
+	let same = null; // columns that look the same are drawn at once
+	const flush = () => {
+		if (!same) return;
+		pen.globalAlpha = same.alpha;
+		pen.fillStyle = T.ink[same.kind];
+		pen.fillRect(same.from, y + 2, same.to - same.from + 0.3, rowHigh - 4);
+		if (worse[same.kind] > 2) mark(same.from + 0.5, y, same.kind);
+		pen.globalAlpha = 1;
+		same = null;
+	};
 	for (let k = first(list, T.from); k < list.length && A.start[list[k]] <= T.to;) {
 		const i = list[k], x = xOf(A.start[i]), wide = (endOf(i) - A.start[i]) / perPixel;
 		if (wide >= 2) {
+			flush();
 			bar(i, x, y, wide);
 			k++;
 			continue;
 		}
 		// Attempts that are narrower than a column are drawn as one, as strong as it is full.
-		const column = Math.floor(x), until = timeAt(column + 1);
+		const from = Math.floor(x), until = timeAt(from + 1);
 		let full = 0, kind = "off", lit = !T.match;
-		for (; k < list.length && A.start[list[k]] < until && (endOf(list[k]) - A.start[list[k]]) / perPixel < 2; k++) {
-			full += (endOf(list[k]) - A.start[list[k]]) / perPixel;
-			if (worse[kindOf(list[k])] > worse[kind]) kind = kindOf(list[k]);
-			lit ||= T.match[list[k]] === 1;
-		}
-		pen.globalAlpha = (lit ? 1 : 0.15) * (worse[kind] > 2 ? 1 : Math.min(1, 0.3 + 0.7 * full));
-		pen.fillStyle = T.ink[kind];
-		pen.fillRect(column, y + 2, 1.3, rowHigh - 4);
-		if (worse[kind] > 2) mark(column + 0.5, y, kind);
-		pen.globalAlpha = 1;
+		do {
+			const j = list[k++];
+			full += (endOf(j) - A.start[j]) / perPixel;
+			if (worse[kindOf(j)] > worse[kind]) kind = kindOf(j);
+			lit ||= T.match[j] === 1;
+		} while (k < list.length && A.start[list[k]] < until && endOf(list[k]) - A.start[list[k]] < 2 * perPixel);
+		const alpha = (lit ? 1 : 0.15) * (worse[kind] > 2 ? 1 : Math.round(Math.min(1, 0.3 + 0.7 * full) * 5) / 5);
+		if (same?.to !== from || same.kind !== kind || same.alpha !== alpha || worse[kind] > 2) flush();
+		same ??= {from, kind, alpha};
+		same.to = from + 1;
 	}
-	pen.restore();
+	flush();
 };
 const worse = {off: 0, ok: 1, run: 2, lost: 3, slow: 4, fail: 5};
 
@@ -299,7 +305,7 @@ const idle = (row, t, why) => {
 		const k = first(row.list, t), before = k > 0 ? endOf(row.list[k - 1]) : T.begin, after = k < row.list.length ? A.start[row.list[k]] : T.end;
 		facts.push(["Idle", span(after - before)]);
 	}
-	if (why) facts.push(["Nothing started", `for ${span(why[2] - why[1])}: ${why[3]}`]);
+	if (why) facts.push(["Nothing started", `for ${span(Math.min(why[2], T.end) - why[1])}: ${why[3]}`]);
 	return facts.length ? facts : null;
 };
 

@@ -13,8 +13,9 @@ import (
 // trend is how a group changed: its latest run against those before.
 type trend struct {
 	history.Group
-	What            string // "key" or "command"
-	Latest, Earlier time.Duration
+	What            string        // "key" or "command"
+	Latest, Earlier time.Duration // means
+	LatestP95       time.Duration // of the latest run
 	Change          string
 	Words           []named[string] // what is worth a word, with its class
 	weight          float64
@@ -56,7 +57,7 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 		return t, false
 	}
 	now := g.ByRun[last]
-	t = trend{Group: g, What: what, Latest: now.Mean, Earlier: before.Time / time.Duration(before.Tasks)}
+	t = trend{Group: g, What: what, Latest: now.Mean, LatestP95: now.P95, Earlier: before.Time / time.Duration(before.Tasks)}
 	say := func(class, word string, weight float64) {
 		t.Words, t.weight = append(t.Words, named[string]{class, word}), t.weight+weight
 	}

@@ -17,11 +17,16 @@ const protocol = 1
 
 // Main is the main function of crew-web, but that it returns the exit status.
 func Main(args []string) int {
-	if err := do(args[1:]); err != nil {
+	err := do(args[1:])
+	switch {
+	case err == nil:
+		return 0
+	case len(args) > 2 && args[2] == "record":
+		fmt.Println(task.Printable(err.Error())) // crew tells it
+	default:
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
-		return 1
 	}
-	return 0
+	return 1
 }
 
 // do carries out what crew asks for.
@@ -37,10 +42,7 @@ func do(args []string) error {
 		return report(args[0] == "trace", args[1:])
 	case verb == "record" && len(args) == 2:
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the run ends first
-		if err := record(args[0], args[1]); err != nil {
-			fmt.Println(task.Printable(err.Error())) // crew tells it
-		}
-		return nil
+		return record(args[0], args[1])
 	case verb == "web" && len(args) == 2:
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"crew/runner"
 	"crew/runner/task"
 )
 
@@ -77,9 +78,19 @@ func (w *wiring) runNotify(text string, env []string) error {
 		return err
 	}
 	late := time.AfterFunc(notifyTime, func() { _ = syscall.Kill(-child.Pid, syscall.SIGKILL) })
-	_, _ = io.WriteString(to, text) // it may not want to read
-	to.Close()
-	state, err := child.Wait()
+	var state *os.ProcessState
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.WriteString(to, text) // it may not want to read
+		to.Close()
+		state, err = child.Wait()
+	}()
+	if sig := w.signals.Await(done); sig != 0 { // at Ctrl-C, the terminal tells crew alone
+		_ = syscall.Kill(-child.Pid, sig)
+		runner.Die(sig, false)
+		<-done
+	}
 	switch {
 	case err != nil:
 		return err

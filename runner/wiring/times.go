@@ -50,7 +50,11 @@ func (t *times) notes(o *cli.Options) []string {
 	if o.Input.Shard.Of == 0 {
 		so = "none is known to be longer than others"
 	}
-	return []string{strings.Join(o.Input.Times, " and ") + " has the time of no command of this run, so " + so + ": " +
+	has := " has"
+	if len(o.Input.Times) > 1 {
+		has = " have"
+	}
+	return []string{strings.Join(o.Input.Times, " and ") + has + " the time of no command of this run, so " + so + ": " +
 		"give what a run with the same command left"}
 }
 

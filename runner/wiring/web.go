@@ -16,6 +16,7 @@ import (
 	"crew/runner/cli"
 	"crew/runner/control"
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 const (
@@ -84,13 +85,20 @@ func (w *wiring) openRecord() (*record, error) {
 	}
 	line, err := r.said.ReadString('\n')
 	if err != nil || line != "ready\n" {
-		return nil, r.finish(line)
+		if err = r.finish(line); err == nil {
+			err = fmt.Errorf("%s is no program of crew: %s", path, webHint)
+		}
+		return nil, err
 	}
 	dir, _ := os.Getwd()
 	r.Log = control.NewLog(r.pipe, control.Hello{
 		PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir),
 	})
-	w.close = append(w.close, func() error { return r.finish("") })
+	r.Keeps = w.plan.Keeps() && !w.opts.Pool.TTY
+	w.close = append(w.close, func() error {
+		w.signals.Release() // crew-web finishes the files without crew, too
+		return r.finish("")
+	})
 	return r, nil
 }
 
@@ -155,18 +163,35 @@ func (w *wiring) replaceable(option, path string) error {
 			}
 		}
 	}
+	if path == "" {
+		return nil
+	}
 	o := w.opts
-	for what, other := range map[string]string{
-		"--joblog": o.Output.Joblog, "--lock": o.Pool.Lock, "--junit": o.Output.JUnit, "--report": o.After.Report, "--trace": o.After.Trace,
+	for what, others := range map[string][]string{
+		"-a": o.Input.Files, "--times": o.Input.Times, "--joblog": {o.Output.Joblog}, "--lock": {o.Pool.Lock},
+		"--junit": {o.Output.JUnit}, "--report": {o.After.Report}, "--trace": {o.After.Trace},
 	} {
-		if path == "" || other == "" || what == option {
-			continue
-		}
-		file, err2 := os.Stat(other)
-		same := err == nil && err2 == nil && os.SameFile(st, file)
-		if same || filepath.Clean(path) == filepath.Clean(other) {
-			return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, what)
+		for _, other := range others {
+			if other == "" || what == option {
+				continue
+			}
+			file, err2 := os.Stat(other)
+			same := err == nil && err2 == nil && os.SameFile(st, file)
+			if same || leadsTo(path) == leadsTo(other) {
+				return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, what)
+			}
 		}
 	}
 	return nil
+}
+
+// leadsTo returns the absolute path of the file that a path leads to, which need not be there.
+func leadsTo(path string) string {
+	if real, err := trust.Resolve(path); err == nil {
+		path = real
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	return path
 }
