@@ -57,6 +57,12 @@ func TestTimelineHasFailuresAndTheLongest(t *testing.T) {
 	require.Zero(t, f.Report().Runs[0].Workers, "a sample does not tell")
 }
 
+// A command that could not be started has a beginning, but no worker.
+func TestWorkersWithoutThoseOfNothing(t *testing.T) {
+	f := fold(endedAs("finished", task.OK, 1, 0, 1, 1, 1), endedAs("finished", task.StartFailed, 0, 1, 1, 2, 1))
+	require.Equal(t, 1, f.Report().Runs[0].Workers)
+}
+
 func TestTimelineOfFailuresAlone(t *testing.T) {
 	f := newFold(1000, 50)
 	many(f, 20_000, func(_ int, l *Line) { l.Outcome = task.Exit })

@@ -284,7 +284,9 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 func (f *Fold) retried(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, false)
-	f.retry(len(f.runs)-1, &l.Facts)
+	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
+		f.retry(len(f.runs)-1, &l.Facts)
+	}
 	o.current, o.attempt, o.ended = nil, l.Attempt, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
 		o.failed = true

@@ -55,7 +55,10 @@ func (r *reader) journalTask(rec *record) error {
 	case "started":
 		l.At = rec.Start
 	case "attempt":
-		if l.Name = "finished"; rec.retried || rec.Outcome.Replaced() {
+		switch l.Name = "finished"; {
+		case rec.Outcome == task.Cancelled: // the next run does the task again
+			l.Name = "retried"
+		case rec.retried, rec.Outcome.Replaced():
 			l.Name = "retried"
 			r.past.retried[rec.id] = rec.Attempt
 		}

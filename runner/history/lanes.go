@@ -80,7 +80,7 @@ func millis(ns int64) float64 {
 func (f *Fold) workers(runs []Run, c *Attempts, place []int) {
 	used := make([]map[int32]bool, len(runs))
 	for i, lane := range c.Lane {
-		if lane >= 0 {
+		if lane >= 0 && c.Outcome[i] != task.StartFailed { // which has no worker
 			if used[c.Run[i]] == nil {
 				used[c.Run[i]] = map[int32]bool{}
 			}

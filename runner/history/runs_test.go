@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/task"
 )
 
 // place is a directory in which real runs leave their records.
@@ -244,4 +245,26 @@ func testWatchedRun(t *testing.T, p *place) {
 		}
 	}
 	require.Equal(t, "began|finished 1 ok|started 2|retried 2 exit|started 2 attempt 2|finished 2 ok attempt 2|over", strings.Join(list, "|"))
+}
+
+// A task that was interrupted with its run, and that the next run did, counts once.
+func TestInterruptedTaskCountsOnce(t *testing.T) {
+	f := NewFold()
+	require.NoError(t, ReadStream("state", strings.NewReader(`
+{"event":"journal","version":4,"created":"2026-11-26T11:00:00Z","command":"crew x","sum":"1"}
+{"event":"run","at":"2026-11-26T11:00:00Z","pid":1,"done":0}
+{"event":"started","id":"a","task":1,"command":"x a","attempt":1,"worker":1,"start":"2026-11-26T11:00:01Z"}
+{"event":"attempt","id":"a","task":1,"command":"x a","outcome":"cancelled","signal":15,"attempt":1,"worker":1,"start":"2026-11-26T11:00:01Z","duration":1}
+{"event":"closed","at":"2026-11-26T11:00:02Z"}
+{"event":"run","at":"2026-11-26T11:00:03Z","pid":2,"done":0}
+{"event":"started","id":"a","task":1,"command":"x a","attempt":1,"worker":1,"start":"2026-11-26T11:00:04Z"}
+{"event":"ended","id":"a","task":1,"command":"x a","outcome":"ok","exit":0,"attempt":1,"worker":1,"start":"2026-11-26T11:00:04Z","duration":2}
+{"event":"closed","at":"2026-11-26T11:00:06Z"}
+`), func(l *Line) error { f.Add(l); return nil }))
+	r := f.Report()
+	require.EqualValues(t, 1, r.Total.Tasks)
+	require.EqualValues(t, 0, r.Total.Retries)
+	require.EqualValues(t, 1, r.Outcomes[task.OK])
+	require.Zero(t, r.Outcomes[task.Cancelled])
+	require.Len(t, r.Attempts.Task, 2)
 }

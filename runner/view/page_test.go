@@ -75,6 +75,8 @@ func TestIndexListsRuns(t *testing.T) {
 	b.Reset()
 	require.NoError(t, Index(&b, nil))
 	require.Contains(t, b.String(), "crew -j4")
+	require.Contains(t, b.String(), `http-equiv="refresh" content="5"`, "it loads itself again")
+	require.NotContains(t, page(t, made(4, 1), "./"), `http-equiv="refresh"`)
 }
 
 // What may run is what the policy has the hash of, and that is all that there is.

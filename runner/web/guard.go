@@ -31,24 +31,43 @@ func (s *server) guard(next http.Handler) http.Handler {
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
-		first, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		switch {
-		case subtle.ConstantTimeCompare([]byte(first), []byte(s.token)) != 1 || !found:
-			w.WriteHeader(http.StatusNotFound)
-		case !s.isOwn(r.Host):
-			http.Error(w, "crew web is reached as localhost or 127.0.0.1, not as another name", http.StatusForbidden)
-		case r.Method == http.MethodPost && !fromOwnPage(r):
-			http.Error(w, "only a page of crew web can change anything", http.StatusForbidden)
-		case r.Method == http.MethodPost && !isJSON(r):
-			http.Error(w, "the request must be application/json", http.StatusUnsupportedMediaType)
-		case r.Method != http.MethodPost && r.Method != http.MethodGet:
-			w.Header().Set("Allow", "GET, POST")
-			http.Error(w, "only GET and POST are answered", http.StatusMethodNotAllowed)
-		default:
+		c := http.NewResponseController(w)
+		rest, status, why := s.check(r)
+		if status == 0 {
 			r.URL.Path, r.URL.RawPath = "/"+rest, ""
-			next.ServeHTTP(&pacer{w, http.NewResponseController(w)}, r)
+			next.ServeHTTP(&pacer{w, c}, r)
+			return
 		}
+		_ = c.SetReadDeadline(time.Now()) // or it holds the connection by a body that it does not send
+		w.Header().Set("Connection", "close")
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", "GET, POST")
+		}
+		if why == "" {
+			w.WriteHeader(status)
+			return
+		}
+		http.Error(w, why, status)
 	})
+}
+
+// check returns the path of a request behind the token, or the status with which it is
+// refused, and why, unless it is not to learn that.
+func (s *server) check(r *http.Request) (rest string, status int, why string) {
+	first, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch {
+	case subtle.ConstantTimeCompare([]byte(first), []byte(s.token)) != 1 || !found:
+		return "", http.StatusNotFound, ""
+	case !s.isOwn(r.Host):
+		return "", http.StatusForbidden, "crew web is reached as localhost or 127.0.0.1, not as another name"
+	case r.Method == http.MethodPost && !fromOwnPage(r):
+		return "", http.StatusForbidden, "only a page of crew web can change anything"
+	case r.Method == http.MethodPost && !isJSON(r):
+		return "", http.StatusUnsupportedMediaType, "the request must be application/json"
+	case r.Method != http.MethodPost && r.Method != http.MethodGet:
+		return "", http.StatusMethodNotAllowed, "only GET and POST are answered"
+	}
+	return rest, 0, ""
 }
 
 // isOwn reports whether a Host header can be that of a browser which was given an address of

@@ -2,14 +2,19 @@ package web
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 const token = "0123456789abcdefghijkl"
@@ -117,6 +122,23 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
+// TestRefusedHoldNothing: one without the token holds no connection, and so no room, by a body
+// that never comes.
+func TestRefusedHoldNothing(t *testing.T) {
+	t.Parallel()
+	conn, err := net.Dial("tcp", strings.Split(startSite(t, Config{}).url, "/")[2])
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+	require.NoError(t, err)
+	text := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(conn)
+		text <- string(b)
+	}()
+	require.Contains(t, crewtest.Receive(t, text, "the end"), "404 Not Found")
+}
+
 func TestTokenFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
@@ -149,6 +171,9 @@ func TestTokenFile(t *testing.T) {
 		require.ErrorContains(t, err, c.want, name)
 		require.ErrorContains(t, err, file)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	require.ErrorContains(t, Serve(context.Background(), Config{TokenFile: fifo}), "not a regular file")
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(file, link))
 	require.ErrorContains(t, Serve(context.Background(), Config{TokenFile: link}), "symbolic link")

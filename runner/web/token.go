@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"crew/runner/trust"
 )
@@ -29,7 +30,7 @@ func readToken(file string) (string, error) {
 	if file == "" {
 		return newToken(), nil
 	}
-	f, err := trust.OpenOwn(file, os.O_RDONLY, 0)
+	f, err := trust.OpenOwn(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block
 	if errors.Is(err, fs.ErrNotExist) {
 		token := newToken()
 		if err := trust.WritePrivate(file, []byte(token+"\n")); err != nil {

@@ -333,11 +333,10 @@ func EngineArgs(args []string) ([]string, error) {
 // findProgram returns the path of a program of crew's, which something needs, beside
 // this one, or else in PATH.
 func findProgram(name, something, hint string) (string, error) {
-	own, err := os.Executable()
-	if err != nil {
-		return "", err
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	if own, err := os.Executable(); err == nil { // or else there is no /proc
+		dirs = append([]string{filepath.Dir(own)}, dirs...)
 	}
-	dirs := append([]string{filepath.Dir(own)}, filepath.SplitList(os.Getenv("PATH"))...)
 	for _, dir := range dirs {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
