@@ -5,6 +5,7 @@ package man
 import (
 	"cmp"
 	_ "embed" // the pages
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -125,11 +126,30 @@ func Mentions(option string) []*Part {
 	return ranked(Pages[1:], func(own string) int { return count(own, option) })
 }
 
-// Search returns the sections and subsections whose own text has the word, in any case,
-// those with the most of it for their length first.
+// Search returns the sections and subsections whose own text has the word, in any case or
+// form, those with the most of it for their length first. An item about it counts more.
 func Search(word string) []*Part {
-	word = strings.ToLower(word)
-	return ranked(Pages[:], func(own string) int { return strings.Count(strings.ToLower(own), word) })
+	forms := forms(word, "[^a-z]")
+	return ranked(Pages[:], func(own string) (n int) {
+		for line := range strings.Lines(own) {
+			found := len(forms.FindAllString(line, -1))
+			if strings.HasPrefix(line, ".It ") {
+				found *= 10
+			}
+			n += found
+		}
+		return n
+	})
+}
+
+// forms returns what matches words in any case, in the singular and the plural and, as in
+// pause and pausing, as other forms of a verb, where edge or nothing is beside them.
+func forms(words, edge string) *regexp.Regexp {
+	stem := strings.ToValidUTF8(words, "\uFFFD")
+	if len(stem) > 2 {
+		stem = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(stem), "s"), "e")
+	}
+	return regexp.MustCompile(`(?i)(?:^|` + edge + `)` + regexp.QuoteMeta(stem) + `(?:e?s?|e?d|ing)(?:` + edge + `|$)`)
 }
 
 func ranked(pages []Page, count func(own string) int) []*Part {
@@ -164,7 +184,7 @@ func count(source, option string) (n int) {
 
 // Find returns the parts that a topic may mean, best first: a page by its name, or the
 // sections and subsections with that title, or whose title begins with these words or holds
-// them, each in any case.
+// them, each in any case or form.
 func Find(topic string) []*Part {
 	var all, found []*Part
 	for i := range Pages {
@@ -174,11 +194,11 @@ func Find(topic string) []*Part {
 		}
 		all = append(all, p.Parts()...)
 	}
-	words := strings.ToLower(topic)
+	forms := forms(topic, "[ ,]")
 	for how := range 3 {
 		for level := 1; level <= 2; level++ {
 			for _, p := range all {
-				if p.Level == level && match(strings.ToLower(p.Title), words) == how {
+				if p.Level == level && match(p.Title, forms) == how {
 					found = append(found, p)
 				}
 			}
@@ -189,26 +209,17 @@ func Find(topic string) []*Part {
 
 // match returns 0 if words are the title, 1 if it begins with them, 2 if it holds them,
 // and otherwise 3.
-func match(title, words string) int {
-	const ends = " ,"
-	for at := 0; words != "" && at < len(title); at++ {
-		i := strings.Index(title[at:], words)
-		if i < 0 {
-			break
-		}
-		at += i
-		end := at + len(words)
-		switch {
-		case at > 0 && !strings.ContainsRune(ends, rune(title[at-1])), end < len(title) && !strings.ContainsRune(ends, rune(title[end])):
-		case at == 0 && end == len(title):
-			return 0
-		case at == 0:
-			return 1
-		default:
-			return 2
-		}
+func match(title string, words *regexp.Regexp) int {
+	at := words.FindStringIndex(title)
+	switch {
+	case at == nil:
+		return 3
+	case at[0] > 0:
+		return 2
+	case at[1] < len(title):
+		return 1
 	}
-	return 3
+	return 0
 }
 
 // Generic reports whether the part is a section that many pages have, or any.

@@ -153,7 +153,7 @@ func TestApropos(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	for words, want := range map[string]string{
 		"parallel": "crew (1), crew (7)", "xargs": "crew (1), crew (7)", "queue": "crew-serve (1)",
-		"ssh": "crew-engine (1)", "resume": "crew-state (1)", "crew": "crew (1), crew (7), crew-engine (1), crew-serve (1), crew-state (1)",
+		"ssh": "crew-engine (1)", "resume": "crew-state (1)", "reports": "crew-state (1)", "browser": "crew-state (1)", "crew": "crew (1), crew (7), crew-engine (1), crew-serve (1), crew-state (1)",
 	} {
 		out, err := exec.Command("apropos", "-M", dir, words).CombinedOutput()
 		require.NoError(t, err, "%s: %s", words, out)

@@ -30,7 +30,7 @@ command.
 `
 
 const helpTail = `
-Times are seconds, or such as 500ms, 2m, 1d.
+Times are seconds, or such as 500ms, 2m, 1d. CREW_OPTS holds your defaults.
 
 Examples:
   find . -name '*.log' -print0 | crew -0 gzip -9 {}

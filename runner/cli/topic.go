@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ func (o *Options) takeTopic(words []string) error {
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth())
 	default:
-		o.Print = cmp.Or(commandHelp(topic), optionHelp(topic), commandHelp("ctl "+topic), commandHelp("engine "+topic), partHelp(topic))
+		o.Print = cmp.Or(commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
 	}
 	if o.Print == "" {
 		return &UsageError{
@@ -39,30 +40,31 @@ func (o *Options) takeTopic(words []string) error {
 	return nil
 }
 
-// commandHelp returns what --help prints after the command of that name, or "".
-func commandHelp(name string) string {
+// commandHelp returns what --help prints after the command of that name and which sections
+// the topic names, too, or "".
+func commandHelp(name, topic string) string {
 	if c := commandNamed(name); c != nil && name != DoRun {
-		return c.help(false)
+		return c.help(false) + seeAlso(others(topic, nil))
 	}
 	return ""
 }
 
-// near returns what the hint for an unknown topic begins with: similar topics, or else
-// sections that have the word.
+// near returns what the hint for an unknown topic begins with: sections that have the word,
+// or else similar topics.
 func near(topic string) string {
-	if hint := didYouMean(strings.ToLower(topic), topics(), "", ""); hint != "" {
-		return hint + " "
-	}
 	var titles []string
 	for _, p := range man.Search(topic) {
 		if len(titles) < 3 {
 			titles = append(titles, fmt.Sprintf("%q", p.Title))
 		}
 	}
-	if titles == nil {
-		return ""
+	if titles != nil {
+		return "the word is in " + strings.Join(titles, ", ") + "; "
 	}
-	return "the word is in " + strings.Join(titles, ", ") + "; "
+	if hint := didYouMean(strings.ToLower(topic), topics(), "", ""); hint != "" {
+		return hint + " "
+	}
+	return ""
 }
 
 const topicsHead = `crew help TOPIC prints a section of the manual, named by its title or a word of
@@ -74,11 +76,11 @@ it, or else a page, an option such as --topics or a command such as ctl add.
 func optionHelp(topic string) string {
 	for i := range options {
 		o := &options[i]
-		short := len(topic) == 2 && topic[0] == '-' && strings.Contains(o.short, topic[1:])
+		letter := strings.TrimPrefix(topic, "-")
+		short := len(letter) == 1 && strings.Contains(o.short, letter)
 		if o.of == "" && (short || topic == o.name || topic == "--"+o.name) {
 			row := optionRows(false, func(row *option) bool { return row == o })
-			more := man.Mentions(o.name)
-			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], more[:min(len(more), 3)])
+			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], others(o.name, man.Mentions(o.name)))
 		}
 	}
 	return verbOptionHelp(topic)
@@ -121,16 +123,36 @@ func partHelp(topic string) string {
 	return text + origin(parts[0].Page, parts[1:])
 }
 
+// others returns up to four parts: those that the topic names and then those of more.
+func others(topic string, more []*man.Part) []*man.Part {
+	var parts []*man.Part
+	for _, p := range append(man.Find(topic), more...) {
+		if !slices.ContainsFunc(parts, func(q *man.Part) bool { return q.Page == p.Page && q.Title == p.Title }) {
+			parts = append(parts, p)
+		}
+	}
+	return parts[:min(len(parts), 4)]
+}
+
 // origin returns the lines that end a part of a page: what it is from, and where there is more.
 func origin(page *man.Page, more []*man.Part) string {
 	text := fmt.Sprintf("\nThis is from %s.", page)
-	if len(more) > 0 {
-		text += " See also:"
+	if len(more) == 0 {
+		return text + "\n"
 	}
-	for _, p := range more {
-		text += fmt.Sprintf("\n  %s in %s", p.Title, p.Page)
+	return text + " " + seeAlso(more)
+}
+
+// seeAlso returns the lines that say where there is more, if there is.
+func seeAlso(parts []*man.Part) string {
+	if len(parts) == 0 {
+		return ""
 	}
-	return text + "\n"
+	text := "See also:\n"
+	for _, p := range parts {
+		text += fmt.Sprintf("  %s in %s\n", p.Title, p.Page)
+	}
+	return text
 }
 
 // page returns the name of the manual page of a command.

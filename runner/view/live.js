@@ -1,7 +1,7 @@
 // The live page: what happens in the run comes as events, and what the user wants goes back.
 
 const limit = 150_000; // attempts; beyond that the page is loaded again, with a sample of them
-const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), last: [], skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null};
+const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), last: [], skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null, told: Infinity, events: null};
 const isSame = (task, attempt) => task + " " + attempt;
 const millis = time => Date.parse(time) - D.base;
 const present = () => Date.now() + L.skew - D.base;
@@ -23,15 +23,34 @@ const live = url => {
 	[S.down, $("timeline").hidden] = [true, false];
 	chooseRun(L.run);
 	buttons();
-	listenTo(new EventSource(url + "events"));
+	connect();
+	document.addEventListener("visibilitychange", connect);
 	setInterval(refresh, 1000);
+};
+// connect listens to what comes after the last line that came. A page that is hidden does
+// without, as a browser has few connections to one server for all its tabs.
+const connect = () => {
+	L.events?.close();
+	L.told = Infinity;
+	if (document.hidden || L.over) return;
+	L.events = new EventSource(L.url + "events");
+	listenTo(L.events);
 };
 const listenTo = events => {
 	events.addEventListener("open", () => complain(""));
-	events.addEventListener("error", () => complain(L.over ? "" : "The connection is lost; trying again."));
+	events.addEventListener("error", () => {
+		complain(L.over ? "" : "The connection is lost; trying again.");
+		if (events.readyState === EventSource.CLOSED) setTimeout(connect, 5000); // the browser has given up
+	});
 	events.addEventListener("reload", again);
-	events.addEventListener("lines", e => JSON.parse(e.data).forEach(line));
-	events.addEventListener("status", e => status(JSON.parse(e.data)));
+	events.addEventListener("lines", e => {
+		JSON.parse(e.data).forEach(line);
+		if (e.lastEventId) L.url = L.url.replace(/\d+\/$/, e.lastEventId + "/");
+	});
+	events.addEventListener("status", e => {
+		status(JSON.parse(e.data));
+		L.told = performance.now();
+	});
 	events.addEventListener("over", e => {
 		events.close();
 		L.over = present();
@@ -150,6 +169,7 @@ const offer = e => {
 // refresh shows what has come since the last time.
 const refresh = () => {
 	if (A.task.length > limit) again();
+	if (!L.over && performance.now() - L.told > 10_000) $("state").textContent = "no answer";
 	const end = T.end, following = T.to >= end;
 	if (L.stale && T.run === L.run) {
 		const {from, to} = T;
@@ -189,7 +209,7 @@ const running = tasks => {
 	if ($("running").contains(document.activeElement)) return;
 	$("running").replaceChildren(...tasks.slice(0, mostRunning).map(t => el("tr", {},
 		el("td", {className: "n", textContent: t.task}), el("th", {scope: "row", className: "text", textContent: brief(bytes(t.command))}),
-		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {textContent: [bytes(t.host), t.worker ? "worker " + t.worker : ""].filter(Boolean).join(", ")}),
+		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {className: "least", textContent: [bytes(t.host), t.worker ? "worker " + t.worker : ""].filter(Boolean).join(", ")}),
 		el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
 			button("Cancel", () => ask({op: "cancel", tasks: [t.task]}), {className: "danger", ariaLabel: "Cancel task " + t.task}))))));
 	const box = $("h-running").nextElementSibling; // it does not shrink, or what is below would jump
@@ -208,6 +228,7 @@ const did = {pause: "Paused", resume: "Resumed", resize: "Changed the number of 
 // ask has the run do something.
 const ask = async request => {
 	complain("");
+	say("");
 	try {
 		const answer = await fetch(L.url + "do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request)});
 		const reply = await answer.json().catch(() => ({}));

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/history"
 	"crew/runner/task"
 )
@@ -95,7 +96,7 @@ func widths(t *testing.T, b *browser, url string) {
 
 // live opens a page of a run that a server plays.
 func live(t *testing.T, b *browser) {
-	events, asked, over := make(chan string, 8), make(chan string, 8), make(chan struct{})
+	events, asked, streams, over := make(chan string, 8), make(chan string, 8), make(chan string, 8), make(chan struct{})
 	start := time.Now().Add(-time.Minute)
 	r := &history.Report{Title: "crew serve", Made: time.Now(), Runs: []history.Run{{Source: "queue", Start: start, End: time.Now()}}}
 	r.Attempts = history.Attempts{
@@ -103,10 +104,12 @@ func live(t *testing.T, b *browser) {
 		Start: []float64{500}, Took: []float64{-1}, Waited: []float64{-1}, Outcome: []task.Outcome{0}, Final: []bool{false}, Code: []int32{0}, Key: []int32{0}, Command: []int32{1},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /x/{$}", func(w http.ResponseWriter, _ *http.Request) { _ = Page(w, r, "./") })
-	mux.HandleFunc("GET /x/events", func(w http.ResponseWriter, req *http.Request) {
+	mux.HandleFunc("GET /x/{$}", func(w http.ResponseWriter, _ *http.Request) { _ = Page(w, r, "./a-7/") })
+	mux.HandleFunc("GET /x/{place}/events", func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.(http.Flusher).Flush()
+		streams <- req.PathValue("place")
+		defer func() { streams <- "gone" }()
 		for {
 			select {
 			case e := <-events:
@@ -119,7 +122,7 @@ func live(t *testing.T, b *browser) {
 			}
 		}
 	})
-	mux.HandleFunc("POST /x/do", func(w http.ResponseWriter, req *http.Request) {
+	mux.HandleFunc("POST /x/{place}/do", func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		asked <- req.Header.Get("Content-Type") + " " + string(body)
 		if string(body) == `{"op":"pause"}` {
@@ -129,7 +132,7 @@ func live(t *testing.T, b *browser) {
 		}
 		fmt.Fprint(w, `{"v":2,"end":true}`)
 	})
-	mux.HandleFunc("GET /x/log", func(w http.ResponseWriter, req *http.Request) {
+	mux.HandleFunc("GET /x/{place}/log", func(w http.ResponseWriter, req *http.Request) {
 		fmt.Fprintf(w, "task %s \x1b[1mwrites\x1b[0m\n%s\a", req.FormValue("task"), hostile[1])
 	})
 	server := httptest.NewServer(mux)
@@ -144,7 +147,7 @@ func live(t *testing.T, b *browser) {
 	events <- `event: status` + "\n" + `data: {"at":"` + at(0) + `","state":"running","since":"` + at(-60000) + `","elapsed":60,"total":9,"done":2,"failed":1,"running":2,"waiting":5,"outcomes":{},"rate":2,"eta":12,"workers":[{"worker":1},{"worker":2}],"tasks":[{"task":1,"attempt":1,"worker":1,"command":"first","duration":59.5,"state":"running"}],"waits":[{"by":"workers","text":"5 tasks wait for a worker","tasks":5}]}`
 	events <- `event: lines` + "\n" + `data: [{"v":2,"event":"started","at":"` + at(0) + `","task":2,"attempt":1,"worker":2,"key":"db","command":"<script>` + canary + `</script>"},` +
 		`{"v":2,"event":"blocked","at":"` + at(1) + `","blocking":{"by":"rate","text":"1 task waits for --rate","tasks":1}}]`
-	events <- `event: lines` + "\n" + `data: [{"v":2,"event":"finished","at":"` + at(0) + `","task":1,"attempt":1,"worker":1,"outcome":"exit","exit":3,"start":"` + start.Add(time.Second/2).Format(time.RFC3339Nano) + `","duration":59.5},` +
+	events <- `event: lines` + "\n" + `id: 9` + "\n" + `data: [{"v":2,"event":"finished","at":"` + at(0) + `","task":1,"attempt":1,"worker":1,"outcome":"exit","exit":3,"start":"` + start.Add(time.Second/2).Format(time.RFC3339Nano) + `","duration":59.5},` +
 		`{"v":2,"event":"finished","at":"` + at(0) + `","task":2,"attempt":1,"worker":2,"outcome":"ok","exit":0,"start":"` + at(0) + `","duration":0.25,"command":{"base64":"/w=="}}]`
 	b.await(`document.querySelector("#tasks").textContent.includes("exit 3") && document.querySelector("#state").textContent === "running"`)
 	require.Contains(t, b.text("#now"), "2 of 9")
@@ -166,6 +169,13 @@ func live(t *testing.T, b *browser) {
 	require.Equal(t, `application/json {"op":"retry","tasks":[1]}`, <-asked)
 	b.eval(`[...document.querySelectorAll("#f0-1 button")].find(b => b.textContent === "Output").click()`)
 	b.await(`document.querySelector("#output").textContent === "task 1 writes\n" + ` + fmt.Sprintf("%q", hostile[1]) + ` + "\\x07"`)
+
+	require.Equal(t, "a-7", crewtest.Receive(t, streams, "a stream"))
+	hide := `Object.defineProperty(document, "hidden", {configurable: true, value: %v}); document.dispatchEvent(new Event("visibilitychange"))`
+	b.eval(fmt.Sprintf(hide, true))
+	require.Equal(t, "gone", crewtest.Receive(t, streams, "a stream"), "a page that nobody sees takes no connection")
+	b.eval(fmt.Sprintf(hide, false))
+	require.Equal(t, "a-9", crewtest.Receive(t, streams, "a stream"), "it goes on where it was")
 
 	events <- `event: over` + "\n" + `data: "killed"`
 	b.await(`document.querySelector("#state").textContent === "killed" && document.querySelector("#stop").disabled`)
