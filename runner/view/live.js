@@ -201,7 +201,6 @@ const status = s => {
 	const why = [...s.blocking ? [s.blocking] : [], ...s.waits].map(b => visible(b.text)).filter(text => text !== s.state);
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
 	running(s.tasks);
-	if (!s.earlier && D.runs.length < 2) for (const [name, n] of [["tasks", ended], ["failed", s.failed]]) document.querySelector(`[data-figure=${name}]`).textContent = count(n);
 	settle(s);
 };
 const mostRunning = 50;

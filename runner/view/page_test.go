@@ -54,11 +54,18 @@ func TestPageOfSeveralRunsTellsTrends(t *testing.T) {
 	for _, want := range []string{"Trends", "got slower", "newly failing", "flaky", "night-3.log", "× 1."} {
 		require.Contains(t, html, want)
 	}
+	_, runs, _ := strings.Cut(html, `id="h-runs"`)
+	require.Regexp(t, `(?s)night-3\.log.*night-2\.log.*night-1\.log`, strings.Split(runs, "</table>")[0], "the latest run is first")
 }
 
 func TestPageOfNothing(t *testing.T) {
-	require.Contains(t, page(t, &history.Report{}, ""), "No task has ended yet.")
-	require.Contains(t, page(t, &history.Report{}, "./"), `data-live="./"`)
+	html := page(t, &history.Report{}, "")
+	require.Contains(t, html, "<h1>Nothing to report</h1>")
+	require.Contains(t, html, "No task has ended.")
+	require.NotContains(t, html, `href="#h-timeline"`)
+	html = page(t, &history.Report{}, "./")
+	require.Contains(t, html, `data-live="./"`)
+	require.Contains(t, html, "No task has ended yet.")
 }
 
 func TestIndexListsRuns(t *testing.T) {
@@ -75,8 +82,6 @@ func TestIndexListsRuns(t *testing.T) {
 	b.Reset()
 	require.NoError(t, Index(&b, nil))
 	require.Contains(t, b.String(), "crew -j4")
-	require.Contains(t, b.String(), `http-equiv="refresh" content="5"`, "it loads itself again")
-	require.NotContains(t, page(t, made(4, 1), "./"), `http-equiv="refresh"`)
 }
 
 // What may run is what the policy has the hash of, and that is all that there is.

@@ -104,7 +104,7 @@ const list = () => {
 	box.replaceChildren(el("table", {}, el("caption", {className: "spoken", textContent: "Tasks by " + S.by}),
 		el("thead", {}, el("tr", {}, ...shown.map(heading))), el("tbody", {}, ...rows.map(i => row(i, shown)))));
 	Object.assign(box, {scrollTop, scrollLeft});
-	$("count").textContent = rows.length ? `${count(begin + 1)} to ${count(begin + rows.length)} of ${count(S.rows.length)}` + (S.query ? " found" : "") : S.query ? "none found" : "none yet";
+	$("count").textContent = rows.length ? `${count(begin + 1)} to ${count(begin + rows.length)} of ${count(S.rows.length)}` + (S.query ? " found" : "") : S.query ? "none found" : document.body.dataset.live ? "none yet" : "none";
 	const pages = Math.max(1, Math.ceil(S.rows.length / pageSize));
 	$("pages").hidden = pages === 1;
 	$("pages").replaceChildren(button("Previous", turn(-1), {disabled: S.page === 0}), el("span", {className: "quiet", textContent: `page ${count(S.page + 1)} of ${count(pages)}`}),

@@ -95,14 +95,16 @@ func add(sum *history.Figures, f history.Figures) {
 // mostRuns is how many runs are listed.
 const mostRuns = 200
 
-// lastRuns returns the last runs and how many are before them.
+// lastRuns returns the last runs, the latest first, and how many are before them.
 func lastRuns(r *history.Report) named[[]history.Run] {
 	n := max(0, len(r.Runs)-mostRuns)
 	text := ""
 	if n > 0 {
 		text = count(int64(n))
 	}
-	return named[[]history.Run]{text, r.Runs[n:]}
+	last := slices.Clone(r.Runs[n:])
+	slices.Reverse(last)
+	return named[[]history.Run]{text, last}
 }
 
 // hosts counts the hosts of the timeline.

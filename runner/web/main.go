@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -44,7 +45,8 @@ func do(args []string) error {
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the run ends first
 		return record(args[0], args[1])
 	case verb == "web" && len(args) == 2:
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		ends := slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGHUP}, signal.Ignored) // by nohup
+		ctx, stop := signal.NotifyContext(context.Background(), append(ends, syscall.SIGTERM)...)
 		defer stop()
 		return Serve(ctx, Config{Listen: args[0], TokenFile: args[1], Notice: func(text string) {
 			fmt.Fprintln(os.Stderr, "crew: "+task.Printable(text))

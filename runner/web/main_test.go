@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,26 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
 		os.Exit(wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 	}
+	if os.Getenv("CREW_TEST_WEB") != "" {
+		os.Exit(Main(os.Args))
+	}
 	os.Exit(crewtest.Apart{M: m, Parallel: 4}.Run())
+}
+
+// TestNohup: a signal that nohup has crew web ignore does not end it.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" 1 web 127.0.0.1:0 ""`, os.Args[0])
+	cmd.Env = append(os.Environ(), "CREW_TEST_WEB=1")
+	p := crewtest.New(t, cmd).Start()
+	crewtest.Until(t, func() bool { return strings.Contains(p.Stderr(), "http://") }, "the URL")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	if err != nil {
+		t.Skip("there is no /proc")
+	}
+	require.Regexp(t, `SigIgn:\s*[0-9a-f]*[13579bdf]\n`, string(status))
+	p.Send(syscall.SIGTERM)
+	p.Exits(0)
 }
 
 // startCrew starts a crew.
