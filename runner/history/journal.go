@@ -71,6 +71,9 @@ func (r *reader) journalTask(rec *record) error {
 		l.Name = "finished"
 		if r.past.saved != nil && rec.Outcome.Failed() {
 			l.Output = seen(r.past.saved.End(rec.outputs[0].at, tailBytes), r.past.saved.End(rec.outputs[1].at, tailBytes))
+			if empty := rec.outputs[0].at[1]+rec.outputs[1].at[1] == 0; empty && !rec.unkept && rec.Outcome != task.Lost {
+				l.Output = []byte{}
+			}
 		}
 	}
 	return r.tell(&l)

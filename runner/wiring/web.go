@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mattn/go-isatty"
 
@@ -62,6 +63,18 @@ type record struct {
 	pipe  *os.File      // to its standard input
 	said  *bufio.Reader // its standard output: a line once it is ready, then what went wrong
 	back  *os.File
+	late  bool // crew-web has not read for webTime, and gets nothing more
+}
+
+// webTime is how long crew-web may keep crew waiting.
+const webTime = 10 * time.Second
+
+// patient is a pipe on which a write fails if nobody reads for webTime.
+type patient struct{ *os.File }
+
+func (p patient) Write(b []byte) (int, error) {
+	_ = p.SetWriteDeadline(time.Now().Add(webTime))
+	return p.File.Write(b)
 }
 
 // openRecord returns the sink that makes the files, or nil if none is asked for.
@@ -83,7 +96,12 @@ func (w *wiring) openRecord() (*record, error) {
 	if err := r.start(path, webArgs("record", after.Report, after.Trace)); err != nil {
 		return nil, fmt.Errorf("start %s: %w", webProgram, err)
 	}
+	_ = r.back.SetReadDeadline(time.Now().Add(webTime))
 	line, err := r.said.ReadString('\n')
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = r.child.Kill()
+	}
+	_ = r.back.SetReadDeadline(time.Time{})
 	if err != nil || line != "ready\n" {
 		if err = r.finish(line); err == nil {
 			err = fmt.Errorf("%s is no program of crew: %s", path, webHint)
@@ -91,7 +109,7 @@ func (w *wiring) openRecord() (*record, error) {
 		return nil, err
 	}
 	dir, _ := os.Getwd()
-	r.Log = control.NewLog(r.pipe, control.Hello{
+	r.Log = control.NewLog(patient{r.pipe}, control.Hello{
 		PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir),
 	})
 	r.Keeps = w.plan.Keeps() && !w.opts.Pool.TTY
@@ -129,7 +147,7 @@ func (r *record) start(path string, args []string) error {
 
 // Close writes the totals. What goes wrong, finish tells.
 func (r *record) Close(final task.Stats) error {
-	_ = r.Log.Close(final)
+	r.late = errors.Is(r.Log.Close(final), os.ErrDeadlineExceeded)
 	return nil
 }
 
@@ -144,6 +162,8 @@ func (r *record) finish(said string) error {
 	switch {
 	case said != "":
 		return errors.New(said)
+	case r.late:
+		return fmt.Errorf("%s has not read for %s: the report or trace lacks what came after that", webProgram, task.Span(webTime))
 	case err != nil:
 		return fmt.Errorf("wait for %s: %w", webProgram, err)
 	case !state.Success():
