@@ -186,6 +186,9 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, unitsOf(a, r.Units)
 	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
 	r.End = time.Now() // by this machine's clock
+	if f.worker != nil && !r.Start.IsZero() {
+		r.End = f.worker.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)
+	}
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil
 	if err := x.keepMade(r, f, fin); errors.Is(err, travel.ErrGone) {

@@ -39,6 +39,7 @@ type worker struct {
 	slots  []int     // of the run
 	ending bool      // it has no slots any more, and its attempts are about to end
 	told   time.Time // when it was last told to end, as its host leaves
+	clock  clock
 }
 
 // openRoster begins to listen to the workers of the queue.
