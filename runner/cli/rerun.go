@@ -157,10 +157,10 @@ func (o *Options) Identity() string {
 		if u := o.given(name); u != nil {
 			words = u.appendTyped(words)
 		}
-	}
-	for _, u := range o.uses {
-		if u.opt.name == "times" && o.Input.Shard.Of > 0 { // which say what is in the share
-			words = u.appendTyped(words)
+		if name == "shard" && o.Input.Shard.Of > 0 {
+			for _, path := range o.Input.Times { // which say what is in the share; journals spell it so
+				words = append(words, "--shard-times", task.Quote(path))
+			}
 		}
 	}
 	for _, w := range o.Command.Words {
