@@ -5,12 +5,12 @@ package main
 import (
 	"os"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/wiring"
 )
 
 func main() {
-	os.Exit(linux.Run(func() int {
+	os.Exit(kernel.Run(func() int {
 		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil)
 	}))
 }

@@ -22,24 +22,24 @@ var rooms = map[string]struct {
 	own []string
 	std bool
 }{
-	"crew":                    {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
+	"crew":                    {own: []string{"crew/runner/kernel", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 	"crew/runner/wiring":      {own: []string{"crew/runner", "crew/runner/cli", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/expand", "crew/runner/history", "crew/runner/input", "crew/runner/jobserver", "crew/runner/journal", "crew/runner/machine", "crew/runner/proc", "crew/runner/report", "crew/runner/sink", "crew/runner/spool", "crew/runner/target", "crew/runner/task", "crew/runner/trust", "crew/sched"}},
 	"crew/man":                {std: true},
 	"crew/runner/address":     {},
 	"crew/runner/credentials": {own: []string{"crew/runner/address", "crew/runner/trust"}},
 	"crew/runner/cli":         {own: []string{"crew/man", "crew/runner/expand", "crew/runner/input", "crew/runner/task", "crew/sched"}},
-	"crew/runner":             {own: []string{"crew/runner/core", "crew/runner/linux", "crew/runner/task"}},
+	"crew/runner":             {own: []string{"crew/runner/core", "crew/runner/kernel", "crew/runner/task"}},
 	"crew/runner/core":        {own: []string{"crew/runner/task", "crew/sched"}},
 	"crew/runner/input":       {own: []string{"crew/runner/expand", "crew/runner/task"}, std: true},
 	"crew/runner/expand":      {own: []string{"crew/runner/task"}},
-	"crew/runner/jobserver":   {own: []string{"crew/runner/linux"}},
+	"crew/runner/jobserver":   {own: []string{"crew/runner/kernel"}},
 	"crew/runner/journal":     {own: []string{"crew/runner/spool", "crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/sink":        {own: []string{"crew/runner/spool", "crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/report":      {own: []string{"crew/runner/task", "crew/runner/trust"}},
-	"crew/runner/proc":        {own: []string{"crew/runner/linux", "crew/runner/spool", "crew/runner/task"}},
-	"crew/runner/coproc":      {own: []string{"crew/runner/linux", "crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
-	"crew/runner/linux":       {own: []string{"crew/runner/linux/raw"}},
-	"crew/runner/linux/raw":   {std: true},
+	"crew/runner/proc":        {own: []string{"crew/runner/kernel", "crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/coproc":      {own: []string{"crew/runner/kernel", "crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/kernel":      {own: []string{"crew/runner/kernel/raw"}},
+	"crew/runner/kernel/raw":  {std: true},
 	"crew/runner/control":     {own: []string{"crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/history":     {own: []string{"crew/runner/control", "crew/runner/journal", "crew/runner/task"}},
 	"crew/runner/view":        {own: []string{"crew/runner/control", "crew/runner/history", "crew/runner/task"}},
@@ -55,14 +55,14 @@ var rooms = map[string]struct {
 	"crew/runner/wire":        {std: true},
 	"crew/sched":              {std: true},
 
-	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/address", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/credentials", "crew/runner/journal", "crew/runner/linux", "crew/runner/outbox", "crew/runner/proc", "crew/runner/spool", "crew/runner/ssh", "crew/runner/task", "crew/runner/travel", "crew/runner/trust", "crew/runner/wire", "crew/runner/wiring"}},
-	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/linux", "crew/runner/proc", "crew/runner/wiring"}, std: true},
+	"crew/runner/engine":             {own: []string{"crew/runner", "crew/runner/address", "crew/runner/control", "crew/runner/coproc", "crew/runner/core", "crew/runner/credentials", "crew/runner/journal", "crew/runner/kernel", "crew/runner/outbox", "crew/runner/proc", "crew/runner/spool", "crew/runner/ssh", "crew/runner/task", "crew/runner/travel", "crew/runner/trust", "crew/runner/wire", "crew/runner/wiring"}},
+	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/kernel", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 
 	// Tests alone import this one.
-	"crew/runner/crewtest": {own: []string{"crew/runner/linux"}, std: true},
+	"crew/runner/crewtest": {own: []string{"crew/runner/kernel"}, std: true},
 
 	"crew/runner/web/crew-web":     {own: []string{"crew/runner/web"}, std: true},
-	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/linux", "crew/runner/task"}},
+	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/kernel", "crew/runner/task"}},
 }
 
 // only are libraries that no rooms but these may import.

@@ -6,13 +6,13 @@ import (
 	"syscall"
 	"time"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
 // Signals handles the signals that crew itself receives: it catches them, turns
 // them into commands, and makes crew die of one. Until CatchSignals they have
-// their default action, except that package linux catches SIGQUIT, SIGUSR1 and
+// their default action, except that package kernel catches SIGQUIT, SIGUSR1 and
 // SIGUSR2 from the start, since the Go runtime would act on these itself.
 type Signals struct {
 	// Gentle is set before Serve if the first SIGTERM is to drain: a run that others
@@ -47,18 +47,18 @@ const fence syscall.Signal = 0
 // Process 1 ignores SIGTSTP, since no shell could continue it.
 // From now on a write to a closed pipe is an error and does not end the process.
 func CatchSignals() (*Signals, error) {
-	linux.SurvivePipes()
+	kernel.SurvivePipes()
 	s := newSignals()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !linux.Ignored(sig) {
+		if !kernel.Ignored(sig) {
 			s.ends = append(s.ends, sig)
 		}
 	}
 	all := append(s.ends[:len(s.ends):len(s.ends)], syscall.SIGUSR1, syscall.SIGUSR2)
-	if s.jobs = !linux.Ignored(syscall.SIGTSTP) && !linux.IsInit(); s.jobs {
+	if s.jobs = !kernel.Ignored(syscall.SIGTSTP) && !kernel.IsInit(); s.jobs {
 		all = append(all, syscall.SIGTSTP, syscall.SIGCONT)
 	}
-	if err := linux.Take(s.in, all...); err != nil {
+	if err := kernel.Take(s.in, all...); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -112,7 +112,7 @@ func (s *Signals) follow(r *Run, sig syscall.Signal, hide func()) {
 		r.Do(task.Command{Op: task.Suspend})
 		r.exec.Suspend()
 		hide()
-		linux.Fence(s.in, fence)
+		kernel.Fence(s.in, fence)
 	case sig == fence && s.suspension == suspended:
 		s.suspension = looked
 	case sig == syscall.SIGCONT || slices.Contains(s.ends, sig):
@@ -143,17 +143,17 @@ func (s *Signals) Release() {
 		s.quit = nil
 	}
 	for _, sig := range s.ends {
-		linux.Reset(sig)
+		kernel.Reset(sig)
 	}
 	if s.jobs {
-		linux.Reset(syscall.SIGTSTP)
+		kernel.Reset(syscall.SIGTSTP)
 	}
 }
 
 // Await waits, after Release, until done is closed, or until a signal asks for the end, and
 // returns that, or 0.
 func (s *Signals) Await(done <-chan struct{}) syscall.Signal {
-	if err := linux.Take(s.in, s.ends...); err != nil {
+	if err := kernel.Take(s.in, s.ends...); err != nil {
 		<-done
 		return 0
 	}
@@ -213,10 +213,10 @@ func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 // ends a script at Ctrl-C only then. If group, sig goes to the process group. Die
 // returns if sig is ignored or blocked.
 func Die(sig syscall.Signal, group bool) {
-	if linux.Ignored(sig) {
+	if kernel.Ignored(sig) {
 		return
 	}
-	linux.Reset(sig)
+	kernel.Reset(sig)
 	pid := os.Getpid()
 	if group {
 		pid = 0

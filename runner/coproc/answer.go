@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"fmt"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
 
 // readOut reads stdout once into buf, and notices its end.
 func (w *worker) readOut() (n int) {
-	n = linux.Read(&w.p.Out, w.buf[w.to:])
+	n = kernel.Read(&w.p.Out, w.buf[w.to:])
 	if w.p.Out < 0 && !w.exited {
 		w.over = min(w.over, w.run+grace)
 	}

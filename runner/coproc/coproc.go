@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -63,7 +63,7 @@ type Workers struct {
 	cfg   Config
 	local proc.Config // of cfg.Local
 	clock *proc.Clock // that of cfg.Local
-	pins  linux.Pins
+	pins  kernel.Pins
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
 	notices  atomic.Int32

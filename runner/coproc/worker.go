@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -73,8 +73,8 @@ type worker struct {
 	partial  spool.Stream // the beginning of an answer that does not fit in buf
 	own      *output      // the output of a filter; nil if there is none
 
-	quick int        // turns in a row with an answer at once
-	pin   *linux.Pin // nil without one
+	quick int         // turns in a row with an answer at once
+	pin   *kernel.Pin // nil without one
 }
 
 func newWorker(l *loop, p *proc.Worker) *worker {
@@ -220,7 +220,7 @@ func (w *worker) due() time.Duration {
 // dismiss closes the worker's stdin, so that it ends.
 func (w *worker) dismiss() {
 	w.retired, w.dismissed = true, true
-	linux.Close(&w.p.In)
+	kernel.Close(&w.p.In)
 }
 
 // begun returns how many flights the worker has got at least a part of.
@@ -292,7 +292,7 @@ func (w *worker) finish(kill bool) {
 		return
 	}
 	w.retired, w.killAt = true, w.run+wait
-	linux.Close(&w.p.In)
+	kernel.Close(&w.p.In)
 	if kill {
 		w.p.Signal(syscall.SIGKILL)
 	} else {
@@ -327,7 +327,7 @@ func (w *worker) readErrs() {
 		if w.errs == nil {
 			w.errs = make([]byte, pipeSize/4)
 		}
-		n := linux.Read(&w.p.Err, w.errs)
+		n := kernel.Read(&w.p.Err, w.errs)
 		if n == 0 {
 			return
 		}

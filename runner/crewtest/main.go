@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 // Apart runs the tests of m apart from what surrounds them. At least so many of those that
@@ -30,8 +30,8 @@ func (a Apart) Run() int {
 	}
 	// As they may be in the background of a script, or under nohup.
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if linux.Ignored(sig) {
-			linux.Reset(sig)
+		if kernel.Ignored(sig) {
+			kernel.Reset(sig)
 		}
 	}
 	_ = flag.Set("test.parallel", strconv.Itoa(max(a.Parallel, runtime.GOMAXPROCS(0))))

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 // A keeper is a process that holds the tokens for crew, so that they go back however
@@ -35,12 +35,12 @@ const (
 const keeperName = "token-keeper"
 
 func init() {
-	_, fds, dir, ok := linux.AsHelper(keeperName, 4)
+	_, fds, dir, ok := kernel.AsHelper(keeperName, 4)
 	if !ok {
 		return
 	}
 	signal.Ignore()
-	memory, err := linux.OpenShared(fds[3])
+	memory, err := kernel.OpenShared(fds[3])
 	if err != nil {
 		os.Exit(1)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 // Tokens are the tokens that this process holds of a jobserver's, a make's or its own.
@@ -25,15 +25,15 @@ type Tokens struct {
 	makeflags string
 
 	mu      sync.Mutex
-	r, w    int           // the ends of the pipe or FIFO, which do not block
-	dir     string        // holds the FIFO; "" for none
-	held    int           // tokens that the user of Tokens knows of and has not returned
-	purse   purse         // shared with the keeper
-	fd      int           // of the socket to the keeper
-	socket  *os.File      // the same; nil if there is none
-	unsent  []byte        // requests that the socket had no room for
-	sending bool          // a goroutine sends them
-	keeper  *linux.Helper // must stay reachable until it execs
+	r, w    int            // the ends of the pipe or FIFO, which do not block
+	dir     string         // holds the FIFO; "" for none
+	held    int            // tokens that the user of Tokens knows of and has not returned
+	purse   purse          // shared with the keeper
+	fd      int            // of the socket to the keeper
+	socket  *os.File       // the same; nil if there is none
+	unsent  []byte         // requests that the socket had no room for
+	sending bool           // a goroutine sends them
+	keeper  *kernel.Helper // must stay reachable until it execs
 	pid     int
 	gone    bool // the keeper has ended
 	watch   func(got bool, err error)
@@ -269,13 +269,13 @@ func (t *Tokens) start() error {
 
 // exec makes the purse and starts the keeper with its end of the socket.
 func (t *Tokens) exec(socket, null int) error {
-	memory, fd, err := linux.NewShared("crew-tokens", purseSize)
+	memory, fd, err := kernel.NewShared("crew-tokens", purseSize)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	t.purse = purseIn(memory)
-	t.keeper = linux.NewHelper(keeperName, null, []int{socket, t.r, t.w, fd}, t.dir, 0)
+	t.keeper = kernel.NewHelper(keeperName, null, []int{socket, t.r, t.w, fd}, t.dir, 0)
 	t.pid, err = t.keeper.Start()
 	return err
 }
@@ -314,7 +314,7 @@ func (t *Tokens) Close() error {
 	var err error
 	if socket != nil {
 		_ = unix.Shutdown(t.fd, unix.SHUT_WR)
-		linux.Wait(t.pid, nil, nil)
+		kernel.Wait(t.pid, nil, nil)
 		if watched {
 			<-t.done
 		}

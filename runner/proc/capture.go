@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -125,7 +125,7 @@ func (p *process) closeOurEnds() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
-		linux.Close(fd)
+		kernel.Close(fd)
 	}
 	p.local.room.Add(p.files)
 	p.files = 0
@@ -135,7 +135,7 @@ func (p *process) closeOurEnds() {
 func (p *process) closeOutput(s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	linux.Close(&s.fd)
+	kernel.Close(&s.fd)
 }
 
 // keep sets where the output of a started process is kept. Live looks there from
@@ -198,10 +198,10 @@ func (p *process) capture() {
 	defer p.closeOurEnds()
 	p.wait = soon
 	if p.pin != nil {
-		p.wait = linux.Brief
+		p.wait = kernel.Brief
 	}
 	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
-		if p.pin != nil && time.Since(p.started) >= linux.Brief {
+		if p.pin != nil && time.Since(p.started) >= kernel.Brief {
 			p.unpin()
 		}
 		if p.turn() {
@@ -243,7 +243,7 @@ func (p *process) turn() (over bool) {
 	case in&unix.POLLOUT != 0:
 		p.feed()
 	case in != 0:
-		linux.Close(&p.in)
+		kernel.Close(&p.in)
 	}
 	if set[3].Revents != 0 {
 		p.sawExit()
@@ -262,13 +262,13 @@ func (p *process) idle() (over bool) {
 		p.signal(syscall.SIGKILL)
 		p.leaked = true
 		p.killed, p.deadline = true, time.Now().Add(parting)
-	case p.wait == linux.Brief:
+	case p.wait == kernel.Brief:
 		p.wait = soon
 	case p.pidfd < 0:
-		fd, err := unix.PidfdOpen(p.pid, 0)
+		fd, err := kernel.OpenExit(p.pid)
 		if err == nil {
 			p.pidfd, p.wait = fd, -1
-		} else if exited(p.pid, unix.WNOHANG) {
+		} else if kernel.Exited(p.pid, unix.WNOHANG) {
 			p.sawExit()
 		}
 	}
@@ -281,8 +281,8 @@ func (p *process) sawExit() {
 	p.exited = true
 	p.mu.Unlock()
 	p.deadline = time.Now().Add(linger)
-	linux.Close(&p.pidfd)
-	linux.Close(&p.in)
+	kernel.Close(&p.pidfd)
+	kernel.Close(&p.in)
 }
 
 // handOver gives what was captured to the result.

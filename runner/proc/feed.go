@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -108,7 +108,7 @@ func (p *process) feed() {
 		p.broken = fmt.Errorf("read its block: %w", err)
 	}
 	p.unread = Input{}
-	linux.Close(&p.in)
+	kernel.Close(&p.in)
 	if p.broken != nil {
 		p.end(task.StartFailed, syscall.SIGKILL)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -180,7 +180,7 @@ func (l *Local) reportStopped() {
 	}
 	defer l.groups.starting.RUnlock()
 	for {
-		pid, sig := linux.Stopped(unix.P_ALL, 0)
+		pid, sig := kernel.Stopped(kernel.AnyChild, 0)
 		if pid == 0 {
 			return
 		}

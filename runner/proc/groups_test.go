@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 // A task that is running before crew knows its ID must stop, too.
@@ -46,12 +46,12 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	late := &process{}
 	*g.reserve(late) = int32(cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(cmd.Process.Pid, syscall.SIGSTOP))
-	crewtest.Until(t, func() bool { pid, _ := linux.Stopped(unix.P_PID, cmd.Process.Pid); return pid != 0 }, "the stop")
+	crewtest.Until(t, func() bool { pid, _ := kernel.Stopped(kernel.OneChild, cmd.Process.Pid); return pid != 0 }, "the stop")
 	stopped = make(chan struct{})
 	go func() { g.suspend(); close(stopped) }()
 	crewtest.Until(t, func() bool {
 		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WCONTINUED|unix.WNOHANG, nil)
+		err := unix.Waitid(kernel.OneChild, cmd.Process.Pid, &info, unix.WCONTINUED|unix.WNOHANG, nil)
 		return err == nil && info.Signo != 0
 	}, "the process to go on")
 	g.abandon(late)

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 // No orphans, even if crew is killed by SIGKILL: a guardian, a process in its own
@@ -52,12 +52,12 @@ const (
 // newGuardian prepares a guardian. It gets the descriptors of the table, of the lease's
 // timer, and of what to keep open until the groups are gone; the last two are 0 if there
 // is none.
-func newGuardian(null, table, lease, held int) *linux.Helper {
-	return linux.NewHelper(guardianName, null, []int{table, lease, held}, "", guardAfter)
+func newGuardian(null, table, lease, held int) *kernel.Helper {
+	return kernel.NewHelper(guardianName, null, []int{table, lease, held}, "", guardAfter)
 }
 
 func init() {
-	if crew, fds, _, ok := linux.AsHelper(guardianName, 3); ok {
+	if crew, fds, _, ok := kernel.AsHelper(guardianName, 3); ok {
 		watchOver(crew, fds[0], fds[1], fds[2])
 		os.Exit(0)
 	}
@@ -69,12 +69,12 @@ func watchOver(pid, fd, lease, held int) {
 	signal.Ignore()
 	// Do not hold open what crew inherited from its caller.
 	_ = unix.CloseRange(uint(max(fd, lease, held))+1, ^uint(0), 0)
-	memory, err := linux.OpenShared(fd)
+	memory, err := kernel.OpenShared(fd)
 	if err != nil {
 		return
 	}
 	table := asTable(memory)
-	crew, err := unix.PidfdOpen(pid, 0)
+	crew, err := kernel.OpenExit(pid)
 	timeout := -1
 	if err != nil {
 		crew, timeout = -1, 10 // poll(2) ignores the descriptor and sleeps
@@ -155,11 +155,11 @@ type guardian struct {
 	timer  *time.Timer // of the next try
 	told   bool
 	closed bool
-	pid    int           // 0 if there is none
-	table  int           // descriptor of the table
-	lease  int           // descriptor of the lease's timer; 0 if there is none
-	held   int           // descriptor that stays open until all groups are gone; 0 if there is none
-	start  *linux.Helper // must stay reachable until the guardian execs; nil without a table
+	pid    int            // 0 if there is none
+	table  int            // descriptor of the table
+	lease  int            // descriptor of the lease's timer; 0 if there is none
+	held   int            // descriptor that stays open until all groups are gone; 0 if there is none
+	start  *kernel.Helper // must stay reachable until the guardian execs; nil without a table
 }
 
 // try starts the guardian unless it is alive. It is called again at intervals,
@@ -195,7 +195,7 @@ func (g *guardian) ensure() (err error) {
 		// The table serves all guardians of the run. It is never unmapped, because the
 		// kernel stores the ID of a starting process in its row (groups.reserve), and a
 		// start may take any time.
-		memory, fd, err := linux.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
+		memory, fd, err := kernel.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
 		if err != nil {
 			return err
 		}
@@ -256,6 +256,6 @@ func (g *guardian) close() {
 	}
 	if g.pid != 0 && (g.held == 0 || !anyLives(g.groups.table)) {
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)
-		go linux.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
+		go kernel.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
 	}
 }

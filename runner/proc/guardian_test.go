@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer syscall.Close(null)
-	_, table, err := linux.NewShared("table", 4*tableLeast)
+	_, table, err := kernel.NewShared("table", 4*tableLeast)
 	require.NoError(t, err)
 	defer syscall.Close(table)
 	beside := newGuardian(null, table, 0, 0)
@@ -162,7 +162,7 @@ func (g *guardian) kill(t *testing.T) (pid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	require.NoError(t, syscall.Kill(g.pid, syscall.SIGKILL))
-	exited(g.pid, 0)
+	kernel.Exited(g.pid, 0)
 	return g.pid
 }
 

@@ -7,7 +7,7 @@
 // task is cheap up to some thousands.
 //
 // The package needs Linux: pidfds, memfd_create(2) and PR_SET_PDEATHSIG. Package
-// linux has the parts below Go's standard library.
+// kernel has the parts below Go's standard library.
 package proc
 
 import (
@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -73,8 +73,8 @@ type Local struct {
 	env     *environ
 	path    lookup
 	null    int // /dev/null, open for reading and writing
-	spawner *linux.Spawner
-	pins    linux.Pins
+	spawner *kernel.Spawner
+	pins    kernel.Pins
 	live    atomic.Int64  // processes started and not reaped
 	room    atomic.Int64  // descriptors that attempts may still open
 	size    atomic.Uint32 // the winSize of terminals that are to be made; 0 without Config.PTY
@@ -102,7 +102,7 @@ func New(cfg Config) (*Local, error) {
 	env := newEnviron(cfg.Env, cfg.PTY)
 	l := &Local{
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
-		spawner: linux.NewSpawner(), shortage: newShortage(),
+		spawner: kernel.NewSpawner(), shortage: newShortage(),
 	}
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
@@ -139,7 +139,7 @@ func (l *Local) Close() error {
 	l.groups.each(func(p *process) { p.signal(syscall.SIGKILL) })
 	l.guardian.close()
 	if l.terminal != nil {
-		linux.Close(&l.terminal.fd)
+		kernel.Close(&l.terminal.fd)
 	}
 	return syscall.Close(l.null)
 }

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -430,7 +431,7 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 	l.guardian.close()
 	crewtest.Until(t, func() bool { // the guardian is reaped in the background
 		var info unix.Siginfo
-		return unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
+		return unix.Waitid(kernel.AnyChild, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 	}, "the last zombie to be reaped")
 }
 

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -63,7 +63,7 @@ func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 		workers.Go(func() {
 			for range 20 {
 				for _, argv := range [][]string{{"grep", allowed, "/proc/self/status"}, {script}, {"no-such-command"}} {
-					l.pins.Lasted(linux.Brief/2, int64(runtime.NumCPU()))
+					l.pins.Lasted(kernel.Brief/2, int64(runtime.NumCPU()))
 					r := run(l, &task.Task{ID: 1, Argv: argv})
 					if argv[0] == "no-such-command" {
 						continue
@@ -88,7 +88,7 @@ func TestAPinWithoutClone3(t *testing.T) {
 	l := local(t, nil)
 	before := threadProcessors(t)
 	for range 2 {
-		l.pins.Lasted(linux.Brief/2, int64(runtime.NumCPU()))
+		l.pins.Lasted(kernel.Brief/2, int64(runtime.NumCPU()))
 		r := run(l, &task.Task{ID: 1, Argv: []string{"grep", allowed, "/proc/self/status"}})
 		require.Equal(t, before[0], strings.TrimSpace(text(t, r.Stdout)))
 	}
@@ -98,7 +98,7 @@ func TestAPinWithoutClone3(t *testing.T) {
 func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
 	needProcessors(t)
 	l := local(t, nil)
-	l.pins.Lasted(linux.Brief/2, int64(runtime.NumCPU()))
+	l.pins.Lasted(kernel.Brief/2, int64(runtime.NumCPU()))
 	for _, script := range []string{
 		"sleep 0.1; ",
 		"yes | head -c 20000000 >&2; ",

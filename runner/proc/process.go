@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -27,8 +27,8 @@ type process struct {
 
 	// state of the attempt's goroutine
 
-	pin      *linux.Pin // nil without one
-	child    [3]uintptr // the child's standard streams, until it has started
+	pin      *kernel.Pin // nil without one
+	child    [3]uintptr  // the child's standard streams, until it has started
 	out, err stream
 	in       int           // our end of the task's stdin; -1 if it is closed or there is none
 	unread   Input         // what is still to be written to in
@@ -99,9 +99,9 @@ func (p *process) reap(r *task.Result) {
 // group.
 func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader schedStat, why task.Outcome) {
 	if p.local.shortage.threads.Load() { // do not block a thread
-		await(func() bool { return exited(p.pid, unix.WNOHANG) })
+		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
-	exited(p.pid, 0)
+	kernel.Exited(p.pid, 0)
 	if p.local.cfg.RunDelay {
 		leader = readSchedStat(p.pid)
 	}
@@ -111,7 +111,7 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader sche
 	p.exited = true
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	p.local.groups.remove(p)
-	linux.Wait(p.pid, &ws, &ru)
+	kernel.Wait(p.pid, &ws, &ru)
 	p.reaped = true
 	return ws, ru, leader, p.endedBy
 }
@@ -136,20 +136,6 @@ func Classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, si
 		o = task.OK
 	}
 	return o, code, sig
-}
-
-// exited waits until a child has exited, and leaves it to be reaped. It reports
-// whether the child has exited: with unix.WNOHANG it does not wait, and with
-// unix.WSTOPPED it also returns if the child has stopped.
-func exited(pid, options int) bool {
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
-		if err != unix.EINTR {
-			const stopped = 5 // CLD_STOPPED of sigaction(2)
-			return err != nil || info.Signo != 0 && info.Code != stopped
-		}
-	}
 }
 
 // Poll is poll(2). While threads are short it polls at intervals, because poll(2)

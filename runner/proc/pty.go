@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +23,8 @@ const usualRows, usualCols = 24, 80
 // use, that is no error.
 func HasPTYs() error {
 	ours, theirs, err := openPTY()
-	linux.Close(&ours)
-	linux.Close(&theirs)
+	kernel.Close(&ours)
+	kernel.Close(&theirs)
 	if scarce(err) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func setSize(fd int, size winSize) {
 // terminalSize returns the size of crew's terminal, or the usual one.
 func terminalSize() winSize {
 	tty, _ := openTerminal()
-	defer linux.Close(&tty)
+	defer kernel.Close(&tty)
 	for _, fd := range [...]int{2, 1, tty} {
 		if ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil && ws.Row > 0 && ws.Col > 0 {
 			return winSize(ws.Row)<<16 + winSize(ws.Col)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -153,7 +153,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 
 // explain turns an error of fork or exec into one that names its cause.
 func explain(err error, name, full, dir string) error {
-	if bad := (linux.DirError{}); errors.As(err, &bad) {
+	if bad := (kernel.DirError{}); errors.As(err, &bad) {
 		return fmt.Errorf("change to directory %s: %w", dir, bad.Errno)
 	}
 	switch err {

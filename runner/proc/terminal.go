@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -25,7 +25,7 @@ const lookAgain = 50 * time.Millisecond
 // HasTerminal reports whether this process has a controlling terminal.
 func HasTerminal() bool {
 	fd, err := openTerminal()
-	linux.Close(&fd)
+	kernel.Close(&fd)
 	return err == nil
 }
 
@@ -170,18 +170,18 @@ func (t *terminal) end() {
 
 // attend waits until the leader of a task with the terminal has exited.
 func (p *process) attend(t *terminal) {
-	for !exited(p.pid, unix.WSTOPPED) {
+	for !kernel.Exited(p.pid, unix.WSTOPPED) {
 		// Not while crew itself has stopped it, nor before crew has continued it: what is
 		// asked for only once is not to be lost.
 		p.local.groups.starting.RLock()
-		_, sig := linux.Stopped(unix.P_PID, p.pid)
+		_, sig := kernel.Stopped(kernel.OneChild, p.pid)
 		p.local.groups.starting.RUnlock()
 		if sig == 0 {
 			continue // it goes on again
 		}
 		pgrp, _ := t.foreground()
 		early := (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && pgrp == p.pid
-		if early || linux.Ignored(syscall.SIGTSTP) {
+		if early || kernel.Ignored(syscall.SIGTSTP) {
 			p.signal(syscall.SIGCONT) // it asked for the terminal before it had it; or nobody could continue crew
 		} else {
 			_ = syscall.Kill(0, syscall.SIGTSTP)

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -47,7 +48,7 @@ func (w *Worker) Signal(sig syscall.Signal) { w.p.end(task.Cancelled, sig) }
 // is none to be had. Reap closes it.
 func (w *Worker) Exit() int {
 	if w.p.pidfd < 0 {
-		if fd, err := unix.PidfdOpen(w.PID, 0); err == nil {
+		if fd, err := kernel.OpenExit(w.PID); err == nil {
 			w.p.pidfd = fd
 		}
 	}
@@ -55,7 +56,7 @@ func (w *Worker) Exit() int {
 }
 
 // Exited reports whether the leader has exited.
-func (w *Worker) Exited() bool { return exited(w.PID, unix.WNOHANG) }
+func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }
 
 // Reap waits for the leader to exit, kills what it left behind in its group, and closes
 // all descriptors.

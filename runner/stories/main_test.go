@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"crew/runner/crewtest"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/wiring"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 // crew does what the program does.
 func crew() {
-	os.Exit(linux.Run(func() int {
+	os.Exit(kernel.Run(func() int {
 		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil)
 	}))
 }

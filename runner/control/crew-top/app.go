@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 )
 
 const (
@@ -72,7 +72,7 @@ func (a *app) obey(signals chan syscall.Signal) {
 			continue
 		}
 		if sig != syscall.SIGTERM { // the kernel may send that for each thread of a crew that dies
-			linux.Reset(sig) // once more, and it acts at once
+			kernel.Reset(sig) // once more, and it acts at once
 		}
 		a.post(func() { a.quit, a.signal = true, sig })
 	}
@@ -85,11 +85,11 @@ func (a *app) suspend(signals chan<- syscall.Signal) {
 	if err == nil && group == syscall.Getpgrp() {
 		_ = a.screen.Suspend()
 	}
-	linux.Reset(syscall.SIGTSTP)
+	kernel.Reset(syscall.SIGTSTP)
 	runtime.LockOSThread() // a signal to this thread acts before the call returns
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
 	runtime.UnlockOSThread()
-	_ = linux.Take(signals, syscall.SIGTSTP)
+	_ = kernel.Take(signals, syscall.SIGTSTP)
 	_ = a.screen.Suspend()
 	if a.away = a.screen.Resume() != nil; !a.away {
 		a.screen.Sync()

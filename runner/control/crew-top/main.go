@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -55,7 +55,7 @@ func show(args []string) (int, error) {
 	// Also at a panic. The signals come from crew, too, if it ends.
 	defer screen.Fini()
 	signals := make(chan syscall.Signal, 4)
-	if err := linux.Take(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP); err != nil {
+	if err := kernel.Take(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP); err != nil {
 		return 1, err
 	}
 	go a.obey(signals)

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 
 	"crew/runner/engine"
-	"crew/runner/linux"
+	"crew/runner/kernel"
 	"crew/runner/wiring"
 )
 
@@ -20,7 +20,7 @@ func main() {
 		os.Exit(2)
 	}
 	debug.SetGCPercent(200) // what lives is little: collections take a tenth of the time otherwise
-	os.Exit(linux.Run(func() int {
+	os.Exit(kernel.Run(func() int {
 		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
 			Submit: engine.Submit, HandOver: engine.HandOver, Work: engine.Work, Attach: engine.Attach, Engine: engine.Main,
 		})

@@ -1,6 +1,6 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !crew_portable
 
-package linux
+package kernel
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux/raw"
+	"crew/runner/kernel/raw"
 )
 
 // Helper starts a helper after a delay. Until then that shares the memory of this
@@ -25,7 +25,7 @@ type Helper struct {
 func NewHelper(name string, null int, fds []int, word string, wait time.Duration) *Helper {
 	d := &Helper{program: newProgram(name, null, fds, word)}
 	d.wait = syscall.NsecToTimespec(int64(wait))
-	file, root := d.begin(ownPath, "/", d.argv, helperEnv)
+	file, root := d.begin("/proc/self/exe", "/", d.argv, helperEnv)
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
 	for fd := range uintptr(3) {
 		if uintptr(null) != fd {

@@ -1,4 +1,6 @@
-package linux
+//go:build !crew_portable
+
+package kernel
 
 import (
 	"os"

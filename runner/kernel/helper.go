@@ -1,4 +1,4 @@
-package linux
+package kernel
 
 import (
 	"os"
@@ -25,8 +25,6 @@ type program struct {
 	keep []int // descriptors, ascending and above 2
 }
 
-const ownPath = "/proc/self/exe"
-
 var helperEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 
 func newProgram(name string, null int, fds []int, word string) program {
@@ -48,7 +46,11 @@ func (p *program) StartNow() (pid int, err error) {
 		}
 		files = append(files, uintptr(fd))
 	}
-	return syscall.ForkExec(ownPath, p.argv, &syscall.ProcAttr{
+	path, err := ownPath()
+	if err != nil {
+		return 0, err
+	}
+	return syscall.ForkExec(path, p.argv, &syscall.ProcAttr{
 		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }
@@ -69,26 +71,6 @@ func AsHelper(name string, n int) (parent int, fds []int, word string, ok bool) 
 		numbers = append(numbers, number)
 	}
 	return numbers[0], numbers[1:], os.Args[n+2], true
-}
-
-// NewShared makes memory that helpers can share, and its descriptor. It has the first of
-// the sizes that the limit on the size of files allows.
-func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
-	if fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC); err != nil {
-		return nil, 0, err
-	}
-	for _, size := range sizes {
-		if err = unix.Ftruncate(fd, size); err == nil {
-			break
-		}
-	}
-	if err == nil {
-		memory, err = OpenShared(fd)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-	}
-	return memory, fd, err
 }
 
 // OpenShared returns the memory of a descriptor.

@@ -1,4 +1,4 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !crew_portable
 
 package raw_test
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/linux/raw"
+	"crew/runner/kernel/raw"
 )
 
 // start starts this test program without tests; its runtime traces on stderr which
@@ -38,7 +38,7 @@ func TestEarlySignals(t *testing.T) {
 	require.NoError(t, start(t, file).Wait())
 	trace, err := os.ReadFile(file.Name())
 	require.NoError(t, err)
-	here := bytes.Index(trace, []byte("init crew/runner/linux/raw "))
+	here := bytes.Index(trace, []byte("init crew/runner/kernel/raw "))
 	require.GreaterOrEqual(t, here, 0, "%s", trace)
 	require.Less(t, here, bytes.Index(trace, []byte("init syscall ")), "%s", trace)
 

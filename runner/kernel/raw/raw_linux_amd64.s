@@ -1,3 +1,5 @@
+//go:build !crew_portable
+
 #include "textflag.h"
 
 // A Call is seven words: number, four arguments, want, got. System calls leave

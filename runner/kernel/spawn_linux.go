@@ -1,6 +1,6 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !crew_portable
 
-package linux
+package kernel
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/linux/raw"
+	"crew/runner/kernel/raw"
 )
 
 // Spawner starts processes as syscall.ForkExec does, but with fewer system calls.

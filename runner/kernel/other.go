@@ -1,6 +1,6 @@
-//go:build !amd64 && !arm64
+//go:build !linux || crew_portable || (!amd64 && !arm64)
 
-package linux
+package kernel
 
 import (
 	"os"

@@ -1,7 +1,7 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !crew_portable
 
 // Package raw does what has to be in assembly or has to run before any other
-// package is initialised. It is for package linux alone, on amd64 and arm64.
+// package is initialised. It is for package kernel alone, on amd64 and arm64.
 //
 // It must import nothing but unsafe: a package without imports whose path sorts
 // before "syscall" is initialised before it (The Go Programming Language

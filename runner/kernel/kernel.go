@@ -10,4 +10,4 @@
 //
 // The tricks need amd64 or arm64. On other processors, other.go does the same
 // with the standard library.
-package linux
+package kernel

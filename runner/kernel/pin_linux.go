@@ -1,6 +1,6 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !crew_portable
 
-package linux
+package kernel
 
 import (
 	"runtime"

@@ -1,6 +1,6 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !crew_portable
 
-package linux
+package kernel
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"sync"
 	"syscall"
 
-	"crew/runner/linux/raw"
+	"crew/runner/kernel/raw"
 )
 
 // routes holds the channel of each signal taken.

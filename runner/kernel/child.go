@@ -1,8 +1,7 @@
-package linux
+package kernel
 
 import (
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,26 +40,30 @@ func Read(fd *int, p []byte) int {
 	return n
 }
 
-// childInfo is the part of siginfo_t that waitid(2) fills in.
-type childInfo struct {
-	signo, _, code int32
-	fields         struct {
-		_           [0]uintptr // a union with pointers
-		pid, _, sig int32
-	}
-}
+// stoppedChild is CLD_STOPPED of sigaction(2).
+const stoppedChild = 5
 
-// Stopped returns a child that has stopped, and the signal that stopped it. idType
-// and id are as for waitid(2). It does not wait: pid is 0 if there is none. A child
-// that was returned is returned again only once it has been continued and stopped
-// again.
-func Stopped(idType, id int) (pid int, sig syscall.Signal) {
-	var info unix.Siginfo
-	c := (*childInfo)(unsafe.Pointer(&info))
-	if err := unix.Waitid(idType, id, &info, unix.WSTOPPED|unix.WNOHANG, nil); err != nil || c.signo == 0 {
+// Stopped returns a child that has stopped, and the signal that stopped it, of those that
+// kind and id mean. It does not wait: pid is 0 if there is none. A child that was returned
+// is returned again only once it has been continued and stopped again.
+func Stopped(kind, id int) (pid int, sig syscall.Signal) {
+	pid, _, status, err := waitID(kind, id, unix.WSTOPPED|unix.WNOHANG)
+	if err != nil {
 		return 0, 0
 	}
-	return int(c.fields.pid), syscall.Signal(c.fields.sig)
+	return pid, syscall.Signal(status)
+}
+
+// Exited waits until a child has exited, and leaves it to be reaped. It reports
+// whether the child has exited: with unix.WNOHANG it does not wait, and with
+// unix.WSTOPPED it also returns if the child has stopped.
+func Exited(pid, options int) bool {
+	for {
+		got, stopped, _, err := waitID(OneChild, pid, unix.WEXITED|unix.WNOWAIT|options)
+		if err != unix.EINTR {
+			return err != nil || got != 0 && !stopped
+		}
+	}
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at

@@ -1,0 +1,29 @@
+package kernel
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Children that Stopped asks for, as for waitid(2).
+const (
+	AnyChild = iota
+	OneChild
+	GroupChild
+)
+
+// waitID is waitid(2). It returns 0 for pid if there is no such child.
+func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
+	var info struct {
+		signo, _, code, pid, _, status int32
+		_                              [80]byte
+	}
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(idType), uintptr(id), uintptr(unsafe.Pointer(&info)), uintptr(options), 0, 0)
+	if errno != 0 {
+		return 0, false, 0, errno
+	}
+	if info.signo == 0 {
+		return 0, false, 0, nil
+	}
+	return int(info.pid), info.code == stoppedChild, int(info.status), nil
+}

@@ -1,0 +1,26 @@
+package kernel
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Children that Stopped asks for, as for wait6(2).
+const (
+	AnyChild   = 7
+	OneChild   = 0
+	GroupChild = 2
+)
+
+// waitID is wait6(2). It returns 0 for pid if there is no such child.
+func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
+	var info struct {
+		signo, _, code, pid, _, status int32
+		_                              [80]byte
+	}
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(idType), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(&info)))
+	if errno != 0 {
+		return 0, false, 0, errno
+	}
+	return int(info.pid), info.code == stoppedChild, int(info.status), nil
+}

@@ -1,0 +1,46 @@
+package kernel
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Children that Stopped asks for.
+const (
+	AnyChild   = unix.P_ALL
+	OneChild   = unix.P_PID
+	GroupChild = unix.P_PGID
+)
+
+// childInfo is the part of siginfo_t that waitid(2) fills in.
+type childInfo struct {
+	signo, _, code int32
+	fields         struct {
+		_           [0]uintptr // a union with pointers
+		pid, _, sig int32
+	}
+}
+
+// waitID is waitid(2). It returns 0 for pid if there is no such child.
+func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
+	var info unix.Siginfo
+	c := (*childInfo)(unsafe.Pointer(&info))
+	if err = unix.Waitid(idType, id, &info, options, nil); err != nil || c.signo == 0 {
+		return 0, false, 0, err
+	}
+	return int(c.fields.pid), c.code == stoppedChild, int(c.fields.sig), nil
+}
+
+// OpenExit returns a descriptor that poll(2) finds readable once a child has exited.
+func OpenExit(pid int) (fd int, err error) { return unix.PidfdOpen(pid, 0) }
+
+// Niceness returns that of this process. As a system call, getpriority(2) returns 20
+// minus the niceness.
+func Niceness() (int, error) {
+	n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	return 20 - n, err
+}
+
+const getModes, setModes, unread = unix.TCGETS, unix.TCSETS, unix.TIOCINQ

@@ -1,0 +1,38 @@
+//go:build !linux || crew_portable
+
+package kernel
+
+import (
+	"os/signal"
+	"syscall"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// PassForeground calls do, which puts a process group into the foreground of a terminal. It
+// ignores SIGTTOU meanwhile, which would stop this process, since only one in the foreground
+// may do that.
+func PassForeground(do func() error) error {
+	if !Ignored(syscall.SIGTTOU) {
+		signal.Ignore(syscall.SIGTTOU)
+		defer signal.Reset(syscall.SIGTTOU)
+	}
+	return do()
+}
+
+// OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
+// not -1.
+func OpenPTY() (ours, theirs int, err error) {
+	m, t, err := pty.Open()
+	if err != nil {
+		return -1, -1, err
+	}
+	defer m.Close()
+	defer t.Close()
+	if ours, err = unix.FcntlInt(m.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return -1, -1, err
+	}
+	theirs, err = syscall.Open(t.Name(), syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	return ours, theirs, err
+}
