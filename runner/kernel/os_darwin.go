@@ -27,3 +27,6 @@ func waitID(idType, id, options int) (pid int, stopped bool, status int, err err
 	}
 	return int(info.pid), info.code == stoppedChild, int(info.status), nil
 }
+
+// ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
+const ErrFormat = syscall.EBADARCH

@@ -44,3 +44,6 @@ func Niceness() (int, error) {
 }
 
 const getModes, setModes, unread = unix.TCGETS, unix.TCSETS, unix.TIOCINQ
+
+// ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
+const ErrFormat = syscall.ELIBBAD

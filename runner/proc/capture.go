@@ -101,7 +101,7 @@ func (p *process) pipe(n int, ours *int) error {
 		return p.pty(n, ours)
 	}
 	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+	if err := kernel.Pipe(&ends); err != nil {
 		return err
 	}
 	if n == 0 {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"crew/runner/kernel"
 	"crew/runner/task"
 )
@@ -50,8 +48,7 @@ func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
 	if in.left == 0 {
 		return 0, nil
 	}
-	off := in.off
-	n, err = unix.Splice(int(in.file.Fd()), &off, fd, nil, int(min(in.left, 1<<30)), unix.SPLICE_F_NONBLOCK)
+	n, err = kernel.Splice(int(in.file.Fd()), in.off, fd, int(min(in.left, 1<<30)))
 	if err == syscall.EINVAL {
 		var k int
 		if k, err = syscall.Pread(int(in.file.Fd()), buf[:min(in.left, int64(len(buf)))], in.off); k > 0 {
@@ -81,7 +78,7 @@ func (p *process) openInput(t *task.Task) error {
 	if b := t.Block; b == nil {
 		p.feed()
 	} else if b.Len > pipeSize {
-		_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, splicePipe)
+		kernel.Widen(p.in, splicePipe)
 	}
 	return nil
 }

@@ -123,13 +123,11 @@ func (g *groups) unstick(locked <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		g.mu.Lock()
-		for row := range min(len(g.live), len(g.table)) {
-			if pid := atomic.LoadInt32(&g.table[row]); g.live[row] == nil && pid > 0 {
-				_ = syscall.Kill(int(pid), syscall.SIGCONT)
+		for pid := 1; pid > 0; {
+			if pid, _ = kernel.Stopped(kernel.GroupChild, syscall.Getpgrp()); pid > 0 {
+				_ = syscall.Kill(pid, syscall.SIGCONT)
 			}
 		}
-		g.mu.Unlock()
 	}
 }
 
@@ -183,6 +181,9 @@ func (l *Local) reportStopped() {
 		pid, sig := kernel.Stopped(kernel.AnyChild, 0)
 		if pid == 0 {
 			return
+		}
+		if group, _ := syscall.Getpgid(pid); group == syscall.Getpgrp() {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // it is being started; see unstick
 		}
 		l.groups.each(func(p *process) {
 			if p.pid == pid && !p.stopped {

@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
 )
 
 // A task that is running before crew knows its ID must stop, too.
@@ -42,17 +40,18 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	g.resume()
 
 	// A process that Ctrl-Z has stopped before it could exec is continued.
-	g.share(make([]int32, 4))
 	late := &process{}
-	*g.reserve(late) = int32(cmd.Process.Pid)
-	require.NoError(t, syscall.Kill(cmd.Process.Pid, syscall.SIGSTOP))
-	crewtest.Until(t, func() bool { pid, _ := kernel.Stopped(kernel.OneChild, cmd.Process.Pid); return pid != 0 }, "the stop")
+	g.reserve(late)
+	begun := exec.Command("sleep", "1000") // in this group
+	require.NoError(t, begun.Start())
+	defer func() { _ = begun.Wait() }()
+	defer func() { _ = begun.Process.Kill() }()
+	require.NoError(t, begun.Process.Signal(syscall.SIGSTOP))
 	stopped = make(chan struct{})
 	go func() { g.suspend(); close(stopped) }()
 	crewtest.Until(t, func() bool {
-		var info unix.Siginfo
-		err := unix.Waitid(kernel.OneChild, cmd.Process.Pid, &info, unix.WCONTINUED|unix.WNOHANG, nil)
-		return err == nil && info.Signo != 0
+		status, err := syscall.Wait4(begun.Process.Pid, nil, syscall.WCONTINUED|syscall.WNOHANG, nil)
+		return err == nil && status != 0
 	}, "the process to go on")
 	g.abandon(late)
 	<-stopped

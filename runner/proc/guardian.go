@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,19 +14,14 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"crew/runner/kernel"
 )
 
 // No orphans, even if crew is killed by SIGKILL: a guardian, a process in its own
-// group, learns of crew's end through a pidfd and kills the groups listed in a
-// table that both share. The table costs one store per task. The guardian costs a
-// run one clone that shares crew's memory; it execs only if the run lasts a few
-// milliseconds, and then beside crew. A task that crew has just started and not
-// yet listed dies by PR_SET_PDEATHSIG, before it can have children.
+// group, learns of crew's end through its vigil and kills the groups listed in a
+// table that both share. The table costs one store per task.
 //
-// PR_SET_PDEATHSIG alone would never reach a task's children.
+// Nothing simpler would do. PR_SET_PDEATHSIG would never reach a task's children.
 // PR_SET_CHILD_SUBREAPER gives the tasks of a dead crew to nobody. A control group
 // would reach even daemons in their own session, but needs a delegated one, which
 // few users have, and two file operations per task. Such daemons are left alone, as
@@ -49,11 +43,10 @@ const (
 	tableLeast = 1 << 10
 )
 
-// newGuardian prepares a guardian. It gets the descriptors of the table, of the lease's
-// timer, and of what to keep open until the groups are gone; the last two are 0 if there
-// is none.
-func newGuardian(null, table, lease, held int) *kernel.Helper {
-	return kernel.NewHelper(guardianName, null, []int{table, lease, held}, "", guardAfter)
+// newGuardian prepares a guardian. It gets the descriptors of the table, of its vigil, and of
+// what to keep open until the groups are gone; the last two are 0 if there is none.
+func newGuardian(null, table, vigil, held int) *kernel.Helper {
+	return kernel.NewHelper(guardianName, null, []int{table, vigil, held}, "", guardAfter)
 }
 
 func init() {
@@ -65,28 +58,18 @@ func init() {
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then
 // kills the groups that are left. It also kills them while the lease has run out.
-func watchOver(pid, fd, lease, held int) {
+func watchOver(crew, fd, vigil, held int) {
 	signal.Ignore()
-	// Do not hold open what crew inherited from its caller.
-	_ = unix.CloseRange(uint(max(fd, lease, held))+1, ^uint(0), 0)
+	kernel.CloseFrom(max(fd, vigil, held) + 1) // do not hold open what crew inherited from its caller
 	memory, err := kernel.OpenShared(fd)
 	if err != nil {
 		return
 	}
 	table := asTable(memory)
-	crew, err := kernel.OpenExit(pid)
-	timeout := -1
-	if err != nil {
-		crew, timeout = -1, 10 // poll(2) ignores the descriptor and sleeps
-	}
-	for os.Getppid() == pid {
-		fds := []unix.PollFd{{Fd: int32(crew), Events: unix.POLLIN}, {Fd: int32(cmp.Or(lease, -1)), Events: unix.POLLIN}}
-		_, _ = unix.Poll(fds, timeout)
-		if fds[1].Revents&unix.POLLIN != 0 {
-			killListed(table)
-			time.Sleep(leaseAgain) // a process that crew starts meanwhile is not listed yet
-		}
-	}
+	keepVigil(crew, vigil, table, func() {
+		killListed(table)
+		time.Sleep(leaseAgain) // a process that crew starts meanwhile is not listed yet
+	})
 	killListed(table)
 	for pause := time.Millisecond; held > 0 && anyLives(table); pause = min(2*pause, goneLook) {
 		time.Sleep(pause)
@@ -155,9 +138,9 @@ type guardian struct {
 	timer  *time.Timer // of the next try
 	told   bool
 	closed bool
-	pid    int            // 0 if there is none
-	table  int            // descriptor of the table
-	lease  int            // descriptor of the lease's timer; 0 if there is none
+	pid    int // 0 if there is none
+	table  int // descriptor of the table
+	vigil  vigil
 	held   int            // descriptor that stays open until all groups are gone; 0 if there is none
 	start  *kernel.Helper // must stay reachable until the guardian execs; nil without a table
 }
@@ -199,8 +182,13 @@ func (g *guardian) ensure() (err error) {
 		if err != nil {
 			return err
 		}
-		g.groups.share(asTable(memory))
-		g.table, g.start = fd, newGuardian(g.null, fd, g.lease, g.held)
+		table := asTable(memory)
+		vigil, err := g.vigil.begin(table)
+		if err != nil {
+			return errors.Join(err, syscall.Close(fd))
+		}
+		g.groups.share(table[:len(table)-vigilRows])
+		g.table, g.start = fd, newGuardian(g.null, fd, vigil, g.held)
 	}
 	g.pid, err = g.start.Start()
 	return err
@@ -213,27 +201,10 @@ func (g *guardian) expire(at time.Time) (err error) {
 	if g.closed {
 		return nil
 	}
-	if g.lease == 0 {
-		if g.start != nil {
-			panic("internal error: a lease after the first attempt")
-		}
-		if g.lease, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC); err != nil {
-			return err
-		}
+	if g.start != nil && !g.vigil.leased() {
+		panic("internal error: a lease after the first attempt")
 	}
-	var spec unix.ItimerSpec
-	if !at.IsZero() {
-		// This process may be stopped, and the machine suspended, at any moment, also
-		// here. The clock that counts both is read first, and the time left afterwards:
-		// by the wall clock, too, since the other one stands still during suspension.
-		var now unix.Timespec
-		if err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-			return err
-		}
-		left := min(time.Until(at), time.Until(at.Round(0)))
-		spec.Value = unix.NsecToTimespec(max(now.Nano()+int64(left), 1))
-	}
-	return unix.TimerfdSettime(g.lease, unix.TFD_TIMER_ABSTIME, &spec, nil)
+	return g.vigil.expire(at)
 }
 
 // close ends the guardian. Every group must be gone by then, or be meant to live; but with
@@ -251,11 +222,12 @@ func (g *guardian) close() {
 	if g.start != nil {
 		_ = syscall.Close(g.table)
 	}
-	if g.lease != 0 {
-		_ = syscall.Close(g.lease)
-	}
-	if g.pid != 0 && (g.held == 0 || !anyLives(g.groups.table)) {
+	if g.pid != 0 {
+		if g.held != 0 && anyLives(g.groups.table) {
+			return
+		}
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)
 		go kernel.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
 	}
+	g.vigil.end()
 }

@@ -10,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ptmx is the device that opens pseudo-terminals; see pty(7).
-const ptmx = "/dev/ptmx"
-
 // errNoPTY means that all pseudo-terminals are in use.
 var errNoPTY = errors.New("all pseudo-terminals are in use (sysctl kernel.pty.max)")
 
@@ -36,26 +33,16 @@ func HasPTYs() error {
 // instead of waiting for ever. It does not become a controlling terminal, so a task's
 // /dev/tty is crew's, and no signal comes from it.
 func openPTY() (ours, theirs int, err error) {
-	theirs = -1
-	if ours, err = syscall.Open(ptmx, syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0); err != nil {
-		if err == syscall.ENOSPC {
+	if ours, theirs, err = kernel.OpenPTY(); err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
 			err = errNoPTY
 		}
-		return -1, -1, fmt.Errorf("open %s: %w", ptmx, err)
+		return ours, theirs, fmt.Errorf("open /dev/ptmx: %w", err)
 	}
-	if err = unix.IoctlSetPointerInt(ours, unix.TIOCSPTLCK, 0); err == nil {
-		fd, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(ours), unix.TIOCGPTPEER, syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC)
-		if theirs = int(fd); errno != 0 {
-			theirs, err = -1, errno
-		}
-	}
-	var modes *unix.Termios
-	if err == nil {
-		modes, err = unix.IoctlGetTermios(ours, unix.TCGETS)
-	}
+	modes, err := kernel.Modes(ours)
 	if err == nil {
 		modes.Oflag &^= unix.OPOST // which would write \r\n for \n
-		err = unix.IoctlSetTermios(ours, unix.TCSETS, modes)
+		err = kernel.SetModes(ours, modes)
 	}
 	if err != nil {
 		err = fmt.Errorf("set up a pseudo-terminal: %w", err)

@@ -118,7 +118,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 	dir, path := l.surroundings(p.attempt.Task)
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: l.env.of(p.attempt), Files: p.child[:],
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}, // see guardian
+		Sys: kernel.DieWith(&syscall.SysProcAttr{Setpgid: true}, syscall.SIGKILL), // see guardian
 	}
 	if l.terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd
@@ -162,7 +162,7 @@ func explain(err error, name, full, dir string) error {
 			return &commandError{name, "its interpreter or loader is missing", 127}
 		}
 		return &commandError{name, err.Error(), 127}
-	case syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ELOOP, syscall.EISDIR, syscall.ELIBBAD:
+	case syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ELOOP, syscall.EISDIR, kernel.ErrFormat:
 		if st, e := os.Stat(full); e == nil && st.IsDir() {
 			return &commandError{name, "is a directory", 126}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -89,7 +88,7 @@ func (t *terminal) await(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.modes, _ = unix.IoctlGetTermios(t.fd, unix.TCGETS)
+	t.modes, _ = kernel.Modes(t.fd)
 	return nil
 }
 
@@ -117,29 +116,22 @@ func (t *terminal) takeBack() *unix.Termios {
 	if !t.given {
 		return nil
 	}
-	now, _ := unix.IoctlGetTermios(t.fd, unix.TCGETS)
+	now, _ := kernel.Modes(t.fd)
 	t.given = false
 	_ = t.put(t.own, t.modes)
 	return now
 }
 
 // put makes pgrp the foreground process group and then sets modes, unless that is
-// nil. It blocks SIGTTOU, which would stop crew, since only a process in the
-// foreground may do this.
+// nil.
 func (t *terminal) put(pgrp int, modes *unix.Termios) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var block, old unix.Sigset_t
-	block.Val[0] = 1 << (uint(syscall.SIGTTOU) - 1)
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old); err != nil {
+	return kernel.PassForeground(func() error {
+		err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
+		if modes != nil {
+			_ = kernel.SetModes(t.fd, modes)
+		}
 		return err
-	}
-	err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
-	if modes != nil {
-		_ = unix.IoctlSetTermios(t.fd, unix.TCSETS, modes)
-	}
-	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
-	return err
+	})
 }
 
 // suspend takes the terminal back from a task that crew has stopped.
@@ -155,7 +147,7 @@ func (t *terminal) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if pgrp, _ := t.foreground(); t.holder != nil && pgrp == t.own {
-		t.modes, _ = unix.IoctlGetTermios(t.fd, unix.TCGETS)
+		t.modes, _ = kernel.Modes(t.fd)
 		t.given = t.put(t.holder.pid, t.stopped) == nil
 	}
 }

@@ -1,0 +1,121 @@
+//go:build !linux || crew_portable
+
+package proc
+
+import (
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
+)
+
+// vigil is how the guardian learns that crew is gone, from the end of a pipe into which crew
+// writes a byte when the lease changes, and that the lease has run out, from the last rows
+// of the table. A task that is being started in the instant in which crew is killed is not
+// listed yet, and may survive.
+type vigil struct {
+	r, w int // the ends of the pipe; 0 before begin
+	set  bool
+	next lease  // what begin shows
+	show *lease // in the table; nil before begin
+}
+
+// lease is when a lease ends, in nanoseconds by the wall clock and by CLOCK_MONOTONIC,
+// whichever comes first: either may stand still or be set back while the machine is
+// suspended. With 0 for wall it never ends.
+type lease struct{ wall, mono atomic.Int64 }
+
+// vigilRows is how many of the last rows of the table belong to the vigil.
+const vigilRows = int(unsafe.Sizeof(lease{})) / 4
+
+func leaseIn(table []int32) *lease {
+	return (*lease)(unsafe.Pointer(&table[len(table)-vigilRows]))
+}
+
+// begin returns the descriptor that the guardian needs.
+func (v *vigil) begin(table []int32) (fd int, err error) {
+	var ends [2]int
+	if err := kernel.Pipe(&ends); err != nil {
+		return 0, err
+	}
+	v.r, v.w = ends[0], ends[1]
+	v.show = leaseIn(table)
+	v.show.mono.Store(v.next.mono.Load())
+	v.show.wall.Store(v.next.wall.Load())
+	return v.r, syscall.SetNonblock(v.w, true)
+}
+
+// leased reports whether a lease has been set.
+func (v *vigil) leased() bool { return v.set }
+
+// expire sets the end of the lease; zero is never. The first one must come before begin.
+func (v *vigil) expire(at time.Time) error {
+	v.set = true
+	to := v.show
+	if to == nil {
+		to = &v.next
+	}
+	if at.IsZero() {
+		to.wall.Store(0)
+	} else {
+		// The clock is read first: this process may be stopped at any moment, also here.
+		mono, err := monotonic()
+		if err != nil {
+			return err
+		}
+		to.mono.Store(mono + int64(time.Until(at)))
+		to.wall.Store(at.UnixNano())
+	}
+	if v.show != nil {
+		_, _ = syscall.Write(v.w, []byte{0}) // a pipe that is full wakes the guardian, too
+	}
+	return nil
+}
+
+func monotonic() (int64, error) {
+	var now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	return now.Nano(), err
+}
+
+// left returns how long the lease still lasts, in milliseconds for poll(2).
+func (l *lease) left() int {
+	const look = 1000 // the wall clock may be set
+	wall := l.wall.Load()
+	if wall == 0 {
+		return -1
+	}
+	mono, _ := monotonic()
+	left := min(wall-time.Now().UnixNano(), l.mono.Load()-mono)
+	return int(min(max(left, 0)+int64(time.Millisecond)-1, look*int64(time.Millisecond)) / int64(time.Millisecond))
+}
+
+// end closes what begin has opened.
+func (v *vigil) end() {
+	if v.show != nil {
+		_, _ = syscall.Close(v.w), syscall.Close(v.r)
+	}
+}
+
+// keepVigil returns when the process that writes to the pipe has ended. Until then it calls
+// expired over and over while the lease has run out.
+func keepVigil(_, pipe int, table []int32, expired func()) {
+	lease := leaseIn(table)
+	for {
+		timeout := lease.left()
+		if timeout == 0 {
+			expired()
+		}
+		set := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(set, timeout); n > 0 {
+			var woken [64]byte
+			if n, err := syscall.Read(pipe, woken[:]); n == 0 || err != nil && err != syscall.EINTR {
+				return
+			}
+		}
+	}
+}
