@@ -38,7 +38,7 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 			}()
 			proc := "/proc/" + strconv.Itoa(pid)
 			awaitGuardian(t, pid)
-			// It is ready once it has a pidfd, and has closed everything else.
+			// It is ready once it keeps its vigil, and has closed everything else.
 			crewtest.Until(t, func() bool {
 				var links []string
 				files, _ := os.ReadDir(proc + "/fd")
@@ -47,7 +47,7 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 					links = append(links, link)
 				}
 				all := strings.Join(links, " ")
-				return len(links) == 5 && strings.Count(all, "/dev/null") == 3 && strings.Contains(all, "pidfd")
+				return len(links) == 5 && strings.Count(all, "/dev/null") == 3 && (strings.Contains(all, "pidfd") || strings.Contains(all, "pipe:"))
 			}, "the guardian's descriptors")
 		})
 	}

@@ -3,8 +3,6 @@
 package kernel
 
 import (
-	"os"
-	"os/signal"
 	"syscall"
 	"time"
 )
@@ -58,36 +56,3 @@ func (*Pin) Release() {}
 
 // Yield does nothing.
 func (*Pin) Yield() {}
-
-// Take sends the signals to a channel from now on, if it has room for them. It is
-// safe for concurrent use.
-func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
-	in := make(chan os.Signal, max(1, cap(to)))
-	for _, sig := range sigs {
-		signal.Notify(in, sig)
-	}
-	go func() {
-		for sig := range in {
-			Fence(to, sig.(syscall.Signal))
-		}
-	}()
-	return nil
-}
-
-// Fence sends mark to a channel if that has room.
-func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
-	select {
-	case to <- mark:
-	default:
-	}
-}
-
-// SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing
-// the process, on stdout and stderr too.
-func SurvivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
-
-func reset(sig syscall.Signal) { signal.Reset(sig) }
-
-// Ignored reports whether a signal is ignored, as it may have been from the
-// start.
-func Ignored(sig syscall.Signal) bool { return signal.Ignored(sig) }

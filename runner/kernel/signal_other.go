@@ -1,0 +1,85 @@
+//go:build !linux || crew_portable || (!amd64 && !arm64)
+
+package kernel
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// routes holds the channel of each signal taken, and fences those of the marks that have
+// not come yet.
+var (
+	routesMu sync.Mutex
+	routes   = map[syscall.Signal]chan<- syscall.Signal{}
+	fences   []func()
+	came     = make(chan os.Signal, 64)
+	deliver  = sync.OnceFunc(func() { go route() })
+)
+
+// fencing is the signal that this process sends itself to see a mark behind those that have
+// come before: package os/signal tells of signals that come together in the order of their
+// numbers, and those that a user may mean by what he does have lower ones.
+const fencing = syscall.SIGWINCH
+
+// Take sends the signals to a channel from now on, as signal.Notify does. It
+// drops a signal when the channel has no room, so give it room for those that may
+// arrive at once. The signals stay taken until Reset or the end of the process;
+// child processes start with the default action. Take is safe for concurrent use.
+// Do not use os/signal for the same signals.
+func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
+	routesMu.Lock()
+	defer routesMu.Unlock()
+	deliver()
+	for _, sig := range sigs {
+		routes[sig] = to
+		signal.Notify(came, sig)
+	}
+	return nil
+}
+
+// Fence sends mark to the channel of Take, behind all signals that have come before.
+func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
+	routesMu.Lock()
+	fences = append(fences, func() { send(to, mark) })
+	routesMu.Unlock()
+	deliver()
+	signal.Notify(came, fencing)
+	_ = syscall.Kill(os.Getpid(), fencing)
+}
+
+// send sends a signal to a channel if that has room.
+func send(to chan<- syscall.Signal, sig syscall.Signal) {
+	select {
+	case to <- sig:
+	default:
+	}
+}
+
+// route sends the signals that arrive to their channels.
+func route() {
+	for sig := range came {
+		routesMu.Lock()
+		if sig == fencing {
+			for _, mark := range fences {
+				mark()
+			}
+			fences = nil
+		} else {
+			send(routes[sig.(syscall.Signal)], sig.(syscall.Signal))
+		}
+		routesMu.Unlock()
+	}
+}
+
+// SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing
+// the process, on stdout and stderr too.
+func SurvivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+func reset(sig syscall.Signal) { signal.Reset(sig) }
+
+// Ignored reports whether a signal is ignored, as it may have been from the
+// start.
+func Ignored(sig syscall.Signal) bool { return signal.Ignored(sig) }
