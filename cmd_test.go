@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 	"crew/runner/web"
 )
 
@@ -79,6 +80,8 @@ func TestScript(t *testing.T) {
 			switch cond {
 			case "namespaces":
 				return exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
+			case "portable":
+				return kernel.Portable, nil
 			case "root":
 				return os.Geteuid() == 0, nil
 			}

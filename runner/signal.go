@@ -221,7 +221,7 @@ func Die(sig syscall.Signal, group bool) {
 	if group {
 		pid = 0
 	}
-	if err := syscall.Kill(pid, sig); err == nil {
+	if err := kernel.Kill(pid, sig); err == nil {
 		// The signal may arrive in another thread a moment after kill has returned.
 		time.Sleep(time.Second)
 	}

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,3 +29,9 @@ func OpenExit(pid int) (fd int, err error) {
 func Niceness() (int, error) { return syscall.Getpriority(syscall.PRIO_PROCESS, 0) }
 
 const getModes, setModes, unread = unix.TIOCGETA, unix.TIOCSETA, 0x4004667f // FIONREAD of sys/filio.h
+
+// action fills in the start of struct sigaction, the handler, and more that is not needed.
+func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(to)))
+	return errno
+}

@@ -47,3 +47,9 @@ const getModes, setModes, unread = unix.TCGETS, unix.TCSETS, unix.TIOCINQ
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
 const ErrFormat = syscall.ELIBBAD
+
+// action fills in the start of struct sigaction, the handler, and more that is not needed.
+func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(to)), 8, 0, 0)
+	return errno
+}

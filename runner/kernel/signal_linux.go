@@ -109,3 +109,6 @@ func Ignored(sig syscall.Signal) bool {
 	var now raw.Action
 	return raw.Sigaction(int(sig), nil, &now) == 0 && now.Handler == ignore
 }
+
+// Kill is kill(2).
+func Kill(pid int, sig syscall.Signal) error { return syscall.Kill(pid, sig) }

@@ -37,9 +37,14 @@ func openPTY() (ours, theirs int, err error) {
 		if errors.Is(err, syscall.ENOSPC) {
 			err = errNoPTY
 		}
-		return ours, theirs, fmt.Errorf("open /dev/ptmx: %w", err)
+		if ours < 0 {
+			return ours, theirs, fmt.Errorf("open /dev/ptmx: %w", err)
+		}
 	}
-	modes, err := kernel.Modes(ours)
+	var modes *unix.Termios
+	if err == nil {
+		modes, err = kernel.Modes(ours)
+	}
 	if err == nil {
 		modes.Oflag &^= unix.OPOST // which would write \r\n for \n
 		err = kernel.SetModes(ours, modes)
