@@ -44,9 +44,12 @@ func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 // Fence sends mark to the channel of Take, behind all signals that have come before.
 func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
 	routesMu.Lock()
+	defer routesMu.Unlock()
+	if len(routes) == 0 {
+		send(to, mark)
+		return
+	}
 	fences = append(fences, func() { send(to, mark) })
-	routesMu.Unlock()
-	deliver()
 	signal.Notify(came, fencing)
 	_ = syscall.Kill(os.Getpid(), fencing)
 }

@@ -53,17 +53,6 @@ func TestFaultNothingOutlivesAKilledCrew(t *testing.T) {
 	}
 }
 
-func TestFaultALeaderDiesWithCrewBeforeThereIsAGuardian(t *testing.T) {
-	t.Parallel()
-	// Without room for its table there is never a guardian.
-	f := newFault(t, "-q", "sleep", ":::", "600").under(`ulimit -f 0; exec "$@"`)
-	f.start()
-	crewtest.Until(t, func() bool { return len(f.Left()) == 1 }, "the task")
-	f.Send(syscall.SIGKILL)
-	f.Dies(syscall.SIGKILL)
-	f.Gone()
-}
-
 func TestFaultCrewInsideCrew(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-j2", "/bin/sh", "./inner", ":::", "a", "b")
