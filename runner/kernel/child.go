@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -81,4 +83,19 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 		}
 	}
 	return pid, err
+}
+
+// Processes returns the IDs of all processes, and perhaps of others that are gone.
+func Processes() (pids []int) {
+	const most = 99999 // where /proc does not list them
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range names {
+		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	for pid := 1; len(names) == 0 && pid <= most; pid++ {
+		pids = append(pids, pid)
+	}
+	return pids
 }

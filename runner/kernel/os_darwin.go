@@ -3,6 +3,8 @@ package kernel
 import (
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Children that Stopped asks for, as for waitid(2).
@@ -30,3 +32,10 @@ func waitID(idType, id, options int) (pid int, stopped bool, status int, err err
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
 const ErrFormat = syscall.EBADARCH
+
+// Environ returns the arguments and the environment with which a process began, each ending in
+// NUL, or nil if they are not to be had. The system hides the environment of its own programs.
+func Environ(pid int) []byte {
+	env, _ := unix.SysctlRaw("kern.procargs2", pid)
+	return env
+}

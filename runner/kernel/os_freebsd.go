@@ -3,6 +3,8 @@ package kernel
 import (
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Children that Stopped asks for, as for wait6(2).
@@ -27,3 +29,10 @@ func waitID(idType, id, options int) (pid int, stopped bool, status int, err err
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
 const ErrFormat = syscall.EFTYPE
+
+// Environ returns the environment with which a process began, each variable ending in NUL,
+// or nil if that is not to be had.
+func Environ(pid int) []byte {
+	env, _ := unix.SysctlRaw("kern.proc.env", pid)
+	return env
+}

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"os"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -52,4 +54,11 @@ const ErrFormat = syscall.ELIBBAD
 func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(to)), 8, 0, 0)
 	return errno
+}
+
+// Environ returns the environment with which a process began, each variable ending in NUL,
+// or nil if that is not to be had.
+func Environ(pid int) []byte {
+	env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return env
 }

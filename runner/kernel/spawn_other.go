@@ -3,20 +3,28 @@
 package kernel
 
 import (
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// Spawner starts processes. It is safe for concurrent use.
-type Spawner struct{}
+// Spawner starts processes, one at a time: so no more than one is not known yet when this
+// process is killed. It is safe for concurrent use.
+type Spawner struct{ mu sync.Mutex }
 
 // NewSpawner returns a Spawner.
 func NewSpawner() *Spawner { return new(Spawner) }
 
-// Start starts a program as attr says. If the directory cannot be entered, Start
-// fails with a DirError.
-func (*Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, _ *int32, _ *Pin) (pid int, err error) {
-	return forkExec(path, argv, attr)
+// Start starts a program as attr says, and stores the process ID in born unless that is nil.
+// If the directory cannot be entered, Start fails with a DirError.
+func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, _ *Pin) (pid int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pid, err = forkExec(path, argv, attr); err == nil && born != nil {
+		atomic.StoreInt32(born, int32(pid))
+	}
+	return pid, err
 }
 
 // Helper starts a helper.

@@ -3,6 +3,8 @@
 package proc
 
 import (
+	"bytes"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,8 +17,9 @@ import (
 
 // vigil is how the guardian learns that crew is gone, from the end of a pipe into which crew
 // writes a byte when the lease changes, and that the lease has run out, from the last rows
-// of the table. A task that is being started in the instant in which crew is killed is not
-// listed yet, and may survive.
+// of the table. The pipe ends only when a task that is just being started has been executed.
+// Such a task is not listed, so the guardian looks for it: it survives if it has changed its
+// environment by then, or if the system hides that.
 type vigil struct {
 	r, w int // the ends of the pipe; 0 before begin
 	set  bool
@@ -101,9 +104,10 @@ func (v *vigil) end() {
 	}
 }
 
-// keepVigil returns when the process that writes to the pipe has ended. Until then it calls
-// expired over and over while the lease has run out.
-func keepVigil(_, pipe int, table []int32, expired func()) {
+// keepVigil returns when the process crew, which writes to the pipe, has ended, and kills the
+// task that it may have been starting. Until then it calls expired over and over while the
+// lease has run out.
+func keepVigil(crew, pipe int, table []int32, expired func()) {
 	lease := leaseIn(table)
 	for {
 		timeout := lease.left()
@@ -114,8 +118,26 @@ func keepVigil(_, pipe int, table []int32, expired func()) {
 		if n, _ := unix.Poll(set, timeout); n > 0 {
 			var woken [64]byte
 			if n, err := syscall.Read(pipe, woken[:]); n == 0 || err != nil && err != syscall.EINTR {
+				expired()
+				killUnlisted(crew)
 				return
 			}
+		}
+	}
+}
+
+// killUnlisted kills the groups whose leaders crew has started, as their environment says, in
+// its session.
+func killUnlisted(crew int) {
+	session, _ := unix.Getsid(0)
+	own := []byte("\x00CREW_PID=" + strconv.Itoa(crew) + "\x00")
+	for _, pid := range kernel.Processes() {
+		group, _ := syscall.Getpgid(pid)
+		if sid, err := unix.Getsid(pid); group != pid || err != nil || sid != session {
+			continue
+		}
+		if env := kernel.Environ(pid); bytes.Contains(append([]byte{0}, env...), own) {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		}
 	}
 }
