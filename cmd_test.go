@@ -54,8 +54,9 @@ func TestMain(m *testing.M) {
 // Each script has a directory for the sockets of runs, so it does not see those of
 // others.
 //
-// Beside testscript's own conditions, [sh:NAME] holds where /bin/sh is that shell, and
-// [namespaces] where the user may make a PID namespace.
+// Beside testscript's own conditions, [sh:NAME] holds where /bin/sh is that shell,
+// [namespaces] where the user may make a PID namespace, and [portable] in the form for
+// systems other than Linux.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{

@@ -1,5 +1,6 @@
 // Command crew runs tasks in parallel: xargs -P, GNU parallel and make -j for
-// people who want every task accounted for. It needs Linux. See the pages in man/.
+// people who want every task accounted for, on Linux and, in a portable form, on macOS
+// and FreeBSD. See the pages in man/.
 package main
 
 import (

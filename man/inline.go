@@ -6,7 +6,7 @@ import "strings"
 const fonts = " Ar Cm Dv Em Ev Ic Li No Pa Sx Sy Va "
 
 func isMacro(word string) bool {
-	return pair(word) != "" || len(word) == 2 && strings.Contains(fonts+"Fl Nm Xr Ns Ap Oo Oc Po Pc ", " "+word+" ")
+	return pair(word) != "" || len(word) == 2 && strings.Contains(fonts+"Fl Fx Nm Xr Ns Ap Oo Oc Po Pc ", " "+word+" ")
 }
 
 // pair returns what a macro that encloses the rest of its line puts around it, or "" for
@@ -60,6 +60,8 @@ func (r *renderer) macro(macro string, args []string) {
 		if len(args) == 0 || isClosing(args[0]) {
 			r.add(r.name)
 		}
+	case "Fx":
+		r.add("FreeBSD")
 	case "Ns":
 		r.glue = true
 	case "Ap":

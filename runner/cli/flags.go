@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crew/runner/input"
+	"crew/runner/kernel"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -428,13 +429,18 @@ func setUserUnit(o *Options, _ string) error { o.Serve.User = true; return nil }
 var version string
 
 // versionText returns what --version prints: the version of the release or, in any
-// other build, the version of the module that the go command has recorded.
+// other build, the version of the module that the go command has recorded. The form for
+// other systems than Linux adds the word portable.
 func versionText() string {
 	name := version
 	if info, ok := debug.ReadBuildInfo(); name == "" && ok {
 		name = strings.Trim(info.Main.Version, "()")
 	}
-	return "crew " + cmp.Or(name, "devel") + "\n"
+	text := "crew " + cmp.Or(name, "devel")
+	if kernel.Portable {
+		text += " portable"
+	}
+	return text + "\n"
 }
 
 // long returns the option with a long name of crew's or of its peers, or nil. If c has

@@ -8,15 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
@@ -54,7 +54,7 @@ func List() []Hello {
 func ask(path string) *Hello {
 	silent := &Hello{PID: pidOf(path), State: Silent, path: path}
 	c, err := dial(silent)
-	if errors.Is(err, unix.EAGAIN) {
+	if errors.Is(err, syscall.EAGAIN) {
 		return silent
 	}
 	if err != nil {
@@ -148,7 +148,7 @@ func names(list []Hello) string {
 
 // Client is a connection to a run, for one request. Any goroutine may close it.
 type Client struct {
-	f       *os.File
+	f       *net.UnixConn
 	in      *bufio.Reader
 	run     Hello
 	limited bool
@@ -212,7 +212,7 @@ func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.limited:
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("run %d does not answer: is it stopped?", c.run.PID)
-	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fmt.Errorf("run %d ended before it answered", c.run.PID)
 	}
 	return err

@@ -7,8 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // coming begins the name of an empty file that says that a crew serve is about to make its
@@ -45,7 +44,7 @@ func IsComing(name string) (is bool) {
 				continue
 			}
 			pid, err := strconv.Atoi(part[1])
-			if err != nil || errors.Is(unix.Kill(pid, 0), unix.ESRCH) { // it was killed
+			if err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // it was killed
 				_ = os.Remove(filepath.Join(dir, e.Name()))
 			} else if name == "" || name == part[2] {
 				is = true

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 // conn is a connection of a client, which makes one request.
 type conn struct {
 	s     *Server
-	f     *os.File
+	f     *net.UnixConn
 	waits bool         // for tasks; under Server.mu
 	out   bytes.Buffer // replies
 	err   error        // the client cannot be written to

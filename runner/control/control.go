@@ -7,8 +7,7 @@
 // which calls the run's door. Nobody waits for a connection: what a sink has to tell
 // goes to bounded buffers, and a follower of output reads it where the run keeps it.
 //
-// The wire format is in wire.go, and where sockets are in dir.go. Package net is not
-// used: it would double what a start costs.
+// The wire format is in wire.go, and where sockets are in dir.go.
 package control
 
 import (

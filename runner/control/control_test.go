@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 	"crew/runner/spool"
@@ -217,7 +216,7 @@ func (r *run) raw(text string) string {
 	defer f.Close()
 	_, err := io.WriteString(f, text)
 	require.NoError(r.t, err)
-	require.NoError(r.t, with(f, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }))
+	require.NoError(r.t, f.CloseWrite())
 	got, err := io.ReadAll(f)
 	require.NoError(r.t, err)
 	return string(got)

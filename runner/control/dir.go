@@ -3,11 +3,13 @@ package control
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,12 +54,12 @@ func inspect(path string, forbidden uint32) error {
 	err := unix.Lstat(path, &st)
 	switch {
 	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG:
-		err = unix.ENOTDIR
+		err = syscall.ENOTDIR
 	case err == nil:
 		err = trust.Own(path, &st)
 	}
-	if err == nil && st.Mode&forbidden != 0 {
-		err = unix.EPERM
+	if err == nil && uint32(st.Mode)&forbidden != 0 {
+		err = syscall.EPERM
 	}
 	return err
 }
@@ -75,7 +77,7 @@ func untrusted() error {
 
 // listen makes the socket of this process in the first directory that works, and
 // removes what dead runs have left there.
-func listen() (f *os.File, path string, err error) {
+func listen() (l *net.UnixListener, path string, err error) {
 	err = errors.New("there is no directory for sockets")
 	for _, dir := range dirs() {
 		if e := makeDir(dir); e != nil {
@@ -84,8 +86,8 @@ func listen() (f *os.File, path string, err error) {
 		}
 		clean(dir)
 		path := filepath.Join(dir, strconv.Itoa(os.Getpid())+suffix)
-		if f, err = listenAt(path); err == nil {
-			return f, path, nil
+		if l, err = listenAt(path); err == nil {
+			return l, path, nil
 		}
 	}
 	return nil, "", err
@@ -115,7 +117,7 @@ func makeDir(dir string) error {
 func clean(dir string) {
 	for _, path := range sockets(dir) {
 		pid := pidOf(path)
-		if unix.Kill(pid, 0) == nil && pid != os.Getpid() {
+		if syscall.Kill(pid, 0) == nil && pid != os.Getpid() {
 			continue
 		}
 		if f, err := connect(path, 0); err == nil {

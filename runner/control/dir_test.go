@@ -1,14 +1,16 @@
 package control
 
 import (
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
@@ -114,12 +116,56 @@ func TestLongPath(t *testing.T) {
 	require.NoError(t, c.Call(Request{Op: "status"}, func([]byte, *Reply) error { return nil }))
 }
 
+// TestRefusal: a socket that refuses a client is removed only if no process has it. One that
+// does not listen yet refuses clients as a BSD does when the backlog is full.
+func TestRefusal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1"+suffix)
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	full := func() {
+		t.Helper()
+		_, err := connect(path, 0)
+		require.ErrorIs(t, err, syscall.EAGAIN)
+		require.FileExists(t, path)
+	}
+	full()
+
+	const backlog = 2
+	require.NoError(t, syscall.Listen(fd, backlog))
+	for range 10 * backlog {
+		c, err := connect(path, 0)
+		if err != nil {
+			break
+		}
+		defer c.Close()
+	}
+	full()
+	require.Equal(t, Silent, ask(path).State)
+	patient := make(chan error)
+	go func() {
+		c, err := connect(path, time.Minute)
+		if err == nil {
+			err = c.Close()
+		}
+		patient <- err
+	}()
+	got, _, err := syscall.Accept(fd)
+	require.NoError(t, err)
+	require.NoError(t, <-patient)
+
+	require.NoError(t, errors.Join(syscall.Close(got), syscall.Close(fd)))
+	_, err = connect(path, time.Minute)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.NoFileExists(t, path)
+}
+
 // stale makes a socket on which nobody listens.
 func stale(t *testing.T, path string) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
-	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
-	require.NoError(t, unix.Close(fd))
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
 }
 
 func TestStaleSockets(t *testing.T) {

@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
+	"net"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
@@ -25,7 +26,7 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // connect returns a bare connection to the run.
-func (r *run) connect() *os.File {
+func (r *run) connect() *net.UnixConn {
 	f, err := connect(r.s.path, time.Minute)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { f.Close() })
@@ -176,7 +177,7 @@ func TestFeedThatHangs(t *testing.T) {
 
 func TestManyConnections(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.lineTime = time.Second / 2 })
-	var files []*os.File
+	var files []*net.UnixConn
 	for range mostConns {
 		f := r.connect()
 		files = append(files, f)
@@ -362,10 +363,10 @@ func FuzzConnection(f *testing.F) {
 					break
 				}
 			}
-			_ = with(c, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) })
+			_ = c.CloseWrite()
 		}()
 		got, err := io.ReadAll(c)
-		require.True(t, err == nil || errors.Is(err, unix.ECONNRESET), "%v", err) // more came than a line
+		require.True(t, err == nil || errors.Is(err, syscall.ECONNRESET), "%v", err) // more came than a line
 		require.Equal(t, 1, strings.Count(string(got), `"end":true`), "%s", got)
 		require.Equal(t, 1, strings.Count(string(got), "\n"))
 	})

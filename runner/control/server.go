@@ -3,11 +3,11 @@ package control
 import (
 	"cmp"
 	"errors"
+	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
 )
@@ -38,7 +38,7 @@ type Server struct {
 	latest *task.Snapshot // under turn
 
 	mu     sync.Mutex
-	socket *os.File // nil without one
+	socket *net.UnixListener // nil without one
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
@@ -79,20 +79,20 @@ func (s *Server) open() {
 	if s.over() {
 		return
 	}
-	f, path, err := listen()
+	l, path, err := listen()
 	if s.err = err; err != nil {
 		return
 	}
-	s.socket, s.path, s.conns = f, path, map[*conn]struct{}{}
-	s.wg.Go(func() { s.accept(f) })
+	s.socket, s.path, s.conns = l, path, map[*conn]struct{}{}
+	s.wg.Go(func() { s.accept(l) })
 }
 
 // accept gives each client a goroutine, until the socket is closed.
-func (s *Server) accept(socket *os.File) {
+func (s *Server) accept(socket *net.UnixListener) {
 	for {
-		f, err := accept(socket)
+		f, err := socket.AcceptUnix()
 		switch {
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-s.closing:
@@ -106,7 +106,7 @@ func (s *Server) accept(socket *os.File) {
 }
 
 // welcome serves a client, or tells it why not.
-func (s *Server) welcome(f *os.File) {
+func (s *Server) welcome(f *net.UnixConn) {
 	c := &conn{s: s, f: f}
 	if err := s.enter(c); err != nil {
 		c.refuse(err)
@@ -193,19 +193,27 @@ func (s *Server) Close() {
 // know that nothing of what they ask is done. No more can connect.
 func (s *Server) dismiss() {
 	_ = with(s.socket, func(fd int) error {
-		_ = unix.Shutdown(fd, unix.SHUT_RD)
+		_ = syscall.Shutdown(fd, syscall.SHUT_RD)
 		for {
-			got, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			got, _, err := syscall.Accept(fd)
 			switch err {
 			case nil:
-				c := &conn{s: s, f: os.NewFile(uintptr(got), "client")}
-				c.refuse(errOver)
-			case unix.EINTR, unix.ECONNABORTED:
+				s.turnAway(os.NewFile(uintptr(got), "client"))
+			case syscall.EINTR, syscall.ECONNABORTED:
 			default:
 				return nil
 			}
 		}
 	})
+}
+
+// turnAway tells a client that the run is over, and closes its connection.
+func (s *Server) turnAway(f *os.File) {
+	c, err := net.FileConn(f)
+	_ = f.Close()
+	if u, ok := c.(*net.UnixConn); err == nil && ok {
+		(&conn{s: s, f: u}).refuse(errOver)
+	}
 }
 
 // part waits for the connections to end, and cuts those that do not.

@@ -2,114 +2,106 @@ package control
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
-	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
-const (
-	// unfinished begins the name of a socket that does not listen yet. A client would
-	// take it for one that a dead run has left.
-	unfinished = "new."
-	// backlog is how many clients may wait to be accepted.
-	backlog = 128
-)
+// unfinished begins the name of a socket that does not listen yet. A client would
+// take it for one that a dead run has left.
+const unfinished = "new."
 
 // listenAt makes a socket that listens at path. It fails if one listens there already.
-func listenAt(path string) (*os.File, error) {
+func listenAt(path string) (*net.UnixListener, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, os.ErrExist
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
 	first := filepath.Join(filepath.Dir(path), unfinished+filepath.Base(path))
 	_ = os.Remove(first)
-	err = at(first, func(sa *unix.SockaddrUnix) error { return unix.Bind(fd, sa) })
-	if err == nil {
-		err = unix.Listen(fd, backlog)
-	}
+	var l *net.UnixListener
+	err := at(first, func(short string) (err error) {
+		if l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"}); err == nil {
+			l.SetUnlinkOnClose(false) // it is renamed
+		}
+		return err
+	})
 	if err == nil {
 		err = os.Rename(first, path)
 	}
 	if err != nil {
 		_ = os.Remove(first)
-		_ = unix.Close(fd)
-		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
+		if l != nil {
+			_ = l.Close()
+		}
+		return nil, socketError("listen", path, err)
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return l, nil
 }
 
-// at calls do with the address of path. The kernel limits an address to 107 bytes, so
-// that of a longer path goes by way of its open directory.
-func at(path string, do func(*unix.SockaddrUnix) error) error {
-	var room unix.RawSockaddrUnix
+// at calls do with the address of path, or with a short one that leads there.
+func at(path string, do func(address string) error) error {
+	var room syscall.RawSockaddrUnix
 	if len(path) < len(room.Path) {
-		return do(&unix.SockaddrUnix{Name: path})
+		return do(path)
 	}
-	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	short, done, err := kernel.ShortPath(path)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dir)
-	return do(&unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(dir) + "/" + filepath.Base(path)})
+	defer done()
+	return do(short)
+}
+
+// socketError returns err with the path of a socket instead of the address.
+func socketError(op, path string, err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		err = errno
+	}
+	return &os.PathError{Op: op, Path: path, Err: err}
 }
 
 // connect connects to the socket at path, and removes it if nobody listens there. If
-// the backlog is full, it tries again for as long as patience.
-func connect(path string, patience time.Duration) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
-	err = at(path, func(sa *unix.SockaddrUnix) error {
-		end := time.Now().Add(patience)
-		for {
-			err := unix.Connect(fd, sa)
-			if err != unix.EINTR && err != unix.EAGAIN || time.Now().After(end) {
+// the backlog is full, it tries again for as long as patience, and then fails with EAGAIN.
+func connect(path string, patience time.Duration) (c *net.UnixConn, err error) {
+	err = at(path, func(address string) (err error) {
+		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			c, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: address, Net: "unix"})
+			if errors.Is(err, syscall.ECONNREFUSED) && taken(address) {
+				err = syscall.EAGAIN
+			}
+			if !errors.Is(err, syscall.EAGAIN) || time.Now().After(end) {
 				return err
 			}
-			time.Sleep(time.Millisecond) // the backlog is full
 		}
 	})
 	if err == nil {
-		return os.NewFile(uintptr(fd), path), nil
+		return c, nil
 	}
-	_ = unix.Close(fd)
-	if errors.Is(err, unix.ECONNREFUSED) {
+	if errors.Is(err, syscall.ECONNREFUSED) {
 		_ = os.Remove(path)
 	}
-	return nil, &os.PathError{Op: "connect to", Path: path, Err: err}
+	return nil, socketError("connect to", path, err)
 }
 
-// accept waits for a client.
-func accept(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
+// taken reports whether a process has the socket at an address that refuses a connection.
+// Where a full backlog makes a kernel refuse it, a socket of another type still tells: it
+// does not match a living socket, and is refused by a dead one.
+func taken(address string) bool {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err == nil {
+		_ = c.Close()
 	}
-	var fd int
-	var failed error
-	err = raw.Read(func(on uintptr) bool {
-		for {
-			fd, _, failed = unix.Accept4(int(on), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-			if failed != unix.EINTR && failed != unix.ECONNABORTED {
-				return failed != unix.EAGAIN
-			}
-		}
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), "client"), nil
+	return errors.Is(err, syscall.EPROTOTYPE)
 }
 
 // with calls do with the file descriptor of f.
-func with(f *os.File, do func(fd int) error) error {
+func with(f syscall.Conn, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -120,12 +112,9 @@ func with(f *os.File, do func(fd int) error) error {
 }
 
 // peer returns the user at the other end of a connection.
-func peer(f *os.File) (uid uint32, err error) {
-	err = with(f, func(fd int) error {
-		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err == nil {
-			uid = cred.Uid
-		}
+func peer(f syscall.Conn) (uid uint32, err error) {
+	err = with(f, func(fd int) (err error) {
+		uid, err = kernel.PeerUser(fd)
 		return err
 	})
 	return uid, err
@@ -135,9 +124,10 @@ func peer(f *os.File) (uid uint32, err error) {
 func allowed(uid, own uint32) bool { return uid == own || uid == 0 }
 
 // gone reports whether the other end of a connection is closed. Half of it may be:
-// a client that has nothing more to ask may still listen.
-func gone(f *os.File) bool {
-	set := []unix.PollFd{{}}
+// a client that has nothing more to ask may still listen. For macOS, where the end of
+// what comes is POLLHUP, too, the question is whether one may write.
+func gone(f syscall.Conn) bool {
+	set := []unix.PollFd{{Events: unix.POLLOUT}}
 	err := with(f, func(fd int) error {
 		set[0].Fd = int32(fd)
 		_, _ = unix.Poll(set, 0) // a signal may interrupt it: nothing is known then

@@ -2,14 +2,16 @@ package coproc
 
 import (
 	"sync/atomic"
+	"syscall"
 
-	"golang.org/x/sys/unix"
+	"crew/runner/kernel"
 )
 
 // bell wakes a loop that sleeps in poll(2). Ringing costs a system call only then.
 type bell struct {
 	state atomic.Int32
-	fd    int // an eventfd; -1 before it is first needed, and if there is none to be had
+	fd    int // of a pipe, for reading; -1 before it is first needed, and if there is none to be had
+	to    int // its other end
 }
 
 // States of a bell.
@@ -22,8 +24,7 @@ const (
 // ring wakes the loop, or keeps it from sleeping.
 func (b *bell) ring() {
 	if b.state.Swap(rung) == asleep && b.fd >= 0 {
-		more := [8]byte{1} // any number
-		_, _ = unix.Write(b.fd, more[:])
+		_, _ = syscall.Write(b.to, []byte{0})
 	}
 }
 
@@ -31,8 +32,9 @@ func (b *bell) ring() {
 // call of rang.
 func (b *bell) sleep() bool {
 	if b.fd < 0 {
-		if fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
-			b.fd = fd
+		var ends [2]int
+		if err := kernel.Pipe(&ends); err == nil {
+			b.fd, b.to = ends[0], ends[1]
 		}
 	}
 	return b.state.CompareAndSwap(awake, asleep)
@@ -42,8 +44,8 @@ func (b *bell) sleep() bool {
 func (b *bell) wake(revents int16) {
 	b.state.CompareAndSwap(asleep, awake)
 	if revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(b.fd, count[:])
+		var rings [8]byte
+		_, _ = syscall.Read(b.fd, rings[:])
 	}
 }
 
@@ -54,6 +56,6 @@ func (b *bell) rang() bool {
 
 func (b *bell) close() {
 	if b.fd >= 0 {
-		_ = unix.Close(b.fd)
+		_, _ = syscall.Close(b.fd), syscall.Close(b.to)
 	}
 }

@@ -2,14 +2,10 @@ package coproc
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -24,8 +20,9 @@ const (
 
 // hint looks at times whether the worker has read a record and waits for the next one
 // without having answered, and tells the user once per run. If no record will follow, it
-// closes the worker's stdin, at which a program writes what it has held back. It returns
-// when it is to be called again.
+// closes the worker's stdin, at which a program writes what it has held back; one that is
+// at work, where that is not known, reads the end only later. It returns when it is to be
+// called again.
 func (w *worker) hint() time.Duration {
 	if !w.ready {
 		return w.unready()
@@ -45,17 +42,44 @@ func (w *worker) hint() time.Duration {
 	}
 	// A look takes longer the more processes there are.
 	w.look = w.run + min(max((w.run-f.since)/8, lookAgain), hintAfter)
-	if !w.waits() {
+	waits, known := w.waits()
+	switch {
+	case !waits:
 		return w.look
-	}
-	if w.hinted.CompareAndSwap(false, true) {
-		w.notice(fmt.Sprintf("worker %d has read record %d, answers nothing and waits for more: "+
-			"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", w.slot.ID, f.record(), w.saying()))
+	case known:
+		if w.hinted.CompareAndSwap(false, true) {
+			w.notice(fmt.Sprintf("worker %d has read record %d, answers nothing and waits for more: "+
+				"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", w.slot.ID, f.record(), w.saying()))
+		}
+	case w.run < f.since+hintAfter:
+		return w.look
 	}
 	if last {
 		w.dismiss()
 	}
 	return w.look
+}
+
+// reads looks at times whether the worker reads, where it does not show by itself that it has
+// closed its stdin. It returns when it is to be called again.
+func (w *worker) reads() time.Duration {
+	if kernel.PipeIsOne || w.begun() == 0 || w.p.In < 0 || w.shut {
+		return never
+	}
+	if w.run < w.peer {
+		return w.peer
+	}
+	before := w.unseen
+	w.peer, w.unseen = w.run+hintAfter, w.p.Unread()
+	stuck := w.unseen > 0 && w.unseen == before && (w.full || w.waiting()[0].begin >= w.read())
+	switch {
+	case stuck && w.p.Closed():
+		w.cannotWrite(syscall.EPIPE)
+		return w.over
+	case stuck:
+		w.peer = never
+	}
+	return w.peer
 }
 
 // unready ends a worker that is not ready in time, and tells the user once per run of one
@@ -89,53 +113,13 @@ func (w *worker) saying() string {
 	return ""
 }
 
-// waits reports whether the worker has read all that it got and written nothing since, a
-// process of its group sits in read(2) for more, and none is running.
-func (w *worker) waits() bool {
-	if w.sent < len(w.out) || w.p.In < 0 {
-		return false
+// waits reports whether the worker has read all that it got and written nothing since, and
+// if that is known, a process of its group sits in read(2) for more, and none is running.
+func (w *worker) waits() (waits, known bool) {
+	if w.sent < len(w.out) || w.p.In < 0 || w.p.Unread() > 0 {
+		return false, true
 	}
-	var pipe unix.Stat_t
-	unread, err := unix.IoctlGetInt(w.p.In, unix.TIOCINQ)
-	if err != nil || unread > 0 || unix.Fstat(w.p.In, &pipe) != nil {
-		return false
-	}
-	waits := false
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if group, err := unix.Getpgid(pid); err == nil && group == w.p.PID {
-			reads, busy := stateOf(dir, pipe.Ino)
-			if busy {
-				return false
-			}
-			waits = waits || reads
-		}
-	}
+	waits, known = kernel.Reading(w.p.PID, w.p.In)
 	// It may have answered just before it read on.
-	came, _ := unix.IoctlGetInt(w.p.Out, unix.TIOCINQ)
-	return waits && came == 0
-}
-
-// stateOf reports whether a thread of a process sits in read(2) of a pipe, and whether
-// one is running.
-func stateOf(dir string, pipe uint64) (reads, busy bool) {
-	calls, _ := filepath.Glob(dir + "/task/*/syscall")
-	for _, name := range calls {
-		text, _ := os.ReadFile(name)
-		call := strings.Fields(string(text))
-		switch {
-		case len(call) == 1 && call[0] == "running":
-			return false, true
-		case len(call) < 2 || call[0] != strconv.Itoa(unix.SYS_READ):
-			continue
-		}
-		fd, err := strconv.ParseUint(call[1], 0, 64)
-		if err != nil {
-			continue
-		}
-		link, _ := os.Readlink(dir + "/fd/" + strconv.FormatUint(fd, 10))
-		reads = reads || link == fmt.Sprintf("pipe:[%d]", pipe)
-	}
-	return reads, false
+	return (waits || !known) && !w.unheard(w.p.Out), known
 }

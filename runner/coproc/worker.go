@@ -63,6 +63,8 @@ type worker struct {
 	full   bool          // the pipe takes no more
 	shut   bool          // the worker has closed its end of the pipe
 	look   time.Duration // when to look next whether the worker flushes
+	unseen int           // bytes that were unread at the latest look whether it reads
+	peer   time.Duration // when to look next; never once its stdin is known to be open
 
 	pending []byte // stderr before the first record, or a line of it that is not complete
 	said    []byte // the end of stderr since the latest answer
@@ -199,7 +201,7 @@ func (w *worker) due() time.Duration {
 	if w.ladder != task.Untouched {
 		return w.killAt
 	}
-	next := min(w.over, w.expire(), w.hint())
+	next := min(w.over, w.expire(), w.hint(), w.reads())
 	if age := w.cfg.Life.Age; age > 0 && !w.retired && w.count > 0 {
 		w.retired = w.run >= w.born+age
 		next = min(next, w.born+age)
@@ -256,7 +258,7 @@ func (w *worker) expire() time.Duration {
 		next = min(next, late, silent)
 		switch {
 		case w.run >= late:
-		case w.run >= silent && !w.unheard():
+		case w.run >= silent && !w.unheard(w.p.Out, w.p.Err):
 			f.why = task.Silent(w.cfg.Life.Idle)
 		default:
 			continue
@@ -271,9 +273,9 @@ func (w *worker) expire() time.Duration {
 }
 
 // unheard reports whether the worker has written what is not read yet.
-func (w *worker) unheard() bool {
-	for _, fd := range [...]int{w.p.Out, w.p.Err} {
-		if n, err := unix.IoctlGetInt(fd, unix.TIOCINQ); err == nil && n > 0 {
+func (w *worker) unheard(streams ...int) bool {
+	for _, fd := range streams {
+		if n, err := kernel.Unread(fd); err == nil && n > 0 {
 			return true
 		}
 	}
@@ -438,8 +440,7 @@ func (w *worker) reap() {
 func (w *worker) read() int64 {
 	read := w.put - int64(len(w.out)-w.sent)
 	if w.p.In >= 0 {
-		unread, _ := unix.IoctlGetInt(w.p.In, unix.TIOCINQ)
-		read -= int64(unread)
+		read -= int64(w.p.Unread())
 	}
 	return read
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
+	"crew/runner/kernel"
 	"crew/runner/trust"
 )
 
@@ -71,11 +72,11 @@ func tenurePath(mark string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := kernel.BootID()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, tenurePrefix+mark+"."+strings.TrimSpace(string(boot))), nil
+	return filepath.Join(dir, tenurePrefix+mark+"."+boot), nil
 }
 
 // sweep removes the files in a directory that runs have left which were killed.
@@ -126,13 +127,13 @@ func killMarked(pid int, mark string) {
 	if pid <= 0 || pid == os.Getpid() {
 		return
 	}
-	fd, err := unix.PidfdOpen(pid, 0)
+	p, err := os.FindProcess(pid)
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	defer p.Release()
+	line, err := kernel.CommandLine(pid)
 	if err == nil && bytes.Contains(line, []byte("\x00"+stdioURL+mark+"\x00")) {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		_ = p.Kill()
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/coproc"
+	"crew/runner/kernel"
 	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -171,11 +171,7 @@ func newID(host string) string { return host + "-" + strings.ToLower(rand.Text()
 
 // sinceBoot is the time on a clock that goes on while the machine or the process is
 // suspended.
-func sinceBoot() time.Duration {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
-	return time.Duration(ts.Nano())
-}
+func sinceBoot() time.Duration { return kernel.SinceBoot() }
 
 // Next takes tasks from the engine until the run is over.
 func (w *crewWorker) Next(func() uint64) (*task.Task, error) {

@@ -356,7 +356,8 @@ func parseCost(s string) (int64, error) {
 }
 
 // maxArgument is the longest argument that Linux accepts, without its NUL
-// (MAX_ARG_STRLEN in linux/binfmts.h).
+// (MAX_ARG_STRLEN in linux/binfmts.h). It holds on other systems, too, so that a run which
+// one machine takes another does not refuse.
 const maxArgument = 128<<10 - 1
 
 const pointerSize = 8

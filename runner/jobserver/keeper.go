@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -57,21 +58,31 @@ type keeper struct {
 	socket, r, w int
 	all          int // how many were created and not destroyed
 	asked        bool
+	came         chan []byte // what a read(2) brings that may block; nil if none is under way
 }
+
+// blocked is how long the keeper waits for a read(2) before it goes on without.
+const blocked = 50 * time.Millisecond
 
 // serve does what crew asks for until crew has gone, and then returns all tokens.
 func (k *keeper) serve() {
 	for {
-		fds := []unix.PollFd{{Fd: int32(k.socket), Events: unix.POLLIN}, {Fd: -1}}
-		if k.asked {
+		fds, wait := []unix.PollFd{{Fd: int32(k.socket), Events: unix.POLLIN}, {Fd: -1}}, -1
+		if k.came != nil {
+			wait = 0
+		} else if k.asked {
 			fds[1] = unix.PollFd{Fd: int32(k.r), Events: unix.POLLIN}
 		}
-		_, _ = unix.Poll(fds, -1)
+		_, _ = unix.Poll(fds, wait)
 		if fds[0].Revents != 0 && !k.obey() {
 			k.put(k.w, k.count())
+			if k.came != nil {
+				k.asked = false
+				k.take()
+			}
 			return
 		}
-		if k.asked && fds[1].Revents != 0 {
+		if k.came != nil || k.asked && fds[1].Revents != 0 {
 			k.take()
 		}
 	}
@@ -108,20 +119,38 @@ func (k *keeper) obey() bool {
 	return n > 0
 }
 
-// take takes a token if another process has not been faster.
+// take takes a token if another process has not been faster. If one has, and whoever made
+// the pipe lets it block, read(2) does so until another token comes.
 func (k *keeper) take() {
-	var b [1]byte
-	if n, _ := unix.Read(k.r, b[:]); n == 1 {
+	if k.came == nil {
+		k.came = make(chan []byte, 1)
+		go func(came chan<- []byte) {
+			b := make([]byte, 1)
+			n, _ := unix.Read(k.r, b)
+			came <- b[:max(n, 0)]
+		}(k.came)
+	}
+	select {
+	case b := <-k.came:
+		k.came = nil
+		if len(b) == 0 {
+			return
+		}
 		k.add(b[0])
+		if !k.asked {
+			k.put(k.w, 1)
+			return
+		}
 		k.asked = false
 		k.answer(got)
+	case <-time.After(blocked):
 	}
 }
 
 // recount makes up for tokens whose holders were killed, and for those that such a holder
 // has returned after all.
 func (k *keeper) recount() {
-	there, err := unix.IoctlGetInt(k.r, unix.TIOCINQ)
+	there, err := kernel.Unread(k.r)
 	if err != nil {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 // Auth locates the tokens of a jobserver, as a variable MAKEFLAGS does. See "POSIX
@@ -50,7 +52,7 @@ func (a *Auth) pipe(value string) {
 	}
 	in, isIn := pipeOf(r, unix.O_WRONLY)
 	out, isOut := pipeOf(w, unix.O_RDONLY)
-	if isIn && isOut && in.Dev == out.Dev && in.Ino == out.Ino {
+	if isIn && isOut && (!kernel.PipeIsOne || in.Dev == out.Dev && in.Ino == out.Ino) {
 		a.r, a.w = r, w
 	}
 }
@@ -77,13 +79,18 @@ func split(makeflags string) (words []string, variables string) {
 }
 
 // makeflags returns the value of MAKEFLAGS for tasks that share n places at auth: what
-// inherited says, without its number of jobs and its jobserver.
+// inherited says, without its number of jobs and its jobserver. A pipe is named twice, as
+// make before 4.2 calls it otherwise.
 func makeflags(inherited, auth string, n int) string {
 	words, variables := split(inherited)
 	words = slices.DeleteFunc(words, func(w string) bool {
 		return strings.HasPrefix(w, "-j") || strings.HasPrefix(w, "--jobserver-")
 	})
-	text := strings.Join(append(words, "-j"+strconv.Itoa(n), "--jobserver-auth="+auth), " ")
+	own := []string{"-j" + strconv.Itoa(n), "--jobserver-auth=" + auth}
+	if !strings.HasPrefix(auth, "fifo:") {
+		own = slices.Insert(own, 1, "--jobserver-fds="+auth)
+	}
+	text := strings.Join(append(words, own...), " ")
 	if len(words) == 0 || strings.Contains(words[0], "=") || words[0][0] == '-' {
 		text = " " + text // the first word of make's would hold flags of one letter
 	}

@@ -5,11 +5,11 @@ package jobserver
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -47,31 +47,29 @@ var ErrClosed = errors.New("its pipe is closed")
 // Join returns the tokens of a jobserver that this process is a client of. It holds
 // none at first, and has the place that its parent has taken a token for.
 func Join(a Auth) (*Tokens, error) {
-	rName, wName := a.fifo, a.fifo
-	if a.fifo == "" {
-		if a.r < 0 {
-			return nil, ErrClosed
-		}
-		rName, wName = anew(a.r), anew(a.w)
+	if a.fifo == "" && a.r < 0 {
+		return nil, ErrClosed
 	}
 	t := &Tokens{done: make(chan struct{})}
-	if err := t.open(rName, wName); err != nil {
+	if err := t.open(a); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// anew returns the name by which an end of a pipe that is open already can be opened once
-// more. It can then be set to not block without doing so for all others.
-func anew(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
-
 // open opens the ends of the pipe or FIFO.
-func (t *Tokens) open(rName, wName string) (err error) {
-	open := func(name string, mode int) (fd int) {
+func (t *Tokens) open(a Auth) (err error) {
+	name := cmp.Or(a.fifo, fmt.Sprintf("pipe %d,%d", a.r, a.w))
+	open := func(end, mode int) (fd int) {
 		if err != nil {
 			return 0
 		}
-		if fd, err = unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		if a.fifo == "" {
+			fd, err = kernel.Reopen(end, mode)
+		} else {
+			fd, err = unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		}
+		if err != nil {
 			err = fmt.Errorf("open %s: %w", name, err)
 			return 0
 		}
@@ -81,8 +79,8 @@ func (t *Tokens) open(rName, wName string) (err error) {
 		}
 		return fd
 	}
-	t.r = open(rName, unix.O_RDONLY)
-	if t.w = open(wName, unix.O_WRONLY); err != nil && t.r > 0 {
+	t.r = open(a.r, unix.O_RDONLY)
+	if t.w = open(a.w, unix.O_WRONLY); err != nil && t.r > 0 {
 		_ = unix.Close(t.r)
 	}
 	return err
@@ -96,16 +94,16 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 	t = &Tokens{own: true, done: make(chan struct{})}
 	if pipe {
 		var ends [2]int
-		if err = unix.Pipe2(ends[:], 0); err != nil {
+		if err = unix.Pipe(ends[:]); err != nil {
 			return nil, err
 		}
 		t.makeflags = makeflags(inherited, fmt.Sprintf("%d,%d", ends[0], ends[1]), n)
-		err = t.open(anew(ends[0]), anew(ends[1]))
+		err = t.open(Auth{r: ends[0], w: ends[1]})
 	} else {
 		var fifo string
 		if fifo, err = t.makeFIFO(); err == nil {
 			t.makeflags = makeflags(inherited, "fifo:"+fifo, n)
-			err = t.open(fifo, fifo)
+			err = t.open(Auth{fifo: fifo})
 		}
 	}
 	if err == nil {
@@ -243,7 +241,7 @@ func (t *Tokens) tidy() { t.purse.put(t.w, t.purse.count()-t.held) }
 
 // start starts the keeper.
 func (t *Tokens) start() error {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fds, err := kernel.SocketPair()
 	if err != nil {
 		return err
 	}

@@ -145,6 +145,7 @@ type Journal struct {
 	allocated int64  // end of the disk space allocated for file; 0 before the first write
 	dirty     bool   // written to since the last sync
 	closed    bool
+	reserve   *os.File // disk space for notes, if none can be allocated; or nil
 
 	fault atomic.Pointer[error] // the first error; nothing but notes is written after it
 
@@ -320,6 +321,7 @@ func (j *Journal) Close() error {
 		_ = j.file.Truncate(j.end) // frees the allocated space
 	}
 	j.closed = true
+	_ = j.reserve.Close() // may be nil
 	if j.past != nil {
 		j.using.Lock()
 		j.past.table.close()

@@ -1,15 +1,15 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 const (
@@ -51,7 +51,7 @@ func takeLock(f *os.File, dir string) error {
 		pid, _ := lockHolder(f)
 		late := time.Now().After(deadline)
 		switch {
-		case pid != 0 && (late || !dying(pid)):
+		case pid != 0 && (late || !kernel.Dying(pid)):
 			return &InUse{dir, pid}
 		case late: // a process of another PID namespace
 			return &InUse{dir, 0}
@@ -67,27 +67,4 @@ func lockHolder(f *os.File) (pid int, held bool) {
 		return 0, false
 	}
 	return int(lock.Pid), true
-}
-
-// dying reports whether a process has been killed but still exists
-// (proc_pid_stat(5), proc_pid_status(5)).
-func dying(pid int) bool {
-	const exiting = 0x4 // PF_EXITING of linux/sched.h
-	base := "/proc/" + strconv.Itoa(pid)
-	stat, err := os.ReadFile(base + "/stat")
-	if err != nil {
-		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-	}
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 7 {
-		return false
-	}
-	if bits, err := strconv.ParseUint(string(f[6]), 10, 64); err == nil && bits&exiting != 0 {
-		return true
-	}
-	status, _ := os.ReadFile(base + "/status")
-	_, pending, _ := bytes.Cut(status, []byte("ShdPnd:\t"))
-	pending, _, _ = bytes.Cut(pending, []byte("\n"))
-	mask, err := strconv.ParseUint(string(pending), 16, 64)
-	return f[0][0] == 'Z' || f[0][0] == 'X' || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
 }

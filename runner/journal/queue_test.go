@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -661,7 +662,7 @@ func size(t testing.TB, dir string) (n int64) {
 	require.NoError(t, err)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
-			n += blocks(info) * 512
+			n += info.Sys().(*syscall.Stat_t).Blocks * 512
 		}
 	}
 	return n

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +61,3 @@ func setEUID(t *testing.T, uid uintptr) {
 	_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0))
 	require.Zero(t, errno)
 }
-
-// blocks returns how many blocks of 512 bytes a file takes.
-func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks }

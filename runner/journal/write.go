@@ -1,14 +1,17 @@
 package journal
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"crew/runner/kernel"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -115,7 +118,13 @@ func (j *Journal) appendNotes(lines []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_ = j.flush()
-	if err := j.write(lines); err != nil {
+	err := j.write(lines)
+	if err != nil && j.reserve != nil {
+		_ = j.reserve.Close()
+		j.reserve, j.allocated = nil, j.end
+		err = j.write(lines)
+	}
+	if err != nil {
 		j.fail(err)
 	}
 }
@@ -150,8 +159,8 @@ func (j *Journal) put(lines []byte) error {
 }
 
 // allocate allocates disk space for n bytes and notes after them, without changing
-// the file's length. It returns an error only if the disk is full; not every file
-// system can allocate.
+// the file's length. It returns an error only if the disk is full. Not every file system
+// can allocate: then another file holds the space for the notes.
 func (j *Journal) allocate(n int64) error {
 	end := j.end + n + noteReserve
 	if end <= j.allocated {
@@ -159,12 +168,35 @@ func (j *Journal) allocate(n int64) error {
 	}
 	var err error
 	for _, j.allocated = range []int64{end + allocAhead, end} {
-		err = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.end, j.allocated-j.end)
-		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		if err = kernel.Allocate(j.file, j.end, j.allocated-j.end); errors.Is(err, errors.ErrUnsupported) {
+			j.allocated = math.MaxInt64
+			err = j.hold()
+		}
+		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return nil
 		}
 	}
 	return &os.PathError{Op: "write", Path: j.file.Name(), Err: err}
+}
+
+// hold makes a file without a name, unless there is one, so that closing it frees disk space
+// for notes. Its bytes are random, as a file system may compress them.
+func (j *Journal) hold() error {
+	if j.reserve != nil {
+		return nil
+	}
+	f, err := spool.Unnamed(j.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	bytes := make([]byte, noteReserve)
+	_, _ = rand.Read(bytes) // it never fails
+	if _, err = f.Write(bytes); err != nil {
+		f.Close()
+		return err
+	}
+	j.reserve = f
+	return nil
 }
 
 func (j *Journal) write(lines []byte) error {

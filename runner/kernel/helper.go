@@ -46,7 +46,7 @@ func (p *program) StartNow() (pid int, err error) {
 		}
 		files = append(files, uintptr(fd))
 	}
-	path, err := ownPath()
+	path, err := OwnPath()
 	if err != nil {
 		return 0, err
 	}

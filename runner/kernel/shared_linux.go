@@ -4,8 +4,8 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// ownPath returns the path of this very program, even if its file has been replaced.
-func ownPath() (string, error) { return "/proc/self/exe", nil }
+// OwnPath returns the path of this very program, even if its file has been replaced.
+func OwnPath() (string, error) { return "/proc/self/exe", nil }
 
 // NewShared makes memory that helpers can share, and its descriptor. It has the first of
 // the sizes that the limit on the size of files allows.

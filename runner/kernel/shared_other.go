@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownPath returns the path of this program. Its file may have been replaced meanwhile.
-func ownPath() (string, error) { return os.Executable() }
+// OwnPath returns the path of this program. Its file may have been replaced meanwhile.
+func OwnPath() (string, error) { return os.Executable() }
 
 // NewShared makes memory that helpers can share, and its descriptor: a file without a
 // name. It has the first of the sizes that the limit on the size of files allows.

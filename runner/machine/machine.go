@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"crew/runner/kernel"
 )
 
 // Machine is this machine. It is safe for concurrent use.
@@ -20,8 +22,11 @@ type Machine struct {
 }
 
 // New returns the machine whose /proc and /sys are below a directory, which is empty but for
-// tests.
+// tests: the portable form has none, and knows of the processors alone.
 func New(root string) *Machine {
+	if root == "" && kernel.Portable {
+		return &Machine{func(string) ([]byte, error) { return nil, errors.New("this system does not tell it") }}
+	}
 	return &Machine{func(name string) ([]byte, error) { return read(root + name) }}
 }
 

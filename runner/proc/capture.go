@@ -111,8 +111,11 @@ func (p *process) pipe(n int, ours *int) error {
 	return nil
 }
 
-// closeChildEnds closes the child's ends of the pipes.
+// closeChildEnds closes the child's ends of the pipes, but for one that is a spare.
 func (p *process) closeChildEnds() {
+	if p.attempt.Task.Protocol != task.NoProtocol && !kernel.PipeIsOne && int(p.child[0]) != p.local.null {
+		p.spare, p.child[0] = int(p.child[0]), 0
+	}
 	for _, fd := range p.child {
 		if fd > 2 && int(fd) != p.local.null {
 			_ = syscall.Close(int(fd))
@@ -124,7 +127,7 @@ func (p *process) closeChildEnds() {
 func (p *process) closeOurEnds() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
+	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.spare, &p.pidfd} {
 		kernel.Close(fd)
 	}
 	p.local.room.Add(p.files)

@@ -21,7 +21,8 @@ type Worker struct {
 	// PID is the ID of its leader, and of the group.
 	PID int
 
-	p *process
+	p      *process
+	unread int // what Unread returns without a spare
 }
 
 // StartWorker starts the command of an attempt as a worker: with the environment and
@@ -53,6 +54,32 @@ func (w *Worker) Exit() int {
 		}
 	}
 	return w.p.pidfd
+}
+
+// Unread returns how many bytes that were written to In nobody has read, as far as is known.
+func (w *Worker) Unread() int {
+	fd := w.In
+	if !kernel.PipeIsOne {
+		if fd = w.p.spare; fd < 0 {
+			return w.unread
+		}
+	}
+	n, _ := kernel.Unread(fd)
+	return n
+}
+
+// Closed reports whether nobody can read In any more. Where this process must be able to, so
+// that Unread can tell, it gives that up: from then on Unread is 0 of what can be read.
+func (w *Worker) Closed() bool {
+	n := w.Unread()
+	kernel.Close(&w.p.spare)
+	set := []unix.PollFd{{Fd: int32(w.In), Events: unix.POLLOUT}}
+	_, _ = unix.Poll(set, 0)
+	if set[0].Revents&(unix.POLLERR|unix.POLLHUP) == 0 {
+		return false
+	}
+	w.unread = n
+	return true
 }
 
 // Exited reports whether the leader has exited.

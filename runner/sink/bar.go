@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 // eraseBar erases the bar, and the line that the cursor is in if there is none.
@@ -57,7 +59,7 @@ func free(w io.Writer) bool {
 		return true
 	}
 	const typing = unix.ICANON | unix.ECHO
-	if mode, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil || mode.Lflag&typing != typing {
+	if mode, err := kernel.Modes(int(f.Fd())); err != nil || mode.Lflag&typing != typing {
 		return err != nil
 	}
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"crew/runner/kernel"
 )
 
 // Fence is a pair of lines in the log of a CI server, which obeys nothing that stands
@@ -80,7 +80,7 @@ func (s *stream) awaitRead() {
 		return
 	}
 	for end := time.Now().Add(readWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ); err != nil || n == 0 || abandoned(f) {
+		if n, err := kernel.Unread(int(f.Fd())); err != nil || n == 0 || abandoned(f) {
 			return
 		}
 	}

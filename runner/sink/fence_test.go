@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 var testFence = Fence{"<\n", ">\n"}
@@ -63,7 +64,7 @@ func TestStreamsAreReadInOrder(t *testing.T) {
 		errs.Close()
 	}()
 	for range 100 {
-		n, err := unix.IoctlGetInt(int(fromErr.Fd()), unix.TIOCINQ)
+		n, err := kernel.Unread(int(fromErr.Fd()))
 		require.NoError(t, err)
 		require.True(t, n == 0 || time.Since(begin) > readWithin, "it has been written too early")
 		time.Sleep(100 * time.Microsecond)

@@ -168,6 +168,9 @@ func (j *Joblog) Sync() error {
 	if errors.Is(err, syscall.EINVAL) {
 		return nil
 	}
+	if st, failed := j.file.Stat(); err != nil && failed == nil && !st.Mode().IsRegular() { // systems have several errors for that
+		return nil
+	}
 	return j.fail(err)
 }
 

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/trust"
@@ -36,6 +36,9 @@ type Results struct {
 	of     func(*task.Task) string
 	object object
 	buf    bytes.Buffer // for result.json
+
+	durable bool     // Sync is to be called
+	changed []string // directories that Sync has to be told of
 }
 
 // OpenResults creates the directory if it is missing and tries whether files can
@@ -72,17 +75,15 @@ func (s *Results) Consume(events []task.Event) error {
 	return nil
 }
 
-// Sync makes the files durable, and whatever else was written to their file system:
-// one call (syncfs(2)) costs less than one for each file and directory.
+// Durable says that Sync is going to be called. It must come before Consume.
+func (s *Results) Durable() { s.durable = true }
+
+// Sync makes the files durable that were written since Durable.
 func (s *Results) Sync() error {
-	dir, err := os.Open(s.real)
-	if err != nil {
-		return fmt.Errorf("write results: %w", err)
+	if err := kernel.SyncEach(s.real, s.changed); err != nil {
+		return fmt.Errorf("write results: %w", &fs.PathError{Op: "sync", Path: s.dir, Err: task.WithoutPath(err)})
 	}
-	defer dir.Close()
-	if err := unix.Syncfs(int(dir.Fd())); err != nil {
-		return fmt.Errorf("write results: %w", &fs.PathError{Op: "syncfs", Path: s.dir, Err: err})
-	}
+	s.changed = s.changed[:0]
 	return nil
 }
 
@@ -97,6 +98,9 @@ func (s *Results) write(e *task.Event) error {
 	}
 	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
 	retried, replayed := e.Kind == task.Retried, e.Result.Known()
+	if s.durable && !kernel.SyncsAll {
+		s.changed = append(s.changed, dir)
+	}
 	n := len(r.Before)
 	first := n == 0 || r.Before[n-1].Earlier // of the task's attempts in this run
 	if retried {
@@ -141,7 +145,7 @@ func begin(dir string, empty bool) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	there, err := trust.OpenFile(dir, unix.O_DIRECTORY, 0)
+	there, err := trust.OpenFile(dir, syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@
 package spool
 
 import (
-	"crew/runner/task"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,7 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
+	"crew/runner/kernel"
+	"crew/runner/task"
 )
 
 const (
@@ -123,11 +123,11 @@ func (s *Store) failed(err error) error {
 	return fmt.Errorf("keep output in %s: %w", s.dir, task.WithoutPath(err))
 }
 
-// Unnamed creates a file in dir that has no name (open(2), O_TMPFILE), open for
-// reading and writing. If the file system does not support that, the file gets
-// a name and loses it at once.
+// Unnamed creates a file in dir that has no name, open for reading and writing. If
+// the system or the file system does not support that, the file gets a name and
+// loses it at once.
 func Unnamed(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE|os.O_EXCL, 0o600)
+	f, err := kernel.OpenUnnamed(dir)
 	if err != nil {
 		return removed(dir)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"crew/runner/kernel"
 )
 
 // copyScript is for /bin/sh on a host, as one word that any login shell takes unchanged:
@@ -31,9 +33,12 @@ was=$size size=$(set -- $(ls -ln "$0"); echo $5);
 [ "$size" -gt "$was" ] || exit 1;
 echo 2> /dev/null || { now=$(date +%s); gone=${gone:-$now}; [ $((now - gone)) -lt 30 ] || exit 1; };
 done;
-dd of="$0" conv=notrunc,fsync < /dev/null 2> /dev/null;
+dd of="$0" conv=notrunc,fsync < /dev/null 2> /dev/null || sync;
 exec 3>&-;
-sum=$(sha256sum "$0") || exit 1;
+for sum in sha256sum "shasum -a 256" "sha256 -q" "openssl dgst -r -sha256"; do
+command -v ${sum%% *} > /dev/null && break;
+done;
+sum=$($sum "$0") || exit 1;
 case $sum in
 "$3"*) ;;
 *) rm -f "$0"; echo "the copy was damaged" >&2; exit 1;;
@@ -56,7 +61,7 @@ func (h *host) copy(p *program, mark, offset string, fail func(error)) (*copying
 	if err != nil {
 		return nil, fmt.Errorf("its shell does not speak as expected: %w", err)
 	}
-	in, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", p.file.Fd())) // has an offset of its own
+	in, err := kernel.OpenAgain(p.file)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", programName, err)
 	}

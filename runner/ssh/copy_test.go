@@ -3,14 +3,15 @@ package ssh
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,31 +54,13 @@ func (f far) once() {
 	f.t.Helper()
 	is, err := os.ReadFile(filepath.Join(f.dir, programName))
 	require.NoError(f.t, err)
-	want, err := os.ReadFile("/proc/self/exe")
+	want, err := os.ReadFile(f.program.file.Name())
 	require.NoError(f.t, err)
 	require.True(f.t, bytes.Equal(want, is))
 	require.Less(f.t, f.link.Sent(), f.program.size*3/2)
 	left, err := os.ReadDir(f.dir)
 	require.NoError(f.t, err)
 	require.Len(f.t, left, 1)
-}
-
-// processes returns those that copy, on this side or on that one.
-func (f far) processes(there bool) (pids []int) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(f.t, err)
-	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
-		part := bytes.Contains(text, []byte("part."))
-		if there && cwd == f.dir && (part || bytes.HasPrefix(text, []byte("dd\x00"))) ||
-			!there && part && bytes.Contains(text, []byte("-p\x00"+f.link.Port+"\x00")) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			require.NoError(f.t, err)
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // works waits for a worker.
@@ -121,38 +104,6 @@ func TestCopyGoesOn(t *testing.T) {
 	p.Close()
 	require.NotContains(t, said.String(), "cop")
 	f.once()
-}
-
-// TestCopyResumed kills what copies, on this side and on that one.
-func TestCopyResumed(t *testing.T) {
-	t.Parallel()
-	for name, there := range map[string]bool{"here": false, "there": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFar(t)
-			f.link.Hold(f.program.size * 3 / 4)
-			p, said, conns := f.start("web1")
-			f.holds(said)
-			parts, err := filepath.Glob(filepath.Join(f.dir, "part.*"))
-			require.NoError(t, err)
-			require.Len(t, parts, 1)
-			file := filepath.Join(f.s.Home, "bin/sleep")
-			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-			crewtest.WriteFile(t, file, "#!/bin/sh\n[ ! -e '"+parts[0]+"' ] || exec /bin/sleep .01\nexec /bin/sleep \"$@\"\n", 0o700) // it is soon found dead
-			pids := f.processes(there)
-			require.NotEmpty(t, pids)
-			for _, pid := range pids {
-				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-			}
-			f.link.Hold(0)
-			works(t, conns, said)
-			crewtest.Until(t, func() bool { return strings.Contains(said.String(), "it speaks") }, "words: %s", said)
-			p.Close()
-			// A part of the script that outlives its shell may complain.
-			require.Regexp(t, `^web1: copying crew-engine there, \d+ MiB\nweb1: cannot copy crew-engine there \((it ended early|.*I/O error)\): trying again\nweb1: it is there now\nweb1: it speaks\n$`, said)
-			f.once()
-		})
-	}
 }
 
 // TestCopyOnce has two runs, with two names of the same machine each.
@@ -216,6 +167,38 @@ func TestCopyFails(t *testing.T) {
 	}
 }
 
+// TestCopyScript has each program that systems have for the hash.
+func TestCopyScript(t *testing.T) {
+	t.Parallel()
+	const content = "the program"
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	for _, sum := range []string{"sha256sum", "shasum", "sha256", "openssl"} {
+		bin, home := t.TempDir(), t.TempDir()
+		dir := filepath.Join(home, ".cache/crew", hash)
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		for _, name := range []string{"cat", "chmod", "date", "dd", "ls", "mv", "rm", "sync", "wc", sum} {
+			path, err := exec.LookPath(name)
+			if name == "sha256" && err != nil {
+				crewtest.WriteFile(t, filepath.Join(bin, name), "#!/bin/sh\nsha256sum "+filepath.Join(dir, "part.x")+"\n", 0o700)
+				path, err = exec.LookPath("sha256sum")
+				name = "sha256sum"
+			}
+			if err != nil {
+				t.Skipf("no %s", name)
+			}
+			require.NoError(t, os.Symlink(path, filepath.Join(bin, name)))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "part.x"), nil, 0o600))
+		cmd := exec.Command("/bin/sh", "-c", strings.ReplaceAll(copyScript, "\n", " "), "part.x", "0", strconv.Itoa(len(content)), hash)
+		cmd.Env, cmd.Stdin = []string{"HOME=" + home, "PATH=" + bin}, strings.NewReader(content)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", sum, out)
+		is, err := os.ReadFile(filepath.Join(dir, programName))
+		require.NoError(t, err)
+		require.Equal(t, content, string(is))
+	}
+}
+
 // otherMachine returns what uname -m and Go call the i-th kind of machine that is not that
 // of a program.
 func otherMachine(p *program, i int) (machine, arch string) {
@@ -225,7 +208,7 @@ func otherMachine(p *program, i int) (machine, arch string) {
 	return kinds[i][0], kinds[i][1]
 }
 
-// TestCopyOther has a host of another kind, and its program beside this one.
+// TestCopyOther has hosts of other kinds, and their programs beside this one.
 func TestCopyOther(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -234,21 +217,21 @@ func TestCopyOther(t *testing.T) {
 	text, err := os.ReadFile(self)
 	require.NoError(t, err)
 	machine, arch := otherMachine(f.program, 0)
-	other := filepath.Join(filepath.Dir(self), "crew-engine-linux-"+arch)
-	require.NoError(t, os.WriteFile(other, append(text, '\n'), 0o700))
-	t.Cleanup(func() { _ = os.Remove(other) })
 	file := filepath.Join(f.s.Home, "bin/uname")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	crewtest.WriteFile(t, file, "#!/bin/sh\necho Linux "+machine+"\n", 0o700)
-	for range 2 {
-		p, said, conns := f.start("web1")
-		works(t, conns, said)
-		p.Close()
+	for uname, name := range map[string]string{
+		"Linux " + machine: "linux-" + arch, "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-amd64", "FreeBSD amd64": "freebsd-amd64",
+	} {
+		other := filepath.Join(filepath.Dir(self), "crew-engine-"+name)
+		require.NoError(t, os.WriteFile(other, append(text, name...), 0o700))
+		t.Cleanup(func() { _ = os.Remove(other) })
+		crewtest.WriteFile(t, file, "#!/bin/sh\necho "+uname+"\n", 0o700)
+		for range 2 {
+			p, said, conns := f.start("web1")
+			works(t, conns, said)
+			p.Close()
+		}
+		hash := fmt.Sprintf("%x", sha256.Sum256(append(text, name...)))
+		require.FileExists(t, filepath.Join(f.s.Home, ".cache/crew", hash, programName))
 	}
-	there, err := filepath.Glob(filepath.Join(f.s.Home, ".cache/crew/*/*"))
-	require.NoError(t, err)
-	require.Len(t, there, 1)
-	is, err := os.ReadFile(there[0])
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(append(text, '\n'), is))
 }

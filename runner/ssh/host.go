@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"crew/runner/kernel"
 )
 
 const (
@@ -141,10 +143,14 @@ func (h *host) stay(ctx context.Context) {
 
 // visit runs one worker on the host. It returns nil if the worker ended by itself.
 func (h *host) visit(ctx context.Context) error {
-	cmd, said := h.command(ctx), &stderrLines{show: h.say}
+	cmd, err := h.command(ctx)
+	if err != nil {
+		return err
+	}
+	said := &stderrLines{show: h.say}
 	stdin, inErr := cmd.StdinPipe()
 	stdout, outErr := cmd.StdoutPipe()
-	if err := errors.Join(inErr, outErr); err != nil {
+	if err = errors.Join(inErr, outErr); err != nil {
 		return err
 	}
 	cmd.Stderr, cmd.WaitDelay = said, endTime
@@ -154,8 +160,7 @@ func (h *host) visit(ctx context.Context) error {
 		}
 		return cmd.Process.Kill()
 	}
-	err := cmd.Start()
-	if err != nil {
+	if err = cmd.Start(); err != nil {
 		return err
 	}
 	from := bufio.NewReader(stdout)
@@ -179,18 +184,22 @@ func (h *host) visit(ctx context.Context) error {
 }
 
 // command returns the command of the worker, or of the shell that becomes it.
-func (h *host) command(ctx context.Context) (cmd *exec.Cmd) {
+func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 	if h.Target == "" {
-		cmd = exec.CommandContext(ctx, "/proc/self/exe", h.Args...)
+		own, err := kernel.OwnPath()
+		if err != nil {
+			return nil, err
+		}
+		cmd = exec.CommandContext(ctx, own, h.Args...)
 		cmd.Args[0] = programName
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
 		// Every login shell understands this; /bin/sh reads the rest.
 		cmd = exec.CommandContext(ctx, h.all.c.ssh(), h.sshArgs("exec /bin/sh")...)
 	}
-	// Ctrl-C at the terminal must not reach it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	return cmd
+	// Ctrl-C at the terminal must not reach it. It ends with its standard input, too.
+	cmd.SysProcAttr = kernel.DieWith(&syscall.SysProcAttr{Setsid: true}, syscall.SIGKILL)
+	return cmd, nil
 }
 
 // sshArgs returns the arguments of an ssh that runs a command on the host.

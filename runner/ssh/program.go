@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -46,12 +47,14 @@ func (ps *programs) get(platform string) (*program, error) {
 	if p := ps.opened[platform]; p != nil {
 		return p, nil
 	}
-	path := "/proc/self/exe"
+	path, err := kernel.OwnPath()
 	if platform != own {
-		var err error
 		if path, err = otherProgram(platform); err != nil {
-			return nil, fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
+			err = fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	p, err := openProgram(path)
 	if err != nil {
@@ -65,23 +68,26 @@ func (ps *programs) get(platform string) (*program, error) {
 	return p, nil
 }
 
+// The systems and processors that crew is built for, by what uname -s and -m call them.
+var (
+	systems  = map[string]string{"Linux": "linux", "Darwin": "darwin", "FreeBSD": "freebsd"}
+	machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "riscv64": "riscv64"}
+)
+
 // otherProgram returns the path of the program for what uname -sm printed. The names are
 // crew's own, so that no host makes it send another file.
 func otherProgram(platform string) (string, error) {
 	const install = "install crew there and have it run crew worker"
-	system, machine, _ := strings.Cut(platform, " ")
-	if system != "Linux" {
-		return "", fmt.Errorf("%s needs Linux", programName)
-	}
-	arch := map[string]string{"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}[machine]
-	if arch == "" {
+	name, machine, _ := strings.Cut(platform, " ")
+	system, arch := systems[name], machines[machine]
+	if system == "" || arch == "" {
 		return "", errors.New(install)
 	}
 	own, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(filepath.Dir(own), programName+"-linux-"+arch)
+	path := filepath.Join(filepath.Dir(own), programName+"-"+system+"-"+arch)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("put the %s for it here as %s, or %s", programName, path, install)
 	}

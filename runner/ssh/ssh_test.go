@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		answerOnce()
 		os.Exit(0)
 	}
+	if os.Getenv(asCaller) != "" {
+		call(os.Getenv(asCaller))
+	}
 	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
 }
 
@@ -58,6 +61,48 @@ func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, said *crewtest
 	})
 	require.NoError(t, err)
 	return p, said, conns
+}
+
+const asCaller = "CREW_TEST_CALLER"
+
+// call has a worker on this machine and on another one, says their IDs, and goes on for ever.
+func call(ssh string) {
+	_, err := Start(Config{
+		Hosts: []Host{{}, {Target: "web1"}}, SSH: ssh, Notice: func(string) {},
+		Connect: func() (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() {
+				id, _ := bufio.NewReader(here).ReadString(' ')
+				fmt.Println(id)
+			}()
+			return there, nil
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+// TestKilled leaves no worker and no ssh behind a process that is killed.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	s := crewtest.StartSSHD(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asCaller+"="+s.SSH)
+	p := crewtest.New(t, cmd).Start()
+	var ids []string
+	crewtest.Until(t, func() bool {
+		ids = strings.Fields(p.Stdout())
+		return len(ids) == 2
+	}, "two workers")
+	p.Kill()
+	for _, id := range ids {
+		pid, err := strconv.Atoi(id)
+		require.NoError(t, err)
+		crewtest.Gone(t, pid)
+	}
+	p.Gone()
 }
 
 // TestHosts has workers on hosts that cannot all be reached.
@@ -118,7 +163,8 @@ func TestHostsUnfit(t *testing.T) {
 		{".cache/crew", "", "web1: no worker starts there (mkdir: "},
 		{".cache/crew/" + program.hash + "/" + programName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
 		{"bin/uname", "echo Linux sparc64", "web1: crew runs on " + program.platform + " here, and that is Linux sparc64: install crew there "},
-		{"bin/uname", "echo Darwin arm64", "web1: crew runs on " + program.platform + " here, and that is Darwin arm64: crew-engine needs Linux"},
+		{"bin/uname", "echo FreeBSD arm64", "web1: crew runs on " + program.platform + " here, and that is FreeBSD arm64: put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-freebsd-arm64, or "},
+		{"bin/uname", "echo AIX 00F6", "web1: crew runs on " + program.platform + " here, and that is AIX 00F6: install crew there "},
 		{"bin/uname", "echo Linux " + machine, "web1: crew runs on " + program.platform + " here, and that is Linux " + machine + ": put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-linux-" + arch + ", or "},
 	} {
 		file := filepath.Join(s.Home, c.name)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Stdio returns the worker's end of its connection: standard input and output, which it
@@ -35,7 +37,7 @@ func moveAway(fd, like int) (*os.File, error) {
 	syscall.CloseOnExec(moved)
 	// Only what does not block has deadlines.
 	if err = syscall.SetNonblock(moved, true); err == nil {
-		err = syscall.Dup3(like, fd, 0)
+		err = unix.Dup2(like, fd)
 	}
 	if err != nil {
 		return nil, errors.Join(os.NewSyscallError("dup", err), syscall.Close(moved))

@@ -74,8 +74,7 @@ var steps = []step{
 
 	{line: `seq 8 | go run . -j4 'echo "task {} on worker {%}"'`, want: `^(task \d on worker [1-4]\|){8}$`},
 	{line: "CGO_ENABLED=0 go install ./..."},
-	{line: `install -Dm644 -t "$(go env GOPATH)/share/man/man1" man/*.1`},
-	{line: `install -Dm644 -t "$(go env GOPATH)/share/man/man7" man/*.7`},
+	{line: `for n in 1 7; do mkdir -p "$(go env GOPATH)/share/man/man$n" && cp man/*.$n "$_"; done`},
 	{as: "command -v crew crew-engine crew-top crew-web", want: "~/go/bin/crew|~/go/bin/crew-engine|~/go/bin/crew-top|~/go/bin/crew-web|"},
 	{as: "unset MANPATH; man -w crew crew-state; man -w 7 crew", want: "~/go/share/man/man1/crew-state.1|~/go/share/man/man1/crew.1|~/go/share/man/man7/crew.7|"},
 	{line: `eval "$(crew --completion bash)"`, as: "LINE; complete -p crew", want: "^complete .* crew\\|$"},
@@ -221,7 +220,7 @@ func TestReadme(t *testing.T) {
 			s.background(strings.TrimSuffix(script, "&"), rewrite.Replace(p.until))
 			continue
 		}
-		if regexp.MustCompile(`\bgo (run|install)|^install `).MatchString(p.line) {
+		if regexp.MustCompile(`\bgo (run|install)|^for n in 1 7`).MatchString(p.line) {
 			script = "cd " + repository + " && " + script
 		}
 		out, status := s.run("bash", script)

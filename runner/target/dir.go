@@ -6,14 +6,16 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 // dirs are the directories that the run has used lately.
 type dirs struct {
 	mu   sync.Mutex
 	byID map[id]*dir
-	open int // with a descriptor
-	most int // of these; the other directories are not locked
+	open int // with marks
+	most int // of these; names in the other directories are not marked
 }
 
 // id identifies a directory.
@@ -21,8 +23,8 @@ type id struct{ dev, ino uint64 }
 
 // dir is a directory.
 type dir struct {
-	users int // attempts that make files in it
-	fd    int // holds the locks of these; -1 if there are none
+	users int           // attempts that make files in it
+	marks *kernel.Marks // of their temporary names; nil if they are not marked
 
 	// The temporary names that were there when the run first used it, by base name. They are
 	// set once; nil for none.
@@ -42,8 +44,8 @@ func newDirs() dirs {
 	return dirs{byID: map[id]*dir{}, most: int(min(limit.Cur/8, 1<<20))}
 }
 
-// use returns the directory of a name, which is made if it is missing, with n locked in it
-// until leave. A directory that cannot be opened, as it may not be read, is not locked.
+// use returns the directory of a name, which is made if it is missing, with n marked in it
+// until leave. In a directory that cannot be opened, as it may not be read, it is not.
 func (ds *dirs) use(name string, n uint64) (*dir, error) {
 	var st unix.Stat_t
 	err := stat(name, &st)
@@ -67,12 +69,13 @@ func (ds *dirs) use(name string, n uint64) (*dir, error) {
 	defer ds.mu.Unlock()
 	d := ds.remember(id{uint64(st.Dev), st.Ino})
 	d.users++
-	if d.fd < 0 && ds.open < ds.most {
-		if d.fd, err = openDir(name); err == nil {
+	if d.marks == nil && ds.open < ds.most {
+		if marks, err := kernel.OpenMarks(name, tempName); err == nil {
+			d.marks = marks
 			ds.open++
 		}
 	}
-	d.set(unix.F_RDLCK, n)
+	d.mark(n)
 	return d, nil
 }
 
@@ -88,76 +91,70 @@ func (ds *dirs) remember(key id) *dir {
 			}
 		}
 	}
-	d = &dir{fd: -1}
+	d = &dir{}
 	ds.byID[key] = d
 	return d
-}
-
-func openDir(name string) (fd int, err error) {
-	err = again(func() error {
-		fd, err = unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		return err
-	})
-	return fd, err // -1 after an error
 }
 
 // leave undoes use.
 func (ds *dirs) leave(d *dir, n uint64) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	d.set(unix.F_UNLCK, n)
-	if d.users--; d.users == 0 && d.fd >= 0 {
-		_ = unix.Close(d.fd)
-		d.fd = -1
+	d.users--
+	switch {
+	case d.marks == nil:
+	case d.users > 0:
+		d.marks.Unset(n)
+	default:
+		d.marks.Close()
+		d.marks = nil
 		ds.open--
 	}
 }
 
-// lock locks another number in a directory until nobody uses it.
-func (ds *dirs) lock(d *dir, n uint64) {
+// mark marks another number in a directory until nobody uses it.
+func (ds *dirs) mark(d *dir, n uint64) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	d.set(unix.F_RDLCK, n)
+	d.mark(n)
 }
 
-// set locks or unlocks a number.
-func (d *dir) set(kind int16, n uint64) {
-	if d.fd >= 0 {
-		_ = unix.FcntlFlock(uintptr(d.fd), unix.F_OFD_SETLK, flock(kind, n))
+func (d *dir) mark(n uint64) {
+	if d.marks != nil {
+		d.marks.Set(n)
 	}
-}
-
-func flock(kind int16, n uint64) *unix.Flock_t {
-	return &unix.Flock_t{Type: kind, Start: int64(n), Len: 1}
 }
 
 // clean removes the leftovers of targets with the given base name from a directory. A name
-// whose lock cannot be looked at is none.
+// whose mark cannot be looked at is none.
 func (d *dir) clean(name, base string) {
-	d.once.Do(func() { d.leftovers = leftovers(name) })
-	list := d.leftovers[base]
+	list := []string{}
+	d.once.Do(func() {
+		d.leftovers = leftovers(name)
+		list = d.leftovers[""]
+	})
+	list = append(list, d.leftovers[base]...)
 	if len(list) == 0 {
 		return
 	}
-	fd, err := openDir(name) // one that does not hold this run's own locks
+	marks, err := kernel.OpenMarks(name, tempName) // not those of this run
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
+	defer marks.Close()
 	for _, temp := range list {
-		n, _, _ := parseTemp(temp)
-		ask := flock(unix.F_WRLCK, n)
-		if unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, ask) == nil && ask.Type == unix.F_UNLCK {
+		n, base, _ := parseTemp(temp)
+		if !marks.Others(n) && base != "" {
 			Remove(name + "/" + temp)
 		}
 	}
 }
 
-// leftovers returns the temporary names in a directory by base name. On a network file
-// system, where the locks of other machines are not seen, it finds none.
+// leftovers returns the temporary names in a directory by base name, which is "" for the
+// file of a mark. On a network file system, where the marks of other machines are not seen,
+// it finds none.
 func leftovers(name string) (byBase map[string][]string) {
-	var st unix.Statfs_t
-	if again(func() error { return unix.Statfs(name, &st) }) != nil || remote(int64(st.Type)) {
+	if kernel.Remote(name) {
 		return nil
 	}
 	file, err := os.Open(name)
@@ -179,15 +176,4 @@ func leftovers(name string) (byBase map[string][]string) {
 			return byBase
 		}
 	}
-}
-
-// remote reports whether other machines may use a file system of a type (statfs(2)).
-func remote(kind int64) bool {
-	switch uint32(kind) {
-	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
-		unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC, unix.OCFS2_SUPER_MAGIC, unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC,
-		0x01161970, 0x0bd00bd0, 0x47504653: // GFS2, Lustre, GPFS
-		return true
-	}
-	return false
 }

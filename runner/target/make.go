@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -233,33 +234,10 @@ func (f *Files) keep(w *work) error {
 
 // sync brings what was made to disk.
 func (o *out) sync() error {
-	switch o.st.Mode & unix.S_IFMT {
-	case unix.S_IFREG, unix.S_IFDIR:
-	default:
+	if format := o.st.Mode & unix.S_IFMT; format != unix.S_IFREG && format != unix.S_IFDIR {
 		return nil
 	}
-	fd := -1
-	err := again(func() (err error) {
-		fd, err = unix.Open(o.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		return err
-	})
-	call := unix.Fsync
-	if isDir(&o.st) {
-		call = unix.Syncfs
-	}
-	if err == unix.EACCES { // the task has seen to it that nobody reads it
-		call = unix.Syncfs
-		fd, err = openDir(where(o.path))
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	err = again(func() error { return call(fd) })
-	if err == unix.EINVAL { // its file system cannot
-		return nil
-	}
-	return err
+	return kernel.SyncTree(o.temp, isDir(&o.st))
 }
 
 // rename gives what was made its final name.
@@ -277,10 +255,8 @@ func (f *Files) rename(o *out) error {
 // exchange replaces a directory by one that was made, and removes the old one.
 func (f *Files) exchange(o *out) error {
 	old := o.temp
-	err := again(func() error {
-		return unix.Renameat2(unix.AT_FDCWD, o.temp, unix.AT_FDCWD, o.path, unix.RENAME_EXCHANGE)
-	})
-	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP {
+	err := kernel.Exchange(o.temp, o.path)
+	if err == unix.EINVAL || errors.Is(err, errors.ErrUnsupported) {
 		old, err = f.move(o)
 	}
 	if err == nil {
@@ -293,7 +269,7 @@ func (f *Files) exchange(o *out) error {
 // has the final name. It returns the name of the old directory, which is to be removed.
 func (f *Files) move(o *out) (old string, err error) {
 	n, temp := newTemp()
-	f.dirs.lock(o.dir, n) // until nobody uses the directory
+	f.dirs.mark(o.dir, n) // until nobody uses the directory
 	i := task.BaseIndex(o.path)
 	old = o.path[:i] + temp + o.path[i:]
 	if err = unix.Rename(o.path, old); err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 // Remove removes what has a name, if anything has. A directory stays if
@@ -25,11 +27,11 @@ func Remove(path string) {
 // holdsMount reports whether something is mounted in a directory or at its name. If open is
 // set, it makes the directories in it writable.
 func holdsMount(path string, open bool) (found bool) {
-	home := mountOf(filepath.Dir(path), 0)
+	home := kernel.Mount(filepath.Dir(path), true)
 	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, _ error) error {
 		switch {
 		case e == nil || !e.IsDir():
-		case mountOf(path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) != home:
+		case kernel.Mount(path, false) != home:
 			found = true
 			return fs.SkipAll
 		case open:
@@ -38,12 +40,4 @@ func holdsMount(path string, open bool) (found bool) {
 		return nil
 	})
 	return found
-}
-
-// mountOf returns what identifies the mount that a file is on. Before Linux 5.8, that is the
-// file system.
-func mountOf(path string, flags int) [3]uint64 {
-	var st unix.Statx_t
-	_ = again(func() error { return unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_MNT_ID, &st) })
-	return [3]uint64{st.Mnt_id, uint64(st.Dev_major), uint64(st.Dev_minor)}
 }

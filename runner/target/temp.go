@@ -18,13 +18,19 @@ const (
 // newTemp returns a number that nobody uses, and the beginning of its temporary names.
 func newTemp() (n uint64, temp string) {
 	n = rand.Uint64N(numbers)
-	s := strconv.FormatUint(n, 36)
-	return n, tempStart + strings.Repeat("0", digits-len(s)) + s + "."
+	return n, tempName(n)
 }
 
-// parseTemp takes a temporary name apart.
+// tempName returns the beginning of the temporary names of a number, which is also the name
+// of the file that marks it, where marks are files.
+func tempName(n uint64) string {
+	s := strconv.FormatUint(n, 36)
+	return tempStart + strings.Repeat("0", digits-len(s)) + s + "."
+}
+
+// parseTemp takes a temporary name apart. The base of the file of a mark is "".
 func parseTemp(name string) (n uint64, base string, ok bool) {
-	if len(name) <= task.TempLen || name[:len(tempStart)] != tempStart || name[task.TempLen-1] != '.' {
+	if len(name) < task.TempLen || name[:len(tempStart)] != tempStart || name[task.TempLen-1] != '.' {
 		return 0, "", false
 	}
 	number := name[len(tempStart) : task.TempLen-1]

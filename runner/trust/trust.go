@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 // maxLinks limits the symbolic links that a path may lead through, as in path_resolution(7).
@@ -146,23 +148,42 @@ func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 // open opens a file if there is no symbolic link in its path. Otherwise the error is
 // ELOOP.
 func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_LARGEFILE), Resolve: unix.RESOLVE_NO_SYMLINKS}
-	if flags&unix.O_CREAT != 0 {
-		how.Mode = uint64(perm)
-	}
-	fd, err = retry(func() (int, error) { return unix.Openat2(unix.AT_FDCWD, path, &how) })
-	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a sandbox that does not know the call
-		return openOld(path, flags, perm)
+	fd, err = retry(func() (int, error) { return kernel.OpenNoLinks(path, flags, uint32(perm)) })
+	if err == unix.ENOSYS || err == unix.EPERM { // it cannot tell
+		return walk(path, flags, perm)
 	}
 	return fd, err
 }
 
-// openOld is open without openat2(2). The error may be an *Error instead.
-func openOld(path string, flags int, perm fs.FileMode) (fd int, err error) {
-	if real, _, err := resolve(path); err != nil || real != filepath.Clean(path) {
-		return -1, cmp.Or(err, error(unix.ELOOP))
+// walk is open by opening one directory after another. The error may be an *Error instead.
+func walk(path string, flags int, perm fs.FileMode) (fd int, err error) {
+	dir, base := filepath.Split(path)
+	names := strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
+	if filepath.IsAbs(path) {
+		names = append([]string{"/"}, names...)
 	}
-	return retry(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, uint32(perm)) })
+	at := unix.AT_FDCWD
+	next := func(name string, flags int, perm uint32) error {
+		fd, err = retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm) })
+		if at != unix.AT_FDCWD {
+			_ = unix.Close(at)
+		}
+		at = fd
+		return err
+	}
+	for _, name := range names {
+		if err = next(name, kernel.SearchDir, 0); err != nil {
+			break
+		}
+	}
+	if err == nil && next(cmp.Or(base, "."), flags, uint32(perm)) == nil {
+		return fd, nil
+	}
+	// The error that tells of a link differs from system to system.
+	if real, magic, failed := resolve(path); failed != nil || magic || real != filepath.Clean(path) {
+		return -1, cmp.Or(failed, error(unix.ELOOP))
+	}
+	return -1, err
 }
 
 func retry(open func() (int, error)) (fd int, err error) {
@@ -205,8 +226,7 @@ func resolve(path string) (real string, magic bool, err error) {
 		if links++; links > maxLinks {
 			return "", false, &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
 		}
-		var system unix.Statfs_t
-		if unix.Statfs(dir, &system) == nil && system.Type == unix.PROC_SUPER_MAGIC {
+		if kernel.IsProc(dir) {
 			return filepath.Join(next, rest), true, nil
 		}
 		if err := unix.Lstat(dir, &parent); err != nil {

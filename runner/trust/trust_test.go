@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,7 +63,7 @@ func TestLinkOfAnotherUser(t *testing.T) {
 	for _, path := range []string{file, whole + "/victim", whole + "/new", mine + "/by way of mine"} {
 		_, err := Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 		untrusted(t, err, " is a symbolic link of another user (12345), in a directory where others may write: give another path")
-		_, err = openOld(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+		_, err = walk(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 		untrusted(t, err, " is a symbolic link of another user")
 	}
 	text, err := os.ReadFile(victim)
@@ -104,9 +105,9 @@ func TestLinksThatAreFollowed(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, os.SameFile(got, want), "%s is %s", path, real)
 	}
-	_, err := openOld("../relative", os.O_RDWR, 0)
+	_, err := walk("../relative", os.O_RDWR, 0)
 	require.ErrorIs(t, err, unix.ELOOP)
-	fd, err := openOld("./b", os.O_RDWR, 0)
+	fd, err := walk("./b", os.O_RDWR, 0)
 	require.NoError(t, err)
 	require.NoError(t, unix.Close(fd))
 	require.NoError(t, os.Symlink("loop", "loop"))
@@ -198,4 +199,37 @@ func TestOpenOwn(t *testing.T) {
 	give(t, path)
 	untrusted(t, open(), path+" belongs to another user (12345)")
 	require.NotZero(t, size())
+}
+
+// A directory that becomes a link while a file in it is opened does not lead elsewhere.
+func TestWalkIsNotFooled(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"victim", "dir"} {
+		require.NoError(t, os.Mkdir(dir, 0o777))
+	}
+	require.NoError(t, os.Symlink("victim", "link"))
+	over := make(chan struct{})
+	var swaps sync.WaitGroup
+	swaps.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_ = os.Rename("dir", "aside")
+				_ = os.Rename("link", "dir")
+				_ = os.Rename("dir", "link")
+				_ = os.Rename("aside", "dir")
+			}
+		}
+	})
+	for range 2000 {
+		if fd, err := walk("dir/new", os.O_WRONLY|os.O_CREATE, 0o666); err == nil {
+			_ = unix.Close(fd)
+		}
+	}
+	close(over)
+	swaps.Wait()
+	require.NoFileExists(t, "victim/new")
+	require.FileExists(t, "dir/new")
 }

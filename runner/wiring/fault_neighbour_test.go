@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 )
 
 // TestFaultNobodyReadsAnyMore: the run ends with its reader, though its
@@ -62,7 +62,7 @@ func TestFaultAReaderStandsStill(t *testing.T) {
 				require.NoError(t, w.Close())
 				f.await("ran", "\n\n\n")
 				crewtest.Until(f.t, func() bool {
-					n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+					n, err := kernel.Unread(int(r.Fd()))
 					require.NoError(t, err)
 					return n > 60<<10
 				}, "the pipe to be full")

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 )
 
 // counted is n records, a line each.
@@ -100,7 +100,7 @@ func TestFaultFewDescriptorsAndNobodyReads(t *testing.T) {
 	_, err = io.WriteString(in, counted(1))
 	require.NoError(t, err)
 	crewtest.Until(f.t, func() bool {
-		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		n, err := kernel.Unread(int(r.Fd()))
 		return err == nil && n == 64<<10
 	}, "a full pipe")
 	_, err = io.WriteString(in, counted(40))

@@ -128,7 +128,7 @@ func limit(resource int) uint64 {
 	if err := syscall.Getrlimit(resource, &r); err != nil {
 		return math.MaxUint64
 	}
-	return r.Cur
+	return uint64(r.Cur)
 }
 
 // mostTasks returns how many tasks can run at once under limits on descriptors

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 )
 
 // basket is a jobserver of the test's, whose tokens are different bytes.
@@ -46,7 +47,7 @@ func newBasket(t *testing.T, fifo bool, tokens string, args ...string) *basket {
 
 // there is how many tokens nobody holds.
 func (b *basket) there() int {
-	n, err := unix.IoctlGetInt(b.fd, unix.TIOCINQ)
+	n, err := kernel.Unread(b.fd)
 	require.NoError(b.t, err)
 	return n
 }

@@ -9,15 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
+	"crew/runner/kernel"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
 
 const (
-	// execve takes argMaxLeast whatever the stack limit is, and argMaxMost at most
-	// (execve(2), ARG_MAX).
-	argMaxLeast = 128 << 10
-	argMaxMost  = 6 << 20
 	// argMaxSpare is left free: for the variables that crew adds, for the
 	// kernel's own, and because xargs leaves as much.
 	argMaxSpare = 4096
@@ -97,7 +94,7 @@ func mostEnviron(caps []task.Cap) []string {
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a
 // command may have beside an environment.
 func argMax(environ []string) int {
-	most := int(min(max(limit(syscall.RLIMIT_STACK)/4, argMaxLeast), argMaxMost))
+	most := kernel.MostArguments()
 	for _, kv := range environ {
 		most -= len(kv) + 1 + pointer
 	}

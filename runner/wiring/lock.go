@@ -84,14 +84,14 @@ func flock(fd, how int, path string) error {
 }
 
 // lockHolder says which process has locked a file, by proc_locks(5). That lists none
-// of another PID namespace.
+// of another PID namespace, and only Linux has it.
 func lockHolder(fd int) string {
 	var st unix.Stat_t
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil || unix.Fstat(fd, &st) != nil {
 		return "another process"
 	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)
 	for line := range strings.Lines(string(text)) {
 		// 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
 		if f := strings.Fields(line); len(f) > 5 && f[1] == "FLOCK" && f[5] == file {

@@ -7,9 +7,31 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/core"
+	"crew/runner/kernel"
 	"crew/runner/machine"
 	"crew/runner/task"
 )
+
+// checkMachine returns an error if a run on this machine goes by what crew does not learn from
+// this system.
+func checkMachine(o *cli.Options) error {
+	if !kernel.Portable || o.Elsewhere() || o.Show.DryRun {
+		return nil
+	}
+	for _, c := range []struct {
+		option, what string
+		used         bool
+	}{
+		{"load", "how many processes have something to do", o.Machine.Load.N > 0},
+		{"memfree", "how much memory is free", o.Machine.MemFree.N > 0},
+		{"topics", "how long tasks wait for a processor", o.Sched.Topics.Auto},
+	} {
+		if c.used {
+			return misuse(o.Typed(c.option)+": this system does not tell "+c.what, "drop it")
+		}
+	}
+	return nil
+}
 
 // boundsOf returns the bounds for the load and the memory that options set on a machine. The error
 // is that it does not tell these.

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -12,7 +13,7 @@ import (
 
 // ready returns why a run could do nothing here, if that shows before it reads anything.
 func ready(o *cli.Options, p pool, stdin *os.File) error {
-	if err := checkLimits(o, p); err != nil {
+	if err := cmp.Or(checkMachine(o), checkLimits(o, p)); err != nil {
 		return err
 	}
 	if o.Pool.Workdir != "" && !o.Elsewhere() {
@@ -47,6 +48,7 @@ func findCommand(o *cli.Options) error {
 
 // isNull reports whether f is /dev/null, which a closed standard input is, too.
 func isNull(f *os.File) bool {
-	var st unix.Stat_t
-	return unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3)
+	var st, null unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR &&
+		unix.Stat(os.DevNull, &null) == nil && null.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == null.Rdev
 }

@@ -8,11 +8,10 @@ import (
 	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"crew/runner/cli"
 	"crew/runner/expand"
 	"crew/runner/input"
+	"crew/runner/kernel"
 	"crew/runner/sink"
 	"crew/runner/task"
 )
@@ -358,7 +357,7 @@ func (s *source) records() sink.Records {
 // quarter less time.
 func widen(stdin io.Reader) {
 	if f, ok := stdin.(*os.File); ok {
-		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, cli.DefaultBlock)
+		kernel.Widen(int(f.Fd()), cli.DefaultBlock)
 	}
 }
 

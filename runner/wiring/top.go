@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
+	"crew/runner/kernel"
 )
 
 // topProgram shows a run on the whole screen. It is a program of its own so that
@@ -22,8 +22,8 @@ const topProgram = "crew-top"
 const leaveScreen = "\x1b[0m\x1b(B\x1b[?7h\x1b[?1l\x1b>\x1b[?1049l\x1b[?25h"
 
 // top has crew-top show a run. The terminal is then as it was before, however
-// crew-top ended. If this process is killed, crew-top gets a SIGTERM and restores the
-// terminal itself.
+// crew-top ended. If this process is killed, crew-top notices and restores the terminal
+// itself.
 func (c *ctl) top() error {
 	if c.JSON {
 		return misuse("crew ctl top has a screen to show, no replies", "write crew ctl status --json")
@@ -41,18 +41,9 @@ func (c *ctl) top() error {
 		args = append(args, strconv.Itoa(h.PID))
 	}
 	restore := keepModes()
-	runtime.LockOSThread() // the child gets its signal when this thread ends
-	defer runtime.UnlockOSThread()
-	child, err := os.StartProcess(path, args, &os.ProcAttr{
-		Files: []*os.File{c.in, c.out, c.errs},
-		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
-	})
+	state, err := runTop(path, args, c.in, c.out, c.errs)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", topProgram, err)
-	}
-	state, err := waitForTop(child)
-	if err != nil {
-		return fmt.Errorf("wait for %s: %w", topProgram, err)
+		return err
 	}
 	restore(state.Signaled() || state.ExitStatus() == panicked)
 	switch {
@@ -67,12 +58,17 @@ func (c *ctl) top() error {
 // panicked is the exit status of a Go program that panicked.
 const panicked = 2
 
-// waitForTop waits for the end of crew-top. Meanwhile this process survives what the
-// terminal sends to both, and passes on what asks it alone to end.
-func waitForTop(child *os.Process) (syscall.WaitStatus, error) {
-	// Not earlier: a child would inherit ignored signals.
+// runTop runs crew-top. Meanwhile this process survives what the terminal sends to both,
+// and passes on what asks it alone to end.
+func runTop(path string, args []string, files ...*os.File) (syscall.WaitStatus, error) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer close(caught)
+	defer signal.Stop(caught)
+	child, err := os.StartProcess(path, args, &os.ProcAttr{Files: files})
+	if err != nil {
+		return 0, fmt.Errorf("start %s: %w", topProgram, err)
+	}
 	go func() {
 		for sig := range caught {
 			if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
@@ -81,10 +77,8 @@ func waitForTop(child *os.Process) (syscall.WaitStatus, error) {
 		}
 	}()
 	state, err := child.Wait()
-	signal.Stop(caught)
-	close(caught)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("wait for %s: %w", topProgram, err)
 	}
 	return state.Sys().(syscall.WaitStatus), nil
 }
@@ -98,7 +92,7 @@ func keepModes() (restore func(torn bool)) {
 		return func(bool) {}
 	}
 	fd := int(tty.Fd())
-	modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	modes, err := kernel.Modes(fd)
 	return func(torn bool) {
 		defer tty.Close()
 		group, err2 := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
@@ -108,6 +102,6 @@ func keepModes() (restore func(torn bool)) {
 		if torn {
 			_, _ = tty.WriteString(leaveScreen)
 		}
-		_ = unix.IoctlSetTermios(fd, unix.TCSETS, modes)
+		_ = kernel.SetModes(fd, modes)
 	}
 }

@@ -66,6 +66,7 @@ func TestTop(t *testing.T) {
 	t.Parallel()
 	env := programTop(t)
 	t.Run("restores", func(t *testing.T) { t.Parallel(); topRestores(t, env) })
+	t.Run("stops", func(t *testing.T) { t.Parallel(); topStops(t, env) })
 	t.Run("ends", func(t *testing.T) { t.Parallel(); topEnds(t, env) })
 	t.Run("screen", func(t *testing.T) { t.Parallel(); topScreen(t, env) })
 	t.Run("ended", func(t *testing.T) { t.Parallel(); topEnded(t, env) })
@@ -109,6 +110,30 @@ func topRestores(t *testing.T, env []string) {
 		require.Contains(t, written, "\x1b[?25h", way.name)   // with the cursor
 		require.Equal(t, before, w.modes(t), way.name)
 	}
+}
+
+// Ctrl-Z gives the terminal back to the shell until fg, and again.
+func topStops(t *testing.T, env []string) {
+	startRun(t, "top-stops")
+	sh := exec.Command("/bin/bash", "--norc", "--noprofile", "--noediting", "-i")
+	sh.Env = append(append(crew().Env, env...), "CREW="+os.Args[0], "PS1=$ ", "HISTFILE=")
+	w := startOnTerminal(t, 80, sh)
+	w.hear(t, `\$ $`)
+	before := w.modes(t)
+	w.say(t, `"$CREW" ctl top top-stops`+"\n")
+	w.hear(t, `top-stops(?s:.*)sleep 1000`)
+	for range 2 {
+		w.say(t, "\x1a")
+		written := w.hear(t, `Stopped(?s:.*)\$ $`)
+		require.Regexp(t, `\x1b\[\?1049l(?s:.*)Stopped`, written)
+		require.NotContains(t, written, "\x1b[?1049h")
+		require.Equal(t, before, w.modes(t))
+		w.say(t, "fg\n")
+		w.hear(t, `\x1b\[\?1049h(?s:.*)sleep 1000`)
+	}
+	w.say(t, "q")
+	w.hear(t, `\x1b\[\?1049l(?s:.*)\$ $`)
+	require.Equal(t, before, w.modes(t))
 }
 
 // A run that ends says so with its totals, and one that is killed is gone.

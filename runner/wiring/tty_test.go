@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 )
 
 // terminal shows a program that runs on it as a person sees that: lines
@@ -186,7 +187,7 @@ func (v *terminal) control(t *testing.T, f func(fd int) error) {
 func (v *terminal) modes(t *testing.T) (modes unix.Termios) {
 	t.Helper()
 	v.control(t, func(fd int) error {
-		now, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		now, err := kernel.Modes(fd)
 		if err == nil {
 			modes = *now
 		}
@@ -200,7 +201,7 @@ func (v *terminal) change(t *testing.T, change func(*unix.Termios)) {
 	t.Helper()
 	modes := v.modes(t)
 	change(&modes)
-	v.control(t, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &modes) })
+	v.control(t, func(fd int) error { return kernel.SetModes(fd, &modes) })
 }
 
 // await waits until the screen matches.

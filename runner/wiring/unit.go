@@ -1,17 +1,19 @@
 package wiring
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/cli"
 )
@@ -26,8 +28,11 @@ type unit struct {
 
 // printUnit prints a systemd unit that runs the command line.
 func printUnit(o *cli.Options, stdout io.Writer) error {
+	err := needSystemd(runtime.GOOS)
+	if err != nil {
+		return err
+	}
 	u := unit{Options: o}
-	var err error
 	if u.program, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
@@ -44,6 +49,14 @@ func printUnit(o *cli.Options, stdout io.Writer) error {
 		u.user = userName(id)
 	}
 	return printText(stdout, u.text())
+}
+
+// needSystemd returns an error unless a system may have systemd.
+func needSystemd(system string) error {
+	if system == "linux" {
+		return nil
+	}
+	return misuse("--print-unit is for systemd, which this system does not have", "print the unit on Linux")
 }
 
 // What units say of the start and the end of a crew, and of what follows.
@@ -214,7 +227,11 @@ const notifySocket = "NOTIFY_SOCKET"
 
 // tellReady tells systemd that what it has started is ready, if it waits for that.
 func tellReady(what string, notice func(string)) {
-	if err := notifyReady(os.Getenv(notifySocket)); err != nil {
+	err := notifyReady(os.Getenv(notifySocket))
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		err = errno
+	}
+	if err != nil {
 		notice("cannot tell systemd that " + what + " is ready: " + err.Error())
 	}
 }
@@ -226,10 +243,11 @@ func notifyReady(socket string) error {
 	if socket == "" {
 		return nil
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	return unix.Sendto(fd, []byte("READY=1"), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: socket})
+	defer c.Close()
+	_, err = c.Write([]byte("READY=1"))
+	return err
 }

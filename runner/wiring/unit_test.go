@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,10 +23,11 @@ import (
 // after that runs, and no task has the socket.
 func TestServeNotifies(t *testing.T) {
 	t.Parallel()
-	for name, socket := range map[string]string{
-		"path":     crewtest.ShortDir(t) + "/notify",
-		"abstract": "@crew-test-" + strconv.FormatInt(time.Now().UnixNano(), 36),
-	} {
+	sockets := map[string]string{"path": crewtest.ShortDir(t) + "/notify"}
+	if runtime.GOOS == "linux" { // which alone has such
+		sockets["abstract"] = "@crew-test-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	}
+	for name, socket := range sockets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket})
@@ -60,6 +62,12 @@ func TestUnitUser(t *testing.T) {
 	require.Contains(t, u.text(), "\nUser=ada\nWorkingDirectory=/\nExecStart=\"/opt/a $b%%/crew\" serve cat\n")
 	require.Equal(t, "root", userName(0))
 	require.Equal(t, "4294967294", userName(1<<32-2))
+}
+
+// Where there is no systemd, a unit would be of no use.
+func TestUnitElsewhere(t *testing.T) {
+	require.NoError(t, needSystemd("linux"))
+	require.EqualError(t, needSystemd("darwin"), "--print-unit is for systemd, which this system does not have: print the unit on Linux")
 }
 
 // FuzzUnitWord reads the command lines of units as systemd does.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -14,8 +13,9 @@ import (
 )
 
 const (
-	drawLeast = 50 * time.Millisecond // between two pictures, while much happens
-	keptAsks  = 16                    // requests that wait for an answer
+	drawLeast   = 50 * time.Millisecond  // between two pictures, while much happens
+	parentEvery = 100 * time.Millisecond // between two looks at the parent
+	keptAsks    = 16                     // requests that wait for an answer
 )
 
 // app connects the screen, the view and the run. Its methods are called by the
@@ -66,30 +66,64 @@ func (a *app) loop() error {
 
 // obey does what signals ask for, until the program ends.
 func (a *app) obey(signals chan syscall.Signal) {
+	continued := make(chan struct{}, 1) // since the latest SIGTSTP
 	for sig := range signals {
-		if sig == syscall.SIGTSTP {
-			a.post(func() { a.suspend(signals) })
+		switch sig {
+		case syscall.SIGTSTP:
+			select {
+			case <-continued:
+			default:
+			}
+			a.post(func() { a.suspend(signals, continued) })
 			continue
-		}
-		if sig != syscall.SIGTERM { // the kernel may send that for each thread of a crew that dies
+		case syscall.SIGCONT:
+			select {
+			case continued <- struct{}{}:
+			default:
+			}
+			continue
+		case syscall.SIGTERM: // crew passes that on, even if both got it
+		default:
 			kernel.Reset(sig) // once more, and it acts at once
 		}
 		a.post(func() { a.quit, a.signal = true, sig })
 	}
 }
 
-// suspend stops this process as SIGTSTP does. If it is still in the foreground, the
-// terminal is as it was before meanwhile.
-func (a *app) suspend(signals chan<- syscall.Signal) {
+// outlive sends SIGTERM to signals once the crew that has started this program is dead. That
+// one is of the same process group, and whoever inherits its children is not.
+func outlive(signals chan<- syscall.Signal) {
+	for {
+		if group, err := syscall.Getpgid(os.Getppid()); err != nil || group != syscall.Getpgrp() {
+			signals <- syscall.SIGTERM
+			return
+		}
+		time.Sleep(parentEvery)
+	}
+}
+
+// stopWithin is how long a process waits to be stopped by SIGTSTP, which the kernel discards
+// where no shell could continue it.
+const stopWithin = time.Second
+
+// suspend stops this process as SIGTSTP does, unless it has been continued already. If it is
+// still in the foreground, the terminal is as it was before meanwhile.
+func (a *app) suspend(signals chan<- syscall.Signal, continued <-chan struct{}) {
 	group, err := unix.IoctlGetInt(int(os.Stdout.Fd()), unix.TIOCGPGRP)
 	if err == nil && group == syscall.Getpgrp() {
 		_ = a.screen.Suspend()
 	}
-	kernel.Reset(syscall.SIGTSTP)
-	runtime.LockOSThread() // a signal to this thread acts before the call returns
-	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	runtime.UnlockOSThread()
-	_ = kernel.Take(signals, syscall.SIGTSTP)
+	select {
+	case <-continued: // the shell was faster
+	default:
+		kernel.Reset(syscall.SIGTSTP)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTSTP) // which may return before this process stops
+		select {
+		case <-continued:
+		case <-time.After(stopWithin):
+		}
+		_ = kernel.Take(signals, syscall.SIGTSTP)
+	}
 	_ = a.screen.Suspend()
 	if a.away = a.screen.Resume() != nil; !a.away {
 		a.screen.Sync()

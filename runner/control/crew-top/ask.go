@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
 )
@@ -114,7 +113,7 @@ func (a *app) watch(hello control.Hello) {
 		_, refused := errors.AsType[*control.Refused](err)
 		switch {
 		case err == nil, errors.Is(err, os.ErrNotExist): // it ended while nothing was watched
-		case errors.Is(err, unix.ECONNREFUSED):
+		case errors.Is(err, syscall.ECONNREFUSED):
 			how = killed
 		case refused: // there is no room for one more client
 			a.post(func() { a.message = "the end of the run will not be seen: " + err.Error() })

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/gdamore/tcell/v2"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
 	"crew/runner/kernel"
@@ -28,7 +27,8 @@ func main() {
 
 // show shows the run that the arguments name, and returns the exit status.
 func show(args []string) (int, error) {
-	if len(args) > 1 && args[0] == "--protocol" {
+	ours := len(args) > 1 && args[0] == "--protocol" // crew is the parent
+	if ours {
 		if args[1] != strconv.Itoa(control.Version) {
 			return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
 				args[1], control.Version)
@@ -52,13 +52,15 @@ func show(args []string) (int, error) {
 		return 1, err
 	}
 	a := newApp(screen)
-	// Also at a panic. The signals come from crew, too, if it ends.
-	defer screen.Fini()
+	defer screen.Fini() // also at a panic
 	signals := make(chan syscall.Signal, 4)
-	if err := kernel.Take(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP); err != nil {
+	if err := kernel.Take(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP, syscall.SIGCONT); err != nil {
 		return 1, err
 	}
 	go a.obey(signals)
+	if ours {
+		go outlive(signals)
+	}
 	if a.runs = runs; runs == nil {
 		a.connect(hello)
 	}
@@ -74,7 +76,7 @@ func show(args []string) (int, error) {
 // newScreen takes the terminal.
 func newScreen() (tcell.Screen, error) {
 	name := os.Getenv("TERM")
-	if _, err := unix.IoctlGetTermios(int(os.Stdout.Fd()), unix.TCGETS); err != nil || name == "dumb" || name == "" {
+	if _, err := kernel.Modes(int(os.Stdout.Fd())); err != nil || name == "dumb" || name == "" {
 		return nil, errors.New("this needs a terminal that can place the cursor: use crew ctl status")
 	}
 	known, err := tcell.LookupTerminfo(name)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	defer s.Close()
 	path := filepath.Join(base, "crew", strconv.Itoa(os.Getpid())+suffix)
 
-	as := func(uid uintptr) (f *os.File, err error) {
+	as := func(uid uintptr) (f *net.UnixConn, err error) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -51,7 +52,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	f, err := as(65534)
 	require.NoError(t, err)
 	defer f.Close()
-	_, _ = f.WriteString(`{"v":2,"op":"stop"}` + "\n") // it may be closed already
+	_, _ = io.WriteString(f, `{"v":2,"op":"stop"}`+"\n") // it may be closed already
 	said, _ := io.ReadAll(f)
 	require.JSONEq(t, `{"v":2,"end":true,"error":"this run belongs to another user","status":1}`, string(said))
 

@@ -1,3 +1,5 @@
+//go:build !crew_portable
+
 package wiring
 
 import (

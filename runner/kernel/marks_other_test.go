@@ -1,0 +1,34 @@
+//go:build !linux || crew_portable
+
+package kernel
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The file of a process that was killed is removed, but never that of a mark which is just
+// being set.
+func TestOldMarks(t *testing.T) {
+	dir := t.TempDir()
+	b := openMarks(t, dir)
+	for n := range uint64(1000) {
+		file := filepath.Join(dir, markName(n))
+		require.NoError(t, os.WriteFile(file, nil, 0o666))
+		a := openMarks(t, dir)
+		var both sync.WaitGroup
+		both.Go(func() { b.Others(n) })
+		both.Go(func() { a.Set(n) })
+		both.Wait()
+		require.True(t, b.Others(n))
+		require.FileExists(t, file)
+		a.Close()
+		require.NoError(t, os.WriteFile(file, nil, 0o666))
+		require.False(t, b.Others(n))
+		require.NoFileExists(t, file)
+	}
+}
