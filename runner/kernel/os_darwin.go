@@ -9,9 +9,8 @@ import (
 
 // Children that Stopped asks for, as for waitid(2).
 const (
-	AnyChild = iota
-	OneChild
-	GroupChild
+	OneChild   = 1
+	GroupChild = 2
 )
 
 // waitID is waitid(2). It returns 0 for pid if there is no such child.

@@ -9,7 +9,6 @@ import (
 
 // Children that Stopped asks for, as for wait6(2).
 const (
-	AnyChild   = 7
 	OneChild   = 0
 	GroupChild = 2
 )

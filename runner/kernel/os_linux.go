@@ -11,7 +11,6 @@ import (
 
 // Children that Stopped asks for.
 const (
-	AnyChild   = unix.P_ALL
 	OneChild   = unix.P_PID
 	GroupChild = unix.P_PGID
 )

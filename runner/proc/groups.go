@@ -123,11 +123,14 @@ func (g *groups) unstick(locked <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		for pid := 1; pid > 0; {
-			if pid, _ = kernel.Stopped(kernel.GroupChild, syscall.Getpgrp()); pid > 0 {
-				_ = syscall.Kill(pid, syscall.SIGCONT)
+		kernel.ContinueStarting()
+		g.mu.Lock()
+		for row := range min(len(g.live), len(g.table)) {
+			if pid := atomic.LoadInt32(&g.table[row]); g.live[row] == nil && pid > 0 {
+				_ = syscall.Kill(int(pid), syscall.SIGCONT)
 			}
 		}
+		g.mu.Unlock()
 	}
 }
 
@@ -170,28 +173,18 @@ func (l *Local) PIDs() map[uint64]int {
 }
 
 // reportStopped tells the user about each task that has stopped, once. crew calls it
-// once a second. It takes one system call unless something has stopped, so a task
-// costs neither a thread nor a signal for this.
+// once a second, so a task costs neither a thread nor a signal for this.
 func (l *Local) reportStopped() {
 	if l.terminal != nil || !l.groups.starting.TryRLock() {
 		return // the attempt sees to it; or crew itself stops them
 	}
 	defer l.groups.starting.RUnlock()
-	for {
-		pid, sig := kernel.Stopped(kernel.AnyChild, 0)
-		if pid == 0 {
-			return
+	l.groups.each(func(p *process) {
+		if pid, sig := kernel.Stopped(kernel.OneChild, p.pid); pid != 0 && !p.stopped {
+			p.stopped = true
+			l.notice(p.whyStopped(sig))
 		}
-		if group, _ := syscall.Getpgid(pid); group == syscall.Getpgrp() {
-			_ = syscall.Kill(pid, syscall.SIGCONT) // it is being started; see unstick
-		}
-		l.groups.each(func(p *process) {
-			if p.pid == pid && !p.stopped {
-				p.stopped = true
-				l.notice(p.whyStopped(sig))
-			}
-		})
-	}
+	})
 }
 
 // whyStopped says that a signal has stopped the task, and the way out.

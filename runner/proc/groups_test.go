@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 )
 
 // A task that is running before crew knows its ID must stop, too.
@@ -39,20 +40,24 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	crewtest.Until(t, func() bool { return crewtest.State(p.pid) == "T" }, "the stop")
 	g.resume()
 
-	// A process that Ctrl-Z has stopped before it could exec is continued.
-	late := &process{}
-	g.reserve(late)
-	begun := exec.Command("sleep", "1000") // in this group
+	// A process that Ctrl-Z has stopped before it could exec is continued: its ID is known,
+	// or in the portable form its group.
+	begun := exec.Command("sleep", "1000")
+	begun.SysProcAttr = &syscall.SysProcAttr{Setpgid: !kernel.Portable}
 	require.NoError(t, begun.Start())
 	defer func() { _ = begun.Wait() }()
 	defer func() { _ = begun.Process.Kill() }()
+	g.share(make([]int32, 4))
+	late := &process{}
+	row := g.reserve(late)
+	if !kernel.Portable {
+		*row = int32(begun.Process.Pid)
+	}
 	require.NoError(t, begun.Process.Signal(syscall.SIGSTOP))
+	crewtest.Until(t, func() bool { return crewtest.State(begun.Process.Pid) == "T" }, "the stop")
 	stopped = make(chan struct{})
 	go func() { g.suspend(); close(stopped) }()
-	crewtest.Until(t, func() bool {
-		status, err := syscall.Wait4(begun.Process.Pid, nil, syscall.WCONTINUED|syscall.WNOHANG, nil)
-		return err == nil && status != 0
-	}, "the process to go on")
+	crewtest.Until(t, func() bool { return crewtest.State(begun.Process.Pid) != "T" }, "the process to go on")
 	g.abandon(late)
 	<-stopped
 	g.resume()

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -430,8 +426,8 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 	require.Zero(t, l.live.Load())
 	l.guardian.close()
 	crewtest.Until(t, func() bool { // the guardian is reaped in the background
-		var info unix.Siginfo
-		return unix.Waitid(kernel.AnyChild, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
+		_, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		return err == syscall.ECHILD
 	}, "the last zombie to be reaped")
 }
 
@@ -473,35 +469,6 @@ func TestClassify(t *testing.T) {
 }
 
 // Setting the clock back in the middle of a run must not change durations.
-// A task that works beside others waits for the processor, and so do its children.
-func TestRunDelay(t *testing.T) {
-	if !alone(t) {
-		return
-	}
-	var all, one unix.CPUSet
-	require.NoError(t, unix.SchedGetaffinity(0, &all))
-	for cpu := 0; one.Count() == 0; cpu++ {
-		if all.IsSet(cpu) {
-			one.Set(cpu)
-		}
-	}
-	runtime.LockOSThread()
-	require.NoError(t, unix.SchedSetaffinity(0, &one))
-	for range 3 {
-		busy := exec.Command("/bin/sh", "-c", "while :; do :; done")
-		require.NoError(t, busy.Start())
-		t.Cleanup(func() { _, _ = busy.Process.Kill(), busy.Wait() })
-	}
-	const work = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"
-	l := local(t, func(cfg *Config) { cfg.RunDelay = true })
-	for _, script := range []string{work, work + "; (" + work + "); (" + work + ")"} {
-		r := run(l, sh(script))
-		require.Equal(t, task.OK, r.Outcome)
-		require.Greater(t, r.RunDelay, r.User+r.System)
-	}
-	require.Zero(t, run(local(t, nil), sh("true")).RunDelay)
-}
-
 func TestTimesCarryTheMonotonicClock(t *testing.T) {
 	r := run(local(t, nil), sh("true"))
 	for _, at := range []time.Time{r.Start, r.End} {
