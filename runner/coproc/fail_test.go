@@ -54,8 +54,6 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 			want:    []string{"=bad-answer|||expected one line for record 1, got none before it closed stdout", "=exit 7|||" + died + "exit status 7"}},
 		"stdin closed": {script: "exec <&-; exec sleep 1000", gone: true,
 			records: []string{long}, want: []string{"ended 3 times before it read a record: it closed stdin"}},
-		"stdin closed, and a record that the pipe would hold": {script: "exec <&-; exec sleep 1000", gone: true,
-			records: []string{"1"}, want: []string{"ended 3 times before it read a record: it closed stdin"}},
 		"stdin closed after a part": {script: "head -c 1 >&2; exec <&-; exec sleep 1000",
 			records: []string{long}, want: []string{"=bad-answer||x|expected one line for record 1, got none before it closed stdin"}},
 		"a command that fails": {script: "echo cannot import >&2; exit 4", window: 2, gone: true,

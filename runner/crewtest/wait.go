@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +85,10 @@ func PID(t Failer, path string) (pid int) {
 // State returns the state of a process as ps(1) shows it, such as S or T. That of one that
 // has ended is Z, reaped or not.
 func State(pid int) string {
+	if runtime.GOOS != "linux" {
+		state, _ := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+		return (strings.TrimSpace(string(state)) + "Z")[:1]
+	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if _, rest, found := strings.Cut(string(stat), ") "); err == nil && found && rest[0] != 'X' {
 		return rest[:1]

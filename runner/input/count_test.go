@@ -125,7 +125,7 @@ func TestCountIsUnknown(t *testing.T) {
 	_, err = w.WriteString("a\nb\n")
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	_, ok = Count(Config{Files: []string{fmt.Sprintf("/proc/self/fd/%d", r.Fd())}}, tc, &stop)
+	_, ok = Count(Config{Files: []string{fmt.Sprintf("/dev/fd/%d", r.Fd())}}, tc, &stop)
 	require.False(t, ok)
 	left, err := io.ReadAll(r)
 	require.NoError(t, err)

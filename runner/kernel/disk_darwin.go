@@ -2,9 +2,11 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// SearchDir are the flags to open a directory in order to open what is in it: that takes no
-// right to read it, but for old systems, which do not know O_EXEC of sys/fcntl.h.
-const SearchDir = 0x40000000 | unix.O_DIRECTORY | unix.O_CLOEXEC
+// SearchDir are the flags to open a directory in order to open what is in it. O_SEARCH is
+// too new to be relied on, but OpenNoLinks spares its callers the walk.
+const SearchDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+const noLinks = 0x20000000 // O_NOFOLLOW_ANY of sys/fcntl.h
 
 // Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the
 // system or the file system cannot do that.

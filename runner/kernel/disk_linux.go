@@ -1,19 +1,23 @@
 package kernel
 
 import (
-	"math"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// ArgMax is how many bytes of arguments and environment execve(2) takes, however large the
+// stack may be.
+const ArgMax = 6 << 20
+
 // SearchDir are the flags to open a directory in order to open what is in it: that takes no
 // right to read it.
 const SearchDir = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+const noLinks = 0 // the portable form does not use openat2(2)
 
 // IsProc reports whether a directory is one of proc(5), whose links only the kernel can
 // follow.
@@ -56,15 +60,6 @@ func Exchange(a, b string) error {
 	return again(func() error {
 		return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	})
-}
-
-// MostArguments returns how many bytes of arguments and environment a program may have,
-// with the pointers to them (execve(2), ARG_MAX).
-func MostArguments() int {
-	const least, most = 128 << 10, 6 << 20 // whatever the limit of the stack is
-	stack := syscall.Rlimit{Cur: math.MaxUint64}
-	_ = syscall.Getrlimit(syscall.RLIMIT_STACK, &stack)
-	return int(min(max(stack.Cur/4, least), most))
 }
 
 // BootID returns what tells this machine, since it was booted, from all others.

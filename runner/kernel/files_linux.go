@@ -24,11 +24,8 @@ func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
 	return unix.Openat2(unix.AT_FDCWD, path, &how)
 }
 
-// OpenUnnamed creates a file in a directory that has no name (open(2), O_TMPFILE), open for
-// reading and writing. Not every system or file system can do that.
-func OpenUnnamed(dir string) (*os.File, error) {
-	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE|os.O_EXCL, 0o600)
-}
+// TmpFile is O_TMPFILE of open(2), or nothing: then a directory cannot be opened with it.
+const TmpFile = unix.O_TMPFILE
 
 // Allocate allocates disk space for n bytes from an offset on, without changing the file's
 // length. If the system or the file system cannot, the error is errors.ErrUnsupported.

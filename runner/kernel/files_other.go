@@ -7,17 +7,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// OpenNoLinks fails with ENOSYS: the kernel cannot tell whether there is a symbolic link in
-// a path.
-func OpenNoLinks(string, int, uint32) (fd int, err error) { return -1, unix.ENOSYS }
+// OpenNoLinks opens a file if there is no symbolic link in its path. Otherwise the error is
+// ELOOP. It fails with ENOSYS if the kernel cannot tell.
+func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
+	if noLinks == 0 {
+		return -1, unix.ENOSYS
+	}
+	return unix.Open(path, flags&^unix.O_NOFOLLOW|noLinks|unix.O_CLOEXEC, perm)
+}
 
-// OpenUnnamed fails: every file has a name first.
-func OpenUnnamed(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+// TmpFile is O_TMPFILE of open(2), or nothing: then a directory cannot be opened with it.
+const TmpFile = 0
 
 // Allocate fails with errors.ErrUnsupported.
 func Allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
@@ -25,24 +29,21 @@ func Allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 // SyncsAll says that SyncEach has to be told what has changed.
 const SyncsAll = false
 
-// SyncEach makes directories below root durable with all that is in them, and the way to
+// SyncEach makes directories below root durable with all that is in them, and those above
 // them. sync(2) need not wait until all is written.
 func SyncEach(root string, dirs []string) error {
-	synced := map[string]bool{root: true}
+	synced := map[string]bool{}
 	for _, dir := range dirs {
-		if err := fsyncTree(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := fsyncTree(dir)
+		for up := filepath.Dir(dir); err == nil && !synced[up]; up = filepath.Dir(up) {
+			synced[up] = true
+			if err = fsync(up, false); len(up) < len(root) { // it may not be the user's
+				err = nil
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for up := filepath.Dir(dir); strings.HasPrefix(up, root) && !synced[up]; up = filepath.Dir(up) {
-			if err := fsync(up, false); err != nil {
-				return err
-			}
-			synced[up] = true
-		}
-	}
-	for up := root; up != filepath.Dir(up); {
-		up = filepath.Dir(up)
-		_ = fsync(up, false) // it may be another user's
 	}
 	return fsync(root, true)
 }

@@ -32,7 +32,7 @@ func TestMarks(t *testing.T) {
 	require.False(t, b.Others(1))
 	require.True(t, b.Others(1<<40))
 	a.Close()
-	a = openMarks(t, dir)
+	openMarks(t, dir)
 	require.False(t, b.Others(1<<40))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -73,14 +73,14 @@ func mayCommand(lines []byte) bool {
 	return false
 }
 
-// awaitRead waits until a pipe has been read, but not for ever.
+// awaitRead waits until a pipe has been read, but not for ever, nor where that does not show.
 func (s *stream) awaitRead() {
 	f, ok := s.w.(*os.File)
 	if !ok {
 		return
 	}
 	for end := time.Now().Add(readWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if n, err := kernel.Unread(int(f.Fd())); err != nil || n == 0 || abandoned(f) {
+		if kernel.Pending(int(f.Fd())) == 0 || abandoned(f) {
 			return
 		}
 	}

@@ -76,7 +76,7 @@ func abandoned(w io.Writer) bool {
 	if err != nil || st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
 		return false
 	}
-	got, err := poll(w, 0, 0)
+	got, err := poll(w, unix.POLLOUT, 0) // Darwin looks at nothing unless asked for something
 	return err == nil && got&(unix.POLLERR|unix.POLLHUP) != 0
 }
 

@@ -127,7 +127,7 @@ func (s *Store) failed(err error) error {
 // the system or the file system does not support that, the file gets a name and
 // loses it at once.
 func Unnamed(dir string) (*os.File, error) {
-	f, err := kernel.OpenUnnamed(dir)
+	f, err := os.OpenFile(dir, os.O_RDWR|kernel.TmpFile|os.O_EXCL, 0o600)
 	if err != nil {
 		return removed(dir)
 	}

@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// execve takes argMaxLeast whatever the stack limit is.
+	argMaxLeast = 128 << 10
 	// argMaxSpare is left free: for the variables that crew adds, for the
 	// kernel's own, and because xargs leaves as much.
 	argMaxSpare = 4096
@@ -94,7 +96,7 @@ func mostEnviron(caps []task.Cap) []string {
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a
 // command may have beside an environment.
 func argMax(environ []string) int {
-	most := kernel.MostArguments()
+	most := int(min(max(limit(syscall.RLIMIT_STACK)/4, argMaxLeast), kernel.ArgMax))
 	for _, kv := range environ {
 		most -= len(kv) + 1 + pointer
 	}

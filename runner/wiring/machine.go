@@ -19,15 +19,15 @@ func checkMachine(o *cli.Options) error {
 		return nil
 	}
 	for _, c := range []struct {
-		option, what string
-		used         bool
+		typed, what string
+		used        bool
 	}{
-		{"load", "how many processes have something to do", o.Machine.Load.N > 0},
-		{"memfree", "how much memory is free", o.Machine.MemFree.N > 0},
-		{"topics", "how long tasks wait for a processor", o.Sched.Topics.Auto},
+		{o.Typed("load"), "how many processes have something to do", o.Machine.Load.N > 0},
+		{o.Typed("memfree"), "how much memory is free", o.Machine.MemFree.N > 0},
+		{o.Typed("topics") + " auto", "how long tasks wait for a processor", o.Sched.Topics.Auto},
 	} {
 		if c.used {
-			return misuse(o.Typed(c.option)+": this system does not tell "+c.what, "drop it")
+			return misuse(c.typed+": this system does not tell "+c.what, "drop it")
 		}
 	}
 	return nil

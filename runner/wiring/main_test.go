@@ -16,12 +16,6 @@ func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // directories for --state must be nobody else's to write
 	if os.Getenv("CREW_TEST_MAIN") != "" {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
-		if os.Getenv(judgedVariable) != "" {
-			_ = os.Unsetenv(judgedVariable)
-			if err := exposeCalls(); err != nil {
-				os.Exit(notJudged)
-			}
-		}
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 	}
 	if os.Getenv(workerVariable) != "" {

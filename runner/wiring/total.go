@@ -12,6 +12,7 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/input"
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -145,14 +146,30 @@ func (w *wiring) copyFiles(paths []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		paths[i] = fmt.Sprintf("/proc/self/fd/%d", to.Fd())
+		if paths[i] = to.Name(); !kernel.Portable {
+			paths[i] = fmt.Sprintf("/proc/self/fd/%d", to.Fd())
+		}
 	}
 	return paths, nil
 }
 
-// copy copies the rest of f to an unnamed file, which is open until the end of the run.
+// named creates a file that exists until the end of the run.
+func (w *wiring) named(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "crew-input-")
+	if err == nil {
+		w.onClose(func() { _ = os.Remove(f.Name()) })
+	}
+	return f, err
+}
+
+// copy copies the rest of f to a file that is open until the end of the run. It has no name,
+// unless it takes one to open a file once more.
 func (w *wiring) copy(f *os.File) (*os.File, error) {
-	to, err := spool.Unnamed(os.TempDir())
+	create := spool.Unnamed
+	if kernel.Portable {
+		create = w.named
+	}
+	to, err := create(os.TempDir())
 	if err == nil {
 		w.close = append(w.close, to.Close)
 		_, err = io.Copy(to, f)

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -25,7 +29,7 @@ type meter struct {
 	used map[int]int64 // the ticks of each attempt until then, by process id
 }
 
-// process is an entry of /proc.
+// process is an entry of /proc or a line of ps(1).
 type process struct {
 	parent, group int
 	ticks, pages  int64 // ticks are its own and those of children that have ended
@@ -38,7 +42,9 @@ func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage
 	ticks, found := map[int]int64{}, map[int]usage{}
 	var all map[int]*process
 	if len(attempts) > 0 {
-		all = processes(cmp.Or(m.root, "/proc"))
+		if all = processes(cmp.Or(m.root, "/proc")); len(all) == 0 {
+			all = listed()
+		}
 	}
 	for pid, p := range all {
 		owner := ownerOf(pid, all, attempts)
@@ -109,4 +115,37 @@ func parseStat(stat []byte) *process {
 		return v
 	}
 	return &process{parent: int(n(4)), group: int(n(5)), ticks: n(14) + n(15) + n(16) + n(17), pages: n(24)}
+}
+
+// listed asks ps(1) for all processes, since /proc, if there is one, is not Linux's.
+func listed() map[int]*process {
+	ps := exec.Command("ps", "-axSo", "pid,ppid,pgid,rss,time") // -S: with children that have ended
+	ps.Env = append(os.Environ(), "LC_ALL=C")
+	out, _ := ps.Output()
+	all := map[int]*process{}
+	for line := range strings.Lines(string(out)) {
+		var pid int
+		var kilobytes int64
+		var used string
+		p := &process{}
+		if n, _ := fmt.Sscan(line, &pid, &p.parent, &p.group, &kilobytes, &used); n == 5 {
+			p.ticks, p.pages = ticksOf(used), kilobytes<<10/int64(os.Getpagesize())
+			all[pid] = p
+		}
+	}
+	return all
+}
+
+// ticksOf reads a time as ps(1) prints it: [[days-]hours:]minutes:seconds[.fraction].
+func ticksOf(text string) int64 {
+	seconds, days := 0.0, 0
+	if before, rest, ok := strings.Cut(text, "-"); ok {
+		days, _ = strconv.Atoi(before)
+		text = rest
+	}
+	for part := range strings.SplitSeq(text, ":") {
+		n, _ := strconv.ParseFloat(part, 64)
+		seconds = seconds*60 + n
+	}
+	return int64(math.Round((float64(days)*24*60*60 + seconds) * float64(time.Second/tick)))
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,5 +60,20 @@ func TestMeterReal(t *testing.T) {
 		require.Less(t, time.Since(start), time.Minute)
 		used = (&meter{}).measure(time.Now(), map[int]time.Time{os.Getpid(): start})[os.Getpid()]
 		require.Greater(t, used.memory, int64(1<<20))
+	}
+}
+
+// Where there is no /proc, ps(1) knows the same processes.
+func TestMeterElsewhere(t *testing.T) {
+	own := listed()[os.Getpid()]
+	require.NotNil(t, own)
+	require.Equal(t, os.Getppid(), own.parent)
+	require.Equal(t, syscall.Getpgrp(), own.group)
+	require.Greater(t, own.pages*int64(os.Getpagesize()), int64(1<<20))
+	used := (&meter{root: t.TempDir()}).measure(time.Now(), map[int]time.Time{os.Getpid(): time.Now()})
+	require.Contains(t, used, os.Getpid())
+
+	for text, ticks := range map[string]int64{"0:01.29": 129, "75:00.50": 450_050, "00:00:41": 4100, "1:02:03": 372_300, "2-01:00:00": 17_640_000} {
+		require.Equal(t, ticks, ticksOf(text), text)
 	}
 }

@@ -56,6 +56,15 @@ type answer struct {
 	flags uint32
 }
 
+func init() {
+	if os.Getenv(judgedVariable) != "" {
+		_ = os.Unsetenv(judgedVariable)
+		if err := exposeCalls(); err != nil {
+			os.Exit(notJudged)
+		}
+	}
+}
+
 // exposeCalls lets the process at the other end of descriptor 3 judge each of
 // callNames that this process makes from now on, and that its children make
 // (seccomp_unotify(2)).
