@@ -21,10 +21,14 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer syscall.Close(null)
-	_, table, err := kernel.NewShared("table", 4*tableLeast)
+	memory, table, err := kernel.NewShared("table", 4*tableLeast)
 	require.NoError(t, err)
 	defer syscall.Close(table)
-	beside := newGuardian(null, table, 0, 0)
+	var v vigil
+	defer v.end()
+	watched, err := v.begin(asTable(memory))
+	require.NoError(t, err)
+	beside := newGuardian(null, table, watched, 0)
 	for name, start := range map[string]func() (int, error){
 		"delayed": beside.Start,
 		"at once": beside.StartNow,
