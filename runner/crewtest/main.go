@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -28,10 +29,12 @@ func (a Apart) Run() int {
 	for _, name := range []string{"MAKEFLAGS", "GITHUB_ACTIONS", "GITLAB_CI"} {
 		_ = os.Unsetenv(name)
 	}
-	// As they may be in the background of a script, or under nohup.
+	// Children are to have the default action of what a script in the background, or nohup,
+	// has these tests ignore.
+	ends := make(chan os.Signal, 1)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if kernel.Ignored(sig) {
-			kernel.Reset(sig)
+			signal.Notify(ends, sig)
 		}
 	}
 	_ = flag.Set("test.parallel", strconv.Itoa(max(a.Parallel, runtime.GOMAXPROCS(0))))
@@ -41,6 +44,10 @@ func (a Apart) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
+	go func() {
+		<-ends
+		os.Exit(1)
+	}()
 	return a.M.Run()
 }
 
@@ -55,7 +62,11 @@ func Build(t testing.TB, pkg string) string {
 		t.Skip("there is no go to build " + pkg + " with")
 	}
 	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", "urfave_cli_no_docs", "-o", program, pkg)
+	tags := "urfave_cli_no_docs"
+	if kernel.Portable {
+		tags += ",crew_portable"
+	}
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", tags, "-o", program, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
