@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +147,7 @@ func names(list []Hello) string {
 
 // Client is a connection to a run, for one request. Any goroutine may close it.
 type Client struct {
-	f       *net.UnixConn
+	f       *os.File
 	in      *bufio.Reader
 	run     Hello
 	limited bool

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"time"
 
@@ -22,7 +21,7 @@ const (
 // conn is a connection of a client, which makes one request.
 type conn struct {
 	s     *Server
-	f     *net.UnixConn
+	f     *os.File
 	waits bool         // for tasks; under Server.mu
 	out   bytes.Buffer // replies
 	err   error        // the client cannot be written to

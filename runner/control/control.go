@@ -7,7 +7,8 @@
 // which calls the run's door. Nobody waits for a connection: what a sink has to tell
 // goes to bounded buffers, and a follower of output reads it where the run keeps it.
 //
-// The wire format is in wire.go, and where sockets are in dir.go.
+// The wire format is in wire.go, and where sockets are in dir.go. Package net is not
+// used: the start of crew would pay for it.
 package control
 
 import (

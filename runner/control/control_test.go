@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -216,7 +217,7 @@ func (r *run) raw(text string) string {
 	defer f.Close()
 	_, err := io.WriteString(f, text)
 	require.NoError(r.t, err)
-	require.NoError(r.t, f.CloseWrite())
+	require.NoError(r.t, with(f, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }))
 	got, err := io.ReadAll(f)
 	require.NoError(r.t, err)
 	return string(got)

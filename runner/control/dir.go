@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,7 +76,7 @@ func untrusted() error {
 
 // listen makes the socket of this process in the first directory that works, and
 // removes what dead runs have left there.
-func listen() (l *net.UnixListener, path string, err error) {
+func listen() (f *os.File, path string, err error) {
 	err = errors.New("there is no directory for sockets")
 	for _, dir := range dirs() {
 		if e := makeDir(dir); e != nil {
@@ -86,8 +85,8 @@ func listen() (l *net.UnixListener, path string, err error) {
 		}
 		clean(dir)
 		path := filepath.Join(dir, strconv.Itoa(os.Getpid())+suffix)
-		if l, err = listenAt(path); err == nil {
-			return l, path, nil
+		if f, err = listenAt(path); err == nil {
+			return f, path, nil
 		}
 	}
 	return nil, "", err

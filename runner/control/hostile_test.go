@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
-	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -26,7 +25,7 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // connect returns a bare connection to the run.
-func (r *run) connect() *net.UnixConn {
+func (r *run) connect() *os.File {
 	f, err := connect(r.s.path, time.Minute)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { f.Close() })
@@ -177,7 +176,7 @@ func TestFeedThatHangs(t *testing.T) {
 
 func TestManyConnections(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.lineTime = time.Second / 2 })
-	var files []*net.UnixConn
+	var files []*os.File
 	for range mostConns {
 		f := r.connect()
 		files = append(files, f)
@@ -363,7 +362,7 @@ func FuzzConnection(f *testing.F) {
 					break
 				}
 			}
-			_ = c.CloseWrite()
+			_ = with(c, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) })
 		}()
 		got, err := io.ReadAll(c)
 		require.True(t, err == nil || errors.Is(err, syscall.ECONNRESET), "%v", err) // more came than a line

@@ -3,12 +3,12 @@ package control
 import (
 	"cmp"
 	"errors"
-	"net"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -38,7 +38,7 @@ type Server struct {
 	latest *task.Snapshot // under turn
 
 	mu     sync.Mutex
-	socket *net.UnixListener // nil without one
+	socket *os.File // nil without one
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
@@ -79,18 +79,18 @@ func (s *Server) open() {
 	if s.over() {
 		return
 	}
-	l, path, err := listen()
+	f, path, err := listen()
 	if s.err = err; err != nil {
 		return
 	}
-	s.socket, s.path, s.conns = l, path, map[*conn]struct{}{}
-	s.wg.Go(func() { s.accept(l) })
+	s.socket, s.path, s.conns = f, path, map[*conn]struct{}{}
+	s.wg.Go(func() { s.accept(f) })
 }
 
 // accept gives each client a goroutine, until the socket is closed.
-func (s *Server) accept(socket *net.UnixListener) {
+func (s *Server) accept(socket *os.File) {
 	for {
-		f, err := socket.AcceptUnix()
+		f, err := accept(socket)
 		switch {
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
 			select {
@@ -106,7 +106,7 @@ func (s *Server) accept(socket *net.UnixListener) {
 }
 
 // welcome serves a client, or tells it why not.
-func (s *Server) welcome(f *net.UnixConn) {
+func (s *Server) welcome(f *os.File) {
 	c := &conn{s: s, f: f}
 	if err := s.enter(c); err != nil {
 		c.refuse(err)
@@ -195,25 +195,13 @@ func (s *Server) dismiss() {
 	_ = with(s.socket, func(fd int) error {
 		_ = syscall.Shutdown(fd, syscall.SHUT_RD)
 		for {
-			got, _, err := syscall.Accept(fd)
-			switch err {
-			case nil:
-				s.turnAway(os.NewFile(uintptr(got), "client"))
-			case syscall.EINTR, syscall.ECONNABORTED:
-			default:
-				return nil
+			f, err := kernel.Accept(fd)
+			if err != nil {
+				return err
 			}
+			(&conn{s: s, f: f}).refuse(errOver)
 		}
 	})
-}
-
-// turnAway tells a client that the run is over, and closes its connection.
-func (s *Server) turnAway(f *os.File) {
-	c, err := net.FileConn(f)
-	_ = f.Close()
-	if u, ok := c.(*net.UnixConn); err == nil && ok {
-		(&conn{s: s, f: u}).refuse(errOver)
-	}
 }
 
 // part waits for the connections to end, and cuts those that do not.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,90 +17,104 @@ import (
 const unfinished = "new."
 
 // listenAt makes a socket that listens at path. It fails if one listens there already.
-func listenAt(path string) (*net.UnixListener, error) {
+func listenAt(path string) (*os.File, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, os.ErrExist
 	}
+	fd, err := kernel.Socket(syscall.SOCK_STREAM)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
 	first := filepath.Join(filepath.Dir(path), unfinished+filepath.Base(path))
 	_ = os.Remove(first)
-	var l *net.UnixListener
-	err := at(first, func(short string) (err error) {
-		if l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"}); err == nil {
-			l.SetUnlinkOnClose(false) // it is renamed
-		}
-		return err
-	})
+	err = at(first, func(sa *syscall.SockaddrUnix) error { return syscall.Bind(fd, sa) })
+	if err == nil {
+		err = syscall.Listen(fd, syscall.SOMAXCONN)
+	}
 	if err == nil {
 		err = os.Rename(first, path)
 	}
 	if err != nil {
 		_ = os.Remove(first)
-		if l != nil {
-			_ = l.Close()
-		}
-		return nil, socketError("listen", path, err)
+		_ = syscall.Close(fd)
+		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
 	}
-	return l, nil
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // at calls do with the address of path, or with a short one that leads there.
-func at(path string, do func(address string) error) error {
+func at(path string, do func(*syscall.SockaddrUnix) error) error {
 	var room syscall.RawSockaddrUnix
 	if len(path) < len(room.Path) {
-		return do(path)
+		return do(&syscall.SockaddrUnix{Name: path})
 	}
 	short, done, err := kernel.ShortPath(path)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return do(short)
-}
-
-// socketError returns err with the path of a socket instead of the address.
-func socketError(op, path string, err error) error {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		err = errno
-	}
-	return &os.PathError{Op: op, Path: path, Err: err}
+	return do(&syscall.SockaddrUnix{Name: short})
 }
 
 // connect connects to the socket at path, and removes it if nobody listens there. If
 // the backlog is full, it tries again for as long as patience, and then fails with EAGAIN.
-func connect(path string, patience time.Duration) (c *net.UnixConn, err error) {
-	err = at(path, func(address string) (err error) {
+func connect(path string, patience time.Duration) (f *os.File, err error) {
+	err = at(path, func(sa *syscall.SockaddrUnix) (err error) {
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			c, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: address, Net: "unix"})
-			if errors.Is(err, syscall.ECONNREFUSED) && taken(address) {
+			f, err = join(syscall.SOCK_STREAM, sa)
+			if err == syscall.ECONNREFUSED && taken(sa) {
 				err = syscall.EAGAIN
 			}
-			if !errors.Is(err, syscall.EAGAIN) || time.Now().After(end) {
+			if err != syscall.EINTR && err != syscall.EAGAIN || time.Now().After(end) {
 				return err
 			}
 		}
 	})
 	if err == nil {
-		return c, nil
+		return f, nil
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if err == syscall.ECONNREFUSED {
 		_ = os.Remove(path)
 	}
-	return nil, socketError("connect to", path, err)
+	return nil, &os.PathError{Op: "connect to", Path: path, Err: err}
+}
+
+// join returns a socket of a type that is connected to an address.
+func join(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
+	fd, err := kernel.Socket(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err = syscall.Connect(fd, sa); err != nil {
+		_ = syscall.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), sa.Name), nil
 }
 
 // taken reports whether a process has the socket at an address that refuses a connection.
 // Where a full backlog makes a kernel refuse it, a socket of another type still tells: it
 // does not match a living socket, and is refused by a dead one.
-func taken(address string) bool {
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
-	if err == nil {
-		_ = c.Close()
+func taken(sa *syscall.SockaddrUnix) bool {
+	f, err := join(syscall.SOCK_DGRAM, sa)
+	_ = f.Close() // mostly nil
+	return err == syscall.EPROTOTYPE
+}
+
+// accept waits for a client.
+func accept(f *os.File) (c *os.File, err error) {
+	raw, failed := f.SyscallConn()
+	if failed == nil {
+		failed = raw.Read(func(fd uintptr) bool {
+			c, err = kernel.Accept(int(fd))
+			return err != syscall.EAGAIN
+		})
 	}
-	return errors.Is(err, syscall.EPROTOTYPE)
+	return c, errors.Join(failed, err)
 }
 
 // with calls do with the file descriptor of f.
-func with(f syscall.Conn, do func(fd int) error) error {
+func with(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -112,7 +125,7 @@ func with(f syscall.Conn, do func(fd int) error) error {
 }
 
 // peer returns the user at the other end of a connection.
-func peer(f syscall.Conn) (uid uint32, err error) {
+func peer(f *os.File) (uid uint32, err error) {
 	err = with(f, func(fd int) (err error) {
 		uid, err = kernel.PeerUser(fd)
 		return err
@@ -126,7 +139,7 @@ func allowed(uid, own uint32) bool { return uid == own || uid == 0 }
 // gone reports whether the other end of a connection is closed. Half of it may be:
 // a client that has nothing more to ask may still listen. For macOS, where the end of
 // what comes is POLLHUP, too, the question is whether one may write.
-func gone(f syscall.Conn) bool {
+func gone(f *os.File) bool {
 	set := []unix.PollFd{{Events: unix.POLLOUT}}
 	err := with(f, func(fd int) error {
 		set[0].Fd = int32(fd)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,7 +28,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	defer s.Close()
 	path := filepath.Join(base, "crew", strconv.Itoa(os.Getpid())+suffix)
 
-	as := func(uid uintptr) (f *net.UnixConn, err error) {
+	as := func(uid uintptr) (f *os.File, err error) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -4,10 +4,43 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
+
+// No program inherits a socket. A stream does not wait, nor does that of a client.
+func TestSocket(t *testing.T) {
+	check := func(fd uintptr, waits bool) {
+		t.Helper()
+		flags, err := unix.FcntlInt(fd, unix.F_GETFD, 0)
+		require.NoError(t, err)
+		require.NotZero(t, flags&unix.FD_CLOEXEC)
+		flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0)
+		require.NoError(t, err)
+		require.Equal(t, waits, flags&unix.O_NONBLOCK == 0)
+	}
+	var fds [3]int
+	for i, kind := range []int{syscall.SOCK_STREAM, syscall.SOCK_STREAM, syscall.SOCK_DGRAM} {
+		fd, err := Socket(kind)
+		require.NoError(t, err)
+		defer syscall.Close(fd)
+		check(uintptr(fd), kind == syscall.SOCK_DGRAM)
+		fds[i] = fd
+	}
+	address := &syscall.SockaddrUnix{Name: filepath.Join(t.TempDir(), "s")}
+	require.NoError(t, syscall.Bind(fds[0], address))
+	require.NoError(t, syscall.Listen(fds[0], 1))
+	_, err := Accept(fds[0])
+	require.Equal(t, syscall.EAGAIN, err)
+	require.NoError(t, syscall.Connect(fds[1], address))
+	client, err := Accept(fds[0])
+	require.NoError(t, err)
+	defer client.Close()
+	check(client.Fd(), false)
+}
 
 // A short path leads to a file that is deep down, until it is done with.
 func TestShortPath(t *testing.T) {

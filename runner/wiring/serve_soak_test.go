@@ -84,7 +84,8 @@ type stints struct {
 	labels                        map[string]*stint
 	last, tried                   int
 	kills, handed, changed, begun int
-	again                         int // tasks that may have been retried
+	again                         int    // tasks that may have been retried
+	said                          string // by the latest crew ctl, on stderr
 }
 
 const stintJobs = 3
@@ -106,7 +107,8 @@ func (s *stints) ctl(words ...string) (printed string, ok, refused bool) {
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
-	return string(out), err == nil, strings.Contains(said.String(), " (q)")
+	s.said = said.String()
+	return string(out), err == nil, strings.Contains(s.said, " (q)")
 }
 
 // kill lets clients work until the crew serve is killed.
@@ -132,7 +134,7 @@ func (s *stints) handOver(old *crewtest.Process) (next *crewtest.Process) {
 	next = s.serve("waiting for the end")
 	old.Send(syscall.SIGTERM)
 	for taken := false; !taken; {
-		require.True(s.t, s.add(), "an addition was refused while the queue was handed over")
+		require.True(s.t, s.add(), "an addition was refused while the queue was handed over: %s", s.said)
 		taken = strings.Contains(next.Stderr(), "serving as")
 	}
 	old.Wait()

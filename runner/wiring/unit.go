@@ -1,21 +1,21 @@
 package wiring
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/cli"
+	"crew/runner/kernel"
 )
 
 // unit is what a systemd unit of a crew that serves others depends on.
@@ -227,11 +227,7 @@ const notifySocket = "NOTIFY_SOCKET"
 
 // tellReady tells systemd that what it has started is ready, if it waits for that.
 func tellReady(what string, notice func(string)) {
-	err := notifyReady(os.Getenv(notifySocket))
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		err = errno
-	}
-	if err != nil {
+	if err := notifyReady(os.Getenv(notifySocket)); err != nil {
 		notice("cannot tell systemd that " + what + " is ready: " + err.Error())
 	}
 }
@@ -243,11 +239,10 @@ func notifyReady(socket string) error {
 	if socket == "" {
 		return nil
 	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	fd, err := kernel.Socket(unix.SOCK_DGRAM)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	_, err = c.Write([]byte("READY=1"))
-	return err
+	defer unix.Close(fd)
+	return unix.Sendto(fd, []byte("READY=1"), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: socket})
 }
