@@ -15,7 +15,7 @@ func again(call func() error) error {
 // after an error.
 func reopen(path string, flags int) (fd int, err error) {
 	err = again(func() error {
-		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0o666)
 		return err
 	})
 	return fd, err

@@ -11,6 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Whoever makes a mark lets others open it.
+func TestMarksCanBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	openMarks(t, dir).Set(1)
+	st, err := os.Stat(filepath.Join(dir, markName(1)))
+	require.NoError(t, err)
+	require.NotZero(t, st.Mode()&0o400)
+}
+
 // The file of a process that was killed is removed, but never that of a mark which is just
 // being set.
 func TestOldMarks(t *testing.T) {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +14,11 @@ const (
 	GroupChild = 2
 )
 
-// waitID is waitid(2). It returns 0 for pid if there is no such child.
+// lookAgain is how often waitID looks whether a child that has stopped exits.
+const lookAgain = 20 * time.Millisecond
+
+// waitID is waitid(2). It returns 0 for pid if there is no such child. The kernel tells of one
+// that has stopped even if it is not asked for.
 func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
 	var info struct {
 		signo, _, code, pid, _, status int32
@@ -23,10 +28,14 @@ func waitID(idType, id, options int) (pid int, stopped bool, status int, err err
 	if errno != 0 {
 		return 0, false, 0, errno
 	}
-	if info.signo == 0 {
+	if stopped = info.code == stoppedChild; stopped && options&(unix.WSTOPPED|unix.WNOHANG) == 0 {
+		time.Sleep(lookAgain)
+		return 0, false, 0, unix.EINTR
+	}
+	if info.signo == 0 || stopped && options&unix.WSTOPPED == 0 {
 		return 0, false, 0, nil
 	}
-	return int(info.pid), info.code == stoppedChild, int(info.status), nil
+	return int(info.pid), stopped, int(info.status), nil
 }
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.

@@ -13,17 +13,21 @@ const (
 	GroupChild = 2
 )
 
-// waitID is wait6(2). It returns 0 for pid if there is no such child.
+// waitID is wait6(2). It returns 0 for pid if there is no such child. The kernel fills in info
+// even then.
 func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
 	var info struct {
 		signo, _, code, pid, _, status int32
 		_                              [80]byte
 	}
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(idType), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(&info)))
+	got, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(idType), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(&info)))
 	if errno != 0 {
 		return 0, false, 0, errno
 	}
-	return int(info.pid), info.code == stoppedChild, int(info.status), nil
+	if got == 0 {
+		return 0, false, 0, nil
+	}
+	return int(got), info.code == stoppedChild, int(info.status), nil
 }
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.

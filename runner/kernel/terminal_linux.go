@@ -24,6 +24,10 @@ func PassForeground(do func() error) error {
 	return do()
 }
 
+// PTYKeeps tells that a pseudo-terminal keeps what was written to it until that is read, even
+// if all that could write have closed it.
+const PTYKeeps = true
+
 // OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
 // not -1.
 func OpenPTY() (ours, theirs int, err error) {

@@ -21,10 +21,17 @@ func PassForeground(do func() error) error {
 	return do()
 }
 
+// PTYKeeps is false: once all that can write have closed a pseudo-terminal, what it holds is
+// lost.
+const PTYKeeps = false
+
 // OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
 // not -1.
 func OpenPTY() (ours, theirs int, err error) {
 	m, t, err := pty.Open()
+	if err == syscall.ENXIO { // on darwin if all are in use
+		err = syscall.ENOSPC
+	}
 	if err != nil {
 		return -1, -1, err
 	}

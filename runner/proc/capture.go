@@ -111,17 +111,25 @@ func (p *process) pipe(n int, ours *int) error {
 	return nil
 }
 
-// closeChildEnds closes the child's ends of the pipes, but for one that is a spare.
-func (p *process) closeChildEnds() {
+// closeChildEnds closes the child's ends of the pipes, but for one that is a spare, and those
+// of terminals, which may lose what they hold as long as it is not read, only with all.
+func (p *process) closeChildEnds(all bool) {
 	if p.attempt.Task.Protocol != task.NoProtocol && !kernel.PipeIsOne && int(p.child[0]) != p.local.null {
 		p.spare, p.child[0] = int(p.child[0]), 0
 	}
-	for _, fd := range p.child {
+	for n, fd := range p.child {
+		if !all && n > 0 && p.size > 0 && !kernel.PTYKeeps {
+			continue
+		}
 		if fd > 2 && int(fd) != p.local.null {
 			_ = syscall.Close(int(fd))
 		}
+		p.child[n] = 0
 	}
 }
+
+// holds reports whether terminals of the child are still to be closed.
+func (p *process) holds() bool { return p.child != [3]uintptr{} }
 
 // closeOurEnds closes what is still open on our side.
 func (p *process) closeOurEnds() {
@@ -129,6 +137,9 @@ func (p *process) closeOurEnds() {
 	defer p.mu.Unlock()
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.spare, &p.pidfd} {
 		kernel.Close(fd)
+	}
+	if p.holds() {
+		p.closeChildEnds(true)
 	}
 	p.local.room.Add(p.files)
 	p.files = 0
@@ -202,6 +213,8 @@ func (p *process) capture() {
 	p.wait = soon
 	if p.pin != nil {
 		p.wait = kernel.Brief
+	} else if p.holds() {
+		p.wait = time.Millisecond // its outputs do not end by themselves
 	}
 	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
 		if p.pin != nil && time.Since(p.started) >= kernel.Brief {
@@ -221,7 +234,9 @@ func (p *process) turn() (over bool) {
 		if !time.Now().Before(p.deadline) && p.idle() {
 			return true
 		}
-		p.wait = max(time.Until(p.deadline), 0)
+		if p.wait = max(time.Until(p.deadline), 0); p.holds() {
+			p.wait = 0
+		}
 	}
 	timeout := -1
 	if p.wait >= 0 {
@@ -235,6 +250,10 @@ func (p *process) turn() (over bool) {
 	}
 	n, err := p.local.Poll(set[:], timeout)
 	if err != nil { // EINTR, or no memory for a moment
+		return false
+	}
+	if n == 0 && p.exited && p.holds() {
+		p.closeChildEnds(true)
 		return false
 	}
 	if n == 0 {
@@ -268,6 +287,7 @@ func (p *process) idle() (over bool) {
 	case p.wait == kernel.Brief:
 		p.wait = soon
 	case p.pidfd < 0:
+		p.wait = soon
 		fd, err := kernel.OpenExit(p.pid)
 		if err == nil {
 			p.pidfd, p.wait = fd, -1

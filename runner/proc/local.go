@@ -6,8 +6,7 @@
 // poll(2) costs less per task than the runtime's poller, and a blocked thread per
 // task is cheap up to some thousands.
 //
-// The package needs Linux: pidfds, memfd_create(2) and PR_SET_PDEATHSIG. Package
-// kernel has the parts below Go's standard library.
+// Package kernel has the parts below Go's standard library, in which systems differ.
 package proc
 
 import (

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"crew/runner/kernel"
 )
 
 // Nice adds n to the niceness of this process. On Linux every thread has its own
@@ -13,12 +15,11 @@ func Nice(n int) error {
 	if n == 0 {
 		return nil
 	}
-	// As a system call, getpriority(2) returns 20 minus the niceness.
-	now, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	now, err := kernel.Niceness()
 	if err != nil {
 		return err
 	}
-	want := 20 - now + n
+	want := now + n
 	done := map[string]bool{}
 	for changed := true; changed; { // a thread created meanwhile may have the old niceness
 		changed = false

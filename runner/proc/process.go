@@ -28,7 +28,7 @@ type process struct {
 	// state of the attempt's goroutine
 
 	pin      *kernel.Pin // nil without one
-	child    [3]uintptr  // the child's standard streams, until it has started
+	child    [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
 	out, err stream
 	in       int           // our end of the task's stdin; -1 if it is closed or there is none
 	spare    int           // of a worker, the other end of in, if that tells what is unread; else -1

@@ -80,6 +80,9 @@ func (l *Local) filesOf(t *task.Task) int64 {
 	case l.cfg.readsStdout():
 		n = 4
 	}
+	if l.cfg.PTY && !kernel.PTYKeeps {
+		n += 2
+	}
 	if t.Stdin != nil || t.Block != nil {
 		n += 2
 	}

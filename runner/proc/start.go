@@ -88,7 +88,7 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 		}
 		err = l.spawn(p, argv, born)
 	}
-	p.closeChildEnds()
+	p.closeChildEnds(false)
 	if err != nil {
 		p.unpin()
 		p.closeOurEnds()

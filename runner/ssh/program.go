@@ -87,6 +87,9 @@ func otherProgram(platform string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if real, err := filepath.EvalSymlinks(own); err == nil { // on darwin it may be a link
+		own = real
+	}
 	path := filepath.Join(filepath.Dir(own), programName+"-"+system+"-"+arch)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("put the %s for it here as %s, or %s", programName, path, install)

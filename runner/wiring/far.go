@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -335,7 +336,8 @@ func EngineArgs(args []string) ([]string, error) {
 func findProgram(name, something, hint string) (string, error) {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	if own, err := os.Executable(); err == nil { // or else there is no /proc
-		dirs = append([]string{filepath.Dir(own)}, dirs...)
+		real, _ := filepath.EvalSymlinks(own) // on darwin it may be a link
+		dirs = append([]string{filepath.Dir(own), filepath.Dir(cmp.Or(real, own))}, dirs...)
 	}
 	for _, dir := range dirs {
 		path := filepath.Join(dir, name)
