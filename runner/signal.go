@@ -112,13 +112,18 @@ func (s *Signals) follow(r *Run, sig syscall.Signal, hide func()) {
 		r.Do(task.Command{Op: task.Suspend})
 		r.exec.Suspend()
 		hide()
-		kernel.Fence(s.in, fence)
+	case sig == syscall.SIGTSTP && s.suspension == stopped: // the kernel drops a SIGCONT right before it
+		s.suspension = suspended
 	case sig == fence && s.suspension == suspended:
 		s.suspension = looked
 	case sig == syscall.SIGCONT || slices.Contains(s.ends, sig):
 		s.resume(r)
 	}
-	if s.suspension == looked && len(s.in) == 0 {
+	switch {
+	case len(s.in) > 0:
+	case s.suspension == suspended: // again behind each signal, since those before it left perhaps no room
+		kernel.Fence(s.in, fence)
+	case s.suspension == looked:
 		s.suspension = stopped
 		s.halt()
 	}

@@ -102,9 +102,17 @@ func TestSuspendStops(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTSTP, syscall.SIGUSR1} {
 			s.in <- sig
 		}
-		s.Serve(r, nil, func() {})
+		s.Serve(r, nil, func() {
+			for len(s.in) < cap(s.in) { // more come than there is room for
+				s.in <- syscall.SIGUSR1
+			}
+		})
 		synctest.Wait()
 		require.Equal(t, 1, stopped)
+		s.in <- syscall.SIGTSTP // the SIGCONT before it is lost
+		synctest.Wait()
+		require.Equal(t, 2, stopped)
+		require.Equal(t, 1, x.suspended)
 		s.in <- syscall.SIGCONT
 		require.Equal(t, core.Completed, r.Wait().Reason)
 		close(s.quit)

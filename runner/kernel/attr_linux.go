@@ -7,9 +7,6 @@ import "syscall"
 // Portable reports whether this is the portable form.
 const Portable = false
 
-// ContinueStarting does nothing: the Spawner tells early which process it starts.
-func ContinueStarting() {}
-
 // DieWith has a process that is started with attr get a signal when the thread that starts
 // it ends (PR_SET_PDEATHSIG). It returns attr.
 func DieWith(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr {

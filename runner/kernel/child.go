@@ -42,8 +42,12 @@ func Read(fd *int, p []byte) int {
 	return n
 }
 
-// stoppedChild is CLD_STOPPED of sigaction(2).
-const stoppedChild = 5
+// What has become of a child: CLD_KILLED, CLD_DUMPED and CLD_STOPPED of sigaction(2).
+const (
+	killedChild  = 2
+	dumpedChild  = 3
+	stoppedChild = 5
+)
 
 // Stopped returns a child that has stopped, and the signal that stopped it, of those that
 // kind and id mean. It does not wait: pid is 0 if there is none. A child that was returned
@@ -61,11 +65,19 @@ func Stopped(kind, id int) (pid int, sig syscall.Signal) {
 // unix.WSTOPPED it also returns if the child has stopped.
 func Exited(pid, options int) bool {
 	for {
-		got, stopped, _, err := waitID(OneChild, pid, unix.WEXITED|unix.WNOWAIT|options)
+		got, code, _, err := waitID(OneChild, pid, unix.WEXITED|unix.WNOWAIT|options)
 		if err != unix.EINTR {
-			return err != nil || got != 0 && !stopped
+			return err != nil || got != 0 && code != stoppedChild
 		}
 	}
+}
+
+// KilledEarly reports whether a child that has exited was killed before it executed its
+// program: by a signal for this process's group, which it had not left yet. It must not have
+// been reaped.
+func KilledEarly(pid int) bool {
+	_, code, _, err := waitID(OneChild, pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG)
+	return err == nil && (code == killedChild || code == dumpedChild) && !executed(pid)
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at

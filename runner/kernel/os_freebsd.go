@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"syscall"
 	"unsafe"
 
@@ -9,25 +10,25 @@ import (
 
 // Children that Stopped asks for, as for wait6(2).
 const (
-	OneChild   = 0
-	GroupChild = 2
+	OneChild = 0
+	AnyChild = 7
 )
 
 // waitID is wait6(2). It returns 0 for pid if there is no such child. The kernel fills in info
 // even then.
-func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
+func waitID(idType, id, options int) (pid, code, status int, err error) {
 	var info struct {
 		signo, _, code, pid, _, status int32
 		_                              [80]byte
 	}
 	got, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(idType), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(&info)))
 	if errno != 0 {
-		return 0, false, 0, errno
+		return 0, 0, 0, errno
 	}
 	if got == 0 {
-		return 0, false, 0, nil
+		return 0, 0, 0, nil
 	}
-	return int(got), info.code == stoppedChild, int(info.status), nil
+	return int(got), int(info.code), int(info.status), nil
 }
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
@@ -38,4 +39,11 @@ const ErrFormat = syscall.EFTYPE
 func Environ(pid int) []byte {
 	env, _ := unix.SysctlRaw("kern.proc.env", pid)
 	return env
+}
+
+// executed reports whether a child, which may be a zombie, has executed a program.
+func executed(pid int) bool {
+	const exec, flags = 0x4000, 368 // P_EXEC of sys/proc.h; offset of ki_flag in sys/user.h, with pointers of 64 bits
+	info, err := unix.SysctlRaw("kern.proc.pid", pid)
+	return err != nil || len(info) < flags+8 || binary.NativeEndian.Uint64(info[flags:])&exec != 0
 }

@@ -1,8 +1,10 @@
 package kernel
 
 import (
+	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -11,8 +13,8 @@ import (
 
 // Children that Stopped asks for.
 const (
-	OneChild   = unix.P_PID
-	GroupChild = unix.P_PGID
+	OneChild = unix.P_PID
+	AnyChild = unix.P_ALL
 )
 
 // childInfo is the part of siginfo_t that waitid(2) fills in.
@@ -25,13 +27,13 @@ type childInfo struct {
 }
 
 // waitID is waitid(2). It returns 0 for pid if there is no such child.
-func waitID(idType, id, options int) (pid int, stopped bool, status int, err error) {
+func waitID(idType, id, options int) (pid, code, status int, err error) {
 	var info unix.Siginfo
 	c := (*childInfo)(unsafe.Pointer(&info))
 	if err = unix.Waitid(idType, id, &info, options, nil); err != nil || c.signo == 0 {
-		return 0, false, 0, err
+		return 0, 0, 0, err
 	}
-	return int(c.fields.pid), c.code == stoppedChild, int(c.fields.sig), nil
+	return int(c.fields.pid), int(c.code), int(c.fields.sig), nil
 }
 
 // OpenExit returns a descriptor that poll(2) finds readable once a child has exited.
@@ -60,4 +62,17 @@ func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
 func Environ(pid int) []byte {
 	env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return env
+}
+
+// executed reports whether a child, which may be a zombie, has executed a program.
+func executed(pid int) bool {
+	const fork = 0x40 // PF_FORKNOEXEC of linux/sched.h
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	// PID (NAME) STATE PARENT GROUP SESSION TTY FOREGROUND FLAGS: the name can hold anything
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(f) < 7 {
+		return true
+	}
+	flags, err := strconv.Atoi(f[6])
+	return err != nil || flags&fork == 0
 }

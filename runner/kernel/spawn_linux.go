@@ -24,13 +24,17 @@ import (
 type Spawner struct {
 	pid     uintptr
 	noFile  *[2]uint64  // the limit on open files to restore in children; nil if it is unchanged
+	stops   bool        // Ctrl-Z stops a child unless something is done about that
 	off     atomic.Bool // clone3(2) does not work here
 	scripts sync.Pool   // of *script
 }
 
 // NewSpawner returns a Spawner. It resets SIGCHLD for the whole process.
 func NewSpawner() *Spawner {
-	s := &Spawner{pid: uintptr(os.Getpid()), scripts: sync.Pool{New: func() any { return new(script) }}}
+	var mask unix.Sigset_t
+	err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask)
+	stops := err == nil && mask.Val[0]&stop == 0 && !Ignored(syscall.SIGTSTP)
+	s := &Spawner{pid: uintptr(os.Getpid()), stops: stops, scripts: sync.Pool{New: func() any { return new(script) }}}
 	if first := raw.NoFile; first[0]+1 < first[1] {
 		// Package syscall raises the soft limit to one less than the hard one.
 		// ForkExec gives a child the old limit unless it has been set since.
@@ -54,8 +58,9 @@ type script struct {
 	words []*byte // argv and the environment, each ending in nil
 	text  []byte  // the words, each ending in NUL
 
-	self     int32  // the child's ID
-	signals  uint64 // a set of signals
+	self     int32         // the child's ID
+	signals  [2]uint64     // sets of signals: SIGTSTP and SIGTTOU
+	actions  [2]raw.Action // to ignore a signal, and the default
 	affinity unix.CPUSet
 	noFile   [2]uint64
 	wait     syscall.Timespec
@@ -88,7 +93,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	if !s.write(c, path, argv, attr, pin) {
 		return 0, syscall.EINVAL
 	}
-	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
+	pid, errno := s.spawn(c, born)
 	runtime.KeepAlive(c)
 	failed := c.failed()
 	if cap(c.text) <= mostText {
@@ -112,6 +117,23 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, nil
 }
 
+// stop is the signal of Ctrl-Z as a set.
+const stop = 1 << (syscall.SIGTSTP - 1)
+
+// spawn runs the script in a child. Until that has left this process's group, Ctrl-Z must not
+// stop it: the thread would wait for its exec, and might be the one that has to handle the
+// signal, or that the garbage collector waits for.
+func (s *Spawner) spawn(c *script, born *int32) (pid int, errno uintptr) {
+	if s.stops {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		set := unix.Sigset_t{Val: [16]uint64{stop}}
+		_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
+		defer unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
+	}
+	return raw.Spawn(c.calls, born, &c.self, false)
+}
+
 // plainFiles reports whether the files can become the standard streams one by
 // one, without overwriting another file first. That is so unless this process was
 // started without its own standard streams.
@@ -127,15 +149,22 @@ func plainFiles(files []uintptr) bool {
 // write fills in the script of a child. It returns false if a word holds a NUL.
 func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
 	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
+	c.actions[0].Handler = 1 // SIG_IGN
 	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
 		return false
 	}
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
 	c.calls[0].Await()
+	if s.stops {
+		for i := range c.actions { // ignored, a signal is pending no longer
+			c.call(0, syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(&c.actions[i])), 0, unsafe.Sizeof(c.signals[0]))
+		}
+		c.mask(unix.SIG_UNBLOCK, syscall.SIGTSTP)
+	}
 	if attr.Sys.Foreground {
-		c.mask(unix.SIG_BLOCK) // SIGTTOU would stop a process that is not in the foreground yet
+		c.mask(unix.SIG_BLOCK, syscall.SIGTTOU) // would stop a process that is not in the foreground yet
 		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(&c.self)))
-		c.mask(unix.SIG_UNBLOCK)
+		c.mask(unix.SIG_UNBLOCK, syscall.SIGTTOU)
 	}
 	if pin != nil {
 		c.affinity = pin.all
@@ -200,10 +229,14 @@ func (c *script) call(want, number uintptr, args ...uintptr) {
 	c.calls = append(c.calls, call)
 }
 
-// mask adds a call that changes the signal mask by SIGTTOU.
-func (c *script) mask(how uintptr) {
-	c.signals = 1 << (syscall.SIGTTOU - 1)
-	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&c.signals)), 0, unsafe.Sizeof(c.signals))
+// mask adds a call that changes the signal mask.
+func (c *script) mask(how uintptr, sig syscall.Signal) {
+	set := &c.signals[0]
+	if sig == syscall.SIGTTOU {
+		set = &c.signals[1]
+	}
+	*set = 1 << (sig - 1)
+	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(set)), 0, unsafe.Sizeof(*set))
 }
 
 // exec adds the last call, execve(2). args is the length of argv.

@@ -114,8 +114,9 @@ func (g *groups) suspend() {
 }
 
 // unstick continues processes that are being started, until locked is closed. A
-// Ctrl-Z that comes before such a process has left crew's group stops it, and the
-// call that starts it would wait for its exec for ever.
+// Ctrl-Z that comes before such a process has left crew's group stops it, perhaps only
+// later, and the call that starts it would wait for its exec for ever. That live
+// processes have stopped is no news, as suspend is about to stop them.
 func (g *groups) unstick(locked <-chan struct{}) {
 	for {
 		select {
@@ -123,15 +124,19 @@ func (g *groups) unstick(locked <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		kernel.ContinueStarting()
-		g.mu.Lock()
-		for row := range min(len(g.live), len(g.table)) {
-			if pid := atomic.LoadInt32(&g.table[row]); g.live[row] == nil && pid > 0 {
-				_ = syscall.Kill(int(pid), syscall.SIGCONT)
+		for pid := -1; pid != 0; {
+			if pid, _ = kernel.Stopped(kernel.AnyChild, 0); pid != 0 && !g.has(pid) {
+				_ = syscall.Kill(pid, syscall.SIGCONT)
 			}
 		}
-		g.mu.Unlock()
 	}
+}
+
+// has reports whether a process is live.
+func (g *groups) has(pid int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.live, func(p *process) bool { return p != nil && p.pid == pid })
 }
 
 // resume undoes suspend.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
 )
 
 // A task that is running before crew knows its ID must stop, too.
@@ -40,19 +39,14 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	crewtest.Until(t, func() bool { return crewtest.State(p.pid) == "T" }, "the stop")
 	g.resume()
 
-	// A process that Ctrl-Z has stopped before it could exec is continued: its ID is known,
-	// or in the portable form its group.
+	// A process that Ctrl-Z has stopped before it could exec is continued.
 	begun := exec.Command("sleep", "1000")
-	begun.SysProcAttr = &syscall.SysProcAttr{Setpgid: !kernel.Portable}
+	begun.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, begun.Start())
 	defer func() { _ = begun.Wait() }()
 	defer func() { _ = begun.Process.Kill() }()
-	g.share(make([]int32, 4))
 	late := &process{}
-	row := g.reserve(late)
-	if !kernel.Portable {
-		*row = int32(begun.Process.Pid)
-	}
+	g.reserve(late)
 	require.NoError(t, begun.Process.Signal(syscall.SIGSTOP))
 	crewtest.Until(t, func() bool { return crewtest.State(begun.Process.Pid) == "T" }, "the stop")
 	stopped = make(chan struct{})

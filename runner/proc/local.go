@@ -230,6 +230,10 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	stop()
 	l.live.Add(-1)
 	p.handOver(r)
+	if p.early && r.Outcome == task.Signal { // not by crew: it has not run
+		r.Close()
+		return l.run(ctx, a)
+	}
 	return r
 }
 

@@ -41,6 +41,7 @@ type process struct {
 	fault    error
 	killed   bool // the processes that the leader left behind have been killed
 	leaked   bool
+	early    bool // the leader was killed before it executed the program
 
 	stopped bool         // the user knows that it stopped; for the guardian's timer
 	heard   atomic.Int64 // what Local.Clock showed when it last wrote, or started; with Config.Idle
@@ -106,6 +107,8 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader sche
 	if p.local.cfg.RunDelay {
 		leader = readSchedStat(p.pid)
 	}
+
+	p.early = kernel.Portable && kernel.KilledEarly(p.pid) // else the Spawner has seen to it
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
