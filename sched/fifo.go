@@ -36,3 +36,53 @@ func (p *fifo) Blocks(yield func(Block) bool) {
 		yield(Block{N: p.n})
 	}
 }
+
+// byCost is one shared queue. Of the items of the lowest rank, it takes that with the
+// lowest sign * Cost, the oldest among equals. The slot that holds the fewest items is
+// served first.
+//
+// With sign -1 the longest goes first (Graham's LPT rule, 1969): a long task must not
+// start last and keep the other slots waiting. With sign 1 the shortest goes first, which
+// makes the mean waiting time the least. Items of unknown cost are given the highest cost
+// there is: they go first or last, in order of ID. Either way an item that may be long
+// is not taken for a short one.
+type byCost struct {
+	slots
+	queue priorityQueue[Item]
+	sign  int64
+}
+
+func newByCost(sign int64) *byCost {
+	return &byCost{slots: newSlots(), queue: newPriorityQueue[Item](), sign: sign}
+}
+
+func (p *byCost) Push(it Item) bool {
+	*p.queue.put(it.ID, it.Rank, p.sign*it.Cost, int64(it.ID)) = it
+	return true
+}
+
+func (p *byCost) Ready() int {
+	if p.queue.len() == 0 {
+		return 0
+	}
+	return p.emptiest()
+}
+
+func (p *byCost) Pop(slot int) (it Item, ok bool) {
+	if p.queue.len() == 0 || !p.take(slot) {
+		return it, false
+	}
+	it = p.queue.first().value
+	p.queue.remove(it.ID)
+	return it, true
+}
+
+func (p *byCost) Remove(id uint64) bool { return p.queue.remove(id) }
+
+func (p *byCost) Len() int { return p.queue.len() }
+
+func (p *byCost) Blocks(yield func(Block) bool) {
+	if n := p.queue.len(); n > 0 {
+		yield(Block{N: n})
+	}
+}

@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // minReorder is the capacity below which a Reorder does not shrink.
@@ -55,4 +56,50 @@ func (r *Reorder) resize(size int) {
 	for n := r.base; n < r.end; n++ {
 		*r.cell(n) = *old.cell(n)
 	}
+}
+
+// Ranges is a set of numbers in which most numbers have their neighbours, as those of the
+// tasks that have succeeded: it holds ranges. NewRanges makes one.
+type Ranges struct {
+	list []span // ascending, with gaps between them
+	most int
+}
+
+type span struct{ from, to uint64 } // both included
+
+// NewRanges returns an empty set of at most so many ranges. When there would be more, it
+// forgets the lowest numbers.
+func NewRanges(most int) *Ranges { return &Ranges{most: most} }
+
+// Add adds the numbers of a range, both ends included.
+func (r *Ranges) Add(from, to uint64) {
+	// The ranges from i up to j touch the new one.
+	i, _ := slices.BinarySearchFunc(r.list, from, func(s span, from uint64) int {
+		if s.to+1 < from {
+			return -1
+		}
+		return 1
+	})
+	j := i
+	for ; j < len(r.list) && r.list[j].from <= to+1; j++ {
+		from, to = min(from, r.list[j].from), max(to, r.list[j].to)
+	}
+	r.list = slices.Replace(r.list, i, j, span{from, to})
+	if len(r.list) > r.most {
+		r.list = slices.Delete(r.list, 0, 1)
+	}
+}
+
+// Has reports whether a number is in the set.
+func (r *Ranges) Has(n uint64) bool {
+	_, found := slices.BinarySearchFunc(r.list, n, func(s span, n uint64) int {
+		switch {
+		case s.to < n:
+			return -1
+		case s.from > n:
+			return 1
+		}
+		return 0
+	})
+	return found
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -274,12 +275,10 @@ func (w *worker) expire() time.Duration {
 
 // unheard reports whether the worker has written what is not read yet.
 func (w *worker) unheard(streams ...int) bool {
-	for _, fd := range streams {
-		if n, err := kernel.Unread(fd); err == nil && n > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(streams, func(fd int) bool {
+		n, err := kernel.Unread(fd)
+		return err == nil && n > 0
+	})
 }
 
 // finish asks the worker to end, and has it killed if it does not, or at once. The loop

@@ -30,3 +30,54 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// watch sets when overdue is called for a running attempt that was last heard of then,
+// unless the executor ends it at its limits.
+func (c *Core) watch(e *entry, heard time.Time) {
+	if c.pool.timeless || e.task.Protocol != task.NoProtocol {
+		return
+	}
+	at := c.timesOut(e)
+	if idle := c.cfg.Limit.Idle; idle > 0 {
+		at = earlier(at, heard.Add(idle))
+	}
+	if !at.IsZero() {
+		c.pool.deadline.Push(e.item.ID, at)
+	}
+}
+
+// timesOut returns when a running attempt reaches its timeout. The zero time is never.
+func (c *Core) timesOut(e *entry) time.Time {
+	timeout := c.cfg.Limit.Timeout
+	if e.task.Timeout != 0 {
+		timeout = e.task.Timeout
+	}
+	if timeout <= 0 {
+		return time.Time{}
+	}
+	return e.begun.Add(timeout)
+}
+
+// overdue takes the next step in ending a running task, or asks whether it is time.
+func (c *Core) overdue(e *entry) {
+	switch {
+	case e.ladder != task.Untouched:
+		c.kill(e)
+	case c.reached(c.timesOut(e)):
+		c.terminate(e, task.ErrTimeout)
+	default:
+		c.fx.Quiet = append(c.fx.Quiet, e.run())
+	}
+}
+
+// Quiet takes for how long an attempt of Effects.Quiet has written nothing.
+func (c *Core) Quiet(a task.Attempt, silent time.Duration) {
+	e, idle := c.entries[a.Task.ID], c.cfg.Limit.Idle
+	switch {
+	case e == nil || e.state != running || e.number != a.Number || e.ladder != task.Untouched:
+	case silent >= idle:
+		c.terminate(e, task.Silent(idle))
+	default:
+		c.watch(e, c.run.Add(-silent))
+	}
+}

@@ -5,13 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"crew/runner/kernel"
 )
 
 // markVariable stands in the environment of a test's processes, so that they are found
@@ -169,37 +168,13 @@ func (p *Process) Kill() {
 
 // Left returns the processes that the program has started and that still run.
 func (p *Process) Left() (pids []int) {
-	if runtime.GOOS != "linux" {
-		return p.leftByPS()
-	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	want := []byte(markVariable + "=" + p.dir + "\x00")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || p.Cmd.Process != nil && pid == p.Cmd.Process.Pid {
-			continue
-		}
+	for _, pid := range kernel.Processes() {
 		// What has ended and is not reaped yet has no environment any more.
-		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(append(env, 0), want) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// leftByPS is Left where there is no /proc.
-func (p *Process) leftByPS() (pids []int) {
-	all, err := exec.Command("ps", "axeww", "-o", "pid=,command=").Output()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(all)) {
-		pid, err := strconv.Atoi(strings.Fields(line)[0])
-		if err == nil && slices.Contains(strings.Fields(line), markVariable+"="+p.dir) && (p.Cmd.Process == nil || pid != p.Cmd.Process.Pid) {
-			pids = append(pids, pid)
+		if p.Cmd.Process == nil || pid != p.Cmd.Process.Pid {
+			if bytes.Contains(append(kernel.Environ(pid), 0), want) {
+				pids = append(pids, pid)
+			}
 		}
 	}
 	return pids

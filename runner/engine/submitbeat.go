@@ -217,3 +217,73 @@ func (x *submitter) dismiss() {
 	}
 	asked.Wait()
 }
+
+// mostLate is how long after its end a result may come and still say something of the
+// worker's clock.
+const mostLate = time.Second
+
+// clock turns the times of a worker's clock into those of this machine's. It takes the least
+// delay between the end of an attempt there and the arrival of its result here for the
+// difference of the clocks, so attempts keep their distances. It is safe for concurrent use.
+type clock struct {
+	mu    sync.Mutex
+	known bool
+	ahead time.Duration // of this machine's clock
+}
+
+// end returns when an attempt ended by this machine's clock, of which the worker's says when,
+// and whose result came now. Where the worker's clock seems to have been set, it begins anew.
+func (c *clock) end(there, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now = now.Round(0) // clocks that are set count
+	if d := now.Sub(there); !c.known || d < c.ahead || d > c.ahead+mostLate {
+		c.known, c.ahead = true, d
+	}
+	return there.Add(c.ahead)
+}
+
+// askMost limits the attempts that one question is about.
+const askMost = 1000
+
+// check asks workers about attempts that they were given more than a TTL ago. It is a
+// safety net: what a worker twice does not know is lost, as after a power cut.
+func (x *submitter) check() {
+	if !x.s.nc.IsConnected() {
+		return
+	}
+	now, asked := time.Now(), map[*worker][]*flight{}
+	x.flights.mu.Lock()
+	for _, f := range x.flights.m {
+		if w := f.worker; !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > w.ttl && len(asked[w]) < askMost {
+			f.checked = now
+			asked[w] = append(asked[w], f)
+		}
+	}
+	x.flights.mu.Unlock()
+	for w, flights := range asked {
+		x.ask(w, flights)
+	}
+}
+
+func (x *submitter) ask(w *worker, flights []*flight) {
+	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
+	defer cancel()
+	o := Order{Op: opHolds}
+	for _, f := range flights {
+		o.IDs = append(o.IDs, f.id)
+	}
+	a, err := x.s.ask(ctx, w.orders, o)
+	if err != nil || a.Err != "" {
+		return // its lease tells whether it is there
+	}
+	unknown := slices.DeleteFunc(flights, func(f *flight) bool { return slices.Contains(a.IDs, f.id) })
+	if len(unknown) == 0 || x.catchUp(ctx) != nil {
+		return
+	}
+	for _, f := range unknown { // those whose results have come have ended
+		if f.unknown++; f.unknown >= 2 {
+			f.finish(end{err: errors.New("its worker does not know it")})
+		}
+	}
+}

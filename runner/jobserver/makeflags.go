@@ -86,11 +86,11 @@ func makeflags(inherited, auth string, n int) string {
 	words = slices.DeleteFunc(words, func(w string) bool {
 		return strings.HasPrefix(w, "-j") || strings.HasPrefix(w, "--jobserver-")
 	})
-	own := []string{"-j" + strconv.Itoa(n), "--jobserver-auth=" + auth}
+	where := "--jobserver-auth=" + auth
 	if !strings.HasPrefix(auth, "fifo:") {
-		own = slices.Insert(own, 1, "--jobserver-fds="+auth)
+		where = "--jobserver-fds=" + auth + " " + where
 	}
-	text := strings.Join(append(words, own...), " ")
+	text := strings.Join(append(words, "-j"+strconv.Itoa(n), where), " ")
 	if len(words) == 0 || strings.Contains(words[0], "=") || words[0][0] == '-' {
 		text = " " + text // the first word of make's would hold flags of one letter
 	}

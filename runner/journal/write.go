@@ -181,22 +181,16 @@ func (j *Journal) allocate(n int64) error {
 
 // hold makes a file without a name, unless there is one, so that closing it frees disk space
 // for notes. Its bytes are random, as a file system may compress them.
-func (j *Journal) hold() error {
-	if j.reserve != nil {
-		return nil
-	}
-	f, err := spool.Unnamed(j.cfg.Dir)
-	if err != nil {
-		return err
+func (j *Journal) hold() (err error) {
+	if j.reserve == nil {
+		if j.reserve, err = spool.Unnamed(j.cfg.Dir); err != nil {
+			return err
+		}
 	}
 	bytes := make([]byte, noteReserve)
 	_, _ = rand.Read(bytes) // it never fails
-	if _, err = f.Write(bytes); err != nil {
-		f.Close()
-		return err
-	}
-	j.reserve = f
-	return nil
+	_, err = j.reserve.WriteAt(bytes, 0)
+	return err
 }
 
 func (j *Journal) write(lines []byte) error {

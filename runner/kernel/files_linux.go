@@ -33,14 +33,8 @@ func Allocate(f *os.File, from, n int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, n)
 }
 
-// SyncsAll says that SyncEach does not need to be told what has changed.
-const SyncsAll = true
-
-// SyncEach makes a directory durable with all that is in it. One call (syncfs(2)) costs less
-// than one for each file.
-func SyncEach(root string, _ []string) error { return SyncTree(root, true) }
-
-// SyncTree makes a file durable, or a directory with all that is in it.
+// SyncTree makes a file durable, or a directory with all that is in it: one call (syncfs(2))
+// costs less than one for each file.
 func SyncTree(path string, dir bool) error {
 	fd, err := reopen(path, unix.O_NOFOLLOW)
 	sync := unix.Fsync
@@ -55,7 +49,7 @@ func SyncTree(path string, dir bool) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err = again(func() error { return sync(fd) }); err == unix.EINVAL { // its file system cannot
+	if err = Again(func() error { return sync(fd) }); err == unix.EINVAL { // its file system cannot
 		return nil
 	}
 	return err
@@ -82,4 +76,78 @@ func Dying(pid int) bool {
 	pending, _, _ = bytes.Cut(pending, []byte("\n"))
 	mask, err := strconv.ParseUint(string(pending), 16, 64)
 	return f[0][0] == 'Z' || f[0][0] == 'X' || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
+}
+
+// Mark marks n numbers from one on in a directory, for others to see, until unmark is called
+// or this process ends. Here that is a lock of an open file description (fcntl(2)) on bytes
+// of the directory; elsewhere it takes a file, which gets the name.
+func Mark(dir, _ string, from, n int64) (unmark func(), err error) {
+	fd, err := reopen(dir, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: from, Len: n})
+	return func() { _ = unix.Close(fd) }, nil
+}
+
+// Marked reports whether any of n numbers is marked, or it is not known.
+func Marked(dir, _ string, from, n int64) bool {
+	fd, err := reopen(dir, unix.O_DIRECTORY)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: from, Len: n}
+	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock) != nil || lock.Type != unix.F_UNLCK
+}
+
+// OwnPath returns the path of this very program, even if its file has been replaced.
+func OwnPath() (string, error) { return "/proc/self/exe", nil }
+
+// NewShared makes memory that helpers can share, and its descriptor. It has the first of
+// the sizes that the limit on the size of files allows.
+func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
+	if fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC); err != nil {
+		return nil, 0, err
+	}
+	for _, size := range sizes {
+		if err = unix.Ftruncate(fd, size); err == nil {
+			break
+		}
+	}
+	if err == nil {
+		memory, err = OpenShared(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return memory, fd, err
+}
+
+// Socket makes a unix(7) socket of a type that programs do not inherit. No call on it waits if
+// that is SOCK_STREAM.
+func Socket(kind int) (fd int, err error) {
+	if kind == unix.SOCK_STREAM {
+		kind |= unix.SOCK_NONBLOCK
+	}
+	return unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+}
+
+// Accept takes a client from a socket that listens and does not block.
+func Accept(listener int) (*os.File, error) {
+	fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "client"), nil
+}
+
+// ShortPath returns a path to the same file that is short enough for the address of a
+// socket, until done is called: by way of its open directory.
+func ShortPath(path string) (short string, done func(), err error) {
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, err
+	}
+	return filepath.Join("/proc/self/fd", strconv.Itoa(dir), filepath.Base(path)), func() { _ = unix.Close(dir) }, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,47 +27,22 @@ const TmpFile = 0
 // Allocate fails with errors.ErrUnsupported.
 func Allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
-// SyncsAll says that SyncEach has to be told what has changed.
-const SyncsAll = false
-
-// SyncEach makes directories below root durable with all that is in them, and those above
-// them. sync(2) need not wait until all is written.
-func SyncEach(root string, dirs []string) error {
-	synced := map[string]bool{}
-	for _, dir := range dirs {
-		err := fsyncTree(dir)
-		for up := filepath.Dir(dir); err == nil && !synced[up]; up = filepath.Dir(up) {
-			synced[up] = true
-			if err = fsync(up, false); len(up) < len(root) { // it may not be the user's
-				err = nil
-			}
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return fsync(root, true)
-}
-
-// SyncTree makes a file durable, or a directory with all that is in it.
+// SyncTree makes a file durable, or a directory with all that is in it: sync(2) need not wait
+// until all is written.
 func SyncTree(path string, _ bool) error {
-	if err := fsyncTree(path); err != nil {
+	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && (e.IsDir() || e.Type().IsRegular()) {
+			err = fsync(path, false)
+		}
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) { // fsync has seen to it; or it was removed
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return fsync(path, true)
-}
-
-// fsyncTree writes a file to the disk, or a directory with all that is in it.
-func fsyncTree(path string) error {
-	return filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrPermission): // fsync has seen to it
-			return nil
-		case err != nil || !e.IsDir() && !e.Type().IsRegular():
-			return err
-		}
-		return fsync(path, false)
-	})
 }
 
 // fsync writes a file or a directory to the disk, and if full is set empties the cache of
@@ -87,7 +63,7 @@ func fsync(path string, full bool) error {
 	if full {
 		err = f.Sync()
 	} else {
-		err = again(func() error { return unix.Fsync(int(f.Fd())) })
+		err = Again(func() error { return unix.Fsync(int(f.Fd())) })
 	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported) { // its file system cannot
 		return nil
@@ -97,3 +73,140 @@ func fsync(path string, full bool) error {
 
 // Dying reports whether a process has been killed but may still exist, or it is not known.
 func Dying(int) bool { return true }
+
+// Mark marks numbers in a directory, for others to see, until unmark is called or this process
+// ends. Here that is a file in the directory, with the name, that is locked (flock(2)): locks of
+// bytes (fcntl(2)) would end as soon as this process closes any other descriptor of the same
+// file.
+func Mark(dir, name string, _, _ int64) (unmark func(), err error) {
+	path := dir + "/" + name
+	for {
+		fd, err := reopen(path, unix.O_CREAT|unix.O_NOFOLLOW)
+		if err != nil {
+			return nil, err
+		}
+		unmark = func() {
+			_ = unix.Unlink(path)
+			_ = unix.Close(fd)
+		}
+		var st unix.Stat_t
+		if err = flock(fd, unix.LOCK_SH); err == nil {
+			err = unix.Fstat(fd, &st)
+		}
+		switch {
+		case err != nil:
+			unmark()
+			return nil, err
+		case st.Nlink > 0:
+			return unmark, nil
+		}
+		_ = unix.Close(fd) // before it was locked, others have taken it for an old one
+	}
+}
+
+// Marked reports whether numbers are marked by the file with the name, or it is not known. It
+// removes the file of a process that has ended.
+func Marked(dir, name string, _, _ int64) bool {
+	path := dir + "/" + name
+	fd, err := reopen(path, unix.O_NOFOLLOW)
+	if err != nil {
+		return err != unix.ENOENT
+	}
+	defer unix.Close(fd)
+	if flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return true
+	}
+	_ = unix.Unlink(path)
+	return false
+}
+
+func flock(fd, how int) error { return Again(func() error { return unix.Flock(fd, how) }) }
+
+// OwnPath returns the path of this program. Its file may have been replaced meanwhile.
+func OwnPath() (string, error) { return os.Executable() }
+
+// NewShared makes memory that helpers can share, and its descriptor: a file without a
+// name. It has the first of the sizes that the limit on the size of files allows.
+func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
+	for _, size := range sizes {
+		for _, dir := range [...]string{os.TempDir(), "/tmp", "/var/tmp"} {
+			if fd, err = newShared(dir, name, size); err != nil {
+				continue
+			}
+			if memory, err = OpenShared(fd); err != nil {
+				_ = unix.Close(fd)
+			}
+			return memory, fd, err
+		}
+	}
+	return nil, 0, err
+}
+
+// newShared makes the file. It is written, as a full disk would kill the process that
+// stores something in a hole.
+func newShared(dir, name string, size int64) (fd int, err error) {
+	f, err := os.CreateTemp(dir, name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if err = os.Remove(f.Name()); err == nil {
+		_, err = f.Write(make([]byte, size))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+}
+
+// Socket makes a unix(7) socket of a type that programs do not inherit. No call on it waits if
+// that is SOCK_STREAM.
+func Socket(kind int) (fd int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if fd, err = syscall.Socket(syscall.AF_UNIX, kind, 0); err == nil {
+		syscall.CloseOnExec(fd)
+		_ = syscall.SetNonblock(fd, kind == syscall.SOCK_STREAM)
+	}
+	return fd, err
+}
+
+// Accept takes a client from a socket that listens and does not block.
+func Accept(listener int) (*os.File, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fd, _, err := syscall.Accept(listener)
+	for err == syscall.ECONNABORTED {
+		fd, _, err = syscall.Accept(listener)
+	}
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(fd)
+	_ = syscall.SetNonblock(fd, true)
+	return os.NewFile(uintptr(fd), "client"), nil
+}
+
+// ShortPath returns a path to the same file that is short enough for the address of a
+// socket, until done is called: by way of a symbolic link in a directory that only this
+// user can enter.
+func ShortPath(path string) (short string, done func(), err error) {
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	tmp, err := os.MkdirTemp("/tmp", "crew-socket-")
+	if err != nil {
+		return "", nil, err
+	}
+	link := filepath.Join(tmp, "d")
+	done = func() {
+		_ = os.Remove(link)
+		_ = os.Remove(tmp)
+	}
+	if err = os.Symlink(dir, link); err != nil {
+		done()
+		return "", nil, err
+	}
+	return filepath.Join(link, filepath.Base(path)), done, nil
+}

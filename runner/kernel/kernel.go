@@ -13,3 +13,34 @@
 // build tag crew_portable selects that one, too, so that it can be tested. What each system
 // calls by another name is in os_linux.go, os_bsd.go and their like.
 package kernel
+
+import "golang.org/x/sys/unix"
+
+// Modes returns the modes of a terminal. It fails if the descriptor is none.
+func Modes(fd int) (*unix.Termios, error) { return unix.IoctlGetTermios(fd, getModes) }
+
+// SetModes sets the modes of a terminal.
+func SetModes(fd int, modes *unix.Termios) error { return unix.IoctlSetTermios(fd, setModes, modes) }
+
+// Unread returns how many bytes a descriptor has to read at once: of a pipe, a terminal or
+// a socket.
+func Unread(fd int) (int, error) { return unix.IoctlGetInt(fd, unread) }
+
+// Again repeats a system call that a signal has interrupted.
+func Again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after
+// an error.
+func reopen(path string, flags int) (fd int, err error) {
+	err = Again(func() error {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0o666)
+		return err
+	})
+	return fd, err
+}

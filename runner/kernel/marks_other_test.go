@@ -14,8 +14,9 @@ import (
 // Whoever makes a mark lets others open it.
 func TestMarksCanBeOpened(t *testing.T) {
 	dir := t.TempDir()
-	openMarks(t, dir).Set(1)
-	st, err := os.Stat(filepath.Join(dir, markName(1)))
+	_, err := Mark(dir, "mark", 0, 0)
+	require.NoError(t, err)
+	st, err := os.Stat(filepath.Join(dir, "mark"))
 	require.NoError(t, err)
 	require.NotZero(t, st.Mode()&0o400)
 }
@@ -24,20 +25,18 @@ func TestMarksCanBeOpened(t *testing.T) {
 // being set.
 func TestOldMarks(t *testing.T) {
 	dir := t.TempDir()
-	b := openMarks(t, dir)
-	for n := range uint64(1000) {
-		file := filepath.Join(dir, markName(n))
+	file := filepath.Join(dir, "mark")
+	for range 1000 {
 		require.NoError(t, os.WriteFile(file, nil, 0o666))
-		a := openMarks(t, dir)
+		var unmark func()
 		var both sync.WaitGroup
-		both.Go(func() { b.Others(n) })
-		both.Go(func() { a.Set(n) })
+		both.Go(func() { Marked(dir, "mark", 0, 0) })
+		both.Go(func() { unmark, _ = Mark(dir, "mark", 0, 0) })
 		both.Wait()
-		require.True(t, b.Others(n))
-		require.FileExists(t, file)
-		a.Close()
+		require.True(t, Marked(dir, "mark", 0, 0))
+		unmark()
 		require.NoError(t, os.WriteFile(file, nil, 0o666))
-		require.False(t, b.Others(n))
+		require.False(t, Marked(dir, "mark", 0, 0))
 		require.NoFileExists(t, file)
 	}
 }

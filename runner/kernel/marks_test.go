@@ -1,40 +1,33 @@
 package kernel
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func markName(n uint64) string { return fmt.Sprint("mark", n) }
-
-func openMarks(t *testing.T, dir string) *Marks {
-	t.Helper()
-	m, err := OpenMarks(dir, markName)
-	require.NoError(t, err)
-	return m
-}
-
-// Others see marks, their owner does not take them for those of others, and no file is left.
+// All see marks until they end, and no file is left.
 func TestMarks(t *testing.T) {
 	dir := t.TempDir()
-	a, b := openMarks(t, dir), openMarks(t, dir)
-	a.Set(1)
-	a.Set(1)
-	a.Set(1 << 40)
-	require.True(t, b.Others(1))
-	require.True(t, b.Others(1<<40))
-	require.False(t, b.Others(2))
-	a.Unset(1)
-	a.Unset(2)
-	require.False(t, b.Others(1))
-	require.True(t, b.Others(1<<40))
-	a.Close()
-	openMarks(t, dir)
-	require.False(t, b.Others(1<<40))
+	marked := func(name string, from int64) bool { return Marked(dir, name, from, 100) }
+	unmark, err := Mark(dir, "a", 100, 100)
+	require.NoError(t, err)
+	unmarkFar, err := Mark(dir, "far", 1<<40, 100)
+	require.NoError(t, err)
+	require.True(t, marked("a", 100))
+	require.True(t, marked("far", 1<<40))
+	require.False(t, marked("b", 0))
+	require.False(t, marked("c", 200))
+	unmark()
+	require.False(t, marked("a", 100))
+	require.True(t, marked("far", 1<<40))
+	unmarkFar()
+	require.False(t, marked("far", 1<<40))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+
+	_, err = Mark(dir+"/none", "a", 100, 100)
+	require.Error(t, err)
 }

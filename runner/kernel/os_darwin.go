@@ -9,34 +9,23 @@ import (
 )
 
 // Children that Stopped asks for, as for waitid(2).
-const (
-	OneChild = 1
-	AnyChild = 0
-)
+const OneChild, AnyChild = 1, 0
 
-// lookAgain is how often waitID looks whether a child that has stopped exits.
+// lookAgain is how often waitChild looks whether a child that has stopped exits.
 const lookAgain = 20 * time.Millisecond
 
-// waitID is waitid(2). It returns 0 for pid if there is no such child. The kernel tells of one
-// that has stopped even if it is not asked for.
-func waitID(idType, id, options int) (pid, code, status int, err error) {
-	var info struct {
-		signo, _, code, pid, _, status int32
-		_                              [80]byte
+// waitChild is waitid(2). The kernel tells of a child that has stopped even if it is not asked
+// for.
+func waitChild(kind, id, options int, info *childInfo) syscall.Errno {
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
+	if info.code == stoppedChild && options&unix.WSTOPPED == 0 {
+		info.pid = 0
+		if options&unix.WNOHANG == 0 {
+			time.Sleep(lookAgain)
+			return syscall.EINTR
+		}
 	}
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(idType), uintptr(id), uintptr(unsafe.Pointer(&info)), uintptr(options), 0, 0)
-	if errno != 0 {
-		return 0, 0, 0, errno
-	}
-	stopped := info.code == stoppedChild
-	if stopped && options&(unix.WSTOPPED|unix.WNOHANG) == 0 {
-		time.Sleep(lookAgain)
-		return 0, 0, 0, unix.EINTR
-	}
-	if info.signo == 0 || stopped && options&unix.WSTOPPED == 0 {
-		return 0, 0, 0, nil
-	}
-	return int(info.pid), int(info.code), int(info.status), nil
+	return errno
 }
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
@@ -48,6 +37,25 @@ func Environ(pid int) []byte {
 	env, _ := unix.SysctlRaw("kern.procargs2", pid)
 	return env
 }
+
+// SearchDir are the flags to open a directory in order to open what is in it. O_SEARCH is
+// too new to be relied on, but OpenNoLinks spares its callers the walk.
+const SearchDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+const noLinks = 0x20000000 // O_NOFOLLOW_ANY of sys/fcntl.h
+
+// Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the
+// system or the file system cannot do that.
+func Exchange(a, b string) error {
+	return Again(func() error { return unix.RenamexNp(a, b, unix.RENAME_SWAP) })
+}
+
+// BootID returns what tells this machine, since it was booted, from all others.
+func BootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
+
+// CommandLine returns the words of a process, with NULs between them, and other text before
+// and after them.
+func CommandLine(pid int) ([]byte, error) { return unix.SysctlRaw("kern.procargs2", pid) }
 
 // executed reports whether a child, which may be a zombie, has executed a program.
 func executed(pid int) bool {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"syscall"
 	"unsafe"
 
@@ -9,26 +10,13 @@ import (
 )
 
 // Children that Stopped asks for, as for wait6(2).
-const (
-	OneChild = 0
-	AnyChild = 7
-)
+const OneChild, AnyChild = 0, 7
 
-// waitID is wait6(2). It returns 0 for pid if there is no such child. The kernel fills in info
-// even then.
-func waitID(idType, id, options int) (pid, code, status int, err error) {
-	var info struct {
-		signo, _, code, pid, _, status int32
-		_                              [80]byte
-	}
-	got, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(idType), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(&info)))
-	if errno != 0 {
-		return 0, 0, 0, errno
-	}
-	if got == 0 {
-		return 0, 0, 0, nil
-	}
-	return int(got), int(info.code), int(info.status), nil
+// waitChild is wait6(2). The kernel fills in info even if there is no such child.
+func waitChild(kind, id, options int, info *childInfo) syscall.Errno {
+	got, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(kind), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(info)))
+	info.pid = int32(got)
+	return errno
 }
 
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
@@ -40,6 +28,24 @@ func Environ(pid int) []byte {
 	env, _ := unix.SysctlRaw("kern.proc.env", pid)
 	return env
 }
+
+// SearchDir are the flags to open a directory in order to open what is in it: that takes no
+// right to read it. The first is O_EXEC of sys/fcntl.h.
+const SearchDir = 0x00040000 | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+const noLinks = 0 // there is no such flag
+
+// Exchange fails with errors.ErrUnsupported.
+func Exchange(string, string) error { return unix.ENOSYS }
+
+// BootID returns what tells this machine, since it was booted, from all others.
+func BootID() (string, error) {
+	id, err := unix.SysctlRaw("kern.boot_id")
+	return hex.EncodeToString(id), err
+}
+
+// CommandLine returns the words of a process, with NULs between them.
+func CommandLine(pid int) ([]byte, error) { return unix.SysctlRaw("kern.proc.args", pid) }
 
 // executed reports whether a child, which may be a zombie, has executed a program.
 func executed(pid int) bool {

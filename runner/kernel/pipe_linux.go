@@ -3,7 +3,12 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,3 +27,71 @@ func Splice(from int, off int64, to, n int) (int64, error) {
 
 // CloseFrom closes all descriptors from fd on.
 func CloseFrom(fd int) { _ = unix.CloseRange(uint(fd), math.MaxUint32, 0) }
+
+// PipeIsOne tells that both ends of a pipe are one file: their Fstat is the same, and Unread
+// of the end for writing says what the other one has to read.
+const PipeIsOne = true
+
+// Pending returns how many bytes a pipe holds, as far as its end for writing tells.
+func Pending(fd int) int {
+	n, _ := Unread(fd)
+	return n
+}
+
+// Reopen opens an end of a pipe once more, so that it can be set to not block without doing
+// so for others, and does that if the system can.
+func Reopen(fd, mode int) (int, error) {
+	return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+}
+
+// OpenAgain opens a file once more, with an offset of its own.
+func OpenAgain(f *os.File) (*os.File, error) { return os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd())) }
+
+// SocketPair makes two connected sockets that programs do not inherit.
+func SocketPair() (ends [2]int, err error) {
+	return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+}
+
+// Reading reports whether a process of a group sits in read(2) of a pipe, and none of them is
+// running, if that can be known.
+func Reading(group, pipe int) (reads, known bool) {
+	var st unix.Stat_t
+	if unix.Fstat(pipe, &st) != nil {
+		return false, true
+	}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if of, err := unix.Getpgid(pid); err == nil && of == group {
+			sits, busy := stateOf(dir, st.Ino)
+			if busy {
+				return false, true
+			}
+			reads = reads || sits
+		}
+	}
+	return reads, true
+}
+
+// stateOf reports whether a thread of a process sits in read(2) of a pipe, and whether
+// one is running.
+func stateOf(dir string, pipe uint64) (reads, busy bool) {
+	calls, _ := filepath.Glob(dir + "/task/*/syscall")
+	for _, name := range calls {
+		text, _ := os.ReadFile(name)
+		call := strings.Fields(string(text))
+		switch {
+		case len(call) == 1 && call[0] == "running":
+			return false, true
+		case len(call) < 2 || call[0] != strconv.Itoa(unix.SYS_READ):
+			continue
+		}
+		fd, err := strconv.ParseUint(call[1], 0, 64)
+		if err != nil {
+			continue
+		}
+		link, _ := os.Readlink(dir + "/fd/" + strconv.FormatUint(fd, 10))
+		reads = reads || link == fmt.Sprintf("pipe:[%d]", pipe)
+	}
+	return reads, false
+}

@@ -3,21 +3,39 @@
 package kernel
 
 import (
+	"cmp"
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Pipe makes a pipe that programs do not inherit: its ends for reading and writing.
 func Pipe(ends *[2]int) error {
+	return keep(ends, func() error { return syscall.Pipe(ends[:]) })
+}
+
+// SocketPair makes two connected sockets that programs do not inherit.
+func SocketPair() (ends [2]int, err error) {
+	err = keep(&ends, func() (err error) {
+		ends, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		return err
+	})
+	return ends, err
+}
+
+// keep makes two descriptors and keeps them from programs.
+func keep(ends *[2]int, make func() error) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := syscall.Pipe(ends[:]); err != nil {
-		return err
+	err := make()
+	if err == nil {
+		syscall.CloseOnExec(ends[0])
+		syscall.CloseOnExec(ends[1])
 	}
-	syscall.CloseOnExec(ends[0])
-	syscall.CloseOnExec(ends[1])
-	return nil
+	return err
 }
 
 // Widen does nothing.
@@ -42,3 +60,37 @@ func CloseFrom(fd int) {
 		}
 	}
 }
+
+// PipeIsOne is false: the ends of a pipe have inodes of their own, and only the one for
+// reading tells what there is to read.
+const PipeIsOne = false
+
+// Pending returns how many bytes a pipe holds, as far as its end for writing tells: Darwin
+// does, by fstat(2).
+func Pending(fd int) int {
+	var st unix.Stat_t
+	_ = unix.Fstat(fd, &st)
+	return int(st.Size)
+}
+
+// Reopen duplicates the descriptor: whether it blocks is up to all that share it.
+func Reopen(fd, _ int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
+
+// OpenAgain opens a file once more by its name, with an offset of its own. It fails if another
+// file has that name by now.
+func OpenAgain(f *os.File) (*os.File, error) {
+	again, err := os.Open(f.Name())
+	if err != nil {
+		return nil, err
+	}
+	is, err1 := again.Stat()
+	was, err2 := f.Stat()
+	if err = errors.Join(err1, err2); err == nil && os.SameFile(is, was) {
+		return again, nil
+	}
+	again.Close()
+	return nil, cmp.Or(err, errors.New(f.Name()+" was replaced"))
+}
+
+// Reading knows nothing.
+func Reading(int, int) (reads, known bool) { return false, false }

@@ -4,10 +4,14 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
 const (
@@ -38,4 +42,71 @@ func label(t *task.Task, r *task.Result) string {
 // command returns the start of a task's command.
 func command(t *task.Task, r *task.Result) string {
 	return t.ShortCommandLine(t.ArgvIn(r), commandBytes)
+}
+
+// maxSummary is GitHub's limit for the file of a step's summary.
+const maxSummary = 1 << 20
+
+// escapeHTML escapes text inside <pre>, where Markdown means nothing.
+var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// summary returns the summary of the run in Markdown. What tasks have written stands
+// in <pre>, so it is shown as it is.
+func (c *CI) summary(s *task.Stats) string {
+	var b strings.Builder
+	n, what := s.Of(task.OK), "succeeded"
+	if failed := s.Failed(); failed > 0 {
+		n, what = failed, "failed"
+	}
+	if skipped := s.Of(task.Skipped); skipped > 0 {
+		what += fmt.Sprintf(", %d skipped,", skipped)
+	}
+	fmt.Fprintf(&b, "### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
+	if c.cfg.Command != "" {
+		fmt.Fprintf(&b, "<pre>%s</pre>\n\n", escapeHTML.Replace(task.Printable(task.Shorten(c.cfg.Command, commandBytes))))
+	}
+	b.WriteString("| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Skipped), s.Of(task.Cancelled), s.Of(task.NotRun))
+	_, failedHere, _ := s.Here()
+	list(&b, "Failed", c.failed, failedHere)
+	list(&b, "Flaky", c.flaky, s.Flaky)
+	list(&b, "Slowest", c.slowest, int64(len(c.slowest)))
+	return b.String()
+}
+
+// list appends a section about some of n tasks.
+func list(b *strings.Builder, title string, some []told, n int64) {
+	if len(some) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "#### %s\n\n<pre>\n", title)
+	for _, x := range some {
+		fmt.Fprintf(b, "task %d: %s: %s\n", x.id, escapeHTML.Replace(x.title), escapeHTML.Replace(x.command))
+		for _, l := range x.lines {
+			b.WriteString("  | " + escapeHTML.Replace(l) + "\n")
+		}
+	}
+	if more := n - int64(len(some)); more > 0 {
+		fmt.Fprintf(b, "… and %d more\n", more)
+	}
+	b.WriteString("</pre>\n\n")
+}
+
+// appendSummary appends text to the file of a step's summary, unless that would become
+// too large to be shown at all. A FIFO that nobody reads is an error.
+func appendSummary(path, text string) error {
+	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
+	if err != nil {
+		return fmt.Errorf("%w: have GITHUB_STEP_SUMMARY name a file that can be written, or give --ci none", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size()+int64(len(text)) > maxSummary {
+		return errors.New(path + " is full: GitHub shows no more than 1 MiB")
+	}
+	_, err = f.WriteString(text)
+	return err
 }

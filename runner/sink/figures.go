@@ -1,7 +1,9 @@
 package sink
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -181,4 +183,90 @@ func cut(s string, columns int) string {
 		s = s[:len(s)-n]
 	}
 	return s + "…"
+}
+
+// Input tells what is known of the input before it has been read. The zero Input knows
+// nothing.
+type Input struct {
+	// Tasks returns how many tasks the input makes, if that is known. The first call
+	// may begin to count them. It waits for that, but not longer than wait. It may be
+	// nil.
+	Tasks func(wait time.Duration) (n int64, ok bool)
+	// Done is how many of them an earlier run has done, as far as is known.
+	Done int64
+	// Kept means that what is done is known to the next run, from a journal or from the
+	// files that tasks make, so the same command goes on where a run has stopped.
+	Kept bool
+	// Shown means that the tasks run elsewhere, and only their results are shown.
+	Shown bool
+	// Foreign means that the tasks are those of other runs, which go on with them.
+	Foreign bool
+}
+
+// tally says how many tasks there are and what became of them.
+type tally struct {
+	total     int64 // at least, unless known
+	known     bool  // total is exact
+	done      int64 // succeeded, failed or skipped
+	before    int64 // those of them that an earlier run has done
+	cancelled int64 // interrupted
+	waiting   int64 // all others, except running ones
+}
+
+// tally counts the tasks. It may wait for the number of tasks.
+func (in Input) tally(s *task.Stats, wait time.Duration) tally {
+	t := tally{total: s.Admitted, known: s.InputEnd, before: s.Resumed(), cancelled: s.Of(task.Cancelled)}
+	if !t.known && in.Tasks != nil {
+		if n, ok := in.Tasks(wait); ok && n >= s.Admitted {
+			t.total, t.known = n, true
+			// Those that are done already and not read yet.
+			t.before += max(0, min(in.Done-t.before, n-s.Admitted))
+		}
+	}
+	t.done = s.Done() + t.before - s.Resumed()
+	t.waiting = max(0, t.total-t.done-t.cancelled-s.Running)
+	return t
+}
+
+// load is the set of running tasks. Its times are on the run's clock.
+type load struct {
+	running map[uint64]runningTask // by task
+}
+
+// runningTask is a task that runs, and since when.
+type runningTask struct {
+	task  *task.Task
+	slot  int
+	host  string
+	since time.Time
+}
+
+// apply takes an event that happened at a moment.
+func (l *load) apply(e *task.Event, at time.Time) {
+	switch e.Kind {
+	case task.Started:
+		if l.running == nil {
+			l.running = map[uint64]runningTask{}
+		}
+		l.running[e.ID] = runningTask{e.Task, e.Slot, e.Host, at}
+	case task.Retried, task.Finished:
+		delete(l.running, e.ID)
+	}
+}
+
+// oldest returns the n attempts that have run longest, the oldest first.
+func (l *load) oldest(n int) []runningTask {
+	list := slices.SortedFunc(maps.Values(l.running), func(a, b runningTask) int {
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.slot, b.slot))
+	})
+	return list[:min(n, len(list))]
+}
+
+// ages returns how long the attempts have been running.
+func (l *load) ages(now time.Time) []time.Duration {
+	ages := make([]time.Duration, 0, len(l.running))
+	for _, a := range l.running {
+		ages = append(ages, now.Sub(a.since))
+	}
+	return ages
 }

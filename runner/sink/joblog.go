@@ -165,10 +165,8 @@ func (j *Joblog) Consume(events []task.Event) error {
 // Sync makes the rows durable, unless the file is a pipe or a terminal.
 func (j *Joblog) Sync() error {
 	err := j.file.Sync()
-	if errors.Is(err, syscall.EINVAL) {
-		return nil
-	}
-	if st, failed := j.file.Stat(); err != nil && failed == nil && !st.Mode().IsRegular() { // systems have several errors for that
+	st, failed := j.file.Stat() // systems have several errors for what is no file
+	if errors.Is(err, syscall.EINVAL) || failed == nil && !st.Mode().IsRegular() {
 		return nil
 	}
 	return j.fail(err)

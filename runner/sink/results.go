@@ -36,9 +36,6 @@ type Results struct {
 	of     func(*task.Task) string
 	object object
 	buf    bytes.Buffer // for result.json
-
-	durable bool     // Sync is to be called
-	changed []string // directories that Sync has to be told of
 }
 
 // OpenResults creates the directory if it is missing and tries whether files can
@@ -75,15 +72,11 @@ func (s *Results) Consume(events []task.Event) error {
 	return nil
 }
 
-// Durable says that Sync is going to be called. It must come before Consume.
-func (s *Results) Durable() { s.durable = true }
-
-// Sync makes the files durable that were written since Durable.
+// Sync makes the files durable.
 func (s *Results) Sync() error {
-	if err := kernel.SyncEach(s.real, s.changed); err != nil {
+	if err := kernel.SyncTree(s.real, true); err != nil {
 		return fmt.Errorf("write results: %w", &fs.PathError{Op: "sync", Path: s.dir, Err: task.WithoutPath(err)})
 	}
-	s.changed = s.changed[:0]
 	return nil
 }
 
@@ -98,9 +91,6 @@ func (s *Results) write(e *task.Event) error {
 	}
 	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
 	retried, replayed := e.Kind == task.Retried, e.Result.Known()
-	if s.durable && !kernel.SyncsAll {
-		s.changed = append(s.changed, dir)
-	}
 	n := len(r.Before)
 	first := n == 0 || r.Before[n-1].Earlier // of the task's attempts in this run
 	if retried {

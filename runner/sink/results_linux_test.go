@@ -28,7 +28,6 @@ func TestResultsAreSynced(t *testing.T) {
 	keyed := func(tk *task.Task) string { return filepath.Join(dir, "key") }
 	s, err := OpenResults(dir, keyed, Records{})
 	require.NoError(t, err)
-	s.Durable()
 	for id := range uint64(3) {
 		require.NoError(t, s.Consume([]task.Event{ended(id+1, task.Result{Outcome: task.OK, Stdout: spool.Text("out")})}))
 		files, err := filepath.Glob(filepath.Join(dir, "key", "*", "*"))

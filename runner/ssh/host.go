@@ -240,8 +240,7 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 		return err
 	}
 	status := 0
-	var exit *exec.ExitError
-	if errors.As(ended, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](ended); ok {
 		status = exit.ExitCode()
 	}
 	switch {

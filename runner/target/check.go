@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -227,14 +228,5 @@ func fnvNumber(h, n uint64) uint64 {
 }
 
 func stat(path string, st *unix.Stat_t) error {
-	return again(func() error { return unix.Stat(path, st) })
-}
-
-// again repeats a system call that a signal has interrupted.
-func again(call func() error) error {
-	for {
-		if err := call(); err != unix.EINTR {
-			return err
-		}
-	}
+	return kernel.Again(func() error { return unix.Stat(path, st) })
 }

@@ -1,21 +1,30 @@
 package target
 
 import (
+	"io/fs"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"crew/runner/kernel"
+	"crew/runner/task"
 )
 
 // dirs are the directories that the run has used lately.
 type dirs struct {
-	mu   sync.Mutex
-	byID map[id]*dir
-	open int // with marks
-	most int // of these; names in the other directories are not marked
+	first int64 // of the run's numbers
+
+	mu       sync.Mutex
+	attempts int64 // that have got a number
+	byID     map[id]*dir
+	open     int // where the numbers are marked
+	most     int // of these; in the other directories they are not
 }
 
 // id identifies a directory.
@@ -23,8 +32,8 @@ type id struct{ dev, ino uint64 }
 
 // dir is a directory.
 type dir struct {
-	users int           // attempts that make files in it
-	marks *kernel.Marks // of their temporary names; nil if they are not marked
+	users  int    // attempts that make files in it
+	unmark func() // ends the mark of the run's numbers; nil if they are not marked
 
 	// The temporary names that were there when the run first used it, by base name. They are
 	// set once; nil for none.
@@ -41,12 +50,13 @@ const mostDirs = 4096
 func newDirs() dirs {
 	limit := syscall.Rlimit{Cur: 1024}
 	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-	return dirs{byID: map[id]*dir{}, most: int(min(limit.Cur/8, 1<<20))}
+	return dirs{first: rand.Int64N(numbers/ofRun) * ofRun, byID: map[id]*dir{}, most: int(min(limit.Cur/8, 1<<20))}
 }
 
-// use returns the directory of a name, which is made if it is missing, with n marked in it
-// until leave. In a directory that cannot be opened, as it may not be read, it is not.
-func (ds *dirs) use(name string, n uint64) (*dir, error) {
+// use returns the directory of a name, which is made if it is missing, with the run's numbers
+// marked in it until leave. In a directory that cannot be opened, as it may not be read, they
+// are not.
+func (ds *dirs) use(name string) (*dir, error) {
 	var st unix.Stat_t
 	err := stat(name, &st)
 	if err == unix.ENOENT {
@@ -69,13 +79,11 @@ func (ds *dirs) use(name string, n uint64) (*dir, error) {
 	defer ds.mu.Unlock()
 	d := ds.remember(id{uint64(st.Dev), st.Ino})
 	d.users++
-	if d.marks == nil && ds.open < ds.most {
-		if marks, err := kernel.OpenMarks(name, tempName); err == nil {
-			d.marks = marks
+	if d.unmark == nil && ds.open < ds.most {
+		if d.unmark, err = kernel.Mark(name, tempName(ds.first), ds.first, ofRun); err == nil {
 			ds.open++
 		}
 	}
-	d.mark(n)
 	return d, nil
 }
 
@@ -97,31 +105,13 @@ func (ds *dirs) remember(key id) *dir {
 }
 
 // leave undoes use.
-func (ds *dirs) leave(d *dir, n uint64) {
+func (ds *dirs) leave(d *dir) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	d.users--
-	switch {
-	case d.marks == nil:
-	case d.users > 0:
-		d.marks.Unset(n)
-	default:
-		d.marks.Close()
-		d.marks = nil
+	if d.users--; d.users == 0 && d.unmark != nil {
+		d.unmark()
+		d.unmark = nil
 		ds.open--
-	}
-}
-
-// mark marks another number in a directory until nobody uses it.
-func (ds *dirs) mark(d *dir, n uint64) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	d.mark(n)
-}
-
-func (d *dir) mark(n uint64) {
-	if d.marks != nil {
-		d.marks.Set(n)
 	}
 }
 
@@ -133,18 +123,9 @@ func (d *dir) clean(name, base string) {
 		d.leftovers = leftovers(name)
 		list = d.leftovers[""]
 	})
-	list = append(list, d.leftovers[base]...)
-	if len(list) == 0 {
-		return
-	}
-	marks, err := kernel.OpenMarks(name, tempName) // not those of this run
-	if err != nil {
-		return
-	}
-	defer marks.Close()
-	for _, temp := range list {
-		n, base, _ := parseTemp(temp)
-		if !marks.Others(n) && base != "" {
+	for _, temp := range append(list, d.leftovers[base]...) {
+		first, base, _ := parseTemp(temp)
+		if !kernel.Marked(name, tempName(first), first, ofRun) && base != "" {
 			Remove(name + "/" + temp)
 		}
 	}
@@ -176,4 +157,70 @@ func leftovers(name string) (byBase map[string][]string) {
 			return byBase
 		}
 	}
+}
+
+// What begins a temporary name: tempStart, the digits of its number, and a dot.
+const (
+	tempStart = ".crew-"
+	digits    = task.TempLen - len(tempStart) - len(".")
+	numbers   = 36 * 36 * 36 * 36 * 36 * 36 * 36 * 36 // 36 to the power of digits
+	ofRun     = 36 * 36 * 36                          // how many of these a run has for itself
+)
+
+// newTemp returns the beginning of the temporary names of an attempt.
+func (ds *dirs) newTemp() string {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.attempts++
+	return tempName(ds.first + ds.attempts%ofRun)
+}
+
+// tempName returns the beginning of the temporary names of a number. That of the first of a
+// run is also the name of the file that marks them, where that takes one.
+func tempName(n int64) string {
+	s := strconv.FormatInt(n, 36)
+	return tempStart + strings.Repeat("0", digits-len(s)) + s + "."
+}
+
+// parseTemp takes a temporary name apart: into the first number of its run and the base,
+// which is "" for the file of a mark.
+func parseTemp(name string) (first int64, base string, ok bool) {
+	if len(name) < task.TempLen || name[:len(tempStart)] != tempStart || name[task.TempLen-1] != '.' {
+		return 0, "", false
+	}
+	number := name[len(tempStart) : task.TempLen-1]
+	n, err := strconv.ParseInt(number, 36, 64)
+	return n - n%ofRun, name[task.TempLen:], err == nil && strings.ToLower(number) == number
+}
+
+// Remove removes what has a name, if anything has. A directory stays if
+// something is mounted in it: tasks that build a root file system mount /dev there, and a
+// killed one leaves it mounted.
+func Remove(path string) {
+	err := kernel.Again(func() error { return unix.Unlink(path) })
+	if err != unix.EISDIR && err != unix.EPERM || holdsMount(path, false) || os.RemoveAll(path) == nil {
+		return
+	}
+	// Its owner may have to make directories in it writable first.
+	if !holdsMount(path, true) {
+		_ = os.RemoveAll(path)
+	}
+}
+
+// holdsMount reports whether something is mounted in a directory or at its name. If open is
+// set, it makes the directories in it writable.
+func holdsMount(path string, open bool) (found bool) {
+	home := kernel.Mount(filepath.Dir(path), true)
+	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, _ error) error {
+		switch {
+		case e == nil || !e.IsDir():
+		case kernel.Mount(path, false) != home:
+			found = true
+			return fs.SkipAll
+		case open:
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return found
 }

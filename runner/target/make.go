@@ -17,9 +17,8 @@ import (
 
 // work is what an attempt makes under temporary names.
 type work struct {
-	number uint64
-	temp   string // begins the names; "" for none
-	outs   []out
+	temp string // begins the names; "" for none
+	outs []out
 }
 
 // out is a target.
@@ -30,8 +29,8 @@ type out struct {
 	st         unix.Stat_t // of what was made
 }
 
-// Begin prepares an attempt. If its task makes files under temporary names, it chooses and
-// locks these, makes missing directories and removes leftovers. It returns nil, or the result
+// Begin prepares an attempt. If its task makes files under temporary names, it chooses
+// these, makes missing directories and removes leftovers. It returns nil, or the result
 // of an attempt that cannot start.
 func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.DryRun {
@@ -68,7 +67,7 @@ func (f *Files) open(w *work, t *task.Task) error {
 			continue
 		}
 		if w.temp == "" {
-			w.number, w.temp = newTemp()
+			w.temp = f.dirs.newTemp()
 			if t.Dir != "" && !t.Makes.Far { // it is not for crew to make it
 				if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
 					return fmt.Errorf("change to directory %s: %w", t.Dir, err)
@@ -89,14 +88,14 @@ func (f *Files) prepare(w *work, name, path string) error {
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("%q cannot be made: it does not end with a name", name)
 	}
-	d, err := f.dirs.use(where(path), w.number)
+	d, err := f.dirs.use(where(path))
 	if err != nil {
 		return err
 	}
 	temp := path[:i] + w.temp + base
 	w.outs = append(w.outs, out{name: name, path: path, temp: temp, dir: d})
 	var st unix.Stat_t
-	switch err := again(func() error { return unix.Lstat(temp, &st) }); err {
+	switch err := kernel.Again(func() error { return unix.Lstat(temp, &st) }); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
 		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, task.TempLen)
@@ -120,7 +119,7 @@ func where(path string) string {
 // with mv, a link is.
 func (f *Files) replaceable(name, path string) error {
 	var st unix.Stat_t
-	if again(func() error { return unix.Lstat(path, &st) }) != nil {
+	if kernel.Again(func() error { return unix.Lstat(path, &st) }) != nil {
 		return nil
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK { // perhaps /dev/stdout
@@ -153,10 +152,10 @@ func (f *Files) isDirectory(name string) error {
 	return fmt.Errorf("%s is a directory, which only --state DIR can tell whole from unfinished", name)
 }
 
-// leave ends the locks of the names.
+// leave ends the use of the directories.
 func (f *Files) leave(w *work) {
 	for _, o := range w.outs {
-		f.dirs.leave(o.dir, w.number)
+		f.dirs.leave(o.dir)
 	}
 }
 
@@ -206,7 +205,7 @@ func (f *Files) since(t *task.Task) int64 {
 func (f *Files) keep(w *work) error {
 	for i := range w.outs {
 		o := &w.outs[i]
-		err := again(func() error { return unix.Lstat(o.temp, &o.st) })
+		err := kernel.Again(func() error { return unix.Lstat(o.temp, &o.st) })
 		switch {
 		case err == unix.ENOENT:
 			return errors.New(o.name + " was not made")
@@ -242,7 +241,7 @@ func (o *out) sync() error {
 
 // rename gives what was made its final name.
 func (f *Files) rename(o *out) error {
-	err := again(func() error { return unix.Rename(o.temp, o.path) })
+	err := kernel.Again(func() error { return unix.Rename(o.temp, o.path) })
 	switch {
 	case isDir(&o.st) && (err == unix.ENOTEMPTY || err == unix.EEXIST):
 		return f.exchange(o)
@@ -268,10 +267,8 @@ func (f *Files) exchange(o *out) error {
 // move does what exchange does on a file system that cannot: between two renames, nothing
 // has the final name. It returns the name of the old directory, which is to be removed.
 func (f *Files) move(o *out) (old string, err error) {
-	n, temp := newTemp()
-	f.dirs.mark(o.dir, n) // until nobody uses the directory
 	i := task.BaseIndex(o.path)
-	old = o.path[:i] + temp + o.path[i:]
+	old = o.path[:i] + f.dirs.newTemp() + o.path[i:]
 	if err = unix.Rename(o.path, old); err != nil {
 		return "", err
 	}

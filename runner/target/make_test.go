@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -353,7 +354,7 @@ func TestLeftovers(t *testing.T) {
 	require.Empty(t, marks(t))
 }
 
-// Attempts share the descriptor of a directory, but not their locks.
+// Attempts share the descriptor of a directory.
 func TestLocks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Symlink(".", "link"))
@@ -365,13 +366,15 @@ func TestLocks(t *testing.T) {
 	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.Exit})
 	for _, other := range []*Files{f, New(plain)} {
 		require.NoError(t, os.RemoveAll("b"))
-		clear(other.dirs.byID) // so that it reads the directory now
+		for _, d := range other.dirs.byID {
+			d.once = sync.Once{} // so that it reads the directory now
+		}
 		c := begin(t, other, &task.Task{ID: 3, Makes: making("b").Makes}).write("b", "")
 		other.End(&task.Result{Task: c.Task, Attempt: 1, Outcome: task.OK})
 		require.FileExists(t, b.temp("b"))
 	}
 
-	// With few descriptors there are fewer locks.
+	// With few descriptors there are fewer marks.
 	f = New(plain)
 	f.dirs.most = 0
 	begin(t, f, making("a")).write("a", "")

@@ -3,11 +3,12 @@
 //
 // A task makes a file under a temporary name in the target's directory. When the attempt
 // has succeeded, the file is synced and renamed; otherwise it is removed. A temporary name
-// is .crew-XXXXXXXX.BASE, where the Xs are digits of a random number to the base 36. While it
-// is in use, the byte at that offset of the directory is locked (fcntl(2), F_OFD_SETLK). Such
-// a lock needs no file and ends with the process, however that ends, so a name whose byte is
-// not locked is a leftover. The next run that makes the same target removes it, except on
-// network file systems: there locks on directories are not seen by other machines.
+// is .crew-XXXXXXXX.BASE, where the Xs are digits of a number to the base 36: the first five
+// are random and those of the run, the others count its attempts. While attempts of the run
+// make files in a directory, the run's numbers are marked there (kernel.Mark). A mark ends with
+// the process, however that ends, so a name whose number is not marked is a leftover. The next
+// run that makes the same target removes it, except on network file systems: there marks are
+// not seen by other machines.
 package target
 
 import (

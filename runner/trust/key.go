@@ -85,15 +85,7 @@ func (k *Key) Line() string { return Line(k.Signer) }
 func Line(signer [32]byte) string { return publicPrefix + keyText.EncodeToString(signer[:]) }
 
 // Sign returns the signature of a text.
-func (k *Key) Sign(text []byte) (sig [64]byte) {
-	copy(sig[:], ed25519.Sign(k.secret, text))
-	return sig
-}
-
-// Signed reports whether a signature of a text is that of a key.
-func Signed(signer [32]byte, text []byte, sig [64]byte) bool {
-	return ed25519.Verify(signer[:], text, sig[:])
-}
+func (k *Key) Sign(text []byte) [64]byte { return [64]byte(ed25519.Sign(k.secret, text)) }
 
 // Keys holds the public halves of the keys whose signatures count. It is safe for concurrent use.
 type Keys map[[32]byte]bool

@@ -13,16 +13,24 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
+	"crew/runner/control"
 	"crew/runner/history"
+	"crew/runner/task"
 	"crew/runner/view"
 )
 
@@ -158,3 +166,76 @@ func (g *guest) Close() error {
 	defer g.leave()
 	return g.Conn.Close()
 }
+
+// protocol is wiring.WebProtocol.
+const protocol = 1
+
+// Main is the main function of crew-web, but that it returns the exit status.
+func Main(args []string) int {
+	err := do(args[1:])
+	switch {
+	case err == nil:
+		return 0
+	case len(args) > 2 && args[2] == "record":
+		fmt.Println(task.Printable(err.Error())) // crew tells it
+	default:
+		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
+	}
+	return 1
+}
+
+// do carries out what crew asks for.
+func do(args []string) error {
+	if len(args) < 2 || args[0] == "" || args[0][0] < '0' || args[0][0] > '9' {
+		return errors.New("crew-web is started by crew: write crew report, crew web, or crew --report FILE")
+	}
+	if args[0] != strconv.Itoa(protocol) {
+		return fmt.Errorf("crew speaks version %s of its protocol and crew-web version %d: install both from the same source", args[0], protocol)
+	}
+	switch verb, args := args[1], args[2:]; {
+	case verb == "report" && len(args) > 1:
+		return report(args[0] == "trace", args[1:])
+	case verb == "record" && len(args) == 2:
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the run ends first
+		return record(args[0], args[1])
+	case verb == "web" && len(args) == 2:
+		ends := slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGHUP}, signal.Ignored) // by nohup
+		ctx, stop := signal.NotifyContext(context.Background(), append(ends, syscall.SIGTERM)...)
+		defer stop()
+		return Serve(ctx, Config{Listen: args[0], TokenFile: args[1], Notice: func(text string) {
+			fmt.Fprintln(os.Stderr, "crew: "+task.Printable(text))
+		}})
+	}
+	return fmt.Errorf("crew and crew-web differ about %q: install both from the same source", args[1])
+}
+
+// pageHeaders lets a page have scripts and styles, as its own policy says.
+func pageHeaders(w http.ResponseWriter) {
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+}
+
+// showIndex shows the runs. The state of those that are over is ended or killed.
+func (s *server) showIndex(w http.ResponseWriter, _ *http.Request) {
+	var runs []control.Hello
+	for _, r := range s.list() {
+		runs = append(runs, r.hello)
+	}
+	pageHeaders(w)
+	_ = view.Index(w, runs)
+}
+
+// showPage shows a run. The page goes on with the events after the last one that it tells.
+func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
+	r := s.find(req.PathValue("pid"))
+	if r == nil {
+		http.Error(w, "there is no such run: it has ended, or cannot be controlled", http.StatusNotFound)
+		return
+	}
+	report, id, next := r.report()
+	pageHeaders(w)
+	_ = s.page(w, report, placeOf(id, next))
+}
+
+// name returns what people call a run.
+func name(h *control.Hello) string { return cmp.Or(h.Name, strconv.Itoa(h.PID)) }

@@ -1,15 +1,21 @@
 package wiring
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/core"
 	"crew/runner/kernel"
+	"crew/runner/machine"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -101,4 +107,111 @@ func argMax(environ []string) int {
 		most -= len(kv) + 1 + pointer
 	}
 	return max(most-argMaxSpare, argMaxSpare)
+}
+
+// ready returns why a run could do nothing here, if that shows before it reads anything.
+func ready(o *cli.Options, p pool, stdin *os.File) error {
+	if err := cmp.Or(checkMachine(o), checkLimits(o, p)); err != nil {
+		return err
+	}
+	if o.Pool.Workdir != "" && !o.Elsewhere() {
+		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
+			return misuse("change to directory "+o.Pool.Workdir+": "+errors.Unwrap(err).Error(),
+				"give --workdir a directory that tasks can run in")
+		}
+	}
+	if err := findCommand(o); err != nil {
+		return err
+	}
+	if o.MayLackColons() && isNull(stdin) {
+		return o.NoRecords()
+	}
+	return nil
+}
+
+// findCommand looks for the program that all tasks run, before the run waits for records
+// in vain. With --state there may be no task left to run, and a log tells of the task;
+// but a shell is needed to compile a script.
+func findCommand(o *cli.Options) error {
+	name := o.Template().Program()
+	told := !o.Input.ReadsStdin() || o.State.Dir != "" || keepsLogs(o) || o.Output.JUnit != ""
+	if name == "" || o.Elsewhere() || o.Show.DryRun || told && o.Command.Shell == "" {
+		return nil
+	}
+	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
+		return &failure{o.Command.CannotRun(err), status}
+	}
+	return nil
+}
+
+// isNull reports whether f is /dev/null, which a closed standard input is, too.
+func isNull(f *os.File) bool {
+	var st, null unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR &&
+		unix.Stat(os.DevNull, &null) == nil && null.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == null.Rdev
+}
+
+// checkMachine returns an error if a run on this machine goes by what crew does not learn from
+// this system.
+func checkMachine(o *cli.Options) error {
+	if !kernel.Portable || o.Elsewhere() || o.Show.DryRun {
+		return nil
+	}
+	for _, c := range []struct {
+		typed, what string
+		used        bool
+	}{
+		{o.Typed("load"), "how many processes have something to do", o.Machine.Load.N > 0},
+		{o.Typed("memfree"), "how much memory is free", o.Machine.MemFree.N > 0},
+		{o.Typed("topics") + " auto", "how long tasks wait for a processor", o.Sched.Topics.Auto},
+	} {
+		if c.used {
+			return misuse(c.typed+": this system does not tell "+c.what, "drop it")
+		}
+	}
+	return nil
+}
+
+// boundsOf returns the bounds for the load and the memory that options set on a machine. The error
+// is that it does not tell these.
+func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
+	if o.Machine.Load.N > 0 {
+		if _, err = m.Load(); err != nil {
+			return b, fmt.Errorf("%s: %w", o.Typed("load"), err)
+		}
+		b.Load = o.Machine.Load.Of(float64(m.Processors()))
+	}
+	if o.Machine.MemFree.N > 0 {
+		_, total, err := m.Memory()
+		if err != nil {
+			return b, fmt.Errorf("%s: %w", o.Typed("memfree"), err)
+		}
+		if b.Memory = int64(o.Machine.MemFree.Of(float64(total))); b.Memory >= total {
+			return b, misuse(o.Typed("memfree")+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
+		}
+		b.End = o.Failure.RetryOn.Has(task.Memory)
+	}
+	return b, nil
+}
+
+// watchMachine has the run know the machine that its tasks run on.
+func (w *wiring) watchMachine() {
+	o := w.opts
+	if o.Show.DryRun || o.Far() || w.attached != nil {
+		return
+	}
+	here := machine.New("")
+	deaths := machine.NewDeaths(here)
+	w.onClose(deaths.Close)
+	w.made.Watch(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
+		if o.Machine.Load.N > 0 {
+			processes, _ = here.Load()
+		}
+		if free = math.MaxInt64; o.Machine.MemFree.N > 0 {
+			if now, _, err := here.Memory(); err == nil {
+				free = now
+			}
+		}
+		return processes, free
+	}})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 	"crew/runner/trust"
 )
@@ -73,11 +74,7 @@ func openLock(path string) (fd int, err error) {
 }
 
 func flock(fd, how int, path string) error {
-	err := unix.Flock(fd, how)
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Flock(fd, how)
-	}
-	if err != nil {
+	if err := kernel.Again(func() error { return unix.Flock(fd, how) }); err != nil {
 		return fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
 	}
 	return nil

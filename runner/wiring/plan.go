@@ -162,9 +162,6 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.state != nil {
-			tree.Durable()
-		}
 		logs = append(logs, tree)
 	}
 	return logs, nil

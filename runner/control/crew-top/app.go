@@ -66,15 +66,13 @@ func (a *app) loop() error {
 
 // obey does what signals ask for, until the program ends.
 func (a *app) obey(signals chan syscall.Signal) {
-	continued := make(chan struct{}, 1) // since the latest SIGTSTP
+	var continued chan struct{} // has room for one SIGCONT after the latest SIGTSTP
 	for sig := range signals {
 		switch sig {
 		case syscall.SIGTSTP:
-			select {
-			case <-continued:
-			default:
-			}
-			a.post(func() { a.suspend(signals, continued) })
+			since := make(chan struct{}, 1)
+			continued = since
+			a.post(func() { a.suspend(signals, since) })
 			continue
 		case syscall.SIGCONT:
 			select {
