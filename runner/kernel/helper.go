@@ -165,13 +165,18 @@ func KilledEarly(pid int) bool {
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at
-// fault. It ignores Foreground: ForkExec does not block SIGTTOU, so a child in the
-// background would stop, and ForkExec wait for ever.
+// fault, and with EMFILE if the child found no descriptor: there dup2(2) fails with
+// EBADF, since ForkExec asks for the number after the highest one. It ignores
+// Foreground: ForkExec does not block SIGTTOU, so a child in the background would
+// stop, and ForkExec wait for ever.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	plain, sys := *attr, *attr.Sys
 	sys.Foreground = false
 	plain.Sys = &sys
 	pid, err = syscall.ForkExec(path, argv, &plain)
+	if err == syscall.EBADF {
+		err = syscall.EMFILE
+	}
 	if err != nil && attr.Dir != "" {
 		var st syscall.Stat_t
 		if bad, ok := syscall.Stat(attr.Dir+"/.", &st).(syscall.Errno); ok {
