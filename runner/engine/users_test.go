@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -133,7 +134,17 @@ func TestRevokedMeanwhile(t *testing.T) {
 		attach, crew(t, "engine", "dispatch", "--engine", me), crew(t, "--engine", me, "--sign", file, "true", ":::", "a"),
 		crew(t, "worker", "--engine", h.as(t, "worker"), "--queue", "q2", "true", "{}"),
 	}
-	crewtest.Until(t, func() bool { return h.server.NumClients() >= 6 }, "all to connect") // the dispatcher twice
+	crewtest.Until(t, func() bool {
+		list, err := h.server.Connz(&server.ConnzOptions{Username: true})
+		require.NoError(t, err)
+		n := 0
+		for _, c := range list.Conns {
+			if c.AuthorizedUser != "" && c.NumSubs > 0 { // it is past connecting
+				n++
+			}
+		}
+		return n >= 6 // the dispatcher twice
+	}, "all to be connected")
 	for _, name := range []string{"submitter", "worker"} {
 		require.NoError(t, h.users.Revoke(name))
 		_, err = h.cut(name)
