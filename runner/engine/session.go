@@ -62,7 +62,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
 	}
-	if version := nc.ConnectedServerVersion(); olderThan(version, leastServer) {
+	if version := nc.ConnectedServerVersion(); version != "" && olderThan(version, leastServer) { // "" once it is lost again
 		nc.Close()
 		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
 			version, leastServer)
@@ -167,8 +167,12 @@ func (s *session) refuse(nc *nats.Conn, why error) {
 }
 
 // explain returns why the session has ended if the server has refused it, and otherwise what
-// err means.
+// err means. A user whose connection was cut is refused only on connecting again: if the
+// connection has just been lost, explain waits for that.
 func (s *session) explain(err error) error {
+	for end := time.Now().Add(awayAfter); passes(err) && s.nc.IsReconnecting() && time.Now().Before(end); {
+		time.Sleep(reconnectWait / 10)
+	}
 	select {
 	case <-s.refused:
 		if err != nil {

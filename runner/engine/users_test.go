@@ -204,6 +204,32 @@ func TestClosedForGood(t *testing.T) {
 	}
 }
 
+// A call that the loss of the connection has ended says why it was cut.
+func TestCutAndRefused(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for answer := "PONG\r\n"; ; answer = "-ERR 'Authorization Violation'\r\n" {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = fmt.Fprintf(conn, "INFO {\"version\": %q, \"max_payload\": 1000}\r\n", leastServer)
+			in := bufio.NewScanner(conn)
+			for in.Scan() && in.Text() != "PING" {
+			}
+			_, _ = io.WriteString(conn, answer)
+			conn.Close()
+		}
+	}()
+	s, err := dial("nats://"+l.Addr().String(), quiet)
+	require.NoError(t, err)
+	crewtest.Until(t, s.nc.IsReconnecting, "the connection to be lost")
+	require.Equal(t, errRefused, s.explain(nats.ErrDisconnected))
+}
+
 // The owner can invite before the hub takes orders.
 func TestInviteWhileItStarts(t *testing.T) {
 	t.Parallel()
