@@ -79,7 +79,7 @@ func (w *crewWorker) keep() {
 			due = time.Time{}
 		case err := <-results:
 			if busy = false; err != nil {
-				if err = notReady(err); errors.Is(err, errNoAnswer) { // whose hint is for people
+				if errors.Is(err, errNoAnswer) { // whose hint is for people
 					err = errors.New("the engine does not answer; trying again")
 				}
 				w.tell("the lease of this worker could not be renewed: %v", err)
@@ -92,7 +92,15 @@ func (w *crewWorker) keep() {
 		w.out.Again(false)
 		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
 			busy, due = true, time.Now().Add(w.work.TTL/4)
-			go func() { results <- w.renew() }()
+			go func() {
+				err := w.s.explain(w.renew())
+				select {
+				case <-w.s.refused: // as is said anyway
+					err = nil
+				default:
+				}
+				results <- err
+			}()
 		}
 	}
 }
