@@ -78,6 +78,9 @@ func (w *worker) reads() time.Duration {
 		return w.over
 	case stuck:
 		w.peer = never
+		if !w.full { // and then shows when it reads
+			w.p.Takes()
+		}
 	}
 	return w.peer
 }

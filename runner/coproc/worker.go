@@ -127,6 +127,9 @@ func (w *worker) turn() {
 	w.pace(w.run - before)
 	if set[3].Revents != 0 {
 		w.full = false
+		if set[3].Revents&unix.POLLERR == 0 {
+			w.p.Takes()
+		}
 	}
 	if set[1].Revents != 0 {
 		w.heard = w.run

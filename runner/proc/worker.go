@@ -69,18 +69,18 @@ func (w *Worker) Unread() int {
 }
 
 // Closed reports whether nobody can read In any more. Where this process must be able to, so
-// that Unread can tell, it gives that up: from then on Unread is 0 of what can be read.
+// that Unread can tell, it gives that up: from then on Unread is what it was, until Takes is
+// called.
 func (w *Worker) Closed() bool {
-	n := w.Unread()
+	w.unread = w.Unread()
 	kernel.Close(&w.p.spare)
 	set := []unix.PollFd{{Fd: int32(w.In), Events: unix.POLLOUT}}
 	_, _ = unix.Poll(set, 0)
-	if set[0].Revents&(unix.POLLERR|unix.POLLHUP) == 0 {
-		return false
-	}
-	w.unread = n
-	return true
+	return set[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 }
+
+// Takes says that the worker may have read what was written to In.
+func (w *Worker) Takes() { w.unread = 0 }
 
 // Exited reports whether the leader has exited.
 func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }
