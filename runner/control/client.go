@@ -23,6 +23,8 @@ import (
 const (
 	// helloTime is how long a client waits for a run to say what it is.
 	helloTime = 2 * time.Second
+	// nameTime is how long it waits if one of them may be the run of a name.
+	nameTime = 10 * time.Second
 	// answerTime is how long it waits for the answer to a request that takes no time.
 	answerTime = 20 * time.Second
 )
@@ -86,7 +88,8 @@ func Find(run string) (Hello, error) { return find(run, false) }
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
-	if pid, err := strconv.Atoi(run); err == nil && pid > 0 {
+	pid, notPID := strconv.Atoi(run)
+	if notPID == nil && pid > 0 {
 		for _, dir := range dirs() {
 			path := filepath.Join(dir, strconv.Itoa(pid)+suffix)
 			if _, err := os.Lstat(path); err == nil && inspect(dir, others) == nil {
@@ -96,13 +99,17 @@ func find(run string, feeds bool) (Hello, error) {
 			}
 		}
 	}
+	named := func(h Hello) bool { return h.Name == run }
 	all := List()
+	if notPID != nil && run != "" {
+		all = askAgain(all, named)
+	}
 	those := func(is func(Hello) bool) []Hello {
 		return slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !is(h) })
 	}
 	list := all
 	if run != "" {
-		list = those(func(h Hello) bool { return h.Name == run })
+		list = those(named)
 	} else if feeds {
 		list = those(func(h Hello) bool { return h.Feeds })
 		if len(list) == 0 { // one that does not answer may be a crew serve
@@ -124,6 +131,19 @@ func find(run string, feeds bool) (Hello, error) {
 		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(list), names(list))
 	}
 	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(list), run, names(list))
+}
+
+// askAgain asks the runs that do not answer once more, as one of them may be busy and the one
+// that is looked for, until that is found or they have had enough time.
+func askAgain(all []Hello, found func(Hello) bool) []Hello {
+	silent := func(h Hello) bool { return h.State == Silent }
+	for end := time.Now().Add(nameTime - helloTime); time.Now().Before(end); all = List() {
+		if slices.ContainsFunc(all, found) || !slices.ContainsFunc(all, silent) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return all
 }
 
 // names lists runs for an error.

@@ -1,7 +1,9 @@
 package control
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -272,6 +274,29 @@ func TestSilentRun(t *testing.T) {
 	}
 	require.True(t, silent)
 	require.True(t, fake)
+}
+
+// TestBusyRun: one that is too busy to say its name is asked again.
+func TestBusyRun(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	f, _, err := listen()
+	require.NoError(t, err)
+	defer f.Close()
+	go func() {
+		for busy := true; ; busy = false {
+			c, err := accept(f)
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			if _, err := bufio.NewReader(c).ReadBytes('\n'); !busy && err == nil {
+				_, _ = io.WriteString(c, `{"end":true,"hello":{"name":"busy"}}`+"\n")
+			}
+		}
+	}()
+	h, err := Find("busy")
+	require.NoError(t, err)
+	require.Equal(t, "busy", h.Name)
 }
 
 func TestOnlyTheUserAndRoot(t *testing.T) {
