@@ -23,8 +23,8 @@ import (
 const (
 	// helloTime is how long a client waits for a run to say what it is.
 	helloTime = 2 * time.Second
-	// nameTime is how long it waits if one of them may be the run of a name.
-	nameTime = 10 * time.Second
+	// nameTime is how long it looks for a name that one of them may have.
+	nameTime = 8 * time.Second
 	// answerTime is how long it waits for the answer to a request that takes no time.
 	answerTime = 20 * time.Second
 )
@@ -99,10 +99,11 @@ func find(run string, feeds bool) (Hello, error) {
 			}
 		}
 	}
-	named := func(h Hello) bool { return h.Name == run }
+	named, silent := func(h Hello) bool { return h.Name == run }, func(h Hello) bool { return h.State == Silent }
 	all := List()
-	if notPID != nil && run != "" {
-		all = askAgain(all, named)
+	busy := func() bool { return !slices.ContainsFunc(all, named) && slices.ContainsFunc(all, silent) } // which may be it
+	for end := time.Now().Add(nameTime); notPID != nil && run != "" && busy() && time.Now().Before(end); all = List() {
+		time.Sleep(20 * time.Millisecond)
 	}
 	those := func(is func(Hello) bool) []Hello {
 		return slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !is(h) })
@@ -113,7 +114,7 @@ func find(run string, feeds bool) (Hello, error) {
 	} else if feeds {
 		list = those(func(h Hello) bool { return h.Feeds })
 		if len(list) == 0 { // one that does not answer may be a crew serve
-			list = those(func(h Hello) bool { return h.State == Silent })
+			list = those(silent)
 		}
 	}
 	switch {
@@ -131,19 +132,6 @@ func find(run string, feeds bool) (Hello, error) {
 		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(list), names(list))
 	}
 	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(list), run, names(list))
-}
-
-// askAgain asks the runs that do not answer once more, as one of them may be busy and the one
-// that is looked for, until that is found or they have had enough time.
-func askAgain(all []Hello, found func(Hello) bool) []Hello {
-	silent := func(h Hello) bool { return h.State == Silent }
-	for end := time.Now().Add(nameTime - helloTime); time.Now().Before(end); all = List() {
-		if slices.ContainsFunc(all, found) || !slices.ContainsFunc(all, silent) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return all
 }
 
 // names lists runs for an error.

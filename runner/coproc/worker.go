@@ -126,8 +126,7 @@ func (w *worker) turn() {
 	w.run, w.at = w.clock.Now()
 	w.pace(w.run - before)
 	if set[3].Revents != 0 {
-		w.full = false
-		if set[3].Revents&unix.POLLERR == 0 {
+		if w.full = false; set[3].Revents&unix.POLLERR == 0 {
 			w.p.Takes()
 		}
 	}

@@ -78,7 +78,7 @@ func (w *crewWorker) keep() {
 			w.reconnected()
 			due = time.Time{}
 		case err := <-results:
-			if busy = false; err != nil {
+			if busy = false; err != nil && !w.s.nc.IsClosed() { // or it is refused, as is told anyway
 				if errors.Is(err, errNoAnswer) { // whose hint is for people
 					err = errors.New("the engine does not answer; trying again")
 				}
@@ -92,15 +92,7 @@ func (w *crewWorker) keep() {
 		w.out.Again(false)
 		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
 			busy, due = true, time.Now().Add(w.work.TTL/4)
-			go func() {
-				err := w.s.explain(w.renew())
-				select {
-				case <-w.s.refused: // as is said anyway
-					err = nil
-				default:
-				}
-				results <- err
-			}()
+			go func() { results <- w.s.explain(w.renew()) }()
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (p *program) StartNow() (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return syscall.ForkExec(path, p.argv, &syscall.ProcAttr{
+	return forkExec(path, p.argv, &syscall.ProcAttr{
 		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }
