@@ -469,6 +469,7 @@ func TestRunOutlivesItsWorkers(t *testing.T) {
 		require.NoError(t, err)
 		attempts += strings.Count(string(text), "x")
 	}
-	require.LessOrEqual(t, attempts, 44, "more was repeated than the worker that died had got")
+	const sent = 2 * (1 + 3) // what each slot runs, and what it is sent ahead
+	require.LessOrEqual(t, attempts, 40+sent, "more was repeated than the worker that died had got")
 	run.Says(run.Stderr, "lost")
 }
