@@ -65,8 +65,8 @@ func watchOver(crew, fd, vigil, held int) {
 	if err != nil {
 		return
 	}
-	table := asTable(memory)
-	keepVigil(crew, vigil, table, func() {
+	table, own := asTable(memory)
+	keepVigil(crew, vigil, own, func() {
 		killListed(table)
 		time.Sleep(leaseAgain) // a process that crew starts meanwhile is not listed yet
 	})
@@ -122,8 +122,10 @@ func killListed(table []int32) {
 	}
 }
 
-func asTable(memory []byte) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(&memory[0])), len(memory)/4)
+// asTable returns the table of groups in a memory, and what of that is the vigil's own.
+func asTable(memory []byte) (table []int32, own []byte) {
+	n := len(memory) - vigilSize
+	return unsafe.Slice((*int32)(unsafe.Pointer(&memory[0])), n/4), memory[n:]
 }
 
 // guardian starts the guardian process and replaces it if it ends. It is safe for
@@ -182,12 +184,12 @@ func (g *guardian) ensure() (err error) {
 		if err != nil {
 			return err
 		}
-		table := asTable(memory)
-		vigil, err := g.vigil.begin(table)
+		table, own := asTable(memory)
+		vigil, err := g.vigil.begin(own)
 		if err != nil {
 			return errors.Join(err, syscall.Close(fd))
 		}
-		g.groups.share(table[:len(table)-vigilRows])
+		g.groups.share(table)
 		g.table, g.start = fd, newGuardian(g.null, fd, vigil, g.held)
 	}
 	g.pid, err = g.start.Start()

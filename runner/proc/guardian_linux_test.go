@@ -26,7 +26,8 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	defer syscall.Close(table)
 	var v vigil
 	defer v.end()
-	watched, err := v.begin(asTable(memory))
+	_, own := asTable(memory)
+	watched, err := v.begin(own)
 	require.NoError(t, err)
 	beside := newGuardian(null, table, watched, 0)
 	for name, start := range map[string]func() (int, error){

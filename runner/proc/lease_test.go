@@ -21,6 +21,23 @@ import (
 // leaseOfTest makes a test binary the worker of TestTasksDieWithTheLease.
 const leaseOfTest = "CREW_TEST_LEASE"
 
+// What the guardian takes for groups is nothing of the lease, whose numbers could be theirs.
+func TestLeaseIsNoGroup(t *testing.T) {
+	t.Parallel()
+	memory := make([]byte, 4*tableLeast)
+	table, own := asTable(memory)
+	var v vigil
+	require.NoError(t, v.expire(time.Now().Add(time.Hour)))
+	_, err := v.begin(own)
+	require.NoError(t, err)
+	defer v.end()
+	require.NoError(t, v.expire(time.Now().Add(2*time.Hour)))
+	require.Equal(t, len(memory), 4*len(table)+len(own))
+	for _, row := range table {
+		require.Zero(t, row)
+	}
+}
+
 // A worker that is stopped cannot kill its tasks when its lease runs out.
 func TestTasksDieWithTheLease(t *testing.T) {
 	if os.Getenv(leaseOfTest) != "" {

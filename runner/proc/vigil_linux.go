@@ -19,11 +19,11 @@ type vigil struct {
 	timer int // descriptor; 0 without a lease
 }
 
-// vigilRows is how many of the last rows of the table belong to the vigil.
-const vigilRows = 0
+// vigilSize is how much memory, shared with the guardian, is the vigil's own.
+const vigilSize = 0
 
 // begin returns the descriptor that the guardian needs, or 0.
-func (v *vigil) begin([]int32) (fd int, err error) { return v.timer, nil }
+func (v *vigil) begin([]byte) (fd int, err error) { return v.timer, nil }
 
 // leased reports whether a lease has been set.
 func (v *vigil) leased() bool { return v.timer != 0 }
@@ -59,7 +59,7 @@ func (v *vigil) end() {
 
 // keepVigil returns when the process crew, the parent of this one, has ended. Until then it
 // calls expired over and over while the lease has run out.
-func keepVigil(crew, timer int, _ []int32, expired func()) {
+func keepVigil(crew, timer int, _ []byte, expired func()) {
 	pidfd, err := unix.PidfdOpen(crew, 0)
 	timeout := -1
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 )
 
 // vigil is how the guardian learns that crew is gone, from the end of a pipe into which crew
-// writes a byte when the lease changes, and that the lease has run out, from the last rows
-// of the table. The pipe ends only when a task that is just being started has been executed.
+// writes a byte when the lease changes, and that the lease has run out, from memory that both
+// share. The pipe ends only when a task that is just being started has been executed.
 // Such a task is not listed, so the guardian looks for it: it survives if it has changed its
 // environment by then, or if the system hides that.
 type vigil struct {
 	r, w int // the ends of the pipe; 0 before begin
 	set  bool
 	next lease  // what begin shows
-	show *lease // in the table; nil before begin
+	show *lease // in memory that both share; nil before begin
 }
 
 // lease is when a lease ends, in nanoseconds by the wall clock and by CLOCK_MONOTONIC,
@@ -32,21 +32,17 @@ type vigil struct {
 // suspended. With 0 for wall it never ends.
 type lease struct{ wall, mono atomic.Int64 }
 
-// vigilRows is how many of the last rows of the table belong to the vigil.
-const vigilRows = int(unsafe.Sizeof(lease{})) / 4
-
-func leaseIn(table []int32) *lease {
-	return (*lease)(unsafe.Pointer(&table[len(table)-vigilRows]))
-}
+// vigilSize is how much memory, shared with the guardian, is the vigil's own: for the lease.
+const vigilSize = int(unsafe.Sizeof(lease{}))
 
 // begin returns the descriptor that the guardian needs.
-func (v *vigil) begin(table []int32) (fd int, err error) {
+func (v *vigil) begin(own []byte) (fd int, err error) {
 	var ends [2]int
 	if err := kernel.Pipe(&ends); err != nil {
 		return 0, err
 	}
 	v.r, v.w = ends[0], ends[1]
-	v.show = leaseIn(table)
+	v.show = (*lease)(unsafe.Pointer(&own[0]))
 	v.show.mono.Store(v.next.mono.Load())
 	v.show.wall.Store(v.next.wall.Load())
 	return v.r, syscall.SetNonblock(v.w, true)
@@ -107,8 +103,8 @@ func (v *vigil) end() {
 // keepVigil returns when the process crew, which writes to the pipe, has ended, and kills the
 // task that it may have been starting. Until then it calls expired over and over while the
 // lease has run out.
-func keepVigil(crew, pipe int, table []int32, expired func()) {
-	lease := leaseIn(table)
+func keepVigil(crew, pipe int, own []byte, expired func()) {
+	lease := (*lease)(unsafe.Pointer(&own[0]))
 	for {
 		timeout := lease.left()
 		if timeout == 0 {
