@@ -14,7 +14,12 @@
 // calls by another name is in os_linux.go, os_bsd.go and their like.
 package kernel
 
-import "golang.org/x/sys/unix"
+import (
+	"math"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // Modes returns the modes of a terminal. It fails if the descriptor is none.
 func Modes(fd int) (*unix.Termios, error) { return unix.IoctlGetTermios(fd, getModes) }
@@ -33,6 +38,15 @@ func Again(call func() error) error {
 			return err
 		}
 	}
+}
+
+// Limit returns the soft limit of a resource, or math.MaxUint64 for none.
+func Limit(resource int) uint64 {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &r); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(r.Cur)
 }
 
 // reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after

@@ -34,6 +34,7 @@ type Config struct {
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
 	Idle     bool         // Silence is called
+	Spare    int          // descriptors that attempts leave to others beside what crew itself takes
 }
 
 // Outputs says what becomes of the outputs of attempts.
@@ -105,7 +106,7 @@ func New(cfg Config) (*Local, error) {
 	}
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
-	l.room.Store(FilesLeft() - spareFiles)
+	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	if cfg.Terminal {

@@ -51,11 +51,7 @@ var ErrShort = errors.New("waits to start")
 
 // FilesLeft returns how many more descriptors this process may open.
 func FilesLeft() int64 {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxInt64
-	}
-	left := int64(min(limit.Cur, math.MaxInt64))
+	left := int64(min(kernel.Limit(syscall.RLIMIT_NOFILE), math.MaxInt64))
 	if left >= fewFiles {
 		return left
 	}
@@ -105,10 +101,9 @@ type shortage struct {
 // it is left.
 func newShortage() *shortage {
 	s := &shortage{turn: make(chan struct{}, 1), many: math.MaxInt64}
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &limit); err == nil && syscall.Getuid() != 0 {
-		s.many = int64(limit.Cur / 4)
-		if limit.Cur < fewProcesses {
+	if limit := kernel.Limit(unix.RLIMIT_NPROC); syscall.Getuid() != 0 {
+		s.many = int64(limit / 4)
+		if limit < fewProcesses {
 			s.saveThreads()
 		}
 	}

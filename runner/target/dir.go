@@ -23,8 +23,9 @@ type dirs struct {
 	mu       sync.Mutex
 	attempts int64 // that have got a number
 	byID     map[id]*dir
-	open     int // where the numbers are marked
-	most     int // of these; in the other directories they are not
+	open     int           // where the numbers are marked
+	most     int           // of these; in the other directories they are not
+	syncs    chan struct{} // has room for as many files as are brought to disk at once
 }
 
 // id identifies a directory.
@@ -45,12 +46,14 @@ type dir struct {
 // there are more, and may read one again.
 const mostDirs = 4096
 
-// newDirs returns no directories. They take at most an eighth of the descriptors that the
-// process may have.
+// Descriptors is how many of them Files take at most: a quarter of those that the process may
+// have.
+func Descriptors() int { return int(min(kernel.Limit(syscall.RLIMIT_NOFILE)/8, 1<<20)) * 2 }
+
+// newDirs returns no directories.
 func newDirs() dirs {
-	limit := syscall.Rlimit{Cur: 1024}
-	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-	return dirs{first: rand.Int64N(numbers/ofRun) * ofRun, byID: map[id]*dir{}, most: int(min(limit.Cur/8, 1<<20))}
+	half := Descriptors() / 2
+	return dirs{first: rand.Int64N(numbers/ofRun) * ofRun, byID: map[id]*dir{}, most: half, syncs: make(chan struct{}, half)}
 }
 
 // use returns the directory of a name, which is made if it is missing, with the run's numbers

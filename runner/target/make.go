@@ -218,7 +218,10 @@ func (f *Files) keep(w *work) error {
 		}
 	}
 	for _, o := range w.outs {
-		if err := o.sync(); err != nil {
+		f.dirs.syncs <- struct{}{}
+		err := o.sync()
+		<-f.dirs.syncs
+		if err != nil {
 			return &os.PathError{Op: "sync", Path: o.name, Err: err}
 		}
 	}

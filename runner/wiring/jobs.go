@@ -3,7 +3,6 @@ package wiring
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/machine"
 	"crew/runner/task"
 )
@@ -120,16 +120,7 @@ func hereProcessors() int { return machine.New("").Processors() }
 
 // hereMost returns mostTasks for the limits of this process.
 func hereMost() int {
-	return mostTasks(limit(syscall.RLIMIT_NOFILE), limit(unix.RLIMIT_NPROC))
-}
-
-// limit returns the soft limit of a resource, or math.MaxUint64 for none.
-func limit(resource int) uint64 {
-	var r syscall.Rlimit
-	if err := syscall.Getrlimit(resource, &r); err != nil {
-		return math.MaxUint64
-	}
-	return uint64(r.Cur)
+	return mostTasks(kernel.Limit(syscall.RLIMIT_NOFILE), kernel.Limit(unix.RLIMIT_NPROC))
 }
 
 // mostTasks returns how many tasks can run at once under limits on descriptors

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/kernel"
 )
 
 func TestJobs(t *testing.T) {
@@ -29,7 +31,7 @@ func TestJobs(t *testing.T) {
 	require.GreaterOrEqual(t, hereMost(), 1)
 	require.LessOrEqual(t, hereMost(), mostJobs)
 	require.GreaterOrEqual(t, hereProcessors(), 1)
-	require.Equal(t, uint64(math.MaxUint64), limit(-1))
+	require.Equal(t, uint64(math.MaxUint64), kernel.Limit(-1))
 }
 
 func TestMostTasks(t *testing.T) {

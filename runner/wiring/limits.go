@@ -17,6 +17,7 @@ import (
 	"crew/runner/kernel"
 	"crew/runner/machine"
 	"crew/runner/proc"
+	"crew/runner/target"
 	"crew/runner/task"
 )
 
@@ -42,7 +43,7 @@ const (
 
 // checkLimits refuses limits under which the run is not possible.
 func checkLimits(o *cli.Options, p pool) error {
-	left, most, need := proc.FilesLeft(), limit(syscall.RLIMIT_NOFILE), files(o, p)
+	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), files(o, p)
 	if left < need {
 		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n",
 			int64(most)-left+need, most)
@@ -51,7 +52,7 @@ func checkLimits(o *cli.Options, p pool) error {
 		return fmt.Errorf("%d persistent workers need %d open files, and may have %d: raise the limit with ulimit -n, or write -j%d",
 			n, int64(most)-left+need+workerFiles*(n-1), most, 1+(left-need)/workerFiles)
 	}
-	if n := limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
+	if n := kernel.Limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
 		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u", n)
 	}
 	return nil
@@ -82,7 +83,7 @@ func files(o *cli.Options, p pool) int64 {
 		n += 2
 	}
 	if o.Makes.Any() {
-		n++ // the directory of what a task makes
+		n += target.Descriptors()
 	}
 	if o.Coproc.Words != "" {
 		n += 3 // stdin, and the eventfd that wakes its goroutine
@@ -102,7 +103,7 @@ func mostEnviron(caps []task.Cap) []string {
 // argMax is how many bytes of arguments, each with its NUL and its pointer, a
 // command may have beside an environment.
 func argMax(environ []string) int {
-	most := int(min(max(limit(syscall.RLIMIT_STACK)/4, argMaxLeast), kernel.ArgMax))
+	most := int(min(max(kernel.Limit(syscall.RLIMIT_STACK)/4, argMaxLeast), kernel.ArgMax))
 	for _, kv := range environ {
 		most -= len(kv) + 1 + pointer
 	}

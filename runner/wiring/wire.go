@@ -265,6 +265,9 @@ func (w *wiring) executor() (runner.Executor, error) {
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 		Idle: o.Failure.Idle > 0,
 	}
+	if o.Makes.Any() {
+		cfg.Spare = target.Descriptors()
+	}
 	if w.worker != nil { // all output goes to where the worker takes it
 		cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
 	}
