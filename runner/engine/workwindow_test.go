@@ -37,7 +37,8 @@ func TestWindow(t *testing.T) {
 		{"--engine", url, "--queue", "any", "--sign", file},
 		{"-S", "1/:"},
 	} {
-		args = append(append(append(args, "-k"), window...), how...)
+		// With a delay nothing is sent ahead, which ends where a process does not answer for long.
+		args = append(append(append(args, "-k", "--delay", "1ms"), window...), how...)
 		for i := range 40 {
 			if i == 0 {
 				args = append(args, ":::")
