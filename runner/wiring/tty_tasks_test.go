@@ -44,13 +44,17 @@ func TestTTYPrompts(t *testing.T) {
 	require.Equal(t, []string{"name of a? one", "secret? a=onetwo", "name of b? one", "secret? b=onetwo"}, withoutSummary(lines))
 }
 
+// inFront has a task wait until it is in the foreground. In the portable form it may run
+// a moment before, when Ctrl-C still is crew's.
+const inFront = `until read -r _ _ _ _ pg _ _ fg _ < /proc/$$/stat && [ $pg = $fg ]; do :; done; `
+
 // TestTTYInterrupt has Ctrl-C end a task, and so the run, the rest of the pipeline and
 // the script that called crew.
 func TestTTYInterrupt(t *testing.T) {
 	t.Parallel()
 	v := startShell(t)
 	require.NoError(t, os.WriteFile(filepath.Join(v.cmd.Dir, "script"),
-		[]byte(`"$CREW" --tty --retries 1 'echo on {}; exec sleep 600' ::: a b | cat; echo not rea""ched`), 0o666))
+		[]byte(`"$CREW" --tty --retries 1 '`+inFront+`echo on {}; exec sleep 600' ::: a b | cat; echo not rea""ched`), 0o666))
 	v.say(t, "sh script\n")
 	v.await(t, `^on a$`)
 	v.say(t, "\x03")
@@ -62,7 +66,8 @@ func TestTTYInterrupt(t *testing.T) {
 	require.NotContains(t, v.text(), "not reached")
 
 	// A task that goes on after Ctrl-C has said that it is not the end.
-	v.say(t, `"$CREW" --tty --joblog log 'trap "echo caught; exit 3" INT; echo on {}; while :; do sleep 0.05; done' ::: c d; echo "status $?"`+"\n")
+	crewtest.WriteFile(t, filepath.Join(v.cmd.Dir, "task"), inFront+`trap "echo caught; exit 3" INT; echo on $1; while :; do sleep 0.05; done`, 0o666)
+	v.say(t, `"$CREW" --tty --joblog log 'exec sh task {}' ::: c d; echo "status $?"`+"\n")
 	v.await(t, `^on c$`)
 	v.say(t, "\x03")
 	v.await(t, `^on d$`)
