@@ -77,8 +77,7 @@ func (w *worker) reads() time.Duration {
 		w.cannotWrite(syscall.EPIPE)
 		return w.over
 	case stuck:
-		w.peer = never
-		if !w.full { // and then shows when it reads
+		if w.peer = never; !w.full { // and then shows when it reads
 			w.p.Takes()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -113,8 +114,10 @@ func Marked(dir, name string, _, _ int64) bool {
 		return err != unix.ENOENT
 	}
 	defer unix.Close(fd)
-	if flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return true
+	for tries := 10; flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil; tries-- {
+		if time.Sleep(5 * time.Millisecond); tries == 0 { // not by a child that has yet to execute, either
+			return true
+		}
 	}
 	_ = unix.Unlink(path)
 	return false

@@ -69,8 +69,7 @@ func (w *Worker) Unread() int {
 }
 
 // Closed reports whether nobody can read In any more. Where this process must be able to, so
-// that Unread can tell, it gives that up: from then on Unread is what it was, until Takes is
-// called.
+// that Unread can tell, it gives that up: Unread is what it was then, until Takes is called.
 func (w *Worker) Closed() bool {
 	w.unread = w.Unread()
 	kernel.Close(&w.p.spare)

@@ -46,8 +46,7 @@ type dir struct {
 // there are more, and may read one again.
 const mostDirs = 4096
 
-// Descriptors is how many of them Files take at most: a quarter of those that the process may
-// have.
+// Descriptors is how many Files take at most: a quarter of those that the process may have.
 func Descriptors() int { return int(min(kernel.Limit(syscall.RLIMIT_NOFILE)/8, 1<<20)) * 2 }
 
 // newDirs returns no directories.
