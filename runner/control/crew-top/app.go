@@ -22,17 +22,20 @@ const (
 // goroutine of loop alone; others post what is to be done.
 type app struct {
 	view
-	screen tcell.Screen
-	asks   chan control.Request // to the goroutine that talks to the run
-	follow func(*log)           // starts to show the output of a task
-	drawn  time.Time
-	away   bool // the terminal is given back
-	quit   bool
-	signal syscall.Signal // because of which to quit; 0 for none
+	screen    tcell.Screen
+	asks      chan control.Request // to the goroutine that talks to the run
+	follow    func(*log)           // starts to show the output of a task
+	drawn     time.Time
+	away      bool // the terminal is given back
+	quit      bool
+	signal    syscall.Signal      // because of which to quit; 0 for none
+	signals   chan syscall.Signal // that this process receives
+	continued chan struct{}       // has room for one SIGCONT
 }
 
 func newApp(screen tcell.Screen) *app {
-	return &app{screen: screen, asks: make(chan control.Request, keptAsks)}
+	return &app{screen: screen, asks: make(chan control.Request, keptAsks),
+		signals: make(chan syscall.Signal, 4), continued: make(chan struct{}, 1)}
 }
 
 // post has loop call do. It is safe for concurrent use, but do must not call it.
@@ -65,18 +68,19 @@ func (a *app) loop() error {
 }
 
 // obey does what signals ask for, until the program ends.
-func (a *app) obey(signals chan syscall.Signal) {
-	var continued chan struct{} // has room for one SIGCONT after the latest SIGTSTP
-	for sig := range signals {
+func (a *app) obey() {
+	for sig := range a.signals {
 		switch sig {
 		case syscall.SIGTSTP:
-			since := make(chan struct{}, 1)
-			continued = since
-			a.post(func() { a.suspend(signals, since) })
+			select {
+			case <-a.continued: // before this
+			default:
+			}
+			a.post(a.stop)
 			continue
 		case syscall.SIGCONT:
 			select {
-			case continued <- struct{}{}:
+			case a.continued <- struct{}{}:
 			default:
 			}
 			continue
@@ -104,23 +108,23 @@ func outlive(signals chan<- syscall.Signal) {
 // where no shell could continue it.
 const stopWithin = time.Second
 
-// suspend stops this process as SIGTSTP does, unless it has been continued already. If it is
-// still in the foreground, the terminal is as it was before meanwhile.
-func (a *app) suspend(signals chan<- syscall.Signal, continued <-chan struct{}) {
-	group, err := unix.IoctlGetInt(int(os.Stdout.Fd()), unix.TIOCGPGRP)
-	if err == nil && group == syscall.Getpgrp() {
+// stop stops the whole job, as a terminal does at Ctrl-Z, unless it has been continued already:
+// were this process to stop itself, the shell, which sees crew stop, could continue the job too
+// early. If it is still in the foreground, the terminal is as it was before meanwhile.
+func (a *app) stop() {
+	if group, err := unix.IoctlGetInt(int(os.Stdout.Fd()), unix.TIOCGPGRP); err == nil && group == syscall.Getpgrp() {
 		_ = a.screen.Suspend()
 	}
 	select {
-	case <-continued: // the shell was faster
+	case <-a.continued: // the shell was faster
 	default:
 		kernel.Reset(syscall.SIGTSTP)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGTSTP) // which may return before this process stops
+		_ = syscall.Kill(0, syscall.SIGTSTP) // which may return before this process stops
 		select {
-		case <-continued:
+		case <-a.continued:
 		case <-time.After(stopWithin):
 		}
-		_ = kernel.Take(signals, syscall.SIGTSTP)
+		_ = kernel.Take(a.signals, syscall.SIGTSTP)
 	}
 	_ = a.screen.Suspend()
 	if a.away = a.screen.Resume() != nil; !a.away {

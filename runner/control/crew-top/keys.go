@@ -9,6 +9,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"crew/runner/control"
+	"crew/runner/kernel"
 )
 
 // sideways is how many columns the left and right keys shift text.
@@ -23,11 +24,7 @@ func (a *app) key(k tcell.Key, r rune) {
 	case k == tcell.KeyCtrlL:
 		a.screen.Sync()
 	case k == tcell.KeyCtrlZ:
-		// As the terminal would do it: the whole job stops, this process once it has
-		// received the signal. After that the terminal may be another's.
-		a.away = true
-		_ = a.screen.Suspend()
-		_ = syscall.Kill(0, syscall.SIGTSTP)
+		kernel.Fence(a.signals, syscall.SIGTSTP) // as if that had come
 	case a.runs != nil:
 		a.chooseRun(k, r)
 	case a.ask != nil:

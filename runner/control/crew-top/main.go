@@ -53,13 +53,12 @@ func show(args []string) (int, error) {
 	}
 	a := newApp(screen)
 	defer screen.Fini() // also at a panic
-	signals := make(chan syscall.Signal, 4)
-	if err := kernel.Take(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP, syscall.SIGCONT); err != nil {
+	if err := kernel.Take(a.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP, syscall.SIGCONT); err != nil {
 		return 1, err
 	}
-	go a.obey(signals)
+	go a.obey()
 	if ours {
-		go outlive(signals)
+		go outlive(a.signals)
 	}
 	if a.runs = runs; runs == nil {
 		a.connect(hello)
