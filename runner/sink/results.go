@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -38,7 +40,7 @@ type Results struct {
 	buf    bytes.Buffer // for result.json
 }
 
-// OpenResults creates the directory if it is missing and tries whether files can
+// OpenResults creates the directory if it is missing and asks whether files may
 // be created in it. Existing files stay until a task of the same number ends,
 // whose files replace them. of returns a task's directory, which is dir or beneath it.
 func OpenResults(dir string, of func(*task.Task) string, records Records) (*Results, error) {
@@ -46,11 +48,8 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 	if err == nil {
 		err = os.MkdirAll(real, 0o777)
 	}
-	if err == nil {
-		var f *os.File
-		if f, err = spool.Unnamed(real); err == nil {
-			err = f.Close()
-		}
+	if may := unix.Faccessat(unix.AT_FDCWD, real, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err == nil && may != nil {
+		err = &os.PathError{Op: "write to", Path: real, Err: may}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
