@@ -56,7 +56,7 @@ type state struct {
 	lost   bool // it has lost one
 	failed bool // it could not be reached, or its worker has failed
 
-	joined  time.Time          // when the first visit to it began
+	joined  time.Time          // when the first visit to it began, since it joined
 	leaving bool               // its worker is to end
 	stop    context.CancelFunc // ends keeping a worker there
 	over    bool               // its worker has ended for good

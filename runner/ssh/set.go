@@ -92,7 +92,7 @@ func (h *host) returns() bool {
 	case i < 0:
 		p.hosts = slices.DeleteFunc(p.hosts, func(o *host) bool { return o == h })
 	default:
-		h.Host, h.leaving, h.down = p.named[i], false, false
+		h.Host, h.down, h.state = p.named[i], false, state{joined: time.Now()}
 	}
 	p.mu.Unlock()
 	if i >= 0 {
