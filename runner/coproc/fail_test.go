@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -329,9 +330,13 @@ func TestRun(t *testing.T) {
 	require.Equal(t, first.PID, run(bg, 2, "echo 2").PID, "the worker lives on")
 	run(bg, 3, "exit 3")
 	require.Contains(t, c.show(t, 3), "exit 3|")
-	ctx, cancel := context.WithTimeoutCause(bg, 50*time.Millisecond, task.ErrTimeout)
-	defer cancel()
-	run(ctx, 4, "exec sleep 1000")
+	ctx, cancel := context.WithCancelCause(bg)
+	begun := t.TempDir() + "/begun"
+	go func() {
+		crewtest.Exists(t, begun)
+		cancel(task.ErrTimeout)
+	}()
+	run(ctx, 4, "echo >"+begun+"; exec sleep 1000")
 	require.Contains(t, c.show(t, 4), "timeout signal 15|")
 	run(bg, 5, "echo 5")
 	require.Equal(t, "ok|5\n|", c.show(t, 5))

@@ -55,6 +55,6 @@ func TestSignature(t *testing.T) {
 	require.ErrorContains(t, checks(a.Encode(), subject), "is wrong")
 	a.Expires = time.Now().Add(-3 * time.Second)
 	sign(key, a, subject)
-	require.ErrorContains(t, checks(a.Encode(), subject), "expired 3s ago: compare the clocks")
+	require.Regexp(t, `expired [3-9]s ago: compare the clocks`, checks(a.Encode(), subject).Error())
 	require.ErrorContains(t, check(nil, a, subject, a.Encode()), "not trusted")
 }

@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, err)
 	text := s.prints(t, s.status, wiring.EngineCall{})
 	lines := strings.Split(text, "\n")
-	require.Regexp(t, `^web1-\w+ +q +8 +3 +0 +0 +0s +ready +gpu +gpu:2,mem:16 +evil\\x1b\[2J x$`, lines[1])
+	require.Regexp(t, `^web1-\w+ +q +8 +3 +0 +0 +\d+s +ready +gpu +gpu:2,mem:16 +evil\\x1b\[2J x$`, lines[1])
 	require.Regexp(t, `^\z`, lines[2])
 	require.Regexp(t, `^other +0 +0 +0 +3$`, lines[4])
 	require.Regexp(t, `^q +1 +8 +3 +0$`, lines[5])

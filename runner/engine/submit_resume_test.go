@@ -215,7 +215,8 @@ func TestHeartbeats(t *testing.T) {
 	}
 	r.x.Resume()
 	want.Suspended = false
-	require.Equal(t, want, <-beats)
+	for <-beats != want { // some may have come before
+	}
 	b.worker("a", 1, answer)
 	r.ok(1)
 	want.Over = true

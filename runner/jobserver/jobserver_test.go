@@ -308,7 +308,6 @@ func TestRecount(t *testing.T) {
 		own, answers, other, others, _ := share(t, "", 3, !fifo)
 		own.Return(3)
 		other.Ask()
-		other.Ask()
 		take := func(n int) {
 			for range n {
 				own.Ask()
