@@ -188,6 +188,7 @@ func TestMakesKilled(t *testing.T) {
 				p := crewAt(t, here, "", args...)
 				crewtest.Until(t, func() bool { return p.Ended() || count(there, ".big") > 0 }, "a task to begin")
 				w.Kill()
+				w.Gone() // its tasks still make files until its guardian has killed them
 				require.NoError(t, os.RemoveAll(filepath.Join(there, "out")))
 				w = worker()
 				p.Exits(0)

@@ -36,9 +36,11 @@ func startGated(t *testing.T, hosts string, tasks int, more ...string) *gated {
 	return g
 }
 
-// hosts writes the file of hosts.
+// hosts writes the file of hosts, which is never seen without its text.
 func (g *gated) hosts(text string) {
-	require.NoError(g.t, os.WriteFile(filepath.Join(g.dir, "hosts"), []byte(text), 0o666))
+	file := filepath.Join(g.dir, "hosts")
+	require.NoError(g.t, os.WriteFile(file+".new", []byte(text), 0o666))
+	require.NoError(g.t, os.Rename(file+".new", file))
 }
 
 // open lets tasks go on.

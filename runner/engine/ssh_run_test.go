@@ -80,7 +80,7 @@ func TestSSHRun(t *testing.T) {
 func TestSSHKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := crewtest.StartSSHD(t), t.TempDir()
-	p := crewIn(t, s.Path, "-S", "1/web1", "--worker-ttl", "3s", fmt.Sprintf(waitingTask, dir), ":::", "it")
+	p := crewIn(t, s.Path, "-S", "1/web1", "--worker-ttl", "1h", fmt.Sprintf(waitingTask, dir), ":::", "it")
 	first := begun(t, dir, 1)[0]
 	ssh := sshOf(t, p.Cmd.Process.Pid)
 	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))
