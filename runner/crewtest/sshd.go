@@ -1,7 +1,6 @@
 package crewtest
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -21,9 +20,7 @@ type SSHD struct {
 	port int
 }
 
-const sshdConfig = `ListenAddress 127.0.0.1
-Port %[2]d
-HostKey %[1]s/host
+const sshdConfig = `HostKey %[1]s/host
 AuthorizedKeysFile %[1]s/user.pub
 PidFile none
 StrictModes no
@@ -34,13 +31,13 @@ ForceCommand %[1]s/login
 `
 
 const sshConfig = `Host closed
- Port %[3]d
+ Port 1
 Host away
  HostName host.invalid
 Host web* away closed
  HostName 127.0.0.1
  Port %[2]d
- User %[4]s
+ User %[3]s
  IdentityFile %[1]s/user
  IdentitiesOnly yes
  UserKnownHostsFile %[1]s/known
@@ -74,30 +71,40 @@ func StartSSHD(t testing.TB) SSHD {
 	if os.Getuid() == 0 {
 		_ = os.MkdirAll("/run/sshd", 0o755) // sshd wants to be locked up there
 	}
-	dir, port := t.TempDir(), freePort(t)
+	// The port is taken from the start: others that look for one meanwhile get another.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, port := t.TempDir(), listener.Addr().(*net.TCPAddr).Port
 	bin := filepath.Join(dir, "bin")
 	s := SSHD{port: port, Home: filepath.Join(dir, "the home of $(who)"), SSH: filepath.Join(bin, "ssh"), Path: bin + ":" + os.Getenv("PATH")}
 	s.configure(t, dir, port)
-	var log bytes.Buffer
-	cmd := exec.Command(server, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	var log Output
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = listener.Close()
 		if t.Failed() {
-			t.Logf("sshd said: %s", &log)
+			t.Logf("sshd said: %s", log.String())
 		}
 	})
-	Until(t, func() bool {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			c.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			cmd := exec.Command(server, "-i", "-e", "-f", filepath.Join(dir, "sshd_config"))
+			file, _ := conn.(*net.TCPConn).File()
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = file, file, &log
+			if err := cmd.Start(); err != nil {
+				fmt.Fprintln(&log, err)
+			} else {
+				go func() { _ = cmd.Wait() }()
+			}
+			file.Close()
+			conn.Close()
 		}
-		return err == nil
-	}, "sshd")
+	}()
 	return s
 }
 
@@ -124,19 +131,8 @@ func (s SSHD) configure(t testing.TB, dir string, port int) {
 	}
 	WriteFile(t, filepath.Join(dir, "login"), fmt.Sprintf(sshLogin, s.Home), 0o755)
 	WriteFile(t, s.SSH, fmt.Sprintf("#!/bin/sh\nexec %s -F %s/ssh_config \"$@\"\n", ssh, dir), 0o755)
-	WriteFile(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf(sshdConfig, dir, port), 0o600)
-	WriteFile(t, filepath.Join(dir, "ssh_config"), fmt.Sprintf(sshConfig, dir, port, freePort(t), me.Username), 0o600)
-}
-
-// freePort returns a port that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	WriteFile(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf(sshdConfig, dir), 0o600)
+	WriteFile(t, filepath.Join(dir, "ssh_config"), fmt.Sprintf(sshConfig, dir, port, me.Username), 0o600)
 }
 
 // Link is a port that leads to an ssh server. It counts what goes there, and can hold it.
