@@ -406,7 +406,7 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()
 	hub, url := startHubProcess(t, data, "")
-	b, w, p := newWorker(t, url, "-j2", "--worker-ttl", "8s")
+	b, w, p := newWorker(t, url, "-j2", "--worker-ttl", "10m")
 	port := url[strings.LastIndexByte(url, ':')+1:]
 
 	// A short absence costs nothing.
@@ -421,8 +421,11 @@ func TestWorkerWithoutEngine(t *testing.T) {
 	f := b.ends(short)
 	require.Equal(t, "short\n", string(f.Stdout))
 	b.allAcknowledged()
+	w.Send(syscall.SIGTERM)
+	w.Dies(syscall.SIGTERM)
 
 	// A long one costs the lease.
+	b, _, p = newWorker(t, url, "-j2", "--worker-ttl", "8s")
 	b.last = 10
 	b.give(p.ID, b.attempt("sleep 1000 & echo $! > "+dir+"/pid; wait"))
 	pid := crewtest.PID(t, dir+"/pid")
