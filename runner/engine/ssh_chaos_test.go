@@ -65,7 +65,8 @@ func (c *sshChaos) round() int {
 }
 
 func (c *sshChaos) hosts(text string) {
-	require.NoError(c.t, os.WriteFile(c.dir+"/hosts", []byte(text), 0o666))
+	require.NoError(c.t, os.WriteFile(c.dir+"/hosts.new", []byte(text), 0o666))
+	require.NoError(c.t, os.Rename(c.dir+"/hosts.new", c.dir+"/hosts"))
 }
 
 func (c *sshChaos) fault() {
