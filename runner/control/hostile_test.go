@@ -175,7 +175,7 @@ func TestFeedThatHangs(t *testing.T) {
 }
 
 func TestManyConnections(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.lineTime = time.Second / 2 })
+	r := newRun(t, nil)
 	var files []*os.File
 	for range mostConns {
 		f := r.connect()
@@ -196,6 +196,8 @@ func TestManyConnections(t *testing.T) {
 	}
 	crewtest.Until(t, room, "those that are gone to make room")
 	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
+
+	r = newRun(t, func(c *Config) { c.lineTime = time.Second / 2 })
 	for range mostConns {
 		r.connect()
 	}
@@ -262,11 +264,16 @@ func TestFloodOfQuestions(t *testing.T) {
 			return task.Reply{Snapshot: &task.Snapshot{}}
 		}
 	})
+	looked := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return looks
+	}
 	began := time.Now()
 	var clients sync.WaitGroup
 	for range 10 {
 		clients.Go(func() {
-			for time.Since(began) < time.Second/4 {
+			for time.Since(began) < time.Second/4 || looked() < 2 {
 				if _, err := r.ask(Request{Op: "status"}); err != nil {
 					t.Error(err)
 				}
@@ -275,7 +282,6 @@ func TestFloodOfQuestions(t *testing.T) {
 	}
 	clients.Wait()
 	took := time.Since(began)
-	require.Greater(t, looks, 1)
 	require.Less(t, time.Duration(looks)*takes, took/8)
 }
 

@@ -107,7 +107,11 @@ func TestMetricsOfARun(t *testing.T) {
 		}
 	}
 	var get func(name, label, value string) float64
-	crewtest.Until(t, func() bool { get = scrape(); return get("crew_up", "", "") == 1 }, "an answer")
+	// The status may be ahead of the events that the durations are from.
+	crewtest.Until(t, func() bool {
+		get = scrape()
+		return get("crew_up", "", "") == 1 && get("crew_attempt_duration_seconds_count", "", "") == 2
+	}, "an answer")
 	require.EqualValues(t, 1, get("crew_tasks_total", "outcome", "ok"))
 	require.EqualValues(t, 1, get("crew_tasks_total", "outcome", "exit"))
 	require.EqualValues(t, 0, get("crew_tasks_total", "outcome", "timeout"))
