@@ -75,6 +75,10 @@ func TestScript(t *testing.T) {
 			runtime := filepath.Join(env.WorkDir, ".run")
 			env.Setenv("XDG_RUNTIME_DIR", runtime)
 			env.Values[startedKey{}] = &started{env: env.Vars}
+			// What was forked while the files of the script were written has them open for
+			// writing until it executes a program. They cannot run before that.
+			syscall.ForkLock.RLock()
+			defer syscall.ForkLock.RUnlock()
 			return os.Mkdir(runtime, 0o700)
 		},
 		Condition: func(cond string) (bool, error) {
@@ -163,7 +167,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Dir, s.cmd.Env = ts.MkAbs("."), s.env
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.err
-	s.cmd.WaitDelay = time.Second // what it may leave behind has its pipes
+	s.cmd.WaitDelay = 5 * time.Second // what it may leave behind has its pipes
 	var err error
 	s.stdin, err = s.cmd.StdinPipe()
 	ts.Check(err)
@@ -214,6 +218,9 @@ func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 	late := time.AfterFunc(crewtest.Patience, func() { _ = s.cmd.Process.Kill() })
 	err := s.cmd.Wait()
 	late.Stop()
+	if errors.Is(err, exec.ErrWaitDelay) { // it has ended with status 0
+		err = nil
+	}
 	_, _ = io.WriteString(ts.Stdout(), s.out.String())
 	_, _ = io.WriteString(ts.Stderr(), s.err.String())
 	*s = started{env: s.env}
