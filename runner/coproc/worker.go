@@ -218,6 +218,7 @@ func (w *worker) due() time.Duration {
 		for i := range w.waiting()[:w.held()] {
 			w.waiting()[i].since = w.run
 		}
+		next = min(next, w.expire()) // these are owed from now on
 	}
 	return next
 }
@@ -230,10 +231,7 @@ func (w *worker) dismiss() {
 
 // begun returns how many flights the worker has got at least a part of.
 func (w *worker) begun() int {
-	if w.part > 0 {
-		return w.placed + 1
-	}
-	return w.placed
+	return w.placed + int(min(w.part, 1))
 }
 
 // idle reports whether the worker owes nothing that it can give while its stdin is open.
