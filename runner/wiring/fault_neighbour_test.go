@@ -23,7 +23,7 @@ func TestFaultNobodyReadsAnyMore(t *testing.T) {
 	for _, mode := range []string{"group", "line", "raw"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			f := newFault(t, "-j3", "--output", mode, `echo {}; echo > ready{}; [ {} = 1 ] || sleep 600`)
+			f := newFault(t, "-j3", "--kill-after", "1h", "--output", mode, `echo {}; echo > ready{}; [ {} = 1 ] || sleep 600`)
 			f.Cmd.Stdin = strings.NewReader(counted(1000))
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
@@ -36,9 +36,7 @@ func TestFaultNobodyReadsAnyMore(t *testing.T) {
 				f.await(ready, "\n")
 			}
 			require.NoError(t, r.Close())
-			begin := time.Now()
 			f.Exits(141)
-			require.Less(t, time.Since(begin), crewtest.Patience/6) // a second, on a machine with nothing else to do
 			require.Regexp(t, `\Acrew: nobody reads stdout any more: 1 of (at least )?\d+ tasks done in .*; 3 interrupted, .*not started\n\z`, f.Stderr())
 			f.Gone()
 		})

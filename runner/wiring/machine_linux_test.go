@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,6 +94,7 @@ func TestLoadHoldsStartsBack(t *testing.T) {
 	f := newBehind(t, "-j4", "--load", "8", "echo {} >> ran; read x < gate", ":::", "1", "2", "3", "4", "5").gate()
 	f.machine(20, 8)
 	f.start().await("stderr", "crew: 4 tasks wait for the load, 20.0, to fall below the 8 of --load\n")
+	f.await("ran", "1\n")
 	require.Equal(t, "1\n", f.read("ran"), "one always runs")
 	f.machine(0, 8)
 	f.await("ran", "1\n2\n3\n4\n")
@@ -108,17 +110,25 @@ func TestLoadHoldsStartsBack(t *testing.T) {
 func TestRetryOnMemoryEndsTheYoungest(t *testing.T) {
 	t.Parallel()
 	f := newBehind(t, "-j4", "--memfree", "2G", "--retry-on", "memory", "--json", "--joblog", "log", "--junit", "junit.xml", "--state", "st",
-		`trap 'echo {} >> ended; exit 0' TERM; echo {}.$CREW_ATTEMPT >> ran; while ! [ -e go ]; do sleep 0.05; done`, ":::", "1", "2", "3", "4")
+		`trap 'exit 0' TERM; echo {}.$CREW_ATTEMPT >> ran; while ! [ -e go ]; do sleep 0.05; done`, ":::", "1", "2", "3", "4")
+	ends := regexp.MustCompile(`(?m)^\{"event":"(?:attempt|ended)",.*"task":(\d+),.*"outcome":"memory".*\n`)
+	ended := func() (tasks []string) { // in the order of their ends
+		for _, m := range ends.FindAllStringSubmatch(f.read("st/journal.jsonl"), -1) {
+			tasks = append(tasks, m[1])
+		}
+		return tasks
+	}
 	f.machine(0, 1.5)
 	f.start().await("stderr", "crew: 3 tasks wait for free memory: 1.5 GiB of the 2.0 GiB of --memfree\n")
+	f.await("ran", "1.1\n")
 	require.Equal(t, "1.1\n", f.read("ran"), "one always runs")
 	for round := 1; round <= 5; round++ {
 		f.machine(0, 16)
 		crewtest.Until(t, func() bool { return strings.Count(f.read("ran"), "\n") == 1+3*round }, "round %d: %s", round, crewtest.Seen(func() string { return f.read("ran") }))
 		started := strings.Fields(f.read("ran"))
 		f.machine(0, 0.9)
-		crewtest.Until(t, func() bool { return strings.Count(f.read("ended"), "\n") == 3*round }, "round %d: %s", round, crewtest.Seen(func() string { return f.read("ended") }))
-		ended := strings.Fields(f.read("ended"))[3*(round-1):]
+		crewtest.Until(t, func() bool { return len(ended()) == 3*round }, "round %d: %s", round, crewtest.Seen(func() string { return fmt.Sprint(ended()) }))
+		ended := ended()[3*(round-1):]
 		for i, name := range started[1+3*(round-1):] {
 			started[i] = strings.TrimSuffix(name, "."+strconv.Itoa(round))
 		}
@@ -129,7 +139,7 @@ func TestRetryOnMemoryEndsTheYoungest(t *testing.T) {
 	}
 	f.write("go", "", 0o666)
 	f.Exits(123)
-	require.NotContains(t, strings.Fields(f.read("ended")), "1")
+	require.NotContains(t, ended(), "1")
 	outcomes := map[task.Outcome]int{}
 	for line := range strings.Lines(f.Stdout()) {
 		var facts task.Facts
