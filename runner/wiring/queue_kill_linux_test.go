@@ -126,7 +126,7 @@ func (q *killedQueue) serve(at int) (killed bool) {
 			}
 		}
 	}
-	ctl("", "drain", "--rest", name)
+	crewtest.Until(t, func() bool { _, drains := ctl("", "drain", "--rest", name); return drains || over() }, "crew serve to drain")
 	p.wait(t)
 	if p.killed {
 		q.kills++

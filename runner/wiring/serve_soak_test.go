@@ -220,11 +220,12 @@ func (s *stints) hold(x *stint, number string) {
 	}
 }
 
-func (s *stints) release(x *stint, number string) {
+// release releases a task, and reports whether the run has said yes or no.
+func (s *stints) release(x *stint, number string) (answered bool) {
 	before := time.Now()
 	_, ok, refused := s.ctl("release", "--run=q", number)
 	if refused {
-		return
+		return true
 	}
 	if x.holds {
 		x.held[len(x.held)-1][1] = before
@@ -235,6 +236,7 @@ func (s *stints) release(x *stint, number string) {
 	if ok {
 		s.changed++
 	}
+	return ok
 }
 
 func (s *stints) edit(x *stint, number string) {
@@ -271,11 +273,12 @@ func (s *stints) finish(p *crewtest.Process) {
 		}
 	}
 	time.Sleep(time.Until(latest)) // or release would start some before their time
+	said := crewtest.Seen(func() string { return s.said })
 	for n, x := range s.tasks {
-		s.release(x, strconv.Itoa(n))
+		crewtest.Until(s.t, func() bool { return s.release(x, strconv.Itoa(n)) }, "task %d to be released: %s", n, said)
 	}
 	s.ctl("release", "--run=q", strconv.Itoa(s.last))
-	s.ctl("drain", "--rest", "q")
+	crewtest.Until(s.t, func() bool { _, ok, _ := s.ctl("drain", "--rest", "q"); return ok || p.Ended() }, "the run to drain: %s", said)
 	require.Contains(s.t, []int{statusOK, statusFailed}, p.Wait().ExitStatus())
 }
 
