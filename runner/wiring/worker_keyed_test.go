@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,15 +28,15 @@ const workerVariable = "CREW_TEST_WORKER"
 const keyedCrash = 997
 
 // keyedWorker counts records for each key. A record is "KEY NUMBER"; the answer is the
-// record with the slot, the process and the count. The file saw gets what was read. It
-// returns the exit status.
+// record with the slot, the process, by a name that no later one gets, and the count. The
+// file saw gets what was read. It returns the exit status.
 func keyedWorker() int {
 	saw, err := os.OpenFile("saw", os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 	if err != nil {
 		panic(err)
 	}
 	counts := map[string]int{}
-	who := os.Getenv("CREW_WORKER") + " " + strconv.Itoa(os.Getpid())
+	who := os.Getenv("CREW_WORKER") + " " + strconv.FormatInt(time.Now().UnixNano(), 36) + "." + strconv.Itoa(os.Getpid())
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		key, number, _ := strings.Cut(in.Text(), " ")
@@ -191,11 +192,11 @@ func (k *keyed) phase(to int, resize syscall.Signal) {
 		if resize != 0 && i == wanted/3 {
 			k.Send(resize)
 		}
-		var key, slot, pid string
+		var key, slot, process string
 		var n, count int
 		line, err := k.out.ReadString('\n')
 		require.NoError(t, err, "%d answers are missing\n%s", wanted-i, k.Stderr())
-		_, err = fmt.Sscan(line, &key, &n, &slot, &pid, &count)
+		_, err = fmt.Sscan(line, &key, &n, &slot, &process, &count)
 		require.NoError(t, err, line)
 		require.Equal(t, fmt.Sprintf("k%d", n*7919%k.keys), key)
 		last, later := k.last[key]
@@ -205,8 +206,8 @@ func (k *keyed) phase(to int, resize syscall.Signal) {
 			moved[key] = true
 		}
 		k.last[key], was[key] = n, slot
-		k.count[pid+key]++
-		require.Equal(t, k.count[pid+key], count, "process %s has counted a row of %s more than once, or lost it", pid, key)
+		k.count[process+key]++
+		require.Equal(t, k.count[process+key], count, "process %s has counted a row of %s more than once, or lost it", process, key)
 	}
 }
 
@@ -221,9 +222,9 @@ func (k *keyed) checkSeen() {
 	seen := 0
 	in := bufio.NewScanner(f)
 	for in.Scan() {
-		var key, slot string
-		var n, pid int
-		_, err := fmt.Sscan(in.Text(), &key, &n, &slot, &pid)
+		var key string
+		var n int
+		_, err := fmt.Sscan(in.Text(), &key, &n)
 		require.NoError(t, err)
 		before, later := last[key]
 		switch {
