@@ -16,7 +16,7 @@ import (
 func TestFaultJobControl(t *testing.T) {
 	t.Parallel()
 	v := startShell(t)
-	v.say(t, `mkfifo gate; "$CREW" -j2 -k --timeout 30 'echo > ready{}; read x < gate; echo done {}' ::: 1 2; echo "status $?"`+"\n")
+	v.say(t, `mkfifo gate; "$CREW" -j2 -k --timeout 1h 'echo > ready{}; read x < gate; echo done {}' ::: 1 2; echo "status $?"`+"\n")
 	crewtest.Exists(t, filepath.Join(v.cmd.Dir, "ready1"))
 	crewtest.Exists(t, filepath.Join(v.cmd.Dir, "ready2"))
 	v.say(t, "\x1a")
