@@ -62,6 +62,16 @@ func TestNeverOver(t *testing.T) {
 			ctl.Env = cmd.Env
 			_ = ctl.Run() // the run may not have begun, or be over
 		}
+		size := func() (n int64) {
+			if st, err := os.Stat(filepath.Join(dir, "log")); err == nil {
+				n = st.Size()
+			}
+			return n
+		}
+		for !p.Ended() { // it may take as long as it goes on
+			before := size()
+			crewtest.Until(t, func() bool { return p.Ended() || size() > before }, "another task")
+		}
 		p.Exits(0)
 		held := readHeld(t, filepath.Join(dir, "log"))
 		require.Len(t, held.starts, n)
