@@ -2,9 +2,9 @@ package engine
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,10 +56,8 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t}
 	var ports [6]string
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close() // not before all are chosen
-		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		for ports[i] = steadyPort(); slices.Contains(ports[:i], ports[i]); ports[i] = steadyPort() {
+		}
 	}
 	urls := []string{}
 	for i := range c.words {

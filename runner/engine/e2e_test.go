@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,11 +80,23 @@ func startHub(t *testing.T) string {
 	return s.ClientURL()
 }
 
+// steadyPort returns a free port for a server that comes back: none of those that a system
+// gives to others who ask for any.
+func steadyPort() string {
+	for {
+		port := strconv.Itoa(20000 + rand.IntN(12000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+}
+
 // startHubProcess starts a server in a process of its own, with its files in dir and at
 // a port that may be empty, and returns its URL.
 func startHubProcess(t *testing.T, dir, port string) (hub *crewtest.Process, url string) {
 	t.Helper()
-	hub = start(t, []string{asHub + "=" + dir, hubPort + "=" + port})
+	hub = start(t, []string{asHub + "=" + dir, hubPort + "=" + cmp.Or(port, steadyPort())})
 	return hub, strings.TrimSpace(hub.Says(hub.Stdout, "nats://"))
 }
 

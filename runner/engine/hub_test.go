@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +31,7 @@ func quiet(string) {}
 // testHub returns a hub at a free port of loopback.
 func testHub(t *testing.T, dir string) *hub {
 	t.Helper()
-	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
+	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:" + steadyPort()}, Notice: quiet})
 	require.NoError(t, err)
 	t.Cleanup(h.close)
 	return h
@@ -160,12 +159,11 @@ func certificate(t *testing.T, name string) (cert, key string) {
 
 func TestHubTLS(t *testing.T) {
 	t.Parallel()
-	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:0"}, Notice: quiet}
+	port := steadyPort()
+	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:" + port}, Notice: quiet}
 	h, err := openHub(c)
 	require.NoError(t, err)
-	require.Regexp(t, `^tls://.*:\d+$`, h.url)
-	_, port, err := net.SplitHostPort(h.server.Addr().String())
-	require.NoError(t, err)
+	require.Regexp(t, `^tls://.*:`+port+`$`, h.url)
 	_, err = connect("nats://worker:x@127.0.0.1:"+port, nil)
 	require.ErrorContains(t, err, "has no ca_text")
 	s, err := connect(h.as(t, "worker"), nil)
