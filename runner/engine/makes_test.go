@@ -150,7 +150,7 @@ func TestMakesKilled(t *testing.T) {
 	file, key := keyFile(t)
 	there, big := t.TempDir(), strings.Repeat("0123456789abcdef", 1<<15)
 	worker := func() *crewtest.Process {
-		return crewAt(t, there, "", "worker", "--engine", url, "-j3", "--worker-ttl", "2s", "--allow-commands", "--trust", key.Line())
+		return crewAt(t, there, "", "worker", "--engine", url, "-j3", "--worker-ttl", "6s", "--allow-commands", "--trust", key.Line())
 	}
 	w := worker()
 	rounds := 2

@@ -103,7 +103,7 @@ func TestHandedOver(t *testing.T) {
 	run := crew(t, "--engine", h.as(t, "submitter"), "--detach", "--name", "nightly", obey, "{}", ":::", "echo a", "exit 3", "echo c; head -c 300000 /dev/zero | tr '\\0' x")
 	run.Exits(0)
 	require.Regexp(t, `^\w+\n$`, run.Stdout())
-	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", obey, "{}")
+	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", "--worker-ttl", "10m", obey, "{}")
 	crew(t, "engine", "dispatch", "--engine", h.as(t, "submitter"))
 	attached := crew(t, "engine", "attach", "nightly", "--engine", h.as(t, "submitter"))
 	attached.Exits(123)
@@ -146,7 +146,7 @@ func TestGarbage(t *testing.T) {
 	h := testHub(t, t.TempDir())
 	obey := obeys(t)
 	b := newBench(t, h.as(t, "submitter"), obey, "{}")
-	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", obey, "{}")
+	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", "--worker-ttl", "10m", obey, "{}")
 	p := b.worker(isReady)
 	dir := t.TempDir()
 	run := crew(t, "--engine", h.as(t, "submitter"), "-k", obey, "{}", ":::",

@@ -94,10 +94,10 @@ func TestRevoked(t *testing.T) {
 	}
 	obey := obeys(t)
 	one, submitter := invite("one"), invite("me", "--submitter")
-	w := crew(t, "worker", "--engine", one, "-j2", "--worker-ttl", "2s", obey, "{}")
+	w := crew(t, "worker", "--engine", one, "-j2", "--worker-ttl", "6s", obey, "{}")
 	run := crew(t, "--engine", submitter, obey, "{}", ":::", "touch "+dir+"/$CREW_ATTEMPT; [ $CREW_ATTEMPT = 2 ] || exec sleep 1000; echo done")
 	crewtest.Exists(t, dir+"/1")
-	w2 := crew(t, "worker", "--engine", invite("two"), "-j2", "--worker-ttl", "2s", obey, "{}")
+	w2 := crew(t, "worker", "--engine", invite("two"), "-j2", "--worker-ttl", "6s", obey, "{}")
 	p := crew(t, "engine", "revoke", "one", "--dir", dir+"/hub")
 	p.Exits(0)
 	require.Equal(t, "one revoked, 1 connection closed\n", p.Stdout())

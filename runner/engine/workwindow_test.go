@@ -86,7 +86,7 @@ func TestWindowLosesNothing(t *testing.T) {
 			command := `while read -r x; do [ "$x" -gt 150 ] && [ -z "$tried" ] && tried=1 && mkdir ` + dir + `/stuck 2>/dev/null && { echo ` + pid + ` > ` + dir + `/new
 mv ` + dir + `/new ` + dir + `/pid; exec sleep 1000; }; echo "$x"; done`
 			for range 2 {
-				crew(t, "worker", "--engine", url, "-j2", "--worker-ttl", "3s", "--worker-window", "16", "--worker", command)
+				crew(t, "worker", "--engine", url, "-j2", "--worker-ttl", "8s", "--worker-window", "16", "--worker", command)
 			}
 			input, want := filepath.Join(dir, "in"), ""
 			for i := range 3000 {
