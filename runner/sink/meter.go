@@ -1,5 +1,3 @@
-//go:build !crew_plain_bar
-
 package sink
 
 import (

@@ -38,7 +38,7 @@ done
 gcc -O2 -nostdlib -static -o "$DIR/noop" "$here/noop.c" || exit
 if [ -z "${CREW:-}" ]; then
 	CREW=$DIR/crew
-	(cd "$here/../.." && CGO_ENABLED=0 go build -tags urfave_cli_no_docs,crew_plain_bar -o "$CREW" .) || exit
+	(cd "$here/../.." && CGO_ENABLED=0 go build -tags urfave_cli_no_docs -o "$CREW" .) || exit
 fi
 CREW=$(readlink -f "$CREW")
 ln -sf "$CREW" "$DIR/crew"
