@@ -14,8 +14,7 @@ import (
 type line struct {
 	uses  []use
 	rest  []string
-	ended bool  // a -- ended the options; it is in neither part
-	unit  []int // which words are options that ask for a systemd unit
+	ended bool // a -- ended the options; it is in neither part
 }
 
 // split splits args, which lack the command's name. It does what urfave/cli does
@@ -24,7 +23,6 @@ type line struct {
 // there keeps its own.
 func (c *command) split(args []string) (line, error) {
 	var l line
-	all := len(args)
 	for len(args) > 0 {
 		arg, next := args[0], args[1:]
 		var uses []use
@@ -55,24 +53,8 @@ func (c *command) split(args []string) (line, error) {
 			return line{}, ofWorker(err, l.uses, arg)
 		}
 		l.uses = append(l.uses, uses...)
-		if slices.ContainsFunc(uses, use.asksUnit) {
-			l.unit = append(l.unit, all-len(next)-1)
-		}
 	}
 	return l, nil
-}
-
-// asksUnit reports whether the option asks for a systemd unit. Such options take no value.
-func (u use) asksUnit() bool { return u.opt.name == "print-unit" || u.opt.name == "user" }
-
-// served returns the words that a unit has of args, which l is split from.
-func (l *line) served(args []string) (words []string) {
-	for i, w := range args {
-		if !slices.Contains(l.unit, i) {
-			words = append(words, w)
-		}
-	}
-	return words
 }
 
 // checkHeader refuses the value that --header has in parallel.

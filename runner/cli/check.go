@@ -73,7 +73,6 @@ var clashes = [...]clash{
 	{"crew-serve", "max-args!=0 max-chars spread no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
 	{"crew-serve", "shard times", "it runs whatever is added: drop %s"},
 	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
-	{"print-unit", "new-command", "it would hold at every start: drop it there"},
 	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
 	{"crew-serve", "order!=input", "tasks start in the order in which they were added: drop --order"},
 	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
@@ -193,12 +192,7 @@ type need struct{ conds, others, what, hint string }
 // needs are checked in order, after clashes.
 var needs = [...]need{
 	{"max-queued idle-exit keep new-command", "crew-serve", "crew serve", "write crew serve before the options"},
-	{"print-unit user", "crew-serve crew-worker", "crew serve or crew worker", "write one of them before the options"},
 	{"labels offers allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
-	{"user", "print-unit", "--print-unit", "add --print-unit"},
-	{"+user", "+print-unit", "--print-unit", "add --print-unit"},
-	{"print-unit", "engine crew-serve", "--engine", "add --engine URL: systemd has no NATS_URL for it"},
-	{"+print-unit", "+engine crew-engine-serve", "--engine", "add --engine URL: systemd has no NATS_URL for it"},
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},

@@ -232,8 +232,6 @@ func lineOf(conds []string) (c *command, args []string) {
 			name = "engine serve"
 		case "+dir":
 			name, operands = "engine invite", " NAME"
-		case "+print-unit", "+user":
-			name = "engine dispatch"
 		case "tasks":
 			name, operands = "ctl cancel", " 1"
 		case "+all":

@@ -264,8 +264,6 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
 	{name: "new-command", text: "with --state: run by this command what waits there",
 		set: func(o *Options, _ string) error { o.Serve.NewCommand = true; return nil }},
-	{name: "print-unit", text: "print a systemd unit for it, run nothing", set: setUnit},
-	{name: "user", text: "with --print-unit: one for systemctl --user", set: setUserUnit},
 
 	{group: "Other machines", name: "engine", value: "URL",
 		text: "run the tasks on the workers of a NATS server",
@@ -380,8 +378,6 @@ var options = [...]option{
 		set:  func(o *Options, v string) error { return setText(&o.Hub.Cert, v) }},
 	{name: "tls-key", value: "FILE", of: "engine: serve", text: "the key of the certificate",
 		set: func(o *Options, v string) error { return setText(&o.Hub.Key, v) }},
-	{name: "print-unit", of: "engine: serve dispatch", text: "print a systemd unit for it, run nothing", set: setUnit},
-	{name: "user", of: "engine: serve dispatch", text: "with --print-unit: one for systemctl --user", set: setUserUnit},
 	{name: "all", of: "engine: drain", text: "all workers",
 		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
 	{name: "queue", value: "NAME", of: "engine: drain", text: "only workers of this queue",
@@ -421,9 +417,6 @@ var options = [...]option{
 	{name: "help", short: "h", of: "ctl; engine; state; report; web", text: "print this",
 		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
 }
-
-func setUnit(o *Options, _ string) error     { o.Serve.Unit = true; return nil }
-func setUserUnit(o *Options, _ string) error { o.Serve.User = true; return nil }
 
 // version is the version of a release, which .ci/release has the linker fill in.
 var version string

@@ -247,12 +247,6 @@ type Serve struct {
 	Keep      time.Duration // how long the journal keeps tasks that have ended
 
 	NewCommand bool // what waits in the journal may be of another command
-
-	// of crew worker, crew engine serve and crew engine dispatch, too
-
-	Unit bool     // print a systemd unit instead
-	User bool     // it is one for the user's own manager
-	Line []string // the words after the command's name, as typed, without those two options
 }
 
 // Engine configures runs on other machines, and crew worker.

@@ -36,9 +36,6 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	if c.hasRun() {
 		respell(fromEnv.uses, l.uses)
 	}
-	if len(l.unit) > 0 {
-		fromEnv = line{} // the unit will have another environment
-	}
 	l.uses = slices.Concat(fromEnv.uses, l.uses)
 	o, refused, err := c.reconcile(l, fromEnv)
 	switch {
@@ -54,9 +51,6 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 			return nil, err
 		}
 		o.finish()
-	}
-	if o.Serve.Unit {
-		o.Serve.Line = l.served(args)
 	}
 	return o, nil
 }

@@ -51,8 +51,6 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 		err = printText(stdout, o.Completion.Text(runNames(o.Completion.Runs)))
 	case o.Print != "":
 		err = printText(stdout, o.Print)
-	case o.Serve.Unit:
-		err = printUnit(o, stdout)
 	case tool == "state":
 		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
 	case tool == cli.DoReport || tool == cli.DoWeb:
