@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/control"
 	"crew/runner/trust"
 )
 
@@ -44,47 +46,68 @@ func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server
 	return s, nil
 }
 
-// dirPrefix begins the names of the directories of private servers.
-const dirPrefix = "crew-engine-"
+// Names of a private server's directory, in that of the user, and of what is in it. The marker
+// holds markerText, and is locked while the run lives.
+const (
+	dirPrefix  = "server."
+	markerName = "crew-server"
+	markerText = "This directory is a server's of a run of crew, which removes it.\n"
+	dataName   = "data" // all that the server writes
+)
 
-// privateDir makes a directory for the server of a run, which remove removes. It is
-// locked, so those of runs that were killed can be told, and go at the next run's
-// start.
-func privateDir() (dir string, remove func(), err error) {
-	old, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+// privateDir makes a directory for the server of a run, which writes to data, and which remove
+// removes. It also removes those of runs that were killed: what has a marker of crew's that
+// nobody has locked.
+func privateDir() (data string, remove func(), err error) {
+	top, err := control.TempDir()
+	if err != nil {
+		return "", nil, fmt.Errorf("make a directory for the run: %w", err)
+	}
+	old, _ := filepath.Glob(filepath.Join(top, dirPrefix+"*"))
 	for _, dir := range old {
-		if f := lockDir(dir, unix.LOCK_NB); f != nil {
-			_ = os.RemoveAll(dir)
+		if f := lockMarker(dir, 0); f != nil {
+			if text, _ := io.ReadAll(io.LimitReader(f, 1<<10)); string(text) == markerText {
+				removeDir(dir)
+			}
 			f.Close()
 		}
 	}
-	if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
+	dir, err := os.MkdirTemp(top, dirPrefix)
+	if err != nil {
 		return "", nil, fmt.Errorf("make a directory for the run: %w", err)
 	}
-	f := lockDir(dir, 0)
-	if f == nil { // another run has taken it for an old one
-		return privateDir()
+	f := lockMarker(dir, os.O_CREATE|os.O_EXCL)
+	if f == nil {
+		return "", nil, fmt.Errorf("lock a file in %s: set TMPDIR to a directory where that can be", dir)
 	}
-	return dir, func() {
-		_ = os.RemoveAll(dir)
+	remove = func() {
+		removeDir(dir)
 		f.Close()
-	}, nil
+	}
+	if _, err = f.WriteString(markerText); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("make a directory for the run: %w", err)
+	}
+	return filepath.Join(dir, dataName), remove, nil
 }
 
-// lockDir locks a directory of this user's until the file is closed. It returns nil if
-// that cannot be, or the directory is not there any more.
-func lockDir(dir string, how int) *os.File {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+// lockMarker opens and locks the marker of a directory of this user's until it is closed. It
+// returns nil if that cannot be.
+func lockMarker(dir string, flags int) *os.File {
+	f, err := trust.OpenOwn(filepath.Join(dir, markerName), os.O_RDWR|flags, 0o600)
 	if err != nil {
 		return nil
 	}
-	var open, there unix.Stat_t
-	if err = unix.Fstat(int(f.Fd()), &open); err == nil && trust.Own(dir, &open) == nil &&
-		unix.Flock(int(f.Fd()), unix.LOCK_EX|how) == nil {
-		if err = unix.Lstat(dir, &there); err == nil && there.Ino == open.Ino {
-			return f
-		}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return nil
 	}
-	f.Close()
-	return nil
+	return f
+}
+
+// removeDir removes what crew has made in a directory, and then that, unless it holds anything else.
+func removeDir(dir string) {
+	_ = os.RemoveAll(filepath.Join(dir, dataName))
+	_ = os.Remove(filepath.Join(dir, markerName))
+	_ = os.Remove(dir)
 }
