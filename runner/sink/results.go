@@ -151,8 +151,9 @@ func begin(dir string, empty bool) error {
 		return err
 	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, "stdout") && !strings.HasPrefix(name, "stderr") {
-			continue
+		stream, attempt, several := strings.Cut(name, ".")
+		if n, err := strconv.Atoi(attempt); stream != "stdout" && stream != "stderr" || several && (err != nil || n < 1) {
+			continue // none of crew's
 		}
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			return err
