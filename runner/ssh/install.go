@@ -3,6 +3,7 @@ package ssh
 import (
 	"bufio"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ const programName = "crew-engine"
 // the platform $2. If that is missing, it takes the part of it that is there under a name
 // of its own, so that only one does, says how long it is, and waits until it is whole. A
 // part that another one has taken is free again if nothing comes of it for about half a
-// minute. A new version removes those unused for a month. The shell may read ahead, so
+// minute. A new version removes those unused for a month: in directories with the name of a hash,
+// what has a name that crew gives. The shell may read ahead, so
 // crew-engine's input is sent only once the script is ready.
 const installScript = `crew() {
 platform=$(uname -sm || echo unknown) base=$HOME/.cache/crew dir=$HOME/.cache/crew/$1
@@ -31,7 +33,8 @@ fi
 [ -x "$dir/` + programName + `" ] || (
 	umask 077
 	mkdir -p "$dir" && touch "$dir" && cd "$dir" || exit
-	find "$base" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
+	find "$base" -mindepth 1 -maxdepth 1 -type d -name "%[3]s" -mtime +30 -exec sh -c '
+		rm -f "$0/` + programName + `" "$0/part" "$0"/part.*; rmdir "$0"' {} \; 2> /dev/null
 	set -- part*
 	[ -e "$1" ] || : >> part || exit
 	told= was= n=0
@@ -98,7 +101,7 @@ func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, fail func(error),
 	for _, arg := range h.Args {
 		args += " " + task.Quote(arg)
 	}
-	script := fmt.Sprintf(installScript, mark, args)
+	script := fmt.Sprintf(installScript, mark, args, strings.Repeat("[0-9a-f]", 2*sha256.Size))
 	for {
 		if _, err := fmt.Fprintf(stdin, "%screw %s %s\n", script, p.hash, task.Quote(p.platform)); err != nil {
 			return errEnded

@@ -109,6 +109,13 @@ func TestKilled(t *testing.T) {
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
+	cache := filepath.Join(s.Home, ".cache/crew")
+	old, mine := filepath.Join(cache, strings.Repeat("0a", 32)), []string{filepath.Join(cache, "mine/thesis"), filepath.Join(cache, strings.Repeat("0b", 32), "thesis")}
+	for _, path := range append(mine, filepath.Join(old, programName), filepath.Join(old, "part.x")) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		crewtest.WriteFile(t, path, "", 0o700)
+		require.NoError(t, os.Chtimes(filepath.Dir(path), time.Time{}, time.Now().Add(-60*24*time.Hour)))
+	}
 	hosts := []Host{{Target: "web1", Args: []string{"one", "$HOME 'quoted'"}}, {Target: "web2", Args: []string{"two"}}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
 		p, said, conns := startAll(t, s.SSH, hosts...)
@@ -142,7 +149,11 @@ func TestHosts(t *testing.T) {
 		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, said.String())
 		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there, "), said)
 	}
-	there, err := filepath.Glob(filepath.Join(s.Home, ".cache/crew/*/*"))
+	require.NoDirExists(t, old, "nobody has used it for a month")
+	for _, path := range mine {
+		require.FileExists(t, path)
+	}
+	there, err := filepath.Glob(filepath.Join(cache, "*", programName))
 	require.NoError(t, err)
 	require.Len(t, there, 1)
 	info, err := os.Stat(there[0])
