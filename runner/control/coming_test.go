@@ -25,5 +25,10 @@ func TestComing(t *testing.T) {
 	require.NoError(t, os.WriteFile(dead, nil, 0o600))
 	require.False(t, IsComing("q"))
 	require.NoFileExists(t, dead)
+	for _, name := range []string{coming + ".my.notes", coming + ".4194305.notes"} {
+		require.NoError(t, os.WriteFile(filepath.Join(home, "crew", name), []byte("mine"), 0o600))
+		require.False(t, IsComing("notes"))
+		require.FileExists(t, filepath.Join(home, "crew", name))
+	}
 	require.Empty(t, sockets(filepath.Join(home, "crew")))
 }

@@ -155,12 +155,14 @@ func sockets(dir string) (paths []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if e.Type() == os.ModeSocket && pidOf(path) > 0 {
+		name, begun := strings.CutPrefix(e.Name(), unfinished)
+		if e.Type() != os.ModeSocket || pidOf(name) == 0 {
+			continue
+		}
+		if !begun {
 			paths = append(paths, path)
-		} else if strings.HasPrefix(e.Name(), unfinished) {
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
-				_ = os.Remove(path)
-			}
+		} else if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(path)
 		}
 	}
 	return paths
@@ -200,8 +202,13 @@ func IsComing(name string) (is bool) {
 				continue
 			}
 			pid, err := strconv.Atoi(part[1])
-			if err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // it was killed
-				_ = os.Remove(filepath.Join(dir, e.Name()))
+			if err != nil || pid < 1 {
+				continue
+			}
+			if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // it was killed
+				if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+					_ = os.Remove(filepath.Join(dir, e.Name()))
+				}
 			} else if name == "" || name == part[2] {
 				is = true
 			}

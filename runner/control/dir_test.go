@@ -194,13 +194,16 @@ func TestStaleSockets(t *testing.T) {
 		stale(t, filepath.Join(dir, unfinished+"5"+suffix))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "x"+suffix), nil, 0o600))
+		mine := filepath.Join(dir, unfinished+"txt") // what is no socket of crew's stays
+		require.NoError(t, os.WriteFile(mine, nil, 0o600))
+		require.NoError(t, os.Chtimes(mine, time.Time{}, time.Now().Add(-time.Hour)))
 	}
 	fill()
 	List()
-	require.Equal(t, []string{unfinished + "5" + suffix, "notes.txt", "x" + suffix}, names(), "a list removes what is dead")
+	require.Equal(t, []string{unfinished + "5" + suffix, unfinished + "txt", "notes.txt", "x" + suffix}, names(), "a list removes what is dead")
 	require.NoError(t, os.Chtimes(filepath.Join(dir, unfinished+"5"+suffix), time.Time{}, time.Now().Add(-time.Hour)))
 	List()
-	require.Equal(t, []string{"notes.txt", "x" + suffix}, names())
+	require.Equal(t, []string{unfinished + "txt", "notes.txt", "x" + suffix}, names())
 
 	fill()
 	stale(t, ownPath(dir))

@@ -144,14 +144,15 @@ func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Optio
 
 // start starts the server. What a new one has made goes if its disk is too small.
 func (h *hub) start(c *wiring.EngineCall, o *server.Options) (err error) {
-	_, missing := os.Stat(o.StoreDir)
-	if missing == nil { // it has run before: what it holds is served on any disk
+	_, err = os.Lstat(o.StoreDir)
+	missing := errors.Is(err, os.ErrNotExist)
+	if !missing { // it has run before: what it holds is served on any disk
 		o.JetStreamMaxStore = math.MaxInt64 / 2
 	}
 	limits := diskLimits.with(c)
 	limits.unsynced = true
 	h.server, err = startServer(o, limits, h.asOwner())
-	if codeOf(err) == codeNoRoom && missing != nil {
+	if codeOf(err) == codeNoRoom && missing {
 		_ = os.RemoveAll(o.StoreDir)
 		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", limits.bytes()/3*4>>20) // the server takes three quarters
 	}

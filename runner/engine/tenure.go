@@ -89,7 +89,9 @@ func sweep(dir string) {
 		}
 		st, err := f.Stat()
 		if err == nil && time.Since(st.ModTime()) > tenureKept && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = os.Remove(name)
+			if pid, id := (&tenure{file: f}).holder(); pid > 0 && st.Size() == int64(len(holderLine(pid, id))) {
+				_ = os.Remove(name) // it is such a file, and nothing else
+			}
 		}
 		f.Close()
 	}
@@ -111,8 +113,13 @@ func (t *tenure) holder() (pid int, id string) {
 // name writes that this process has locked the file, and the ID of the worker. If that
 // fails, the next worker knows less.
 func (t *tenure) name(id string) {
-	_, _ = t.file.WriteAt([]byte(fmt.Sprintf("%d %s\n", os.Getpid(), id)), 0)
+	line := holderLine(os.Getpid(), id)
+	if _, err := t.file.WriteAt([]byte(line), 0); err == nil {
+		_ = t.file.Truncate(int64(len(line)))
+	}
 }
+
+func holderLine(pid int, id string) string { return fmt.Sprintf("%d %s\n", pid, id) }
 
 // end removes the file: no worker comes that has to know of this one. A nil tenure is none.
 func (t *tenure) end() {

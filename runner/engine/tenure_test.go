@@ -2,11 +2,13 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -85,4 +87,27 @@ func TestAfterOnAnEngine(t *testing.T) {
 	r := b.run(2, nil)
 	r.ok(2)
 	require.Zero(t, r.lost)
+}
+
+// Of old files in the directory of locks, those go that are locks of workers.
+func TestTenureSweep(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"worker.notes": "my notes\n", "worker.empty": "", "worker.longer": "7 a-b\nmore\n", "worker.old": "7 a-b\n", "worker.none": "7 \n", "worker.new": "7 a-b\n",
+	} {
+		path := filepath.Join(dir, name)
+		crewtest.WriteFile(t, path, text, 0o600)
+		if name != "worker.new" {
+			require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-2*tenureKept)))
+		}
+	}
+	sweep(dir)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	require.Equal(t, []string{"worker.empty", "worker.longer", "worker.new", "worker.notes"}, left)
 }

@@ -48,7 +48,7 @@ func init() {
 	k := keeper{purse: purseIn(memory), socket: fds[0], r: fds[1], w: fds[2]}
 	k.serve()
 	if dir != "" {
-		_ = os.RemoveAll(dir)
+		removeDir(dir)
 	}
 	os.Exit(0)
 }

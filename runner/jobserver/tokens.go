@@ -111,7 +111,7 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 	}
 	if err != nil {
 		if t.dir != "" {
-			_ = os.RemoveAll(t.dir)
+			removeDir(t.dir)
 		}
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 		t.dir, err = os.MkdirTemp(tmp, "crew-jobserver-")
 	}
 	if err == nil {
-		fifo = filepath.Join(t.dir, "tokens")
+		fifo = filepath.Join(t.dir, fifoName)
 		if err = unix.Mkfifo(fifo, 0o600); err != nil {
 			err = &os.PathError{Op: "mkfifo", Path: fifo, Err: err}
 		}
@@ -138,6 +138,14 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 		err = fmt.Errorf("%w: %s", err, hint)
 	}
 	return fifo, err
+}
+
+const fifoName = "tokens"
+
+// removeDir removes the FIFO and its directory.
+func removeDir(dir string) {
+	_ = os.Remove(filepath.Join(dir, fifoName))
+	_ = os.Remove(dir)
 }
 
 // Own reports whether the tokens are those of Share: their number is up to Create and
@@ -317,7 +325,7 @@ func (t *Tokens) Close() error {
 			<-t.done
 		}
 		if t.dir != "" {
-			_ = os.RemoveAll(t.dir) // if the keeper was killed
+			removeDir(t.dir) // if the keeper was killed
 		}
 		t.held = 0
 		t.tidy()

@@ -203,7 +203,10 @@ func ShortPath(path string) (short string, done func(), err error) {
 		return "", nil, err
 	}
 	link := filepath.Join(tmp, "d")
-	done = func() { _ = os.RemoveAll(tmp) }
+	done = func() {
+		_ = os.Remove(link)
+		_ = os.Remove(tmp)
+	}
 	if err = os.Symlink(dir, link); err != nil {
 		done()
 		return "", nil, err
