@@ -302,9 +302,9 @@ func (x *submitter) lacking() func() {
 			}
 		}
 		maps.DeleteFunc(seen, func(needs string, _ int) bool { return tasks[needs] == 0 })
-		for needs, n := range tasks {
+		for _, needs := range slices.Sorted(maps.Keys(tasks)) {
 			if seen[needs]++; seen[needs] == 2 {
-				wait := " wait for one"
+				n, wait := tasks[needs], " wait for one"
 				if n == 1 {
 					wait = " waits for one"
 				}

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -83,10 +84,8 @@ func (w *wiring) openRecord() (*record, error) {
 	if after.Report == "" && after.Trace == "" {
 		return nil, nil
 	}
-	for option, path := range map[string]string{"--report": after.Report, "--trace": after.Trace} {
-		if err := w.replaceable(option, path); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(w.replaceable("--report", after.Report), w.replaceable("--trace", after.Trace)); err != nil {
+		return nil, err
 	}
 	path, err := findProgram(webProgram, "--report or --trace", webHint)
 	if err != nil {
@@ -187,18 +186,26 @@ func (w *wiring) replaceable(option, path string) error {
 		return nil
 	}
 	o := w.opts
-	for what, others := range map[string][]string{
-		"-a": o.Input.Files, "--times": o.Input.Times, "--joblog": {o.Output.Joblog}, "--lock": {o.Pool.Lock},
-		"--junit": {o.Output.JUnit}, "--report": {o.After.Report}, "--trace": {o.After.Trace},
+	for _, uses := range []struct {
+		what  string
+		files []string
+	}{
+		{"-a", o.Input.Files},
+		{"--times", o.Input.Times},
+		{"--joblog", []string{o.Output.Joblog}},
+		{"--lock", []string{o.Pool.Lock}},
+		{"--junit", []string{o.Output.JUnit}},
+		{"--report", []string{o.After.Report}},
+		{"--trace", []string{o.After.Trace}},
 	} {
-		for _, other := range others {
-			if other == "" || what == option {
+		for _, other := range uses.files {
+			if other == "" || uses.what == option {
 				continue
 			}
 			file, err2 := os.Stat(other)
 			same := err == nil && err2 == nil && os.SameFile(st, file)
 			if same || leadsTo(path) == leadsTo(other) {
-				return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, what)
+				return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, uses.what)
 			}
 		}
 	}
