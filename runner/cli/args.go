@@ -150,15 +150,13 @@ func numberLen(s string) int {
 
 // respell makes an -N that does not go with --pipe the -n that it is to xargs and
 // parallel.
-func respell(lists ...[]use) {
-	if slices.ContainsFunc(slices.Concat(lists...), func(u use) bool { return u.opt.name == "pipe" }) {
+func respell(uses []use) {
+	if slices.ContainsFunc(uses, func(u use) bool { return u.opt.name == "pipe" }) {
 		return
 	}
-	for _, uses := range lists {
-		for i := range uses {
-			if u := &uses[i]; u.opt.name == "records" && u.spelled != "--records" {
-				u.opt = long("max-args")
-			}
+	for i := range uses {
+		if u := &uses[i]; u.opt.name == "records" && u.spelled != "--records" {
+			u.opt = long("max-args")
 		}
 	}
 }
@@ -207,24 +205,28 @@ func shellWords(s string) (words []string, err error) {
 }
 
 // fromEnvironment returns the options in the value of CREW_OPTS.
-func fromEnvironment(value string) (line, error) {
+func fromEnvironment(value string) ([]use, error) {
 	words, err := shellWords(value)
 	if err != nil {
-		return line{}, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
+		return nil, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
 	}
 	l, err := commands[0].split(words)
 	switch u, usage := errors.AsType[*UsageError](err); {
 	case usage:
-		return line{}, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
+		return nil, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
 	case l.ended:
-		return line{}, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
+		return nil, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
 	case len(l.rest) > 0:
-		return line{}, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
+		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
 	}
 	for i := range l.uses {
-		l.uses[i].env = true
+		u := &l.uses[i]
+		if hasWord("help version completion", u.opt.name) {
+			return nil, &UsageError{"CREW_OPTS holds " + u.spelled, "no run would ever start: write it on the command line"}
+		}
+		u.env = true
 	}
-	return l, nil
+	return l.uses, nil
 }
 
 // resolve replaces an option that is short for another one with a value (-u is

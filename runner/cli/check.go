@@ -241,16 +241,19 @@ var needs = [...]need{
 type refusal struct {
 	UsageError
 	rule string // the conditions
-	uses []*use // the options at fault
 }
 
 // refusals returns what the rules refuse, in the order of the rules.
 func (o *Options) refusals() (all []refusal) {
+	refuse := func(u, with *use, rule, what, hint string) {
+		hint = strings.Replace(hint, "%s", with.typed(), 1)
+		if u.env || with.env {
+			hint += ", or write CREW_OPTS= before crew"
+		}
+		all = append(all, refusal{UsageError{u.withChoice() + " " + what, hint}, rule})
+	}
 	clash := func(u, with *use, rule, hint string) {
-		all = append(all, refusal{UsageError{
-			u.withChoice() + " and " + with.withChoice() + " do not go together",
-			strings.Replace(hint, "%s", with.typed(), 1),
-		}, rule, []*use{u, with}})
+		refuse(u, with, rule, "and "+with.withChoice()+" do not go together", hint)
 	}
 	for _, c := range clashes {
 		for cond := range strings.FieldsSeq(c.conds) {
@@ -268,9 +271,7 @@ func (o *Options) refusals() (all []refusal) {
 	for _, n := range needs {
 		for cond := range strings.FieldsSeq(n.conds) {
 			if u := o.when(cond); u != nil && !o.whenAny(n.others) {
-				all = append(all, refusal{UsageError{
-					u.withChoice() + " needs " + n.what, strings.Replace(n.hint, "%s", u.typed(), 1),
-				}, cond + " " + n.others, []*use{u}})
+				refuse(u, u, cond+" "+n.others, "needs "+n.what, n.hint)
 			}
 		}
 	}
@@ -365,10 +366,8 @@ func (o *Options) state(name string) *use {
 		pipe, worker := o.given("pipe"), o.given("worker")
 		if pipe == nil || worker == nil {
 			return nil
-		} else if worker.env {
-			pipe = worker
 		}
-		return &use{opt: pipe.opt, env: pipe.env, spelled: "--pipe --worker"}
+		return &use{opt: pipe.opt, env: pipe.env || worker.env, spelled: "--pipe --worker"}
 	case "unasked-worker":
 		return from(o.Protocol() == task.LineProtocol || o.Protocol() == task.NULProtocol, "worker", "")
 	case "halt-share":

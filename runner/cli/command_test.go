@@ -160,22 +160,18 @@ func TestCrewOpts(t *testing.T) {
 	require.True(t, o.Output.KeepOrder)
 	require.Equal(t, "{1} {2}", o.Sched.Key)
 
-	// What does not go with the command line is left out.
-	o, err = said(t, "-k cat", "-u --retries 3")
-	require.NoError(t, err)
-	require.Equal(t, "group", o.Output.Mode)
-	require.Equal(t, 3, o.Failure.Retries)
-
 	for opts, want := range map[string]string{
-		"-k 'x":    "CREW_OPTS cannot be split into words: a ' in it is not closed",
-		`-k \`:     "CREW_OPTS cannot be split into words: it ends in a backslash",
-		"-k echo":  `CREW_OPTS holds "echo": it may hold options only`,
-		"-k --":    `CREW_OPTS holds "--": it may hold options only`,
-		"::: a":    `CREW_OPTS holds ":::": it may hold options only`,
-		"--ke":     "CREW_OPTS: unknown option --ke: did you mean --key, --key-rate, --keep-order or --keep?",
-		"-j":       "CREW_OPTS: -j needs a value: write -j N",
-		"-0 -d,":   `-0 (from CREW_OPTS) and -d (from CREW_OPTS) do not go together: -0 is -d '\0': keep one of them`,
-		"--nice x": `bad value "x" for --nice (from CREW_OPTS): write a whole number from -20 to 19`,
+		"-k 'x":             "CREW_OPTS cannot be split into words: a ' in it is not closed",
+		`-k \`:              "CREW_OPTS cannot be split into words: it ends in a backslash",
+		"-k echo":           `CREW_OPTS holds "echo": it may hold options only`,
+		"-k --":             `CREW_OPTS holds "--": it may hold options only`,
+		"::: a":             `CREW_OPTS holds ":::": it may hold options only`,
+		"--ke":              "CREW_OPTS: unknown option --ke: did you mean --key, --key-rate, --keep-order or --keep?",
+		"-j":                "CREW_OPTS: -j needs a value: write -j N",
+		"-VV":               "CREW_OPTS holds -V: no run would ever start: write it on the command line",
+		"--help":            "CREW_OPTS holds --help: no run would ever start: write it on the command line",
+		"--completion bash": "CREW_OPTS holds --completion: no run would ever start: write it on the command line",
+		"--nice x":          `bad value "x" for --nice (from CREW_OPTS): write a whole number from -20 to 19`,
 	} {
 		_, err := said(t, "-k cat", opts)
 		require.EqualError(t, err, want)
@@ -226,16 +222,11 @@ func TestAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "crew -k cat", Rerun{Options: o}.Line("", ""))
 
-	// CREW_OPTS is set aside where it would mean something else to other
-	// records, or to a line without what cuts them.
+	// CREW_OPTS is set aside where it holds what the other records do without.
 	for _, c := range []struct{ env, line, want string }{
-		{"--bar -k", "-u cat", "CREW_OPTS= crew --progress always --output raw cat ::: a"},
-		{"--input json -k", "-d x cat", "CREW_OPTS= crew -k cat ::: a"},
-		{"--input json -k", "--input lines cat", "CREW_OPTS= crew -k cat ::: a"},
 		{"-a f -j2", "cat", "CREW_OPTS= crew -j 2 cat ::: a"},
 		{"--state d --state-reset", "-k cat", "CREW_OPTS= crew --state d -k --retry-failed cat ::: a"},
 		{"--state d", "-k cat", "crew -k --retry-failed cat ::: a"},
-		{"-n2 -k", "", "CREW_OPTS= crew -k ::: a"},
 	} {
 		o, err := said(t, c.line, c.env)
 		require.NoError(t, err)

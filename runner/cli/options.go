@@ -42,7 +42,6 @@ type Options struct {
 
 	of   *command
 	uses []use // the options given, in order, without those that were dropped
-	env  []use // all options of CREW_OPTS
 
 	asksHelp bool
 }

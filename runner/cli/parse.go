@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,29 +22,32 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		return &Options{Completion: complete(args[1], args[2:])}, nil
 	}
 	c, args := find(args)
-	var l, fromEnv line
+	var fromEnv []use
 	var err error
 	if c.hasRun() {
 		if fromEnv, err = fromEnvironment(env("CREW_OPTS")); err != nil {
 			return nil, err
 		}
 	}
-	if l, err = c.split(args); err != nil {
+	l, err := c.split(args)
+	if err != nil {
 		return nil, err
 	}
+	l.uses = append(fromEnv, l.uses...)
 	if c.hasRun() {
-		respell(fromEnv.uses, l.uses)
+		respell(l.uses)
 	}
-	l.uses = slices.Concat(fromEnv.uses, l.uses)
-	o, refused, err := c.reconcile(l, fromEnv)
-	switch {
-	case err != nil:
+	o, err := c.read(l)
+	if err != nil {
 		return nil, err
+	}
+	refused := o.refusals()
+	switch {
 	case o.asksHelp: // whatever else is wrong
 		o.Print = c.help(o.given("help").spelled == "-h")
 	case o.Print != "":
-	case refused != nil:
-		return nil, refused
+	case len(refused) > 0:
+		return nil, &refused[0].UsageError
 	case c.hasRun():
 		if err := o.Command.checkOperators(); err != nil {
 			return nil, err
@@ -152,33 +154,4 @@ func (s *setter) took(c *command, operands []string) error {
 		return s.err
 	}
 	return err
-}
-
-// reconcile returns the Options of a command line that begins with the options of fromEnv,
-// those of CREW_OPTS, and why the options are refused, if they are. It drops what
-// CREW_OPTS has and the command line makes impossible; what CREW_OPTS gets wrong by itself
-// is refused. Values are read again when some are dropped, so err is of one that counts.
-func (c *command) reconcile(l, fromEnv line) (o *Options, refused, err error) {
-	for {
-		o, err = c.read(l)
-		o.env = fromEnv.uses
-		all := o.refusals()
-		if len(all) == 0 {
-			return o, nil, err
-		}
-		n := slices.IndexFunc(all[0].uses, func(u *use) bool { return u.env })
-		if n < 0 {
-			return o, &all[0].UsageError, err
-		}
-		alone, _ := commands[0].read(fromEnv)
-		if !alone.Input.JSON && alone.Coproc.Words == "" { // CREW_OPTS is for any command
-			alone.Command.Words = []string{"any"}
-		}
-		own := alone.refusals()
-		if i := slices.IndexFunc(own, func(r refusal) bool { return r.rule == all[0].rule }); i >= 0 {
-			return o, &own[i].UsageError, err
-		}
-		drop := all[0].uses[n].opt
-		l.uses = slices.DeleteFunc(slices.Clone(l.uses), func(u use) bool { return u.env && u.opt == drop })
-	}
 }

@@ -103,8 +103,8 @@ func (r Rerun) Line(options, values string) string {
 	var words []string
 	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
 	// option that is not in effect there, or has another value.
-	clearEnv := slices.ContainsFunc(r.env, func(u use) bool {
-		return r.drops(u.opt.name) || !slices.Contains(r.uses, u) || r.besides(u) != u
+	clearEnv := slices.ContainsFunc(r.uses, func(u use) bool {
+		return u.env && (r.drops(u.opt.name) || r.besides(u) != u)
 	})
 	if clearEnv {
 		words = append(words, "CREW_OPTS=")
