@@ -16,6 +16,9 @@ package kernel
 
 import (
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +50,49 @@ func Limit(resource int) uint64 {
 		return math.MaxUint64
 	}
 	return uint64(r.Cur)
+}
+
+// countsUsers is the limit on the processes of a user below which UserProcesses counts them.
+const countsUsers = 1024
+
+// UserProcesses returns how many processes and threads, its own included, this process may come
+// to under the limit on those of its user: less what the user has elsewhere if the limit is below
+// countsUsers. It is math.MaxInt64 without a limit. No limit is on root, but for one of a user
+// namespace who is somebody else outside.
+func UserProcesses() int64 {
+	left, uid := int64(min(Limit(unix.RLIMIT_NPROC), math.MaxInt64)), os.Getuid()
+	if left >= countsUsers {
+		return left
+	}
+	if uid == 0 {
+		outside, _ := os.ReadFile("/proc/self/uid_map")
+		if f := strings.Fields(string(outside)); len(f) < 2 || f[1] == "0" {
+			return math.MaxInt64
+		}
+	}
+	tasks, _ := filepath.Glob("/proc/[0-9]*/task")
+	for _, dir := range tasks {
+		if n, owner := threads(dir); owner == uid {
+			left -= n
+		}
+	}
+	return left + Threads()
+}
+
+// Threads returns how many threads this process has, or 1 where the system does not tell.
+func Threads() int64 {
+	n, _ := threads("/proc/self/task")
+	return max(n, 1)
+}
+
+// threads returns how many subdirectories a directory of /proc has, and whose it is. owner is
+// -1 if it is gone.
+func threads(dir string) (n int64, owner int) {
+	var st syscall.Stat_t
+	if syscall.Stat(dir, &st) != nil {
+		return 0, -1
+	}
+	return int64(st.Nlink) - 2, int(st.Uid)
 }
 
 // reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after

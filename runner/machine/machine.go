@@ -77,6 +77,24 @@ func (m *Machine) processors(affinity int) int {
 	return max(1, int(math.Ceil(n)))
 }
 
+// Processes returns how many processes and threads, its own included, this process may come to:
+// the least of what the limit on those of its user and the limits of its control group and each
+// of its ancestors leave, or math.MaxInt64. See getrlimit(2), RLIMIT_NPROC, and cgroup-v2.rst,
+// "pids.max".
+func (m *Machine) Processes() int64 { return m.processes(kernel.UserProcesses(), kernel.Threads) }
+
+func (m *Machine) processes(least int64, own func() int64) int64 {
+	for g := range m.groups("pids") {
+		most, err := strconv.ParseInt(strings.TrimSpace(g.text("pids.max")), 10, 64)
+		if err != nil { // "max", or none
+			continue
+		}
+		now, _ := strconv.ParseInt(strings.TrimSpace(g.text("pids.current")), 10, 64)
+		least = min(least, most-now+own())
+	}
+	return least
+}
+
 // Load returns how many processes and threads of the whole machine have something to do, without
 // the calling one: they run, wait for a processor, or wait for a disk. See proc(5), /proc/stat.
 func (m *Machine) Load() (float64, error) {

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -75,6 +76,36 @@ func TestProcessors(t *testing.T) {
 			require.Equal(t, c.want, of(c.root).processors(8))
 		})
 	}
+}
+
+func TestProcesses(t *testing.T) {
+	of2 := fstest.MapFS{
+		"proc/self/cgroup":               file("0::/a/b\n"),
+		"sys/fs/cgroup/a/b/pids.max":     file("max\n"),
+		"sys/fs/cgroup/a/b/pids.current": file("8\n"),
+		"sys/fs/cgroup/a/pids.max":       file("50\n"),
+		"sys/fs/cgroup/a/pids.current":   file("30\n"),
+	}
+	of1 := fstest.MapFS{
+		"proc/self/cgroup":                  file("8:pids:/x\n0::/\n"),
+		"sys/fs/cgroup/pids/x/pids.max":     file("16\n"),
+		"sys/fs/cgroup/pids/x/pids.current": file("7\n"),
+		"sys/fs/cgroup/pids/pids.max":       file("1000\n"),
+		"sys/fs/cgroup/pids/pids.current":   file("995\n"),
+		"sys/fs/cgroup/unified/pids.max":    file("1\n"),
+	}
+	for _, c := range []struct {
+		root       fstest.MapFS
+		user, want int64
+	}{
+		{fstest.MapFS{}, math.MaxInt64, math.MaxInt64},
+		{of2, math.MaxInt64, 50 - 30 + 6},
+		{of2, 20, 20},
+		{of1, 4000, 1000 - 995 + 6},
+	} {
+		require.Equal(t, c.want, of(c.root).processes(c.user, func() int64 { return 6 }))
+	}
+	require.Positive(t, New("").Processes())
 }
 
 const meminfo = "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n"

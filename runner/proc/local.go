@@ -35,6 +35,10 @@ type Config struct {
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
 	Idle     bool         // Silence is called
 	Spare    int          // descriptors that attempts leave to others beside what crew itself takes
+
+	// Processes is how many processes and threads crew and the tasks may come to; 0 if that is
+	// not known.
+	Processes int64
 }
 
 // Outputs says what becomes of the outputs of attempts.
@@ -102,7 +106,7 @@ func New(cfg Config) (*Local, error) {
 	env := newEnviron(cfg.Env, cfg.PTY)
 	l := &Local{
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
-		spawner: kernel.NewSpawner(), shortage: newShortage(),
+		spawner: kernel.NewSpawner(), shortage: newShortage(cfg.Processes),
 	}
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))

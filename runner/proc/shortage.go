@@ -28,13 +28,20 @@ const (
 	shortageAgain    = 10 * time.Second // the least time between two messages about a shortage
 	replaceGrace     = 5 * time.Second  // how long to wait for a program that is being written or replaced
 
-	fewProcesses = 512  // a limit on processes under which crew has to save threads
+	fewProcesses = 512  // with fewer processes and threads crew has to save threads
 	fewFiles     = 1024 // a limit on descriptors under which the open ones are counted
 
 	// spareFiles is the number of descriptors that attempts leave to crew: for the guardian's
 	// table, a spool, the journal's index, a list of failed tasks and, for a moment,
 	// a result and a file in /proc.
 	spareFiles = 6
+
+	// ownProcesses is how many threads crew has when it saves them, and the guardian.
+	ownProcesses = 8 + 4
+
+	// LeastProcesses is how many processes and threads a run takes at least: a task with a
+	// child beside its own. With fewer the Go runtime dies, and not in words that help.
+	LeastProcesses = ownProcesses + 2
 
 	// LeastFiles is the number of descriptors that a Local opens to run one task at a time:
 	// its own, those of the attempt, and the spare ones.
@@ -92,6 +99,7 @@ type shortage struct {
 	hopeless atomic.Bool   // an attempt gave up, and the run is about to end
 	threads  atomic.Bool   // crew has to save threads
 	many     int64         // how many attempts at once make it do so
+	most     int64         // how many attempts may run at once
 	told     time.Time     // when the last message was shown; belongs to the attempt that has the turn
 }
 
@@ -99,16 +107,25 @@ type shortage struct {
 // count towards the limit on processes, and the Go runtime dies if it cannot create
 // one. An attempt takes a process and a thread, so with a quarter of the limit half of
 // it is left.
-func newShortage() *shortage {
-	s := &shortage{turn: make(chan struct{}, 1), many: math.MaxInt64}
-	if limit := kernel.Limit(unix.RLIMIT_NPROC); syscall.Getuid() != 0 {
-		s.many = int64(limit / 4)
-		if limit < fewProcesses {
-			s.saveThreads()
-		}
+func newShortage(processes int64) *shortage {
+	s := &shortage{turn: make(chan struct{}, 1), many: math.MaxInt64, most: math.MaxInt64}
+	if processes > 0 {
+		s.many = processes / 4
+	}
+	if SavesThreads(processes) {
+		s.most = AtOnce(processes)
+		s.saveThreads()
 	}
 	return s
 }
+
+// SavesThreads reports whether a Local with that Config.Processes has to save threads from the
+// start.
+func SavesThreads(processes int64) bool { return processes > 0 && processes < fewProcesses }
+
+// AtOnce returns how many tasks can run at once beside crew if there are so many processes and
+// threads in all: each may have a child, without which most scripts fail.
+func AtOnce(processes int64) int64 { return max(1, (processes-ownProcesses)/2) }
 
 // saveThreads has attempts no longer block threads.
 func (s *shortage) saveThreads() {
@@ -119,10 +136,11 @@ func (s *shortage) saveThreads() {
 
 // reserveThreads makes the runtime create all the threads that a run without
 // blocked attempts needs, while there still are some. The reader, the pump, signals
-// and an attempt that starts may each block in a system call.
+// and an attempt that starts may each block in a system call. With the runtime's own, these
+// are the 8 of ownProcesses.
 func reserveThreads() {
-	const running, blocked = 2, 4
-	runtime.GOMAXPROCS(min(running, runtime.GOMAXPROCS(0)))
+	const running, blocked = 1, 4
+	runtime.GOMAXPROCS(running)
 	var ready, done sync.WaitGroup
 	ready.Add(running + blocked)
 	for range running + blocked {

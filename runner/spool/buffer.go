@@ -109,11 +109,7 @@ func (b *Buffer) put(p []byte) (int, error) {
 	if b.tail != nil {
 		return copy(b.tail[in:], p), nil
 	}
-	n, err := b.file.WriteAt(p[:min(int64(len(p)), blockSize-in)], b.extents[len(b.extents)-1]+in)
-	if err != nil {
-		err = b.store.failed(err)
-	}
-	return n, err
+	return b.store.write(b.file, p[:min(int64(len(p)), blockSize-in)], b.extents[len(b.extents)-1]+in)
 }
 
 // toHead appends the start of p to head, or nothing if the budget is used up.
@@ -149,9 +145,9 @@ func (b *Buffer) extend(i int, p []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(p, off); err != nil {
+	if _, err := b.store.write(f, p, off); err != nil {
 		b.store.giveBack(off)
-		return b.store.failed(err)
+		return err
 	}
 	b.file, b.extents = f, slices.Insert(b.extents, i, off)
 	return nil

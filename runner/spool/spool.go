@@ -37,6 +37,7 @@ type Store struct {
 
 	used   atomic.Int64 // bytes of the budget that buffers hold
 	blocks sync.Pool    // of *block
+	writes sync.Mutex   // held to write to the file, so that no more than one thread blocks there
 
 	mu     sync.Mutex // guards the fields below
 	file   *os.File   // nil until first needed
@@ -100,6 +101,17 @@ func (s *Store) extent() (*os.File, int64, error) {
 	off := s.end
 	s.end += blockSize
 	return s.file, off, nil
+}
+
+// write writes p to the file at an offset.
+func (s *Store) write(f *os.File, p []byte, off int64) (int, error) {
+	s.writes.Lock()
+	defer s.writes.Unlock()
+	n, err := f.WriteAt(p, off)
+	if err != nil {
+		err = s.failed(err)
+	}
+	return n, err
 }
 
 // giveBack takes extents back, to be handed out again in their order. A large

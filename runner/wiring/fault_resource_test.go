@@ -119,7 +119,7 @@ func TestFaultFewProcesses(t *testing.T) {
 	t.Parallel()
 	needRoot(t) // to become somebody with a limit of his own
 	uid := uint32(70000 + os.Getpid()%10000)
-	for i, c := range []struct{ limit, jobs, tasks int }{{32, 30, 60}, {550, 600, 600}, {561, 600, 600}, {600, 600, 600}, {601, 600, 600}} {
+	for i, c := range []struct{ limit, jobs, tasks int }{{16, 30, 60}, {32, 30, 60}, {550, 600, 600}, {561, 600, 600}, {600, 600, 600}, {601, 600, 600}} {
 		limit := fmt.Sprintf(`exec bash -c 'ulimit -u %d; exec "$@"' sh "$@"`, c.limit)
 		f := newFault(t, fmt.Sprintf("-j%d", c.jobs), "read x < gate; echo {}").under(limit).gate()
 		f.asUser(uid + uint32(i))
@@ -134,7 +134,7 @@ func TestFaultFewProcesses(t *testing.T) {
 	f := newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
 	f.asUser(uid)
 	f.start().Exits(1)
-	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u\n", f.Stderr())
+	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u, or that of the container (pids.max)\n", f.Stderr())
 }
 
 // asUser has crew run as somebody else, who can read it and its directory.

@@ -3,6 +3,7 @@ package wiring
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -10,10 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"crew/runner/kernel"
 	"crew/runner/machine"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -51,11 +51,11 @@ func parseJobs(s string, processors func() int) (n int, ok bool) {
 
 // readJobs returns the number of workers that s stands for. If s is not in a form
 // of parseJobs, it is the name of a file that holds one; file is that name then,
-// and a 0 in it means a pause. The error does not repeat s.
-func readJobs(s string) (n int, file string, err error) {
+// and a 0 in it means a pause. processes is how many there may be. The error does not repeat s.
+func readJobs(s string, processes int64) (n int, file string, err error) {
 	if n, ok := parseJobs(s, hereProcessors); ok {
 		if n == 0 {
-			n = hereMost()
+			n = mostTasks(kernel.Limit(syscall.RLIMIT_NOFILE), processes)
 		}
 		return n, "", nil
 	}
@@ -88,7 +88,7 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 	return watch([]string{file}, jobsEvery, func(gone error) {
 		n, err := now, errors.Unwrap(gone) // without the path
 		if gone == nil {
-			n, _, err = readJobs(file)
+			n, _, err = readJobs(file, math.MaxInt64)
 		}
 		switch {
 		case err != nil:
@@ -118,19 +118,13 @@ func applyJobs(before, now int, file string, do func(task.Command), notice func(
 // hereProcessors returns the number of processors that crew can use.
 func hereProcessors() int { return machine.New("").Processors() }
 
-// hereMost returns mostTasks for the limits of this process.
-func hereMost() int {
-	return mostTasks(kernel.Limit(syscall.RLIMIT_NOFILE), kernel.Limit(unix.RLIMIT_NPROC))
-}
-
-// mostTasks returns how many tasks can run at once under limits on descriptors
-// and processes. It allows four descriptors for each task and 32 for crew, and
-// half of the processes, since tasks have children and the user has other work.
-func mostTasks(files, processes uint64) int {
+// mostTasks returns how many tasks can run at once with so many descriptors, and so many
+// processes and threads. It allows four descriptors for each task and 32 for crew.
+func mostTasks(files uint64, processes int64) int {
 	if files < 32+4 {
 		return 1
 	}
-	return int(max(1, min(mostJobs, (files-32)/4, processes/2)))
+	return int(min(mostJobs, (files-32)/4, uint64(proc.AtOnce(processes))))
 }
 
 // watch calls changed when one of files has been changed, replaced or removed, and was the

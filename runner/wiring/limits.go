@@ -36,9 +36,6 @@ const (
 	// workerFiles are those of a persistent worker as long as it lives: its standard
 	// streams, a pidfd, and an eventfd that wakes its goroutine.
 	workerFiles = 5
-	// leastProcesses is how many threads a run takes at least; with fewer the Go
-	// runtime dies, and not in words that help.
-	leastProcesses = 16
 )
 
 // checkLimits refuses limits under which the run is not possible.
@@ -52,8 +49,8 @@ func checkLimits(o *cli.Options, p pool) error {
 		return fmt.Errorf("%d persistent workers need %d open files, and may have %d: raise the limit with ulimit -n, or write -j%d",
 			n, int64(most)-left+need+workerFiles*(n-1), most, 1+(left-need)/workerFiles)
 	}
-	if n := kernel.Limit(unix.RLIMIT_NPROC); n < leastProcesses && syscall.Getuid() != 0 {
-		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u", n)
+	if p.processes < proc.LeastProcesses {
+		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u, or that of the container (pids.max)", max(0, p.processes))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/jobserver"
+	"crew/runner/machine"
 )
 
 // pool is how many workers a run has on this machine, and what is read ahead for them.
@@ -12,6 +13,8 @@ type pool struct {
 	jobs int             // number of workers; 0 for a pause, which only file can ask for
 	file string          // that jobs was read from; "" for none
 	join *jobserver.Auth // make's jobserver, which the run joins; nil for none
+
+	processes int64 // how many processes and threads crew and its tasks may come to
 
 	buffer int // tasks to read ahead
 	bytes  int // bytes to read ahead, except for the first few tasks; 0 for no limit
@@ -30,8 +33,9 @@ const (
 
 // poolOf returns the pool that options ask for, under a make with these MAKEFLAGS.
 func poolOf(o *cli.Options, makeflags string) (p pool, err error) {
+	p.processes = machine.New("").Processes()
 	if written := o.Pool.Jobs; written != "" {
-		if p.jobs, p.file, err = readJobs(written); err != nil {
+		if p.jobs, p.file, err = readJobs(written, p.processes); err != nil {
 			return p, o.Bad("jobs", err)
 		}
 	}

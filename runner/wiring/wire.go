@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -222,12 +223,28 @@ func (w *wiring) makeRun() error {
 		if o.Elsewhere() {
 			dir = "" // that one is on the other machines
 		}
-		w.made.Make(target.New(target.Config{
+		var m runner.Maker = target.New(target.Config{
 			Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun && !o.Elsewhere(), Journal: kept,
-		}))
+		})
+		if proc.SavesThreads(w.pool.processes) {
+			m = &inTurn{Maker: m}
+		}
+		w.made.Make(m)
 	}
 	close(w.begun)
 	return nil
+}
+
+// inTurn is a Maker that ends one attempt at a time, since each may block a thread.
+type inTurn struct {
+	runner.Maker
+	mu sync.Mutex
+}
+
+func (m *inTurn) End(r *task.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Maker.End(r)
 }
 
 // openExecutor makes what runs the tasks.
@@ -261,7 +278,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
 		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
-		Idle: o.Failure.Idle > 0,
+		Idle: o.Failure.Idle > 0, Processes: w.pool.processes,
 	}
 	if o.Makes.Any() {
 		cfg.Spare = target.Descriptors()

@@ -11,6 +11,7 @@ import (
 	"crew/runner/cli"
 	"crew/runner/coproc"
 	"crew/runner/expand"
+	"crew/runner/proc"
 	"crew/runner/task"
 )
 
@@ -73,7 +74,9 @@ func (w *wiring) workers(cfg coproc.Config) (runner.Executor, error) {
 		return far, nil
 	}
 	w.close = append(w.close, exec.Close)
-	tune(w.pool.jobs)
+	if !proc.SavesThreads(w.pool.processes) {
+		tune(w.pool.jobs)
+	}
 	return exec, nil
 }
 
