@@ -137,6 +137,7 @@ func TestRefusals(t *testing.T) {
 		// the command and other operands
 		{"--replace mv {} {}.bak", "--replace mv needs a place in the command: drop it, as {} stands for the record without it"},
 		{"-I= cat ::::", ":::: names no file: write :::: FILE, or ::: for values on the command line"},
+		{":::: f -j2", "-j2 is among the files of ::::: options come before the command; ./-j2 is a file"},
 		{"cat :::+ a", "the first group of values is linked to nothing: begin with ::: or ::::"},
 		{"--retries 2 --retry-delay 9 --retry-max-delay 3 cat", "--retry-delay and --retry-max-delay do not go together: the first wait would be the longest: lower --retry-delay"},
 		{"engine attach", "crew engine attach needs the name of a run: write crew engine attach [options] RUN"},

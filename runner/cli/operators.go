@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -97,6 +98,15 @@ func (o *Options) MayLackColons() bool {
 	return len(o.Input.Files)+len(o.Input.Groups) == 0 && o.Template().Bare()
 }
 
+// Typing returns what to say when a person is to type the records.
+func (o *Options) Typing() string {
+	text := "reading tasks from the terminal: end with Ctrl-D"
+	if o.MayLackColons() && len(o.Command.Words) > 1 {
+		text += "; values in the command line need ::: before them"
+	}
+	return text
+}
+
 // NoRecords returns the error of a run that would read /dev/null.
 func (o *Options) NoRecords() error {
 	hint := "write ::: VALUE... after the command"
@@ -116,13 +126,17 @@ func (o *Options) NoRecords() error {
 }
 
 // CannotRun returns what to say about a command that no task can run.
-func (c Command) CannotRun(err error) string {
-	text := err.Error() + ": no task can run it"
+func (o *Options) CannotRun(err error) string {
+	c, text := o.Command, err.Error()+": no task can run it"
 	switch {
 	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
 		text += "; crew --version prints the version"
 	case len(c.Words) > 1 && strings.ContainsAny(c.Words[0], " \t\n;&|<>$`"): // shell syntax
 		text += "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
+	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
+		if st, err := os.Stat(c.Words[0]); err == nil && st.Mode().IsRegular() {
+			text += "; if its lines are the tasks, write -a " + task.Quote(c.Words[0])
+		}
 	}
 	return text
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"crew/runner/task"
 )
 
 // take sets what the operands say.
@@ -107,8 +109,17 @@ func splitGroups(operands []string) (command []string, groups []Group, err error
 		to, operands = &groups[len(groups)-1].Words, operands[n+1:]
 	}
 	for _, g := range groups {
-		if g.Files && len(g.Words) == 0 {
+		if !g.Files {
+			continue
+		}
+		if len(g.Words) == 0 {
 			return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
+		}
+		for _, w := range g.Words {
+			if len(w) > 1 && w[0] == '-' {
+				return nil, nil, &UsageError{task.Quote(w) + " is among the files of ::::",
+					"options come before the command; " + task.Quote("./"+w) + " is a file"}
+			}
 		}
 	}
 	return command, groups, nil

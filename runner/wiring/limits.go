@@ -137,7 +137,7 @@ func findCommand(o *cli.Options) error {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
-		return &failure{o.Command.CannotRun(err), status}
+		return &failure{o.CannotRun(err), status}
 	}
 	return nil
 }

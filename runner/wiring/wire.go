@@ -157,7 +157,7 @@ func (w *wiring) openInput() (err error) {
 	case o.Pool.TTY && !o.Show.DryRun && !proc.HasTerminal():
 		return misuse("--tty needs a terminal, and crew has none", "drop --tty")
 	case w.typed():
-		w.screen.Notice("reading tasks from the terminal: end with Ctrl-D")
+		w.screen.Notice(o.Typing())
 	}
 	if typed := o.WholeLines(); typed != "" && !o.Silent() {
 		w.screen.Notice(typed + " takes lines as they are: -C ' +' splits them at blanks")
@@ -396,7 +396,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	case e.Reason == core.BadCommand && end.status == statusTrouble:
 		end.last = append(end.last, e.Result.Err.Error())
 	case e.Reason == core.BadCommand:
-		end.last = append(end.last, w.opts.Command.CannotRun(e.Result.Err))
+		end.last = append(end.last, w.opts.CannotRun(e.Result.Err))
 	}
 	lost := w.stdout.Lost()
 	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
