@@ -164,6 +164,7 @@ func (r *Run) read() {
 				}
 			}
 			if len(tasks) > 0 {
+				room = 0 // unless the run goes on
 				r.do(func(c *core.Core) { room = c.Read(tasks) }, nil)
 				clear(tasks)
 				tasks = tasks[:0]

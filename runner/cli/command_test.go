@@ -208,7 +208,7 @@ func TestAgain(t *testing.T) {
 		"--header -C , -u --retries=2 cat":     "crew --header --output raw --retries 2 OPT cat VAL",
 		"-- state x":                           "crew OPT -- state x VAL",
 		"--halt now,fail=1 -- -x ::: a b":      "crew --halt now,fail=1 OPT -- -x VAL",
-		"--input json -E end --tag-string {1}": "crew --tag-string '{1}' OPT VAL",
+		"--input json -E end --tag-string {1}": "crew --input json --tag-string '{1}' OPT VAL",
 	} {
 		o, err := said(t, line, "--bar")
 		if want == "ERR" {

@@ -459,6 +459,11 @@ func (in Input) ReadsStdin() bool {
 		slices.Contains(in.Files, "-") || slices.ContainsFunc(in.Groups, isStdin)
 }
 
+// ReadsFiles reports whether records come from files or from standard input.
+func (in Input) ReadsFiles() bool {
+	return in.ReadsStdin() || len(in.Files) > 0 || slices.ContainsFunc(in.Groups, func(g Group) bool { return g.Files })
+}
+
 // Sources returns the number of sources that are linked or multiplied.
 func (in Input) Sources() int {
 	n := min(1, len(in.Files))

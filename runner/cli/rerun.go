@@ -13,10 +13,11 @@ import (
 	"crew/runner/task"
 )
 
-// Rerun writes the command line that runs the failed tasks of a run again.
+// Rerun writes the command lines that run again what a run has left.
 type Rerun struct {
 	*Options
-	Whole bool // their command lines are the records
+	Whole bool // the command lines of tasks are the records
+	Rest  bool // the records are those of the input that were not read, on standard input
 }
 
 // CommandsSuffice reports whether the command lines of failed tasks are enough to
@@ -28,7 +29,7 @@ func (r Rerun) CommandsSuffice() bool {
 		!slices.ContainsFunc(r.uses, fromEnv)
 }
 
-// Unlike returns why a task would change in a run of the failed tasks, or "".
+// Unlike returns why a task would change if it were run from a list, or "".
 func (r Rerun) Unlike(t *task.Task) string {
 	if t.Block != nil {
 		return "there are no blocks"
@@ -76,13 +77,22 @@ func (r Rerun) AsRead() bool {
 	return r.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
 }
 
-// drops reports whether a run of the failed tasks does without an option, such as those
+// drops reports whether such a run does without an option, such as those
 // that read and cut records, those about earlier runs, and those of reports. Tasks that read their records
 // need what ends those; records of one source are given to them uncut.
 func (r Rerun) drops(name string) bool {
 	switch name {
-	case "arg-file", "input", "eof", "replay", "retry-failed", "state-reset", "jitter", "report", "trace":
+	case "arg-file", "replay", "retry-failed", "state-reset", "jitter", "report", "trace":
 		return true
+	}
+	if r.Rest {
+		return false
+	}
+	switch name {
+	case "eof":
+		return true
+	case "input":
+		return !r.Input.JSON
 	case "null", "delimiter":
 		return !r.AsRead()
 	case "colsep", "csv":
@@ -181,7 +191,7 @@ func (u use) appendTyped(words []string) []string {
 	return words
 }
 
-// besides returns an option for a run of the failed tasks such that this run's joblog,
+// besides returns an option for such a run with which this run's joblog,
 // report and results stay: it names other files. With --state that run completes them.
 func (r Rerun) besides(u use) use {
 	if r.State.Dir != "" {
@@ -190,7 +200,7 @@ func (r Rerun) besides(u use) use {
 	switch u.opt.name {
 	case "joblog", "junit":
 		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
-			u.value = unused(u.value)
+			u.value = r.unused(u.value)
 		}
 	case "results":
 		path, err := expand.NewPath(u.value, expand.Config{Replace: r.Command.Replace, Fields: true})
@@ -202,17 +212,21 @@ func (r Rerun) besides(u use) use {
 		if !constant {
 			rest = "/" + u.value[len(dir):]
 		}
-		u.value = unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
+		u.value = r.unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
 	}
 	return u
 }
 
-// unused returns a path like this one at which there is no file: log, log.2, log.3.
-func unused(path string) string {
+// unused returns a path like this one at which there is no file: log, log.2, log.3. For what was
+// not read it is the one after that.
+func (r Rerun) unused(path string) string {
 	stem := regexp.MustCompile(`\.\d+$`).ReplaceAllString(path, "")
-	for n := 2; ; n++ {
+	for n, rest := 2, r.Rest; ; n++ {
 		if _, err := os.Lstat(path); err != nil {
-			return path
+			if !rest {
+				return path
+			}
+			rest = false
 		}
 		path = stem + "." + strconv.Itoa(n)
 	}

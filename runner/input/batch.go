@@ -32,6 +32,11 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	}
 	t.latest = id
 	t.drop(n)
+	after := t.r.axes[0].parts[0].after()
+	if t.head < len(t.queue) {
+		after = t.queue[t.head].place
+	}
+	t.end(id, after)
 	return tk, nil
 }
 

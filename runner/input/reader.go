@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"crew/runner/task"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ type Reader struct {
 
 	delimiter string
 	names     []string
+	header    int // lines of the first source that its names take
 
 	// state
 
@@ -94,6 +96,7 @@ func (r *Reader) readHeaders() error {
 				return fmt.Errorf("read the header: %w", err)
 			}
 			s.header = rec.Columns
+			r.header = cmp.Or(r.header, s.lines)
 			for _, n := range rec.Columns {
 				n = strings.TrimSuffix(n, "\r") // the file may have CRLF line ends
 				if seen[n] {
@@ -138,6 +141,9 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 // Names returns the names of the columns, with "" for a column without one. It
 // returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
+
+// Header returns how many lines the names of the columns take, if there are any.
+func (r *Reader) Header() int { return r.header }
 
 // Named returns a Reader without records whose columns have these names.
 func Named(names []string) *Reader { return &Reader{names: names} }

@@ -20,6 +20,7 @@ type Record struct {
 	Columns []string // at least one; with JSON, the text
 	Object  Object   // only with JSON
 	Err     error    // what is wrong with it; Columns are then its text, or nil if it is too long
+	place   place    // where it begins, unless it comes from a product
 }
 
 // text returns the record as one text.
@@ -29,6 +30,15 @@ func (r *Record) text() string {
 	}
 	return r.Text
 }
+
+// place is where a record begins: the number of its file, from 0, and its line, from 1, in one
+// word.
+type place int64
+
+const placeLines = 40 // bits of a place that are for the line
+
+func (p place) file() int   { return int(p >> placeLines) }
+func (p place) line() int64 { return int64(p & (1<<placeLines - 1)) }
 
 // file is a file open for reading.
 type file struct {
@@ -55,6 +65,7 @@ type stream struct {
 	name   string
 	header []string // of the first file; a later file that begins with the same row loses it
 	first  bool     // the next record is the first of its file
+	at     int      // number of the file that is being read
 	line   int      // where the latest record began
 	lines  int      // line ends read in this file
 	err    error    // ended the stream
@@ -106,7 +117,7 @@ func (s *stream) next(rec *Record) error {
 		}
 		if size > s.scan.max {
 			s.first = false
-			*rec = Record{Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
+			*rec = Record{place: s.place(), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
 			return nil
 		}
 		if s.cfg.EOF != nil && text == *s.cfg.EOF {
@@ -195,6 +206,7 @@ func (s *stream) raw() ([]byte, int, error) {
 		if s.files = s.files[1:]; len(s.files) == 0 {
 			return nil, 0, io.EOF
 		}
+		s.at++
 		s.open()
 	}
 }
@@ -219,7 +231,7 @@ func (s *stream) clean(raw []byte) []byte {
 
 // record makes a record of its text.
 func (s *stream) record(rec *Record, text string) {
-	rec.Text, rec.Object = text, nil
+	rec.Text, rec.Object, rec.place = text, nil, s.place()
 	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
 		rec.Object, rec.Err = parseObject(text)
 	}
@@ -228,6 +240,12 @@ func (s *stream) record(rec *Record, text string) {
 		rec.Err = fmt.Errorf("%s: %w", s.where(), rec.Err)
 	}
 }
+
+// place returns where the latest record began.
+func (s *stream) place() place { return place(s.at)<<placeLines | place(s.line) }
+
+// after returns where the record after the latest one begins.
+func (s *stream) after() place { return place(s.at)<<placeLines | place(s.lines+1) }
 
 // where names the latest record and its source.
 func (s *stream) where() string {

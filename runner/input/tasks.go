@@ -85,6 +85,8 @@ type Tasks struct {
 	spare  []oneRecord // not yet returned by allocate
 	names  Names       // with cfg.Objects: of the tasks
 	asker  asker
+
+	ends [512]place // what comes after the latest tasks, by their numbers
 }
 
 // NewTasks returns the tasks of what is left in r. cfg must be valid, and with
@@ -162,7 +164,21 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	if err := t.read(); err != nil {
 		return nil, err
 	}
-	return t.of(t.rec[:], number()), nil
+	id := number()
+	t.end(id, t.r.axes[0].parts[0].after())
+	return t.of(t.rec[:], id), nil
+}
+
+// end notes where what comes after a task begins.
+func (t *Tasks) end(id uint64, after place) { t.ends[id%uint64(len(t.ends))] = after }
+
+// Rest returns where the record after a task begins: the number of its file, from 0, and of
+// its line, from 1. Where other separators than line ends end records, it counts these. The
+// input must have one source. Rest may be called while Next runs, but not if that has returned
+// more than 256 tasks after this one.
+func (t *Tasks) Rest(id uint64) (file int, line int64) {
+	at := t.ends[id%uint64(len(t.ends))]
+	return at.file(), at.line()
 }
 
 // read stores the next record of the share in rec.

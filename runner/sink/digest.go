@@ -57,8 +57,9 @@ type Digest struct {
 	leaked []uint64    // the first of them
 	why    string      // why the run drains; see task.Event
 	read   bool        // the input has been read to its end
+	unread bool        // it was not, and there may be more
 	bad    bool        // a command could not be executed at all
-	tied   bool        // a list of the failed tasks would lack some that they come after
+	tied   bool        // a list of tasks would lack some that they come after
 	untold bool        // the run drains without a message of its own
 	told   string      // what Close has printed, or would have
 	stats  task.Stats  // the totals, after Close
@@ -87,6 +88,8 @@ func (d *Digest) Consume(events []task.Event) error {
 				d.input.Tasks(0) // so the number is known in the end
 			}
 			d.untold = d.untold || e.Kind == task.Draining && e.Text == ""
+		case task.Admitted:
+			d.rerun.read(e.Task)
 		case task.InputEnd:
 			d.read = true
 		case task.Retried:
@@ -112,13 +115,17 @@ func (d *Digest) finished(e *task.Event) {
 			d.short++
 		}
 	}
+	open := r.Outcome == task.NotRun || r.Outcome == task.Cancelled && !r.Final
+	if r.Outcome.Failed() && !r.Earlier || open && !r.Known() {
+		d.rerun.add(e.Task)
+		d.tied = d.tied || len(e.Task.Terms().After) > 0
+	}
 	switch {
 	case !r.Final || r.Known():
 	case r.Outcome == task.Cancelled:
 		d.ended++
 	default:
 		d.vain++
-		d.tied = true
 		if len(d.failed) < digestTasks {
 			d.failed = append(d.failed, d.describe(e.Task, r))
 		}
@@ -140,8 +147,6 @@ func (d *Digest) finished(e *task.Event) {
 		if len(d.failed) < digestTasks {
 			d.failed = append(d.failed, d.describe(e.Task, r))
 		}
-		d.rerun.add(e.Task)
-		d.tied = d.tied || len(e.Task.Terms().After) > 0
 	}
 }
 
@@ -183,11 +188,10 @@ func (d *Digest) all(s task.Stats) string {
 	for _, list := range [...][]described{d.failed, d.waits, d.flaky} {
 		slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 	}
-	text, hint := "", ""
-	if line, short, left := d.cut(&s); short {
-		if text = "crew: " + line + "\n"; left {
-			hint = d.hint()
-		}
+	text := ""
+	line, short, left := d.cut(&s)
+	if short {
+		text = "crew: " + line + "\n"
 	} else if d.FailedOnly && s.Failed() == 0 && !(d.FlakyFail && s.Flaky > 0) {
 		return ""
 	} else {
@@ -214,13 +218,26 @@ func (d *Digest) all(s task.Stats) string {
 		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
 			task.Count(d.leaks, "task"), ids(d.leaked, d.leaks))
 	}
-	again := ""
-	if d.tied {
+	return text + d.missing(&s) + d.again(&s, short && left)
+}
+
+// again says how to run again what has no success, after a run that has or has not ended early.
+func (d *Digest) again(s *task.Stats, early bool) string {
+	if early && d.input.Kept {
 		d.rerun.drop()
-	} else {
-		again = d.rerun.text()
+		if d.rerun.cfg.State && s.Failed() > 0 {
+			return "crew: to go on, give the same command again; --retry-failed runs again what failed, too\n"
+		}
+		return "crew: to go on, give the same command again\n"
 	}
-	return text + d.missing(&s) + again + hint
+	rest := ""
+	if early && d.unread {
+		rest = d.rerun.rest()
+	}
+	if d.tied {
+		d.rerun.give("what they come after would be missing")
+	}
+	return d.rerun.text() + rest
 }
 
 // missing returns lines about machines that were not there, unless no task needed any.
@@ -241,6 +258,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCount)
+	d.unread = !s.InputEnd && (!n.known || n.total > s.Admitted)
 	if d.input.Shown && strings.HasPrefix(d.why, "SIG") {
 		return fmt.Sprintf("%d of %s shown; the run is left as it is, and the same command shows it from the beginning",
 			n.done, task.Count(n.total, "task")), true, false
@@ -253,7 +271,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	switch {
 	case n.known:
 	case n.total == 0:
-		return "interrupted before any record was read", true, true
+		return "interrupted before any record was read", true, false
 	default:
 		least = "at least "
 	}
@@ -265,17 +283,6 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		line += ", the rest of the input not read"
 	}
 	return line, true, !n.known || n.cancelled+n.waiting > d.ended+d.vain
-}
-
-// hint says how to go on after a run that has ended early.
-func (d *Digest) hint() string {
-	switch {
-	case d.input.Kept:
-		return "crew: to go on, give the same command again\n"
-	case d.why == "--halt" || d.input.Foreign || d.input.Shown:
-		return ""
-	}
-	return "crew: with --state DIR, the same command would go on where it stopped\n"
 }
 
 // item is a number of tasks in a list.

@@ -105,7 +105,6 @@ crew: task 5: timed out after 5s: job 'a b'
 crew: task 6 (a b): not started: exec: "job": not found: job `+strings.Repeat("x", 196)+`…
 crew: task 7: timed out after 210ms: job 'a b'
 crew: task 10: not started: job 'a b'
-crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
@@ -130,7 +129,6 @@ crew: task 2: exit 3 after 210ms on web2: job 'a b'
 	unrun.Attempt = 0
 	got = digestOf(t, RerunConfig{}, lost(4, false), ended(4, task.Result{Outcome: task.OK}), lost(3, false), unrun, inputEnd)
 	require.Equal(t, `crew: 1 of 2 tasks done in 3.2s; 1 lost with their worker, 1 restarted
-crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
@@ -155,7 +153,6 @@ crew:   | no
 crew: task 5 waits for a retry: exit 5 after 210ms, attempt 2: job 'a b'
 crew:   | oh
 crew:   | no
-crew: with --state DIR, the same command would go on where it stopped
 `, got)
 }
 
@@ -190,7 +187,6 @@ func TestDigestWithoutFailure(t *testing.T) {
 // TestDigestAfterAnEarlyEnd has the counts add up to the number of tasks, as far as
 // that is known, and a last line say how to go on.
 func TestDigestAfterAnEarlyEnd(t *testing.T) {
-	const state = "crew: with --state DIR, the same command would go on where it stopped\n"
 	tasks := func(n int64, ok bool) func(time.Duration) (int64, bool) {
 		return func(time.Duration) (int64, bool) { return n, ok }
 	}
@@ -202,9 +198,9 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 		want string
 	}{
 		{Input{}, "SIGINT", []task.Event{inputEnd},
-			"crew: 1 of 3 tasks done in 3.2s; 1 interrupted, 1 not started\n" + state},
+			"crew: 1 of 3 tasks done in 3.2s; 1 interrupted, 1 not started\n"},
 		{Input{Tasks: tasks(3000, true)}, "SIGTERM", nil,
-			"crew: 1 of 3000 tasks done in 3.2s; 1 interrupted, 2998 not started\n" + state},
+			"crew: 1 of 3000 tasks done in 3.2s; 1 interrupted, 2998 not started\n"},
 		{Input{Tasks: tasks(3000, true), Kept: true, Done: 1000}, "SIGINT", nil,
 			"crew: 1001 of 3000 tasks done in 3.2s; 1 interrupted, 1998 not started, 1000 done before\n" +
 				"crew: to go on, give the same command again\n"},
@@ -213,7 +209,7 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 		{Input{Tasks: tasks(3, true), Shown: true}, "", []task.Event{inputEnd}, // it has ended early, or is gone
 			"crew: 1 of 3 tasks done in 3.2s; 1 interrupted, 1 not started\n"},
 		{Input{Tasks: tasks(0, false)}, "SIGINT", nil,
-			"crew: 1 of at least 3 tasks done in 3.2s; 1 interrupted, at least 1 not started\n" + state},
+			"crew: 1 of at least 3 tasks done in 3.2s; 1 interrupted, at least 1 not started\n"},
 		{Input{}, "--halt", nil,
 			"crew: 1 of at least 3 tasks done in 3.2s; 1 interrupted, at least 1 not started\n"},
 		{Input{Tasks: tasks(9, true), Kept: true}, "SIGPIPE", nil,
@@ -225,9 +221,9 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 		require.Equal(t, c.want, err.String())
 	}
 	drained := task.Event{Kind: task.Draining, Text: "SIGINT"}
-	require.Equal(t, "crew: 1 of at least 1 task done in 3.2s, the rest of the input not read\n"+state,
+	require.Equal(t, "crew: 1 of at least 1 task done in 3.2s, the rest of the input not read\n",
 		digestOf(t, RerunConfig{}, drained, done))
-	require.Equal(t, "crew: interrupted before any record was read\n"+state, digestOf(t, RerunConfig{}, drained))
+	require.Equal(t, "crew: interrupted before any record was read\n", digestOf(t, RerunConfig{}, drained))
 	require.Empty(t, digestOf(t, RerunConfig{}, inputEnd, drained, done), "nothing was left out")
 }
 

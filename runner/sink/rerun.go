@@ -4,25 +4,20 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"crew/runner/task"
 )
 
 const (
-	rerunLine  = 2 << 10        // bytes of the line beyond which the records go to a file
-	unit       = "\x1f"         // between the columns of a record in the file (ASCII unit separator)
-	failedName = "crew-failed-" // the names of such files begin so; then comes the time
-	keptFailed = 20             // how many of them stay in a directory
+	rerunLine = 2 << 10 // bytes of the line beyond which the records go to a file
+	unit      = "\x1f"  // between the columns of a record in the file (ASCII unit separator)
 )
 
-// RerunConfig says how the line that runs the failed tasks again is spelt. Its
+// RerunConfig says how the line that runs again what has no success is spelt. Its
 // functions are called by Consume and Close.
 type RerunConfig struct {
 	// Line returns the whole command line, quoted for a shell, without the options that
@@ -36,20 +31,26 @@ type RerunConfig struct {
 	// Unlike returns why a task would change if it were listed ("{#} would be
 	// another number"), or "". Nil if none would.
 	Unlike func(t *task.Task) string
-	// Dir returns the directory for the file of records that do not fit into the
-	// line. If it is nil or returns "", that is a temporary file.
-	Dir func() string
+	// More calls list with the tasks that the run would have read after the one with a
+	// number, as far as they can be had at once, and returns the number of the last one. all
+	// reports whether no other would have followed. Nil if there is only what was read.
+	More func(id uint64, list func(*task.Task)) (last uint64, all bool)
+	// Rest says from where on the input was not read after the task with a number, or from
+	// a byte on if it is cut into blocks, and how to run what is there. It returns "" if nothing
+	// is. Nil if that is never said.
+	Rest func(id uint64, at int64) string
 	// Batch is how many records a task takes if there are enough (-n). 0: a task may
 	// have any number. math.MaxInt: list at most one task.
 	Batch int
-	// State says that the run keeps a journal, so --retry-failed knows what has failed.
+	// State says that the run keeps a journal, so --retry-failed knows what has failed, and
+	// there is no need for a file.
 	State bool
 	// Same says that the same command runs again what has failed, and nothing else.
 	Same bool
 	RerunRecords
 }
 
-// RerunRecords says what the records of failed tasks are like.
+// RerunRecords says what the records of tasks are like.
 type RerunRecords struct {
 	// Columns says that a record can have more than one column, each given by itself.
 	Columns bool
@@ -57,16 +58,15 @@ type RerunRecords struct {
 	// -0 or -d stays in the line. Without Columns records are run again as they were
 	// read, so -C and --csv stay in the line, too.
 	Stdin string
-	// Whole says that the records are the failed tasks' own command lines. All else but Line
-	// and Dir is then zero.
+	// Whole says that the records are the tasks' own command lines.
 	Whole bool
-	// JSON says that tasks come from JSON objects (--input json), and go to a file as such.
+	// JSON says that the records are JSON objects (--input json).
 	JSON bool
 }
 
-// rerun lists the records of failed tasks: in memory while they fit into one line
+// rerun lists the records of tasks without success: in memory while they fit into one line
 // that a person can copy, else in a file, so memory stays bounded. The line has
-// them in input order, the file mostly in order of failure.
+// them in input order, the file mostly in the order in which the tasks ended.
 //
 // The file holds NUL-terminated records, with columns separated by one control
 // byte. It is not JSON, because columns are bytes and JSON has only text. If tasks
@@ -82,25 +82,39 @@ type rerun struct {
 	width int        // columns of each record in the line
 	kept  []failure  // listed tasks that are not in the file, and as task 0 the names of columns
 	short [][]string // records of the one task that has fewer; they go last
-	file  *os.File
+	file  *listFile
 	w     *bufio.Writer // on file; keeps its first error
 	err   error         // why there is no file
 
-	listed int
-	left   int64  // failed tasks that cannot be listed
-	unlike int64  // failed tasks that would change
+	listed int64
+	left   int64  // tasks that cannot be listed
+	bad    int64  // tasks that cannot be run at all, because of their records
+	unlike int64  // tasks that would change
 	why    string // how they would change
+	last   uint64 // the number of the last task that was read
+	at     int64  // the byte after its block
 }
 
-// failure is a failed task as it is listed.
+// read notes that a task was read.
+func (r *rerun) read(t *task.Task) {
+	if r.last = t.ID; t.Block != nil {
+		r.at = t.Block.Off + int64(len(t.Block.Text)) + t.Block.Len
+	}
+}
+
+// failure is a task as it is listed.
 type failure struct {
 	id      uint64
 	records [][]string
 }
 
-// add lists a failed task.
+// add lists a task.
 func (r *rerun) add(t *task.Task) {
 	if r.cfg.Line == nil || r.err != nil {
+		return
+	}
+	if t.Err != nil {
+		r.bad++
 		return
 	}
 	if r.cfg.Unlike != nil {
@@ -131,7 +145,7 @@ func (r *rerun) list(f failure) bool {
 		return false
 	}
 	fits := r.file == nil && r.fits(f.records)
-	if !fits && r.cfg.Stdin != "" && r.cfg.Columns {
+	if !fits && (r.cfg.State || r.cfg.Stdin != "" && r.cfg.Columns) {
 		return false
 	}
 	if short {
@@ -157,8 +171,8 @@ func (r *rerun) header() []string {
 func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 	switch sep := r.cfg.Stdin; {
 	case r.cfg.JSON:
-		return [][]string{{t.Object}}, t.Err == nil && t.Object != "" && !strings.Contains(t.Object, "\n")
-	case t.Err != nil || len(t.Records) == 0:
+		return [][]string{{t.Object}}, t.Object != "" && !strings.Contains(t.Object, "\n")
+	case len(t.Records) == 0:
 		return nil, false
 	case r.cfg.Whole:
 		line := "exec " + t.CommandLine(t.Argv) // the program, and no built-in of that name
@@ -193,7 +207,7 @@ func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 }
 
 // fits reports whether the line has room for records, and counts them if so. The
-// line cannot hold objects, records that make it too long or differ in their number of
+// line cannot hold records that make it too long or differ in their number of
 // columns, a value that looks like a separator of sources, or one that cannot be
 // copied from a terminal.
 func (r *rerun) fits(records [][]string) bool {
@@ -211,7 +225,7 @@ func (r *rerun) fits(records [][]string) bool {
 			}
 		}
 	}
-	if r.cfg.JSON || size > rerunLine {
+	if size > rerunLine {
 		return false
 	}
 	r.size = size
@@ -223,7 +237,7 @@ func (r *rerun) fits(records [][]string) bool {
 func (c *RerunConfig) format() (options, end, extension string) {
 	switch {
 	case c.JSON:
-		return "--input json -a ", "\n", ".json"
+		return "-a ", "\n", ".json"
 	// The line has the option for the separator of records that tasks read.
 	case c.Stdin == "\x00":
 		return "-a ", "\x00", ".nul"
@@ -246,31 +260,41 @@ func (r *rerun) write() {
 	r.kept = nil
 }
 
-// open creates the file, in the directory for it or else as a temporary one. Of such files,
-// which only the user can read, that directory keeps the latest.
+// open creates the file.
 func (r *rerun) open() bool {
-	dir := ""
-	if r.cfg.Dir != nil {
-		dir = r.cfg.Dir()
-	}
 	_, _, extension := r.cfg.format()
-	pattern := failedName + time.Now().UTC().Format("20060102T150405Z") + "-*" + extension
-	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
-		r.file, _ = os.CreateTemp(dir, pattern)
-	}
-	if r.file != nil {
-		names, _ := fs.Glob(os.DirFS(dir), failedName+"*") // in their order
-		for _, name := range names[:max(0, len(names)-keptFailed)] {
-			_ = os.Remove(filepath.Join(dir, name))
-		}
-	} else if r.file, r.err = os.CreateTemp("", pattern); r.err != nil {
+	if r.file, r.err = createList(extension); r.err != nil {
 		return false
 	}
 	r.w = bufio.NewWriter(r.file)
 	return true
 }
 
-// text returns the digest's lines on how to run the failed tasks again.
+// give lists nothing after all, since tasks would change for a reason.
+func (r *rerun) give(why string) {
+	r.drop()
+	r.unlike, r.why = r.unlike+r.listed+r.left, why
+	r.listed, r.left, r.file, r.kept, r.short = 0, 0, nil, nil, nil
+}
+
+// rest returns the digest's line on what was not read, and lists it if that can be read at once.
+func (r *rerun) rest() string {
+	if r.cfg.More != nil {
+		all := false
+		if r.last, all = r.cfg.More(r.last, r.add); all {
+			return ""
+		}
+	}
+	if r.cfg.Rest == nil {
+		return ""
+	}
+	if line := r.cfg.Rest(r.last, r.at); line != "" {
+		return "crew: " + line + "\n"
+	}
+	return ""
+}
+
+// text returns the digest's lines on how to run the listed tasks again.
 func (r *rerun) text() (s string) {
 	r.kept = append(r.kept, failure{math.MaxUint64, r.short})
 	options, values := "", ""
@@ -286,40 +310,50 @@ func (r *rerun) text() (s string) {
 			r.drop()
 		}
 		options, _, _ = r.cfg.format()
-		options += task.Quote(r.file.Name())
+		options += task.Quote(r.file.path)
 	}
 	if r.err != nil {
 		return "crew: no line to run them again, as their records cannot be kept: " + task.Printable(r.err.Error()) + "\n"
 	}
 	if r.listed > 0 {
-		them := "them"
-		if r.listed == 1 {
-			them = "it"
-		}
-		s = "crew: run " + them + " again: " + r.cfg.Line(options, values) + "\n"
+		s = "crew: run " + them(r.listed) + " again: " + r.cfg.Line(options, values) + "\n"
 	}
 	if r.left > 0 {
-		s += fmt.Sprintf("crew: %s cannot be run again from a list\n", task.Count(r.left, "failed task"))
+		s += r.cannot(r.left, "")
+	}
+	if r.bad > 0 {
+		s += fmt.Sprintf("crew: %s cannot be run as the records are: mend %s, and give %[2]s again\n", task.Count(r.bad, "task"), them(r.bad))
 	}
 	if r.unlike > 0 {
-		how := "with --state, --retry-failed"
-		switch {
-		case r.cfg.State:
-			how = "--retry-failed"
-		case r.cfg.Same:
-			how = "the same command"
-		}
-		s += fmt.Sprintf("crew: %s cannot be run again from a list, where %s; %s runs them again\n",
-			task.Count(r.unlike, "failed task"), r.why, how)
+		s += r.cannot(r.unlike, ", where "+r.why)
 	}
 	return s
+}
+
+// cannot says that no list has some tasks, and what runs them again all the same.
+func (r *rerun) cannot(n int64, why string) string {
+	how := "run all again, with --state DIR, where --retry-failed can run such tasks alone"
+	switch {
+	case r.cfg.State:
+		how = "the same command with --retry-failed runs " + them(n) + " again"
+	case r.cfg.Same:
+		how = "the same command runs " + them(n) + " again"
+	}
+	return fmt.Sprintf("crew: %s cannot be run again from a list%s: %s\n", task.Count(n, "task"), why, how)
+}
+
+func them(n int64) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 // drop removes the file, since nobody is told about it.
 func (r *rerun) drop() {
 	if r.file != nil {
 		r.file.Close()
-		os.Remove(r.file.Name())
+		os.Remove(r.file.path)
 	}
 }
 

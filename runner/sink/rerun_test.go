@@ -17,6 +17,8 @@ import (
 func tempDir(t *testing.T) string {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
 	return dir
 }
 
@@ -50,7 +52,7 @@ func TestRerun(t *testing.T) {
 	}
 	bad, object := one("too long"), one("ignored")
 	bad.Task.Err = os.ErrInvalid
-	object.Task.Object = `{"args":["a"],"n":1.0}`
+	object.Task.Object = "{\"args\":[\"a\"],\t\"n\":1.0}"
 	var many, pairs []task.Event
 	all, left := "", ""
 	for i := range 1000 {
@@ -68,8 +70,9 @@ func TestRerun(t *testing.T) {
 	cols, objects := RerunRecords{Columns: true}, RerunRecords{JSON: true}
 	product := RerunRecords{Stdin: "\n", Columns: true}
 	read := func(sep string) RerunConfig { return RerunConfig{RerunRecords: RerunRecords{Stdin: sep}} }
+	const anew = ": run all again, with --state DIR, where --retry-failed can run such tasks alone"
 	cannot := func(n int) string {
-		return "crew: " + task.Count(int64(n), "failed task") + " cannot be run again from a list"
+		return "crew: " + task.Count(int64(n), "task") + " cannot be run again from a list"
 	}
 	for _, c := range []struct {
 		name   string
@@ -90,23 +93,23 @@ func TestRerun(t *testing.T) {
 			[]task.Event{row([]string{"a", "b\nc"}), one("\xff"), row([]string{"", ""})}, `-0 -C '\x1f' -a FILE`, "", "a\x1fb\nc\x00\xff\x00\x1f\x00"},
 		{"a value like a separator", RerunConfig{}, []task.Event{one(":::+")}, "-0 -a FILE", "", ":::+\x00"},
 		{"a tab", RerunConfig{}, []task.Event{one("a\tb")}, "-0 -a FILE", "", "a\tb\x00"},
-		{"objects", RerunConfig{RerunRecords: objects}, []task.Event{object, object}, "--input json -a FILE", "",
+		{"objects", RerunConfig{RerunRecords: objects}, []task.Event{object, object}, "-a FILE", "",
 			strings.Repeat(object.Task.Object+"\n", 2)},
 
 		{"no list can hold them", RerunConfig{RerunRecords: cols}, []task.Event{bad, row([]string{"a\x1fb", "c"}), row(), one("good"), one("nul\x00")},
-			"::: good", cannot(4), ""},
-		{"no object", RerunConfig{RerunRecords: objects}, []task.Event{one("")}, "", cannot(1), ""},
-		{"names of columns alone", RerunConfig{RerunRecords: cols, Header: header("h\x01", "z")}, []task.Event{row([]string{unit, "1"})}, "", cannot(1), ""},
+			"::: good", cannot(3) + anew + "\ncrew: 1 task cannot be run as the records are: mend it, and give it again", ""},
+		{"no object", RerunConfig{RerunRecords: objects}, []task.Event{one("")}, "", cannot(1) + anew, ""},
+		{"names of columns alone", RerunConfig{RerunRecords: cols, Header: header("h\x01", "z")}, []task.Event{row([]string{unit, "1"})}, "", cannot(1) + anew, ""},
 		// With another number a task would be another command, which might overwrite what
 		// the first run has made.
 		{"numbers", RerunConfig{Unlike: number}, []task.Event{one("a")}, "",
-			cannot(1) + ", where {#} would be another number; with --state, --retry-failed runs them again", ""},
+			cannot(1) + ", where {#} would be another number" + anew, ""},
 		{"numbers of objects", RerunConfig{Unlike: number, RerunRecords: objects, State: true}, []task.Event{object}, "",
-			cannot(1) + ", where {#} would be another number; --retry-failed runs them again", ""},
+			cannot(1) + ", where {#} would be another number: the same command with --retry-failed runs it again", ""},
 
 		{"pairs", RerunConfig{Batch: 2}, []task.Event{numbered(3, "e"), numbered(2, "c", "d"), numbered(1, "a", "b")}, "::: a b c d e", "", ""},
 		{"two that would become one", RerunConfig{Batch: 2}, []task.Event{numbered(4, "x"), numbered(2, "y"), numbered(1, "a", "b")},
-			"::: a b x", cannot(1), ""},
+			"::: a b x", cannot(1) + anew, ""},
 		{"pairs in a file", RerunConfig{Batch: 2}, pairs, "-0 -a FILE", "", left + "last\x00"},
 
 		{"read lines", read("\n"), []task.Event{reads("a\nb\n", []string{"a"}, []string{"b"})}, "::: a b", "", ""},
@@ -115,14 +118,14 @@ func TestRerun(t *testing.T) {
 		{"read lines in a file", read("\n"), []task.Event{reads("a\tb\nc\n", []string{"a\tb"}, []string{"c"})}, "-a FILE", "", "a\tb\nc\n"},
 		{"read after two bytes", read("--"), []task.Event{reads("a\nb--c--", []string{"a\nb"}, []string{"c"})}, "-a FILE", "", "a\nb--c--"},
 		{"read NUL in a file", read("\x00"), []task.Event{reads("a\nb\x00c\x00", []string{"a\nb"}, []string{"c"})}, "-a FILE", "", "a\nb\x00c\x00"},
-		{"a read record of two lines", read("\n"), []task.Event{reads("a\nb\n", []string{"a\nb"})}, "", cannot(1), ""},
+		{"a read record of two lines", read("\n"), []task.Event{reads("a\nb\n", []string{"a\nb"})}, "", cannot(1) + anew, ""},
 		// A product's columns are joined by blanks for tasks that read them, and a file
 		// could not keep them apart.
 		{"a read product", RerunConfig{RerunRecords: product},
 			[]task.Event{row([]string{"a\tb", "1"}), row([]string{strings.Repeat("x", 3000), "1"}), row([]string{"a", "1 2"})},
-			"::: a :::+ '1 2'", cannot(2), ""},
+			"::: a :::+ '1 2'", cannot(2) + anew, ""},
 		{"a read product with odd names", RerunConfig{RerunRecords: product, Header: header("a\x01", "b")},
-			[]task.Event{row([]string{"a", "1 2"})}, "", cannot(1), ""},
+			[]task.Event{row([]string{"a", "1 2"})}, "", cannot(1) + anew, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tempDir(t)
@@ -158,7 +161,7 @@ func TestRerun(t *testing.T) {
 // rerunOf returns the lines of a digest about running tasks again.
 func rerunOf(digest string) (lines string) {
 	for l := range strings.Lines(digest) {
-		if strings.Contains(l, " again: ") || strings.Contains(l, " again from ") {
+		if strings.Contains(l, " again: ") || strings.Contains(l, " cannot be run ") {
 			lines += l
 		}
 	}
@@ -191,6 +194,7 @@ func TestRerunHoldsLittleInMemory(t *testing.T) {
 
 func TestRerunWhenNoFileCanBeCreated(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
+	tempDir(t)
 	t.Setenv("TMPDIR", missing)
 	for _, e := range []task.Event{
 		failedTask([]string{"\x01"}), failedTask([]string{strings.Repeat("x", 3000)}), failedTask([]string{"a", "b"}, []string{"c"}),

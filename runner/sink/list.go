@@ -1,0 +1,85 @@
+package sink
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const keptLists = 20 // how many lists stay in a directory
+
+// listName is what the names of lists are like. The last part is the number of the file's
+// inode, so that a list can be told from any other file, be it a copy of one.
+var listName = regexp.MustCompile(`^crew-again-[0-9]{8}T[0-9]{6}Z-([0-9]+)\.[a-z]+$`)
+
+// listFile is a new list of records, which only the user can read.
+type listFile struct {
+	*os.File
+	path string
+}
+
+// createList creates a list with an extension, in the directory for lists or else as a
+// temporary file. Of the lists in that directory it removes all but the latest.
+func createList(extension string) (*listFile, error) {
+	stem := "crew-again-" + time.Now().UTC().Format("20060102T150405Z") + "-"
+	dir := listDir()
+	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
+		if f, err := os.CreateTemp(dir, stem+"*"+extension); err == nil {
+			l := &listFile{f, f.Name()}
+			path := filepath.Join(dir, stem+inode(l.path)+extension)
+			if os.Link(l.path, path) == nil { // unlike a rename, it takes no other file's place
+				os.Remove(l.path)
+				l.path = path
+			}
+			removeLists(dir)
+			return l, nil
+		}
+	}
+	f, err := os.CreateTemp("", stem+"*"+extension)
+	if err != nil {
+		return nil, err
+	}
+	return &listFile{f, f.Name()}, nil
+}
+
+// removeLists removes all lists in a directory but the latest.
+func removeLists(dir string) {
+	list, _ := os.ReadDir(dir) // in the order of their names, which is that of their times
+	list = slices.DeleteFunc(list, func(e os.DirEntry) bool {
+		m := listName.FindStringSubmatch(e.Name())
+		return m == nil || m[1] != inode(filepath.Join(dir, e.Name()))
+	})
+	for _, e := range list[:max(0, len(list)-keptLists)] {
+		os.Remove(filepath.Join(dir, e.Name()))
+	}
+}
+
+// inode returns the number of the inode of a regular file of the user's, or "".
+func inode(path string) string {
+	st, err := os.Lstat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || int(sys.Uid) != os.Geteuid() {
+		return ""
+	}
+	return strconv.FormatUint(uint64(sys.Ino), 10)
+}
+
+// listDir returns the directory for lists, or "" if there is no place for it. It follows the XDG
+// Base Directory Specification.
+func listDir() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "crew")
+	}
+	home := os.Getenv("HOME")
+	if st, err := os.Stat(home); !filepath.IsAbs(home) || err != nil || !st.IsDir() {
+		return ""
+	}
+	return filepath.Join(home, ".local/state/crew")
+}
