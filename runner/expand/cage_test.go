@@ -37,7 +37,7 @@ type cage struct {
 func newCage(t testing.TB) *cage {
 	t.Helper()
 	c := &cage{dir: t.TempDir(), bin: t.TempDir(), shells: installedShells(), env: []string{"s=eval", "h=sh", "o=-i", "r=-c", "n=x", "k=3"}}
-	for _, name := range []string{"cat", "env", "sh", "bash", "zsh", "mksh", "ksh93", "yash", "busybox", "xargs", "find", "timeout", "nice", "flock", "printf", "seq", "head"} {
+	for _, name := range []string{"cat", "env", "sh", "bash", "busybox", "xargs", "find", "timeout", "nice", "flock", "printf", "seq", "head"} {
 		link(t, c.bin, name)
 	}
 	for name, script := range stubs {
@@ -120,6 +120,21 @@ exec "$@"`,
 	*) break ;;
 	esac
 done
+exec "$@"`,
+	"tmux":     `shift; exec sh -c "$*"`,
+	"pdsh":     `shift 2; exec sh -c "$*"`,
+	"rsh":      `shift; [ $# -gt 0 ] || exec sh; exec sh -c "$*"`,
+	"git":      `exec sh -c "$GIT_SSH_COMMAND"`,
+	"sbatch":   `case $1 in --wrap) exec sh -c "$2" ;; --wrap=*) exec sh -c "${1#*=}" ;; esac; exec sh`,
+	"parallel": `[ $# -gt 0 ] || exec sh; exec sh -c "$*"`,
+	"crew": `while :; do
+	case $1 in
+	-j) shift 2 ;;
+	-*) shift ;;
+	*) break ;;
+	esac
+done
+case $# in 0) exec sh ;; 1) exec sh -c "$1" ;; esac
 exec "$@"`,
 	"chronic": `exec "$@"`,
 	"nohup":   `exec "$@"`,
@@ -351,20 +366,27 @@ var payloads = []string{
 	"[$(>pwned)]=", "a]+k[$(>pwned)", "a:$(>pwned)", "/$(>pwned)", "${k/3/$(>pwned)}", "$(>pwned)#", "(e)$(>pwned)", "'$(>pwned)'", `"$(>pwned)"`, "''\";>pwned;\"''", "+a[$(>pwned)]", "x -o k[$(>pwned)]",
 }
 
+// attack is a template of testdata/attacks.txt.
+type attack struct {
+	template string
+	value    string // its twin executes this
+	read     bool   // the twin holds the value itself, and not a variable
+}
+
 // readAttacks returns the templates of testdata/attacks.txt that must not execute a
 // value, and those that may, by the heading that says what puts them outside of the
 // promise.
-func readAttacks(t testing.TB) (inside []string, outside map[string][]string) {
+func readAttacks(t testing.TB) (inside []attack, outside map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile(cmp.Or(os.Getenv("ATTACK"), "testdata/attacks.txt"))
 	require.NoError(t, err)
 	outside = map[string][]string{}
 	seen := map[string]bool{}
-	why := ""
+	kind, what := "", ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
-		if heading, ok := strings.CutPrefix(line, "## outside: "); ok {
-			why = heading
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			kind, what, _ = strings.Cut(heading, ": ")
 		}
 		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "## ") || line == "" {
 			continue
@@ -375,14 +397,70 @@ func readAttacks(t testing.TB) (inside []string, outside map[string][]string) {
 		require.True(t, caged(template), "the cage is not safe for %q", template)
 		require.False(t, seen[template], "%q stands there twice", template)
 		seen[template] = true
-		if why == "" {
-			inside = append(inside, template)
-		} else {
-			outside[why] = append(outside[why], template)
+		if kind == "outside" {
+			outside[what] = append(outside[what], template)
+			continue
 		}
+		value, err := strconv.Unquote(what)
+		require.NoError(t, err, what)
+		inside = append(inside, attack{template, value, kind == "read"})
 	}
 	return inside, outside
 }
+
+// TestTwins checks that each attack reaches a place where a shell would execute a value.
+func TestTwins(t *testing.T) {
+	c := newCage(t)
+	inside, _ := readAttacks(t)
+	left := map[string]attack{}
+	for n, a := range inside {
+		if !a.read || n%8 == 0 || long() {
+			left[a.template] = a
+		}
+		if a.read { // no twin with a variable shows that a value is evaluated there
+			_, err := New(Config{Words: []string{a.template}, Shell: "bash"})
+			if err != nil && evaluates.MatchString(err.Error()) {
+				t.Errorf("%q shows nothing, since it is refused as evaluated: %v", a.template, err)
+			}
+		}
+	}
+	for _, shell := range distinct {
+		var list []attempt
+		for n, a := range inside {
+			if left[a.template] != a {
+				continue
+			}
+			twin := attempt{template: a.template, shell: shell, file: "pwned" + strconv.Itoa(n)}
+			twin.value = strings.ReplaceAll(a.value, "pwned", twin.file)
+			script := strings.ReplaceAll(a.template, "{}", twin.value)
+			if !a.read {
+				script = "export _v='" + escape(twin.value) + "'; " + strings.ReplaceAll(a.template, "{}", `"$_v"`)
+			}
+			twin.argv = append(strings.Fields(shell), "-c", script)
+			list = append(list, twin)
+		}
+		for part := range slices.Chunk(list, 400) {
+			for _, a := range c.try(t, part) {
+				delete(left, a.template)
+			}
+		}
+	}
+	for _, a := range left {
+		t.Errorf("%q shows nothing: its twin does not execute %q", a.template, a.value)
+	}
+}
+
+// TestBuiltins checks that the table has all builtins of the shells that are installed.
+func TestBuiltins(t *testing.T) {
+	bash, err := exec.Command("bash", "-c", "compgen -b").Output()
+	require.NoError(t, err)
+	busybox, _ := exec.Command("busybox", "ash", "-c", "help | tail -n +3").Output() // if there is any
+	for _, name := range strings.Fields(string(bash) + string(busybox)) {
+		require.Contains(t, builtins, name)
+	}
+}
+
+var evaluates = regexp.MustCompile(`among the arguments|an argument of|assigned to|name of a variable`)
 
 // cagedIdioms returns the common idioms with names of programs that the cage has.
 func cagedIdioms(t testing.TB) []string {
@@ -401,7 +479,9 @@ func cagedIdioms(t testing.TB) []string {
 func TestAttacks(t *testing.T) {
 	c := newCage(t)
 	inside, _ := readAttacks(t)
-	templates := append(inside, cagedIdioms(t)...)
+	for _, idiom := range cagedIdioms(t) {
+		inside = append(inside, attack{template: idiom})
+	}
 	values := 1
 	if long() {
 		values = 12
@@ -409,12 +489,16 @@ func TestAttacks(t *testing.T) {
 	seen := map[string]bool{}
 	for k, shell := range c.shells {
 		var list []attempt
-		for n, template := range templates {
-			if (n+k)%16 != 0 && !long() {
-				continue // a long run tries every template in every shell, others a sixteenth of them
+		for n, in := range inside {
+			if (n+k)%8 != 0 && !long() {
+				continue // a long run tries every template in every shell, others an eighth of them
 			}
 			for i := range values {
-				if a, ok := newAttempt(template, payloads[(n+11*k+i)%len(payloads)], shell, len(list)); ok {
+				value := payloads[(n+11*k+i)%len(payloads)]
+				if i == 0 && (n+k)%16 == 0 {
+					value = cmp.Or(in.value, value)
+				}
+				if a, ok := newAttempt(in.template, value, shell, len(list)); ok {
 					list = append(list, a)
 				}
 			}

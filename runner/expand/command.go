@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -38,14 +37,14 @@ func nameIndex(args []arg) int {
 	return i
 }
 
-var prefixes = []string{"command", "builtin", "exec", "noglob", "nocorrect", "time", "-"}
+var prefixes = []string{"command", "builtin", "exec", "time"}
 
 // tame reports whether the command's first word is only the name of a command to
 // every shell, so that its arguments are only arguments.
 func tame(call *syntax.CallExpr) bool {
 	a := known(call.Args[0])
 	return a.static() && a.text != "" && !strings.ContainsAny(a.text, "= \t") && plainText(a.text) &&
-		!slices.Contains(prefixes, a.text) && !slices.Contains([]string{"coproc", "function", "select", "repeat", "foreach", "let"}, a.text)
+		!slices.Contains(prefixes, a.text) && !slices.Contains([]string{"coproc", "function", "select", "let"}, a.text)
 }
 
 // argument says how the mark in args[at], a word of a command, may stand there. If no
@@ -71,8 +70,7 @@ func (c *compiler) argument(args []arg, at int) place {
 	hidden := shells && mayHide(args[:at])
 	guard, joined := position(args, at)
 	switch {
-	case i == len(args) && !args[nameIndex(args)].expands, slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args),
-		c.family == korn && slices.ContainsFunc(args[:at], func(a arg) bool { return a.text == "{" || a.text == "}" }):
+	case i == len(args) && !args[nameIndex(args)].expands, slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
 		return refuse("cannot stand beside words that shells read in different ways", "write each word as it is, without braces and $'…'")
 	case (i == len(args) || shells && slices.ContainsFunc(args[:at], func(a arg) bool { return !a.known })) && scriptLike(args[at]):
 		return refuse("cannot be part of what may be a script, since it is not known what is run", "write the name of the program and its options as they are")
@@ -86,8 +84,15 @@ func (c *compiler) argument(args []arg, at int) place {
 		return refuse("cannot be the file that ksh runs, which is a script to it if there is no such file", `write ksh -c '. "$1"' ksh {}`)
 	}
 	p := place{joined: joined}
-	if name, _, ok := strings.Cut(args[at].text, "="); ok && slices.Contains(special, name) && slices.Contains(wrappers, programName(args[i].text)) {
-		return c.assigned(name)
+	if p.err = interpreted(args, i, at); p.err != nil {
+		return p
+	}
+	if name, _, ok := strings.Cut(args[at].text, "="); ok && slices.Contains(wrappers, programName(args[i].text)) {
+		if strings.Contains(name, markText) {
+			return refuseName
+		} else if commands(name) {
+			return c.assigned(name)
+		}
 	}
 	if strings.HasPrefix(args[at].text, markText) && guard > 0 {
 		p.check = noOption
@@ -112,9 +117,9 @@ func runsAsKsh(args []arg, at int) bool {
 func (c *compiler) risky(args []arg) bool {
 	i := nameIndex(args)
 	name := args[i].text
-	return slices.ContainsFunc(args, takesScript) || slices.Contains(wrappers, programName(name)) || args[i].odd || c.family != foreign &&
-		(slices.Contains(slices.Concat(evaluating, numeric, declaring, []string{"test", "[", "printf", "set", "print", "let"}), name) ||
-			c.family == korn && slices.Contains(kornEvaluating, name))
+	use, ok := builtins[name]
+	return slices.ContainsFunc(args, takesScript) || slices.Contains(wrappers, programName(name)) || args[i].odd ||
+		c.family != foreign && ok && use != asText
 }
 
 // scriptBytes are the bytes that tell a script from a word.
@@ -126,27 +131,15 @@ func scriptLike(a arg) bool { return a.like || strings.ContainsAny(a.text, scrip
 // mayHide reports whether one of the words may be an option of a shell that is not seen.
 func mayHide(args []arg) bool {
 	first := 1 + slices.IndexFunc(args, takesScript)
-	for i, a := range args[first:] {
-		text, last := a.text, args[first+i-1].text
+	for _, a := range args[first:] {
+		text := a.text
 		switch {
 		case !a.static() && (a.split || a.option || startsOption(text)),
-			startsOption(text) && len(text) > 2 && text[1] != '-' && strings.ContainsAny(text[1:len(text)-1], "oO"), // -onoclobber
-			(strings.HasPrefix(text, "--") || startsOption(last) && strings.HasSuffix(last, "o")) && isCmdline(text):
+			startsOption(text) && len(text) > 2 && text[1] != '-' && strings.ContainsAny(text[1:len(text)-1], "oO"): // -onoclobber
 			return true
 		}
 	}
 	return false
-}
-
-// isCmdline reports whether s may be the name of yash's long option for -c.
-func isCmdline(s string) bool {
-	name := strings.Map(func(r rune) rune { // yash reads no other characters
-		if r = unicode.ToLower(r); r < 'a' || r > 'z' {
-			return -1
-		}
-		return r
-	}, s)
-	return name != "" && strings.HasPrefix("cmdline", name)
 }
 
 // takesScript reports whether a is a program that takes a script as an option.
@@ -172,28 +165,48 @@ func (c *compiler) commandName(args []arg, at int) place {
 	return place{joined: true}
 }
 
-// evaluating are the builtins and reserved words of dash, bash and busybox that evaluate
-// their arguments, name variables with them or change how text is read, and
-// kornEvaluating those of zsh, ksh93, mksh and yash.
-var (
-	evaluating = []string{"alias", "array", "bind", "compgen", "complete", "compopt", "coproc", "enable", "eval", "fc", "function",
-		"getopts", "history", "integer", "float", "jobs", "mapfile", "nameref", "read", "readarray", "select", "shopt", "suspend",
-		"trap", "unalias", "unset"}
-	kornEvaluating = []string{"-", "autoload", "alarm", "bindkey", "builtin", "compadd", "compcall", "compctl", "compound", "compset", "dirs",
-		"disable", "echotc", "echoti", "emulate", "end", "enum", "foreach", "functions", "getln", "global", "hist", "limit", "log",
-		"noglob", "nocorrect", "popd", "private", "pushln", "r", "redirect", "rehash", "sched", "setopt", "stop", "times", "ttyctl", "umask",
-		"unfunction", "unhash", "unlimit", "unsetopt", "vared", "where", "zcompile", "zformat", "zle", "zmodload", "zparseopts",
-		"zregexparse", "zstyle"}
-	numeric = []string{"exit", "return", "shift", "break", "continue", "ulimit", "logout", "bye", "repeat"}
+// use says what a builtin does with its arguments.
+type use uint8
+
+const (
+	refused  use = iota // may evaluate them
+	asText              // nothing but text
+	asNumber            // evaluates them as numbers
+	asName              // takes them for the names of variables
+	declares            // assigns to variables
+	special             // depends on the argument
 )
+
+// builtins are those of dash, busybox and bash, and words that shells reserve. What stands
+// in none of them is a program or a function, whose arguments are text.
+var builtins = map[string]use{
+	".": asText, ":": asText, "[": special, "[[": refused, "alias": refused, "bg": asNumber, "bind": refused, "break": asNumber,
+	"builtin": asText, "caller": asNumber, "cd": asText, "chdir": asText, "command": asText, "compgen": refused, "complete": refused,
+	"compopt": refused, "continue": asNumber, "coproc": refused, "declare": declares, "dirs": asText, "disown": asNumber,
+	"echo": asText, "enable": refused, "eval": special, "exec": asText, "exit": asNumber, "export": declares, "false": asText, "fc": refused,
+	"fg": asNumber, "function": refused, "getopts": asName, "hash": asText, "help": asText, "history": refused, "jobs": refused,
+	"kill": asText, "let": special, "local": declares, "logout": asNumber, "mapfile": asName, "popd": asText, "printf": special,
+	"pushd": asText, "pwd": asText, "read": special, "readarray": asName, "readonly": declares, "return": asNumber, "select": refused,
+	"set": special, "setvar": asName, "shift": asNumber, "shopt": refused, "source": asText, "suspend": refused, "test": special,
+	"times": asText, "trap": special, "true": asText, "type": asText, "typeset": declares, "ulimit": asNumber, "umask": asText,
+	"unalias": refused, "unset": asName, "wait": asNumber,
+}
 
 // builtin says how the mark may stand in args[at], an argument of args[0], which may be a
 // builtin of a shell.
 func (c *compiler) builtin(args []arg, at int) place {
-	name, korn := args[0].text, c.family == korn
-	switch {
-	case slices.Contains(numeric, name), korn && slices.Contains([]string{"wait", "fg", "bg", "disown"}, name):
+	name := args[0].text
+	switch use, ok := builtins[name]; {
+	case !ok, use == asText:
+		return place{}
+	case use == asNumber:
 		return onlyNumber(args[at], "cannot be an argument of "+name+", unless it is all of it")
+	case use == declares:
+		variable, _, ok := strings.Cut(args[at].text, "=")
+		if !ok || !syntax.ValidName(variable) {
+			return refuseName
+		}
+		return c.declaration(args, at, variable)
 	case name == "let":
 		if args[at].known && isolated(args[at].text) {
 			return place{check: number}
@@ -203,35 +216,18 @@ func (c *compiler) builtin(args []arg, at int) place {
 		return c.printf(args, at)
 	case name == "test", name == "[":
 		return c.test(args, at)
+	case name == "set" && args[1].static() && args[1].text == "--" && at > 1:
+		return place{}
 	case name == "set":
-		if args[1].static() && args[1].text == "--" && at > 1 {
-			return place{}
-		}
 		return refuseArguments(name, ", which may take it for an option", "write set -- {}")
-	case name == "print" && korn:
-		i := slices.IndexFunc(args[1:at], func(a arg) bool {
-			return !a.static() || a.text == "" || strings.Trim(a.text, "-rnlNR") != "" || a.text == "--" || a.text == "-"
-		})
-		if i >= 0 && args[i+1].static() && strings.Trim(args[i+1].text, "-") == "" && args[i+1].text != "" {
-			return place{}
-		}
-		return refuseArguments(name, ", which may take it for an option", "write -- before it")
-	case slices.Contains(declaring, name):
-		variable, _, ok := strings.Cut(args[at].text, "=")
-		if !ok || !syntax.ValidName(variable) {
-			return refuseName
-		}
-		return c.declaration(args, at, variable)
-	case name == "read" && !korn && takesPrompt(args, at):
+	case name == "read" && takesPrompt(args, at):
 		return place{joined: true}
-	case name == "read", name == "unset", name == "mapfile", name == "readarray", name == "getopts":
+	case name == "read", use == asName:
 		return refuseName
-	case name == "eval", name == "trap":
+	case use == special: // eval, trap
 		return refuseArguments(name, ", which reads them as shell syntax", `put it into a variable, as in x={}; `+name+` '… "$x"'`)
-	case slices.Contains(evaluating, name), korn && slices.Contains(kornEvaluating, name):
-		return refuseArguments(name, ", which may evaluate them", "put it into a variable, as in x={}, and use \"$x\" where it is needed")
 	}
-	return place{}
+	return refuseArguments(name, ", which may evaluate them", "put it into a variable, as in x={}, and use \"$x\" where it is needed")
 }
 
 // takesPrompt reports whether args[at] is, or ends, an option of read with a prompt.
@@ -259,8 +255,7 @@ func isolated(s string) bool {
 	return !joined
 }
 
-// printf says how the mark may stand in args[at]: not as the variable that bash prints to,
-// nor in other shells as a number, which they evaluate.
+// printf says how the mark may stand in args[at]: not as the variable that bash prints to.
 func (c *compiler) printf(args []arg, at int) place {
 	format := 1
 	if len(args) > 2 && args[1].static() && args[1].text == "--" {
@@ -274,16 +269,8 @@ func (c *compiler) printf(args []arg, at int) place {
 		return place{check: noOption, joined: true}
 	case at > format && format == 1 && (args[1].marks && strings.HasPrefix(text, markText) || !args[1].known && text == ""):
 		return refuse("cannot be given to printf without a fixed format", `write one, as in printf '%s\n' {}`)
-	case c.family == korn && !(args[format].static() && printsText(text)):
-		return refuse("cannot be given to printf, which evaluates numbers in this shell", `write %s alone in the format`)
 	}
 	return place{}
-}
-
-// printsText reports whether a format of printf takes nothing but text.
-func printsText(format string) bool {
-	ok, _ := regexp.MatchString(`^([^%]|%%|%[-+ #0-9.]*[sbq])*$`, format)
-	return ok
 }
 
 // comparesNumbers reports whether a is an operator of [ that compares numbers.

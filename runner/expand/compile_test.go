@@ -172,19 +172,10 @@ func TestRefusals(t *testing.T) {
 		{Config{Words: []string{"print {}"}, Shell: "python3"}, "sys.argv"},
 		{Config{Words: []string{"echo {}"}, Shell: "/usr/bin/fish"}, "$argv[1]"},
 		{Config{Words: []string{"echo {1}"}, Shell: "csh"}, "csh"},
-		{Config{Words: []string{"[ {} 1 ]"}, Shell: "zsh"}, ""},
+		{Config{Words: []string{"echo {}"}, Shell: "zsh"}, `write "$1"`},
 		{Config{Words: []string{"[ {1} {2} ]"}}, "operator"},
-		{Config{Words: []string{"[ {} = x ]"}, Shell: "zsh"}, ""},
-		{Config{Words: []string{"[ {1} = {2} ]"}, Shell: "zsh"}, ""},
 		{Config{Words: []string{"[ {} ]"}, Batch: true}, ""},
-		{Config{Words: []string{"print {1} {2}"}, Shell: "zsh"}, "option"},
-		{Config{Words: []string{"print -f %s {};"}, Shell: "zsh"}, "option"},
-		{Config{Words: []string{"print -l -- {};"}, Shell: "zsh"}, ""},
-		{Config{Words: []string{"f() { local -F x={}; }"}, Shell: "zsh"}, "options"},
 		{Config{Words: []string{"declare -F f; x={}"}, Shell: "bash"}, ""},
-		{Config{Words: []string{"printf %d {};"}, Shell: "zsh"}, "evaluates numbers"},
-		{Config{Words: []string{"echo ${u:-{}}"}, Shell: "zsh"}, "this shell"},
-		{Config{Words: []string{`echo "$x[{}]"`}, Shell: "zsh"}, "braces"},
 		{Config{Words: []string{"x # end"}, Insert: AtEnd}, "write {}"},
 		{Config{Words: []string{"x;"}, Insert: AtEnd}, "write {}"},
 		{Config{Words: []string{"x &"}, Insert: AtEnd}, "write {}"},
@@ -245,11 +236,10 @@ func TestNumbers(t *testing.T) {
 		{"bash", "[[ {} -gt 3 ]]", "4", "[[ 4 -gt 3 ]]"},
 		{"bash", "echo ${x:{}:1}", "-4", "echo ${x:-4:1}"},
 		{"bash", "a[{}]=b", "4", "a[4]=b"},
+		{"bash", "x & wait -n -p {}", "4", "x & wait -n -p 4"},
 		{"bash", "declare -i x={};", "4", "declare -i x='4';"},
 		{"bash", "for ((i=0;i<{};i++)); do x; done", "4", "for ((i=0;i<4;i++)); do x; done"},
 		{"bash", "let x={}+1;", "4", "let x=4+1;"},
-		{"zsh", "exit {};", "4", "exit 4;"},
-		{"mksh", "(( {} > 3 ))", "4", "(( 4 > 3 ))"},
 	} {
 		tm := must(t, Config{Words: []string{c.script}, Shell: c.shell})
 		var tk task.Task
@@ -322,7 +312,6 @@ func TestForeignShell(t *testing.T) {
 		{"fish", `for a in $argv; echo $a; end`},
 		{"python3", `import sys; print("\n".join(sys.argv[1:]))`},
 		{"perl -le", `print for @ARGV`},
-		{"zsh", `print -rl --`},
 		{"bash", `printf '%s\n'`},
 	} {
 		if _, err := exec.LookPath(strings.Fields(c.shell)[0]); err != nil {

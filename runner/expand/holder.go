@@ -24,7 +24,6 @@ func refuseNode(parent syntax.Node) place {
 // refuses it.
 func (s *site) holder(first int) place {
 	word := s.stack[first].(*syntax.Word)
-	korn := s.c.family == korn
 	if holds[*syntax.CoprocClause](s.stack[:first]) {
 		return refuse("cannot stand in a coproc", "write the command on its own, with &")
 	}
@@ -42,9 +41,6 @@ func (s *site) holder(first int) place {
 	case *syntax.Assign:
 		return s.assign(first-1, n.Value == word)
 	case *syntax.ArrayElem: // in an ArrayExpr in an Assign
-		if korn {
-			return refusePlain
-		}
 		return s.assign(first-3, n.Value == word)
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
@@ -57,9 +53,6 @@ func (s *site) holder(first int) place {
 	case *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
 	default:
 		return refuseArithmetic
-	}
-	if korn {
-		return refusePlain
 	}
 	return place{}
 }
@@ -114,7 +107,7 @@ func (s *site) feedsShell() bool {
 }
 
 // writesToShell reports whether a statement has a process substitution that it writes to
-// and that is a shell. As an argument it is a redirection to yash.
+// and that is a shell.
 func writesToShell(st *syntax.Stmt) bool {
 	for stack := range stacks(st) {
 		sub, ok := stack[len(stack)-1].(*syntax.ProcSubst)
@@ -138,9 +131,15 @@ func readsScript(st *syntax.Stmt) bool {
 	args := words(call)
 	isShell := func(a arg) bool { return a.odd || a.static() && familyOf(a.text) != foreign }
 	if sc, ok := scriptOf(args, posix); ok {
-		return sc.from >= len(args) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
+		return sc.from >= len(args) || replaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
 	i := skipPrefixes(args)
+	for j, a := range args[min(i, len(args)):] {
+		if name := programName(a.text); a.static() && (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
+			(j == 0 || slices.Contains(wrappers, programName(args[i].text))) {
+			return true
+		}
+	}
 	return args[len(args)-1].text == "exec" || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
 		slices.ContainsFunc(args, func(a arg) bool {
 			return isShell(a) || a.static() && slices.Contains(loginShells, programName(a.text))
@@ -194,9 +193,9 @@ func (c *compiler) declaration(args []arg, at int, name string) place {
 // assigned says how a value may be assigned to a variable.
 func (c *compiler) assigned(name string) place {
 	switch {
-	case slices.Contains(special, name), c.family == korn && slices.Contains(specialToKorn, name):
-		return refuse("cannot be assigned to "+name+", which decides what a shell does", "use another name")
-	case c.names[name], c.names["*"], slices.Contains(integers, name), c.family == korn && slices.Contains(kornIntegers, name):
+	case commands(name):
+		return refuse("cannot be assigned to "+name+", by which programs choose what they run", "use another name, or, if that is meant, x={} and then "+name+"=$x")
+	case c.names[name], c.names["*"], slices.Contains(integers, name):
 		return place{check: number}
 	}
 	return place{}

@@ -39,7 +39,7 @@ func readIdioms(t testing.TB) []idiom {
 			list[len(list)-1].script += "\n" + rest
 		default:
 			words := strings.Fields(head)
-			i := idiom{script: rest, marks: map[string]string{"sh": words[0], "bash": words[0], "zsh": words[0]}}
+			i := idiom{script: rest, marks: map[string]string{"sh": words[0], "bash": words[0]}}
 			for _, w := range words[1:] {
 				shell, mark, _ := strings.Cut(w, ":")
 				i.marks[shell] = mark
@@ -85,9 +85,7 @@ func TestIdioms(t *testing.T) {
 	}
 	for shell := range asked {
 		t.Logf("%s: %d of %d idioms are refused (%.1f %%)", shell, refused[shell], asked[shell], 100*float64(refused[shell])/float64(asked[shell]))
-		if shell != "zsh" {
-			require.LessOrEqual(t, refused[shell]*100, asked[shell]*4, shell)
-		}
+		require.LessOrEqual(t, refused[shell]*100, asked[shell]*4, shell)
 	}
 }
 
@@ -146,7 +144,7 @@ func TestIdiomsRun(t *testing.T) {
 				list = append(list, trial{argv, strings.Split(strings.ReplaceAll(i.want, "@", v), "¦"), fmt.Sprintf("%s: %s with %q", shell, i.script, v)})
 			}
 			alone := min(1, len(list))
-			if argv := list[0].argv; slices.Contains([]string{"/bin/sh", "bash", "zsh"}, argv[0]) && len(argv) == 3 {
+			if argv := list[0].argv; slices.Contains([]string{"/bin/sh", "bash"}, argv[0]) && len(argv) == 3 {
 				if (n+len(shell))%3 != 0 && !long() { // alone in each shell in turn
 					alone = 0
 				}

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -160,17 +159,10 @@ func (c *compiler) differs(n syntax.Node) string {
 		return ""
 	}
 	switch n := n.(type) {
-	case *syntax.File:
-		if c.family == korn && strings.ContainsFunc(show(c.src), func(r rune) bool { return r > 0x7f && unicode.IsSpace(r) }) {
-			return "blanks other than ASCII"
-		}
 	case *syntax.Stmt:
 		for _, r := range n.Redirs {
-			switch before := n.Cmd != nil && r.Pos().Offset() < n.Cmd.End().Offset(); {
-			case before && (r.Op == syntax.RdrAll || r.Op == syntax.AppAll):
+			if n.Cmd != nil && r.Pos().Offset() < n.Cmd.End().Offset() && (r.Op == syntax.RdrAll || r.Op == syntax.AppAll) {
 				return "words after &> and its file"
-			case before && c.family == korn && strings.HasPrefix(r.Word.Lit(), "!"):
-				return ">!"
 			}
 		}
 	case *syntax.Assign:
@@ -178,7 +170,7 @@ func (c *compiler) differs(n syntax.Node) string {
 			return "blanks in an index"
 		}
 	case *syntax.SglQuoted:
-		if n.Dollar && (c.family == posix || strings.Contains(n.Value, `\'`)) {
+		if n.Dollar {
 			return "$'…'"
 		}
 	case *syntax.Word: // a shell may take the second dollar sign for that of $'…'
@@ -189,7 +181,7 @@ func (c *compiler) differs(n syntax.Node) string {
 			}
 		}
 	case *syntax.BinaryTest:
-		if c.family == posix && (n.Op == syntax.AndTest || n.Op == syntax.OrTest || n.Op == syntax.TsReMatch) {
+		if n.Op == syntax.AndTest || n.Op == syntax.OrTest || n.Op == syntax.TsReMatch {
 			return "&&, || or =~ in [["
 		}
 	}
@@ -428,8 +420,6 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 		}
 	}
 	switch {
-	case s.c.family == korn:
-		return refusePlain
 	case p.escaped:
 		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
 	case pattern && inHereDoc(s.stack):
@@ -453,10 +443,6 @@ func (s *site) beside(leaf *syntax.Lit) place {
 		if s.from == at {
 			return p // a dollar sign before it belongs to the variable
 		}
-	}
-	before := src[s.stack[s.word()].Pos().Offset():at]
-	if s.c.family == korn && strings.Contains(before, "$") && strings.LastIndex(before, "[") > strings.LastIndex(before, "]") {
-		return refuse("cannot be the index of an array", "write braces around the variable, as in ${x}'['{}]")
 	}
 	if at == 0 || src[at-1] != '$' || odd(src[:at-1]) {
 		return p

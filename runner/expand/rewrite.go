@@ -242,7 +242,7 @@ func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece
 			p.text = show(p.text)
 		}
 	}
-	if !sc.family.posixFamily() {
+	if !sc.family.takesValues() {
 		_, err = unread(pieces, sc.shell)
 		return whole, cmp.Or(err, fmt.Errorf("%s %w", name, refusePlain.err))
 	}

@@ -13,7 +13,7 @@ const (
 	foreign family = iota // not known to be a shell
 	posix                 // sh, dash, busybox
 	bash                  // bash, whose scripts are not for sh
-	korn                  // zsh, ksh93, mksh and yash, of which only the plain places are known
+	korn                  // zsh, ksh93, mksh and yash, whose scripts get values as arguments alone
 	alien                 // a shell in which POSIX quoting is not safe
 )
 
@@ -21,15 +21,12 @@ const (
 // version.
 func familyOf(program string) family {
 	name := strings.TrimPrefix(programName(program), "-") // a login shell's argv[0]
-	if name != "ksh93" && name != "ksh88" {
-		name = strings.TrimRight(name, "0123456789.-")
-	}
-	switch name {
-	case "sh", "dash", "ash", "posh", "rsh":
+	switch strings.TrimRight(name, "0123456789.-") {
+	case "sh", "dash", "ash", "posh":
 		return posix
 	case "bash", "rbash":
 		return bash
-	case "zsh", "rzsh", "ksh", "ksh88", "ksh93", "mksh", "lksh", "oksh", "loksh", "pdksh", "rksh", "yash":
+	case "zsh", "rzsh", "ksh", "mksh", "lksh", "oksh", "loksh", "pdksh", "rksh", "yash":
 		return korn
 	case "fish", "csh", "tcsh", "nu", "elvish", "xonsh", "rc", "es":
 		return alien
@@ -37,9 +34,8 @@ func familyOf(program string) family {
 	return foreign
 }
 
-// programName returns the name of a program without its directory. To zsh, =NAME is
-// the program NAME.
-func programName(s string) string { return basename(strings.TrimPrefix(s, "=")) }
+// programName returns the name of a program without its directory.
+func programName(s string) string { return basename(s) }
 
 // familyOfCommand returns the family of the shell that a command starts, such as
 // "busybox sh" or "/usr/bin/env bash", and the index of its name. It is foreign,
@@ -56,8 +52,8 @@ func familyOfCommand(words []string) (f family, at int) {
 	return foreign, 0
 }
 
-// posixFamily reports whether f has the syntax of the POSIX shell.
-func (f family) posixFamily() bool { return f != foreign && f != alien }
+// takesValues reports whether values can stand in a script for f.
+func (f family) takesValues() bool { return f == posix || f == bash }
 
 // inline is the text of a script within a command: one of its arguments, or
 // several, which are then joined with blanks.
@@ -101,7 +97,7 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		if !a.static() {
 			continue
 		}
-		if f := familyOf(a.text); f != foreign && programName(a.text) != "rsh" {
+		if f := familyOf(a.text); f != foreign {
 			if at := scriptAfter(args, i+1); at >= 0 {
 				return inline{from: at, to: at + 1, shell: programName(a.text) + " -c", family: f}, true
 			}
@@ -113,26 +109,29 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 			return s, true
 		}
 		if slices.Contains(quoting, programName(a.text)) && sure {
-			from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks && scriptLike(a) })
-			return inline{from: i + from, to: i + from + 1, shell: programName(a.text)}, from >= 0
+			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks && scriptLike(a) }); from >= 0 {
+				return inline{from: i + from, to: i + from + 1, shell: programName(a.text)}, true
+			}
 		}
 	}
 	return inline{}, false
 }
 
 // notWrappers are commands that run nothing, even if an argument is called sh, wrappers
-// some that run the command that their arguments name, and quoting some that read one with
-// blanks as a script, with a quoting of their own.
+// some that run the command that their arguments name, quoting some that read one with
+// blanks as a script, with a quoting of their own, and joining some that make one script
+// of all their arguments.
 var (
 	quoting     = []string{"parallel", "crew", "tmux"}
+	joining     = []string{"pdsh", "clush", "pssh", "parallel-ssh", "dsh", "bsub"}
 	notWrappers = []string{"echo", "printf", "print", "grep", "egrep", "fgrep", "test", "[", "which", "type", "rsync", "scp", "git"}
 	wrappers    = []string{".", "source", "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset",
-		"flock", "xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "ssh", "sshpass", "su", "runuser",
+		"flock", "xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "crew", "ssh", "sshpass", "su", "runuser",
 		"script", "chronic", "systemd-run", "docker", "podman", "kubectl"}
 )
 
-// loginShells start a shell for a user.
-var loginShells = []string{"ssh", "at", "batch", "su", "runuser", "sg", "script"}
+// loginShells start a shell that reads its script from standard input.
+var loginShells = []string{"ssh", "rsh", "at", "batch", "su", "runuser", "sg", "script", "sbatch"}
 
 // runner is a program other than a shell that gives a script to one.
 type runner struct {
@@ -149,6 +148,8 @@ type runner struct {
 var runners = map[string]runner{
 	"ssh":     {takes: "BbcDEeFIiJLlmOopPQRSWw", operand: 2, operands: 1, family: posix, login: true},
 	"autossh": {takes: "BbcDEeFIiJLlMmOopPQRSWw", operand: 2, operands: 1, family: posix, login: true},
+	"rsh":     {takes: "l", operand: 2, operands: 1, family: posix, login: true},
+	"sbatch":  {long: []string{"--wrap"}, family: posix},
 	"su":      {option: "c", long: []string{"--command", "--session-command"}, operands: 99, family: posix, login: true},
 	"runuser": {option: "c", long: []string{"--command", "--session-command"}, operands: 99, family: posix, login: true},
 	"script":  {option: "c", long: []string{"--command"}, operands: 99, family: posix, login: true},
@@ -156,6 +157,92 @@ var runners = map[string]runner{
 	"sg":      {option: "c", operand: 2, operands: 2, family: posix},
 	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx", family: posix},
 	"env":     {option: "S", long: []string{"--split-string"}},
+}
+
+// interpreted says why no value can be args[at], the command of which begins at
+// args[first]: a program that is no shell would give it to one, or a shell of another
+// grammar may take it for an option.
+func interpreted(args []arg, first, at int) error {
+	for j, a := range args[:at] {
+		if j < first || !a.static() || j > first && !slices.Contains(wrappers, programName(args[first].text)) {
+			continue
+		}
+		name, before := programName(a.text), args[j+1:at]
+		f := familyOf(name)
+		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
+		switch {
+		case slices.Contains(joining, name):
+			return refuseArguments(name, ", which makes a script of them", "write ssh, of which crew knows the script").err
+		case name == "tmux" && args[at-1].text != "-t":
+			return refuseArguments(name, ", which runs commands in them", "write a script that reads the value from a file").err
+		case name == "parallel" && !(listed && hasCommand(before)):
+			return refuseArguments(name, ", which makes a script of them", "write it at the end, as in parallel gzip ::: {}").err
+		case name == "crew" && !hasCommand(before):
+			return refuse("may be the command of crew, which a shell would run", "write the command before it, as in crew -- gzip {}").err
+		case (f == korn || f == alien) && !endsOptions(before, f):
+			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
+		}
+	}
+	return nil
+}
+
+// endsOptions reports whether a shell of family f takes what follows its arguments for no
+// option.
+func endsOptions(args []arg, f family) bool {
+	for _, a := range args {
+		switch {
+		case a.static() && a.text == "--", a.static() && !startsOption(a.text) && f == korn:
+			return true
+		case a.static() && !startsOption(a.text):
+		case !a.static() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO"):
+			return false
+		}
+	}
+	return false
+}
+
+// hasCommand reports whether the arguments of crew or parallel name a command.
+func hasCommand(args []arg) bool {
+	const flags = "0kmqrtuvX" // short options of both that take no value
+	for i := 0; i < len(args); i++ {
+		switch text := args[i].text; {
+		case !args[i].static() || strings.HasPrefix(text, ":::"):
+			return false
+		case text == "--":
+			return i+1 < len(args) && !strings.HasPrefix(args[i+1].text, ":::")
+		case !strings.HasPrefix(text, "-"):
+			return true
+		case strings.HasPrefix(text, "--") && !strings.Contains(text, "="), strings.Trim(text[len(text)-1:], flags+"123456789") != "":
+			i++
+		}
+	}
+	return false
+}
+
+// replaces reports whether xargs makes what it reads part of the script sc among args.
+func replaces(args []arg, sc inline) bool {
+	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.static() && programName(a.text) == "xargs" })
+	if x < 0 {
+		return false
+	}
+	for i, a := range args[x+1 : sc.from] {
+		with, ok := strings.CutPrefix(a.text, "-I")
+		switch {
+		case ok && with == "":
+			with = args[x+i+2].text
+		case ok:
+		case strings.HasPrefix(a.text, "-i"), strings.HasPrefix(a.text, "--replace"):
+			with = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(a.text, "--replace"), "-i"), "=")
+		default:
+			continue
+		}
+		if with == "" {
+			with = "{}"
+		}
+		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.known || strings.Contains(a.text, with) })
+	}
+	name, _, _ := strings.Cut(sc.shell, " ")
+	return runners[name].operand > 0
 }
 
 // script finds the script that args[i], which is r, is given. One that is still to come
@@ -236,7 +323,7 @@ func position(args []arg, at int) (guard int, joined bool) {
 	}
 	for i, a := range args[:at] {
 		r, isRunner := runners[programName(a.text)]
-		isShell := familyOf(a.text).posixFamily()
+		isShell := familyOf(a.text) != foreign
 		if isShell {
 			r = runner{operands: 1}
 		}
@@ -311,7 +398,7 @@ func scriptAfter(args []arg, i int) int {
 // are arguments of these.
 func optionArguments(bundle string) int {
 	switch bundle {
-	case "--rcfile", "--init-file", "--init-command", "--emulate":
+	case "--rcfile", "--init-file":
 		return 1
 	}
 	if strings.HasPrefix(bundle, "--") {

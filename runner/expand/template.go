@@ -182,11 +182,12 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
-	if !f.posixFamily() {
+	if !f.takesValues() {
 		w, err := unread(pieces, t.shell[at])
 		t.words = append(t.words, w)
-		if t.args = add; t.needsDashes() {
-			t.words = append(t.words, word{text: "--"})
+		t.args = add
+		for _, w := range t.beforeArgs() {
+			t.words = append(t.words, word{text: w})
 		}
 		return err
 	}
@@ -204,11 +205,18 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	return err
 }
 
-// needsDashes reports whether the shell, without a "--" after its script, takes
-// an argument for an option or for another script.
-func (t *Template) needsDashes() bool {
-	_, at := familyOfCommand(t.shell)
-	return slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, basename(t.shell[at]))
+// beforeArgs returns what has to stand between the shell's script and its arguments: the
+// $0 of a script, or "--" where an argument would be taken for an option or for another
+// script.
+func (t *Template) beforeArgs() []string {
+	f, at := familyOfCommand(t.shell)
+	switch name := basename(t.shell[at]); {
+	case f.takesValues(), f == korn:
+		return []string{name}
+	case slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, name):
+		return []string{"--"}
+	}
+	return nil
 }
 
 // unread returns a script for a program whose quoting is not known, in which only numbers
@@ -222,6 +230,8 @@ func unread(pieces []piece, shell string) (word, error) {
 	known := []string{"parallel", "crew", "tmux", "env -S", "env --split-string"}
 	if pieces[i].kind == made || slices.Contains(known, shell) {
 		how = `pass it as an argument, as in sh -c '… "$1"' sh ` + pieces[i].text
+	} else if familyOf(shell) == korn {
+		how = `leave it out and write "$1" for it, or "$@" for all`
 	}
 	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
 }
@@ -324,9 +334,11 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 	}
 	if sc.attached > 0 {
 		t.words = append(t.words, word{text: sc.option})
-		pieces[0].text = pieces[0].text[sc.attached:]
+		if pieces[0].text = pieces[0].text[sc.attached:]; pieces[0].text == "" {
+			pieces = pieces[1:]
+		}
 	}
-	if !sc.family.posixFamily() {
+	if !sc.family.takesValues() {
 		w, err := unread(pieces, sc.shell)
 		t.words = append(t.words, w)
 		return err
@@ -397,12 +409,8 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	}
 	if t.script != nil {
 		f := t.script.fill(v)
-		switch _, at := familyOfCommand(argv); programName(argv[at]) {
-		case "yash": // it runs a script with an empty argument instead of one that is no text in its locale
-			tk.Exec = append(slices.Clone(argv), f.assigned())
-		default:
-			tk.Exec = f.exec(append(make([]string, 0, n+2+len(f.texts)+len(f.list)), argv...), argv[at])
-		}
+		_, at := familyOfCommand(argv)
+		tk.Exec = f.exec(append(make([]string, 0, n+2+len(f.texts)+len(f.list)), argv...), argv[at])
 		argv = append(argv, f.shown())
 		n++
 	}
@@ -437,18 +445,15 @@ func (t *Template) Script(script string, args []string) (argv []string, shell bo
 			return nil, false, err
 		}
 	}
+	f, _ := familyOfCommand(t.shell)
 	switch {
 	case len(args) == 0:
 		return argv, shell, nil
 	case t.implied && !shell: // a plain command line
-	case !familyOf(t.shell[0]).posixFamily():
-		if t.needsDashes() {
-			argv = append(argv, "--")
-		}
-	case !strings.Contains(script, "$"):
+	case f.takesValues() && !strings.Contains(script, "$"):
 		return nil, false, errors.New(`the script does not mention its arguments: write "$@" where they go`)
 	default:
-		argv = append(argv, basename(t.shell[0])) // $0
+		argv = append(argv, t.beforeArgs()...)
 	}
 	return append(argv, args...), false, nil
 }

@@ -65,25 +65,23 @@ func declared(d *syntax.DeclClause) []arg {
 // declare notes what a declaration says of its variables: that they are numbers, stand
 // for others or, if it has options that are not known, anything.
 func (v names) declare(args []arg) {
-	if slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && (args[0].odd || slices.Contains(declaring, args[0].text)) {
+	if slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && (args[0].odd || builtins[args[0].text] == declares) {
 		v["*"] = true
 	}
-	number := slices.Contains([]string{"integer", "float", "nameref"}, args[0].text)
-	if !number && !slices.Contains(declaring, args[0].text) {
+	if builtins[args[0].text] != declares {
 		return
 	}
+	number := false
 	for _, a := range args[1:] {
 		name, value, assigns := strings.Cut(a.text, "=")
 		if startsOption(a.text) || !a.known && !assigns {
-			number = number || !a.known || strings.ContainsAny(a.text, "iaAnEFZLR") && args[0].text != "export"
+			number = number || !a.known || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
 		} else if number {
 			v[name] = true
 			v.use(value)
 		}
 	}
 }
-
-var declaring = []string{"export", "readonly", "local", "declare", "typeset"}
 
 // use notes the names in an arithmetic expression.
 func (v names) use(text string) {
@@ -128,24 +126,26 @@ func isArithmetic(holder syntax.Node, w *syntax.Word) bool {
 	return false
 }
 
-// special are the variables whose values shells expand or read as commands, or with which
-// they choose what to run; integers are those that they read as numbers.
+// commanding are the variables whose values shells and programs expand or read as commands, or
+// with which they choose what to run; integers are those that they read as numbers.
 var (
-	special = []string{"BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "SHELLOPTS", "BASHOPTS", "IFS", "PATH",
+	commanding = []string{"CREW_OPTS", "PARALLEL", "PARALLEL_SHELL", "SHELL", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE",
+		"GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_ASKPASS", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND",
+		"SSH_ASKPASS", "RSYNC_RSH", "CVS_RSH", "BORG_RSH", "MAKEFLAGS", "GNUMAKEFLAGS", "TAR_OPTIONS", "PERL5OPT", "PERL5DB", "RUBYOPT",
+		"NODE_OPTIONS", "PYTHONSTARTUP", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "FZF_DEFAULT_COMMAND",
+		"BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "SHELLOPTS", "BASHOPTS", "IFS", "PATH",
 		"BASH_ALIASES", "BASH_CMDS", "BASH_COMPAT", "BASH_XTRACEFD", "FCEDIT", "MAILPATH", "POSIXLY_CORRECT", "CHILD_MAX",
 		"FUNCNAME", "GROUPS", "PIPESTATUS", "DIRSTACK", "HISTCMD", "PROMPT_DIRTRIM", "histchars"}
-	specialToKorn = []string{"PROMPT", "PROMPT2", "PROMPT3", "PROMPT4", "RPROMPT", "RPROMPT2", "RPS1", "RPS2", "SPROMPT", "prompt",
-		"path", "fpath", "cdpath", "FPATH", "module_path", "MODULE_PATH", "argv", "aliases", "galiases", "saliases", "functions", "options",
-		"commands", "builtins", "parameters", "modules", "nameddirs", "userdirs", "keymaps", "widgets", "HISTCHARS", "TIMEFMT", "WATCHFMT",
-		"NULLCMD", "READNULLCMD", "KEYBOARD_HACK", "YASH_PS1", "YASH_PS2", "YASH_PS4", "YASH_AFTER_CD", "COMMAND_NOT_FOUND_HANDLER",
-		"POST_PROMPT_COMMAND", "YASH_LOADPATH"}
 	integers = []string{"OPTIND", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "COLUMNS", "LINES", "HISTSIZE", "HISTFILESIZE",
 		"TMOUT", "MAILCHECK", "UID", "EUID", "PPID", "SHLVL", "BASHPID", "BASH_ARGC", "BASH_SUBSHELL", "IGNOREEOF", "FUNCNEST",
 		"OPTERR", "EPOCHSECONDS", "EPOCHREALTIME"}
-	kornIntegers = []string{"ARGC", "EGID", "ERRNO", "GID", "KEYTIMEOUT", "KSHEGID", "KSHGID", "KSHUID", "LISTMAX", "PGRP",
-		"SAVEHIST", "TRY_BLOCK_ERROR", "TRY_BLOCK_INTERRUPT", "USER_ID", "status", "TTYIDLE", "ZSH_SUBSHELL", "JOBMAX", "HISTEDIT",
-		"DIRSTACKSIZE", "LOGCHECK", "BAUD", "PERIOD", "CPUTYPE", "ESCDELAY"}
 )
+
+// commands reports whether a variable decides what programs run.
+func commands(name string) bool {
+	return slices.Contains(commanding, name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_CONFIG_", functionPrefix},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
 
 // Bash exports a function as an entry of the environment whose name has this prefix
 // and suffix, and whose value begins with "() {".
