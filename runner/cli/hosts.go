@@ -43,7 +43,7 @@ func Hosts(values []string) (hosts []Host, files []string, err error) {
 func appendFile(hosts []Host, name string) ([]Host, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read the hosts of --ssh: %w: what has a slash is the name of a file, or such as 8/host", err)
+		return nil, fmt.Errorf("read the hosts of --ssh: %w: write 8/HOST for 8 tasks at once on HOST, or the name of a file with a host a line", err)
 	}
 	none := true
 	for i, line := range strings.Split(string(text), "\n") {

@@ -29,7 +29,7 @@ func TestSSHHosts(t *testing.T) {
 		{values: []string{"10.0.0.1,7"}, want: []Host{{Target: "10.0.0.1", Name: "10-0-0-1"}, {Target: "7", Name: "host7"}}},
 		{values: []string{file}, want: []Host{{Target: "web1", Name: "web1"}, {Target: "web2", Slots: 4, Name: "web2"}, {Target: "web3", Name: "web3"}, {}}},
 		{values: []string{bad}, err: bad + `, line 2: bad host for --ssh: "0/web2": write 1 to `},
-		{values: []string{"/nowhere/hosts"}, err: "read the hosts of --ssh: open /nowhere/hosts: no such file or directory: what has a slash is "},
+		{values: []string{"/nowhere/hosts"}, err: "read the hosts of --ssh: open /nowhere/hosts: no such file or directory: write 8/HOST for 8 tasks at once on HOST, "},
 		{values: []string{"a,,b"}, err: `bad host for --ssh: "": write HOST, `},
 		{values: []string{"-oProxyCommand=reboot"}, err: `bad host for --ssh: "-oProxyCommand=reboot": `},
 		{values: []string{"2/-v"}, err: `bad host for --ssh: "2/-v": `},

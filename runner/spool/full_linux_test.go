@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 		b = s.Buffer()
 		n, err := b.Write(want)
 		require.ErrorIs(t, err, syscall.ENOSPC)
-		require.EqualError(t, err, "keep output in "+dir+": no space left on device")
+		require.EqualError(t, err, "keep output in "+dir+": no space left on device: set TMPDIR to another directory")
 		require.EqualValues(t, n, b.Len())
 		require.True(t, bytes.Equal(want[:n], contents(t, b)), "what was taken stays readable")
 		m, err := b.Write(want[n:])

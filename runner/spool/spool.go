@@ -132,7 +132,7 @@ func (s *Store) giveBack(extents ...int64) {
 // failed adds the directory to an error of the file, and removes the file's
 // name, which no longer exists.
 func (s *Store) failed(err error) error {
-	return fmt.Errorf("keep output in %s: %w", s.dir, task.WithoutPath(err))
+	return fmt.Errorf("keep output in %s: %w: set TMPDIR to another directory", s.dir, task.WithoutPath(err))
 }
 
 // Unnamed creates a file in dir that has no name, open for reading and writing. If

@@ -15,7 +15,7 @@ func TestNoDirectory(t *testing.T) {
 	s := New(0, dir)
 	b := s.Buffer()
 	_, err := b.Write([]byte("x"))
-	require.EqualError(t, err, "keep output in "+dir+": no such file or directory")
+	require.EqualError(t, err, "keep output in "+dir+": no such file or directory: set TMPDIR to another directory")
 	require.Zero(t, b.Len())
 
 	s = New(10, dir)

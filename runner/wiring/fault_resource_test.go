@@ -78,7 +78,7 @@ func TestFaultADiskIsFullOfAnswers(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(f.dir, "full"), 0o777))
 	f.Cmd.Stdin = strings.NewReader(counted(1000))
 	f.start().Exits(1)
-	require.Regexp(t, `\ncrew: task \d+: its output is cut: keep output in full: no space left on device\n\z`, f.Stderr())
+	require.Regexp(t, `\ncrew: task \d+: its output is cut: keep output in full: no space left on device: set TMPDIR to another directory\n\z`, f.Stderr())
 	done := regexp.MustCompile(`(?m)^\d+\t.*\t0\t0\twhile `).FindAllString(f.read("log"), -1)
 	require.Len(t, done, strings.Count(f.Stdout(), strings.Repeat("x", 20<<20)))
 	f.Gone()
