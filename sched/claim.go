@@ -21,8 +21,9 @@ const patience = 4
 
 // claims holds the items that wait for what they claim, and what is taken. An item takes all at
 // once, and waits without any of it. Those with the same claim form a line, whose first item
-// goes once there is enough for it. Meanwhile others pass: of those that take something that it
-// claims, 4 for each place that there is. From then on what it claims is kept for it unless
+// goes once there is enough for it. Meanwhile others of its rank or a lower one pass: of those
+// that take something that it claims, 4 for each place that there is. From then on, or once an
+// item of a higher rank would pass, what it claims is kept for it unless
 // another item that has waited so long is before it in order of rank and of ID: one that claims
 // units of the same limit or, in case of places, one for which these can be kept.
 //
@@ -358,10 +359,25 @@ func (d *Dispatcher) place(l *line) (it Item, slot int) {
 	return it, slot
 }
 
+// keepFrom has what lines wait for kept that an item would pass though their first items are of
+// lower ranks. It reports whether there are such lines, for which nothing was kept before.
+func (d *Dispatcher) keepFrom(it *Item) (any bool) {
+	for _, l := range d.lines {
+		if l.passed < patience*d.all && d.parked.first(&l.list).Rank < it.Rank && l.passedBy(it.Claim) {
+			l.passed, any = patience*d.all, true
+		}
+	}
+	return any
+}
+
+// passedBy reports whether an item with a claim, or nil, passes the first one of a line if it
+// starts.
+func (l *line) passedBy(c *Claim) bool { return l.claim != c && (l.claim.wide() || l.claim.shares(c)) }
+
 // passed notes that an item with a claim, or nil, has started.
 func (d *Dispatcher) passed(c *Claim) {
 	for _, l := range d.lines {
-		if l.claim != c && (l.claim.wide() || l.claim.shares(c)) {
+		if l.passedBy(c) {
 			l.passed++
 		}
 	}

@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// HandRank is where the ranks begin that items are given by hand: above it, and below -HandRank.
+// The ranks between are priorities, the highest the lowest rank.
+const HandRank = 1 << 32
+
+// step is after how many starts what comes counts as one priority lower, while priorities
+// differ. So nothing waits for ever.
+const step = 64
+
 // Limits are what a Dispatcher minds beside its policy. All counts are of what slots hold.
 type Limits struct {
 	PerKey  int   // items of a key at once; 0 for no limit
@@ -36,9 +44,11 @@ type Dispatcher struct {
 	held   int     // places in all slots
 	gates          // of keys
 	claims
-	ages   ages
 	parked slab // the owner of a node is inLine if it is in a line, and else it is in a gate
 	called map[uint64]call
+
+	best, worst int64 // the priorities that were queued since nothing waited
+	started     int64 // the items that started since these differ
 }
 
 // berth is a slot as a Dispatcher sees it.
@@ -74,7 +84,7 @@ const (
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, limits: limits, parked: newIndexedSlab(), ages: newAges(), called: map[uint64]call{}, claims: newClaims(limits.Caps),
+		Policy: p, limits: limits, parked: newIndexedSlab(), called: map[uint64]call{}, claims: newClaims(limits.Caps),
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -208,10 +218,21 @@ func (d *Dispatcher) hold(slot int) {
 // admit reports whether an item that the policy has given to a slot may start. If not, it is
 // parked.
 func (d *Dispatcher) admit(it *Item, slot int) bool {
-	it.Rank >>= 1
+	it.Rank = (it.Rank + 1) >> 1 // see Push and Return
 	c, called := d.called[it.ID]
 	if called {
 		it.Rank = c.item.Rank
+	}
+	if d.keepFrom(it) {
+		d.release(slot, *it, true)
+		if called {
+			d.requeue(c.item, c.gate)
+		} else {
+			d.Return(*it)
+		}
+		return false
+	}
+	if called {
 		delete(d.called, it.ID)
 		if c.gate == nil {
 			d.waits(it.Key, -1)
@@ -256,41 +277,19 @@ func (d *Dispatcher) start(it *Item) {
 	d.limits.Rate.start(d.now)
 	d.begun(it)
 	d.passed(it.Claim)
-	if d.limits.Ages {
-		d.ages.start(it, d.raise)
+	if d.best < d.worst {
+		d.started++
 	}
-}
-
-// raise gives a waiting item the rank that it has come to.
-func (d *Dispatcher) raise(it Item) {
-	if i := d.parked.where[it.ID]; i != 0 {
-		owner := d.parked.nodes[i].owner
-		l := d.listOf(&it, owner)
-		d.parked.cut(l, i)
-		d.parked.nodes[d.parked.insert(l, &it)].owner = owner
-		return
-	}
-	d.Policy.Remove(it.ID)
-	if c, called := d.called[it.ID]; called {
-		d.requeue(it, c.gate)
-		return
-	}
-	it.Rank *= 2
-	d.Policy.Push(it)
-}
-
-// listOf returns the list in which an item is parked.
-func (d *Dispatcher) listOf(it *Item, owner int32) *list {
-	if owner == inLine {
-		return &d.line(it.Claim).list
-	}
-	return &d.of[it.Key].parked
 }
 
 // Push queues an item, as Policy.Push does.
 func (d *Dispatcher) Push(it Item) bool {
-	if d.limits.Ages {
-		d.ages.add(&it)
+	if d.limits.Ages && it.Rank > -HandRank && it.Rank < HandRank {
+		if d.Len()+d.parked.n == 0 {
+			d.best, d.worst, d.started = it.Rank, it.Rank, 0
+		}
+		d.best, d.worst = min(d.best, it.Rank), max(d.worst, it.Rank)
+		it.Rank += d.started / step
 	}
 	it.Rank *= 2
 	return d.Policy.Push(it)
@@ -320,7 +319,6 @@ func (d *Dispatcher) release(slot int, it Item, again bool) {
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of
 // the first two.
 func (d *Dispatcher) Remove(id uint64) bool {
-	d.ages.remove(id)
 	c, called := d.called[id]
 	i := d.parked.where[id]
 	waited := i != 0
@@ -350,7 +348,7 @@ func (d *Dispatcher) Remove(id uint64) bool {
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.wide = gates{}, nil, nil
-	d.parked, d.ages = newIndexedSlab(), newAges()
+	d.parked = newIndexedSlab()
 	clear(d.called)
 }
 

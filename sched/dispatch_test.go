@@ -59,7 +59,7 @@ func (w window) rate() Rate {
 func (w window) check(t *testing.T, starts []time.Time) {
 	if most := w.n + w.burst - 1; w.n > 0 && len(starts) > most {
 		last := starts[len(starts)-1]
-		require.False(t, last.Before(starts[len(starts)-1-most].Add(w.period)), "%d starts within %v", most+1, w.period)
+		require.True(t, last.After(starts[len(starts)-1-most].Add(w.period)), "%d starts within %v", most+1, w.period)
 	}
 }
 
@@ -235,13 +235,13 @@ func (r *rink) next() bool {
 	all, most := r.places(it.Claim)
 	want, ok := r.waiting[it.ID]
 	require.True(r.t, ok, "an item starts that does not wait")
-	require.LessOrEqual(r.t, it.Rank, want.Rank)
+	require.GreaterOrEqual(r.t, it.Rank, want.Rank)
 	want.Rank = it.Rank
 	require.Equal(r.t, want, it)
 	require.True(r.t, r.limits.May == nil || !r.refused[slot])
 	require.False(r.t, r.parked[it.ID])
 	r.starts, r.keys[it.Key] = append(r.starts, r.now), append(r.keys[it.Key], r.now)
-	window{1, 1, r.limits.Delay.Every}.check(r.t, r.starts)
+	window{1, 1, r.limits.Delay.Every - 1}.check(r.t, r.starts)
 	r.rate.check(r.t, r.starts)
 	r.keyRate.check(r.t, r.keys[it.Key])
 	delete(r.waiting, it.ID)

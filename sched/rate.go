@@ -3,17 +3,20 @@ package sched
 import "time"
 
 // Rate limits starts by the generic cell rate algorithm (ITU-T I.371): each start takes up the
-// time Every, and may be early by Slack. So of N in a period, with Every no less than its Nth
-// part and Slack B-1 times Every, any half-open interval as long as the period holds at most
+// time Every, and may be early by Slack. So of N in a period, with Every more than its Nth
+// part and Slack B-1 times Every, any interval as long as the period holds at most
 // N+B-1. The zero Rate is no limit.
 type Rate struct {
 	Every, Slack time.Duration
 	free         time.Time // when all starts so far have taken up their time
 }
 
-// NewRate returns a Rate of n starts in a period, with bursts of burst; all are at least 1.
+// NewRate returns a Rate of n starts in a period, with bursts of burst; all are at least 1. It
+// adds 20 ms to the period, or a fiftieth: what counts is when a process starts, which takes
+// a while that differs.
 func NewRate(n int, period time.Duration, burst int) Rate {
-	every := (period + time.Duration(n) - 1) / time.Duration(n)
+	period += min(period/50, 20*time.Millisecond)
+	every := period/time.Duration(n) + 1
 	return Rate{Every: every, Slack: time.Duration(burst-1) * every}
 }
 
