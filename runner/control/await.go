@@ -16,7 +16,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	if named.Err != nil {
 		return nil, named.Err
 	}
-	l := c.s.sink.listen(named.IDs)
+	l := c.s.sink.listenTo(named.IDs...)
 	defer c.s.sink.leave(l)
 	left, before := map[uint64]bool{}, map[uint64]bool{}
 	for _, id := range c.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: named.IDs}).IDs {

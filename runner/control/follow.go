@@ -300,7 +300,7 @@ func (c *conn) show(id uint64, p *task.Past) {
 // watch tells the client what happens until it goes or the run is over, and then the
 // totals.
 func (c *conn) watch(*Request) (*Reply, error) {
-	l := c.s.sink.listen(nil)
+	l := c.s.sink.listenAll()
 	defer c.s.sink.leave(l)
 	c.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}})
 	for {

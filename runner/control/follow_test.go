@@ -497,3 +497,14 @@ func TestStatusAndExplain(t *testing.T) {
 	_, err = r.ask(Request{Op: "status"})
 	require.Equal(t, &Refused{Text: "file already closed", Status: 1}, err)
 }
+
+// TestListenToNothing: who asks about no tasks hears nothing, not everything.
+func TestListenToNothing(t *testing.T) {
+	k := &Sink{}
+	none, all := k.listenTo(), k.listenAll()
+	require.NoError(t, k.Consume([]task.Event{{Kind: task.Resized}, {Kind: task.Started, Task: &task.Task{ID: 1}}}))
+	heard, _ := k.take(none)
+	require.Empty(t, heard)
+	heard, _ = k.take(all)
+	require.Len(t, heard, 2)
+}

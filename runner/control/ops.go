@@ -139,7 +139,8 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	reply := &Reply{}
 	if len(r.Tasks) > 0 {
 		var err error
-		if reply, err = c.s.each(task.Explain, r.Tasks); err != nil {
+		tasks := r.Tasks[:min(len(r.Tasks), cmp.Or(r.N, len(r.Tasks)))]
+		if reply, err = c.s.each(task.Explain, tasks); err != nil {
 			return reply, err
 		}
 	} else {
@@ -297,7 +298,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 		var err error
 		next, err = c.s.cfg.Feed(a, func(got []uint64) {
 			if ids = slices.Clone(got); r.Wait {
-				f = newFollower(c, c.s.sink.listen(ids), ids...)
+				f = newFollower(c, c.s.sink.listenTo(ids...), ids...)
 			}
 		})
 		if err == nil {

@@ -26,7 +26,8 @@ type listener struct {
 
 	// under Sink.mu
 
-	tasks  map[uint64]bool // those that it asks about and that have not ended; nil for all events
+	all    bool            // it asks about all events
+	tasks  map[uint64]bool // or about these tasks, as far as they have not ended
 	events []heard
 	lost   int64 // events that did not fit after them
 }
@@ -70,10 +71,10 @@ func (k *Sink) Consume(batch []task.Event) error {
 // are still open now. The caller must hold mu.
 func (l *listener) hear(e *task.Event) {
 	switch {
-	case l.tasks == nil && e.Kind == task.Released:
-	case l.tasks == nil && (len(l.events) == mostEvents || l.lost > 0):
+	case l.all && e.Kind == task.Released:
+	case l.all && (len(l.events) == mostEvents || l.lost > 0):
 		l.lost++
-	case l.tasks == nil:
+	case l.all:
 		l.events = append(l.events, heard{Event: *e})
 	case e.Task == nil || !l.tasks[e.Task.ID]:
 	case e.Kind == task.Started:
@@ -103,23 +104,32 @@ func (k *Sink) Close(final task.Stats) error {
 	return nil
 }
 
-// listen returns a new listener for all events or, if tasks is not nil, for those of
-// tasks that have not ended.
-func (k *Sink) listen(tasks []uint64) *listener {
+// listenAll returns a new listener for all events.
+func (k *Sink) listenAll() *listener {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.listens(tasks)
+	return k.enter(&listener{all: true})
 }
 
-// listens is listen for a caller that holds mu.
-func (k *Sink) listens(tasks []uint64) *listener {
-	l := &listener{wake: make(chan struct{}, 1)}
-	if tasks != nil {
-		l.tasks = map[uint64]bool{}
-	}
+// listenTo returns a new listener for the events of tasks that have not ended. There may be none.
+func (k *Sink) listenTo(tasks ...uint64) *listener {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.listenToLocked(tasks...)
+}
+
+// listenToLocked is listenTo for a caller that holds mu.
+func (k *Sink) listenToLocked(tasks ...uint64) *listener {
+	l := &listener{tasks: make(map[uint64]bool, len(tasks))}
 	for _, id := range tasks {
 		l.tasks[id] = true
 	}
+	return k.enter(l)
+}
+
+// enter adds a listener. The caller must hold mu.
+func (k *Sink) enter(l *listener) *listener {
+	l.wake = make(chan struct{}, 1)
 	if k.listeners == nil {
 		k.listeners = map[*listener]struct{}{}
 	}

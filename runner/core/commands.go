@@ -61,14 +61,10 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		return c.take(cmd)
 	case task.Cancel:
 		reply.IDs, reply.Err = c.cancelAll(cmd)
+	case task.Unused:
+		c.input.unused(cmd.IDs)
 	case task.Retry:
-		for _, id := range cmd.IDs {
-			again, err := c.retry(id)
-			if err == nil {
-				reply.IDs = append(reply.IDs, again)
-			}
-			reply.Err = cmp.Or(reply.Err, err)
-		}
+		return c.retry(cmd.IDs)
 	case task.Freeze, task.Thaw:
 		c.queue.frozen = cmd.Op == task.Freeze
 	case task.Hold, task.Release, task.Move, task.Edit:
@@ -95,7 +91,7 @@ func (c *Core) take(cmd task.Command) (reply task.Reply) {
 			c.queue.succeeded.Add(r[0], r[1])
 		}
 		reply.Err = c.add(cmd.Tasks)
-		c.input.skip(uint64(cmd.N))
+		c.input.given(uint64(cmd.N))
 	}
 	reply.Room = c.mayAdd()
 	return reply
@@ -152,36 +148,6 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 	}
 	slices.Sort(ids)
 	return ids, err
-}
-
-// retry starts the next attempt of a task now or, if it has failed for good, runs it
-// again as a new task. It returns the number under which it runs.
-func (c *Core) retry(id uint64) (uint64, error) {
-	if e := c.entries[id]; e != nil {
-		if e.state != delayed {
-			return 0, fmt.Errorf("task %d does not wait for a retry", id)
-		}
-		c.queue.delay(e, c.run)
-		return id, nil
-	}
-	was, ok := c.queue.memory.tasks[id]
-	switch {
-	case ok:
-	case !c.input.exists(id):
-		return 0, noTask(id)
-	case c.cfg.Feed.Remember:
-		return 0, fmt.Errorf("task %d has not failed, or did so long ago", id)
-	default:
-		return 0, fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
-	}
-	if b := was.task.Block; b != nil && b.Free != nil {
-		return 0, fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
-	}
-	c.queue.memory.forget(id)
-	c.queue.makers.release(was.task)
-	again := was.task.Again(c.Number(), was.attempt)
-	c.admit(again)
-	return again.ID, nil
 }
 
 func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }

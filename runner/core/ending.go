@@ -358,7 +358,7 @@ func (c *Core) seal() bool {
 	d, i := &c.end, &c.input
 	ends := (i.over() || d.phase > going) && d.unreadAt.IsZero()
 	d.sealed = d.sealed || ends && len(c.entries) == 0 && c.pool.streams.serving == 0 &&
-		uint64(c.output.stats.Admitted)+i.skipped == i.numbered.Load()
+		(c.cfg.Feed.Open || uint64(c.output.stats.Admitted) == i.numbered.Load())
 	return d.sealed
 }
 

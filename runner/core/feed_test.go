@@ -208,6 +208,38 @@ func TestRetryByCommand(t *testing.T) {
 	require.Less(t, s.took(), time.Minute)
 }
 
+// TestRetriesFollow: what was not run because it came after tasks that failed runs once all of
+// these run again, or have succeeded.
+func TestRetriesFollow(t *testing.T) {
+	fails := true
+	s := simulate(t, feed(2), 0, endless, func(s *sim) {
+		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			if fails && a.Task.ID <= 2 {
+				return 0, task.Exit
+			}
+			return 0, task.OK
+		}
+	})
+	list := numbered(1, 2, 3, 4, 5, 6, 7)
+	after(list[3], 1, 3)
+	after(list[4], 4)
+	after(list[5], 1, 2)
+	after(list[6], 2)
+	s.add(list...)
+	s.sleep(time.Second)
+	fails = false
+	require.Equal(t, []uint64{8, 9, 10}, s.ask(task.Command{Op: task.Retry, IDs: []uint64{1}}).IDs, "1, 4 and 5, but not 6")
+	require.ErrorContains(t, s.try(task.Command{Op: task.Retry, IDs: []uint64{4}}).Err, "was run again already, as task 9")
+	s.sleep(time.Second)
+	require.Equal(t, []uint64{11, 12, 13}, s.ask(task.Command{Op: task.Retry, IDs: []uint64{7, 2}}).IDs, "2, 6 and 7")
+	s.ask(task.Command{Op: task.Rest})
+	s.wait()
+	for id := uint64(8); id <= 13; id++ {
+		require.Equal(t, task.OK, s.finished[id], id)
+	}
+	require.Equal(t, []uint64{1, 2, 3, 8, 9, 10, 11}, s.begun[:7])
+}
+
 func TestCancelByKey(t *testing.T) {
 	s := simulate(t, config(3), 40, func(s *sim) {
 		s.change = func(t *task.Task) { t.Key = fmt.Sprint(t.ID % 4) }
@@ -360,8 +392,8 @@ func TestSteeringKeepsTheBooks(t *testing.T) {
 				s.try(task.Command{Op: task.Cancel, IDs: []uint64{id()}})
 			case 8:
 				reply := s.try(task.Command{Op: task.Retry, IDs: []uint64{id()}})
-				if len(reply.IDs) > 0 && reply.IDs[0] > last {
-					last, accepted = reply.IDs[0], accepted+1
+				if n := len(reply.Tasks); n > 0 {
+					last, accepted = reply.Tasks[n-1].ID, accepted+uint64(n)
 				}
 			case 9:
 				require.Equal(t, last > 0, s.where(id()).Known)

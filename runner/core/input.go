@@ -19,7 +19,6 @@ const fewTasks = 64
 // input tells which tasks are still to come, from the reader or by commands.
 type input struct {
 	numbered atomic.Uint64 // the last task number handed out
-	skipped  uint64        // numbers below numbered that no task has
 	ended    bool
 	rest     bool      // nothing more is read or added
 	reading  bool      // the reader is awake
@@ -33,16 +32,20 @@ func (i *input) over() bool { return i.ended || i.rest }
 // exists reports whether a task has had a number.
 func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
 
-// skip leaves out the numbers up to last.
-func (i *input) skip(last uint64) {
-	if n := i.numbered.Load(); last > n {
-		i.skipped += last - n
-		i.numbered.Store(last)
+// given notes that an earlier run has given the numbers up to last.
+func (i *input) given(last uint64) { i.numbered.Store(max(i.numbered.Load(), last)) }
+
+// unused takes numbers back that no task got, so that the next tasks get them, unless others
+// have been given later ones.
+func (i *input) unused(ids []uint64) {
+	if n := len(ids); n > 0 && ids[n-1]-ids[0] == uint64(n-1) {
+		i.numbered.CompareAndSwap(ids[n-1], ids[0]-1)
 	}
 }
 
-// Number returns the number of a new task, which must then be admitted, in any
-// order. It is safe for concurrent use and the only method called outside Step.
+// Number returns the number of a new task. Nobody else numbers tasks. Without Feed.Open the
+// task must then be admitted, in any order. It is safe for concurrent use and the only
+// method called outside Step.
 func (c *Core) Number() uint64 { return c.input.numbered.Add(1) }
 
 // Read takes tasks from the reader, and returns how many it may bring next. If that is
@@ -192,12 +195,12 @@ func (c *Core) mayAdd() int {
 	return max(0, most+free-c.queue.waits())
 }
 
-// add admits tasks that a command brings.
+// add admits tasks that a command brings, whose numbers are of Number or of an earlier run.
 func (c *Core) add(tasks []*task.Task) error {
-	last := c.input.numbered.Load()
+	last := uint64(0)
 	for _, t := range tasks {
-		if t.ID <= last {
-			panic(fmt.Sprintf("internal error: task %d added after task %d", t.ID, last))
+		if t.ID <= last || c.entries[t.ID] != nil {
+			panic(fmt.Sprintf("internal error: task %d added twice, or after task %d", t.ID, last))
 		}
 		for _, id := range t.Terms().After {
 			if id == 0 || id >= t.ID {
@@ -207,8 +210,7 @@ func (c *Core) add(tasks []*task.Task) error {
 		last = t.ID
 	}
 	for _, t := range tasks {
-		c.input.skip(t.ID - 1)
-		c.input.numbered.Store(t.ID)
+		c.input.given(t.ID)
 		c.admit(t)
 	}
 	return nil

@@ -144,6 +144,7 @@ type remembered struct {
 	outcome task.Outcome
 	code    int
 	attempt int
+	again   uint64 // the task as which it was run again; 0 if it was not
 }
 
 // keep remembers a task and forgets others if there are too many.
@@ -151,13 +152,21 @@ func (m *memory) keep(r *task.Result, t *task.Task) {
 	if m.tasks == nil {
 		m.tasks = map[uint64]remembered{}
 	}
-	m.tasks[t.ID] = remembered{t, r.Outcome, r.Code, r.Attempt}
+	m.tasks[t.ID] = remembered{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()
 	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {
 		m.forget(m.order[0])
 		m.order = m.order[1:]
 	}
+}
+
+// latest returns the number under which a task was run again last, or else its own.
+func (m *memory) latest(id uint64) uint64 {
+	for m.tasks[id].again > 0 {
+		id = m.tasks[id].again
+	}
+	return id
 }
 
 func (m *memory) forget(id uint64) {

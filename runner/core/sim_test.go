@@ -313,7 +313,11 @@ func (s *sim) wait() *Ending {
 
 // try carries out a command.
 func (s *sim) try(cmd task.Command) (reply task.Reply) {
-	s.step(func(c *Core) { reply = c.Do(cmd) })
+	s.step(func(c *Core) {
+		if reply = c.Do(cmd); cmd.Op == task.Retry && c.cfg.Feed.Open {
+			require.NoError(s.t, c.add(reply.Tasks))
+		}
+	})
 	return reply
 }
 

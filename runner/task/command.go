@@ -20,7 +20,7 @@ const (
 	Resume                   // undo Pause
 	Suspend                  // stop the run's clock and start nothing until Continue
 	Continue                 // undo Suspend
-	Add                      // admit Tasks, whose IDs ascend and exceed those of all tasks before; if N is 0, only if there is room; numbers up to N count as given
+	Add                      // admit Tasks, whose IDs ascend and were given by the run or by an earlier one; if N is 0, only if there is room; numbers up to N count as given
 	Cancel                   // end the tasks that are named
 	Retry                    // start the next attempt of the tasks IDs now, or run them again if they have failed
 	Look                     // reply with a Snapshot
@@ -33,6 +33,7 @@ const (
 	Thaw                     // undo Freeze
 	Find                     // reply with the tasks that are named, which must exist
 	Unfinished               // reply with those of the tasks IDs that have not ended
+	Unused                   // give the numbers IDs, which no task got, to the next tasks
 )
 
 // Only selects tasks.
@@ -68,7 +69,7 @@ type Reply struct {
 	Err      error     // why nothing was done, or not all; nil if the command was carried out
 	Slots    []int     // for Join: the new slots' IDs
 	IDs      []uint64  // of the tasks that the command was carried out for; for Retry their new IDs if they have failed
-	Tasks    []*Task   // for Hold, Release, Move and Edit: what those are now
+	Tasks    []*Task   // for Hold, Release, Move and Edit: what those are now; for Retry: the new ones, which a fed run is still to Add
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain, one for each ID
 	Room     int       // for Add: how many more tasks may be added now

@@ -42,12 +42,12 @@ type feed struct {
 	// state, under the lock turn, which is held at first, until the tasks of an
 	// earlier crew serve are admitted
 
-	turn  sync.Mutex
-	bad   error               // why the tasks of an earlier crew serve could not be admitted
-	last  uint64              // number of the latest task
-	left  int                 // tasks that were taken for the next crew serve
-	known map[string][]string // environments by all they hold
-	bytes int                 // their size
+	turn   sync.Mutex
+	bad    error               // why the tasks of an earlier crew serve could not be admitted
+	number func() uint64       // the run's; nil until it has begun
+	left   int                 // tasks that were taken for the next crew serve
+	known  map[string][]string // environments by all they hold
+	bytes  int                 // their size
 }
 
 // addition is a request to add tasks.
@@ -99,8 +99,10 @@ func (f *feed) mayAdd() task.Reply {
 
 var errRunOver = &control.Refused{Text: "it is over", Status: statusTrouble, Over: true}
 
-// Next admits the tasks of an earlier crew serve, and blocks until the run is over.
-func (f *feed) Next(func() uint64) (*task.Task, error) {
+// Next admits the tasks of an earlier crew serve, and blocks until the run is over. Tasks
+// that are added get their numbers from number.
+func (f *feed) Next(number func() uint64) (*task.Task, error) {
+	f.number = number
 	f.bad = f.restore()
 	f.begin()
 	if f.bad != nil {
@@ -117,9 +119,8 @@ func (f *feed) restore() error {
 		f.mayAdd() // from now on it can be idle
 		return nil
 	}
-	f.last = f.queue.Last()
 	changed := f.queue.Changed()
-	cmd := task.Command{Op: task.Add, N: int(f.last), Succeeded: f.queue.Succeeded()}
+	cmd := task.Command{Op: task.Add, N: int(f.queue.Last()), Succeeded: f.queue.Succeeded()}
 	known := map[uint64]bool{} // those of which it is known whether they have succeeded
 	needs := map[string][]task.Need{}
 	var waiting []*task.Task
@@ -228,7 +229,11 @@ func (f *feed) admit(list []*addition) {
 	}
 	var all []*task.Task
 	for _, x := range list {
-		last := f.last
+		var numbers []uint64
+		number := func() uint64 {
+			numbers = append(numbers, f.number())
+			return numbers[len(numbers)-1]
+		}
 		x.over, x.err, x.next = true, now.Err, next
 		if next {
 			x.err = nil
@@ -237,14 +242,16 @@ func (f *feed) admit(list []*addition) {
 			}
 		}
 		if x.err == nil {
-			x.tasks, x.err = f.tasks(x, f.number)
+			x.tasks, x.err = f.tasks(x, number)
 		}
 		if x.err == nil && len(x.tasks) > now.Room-len(all) {
 			x.err = f.full(len(x.tasks))
 		}
 		if x.err != nil {
-			names.Undo(last)
-			f.last = last
+			if len(numbers) > 0 {
+				names.Undo(numbers[0] - 1)
+				f.do(task.Command{Op: task.Unused, IDs: numbers})
+			}
 			continue
 		}
 		all = append(all, x.tasks...)
@@ -313,11 +320,6 @@ func (f *feed) leave(list []*addition, why error) error {
 
 // tasks makes the tasks of an addition.
 func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err error) {
-	for _, id := range x.After {
-		if id == 0 || id > f.last {
-			return nil, fmt.Errorf("there is no task %d to come after", id)
-		}
-	}
 	if len(x.Command) > 0 {
 		list = append(list, f.source.tasks.Command(convert[string](x.Command), number()))
 	} else {
@@ -333,6 +335,9 @@ func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err 
 		}
 	}
 	for _, t := range list {
+		if i := slices.IndexFunc(x.After, func(id uint64) bool { return id == 0 || id >= list[0].ID }); i >= 0 {
+			return nil, fmt.Errorf("there is no task %d to come after", x.After[i])
+		}
 		f.complete(t, x)
 	}
 	return list, nil
@@ -355,11 +360,6 @@ func (f *feed) complete(t *task.Task, x *addition) {
 	if x.Dir != "" && !f.source.opts.TakesValues() {
 		t.Dir, t.Env, t.Bare = string(x.Dir), f.environment(x.Env), true
 	}
-}
-
-func (f *feed) number() uint64 {
-	f.last++
-	return f.last
 }
 
 // environment returns env, in the memory of an equal one if that is known.

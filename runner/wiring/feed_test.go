@@ -51,7 +51,7 @@ type served struct {
 }
 
 // serve runs it with the given command line, of which it obeys --state.
-func serve(t testing.TB, line string, work *fakeWork) *served {
+func serve(t testing.TB, line string, work runner.Executor, sinks ...runner.Sink) *served {
 	o := parsed(t, strings.Fields("serve "+line)...)
 	p, err := poolOf(o, "")
 	require.NoError(t, err)
@@ -70,9 +70,8 @@ func serve(t testing.TB, line string, work *fakeWork) *served {
 	do := func(cmd task.Command) task.Reply { return s.run.Do(cmd) }
 	s.feed = newFeed(src, w.state, do, func(left int) { s.left = left })
 	var rec runner.Recorder
-	var sinks []runner.Sink
 	if s.queue != nil {
-		rec, sinks = s.queue, []runner.Sink{s.queue.Commit()}
+		rec, sinks = s.queue, append(sinks, s.queue.Commit())
 	}
 	s.run, err = runner.New(cfg, s.feed, work, rec, sinks)
 	require.NoError(t, err)

@@ -32,34 +32,20 @@ func (f *feed) Do(cmd task.Command) (reply task.Reply) {
 	return f.do(cmd)
 }
 
-func (f *feed) retry(cmd task.Command) (reply task.Reply) {
+// retry retries tasks. Those that run as new ones are recorded together.
+func (f *feed) retry(cmd task.Command) task.Reply {
 	f.turn.Lock()
 	defer f.turn.Unlock()
-	for _, w := range f.do(task.Command{Op: task.Explain, IDs: cmd.IDs}).Wheres {
-		var ids []uint64
-		var err error
-		if w.Task != nil && w.Outcome != 0 {
-			ids, err = f.again(w)
-		} else {
-			r := f.do(task.Command{Op: task.Retry, IDs: []uint64{w.ID}})
-			ids, err = r.IDs, r.Err
-		}
-		reply.IDs = append(reply.IDs, ids...)
-		reply.Err = cmp.Or(reply.Err, err)
+	reply := f.do(cmd)
+	for _, t := range reply.Tasks {
+		t.Identity = [16]byte{}
+	}
+	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, numbered: func([]uint64) {}}
+	f.commit([]*addition{x}, x.tasks)
+	if x.err != nil {
+		return task.Reply{Err: x.err}
 	}
 	return reply
-}
-
-// again adds a task that has ended once more.
-func (f *feed) again(w task.Where) (ids []uint64, err error) {
-	if err := f.mayAdd().Err; err != nil {
-		return nil, err
-	}
-	t := w.Task.Again(f.number(), w.Attempt)
-	t.Identity = [16]byte{}
-	x := &addition{Addition: &control.Addition{}, tasks: []*task.Task{t}, numbered: func(told []uint64) { ids = told }}
-	f.commit([]*addition{x}, x.tasks)
-	return ids, x.err
 }
 
 // edit replaces a waiting task. Nothing starts until that is recorded.
