@@ -23,7 +23,6 @@ const (
 	takesKey     = "TASK...|--key KEY|--all"
 	takesWait    = "[TASK...|--key KEY|--all]"
 	takesMove    = "TASK... first|last"
-	takesEdit    = "TASK -- COMMAND..."
 	takesSize    = "N|+N|-N [RUN]"
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"
@@ -74,7 +73,6 @@ var commands = [...]command{
 	{"ctl hold", takesTasks, "keep waiting tasks from starting"},
 	{"ctl release", takesTasks, "undo hold; start tasks before their time"},
 	{"ctl move", takesMove, "have waiting tasks start before or after all others"},
-	{"ctl edit", takesEdit, "give a waiting task of a crew serve another command"},
 	{"ctl drain", takesRun, "start nothing more, let what runs finish"},
 	{"ctl stop", takesRun, "drain, and end what runs"},
 	{"ctl add", takesWork, "give tasks to a crew serve"},

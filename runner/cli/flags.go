@@ -313,7 +313,7 @@ var options = [...]option{
 		text: "print a script that completes for bash, zsh or fish",
 		set:  func(o *Options, v string) error { o.Print = completionScript(v); return nil }},
 
-	{name: "run", value: "RUN", of: "ctl: status log explain wait watch top pause resume resize cancel retry hold release move edit drain stop",
+	{name: "run", value: "RUN", of: "ctl: status log explain wait watch top pause resume resize cancel retry hold release move drain stop",
 		text: "the pid or the name of the run",
 		set:  func(o *Options, v string) error { o.Ctl.Run = v; return nil }},
 	{name: "to", value: "RUN", of: "ctl: add", text: "the crew serve, or engine:URL/QUEUE",

@@ -28,8 +28,6 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		return c.takeTasks(&o.Ctl, operands)
 	case takesMove:
 		return c.takeMove(&o.Ctl, operands)
-	case takesEdit:
-		return c.takeEdit(&o.Ctl, operands)
 	case takesWork:
 		return c.takeWork(&o.Ctl, operands, o.Command.Literal)
 	case takesDir:
@@ -181,20 +179,6 @@ func (c *command) takeMove(ctl *Ctl, operands []string) error {
 	}
 	ctl.Last = operands[last] == "last"
 	return c.takeTasks(ctl, operands[:last])
-}
-
-// takeEdit reads the number of a task, and what that is to be.
-func (c *command) takeEdit(ctl *Ctl, operands []string) error {
-	if err := c.takeTasks(ctl, operands[:min(1, len(operands))]); err != nil {
-		return err
-	}
-	switch ctl.Work = operands[1:]; {
-	case len(ctl.Work) == 0:
-		return c.wrong("crew ctl edit needs the new command or value")
-	case len(ctl.Work) > 1 && isNumber(ctl.Work[0]):
-		return c.wrong("crew ctl edit takes one task")
-	}
-	return nil
 }
 
 // noTask returns the error of an operand that is no number of a task, but maybe a run.

@@ -70,8 +70,7 @@ type Addition struct {
 	Priority *int `json:"priority,omitempty"` // of all tasks; nil for the run's own
 	Block    bool `json:"block,omitempty"`    // wait for room instead of being refused
 
-	Edits uint64 `json:"-"` // the waiting task that this is to be, instead of a new one
-	Waits bool   `json:"-"` // the client waits for the tasks, so they are not to be left to the next run
+	Waits bool `json:"-"` // the client waits for the tasks, so they are not to be left to the next run
 }
 
 // Hello describes a run.

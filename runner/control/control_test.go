@@ -304,8 +304,6 @@ func TestBadRequests(t *testing.T) {
 		{`{"v":2,"op":"hold","tasks":[]}`, `hold needs tasks`},
 		{`{"v":2,"op":"move","last":true}`, `move needs tasks`},
 		{`{"v":2,"op":"hold","tasks":[1],"last":true}`, `hold takes no \"last\"`},
-		{`{"v":2,"op":"edit","tasks":[1,2],"add":{"command":["a"]}}`, `edit needs one task`},
-		{`{"v":2,"op":"edit","tasks":[1],"add":{}}`, `edit needs either values or a command`},
 		{`{"v":2,"op":"wait"}`, `wait needs either tasks, a key, or all`},
 		{`{"v":2,"op":"wait","all":true,"key":"k"}`, `wait needs either tasks, a key, or all`},
 		{`{"v":2,"op":"explain","only":"late"}`, `there are no tasks that are only \"late\"`},

@@ -42,7 +42,6 @@ var ops = [...]op{
 	{name: "hold", takes: "tasks", do: about(task.Hold)},
 	{name: "release", takes: "tasks", do: about(task.Release)},
 	{name: "move", takes: "tasks last", do: (*conn).move},
-	{name: "edit", takes: "tasks add", do: (*conn).edit},
 	{name: "drain", takes: "rest", do: (*conn).drain},
 	{name: "stop", do: send(task.Stop)},
 	{name: "add", takes: "add wait", do: (*conn).add},
@@ -251,21 +250,6 @@ func (c *conn) move(r *Request) (*Reply, error) {
 		first = cmp.Or(first, got.Err)
 	}
 	return reply, first
-}
-
-// edit replaces a waiting task.
-func (c *conn) edit(r *Request) (*Reply, error) {
-	if len(r.Tasks) != 1 {
-		return nil, bad("edit needs one task")
-	}
-	if err := c.mayFeed(r); err != nil {
-		return nil, err
-	}
-	r.Add.Edits = r.Tasks[0]
-	if _, err := c.s.cfg.Feed(r.Add, func([]uint64) {}); err != nil {
-		return nil, err
-	}
-	return &Reply{Tasks: r.Tasks}, nil
 }
 
 // mayFeed returns why the run does not take what a request adds, or nil.

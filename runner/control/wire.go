@@ -33,7 +33,7 @@ type Request struct {
 	Rest     bool        `json:"rest,omitempty"`     // drain: run what has been read
 	Follow   bool        `json:"follow,omitempty"`   // log: until the task has ended
 	Wait     bool        `json:"wait,omitempty"`     // add: until the tasks have ended
-	Add      *Addition   `json:"add,omitempty"`      // edit: what the task is to be
+	Add      *Addition   `json:"add,omitempty"`
 }
 
 // Onlys are the kinds of tasks to which explain can be limited.

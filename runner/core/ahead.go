@@ -38,7 +38,7 @@ func (c *Core) free() int {
 func (c *Core) askBack() {
 	q, idle := &c.queue, c.pool.idle
 	all := c.end.phase > going || q.paused || c.time.Stopped()
-	if q.frozen || c.output.full() || q.wait != sched.ForSlot {
+	if c.output.full() || q.wait != sched.ForSlot {
 		idle = 0
 	}
 	if c.pool.ahead == 0 || idle == 0 && !all {

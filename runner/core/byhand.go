@@ -10,8 +10,7 @@ import (
 )
 
 var (
-	errNotHeld  = errors.New("is not held, and does not wait for its time")
-	errOtherKey = errors.New("has another key than before")
+	errNotHeld = errors.New("is not held, and does not wait for its time")
 )
 
 // waits reports whether a task waits in this state.
@@ -24,7 +23,7 @@ func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
 		ids = slices.Clone(ids)
 		slices.Reverse(ids)
 	}
-	for i, id := range ids {
+	for _, id := range ids {
 		e, err := c.unfinished(id)
 		switch {
 		case err != nil:
@@ -32,8 +31,6 @@ func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
 			err = fmt.Errorf("task %d has been sent to a worker already", id)
 		case !e.state.waits():
 			err = fmt.Errorf("task %d runs already", id)
-		case cmd.Op == task.Edit:
-			err = c.edit(e, cmd.Tasks[i])
 		default:
 			err = c.setTerms(e, cmd)
 		}
@@ -82,45 +79,17 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	return nil
 }
 
-// edit replaces a waiting task by t, which has the same number, key and terms. It keeps its
-// place, unless files are made and it has to be checked again.
-func (c *Core) edit(e *entry, t *task.Task) error {
-	if t.Key != e.task.Key {
-		return fmt.Errorf("task %d %w", t.ID, errOtherKey)
-	}
-	c.queue.makers.release(e.task)
-	if err := c.queue.makers.claim(t); err != nil {
-		_ = c.queue.makers.claim(e.task)
-		return err
-	}
-	if t.Makes == e.task.Makes {
-		c.swap(e, t)
-		return nil
-	}
-	if e.checked = false; e.state == delayed || e.state == timed {
-		c.swap(e, t)
-	} else {
-		c.replace(e, t)
-	}
-	return nil
-}
-
-// replace replaces the task of an entry that waits, and has it wait for what it has to wait
-// for now. A task that is being checked goes on to be, unless it makes other files.
+// replace replaces the task of an entry that waits by one with other terms, and has it wait for what
+// it has to wait for now. A task that is being checked goes on to be.
 func (c *Core) replace(e *entry, t *task.Task) {
-	if e.state == checking && t.Makes == e.task.Makes {
-		c.swap(e, t)
-		return
+	if e.state != checking {
+		c.queue.unqueue(e)
 	}
-	c.queue.unqueue(e)
-	c.swap(e, t)
-	c.place(e)
-}
-
-// swap replaces the task of an entry that waits.
-func (c *Core) swap(e *entry, t *task.Task) {
 	c.queue.bytes[e.state] += t.Size() - e.size
 	e.task, e.size, e.item.Rank = t, t.Size(), rank(t)
+	if e.state != checking {
+		c.place(e)
+	}
 }
 
 // find returns the tasks that a command names, all of which must exist.

@@ -47,14 +47,8 @@ func TestTasksStartAtTheirTime(t *testing.T) {
 	require.Equal(t, []uint64{3, 1, 2, 4}, s.begun)
 }
 
-func TestHoldMoveAndEdit(t *testing.T) {
-	var ran []string
-	s := simulate(t, feed(1), 0, endless, func(s *sim) {
-		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
-			ran = append(ran, a.Task.Argv[0])
-			return time.Second, task.OK
-		}
-	})
+func TestHoldAndMove(t *testing.T) {
+	s := simulate(t, feed(1), 0, endless)
 	list := numbered(1, 2, 3, 4, 5, 6)
 	after(list[5], 2)
 	s.add(list...)
@@ -68,15 +62,8 @@ func TestHoldMoveAndEdit(t *testing.T) {
 	require.EqualError(t, by(task.Hold, 0, 9).Err, "there is no task 9")
 	require.EqualError(t, by(task.Release, 0, 3).Err, "task 3 is not held, and does not wait for its time")
 	require.NoError(t, by(task.Move, -1, 4, 5).Err)
-	edited := *list[2]
-	edited.Argv = []string{"false"}
-	s.ask(task.Command{Op: task.Edit, IDs: []uint64{3}, Tasks: []*task.Task{&edited}})
-	other := edited
-	other.Key = "k"
-	require.Error(t, s.try(task.Command{Op: task.Edit, IDs: []uint64{3}, Tasks: []*task.Task{&other}}).Err)
 	s.sleep(10 * time.Second)
 	require.Equal(t, []uint64{1, 4, 5, 3}, s.begun)
-	require.Equal(t, []string{"true", "true", "true", "false"}, ran)
 	require.Equal(t, 2, s.look().Aside)
 	s.add(numbered(7)...)
 	s.sleep(10 * time.Second)

@@ -65,9 +65,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		c.input.unused(cmd.IDs)
 	case task.Retry:
 		return c.retry(cmd.IDs)
-	case task.Freeze, task.Thaw:
-		c.queue.frozen = cmd.Op == task.Freeze
-	case task.Hold, task.Release, task.Move, task.Edit:
+	case task.Hold, task.Release, task.Move:
 		return c.byHand(cmd)
 	case task.Find:
 		reply.IDs, reply.Err = c.find(cmd)
@@ -189,7 +187,6 @@ var legal = map[task.Op][task.Done + 1]bool{
 	task.Hold:    {true, true, true, false, false, false},
 	task.Release: {true, true, true, false, false, false},
 	task.Move:    {true, true, true, false, false, false},
-	task.Edit:    {true, true, true, false, false, false},
 }
 
 // reasons say why a command is refused in a state.

@@ -31,7 +31,6 @@ type queue struct {
 	memory    memory // of those that have failed; empty without Feed.Remember
 	paused    bool
 	halted    bool // Config.Halt has paused the run
-	frozen    bool // by task.Freeze
 
 	lowest, highest int64 // of the ranks that were given by hand
 }

@@ -244,7 +244,7 @@ func nearer(a, b time.Time) time.Time {
 func (c *Core) Checked(t *task.Task, r *task.Result) {
 	e := c.entries[t.ID]
 	switch {
-	case e == nil || e.state != checking || e.task.Makes != t.Makes: // it was withdrawn, or edited
+	case e == nil || e.state != checking: // it was withdrawn
 	case r == nil:
 		e.checked = true
 		c.place(e)

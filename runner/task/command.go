@@ -28,9 +28,6 @@ const (
 	Hold                     // keep the waiting tasks IDs from starting until Release
 	Release                  // undo Hold, or let waiting tasks IDs start before their time
 	Move                     // have the waiting tasks IDs start before all others if N is negative, or else after them
-	Edit                     // replace the waiting tasks IDs by Tasks, which have their numbers and keys
-	Freeze                   // start nothing until Thaw, as between Edit and its record
-	Thaw                     // undo Freeze
 	Find                     // reply with the tasks that are named, which must exist
 	Unfinished               // reply with those of the tasks IDs that have not ended
 	Unused                   // give the numbers IDs, which no task got, to the next tasks
@@ -69,7 +66,7 @@ type Reply struct {
 	Err      error     // why nothing was done, or not all; nil if the command was carried out
 	Slots    []int     // for Join: the new slots' IDs
 	IDs      []uint64  // of the tasks that the command was carried out for; for Retry their new IDs if they have failed
-	Tasks    []*Task   // for Hold, Release, Move and Edit: what those are now; for Retry: the new ones, which a fed run is still to Add
+	Tasks    []*Task   // for Hold, Release and Move: what those are now; for Retry: the new ones, which a fed run is still to Add
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain, one for each ID
 	Room     int       // for Add: how many more tasks may be added now

@@ -59,14 +59,6 @@ func (c *ctl) call() error {
 	req := control.Request{
 		Op: c.verb, Tasks: c.Tasks, Key: c.Key, All: c.All, N: c.N, Only: c.Only, Relative: c.Relative, Last: c.Last, Rest: c.Rest, Follow: c.Follow,
 	}
-	if c.verb == "edit" {
-		req.Add = &control.Addition{}
-		if words := convert[task.Bytes](c.Work); h.Values {
-			req.Add.Values = words
-		} else {
-			req.Add.Command = words
-		}
-	}
 	err = c.request(h, req, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
 		return c.take(line, r)
@@ -119,7 +111,7 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 
 // done says what verbs have done with tasks.
 var done = map[string]string{
-	"cancel": "cancelled", "hold": "held", "release": "released", "move": "moved", "edit": "changed",
+	"cancel": "cancelled", "hold": "held", "release": "released", "move": "moved",
 }
 
 // request makes a request of a run, on a connection of its own.

@@ -183,11 +183,6 @@ func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) (next bool,
 		return false, err
 	}
 	x := &addition{Addition: a, numbered: numbered}
-	if a.Edits != 0 {
-		f.turn.Lock()
-		defer f.turn.Unlock()
-		return false, f.edit(x)
-	}
 	f.mu.Lock()
 	f.arrived = append(f.arrived, x)
 	f.mu.Unlock()

@@ -250,8 +250,7 @@ func TestFeedLeavesTasks(t *testing.T) {
 	}
 }
 
-// TestFeedIsChanged: what is done by hand with tasks that wait is known to the next run, and a
-// task is edited as a whole or not at all.
+// TestFeedIsChanged: what is done by hand with tasks that wait is known to the next run.
 func TestFeedIsChanged(t *testing.T) {
 	dir := t.TempDir() + "/state"
 	work := &fakeWork{may: make(chan struct{})}
@@ -263,15 +262,7 @@ func TestFeedIsChanged(t *testing.T) {
 		_, err := s.Add(a, func(got []uint64) { ids = append(ids, got...) })
 		require.NoError(t, err)
 	}
-	edit := func(id uint64, words ...task.Bytes) error {
-		_, err := s.Add(&control.Addition{Command: words, Edits: id}, nil)
-		return err
-	}
-	require.EqualError(t, edit(ids[0], "x"), "task 1 runs already")
-	require.EqualError(t, edit(9, "x"), "there is no task 9")
-	require.NoError(t, edit(ids[1], "edited", "{}"))
 	require.NoError(t, s.Do(task.Command{Op: task.Hold, IDs: ids[3:4]}).Err)
-	require.NoError(t, edit(ids[3], "held"))
 	require.NoError(t, s.Do(task.Command{Op: task.Move, N: -1, IDs: ids[4:5]}).Err)
 	require.NoError(t, s.Do(task.Command{Op: task.Drain}).Err)
 	close(work.may)
@@ -295,12 +286,12 @@ func TestFeedIsChanged(t *testing.T) {
 			require.Equal(t, time.Hour, tk.Timeout)
 		}
 	}
-	require.ElementsMatch(t, []string{"fifth", "edited", "third", "last", "held"}, ran)
+	require.ElementsMatch(t, []string{"fifth", "second", "third", "last", "fourth"}, ran)
 	require.Equal(t, "fifth", ran[0])
 }
 
 // TestFeedTerms: what tasks take, and their priority, is that of the templates unless they are added
-// with another; it outlasts the run, an edit, and a retry. A later crew serve refuses what it lacks.
+// with another; it outlasts the run and a retry. A later crew serve refuses what it lacks.
 func TestFeedTerms(t *testing.T) {
 	dir := t.TempDir() + "/state"
 	const line = "-j1 --weight 2 --priority 3 --state "
@@ -314,8 +305,6 @@ func TestFeedTerms(t *testing.T) {
 		_, err = s.Add(&control.Addition{Command: []task.Bytes{name}, Priority: &low, Dir: "/tmp", Env: env}, func([]uint64) {})
 		require.NoError(t, err)
 	}
-	_, err = s.Add(&control.Addition{Command: []task.Bytes{"edited"}, Edits: 3}, nil)
-	require.NoError(t, err)
 	require.NoError(t, s.Do(task.Command{Op: task.Drain}).Err)
 	close(work.may)
 	<-s.end
@@ -325,7 +314,7 @@ func TestFeedTerms(t *testing.T) {
 	s = serve(t, line+dir+" --cap gpu=1 --needs gpu", work)
 	s.drain(t)
 	require.Len(t, work.ran, 2)
-	require.ElementsMatch(t, []string{"second", "edited"}, []string{work.ran[0].Argv[0], work.ran[1].Argv[0]})
+	require.ElementsMatch(t, []string{"second", "third"}, []string{work.ran[0].Argv[0], work.ran[1].Argv[0]})
 	for _, tk := range work.ran {
 		want := task.Terms{Priority: -5, Weight: 2, Needs: gpu}
 		require.Equal(t, want, tk.Terms(), tk.Argv[0])
@@ -351,25 +340,4 @@ func TestFeedLacks(t *testing.T) {
 	end := serve(t, "-j1 --cap gpu=1 --needs gpu --state "+dir, work).drain(t)
 	require.Empty(t, work.ran)
 	require.EqualValues(t, 1, end.Stats.ByOutcome[task.StartFailed])
-}
-
-// TestFeedEditKeepsWhatATaskTakes: an edit that would change it is refused.
-func TestFeedEditKeepsWhatATaskTakes(t *testing.T) {
-	work := &fakeWork{may: make(chan struct{})}
-	s := serve(t, "-j1 --cap gpu=2 --input json", work)
-	values := []task.Bytes{`{"command":"first","priority":9}`, `{"command":"x","needs":"gpu","weight":2,"priority":5}`}
-	_, err := s.Add(&control.Addition{Values: values}, func([]uint64) {})
-	require.NoError(t, err)
-	edit := func(value task.Bytes) error {
-		_, err := s.Add(&control.Addition{Values: []task.Bytes{value}, Edits: 2}, nil)
-		return err
-	}
-	for _, value := range []task.Bytes{`{"command":"y"}`, `{"command":"y","needs":"gpu"}`, `{"command":"y","needs":"gpu:2","weight":2}`} {
-		require.EqualError(t, edit(value), "what a task weighs and needs stays as it is: cancel it, and add another one")
-	}
-	require.NoError(t, edit(`{"command":"y","needs":["gpu"],"weight":2}`))
-	close(work.may)
-	s.drain(t)
-	require.Equal(t, []string{"y"}, work.ran[1].Argv)
-	require.Equal(t, task.Terms{Priority: 5, Weight: 2, Needs: []task.Need{{Name: "gpu", N: 1}}}, work.ran[1].Terms())
 }

@@ -2,9 +2,7 @@ package wiring
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"slices"
 
 	"crew/runner/control"
 	"crew/runner/task"
@@ -46,60 +44,6 @@ func (f *feed) retry(cmd task.Command) task.Reply {
 		return task.Reply{Err: x.err}
 	}
 	return reply
-}
-
-// edit replaces a waiting task. Nothing starts until that is recorded.
-func (f *feed) edit(x *addition) error {
-	ids := []uint64{x.Edits}
-	put := func(t *task.Task) error {
-		return f.do(task.Command{Op: task.Edit, IDs: ids, Tasks: []*task.Task{t}}).Err
-	}
-	f.do(task.Command{Op: task.Freeze})
-	defer f.do(task.Command{Op: task.Thaw})
-	was := f.do(task.Command{Op: task.Explain, IDs: ids})
-	if was.Err != nil {
-		return was.Err
-	}
-	old := was.Wheres[0].Task
-	if err := put(old); err != nil { // it runs or has ended
-		return err
-	}
-	t, err := f.edited(x, old)
-	if err == nil {
-		err = put(t)
-	}
-	if err == nil && f.queue != nil {
-		if err = f.queue.Change([]*task.Task{t}); err != nil {
-			_ = put(old)
-		}
-	}
-	return err
-}
-
-// edited returns what a task is to be.
-func (f *feed) edited(x *addition, was *task.Task) (*task.Task, error) {
-	names := f.source.tasks.Names()
-	names.Begin()
-	list, err := f.tasks(x, func() uint64 { return was.ID })
-	names.Undo(0) // it keeps the one that it has
-	takesLikeBefore := func(t *task.Task) bool {
-		own, before := t.Terms(), was.Terms()
-		return max(own.Weight, 1) == max(before.Weight, 1) && slices.Equal(own.Needs, before.Needs)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case len(list) != 1:
-		return nil, errors.New("a task is one command, or one value")
-	case list[0].Err != nil:
-		return nil, list[0].Err
-	case !takesLikeBefore(list[0]):
-		return nil, errors.New("what a task weighs and needs stays as it is: cancel it, and add another one")
-	case len(list[0].Terms().After) > 0 || list[0].Terms().Name != "":
-		return nil, errors.New("what a task comes after stays as it is: leave out id and after")
-	}
-	f.inherit(list[0], was)
-	return list[0], nil
 }
 
 // remake returns what a task that was accepted for another command is for this one.

@@ -25,7 +25,7 @@ var queuePlans = map[string][]string{
 	"keys in order":      {"-j4", "--sched=keyed"},
 	"forgetful":          {"-j4", "--keep=1ms"}, // and so compacted again and again
 	"joblog and results": {"-j1", "--joblog=log", "--results=tree"},
-	"by hand":            {"-j4", "--keep=1ms", "--name=hand"}, // tasks are held, edited, moved and released
+	"by hand":            {"-j4", "--keep=1ms", "--name=hand"}, // tasks are held, moved and released
 }
 
 // TestQueueKilledAtEachCall kills crew serve at the system calls by which it writes files,
@@ -120,7 +120,6 @@ func (q *killedQueue) serve(at int) (killed bool) {
 			if q.byHand() {
 				n := q.numbers[len(q.numbers)-1]
 				ctl("", "hold", "--run=hand", n)
-				ctl("", "edit", "--run=hand", n, "--", "sh work "+ids[len(ids)-1])
 				ctl("", "move", "--run=hand", n, "first")
 				ctl("", "release", "--run=hand", n)
 			}

@@ -21,17 +21,17 @@ import (
 	"crew/runner/journal"
 )
 
-// stintWork is the script of the tasks: LABEL VERSION SECONDS STATUS. It says when it begins
+// stintWork is the script of the tasks: LABEL SECONDS STATUS. It says when it begins
 // and when it ends.
-const stintWork = `echo begin $1 $2 $(date +%s%N) >> effects
-sleep $3
-echo end $1 $2 $(date +%s%N) >> effects
-exit $4`
+const stintWork = `echo begin $1 $(date +%s%N) >> effects
+sleep $2
+echo end $1 $(date +%s%N) >> effects
+exit $3`
 
 // TestServeSoak kills crew serve at random moments, and hands it over, while clients add tasks
-// that start later or after others, and hold, release, move, edit, cancel and retry them. What
+// that start later or after others, and hold, release, move, cancel and retry them. What
 // was accepted runs, unless it was cancelled or came after one that failed; at its time and
-// not while it is held; as it was edited; after what it comes after; and twice only if it ran
+// not while it is held; after what it comes after; and twice only if it ran
 // at a kill. While one is handed over, nothing that is added is refused. With CREW_SOAK set
 // there are 200 kills.
 func TestServeSoak(t *testing.T) {
@@ -65,10 +65,7 @@ type stint struct {
 	label     string
 	fails     bool
 	after     []int
-	at        time.Time   // not before; zero for any time
-	versions  []string    // of the command, as it was edited for sure, the latest last
-	edited    []time.Time // when these were
-	maybe     []string    // that it may have been edited to
+	at        time.Time // not before; zero for any time
 	held      [][2]time.Time
 	holds     bool // it is held now, since the beginning of the last of held
 	cancelled bool // or may be
@@ -150,7 +147,7 @@ func (s *stints) act() {
 	}
 	n, _ := strconv.Atoi(number)
 	x := s.tasks[n]
-	switch k := rand.IntN(12); {
+	switch k := rand.IntN(11); {
 	case k < 5 || x == nil:
 		s.add()
 	case k == 5:
@@ -162,12 +159,10 @@ func (s *stints) act() {
 			s.changed++
 		}
 	case k == 8:
-		s.edit(x, number)
-	case k == 9:
 		if _, _, refused := s.ctl("cancel", "--run=q", number); !refused {
 			x.cancelled = true
 		}
-	case k == 10:
+	case k == 9:
 		s.retry(x, number)
 	default:
 		s.ctl([]string{"explain", "log"}[rand.IntN(2)], "--run=q", number)
@@ -177,7 +172,7 @@ func (s *stints) act() {
 // add adds a task, and returns whether it was accepted.
 func (s *stints) add() bool {
 	s.tried++
-	x := &stint{label: "t" + strconv.Itoa(s.tried), fails: rand.IntN(8) == 0, versions: []string{"v0"}}
+	x := &stint{label: "t" + strconv.Itoa(s.tried), fails: rand.IntN(8) == 0}
 	words := []string{"add", "--to=q", "--note=" + x.label}
 	if rand.IntN(4) == 0 {
 		in := time.Duration(1+rand.IntN(900)) * time.Millisecond
@@ -190,7 +185,7 @@ func (s *stints) add() bool {
 			words = append(words, "--after="+strconv.Itoa(n))
 		}
 	}
-	printed, ok, _ := s.ctl(append(words, s.work(x, "v0")...)...)
+	printed, ok, _ := s.ctl(append(words, s.work(x)...)...)
 	s.labels[x.label] = x
 	if !ok {
 		return false
@@ -202,13 +197,13 @@ func (s *stints) add() bool {
 	return true
 }
 
-// work returns the command of a task in a version.
-func (s *stints) work(x *stint, version string) []string {
+// work returns the command of a task.
+func (s *stints) work(x *stint) []string {
 	status := "0"
 	if x.fails {
 		status = "3"
 	}
-	return []string{"sh", "work", x.label, version, fmt.Sprintf("0.%02d", rand.IntN(20)), status}
+	return []string{"sh", "work", x.label, fmt.Sprintf("0.%02d", rand.IntN(20)), status}
 }
 
 func (s *stints) hold(x *stint, number string) {
@@ -239,17 +234,6 @@ func (s *stints) release(x *stint, number string) (answered bool) {
 	return ok
 }
 
-func (s *stints) edit(x *stint, number string) {
-	version := "v" + strconv.Itoa(1+len(x.versions)+len(x.maybe))
-	switch _, ok, refused := s.ctl(append([]string{"edit", "--run=q", number, "--"}, s.work(x, version)...)...); {
-	case ok:
-		x.versions, x.edited = append(x.versions, version), append(x.edited, time.Now())
-		s.changed++
-	case !refused:
-		x.maybe = append(x.maybe, version)
-	}
-}
-
 // retry runs a task again, which is another one then.
 func (s *stints) retry(x *stint, number string) {
 	printed, ok, refused := s.ctl("retry", "--run=q", number)
@@ -259,7 +243,7 @@ func (s *stints) retry(x *stint, number string) {
 	}
 	n, _ := strconv.Atoi(strings.TrimSpace(printed))
 	if ok && n != x.number {
-		y := &stint{number: n, label: x.label, fails: x.fails, versions: x.versions, retried: true}
+		y := &stint{number: n, label: x.label, fails: x.fails, retried: true}
 		s.tasks[n], s.last = y, max(s.last, n)
 	}
 }
@@ -289,18 +273,14 @@ func (s *stints) check() {
 	if !errors.Is(err, fs.ErrNotExist) { // no task has begun
 		require.NoError(t, err)
 	}
-	type effect struct {
-		version string
-		at      time.Time
-	}
-	begun, ended := map[string][]effect{}, map[string][]effect{}
+	begun, ended := map[string][]time.Time{}, map[string][]time.Time{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
-		require.Len(t, f, 4, line)
-		nanos, err := strconv.ParseInt(f[3], 10, 64)
+		require.Len(t, f, 3, line)
+		nanos, err := strconv.ParseInt(f[2], 10, 64)
 		require.NoError(t, err)
-		list := map[string]map[string][]effect{"begin": begun, "end": ended}[f[0]]
-		list[f[1]] = append(list[f[1]], effect{f[2], time.Unix(0, nanos)})
+		list := map[string]map[string][]time.Time{"begin": begun, "end": ended}[f[0]]
+		list[f[1]] = append(list[f[1]], time.Unix(0, nanos))
 	}
 	for label, list := range begun {
 		s.begun += len(list)
@@ -331,7 +311,7 @@ func (s *stints) check() {
 			}
 			if done := ended[s.tasks[before].label]; len(begun[x.label]) > 0 {
 				require.NotEmpty(t, done, "task %d ran, but not %d before", n, before)
-				require.False(t, begun[x.label][0].at.Before(done[0].at), "task %d began before %d had ended", n, before)
+				require.False(t, begun[x.label][0].Before(done[0]), "task %d began before %d had ended", n, before)
 			}
 		}
 		if runs {
@@ -341,18 +321,11 @@ func (s *stints) check() {
 			continue
 		}
 		for _, b := range begun[x.label] {
-			require.False(t, b.at.Before(x.at), "task %d began before its time", n)
+			require.False(t, b.Before(x.at), "task %d began before its time", n)
 			for _, span := range x.held {
-				held := b.at.After(span[0]) && (span[1].IsZero() || b.at.Before(span[1]))
+				held := b.After(span[0]) && (span[1].IsZero() || b.Before(span[1]))
 				require.False(t, held, "task %d began while it was held", n)
 			}
-			allowed := slices.Clone(x.maybe)
-			for i, v := range x.versions {
-				if i == len(x.versions)-1 || b.at.Before(x.edited[i]) {
-					allowed = append(allowed, v)
-				}
-			}
-			require.Contains(t, allowed, b.version, "task %d ran as it was before it was edited", n)
 		}
 	}
 	sum, err := journal.Summarize(filepath.Join(s.dir, "state"))
