@@ -49,7 +49,7 @@ var rooms = map[string]struct {
 	"crew/runner/spool":       {own: []string{"crew/runner/kernel", "crew/runner/task"}},
 	"crew/runner/task":        {std: true},
 	"crew/runner/target":      {own: []string{"crew/runner/kernel", "crew/runner/task"}},
-	"crew/runner/travel":      {own: []string{"crew/runner/target", "crew/runner/task"}},
+	"crew/runner/travel":      {own: []string{"crew/runner/outbox", "crew/runner/target", "crew/runner/task"}},
 	"crew/runner/trust":       {own: []string{"crew/runner/kernel"}},
 	"crew/runner/web":         {own: []string{"crew/runner/control", "crew/runner/history", "crew/runner/task", "crew/runner/trust", "crew/runner/view"}},
 	"crew/runner/wire":        {std: true},

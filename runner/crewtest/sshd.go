@@ -2,7 +2,6 @@ package crewtest
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 // SSHD is an ssh server on the loopback device, and what reaches it.
@@ -17,7 +17,7 @@ type SSHD struct {
 	Home string // of who logs in
 	SSH  string // an ssh that knows the hosts web1, web2, away and closed
 	Path string // a PATH that has it
-	port int
+	Port string
 }
 
 const sshdConfig = `HostKey %[1]s/host
@@ -36,7 +36,7 @@ Host away
  HostName host.invalid
 Host web* away closed
  HostName 127.0.0.1
- Port %[2]d
+ Port %[2]s
  User %[3]s
  IdentityFile %[1]s/user
  IdentitiesOnly yes
@@ -76,9 +76,9 @@ func StartSSHD(t testing.TB) SSHD {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, port := t.TempDir(), listener.Addr().(*net.TCPAddr).Port
+	dir, port := t.TempDir(), fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
 	bin := filepath.Join(dir, "bin")
-	s := SSHD{port: port, Home: filepath.Join(dir, "the home of $(who)"), SSH: filepath.Join(bin, "ssh"), Path: bin + ":" + os.Getenv("PATH")}
+	s := SSHD{Port: port, Home: filepath.Join(dir, "the home of $(who)"), SSH: filepath.Join(bin, "ssh"), Path: bin + ":" + os.Getenv("PATH")}
 	s.configure(t, dir, port)
 	var log Output
 	t.Cleanup(func() {
@@ -109,7 +109,7 @@ func StartSSHD(t testing.TB) SSHD {
 }
 
 // configure makes the files of the server and of ssh in dir.
-func (s SSHD) configure(t testing.TB, dir string, port int) {
+func (s SSHD) configure(t testing.TB, dir, port string) {
 	t.Helper()
 	me, err := user.Current()
 	if err != nil {
@@ -135,9 +135,10 @@ func (s SSHD) configure(t testing.TB, dir string, port int) {
 	WriteFile(t, filepath.Join(dir, "ssh_config"), fmt.Sprintf(sshConfig, dir, port, me.Username), 0o600)
 }
 
-// Link is a port that leads to an ssh server. It counts what goes there, and can hold it.
+// Link is a port that leads to a server. It counts what goes there, and can hold it, or be slow.
 type Link struct {
 	Port string
+	rate int64 // bytes a second in each direction, of all connections together; 0 for any
 
 	mu   sync.Mutex
 	more *sync.Cond // limit or held has changed
@@ -147,14 +148,19 @@ type Link struct {
 }
 
 // Link returns a port that leads to the server until the end of the test.
-func (s SSHD) Link(t testing.TB) *Link {
+func (s SSHD) Link(t testing.TB) *Link { return NewLink(t, "127.0.0.1:"+s.Port, 0) }
+
+// NewLink returns a port that leads to an address until the end of the test, and carries so many
+// bytes a second in each direction, or any number if rate is 0.
+func NewLink(t testing.TB, address string, rate int64) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Link{Port: fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)}
+	l := &Link{Port: fmt.Sprint(listener.Addr().(*net.TCPAddr).Port), rate: rate}
 	l.more = sync.NewCond(&l.mu)
+	var there, back sync.Mutex
 	t.Cleanup(func() {
 		listener.Close()
 		l.Hold(0)
@@ -165,38 +171,48 @@ func (s SSHD) Link(t testing.TB) *Link {
 			if err != nil {
 				return
 			}
-			there, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+			server, err := net.Dial("tcp", address)
 			if err != nil {
 				here.Close()
 				continue
 			}
-			go l.carry(there, here)
-			go func() {
-				_, _ = io.Copy(here, there)
-				here.Close()
-			}()
+			go l.carry(server, here, &there, l.pass)
+			go l.carry(here, server, &back, func(int) {})
 		}
 	}()
 	return l
 }
 
-// carry brings the server what comes.
-func (l *Link) carry(there, here net.Conn) {
-	defer there.Close()
+// carry brings one end what comes from the other, if pass lets it. The connections take turns.
+func (l *Link) carry(to, from net.Conn, turn sync.Locker, pass func(n int)) {
+	defer to.Close()
 	buf := make([]byte, 32<<10)
+	if l.rate > 0 {
+		buf = buf[:4<<10]
+	}
 	for {
-		n, err := here.Read(buf)
-		l.mu.Lock()
-		for l.stop != 0 && l.sent+int64(n) > l.stop {
-			l.held = true
-			l.more.Wait()
+		n, err := from.Read(buf)
+		pass(n)
+		if l.rate > 0 {
+			turn.Lock()
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(l.rate))
+			turn.Unlock()
 		}
-		l.sent += int64(n)
-		l.mu.Unlock()
-		if _, wrong := there.Write(buf[:n]); err != nil || wrong != nil {
+		if _, wrong := to.Write(buf[:n]); err != nil || wrong != nil {
 			return
 		}
 	}
+}
+
+// pass counts bytes that go to the server, and waits until they may.
+func (l *Link) pass(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.stop != 0 && l.sent+int64(n) > l.stop {
+		l.held = true
+		l.more.Wait()
+	}
+	l.sent += int64(n)
 }
 
 // Hold lets no more bytes through than these, of all connections together; 0 is for any.

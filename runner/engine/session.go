@@ -235,7 +235,7 @@ func olderThan(a, b string) bool {
 // outbox returns what sends the messages of a run or a worker.
 func (s *session) outbox(notice func(string)) (*outbox.Outbox, error) {
 	told := &once{notice: notice}
-	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Most: maxBody, Say: told.say})
+	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Say: told.say})
 }
 
 func (s *session) close() {

@@ -152,9 +152,9 @@ func TestSSHMissing(t *testing.T) {
 	p.Exits(0)
 	require.Equal(t, "done a\ndone b\n", p.Stdout())
 	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1$`, p.Stderr())
-	left, err := os.ReadDir(tmp)
+	left, err := filepath.Glob(filepath.Join(tmp, "crew-*", "*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "the server's directory has gone")
+	require.Empty(t, left, "what is temporary has gone")
 }
 
 // TestSSHLost loses a host for ever.

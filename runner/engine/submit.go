@@ -170,7 +170,6 @@ func (x *submitter) open() error {
 // Close ends the run on the engine, too: what workers still hold of it, they drop.
 func (x *submitter) Close() error {
 	x.cancel()
-	x.results.cons.Stop()
 	x.abandon(errors.New("the run is over"))
 	x.part()
 	if x.files != nil {

@@ -200,6 +200,7 @@ func TestLongOutputs(t *testing.T) {
 	l := diskLimits
 	l.storage, l.results = jetstream.MemoryStorage, 8<<20
 	b := newBroker(t, l)
+	const chunkSize = 32 << 10
 	long := bytes.Repeat([]byte("0123456789abcdef"), chunkSize/16)
 	sizes := []int64{0, 2 << 20, 12 << 20}
 	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {

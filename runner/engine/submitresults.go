@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	unreadBytes = 8 << 20         // results on their way to this process
 	purgeBytes  = 8 << 20         // results that are not needed any more, at which to purge at once
 	keptShare   = 4               // of the stream's limit: how much of it this run may keep for its next epoch
 	keptBytes   = 256 << 20       // the same where the stream has no limit
@@ -24,7 +23,6 @@ const (
 type results struct {
 	stream  jetstream.Stream
 	subject string
-	cons    jetstream.ConsumeContext
 	seq     atomic.Uint64 // of the latest message that was read
 
 	mu   sync.Mutex
@@ -49,24 +47,11 @@ func (x *submitter) openResults() (err error) {
 	if most := r.stream.CachedInfo().Config.MaxBytes; most > 0 {
 		r.mark.most = most / keptShare
 	}
-	r.cons, err = x.s.follow(x.ctx, r.subject, x.receive)
-	return err
-}
-
-// follow calls take with the messages of a run's results, in order, from the first there
-// is.
-func (s *session) follow(
-	ctx context.Context, subject string, take func(data []byte, meta *jetstream.MsgMetadata),
-) (jetstream.ConsumeContext, error) {
-	c, err := s.js.OrderedConsumer(ctx, resultsStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
-	if err != nil {
-		return nil, err
+	read, err := x.s.follow(x.ctx, r.subject, x.receive)
+	if err == nil {
+		x.end.Go(read)
 	}
-	return c.Consume(func(m jetstream.Msg) {
-		if meta, err := m.Metadata(); err == nil {
-			take(m.Data(), meta)
-		}
-	}, jetstream.PullMaxBytes(unreadBytes), jetstream.PullHeartbeat(pullHeartbeat))
+	return err
 }
 
 // receive takes a message of the results' stream. It ignores what no attempt of the

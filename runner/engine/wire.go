@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
@@ -16,11 +17,11 @@ import (
 const Version = 9
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
-// several messages. Servers refuse more than 1 MiB by default.
-const maxBody = 512 << 10
+// several messages.
+const maxBody = outbox.Piece
 
 // chunkSize is the most output that one message holds.
-const chunkSize = 256 << 10
+const chunkSize = outbox.Piece
 
 // Token proves that a result comes from the worker that was given the attempt.
 type Token [16]byte

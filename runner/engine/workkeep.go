@@ -23,8 +23,6 @@ const (
 	lastFence = 80
 	lookEvery = 250 * time.Millisecond
 	leastLook = 20 * time.Millisecond
-
-	pullHeartbeat = time.Second // of a server: after two that are missing, tasks are asked for again
 )
 
 // lease holds a worker's lease under one ID and the consumer for its tasks. When the
@@ -41,8 +39,8 @@ type lease struct {
 
 	// of the goroutine that renews, and under mu
 
-	consume jetstream.ConsumeContext
-	orders  *nats.Subscription
+	stop   context.CancelFunc // stops taking tasks
+	orders *nats.Subscription
 
 	// of the goroutine that renews
 
@@ -122,7 +120,7 @@ func (w *crewWorker) renew() error {
 		return nil
 	}
 	w.mu.Lock()
-	t, patience := w.lease, w.work.TTL/5 // short enough to try again before the lease ends
+	t, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
 	fresh := t == nil
 	if fresh {
 		t, patience = &lease{id: newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
@@ -182,8 +180,8 @@ func (w *crewWorker) extend(t *lease, from time.Duration) {
 // listen makes the lease's consumer, in place of the last one, and takes tasks and
 // orders.
 func (w *crewWorker) listen(ctx context.Context, t *lease) error {
-	if t.consume != nil {
-		t.consume.Stop()
+	if t.stop != nil {
+		t.stop()
 		if err := w.s.js.DeleteConsumer(ctx, tasksStream, t.name); err != nil && !isGone(err) {
 			return err
 		}
@@ -200,23 +198,26 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 	}
 	// Whatever it is, the consumer's leader may have died with what was on its way here, and
 	// another one would wait for an acknowledgement of that.
-	broken := jetstream.ConsumeErrHandler(func(jetstream.ConsumeContext, error) {
-		w.mu.Lock()
-		t.stale = true
-		w.mu.Unlock()
-		w.renewSoon()
-	})
-	consume, err := c.Consume(func(m jetstream.Msg) { w.take(t, m) }, broken, jetstream.PullHeartbeat(pullHeartbeat))
-	if err != nil {
-		return err
-	}
+	taking, stop := context.WithCancel(context.Background())
+	go func() {
+		_ = w.s.pull(taking, c, func(m jetstream.Msg) bool {
+			w.take(t, m)
+			return true
+		})
+		if taking.Err() == nil {
+			w.mu.Lock()
+			t.stale = true
+			w.mu.Unlock()
+			w.renewSoon()
+		}
+	}()
 	orders := t.orders
 	if orders == nil {
 		orders, err = w.s.obey(orderSubject(w.work.Queue, t.id), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t.consume, t.orders = consume, orders; t.lost {
+	if t.stop, t.orders = stop, orders; t.lost {
 		t.end()
 	}
 	return err
@@ -225,8 +226,8 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 // end stops taking tasks and orders. Its caller holds mu.
 func (t *lease) end() {
 	t.lost = true
-	if t.consume != nil {
-		t.consume.Stop()
+	if t.stop != nil {
+		t.stop()
 	}
 	if t.orders != nil {
 		_ = t.orders.Unsubscribe()
@@ -329,7 +330,7 @@ func (w *crewWorker) leave() {
 	if t == nil || !w.s.nc.IsConnected() {
 		return
 	}
-	t.consume.Stop()
+	t.stop()
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
 	if w.put(context.Background(), p) == nil {

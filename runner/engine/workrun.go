@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"crew/runner/coproc"
+	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
 const (
-	restSize  = 64 << 10 // the most of a stream that rides with the end of its attempt
+	restSize  = outbox.Piece / 3 // the most of a stream that rides with the end of its attempt
 	liveAfter = 100 * time.Millisecond
 )
 
@@ -298,16 +299,17 @@ func (s *outlet) discards() bool {
 	return s.unwanted || s.lease.lost
 }
 
-// send sends what there is as a chunk. Its caller holds the lock.
+// send sends what there is as a chunk, or as much as that holds. Its caller holds the lock.
 func (s *outlet) send() {
-	c := Chunk{ID: s.ID, Token: s.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf}
+	n := min(len(s.buf), chunkSize)
+	c := Chunk{ID: s.ID, Token: s.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf[:n]}
 	kind := byte('o')
 	if s.stderr {
 		kind = 'e'
 	}
 	msg, id := c.Encode(), s.msgID(kind, s.sent)
-	s.sent += int64(len(s.buf))
-	s.buf, s.inFlight = s.buf[:0], true
+	s.sent += int64(n)
+	s.buf, s.inFlight = s.buf[:copy(s.buf, s.buf[n:])], true
 	s.worker.out.Send(resultSubject(s.worker.work.Queue, s.Run), id, msg, func() {
 		s.output.Lock()
 		s.inFlight = false

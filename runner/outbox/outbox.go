@@ -25,7 +25,6 @@ const (
 	mostBytes   = 32 << 20               // that wait for the stream's confirmation
 	messageSize = 1 << 10                // counted for a message beside its data
 	mostBatches = 4                      // of one subject that are under way at once
-	fullBatch   = 256 << 10              // bytes that need not wait for a batch under way
 	ackPatience = 5 * time.Second        // after which a message without an answer is sent again
 	mostTries   = 3                      // that nobody answers until this is told
 	errorPause  = 200 * time.Millisecond // after which a refused message is sent again
@@ -36,8 +35,7 @@ const CodeFull = 10077
 
 // Config says what an Outbox sends.
 type Config struct {
-	Bundle func(messages [][]byte) []byte // makes one message of several
-	Most   int                            // the most bytes that these have together
+	Bundle func(messages [][]byte) []byte // makes one message of several, of a Piece together
 	Say    func(text string)              // is told what goes wrong, maybe again and again
 }
 
@@ -51,6 +49,8 @@ type Outbox struct {
 	changed sync.Cond // less is pending
 	pending map[uint64]*batch
 	queues  map[string]*subjectQueue // by subject; those with messages or batches
+	window  *Window                  // of what is pending
+	line    []string                 // subjects of queues that are due, and wait for room in it
 	last    uint64
 	bytes   int  // of messages that are not confirmed
 	telling int  // batches that are confirmed and whose senders do not all know it yet
@@ -69,6 +69,7 @@ type subjectQueue struct {
 	messages []message // not sent yet
 	size     int       // their bytes
 	inFlight int       // batches
+	waiting  bool      // in line
 }
 
 // batch holds one message or more that go to the stream as one, which has not confirmed it yet.
@@ -76,14 +77,16 @@ type batch struct {
 	subject  string
 	queue    *subjectQueue
 	messages []message
+	size     int // their bytes
 	msg      *nats.Msg
+	began    time.Time
 	next     time.Time
 	open     int // tries that nobody has answered; with none, the stream certainly does not have it
 }
 
 // New returns an Outbox of a connection.
 func New(nc *nats.Conn, cfg Config) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}}
+	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}, window: NewWindow()}
 	o.changed.L = &o.mu
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	return o, err
@@ -101,10 +104,9 @@ func (o *Outbox) Wait() {
 // Drop forgets what is pending for some subjects.
 func (o *Outbox) Drop(which func(subject string) bool) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	for n, l := range o.pending {
 		if which(l.subject) {
-			o.remove(n)
+			o.remove(n, 0)
 		}
 	}
 	for subject, l := range o.queues {
@@ -113,13 +115,20 @@ func (o *Outbox) Drop(which func(subject string) bool) {
 			delete(o.queues, subject)
 		}
 	}
+	msgs := o.post()
+	o.mu.Unlock()
+	o.publish(msgs)
 }
 
-// remove takes a batch off. Its caller holds mu.
-func (o *Outbox) remove(n uint64) {
+// remove takes a batch off. For took see Window.Give. Its caller holds mu.
+func (o *Outbox) remove(n uint64, took time.Duration) {
 	l := o.pending[n]
 	delete(o.pending, n)
 	l.queue.inFlight--
+	o.window.Give(l.size, took)
+	if q := l.queue; q.inFlight == 0 && len(q.messages) == 0 && o.queues[l.subject] == q {
+		delete(o.queues, l.subject)
+	}
 	o.settle(l.messages)
 }
 
@@ -154,7 +163,7 @@ func (o *Outbox) Send(subject, id string, data []byte, done func()) {
 		o.queues[subject] = l
 	}
 	o.add(l, message{id, data, done})
-	soon := l.due() && !o.posting
+	soon := o.enqueue(subject, l) && !o.posting
 	o.posting = o.posting || soon
 	o.mu.Unlock()
 	if soon {
@@ -166,12 +175,9 @@ func (o *Outbox) Send(subject, id string, data []byte, done func()) {
 // send more: what ends at the same time goes in one batch.
 func (o *Outbox) postSoon() {
 	runtime.Gosched()
-	var msgs []*nats.Msg
 	o.mu.Lock()
 	o.posting = false
-	for subject, l := range o.queues {
-		msgs = append(msgs, o.post(subject, l)...)
-	}
+	msgs := o.post()
 	o.changed.Broadcast()
 	o.mu.Unlock()
 	o.publish(msgs)
@@ -186,38 +192,67 @@ func (o *Outbox) add(l *subjectQueue, n message) {
 
 // due reports whether a batch may go now.
 func (l *subjectQueue) due() bool {
-	return len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= fullBatch)
+	return len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= Piece)
 }
 
-// post makes batches of the messages of a queue, as many as may be under way. Its caller
-// holds mu.
-func (o *Outbox) post(subject string, l *subjectQueue) (msgs []*nats.Msg) {
-	for l.due() {
-		k, size := 1, len(l.messages[0].data)
-		for ; k < len(l.messages) && size+len(l.messages[k].data) <= o.cfg.Most; k++ {
-			size += len(l.messages[k].data)
-		}
-		x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], next: time.Now().Add(ackPatience), open: 1}
-		l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
-		o.last++
-		o.pending[o.last] = x
-		id, data := x.messages[0].id, x.messages[0].data
-		if k > 1 {
-			all := make([][]byte, k)
-			for i := range all {
-				all[i] = x.messages[i].data
-			}
-			id, data = id+"+"+strconv.Itoa(k-1), o.cfg.Bundle(all)
-		}
-		x.msg = &nats.Msg{
-			Subject: subject, Reply: o.inbox + strconv.FormatUint(o.last, 36), Data: data, Header: nats.Header{nats.MsgIdHdr: {id}},
-		}
-		msgs = append(msgs, x.msg)
+// enqueue has a batch of a queue go in its turn. It returns false if it has to wait for others of
+// its subject, or waits already. Its caller holds mu.
+func (o *Outbox) enqueue(subject string, l *subjectQueue) bool {
+	if l.waiting || !l.due() {
+		return false
 	}
-	if len(l.messages) == 0 && l.inFlight == 0 {
-		delete(o.queues, subject)
+	l.waiting, o.line = true, append(o.line, subject)
+	return true
+}
+
+// post makes batches of the messages of the queues in line, as many as the window has room for.
+// Its caller holds mu.
+func (o *Outbox) post() (msgs []*nats.Msg) {
+	for ; len(o.line) > 0; o.line = o.line[1:] {
+		subject := o.line[0]
+		l := o.queues[subject]
+		if l == nil {
+			continue
+		}
+		if l.due() {
+			m := o.batch(subject, l)
+			if m == nil {
+				return msgs
+			}
+			msgs = append(msgs, m)
+		}
+		l.waiting = false
+		o.enqueue(subject, l)
 	}
 	return msgs
+}
+
+// batch makes a batch, or returns nil if there is no room for it. Its caller holds mu.
+func (o *Outbox) batch(subject string, l *subjectQueue) *nats.Msg {
+	k, size := 1, len(l.messages[0].data)
+	for ; k < len(l.messages) && size+len(l.messages[k].data) <= Piece; k++ {
+		size += len(l.messages[k].data)
+	}
+	if !o.window.Try(size) {
+		return nil
+	}
+	now := time.Now()
+	x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], size: size, began: now, next: now.Add(ackPatience), open: 1}
+	l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
+	o.last++
+	o.pending[o.last] = x
+	id, data := x.messages[0].id, x.messages[0].data
+	if k > 1 {
+		all := make([][]byte, k)
+		for i := range all {
+			all[i] = x.messages[i].data
+		}
+		id, data = id+"+"+strconv.Itoa(k-1), o.cfg.Bundle(all)
+	}
+	x.msg = &nats.Msg{
+		Subject: subject, Reply: o.inbox + strconv.FormatUint(o.last, 36), Data: data, Header: nats.Header{nats.MsgIdHdr: {id}},
+	}
+	return x.msg
 }
 
 func (o *Outbox) publish(msgs []*nats.Msg) {
@@ -231,10 +266,13 @@ func (o *Outbox) Withdraw(subject, id string) bool {
 	o.mu.Lock()
 	l := o.queues[subject]
 	found := l != nil && o.takeBack(l, id)
-	var msgs []*nats.Msg
-	if found {
-		msgs = o.post(subject, l) // what waited for the batch that has gone
+	if found && l.inFlight == 0 && len(l.messages) == 0 {
+		delete(o.queues, subject)
+	} else if found {
+		o.queues[subject] = l // from which the last batch has gone
+		o.enqueue(subject, l)
 	}
+	msgs := o.post() // what waited for the batch that has gone
 	o.mu.Unlock()
 	o.publish(msgs)
 	return found
@@ -254,7 +292,7 @@ func (o *Outbox) takeBack(l *subjectQueue, id string) bool {
 		if x.queue != l || x.open > 0 || !slices.ContainsFunc(x.messages, named) {
 			continue
 		}
-		o.remove(n) // the others go in another batch
+		o.remove(n, 0) // the others go in another batch
 		for _, y := range x.messages {
 			if y.id != id {
 				o.add(l, y)
@@ -307,12 +345,14 @@ func (o *Outbox) answered(m *nats.Msg) {
 		o.cfg.Say(refusal(m.Data))
 		return
 	}
-	o.remove(n)
-	o.telling++
-	var msgs []*nats.Msg
-	if o.queues[l.subject] == l.queue {
-		msgs = o.post(l.subject, l.queue)
+	took := time.Duration(0)
+	if l.open == 1 { // or else it is not known which try is answered
+		took = time.Since(l.began)
 	}
+	o.remove(n, took)
+	o.telling++
+	o.enqueue(l.subject, l.queue)
+	msgs := o.post()
 	o.mu.Unlock()
 	o.publish(msgs)
 	for _, n := range l.messages {

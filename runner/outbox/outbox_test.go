@@ -31,7 +31,7 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox, told chan string) {
 	told = make(chan string, 1)
 	var mu sync.Mutex
 	last := ""
-	out, err = New(nc, Config{Bundle: func(list [][]byte) []byte { return bytes.Join(list, []byte(",")) }, Most: 512 << 10, Say: func(text string) {
+	out, err = New(nc, Config{Bundle: func(list [][]byte) []byte { return bytes.Join(list, []byte(",")) }, Say: func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if text != last {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/outbox"
 )
 
 const (
@@ -24,9 +26,9 @@ const (
 	transferTry   = 5 // how often it is sent or fetched where something is lost meanwhile
 	transferPause = 2 * time.Second
 
-	transferChunk  = 128 << 10
-	transferWindow = 8 // chunks whose storage is not confirmed
-	fetchWindow    = 4 // chunks that are on their way here
+	transferChunk = outbox.Piece
+	mostPut       = 64 // chunks of an object whose storage is not confirmed
+	mostFetch     = 32 // that are asked for at once
 
 	chunkTime = 30 * time.Second // in which one has to come
 
@@ -40,6 +42,8 @@ type Store struct {
 	js      jetstream.JetStream
 	passes  func(error) bool
 	explain func(error) error
+	up      *outbox.Window // of the chunks of all objects that go there
+	down    *outbox.Window // and of those that come
 
 	mu     sync.Mutex // held while it is looked for
 	store  jetstream.ObjectStore
@@ -50,7 +54,7 @@ type Store struct {
 // what travels is tried again. What explain makes of an error of looking for the store is
 // the error of all methods.
 func NewStore(js jetstream.JetStream, bucket string, passes func(error) bool, explain func(error) error) *Store {
-	return &Store{bucket: bucket, js: js, passes: passes, explain: explain}
+	return &Store{bucket: bucket, js: js, passes: passes, explain: explain, up: outbox.NewWindow(), down: outbox.NewWindow()}
 }
 
 // Subjects returns the subjects of a bucket.
@@ -105,8 +109,8 @@ func (o *Store) retry(ctx context.Context, transfer func() error) error {
 	}
 }
 
-// putOnce is the Put of the library, but holds no more of the object in memory, here and in the server, than
-// a few chunks. Put took the server from 100 to 500 MB with a file of 1 GiB, and failed, as
+// putOnce is the Put of the library, but has no more of all objects on its way than the window has
+// room for. Put took the server from 100 to 500 MB with a file of 1 GiB, and failed, as
 // more was on its way than the client allows. Up to 100 MB it takes as long, or less by a
 // quarter.
 func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err error) {
@@ -117,33 +121,8 @@ func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err erro
 		}
 	}()
 	h := sha256.New()
-	var chunks [transferWindow]struct {
-		data [transferChunk]byte
-		done jetstream.PubAckFuture // nil if nobody waits for it
-	}
-	for last := false; !last; info.Chunks++ {
-		c := &chunks[info.Chunks%transferWindow]
-		if err := stored(ctx, c.done); err != nil {
-			return err
-		}
-		c.done = nil
-		n, err := io.ReadFull(r, c.data[:])
-		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last {
-			return err
-		}
-		if n == 0 {
-			break
-		}
-		_, _ = h.Write(c.data[:n])
-		info.Size += uint64(n)
-		if c.done, err = o.js.PublishAsync(o.chunkSubject(info.NUID), c.data[:n]); err != nil {
-			return err
-		}
-	}
-	for i := range chunks {
-		if err := stored(ctx, chunks[i].done); err != nil {
-			return err
-		}
+	if err = o.putChunks(ctx, &info, io.TeeReader(r, h)); err != nil {
+		return err
 	}
 	info.Digest = jetstream.GetObjectDigestValue(h)
 	b, err := json.Marshal(info)
@@ -157,18 +136,68 @@ func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err erro
 	return err
 }
 
+// putChunks stores the content of an object, and notes its length.
+func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.Reader) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	free := make(chan []byte, mostPut)
+	for range mostPut {
+		free <- nil
+	}
+	var all sync.WaitGroup
+	defer func() {
+		if err != nil {
+			cancel(err)
+		}
+		if all.Wait(); ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	for last := false; !last; info.Chunks++ {
+		data := <-free
+		if data == nil {
+			data = make([]byte, transferChunk)
+		}
+		n, err := io.ReadFull(r, data)
+		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		info.Size += uint64(n)
+		if err = o.up.Take(ctx, n); err != nil {
+			return err
+		}
+		began := time.Now()
+		done, err := o.js.PublishAsync(o.chunkSubject(info.NUID), data[:n])
+		if err != nil {
+			o.up.Give(n, 0)
+			return err
+		}
+		all.Go(func() {
+			took := time.Duration(0)
+			if err := stored(ctx, done); err != nil {
+				cancel(err)
+			} else {
+				took = time.Since(began)
+			}
+			o.up.Give(n, took)
+			free <- data
+		})
+	}
+	return nil
+}
+
 // stored waits for a chunk to be stored.
 func stored(ctx context.Context, f jetstream.PubAckFuture) error {
-	if f == nil {
-		return nil
-	}
 	select {
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -194,14 +223,14 @@ func (o *Store) Get(ctx context.Context, name string, take func(io.Reader) error
 	return o.retry(ctx, func() error { return o.getOnce(ctx, name, take) })
 }
 
-// getOnce is the Get of the library, but has no more on its way than a few chunks: over a slow
-// connection, leases could not be renewed behind more.
+// getOnce is the Get of the library, but has no more on its way than the window has room for: over
+// a slow connection, leases could not be renewed behind more.
 func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) error) error {
 	info, err := o.store.GetInfo(ctx, name)
 	if err != nil {
 		return err
 	}
-	r := &chunks{ctx: ctx, info: info, hash: sha256.New()}
+	r := &chunks{ctx: ctx, info: info, hash: sha256.New(), down: o.down}
 	if info.Chunks > 0 {
 		c, err := o.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 			FilterSubject: o.chunkSubject(info.NUID), AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * chunkTime,
@@ -209,11 +238,9 @@ func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) e
 		if err != nil {
 			return err
 		}
-		if r.msgs, err = c.Messages(jetstream.PullMaxMessages(fetchWindow)); err != nil {
-			return err
-		}
+		r.from = c
 		defer func() {
-			r.msgs.Stop()
+			r.give(0)
 			_ = o.stream.DeleteConsumer(ctx, c.CachedInfo().Name)
 		}()
 	}
@@ -224,10 +251,16 @@ func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) e
 type chunks struct {
 	ctx  context.Context
 	info *jetstream.ObjectInfo
-	msgs jetstream.MessagesContext // nil if there is none
-	n    uint32                    // that have come
-	part []byte                    // of the last one, that was not read yet
+	from jetstream.Consumer     // nil if there is none
+	msgs jetstream.MessageBatch // nil if nothing is asked for
+	n    uint32                 // that have come
+	part []byte                 // of the last one, that was not read yet
 	hash hash.Hash
+
+	down  *outbox.Window
+	taken int       // of it
+	left  int       // messages of those that were asked for
+	began time.Time // when they were
 }
 
 func (c *chunks) Read(p []byte) (int, error) {
@@ -251,15 +284,44 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next waits for a chunk. Over a slow connection the server's heartbeats are late, too.
+// next waits for a chunk.
 func (c *chunks) next() (m jetstream.Msg, err error) {
-	ctx, cancel := context.WithTimeout(c.ctx, chunkTime)
-	defer cancel()
-	for {
-		if m, err = c.msgs.Next(jetstream.NextContext(ctx)); !errors.Is(err, jetstream.ErrNoHeartbeat) {
-			return m, err
+	if c.left == 0 {
+		if err = c.ask(); err != nil {
+			return nil, err
 		}
 	}
+	select {
+	case m = <-c.msgs.Messages(): // nil once no more comes
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
+	}
+	if err = c.msgs.Error(); m == nil && (err == nil || errors.Is(err, jetstream.ErrNoHeartbeat)) {
+		err = context.DeadlineExceeded
+	}
+	if m == nil {
+		return nil, err
+	}
+	if c.left--; c.left == 0 {
+		c.give(time.Since(c.began))
+	}
+	return m, nil
+}
+
+// ask asks for as many chunks as there is room for.
+func (c *chunks) ask() (err error) {
+	if c.taken, err = c.down.TakeUpTo(c.ctx, transferChunk, min(int(c.info.Chunks-c.n), mostFetch)); err != nil {
+		return err
+	}
+	c.left, c.began = c.taken/transferChunk, time.Now()
+	c.msgs, err = c.from.Fetch(c.left, jetstream.FetchMaxWait(chunkTime))
+	return err
+}
+
+// give gives back what was taken of the window.
+func (c *chunks) give(took time.Duration) {
+	c.down.Give(c.taken, took)
+	c.taken = 0
 }
 
 // Remove removes an object, and what Delete would leave of it. Nothing depends on it.
