@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,9 @@ type attached struct {
 	cache   map[uint64][][]byte // bundles that were read last
 
 	mu    sync.Mutex
-	news  sync.Cond // something was ruled, or err is set
-	ruled []Place   // by task, less 1: where the ruling is that has finished it; zero if there is none
-	over  *Ruling   // nil while the run is not over
+	news  sync.Cond        // something was ruled, or err is set
+	ruled map[uint64]Place // by task: where the ruling is that has finished it
+	over  *Ruling          // nil while the run is not over
 	next  uint64
 	ready map[uint64]*Ruling // of tasks that are about to be shown
 	err   error
@@ -85,7 +86,7 @@ func (a *attached) open(name string) (err error) {
 	case r.State == runWaiting:
 		a.told.say("run " + r.Run + " waits for a dispatcher: the hub is one, or start crew engine dispatch")
 	}
-	a.ruled = make([]Place, a.run.Tasks)
+	a.ruled = map[uint64]Place{}
 	if a.tasks, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "tasks"); err != nil {
 		return err
 	}
@@ -98,6 +99,8 @@ func (a *attached) open(name string) (err error) {
 
 // follow reads the rulings until the run is over.
 func (a *attached) follow() {
+	latest := a.run
+	done := latest.State == runDone // before the rulings were read to their end
 	for looked := time.Now(); a.ctx.Err() == nil; {
 		part, at, err := a.rulings.next(a.ctx, a.told)
 		if err == nil {
@@ -110,12 +113,23 @@ func (a *attached) follow() {
 			a.fail(a.s.explain(err))
 			return
 		}
+		if done {
+			why := task.Printable(cmp.Or(latest.Notice, "what was stored of it has expired"))
+			a.fail(fmt.Errorf("run %s cannot be shown: %s: remove it with crew engine cancel %[1]s", a.run.Run, why))
+			return
+		}
 		pause(a.ctx, attachLook)
 		if time.Since(looked) > 5*attachLook {
 			looked = time.Now()
-			if _, err := a.s.find(a.ctx, a.run.Run); errors.Is(err, errNoRun) {
+			r, err := a.s.find(a.ctx, a.run.Run)
+			if errors.Is(err, errNoRun) {
 				_ = a.gone()
 				return
+			}
+			if err == nil && r.Stocked != nil {
+				if latest, done = r, r.State == runDone; r.Notice != "" {
+					a.told.say("its dispatcher says: " + task.Printable(r.Notice))
+				}
 			}
 		}
 	}
@@ -123,7 +137,7 @@ func (a *attached) follow() {
 
 // learn notes a ruling. It returns true if none follows.
 func (a *attached) learn(part []byte, at Place) bool {
-	r, err := whole[Ruling](a.ctx, a.s, a.told, part, kindRuling)
+	r, err := a.s.ruling(a.ctx, a.told, part)
 	if err != nil {
 		a.fail(fmt.Errorf("read what became of run %s: %w", a.run.Run, err))
 		return true
@@ -134,7 +148,7 @@ func (a *attached) learn(part []byte, at Place) bool {
 	case r.What == ruledOver:
 		a.over = r
 	case r.What == ruledFinished && r.Task >= 1 && r.Task <= a.run.Tasks:
-		a.ruled[r.Task-1] = at
+		a.ruled[r.Task] = at
 	}
 	a.news.Broadcast()
 	return r.What == ruledOver
@@ -160,18 +174,18 @@ func (a *attached) fail(err error) {
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	a.mu.Lock()
 	id := a.next + 1
-	for a.err == nil && a.over == nil && (id > a.run.Tasks || a.ruled[id-1].Seq == 0) {
+	for a.err == nil && a.over == nil && a.ruled[id].Seq == 0 {
 		a.news.Wait()
 	}
 	err := a.err
-	if err == nil && (id > a.run.Tasks || a.ruled[id-1].Seq == 0) { // the run has ended before
+	if err == nil && a.ruled[id].Seq == 0 { // the run has ended before
 		err = io.EOF
 	}
 	if a.next = id; err != nil {
 		a.mu.Unlock()
 		return nil, err
 	}
-	at := a.ruled[id-1]
+	at := a.ruled[id]
 	a.mu.Unlock()
 	t, _, err := a.s.task(a.ctx, a.told, a.tasks, id)
 	if errors.Is(err, errUnstored) {
@@ -200,7 +214,7 @@ func (a *attached) ruling(at Place) (*Ruling, error) {
 	if err != nil {
 		return nil, err
 	}
-	return whole[Ruling](a.ctx, a.s, a.told, part, kindRuling)
+	return a.s.ruling(a.ctx, a.told, part)
 }
 
 // echo has a task that came without a command have that which its worker has run.

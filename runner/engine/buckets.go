@@ -109,18 +109,21 @@ type body struct {
 	Sum  [sha256.Size]byte
 }
 
-// mostBody is the longest message that pack and unpack take.
-const mostBody = 1 << 30
+// mostBody is the longest message that pack and unpack take, which have it in memory.
+const mostBody = 2 * mostBlock
 
 const bodyPrefix = "body."
 
 // bodyOf returns the name of the object for an attempt's message.
 func bodyOf(id ID) string { return bodyPrefix + id.name() }
 
-// bodiesOf returns what begins the names of those of an epoch of a run. A stored task is of
-// epoch 0.
-func bodiesOf(run string, epoch uint64) string {
-	return bodyPrefix + run + "." + strconv.FormatUint(epoch, 10) + "."
+// bodiesOf reports which objects are those of a run's attempts. Its stored tasks, of epoch 0,
+// are not.
+func bodiesOf(run string) func(name string) bool {
+	return func(name string) bool {
+		id, ok := strings.CutPrefix(name, bodyPrefix+run+".")
+		return ok && !strings.HasPrefix(id, "0.")
+	}
 }
 
 // pack returns what to send for an attempt's message: the message itself or, if that

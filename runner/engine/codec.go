@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"strings"
@@ -52,6 +53,15 @@ func decode[T any](msg []byte, kind byte) (*T, error) {
 		return nil, err
 	}
 	return to, nil
+}
+
+// readJSON reads what came from elsewhere into what to points to. Its numbers are bounded.
+func readJSON(text []byte, to any) error {
+	err := json.Unmarshal(text, to)
+	if err == nil && !wire.Bounded(to) {
+		err = errGarbage
+	}
+	return err
 }
 
 // bundle returns one message of several.

@@ -326,11 +326,13 @@ func TestTakenRunIsLeft(t *testing.T) {
 		require.NoError(t, s.records(t.Context(), runsBucket, "q."+run, func(k string, v []byte, _ time.Duration) { key, value = k, v }))
 		return key, value
 	}
-	_, value := seen()
+	key, value := seen()
+	r, ok := enrolment(key, value)
+	require.True(t, ok)
 	first := &submission{s: s, queue: "q", nonce: "a", begun: make(chan struct{})}
-	require.NoError(t, first.claim(t.Context(), run, value))
+	require.NoError(t, first.claim(t.Context(), &r, value))
 	second := &submission{s: s, queue: "q", nonce: "b", begun: make(chan struct{})}
-	require.ErrorIs(t, second.claim(t.Context(), run, value), errTaken)
+	require.ErrorIs(t, second.claim(t.Context(), &r, value), errTaken)
 	require.NoError(t, first.renew())
 }
 
@@ -552,8 +554,8 @@ func TestLongRulings(t *testing.T) {
 	require.NoError(t, l.Consume(events))
 	again, err := openLedger(s, &st.Enrolment)
 	require.NoError(t, err)
-	require.Equal(t, task.StartFailed, again.decided(n).outcome)
-	require.Equal(t, decided{attempts: 2, failures: 1, outcome: task.StartFailed}, again.decided(1))
+	require.Equal(t, task.StartFailed, again.past[n].outcome)
+	require.Equal(t, decided{attempts: 2, failures: 1, outcome: task.StartFailed}, again.past[1])
 	a, _, _ := b.attach(run)
 	crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n-1].Seq > 0 }, "the last ruling")
 	r, err := a.ruling(a.ruled[0])

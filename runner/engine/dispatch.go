@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -99,9 +98,9 @@ func (d *dispatcher) serve(ctx context.Context) error {
 
 // see takes a run if it was handed over and nobody submits it.
 func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time.Duration) {
-	r := &runStatus{}
-	r.Queue, _, _ = strings.Cut(key, ".")
-	if json.Unmarshal(value, &r.Enrolment) != nil || r.Stocked == nil {
+	found, ok := enrolment(key, value)
+	r := &found
+	if !ok || r.Stocked == nil {
 		return
 	}
 	switch {
@@ -153,10 +152,10 @@ type submission struct {
 func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err error) {
 	m := &submission{s: d.s, hub: d.hub, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{})}
 	told := &once{notice: func(text string) {
-		d.notice("run " + cmp.Or(r.Name, r.Run) + ": " + text)
+		d.told.say("run " + task.Printable(cmp.Or(r.Name, r.Run)) + ": " + text)
 		m.note(text)
 	}}
-	if err = m.claim(ctx, r.Run, seen); err == nil {
+	if err = m.claim(ctx, r, seen); err == nil {
 		m.ledger = newLedger(m.s, r.Queue, &m.record, told)
 		over, kept := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -176,7 +175,7 @@ func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err
 	}
 	switch {
 	case m.ledger == nil:
-	case m.ledger.over:
+	case m.ledger.over, errors.Is(err, errGarbage): // which stays so
 		m.leave(runDone)
 	default:
 		m.leave(runWaiting)
@@ -213,23 +212,20 @@ func (m *submission) carryOut(d *dispatcher, notice func(string)) error {
 }
 
 // claim has the run be this dispatcher's, unless its record is another one by now.
-func (m *submission) claim(ctx context.Context, run string, seen []byte) error {
+func (m *submission) claim(ctx context.Context, r *runStatus, seen []byte) error {
 	kv, err := m.s.js.KeyValue(ctx, runsBucket)
 	if err != nil {
 		return err
 	}
-	e, err := kv.Get(ctx, m.queue+"."+run)
+	e, err := kv.Get(ctx, m.queue+"."+r.Run)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound), err == nil && !bytes.Equal(e.Value(), seen):
 		return errTaken
 	case err == nil:
-		err = json.Unmarshal(seen, &m.record)
+		m.record = r.Enrolment
 	}
 	if err != nil {
 		return err
-	}
-	if m.record.Stocked == nil || m.record.Terms == nil {
-		return errGarbage
 	}
 	m.revision = e.Revision()
 	here := newEnrolment("", identity{})
@@ -260,7 +256,7 @@ func (m *submission) renew() error {
 // leave says what becomes of the run once this dispatcher does nothing for it any more.
 func (m *submission) leave(state string) {
 	m.mu.Lock()
-	if m.record.State = state; state == runDone {
+	if m.record.State = state; m.ledger.over {
 		m.record.Notice = ""
 	}
 	m.mu.Unlock()
@@ -297,7 +293,7 @@ func (m *submission) start(d *dispatcher, notice func(string)) error {
 	t := m.record.Terms
 	cfg, err := t.Orders.Config(m.record.Tasks)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", err, errGarbage)
 	}
 	s, err := d.connect(notice)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -43,7 +44,7 @@ type ledger struct {
 	last   uint64 // ruling, by its number in the stream; under adding
 
 	mu      sync.Mutex
-	past    []decided               // by task, less 1: what has been ruled; nil if nothing has
+	past    map[uint64]decided      // by task: what has been ruled
 	next    uint64                  // number of the next task
 	signed  map[uint64]*Stored      // tasks that have not ended
 	brought map[attemptKey]*brought // what attempts have brought that have no ruling yet
@@ -66,7 +67,7 @@ type brought struct {
 
 func newLedger(s *session, queue string, r *Enrolment, told *once) *ledger {
 	l := &ledger{
-		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, signed: map[uint64]*Stored{},
+		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, past: map[uint64]decided{}, signed: map[uint64]*Stored{},
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
 	l.ctx, l.giveUp = context.WithCancel(context.Background())
@@ -100,7 +101,7 @@ func (l *ledger) open() error {
 		if err != nil {
 			return err
 		}
-		ruling, err := whole[Ruling](l.ctx, l.s, l.told, part, kindRuling)
+		ruling, err := l.s.ruling(l.ctx, l.told, part)
 		if err != nil {
 			return err
 		}
@@ -112,16 +113,14 @@ func (l *ledger) open() error {
 // learn takes a ruling on a task that was not read yet.
 func (l *ledger) learn(r *Ruling) {
 	if r.What == ruledEpoch || r.What == ruledOver {
-		l.identity.Epoch, l.over = max(l.identity.Epoch, r.Epoch), r.What == ruledOver
+		l.identity.Epoch, l.over = min(l.identity.Epoch+1, max(l.identity.Epoch, r.Epoch)), r.What == ruledOver
 		return
 	}
-	if r.Task < 1 || r.Task > l.all {
+	if r.Task < 1 || r.Task > l.all || r.Number < 0 || r.Number > math.MaxInt32 {
 		return
 	}
-	if l.past == nil {
-		l.past = make([]decided, l.all)
-	}
-	e := &l.past[r.Task-1]
+	e := l.past[r.Task]
+	defer func() { l.past[r.Task] = e }()
 	e.attempts = int32(r.Number)
 	if r.What == ruledFinished {
 		e.outcome = r.Facts.Outcome
@@ -133,14 +132,6 @@ func (l *ledger) learn(r *Ruling) {
 	}
 }
 
-// decided returns what was decided about a task before it was read. Its caller holds mu.
-func (l *ledger) decided(id uint64) (e decided) {
-	if l.past != nil {
-		e = l.past[id-1]
-	}
-	return e
-}
-
 // wants reports whether nothing was ruled yet on an attempt of an earlier epoch.
 func (l *ledger) wants(id ID) bool {
 	if id.Task < 1 || id.Task > l.all {
@@ -148,7 +139,7 @@ func (l *ledger) wants(id ID) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := l.decided(id.Task)
+	e := l.past[id.Task]
 	return e.outcome == 0 && int(e.attempts) < id.Number
 }
 
@@ -198,7 +189,7 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next = id
-	e := l.decided(id)
+	e := l.past[id]
 	if t.Attempts, t.Failures = int(e.attempts), e.failures; e.outcome != 0 {
 		t.Done = &task.Result{Task: t, Outcome: e.outcome, Attempt: t.Attempts, Code: int(e.code)}
 	}
@@ -220,7 +211,7 @@ func (l *ledger) cancel(ids []uint64, why error) (n int, rest []uint64, err erro
 			rest = append(rest, id)
 			continue
 		}
-		e := l.decided(id)
+		e := l.past[id]
 		if e.outcome != 0 {
 			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
 			continue

@@ -67,7 +67,7 @@ func (o Order) encode() []byte {
 func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, err error) {
 	m, err := s.nc.RequestWithContext(ctx, subject, o.encode())
 	if err == nil {
-		err = json.Unmarshal(m.Data, &a)
+		err = readJSON(m.Data, &a)
 	}
 	return a, err
 }
@@ -79,7 +79,7 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 		var o Order
 		var a Answer
 		err := errGarbage
-		switch bad := json.Unmarshal(m.Data, &o); {
+		switch bad := readJSON(m.Data, &o); {
 		case bad != nil:
 		case o.Version != Version:
 			err = &versionError{o.Version}

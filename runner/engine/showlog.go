@@ -56,7 +56,7 @@ func (a *attached) partsOf(id uint64) ([]Place, error) {
 		}
 		var r *Ruling
 		if err == nil {
-			r, err = whole[Ruling](a.ctx, a.s, a.told, part, kindRuling)
+			r, err = a.s.ruling(a.ctx, a.told, part)
 		}
 		if err != nil {
 			return nil, err

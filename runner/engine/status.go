@@ -3,9 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/aes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -42,6 +44,19 @@ type queueStatus struct {
 type runStatus struct {
 	Queue string `json:"queue"`
 	Enrolment
+}
+
+// enrolment reads a run's record. It refuses one that names another run than its key does,
+// and what no run can be like.
+func enrolment(key string, value []byte) (r runStatus, ok bool) {
+	queue, run, _ := strings.Cut(key, ".")
+	r.Queue = queue
+	if readJSON(value, &r.Enrolment) != nil || r.Run != run || !validName(run) {
+		return r, false
+	}
+	s := r.Stocked
+	return r, s == nil || s.Terms != nil && len(s.Secret) == aes.BlockSize && s.TTL >= 0 && s.TTL <= mostTTL &&
+		0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
 }
 
 const lostState = "lost" // of a worker, or a run's submitter, that is not heard of
@@ -109,9 +124,9 @@ func (st *engineStatus) queue(name string) *queueStatus {
 }
 
 func (st *engineStatus) addWorker(key string, value []byte, age time.Duration) {
-	w := workerStatus{Seen: age.Seconds()}
+	w, ok := workerStatus{Seen: age.Seconds()}, false
 	w.Queue, _, _ = strings.Cut(key, ".")
-	if json.Unmarshal(value, &w.Presence) != nil || w.State == gone {
+	if w.Presence, ok = presence(key, value); !ok || w.State == gone {
 		return
 	}
 	if age > w.TTL {
@@ -126,9 +141,8 @@ func (st *engineStatus) addWorker(key string, value []byte, age time.Duration) {
 }
 
 func (st *engineStatus) addRun(key string, value []byte, age time.Duration) {
-	r := runStatus{}
-	r.Queue, _, _ = strings.Cut(key, ".")
-	if json.Unmarshal(value, &r.Enrolment) != nil {
+	r, ok := enrolment(key, value)
+	if !ok {
 		return
 	}
 	if q := st.queue(r.Queue); r.Stocked != nil {
@@ -296,7 +310,9 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 		}
 	}
 	if err == nil {
-		err = s.objects.RemoveAll(ctx, bodyPrefix+r.Run+".", r.Run+".") // the second are files
+		err = s.objects.RemoveAll(ctx, func(name string) bool { // a message or a file
+			return strings.HasPrefix(strings.TrimPrefix(name, bodyPrefix), r.Run+".")
+		})
 	}
 	if err == nil {
 		err = s.unenrol(ctx, r.Queue, r.Run)

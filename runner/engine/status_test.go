@@ -44,7 +44,7 @@ func TestStatus(t *testing.T) {
 	b.worker("web2", 2, answer).put(gone)
 	now := time.Now()
 	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: runRunning}, 0))
-	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: runWaiting, Stocked: &Stocked{Tasks: 2, Terms: &Terms{Secret: []byte("x")}}}, 0))
+	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: runWaiting, Stocked: &Stocked{Tasks: 2, Terms: &Terms{Secret: []byte("sixteen bytes xx")}}}, 0))
 	for _, subject := range []string{taskSubject("other", "w", "r1"), storedSubject("other", "r2", "tasks"), resultSubject("other", "r2")} {
 		_, err := s.js.Publish(t.Context(), subject, []byte("x"))
 		require.NoError(t, err)

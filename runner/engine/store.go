@@ -310,6 +310,15 @@ func whole[T any](ctx context.Context, s *session, told *once, part []byte, kind
 	return decode[T](part, kind)
 }
 
+// ruling reads a ruling.
+func (s *session) ruling(ctx context.Context, told *once, part []byte) (*Ruling, error) {
+	r, err := whole[Ruling](ctx, s, told, part, kindRuling)
+	if err == nil && r.What != ruledEpoch && r.What != ruledOver && badFacts(&r.Facts) {
+		err = errGarbage
+	}
+	return r, err
+}
+
 var errUnstored = errors.New("it is not stored any more")
 
 // task returns the next task of a log, which is to have a number.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -175,7 +174,7 @@ func (x *submitter) part() {
 	x.heartbeat(true)
 	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run))
 	if x.bodies.Load() {
-		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run, x.epoch)) // of attempts that the run has given up
+		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run)) // of attempts that the run has given up
 	}
 	if x.ledger == nil {
 		x.clear(ctx)
@@ -201,6 +200,9 @@ const (
 	sayDismiss  = time.Second      // after which the user is told
 )
 
+// everyEpoch is above all epochs.
+const everyEpoch = 1 << 62
+
 // dismiss waits for the end of persistent workers on hosts of the run's own, which would
 // be killed with the connection.
 func (x *submitter) dismiss() {
@@ -213,7 +215,7 @@ func (x *submitter) dismiss() {
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, w := range x.roster.all() {
-		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.run, Epoch: math.MaxUint64}}) })
+		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.run, Epoch: everyEpoch}}) })
 	}
 	asked.Wait()
 }

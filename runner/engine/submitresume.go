@@ -219,9 +219,7 @@ func (x *submitter) inherit() error {
 	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run)); err != nil {
 		return err
 	}
-	for epoch := uint64(1); epoch < x.epoch; epoch++ {
-		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run, epoch)) // they only take up room
-	}
+	_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run)) // they only take up room
 	x.evict()
 	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
 	defer cancel()

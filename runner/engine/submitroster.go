@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,14 +64,17 @@ func (x *submitter) openRoster() error {
 	return nil
 }
 
+// mostTTL is the longest lease.
+const mostTTL = 30 * 24 * time.Hour
+
 // presence reads a worker's record. It ignores one that names another worker than its
 // key does.
 func presence(key string, data []byte) (p Presence, ok bool) {
 	_, id, _ := strings.Cut(key, ".")
-	if json.Unmarshal(data, &p) != nil || p.ID != id || !validName(id) || p.Host == "" {
+	if readJSON(data, &p) != nil || p.ID != id || !validName(id) || p.Host == "" {
 		return p, false
 	}
-	p.Slots, p.TTL = min(max(p.Slots, 0), 1<<16), max(p.TTL, time.Second)
+	p.Slots, p.TTL = min(max(p.Slots, 0), 1<<16), min(max(p.TTL, time.Second), mostTTL)
 	return p, true
 }
 
@@ -138,6 +140,9 @@ func (x *submitter) tell(text string) {
 	}
 }
 
+// mostSlots is how many a run has at most, whatever workers say.
+const mostSlots = 1 << 18
+
 // fit has as many slots of a worker in the run as it offers. The caller holds mu.
 func (x *submitter) fit(w *worker) {
 	r := &x.roster
@@ -145,6 +150,7 @@ func (x *submitter) fit(w *worker) {
 	if r.open && w.State == ready && !w.ending && !x.leaving(w) {
 		want = w.Slots
 	}
+	want = min(want, len(w.slots)+max(0, mostSlots-len(r.bySlot)))
 	for len(w.slots) > want {
 		last := len(w.slots) - 1
 		id := w.slots[last]

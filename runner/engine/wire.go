@@ -178,10 +178,15 @@ func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 // DecodeFinal reads a message, of which the outputs are a part.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
-	if err == nil && (f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0 || slices.ContainsFunc(f.Units, badUnits)) {
+	if err == nil && badFacts(&f.Facts) {
 		err = errGarbage
 	}
 	return f, err
+}
+
+// badFacts reports whether they are those of no attempt.
+func badFacts(f *task.Facts) bool {
+	return f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0 || f.Attempt < 0 || slices.ContainsFunc(f.Units, badUnits)
 }
 
 // Stored is a task of a run that was handed over.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -177,7 +176,7 @@ func (w *crewWorker) forgetRun(run string) {
 // heartbeat takes a sign of life of a run.
 func (w *crewWorker) heartbeat(m *nats.Msg) {
 	var b Heartbeat
-	if json.Unmarshal(m.Data, &b) != nil {
+	if readJSON(m.Data, &b) != nil {
 		return
 	}
 	if b.Version != Version {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -337,8 +335,8 @@ func (o *Store) Remove(ctx context.Context, name string) {
 	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.chunkSubject(info.NUID)))
 }
 
-// RemoveAll removes the objects whose names begin with one of prefixes.
-func (o *Store) RemoveAll(ctx context.Context, prefixes ...string) error {
+// RemoveAll removes the objects with certain names.
+func (o *Store) RemoveAll(ctx context.Context, which func(name string) bool) error {
 	if err := o.open(ctx); err != nil {
 		return err
 	}
@@ -349,7 +347,7 @@ func (o *Store) RemoveAll(ctx context.Context, prefixes ...string) error {
 		return nil
 	}
 	for _, x := range all {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(x.Name, p) }) {
+		if which(x.Name) {
 			o.Remove(ctx, x.Name)
 		}
 	}

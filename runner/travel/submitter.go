@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -260,5 +261,5 @@ func (c *Submitter) remove(ctx context.Context, files []File) {
 func (c *Submitter) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()
-	_ = c.store.RemoveAll(ctx, c.run+".")
+	_ = c.store.RemoveAll(ctx, func(name string) bool { return strings.HasPrefix(name, c.run+".") })
 }

@@ -22,13 +22,28 @@ func Append(b []byte, from any) []byte {
 }
 
 // Decode reads all of b into what to points to, which is its zero value. Slices of bytes
-// in that are parts of b.
+// in that are parts of b. Numbers beyond the bounds are garbage.
 func Decode(b []byte, to any) error {
 	c := codec{b: b, reading: true}
 	if c.value(reflect.ValueOf(to).Elem()); c.bad || len(c.b) > 0 {
 		return ErrGarbage
 	}
 	return nil
+}
+
+// The bounds of numbers: of an int, and of those with a size. Two of them can be added, and
+// an int multiplied by thousands. Append writes the bound of what is beyond.
+const (
+	mostInt = 1 << 40
+	mostBig = 1 << 62
+)
+
+// Bounded reports whether the numbers are within these bounds, and the times of centuries
+// around this one, in what v points to. It may have come by JSON.
+func Bounded(v any) bool {
+	var c codec
+	c.value(reflect.ValueOf(v).Elem())
+	return !c.bad
 }
 
 // codec writes or reads. After the first mistake it reads zeros.
@@ -46,11 +61,17 @@ func (c *codec) value(v reflect.Value) {
 			v.SetBool(on)
 		}
 	case reflect.Int, reflect.Int64:
-		if n := c.int(v.Int()); c.reading {
+		most := int64(mostBig)
+		if v.Kind() == reflect.Int {
+			most = mostInt
+		}
+		if n := c.int(v.Int(), most); c.reading {
 			v.SetInt(n)
 		}
 	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		if n := c.uint(v.Uint(), 1<<v.Type().Bits()-1); c.reading {
+		most := min(mostBig, uint64(1)<<v.Type().Bits()-1)
+		c.bad = c.bad || v.Uint() > most
+		if n := c.uint(min(v.Uint(), most), most); c.reading {
 			v.SetUint(n)
 		}
 	case reflect.String:
@@ -81,6 +102,7 @@ func (c *codec) value(v reflect.Value) {
 			return
 		}
 		c.fields(v)
+	case reflect.Func: // which JSON leaves out, too
 	default:
 		panic("internal error: no message holds a " + v.Kind().String())
 	}
@@ -145,9 +167,12 @@ func (c *codec) uint(n, most uint64) uint64 {
 	return n
 }
 
-// int writes or reads a number whose last bit is its sign, as binary.AppendVarint does.
-func (c *codec) int(n int64) int64 {
-	u := c.uint(uint64(n)<<1^uint64(n>>63), math.MaxUint64)
+// int writes a number, or reads one from -most-1 to most, whose last bit is its sign, as
+// binary.AppendVarint does. What it writes it brings within these bounds.
+func (c *codec) int(n, most int64) int64 {
+	within := max(min(n, most), -most-1)
+	c.bad, n = c.bad || n != within, within
+	u := c.uint(uint64(n)<<1^uint64(n>>63), uint64(most)<<1|1)
 	return int64(u>>1) ^ -int64(u&1)
 }
 
@@ -163,8 +188,9 @@ func (c *codec) time(t *time.Time) {
 	n := int64(0)
 	if !t.IsZero() {
 		n = t.UnixNano()
+		c.bad = c.bad || t.Year() < 1700 || t.Year() > 2200
 	}
-	if n = c.int(n); n != 0 {
+	if n = c.int(n, math.MaxInt64); n != 0 {
 		*t = time.Unix(0, n)
 	}
 }

@@ -32,7 +32,7 @@ type Part struct{ N int }
 func FuzzDecode(f *testing.F) {
 	for _, v := range []all{
 		{},
-		{On: true, Int: math.MinInt, Length: math.MaxInt64, Byte: 255, Small: math.MaxUint32, Big: math.MaxUint64},
+		{On: true, Int: -mostInt - 1, Length: mostBig, Byte: 255, Small: math.MaxUint32, Big: mostBig},
 		{Text: "a\xff", Sum: [3]byte{1}, Data: []byte("x"), List: []string{"", "b"}, Parts: []Part{{}, {-1}}},
 		{Known: &Part{}, Since: time.Unix(1, 2), Part: Part{3}},
 	} {

@@ -55,8 +55,19 @@ func ordersOf(o *cli.Options, p pool) Orders {
 	return orders
 }
 
-// Config returns the configuration of a run of so many tasks.
+// Config returns the configuration of a run of so many tasks. Somebody else may have written
+// the orders.
 func (o *Orders) Config(tasks uint64) (core.Config, error) {
+	f, t := &o.Failure, &o.Terms
+	for _, n := range []int64{
+		int64(o.Delay), int64(o.Jitter), int64(o.Buffer), int64(o.Bytes), int64(o.Sched.PerKey), int64(o.Sched.Topics.Rest), int64(f.Retries),
+		int64(f.RetryDelay), int64(f.RetryMaxDelay), int64(f.Timeout), int64(f.Idle), int64(f.KillAfter), int64(f.Halt.N), int64(f.Deadline.After),
+		int64(t.Rate.N), int64(t.Rate.Period), int64(t.Rate.Burst), int64(t.KeyRate.N), int64(t.KeyRate.Period), int64(t.KeyRate.Burst),
+	} {
+		if n < 0 {
+			return core.Config{}, fmt.Errorf("%d is no number that a run can be told", n)
+		}
+	}
 	opts := &cli.Options{Do: cli.DoRun, Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Engine: cli.Engine{URL: "stored"}}
 	opts.Pool.Delay, opts.Pool.Jitter = o.Delay, o.Jitter
 	cfg, err := (&wiring{opts: opts, pool: pool{buffer: o.Buffer, bytes: o.Bytes}, inputTasks: tasks}).config()

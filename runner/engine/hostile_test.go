@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/journal"
+	"crew/runner/task"
+	"crew/runner/wiring"
+)
+
+// hostile makes what somebody might send who wants to do harm.
+type hostile struct{ *rand.Rand }
+
+var (
+	extremes = []int64{0, 1, -1, 2, 65, 1 << 16, math.MaxInt32, math.MinInt32, 1 << 40, 1 << 62, math.MaxInt64, math.MinInt64}
+	oddities = []string{"", "a", "default", "*", ">", "a.b", "../../etc", "{}", "{1}", "${", "\x00\xff", "gpu:9223372036854775807", "2026-01-01", string(make([]byte, 5000))}
+)
+
+// spoil changes some of what v holds, and maybe all.
+func (h hostile) spoil(v reflect.Value, often float64) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() && h.Float64() < often {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		if !v.IsNil() {
+			h.spoil(v.Elem(), often)
+		}
+		return
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				h.spoil(v.Field(i), often)
+			}
+		}
+	case reflect.Slice:
+		if v.Type() != reflect.TypeFor[json.RawMessage]() && h.Float64() < often {
+			v.Set(reflect.MakeSlice(v.Type(), h.IntN(4), 4))
+		}
+		for i := range v.Len() {
+			h.spoil(v.Index(i), often)
+		}
+		return
+	}
+	if h.Float64() >= often {
+		return
+	}
+	n := extremes[h.IntN(len(extremes))]
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		if !v.OverflowInt(n) {
+			v.SetInt(n)
+		}
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		if !v.OverflowUint(uint64(n)) {
+			v.SetUint(uint64(n))
+		}
+	case reflect.String:
+		v.SetString(oddities[h.IntN(len(oddities))])
+	case reflect.Struct:
+		if at, ok := v.Addr().Interface().(*time.Time); ok {
+			*at = time.Unix(n%(1<<36), 0)
+		}
+	}
+}
+
+// spoilt returns a copy of a value, most of which is as it was.
+func spoilt[T any](h hostile, like T) *T {
+	h.spoil(reflect.ValueOf(&like).Elem(), []float64{0, 0.03, 0.1, 0.5}[h.IntN(4)])
+	return &like
+}
+
+// siege is a hub, a worker and those who want to do them harm.
+type siege struct {
+	t                 *testing.T
+	hostile           hostile
+	dir, port         string
+	hub               *crewtest.Process
+	honest, submitter string // files
+	worker            string
+}
+
+func (g *siege) open() {
+	g.hub = crew(g.t, "engine", "serve", "--dir", g.dir+"/hub", "--listen", "127.0.0.1:"+g.port)
+	g.hub.Says(g.hub.Stderr, "connect with")
+}
+
+func (g *siege) invite(name string, how ...string) (file string) {
+	p := crew(g.t, append([]string{"engine", "invite", name, "--dir", g.dir + "/hub"}, how...)...)
+	p.Exits(0)
+	file = filepath.Join(g.dir, name+".json")
+	require.NoError(g.t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+	return file
+}
+
+// TestHostile has submitters and workers with bad intentions, and restarts the hub, whose
+// runs they left there. CREW_SOAK is how often.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	rounds, err := strconv.Atoi(os.Getenv("CREW_SOAK"))
+	if err != nil {
+		rounds = 3
+	}
+	g := &siege{t: t, dir: t.TempDir(), port: steadyPort()}
+	g.open()
+	g.honest, g.submitter, g.worker = g.invite("honest", "--submitter"), g.invite("eve", "--submitter"), g.invite("mallory")
+	w := crew(t, "worker", "--engine", g.invite("web1"), "-j2", "echo", "{}")
+	for i := range rounds {
+		g.hostile = hostile{rand.New(rand.NewPCG(uint64(i), 46))}
+		g.storm()
+		p := crew(t, "--engine", g.honest, "-k", "echo", "{}", ":::", "a", "b")
+		p.Exits(0)
+		require.Equal(t, "a\nb\n", p.Stdout())
+		require.False(t, w.Ended(), w.Stderr())
+		require.False(t, g.hub.Ended(), g.hub.Stderr())
+		g.hub.Send([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[i%2])
+		g.hub.Wait()
+		g.open()
+	}
+}
+
+// storm sends what there can be, spoilt.
+func (g *siege) storm() {
+	t, h := g.t, g.hostile
+	s, err := connect(g.submitter, nil)
+	require.NoError(t, err)
+	defer s.close()
+	rogue, err := connect(g.worker, nil)
+	require.NoError(t, err)
+	defer rogue.close()
+	sum, text := digest(wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"})
+	var workers []Presence
+	_, err = s.present(t.Context(), "default", func(p Presence, _ time.Duration) { workers = append(workers, p) })
+	require.NoError(t, err)
+	like := Presence{Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Template: fmt.Sprintf("%x", sum), Command: text, Signed: true}
+	rogues := make([]Presence, 5)
+	for i := range rogues {
+		rogues[i] = like
+		rogues[i].ID = newID("m")
+		p := spoilt(h, rogues[i])
+		_ = rogue.put(t.Context(), presenceSubject("evil", rogues[i].ID), p, time.Minute)
+	}
+	for range 8 {
+		g.store(s)
+	}
+	var runs []runStatus
+	if st, err := s.look(t.Context()); err == nil {
+		runs = st.Runs
+	}
+	for range 50 {
+		id, queue := ID{"r", 1, uint64(1 + h.IntN(3)), 1}, "evil"
+		if len(runs) > 0 {
+			r := runs[h.IntN(len(runs))]
+			id.Run, queue = r.Run, r.Queue
+		}
+		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opHolds, opLog, opPause, opResume}[h.IntN(8)], ID: id}
+		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return b }
+		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
+		_ = s.nc.Publish(heartbeatSubject("default"), b)
+		_ = s.nc.Publish(runSubject(queue, id.Run), order())
+		for _, w := range workers {
+			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second}
+			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
+			_ = s.nc.Publish(taskSubject("default", w.ID, id.Run), spoilt(h, a).Encode())
+			_ = s.nc.Publish(orderSubject("default", w.ID), order())
+		}
+		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
+		_ = rogue.nc.Publish(resultSubject(queue, id.Run), spoilt(h, fin).Encode())
+		_ = rogue.nc.Publish(resultSubject(queue, id.Run), spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode())
+	}
+	require.NoError(t, s.nc.Flush())
+	require.NoError(t, rogue.nc.Flush())
+	for _, r := range runs[:len(runs)/2] {
+		if r.State == runDone {
+			p := crew(t, "engine", "attach", r.Run, "--engine", g.submitter)
+			require.True(t, p.Wait().Exited(), p.Stderr())
+			require.NotContains(t, p.Stderr(), "goroutine")
+		}
+		_ = s.drop(t.Context(), &r)
+	}
+	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
+}
+
+// store stores a run of which something is spoilt.
+func (g *siege) store(s *session) {
+	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
+	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
+	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: queue}, Load: load, Orders: *spoilt(h, fifoOrders), Notice: quiet}, s, nil)
+	if err != nil {
+		return // no worker is like that
+	}
+	st.cancel(nil)
+	run := st.record.Run
+	var all [][]byte
+	for i := range uint64(3) {
+		spec, err := journal.EncodeTask(&task.Task{ID: i + 1, Records: [][]string{{"x"}}, Cost: 1})
+		require.NoError(g.t, err)
+		msg := Stored{Task: i + 1, Spec: g.spoilJSON(spec)}
+		all = append(all, encode(kindStored, spoilt(h, msg)))
+	}
+	_, _ = s.js.Publish(g.t.Context(), storedSubject(queue, run, "tasks"), bundle(all), jetstream.WithMsgID(run))
+	all = nil
+	for i := range h.Uint64N(4) {
+		r := Ruling{What: []byte{ruledEpoch, ruledAgain, ruledFinished, ruledOver}[h.IntN(4)], Epoch: i, Task: i, Number: 1, Facts: task.Facts{Outcome: task.OK, Exit: new(int)}}
+		all = append(all, encode(kindRuling, spoilt(h, r)))
+	}
+	if len(all) > 0 {
+		_, _ = s.js.Publish(g.t.Context(), storedSubject(queue, run, "rulings"), bundle(all))
+	}
+	st.record.State, st.record.Tasks = []string{runWaiting, runHanding, runDone, runRunning}[h.IntN(4)], []uint64{3, 3, 1 << 62}[h.IntN(3)]
+	_ = s.put(g.t.Context(), enrolSubject(queue, run), spoilt(h, st.record), 0)
+	_, _ = s.nc.Request(dispatchSubject, nil, answerWait)
+}
+
+// spoilJSON spoils the numbers and texts of an object.
+func (g *siege) spoilJSON(text []byte) []byte {
+	all := map[string]any{}
+	require.NoError(g.t, json.Unmarshal(text, &all))
+	for _, name := range []string{"cost", "timeout", "killafter", "rank", "priority", "weight", "protocol", "after", "needs", "marks", "key", "held", "at", "makes", "argv", "error"} {
+		n := extremes[g.hostile.IntN(len(extremes))]
+		switch g.hostile.IntN(60) {
+		case 0, 1:
+			all[name] = n
+		case 2:
+			all[name] = []any{n}
+		case 3:
+			all[name] = oddities[g.hostile.IntN(len(oddities))]
+		case 4:
+			all[name] = []any{map[string]any{"name": "gpu", "n": n, "Name": "gpu", "N": n, "Off": n, "Word": n}}
+		}
+	}
+	text, err := json.Marshal(all)
+	require.NoError(g.t, err)
+	return text
+}
