@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -29,10 +30,10 @@ func newMakers() makers {
 	return makers{seed: maphash.MakeSeed(), targets: map[uint64]uint64{}, last: map[uint64]uint64{}}
 }
 
-// hash returns a number that stands for a target of t. That two of a million targets have
+// hash returns a number that stands for a target of t, however it is spelled. That two of a million targets have
 // the same one has a probability of 3e-8.
-func (m *makers) hash(t *task.Task, target string) uint64 {
-	return maphash.String(m.seed, filepath.Clean(t.PathIn("", target)))
+func (m *makers) hash(t *task.Task, target task.Target) uint64 {
+	return maphash.String(m.seed, cmp.Or(target.Real, filepath.Clean(t.PathIn("", target.Path))))
 }
 
 // claim notes what t makes. The error is that another task makes a part of it.
@@ -41,7 +42,7 @@ func (m *makers) claim(t *task.Task) error {
 		return nil
 	}
 	for _, target := range t.Makes.Targets {
-		h := m.hash(t, target.Path)
+		h := m.hash(t, target)
 		if by, taken := m.targets[h]; taken && by != t.ID {
 			m.release(t)
 			return errors.New("another task makes " + target.Path + ", too: give each task a target of its own")
@@ -57,7 +58,7 @@ func (m *makers) release(t *task.Task) {
 		return
 	}
 	for _, target := range t.Makes.Targets {
-		if h := m.hash(t, target.Path); m.targets[h] == t.ID {
+		if h := m.hash(t, target); m.targets[h] == t.ID {
 			delete(m.targets, h)
 		}
 	}

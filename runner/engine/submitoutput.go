@@ -230,7 +230,7 @@ func (x *submitter) keepMade(r *task.Result, f *flight, fin *Final) error {
 	}
 	err := x.fetch(func() error { return x.files.FetchMade(x.ctx, r.Task, &fin.Facts, fin.Returned) })
 	if err == nil && m.Stdout {
-		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path))
+		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path), cmp.Or(m.Mode, 0o666))
 	}
 	if err != nil && !errors.Is(err, travel.ErrGone) {
 		r.Outcome, r.Err = task.NoOutput, err
@@ -238,9 +238,9 @@ func (x *submitter) keepMade(r *task.Result, f *flight, fin *Final) error {
 	return err
 }
 
-// save writes what was kept to a file.
-func (s *stream) save(path string) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o666)
+// save writes what was kept to a file, which has these permissions if it is new.
+func (s *stream) save(path string, mode uint32) error {
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, os.FileMode(mode))
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,12 @@ package input
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 
 	"crew/runner/expand"
 	"crew/runner/task"
@@ -17,6 +21,7 @@ type Files struct {
 	Stdout bool           // the last one is the task's standard output
 	Reads  []*expand.Text // nil for the columns that name files
 	Far    bool           // see task.Making
+	Dir    string         // of tasks that have none; "" for crew's own
 }
 
 // Made is a file that a task makes, or one for each of its records if the text takes
@@ -125,4 +130,53 @@ func tempsOf(tk *task.Task) (all, word int) {
 		all, word = all+task.TempLen, max(word, n)
 	}
 	return all, word
+}
+
+// mostDirs is how many directories spellings remember.
+const mostDirs = 4096
+
+// spellings find what the spellings of a file have in common. They are safe for concurrent use.
+type spellings struct {
+	mu   sync.Mutex
+	dirs map[string]string // by directory, as it is written: its real name
+}
+
+// spell sets what is common to all spellings of the files that a task makes. Links to others are
+// followed, as far as they lead anywhere now.
+func (s *spellings) spell(tk *task.Task, dir string) {
+	if tk.Makes == nil {
+		return
+	}
+	for i := range tk.Makes.Targets {
+		target := &tk.Makes.Targets[i]
+		name := tk.PathIn(dir, target.Path)
+		at := task.BaseIndex(name)
+		target.Real = s.real(name[:at]) + "/" + name[at:]
+		if _, err := os.Readlink(name); err == nil {
+			if real, err := filepath.EvalSymlinks(target.Real); err == nil {
+				target.Real = real
+			}
+		}
+	}
+}
+
+// real returns the real name of a directory.
+func (s *spellings) real(dir string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if real, known := s.dirs[dir]; known {
+		return real
+	}
+	if s.dirs == nil || len(s.dirs) == mostDirs {
+		s.dirs = map[string]string{}
+	}
+	real, err := filepath.Abs(dir)
+	for rest := ""; err == nil; real, rest = filepath.Dir(real), "/"+filepath.Base(real)+rest {
+		if found, err := filepath.EvalSymlinks(real); err == nil || real == "/" { // what is missing will be made
+			real = strings.TrimSuffix(found, "/") + rest
+			break
+		}
+	}
+	s.dirs[dir] = real
+	return real
 }

@@ -85,6 +85,7 @@ type Tasks struct {
 	spare  []oneRecord // not yet returned by allocate
 	names  Names       // with cfg.Objects: of the tasks
 	asker  asker
+	spells spellings
 
 	ends [512]place // what comes after the latest tasks, by their numbers
 }
@@ -328,6 +329,7 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 	}
 	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
 		tk.Makes, tk.Err = t.cfg.Files.of(tk, v)
+		t.spells.spell(tk, t.cfg.Files.Dir)
 	}
 }
 

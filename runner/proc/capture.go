@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"fmt"
 	"syscall"
 	"time"
@@ -86,7 +87,7 @@ func (p *process) target() string {
 // openTarget makes the file that is the child's stdout.
 func (p *process) openTarget() error {
 	name := p.target()
-	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o666)
+	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, cmp.Or(p.attempt.Task.Makes.Mode, 0o666))
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
 	}

@@ -126,6 +126,11 @@ func (f *Files) look(t *task.Task) (in inputs) {
 			in.add(name, &st)
 		}
 	}
+	if now := time.Now().Add(Racy); f.cfg.Notice != nil && !f.cfg.DryRun && in.newest.name != "" && time.Unix(in.newest.mtime.Unix()).After(now) {
+		f.future.Do(func() {
+			f.cfg.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
+		})
+	}
 	return in
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -54,6 +55,9 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 		return nil
 	}
 	m.Temp = w.temp
+	if m.Stdout { // nobody may read meanwhile what is for few
+		m.Mode = permissions(w.outs[len(w.outs)-1].path)
+	}
 	f.mu.Lock()
 	f.works[number{a.Task.ID, a.Number}] = w
 	f.mu.Unlock()
@@ -115,17 +119,11 @@ func where(path string) string {
 	return cmp.Or(strings.TrimRight(name, "/"), name, ".")
 }
 
-// replaceable returns an error if what has the name of a target is not to be replaced. As
-// with mv, a link is.
+// replaceable returns an error if what has the name of a target is not to be replaced.
 func (f *Files) replaceable(name, path string) error {
 	var st unix.Stat_t
-	if kernel.Again(func() error { return unix.Lstat(path, &st) }) != nil {
+	if stat(path, &st) != nil {
 		return nil
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFLNK { // perhaps /dev/stdout
-		if stat(path, &st) != nil || isDir(&st) {
-			return nil
-		}
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -167,10 +165,13 @@ func (f *Files) End(r *task.Result) {
 	w := f.works[n]
 	delete(f.works, n)
 	f.mu.Unlock()
-	if w != nil {
-		f.finish(w, r)
-		f.leave(w)
+	if w == nil {
+		w = &work{}
 	}
+	if !f.cfg.DryRun {
+		f.finish(w, r)
+	}
+	f.leave(w)
 	if f.cfg.Journal && r.Outcome == task.OK {
 		r.Task.Makes.Stamp.Since = f.since(r.Task)
 	}
@@ -179,7 +180,10 @@ func (f *Files) End(r *task.Result) {
 // finish ends what Begin began.
 func (f *Files) finish(w *work, r *task.Result) {
 	if r.Outcome == task.OK {
-		err := f.keep(w)
+		err := f.lacks(r.Task)
+		if err == nil {
+			err = f.keep(w)
+		}
 		if err == nil {
 			return
 		}
@@ -188,6 +192,27 @@ func (f *Files) finish(w *work, r *task.Result) {
 	for _, o := range w.outs {
 		Remove(o.temp)
 	}
+}
+
+// lacks returns an error if a file is missing that the command of a task makes under its own name.
+func (f *Files) lacks(t *task.Task) error {
+	for _, target := range t.Makes.Targets {
+		if err := stat(t.PathIn(f.cfg.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
+			return wasNotMade(target.Path)
+		}
+	}
+	return nil
+}
+
+func wasNotMade(name string) error { return errors.New(name + " was not made") }
+
+// permissions returns those of the file that has a name, or 0.
+func permissions(path string) uint32 {
+	var st unix.Stat_t
+	if stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0
+	}
+	return uint32(st.Mode & 0o777)
 }
 
 // since returns when the first of the targets that are there last changed.
@@ -208,7 +233,7 @@ func (f *Files) keep(w *work) error {
 		err := kernel.Again(func() error { return unix.Lstat(o.temp, &o.st) })
 		switch {
 		case err == unix.ENOENT:
-			return errors.New(o.name + " was not made")
+			return wasNotMade(o.name)
 		case err != nil:
 			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
 		case isDir(&o.st) && !f.cfg.Directories:
@@ -242,14 +267,75 @@ func (o *out) sync() error {
 	return kernel.SyncTree(o.temp, isDir(&o.st))
 }
 
-// rename gives what was made its final name.
+// rename gives what was made its final name, and the permissions that the old file had. Of links,
+// the last one's is that name.
 func (f *Files) rename(o *out) error {
+	o.path = behind(o.path)
+	if mode := permissions(o.path); mode != 0 && o.st.Mode&unix.S_IFMT == unix.S_IFREG && mode != uint32(o.st.Mode&0o777) {
+		if err := unix.Chmod(o.temp, mode); err != nil {
+			return err
+		}
+	}
 	err := kernel.Again(func() error { return unix.Rename(o.temp, o.path) })
 	switch {
+	case err == unix.EXDEV && o.st.Mode&unix.S_IFMT == unix.S_IFREG:
+		return f.across(o)
 	case isDir(&o.st) && (err == unix.ENOTEMPTY || err == unix.EEXIST):
 		return f.exchange(o)
 	case err == nil && !isDir(&o.st) && o.st.Nlink > 1:
 		Remove(o.temp) // if the target was another link to it, nothing was renamed
+	}
+	return err
+}
+
+// mostLinks is how many links in a row behind follows; Linux follows as many.
+const mostLinks = 40
+
+// behind returns what the links lead to of which the first has a name, whether there is something
+// or not.
+func behind(path string) string {
+	for range mostLinks {
+		to, err := os.Readlink(path)
+		switch {
+		case err != nil:
+			return path
+		case to[0] != '/':
+			to = path[:task.BaseIndex(path)] + to
+		}
+		path = to
+	}
+	return path
+}
+
+// across copies what was made to another file system, to which a link leads, and renames it there.
+func (f *Files) across(o *out) error {
+	d, err := f.dirs.use(where(o.path))
+	if err != nil {
+		return err
+	}
+	defer f.dirs.leave(d)
+	i := task.BaseIndex(o.path)
+	there := out{path: o.path, temp: o.path[:i] + f.dirs.newTemp() + o.path[i:], st: o.st}
+	defer Remove(there.temp)
+	from, err := os.Open(o.temp)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(there.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	err = cmp.Or(err, to.Chmod(os.FileMode(o.st.Mode&0o777)), to.Close())
+	if err == nil {
+		err = there.sync()
+	}
+	if err == nil {
+		err = f.rename(&there)
+	}
+	if err == nil {
+		Remove(o.temp)
 	}
 	return err
 }

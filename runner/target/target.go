@@ -26,6 +26,8 @@ type Config struct {
 	DryRun      bool   // nothing is made: Begin and End do nothing
 	Directories bool   // targets may be directories
 	Journal     bool   // what is made is recorded, so it needs a stamp
+
+	Notice func(string) // shows a message to the user; may be nil
 }
 
 // Validate reports what contradicts itself.
@@ -42,9 +44,10 @@ type Files struct {
 	cfg  Config
 	dirs dirs
 
-	mu    sync.Mutex
-	works map[number]*work
-	would map[uint64]bool // with DryRun, hashes of what would have been made by now
+	future sync.Once // says that the time of an input is in the future
+	mu     sync.Mutex
+	works  map[number]*work
+	would  map[uint64]bool // with DryRun, hashes of what would have been made by now
 }
 
 // number identifies an attempt.

@@ -26,13 +26,15 @@ type Making struct {
 
 	Why   string // why it has to be made
 	Temp  string // begins the temporary names of the latest attempt; "" if there are none
+	Mode  uint32 // with Stdout, the permissions of the file that is written; 0 for those of any new one
 	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal, and Since when it is made
 }
 
 // Target is a file or directory that a task makes.
 type Target struct {
 	Path string
-	Temp bool // the task makes it under a temporary name
+	Temp bool   // the task makes it under a temporary name
+	Real string // what all spellings of Path have in common; "" if that is not known
 }
 
 // Known says what the journal knows of a task that makes files.

@@ -265,7 +265,9 @@ func (s *source) compileFiles(cfg *expand.Config) (f input.Files, err error) {
 		}
 		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: to[0], Temp: true}), true
 	}
-	f.Far = s.opts.Elsewhere()
+	if f.Far = s.opts.Elsewhere(); !f.Far { // or else that one is on the other machines
+		f.Dir = s.opts.Pool.Workdir
+	}
 	f.Reads, err = s.compilePaths("reads", m.Reads, *cfg)
 	return f, err
 }

@@ -225,6 +225,7 @@ func (w *wiring) makeRun() error {
 		}
 		var m runner.Maker = target.New(target.Config{
 			Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun && !o.Elsewhere(), Journal: kept,
+			Notice: w.screen.Notice,
 		})
 		if proc.SavesThreads(w.pool.processes) {
 			m = &inTurn{Maker: m}
