@@ -236,12 +236,14 @@ func TestAgain(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	for line, want := range map[string]string{
-		"-j4 -k gzip -9 {}": "crew gzip -9 {}",
+		"-j4 -k gzip -9 {}": "crew gzip -9",
+		"cp {} {}":          "crew cp {} {}",
+		"--stdin cat {}":    "crew --stdin cat {}",
 		"--shell bash -C , -n2 --header --output line -j 3 ls -l":  "crew -C , --header -n 2 --shell bash ls -l",
 		"-n3 -n4 --workdir /tmp --retries 3 --state d --replay ls": "crew -n 4 --workdir /tmp ls",
 		"-j2 --makes a --stdout-to b --workdir /tmp --makes c ls":  "crew --makes a --stdout-to b --workdir /tmp --makes c",
 		"serve --makes a --workdir /tmp ls":                        "crew serve --makes a --workdir /tmp ls",
-		"--times t -I @ --shard 1/2 ls @":                          "crew --shard 1/2 --shard-times t -I @ ls @",
+		"--times t -I @ --shard 1/2 ls @":                          "crew --shard 1/2 --shard-times t -I @ ls",
 		"--order longest-first --times t ls":                       "crew ls",
 	} {
 		o, err := said(t, line, "")

@@ -252,6 +252,8 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.State.Replay = true; return nil }},
 	{name: "retry-failed", text: "run again what failed in earlier runs",
 		set: func(o *Options, _ string) error { o.State.RetryFailed = true; return nil }},
+	{name: "rerun-changed", text: "run all again if a program in the command changed",
+		set: func(o *Options, _ string) error { o.State.Changed = true; return nil }},
 	{name: "state-reset", text: "begin anew in a DIR that holds another run",
 		set: func(o *Options, _ string) error { o.State.Reset = true; return nil }},
 

@@ -230,6 +230,7 @@ type State struct {
 	Dir         string // "" for none
 	Replay      bool
 	RetryFailed bool
+	Changed     bool // run all again if a program has changed
 	Reset       bool
 }
 

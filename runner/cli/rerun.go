@@ -82,7 +82,7 @@ func (r Rerun) AsRead() bool {
 // need what ends those; records of one source are given to them uncut.
 func (r Rerun) drops(name string) bool {
 	switch name {
-	case "arg-file", "replay", "retry-failed", "state-reset", "jitter", "report", "trace":
+	case "arg-file", "replay", "retry-failed", "rerun-changed", "state-reset", "jitter", "report", "trace":
 		return true
 	}
 	if r.Rest {
@@ -173,7 +173,13 @@ func (o *Options) Identity() string {
 			}
 		}
 	}
-	for _, w := range o.Command.Words {
+	command := o.Command.Words
+	appends := o.Command.Shell == "" && !o.Command.Stdin && !o.Command.NoArgs && !o.Pipe.On
+	if n := len(command) - 1; appends && n > 0 && command[n] == o.Command.Replace &&
+		!anyContains(command[:n], "{") && !anyContains(command[:n], o.Command.Replace) {
+		command = command[:n] // at the end it is appended anyway
+	}
+	for _, w := range command {
 		words = append(words, task.Quote(w))
 	}
 	return strings.Join(words, " ")

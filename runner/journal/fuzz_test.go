@@ -135,5 +135,5 @@ func FuzzLine(f *testing.F) {
 
 // headOf is the first line of the journal of a queue.
 func headOf(queue string) []byte {
-	return firstLine(Command{"crew x", "/"}, queue, 0, time.Time{})
+	return firstLine(Command{Line: "crew x", Dir: "/"}, queue, 0, time.Time{})
 }

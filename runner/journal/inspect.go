@@ -212,7 +212,7 @@ func summarize(dir string) (*Summary, error) {
 	}
 	defer l.table.close()
 	c := &counter{loaded: l, last: l.run, keys: map[string]*Totals{}, Summary: Summary{
-		Command: Command{string(l.head.Command), string(l.head.Dir)}, Closed: l.closed, Running: len(l.running),
+		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed, Running: len(l.running),
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
 		Waiting: max(0, l.waiting-len(l.running)),
 	}}

@@ -25,6 +25,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,7 @@ type Past struct {
 	Recall      bool // bring their whole results along although they were shown
 	RetryFailed bool // run those that failed again
 	Reset       bool // run all of them again
+	Changed     bool // run all of them again if a program has changed
 	Costs       bool // let Source set the cost of a task that has none to its last duration
 }
 
@@ -124,6 +126,9 @@ type Journal struct {
 	using  sync.Mutex // of the table: a run that is told to end does not wait for the Source
 	past   *loaded
 	unkept atomic.Int64 // results to be shown again whose outputs were not kept
+
+	programs []string // as they were when this journal first had a task
+	changed  []string // the paths of those that are no longer like that
 
 	// used by the goroutine of the sinks alone
 
@@ -218,7 +223,9 @@ func (j *Journal) openFiles() error {
 	_, unknown := errors.AsType[*headError](err)
 	switch reset := j.cfg.Past.Reset; {
 	case err == nil && !reset:
-		err = j.resume()
+		if err = j.resume(); err == nil {
+			err = j.compare()
+		}
 	case err == nil, errors.Is(err, fs.ErrNotExist), unknown && reset:
 		err = j.startOver()
 	}
@@ -286,15 +293,45 @@ func (j *Journal) resume() error {
 	return j.load()
 }
 
+// compare finds out which programs have changed since they did what is done, and starts over if
+// that is asked for.
+func (j *Journal) compare() error {
+	now := j.cfg.Command.Programs
+	if j.past.run > 0 && j.past.used {
+		if r, _, err := readRecord(j.past.file, j.past.run); err == nil && r.Programs != "" {
+			j.programs = strings.Split(string(r.Programs), "\n")
+		}
+	}
+	for _, p := range j.programs {
+		if _, path, _ := strings.Cut(p, " "); !slices.Contains(now, p) {
+			j.changed = append(j.changed, path)
+		}
+	}
+	if len(j.changed) == 0 || !j.cfg.Past.Changed {
+		return nil
+	}
+	j.programs = nil
+	return j.startOver()
+}
+
+// Edited returns the programs that have changed since they did what is done.
+func (j *Journal) Edited() []string { return j.changed }
+
 // begin records that a run begins, and which tasks the last one left running.
 func (j *Journal) begin() error {
 	if j.cfg.Queue == nil {
 		j.began = j.end
 	}
+	if j.programs == nil {
+		j.programs = j.cfg.Command.Programs
+	}
 	return j.append(true, func(b []byte) []byte {
 		b = task.AppendTime(begin(b, evRun), "at", time.Now())
 		b = task.AppendInt(b, "pid", int64(os.Getpid()))
 		b = task.AppendInt(b, "done", int64(j.past.tasks))
+		if len(j.programs) > 0 {
+			b = task.AppendText(b, "programs", strings.Join(j.programs, "\n"))
+		}
 		if len(j.past.running) > 0 {
 			ids := slices.Collect(maps.Keys(j.past.running))
 			b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])

@@ -69,7 +69,7 @@ func first(t *testing.T, j *Journal, command string) *task.Task {
 }
 
 func configured(dir string) Config {
-	return Config{Dir: dir, Command: Command{"crew x", "/"}, Notice: func(string) {}, Slack: 1 << 20}
+	return Config{Dir: dir, Command: Command{Line: "crew x", Dir: "/"}, Notice: func(string) {}, Slack: 1 << 20}
 }
 
 func opened(t *testing.T, cfg Config) *Journal {

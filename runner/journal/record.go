@@ -96,6 +96,8 @@ type record struct {
 	At   time.Time `json:"at"`
 	Done int       `json:"done"` // tasks that were done before
 
+	Programs task.Bytes `json:"programs"` // see Command
+
 	// the end of an attempt
 
 	Note     task.Bytes `json:"note"` // of the task

@@ -29,6 +29,10 @@ const (
 type Command struct {
 	Line string // the command line as far as it determines the tasks
 	Dir  string // the working directory of the tasks
+
+	// Programs are the files that the command runs: each a path, behind a blank and words that
+	// differ if the file does. Tasks are known without them.
+	Programs []string
 }
 
 // sum returns a hash of the whole command.

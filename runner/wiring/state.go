@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,9 +40,9 @@ func (w *wiring) openState() error {
 		queue = &journal.Queue{Keep: o.Serve.Keep, NewCommand: o.Serve.NewCommand}
 	}
 	j, err := w.openJournal(journal.Config{
-		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir}, Queue: queue,
+		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir, Programs: programs(o, dir)}, Queue: queue,
 		Past: journal.Past{
-			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Costs: o.Sched.Order != "",
+			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
 		Output:      journal.Output{Plan: w.plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
 		SameCommand: w.source.sameCommand(), Notice: w.screen.Notice, Slack: slack,
@@ -106,6 +107,13 @@ func (w *wiring) tellState() error {
 		}
 		w.screen.Notice(text)
 	}
+	if changed := w.state.Edited(); len(changed) > 0 && !o.Silent() {
+		how := "--rerun-changed runs all again, as --state-reset does"
+		if o.State.Changed {
+			how = "all run again"
+		}
+		w.screen.Notice("changed since these were done: " + strings.Join(changed, ", ") + ": " + how)
+	}
 	return nil
 }
 
@@ -118,14 +126,18 @@ func maybeClosed(stdout *os.File) bool {
 }
 
 // stateNotes returns what to say about earlier runs at the end: results that could
-// not be replayed and, if the input was read to its end, tasks that it lacks.
-func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending) (lines []string) {
+// not be replayed and, if the input was read to its end, that all its tasks were done before,
+// unless they were judged by what they made, and tasks that it lacks.
+func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, made bool) (lines []string) {
 	if n := j.Unkept(); n > 0 && (plan.Keeps() || plan.Streams()) {
 		lines = append(lines, fmt.Sprintf(
 			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
 	}
 	if !e.Stats.InputEnd || e.Reason > core.Halted {
 		return lines
+	}
+	if n := e.Stats.Resumed(); n > 0 && n == e.Stats.Admitted && !made {
+		lines = append(lines, fmt.Sprintf("nothing to do: %d of %d done before, by their commands", n, n))
 	}
 	first, n := j.Missing()
 	switch n {

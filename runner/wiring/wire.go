@@ -438,7 +438,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if end.signal != 0 || e.Reason == core.Unread {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
-		end.last = append(end.last, stateNotes(w.state, w.plan, e)...)
+		end.last = append(end.last, stateNotes(w.state, w.plan, e, w.opts.Makes.Any() || w.opts.Silent() || w.opts.Fed())...)
 	}
 	return end
 }

@@ -1,0 +1,58 @@
+package wiring
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"crew/runner/cli"
+)
+
+// interpreter is what programs are called that run the file which is their first argument.
+var interpreter = regexp.MustCompile(`^((ba|da|k|z|fi)?sh|python[0-9.]*|perl|ruby|node|php|lua|awk|sed|Rscript|source|[.])$`)
+
+// separators are between the words of a script, as far as these can be files.
+var separators = regexp.MustCompile("[\\s;|&()<>`'\"$]+")
+
+// programs returns the files that a command runs in a directory, in the form of
+// journal.Command: the program, what an interpreter is given, and programs of a script that are
+// named by their path. Those of other machines are not known.
+func programs(o *cli.Options, dir string) (list []string) {
+	if o.Elsewhere() || o.Do != cli.DoRun {
+		return nil
+	}
+	words := o.Words()
+	if len(words) == 1 || o.Command.Shell != "" {
+		words = separators.Split(strings.Join(words, " "), -1)
+	}
+	runs := true // the next word that is no option is the name of a program
+	for i, word := range words {
+		name := word
+		if i == 0 && !strings.Contains(word, "/") {
+			name, _ = exec.LookPath(word)
+		}
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		st, err := os.Stat(name)
+		if err != nil || !st.Mode().IsRegular() {
+			st = nil
+		}
+		if st != nil && (runs || strings.Contains(word, "/") && st.Mode()&0o111 != 0) {
+			inode := uint64(0)
+			if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+				inode = sys.Ino
+			}
+			list = append(list, fmt.Sprintf("%d-%d-%d %s", st.Size(), st.ModTime().UnixNano(), inode, word))
+		}
+		if !strings.HasPrefix(word, "-") {
+			runs = interpreter.MatchString(path.Base(word))
+		}
+	}
+	return list
+}
