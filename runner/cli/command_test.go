@@ -243,7 +243,7 @@ func TestIdentity(t *testing.T) {
 		"-n3 -n4 --workdir /tmp --retries 3 --state d --replay ls": "crew -n 4 --workdir /tmp ls",
 		"-j2 --makes a --stdout-to b --workdir /tmp --makes c ls":  "crew --makes a --stdout-to b --workdir /tmp --makes c",
 		"serve --makes a --workdir /tmp ls":                        "crew serve --makes a --workdir /tmp ls",
-		"--times t -I @ --shard 1/2 ls @":                          "crew --shard 1/2 --shard-times t -I @ ls",
+		"--times t -I @ --shard 1/2 ls @":                          "crew --shard 1/2 --times t -I @ ls",
 		"--order longest-first --times t ls":                       "crew ls",
 	} {
 		o, err := said(t, line, "")

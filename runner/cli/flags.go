@@ -59,7 +59,6 @@ var options = [...]option{
 			o.Input.Times = append(o.Input.Times, "")
 			return setText(&o.Input.Times[len(o.Input.Times)-1], v)
 		}},
-	{name: "shard-times", value: "FILE", means: "times=", text: "same as --times FILE"},
 	{name: "replace", short: "I", value: "STR", text: "STR stands for the record in place of {}",
 		set: func(o *Options, v string) error { return setText(&o.Command.Replace, v) }},
 	{name: "pipe", text: "cut a stream into blocks, each a task's stdin",

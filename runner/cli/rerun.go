@@ -168,8 +168,8 @@ func (o *Options) Identity() string {
 			words = u.appendTyped(words)
 		}
 		if name == "shard" && o.Input.Shard.Of > 0 {
-			for _, path := range o.Input.Times { // which say what is in the share; journals spell it so
-				words = append(words, "--shard-times", task.Quote(path))
+			for _, path := range o.Input.Times { // which say what is in the share
+				words = append(words, "--times", task.Quote(path))
 			}
 		}
 	}

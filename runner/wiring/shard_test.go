@@ -167,7 +167,7 @@ func TestSharesByTimesAreEven(t *testing.T) {
 		sum, most := 0, 0
 		for k := 1; k <= n; k++ {
 			share := 0
-			for _, tk := range tasksOf(t, stdin, "--shard", fmt.Sprintf("%d/%d", k, n), "--shard-times", log, "t", "{}") {
+			for _, tk := range tasksOf(t, stdin, "--shard", fmt.Sprintf("%d/%d", k, n), "--times", log, "t", "{}") {
 				share += took(tk)
 			}
 			sum, most = sum+share, max(most, share)
