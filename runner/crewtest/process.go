@@ -169,11 +169,11 @@ func (p *Process) Kill() {
 // Left returns the processes that the program has started and that still run.
 func (p *Process) Left() (pids []int) {
 	want := []byte(markVariable + "=" + p.dir + "\x00")
-	for _, pid := range kernel.Processes() {
+	for _, other := range kernel.Processes() {
 		// What has ended and is not reaped yet has no environment any more.
-		if p.Cmd.Process == nil || pid != p.Cmd.Process.Pid {
-			if bytes.Contains(append(kernel.Environ(pid), 0), want) {
-				pids = append(pids, pid)
+		if p.Cmd.Process == nil || other.PID != p.Cmd.Process.Pid {
+			if bytes.Contains(append(kernel.Environ(other.PID), 0), want) {
+				pids = append(pids, other.PID)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -161,7 +160,8 @@ func Exited(pid, options int) bool {
 func KilledEarly(pid int) bool {
 	var info childInfo
 	errno := waitChild(OneChild, pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, &info)
-	return errno == 0 && (info.code == killedChild || info.code == dumpedChild) && !executed(pid)
+	p, ok := Look(pid)
+	return errno == 0 && (info.code == killedChild || info.code == dumpedChild) && ok && p.Unbegun
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at
@@ -186,17 +186,13 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 	return pid, err
 }
 
-// Processes returns the IDs of all processes, and perhaps of others that are gone.
-func Processes() (pids []int) {
-	const most = 99999 // where /proc does not list them
-	names, _ := filepath.Glob("/proc/[0-9]*")
-	for _, name := range names {
-		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	for pid := 1; len(names) == 0 && pid <= most; pid++ {
-		pids = append(pids, pid)
-	}
-	return pids
+// Process is what the system tells of a process.
+type Process struct {
+	PID, Parent, Group, Session int
+
+	Start   int64  // when it began, in a unit of the system's; with PID it identifies the process
+	Name    string // of the program, perhaps cut
+	Ended   bool   // it is a zombie of which no thread is left
+	Stopped bool
+	Unbegun bool // it has not executed a program since it was forked
 }

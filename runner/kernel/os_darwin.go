@@ -57,9 +57,34 @@ func BootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 // and after them.
 func CommandLine(pid int) ([]byte, error) { return unix.SysctlRaw("kern.procargs2", pid) }
 
-// executed reports whether a child, which may be a zombie, has executed a program.
-func executed(pid int) bool {
-	const exec = 0x4000 // P_EXEC of sys/proc.h
+// Look returns what the system tells of a process. It returns false if there is no such
+// process.
+func Look(pid int) (p Process, ok bool) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	return err != nil || info.Proc.P_flag&exec != 0
+	if err != nil {
+		return p, false
+	}
+	return process(info), true
+}
+
+// Processes returns all processes that the system tells of.
+func Processes() (all []Process) {
+	list, _ := unix.SysctlKinfoProcSlice("kern.proc.all")
+	for i := range list {
+		all = append(all, process(&list[i]))
+	}
+	return all
+}
+
+func process(info *unix.KinfoProc) Process {
+	const exec, stopped, zombie = 0x4000, 4, 5 // P_EXEC, SSTOP and SZOMB of sys/proc.h
+	pid := int(info.Proc.P_pid)
+	session, _ := unix.Getsid(pid)
+	return Process{
+		PID: pid, Parent: int(info.Eproc.Ppid), Group: int(info.Eproc.Pgid), Session: session,
+		Start: info.Proc.P_starttime.Nano(), Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
+		Ended:   info.Proc.P_stat == zombie,
+		Stopped: info.Proc.P_stat == stopped,
+		Unbegun: info.Proc.P_flag&exec == 0,
+	}
 }

@@ -47,9 +47,42 @@ func BootID() (string, error) {
 // CommandLine returns the words of a process, with NULs between them.
 func CommandLine(pid int) ([]byte, error) { return unix.SysctlRaw("kern.proc.args", pid) }
 
-// executed reports whether a child, which may be a zombie, has executed a program.
-func executed(pid int) bool {
-	const exec, flags = 0x4000, 368 // P_EXEC of sys/proc.h; offset of ki_flag in sys/user.h, with pointers of 64 bits
-	info, err := unix.SysctlRaw("kern.proc.pid", pid)
-	return err != nil || len(info) < flags+8 || binary.NativeEndian.Uint64(info[flags:])&exec != 0
+// Look returns what the system tells of a process. It returns false if there is no such
+// process, or the system hides it.
+func Look(pid int) (p Process, ok bool) {
+	info, _ := unix.SysctlRaw("kern.proc.pid", pid)
+	if len(info) < leastInfo {
+		return p, false
+	}
+	return process(info), true
+}
+
+// Processes returns all processes that the system tells of.
+func Processes() (all []Process) {
+	list, _ := unix.SysctlRaw("kern.proc.proc")
+	for len(list) >= leastInfo {
+		size := int(binary.NativeEndian.Uint32(list)) // ki_structsize
+		if size < leastInfo || size > len(list) {
+			break
+		}
+		all, list = append(all, process(list[:size])), list[size:]
+	}
+	return all
+}
+
+// leastInfo is up to where process reads struct kinfo_proc.
+const leastInfo = 447 + 20
+
+// process reads struct kinfo_proc of sys/user.h, with pointers of 64 bits.
+func process(info []byte) Process {
+	const exec, stopped, zombie = 0x4000, 4, 5 // P_EXEC, SSTOP and SZOMB of sys/proc.h
+	number := func(at int) int { return int(int32(binary.NativeEndian.Uint32(info[at:]))) }
+	seconds, micros := binary.NativeEndian.Uint64(info[336:]), binary.NativeEndian.Uint64(info[344:]) // ki_start
+	return Process{
+		PID: number(72), Parent: number(76), Group: number(80), Session: number(88),
+		Start: int64(seconds)*1e6 + int64(micros), Name: unix.ByteSliceToString(info[447:leastInfo]), // ki_comm
+		Ended:   info[388] == zombie, // ki_stat
+		Stopped: info[388] == stopped,
+		Unbegun: binary.NativeEndian.Uint64(info[368:])&exec == 0, // ki_flag
+	}
 }

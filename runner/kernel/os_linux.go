@@ -131,15 +131,55 @@ func SinceBoot() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// executed reports whether a child, which may be a zombie, has executed a program.
-func executed(pid int) bool {
-	const fork = 0x40 // PF_FORKNOEXEC of linux/sched.h
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	// PID (NAME) STATE PARENT GROUP SESSION TTY FOREGROUND FLAGS: the name can hold anything
-	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(f) < 7 {
-		return true
+// Look returns what the system tells of a process. It returns false if there is no such
+// process, or the system hides it.
+func Look(pid int) (p Process, ok bool) {
+	var buf [1024]byte
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.Open would make an epoll(7)
+	if err != nil {
+		return p, false
 	}
-	flags, err := strconv.Atoi(f[6])
-	return err != nil || flags&fork == 0
+	n, _ := unix.Read(fd, buf[:])
+	_ = unix.Close(fd)
+	text := buf[:max(n, 0)]
+	// PID (NAME) STATE PARENT ...: the name can hold anything
+	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	f := strings.Fields(string(text[to+1:]))
+	if from < 0 || len(f) < 20 {
+		return p, false
+	}
+	number := func(i int) (n int64) {
+		n, _ = strconv.ParseInt(f[i], 10, 64)
+		return n
+	}
+	const fork = 0x40 // PF_FORKNOEXEC of linux/sched.h
+	return Process{
+		PID: pid, Parent: int(number(1)), Group: int(number(2)), Session: int(number(3)),
+		Start: number(19), Name: string(text[from+1 : to]),
+		Ended:   f[0] == "Z" && f[17] == "1",
+		Stopped: f[0] == "T",
+		Unbegun: number(6)&fork != 0,
+	}, true
+}
+
+// Processes returns all processes that the system tells of.
+func Processes() (all []Process) {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	var names []string
+	var buf [8 << 10]byte
+	for n, _ := unix.ReadDirent(fd, buf[:]); n > 0; n, _ = unix.ReadDirent(fd, buf[:]) {
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := Look(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }

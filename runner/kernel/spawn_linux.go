@@ -5,7 +5,6 @@ package kernel
 import (
 	"bytes"
 	"math"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,7 +23,6 @@ import (
 // memory until it execs. If the kernel lacks clone3(2), or a seccomp filter
 // forbids it, Spawner uses ForkExec. It is safe for concurrent use.
 type Spawner struct {
-	pid     uintptr
 	noFile  *[2]uint64  // the limit on open files to restore in children; nil if it is unchanged
 	stops   bool        // Ctrl-Z stops a child unless something is done about that
 	off     atomic.Bool // clone3(2) does not work here
@@ -36,7 +34,7 @@ func NewSpawner() *Spawner {
 	var mask unix.Sigset_t
 	err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask)
 	stops := err == nil && mask.Val[0]&stop == 0 && !Ignored(syscall.SIGTSTP)
-	s := &Spawner{pid: uintptr(os.Getpid()), stops: stops, scripts: sync.Pool{New: func() any { return new(script) }}}
+	s := &Spawner{stops: stops, scripts: sync.Pool{New: func() any { return new(script) }}}
 	if first := raw.NoFile; first[0]+1 < first[1] {
 		// Package syscall raises the soft limit to one less than the hard one.
 		// ForkExec gives a child the old limit unless it has been set since.
@@ -71,12 +69,10 @@ type script struct {
 // mostText is the largest text that is kept for reuse.
 const mostText = 64 << 10
 
-// Start starts a program in a process group of its own, which is killed when the calling
-// thread ends (PR_SET_PDEATHSIG). That must not be before the process ends: the Go
-// runtime keeps idle threads for ever, and ends a thread only if a goroutine ends that
-// is locked to it, which none in crew does. Start uses Dir, Env and Files of attr, which
-// must have three elements; Sys must ask ForkExec for the same. If born is not nil, and
-// clone3(2) works, the kernel stores the process ID there before the process runs.
+// Start starts a program in a process group of its own. It uses Dir, Env and Files of attr,
+// which must have three elements; Sys must ask ForkExec for the same. If born is not nil, and
+// clone3(2) works, the kernel stores the process ID there before the process runs; after a
+// failure born is 0.
 //
 // If attr.Sys.Foreground, the child puts itself into the foreground of the terminal
 // attr.Sys.Ctty. Without clone3(2) the caller has to do that.
@@ -110,6 +106,9 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		return 0, err
 	}
 	if failed != nil {
+		if born != nil {
+			atomic.StoreInt32(born, 0) // the ID is free once the child is reaped
+		}
 		Wait(pid, nil, nil)
 		if failed == syscall.EINTR { // Ctrl-C killed it while it was in this process's group
 			return s.Start(path, argv, attr, born, pin)
@@ -175,8 +174,6 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 	if attr.Dir != "" {
 		c.call(0, syscall.SYS_CHDIR, pointer(dir))
 	}
-	c.call(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
-	c.call(s.pid, syscall.SYS_GETPPID) // fails if this process died before the prctl
 	for i, fd := range attr.Files {
 		if fd == uintptr(i) {
 			c.call(0, syscall.SYS_FCNTL, fd, syscall.F_SETFD, 0)

@@ -3,6 +3,7 @@ package proc
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -281,8 +282,9 @@ func (p *process) idle() (over bool) {
 	case p.killed:
 		return true
 	case p.exited:
-		// The leader is not reaped yet, so the ID is still the group's.
-		p.signal(syscall.SIGKILL)
+		p.mu.Lock()
+		p.kill()
+		p.mu.Unlock()
 		p.leaked = true
 		p.killed, p.deadline = true, time.Now().Add(parting)
 	case p.wait == kernel.Brief:
@@ -311,7 +313,7 @@ func (p *process) sawExit() {
 
 // handOver gives what was captured to the result.
 func (p *process) handOver(r *task.Result) {
-	r.Leaked = p.leaked
+	r.Leaked, r.Left, r.Daemons = p.leaked, strings.Join(p.left, ", "), strings.Join(p.daemons, ", ")
 	spool.HandOver(r, &p.out.Stream, &p.err.Stream)
 	p.out.End()
 	p.err.End()

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,8 +15,11 @@ import (
 	"crew/runner/task"
 )
 
+// starting is in the row of a process that has no ID yet.
+const starting = math.MinInt32
+
 // groups holds the live process groups of a run. Each has a row of its own from
-// before its leader can have ended until just before its ID is free. groups is
+// before its leader can have ended until all of it has been reaped or killed. groups is
 // safe for concurrent use.
 type groups struct {
 	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
@@ -40,6 +44,7 @@ func (g *groups) reserve(p *process) *int32 {
 		g.live = append(g.live, nil)
 	}
 	if p.row < len(g.table) {
+		g.publish(p.row, starting)
 		return &g.table[p.row]
 	}
 	return nil
@@ -60,7 +65,15 @@ func (g *groups) abandon(p *process) {
 	g.starting.RUnlock()
 }
 
-// remove removes a process that is about to be reaped.
+// leave is called when the leader of a group is about to be reaped. The guardian still kills
+// the group, unless its ID is a process's again.
+func (g *groups) leave(p *process) {
+	g.mu.Lock()
+	g.publish(p.row, -p.pid)
+	g.mu.Unlock()
+}
+
+// remove removes a process of whose group nothing is left.
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = nil
@@ -110,7 +123,7 @@ func (g *groups) suspend() {
 	go g.unstick(locked)
 	g.starting.Lock()
 	close(locked)
-	g.each(func(p *process) { p.signal(syscall.SIGSTOP) })
+	g.pass(syscall.SIGSTOP)
 }
 
 // unstick continues processes that are being started, until locked is closed. A
@@ -141,8 +154,20 @@ func (g *groups) has(pid int) bool {
 
 // resume undoes suspend.
 func (g *groups) resume() {
-	g.each(func(p *process) { p.signal(syscall.SIGCONT) })
+	g.pass(syscall.SIGCONT)
 	g.starting.Unlock()
+}
+
+// pass sends a signal to every group and all that descends from it.
+func (g *groups) pass(sig syscall.Signal) {
+	walk := sync.OnceValue(kernel.Processes)
+	g.each(func(p *process) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.reaped {
+			p.pass(walk, false, sig)
+		}
+	})
 }
 
 // Live returns the output of a running task and the number of the attempt that
@@ -185,11 +210,22 @@ func (l *Local) reportStopped() {
 	}
 	defer l.groups.starting.RUnlock()
 	l.groups.each(func(p *process) {
-		if pid, sig := kernel.Stopped(kernel.OneChild, p.pid); pid != 0 && !p.stopped {
+		if sig := p.stop(); sig != 0 && !p.stopped {
 			p.stopped = true
 			l.notice(p.whyStopped(sig))
 		}
 	})
+}
+
+// stop returns the signal that has stopped the leader since the last call, or 0. That crew
+// stops it in order to kill it does not count.
+func (p *process) stop() (sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		_, sig = kernel.Stopped(kernel.OneChild, p.pid)
+	}
+	return sig
 }
 
 // whyStopped says that a signal has stopped the task, and the way out.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/task"
 )
 
 // A task that is running before crew knows its ID must stop, too.
@@ -20,7 +21,8 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	defer func() { _ = cmd.Process.Kill() }()
 
 	var g groups
-	p := &process{}
+	l := local(t, nil)
+	p := &process{local: l, attempt: task.Attempt{Task: sh("")}}
 	g.reserve(p)
 	p.pid = cmd.Process.Pid
 	stopped := make(chan struct{})
@@ -45,7 +47,7 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	require.NoError(t, begun.Start())
 	defer func() { _ = begun.Wait() }()
 	defer func() { _ = begun.Process.Kill() }()
-	late := &process{}
+	late := &process{local: l}
 	g.reserve(late)
 	require.NoError(t, begun.Process.Signal(syscall.SIGSTOP))
 	crewtest.Until(t, func() bool { return crewtest.State(begun.Process.Pid) == "T" }, "the stop")

@@ -1,31 +1,31 @@
 package proc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"crew/runner/kernel"
 )
 
 // No orphans, even if crew is killed by SIGKILL: a guardian, a process in its own
 // group, learns of crew's end through its vigil and kills the groups listed in a
-// table that both share. The table costs one store per task.
+// table that both share, with what descends from them (kin). The table costs one store per task.
 //
-// Nothing simpler would do. PR_SET_PDEATHSIG would never reach a task's children.
-// PR_SET_CHILD_SUBREAPER gives the tasks of a dead crew to nobody. A control group
-// would reach even daemons in their own session, but needs a delegated one, which
-// few users have, and two file operations per task. Such daemons are left alone, as
-// at the end of any run.
+// Nothing simpler would do. PR_SET_PDEATHSIG would never reach a task's children, and make
+// orphans of them that nobody can find. PR_SET_CHILD_SUBREAPER gives the tasks of a dead crew to
+// nobody. A control group would reach even daemons in their own session, but needs a delegated
+// one, which few users have, and two file operations per task. Such daemons are left alone,
+// as at the end of any run.
 
 const (
 	guardAfter = 3 * time.Millisecond   // when a guardian execs
@@ -34,7 +34,7 @@ const (
 
 	guardianName = "task-guardian"
 
-	leaseAgain = 20 * time.Millisecond // how often a guardian kills while the lease has run out
+	leaseAgain = 50 * time.Millisecond // how often a guardian kills while the lease has run out
 	goneLook   = time.Second           // how often it looks at least whether killed groups are gone
 
 	// tableSize is the number of groups that the table holds, tableLeast if a limit on the
@@ -57,7 +57,7 @@ func init() {
 }
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then
-// kills the groups that are left. It also kills them while the lease has run out.
+// kills the tasks that are left. It also kills them while the lease has run out.
 func watchOver(crew, fd, vigil, held int) {
 	signal.Ignore()
 	kernel.CloseFrom(max(fd, vigil, held) + 1) // do not hold open what crew inherited from its caller
@@ -66,25 +66,48 @@ func watchOver(crew, fd, vigil, held int) {
 		return
 	}
 	table, own := asTable(memory)
-	keepVigil(crew, vigil, own, func() {
-		killListed(table)
-		time.Sleep(leaseAgain) // a process that crew starts meanwhile is not listed yet
-	})
-	killListed(table)
+	session, _ := unix.Getsid(0)
+	k := newKin(crew, session, []string{"CREW_PID=" + strconv.Itoa(crew)})
+	expired := func() {
+		k.killListed(table)
+		time.Sleep(leaseAgain) // what crew starts meanwhile is not listed yet, or unknown until it has executed its program
+	}
+	starts := starts{crew: crew, table: table}
+	keepVigil(crew, vigil, own, expired, starts.look)
+	expired()
+	k.killListed(table)
 	for pause := time.Millisecond; held > 0 && anyLives(table); pause = min(2*pause, goneLook) {
 		time.Sleep(pause)
 	}
 }
 
+// killListed kills the tasks of the groups in a table, with what is known by its environment.
+func (k *kin) killListed(table []int32) {
+	for row := range table {
+		if id := atomic.LoadInt32(&table[row]); id != 0 && id != starting {
+			k.add(int(max(id, -id)), id < 0)
+		}
+	}
+	k.kill(kernel.Processes)
+}
+
 // anyLives reports whether a process of the groups in a table is left, and removes groups
-// that are gone, whose IDs are free for others from then on.
+// that are gone, whose IDs are free for others from then on. What has ended does not live, even
+// if nobody reaps it, as in a container.
 func anyLives(table []int32) (any bool) {
-	ended := sync.OnceValue(endedGroups)
-	for row, pgid := range table {
-		if pgid <= 0 {
+	lives := sync.OnceValue(func() map[int]bool {
+		groups := map[int]bool{}
+		for _, p := range kernel.Processes() {
+			groups[p.Group] = groups[p.Group] || !p.Ended
+		}
+		return groups
+	})
+	for row, id := range table {
+		group := int(max(id, -id))
+		if id == 0 || id == starting {
 			continue
 		}
-		if syscall.Kill(-int(pgid), 0) == syscall.ESRCH || ended()[int(pgid)] {
+		if alive, seen := lives()[group]; syscall.Kill(-group, 0) == syscall.ESRCH || seen && !alive {
 			table[row] = 0
 		} else {
 			any = true
@@ -93,33 +116,56 @@ func anyLives(table []int32) (any bool) {
 	return any
 }
 
-// endedGroups has true for the groups that consist of zombies. In a container there may be
-// nobody to reap them.
-func endedGroups() map[int]bool {
-	ended := map[int]bool{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range stats {
-		text, _ := os.ReadFile(name)
-		// PID (NAME) STATE PARENT GROUP ... THREADS: the name can hold anything
-		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(f) < 18 {
-			continue
-		}
-		group, _ := strconv.Atoi(f[2])
-		before, seen := ended[group]
-		zombie := f[0] == "Z" && f[17] == "1" // of one with more threads, only the first has ended
-		ended[group] = zombie && (before || !seen)
-	}
-	return ended
+// starts continues children of crew that have stopped before they executed their program, as
+// kill -STOP of crew's process group makes them. The thread that starts one waits for it, and may
+// be the one that would have to continue it, or that all others wait for.
+type starts struct {
+	crew  int
+	table []int32
+	seen  map[int]start // at the last look, by row
+	next  time.Time     // when to look again
 }
 
-// killListed kills the groups in a table.
-func killListed(table []int32) {
-	for _, pgid := range table {
-		if pgid > 0 {
-			_ = syscall.Kill(-int(pgid), syscall.SIGKILL)
-		}
+// start is what has been seen of a row that is in use.
+type start struct {
+	id    int32
+	begun bool // it has executed its program
+}
+
+// look continues what has not begun since the last look.
+func (s *starts) look() {
+	if time.Now().Before(s.next) {
+		return
 	}
+	s.next = time.Now().Add(guardLook)
+	seen := map[int]start{}
+	for row := range s.table {
+		now, last := start{id: atomic.LoadInt32(&s.table[row])}, s.seen[row]
+		switch {
+		case now.id == 0:
+			continue
+		case now.id != last.id || last.begun:
+			now.begun = now.id == last.id
+		case now.id == starting: // its ID is not known
+			for _, p := range kernel.Processes() {
+				s.free(p)
+			}
+		default:
+			p, _ := kernel.Look(int(now.id))
+			now.begun = !s.free(p)
+		}
+		seen[row] = now
+	}
+	s.seen = seen
+}
+
+// free continues a process if it is a child of crew that has stopped too early. It reports whether
+// the process has not begun.
+func (s *starts) free(p kernel.Process) bool {
+	if p.Parent == s.crew && p.Unbegun && p.Stopped {
+		_ = syscall.Kill(p.PID, syscall.SIGCONT)
+	}
+	return p.Unbegun
 }
 
 // asTable returns the table of groups in a memory, and what of that is the vigil's own.
@@ -170,6 +216,9 @@ func (g *guardian) try() {
 // ensure starts the guardian if there is none. If it has ended, ensure fails.
 func (g *guardian) ensure() (err error) {
 	if g.pid != 0 {
+		if pid, _ := kernel.Stopped(kernel.OneChild, g.pid); pid != 0 { // in crew's group, which it had not left
+			_ = syscall.Kill(g.pid, syscall.SIGCONT)
+		}
 		if got, _ := syscall.Wait4(g.pid, nil, syscall.WNOHANG, nil); got != 0 {
 			g.pid = 0
 			return errors.New("it has ended")

@@ -3,11 +3,13 @@ package proc
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -196,6 +198,40 @@ func TestWhatLives(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}
+}
+
+// A child that stops before it executes its program is continued at the second look, whether its ID is
+// known yet or not. One that stops later is not.
+func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
+	if kernel.Portable {
+		t.Skip("a helper executes its program at once")
+	}
+	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer syscall.Close(null)
+	early := kernel.NewHelper("early", null, nil, "", time.Hour)
+	pid, err := early.Start()
+	require.NoError(t, err)
+	late := exec.Command("sleep", "1000")
+	require.NoError(t, late.Start())
+	for _, id := range []int32{int32(pid), starting, int32(late.Process.Pid)} {
+		for _, pid := range []int{pid, late.Process.Pid} {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+			crewtest.Until(t, func() bool { return crewtest.State(pid) == "T" }, "the stop")
+		}
+		s := starts{crew: os.Getpid(), table: []int32{0, id}}
+		s.look()
+		require.Equal(t, "T", crewtest.State(pid), "it may have begun by the next look")
+		s.next = time.Time{}
+		s.look()
+		require.Equal(t, int(id) == late.Process.Pid, crewtest.State(pid) == "T")
+		require.Equal(t, "T", crewtest.State(late.Process.Pid))
+	}
+	for _, pid := range []int{pid, late.Process.Pid} {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		kernel.Wait(pid, nil, nil)
+	}
+	runtime.KeepAlive(early)
 }
 
 // endLeader has a test binary end its first thread.

@@ -85,6 +85,7 @@ type Local struct {
 	peak    peak
 
 	groups   groups
+	census   census
 	guardian guardian
 	first    sync.Once // starts the guardian
 	shortage *shortage
@@ -138,9 +139,9 @@ func (l *Local) lookAfter() {
 }
 
 // Close releases what New opened. If an attempt is still running, because nothing
-// takes its output, its process is killed.
+// takes its output, its processes are killed.
 func (l *Local) Close() error {
-	l.groups.each(func(p *process) { p.signal(syscall.SIGKILL) })
+	l.groups.each(func(p *process) { p.end(task.Cancelled, syscall.SIGKILL) })
 	l.guardian.close()
 	if l.terminal != nil {
 		kernel.Close(&l.terminal.fd)
@@ -148,11 +149,11 @@ func (l *Local) Close() error {
 	return syscall.Close(l.null)
 }
 
-// Kill kills the process group of an attempt. See runner.Executor.
+// Kill kills the processes of an attempt, without waiting for that. See runner.Executor.
 func (l *Local) Kill(id uint64, attempt int) {
 	l.groups.each(func(p *process) {
 		if p.attempt.Task.ID == id && p.attempt.Number == attempt {
-			p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
+			go p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
 		}
 	})
 }

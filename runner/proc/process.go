@@ -41,7 +41,9 @@ type process struct {
 	fault    error
 	killed   bool // the processes that the leader left behind have been killed
 	leaked   bool
-	early    bool // the leader was killed before it executed the program
+	left     []string // the names of processes that the leader left behind and crew has killed
+	daemons  []string // the same of those that stay
+	early    bool     // the leader was killed before it executed the program
 
 	stopped bool         // the user knows that it stopped; for the guardian's timer
 	heard   atomic.Int64 // what Local.Clock showed when it last wrote, or started; with Config.Idle
@@ -53,6 +55,7 @@ type process struct {
 	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
 	reaped  bool         // the ID may belong to another process: never signal it again
 	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
+	kin     *kin         // nil until its processes are looked for
 	written int64        // how long the file that is its stdout was when silence was last asked for
 }
 
@@ -71,7 +74,8 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// end asks the group to end by sending it sig. The attempt's outcome will be why.
+// end asks the group, and what descends from it, to end by sending it sig. The attempt's outcome
+// will be why.
 func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,14 +85,18 @@ func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	if p.endedBy == 0 && !p.exited {
 		p.endedBy = why
 	}
-	_ = syscall.Kill(-p.pid, sig)
-	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a stopped process gets a signal only once it continues
+	if sig == syscall.SIGKILL {
+		p.kill()
+	} else {
+		p.pass(p.local.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
+	}
 }
 
 // reap is wait for a result.
 func (p *process) reap(r *task.Result) {
 	ws, ru, leader, why := p.await()
 	r.End = time.Now()
+	p.sweep()
 	r.Outcome, r.Code, r.Signal = Classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
@@ -96,9 +104,8 @@ func (p *process) reap(r *task.Result) {
 	r.MaxRSS = p.local.peak.ofTask(int64(ru.Maxrss) << 10)
 }
 
-// await waits for the leader to exit, kills what it left behind in its group while
-// the ID is still the group's, and then frees the ID. It returns why crew ended the
-// group.
+// await waits for the leader to exit and reaps it. It returns why crew ended the group. sweep
+// must follow.
 func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader schedStat, why task.Outcome) {
 	if p.local.shortage.threads.Load() { // do not block a thread
 		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
@@ -113,11 +120,28 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader sche
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exited = true
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	p.local.groups.remove(p)
+	p.local.groups.leave(p)
 	kernel.Wait(p.pid, &ws, &ru)
 	p.reaped = true
 	return ws, ru, leader, p.endedBy
+}
+
+// sweep kills what the leader, which has been reaped, has left behind. A task that has left
+// nothing in its group costs no walk. If crew has not ended it, what is about to end or to
+// make a session of its own gets the time for that.
+func (p *process) sweep() {
+	// While anything is left of the group, its ID is not another's.
+	gone := func() bool { return syscall.Kill(-p.pid, 0) == syscall.ESRCH }
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.endedBy == 0 && !p.killed {
+		end := time.Now().Add(parting)
+		await(func() bool { return gone() || time.Now().After(end) })
+	}
+	if p.kin != nil || !gone() {
+		p.kill()
+	}
+	p.local.groups.remove(p)
 }
 
 // Classify returns the outcome of an attempt that crew ended because of why, 0 if

@@ -121,7 +121,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 	dir, path := l.surroundings(p.attempt.Task)
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: l.env.of(p.attempt), Files: p.child[:],
-		Sys: kernel.DieWith(&syscall.SysProcAttr{Setpgid: true}, syscall.SIGKILL), // see guardian
+		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if l.terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd

@@ -166,7 +166,7 @@ func (p *process) attend(t *terminal) {
 		// Not while crew itself has stopped it, nor before crew has continued it: what is
 		// asked for only once is not to be lost.
 		p.local.groups.starting.RLock()
-		_, sig := kernel.Stopped(kernel.OneChild, p.pid)
+		sig := p.stop()
 		p.local.groups.starting.RUnlock()
 		if sig == 0 {
 			continue // it goes on again

@@ -13,8 +13,7 @@ import (
 
 // vigil is how the guardian learns that crew is gone, from a pidfd, and that the lease has
 // run out, from a timer. The guardian costs a run one clone that shares crew's memory; it
-// execs only if the run lasts a few milliseconds, and then beside crew. A task that crew has
-// just started and not yet listed dies by PR_SET_PDEATHSIG, before it can have children.
+// execs only if the run lasts a few milliseconds, and then beside crew.
 type vigil struct {
 	timer int // descriptor; 0 without a lease
 }
@@ -58,10 +57,10 @@ func (v *vigil) end() {
 }
 
 // keepVigil returns when the process crew, the parent of this one, has ended. Until then it
-// calls expired over and over while the lease has run out.
-func keepVigil(crew, timer int, _ []byte, expired func()) {
+// calls expired over and over while the lease has run out, and look now and then.
+func keepVigil(crew, timer int, _ []byte, expired, look func()) {
 	pidfd, err := unix.PidfdOpen(crew, 0)
-	timeout := -1
+	timeout := int(guardLook / time.Millisecond)
 	if err != nil {
 		pidfd, timeout = -1, 10 // poll(2) ignores the descriptor and sleeps
 	}
@@ -71,5 +70,6 @@ func keepVigil(crew, timer int, _ []byte, expired func()) {
 		if fds[1].Revents&unix.POLLIN != 0 {
 			expired()
 		}
+		look()
 	}
 }

@@ -3,8 +3,6 @@
 package proc
 
 import (
-	"bytes"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,8 +16,8 @@ import (
 // vigil is how the guardian learns that crew is gone, from the end of a pipe into which crew
 // writes a byte when the lease changes, and that the lease has run out, from memory that both
 // share. The pipe ends only when a task that is just being started has been executed.
-// Such a task is not listed, so the guardian looks for it: it survives if it has changed its
-// environment by then, or if the system hides that.
+// Such a task is not listed, but known by its environment: it survives if it has changed that by
+// then, or if the system hides it.
 type vigil struct {
 	r, w int // the ends of the pipe; 0 before begin
 	set  bool
@@ -83,14 +81,14 @@ func monotonic() (int64, error) {
 
 // left returns how long the lease still lasts, in milliseconds for poll(2).
 func (l *lease) left() int {
-	const look = 1000 // the wall clock may be set
+	const look = int64(guardLook) // the wall clock may be set
 	wall := l.wall.Load()
 	if wall == 0 {
-		return -1
+		return int(look / int64(time.Millisecond))
 	}
 	mono, _ := monotonic()
 	left := min(wall-time.Now().UnixNano(), l.mono.Load()-mono)
-	return int(min(max(left, 0)+int64(time.Millisecond)-1, look*int64(time.Millisecond)) / int64(time.Millisecond))
+	return int(min(max(left, 0)+int64(time.Millisecond)-1, look) / int64(time.Millisecond))
 }
 
 // end closes what begin has opened.
@@ -100,40 +98,22 @@ func (v *vigil) end() {
 	}
 }
 
-// keepVigil returns when the process crew, which writes to the pipe, has ended, and kills the
-// task that it may have been starting. Until then it calls expired over and over while the
-// lease has run out.
-func keepVigil(crew, pipe int, own []byte, expired func()) {
+// keepVigil returns when the process crew, which writes to the pipe, has ended. Until then it calls
+// expired over and over while the lease has run out, and look now and then.
+func keepVigil(_, pipe int, own []byte, expired, look func()) {
 	lease := (*lease)(unsafe.Pointer(&own[0]))
 	for {
 		timeout := lease.left()
 		if timeout == 0 {
 			expired()
 		}
+		look()
 		set := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
 		if n, _ := unix.Poll(set, timeout); n > 0 {
 			var woken [64]byte
 			if n, err := syscall.Read(pipe, woken[:]); n == 0 || err != nil && err != syscall.EINTR {
-				expired()
-				killUnlisted(crew)
 				return
 			}
-		}
-	}
-}
-
-// killUnlisted kills the groups whose leaders crew has started, as their environment says, in
-// its session.
-func killUnlisted(crew int) {
-	session, _ := unix.Getsid(0)
-	own := []byte("\x00CREW_PID=" + strconv.Itoa(crew) + "\x00")
-	for _, pid := range kernel.Processes() {
-		group, _ := syscall.Getpgid(pid)
-		if sid, err := unix.Getsid(pid); group != pid || err != nil || sid != session {
-			continue
-		}
-		if env := kernel.Environ(pid); bytes.Contains(append([]byte{0}, env...), own) {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		}
 	}
 }

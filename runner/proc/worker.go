@@ -88,6 +88,7 @@ func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }
 // all descriptors.
 func (w *Worker) Reap() syscall.WaitStatus {
 	ws, _, _, _ := w.p.await()
+	w.p.sweep()
 	w.p.local.live.Add(-1)
 	w.p.in, w.p.out.fd, w.p.err.fd = w.In, w.Out, w.Err
 	w.p.closeOurEnds()

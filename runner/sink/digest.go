@@ -53,8 +53,9 @@ type Digest struct {
 	short  int64       // the same, but it was ended for memory
 	ended  int64       // tasks that a command cancelled
 	vain   int64       // tasks that were not run since they come after others
-	leaks  int64       // tasks that left behind something that held their output
-	leaked []uint64    // the first of them
+	leaks  remains     // left behind by tasks, and held their output
+	left   remains     // left behind by tasks, and killed
+	stays  remains     // made itself a daemon, and stays
 	why    string      // why the run drains; see task.Event
 	read   bool        // the input has been read to its end
 	unread bool        // it was not, and there may be more
@@ -130,11 +131,8 @@ func (d *Digest) finished(e *task.Event) {
 			d.failed = append(d.failed, d.describe(e.Task, r))
 		}
 	}
-	leaked := r.Leaked || slices.ContainsFunc(r.Before, func(b *task.Result) bool { return b.Leaked && !b.Earlier })
-	if !e.Result.Known() && leaked {
-		if d.leaks++; d.leaks <= digestTasks {
-			d.leaked = append(d.leaked, e.ID)
-		}
+	if !r.Known() {
+		d.remain(e.ID, r)
 	}
 	switch {
 	case !e.Result.Known() && r.Flaky() && len(d.flaky) < digestFlaky:
@@ -167,6 +165,23 @@ func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.told))) 
 func (d *Digest) Total() string {
 	s := &d.stats
 	return "crew: " + task.Count(s.Admitted, "task") + " in " + task.Span(s.Elapsed(s.Last)) + d.list(s, s.Resumed()) + "\n"
+}
+
+// remain notes what a task has left behind in this run.
+func (d *Digest) remain(id uint64, r *task.Result) {
+	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
+		switch {
+		case a != r && a.Earlier:
+			continue
+		case a.Left != "":
+			d.left.add(id, a.Left)
+		case a.Leaked:
+			d.leaks.add(id, "")
+		}
+		if a.Daemons != "" {
+			d.stays.add(id, a.Daemons)
+		}
+	}
 }
 
 // Stats returns the totals of the run after Close.
@@ -213,11 +228,9 @@ func (d *Digest) all(s task.Stats) string {
 	for _, f := range slices.Concat(d.waits, d.flaky) {
 		text += f.text
 	}
-	if d.leaks > 0 {
-		slices.Sort(d.leaked)
-		text += fmt.Sprintf("crew: %s left something running that held the output open%s\n",
-			task.Count(d.leaks, "task"), ids(d.leaked, d.leaks))
-	}
+	text += d.leaks.text("left something running that held the output open%s")
+	text += d.left.text("left processes behind, which were killed%s: start with setsid what is to stay")
+	text += d.stays.text("left daemons behind, which stay%s")
 	return text + d.missing(&s) + d.again(&s, short && left)
 }
 

@@ -98,8 +98,10 @@ type Result struct {
 	// which means the run, too.
 	Interrupted bool
 
-	Leaked bool  // a process that the task left behind still held its output open
-	Fault  error // an error of crew itself, such as a full disk; the run must stop
+	Leaked  bool   // a process that the task left behind still held its output open
+	Left    string // the names of processes that the task left behind and crew killed, with commas between them
+	Daemons string // the same of those that have made themselves daemons and stay, as far as crew came across them
+	Fault   error  // an error of crew itself, such as a full disk; the run must stop
 
 	Start, End   time.Time
 	User, System time.Duration // CPU time

@@ -1,0 +1,49 @@
+package sink
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// remains tells of tasks that have left processes behind.
+type remains struct {
+	tasks int64
+	last  uint64
+	ids   []uint64 // the first of them
+	names []string // of the first programs
+}
+
+// add adds a task, unless it was the last one, and the names of programs, with commas between them.
+func (m *remains) add(id uint64, names string) {
+	if id != m.last {
+		m.last = id
+		if m.tasks++; m.tasks <= digestTasks {
+			m.ids = append(m.ids, id)
+		}
+	}
+	for name := range strings.SplitSeq(names, ", ") {
+		if name != "" && !slices.Contains(m.names, name) && len(m.names) <= digestTasks {
+			m.names = append(m.names, name)
+		}
+	}
+}
+
+// text returns a line about the tasks, if there are any. They come where format has %s.
+func (m *remains) text(format string) string {
+	if m.tasks == 0 {
+		return ""
+	}
+	slices.Sort(m.ids)
+	which := ids(m.ids, m.tasks)
+	if len(m.names) > 0 {
+		names := m.names[:min(len(m.names), digestTasks)]
+		if len(names) < len(m.names) {
+			names = append(slices.Clone(names), "…")
+		}
+		which = strings.TrimSuffix(which, ")") + ": " + task.Printable(strings.Join(names, ", ")) + ")"
+	}
+	return "crew: " + task.Count(m.tasks, "task") + " " + fmt.Sprintf(format, which) + "\n"
+}
