@@ -102,12 +102,24 @@ func parseLabels(s string) ([]string, error) {
 	return list, nil
 }
 
-func parseDeadline(s string) (Deadline, error) { return deadlineAfter(s, time.Now()) }
+// here returns the time now in the zone that TZ says, or in any if that is not understood.
+func here() (now time.Time, zone error) {
+	at, err := task.Zone(os.LookupEnv("TZ"))
+	if err != nil {
+		at = time.UTC
+	}
+	return time.Now().In(at), err
+}
+
+func parseDeadline(s string) (Deadline, error) {
+	now, zone := here()
+	return deadlineAfter(s, now, zone)
+}
 
 // deadlineAfter parses a duration, or a moment.
-func deadlineAfter(s string, now time.Time) (Deadline, error) {
-	if t, ok := moment(s, now); ok {
-		return Deadline{Until: t}, nil
+func deadlineAfter(s string, now time.Time, zone error) (Deadline, error) {
+	if t, err := moment(s, now, zone); err != errNoMoment {
+		return Deadline{Until: t}, err
 	}
 	d, err := task.ParseDuration(s)
 	if err != nil || d == 0 {
@@ -117,8 +129,8 @@ func deadlineAfter(s string, now time.Time) (Deadline, error) {
 }
 
 // moment parses a local time of day, which is then the next one, a local date and time, or a
-// moment in the form of RFC 3339.
-func moment(s string, now time.Time) (t time.Time, ok bool) {
+// moment in the form of RFC 3339. zone is why now is not local.
+func moment(s string, now time.Time, zone error) (t time.Time, err error) {
 	for _, form := range [...]string{"15:04", "15:04:05"} {
 		t, err := time.Parse(form, s)
 		if err != nil {
@@ -128,20 +140,22 @@ func moment(s string, now time.Time) (t time.Time, ok bool) {
 		for year, month, day := now.Date(); !next.After(now); day++ {
 			next = local(time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), 0, time.UTC), now.Location())
 		}
-		return next, true
+		return next, zone
 	}
 	for _, form := range [...]string{"2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if t, err := time.Parse(form, s); err == nil {
-			return local(t, now.Location()), true
+			return local(t, now.Location()), zone
 		}
 	}
 	for _, form := range [...]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"} {
 		if t, err := time.Parse(form, s); err == nil {
-			return t, true
+			return t, nil
 		}
 	}
-	return time.Time{}, false
+	return time.Time{}, errNoMoment
 }
+
+var errNoMoment = errors.New("no moment")
 
 // local returns the moment at which clocks of a location show what those in UTC show at t. If
 // there are two, or none as clocks are set forward, it is the later one that may be meant.
@@ -159,21 +173,24 @@ func local(t time.Time, in *time.Location) (moment time.Time) {
 }
 
 // parseAt parses a moment that is still to come.
-func parseAt(s string) (time.Time, error) { return momentAfter(s, time.Now()) }
+func parseAt(s string) (time.Time, error) {
+	now, zone := here()
+	return momentAfter(s, now, zone)
+}
 
-func momentAfter(s string, now time.Time) (time.Time, error) {
-	t, ok := moment(s, now)
-	if !ok {
+func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
+	t, err := moment(s, now, zone)
+	switch {
+	case err == errNoMoment:
 		hint := errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
 		if d, err := task.ParseDuration(s); err == nil && d > 0 && !isNumber(s) {
 			hint = errors.New("write --in " + s)
 		}
 		return t, hint
-	}
-	if !t.After(now) {
+	case err == nil && !t.After(now):
 		return t, errors.New("that is past: it is " + now.Format(time.DateTime+" -0700"))
 	}
-	return t, nil
+	return t, err
 }
 
 // parseIn parses how long until a moment.

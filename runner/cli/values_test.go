@@ -25,20 +25,20 @@ func TestParseDeadline(t *testing.T) {
 		"2020-01-02 03:04:05":       {Until: time.Date(2020, 1, 2, 3, 4, 5, 0, zone)},
 		"2020-01-31T06:00:00+05:00": {Until: time.Date(2020, 1, 31, 6, 0, 0, 0, zone)},
 	} {
-		got, err := deadlineAfter(s, now)
+		got, err := deadlineAfter(s, now, nil)
 		require.NoError(t, err, s)
 		require.Equal(t, want.After, got.After, s)
 		require.True(t, want.Until.Equal(got.Until), "%s is %v", s, got.Until)
 	}
 	for _, s := range []string{"", "0", "-5m", "24:00", "6pm", "2027-01-31", "tomorrow", "12:3"} {
-		_, err := deadlineAfter(s, now)
+		_, err := deadlineAfter(s, now, nil)
 		require.EqualError(t, err, "write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z", s)
 	}
 }
 
 func TestParseAt(t *testing.T) {
 	now := time.Date(2026, 12, 31, 22, 30, 15, 0, time.UTC)
-	got, err := momentAfter("22:31", now)
+	got, err := momentAfter("22:31", now, nil)
 	require.NoError(t, err)
 	require.Equal(t, time.Date(2026, 12, 31, 22, 31, 0, 0, time.UTC), got)
 	for s, want := range map[string]string{
@@ -47,7 +47,7 @@ func TestParseAt(t *testing.T) {
 		"2026-12-31T22:30:14Z": "that is past: it is 2026-12-31 22:30:15 +0000",
 		"friday":               `write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`,
 	} {
-		_, err := momentAfter(s, now)
+		_, err := momentAfter(s, now, nil)
 		require.EqualError(t, err, want, s)
 	}
 }
@@ -65,8 +65,8 @@ func TestLocalTimes(t *testing.T) {
 			t.Skip(err)
 		}
 		for text, want := range days {
-			got, ok := moment(text, time.Date(2027, 1, 1, 0, 0, 0, 0, in))
-			require.True(t, ok)
+			got, err := moment(text, time.Date(2027, 1, 1, 0, 0, 0, 0, in), nil)
+			require.NoError(t, err)
 			require.Equal(t, want, got.Format("15:04 -0700"), "%s in %s", text, zone)
 		}
 	}

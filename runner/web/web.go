@@ -172,6 +172,7 @@ const protocol = 1
 
 // Main is the main function of crew-web, but that it returns the exit status.
 func Main(args []string) int {
+	task.SetZone()
 	err := do(args[1:])
 	switch {
 	case err == nil:

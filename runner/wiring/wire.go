@@ -42,6 +42,7 @@ const (
 // the run, Main does not return: the process dies by that signal. far is nil in crew,
 // which becomes crew-engine if anything concerns other machines.
 func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
+	task.SetZone()
 	o, err := cli.Parse(args, os.Getenv)
 	if err != nil {
 		return complain(stderr, err)

@@ -18,6 +18,7 @@ import (
 )
 
 func main() {
+	task.SetZone()
 	status, err := show(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crew-top: "+task.Printable(err.Error()))
