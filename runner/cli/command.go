@@ -74,7 +74,7 @@ var commands = [...]command{
 	{"ctl release", takesTasks, "undo hold; start tasks before their time"},
 	{"ctl move", takesMove, "have waiting tasks start before or after all others"},
 	{"ctl drain", takesRun, "start nothing more, let what runs finish"},
-	{"ctl stop", takesRun, "drain, and end what runs"},
+	{"ctl stop", takesRun, "drain, and end what runs; --all: of all your runs"},
 	{"ctl add", takesWork, "give tasks to a crew serve"},
 
 	{"engine", takesVerb, "run and look after the NATS server by which crew works with other machines"},

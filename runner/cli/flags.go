@@ -331,6 +331,8 @@ var options = [...]option{
 		set: func(o *Options, v string) error { key := task.Bytes(v); o.Ctl.Key = &key; return nil }},
 	{name: "all", of: "ctl: wait cancel", text: "all tasks so far that have not ended",
 		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
+	{name: "all", of: "ctl: stop", text: "all of your runs; they are listed first",
+		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
 	{name: "timeout", value: "DUR", of: "ctl: wait", text: "end with status 124 after DUR",
 		set: func(o *Options, v string) error { return set(&o.Ctl.Timeout, v, task.ParseDuration) }},
 	{name: "timeout", value: "DUR", of: "ctl: add", text: "end an attempt after DUR; 0 for no limit",

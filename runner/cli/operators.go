@@ -104,7 +104,22 @@ func (o *Options) Typing() string {
 	if o.MayLackColons() && len(o.Command.Words) > 1 {
 		text += "; values in the command line need ::: before them"
 	}
-	return text
+	return text + o.Command.aboutVerb()
+}
+
+// aboutVerb returns the end of a message about a command that is a verb of crew ctl.
+func (c Command) aboutVerb() string {
+	if len(c.Words) == 0 || c.Shell != "" {
+		return ""
+	}
+	verb := c.Words[0]
+	if verb == "list" {
+		verb = "ls"
+	}
+	if commandNamed("ctl "+verb) == nil {
+		return ""
+	}
+	return "; for runs, write crew ctl " + verb
 }
 
 // NoRecords returns the error of a run that would read /dev/null.
@@ -122,7 +137,7 @@ func (o *Options) NoRecords() error {
 		}
 		hint += ", or, to run it once, ::: " + task.Quote(once) + " in its place"
 	}
-	return &UsageError{"standard input is /dev/null, so there are no records", hint}
+	return &UsageError{"standard input is /dev/null, so there are no records", hint + o.Command.aboutVerb()}
 }
 
 // CannotRun returns what to say about a command that no task can run.
@@ -138,5 +153,5 @@ func (o *Options) CannotRun(err error) string {
 			text += "; if its lines are the tasks, write -a " + task.Quote(c.Words[0])
 		}
 	}
-	return text
+	return text + c.aboutVerb()
 }

@@ -54,6 +54,9 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		if len(operands) > 0 && o.Ctl.Run == "" {
 			o.Ctl.Run, operands = operands[0], operands[1:]
 		}
+		if o.Ctl.All && o.Ctl.Run != "" {
+			return &UsageError{"--all names all runs, and " + task.Quote(o.Ctl.Run) + " is one", "drop one of them"}
+		}
 	case takesFarTask:
 		if len(operands) != 2 {
 			return c.wrong("crew %s needs a run and the number of a task", c.name)

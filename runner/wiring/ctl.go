@@ -40,12 +40,27 @@ func (c *ctl) do() error {
 	switch c.verb {
 	case "ls":
 		return c.ls()
+	case "stop":
+		if c.All {
+			return c.stopAll(control.List())
+		}
 	case "top":
 		return c.top()
 	case "add":
 		return c.add()
 	}
 	return c.call()
+}
+
+// stopAll lists runs, and then stops them.
+func (c *ctl) stopAll(runs []control.Hello) (err error) {
+	for _, h := range runs {
+		err = errors.Join(err, c.print("stopping "+h.Line()))
+	}
+	for _, h := range runs {
+		err = errors.Join(err, c.request(h, control.Request{Op: "stop"}, c.take))
+	}
+	return err
 }
 
 // call makes a request of the run, and prints the replies. The status is that of the

@@ -57,6 +57,9 @@ func (c *ctl) add() error {
 	if c.Queue != "" {
 		return c.addFar()
 	}
+	if err := c.mayAdd(); err != nil {
+		return err
+	}
 	h, err := c.findFeed()
 	if err != nil {
 		return err
@@ -89,6 +92,18 @@ func (c *ctl) add() error {
 		a.sayTime()
 	}
 	return a.status()
+}
+
+// mayAdd returns an error if the first word is a run, to which the others were meant to be added.
+func (c *ctl) mayAdd() error {
+	if c.Run != "" || c.Stdin || len(c.Work) < 2 {
+		return nil
+	}
+	named := func(h control.Hello) bool { return h.Feeds && h.Name == c.Work[0] }
+	if !slices.ContainsFunc(control.List(), named) {
+		return nil
+	}
+	return &cli.UsageError{Msg: c.Work[0] + " is a run", Hint: "write crew ctl add --to " + c.Work[0] + " and then what to add"}
 }
 
 // sayTime says when the tasks start, if that is given.
