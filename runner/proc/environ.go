@@ -83,9 +83,28 @@ func (e *environ) of(a task.Attempt) []string {
 		return env
 	}
 	for _, u := range o.Units {
-		name := task.CapVariable(u.Name)
-		env = slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name })
-		env = append(env, name+"="+strings.Join(u.Held, ","))
+		env = with(env, task.CapVariable(u.Name), u.Held)
+		if u.Name == task.Devices && mayShow(env, u.Held) {
+			env = with(env, task.DevicesVariable, u.Held)
+		}
 	}
 	return append(env, "CREW_SEQ="+seq, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key, "PARALLEL_SEQ="+seq)
+}
+
+// with returns an environment in which a variable holds a list.
+func with(env []string, name string, list []string) []string {
+	env = slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name })
+	return append(env, name+"="+strings.Join(list, ","))
+}
+
+// mayShow reports whether programs are to see just the devices that a task holds, if any. Where
+// the environment gives others, as a batch system does, or crew itself around this one, these stay.
+func mayShow(env, held []string) bool {
+	for _, kv := range env {
+		if list, set := strings.CutPrefix(kv, task.DevicesVariable+"="); set {
+			given := strings.Split(list, ",")
+			return !slices.ContainsFunc(held, func(unit string) bool { return !slices.Contains(given, unit) })
+		}
+	}
+	return len(held) > 0
 }

@@ -54,6 +54,13 @@ var Own = [...]string{
 // CapVariable returns the name of the variable that tells of the units of a Cap.
 func CapVariable(name string) string { return "CREW_" + strings.ToUpper(name) }
 
+// Devices is the Cap whose units are graphics processors, and DevicesVariable the variable that
+// tells programs which use CUDA of those that they may see.
+const (
+	Devices         = "gpu"
+	DevicesVariable = "CUDA_VISIBLE_DEVICES"
+)
+
 // IsCapName reports whether s can be the name of a Cap: it begins with a letter, goes on with
 // letters, digits and underscores, and means nothing else in braces or in the environment.
 func IsCapName(s string) bool {

@@ -92,7 +92,10 @@ func files(o *cli.Options, p pool) int64 {
 func mostEnviron(caps []task.Cap) []string {
 	env := os.Environ()
 	for _, c := range caps {
-		env = append(env, task.CapVariable(c.Name)+"="+strings.Join(c.Units, ","))
+		units := strings.Join(c.Units, ",")
+		if env = append(env, task.CapVariable(c.Name)+"="+units); c.Name == task.Devices {
+			env = append(env, task.DevicesVariable+"="+units)
+		}
 	}
 	return env
 }
