@@ -18,6 +18,8 @@ const (
 	digestFlaky   = 3   // flaky tasks that are named, and tasks that wait for a retry
 	digestCommand = 200 // bytes of a command
 	digestSubject = 60  // bytes of a command in the first line, which may become a mail's subject
+	digestAlike   = 5   // tasks that are named of those that failed like another one
+	digestLabel   = 30  // bytes of the name of each
 	digestLong    = time.Second
 	digestCount   = 500 * time.Millisecond // how long to wait for the number of tasks
 )
@@ -27,8 +29,9 @@ const (
 // on. After a run without failures it prints something else only if tasks were flaky or
 // left something behind, and on a terminal if the run took a second or more, or skipped tasks.
 //
-// It keeps the first ten failures as short text, so its memory is bounded, and
-// shows them in input order. Errors of stderr are ignored.
+// It keeps ten failures as short text, so its memory is bounded, and shows them in input
+// order. Of failures that differ in nothing but the task, it shows the first one and says
+// how many are alike. Errors of stderr are ignored.
 type Digest struct {
 	// FailedOnly, which may be set before Consume, means to print nothing after a run in
 	// which every task succeeded.
@@ -37,6 +40,9 @@ type Digest struct {
 	FlakyFail bool
 	// Quiet, which may be set before Close, means to print nothing at all: only Text tells.
 	Quiet bool
+	// Live, which may be set before Close, means that each failure had a line of its own when
+	// it happened, so the first line names none.
+	Live bool
 	// Missing, which may be set before Close, returns lines about machines that were
 	// not there.
 	Missing func() []string
@@ -59,6 +65,7 @@ type Digest struct {
 	why    string      // why the run drains; see task.Event
 	read   bool        // the input has been read to its end
 	unread bool        // it was not, and there may be more
+	first  string      // what its first line says of the command that failed
 	bad    bool        // a command could not be executed at all
 	tied   bool        // a list of tasks would lack some that they come after
 	untold bool        // the run drains without a message of its own
@@ -71,6 +78,10 @@ type described struct {
 	id    uint64
 	short string // its command, as the first line has it
 	text  string
+	label string
+	like  string      // what tasks that failed alike share; see likeness
+	more  int64       // of these
+	some  []described // the first ones, of which only id and label are known
 }
 
 // NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
@@ -127,9 +138,7 @@ func (d *Digest) finished(e *task.Event) {
 		d.ended++
 	default:
 		d.vain++
-		if len(d.failed) < digestTasks {
-			d.failed = append(d.failed, d.describe(e.Task, r))
-		}
+		d.fail(e.Task, r)
 	}
 	if !r.Known() {
 		d.remain(e.ID, r)
@@ -142,18 +151,57 @@ func (d *Digest) finished(e *task.Event) {
 		d.before++
 	default:
 		d.bad = d.bad || r.BadCommand
-		if len(d.failed) < digestTasks {
-			d.failed = append(d.failed, d.describe(e.Task, r))
+		d.fail(e.Task, r)
+	}
+}
+
+// fail notes a failure, if it is one of the first or like one of them.
+func (d *Digest) fail(t *task.Task, r *task.Result) {
+	like := likeness(r)
+	i := slices.IndexFunc(d.failed, func(f described) bool { return f.like == like })
+	switch {
+	case i < 0 && len(d.failed) < digestTasks:
+		f := d.describe(t, r)
+		f.like = like
+		d.failed = append(d.failed, f)
+	case i >= 0:
+		f, other := &d.failed[i], described{id: t.ID, label: t.Label(digestLabel)}
+		if t.ID < f.id { // the one that is described comes first in the input
+			first := d.describe(t, r)
+			other = described{id: f.id, label: f.label}
+			f.id, f.label, f.short, f.text = first.id, first.label, first.short, first.text
+		}
+		if f.more++; len(f.some) < digestAlike {
+			f.some = append(f.some, other)
 		}
 	}
+}
+
+// likeness returns what is equal for failures that differ in nothing but the task and its
+// time.
+func likeness(r *task.Result) string {
+	tail, _ := r.OutputTail()
+	why := ""
+	if r.Err != nil {
+		why = r.Err.Error()
+	}
+	like := fmt.Sprintln(r.Outcome, r.Code, r.Signal, r.Host, why) + quoted(tail, digestLines)
+	for _, a := range r.Before {
+		like += fmt.Sprintln(a.Outcome, a.Code, a.Signal, a.Earlier) + quoted(a.Tail, digestFew)
+	}
+	return like
 }
 
 // Close prints the digest. It never returns an error. It prints nothing if the run
 // ended because its command cannot be executed at all, which cli reports.
 func (d *Digest) Close(s task.Stats) error {
 	d.stats, d.told = s, d.all(s)
+	text := d.told
+	if d.Live {
+		text = strings.Replace(text, d.first+"\n", "\n", 1)
+	}
 	if !d.Quiet {
-		d.screen.Say(d.told)
+		d.screen.Say(text)
 	}
 	return nil
 }
@@ -201,7 +249,7 @@ func (d *Digest) all(s task.Stats) string {
 		return ""
 	}
 	for _, list := range [...][]described{d.failed, d.waits, d.flaky} {
-		slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
+		byID(list)
 	}
 	text := ""
 	line, short, left := d.cut(&s)
@@ -212,10 +260,12 @@ func (d *Digest) all(s task.Stats) string {
 	} else {
 		text = d.head(&s)
 	}
+	more := s.Failed() + d.vain - d.before
 	for _, f := range d.failed {
-		text += f.text
+		text += f.text + f.alike()
+		more -= 1 + f.more
 	}
-	if more := s.Failed() + d.vain - d.before - int64(len(d.failed)); more > 0 {
+	if more > 0 {
 		text += fmt.Sprintf("crew: … and %d more\n", more)
 	}
 	if d.before > 0 {
@@ -338,12 +388,12 @@ func (d *Digest) head(s *task.Stats) string {
 	}
 	line = "crew: " + line + " in " + task.Span(passed) + d.list(s, s.Resumed())
 	if len(d.failed) > 0 && d.failed[0].short != "" {
-		line += ": " + d.failed[0].short
+		d.first = ": " + d.failed[0].short
 		if s.Failed() > 1 {
-			line += ", …"
+			d.first += ", …"
 		}
 	}
-	return line + "\n"
+	return line + d.first + "\n"
 }
 
 // describe returns a failure as the digest shows it: a line about it, the end of its output,
@@ -379,7 +429,31 @@ func (d *Digest) describe(t *task.Task, r *task.Result) described {
 			b.WriteString(lines)
 		}
 	}
-	return described{t.ID, short, b.String()}
+	return described{id: t.ID, short: short, text: b.String(), label: t.Label(digestLabel)}
+}
+
+// alike returns a line about the tasks that failed like this one, if there are any.
+func (f *described) alike() string {
+	if f.more == 0 {
+		return ""
+	}
+	byID(f.some)
+	text := "crew:   and " + task.Count(f.more, "more task") + " in the same way: "
+	for i, other := range f.some {
+		if i > 0 {
+			text += ", "
+		}
+		text += other.label
+	}
+	if f.more > int64(len(f.some)) {
+		text += ", …"
+	}
+	return text + "\n"
+}
+
+// byID puts tasks in the order of the input.
+func byID(list []described) {
+	slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 }
 
 // recordText returns the record of a task, in parentheses, if the command that is shown

@@ -104,6 +104,7 @@ func (w *wiring) openSinks() error {
 	}
 	if sinks = append(sinks, stdout); w.tellsFailures() {
 		sinks = append(sinks, sink.NewFailures(w.screen))
+		w.digest.Live = w.digest != nil
 	}
 	w.sinks = append(sinks, tells(o, terminal))
 	return nil
