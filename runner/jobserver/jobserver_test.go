@@ -265,7 +265,8 @@ func TestAKeeperThatIsStopped(t *testing.T) {
 	own.Ask()
 	own.Withdraw()
 	require.False(t, <-answers)
-	require.NoError(t, own.Close())
+	require.NoError(t, syscall.Kill(own.pid, syscall.SIGSTOP))
+	require.NoError(t, own.Close(), "which does not wait for it for ever")
 }
 
 func TestNoJobserver(t *testing.T) {

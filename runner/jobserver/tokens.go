@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -320,7 +321,7 @@ func (t *Tokens) Close() error {
 	var err error
 	if socket != nil {
 		_ = unix.Shutdown(t.fd, unix.SHUT_WR)
-		kernel.Wait(t.pid, nil, nil)
+		t.reap()
 		if watched {
 			<-t.done
 		}
@@ -332,4 +333,22 @@ func (t *Tokens) Close() error {
 		err = socket.Close()
 	}
 	return errors.Join(err, unix.Close(t.r), unix.Close(t.w))
+}
+
+// closing is how long Close waits for the keeper.
+const closing = time.Second
+
+// reap waits for the end of the keeper, which may stand still, and kills it if it does not end.
+func (t *Tokens) reap() {
+	_ = unix.Kill(t.pid, unix.SIGCONT)
+	killed := make(chan struct{})
+	late := time.AfterFunc(closing, func() {
+		_ = unix.Kill(t.pid, unix.SIGKILL)
+		close(killed)
+	})
+	kernel.Exited(t.pid, 0)
+	if !late.Stop() {
+		<-killed // not later, when its ID may be another's
+	}
+	kernel.Wait(t.pid, nil, nil)
 }
