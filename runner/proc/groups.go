@@ -23,6 +23,7 @@ const starting = math.MinInt32
 // safe for concurrent use.
 type groups struct {
 	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
+	halted   atomic.Bool  // from suspend to resume: no group may go on
 	mu       sync.Mutex
 	live     []*process // by row; nil if none has started
 	free     []int      // the free rows
@@ -123,6 +124,7 @@ func (g *groups) suspend() {
 	go g.unstick(locked)
 	g.starting.Lock()
 	close(locked)
+	g.halted.Store(true)
 	g.pass(syscall.SIGSTOP)
 }
 
@@ -154,6 +156,7 @@ func (g *groups) has(pid int) bool {
 
 // resume undoes suspend.
 func (g *groups) resume() {
+	g.halted.Store(false)
 	g.pass(syscall.SIGCONT)
 	g.starting.Unlock()
 }

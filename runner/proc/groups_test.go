@@ -39,6 +39,10 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	g.add(p)
 	<-stopped
 	crewtest.Until(t, func() bool { return crewtest.State(p.pid) == "T" }, "the stop")
+	l.groups.halted.Store(true)
+	p.end(task.Cancelled, syscall.SIGTERM)
+	require.Equal(t, "T", crewtest.State(p.pid), "what asked it to end before has no effect until all go on")
+	l.groups.halted.Store(false)
 	g.resume()
 
 	// A process that Ctrl-Z has stopped before it could exec is continued.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -32,7 +33,9 @@ type kin struct {
 	since   int64    // when crew began
 	marks   []string // what is in the environment of all processes of the task; CREW_PID is the first
 
-	groups map[int]int64 // the groups of the task, with the Start of their leaders; 0 if those have been reaped
+	groups  map[int]int64 // the groups of the task, with the Start of their leaders; 0 if those have been reaped
+	members map[int]int64 // the processes that were found last, with their Start: they may have left their group since
+	asked   int64         // when the task was first asked to end: what has begun since is no daemon; 0 if it was not
 }
 
 // newKin returns a kin without groups.
@@ -69,7 +72,8 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 			if in[p.PID] || p.PID == k.crew || p.PID == os.Getpid() {
 				continue
 			}
-			if _, known := k.groups[p.Group]; !known && !in[p.Parent] {
+			_, known := k.groups[p.Group]
+			if start, ok := k.members[p.PID]; !known && !in[p.Parent] && (!ok || start != p.Start) {
 				if !ask || p.Start < k.since || asked[p.PID] {
 					continue
 				}
@@ -77,7 +81,7 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 				if !k.orphan(p, at) || !k.marked(p.PID) {
 					continue
 				}
-				if apart[p.PID] = p.Session != k.session; apart[p.PID] {
+				if apart[p.PID] = p.Session != k.session && (k.asked == 0 || p.Start < k.asked); apart[p.PID] {
 					continue
 				}
 			}
@@ -95,6 +99,10 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 		if apart[p.PID] && !in[p.PID] && !apart[p.Parent] {
 			daemons = append(daemons, p)
 		}
+	}
+	k.members = map[int]int64{}
+	for _, p := range own {
+		k.members[p.PID] = p.Start
 	}
 	return own, daemons
 }
@@ -221,8 +229,12 @@ func (p *process) kindred() *kin {
 // crew if own is true. The caller must hold mu, and the group must not have been reaped.
 func (p *process) pass(walk func() []kernel.Process, own bool, sigs ...syscall.Signal) {
 	k := p.kindred()
-	found, _ := k.find(walk())
+	all := walk()
+	found, _ := k.find(all)
 	if own {
+		if k.asked == 0 && len(all) > 0 {
+			k.asked = slices.MaxFunc(all, func(a, b kernel.Process) int { return cmp.Compare(a.Start, b.Start) }).Start
+		}
 		found = slices.DeleteFunc(found, func(q kernel.Process) bool { return k.foreign(q.PID) })
 	}
 	done := map[int]bool{}

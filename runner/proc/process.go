@@ -79,15 +79,18 @@ func (p *process) signal(sig syscall.Signal) {
 func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reaped {
+	if p.reaped || p.pid == 0 {
 		return
 	}
 	if p.endedBy == 0 && !p.exited {
 		p.endedBy = why
 	}
-	if sig == syscall.SIGKILL {
+	switch {
+	case sig == syscall.SIGKILL:
 		p.kill()
-	} else {
+	case p.local.groups.halted.Load(): // it gets the signal once all go on
+		p.pass(p.local.census.walk, true, sig)
+	default:
 		p.pass(p.local.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
 	}
 }
