@@ -38,7 +38,7 @@ func newGroups(most int) *groups {
 
 // in returns the tally of a name in a run.
 func (g *groups) in(run int, name string) *tally {
-	name = name[:min(len(name), nameSize)]
+	name = task.Abridge(name, nameSize)
 	if by := g.list[name]; run < len(by) && by[run] != nil {
 		return by[run]
 	}

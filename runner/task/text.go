@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math"
 	"path"
@@ -257,6 +258,15 @@ func Speed(perSecond float64) string {
 		return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
 	}
 	return strconv.FormatFloat(perSecond*60, 'f', 1, 64) + "/min"
+}
+
+// Abridge is Shorten for what is to stay different from others: a checksum is the end of what was
+// too long.
+func Abridge(s string, size int) string {
+	if len(s) <= size {
+		return s
+	}
+	return fmt.Sprintf("%s %08x", Shorten(s, size-9), crc32.ChecksumIEEE([]byte(s)))
 }
 
 // Count returns a number of things: "1 task", "2 tasks".
