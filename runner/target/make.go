@@ -147,7 +147,7 @@ func (f *Files) isDirectory(name string) error {
 	if f.cfg.Journal {
 		return fmt.Errorf("%s is a directory, which only a run on this machine can make", name)
 	}
-	return fmt.Errorf("%s is a directory, which only --state DIR can tell whole from unfinished", name)
+	return fmt.Errorf("%s is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", name)
 }
 
 // leave ends the use of the directories.

@@ -273,7 +273,7 @@ func TestLinks(t *testing.T) {
 	}
 	require.NoError(t, os.Mkdir("dir", 0o777))
 	require.NoError(t, os.Symlink("dir", "to-dir"))
-	require.Equal(t, "to-dir is a directory, which only --state DIR can tell whole from unfinished", refused(t, New(plain), making("to-dir")))
+	require.Equal(t, "to-dir is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", refused(t, New(plain), making("to-dir")))
 	require.NoError(t, os.Symlink("nowhere", "to-nowhere"))
 	begin(t, New(plain), making("to-nowhere")).write("to-nowhere", "new").ok()
 	require.Equal(t, "new", read(t, "nowhere"))
@@ -304,7 +304,7 @@ func TestDirectories(t *testing.T) {
 // Without a journal nothing tells whether a directory is whole.
 func TestDirectoriesWithoutJournal(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const hint = "d is a directory, which only --state DIR can tell whole from unfinished"
+	const hint = "d is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does"
 	begin(t, New(plain), making("d")).tree("d", "").fails(hint)
 	require.NoError(t, os.Mkdir("d", 0o777))
 	require.Equal(t, hint, refused(t, New(plain), making("d")))

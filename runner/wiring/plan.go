@@ -2,9 +2,14 @@ package wiring
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/mattn/go-isatty"
 
@@ -154,18 +159,39 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		}
 		log, err := sink.OpenJoblog(path, mode, starts)
 		if err != nil {
-			return nil, err
+			return nil, placed(err, path)
 		}
 		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {
+		if !resumed && !o.Makes.Any() && dir != "." && sink.HoldsResults(dir) {
+			return nil, misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
+		}
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
 		if err != nil {
-			return nil, err
+			return nil, placed(err, filepath.Join(dir, "1"))
 		}
 		logs = append(logs, tree)
 	}
 	return logs, nil
+}
+
+// placed adds to the error of a file that cannot be opened what is wrong with the directory that
+// is to hold it, if that is missing or is none.
+func placed(err error, path string) error {
+	switch dir := filepath.Dir(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: mkdir -p %s makes its directory", err, task.Quote(dir))
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w: give the name of a file", err)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		for up := dir; up != "." && up != "/"; up = filepath.Dir(up) {
+			if st, gone := os.Stat(up); gone == nil && !st.IsDir() {
+				return fmt.Errorf("%w: %s is a file: give a directory, or another name", err, up)
+			}
+		}
+	}
+	return err
 }
 
 // keepsLogs reports whether results are kept in files.

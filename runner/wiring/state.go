@@ -52,7 +52,7 @@ func (w *wiring) openState() error {
 	case errors.As(err, &wrong):
 		return misuse(err.Error(), "")
 	case err != nil:
-		return err
+		return placed(err, filepath.Join(o.State.Dir, "lock"))
 	}
 	w.state = j
 	w.close = append(w.close, j.Close)
