@@ -37,7 +37,11 @@ func parseRow(row []byte, l *Line) bool {
 	if err != nil || err2 != nil || err3 != nil || !startOK || !tookOK || start+took < start {
 		return false
 	}
-	*l = Line{Facts: task.Facts{Task: seq, Duration: task.Seconds(took), Command: task.Bytes(unescaped(string(row)))}}
+	command := string(row)
+	if len(cell[3]) > 10 && cell[3][0] == ' ' { // parallel fills up to ten columns, crew writes a blank more
+		command = unescaped(command)
+	}
+	*l = Line{Facts: task.Facts{Task: seq, Duration: task.Seconds(took), Command: task.Bytes(command)}}
 	l.Name, l.At = "finished", time.Unix(0, int64(start+took))
 	if host := string(cell[1]); host != ":" {
 		l.Host = task.Bytes(host)
@@ -96,7 +100,7 @@ func parseDecimal(s []byte) (d time.Duration, ok bool) {
 }
 
 // unescaped undoes what crew does to a command in its joblog. A text that crew cannot have
-// written is one of parallel, which writes commands as they are.
+// written stays as it is.
 func unescaped(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

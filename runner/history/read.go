@@ -95,7 +95,9 @@ type reader struct {
 	form    form      // of the line before; noForm for none
 	at      time.Time // of the last line that was told
 	began   bool      // a run has begun
+	lines   int64     // that were begun
 	damaged int64     // lines
+	first   string    // which line was the first of these, and why
 
 	runs   splitter              // of results
 	pieces map[uint64]*[2]output // of watch: the ends of outputs, by task
@@ -119,6 +121,7 @@ func (r *reader) read(in io.Reader) error {
 	l := &r.lex
 	l.in = bufio.NewReaderSize(in, 64<<10)
 	for !l.over() {
+		r.lines++
 		var err error
 		switch l.token() {
 		case 0:
@@ -142,7 +145,7 @@ func (r *reader) read(in io.Reader) error {
 	case r.damaged > 0 && r.form == noForm:
 		return r.wrong()
 	case r.damaged > 0:
-		return r.notice(r.name + ": " + task.Count(r.damaged, "damaged line") + " left out")
+		return r.notice(r.name + ": " + task.Count(r.damaged, "damaged line") + " left out, first " + r.first)
 	}
 	return nil
 }
@@ -190,7 +193,7 @@ func (r *reader) row() error {
 	}
 	var line [1]Line
 	if !parseRow(row, &line[0]) {
-		r.damaged++
+		r.damage("is no whole row of a joblog")
 		return nil
 	}
 	if err := r.turn(resultsForm); err != nil {
@@ -236,8 +239,15 @@ func (r *reader) object() error {
 	case rec.Task > 0 && rec.Outcome != 0:
 		return r.result(rec)
 	}
-	r.damaged++
+	r.damage("is no object of crew's")
 	return nil
+}
+
+// damage counts the latest line as damaged.
+func (r *reader) damage(why string) {
+	if r.damaged++; r.damaged == 1 {
+		r.first = fmt.Sprintf("line %d, which %s", r.lines, why)
+	}
 }
 
 // result tells a result of --json.

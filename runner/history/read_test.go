@@ -78,12 +78,12 @@ finished 3 signal
 finished 4 timeout
 finished 5 skipped
 finished 6 not-run
-damaged x.txt: 3 damaged lines left out`, told(t, header+row(1, 100, 1)+row(2, 100, 1, "3\t0\tfalse")+row(3, 101, 1, "0\t9\tx")+
+damaged x.txt: 3 damaged lines left out, first line 8, which is no whole row of a joblog`, told(t, header+row(1, 100, 1)+row(2, 100, 1, "3\t0\tfalse")+row(3, 101, 1, "0\t9\tx")+
 		row(4, 101, 1, "-1\t15\tx")+row(5, 0, 0)+row(6, 0, 0, "1\t0\tx")+
 		"7\t:\t1.000\t  x\t0\t0\t0\t0\tbad\nnonsense\n8\tcut"))
 
 	var got Line
-	require.NoError(t, ReadStream("", strings.NewReader("7\tfar\t1700000000.125\t     1.500\t2\t3\t4\t0\techo a\\tb\\\\ \\x1b\n"), func(l *Line) error {
+	require.NoError(t, ReadStream("", strings.NewReader("7\tfar\t1700000000.125\t      1.500\t2\t3\t4\t0\techo a\\tb\\\\ \\x1b\n"), func(l *Line) error {
 		got = *l
 		return nil
 	}))
@@ -179,7 +179,7 @@ finished 2 ok
 finished 3 exit "`+long[:tailBytes-4]+`tail"
 began
 finished 2 not-run
-damaged x.txt: 5 damaged lines left out`, told(t, `
+damaged x.txt: 5 damaged lines left out, first line 5, which is no object of crew's`, told(t, `
 {"task":1,"key":"k","command":"c","outcome":"exit","exit":1,"attempt":3,"args":[["a","]}"]],"fields":{"a":{"b":"\"}"}},"attempts":[{"outcome":"exit","attempt":1,"stdout":"o1","stderr":"e1"},{"outcome":"timeout","attempt":2,"stdout":"o2","stderr":"  \n"}],"omitted":7,"stdout":"x","stderr":{"base64":"w6n/"}}
  { "task" : 2 , "outcome" : "ok" , "stdout" : "\u00e9\ud83d\ude00" , "stderr" : "" , "more" : null }
 {"task":3,"outcome":"exit","exit":1,"stdout":"`+long+`tail","stderr":""}

@@ -47,6 +47,9 @@ func (t *Times) Add(path string) error {
 		cut := r.form != resultsForm && strings.Contains(string(l.Command), "…") // it may be another's, too
 		if l.Name == "finished" && !cut {
 			t.note(string(l.Command), time.Duration(l.Duration))
+			if was := unescaped(string(l.Command)); was != string(l.Command) { // a row of crew's that other programs have changed
+				t.note(was, time.Duration(l.Duration))
+			}
 		}
 		return nil
 	}

@@ -28,7 +28,8 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 // In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
 // and a backslash as \\. So each task is one line, the command can be recovered, and the
 // log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it, or
-// got no answer or output, and Host a colon for this machine.
+// got no answer or output, and Host a colon for this machine. JobRuntime has a blank more in front
+// of it than parallel writes: so who reads a row knows who has written the command.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
@@ -202,7 +203,7 @@ func appendRow(b []byte, e *task.Event) []byte {
 	}
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 	runtime := seconds(r.Duration().Milliseconds())
-	pad := "         "[min(len(runtime)-1, 9):] // to ten columns
+	pad := "          "[min(len(runtime)-1, 9):] // to eleven columns, which tells a row from one of parallel
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, "\t"+cmp.Or(r.Host, ":")+"\t"+seconds(start.UnixMilli())+"\t"+pad+runtime+"\t"...)
 	for _, n := range [...]int64{t.InputSize(), task.Length(r.Stdout), int64(code), int64(r.Signal)} {

@@ -40,22 +40,22 @@ func TestJoblogRows(t *testing.T) {
 
 	require.NoError(t, j.Consume([]task.Event{{Kind: task.Started}, ok, odd}))
 	require.Equal(t, joblogHeader+
-		"1\t:\t1700000000.123\t     1.234\t3\t4\t0\t0\tjob 'a b'\n"+
-		"2\t:\t1767323045.000\t     0.210\t0\t0\t3\t0\tprintf 'a\\tb\\nc\\rd\\\\'\n", contents(t, path),
+		"1\t:\t1700000000.123\t      1.234\t3\t4\t0\t0\tjob 'a b'\n"+
+		"2\t:\t1767323045.000\t      0.210\t0\t0\t3\t0\tprintf 'a\\tb\\nc\\rd\\\\'\n", contents(t, path),
 		"Consume writes the rows")
 	require.NoError(t, j.Consume(nil))
 	require.NoError(t, j.Consume([]task.Event{killed, timeout, never, unrun, unasked, ended8, far, lost, unmade, skipped}))
 	require.NoError(t, j.Close(task.Stats{}))
 	_, rows, _ := strings.Cut(contents(t, path), "\n2\t")
 	_, rows, _ = strings.Cut(rows, "\n")
-	require.Equal(t, "3\t:\t1767323045.000\t     0.210\t0\t0\t0\t9\tjob 'a b'\n"+
-		"4\t:\t1767323045.000\t     0.210\t0\t0\t-1\t15\tjob 'a b'\n"+
-		"5\t:\t1767323045.000\t     0.000\t0\t0\t127\t0\tjib\n"+
-		"8\t:\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
-		"9\tweb1\t1767323045.000\t     0.210\t0\t0\t0\t0\tjob 'a b'\n"+
-		"10\tweb1\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
-		"11\t:\t1767323045.000\t     0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
-		"12\t:\t1767323045.000\t     0.000\t0\t0\t0\t0\tjob 'a b'\n", rows)
+	require.Equal(t, "3\t:\t1767323045.000\t      0.210\t0\t0\t0\t9\tjob 'a b'\n"+
+		"4\t:\t1767323045.000\t      0.210\t0\t0\t-1\t15\tjob 'a b'\n"+
+		"5\t:\t1767323045.000\t      0.000\t0\t0\t127\t0\tjib\n"+
+		"8\t:\t1767323045.000\t      0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
+		"9\tweb1\t1767323045.000\t      0.210\t0\t0\t0\t0\tjob 'a b'\n"+
+		"10\tweb1\t1767323045.000\t      0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
+		"11\t:\t1767323045.000\t      0.210\t0\t0\t-1\t0\tjob 'a b'\n"+
+		"12\t:\t1767323045.000\t      0.000\t0\t0\t0\t0\tjob 'a b'\n", rows)
 }
 
 // Where an earlier run has logged a result and could not note that, the row is
@@ -128,7 +128,7 @@ func FuzzJoblogCommand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := string(appendEscaped(nil, s))
 		require.NotRegexp(t, `[\x00-\x1f\x7f\x{80}-\x{9f}]`, got)
-		row := strings.NewReader("1\t:\t1.000\t     0.000\t0\t0\t0\t0\t" + got + "\n")
+		row := strings.NewReader("1\t:\t1.000\t      0.000\t0\t0\t0\t0\t" + got + "\n")
 		require.NoError(t, history.ReadStream("", row, func(l *history.Line) error {
 			require.True(t, l.Name == history.Began || s == string(l.Command), got)
 			return nil
