@@ -62,7 +62,7 @@ var commands = [...]command{
 	{"ctl status", takesRun, "what runs, what waits for what, and why"},
 	{"ctl log", takesTask, "the output of a task so far"},
 	{"ctl explain", takesAny, "where tasks are, and what they wait for"},
-	{"ctl wait", takesWait, "end when tasks, or all, have ended, with their status"},
+	{"ctl wait", takesWait, "end when tasks, or all, have, with their status"},
 	{"ctl watch", takesRun, "print events as they happen"},
 	{"ctl top", takesRun, "show and steer the run on the whole screen"},
 	{"ctl pause", takesRun, "start nothing; running tasks finish"},
@@ -79,18 +79,18 @@ var commands = [...]command{
 
 	{"engine", takesVerb, "run and look after the NATS server by which crew works with other machines"},
 	{"engine serve", takesNothing, "run a hub: a NATS server with its files in DIR"},
-	{"engine invite", takesName, "let a worker connect to the hub; prints what it connects with"},
+	{"engine invite", takesName, "let a worker connect; prints with what"},
 	{"engine revoke", takesName, "end what invite began, and close the connections"},
-	{"engine dispatch", takesNothing, "submit the runs that were handed over to a server that is no hub"},
-	{"engine init", takesNothing, "make the streams on a server, print the least rights"},
+	{"engine dispatch", takesNothing, "submit runs handed over to a server, not a hub"},
+	{"engine init", takesNothing, "make streams on a server, print the least rights"},
 	{"engine status", takesNothing, "list workers, queues and runs"},
 	{"engine pause", takesFarRun, "start nothing of a run until resume"},
 	{"engine resume", takesFarRun, "undo pause"},
 	{"engine cancel", takesFarKey, "end a run, or some of its tasks"},
 	{"engine drain", takesWorkers, "have workers end once what they run has ended"},
-	{"engine log", takesFarTask, "the output of a task so far, in a run that was handed over"},
+	{"engine log", takesFarTask, "the output of a task, in a run that was handed over"},
 	{DoAttach, takesFarRun, "show the results of a run that was handed over"},
-	{"engine key", takesFile, "make a key that signs commands, print what trusts it"},
+	{"engine key", takesFile, "make a key to sign commands, print what trusts it"},
 }
 
 // commandNamed returns the command of that name, or nil.

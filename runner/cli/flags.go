@@ -185,7 +185,7 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Failure.FlakyFail = true; return nil }},
 	{name: "halt", value: "WHEN", text: "such as now,fail=1, soon,done=10% or pause,fail=3",
 		set: func(o *Options, v string) error { return set(&o.Failure.Halt, v, parseHalt) }},
-	{name: "fail-fast", text: "same as --halt now,fail=1",
+	{name: "fail-fast", text: "at the first failure end all (--halt now,fail=1)",
 		set: func(o *Options, _ string) error { return set(&o.Failure.Halt, "now,fail=1", parseHalt) }},
 	{name: "deadline", value: "WHEN", text: "end the run after such as 90m, or at 06:00",
 		set: func(o *Options, v string) error { return set(&o.Failure.Deadline, v, parseDeadline) }},

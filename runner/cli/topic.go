@@ -29,7 +29,7 @@ func (o *Options) takeTopic(words []string) error {
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth())
 	default:
-		o.Print = cmp.Or(commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
+		o.Print = cmp.Or(everydayHelp(topic), commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
 	}
 	if o.Print == "" {
 		return &UsageError{
@@ -38,6 +38,54 @@ func (o *Options) takeTopic(words []string) error {
 		}
 	}
 	return nil
+}
+
+// everyday has the words of people who do not know crew's, each with the section of the
+// manual about it, in the order of its titles.
+const everyday = `
+retry: Retries
+retrying: Retries
+backoff: Retries
+resume: RESUMING A RUN
+resuming: RESUMING A RUN
+power: RESUMING A RUN
+crash: RESUMING A RUN
+quoting: VALUES IN SCRIPTS
+quotes: VALUES IN SCRIPTS
+quote: VALUES IN SCRIPTS
+escaping: VALUES IN SCRIPTS
+injection: VALUES IN SCRIPTS
+queue: SERVING A QUEUE
+gpu: Names and their units
+gpus: Names and their units
+cron: Later and again
+schedule: Later and again
+order: Priority and order
+ctrl-c: SIGNALS
+interrupt: SIGNALS
+kill: SIGNALS
+stop: SIGNALS
+`
+
+// everydayHelp returns the section for one of the everyday words, and which command or
+// option of that name has a help of its own, or "".
+func everydayHelp(topic string) string {
+	word := strings.ToLower(topic)
+	_, rest, found := strings.Cut(everyday, "\n"+word+": ")
+	if !found || word == "" {
+		return ""
+	}
+	title, _, _ := strings.Cut(rest, "\n")
+	text, more := partHelp(title), ""
+	if commandNamed("ctl "+word) != nil {
+		more = "ctl " + word
+	} else if long(word) != nil {
+		more = "--" + word
+	}
+	if more != "" {
+		text += "\nThere is also crew help " + more + ".\n"
+	}
+	return text
 }
 
 // commandHelp returns what --help prints after the command of that name and which sections
