@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		{"--joblog + true ::: a", `bad value "+" for --joblog: write something there; it is empty`},
 		{"--buffer 0 true ::: a", `bad value "0" for --buffer: write a whole number from 1 to 1073741824`},
 		{"--kill-after=-1 true ::: a", `bad value "-1" for --kill-after: write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d`},
-		{"--progress touch ran ::: a", `bad value "touch" for --progress: write auto, always, full or never, or --bar touch`},
+		{"--progress touch ran ::: a", `bad value "touch" for --progress: write auto, always or never, or --bar touch`},
 		{"--worker 4 ls", `bad value "4" for --worker: write the command of a worker; -j N says how many there are`},
 		{"--worker cat --worker-window 0", `bad value "0" for --worker-window: write a whole number from 1 to 65536`},
 		{"--worker cat --worker-ready x --worker-start-timeout 0", `bad value "0" for --worker-start-timeout: write a time of at least 1µs`},

@@ -222,7 +222,7 @@ var options = [...]option{
 		text: "CI server: auto (default), github, gitlab or none",
 		set:  func(o *Options, v string) error { o.Show.CI = v; return nil }},
 	{name: "progress", value: "WHEN", choices: whens,
-		text: "a bar: auto (on a terminal), always, full, never",
+		text: "a bar: auto (on a terminal), always, never",
 		set:  func(o *Options, v string) error { return set(&o.Show.Progress, v, parseProgress) }},
 	{name: "bar", means: "progress=always", text: "same as --progress always"},
 	{name: "quiet", short: "q", text: "no lines about failures, nor a digest at the end",

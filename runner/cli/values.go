@@ -351,7 +351,7 @@ func oneOf(choices []string) string {
 
 // Closed sets of values that parsers know, too.
 const (
-	whens     = "auto always full never"
+	whens     = "auto always never"
 	protocols = "line nul json" // in the order of task's constants
 )
 

@@ -100,34 +100,6 @@ func (t *Terminal) longest(columns int, now time.Time) string {
 	return line
 }
 
-// workers returns a line for each running task, by worker, and one for all other
-// workers. If these are more than rows, it leaves out what began last.
-func (t *Terminal) workers(rows, columns int, now time.Time) []string {
-	now = t.stats.Clock.At(now)
-	list := t.load.oldest(len(t.load.running))
-	idle, hidden := max(0, t.stats.Slots-len(list)), 0
-	if most := rows - min(1, idle); len(list) > most {
-		most = rows - 1 // the last line is for the others
-		hidden, list = len(list)-most, list[:most]
-	}
-	slices.SortStableFunc(list, func(a, b runningTask) int { return a.slot - b.slot })
-	lines := make([]string, 0, rows)
-	for _, a := range list {
-		line := fmt.Sprintf("%5d %8s  ", a.slot, task.Brief(a.age(now)))
-		if a.host != "" {
-			line += a.host + ": "
-		}
-		lines = append(lines, cut(line+a.name(max(1, columns-len(line))), columns))
-	}
-	switch {
-	case hidden > 0:
-		lines = append(lines, cut(fmt.Sprintf("      %8d  more running, %d idle", hidden, idle), columns))
-	case idle > 0:
-		lines = append(lines, cut(fmt.Sprintf("      %8d  idle", idle), columns))
-	}
-	return lines
-}
-
 // join returns the text of the figures that are left after some were dropped.
 func join(f []figure, dropped int) (line string) {
 	for _, x := range f {
@@ -237,7 +209,6 @@ type load struct {
 type runningTask struct {
 	task  *task.Task
 	slot  int
-	host  string
 	since time.Time
 }
 
@@ -248,7 +219,7 @@ func (l *load) apply(e *task.Event, at time.Time) {
 		if l.running == nil {
 			l.running = map[uint64]runningTask{}
 		}
-		l.running[e.ID] = runningTask{e.Task, e.Slot, e.Host, at}
+		l.running[e.ID] = runningTask{e.Task, e.Slot, at}
 	case task.Retried, task.Finished:
 		delete(l.running, e.ID)
 	}

@@ -19,7 +19,6 @@ type Progress uint8
 const (
 	ProgressAuto   Progress = iota // a bar if stderr is a terminal, else nothing
 	ProgressAlways                 // a bar if stderr is a terminal, else a plain line a minute and at the end
-	ProgressFull                   // the same, but a line for each worker below the bar
 	ProgressLines                  // a bar if stderr is a terminal, else a plain line a minute, but none before
 	ProgressNever                  // nothing
 )
@@ -263,7 +262,7 @@ func (t *Terminal) draw(now time.Time) {
 }
 
 // lines returns the lines of the bar: what is known of the run as a whole and, if
-// there is room, the tasks that have run longest or all workers.
+// there is room, the tasks that have run longest.
 func (t *Terminal) lines(now time.Time) []string {
 	rows, columns := size(t.bar.tty)
 	wait := countFirst
@@ -275,14 +274,11 @@ func (t *Terminal) lines(now time.Time) []string {
 	rows -= 2 // the first line, and one for what tasks print
 	columns--
 	const before = "crew: longest: "
-	switch {
-	case rows < 1:
-	case t.cfg.Progress == ProgressFull:
-		lines = append(lines, t.workers(rows, columns, now)...)
-	default:
-		if names := t.longest(columns-len(before), now); names != "" {
-			lines = append(lines, before+names)
-		}
+	if rows < 1 {
+		return lines
+	}
+	if names := t.longest(columns-len(before), now); names != "" {
+		lines = append(lines, before+names)
 	}
 	return lines
 }

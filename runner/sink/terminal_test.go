@@ -161,59 +161,6 @@ func TestBarOnTerminal(t *testing.T) {
 	}
 }
 
-func TestBarWithWorkers(t *testing.T) {
-	for _, c := range []struct {
-		rows, cols, slots int
-		want              []string
-	}{
-		{24, 80, 4, []string{
-			"crew: 3/12 done, 2 running, 1 failed, after 12s, eta 14s   25% [==>...........]",
-			"    4       7s  file4",
-			"    5       7s  web1: file5",
-			"             2  idle"}},
-		{24, 40, 2, []string{
-			"crew: 3/12 done, 1 failed, eta 14s",
-			"    4       7s  file4",
-			"    5       7s  file5"}},
-		{24, 20, 2, []string{"3/12 done, 1 failed", "    4       7s  fi…", "    5       7s  fi…"}},
-		{3, 40, 3, []string{"crew: 3/12 done, 1 failed, eta 14s", "             2  more running, 1 idle"}},
-		{4, 40, 3, []string{
-			"crew: 3/12 done, 1 failed, eta 14s",
-			"    4       7s  file4",
-			"             1  more running, 1 idle"}},
-		{2, 40, 3, []string{"crew: 3/12 done, 1 failed, eta 14s"}},
-	} {
-		t.Run(fmt.Sprint(c.rows, c.cols), func(t *testing.T) {
-			y, now := newTTY(t, c.cols), dawn
-			require.NoError(t, pty.Setsize(y.File, &pty.Winsize{Rows: uint16(c.rows), Cols: uint16(c.cols)}))
-			s := NewScreen(y.File, y.File)
-			term := NewTerminal(s, TerminalConfig{Progress: ProgressFull, Now: func() time.Time { return now }})
-			events := append(progressEvents(3, 1, 12, true), task.Event{Kind: task.Resized, At: dawn, Slot: c.slots})
-			if c.slots == 4 {
-				events[len(events)-2].Host = "web1"
-			}
-			require.NoError(t, term.Consume(events))
-			now = now.Add(11 * time.Second)
-			require.NoError(t, term.Consume(nil))
-			s.Notice("hello")
-			now = now.Add(time.Second)
-			require.NoError(t, term.Consume(nil))
-			got := screenOf(t, strings.ReplaceAll(y.all(), "…", "."), c.cols)
-			for i := range c.want {
-				c.want[i] = strings.ReplaceAll(c.want[i], "…", ".")
-			}
-			require.Equal(t, append([]string{"crew: hello"}, c.want...), trimmedRight(got))
-		})
-	}
-}
-
-func trimmedRight(lines []string) []string {
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return lines
-}
-
 func TestBarStaysBelowLines(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -310,7 +257,6 @@ func TestProgressWithoutTerminal(t *testing.T) {
 		{"auto", ProgressAuto, ""},
 		{"never", ProgressNever, ""},
 		{"always", ProgressAlways, lines},
-		{"full", ProgressFull, lines},
 		{"lines", ProgressLines, lines},
 	} {
 		t.Run(c.name, func(t *testing.T) {

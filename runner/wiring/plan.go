@@ -236,8 +236,6 @@ func (w *wiring) progress() sink.Progress {
 		return sink.ProgressNever
 	case when == "always":
 		return sink.ProgressAlways
-	case when == "full":
-		return sink.ProgressFull
 	case when == "auto" && ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly:
 		return sink.ProgressLines
 	}

@@ -85,19 +85,6 @@ func TestTerminalTotal(t *testing.T) {
 	})
 }
 
-// TestTerminalWorkers has a line for each running task.
-func TestTerminalWorkers(t *testing.T) {
-	onWidths(t, 2, func(t *testing.T, width int, dir string) {
-		cmd := crew("-j3", "--progress", "full", "-a", "in", "sh", "-c", `until [ -e go ]; do sleep 0.05; done; echo $1`, "sh")
-		cmd.Dir = dir
-		v := startOnTerminal(t, width, cmd)
-		v.await(t, `0/2 done.*\n    1 +\d+s  file1\n    2 +\d+s  file2\n +1  idle$`)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
-		_, lines := v.end(t)
-		require.ElementsMatch(t, []string{"file1", "file2"}, withoutSummary(lines))
-	})
-}
-
 // TestTerminalUnfinishedLine has the bar stand below output without a newline, and
 // no line of crew's own run into it.
 func TestTerminalUnfinishedLine(t *testing.T) {
