@@ -2,6 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"crew/man"
@@ -40,6 +43,11 @@ func complete(shell string, words []string) *Completion {
 	}
 	if last == 0 {
 		x.commands()
+	}
+	for _, u := range l.uses {
+		if u.opt.name == "run" {
+			x.Run = u.value
+		}
 	}
 	x.operand(c, len(l.rest), at[last+1-len(l.rest)])
 	return x
@@ -100,9 +108,48 @@ func (x *Completion) value(o *option) {
 		}
 	case o.value == takesFarRun:
 		x.Runs = true
-	case o.value != "":
+	case o.name == "retry-on":
+		x.list(strings.Fields("exit signal timeout start answer output memory any"))
+	case o.name == "ssh" && !strings.HasPrefix(x.prefix, ".") && !strings.HasPrefix(x.prefix, "/"):
+		x.list(sshHosts())
+	case o.value == "DIR":
+		x.kind = "dirs"
+	case hasWord("FILE PATH CMD URL HOSTS", o.value), hasWord("makes stdout-to reads transfer-file return", o.name):
 		x.kind = "files"
 	}
+}
+
+// list adds items of a list with commas, of which the last one is typed. A number of places
+// may stand before it.
+func (x *Completion) list(items []string) {
+	before := x.prefix[:strings.LastIndexByte(x.prefix, ',')+1]
+	if slots, _ := cutSlots(x.prefix[len(before):]); slots != "" {
+		before += slots + "/"
+	}
+	for _, item := range items {
+		x.add(before+item, "")
+	}
+}
+
+// sshHosts returns the hosts that the user's files for ssh name, sorted.
+func sshHosts() (hosts []string) {
+	home, _ := os.UserHomeDir()
+	config, _ := os.ReadFile(filepath.Join(home, ".ssh", "config"))
+	for line := range strings.Lines(string(config)) {
+		if f := strings.Fields(strings.Replace(line, "=", " ", 1)); len(f) > 1 && strings.EqualFold(f[0], "Host") {
+			hosts = append(hosts, f[1:]...)
+		}
+	}
+	known, _ := os.ReadFile(filepath.Join(home, ".ssh", "known_hosts"))
+	for line := range strings.Lines(string(known)) {
+		if f := strings.Fields(line); len(f) > 2 && f[0][0] != '@' {
+			hosts = append(hosts, strings.Split(f[0], ",")...)
+		}
+	}
+	// Neither patterns, hashes and comments, nor names with a port.
+	hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "*?!|#[") })
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 // operand adds what the nth operand of a command may be. The first one is at a word of
@@ -113,8 +160,12 @@ func (x *Completion) operand(c *command, n, first int) {
 		if x.kind = fmt.Sprint("command ", first); n == 1 {
 			x.kind = "programs"
 		}
-	case takesWork, takesDir, takesFile, takesSources:
+	case takesWork, takesFile, takesSources:
 		x.kind = "files"
+	case takesDir:
+		x.kind = "dirs"
+	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
+		x.Tasks = true
 	case takesRun, takesSize:
 		x.Runs = c.operands == takesRun && n == 1 || n == 2
 	case takesVerb:
@@ -147,10 +198,10 @@ func (x *Completion) manual() {
 }
 
 // Text returns the completion for the script of completionScript: the kind on a line,
-// and the words, each on a line. Runs are those that crew ctl sees, if they are asked for.
-func (x *Completion) Text(runs []Candidate) string {
-	for _, r := range runs {
-		x.add(r.Word, r.Text)
+// and the words, each on a line. More are the runs or the tasks that are asked for.
+func (x *Completion) Text(more []Candidate) string {
+	for _, m := range more {
+		x.add(m.Word, m.Text)
 	}
 	var b strings.Builder
 	b.WriteString(x.kind + "\n")
@@ -194,6 +245,7 @@ _crew() {
 		fi
 		;;&
 	files | command*) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+	dirs) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
 	esac
 }
 complete -F _crew crew
@@ -210,6 +262,7 @@ _crew() {
 	[[ $kind == command* || $PREFIX != --*=* ]] || compset -P '*='
 	case $kind in
 	files) _files ;;
+	dirs) _path_files -/ ;;
 	programs) _command_names -e ;;
 	command*)
 		shift ${kind#command } words
@@ -235,6 +288,9 @@ function __crew_complete
         case files
             set -l lead (string match -r -- '^--[^=]*=' "$word")
             printf "$lead%s\n" (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$word"))
+        case dirs
+            set -l lead (string match -r -- '^--[^=]*=' "$word")
+            printf "$lead%s\n" (__fish_complete_directories (string replace -r -- '^--[^=]*=' '' "$word"))
         case programs
             __fish_complete_command
         case 'command*'

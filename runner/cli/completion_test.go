@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -8,17 +9,26 @@ import (
 )
 
 func TestComplete(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	require.NoError(t, os.Mkdir(home+"/.ssh", 0o700))
+	require.NoError(t, os.WriteFile(home+"/.ssh/config", []byte("Host web we-* !web9\n\tUser ada\nhost=web\n"), 0o600))
+	require.NoError(t, os.WriteFile(home+"/.ssh/known_hosts", []byte("web2,10.0.0.1 ssh-rsa AAAA\n|1|we= ssh-rsa AAAA\n[web3]:22 ssh-rsa AAAA\n"), 0o600))
 	for line, want := range map[string]string{
 		"--retr":                   "words --retries --retry-delay --retry-max-delay --retry-on --retry-failed",
 		"--key x --retrie":         "words --retries",
-		"--key --retr":             "files",
+		"--key --retr":             "words",
 		"--output ":                "words group line raw none",
 		"--output=li":              "words line",
 		"--sched l":                "words least-busy",
 		"--completion b":           "words bash",
 		"-kj4 -a fi":               "files",
-		"-kj ":                     "files",
-		"--state=fi":               "files",
+		"-kj ":                     "words",
+		"--state=fi":               "dirs",
+		"--retry-on exit:1,a":      "words exit:1,answer exit:1,any",
+		"-S we":                    "words web web2",
+		"-S a,8/we":                "words a,8/web a,8/web2",
+		"-S ./ho":                  "files",
 		"zzz":                      "programs",
 		"-kj 4 zzz":                "programs",
 		"--jobs 4 -- --retr":       "programs",
@@ -43,10 +53,12 @@ func TestComplete(t *testing.T) {
 		"ctl log --run t":          "words t-run",
 		"ctl resize 2 t":           "words t-run",
 		"ctl resize t":             "words",
+		"ctl cancel 1 2":           "words 2",
+		"ctl log --run r 2":        "words 2r",
 		"engine se":                "words serve",
 		"engine attach --jo":       "words --joblog",
 		"engine serve --tls-":      "words --tls-cert --tls-key",
-		"state ":                   "files",
+		"state ":                   "dirs",
 		"help eng":                 "words engine",
 		"help gua":                 "words guarantees",
 		"help crew-s":              "words crew-serve.1 crew-state.1",
@@ -57,6 +69,9 @@ func TestComplete(t *testing.T) {
 		var runs []Candidate
 		if x.Runs {
 			runs = []Candidate{{"t-run", "crew serve"}, {"other", ""}}
+		}
+		if x.Tasks {
+			runs = []Candidate{{"1", ""}, {"2" + x.Run, ""}}
 		}
 		require.Equal(t, want, strings.Join(strings.Split(strings.TrimSpace(x.Text(runs)), "\n"), " "), line)
 	}

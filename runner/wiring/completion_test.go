@@ -38,6 +38,9 @@ func complete(t *testing.T, shell string, args ...string) string {
 	here := filepath.Join(dir, "here")
 	require.NoError(t, os.Mkdir(here, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(here, "file-of-mine"), nil, 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(here, "dir-of-mine"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".ssh"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".ssh", "config"), []byte("Host host-of-mine\n"), 0o600))
 	cmd := exec.Command(path, append(args, script)...)
 	cmd.Dir = here
 	cmd.Env = append(os.Environ(), "HOME="+dir, "ZDOTDIR="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir, "TERM=dumb", "PATH="+dir+":"+os.Getenv("PATH"))
@@ -56,7 +59,10 @@ var completions = []struct{ line, offers, not string }{
 	{"crew --output=li", "line", "group"},
 	{"crew -a fi", "file-of-mine", "find"},
 	{"crew -kj4 -a fi", "file-of-mine", "find"},
-	{"crew --state=fi", "file-of-mine", "find"},
+	{"crew --state=fi", "", "file-of-mine"},
+	{"crew --state di", "dir-of-mine", "file-of-mine"},
+	{"crew -S ho", "host-of-mine", "file-of-mine"},
+	{"crew -j ", "", "file-of-mine"},
 	{"crew mkfif", "mkfifo", "--"},
 	{"crew -kj 4 mkfif", "mkfifo", "--"},
 	{"crew --jobs 4 -- mkfif", "mkfifo", "--"},
@@ -116,7 +122,7 @@ func TestCompletion(t *testing.T) {
 				args[slices.Index(args, "LINE")] = c.line
 				var offers []string
 				for _, m := range how.words.FindAllStringSubmatch(complete(t, shell, args...), -1) {
-					offers = append(offers, m[1])
+					offers = append(offers, strings.TrimSuffix(m[1], "/"))
 				}
 				if c.offers != "" {
 					require.Contains(t, offers, c.offers)

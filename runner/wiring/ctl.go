@@ -25,12 +25,22 @@ type ctl struct {
 	in, out, errs *os.File
 }
 
-// runNames returns the runs that crew ctl sees, for the completion, if they are wanted.
-func runNames(wanted bool) (list []cli.Candidate) {
-	if wanted {
+// candidates returns the runs that crew ctl sees and the tasks of one, as far as the
+// completion wants them.
+func candidates(x *cli.Completion) (list []cli.Candidate) {
+	if x.Runs {
 		for _, h := range control.List() {
 			list = append(list, cli.Candidate{Word: cmp.Or(h.Name, strconv.Itoa(h.PID)), Text: task.Printable(string(h.Command))})
 		}
+	}
+	if h, err := control.Find(x.Run); x.Tasks && err == nil {
+		_ = (&ctl{}).request(h, control.Request{Op: "explain"}, func(_ []byte, r *control.Reply) error {
+			for _, w := range r.Wheres {
+				_, text, _ := strings.Cut(w.Line(), ": ")
+				list = append(list, cli.Candidate{Word: strconv.FormatUint(w.Task, 10), Text: text})
+			}
+			return nil
+		})
 	}
 	return list
 }

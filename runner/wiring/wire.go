@@ -50,7 +50,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	tool, verb, _ := strings.Cut(o.Do, " ")
 	switch {
 	case o.Completion != nil:
-		err = printText(stdout, o.Completion.Text(runNames(o.Completion.Runs)))
+		err = printText(stdout, o.Completion.Text(candidates(o.Completion)))
 	case o.Print != "":
 		err = printText(stdout, o.Print)
 	case tool == "state":
