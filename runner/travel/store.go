@@ -207,7 +207,7 @@ func (o *Store) metaSubject(name string) string {
 // write writes an object to path, below dir unless it is absolute. The file is there
 // as a whole or not at all.
 func (o *Store) write(ctx context.Context, dir, path string, f File) error {
-	return o.Get(ctx, f.Object, func(r io.Reader) error { return replace(dir, path, f.Mode, r) })
+	return o.Get(ctx, f.Object, func(r io.Reader) error { return replace(dir, path, f.Mode, f.Opened(r)) })
 }
 
 // Get has take read an object. It does so again if not all of it comes: a server that has

@@ -2,11 +2,11 @@ package travel
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,14 +27,15 @@ type Submitter struct {
 	base   []File // sent already
 
 	mu   sync.Mutex
-	sent map[string]*sentObject // by content
-	last int                    // number of the latest object
+	sent map[[sha256.Size]byte]*sentObject // by content
+	last int                               // number of the latest object
 }
 
 // sentObject is an object that attempts take. What no attempt takes any more is removed,
 // so the same content gets another name later.
 type sentObject struct {
 	name string
+	seal Seal
 	uses int // attempts that need it; under Submitter.mu
 
 	mu   sync.Mutex // held while it is sent
@@ -43,7 +44,7 @@ type sentObject struct {
 
 // NewSubmitter returns the Submitter of a run once it has sent the base files.
 func NewSubmitter(ctx context.Context, store *Store, run string, files Files, notice func(string)) (*Submitter, error) {
-	c := &Submitter{store: store, run: run, files: files, notice: notice, sent: map[string]*sentObject{}}
+	c := &Submitter{store: store, run: run, files: files, notice: notice, sent: map[[sha256.Size]byte]*sentObject{}}
 	if err := store.open(ctx); err != nil {
 		return nil, err
 	}
@@ -111,11 +112,10 @@ func (c *Submitter) Release(files []File) {
 		if f.Base {
 			continue
 		}
-		sum := filepath.Ext(f.Object)
 		c.mu.Lock()
-		p := c.sent[sum]
+		p := c.sent[f.Sum]
 		if p.uses--; p.uses == 0 {
-			delete(c.sent, sum)
+			delete(c.sent, f.Sum)
 		}
 		last := p.uses == 0
 		c.mu.Unlock()
@@ -131,28 +131,28 @@ func (c *Submitter) put(ctx context.Context, path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	in, mode, err := openRegular(path)
+	in, mode, err := openRegular(split(path))
 	if err != nil {
 		return File{}, err
 	}
 	defer in.Close()
-	sum, err := contentOf(in)
+	seal, err := NewSeal(in)
 	if err != nil {
 		return File{}, err
 	}
 	c.mu.Lock()
-	p := c.sent[sum]
+	p := c.sent[seal.Sum]
 	if p == nil {
 		c.last++
-		p = &sentObject{name: c.run + "." + strconv.Itoa(c.last) + sum}
-		c.sent[sum] = p
+		p = &sentObject{name: c.run + "." + strconv.Itoa(c.last), seal: seal}
+		c.sent[seal.Sum] = p
 	}
 	p.uses++
 	c.mu.Unlock()
-	f := File{Path: to, Object: p.name, Mode: mode}
+	f := File{Path: to, Object: p.name, Mode: mode, Seal: p.seal}
 	p.mu.Lock()
 	if !p.sent {
-		err = c.store.Put(ctx, p.name, in)
+		err = c.store.Put(ctx, p.name, p.seal.Closed(in))
 		p.sent = err == nil
 	}
 	p.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *Submitter) FetchMade(ctx context.Context, t *task.Task, f *task.Facts, 
 			var err error
 			switch {
 			case ok && temp:
-				err = c.store.Get(ctx, file.Object, func(r io.Reader) error { return write(t.Makes.TempName(path), file.Mode, r) })
+				err = c.store.Get(ctx, file.Object, func(r io.Reader) error { return write(t.Makes.TempName(path), file.Mode, file.Opened(r)) })
 			case ok:
 				err = c.store.write(ctx, "", path, file)
 			case !temp: // or else whoever gives names says so

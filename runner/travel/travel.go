@@ -6,8 +6,6 @@ package travel
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,36 +32,36 @@ type File struct {
 	Mode   uint32 // its permissions
 	Base   bool   // it serves all tasks of the run
 	Made   bool   // it was made under a temporary name; Path is its final one
+	Seal
 }
 
-// is reports whether a file with the same content and permissions is at path. It may be
-// the very file, where the submitter is on this machine or both see the same disk.
-func (f *File) is(path string) bool {
-	in, mode, err := openRegular(path)
+// is reports whether a file with the same content and permissions is at path, as openRegular
+// has it. It may be the very file, where the submitter is on this machine or both see the same
+// disk.
+func (f *File) is(dir, path string) bool {
+	in, mode, err := openRegular(dir, path)
 	if err != nil {
 		return false
 	}
 	defer in.Close()
-	sum, err := contentOf(in)
-	return err == nil && mode == f.Mode && sum == filepath.Ext(f.Object)
-}
-
-// contentOf returns the SHA-256 of a file, in hexadecimal behind a dot. With it end the
-// names of objects.
-func contentOf(file *os.File) (string, error) {
-	h := sha256.New()
-	_, err := io.Copy(h, file)
-	return "." + hex.EncodeToString(h.Sum(nil)), err
+	sum, err := sumOf(in)
+	return err == nil && mode == f.Mode && sum == f.Sum
 }
 
 // inside returns where a file belongs that is sent as path: below the working
 // directory, or at path if that is absolute. As with rsync, what is before /./ is not
 // part of the way there.
 func inside(path string) (string, error) {
-	if _, rest, found := strings.Cut(path, "/./"); found {
-		path = rest
-	}
+	_, path = split(path)
 	return filepath.Clean(path), local(path)
+}
+
+// split returns what is before /./ and after it. The first is "" without one.
+func split(path string) (dir, rest string) {
+	if i := strings.Index(path, "/./"); i >= 0 {
+		return path[:i+1], path[i+3:]
+	}
+	return "", path
 }
 
 // local returns an error if a path leads out of the working directory without being absolute.
@@ -74,9 +72,22 @@ func local(path string) error {
 	return nil
 }
 
-// openRegular opens a file to read it and returns its permissions.
-func openRegular(path string) (*os.File, uint32, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+// openRegular opens a file to read it and returns its permissions. Its path is absolute or
+// relative to dir, out of which no symbolic link leads.
+func openRegular(dir, path string) (*os.File, uint32, error) {
+	open := os.OpenFile
+	if !filepath.IsAbs(path) {
+		root, err := os.OpenRoot(cmp.Or(dir, "."))
+		if err != nil {
+			return nil, 0, err
+		}
+		defer root.Close()
+		open = root.OpenFile
+	}
+	f, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	if e, is := errors.AsType[*fs.PathError](err); is {
+		e.Op = "open" // it may be openat, of a root
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -113,9 +124,14 @@ func replace(dir, name string, mode uint32, r io.Reader) error {
 	return err
 }
 
-// write writes what is read from r to a path at once, as seen from this process.
+// write writes what is read from r to a path at once, as seen from this process. See replace.
 func write(path string, mode uint32, r io.Reader) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	root, path, err := openParent("", path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	w, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -203,12 +204,28 @@ func TestFilesRefused(t *testing.T) {
 	} {
 		require.ErrorContains(t, v.run(1, name, func() {}), want)
 	}
-	require.ErrorContains(t, v.run(2, "out/x", func() {}), "return out/x of task 2 from web1: mkdirat out: statat out: path escapes from parent")
+	require.ErrorContains(t, v.run(2, "out/x", func() {}), "send a file: open out/x: path escapes from parent")
+	transfer := v.c.files.Transfer
+	v.c.files.Transfer = nil
+	err := v.run(2, "out/x", func() {
+		require.NoError(t, os.Mkdir(filepath.Join(v.there, "out"), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(v.there, "out/x"), nil, 0o666))
+	})
+	require.ErrorContains(t, err, "return out/x of task 2 from web1: mkdirat out: statat out: path escapes from parent")
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, nil, 0o666))
+	for name, link := range map[string]string{"lnk/secret": filepath.Dir(secret), "x": secret} {
+		at, _, _ := strings.Cut(name, "/")
+		require.NoError(t, v.run(4, name, func() { require.NoError(t, os.Symlink(link, filepath.Join(v.there, at))) }))
+		require.NoFileExists(t, name)
+	}
+	require.Contains(t, v.said.String(), "task 4 has left no file lnk/secret on web1")
+	v.c.files.Transfer = transfer
 	abs := filepath.Join(t.TempDir(), "sub/f")
 	require.NoError(t, os.MkdirAll(filepath.Dir(abs), 0o777))
 	require.NoError(t, os.WriteFile(abs, []byte("1"), 0o666))
 	none := v.objects()
-	_, err := NewSubmitter(t.Context(), v.s, "OTHER", Files{Base: []string{"base", "missing"}}, nil)
+	_, err = NewSubmitter(t.Context(), v.s, "OTHER", Files{Base: []string{"base", "missing"}}, nil)
 	require.ErrorContains(t, err, "missing")
 	require.Equal(t, none, v.objects(), "what was sent for a run that cannot begin is removed")
 	require.NoError(t, v.run(3, abs, func() { require.NoError(t, os.WriteFile(abs, []byte("2"), 0o666)) }))

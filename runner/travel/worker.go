@@ -3,6 +3,7 @@ package travel
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,10 +43,10 @@ type placed struct {
 	uses      int    // attempts that need it; under Worker.mu
 	base      string // the run that removes it at its end; "" for none
 
-	mu      sync.Mutex // held while it is fetched
-	content string     // as contentOf has it; "" for none
-	mine    bool       // it was fetched, so it may be removed
-	size    int64      // as it was fetched
+	mu      sync.Mutex        // held while it is fetched
+	content [sha256.Size]byte // its sum
+	mine    bool              // it was fetched, so it may be removed
+	size    int64             // as it was fetched
 	since   time.Time
 }
 
@@ -155,11 +156,11 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 	defer h.mu.Unlock()
 	info, err := os.Lstat(below(h.dir, h.path))
 	as := err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
-	if as && uint32(info.Mode().Perm()) == f.Mode && h.content == filepath.Ext(f.Object) {
+	if as && uint32(info.Mode().Perm()) == f.Mode && h.content == f.Sum {
 		return nil // it is as it was fetched
 	}
-	h.content = ""
-	if !f.is(below(h.dir, h.path)) {
+	h.content = [sha256.Size]byte{}
+	if !f.is(h.dir, h.path) {
 		if err := p.store.write(ctx, h.dir, h.path, f); err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 	}
 	// A file that has just changed can change again, and have the same time.
 	if info, err := os.Lstat(below(h.dir, h.path)); err == nil && time.Since(info.ModTime()) > target.Racy {
-		h.content, h.size, h.since = filepath.Ext(f.Object), info.Size(), info.ModTime()
+		h.content, h.size, h.since = f.Sum, info.Size(), info.ModTime()
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 	dir := cmp.Or(a.Dir, p.dir)
 	bring := func(path, at string, made bool) error {
 		object := a.Attempt + "." + strconv.Itoa(len(list))
-		mode, err := p.sendBack(ctx, object, below(dir, at))
+		mode, seal, err := p.sendBack(ctx, object, dir, at)
 		if e, here := errors.AsType[*fs.PathError](err); here {
 			if made && !errors.Is(err, fs.ErrNotExist) {
 				return &fs.PathError{Op: "return", Path: path, Err: e.Err}
@@ -189,7 +190,7 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 		if err != nil {
 			return fmt.Errorf("return %s: %w", path, err)
 		}
-		list = append(list, File{Path: path, Object: object, Mode: mode, Made: made})
+		list = append(list, File{Path: path, Object: object, Mode: mode, Made: made, Seal: seal})
 		return nil
 	}
 	for _, path := range a.Return {
@@ -208,13 +209,16 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 	return list, nil
 }
 
-func (p *Worker) sendBack(ctx context.Context, object, path string) (mode uint32, err error) {
-	in, mode, err := openRegular(path)
+func (p *Worker) sendBack(ctx context.Context, object, dir, path string) (mode uint32, seal Seal, err error) {
+	in, mode, err := openRegular(dir, path)
 	if err != nil {
-		return 0, err
+		return 0, seal, err
 	}
 	defer in.Close()
-	return mode, p.store.Put(ctx, object, in)
+	if seal, err = NewSeal(in); err == nil {
+		err = p.store.Put(ctx, object, seal.Closed(in))
+	}
+	return mode, seal, err
 }
 
 // Leave notes that an attempt has ended. What it has made under temporary names goes. If it
@@ -223,7 +227,10 @@ func (p *Worker) sendBack(ctx context.Context, object, path string) (mode uint32
 func (p *Worker) Leave(a *Trip) {
 	dir := cmp.Or(a.Dir, p.dir)
 	for _, path := range a.Makes {
-		target.Remove(below(dir, a.temp(path)))
+		if in, _, err := openParent(dir, a.temp(path)); err == nil { // or else it leads out
+			target.Remove(below(dir, a.temp(path)))
+			in.Close()
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
