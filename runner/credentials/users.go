@@ -38,7 +38,7 @@ type User struct {
 type Users struct {
 	file   string // of the list
 	owner  []byte // as User.Hash
-	rights func(submitter bool) *server.Permissions
+	rights func(User) *server.Permissions
 
 	mu   sync.Mutex
 	list []User
@@ -46,7 +46,7 @@ type Users struct {
 
 // OpenUsers reads the users of a hub in dir, and is told what they may do. One of before there were any such has the
 // contexts of two, who remain.
-func OpenUsers(dir, ownerPassword string, rights func(submitter bool) *server.Permissions) (*Users, error) {
+func OpenUsers(dir, ownerPassword string, rights func(User) *server.Permissions) (*Users, error) {
 	u := &Users{file: filepath.Join(dir, "users.json"), owner: hashOf(ownerPassword), rights: rights}
 	text, err := os.ReadFile(u.file)
 	switch {
@@ -107,7 +107,7 @@ func (u *Users) Check(c server.ClientAuthentication) bool {
 	if !v.Expires.IsZero() && time.Now().After(v.Expires) {
 		return false
 	}
-	c.RegisterUser(&server.User{Username: v.Name, Permissions: u.rights(v.Submitter), ConnectionDeadline: v.Expires})
+	c.RegisterUser(&server.User{Username: v.Name, Permissions: u.rights(v), ConnectionDeadline: v.Expires})
 	return true
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -9,12 +10,22 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"crew/runner/credentials"
 	"crew/runner/trust"
 )
 
-// workerInbox begins the subjects of the replies that workers get, so that they need
-// not be allowed to see those for submitters.
-const workerInbox = "_INBOX.worker"
+// userToken returns a user's name as a part of subjects. No two users of a hub have the same.
+func userToken(name string) string {
+	return strings.Map(func(r rune) rune {
+		if outOfName(r) {
+			return '='
+		}
+		return r
+	}, cmp.Or(name, "="))
+}
+
+// inboxOf begins the subjects of the replies to a user.
+func inboxOf(user string) string { return "_INBOX." + user }
 
 // The streams behind the buckets.
 const (
@@ -43,38 +54,39 @@ func reading(streams ...string) (subjects []string) {
 }
 
 // submitterRights are those of runs, and of crew engine but for serve, invite, revoke and init.
-func submitterRights() (r rights) {
+func submitterRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
 	may("crew.t.>", "crew.d.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", "$O."+filesBucket+".>", "$JS.FC.>")
 	may(api("STREAM.INFO.%s", tasksStream, resultsStream, storedStream, workersStream, runsStream, filesStream)...)
 	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, storedStream, filesStream)...)
 	may(api("STREAM.MSG.GET.%s", storedStream)...)
 	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
-	r.subscribe = []string{"_INBOX.>", "crew.c.>", kvPrefix + ">"}
+	r.subscribe = []string{inboxOf(user) + ".>", "crew.c.>", kvPrefix + ">"}
 	return r
 }
 
-// workerRights are those of crew worker. It can tell of itself, take tasks and bring
-// results, which submitters accept only for tasks they sent. It cannot bring tasks, give
-// orders, or read results.
-func workerRights() (r rights) {
+// workerRights are those of crew worker. It can tell of itself, take the tasks that it was
+// given and bring their results, all on subjects with its user's name. It cannot bring tasks,
+// give orders, or read results. The names of consumers are secrets of those who made them: with
+// one, tasks could be taken, acknowledged and dropped.
+func workerRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.r.>", "$KV."+workersBucket+".>", "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
+	may("crew.r.*."+user+".*.*", presenceSubject("*", user+".*"), "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
 	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, filesStream)...)
-	may(api("CONSUMER.CREATE.%s.*.crew.t.>", tasksStream)...)
+	may(api("CONSUMER.CREATE.%s.*.crew.t.*."+user+".>", tasksStream)...)
 	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {
 		may(api(verb, tasksStream)...)
 	}
 	may(reading(filesStream)...)
-	r.subscribe = []string{workerInbox + ".>", "crew.w.>", "crew.b.*"}
+	r.subscribe = []string{inboxOf(user) + ".>", orderSubject("*", user+".*"), "crew.b.*"}
 	return r
 }
 
-func roleRights(submitter bool) rights {
-	if submitter {
-		return submitterRights()
+func rightsOf(u credentials.User) *server.Permissions {
+	if u.Submitter {
+		return submitterRights(userToken(u.Name)).permissions()
 	}
-	return workerRights()
+	return workerRights(userToken(u.Name)).permissions()
 }
 
 // permissions returns the rights as a server has them.
@@ -87,7 +99,7 @@ func (r rights) permissions() *server.Permissions {
 }
 
 // leastRights returns the rights of all as a part of the configuration of a server,
-// with passwords from its environment.
+// with passwords from its environment. Another user needs them with its own name.
 func leastRights() string {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users = [\n")
@@ -102,8 +114,8 @@ func leastRights() string {
 		name, use string
 		rights    rights
 	}{
-		{"submitter", "crew --engine, crew engine status and so on", submitterRights()},
-		{"worker", "crew worker", workerRights()},
+		{"submitter", "crew --engine, crew engine status and so on", submitterRights("submitter")},
+		{"worker", "crew worker", workerRights("worker")},
 	} {
 		fmt.Fprintf(&b, "    # %s\n    { user: %s, password: $CREW_%s, permissions: {\n", u.use, u.name, strings.ToUpper(u.name))
 		list("publish", u.rights.publish)

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"crew/runner/travel"
 )
 
 // records calls take with the records of a bucket: the key, the value, and how old it is
@@ -102,11 +103,11 @@ func (s *session) purge(ctx context.Context, stream, subject string) error {
 	return err
 }
 
-// A message that is too long for the streams travels as an object, whose name and content a
-// short one tells: who may write objects cannot put another in its place.
+// A message that is too long for the streams travels as an object, whose name and seal a
+// short one tells.
 type body struct {
 	Name string
-	Sum  [sha256.Size]byte
+	travel.Seal
 }
 
 // mostBody is the longest message that pack and unpack take, which have it in memory.
@@ -136,8 +137,10 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	if len(msg) > mostBody {
 		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
-	b := &body{bodyOf(id), sha256.Sum256(msg)}
-	return encode(kindBig, b), true, s.objects.Put(ctx, b.Name, bytes.NewReader(msg))
+	content := bytes.NewReader(msg)
+	b := &body{Name: bodyOf(id)}
+	b.Seal, _ = travel.NewSeal(content)
+	return encode(kindBig, b), true, s.objects.Put(ctx, b.Name, b.Closed(content))
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
@@ -149,10 +152,10 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	var whole bytes.Buffer
 	err = s.objects.Get(ctx, b.Name, func(r io.Reader) error {
 		whole.Reset()
-		_, err := io.Copy(&whole, io.LimitReader(r, mostBody+1))
+		_, err := io.Copy(&whole, io.LimitReader(b.Opened(r), mostBody+1))
 		return err
 	})
-	if err == nil && sha256.Sum256(whole.Bytes()) != b.Sum {
+	if errors.Is(err, travel.ErrChanged) || whole.Len() > mostBody {
 		return nil, errGarbage
 	}
 	return whole.Bytes(), err

@@ -43,16 +43,12 @@ func Main(c wiring.EngineCall) error {
 
 // connectFor connects for a command. With --dir it is the owner of a hub that may be starting.
 func connectFor(c *wiring.EngineCall) (s *session, err error) {
-	var as []nats.Option
-	if c.Verb == opInvite || c.Verb == opRevoke {
-		as = append(as, nats.CustomInboxPrefix(hubInbox))
-	}
 	if c.Dir == "" {
-		return connect(c.URL, c.Notice, as...)
+		return connect(c.URL, c.Notice)
 	}
 	file, told := filepath.Join(c.Dir, ownerFile), once{notice: c.Notice}
 	for end := time.Now().Add(startWait); ; {
-		s, err = connect(file, c.Notice, as...)
+		s, err = connect(file, c.Notice)
 		missing := errors.Is(err, os.ErrNotExist)
 		if over := time.Now().After(end); missing && over {
 			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)

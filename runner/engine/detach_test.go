@@ -452,7 +452,7 @@ func TestAttachEndsLast(t *testing.T) {
 	a, _, r := b.attach(run)
 	require.NoError(t, l.Consume([]task.Event{{Kind: task.Finished, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 3}}}))
 	go func() {
-		crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[0].Seq > 0 }, "the ruling")
+		crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[1].Seq > 0 }, "the ruling")
 		_ = l.end(core.Ending{}, 3)
 	}()
 	require.NoError(t, r.Wait().Err)
@@ -618,7 +618,7 @@ func TestNoDispatcherMeanwhile(t *testing.T) {
 	stop()
 	w.says(a, Chunk{Data: []byte("first, ")})
 	w.end(a, func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte("last"), 11 })
-	_, err := w.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // those before it are stored, too
+	_, err := w.s.js.Publish(t.Context(), resultSubject("q", "=.w", "other"), nil) // those before it are stored, too
 	require.NoError(t, err)
 	b.dispatches()
 	_, got, r := b.attach(run)

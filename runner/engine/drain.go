@@ -57,7 +57,7 @@ func (st *engineStatus) workers(names []string, queue string) ([]workerStatus, e
 		of = " of queue " + queue
 	}
 	list := slices.DeleteFunc(st.Workers, func(w workerStatus) bool {
-		return w.State == lostState || queue != "" && w.Queue != queue || !validName(w.ID)
+		return w.State == lostState || queue != "" && w.Queue != queue
 	})
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(w workerStatus) bool { return w.ID == name || w.Host == name }) {

@@ -152,7 +152,7 @@ func (g *siege) storm() {
 	rogues := make([]Presence, 5)
 	for i := range rogues {
 		rogues[i] = like
-		rogues[i].ID = newID("m")
+		rogues[i].ID = rogue.newID("m")
 		p := spoilt(h, rogues[i])
 		_ = rogue.put(t.Context(), presenceSubject("evil", rogues[i].ID), p, time.Minute)
 	}
@@ -181,8 +181,8 @@ func (g *siege) storm() {
 			_ = s.nc.Publish(orderSubject("default", w.ID), order())
 		}
 		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
-		_ = rogue.nc.Publish(resultSubject(queue, id.Run), spoilt(h, fin).Encode())
-		_ = rogue.nc.Publish(resultSubject(queue, id.Run), spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode())
+		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), spoilt(h, fin).Encode())
+		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode())
 	}
 	require.NoError(t, s.nc.Flush())
 	require.NoError(t, rogue.nc.Flush())

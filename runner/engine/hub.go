@@ -235,7 +235,7 @@ func (h *hub) openUsers() (*credentials.Users, error) {
 	default:
 		h.password = rand.Text()
 	}
-	return credentials.OpenUsers(h.dir, h.password, func(submitter bool) *server.Permissions { return roleRights(submitter).permissions() })
+	return credentials.OpenUsers(h.dir, h.password, rightsOf)
 }
 
 // writeOwner writes the context of the owner, unless it is as it should be. It returns the URL in
@@ -302,9 +302,7 @@ func (h *hub) invite(v credentials.User) (*address.Context, error) {
 		return nil, err
 	}
 	c := h.context(v.Name, password)
-	if c.Expires = v.Expires; !v.Submitter {
-		c.Inbox = workerInbox
-	}
+	c.Expires = v.Expires
 	return c, nil
 }
 

@@ -240,23 +240,23 @@ func TestRights(t *testing.T) {
 	defer server.Shutdown()
 	url := server.ClientURL()
 	mayOnly(t, url, "worker", map[string]bool{
-		taskSubject("q", "w", "r"): false, storedSubject("q", "r", "rulings"): false, resultSubject("q", "r"): true,
+		taskSubject("q", "w", "r"): false, storedSubject("q", "r", "rulings"): false, resultSubject("q", "worker.w", "r"): true, resultSubject("q", "other.w", "r"): false,
 		orderSubject("q", "w"): false, heartbeatSubject("q"): false, runSubject("q", "r"): false,
-		"$KV.crew_workers.q.w": true, "$KV.crew_runs.q.r": false, "$O.crew_files.C.x": true, "_INBOX.x.y": false,
+		"$KV.crew_workers.q.worker.w": true, "$KV.crew_workers.q.other.w": false, "$KV.crew_workers.q.w": false, "$KV.crew_runs.q.r": false, "$O.crew_files.C.x": true, "_INBOX.x.y": false,
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.PURGE.CREW_RESULTS": false,
 		"$JS.API.STREAM.UPDATE.CREW_TASKS": false, "$JS.API.STREAM.MSG.GET.CREW_RESULTS": false, "$JS.API.DIRECT.GET.CREW_RESULTS": false,
 		"$JS.API.CONSUMER.CREATE.CREW_RESULTS.x.crew.r.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS": false,
 		"$JS.API.CONSUMER.CREATE.KV_crew_runs.x.$KV.crew_runs.>": false, "$JS.API.DIRECT.GET.KV_crew_runs.x": false,
-		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.STREAM.MSG.GET.CREW_STORED": false, "$JS.API.CONSUMER.CREATE.CREW_STORED.x.crew.d.>": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
+		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.q.worker.w.>": true, "$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.q.other.w.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$JS.API.STREAM.MSG.GET.CREW_STORED": false, "$JS.API.CONSUMER.CREATE.CREW_STORED.x.crew.d.>": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
 		"$SYS.REQ.SERVER.PING": false, "x": false,
 	})
 	mayOnly(t, url, "submitter", map[string]bool{
-		resultSubject("q", "r"): false, "$KV.crew_workers.q.w": false, taskSubject("q", "w", "r"): true, heartbeatSubject("q"): true,
+		resultSubject("q", "worker.w", "r"): false, "$KV.crew_workers.q.w": false, taskSubject("q", "w", "r"): true, heartbeatSubject("q"): true,
 		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.UPDATE.CREW_TASKS": false,
 		"$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$SYS.REQ.SERVER.PING": false, "x": false,
 	})
-	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", ">", "crew.r.>", "crew.t.>", "crew.d.>", "crew.c.>", "$KV.>")
-	mayNotRead(t, url, "submitter", ">", "crew.w.>", "crew.t.>")
+	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", "_INBOX.other.x", ">", "crew.w.>", "crew.w.q.other.w", "crew.r.>", "crew.t.>", "crew.d.>", "crew.c.>", "$KV.>")
+	mayNotRead(t, url, "submitter", ">", "_INBOX.>", "_INBOX.worker.x", "crew.w.>", "crew.t.>")
 }
 
 // refuses reports whether the server refuses a user of it what do does.

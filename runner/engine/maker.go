@@ -3,7 +3,8 @@ package engine
 import (
 	"bytes"
 	"cmp"
-	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ type maker struct {
 	commands bool // tasks bring commands, not values
 	template [32]byte
 	text     string                           // the command for people
-	secret   cipher.Block                     // makes tokens; nil for none
+	secret   []byte                           // makes tokens
 	sign     func(a *Attempt, subject string) // nil if nothing needs a signature
 	live     bool                             // output is wanted while attempts run
 	echo     bool                             // results are to bring the commands of values
@@ -29,16 +30,12 @@ func makerOf(load *wiring.Load, commands bool) maker {
 	return maker{load: load, commands: commands, template: sum, text: text}
 }
 
-// token returns the proof that a result of an attempt must bring. Only the worker that
-// was given the attempt knows it.
-func (k *maker) token(epoch, id uint64, number int) (t Token) {
-	if k.secret == nil { // it is only signed
-		return t
-	}
-	binary.BigEndian.PutUint64(t[:], id)
-	binary.BigEndian.PutUint32(t[8:], uint32(number))
-	binary.BigEndian.PutUint32(t[12:], uint32(epoch))
-	k.secret.Encrypt(t[:], t[:])
+// token returns the proof that a result of an attempt must bring, from the worker that was
+// given the attempt.
+func (k *maker) token(worker string, epoch, id uint64, number int) (t Token) {
+	h := hmac.New(sha256.New, k.secret)
+	fmt.Fprintf(h, "%s %d %d %d", worker, epoch, id, number)
+	copy(t[:], h.Sum(nil))
 	return t
 }
 
@@ -60,7 +57,7 @@ const mostBlock = 64 << 20
 func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	t, c := a.Task, k.load
 	m := &Attempt{
-		ID: id, Token: k.token(id.Epoch, id.Task, id.Number), Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
+		ID: id, Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live, Echo: k.echo,
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}

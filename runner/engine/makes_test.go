@@ -276,7 +276,7 @@ func TestMadeOfOtherInputs(t *testing.T) {
 			<-died
 			f.end(a, shows("first\n"))
 			_ = m.Ack()
-			_, err := f.s.js.Publish(context.Background(), resultSubject("q", "other"), nil) // what is before it is stored, too
+			_, err := f.s.js.Publish(context.Background(), resultSubject("q", f.presence.ID, "other"), nil) // what is before it is stored, too
 			require.NoError(t, err)
 			held <- struct{}{}
 		}()

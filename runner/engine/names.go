@@ -26,6 +26,7 @@
 package engine
 
 import (
+	"strings"
 	"time"
 
 	"crew/runner/wiring"
@@ -33,10 +34,10 @@ import (
 
 // What init makes in an account.
 const (
-	tasksStream   = "CREW_TASKS"   // work queue; crew.t.QUEUE.WORKER.RUN
-	resultsStream = "CREW_RESULTS" // crew.r.QUEUE.RUN
+	tasksStream   = "CREW_TASKS"   // work queue; crew.t.QUEUE.USER.NAME.RUN
+	resultsStream = "CREW_RESULTS" // crew.r.QUEUE.USER.NAME.RUN
 	storedStream  = "CREW_STORED"  // crew.d.QUEUE.RUN.tasks: Stored; crew.d.QUEUE.RUN.rulings: Ruling
-	workersBucket = "crew_workers" // QUEUE.WORKER: Presence
+	workersBucket = "crew_workers" // QUEUE.USER.NAME: Presence
 	runsBucket    = "crew_runs"    // QUEUE.RUN: Enrolment
 	filesBucket   = "crew_files"   // object store: big messages and files that travel
 )
@@ -44,18 +45,29 @@ const (
 // anyWorker stands for the worker in the subject of a signature that holds on all.
 const anyWorker = "_"
 
-// hubSubject is where a hub of crew engine serve takes orders of its owner, and hubInbox begins
-// the subjects of the answers, which bring passwords: submitters may read all others.
-const (
-	hubSubject = "crew.h"
-	hubInbox   = hubSubject + ".inbox"
-)
+// hubSubject is where a hub of crew engine serve takes orders of its owner.
+const hubSubject = "crew.h"
 
-// Subjects of the streams, and of messages that nobody keeps.
+// anyOne stands for every worker in a subject. Its two parts are the user and the name that the
+// server lets nobody else use.
+const anyOne = "*.*"
+
+// Subjects of the streams, and of messages that nobody keeps. A worker is its ID.
 func taskSubject(queue, worker, run string) string {
 	return "crew.t." + queue + "." + worker + "." + run
 }
-func resultSubject(queue, run string) string       { return "crew.r." + queue + "." + run }
+func resultSubject(queue, worker, run string) string {
+	return "crew.r." + queue + "." + worker + "." + run
+}
+
+// senderOf returns the worker in the subject of a result. The server vouches for its user.
+func senderOf(subject string) string {
+	if p := strings.Split(subject, "."); len(p) == 6 {
+		return p[3] + "." + p[4]
+	}
+	return ""
+}
+
 func orderSubject(queue, worker string) string     { return "crew.w." + queue + "." + worker } // Order to a worker, answered
 func heartbeatSubject(queue string) string         { return "crew.b." + queue }                // Heartbeat of submitters
 func runSubject(queue, run string) string          { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
@@ -75,7 +87,7 @@ const kvPrefix = "$KV." + workersBucket + "."
 // that starts, or goes on after it could not renew it, has a new ID.
 type Presence struct {
 	Version  int           `json:"version"`
-	ID       string        `json:"id"`   // NAME-RANDOM; part of subjects
+	ID       string        `json:"id"`   // USER.NAME-RANDOM; part of subjects
 	Host     string        `json:"host"` // NAME; CREW_HOST
 	Slots    int           `json:"slots"`
 	Labels   []string      `json:"labels,omitempty"`

@@ -69,7 +69,7 @@ func (s *session) pull(ctx context.Context, c jetstream.Consumer, take func(jets
 // follow calls take with the messages of a run's results, in order, from the first there
 // is. The caller has read be called until ctx is done.
 func (s *session) follow(
-	ctx context.Context, subject string, take func(data []byte, meta *jetstream.MsgMetadata),
+	ctx context.Context, subject string, take func(m jetstream.Msg, meta *jetstream.MsgMetadata),
 ) (read func(), err error) {
 	from := func(seq uint64) (jetstream.Consumer, error) {
 		return s.js.CreateConsumer(ctx, resultsStream, jetstream.ConsumerConfig{
@@ -89,7 +89,7 @@ func (s *session) follow(
 						return false
 					}
 					next = meta.Sequence.Stream + 1
-					take(m.Data(), meta)
+					take(m, meta)
 					return true
 				})
 			}

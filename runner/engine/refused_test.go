@@ -175,11 +175,11 @@ func TestGarbage(t *testing.T) {
 		} {
 			require.NoError(t, b.s.nc.PublishRequest(subject, "_INBOX.nobody", garbage(like)))
 		}
-		for _, subject := range []string{resultSubject("default", id), kvPrefix + "default.none", kvPrefix + "default.a.b.c"} {
+		for _, subject := range []string{resultSubject("default", "worker.w", id), kvPrefix + "default.worker.none", kvPrefix + "default.worker.x"} {
 			require.NoError(t, worker.nc.Publish(subject, garbage(like)))
 		}
 		// A hub writes each message to the disk at once: leases must not wait for many.
-		_, _ = b.s.js.Publish(t.Context(), taskSubject("default", "nobody", "none"), nil)
+		_, _ = b.s.js.Publish(t.Context(), taskSubject("default", "=.nobody", "none"), nil)
 	}
 	require.NoError(t, b.s.nc.Flush())
 	require.NoError(t, worker.nc.Flush())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ const (
 // have it.
 type session struct {
 	nc      *nats.Conn
+	user    string // as a part of subjects
 	js      jetstream.JetStream
 	objects *travel.Store
 
@@ -58,6 +60,13 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
 	s := &session{refused: make(chan struct{})}
 	options = append(s.options(&once{notice: notice}), options...)
+	s.user = userToken(userOf(url, options))
+	options = append(options, func(o *nats.Options) error {
+		if o.InboxPrefix == "" || o.InboxPrefix == oldInbox {
+			o.InboxPrefix = inboxOf(s.user)
+		}
+		return nil
+	})
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
@@ -74,10 +83,29 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	return s, err
 }
 
+// oldInbox is in the contexts of workers that were invited by a hub of version 9.
+const oldInbox = "_INBOX.worker"
+
+// userOf returns as which user a connection is made, "" if that is told otherwise than by name.
+func userOf(list string, options []nats.Option) string {
+	o := nats.GetDefaultOptions()
+	for _, set := range options {
+		_ = set(&o) // connecting tells what is wrong
+	}
+	first, _, _ := strings.Cut(list, ",")
+	if u, err := url.Parse(first); err == nil && u.User != nil {
+		return u.User.Username()
+	}
+	return o.User
+}
+
 // options has the client reconnect, and tell what goes wrong.
 func (s *session) options(told *once) []nats.Option {
 	away := &atomic.Bool{}
 	return []nats.Option{
+		// Or else whoever was asked once could answer any later question: the client takes what a
+		// consumer delivers to its inbox for the answer that it waits for.
+		nats.UseOldRequestStyle(),
 		nats.Name("crew"), nats.Timeout(dialWait), nats.SkipHostLookup(), // which the dialer does within the timeout
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"crew/runner/credentials"
 	"crew/runner/ssh"
 	"crew/runner/wiring"
 )
@@ -31,6 +32,7 @@ const privateMemory = 1 << 30
 type sshHosts struct {
 	*ssh.Hosts
 	secret    string // of which the marks of its hosts are made
+	password  string // of the owner
 	server    *server.Server
 	owner     nats.Option // what the submitter connects as
 	removeDir func()
@@ -75,25 +77,38 @@ func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
 	return list
 }
 
-// serve starts the server, with crew's streams in its memory. Whoever comes without a
-// password is a worker.
+// serve starts the server, with crew's streams in its memory.
 func (p *sshHosts) serve() error {
 	dir, removeDir, err := privateDir()
 	if err != nil {
 		return err
 	}
-	worker, owner := &server.User{Username: "worker", Permissions: workerRights().permissions()}, &server.User{Username: "owner", Password: rand.Text()}
+	p.password = rand.Text()
 	o := &server.Options{
 		StoreDir: dir, DontListen: true, JetStreamMaxMemory: privateMemory,
-		WriteDeadline: time.Minute, // cuts off an ssh that stands still this long
-		Users:         []*server.User{worker, owner},
-		NoAuthUser:    worker.Username,
+		WriteDeadline:              time.Minute, // cuts off an ssh that stands still this long
+		CustomClientAuthentication: p,
 	}
-	p.owner, p.removeDir = nats.UserInfo(owner.Username, owner.Password), removeDir
+	p.owner, p.removeDir = nats.UserInfo(credentials.Owner, p.password), removeDir
 	if p.server, err = startServer(o, privateLimits, p.owner); err != nil {
 		removeDir()
 	}
 	return err
+}
+
+// Check has a client be the owner, or a worker whose name is the mark of its host, which other
+// hosts cannot guess. See server.Authentication.
+func (p *sshHosts) Check(c server.ClientAuthentication) bool {
+	switch o := c.GetOpts(); {
+	case o.Username == credentials.Owner:
+		c.RegisterUser(&server.User{Username: o.Username})
+		return o.Password == p.password
+	case !validName(o.Username):
+		return false
+	default:
+		c.RegisterUser(&server.User{Username: o.Username, Permissions: rightsOf(credentials.User{Name: o.Username})})
+		return true
+	}
 }
 
 // connect connects the submitter to the server.

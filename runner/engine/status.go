@@ -85,7 +85,7 @@ func (s *session) status(c *wiring.EngineCall) error {
 // look reads what status prints.
 func (s *session) look(ctx context.Context) (*engineStatus, error) {
 	st := &engineStatus{Workers: []workerStatus{}, Queues: []queueStatus{}, Runs: []runStatus{}}
-	err := s.records(ctx, workersBucket, "*.*", st.addWorker)
+	err := s.records(ctx, workersBucket, "*."+anyOne, st.addWorker)
 	if err == nil {
 		err = s.records(ctx, runsBucket, "*.*", st.addRun)
 	}
@@ -101,7 +101,7 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 		return nil, err
 	}
 	for subject, n := range info.State.Subjects {
-		if parts := strings.Split(subject, "."); len(parts) == 5 {
+		if parts := strings.Split(subject, "."); len(parts) == 6 {
 			st.queue(parts[2]).Tasks += n
 		}
 	}
@@ -286,7 +286,7 @@ func (s *session) askRun(ctx context.Context, r *runStatus, o Order) (a Answer, 
 // drop ends a run that has no submitter any more: it removes what waits, has workers end
 // what runs, and removes the results.
 func (s *session) drop(ctx context.Context, r *runStatus) error {
-	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, "*", r.Run))
+	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, anyOne, r.Run))
 	if err == nil {
 		if err = s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
 			err = s.nc.FlushTimeout(answerWait)
@@ -303,7 +303,7 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 
 // forget removes what the engine has of a run whose tasks have ended.
 func (s *session) forget(ctx context.Context, r *runStatus) error {
-	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, r.Run))
+	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, anyOne, r.Run))
 	for _, what := range []string{"tasks", "rulings"} {
 		if err == nil && r.Stocked != nil {
 			err = s.purge(ctx, storedStream, storedSubject(r.Queue, r.Run, what))

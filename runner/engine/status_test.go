@@ -45,7 +45,7 @@ func TestStatus(t *testing.T) {
 	now := time.Now()
 	require.NoError(t, s.enrol(t.Context(), "q", Enrolment{Version: Version, Run: "r1", Name: "nightly", Host: "ada", PID: 7, Since: now, State: runRunning}, 0))
 	require.NoError(t, s.enrol(t.Context(), "other", Enrolment{Version: Version, Run: "r2", Since: now.Add(time.Second), State: runWaiting, Stocked: &Stocked{Tasks: 2, Terms: &Terms{Secret: []byte("sixteen bytes xx")}}}, 0))
-	for _, subject := range []string{taskSubject("other", "w", "r1"), storedSubject("other", "r2", "tasks"), resultSubject("other", "r2")} {
+	for _, subject := range []string{taskSubject("other", "=.w", "r1"), storedSubject("other", "r2", "tasks"), resultSubject("other", "=.w", "r2")} {
 		_, err := s.js.Publish(t.Context(), subject, []byte("x"))
 		require.NoError(t, err)
 	}
@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, err)
 	text := s.prints(t, s.status, wiring.EngineCall{})
 	lines := strings.Split(text, "\n")
-	require.Regexp(t, `^web1-\w+ +q +8 +3 +0 +0 +\d+s +ready +gpu +gpu:2,mem:16 +evil\\x1b\[2J x$`, lines[1])
+	require.Regexp(t, `^=\.web1-\w+ +q +8 +3 +0 +0 +\d+s +ready +gpu +gpu:2,mem:16 +evil\\x1b\[2J x$`, lines[1])
 	require.Regexp(t, `^\z`, lines[2])
 	require.Regexp(t, `^other +0 +0 +0 +3$`, lines[4])
 	require.Regexp(t, `^q +1 +8 +3 +0$`, lines[5])
@@ -99,14 +99,14 @@ func TestStatus(t *testing.T) {
 	require.ErrorContains(t, steer(opPause, "r4"), "does not answer: see process 9 on bob")
 	lost := Enrolment{Run: "r5", State: lostState}
 	require.NoError(t, s.enrol(t.Context(), "q", lost, 0))
-	for _, subject := range []string{taskSubject("q", "web1-gone", lost.Run), resultSubject("q", lost.Run)} {
+	for _, subject := range []string{taskSubject("q", "=.web1-gone", lost.Run), resultSubject("q", "=.w", lost.Run)} {
 		_, err = s.js.Publish(t.Context(), subject, []byte("left"))
 		require.NoError(t, err)
 	}
 	require.NoError(t, steer(opCancel, lost.Run), "its submitter was killed")
 	require.NoError(t, steer(opCancel, "r2"))
 	require.ErrorContains(t, steer(opCancel, "r2"), "there is no run")
-	require.NoError(t, s.purge(t.Context(), tasksStream, taskSubject("other", "w", "r1")))
+	require.NoError(t, s.purge(t.Context(), tasksStream, taskSubject("other", "=.w", "r1")))
 	for _, stream := range []string{tasksStream, resultsStream, storedStream} {
 		require.Zero(t, s.messages(t, stream))
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/aes"
 	"errors"
 	"fmt"
 	"sync"
@@ -132,9 +131,7 @@ func (x *submitter) open() error {
 		return err
 	}
 	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
-	if x.maker.secret, err = aes.NewCipher(id.Secret); err != nil {
-		return err
-	}
+	x.maker.secret = id.Secret
 	if x.flights.out, err = x.s.outbox(x.sub.Notice); err != nil {
 		return err
 	}
@@ -316,6 +313,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
+	m.Token = f.token
 	if x.files != nil {
 		if m.Take, m.Return, err = x.files.Send(ctx, f.attempt.Task); err != nil {
 			return err

@@ -43,7 +43,7 @@ func TestGoneWorker(t *testing.T) {
 	a := b.worker("a", 2, func(f *fake, at *Attempt, m jetstream.Msg) {
 		if first.CompareAndSwap(0, at.Task) { // the result of the first one is in the stream before the worker is gone
 			answer(f, at, m)
-			_, err := f.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // that one is stored, too
+			_, err := f.s.js.Publish(t.Context(), resultSubject("q", f.presence.ID, "other"), nil) // that one is stored, too
 			require.NoError(t, err)
 			return
 		}
@@ -171,7 +171,7 @@ func TestBrokerRestarts(t *testing.T) {
 		for time.Sleep(5 * time.Millisecond); ; time.Sleep(50 * time.Millisecond) {
 			fin := f.final(a)
 			shows(a.Records[0][0] + "\n")(fin)
-			_, err := f.s.js.Publish(t.Context(), resultSubject("q", a.Run), fin.Encode())
+			_, err := f.s.js.Publish(t.Context(), resultSubject("q", f.presence.ID, a.Run), fin.Encode())
 			if err == nil {
 				done.Add(1)
 				_ = m.Ack()
@@ -209,7 +209,7 @@ func TestLongOutputs(t *testing.T) {
 		for ; n < size; n += chunkSize {
 			c := &Chunk{ID: a.ID, Token: a.Token, Stderr: a.Task == 2, Offset: n, Data: long}
 			for { // the stream may be full for a moment
-				if _, err := f.s.js.Publish(t.Context(), resultSubject("q", a.Run), c.Encode()); err == nil {
+				if _, err := f.s.js.Publish(t.Context(), resultSubject("q", f.presence.ID, a.Run), c.Encode()); err == nil {
 					break
 				}
 				time.Sleep(time.Millisecond)

@@ -52,7 +52,7 @@ func TestNextEpoch(t *testing.T) {
 					f.says(a, Chunk{Data: []byte("partial")})
 				}
 				_ = m.Ack()
-				_, err := f.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // those before it are stored, too
+				_, err := f.s.js.Publish(t.Context(), resultSubject("q", f.presence.ID, "other"), nil) // those before it are stored, too
 				require.NoError(t, err)
 				held <- struct{}{}
 			}()

@@ -109,7 +109,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 	f := &fake{
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
 		presence: Presence{
-			Version: Version, ID: name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
+			Version: Version, ID: "=." + name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
 			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
 		},
 	}
@@ -189,7 +189,7 @@ func (f *fake) final(a *Attempt) *Final {
 func status(code int) *int { return &code }
 
 func (f *fake) publish(a *Attempt, msg []byte) {
-	_ = f.s.nc.Publish(resultSubject(f.queue, a.Run), msg)
+	_ = f.s.nc.Publish(resultSubject(f.queue, f.presence.ID, a.Run), msg)
 }
 
 // end publishes the result of an attempt that went well, but for what change changes.

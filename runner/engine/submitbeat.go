@@ -172,7 +172,7 @@ func (x *submitter) part() {
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
 	x.heartbeat(true)
-	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run))
+	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, anyOne, x.run))
 	if x.bodies.Load() {
 		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run)) // of attempts that the run has given up
 	}

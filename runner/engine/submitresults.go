@@ -39,7 +39,7 @@ type attemptKey struct {
 // openResults begins to read the run's results, from the first there is.
 func (x *submitter) openResults() (err error) {
 	r := &x.results
-	r.subject, r.held = resultSubject(x.sub.Queue, x.run), map[attemptKey]*held{}
+	r.subject, r.held = resultSubject(x.sub.Queue, anyOne, x.run), map[attemptKey]*held{}
 	if r.stream, err = x.s.lookup(x.ctx, resultsStream); err != nil {
 		return notReady(err)
 	}
@@ -56,11 +56,12 @@ func (x *submitter) openResults() (err error) {
 
 // receive takes a message of the results' stream. It ignores what no attempt of the
 // run waits for, and garbage: the token tells.
-func (x *submitter) receive(data []byte, meta *jetstream.MsgMetadata) {
+func (x *submitter) receive(m jetstream.Msg, meta *jetstream.MsgMetadata) {
+	data, from := m.Data(), senderOf(m.Subject())
 	seq := meta.Sequence.Stream
 	at := Place{Seq: seq}
 	for part := range parts(data) {
-		x.receiveOne(part, at)
+		x.receiveOne(from, part, at)
 		at.At++
 	}
 	r := &x.results
@@ -70,15 +71,15 @@ func (x *submitter) receive(data []byte, meta *jetstream.MsgMetadata) {
 	r.mu.Unlock()
 }
 
-func (x *submitter) receiveOne(data []byte, at Place) {
+func (x *submitter) receiveOne(from string, data []byte, at Place) {
 	var f *flight
 	if c, err := DecodeChunk(data); err == nil {
-		if f = x.awaits(c.ID, c.Token); f != nil {
+		if f = x.awaits(from, c.ID, c.Token); f != nil {
 			x.keep(f, at.Seq)
 			x.chunk(f, c, at, f.worker == nil && x.ledger == nil)
 		}
 	} else if fin, err := DecodeFinal(data); err == nil {
-		if f = x.awaits(fin.ID, fin.Token); f != nil {
+		if f = x.awaits(from, fin.ID, fin.Token); f != nil {
 			x.keep(f, at.Seq)
 			if f.worker == nil {
 				x.past.add(f, fin, at)
@@ -89,15 +90,16 @@ func (x *submitter) receiveOne(data []byte, at Place) {
 	}
 }
 
-// awaits returns the flight that a result with this token belongs to, or nil.
-func (x *submitter) awaits(id ID, t Token) *flight {
+// awaits returns the flight that a result with this token belongs to, or nil. It must come from
+// the worker that was given the attempt.
+func (x *submitter) awaits(from string, id ID, t Token) *flight {
 	if id.Run != x.run {
 		return nil
 	}
 	if id.Epoch != x.epoch {
-		return x.earlier(id, t)
+		return x.earlier(from, id, t)
 	}
-	if f := x.flights.find(id.Task); f != nil && f.id == id && f.token == t {
+	if f := x.flights.find(id.Task); f != nil && f.id == id && f.worker.ID == from && f.token == t {
 		return f
 	}
 	return nil

@@ -106,11 +106,11 @@ type past struct {
 
 // earlier returns the flight of an attempt of an earlier epoch, or nil if nobody waits
 // for it.
-func (x *submitter) earlier(id ID, t Token) *flight {
+func (x *submitter) earlier(from string, id ID, t Token) *flight {
 	p := &x.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending == nil || id.Epoch >= x.epoch || x.ledger != nil && !x.ledger.wants(id) || x.maker.token(id.Epoch, id.Task, id.Number) != t {
+	if p.pending == nil || id.Epoch >= x.epoch || x.ledger != nil && !x.ledger.wants(id) || x.maker.token(from, id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
 	f := p.pending[id]
@@ -216,7 +216,7 @@ func (x *submitter) begin() {
 func (x *submitter) inherit() error {
 	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
 	defer cancel()
-	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, "*", x.run)); err != nil {
+	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, anyOne, x.run)); err != nil {
 		return err
 	}
 	_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run)) // they only take up room

@@ -46,9 +46,11 @@ func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
 	// This way the run hears of a renewal at once, and goes on to when the server restarts.
-	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, "*"), func(m *nats.Msg) {
-		if p, ok := presence(strings.TrimPrefix(m.Subject, kvPrefix), m.Data); ok {
-			x.heard(p, 0)
+	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
+		if key, is := strings.CutPrefix(m.Subject, kvPrefix); is { // see session.subscribe
+			if p, ok := presence(key, m.Data); ok {
+				x.heard(p, 0)
+			}
 		}
 	})
 	if err != nil {
@@ -67,11 +69,17 @@ func (x *submitter) openRoster() error {
 // mostTTL is the longest lease.
 const mostTTL = 30 * 24 * time.Hour
 
+// validWorker reports whether an ID can be a worker's.
+func validWorker(id string) bool {
+	user, name, _ := strings.Cut(id, ".")
+	return user != "" && userToken(user) == user && validName(name)
+}
+
 // presence reads a worker's record. It ignores one that names another worker than its
 // key does.
 func presence(key string, data []byte) (p Presence, ok bool) {
 	_, id, _ := strings.Cut(key, ".")
-	if readJSON(data, &p) != nil || p.ID != id || !validName(id) || p.Host == "" {
+	if readJSON(data, &p) != nil || p.ID != id || !validWorker(id) || p.Host == "" {
 		return p, false
 	}
 	p.Slots, p.TTL = min(max(p.Slots, 0), 1<<16), min(max(p.TTL, time.Second), mostTTL)
@@ -81,7 +89,7 @@ func presence(key string, data []byte) (p Presence, ok bool) {
 // present returns the workers of a queue that are there. It calls heard with these and
 // with those that have gone, and how old their records are.
 func (s *session) present(ctx context.Context, queue string, heard func(Presence, time.Duration)) (live []Presence, err error) {
-	err = s.records(ctx, workersBucket, queue+".*", func(key string, value []byte, age time.Duration) {
+	err = s.records(ctx, workersBucket, queue+"."+anyOne, func(key string, value []byte, age time.Duration) {
 		p, ok := presence(key, value)
 		if !ok || p.State != gone && age >= p.TTL {
 			return
@@ -177,7 +185,7 @@ func (x *submitter) assign(a task.Attempt) *flight {
 		return nil
 	}
 	f := &flight{
-		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(x.epoch, a.Task.ID, a.Number),
+		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(w.ID, x.epoch, a.Task.ID, a.Number),
 		worker: w, subject: taskSubject(x.sub.Queue, w.ID, x.run), done: make(chan end, 1),
 	}
 	if !x.flights.add(f) {

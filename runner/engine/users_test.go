@@ -139,7 +139,7 @@ func TestRevokedMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		n := 0
 		for _, c := range list.Conns {
-			if c.AuthorizedUser != "" && c.NumSubs > 0 { // it is past connecting
+			if c.AuthorizedUser != "" && c.InMsgs > 0 { // it is past connecting
 				n++
 			}
 		}
@@ -238,7 +238,7 @@ func TestCutAndRefused(t *testing.T) {
 func TestInviteWhileItStarts(t *testing.T) {
 	t.Parallel()
 	h := testHub(t, t.TempDir())
-	s, err := dial(h.url, nil, h.asOwner(), nats.CustomInboxPrefix(hubInbox))
+	s, err := dial(h.url, nil, h.asOwner())
 	require.NoError(t, err)
 	defer s.close()
 	asked := s.nc.Stats().OutMsgs
@@ -268,7 +268,7 @@ func TestJoinWhereLetIn(t *testing.T) {
 	require.NoError(t, err)
 	w := started.(*crewWorker)
 	w.s.close()
-	w.s, err = dial(other.url+","+h.url, quiet, nats.DontRandomize(), nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix(workerInbox))
+	w.s, err = dial(other.url+","+h.url, quiet, nats.DontRandomize(), nats.UserInfo(c.User, c.Password))
 	require.NoError(t, err)
 	defer w.s.close()
 	require.NoError(t, w.join())
@@ -303,7 +303,7 @@ func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	s, err := connect(file, nil)
 	require.NoError(t, err)
 	defer s.close()
-	seen, err := s.nc.SubscribeSync("_INBOX.>")
+	seen, err := s.nc.SubscribeSync("_INBOX.eve.>")
 	require.NoError(t, err)
 	require.NoError(t, s.nc.Flush())
 	order := Order{Op: opRevoke, User: &credentials.User{Name: "eve"}}
@@ -353,7 +353,7 @@ func TestInviteForNATS(t *testing.T) {
 	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", Hosts: []string{"localhost"}}, Notice: quiet})
 	require.NoError(t, err)
 	defer h.close()
-	s, err := dial("", quiet, nats.InProcessServer(h.server), h.asOwner(), nats.CustomInboxPrefix(hubInbox))
+	s, err := dial("", quiet, nats.InProcessServer(h.server), h.asOwner())
 	require.NoError(t, err)
 	defer s.close()
 	_, err = s.obey(hubSubject, h.obey)

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 9
+const Version = 10
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages.
@@ -97,7 +97,7 @@ func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
 func DecodeAttempt(msg []byte) (*Attempt, error) {
 	a, err := decode[Attempt](msg, kindAttempt)
 	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) || a.badMarks() ||
-		len(a.Makes) > 0 && len(a.Temp) != task.TempLen) {
+		len(a.Makes) > 0 && (len(a.Temp) != task.TempLen || strings.ContainsAny(a.Temp, "/\x00"))) {
 		err = errGarbage
 	}
 	return a, err
@@ -178,7 +178,9 @@ func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 // DecodeFinal reads a message, of which the outputs are a part.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
-	if err == nil && badFacts(&f.Facts) {
+	// Who gets a file removes its object.
+	foreign := func(r travel.File) bool { return !strings.HasPrefix(r.Object, f.name()+".") }
+	if err == nil && (badFacts(&f.Facts) || slices.ContainsFunc(f.Returned, foreign)) {
 		err = errGarbage
 	}
 	return f, err

@@ -127,12 +127,11 @@ const connectAgain = time.Second
 // connect connects to the engine, for which it waits, and for a cluster's leaders, or to the
 // run that has started this worker.
 func (w *crewWorker) connect() (*session, error) {
-	inbox := nats.CustomInboxPrefix(workerInbox)
 	if w.mark != "" {
-		return dial("", w.work.Notice, inbox, dialStdio(w.work.TTL))
+		return dial("", w.work.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.work.TTL))
 	}
 	for {
-		s, err := connect(w.work.URL, w.work.Notice, inbox)
+		s, err := connect(w.work.URL, w.work.Notice)
 		if err == nil {
 			var replicas int
 			if replicas, err = s.ready(); replicas > 1 {
@@ -166,8 +165,10 @@ func hostName(name string) string {
 	}, name)
 }
 
-// newID returns the ID of a worker with a host's name.
-func newID(host string) string { return host + "-" + strings.ToLower(rand.Text()[:10]) }
+// newID returns the ID of a worker of the session's user with a host's name.
+func (s *session) newID(host string) string {
+	return s.user + "." + host + "-" + strings.ToLower(rand.Text()[:10])
+}
 
 // sinceBoot is the time on a clock that goes on while the machine or the process is
 // suspended.

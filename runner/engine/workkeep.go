@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -44,8 +44,7 @@ type lease struct {
 
 	// of the goroutine that renews
 
-	name  string // of the consumer
-	count int    // how many there have been
+	name string // of the consumer
 }
 
 // guarded is an executor that kills its tasks at a time even if this process is
@@ -123,7 +122,7 @@ func (w *crewWorker) renew() error {
 	t, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
 	fresh := t == nil
 	if fresh {
-		t, patience = &lease{id: newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
+		t, patience = &lease{id: w.s.newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
 		if w.tenure != nil {
 			w.tenure.name(t.id)
 		}
@@ -186,8 +185,7 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 			return err
 		}
 	}
-	t.count++
-	t.name = fmt.Sprintf("%s-%d", t.id, t.count)
+	t.name = rand.Text() // see workerRights
 	c, err := w.s.js.CreateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
 		Durable: t.name, FilterSubject: taskSubject(w.work.Queue, t.id, ">"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 24 * time.Hour, MaxDeliver: -1, MaxAckPending: -1,

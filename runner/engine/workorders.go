@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -159,7 +160,7 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 // forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
 func (w *crewWorker) forgetRun(run string) {
 	w.abandon(run, math.MaxUint64)
-	w.out.Drop(func(subject string) bool { return subject == resultSubject(w.work.Queue, run) })
+	w.out.Drop(func(subject string) bool { return strings.HasSuffix(subject, "."+run) })
 	w.mu.Lock()
 	var list []*job
 	for id, h := range w.held {

@@ -156,7 +156,7 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 		w.forget(h)
 	default:
 		w.out.Wait()
-		w.out.Send(resultSubject(w.work.Queue, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
+		w.out.Send(resultSubject(w.work.Queue, h.lease.id, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
 	}
 }
 
@@ -310,7 +310,7 @@ func (s *outlet) send() {
 	msg, id := c.Encode(), s.msgID(kind, s.sent)
 	s.sent += int64(n)
 	s.buf, s.inFlight = s.buf[:copy(s.buf, s.buf[n:])], true
-	s.worker.out.Send(resultSubject(s.worker.work.Queue, s.Run), id, msg, func() {
+	s.worker.out.Send(resultSubject(s.worker.work.Queue, s.lease.id, s.Run), id, msg, func() {
 		s.output.Lock()
 		s.inFlight = false
 		s.changed.Broadcast()
