@@ -389,11 +389,6 @@ var options = [...]option{
 		set: func(o *Options, _ string) error { o.Hub.Invite.Submitter = true; return nil }},
 	{name: "expires", value: "DUR", of: "engine: invite", text: "when the credentials end (never)",
 		set: func(o *Options, v string) error { return setDuration(&o.Hub.Invite.For, v, time.Second) }},
-	{name: "nats", of: "engine: invite", text: "write a context for the nats command instead",
-		set: func(o *Options, _ string) error { o.Hub.Invite.NATS = true; return nil }},
-	{name: "max-tasks", value: "N", of: "engine: serve init",
-		text: "tasks in the stream; submitters then wait (100000)",
-		set:  func(o *Options, v string) error { return setWhole(&o.Hub.MaxTasks, v, 1) }},
 	{name: "max-output", value: "SIZE", of: "engine: serve init",
 		text: "output in the stream; workers then wait (1G)",
 		set: func(o *Options, v string) error {

@@ -314,8 +314,8 @@ type Hub struct {
 	Dir, Listen, Cert, Key string
 	Hosts                  []string // names and addresses by which clients find it; nil for its own
 
-	MaxTasks, MaxOutput int64 // 0 for the default
-	Replicas            int   // of init; 0 for the default
+	MaxOutput int64 // 0 for the default
+	Replicas  int   // of init; 0 for the default
 
 	Invite Invite
 }
@@ -323,7 +323,6 @@ type Hub struct {
 // Invite configures crew engine invite.
 type Invite struct {
 	Submitter bool
-	NATS      bool          // write a context for the nats command
 	For       time.Duration // until the credentials end; 0 for never
 }
 

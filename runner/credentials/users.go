@@ -18,7 +18,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"crew/runner/address"
 	"crew/runner/trust"
 )
 
@@ -44,8 +43,7 @@ type Users struct {
 	list []User
 }
 
-// OpenUsers reads the users of a hub in dir, and is told what they may do. One of before there were any such has the
-// contexts of two, who remain.
+// OpenUsers reads the users of a hub in dir. rights returns what one may do.
 func OpenUsers(dir, ownerPassword string, rights func(User) *server.Permissions) (*Users, error) {
 	u := &Users{file: filepath.Join(dir, "users.json"), owner: hashOf(ownerPassword), rights: rights}
 	text, err := os.ReadFile(u.file)
@@ -55,12 +53,7 @@ func OpenUsers(dir, ownerPassword string, rights func(User) *server.Permissions)
 			err = fmt.Errorf("read %s: %w: remove it, and invite all users again", u.file, err)
 		}
 	case errors.Is(err, os.ErrNotExist):
-		for _, name := range []string{"worker", "submitter"} {
-			if c, err := address.Read(filepath.Join(dir, name+".json")); err == nil && c.Password != "" {
-				u.list = append(u.list, User{Name: name, Submitter: name == "submitter", Hash: hashOf(c.Password)})
-			}
-		}
-		err = u.write(u.list)
+		err = u.write(nil)
 	}
 	return u, err
 }

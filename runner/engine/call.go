@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -111,20 +110,11 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	if c.Invite.For > 0 {
 		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
 	}
-	file := filepath.Join(address.Dir(), u.Name+".json")
-	if _, err := os.Lstat(file); c.Invite.NATS && err == nil {
-		return fmt.Errorf("there is a NATS context %s already, in %s: choose another name", u.Name, file)
-	}
 	a, err := s.askHub(opInvite, u)
 	if err != nil {
 		return err
 	}
-	if c.Invite.NATS {
-		err = writeNATS(file, a.Context)
-	} else {
-		err = printContext(c, a.Context)
-	}
-	if err != nil { // nobody has the credentials
+	if err = printContext(c, a.Context); err != nil { // nobody has the credentials
 		_, _ = s.askHub(opRevoke, u)
 		err = fmt.Errorf("%w: %s is not invited: have it written elsewhere", err, u.Name)
 	}
@@ -138,25 +128,6 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 	text, err := contextText(x)
 	if err == nil {
 		err = say(c, string(text))
-	}
-	return err
-}
-
-// writeNATS writes a context where the nats command looks for it, in the members that it knows.
-func writeNATS(file string, c *address.Context) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	if ca := strings.TrimSuffix(file, ".json") + ".pem"; c.CAText != "" {
-		if err := trust.WritePrivate(ca, []byte(c.CAText)); err != nil {
-			return err
-		}
-		c.CA, c.CAText = ca, ""
-	}
-	c.Expires = time.Time{}
-	text, err := contextText(c)
-	if err == nil {
-		err = trust.WritePrivate(file, text)
 	}
 	return err
 }

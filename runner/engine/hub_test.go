@@ -86,7 +86,7 @@ func TestHub(t *testing.T) {
 	s.close()
 
 	h.close()
-	h, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0", MaxTasks: 7, MaxOutput: 1 << 20}, Notice: quiet})
+	h, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0", MaxOutput: 1 << 20}, Notice: quiet})
 	require.NoError(t, err)
 	defer h.close()
 	s, err = connect(h.as(t, "submitter"), nil)
@@ -98,11 +98,9 @@ func TestHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "it stays", string(e.Value()))
 	require.Greater(t, h.server.JetStreamConfig().MaxStore, int64(1)<<50, "it starts again however little is free")
-	tasks, err := s.js.Stream(t.Context(), tasksStream)
-	require.NoError(t, err)
 	results, err := s.js.Stream(t.Context(), resultsStream)
 	require.NoError(t, err)
-	require.Equal(t, []int64{7, 1 << 20}, []int64{tasks.CachedInfo().Config.MaxMsgs, results.CachedInfo().Config.MaxBytes})
+	require.Equal(t, int64(1<<20), results.CachedInfo().Config.MaxBytes)
 }
 
 func TestWorkerWaitsForItsHub(t *testing.T) {
@@ -302,25 +300,6 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
 	require.NoFileExists(t, dir+"/lock")
 	require.NoFileExists(t, dir+"/../victim")
-}
-
-// Those who connected before there were invitations still can.
-func TestOldUsers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"lock", "worker.json", "submitter.json"} {
-		text := `{"user": "` + strings.TrimSuffix(name, ".json") + `", "password": "p-` + name + `"}`
-		if name == "lock" {
-			text = ""
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	h := testHub(t, dir)
-	for _, name := range []string{"worker", "submitter"} {
-		s, err := connect(strings.Replace(h.url, "://", "://"+name+":p-"+name+".json@", 1), nil)
-		require.NoError(t, err)
-		s.close()
-	}
 }
 
 func TestNoServer(t *testing.T) {

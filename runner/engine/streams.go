@@ -19,7 +19,7 @@ const keptFor = 30 * 24 * time.Hour
 // limits are those of the streams.
 type limits struct {
 	storage  jetstream.StorageType
-	tasks    int64 // messages; a submitter then waits; 0 for mostTasks, or what there is
+	tasks    int64 // messages; a submitter then waits; 0 for mostTasks
 	results  int64 // bytes; workers then wait; 0 for mostResults, or what there is
 	stored   int64 // bytes; who hands a run over then waits; 0 where no run is handed over
 	replicas int
@@ -35,7 +35,7 @@ const (
 
 // with returns the limits with those that the user has given.
 func (l limits) with(h *wiring.EngineCall) limits {
-	l.tasks, l.results, l.replicas = cmp.Or(h.MaxTasks, l.tasks), cmp.Or(h.MaxOutput, l.results), cmp.Or(h.Replicas, l.replicas)
+	l.results, l.replicas = cmp.Or(h.MaxOutput, l.results), cmp.Or(h.Replicas, l.replicas)
 	return l
 }
 
@@ -89,13 +89,10 @@ func (s *session) createOne(ctx context.Context, c jetstream.StreamConfig, l lim
 	}
 	old, is := st.CachedInfo().Config, st.CachedInfo().Config
 	old.AllowDirect, old.Replicas = false, max(old.Replicas, c.Replicas)
-	switch {
-	case c.Name == tasksStream && l.tasks > 0:
-		old.MaxMsgs = l.tasks
-	case c.Name == resultsStream && l.results > 0:
+	if c.Name == resultsStream && l.results > 0 {
 		old.MaxBytes = l.results
 	}
-	if old.AllowDirect != is.AllowDirect || old.Replicas != is.Replicas || old.MaxMsgs != is.MaxMsgs || old.MaxBytes != is.MaxBytes {
+	if old.AllowDirect != is.AllowDirect || old.Replicas != is.Replicas || old.MaxBytes != is.MaxBytes {
 		_, err = s.js.UpdateStream(ctx, old)
 	}
 	return err

@@ -347,9 +347,9 @@ func TestTasksOfSubmittersAlone(t *testing.T) {
 	require.False(t, m.read)
 }
 
-// The nats command and crew find a context that was written for them.
-func TestInviteForNATS(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+// Credentials that nobody has do not take the name.
+func TestInviteWithoutPaper(t *testing.T) {
+	t.Parallel()
 	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", Hosts: []string{"localhost"}}, Notice: quiet})
 	require.NoError(t, err)
 	defer h.close()
@@ -358,19 +358,7 @@ func TestInviteForNATS(t *testing.T) {
 	defer s.close()
 	_, err = s.obey(hubSubject, h.obey)
 	require.NoError(t, err)
-	c := &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true, NATS: true}}, Verb: opInvite, Operand: "ada"}
-	require.NoError(t, s.invite(c))
-	text, err := os.ReadFile(filepath.Join(address.Dir(), "ada.json"))
-	require.NoError(t, err)
-	require.NotContains(t, string(text), "ca_text")
-	require.Contains(t, string(text), address.Dir()+"/ada.pem")
-	ada, err := connect("ada", nil)
-	require.NoError(t, err)
-	ada.close()
-	require.ErrorContains(t, s.invite(c), "there is a NATS context ada already")
-
-	// Credentials that nobody has do not take the name.
-	c = &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true}}, Verb: opInvite, Operand: "bob"}
+	c := &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true}}, Verb: opInvite, Operand: "bob"}
 	for range 2 {
 		c.Out, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
