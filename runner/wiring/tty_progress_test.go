@@ -140,15 +140,15 @@ func TestTerminalResize(t *testing.T) {
 // width.
 func resized(t *testing.T, cuts bool) (text string, ok bool) {
 	open := filepath.Join(t.TempDir(), "go")
-	args := []string{"-j2", "--progress", "full", "sh", "-c",
+	args := []string{"-j2", "sh", "-c",
 		`case $1 in a*) printf "above the bar"; exit;; esac; until [ -e "$0" ]; do sleep 0.2; done`, open, "{}", ":::", "a"}
 	for _, c := range []string{"b", "c"} {
 		args = append(args, strings.Repeat(c, 90))
 	}
 	v := startOnTerminal(t, 120, crew(args...))
-	v.await(t, `^crew: 1/3 done, 2 running, 0 failed, after \d+s, .*oldest [1-9]\d*s .*\n +1 +\d+s  [bc]{90}\n +2 +\d+s  [bc]{90}$`)
-	whole := regexp.MustCompile(`\Aabove the bar\n.*1/3.*\n    1 +\d+s  [bc]+.?\n    2 +\d+s  [bc]+.?\z`)
-	for _, width := range []int{80, 40, 25, 120, 30} {
+	v.await(t, `^crew: 1/3 done, 2 running, 0 failed, after \d+s, .*oldest [1-9]\d*s .*\ncrew: longest: \d+s [bc]+.*, \d+s [bc]+.*$`)
+	whole := regexp.MustCompile(`\Aabove the bar\n.*1/3.*\ncrew: longest: [0-9ms]+ [bc]+.*\z`)
+	for _, width := range []int{80, 40, 35, 120, 36} {
 		v.resize(t, width, cuts)
 		v.mu.Lock()
 		seen := len(v.raw)
