@@ -141,6 +141,16 @@ func TestSSHNobody(t *testing.T) {
 	require.Regexp(t, `(?m)^crew: no host was reached for 100ms: bad1, slow: --connect-timeout DUR waits longer$`, p.Stderr())
 }
 
+// TestSSHHopeless has no host that waiting would help to reach: the run does not begin.
+func TestSSHHopeless(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	crewtest.WriteFile(t, filepath.Join(dir, "ssh"), "#!/bin/sh\necho 'ssh: Could not resolve hostname x: Name or service not known' >&2\nexit 255\n", 0o755)
+	p := crewIn(t, dir+":"+os.Getenv("PATH"), "-S", "x", "echo", ":::", "a", "b")
+	p.Exits(1)
+	require.Equal(t, "crew: no host can be reached: x: ssh: Could not resolve hostname x: Name or service not known: `ssh HOST true` must work without a prompt\n", p.Stderr())
+}
+
 // TestSSHMissing has a host that cannot be reached, while another one runs all.
 func TestSSHMissing(t *testing.T) {
 	t.Parallel()

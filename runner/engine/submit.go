@@ -92,9 +92,12 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 		return nil, err
 	}
 	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load, true)}
-	s, err := hosts.connect(sub.Notice)
+	err = hosts.Await()
 	if err == nil {
-		err = x.start(sub, s)
+		var s *session
+		if s, err = hosts.connect(sub.Notice); err == nil {
+			err = x.start(sub, s)
+		}
 	}
 	if err != nil {
 		hosts.close()

@@ -74,7 +74,7 @@ func (x *submitter) reach(now time.Time) {
 	if x.hosts == nil {
 		return
 	}
-	if err := x.hosts.Deserted(now, x.roster.grace); err != nil {
+	if err := cmp.Or(x.hosts.Hopeless(), x.hosts.Deserted(now, x.roster.grace)); err != nil {
 		x.sub.Do(task.Command{Op: task.Fail, Err: err})
 	}
 }

@@ -50,11 +50,12 @@ type host struct {
 
 // state is what is known of a host, under Hosts.mu.
 type state struct {
-	there  bool // it has a worker, or a copy of crew-engine is on its way
-	serves bool // it has a worker
-	served bool // it has had a worker
-	lost   bool // it has lost one
-	failed bool // it could not be reached, or its worker has failed
+	there  bool   // it has a worker, or a copy of crew-engine is on its way
+	serves bool   // it has a worker
+	served bool   // it has had a worker
+	lost   bool   // it has lost one
+	failed bool   // it could not be reached, or its worker has failed
+	never  string // why it cannot be reached however long one waits; "" if it may be
 
 	joined  time.Time          // when the first visit to it began, since it joined
 	leaving bool               // its worker is to end
@@ -71,7 +72,8 @@ func (h *host) say(text string) { h.all.c.Notice(h.name() + ": " + text) }
 func (h *host) arrives(serves bool) bool {
 	h.all.mu.Lock()
 	leaving := h.leaving
-	h.there, h.serves, h.served = true, serves && !leaving, h.served || serves
+	defer h.all.nudge()
+	h.there, h.serves, h.served, h.never = true, serves && !leaving, h.served || serves, ""
 	h.all.mu.Unlock()
 	if serves && h.down {
 		h.down = false
@@ -93,6 +95,7 @@ func (h *host) fails() {
 	h.all.mu.Lock()
 	h.failed = true
 	h.all.mu.Unlock()
+	h.all.nudge()
 }
 
 // keep has a worker on the host until ctx is done, the host has left, or a worker ends by
@@ -125,7 +128,7 @@ func (h *host) stay(ctx context.Context) {
 			return
 		}
 		h.fails()
-		if !h.down {
+		if !h.down && h.all.Hopeless() == nil { // which ends the run
 			h.down = true
 			h.say(err.Error())
 		}
@@ -263,8 +266,20 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 	return fmt.Errorf("no worker starts there (%s): trying again", last)
 }
 
+// final are the parts of what ssh says, as its status does not tell, of which each means that it
+// does no good to try again.
+var final = []string{
+	"Name or service not known", "nodename nor servname provided", "No address associated with hostname", "hostname contains invalid characters",
+	"Permission denied (", "Host key verification failed",
+}
+
 // unreachable returns the error for a host that ssh does not reach, with hints.
 func (h *host) unreachable(why string) error {
+	if slices.ContainsFunc(final, func(part string) bool { return strings.Contains(why, part) }) {
+		h.all.mu.Lock()
+		h.never = why
+		h.all.mu.Unlock()
+	}
 	port, file := "", ""
 	if h.Port != "" {
 		port = "-p " + h.Port + " "

@@ -59,6 +59,8 @@ type Hosts struct {
 	named []Host    // that are to have a worker
 	hosts []*host   // these, and those that are leaving
 	since time.Time // when a host was last there, or Start was called
+
+	news chan struct{} // a host has answered, or was not reached
 }
 
 // Start starts a worker on each host. A host that cannot be reached, or that loses its
@@ -68,7 +70,7 @@ func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Hosts{c: c, named: c.Hosts, since: time.Now()}
+	p := &Hosts{c: c, named: c.Hosts, since: time.Now(), news: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,6 +85,50 @@ func Start(c Config) (*Hosts, error) {
 func (p *Hosts) Close() {
 	p.cancel()
 	p.wg.Wait()
+}
+
+// nudge has Await look again.
+func (p *Hosts) nudge() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// Await waits until a host answers, or each has failed, for two seconds at most. For the error see
+// Hopeless. It must not be called twice at once.
+func (p *Hosts) Await() error {
+	for late := time.After(shortTime); ; {
+		p.mu.Lock()
+		there := slices.ContainsFunc(p.hosts, func(h *host) bool { return h.there })
+		waits := slices.ContainsFunc(p.hosts, func(h *host) bool { return !h.failed })
+		p.mu.Unlock()
+		if err := p.Hopeless(); err != nil || there || !waits {
+			return err
+		}
+		select {
+		case <-p.news:
+		case <-late:
+			return nil
+		}
+	}
+}
+
+// Hopeless returns an error that says why no host will ever be reached, or nil if one may be.
+func (p *Hosts) Hopeless() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	why := ""
+	for _, h := range p.hosts {
+		if h.never == "" {
+			return nil
+		}
+		why += fmt.Sprintf("; %s: %s", h.name(), h.never)
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("no host can be reached%s: `ssh HOST true` must work without a prompt", strings.Replace(why, ";", ":", 1))
 }
 
 // Deserted returns an error that names the hosts if none has been there for Reach. A host
@@ -106,9 +152,12 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 }
 
 // Missing returns a line for the hosts that never had a worker and one for those that
-// have lost theirs. There is none if all hosts had one all the time. Those that leave do
+// have lost theirs. There is none if all hosts had one all the time, or if it is hopeless. Those that leave do
 // not count, nor do those that have had no time to answer.
 func (p *Hosts) Missing() (lines []string) {
+	if p.Hopeless() != nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var never, lost []string

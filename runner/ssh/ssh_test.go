@@ -256,10 +256,31 @@ func TestDeserted(t *testing.T) {
 	require.NoError(t, after(time.Hour), "0 is for ever")
 }
 
+// TestHopeless has hosts that no waiting helps to reach, and then one that answers.
+func TestHopeless(t *testing.T) {
+	p := &Hosts{news: make(chan struct{}, 1)}
+	require.NoError(t, p.Hopeless(), "nobody is there yet")
+	a, b := &host{Host: Host{Target: "a"}, all: p}, &host{Host: Host{Target: "b"}, all: p}
+	p.hosts = []*host{a, b}
+	for _, h := range p.hosts {
+		require.NoError(t, p.Hopeless())
+		_ = h.unreachable("ssh: connect to host a port 22: Connection refused")
+		require.NoError(t, p.Hopeless(), "it may be starting")
+		_ = h.unreachable("ssh: Could not resolve hostname a: Temporary failure in name resolution")
+		require.NoError(t, p.Hopeless())
+		_ = h.unreachable("ssh: Could not resolve hostname a: Name or service not known")
+	}
+	const why = "ssh: Could not resolve hostname a: Name or service not known"
+	require.EqualError(t, p.Await(), "no host can be reached: a: "+why+"; b: "+why+": `ssh HOST true` must work without a prompt")
+	require.Empty(t, p.Missing(), "it was said")
+	a.arrives(false)
+	require.NoError(t, p.Await())
+}
+
 // TestNoTimeToAnswer names a host that has not answered only once it had time to.
 func TestNoTimeToAnswer(t *testing.T) {
 	h := &host{Host: Host{Target: "a"}}
-	p := &Hosts{hosts: []*host{h}}
+	p := &Hosts{hosts: []*host{h}, news: make(chan struct{}, 1)}
 	h.all, h.joined = p, time.Now().Add(time.Hour)
 	require.Empty(t, p.Missing())
 	h.joined = time.Now().Add(-shortTime)
