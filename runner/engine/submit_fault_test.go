@@ -2,8 +2,10 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,6 +62,58 @@ func TestGoneWorker(t *testing.T) {
 			require.True(t, before.Unbegun)
 		}
 	}
+}
+
+// faltering has a stream of results that does not say which its last message is, until somebody
+// asks again.
+type faltering struct {
+	jetstream.JetStream
+	before func() // it answers
+	asked  atomic.Bool
+}
+
+func (f *faltering) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := f.JetStream.Stream(ctx, name)
+	if name == resultsStream && err == nil {
+		s = lastOf{s, f}
+	}
+	return s, err
+}
+
+type lastOf struct {
+	jetstream.Stream
+	*faltering
+}
+
+func (s lastOf) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if !s.asked.Swap(true) {
+		return nil, errNoAnswer
+	}
+	s.before()
+	return s.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+// A result that a worker had in the stream when it went counts, though it cannot be read at once.
+func TestGoneWorkersResult(t *testing.T) {
+	b := newBroker(t)
+	f := &faltering{}
+	b.change = func(s *session) { f.JetStream, s.js = s.js, f }
+	var once sync.Once
+	b.worker("a", 1, func(w *fake, a *Attempt, m jetstream.Msg) {
+		once.Do(func() {
+			f.before = func() {
+				answer(w, a, m)
+				_, err := w.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // that one is stored, too
+				require.NoError(t, err)
+			}
+			w.put(gone)
+			w.silent.Store(true)
+		})
+	})
+	r := b.run(1, nil)
+	r.ok(1)
+	require.Zero(t, r.lost)
+	require.True(t, f.asked.Load())
 }
 
 // TestLostAttempts has a worker lose attempts in several ways: they run again.

@@ -38,6 +38,7 @@ type broker struct {
 	current atomic.Pointer[server.Server]
 	ackWait time.Duration // after which its fakes get a message again
 	ahead   int           // core.Pool.Ahead of its runs
+	change  func(*session)
 }
 
 // newBroker starts a server with diskLimits, or others, for a test that runs beside
@@ -305,7 +306,11 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 		change(&sub)
 	}
 	r.x = &submitter{maker: makerOf(&sub.Load, false)}
-	err := r.x.start(sub, b.connect(notice))
+	s := b.connect(notice)
+	if b.change != nil {
+		b.change(s)
+	}
+	err := r.x.start(sub, s)
 	if err != nil {
 		return nil, err
 	}

@@ -203,15 +203,19 @@ const (
 // everyEpoch is above all epochs.
 const everyEpoch = 1 << 62
 
-// dismiss waits for the end of persistent workers on hosts of the run's own, which would
-// be killed with the connection.
+// dismiss has the workers on hosts of the run's own know that nobody follows them, and waits for
+// the end of persistent workers, which would be killed with the connection.
 func (x *submitter) dismiss() {
-	if x.sub.Command.Protocol == task.NoProtocol || x.hosts == nil {
+	if x.hosts == nil {
 		return
 	}
-	late := time.AfterFunc(sayDismiss, func() { x.sub.Notice("waiting for workers to end") })
-	defer late.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), dismissWait)
+	patience := partWait
+	if x.sub.Command.Protocol != task.NoProtocol {
+		patience = dismissWait
+		late := time.AfterFunc(sayDismiss, func() { x.sub.Notice("waiting for workers to end") })
+		defer late.Stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, w := range x.roster.all() {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,8 @@ const (
 	keptShare   = 4               // of the stream's limit: how much of it this run may keep for its next epoch
 	keptBytes   = 256 << 20       // the same where the stream has no limit
 	catchUpWait = 5 * time.Second // how long to wait for results that are in the stream
+
+	catchUpAgain = 200 * time.Millisecond // after which the server is asked again that has not answered
 )
 
 // results reads the run's results and removes what is done with from the stream.
@@ -173,22 +176,28 @@ func (x *submitter) purge() func() {
 	}
 }
 
-// catchUp waits until all results have been read that are in the stream now.
+// catchUp waits until all results have been read that are in the stream now, or until ctx is done.
+// It asks again which they are: the server may not answer, and what is removed is not read.
 func (x *submitter) catchUp(ctx context.Context) error {
 	r := &x.results
-	m, err := r.stream.GetLastMsgForSubject(ctx, r.subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for r.seq.Load() < m.Sequence {
-		if !pause(ctx, 5*time.Millisecond) {
-			return ctx.Err()
+	for last := uint64(math.MaxUint64); ; {
+		m, err := r.stream.GetLastMsgForSubject(ctx, r.subject)
+		wait := catchUpAgain
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			return nil
+		case err == nil:
+			last, wait = min(last, m.Sequence), catchUpWait
+		}
+		for end := time.Now().Add(wait); r.seq.Load() < last && time.Now().Before(end); {
+			if !pause(ctx, 5*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+		if r.seq.Load() >= last {
+			return nil
 		}
 	}
-	return nil
 }
 
 // mark is up to where the stream of results is done with.

@@ -216,9 +216,11 @@ func (x *submitter) lose(w *worker, why string) {
 // giveUp ends the flights with a worker once all results are read that it has
 // published.
 func (x *submitter) giveUp(w *worker, why string) {
+	if x.catchUp(x.ctx) != nil {
+		return // Close ends them
+	}
 	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
 	defer cancel()
-	_ = x.catchUp(ctx) // without the engine nothing comes anyway
 	lost := x.flights.of(w)
 	for _, f := range lost {
 		x.flights.send(f, opKill) // in case it is there after all

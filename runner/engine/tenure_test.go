@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -110,4 +111,20 @@ func TestTenureSweep(t *testing.T) {
 		left = append(left, e.Name())
 	}
 	require.Equal(t, []string{"worker.empty", "worker.longer", "worker.new", "worker.notes"}, left)
+}
+
+// A run leaves none of the files that its workers have locked.
+func TestTenureEnds(t *testing.T) {
+	t.Parallel()
+	p := crew(t, "-S", "2/:", "echo", ":::", "a", "b")
+	p.Exits(0)
+	run := ""
+	for _, v := range p.Cmd.Env {
+		if dir, ok := strings.CutPrefix(v, "XDG_RUNTIME_DIR="); ok {
+			run = dir
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(run, "crew", "*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

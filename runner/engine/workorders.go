@@ -25,6 +25,9 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 		w.cancel(o.ID, o.Op)
 	case opLeave:
 		w.leaveRun(t, o.Run, o.Epoch)
+		if o.Epoch >= everyEpoch {
+			w.tenure.end() // such a worker has one run
+		}
 	case opHolds:
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -186,15 +189,18 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		})
 		return
 	}
-	if b.Over {
-		w.tenure.end() // such a worker has one run
-		w.files.End(b.Run)
-		w.seats.End(func(c *coproc.Seat) bool { return c.Run == b.Run })
-	}
 	w.seats.Hear(b.Run)
 	w.mu.Lock()
 	t := w.runs[b.Run]
-	if t == nil || b.Epoch < t.epoch {
+	if t != nil && b.Epoch < t.epoch {
+		w.mu.Unlock()
+		return
+	}
+	if b.Over {
+		w.files.End(b.Run)
+		w.seats.End(func(c *coproc.Seat) bool { return c.Run == b.Run && c.Epoch <= b.Epoch })
+	}
+	if t == nil {
 		w.mu.Unlock()
 		return
 	}
