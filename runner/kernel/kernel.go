@@ -103,3 +103,15 @@ func reopen(path string, flags int) (fd int, err error) {
 	})
 	return fd, err
 }
+
+// send sends a signal to a channel if that has room. SIGCONT leaves half of it to others: many
+// that come at once mean no more than one, and must not displace SIGTERM.
+func send(to chan<- syscall.Signal, sig syscall.Signal) {
+	if sig == syscall.SIGCONT && len(to) > cap(to)/2 {
+		return
+	}
+	select {
+	case to <- sig:
+	default:
+	}
+}

@@ -65,14 +65,6 @@ func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
 	send(to, mark)
 }
 
-// send sends a signal to a channel if that has room.
-func send(to chan<- syscall.Signal, sig syscall.Signal) {
-	select {
-	case to <- sig:
-	default:
-	}
-}
-
 // deliver sends the signals that arrive through the pipe to their channels.
 func deliver(from *os.File) {
 	var came [16]byte

@@ -54,14 +54,6 @@ func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
 	_ = syscall.Kill(os.Getpid(), fencing)
 }
 
-// send sends a signal to a channel if that has room.
-func send(to chan<- syscall.Signal, sig syscall.Signal) {
-	select {
-	case to <- sig:
-	default:
-	}
-}
-
 // route sends the signals that arrive to their channels.
 func route() {
 	for sig := range came {

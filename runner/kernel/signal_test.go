@@ -138,3 +138,15 @@ func TestResetAndIgnored(t *testing.T) {
 		require.Equal(t, syscall.SIGTERM, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	}
 }
+
+func TestSIGCONTLeavesRoom(t *testing.T) {
+	to := make(chan syscall.Signal, 4)
+	for range 100 {
+		send(to, syscall.SIGCONT)
+	}
+	send(to, syscall.SIGTERM)
+	for range len(to) - 1 {
+		require.Equal(t, syscall.SIGCONT, <-to)
+	}
+	require.Equal(t, syscall.SIGTERM, <-to)
+}
