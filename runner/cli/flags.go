@@ -75,7 +75,7 @@ var options = [...]option{
 	{name: "stdin", text: "give the record to the task's standard input",
 		set: func(o *Options, _ string) error { o.Command.Stdin = true; return nil }},
 
-	{group: "The pool", name: "jobs", short: "jP", value: "N",
+	{group: "How tasks run", name: "jobs", short: "jP", value: "N",
 		text: "workers: N, N%, +N, -N, 0 for most, or a FILE",
 		set:  func(o *Options, v string) error { return setText(&o.Pool.Jobs, v) }},
 	{name: "sched", value: "POLICY", choices: "fifo round-robin least-busy keyed topic fair",
@@ -101,7 +101,7 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Terms.Rate, v, parseRate) }},
 	{name: "key-rate", value: "N/PERIOD", text: "the same for each key",
 		set: func(o *Options, v string) error { return set(&o.Terms.KeyRate, v, parseRate) }},
-	{name: "buffer", value: "N", text: "read ahead N (2 x jobs, >= 64; 4096 with keys)",
+	{name: "buffer", value: "N", text: "have N tasks wait (2 x jobs, >= 64; 4096 by key)",
 		set: func(o *Options, v string) (err error) { o.Pool.Buffer, err = parseWhole(v, 1, 1<<30); return err }},
 	{name: "delay", value: "DUR", text: "at least DUR between starts",
 		set: func(o *Options, v string) error { return set(&o.Pool.Delay, v, task.ParseDuration) }},

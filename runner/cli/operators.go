@@ -137,7 +137,7 @@ func (o *Options) NoRecords() error {
 		}
 		hint += ", or, to run it once, ::: " + task.Quote(once) + " in its place"
 	}
-	return &UsageError{"standard input is /dev/null, so there are no records", hint + o.Command.aboutVerb()}
+	return &UsageError{"standard input is /dev/null, so there are no tasks", hint + o.Command.aboutVerb()}
 }
 
 // CannotRun returns what to say about a command that no task can run.

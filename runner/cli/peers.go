@@ -67,7 +67,7 @@ var peerOptions = [...]peerOption{
 	{names: "bin group-by", hint: "--sched keyed --key TEMPLATE runs what belongs together in order"},
 	{names: "open-tty o", hint: "--tty gives the terminal to the tasks, one at a time"},
 
-	// The pool.
+	// How tasks run.
 	{names: "test-threads", hint: "did you mean -j N?"},
 	{names: "partition", hint: "did you mean --shard K/N?"},
 	{names: "memsuspend noswap",

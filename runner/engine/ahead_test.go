@@ -106,7 +106,7 @@ func TestDrainWithTasksAhead(t *testing.T) {
 	run := crew(t, append([]string{"--engine", url, "--joblog", dir + "/log", obey, "{}", ":::"}, strings.Split(strings.Repeat(script+"\n", 6), "\n")[:6]...)...)
 	crewtest.Until(t, func() bool { s, _ := os.ReadFile(dir + "/begun"); return len(s) == 2 }, "two tasks to run")
 	run.Send(syscall.SIGINT)
-	run.Says(run.Stderr, "draining: waiting for 2 running tasks")
+	run.Says(run.Stderr, "draining: no more tasks start; waiting for 2 running tasks")
 	run.Says(run.Stderr, "2 running tasks (1, 2)")
 	for range 2 { // the others come back
 		f, _ := b.final()

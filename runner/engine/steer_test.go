@@ -176,7 +176,7 @@ func TestDrain(t *testing.T) {
 		p.Exits(0)
 		return strings.Count(p.Stdout(), draining) == 2
 	}, "status to show two workers draining")
-	one.Says(one.Stderr, "draining (drained by "+me()+"): waiting for 1 running task")
+	one.Says(one.Stderr, "draining (drained by "+me()+"): no more tasks start; waiting for 1 running task")
 	last := worker("last", "default", "-j4")
 	begin(6)
 	touch(t, dir+"/go")
@@ -228,13 +228,13 @@ func TestOrderlyEndIsNoLoss(t *testing.T) {
 		for range 7 {
 			w := worker()
 			w.Send(syscall.SIGTERM)
-			w.Says(w.Stderr, "draining (SIGTERM): waiting for 1 running task")
+			w.Says(w.Stderr, "draining (SIGTERM): no more tasks start; waiting for 1 running task")
 			w.Send(syscall.SIGTERM)
 			w.Dies(syscall.SIGTERM)
 		}
 		w := worker()
 		w.Send(syscall.SIGTERM)
-		w.Says(w.Stderr, "draining (SIGTERM): waiting for 1 running task")
+		w.Says(w.Stderr, "draining (SIGTERM): no more tasks start; waiting for 1 running task")
 		touch(t, dir+"/go")
 		w.Dies(syscall.SIGTERM)
 		p.Exits(0)

@@ -334,7 +334,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	switch {
 	case n.known:
 	case n.total == 0:
-		return "interrupted before any record was read", true, false
+		return "interrupted before any task was read", true, false
 	default:
 		least = "at least "
 	}

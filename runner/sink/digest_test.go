@@ -223,7 +223,7 @@ func TestDigestAfterAnEarlyEnd(t *testing.T) {
 	drained := task.Event{Kind: task.Draining, Text: "SIGINT"}
 	require.Equal(t, "crew: 1 of at least 1 task done in 3.2s, the rest of the input not read\n",
 		digestOf(t, RerunConfig{}, drained, done))
-	require.Equal(t, "crew: interrupted before any record was read\n", digestOf(t, RerunConfig{}, drained))
+	require.Equal(t, "crew: interrupted before any task was read\n", digestOf(t, RerunConfig{}, drained))
 	require.Empty(t, digestOf(t, RerunConfig{}, inputEnd, drained, done), "nothing was left out")
 }
 

@@ -175,7 +175,7 @@ func (t *Terminal) notice(e *task.Event) string {
 		}
 		doing, next := "ending"+why+": ", "; Ctrl-C again kills them"
 		if e.Kind == task.Draining {
-			doing, next = "draining"+why+": waiting for ", "; Ctrl-C again ends them"
+			doing, next = "draining"+why+": no more tasks start; waiting for ", "; Ctrl-C again ends them"
 		}
 		switch {
 		case e.Kind == task.Draining && (e.Text == "" || t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted):

@@ -293,13 +293,13 @@ func TestNotices(t *testing.T) {
 		want  string
 	}{
 		{"drain", task.Event{Kind: task.Draining, Running: running, Text: "SIGINT"},
-			"crew: draining: waiting for 2 running tasks (1, 2); Ctrl-C again ends them\n"},
+			"crew: draining: no more tasks start; waiting for 2 running tasks (1, 2); Ctrl-C again ends them\n"},
 		{"drain for another reason", task.Event{Kind: task.Draining, Running: running, Text: "SIGHUP"},
-			"crew: draining (SIGHUP): waiting for 2 running tasks (1, 2)\n"},
+			"crew: draining (SIGHUP): no more tasks start; waiting for 2 running tasks (1, 2)\n"},
 		{"drain of many", task.Event{Kind: task.Draining, Running: running[:1], Text: "--halt"},
-			"crew: draining (--halt): waiting for 2 running tasks (1, …)\n"},
+			"crew: draining (--halt): no more tasks start; waiting for 2 running tasks (1, …)\n"},
 		{"drain of unknown tasks", task.Event{Kind: task.Draining, Text: "SIGINT"},
-			"crew: draining: waiting for 2 running tasks; Ctrl-C again ends them\n"},
+			"crew: draining: no more tasks start; waiting for 2 running tasks; Ctrl-C again ends them\n"},
 		{"drain before a stop", task.Event{Kind: task.Draining, Running: running}, ""},
 		{"end", task.Event{Kind: task.Stopping, Running: running, Text: "SIGTERM"},
 			"crew: ending (SIGTERM): 2 running tasks (1, 2)\n"},

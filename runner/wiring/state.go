@@ -145,10 +145,10 @@ func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, made bool) (l
 		return lines
 	case 1:
 		lines = append(lines,
-			"a task that an earlier run began and did not finish is not in this input: to run it, give its record again")
+			"a task that an earlier run began and did not finish is not in this input: to run it, give it again")
 	default:
 		lines = append(lines, fmt.Sprintf(
-			"%d tasks that an earlier run began and did not finish are not in this input: to run them, give their records again", n))
+			"%d tasks that an earlier run began and did not finish are not in this input: to run them, give them again", n))
 	}
 	for _, m := range first {
 		lines = append(lines, "  "+task.Printable(string(m.Command)))

@@ -138,7 +138,7 @@ func TestTTYRecords(t *testing.T) {
 	v := startOnTerminal(t, 80, crew("--tty", "echo"))
 	status, lines := v.end(t)
 	require.Equal(t, 2, status.ExitStatus())
-	require.Equal(t, []string{"crew: --tty gives the terminal to the tasks: give the records with :::, -a FILE ", "or a pipe"}, lines)
+	require.Equal(t, []string{"crew: --tty gives the terminal to the tasks: give their values with :::, -a FILE", " or a pipe"}, lines)
 }
 
 // TestTaskTerminalsHaveTheSizeOfCrews: when it starts, and when the window changes.

@@ -351,7 +351,7 @@ func TestTerminalInterrupt(t *testing.T) {
 	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
 	v.await(t, `0/2 done, 1 running`)
 	v.say(t, "\x03")
-	v.await(t, `^crew: draining: waiting for 1 running task \(1\); Ctrl-C again ends them$`)
+	v.await(t, `^crew: draining: no more tasks start; waiting for 1 running task \(1\); Ctrl-C`)
 	require.NoError(t, os.WriteFile(open, nil, 0o666))
 	status, lines := v.end(t)
 	require.True(t, status.Signaled())
@@ -386,7 +386,7 @@ func TestTerminalPipeline(t *testing.T) {
 					return string(name) == "tee\n"
 				}, "tee to run")
 				v.say(t, "\x03")
-				v.await(t, `crew: draining: waiting for 2 running tasks \(1, 2\); Ctrl-C again ends them`)
+				v.await(t, `crew: draining: no more tasks start; waiting for 2 running tasks \(1, 2\);`)
 				crewtest.Gone(t, pid)
 				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
 				v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)

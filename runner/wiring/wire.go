@@ -154,7 +154,7 @@ func (w *wiring) openInput() (err error) {
 	}
 	switch {
 	case o.Pool.TTY && w.typed():
-		return misuse("--tty gives the terminal to the tasks", "give the records with :::, -a FILE or a pipe")
+		return misuse("--tty gives the terminal to the tasks", "give their values with :::, -a FILE or a pipe")
 	case o.Pool.TTY && !o.Show.DryRun && !proc.HasTerminal():
 		return misuse("--tty needs a terminal, and crew has none", "drop --tty")
 	case w.typed():
@@ -414,7 +414,7 @@ func (w *wiring) ending(e core.Ending) ending {
 		if len(o.Words()) == 0 {
 			what = "commands"
 		}
-		end.last = append(end.last, "nothing ran, because standard input holds no records: "+
+		end.last = append(end.last, "nothing ran, because standard input holds no tasks: "+
 			"to give "+what+" on the command line, put ::: before them")
 	}
 	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
