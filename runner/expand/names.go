@@ -2,6 +2,7 @@ package expand
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,31 +21,57 @@ func (c *Config) check(s string) error {
 		if c.Insert == Refused && p.ofRecord() {
 			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
 		}
-		for from := 0; p.kind == literal; from++ {
-			n := strings.IndexByte(p.text[from:], '{')
-			if n < 0 {
-				break
-			}
-			from += n
-			in, _, closed := strings.Cut(p.text[from+1:], "}")
-			if !closed || from > 0 && (p.text[from-1] == '$' || p.text[from-1] == '\\') {
-				continue
-			}
-			if instead := ofParallel(in); instead != "" {
-				return fmt.Errorf("there is no placeholder {%s}: %s", in, instead)
-			}
-			if err := c.noColumn(in); err != nil {
-				return err
-			}
+	}
+	for in := range c.braces(s) {
+		if instead := ofParallel(in); instead != "" {
+			return fmt.Errorf("there is no placeholder {%s}: %s", in, instead)
+		}
+		if err := c.noColumn(in); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// braces yields what stands in braces that are text.
+func (c *Config) braces(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, p := range scan(s, c) {
+			for from := 0; p.kind == literal; from++ {
+				n := strings.IndexByte(p.text[from:], '{')
+				if n < 0 {
+					break
+				}
+				from += n
+				in, _, closed := strings.Cut(p.text[from+1:], "}")
+				if closed && (from == 0 || p.text[from-1] != '$' && p.text[from-1] != '\\') && !yield(in) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// MayName reports whether a text holds {name}, for which a column may be meant.
+func (c Config) MayName(s string) bool {
+	for in := range c.braces(s) {
+		if fieldName(columnName(in)) {
+			return true
+		}
+	}
+	return false
+}
+
+// columnName returns the name in a placeholder without its braces.
+func columnName(in string) string { return strings.TrimSuffix(strings.TrimRight(in, "./"), "?") }
+
 // noColumn returns an error if in, the inside of braces, can only be meant for the
 // name of a column.
 func (c *Config) noColumn(in string) error {
-	name := strings.TrimRight(in, "./")
+	name := columnName(in)
+	if slices.Contains(c.First, name) && fieldName(name) {
+		return fmt.Errorf("{%s} is text, and %q stands in the first record: add --header if that names the columns, or write { %[1]s }", in, name)
+	}
 	if len(c.Names) == 0 || !fieldName(strings.ReplaceAll(name, " ", "_")) {
 		return nil
 	}

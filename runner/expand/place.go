@@ -448,7 +448,7 @@ func (s *site) beside(leaf *syntax.Lit) place {
 		return p
 	}
 	switch m := s.mark.piece; {
-	case m.kind == seq, m.kind == host, m.kind == units, m.kind == made, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(m.name)):
+	case m.kind == seq, m.kind == host, m.kind == units, m.kind == made, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(strings.TrimSuffix(m.name, "?"))):
 		return place{text: true} // a parameter of the shell, such as ${1} or ${name}
 	}
 	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)

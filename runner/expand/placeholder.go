@@ -2,6 +2,7 @@ package expand
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type piece struct {
 	form form
 	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields; units: the most bytes
 	name string // field, units
+	may  bool   // column or field: the record may lack it
 	made *Text  // made: the file
 
 	inner *script // nested: a script that another shell runs
@@ -132,6 +134,16 @@ func brace(s string, cfg *Config) piece {
 		if p.find(name, cfg) {
 			return p
 		}
+		if name, p.may = strings.CutSuffix(name, "?"); p.may && p.find(name, cfg) {
+			if p.kind == field && p.n == 0 {
+				p.name += "?"
+			}
+			return p
+		} else if p.may && cfg.Names != nil && fieldName(name) {
+			p.kind, p.n, p.name = field, math.MaxInt, name
+			return p
+		}
+		p.may = false
 	}
 	if p.text == task.HostMark {
 		return piece{text: p.text, kind: host}
@@ -257,6 +269,67 @@ func (p *piece) room() int {
 // perRecord reports whether p has a value for each record of v.
 func (p *piece) perRecord(v *Values) bool {
 	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
+}
+
+// Column is a placeholder for a column that a record must have.
+type Column struct{ piece piece }
+
+// columnsOf returns the columns that records must have, given what calls a function for
+// each placeholder until that returns true.
+func columnsOf(any func(func(piece) bool) bool) (columns []Column) {
+	any(func(p piece) bool {
+		if (p.kind == column || p.kind == field && p.n > 0) && !p.may {
+			columns = append(columns, Column{p})
+		}
+		return false
+	})
+	return columns
+}
+
+// Columns returns the columns that a record must have for the command.
+func (t *Template) Columns() []Column { return columnsOf(t.any) }
+
+// Columns returns the columns that a record must have for the text.
+func (t *Text) Columns() []Column { return columnsOf(t.word.any) }
+
+// Check returns an error if one of a task's records lacks the column or, where {N} counts
+// records, if there are not as many.
+func (c Column) Check(records [][]string) error {
+	p, v := &c.piece, Values{Records: records}
+	if p.kind == column && v.countsRecords() {
+		if max(p.n, -p.n) > len(records) {
+			return fmt.Errorf("there is no record for %s, only %d: write %s where it may be missing", p.text, len(records), p.optional())
+		}
+		return nil
+	}
+	for _, rec := range records {
+		switch {
+		case max(p.n, -p.n) <= len(rec):
+		case p.kind == field:
+			return fmt.Errorf("the record has no column %q: write %s where it may be missing", p.name, p.optional())
+		default:
+			return fmt.Errorf("the record has no column for %s, only %d: write %s where it may be missing", p.text, len(rec), p.optional())
+		}
+	}
+	return nil
+}
+
+// CheckSources returns an error if no record can have the column, since each has one for
+// each of n sources.
+func (c Column) CheckSources(n int) error {
+	if p := &c.piece; max(p.n, -p.n) > n {
+		return fmt.Errorf("there is no source for %s, only %d: give another one behind :::, or write %s", p.text, n, p.optional())
+	}
+	return nil
+}
+
+// optional returns the placeholder as it is written where the column may be missing.
+func (p *piece) optional() string {
+	i := strings.LastIndexAny(p.text, "0123456789")
+	if p.kind == field {
+		i = strings.Index(p.text, p.name) + len(p.name) - 1
+	}
+	return p.text[:i+1] + "?" + p.text[i+1:]
 }
 
 // growth returns how many bytes more rec makes of what p stands for, at most.

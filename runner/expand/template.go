@@ -28,6 +28,7 @@ type Config struct {
 	Shell   string     // shell and options that run scripts; "" means /bin/sh, used only where a shell is needed
 	Replace string     // placeholder for the record; "" means "{}"
 	Names   []string   // names of the columns
+	First   []string   // the first record, where columns have no names; none of them can stand in braces
 	Fields  bool       // {name} may name an entry of Values.Fields
 	Insert  Insert     // where the record goes
 	Batch   bool       // a command may take several records

@@ -82,22 +82,24 @@ func (o Object) member(name string) (value string, ok bool, err error) {
 	return "", false, nil
 }
 
-// fields returns what {name} stands for, for each of names.
+// fields returns what {name} stands for, for each of names. One that ends in a question
+// mark may be missing.
 func (o Object) fields(names []string) (map[string]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
 	fields := make(map[string]string, len(names))
-	for _, name := range names {
+	for _, placeholder := range names {
+		name, may := strings.CutSuffix(placeholder, "?")
 		value, ok, err := o.member(name)
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
+		if !ok && !may {
 			names := slices.Sorted(maps.Keys(o))
 			return nil, fmt.Errorf("the object has no member %q%s", name, didYouMean(name, names))
 		}
-		fields[name] = value
+		fields[placeholder] = value
 	}
 	return fields, nil
 }

@@ -80,11 +80,28 @@ func (r *Reader) add(cfg Config, g Group, paths []string) error {
 	return err
 }
 
-// readHeaders takes the first record of each source for names. A name that occurs
-// again becomes "", so a name means the first column called so.
+// First returns the columns of the first record of the first source, which read will
+// return. It blocks until that has been read. It returns nil if there is none, or if
+// something is wrong with it.
+func (r *Reader) First() []string {
+	if len(r.axes) == 0 {
+		return nil
+	}
+	var rec Record
+	s := r.axes[0].parts[0]
+	if s.next(&rec) != nil {
+		return nil
+	}
+	s.peeked = &rec
+	if rec.Err != nil {
+		return nil
+	}
+	return rec.Columns
+}
+
+// readHeaders takes the first record of each source for names.
 func (r *Reader) readHeaders() error {
 	r.names = []string{}
-	seen := make(map[string]bool)
 	for _, a := range r.axes {
 		for _, s := range a.parts {
 			var rec Record
@@ -98,12 +115,7 @@ func (r *Reader) readHeaders() error {
 			s.header = rec.Columns
 			r.header = cmp.Or(r.header, s.lines)
 			for _, n := range rec.Columns {
-				n = strings.TrimSuffix(n, "\r") // the file may have CRLF line ends
-				if seen[n] {
-					n = ""
-				}
-				seen[n] = true
-				r.names = append(r.names, n)
+				r.names = append(r.names, strings.TrimSuffix(n, "\r")) // the file may have CRLF line ends
 			}
 		}
 	}
@@ -138,8 +150,8 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 	return files, nil
 }
 
-// Names returns the names of the columns, with "" for a column without one. It
-// returns nil if there is no header.
+// Names returns the names of the columns, with "" for a column without one. Two may be the
+// same. It returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
 
 // Header returns how many lines the names of the columns take, if there are any.

@@ -69,6 +69,7 @@ type stream struct {
 	line   int      // where the latest record began
 	lines  int      // line ends read in this file
 	err    error    // ended the stream
+	peeked *Record  // read already, and next; nil for none
 }
 
 func newStream(cfg Config, values []string, files []file) *stream {
@@ -109,6 +110,10 @@ func (s *stream) close() error {
 
 // next stores the next record that is not left out in rec.
 func (s *stream) next(rec *Record) error {
+	if s.peeked != nil {
+		*rec, s.peeked = *s.peeked, nil
+		return nil
+	}
 	for s.err == nil {
 		text, size, err := s.text()
 		if err != nil {
@@ -142,6 +147,8 @@ func (s *stream) next(rec *Record) error {
 func (s *stream) buffered() bool {
 	f := &s.cfg.Format
 	switch {
+	case s.peeked != nil:
+		return true
 	case s.err != nil:
 		return false
 	case s.files == nil:
@@ -212,14 +219,13 @@ func (s *stream) raw() ([]byte, int, error) {
 }
 
 // clean counts the lines of a record and strips what is not part of it: the CR at
-// the end of a CSV row, and the byte order mark at the start of a CSV or JSON file.
+// the end of a CSV row, and the byte order mark at the start of a file with columns or
+// with names for them.
 func (s *stream) clean(raw []byte) []byte {
 	s.line = s.lines + 1
 	s.lines++
-	if s.cfg.Format.Kind == Lines {
-		return raw
-	}
-	if s.line == 1 {
+	f := &s.cfg.Format
+	if s.line == 1 && (f.Kind != Lines || f.Colsep != nil || f.Header) {
 		raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	}
 	if s.split.csv {

@@ -38,6 +38,7 @@ type Texts struct {
 	Tag     *expand.Text // nil means no tag
 	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
 	Files   Files
+	Travel  []*expand.Text // names of files that travel with a task
 	Terms
 }
 
@@ -70,8 +71,9 @@ type Tasks struct {
 
 	r      *Reader
 	cfg    TasksConfig
-	fields []string  // the members of a JSON object that the templates name
-	units  []string  // the caps that they name
+	fields []string // the members of a JSON object that the templates name
+	units  []string // the caps that they name
+	must   []expand.Column
 	worker task.Task // with cfg.Protocol: has the command
 
 	// state
@@ -94,9 +96,11 @@ type Tasks struct {
 // JSON it must not put several records into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields(), units: cfg.Template.Caps(), asker: asker{Terms: cfg.Terms}}
-	for _, text := range append(cfg.Files.texts(), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results, cfg.Priority, cfg.Weight, cfg.Needs) {
+	t.must = cfg.Template.Columns()
+	for _, text := range append(append(cfg.Files.texts(), cfg.Travel...), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results, cfg.Priority, cfg.Weight, cfg.Needs) {
 		if text != nil {
 			t.fields, t.units = append(t.fields, text.Fields()...), append(t.units, text.Caps()...)
+			t.must = append(t.must, text.Columns()...)
 		}
 	}
 	if cfg.Protocol != task.NoProtocol {
@@ -268,8 +272,45 @@ func (t *Tasks) block(number func() uint64) (*task.Task, error) {
 	return &s.Task, nil
 }
 
+// CheckColumns returns an error if no record can have a column that the templates name:
+// there are values, and each source is one column.
+func (t *Tasks) CheckColumns() error {
+	sources, values := 0, false
+	for _, a := range t.r.axes {
+		for _, s := range a.parts {
+			if s.split.re != nil || s.cfg.Format.Kind != Lines || t.cfg.Limits.batches() {
+				return nil
+			}
+			sources, values = sources+1, values || s.files == nil
+		}
+	}
+	for _, c := range t.must {
+		if err := c.CheckSources(sources); err != nil && values {
+			return err
+		}
+	}
+	return nil
+}
+
+// lacks returns an error if one of a task's records lacks a column that a template names.
+func (t *Tasks) lacks(tk *task.Task) error {
+	for _, c := range t.must {
+		err := c.Check(tk.Records)
+		if err != nil && len(t.r.axes) == 1 && len(t.r.axes[0].parts) == 1 && !t.cfg.Limits.batches() {
+			err = t.r.at(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // finish sets what follows from the task's records, of which rec is the first.
 func (t *Tasks) finish(tk *task.Task, rec *Record) {
+	if tk.Err == nil {
+		tk.Err = t.lacks(tk)
+	}
 	v := expand.Values{Records: tk.Records}
 	t.fill(tk, &v, rec.Object)
 	switch {

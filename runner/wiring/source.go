@@ -97,6 +97,9 @@ func (s *source) compile() error {
 	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
 		return err
 	}
+	if s.mayName(cfg) {
+		cfg.First = s.reader.First()
+	}
 	protocol := s.opts.Protocol()
 	switch {
 	case s.blocks != nil:
@@ -145,7 +148,18 @@ func (s *source) compile() error {
 		return misuse("bad limits", err.Error())
 	}
 	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
+	if err := s.tasks.CheckColumns(); err != nil {
+		return misuse(err.Error(), "")
+	}
 	return nil
+}
+
+// mayName reports whether a template has what looks like the name of a column, where
+// columns have none.
+func (s *source) mayName(cfg expand.Config) bool {
+	o := s.opts
+	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs}, cfg.Words...)
+	return (o.Input.CSV || o.Input.Colsep != nil) && !o.Input.Header && slices.ContainsFunc(texts, cfg.MayName)
 }
 
 // compileCommand compiles the command. If it makes files, {out} without a --makes of its own
@@ -228,11 +242,18 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 	if s.transfer, err = s.compilePaths("transfer-file", o.Engine.Transfer, cfg); err == nil {
 		s.returns, err = s.compilePaths("return", o.Engine.Return, cfg)
 	}
+	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
 	return err
 }
 
-// checkNames refuses columns with the name of a limit: in braces it stands for the units.
+// checkNames refuses columns with the name of another, and those with the name of a limit:
+// in braces it stands for the units.
 func checkNames(columns []string, caps []task.Cap) error {
+	for i, name := range columns {
+		if name != "" && slices.Contains(columns[:i], name) {
+			return misuse(fmt.Sprintf("two columns are called %q", name), "give one of them another name, or leave out --header and write {1}, {2} and so on")
+		}
+	}
 	for _, c := range caps {
 		if slices.Contains(columns, c.Name) {
 			of := "--cap "
