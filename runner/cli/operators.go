@@ -16,6 +16,8 @@ var operators = [...]string{
 	";", "&", "&&", "||", "|", "|&", ">", ">>", "<", "2>", "2>>", "&>", "2>&1", ">&2",
 }
 
+var assignment = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`)
+
 // operator returns the first word of a command without a shell that was probably
 // meant for one, or "".
 func (c Command) operator() string {
@@ -64,6 +66,12 @@ func (c Command) TakesFound() bool {
 
 // checkOperators refuses a command that was probably meant for a shell.
 func (c Command) checkOperators() error {
+	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && assignment.MatchString(c.Words[0]) {
+		return &UsageError{
+			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
+			"write env before it, or -- before the command if it is one",
+		}
+	}
 	w := c.operator()
 	if w == "" || c.Literal {
 		return nil

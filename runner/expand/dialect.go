@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +14,9 @@ import (
 // shells called /bin/sh do not understand.
 func checkDialect(script string) error {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(strings.ToValidUTF8(script, "x")), "")
+	if err != nil && strings.Contains(err.Error(), "unclosed here-document") {
+		return errors.New("the here-document has no end: give commands of several lines with -0, a NUL byte behind each")
+	}
 	if err != nil {
 		return nil // others report a script that cannot be parsed
 	}

@@ -379,6 +379,8 @@ func (t *Template) Fill(tk *task.Task, v Values) {
 		tk.Err = v.err
 	case strings.HasSuffix(line, "\r") || strings.Contains(line, "\r\n"):
 		tk.Err = errors.New("the command line ends in a carriage return, as on Windows: write -d '\\r\\n', or take it out first")
+	case odd(line):
+		tk.Err = errors.New("the command line ends in a backslash, and each line is a command: write it on one line")
 	case tk.Shell:
 		tk.Err = checkDialect(line)
 	}

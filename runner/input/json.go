@@ -56,7 +56,7 @@ func parseObject(text string) (Object, error) {
 
 func notObject(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = errors.New("it has no end")
+		err = errors.New("it has no end on its line: jq -c . makes a line of each object")
 	}
 	return fmt.Errorf("not a JSON object: %w", err)
 }

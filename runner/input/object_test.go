@@ -143,7 +143,7 @@ func TestTerms(t *testing.T) {
 			[]terms{{Name: "a"}, {Name: "b"}, {Name: "c"}, nil, nil, nil, nil, {After: []uint64{1, 2, 3}}, nil},
 			[]string{`"dir" is not a string`, `"colour" is no member of a task: it has after, args, command, cost, dir, env, id, key, needs, priority, stdin, timeout, weight`,
 				`"after" is not an id and not an array of ids`, `"dir" is not a string`, `"id" is empty`, `"id" is not a string, a number, true or false`,
-				`not a JSON object: it has no end`, "", `"after": no record before has the id "d"`}},
+				`not a JSON object: it has no end on its line: jq -c . makes a line of each object`, "", `"after": no record before has the id "d"`}},
 	} {
 		for i, line := range tc.lines { // each gets a command
 			tc.lines[i] = strings.Replace(strings.Replace(line, "{", `{"command":"x",`, 1), ",}", "}", 1)

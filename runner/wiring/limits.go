@@ -116,6 +116,9 @@ func ready(o *cli.Options, p pool, stdin *os.File) error {
 		return err
 	}
 	if o.Pool.Workdir != "" && !o.Elsewhere() {
+		if strings.Contains(o.Pool.Workdir, "{}") {
+			return misuse("--workdir is one directory for all tasks", "write the command as 'cd {} && …'")
+		}
 		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
 			return misuse("change to directory "+o.Pool.Workdir+": "+errors.Unwrap(err).Error(),
 				"give --workdir a directory that tasks can run in")
