@@ -103,7 +103,7 @@ func TestGoneWorkersResult(t *testing.T) {
 		once.Do(func() {
 			f.before = func() {
 				answer(w, a, m)
-				_, err := w.s.js.Publish(t.Context(), resultSubject("q", "other"), nil) // that one is stored, too
+				_, err := w.s.js.Publish(t.Context(), resultSubject("q", w.presence.ID, "other"), nil) // that one is stored, too
 				require.NoError(t, err)
 			}
 			w.put(gone)
