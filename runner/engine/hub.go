@@ -171,7 +171,10 @@ func (h *hub) connect(notice func(string)) (*session, error) {
 type serverLog struct{ told once }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // clients are told what they do wrong
+	switch text := fmt.Sprintf(format, v...); {
+	case strings.Contains(text, unix.ENOSPC.Error()):
+		l.told.say("the disk of the hub is full: it takes nothing more until there is room and it is started again")
+	case !strings.Contains(text, " - cid:"): // clients are told what they do wrong
 		l.told.say("the hub says: " + text)
 	}
 }

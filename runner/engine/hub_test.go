@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/address"
@@ -306,4 +308,16 @@ func TestNoServer(t *testing.T) {
 	t.Parallel()
 	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
 	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
+}
+
+// What a full disk at the hub means is said in the user's words, and once.
+func TestHubSaysThatItsDiskIsFull(t *testing.T) {
+	t.Parallel()
+	var told []string
+	l := &serverLog{once{notice: func(text string) { told = append(told, text) }}}
+	for _, stream := range []string{tasksStream, resultsStream} {
+		l.Errorf("JetStream failed to store a msg on stream '%s': %v", stream, &os.PathError{Op: "write", Path: "msgs/5.blk", Err: syscall.ENOSPC})
+	}
+	require.Equal(t, []string{"the disk of the hub is full: it takes nothing more until there is room and it is started again"}, told)
+	require.ErrorContains(t, notReady(&jetstream.APIError{ErrorCode: codeNoStore}), "if its disk is full, make room there")
 }

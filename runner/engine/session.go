@@ -281,9 +281,14 @@ func notReady(err error) error {
 		return errors.New("the engine has no streams of crew's: run crew engine init there")
 	case passes(err):
 		return errNoAnswer
+	case codeOf(err) == codeNoStore:
+		return errors.New("the hub cannot store anything: if its disk is full, make room there and start it again")
 	}
 	return err
 }
+
+// codeNoStore is the server's error code for a consumer that it cannot store.
+const codeNoStore = 10012
 
 // clusterTTL is the least TTL of a worker's record in a cluster, so that a lease outlasts the
 // election of a leader that confirms it.

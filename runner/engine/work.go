@@ -66,6 +66,7 @@ type crewWorker struct {
 	mu        sync.Mutex
 	forgotten sync.Cond // an attempt was forgotten
 	lease     *lease    // nil while there is none
+	began     bool      // there has been one
 	state     string    // ready, paused, draining or gone
 	held      map[ID]*job
 	tasks     map[uint64]*job // by their numbers here; also those of earlier leases

@@ -157,7 +157,10 @@ func (w *crewWorker) renew() error {
 		t.stale = t.stale || stale
 		return err
 	case fresh:
-		w.lease = t
+		if w.lease = t; w.began {
+			go w.work.Notice("this worker is ready for tasks again")
+		}
+		w.began = true
 	}
 	return nil
 }

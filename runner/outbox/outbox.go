@@ -320,7 +320,7 @@ func (o *Outbox) Again(everything bool) {
 	o.mu.Unlock()
 	o.publish(list)
 	if silent {
-		o.cfg.Say("the engine does not confirm what it is sent: if its disk is full, make room there and restart it")
+		o.cfg.Say("the hub does not confirm what it is sent: the connection is slow, or its disk is full: then make room there and start it again")
 	}
 }
 

@@ -146,5 +146,5 @@ func TestOutboxUnconfirmed(t *testing.T) {
 		require.Empty(t, told)
 		out.Again(true)
 	}
-	require.Contains(t, <-told, "does not confirm what it is sent: if its disk is full")
+	require.Contains(t, <-told, "does not confirm what it is sent")
 }
