@@ -160,6 +160,7 @@ type Where struct {
 	Note     task.Bytes `json:"note,omitempty"`   // of whoever added it
 	Record   task.Bytes `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
 	Tag      task.Bytes `json:"tag,omitempty"`
+	Apart    task.Bytes `json:"apart,omitempty"`    // the record, if the command is a script that tasks share
 	Said     task.Bytes `json:"said,omitempty"`     // the last line of its persistent worker's stderr
 	Blocking *Blocking  `json:"blocking,omitempty"` // if it waits
 	Held     uint64     `json:"held,omitempty"`     // the unfinished task that its result waits for

@@ -251,7 +251,7 @@ func (p *past) past(keeps bool) task.Past {
 	t := p.result.Task
 	out := task.Past{Facts: p.result.Facts(), Cut: p.cut, Kept: keeps}
 	out.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(&p.result), longest))
-	out.Record, out.Note = record(t, out.Command), note(t)
+	out.Record, out.Apart, out.Note = record(t, out.Command), task.Bytes(t.Apart()), note(t)
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			out.Outputs[i], out.Kept = tail{bytes.NewReader(o)}, true

@@ -89,7 +89,7 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 // running describes a running attempt.
 func running(r *task.Running, now time.Time) Where {
 	shown := command(r.Task, r.Slot, r.Host, r.Units)
-	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host, r.Units)), Note: note(r.Task), Record: record(r.Task, shown), Facts: task.Facts{
+	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host, r.Units)), Apart: task.Bytes(r.Task.Apart()), Note: note(r.Task), Record: record(r.Task, shown), Facts: task.Facts{
 		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Command: shown, Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host), Units: r.Units,
 		Start: r.Since, Duration: task.Seconds(max(0, now.Sub(r.Since))),
 	}}
@@ -160,7 +160,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 
 // recall adds what is kept of the last attempt.
 func (w *Where) recall(p *task.Past) {
-	w.Facts, w.Record, w.Note = p.Facts, p.Record, p.Note
+	w.Facts, w.Record, w.Apart, w.Note = p.Facts, p.Record, p.Apart, p.Note
 }
 
 // eventOf describes an event and what it is about. The name is empty if watch does not

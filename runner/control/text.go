@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,9 @@ const (
 // unprintable in them is not escaped.
 
 // Lines returns the status of a run, in at most 215 lines: the totals and the speed,
-// the running tasks, the oldest first, and what the others wait for.
-func (s *Status) Lines() []string {
+// the running tasks, the oldest first, and what the others wait for. If narrow, a
+// running task has only its age beside it.
+func (s *Status) Lines(narrow bool) []string {
 	lines := []string{
 		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.text()),
 		s.pace(),
@@ -29,7 +31,7 @@ func (s *Status) Lines() []string {
 	running := slices.Clone(s.Tasks)
 	slices.SortStableFunc(running, func(x, y Where) int { return x.Start.Compare(y.Start) })
 	for i := range running[:min(len(running), mostTasks)] {
-		lines = append(lines, running[i].text())
+		lines = append(lines, running[i].text(narrow))
 		if said := running[i].Said; said != "" {
 			lines = append(lines, "  | "+string(said))
 		}
@@ -60,8 +62,7 @@ func (p *Progress) text() string {
 	return text
 }
 
-// pace says how many workers there are, how much was read for them, and how fast
-// they are.
+// pace says how many workers there are, and how fast they are.
 func (s *Status) pace() string {
 	hosts := map[string]bool{}
 	for _, w := range s.Workers {
@@ -76,9 +77,6 @@ func (s *Status) pace() string {
 	if s.Lost > 0 {
 		parts = append(parts, task.Count(s.Lost, "attempt")+" lost")
 	}
-	if s.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("%d of at most %d tasks read ahead", s.Queued, s.Buffer))
-	}
 	if s.Rate > 0 {
 		parts = append(parts, task.Speed(s.Rate))
 	}
@@ -88,20 +86,31 @@ func (s *Status) pace() string {
 	return strings.Join(parts, ", ")
 }
 
-func (r *Where) text() string {
-	name, shown := named(r.Task, r.Record, r.Note), r.Command
-	if r.Tag != "" {
-		name, shown = named(r.Task, "", r.Note), r.Tag
+// Shown returns what people know the task by, instead of its command if that does not tell, and
+// its record if it has to stand beside that.
+func (r *Where) Shown() (shown, record string) {
+	if only := cmp.Or(r.Tag, r.Apart); only != "" {
+		return string(only), ""
 	}
-	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, task.Span(time.Duration(r.Duration)),
-		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), task.Shorten(string(shown), commandSize))
+	return string(r.Command), string(r.Record)
+}
+
+func (r *Where) text(narrow bool) string {
+	shown, record := r.Shown()
+	name, shown := named(r.Task, record, r.Note), task.Shorten(shown, commandSize)
+	age := task.Span(time.Duration(r.Duration))
+	if narrow {
+		return fmt.Sprintf("%s: %s: %s", name, age, shown)
+	}
+	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, age,
+		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), shown)
 }
 
 // named names a task, by its record, too, if its command does not tell that, and by its note.
-func named(id uint64, record, note task.Bytes) string {
+func named(id uint64, record string, note task.Bytes) string {
 	text := fmt.Sprintf("task %d", id)
-	if record != "" && string(record) != fmt.Sprint(id) {
-		text += " (" + string(record) + ")"
+	if record != "" && record != fmt.Sprint(id) {
+		text += " (" + record + ")"
 	}
 	if note != "" {
 		text += " [" + task.Shorten(string(note), noteSize) + "]"
@@ -151,13 +160,13 @@ func clock(t time.Time) string {
 
 // Line says where a task is and what it waits for.
 func (w *Where) Line() string {
-	at, command := named(w.Task, w.Record, w.Note), ""
+	at, command := named(w.Task, string(w.Record), w.Note), ""
 	if w.Command != "" {
 		command = ": " + task.Shorten(string(w.Command), commandSize)
 	}
 	switch w.State {
 	case "running":
-		return w.text()
+		return w.text(false)
 	case "waiting":
 		if w.Blocking == nil {
 			return at + " waits" + command

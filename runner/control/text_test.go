@@ -29,7 +29,7 @@ func TestStatusLines(t *testing.T) {
 		Blocking: &task.Blocking{By: task.BySlots, Tasks: 5},
 	}
 	text := func(total int64, known bool) string {
-		return strings.Join(StatusOf(snap, func() (int64, bool) { return total, known }).Lines(), "\n") + "\n"
+		return strings.Join(StatusOf(snap, func() (int64, bool) { return total, known }).Lines(false), "\n") + "\n"
 	}
 	require.Equal(t, `draining, 1m30s after the start: 3 of at least 12 tasks finished, 1 failed, 2 running
 2 workers, 2.0/min
@@ -39,10 +39,16 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 1 task waits for a retry, the next in 10s
 `, text(0, false))
 
-	snap.Stats.Clock.Lost, snap.Queued, snap.Buffer = time.Minute, 5, 64
-	require.Contains(t, text(3000, true), `draining, 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running
-2 workers, 5 of at most 64 tasks read ahead, 0.1/s
-`)
+	snap.Stats.Clock.Lost = time.Minute
+	require.Contains(t, text(3000, true), ", 30s after the start: 3 of 3000 tasks finished, 1 failed, 2 running\n2 workers, 0.1/s\n")
+
+	// A script that all share tells nothing; where there is little room, the age does.
+	shared := running(5, time.Second, 1)
+	shared.Task.Shell, shared.Task.Argv, shared.Task.Records = true, []string{"sh", "-c", "a\nb 'x'"}, [][]string{{"x"}}
+	snap.Running = append(snap.Running, shared)
+	require.Contains(t, text(0, false), "\ntask 5: for 1m29s, since 14:03:06, on worker 5: x\n")
+	require.Contains(t, StatusOf(snap, nil).Lines(true), "task 5: 1m29s: x")
+	snap.Running = snap.Running[:2]
 
 	// Tasks that wait for --delay do not wait for a worker, too.
 	snap.Blocking = &task.Blocking{By: task.ByDelay, Tasks: 5, Until: snap.At.Add(28 * time.Second)}
@@ -60,7 +66,7 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 
 	// Other machines are named.
 	snap.Slots, snap.Running[0].Host, snap.Stats.Lost = []task.Slot{{ID: 4, Host: "web1"}, {ID: 5, Host: "web1"}, {ID: 9}}, "web1", 2
-	require.Contains(t, text(0, false), "\n3 workers on 1 host, 2 attempts lost, 5 of at most 64 tasks read ahead,")
+	require.Contains(t, text(0, false), "\n3 workers on 1 host, 2 attempts lost,")
 	require.Contains(t, text(0, false), "since 14:03:35, on worker 4 (web1): run 4\n")
 
 	// However much there is to say, it is bounded.

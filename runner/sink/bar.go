@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -64,6 +65,15 @@ func free(w io.Writer) bool {
 	}
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp() // the error of a terminal that does not control crew
+}
+
+// Columns returns how wide a terminal is, or math.MaxInt if f is none.
+func Columns(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return math.MaxInt
+	}
+	return int(size.Col)
 }
 
 // size returns the current size of a terminal, and a usual one if that is unknown.

@@ -76,7 +76,7 @@ func (t *Terminal) rest(n tally, now time.Time) string {
 func (a runningTask) age(now time.Time) time.Duration { return now.Sub(a.since).Truncate(time.Second) }
 
 // name returns what people recognize a's task by, in at most so many columns.
-func (a runningTask) name(columns int) string { return cut(a.task.Label(4*columns), columns) }
+func (a runningTask) name(columns int) string { return Cut(a.task.Label(4*columns), columns) }
 
 // longest names the tasks that have run longest, in at most so many columns.
 func (t *Terminal) longest(columns int, now time.Time) string {
@@ -145,8 +145,8 @@ func width(s string) (n int) {
 	return n
 }
 
-// cut shortens s to a number of columns.
-func cut(s string, columns int) string {
+// Cut shortens s to a number of columns of a terminal.
+func Cut(s string, columns int) string {
 	if width(s) <= columns {
 		return s
 	}

@@ -37,6 +37,7 @@ type Where struct {
 type Past struct {
 	Facts            // of its last attempt
 	Record  Bytes    // by which to recognize the task, if the command does not tell
+	Apart   Bytes    // Task.Apart, unless the task has a tag
 	Note    Bytes    // Terms.Note
 	Outputs [2]Live  // stdout and stderr; nil for none
 	Cut     [2]int64 // how many bytes came before what is kept of these

@@ -168,6 +168,15 @@ func (t *Task) Beside(command string) string {
 	return label
 }
 
+// Apart returns the task's label if its command is a script that tasks share, so that only the
+// label tells them apart, and "" otherwise.
+func (t *Task) Apart() string {
+	if !t.Shell || t.NoArgs || t.Object != "" || len(t.Records) == 0 || t.Records[0][0] == t.Words(t.Argv) {
+		return ""
+	}
+	return t.Label(besideBytes)
+}
+
 // hasWord reports whether w is in s with no letter or digit beside it.
 func hasWord(s, w string) bool {
 	for w != "" {

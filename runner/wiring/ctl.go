@@ -13,8 +13,12 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/control"
+	"crew/runner/sink"
 	"crew/runner/task"
 )
+
+// narrow is a width that has no room for all there is to say of a task.
+const narrow = 80
 
 // ctl carries out a command of crew ctl.
 type ctl struct {
@@ -114,7 +118,12 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 	case c.verb == "log":
 		return c.output(r)
 	case c.verb == "status":
-		return c.print(r.Run.Lines()...)
+		columns := sink.Columns(c.out)
+		lines := r.Run.Lines(columns < narrow)
+		for i := range lines {
+			lines[i] = sink.Cut(task.Printable(lines[i]), columns)
+		}
+		return c.print(lines...)
 	case c.verb == "explain":
 		var lines []string
 		for i := range r.Wheres {

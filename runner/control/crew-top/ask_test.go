@@ -77,7 +77,6 @@ func TestApp(t *testing.T) {
 	a.connect(hello)
 	go func() { over <- a.loop() }()
 	await(t, s, " 6/9 done  2 failed  1/1 workers busy")
-	await(t, s, "2 read ahead")
 	await(t, s, "of key a wait for worker 1")
 	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"crew/runner/control"
 	"crew/runner/task"
 )
 
@@ -153,13 +152,17 @@ func (v *view) body(c *canvas, y, rows int) {
 	y += tasks
 	if waits > 0 {
 		y += gap
-		c.section(y, "WAITING", queue(&v.status))
+		held := ""
+		if n := v.status.Held; n > 0 {
+			held = task.Count(n, "result") + " behind those of earlier tasks"
+		}
+		c.section(y, "WAITING", held)
 		v.drawWaits(c, y+1, waits-1)
 		y += waits
 	}
 	if ended > 0 {
 		y += gap
-		c.section(y, "ENDED", "the latest first")
+		c.section(y, "ENDED", "the latest first"+v.failures())
 		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i, y int, style tcell.Style) {
 			t := &v.tasks[v.running+i]
 			if !t.Outcome.Succeeded() && style == c.plain {
@@ -176,18 +179,26 @@ func (c *canvas) section(y int, title, more string) {
 	c.text(x+2, y, c.w-3-x, more, c.dim)
 }
 
-// queue says how many tasks wait, and where.
-func queue(s *control.Status) string {
-	var parts []string
-	add := func(n int64, text string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf(text, n))
+// failures says how often tasks have failed in the same way, of those that are known.
+func (v *view) failures() string {
+	text, counts := "", map[string]int{}
+	var ways []string
+	for _, t := range v.tasks[v.running:] {
+		if !t.Outcome.Failed() {
+			continue
+		}
+		way := t.Outcome.String()
+		if t.Exit != nil && t.Outcome == task.Exit {
+			way = fmt.Sprint("exit ", *t.Exit)
+		}
+		if counts[way]++; counts[way] == 1 {
+			ways = append(ways, way)
 		}
 	}
-	add(s.Queued, "%d read ahead")
-	add(s.Aside, "%d set aside")
-	add(s.Held, "%d results held back")
-	return strings.Join(parts, ", ")
+	for _, way := range ways {
+		text += fmt.Sprintf(", %d × %s", counts[way], way)
+	}
+	return text
 }
 
 // drawWaits draws what waits. If there is more than rows, the last one says how much.
@@ -213,7 +224,7 @@ func endedText(t *row) string {
 	if t.State == "waiting" {
 		text += ", waits for its retry"
 	}
-	return text + ": " + strings.TrimSpace(string(t.Record)+"  "+string(t.Command))
+	return text + ": " + strings.TrimSpace(t.record()+"  "+t.name())
 }
 
 // column is one of the table's.

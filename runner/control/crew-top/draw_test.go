@@ -86,7 +86,7 @@ func TestPicture(t *testing.T) {
 			require.Regexp(t, `^ encode  pid 4242 +running  7m12s$`, got[0], what)
 			require.Contains(t, text, " 1234/5000 done  3 failed  eta 20m0s", what)
 			require.Regexp(t, `(?m)^ +W(ORKER)?  TASK +AGE( TRY)? +CPU%( +MEM)?  `, text, what)
-			require.Regexp(t, `(?m)^ WAITING  120 read ahead, 3 set as.*\n 12 tasks of key a wait for worker 3$`, text, what)
+			require.Regexp(t, `(?m)^ WAITING\n 12 tasks of key a wait for worker 3$`, text, what)
 			require.Regexp(t, `^ q quit  \? help  p pause`, got[h-1], what)
 			if tasks == 0 {
 				require.Contains(t, text, "no task is runn", what)
@@ -133,6 +133,7 @@ func TestEnded(t *testing.T) {
 	}
 	v := busy(2)
 	v.choose(3)
+	require.Contains(t, strings.Join(picture(t, v, 80, 24), "\n"), " ENDED  the latest first, 5 × exit 3\n")
 	require.Regexp(t, `(?m)^ [0-9:]{8} task 104: exit 3 after 2s, waits for its retry: ffmpeg`, strings.Join(picture(t, v, 80, 24), "\n"))
 
 	// The choice stays with its task, as long as that is there.
@@ -164,6 +165,15 @@ func TestRecords(t *testing.T) {
 	require.Regexp(t, `(?m)  film 0.avi +ffmpeg -i`, text)
 	require.Regexp(t, `(?m)  r{17}…  ffmpeg -i`, text)
 	require.Regexp(t, `(?m)  film 0.avi$`, strings.Join(picture(t, v, 50, 24), "\n"))
+}
+
+// A script that all tasks share is not shown, but what tells them apart.
+func TestShared(t *testing.T) {
+	v := busy(1)
+	v.tasks[0].Command, v.tasks[0].Record, v.tasks[0].Apart = "for i in 1 2 3; do\n:; done", "film 0.avi", "film 0.avi"
+	for _, w := range []int{40, 80} {
+		require.Regexp(t, `(?m)^ +1  1235 .*  film 0.avi$`, strings.Join(picture(t, v, w, 24), "\n"))
+	}
 }
 
 // Of several runs one is to be chosen.

@@ -149,6 +149,11 @@ var commands = [...]struct {
 			a.steer(control.Request{Op: "drain"})
 		}}
 	}},
+	{"x", "stop", "stop: end the running tasks, and the run", func(a *app, _ rune) {
+		a.ask = &question{"stop: end the running tasks, and the run?", func() {
+			a.steer(control.Request{Op: "stop"})
+		}}
+	}},
 }
 
 // command carries out the command of a key. A run that is over has few left.

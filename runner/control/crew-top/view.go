@@ -52,7 +52,7 @@ type row struct {
 
 // name returns what the table calls the task.
 func (r *row) name() string {
-	name := cmp.Or(string(r.Tag), string(r.Command))
+	name, _ := r.Shown()
 	if r.Note != "" {
 		name = "[" + string(r.Note) + "] " + name
 	}
@@ -61,10 +61,8 @@ func (r *row) name() string {
 
 // record returns the task's record if its name does not tell that.
 func (r *row) record() string {
-	if r.Tag != "" {
-		return ""
-	}
-	return string(r.Record)
+	_, record := r.Shown()
+	return record
 }
 
 // known returns what people recognize the task by.
