@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,18 @@ func spoilt[T any](h hostile, like T) *T {
 	return &like
 }
 
+// garbage returns bytes that are a message, or nearly one.
+func (h hostile) garbage(msg []byte) []byte {
+	for n := h.IntN(8) - 4; n > 0 && len(msg) > 0; n-- {
+		if at := h.IntN(len(msg)); h.IntN(4) == 0 {
+			msg = msg[:at]
+		} else {
+			msg[at] ^= byte(1 << h.IntN(8))
+		}
+	}
+	return msg
+}
+
 // siege is a hub, a worker and those who want to do them harm.
 type siege struct {
 	t                 *testing.T
@@ -128,6 +141,7 @@ func TestHostile(t *testing.T) {
 		p.Exits(0)
 		require.Equal(t, "a\nb\n", p.Stdout())
 		require.False(t, w.Ended(), w.Stderr())
+		require.LessOrEqual(t, strings.Count(w.Stderr(), "was dropped: "), 1, w.Stderr())
 		require.False(t, g.hub.Ended(), g.hub.Stderr())
 		g.hub.Send([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[i%2])
 		g.hub.Wait()
@@ -170,19 +184,19 @@ func (g *siege) storm() {
 			id.Run, queue = r.Run, r.Queue
 		}
 		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opHolds, opLog, opPause, opResume}[h.IntN(8)], ID: id}
-		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return b }
+		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return h.garbage(b) }
 		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
-		_ = s.nc.Publish(heartbeatSubject("default"), b)
+		_ = s.nc.Publish(heartbeatSubject("default"), h.garbage(b))
 		_ = s.nc.Publish(runSubject(queue, id.Run), order())
 		for _, w := range workers {
 			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second}
 			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
-			_ = s.nc.Publish(taskSubject("default", w.ID, id.Run), spoilt(h, a).Encode())
+			_ = s.nc.Publish(taskSubject("default", w.ID, id.Run), h.garbage(spoilt(h, a).Encode()))
 			_ = s.nc.Publish(orderSubject("default", w.ID), order())
 		}
 		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
-		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), spoilt(h, fin).Encode())
-		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode())
+		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), h.garbage(spoilt(h, fin).Encode()))
+		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), h.garbage(spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode()))
 	}
 	require.NoError(t, s.nc.Flush())
 	require.NoError(t, rogue.nc.Flush())

@@ -1,18 +1,14 @@
 package engine
 
 import (
-	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/trust"
 )
@@ -123,82 +119,4 @@ func TestHandedOver(t *testing.T) {
 	add = crew(t, "ctl", "add", "--to", "engine:"+h.as(t, "submitter")+"/other", "echo one")
 	add.Exits(1)
 	require.Contains(t, add.Stderr(), "no worker of queue other is there")
-}
-
-// garbage returns bytes that may be nearly a message.
-func garbage(like [][]byte) []byte {
-	p := slices.Clone(like[rand.IntN(len(like))])
-	for range rand.IntN(8) {
-		switch n := len(p); {
-		case n == 0 || rand.IntN(4) == 0:
-			p = append(p, byte(rand.Uint32()))
-		case rand.IntN(4) == 0:
-			p = p[:rand.IntN(n)]
-		default:
-			p[rand.IntN(n)] ^= byte(1 << rand.IntN(8))
-		}
-	}
-	return p
-}
-
-func TestGarbage(t *testing.T) {
-	t.Parallel()
-	h := testHub(t, t.TempDir())
-	obey := obeys(t)
-	b := newBench(t, h.as(t, "submitter"), obey, "{}")
-	w := crew(t, "worker", "--engine", h.as(t, "worker"), "-j2", "--worker-ttl", "10m", obey, "{}")
-	p := b.worker(isReady)
-	dir := t.TempDir()
-	run := crew(t, "--engine", h.as(t, "submitter"), "-k", obey, "{}", ":::",
-		"touch "+dir+"/begun; until [ -e "+dir+"/go ]; do sleep 0.05; done; echo 1", "echo 2", "echo 3")
-	crewtest.Exists(t, dir+"/begun")
-	st, err := b.s.look(t.Context())
-	require.NoError(t, err)
-	id := "none"
-	if len(st.Runs) > 0 {
-		id = st.Runs[0].Run
-	}
-	encode := func(v any) []byte { text, _ := json.Marshal(v); return text }
-	a := b.attempt("true")
-	like := [][]byte{
-		nil, []byte("crew"), a.Encode(), (&Final{ID: ID{id, 1, 1, 1}, Facts: task.Facts{Outcome: task.OK}}).Encode(), (&Chunk{ID: ID{id, 1, 1, 1}, Data: []byte("x")}).Encode(),
-		encode(Heartbeat{Version: Version, Run: "none"}), encode(Order{Version: Version, Op: opHolds, ID: ID{Run: id}}), encode(p), encode(Enrolment{Run: "x"}),
-		head(kindBundle), []byte(`{"version": 1e99}`), []byte(`[[[[[[[[`),
-	}
-	worker, err := connect(h.as(t, "worker"), nil)
-	require.NoError(t, err)
-	defer worker.close()
-	for range 50 {
-		for _, subject := range []string{
-			taskSubject("default", p.ID, id), taskSubject("default", p.ID, "none"),
-			orderSubject("default", p.ID), heartbeatSubject("default"), runSubject("default", id), "$KV.crew_runs.default.none", "$O.crew_files.M.x",
-		} {
-			require.NoError(t, b.s.nc.PublishRequest(subject, "_INBOX.nobody", garbage(like)))
-		}
-		for _, subject := range []string{resultSubject("default", "worker.w", id), kvPrefix + "default.worker.none", kvPrefix + "default.worker.x"} {
-			require.NoError(t, worker.nc.Publish(subject, garbage(like)))
-		}
-		// A hub writes each message to the disk at once: leases must not wait for many.
-		_, _ = b.s.js.Publish(t.Context(), taskSubject("default", "=.nobody", "none"), nil)
-	}
-	require.NoError(t, b.s.nc.Flush())
-	require.NoError(t, worker.nc.Flush())
-	_, err = b.s.look(t.Context())
-	require.NoError(t, err)
-	touch(t, dir+"/go")
-	run.Exits(0)
-	require.Equal(t, "1\n2\n3\n", run.Stdout())
-	b.give(p.ID, b.attempt("echo last"))
-	for f, _ := b.final(); string(f.Stdout) != "last\n"; f, _ = b.final() {
-	}
-	for _, lines := range []string{w.Stderr(), run.Stderr()} {
-		said := map[string]int{}
-		for line := range strings.Lines(lines) {
-			said[line]++
-		}
-		for line, n := range said {
-			require.Equal(t, 1, n, line+lines)
-		}
-		require.LessOrEqual(t, len(said), 10, lines)
-	}
 }
