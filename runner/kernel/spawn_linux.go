@@ -294,6 +294,9 @@ func (d *Helper) Start() (pid int, err error) {
 	pid, errno := raw.Spawn(d.calls, nil, &d.self, true)
 	switch err := syscall.Errno(errno); err {
 	case 0:
+		// From here on it has left this process's group, and goes on if that was stopped before.
+		_ = syscall.Setpgid(pid, pid)
+		_ = syscall.Kill(pid, syscall.SIGCONT)
 		return pid, nil
 	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
 		return d.StartNow()
