@@ -191,7 +191,7 @@ type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{"max-queued idle-exit keep new-command", "crew-serve", "crew serve", "write crew serve before the options"},
+	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
 	{"labels offers allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
@@ -225,7 +225,7 @@ var needs = [...]need{
 	{"topics", "sched=topic", "the topic policy", "add --sched topic"},
 	{"order!=input", "cost state times input=json", "the costs of tasks, or how long they took before",
 		"add --cost TEMPLATE, --state DIR, or --times PATH"},
-	{"replay retry-failed rerun-changed state-reset keep new-command", "state", "--state", "add --state DIR"},
+	{"replay retry-failed rerun-changed state-reset keep", "state", "--state", "add --state DIR"},
 	{"makes stdout-to", "command worker input=json", "a command", "add one; without it each record is a command line"},
 	{"reads always-make", "makes stdout-to", "--makes", "add --makes TEMPLATE or --stdout-to TEMPLATE"},
 	{"cost", "sched=least-busy sched=topic sched=fair order!=input", "a policy or an order that goes by it",

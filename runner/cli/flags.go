@@ -263,8 +263,6 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Microsecond) }},
 	{name: "keep", value: "DUR", text: "with --state: forget ended tasks after DUR (24h)",
 		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
-	{name: "new-command", text: "with --state: run by this command what waits there",
-		set: func(o *Options, _ string) error { o.Serve.NewCommand = true; return nil }},
 
 	{group: "Other machines", name: "engine", value: "URL",
 		text: "run the tasks on the workers of a NATS server",

@@ -246,7 +246,6 @@ type Serve struct {
 	IdleExit  time.Duration // how long without a task until the run ends; 0 for ever
 	Keep      time.Duration // how long the journal keeps tasks that have ended
 
-	NewCommand bool // what waits in the journal may be of another command
 }
 
 // Engine configures runs on other machines, and crew worker.

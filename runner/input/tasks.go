@@ -490,22 +490,3 @@ func (t *Tasks) Command(words []string, id uint64) *task.Task {
 	t.bound(tk)
 	return tk
 }
-
-// Remake returns what a task of a value, which another Tasks has made, is for this command.
-// It has the same number. A value that was cut into several columns keeps these. The caller
-// owns the task.
-func (t *Tasks) Remake(was *task.Task) (*task.Task, error) {
-	var columns []string
-	if len(was.Records) > 0 {
-		columns = was.Records[0]
-	}
-	switch {
-	case was.Object != "":
-		t.Give([]string{was.Object})
-	case len(columns) == 1:
-		t.Give(columns)
-	default:
-		return t.of([]Record{{Columns: columns}}, was.ID), nil
-	}
-	return t.Next(func() uint64 { return was.ID })
-}

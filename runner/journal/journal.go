@@ -270,14 +270,14 @@ func (j *Journal) resume() error {
 	l := j.past
 	queue := j.cfg.Queue
 	j.queue.changed = l.head.Sum != j.cfg.Command.sum()
-	if j.queue.changed && (queue == nil || l.waiting > 0 && !queue.NewCommand) {
+	if j.queue.changed && (queue == nil || l.waiting > 0) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
 			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
 		if queue != nil {
-			hint = task.Count(int64(l.waiting), "task") + " still to run: finish with the former command, add --new-command, or give another directory"
+			hint = task.Count(int64(l.waiting), "task") + " still to run: finish with the former command, or give another directory"
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
 	}

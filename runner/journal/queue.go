@@ -18,8 +18,7 @@ import (
 // environments, so only the user can read it. A task that it has accepted is not lost,
 // and runs again only if an attempt was running when crew was killed or stopped.
 type Queue struct {
-	Keep       time.Duration // how long a task is remembered after its end, at least
-	NewCommand bool          // tasks of another command may wait there: see Journal.Changed
+	Keep time.Duration // how long a task is remembered after its end, at least
 }
 
 // queue is the state of the journal of a queue.
@@ -56,24 +55,14 @@ func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 // Last returns the highest number that earlier runs gave to a task of the queue.
 func (j *Journal) Last() uint64 { return j.past.last }
 
-// Changed reports whether earlier runs of the queue had another command. Then the caller
-// has to call Adopt.
+// Changed reports whether earlier runs of the queue had another command, of which no task
+// waits. Then the caller has to call Adopt.
 func (j *Journal) Changed() bool { return j.queue.changed }
 
-// Adopt records that the queue has the command of this run, and what the tasks that wait are
-// for it. A kill leaves either the former command with its tasks or this one with these. It is
-// called after Queue, and only if Changed.
-func (j *Journal) Adopt(waiting []*task.Task) error {
-	var lines []byte
-	var err error
-	for _, t := range waiting {
-		if !t.Bare { // others stay as they are
-			if lines, err = appendWhole(lines, evChanged, t, identity{}, time.Now()); err != nil {
-				return err
-			}
-		}
-	}
-	err = j.compact(nil, lines)
+// Adopt records that the queue has the command of this run. It is called after Queue, and only
+// if Changed.
+func (j *Journal) Adopt() error {
+	err := j.compact(nil, nil)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.queue.changed = false

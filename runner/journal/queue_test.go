@@ -227,8 +227,7 @@ func TestQueueKnowsWhatSucceeded(t *testing.T) {
 	}
 }
 
-// A queue has another command once nothing waits there, or the caller has brought what waits
-// in line.
+// A queue has another command once nothing waits there.
 func TestQueueOfAnotherCommand(t *testing.T) {
 	cfg := queued(t.TempDir())
 	cfg.Slack = -1 << 40
@@ -236,39 +235,26 @@ func TestQueueOfAnotherCommand(t *testing.T) {
 	left(t, j)
 	tk := accept(t, j, 1)[0]
 	require.NoError(t, j.Close())
+	former := cfg
 	cfg.Command.Line = "crew serve new"
 	_, err := Open(cfg)
 	require.ErrorContains(t, err, "it was crew serve, this is crew serve new; 1 task still to run")
-	cfg.Queue.NewCommand = true
+	j = opened(t, former)
+	left(t, j)
+	finish(t, j, 1, ends(ok).attempt(j, tk, 1, true))
+	require.NoError(t, j.Close())
 	for range 2 { // the first time it is not adopted
 		j = opened(t, cfg)
 		require.True(t, j.Changed())
-		require.NotEmpty(t, left(t, j))
-		accept(t, j, j.Last()+1) // and nothing is compacted meanwhile
+		require.Empty(t, left(t, j))
+		require.NotContains(t, read(t, cfg.Dir), "crew serve new")
 		require.NoError(t, j.Close())
 	}
 	j = opened(t, cfg)
-	left(t, j)
-	changed := *tk
-	changed.Argv = []string{"new"}
-	changed.Bare = false
-	require.NoError(t, j.Adopt([]*task.Task{&changed}))
-	require.NoError(t, j.Close())
-	cfg.Queue.NewCommand = false
-	j = opened(t, cfg)
-	require.False(t, j.Changed())
-	got := left(t, j)
-	require.Equal(t, []string{"new"}, got[1].Argv)
-	for _, tk := range got {
-		finish(t, j, 1, ends(ok).attempt(j, tk, 1, true))
-	}
-	require.NoError(t, j.Close())
-	cfg.Command.Line = "crew serve newer"
-	j = opened(t, cfg)
-	require.True(t, j.Changed())
 	require.Empty(t, left(t, j))
-	require.NoError(t, j.Adopt(nil))
-	require.Contains(t, read(t, cfg.Dir), "crew serve newer")
+	require.NoError(t, j.Adopt())
+	require.False(t, j.Changed())
+	require.Contains(t, read(t, cfg.Dir), "crew serve new")
 	require.NoError(t, j.Close())
 }
 

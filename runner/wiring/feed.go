@@ -119,7 +119,6 @@ func (f *feed) restore() error {
 		f.mayAdd() // from now on it can be idle
 		return nil
 	}
-	changed := f.queue.Changed()
 	cmd := task.Command{Op: task.Add, N: int(f.queue.Last()), Succeeded: f.queue.Succeeded()}
 	known := map[uint64]bool{} // those of which it is known whether they have succeeded
 	needs := map[string][]task.Need{}
@@ -134,11 +133,6 @@ func (f *feed) restore() error {
 		}
 		switch {
 		case t.Done == nil:
-			if changed {
-				if t, err = f.remake(t); err != nil {
-					return err
-				}
-			}
 			if list := t.Terms().Needs; len(list) > 0 {
 				t.Asked.Needs = shared(needs, fmt.Sprint(list), list)
 			}
@@ -155,8 +149,8 @@ func (f *feed) restore() error {
 			}
 		}
 	}
-	if changed {
-		if err := f.queue.Adopt(waiting); err != nil {
+	if f.queue.Changed() {
+		if err := f.queue.Adopt(); err != nil {
 			return err
 		}
 	}

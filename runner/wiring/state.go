@@ -37,7 +37,7 @@ func (w *wiring) openState() error {
 	}
 	var queue *journal.Queue
 	if o.Do == cli.DoServe {
-		queue = &journal.Queue{Keep: o.Serve.Keep, NewCommand: o.Serve.NewCommand}
+		queue = &journal.Queue{Keep: o.Serve.Keep}
 	}
 	j, err := w.openJournal(journal.Config{
 		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir, Programs: programs(o, dir)}, Queue: queue,
@@ -81,8 +81,8 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 			}
 			if other = busy.PID; !w.opts.Silent() {
 				text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
-				if !cfg.Queue.NewCommand && !journal.IsOf(cfg.Dir, cfg.Command) {
-					text += "; it has another command, so what then still waits needs --new-command"
+				if !journal.IsOf(cfg.Dir, cfg.Command) {
+					text += "; it has another command, which has to run what waits first"
 				}
 				w.screen.Notice(text)
 			}
