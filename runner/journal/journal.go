@@ -144,13 +144,11 @@ type Journal struct {
 	out   outputs
 	file  *os.File
 
-	mu        sync.Mutex
-	waiting   []byte // lines to be written with the next ones
-	end       int64  // of the last line in file
-	allocated int64  // end of the disk space allocated for file; 0 before the first write
-	dirty     bool   // written to since the last sync
-	closed    bool
-	reserve   *os.File // disk space for notes, if none can be allocated; or nil
+	mu      sync.Mutex
+	waiting []byte // lines to be written with the next ones
+	end     int64  // of the last line in file
+	dirty   bool   // written to since the last sync
+	closed  bool
 
 	fault atomic.Pointer[error] // the first error; nothing but notes is written after it
 
@@ -353,12 +351,8 @@ func (j *Journal) Close() error {
 	if j.closed {
 		return nil
 	}
-	if j.allocated > 0 {
-		_ = j.flush()
-		_ = j.file.Truncate(j.end) // frees the allocated space
-	}
+	_ = j.flush()
 	j.closed = true
-	_ = j.reserve.Close() // may be nil
 	if j.past != nil {
 		j.using.Lock()
 		j.past.table.close()

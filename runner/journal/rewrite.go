@@ -216,7 +216,7 @@ func (j *Journal) install(draft *os.File) error {
 		draft = f // whose errors have the right name
 	}
 	_ = j.file.Close() // may be nil
-	j.file, j.end, j.allocated, j.dirty = draft, size, 0, false
+	j.file, j.end, j.dirty = draft, size, false
 	return nil
 }
 

@@ -1,29 +1,16 @@
 package journal
 
 import (
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
-	"syscall"
 	"time"
 
-	"crew/runner/kernel"
-	"crew/runner/spool"
 	"crew/runner/task"
 )
 
-const (
-	// noteReserve is how much disk space is reserved for notes once nothing else
-	// can be written. Some hundred results may then be recorded but not yet shown.
-	noteReserve = 16 << 10
-	// allocAhead is how much disk space is allocated in advance if there is enough.
-	allocAhead = 1 << 20
-	// maxWaiting is how many bytes of lines may wait to be written.
-	maxWaiting = 64 << 10
-)
+// maxWaiting is how many bytes of lines may wait to be written.
+const maxWaiting = 64 << 10
 
 // Started records that an attempt is about to start. The starts of several cost one
 // write. See runner.Recorder.
@@ -112,19 +99,13 @@ func (j *Journal) append(now bool, body func([]byte) []byte) error {
 	return nil
 }
 
-// appendNotes writes lines about what was shown. It tries even after an error, with
-// the space reserved for that.
+// appendNotes writes lines about what was shown. It tries even after an error: what was
+// recorded before that should not be shown again.
 func (j *Journal) appendNotes(lines []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_ = j.flush()
-	err := j.write(lines)
-	if err != nil && j.reserve != nil {
-		_ = j.reserve.Close()
-		j.reserve, j.allocated = nil, j.end
-		err = j.write(lines)
-	}
-	if err != nil {
+	if err := j.write(lines); err != nil {
 		j.fail(err)
 	}
 }
@@ -148,49 +129,10 @@ func (j *Journal) put(lines []byte) error {
 	if err := j.failure(); err != nil || len(lines) == 0 {
 		return err
 	}
-	err := j.allocate(int64(len(lines)))
-	if err == nil {
-		err = j.write(lines)
-	}
-	if err != nil {
+	if err := j.write(lines); err != nil {
 		j.fail(err)
 	}
 	return j.failure()
-}
-
-// allocate allocates disk space for n bytes and notes after them, without changing
-// the file's length. It returns an error only if the disk is full. Not every file system
-// can allocate: then another file holds the space for the notes.
-func (j *Journal) allocate(n int64) error {
-	end := j.end + n + noteReserve
-	if end <= j.allocated {
-		return nil
-	}
-	var err error
-	for _, j.allocated = range []int64{end + allocAhead, end} {
-		if err = kernel.Allocate(j.file, j.end, j.allocated-j.end); errors.Is(err, errors.ErrUnsupported) {
-			j.allocated = math.MaxInt64
-			err = j.hold()
-		}
-		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			return nil
-		}
-	}
-	return &os.PathError{Op: "write", Path: j.file.Name(), Err: err}
-}
-
-// hold makes a file without a name, unless there is one, so that closing it frees disk space
-// for notes. Its bytes are random, as a file system may compress them.
-func (j *Journal) hold() (err error) {
-	if j.reserve == nil {
-		if j.reserve, err = spool.Unnamed(j.cfg.Dir); err != nil {
-			return err
-		}
-	}
-	bytes := make([]byte, noteReserve)
-	_, _ = rand.Read(bytes) // it never fails
-	_, err = j.reserve.WriteAt(bytes, 0)
-	return err
 }
 
 func (j *Journal) write(lines []byte) error {

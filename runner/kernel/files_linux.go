@@ -27,12 +27,6 @@ func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
 // TmpFile is O_TMPFILE of open(2), or nothing: then a directory cannot be opened with it.
 const TmpFile = unix.O_TMPFILE
 
-// Allocate allocates disk space for n bytes from an offset on, without changing the file's
-// length. If the system or the file system cannot, the error is errors.ErrUnsupported.
-func Allocate(f *os.File, from, n int64) error {
-	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, n)
-}
-
 // SyncTree makes a file durable, or a directory with all that is in it: one call (syncfs(2))
 // costs less than one for each file.
 func SyncTree(path string, dir bool) error {

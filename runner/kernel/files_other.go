@@ -25,9 +25,6 @@ func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
 // TmpFile is O_TMPFILE of open(2), or nothing: then a directory cannot be opened with it.
 const TmpFile = 0
 
-// Allocate fails with errors.ErrUnsupported.
-func Allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
-
 // SyncTree makes a file durable, or a directory with all that is in it: sync(2) need not wait
 // until all is written.
 func SyncTree(path string, _ bool) error {
