@@ -1,0 +1,79 @@
+package expand
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"crew/runner/task"
+)
+
+// Config describes a command template.
+type Config struct {
+	Words   []string   // the command; if empty, each record is a shell command line
+	Shell   string     // shell and options that run scripts; "" means /bin/sh, used only where a shell is needed
+	Replace string     // placeholder for the record; "" means "{}"
+	Names   []string   // names of the columns
+	First   []string   // the first record, where columns have no names; none of them can stand in braces
+	Fields  bool       // {name} may name an entry of Values.Fields
+	Insert  Insert     // where the record goes
+	Batch   bool       // a command may take several records
+	Outs    []*Text    // files that the command makes, for each of which {out} or {out2} … stands
+	Caps    []task.Cap // limits, for whose units at an attempt their names in braces stand
+}
+
+// Insert says where a command has the record.
+type Insert uint8
+
+// Where the record goes.
+const (
+	InPlace Insert = iota // only where placeholders are
+	AtEnd                 // at the end of a command without placeholders, too
+	Nowhere               // placeholders for it stand for nothing
+	Refused               // nowhere, since there are only blocks of a stream: placeholders for it are errors
+)
+
+const defaultShell = "/bin/sh"
+
+// Validate reports the first error in the configuration that shows without
+// compiling it.
+func (c Config) Validate() error {
+	if c.Shell != "" && strings.Trim(c.Shell, " \t") == "" {
+		return errors.New("the shell has no name: give its path")
+	}
+	if strings.Contains(strings.Join(c.Words, ""), "\x00") {
+		return errors.New("the command holds a NUL byte: leave it out")
+	}
+	if len(c.Words) > 0 && (c.Words[0] == "" || strings.Trim(strings.Join(c.Words, ""), " \t\n") == "") {
+		return errors.New("the command is empty: name a program, or give no command to run each record as a command line")
+	}
+	return nil
+}
+
+// Bare reports whether the command holds no placeholder.
+func (c Config) Bare() bool {
+	return !slices.ContainsFunc(c.Words, func(w string) bool {
+		return slices.ContainsFunc(scan(w, &c), func(p piece) bool { return p.kind != literal })
+	})
+}
+
+// Program returns the name of the program that every task runs, as Template.Command does,
+// but before the names of columns are known. It is "" if it varies by task, or if a shell
+// is needed that was not asked for.
+func (c Config) Program() string {
+	if shell := strings.Fields(c.Shell); len(shell) > 0 || len(c.Words) == 0 {
+		return strings.Join(shell[:min(1, len(shell))], "")
+	}
+	first := scan(c.Words[0], &c)
+	if len(c.Words) == 1 {
+		words, ok := plain(first)
+		if !ok {
+			return ""
+		}
+		first = words[0]
+	}
+	if len(first) != 1 || first[0].kind != literal || asFunction(first[0].text) != nil {
+		return ""
+	}
+	return first[0].text
+}
