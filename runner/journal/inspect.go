@@ -64,7 +64,7 @@ func IsOf(dir string, c Command) bool {
 	}
 	defer f.Close()
 	head, err := readHead(f, f.Name())
-	return err != nil || head.Sum == c.sum()
+	return err != nil || c.began(head)
 }
 
 // Past returns what is recorded of tasks that have ended, as far as it is known: in a

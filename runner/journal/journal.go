@@ -267,7 +267,7 @@ func (j *Journal) load() error {
 func (j *Journal) resume() error {
 	l := j.past
 	queue := j.cfg.Queue
-	j.queue.changed = l.head.Sum != j.cfg.Command.sum()
+	j.queue.changed = !j.cfg.Command.began(l.head)
 	if j.queue.changed && (queue == nil || l.waiting > 0) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {

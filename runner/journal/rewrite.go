@@ -44,6 +44,15 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
+// began reports whether a journal with this head is of the command: in the same directory, by
+// whatever links that was entered. Journals hold its physical name, older ones any.
+func (c Command) began(head *record) bool {
+	if dir, err := filepath.EvalSymlinks(string(head.Dir)); err == nil && dir == c.Dir {
+		c.Dir = string(head.Dir)
+	}
+	return head.Sum == c.sum()
+}
+
 // firstLine returns the first line of a journal. queue is the ID of a queue, in which last
 // is the highest number that was given; it is empty for a run.
 func firstLine(c Command, queue string, last uint64, now time.Time) []byte {

@@ -32,6 +32,9 @@ func (w *wiring) openState() error {
 		return nil
 	}
 	dir, err := filepath.Abs(o.Pool.Workdir) // of "": the working directory
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir) // a shell remembers the links by which it came
+	}
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
