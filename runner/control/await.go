@@ -3,6 +3,8 @@ package control
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"crew/runner/task"
 )
@@ -83,7 +85,7 @@ func (c *conn) awaitEnds(l *listener, left, before map[uint64]bool, ends int64) 
 // the set.
 func (c *conn) tell(ended map[uint64]bool) {
 	list := make([]Where, 0, len(ended))
-	for id := range ended {
+	for _, id := range slices.Sorted(maps.Keys(ended)) {
 		list = append(list, Where{State: "ended", Facts: task.Facts{Task: id}})
 	}
 	c.s.recall(list, true)
