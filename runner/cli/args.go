@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -230,13 +229,10 @@ func fromEnvironment(value string) ([]use, error) {
 }
 
 // resolve replaces an option that is short for another one with a value (-u is
-// --output raw, --sshfile FILE is --ssh ./FILE) by that one. It keeps the spelling.
+// --output raw) by that one. It keeps the spelling.
 func (u use) resolve() use {
 	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
-		if filepath.IsAbs(u.value) {
-			value = ""
-		}
-		u.opt, u.value = long(name), value+u.value
+		u.opt, u.value = long(name), value
 	}
 	return u
 }

@@ -271,7 +271,6 @@ var options = [...]option{
 		set: func(o *Options, v string) error { return set(&o.Engine.Queue, v, parseQueue) }},
 	{name: "ssh", short: "S", value: "HOSTS", text: "run on 8/host,user@host,: over ssh; or a FILE",
 		set: func(o *Options, v string) error { return add(&o.Engine.Hosts, v, parseText) }},
-	{name: "sshfile", value: "FILE", means: "ssh=./", text: "the same as -S ./FILE: read again when it changes"},
 	{name: "connect-timeout", value: "DUR", text: "--ssh: end when no host is there for DUR (30s)",
 		set: func(o *Options, v string) error { return set(&o.Engine.Reach, v, task.ParseDuration) }},
 	{name: "env", value: "NAME", text: "pass this variable to remote tasks",

@@ -46,13 +46,3 @@ func TestSSHHosts(t *testing.T) {
 		require.Equal(t, c.values[0] == file, slices.Equal(files, c.values), "the files")
 	}
 }
-
-// --sshfile is --ssh with the name of a file, which needs no slash.
-func TestSSHFileOption(t *testing.T) {
-	t.Parallel()
-	o, err := Parse([]string{"crew", "--sshfile", "8", "-S", "web1", "--sshfile=/etc/hosts", "true"}, func(string) string { return "" })
-	require.NoError(t, err)
-	require.Equal(t, []string{"./8", "web1", "/etc/hosts"}, o.Engine.Hosts)
-	_, err = Parse([]string{"crew", "--sshfile", "hosts", "--detach", "true"}, func(string) string { return "" })
-	require.ErrorContains(t, err, "--sshfile and --detach do not go together")
-}

@@ -12,7 +12,7 @@ type option struct {
 	alone   string // the value if none is attached; "" if one has to follow
 	text    string // description in --help
 	choices string // the values, if they are a closed set
-	means   string // name=value, if the option is short for another one; its own value, the name of a file, follows
+	means   string // name=value, if the option is short for another one
 	set     func(o *Options, value string) error
 	of      string // the commands that take it, such as "ctl: log add; state"; "" for those that run tasks
 }

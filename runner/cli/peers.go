@@ -89,7 +89,7 @@ var peerOptions = [...]peerOption{
 		"ssh-delay controlmaster M",
 		hint: "write ssh in the command, as in crew ssh {} uptime :::: HOSTS"},
 	{names: "sshlogin", hint: "did you mean -S HOSTS?"},
-	{names: "sshlogin-file slf", hint: "did you mean --sshfile FILE?"},
+	{names: "sshlogin-file slf", hint: "did you mean -S ./FILE?"},
 	{names: "transfer-files tf", hint: "did you mean --transfer-file FILE?"},
 	{names: "bf", hint: "did you mean --basefile FILE?"},
 	{names: "trc", hint: "write --transfer --return TEMPLATE --cleanup"},

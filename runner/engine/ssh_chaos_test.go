@@ -46,7 +46,7 @@ func (c *sshChaos) round() int {
 		}
 	})
 	c.hosts("4/web1\n4/web2\n")
-	args := []string{"--sshfile", c.dir + "/hosts", "--worker-ttl", "5s", "-k", "--sched", "keyed", "-C", " ", "--key", "{2}"}
+	args := []string{"-S", c.dir + "/hosts", "--worker-ttl", "5s", "-k", "--sched", "keyed", "-C", " ", "--key", "{2}"}
 	args = append(append(args, c.words...), ":::")
 	for i := range chaosTasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))

@@ -28,7 +28,7 @@ type gated struct {
 func startGated(t *testing.T, hosts string, tasks int, more ...string) *gated {
 	g := &gated{t: t, dir: t.TempDir()}
 	g.hosts(hosts)
-	args := append(more, "--sshfile", filepath.Join(g.dir, "hosts"), "-k", fmt.Sprintf(gatedTask, g.dir), ":::")
+	args := append(more, "-S", filepath.Join(g.dir, "hosts"), "-k", fmt.Sprintf(gatedTask, g.dir), ":::")
 	for i := range tasks {
 		args = append(args, strconv.Itoa(i))
 	}
