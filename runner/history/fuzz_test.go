@@ -18,7 +18,7 @@ func FuzzRead(f *testing.F) {
 			`"attempts":[{"outcome":"lost","stderr":"\ud83d\ude00\ud83d"}],"stdout":{"base64":"/w=="}}`,
 		`{"v":2,"event":"watching","hello":{"command":"x"}}` + "\n" + `{"v":2,"task":1,"stream":"stderr","data":"YQ=="}` + "\n" +
 			`{"v":2,"event":"finished","task":1,"outcome":"exit"}` + "\n" + `{"v":2,"end":true,"run":{"at":"2026-01-02T03:04:05Z"}}`,
-		`{"event":"journal","version":4,"command":"x"}` + "\n" + `{"event":"run","at":"2026-01-02T03:04:05Z"}` + "\n" +
+		`{"event":"journal","version":5,"command":"x"}` + "\n" + `{"event":"run","at":"2026-01-02T03:04:05Z"}` + "\n" +
 			`{"event":"started","id":"F57IM35Kh6j5OBR4GIhlBg","task":1}` + "\n" +
 			`{"event":"attempt","id":"F57IM35Kh6j5OBR4GIhlBg","task":1,"outcome":"exit","retried":true}` + "\n" +
 			`{"event":"ended","id":"F57IM35Kh6j5OBR4GIhlBg","task":1,"outcome":"ok","stdout":[0,6,1],"attempts":[1,2,3]}` + "\n" + `{"event":"closed"}`,

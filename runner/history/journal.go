@@ -62,9 +62,8 @@ func (r *reader) journalTask(rec *record) error {
 			l.Name = "retried"
 			r.past.retried[rec.id] = rec.Attempt
 		}
-		l.Output = r.earlierOutput(rec)
 	case "ended":
-		if err := r.savedAttempts(rec); err != nil {
+		if err := r.earlierAttempts(rec); err != nil {
 			return err
 		}
 		delete(r.past.retried, rec.id)
@@ -79,52 +78,21 @@ func (r *reader) journalTask(rec *record) error {
 	return r.tell(&l)
 }
 
-// earlierOutput returns the end of what an attempt wrote that was not the last. It was kept
-// with the end of its task.
-func (r *reader) earlierOutput(rec *record) []byte {
-	if r.past.saved == nil || !rec.Outcome.Failed() {
-		return nil
-	}
-	for _, a := range r.past.saved.AttemptsOf(rec.id) {
-		if a.Attempt == rec.Attempt {
-			return tailsOf(a)
-		}
-	}
-	return nil
-}
-
-// savedAttempts tells the attempts before the last one of a task whose lines a compaction has
+// earlierAttempts tells the attempts before the last one of a task whose lines a compaction has
 // removed.
-func (r *reader) savedAttempts(rec *record) error {
-	if r.past.saved == nil || rec.saved[1] == 0 || r.past.retried[rec.id] == rec.Attempt-1 {
-		return nil
-	}
-	for _, a := range r.past.saved.Attempts(rec.saved) {
-		if a.Attempt <= r.past.retried[rec.id] {
+func (r *reader) earlierAttempts(rec *record) error {
+	last := r.past.retried[rec.id]
+	for _, a := range rec.attempts {
+		if a.Attempt <= last || last == rec.Attempt-1 {
 			continue
 		}
-		l := Line{Facts: a.Facts(), Output: tailsOf(a)}
+		l := a.line("retried")
 		l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
-		l.Name, l.At = "retried", a.End
 		if err := r.tell(&l); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// tailsOf returns the end of what a failed attempt wrote.
-func tailsOf(a *task.Result) []byte {
-	if !a.Outcome.Failed() {
-		return nil
-	}
-	var tail [2][]byte
-	for i, o := range [...]task.Output{a.Stdout, a.Stderr} {
-		if o != nil {
-			tail[i], _ = o.Tail(tailBytes) // it was verified
-		}
-	}
-	return seen(tail[0], tail[1])
 }
 
 // maxPieces is of how many tasks that have not ended the outputs are kept.

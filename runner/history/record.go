@@ -16,8 +16,7 @@ type record struct {
 	control.Event
 	task.Facts
 	outputs  [2]output  // stdout and stderr
-	attempts []*record  // of --json: those that failed before
-	saved    [3]int64   // of a journal: where these are
+	attempts []*record  // those that failed before
 	end      *time.Time // of watch: when the run ended
 	command  string     // of watch: that of the run
 	stream   string     // of watch: the name of the output of which data is a piece
@@ -164,21 +163,13 @@ func (o *output) read(l *lexer) {
 	}
 }
 
-// earlier reads the attempts before, or where they are.
+// earlier reads the attempts before.
 func (r *record) earlier(l *lexer) {
-	i := 0
 	l.list('[', ']', func() {
-		switch {
-		case l.token() == '{' && len(r.attempts) < maxAttempts:
-			a := new(record)
-			a.read(l)
-			r.attempts = append(r.attempts, a)
-		case l.token() != '{' && i < len(r.saved):
-			r.saved[i] = int64(l.int())
-			i++
-		default:
-			l.bad = true
-		}
+		a := new(record)
+		a.read(l)
+		r.attempts = append(r.attempts, a)
+		l.bad = l.bad || len(r.attempts) > maxAttempts
 	})
 }
 

@@ -155,9 +155,9 @@ finished 1 ok
 started 2
 began
 started 2
-retried 2 exit "err 1\n"
+retried 2 exit
 started 3
-retried 3 exit "err 1\n"
+retried 3 exit
 started 2 attempt 2
 finished 2 ok attempt 2
 started 3 attempt 2
@@ -168,7 +168,7 @@ over`
 	require.Equal(t, want+`
 began
 started 3 attempt 3
-retried 3 exit attempt 3 "err 3\n"
+retried 3 exit attempt 3
 started 3 attempt 4
 finished 3 exit attempt 4 "err 4\n"
 over`, p.reads("state"))
@@ -177,10 +177,10 @@ over`, p.reads("state"))
 	p.run(args...)
 	require.Equal(t, `began
 finished 1 ok
-retried 2 exit "err 1\n"
+retried 2 exit
 finished 2 ok attempt 2
 began
-retried 3 exit attempt 5 "err 5\n"
+retried 3 exit attempt 5
 finished 3 exit attempt 6 "err 6\n"
 began
 over`, p.reads("state"))
@@ -188,8 +188,10 @@ over`, p.reads("state"))
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "dumped"), []byte(p.run("state", "--json", "state")), 0o666))
 	require.Equal(t, `began
 finished 1 ok
+retried 2 exit
 finished 2 ok attempt 2
 began
+retried 3 exit attempt 5
 finished 3 exit attempt 6
 began
 over`, p.reads("dumped"), "without the outputs")
@@ -251,7 +253,7 @@ func testWatchedRun(t *testing.T, p *place) {
 func TestInterruptedTaskCountsOnce(t *testing.T) {
 	f := NewFold()
 	require.NoError(t, ReadStream("state", strings.NewReader(`
-{"event":"journal","version":4,"created":"2026-11-26T11:00:00Z","command":"crew x","sum":"1"}
+{"event":"journal","version":5,"created":"2026-11-26T11:00:00Z","command":"crew x","sum":"1"}
 {"event":"run","at":"2026-11-26T11:00:00Z","pid":1,"done":0}
 {"event":"started","id":"a","task":1,"command":"x a","attempt":1,"worker":1,"start":"2026-11-26T11:00:01Z"}
 {"event":"attempt","id":"a","task":1,"command":"x a","outcome":"cancelled","signal":15,"attempt":1,"worker":1,"start":"2026-11-26T11:00:01Z","duration":1}

@@ -13,7 +13,7 @@ import (
 
 // version is the version of the format on disk. A journal of another version is
 // refused.
-const version = 4
+const version = 5
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read.
 // After a damaged line, reading goes on at the next newline. Each line ends with
@@ -54,9 +54,8 @@ const (
 	evEnvironment = "environment" // of the tasks in the lines after it that refer to it
 )
 
-// streams are the names of the members that hold extents: of stdout, of stderr, and
-// of the failed attempts before the last.
-var streams = [...]string{"stdout", "stderr", "attempts"}
+// streams are the names of the members that hold extents.
+var streams = [...]string{"stdout", "stderr"}
 
 // castagnoli returns the table of CRC-32C. The standard library computes it at the
 // first call, so a run without a journal does not pay for it.
@@ -164,7 +163,7 @@ func members(body []byte) iter.Seq2[[]byte, []byte] {
 				end, closing = stringLen(value), 1
 			case '[':
 				value = value[1:]
-				end, closing = bytes.IndexByte(value, ']'), 1
+				end, closing = listLen(value), 1
 			default:
 				if end = bytes.IndexByte(value, ','); end < 0 {
 					end = len(value)
@@ -186,6 +185,31 @@ func stringLen(b []byte) int {
 			i++
 		case '"':
 			return i
+		}
+	}
+	return -1
+}
+
+// listLen returns the offset of the bracket that ends a list, or -1. A list of objects holds
+// others.
+func listLen(b []byte) int {
+	if end := bytes.IndexByte(b, ']'); !bytes.HasPrefix(b, []byte("{")) {
+		return end
+	}
+	for i, depth := 0, 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			n := stringLen(b[i+1:])
+			if n < 0 {
+				return -1
+			}
+			i += n + 1
+		case '[':
+			depth++
+		case ']':
+			if depth--; depth < 0 {
+				return i
+			}
 		}
 	}
 	return -1

@@ -355,7 +355,7 @@ func TestEarlierAttemptsAreKnown(t *testing.T) {
 		cfg := configured(t.TempDir())
 		cfg.Slack = slack
 		fail := ends(func(a task.Attempt) *task.Result {
-			return &task.Result{Outcome: task.Exit, Code: a.Number, Leaked: a.Number == 1, Err: errors.New("oh")}
+			return &task.Result{Outcome: task.Exit, Code: a.Number, Leaked: a.Number == 1, Err: errors.New(`oh "]`), Units: task.Holding{{Name: "a", Held: []string{"1"}}}}
 		})
 		lost := ends(func(task.Attempt) *task.Result { return &task.Result{Outcome: task.Lost, Host: "web1"} })
 		unbegun := ends(func(task.Attempt) *task.Result {
@@ -391,7 +391,7 @@ func TestEarlierAttemptsAreKnown(t *testing.T) {
 		require.Equal(t, []task.Outcome{task.Exit, task.Lost}, []task.Outcome{known(tk).Before[0].Outcome, known(tk).Before[1].Outcome})
 		require.Equal(t, 1, known(tk).Before[0].Code)
 		require.True(t, known(tk).Before[0].Leaked)
-		require.EqualError(t, known(tk).Before[0].Err, "oh")
+		require.EqualError(t, known(tk).Before[0].Err, `oh "]`)
 		require.Equal(t, "web1", known(tk).Before[1].Host)
 		for n := 4; n <= 20; n++ {
 			fail.attempt(j, tk, n, false)
@@ -412,6 +412,7 @@ func TestEarlierAttemptsAreKnown(t *testing.T) {
 		require.Equal(t, 20, tk.Done.Tries())
 		require.Equal(t, 21, tk.Done.Before[9].Attempt)
 		require.True(t, tk.Done.Before[9].Earlier)
+		require.EqualError(t, tk.Done.Before[9].Err, `oh "]`)
 		require.NoError(t, j.Close())
 		cfg.Past.RetryFailed = true
 		j, tk = reopened(0)

@@ -211,7 +211,7 @@ func (l *loaded) forget(e *entry) {
 	e.flags &^= done | shown | logged | streamed | begun
 	if r, n, err := readRecord(l.file, e.offset()); err == nil {
 		l.needed -= n
-		l.outputs -= r.Stdout.n + r.Stderr.n + r.Attempts.n
+		l.outputs -= r.Stdout.n + r.Stderr.n
 	}
 }
 
@@ -239,7 +239,7 @@ func (l *loaded) ended(id identity, ln line) {
 			last.flags |= streamed
 		case stampName:
 			last.made = parseStamp(v)
-		case "stdout", "stderr", "attempts": // as in streams; a switch is slower unless all cases are constants
+		case "stdout", "stderr": // as in streams; a switch is slower unless all cases are constants
 			p, _ := parseExtent(v)
 			outputs += p.n
 			outFirst, outEnd = min(outFirst, p.off), max(outEnd, p.off+p.n)

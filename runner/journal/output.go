@@ -56,21 +56,20 @@ func parseExtent(v []byte) (p extent, ok bool) {
 	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
-// save writes the outputs of a task that has ended and its failed attempts, with attempts
-// also the outputs of these, and returns the extents in the order of streams.
-func (o *outputs) save(t *task.Task, r *task.Result, attempts bool) (saved [len(streams)]extent, err error) {
-	if n := task.Length(r.Stdout) + task.Length(r.Stderr); n > 0 {
-		err = o.write(n, func(w *outputWriter) error {
-			err := w.copy(r.Stdout)
-			saved[0] = w.cut()
-			err = cmp.Or(err, w.copy(r.Stderr))
-			saved[1] = w.cut()
-			return err
-		})
+// save writes the outputs of a task that has ended and returns the extents in the order of
+// streams.
+func (o *outputs) save(r *task.Result) (saved [len(streams)]extent, err error) {
+	n := task.Length(r.Stdout) + task.Length(r.Stderr)
+	if n == 0 {
+		return saved, nil
 	}
-	if err == nil && len(r.Before) > 0 {
-		saved[2], err = o.saveAttempts(t, r.Before, attempts)
-	}
+	err = o.write(n, func(w *outputWriter) error {
+		err := w.copy(r.Stdout)
+		saved[0] = w.cut()
+		err = cmp.Or(err, w.copy(r.Stderr))
+		saved[1] = w.cut()
+		return err
+	})
 	return saved, err
 }
 
@@ -116,69 +115,6 @@ func (o *outputs) flushWaiting() error {
 	o.waiting.Reset()
 	o.dirty.Store(true)
 	return err
-}
-
-// saveAttempts writes failed attempts as one extent. Each is a sealed line like
-// those of the journal, followed by its stdout and stderr, if they are included.
-func (o *outputs) saveAttempts(t *task.Task, before []*task.Result, include bool) (saved extent, err error) {
-	lines := make([][]byte, len(before))
-	var n int64
-	for i, r := range before {
-		var stdout, stderr extent
-		if include {
-			stdout.n, stderr.n = task.Length(r.Stdout), task.Length(r.Stderr)
-		}
-		b := appendResult(nil, evAttempt, t, r)
-		if r.Earlier || !include {
-			b = task.AppendTrue(b, "unkept")
-		} else {
-			b = appendExtent(appendExtent(b, streams[0], stdout), streams[1], stderr)
-		}
-		lines[i] = seal(b, 0)
-		n += int64(len(lines[i])) + stdout.n + stderr.n
-	}
-	err = o.write(n, func(w *outputWriter) error {
-		for i, r := range before {
-			_, err := w.Write(lines[i])
-			if include {
-				err = cmp.Or(err, w.copy(r.Stdout), w.copy(r.Stderr))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		saved = w.cut()
-		return nil
-	})
-	return saved, err
-}
-
-// openAttempts returns the failed attempts of t that were saved at p.
-func (o *outputs) openAttempts(t *task.Task, p extent) (before []*task.Result, err error) {
-	if whole, err := o.verified(p); whole == nil || err != nil {
-		return nil, err
-	}
-	whole, off := o.find(p), int64(0)
-	next := func(n int64) task.Output {
-		if off += n; n == 0 {
-			return nil
-		}
-		return savedAt(whole, off-n, n)
-	}
-	for off < p.n {
-		rec, n, err := readRecord(whole, off)
-		if err != nil {
-			return nil, err
-		}
-		r, err := rec.facts(t)
-		if err != nil {
-			return nil, err
-		}
-		off += n
-		r.Stdout, r.Stderr, r.Earlier = next(rec.Stdout.n), next(rec.Stderr.n), rec.Unkept
-		before = append(before, r)
-	}
-	return before, nil
 }
 
 // verified returns the output at p after verifying its checksum; nil if p is empty.

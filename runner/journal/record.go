@@ -44,6 +44,25 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	return b
 }
 
+// appendAttempts appends a member that lists what is known of the attempts of a task before
+// the last, as --json has them. What they wrote is not kept.
+func appendAttempts(b []byte, before []*task.Result) []byte {
+	if len(before) == 0 {
+		return b
+	}
+	b = append(task.AppendName(b, "attempts"), '[')
+	for _, r := range before {
+		f := r.Facts()
+		f.Task, f.Key = 0, "" // those of the line
+		open := len(b)
+		b = f.Append(b)
+		b[open] = '{' // in place of the comma
+		b = append(b, "},"...)
+	}
+	b[len(b)-1] = ']'
+	return b
+}
+
 // stampName is the name of the member that holds a stamp: its numbers in hex, as many
 // readers of JSON keep only 53 bits of one.
 const stampName = "made"
@@ -100,14 +119,13 @@ type record struct {
 
 	// the end of an attempt
 
-	Note     task.Bytes `json:"note"` // of the task
-	Stdout   extent     `json:"stdout"`
-	Stderr   extent     `json:"stderr"`
-	Attempts extent     `json:"attempts"`
-	Streamed bool       `json:"streamed"` // the output was shown but not captured
-	Dropped  bool       `json:"dropped"`  // the output was discarded
-	Unkept   bool       `json:"unkept"`   // the output of an attempt before the last was not kept
-	Omitted  int        `json:"omitted"`  // attempts before the last that Attempts lacks
+	Note     task.Bytes   `json:"note"` // of the task
+	Stdout   extent       `json:"stdout"`
+	Stderr   extent       `json:"stderr"`
+	Attempts []task.Facts `json:"attempts"` // before the last
+	Streamed bool         `json:"streamed"` // the output was shown but not captured
+	Dropped  bool         `json:"dropped"`  // the output was discarded
+	Omitted  int          `json:"omitted"`  // attempts before the last that Attempts lacks
 }
 
 var errDamagedRecord = errors.New("its record is damaged")
@@ -142,9 +160,14 @@ func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
 	if res.Stdout, err = o.verified(r.Stdout); err == nil {
 		res.Stderr, err = o.verified(r.Stderr)
 	}
-	if err == nil {
-		res.Omitted = r.Omitted
-		res.Before, err = o.openAttempts(t, r.Attempts)
+	res.Omitted = r.Omitted
+	for _, f := range r.Attempts {
+		before, err := (&record{Facts: f}).facts(t)
+		if err != nil {
+			return nil, err
+		}
+		before.Earlier = true
+		res.Before = append(res.Before, before)
 	}
 	return res, err
 }

@@ -41,7 +41,7 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	}
 	j.saving.RLock()
 	defer j.saving.RUnlock()
-	saved, err := j.out.save(a.Task, r, j.cfg.Output.Plan.KeepsAttempts())
+	saved, err := j.out.save(r)
 	if err != nil {
 		j.fail(fmt.Errorf("keep output: %w", err))
 		return
@@ -51,6 +51,7 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 		for i, name := range streams {
 			b = appendExtent(b, name, saved[i])
 		}
+		b = appendAttempts(b, r.Before)
 		if r.Omitted > 0 {
 			b = task.AppendInt(b, "omitted", int64(r.Omitted))
 		}

@@ -137,22 +137,8 @@ func (s *Results) write(e *task.Event) error {
 			return err
 		}
 	}
-	var before []*task.Result
 	if retried {
-		before = []*task.Result{r}
-	} else if replayed {
-		before = r.Before
-	}
-	for _, b := range before {
-		if b.Earlier {
-			continue // as a file it may be there
-		}
-		if err := saveBoth(dir, "."+strconv.Itoa(b.Attempt), b); err != nil {
-			return err
-		}
-	}
-	if retried {
-		return nil
+		return saveBoth(dir, "."+strconv.Itoa(r.Attempt), r)
 	}
 	if err := saveBoth(dir, "", r); err != nil {
 		return err
