@@ -48,6 +48,12 @@ func TestLinesAreJSON(t *testing.T) {
 	}
 }
 
+func TestMembersBehindAListOfObjects(t *testing.T) {
+	body := []byte(`{"event":"ended","attempts":[{"error":"]\"[","units":["a:0"],"exit":1},{"exit":2}],"shown":true`)
+	require.Nil(t, field(body, "exit"))
+	require.Equal(t, "true", string(field(body, "shown")))
+}
+
 func TestIdentity(t *testing.T) {
 	different := []*task.Task{
 		{Argv: []string{"a"}},
