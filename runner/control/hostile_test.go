@@ -3,9 +3,7 @@ package control
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand"
 	"os"
 	"regexp"
 	"slices"
@@ -208,51 +206,6 @@ func TestManyConnections(t *testing.T) {
 		r.connect()
 	}
 	crewtest.Until(t, room, "those that ask nothing to make room")
-}
-
-func TestTwentyClientsAtOnce(t *testing.T) {
-	r := newRun(t, nil)
-	stop := make(chan struct{})
-	var load, clients sync.WaitGroup
-	load.Go(func() {
-		for id := uint64(1_000_000); ; id++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			a := r.start(id, 1)
-			fmt.Fprint(a.out, id)
-			r.end(a, task.OK, true)
-		}
-	})
-	requests := []Request{
-		{Op: "status"}, {Op: "pause"}, {Op: "resize", N: 1, Relative: true}, {Op: "explain", Tasks: []uint64{1, 2, 3}},
-		{Op: "add", Add: &Addition{Values: []task.Bytes{"a", "b"}}}, {Op: "cancel", Tasks: []uint64{7}}, {Op: "watch"},
-	}
-	enough := errors.New("enough was seen")
-	for n := range 20 {
-		clients.Go(func() {
-			rnd := rand.New(rand.NewSource(int64(n)))
-			for i := range 50 {
-				q := requests[rnd.Intn(len(requests))]
-				c := r.dial()
-				err := c.Call(q, func(_ []byte, reply *Reply) error {
-					if q.Op == "watch" && reply.Event != nil && (reply.Name == "finished" || i%2 == 0) {
-						return enough
-					}
-					return nil
-				})
-				c.Close()
-				if q.Op == "watch" && err != enough || q.Op != "watch" && err != nil {
-					t.Errorf("%v: %v", q, err)
-				}
-			}
-		})
-	}
-	clients.Wait()
-	close(stop)
-	load.Wait()
 }
 
 // TestFloodOfQuestions: the door is held for a small share of the time, whatever is

@@ -105,40 +105,6 @@ func (s *served) drain(t testing.TB) core.Ending {
 	return <-s.end
 }
 
-// TestFeedFromMany: what many clients add at once is numbered without gaps, runs once
-// each, and each client is told its own numbers.
-func TestFeedFromMany(t *testing.T) {
-	const clients, each = 16, 200
-	work := &fakeWork{}
-	s := serve(t, "-j4 run {} {#}", work)
-	told := make([][]uint64, clients)
-	var wg sync.WaitGroup
-	for c := range clients {
-		wg.Go(func() {
-			for range each {
-				ids, err := s.add("a", "b")
-				if err != nil {
-					t.Error(err)
-				}
-				told[c] = append(told[c], ids...)
-			}
-		})
-	}
-	wg.Wait()
-	end := s.drain(t)
-	require.EqualValues(t, 2*clients*each, end.Stats.Of(task.OK))
-	var all []uint64
-	for _, ids := range told {
-		require.True(t, slices.IsSorted(ids))
-		all = append(all, ids...)
-	}
-	slices.Sort(all)
-	for i, id := range all {
-		require.EqualValues(t, i+1, id)
-	}
-	require.Len(t, work.ran, 2*clients*each)
-}
-
 // TestFeedHasABound: of many additions at once as many are taken as there is room for.
 func TestFeedHasABound(t *testing.T) {
 	work := &fakeWork{may: make(chan struct{})}
