@@ -148,8 +148,9 @@ func (o *Options) NoRecords() error {
 	return &UsageError{"standard input is /dev/null, so there are no tasks", hint + o.Command.aboutVerb()}
 }
 
-// CannotRun returns what to say about a command that no task can run.
-func (o *Options) CannotRun(err error) string {
+// CannotRun returns what to say about a command that no task can run, which a shell would
+// end with status.
+func (o *Options) CannotRun(err error, status int) string {
 	c, text := o.Command, err.Error()+": no task can run it"
 	switch {
 	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
@@ -159,6 +160,13 @@ func (o *Options) CannotRun(err error) string {
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
 		if st, err := os.Stat(c.Words[0]); err == nil && st.Mode().IsRegular() {
 			text += "; if its lines are the tasks, write -a " + task.Quote(c.Words[0])
+			break
+		}
+		fallthrough
+	default:
+		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
+		if status == 127 && here && assignment.MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
+			text += "; if " + f + " is a shell function, run export -f " + f + " first"
 		}
 	}
 	return text + c.aboutVerb()

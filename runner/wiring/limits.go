@@ -143,7 +143,7 @@ func findCommand(o *cli.Options) error {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
-		return &failure{o.CannotRun(err), status}
+		return &failure{o.CannotRun(err, status), status}
 	}
 	return nil
 }

@@ -398,7 +398,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	case e.Reason == core.BadCommand && end.status == statusTrouble:
 		end.last = append(end.last, e.Result.Err.Error())
 	case e.Reason == core.BadCommand:
-		end.last = append(end.last, w.opts.CannotRun(e.Result.Err))
+		end.last = append(end.last, w.opts.CannotRun(e.Result.Err, e.Result.Code))
 	}
 	lost := w.stdout.Lost()
 	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
