@@ -155,6 +155,18 @@ func isNull(f *os.File) bool {
 		unix.Stat(os.DevNull, &null) == nil && null.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == null.Rdev
 }
 
+// strayInput reports whether in is a pipe with data in it that is for nobody else. A pipe that
+// is the standard input of crew's parent, too, may be a loop's list or the rest of a script.
+func strayInput(in *os.File) bool {
+	own, err := in.Stat()
+	if err != nil || own.Mode()&os.ModeNamedPipe == 0 {
+		return false
+	}
+	n, err := kernel.Unread(int(in.Fd()))
+	parents, unknown := os.Stat(fmt.Sprintf("/proc/%d/fd/0", os.Getppid()))
+	return err == nil && unknown == nil && n > 0 && !os.SameFile(own, parents)
+}
+
 // checkMachine returns an error if a run on this machine goes by what crew does not learn from
 // this system.
 func checkMachine(o *cli.Options) error {

@@ -420,6 +420,9 @@ func (w *wiring) ending(e core.Ending) ending {
 	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
 		end.last = append(end.last, w.times.notes(w.opts)...)
 	}
+	if o := w.opts; o.Do == cli.DoRun && !o.Input.ReadsStdin() && !o.Silent() && !o.Show.DryRun && strayInput(w.in) {
+		end.last = append(end.last, "standard input was not read: add :::: - to take values from it, or have the tasks read a file")
+	}
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
