@@ -241,21 +241,18 @@ func TestTasksOfAnEarlierRun(t *testing.T) {
 }
 
 func TestTasksThatAreDoneAgain(t *testing.T) {
-	f := fold(beganAt(0, ""), startedOn(1, 0, 1, 1), startedOn(2, 0, 2, 1), endedAs("finished", task.Exit, 1, 0, 1, 1, 1),
-		endedAs("finished", task.Exit, 2, 0, 1, 2, 1), said(Over, 1),
-		beganAt(10, ""), startedOn(1, 10, 1, 2), endedAs("finished", task.OK, 1, 10, 11, 1, 2),
-		startedOn(1, 11, 2, 2), endedAs("retried", task.Exit, 1, 11, 12, 2, 2))
+	again := func(l *Line) *Line { l.Again = true; return l }
+	f := fold(beganAt(0, ""), again(endedAs("finished", task.Exit, 1, 0, 1, 1, 1)), again(endedAs("finished", task.OK, 2, 0, 5, 2, 1)), said(Over, 5),
+		beganAt(10, ""), endedAs("finished", task.OK, 1, 10, 11, 2, 2), startedOn(1, 11, 3, 2), endedAs("retried", task.Exit, 1, 11, 12, 3, 2))
+	of := func(f Figures) []int64 { return []int64{f.Tasks, f.Failed, f.Retries, int64(f.Time / time.Second)} }
 	r := f.Report()
-	require.Equal(t, []int64{2, 2, 1, 0}, []int64{r.Runs[0].Tasks, r.Runs[0].Failed, r.Runs[1].Tasks, r.Runs[1].Failed})
-	require.Equal(t, []int64{2, 1, 0}, []int64{r.Total.Tasks, r.Total.Failed, r.Total.Flaky})
-	require.Equal(t, []int64{1, 1}, []int64{r.Outcomes[task.OK], r.Outcomes[task.Exit]})
-	require.Len(t, r.Failed.List, 1)
-	f.Add(startedOn(1, 12, 2, 3))
-	f.Add(endedAs("finished", task.Exit, 1, 12, 13, 2, 3))
-	r = f.Report()
-	require.Equal(t, []int64{2, 1, 0}, []int64{r.Total.Tasks, r.Total.Failed, r.Failed.More})
-	require.Equal(t, 3, r.Failed.List[0].Attempt)
-	require.Len(t, r.Failed.List, 1)
+	require.Equal(t, [][]int64{{2, 1, 0, 6}, {1, 0, 1, 1}, {1, 0, 1, 1}}, [][]int64{of(r.Runs[0].Figures), of(r.Runs[1].Figures), of(r.Total)})
+	require.Equal(t, [][]int64{{2, 1, 0, 6}, {1, 0, 1, 1}, {1, 0, 1, 1}},
+		[][]int64{of(r.Keys.List[0].ByRun[0]), of(r.Keys.List[0].ByRun[1]), of(r.Keys.List[0].Figures)})
+	require.Equal(t, []int64{1, 0}, []int64{r.Outcomes[task.OK], r.Outcomes[task.Exit]})
+	require.Empty(t, r.Failed.List)
+	require.Len(t, r.Slowest.List, 1)
+	require.Equal(t, []bool{false, false, true, false}, r.Attempts.Final)
 
 	// Another run of a joblog has other tasks with the same numbers.
 	r = fold(beganAt(0, ""), endedAs("finished", task.Exit, 0, 0, 1, 1, 1), beganAt(10, ""), endedAs("finished", task.OK, 0, 10, 11, 1, 1)).Report()

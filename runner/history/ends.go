@@ -54,14 +54,6 @@ func (e *listed) admit(run int) (drop int, ok bool) {
 	return drop, true
 }
 
-// remove drops a task of a run, which may not be in the list.
-func (e *listed) remove(run int, id uint64) {
-	e.all--
-	n := len(e.list)
-	e.list = slices.DeleteFunc(e.list, func(x Ended) bool { return x.Run == run && x.Task == id })
-	e.count[run] -= n - len(e.list)
-}
-
 func (e *listed) add(x Ended) {
 	e.list = append(e.list, x)
 	e.count[x.Run]++

@@ -13,7 +13,6 @@ import (
 
 const (
 	mostOpen    = 1 << 19 // tasks that have been read and not ended, of which something is kept
-	mostRedone  = 1 << 16 // failed tasks of a source of which it is noticed that they are done again
 	mostRunning = 1000    // attempts that run, in the timeline
 	mostNamed   = 5       // sources in a title
 )
@@ -24,7 +23,6 @@ type Fold struct {
 	runs     []*run // in the order in which they come
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
-	again    int64 // failed tasks that a later run of their source has done again
 	missed   int64 // events
 	kinds
 	lists    lists
@@ -42,13 +40,6 @@ type current struct {
 	fresh  bool                 // the next line begins a run
 	read   map[uint64]time.Time // when tasks were read that have not begun
 	open   map[uint64]*open     // tasks that have begun and not ended
-	failed map[uint64]failed    // tasks that failed, but for those beyond mostRedone
-}
-
-// failed is how a task ended.
-type failed struct {
-	run, attempt int
-	outcome      task.Outcome
 }
 
 // run is one of Report.Runs.
@@ -65,8 +56,7 @@ type run struct {
 // open is a task that has begun and not ended.
 type open struct {
 	run     int          // of its latest attempt
-	first   int          // the number of its first attempt since it was last done
-	attempt int          // and of the latest
+	attempt int          // the number of its latest attempt
 	current *attempt     // the attempt that runs, or nil
 	ended   time.Time    // the attempt before
 	failed  bool         // an attempt has failed, and was not just replaced
@@ -92,7 +82,7 @@ func (f *Fold) Source(name string) {
 	for _, o := range f.open {
 		f.lists.room += len(o.output)
 	}
-	f.current = current{source: name, fresh: true, read: map[uint64]time.Time{}, open: map[uint64]*open{}, failed: map[uint64]failed{}}
+	f.current = current{source: name, fresh: true, read: map[uint64]time.Time{}, open: map[uint64]*open{}}
 }
 
 // Add adds a line, and keeps nothing of it.
@@ -205,7 +195,7 @@ func (f *Fold) of(l *Line) *open {
 		o = nil
 	}
 	if o == nil {
-		o = &open{first: l.Attempt}
+		o = &open{}
 	}
 	return o
 }
@@ -297,32 +287,18 @@ func (f *Fold) retried(r *run, l *Line) {
 
 func (f *Fold) finished(r *run, l *Line) {
 	o := f.of(l)
-	f.attempted(r, o, l, true)
+	f.attempted(r, o, l, !l.Again)
 	flaky := l.Outcome == task.OK && o.failed
-	f.outcomes[min(l.Outcome, task.Outcomes-1)]++
-	f.end(len(f.runs)-1, &l.Facts, flaky)
-	if l.Outcome.Failed() && hasRun(&l.Facts) {
-		f.failing.add(duration(&l.Facts))
+	f.end(len(f.runs)-1, l, flaky)
+	if !l.Again {
+		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
+		if l.Outcome.Failed() && hasRun(&l.Facts) {
+			f.failing.add(duration(&l.Facts))
+		}
+		f.lists.end(len(f.runs)-1, o, l, flaky)
 	}
-	f.redone(o, l)
-	f.lists.end(len(f.runs)-1, o, l, flaky)
 	f.forget(l.Task, o)
 	delete(f.read, l.Task)
-}
-
-// redone takes the earlier end of a task out of the totals if a run of --retry-failed has done
-// it again, which goes on with the numbers of its attempts.
-func (f *Fold) redone(o *open, l *Line) {
-	run := len(f.runs) - 1
-	if was, known := f.failed[l.Task]; known && was.attempt > 0 && o.first == was.attempt+1 {
-		f.again++
-		f.outcomes[was.outcome]--
-		f.lists.failed.remove(was.run, l.Task)
-	}
-	delete(f.failed, l.Task)
-	if l.Outcome.Failed() && len(f.failed) < mostRedone {
-		f.failed[l.Task] = failed{run, l.Attempt, l.Outcome}
-	}
 }
 
 // Report returns what is known so far. Lines may be added afterwards; they do not change it.
@@ -339,12 +315,10 @@ func (f *Fold) Report() *Report {
 		r := f.runs[at]
 		total.merge(&r.tally)
 		one := r.Run
-		one.Figures = r.figures()
+		one.Figures = r.all()
 		one.Ended = at < len(f.runs)-1 && r.Ended || at == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}
-	total.tasks -= f.again
-	total.failed -= f.again
 	out.Title, out.Total = title(out.Runs), total.figures()
 	out.Bins = histogram(&total.took, &f.failing)
 	out.Keys, out.Commands, out.Hosts = f.keys.report(place), f.commands.report(place), f.hosts.report(place)

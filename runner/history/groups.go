@@ -192,14 +192,14 @@ func byRun(by []*tally, runs []int) []Figures {
 	list := make([]Figures, len(runs))
 	for run, t := range by {
 		if t != nil {
-			list[runs[run]] = t.figures()
+			list[runs[run]] = t.all()
 		}
 	}
 	return list
 }
 
 // end adds the end of a task to the groups that it belongs to.
-func (f *Fold) end(run int, l *task.Facts, flaky bool) {
+func (f *Fold) end(run int, l *Line, flaky bool) {
 	f.runs[run].end(l, flaky)
 	f.keys.in(run, string(l.Key)).end(l, flaky)
 	f.commands.command(run, string(l.Command)).end(l, flaky)

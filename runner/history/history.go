@@ -33,5 +33,6 @@ const Damaged = "damaged"
 type Line struct {
 	control.Event
 	task.Facts
+	Again  bool   // finished: what became of the task then is void, as it was done again; only journals tell
 	Output []byte // retried, finished: the end of what a failed attempt wrote; valid until the next line
 }

@@ -49,6 +49,7 @@ func (r *reader) journaled(rec *record) error {
 // journalTask tells what a line of a journal says of a task.
 func (r *reader) journalTask(rec *record) error {
 	l := rec.line(rec.Name)
+	l.Again = rec.again
 	switch rec.Name {
 	case "accepted":
 		l.Name = "admitted"

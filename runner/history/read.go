@@ -41,7 +41,14 @@ func (r *reader) open() error {
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return r.readDir()
+		_, err := r.readDir()
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return r.wrong()
+		case err != nil && r.past.saved == nil:
+			return r.failed(err)
+		}
+		return err
 	}
 	return r.read(f)
 }
@@ -51,29 +58,38 @@ func (r *reader) failed(err error) error {
 	return fmt.Errorf("read %s: %w", r.name, task.WithoutPath(err))
 }
 
+// State returns how the runs of a directory of --state stand, and a Report of them. Without a
+// journal the error is fs.ErrNotExist.
+func State(dir string) (*journal.Summary, *Report, error) {
+	f := NewFold()
+	s, err := newReader(dir, func(l *Line) error { f.Add(l); return nil }).readDir()
+	return s, f.Report(), err
+}
+
 // readDir reads a directory of --state.
-func (r *reader) readDir() (err error) {
-	r.past.saved, err = journal.OpenSaved(r.name)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return r.wrong()
-	case err != nil:
-		return r.failed(err)
+func (r *reader) readDir() (s *journal.Summary, err error) {
+	if r.past.saved, err = journal.OpenSaved(r.name); err != nil {
+		return nil, err
 	}
 	defer r.past.saved.Close()
 	lines, to := io.Pipe()
 	dumped := make(chan error, 1)
 	go func() {
-		err := journal.Dump(r.name, to)
+		var err error
+		s, err = journal.Dump(r.name, to)
 		to.Close()
 		dumped <- err
 	}()
 	err = r.read(lines)
 	lines.Close()
-	if damage := <-dumped; err == nil && damage != nil {
-		err = r.notice(damage.Error())
+	damage := <-dumped
+	switch {
+	case err != nil || damage == nil:
+		return s, err
+	case s == nil:
+		return nil, damage
 	}
-	return err
+	return s, r.notice(damage.Error())
 }
 
 // form is a form of lines.

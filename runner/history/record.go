@@ -24,6 +24,7 @@ type record struct {
 	version  bool // it is of watch
 	id       string
 	retried  bool // of a journal: another attempt follows
+	again    bool // of a journal: the task was done again
 	unkept   bool // of a journal: the outputs may not be there
 }
 
@@ -57,6 +58,8 @@ func (r *record) read(l *lexer) {
 			r.id = string(l.bytes())
 		case "retried":
 			r.retried = string(l.raw()) == "true"
+		case "again":
+			r.again = string(l.raw()) == "true"
 		case "streamed", "dropped", "made": // the last is of a task that may have written to a file
 			l.raw()
 			r.unkept = true

@@ -24,7 +24,7 @@ type Report struct {
 	Title string // the command of the only run, or the names of the sources
 	Made  time.Time
 	Runs  []Run   // in the order of their beginnings
-	Total Figures // a failed task that a later run of its source did again counts once, as that ended; its times are of both
+	Total Figures // as all lists, of tasks as they ended last
 
 	Outcomes [task.Outcomes]int64 // tasks by how they ended
 	Bins     []Bin                // durations of the last attempts, without gaps, the shortest first
@@ -45,7 +45,7 @@ type Run struct {
 	Start, End time.Time
 	Ended      bool // it came to an end of its own, as far as the source tells
 	Workers    int  // the most at once; 0 if that is unknown
-	Figures
+	Figures         // of all tasks that ended in it, also those that a later run did again
 }
 
 // Figures are about tasks, and their times about the last attempts of those that ran.
@@ -76,7 +76,7 @@ type Groups struct {
 type Group struct {
 	Name string
 	Figures
-	ByRun []Figures // in the order of Report.Runs; nil if there is only one
+	ByRun []Figures // of all tasks that ended in it, in the order of Report.Runs; nil if there is only one
 }
 
 // List has some of several tasks.

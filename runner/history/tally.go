@@ -94,11 +94,16 @@ type tally struct {
 	most                               time.Duration
 	rss                                int64
 	took                               bins
+	again                              *tally // tasks that were done again, which are in nothing else here; nil for none
 }
 
 // end adds a task that ended.
-func (t *tally) end(f *task.Facts, flaky bool) {
+func (t *tally) end(l *Line, flaky bool) {
+	if l.Again {
+		t = t.others()
+	}
 	t.tasks++
+	f := &l.Facts
 	if f.Outcome.Failed() {
 		t.failed++
 	}
@@ -137,6 +142,26 @@ func (t *tally) merge(o *tally) {
 	t.most = max(t.most, o.most)
 	t.rss = max(t.rss, o.rss)
 	t.took.merge(&o.took)
+	if o.again != nil {
+		t.others().merge(o.again)
+	}
+}
+
+// others returns the tally of the tasks that were done again.
+func (t *tally) others() *tally {
+	if t.again == nil {
+		t.again = &tally{}
+	}
+	return t.again
+}
+
+// all returns the figures of the other tasks, too.
+func (t *tally) all() Figures {
+	sum := &tally{}
+	if sum.merge(t); t.again != nil {
+		sum.merge(t.again)
+	}
+	return sum.figures()
 }
 
 func (t *tally) figures() Figures {

@@ -407,7 +407,7 @@ func (j *Journal) Missing() (first []task.Facts, n int) {
 	}
 	for e := range j.past.table.all {
 		if e.has(begun) && !e.has(done) && e.seen == 0 {
-			if n++; n <= maxMentions {
+			if n++; n <= MostMentioned {
 				first = append(first, mention(j.file, e.offset()))
 			}
 		}

@@ -219,12 +219,8 @@ func TestSkippedTasksTakeNoTime(t *testing.T) {
 		}
 		require.NoError(t, j.Close())
 	}
-	s, err := Summarize(cfg.Dir)
-	require.NoError(t, err)
-	require.Equal(t, []int{1, 1, 2}, []int{s.ByOutcome[task.OK], s.ByOutcome[task.Skipped], s.Total.Tasks})
-	require.Equal(t, 3*time.Second, s.Total.Time)
-	require.Len(t, s.Slowest, 1)
-	require.False(t, s.Until.IsZero())
+	_, last := dumped(t, cfg.Dir)
+	require.Equal(t, []int{1, 1, 2}, []int{last[task.OK], last[task.Skipped], last[0]})
 }
 
 // All bits of a stamp survive, and readers of JSON get them as they are.

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -166,11 +167,10 @@ func (q *killedQueue) check() {
 	for _, id := range q.accepted {
 		require.Positive(t, ended[id], "%s is lost", id)
 	}
-	s, err := journal.Summarize(filepath.Join(q.dir, "state"))
+	s, err := journal.Dump(filepath.Join(q.dir, "state"), io.Discard)
 	require.NoError(t, err)
 	require.True(t, s.Closed)
 	require.Equal(t, []int{0, 0, 0}, []int{s.Unshown, s.Running, s.Waiting})
-	require.Zero(t, s.Damage)
 	if q.logs {
 		log, err := os.ReadFile(filepath.Join(q.dir, "log"))
 		require.NoError(t, err)

@@ -3,6 +3,7 @@ package wiring
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -328,9 +329,8 @@ func (s *stints) check() {
 			}
 		}
 	}
-	sum, err := journal.Summarize(filepath.Join(s.dir, "state"))
+	sum, err := journal.Dump(filepath.Join(s.dir, "state"), io.Discard)
 	require.NoError(t, err)
 	require.True(t, sum.Closed)
 	require.Equal(t, []int{0, 0, 0}, []int{sum.Unshown, sum.Running, sum.Waiting})
-	require.Zero(t, sum.Damage)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/history"
 	"crew/runner/journal"
 )
 
@@ -134,7 +135,7 @@ func outcomeOf(record string) string {
 func (k *killed) noted() map[string]bool {
 	t := k.t
 	var text bytes.Buffer
-	if err := journal.Dump(filepath.Join(k.dir, "state"), &text); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := journal.Dump(filepath.Join(k.dir, "state"), &text); !errors.Is(err, fs.ErrNotExist) {
 		require.NoError(t, err)
 	}
 	records, ended, noted := map[string]string{}, map[string]bool{}, map[string]bool{}
@@ -167,9 +168,9 @@ func (k *killed) check() {
 	k.checkShown(did)
 	k.checkJoblog(did)
 	k.checkTree()
-	s, err := journal.Summarize(filepath.Join(k.dir, "state"))
+	s, r, err := history.State(filepath.Join(k.dir, "state"))
 	require.NoError(k.t, err)
-	require.Equal(k.t, len(killRecords), s.Total.Tasks)
+	require.EqualValues(k.t, len(killRecords), r.Total.Tasks)
 	require.Equal(k.t, []int{0, 0}, []int{s.Unshown, s.Running})
 	require.True(k.t, s.Closed)
 	require.Zero(k.t, s.Damage)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"crew/runner/history"
 	"crew/runner/journal"
 	"crew/runner/task"
 )
@@ -17,21 +18,20 @@ import (
 // showState carries out crew state: it prints a summary of the journal in dir, or the
 // journal itself as lines of JSON.
 func showState(dir string, json bool, stdout io.Writer) error {
+	var err error
+	t := stateText{now: time.Now()}
 	if json {
-		return noJournal(dir, journal.Dump(dir, stdout))
+		_, err = journal.Dump(dir, stdout)
+	} else {
+		t.s, t.r, err = history.State(dir)
 	}
-	s, err := journal.Summarize(dir)
-	if err != nil {
-		return noJournal(dir, err)
-	}
-	return printText(stdout, (&stateText{s: s, now: time.Now()}).all())
-}
-
-func noJournal(dir string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s holds no journal", dir)
+	case err != nil || json:
+		return err
 	}
-	return err
+	return printText(stdout, t.all())
 }
 
 const (
@@ -42,6 +42,7 @@ const (
 // stateText describes a journal for people.
 type stateText struct {
 	s   *journal.Summary
+	r   *history.Report
 	now time.Time
 	b   strings.Builder
 }
@@ -57,10 +58,10 @@ func (t *stateText) all() string {
 		t.say("in %s", s.Command.Dir)
 	}
 	t.head()
-	t.list(task.Count(int64(s.Running), "task")+" "+t.unfinished(), s.Interrupted, s.Running, t.running)
-	t.list(task.Count(int64(s.Total.Failed), "task")+" failed", s.Failed, s.Total.Failed, t.ended)
-	if some := s.Slowest[:min(len(s.Slowest), slowest)]; len(some) > 1 {
-		t.list("slowest tasks", some, len(some), t.ended)
+	t.list(int64(s.Running), task.Count(int64(s.Running), "task")+" "+t.unfinished(), len(s.Interrupted), func(i int) { t.running(&s.Interrupted[i]) })
+	t.ended(t.r.Total.Failed, task.Count(t.r.Total.Failed, "task")+" failed", t.r.Failed.List, journal.MostMentioned)
+	if n := min(len(t.r.Slowest.List), slowest); n > 1 {
+		t.ended(int64(n), "slowest tasks", t.r.Slowest.List, n)
 	}
 	t.byKey()
 	t.say("journal %s, outputs %s", task.Size(s.JournalBytes), task.Size(s.OutputBytes))
@@ -72,8 +73,11 @@ func (t *stateText) all() string {
 
 // head says how the latest run stands and what became of the tasks.
 func (t *stateText) head() {
-	s := t.s
-	state, until := "stopped on the way", s.Until
+	s, all := t.s, &t.r.Total
+	state, until := "stopped on the way", s.Begun
+	if n := len(t.r.Runs); n > 0 {
+		until = t.r.Runs[n-1].End
+	}
 	switch {
 	case s.Process == "0": // of another PID namespace
 		state, until = "running", t.now
@@ -83,7 +87,7 @@ func (t *stateText) head() {
 		state = "ended"
 	}
 	head := fmt.Sprintf("%s, %s after the start at %s: %s finished, %d failed", state, task.Span(max(0, until.Sub(s.Begun))),
-		s.Begun.Local().Format(time.DateTime), task.Count(int64(s.Total.Tasks), "task"), s.Total.Failed)
+		s.Begun.Local().Format(time.DateTime), task.Count(all.Tasks, "task"), all.Failed)
 	if s.Running > 0 {
 		head += fmt.Sprintf(", %d %s", s.Running, t.unfinished())
 	}
@@ -92,24 +96,23 @@ func (t *stateText) head() {
 	}
 	t.say("%s", head)
 	var counts []string
-	add := func(n int, what string) {
+	add := func(n int64, what string) {
 		if n > 0 {
-			counts = append(counts, strconv.Itoa(n)+" "+what)
+			counts = append(counts, strconv.FormatInt(n, 10)+" "+what)
 		}
 	}
 	for o := range task.Outcomes {
-		add(s.ByOutcome[o], o.String())
+		add(t.r.Outcomes[o], o.String())
 	}
-	add(s.Retries, "retried")
-	add(s.Begins, "to run again")
-	add(s.Before, "done before")
-	add(s.Unshown, "not shown yet")
+	add(all.Retries, "retried")
+	add(int64(s.Begins), "to run again")
+	add(int64(s.Before), "done before")
+	add(int64(s.Unshown), "not shown yet")
 	if len(counts) > 0 {
 		t.say("%s", strings.Join(counts, ", "))
 	}
-	if n := time.Duration(s.Total.Tasks - s.ByOutcome[task.Skipped]); n > 0 {
-		t.say("%s a task, %s in all; CPU time %s user, %s system", task.Span(s.Total.Time/n),
-			task.Span(s.Total.Time), task.Span(s.Total.User), task.Span(s.Total.System))
+	if len(t.r.Bins) > 0 {
+		t.say("%s a task, %s in all; CPU time %s user, %s system", task.Span(all.Mean), task.Span(all.Time), task.Span(all.User), task.Span(all.System))
 	}
 }
 
@@ -130,44 +133,42 @@ func (t *stateText) running(f *task.Facts) {
 	t.say("  task %d: %s, on %s%s: %s", f.Task, since, f.Place(), task.LaterAttempt(f.Attempt), f.Command)
 }
 
-// ended describes a task that has ended.
-func (t *stateText) ended(f *task.Facts) {
-	t.say("  task %d: %s%s: %s", f.Task, f.Verdict(), task.LaterAttempt(f.Attempt), f.Command)
+// ended describes the first few of n tasks that have ended below a heading.
+func (t *stateText) ended(n int64, heading string, some []history.Ended, few int) {
+	t.list(n, heading, min(len(some), few), func(i int) {
+		f := &some[i].Facts
+		t.say("  task %d: %s%s: %s", f.Task, f.Verdict(), task.LaterAttempt(f.Attempt), f.Command)
+	})
 }
 
-// list describes some of n tasks below a heading.
-func (t *stateText) list(heading string, some []task.Facts, n int, describe func(*task.Facts)) {
+// list describes some of n things below a heading.
+func (t *stateText) list(n int64, heading string, some int, describe func(int)) {
 	if n == 0 {
 		return
 	}
 	t.say("%s", heading)
 	for i := range some {
-		describe(&some[i])
+		describe(i)
 	}
-	t.more(n - len(some))
-}
-
-// more says that a list lacks n lines.
-func (t *stateText) more(n int) {
-	if n > 0 {
-		t.say("  … and %d more", n)
+	if more := n - int64(some); more > 0 {
+		t.say("  … and %d more", more)
 	}
 }
 
-// byKey prints the totals of the keys that took longest.
+// byKey prints the figures of the keys that took longest.
 func (t *stateText) byKey() {
-	if len(t.s.Keys) == 0 {
+	keys := t.r.Keys.List
+	shown := int64(min(len(keys), journal.MostMentioned))
+	more := int64(len(keys)) + t.r.Keys.More - shown
+	if shown+more == 0 || shown+more == 1 && keys[0].Name == "" {
 		return
 	}
-	const row = "  %7s  %7s  %8s  %8s  %s"
+	const row = "  %7v  %7v  %8s  %8s  %s"
 	t.say(row, "tasks", "failed", "in all", "a task", "key")
-	for _, k := range t.s.Keys {
-		t.say(row, strconv.Itoa(k.Tasks), strconv.Itoa(k.Failed), task.Span(k.Time),
-			task.Span(k.Time/time.Duration(k.Tasks)), task.Shorten(cmp.Or(k.Key, "(no key)"), shownWidth))
+	for _, k := range keys[:shown] {
+		t.say(row, k.Tasks, k.Failed, task.Span(k.Time), task.Span(k.Mean), task.Shorten(cmp.Or(k.Name, "(no key)"), shownWidth))
 	}
-	if t.s.ManyKeys {
-		t.say("  … and others: there are more than %d keys", len(t.s.Keys)+t.s.MoreKeys)
-	} else {
-		t.more(t.s.MoreKeys)
+	if more > 0 {
+		t.say("  … and at least %d more", more)
 	}
 }
