@@ -165,7 +165,7 @@ func (o *Options) CannotRun(err error, status int) string {
 		fallthrough
 	default:
 		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
-		if status == 127 && here && assignment.MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
+		if status == 127 && here && c.aboutVerb() == "" && assignment.MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
 			text += "; if " + f + " is a shell function, run export -f " + f + " first"
 		}
 	}
