@@ -4,7 +4,8 @@
 //
 //   - starting processes with clone3(2) and a prepared list of system calls
 //     (Spawner): 1.6 for no-op tasks, 1.10 for /bin/true;
-//   - pinning a persistent worker and its thread to one processor (Pins): 1.4 for cat;
+//   - pinning a brief task and its thread to one processor (Pins): 1.26 and 1.00, and
+//     1.4 for cat as a worker;
 //   - signal handlers in assembly (Take): 1.07 and 1.03, and 1.13 for one task.
 //
 // The tricks need amd64 or arm64. What needs Linux is in files named x_linux.go; the

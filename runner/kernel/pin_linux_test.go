@@ -5,6 +5,7 @@ package kernel
 import (
 	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,10 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	runtime.LockOSThread() // so that both affinities are of the same thread
 	defer runtime.UnlockOSThread()
 	var p Pins
+	require.Nil(t, p.Take(), "no brief attempt yet")
+	p.Lasted(Brief/2, 1)
+	require.Nil(t, p.Take(), "a processor is idle")
+	p.Lasted(Brief/2, int64(runtime.NumCPU()))
 	pin := p.Take()
 	require.NotNil(t, pin)
 	var now unix.CPUSet
@@ -42,13 +47,34 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	pin = p.Take()
 	require.NotNil(t, pin)
 	pin.Release()
+	p.Lasted(2*Brief, int64(runtime.NumCPU()))
+	require.Nil(t, p.Take())
+}
+
+func TestWaitsRaiseGOMAXPROCSOnce(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(procs)
+	var p Pins
+	lasted := func(n int, d time.Duration, live int) int {
+		for range n {
+			p.Lasted(d, int64(live))
+		}
+		return runtime.GOMAXPROCS(0) - procs
+	}
+	require.Zero(t, lasted(3*manyWaits, noticed/2, 1), "too short to be noticed")
+	require.Zero(t, lasted(3*manyWaits, noticed, procs+1), "too many at once")
+	require.Zero(t, lasted(manyWaits-1, noticed, procs))
+	require.Zero(t, lasted(1, noticed/2, procs))
+	require.Zero(t, lasted(manyWaits-1, noticed, procs), "not in a row")
+	require.Equal(t, 1, lasted(1, noticed, procs))
+	require.Equal(t, 1, lasted(3*manyWaits, noticed, 1))
 }
 
 // Whatever else waits for the processor runs before a thread that yields, and for long.
 func TestYieldGivesWay(t *testing.T) {
 	needProcessors(t)
 	p := new(Pins)
-	pin := p.Take()
+	pin := p.TakeAny()
 	require.NotNil(t, pin)
 	defer pin.Release()
 	other := exec.Command("/bin/sh", "-c", "while :; do :; done") // on the same processor
@@ -65,4 +91,13 @@ func TestYieldGivesWay(t *testing.T) {
 	}
 	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
 	require.Less(t, after.Nivcsw-before.Nivcsw, int64(100), "turns of the other one")
+}
+
+// ForkExec cannot reset a child's affinity.
+func TestAPinnedThreadNeedsClone3(t *testing.T) {
+	needProcessors(t)
+	s := NewSpawner()
+	s.off.Store(true)
+	_, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{}}, nil, &Pin{})
+	require.Equal(t, syscall.EINVAL, err)
 }

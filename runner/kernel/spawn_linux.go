@@ -58,11 +58,12 @@ type script struct {
 	words []*byte // argv and the environment, each ending in nil
 	text  []byte  // the words, each ending in NUL
 
-	self    int32         // the child's ID
-	signals [2]uint64     // sets of signals: SIGTSTP and SIGTTOU
-	actions [2]raw.Action // to ignore a signal, and the default
-	noFile  [2]uint64
-	wait    syscall.Timespec
+	self     int32         // the child's ID
+	signals  [2]uint64     // sets of signals: SIGTSTP and SIGTTOU
+	actions  [2]raw.Action // to ignore a signal, and the default
+	affinity unix.CPUSet
+	noFile   [2]uint64
+	wait     syscall.Timespec
 }
 
 // mostText is the largest text that is kept for reuse.
@@ -76,13 +77,18 @@ const mostText = 64 << 10
 // If attr.Sys.Foreground, the child puts itself into the foreground of the terminal
 // attr.Sys.Ctty. Without clone3(2) the caller has to do that.
 //
+// If pin is not nil, the child's affinity is reset to all processors that the
+// thread may use without the pin; Start fails with EINVAL if it cannot do that.
 // If the directory cannot be entered, Start fails with a DirError.
-func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32) (pid int, err error) {
+func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, pin *Pin) (pid int, err error) {
 	if s.off.Load() || !plainFiles(attr.Files) {
+		if pin != nil {
+			return 0, syscall.EINVAL
+		}
 		return forkExec(path, argv, attr)
 	}
 	c := s.scripts.Get().(*script)
-	if !s.write(c, path, argv, attr) {
+	if !s.write(c, path, argv, attr, pin) {
 		return 0, syscall.EINVAL
 	}
 	pid, errno := s.spawn(c, born)
@@ -95,7 +101,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	case 0:
 	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
 		s.off.Store(true)
-		return s.Start(path, argv, attr, born)
+		return s.Start(path, argv, attr, born, pin)
 	default:
 		return 0, err
 	}
@@ -105,7 +111,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		}
 		Wait(pid, nil, nil)
 		if failed == syscall.EINTR { // Ctrl-C killed it while it was in this process's group
-			return s.Start(path, argv, attr, born)
+			return s.Start(path, argv, attr, born, pin)
 		}
 		return 0, failed
 	}
@@ -142,7 +148,7 @@ func plainFiles(files []uintptr) bool {
 }
 
 // write fills in the script of a child. It returns false if a word holds a NUL.
-func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr) bool {
+func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
 	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
 	c.actions[0].Handler = 1 // SIG_IGN
 	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
@@ -160,6 +166,10 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.mask(unix.SIG_BLOCK, syscall.SIGTTOU) // would stop a process that is not in the foreground yet
 		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(&c.self)))
 		c.mask(unix.SIG_UNBLOCK, syscall.SIGTTOU)
+	}
+	if pin != nil {
+		c.affinity = pin.all
+		c.call(0, syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(c.affinity), uintptr(unsafe.Pointer(&c.affinity)))
 	}
 	if attr.Dir != "" {
 		c.call(0, syscall.SYS_CHDIR, pointer(dir))

@@ -52,7 +52,7 @@ func spawnOutput(t *testing.T, s *Spawner, attr syscall.ProcAttr, argv ...string
 	defer null.Close()
 	attr.Files = []uintptr{null.Fd(), w.Fd(), w.Fd()}
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
-	pid, err := s.Start(argv[0], argv, &attr, nil)
+	pid, err := s.Start(argv[0], argv, &attr, nil, nil)
 	w.Close()
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -107,7 +107,7 @@ func TestSpawnErrors(t *testing.T) {
 			var born int32
 			_, err := s.Start(c.full, append([]string{c.full}, c.argv...), &syscall.ProcAttr{
 				Dir: c.dir, Env: c.env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-			}, &born)
+			}, &born, nil)
 			require.Equal(t, c.want, err, "%s in %s", c.full, c.dir)
 			require.Zero(t, born, "its ID may be another's by now")
 		}
@@ -162,8 +162,8 @@ func TestAScriptPointsIntoItself(t *testing.T) {
 	c := s.scripts.Get().(*script)
 	require.True(t, s.write(c, "/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"A=b"}, Files: []uintptr{3, 1, 2}, Sys: &syscall.SysProcAttr{Foreground: true, Ctty: 3},
-	}))
-	require.Len(t, c.calls, 13)
+	}, new(Pin)))
+	require.Len(t, c.calls, 14)
 	pointsIntoItself(t, c)
 	pointsIntoItself(t, &NewHelper("true", 5, []int{7, 9}, "", time.Hour).script)
 }

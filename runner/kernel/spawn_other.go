@@ -18,7 +18,7 @@ func NewSpawner() *Spawner { return new(Spawner) }
 
 // Start starts a program as attr says, and stores the process ID in born unless that is nil.
 // If the directory cannot be entered, Start fails with a DirError.
-func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32) (pid int, err error) {
+func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, _ *Pin) (pid int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if pid, err = forkExec(path, argv, attr); err == nil && born != nil {
@@ -38,7 +38,10 @@ func NewHelper(name string, null int, fds []int, word string, _ time.Duration) *
 // Start starts the helper at once.
 func (h *Helper) Start() (pid int, err error) { return h.StartNow() }
 
-// Pins does nothing.
+// Brief is the longest time of a task that counts as brief.
+const Brief = 0
+
+// Pins does nothing: ForkExec could not reset the affinity of a child.
 type Pins struct{}
 
 // Pin is always nil.
@@ -47,8 +50,14 @@ type Pin struct{}
 // Take returns nil.
 func (*Pins) Take() *Pin { return nil }
 
+// TakeAny returns nil.
+func (*Pins) TakeAny() *Pin { return nil }
+
 // Join does nothing.
 func (*Pin) Join(int) {}
+
+// Lasted does nothing.
+func (*Pins) Lasted(time.Duration, int64) {}
 
 // Release does nothing.
 func (*Pin) Release() {}

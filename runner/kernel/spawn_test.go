@@ -35,7 +35,7 @@ func TestStartShortOfDescriptors(t *testing.T) {
 	for ; len(open) > 1; open = open[1:] {
 		pid, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{
 			Files: []uintptr{last, last, last}, Sys: &syscall.SysProcAttr{Setpgid: true},
-		}, nil)
+		}, nil, nil)
 		if err == nil {
 			var ws syscall.WaitStatus
 			_, err = syscall.Wait4(pid, &ws, 0, nil)

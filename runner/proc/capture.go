@@ -204,6 +204,7 @@ func (p *process) readInto(buf []byte, s *stream) int {
 		p.closeOutput(s)
 		return 0
 	}
+	p.pin.Yield() // there may be more soon, and a larger read costs less
 	return n
 }
 
@@ -212,10 +213,15 @@ func (p *process) readInto(buf []byte, s *stream) int {
 func (p *process) capture() {
 	defer p.closeOurEnds()
 	p.wait = soon
-	if p.holds() {
+	if p.pin != nil {
+		p.wait = kernel.Brief
+	} else if p.holds() {
 		p.wait = time.Millisecond // its outputs do not end by themselves
 	}
 	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
+		if p.pin != nil && time.Since(p.started) >= kernel.Brief {
+			p.unpin()
+		}
 		if p.turn() {
 			p.leaked = true
 			return
@@ -281,6 +287,8 @@ func (p *process) idle() (over bool) {
 		p.mu.Unlock()
 		p.leaked = true
 		p.killed, p.deadline = true, time.Now().Add(parting)
+	case p.wait == kernel.Brief:
+		p.wait = soon
 	case p.pidfd < 0:
 		p.wait = soon
 		fd, err := kernel.OpenExit(p.pid)

@@ -78,6 +78,7 @@ type Local struct {
 	path    lookup
 	null    int // /dev/null, open for reading and writing
 	spawner *kernel.Spawner
+	pins    kernel.Pins
 	live    atomic.Int64  // processes started and not reaped
 	room    atomic.Int64  // descriptors that attempts may still open
 	size    atomic.Uint32 // the winSize of terminals that are to be made; 0 without Config.PTY
@@ -227,6 +228,10 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		if cause := context.Cause(ctx); cause != task.ErrTimeout {
 			r.Err = cause
 		}
+	}
+	p.unpin()
+	if !l.shortage.threads.Load() {
+		l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())
 	}
 	stop()
 	l.live.Add(-1)

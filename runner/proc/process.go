@@ -27,7 +27,8 @@ type process struct {
 
 	// state of the attempt's goroutine
 
-	child    [3]uintptr // the child's standard streams, until it has started; see closeChildEnds
+	pin      *kernel.Pin // nil without one
+	child    [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
 	out, err stream
 	in       int           // our end of the task's stdin; -1 if it is closed or there is none
 	spare    int           // of a worker, the other end of in, if that tells what is unread; else -1
@@ -56,6 +57,12 @@ type process struct {
 	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
 	kin     *kin         // nil until its processes are looked for
 	written int64        // how long the file that is its stdout was when silence was last asked for
+}
+
+// unpin releases the pin, if there is one.
+func (p *process) unpin() {
+	p.pin.Release()
+	p.pin = nil
 }
 
 // signal sends sig to the group, unless it has been reaped.

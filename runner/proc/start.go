@@ -86,10 +86,14 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 	born := l.groups.reserve(p)
 	err := p.pipes()
 	if err == nil {
+		if !l.shortage.threads.Load() && a.Task.Protocol == task.NoProtocol {
+			p.pin = l.pins.Take()
+		}
 		err = l.spawn(p, argv, born)
 	}
 	p.closeChildEnds(false)
 	if err != nil {
+		p.unpin()
 		p.closeOurEnds()
 		l.terminal.failed()
 		l.groups.abandon(p)
@@ -128,10 +132,10 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 			return err
 		}
 		p.started = time.Now()
-		p.pid, err = l.spawner.Start(full, argv, attr, born)
+		p.pid, err = l.spawner.Start(full, argv, attr, born, p.pin)
 		if err == syscall.ENOEXEC {
 			// Like execvp(3), run a script without a #! line with the shell.
-			p.pid, err = l.spawner.Start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born)
+			p.pid, err = l.spawner.Start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born, p.pin)
 		}
 		switch {
 		case err == nil:
@@ -141,6 +145,8 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 				l.ran.Store(&kept)
 			}
 			return nil
+		case err == syscall.EINVAL && p.pin != nil:
+			p.unpin()
 		case err == syscall.ENOENT && again && l.path.forget(argv[0]):
 		default:
 			return explain(err, argv[0], full, dir)
