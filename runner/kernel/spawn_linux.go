@@ -72,7 +72,8 @@ const mostText = 64 << 10
 // Start starts a program in a process group of its own. It uses Dir, Env and Files of attr,
 // which must have three elements; Sys must ask ForkExec for the same. If born is not nil, and
 // clone3(2) works, the kernel stores the process ID there before the process runs; after a
-// failure born is 0.
+// failure born is 0. A Pdeathsig of attr.Sys comes when the calling thread ends, which
+// threads of crew do with the process alone.
 //
 // If attr.Sys.Foreground, the child puts itself into the foreground of the terminal
 // attr.Sys.Ctty. Without clone3(2) the caller has to do that.
@@ -173,6 +174,10 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 	}
 	if attr.Dir != "" {
 		c.call(0, syscall.SYS_CHDIR, pointer(dir))
+	}
+	if attr.Sys.Pdeathsig != 0 {
+		c.call(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
+		c.call(uintptr(syscall.Getpid()), syscall.SYS_GETPPID) // fails if this process died before the prctl
 	}
 	for i, fd := range attr.Files {
 		if fd == uintptr(i) {

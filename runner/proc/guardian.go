@@ -22,7 +22,7 @@ import (
 // table that both share, with what descends from them (kin). The table costs one store per task.
 //
 // Nothing simpler would do. PR_SET_PDEATHSIG would never reach a task's children, and make
-// orphans of them that nobody can find. PR_SET_CHILD_SUBREAPER gives the tasks of a dead crew to
+// orphans of them that nobody can find; so only a task that starts without a guardian has it. PR_SET_CHILD_SUBREAPER gives the tasks of a dead crew to
 // nobody. A control group would reach even daemons in their own session, but needs a delegated
 // one, which few users have, and two file operations per task. Such daemons are left alone,
 // as at the end of any run.
@@ -256,6 +256,13 @@ func (g *guardian) expire(at time.Time) (err error) {
 		panic("internal error: a lease after the first attempt")
 	}
 	return g.vigil.expire(at)
+}
+
+// there reports whether a guardian has been started, which may have ended.
+func (g *guardian) there() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pid != 0
 }
 
 // close ends the guardian. Every group must be gone by then, or be meant to live; but with

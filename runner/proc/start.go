@@ -123,6 +123,9 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 		Dir: dir, Env: l.env.of(p.attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
+	if !l.guardian.there() {
+		attr.Sys = kernel.DieWith(attr.Sys, syscall.SIGKILL)
+	}
 	if l.terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd
 	}

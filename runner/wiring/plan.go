@@ -164,7 +164,7 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {
-		if !resumed && !o.Fed() && !o.Makes.Any() && dir != "." && sink.HoldsResults(dir) {
+		if !resumed && !o.State.Reset && !o.Fed() && !o.Makes.Any() && dir != "." && sink.HoldsResults(dir) {
 			return nil, misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
 		}
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
