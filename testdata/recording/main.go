@@ -89,8 +89,8 @@ func stage(dir string) (*session, error) {
 			return nil, err
 		}
 	}
-	jobs := strings.Join(jobNames, "\n") + "\n"
-	jobs = strings.NewReplacer("large", "large,gpu", "index", "index,gpu").Replace(jobs)
+	jobs := strings.Join(jobNames, ",\n") + ",\n"
+	jobs = strings.NewReplacer("large,", "large,gpu", "index,", "index,gpu").Replace(jobs)
 	if err := os.WriteFile(filepath.Join(home, "jobs"), []byte(jobs), 0o600); err != nil {
 		return nil, err
 	}
