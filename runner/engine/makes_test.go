@@ -244,7 +244,9 @@ func TestMadeIsGone(t *testing.T) {
 	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
 		file := travel.File{Path: path, Object: a.name() + ".0", Mode: 0o640, Made: true}
 		if tries++; tries > 1 {
-			require.NoError(t, f.s.objects.Put(t.Context(), file.Object, strings.NewReader("made")))
+			content := strings.NewReader("made")
+			file.Seal, _ = travel.NewSeal(content)
+			require.NoError(t, f.s.objects.Put(t.Context(), file.Object, file.Seal.Closed(content)))
 		}
 		f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
 		_ = m.Ack()
