@@ -102,7 +102,7 @@ func (x *submitter) awaits(from string, id ID, t Token) *flight {
 	if id.Epoch != x.epoch {
 		return x.earlier(from, id, t)
 	}
-	if f := x.flights.find(id.Task); f != nil && f.id == id && f.worker.ID == from && f.token == t {
+	if f := x.flights.find(id.Task); f != nil && f.id == id && f.worker.id == from && f.token == t {
 		return f
 	}
 	return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/rand"
@@ -206,7 +207,9 @@ func (x *submitter) begin() {
 	r.open, r.looked = true, time.Now()
 	r.empty = r.looked.Add(-loneFor) // where nobody is there now, say so at once
 	// Topics must have learnt of their labels before any task starts.
-	first := func(a, b *worker) int { return len(b.Labels) - len(a.Labels) }
+	first := func(a, b *worker) int {
+		return cmp.Or(len(b.said.Labels)-len(a.said.Labels), strings.Compare(a.id, b.id))
+	}
 	for _, w := range slices.SortedFunc(maps.Values(r.workers), first) {
 		x.fit(w)
 	}

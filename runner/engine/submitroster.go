@@ -30,15 +30,18 @@ type roster struct {
 
 // worker is a worker that this run uses.
 type worker struct {
-	Presence
-	orders string        // subject
-	ttl    time.Duration // Presence.TTL, which does not change
+	id, host string // as it first said
+	orders   string // subject
+	ttl      time.Duration
+	offers   *task.Offers
+	clock    clock
+
+	// The roster's mu guards what follows.
+	said   Presence // last
 	heard  time.Time
-	offers *task.Offers
 	slots  []int     // of the run
 	ending bool      // it has no slots any more, and its attempts are about to end
 	told   time.Time // when it was last told to end, as its host leaves
-	clock  clock
 }
 
 // openRoster begins to listen to the workers of the queue.
@@ -118,7 +121,7 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 			}
 			return
 		}
-		w = &worker{orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
+		w = &worker{id: p.ID, host: p.Host, orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
 		if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 {
 			w.offers = (*task.Offers)(&needs)
 		}
@@ -127,7 +130,7 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 	if w.ending {
 		return
 	}
-	w.Presence = p
+	w.said = p
 	w.heard = latest(w.heard, time.Now().Add(-age))
 	if p.State == gone {
 		x.lose(w, "")
@@ -155,8 +158,8 @@ const mostSlots = 1 << 18
 func (x *submitter) fit(w *worker) {
 	r := &x.roster
 	want := 0
-	if r.open && w.State == ready && !w.ending && !x.leaving(w) {
-		want = w.Slots
+	if r.open && w.said.State == ready && !w.ending && !x.leaving(w) {
+		want = w.said.Slots
 	}
 	want = min(want, len(w.slots)+max(0, mostSlots-len(r.bySlot)))
 	for len(w.slots) > want {
@@ -167,7 +170,7 @@ func (x *submitter) fit(w *worker) {
 		x.sub.Do(task.Command{Op: task.Leave, N: id})
 	}
 	if n := want - len(w.slots); n > 0 {
-		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.Host, Labels: w.Labels, Offers: w.offers}}).Slots
+		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.host, Labels: w.said.Labels, Offers: w.offers}}).Slots
 		for _, id := range ids {
 			r.bySlot[id] = w
 		}
@@ -185,8 +188,8 @@ func (x *submitter) assign(a task.Attempt) *flight {
 		return nil
 	}
 	f := &flight{
-		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(w.ID, x.epoch, a.Task.ID, a.Number),
-		worker: w, subject: taskSubject(x.sub.Queue, w.ID, x.run), done: make(chan end, 1),
+		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(w.id, x.epoch, a.Task.ID, a.Number),
+		worker: w, subject: taskSubject(x.sub.Queue, w.id, x.run), done: make(chan end, 1),
 	}
 	if !x.flights.add(f) {
 		return nil
@@ -206,8 +209,8 @@ func (x *submitter) lose(w *worker, why string) {
 	x.end.Go(func() {
 		x.giveUp(w, why)
 		x.roster.mu.Lock()
-		if x.roster.workers[w.ID] == w {
-			delete(x.roster.workers, w.ID)
+		if x.roster.workers[w.id] == w {
+			delete(x.roster.workers, w.id)
 		}
 		x.roster.mu.Unlock()
 	})
@@ -224,9 +227,9 @@ func (x *submitter) giveUp(w *worker, why string) {
 	lost := x.flights.of(w)
 	for _, f := range lost {
 		x.flights.send(f, opKill) // in case it is there after all
-		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.Host), unbegun: why == ""})
+		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.host), unbegun: why == ""})
 	}
-	subject := taskSubject(x.sub.Queue, w.ID, x.run)
+	subject := taskSubject(x.sub.Queue, w.id, x.run)
 	x.flights.out.Drop(func(s string) bool { return s == subject })
 	_ = x.s.purge(ctx, tasksStream, subject)
 	if why != "" && x.ctx.Err() == nil {
@@ -234,7 +237,7 @@ func (x *submitter) giveUp(w *worker, why string) {
 		if len(lost) > 0 {
 			then = task.Count(int64(len(lost)), "task") + " will start elsewhere"
 		}
-		x.sub.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.Host, why, then))
+		x.sub.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.host, why, then))
 	}
 }
 
@@ -260,12 +263,12 @@ func (x *submitter) watch(now time.Time, connected bool) {
 }
 
 // leaving reports whether a worker is on a host that leaves the run.
-func (x *submitter) leaving(w *worker) bool { return x.hosts != nil && x.hosts.Leaving(w.Mark) }
+func (x *submitter) leaving(w *worker) bool { return x.hosts != nil && x.hosts.Leaving(w.said.Mark) }
 
 // dismissLeaving has a worker end, once it has finished what it runs, if its host leaves the
 // run. The caller holds mu.
 func (x *submitter) dismissLeaving(w *worker, now time.Time) {
-	if w.State == draining || w.ending || now.Sub(w.told) < orderAfter || !x.leaving(w) {
+	if w.said.State == draining || w.ending || now.Sub(w.told) < orderAfter || !x.leaving(w) {
 		return
 	}
 	w.told = now
@@ -348,5 +351,5 @@ func (r *roster) all() []*worker {
 func (r *roster) has(w *worker) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.workers[w.ID] == w
+	return r.workers[w.id] == w
 }
