@@ -59,7 +59,7 @@ var rooms = map[string]struct {
 	"crew/runner/engine/crew-engine": {own: []string{"crew/runner/engine", "crew/runner/kernel", "crew/runner/proc", "crew/runner/wiring"}, std: true},
 
 	// Tests alone import this one.
-	"crew/runner/crewtest": {own: []string{"crew/runner/kernel"}, std: true},
+	"crew/runner/crewtest": {own: []string{"crew/runner/kernel"}},
 
 	"crew/runner/web/crew-web":     {own: []string{"crew/runner/web"}, std: true},
 	"crew/runner/control/crew-top": {own: []string{"crew/runner/control", "crew/runner/kernel", "crew/runner/task"}},

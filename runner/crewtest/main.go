@@ -52,9 +52,6 @@ func (a Apart) Run() int {
 	return a.M.Run()
 }
 
-// Soaking reports whether tests are to take their time.
-func Soaking() bool { return os.Getenv("CREW_SOAK") != "" }
-
 // Build builds a package of crew as people install it, without what -race adds, and returns
 // the program. It skips the test where there is no go.
 func Build(t testing.TB, pkg string) string {
