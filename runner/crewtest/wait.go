@@ -16,7 +16,7 @@ import (
 
 // Patience is how long a test waits for something that has to happen: far longer than it
 // takes on a busy machine.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // A Failer ends a test: a testing.TB, or the script of a testscript.
 type Failer interface {

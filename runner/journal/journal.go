@@ -196,9 +196,15 @@ func open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
+// In reports whether a directory holds a journal.
+func In(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, journalName))
+	return err == nil
+}
+
 // checkDir returns an error if a directory without a journal holds other files.
 func checkDir(dir string) error {
-	if _, err := os.Lstat(filepath.Join(dir, journalName)); err == nil {
+	if In(dir) {
 		return nil
 	}
 	entries, err := os.ReadDir(dir)

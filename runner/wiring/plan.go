@@ -164,9 +164,6 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {
-		if !resumed && !o.State.Reset && !o.Fed() && !o.Makes.Any() && dir != "." && sink.HoldsResults(dir) {
-			return nil, misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
-		}
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
 		if err != nil {
 			return nil, placed(err, filepath.Join(dir, "1"))
@@ -174,6 +171,17 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		logs = append(logs, tree)
 	}
 	return logs, nil
+}
+
+// checkResults refuses a directory with the results of another run, which those of this one would
+// mix with. A run that goes on from a journal takes them for its own.
+func (w *wiring) checkResults() error {
+	o, dir := w.opts, w.source.results
+	own := o.State.Reset || o.State.Dir != "" && journal.In(o.State.Dir) || o.Fed() || o.Makes.Any()
+	if dir == "" || dir == "." || own || o.Show.DryRun || !sink.HoldsResults(dir) {
+		return nil
+	}
+	return misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
 }
 
 // placed adds to the error of a file that cannot be opened what is wrong with the directory that

@@ -118,7 +118,7 @@ func (w *wiring) run() (end ending) {
 		return w.handOver()
 	}
 	for _, open := range []func() error{
-		w.takeLock, w.openInput, w.openWorker, w.openState,
+		w.takeLock, w.openInput, w.checkResults, w.openWorker, w.openState,
 		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, for the engine, or for another crew
 		w.tellState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
 	} {
