@@ -41,7 +41,7 @@ func (c *conn) serve() {
 	if err != nil {
 		c.end(nil, err)
 	} else {
-		c.end(opOf(req.Op).do(c, req))
+		c.end(opOf(req.Op)(c, req))
 	}
 	_ = c.flush()
 }

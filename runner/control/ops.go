@@ -20,50 +20,40 @@ const (
 	mostWorkers = 100_000
 )
 
-// op is a kind of request.
-type op struct {
-	name  string
-	takes string                                // the members of such a request beside v and op, separated by blanks
-	do    func(*conn, *Request) (*Reply, error) // returns the last reply, and why it failed
+// op carries out a request. It returns the last reply, and why it failed.
+type op func(*conn, *Request) (*Reply, error)
+
+// asks are the requests that leave the run's tasks as they are, and add.
+var asks = map[string]op{
+	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
+	"explain": (*conn).explain, "wait": (*conn).await, "add": (*conn).add,
 }
 
-var ops = [...]op{
-	{name: "hello", do: (*conn).hello},
-	{name: "status", do: (*conn).status},
-	{name: "watch", do: (*conn).watch},
-	{name: "log", takes: "tasks follow", do: (*conn).log},
-	{name: "explain", takes: "tasks only n", do: (*conn).explain},
-	{name: "wait", takes: "tasks key all", do: (*conn).await},
-	{name: "pause", do: send(task.Pause)},
-	{name: "resume", do: send(task.Resume)},
-	{name: "resize", takes: "n relative", do: (*conn).resize},
-	{name: "cancel", takes: "tasks key all", do: (*conn).cancel},
-	{name: "retry", takes: "tasks", do: about(task.Retry)},
-	{name: "hold", takes: "tasks", do: about(task.Hold)},
-	{name: "release", takes: "tasks", do: about(task.Release)},
-	{name: "move", takes: "tasks last", do: (*conn).move},
-	{name: "drain", takes: "rest", do: (*conn).drain},
-	{name: "stop", do: send(task.Stop)},
-	{name: "add", takes: "add wait", do: (*conn).add},
+// steers are the requests that steer the run.
+var steers = map[string]op{
+	"pause": send(task.Pause), "resume": send(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
+	"retry": about(task.Retry), "hold": about(task.Hold), "release": about(task.Release), "move": (*conn).move,
+	"drain": (*conn).drain, "stop": send(task.Stop),
 }
+
+// Steers reports whether a request of that name steers a run.
+func Steers(name string) bool { return steers[name] != nil }
 
 // opOf returns the op with a name, or nil.
-func opOf(name string) *op {
-	for i := range ops {
-		if ops[i].name == name {
-			return &ops[i]
-		}
+func opOf(name string) op {
+	if op := steers[name]; op != nil {
+		return op
 	}
-	return nil
+	return asks[name]
 }
 
 // send returns a function that has a command carried out.
-func send(op task.Op) func(*conn, *Request) (*Reply, error) {
+func send(op task.Op) op {
 	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.s.cfg.Do(task.Command{Op: op}).Err }
 }
 
 // about returns a function that has a command about tasks carried out.
-func about(op task.Op) func(*conn, *Request) (*Reply, error) {
+func about(op task.Op) op {
 	return func(c *conn, r *Request) (*Reply, error) {
 		if len(r.Tasks) == 0 {
 			return nil, bad("%s needs tasks", r.Op)

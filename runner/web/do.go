@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,9 +17,6 @@ const (
 	mostRequest = 64 << 10 // bytes
 	requestTime = 10 * time.Second
 )
-
-// ops are what a page may have a run do.
-var ops = []string{"pause", "resume", "resize", "cancel", "retry", "hold", "release", "drain", "stop"}
 
 // do has the run do what the request asks for, and answers with the run's reply, or with an
 // object that has an error.
@@ -68,16 +64,12 @@ func (s *server) request(w http.ResponseWriter, req *http.Request) (q *control.R
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", mostRequest)
 	}
 	if err == nil {
-		in := json.NewDecoder(bytes.NewReader(text))
-		in.DisallowUnknownFields()
-		if err = in.Decode(&q); err == nil && in.More() {
-			err = errors.New("something follows the request")
-		}
+		err = json.Unmarshal(text, &q)
 	}
 	switch {
 	case err != nil:
 		return nil, http.StatusBadRequest, err
-	case q == nil || !slices.Contains(ops, q.Op):
+	case q == nil || !control.Steers(q.Op):
 		return nil, http.StatusBadRequest, errors.New("a page cannot ask for that")
 	}
 	return q, 0, nil
