@@ -37,6 +37,8 @@ type kinds struct{ keys, commands, hosts *groups }
 // current is the source that is read.
 type current struct {
 	source string
+	first  int                  // index of its first run
+	run    int                  // index of the run of the line
 	fresh  bool                 // the next line begins a run
 	read   map[uint64]time.Time // when tasks were read that have not begun
 	open   map[uint64]*open     // tasks that have begun and not ended
@@ -82,7 +84,7 @@ func (f *Fold) Source(name string) {
 	for _, o := range f.open {
 		f.lists.room += len(o.output)
 	}
-	f.current = current{source: name, fresh: true, read: map[uint64]time.Time{}, open: map[uint64]*open{}}
+	f.current = current{source: name, first: len(f.runs), fresh: true, read: map[uint64]time.Time{}, open: map[uint64]*open{}}
 }
 
 // Add adds a line, and keeps nothing of it.
@@ -93,7 +95,11 @@ func (f *Fold) Add(l *Line) {
 	if l.Name == Began || f.fresh {
 		f.begin(l)
 	}
-	r := f.runs[len(f.runs)-1]
+	f.run = len(f.runs) - 1
+	if l.Run > 0 {
+		f.run = f.first + l.Run - 1
+	}
+	r := f.runs[f.run]
 	r.touch(l)
 	switch l.Name {
 	case "admitted":
@@ -206,7 +212,7 @@ func (f *Fold) remember(id uint64, o *open) {
 		f.forget(id, o)
 		return
 	}
-	o.run = len(f.runs) - 1
+	o.run = f.run
 	f.open[id] = o
 }
 
@@ -218,7 +224,7 @@ func (f *Fold) forget(id uint64, o *open) {
 
 func (f *Fold) started(r *run, l *Line) {
 	o := f.of(l)
-	a := attemptOf(len(f.runs)-1, l)
+	a := attemptOf(f.run, l)
 	a.ran, a.start = true, cmp.Or(l.Start, l.At).UnixNano()
 	a.own()
 	a.waited = f.waited(o, &a)
@@ -245,7 +251,7 @@ func (f *Fold) waited(o *open, a *attempt) int64 {
 // attempted adds an attempt that ended to the timeline, unless an earlier run made it: its
 // task was read, and yet it began before the run.
 func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
-	a := attemptOf(len(f.runs)-1, l)
+	a := attemptOf(f.run, l)
 	a.final, a.outcome, a.took = final, l.Outcome, int64(duration(&l.Facts))
 	_, waits := f.read[l.Task]
 	switch c := o.current; {
@@ -275,7 +281,7 @@ func (f *Fold) retried(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, false)
 	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
-		f.retry(len(f.runs)-1, &l.Facts)
+		f.retry(f.run, &l.Facts)
 	}
 	o.current, o.attempt, o.ended = nil, l.Attempt, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
@@ -289,13 +295,13 @@ func (f *Fold) finished(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, !l.Again)
 	flaky := l.Outcome == task.OK && o.failed
-	f.end(len(f.runs)-1, l, flaky)
+	f.end(f.run, l, flaky)
 	if !l.Again {
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
 			f.failing.add(duration(&l.Facts))
 		}
-		f.lists.end(len(f.runs)-1, o, l, flaky)
+		f.lists.end(f.run, o, l, flaky)
 	}
 	f.forget(l.Task, o)
 	delete(f.read, l.Task)

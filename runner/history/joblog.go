@@ -18,14 +18,14 @@ const columns = 9
 // isHeader reports whether a row is the first one of a joblog.
 func isHeader(row []byte) bool { return bytes.HasPrefix(row, []byte("Seq\tHost\tStarttime\t")) }
 
-// parseRow returns the end of a task that a row of a joblog tells. It reports false if the
-// row is damaged.
-func parseRow(row []byte, l *Line) bool {
+// parseRow returns the end of a task that a row of a joblog tells, and the mark of its run; 0
+// for a row of parallel's. It reports false if the row is damaged.
+func parseRow(row []byte, l *Line) (mark int, ok bool) {
 	var cell [columns][]byte
 	for i := range cell[:columns-1] {
 		var found bool
 		if cell[i], row, found = bytes.Cut(row, []byte("\t")); !found {
-			return false
+			return 0, false
 		}
 	}
 	cell[columns-1] = row
@@ -35,10 +35,10 @@ func parseRow(row []byte, l *Line) bool {
 	code, err2 := strconv.Atoi(string(cell[6]))
 	signal, err3 := strconv.Atoi(string(cell[7]))
 	if err != nil || err2 != nil || err3 != nil || !startOK || !tookOK || start+took < start {
-		return false
+		return 0, false
 	}
 	command := string(row)
-	if len(cell[3]) > 10 && cell[3][0] == ' ' { // parallel fills up to ten columns, crew writes a blank more
+	if mark = task.JoblogMark(string(cell[3])); mark > 0 {
 		command = unescaped(command)
 	}
 	*l = Line{Facts: task.Facts{Task: seq, Duration: task.Seconds(took), Command: task.Bytes(command)}}
@@ -54,7 +54,7 @@ func parseRow(row []byte, l *Line) bool {
 	} else {
 		l.At = time.Time{}
 	}
-	return true
+	return mark, true
 }
 
 // outcomeOf returns the outcome of a row. It cannot tell apart those that have the status

@@ -14,9 +14,7 @@ type past struct {
 
 // journaled tells what a line of a journal says.
 func (r *reader) journaled(rec *record) error {
-	if err := r.turn(journalForm); err != nil {
-		return err
-	}
+	r.turn(journalForm)
 	switch rec.Name {
 	case "journal":
 		r.past.command, r.began = string(rec.Command), false
@@ -101,9 +99,7 @@ const maxPieces = 1000
 
 // watched tells what a line of crew ctl watch --json says.
 func (r *reader) watched(rec *record) error {
-	if err := r.turn(watchForm); err != nil {
-		return err
-	}
+	r.turn(watchForm)
 	switch {
 	case rec.Name == "watching":
 		clear(r.pieces)

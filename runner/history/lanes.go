@@ -64,7 +64,7 @@ func (f *Fold) columns(out *Report, list []attempt, place []int) {
 		c.Key[i], c.Command[i] = name(a.key), name(a.command)
 	}
 	c.Lanes, c.Lane = f.lanes(list)
-	f.workers(out.Runs, c, place)
+	f.workers(out.Runs, list, place)
 }
 
 // millis converts nanoseconds; negative numbers stay -1.
@@ -77,21 +77,18 @@ func millis(ns int64) float64 {
 
 // workers sets how many workers the runs had at once at most, where the source has not told
 // and the attempts tell it.
-func (f *Fold) workers(runs []Run, c *Attempts, place []int) {
-	used := make([]map[int32]bool, len(runs))
-	for i, lane := range c.Lane {
-		if lane >= 0 && c.Outcome[i] != task.StartFailed { // which has no worker
-			if used[c.Run[i]] == nil {
-				used[c.Run[i]] = map[int32]bool{}
-			}
-			used[c.Run[i]][lane] = true
+func (f *Fold) workers(runs []Run, list []attempt, place []int) {
+	used := make([]rows, len(runs))
+	for i := range list {
+		if a := &list[i]; a.ran && a.outcome != task.StartFailed { // which has no worker
+			used[place[a.run]].take(a.start, f.until(a))
 		}
 	}
 	for at, r := range f.runs {
 		if one := &runs[place[at]]; one.Workers == 0 && r.told {
 			one.Workers = r.peak
-		} else if one.Workers == 0 && c.More == 0 {
-			one.Workers = len(used[place[at]])
+		} else if one.Workers == 0 && f.timeline.more == 0 {
+			one.Workers = used[place[at]].n
 		}
 	}
 }

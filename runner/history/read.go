@@ -19,8 +19,8 @@ import (
 // damaged is left out, which Damaged at the end says. An error of each ends it. Nothing at
 // all is told of an empty file.
 //
-// The runs of a joblog and of results are told apart by the numbers of their tasks: each
-// comes once in a run.
+// The runs of a joblog are told apart by the marks of their rows. Those with the same mark,
+// and those of results, are told apart by the numbers of their tasks: each comes once in a run.
 func Read(path string, stdin io.Reader, each func(*Line) error) error {
 	if path == "-" {
 		return ReadStream("standard input", stdin, each)
@@ -111,20 +111,20 @@ type reader struct {
 	form    form      // of the line before; noForm for none
 	at      time.Time // of the last line that was told
 	began   bool      // a run has begun
+	begun   int       // so many have
 	lines   int64     // that were begun
 	damaged int64     // lines
 	first   string    // which line was the first of these, and why
 
-	runs   splitter              // of results
+	runs   map[int]*numbers      // of results: the latest run with a mark
 	pieces map[uint64]*[2]output // of watch: the ends of outputs, by task
 	past   past                  // of a journal
 }
 
 func newReader(name string, each func(*Line) error) *reader {
-	r := &reader{name: name, each: each, pieces: map[uint64]*[2]output{}, past: past{retried: map[string]int{}}}
-	r.runs.begin = func(at time.Time) error { return r.begin(at, "") }
-	r.runs.emit = r.tell
-	return r
+	return &reader{
+		name: name, each: each, runs: map[int]*numbers{}, pieces: map[uint64]*[2]output{}, past: past{retried: map[string]int{}},
+	}
 }
 
 // wrong returns the error of a source that has none of the forms.
@@ -154,9 +154,6 @@ func (r *reader) read(in io.Reader) error {
 	if err := l.failure(); err != nil {
 		return r.failed(err)
 	}
-	if err := r.runs.end(); err != nil {
-		return err
-	}
 	switch {
 	case r.damaged > 0 && r.form == noForm:
 		return r.wrong()
@@ -167,17 +164,17 @@ func (r *reader) read(in io.Reader) error {
 }
 
 // turn notes the form of a line. With another one than that of the line before, a run begins.
-func (r *reader) turn(to form) error {
-	if r.form == to {
-		return nil
+func (r *reader) turn(to form) {
+	if r.form != to {
+		r.form, r.began = to, false
+		clear(r.runs)
 	}
-	r.form, r.began = to, false
-	return r.runs.end()
 }
 
 // begin tells that a run begins.
 func (r *reader) begin(at time.Time, command string) error {
 	r.began = true
+	r.begun++
 	l := Line{}
 	l.Name, l.At, l.Text = Began, at, command
 	return r.tell(&l)
@@ -202,21 +199,44 @@ func (r *reader) notice(text string) error {
 func (r *reader) row() error {
 	row := r.lex.row()
 	if isHeader(row) {
-		if r.form == resultsForm {
-			return r.runs.end()
-		}
-		return r.turn(resultsForm)
+		r.turn(resultsForm)
+		clear(r.runs)
+		return nil
 	}
 	var line [1]Line
-	if !parseRow(row, &line[0]) {
+	mark, ok := parseRow(row, &line[0])
+	if !ok {
 		r.damage("is no whole row of a joblog")
 		return nil
 	}
-	if err := r.turn(resultsForm); err != nil {
-		return err
+	return r.result(mark, line[:])
+}
+
+// numbers are those of the tasks of a run, 64 to a word.
+type numbers struct {
+	run  int
+	seen map[uint64]uint64
+}
+
+// result tells the attempts of a task that has ended, in a run with this mark.
+func (r *reader) result(mark int, attempts []Line) error {
+	r.turn(resultsForm)
+	id, run := attempts[0].Task, r.runs[mark]
+	if run == nil || run.seen[id/64]>>(id%64)&1 > 0 {
+		if err := r.begin(attempts[0].Start, ""); err != nil {
+			return err
+		}
+		run = &numbers{r.begun, map[uint64]uint64{}}
+		r.runs[mark] = run
 	}
-	l := &line[0]
-	return r.runs.add(&result{l.Task, l.Start, l.At, line[:]})
+	run.seen[id/64] |= 1 << (id % 64)
+	for i := range attempts {
+		attempts[i].Run = run.run
+		if err := r.tell(&attempts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row returns the rest of the line and goes on to the next one. It is valid until then, and empty
@@ -253,7 +273,7 @@ func (r *reader) object() error {
 	case rec.Name != "":
 		return r.journaled(rec)
 	case rec.Task > 0 && rec.Outcome != 0:
-		return r.result(rec)
+		return r.result(0, rec.tries())
 	}
 	r.damage("is no object of crew's")
 	return nil
@@ -266,12 +286,8 @@ func (r *reader) damage(why string) {
 	}
 }
 
-// result tells a result of --json.
-func (r *reader) result(rec *record) error {
-	if err := r.turn(resultsForm); err != nil {
-		return err
-	}
-	res := result{task: rec.Task}
+// tries returns the lines about the attempts of a result of --json.
+func (rec *record) tries() (lines []Line) {
 	for i, a := range append(rec.attempts, rec) {
 		l := a.line("retried")
 		if a == rec {
@@ -284,13 +300,9 @@ func (r *reader) result(rec *record) error {
 			}
 			l.Wait = pause(a, next)
 		}
-		if res.start.IsZero() {
-			res.start = l.Start
-		}
-		res.end = l.At
-		res.lines = append(res.lines, l)
+		lines = append(lines, l)
 	}
-	return r.runs.add(&res)
+	return lines
 }
 
 // line returns the line about the end of an attempt.

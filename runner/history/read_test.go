@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -106,46 +105,30 @@ func TestUnescaped(t *testing.T) {
 	}
 }
 
-// A number that comes again begins a run, and what came of that before, too.
+// A number that comes again begins a run, and so does another mark; rows of runs may come in turns.
 func TestRunsOfAJoblog(t *testing.T) {
+	marked := func(n int, row string) string { return strings.Replace(row, "\t  ", "\t  "+strings.Repeat(" ", n), 1) }
 	for name, c := range map[string]struct{ text, want string }{
-		"again":            {row(1, 10, 1) + row(2, 11, 1) + row(1, 20, 1) + row(2, 21, 1), "12|12"},
-		"header":           {row(1, 10, 1) + header + row(2, 20, 1), "1|2"},
-		"beside":           {row(1, 10, 1) + row(3, 10, 2) + row(2, 10, 3), "132"},
-		"some before":      {row(1, 10, 5) + row(2, 11, 5) + row(9, 20, 5) + row(8, 21, 6) + row(1, 21, 7), "12|981"},
-		"one that is long": {row(1, 10, 5) + row(2, 11, 5) + row(9, 20, 1) + row(8, 21, 2) + row(7, 20, 9) + row(1, 22, 9), "12|9871"},
-		"no gap":           {row(1, 10, 5) + row(2, 11, 5) + row(3, 15, 5) + row(1, 17, 5), "123|1"},
-		"thrice":           {strings.Repeat(row(1, 10, 1), 3), "1|1|1"},
-		"itself held":      {row(1, 10, 1) + row(2, 20, 5) + row(3, 21, 5) + row(2, 22, 5), "123|2"},
-		"without times":    {row(1, 0, 0) + row(2, 0, 0) + row(1, 0, 0), "12|1"},
+		"again":         {row(1, 10, 1) + row(2, 11, 1) + row(1, 20, 1) + row(2, 21, 1), "|12|12"},
+		"header":        {row(1, 10, 1) + header + row(2, 20, 1), "|1|2"},
+		"thrice":        {strings.Repeat(row(1, 10, 1), 3), "|1|1|1"},
+		"without times": {row(1, 0, 0) + row(2, 0, 0) + row(1, 0, 0), "|12|1"},
+		"marks":         {marked(1, row(1, 1, 1)) + marked(2, row(2, 1, 1)) + marked(1, row(3, 1, 1)) + row(4, 1, 1) + marked(2, row(5, 1, 1)) + marked(2, row(2, 1, 1)), "|1|2<3|4<5|2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := told(t, c.text)
-			for was, now := range map[string]string{"began": "|", "finished ": "", " ok": "", " skipped": "", "\n": ""} {
-				got = strings.ReplaceAll(got, was, now)
-			}
-			require.Equal(t, "|"+c.want, got)
+			got, runs := "", 0
+			require.NoError(t, ReadStream("", strings.NewReader(c.text), func(l *Line) error {
+				if l.Name == Began {
+					runs++
+					got += "|"
+					return nil
+				}
+				got += strings.Repeat("<", runs-l.Run) + fmt.Sprint(l.Task)
+				return nil
+			}))
+			require.Equal(t, c.want, got)
 		})
 	}
-}
-
-// One at a time, each row may begin a run; few are held back.
-func TestJoblogIsHeldBackInPart(t *testing.T) {
-	const n = 200_000
-	in, out := io.Pipe()
-	go func() {
-		for i := range n {
-			_, _ = io.WriteString(out, row(i+1, 1e6+float64(i), 1))
-		}
-		out.Close()
-	}()
-	next := 0
-	require.NoError(t, ReadStream("", in, func(l *Line) error {
-		require.EqualValues(t, next, l.Task)
-		next++
-		return nil
-	}))
-	require.Equal(t, n+1, next)
 }
 
 // Facts are read as they are written.
@@ -270,29 +253,35 @@ func TestJoblogOfTheSink(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	at := time.Unix(1700000000, 0)
 	odd := []string{"a", "tab\there", "line\nline", `back\slash\n\\`, "\r", "", "\xff \u00e9", "\x1b[2J\x9b", `\x1b`, `\f`}
-	for range 2 {
-		j, err := sink.OpenJoblog(path, sink.JoblogShared, nil)
+	var logs [2]*sink.Joblog
+	for at := range logs {
+		var err error
+		logs[at], err = sink.OpenJoblog(path, sink.JoblogShared, nil)
 		require.NoError(t, err)
-		for i, c := range odd {
+	}
+	for i, c := range odd {
+		for _, j := range logs {
 			tk := &task.Task{ID: uint64(i + 1), Argv: []string{"sh", "-c", c}, Shell: true}
 			r := &task.Result{Task: tk, Outcome: task.Exit, Code: i + 1, Start: at, End: at.Add(1234 * time.Millisecond)}
 			require.NoError(t, j.Consume([]task.Event{{Kind: task.Finished, Task: tk, Result: r}}))
 		}
-		require.NoError(t, j.Close(task.Stats{}))
 	}
-	i, runs := 0, 0
+	var tasks [2]int
+	runs := 0
 	require.NoError(t, Read(path, nil, func(l *Line) error {
 		if l.Name == Began {
-			i, runs = 0, runs+1
+			runs++
 			require.True(t, at.Equal(l.At))
 			return nil
 		}
+		i := tasks[l.Run-1]
 		require.EqualValues(t, i+1, l.Task)
 		require.EqualValues(t, odd[i], l.Command)
 		require.Equal(t, i+1, *l.Exit)
 		require.EqualValues(t, 1234*time.Millisecond, l.Duration)
-		i++
+		tasks[l.Run-1]++
 		return nil
 	}))
+	require.Equal(t, [2]int{len(odd), len(odd)}, tasks)
 	require.Equal(t, 2, runs)
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +17,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 	"crew/runner/task"
 	"crew/runner/trust"
 )
@@ -28,15 +33,20 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 // In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
 // and a backslash as \\. So each task is one line, the command can be recovered, and the
 // log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it, or
-// got no answer or output, and Host a colon for this machine. JobRuntime has a blank more in front
-// of it than parallel writes: so who reads a row knows who has written the command.
+// got no answer or output, and Host a colon for this machine. JobRuntime has from 1 to mostMarks
+// blanks more in front of it than parallel writes: so who reads a row knows who has written the
+// command, and runs that write to a file at the same time are told apart by how many they are.
 // A task that never ran because the run ended before it has no row.
 type Joblog struct {
 	path string
 	file *os.File
 	buf  []byte         // the rows of a batch
+	mark string         // the blanks of this run; "" before its first row
 	had  map[string]int // how often the file has a row of an earlier result
 }
+
+// mostMarks is of how many runs at the same time the rows are told apart.
+const mostMarks = 32
 
 // JoblogMode says what becomes of the rows that a joblog holds.
 type JoblogMode uint8
@@ -75,6 +85,7 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 
 // begin makes the file end with a whole row, or the header.
 func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) error {
+	defer j.lock()()
 	st, err := j.file.Stat()
 	if err != nil || mode == JoblogResumed && !st.Mode().IsRegular() {
 		return err
@@ -99,43 +110,74 @@ func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) error {
 // resume cuts a last row without newline, and remembers the rows with these starts. It
 // returns the size of what is left.
 func (j *Joblog) resume(starts iter.Seq[time.Time]) (whole int64, err error) {
-	sought := map[int64]bool{} // in milliseconds, as they stand in rows
+	sought := map[string]bool{} // as they stand in rows
 	if starts != nil {
 		for start := range starts {
-			sought[start.UnixMilli()] = true
+			sought[seconds(start.UnixMilli())] = true
 		}
 	}
-	in := bufio.NewReaderSize(j.file, 64<<10)
-	for {
+	err = j.rows(func(row string) {
+		whole += int64(len(row))
+		if start, _, key := parts(row); sought[start] {
+			j.had[key]++
+		}
+	})
+	if err == nil {
+		err = j.file.Truncate(whole)
+	}
+	return whole, err
+}
+
+// rows calls each for each whole row of the file.
+func (j *Joblog) rows(each func(row string)) error {
+	for in := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, math.MaxInt64), 64<<10); ; {
 		row, err := in.ReadString('\n')
 		if err == io.EOF {
-			return whole, j.file.Truncate(whole)
+			return nil
 		}
 		if err != nil {
-			return whole, err
+			return err
 		}
-		whole += int64(len(row))
-		if sought[startOf(row)] {
-			j.had[withoutSeq(row)]++
-		}
+		each(row)
 	}
 }
 
-// startOf returns when a row's task started, in Unix milliseconds, or 0.
-func startOf(row string) int64 {
-	cell := strings.SplitN(row, "\t", 4)
-	if len(cell) < 4 {
-		return 0
+// parts returns the start and the mark of a row, and all of it without the mark and the task's
+// number, which differ from run to run.
+func parts(row string) (start string, mark int, key string) {
+	cell := strings.SplitN(row, "\t", 5)
+	if len(cell) < 5 {
+		return "", 0, ""
 	}
-	ms, _ := strconv.ParseInt(strings.Replace(cell[2], ".", "", 1), 10, 64)
-	return ms
+	return cell[2], task.JoblogMark(cell[3]), strings.Join([]string{cell[1], cell[2], strings.TrimLeft(cell[3], " "), cell[4]}, "\t")
 }
 
-// withoutSeq returns a row without the task's number, which may differ from run
-// to run.
-func withoutSeq(row string) string {
-	_, rest, _ := strings.Cut(row, "\t")
-	return rest
+// lock keeps other runs from opening the file and from choosing a mark, until unlock is called. Without
+// locks, which some network file systems lack, runs that begin at once may get the same mark.
+func (j *Joblog) lock() (unlock func()) {
+	set := func(how int16) {
+		if st, err := j.file.Stat(); err == nil && st.Mode().IsRegular() {
+			lock := unix.Flock_t{Type: how}
+			_ = kernel.Again(func() error { return unix.FcntlFlock(j.file.Fd(), unix.F_SETLKW, &lock) })
+		}
+	}
+	set(unix.F_WRLCK)
+	return func() { set(unix.F_UNLCK) }
+}
+
+// choose takes the mark that no row has yet or, if the file has rows with each, the one whose latest
+// row comes first. The file must stay locked until this run has written a row.
+func (j *Joblog) choose() error {
+	var last [mostMarks]int
+	n := 0
+	err := j.rows(func(row string) {
+		n++
+		if _, mark, _ := parts(row); mark > 0 && mark <= mostMarks {
+			last[mark-1] = n
+		}
+	})
+	j.mark = strings.Repeat(" ", 1+slices.Index(last[:], slices.Min(last[:])))
+	return err
 }
 
 // Consume writes the rows of a batch in one write.
@@ -146,15 +188,19 @@ func (j *Joblog) Consume(events []task.Event) error {
 		if e.Kind != task.Finished || !ran(e) {
 			continue
 		}
-		from := len(j.buf)
-		j.buf = appendRow(j.buf, e)
-		if !e.Result.Known() {
-			continue
+		if e.Result.Known() {
+			if _, _, key := parts(string(appendRow(nil, e, ""))); j.had[key] > 0 {
+				j.had[key]--
+				continue
+			}
 		}
-		if row := withoutSeq(string(j.buf[from:])); j.had[row] > 0 {
-			j.had[row]--
-			j.buf = j.buf[:from]
+		if j.mark == "" {
+			defer j.lock()()
+			if err := j.choose(); err != nil {
+				return j.fail(err)
+			}
 		}
+		j.buf = appendRow(j.buf, e, j.mark)
 	}
 	if len(j.buf) == 0 {
 		return nil
@@ -190,7 +236,8 @@ func ran(e *task.Event) bool {
 	return !e.Result.Logged && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
 }
 
-func appendRow(b []byte, e *task.Event) []byte {
+// appendRow appends a row with a mark.
+func appendRow(b []byte, e *task.Event, mark string) []byte {
 	t, r := e.Task, e.Result
 	start := r.Start
 	if start.IsZero() {
@@ -201,16 +248,17 @@ func appendRow(b []byte, e *task.Event) []byte {
 	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput, task.Memory:
 		code = -1
 	}
-	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 	runtime := seconds(r.Duration().Milliseconds())
-	pad := "          "[min(len(runtime)-1, 9):] // to eleven columns, which tells a row from one of parallel
 	b = strconv.AppendUint(b, t.ID, 10)
-	b = append(b, "\t"+cmp.Or(r.Host, ":")+"\t"+seconds(start.UnixMilli())+"\t"+pad+runtime+"\t"...)
+	b = append(b, "\t"+cmp.Or(r.Host, ":")+"\t"+seconds(start.UnixMilli())+"\t"+mark+"          "[min(len(runtime), 10):]+runtime+"\t"...)
 	for _, n := range [...]int64{t.InputSize(), task.Length(r.Stdout), int64(code), int64(r.Signal)} {
 		b = append(strconv.AppendInt(b, n, 10), '\t')
 	}
 	return append(appendEscaped(b, t.CommandLine(t.ArgvIn(r))), '\n')
 }
+
+// seconds returns milliseconds as they stand in a row.
+func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 
 // appendEscaped appends a command as it stands in a row.
 func appendEscaped(b []byte, s string) []byte {

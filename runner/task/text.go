@@ -25,6 +25,12 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// JoblogMark returns by how many blanks the run time of a joblog's row is wider than GNU parallel
+// writes it, which fills it up to ten columns. crew marks the rows of a run so; 0 is parallel's.
+func JoblogMark(runtime string) int {
+	return max(0, len(runtime)-max(10, len(strings.TrimLeft(runtime, " "))))
+}
+
 func needsQuote(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
