@@ -21,19 +21,12 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/kernel"
-	"crew/runner/web"
 )
 
-// TestMain makes this binary stand in for crew and crew-web in the scripts.
-func TestMain(m *testing.M) {
-	testscript.Main(crewtest.Apart{M: m, Parallel: 6}, map[string]func(){
-		"crew":     main,
-		"crew-web": func() { os.Exit(web.Main(os.Args)) },
-	})
-}
+func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 6}.Run()) }
 
 // TestScript runs testdata/script/*.txtar: what a user sees, a behaviour a
-// file. Beside testscript's own commands a script has:
+// file, with a crew and a crew-web that were built as people build them. Beside testscript's own commands a script has:
 //
 //	status END program args...   run it; it ends with exit status END, or is
 //	                             killed by the signal of that name, such as INT
@@ -59,14 +52,15 @@ func TestMain(m *testing.M) {
 // systems other than Linux.
 func TestScript(t *testing.T) {
 	t.Parallel()
+	crewtest.Build(t, "crew/runner/web/crew-web")
+	programs := filepath.Dir(crewtest.Build(t, "crew"))
+	require.NoError(t, os.Setenv("PATH", programs+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("CREW_UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
-			// Under -race a program sleeps for a second before it exits, unless told.
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			workers, err := filepath.Abs("testdata/workers")
 			if err != nil {
 				return err

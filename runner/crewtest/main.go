@@ -45,6 +45,7 @@ func (a Apart) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
+	built.dir = filepath.Join(dir, "built")
 	go func() {
 		<-ends
 		os.Exit(1)
@@ -52,14 +53,26 @@ func (a Apart) Run() int {
 	return a.M.Run()
 }
 
-// Build builds a package of crew as people install it, without what -race adds, and returns
-// the program. It skips the test where there is no go.
+// built guards the directory for programs, which Apart makes and removes.
+var built struct {
+	sync.Mutex
+	dir string
+}
+
+// Build builds a package of crew as people install it, without cgo and what -race adds, and
+// returns the program. All that the tests of a package have built lies side by side; each
+// program is built once. Build skips the test where there is no go. The tests run in Apart.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("there is no go to build " + pkg + " with")
 	}
-	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	built.Lock()
+	defer built.Unlock()
+	program := filepath.Join(built.dir, filepath.Base(pkg))
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
 	tags := "urfave_cli_no_docs"
 	if kernel.Portable {
 		tags += ",crew_portable"

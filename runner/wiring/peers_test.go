@@ -67,7 +67,7 @@ func TestPeers(t *testing.T) {
 // bench is where the programs run side by side. It does not change.
 type bench struct {
 	long bool     // CREW_SOAK is set, as in .ci/run: parallel takes a second for three starts
-	dir  string   // holds the crew under test; HOME of all programs
+	dir  string   // HOME of all programs
 	env  []string // what they all get
 	crew string
 }
@@ -76,7 +76,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	// A binary without the race detector starts in a tenth of the time.
 	program := crewtest.Build(t, "crew")
-	dir := filepath.Dir(program)
+	dir := t.TempDir()
 	b := &bench{long: crewtest.Soaking(), dir: dir, crew: program}
 	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "LC_ALL=C", "PARALLEL_SHELL=/bin/sh"}
 	return b
