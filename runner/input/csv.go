@@ -17,7 +17,11 @@ const (
 	bare                // in a field without quotes, or after the closing quote
 	quoted
 	quoteSeen // a quote inside quotes: the end of the field, or half of ""
+	fileStart // at the start of a field, or within a byte order mark before it
 )
+
+// byteOrderMark may stand at the start of a file.
+const byteOrderMark = "\ufeff"
 
 // end returns the index in b of the newline that ends the row, or -1. Each call
 // goes on where the last one ended.
@@ -38,8 +42,9 @@ func (s *rowState) end(b []byte) int {
 			return i
 		case c == ',':
 			*s = fieldStart
-		case c == '"' && *s == fieldStart:
+		case c == '"' && (*s == fieldStart || *s == fileStart):
 			*s = quoted
+		case *s == fileStart && strings.IndexByte(byteOrderMark, c) >= 0:
 		default:
 			*s = bare
 		}

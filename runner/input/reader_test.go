@@ -1,186 +1,188 @@
 package input
 
 import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/expand"
 )
 
-// write creates a file in a new directory and returns its path.
-func write(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "f")
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
-func values(v ...string) Group { return Group{Values: v} }
-func linked(v ...string) Group { return Group{Values: v, Linked: true} }
-
-// spread formats records as "a b/c d", with blanks between columns.
-func spread(rows [][]string) string {
-	var list []string
-	for _, r := range rows {
-		list = append(list, strings.Join(r, " "))
+// TestEscapes checks what delimiters and separators of columns stand for.
+func TestEscapes(t *testing.T) {
+	type escape struct {
+		Text, Is, Wrong string
+		Colsep          bool
 	}
-	return strings.Join(list, "/")
-}
-
-func TestSources(t *testing.T) {
-	one, two := write(t, "1\n2"), write(t, "3\n\n4\n")
-	none := write(t, "")
-	comma := regexp.MustCompile(",")
-	stop := "b"
-	for _, tc := range []struct {
-		name string
-		cfg  Config
-		want string
-	}{
-		{"files in turn", Config{Files: []string{one, two}}, "1/2/3//4"},
-		{"a file, stdin, a file", Config{Files: []string{one, "-", two}}, "1/2/in/3//4"},
-		{"stdin twice", Config{Files: []string{"-", "-"}}, "in"},
-		{"values", Config{Groups: []Group{values("a\nb", "", "c")}}, "a\nb//c"},
-		{"values are whole", Config{Groups: []Group{values("a;b")}, Format: Format{Delimiter: ";"}}, "a;b"},
-		{"values have columns", Config{Groups: []Group{values("a,b", "c"), values("d,e")}, Format: Format{Colsep: comma}}, "a b d e/c d e"},
-		{"values of CSV", Config{Groups: []Group{values(`"a,b",c`)}, Format: Format{Kind: CSV}}, "a,b c"},
-		{"product", Config{Groups: []Group{values("a", "b"), values("x", "y"), values("1", "2")}},
-			"a x 1/a x 2/a y 1/a y 2/b x 1/b x 2/b y 1/b y 2"},
-		{"linked, the shortest ends them", Config{Groups: []Group{values("a", "b", "c"), linked("1", "2")}}, "a 1/b 2"},
-		{"linked, then a product", Config{Groups: []Group{values("a", "b"), linked("1", "2"), values("x", "y")}},
-			"a 1 x/a 1 y/b 2 x/b 2 y"},
-		{"a product with linked", Config{Groups: []Group{values("x", "y"), values("a", "b"), linked("1", "2"), linked("p", "q")}},
-			"x a 1 p/x b 2 q/y a 1 p/y b 2 q"},
-		{"files come first", Config{Files: []string{one}, Groups: []Group{values("x", "y")}}, "1 x/1 y/2 x/2 y"},
-		{"linked to files", Config{Files: []string{one, two}, Groups: []Group{linked("x", "y", "z")}}, "1 x/2 y/3 z"},
-		{"files in groups", Config{Groups: []Group{{File: one}, {File: "-"}, {File: one, Linked: true}}}, "1 in 1/2 in 1"},
-		{"an empty factor", Config{Groups: []Group{values("a"), {File: none}}}, ""},
-		{"an empty first factor", Config{Groups: []Group{values(), values("a")}}, ""},
-		{"skip empty", Config{Groups: []Group{values("a", ""), values("", "z")}, SkipEmpty: true}, "a z"},
-		{"end", Config{Groups: []Group{values("a", "b", "c"), values("1", "b")}, EOF: &stop}, "a 1"},
-		{"end of one record of columns", Config{Groups: []Group{values("b,c", "b", "d")}, EOF: &stop, Format: Format{Colsep: comma}}, "b c"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			tc.cfg.Stdin = strings.NewReader("in\n")
-			require.Equal(t, tc.want, spread(columns(t, tc.cfg)))
-		})
-	}
-}
-
-// A product streams its first factor, and stdin is read only if a source names it.
-func TestProductStreams(t *testing.T) {
-	rd, w := io.Pipe()
-	go io.WriteString(w, "one\n")
-	r, err := Open(Config{Stdin: rd, Files: []string{"-"}, Groups: []Group{values("a", "b")}})
-	require.NoError(t, err)
-	for _, want := range []string{"a", "b"} {
-		rec, err := next(r)
-		require.NoError(t, err)
-		require.Equal(t, []string{"one", want}, rec.Columns)
-	}
-	w.Close()
-
-	got := columns(t, Config{Stdin: iotest.ErrReader(io.ErrUnexpectedEOF), Groups: []Group{values("a")}})
-	require.Equal(t, [][]string{{"a"}}, got)
-}
-
-func TestProductErrors(t *testing.T) {
-	broken := iotest.ErrReader(io.ErrClosedPipe)
-	for _, groups := range [][]Group{
-		{values("a"), {File: "-"}},
-		{{File: "-"}, values("a")},
-		{values("a"), {File: "-", Linked: true}},
-	} {
-		r, err := Open(Config{Stdin: broken, Groups: groups})
-		require.NoError(t, err)
-		for range 2 {
-			_, err = next(r)
-			require.EqualError(t, err, "read standard input: "+io.ErrClosedPipe.Error())
+	crewtest.Examples(t, "testdata/escapes.txt", func(t *testing.T, e escape) {
+		is, err := ParseDelimiter(e.Text)
+		if e.Colsep {
+			_, err = ParseColsep(e.Text)
 		}
-		require.NoError(t, r.Close())
-	}
-	got := columns(t, Config{Format: Format{Kind: CSV}, Groups: []Group{values("a", `"`), values("b")}})
-	require.Equal(t, [][]string{{"a", "b"}, {"!value 2: no closing quote in field 1"}}, got)
+		if e.Wrong != "" {
+			require.ErrorContains(t, err, e.Wrong)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, e.Is, is)
+	})
 }
 
-func TestHeader(t *testing.T) {
-	comma := regexp.MustCompile(",")
-	csv := func(s string) string { return write(t, s) }
-	for _, tc := range []struct {
-		name  string
-		cfg   Config
-		names []string
-		want  string
-	}{
-		{"lines", Config{Files: []string{csv("x\n1\n2\n")}}, []string{"x"}, "1/2"},
-		{"columns", Config{Files: []string{csv("x,y\n1,2\n")}, Format: Format{Colsep: comma}}, []string{"x", "y"}, "1 2"},
-		{"columns of a file with CRLF", Config{Files: []string{csv("x,y\r\n1,2\r\n")}, Format: Format{Colsep: comma}}, []string{"x", "y"}, "1 2\r"},
-		{"CSV", Config{Files: []string{csv("\"x\ny\",z\r\n1,2\n")}, Format: Format{Kind: CSV}}, []string{"x\ny", "z"}, "1 2"},
-		{"two of a name", Config{Files: []string{csv("x,,x,\n1,2,3,4\n")}, Format: Format{Kind: CSV}}, []string{"x", "", "x", ""}, "1 2 3 4"},
-		{"a header a file", Config{Files: []string{csv("x,y\n1,2\n"), csv("x,y\n3,4\nx,y\n"), csv("5,6\n")}, Format: Format{Kind: CSV}},
-			[]string{"x", "y"}, "1 2/3 4/x y/5 6"},
-		{"a header after blank lines", Config{Files: []string{csv("\nx,y\n1,2\n"), csv("\n\nx,y\n3,4\nx,y\n")}, Format: Format{Kind: CSV}},
-			[]string{"x", "y"}, "1 2/3 4/x y"},
-		{"groups", Config{Groups: []Group{values("a", "1", "2"), linked("b", "3", "4"), values("c", "5")}}, []string{"a", "b", "c"}, "1 3 5/2 4 5"},
-		{"the same group again", Config{Groups: []Group{values("a", "1", "a")}}, []string{"a"}, "1/a"},
-		{"no input", Config{Files: []string{csv("")}}, []string{}, ""},
-		{"a header alone", Config{Files: []string{csv("x\n")}}, []string{"x"}, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			tc.cfg.Format.Header = true
-			r, err := Open(tc.cfg)
+func FuzzDelimiter(f *testing.F) {
+	f.Add(`\n`)
+	f.Add(`\x0g\`)
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, err := ParseDelimiter(s); err == nil {
+			require.NotEmpty(t, got)
+		}
+		hex := ""
+		for i := range len(s) {
+			hex += fmt.Sprintf(`\x%02x`, s[i])
+		}
+		if got, err := ParseDelimiter(hex); hex != "" {
 			require.NoError(t, err)
-			require.Equal(t, tc.names, r.Names())
-			require.NoError(t, r.Close())
-			require.Equal(t, tc.want, spread(columns(t, tc.cfg)))
-		})
-	}
-	_, err := Open(Config{Stdin: strings.NewReader("\"x\n"), Format: Format{Kind: CSV, Header: true}})
-	require.EqualError(t, err, "read the header: line 1 of standard input: no closing quote in field 1")
+			require.Equal(t, s, got)
+		}
+	})
 }
 
-func TestOpenErrors(t *testing.T) {
-	dir := t.TempDir()
-	d, err := os.Open(dir)
-	require.NoError(t, err)
-	defer d.Close()
-	good := write(t, "a\n")
-	missing := filepath.Join(dir, "missing")
-	for _, tc := range []struct {
-		cfg  Config
-		want string
-	}{
-		{Config{Files: []string{good, missing}}, "open input " + missing + ": no such file or directory"},
-		{Config{Groups: []Group{values("a"), {File: missing}}}, "open input " + missing + ": no such file or directory"},
-		{Config{Files: []string{dir}}, "read " + dir + ": it is a directory"},
-		{Config{Stdin: d}, "read standard input: it is a directory"},
-		{Config{}, "there is no standard input"},
-		{Config{MaxRecord: -1}, "the longest record is -1 bytes: it must be positive"},
-		{Config{Format: Format{Kind: 9}}, "unknown kind of input 9"},
-		{Config{Format: Format{Kind: CSV, Colsep: regexp.MustCompile(",")}}, "a column separator goes with lines alone"},
-		{Config{Format: Format{Kind: JSON, Header: true}}, "JSON objects name their fields: they have no header"},
-		{Config{Format: Format{Kind: JSON}, Groups: []Group{values("a"), values("b")}}, "JSON objects come from one source: they have no product"},
-		{Config{Groups: []Group{linked("a")}}, "nothing stands before the first :::+ or ::::+ to be linked to"},
-		{Config{Groups: []Group{{File: "-"}, {File: "-", Linked: true}}}, "standard input cannot be more than one source"},
-		{Config{Files: []string{"-"}, Groups: []Group{{File: "-"}}}, "standard input cannot be more than one source"},
-		{Config{Groups: []Group{{Values: []string{"a"}, File: "f"}}}, "a group has values and the file f"},
+// TestReadErrors: a read error comes after the whole records before it, and stays.
+func TestReadErrors(t *testing.T) {
+	for _, e := range []example{
+		{}, {Limits: Limits{Records: 1, Chars: 99}}, {Limits: Limits{Records: 1, Workers: 2}}, {Config: Config{Groups: []Group{{File: "-", Linked: true}}, Files: []string{"x\ny\nz"}}},
+		{Config: Config{Files: []string{"-"}, Groups: []Group{{Values: []string{""}}}}},
 	} {
-		_, err := Open(tc.cfg)
-		require.EqualError(t, err, tc.want)
+		e.Command = &expand.Config{Words: []string{"echo"}, Insert: expand.AtEnd, Batch: true}
+		broken := io.MultiReader(strings.NewReader("a\nb\ntorn"), iotest.ErrReader(io.ErrClosedPipe))
+		src, err := e.open(t, broken, t.TempDir())
+		require.NoError(t, err)
+		list, _ := all(t, src, &watched{})
+		require.Len(t, list, 3, "an incomplete record must not run")
+		for range 2 {
+			require.EqualError(t, src.r.read(&Record{}), "read standard input: "+io.ErrClosedPipe.Error())
+		}
+	}
+	src, err := example{}.open(t, idle{}, "")
+	require.NoError(t, err)
+	require.ErrorIs(t, src.r.read(&Record{}), io.ErrNoProgress)
+	dir := t.TempDir()
+	for _, in := range []Config{{Files: []string{dir}}, {Stdin: nil}, {Groups: []Group{{File: dir + "/none"}}}, {Groups: []Group{{Values: []string{}, File: "f"}}}} {
+		_, err := Open(in)
+		require.Regexp(t, "^(read .*: it is a directory|there is no standard input|open input .*/none: no such file or directory|a group has values and the file f)$", err.Error())
 	}
 }
 
-func TestClosed(t *testing.T) {
-	r, err := Open(Config{Files: []string{write(t, "a\nb\n")}})
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+// TestLatency: a record is returned as soon as its separator arrives.
+func TestLatency(t *testing.T) {
+	for _, e := range []example{
+		{Stdin: "one\ntw"}, {Stdin: "one\x00tw", Config: Config{Format: Format{Delimiter: "\x00"}}}, {Stdin: "one,ab", Config: Config{Format: Format{Delimiter: "ab"}}},
+		{Stdin: "\"a\nb\",c\n", Config: Config{Format: Format{Kind: CSV}}}, {Stdin: "{}\n", Config: Config{Format: Format{Kind: JSON}}},
+		{Stdin: "one\n", Config: Config{Files: []string{"-"}, Groups: []Group{{Values: []string{"a"}}}}},
+	} {
+		closed := &watched{nil, t, true}
+		src, err := e.open(t, io.MultiReader(strings.NewReader(e.Stdin), closed), t.TempDir())
+		require.NoError(t, err)
+		require.NoError(t, src.r.read(&Record{}))
+	}
+}
+
+// TestMemory: the buffer does not grow with a record that never ends.
+func TestMemory(t *testing.T) {
+	s := newStream(Config{MaxRecord: 1 << 20}, nil, []file{{rd: io.LimitReader(repeat("x"), 64<<20)}})
+	var rec Record
+	require.NoError(t, s.next(&rec))
+	require.Error(t, rec.Err)
+	require.LessOrEqual(t, len(s.scan.buf), 1<<20+1)
+}
+
+// repeat reads as its string repeated forever.
+type repeat string
+
+func (r repeat) Read(b []byte) (int, error) {
+	n := 0
+	for n < len(b) && (n == 0 || len(b)-n >= len(r)) {
+		n += copy(b[n:], r)
+	}
+	return n, nil
+}
+
+// TestCountIsUnknown: nothing is taken from a pipe, or once it is stopped.
+func TestCountIsUnknown(t *testing.T) {
+	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	_, err = next(r)
+	defer r.Close()
+	_, err = w.WriteString("a\nb\n")
+	require.NoError(t, errors.Join(err, w.Close()))
+	var stop atomic.Bool
+	_, ok := Count(Config{Files: []string{fmt.Sprintf("/dev/fd/%d", r.Fd())}}, TasksConfig{}, &stop)
+	require.False(t, ok)
+	left, err := io.ReadAll(r)
 	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	_, err = next(r)
-	require.ErrorIs(t, err, os.ErrClosed)
+	require.Equal(t, "a\nb\n", string(left))
+	stop.Store(true)
+	_, ok = Count(Config{Groups: []Group{{Values: []string{"a"}}}}, TasksConfig{}, &stop)
+	require.False(t, ok)
+}
+
+// columns returns the columns of each record of rd.
+func columns(t *testing.T, rd io.Reader, f Format) (list [][]string) {
+	r, err := Open(Config{Stdin: rd, Format: f})
+	require.NoError(t, err)
+	for rec := (Record{}); err == nil; {
+		if err = r.read(&rec); err == nil {
+			list = append(list, rec.Columns)
+		}
+	}
+	require.Equal(t, io.EOF, err)
+	return list
+}
+
+// FuzzCSV checks that what encoding/csv writes is read back.
+func FuzzCSV(f *testing.F) {
+	f.Add("a", "b\"c\n", "")
+	f.Add("\"", "\"\"x,y", "\r")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		want := [][]string{{a, b, c}, {c, "x"}}
+		var buf bytes.Buffer
+		require.NoError(t, csv.NewWriter(&buf).WriteAll(want))
+		for _, of := range pieces {
+			if got := columns(t, of(bytes.NewReader(buf.Bytes())), Format{Kind: CSV}); !strings.HasPrefix(a, byteOrderMark) {
+				require.Equal(t, want, got)
+			}
+		}
+		columns(t, strings.NewReader(a+b+c), Format{Kind: CSV})
+	})
+}
+
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("a\nb"), "\n", uint8(1))
+	f.Add([]byte("aaabaab\x00"), "aab", uint8(2))
+	f.Fuzz(func(t *testing.T, in []byte, delim string, piece uint8) {
+		if delim == "" {
+			return
+		}
+		var want [][]string
+		for text := range strings.SplitSeq(strings.TrimSuffix(string(in)+delim, delim), delim) {
+			want = append(want, []string{text})
+		}
+		if last := len(want) - 1; want[last][0] == "" {
+			want = want[:last]
+		}
+		got := columns(t, pieces[int(piece)%len(pieces)](bytes.NewReader(in)), Format{Delimiter: delim})
+		require.Equal(t, want, got)
+	})
 }

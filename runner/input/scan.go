@@ -34,7 +34,7 @@ type scanner struct {
 func (s *scanner) reset(rd io.Reader) {
 	s.rd, s.err = rd, nil
 	s.pos, s.seen, s.end, s.dropped = 0, 0, 0, 0
-	s.row, s.sep = fieldStart, 0
+	s.row, s.sep = fileStart, 0
 	if s.buf == nil {
 		s.buf = make([]byte, bufferSize)
 	}

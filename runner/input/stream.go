@@ -226,7 +226,7 @@ func (s *stream) clean(raw []byte) []byte {
 	s.lines++
 	f := &s.cfg.Format
 	if s.line == 1 && (f.Kind != Lines || f.Colsep != nil || f.Header) {
-		raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+		raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	}
 	if s.split.csv {
 		s.lines += bytes.Count(raw, []byte{'\n'})

@@ -1,264 +1,238 @@
 package input
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
-	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"crew/runner/expand"
 	"crew/runner/task"
 )
 
-func template(t testing.TB, cfg expand.Config) *expand.Template {
-	t.Helper()
-	tmpl, err := expand.New(cfg)
+// TestGive: values that are given one after another make the tasks that they would make
+// together.
+func TestGive(t *testing.T) {
+	e := example{Config: Config{Format: Format{Kind: CSV}, Groups: []Group{{Values: []string{"a b", "", "c\nd", "\xff", `"x,y",z`, "#"}}}}}
+	src, err := e.open(t, nil, "")
 	require.NoError(t, err)
-	return tmpl
+	want, _ := all(t, src, &watched{})
+	var got []string
+	for _, v := range e.Groups[0].Values {
+		src.Give([]string{v})
+		one, _ := all(t, src, &watched{})
+		got = append(got, one...)
+	}
+	require.Equal(t, want, got)
 }
 
-func textOf(t testing.TB, s string) *expand.Text {
-	t.Helper()
-	text, err := expand.NewText(s, expand.Config{Fields: true})
+// TestGiveNames: what is given may come after tasks that others have named, and what is
+// undone was never there.
+func TestGiveNames(t *testing.T) {
+	e := example{Config: Config{Format: Format{Kind: JSON}, Groups: []Group{{Values: []string{}}}}, Command: &expand.Config{}, Objects: true}
+	src, err := e.open(t, nil, "")
 	require.NoError(t, err)
-	return text
-}
-
-// count numbers tasks from 1.
-func count() func() uint64 {
-	n := uint64(0)
-	return func() uint64 { n++; return n }
-}
-
-// tasks returns all tasks, and checks that their numbers have no gap.
-func tasks(t *testing.T, in Config, cfg TasksConfig) []*task.Task {
-	t.Helper()
-	r, err := Open(in)
-	require.NoError(t, err)
-	defer r.Close()
-	require.NoError(t, cfg.Validate())
-	src, number := NewTasks(r, cfg), count()
-	var list []*task.Task
-	for {
-		tk, err := src.Next(number)
-		if err == io.EOF {
-			return list
+	number := uint64(20)
+	give := func(objects string) (said []string) {
+		src.Give(strings.Split(objects, "\n"))
+		for {
+			tk, err := src.Next(func() uint64 { number++; return number })
+			if err == io.EOF {
+				return said
+			}
+			said = append(said, show(tk))
 		}
-		require.NoError(t, err)
-		list = append(list, tk)
-		require.EqualValues(t, len(list), tk.ID)
 	}
+	names := src.Names()
+	names.Define("old", 7)
+	names.Define("command", 20)
+	names.Begin()
+	require.Equal(t, []string{"x id=a after=[7 20]", "x id=b after=[21]", `!value 3: "id" "old" is that of task 7, too`},
+		give(`{"command":"x","id":"a","after":["old","command"]}`+"\n"+`{"command":"x","id":"b","after":"a"}`+"\n"+`{"command":"x","id":"old"}`))
+	number = 21
+	names.Undo(number)
+	require.Equal(t, []string{`!value 1: "after": no record before has the id "b"`, "x id=b after=[21]"},
+		give(`{"command":"x","after":"b"}`+"\n"+`{"command":"x","id":"b","after":"a"}`))
 }
 
-// show formats tasks as "command|command", with ! before an Err.
-func show(list []*task.Task) string {
-	var s []string
-	for _, tk := range list {
-		if tk.Err != nil {
-			s = append(s, "!"+tk.Err.Error())
-			continue
+// TestNames: a name is that of the first task that had it, unless that has been undone.
+func TestNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var names Names
+		model, begun, last := map[string]uint64{}, uint64(1<<62), uint64(0)
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			name := rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 2, -1).Draw(t, "name")
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				names.Begin()
+				begun = last + 1
+			case 1:
+				upTo := last - min(last, rapid.Uint64Range(0, 5).Draw(t, "undone"))
+				names.Undo(upTo)
+				for name, n := range model {
+					if n >= begun && n > upTo {
+						delete(model, name)
+					}
+				}
+			default:
+				last++
+				if model[name] == 0 {
+					model[name] = last
+				}
+				require.Equal(t, model[name], names.Define(name, last))
+			}
+			require.Equal(t, model[name], names.Lookup(name))
+			require.Equal(t, len(model), names.Len())
 		}
-		s = append(s, strings.Join(tk.Argv, " "))
-	}
-	return strings.Join(s, "|")
-}
-
-func lines(s string) Config { return Config{Stdin: strings.NewReader(s)} }
-
-func TestSingle(t *testing.T) {
-	list := tasks(t, lines("a b\n\nc"), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"run", "{}", "x{#}"}}),
-		Texts:    Texts{Key: textOf(t, "k-{}"), Tag: textOf(t, "{}:")},
 	})
-	require.Equal(t, "run a b x1|run  x2|run c x3", show(list))
-	tk := list[0]
-	require.Equal(t, []string{"run", "a b", "x1"}, tk.Argv)
-	require.Equal(t, [][]string{{"a b"}}, tk.Records)
-	require.Equal(t, "k-a b", tk.Key)
-	require.Equal(t, "a b:", tk.Tag)
-	require.Zero(t, tk.Cost)
-	require.Nil(t, tk.Stdin)
-	require.Empty(t, tk.Marks)
-	require.False(t, tk.Shell)
 }
 
-func TestShellAndWorker(t *testing.T) {
-	list := tasks(t, lines("a'b\nc\n"), TasksConfig{Template: template(t, expand.Config{Words: []string{"echo {} >{%}"}})})
-	require.Len(t, list, 2)
-	for i, want := range []string{`a'\''b`, "c"} {
-		tk := list[i]
-		require.True(t, tk.Shell)
-		got := tk.ArgvOn(7, "", nil)
-		require.Len(t, got, 3)
-		require.Contains(t, got[2], want)
-		require.Contains(t, got[2], ">7")
-		exec := tk.ExecOn(7, "", nil)
-		require.Equal(t, []string{tk.Records[0][0], "7"}, exec[len(exec)-2:])
+func TestCommand(t *testing.T) {
+	src, err := example{Config: Config{Groups: []Group{{Values: []string{}}}}, Command: &expand.Config{}, Say: map[string]string{"key": "k-{}", "tag": "{}:"}}.open(t, nil, "")
+	require.NoError(t, err)
+	for _, c := range [][3]string{
+		{"echo|{}|a b|\xff", "echo¦{}¦a b¦\xff", "echo '{}' 'a b' '\xff'"}, {"gzip -9 x", "gzip¦-9¦x", "gzip -9 x"}, {"make", "make", "make"},
+		{"echo $HOME ; wc", "/bin/sh¦-c¦echo $HOME ; wc", "echo $HOME ; wc"}, {"my prog|x", "my prog¦x", "'my prog' x"},
+	} {
+		require.Equal(t, c[1]+" key=k-"+c[2]+" tag="+c[2]+":", show(src.Command(strings.Split(c[0], "|"), 7)))
+	}
+	require.ErrorContains(t, src.Command([]string{"cat <(ls)"}, 1).Err, "bash")
+}
+
+// TestBatchesInShells: words of their own fill a command to the limit of the system, however
+// many there are. In a shell, records are arguments of the script, which is shown as one word,
+// and a late one may change how all are written.
+func TestBatchesInShells(t *testing.T) {
+	var in strings.Builder
+	for i := range 40000 {
+		fmt.Fprintf(&in, "%s%060d\n", []string{"", "$"}[i/30000], i)
+	}
+	for command, most := range map[string]int{"echo": 1, "echo {}": 1, "echo x{}": 1, "echo {} | cat": 45, `sh -c "echo {} | cat"`: 45, `set -- "{}"x {#}; y`: 45} {
+		e := example{Command: &expand.Config{Words: []string{command}, Insert: expand.AtEnd, Batch: true}, Limits: Limits{Records: 40000, ArgMax: 4 << 20}}
+		for _, e.Limits.Workers = range []int{0, 3} {
+			src, err := e.open(t, strings.NewReader(in.String()), "")
+			require.NoError(t, err)
+			n, tasks := 0, 0
+			for tk := (*task.Task)(nil); err == nil; n, tasks = n+len(tk.Records), tasks+1 {
+				if tk, err = src.Next(func() uint64 { return 1 }); err != nil {
+					break
+				}
+				require.NoError(t, tk.Err)
+				require.LessOrEqual(t, max(longest(tk.Argv), longest(tk.Exec)), maxArgument)
+			}
+			require.Equal(t, 40000, n, command)
+			require.LessOrEqual(t, tasks, most+e.Limits.Workers, command)
+		}
 	}
 }
 
-// Without a command, each record is one, and only some need a shell.
-func TestNoCommand(t *testing.T) {
-	in := lines("# all\n\nls -l\necho $HOME\n")
-	in.Comments = true
-	list := tasks(t, in, TasksConfig{Template: template(t, expand.Config{})})
-	require.Len(t, list, 2)
-	require.Equal(t, []string{"ls", "-l"}, list[0].Argv)
-	require.False(t, list[0].Shell)
-	require.Equal(t, []string{"/bin/sh", "-c", "echo $HOME"}, list[1].Argv)
-	require.True(t, list[1].Shell)
-}
-
-func TestCost(t *testing.T) {
-	list := tasks(t, lines("3\n0.2\n2.5\n1e3\n1e19\n9e99\n0\n-1\nmany\n\ninf\nnan\n0x9p1\n"), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"x"}, Insert: expand.AtEnd}), Texts: Texts{Cost: textOf(t, "{}")},
-	})
-	for i, want := range []int64{3, 1, 3, 1000, math.MaxInt64, math.MaxInt64} {
-		require.NoError(t, list[i].Err)
-		require.Equal(t, want, list[i].Cost)
-	}
-	require.Len(t, list, 13)
-	for _, tk := range list[6:] {
-		require.EqualError(t, tk.Err, fmt.Sprintf("cost %q is not a positive number", tk.Records[0][0]))
-		require.Zero(t, tk.Cost)
-	}
-}
-
-func TestStdin(t *testing.T) {
-	cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"cat"}}), Stdin: true}
-	in := lines("a\tb\n\nc")
-	in.Format.Colsep, _ = ParseColsep(`\t`)
-	list := tasks(t, in, cfg)
-	require.Equal(t, "cat|cat|cat", show(list))
-	require.Equal(t, "a\tb\n", string(list[0].Stdin))
-	require.Equal(t, "\n", string(list[1].Stdin))
-	require.Equal(t, "c\n", string(list[2].Stdin))
-
-	list = tasks(t, Config{Stdin: strings.NewReader("a\nb\x00"), Format: Format{Delimiter: "\x00"}}, cfg)
-	require.Equal(t, "a\nb\x00", string(list[0].Stdin))
-
-	list = tasks(t, Config{Stdin: strings.NewReader("\"a,\",b\r\n"), Format: Format{Kind: CSV}}, cfg)
-	require.Equal(t, "\"a,\",b\n", string(list[0].Stdin))
-
-	list = tasks(t, Config{Groups: []Group{values("a"), values("b")}}, cfg)
-	require.Equal(t, "a b\n", string(list[0].Stdin))
-
-	cfg.Limits = Limits{Records: 2}
-	list = tasks(t, lines("a\nb\nc\n"), cfg)
-	require.Equal(t, "a\nb\n", string(list[0].Stdin))
-	require.Equal(t, "c\n", string(list[1].Stdin))
-}
-
-// A record too long for the system affects neither other tasks nor their numbers.
+// TestTooLong: an argument can be too long for the system while the command is not.
 func TestTooLong(t *testing.T) {
 	most := strings.Repeat("x", maxArgument)
-	cfg := TasksConfig{Template: template(t, expand.Config{Words: []string{"echo", "{}"}}), Limits: Limits{ArgMax: 1 << 20}}
-	list := tasks(t, lines("a\n"+most+"\n"+most+"y\nb\n"), cfg)
-	require.Len(t, list, 4)
-	require.NoError(t, list[1].Err)
-	require.EqualError(t, list[2].Err, "argument list too long: record is 131072 bytes, the limit is 131071")
-	require.ErrorIs(t, list[2].Err, errTooLong)
-	require.Nil(t, list[2].Argv)
-	require.Equal(t, "b", list[3].Argv[1])
-
-	cfg.Limits.ArgMax = 30 // echo and its NUL, the record and its NUL, two pointers
-	list = tasks(t, lines("12345678\n123456789\nb\n"), cfg)
-	require.Equal(t, "echo 12345678|!argument list too long: record is 9 bytes, the limit is 8|echo b", show(list))
+	src, err := example{Command: &expand.Config{Words: []string{"x", "{}"}, Batch: true}, Limits: Limits{ArgMax: 1 << 20, Records: 9}}.open(t, strings.NewReader("a\n"+most+"\n"+most+"y\nb\n"), "")
+	require.NoError(t, err)
+	list, _ := all(t, src, &watched{})
+	require.Equal(t, []string{"x¦a¦" + most, "!argument list too long: record is 131072 bytes, the limit is 131071", "x¦b"}, list)
 }
 
-func objects(lines ...string) Config {
-	return Config{Format: Format{Kind: JSON}, Stdin: strings.NewReader(strings.Join(lines, "\n"))}
+// TestConstantTerms: a template that is the same for all tasks is checked before the first.
+func TestConstantTerms(t *testing.T) {
+	for text, want := range map[string]string{"2": "", "{1}": "", "x": `weight "x" is no whole number from 1 up`} {
+		err := (&Terms{Weight: textOf(t, text), Caps: caps}).Validate()
+		require.Equal(t, want != "", err != nil)
+		require.True(t, err == nil || err.Error() == want)
+	}
 }
 
-// With a command, an object is data, whatever its members are called.
-func TestJSONData(t *testing.T) {
-	hostile := `{"command":"touch X","args":["y"],"env":{"LD_PRELOAD":"z"},"dir":"/nowhere","timeout":1,"key":"k","cost":3,"stdin":"s","who":"me","id":[],"after":"x"}`
-	list := tasks(t, objects(hostile, `{"who":{"a": 1},"args":[ ],"key":null,"cost":0.5}`, `{"who":1,"args":1,"key":2,"cost":"none"}`,
-		`{"whom":1,"args":1,"key":2,"cost":1}`, `[]`), TasksConfig{
-		Template: template(t, expand.Config{Words: []string{"run", "{who}", "{args}", "{}"}, Fields: true, Insert: expand.AtEnd}),
-		Texts:    Texts{Key: textOf(t, "<{key}>"), Cost: textOf(t, "{cost}")}, Stdin: true,
+// TestManyNeedsAreShared: tasks share what they need even if each number of units of the
+// largest limit is needed.
+func TestManyNeedsAreShared(t *testing.T) {
+	a := asker{Terms: Terms{Caps: []task.Cap{{Name: "mem", Units: make([]string, task.MostUnits)}}}}
+	var first []*task.Need
+	for i := range 2 * task.MostUnits {
+		n := i % task.MostUnits
+		var tk, same task.Task
+		require.NoError(t, a.ask(&tk, written{2: some(fmt.Sprint("mem:", n+1))}))
+		require.NoError(t, a.ask(&same, written{2: some(fmt.Sprint("mem:", n+1))}))
+		if first = append(first, &tk.Asked.Needs[0]); tk.Asked != same.Asked || first[n] != first[i] {
+			t.Fatal(i)
+		}
+	}
+}
+
+// FuzzTerms: whatever is written, a task has terms that can be met, or says what is wrong.
+func FuzzTerms(f *testing.F) {
+	for _, s := range [][3]string{{"0", "1", ""}, {"-1000", "2", "gpu,db:2"}, {"1001", "0", "net"}, {"+5", "1e3", "db:3"}} {
+		f.Add(s[0], s[1], s[2])
+	}
+	f.Fuzz(func(t *testing.T, priority, weight, needs string) {
+		a := asker{Terms: Terms{Caps: caps}}
+		var tk, again task.Task
+		if err := a.ask(&tk, written{some(priority), some(weight), some(needs)}); err != nil {
+			require.Nil(t, tk.Asked)
+			return
+		}
+		terms := tk.Terms()
+		require.NoError(t, task.Lacks(caps, terms.Needs, false))
+		require.LessOrEqual(t, max(terms.Priority, -terms.Priority), task.MaxPriority)
+		require.NoError(t, a.ask(&again, written{some(fmt.Sprint(terms.Priority)), some(fmt.Sprint(max(terms.Weight, 1))), some(needs)}))
+		require.Equal(t, terms, again.Terms())
 	})
-	require.Len(t, list, 5)
-	tk := list[0]
-	require.NoError(t, tk.Err)
-	require.Equal(t, []string{"run", "me", `["y"]`, hostile}, tk.Argv)
-	require.Empty(t, tk.Env)
-	require.Empty(t, tk.Dir)
-	require.Zero(t, tk.Timeout)
-	require.Nil(t, tk.Asked)
-	require.Equal(t, hostile+"\n", string(tk.Stdin))
-	require.Equal(t, "<k>", tk.Key)
-	require.EqualValues(t, 3, tk.Cost)
-	require.Equal(t, hostile, tk.Object)
-	require.Equal(t, [][]string{{hostile}}, tk.Records)
-
-	require.Equal(t, []string{"run", `{"a":1}`, "[]"}, list[1].Argv[:3])
-	require.Equal(t, "<>", list[1].Key)
-	require.EqualError(t, list[2].Err, `cost "none" is not a positive number`)
-	require.EqualError(t, list[3].Err, `line 4 of standard input: the object has no member "who": did you mean "whom"?`)
-	require.EqualError(t, list[4].Err, "line 5 of standard input: not a JSON object")
-
-	list = tasks(t, objects(`{"a":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run"}, Fields: true, Insert: expand.AtEnd})})
-	require.Equal(t, []string{"run", `{"a":1}`}, list[0].Argv)
-
-	list = tasks(t, objects(`{"id":1,"after":2}`, `{"id":1,"after":1}`), TasksConfig{Template: template(t, expand.Config{Words: []string{"run", "{id}", "{after}"}, Fields: true})})
-	require.Equal(t, "run 1 2|run 1 1", show(list))
-	require.Nil(t, list[1].Asked)
 }
 
-// Without a command, an object is a task, and nothing in it is expanded.
-func TestJSONTasks(t *testing.T) {
-	cfg := TasksConfig{Template: template(t, expand.Config{Fields: true}), Objects: true}
-	one := func(s string) *task.Task { return tasks(t, objects(s), cfg)[0] }
-	tk := one(`{"args":["a b","$HOME"],"command":["printf","{}"],"key":"k","cost":2.5,"env":{"A":"1"},"dir":"/tmp","stdin":"in","timeout":2}`)
-	require.NoError(t, tk.Err)
-	require.Equal(t, []string{"printf", "{}", "a b", "$HOME"}, tk.Argv)
-	require.Equal(t, []string{"A=1"}, tk.Env)
-	require.Equal(t, "/tmp", tk.Dir)
-	require.Equal(t, "in", string(tk.Stdin))
-	require.Equal(t, 2*time.Second, tk.Timeout)
-	require.Equal(t, "k", tk.Key)
-	require.EqualValues(t, 3, tk.Cost)
-	require.Equal(t, [][]string{{"a b", "$HOME"}}, tk.Records)
-
-	require.Equal(t, []string{"ls"}, one(`{"command":"ls"}`).Argv)
-	require.Equal(t, []string{"ls", "-l", "a b"}, one(`{"args":["a b"],"command":"ls -l"}`).Argv)
-	require.Equal(t, []string{"echo", "a b"}, one(`{"args":["echo","a b"]}`).Argv)
-	tk = one(`{"command":"echo {} | cat"}`)
-	require.True(t, tk.Shell)
-	require.Equal(t, []string{"/bin/sh", "-c", "echo {} | cat"}, tk.Argv)
-	tk = one(`{"command":"echo \"$@\" | cat","args":["x'; y"]}`)
-	require.False(t, tk.Shell)
-	require.Equal(t, []string{"/bin/sh", "-c", `echo "$@" | cat`, "sh", "x'; y"}, tk.Argv)
-
-	for in, want := range map[string]string{
-		`{"command":"cd /; ls","args":["x"]}`: `the script does not mention its arguments: write "$@" where they go`,
-		`{"command":"x","timout":1}`:          `line 1 of standard input: "timout" is no member of a task: did you mean "timeout"?`,
-		`{"key":"k"}`:                         `line 1 of standard input: no command: neither the command line nor "command" nor "args" has one`,
-		`{"command":"x","cost":"none"}`:       `cost "none" is not a positive number`,
-		`{"args":["echo","` + strings.Repeat("x", maxArgument+1) + `"]}`: `argument list too long: record is 131077 bytes, the limit is 131076`,
+// FuzzJSON: what parseObject accepts, encoding/json reads alike, and nothing in it is altered.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"args":["a",1,null],"x":{"y":[]},"timeout":1e9}`, `{"env":{"A":"b"},"command":["x"],"timeout":"1h"}`,
+		`{"command":"x","id":"a","after":["b",1,"b"]}`, `{"id":1.50,"after":"","dir":1}`, `{"id":null,"after":{}}`,
+		`{"a":"\ud83d\ude00","b":"\ud800"}`, `{"a":{"b":{"c":[1, 2]}},"a.b":"x"}`, `{"a":1,"a":2}`, "{\"a\":\"\xff\"}",
 	} {
-		tk := one(in)
-		require.EqualError(t, tk.Err, want)
-		require.Nil(t, tk.Argv)
+		f.Add(s)
 	}
-
-	cfg.Key = textOf(t, "{dir}")
-	require.Equal(t, "/tmp", one(`{"command":"ls","dir":"/tmp"}`).Key)
-	require.EqualError(t, one(`{"command":"ls"}`).Err, `line 1 of standard input: the object has no member "dir"`)
-
-	cfg.Key, cfg.Limits.ArgMax = nil, 60
-	require.NoError(t, one(`{"args":["echo","x"]}`).Err)
-	require.ErrorIs(t, one(`{"args":["echo","x"],"env":{"A":"`+strings.Repeat("x", 30)+`"}}`).Err, errTooLong)
+	f.Fuzz(func(t *testing.T, s string) {
+		o, err := parseObject(s)
+		if err != nil {
+			return
+		}
+		require.True(t, json.Valid([]byte(s)) && utf8.ValidString(s))
+		var want map[string]any
+		require.NoError(t, json.Unmarshal([]byte(s), &want))
+		require.Len(t, o, len(want))
+		for name, v := range want {
+			got, ok, err := o.member(name)
+			require.True(t, ok)
+			require.NoError(t, err)
+			if text, is := v.(string); is {
+				require.Equal(t, text, got)
+				require.NotContains(t, got+name, "\ufffd", "or the input holds it")
+			}
+		}
+		if d, err := describe(o); err == nil {
+			require.GreaterOrEqual(t, d.Timeout, time.Duration(-1))
+			require.False(t, slices.Contains(d.After, ""))
+		} else {
+			require.Equal(t, &description{ID: d.ID}, d)
+		}
+	})
 }
 
-func TestTasksConfigValidate(t *testing.T) {
-	require.NoError(t, TasksConfig{}.Validate())
-	for _, l := range []Limits{{Records: -1}, {Chars: -1}, {ArgMax: -1}} {
-		require.ErrorContains(t, TasksConfig{Limits: l}.Validate(), "is -1: it must be positive")
-	}
+// TestRecordsForWorkersAreCheap: all tasks of a worker share its command, and none has a copy
+// of its record.
+func TestRecordsForWorkersAreCheap(t *testing.T) {
+	const records = 1000
+	src, err := example{Command: &expand.Config{Words: []string{"cat"}}, Protocol: task.LineProtocol}.open(t, io.LimitReader(repeat("1234567\n"), 8*records), "")
+	require.NoError(t, err)
+	number := func() uint64 { return 1 }
+	require.Less(t, testing.AllocsPerRun(records-1, func() {
+		if tk, err := src.Next(number); err != nil || string(tk.Stdin) != "1234567" {
+			t.Error(tk, err)
+		}
+	}), 1.0)
 }
