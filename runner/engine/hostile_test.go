@@ -123,19 +123,15 @@ func (g *siege) invite(name string, how ...string) (file string) {
 }
 
 // TestHostile has submitters and workers with bad intentions, and restarts the hub, whose
-// runs they left there. CREW_SOAK is how often.
+// runs they left there.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	rounds, err := strconv.Atoi(os.Getenv("CREW_SOAK"))
-	if err != nil {
-		rounds = 3
-	}
 	g := &siege{t: t, dir: t.TempDir(), port: steadyPort()}
 	g.open()
 	g.honest, g.submitter, g.worker = g.invite("honest", "--submitter"), g.invite("eve", "--submitter"), g.invite("mallory")
 	w := crew(t, "worker", "--engine", g.invite("web1"), "-j2", "echo", "{}")
-	for i := range rounds {
-		g.hostile = hostile{rand.New(rand.NewPCG(uint64(i), 46))}
+	for i := range crewtest.Rounds(3) {
+		g.hostile = hostile{crewtest.Rand(t, i)}
 		g.storm()
 		p := crew(t, "--engine", g.honest, "-k", "echo", "{}", ":::", "a", "b")
 		p.Exits(0)

@@ -20,9 +20,10 @@ const (
 var errPullAgain = errors.New("the consumer is to be made anew")
 
 // pull calls take with the messages of a consumer, of which no more are on their way than a
-// window has room for, so that nothing else has to wait for long behind them. It returns once
+// window has room for, so that nothing else has to wait for long behind them. wait is for those that
+// the server has. It returns once
 // ctx is done, take returns false, or the consumer may not deliver any more what was on its way.
-func (s *session) pull(ctx context.Context, c jetstream.Consumer, take func(jetstream.Msg) bool) error {
+func (s *session) pull(ctx context.Context, c jetstream.Consumer, wait *outbox.Wait, take func(jetstream.Msg) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	status := s.nc.StatusChanged(nats.CONNECTED)
@@ -43,22 +44,30 @@ func (s *session) pull(ctx context.Context, c jetstream.Consumer, take func(jets
 			done()
 			return err
 		}
-		came, waited := false, !more
+		n, waited := 0, !more
+		more = false
 		for m := range batch.Messages() {
 			if meta, err := m.Metadata(); err != nil || ctx.Err() != nil || !take(m) {
 				done()
 				return errPullAgain
 			} else {
-				came, more = true, meta.NumPending > 0
+				n++
+				more = meta.NumPending > 0
+				wait.Set(more)
 			}
 		}
 		done()
 		took := time.Since(began)
-		switch err = batch.Error(); {
-		case ctx.Err() != nil || err != nil && !errors.Is(err, context.DeadlineExceeded):
+		if err = batch.Error(); ctx.Err() != nil || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return errPullAgain
-		case !came && err == nil && took < pullWait/2:
-			took = time.Nanosecond // the next message is longer than that
+		}
+		if err == nil && n < pullMost && took < pullWait/2 { // the next message does not fit into the size
+			more = true
+			wait.Set(true)
+		}
+		switch {
+		case n == 0 && more:
+			took = time.Nanosecond
 		case waited:
 			took = 0
 		}
@@ -69,7 +78,7 @@ func (s *session) pull(ctx context.Context, c jetstream.Consumer, take func(jets
 // follow calls take with the messages of a run's results, in order, from the first there
 // is. The caller has read be called until ctx is done.
 func (s *session) follow(
-	ctx context.Context, subject string, take func(m jetstream.Msg, meta *jetstream.MsgMetadata),
+	ctx context.Context, subject string, wait *outbox.Wait, take func(m jetstream.Msg, meta *jetstream.MsgMetadata),
 ) (read func(), err error) {
 	from := func(seq uint64) (jetstream.Consumer, error) {
 		return s.js.CreateConsumer(ctx, resultsStream, jetstream.ConsumerConfig{
@@ -83,7 +92,7 @@ func (s *session) follow(
 		for ctx.Err() == nil {
 			if err == nil {
 				n := uint64(0)
-				_ = s.pull(ctx, c, func(m jetstream.Msg) bool {
+				_ = s.pull(ctx, c, wait, func(m jetstream.Msg) bool {
 					meta, err := m.Metadata()
 					if n++; err != nil || meta.Sequence.Consumer != n {
 						return false

@@ -40,6 +40,8 @@ type session struct {
 	user    string // as a part of subjects
 	js      jetstream.JetStream
 	objects *travel.Store
+	waits   *outbox.Waits
+	asking  *outbox.Wait
 
 	refusing sync.Once
 	refused  chan struct{} // closed when the server has refused this user, or what it needs
@@ -78,7 +80,12 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	}
 	s.nc = nc
 	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute)); err == nil {
-		s.objects = travel.NewStore(s.js, filesBucket, passes, notReady)
+		if notice == nil {
+			notice = func(string) {}
+		}
+		s.waits = outbox.NewWaits(notice, func() (uint64, bool) { return nc.Stats().InMsgs, nc.IsConnected() })
+		s.asking = s.waits.On(func(int64, time.Duration) string { return "waiting for the hub to answer" })
+		s.objects = travel.NewStore(s.js, filesBucket, s.waits, passes, notReady)
 	}
 	return s, err
 }
@@ -128,7 +135,7 @@ func (s *session) options(told *once) []nats.Option {
 		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
 			if why := refusal(err); why != nil {
 				s.refuse(nc, why)
-			} else if !errors.Is(err, nats.ErrPermissionViolation) {
+			} else if _, network := errors.AsType[*net.OpError](err); !network && !errors.Is(err, nats.ErrPermissionViolation) {
 				told.say("the engine says: " + plain(err))
 			}
 		}),
@@ -263,10 +270,12 @@ func olderThan(a, b string) bool {
 // outbox returns what sends the messages of a run or a worker.
 func (s *session) outbox(notice func(string)) (*outbox.Outbox, error) {
 	told := &once{notice: notice}
-	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Say: told.say})
+	s.waits.Listen.Begin()
+	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Say: told.say, Waits: s.waits})
 }
 
 func (s *session) close() {
+	s.waits.Close()
 	s.nc.SetClosedHandler(nil) // this end is no surprise
 	s.nc.Close()
 }
@@ -321,6 +330,8 @@ func codeOf(err error) jetstream.ErrorCode {
 
 // settled does what needs leaders, again and again while there may be none.
 func (s *session) settled(ctx context.Context, do func(ctx context.Context) error) error {
+	s.asking.Begin()
+	defer s.asking.End()
 	for end := time.Now().Add(electionWait); ; {
 		try, cancel := context.WithTimeout(ctx, answerWait)
 		err := do(try)

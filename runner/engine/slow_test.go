@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/task"
 )
 
 // slowRate is what a link has to carry in a second, in each direction.
@@ -38,4 +40,33 @@ func TestSlowSSH(t *testing.T) {
 	p.Exits(0)
 	require.Len(t, p.Stdout(), 1_200_000)
 	require.NotRegexp(t, "lost|lease|gone|killed", p.Stderr())
+}
+
+// A run whose link has come to a halt says what it waits for: that the hub confirms a task, or the
+// rest of an output.
+func TestHeldLink(t *testing.T) {
+	b := newBroker(t)
+	b.link = crewtest.NewLink(t, strings.TrimPrefix(b.current.Load().ClientURL(), "nats://"), 4*slowRate)
+	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		const n = 30 * chunkSize
+		if a.Task == 1 {
+			b.link.Hold(1)
+			answer(f, a, m)
+			return
+		}
+		for i := int64(0); i < n; i += chunkSize {
+			f.says(a, Chunk{Offset: i, Data: make([]byte, chunkSize)})
+		}
+		f.end(a, func(fin *Final) { fin.StdoutLen = n })
+		_ = m.Ack()
+	})
+	r := b.run(2, nil)
+	r.said("waiting for the hub to confirm 1 message for ")
+	b.link.Hold(0)
+	crewtest.Until(t, func() bool { return r.x.results.latest.Load() != nil }, "some output")
+	b.link.Hold(1)
+	r.said("receiving the output of task 2: ")
+	b.link.Hold(0)
+	e := r.wait()
+	require.Equal(t, int64(2), e.Stats.Of(task.OK))
 }

@@ -39,6 +39,7 @@ type broker struct {
 	ackWait time.Duration // after which its fakes get a message again
 	ahead   int           // core.Pool.Ahead of its runs
 	change  func(*session)
+	link    *crewtest.Link // of its runs; nil for none
 }
 
 // newBroker starts a server with diskLimits, or others, for a test that runs beside
@@ -52,7 +53,7 @@ func newBroker(t *testing.T, l ...limits) *broker {
 }
 
 func (b *broker) start() {
-	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, b.limits)
+	s, err := startServer(&server.Options{StoreDir: b.dir, Host: "127.0.0.1", Port: server.RANDOM_PORT}, b.limits)
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }
@@ -307,6 +308,11 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	}
 	r.x = &submitter{maker: makerOf(&sub.Load, false)}
 	s := b.connect(notice)
+	if b.link != nil {
+		var err error
+		s, err = dial("nats://127.0.0.1:"+b.link.Port, notice, nats.PingInterval(time.Hour)) // so it is not lost with the link
+		require.NoError(b.t, err)
+	}
 	if b.change != nil {
 		b.change(s)
 	}

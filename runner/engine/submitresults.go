@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,8 @@ const (
 type results struct {
 	stream  jetstream.Stream
 	subject string
-	seq     atomic.Uint64 // of the latest message that was read
+	seq     atomic.Uint64          // of the latest message that was read
+	latest  atomic.Pointer[flight] // whose output was in it
 
 	mu   sync.Mutex
 	mark mark
@@ -50,11 +52,22 @@ func (x *submitter) openResults() (err error) {
 	if most := r.stream.CachedInfo().Config.MaxBytes; most > 0 {
 		r.mark.most = most / keptShare
 	}
-	read, err := x.s.follow(x.ctx, r.subject, x.receive)
+	read, err := x.s.follow(x.ctx, r.subject, x.s.waits.On(x.receiving), x.receive)
 	if err == nil {
 		x.end.Go(read)
 	}
 	return err
+}
+
+// receiving says which results are on their way.
+func (x *submitter) receiving(int64, time.Duration) string {
+	f := x.results.latest.Load()
+	if f == nil {
+		return "receiving results from the hub"
+	}
+	f.out.mu.Lock()
+	defer f.out.mu.Unlock()
+	return fmt.Sprintf("receiving the output of task %d: %s so far", f.id.Task, task.Size(f.out.both[0].n+f.out.both[1].n))
 }
 
 // receive takes a message of the results' stream. It ignores what no attempt of the
@@ -78,11 +91,13 @@ func (x *submitter) receiveOne(from string, data []byte, at Place) {
 	var f *flight
 	if c, err := DecodeChunk(data); err == nil {
 		if f = x.awaits(from, c.ID, c.Token); f != nil {
+			x.results.latest.Store(f)
 			x.keep(f, at.Seq)
 			x.chunk(f, c, at, f.worker == nil && x.ledger == nil)
 		}
 	} else if fin, err := DecodeFinal(data); err == nil {
 		if f = x.awaits(from, fin.ID, fin.Token); f != nil {
+			x.results.latest.Store(nil)
 			x.keep(f, at.Seq)
 			if f.worker == nil {
 				x.past.add(f, fin, at)

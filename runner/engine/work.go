@@ -45,6 +45,7 @@ type crewWorker struct {
 
 	s      *session
 	out    *outbox.Outbox
+	coming *outbox.Wait // for tasks
 	local  wiring.Executor
 	seats  coproc.Seats
 	files  *travel.Worker
@@ -112,6 +113,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 		w.tenure, _ = succeed(w.mark, min(work.TTL, endedWithin))
 	}
 	w.files = travel.NewWorker(w.s.objects, work.Workdir)
+	w.coming = w.s.waits.On(func(int64, time.Duration) string { return "receiving tasks from the hub" })
 	if w.out, err = w.s.outbox(work.Notice); err == nil {
 		_, err = w.s.subscribe(heartbeatSubject(work.Queue), w.heartbeat)
 	}

@@ -201,10 +201,11 @@ func (w *crewWorker) listen(ctx context.Context, t *lease) error {
 	// another one would wait for an acknowledgement of that.
 	taking, stop := context.WithCancel(context.Background())
 	go func() {
-		_ = w.s.pull(taking, c, func(m jetstream.Msg) bool {
+		_ = w.s.pull(taking, c, w.coming, func(m jetstream.Msg) bool {
 			w.take(t, m)
 			return true
 		})
+		w.coming.Set(false)
 		if taking.Err() == nil {
 			w.mu.Lock()
 			t.stale = true

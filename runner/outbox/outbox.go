@@ -11,6 +11,7 @@ package outbox
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"crew/runner/task"
 )
 
 const (
@@ -26,7 +29,6 @@ const (
 	messageSize = 1 << 10                // counted for a message beside its data
 	mostBatches = 4                      // of one subject that are under way at once
 	ackPatience = 5 * time.Second        // after which a message without an answer is sent again
-	mostTries   = 3                      // that nobody answers until this is told
 	errorPause  = 200 * time.Millisecond // after which a refused message is sent again
 )
 
@@ -37,6 +39,7 @@ const CodeFull = 10077
 type Config struct {
 	Bundle func(messages [][]byte) []byte // makes one message of several, of a Piece together
 	Say    func(text string)              // is told what goes wrong, maybe again and again
+	Waits  *Waits
 }
 
 // Outbox publishes what it is given. It is safe for concurrent use.
@@ -44,6 +47,7 @@ type Outbox struct {
 	cfg   Config
 	nc    *nats.Conn
 	inbox string // subjects of answers are this and a number
+	wait  *Wait  // for the batches that are pending
 
 	mu      sync.Mutex
 	changed sync.Cond // less is pending
@@ -88,8 +92,24 @@ type batch struct {
 func New(nc *nats.Conn, cfg Config) (*Outbox, error) {
 	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}, window: NewWindow()}
 	o.changed.L = &o.mu
+	o.wait = cfg.Waits.On(o.unconfirmed)
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	return o, err
+}
+
+// unconfirmed says what has not been confirmed for some time.
+func (o *Outbox) unconfirmed(_ int64, since time.Duration) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, l := range o.pending {
+		n += len(l.messages)
+	}
+	for _, l := range o.queues {
+		n += len(l.messages)
+	}
+	return fmt.Sprintf("waiting for the hub to confirm %s for %v: the connection is slow, or the hub's disk is full: "+
+		"then make room there and start it again", task.Count(int64(n), "message"), since)
 }
 
 // Wait blocks while too much is pending.
@@ -124,6 +144,7 @@ func (o *Outbox) Drop(which func(subject string) bool) {
 func (o *Outbox) remove(n uint64, took time.Duration) {
 	l := o.pending[n]
 	delete(o.pending, n)
+	o.wait.End()
 	l.queue.inFlight--
 	o.window.Give(l.size, took)
 	if q := l.queue; q.inFlight == 0 && len(q.messages) == 0 && o.queues[l.subject] == q {
@@ -241,6 +262,7 @@ func (o *Outbox) batch(subject string, l *subjectQueue) *nats.Msg {
 	l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
 	o.last++
 	o.pending[o.last] = x
+	o.wait.Begin()
 	id, data := x.messages[0].id, x.messages[0].data
 	if k > 1 {
 		all := make([][]byte, k)
@@ -307,11 +329,9 @@ func (o *Outbox) takeBack(l *subjectQueue, id string) bool {
 func (o *Outbox) Again(everything bool) {
 	now := time.Now()
 	var list []*nats.Msg
-	silent := false
 	o.mu.Lock()
 	for _, l := range o.pending {
 		if everything || !now.Before(l.next) {
-			silent = silent || l.open == mostTries
 			l.open++
 			l.next = now.Add(ackPatience)
 			list = append(list, l.msg)
@@ -319,9 +339,6 @@ func (o *Outbox) Again(everything bool) {
 	}
 	o.mu.Unlock()
 	o.publish(list)
-	if silent {
-		o.cfg.Say("the hub does not confirm what it is sent: the connection is slow, or its disk is full: then make room there and start it again")
-	}
 }
 
 var errorMark = []byte(`"error":`)
@@ -342,6 +359,7 @@ func (o *Outbox) answered(m *nats.Msg) {
 	if bad {
 		l.next, l.open = time.Now().Add(errorPause), l.open-1
 		o.mu.Unlock()
+		o.wait.Progress(0)
 		o.cfg.Say(refusal(m.Data))
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/outbox"
+	"crew/runner/task"
 )
 
 const (
@@ -42,6 +43,8 @@ type Store struct {
 	explain func(error) error
 	up      *outbox.Window // of the chunks of all objects that go there
 	down    *outbox.Window // and of those that come
+	going   *outbox.Wait
+	coming  *outbox.Wait
 
 	mu     sync.Mutex // held while it is looked for
 	store  jetstream.ObjectStore
@@ -51,8 +54,17 @@ type Store struct {
 // NewStore returns the store of a bucket. An error for which passes holds may pass: then
 // what travels is tried again. What explain makes of an error of looking for the store is
 // the error of all methods.
-func NewStore(js jetstream.JetStream, bucket string, passes func(error) bool, explain func(error) error) *Store {
-	return &Store{bucket: bucket, js: js, passes: passes, explain: explain, up: outbox.NewWindow(), down: outbox.NewWindow()}
+func NewStore(js jetstream.JetStream, bucket string, waits *outbox.Waits, passes func(error) bool, explain func(error) error) *Store {
+	o := &Store{bucket: bucket, js: js, passes: passes, explain: explain, up: outbox.NewWindow(), down: outbox.NewWindow()}
+	o.going, o.coming = waits.On(soFar("sending")), waits.On(soFar("receiving"))
+	return o
+}
+
+// soFar says how much of files, or of messages that are too long for one, has gone or come.
+func soFar(doing string) func(int64, time.Duration) string {
+	return func(bytes int64, _ time.Duration) string {
+		return doing + " files or long messages: " + task.Size(bytes) + " so far"
+	}
 }
 
 // Subjects returns the subjects of a bucket.
@@ -112,6 +124,8 @@ func (o *Store) retry(ctx context.Context, transfer func() error) error {
 // more was on its way than the client allows. Up to 100 MB it takes as long, or less by a
 // quarter.
 func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err error) {
+	o.going.Begin()
+	defer o.going.End()
 	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}, Bucket: o.bucket, NUID: nats.NewInbox()[len(nats.InboxPrefix):]}
 	defer func() {
 		if err != nil {
@@ -179,6 +193,7 @@ func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.
 				cancel(err)
 			} else {
 				took = time.Since(began)
+				o.going.Progress(n)
 			}
 			o.up.Give(n, took)
 			free <- data
@@ -224,11 +239,13 @@ func (o *Store) Get(ctx context.Context, name string, take func(io.Reader) error
 // getOnce is the Get of the library, but has no more on its way than the window has room for: over
 // a slow connection, leases could not be renewed behind more.
 func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) error) error {
+	o.coming.Begin()
+	defer o.coming.End()
 	info, err := o.store.GetInfo(ctx, name)
 	if err != nil {
 		return err
 	}
-	r := &chunks{ctx: ctx, info: info, hash: sha256.New(), down: o.down}
+	r := &chunks{ctx: ctx, info: info, hash: sha256.New(), down: o.down, wait: o.coming}
 	if info.Chunks > 0 {
 		c, err := o.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 			FilterSubject: o.chunkSubject(info.NUID), AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * chunkTime,
@@ -255,6 +272,7 @@ type chunks struct {
 	part []byte                 // of the last one, that was not read yet
 	hash hash.Hash
 
+	wait  *outbox.Wait
 	down  *outbox.Window
 	taken int       // of it
 	left  int       // messages of those that were asked for
@@ -275,6 +293,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 		}
 		c.n++
 		c.part = m.Data()
+		c.wait.Progress(len(c.part))
 		_, _ = c.hash.Write(c.part)
 	}
 	n := copy(p, c.part)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/outbox"
 	"crew/runner/task"
 )
 
@@ -44,7 +45,7 @@ func newStore(t *testing.T) *Store {
 	require.NoError(t, err)
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OBJ_files", Subjects: Subjects("files"), AllowRollup: true})
 	require.NoError(t, err)
-	return NewStore(js, "files", func(error) bool { return false }, func(err error) error { return err })
+	return NewStore(js, "files", outbox.NewWaits(nil, func() (uint64, bool) { return 0, false }), func(error) bool { return false }, func(err error) error { return err })
 }
 
 func newPair(t *testing.T, files Files) *pair {

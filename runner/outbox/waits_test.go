@@ -1,0 +1,63 @@
+package outbox
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What makes no progress is said once, unless something else was, and what does is not. A process
+// that has stood still looks at first whether anything has come.
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		messages, connected := uint64(0), true
+		w := NewWaits(func(text string) { said = append(said, text) }, func() (uint64, bool) { return messages, connected })
+		defer w.Close()
+		on := func(kind string) *Wait {
+			return w.On(func(bytes int64, since time.Duration) string { return fmt.Sprint(kind, bytes, " ", since) })
+		}
+		after := func(d time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			require.Equal(t, want, said)
+			said = nil
+		}
+		a, b := on("a"), on("b")
+		after(time.Hour)
+		a.Begin()
+		after(3 * time.Second)
+		after(1500*time.Millisecond, "a0 5s")
+		a.Begin()
+		a.End()
+		after(time.Hour)
+		b.Begin()
+		a.End()
+		b.Progress(7)
+		for range 100 {
+			after(2900 * time.Millisecond)
+			b.Progress(1)
+		}
+		connected = false
+		after(time.Hour)
+		connected = true
+		after(4500*time.Millisecond, "b107 5s")
+		a.Set(true)
+		after(1500*time.Millisecond, "a0 6s")
+		a.Set(false)
+		b.End()
+		after(time.Hour)
+
+		w.Listen.Begin()
+		for range 100 {
+			after(2900 * time.Millisecond)
+			messages++
+		}
+		after(6*time.Second, "waiting for the hub, which sends nothing")
+		after(time.Hour)
+	})
+}
