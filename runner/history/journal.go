@@ -1,6 +1,7 @@
 package history
 
 import (
+	"crew/runner/control"
 	"crew/runner/journal"
 	"crew/runner/task"
 )
@@ -47,7 +48,7 @@ func (r *reader) journaled(rec *record) error {
 // journalTask tells what a line of a journal says of a task.
 func (r *reader) journalTask(rec *record) error {
 	l := rec.line(rec.Name)
-	l.Again = rec.again
+	l.Again = rec.Again
 	switch rec.Name {
 	case "accepted":
 		l.Name = "admitted"
@@ -57,19 +58,20 @@ func (r *reader) journalTask(rec *record) error {
 		switch l.Name = "finished"; {
 		case rec.Outcome == task.Cancelled: // the next run does the task again
 			l.Name = "retried"
-		case rec.retried, rec.Outcome.Replaced():
+		case rec.Retried, rec.Outcome.Replaced():
 			l.Name = "retried"
-			r.past.retried[rec.id] = rec.Attempt
+			r.past.retried[rec.ID] = rec.Attempt
 		}
 	case "ended":
 		if err := r.earlierAttempts(rec); err != nil {
 			return err
 		}
-		delete(r.past.retried, rec.id)
+		delete(r.past.retried, rec.ID)
 		l.Name = "finished"
 		if r.past.saved != nil && rec.Outcome.Failed() {
-			l.Output = seen(r.past.saved.End(rec.outputs[0].at, tailBytes), r.past.saved.End(rec.outputs[1].at, tailBytes))
-			if empty := rec.outputs[0].at[1]+rec.outputs[1].at[1] == 0; empty && !rec.unkept && rec.Outcome != task.Lost {
+			l.Output = seen(r.past.saved.End(rec.Stdout.at, tailBytes), r.past.saved.End(rec.Stderr.at, tailBytes))
+			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
+			if empty := rec.Stdout.at[1]+rec.Stderr.at[1] == 0; empty && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}
 			}
 		}
@@ -80,8 +82,8 @@ func (r *reader) journalTask(rec *record) error {
 // earlierAttempts tells the attempts before the last one of a task whose lines a compaction has
 // removed.
 func (r *reader) earlierAttempts(rec *record) error {
-	last := r.past.retried[rec.id]
-	for _, a := range rec.attempts {
+	last := r.past.retried[rec.ID]
+	for _, a := range rec.Attempts {
 		if a.Attempt <= last || last == rec.Attempt-1 {
 			continue
 		}
@@ -103,10 +105,13 @@ func (r *reader) watched(rec *record) error {
 	switch {
 	case rec.Name == "watching":
 		clear(r.pieces)
-		return r.begin(rec.At, rec.command)
-	case rec.Name == "" && rec.stream == "" && rec.end == nil:
+		if rec.Hello == nil {
+			rec.Hello = &control.Hello{}
+		}
+		return r.begin(rec.At, string(rec.Hello.Command))
+	case rec.Name == "" && rec.Stream == "" && rec.End == nil:
 		return nil
-	case rec.stream != "":
+	case rec.Stream != "":
 		r.piece(rec)
 		return nil
 	case !r.began:
@@ -117,7 +122,7 @@ func (r *reader) watched(rec *record) error {
 	switch rec.Name {
 	case "":
 		l := Line{}
-		l.Name, l.At = Over, *rec.end
+		l.Name, l.At = Over, rec.End.At
 		return r.tell(&l)
 	case "started":
 		if rec.Start.IsZero() {
@@ -125,7 +130,7 @@ func (r *reader) watched(rec *record) error {
 		}
 	case "retried", "finished":
 		if p := r.pieces[rec.Task]; p != nil {
-			rec.outputs = *p
+			rec.Stdout, rec.Stderr = p[0], p[1]
 			delete(r.pieces, rec.Task)
 		}
 	}
@@ -144,12 +149,12 @@ func (r *reader) piece(rec *record) {
 		r.pieces[rec.Task] = p
 	}
 	o := &p[0]
-	if rec.stream == "stderr" {
+	if rec.Stream == "stderr" {
 		o = &p[1]
 	}
 	if o.end == nil { // a piece may be empty, which is to be known, too
 		o.end = []byte{}
 	}
-	o.end = append(o.end, rec.data...)
+	o.end = append(o.end, rec.Data...)
 	o.end = append(o.end[:0], o.end[max(0, len(o.end)-tailBytes):]...)
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,6 @@ const (
 type reader struct {
 	name string
 	each func(*Line) error
-	lex  lexer
 
 	form    form      // of the line before; noForm for none
 	at      time.Time // of the last line that was told
@@ -133,26 +133,26 @@ func (r *reader) wrong() error {
 }
 
 // read reads all lines.
-func (r *reader) read(in io.Reader) error {
-	l := &r.lex
-	l.in = bufio.NewReaderSize(in, 64<<10)
-	for !l.over() {
+func (r *reader) read(from io.Reader) error {
+	in := bufio.NewReaderSize(from, 64<<10)
+	for ended := error(nil); ended == nil; {
+		var text []byte
+		text, ended = nextLine(in)
 		r.lines++
 		var err error
-		switch l.token() {
-		case 0:
-			l.endLine()
-		case '{':
-			err = r.object()
-		default:
-			err = r.row()
+		switch text = bytes.TrimLeft(text, " \t\r"); {
+		case len(text) == 0 && ended == nil || ended != nil && ended != io.EOF:
+		case bytes.HasPrefix(text, []byte("{")):
+			err = r.object(text, ended == io.EOF)
+		case ended == nil || len(text) > 0:
+			err = r.row(text)
 		}
 		if err != nil {
 			return err
 		}
-	}
-	if err := l.failure(); err != nil {
-		return r.failed(err)
+		if ended != nil && ended != io.EOF {
+			return r.failed(ended)
+		}
 	}
 	switch {
 	case r.damaged > 0 && r.form == noForm:
@@ -195,9 +195,27 @@ func (r *reader) notice(text string) error {
 	return r.tell(&l)
 }
 
+// maxLine is how many bytes a line may have; one that is longer is damaged.
+const maxLine = 64 << 20
+
+// nextLine returns the next line without its newline, valid until the next one, and the error with
+// which reading ended. Of one that is too long it returns the first byte, which no form knows.
+func nextLine(in *bufio.Reader) (line []byte, err error) {
+	line, err = in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		long := bytes.Clone(line)
+		for ; err == bufio.ErrBufferFull; long = append(long, line[:min(len(line), maxLine-len(long))]...) {
+			line, err = in.ReadSlice('\n')
+		}
+		if line = long; len(line) == maxLine {
+			line = line[:1]
+		}
+	}
+	return bytes.TrimSuffix(line, []byte("\n")), err
+}
+
 // row reads a row of a joblog.
-func (r *reader) row() error {
-	row := r.lex.row()
+func (r *reader) row(row []byte) error {
 	if isHeader(row) {
 		r.turn(resultsForm)
 		clear(r.runs)
@@ -239,36 +257,15 @@ func (r *reader) result(mark int, attempts []Line) error {
 	return nil
 }
 
-// row returns the rest of the line and goes on to the next one. It is valid until then, and empty
-// if it is too long.
-func (l *lexer) row() []byte {
-	row, err := l.in.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		l.text = l.text[:0]
-		for ; err == bufio.ErrBufferFull; row, err = l.in.ReadSlice('\n') {
-			if len(l.text) <= maxValue {
-				l.text = append(l.text, row...)
-			}
-		}
-		if row = append(l.text, row...); len(row) > maxValue {
-			row = nil
-		}
-	}
-	if err != nil {
-		l.ended = err
-	}
-	return bytes.TrimSuffix(row, []byte("\n"))
-}
-
-// object reads a line that is an object.
-func (r *reader) object() error {
+// object reads a line that is an object. A last one without newline may not be whole, as a run may be
+// writing it.
+func (r *reader) object(text []byte, last bool) error {
 	rec := &record{}
-	rec.read(&r.lex)
-	switch whole := r.lex.endLine(); {
-	case !whole && r.lex.over(): // it is being written
+	switch err := json.Unmarshal(text, rec); {
+	case err != nil && last:
 		return nil
-	case !whole:
-	case rec.version:
+	case err != nil || !rec.sound():
+	case rec.V > 0:
 		return r.watched(rec)
 	case rec.Name != "":
 		return r.journaled(rec)
@@ -288,15 +285,15 @@ func (r *reader) damage(why string) {
 
 // tries returns the lines about the attempts of a result of --json.
 func (rec *record) tries() (lines []Line) {
-	for i, a := range append(rec.attempts, rec) {
+	for i, a := range append(rec.Attempts, rec) {
 		l := a.line("retried")
 		if a == rec {
 			l.Name = "finished"
 		} else {
 			l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
 			next := rec
-			if i+1 < len(rec.attempts) {
-				next = rec.attempts[i+1]
+			if i+1 < len(rec.Attempts) {
+				next = rec.Attempts[i+1]
 			}
 			l.Wait = pause(a, next)
 		}

@@ -81,6 +81,12 @@ damaged x.txt: 3 damaged lines left out, first line 8, which is no whole row of 
 		row(4, 101, 1, "-1\t15\tx")+row(5, 0, 0)+row(6, 0, 0, "1\t0\tx")+
 		"7\t:\t1.000\t  x\t0\t0\t0\t0\tbad\nnonsense\n8\tcut"))
 
+	long := strings.Repeat("x", maxLine)
+	require.Equal(t, `began
+finished 2 ok
+damaged x.txt: 2 damaged lines left out, first line 1, which is no whole row of a joblog`,
+		told(t, row(1, 1, 1, "0\t0\t"+long)+`{"task":3,"outcome":"ok","stdout":"`+long+"\"}\n"+row(2, 1, 1)))
+
 	var got Line
 	require.NoError(t, ReadStream("", strings.NewReader("7\tfar\t1700000000.125\t      1.500\t2\t3\t4\t0\techo a\\tb\\\\ \\x1b\n"), func(l *Line) error {
 		got = *l
