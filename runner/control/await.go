@@ -86,7 +86,7 @@ func (c *conn) awaitEnds(l *listener, left, before map[uint64]bool, ends int64) 
 func (c *conn) tell(ended map[uint64]bool) {
 	list := make([]Where, 0, len(ended))
 	for _, id := range slices.Sorted(maps.Keys(ended)) {
-		list = append(list, Where{State: "ended", Facts: task.Facts{Task: id}})
+		list = append(list, Where{State: "ended", Past: task.Past{Facts: task.Facts{Task: id}}})
 	}
 	c.s.recall(list, true)
 	for i := range list {

@@ -105,64 +105,35 @@ type Progress struct {
 	Waiting int64  `json:"waiting"` // read, and none of these
 }
 
-// Status is the JSON form of a task.Snapshot.
+// Status is the JSON form of a snapshot, with what follows from that.
 type Status struct {
-	At      time.Time    `json:"at"`
+	task.Snapshot
 	State   string       `json:"state"` // running, paused, draining, stopping or done
 	Since   time.Time    `json:"since"`
 	Elapsed task.Seconds `json:"elapsed"` // without the time for which the run was suspended
 
 	Progress
 
-	Outcomes map[string]int64 `json:"outcomes"`           // tasks that ended, by outcome
-	Earlier  map[string]int64 `json:"earlier,omitempty"`  // those of them that an earlier run finished
-	Retried  int64            `json:"retried"`            // tasks that were tried again after a failure
-	Lost     int64            `json:"lost,omitempty"`     // attempts that were lost with their worker
-	InputEnd bool             `json:"input_end"`          // no more tasks will come
-	Queued   int64            `json:"queued"`             // read ahead, waiting for a worker or their key
-	Buffer   int64            `json:"buffer"`             // how many may be read ahead
-	Aside    int64            `json:"aside"`              // waiting for a retry, a limit or other tasks
-	Held     int64            `json:"held"`               // ended, but their results are not shown yet
-	Rate     float64          `json:"rate"`               // tasks a second
-	ETA      *task.Seconds    `json:"eta"`                // how long the rest takes; null if that is not known
-	Workers  []Worker         `json:"workers"`            // by number
-	Tasks    []Where          `json:"tasks"`              // those that run, by worker and number
-	Waits    []Blocking       `json:"waits"`              // the waiting tasks by what they wait for
-	Blocking *Blocking        `json:"blocking,omitempty"` // why nothing starts
-	Ended    []Where          `json:"ended,omitempty"`    // tasks that failed or ended lately, the latest first
-}
-
-// Worker is a place where attempts run.
-type Worker struct {
-	Worker int    `json:"worker"`
-	Host   string `json:"host,omitempty"`
-	Places int    `json:"places,omitempty"` // attempts at once, if more than one
-}
-
-// Blocking says what tasks wait for.
-type Blocking struct {
-	By     string     `json:"by"` // a name of causes
-	Text   string     `json:"text"`
-	Tasks  int        `json:"tasks"`
-	Input  bool       `json:"input,omitempty"` // nothing more is read meanwhile
-	Key    task.Bytes `json:"key,omitempty"`
-	Worker int        `json:"worker,omitempty"`
-	Limit  int        `json:"limit,omitempty"`
-	Task   uint64     `json:"task,omitempty"`
-	Until  time.Time  `json:"until,omitzero"`
+	Outcomes map[string]int64 `json:"outcomes"`          // tasks that ended, by outcome
+	Earlier  map[string]int64 `json:"earlier,omitempty"` // those of them that an earlier run finished
+	Retried  int64            `json:"retried"`           // tasks that were tried again after a failure
+	Lost     int64            `json:"lost,omitempty"`    // attempts that were lost with their worker
+	InputEnd bool             `json:"input_end"`         // no more tasks will come
+	Held     int64            `json:"held"`              // ended, but their results are not shown yet
+	Rate     float64          `json:"rate"`              // tasks a second
+	ETA      *task.Seconds    `json:"eta"`               // how long the rest takes; null if that is not known
+	Tasks    []Where          `json:"tasks"`             // those that run, by worker and number
+	Ended    []Where          `json:"ended,omitempty"`   // tasks that failed or ended lately, the latest first
 }
 
 // Where says where a task is. Its facts are of the attempt that runs or, if it waits or
 // has ended, of the latest one as far as that is known.
 type Where struct {
-	task.Facts
-	State    string     `json:"state"`            // unknown, waiting, running, held (its result is) or ended
-	Note     task.Bytes `json:"note,omitempty"`   // of whoever added it
-	Record   task.Bytes `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
-	Tag      task.Bytes `json:"tag,omitempty"`
-	Apart    task.Bytes `json:"apart,omitempty"`    // the record, if the command is a script that tasks share
-	Said     task.Bytes `json:"said,omitempty"`     // the last line of its persistent worker's stderr
-	Blocking *Blocking  `json:"blocking,omitempty"` // if it waits
-	Held     uint64     `json:"held,omitempty"`     // the unfinished task that its result waits for
-	Hint     string     `json:"hint,omitempty"`     // if it has ended: how more would be known
+	task.Past
+	State    string         `json:"state"` // unknown, waiting, running, held (its result is) or ended
+	Tag      task.Bytes     `json:"tag,omitempty"`
+	Said     task.Bytes     `json:"said,omitempty"`     // the last line of its persistent worker's stderr
+	Blocking *task.Blocking `json:"blocking,omitempty"` // if it waits
+	Held     uint64         `json:"held,omitempty"`     // the unfinished task that its result waits for
+	Hint     string         `json:"hint,omitempty"`     // if it has ended: how more would be known
 }

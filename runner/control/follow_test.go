@@ -367,7 +367,7 @@ func TestWatch(t *testing.T) {
 		named("admitted", read), named("started", attempt), retried, named("finished", ended),
 		{Event: &Event{Name: "input-end"}}, {Event: &Event{Name: "resized", Workers: 9}}, {Event: &Event{Name: "draining", Text: "SIGINT"}},
 		{Event: &Event{Name: "stopping"}}, {Event: &Event{Name: "notice", Text: "so"}},
-		{Event: &Event{Name: "blocked", Blocking: &Blocking{By: "key", Text: "2 tasks of key k wait for worker 3", Tasks: 2, Key: "k", Worker: 3}}},
+		{Event: &Event{Name: "blocked", Blocking: &task.Blocking{By: task.ByKey, Shown: "2 tasks of key k wait for worker 3", Tasks: 2, Key: "k", Slot: 3}}},
 		{Event: &Event{Name: "blocked"}}, {Event: &Event{Name: "continued", Wait: second}},
 	} {
 		got := <-replies
@@ -461,16 +461,17 @@ func TestStatusAndExplain(t *testing.T) {
 	require.WithinDuration(t, now.Add(-time.Second), got.Tasks[0].Start, 0)
 	got.At, got.Since, got.Tasks[0].Start = time.Time{}, time.Time{}, time.Time{}
 	got.Rate, got.ETA = 0, nil
-	require.Equal(t, &Status{
+	want := &Status{
 		State: "paused", Elapsed: task.Seconds(time.Minute), Progress: Progress{Total: &ten, Done: 3, Failed: 1, Running: 1, Waiting: 4},
-		Outcomes: map[string]int64{"ok": 2, "exit": 1}, Earlier: map[string]int64{"ok": 1}, Retried: 1, Queued: 2, Buffer: 64, Aside: 2, Held: 2,
-		Workers: []Worker{{Worker: 1}, {Worker: 2, Host: "h", Places: 3}},
-		Tasks:   []Where{{Facts: task.Facts{Task: 4, Key: "k\xff", Worker: 1, Attempt: 2, PID: 99, Duration: 1e9}, State: "running", Tag: "t"}},
-		Waits: []Blocking{{
-			By: "limit", Text: "2 tasks of key k wait for the 1 of that key that may run at once", Tasks: 2, Key: "k", Limit: 1,
-		}},
-		Blocking: &Blocking{By: "pause", Text: "paused"},
-	}, got)
+		Outcomes: map[string]int64{"ok": 2, "exit": 1}, Earlier: map[string]int64{"ok": 1}, Retried: 1, Held: 2,
+		Snapshot: task.Snapshot{Slots: r.snap.Slots, Queued: 2, Buffer: 64, Aside: 2},
+		Tasks:    []Where{{Past: task.Past{Facts: task.Facts{Task: 4, Key: "k\xff", Worker: 1, Attempt: 2, PID: 99, Duration: 1e9}}, State: "running", Tag: "t"}},
+	}
+	want.Snapshot.Waiting = []task.Blocking{{
+		By: task.ByLimit, Shown: "2 tasks of key k wait for the 1 of that key that may run at once", Tasks: 2, Key: "k", Limit: 1,
+	}}
+	want.Blocking = &task.Blocking{By: task.ByPause, Shown: "paused"}
+	require.Equal(t, want, got)
 
 	r.wheres = map[uint64]task.Where{
 		2: {Known: true, Task: long, Blocking: &task.Blocking{By: task.ByAfter, Tasks: 1, ID: 4}, Attempt: 1},
@@ -485,13 +486,13 @@ func TestStatusAndExplain(t *testing.T) {
 	require.NoError(t, err)
 	w := replies[0].Wheres
 	require.Len(t, w, mostIDs+50)
-	require.Equal(t, Where{Facts: task.Facts{Task: 1}, State: "unknown"}, w[0])
+	require.Equal(t, "unknown", w[0].State)
 	require.Equal(t, "waiting", w[1].State)
-	require.Equal(t, "1 task waits for task 4", w[1].Blocking.Text)
-	require.Equal(t, Where{Facts: task.Facts{Task: 3}, State: "held", Held: 2}, w[2])
+	require.Equal(t, "1 task waits for task 4", w[1].Blocking.Shown)
+	require.Equal(t, Where{Past: task.Past{Facts: task.Facts{Task: 3}}, State: "held", Held: 2}, w[2])
 	require.Equal(t, []any{"running", 2, 2, task.Bytes("k\xff")}, []any{w[3].State, w[3].Worker, w[3].Attempt, w[3].Key})
 	require.Greater(t, w[3].Duration, task.Seconds(9e8))
-	require.Equal(t, Where{Facts: task.Facts{Task: 5, Outcome: task.Timeout, Attempt: 3}, State: "ended"}, w[4])
+	require.Equal(t, Where{Past: task.Past{Facts: task.Facts{Task: 5, Outcome: task.Timeout, Attempt: 3}}, State: "ended"}, w[4])
 
 	r.snap.State, r.err = task.Going, os.ErrClosed
 	_, err = r.ask(Request{Op: "status"})

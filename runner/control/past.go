@@ -160,11 +160,10 @@ func (k *Sink) join(id uint64) (l *listener, was *past) {
 // ended lists what is remembered of tasks that have ended or failed, the latest first.
 func (s *Server) ended(now time.Time) (list []Where) {
 	for _, p := range s.sink.remembered(0) {
-		w, kept := Where{State: "ended"}, p.past(false)
+		w := Where{State: "ended", Past: p.past(false)}
 		if !p.due.IsZero() {
-			w.State, w.Blocking = "waiting", blocking(&task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}, now)
+			w.State, w.Blocking = "waiting", (&task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}).Told(now)
 		}
-		w.recall(&kept)
 		list = append(list, w)
 	}
 	return list
@@ -176,9 +175,7 @@ func (s *Server) endedLast(n int, failed bool) *Reply {
 	reply := &Reply{}
 	if s.cfg.See.Latest != nil {
 		for _, p := range s.cfg.See.Latest(n, failed) {
-			w := Where{State: "ended"}
-			w.recall(&p)
-			reply.Wheres = append(reply.Wheres, w)
+			reply.Wheres = append(reply.Wheres, Where{State: "ended", Past: p})
 		}
 		return reply
 	}
@@ -204,8 +201,7 @@ func (s *Server) recall(list []Where, all bool) {
 			continue
 		}
 		if p := s.sink.find(w.Task); p != nil {
-			kept := p.past(false)
-			w.recall(&kept)
+			w.Past = p.past(false)
 		} else {
 			missing[w.Task] = w
 		}
@@ -222,7 +218,7 @@ func (s *Server) recall(list []Where, all bool) {
 		return
 	}
 	for id, p := range s.cfg.See.Ended(slices.Collect(maps.Keys(missing))...) {
-		missing[id].recall(&p)
+		missing[id].Past = p
 	}
 }
 
@@ -249,9 +245,8 @@ func (tail) Close() error { return nil }
 // past returns p as what is kept of a task.
 func (p *past) past(keeps bool) task.Past {
 	t := p.result.Task
-	out := task.Past{Facts: p.result.Facts(), Cut: p.cut, Kept: keeps}
-	out.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(&p.result), longest))
-	out.Record, out.Apart, out.Note = record(t, out.Command), task.Bytes(t.Apart()), note(t)
+	out := pastOf(t, p.result.Facts(), t.ArgvIn(&p.result))
+	out.Cut, out.Kept = p.cut, keeps
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			out.Outputs[i], out.Kept = tail{bytes.NewReader(o)}, true

@@ -16,27 +16,19 @@ const longest = 1000
 func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status {
 	st := &s.Stats
 	out := &Status{
-		At: s.At, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
+		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
 		Progress: progress(s, total), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried, Lost: st.Lost,
-		InputEnd: st.InputEnd, Queued: int64(s.Queued), Buffer: int64(s.Buffer), Aside: int64(s.Aside),
-		Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
-		Workers: []Worker{}, Tasks: []Where{}, Waits: []Blocking{}, Blocking: blocking(s.Blocking, s.At),
+		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At), Tasks: []Where{},
+	}
+	out.Slots, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), []task.Blocking{}, s.Blocking.Told(s.At)
+	for i := range s.Waiting {
+		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].Told(s.At))
 	}
 	if st.Resumed() > 0 {
 		out.Earlier = outcomes(&st.Earlier)
 	}
-	for _, slot := range s.Slots {
-		w := Worker{Worker: slot.ID, Host: slot.Host}
-		if slot.Cap > 1 {
-			w.Places = slot.Cap
-		}
-		out.Workers = append(out.Workers, w)
-	}
 	for i := range s.Running {
 		out.Tasks = append(out.Tasks, running(&s.Running[i], s.At))
-	}
-	for i := range s.Waiting {
-		out.Waits = append(out.Waits, *blocking(&s.Waiting[i], s.At))
 	}
 	out.ETA = eta(s, out.Total)
 	return out
@@ -88,43 +80,17 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 
 // running describes a running attempt.
 func running(r *task.Running, now time.Time) Where {
-	shown := command(r.Task, r.Slot, r.Host, r.Units)
-	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host, r.Units)), Apart: task.Bytes(r.Task.Apart()), Note: note(r.Task), Record: record(r.Task, shown), Facts: task.Facts{
-		Task: r.Task.ID, Key: task.Bytes(r.Task.Key), Command: shown, Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host), Units: r.Units,
+	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host, r.Units)), Past: pastOf(r.Task, task.Facts{
+		Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host), Units: r.Units,
 		Start: r.Since, Duration: task.Seconds(max(0, now.Sub(r.Since))),
-	}}
+	}, r.Task.ArgvOn(r.Slot, r.Host, r.Units))}
 }
 
-// command returns the command of an attempt as a person would type it on a worker of a host
-// where it holds units.
-func command(t *task.Task, worker int, host string, units []task.Units) task.Bytes {
-	return task.Bytes(t.ShortCommandLine(t.ArgvOn(worker, host, units), longest))
-}
-
-// record returns by what people recognize a task whose command is shown, if that does
-// not tell.
-func record(t *task.Task, shown task.Bytes) task.Bytes { return task.Bytes(t.Beside(string(shown))) }
-
-func note(t *task.Task) task.Bytes { return task.Bytes(t.Terms().Note) }
-
-// causeName returns the name of what tasks wait for.
-func causeName(by task.Cause) string {
-	return [...]string{
-		task.ByPause: "pause", task.ByEnd: "end", task.BySlots: "workers", task.BySlot: "worker", task.ByKey: "key",
-		task.ByLimit: "limit", task.ByRetry: "retry", task.ByDelay: "delay", task.ByOrder: "order", task.ByReader: "reader",
-		task.ByInput: "input", task.ByAfter: "after", task.ByWorkers: "ends", task.ByTokens: "token", task.ByCheck: "check",
-		task.ByHold: "hold", task.ByTime: "time", task.ByRate: "rate", task.ByKeyRate: "key-rate",
-		task.ByNeeds: "needs", task.ByOffers: "offers", task.ByPlaces: "places", task.ByLoad: "load", task.ByMemory: "memory",
-	}[by]
-}
-
-func blocking(b *task.Blocking, now time.Time) *Blocking {
-	if b == nil {
-		return nil
-	}
-	return &Blocking{
-		By: causeName(b.By), Text: b.Text(now), Tasks: b.Tasks, Input: b.Input, Key: task.Bytes(b.Key),
-		Worker: b.Slot, Limit: b.Limit, Task: b.ID, Until: b.Until,
+// pastOf describes a task and an attempt with the given facts and words.
+func pastOf(t *task.Task, f task.Facts, argv []string) task.Past {
+	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
+	return task.Past{
+		Facts: f, Record: task.Bytes(t.Beside(string(f.Command))), Apart: task.Bytes(t.Apart()), Note: task.Bytes(t.Terms().Note),
 	}
 }
 
@@ -137,7 +103,7 @@ func wheresOf(list []task.Where) (all []Where) {
 }
 
 func whereOf(w *task.Where, now time.Time) Where {
-	out := Where{Held: w.Held, Blocking: blocking(w.Blocking, now)}
+	out := Where{Held: w.Held, Blocking: w.Blocking.Told(now)}
 	switch {
 	case w.Running != nil:
 		out = running(w.Running, now)
@@ -151,16 +117,10 @@ func whereOf(w *task.Where, now time.Time) Where {
 		out.State = "unknown"
 	}
 	if w.Task != nil && w.Running == nil {
-		out.Key, out.Note, out.Command = task.Bytes(w.Task.Key), note(w.Task), command(w.Task, 0, "", nil)
-		out.Record = record(w.Task, out.Command)
+		out.Past = pastOf(w.Task, task.Facts{}, w.Task.ArgvOn(0, "", nil))
 	}
 	out.Task, out.Attempt, out.Outcome = w.ID, cmp.Or(out.Attempt, w.Attempt), w.Outcome
 	return out
-}
-
-// recall adds what is kept of the last attempt.
-func (w *Where) recall(p *task.Past) {
-	w.Facts, w.Record, w.Apart, w.Note = p.Facts, p.Record, p.Apart, p.Note
 }
 
 // eventOf describes an event and what it is about. The name is empty if watch does not
@@ -181,7 +141,7 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 	case task.Resized:
 		out.Workers = e.Slot
 	case task.Blocked:
-		out.Blocking = blocking(e.Blocking, e.At)
+		out.Blocking = e.Blocking.Told(e.At)
 	case task.Continued:
 		out.Wait = task.Seconds(e.Wait)
 	}

@@ -65,11 +65,11 @@ func (p *Progress) text() string {
 // pace says how many workers there are, and how fast they are.
 func (s *Status) pace() string {
 	hosts := map[string]bool{}
-	for _, w := range s.Workers {
+	for _, w := range s.Slots {
 		hosts[w.Host] = true
 	}
 	delete(hosts, "")
-	workers := task.Count(int64(len(s.Workers)), "worker")
+	workers := task.Count(int64(len(s.Slots)), "worker")
 	if n := len(hosts); n > 0 {
 		workers += " on " + task.Count(int64(n), "host")
 	}
@@ -121,15 +121,15 @@ func named(id uint64, record string, note task.Bytes) string {
 // Reasons says why nothing starts although a worker is idle, and what tasks wait for.
 func (s *Status) Reasons() (lines []string) {
 	// The status begins with the state, which may say it already: paused.
-	if s.Blocking != nil && s.Blocking.Text != s.State && s.Blocking.By != causeName(task.BySlots) {
-		lines = append(lines, s.Blocking.Text)
+	if s.Blocking != nil && s.Blocking.Shown != s.State && s.Blocking.By != task.BySlots {
+		lines = append(lines, s.Blocking.Shown)
 	}
-	for _, w := range s.Waits {
-		if s.Blocking != nil && s.Blocking.By == "delay" && w.By == "workers" {
+	for _, w := range s.Snapshot.Waiting {
+		if s.Blocking != nil && s.Blocking.By == task.ByDelay && w.By == task.BySlots {
 			continue // they are those that wait for --delay, as a worker is idle
 		}
-		if !slices.Contains(lines, w.Text) {
-			lines = append(lines, w.Text)
+		if !slices.Contains(lines, w.Shown) {
+			lines = append(lines, w.Shown)
 		}
 	}
 	if s.State == task.Done.String() {
@@ -171,8 +171,8 @@ func (w *Where) Line() string {
 		if w.Blocking == nil {
 			return at + " waits" + command
 		}
-		text := strings.Replace(w.Blocking.Text, "1 task", at, 1)
-		if text == w.Blocking.Text {
+		text := strings.Replace(w.Blocking.Shown, "1 task", at, 1)
+		if text == w.Blocking.Shown {
 			text = at + " waits: " + text
 		}
 		return strings.Replace(text, ", the next in", ", in", 1) + command
@@ -243,7 +243,7 @@ func (e *Event) text(f *task.Facts) string {
 		if e.Blocking == nil {
 			return "tasks start again"
 		}
-		return e.Blocking.Text
+		return e.Blocking.Shown
 	case "notice":
 		return e.Text
 	}

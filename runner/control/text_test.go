@@ -72,7 +72,7 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 	// However much there is to say, it is bounded.
 	for i := range uint64(200) {
 		snap.Running = append(snap.Running, running(i, 0, 1))
-		snap.Waiting = append(snap.Waiting, task.Blocking{By: task.BySlots, Tasks: 1, Key: fmt.Sprint(i)})
+		snap.Waiting = append(snap.Waiting, task.Blocking{By: task.BySlots, Tasks: 1, Key: task.Bytes(fmt.Sprint(i))})
 	}
 	require.Equal(t, 2+mostTasks+1+mostWaits+1, strings.Count(text(0, false), "\n"))
 	require.Contains(t, text(0, false), "\n… and 102 more\n")
@@ -91,22 +91,22 @@ func TestLines(t *testing.T) {
 			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Skipped: 1, Dropped: 4, Running: 2}},
 			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 1 skipped, 4 cancelled or not run: gzip {}",
 		},
-		{&Where{Facts: task.Facts{Task: 4}, State: "unknown"}, "there is no task 4 yet"},
-		{&Where{Facts: task.Facts{Task: 4}, State: "ended"}, "task 4 has ended, and no more is known of it"},
-		{&Where{Facts: task.Facts{Task: 4}, State: "ended", Hint: "try that"}, "task 4 has ended, and no more is known of it: try that"},
-		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Cancelled, Command: "a b"}, State: "ended"}, "task 4 has ended: cancelled: a b"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "unknown"}, "there is no task 4 yet"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "ended"}, "task 4 has ended, and no more is known of it"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "ended", Hint: "try that"}, "task 4 has ended, and no more is known of it: try that"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Cancelled, Command: "a b"}}, State: "ended"}, "task 4 has ended: cancelled: a b"},
 		{
-			&Where{Facts: task.Facts{Task: 4, Outcome: task.Exit, Exit: &three, Duration: 12e8, Start: now, Worker: 2, Attempt: 2, Command: "a b"}, State: "ended", Record: "r"},
+			&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Exit, Exit: &three, Duration: 12e8, Start: now, Worker: 2, Attempt: 2, Command: "a b"}, Record: "r"}, State: "ended"},
 			"task 4 (r) has ended: exit 3 after 1.2s, begun at " + clock + " on worker 2, attempt 2: a b",
 		},
-		{&Where{Facts: task.Facts{Task: 4, Worker: 2, Start: now, Command: "a b"}, State: "running", Record: "4"}, "task 4: for 0s, since " + clock + ", on worker 2: a b"},
-		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Exit}, State: "held", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Worker: 2, Start: now, Command: "a b"}, Record: "4"}, State: "running"}, "task 4: for 0s, since " + clock + ", on worker 2: a b"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Exit}}, State: "held", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
 		{
-			&Where{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Duration: 314e7, Start: now, Command: "a b"}, State: "running"},
+			&Where{Past: task.Past{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Duration: 314e7, Start: now, Command: "a b"}}, State: "running"},
 			"task 4: for 3.1s, since " + clock + ", on worker 2, attempt 2: a b",
 		},
-		{&Where{Facts: task.Facts{Task: 4}, State: "waiting", Blocking: &Blocking{Text: "1 task waits for a retry, the next in 9s"}}, "task 4 waits for a retry, in 9s"},
-		{&Where{Facts: task.Facts{Task: 4}, State: "waiting", Blocking: &Blocking{Text: "paused"}}, "task 4 waits: paused"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "waiting", Blocking: &task.Blocking{Shown: "1 task waits for a retry, the next in 9s"}}, "task 4 waits for a retry, in 9s"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "waiting", Blocking: &task.Blocking{Shown: "paused"}}, "task 4 waits: paused"},
 		{&Reply{Event: &Event{Name: "lost", Count: 2}}, "lost 2 events"},
 		{&Reply{Facts: task.Facts{Task: 4, Command: "a b"}, Event: &Event{Name: "admitted", At: now}}, clock + " task 4 was read: a b"},
 		{&Reply{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Command: "a b"}, Event: &Event{Name: "started", At: now}}, clock + " task 4 started on worker 2, attempt 2: a b"},
@@ -118,7 +118,7 @@ func TestLines(t *testing.T) {
 			&Reply{Facts: task.Facts{Task: 4, Outcome: task.StartFailed, Error: "no x"}, Event: &Event{Name: "finished", At: now}},
 			clock + " task 4: not started: no x",
 		},
-		{&Where{Facts: task.Facts{Task: 4, Outcome: task.Skipped, Start: now, Command: "a b"}, State: "ended"}, "task 4 has ended: skipped (up to date): a b"},
+		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Skipped, Start: now, Command: "a b"}}, State: "ended"}, "task 4 has ended: skipped (up to date): a b"},
 		{&Reply{Facts: task.Facts{Task: 4, Outcome: task.Skipped}, Event: &Event{Name: "finished", At: now}}, clock + " task 4: skipped (up to date)"},
 		{&Reply{Event: &Event{Name: "resized", At: now, Workers: 1}}, clock + " 1 worker"},
 		{&Reply{Event: &Event{Name: "draining", At: now, Text: "SIGINT"}}, clock + " draining: SIGINT"},

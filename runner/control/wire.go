@@ -69,13 +69,13 @@ type Event struct {
 	// Name is watching (the first one: from here on nothing is missed), admitted,
 	// started, retried, finished, input-end, resized, draining, stopping, blocked,
 	// continued, notice or lost.
-	Name     string       `json:"event"`
-	At       time.Time    `json:"at,omitzero"`
-	Wait     task.Seconds `json:"wait,omitempty"`     // retried: until the next attempt; continued: how long the run was suspended
-	Workers  int          `json:"workers,omitempty"`  // resized
-	Blocking *Blocking    `json:"blocking,omitempty"` // blocked; missing if something starts again
-	Text     string       `json:"text,omitempty"`     // draining, stopping: why; notice
-	Count    int64        `json:"count,omitempty"`    // lost: how many events did not fit
+	Name     string         `json:"event"`
+	At       time.Time      `json:"at,omitzero"`
+	Wait     task.Seconds   `json:"wait,omitempty"`     // retried: until the next attempt; continued: how long the run was suspended
+	Workers  int            `json:"workers,omitempty"`  // resized
+	Blocking *task.Blocking `json:"blocking,omitempty"` // blocked; missing if something starts again
+	Text     string         `json:"text,omitempty"`     // draining, stopping: why; notice
+	Count    int64          `json:"count,omitempty"`    // lost: how many events did not fit
 }
 
 // Refused is the error of a request that was not carried out.

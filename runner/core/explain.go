@@ -163,7 +163,7 @@ func (c *Core) waitsForAll(b *task.Blocking) bool {
 	case sched.ForToken:
 		b.By = task.ByTokens
 	case sched.ForMachine:
-		if c.pool.machine.by == 0 { // something may start in a moment
+		if c.pool.machine.by == "" { // something may start in a moment
 			return false
 		}
 		c.byMachine(b)
@@ -182,9 +182,9 @@ func (c *Core) waitsFor(b *task.Blocking, e *entry, wait sched.Wait) {
 	case sched.ForSlot: // it has what it claims, and would be next
 		c.waitsForAll(b)
 	case sched.ForKey:
-		b.By, b.Key, b.Limit = task.ByLimit, e.task.Key, c.cfg.Queue.PerKey
+		b.By, b.Key, b.Limit = task.ByLimit, task.Bytes(e.task.Key), c.cfg.Queue.PerKey
 	case sched.ForKeyRate:
-		b.By, b.Key = task.ByKeyRate, e.task.Key
+		b.By, b.Key = task.ByKeyRate, task.Bytes(e.task.Key)
 	case sched.ForUnits:
 		b.By, b.Needs = task.ByNeeds, task.NeedsText(terms.Needs)
 	case sched.ForStock:
@@ -209,7 +209,7 @@ func (c *Core) waiting() []task.Blocking {
 	var list []task.Blocking // the largest groups, sorted
 	add := func(b task.Blocking) {
 		i, _ := slices.BinarySearchFunc(list, b, func(x, y task.Blocking) int {
-			return cmp.Or(y.Tasks-x.Tasks, int(x.By)-int(y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID), x.Slot-y.Slot)
+			return cmp.Or(y.Tasks-x.Tasks, cmp.Compare(x.By, y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID), x.Slot-y.Slot)
 		})
 		if i < mostGroups {
 			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
@@ -262,7 +262,7 @@ func (c *Core) addFollowing(add func(task.Blocking)) {
 			}
 			b := keys[e.task.Key]
 			if b == nil {
-				b = &task.Blocking{By: task.ByKey, Key: e.task.Key, ID: id}
+				b = &task.Blocking{By: task.ByKey, Key: task.Bytes(e.task.Key), ID: id}
 				keys[e.task.Key] = b
 			}
 			b.Tasks, b.ID = b.Tasks+1, min(b.ID, id)
@@ -288,7 +288,7 @@ func (c *Core) name(b *task.Blocking) {
 func (c *Core) blockOf(q sched.Block) task.Blocking {
 	b := task.Blocking{By: task.BySlots, Tasks: q.N, Slot: q.Slot}
 	if q.OneKey {
-		b.Key = c.entries[q.ID].task.Key
+		b.Key = task.Bytes(c.entries[q.ID].task.Key)
 	}
 	switch {
 	case q.Wait != sched.ForSlot:
@@ -377,7 +377,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 			}
 		}
 		if b.ID == 0 {
-			b.By, b.Key, b.ID = task.ByKey, e.task.Key, e.behind
+			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), e.behind
 			c.name(b)
 		}
 	case c.queue.paused || c.time.Stopped():
@@ -388,7 +388,7 @@ func (c *Core) reason(e, first *entry) *task.Blocking {
 		c.waitsFor(b, e, c.queue.ready.Waits(e.item.ID))
 	default:
 		if first != nil && first != e {
-			b.By, b.Key, b.ID = task.ByKey, e.task.Key, first.item.ID
+			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
 			c.name(b)
 		} else {
 			c.waitsForAll(b)

@@ -20,7 +20,7 @@ type machine struct {
 
 	// of the latest look for what may start
 
-	by     task.Cause // why nothing may until the figures change; 0 if something may soon, or nothing waits for it
+	by     task.Cause // why nothing may until the figures change; "" if something may soon, or nothing waits for it
 	until  time.Time  // when the next may, near a bound
 	sample bool       // figures are needed first
 
@@ -60,13 +60,13 @@ func (m *machine) allow(now time.Time) bool {
 }
 
 // forget forgets what the latest look has found.
-func (m *machine) forget() { m.by, m.until, m.sample = 0, time.Time{}, false }
+func (m *machine) forget() { m.by, m.until, m.sample = "", time.Time{}, false }
 
 // needs reports whether something depends on new figures.
 func (c *Core) needs() bool {
 	m := &c.pool.machine
 	relieves := m.cfg.End && c.pool.running > 1 && c.end.phase == going
-	return m.gauge != nil && !m.asked && (m.sample || m.by != 0 || !m.until.IsZero() || relieves)
+	return m.gauge != nil && !m.asked && (m.sample || m.by != "" || !m.until.IsZero() || relieves)
 }
 
 // measure asks for figures once they are needed.

@@ -194,7 +194,7 @@ func TestBlockedTimes(t *testing.T) {
 	f.Add(beganAt(0, ""))
 	for i := range 5000 {
 		l := said("blocked", float64(10*i))
-		l.Blocking = &control.Blocking{By: "limit", Text: fmt.Sprint(i)}
+		l.Blocking = &task.Blocking{By: "limit", Shown: fmt.Sprint(i)}
 		f.Add(l)
 		f.Add(said("blocked", float64(10*i)+float64(1+i%10)/10))
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"crew/runner/control"
 	"crew/runner/task"
 )
 
@@ -51,7 +50,7 @@ type run struct {
 	running, peak int  // attempts
 	told          bool // the source tells more than the ends of attempts
 	final         bool // no more tasks come
-	blocked       control.Blocking
+	blocked       task.Blocking
 	since         time.Time // of blocked; zero if tasks start
 }
 
@@ -120,7 +119,7 @@ func (f *Fold) Add(l *Line) {
 	case "blocked":
 		r.unblock(f, l.At)
 		if l.Blocking != nil {
-			r.blocked, r.since = control.Blocking{By: l.Blocking.By, Text: strings.Clone(l.Blocking.Text)}, l.At
+			r.blocked, r.since = task.Blocking{By: l.Blocking.By, Shown: strings.Clone(l.Blocking.Shown)}, l.At
 		}
 	case "resized":
 		r.Workers = max(r.Workers, l.Workers)

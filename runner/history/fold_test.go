@@ -56,7 +56,7 @@ func fold(lines ...*Line) *Fold {
 
 func TestFoldTellsWhatARunDid(t *testing.T) {
 	blocked := said("blocked", 3)
-	blocked.Blocking = &control.Blocking{By: "retry", Text: "1 task waits for its retry"}
+	blocked.Blocking = &task.Blocking{By: "retry", Shown: "1 task waits for its retry"}
 	resized := said("resized", 0)
 	resized.Workers = 2
 	f := fold(beganAt(0, "crew do"), resized,

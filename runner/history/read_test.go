@@ -224,7 +224,7 @@ over`
 		case "started":
 			require.Equal(t, l.At, l.Start)
 		case "blocked":
-			require.Equal(t, "memory", l.Blocking.By)
+			require.Equal(t, task.ByMemory, l.Blocking.By)
 		}
 		return nil
 	}))

@@ -125,13 +125,14 @@ type Lane struct {
 type Blocked struct {
 	Run      int // index in Report.Runs
 	From, To time.Time
-	By, Text string // as in control.Blocking
+	By       task.Cause
+	Text     string // as in task.Blocking
 }
 
 // unblock ends the time in which nothing started.
 func (r *run) unblock(f *Fold, at time.Time) {
 	if !r.since.IsZero() && at.After(r.since) {
-		f.block(Blocked{Run: len(f.runs) - 1, From: r.since, To: at, By: r.blocked.By, Text: r.blocked.Text})
+		f.block(Blocked{Run: len(f.runs) - 1, From: r.since, To: at, By: r.blocked.By, Text: r.blocked.Shown})
 	}
 	r.since = time.Time{}
 }
@@ -155,7 +156,7 @@ func (f *Fold) blocks(place []int) []Blocked {
 	list := slices.Clone(f.blocked)
 	if n := len(f.runs) - 1; n >= 0 {
 		if r := f.runs[n]; !r.since.IsZero() && r.End.After(r.since) {
-			list = append(list, Blocked{Run: n, From: r.since, To: r.End, By: r.blocked.By, Text: r.blocked.Text})
+			list = append(list, Blocked{Run: n, From: r.since, To: r.End, By: r.blocked.By, Text: r.blocked.Shown})
 		}
 	}
 	longestFirst(list)

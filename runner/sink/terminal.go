@@ -59,12 +59,12 @@ type Terminal struct {
 	// state
 
 	stats     task.Stats
-	load      load           // kept only if progress is shown
-	blocking  *task.Blocking // why nothing starts; nil if something does
-	explained time.Time      // when that was last printed
-	held      [2]bool        // that tasks wait for the load, and for memory, was printed
-	next      time.Time      // when progress is due; zero before the first Consume
-	last      bool           // Close prints a plain line
+	load      load                // kept only if progress is shown
+	blocking  *task.Blocking      // why nothing starts; nil if something does
+	explained time.Time           // when that was last printed
+	held      map[task.Cause]bool // that tasks wait for this figure of the machine was printed
+	next      time.Time           // when progress is due; zero before the first Consume
+	last      bool                // Close prints a plain line
 }
 
 // NewTerminal returns a Terminal that writes through screen. If it shows a bar, it
@@ -74,7 +74,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	t := &Terminal{screen: screen, cfg: cfg}
+	t := &Terminal{screen: screen, cfg: cfg, held: map[task.Cause]bool{}}
 	terminal := screen.err.terminal
 	screen.shared = cfg.Raw && terminal
 	switch {
@@ -214,9 +214,8 @@ func (t *Terminal) first(by task.Cause) bool {
 	if by != task.ByLoad && by != task.ByMemory {
 		return false
 	}
-	held := &t.held[by-task.ByLoad]
-	first := !*held
-	*held = true
+	first := !t.held[by]
+	t.held[by] = true
 	return first
 }
 

@@ -9,16 +9,16 @@ import (
 
 // Snapshot is the state of a run at one moment. It belongs to the caller.
 type Snapshot struct {
-	At       time.Time
-	State    State
-	Stats    Stats
-	Slots    []Slot     // by ID
-	Running  []Running  // by slot and task
-	Waiting  []Blocking // waiting tasks by what they wait for, the largest group first
-	Blocking *Blocking  // why nothing starts; nil if something can start or nothing is left
-	Queued   int        // tasks read ahead, which wait for a slot or their key
-	Buffer   int        // how many tasks may be read ahead
-	Aside    int        // tasks that wait for anything else
+	At       time.Time  `json:"at"`
+	State    State      `json:"-"`
+	Stats    Stats      `json:"-"`
+	Slots    []Slot     `json:"workers"`            // by ID
+	Running  []Running  `json:"-"`                  // by slot and task
+	Waiting  []Blocking `json:"waits"`              // waiting tasks by what they wait for, the largest group first
+	Blocking *Blocking  `json:"blocking,omitempty"` // why nothing starts; nil if something can start or nothing is left
+	Queued   int        `json:"queued"`             // tasks read ahead, which wait for a slot or their key
+	Buffer   int        `json:"buffer"`             // how many tasks may be read ahead
+	Aside    int        `json:"aside"`              // tasks that wait for anything else: a retry, a limit or other tasks
 }
 
 // Where describes one task, as far as it is known.
@@ -36,12 +36,12 @@ type Where struct {
 // Past describes a task that has ended, as far as that is kept.
 type Past struct {
 	Facts            // of its last attempt
-	Record  Bytes    // by which to recognize the task, if the command does not tell
-	Apart   Bytes    // Task.Apart, unless the task has a tag
-	Note    Bytes    // Terms.Note
-	Outputs [2]Live  // stdout and stderr; nil for none
-	Cut     [2]int64 // how many bytes came before what is kept of these
-	Kept    bool     // without Outputs there was none
+	Record  Bytes    `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
+	Apart   Bytes    `json:"apart,omitempty"`  // Task.Apart, unless the task has a tag
+	Note    Bytes    `json:"note,omitempty"`   // Terms.Note
+	Outputs [2]Live  `json:"-"`                // stdout and stderr; nil for none
+	Cut     [2]int64 `json:"-"`                // how many bytes came before what is kept of these
+	Kept    bool     `json:"-"`                // without Outputs there was none
 }
 
 // Live is the output of an attempt, which may still grow. Its methods are safe for
@@ -84,54 +84,65 @@ type Running struct {
 	Since   time.Time
 }
 
-// Cause is the kind of thing that tasks wait for.
-type Cause uint8
+// Cause is the kind of thing that tasks wait for, by the name that clients get.
+type Cause string
 
 // The causes.
 const (
-	ByPause   Cause = iota + 1 // the run is paused or suspended
-	ByEnd                      // the run drains
-	BySlots                    // any slot: all are busy, or there is none
-	BySlot                     // the slot they are bound to
-	ByKey                      // tasks of the same key, which run one at a time
-	ByLimit                    // --per-key
-	ByRetry                    // the time of their next attempt
-	ByDelay                    // --delay or --jitter
-	ByOrder                    // with --keep-order, the first unfinished task
-	ByReader                   // the reader of crew's output
-	ByInput                    // the next record
-	ByAfter                    // other tasks, which they come after
-	ByWorkers                  // the end of the run: that of persistent workers
-	ByTokens                   // a token of make's jobserver
-	ByCheck                    // the check whether what they make is up to date
-	ByHold                     // their release, by hand
-	ByTime                     // a time of the day
-	ByRate                     // --rate
-	ByKeyRate                  // --key-rate
-	ByNeeds                    // units of limits by name
-	ByOffers                   // a worker that offers what they need
-	ByPlaces                   // several places, or those that are kept for a task
-	ByLoad                     // --load
-	ByMemory                   // --memfree
+	ByPause   Cause = "pause"    // the run is paused or suspended
+	ByEnd     Cause = "end"      // the run drains
+	BySlots   Cause = "workers"  // any slot: all are busy, or there is none
+	BySlot    Cause = "worker"   // the slot they are bound to
+	ByKey     Cause = "key"      // tasks of the same key, which run one at a time
+	ByLimit   Cause = "limit"    // --per-key
+	ByRetry   Cause = "retry"    // the time of their next attempt
+	ByDelay   Cause = "delay"    // --delay or --jitter
+	ByOrder   Cause = "order"    // with --keep-order, the first unfinished task
+	ByReader  Cause = "reader"   // the reader of crew's output
+	ByInput   Cause = "input"    // the next record
+	ByAfter   Cause = "after"    // other tasks, which they come after
+	ByWorkers Cause = "ends"     // the end of the run: that of persistent workers
+	ByTokens  Cause = "token"    // a token of make's jobserver
+	ByCheck   Cause = "check"    // the check whether what they make is up to date
+	ByHold    Cause = "hold"     // their release, by hand
+	ByTime    Cause = "time"     // a time of the day
+	ByRate    Cause = "rate"     // --rate
+	ByKeyRate Cause = "key-rate" // --key-rate
+	ByNeeds   Cause = "needs"    // units of limits by name
+	ByOffers  Cause = "offers"   // a worker that offers what they need
+	ByPlaces  Cause = "places"   // several places, or those that are kept for a task
+	ByLoad    Cause = "load"     // --load
+	ByMemory  Cause = "memory"   // --memfree
 )
 
 // Blocking describes what tasks wait for.
 type Blocking struct {
-	By    Cause
-	Tasks int       // how many wait, or for ByWorkers how many workers there are
-	Input bool      // nothing more is read because the read-ahead is full
-	None  bool      // for BySlots: there is no slot at all; for ByKey: there is none with the label that is the key
-	Key   string    // for ByKey, ByLimit and ByKeyRate, and for BySlots if all tasks have it
-	Slot  int       // for BySlot and ByKey
-	Limit int       // for ByLimit: how many tasks of the key may run at once; for ByPlaces: how many places
-	Needs string    // for ByNeeds and ByOffers: of the first task
-	Halt  string    // for ByPause: the value of --halt that paused the run, or ""
-	ID    uint64    // for ByOrder: the first unfinished task; for ByPlaces: the one for which they are kept, or 0; for ByAfter: a task waited for; for ByKey: the first one, if it is known
-	Until time.Time // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
+	By    Cause     `json:"by"`
+	Shown string    `json:"text"`             // for people, of what Told returns
+	Tasks int       `json:"tasks"`            // how many wait, or for ByWorkers how many workers there are
+	Input bool      `json:"input,omitempty"`  // nothing more is read because the read-ahead is full
+	None  bool      `json:"-"`                // for BySlots: there is no slot at all; for ByKey: there is none with the label that is the key
+	Key   Bytes     `json:"key,omitempty"`    // for ByKey, ByLimit and ByKeyRate, and for BySlots if all tasks have it
+	Slot  int       `json:"worker,omitempty"` // for BySlot and ByKey
+	Limit int       `json:"limit,omitempty"`  // for ByLimit: how many tasks of the key may run at once; for ByPlaces: how many places
+	Needs string    `json:"-"`                // for ByNeeds and ByOffers: of the first task
+	Halt  string    `json:"-"`                // for ByPause: the value of --halt that paused the run, or ""
+	ID    uint64    `json:"task,omitempty"`   // for ByOrder: the first unfinished task; for ByPlaces: the one for which they are kept, or 0; for ByAfter: a task waited for; for ByKey: the first one, if it is known
+	Until time.Time `json:"until,omitzero"`   // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
 
 	// Figure is, for ByLoad and ByMemory, the load or the number of free bytes, and Bound what it
 	// has to fall below or to reach.
-	Figure, Bound float64
+	Figure, Bound float64 `json:"-"`
+}
+
+// Told returns a copy of b with its text, and nil for nil.
+func (b *Blocking) Told(now time.Time) *Blocking {
+	if b == nil {
+		return nil
+	}
+	told := *b
+	told.Shown = b.Text(now)
+	return &told
 }
 
 // Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
@@ -167,7 +178,7 @@ func (b *Blocking) what(left time.Duration) string {
 	}
 	who := Count(int64(b.Tasks), "task")
 	if b.Key != "" {
-		who += " of key " + b.Key
+		who += " of key " + string(b.Key)
 	}
 	switch at := Moment(b.Until); {
 	case b.By == ByHold && b.Tasks == 1:

@@ -334,11 +334,11 @@ func Plain(s string) bool { return s == HostName(s) }
 
 // Slot is a worker: one of the numbered parts of the pool, in which attempts run.
 type Slot struct {
-	ID     int      // from 1; {%} and CREW_WORKER
-	Host   string   // empty for this machine
-	Cap    int      // attempts at once; less than 1 counts as 1
-	Labels []string // of the host; topics of these names run there alone
-	Offers *Offers  // of the host, whose slots have the same pointer; nil for nothing
+	ID     int      `json:"worker"`           // from 1; {%} and CREW_WORKER
+	Host   string   `json:"host,omitempty"`   // empty for this machine
+	Cap    int      `json:"places,omitempty"` // attempts at once; less than 1 counts as 1
+	Labels []string `json:"-"`                // of the host; topics of these names run there alone
+	Offers *Offers  `json:"-"`                // of the host, whose slots have the same pointer; nil for nothing
 }
 
 // Attempt is one run of a task's command.

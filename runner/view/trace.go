@@ -278,7 +278,7 @@ func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
 func (t *Trace) blocked(l *history.Line, at time.Time) {
 	t.unblock(at)
 	if b := l.Blocking; b != nil {
-		t.now.blocked, t.now.since = tidy(b.Text), at
+		t.now.blocked, t.now.since = tidy(b.Shown), at
 	}
 }
 

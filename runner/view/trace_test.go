@@ -101,7 +101,7 @@ func attempts(events []traced) (list []traced) {
 func TestTraceTellsWhatARunDid(t *testing.T) {
 	const s = time.Second
 	blocked := traceLine("blocked", 3*s, 0)
-	blocked.Blocking = &control.Blocking{Text: "1 task waits for its retry"}
+	blocked.Blocking = &task.Blocking{Shown: "1 task waits for its retry"}
 	host := traceStart(3, s, 3, 1)
 	host.Host = "far"
 	failed := traceEnd("retried", task.Exit, 2, s, 2*s, 2, 1)

@@ -108,9 +108,9 @@ var families = [...]family{
 	}},
 	of("crew_retries", "counter", "Tasks that were tried again after a failure.", func(s *control.Status) float64 { return float64(s.Retried) }),
 	of("crew_lost_attempts", "counter", "Attempts that were lost with their worker.", func(s *control.Status) float64 { return float64(s.Lost) }),
-	of("crew_running_tasks", "gauge", "Tasks that run.", func(s *control.Status) float64 { return float64(s.Running) }),
-	of("crew_waiting_tasks", "gauge", "Tasks that were read and wait.", func(s *control.Status) float64 { return float64(s.Waiting) }),
-	of("crew_workers", "gauge", "Workers.", func(s *control.Status) float64 { return float64(len(s.Workers)) }),
+	of("crew_running_tasks", "gauge", "Tasks that run.", func(s *control.Status) float64 { return float64(s.Progress.Running) }),
+	of("crew_waiting_tasks", "gauge", "Tasks that were read and wait.", func(s *control.Status) float64 { return float64(s.Progress.Waiting) }),
+	of("crew_workers", "gauge", "Workers.", func(s *control.Status) float64 { return float64(len(s.Slots)) }),
 	of("crew_tasks_per_second", "gauge", "How many tasks end.", func(s *control.Status) float64 { return s.Rate }),
 	{"crew_state", "stateset", "", "What the run does.", func(m *measured, put func(string, string, string, float64)) {
 		for _, state := range states {

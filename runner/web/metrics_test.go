@@ -93,7 +93,7 @@ func TestMetricsOfARun(t *testing.T) {
 	b := listen(t, s.url+s.open(p.Cmd.Process.Pid)+"events", "")
 	release(t, p, "a", 0)
 	release(t, p, "b", 7)
-	b.status(func(s *control.Status) bool { return s.Done == 2 && s.Running == 2 })
+	b.status(func(s *control.Status) bool { return s.Done == 2 && s.Progress.Running == 2 })
 	resp, err := http.Get(s.url + "metrics")
 	require.NoError(t, err)
 	resp.Body.Close()

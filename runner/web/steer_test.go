@@ -47,18 +47,18 @@ func TestSteering(t *testing.T) {
 		return reply
 	}
 	runs := func(n int64) func(*control.Status) bool {
-		return func(s *control.Status) bool { return s.Running == n }
+		return func(s *control.Status) bool { return s.Progress.Running == n }
 	}
 
 	b.status(runs(1))
 	do(`{"op":"pause"}`)
 	release(t, p, "a", 0)
 	require.Equal(t, task.OK, b.finished(1).Outcome)
-	b.status(func(s *control.Status) bool { return s.State == "paused" && s.Running == 0 })
+	b.status(func(s *control.Status) bool { return s.State == "paused" && s.Progress.Running == 0 })
 	do(`{"op":"resume"}`)
 	b.status(runs(1))
 	do(`{"op":"resize","n":2}`)
-	b.status(func(s *control.Status) bool { return len(s.Workers) == 2 && s.Running == 2 })
+	b.status(func(s *control.Status) bool { return len(s.Slots) == 2 && s.Progress.Running == 2 })
 
 	resp, err := http.Get(s.url + path + "log?task=2")
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestServerEnds(t *testing.T) {
 	p := startCrew(t, waiting, ":::", "a")
 	path := s.open(p.Cmd.Process.Pid)
 	b := listen(t, s.url+path+"events", "")
-	b.status(func(s *control.Status) bool { return s.Running == 1 })
+	b.status(func(s *control.Status) bool { return s.Progress.Running == 1 })
 	resp, err := http.Get(s.url + path + "log?task=1")
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -166,7 +166,7 @@ func TestKilledRun(t *testing.T) {
 	s := startSite(t, Config{})
 	p := startCrew(t, waiting, ":::", "a")
 	b := listen(t, s.url+s.open(p.Cmd.Process.Pid)+"events", "")
-	b.status(func(s *control.Status) bool { return s.Running == 1 })
+	b.status(func(s *control.Status) bool { return s.Progress.Running == 1 })
 	p.Send(syscall.SIGKILL)
 	p.Wait()
 	b.until(func(e sse) bool { return e.name == "over" && e.data == `"killed"` })

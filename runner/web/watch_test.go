@@ -19,7 +19,7 @@ func TestNothingIsToldTwice(t *testing.T) {
 	r := newRun(control.Hello{PID: 1, Since: now.Add(-time.Hour)})
 	w := &watcher{r: r, output: func(uint64) []byte { return nil }, told: map[uint64]attempt{}, until: now}
 	facts := func(id uint64, number int) control.Where {
-		return control.Where{Facts: task.Facts{Task: id, Attempt: number, Outcome: task.OK, Start: now}}
+		return control.Where{Past: task.Past{Facts: task.Facts{Task: id, Attempt: number, Outcome: task.OK, Start: now}}}
 	}
 	old := facts(9, 1)
 	old.Start = now.Add(-2 * time.Hour) // of an earlier run with the same --state

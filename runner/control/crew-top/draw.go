@@ -103,7 +103,7 @@ func (v *view) progress(c *canvas, y int) {
 		if s.ETA != nil {
 			parts = append(parts, "eta "+task.Brief(time.Duration(*s.ETA)))
 		}
-		parts = append(parts, fmt.Sprintf("%d/%d workers busy", v.running, len(s.Workers)))
+		parts = append(parts, fmt.Sprintf("%d/%d workers busy", v.running, len(s.Slots)))
 	}
 	if s.Rate > 0 && c.h < tall {
 		parts = append(parts, task.Speed(s.Rate))
@@ -205,7 +205,7 @@ func (v *view) failures() string {
 func (v *view) drawWaits(c *canvas, y, rows int) {
 	for i, text := range v.waits[:min(rows, len(v.waits))] {
 		style := c.plain
-		if b := v.status.Blocking; i == 0 && b != nil && text == b.Text { // why nothing starts
+		if b := v.status.Blocking; i == 0 && b != nil && text == b.Shown { // why nothing starts
 			style = c.warn
 		} else if i > 0 && i == rows-1 && rows < len(v.waits) {
 			text, style = fmt.Sprintf("… and %d more", len(v.waits)-i), c.dim

@@ -47,26 +47,29 @@ func busy(tasks int) *view {
 	total, eta := int64(5000), task.Seconds(20*time.Minute)
 	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
 	r := &control.Status{
-		State: "running", Workers: make([]control.Worker, tasks), Progress: control.Progress{Done: 1234, Total: &total, Failed: 3},
-		Elapsed: 432e9, ETA: &eta, Rate: 8.4, Queued: 120, Aside: 3,
-		Waits: []control.Blocking{{Text: "12 tasks of key a wait for worker 3"}, {Text: "3 tasks wait for a retry, the next in 4s"}},
+		State: "running", Progress: control.Progress{Done: 1234, Total: &total, Failed: 3},
+		Elapsed: 432e9, ETA: &eta, Rate: 8.4,
+		Snapshot: task.Snapshot{
+			Slots: make([]task.Slot, tasks), Queued: 120, Aside: 3,
+			Waiting: []task.Blocking{{Shown: "12 tasks of key a wait for worker 3"}, {Shown: "3 tasks wait for a retry, the next in 4s"}},
+		},
 	}
 	used := map[int]usage{}
 	for i := range tasks {
-		r.Tasks = append(r.Tasks, control.Where{State: "running", Facts: task.Facts{
+		r.Tasks = append(r.Tasks, control.Where{State: "running", Past: task.Past{Facts: task.Facts{
 			Task: uint64(1235 + i), Worker: i + 1, Attempt: 1 + i%3, PID: 100 + i, Duration: task.Seconds(i * i * 1e9),
 			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i)),
-		}})
+		}}})
 		if i != 1 {
 			used[100+i] = usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678}
 		}
 	}
 	three := 3
 	for i := range 5 {
-		r.Ended = append(r.Ended, control.Where{State: "ended", Facts: task.Facts{
+		r.Ended = append(r.Ended, control.Where{State: "ended", Past: task.Past{Facts: task.Facts{
 			Task: uint64(105 - i), Outcome: task.Exit, Exit: &three, Duration: 2e9, Start: time.Now(), Worker: 1,
 			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi'", i)),
-		}})
+		}}})
 	}
 	r.Ended[1].State = "waiting"
 	v.learn(r, used, time.Now())
