@@ -17,6 +17,7 @@ import (
 // TestThreeMachines runs the five commands of the README that set up three machines, as they are
 // printed there: this one, and two with an sshd of their own.
 func TestThreeMachines(t *testing.T) {
+	crewtest.Soak(t)
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -27,9 +28,7 @@ func TestThreeMachines(t *testing.T) {
 	s := newSandbox(t, map[string]string{
 		"films/a.avi": "A\n", "films/b.avi": "B\n", "films/c.avi": "C\n", "films/d.avi": "D\n",
 		"bin/ffmpeg": sh + "[ $1 = -i ] && { cat $2; hostname; echo $HOME; } > $3\n",
-	})
-	s.build(filepath.Join(s.home, "crew"))
-	s.env = append(s.env, "PATH="+filepath.Join(s.dir, "bin")+":"+filepath.Join(s.home, "crew")+":"+os.Getenv("PATH"))
+	}, engine)
 	s.configure("web1", "web2")
 	script := strings.NewReplacer("/films/", s.dir+"/films/", "--listen 0.0.0.0", "--listen 0.0.0.0:0").Replace(block[1])
 	_, status := s.run("bash", script+`

@@ -6,30 +6,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/testscript"
-
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
-	"crew/runner/wiring"
 )
 
+// TestMain runs the tests at the top of the module.
 func TestMain(m *testing.M) {
-	testscript.Main(atTop{crewtest.Apart{M: m, Parallel: 6}}, map[string]func(){"crew": crew})
-}
-
-// crew does what the program does.
-func crew() {
-	os.Exit(kernel.Run(func() int {
-		return wiring.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil)
-	}))
-}
-
-// atTop runs tests at the top of the module.
-type atTop struct{ tests crewtest.Apart }
-
-func (a atTop) Run() int {
 	if err := os.Chdir("../.."); err != nil {
 		panic(err)
 	}
-	return a.tests.Run()
+	os.Exit(crewtest.Apart{M: m, Parallel: 6}.Run())
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"crew/runner/crewtest"
 )
 
 // readme is where the command lines of the README run: files, and programs that check
@@ -200,7 +198,7 @@ func TestReadme(t *testing.T) {
 	require.Equal(t, known, runs, "the command lines of the README, and what becomes of them here")
 	require.Len(t, lines, len(runs)+len(cannot))
 
-	s := newSandbox(t, readme)
+	s := newSandbox(t, readme, engine, "crew/runner/control/crew-top", "crew/runner/web/crew-web")
 	s.goes()
 	s.files = s.look()
 	repository, err := os.Getwd()
@@ -237,26 +235,16 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// goes sets up where go installs crew, and what it installs without CREW_SOAK.
+// goes sets up where go installs crew: without CREW_SOAK, what is built already.
 func (s *sandbox) goes() {
 	tool, err := exec.LookPath("go")
 	require.NoError(s.t, err)
 	caches, err := exec.Command(tool, "env", "GOMODCACHE", "GOCACHE").Output()
 	require.NoError(s.t, err)
 	modules, objects, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
-	path, built := filepath.Join(s.home, "go"), filepath.Join(s.home, "built")
-	s.env = append(s.env, "GO="+tool, "GOBIN=", "GOPATH="+path, "GOMODCACHE="+modules, "GOCACHE="+objects, "BUILT="+built, "MANPATH=",
-		"PATH="+filepath.Join(s.dir, "bin")+":"+filepath.Join(path, "bin")+":"+os.Getenv("PATH"))
-	if !crewtest.Soaking() {
-		s.build(built)
-	}
-}
-
-// build builds crew and its companions into a new directory.
-func (s *sandbox) build(dir string) {
-	require.NoError(s.t, os.Mkdir(dir, 0o777))
-	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", dir, "./...").CombinedOutput()
-	require.NoError(s.t, err, "%s", out)
+	path := filepath.Join(s.home, "go")
+	s.env = append(s.env, "GO="+tool, "GOBIN=", "GOPATH="+path, "GOMODCACHE="+modules, "GOCACHE="+objects, "BUILT="+s.programs, "MANPATH=",
+		"PATH="+filepath.Join(s.dir, "bin")+":"+filepath.Join(path, "bin")+":"+s.programs+":"+os.Getenv("PATH"))
 }
 
 // lacks reports whether a script needs a program that is not installed.
@@ -286,7 +274,7 @@ func (s *sandbox) background(script, until string) {
 		_ = cmd.Wait()
 		s.t.Logf("%s\n%s", script, out.String())
 	})
-	_, status := s.run("bash", "for n in $(seq 1000); do { "+until+"; } && exit; sleep 0.05; done; exit 1")
+	_, status := s.run("bash", "for n in $(seq 2400); do { "+until+"; } && exit; sleep 0.05; done; exit 1")
 	require.Zero(s.t, status, "%s: %s", script, until)
 }
 

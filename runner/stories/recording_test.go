@@ -13,12 +13,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 const recording = "man/crew.svg"
 
 // TestRecording makes the README's picture again, which is to show the same words.
 func TestRecording(t *testing.T) {
+	crewtest.Soak(t)
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")

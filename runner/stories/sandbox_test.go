@@ -12,7 +12,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
+
+const engine = "crew/runner/engine/crew-engine"
 
 // sh begins a program that stands in for one that needs a network or is not installed
 // everywhere.
@@ -22,20 +26,25 @@ const sh = "#!/bin/sh\n"
 type sandbox struct {
 	t         *testing.T
 	dir, home string
+	programs  string // directory of crew and its companions
 	env       []string
 	files     map[string]string // what was in dir when becomes last looked
 }
 
-// newSandbox makes a sandbox with files. Those in bin come first in PATH.
-func newSandbox(t *testing.T, files map[string]string) *sandbox {
+// newSandbox makes a sandbox with files. Those in bin come first in PATH, and then crew with
+// companions of these packages.
+func newSandbox(t *testing.T, files map[string]string, companions ...string) *sandbox {
 	t.Helper()
-	s := &sandbox{t: t, dir: t.TempDir(), home: t.TempDir()}
+	s := &sandbox{t: t, dir: t.TempDir(), home: t.TempDir(), programs: filepath.Dir(crewtest.Build(t, "crew"))}
+	for _, pkg := range companions {
+		crewtest.Build(t, pkg)
+	}
 	for name, text := range files {
 		s.write(name, text)
 	}
 	s.env = append(os.Environ(), "HOME="+s.home, "TMPDIR="+s.home, "XDG_RUNTIME_DIR="+s.home, "LC_ALL=C", "TERM=xterm",
 		"PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "MAKELEVEL=", "CREW_OPTS=", "CI=", "GITHUB_ACTIONS=",
-		"PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"))
+		"PATH="+filepath.Join(s.dir, "bin")+":"+s.programs+":"+os.Getenv("PATH"))
 	s.files = s.look()
 	return s
 }
