@@ -50,13 +50,6 @@ func Exchange(a, b string) error {
 	return Again(func() error { return unix.RenamexNp(a, b, unix.RENAME_SWAP) })
 }
 
-// BootID returns what tells this machine, since it was booted, from all others.
-func BootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
-
-// CommandLine returns the words of a process, with NULs between them, and other text before
-// and after them.
-func CommandLine(pid int) ([]byte, error) { return unix.SysctlRaw("kern.procargs2", pid) }
-
 // Look returns what the system tells of a process. It returns false if there is no such
 // process.
 func Look(pid int) (p Process, ok bool) {

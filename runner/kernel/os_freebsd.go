@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"syscall"
 	"unsafe"
 
@@ -37,15 +36,6 @@ const noLinks = 0 // there is no such flag
 
 // Exchange fails with errors.ErrUnsupported.
 func Exchange(string, string) error { return unix.ENOSYS }
-
-// BootID returns what tells this machine, since it was booted, from all others.
-func BootID() (string, error) {
-	id, err := unix.SysctlRaw("kern.boot_id")
-	return hex.EncodeToString(id), err
-}
-
-// CommandLine returns the words of a process, with NULs between them.
-func CommandLine(pid int) ([]byte, error) { return unix.SysctlRaw("kern.proc.args", pid) }
 
 // Look returns what the system tells of a process. It returns false if there is no such
 // process, or the system hides it.

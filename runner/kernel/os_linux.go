@@ -112,17 +112,6 @@ func Exchange(a, b string) error {
 	})
 }
 
-// BootID returns what tells this machine, since it was booted, from all others.
-func BootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id)), err
-}
-
-// CommandLine returns the words of a process, with NULs between them.
-func CommandLine(pid int) ([]byte, error) {
-	return os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-}
-
 // SinceBoot is the time on a clock that goes on while the machine or the process is
 // suspended.
 func SinceBoot() time.Duration {
