@@ -8,14 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,130 +19,24 @@ import (
 	"crew/runner/task"
 )
 
-// copyScript is for /bin/sh on a host, as one word that any login shell takes unchanged:
-// it has no single quote, backslash or exclamation mark, and goes there as one line. It
-// adds its standard input to the file $0 in the directory of the hash $3, a part of
-// crew-engine that has $1 of $2 bytes. Bytes go where they belong, not where the file
-// ends, so that a late one does no harm. What it says last is why it fails, and not what a
-// login prints before it. The line that it says now and then fails once the run has ended.
-const copyScript = `trap "" PIPE; trap exit HUP INT TERM;
-echo "it ended early";
-cd "$HOME/.cache/crew/$3" || exit;
-trap "mv -f $0 part 2> /dev/null" EXIT;
-[ -e "$0" ] && exec 3<> "$0" && [ "$(($(cat <&3 | wc -c)))" = "$1" ] || exit 1;
-size=$1 gone=;
-while [ "$size" -lt "$2" ]; do
-said=$(dd ibs=32k obs=32k count=8 2>&1 >&3) || { echo "${said%%[0-9]*}" >&2; exit 1; };
-was=$size size=$(set -- $(ls -ln "$0"); echo $5);
-[ "$size" -gt "$was" ] || exit 1;
-echo 2> /dev/null || { now=$(date +%s); gone=${gone:-$now}; [ $((now - gone)) -lt 30 ] || exit 1; };
-done;
-dd of="$0" conv=notrunc,fsync < /dev/null 2> /dev/null || sync;
-exec 3>&-;
-for sum in sha256sum "shasum -a 256" "sha256 -q" "openssl dgst -r -sha256"; do
-command -v ${sum%% *} > /dev/null && break;
-done;
-sum=$($sum "$0") || exit 1;
-case $sum in
-"$3"*) ;;
-*) rm -f "$0"; echo "the copy was damaged" >&2; exit 1;;
-esac;
-chmod 700 "$0" && mv -f "$0" ` + programName + ` && rm -f part part.*`
+// errCopy means that a shell has ended while crew-engine was copied there. Its stderr tells why.
+var errCopy = errors.New("it has ended early")
 
-// copying is an ssh that copies crew-engine to a host. A nil one has ended.
-type copying struct {
-	cmd  *exec.Cmd
-	out  *os.File // its stdout and stderr
-	over atomic.Bool
-	done chan struct{}
-}
-
-// copy copies p to the host, to the part of an installScript's mark and from an offset
-// on. The ssh goes on by itself if this process ends. Until leave or end, fail is told if
-// it fails.
-func (h *host) copy(p *program, mark, offset string, fail func(error)) (*copying, error) {
-	from, err := strconv.ParseInt(offset, 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("its shell does not speak as expected: %w", err)
-	}
-	in, err := kernel.OpenAgain(p.file)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", programName, err)
-	}
-	defer in.Close()
-	if _, err := in.Seek(from, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read %s: %w", programName, err)
-	}
-	out, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	cmd := exec.Command(h.all.c.ssh(), h.sshArgs(fmt.Sprintf("exec /bin/sh -c '%s' part.%s %d %d %s",
-		strings.ReplaceAll(copyScript, "\n", " "), mark, from, p.size, p.hash))...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		out.Close()
-		return nil, err
-	}
-	text := fmt.Sprintf("copying %s there, %d MiB", programName, p.size>>20)
-	if from > 0 {
-		text += fmt.Sprintf(", of which %d are there", from>>20)
+// copy sends a host what follows of p after some bytes, as the shell says them.
+func (h *host) copy(p *program, there string, stdin io.Writer) error {
+	from, err := strconv.ParseInt(there, 10, 64)
+	if err != nil || from < 0 || from > p.size {
+		return fmt.Errorf("its shell does not speak as expected: it has %q bytes", there)
 	}
 	if !h.down {
+		text := fmt.Sprintf("copying %s there, %d MiB", programName, p.size>>20)
+		if from > 0 {
+			text += fmt.Sprintf(", of which %d are there", from>>20)
+		}
 		h.say(text)
 	}
-	c := &copying{cmd: cmd, out: out, done: make(chan struct{})}
-	go c.watch(fail)
-	return c, nil
-}
-
-// watch waits for the end of the copy.
-func (c *copying) watch(fail func(error)) {
-	defer close(c.done)
-	defer c.out.Close()
-	said := &stderrLines{}
-	_, err := io.Copy(said, c.out)
-	if err != nil && !c.over.Load() {
-		_ = c.cmd.Process.Release() // it may go on
-		return
-	}
-	if err = c.cmd.Wait(); err != nil && !c.over.Load() {
-		last, _ := said.last.Load().(string)
-		fail(fmt.Errorf("cannot copy %s there (%s): trying again", programName, cmp.Or(last, err.Error())))
-	}
-}
-
-// ended waits a little for the end of the copy and reports whether it has ended.
-func (c *copying) ended() bool {
-	if c == nil {
-		return true
-	}
-	select {
-	case <-c.done:
-		return true
-	case <-time.After(endTime):
-		return false
-	}
-}
-
-// leave lets the copy go on alone.
-func (c *copying) leave() {
-	if c != nil {
-		_ = c.out.SetReadDeadline(time.Now())
-		<-c.done
-	}
-}
-
-// end ends the copy, as crew-engine is there.
-func (c *copying) end() {
-	if c != nil {
-		c.over.Store(true)
-		_ = c.cmd.Process.Kill()
-		_ = c.out.SetReadDeadline(time.Now().Add(endTime)) // another process may hold it
-		<-c.done
-	}
+	_, _ = io.Copy(stdin, io.NewSectionReader(p.file, from, p.size-from)) // or else the shell says what is wrong
+	return nil
 }
 
 // program is crew-engine for one kind of machine.

@@ -239,7 +239,7 @@ func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func() bool
 // process ended, err what failed before, up whether the worker wrote anything, and last
 // the last line on stderr.
 func (h *host) explain(ended, err error, up bool, last string) error {
-	if err != nil && err != errEnded {
+	if err != nil && err != errEnded && err != errCopy {
 		return err
 	}
 	status := 0
@@ -260,6 +260,8 @@ func (h *host) explain(ended, err error, up bool, last string) error {
 		return fmt.Errorf("its worker is gone (%s): starting it again", last)
 	case status == 255 && h.Target != "":
 		return h.unreachable(last)
+	case err == errCopy:
+		return fmt.Errorf("cannot copy %s there (%s): trying again", programName, last)
 	case err == nil && h.Target != "":
 		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", programName, last)
 	}
