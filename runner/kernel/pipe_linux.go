@@ -44,9 +44,6 @@ func Reopen(fd, mode int) (int, error) {
 	return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
-// OpenAgain opens a file once more, with an offset of its own.
-func OpenAgain(f *os.File) (*os.File, error) { return os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd())) }
-
 // SocketPair makes two connected sockets that programs do not inherit.
 func SocketPair() (ends [2]int, err error) {
 	return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

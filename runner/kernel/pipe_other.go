@@ -3,8 +3,6 @@
 package kernel
 
 import (
-	"cmp"
-	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -75,22 +73,6 @@ func Pending(fd int) int {
 
 // Reopen duplicates the descriptor: whether it blocks is up to all that share it.
 func Reopen(fd, _ int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
-
-// OpenAgain opens a file once more by its name, with an offset of its own. It fails if another
-// file has that name by now.
-func OpenAgain(f *os.File) (*os.File, error) {
-	again, err := os.Open(f.Name())
-	if err != nil {
-		return nil, err
-	}
-	is, err1 := again.Stat()
-	was, err2 := f.Stat()
-	if err = errors.Join(err1, err2); err == nil && os.SameFile(is, was) {
-		return again, nil
-	}
-	again.Close()
-	return nil, cmp.Or(err, errors.New(f.Name()+" was replaced"))
-}
 
 // Reading knows nothing.
 func Reading(int, int) (reads, known bool) { return false, false }
