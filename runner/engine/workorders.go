@@ -232,6 +232,7 @@ func (w *crewWorker) endSilent() {
 	}
 	w.mu.Unlock()
 	w.seats.End(func(c *coproc.Seat) bool { return c.Busy == 0 && now-c.Heard > most })
+	slices.Sort(runs)
 	for _, run := range runs {
 		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
 		w.forgetRun(run)
