@@ -270,7 +270,7 @@ func olderThan(a, b string) bool {
 // outbox returns what sends the messages of a run or a worker.
 func (s *session) outbox(notice func(string)) (*outbox.Outbox, error) {
 	told := &once{notice: notice}
-	s.waits.Listen.Begin()
+	s.waits.Listen.Add(1, 0)
 	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Say: told.say, Waits: s.waits})
 }
 
@@ -330,8 +330,8 @@ func codeOf(err error) jetstream.ErrorCode {
 
 // settled does what needs leaders, again and again while there may be none.
 func (s *session) settled(ctx context.Context, do func(ctx context.Context) error) error {
-	s.asking.Begin()
-	defer s.asking.End()
+	s.asking.Add(1, 0)
+	defer s.asking.Add(-1, 0)
 	for end := time.Now().Add(electionWait); ; {
 		try, cancel := context.WithTimeout(ctx, answerWait)
 		err := do(try)

@@ -144,7 +144,7 @@ func (o *Outbox) Drop(which func(subject string) bool) {
 func (o *Outbox) remove(n uint64, took time.Duration) {
 	l := o.pending[n]
 	delete(o.pending, n)
-	o.wait.End()
+	o.wait.Add(-1, 0)
 	l.queue.inFlight--
 	o.window.Give(l.size, took)
 	if q := l.queue; q.inFlight == 0 && len(q.messages) == 0 && o.queues[l.subject] == q {
@@ -262,7 +262,7 @@ func (o *Outbox) batch(subject string, l *subjectQueue) *nats.Msg {
 	l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
 	o.last++
 	o.pending[o.last] = x
-	o.wait.Begin()
+	o.wait.Add(1, 0)
 	id, data := x.messages[0].id, x.messages[0].data
 	if k > 1 {
 		all := make([][]byte, k)
@@ -359,7 +359,7 @@ func (o *Outbox) answered(m *nats.Msg) {
 	if bad {
 		l.next, l.open = time.Now().Add(errorPause), l.open-1
 		o.mu.Unlock()
-		o.wait.Progress(0)
+		o.wait.Add(0, 0)
 		o.cfg.Say(refusal(m.Data))
 		return
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,13 +22,12 @@ type Waits struct {
 	mu     sync.Mutex
 	timer  *time.Timer // of look
 	closed bool
-	all    []*Wait
-	open   int       // of all, but Listen
-	moved  time.Time // the latest progress
-	still  int       // looks since
-	seen   uint64    // messages heard
-	quiet  int       // looks since there were more
-	told   *Wait     // the latest that was said
+	all    []*Wait // Listen is the first
+	open   int     // of the others
+	still  int     // looks since the latest progress of these
+	seen   uint64  // messages heard
+	quiet  int     // looks since there were more
+	told   *Wait   // the latest that was said
 }
 
 // Wait is one kind of thing that is waited for, maybe several of it at once.
@@ -41,8 +41,8 @@ type Wait struct {
 // NewWaits returns Waits that call say, until Close. heard returns how many messages the hub has
 // sent, and whether there is a connection.
 func NewWaits(say func(text string), heard func() (messages uint64, connected bool)) *Waits {
-	w := &Waits{say: say, heard: heard, moved: time.Now()}
-	w.Listen = &Wait{of: w, text: func(int64, time.Duration) string { return "waiting for the hub, which sends nothing" }}
+	w := &Waits{say: say, heard: heard}
+	w.Listen = w.On(func(int64, time.Duration) string { return "waiting for the hub, which sends nothing" })
 	w.mu.Lock()
 	w.timer = time.AfterFunc(lookEvery, w.look)
 	w.mu.Unlock()
@@ -58,7 +58,7 @@ func (w *Waits) Close() {
 }
 
 // On adds a kind of thing. text says what is waited for, how many bytes have come of it, and for
-// how long nothing more has.
+// how long at least nothing more has.
 func (w *Waits) On(text func(bytes int64, since time.Duration) string) *Wait {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,45 +67,34 @@ func (w *Waits) On(text func(bytes int64, since time.Duration) string) *Wait {
 	return x
 }
 
-// Begin notes that something is waited for, until End.
-func (x *Wait) Begin() { x.change(1, 0) }
-
-// Progress notes that some bytes of it have come.
-func (x *Wait) Progress(bytes int) { x.change(0, bytes) }
-
-// End notes that it has come, or that nobody waits for it any more.
-func (x *Wait) End() { x.change(-1, 0) }
+// Add notes that so many more or fewer are waited for, and that some bytes have come. It is
+// progress, unless there are only more.
+func (x *Wait) Add(more, bytes int) {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.add(more, bytes)
+}
 
 // Set notes progress, and whether more is to come, which is one thing that is waited for.
 func (x *Wait) Set(more bool) {
 	x.of.mu.Lock()
-	open := x.open > 0
-	x.of.mu.Unlock()
-	switch {
-	case more && !open:
-		x.Begin()
-	case !more && open:
-		x.End()
-	default:
-		x.Progress(0)
+	defer x.of.mu.Unlock()
+	x.add(-x.open, 0)
+	if more {
+		x.add(1, 0)
 	}
 }
 
-// change notes that one thing more or less is waited for, or progress.
-func (x *Wait) change(by, bytes int) {
+func (x *Wait) add(more, bytes int) {
 	w := x.of
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if x.open == 0 {
 		x.bytes = 0
 	}
-	x.open, x.bytes = x.open+by, x.bytes+int64(bytes)
+	x.open, x.bytes = x.open+more, x.bytes+int64(bytes)
 	if x == w.Listen {
 		w.quiet = 0
-		return
-	}
-	if w.open += by; by < 1 || w.open == 1 {
-		w.moved, w.still = time.Now(), 0
+	} else if w.open += more; more < 1 || w.open == more {
+		w.still = 0
 	}
 }
 
@@ -123,29 +112,23 @@ func (w *Waits) look() {
 		w.seen, w.quiet = messages, 0
 	}
 	if !connected {
-		w.moved, w.still = time.Now(), 0
+		w.still = 0
 	}
-	halted := w.halted()
-	if halted == nil || halted == w.told {
+	for _, x := range slices.Backward(w.all) {
+		still := w.still
+		if x == w.Listen {
+			still = w.quiet
+		}
+		if x.open == 0 || still < mostStill {
+			continue
+		}
+		if x != w.told {
+			w.told = x
+			bytes := x.bytes
+			w.mu.Unlock() // what makes the text has locks of its own
+			w.say(x.text(bytes, (time.Duration(still) * lookEvery).Truncate(time.Second)))
+			w.mu.Lock()
+		}
 		return
 	}
-	w.told = halted
-	bytes, since := halted.bytes, time.Since(w.moved).Round(time.Second)
-	w.mu.Unlock() // what makes the text has locks of its own
-	text := halted.text(bytes, since)
-	w.say(text)
-	w.mu.Lock()
-}
-
-// halted returns what makes no progress, or nil. Its caller holds mu.
-func (w *Waits) halted() *Wait {
-	for _, x := range w.all {
-		if x.open > 0 && w.still >= mostStill {
-			return x
-		}
-	}
-	if w.Listen.open > 0 && w.quiet >= mostStill {
-		return w.Listen
-	}
-	return nil
 }

@@ -29,30 +29,30 @@ func TestWaits(t *testing.T) {
 		}
 		a, b := on("a"), on("b")
 		after(time.Hour)
-		a.Begin()
+		a.Add(1, 0)
 		after(3 * time.Second)
-		after(1500*time.Millisecond, "a0 5s")
-		a.Begin()
-		a.End()
+		after(1500*time.Millisecond, "a0 4s")
+		a.Add(1, 0)
+		a.Add(-1, 0)
 		after(time.Hour)
-		b.Begin()
-		a.End()
-		b.Progress(7)
+		b.Add(1, 0)
+		a.Add(-1, 0)
+		b.Add(0, 7)
 		for range 100 {
 			after(2900 * time.Millisecond)
-			b.Progress(1)
+			b.Add(0, 1)
 		}
 		connected = false
 		after(time.Hour)
 		connected = true
-		after(4500*time.Millisecond, "b107 5s")
+		after(4500*time.Millisecond, "b107 4s")
+		b.Add(-1, 0)
 		a.Set(true)
-		after(1500*time.Millisecond, "a0 6s")
+		after(4500*time.Millisecond, "a0 4s")
 		a.Set(false)
-		b.End()
 		after(time.Hour)
 
-		w.Listen.Begin()
+		w.Listen.Add(1, 0)
 		for range 100 {
 			after(2900 * time.Millisecond)
 			messages++

@@ -26,7 +26,6 @@ const (
 	transferPause = 2 * time.Second
 
 	transferChunk = outbox.Piece
-	mostPut       = 64 // chunks of an object whose storage is not confirmed
 	mostFetch     = 32 // that are asked for at once
 
 	chunkTime = 30 * time.Second // in which one has to come
@@ -124,8 +123,8 @@ func (o *Store) retry(ctx context.Context, transfer func() error) error {
 // more was on its way than the client allows. Up to 100 MB it takes as long, or less by a
 // quarter.
 func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err error) {
-	o.going.Begin()
-	defer o.going.End()
+	o.going.Add(1, 0)
+	defer o.going.Add(-1, 0)
 	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}, Bucket: o.bucket, NUID: nats.NewInbox()[len(nats.InboxPrefix):]}
 	defer func() {
 		if err != nil {
@@ -152,10 +151,6 @@ func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err erro
 func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.Reader) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	free := make(chan []byte, mostPut)
-	for range mostPut {
-		free <- nil
-	}
 	var all sync.WaitGroup
 	defer func() {
 		if err != nil {
@@ -166,10 +161,7 @@ func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.
 		}
 	}()
 	for last := false; !last; info.Chunks++ {
-		data := <-free
-		if data == nil {
-			data = make([]byte, transferChunk)
-		}
+		data := make([]byte, transferChunk)
 		n, err := io.ReadFull(r, data)
 		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last {
 			return err
@@ -193,10 +185,9 @@ func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.
 				cancel(err)
 			} else {
 				took = time.Since(began)
-				o.going.Progress(n)
+				o.going.Add(0, n)
 			}
 			o.up.Give(n, took)
-			free <- data
 		})
 	}
 	return nil
@@ -239,8 +230,8 @@ func (o *Store) Get(ctx context.Context, name string, take func(io.Reader) error
 // getOnce is the Get of the library, but has no more on its way than the window has room for: over
 // a slow connection, leases could not be renewed behind more.
 func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) error) error {
-	o.coming.Begin()
-	defer o.coming.End()
+	o.coming.Add(1, 0)
+	defer o.coming.Add(-1, 0)
 	info, err := o.store.GetInfo(ctx, name)
 	if err != nil {
 		return err
@@ -293,7 +284,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 		}
 		c.n++
 		c.part = m.Data()
-		c.wait.Progress(len(c.part))
+		c.wait.Add(0, len(c.part))
 		_, _ = c.hash.Write(c.part)
 	}
 	n := copy(p, c.part)
