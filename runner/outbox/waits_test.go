@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +14,10 @@ import (
 // that has stood still looks at first whether anything has come.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said []string
-		messages, connected := uint64(0), true
-		w := NewWaits(func(text string) { said = append(said, text) }, func() (uint64, bool) { return messages, connected })
+		said := make(chan string, 10)
+		var messages atomic.Uint64
+		var away atomic.Bool
+		w := NewWaits(func(text string) { said <- text }, func() (uint64, bool) { return messages.Load(), !away.Load() })
 		defer w.Close()
 		on := func(kind string) *Wait {
 			return w.On(func(bytes int64, since time.Duration) string { return fmt.Sprint(kind, bytes, " ", since) })
@@ -24,8 +26,11 @@ func TestWaits(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			require.Equal(t, want, said)
-			said = nil
+			var all []string
+			for len(said) > 0 {
+				all = append(all, <-said)
+			}
+			require.Equal(t, want, all)
 		}
 		a, b := on("a"), on("b")
 		after(time.Hour)
@@ -42,9 +47,9 @@ func TestWaits(t *testing.T) {
 			after(2900 * time.Millisecond)
 			b.Add(0, 1)
 		}
-		connected = false
+		away.Store(true)
 		after(time.Hour)
-		connected = true
+		away.Store(false)
 		after(4500*time.Millisecond, "b107 4s")
 		b.Add(-1, 0)
 		a.Set(true)
@@ -55,7 +60,7 @@ func TestWaits(t *testing.T) {
 		w.Listen.Add(1, 0)
 		for range 100 {
 			after(2900 * time.Millisecond)
-			messages++
+			messages.Add(1)
 		}
 		after(6*time.Second, "waiting for the hub, which sends nothing")
 		after(time.Hour)
