@@ -16,7 +16,7 @@ type line struct {
 	ended bool // a -- ended the options; it is in neither part
 }
 
-// split splits args, which lack the command's name. It does what urfave/cli does
+// split splits args, which lack the command's name. It knows what urfave/cli does
 // not: attached values (-j4), bundles (-0kj4), values that begin with a dash (-j -1),
 // and options between operands. Where options end at the first operand, the command
 // there keeps its own.

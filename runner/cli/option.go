@@ -25,8 +25,7 @@ type use struct {
 	env     bool   // it comes from CREW_OPTS
 }
 
-// word returns the option in the only form that urfave/cli gets to see: --name
-// or --name=value.
+// word returns the option as one word: --name or --name=value.
 func (u use) word() string {
 	if u.opt.value == "" {
 		return "--" + u.opt.name

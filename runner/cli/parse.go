@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"time"
@@ -62,30 +61,37 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
 	o.uses, o.Command.Literal = l.uses, l.ended
-	args := append([]string{"crew"}, strings.Fields(c.name)...)
+	var bad error
 	for _, u := range l.uses {
-		args = append(args, u.word())
+		err := u.opt.set(&o, u.value)
+		if err == nil && u.opt.choices != "" {
+			err = among(u.value, u.opt.choices)
+		}
+		if err != nil && bad == nil {
+			bad = u.bad(err)
+		}
 	}
-	err := app(c, &setter{opts: &o}).Run(append(append(args, "--"), l.rest...))
+	args := append([]string{"crew"}, strings.Fields(c.name)...)
+	err := app(c, &o).Run(append(args, l.rest...))
 	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 		err = fmt.Errorf("parse options: %w", err)
+	}
+	if bad != nil || o.asksHelp || o.Print != "" {
+		err = bad
 	}
 	return &o, err
 }
 
-// app returns crew as urfave/cli sees it: with the command and the options that the
-// command line has, since it would take 5 times as long for all. It gets long options
-// alone, each with its value, then a --, and the operands; its built-in options and
-// commands are switched off, so it cannot take anything for a command of its own.
-func app(c *command, s *setter) *cli.App {
+// app returns crew as urfave/cli sees it: with the command that the command line has, which
+// takes all that follows as operands. Its built-in options and commands are switched off, so it
+// cannot take anything for a command of its own.
+func app(c *command, o *Options) *cli.App {
 	tool, verb, isVerb := strings.Cut(c.name, " ")
 	made := &cli.Command{
-		Name:     cmp.Or(verb, tool),
-		HideHelp: true,
-		Flags:    []cli.Flag{s},
-		Action:   func(ctx *cli.Context) error { return s.took(c, ctx.Args().Slice()) },
-		// It is not inherited.
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+		Name:            cmp.Or(verb, tool),
+		HideHelp:        true,
+		SkipFlagParsing: true,
+		Action:          func(ctx *cli.Context) error { return c.take(o, ctx.Args().Slice()) },
 	}
 	if isVerb {
 		made = &cli.Command{Name: tool, HideHelp: true, Subcommands: []*cli.Command{made}}
@@ -98,60 +104,4 @@ func app(c *command, s *setter) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		Commands:       []*cli.Command{made},
 	}
-}
-
-// setter sets options to the values that urfave/cli finds. It stands for all of them as
-// one cli.Flag.
-type setter struct {
-	opts *Options
-	next int   // index in opts.uses; urfave/cli keeps their order
-	err  error // the first bad value
-}
-
-// Apply adds the options that were given to a set.
-func (s *setter) Apply(flags *flag.FlagSet) error {
-	for _, u := range s.opts.uses {
-		switch {
-		case flags.Lookup(u.opt.name) != nil:
-		case u.opt.value == "":
-			flags.BoolFunc(u.opt.name, "", s.set)
-		default:
-			flags.Func(u.opt.name, "", s.set)
-		}
-	}
-	return nil
-}
-
-// Names returns nothing: urfave/cli would look each name up among those of all options.
-func (s *setter) Names() []string { return nil }
-
-// IsSet reports whether the environment sets the option, as CREW_OPTS does not.
-func (s *setter) IsSet() bool { return false }
-
-// String returns "": options have no default that is shown.
-func (s *setter) String() string { return "" }
-
-// set sets the next option. It keeps an error for took, since the flag package would
-// wrap it in a message of its own.
-func (s *setter) set(value string) error {
-	u := s.opts.uses[s.next]
-	s.next++
-	err := u.opt.set(s.opts, value)
-	if err == nil && u.opt.choices != "" {
-		err = among(value, u.opt.choices)
-	}
-	if err != nil && s.err == nil {
-		s.err = u.bad(err)
-	}
-	return nil
-}
-
-// took takes the operands once all options are set.
-func (s *setter) took(c *command, operands []string) error {
-	asks := s.opts.asksHelp || s.opts.Print != ""
-	err := c.take(s.opts, operands)
-	if s.err != nil || asks {
-		return s.err
-	}
-	return err
 }
