@@ -99,13 +99,7 @@ func (c *conn) tell(ended map[uint64]bool) {
 
 // unknown returns the error that nothing is known of tasks that have ended.
 func (c *conn) unknown(ended map[uint64]bool) error {
-	id := uint64(0)
-	for n := range ended {
-		if id == 0 || n < id {
-			id = n
-		}
-	}
-	text := fmt.Sprintf("task %d has ended, and no more is known of it", id)
+	text := fmt.Sprintf("task %d has ended, and no more is known of it", slices.Min(slices.Collect(maps.Keys(ended))))
 	if c.s.cfg.See.Ended == nil {
 		text += ": --state DIR keeps more"
 	}

@@ -104,7 +104,8 @@ func (f *follower) follow(now bool) ([]task.Facts, error) {
 		for i := range events {
 			f.hear(&events[i])
 		}
-		for _, t := range f.tasks {
+		for _, id := range f.left() {
+			t := f.tasks[id]
 			found := f.find(t)
 			if now && (found || t.attempt == 0 || time.Now().After(end)) {
 				f.pass(t, sizes(t.outs))

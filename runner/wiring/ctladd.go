@@ -3,9 +3,11 @@ package wiring
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -285,11 +287,12 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 	}
 }
 
-// status writes the lines that tasks have not ended, and returns how the tasks ended
+// status writes the lines that tasks have not ended, by task, and returns how the tasks ended
 // as an exit status.
 func (a *adder) status() error {
-	for from, data := range a.parts {
-		if err := a.ctl.output(&control.Reply{Stream: from.name, Data: data}); err != nil {
+	inOrder := func(x, y stream) int { return cmp.Or(cmp.Compare(x.task, y.task), cmp.Compare(y.name, x.name)) }
+	for _, from := range slices.SortedFunc(maps.Keys(a.parts), inOrder) { // stdout first
+		if err := a.ctl.output(&control.Reply{Stream: from.name, Data: a.parts[from]}); err != nil {
 			return err
 		}
 	}
