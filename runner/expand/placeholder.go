@@ -255,17 +255,6 @@ func (v *Values) countsRecords() bool {
 	return len(v.Records) > 1 && !slices.ContainsFunc(v.Records, several)
 }
 
-// room returns how long a placeholder can become that takes nothing from the record.
-func (p *piece) room() int {
-	switch p.kind {
-	case host:
-		return task.MaxHost
-	case units:
-		return p.n
-	}
-	return len("18446744073709551615") // a task's or a slot's number
-}
-
 // perRecord reports whether p has a value for each record of v.
 func (p *piece) perRecord(v *Values) bool {
 	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
@@ -330,19 +319,6 @@ func (p *piece) optional() string {
 		i = strings.Index(p.text, p.name) + len(p.name) - 1
 	}
 	return p.text[:i+1] + "?" + p.text[i+1:]
-}
-
-// growth returns how many bytes more rec makes of what p stands for, at most.
-func (p *piece) growth(rec []string) int {
-	switch {
-	case p.kind == made:
-		return task.TempLen + len(p.made.in(rec))
-	case !p.ofRecord():
-		return p.room()
-	case p.kind == column && len(rec) == 1:
-		return len(p.form.of(rec[0])) // whichever record {N} will stand for
-	}
-	return len(p.in(&Values{}, rec))
 }
 
 // value returns what p stands for in recs, separated by spaces if it has a value

@@ -405,11 +405,6 @@ func (t *Template) Holds(out *Text) bool {
 // of several that have one column each.
 func (t *Template) Counts() bool { return t.any(func(p piece) bool { return p.kind == column }) }
 
-// Joins reports whether one word of the command may hold several records.
-func (t *Template) Joins() bool {
-	return t.words == nil || t.script != nil || slices.ContainsFunc(t.words, func(w word) bool { return w.inner != nil || w.joined })
-}
-
 // Command returns the program that every task runs. ok is false if it varies by
 // task.
 func (t *Template) Command() (program string, ok bool) {
@@ -417,32 +412,4 @@ func (t *Template) Command() (program string, ok bool) {
 		return t.shell[0], !t.implied
 	}
 	return t.words[0].text, t.words[0].constant()
-}
-
-// Growth returns how many bytes, NULs included, and how many words rec adds to a command
-// that has two records or more. Of a script it is an upper bound, unless rec is the first
-// to need another form of all the references.
-func (t *Template) Growth(rec []string) (size, words int) {
-	if t.words == nil { // each record may be a plain command line
-		for _, c := range rec {
-			size += len(c) + 1
-			words += strings.Count(c, " ") + strings.Count(c, "\t") + 1
-		}
-		return size, words
-	}
-	if t.args {
-		for _, c := range rec {
-			size += len(c) + 1
-		}
-		words = len(rec)
-	}
-	for i := range t.words {
-		n, k := t.words[i].growth(rec)
-		size, words = size+n, words+k
-	}
-	if t.script != nil {
-		n, k := t.script.growth(rec, false)
-		size, words = size+n, words+k
-	}
-	return size, words
 }

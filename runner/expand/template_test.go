@@ -165,55 +165,6 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// occupied returns how many bytes of argument space a command takes up.
-func occupied(argv []string) int {
-	n := 0
-	for _, w := range argv {
-		n += len(w) + 1 + 8
-	}
-	return n
-}
-
-// checkGrowth checks that no record adds more to those before it than Growth says, but for
-// the first two, which may change the form of the command.
-func checkGrowth(t testing.TB, tm *Template, records [][]string) {
-	t.Helper()
-	size := func(n int) (run, seen int) {
-		v := Values{Records: records[:n], Seq: 1<<64 - 1}
-		shown, _ := shownBy(tm, v)
-		tk := task.Task{Makes: &task.Making{Temp: strings.Repeat("t", task.TempLen)}}
-		tm.Fill(&tk, v)
-		return occupied(tk.ExecOn(1, "", nil)), len(strings.Join(shown, " "))
-	}
-	for n := 3; n <= len(records); n++ {
-		most, words := tm.Growth(records[n-1])
-		most += 8 * words
-		run, seen := size(n)
-		before, seenBefore := size(n - 1)
-		require.LessOrEqual(t, run, before+most, "%q", records[:n])
-		require.LessOrEqual(t, seen, seenBefore+most, "%q", records[:n])
-	}
-}
-
-func TestGrowth(t *testing.T) {
-	all := [][]string{{"it's\n"}, {"a"}, {"/x/y.z"}, {""}, {"''''"}, {strings.Repeat("b'", 50)}, {"q w\te"}, {"/"}, {"."}}
-	two := [][]string{{"a\n", "b c"}, {"'", "d/e.f"}, {"", ""}, {"a", "b"}}
-	for _, words := range [][]string{{"x", "{}"}, {"x", "a{}b", "-{.}"}, {"x"}, {"x", "{//}", "{/.}"}, {"x", "{1}", "{2}"}, {"x {} && y"}, {"x; y {}/{} z{.}"},
-		{`x "{}" '{}' $(y {})`}, {"cat <<E\n{}\nE"}, {"x;y"}, {"sh", "-c", "x {}", "sh", "{}"}, {"x", "{#}", "a{%}", "{#}{}"},
-		{"ssh", "h", `x {} "{}"`}, {"set -- {}; x"}, {"x {} | sh -c 'y {#}{}'"}, nil} {
-		checkGrowth(t, must(t, Config{Words: words, Batch: true, Insert: AtEnd}), all)
-		checkGrowth(t, must(t, Config{Words: words, Batch: true, Insert: AtEnd}), two)
-	}
-	checkGrowth(t, must(t, Config{Words: []string{"print"}, Shell: "fish", Insert: AtEnd}), all)
-	outs := []*Text{compiled(t, "{}", Config{}), compiled(t, "d'/{}{1}{/.}''.o'", Config{}), compiled(t, "'{#}"+strings.Repeat("c", 50), Config{})}
-	for _, words := range [][]string{{"x", "{out}"}, {"x", "{}:{out2}{out3}"}, {"x", "{out2}", "{out}"}, {"x {out} {out2}; y"}, {"x {out3}{}; y '{out2}'"}, {"x", "{out3}{}"},
-		{`x "{out2}"; cat <<E` + "\n{out}\nE"}, {"sh", "-c", "x {out2}; y"}, {"x; sh -c 'y {out2} {out}'"}, {"ssh", "h", "x {out2}"}} {
-		cfg := Config{Words: words, Batch: true, Insert: InPlace, Outs: outs}
-		checkGrowth(t, must(t, cfg), all)
-		checkGrowth(t, must(t, cfg), two)
-	}
-}
-
 func TestText(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -1,7 +1,6 @@
 package expand
 
 import (
-	"math"
 	"strings"
 
 	"crew/runner/task"
@@ -95,11 +94,6 @@ func (t *Text) target(v *Values, rec []string) string {
 	name := TargetName(t.expand(&of))
 	i := task.BaseIndex(name)
 	return name[:i] + tempMark + name[i:]
-}
-
-// in returns the longest name of the file that a record can have.
-func (t *Text) in(rec []string) string {
-	return t.expand(&Values{Records: [][]string{rec}, Seq: math.MaxUint64})
 }
 
 // TargetName returns the name of a file, as a template has it, without slashes at its end.

@@ -159,30 +159,6 @@ func component(s string) string {
 	return escaped
 }
 
-// growth returns how many bytes, NULs included, and how many words rec adds to the words
-// that a command has for w.
-func (w *word) growth(rec []string) (size, words int) {
-	switch {
-	case w.inner != nil:
-		size, _ = w.inner.growth(rec, true)
-		return size, 0
-	case !w.any(piece.ofEach):
-		return 0, 0
-	case w.lone():
-		for _, c := range rec {
-			size += len(w.parts[0].value.form.of(c)) + 1
-		}
-		return size, len(rec)
-	}
-	size = 1
-	for _, g := range w.parts {
-		if size += len(g.text); g.value != nil {
-			size += g.value.growth(rec)
-		}
-	}
-	return size, 1
-}
-
 // check says what a value must be where it stands.
 type check uint8
 

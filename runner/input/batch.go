@@ -30,7 +30,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		n /= 2
 		tk = t.of(t.queue[t.head:t.head+n], id)
 	}
-	t.latest = id
+	t.latest, t.usual = id, n
 	t.drop(n)
 	after := t.r.axes[0].parts[0].after()
 	if t.head < len(t.queue) {
@@ -58,51 +58,61 @@ func (t *Tasks) drop(n int) {
 }
 
 // gather returns how many records of the queue, from an index on, go into one command: as
-// many as the limits allow, and at most as many as most. It reads what the queue lacks. An
-// error means that there is no record, because the input has ended.
+// many as the limits allow, and at most as many as most. It makes commands of more and more, and
+// looks between the last that is within the limits and the first that is not. It reads what the
+// queue lacks. An error means that there is no record, because the input has ended.
 func (t *Tasks) gather(from, most int) (n int, err error) {
-	measured := 0
-	joins := t.cfg.Template.Joins()
-	var left room
 	if l := t.cfg.Limits.Records; l > 0 {
 		most = min(most, l)
 	}
-	for ; n < most; n++ {
+	if n, err := t.ready(from, 1); n == 0 {
+		return 1, err
+	}
+	fits, spare, over, lack := 1, 0, 0, 0 // over is the first number that is too many, or 0
+	for step := 0; fits < most && fits+1 != over; step++ {
+		n := max(16, t.usual+t.usual/16, 2*fits)
+		switch between := over - fits; {
+		case over == 0 && most <= len(t.queue)-from:
+			n = most
+		case over > 0 && step%2 == 0: // as if all records were of one size
+			n = fits + min(max(1, between*spare/(spare+lack)), between-1)
+		case over > 0:
+			n = fits + between/2
+		}
+		ready, _ := t.ready(from, min(n, most))
+		if ready < min(n, most) {
+			most = ready
+		}
+		if left := t.room(t.queue[from : from+ready]); left >= 0 {
+			fits, spare = ready, left
+		} else {
+			over, lack, most = ready, -left, ready-1
+		}
+	}
+	return fits, nil
+}
+
+// ready reads until the queue has so many records from an index on, or there are no more that can
+// be run, and returns how many there are. An error means that there is none.
+func (t *Tasks) ready(from, want int) (n int, err error) {
+	for ; n < want; n++ {
 		if from+n == len(t.queue) {
 			if err := t.read(); err != nil {
-				if n == 0 {
-					return 0, err
+				if n > 0 {
+					err = nil // the reader will return it again
 				}
-				break // the reader will return it again
+				return n, err
 			}
 			if len(t.queue) == cap(t.queue) { // to grow by a quarter, as append does, takes longer
 				t.queue = slices.Grow(t.queue, max(16, len(t.queue)))
 			}
 			t.queue = append(t.queue, t.rec[0])
 		}
-		rec := &t.queue[from+n]
-		if rec.Err != nil {
-			break
-		}
-		size, words := t.cfg.Template.Growth(rec.Columns)
-		left.size -= size + pointerSize*words
-		if joins {
-			left.word -= size
-		}
-		if left.chars -= size; t.cfg.Stdin {
-			left.chars -= len(rec.text()) + len(t.r.delimiter)
-		}
-		// The second record may change the form of a script. Later ones add at most what
-		// has been taken off, but to a script often much less, so it is worth a look. But
-		// with {N}, any number of records may add nothing.
-		if n < 2 || left.none() && joins && 8*n >= 9*measured && !t.cfg.Template.Counts() {
-			left, measured = t.room(t.queue[from:from+n+1]), n
-		}
-		if left.none() {
+		if t.queue[from+n].Err != nil {
 			break
 		}
 	}
-	return max(n, 1), nil
+	return n, nil
 }
 
 // spread returns how many records go into the next command if workers share the last
@@ -165,24 +175,14 @@ func (t *Tasks) cut(most int) (cuts []int) {
 // divideUp returns a/b, rounded up.
 func divideUp(a, b int) int { return (a + b - 1) / b }
 
-// room says how many bytes may be added to a command.
-type room struct {
-	size  int // including NULs and pointers
-	word  int // to one word
-	chars int // as xargs -s counts them, and what the task reads
-}
-
-func (r room) none() bool { return min(r.size, r.word, r.chars) < 0 }
-
-// room returns what may be added to the command of recs, and to what people see of it.
-func (t *Tasks) room(recs []Record) room {
+// room returns how much the command of recs, and what people see of it, may grow; see left.
+func (t *Tasks) room(recs []Record) int {
 	tk := &task.Task{Records: columnsOf(recs)}
 	last := t.latest + uint64(max(1, t.cfg.Limits.Workers)) // of the queue
 	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: last})
-	left := t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits()))
-	left.word = min(left.word, maxArgument-longest(tk.Argv))
-	if t.cfg.Stdin {
-		left.chars -= len(t.stdin(recs))
+	left := min(t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits())), maxArgument-longest(tk.Argv))
+	if l := t.cfg.Limits.Chars; l > 0 && t.cfg.Stdin {
+		left = min(left, l-charsOf(tk.Argv)-len(t.stdin(recs)))
 	}
 	return left
 }

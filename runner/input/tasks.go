@@ -84,6 +84,7 @@ type Tasks struct {
 	cuts   []int       // with Limits.Workers: how many records of the queue each of them takes
 	ended  bool        // with Limits.Workers: the input has, and cuts are all of the queue
 	latest uint64      // number of the latest batch
+	usual  int         // how many records that has
 	spare  []oneRecord // not yet returned by allocate
 	names  Names       // with cfg.Objects: of the tasks
 	asker  asker
@@ -426,18 +427,18 @@ var (
 	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000`)
 )
 
-// left returns how much the task's command, with what the task adds to the environment,
+// left returns how many bytes the task's command, with what the task adds to the environment,
 // may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
-func (t *Tasks) left(tk *task.Task, argv []string) room {
+func (t *Tasks) left(tk *task.Task, argv []string) int {
 	temps, inWord := tempsOf(tk)
-	r := room{math.MaxInt, maxArgument - longest(argv) - inWord, math.MaxInt}
+	left := maxArgument - longest(argv) - inWord
 	if l := t.cfg.Limits.Chars; l > 0 {
-		r.chars = l - charsOf(tk.Argv)
+		left = min(left, l-charsOf(tk.Argv))
 	}
 	if l := t.cfg.Limits.ArgMax; l > 0 {
-		r.size = l - temps - charsOf(argv) - pointerSize*len(argv) - charsOf(tk.Env) - pointerSize*len(tk.Env)
+		left = min(left, l-temps-charsOf(argv)-pointerSize*len(argv)-charsOf(tk.Env)-pointerSize*len(tk.Env))
 	}
-	return r
+	return left
 }
 
 // fits returns an error if the system would not accept the command.
@@ -448,7 +449,7 @@ func (t *Tasks) fits(tk *task.Task) error {
 		return errNUL
 	}
 	left := t.left(tk, argv)
-	if !left.none() {
+	if left >= 0 {
 		return nil
 	}
 	n := -1
@@ -459,7 +460,7 @@ func (t *Tasks) fits(tk *task.Task) error {
 	if n == 1 {
 		unit = "byte"
 	}
-	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n+min(left.size, left.word, left.chars)))
+	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n+left))
 }
 
 // Give has Next go on with values, of which it makes what it would make of the
