@@ -265,7 +265,7 @@ func TestPlacesHaveLanes(t *testing.T) {
 	c := fold(beganAt(0, ""), endedAs("finished", task.OK, 1, 0, 5, 1, 1), endedAs("finished", task.OK, 1, 4.999, 6, 2, 1),
 		endedAs("finished", task.OK, 1, 5.5, 7, 3, 1), endedAs("finished", task.OK, 1, 7, 8, 4, 1)).Report().Attempts
 	require.Equal(t, []Lane{{Worker: 1}, {Worker: 1}}, c.Lanes)
-	require.Equal(t, []int32{0, 0, 1, 0}, c.Lane)
+	require.Equal(t, []int32{0, 0, 1, 1}, c.Lane)
 }
 
 func TestTimesOfMoreThanAreKnown(t *testing.T) {

@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"container/heap"
 	"maps"
 	"slices"
 	"strings"
@@ -78,10 +77,10 @@ func millis(ns int64) float64 {
 // workers sets how many workers the runs had at once at most, where the source has not told
 // and the attempts tell it.
 func (f *Fold) workers(runs []Run, list []attempt, place []int) {
-	used := make([]rows, len(runs))
+	used := make([]Rows, len(runs))
 	for i := range list {
 		if a := &list[i]; a.ran && a.outcome != task.StartFailed { // which has no worker
-			used[place[a.run]].take(a.start, f.until(a))
+			used[place[a.run]].Take(a.start, f.until(a))
 		}
 	}
 	for at, r := range f.runs {
@@ -104,17 +103,18 @@ func (l lane) compare(o lane) int {
 	return cmp.Or(strings.Compare(l.host, o.host), cmp.Compare(l.worker, o.worker), cmp.Compare(l.row, o.row))
 }
 
-// lanes gives each attempt the lowest row of its worker that is free, or of its host if the
-// worker is unknown. list must be in the order of the beginnings.
+// lanes gives each attempt a row of its worker that is free, or of its host if the worker is
+// unknown.
 func (f *Fold) lanes(list []attempt) (all []Lane, of []int32) {
-	taken, workers, ids := make([]lane, len(list)), map[lane]*rows{}, map[lane]int32{}
+	taken, workers, ids := make([]lane, len(list)), map[lane]*Rows{}, map[lane]int32{}
 	for i := range list {
 		if a := &list[i]; a.ran {
 			l := lane{host: a.host, worker: a.worker}
 			if workers[l] == nil {
-				workers[l] = &rows{}
+				workers[l] = &Rows{}
 			}
-			l.row = int32(workers[l].take(a.start, f.until(a)))
+			row, _, _ := workers[l].Take(a.start, f.until(a))
+			l.row = int32(row)
 			taken[i], ids[l] = l, 0
 		}
 	}
@@ -131,51 +131,10 @@ func (f *Fold) lanes(list []attempt) (all []Lane, of []int32) {
 	return all, of
 }
 
-// until returns when the row of an attempt is free again: at its end, or a little earlier,
-// since times may be rounded; or, if the end is unknown, when its run was seen last.
+// until returns when an attempt ended or, if that is unknown, when its run was seen last.
 func (f *Fold) until(a *attempt) int64 {
 	if a.took >= 0 {
-		return a.start + a.took - min(a.took/4, int64(2*time.Millisecond))
+		return a.start + a.took
 	}
 	return max(a.start, f.runs[a.run].End.UnixNano())
-}
-
-// rows keeps apart what overlaps.
-type rows struct {
-	busy, free spans
-	n          int
-}
-
-// take returns the lowest row that is free from start until end. The starts must be in order.
-func (r *rows) take(start, end int64) (row int) {
-	for len(r.busy) > 0 && r.busy[0].at <= start {
-		row := heap.Pop(&r.busy).(span).row
-		heap.Push(&r.free, span{int64(row), row})
-	}
-	if len(r.free) > 0 {
-		row = heap.Pop(&r.free).(span).row
-	} else {
-		row = r.n
-		r.n++
-	}
-	heap.Push(&r.busy, span{end, row})
-	return row
-}
-
-// span is a row with what it is sorted by.
-type span struct {
-	at  int64
-	row int
-}
-
-type spans []span
-
-func (h spans) Len() int           { return len(h) }
-func (h spans) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h spans) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *spans) Push(x any)        { *h = append(*h, x.(span)) }
-func (h *spans) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }

@@ -347,6 +347,7 @@ func (m *model) checkAttempts(r *Report) {
 		lanes[l] = append(lanes[l], span{a.from, a.from + max(0, a.took)})
 	}
 	for _, l := range lanes {
+		slices.SortFunc(l, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 		for i := range len(l) - 1 {
 			require.LessOrEqual(m, l[i].to, l[i+1].from+0.002)
 		}

@@ -1,19 +1,14 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
-	"time"
+
+	"crew/runner/history"
 )
 
 const (
 	whyWorker = -1      // not a worker, but where it says why nothing starts
 	moreTID   = 1 << 20 // the first thread that is no worker's first row
-	mostGaps  = 200     // in which a thread was free, for things that come late
-	forever   = micros(math.MaxInt64)
-	slack     = micros(2 * time.Millisecond) // by which times may be rounded
 )
 
 // lanes are the processes and threads of a trace.
@@ -28,15 +23,10 @@ type worker struct {
 	n    int
 }
 
-// rows are the threads of a worker, and the times in which they are free, as they begin.
+// rows are the threads of a worker, one a row.
 type rows struct {
-	n    int
-	gaps []gap
-}
-
-type gap struct {
-	from, to micros
-	tid      int
+	history.Rows
+	threads []int
 }
 
 // host returns the process of a host.
@@ -60,9 +50,7 @@ func (t *Trace) about(pid, tid int, what, name string, value any) {
 	t.put(&event{Name: what, Ph: "M", PID: pid, TID: tid, Args: map[string]any{name: value}})
 }
 
-// place returns the thread of something that lasts, and from when until when it is shown. Of
-// the worker's threads that are free, the one that is free for the shortest time is taken.
-// So there are few whether things come as they began or as they ended.
+// place returns the thread of something that lasts, and from when until when it is shown.
 func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start, end micros) {
 	pid = t.host(host)
 	w := worker{host, n}
@@ -71,38 +59,11 @@ func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start,
 		r = &rows{}
 		t.lanes.workers[w] = r
 	}
-	rounded := min((to-from)/4, slack)
-	i, _ := slices.BinarySearchFunc(r.gaps, from+rounded+1, gap.compare)
-	for i--; i >= 0 && r.gaps[i].to < to-rounded; i-- {
+	row, begin, over := r.Take(int64(from), int64(to))
+	if row == len(r.threads) {
+		r.threads = append(r.threads, t.thread(pid, n, row+1))
 	}
-	if i < 0 {
-		r.n++
-		i = 0
-		r.gaps = slices.Insert(r.gaps, 0, gap{0, forever, t.thread(pid, n, r.n)})
-	}
-	g := r.gaps[i]
-	r.gaps = slices.Delete(r.gaps, i, i+1)
-	from = max(from, g.from)
-	to = max(from, min(to, g.to))
-	r.add(gap{g.from, from, g.tid})
-	r.add(gap{to, g.to, g.tid})
-	return pid, g.tid, from, to
-}
-
-func (g gap) compare(at micros) int { return cmp.Compare(g.from, at) }
-
-// add adds a time in which a thread is free. Of those in the past, it forgets the first if
-// there are too many.
-func (r *rows) add(g gap) {
-	if g.from == g.to {
-		return
-	}
-	i, _ := slices.BinarySearchFunc(r.gaps, g.from, gap.compare)
-	r.gaps = slices.Insert(r.gaps, i, g)
-	if len(r.gaps) > mostGaps+r.n {
-		first := slices.IndexFunc(r.gaps, func(g gap) bool { return g.to < forever })
-		r.gaps = slices.Delete(r.gaps, first, first+1)
-	}
+	return pid, r.threads[row], micros(begin), micros(over)
 }
 
 // thread names a new thread for a row of a worker, and returns it.
