@@ -116,6 +116,22 @@ func TestGroupsThatAreTooMany(t *testing.T) {
 	require.InDelta(t, 290, r.Commands.More, 10)
 }
 
+// The same lines give the same figures although sums are rounded.
+func TestGroupsThatBecomeCoarserAreTheSame(t *testing.T) {
+	var first Groups
+	for i := range 20 {
+		f := newFold(1000, 50)
+		many(f, 51, func(i int, l *Line) {
+			l.Command, l.Duration = task.Bytes(fmt.Sprint("cc ", i)), task.Seconds(1<<56+i)
+		})
+		if got := f.Report().Commands; i == 0 {
+			first = got
+		} else {
+			require.Equal(t, first, got)
+		}
+	}
+}
+
 func TestGroupsOfManyRuns(t *testing.T) {
 	f := newFold(1000, 8)
 	const runs = 300

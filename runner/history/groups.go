@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"hash/maphash"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -109,9 +110,9 @@ func (g *groups) coarsen() {
 	}
 	fine := g.list
 	g.list, g.room = map[string][]*tally{}, g.most*mostRuns
-	for name, by := range fine {
-		name = firstWords(name, g.words)
-		for run, t := range by {
+	for _, long := range slices.Sorted(maps.Keys(fine)) { // sums of floats depend on the order
+		name := firstWords(long, g.words)
+		for run, t := range fine[long] {
 			if old := g.list[name]; t == nil {
 			} else if run < len(old) && old[run] != nil {
 				old[run].merge(t)
