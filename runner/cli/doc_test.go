@@ -119,10 +119,11 @@ func helpOptions() []string {
 
 func TestHelp(t *testing.T) {
 	require.Equal(t, tableOptions(), helpOptions())
-	text := helpText()
-	for line := range strings.Lines(text) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
-		require.NotContains(t, line, "\t")
+	for i := range commands {
+		for line := range strings.SplitSeq(commands[i].help(false), "\n") {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 80, line)
+			require.NotContains(t, line, "\t")
+		}
 	}
 	for i := range options {
 		o := &options[i]
