@@ -351,23 +351,3 @@ func (d *Dispatcher) Abandon() {
 	d.parked = newIndexedSlab()
 	clear(d.called)
 }
-
-// Blocks is an iter.Seq of the queues that hold items, in any order, and then of the keys with
-// parked items and the lines.
-func (d *Dispatcher) Blocks(yield func(Block) bool) {
-	for b := range d.Policy.Blocks {
-		if !yield(b) {
-			return
-		}
-	}
-	for _, g := range d.of {
-		if g.parked.n > 0 && !yield(Block{N: g.parked.n, ID: d.parked.first(&g.parked).ID, OneKey: true, Wait: d.keeps(g)}) {
-			return
-		}
-	}
-	for _, l := range d.lines {
-		if !yield(Block{N: l.list.n, ID: d.parked.first(&l.list).ID, Wait: d.lacks(l)}) {
-			return
-		}
-	}
-}

@@ -491,9 +491,6 @@ func (r *rink) drain() {
 		}
 	}
 	_, _, wait := r.d.Next(r.now)
-	for b := range r.d.Blocks {
-		r.t.Logf("%+v", b)
-	}
 	require.Fail(r.t, "something waits for ever", "%v %v running %v slots %v parked %v lines %v wide %v limits %+v", wait, r.waiting, r.running, r.slots, r.parked, len(r.d.lines), r.d.wide, r.limits)
 }
 

@@ -71,6 +71,12 @@ func (p *fair) Push(it Item) bool {
 	return true
 }
 
+func (p *fair) Choice(it Item) Choice {
+	c := p.slots.Choice(it)
+	c.Key = true
+	return c
+}
+
 func (p *fair) Ready() int {
 	if p.n == 0 {
 		return 0
@@ -131,24 +137,5 @@ func (p *fair) drop(i int32) {
 	if len(t.keys) == 0 {
 		p.tiers.delete(at)
 		p.tierPool.put(t)
-	}
-}
-
-func (p *fair) Blocks(yield func(Block) bool) {
-	keys := map[uint64]Block{}
-	for _, t := range p.tiers {
-		for key, a := range t.x.keys {
-			b, found := keys[key]
-			if !found {
-				b = Block{ID: p.first(&a.queue).ID, OneKey: true}
-			}
-			b.N += a.queue.n
-			keys[key] = b
-		}
-	}
-	for _, b := range keys {
-		if !yield(b) {
-			return
-		}
 	}
 }

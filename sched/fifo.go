@@ -31,12 +31,6 @@ func (p *fifo) Pop(slot int) (it Item, ok bool) {
 
 func (p *fifo) Remove(id uint64) bool { return p.drop(&p.queue, id) }
 
-func (p *fifo) Blocks(yield func(Block) bool) {
-	if p.n > 0 {
-		yield(Block{N: p.n})
-	}
-}
-
 // byCost is one shared queue. Of the items of the lowest rank, it takes that with the
 // lowest sign * Cost, the oldest among equals. The slot that holds the fewest items is
 // served first.
@@ -80,9 +74,3 @@ func (p *byCost) Pop(slot int) (it Item, ok bool) {
 func (p *byCost) Remove(id uint64) bool { return p.queue.remove(id) }
 
 func (p *byCost) Len() int { return p.queue.len() }
-
-func (p *byCost) Blocks(yield func(Block) bool) {
-	if n := p.queue.len(); n > 0 {
-		yield(Block{N: n})
-	}
-}

@@ -133,9 +133,11 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 	p.refresh(c)
 }
 
-func (p *keyed) Idle(it Item) bool {
+func (p *keyed) Choice(it Item) Choice {
 	p.settle()
-	return p.slots.empty(p.hosts.slot(it.Place))
+	c := p.only(p.hosts.slot(it.Place))
+	c.Key = true
+	return c
 }
 
 // Remove unblocks the key if the item was awaited.
@@ -166,12 +168,3 @@ func (p *keyed) Join(s Slot) {
 }
 
 func (p *keyed) Serial() bool { return true }
-
-func (p *keyed) Blocks(yield func(Block) bool) {
-	p.settle()
-	for _, c := range p.keys {
-		if c.queue.n > 0 && !yield(Block{N: c.queue.n, ID: p.first(&c.queue).ID, OneKey: true, Slot: c.slot}) {
-			return
-		}
-	}
-}

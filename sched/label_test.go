@@ -69,7 +69,7 @@ func TestTopicsRunOnSlotsWithTheirLabel(t *testing.T) {
 		p.turn()
 		require.Empty(t, p.where("gpu"))
 		require.Equal(t, []int{1, 6}, p.where("x"))
-		require.True(t, slices.ContainsFunc(slices.Collect(p.Blocks), func(b Block) bool { return b.Label }))
+		require.Equal(t, Choice{Key: true, None: true}, p.Choice(Item{Key: Hash("gpu")}))
 		p.Join(labelled(9, "gpu"))
 		require.Equal(t, []int{9}, p.where("gpu"))
 	}

@@ -207,15 +207,15 @@ func (d *driver) popReady() bool {
 	if slot == 0 {
 		return false
 	}
-	var idle []uint64 // items that a slot would take that holds nothing
-	for i := range d.queued {
-		if it := d.queued[i]; d.w.held[slot] > 0 && d.p.Idle(it) {
-			idle = append(idle, it.ID)
-		}
+	choices := map[uint64]Choice{}
+	for _, it := range d.queued {
+		choices[it.ID] = d.p.Choice(it)
 	}
 	holds(d.t, d.pop(slot), "slot %d is ready, but there is nothing for it", slot)
 	it := d.running[len(d.running)-1].Item
-	holds(d.t, !slices.Contains(idle, it.ID), "slot %d takes %v although another one holds nothing", slot, it)
+	c := choices[it.ID]
+	holds(d.t, !c.Idle || d.w.held[slot] == 1, "slot %d takes %v although another one holds nothing", slot, it)
+	holds(d.t, !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
 	return true
 }
 
@@ -348,9 +348,6 @@ func (d *driver) changed(id int) {
 
 func (d *driver) check() {
 	holds(d.t, d.p.Len() == len(d.queued), "%d queued instead of %d", d.p.Len(), len(d.queued))
-	if d.n(8) == 0 {
-		d.checkLongest()
-	}
 	if d.m == nil {
 		return
 	}
@@ -363,22 +360,6 @@ func (d *driver) check() {
 		}
 	}
 	holds(d.t, d.p.Ready() == first, "slot %d is ready, not %d", d.p.Ready(), first)
-}
-
-func (d *driver) checkLongest() {
-	b := longest(d.p.Blocks)
-	holds(d.t, b.N > 0 == (len(d.queued) > 0) && b == longest(d.p.Blocks), "longest: %v", b)
-	holds(d.t, b.Slot == 0 || d.w.in(b.Slot) || d.w.held[b.Slot] > 0, "longest: %v", b)
-	if b.OneKey {
-		i, n := indexOf(d.queued, b.ID), 0
-		holds(d.t, i >= 0, "longest: %v", b)
-		for _, it := range d.queued {
-			if it.Key == d.queued[i].Key {
-				n++
-			}
-		}
-		holds(d.t, n == b.N, "longest: %v, but the key has %d", b, n)
-	}
 }
 
 // drain runs all items to their end. Nothing may be left.

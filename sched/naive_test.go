@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 )
 
@@ -323,15 +322,3 @@ func (m *naiveKeyed) change(int) {
 }
 
 func (m *naiveKeyed) before(a, b int) bool { return m.w.held[a] <= m.w.held[b] }
-
-// longest returns the longest of several queues: of equal ones that with the lowest
-// ID and slot.
-func longest(blocks iter.Seq[Block]) Block {
-	var most Block
-	for b := range blocks {
-		if b.N > most.N || b.N == most.N && (b.ID < most.ID || b.ID == most.ID && b.Slot < most.Slot) {
-			most = b
-		}
-	}
-	return most
-}

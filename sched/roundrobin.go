@@ -80,9 +80,9 @@ func (p *roundRobin) Pop(slot int) (it Item, ok bool) {
 	return it, true
 }
 
-func (p *roundRobin) Idle(it Item) bool {
+func (p *roundRobin) Choice(it Item) Choice {
 	p.update()
-	return p.slots.empty(p.slotOf(it.ID))
+	return p.only(p.slotOf(it.ID))
 }
 
 func (p *roundRobin) Remove(id uint64) bool {
@@ -91,13 +91,4 @@ func (p *roundRobin) Remove(id uint64) bool {
 	found := p.drop(&p.queues[slot], id)
 	p.offer(slot, p.queues[slot].n > 0)
 	return found
-}
-
-func (p *roundRobin) Blocks(yield func(Block) bool) {
-	p.update()
-	for slot := range p.queues {
-		if n := p.queues[slot].n; n > 0 && !yield(Block{N: n, Slot: slot}) {
-			return
-		}
-	}
 }

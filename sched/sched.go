@@ -34,14 +34,12 @@ type Slot struct {
 	Stock  *Stock   // what its host has for Claim.Units, to a Dispatcher; nil for nothing
 }
 
-// Block describes a queue of waiting items. The zero Block describes none.
-type Block struct {
-	N      int    // items in the queue
-	OneKey bool   // all of them have the same key
-	ID     uint64 // the first item; set only if OneKey is, to look up the key's name
-	Slot   int    // the only slot they wait for, or 0
-	Label  bool   // they wait for a slot with a label that no slot has
-	Wait   Wait   // what they wait for
+// Choice says which slots would take an item.
+type Choice struct {
+	Key  bool // the policy goes by the item's key
+	Slot int  // the only slot, or 0 if there are several or none
+	None bool // no slot has the label that is the key
+	Idle bool // a slot that holds nothing would take the item, if it were queued alone
 }
 
 // Policy decides which slot runs which item.
@@ -77,9 +75,8 @@ type Policy interface {
 	// Done ends an item, as Pop returned it, on its slot. With again=true the
 	// item will be pushed once more.
 	Done(slot int, it Item, again bool)
-	// Idle reports whether a slot that holds nothing would be given the item, if it were queued
-	// alone.
-	Idle(it Item) bool
+	// Choice says which slots would take an item.
+	Choice(it Item) Choice
 	// Remove removes an item that is queued or awaited, and reports whether it
 	// was queued. It does nothing to an item that a slot holds.
 	Remove(id uint64) bool
@@ -97,9 +94,6 @@ type Policy interface {
 	Serial() bool
 	// Len returns the number of queued items.
 	Len() int
-	// Blocks is an iter.Seq of the queues that hold items, in any order. It is for
-	// diagnostics.
-	Blocks(yield func(Block) bool)
 }
 
 // Config selects a policy.

@@ -11,7 +11,6 @@ func TestNewKnowsItsNames(t *testing.T) {
 	for _, c := range policies {
 		p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
 		require.NoError(t, err, c.name)
-		require.Zero(t, longest(p.Blocks), c.name)
 		require.Zero(t, p.Ready(), c.name)
 		require.Equal(t, c.name == "keyed", p.Serial(), c.name)
 	}
@@ -83,7 +82,6 @@ func TestItemsGoInOrderOfRank(t *testing.T) {
 		p.Push(item(13, HandRank))
 		require.True(t, p.Remove(3))
 		require.Equal(t, 12, p.Len())
-		require.Equal(t, 12, longest(p.Blocks).N)
 		var got []uint64
 		for p.Ready() != 0 {
 			it, _ := p.Pop(1)

@@ -129,11 +129,13 @@ func (s *slots) emptiest() int {
 	return 0
 }
 
-// Idle is the method of policies in which any slot takes any item.
-func (s *slots) Idle(Item) bool { return s.levels[0].from(1) != 0 }
+// Choice is the method of policies in which any slot takes any item.
+func (s *slots) Choice(Item) Choice { return Choice{Idle: s.levels[0].from(1) != 0} }
 
-// empty reports whether a slot is in and holds nothing.
-func (s *slots) empty(id int) bool { return id > 0 && s.all[id].Cap > 0 && s.all[id].held == 0 }
+// only is the choice of one slot, 0 for none.
+func (s *slots) only(id int) Choice {
+	return Choice{Slot: id, Idle: id > 0 && s.all[id].Cap > 0 && s.all[id].held == 0}
+}
 
 // bitset is a set of IDs from 1. The zero bitset is empty.
 type bitset []uint64

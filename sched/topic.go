@@ -138,10 +138,18 @@ func (p *byTopic) Pop(slot int) (Item, bool) {
 	return it, ok
 }
 
-func (p *byTopic) Idle(it Item) bool {
+func (p *byTopic) Choice(it Item) (c Choice) {
 	p.update()
 	t := p.team(it.Key)
-	return t != nil && t.idle.len() > 0 && p.slots.empty(t.idle.min().id)
+	if t == nil {
+		return c
+	}
+	if t.have() == 1 && !p.shared() {
+		c.Slot = t.load.min().id
+	}
+	c.Key, c.None = t.named, t.most == 0
+	c.Idle = t.idle.len() > 0 && p.all[t.idle.min().id].held == 0
+	return c
 }
 
 func (p *byTopic) Take(slot int, it Item) {
@@ -192,29 +200,6 @@ func (p *byTopic) Remove(id uint64) bool {
 	p.forget(t)
 	p.meetClaims()
 	return true
-}
-
-// Blocks yields the queues of the topics, and that of the rest as a whole.
-func (p *byTopic) Blocks(yield func(Block) bool) {
-	p.update()
-	block := func(t *team) bool {
-		if t.n == 0 {
-			return true
-		}
-		b := Block{N: t.n, OneKey: t.named, ID: p.nodes[t.oldest()].ID, Label: t.most == 0}
-		if t.have() == 1 && !p.shared() {
-			b.Slot = t.load.min().id
-		}
-		return yield(b)
-	}
-	if !block(p.spare) {
-		return
-	}
-	for _, t := range p.teams {
-		if t != p.spare && !block(t) {
-			return
-		}
-	}
 }
 
 func (p *byTopic) Join(s Slot) {

@@ -56,7 +56,7 @@ func (c *Core) askBack() {
 				c.ask(e)
 			case e.asked:
 				idle--
-			case q.ready.Idle(e.item):
+			case q.ready.Choice(e.item).Idle:
 				list = append(list, waiting{e, i})
 			}
 		}

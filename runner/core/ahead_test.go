@@ -92,7 +92,7 @@ func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
 				require.True(t, ok)
 				s.sleep(at.Sub(s.now))
 				for _, a := range s.ahead {
-					free := s.core.pool.idle > 0 && s.core.queue.ready.Idle(s.core.entries[a.Task.ID].item)
+					free := s.core.pool.idle > 0 && s.core.queue.ready.Choice(s.core.entries[a.Task.ID].item).Idle
 					require.False(t, free, "%s %d: task %d waits at worker %d", name, seed, a.Task.ID, a.Slot.ID)
 				}
 			}

@@ -204,104 +204,75 @@ func (c *Core) full() bool {
 	return !c.input.over() && !c.cfg.Feed.Open && (2*c.queue.count[queued] >= c.buffer() || c.room() == 0)
 }
 
-// waiting groups the waiting tasks by what they wait for.
-func (c *Core) waiting() []task.Blocking {
-	var list []task.Blocking // the largest groups, sorted
-	add := func(b task.Blocking) {
-		i, _ := slices.BinarySearchFunc(list, b, func(x, y task.Blocking) int {
-			return cmp.Or(y.Tasks-x.Tasks, cmp.Compare(x.By, y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.ID, y.ID), x.Slot-y.Slot)
-		})
-		if i < mostGroups {
-			list = slices.Insert(list[:min(len(list), mostGroups-1)], i, b)
+// waiting groups the waiting tasks by what they wait for, the largest groups first.
+func (c *Core) waiting() (list []task.Blocking) {
+	q := &c.queue
+	if q.count[queued]+q.count[parked]+q.count[following]+c.pool.ahead > 0 { // and not all wait for a retry
+		list = c.groups()
+	}
+	due, _ := q.later.Next()
+	next, _ := q.delayed.Next()
+	first := uint64(0)
+	if c.output.order != nil {
+		first = c.output.order.Base()
+	}
+	for _, b := range [...]task.Blocking{
+		{By: task.ByHold, Tasks: q.count[held]},
+		{By: task.ByCheck, Tasks: q.count[checking]},
+		{By: task.ByTime, Tasks: q.count[timed], Until: due},
+		{By: task.ByRetry, Tasks: q.count[delayed], Until: c.time.Real(next)},
+		{By: task.ByOrder, Tasks: int(c.output.stats.Finished() - c.output.stats.Released), ID: first},
+	} {
+		if b.Tasks > 0 {
+			list = append(list, b)
 		}
 	}
-	ahead := c.pool.ahead
-	for q := range c.queue.ready.Blocks {
-		if c.end.phase > going { // what they hold has ended
-			break
-		}
-		if len(list) < mostGroups || q.N >= list[mostGroups-1].Tasks {
-			b := c.blockOf(q)
-			if b.By == task.BySlots {
-				b.Tasks, ahead = b.Tasks+ahead, 0
-			}
-			add(b)
-		}
-	}
-	if ahead > 0 {
-		add(task.Blocking{By: task.BySlots, Tasks: ahead})
-	}
-	c.addFollowing(add)
-	if n := c.queue.count[held]; n > 0 {
-		add(task.Blocking{By: task.ByHold, Tasks: n})
-	}
-	if next, ok := c.queue.later.Next(); ok {
-		add(task.Blocking{By: task.ByTime, Tasks: c.queue.count[timed], Until: next})
-	}
-	if n := c.queue.count[checking]; n > 0 {
-		add(task.Blocking{By: task.ByCheck, Tasks: n})
-	}
-	if next, ok := c.queue.delayed.Next(); ok {
-		add(task.Blocking{By: task.ByRetry, Tasks: c.queue.count[delayed], Until: c.time.Real(next)})
-	}
-	if n := c.output.stats.Finished() - c.output.stats.Released; n > 0 {
-		add(task.Blocking{By: task.ByOrder, Tasks: int(n), ID: c.output.order.Base()})
-	}
-	return list
+	slices.SortFunc(list, func(x, y task.Blocking) int {
+		return cmp.Or(y.Tasks-x.Tasks, cmp.Compare(x.By, y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Needs, y.Needs), cmp.Compare(x.ID, y.ID), x.Limit-y.Limit, x.Slot-y.Slot)
+	})
+	return list[:min(len(list), mostGroups)]
 }
 
-// addFollowing adds groups of tasks that wait for those that they come after.
-func (c *Core) addFollowing(add func(task.Blocking)) {
-	keys := map[string]*task.Blocking{}
-	for id := range c.queue.after {
-		n := 0
-		for _, e := range c.queue.waiting(id) {
-			if e.behind != id {
-				n++
-				continue
-			}
-			b := keys[e.task.Key]
-			if b == nil {
-				b = &task.Blocking{By: task.ByKey, Key: task.Bytes(e.task.Key), ID: id}
-				keys[e.task.Key] = b
-			}
-			b.Tasks, b.ID = b.Tasks+1, min(b.ID, id)
+// groups groups those tasks that wait neither for a time nor by themselves.
+func (c *Core) groups() []task.Blocking {
+	groups, firsts := map[task.Blocking]task.Blocking{}, c.firsts()
+	for _, e := range c.entries {
+		if e.state != queued && e.state != parked && e.state != following && !e.ahead {
+			continue
 		}
-		if n > 0 {
-			add(task.Blocking{By: task.ByAfter, Tasks: n, ID: id})
+		b := c.why(e, firsts)
+		switch {
+		case e.ahead:
+			b.By, b.Slot = task.BySlots, 0
+		case b.By == task.ByKey && b.Slot > 0: // the first one changes all the time
+			b.ID = 0
 		}
+		of := b
+		if of.By == task.ByKey {
+			of.Slot, of.ID = 0, 0
+		}
+		g := groups[of]
+		if b.Tasks += g.Tasks; g.Tasks > 0 && g.ID < b.ID {
+			b.Slot, b.ID = g.Slot, g.ID
+		}
+		groups[of] = b
 	}
-	for _, b := range keys {
-		c.name(b)
-		add(*b)
-	}
+	return slices.Collect(maps.Values(groups))
 }
 
-// name completes what is said of tasks that wait for another one of their key.
-func (c *Core) name(b *task.Blocking) {
-	if first := c.entries[b.ID]; first.slot != nil {
-		b.Slot = first.slot.ID
+// firsts returns the first task of each key that may run, under a policy that runs these one at
+// a time.
+func (c *Core) firsts() map[uint64]*entry {
+	if !c.queue.ready.Serial() {
+		return nil
 	}
-}
-
-// blockOf describes a queue of the policy.
-func (c *Core) blockOf(q sched.Block) task.Blocking {
-	b := task.Blocking{By: task.BySlots, Tasks: q.N, Slot: q.Slot}
-	if q.OneKey {
-		b.Key = task.Bytes(c.entries[q.ID].task.Key)
+	firsts := map[uint64]*entry{}
+	for id, e := range c.entries {
+		if first := firsts[e.item.Key]; e.state != following && e.state != held && e.state != timed && (first == nil || id < first.item.ID) {
+			firsts[e.item.Key] = e
+		}
 	}
-	switch {
-	case q.Wait != sched.ForSlot:
-		c.waitsFor(&b, c.entries[q.ID], q.Wait)
-	case b.Key != "":
-		b.By, b.None = task.ByKey, q.Label
-	case q.Slot > 0:
-		b.By = task.BySlot
-	case c.waitsForAll(&b):
-	default:
-		b.None = c.pool.capacity == 0
-	}
-	return b
+	return firsts
 }
 
 // wheres says what is known of the tasks that a command names or, without IDs, of the first
@@ -320,14 +291,7 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 		slices.Sort(ids)
 		ids = ids[:min(len(ids), cmp.Or(cmd.N, mostListed))]
 	}
-	firsts := map[uint64]*entry{} // by key, under a policy that runs its tasks one at a time
-	if c.queue.ready.Serial() {
-		for id, e := range c.entries {
-			if first := firsts[e.item.Key]; e.state != following && e.state != held && e.state != timed && (first == nil || id < first.item.ID) {
-				firsts[e.item.Key] = e
-			}
-		}
-	}
+	firsts := c.firsts()
 	for _, id := range ids {
 		list = append(list, c.where(id, firsts))
 	}
@@ -338,10 +302,16 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 	w := task.Where{ID: id, Known: c.input.exists(id)}
 	if e := c.entries[id]; e != nil {
 		w.Task, w.Attempt = e.task, e.number
-		if e.slot != nil && !e.ahead {
+		switch {
+		case e.slot != nil && !e.ahead:
 			w.Running = e.running()
-		} else {
-			w.Blocking = c.reason(e, firsts[e.item.Key])
+		case e.state != decided:
+			b := c.why(e, firsts)
+			if (e.state == queued || e.state == parked || e.state == delayed) && (c.queue.paused || c.time.Stopped()) {
+				b = task.Blocking{Tasks: 1}
+				c.byPause(&b)
+			}
+			w.Blocking = &b
 		}
 		return w
 	}
@@ -354,45 +324,54 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 	return w
 }
 
-// reason returns what a waiting task waits for. first is the first task of its key if
-// these run one at a time.
-func (c *Core) reason(e, first *entry) *task.Blocking {
-	b := &task.Blocking{By: task.BySlots, Tasks: 1, None: c.pool.capacity == 0}
+// why returns what a waiting task waits for unless the run is paused. firsts are those of c.firsts.
+func (c *Core) why(e *entry, firsts map[uint64]*entry) task.Blocking {
+	b := task.Blocking{By: task.BySlots, Tasks: 1}
+	first := firsts[e.item.Key]
 	switch {
-	case e.state == decided:
-		return nil
 	case e.ahead:
 		b.By, b.Slot = task.BySlot, e.slot.ID
 	case e.state == checking:
-		b.By, b.None = task.ByCheck, false
+		b.By = task.ByCheck
 	case e.state == held:
-		b.By, b.None = task.ByHold, false
+		b.By = task.ByHold
 	case e.state == timed:
-		b.By, b.None, b.Until = task.ByTime, false, e.task.Asked.At
-	case e.state == following:
-		b.By = task.ByAfter
-		for _, id := range e.task.Terms().After {
-			if b.ID == 0 && c.entries[id] != nil {
-				b.ID = id
-			}
-		}
-		if b.ID == 0 {
-			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), e.behind
-			c.name(b)
-		}
-	case c.queue.paused || c.time.Stopped():
-		c.byPause(b)
+		b.By, b.Until = task.ByTime, e.task.Asked.At
 	case e.state == delayed:
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
-	case e.state == parked:
-		c.waitsFor(b, e, c.queue.ready.Waits(e.item.ID))
-	default:
-		if first != nil && first != e {
-			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
-			c.name(b)
+	case e.state == following:
+		after := e.task.Terms().After
+		if i := slices.IndexFunc(after, func(id uint64) bool { return c.entries[id] != nil }); i >= 0 {
+			b.By, b.ID = task.ByAfter, after[i]
 		} else {
-			c.waitsForAll(b)
+			behind(&b, e, c.entries[e.behind])
 		}
+	case e.state == parked:
+		c.waitsFor(&b, e, c.queue.ready.Waits(e.item.ID))
+	case first != nil && first != e:
+		behind(&b, e, first)
+	case !c.waitsForAll(&b):
+		c.waitsForSlot(&b, e)
 	}
+	b.None = b.None || b.By == task.BySlots && c.pool.capacity == 0
 	return b
+}
+
+// behind says that a task waits for another one of its key.
+func behind(b *task.Blocking, e, first *entry) {
+	b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
+	if first.slot != nil {
+		b.Slot = first.slot.ID
+	}
+}
+
+// waitsForSlot says which slots could take a task.
+func (c *Core) waitsForSlot(b *task.Blocking, e *entry) {
+	choice := c.queue.ready.Choice(e.item)
+	switch b.Slot = choice.Slot; {
+	case choice.Key && e.task.Key != "":
+		b.By, b.Key, b.None = task.ByKey, task.Bytes(e.task.Key), choice.None
+	case b.Slot > 0:
+		b.By = task.BySlot
+	}
 }

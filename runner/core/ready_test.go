@@ -64,7 +64,7 @@ func TestChecksAreInOrder(t *testing.T) {
 	require.Equal(t, []uint64{1, 5}, checked)
 	slot := s.where(1).Running.Slot
 	require.Equal(t, task.Blocking{By: task.ByKey, Tasks: 1, Key: "k", ID: 2}, *s.where(3).Blocking)
-	require.Equal(t, []task.Blocking{{By: task.ByKey, Tasks: 3, Key: "k", ID: 1, Slot: slot}}, s.look().Waiting)
+	require.Equal(t, []task.Blocking{{By: task.ByKey, Tasks: 3, Key: "k", Slot: slot}}, s.look().Waiting)
 	cancel(2)
 	require.Equal(t, task.Blocking{By: task.ByKey, Tasks: 1, Key: "k", ID: 1, Slot: slot}, *s.where(3).Blocking)
 	cancel(4)

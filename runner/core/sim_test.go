@@ -304,7 +304,9 @@ func later(a, b time.Time) time.Time {
 func (s *sim) wait() *Ending {
 	for !s.over {
 		at, ok := s.next()
-		require.True(s.t, ok, "nothing will ever happen: %+v", s.core.blocking())
+		if !ok {
+			require.Fail(s.t, "nothing will ever happen", "%+v", s.core.blocking())
+		}
 		s.sleep(max(0, at.Sub(s.now)))
 	}
 	end := s.core.Ending()
