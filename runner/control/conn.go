@@ -18,10 +18,19 @@ const (
 	block     = 64 << 10         // how many bytes to read and write at once
 )
 
+// Link is a connection to a client.
+type Link interface {
+	io.ReadWriteCloser
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	// Gone reports whether the client has closed its end.
+	Gone() bool
+}
+
 // conn is a connection of a client, which makes one request.
 type conn struct {
 	s     *Server
-	f     *os.File
+	f     Link
 	waits bool         // for tasks; under Server.mu
 	out   bytes.Buffer // replies
 	err   error        // the client cannot be written to
@@ -111,7 +120,7 @@ func (c *conn) flush() error {
 }
 
 // gone reports whether the client is gone.
-func (c *conn) gone() bool { return c.err != nil || gone(c.f) }
+func (c *conn) gone() bool { return c.err != nil || c.f.Gone() }
 
 // pause waits for a while. It returns false if the client went away or the run is
 // over.

@@ -134,13 +134,6 @@ func (r *run) Add(a *Addition, numbered func([]uint64)) (next bool, err error) {
 	return false, nil
 }
 
-// asked returns how many additions were tried.
-func (r *run) asked() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.tried)
-}
-
 // start starts an attempt of a task.
 func (r *run) start(id uint64, number int) *attempt {
 	a := &attempt{&task.Task{ID: id, Argv: []string{"work"}}, number, r.store.Buffer(), r.store.Buffer()}
@@ -223,17 +216,6 @@ func (r *run) raw(text string) string {
 	return string(got)
 }
 
-// outputs joins what replies say of the output of tasks.
-func outputs(replies []Reply) map[string]string {
-	got := map[string]string{}
-	for _, r := range replies {
-		if r.Stream != "" {
-			got[fmt.Sprintf("%d %s", r.Task, r.Stream)] += string(r.Data)
-		}
-	}
-	return got
-}
-
 func TestHello(t *testing.T) {
 	own := "hello-" + itoa(os.Getpid()) // no other run's
 	r := newRun(t, func(c *Config) { c.About.Name, c.See.Total = own, func() (int64, bool) { return 9, true } })
@@ -262,18 +244,6 @@ func TestHello(t *testing.T) {
 		}
 	}
 	t.Error("it is not in the list")
-}
-
-func TestManyTasksInParts(t *testing.T) {
-	r := newRun(t, nil)
-	ids := make([]uint64, 2500)
-	for i := range ids {
-		ids[i] = uint64(i + 1)
-	}
-	replies, err := r.ask(Request{Op: "cancel", Tasks: ids})
-	require.NoError(t, err)
-	require.Equal(t, ids, replies[0].Tasks)
-	require.Len(t, r.commands(), 3)
 }
 
 func TestBadRequests(t *testing.T) {

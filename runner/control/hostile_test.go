@@ -5,12 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -64,24 +61,6 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-func TestHalfALine(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.lineTime = 100 * time.Millisecond })
-	f := r.connect()
-	io.WriteString(f, `{"v":2,`)
-	got, err := io.ReadAll(f)
-	require.NoError(t, err)
-	require.Equal(t, `{"v":2,"end":true,"error":"bad request: the line took longer than 10 seconds","status":2}`+"\n", string(got))
-
-	r = newRun(t, nil)
-	f = r.connect()
-	for _, part := range []string{`{"v":2,`, `"op":"pau`, `se"}`, "\n"} {
-		io.WriteString(f, part)
-	}
-	got, err = io.ReadAll(f)
-	require.NoError(t, err)
-	require.Equal(t, "{\"v\":2,\"end\":true}\n", string(got))
-}
-
 // TestClientsThatHang: those that take nothing neither slow the run nor its end.
 func TestClientsThatHang(t *testing.T) {
 	r := newRun(t, nil)
@@ -109,26 +88,6 @@ func TestClientsThatHang(t *testing.T) {
 	r.s.Close()
 	require.Less(t, time.Since(began), time.Minute/2, "0.4s on an idle machine")
 	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
-}
-
-// TestClientThatTakesNothing: its output is given up.
-func TestClientThatTakesNothing(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.writeTime = 50 * time.Millisecond })
-	a := r.start(1, 1)
-	a.out.Write(make([]byte, 4<<20))
-	// A machine that stands still may have the time pass before anything is written.
-	crewtest.Until(t, func() bool {
-		f := r.connect()
-		io.WriteString(f, `{"v":2,"op":"log","tasks":[1],"follow":true}`+"\n")
-		n, _ := f.Read(make([]byte, 1))
-		return n == 1
-	}, "output on its way")
-	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
-	crewtest.Until(t, func() bool {
-		_, err := r.ask(Request{Op: "hello"})
-		return err == nil
-	}, "an answer")
-	r.end(a, task.OK, true)
 }
 
 // TestSlowReaderAtTheEnd: a client that takes its time, but takes something, still
@@ -244,42 +203,6 @@ func TestFloodOfQuestions(t *testing.T) {
 	require.Less(t, time.Duration(looks)*takes, took/8)
 }
 
-// TestCloseAtAnyMoment: clients that ask while the run ends get an answer or none.
-func TestCloseAtAnyMoment(t *testing.T) {
-	for i := range 20 {
-		r := newRun(t, nil)
-		var clients sync.WaitGroup
-		for n := range 5 {
-			q := Request{Op: "add", Wait: n == 0, Add: &Addition{Values: []task.Bytes{"x"}}}
-			if n == 1 {
-				q = Request{Op: "watch"}
-			} else if n == 2 {
-				q = Request{Op: "status"}
-			}
-			clients.Go(func() {
-				for {
-					c, err := Dial(Hello{PID: os.Getpid(), path: r.s.path})
-					replies := []Reply{}
-					if err == nil {
-						replies, err = ask1(c, q)
-						c.Close()
-					}
-					if n == 1 && err == nil || err != nil && regexp.MustCompile("run.* is over| ended before| has ended").MatchString(err.Error()) {
-						return
-					}
-					if err != nil || len(replies) == 0 {
-						t.Errorf("%v %v", replies, err)
-						return
-					}
-				}
-			})
-		}
-		time.Sleep(time.Duration(i) * time.Millisecond / 4)
-		r.s.Close()
-		clients.Wait()
-	}
-}
-
 // FuzzRequest: whatever is accepted means the same when it is sent again.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
@@ -301,38 +224,6 @@ func FuzzRequest(f *testing.F) {
 		again, err := decode(encode(t, q))
 		require.NoError(t, err)
 		require.Equal(t, encode(t, q), encode(t, again))
-	})
-}
-
-// FuzzConnection: whatever bytes come, and however they are cut, the first line gets an
-// answer and the run goes on.
-func FuzzConnection(f *testing.F) {
-	f.Add([]byte("{\"v\":2,\"op\":\"status\"}\n"), 3)
-	f.Add([]byte("\n\n{}\n\x00\xff"), 1)
-	f.Add([]byte("{\"v\":2,\"op\":\"add\",\"add\":{\"values\":[\"a\"]}}\n"), 50)
-	dir := f.TempDir()
-	f.Setenv("XDG_RUNTIME_DIR", dir)
-	r := &run{wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: 1 << 30, tried: map[*Addition]bool{}}
-	r.s = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add})
-	f.Cleanup(r.s.Close)
-	f.Fuzz(func(t *testing.T, text []byte, cut int) {
-		if strings.Contains(string(text), "watch") || strings.Contains(string(text), "wait") || strings.Contains(string(text), `\u`) {
-			return // which wait for what does not happen here
-		}
-		r.t = t
-		c := r.connect()
-		go func() {
-			for part := range slices.Chunk(text, max(1, cut)) {
-				if _, err := c.Write(part); err != nil {
-					break
-				}
-			}
-			_ = with(c, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) })
-		}()
-		got, err := io.ReadAll(c)
-		require.True(t, err == nil || errors.Is(err, syscall.ECONNRESET), "%v", err) // more came than a line
-		require.Equal(t, 1, strings.Count(string(got), `"end":true`), "%s", got)
-		require.Equal(t, 1, strings.Count(string(got), "\n"))
 	})
 }
 

@@ -52,7 +52,7 @@ func Serve(cfg Config) *Server {
 	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
 	cfg.lineTime, cfg.writeTime = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.writeTime, writeTime)
 	cfg.gap = cmp.Or(cfg.gap, partingGap)
-	s := &Server{cfg: cfg, closing: make(chan struct{})}
+	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
 	if cfg.Soon > 0 {
 		time.AfterFunc(cfg.Soon, s.open)
 	} else {
@@ -83,7 +83,7 @@ func (s *Server) open() {
 	if s.err = err; err != nil {
 		return
 	}
-	s.socket, s.path, s.conns = f, path, map[*conn]struct{}{}
+	s.socket, s.path = f, path
 	s.wg.Go(func() { s.accept(f) })
 }
 
@@ -100,21 +100,25 @@ func (s *Server) accept(socket *os.File) {
 		case err != nil:
 			return
 		default:
-			s.welcome(f)
+			if err := admit(f); err != nil {
+				(&conn{s: s, f: link{f}}).refuse(err)
+			} else {
+				s.Welcome(link{f})
+			}
 		}
 	}
 }
 
-// welcome serves a client, or tells it why not.
-func (s *Server) welcome(f *os.File) {
-	c := &conn{s: s, f: f}
+// Welcome serves a client in a goroutine, or tells it why not, and closes the connection.
+func (s *Server) Welcome(l Link) {
+	c := &conn{s: s, f: l}
 	if err := s.enter(c); err != nil {
 		c.refuse(err)
 		return
 	}
 	s.wg.Go(func() {
 		c.serve()
-		_ = f.Close()
+		_ = l.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.conns, c)
@@ -134,13 +138,6 @@ func (c *conn) refuse(err error) {
 
 // enter adds a connection if its client may have one.
 func (s *Server) enter(c *conn) error {
-	uid, err := peer(c.f)
-	if err != nil {
-		return err
-	}
-	if !allowed(uid, uint32(os.Geteuid())) {
-		return &Refused{Text: "this run belongs to another user", Status: refused}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -174,13 +171,15 @@ func (s *Server) Close() {
 	if !again {
 		close(s.closing)
 	}
-	if again || s.socket == nil {
+	if again || s.socket == nil && len(s.conns) == 0 {
 		s.mu.Unlock()
 		return
 	}
-	_ = os.Remove(s.path)
-	s.dismiss()
-	_ = s.socket.Close()
+	if s.socket != nil {
+		_ = os.Remove(s.path)
+		s.dismiss()
+		_ = s.socket.Close()
+	}
 	for c := range s.conns {
 		_ = c.f.SetReadDeadline(time.Unix(1, 0))
 		_ = c.f.SetWriteDeadline(time.Now().Add(s.cfg.gap))
@@ -199,7 +198,7 @@ func (s *Server) dismiss() {
 			if err != nil {
 				return err
 			}
-			(&conn{s: s, f: f}).refuse(errOver)
+			(&conn{s: s, f: link{f}}).refuse(errOver)
 		}
 	})
 }

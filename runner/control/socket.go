@@ -124,6 +124,20 @@ func with(f *os.File, do func(fd int) error) error {
 	return errors.Join(err, failed)
 }
 
+// link is a Link over a socket.
+type link struct{ *os.File }
+
+func (l link) Gone() bool { return gone(l.File) }
+
+// admit returns an error if the user at the other end of a connection may not control this run.
+func admit(f *os.File) error {
+	uid, err := peer(f)
+	if err == nil && !allowed(uid, uint32(os.Geteuid())) {
+		err = &Refused{Text: "this run belongs to another user", Status: refused}
+	}
+	return err
+}
+
 // peer returns the user at the other end of a connection.
 func peer(f *os.File) (uid uint32, err error) {
 	err = with(f, func(fd int) (err error) {

@@ -64,10 +64,13 @@ func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 	if q.succeeded != nil && len(chosen) > 0 {
 		for _, id := range slices.Sorted(maps.Keys(q.memory.tasks)) {
 			was := q.memory.tasks[id]
-			open := func(id uint64) bool { return chosen[id] || c.entries[q.memory.latest(id)] != nil }
-			failed := func(id uint64) bool { return !open(id) && !q.succeeded.Has(q.memory.latest(id)) }
+			named := func(id uint64) bool { return chosen[id] }
+			failed := func(id uint64) bool {
+				latest := q.memory.latest(id)
+				return !chosen[id] && c.entries[latest] == nil && !q.succeeded.Has(latest)
+			}
 			after := was.task.Terms().After
-			if was.outcome == task.NotRun && was.again == 0 && slices.ContainsFunc(after, open) && !slices.ContainsFunc(after, failed) {
+			if was.outcome == task.NotRun && was.again == 0 && slices.ContainsFunc(after, named) && !slices.ContainsFunc(after, failed) {
 				chosen[id] = true
 			}
 		}

@@ -3,7 +3,6 @@ package wiring
 import (
 	"bufio"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,12 +25,11 @@ printf 'E %s\n' "$1" >> log
 // What tasks hold at once is counted from outside: a task notes what it holds after it has
 // begun and before it ends, so all that the log shows together was held together.
 func TestNeverOver(t *testing.T) {
+	crewtest.Soak(t)
 	t.Parallel()
-	n := 400
-	if crewtest.Soaking() {
-		n = 20_000
-	}
-	for _, resizes := range []bool{false, true} {
+	const n = 20_000
+	for round, resizes := range []bool{false, true} {
+		rand := crewtest.Rand(t, round)
 		const places = 8
 		heaviest := 12
 		if resizes {

@@ -25,15 +25,12 @@ echo $n $rest >> {out}`
 
 // TestMakesSoak kills runs that make files at random moments, and resumes them with now and
 // then another command, new inputs and other failures. A last run leaves each file as the
-// last command makes it of its input, and nothing else. With CREW_SOAK set there are 50,000
-// tasks and 100 kills.
+// last command makes it of its input, and nothing else.
 func TestMakesSoak(t *testing.T) {
+	crewtest.Soak(t)
 	t.Parallel()
-	s := &soaked{t: t, dir: t.TempDir(), tasks: 200, revisions: map[int]int{}}
-	kills := 6
-	if crewtest.Soaking() {
-		s.tasks, kills = 50000, 100
-	}
+	rand, kills := crewtest.Rand(t, 0), crewtest.Rounds(0)
+	s := &soaked{Rand: rand, t: t, dir: t.TempDir(), tasks: 50_000, revisions: map[int]int{}}
 	for _, name := range []string{"in", "out"} {
 		require.NoError(t, os.Mkdir(filepath.Join(s.dir, name), 0o777))
 	}
@@ -62,6 +59,7 @@ func TestMakesSoak(t *testing.T) {
 
 // soaked is a list of tasks that is run again and again.
 type soaked struct {
+	*rand.Rand
 	t         *testing.T
 	dir       string
 	tasks     int
@@ -91,8 +89,8 @@ func (s *soaked) run(version, salt string, after int) (killed bool) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	if after > 0 && rand.IntN(4) == 0 {
-		soon := rand.N(20 * time.Microsecond * time.Duration(s.tasks))
+	if after > 0 && s.IntN(4) == 0 {
+		soon := time.Duration(s.IntN(20*s.tasks)) * time.Microsecond
 		early := time.AfterFunc(soon, func() { _ = cmd.Process.Kill() })
 		defer early.Stop()
 	}

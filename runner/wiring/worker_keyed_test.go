@@ -78,7 +78,7 @@ func fail(way int) int {
 // CREW_SOAK makes it a million rows.
 func TestWorkerKeyed(t *testing.T) {
 	t.Parallel()
-	rows, keys := 8000, 200
+	rows, keys := 2500, 100
 	if crewtest.Soaking() {
 		rows, keys = 1_000_000, 5000
 	}
