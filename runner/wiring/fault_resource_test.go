@@ -136,7 +136,7 @@ func TestFaultFewProcesses(t *testing.T) {
 	}
 
 	f := newFault(t, "true", ":::", "a").under(`exec bash -c 'ulimit -u 8; exec "$@"' sh "$@"`)
-	f.asUser(uid)
+	f.asUser(uid + 9)
 	f.start().Exits(1)
 	require.Equal(t, "crew: no run is possible with 8 processes and threads: raise the limit with ulimit -u, or that of the container (pids.max)\n", f.Stderr())
 }

@@ -28,7 +28,8 @@ func TestMakesPowerCut(t *testing.T) {
 			t.Parallel()
 			m := newKilledMaker(t, p)
 			most := m.run("2", disturbance{})
-			cuts := []int{rand.IntN(most), rand.IntN(most), most}
+			rand := crewtest.Rand(t, 0)
+			cuts := []int{most / 2, most}
 			if crewtest.Soaking() {
 				cuts = rand.Perm(most + 1)
 			}
@@ -36,7 +37,7 @@ func TestMakesPowerCut(t *testing.T) {
 				m.restore(m.cutDir(i))
 			}
 			m.restore(m.dir)
-			now := &disk{m: m, files: m.read("/")}
+			now := &disk{Rand: rand, m: m, files: m.read("/")}
 			left := map[int]map[string]string{} // by call
 			n := 0
 			m.sees = func(c fileCall) {
@@ -87,6 +88,7 @@ func (m *killedMaker) afterCut(dir string, left map[string]string) {
 
 // disk follows what is on disk of the files below a directory.
 type disk struct {
+	*rand.Rand
 	m       *killedMaker
 	files   map[string]string // what was synced, by path
 	pending []fileCall        // renames of these that may be undone, in order
@@ -150,11 +152,11 @@ func rename(files map[string]string, r fileCall) {
 func (d *disk) cut() map[string]string {
 	left := maps.Clone(d.files)
 	for _, r := range d.pending {
-		if rand.IntN(2) > 0 {
+		if d.IntN(2) > 0 {
 			rename(left, r)
 		}
 	}
-	if rand.IntN(2) > 0 {
+	if d.IntN(2) > 0 {
 		maps.DeleteFunc(left, func(path, _ string) bool { return strings.HasPrefix(path, "/state/") })
 		maps.Copy(left, d.m.read("/state"))
 	}

@@ -251,7 +251,7 @@ func (m *model) resize() {
 		time.Sleep(10 * time.Millisecond)
 		none := task.Bytes("none")
 		for range 8 { // they wait for nothing, just when clients hear of it
-			m.begins([]control.Request{{Op: "wait", Key: &none}, {Op: "add", Wait: true, Add: &control.Addition{Lines: true, Values: []task.Bytes{"#"}}}}[m.IntN(2)])
+			m.begins([]control.Request{{Op: "wait", Key: &none}, {Op: "wait", Key: &none}, {Op: "add", Wait: true, Add: &control.Addition{Lines: true, Values: []task.Bytes{"#"}}}}[m.IntN(3)])
 		}
 	} else {
 		m.paused = r.Op == "pause"
