@@ -231,6 +231,9 @@ func (a *attached) echo(t *task.Task, r *Ruling) error {
 
 // get returns a message. Those of a stream's bundle are kept for a while.
 func (a *attached) get(from jetstream.Stream, p Place) ([]byte, error) {
+	if p.Seq < 1 || p.At < 0 { // the server would answer none of these, again and again
+		return nil, errGarbage
+	}
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	key := p.Seq << 1

@@ -101,3 +101,11 @@ func FuzzParts(f *testing.F) {
 		require.Equal(t, []string{string(a), string(b)}, got)
 	})
 }
+
+// A ruling of a run that was handed over may name messages that no stream has.
+func TestPlaces(t *testing.T) {
+	for _, p := range []Place{{0, 0}, {1, -1}, {0, -1 << 40}} {
+		_, err := (&attached{}).get(nil, p)
+		require.ErrorIs(t, err, errGarbage)
+	}
+}
