@@ -9,26 +9,33 @@ import (
 	"testing"
 )
 
-// Examples checks each example of a file in a test of its own: a line of JSON with fields of
-// T. Lines that begin with # are comments.
-func Examples[T any](t *testing.T, path string, check func(*testing.T, T)) {
-	t.Helper()
+// Rows returns the rows of a table, each a line of JSON, and the numbers of their lines. Lines
+// that begin with # are comments.
+func Rows[T any](path string) (rows []T, lines []int) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s:%d", filepath.Base(path), i+1), func(t *testing.T) {
-			var example T
-			dec := json.NewDecoder(strings.NewReader(line))
-			dec.DisallowUnknownFields()
-			if err := dec.Decode(&example); err != nil {
-				t.Fatal(err)
-			}
-			check(t, example)
-		})
+		var row T
+		dec := json.NewDecoder(strings.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&row); err != nil {
+			panic(fmt.Sprintf("%s:%d: %v", path, i+1, err))
+		}
+		rows, lines = append(rows, row), append(lines, i+1)
+	}
+	return rows, lines
+}
+
+// Examples checks each row of a table in a test of its own.
+func Examples[T any](t *testing.T, path string, check func(*testing.T, T)) {
+	t.Helper()
+	rows, lines := Rows[T](path)
+	for i, row := range rows {
+		t.Run(fmt.Sprintf("%s:%d", filepath.Base(path), lines[i]), func(t *testing.T) { check(t, row) })
 	}
 }

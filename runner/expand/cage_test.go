@@ -31,7 +31,6 @@ type cage struct {
 	env      []string // variables that scripts use
 	user     *syscall.Credential
 	tries    int // calls of try, which take turns at the locales
-	ended    int // attempts that ended the process that ran them
 }
 
 func newCage(t testing.TB) *cage {
@@ -338,7 +337,6 @@ func (c *cage) try(t testing.TB, list []attempt) (bad []attempt) {
 		if ran >= len(list) {
 			break
 		}
-		c.ended++
 		stuck := list[ran].template
 		list = slices.DeleteFunc(list[ran+1:], func(a attempt) bool {
 			if a.template == stuck {
@@ -414,7 +412,7 @@ func TestTwins(t *testing.T) {
 	inside, _ := readAttacks(t)
 	left := map[string]attack{}
 	for n, a := range inside {
-		if !a.read || n%8 == 0 || long() {
+		if !a.read || n%8 == 0 || crewtest.Soaking() {
 			left[a.template] = a
 		}
 		if a.read { // no twin with a variable shows that a value is evaluated there
@@ -483,14 +481,14 @@ func TestAttacks(t *testing.T) {
 		inside = append(inside, attack{template: idiom})
 	}
 	values := 1
-	if long() {
+	if crewtest.Soaking() {
 		values = 12
 	}
 	seen := map[string]bool{}
 	for k, shell := range c.shells {
 		var list []attempt
 		for n, in := range inside {
-			if (n+k)%8 != 0 && !long() {
+			if (n+k)%8 != 0 && !crewtest.Soaking() {
 				continue // a long run tries every template in every shell, others an eighth of them
 			}
 			for i := range values {
@@ -521,7 +519,7 @@ func TestAttacks(t *testing.T) {
 // promise does not cover. One that never executes a value belongs to the others.
 func TestOutside(t *testing.T) {
 	_, outside := readAttacks(t)
-	if !long() {
+	if !crewtest.Soaking() {
 		t.Skip("only in a long run")
 	}
 	c := newCage(t)

@@ -114,7 +114,7 @@ func TestIdiomsRun(t *testing.T) {
 		if i.marks["sh"] == "run" || i.marks["bash"] == "run" {
 			values = nil
 			for j, v := range awkward {
-				if v != "" && v != "-n" && ((n+j)%24 == 0 || long()) {
+				if v != "" && v != "-n" && ((n+j)%24 == 0 || crewtest.Soaking()) {
 					values = append(values, v)
 				}
 			}
@@ -123,7 +123,7 @@ func TestIdiomsRun(t *testing.T) {
 			if mark == "-" || !slices.Contains(o.shells, shell) && shell != "sh" {
 				continue
 			}
-			if (n+slices.Index(o.shells, shell))%2 != 0 && !long() { // each in every other shell
+			if (n+slices.Index(o.shells, shell))%2 != 0 && !crewtest.Soaking() { // each in every other shell
 				continue
 			}
 			cfg := Config{Words: []string{i.script}, Shell: shell}
@@ -145,7 +145,7 @@ func TestIdiomsRun(t *testing.T) {
 			}
 			alone := min(1, len(list))
 			if argv := list[0].argv; slices.Contains([]string{"/bin/sh", "bash"}, argv[0]) && len(argv) == 3 {
-				if (n+len(shell))%3 != 0 && !long() { // alone in each shell in turn
+				if (n+len(shell))%3 != 0 && !crewtest.Soaking() { // alone in each shell in turn
 					alone = 0
 				}
 				together = append(together, list[alone:]...)

@@ -1,40 +1,20 @@
 package expand
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/require"
+	"crew/runner/crewtest"
 )
 
-// tokens returns text that mutations insert into templates, by its sort: a block of
-// testdata/tokens.txt.
-var tokens = sync.OnceValue(func() (list [][]string) {
-	text, err := os.ReadFile("testdata/tokens.txt")
-	if err != nil {
-		panic(err)
-	}
-	for block := range strings.SplitSeq(string(text), "\n\n") {
-		var sort []string
-		for line := range strings.Lines(block) {
-			token, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
-			if err != nil {
-				panic(err)
-			}
-			sort = append(sort, token)
-		}
-		list = append(list, sort)
-	}
-	return list
-})
+// tokens are texts that mutations insert into templates, by their sort.
+var tokens, _ = crewtest.Rows[[]string]("testdata/tokens.txt")
+
+// wraps are texts that they put around parts of templates, which stand for @.
+var wraps, _ = crewtest.Rows[string]("testdata/wraps.txt")
 
 // mutator makes templates.
 type mutator struct {
@@ -44,7 +24,7 @@ type mutator struct {
 
 func (m mutator) pick(list []string) string { return list[m.IntN(len(list))] }
 
-func (m mutator) token() string { return m.pick(tokens()[m.IntN(len(tokens()))]) }
+func (m mutator) token() string { return m.pick(tokens[m.IntN(len(tokens))]) }
 
 // template returns a seed that has been changed a few times.
 func (m mutator) template() string {
@@ -106,12 +86,7 @@ func (m mutator) change(s string) string {
 }
 
 func (m mutator) wrap(s string) string {
-	w := m.pick([]string{
-		"$(@)", "`@`", `"$(@)"`, "\"`@`\"", "{ @; }", "(@)", "( (@) )", "((@))", "$((@))", `"@"`, "'@'", "$'@'", `$"@"`, "${u:-@}", `"${u:-@}"`, `"${k#@}"`, "${k/@/@}", "$[@]", "cat <<E\n@\nE\n", "cat <<'E'\n@\nE\n", "cat <<E\n$(@)\nE\n", "cat <<E\n`@`\nE\n",
-		"sh -c '@'", `sh -c "@"`, "eval '@'", `eval "@"`, "trap '@' 0", `trap "@" EXIT`, "$s '@'", `export "x=@"`, "x=@", "x=(@)", "x[@]=1", "$(cat <<E\n@\nE\n)", "if @; then @; fi", "case @ in @) @;; esac", "[[ @ ]]", "[ @ ]", "<(@)", "f() { @; }; f", "for i in @; do p; done", "! @", "time @", "$(( (@) ))", "\\@",
-		"su -c '@'", "su -c\"@\"", "env -S '@'", "x() (@)", "$k[@]", "{a,@}", "~@", "=@", "%@", "-@", "@=@", "# @\n", "{@}", "${@}", "$@", "@[@]", "*(@)", "@(@)", "**(@)", "<<<@", ">@", "p ${(e)k:-@}", "alias x='@'", `$(sh -c "@")`,
-	})
-	return strings.ReplaceAll(w, "@", s)
+	return strings.ReplaceAll(m.pick(wraps), "@", s)
 }
 
 // beyond says, by simple rules on the text of a template, what puts it outside of the
@@ -161,7 +136,7 @@ func seedTemplates(t testing.TB) []string {
 		seeds = append(seeds, a.template)
 	}
 	for _, c := range contexts {
-		s := strings.NewReplacer(" >/dev/null", "", "</dev/null", "", "/dev/stdout", "x", "/dev/stderr", "x").Replace(c.script)
+		s := strings.NewReplacer(" >/dev/null", "", "</dev/null", "", "/dev/stdout", "x", "/dev/stderr", "x").Replace(c.Script)
 		if caged(s) {
 			seeds = append(seeds, s)
 		}
@@ -169,18 +144,9 @@ func seedTemplates(t testing.TB) []string {
 	return seeds
 }
 
-// count sums up a run of mutated templates.
-type count struct {
-	templates, accepted, trials int
-	shells                      map[string]int
-	outside                     map[string]int // attempts that executed a value, by what puts them there
-}
-
-func newCount() count { return count{shells: map[string]int{}, outside: map[string]int{}} }
-
 // attack tries n mutated templates in every shell, with some values each, and returns
 // the attempts that executed one within the promise.
-func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad []attempt) {
+func (c *cage) attack(t testing.TB, m mutator, n, values int) (bad []attempt) {
 	t.Helper()
 	lists := map[string][]attempt{}
 	for range n {
@@ -188,8 +154,6 @@ func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad [
 		if len(template) > 1000 || !caged(template) {
 			continue
 		}
-		sum.templates++
-		accepted := false
 		from := m.IntN(len(payloads))
 		for _, shell := range c.shells {
 			if !slices.Contains(distinct, shell) {
@@ -200,25 +164,16 @@ func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad [
 				if !ok {
 					continue
 				}
-				accepted = true
 				lists[shell] = append(lists[shell], a)
-				sum.trials++
-				sum.shells[shell]++
 			}
-		}
-		if accepted {
-			sum.accepted++
 		}
 	}
 	for _, shell := range c.shells {
 		for _, a := range c.try(t, lists[shell]) {
-			if why := outside(a.template); why != "" {
-				sum.outside[why]++
-				if long() {
-					fmt.Printf("outside, %s: %s %q with %q\n", why, a.shell, a.template, a.value)
-				}
-			} else {
+			if why := outside(a.template); why == "" {
 				bad = append(bad, a)
+			} else if crewtest.Soaking() {
+				t.Logf("outside, %s: %s %q with %q", why, a.shell, a.template, a.value)
 			}
 		}
 	}
@@ -227,48 +182,14 @@ func (c *cage) attack(t testing.TB, m mutator, n, values int, sum *count) (bad [
 
 var distinct = []string{"/bin/sh", "bash", "busybox sh"}
 
-// newMutatedCage returns a cage in which variables name no shell, nor eval, since
-// mutated templates run them often.
-func newMutatedCage(t testing.TB) *cage {
-	t.Helper()
-	c := newCage(t)
-	c.env = []string{"s=p", "h=p", "o=-i", "r=-c", "n=x", "k=3"}
-	return c
-}
-
-// TestMutated tries the same few hundred templates each time, since a test that is
-// different each time would fail some day for a change that has nothing to do with
-// it. A long run tries others for as long as CREW_SOAK says, such as 1h or a number
-// of seconds, and prints what it has tried.
+// TestMutated tries some hundred templates. In their cage variables name no shell, nor eval,
+// since they run them often.
 func TestMutated(t *testing.T) {
-	soak := os.Getenv("CREW_SOAK")
-	if _, err := strconv.Atoi(soak); err == nil {
-		soak += "s"
-	}
-	d, err := time.ParseDuration(soak)
-	if err != nil {
-		c, seeds := newMutatedCage(t), seedTemplates(t)
-		for seed := range uint64(4) {
-			sum := newCount()
-			for _, a := range c.attack(t, mutator{rand.New(rand.NewPCG(seed, 3)), seeds}, 50, 2, &sum) {
-				t.Error(a)
-			}
-		}
-		return
-	}
-	c := newMutatedCage(t)
-	seed := rand.Uint64()
-	m := mutator{rand.New(rand.NewPCG(seed, 4)), seedTemplates(t)}
-	sum := newCount()
-	seen := map[string]bool{}
-	for begin := time.Now(); time.Since(begin) < d; {
-		for _, a := range c.attack(t, m, 300, 3, &sum) {
-			if !seen[a.template] {
-				seen[a.template] = true
-				fmt.Println(a)
-			}
+	c, seeds := newCage(t), seedTemplates(t)
+	c.env = []string{"s=p", "h=p", "o=-i", "r=-c", "n=x", "k=3"}
+	for round := range crewtest.Rounds(4) {
+		for _, a := range c.attack(t, mutator{crewtest.Rand(t, round), seeds}, 50, 2) {
+			t.Error(round, a)
 		}
 	}
-	fmt.Printf("seed %d: %d templates, %d accepted, %d trials, %d ended their process, by shell %v; outside %v\n", seed, sum.templates, sum.accepted, sum.trials, c.ended, sum.shells, sum.outside)
-	require.Empty(t, seen)
 }

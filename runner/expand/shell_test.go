@@ -64,71 +64,11 @@ func (o *oracle) run(t testing.TB, argv []string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// contexts are scripts that run p, with the arguments that p is to receive: @ is
-// the value, + a bar, and a bar separates arguments.
-var contexts = []struct {
-	script, want string
-	bash         bool // only bash can read it
-}{
-	{script: `p {};`, want: "@"},
-	{script: `p a{}b;`, want: "a@b"},
-	{script: `p {}{};`, want: "@@"},
-	{script: `p --x={} -- {} y >/dev/stdout`, want: "--x=@|--|@|y"},
-	{script: `p "{}"`, want: "@"},
-	{script: `p "a {} b{}"`, want: "a @ b@"},
-	{script: `p '{}'`, want: "@"},
-	{script: `p 'it is {}'"{}"{}`, want: "it is @@@"},
-	{script: `x=1; p $x{} "$x{}" "$x-{}" ${x}{}`, want: "1@|1@|1-@|1@"},
-	{script: `p "\{}" "\\{}" \\{} "\"{}\""`, want: `\@|\@|\@|"@"`},
-	{script: `p '\{}' '$'{} "\${}" \${}`, want: `\@|$@|$@|$@`},
-	{script: `p '${}' '$({})'`, want: "$@|$(@)"},
-	{script: "p $(p x >/dev/null)y {}", want: "y|@"},
-	{script: `p "$(printf '%s|' {})"`, want: "@+"},
-	{script: `p "$(printf '%s|' "{}")"`, want: "@+"},
-	{script: `p "$(printf '%s|' '{}')"`, want: "@+"},
-	{script: `p "$(printf '%s|' "$(printf '%s|' "{}")")"`, want: "@++"},
-	{script: "p \"`printf '%s|' {}`\"", want: "@+"},
-	{script: "p \"`printf '%s|' '{}'`\"", want: "@+"},
-	{script: "p \"`printf \\\"%s|\\\" \\\"{}\\\"`\"", want: "@+"},
-	{script: "p \"`printf '%s|' \\`printf 'x%s' a\\``\" {}", want: "xa+|@"},
-	{script: "p \"`printf '%s|' \"\\`printf '%s|' '{}'\\`\"`\"", want: "@++"},
-	{script: "p \"$(cat <<E\nx{}y/{}|\nE\n)\"", want: "x@y/@+"},
-	{script: "p \"$(cat <<-E\n\t'{}' \"{}\" \\{} \\\\{}|\n\tE\n)\"", want: `'@' "@" \@ \@+`},
-	{script: "p \"$(cat <<E\n$(printf '%s|' {} \"{}\" '{}')|\nE\n)\"", want: "@+@+@++"},
-	{script: "p \"$(cat <<E\n${u:-{}}|\nE\n)\"", want: "@+"},
-	{script: "cat <<E >/dev/null; p {}\n{}\nE", want: "@"},
-	{script: `p ${u:-{}} "${u:-{}}" ${u:-"{}"} ${u:-'{}'}`, want: "@|@|@|@"},
-	{script: `p "${u:-a{}b}" ${u:+{}}x ${PATH:+{}}`, want: "a@b|x|@"},
-	{script: `: ${u:={}}; p "$u"`, want: "@"},
-	{script: `p "${u:-$(printf '%s|' {})}"`, want: "@+"},
-	{script: `p "${u:-${v:-{}}}" ${u:-${v:-{}}}`, want: "@|@"},
-	{script: `x={}.; p "${x#{}}" "${x%%{}.}" ${x#"{}"} ${x#'{}'} "${x#"{}"}"`, want: ".||.|.|."},
-	{script: `x={}; p "$x"`, want: "@"},
-	{script: `x="{}" y='{}'; p "$x$y"`, want: "@@"},
-	{script: `x={} p {}`, want: "@"},
-	{script: `export x={}; p "$x"`, want: "@"},
-	{script: `for i in {} "{}"; do p "$i"; done`, want: "@|@"},
-	{script: `if p {}; then p '{}'; else p no; fi`, want: "@|@"},
-	{script: `case {} in {}) p yes;; *) p no;; esac`, want: "yes"},
-	{script: `case {} in "{}"x) p no;; '{}') p yes;; esac`, want: "yes"},
-	{script: `[ {} = "{}" ] && p yes`, want: "yes"},
-	{script: `{ p {}; (p "{}"); }`, want: "@|@"},
-	{script: `f() { p "$1" {}; }; f {}`, want: "@|@"},
-	{script: `set -- {} "{}"; p "$@"`, want: "@|@"},
-	{script: `true # {}` + "\np {}", want: "@"},
-	{script: `p a\` + "\n" + `{}`, want: "a@"},
-	{script: `sh -c 'p "$1"' sh {}`, want: "@"},
-	{script: `x=~{}; p "$x" ~{} -{}* =*{}`, want: "~@|~@|-@*|=*@"},
-	{script: `p $(( {#} + 1 )) x{#}; p {#}>/dev/stderr`, want: "8|x7"},
-	{script: `echo {} >/dev/null; x=$(( $(printf %s {} | wc -l) * 0 )); p $x`, want: "0"},
-	{script: `[[ {} == {} && {} = "{}" ]] && p yes`, want: "yes", bash: true},
-	{script: `a=({} "{}"); p "${a[@]}"`, want: "@|@", bash: true},
-	{script: `cat <<<{} >/dev/null; p "$(cat <(printf '%s|' {}))"`, want: "@+", bash: true},
-	{script: `f() { local x={}; p "$x"; }; f`, want: "@", bash: true},
-	{script: `x="<{}>" y=Q; p "${x/<{}>/y}" "${y/Q/{}}" "${y//Q/{}}"`, want: "y|@|@", bash: true},
-	{script: `p {a,{}}`, want: "a|@", bash: true},
-	{script: `x={}; p ${x@Q} >/dev/null; p {}`, want: "@", bash: true},
-}
+// contexts are scripts that run p, and the arguments that it is to receive.
+var contexts, _ = crewtest.Rows[struct {
+	Script, Want string
+	Bash         bool // only bash can read it
+}]("testdata/contexts.txt")
 
 // awkward are values that have broken some quoting.
 var awkward = []string{"a", "", " ", "a b", "'", "''", `"`, `\`, `\\`, "$x", "${x", "$(touch pwned)", "`touch pwned`", "\n", "a\nE\nb", "a\n\tE\nb", "E", "\nE\n",
@@ -238,9 +178,6 @@ func (o *oracle) checkTogether(t testing.TB, list []trial) {
 	}
 }
 
-// long reports whether to run everything.
-func long() bool { return os.Getenv("CREW_SOAK") != "" }
-
 func TestShellContexts(t *testing.T) {
 	o := newOracle(t)
 	var list []trial
@@ -249,16 +186,16 @@ func TestShellContexts(t *testing.T) {
 		for j, v := range awkward {
 			// A long run tries every context with every value in every shell, others a
 			// sixteenth of these pairs in every other shell.
-			if (i+j)%16 != 0 && !long() {
+			if (i+j)%16 != 0 && !crewtest.Soaking() {
 				continue
 			}
-			for k, tr := range o.trials(t, c.script, c.want, v, c.bash) {
-				if (i+j/16+k)%2 == 0 || long() {
+			for k, tr := range o.trials(t, c.Script, c.Want, v, c.Bash) {
+				if (i+j/16+k)%2 == 0 || crewtest.Soaking() {
 					list = append(list, tr)
 				}
 			}
 		}
-		if len(list) > first && (i%3 == 0 || long()) {
+		if len(list) > first && (i%3 == 0 || crewtest.Soaking()) {
 			o.check(t, list[first:first+1])
 		}
 	}
@@ -269,7 +206,7 @@ func TestShellContexts(t *testing.T) {
 func FuzzShell(f *testing.F) {
 	o := newOracle(f)
 	for i, v := range awkward {
-		if i%5 == 0 || long() {
+		if i%5 == 0 || crewtest.Soaking() {
 			f.Add(uint(i), v)
 		}
 	}
@@ -278,7 +215,7 @@ func FuzzShell(f *testing.F) {
 			t.Skip()
 		}
 		c := contexts[i%uint(len(contexts))]
-		o.check(t, o.trials(t, c.script, c.want, value, c.bash))
+		o.check(t, o.trials(t, c.Script, c.Want, value, c.Bash))
 	})
 }
 
@@ -335,12 +272,7 @@ func derive(r *rand.Rand, symbol string, depth int) (text, is string) {
 // TestShellGrammar looks for nested contexts in which a value becomes syntax.
 func TestShellGrammar(t *testing.T) {
 	o := newOracle(t)
-	rounds, seed, refused := 150, uint64(1), 0
-	if long() {
-		rounds, seed = 5000, rand.Uint64()
-	}
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 2))
+	r, rounds, refused := crewtest.Rand(t, 0), crewtest.Rounds(150), 0
 	var list []trial
 	for range rounds {
 		script, is := derive(r, "«word»", 4)

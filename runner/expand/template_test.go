@@ -1,107 +1,87 @@
 package expand
 
 import (
+	"os/exec"
 	"path"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
-// recs makes one record of each line, with a column for each comma-separated field.
-func recs(s string) [][]string {
-	var out [][]string
-	for _, l := range strings.Split(s, "\n") {
-		out = append(out, strings.Split(l, ","))
-	}
-	return out
+// example is a template, or a text beside one, and what becomes of it.
+type example struct {
+	Config
+	Outs       []string
+	Caps       bool
+	Text, Path string
+	Records    [][]string
+	Members    map[string]string
+	Program    string // of every task; "?" for a varying one
+	Want       string // as people see it, with ¦ between words; or what is wrong, behind a !
+	Run        string // with T. for a temporary name, if that makes it differ
 }
 
-// shownBy returns a command as people see it.
-func shownBy(tm *Template, v Values) (argv []string, shell bool) {
-	var tk task.Task
-	tm.Fill(&tk, v)
-	return tk.Argv, tk.Shell
+var (
+	caps = []task.Cap{{Name: "gpu", Units: []string{"0", "GPU-1f.x", "_"}}, {Name: "db", Units: []string{"0"}}}
+	held = []task.Units{{Name: "db", Held: []string{"0"}}, {Name: "gpu", Held: []string{"0", "1"}}}
+)
+
+const temp = ".crew-12345678."
+
+// fill returns what comes of an example for an attempt, and what to run if that differs.
+func (e example) fill(t testing.TB) (want, run string) {
+	cfg, tk := e.Config, task.Task{Makes: &task.Making{Temp: temp}}
+	for _, s := range e.Outs {
+		cfg.Outs = append(cfg.Outs, compiled(t, s, Config{}))
+	}
+	if e.Caps {
+		cfg.Caps = caps
+	}
+	v := Values{Records: e.Records, Fields: e.Members, Seq: 7}
+	if e.Text+e.Path != "" {
+		newText := NewText
+		if e.Path != "" {
+			newText = NewPath
+		}
+		text, err := newText(e.Text+e.Path, cfg)
+		if err != nil {
+			return "!" + err.Error(), ""
+		}
+		if text.FillTag(&tk, v); e.Path != "" {
+			dir, constant := text.Dir()
+			return text.Expand(v) + "¦" + dir + map[bool]string{true: "¦constant"}[constant], ""
+		}
+		return tk.TagOn(3, "web", held), ""
+	}
+	tm, err := New(cfg)
+	if err != nil {
+		require.Contains(t, err.Error(), ": ", "what to do")
+		return "!" + err.Error(), ""
+	}
+	if program, ok := tm.Command(); e.Program != "" && (ok || e.Program != "?") {
+		require.Equal(t, e.Program, program)
+	}
+	if tm.Fill(&tk, v); tk.Err != nil {
+		return "!" + tk.Err.Error(), ""
+	}
+	require.Equal(t, tk.Argv[0] == "/bin/sh" && len(tk.Argv) == 3 && e.Shell == "", tk.Shell)
+	want = strings.Join(tk.ArgvOn(3, "web", held), "¦")
+	if run = strings.ReplaceAll(strings.Join(tk.ExecOn(3, "web", held), "¦"), temp, "T."); e.Outs == nil {
+		run = ""
+	}
+	return want, run
 }
 
-func TestWords(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		cfg  Config
-		v    Values
-		want []string
-	}{
-		{"record", Config{Words: []string{"ls", "-l", "{}"}}, Values{Records: recs("a b")}, []string{"ls", "-l", "a b"}},
-		{"columns alone", Config{Words: []string{"x", "{}", "{/}"}}, Values{Records: recs("d/a,e/b")}, []string{"x", "d/a", "e/b", "a", "b"}},
-		{"joined columns", Config{Words: []string{"x", "-{}", "{#}{/}"}}, Values{Records: recs("d/a,e/b"), Seq: 1}, []string{"x", "-d/a e/b", "1a b"}},
-		{"in text", Config{Words: []string{"x", "a{}b{.}c"}}, Values{Records: recs("1.t")}, []string{"x", "a1.tb1c"}},
-		{"forms", Config{Words: []string{"x", "{}", "{.}", "{/}", "{//}", "{/.}"}}, Values{Records: recs("d/a.b")},
-			[]string{"x", "d/a.b", "d/a", "a.b", "d", "a"}},
-		{"columns", Config{Words: []string{"x", "{2}", "{1.}", "{1/}", "{1//}", "{1/.}", "{-1}", "{-2/}", "{9}", "{-9}"}}, Values{Records: recs("d/a.b,c")},
-			[]string{"x", "c", "d/a", "a.b", "d", "a", "c", "a.b", "", ""}},
-		{"numbers", Config{Words: []string{"x", "{#}", "{%}", "w{%}-{#}"}}, Values{Records: recs("a"), Seq: 12, Worker: 3}, []string{"x", "12", "3", "w3-12"}},
-		{"no worker yet", Config{Words: []string{"x", "{%}", "a{%}"}}, Values{Records: recs("a")}, []string{"x", "{%}", "a{%}"}},
-		{"names", Config{Words: []string{"x", "{id}", "{id.}", "{p//}", "{2}", "{a,b}"}, Names: []string{"id", "p", "2"}}, Values{Records: recs("a.b,c/d,e")},
-			[]string{"x", "a.b", "a", "c", "e", "{a,b}"}},
-		{"short record", Config{Words: []string{"x", "{p}"}, Names: []string{"id", "p"}}, Values{Records: recs("a")}, []string{"x", ""}},
-		{"fields", Config{Words: []string{"x", "{f}", "{f/}", "{g}", "{a,b}", "{a..b}", "{u.v}"}, Fields: true},
-			Values{Records: recs("r"), Fields: map[string]string{"f": "d/e", "u.v": "w", "a": "no"}}, []string{"x", "d/e", "e", "{g}", "{a,b}", "{a..b}", "w"}},
-		{"-I", Config{Words: []string{"x", "{}", "<>", "{.}", "a<>"}, Replace: "<>"}, Values{Records: recs("r.c")}, []string{"x", "{}", "r.c", "r", "ar.c"}},
-		{"unknown", Config{Words: []string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{{}}", "{ }", "{99999999999}"}}, Values{Records: recs("r")},
-			[]string{"x", "{foo}", "{1..3}", "{01}", "{0}", "{-0}", "{", "}", "{r}", "{ }", "{99999999999}"}},
-		{"never twice", Config{Words: []string{"x", "{}", "{1}"}}, Values{Records: recs("{#},{}")}, []string{"x", "{#}", "{}", "{#}"}},
-		{"append", Config{Words: []string{"x", "-v"}, Insert: AtEnd}, Values{Records: recs("a b,c")}, []string{"x", "-v", "a b", "c"}},
-		{"append to one word", Config{Words: []string{"gzip"}, Insert: AtEnd}, Values{Records: recs("a b")}, []string{"gzip", "a b"}},
-		{"append beside {#}", Config{Words: []string{"x", "{#}"}, Insert: AtEnd}, Values{Records: recs("a"), Seq: 1}, []string{"x", "1"}},
-		{"append beside unknown", Config{Words: []string{"x", "{foo}"}, Insert: AtEnd}, Values{Records: recs("a")}, []string{"x", "{foo}", "a"}},
-		{"no append", Config{Words: []string{"x"}}, Values{Records: recs("a")}, []string{"x"}},
-		{"empty", Config{Words: []string{"x", "{}", "a{}b", "{#}", "{1}{2}"}, Insert: Nowhere}, Values{Records: recs("r"), Seq: 4}, []string{"x", "ab", "4"}},
-		{"empty append", Config{Words: []string{"x"}, Insert: Nowhere}, Values{Records: recs("r")}, []string{"x"}},
-		{"batch", Config{Words: []string{"x", "{}", "end"}, Batch: true}, Values{Records: recs("a\nb\nc")}, []string{"x", "a", "b", "c", "end"}},
-		{"batch of columns alone", Config{Words: []string{"x", "{}", "-{}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d", "-a b", "-c d"}},
-		{"batch in text", Config{Words: []string{"x", "<{}>", "{#}"}, Batch: true}, Values{Records: recs("a\nb"), Seq: 5}, []string{"x", "<a>", "<b>", "5"}},
-		{"batch append", Config{Words: []string{"x"}, Batch: true, Insert: AtEnd}, Values{Records: recs("a,b\nc,d")}, []string{"x", "a", "b", "c", "d"}},
-		{"batch columns", Config{Words: []string{"x", "{2}", "-{1}"}, Batch: true}, Values{Records: recs("a,b\nc,d")}, []string{"x", "b", "d", "-a", "-c"}},
-		{"batch nth", Config{Words: []string{"x", "{2}", "-{1.}", "{-1}", "{7}", "{}"}, Batch: true}, Values{Records: recs("a.c\nb")}, []string{"x", "b", "-a", "b", "", "a.c", "b"}},
-		{"batch names", Config{Words: []string{"x", "{n}"}, Batch: true, Names: []string{"n"}}, Values{Records: recs("a\nb")}, []string{"x", "a", "b"}},
-		{"no record", Config{Words: []string{"x", "{}", "{1}"}}, Values{}, []string{"x", "", ""}},
-		{"program", Config{Words: []string{"{}"}}, Values{Records: recs("ls")}, []string{"ls"}},
-		{"one string", Config{Words: []string{"gzip  -9 --x={} {}\t{/}.gz"}}, Values{Records: recs("d/a b;c")}, []string{"gzip", "-9", "--x=d/a b;c", "d/a b;c", "a b;c.gz"}},
-		{"one string append", Config{Words: []string{" gzip -9 "}, Insert: AtEnd}, Values{Records: recs("a b")}, []string{"gzip", "-9", "a b"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			tm, err := New(c.cfg)
-			require.NoError(t, err)
-			got, shell := shownBy(tm, c.v)
-			require.Equal(t, c.want, got)
-			require.False(t, shell)
-		})
-	}
-}
-
-func TestNeedsShell(t *testing.T) {
-	for _, s := range []string{"a|b", "a & b", "a;b", "a>b", "a (b)", "a $b", "a `b`", `a \b`, `a "b"`, "a 'b'", "a *", "a ?", "a [b]", "a #b", "a ~",
-		"a\nb", "a {b}", "a {b,c", "X=1 a", "cd a", "exit 1", "export A", ". a", ": a", "if a", "! a", "[ a ]", "[[ a", "time a", "set a", "read a",
-		"wait", "type a", "a\rb", "a ^b"} {
-		tm, err := New(Config{Words: []string{s}})
-		require.NoError(t, err, s)
-		argv, shell := shownBy(tm, Values{})
-		require.True(t, shell, s)
-		require.Equal(t, []string{"/bin/sh", "-c", s}, argv)
-		argv, shell = shownBy(must(t, Config{}), Values{Records: [][]string{{s}}})
-		require.True(t, shell, s)
-		require.Equal(t, []string{"/bin/sh", "-c", s}, argv)
-	}
-	for _, s := range []string{"a", "a b", "echo b", "printf %s b", "test a", "kill 1", "true x", "false", "pwd", "a b=c", "./a %b +c,d.e/f:g@h_i-j", "é ü", "help a"} {
-		argv, shell := shownBy(must(t, Config{Words: []string{s}}), Values{})
-		require.False(t, shell, s)
-		require.Equal(t, strings.Fields(s), argv)
-		argv, shell = shownBy(must(t, Config{}), Values{Records: [][]string{{s}}})
-		require.False(t, shell, s)
-		require.Equal(t, strings.Fields(s), argv)
-	}
+func TestTemplates(t *testing.T) {
+	crewtest.Examples(t, "testdata/templates.txt", func(t *testing.T, e example) {
+		want, run := e.fill(t)
+		require.Equal(t, e.Want, want)
+		require.Equal(t, e.Run, run)
+	})
 }
 
 func must(t testing.TB, cfg Config) *Template {
@@ -111,103 +91,52 @@ func must(t testing.TB, cfg Config) *Template {
 	return tm
 }
 
-func TestNoCommand(t *testing.T) {
-	for _, c := range []struct {
-		cfg   Config
-		v     Values
-		want  []string
-		shell bool
-	}{
-		{Config{}, Values{Records: recs("ls  -l\t{}")}, []string{"/bin/sh", "-c", "ls  -l\t{}"}, true},
-		{Config{}, Values{Records: recs(" ls -l ")}, []string{"ls", "-l"}, false},
-		{Config{}, Values{Records: recs("echo a,b")}, []string{"echo", "a", "b"}, false},
-		{Config{}, Values{Records: recs("")}, []string{"/bin/sh", "-c", ""}, true},
-		{Config{}, Values{}, []string{"/bin/sh", "-c", ""}, true},
-		{Config{}, Values{Records: recs("-x|y")}, []string{"/bin/sh", "-c", " -x|y"}, true},
-		{Config{Batch: true}, Values{Records: recs("ls\npwd")}, []string{"/bin/sh", "-c", "ls\npwd"}, true},
-		{Config{Shell: "/bin/bash"}, Values{Records: recs("ls a")}, []string{"/bin/bash", "-c", "ls a"}, false},
-		{Config{Shell: "bash -e"}, Values{Records: recs("ls a")}, []string{"bash", "-e", "-c", "ls a"}, false},
-		{Config{Shell: "bash -ec"}, Values{Records: recs("ls a")}, []string{"bash", "-ec", "ls a"}, false},
-		{Config{Shell: "perl -e"}, Values{Records: recs("print 1")}, []string{"perl", "-e", "print 1"}, false},
-	} {
-		argv, shell := shownBy(must(t, c.cfg), c.v)
-		require.Equal(t, c.want, argv)
-		require.Equal(t, c.shell, shell)
-	}
+func compiled(t testing.TB, s string, cfg Config) *Text {
+	t.Helper()
+	text, err := NewText(s, cfg)
+	require.NoError(t, err)
+	return text
 }
 
-func TestFacts(t *testing.T) {
-	for _, c := range []struct {
-		cfg     Config
-		command string
-		ok      bool
-	}{
-		{Config{Words: []string{"gzip", "{}"}}, "gzip", true},
-		{Config{Words: []string{"gzip {}"}}, "gzip", true},
-		{Config{Words: []string{"{}", "{%}"}}, "", false},
-		{Config{Words: []string{"x", "{%}"}}, "x", true},
-		{Config{Words: []string{"x; y {%}"}}, "/bin/sh", true},
-		{Config{Words: []string{"x; y {}"}}, "/bin/sh", true},
-		{Config{Words: []string{"x={}; y"}}, "/bin/sh", true},
-		{Config{Words: []string{"x y"}, Shell: "bash"}, "bash", true},
-		{Config{Words: []string{"x y {%}"}, Shell: "fish", Insert: AtEnd}, "fish", true},
-		{Config{Words: []string{"sh", "-c", "x {} {%}"}}, "sh", true},
-		{Config{Words: []string{"sh", "-c", `x "$@"`, "sh"}, Insert: AtEnd}, "sh", true},
-		{Config{}, "", false},
-		{Config{Shell: "bash"}, "bash", true},
+// shownBy returns a command as people see it.
+func shownBy(tm *Template, v Values) []string {
+	var tk task.Task
+	tm.Fill(&tk, v)
+	return tk.Argv
+}
+
+// TestForeignShell checks that other shells and languages get values as arguments,
+// even values that look like options.
+func TestForeignShell(t *testing.T) {
+	for _, c := range []struct{ shell, script string }{
+		{"fish", `for a in $argv; echo $a; end`},
+		{"python3", `import sys; print("\n".join(sys.argv[1:]))`},
+		{"perl -le", `print for @ARGV`},
+		{"bash", `printf '%s\n'`},
 	} {
-		tm := must(t, c.cfg)
-		command, ok := tm.Command()
-		require.Equal(t, c.ok, ok, c.cfg)
-		if ok {
-			require.Equal(t, c.command, command, c.cfg)
+		if _, err := exec.LookPath(strings.Fields(c.shell)[0]); err != nil {
+			continue
 		}
-	}
-}
-
-func TestText(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		cfg  Config
-		v    Values
-		want string
-	}{
-		{"", Config{}, Values{Records: recs("a")}, ""},
-		{"k", Config{}, Values{Records: recs("a")}, "k"},
-		{"{}", Config{}, Values{Records: recs("a b")}, "a b"},
-		{"{1}-{#}-{%}", Config{}, Values{Records: recs("a,b"), Seq: 3}, "a-3-{%}"},
-		{"{//}$(x)", Config{}, Values{Records: recs("d/e")}, "d$(x)"},
-		{"{n}${x}", Config{Names: []string{"n"}}, Values{Records: recs("a")}, "a${x}"},
-		{"{f} {g}", Config{Fields: true}, Values{Records: recs("a\nb"), Fields: map[string]string{"f": "v"}}, "v {g}"},
-		{"{}", Config{}, Values{Records: recs("a,b\nc,d")}, "a b c d"},
-		{"{1}", Config{}, Values{Records: recs("a,b\nc,d")}, "a c"},
-		{"{2}", Config{}, Values{Records: recs("a\nb")}, "b"},
-		{"<{}>", Config{}, Values{}, "<>"},
-		{"@", Config{Replace: "@"}, Values{Records: recs("a")}, "a"},
-		{"{}", Config{Insert: Nowhere}, Values{Records: recs("a")}, "a"},
-	} {
-		require.Equal(t, c.want, compiled(t, c.text, c.cfg).Expand(c.v), c.text)
-	}
-}
-
-func TestPath(t *testing.T) {
-	for _, c := range []struct{ text, value, want, dir string }{
-		{"d/e", "a", "d/e", "d/e"},
-		{"d/x-{}/{#}.d", "a b", "d/x-a b/3.d", "d/"},
-		{"{}", "../a/", `..\_a\_`, ""},
-		{"{}", "..", `\..`, ""},
-		{"{//}/{/}", "/b", `\_/b`, ""},
-		{"{//}", "b", `\.`, ""},
-		{"d/.{}.", "", `d/.\.`, "d/"},
-		{"d/{}", "a\\_\t\x00", `d/a\\_\t\0`, "d/"},
-	} {
-		p, err := NewPath(c.text, Config{})
+		argv := shownBy(must(t, Config{Words: []string{c.script}, Shell: c.shell, Insert: AtEnd}), Values{Records: [][]string{{"-c", "echo pwned", "$(x)"}}})
+		out, err := exec.Command(argv[0], argv[1:]...).Output()
 		require.NoError(t, err)
-		require.Equal(t, c.want, p.Expand(Values{Records: [][]string{{c.value}}, Seq: 3}), c.text)
-		dir, constant := p.Dir()
-		require.Equal(t, c.dir, dir, c.text)
-		require.Equal(t, c.text == "d/e", constant, c.text)
+		require.Equal(t, "-c\necho pwned\n$(x)\n", string(out), c.shell)
 	}
+}
+
+// TestBytes checks that a script may hold any bytes, and that they stay the same.
+func TestBytes(t *testing.T) {
+	script := "printf '%s|' '\xff\ue000\xfe' \"\xc3\ue001\" {} \\{} \xe9; : \uf6ff # {}\xff"
+	argv := must(t, Config{Words: []string{script}}).Argv(Values{Records: [][]string{{"\xff'"}}})
+	require.Equal(t, "_crew1=${1}; shift; "+strings.Replace(script, "{}", `"${_crew1?}"`, 1), argv[2])
+	argv = must(t, Config{Words: []string{"x \"{\xff}\" {}; y"}, Fields: true}).Argv(Values{Records: [][]string{{"a"}}})
+	require.Equal(t, "_crew1=${1} _crew2=${2}; shift 2; x \"${_crew1?}\" \"${_crew2?}\"; y", argv[2])
+	all := "\ufffd"
+	for r := rune(0xe000); r <= 0xf8ff; r++ {
+		all += string(r)
+	}
+	argv = must(t, Config{Words: []string{"x {}" + all + "; y"}}).Argv(Values{Records: [][]string{{"a"}}})
+	require.Equal(t, "_crew1=${1}; shift; x \"${_crew1?}\""+all+"; y", argv[2])
 }
 
 // FuzzPath checks that no value leaves the directory, and that no two share one.
@@ -231,10 +160,43 @@ func FuzzWords(f *testing.F) {
 	f.Add("{}", "{1}\n$(x)", uint64(7))
 	tm := must(f, Config{Words: []string{"x", "{}", "<{2}|{1}>", "{#}", "{-1}", "{}{9}"}})
 	f.Fuzz(func(t *testing.T, a, b string, n uint64) {
-		argv, shell := shownBy(tm, Values{Records: [][]string{{a, b}}, Seq: n})
-		require.False(t, shell)
+		argv := shownBy(tm, Values{Records: [][]string{{a, b}}, Seq: n})
 		require.Len(t, argv, 7)
 		require.Equal(t, []string{"x", a, b, "<" + b + "|" + a + ">"}, argv[:4])
 		require.Equal(t, []string{b, a + " " + b}, argv[5:])
+	})
+}
+
+// FuzzTemplate checks that no template makes the package panic.
+func FuzzTemplate(f *testing.F) {
+	for _, c := range contexts {
+		f.Add(c.Script, "", uint8(0))
+	}
+	for _, s := range []string{"cat <<E\n`{}`", "${{}}", "`\\`{}`", "$({}", "{}\x00", "\\\r\n{}", "<<-{}\n", "{%}={}", "a[{}]+=(b)"} {
+		f.Add(s, "%", uint8(3))
+		f.Add(strings.ReplaceAll(s, "{}", "{out}"), "", uint8(69))
+	}
+	f.Fuzz(func(t *testing.T, script, replace string, bits uint8) {
+		cfg := Config{Words: []string{script}, Replace: replace, Insert: Insert(bits & 3), Batch: bits&4 != 0, Fields: bits&8 != 0}
+		if bits&16 != 0 {
+			cfg.Words = []string{"sh", "-c", script}
+		}
+		if bits&32 != 0 {
+			cfg.Shell = "zsh"
+		}
+		if bits&64 != 0 {
+			cfg.Outs = []*Text{compiled(t, "{}'{1}", Config{})}
+		}
+		tm, err := New(cfg)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		v := Values{Records: [][]string{{"a'b\n", "$(c)"}, {"d"}}, Seq: 3}
+		require.NotEmpty(t, tm.Argv(v))
+		tm.Command()
+		if text, err := NewText(script, cfg); err == nil {
+			text.Expand(v)
+		}
 	})
 }

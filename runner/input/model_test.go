@@ -43,7 +43,7 @@ func pick[T any](w *writer, list ...T) T { return list[w.IntN(len(list))] }
 // config chooses the form of the input, and what is done with its records.
 func (w *writer) config() {
 	e, stop := &w.e, "stop"
-	e.SkipEmpty, e.Comments, e.Reads = w.chance(20), w.chance(20), w.chance(20)
+	e.SkipEmpty, e.Comments, e.Reads = w.chance(20), w.chance(20), w.chance(40)
 	if w.chance(20) {
 		e.EOF = &stop
 	}
@@ -65,7 +65,7 @@ func (w *writer) config() {
 	e.Command = &expand.Config{Words: pick(w, []string{"r", "{}"}, []string{"r", "<{}>", "{-1}{%}", "{#}"}, []string{"r", "{1}", "-{1}"})}
 	if e.Format.Kind != JSON && w.chance(40) {
 		e.Command = &expand.Config{Words: []string{"echo", "{}"}, Batch: true}
-		e.Limits = Limits{Records: w.IntN(6), Chars: pick(w, 0, 30+w.IntN(80)), ArgMax: pick(w, 100+w.IntN(300), 1<<20), Workers: w.IntN(5)}
+		e.Limits = Limits{Records: w.IntN(6), Chars: pick(w, 0, 30+w.IntN(80), 100+w.IntN(200)), ArgMax: pick(w, 100+w.IntN(300), 1<<20), Workers: w.IntN(5)}
 	}
 	if w.chance(30) {
 		e.share = func(tk *task.Task) bool { return len(fmt.Sprint(tk.Records))%3 > 0 }
@@ -76,7 +76,7 @@ func (w *writer) config() {
 // row returns a row of n columns and what separates it from the next one. end is "" for a value.
 func (w *writer) row(n int, end string) (r row) {
 	for range n {
-		s := pick(w, "a", "b c", "", " ", "#x", "stop", "x\r", "é", "q\"", "l\nl", "\t", strings.Repeat("y", w.IntN(60)))
+		s := pick(w, "a", "b c", "", " ", "#x", "stop", "x\r", "é", "q\"", "l\nl", "\t", strings.Repeat("y", w.IntN(1+w.IntN(60))))
 		if w.chance(1) {
 			s = strings.Repeat("z", 1+w.IntN(2*bufferSize))
 		}
