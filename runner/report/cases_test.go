@@ -1,0 +1,83 @@
+package report
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/spool"
+	"crew/runner/task"
+)
+
+// example is a task, how its attempts ended, and what is said of it.
+type example struct {
+	Task  task.Task // its Dir is below the test's directory
+	Tries []struct {
+		Outcome                   string
+		Code, Signal              int
+		Err, Stdout, Stderr, Host string
+	}
+	From, Root string // where crew runs, and the top of the sources, below that directory
+	JUnit      string // the case
+	CI         string // the annotation
+}
+
+// event returns how the task of the example ended.
+func (e example) event(dir string) task.Event {
+	var tries []task.Result
+	for _, a := range e.Tries {
+		r := task.Result{Code: a.Code, Signal: a.Signal, Host: a.Host, Stdout: spool.Text(a.Stdout), Stderr: spool.Text(strings.ReplaceAll(a.Stderr, "DIR", dir))}
+		for r.Outcome.String() != a.Outcome {
+			r.Outcome++
+		}
+		if a.Err != "" {
+			r.Err = errors.New(a.Err)
+		}
+		tries = append(tries, r)
+	}
+	ev := ended("", tries...)
+	*ev.Task = e.Task
+	ev.Task.ID = 1
+	if e.Task.Dir != "" {
+		ev.Task.Dir = filepath.Join(dir, e.Task.Dir)
+	}
+	return ev
+}
+
+// TestCases: whatever a task does, its case is valid, and its annotation is one line that
+// names a file that is there.
+func TestCases(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src", "a b"), 0o777))
+	for _, name := range []string{"src/a.go", "src/a b/c,d.go"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
+	}
+	crewtest.Examples(t, "testdata/cases.txt", func(t *testing.T, e example) {
+		text := strings.ReplaceAll(write(t, "job {}", e.event(dir)), dir, "DIR")
+		require.Equal(t, e.JUnit, text[strings.Index(text, "  <testcase"):strings.Index(text, " </testsuite>")])
+		cfg := CIConfig{Dir: filepath.Join(dir, e.From)}
+		if e.Root != "" {
+			cfg.Root = filepath.Join(dir, e.Root)
+		}
+		said, _ := runCI(cfg, e.event(dir))
+		require.Equal(t, e.CI, strings.ReplaceAll(said, dir, "DIR"))
+	})
+}
+
+func TestSuite(t *testing.T) {
+	ok, exit := task.Result{Outcome: task.OK}, task.Result{Outcome: task.Exit, Code: 1}
+	text := write(t, "job {}", ended("a", ok), ended("b", exit), ended("c", task.Result{Outcome: task.StartFailed}), ended("d", task.Result{Outcome: task.NotRun}), ended("e", exit, ok))
+	require.Contains(t, text, `<testsuite name="job {}" tests="5" failures="1" errors="1" time="0.000" skipped="1" timestamp="2026-01-02T03:04:05Z"`)
+	require.Contains(t, write(t, ""), `<testsuite name="crew" tests="0" failures="0" errors="0" `)
+	var many []task.Event
+	for range 15 {
+		many = append(many, ended("x", exit))
+	}
+	said, _ := runCI(CIConfig{}, append(many, ended("ok", ok))...)
+	require.Equal(t, 10, strings.Count(said, "\n"))
+}
