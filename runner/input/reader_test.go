@@ -148,6 +148,9 @@ func columns(t *testing.T, rd io.Reader, f Format) (list [][]string) {
 		}
 	}
 	require.Equal(t, io.EOF, err)
+	for _, cols := range list {
+		_ = append(cols, "spilled")
+	}
 	return list
 }
 
