@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,6 +51,9 @@ func (p *program) StartNow() (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	started := make(chan struct{})
+	defer close(started)
+	go Unstick(started) // there may be no other process that does
 	return forkExec(path, p.argv, &syscall.ProcAttr{
 		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
@@ -131,15 +135,14 @@ type childInfo struct {
 	_              [104]byte
 }
 
-// Stopped returns a child that has stopped, and the signal that stopped it, of those that
-// kind and id mean. It does not wait: pid is 0 if there is none. A child that was returned
-// is returned again only once it has been continued and stopped again.
-func Stopped(kind, id int) (pid int, sig syscall.Signal) {
+// Stopped returns the signal that has stopped a child, or 0, without waiting. It returns that
+// once for each stop.
+func Stopped(pid int) syscall.Signal {
 	var info childInfo
-	if waitChild(kind, id, unix.WSTOPPED|unix.WNOHANG, &info) != 0 {
-		return 0, 0
+	if waitChild(pid, unix.WSTOPPED|unix.WNOHANG, &info) != 0 || info.pid == 0 {
+		return 0
 	}
-	return int(info.pid), syscall.Signal(info.status)
+	return syscall.Signal(info.status)
 }
 
 // Exited waits until a child has exited, and leaves it to be reaped. It reports
@@ -148,7 +151,7 @@ func Stopped(kind, id int) (pid int, sig syscall.Signal) {
 func Exited(pid, options int) bool {
 	for {
 		var info childInfo
-		if errno := waitChild(OneChild, pid, unix.WEXITED|unix.WNOWAIT|options, &info); errno != syscall.EINTR {
+		if errno := waitChild(pid, unix.WEXITED|unix.WNOWAIT|options, &info); errno != syscall.EINTR {
 			return errno != 0 || info.pid != 0 && info.code != stoppedChild
 		}
 	}
@@ -159,7 +162,7 @@ func Exited(pid, options int) bool {
 // been reaped.
 func KilledEarly(pid int) bool {
 	var info childInfo
-	errno := waitChild(OneChild, pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, &info)
+	errno := waitChild(pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, &info)
 	p, ok := Look(pid)
 	return errno == 0 && (info.code == killedChild || info.code == dumpedChild) && ok && p.Unbegun
 }
@@ -195,4 +198,29 @@ type Process struct {
 	Ended   bool   // it is a zombie of which no thread is left
 	Stopped bool
 	Unbegun bool // it has not executed a program since it was forked
+}
+
+// Free continues the process if it is a child of parent that has stopped before it executed its
+// program, as a signal for its parent's process group makes it. It reports whether the process
+// has not begun.
+func (p Process) Free(parent int) bool {
+	if p.Parent == parent && p.Unbegun && p.Stopped {
+		_ = syscall.Kill(p.PID, syscall.SIGCONT)
+	}
+	return p.Unbegun
+}
+
+// Unstick frees children of this process until done is closed. The calls that start them would
+// wait for ever.
+func Unstick(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		for _, p := range Processes() {
+			p.Free(os.Getpid())
+		}
+	}
 }

@@ -8,16 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Children that Stopped asks for, as for waitid(2).
-const OneChild, AnyChild = 1, 0
-
 // lookAgain is how often waitChild looks whether a child that has stopped exits.
 const lookAgain = 20 * time.Millisecond
 
 // waitChild is waitid(2). The kernel tells of a child that has stopped even if it is not asked
 // for.
-func waitChild(kind, id, options int, info *childInfo) syscall.Errno {
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
+func waitChild(pid, options int, info *childInfo) syscall.Errno {
+	const one = 1 // P_PID
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, one, uintptr(pid), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
 	if info.code == stoppedChild && options&unix.WSTOPPED == 0 {
 		info.pid = 0
 		if options&unix.WNOHANG == 0 {

@@ -8,12 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Children that Stopped asks for, as for wait6(2).
-const OneChild, AnyChild = 0, 7
-
 // waitChild is wait6(2). The kernel fills in info even if there is no such child.
-func waitChild(kind, id, options int, info *childInfo) syscall.Errno {
-	got, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, uintptr(kind), uintptr(id), 0, uintptr(options), 0, uintptr(unsafe.Pointer(info)))
+func waitChild(pid, options int, info *childInfo) syscall.Errno {
+	const one = 0 // P_PID
+	got, _, errno := syscall.Syscall6(syscall.SYS_WAIT6, one, uintptr(pid), 0, uintptr(options), 0, uintptr(unsafe.Pointer(info)))
 	info.pid = int32(got)
 	return errno
 }

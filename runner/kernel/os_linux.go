@@ -12,13 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Children that Stopped asks for.
-const OneChild, AnyChild = unix.P_PID, unix.P_ALL
-
 type union [0]uintptr // of members some of which hold pointers
 
-func waitChild(kind, id, options int, info *childInfo) syscall.Errno {
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
+func waitChild(pid, options int, info *childInfo) syscall.Errno {
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, unix.P_PID, uintptr(pid), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
 	return errno
 }
 

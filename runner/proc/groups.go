@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -118,40 +117,15 @@ func (g *groups) each(f func(*process)) {
 }
 
 // suspend stops every group. It waits for processes that are being started, which
-// would otherwise run on while crew is stopped.
+// would otherwise run on while crew is stopped. A Ctrl-Z that comes before such a process has
+// left crew's group stops it, perhaps only later.
 func (g *groups) suspend() {
 	locked := make(chan struct{})
-	go g.unstick(locked)
+	go kernel.Unstick(locked)
 	g.starting.Lock()
 	close(locked)
 	g.halted.Store(true)
 	g.pass(syscall.SIGSTOP)
-}
-
-// unstick continues processes that are being started, until locked is closed. A
-// Ctrl-Z that comes before such a process has left crew's group stops it, perhaps only
-// later, and the call that starts it would wait for its exec for ever. That live
-// processes have stopped is no news, as suspend is about to stop them.
-func (g *groups) unstick(locked <-chan struct{}) {
-	for {
-		select {
-		case <-locked:
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
-		for pid := -1; pid != 0; {
-			if pid, _ = kernel.Stopped(kernel.AnyChild, 0); pid != 0 && !g.has(pid) {
-				_ = syscall.Kill(pid, syscall.SIGCONT)
-			}
-		}
-	}
-}
-
-// has reports whether a process is live.
-func (g *groups) has(pid int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.live, func(p *process) bool { return p != nil && p.pid == pid })
 }
 
 // resume undoes suspend.
@@ -226,7 +200,7 @@ func (p *process) stop() (sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_, sig = kernel.Stopped(kernel.OneChild, p.pid)
+		sig = kernel.Stopped(p.pid)
 	}
 	return sig
 }

@@ -45,23 +45,6 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	l.groups.halted.Store(false)
 	g.resume()
 
-	// A process that Ctrl-Z has stopped before it could exec is continued.
-	begun := exec.Command("sleep", "1000")
-	begun.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	require.NoError(t, begun.Start())
-	defer func() { _ = begun.Wait() }()
-	defer func() { _ = begun.Process.Kill() }()
-	late := &process{local: l}
-	g.reserve(late)
-	require.NoError(t, begun.Process.Signal(syscall.SIGSTOP))
-	crewtest.Until(t, func() bool { return crewtest.State(begun.Process.Pid) == "T" }, "the stop")
-	stopped = make(chan struct{})
-	go func() { g.suspend(); close(stopped) }()
-	crewtest.Until(t, func() bool { return crewtest.State(begun.Process.Pid) != "T" }, "the process to go on")
-	g.abandon(late)
-	<-stopped
-	g.resume()
-
 	none := &process{}
 	g.reserve(none)
 	g.abandon(none)

@@ -148,24 +148,15 @@ func (s *starts) look() {
 			now.begun = now.id == last.id
 		case now.id == starting: // its ID is not known
 			for _, p := range kernel.Processes() {
-				s.free(p)
+				p.Free(s.crew)
 			}
 		default:
 			p, _ := kernel.Look(int(now.id))
-			now.begun = !s.free(p)
+			now.begun = !p.Free(s.crew)
 		}
 		seen[row] = now
 	}
 	s.seen = seen
-}
-
-// free continues a process if it is a child of crew that has stopped too early. It reports whether
-// the process has not begun.
-func (s *starts) free(p kernel.Process) bool {
-	if p.Parent == s.crew && p.Unbegun && p.Stopped {
-		_ = syscall.Kill(p.PID, syscall.SIGCONT)
-	}
-	return p.Unbegun
 }
 
 // asTable returns the table of groups in a memory, and what of that is the vigil's own.
@@ -216,7 +207,7 @@ func (g *guardian) try() {
 // ensure starts the guardian if there is none. If it has ended, ensure fails.
 func (g *guardian) ensure() (err error) {
 	if g.pid != 0 {
-		if pid, _ := kernel.Stopped(kernel.OneChild, g.pid); pid != 0 { // in crew's group, which it had not left
+		if kernel.Stopped(g.pid) != 0 { // in crew's group, which it had not left
 			_ = syscall.Kill(g.pid, syscall.SIGCONT)
 		}
 		if got, _ := syscall.Wait4(g.pid, nil, syscall.WNOHANG, nil); got != 0 {

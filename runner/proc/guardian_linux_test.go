@@ -201,7 +201,7 @@ func TestWhatLives(t *testing.T) {
 }
 
 // A child that stops before it executes its program is continued at the second look, whether its ID is
-// known yet or not. One that stops later is not.
+// known yet or not, and when crew itself is about to stop. One that stops later is not.
 func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	if kernel.Portable {
 		t.Skip("a helper executes its program at once")
@@ -227,6 +227,17 @@ func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 		require.Equal(t, int(id) == late.Process.Pid, crewtest.State(pid) == "T")
 		require.Equal(t, "T", crewtest.State(late.Process.Pid))
 	}
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	crewtest.Until(t, func() bool { return crewtest.State(pid) == "T" }, "the stop")
+	var g groups
+	starting := &process{}
+	g.reserve(starting)
+	suspended := make(chan struct{})
+	go func() { g.suspend(); close(suspended) }() // waits for it
+	crewtest.Until(t, func() bool { return crewtest.State(pid) != "T" }, "the process to go on")
+	g.abandon(starting)
+	<-suspended
+	require.Equal(t, "T", crewtest.State(late.Process.Pid))
 	for _, pid := range []int{pid, late.Process.Pid} {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		kernel.Wait(pid, nil, nil)
