@@ -36,7 +36,7 @@ var rooms = map[string]struct {
 	"crew/runner/journal":     {own: []string{"crew/runner/kernel", "crew/runner/spool", "crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/sink":        {own: []string{"crew/runner/kernel", "crew/runner/spool", "crew/runner/task", "crew/runner/trust"}},
 	"crew/runner/report":      {own: []string{"crew/runner/task", "crew/runner/trust"}},
-	"crew/runner/proc":        {own: []string{"crew/runner/kernel", "crew/runner/spool", "crew/runner/task"}},
+	"crew/runner/proc":        {own: []string{"crew/runner/jobserver", "crew/runner/kernel", "crew/runner/spool", "crew/runner/task"}},
 	"crew/runner/coproc":      {own: []string{"crew/runner/kernel", "crew/runner/proc", "crew/runner/spool", "crew/runner/task"}},
 	"crew/runner/kernel":      {own: []string{"crew/runner/kernel/raw"}},
 	"crew/runner/kernel/raw":  {std: true},

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,9 +146,10 @@ func (s *server) join() (*Tokens, chan bool) {
 	return watch(s.t, tokens, err)
 }
 
-// watch returns tokens and the answers to their Asks.
+// watch returns tokens and the answers to their Asks. This process is the guardian, too.
 func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
 	require.NoError(t, err)
+	tokens.Guard(func() error { Keep(tokens.Kept()); return nil })
 	answers := make(chan bool, 100)
 	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
 	return tokens, answers
@@ -177,6 +177,7 @@ func TestEachTokenComesBack(t *testing.T) {
 		s := newServer(t, fifo, "+a\x00")
 		tokens, answers := s.join()
 		require.False(t, tokens.Own())
+		defer tokens.Close()
 		for range 3 {
 			tokens.Ask()
 			require.True(t, <-answers)
@@ -193,80 +194,87 @@ func TestEachTokenComesBack(t *testing.T) {
 		tokens.Ask()
 		require.True(t, <-answers)
 		tokens.Ask() // to be answered by nobody
-		require.NoError(t, tokens.Close())
+		tokens.Settle(true)
 		require.Equal(t, "\x00+ax", s.take(4))
 	})
 }
 
-// A keeper whose read(2) blocks, since another process was faster, goes on without, and gives
-// back what comes too late.
+// A read(2) that blocks, since another process was faster, delays no answer, and what it
+// brings too late goes back.
 func TestATokenThatIsGone(t *testing.T) {
-	s := newServer(t, false, "")
-	k := keeper{purse: purseIn(make([]byte, purseSize)), r: s.r, w: s.w, asked: true}
-	k.take()
-	require.True(t, k.asked)
-	k.asked = false
-	s.put("x")
-	crewtest.Until(t, func() bool { k.take(); return k.came == nil }, "the end of the read")
-	require.Zero(t, k.count())
-	require.Equal(t, "x", s.take(1))
+	var ends [2]int
+	require.NoError(t, unix.Pipe(ends[:]))
+	s := &server{t: t, r: ends[0], w: ends[1]}
+	tokens := &Tokens{in: s.r, r: os.NewFile(uintptr(s.r), "pipe")}
+	tokens.keeper.w = s.w
+	_, answers := watch(t, tokens, nil)
+	tokens.Ask()
+	tokens.Withdraw()
+	require.False(t, <-answers)
+	for range 2 {
+		s.put("+") // the first may come before read(2)
+		crewtest.Until(t, func() bool { tokens.mu.Lock(); defer tokens.mu.Unlock(); return !tokens.taking }, "the end of the read")
+	}
+	require.Equal(t, 2, s.there())
+	require.Zero(t, tokens.held)
 }
 
-// Nothing is started, and nothing waited for, unless a token is needed.
+// Nothing is started, and nothing waited for, unless a token is needed. Without a guardian
+// none is taken.
 func TestTokensThatNobodyAsksFor(t *testing.T) {
 	s := newServer(t, true, "+")
-	tokens, _ := s.join()
+	tokens, answers := s.join()
+	started := false
+	tokens.Guard(func() error { started = true; return errors.New("none") })
+	tokens.Settle(true)
 	require.NoError(t, tokens.Close())
-	require.Zero(t, tokens.pid)
+	require.False(t, started)
+	require.Equal(t, "+", s.take(1))
+
+	tokens, answers = s.join()
+	s.put("+")
+	tokens.Guard(func() error { return errors.New("none") })
+	tokens.Ask()
+	require.False(t, <-answers)
+	require.NoError(t, tokens.Close())
 	require.Equal(t, "+", s.take(1))
 }
 
-// Tokens that this process still uses stay with it; all others are back at once.
-func TestAKeeperThatIsKilled(t *testing.T) {
+// At whatever moment this process is killed, the guardian gives back each token once.
+func TestTokensOfACrewThatIsKilled(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
-		s := newServer(t, fifo, "abc")
+		s := newServer(t, fifo, "abcd")
 		tokens, answers := s.join()
 		for range 3 {
 			tokens.Ask()
 			require.True(t, <-answers)
 		}
-		require.NoError(t, syscall.Kill(tokens.pid, syscall.SIGSTOP))
-		tokens.Return(1) // the keeper does not learn of it
-		require.NoError(t, syscall.Kill(tokens.pid, syscall.SIGKILL))
-		require.False(t, <-answers, "an error")
-		require.Equal(t, 1, s.there())
-		tokens.Ask()
 		tokens.Return(1)
-		require.Equal(t, 2, s.there())
-		require.NoError(t, tokens.Close())
-		require.Equal(t, "abc", s.take(3))
+		crewtest.Until(t, func() bool { return s.there() == 2 }, "the token")
+		require.True(t, read(s.r, tokens.keeper.at(3)), "and not counted")
+		guardian := Keep(tokens.Kept())
+		guardian.End()
+		require.Equal(t, "abcd", s.take(4))
+		tokens.Return(1) // what it was to do has been done
+		guardian.End()
+		require.Zero(t, s.there())
 	})
 }
 
-// Whoever holds a lock goes on, whatever the keeper does. It learns of everything in the
-// end.
-func TestAKeeperThatIsStopped(t *testing.T) {
-	tokens, err := Share("", 3, false)
-	own, answers := watch(t, tokens, err)
-	own.Create(1)
-	require.NoError(t, syscall.Kill(own.pid, syscall.SIGSTOP))
-	for range 10000 {
-		own.Create(1)
-		own.Destroy(1)
-	}
-	own.Create(mostTokens / 2)
-	own.Destroy(mostTokens/2 - 2)
-	require.NoError(t, syscall.Kill(own.pid, syscall.SIGCONT))
-	own.Return(3)
+// Close does what a guardian that stands still does not.
+func TestAGuardianThatIsStopped(t *testing.T) {
+	s := newServer(t, true, "abc")
+	tokens, answers := s.join()
+	tokens.Guard(func() error { return nil })
 	for range 3 {
-		own.Ask()
+		tokens.Ask()
 		require.True(t, <-answers)
 	}
-	own.Ask()
-	own.Withdraw()
-	require.False(t, <-answers)
-	require.NoError(t, syscall.Kill(own.pid, syscall.SIGSTOP))
-	require.NoError(t, own.Close(), "which does not wait for it for ever")
+	tokens.Return(1)
+	tokens.Settle(true)
+	require.Zero(t, s.there())
+	require.NoError(t, tokens.Close())
+	require.Equal(t, "abc", s.take(3))
 }
 
 func TestNoJobserver(t *testing.T) {

@@ -2,9 +2,9 @@ package jobserver
 
 import (
 	"os"
-	"os/signal"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,196 +12,102 @@ import (
 	"crew/runner/kernel"
 )
 
-// A keeper is a process that holds the tokens for crew, so that they go back however
-// crew ends: it takes and returns tokens at crew's request and, when the socket between
-// them closes, returns what is left. A token that crew took by itself could be lost
-// between taking it and telling another process of it.
+// A Keeper gives tokens of another program's jobserver back in the guardian, a process that
+// outlives crew and shares memory with it. None is lost or doubled if crew is killed: the
+// system call that takes a token stores it in that memory, and only the Keeper, which crew asks
+// to, writes one back. That can happen only if the guardian is killed between the write and
+// the next instruction.
+type Keeper struct {
+	*counts        // nil without tokens of another program's
+	tokens  []byte // the token number n is at n modulo mostTokens; where none is, there is a 0
+	asks    int    // a pipe of which each byte asks for one token to be given back
+	w       int    // where the tokens go
+	dir     string // holds the FIFO of a jobserver of crew's own; "" for none
 
-// The requests to a keeper, a byte each, and its answers.
-const (
-	ask      = 'a' // take a token
-	withdraw = 'w' // stop trying
-	giveBack = 'r' // return a token
-	create   = '+' // hold one token more
-	destroy  = '-' // hold one token less
-	recount  = 'c' // replace the tokens that nobody can return
-
-	got  = 'g' // a token is taken
-	none = 'n' // none is, and ask has been withdrawn
-)
-
-// keeperName is the argv[0] of a keeper. A keeper gets the descriptors of the socket, of
-// the ends of the pipe or FIFO and of the purse, and the directory to remove at the end,
-// which may be empty.
-const keeperName = "token-keeper"
-
-func init() {
-	_, fds, dir, ok := kernel.AsHelper(keeperName, 4)
-	if !ok {
-		return
-	}
-	signal.Ignore()
-	memory, err := kernel.OpenShared(fds[3])
-	if err != nil {
-		os.Exit(1)
-	}
-	k := keeper{purse: purseIn(memory), socket: fds[0], r: fds[1], w: fds[2]}
-	k.serve()
-	if dir != "" {
-		removeDir(dir)
-	}
-	os.Exit(0)
+	mu sync.Mutex
 }
 
-type keeper struct {
-	purse
-	socket, r, w int
-	all          int // how many were created and not destroyed
-	asked        bool
-	came         chan []byte // what a read(2) brings that may block; nil if none is under way
-}
+// counts are how many tokens were taken, by crew, and given back.
+type counts struct{ taken, given atomic.Uint32 }
 
-// blocked is how long the keeper waits for a read(2) before it goes on without.
-const blocked = 50 * time.Millisecond
-
-// serve does what crew asks for until crew has gone, and then returns all tokens.
-func (k *keeper) serve() {
-	for {
-		fds, wait := []unix.PollFd{{Fd: int32(k.socket), Events: unix.POLLIN}, {Fd: -1}}, -1
-		if k.came != nil {
-			wait = 0
-		} else if k.asked {
-			fds[1] = unix.PollFd{Fd: int32(k.r), Events: unix.POLLIN}
-		}
-		_, _ = unix.Poll(fds, wait)
-		if fds[0].Revents != 0 && !k.obey() {
-			k.put(k.w, k.count())
-			if k.came != nil {
-				k.asked = false
-				k.take()
-			}
-			return
-		}
-		if k.came != nil || k.asked && fds[1].Revents != 0 {
-			k.take()
-		}
-	}
-}
-
-// obey carries out requests, and reports whether crew is still there.
-func (k *keeper) obey() bool {
-	var requests [256]byte
-	n, err := unix.Read(k.socket, requests[:])
-	if err == unix.EINTR {
-		return true
-	}
-	for _, b := range requests[:max(n, 0)] {
-		switch b {
-		case ask:
-			k.asked = true
-		case withdraw:
-			if k.asked {
-				k.asked = false
-				k.answer(none)
-			}
-		case giveBack:
-			k.put(k.w, 1)
-		case create:
-			k.add('+')
-			k.all++
-		case destroy:
-			k.n.Add(-1)
-			k.all--
-		case recount:
-			k.recount()
-		}
-	}
-	return n > 0
-}
-
-// take takes a token if another process has not been faster. If one has, and whoever made
-// the pipe lets it block, read(2) does so until another token comes.
-func (k *keeper) take() {
-	if k.came == nil {
-		k.came = make(chan []byte, 1)
-		go func(came chan<- []byte) {
-			b := make([]byte, 1)
-			n, _ := unix.Read(k.r, b)
-			came <- b[:max(n, 0)]
-		}(k.came)
-	}
-	select {
-	case b := <-k.came:
-		k.came = nil
-		if len(b) == 0 {
-			return
-		}
-		k.add(b[0])
-		if !k.asked {
-			k.put(k.w, 1)
-			return
-		}
-		k.asked = false
-		k.answer(got)
-	case <-time.After(blocked):
-	}
-}
-
-// recount makes up for tokens whose holders were killed, and for those that such a holder
-// has returned after all.
-func (k *keeper) recount() {
-	there, err := kernel.Unread(k.r)
-	if err != nil {
-		return
-	}
-	for lost := k.all - k.count() - there; lost > 0; lost-- {
-		k.add('+')
-		k.put(k.w, 1)
-	}
-	for extra := there + k.count() - k.all; extra > 0; extra-- {
-		_, _ = unix.Read(k.r, make([]byte, 1))
-	}
-}
-
-func (k *keeper) answer(b byte) { _, _ = unix.Write(k.socket, []byte{b}) }
-
-// mostTokens is the capacity of a purse, which is that of a pipe.
+// mostTokens is how many tokens there can be at once, which is the capacity of a pipe.
 const mostTokens = 64 << 10
 
-// purse holds the tokens of a keeper in memory that it shares with crew, which returns
-// them if the keeper is killed. A token is lost or doubled only if that happens between a
-// system call that moves it and the next instruction.
-type purse struct {
-	n      *atomic.Int32 // the number of tokens
-	tokens []byte        // each may be another byte
+// sharedSize is the size of the memory that crew shares with the guardian.
+const sharedSize = int64(unsafe.Sizeof(counts{})) + mostTokens
+
+// share sets the memory, which was empty at first.
+func (k *Keeper) share(memory []byte) {
+	k.counts, k.tokens = (*counts)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(counts{}):]
 }
 
-// purseSize is the size of the memory of a purse.
-const purseSize = int64(unsafe.Sizeof(atomic.Int32{})) + mostTokens
-
-// purseIn returns the purse in that memory, which was empty at first.
-func purseIn(memory []byte) purse {
-	return purse{(*atomic.Int32)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(atomic.Int32{}):]}
-}
-
-// count returns how many tokens there are.
-func (p purse) count() int { return int(p.n.Load()) }
-
-// add adds a token.
-func (p purse) add(token byte) {
-	p.tokens[p.count()] = token
-	p.n.Add(1)
-}
-
-// put writes up to n tokens to the pipe or FIFO w, which must not block.
-func (p purse) put(w, n int) {
-	for n = min(n, p.count()); n > 0; n-- {
-		last := p.count() - 1
-		for {
-			if _, err := unix.Write(w, p.tokens[last:last+1]); err != unix.EINTR {
-				break
-			}
-		}
-		p.n.Add(-1)
+// Keep returns a Keeper that does what crew asks for, with what Tokens.Kept returned in crew.
+func Keep(fds []int, dir string) *Keeper {
+	k := &Keeper{asks: fds[1], w: fds[2], dir: dir}
+	if fds[0] == 0 {
+		return k
 	}
+	if memory, err := kernel.OpenShared(fds[0]); err == nil {
+		k.share(memory)
+		go func() {
+			for read(k.asks, make([]byte, 1)) {
+				k.mu.Lock()
+				k.give()
+				k.mu.Unlock()
+			}
+		}()
+	}
+	return k
+}
+
+// at returns the place of the token number n.
+func (k *Keeper) at(n uint32) []byte { return k.tokens[n%mostTokens:][:1] }
+
+// take takes a token from a pipe or FIFO if one is there.
+func (k *Keeper) take(r int) bool {
+	n := k.taken.Load()
+	if n-k.given.Load() == mostTokens || !read(r, k.at(n)) {
+		return false
+	}
+	k.taken.Add(1)
+	return true
+}
+
+// give gives a token back, and reports whether there was one. The caller must hold mu.
+func (k *Keeper) give() bool {
+	n := k.given.Load()
+	if int32(k.taken.Load()-n) <= 0 && k.at(n)[0] == 0 { // crew may have been killed before it counted one
+		return false
+	}
+	write(k.w, k.at(n))
+	k.at(n)[0] = 0
+	k.given.Add(1)
+	return true
+}
+
+// End gives all tokens back, and removes the FIFO of a jobserver of crew's own.
+func (k *Keeper) End() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.counts != nil && k.give() {
+	}
+	if k.dir != "" {
+		_ = os.Remove(filepath.Join(k.dir, fifoName))
+		_ = os.Remove(k.dir)
+	}
+}
+
+// read reads from a pipe, and reports whether anything came.
+func read(r int, to []byte) (came bool) {
+	_ = kernel.Again(func() error {
+		n, err := unix.Read(r, to)
+		came = n > 0
+		return err
+	})
+	return came
+}
+
+// write writes to a pipe, which must have room.
+func write(w int, tokens []byte) {
+	_ = kernel.Again(func() error { _, err := unix.Write(w, tokens); return err })
 }

@@ -20,26 +20,24 @@ import (
 )
 
 // Tokens are the tokens that this process holds of a jobserver's, a make's or its own.
-// Its methods are safe for concurrent use; only Close waits. It is called once.
+// Its methods are safe for concurrent use; only Settle waits. The zero value has none.
 type Tokens struct {
-	own       bool
+	keeper    Keeper // its other form is in the guardian
 	makeflags string
+	r         *os.File     // with the runtime's poller: a thread that is blocked in read(2) makes brief tasks take a third more time
+	in        int          // the same
+	memory    int          // what keeper shares
+	asks      int          // the other end of the keeper's
+	guard     func() error // starts the guardian
+	watch     func(got bool, err error)
 
-	mu      sync.Mutex
-	r, w    int            // the ends of the pipe or FIFO, which do not block
-	dir     string         // holds the FIFO; "" for none
-	held    int            // tokens that the user of Tokens knows of and has not returned
-	purse   purse          // shared with the keeper
-	fd      int            // of the socket to the keeper
-	socket  *os.File       // the same; nil if there is none
-	unsent  []byte         // requests that the socket had no room for
-	sending bool           // a goroutine sends them
-	keeper  *kernel.Helper // must stay reachable until it execs
-	pid     int
-	gone    bool // the keeper has ended
-	watch   func(got bool, err error)
-	closed  bool
-	done    chan struct{} // closed when the answers have ended
+	mu     sync.Mutex
+	all    int     // tokens that were created and not destroyed
+	held   int     // tokens that this process has
+	came   [1]byte // a token of its own that take has read and not counted yet
+	asked  bool    // an answer is due
+	taking bool    // take runs
+	closed bool
 }
 
 // ErrClosed is why Join cannot use a pipe that this process has not inherited.
@@ -51,11 +49,21 @@ func Join(a Auth) (*Tokens, error) {
 	if a.fifo == "" && a.r < 0 {
 		return nil, ErrClosed
 	}
-	t := &Tokens{done: make(chan struct{})}
+	t := &Tokens{}
 	if err := t.open(a); err != nil {
 		return nil, err
 	}
-	return t, nil
+	memory, fd, err := kernel.NewShared("crew-tokens", sharedSize)
+	if err != nil {
+		return nil, err
+	}
+	var ends [2]int
+	if err = kernel.Pipe(&ends); err != nil {
+		return nil, err
+	}
+	t.keeper.share(memory)
+	t.memory, t.keeper.asks, t.asks = fd, ends[0], ends[1]
+	return t, unix.SetNonblock(t.asks, true)
 }
 
 // open opens the ends of the pipe or FIFO.
@@ -80,9 +88,9 @@ func (t *Tokens) open(a Auth) (err error) {
 		}
 		return fd
 	}
-	t.r = open(a.r, unix.O_RDONLY)
-	if t.w = open(a.w, unix.O_WRONLY); err != nil && t.r > 0 {
-		_ = unix.Close(t.r)
+	t.in = open(a.r, unix.O_RDONLY)
+	if t.keeper.w = open(a.w, unix.O_WRONLY); err == nil {
+		t.r = os.NewFile(uintptr(t.in), name)
 	}
 	return err
 }
@@ -92,7 +100,7 @@ func (t *Tokens) open(a Auth) (err error) {
 // n the number of places. With pipe it has the older form, whose descriptors all
 // processes inherit that this one starts.
 func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
-	t = &Tokens{own: true, done: make(chan struct{})}
+	t = &Tokens{}
 	if pipe {
 		var ends [2]int
 		if err = unix.Pipe(ends[:]); err != nil {
@@ -107,13 +115,8 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 			err = t.open(Auth{fifo: fifo})
 		}
 	}
-	if err == nil {
-		err = t.start() // it removes the FIFO at the end
-	}
 	if err != nil {
-		if t.dir != "" {
-			removeDir(t.dir)
-		}
+		t.keeper.End()
 		return nil, err
 	}
 	return t, nil
@@ -127,10 +130,10 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 		return "", fmt.Errorf("MAKEFLAGS cannot hold the path %q: %s", tmp, hint)
 	}
 	if err == nil {
-		t.dir, err = os.MkdirTemp(tmp, "crew-jobserver-")
+		t.keeper.dir, err = os.MkdirTemp(tmp, "crew-jobserver-")
 	}
 	if err == nil {
-		fifo = filepath.Join(t.dir, fifoName)
+		fifo = filepath.Join(t.keeper.dir, fifoName)
 		if err = unix.Mkfifo(fifo, 0o600); err != nil {
 			err = &os.PathError{Op: "mkfifo", Path: fifo, Err: err}
 		}
@@ -143,212 +146,182 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 
 const fifoName = "tokens"
 
-// removeDir removes the FIFO and its directory.
-func removeDir(dir string) {
-	_ = os.Remove(filepath.Join(dir, fifoName))
-	_ = os.Remove(dir)
-}
-
 // Own reports whether the tokens are those of Share: their number is up to Create and
 // Destroy, and every process needs one.
-func (t *Tokens) Own() bool { return t.own }
+func (t *Tokens) Own() bool { return t.keeper.counts == nil }
 
 // Makeflags returns the value of MAKEFLAGS for the processes that share the tokens; ""
 // if they inherit it.
 func (t *Tokens) Makeflags() string { return t.makeflags }
 
-// Watch sets the function that gets the answer to each Ask: whether there is a token.
-// It is called by one goroutine, before the first Ask. After an error none will come.
-func (t *Tokens) Watch(answer func(got bool, err error)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.watch = answer
-	if t.socket != nil {
-		go t.listen()
+// Guard sets the function that starts the guardian, which runs Keep. It comes before the
+// first Ask.
+func (t *Tokens) Guard(start func() error) {
+	if t.guard = sync.OnceValue(start); t.Own() {
+		_ = t.guard() // it removes the FIFO at the end
 	}
 }
+
+// Kept returns what the guardian needs for Keep.
+func (t *Tokens) Kept() (fds []int, dir string) {
+	return []int{t.memory, t.keeper.asks, t.keeper.w}, t.keeper.dir
+}
+
+// Watch sets the function that gets the answer to each Ask, one after another: whether there
+// is a token. It comes before the first Ask. After an error none will come.
+func (t *Tokens) Watch(answer func(got bool, err error)) { t.watch = answer }
 
 // Ask asks for a token.
 func (t *Tokens) Ask() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return
-	}
-	if t.socket == nil {
-		if err := t.start(); err != nil {
+	if !t.Own() {
+		if err := t.guard(); err != nil { // a token would be lost if this process was killed
 			go t.watch(false, err)
 			return
 		}
-		go t.listen()
 	}
-	t.send(ask, 1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = !t.closed
+	if t.asked && !t.taking {
+		t.taking = true
+		go t.take()
+	}
 }
 
 // Withdraw has Ask answered at once.
-func (t *Tokens) Withdraw() { t.request(withdraw, 1, 0) }
-
-// Return returns n tokens that this process holds.
-func (t *Tokens) Return(n int) { t.request(giveBack, n, -n) }
-
-// Create makes n tokens, which this process holds.
-func (t *Tokens) Create(n int) { t.request(create, n, n) }
-
-// Destroy destroys n tokens that this process holds.
-func (t *Tokens) Destroy(n int) { t.request(destroy, n, -n) }
-
-// Recount replaces tokens that are lost because their holders were killed. Nobody but
-// this process may hold any. An Ask after it is answered when it is done.
-func (t *Tokens) Recount() { t.request(recount, 1, 0) }
-
-// request sends n requests, by which this process comes to hold more tokens.
-func (t *Tokens) request(b byte, n, more int) {
+func (t *Tokens) Withdraw() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.socket == nil || t.closed {
-		return
-	}
-	t.held += more
-	if t.gone {
-		t.tidy()
-		return
-	}
-	t.send(b, n)
-}
-
-// send sends n requests without waiting: the keeper may be stopped. If it has gone, listen
-// learns of it, too. The caller must hold mu.
-func (t *Tokens) send(b byte, n int) {
-	t.unsent = append(t.unsent, bytes.Repeat([]byte{b}, n)...)
-	if t.sending {
-		return
-	}
-	sent, _ := unix.Write(t.fd, t.unsent)
-	if t.unsent = t.unsent[max(sent, 0):]; len(t.unsent) > 0 {
-		t.sending = true
-		go t.sendLater()
+	if t.asked {
+		t.asked = false
+		go t.watch(false, nil)
 	}
 }
 
-// sendLater sends what is unsent.
-func (t *Tokens) sendLater() {
-	for {
-		t.mu.Lock()
-		requests := t.unsent
-		t.unsent, t.sending = nil, len(requests) > 0
-		t.mu.Unlock()
-		if len(requests) == 0 {
-			return
-		}
-		_, _ = t.socket.Write(requests)
-	}
-}
-
-// tidy returns the tokens of a keeper that has gone, but for those that this process holds.
-// The caller must hold mu.
-func (t *Tokens) tidy() { t.purse.put(t.w, t.purse.count()-t.held) }
-
-// start starts the keeper.
-func (t *Tokens) start() error {
-	fds, err := kernel.SocketPair()
-	if err != nil {
-		return err
-	}
-	opened := fds[1:]
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+// take waits for tokens as long as one is wanted. If another process is faster, and whoever made
+// the pipe lets it block, read(2) may return with one that is wanted no longer.
+func (t *Tokens) take() {
+	got := false
+	conn, err := t.r.SyscallConn()
 	if err == nil {
-		opened = append(opened, null)
-		err = t.exec(fds[1], null)
+		err = conn.Read(func(uintptr) (done bool) {
+			got = t.wanted() && t.read()
+			return got || !t.wanted()
+		})
 	}
-	for _, fd := range opened {
-		_ = unix.Close(fd)
-	}
-	if err != nil {
-		_ = unix.Close(fds[0])
-		return fmt.Errorf("start the keeper of the tokens: %w", err)
-	}
-	// With the runtime's poller, since a thread that is blocked in read(2) makes brief tasks
-	// take a third more time.
-	_ = unix.SetNonblock(fds[0], true)
-	t.fd, t.socket = fds[0], os.NewFile(uintptr(fds[0]), "keeper")
-	return nil
-}
-
-// exec makes the purse and starts the keeper with its end of the socket.
-func (t *Tokens) exec(socket, null int) error {
-	memory, fd, err := kernel.NewShared("crew-tokens", purseSize)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	t.purse = purseIn(memory)
-	t.keeper = kernel.NewHelper(keeperName, null, []int{socket, t.r, t.w, fd}, t.dir, 0)
-	t.pid, err = t.keeper.Start()
-	return err
-}
-
-// listen hands on the keeper's answers.
-func (t *Tokens) listen() {
-	defer close(t.done)
-	var answers [64]byte
-	for {
-		n, err := t.socket.Read(answers[:])
-		for _, b := range answers[:n] {
-			if b == got {
-				t.mu.Lock()
-				t.held++
-				t.mu.Unlock()
-			}
-			t.watch(b == got, nil)
-		}
-		if err != nil {
-			t.mu.Lock()
-			t.gone = true
-			t.tidy()
-			t.mu.Unlock()
-			t.watch(false, errors.New("the keeper of the tokens has ended"))
-			return
-		}
-	}
-}
-
-// Close returns all tokens that this process holds. A jobserver of its own ends.
-func (t *Tokens) Close() error {
 	t.mu.Lock()
-	socket, watched := t.socket, t.watch != nil
-	t.closed = true
-	t.mu.Unlock()
-	var err error
-	if socket != nil {
-		_ = unix.Shutdown(t.fd, unix.SHUT_WR)
-		t.reap()
-		if watched {
-			<-t.done
+	answer := t.asked && (got || err != nil)
+	if got {
+		t.held, t.came[0] = t.held+1, 0
+		if !answer {
+			t.give(1)
 		}
-		if t.dir != "" {
-			removeDir(t.dir) // if the keeper was killed
-		}
-		t.held = 0
-		t.tidy()
-		err = socket.Close()
 	}
-	return errors.Join(err, unix.Close(t.r), unix.Close(t.w))
+	t.asked = t.asked && !answer
+	if t.taking = t.asked; t.taking { // again, meanwhile
+		go t.take()
+	}
+	t.mu.Unlock()
+	if answer {
+		t.watch(got, err)
+	}
 }
 
-// closing is how long Close waits for the keeper.
+// wanted reports whether an answer is due.
+func (t *Tokens) wanted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked
+}
+
+// read takes a token if there is one.
+func (t *Tokens) read() bool {
+	if t.Own() {
+		return read(t.in, t.came[:])
+	}
+	return t.keeper.take(t.in)
+}
+
+// give gives n tokens back. The caller must hold mu.
+func (t *Tokens) give(n int) {
+	t.held -= n
+	to := t.asks
+	if t.Own() {
+		to = t.keeper.w
+	}
+	write(to, bytes.Repeat([]byte{'+'}, n))
+	if t.closed {
+		t.keeper.End() // nobody else does
+	}
+}
+
+// Return returns n tokens that this process holds.
+func (t *Tokens) Return(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.give(n)
+	}
+}
+
+// Create makes n tokens, which this process holds. The jobserver must be its own.
+func (t *Tokens) Create(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all, t.held = t.all+n, t.held+n
+}
+
+// Destroy destroys n tokens that this process holds, of its own jobserver.
+func (t *Tokens) Destroy(n int) { t.Create(-n) }
+
+// Recount replaces tokens of its own jobserver that are lost because their holders were killed,
+// and destroys those that such a holder has returned after all. Nobody but this process may
+// hold any.
+func (t *Tokens) Recount() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	there := 0
+	for n := -1; n != t.uncounted(); {
+		n = t.uncounted()
+		there, _ = kernel.Unread(t.in)
+	}
+	lost := t.all - t.held - t.uncounted() - there
+	write(t.keeper.w, bytes.Repeat([]byte{'+'}, max(lost, 0)))
+	for ; lost < 0; lost++ {
+		read(t.in, make([]byte, 1))
+	}
+}
+
+// uncounted returns how many tokens take has read and not counted yet, for which it does not
+// need mu.
+//
+//go:norace
+func (t *Tokens) uncounted() int { return int(t.came[0] & 1) } // of '+'
+
+// closing is how long Settle waits for the guardian.
 const closing = time.Second
 
-// reap waits for the end of the keeper, which may stand still, and kills it if it does not end.
-func (t *Tokens) reap() {
-	_ = unix.Kill(t.pid, unix.SIGCONT)
-	killed := make(chan struct{})
-	late := time.AfterFunc(closing, func() {
-		_ = unix.Kill(t.pid, unix.SIGKILL)
-		close(killed)
-	})
-	kernel.Exited(t.pid, 0)
-	if !late.Stop() {
-		<-killed // not later, when its ID may be another's
+// Settle gives all tokens back, and ends a jobserver of its own. It waits for the guardian, if
+// there is one, which is not needed then.
+func (t *Tokens) Settle(guarded bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = false
+	if t.Own() {
+		t.closed = true
+		t.keeper.End()
+		return
 	}
-	kernel.Wait(t.pid, nil, nil)
+	t.give(t.held)
+	left := func() bool { return t.keeper.given.Load() != t.keeper.taken.Load() }
+	for pause := 50 * time.Microsecond; guarded && left() && pause < closing; pause *= 2 {
+		time.Sleep(pause)
+	}
+	t.closed = true
+}
+
+// Close ends what Join or Share began. There is no guardian any more.
+func (t *Tokens) Close() error {
+	t.Settle(false)
+	return t.r.Close()
 }

@@ -44,11 +44,6 @@ func Reopen(fd, mode int) (int, error) {
 	return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
-// SocketPair makes two connected sockets that programs do not inherit.
-func SocketPair() (ends [2]int, err error) {
-	return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-}
-
 // Reading reports whether a process of a group sits in read(2) of a pipe, and none of them is
 // running, if that can be known.
 func Reading(group, pipe int) (reads, known bool) {

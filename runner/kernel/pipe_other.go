@@ -12,23 +12,9 @@ import (
 
 // Pipe makes a pipe that programs do not inherit: its ends for reading and writing.
 func Pipe(ends *[2]int) error {
-	return keep(ends, func() error { return syscall.Pipe(ends[:]) })
-}
-
-// SocketPair makes two connected sockets that programs do not inherit.
-func SocketPair() (ends [2]int, err error) {
-	err = keep(&ends, func() (err error) {
-		ends, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-		return err
-	})
-	return ends, err
-}
-
-// keep makes two descriptors and keeps them from programs.
-func keep(ends *[2]int, make func() error) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	err := make()
+	err := syscall.Pipe(ends[:])
 	if err == nil {
 		syscall.CloseOnExec(ends[0])
 		syscall.CloseOnExec(ends[1])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/jobserver"
 	"crew/runner/kernel"
 )
 
@@ -44,24 +46,28 @@ const (
 )
 
 // newGuardian prepares a guardian. It gets the descriptors of the table, of its vigil, and of
-// what to keep open until the groups are gone; the last two are 0 if there is none.
-func newGuardian(null, table, vigil, held int) *kernel.Helper {
-	return kernel.NewHelper(guardianName, null, []int{table, vigil, held}, "", guardAfter)
+// what to keep open until the groups are gone, of which the last two are 0 if there is none, and
+// what it needs for tokens.
+func newGuardian(null, table, vigil, held int, tokens *jobserver.Tokens) *kernel.Helper {
+	fds, dir := tokens.Kept()
+	return kernel.NewHelper(guardianName, null, append([]int{table, vigil, held}, fds...), dir, guardAfter)
 }
 
 func init() {
-	if crew, fds, _, ok := kernel.AsHelper(guardianName, 3); ok {
-		watchOver(crew, fds[0], fds[1], fds[2])
+	if crew, fds, dir, ok := kernel.AsHelper(guardianName, 6); ok {
+		watchOver(crew, fds, dir)
 		os.Exit(0)
 	}
 }
 
 // watchOver waits for the end of crew, which is the guardian's parent, and then
-// kills the tasks that are left. It also kills them while the lease has run out.
-func watchOver(crew, fd, vigil, held int) {
+// kills the tasks that are left. It also kills them while the lease has run out. It gives back
+// tokens all the while.
+func watchOver(crew int, fds []int, dir string) {
 	signal.Ignore()
-	kernel.CloseFrom(max(fd, vigil, held) + 1) // do not hold open what crew inherited from its caller
-	memory, err := kernel.OpenShared(fd)
+	kernel.CloseFrom(slices.Max(fds) + 1) // do not hold open what crew inherited from its caller
+	vigil, held, tokens := fds[1], fds[2], jobserver.Keep(fds[3:], dir)
+	memory, err := kernel.OpenShared(fds[0])
 	if err != nil {
 		return
 	}
@@ -76,6 +82,7 @@ func watchOver(crew, fd, vigil, held int) {
 	keepVigil(crew, vigil, own, expired, starts.look)
 	expired()
 	k.killListed(table)
+	tokens.End()
 	for pause := time.Millisecond; held > 0 && anyLives(table); pause = min(2*pause, goneLook) {
 		time.Sleep(pause)
 	}
@@ -180,6 +187,7 @@ type guardian struct {
 	pid    int // 0 if there is none
 	table  int // descriptor of the table
 	vigil  vigil
+	tokens *jobserver.Tokens
 	held   int            // descriptor that stays open until all groups are gone; 0 if there is none
 	start  *kernel.Helper // must stay reachable until the guardian execs; nil without a table
 }
@@ -230,7 +238,7 @@ func (g *guardian) ensure() (err error) {
 			return errors.Join(err, syscall.Close(fd))
 		}
 		g.groups.share(table)
-		g.table, g.start = fd, newGuardian(g.null, fd, vigil, g.held)
+		g.table, g.start = fd, newGuardian(g.null, fd, vigil, g.held, g.tokens)
 	}
 	g.pid, err = g.start.Start()
 	return err
@@ -272,11 +280,18 @@ func (g *guardian) close() {
 		_ = syscall.Close(g.table)
 	}
 	if g.pid != 0 {
+		_ = syscall.Kill(g.pid, syscall.SIGCONT)
+		g.tokens.Settle(true)
 		if g.held != 0 && anyLives(g.groups.table) {
 			return
 		}
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)
-		go kernel.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
+		reap := func() { kernel.Wait(g.pid, nil, nil) }
+		if g.tokens.Own() {
+			go reap() // nobody has to wait for this: init reaps what crew leaves
+		} else {
+			reap()
+		}
 	}
 	g.vigil.end()
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
+	"crew/runner/jobserver"
 	"crew/runner/kernel"
 )
 
@@ -31,7 +32,7 @@ func TestAGuardianStartsDelayedAndAtOnce(t *testing.T) {
 	_, own := asTable(memory)
 	watched, err := v.begin(own)
 	require.NoError(t, err)
-	beside := newGuardian(null, table, watched, 0)
+	beside := newGuardian(null, table, watched, 0, new(jobserver.Tokens))
 	for name, start := range map[string]func() (int, error){
 		"delayed": beside.Start,
 		"at once": beside.StartNow,

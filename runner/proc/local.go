@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"crew/runner/jobserver"
 	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -112,7 +113,7 @@ func New(cfg Config) (*Local, error) {
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
 	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
-	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter}
+	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter, tokens: new(jobserver.Tokens)}
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	if cfg.Terminal {
 		if l.terminal, err = newTerminal(); err != nil {
@@ -172,6 +173,18 @@ func (l *Local) Lease(until time.Time) {
 // Hold keeps a descriptor open, should this process be killed, until all process
 // groups are gone. It must come before the first attempt, and the first Lease.
 func (l *Local) Hold(fd int) { l.guardian.held = fd }
+
+// Keep has the guardian give back the tokens of the run if this process is killed. It must come
+// before the first attempt, and the first Lease.
+func (l *Local) Keep(t *jobserver.Tokens) {
+	l.guardian.tokens = t
+	t.Guard(func() error {
+		if l.first.Do(l.guardian.try); !l.guardian.there() {
+			return errors.New("nobody would return them if crew was killed")
+		}
+		return nil
+	})
+}
 
 // Suspend stops all process groups. See runner.Executor.
 func (l *Local) Suspend() {

@@ -296,6 +296,9 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.lock != 0 {
 		exec.Hold(w.lock)
 	}
+	if w.tokens != nil {
+		exec.Keep(w.tokens)
+	}
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
 	}
