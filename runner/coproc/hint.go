@@ -10,54 +10,39 @@ import (
 )
 
 const (
-	// So long is a record unanswered when the loop looks whether its worker flushes.
-	hintAfter = 3 * time.Second
-	lastAfter = 500 * time.Millisecond // if no record will follow
-	lookAgain = 100 * time.Millisecond // at least, until it looks again
+	hintAfter = 3 * time.Second        // how long a record is unanswered when the user is asked whether its worker flushes
+	hintAgain = 500 * time.Millisecond // when to look again if it has yet to read
 
 	readyAfter = 10 * time.Second // how long a worker may say nothing that Life.Ready matches
 )
 
-// hint looks at times whether the worker has read a record and waits for the next one
-// without having answered, and tells the user once per run. If no record will follow, it
+// hint asks the user once per run about a worker that has read a record and answers nothing: it
+// may be slow, or not flush. Once it has answered, it is slow. If no record will follow, hint
 // closes the worker's stdin, at which a program writes what it has held back; one that is
-// at work, where that is not known, reads the end only later. It returns when it is to be
-// called again.
+// at work reads the end only later. It returns when it is to be called again.
 func (w *worker) hint() time.Duration {
 	if !w.ready {
 		return w.unready()
 	}
-	last := w.left != task.LeftMore || w.retired
-	if w.placed == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && w.hinted.Load() {
+	last, asks := w.left != task.LeftMore || w.retired, w.answers == 0 && !w.hinted.Load()
+	if w.placed == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && !asks {
 		return never
 	}
 	f := &w.waiting()[0]
-	after := hintAfter
-	if last && w.protocol != task.JSONProtocol { // one that reads on may be at work on all that it has read
-		after = lastAfter
-	}
-	at := max(f.since+after, w.look)
-	if w.run < at {
+	if at := f.since + hintAfter; w.run < at {
 		return at
 	}
-	// A look takes longer the more processes there are.
-	w.look = w.run + min(max((w.run-f.since)/8, lookAgain), hintAfter)
-	waits, known := w.waits()
-	switch {
-	case !waits:
-		return w.look
-	case known:
-		if w.hinted.CompareAndSwap(false, true) {
-			w.notice(fmt.Sprintf("worker %d has read record %d, answers nothing and waits for more: "+
-				"does it flush? python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", w.slot.ID, f.record(), w.saying()))
-		}
-	case w.run < f.since+hintAfter:
-		return w.look
+	if w.sent < len(w.out) || w.p.Unread() > 0 || w.unheard(w.p.Out) {
+		return w.run + hintAgain
+	}
+	if asks && w.hinted.CompareAndSwap(false, true) {
+		w.notice(fmt.Sprintf("worker %d has not answered record %d for %d s: is it still at work, or does it not flush? "+
+			"python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", w.slot.ID, f.record(), int(hintAfter.Seconds()), w.saying()))
 	}
 	if last {
 		w.dismiss()
 	}
-	return w.look
+	return never
 }
 
 // reads looks at times whether the worker reads, where it does not show by itself that it has
@@ -113,15 +98,4 @@ func (w *worker) saying() string {
 		return "; on standard error it says: " + last
 	}
 	return ""
-}
-
-// waits reports whether the worker has read all that it got and written nothing since, and
-// if that is known, a process of its group sits in read(2) for more, and none is running.
-func (w *worker) waits() (waits, known bool) {
-	if w.sent < len(w.out) || w.p.In < 0 || w.p.Unread() > 0 {
-		return false, true
-	}
-	waits, known = kernel.Reading(w.p.PID, w.p.In)
-	// It may have answered just before it read on.
-	return (waits || !known) && !w.unheard(w.p.Out), known
 }

@@ -1,6 +1,7 @@
 package coproc
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -61,4 +62,16 @@ func TestIdleJSON(t *testing.T) {
 	c.run()
 	require.Equal(t, "timeout signal 15||up\n|silent for 1h0m0s", c.show(t, 1))
 	require.Equal(t, "timeout signal 15|||silent for 1h0m0s", c.show(t, 2))
+}
+
+// The run waits for a worker that neither answers nor ends, and the user learns of it.
+func TestHint(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", "while read x; do :; done")
+	c.hold = true
+	c.add("1")
+	c.ended = func(*task.Result) { c.hold = false }
+	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
+	c.run()
+	require.Contains(t, c.notices[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
 }

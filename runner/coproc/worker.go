@@ -63,7 +63,6 @@ type worker struct {
 	sent   int           // how many of these are written
 	full   bool          // the pipe takes no more
 	shut   bool          // the worker has closed its end of the pipe
-	look   time.Duration // when to look next whether the worker flushes
 	unseen int           // bytes that were unread at the latest look whether it reads
 	peer   time.Duration // when to look next; never once its stdin is known to be open
 

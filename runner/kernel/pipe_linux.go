@@ -3,12 +3,8 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,48 +38,4 @@ func Pending(fd int) int {
 // so for others, and does that if the system can.
 func Reopen(fd, mode int) (int, error) {
 	return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-}
-
-// Reading reports whether a process of a group sits in read(2) of a pipe, and none of them is
-// running, if that can be known.
-func Reading(group, pipe int) (reads, known bool) {
-	var st unix.Stat_t
-	if unix.Fstat(pipe, &st) != nil {
-		return false, true
-	}
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if of, err := unix.Getpgid(pid); err == nil && of == group {
-			sits, busy := stateOf(dir, st.Ino)
-			if busy {
-				return false, true
-			}
-			reads = reads || sits
-		}
-	}
-	return reads, true
-}
-
-// stateOf reports whether a thread of a process sits in read(2) of a pipe, and whether
-// one is running.
-func stateOf(dir string, pipe uint64) (reads, busy bool) {
-	calls, _ := filepath.Glob(dir + "/task/*/syscall")
-	for _, name := range calls {
-		text, _ := os.ReadFile(name)
-		call := strings.Fields(string(text))
-		switch {
-		case len(call) == 1 && call[0] == "running":
-			return false, true
-		case len(call) < 2 || call[0] != strconv.Itoa(unix.SYS_READ):
-			continue
-		}
-		fd, err := strconv.ParseUint(call[1], 0, 64)
-		if err != nil {
-			continue
-		}
-		link, _ := os.Readlink(dir + "/fd/" + strconv.FormatUint(fd, 10))
-		reads = reads || link == fmt.Sprintf("pipe:[%d]", pipe)
-	}
-	return reads, false
 }

@@ -59,6 +59,3 @@ func Pending(fd int) int {
 
 // Reopen duplicates the descriptor: whether it blocks is up to all that share it.
 func Reopen(fd, _ int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
-
-// Reading knows nothing.
-func Reading(int, int) (reads, known bool) { return false, false }
