@@ -50,7 +50,7 @@ const (
 
 // ErrInVain is wrapped by the error of an attempt whose program did not become
 // executable in time.
-var ErrInVain = fmt.Errorf("waited %v for it in vain", replaceGrace)
+var ErrInVain = errors.New("waited 5s for it in vain") // replaceGrace
 
 // ErrShort is wrapped by the error of a worker for which something is short that other
 // workers hold, perhaps as long as the run lasts.
