@@ -13,6 +13,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/kernel"
 	"crew/runner/report"
 	"crew/runner/sink"
 	"crew/runner/task"
@@ -82,24 +83,31 @@ func (w *wiring) runNotify(text string, env []string) error {
 		to.Close()
 		return err
 	}
-	late := time.AfterFunc(notifyTime, func() { _ = syscall.Kill(-child.Pid, syscall.SIGKILL) })
-	var state *os.ProcessState
+	killed := make(chan struct{})
+	late := time.AfterFunc(notifyTime, func() {
+		_ = syscall.Kill(-child.Pid, syscall.SIGKILL)
+		close(killed)
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, _ = io.WriteString(to, text) // it may not want to read
 		to.Close()
-		state, err = child.Wait()
+		kernel.Exited(child.Pid, 0) // its ID stays its own until no signal may be sent to it
 	}()
 	if sig := w.signals.Await(done); sig != 0 { // at Ctrl-C, the terminal tells crew alone
 		_ = syscall.Kill(-child.Pid, sig)
 		runner.Die(sig, false)
 		<-done
 	}
-	switch {
+	inTime := late.Stop()
+	if !inTime {
+		<-killed
+	}
+	switch state, err := child.Wait(); {
 	case err != nil:
 		return err
-	case !late.Stop():
+	case !inTime:
 		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTime))
 	case !state.Success():
 		return fmt.Errorf("%s: %s", state, w.opts.After.Notify)
