@@ -155,10 +155,12 @@ func (s *Signals) Release() {
 	}
 }
 
-// Await waits, after Release, until done is closed, or until a signal asks for the end, and
-// returns that, or 0.
-func (s *Signals) Await(done <-chan struct{}) syscall.Signal {
-	if err := kernel.Take(s.in, s.ends...); err != nil {
+// Await begins something after Release. It waits until the channel that begin returns is closed,
+// or until a signal asks for the end, and returns that, or 0.
+func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
+	err := kernel.Take(s.in, s.ends...)
+	done := begin()
+	if err != nil {
 		<-done
 		return 0
 	}

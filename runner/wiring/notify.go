@@ -75,27 +75,35 @@ func (w *wiring) runNotify(text string, env []string) error {
 	if err != nil {
 		return err
 	}
-	child, err := os.StartProcess("/bin/sh", []string{"/bin/sh", "-c", w.opts.After.Notify}, &os.ProcAttr{
-		Env: env, Files: []*os.File{in, w.errs, w.errs}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	var child *os.Process
+	var late *time.Timer
+	done, killed := make(chan struct{}), make(chan struct{})
+	sig := w.signals.Await(func() <-chan struct{} {
+		child, err = os.StartProcess("/bin/sh", []string{"/bin/sh", "-c", w.opts.After.Notify}, &os.ProcAttr{
+			Env: env, Files: []*os.File{in, w.errs, w.errs}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+		in.Close()
+		if err != nil {
+			to.Close()
+			close(done)
+			return done
+		}
+		late = time.AfterFunc(notifyTime, func() {
+			_ = syscall.Kill(-child.Pid, syscall.SIGKILL)
+			close(killed)
+		})
+		go func() {
+			defer close(done)
+			_, _ = io.WriteString(to, text) // it may not want to read
+			to.Close()
+			kernel.Exited(child.Pid, 0) // its ID stays its own until no signal may be sent to it
+		}()
+		return done
 	})
-	in.Close()
 	if err != nil {
-		to.Close()
 		return err
 	}
-	killed := make(chan struct{})
-	late := time.AfterFunc(notifyTime, func() {
-		_ = syscall.Kill(-child.Pid, syscall.SIGKILL)
-		close(killed)
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.WriteString(to, text) // it may not want to read
-		to.Close()
-		kernel.Exited(child.Pid, 0) // its ID stays its own until no signal may be sent to it
-	}()
-	if sig := w.signals.Await(done); sig != 0 { // at Ctrl-C, the terminal tells crew alone
+	if sig != 0 { // at Ctrl-C, the terminal tells crew alone
 		_ = syscall.Kill(-child.Pid, sig)
 		runner.Die(sig, false)
 		<-done
