@@ -44,7 +44,7 @@ var rooms = map[string]struct {
 	"crew/runner/history":     {own: []string{"crew/runner/control", "crew/runner/journal", "crew/runner/task"}},
 	"crew/runner/view":        {own: []string{"crew/runner/control", "crew/runner/history", "crew/runner/task"}},
 	"crew/runner/machine":     {own: []string{"crew/runner/kernel"}, std: true},
-	"crew/runner/outbox":      {},
+	"crew/runner/outbox":      {own: []string{"crew/runner/task"}},
 	"crew/runner/ssh":         {own: []string{"crew/runner/kernel", "crew/runner/task"}},
 	"crew/runner/spool":       {own: []string{"crew/runner/kernel", "crew/runner/task"}},
 	"crew/runner/task":        {std: true},

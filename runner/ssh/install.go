@@ -20,7 +20,8 @@ const programName = "crew-engine"
 // installScript is for /bin/sh on a host. It becomes crew-engine, the one of hash $1 for
 // the platform $2, which has $3 bytes. If that is missing, it goes on from a copy of the longest
 // part of it that is there, which another shell may still write to: it says how long that is, and
-// reads the rest. A new version removes those unused for a month: in directories with the name of
+// reads the rest. Who comes first removes all parts, so the others find theirs gone, and
+// crew-engine there. A new version removes those unused for a month: in directories with the name of
 // a hash, what has a name that crew gives. The shell may read ahead, so what follows the
 // script is sent only once the script has answered.
 const installScript = `crew() {
@@ -34,22 +35,22 @@ fi
 	mkdir -p "$dir" && touch "$dir" && cd "$dir" || exit
 	find "$base" -mindepth 1 -maxdepth 1 -type d -name "%[3]s" -mtime +30 -exec sh -c '
 		rm -f "$0/` + programName + `" "$0/part" "$0"/part.*; rmdir "$0"' {} \; 2> /dev/null
-	part=part.%[1]s
+	part=part.%[1]s from=$(ls -S part.* 2> /dev/null | head -n 1)
 	length() { set -- $(ls -ln $part); echo "$5"; }
-	cat "$(ls -S part.* 2> /dev/null | head -n 1)" 2> /dev/null > $part
-	[ "$(length)" -le "$3" ] || : > $part
-	printf '\n%[1]s missing %%s\n' "$(length)"
-	head -c $(($3 - $(length))) >> $part || exit
-	[ ! -x ` + programName + ` ] || { rm -f $part; exit 0; }
-	[ "$(length)" -eq "$3" ] || { echo "it ended early" >&2; exit 1; }
+	cat "$from" 2> /dev/null > $part
+	have=$(length)
+	[ "$have" -le "$3" ] || { : > $part; have=0; }
+	printf '\n%[1]s missing %%s\n' "$have"
+	head -c $(($3 - have)) >> $part || exit 9
+	[ "$(length)" -eq "$3" ] || { [ -x ` + programName + ` ] || echo "it ended early" >&2; exit 1; }
 	sum=$(sha256sum $part 2> /dev/null || shasum -a 256 $part 2> /dev/null || sha256 -q $part) || exit
 	case $sum in
 	"$1"*) ;;
-	*) rm -f part.*; echo "the copy was damaged" >&2; exit 1 ;;
+	*) rm -f $part "$from"; echo "the copy was damaged" >&2; exit 1 ;;
 	esac
-	dd of=$part conv=notrunc,fsync < /dev/null 2> /dev/null || sync
+	sync $part
 	chmod 700 $part && mv -f $part ` + programName + ` && rm -f part part.*
-) || exit
+) || { [ $? -ne 9 ] && [ -x "$dir/` + programName + `" ]; } || exit
 touch -c "$dir"
 unset CREW_OPTS
 printf '\n%[1]s ready\n'
