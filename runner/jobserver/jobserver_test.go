@@ -223,7 +223,7 @@ func TestATokenThatIsGone(t *testing.T) {
 // none is taken.
 func TestTokensThatNobodyAsksFor(t *testing.T) {
 	s := newServer(t, true, "+")
-	tokens, answers := s.join()
+	tokens, _ := s.join()
 	started := false
 	tokens.Guard(func() error { started = true; return errors.New("none") })
 	tokens.Settle(true)
@@ -231,7 +231,7 @@ func TestTokensThatNobodyAsksFor(t *testing.T) {
 	require.False(t, started)
 	require.Equal(t, "+", s.take(1))
 
-	tokens, answers = s.join()
+	tokens, answers := s.join()
 	s.put("+")
 	tokens.Guard(func() error { return errors.New("none") })
 	tokens.Ask()
