@@ -30,8 +30,8 @@ func TestUnread(t *testing.T) {
 	}{
 		{"alone", false, task.Command{}, 0, core.Unread, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
 		{"Ctrl-C a little later", false, drain, 5 * ms, core.Told, task.OK, []task.Kind{task.Draining, task.Draining}},
-		{"Ctrl-C later on a busy machine", false, drain, 90 * ms, core.Told, task.OK, []task.Kind{task.Draining, task.Draining}},
-		{"Ctrl-C too late", false, drain, 150 * ms, core.Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
+		{"Ctrl-C later on a busy machine", false, drain, 290 * ms, core.Told, task.OK, []task.Kind{task.Draining, task.Draining}},
+		{"Ctrl-C too late", false, drain, 350 * ms, core.Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
 		{"SIGTERM a little later", false, stop, 5 * ms, core.Told, task.Cancelled, []task.Kind{task.Draining, task.Stopping}},
 		{"while draining", true, drain, 5 * ms, core.Told, task.OK, []task.Kind{task.Draining}},
 		{"while stopping", true, stop, 5 * ms, core.Told, task.Cancelled, []task.Kind{task.Stopping}},

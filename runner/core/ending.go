@@ -22,7 +22,7 @@ const (
 	// tasks are running, the run waits for up to moments, since a busy machine can
 	// take long to deliver a signal.
 	moment  = 10 * time.Millisecond
-	moments = 10
+	moments = 30
 	// clockLook is how often the core looks at the machine's clock while something waits for
 	// a time of that: the clock can be set, and goes on while the machine sleeps.
 	clockLook = time.Minute

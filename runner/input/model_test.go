@@ -346,7 +346,7 @@ func (w *writer) want(records []row) (list []string) {
 // expects. Count knows their number, and Rest where each of them ends.
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
-	for round := range crewtest.Rounds(600) {
+	for round := range crewtest.Rounds(200) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { testModel(t, dir, crewtest.Rand(t, round)) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"strings"
@@ -64,6 +65,13 @@ func (x *fakeWork) Run(ctx context.Context, a task.Attempt) *task.Result {
 	defer x.mu.Unlock()
 	delete(x.turns, a.Task.ID)
 	return r
+}
+
+// now returns what runs.
+func (x *fakeWork) now() map[uint64]*fakeTurn {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.turns)
 }
 
 func (x *fakeWork) Kill(uint64, int) {}

@@ -153,11 +153,12 @@ func (m *model) cancel() {
 
 // end ends a running attempt.
 func (m *model) end() {
-	ids := slices.Sorted(maps.Keys(m.turns))
+	turns := m.now()
+	ids := slices.Sorted(maps.Keys(turns))
 	if len(ids) == 0 {
 		return
 	}
-	w := m.turns[ids[m.IntN(len(ids))]]
+	w := turns[ids[m.IntN(len(ids))]]
 	o := []task.Outcome{task.OK, task.OK, task.Exit}[m.IntN(3)]
 	m.note("task %d ends: %v", w.Task.ID, o)
 	w.end <- o
@@ -179,10 +180,11 @@ func (m *model) end() {
 	case 0: // before clients hear of it
 		m.linger()
 	case 1: // nor of the attempt that begins and ends in its place
-		for id, w := range m.turns {
+		turns := m.now()
+		for _, id := range slices.Sorted(maps.Keys(turns)) {
 			if j := m.jobs[id]; !j.running {
-				m.began(j, w)
-				w.end <- task.OK
+				m.began(j, turns[id])
+				turns[id].end <- task.OK
 				m.stops(j)
 				m.ends(j, task.OK)
 				synctest.Wait()
@@ -302,7 +304,7 @@ func (m *model) linger() {
 	j := k.jobs[0]
 	if k.from = len(j.outs); j.outcome != 0 {
 		k.last = j.last
-	} else if n := len(j.outs); m.turns[j.id] == nil && n > 0 {
+	} else if n := len(j.outs); m.now()[j.id] == nil && n > 0 {
 		k.from = n - 1 // it waits for another attempt
 	}
 }
@@ -435,7 +437,7 @@ func (m *model) finish() {
 	}
 	m.hear()
 	for _, j := range m.sorted() {
-		if w := m.turns[j.id]; w != nil && !j.running {
+		if w := m.now()[j.id]; w != nil && !j.running {
 			m.began(j, w)
 		}
 		switch {

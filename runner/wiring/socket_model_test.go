@@ -346,7 +346,7 @@ func (m *model) settle() {
 func (m *model) starts() {
 	now := time.Now()
 	var ready, fresh []*job
-	running := 0
+	running, turns := 0, m.now()
 	for _, j := range m.sorted() {
 		can := j.waits() && !j.held && !j.at.After(now) && !j.due.After(now) && !m.follows(j) && m.phase < task.Drains
 		if !can {
@@ -354,7 +354,7 @@ func (m *model) starts() {
 		} else if j.since == 0 {
 			j.since = m.step
 		}
-		w := m.turns[j.id]
+		w := turns[j.id]
 		switch {
 		case w == nil:
 			require.False(m.t, j.running, "task %d does not run", j.id)
@@ -373,7 +373,7 @@ func (m *model) starts() {
 		}
 		running++
 	}
-	require.Len(m.t, m.turns, running)
+	require.Len(m.t, turns, running)
 	require.GreaterOrEqual(m.t, m.free(), 0, "more run than there are workers")
 	if len(ready) > 0 && !m.paused {
 		require.Zero(m.t, m.free(), "task %d could run", ready[0].id)
