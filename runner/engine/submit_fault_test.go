@@ -381,13 +381,15 @@ func TestSubmitterOrders(t *testing.T) {
 	b := newBroker(t)
 	r := b.run(5, nil)
 	s := b.connect(nil)
+	look := func() *task.Snapshot { return r.run.Do(task.Command{Op: task.Look}).Snapshot }
+	crewtest.Until(t, func() bool { return look().Queued == 5 }, "the tasks to be read")
 	ask := func(op string) string {
 		m, err := s.nc.Request(runSubject("q", r.x.run), Order{Op: op}.encode(), 10*time.Second)
 		require.NoError(t, err)
 		return string(m.Data)
 	}
 	require.Equal(t, `{}`, ask("pause"))
-	require.Equal(t, task.Paused, r.run.Do(task.Command{Op: task.Look}).Snapshot.State)
+	require.Equal(t, task.Paused, look().State)
 	require.Equal(t, `{}`, ask("resume"))
 	require.Contains(t, ask("dance"), "there is no order")
 	require.Equal(t, `{}`, ask("cancel"))
