@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,112 +50,34 @@ func usesOfManPage(t *testing.T) (uses []use, alone string, tables [][]use) {
 	return uses, alone, tables
 }
 
-// place holds what the command lines find in their directory: files, and programs that
-// stand in for those that need a network or are not installed everywhere.
-var place = map[string]string{
-	"a.log": "ERROR a\nfine\n", "b.log": "fine\n", "big.log": "1\nERROR 2\n3\nERROR 4\n",
-	"a.csv": "2\n1\n", "b c.csv": "4\n3\n", "list.csv": "to,subject\nada@a,hello there\nbob@b,it's $me\n",
-	"pairs": "a.log x\nb.log  y\n", "urls": "http://h/one\nhttp://h/flaky\n", "hosts": "web1\nweb2\n", "seeds": "1\n2\n3\n",
-	"a.jpg": "A\n", "b.jpg": "B\n", "a.wav": "A\n", "b.wav": "B\n", "a.md": "A\n", "b.md": "B\n",
-	"commands": "echo one\n\n# no command\necho two | tr a-z A-Z\n",
-	"Makefile": "all:\n\t@echo built\n%.html: %.md\n\tpandoc -o $@ $<\ncheck-%:\n\t./check $*\n" +
-		"install:\n\t@echo installed\ntest:\n\t@echo tested; exit 1\n" +
-		".PHONY: lib app\nlib app:\n\t$(MAKE) -C $@\n",
-	"lib/Makefile": "all:; echo lib\n", "app/Makefile": "all: ; echo app\n", "t/1.t": "echo ok 1\n", "t/2.t": "echo ok 2\n",
-
-	"check":       sh + "> on.$1\n[ $1 != a ] || until [ -e on.b ] && [ -e on.c ]; do sleep 0.01; done\necho checked $1\n[ $1 != a ] || exit 3\n",
-	"simulate":    sh + "echo ran >> runs.$1\n[ $1 != 2 ] || [ -e failed ] || { > failed; exit 1; }\necho seed $1\n",
-	"nightly":     sh + "echo well\n",
-	"migrate":     sh + "echo migrated\nexit 4\n",
-	"sync":        sh + "echo synced\n[ -n \"$NESTED\" ] || NESTED=1 sh -c \"$LINE\"\n", // while it has the lock
-	"train":       sh + "mkdir on.$CUDA_VISIBLE_DEVICES && [ $CUDA_VISIBLE_DEVICES -lt 2 ] && rmdir on.$CUDA_VISIBLE_DEVICES && echo trained $1\n",
-	"bin/convert": sh + "cp $1 $2\n",
-	"bin/curl":    sh + "f=${2##*/}\necho try >> $f\n[ $f != flaky ] || [ $(wc -l < $f) = 3 ]\n",
-	"bin/lame":    sh + "cp $1 ${1%.wav}.mp3\n",
-	"bin/mail":    sh + "printf '<%s>' \"$@\"; echo\n",
-	"bin/pandoc":  sh + "cp $3 $2\n",
-	"bin/ssh":     sh + "echo $1 runs $2\n",
-}
-
-// comings has what becomes of each use of the man page, by crew's line: what run
-// returns. theirs is empty if the other tool does the same.
-var comings = map[string]struct{ crew, theirs string }{
-	"find . -name '*.log' -print0 | crew -0 -j8 gzip": {
-		crew: "-a.log -b.log -big.log a.log.gz b.log.gz big.log.gz",
-	},
-	"find . -name '*.log' -print0 | crew -0 -n100 -j8 grep -l ERROR": {crew: "./a.log|./big.log|"},
-	"ls *.csv | crew -j8 'sort {} > {}.sorted'": {
-		crew:   "a.csv.sorted=1|2| b c.csv.sorted=3|4| list.csv.sorted=ada@a,hello there|bob@b,it's $me|to,subject|",
-		theirs: "status 123 a.csv.sorted=1|2| b= list.csv.sorted=ada@a,hello there|bob@b,it's $me|to,subject|",
-	},
-	"crew -C ' +' -j8 cp < pairs":       {crew: "x=ERROR a|fine| y=fine|"},
-	"crew -a urls -j8 curl -O":          {crew: "status 123 flaky=try| one=try|"},
-	"crew convert {} {.}.png ::: *.jpg": {crew: "a.png=A| b.png=B|"},
-	"crew -j4 < commands":               {crew: "TWO|one|"},
-	"crew -j20 -k --tag ssh {} uptime :::: hosts": {
-		crew: "web1\tweb1 runs uptime|web2\tweb2 runs uptime|",
-	},
-	"crew --csv --header mail -s {subject} {to} :::: list.csv": {
-		crew: "<-s><hello there><ada@a>|<-s><it's $me><bob@b>|",
-	},
-	"crew -k --pipe --block 10M grep ERROR < big.log": {crew: "ERROR 2|ERROR 4|"},
-	"crew --retries 2 --timeout 60 --halt now,fail=1 curl -O :::: urls": {
-		crew: "flaky=try|try|try| one=try|",
-	},
-	"crew --state run --retry-failed ./simulate :::: seeds": {
-		crew: "seed 1|seed 2|seed 3|failed= runs.1=ran| runs.2=ran|ran| runs.3=ran|",
-	},
-	"crew --load 80% --memfree 1G --retry-on memory ./simulate :::: seeds": {
-		crew:   "seed 1|seed 3|status 123 failed= runs.1=ran| runs.2=ran| runs.3=ran|",
-		theirs: "seed 1|seed 3|status 1 failed= runs.1=ran| runs.2=ran| runs.3=ran|",
-	},
-	"crew -j4 --makes '{.}.html' 'pandoc -o {out} {}' ::: a.md b.md":    {crew: "a.html=A| b.html=B|"},
-	"crew -j8 --state run --makes '{.}.png' convert {} {out} ::: *.jpg": {crew: "a.png=A| b.png=B|"},
-	"crew -j4 --halt soon,fail=1 ./check ::: a b c": {
-		crew:   "checked a|checked b|checked c|status 3 on.a= on.b= on.c=",
-		theirs: "checked a|checked b|checked c|status 2 on.a= on.b= on.c=",
-	},
-	"crew --jobserver -j4 make -s -C {} ::: lib app":                               {crew: "app|lib|"},
-	"test:; +ls t/*.t | crew sh":                                                   {crew: "ok 1|ok 2|"},
-	"crew -j4 lame ::: *.wav":                                                      {crew: "a.mp3=A| b.mp3=B|"},
-	"crew --cap gpu=2 --needs gpu 'CUDA_VISIBLE_DEVICES={gpu} ./train {}' ::: a b": {crew: "trained a|trained b|"},
-	"crew --fail-fast --lock db.lock --lock-wait 1d ::: ./migrate": {
-		crew: "migrated|status 4 db.lock=", theirs: "migrated|status 4",
-	},
-	"crew --fail-fast --quiet-success ::: ./nightly": {},
-	"crew --fail-fast --lock sync.lock ::: ./sync": {
-		crew: "synced|status 75 sync.lock=", theirs: "synced|status 1 sync.lock=",
-	},
-}
-
 // TestComingFrom runs what the man page sets side by side, theirs where it is
-// installed. GNU parallel starts slowly, so its lines need CREW_SOAK.
+// installed. Testdata says what becomes of each line: "crew:" by crew, and "theirs:" unless the
+// other tool does the same. GNU parallel starts slowly, so its lines need CREW_SOAK.
 func TestComingFrom(t *testing.T) {
 	t.Parallel()
 	uses, _, _ := usesOfManPage(t)
-	for _, u := range uses {
-		want, known := comings[u.crew]
-		require.True(t, known, "what becomes of %q?", u.crew)
-		if want.theirs == "" {
-			want.theirs = want.crew
-		}
+	steps := readSteps(t, "coming")
+	require.Len(t, steps, len(uses))
+	for i, u := range uses {
+		require.Equal(t, u.crew, steps[i].line, "what becomes of it?")
+		crew := steps[i].what["crew"]
+		theirs := cmp.Or(steps[i].what["theirs"], crew)
 		t.Run(u.crew, func(t *testing.T) {
 			t.Parallel()
 			if kernel.Portable && strings.Contains(u.crew, "--load") {
 				t.Skip("the portable form does not know the load of the machine")
 			}
-			require.Equal(t, want.crew, comeOf(t, u.crew))
+			require.Equal(t, crew, comeOf(t, u.crew))
 			tool := regexp.MustCompile(`\b(xargs|parallel|snakemake|make|sem|flock|chronic)\b`).FindString(u.theirs)
 			require.NotEmpty(t, tool)
 			if (tool == "parallel" || tool == "sem") && !crewtest.Soaking() {
 				return
 			}
 			if _, err := exec.LookPath(tool); err == nil {
-				require.Equal(t, want.theirs, comeOf(t, u.theirs), u.theirs)
+				require.Equal(t, theirs, comeOf(t, u.theirs), u.theirs)
 			}
 		})
 	}
-	require.Len(t, comings, len(uses))
 }
 
 // TestComingFromTsp runs the first table of the man page from top to bottom.
@@ -216,12 +139,12 @@ for i in 2 3 4 5 6; do crew ctl add --to %[1]s --key gpu true > ended; done
 	}
 }
 
-// comeOf runs a command line in a sandbox of its own with the files of place. It
+// comeOf runs a command line in a sandbox of its own with the files of coming.txtar. It
 // returns the lines of its stdout, in order of their text unless that is fixed, its
 // status, and what has become of the files, with | for a newline.
 func comeOf(t *testing.T, line string) string {
 	t.Helper()
-	s := newSandbox(t, place)
+	s := newSandbox(t, readFiles(t, "coming"))
 	script := line
 	if strings.HasPrefix(line, "test:; ") { // a rule of a makefile
 		script = fmt.Sprintf("echo '%s' | make -s -j4 -f -", line)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 
 	"crew/runner/crewtest"
 )
@@ -21,6 +22,53 @@ const engine = "crew/runner/engine/crew-engine"
 // sh begins a program that stands in for one that needs a network or is not installed
 // everywhere.
 const sh = "#!/bin/sh\n"
+
+// step is a command line, or one of the test's own if line is empty, and what is said of it.
+type step struct {
+	line string
+	what map[string]string
+}
+
+// readSteps returns the steps of a file in testdata. Between empty lines are the lines of a step, of
+// which some begin with what they say:
+//
+//	as:     what runs, with LINE for the line
+//	want:   what becomes of it (see sandbox.becomes); a regular expression if it begins with ^
+//	until:  a condition for which to wait; the line goes on in the background
+func readSteps(t *testing.T, name string) (steps []step) {
+	t.Helper()
+	text, err := os.ReadFile("runner/stories/testdata/" + name + ".steps")
+	require.NoError(t, err)
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		p := step{what: map[string]string{}}
+		var command []string
+		for line := range strings.SplitSeq(block, "\n") {
+			key, value, found := strings.Cut(line, ": ")
+			switch {
+			case strings.HasPrefix(line, "# "):
+			case found && slices.Contains([]string{"as", "want", "until", "crew", "theirs"}, key):
+				p.what[key] = value
+			default:
+				command = append(command, line)
+			}
+		}
+		p.line = strings.Join(command, "\n")
+		steps = append(steps, p)
+	}
+	return steps
+}
+
+// readFiles returns the files of an archive in testdata.
+func readFiles(t *testing.T, name string) map[string]string {
+	t.Helper()
+	archive, err := txtar.ParseFile("runner/stories/testdata/" + name + ".txtar")
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, f := range archive.Files {
+		files[f.Name] = string(f.Data)
+	}
+	return files
+}
 
 // sandbox is a directory in which command lines run one after another.
 type sandbox struct {
