@@ -2,10 +2,11 @@ package sched
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"crew/runner/crewtest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -93,8 +94,8 @@ func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 }
 
 func TestMachineAgainstNaive(t *testing.T) {
-	steps := steps()
-	random := rand.New(rand.NewPCG(28, 1))
+	steps := crewtest.Rounds(20) * 1000
+	random := crewtest.Rand(t, 0)
 	for _, bounds := range [...]struct {
 		load   float64
 		memory int64
@@ -127,6 +128,9 @@ func TestMachineAgainstNaive(t *testing.T) {
 				}
 			case 4:
 				require.Equal(t, free < bounds.memory/2, m.Short())
+				require.InDelta(t, max(0, n.expected()), m.Load(), 1e-6)
+				require.Equal(t, free, m.Free())
+				require.Equal(t, n.samples[len(n.samples)-1].at.Add(100*time.Millisecond), m.Due())
 				if m.Short() && n.running > 1 {
 					m.Relieve(now)
 					n.cap, n.capped = n.running-1, now
@@ -157,99 +161,4 @@ func TestMachineAgainstNaive(t *testing.T) {
 		require.Greater(t, held, steps/300)
 		require.Greater(t, starts-alone, steps/300)
 	}
-}
-
-// Sleepers come to run side by side near the bound, at most one more in 0.2 s; tasks that keep a
-// processor busy stay below it, and each that ends is replaced at once.
-func TestMachineLoad(t *testing.T) {
-	for _, busy := range [...]bool{false, true} {
-		m, now := NewMachine(2, 0), time.Unix(1e9, 0)
-		running, since := 0, now
-		for range 1000 { // 10 s
-			now = now.Add(10 * time.Millisecond)
-			if !now.Before(m.Due()) {
-				processes := 0.2
-				if busy {
-					processes += float64(running)
-				}
-				m.Sample(now, processes, 0)
-			}
-			ok, _ := m.May(now)
-			if ok && (m.Alone() || now.Sub(m.sampled) < SampleEvery) {
-				m.Started(now)
-				running++
-			}
-		}
-		if !busy {
-			require.Greater(t, running, 25)
-			require.Less(t, running, int(now.Sub(since)/growEvery)+3)
-			continue
-		}
-		require.Equal(t, 2, running)
-		m.Ended()
-		ok, _ := m.May(now)
-		require.True(t, ok)
-	}
-}
-
-// What tasks take shows later: near the bound they start one by one, and past it none.
-func TestMachineMemory(t *testing.T) {
-	m, now := NewMachine(0, 1000), time.Unix(1e9, 0)
-	m.Sample(now, 0, 1900)
-	m.Started(now)
-	ok, at := m.May(now)
-	require.False(t, ok)
-	require.Equal(t, now.Add(200*time.Millisecond), at)
-	m.Ended()
-	m.Started(now)
-	m.Ended()
-	m.Started(now) // replaced
-	now = at
-	m.Sample(now, 0, 1500)
-	ok, _ = m.May(now)
-	require.True(t, ok)
-	m.Started(now)
-	now = now.Add(time.Second)
-	m.Sample(now, 0, 999)
-	require.True(t, m.ByMemory())
-	ok, at = m.May(now)
-	require.False(t, ok)
-	require.Zero(t, at)
-	m.Ended()
-	m.Ended()
-	ok, _ = m.May(now)
-	require.True(t, ok, "one always runs")
-	require.False(t, m.Short())
-
-	// No more run than were left when one was ended, for a while.
-	m.Started(now)
-	m.Started(now)
-	m.Sample(now, 0, 400)
-	require.True(t, m.Short())
-	m.Relieve(now)
-	m.Ended()
-	for _, c := range [...]struct {
-		passed time.Duration
-		free   int64
-		want   bool
-	}{{time.Second, 1500, false}, {9 * time.Second, 1500, false}, {10 * time.Second, 1500, true}} {
-		m.Sample(now.Add(c.passed), 0, c.free)
-		ok, _ = m.May(now.Add(c.passed))
-		require.Equal(t, c.want, ok, c)
-	}
-	m.Relieve(now)
-	m.Sample(now.Add(time.Second), 0, 2000)
-	ok, _ = m.May(now.Add(time.Second))
-	require.True(t, ok)
-}
-
-func TestMachineAllocates(t *testing.T) {
-	m, now := NewMachine(4, 1000), time.Unix(1e9, 0)
-	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		now = now.Add(time.Second)
-		m.Sample(now, 1, 1500)
-		m.May(now)
-		m.Started(now)
-		m.Ended()
-	}))
 }

@@ -4,25 +4,32 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
+	"time"
+
+	"crew/runner/crewtest"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
-const maxSlot = 9
+const (
+	maxSlot   = 9
+	hostsUsed = 3 // each has a slot above maxSlot in the end
+)
 
-// world models what a policy knows about slots.
+// bySlot is by the IDs of slots.
+type bySlot[T any] [maxSlot + 1 + hostsUsed]T
+
+// world is what a model knows about slots.
 type world struct {
-	slots [maxSlot + 1]Slot // by ID; the ID of a slot that is not in is 0
-	held  [maxSlot + 1]int
-	joins [maxSlot + 1]int // how often each has joined
-	ids   []int            // of the slots that are in, ascending
+	slots bySlot[Slot] // by ID; the ID of a slot that is not in is 0
+	held  bySlot[int]
+	joins bySlot[int] // how often each has joined
+	ids   []int       // of the slots that are in, ascending
 }
 
-func (w *world) in(id int) bool   { return id > 0 && id <= maxSlot && w.slots[id].ID != 0 }
+func (w *world) in(id int) bool   { return w.slots[id].ID != 0 }
 func (w *world) cap(id int) int   { return max(w.slots[id].Cap, 1) }
 func (w *world) room(id int) bool { return w.in(id) && w.held[id] < w.cap(id) }
 
@@ -42,56 +49,102 @@ type model interface {
 }
 
 type holding struct {
-	slot  int
-	joins int // of the slot when it took the item
 	Item
+	slot   int
+	joins  int // of the slot when it took the item
+	places int
+	stock  *Stock // of the host
 }
 
-// driver takes random steps with a policy and compares it with a model.
-type driver struct {
-	t     require.TestingT
-	n     func(int) int // a random number below its argument
-	p     Policy
-	m     model // may be nil
-	w     *world
-	local bool // slots 1..N of this host, with capacity 1; the highest leave first
+// modelled is a policy under test, with its model if there is one.
+type modelled struct {
+	name, topics string
+	keys, labels int
+	model        func(*world) model
+}
 
-	keys    []uint64
-	labels  int               // how many of the keys are labels of slots
-	named   func(uint64) bool // whether a key is a topic
-	bound   map[uint64]bool   // topics that were labels of slots
-	maxIn   int
-	queued  []Item
+var policies = []modelled{
+	{"fifo", "auto", 8, 0, func(w *world) model { return &naiveFIFO{w: w} }},
+	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, -1} }},
+	{"shortest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, 1} }},
+	{"round-robin", "auto", 8, 0, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
+	{"least-busy", "auto", 8, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"keyed", "auto", 8, 0, func(w *world) model { return &naiveKeyed{w: w} }},
+	{"fair", "auto", 8, 0, func(w *world) model { return &naiveFair{naiveFIFO: naiveFIFO{w: w}} }},
+	{"topic", "*=4", 5, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 0, nil},
+	{"topic", "a=2,b=1,*=3", 5, 0, nil},
+	{"topic", "auto", 12, 0, nil},
+	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 3, nil},
+	{"topic", "a=2,b=1,*=3", 5, 3, nil},
+	{"topic", "auto", 12, 4, nil},
+}
+
+// driver takes random steps with a Dispatcher. Without limits it compares what starts with
+// a model of the policy; with limits it checks that these hold, and that nothing waits
+// without need.
+type driver struct {
+	t      *testing.T
+	r      *rand.Rand
+	d      *Dispatcher
+	topic  *byTopic // the policy if it is that, or nil
+	m      model    // may be nil
+	w      *world
+	shared bool // every slot takes every item
+	limits
+	named  func(uint64) bool // whether a key is a topic
+	bound  map[uint64]bool   // topics that were labels of slots
+	keys   []uint64
+	labels int // how many of the keys are labels of slots
+	maxIn  int
+
+	now     time.Time
+	queued  []Item // and parked
+	parked  map[uint64]bool
 	awaited []Item
 	running []holding
+	refused bySlot[bool] // slots that may take none
 	last    uint64
 	ended   int // items that were finished or removed
 }
 
-func newDriver(t require.TestingT, n func(int) int, c modelled, local bool) *driver {
-	p, err := New(Config{Name: c.name, Topics: topics(t, c.topics)})
+func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
+	list, err := ParseTopics(c.topics)
 	require.NoError(t, err)
-	list := topics(t, c.topics)
+	p, err := New(Config{Name: c.name, Topics: list})
+	require.NoError(t, err)
 	d := &driver{
-		t: t, n: n, p: p, w: &world{}, local: local && c.labels == 0, maxIn: 1 + n(40), labels: c.labels, bound: map[uint64]bool{},
+		t: t, r: r, w: &world{}, maxIn: 1 + r.IntN(40), labels: c.labels, bound: map[uint64]bool{},
+		shared: !slices.Contains([]string{"round-robin", "keyed", "topic"}, c.name), now: time.Unix(1e9, 0), parked: map[uint64]bool{},
 		named: func(key uint64) bool {
 			return c.name == "topic" && (list.Auto || slices.ContainsFunc(list.List, func(t Topic) bool { return t.Key == key }))
 		},
 	}
-	if c.model != nil {
+	if limited {
+		d.limits = someLimits(r, d.shared)
+	} else if c.model != nil {
 		d.m = c.model(d.w)
 	}
+	d.Parked = func(id uint64, parked bool) {
+		holds(t, d.parked[id] != parked, "%d was parked: %v", id, parked)
+		d.parked[id] = parked
+	}
+	d.May = func(slot int) bool { return !d.refused[slot] }
+	d.d = NewDispatcher(p, d.Limits)
+	d.topic, _ = p.(*byTopic)
 	for i := range c.keys {
 		d.keys = append(d.keys, Hash(string(rune('a'+i))))
 	}
-	d.resize(1 + n(maxSlot))
+	for id := range 1 + r.IntN(maxSlot) {
+		d.join(Slot{ID: id + 1})
+	}
 	return d
 }
 
-// holds is require.True, but nearly free if ok is true: with require, a run of a
-// million steps would spend most of its time here.
-func holds(t require.TestingT, ok bool, format string, args ...any) {
+// holds is require.True, but nearly free if ok is true.
+func holds(t *testing.T, ok bool, format string, args ...any) {
 	if !ok {
+		t.Helper()
 		require.Fail(t, fmt.Sprintf(format, args...))
 	}
 }
@@ -110,30 +163,58 @@ func cut[T any](s *[]T, i int) T {
 	return x
 }
 
+// any removes one of a slice, or reports false if it is empty.
+func (d *driver) any(s *[]Item) (it Item, ok bool) {
+	if len(*s) == 0 {
+		return it, false
+	}
+	return cut(s, d.r.IntN(len(*s))), true
+}
+
 func (d *driver) step() {
-	switch k := d.n(100); {
-	case k < 35:
+	switch k := d.r.IntN(100); {
+	case k < 33:
 		d.push()
-	case k < 60:
-		d.popReady()
-	case k < 65:
-		d.pop(d.n(maxSlot + 3))
-	case k < 89:
+	case k < 62:
+		d.next()
+	case k < 84:
 		if len(d.running) > 0 {
-			d.finish(d.n(len(d.running)), d.n(10) == 0)
+			d.finish(d.r.IntN(len(d.running)), d.r.IntN(10) == 0)
+		}
+	case k < 88:
+		if it, ok := d.any(&d.awaited); ok {
+			if d.r.IntN(4) == 0 {
+				it.Rank = d.rank()
+			}
+			d.pushItem(it)
+		}
+	case k < 90:
+		d.remove()
+	case k < 91: // a queued item gets another rank
+		if it, ok := d.any(&d.queued); ok {
+			d.drop(it.ID)
+			it.Rank = int64(d.r.IntN(7)-3) * []int64{1, HandRank}[d.r.IntN(2)]
+			d.pushItem(it)
 		}
 	case k < 93:
-		d.pushAgain()
-	case k < 95:
-		d.remove()
-	case k < 96:
-		d.rerank()
-	case k < 98:
 		d.change()
+	case k < 94:
+		key, most := d.keys[d.r.IntN(len(d.keys))], d.r.IntN(3)
+		d.d.Balance(func(k uint64) int {
+			if k == key {
+				return most
+			}
+			return math.MaxInt
+		})
+	case k < 96:
+		slot := 1 + d.r.IntN(maxSlot)
+		d.refused[slot] = !d.refused[slot] && d.r.IntN(2) == 0
 	case k < 99:
-		d.balance()
-	case d.n(20) == 0:
-		d.maxIn = 1 + d.n(40)
+		d.now = d.now.Add(time.Duration(d.r.IntN(30)) * time.Millisecond)
+	case d.r.IntN(20) == 0:
+		d.maxIn = 1 + d.r.IntN(40)
+	default:
+		d.age()
 	}
 	d.check()
 }
@@ -142,195 +223,205 @@ func (d *driver) push() {
 	if len(d.queued) >= d.maxIn {
 		return
 	}
-	it := Item{ID: d.last + 1, Key: d.keys[d.n(len(d.keys))], Cost: int64(1 + d.n(5)), Rank: d.rank()}
-	it.Place = placeOf(it.Key)
 	d.last++
+	it := Item{ID: d.last, Key: d.keys[d.r.IntN(len(d.keys))], Cost: int64(1 + d.r.IntN(5)), Rank: d.rank()}
+	it.Place = placeOf(it.Key)
+	if len(d.claims) > 0 {
+		it.Claim = d.claims[d.r.IntN(len(d.claims))]
+	}
 	d.pushItem(it)
 }
 
 // rank returns a rank for an item, mostly 0.
 func (d *driver) rank() int64 {
-	if d.n(100) >= 15 {
+	if d.r.IntN(100) >= 15 {
 		return 0
 	}
-	return []int64{-3 * HandRank, -2, -1, 1, 2, 3 * HandRank}[d.n(6)]
-}
-
-// pushAgain pushes an awaited item, sometimes with another rank.
-func (d *driver) pushAgain() {
-	if len(d.awaited) == 0 {
-		return
-	}
-	it := cut(&d.awaited, d.n(len(d.awaited)))
-	if d.n(4) == 0 {
-		it.Rank = d.rank()
-	}
-	d.pushItem(it)
-}
-
-// rerank gives a queued item another rank.
-func (d *driver) rerank() {
-	if len(d.queued) == 0 {
-		return
-	}
-	it := cut(&d.queued, d.n(len(d.queued)))
-	holds(d.t, d.p.Remove(it.ID), "remove %v", it)
-	if d.m != nil {
-		d.m.remove(it.ID)
-	}
-	it.Rank = int64(d.n(7)-3) * []int64{1, HandRank}[d.n(2)]
-	d.pushItem(it)
+	return []int64{-3 * HandRank, -2, -1, 1, 2, 3 * HandRank}[d.r.IntN(6)]
 }
 
 func (d *driver) pushItem(it Item) {
-	holds(d.t, d.p.Push(it), "%v refused", it)
+	holds(d.t, d.d.Push(it), "%v refused", it)
 	d.queued = append(d.queued, it)
 	if d.m != nil {
 		d.m.push(it)
 	}
 }
 
-// balance calls Balance with a limit for one key.
-func (d *driver) balance() {
-	key, most := d.keys[d.n(len(d.keys))], d.n(3)
-	d.p.Balance(func(k uint64) int {
-		if k == key {
-			return most
+// first returns the slot that is ready by the model, or 0, and the one that is the first to
+// take an item that may.
+func (d *driver) first() (ready, may int) {
+	for _, id := range d.w.ids {
+		if !d.w.room(id) {
+			continue
 		}
-		return math.MaxInt
-	})
+		if _, ok := d.m.next(id); !ok {
+			continue
+		}
+		if ready == 0 || !d.m.before(ready, id) {
+			ready = id
+		}
+		if may == 0 && !d.refused[id] {
+			may = id
+		}
+	}
+	if !d.refused[ready] {
+		may = ready
+	}
+	return ready, may
 }
 
-// popReady starts an item if one can start.
-func (d *driver) popReady() bool {
-	slot := d.p.Ready()
-	if slot == 0 {
-		return false
-	}
+// next asks for the next item, checks the answer, and reports whether there was one.
+func (d *driver) next() bool {
 	choices := map[uint64]Choice{}
 	for _, it := range d.queued {
-		choices[it.ID] = d.p.Choice(it)
+		choices[it.ID] = d.d.Choice(it)
 	}
-	holds(d.t, d.pop(slot), "slot %d is ready, but there is nothing for it", slot)
-	it := d.running[len(d.running)-1].Item
-	c := choices[it.ID]
-	holds(d.t, !c.Idle || d.w.held[slot] == 1, "slot %d takes %v although another one holds nothing", slot, it)
-	holds(d.t, !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
-	return true
-}
-
-func (d *driver) pop(slot int) bool {
-	it, ok := d.p.Pop(slot)
-	if !d.w.room(slot) {
-		holds(d.t, !ok, "slot %d has no room for %v", slot, it)
-		return false
-	}
+	before := d.d.Held()
+	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
-		want, wok := d.m.next(slot)
-		holds(d.t, wok == ok && want == it, "slot %d: %v, not %v", slot, it, want)
+		_, want := d.first()
+		holds(d.t, slot == want, "an item goes to slot %d, not %d", slot, want)
+		if slot > 0 {
+			want, _ := d.m.next(slot)
+			holds(d.t, it == want, "slot %d: %v, not %v", slot, it, want)
+			d.m.pop(slot, it)
+		}
 	}
-	if !ok {
+	if slot == 0 {
+		d.idle(wait)
 		return false
 	}
 	i := indexOf(d.queued, it.ID)
-	holds(d.t, i >= 0 && d.queued[i] == it, "%v was not queued", it)
-	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
-	if topic, ok := d.p.(*byTopic); ok {
-		for _, o := range d.queued {
-			holds(d.t, it.Rank <= o.Rank || topic.team(it.Key) != topic.team(o.Key), "%v goes before %v", it, o)
-		}
+	holds(d.t, i >= 0, "%v was not queued", it)
+	d.takes(cut(&d.queued, i), it, slot)
+	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
+		holds(d.t, !c.Idle || d.limited || d.w.held[slot] == 1, "slot %d takes %v although another one holds nothing", slot, it)
+		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
 	}
-	cut(&d.queued, i)
-	d.running = append(d.running, holding{slot, d.w.joins[slot], it})
-	d.w.held[slot]++
-	if d.m != nil {
-		d.m.pop(slot, it)
-	}
+	h := &d.running[len(d.running)-1]
+	h.places = d.d.Held() - before
+	d.hold(h)
 	return true
+}
+
+// takes notes that a slot has taken a queued item.
+func (d *driver) takes(was, it Item, slot int) {
+	holds(d.t, was.Rank == it.Rank || d.Ages && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
+	was.Rank = it.Rank
+	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
+	holds(d.t, d.w.in(slot) && (d.w.room(slot) || d.limited) && !d.refused[slot], "slot %d may take nothing", slot)
+	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
+	for _, o := range d.queued {
+		if d.topic != nil && !d.limited && !d.refused[slot] {
+			holds(d.t, it.Rank <= o.Rank || d.topic.team(it.Key) != d.topic.team(o.Key), "%v goes before %v", it, o)
+		}
+		holds(d.t, !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
+	}
+	for _, h := range d.running {
+		holds(d.t, !d.d.Serial() || it.Key != h.Key, "%v starts beside %v of its key", it, h)
+	}
+	d.w.held[slot]++
+	d.running = append(d.running, holding{Item: it, slot: slot, joins: d.w.joins[slot], stock: d.w.slots[slot].Stock})
 }
 
 func (d *driver) finish(i int, again bool) {
 	h := cut(&d.running, i)
 	d.w.held[h.slot]--
-	d.p.Done(h.slot, h.Item, again)
+	d.d.Done(h.slot, h.Item, again)
 	if d.m != nil {
 		d.m.done(h.slot, h.Item, again)
 	}
-	if again {
-		d.awaited = append(d.awaited, h.Item)
-	} else {
+	switch {
+	case !again:
 		d.ended++
+	case d.limited && d.r.IntN(2) == 0: // it had not begun
+		holds(d.t, d.d.Return(h.Item), "%v refused", h.Item)
+		d.queued = append(d.queued, h.Item)
+	default:
+		d.awaited = append(d.awaited, h.Item)
 	}
 }
 
+// remove removes an item that is queued or awaited, or nothing.
 func (d *driver) remove() {
-	id := uint64(1 + d.n(int(d.last)+1))
-	if len(d.queued) > 0 && d.n(3) > 0 {
-		id = d.queued[d.n(len(d.queued))].ID
-	} else if len(d.awaited) > 0 && d.n(2) > 0 {
-		id = d.awaited[d.n(len(d.awaited))].ID
-	}
-	queued, awaited := indexOf(d.queued, id), indexOf(d.awaited, id)
-	holds(d.t, d.p.Remove(id) == (queued >= 0), "remove %d", id)
-	if queued >= 0 {
-		cut(&d.queued, queued)
-	} else if awaited >= 0 {
-		cut(&d.awaited, awaited)
+	if it, ok := d.any(&d.queued); ok && d.r.IntN(3) > 0 {
+		d.drop(it.ID)
+	} else if ok {
+		d.queued = append(d.queued, it)
+		return
+	} else if it, ok = d.any(&d.awaited); ok {
+		holds(d.t, !d.d.Remove(it.ID), "%v was not queued", it)
+		if d.m != nil {
+			d.m.remove(it.ID)
+		}
 	} else {
+		holds(d.t, !d.d.Remove(d.last+1), "nobody has pushed it")
 		return
 	}
 	d.ended++
+}
+
+// drop removes a queued item.
+func (d *driver) drop(id uint64) {
+	holds(d.t, d.d.Remove(id) && !d.d.Remove(id), "remove %d", id)
+	delete(d.parked, id)
 	if d.m != nil {
 		d.m.remove(id)
 	}
 }
 
+// age has a fair policy have served far more: its rounds soon begin anew, which changes no order.
+func (d *driver) age() {
+	p, ok := d.d.Policy.(*fair)
+	if !ok {
+		return
+	}
+	for _, tier := range p.tiers {
+		by := lastRound - tier.x.round - 5
+		tier.x.round += by
+		for _, a := range tier.x.keys {
+			a.since += by
+			p.reorder(tier.x, a)
+		}
+	}
+}
+
 // change lets slots join or leave; sometimes all leave.
 func (d *driver) change() {
-	if d.local {
-		d.resize(1 + d.n(maxSlot))
-	} else if d.n(20) == 0 {
+	if d.r.IntN(20) == 0 {
 		for len(d.w.ids) > 0 {
-			d.leave(d.w.ids[d.n(len(d.w.ids))])
+			d.leave(d.w.ids[0])
 		}
-	} else if id := 1 + d.n(maxSlot); d.w.in(id) {
+	} else if id := 1 + d.r.IntN(maxSlot); d.w.in(id) {
 		d.leave(id)
 	} else {
-		d.join(Slot{ID: id, Host: uint64(d.n(3)), Cap: d.n(5), Labels: d.someLabels()})
+		d.join(Slot{ID: id, Host: uint64(d.r.IntN(3)), Cap: d.r.IntN(5), Labels: d.someLabels()})
 	}
 }
 
 // someLabels returns labels for a slot, mostly one or none.
 func (d *driver) someLabels() (labels []uint64) {
-	for d.labels > 0 && d.n(2) == 0 {
-		labels = append(labels, d.keys[d.n(d.labels)])
+	for d.labels > 0 && d.r.IntN(2) == 0 {
+		labels = append(labels, d.keys[d.r.IntN(d.labels)])
 	}
 	return labels
 }
 
-// resize lets slots join or leave so that 1..n are in.
-func (d *driver) resize(n int) {
-	for len(d.w.ids) < n {
-		d.join(Slot{ID: len(d.w.ids) + 1})
-	}
-	for id := len(d.w.ids); id > n; id-- {
-		d.leave(id)
-	}
-}
-
 func (d *driver) join(s Slot) {
+	s.Stock = d.stocks[s.Host]
 	d.w.slots[s.ID] = s
 	d.w.joins[s.ID]++
 	for _, l := range s.Labels {
 		d.bound[l] = d.named(l)
 	}
-	d.p.Join(s)
+	d.d.Join(s)
 	d.changed(s.ID)
 }
 
 func (d *driver) leave(id int) {
 	d.w.slots[id].ID = 0
-	d.p.Leave(id)
+	d.d.Leave(id)
 	d.changed(id)
 }
 
@@ -347,109 +438,67 @@ func (d *driver) changed(id int) {
 }
 
 func (d *driver) check() {
-	holds(d.t, d.p.Len() == len(d.queued), "%d queued instead of %d", d.p.Len(), len(d.queued))
-	if d.m == nil {
-		return
-	}
-	first := 0
-	for _, id := range d.w.ids {
-		if d.w.room(id) && (first == 0 || !d.m.before(first, id)) {
-			if _, ok := d.m.next(id); ok {
-				first = id
-			}
+	parked := 0
+	for _, it := range d.queued {
+		if d.parked[it.ID] {
+			parked++
 		}
 	}
-	holds(d.t, d.p.Ready() == first, "slot %d is ready, not %d", d.p.Ready(), first)
+	holds(d.t, d.d.Len()+parked == len(d.queued), "%d queued and %d parked instead of %d", d.d.Len(), parked, len(d.queued))
+	if d.m != nil {
+		ready, _ := d.first()
+		holds(d.t, d.d.Ready() == ready, "slot %d is ready, not %d", d.d.Ready(), ready)
+	}
+	if d.topic != nil {
+		d.checkTeams(d.topic)
+	}
 }
 
 // drain runs all items to their end. Nothing may be left.
 func (d *driver) drain() {
-	if d.w.in(3) {
-		d.leave(3)
+	d.refused = bySlot[bool]{}
+	for host := range d.stocks { // nothing waits for a label, a host or what that has in vain
+		d.join(Slot{ID: maxSlot + 1 + host, Host: uint64(host), Labels: d.keys[:d.labels]})
 	}
-	d.join(Slot{ID: 3, Labels: d.keys[:d.labels]}) // nothing waits for a label in vain
-	for len(d.queued)+len(d.running)+len(d.awaited) > 0 {
-		for len(d.awaited) > 0 {
-			d.pushAgain()
+	for _, it := range slices.Clone(d.queued) {
+		if d.most(it.Claim) == 0 {
+			cut(&d.queued, indexOf(d.queued, it.ID))
+			d.drop(it.ID)
+			d.ended++
 		}
-		for d.popReady() {
-		}
-		require.NotEmpty(d.t, d.running, "nothing runs and %d are queued", len(d.queued))
-		d.finish(d.n(len(d.running)), false)
-		d.check()
 	}
+	for it, ok := d.any(&d.awaited); ok; it, ok = d.any(&d.awaited) {
+		d.pushItem(it)
+	}
+	for range 10_000 {
+		for d.next() {
+			d.check()
+		}
+		if len(d.queued)+len(d.running) == 0 {
+			break
+		}
+		d.now = d.now.Add(10 * time.Millisecond)
+		if len(d.running) > 0 {
+			d.finish(d.r.IntN(len(d.running)), false)
+			d.check()
+		}
+	}
+	require.Empty(d.t, d.queued, "wait for ever; running: %v, limits: %+v", d.running, d.Limits)
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
+	d.d.Next(d.now.Add(time.Hour))
+	require.Zero(d.t, len(d.d.of)+len(d.d.called)+len(d.d.lines)+d.d.Held(), "what is left over")
 }
 
-// modelled is a policy under test, with its model if there is one.
-type modelled struct {
-	name, topics string
-	keys, labels int
-	model        func(*world) model
-}
-
-var policies = []modelled{
-	{"fifo", "auto", 8, 0, func(w *world) model { return &naiveFIFO{w: w} }},
-	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, -1} }},
-	{"shortest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, 1} }},
-	{"round-robin", "auto", 8, 0, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
-	{"least-busy", "auto", 8, 0, func(w *world) model { return &naiveLeastBusy{w: w} }},
-	{"keyed", "auto", 8, 0, func(w *world) model { return &naiveKeyed{w: w} }},
-	{"fair", "auto", 8, 0, func(w *world) model { return &naiveFair{naiveFIFO: naiveFIFO{w: w}} }},
-	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 0, nil},
-	{"topic", "a=2,b=1,*=3", 5, 0, nil},
-	{"topic", "*=4", 5, 0, func(w *world) model { return &naiveLeastBusy{w: w} }},
-	{"topic", "auto", 12, 0, nil},
-	{"least-busy", "auto", 8, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
-	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 3, nil},
-	{"topic", "a=2,b=1,*=3", 5, 3, nil},
-	{"topic", "*=4", 5, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
-	{"topic", "auto", 12, 4, nil},
-}
-
-// drive takes steps and then drains. After each step it checks the teams of a
-// topic policy.
-func (d *driver) drive(steps int) {
-	topic, _ := d.p.(*byTopic)
-	for range steps {
-		d.step()
-		if topic != nil {
-			checkTeams(d, topic)
-		}
-	}
-	d.drain()
-}
-
-func TestPoliciesRandom(t *testing.T) {
+func TestDispatcherAgainstModels(t *testing.T) {
 	for _, c := range policies {
 		t.Run(fmt.Sprint(c.name, " ", c.topics, " ", c.labels), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				n := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
-				d := newDriver(t, n, c, n(2) == 0)
-				d.drive(n(60))
-			})
-		})
-	}
-}
-
-// steps is the length of the long random runs. CREW_SOAK makes them 25 times as long.
-func steps() int {
-	switch {
-	case os.Getenv("CREW_SOAK") != "":
-		return 1_000_000
-	case testing.Short():
-		return 20_000
-	}
-	return 40_000
-}
-
-func TestPoliciesRandomLong(t *testing.T) {
-	for _, c := range policies {
-		t.Run(fmt.Sprint(c.name, " ", c.topics, " ", c.labels), func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(1, 2))
-			newDriver(t, r.IntN, c, true).drive(steps() / 4)
-			newDriver(t, r.IntN, c, false).drive(steps() * 3 / 4)
+			for round := range crewtest.Rounds(40) {
+				d := newDriver(t, crewtest.Rand(t, round), c, round%2 > 0)
+				for range 600 {
+					d.step()
+				}
+				d.drain()
+			}
 		})
 	}
 }

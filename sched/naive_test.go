@@ -138,9 +138,9 @@ type naiveLeastBusy struct {
 	w       *world
 	ahead   []Item // of ranks below 0
 	apart   []Item
-	queues  [maxSlot + 1][]Item
+	queues  bySlot[[]Item]
 	behind  []Item // of ranks above 0
-	running [maxSlot + 1]int
+	running bySlot[int]
 }
 
 func cost(items []Item) int {

@@ -1,0 +1,209 @@
+package sched
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// limits are those of a driver, as their user knows them.
+type limits struct {
+	Limits
+	limited  bool
+	rate     window
+	keyRate  window
+	claims   []*Claim
+	stocks   [hostsUsed]*Stock // of the hosts
+	has      map[*Stock][]int  // units of each limit of hosts
+	starts   []time.Time
+	startsOf map[uint64][]time.Time // of each key
+}
+
+// window is a rate as its user knows it.
+type window struct {
+	n, burst int
+	period   time.Duration
+}
+
+func (w window) rate() Rate {
+	if w.n == 0 {
+		return Rate{}
+	}
+	return NewRate(w.n, w.period, w.burst)
+}
+
+// check checks that no interval that ends with the latest start holds too many.
+func (w window) check(t *testing.T, starts []time.Time) {
+	if most := w.n + w.burst - 1; w.n > 0 && len(starts) > most {
+		last := starts[len(starts)-1]
+		holds(t, last.After(starts[len(starts)-1-most].Add(w.period)), "%d starts within %v", most+1, w.period)
+	}
+}
+
+func someWindow(r *rand.Rand) window {
+	if r.IntN(2) == 0 {
+		return window{}
+	}
+	return window{1 + r.IntN(5), 1 + r.IntN(4), time.Duration(1+r.IntN(40)) * time.Millisecond}
+}
+
+// someLimits returns limits, and claims that share them. Those that are wide or of hosts are
+// for policies in which every slot takes every item.
+func someLimits(r *rand.Rand, shared bool) limits {
+	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]int{}, startsOf: map[uint64][]time.Time{}}
+	l.Limits = Limits{
+		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Ages: r.IntN(2) == 0,
+	}
+	l.claims = make([]*Claim, 3)
+	if r.IntN(2) == 0 {
+		l.Caps = []int{1, 3, 5}
+		l.claims = append(l.claims, &Claim{Units: []Units{{0, 1}}}, &Claim{Units: []Units{{1, 2}}}, &Claim{Units: []Units{{1, 1}, {2, 3}}})
+	}
+	own := len(l.Caps)
+	if shared && r.IntN(2) == 0 {
+		l.claims = append(l.claims, &Claim{Places: 3}, &Claim{Places: 100})
+		if own > 0 {
+			l.claims = append(l.claims, &Claim{Places: 2, Units: []Units{{1, 2}}})
+		}
+	}
+	if shared && r.IntN(2) == 0 {
+		for host, all := range [...][]int{{1, 4}, {2}, {3, 1}} {
+			l.stocks[host] = NewStock(all)
+			l.has[l.stocks[host]] = all
+		}
+		l.claims = append(l.claims, &Claim{Units: []Units{{own, 1}}}, &Claim{Units: []Units{{own + 1, 4}}}, &Claim{Units: []Units{{own, 1}, {own + 1, 2}}},
+			&Claim{Places: 2, Units: []Units{{own, 1}}}, &Claim{Units: []Units{{own + 2, 1}}})
+	}
+	return l
+}
+
+// taken returns how many units of a limit the running items have, those of a stock alone if it is
+// one of hosts.
+func (d *driver) taken(limit int, of *Stock) (n int) {
+	for _, h := range d.running {
+		if h.Claim == nil || of != nil && h.stock != of {
+			continue
+		}
+		for _, u := range h.Claim.Units {
+			if u.Cap == limit {
+				n += u.N
+			}
+		}
+	}
+	return n
+}
+
+// lacks reports whether a stock does not have what is claimed of a host, or what is left of it.
+func (d *driver) lacks(stock *Stock, c *Claim, left bool) bool {
+	return c != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
+		own, all := u.Cap-len(d.Caps), 0
+		if own >= 0 && own < len(d.has[stock]) {
+			all = d.has[stock][own]
+		}
+		if left {
+			all -= d.taken(u.Cap, stock)
+		}
+		return own >= 0 && u.N > all
+	})
+}
+
+// most returns how many places the host with the most has that has what is claimed.
+func (d *driver) most(c *Claim) (most int) {
+	var of [len(d.stocks)]int
+	for _, id := range d.w.ids {
+		if s := d.w.slots[id]; !d.lacks(s.Stock, c, false) {
+			of[s.Host] += d.w.cap(id)
+			most = max(most, of[s.Host])
+		}
+	}
+	return most
+}
+
+// hold checks that all limits hold now that an item has started.
+func (d *driver) hold(h *holding) {
+	want := 1
+	if h.Claim.wide() {
+		want = min(h.Claim.Places, d.most(h.Claim))
+	}
+	holds(d.t, h.places == want, "%d places for %+v", h.places, h.Claim)
+	if !d.limited {
+		return
+	}
+	d.starts, d.startsOf[h.Key] = append(d.starts, d.now), append(d.startsOf[h.Key], d.now)
+	window{1, 1, d.Delay.Every - 1}.check(d.t, d.starts)
+	d.rate.check(d.t, d.starts)
+	d.keyRate.check(d.t, d.startsOf[h.Key])
+	for i, n := range d.Caps {
+		holds(d.t, d.taken(i, nil) <= n, "%d units of limit %d", d.taken(i, nil), i)
+	}
+	for i, n := range d.has[h.stock] {
+		limit := len(d.Caps) + i
+		holds(d.t, d.taken(limit, h.stock) <= n, "%d units of limit %d of a host", d.taken(limit, h.stock), i)
+	}
+	holds(d.t, !d.lacks(h.stock, h.Claim, false), "%+v is not there", h.Claim)
+	beside := 0
+	for _, o := range d.running {
+		if o.Key == h.Key {
+			beside++
+		}
+	}
+	holds(d.t, d.PerKey == 0 || beside <= d.PerKey, "%d of a key", beside)
+}
+
+// idle checks that nothing could start.
+func (d *driver) idle(wait Wait) {
+	switch wait {
+	case ForDelay, ForRate:
+		holds(d.t, d.now.Before(d.d.Again()) && len(d.queued) > 0, "it waits until %v", d.d.Again())
+		return
+	case ForPlaces:
+		holds(d.t, d.d.Wide() > 0, "no places are kept")
+		return
+	case ForToken:
+		holds(d.t, d.refused != bySlot[bool]{}, "all slots may take any")
+		return
+	}
+	for _, it := range d.queued {
+		if !d.shared {
+			return
+		}
+		for _, id := range d.w.ids {
+			free := d.w.cap(id) > d.d.slots[id].held
+			holds(d.t, !free || d.refused[id] || d.waits(it), "item %v could start on slot %d", it, id)
+		}
+	}
+}
+
+// waits reports whether an item has to wait although there is a place.
+func (d *driver) waits(it Item) bool {
+	if g := d.d.of[it.Key]; g != nil && d.d.closed(g) != ForSlot {
+		return true
+	}
+	if it.Claim == nil {
+		return false
+	}
+	for _, u := range it.Claim.Units {
+		if u.Cap < len(d.Caps) && (d.d.caps[u.Cap].taken+u.N > d.Caps[u.Cap] || d.d.caps[u.Cap].keeper != nil) {
+			return true
+		}
+	}
+	if !it.Claim.wide() && !d.d.local(it.Claim) {
+		return false
+	}
+	for host, stock := range d.stocks {
+		free := 0
+		for _, id := range d.w.ids {
+			if d.w.slots[id].Host == uint64(host) {
+				free += max(0, d.w.cap(id)-d.d.slots[id].held)
+			}
+		}
+		kept := d.d.wide != nil && (it.Claim.wide() || d.d.site.host == uint64(host)) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool {
+			return u.Cap >= len(d.Caps) && stock != nil && d.d.counter(u.Cap, stock) != nil && d.d.counter(u.Cap, stock).keeper != nil
+		})
+		if !kept && free >= max(1, min(it.Claim.Places, d.most(it.Claim))) && !d.lacks(stock, it.Claim, true) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// carousel keeps a Dispatcher busy: each turn pushes an item, starts what can and ends the oldest.
+type carousel struct {
+	d      *Dispatcher
+	keys   uint64 // how many; 0 for one for each item
+	claims []*Claim
+	id     uint64
+	now    time.Time
+	held   []placed
+}
+
+func (c *carousel) turn() {
+	c.id++
+	key := c.id * 0x9e3779b97f4a7c15
+	if c.keys > 0 {
+		key = Place(string(rune('0' + c.id%c.keys)))
+	}
+	c.now = c.now.Add(time.Millisecond)
+	c.d.Push(Item{ID: c.id, Key: key, Place: key, Cost: int64(c.id%7) + 1, Claim: c.claims[c.id%uint64(len(c.claims))]})
+	for it, slot, _ := c.d.Next(c.now); slot != 0; it, slot, _ = c.d.Next(c.now) {
+		c.held = append(c.held, placed{it, slot})
+	}
+	if c.d.Len()+c.d.parked.n > 500 || c.keys == 0 {
+		c.d.Done(c.held[0].slot, c.held[0].Item, false)
+		c.held = c.held[:copy(c.held, c.held[1:])]
+	}
+}
+
+// carousels calls do with one of each kind of policy, once it has grown.
+func carousels(t testing.TB, do func(name string, c *carousel)) {
+	units := []*Claim{nil, {Places: 3}, {Units: []Units{{0, 2}}}, {Places: 2, Units: []Units{{0, 1}}}, {Units: []Units{{1, 2}}}, {Units: []Units{{1, 1}}}}
+	every := Limits{PerKey: 2, KeyRate: NewRate(1000, time.Second, 3), Rate: NewRate(10000, time.Second, 1), Caps: []int{2}, Ages: true, Parked: func(uint64, bool) {}}
+	for _, c := range []struct {
+		name, topics string
+		keys         uint64
+		limits       Limits
+		claims       []*Claim
+	}{
+		{"fifo", "auto", 100, Limits{}, units[:1]},
+		{"fifo", "auto", 100, every, units},
+		{"longest-first", "auto", 100, Limits{}, units[:1]},
+		{"round-robin", "auto", 100, Limits{}, units[:1]},
+		{"least-busy", "auto", 100, Limits{}, units[:1]},
+		{"keyed", "auto", 100, Limits{}, units[:1]},
+		{"keyed", "auto", 0, Limits{}, units[:1]},
+		{"fair", "auto", 100, Limits{}, units[:1]},
+		{"fair", "auto", 0, Limits{}, units[:1]},
+		{"topic", "0=8,1=8,*=16", 4, Limits{}, units[:1]},
+		{"topic", "auto", 4, Limits{}, units[:1]},
+		{"topic", "auto", 100, Limits{}, units[:1]},
+		{"topic", "auto", 0, Limits{}, units[:1]},
+	} {
+		topics, err := ParseTopics(c.topics)
+		require.NoError(t, err)
+		p, err := New(Config{Name: c.name, Topics: topics})
+		require.NoError(t, err)
+		k := &carousel{d: NewDispatcher(p, c.limits), keys: c.keys, claims: c.claims, now: time.Unix(1e9, 0)}
+		stock := NewStock([]int{3})
+		for id := range 16 {
+			k.d.Join(Slot{ID: id + 1, Stock: stock})
+		}
+		for range 5000 {
+			k.turn()
+		}
+		do(c.name+" "+c.topics, k)
+	}
+}
+
+func TestNothingIsAllocatedForAnItem(t *testing.T) {
+	carousels(t, func(name string, c *carousel) {
+		require.Less(t, testing.AllocsPerRun(1000, c.turn), 0.02, name)
+	})
+	now, id := time.Unix(1e9, 0), uint64(0)
+	m, d := NewMachine(4, 1000), NewDelay()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		now, id = now.Add(time.Second), id+1
+		m.Sample(now, 1, 1500)
+		m.May(now)
+		m.Started(now)
+		m.Ended()
+		d.Push(id, now)
+		d.Due(now)
+	}))
+}
+
+func BenchmarkPolicy(b *testing.B) {
+	carousels(b, func(name string, c *carousel) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.turn()
+			}
+		})
+	})
+}

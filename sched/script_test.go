@@ -1,0 +1,279 @@
+package sched
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestScripts runs the scripts of testdata, which say themselves how they read.
+func TestScripts(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.txt")
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, part := range strings.Split(string(text), "\n== ")[1:] {
+			title, body, _ := strings.Cut(part, "\n")
+			head, lines, _ := strings.Cut(body, "\n")
+			words := strings.Fields(head)
+			for name := range strings.SplitSeq(words[0], "|") {
+				t.Run(title+"/"+name, func(t *testing.T) {
+					s := newScript(t, name, optionsOf(words[1:]))
+					for line := range strings.Lines(lines) {
+						s.line(strings.TrimSpace(line))
+					}
+				})
+			}
+		}
+	}
+}
+
+// script is a Dispatcher with what its slots hold, the oldest first.
+type script struct {
+	*Dispatcher
+	t       *testing.T
+	last    uint64
+	claims  map[string]*Claim
+	stocks  map[string]*Stock
+	running []placed
+	names   map[uint64]string // of keys
+	ended   map[string]int    // by key
+}
+
+type placed struct {
+	Item
+	slot int
+}
+
+func newScript(t *testing.T, name string, o options) *script {
+	topics, err := ParseTopics(o.text("topics", "auto"))
+	require.NoError(t, err)
+	p, err := New(Config{Name: name, Topics: topics})
+	require.NoError(t, err)
+	return &script{
+		t:          t,
+		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: numbers(o["caps"]), Ages: o["ages"] != "", Parked: func(uint64, bool) {}}),
+		claims:     map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
+	}
+}
+
+// options are words such as cost:3.
+type options map[string]string
+
+func optionsOf(words []string) options {
+	o := options{}
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, ":")
+		o[name] = value
+	}
+	return o
+}
+
+func (o options) text(name, none string) string {
+	if o[name] == "" {
+		return none
+	}
+	return o[name]
+}
+
+func (o options) number(name string) int { return numbers(o.text(name, "0"))[0] }
+
+// numbers returns the numbers of a list such as 1,4-6.
+func numbers(list string) (all []int) {
+	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		from, err := strconv.Atoi(part)
+		to := from
+		if err != nil {
+			_, err = fmt.Sscanf(part, "%d-%d", &from, &to)
+		}
+		if err != nil {
+			panic("not a number: " + part)
+		}
+		for ; from <= to; from++ {
+			all = append(all, from)
+		}
+	}
+	return all
+}
+
+// line runs a line, and checks that it says what comes after "=>".
+func (s *script) line(line string) {
+	if line == "" || line[0] == '#' {
+		return
+	}
+	command, want, expects := strings.Cut(line, "=>")
+	times, rest, repeated := strings.Cut(strings.TrimPrefix(command, "repeat "), ": ")
+	if !repeated {
+		times, rest = "1", command
+	}
+	var got string
+	for range numbers(times)[0] {
+		for one := range strings.SplitSeq(rest, ";") {
+			got = s.do(strings.Fields(one))
+		}
+	}
+	require.True(s.t, !expects || got == strings.TrimSpace(want), "%s: got %s", line, got)
+}
+
+func (s *script) do(words []string) (said string) {
+	defer func() {
+		if p := recover(); p != nil {
+			said = fmt.Sprint(p)
+		}
+	}()
+	name, arg := words[0], append(words, "")[1]
+	switch o := optionsOf(words[1:]); name {
+	case "push":
+		return s.push(arg, o)
+	case "join":
+		s.join(numbers(arg), o)
+	case "leave":
+		for _, id := range numbers(arg) {
+			s.Leave(id)
+		}
+	case "start":
+		return s.start(arg)
+	case "end":
+		s.end(arg)
+	case "rest":
+		return s.rest()
+	case "remove":
+		return fmt.Sprint(s.Remove(uint64(numbers(arg)[0])))
+	case "balance":
+		s.Balance(func(key uint64) int { return numbers(o.text(s.names[key], "1000"))[0] })
+	case "runs":
+		return s.runs()
+	case "ended":
+		return listed(s.ended)
+	case "waits":
+		return waits[s.Waits(uint64(numbers(arg)[0]))]
+	case "choice":
+		return fmt.Sprintf("%+v", s.Choice(Item{ID: 1, Key: Hash(arg), Place: Place(arg)}))
+	default:
+		require.Fail(s.t, "unknown command", name)
+	}
+	return ""
+}
+
+func (s *script) join(ids []int, o options) {
+	for _, id := range ids {
+		at := Slot{ID: id, Cap: o.number("cap"), Host: Place(o["host"])}
+		for label := range strings.SplitSeq(o["labels"], ",") {
+			at.Labels = append(at.Labels, Hash(label))
+		}
+		if all := o["stock"]; all != "" {
+			if s.stocks[o["host"]] == nil {
+				s.stocks[o["host"]] = NewStock(numbers(all))
+			}
+			at.Stock = s.stocks[o["host"]]
+		}
+		s.Join(at)
+	}
+}
+
+// push pushes an item of a key or, of one such as k*8, so many.
+func (s *script) push(key string, o options) string {
+	key, times, _ := strings.Cut(key, "*")
+	s.names[Hash(key)] = key
+	for range numbers(times + ",1")[0] {
+		s.last++
+		cost, _ := strconv.ParseInt(o.text("cost", "1"), 10, 64)
+		rank, _ := strconv.ParseInt(o["rank"], 10, 64)
+		it := Item{ID: s.last, Key: Hash(key), Place: Place(key), Cost: cost, Rank: rank, Claim: s.claim(o["claim"])}
+		if !s.Push(it) {
+			return "refused"
+		}
+	}
+	return ""
+}
+
+// claim returns the claim that is written as 3p+2x0: 3 places, and 2 units of limit 0.
+func (s *script) claim(text string) *Claim {
+	if s.claims[text] != nil || text == "" {
+		return s.claims[text]
+	}
+	c := &Claim{}
+	for part := range strings.SplitSeq(text, "+") {
+		var u Units
+		if n, _ := fmt.Sscanf(part, "%dx%d", &u.N, &u.Cap); n == 2 {
+			c.Units = append(c.Units, u)
+		} else {
+			c.Places = u.N
+		}
+	}
+	s.claims[text] = c
+	return c
+}
+
+// start starts so many items, or all that can, and returns them with their slots, and what the
+// next one waits for if that is known.
+func (s *script) start(most string) string {
+	var list []string
+	for most == "" || len(list) < numbers(most)[0] {
+		it, slot, wait := s.Next(time.Time{})
+		if slot == 0 {
+			list = append(list, waits[wait])
+			break
+		}
+		s.running = append(s.running, placed{it, slot})
+		list = append(list, fmt.Sprintf("%d@%d", it.ID, slot))
+	}
+	return strings.Join(list, " ")
+}
+
+var waits = [...]string{ForSlot: "slot", ForKey: "key", ForUnits: "units", ForPlaces: "places", ForStock: "stock"}
+
+// end ends the oldest item of some slots, or all items, or the oldest of all.
+func (s *script) end(which string) {
+	ends := func(i int) {
+		p := s.running[i]
+		s.Done(p.slot, p.Item, false)
+		s.ended[s.names[p.Key]]++
+		s.running = slices.Delete(s.running, i, i+1)
+	}
+	switch which {
+	case "all":
+		for len(s.running) > 0 {
+			ends(0)
+		}
+	case "oldest":
+		ends(0)
+	default:
+		for _, slot := range numbers(which) {
+			ends(slices.IndexFunc(s.running, func(p placed) bool { return p.slot == slot }))
+		}
+	}
+}
+
+// rest starts all items, one after another, and returns them.
+func (s *script) rest() string {
+	var ids []string
+	for s.start("1"); len(s.running) > 0; s.start("1") {
+		ids = append(ids, fmt.Sprint(s.running[0].ID))
+		s.end("oldest")
+	}
+	return strings.Join(ids, " ")
+}
+
+// runs returns which slots run items of each key.
+func (s *script) runs() string {
+	on := map[string][]int{}
+	for _, p := range s.running {
+		on[s.names[p.Key]] = append(on[s.names[p.Key]], p.slot)
+	}
+	for _, slots := range on {
+		slices.Sort(slots)
+	}
+	return listed(on)
+}
+
+// listed returns a map as fmt does, in order, without the braces.
+func listed(m any) string { return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(m), "map["), "]") }

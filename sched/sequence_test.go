@@ -1,0 +1,184 @@
+package sched
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"crew/runner/crewtest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDelayGivesBackInOrderOfTime(t *testing.T) {
+	type entry struct {
+		id uint64
+		at time.Time
+	}
+	r, d, now := crewtest.Rand(t, 0), NewDelay(), time.Unix(1_700_000_000, 0)
+	var in []entry // in the order of Push
+	out := func(id uint64) {
+		in = slices.DeleteFunc(in, func(e entry) bool { return e.id == id })
+	}
+	for range 20_000 {
+		had, id := len(in), r.Uint64N(40)
+		switch r.IntN(4) {
+		case 0, 1:
+			at := now.Add(time.Duration(r.IntN(23)-3) * time.Second)
+			d.Push(id, at)
+			out(id)
+			in = append(in, entry{id, at})
+		case 2:
+			out(id)
+			require.Equal(t, len(in) < had, d.Remove(id))
+		case 3:
+			now = now.Add(time.Duration(r.IntN(5)) * time.Second)
+			got, ok := d.Due(now)
+			slices.SortStableFunc(in, func(a, b entry) int { return a.at.Compare(b.at) })
+			require.Equal(t, len(in) > 0 && !in[0].at.After(now), ok)
+			if ok {
+				require.Equal(t, in[0].id, got)
+				out(got)
+			}
+		}
+		at, ok := d.Next()
+		require.Equal(t, len(in) > 0, ok)
+		require.True(t, !ok || at.Equal(slices.MinFunc(in, func(a, b entry) int { return a.at.Compare(b.at) }).at))
+	}
+}
+
+func TestReorderTellsHowFarItIsComplete(t *testing.T) {
+	for round := range crewtest.Rounds(30) {
+		r := crewtest.Rand(t, round)
+		next := 1 + r.Uint64N(3)
+		o, put := NewReorder(next), map[uint64]bool{}
+		for range 2000 {
+			n := next + r.Uint64N(300)*r.Uint64N(2)
+			if !put[n] {
+				o.Put(n)
+			}
+			for put[n] = true; put[next]; next++ {
+			}
+			require.Equal(t, next, o.Base())
+		}
+		o.Put(next + 400)
+		require.Panics(t, func() { o.Put(next + 400) }, "it was put before")
+		require.Panics(t, func() { o.Put(next - 1) }, "all before the base were")
+	}
+	var o Reorder
+	o.Put(0)
+	for n := range uint64(10_000) {
+		o.Put(n + 2)
+	}
+	require.EqualValues(t, 1, o.Base(), "the first is missing")
+	o.Put(1)
+	require.EqualValues(t, 10_002, o.Base())
+	require.Len(t, o.cells, minReorder, "memory is given back")
+}
+
+func TestRangesAreASet(t *testing.T) {
+	for round := range crewtest.Rounds(100) {
+		rnd := crewtest.Rand(t, round)
+		most := []int{2, 1000}[round%2]
+		r, in := NewRanges(most), map[uint64]bool{}
+		for range rnd.IntN(60) {
+			from := 1 + rnd.Uint64N(80)
+			to := from + max(rnd.Uint64N(8), 5) - 5
+			r.Add(from, to)
+			for n := from; n <= to; n++ {
+				in[n] = true
+			}
+		}
+		require.LessOrEqual(t, len(r.list), most)
+		for n := range uint64(90) {
+			require.True(t, r.Has(n) == in[n] || in[n] && most == 2, "%d of %v", n, r.list)
+		}
+		for i := 1; i < len(r.list); i++ {
+			require.Greater(t, r.list[i].from, r.list[i-1].to+1, "%v", r.list)
+		}
+	}
+}
+
+func TestRangesForgetTheLowest(t *testing.T) {
+	r := NewRanges(2)
+	for n := uint64(1); n < 100; n += 2 {
+		r.Add(n, n)
+	}
+	require.Equal(t, []span{{97, 97}, {99, 99}}, r.list)
+}
+
+// No interval holds more starts than there may be, and what is never late gets the whole rate,
+// after a burst.
+func TestRateIsKeptAndReached(t *testing.T) {
+	rnd := crewtest.Rand(t, 0)
+	for range crewtest.Rounds(100) {
+		w := window{1 + rnd.IntN(20), 1 + rnd.IntN(10), time.Duration(1 + rnd.IntN(1e6))}
+		r, now := w.rate(), time.Unix(1e9, 0)
+		var starts []time.Time
+		for range 400 {
+			if now.Before(r.at()) {
+				now = now.Add(time.Duration(1 + rnd.Int64N(int64(r.at().Sub(now)))))
+				continue
+			}
+			r.start(now)
+			starts = append(starts, now)
+			w.check(t, starts)
+			if rnd.IntN(10) == 0 {
+				now = now.Add(time.Duration(rnd.Int64N(3 * int64(w.period))))
+			}
+		}
+	}
+	r, began := NewRate(10, time.Second, 5), time.Unix(1e9, 0)
+	for now, n := began, 0; n < 105; n++ {
+		if at := r.at(); now.Before(at) {
+			now = at
+		}
+		r.start(now)
+		require.True(t, n < 104 || now.Sub(began).Round(time.Millisecond) == 10200*time.Millisecond, "%v", now.Sub(began))
+	}
+	from := r.From(began.Add(time.Hour))
+	require.Equal(t, began.Add(time.Hour), from.at())
+}
+
+// The largest sum is at most 4/3 of the least, which a search finds, and ties go to the first.
+func TestDealIsNearTheBest(t *testing.T) {
+	rnd := crewtest.Rand(t, 0)
+	for range 60 {
+		costs := costsOf(rnd)
+		shares := 1 + rnd.IntN(4)
+		sums := make([]int64, shares)
+		dealt := Deal(costs, shares)
+		for i, s := range dealt {
+			sums[s] += costs[i]
+		}
+		require.Len(t, dealt, len(costs))
+		require.LessOrEqual(t, 3*slices.Max(sums), 4*lightest(costs, make([]int64, shares)), "%v to %d", costs, shares)
+	}
+	require.Equal(t, []int{0, 1, 1, 0}, Deal([]int64{4, 3, 2, 1}, 2))
+	require.Equal(t, []int{0, 1, 2}, Deal([]int64{1, 1, 1}, 1<<30))
+	require.Empty(t, Deal(nil, 3))
+}
+
+func costsOf(rnd *rand.Rand) []int64 {
+	costs := make([]int64, 1+rnd.IntN(7))
+	for i := range costs {
+		costs[i] = rnd.Int64N(20)
+	}
+	return costs
+}
+
+// lightest returns the smallest possible largest sum, if the shares have sums already.
+func lightest(costs, sums []int64) int64 {
+	if len(costs) == 0 {
+		return slices.Max(sums)
+	}
+	var best []int64
+	for s := range sums {
+		with := slices.Clone(sums)
+		with[s] += costs[0]
+		best = append(best, lightest(costs[1:], with))
+	}
+	return slices.MinFunc(best, cmp.Compare)
+}
