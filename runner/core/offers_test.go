@@ -105,38 +105,3 @@ func TestOffersRandom(t *testing.T) {
 		require.LessOrEqual(t, len(s.core.queue.caps.stocks), len(lists), "those of hosts that are gone are forgotten")
 	}
 }
-
-// A task that needs what no host offers, or not as many, waits and says so, and others go on.
-func TestTasksWaitForOffers(t *testing.T) {
-	s := simulate(t, remote("fifo"), 6, needing(func(id uint64) string { return []string{"", "gpu:3", "db", ""}[id%4] }), endless)
-	s.offers(2, "a", "gpu:2")
-	s.sleep(time.Hour)
-	require.Equal(t, []uint64{3, 4}, s.begun)
-	require.Equal(t, "1 task waits for a worker that offers db: none is connected", s.where(2).Blocking.Text(s.now))
-	var waiting []string
-	for _, b := range s.look().Waiting {
-		waiting = append(waiting, b.Text(s.now))
-	}
-	const a, b = "2 tasks wait for a worker that offers gpu:3: none is connected", "2 tasks wait for a worker that offers db: none is connected"
-	require.ElementsMatch(t, []string{a, b}, waiting)
-	s.offers(1, "b", "db,gpu:3")
-	s.sleep(time.Millisecond)
-	require.Equal(t, "1 task waits for db", s.where(6).Blocking.Text(s.now))
-	s.sleep(time.Hour)
-	require.Len(t, s.begun, 6)
-}
-
-// What a host offers by the name of a limit of the run is not counted: the limit is.
-func TestLimitsComeBeforeOffers(t *testing.T) {
-	cfg := remote("fifo")
-	cfg.Queue.Caps = []task.Cap{{Name: "gpu", Units: []string{"0", "1", "2"}}}
-	s := simulate(t, cfg, 9, needing(func(uint64) string { return "gpu" }), func(s *sim) {
-		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
-			require.NotEmpty(t, task.UnitsOf("gpu", a.Units))
-			return time.Second, task.OK
-		}
-	})
-	s.offers(4, "a", "gpu")
-	require.EqualValues(t, 9, s.wait().Stats.Of(task.OK))
-	require.Equal(t, 3*time.Second, s.took().Truncate(time.Second))
-}

@@ -1,9 +1,11 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,18 +25,14 @@ type sim struct {
 
 	// what the run is given
 
-	tasks  int           // still to be read
-	open   bool          // the input does not end
-	pause  time.Duration // before each task
+	world
 	change func(*task.Task)
 	do     func(task.Attempt) (time.Duration, task.Outcome) // nil for a second and OK
-	grace  time.Duration                                    // how long an attempt takes that is asked to end, unless it is killed
 	result func(*task.Result)                               // completes a result; may be nil
-	deaf   bool                                             // attempts do not end before their time
 	check  func(*task.Task) *task.Result                    // of tasks that make files; nil if all have to run
-	slow   bool                                             // checks do not end
 	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
 	tokens *basket
+	note   func(*Effects, []task.Event) // what a step has brought; may be nil
 	// figures are those of the machine.
 	figures func() (processes float64, free int64)
 
@@ -48,6 +46,7 @@ type sim struct {
 	ready    time.Time      // when the reader has the next task
 	ring     bool           // the sinks are to take events
 	closed   bool           // they are
+	seen     int            // how many of the events that wait for them are noted
 	ends     []*task.Result // to be recorded
 	checks   []*task.Task   // to be checked
 	answers  []func(*Core)  // to Tokens.Ask, and about silence
@@ -57,6 +56,28 @@ type sim struct {
 	begun    []uint64
 	events   []task.Event
 	finished map[uint64]task.Outcome
+}
+
+// world is what goes on around a run.
+type world struct {
+	Tasks int           // still to be read
+	Open  bool          // the input does not end
+	Pause time.Duration // before each task
+	Grace time.Duration // how long an attempt takes that is asked to end, unless it is killed
+	Deaf  bool          // attempts do not end before their time
+	Slow  bool          // checks do not end
+	Stuck bool          // nobody takes events
+	Ends  error         // of the input; nil for io.EOF
+	Again task.Outcome  // the only one that is retried; 0 for all failures
+
+	Quiet bool // a script does not say what becomes of tasks
+
+	Writes time.Duration // until then attempts are not silent
+
+	// of the machine
+
+	Load, Each float64 // how many processes have something to do: without tasks, and more for each that runs
+	Free       int64   // bytes, without tasks
 }
 
 // simulated is a running attempt.
@@ -72,7 +93,7 @@ var epoch = time.Unix(1_000_000_000, 0)
 // simulate returns a run of n tasks that has just begun.
 func simulate(t *testing.T, cfg Config, n int, set ...func(*sim)) *sim {
 	require.NoError(t, cfg.Validate())
-	s := &sim{t: t, now: epoch, ready: epoch, tasks: n, finished: map[uint64]task.Outcome{}}
+	s := &sim{t: t, now: epoch, ready: epoch, world: world{Tasks: n}, finished: map[uint64]task.Outcome{}}
 	for _, f := range set {
 		f(s)
 	}
@@ -96,6 +117,7 @@ func (s *sim) bring(fact func(*Core)) {
 	}
 	fx := s.core.Step(s.now, fact)
 	s.wake, s.over = fx.Wake, fx.Over
+	s.notice(fx)
 	s.reading = s.reading || fx.Read
 	s.ring = s.ring || fx.Show
 	s.ends = append(s.ends, fx.Record...)
@@ -125,6 +147,24 @@ func (s *sim) bring(fact func(*Core)) {
 	}
 }
 
+// notice takes the events of a step, before the sinks do.
+func (s *sim) notice(fx *Effects) {
+	events := s.core.output.events[s.seen:]
+	s.seen += len(events)
+	for _, e := range events {
+		if e.Kind == task.Finished {
+			if o, twice := s.finished[e.ID]; twice {
+				s.t.Fatalf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome)
+			}
+			s.finished[e.ID] = e.Result.Outcome
+		}
+	}
+	s.events = append(s.events, events...)
+	if s.note != nil {
+		s.note(fx, events)
+	}
+}
+
 // follow does one thing that follows, and returns false if there is none.
 func (s *sim) follow() bool {
 	switch {
@@ -134,7 +174,7 @@ func (s *sim) follow() bool {
 		r := s.ends[0]
 		s.ends = s.ends[1:]
 		s.bring(func(c *Core) { c.Ended(r) })
-	case len(s.checks) > 0 && !s.slow:
+	case len(s.checks) > 0 && !s.Slow:
 		t := s.checks[0]
 		s.checks = s.checks[1:]
 		var r *task.Result
@@ -148,7 +188,7 @@ func (s *sim) follow() bool {
 		s.bring(answer)
 	case s.reading && !s.now.Before(s.ready):
 		s.read()
-	case s.ring && !s.closed:
+	case s.ring && !s.closed && !s.Stuck:
 		s.ring = false
 		s.show()
 	default:
@@ -199,52 +239,45 @@ func (s *sim) act(a Act) {
 		return
 	}
 	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
-	if i < 0 || s.deaf {
+	if i < 0 || s.Deaf {
 		return
 	}
 	if r := &s.running[i]; a.Cause == nil {
 		r.end = s.now
 	} else {
 		r.outcome = task.EndedBy(a.Cause)
-		r.end = s.now.Add(s.grace)
+		r.end = s.now.Add(s.Grace)
 	}
 }
 
 // read brings the next task, or the end of the input.
 func (s *sim) read() {
 	switch {
-	case s.tasks > 0:
-		s.tasks--
+	case s.Tasks > 0:
+		s.Tasks--
 		id := s.core.Number()
 		t := &task.Task{ID: id, Argv: []string{"true"}, Records: [][]string{{fmt.Sprint(id)}}, Cost: 1}
 		if s.change != nil {
 			s.change(t)
 		}
-		s.ready = s.now.Add(s.pause)
+		s.ready = s.now.Add(s.Pause)
 		s.reading = false
 		s.bring(func(c *Core) { s.reading = c.Read([]*task.Task{t}) > 0 })
-	case s.open:
+	case s.Open:
 		s.ready = s.now.Add(1000 * time.Hour)
 	default:
 		s.reading = false
-		s.bring(func(c *Core) { c.EndInput(io.EOF) })
+		s.bring(func(c *Core) { c.EndInput(cmp.Or(s.Ends, io.EOF)) })
 	}
 }
 
 // show has the sinks take the events and, after the last, close.
 func (s *sim) show() {
-	var events []task.Event
 	var last bool
-	s.bring(func(c *Core) { events, last = c.Take(nil) })
-	for _, e := range events {
-		if e.Kind == task.Finished {
-			if o, twice := s.finished[e.ID]; twice {
-				s.t.Fatalf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome)
-			}
-			s.finished[e.ID] = e.Result.Outcome
-		}
-	}
-	s.events = append(s.events, events...)
+	s.bring(func(c *Core) {
+		s.seen = 0
+		_, last = c.Take(nil)
+	})
 	if last {
 		s.closed = true
 		s.bring((*Core).Shown)
@@ -331,47 +364,19 @@ func (s *sim) ask(cmd task.Command) task.Reply {
 	return reply
 }
 
-func (s *sim) look() *task.Snapshot { return s.ask(task.Command{Op: task.Look}).Snapshot }
-
-// where says what is known of a task.
-func (s *sim) where(id uint64) task.Where {
-	return s.ask(task.Command{Op: task.Explain, IDs: []uint64{id}}).Wheres[0]
-}
-
 // took returns how long the run has taken.
 func (s *sim) took() time.Duration { return s.now.Sub(epoch) }
 
-func (s *sim) count(o task.Outcome) (n int) {
-	for _, have := range s.finished {
-		if have == o {
-			n++
-		}
-	}
-	return n
-}
-
-// told reports whether there was an event of a kind.
-func (s *sim) told(kind task.Kind) bool {
-	return slices.ContainsFunc(s.events, func(e task.Event) bool { return e.Kind == kind })
-}
-
-// texts returns the reasons why nothing started.
-func (s *sim) texts() (list []string) {
-	for _, e := range s.events {
-		if e.Kind == task.Blocked && e.Blocking != nil {
-			list = append(list, e.Blocking.Text(e.At))
-		}
-	}
-	return list
-}
-
-func policy(name string, topics ...sched.Topics) sched.Policy {
+// policy returns a policy by its name; behind a colon there may be its topics.
+func policy(text string) sched.Policy {
+	name, topics, ok := strings.Cut(text, ":")
 	cfg := sched.Config{Name: name}
-	if len(topics) > 0 {
-		cfg.Topics = topics[0]
+	var err error
+	if ok {
+		cfg.Topics, err = sched.ParseTopics(topics)
 	}
-	p, err := sched.New(cfg)
-	if err != nil {
+	p, err2 := sched.New(cfg)
+	if err = cmp.Or(err, err2); err != nil {
 		panic(err)
 	}
 	return p
@@ -385,7 +390,80 @@ func config(workers int) Config {
 	}
 }
 
-// retries is a configuration of retries that all wait as long.
-func retries(n int, wait time.Duration) Retry {
-	return Retry{Max: n, Delay: wait, MaxDelay: wait, Jitter: func() float64 { return 1 }}
+// sendAhead is a configuration of a run on other machines whose slots hold n attempts ahead.
+func sendAhead(name string, n int) Config {
+	cfg := remote(name)
+	cfg.Pool.Ahead = n
+	return cfg
 }
+
+func (s *sim) about(kind task.Kind) (ids []uint64) {
+	for _, e := range s.events {
+		if e.Kind == kind {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// feed returns the configuration of a run that takes its tasks from commands.
+func feed(workers int) Config {
+	cfg := config(workers)
+	cfg.Feed, cfg.Queue.Terms = Feed{Open: true, Remember: true}, true
+	return cfg
+}
+
+func numbered(ids ...uint64) (list []*task.Task) {
+	for _, id := range ids {
+		list = append(list, &task.Task{ID: id, Argv: []string{"true"}})
+	}
+	return list
+}
+
+// add adds tasks.
+func (s *sim) add(tasks ...*task.Task) { s.ask(task.Command{Op: task.Add, Tasks: tasks}) }
+
+// remote is a configuration without slots of its own.
+func remote(name string) Config {
+	cfg := config(0)
+	cfg.Pool.Remote, cfg.Queue.Policy = true, policy(name)
+	cfg.Limit.Timeout = time.Millisecond
+	return cfg
+}
+
+// join adds n slots of a host with labels.
+func (s *sim) join(n int, host string, labels ...string) []int {
+	return s.ask(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: host, Labels: labels}}).Slots
+}
+
+func (s *sim) leave(slots []int) {
+	for _, id := range slots {
+		s.ask(task.Command{Op: task.Leave, N: id})
+	}
+}
+
+// die has the attempts of a host be lost.
+func (s *sim) die(host string) {
+	for i := range s.running {
+		if r := &s.running[i]; r.Slot.Host == host {
+			r.end, r.outcome = s.now, task.Lost
+		}
+	}
+	for _, a := range slices.Clone(s.ahead) {
+		if a.Slot.Host == host {
+			s.giveBack(a.Task.ID)
+		}
+	}
+	s.sleep(0)
+}
+
+// making returns a task of a key that makes files.
+func making(id uint64, key string, targets ...string) *task.Task {
+	t := &task.Task{ID: id, Key: key, Argv: []string{"true"}, Makes: &task.Making{}}
+	for _, path := range targets {
+		t.Makes.Targets = append(t.Makes.Targets, task.Target{Path: path})
+	}
+	return t
+}
+
+func skipped(t *task.Task) *task.Result { return &task.Result{Task: t, Outcome: task.Skipped} }
