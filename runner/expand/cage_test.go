@@ -30,12 +30,13 @@ type cage struct {
 	shells   []string // what --shell is given
 	env      []string // variables that scripts use
 	user     *syscall.Credential
-	tries    int // calls of try, which take turns at the locales
+	patience time.Duration // how long scripts may wait for what never comes
+	tries    int           // calls of try, which take turns at the locales
 }
 
 func newCage(t testing.TB) *cage {
 	t.Helper()
-	c := &cage{dir: t.TempDir(), bin: t.TempDir(), shells: installedShells(), env: []string{"s=eval", "h=sh", "o=-i", "r=-c", "n=x", "k=3"}}
+	c := &cage{dir: t.TempDir(), bin: t.TempDir(), shells: installedShells(), env: []string{"s=eval", "h=sh", "o=-i", "r=-c", "n=x", "k=3"}, patience: crewtest.Patience}
 	for _, name := range []string{"cat", "env", "sh", "bash", "busybox", "xargs", "find", "timeout", "nice", "flock", "printf", "seq", "head"} {
 		link(t, c.bin, name)
 	}
@@ -245,7 +246,9 @@ func fillIn(tm *Template, v Values) (argv []string, ok bool) {
 // not ASCII.
 var locales = [2]string{"C", "C.UTF-8"}
 
-const driver = `while [ $# -gt 0 ]; do
+// driver evaluates each of its arguments in a subshell and says behind each that it is over.
+const driver = `p() { printf '%s\0' "$@"; }
+while [ $# -gt 0 ]; do
 	(oracle=$1; shift $#; eval "$oracle") </dev/null >/dev/null 2>&1 3>&-
 	printf '%s\n' "$#" >&3
 	shift
@@ -253,9 +256,9 @@ done`
 
 const limits = `ulimit -t 2; ulimit -f 1000; [ "$1" != nobody ] || ulimit -p 500; shift; exec "$@"`
 
-// run runs a command in the cage and returns the files that it has left there.
-// Whatever it writes to descriptor 3 goes to out.
-func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]bool, inTime bool) {
+// run runs a command in the cage, also what it leaves in the background, and returns the
+// files that are there at the end. Whatever it writes to descriptor 3 goes to out.
+func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]bool) {
 	t.Helper()
 	path, err := exec.LookPath(argv[0])
 	require.NoError(t, err)
@@ -272,21 +275,19 @@ func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.user}
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	cmd.ExtraFiles = []*os.File{w}
+	defer r.Close()
+	alive, held, err := os.Pipe() // until the last process has ended
+	require.NoError(t, err)
+	defer alive.Close()
+	cmd.ExtraFiles = []*os.File{w, held}
 	require.NoError(t, cmd.Start(), "%q", argv)
 	w.Close()
-	done := make(chan struct{})
-	go func() {
-		io.Copy(out, r)
-		close(done)
-	}()
-	timer := time.AfterFunc(6*time.Second, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	held.Close()
+	timer := time.AfterFunc(c.patience, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	io.Copy(out, r)
+	io.Copy(io.Discard, alive)
+	timer.Stop()
 	cmd.Wait()
-	inTime = timer.Stop()
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	r.SetReadDeadline(time.Now().Add(time.Second))
-	<-done
-	r.Close()
 	left = map[string]bool{}
 	files, err := os.ReadDir(c.dir)
 	require.NoError(t, err)
@@ -294,43 +295,33 @@ func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]
 		left[f.Name()] = true
 		os.RemoveAll(filepath.Join(c.dir, f.Name()))
 	}
-	return left, inTime
+	return left
 }
 
-// try runs the attempts, all for one shell, in one process and returns those in
-// which the value was executed. Each of them ran once more alone, as crew would
-// run it, and so does each with a template that has ended the process.
+// try returns the attempts, all for one shell, in which the value is executed, in one process
+// with others and alone, as crew would run it.
 func (c *cage) try(t testing.TB, list []attempt) (bad []attempt) {
 	t.Helper()
+	return slices.DeleteFunc(c.together(t, list), func(a attempt) bool { return !c.run(t, a.argv, io.Discard)[a.file] })
+}
+
+// together runs the attempts, all for one shell, in one process and returns those in which
+// the value was executed. Those with a template that never ends run once more alone.
+func (c *cage) together(t testing.TB, list []attempt) (bad []attempt) {
+	t.Helper()
 	c.tries++
-	list = slices.DeleteFunc(list, func(a attempt) bool {
-		broken := strings.Contains(strings.Join(a.argv, ""), "\x00")
-		if broken {
-			t.Errorf("%s cannot run %q: %q", a.shell, a.template, a.argv)
-		}
-		return broken
-	})
 	var alone []attempt
 	for len(list) > 0 {
-		shell := list[0].argv[:scriptAt(list[0].argv)]
-		argv := append(append([]string{}, shell...), driver, "sh")
+		argv := append(append([]string{}, list[0].argv[:scriptAt(list[0].argv)]...), driver, "sh")
 		for _, a := range list {
+			require.NotContains(t, strings.Join(a.argv, ""), "\x00", "%s cannot run %q", a.shell, a.template)
 			argv = append(argv, inOne(a.argv))
 		}
 		var out bytes.Buffer
-		left, _ := c.run(t, argv, &out)
+		left := c.run(t, argv, &out)
 		for _, a := range list {
-			if !left[a.file] {
-				continue
-			}
-			again, _ := c.run(t, a.argv, io.Discard)
-			if !again[a.file] { // what runs in the background may have no time
-				again, _ = c.run(t, append(slices.Clone(shell), driver, "sh", inOne(a.argv)), io.Discard)
-			}
-			if again[a.file] {
+			if left[a.file] {
 				bad = append(bad, a)
-			} else {
-				t.Logf("not alone: %v", a)
 			}
 		}
 		ran := bytes.Count(out.Bytes(), []byte("\n"))
@@ -346,7 +337,7 @@ func (c *cage) try(t testing.TB, list []attempt) (bad []attempt) {
 		})
 	}
 	for _, a := range alone {
-		if left, _ := c.run(t, a.argv, io.Discard); left[a.file] {
+		if c.run(t, a.argv, io.Discard)[a.file] {
 			bad = append(bad, a)
 		}
 	}
@@ -437,10 +428,8 @@ func TestTwins(t *testing.T) {
 			twin.argv = append(strings.Fields(shell), "-c", script)
 			list = append(list, twin)
 		}
-		for part := range slices.Chunk(list, 400) {
-			for _, a := range c.try(t, part) {
-				delete(left, a.template)
-			}
+		for _, a := range c.together(t, list) {
+			delete(left, a.template)
 		}
 	}
 	for _, a := range left {
@@ -501,7 +490,7 @@ func TestAttacks(t *testing.T) {
 				}
 			}
 		}
-		for part := range slices.Chunk(list, min(1000, len(list)/2+1)) {
+		for part := range slices.Chunk(list, 1000) {
 			for _, a := range c.try(t, part) {
 				if !seen[a.template] {
 					seen[a.template] = true

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"crew/runner/crewtest"
 )
@@ -187,6 +188,9 @@ var distinct = []string{"/bin/sh", "bash", "busybox sh"}
 func TestMutated(t *testing.T) {
 	c, seeds := newCage(t), seedTemplates(t)
 	c.env = []string{"s=p", "h=p", "o=-i", "r=-c", "n=x", "k=3"}
+	if crewtest.Soaking() { // some of thousands never end
+		c.patience = 10 * time.Second
+	}
 	for round := range crewtest.Rounds(4) {
 		for _, a := range c.attack(t, mutator{crewtest.Rand(t, round), seeds}, 50, 2) {
 			t.Error(round, a)
