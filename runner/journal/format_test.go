@@ -9,11 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,8 +96,8 @@ func TestTable(t *testing.T) {
 		table, want := newTable(map[string]string{"": t.TempDir(), "full": t.TempDir(), "no file": "/nowhere"}[limit], 0), map[identity]uint32{}
 		defer table.close()
 		r := rand.New(rand.NewPCG(1, 2))
-		for i := range 100_000 {
-			if limit == "full" && i == 30_000 {
+		for i := range 50_000 {
+			if limit == "full" && i == 20_000 {
 				var err error
 				table.file, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", table.file.Fd()))
 				require.NoError(t, err) // it can be read, but nothing can be added
@@ -139,123 +136,68 @@ func holds(t *testing.T, ok bool) {
 	}
 }
 
-// lines are a good journal, cut into its lines.
-func lines(t *testing.T) (dir string, all []string) {
-	t.Helper()
-	cfg := configured(t.TempDir())
-	run(t, cfg, ok, "x a", "x b", "x c")
-	all = strings.SplitAfter(read(t, cfg.Dir), "\n")
-	return cfg.Dir, all[:len(all)-1]
-}
-
-// However a journal is cut, what its whole lines say is known, and it can be gone on with.
-func TestCutAnywhere(t *testing.T) {
-	t.Parallel()
-	dir, _ := lines(t)
-	cfg := queued(t.TempDir())
-	j := opened(t, cfg)
-	left(t, j)
-	tasks := accept(t, j, 1)
-	accept(t, j, 2, 3)
-	finish(t, j, 1, ends(ok).attempt(j, tasks[0], 1, true))
-	require.NoError(t, j.Accept([]*task.Task{{ID: 4, Argv: []string{"x"}, Bare: true, Env: []string{"B=2"}}}))
-	require.NoError(t, j.Withdraw([]*task.Task{{Identity: j.queue.identity(3)}}))
-	require.NoError(t, j.Close())
-	for _, cfg := range []Config{configured(dir), cfg} {
-		cfg.Notice = func(s string) { t.Fatal(s) }
-		whole := []byte(read(t, cfg.Dir))
-		path, output := filepath.Join(cfg.Dir, journalName), filepath.Join(cfg.Dir, outputName(0))
-		kept, err := os.ReadFile(output)
-		require.NoError(t, err)
-		for n := bytes.IndexByte(whole, '\n') + 1; n < len(whole); n += 1 + rand.IntN(15) {
-			garbage := []string{"", "\x00\x00\x00", "{\"event\":\"ended\"}\ngarbage\n"}[rand.IntN(3)]
-			require.NoError(t, os.WriteFile(path, append(bytes.Clone(whole[:n]), garbage...), 0o600))
-			require.NoError(t, os.WriteFile(output, kept, 0o600))
-			isDone, waits := truth(whole[:n])
-			j := opened(t, cfg)
-			now, _ := j.Resumed()
-			require.Equal(t, []int{len(isDone), len(waits)}, []int{now.Tasks, now.Waiting}, "%d bytes", n)
-			if cfg.Queue != nil {
-				for id, tk := range left(t, j) {
-					require.Equal(t, waits[string(appendID(nil, tk.Identity))], tk.Done == nil)
-					require.NoError(t, tk.Err)
-					require.True(t, id != 4 || len(tk.Env) == 1)
-				}
-			}
-			require.NoError(t, j.Close())
-			_, err := Dump(cfg.Dir, io.Discard)
-			require.NoError(t, err, "what comes after stands on a line of its own")
-		}
+// All bits of a stamp survive, and readers of JSON get them as they are.
+func TestStamps(t *testing.T) {
+	s := task.Stamp{Command: 1<<64 - 1, Inputs: 1<<63 + 1, Since: -5}
+	line := append(appendStamp([]byte(`{"event":"ended"`), s), '}')
+	var m map[string]string
+	require.NoError(t, json.Unmarshal(line, &m))
+	require.Equal(t, "ffffffffffffffff8000000000000001fffffffffffffffb", m["made"])
+	require.Equal(t, s, parseStamp(field(line, stampName)))
+	for _, bad := range []string{"", "ff", strings.Repeat("g", 48)} {
+		require.Zero(t, parseStamp([]byte(bad)))
 	}
 }
 
+// Damage is told of, and what it hits is never taken for done.
 func TestDamageIsReported(t *testing.T) {
-	dir, all := lines(t)
-	var bad int
-	for i, l := range all {
-		if strings.Contains(l, `"event":"ended"`) && strings.Contains(l, `"x b"`) {
-			bad = i
-		}
+	w := newWorld(t, false)
+	for _, step := range []string{"open a b c", "ok a b c", "show a b c", "close"} {
+		require.NoError(t, w.do(step))
 	}
-	at := len(strings.Join(all[:bad], ""))
-	broken := bytes.Clone([]byte(strings.Join(all, "")))
-	broken[at+len(all[bad])/2] ^= 0x20
-	require.NoError(t, os.WriteFile(filepath.Join(dir, journalName), broken, 0o666))
+	path := filepath.Join(w.cfg.Dir, journalName)
+	all := read(t, w.cfg.Dir)
+	at := strings.Index(all, `"outcome":"ok"`)
+	at += strings.Index(all[at+1:], `"outcome":"ok"`) // of b
+	first := strings.LastIndex(all[:at], "\n") + 1
+	require.NoError(t, os.WriteFile(path, []byte(all[:at]+"!"+all[at+1:]), 0o600))
+	before := int64(strings.Count(all[:first], "\n"))
+	d := Damage{Line: before + 1, At: int64(first), Lines: 1, Before: before, After: int64(strings.Count(all, "\n")) - before - 1}
 
-	cfg := configured(dir)
-	var said []string
-	cfg.Notice = func(s string) { said = append(said, s) }
-	_, ran := run(t, cfg, ok, "x a", "x b", "x c")
-	require.Equal(t, []string{"x b"}, ran, "never taken for done")
-	d := Damage{Line: int64(bad + 1), At: int64(at), Lines: 1, Before: int64(bad), After: int64(len(all) - bad - 1)}
-	require.Equal(t, []string{filepath.Join(dir, journalName) + ": " + d.String()}, said)
+	require.NoError(t, w.do("open a b c"))
+	require.Equal(t, []string{path + ": " + d.String()}, w.notices)
+	require.Equal(t, "ok shown logged took 1", w.view("a"))
+	require.Empty(t, w.view("b"))
 	require.Regexp(t, `^line \d+ at byte \d+ is damaged and left out; \d+ good before it, \d+ after$`, d.String())
 	d.Lines = 3
 	require.Regexp(t, `^line \d+ at byte \d+ and 2 more are damaged`, d.String())
-
-	_, err := Dump(dir, io.Discard)
+	_, err := Dump(w.cfg.Dir, io.Discard)
 	require.ErrorContains(t, err, "is damaged")
 }
 
-// The ends of tasks that ended twice are told apart, in bounded memory.
+// A dump takes little memory, however many tasks have ended.
 func TestDumpOfMany(t *testing.T) {
-	cfg := configured(t.TempDir())
-	j := opened(t, cfg)
-	const tasks = 30_000
-	start := time.Now()
+	w := newWorld(t, false)
+	require.NoError(t, w.do("open"))
+	const tasks = 20_000
 	var lines []byte
-	write := func(n, attempt int, o task.Outcome, took time.Duration) {
-		r := &task.Result{Outcome: o, Code: 3, Attempt: attempt, Worker: 1, Start: start, End: start.Add(took), User: took / 2}
-		tk := &task.Task{ID: uint64(n), Argv: []string{"x", strconv.Itoa(n)}}
-		binary.LittleEndian.PutUint64(tk.Identity[:], uint64(n))
-		lines = append(lines, seal(appendStarted(nil, task.Attempt{Task: tk, Number: attempt, Slot: task.Slot{ID: 1}}, start), 0)...)
-		lines = append(lines, seal(appendResult(nil, evEnded, tk, r), 0)...)
+	for n := range uint64(2 * tasks) { // each ends twice
+		tk := &task.Task{ID: n % tasks, Argv: []string{"x"}}
+		binary.LittleEndian.PutUint64(tk.Identity[:], tk.ID)
+		lines = append(lines, seal(appendResult(nil, evEnded, tk, &task.Result{Outcome: task.OK}), 0)...)
 	}
-	for n := tasks; n > 0; n-- {
-		write(n, 1, task.Exit, time.Millisecond)
-	}
-	for n := 51; n <= tasks; n++ {
-		write(n, 2, task.OK, time.Second+time.Duration(n)*time.Microsecond)
-	}
-	j.appendNotes(lines)
-	j.Started(task.Attempt{Task: &task.Task{Argv: []string{"x", "c"}}}, false)
+	w.j.appendNotes(lines)
 	before := heap()
-	s, err := Dump(cfg.Dir, io.Discard)
+	s, err := Dump(w.cfg.Dir, io.Discard)
 	require.NoError(t, err)
 	require.Less(t, heap()-before, int64(1<<20))
-	require.NoError(t, j.Close())
-
-	_, last := dumped(t, cfg.Dir)
-	require.Equal(t, []int{tasks, 50, tasks - 50}, []int{last[0], last[task.Exit], last[task.OK]})
-	require.Equal(t, cfg.Command, s.Command)
-	require.WithinDuration(t, time.Now(), s.Begun, time.Hour)
-	require.Equal(t, []int{1, tasks}, []int{s.Running, s.Unshown})
-	require.EqualValues(t, "x c", s.Interrupted[0].Command)
+	require.Equal(t, tasks, s.Unshown)
+	require.Equal(t, w.cfg.Command, s.Command)
 }
 
 // dumped returns what Dump returns, and the numbers of tasks that ended last with each
 // outcome, with that of all at 0.
-func dumped(t *testing.T, dir string) (*Summary, [task.Outcomes]int) {
+func dumped(t testing.TB, dir string) (*Summary, [task.Outcomes]int) {
 	var text bytes.Buffer
 	s, err := Dump(dir, &text)
 	require.NoError(t, err)
@@ -269,12 +211,4 @@ func dumped(t *testing.T, dir string) (*Summary, [task.Outcomes]int) {
 		}
 	}
 	return s, last
-}
-
-// heap returns how many bytes are in use.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

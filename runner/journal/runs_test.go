@@ -1,0 +1,131 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each row of testdata/runs.txt and queues.txt is a story of runs: steps of a world, and
+// behind > what there is to see. It holds as well if each run compacts the journal first.
+func TestStories(t *testing.T) {
+	for _, file := range []string{"runs.txt", "queues.txt"} {
+		stories, err := os.ReadFile(filepath.Join("testdata", file))
+		require.NoError(t, err)
+		for story := range strings.SplitSeq(strings.TrimSpace(string(stories)), "\n\n") {
+			title, steps, _ := strings.Cut(story, "\n")
+			for _, slack := range []int64{1 << 20, -1 << 40} {
+				t.Run(fmt.Sprint(title, " ", slack), func(t *testing.T) {
+					w := newWorld(t, file == "queues.txt")
+					w.cfg.Slack = slack
+					for step := range strings.Lines(steps) {
+						w.tell(strings.TrimSpace(step))
+					}
+				})
+			}
+		}
+	}
+}
+
+// tell takes a line of a story. One of a journal of its own is of "logs", or of the "same"
+// command for all tasks.
+func (w *world) tell(line string) {
+	seen, is := strings.CutPrefix(line, ">")
+	switch {
+	case is:
+		what, want, _ := strings.Cut(strings.TrimSpace(seen)+" ", ": ")
+		require.Equal(w.t, strings.TrimSpace(want), w.see(what), "%s", line)
+	case line == "logs":
+		w.cfg.Output.Logs = true
+	case line == "same":
+		w.cfg.SameCommand = true
+	case line == "forgets":
+		w.cfg.Queue.Keep = -w.cfg.Queue.Keep
+	case strings.HasPrefix(line, "command "):
+		w.cfg.Command.Line = line[len("command "):]
+	default:
+		if err := w.do(line); err != nil {
+			w.notices = append(w.notices, strings.ReplaceAll(err.Error(), w.cfg.Dir, "DIR"))
+		}
+	}
+}
+
+// see returns what there is to see of a task, or of all.
+func (w *world) see(what string) string {
+	word, arg, _ := strings.Cut(what, " ")
+	switch word {
+	case "resumed":
+		r, is := w.j.Resumed()
+		return fmt.Sprintf("%v waiting %d, done %d, failed %d, interrupted %d", is, r.Waiting, r.Tasks, r.Failed, r.Interrupted)
+	case "missing":
+		facts, n := w.j.Missing()
+		s := strconv.Itoa(n)
+		for _, f := range facts {
+			s += " " + string(f.Command)
+		}
+		return s
+	case "unlogged":
+		n := 0
+		for start := range w.j.Unlogged {
+			require.False(w.t, start.IsZero())
+			n++
+		}
+		return strconv.Itoa(n)
+	case "notices":
+		defer func() { w.notices = nil }()
+		return strings.Join(w.notices, "; ")
+	case "stdout":
+		return strings.TrimSpace(w.shows.String())
+	case "lines": // that hold a text
+		return strconv.Itoa(strings.Count(read(w.t, w.cfg.Dir), arg))
+	case "tasks":
+		return strings.Join(w.order, " ")
+	case "succeeded":
+		return fmt.Sprint(w.j.Succeeded())
+	case "latest": // of the last three
+		var numbers []string
+		for _, p := range w.j.Latest(3, arg != "") {
+			numbers = append(numbers, fmt.Sprint(p.Task))
+		}
+		return strings.Join(numbers, " ")
+	case "kept":
+		id, err := strconv.ParseUint(arg, 10, 64)
+		require.NoError(w.t, err)
+		return w.kept(id)
+	case "last":
+		return fmt.Sprint(w.j.Last())
+	case "unkept":
+		return fmt.Sprint(w.j.Unkept())
+	case "files": // of outputs
+		all, err := filepath.Glob(filepath.Join(w.cfg.Dir, outputPrefix+"*"))
+		require.NoError(w.t, err)
+		return strconv.Itoa(len(all))
+	case "dumped":
+		s, last := dumped(w.t, w.cfg.Dir)
+		text := fmt.Sprintf("done %d, running %d, begun %d, unshown %d, waiting %d", last[0], s.Running, s.Begins, s.Unshown, s.Waiting)
+		if s.Closed {
+			text += ", closed"
+		}
+		return text
+	}
+	return w.view(what)
+}
+
+// kept says what is kept of a task that has ended.
+func (w *world) kept(id uint64) string {
+	p := w.j.Past(id)[id]
+	if !p.Kept {
+		return "none"
+	}
+	var out bytes.Buffer
+	n, err := io.Copy(&out, io.NewSectionReader(p.Outputs[0], 0, 1<<40))
+	require.NoError(w.t, err)
+	return fmt.Sprintf("says %s %d", strings.Fields(out.String() + " -")[0], n)
+}
