@@ -2,12 +2,10 @@ package view
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -166,20 +164,6 @@ func (b *browser) size(width int, dark bool) {
 	}
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]any{{"name": "prefers-color-scheme", "value": theme}}}, nil)
-}
-
-// shot writes pictures of the page to a file and, from one window to the next, files beside it.
-func (b *browser) shot(file string) {
-	width, height := b.eval("innerWidth").(float64), b.eval("document.documentElement.scrollHeight").(float64)
-	const most = 1400
-	for i := 0; float64(i*most) < min(height, 6*most); i++ {
-		clip := map[string]any{"x": 0, "y": i * most, "width": width, "height": min(most, height-float64(i*most)), "scale": 1}
-		var got struct{ Data string }
-		b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": clip}, &got)
-		png, err := base64.StdEncoding.DecodeString(got.Data)
-		require.NoError(b.t, err)
-		require.NoError(b.t, os.WriteFile(fmt.Sprintf("%s-%d.png", strings.TrimSuffix(file, ".png"), i), png, 0o600))
-	}
 }
 
 // key presses a key.
