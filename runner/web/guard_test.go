@@ -2,9 +2,9 @@ package web
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -19,106 +19,38 @@ import (
 
 const token = "0123456789abcdefghijkl"
 
-// asked is a request and the status of the answer.
-type asked struct {
-	method, path, host string
-	headers            map[string]string
-	body               string
-	status             int
+// request is one, and the status of the answer.
+type request struct {
+	Shows, Method, Path, Host, Body string
+	Headers                         map[string]string
+	Status                          int
+	Type                            string // of the answer, if that matters
 }
 
 // TestRequestsAreChecked: without the token a request learns nothing, a page of another site
 // can change nothing, and neither can a GET.
 func TestRequestsAreChecked(t *testing.T) {
-	t.Parallel()
 	s := newServer(token, []byte{127, 0, 0, 5})
 	h := s.guard(s.routes())
-	const own, do = "127.0.0.1:80", "/" + token + "/run/1/x-0/do"
-	post := func(headers map[string]string, body string, status int) asked {
-		all := map[string]string{"Content-Type": "application/json", "Origin": "http://" + own}
-		for name, value := range headers {
-			all[name] = value
+	text := strings.NewReplacer("TOKEN", token, "LONG", strings.Repeat("x", mostRequest))
+	crewtest.Examples(t, "testdata/requests.jsonl", func(t *testing.T, c request) {
+		r := httptest.NewRequestWithContext(context.Background(), c.Method, text.Replace(c.Path), strings.NewReader(text.Replace(c.Body)))
+		r.Host = c.Host
+		for name, value := range c.Headers {
+			r.Header.Set(name, value)
 		}
-		return asked{"POST", do, own, all, body, status}
-	}
-	const passed = http.StatusGone // there is no run 1
-	for name, c := range map[string]asked{
-		"index":            {"GET", "/" + token + "/", own, nil, "", 200},
-		"metrics":          {"GET", "/" + token + "/metrics", own, nil, "", 200},
-		"no token":         {"GET", "/", own, nil, "", 404},
-		"no slash":         {"GET", "/" + token, own, nil, "", 404},
-		"part of a token":  {"GET", "/" + token[:21] + "/", own, nil, "", 404},
-		"longer token":     {"GET", "/" + token + "m/", own, nil, "", 404},
-		"other case":       {"GET", "/" + strings.ToUpper(token) + "/", own, nil, "", 404},
-		"metrics, token":   {"GET", "/metrics", own, nil, "", 404},
-		"token later":      {"GET", "/x/" + token + "/", own, nil, "", 404},
-		"token in a query": {"GET", "/?token=" + token, own, nil, "", 404},
-		"do, no token":     {"POST", "/run/1/x-0/do", own, nil, "{}", 404},
-
-		"localhost":           {"GET", "/" + token + "/", "localhost:80", nil, "", 200},
-		"v6":                  {"GET", "/" + token + "/", "[::1]:80", nil, "", 200},
-		"listening address":   {"GET", "/" + token + "/", "127.0.0.5:80", nil, "", 200},
-		"port of a tunnel":    {"GET", "/" + token + "/", "localhost:9000", nil, "", 200},
-		"no port":             {"GET", "/" + token + "/", "localhost", nil, "", 200},
-		"rebound name":        {"GET", "/" + token + "/", "evil.example:80", nil, "", 403},
-		"name as a prefix":    {"GET", "/" + token + "/", "127.0.0.1.evil.example", nil, "", 403},
-		"other address":       {"GET", "/" + token + "/", "127.0.0.9:80", nil, "", 403},
-		"rebound, no token":   {"GET", "/", "evil.example:80", nil, "", 404},
-		"GET cannot do":       {"GET", do, own, map[string]string{"Origin": "http://" + own}, "", 405},
-		"HEAD":                {"HEAD", "/" + token + "/", own, nil, "", 405},
-		"PUT":                 {"PUT", do, own, map[string]string{"Origin": "http://" + own}, "{}", 405},
-		"POST to the index":   {"POST", "/" + token + "/", own, map[string]string{"Content-Type": "application/json", "Origin": "http://" + own}, "{}", 405},
-		"unknown run":         {"GET", "/" + token + "/run/1/", own, nil, "", 404},
-		"no run":              {"GET", "/" + token + "/run/x/", own, nil, "", 404},
-		"log of nothing":      {"GET", "/" + token + "/run/1/x-0/log?task=1", own, nil, "", 404},
-		"unknown path":        {"GET", "/" + token + "/favicon.ico", own, nil, "", 404},
-		"dots":                {"GET", "/" + token + "/run/../metrics", own, nil, "", 307},
-		"own origin":          post(nil, `{"op":"pause"}`, passed),
-		"charset":             post(map[string]string{"Content-Type": "application/json; charset=utf-8"}, `{"op":"pause"}`, passed),
-		"same origin":         post(map[string]string{"Origin": "", "Sec-Fetch-Site": "same-origin"}, `{"op":"pause"}`, passed),
-		"no origin":           post(map[string]string{"Origin": ""}, `{"op":"pause"}`, 403),
-		"null origin":         post(map[string]string{"Origin": "null"}, `{"op":"pause"}`, 403),
-		"other origin":        post(map[string]string{"Origin": "http://evil.example"}, `{"op":"pause"}`, 403),
-		"other port":          post(map[string]string{"Origin": "http://127.0.0.1:81"}, `{"op":"pause"}`, 403),
-		"https":               post(map[string]string{"Origin": "https://" + own}, `{"op":"pause"}`, 403),
-		"other, same site":    post(map[string]string{"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}, `{"op":"pause"}`, 403),
-		"same site":           post(map[string]string{"Origin": "", "Sec-Fetch-Site": "same-site"}, `{"op":"pause"}`, 403),
-		"typed":               post(map[string]string{"Origin": "", "Sec-Fetch-Site": "none"}, `{"op":"pause"}`, 403),
-		"a form":              post(map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, `{"op":"pause"}`, 415),
-		"text":                post(map[string]string{"Content-Type": "text/plain"}, `{"op":"pause"}`, 415),
-		"no type":             post(map[string]string{"Content-Type": ""}, `{"op":"pause"}`, 415),
-		"two types":           post(map[string]string{"Content-Type": "text/plain, application/json"}, `{"op":"pause"}`, 415),
-		"too long":            post(nil, `{"op":"`+strings.Repeat("x", mostRequest)+`"}`, 413),
-		"no JSON":             post(nil, `{"op":"pause"`, 400),
-		"null":                post(nil, `null`, 400),
-		"two values":          post(nil, `{"op":"pause"}{"op":"stop"}`, 400),
-		"no op of a page":     post(nil, `{"op":"add","add":{"command":["id"]}}`, 400),
-		"edit":                post(nil, `{"op":"edit","tasks":[1],"add":{"command":["id"]}}`, 400),
-		"watch is for events": post(nil, `{"op":"watch"}`, 400),
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := httptest.NewRequestWithContext(context.Background(), c.method, c.path, strings.NewReader(c.body))
-			r.Host = c.host
-			for name, value := range c.headers {
-				if value != "" {
-					r.Header.Set(name, value)
-				}
-			}
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			require.Equal(t, c.status, w.Code, w.Body.String())
-			for header, want := range headers {
-				if header != "Content-Security-Policy" {
-					require.Equal(t, want, w.Header().Get(header), header)
-				}
-			}
-			require.Contains(t, w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'")
-			if !strings.HasPrefix(c.path, "/"+token+"/") {
-				require.Empty(t, w.Body.String())
-				require.Empty(t, w.Header().Get("Content-Type"))
-			}
-		})
-	}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, c.Status, w.Code, "%s: %s", c.Shows, w.Body)
+		for header, want := range headers {
+			require.True(t, header == "Content-Security-Policy" || w.Header().Get(header) == want, header)
+		}
+		require.Contains(t, w.Header().Get("Content-Type"), c.Type)
+		require.Contains(t, w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'")
+		if !strings.HasPrefix(c.Path, "/TOKEN/") {
+			require.Empty(t, w.Body.String()+w.Header().Get("Content-Type"))
+		}
+	})
 }
 
 // TestRefusedHoldNothing: one without the token holds no connection, and so no room, by a body
@@ -151,32 +83,26 @@ func TestTokenFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	dir := t.TempDir()
-	for name, c := range map[string]struct {
-		text string
-		mode os.FileMode
-		want string
-	}{
-		"readable": {token, 0o640, "others can read"},
-		"writable": {token, 0o622, "others may write"},
-		"empty":    {"", 0o600, "holds no token"},
-		"short":    {"abcd", 0o600, "holds no token"},
-		"path":     {"../../../../../etc/passwd", 0o600, "holds no token"},
-	} {
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
-		require.NoError(t, os.Chmod(file, c.mode))
-		err := Serve(context.Background(), Config{TokenFile: file})
-		require.ErrorContains(t, err, c.want, name)
-		require.ErrorContains(t, err, file)
+	refused := func(want, path string) {
+		t.Helper()
+		require.ErrorContains(t, Serve(context.Background(), Config{TokenFile: path}), want)
 	}
-	fifo := filepath.Join(dir, "fifo")
-	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	require.ErrorContains(t, Serve(context.Background(), Config{TokenFile: fifo}), "not a regular file")
-	link := filepath.Join(dir, "link")
-	require.NoError(t, os.Symlink(file, link))
-	require.ErrorContains(t, Serve(context.Background(), Config{TokenFile: link}), "symbolic link")
-	require.ErrorContains(t, Serve(context.Background(), Config{TokenFile: filepath.Join(dir, "none", "token")}), "none")
+	for want, modes := range map[string][]os.FileMode{"others can read": {0o640, 0o604}, "others may write": {0o622, 0o620}} {
+		for _, mode := range modes {
+			require.NoError(t, os.Chmod(file, mode))
+			refused(want, file)
+		}
+	}
+	require.NoError(t, os.Chmod(file, 0o600))
+	for _, text := range []string{"", "abcd", "../../../../../etc/passwd"} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		refused(file+" holds no token", file)
+	}
+	link, fifo := file+"-link", file+"-fifo"
+	require.NoError(t, errors.Join(os.Symlink(file, link), syscall.Mkfifo(fifo, 0o600)))
+	refused("symbolic link", link)
+	refused("not a regular file", fifo)
+	refused("none", filepath.Join(file+"-none", "token"))
 }
 
 func TestListensOnLoopbackAlone(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"crew/runner/task"
 )
 
-// waiting is a command that says its argument, and ends once a file of that name holds its
+// waiting is a command that says its argument, in other words than its own, and ends once a file of that name holds its
 // exit status.
-const waiting = `echo out {}; until [ -s {} ]; do sleep 0.02; done; echo end {}; exit $(cat {})`
+const waiting = `echo o""ut {}; until [ -s {} ]; do sleep 0.02; done; echo end {}; exit $(cat {})`
 
 // release lets a task of waiting exit.
 func release(t *testing.T, p *crewtest.Process, name string, status int) {
@@ -73,6 +73,16 @@ func TestSteering(t *testing.T) {
 	require.False(t, log.Scan())
 	require.Equal(t, 3, *b.finished(2).Exit)
 
+	_, page := s.get(fmt.Sprintf("run/%d/", pid))
+	require.Contains(t, page, "out b", "it failed")
+	require.NotContains(t, page, "out a")
+	crewtest.Until(t, func() bool { // a status may be ahead of the events, or behind them
+		_, text := s.get("metrics")
+		of := strings.NewReplacer("#", fmt.Sprintf(`{run="steered",pid="%d"`, pid)).Replace
+		return strings.Contains(text, of("crew_up#} 1\n")) && strings.Contains(text, of(`crew_tasks_total#,outcome="exit"} 1`+"\n")) &&
+			strings.Contains(text, of("crew_workers#} 2\n")) && strings.Contains(text, of("crew_attempt_duration_seconds_count#} 2\n"))
+	}, "the metrics")
+
 	do(`{"op":"cancel","tasks":[3]}`)
 	require.Equal(t, task.Cancelled, b.finished(3).Outcome)
 	reply := do(`{"op":"retry","tasks":[2]}`)
@@ -93,104 +103,47 @@ func TestSteering(t *testing.T) {
 	require.Equal(t, http.StatusGone, status)
 	require.NotEmpty(t, reply.Error)
 	require.Contains(t, s.open(pid), path[:strings.LastIndex(path, "-")], "it is still shown")
+	_, list = s.get("")
+	require.Regexp(t, fmt.Sprintf(`(?s)run/%d/.*>ended<`, pid), list)
 }
 
-// TestServerEnds: the end of the server is no concern of the runs.
-func TestServerEnds(t *testing.T) {
+// TestServersComeAndRunsGo: the end of a server is no concern of the run. What was before another
+// server began is known as far as the run remembers it, which is told once; the rest is missed.
+// A run that is killed is over, and says so.
+func TestServersComeAndRunsGo(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, Config{})
-	p := startCrew(t, waiting, ":::", "a")
-	path := s.open(p.Cmd.Process.Pid)
-	b := listen(t, s.url+path+"events", "")
-	b.status(func(s *control.Status) bool { return s.Progress.Running == 1 })
-	resp, err := http.Get(s.url + path + "log?task=1")
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.NoError(t, s.stop())
-	release(t, p, "a", 0)
-	p.Exits(0)
-	require.Equal(t, "out a\nend a\n", p.Stdout())
-}
-
-// TestLateServer: what was before is known as far as the run remembers it.
-func TestLateServer(t *testing.T) {
-	t.Parallel()
-	p := startCrew(t, "-j2", waiting, ":::", "a", "b", "c", "d")
-	release(t, p, "a", 0)
-	release(t, p, "b", 4)
-	crewtest.Until(t, func() bool { return strings.Contains(p.Stdout(), "end b") && strings.Contains(p.Stdout(), "end a") }, "the first tasks")
-	s := startSite(t, Config{})
-	path := s.open(p.Cmd.Process.Pid)
-	b := listen(t, s.url+path[:strings.LastIndex(path, "-")]+"-0/events", "")
-	seen := map[string]int{}
-	b.until(func(e sse) bool {
-		for _, l := range e.lines(t) {
-			seen[fmt.Sprint(l.Name, " ", l.Task)]++
-		}
-		return seen["started 3"]+seen["started 4"] == 2
-	})
-	release(t, p, "c", 0)
-	release(t, p, "d", 0)
-	b.until(func(e sse) bool {
-		for _, l := range e.lines(t) {
-			seen[fmt.Sprint(l.Name, " ", l.Task)]++
-		}
-		return e.name == "over"
-	})
-	for _, line := range []string{"finished 1", "finished 2", "started 3", "started 4", "finished 3", "finished 4"} {
-		require.Equal(t, 1, seen[line], line)
+	first := startSite(t, Config{})
+	args := []string{"-j1", `echo {}; until [ {} -le 120 ] || [ -s {} ]; do sleep 0.02; done`, ":::"}
+	for i := range 122 {
+		args = append(args, strconv.Itoa(i+1))
 	}
-}
+	p := startCrew(t, args...)
+	b := listen(t, first.url+first.open(p.Cmd.Process.Pid)+"events", "")
+	b.status(func(s *control.Status) bool { return s.Done == 120 && s.Progress.Running == 1 })
+	require.NoError(t, first.stop())
 
-// TestMissedTasks: what the run does not remember is missed, which the page says.
-func TestMissedTasks(t *testing.T) {
-	t.Parallel()
-	args := []string{"-j1", "until [ {} != last ] || [ -e go ]; do sleep 0.05; done; echo {}", ":::"}
-	for i := range 120 {
-		args = append(args, strconv.Itoa(i))
-	}
-	p := startCrew(t, append(args, "last")...)
-	crewtest.Until(t, func() bool { return strings.Contains(p.Stdout(), "119\n") }, "all but the last")
-	s := startSite(t, Config{})
+	s, page, run := startSite(t, Config{}), "", fmt.Sprintf("run/%d/", p.Cmd.Process.Pid)
 	crewtest.Until(t, func() bool {
-		_, page := s.get(fmt.Sprintf("run/%d/", p.Cmd.Process.Pid))
-		return strings.Contains(page, " 70 events were missed") || strings.Contains(page, ">70 events were missed")
+		_, page = s.get(run)
+		return strings.Contains(page, "70 events were missed")
 	}, "what was missed")
-	p.Send(syscall.SIGTERM)
-	p.Wait()
-}
-
-// TestKilledRun: a run that is killed is over, and says so.
-func TestKilledRun(t *testing.T) {
-	t.Parallel()
-	s := startSite(t, Config{})
-	p := startCrew(t, waiting, ":::", "a")
-	b := listen(t, s.url+s.open(p.Cmd.Process.Pid)+"events", "")
-	b.status(func(s *control.Status) bool { return s.Progress.Running == 1 })
+	seen := map[string]int{}
+	b = listen(t, s.url+run+strings.Split(placeForm.FindString(page), "-")[0]+"-0/events", "")
+	see := func(until string) {
+		b.until(func(e sse) bool {
+			for _, l := range e.lines(t) {
+				seen[fmt.Sprint(l.Name, " ", l.Task)]++
+			}
+			return seen[until] > 0
+		})
+	}
+	see("started 121")
+	release(t, p, "121", 0)
+	see("started 122")
+	for id := 71; id <= 121; id++ {
+		require.Equal(t, 1, seen[fmt.Sprint("finished ", id)], "task %d", id)
+	}
 	p.Send(syscall.SIGKILL)
 	p.Wait()
 	b.until(func(e sse) bool { return e.name == "over" && e.data == `"killed"` })
-}
-
-// TestFailuresHaveOutput: a page shows what tasks wrote that have failed, also when the run
-// does not remember that any more.
-func TestFailuresHaveOutput(t *testing.T) {
-	t.Parallel()
-	s := startSite(t, Config{})
-	p := startCrew(t, "-j2", `echo "sec""ret{}"; until [ -s {} ]; do sleep 0.02; done; exit $(cat {})`, ":::", "a", "b")
-	pid := p.Cmd.Process.Pid
-	b := listen(t, s.url+s.open(pid)+"events", "")
-	release(t, p, "a", 3)
-	b.finished(1)
-	page := func() string {
-		_, page := s.get(fmt.Sprintf("run/%d/", pid))
-		return page
-	}
-	require.Contains(t, page(), "secreta")
-	release(t, p, "b", 0)
-	b.until(func(e sse) bool { return e.name == "over" })
-	require.Contains(t, page(), "secreta")
-	require.NotContains(t, page(), "secretb")
-	_, list := s.get("")
-	require.Regexp(t, fmt.Sprintf(`(?s)run/%d/.*>ended<.*>2 <small>of 2`, pid), list)
 }
