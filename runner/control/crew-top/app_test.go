@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/control"
+	"crew/runner/crewtest"
 )
 
 // keyed is an app that shows busy tasks, after some keys. Its requests stay in asks.
@@ -17,15 +18,21 @@ func keyed(t *testing.T, tasks int, keys string) *app {
 	a := newApp(s)
 	a.view, a.page = *busy(tasks), 10
 	a.follow = func(l *log) { l.add([]byte("output\n"), false) }
+	press(a, keys)
+	return a
+}
+
+func press(a *app, keys string) {
+	special := map[rune]tcell.Key{
+		'U': tcell.KeyUp, 'D': tcell.KeyDown, 'P': tcell.KeyPgDn, 'u': tcell.KeyPgUp, 'E': tcell.KeyEnd, 'R': tcell.KeyRight, '^': tcell.KeyEscape,
+	}
 	for _, r := range keys {
-		special := map[rune]tcell.Key{'U': tcell.KeyUp, 'D': tcell.KeyDown, 'P': tcell.KeyPgDn, 'E': tcell.KeyEnd, '^': tcell.KeyEscape}
 		if k, ok := special[r]; ok {
 			a.key(k, 0)
 		} else {
 			a.key(tcell.KeyRune, r)
 		}
 	}
-	return a
 }
 
 // asked returns the requests of an app.
@@ -37,35 +44,15 @@ func (a *app) asked() (asked []control.Request) {
 }
 
 func TestKeys(t *testing.T) {
-	for keys, want := range map[string][]control.Request{
-		"p":        {{Op: "pause"}},
-		"+":        {{Op: "resize", N: 1, Relative: true}},
-		"-":        {{Op: "resize", N: -1, Relative: true}},
-		"c":        nil,
-		"cn":       nil,
-		"c^":       nil,
-		"cy":       {{Op: "cancel", Tasks: []uint64{1235}}},
-		"DDcy":     {{Op: "cancel", Tasks: []uint64{1237}}},
-		"EUUUUUcy": {{Op: "cancel", Tasks: []uint64{1264}}},
-		"PPPUcy":   {{Op: "cancel", Tasks: []uint64{1264}}},
-		"Ecy":      nil, // it has ended
-		"EUUUcy":   {{Op: "cancel", Tasks: []uint64{104}}},
-		"Er":       {{Op: "retry", Tasks: []uint64{101}}},
-		"r":        nil, // it is running
-		"Pcy":      {{Op: "cancel", Tasks: []uint64{1245}}},
-		"scy":      {{Op: "cancel", Tasks: []uint64{1235}}}, // sorted by age; the choice stays
-		"d":        nil,
-		"dy":       {{Op: "drain"}},
-		"?p":       nil, // closes the help
-		"?pp":      {{Op: "pause"}},
-		"lp":       nil, // no key of the log
-		"lqp":      {{Op: "pause"}},
-		"x!":       nil,
-	} {
-		a := keyed(t, 30, keys)
-		require.Equal(t, want, a.asked(), keys)
-		require.False(t, a.quit, keys)
+	type row struct {
+		Keys string
+		Want []control.Request
 	}
+	crewtest.Examples(t, "testdata/keys.jsonl", func(t *testing.T, row row) {
+		a := keyed(t, 30, row.Keys)
+		require.Equal(t, row.Want, a.asked())
+		require.False(t, a.quit)
+	})
 	require.True(t, keyed(t, 30, "q").quit)
 	require.False(t, keyed(t, 30, "lq").quit)
 

@@ -53,16 +53,6 @@ func TestMeter(t *testing.T) {
 	require.Empty(t, m.measure(start.Add(8*time.Second), nil))
 }
 
-// The real /proc: a busy process uses a processor, and it has some memory.
-func TestMeterReal(t *testing.T) {
-	start := time.Now()
-	for used := (usage{}); used.cpu == 0; {
-		require.Less(t, time.Since(start), time.Minute)
-		used = (&meter{}).measure(time.Now(), map[int]time.Time{os.Getpid(): start})[os.Getpid()]
-		require.Greater(t, used.memory, int64(1<<20))
-	}
-}
-
 // Where there is no /proc, ps(1) knows the same processes.
 func TestMeterElsewhere(t *testing.T) {
 	own := listed()[os.Getpid()]
