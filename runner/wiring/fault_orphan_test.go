@@ -27,38 +27,6 @@ func (f *fault) guardians() int {
 	return strings.Count(string(out), "\n")
 }
 
-func TestFaultNothingOutlivesAKilledCrew(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ name, output, script string }{
-		{"children", "group", `sleep 600 & trap "" TERM HUP; echo $$ >> ready; sleep 600; sleep 600`},
-		{"raw", "raw", `sleep 600 & echo $$ >> ready; wait`},
-		{"stopped", "group", `trap "" HUP; sleep 600 & echo $$ >> ready; kill -STOP $$; wait`},
-		{"without variables", "group", `echo $$ >> ready; [ $CREW_SEQ = 5 ] || exec env -i sleep 600; sleep 600`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFault(t, "-n0", "-j5", "--output", c.output, c.script)
-			in := f.input()
-			f.start()
-			// In the portable form, crew knows of a task for sure once the next one has begun.
-			for n, record := range []string{"a\n", "b\n", "c\n", "d\n", "e\n"} {
-				_, err := io.WriteString(in, record)
-				require.NoError(t, err)
-				crewtest.Until(t, func() bool { return strings.Count(f.read("ready"), "\n") == n+1 }, "task %d", n+1)
-			}
-			f.awaitGuardian()
-			f.Send(syscall.SIGKILL)
-			f.Dies(syscall.SIGKILL)
-			f.Gone()
-			for _, word := range strings.Fields(f.read("ready")) {
-				pid, err := strconv.Atoi(word)
-				require.NoError(t, err)
-				crewtest.Gone(t, pid)
-			}
-		})
-	}
-}
-
 func TestFaultCrewInsideCrew(t *testing.T) {
 	t.Parallel()
 	f := newFault(t, "-j2", "/bin/sh", "./inner", ":::", "a", "b")

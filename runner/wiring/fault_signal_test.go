@@ -1,35 +1,13 @@
 package wiring
 
 import (
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
-
-	"crew/runner/crewtest"
 )
-
-// TestFaultJobControl has a person at a terminal press Ctrl-Z and say fg.
-func TestFaultJobControl(t *testing.T) {
-	t.Parallel()
-	v := startShell(t)
-	v.say(t, `mkfifo gate; "$CREW" -j2 -k --timeout 1h 'echo > ready{}; read x < gate; echo done {}' ::: 1 2; echo "status $?"`+"\n")
-	crewtest.Exists(t, filepath.Join(v.cmd.Dir, "ready1"))
-	crewtest.Exists(t, filepath.Join(v.cmd.Dir, "ready2"))
-	v.say(t, "\x1a")
-	v.await(t, `^\[1\]\+ +Stopped `)
-	v.say(t, "fg; echo \"over $?\"\n")
-	v.await(t, `(?s)over \$.*CREW.*\n`)
-	gate, err := os.OpenFile(filepath.Join(v.cmd.Dir, "gate"), os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer gate.Close()
-	_, err = gate.WriteString("\n\n")
-	require.NoError(t, err)
-	v.await(t, `^done 1\ndone 2\nover 0$`)
-}
 
 // TestFaultTheTerminalGoesAway closes the window in which crew runs.
 func TestFaultTheTerminalGoesAway(t *testing.T) {

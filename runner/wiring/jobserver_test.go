@@ -3,7 +3,6 @@ package wiring
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -148,47 +147,5 @@ func TestJobsOfMake(t *testing.T) {
 		var p pool
 		p.findJobserver(parsed(t), flags+" --jobserver-auth=-2,-2")
 		require.Equal(t, jobs, p.jobs, flags)
-	}
-}
-
-// A crew that shares its places is killed: what shared them ends, and nothing is left.
-func TestSharedTokensAreRemoved(t *testing.T) {
-	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		f := newFault(t, "--jobserver", "--jobserver-style=fifo", "-j2", "--kill-after", "1", `echo "$MAKEFLAGS" > ready; sleep 600`, ":::", "1")
-		tmp := t.TempDir()
-		f.Cmd.Env = append(f.Cmd.Env, "TMPDIR="+tmp)
-		f.start().await("ready", "-j2 --jobserver-auth=fifo:"+tmp+"/crew-jobserver-")
-		f.Send(sig)
-		f.Dies(sig)
-		f.Gone()
-		crewtest.Until(f.t, func() bool { left, err := os.ReadDir(tmp); return err == nil && len(left) == 0 }, "the FIFO to be removed")
-	}
-}
-
-// Two makes and a crew share the places of a crew. Where make is older than 4.4, crews
-// stand in for it with a FIFO.
-func TestSharedTokens(t *testing.T) {
-	t.Parallel()
-	const tasks = 6
-	for _, style := range []string{"fifo", "pipe"} {
-		t.Run(style, func(t *testing.T) {
-			t.Parallel()
-			nested := fmt.Sprintf("seq %d | ./crew -n0 ./task", tasks)
-			version, err := exec.Command("make", "--version").Output()
-			build := "make -s"
-			if err != nil || style == "fifo" && string(version) < "GNU Make 4.4" {
-				build = nested
-			}
-			f := newFault(t, "--jobserver", "--jobserver-style="+style, "-j3", ":::", build, build, nested)
-			f.write("task", "#!/bin/sh\n"+marked+"\n", 0o755)
-			f.write("Makefile", fmt.Sprintf("all: $(shell seq -f x%%g %d)\nx%%:\n\t./task\n", tasks), 0o644)
-			f.write("crew", "#!/bin/sh\nCREW_TEST_MAIN=1 exec '"+os.Args[0]+"' \"$@\"\n", 0o755)
-			f.start().Exits(0)
-			require.Empty(t, f.Stderr())
-			marks := f.read("marks")
-			require.LessOrEqual(t, most(marks), 3)
-			require.Equal(t, 3*tasks, strings.Count(marks, "+"))
-		})
 	}
 }

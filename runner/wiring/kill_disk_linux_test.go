@@ -66,7 +66,9 @@ func (d *disk) sees(c fileCall) {
 			return // that fails: only renameat2 is told to swap directories
 		}
 		for path := range d.scene.files(c.path) {
-			d.files[path] = d.files[path] // one that was never synced is empty
+			if _, synced := d.files[path]; !synced {
+				d.files[path] = onDisk{}
+			}
 		}
 		d.pending = append(d.pending, c)
 	}

@@ -3,13 +3,10 @@
 package wiring
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +17,6 @@ import (
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/machine"
-	"crew/runner/task"
 )
 
 // behind is a script for under that has crew run with the file meminfo of its directory as
@@ -106,59 +102,6 @@ func TestLoadHoldsStartsBack(t *testing.T) {
 	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, strings.Fields(f.read("ran")))
 }
 
-// With --retry-on memory, the youngest is ended while less than half of the bound is left, but
-// never the only one. It comes back; after five times it fails.
-func TestRetryOnMemoryEndsTheYoungest(t *testing.T) {
-	t.Parallel()
-	f := newBehind(t, "-j4", "--memfree", "2G", "--retry-on", "memory", "--json", "--joblog", "log", "--junit", "junit.xml", "--state", "st",
-		`trap 'exit 0' TERM; echo {}.$CREW_ATTEMPT >> ran; while ! [ -e go ]; do sleep 0.05; done`, ":::", "1", "2", "3", "4")
-	ends := regexp.MustCompile(`(?m)^\{"event":"(?:attempt|ended)",.*"task":(\d+),.*"outcome":"memory".*\n`)
-	ended := func() (tasks []string) { // in the order of their ends
-		for _, m := range ends.FindAllStringSubmatch(f.read("st/journal.jsonl"), -1) {
-			tasks = append(tasks, m[1])
-		}
-		return tasks
-	}
-	f.machine(0, 1.5)
-	f.start().await("stderr", "crew: 3 tasks wait for free memory: 1.5 GiB of the 2.0 GiB of --memfree\n")
-	f.await("ran", "1.1\n")
-	require.Equal(t, "1.1\n", f.read("ran"), "one always runs")
-	for round := 1; round <= 5; round++ {
-		f.machine(0, 16)
-		crewtest.Until(t, func() bool { return strings.Count(f.read("ran"), "\n") == 1+3*round }, "round %d: %s", round, crewtest.Seen(func() string { return f.read("ran") }))
-		started := strings.Fields(f.read("ran"))
-		f.machine(0, 0.9)
-		crewtest.Until(t, func() bool { return len(ended()) == 3*round }, "round %d: %s", round, crewtest.Seen(func() string { return fmt.Sprint(ended()) }))
-		ended := ended()[3*(round-1):]
-		for i, name := range started[1+3*(round-1):] {
-			started[i] = strings.TrimSuffix(name, "."+strconv.Itoa(round))
-		}
-		require.ElementsMatch(t, ended, started[:3])
-		if round == 1 {
-			require.Equal(t, []string{"4", "3", "2"}, ended, "the youngest first")
-		}
-	}
-	f.write("go", "", 0o666)
-	f.Exits(123)
-	require.NotContains(t, ended(), "1")
-	outcomes := map[task.Outcome]int{}
-	for line := range strings.Lines(f.Stdout()) {
-		var facts task.Facts
-		require.NoError(t, json.Unmarshal([]byte(line), &facts))
-		outcomes[facts.Outcome]++
-	}
-	require.Equal(t, map[task.Outcome]int{task.OK: 1, task.Memory: 3}, outcomes)
-	require.Contains(t, f.Stderr(), "crew: 3 of 4 tasks failed in ")
-	require.Contains(t, f.Stderr(), "12 restarted")
-	require.Contains(t, f.Stderr(), "ended for want of memory after ")
-	// One that does not end within half a second is killed.
-	require.Len(t, regexp.MustCompile(`\t-1\t[09]\t`).FindAllString(f.read("log"), -1), 3, f.read("log"))
-	require.Equal(t, 3, strings.Count(f.read("junit.xml"), `<error message="ended for want of memory after `))
-	state := crewtest.New(t, crew("state", filepath.Join(f.dir, "st"))).Start()
-	state.Exits(0)
-	require.Contains(t, state.Stdout(), "1 ok, 3 memory")
-}
-
 // cage makes a control group whose processes may take so many bytes, and returns a script for
 // under that has crew run there.
 func cage(t *testing.T, limit int) (script string) {
@@ -186,35 +129,6 @@ func cage(t *testing.T, limit int) (script string) {
 		t.Skip("the control group cannot be limited: ", err)
 	}
 	return "echo $$ > '" + dir + `/cgroup.procs' && exec "$@"`
-}
-
-// Of tasks that really take memory, and keep it, only so many run as leave enough of what a
-// control group allows.
-func TestMemfreeInAControlGroup(t *testing.T) {
-	t.Parallel()
-	// Each takes at least 40 MB of the 300 MB that are not to be left free.
-	f := newFault(t, "-n0", "-j40", "--memfree", "1700M", `x=$(head -c 40000000 /dev/zero | tr '\0' x); echo >> ran; read y < gate`).
-		under(cage(t, 2000<<20)).gate()
-	in := f.input()
-	f.start()
-	more := func() {
-		_, err := io.WriteString(in, "\n")
-		require.NoError(t, err)
-	}
-	waits := func() bool { return strings.Contains(f.Stderr(), " for free memory: 1.") }
-	n := 0
-	for ; !waits(); n++ { // one comes when the one before has what it takes
-		require.Less(t, n, 20)
-		more()
-		crewtest.Until(t, func() bool { return waits() || strings.Count(f.read("ran"), "\n") > n }, "task %d", n+1)
-	}
-	for range 40 - n {
-		more()
-	}
-	require.NoError(t, in.Close())
-	f.open()
-	f.Exits(0)
-	require.Equal(t, 40, strings.Count(f.read("ran"), "\n"))
 }
 
 // What the kernel kills for want of memory is told as such.

@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/task"
 )
 
 // child returns the only child of a process.
@@ -68,8 +65,6 @@ func TestTop(t *testing.T) {
 	t.Run("restores", func(t *testing.T) { t.Parallel(); topRestores(t, env) })
 	t.Run("stops", func(t *testing.T) { t.Parallel(); topStops(t, env) })
 	t.Run("ends", func(t *testing.T) { t.Parallel(); topEnds(t, env) })
-	t.Run("screen", func(t *testing.T) { t.Parallel(); topScreen(t, env) })
-	t.Run("ended", func(t *testing.T) { t.Parallel(); topEnded(t, env) })
 	t.Run("needs", func(t *testing.T) { t.Parallel(); topNeeds(t, env) })
 }
 
@@ -150,88 +145,6 @@ func topEnds(t *testing.T, env []string) {
 		w.say(t, "q")
 		require.NoError(t, top.Wait())
 	}
-}
-
-// tmux runs crew with arguments in a terminal. do runs a command of tmux, and shows waits
-// until the screen matches all parts.
-func tmux(t *testing.T, env []string, args string) (do func(...string) string, shows func(...string)) {
-	program, err := exec.LookPath("tmux")
-	if err != nil {
-		t.Skip("there is no tmux")
-	}
-	socket := filepath.Join(t.TempDir(), "tmux")
-	do = func(args ...string) string {
-		cmd := exec.Command(program, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
-		cmd.Env = append(crew().Env, env...)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return string(out)
-	}
-	do("new-session", "-d", "-x", "80", "-y", "24", task.Quote(os.Args[0])+" "+args)
-	t.Cleanup(func() { do("kill-server") })
-	return do, func(parts ...string) {
-		t.Helper()
-		screen := ""
-		crewtest.Until(t, func() bool {
-			screen = do("capture-pane", "-p")
-			return !slices.ContainsFunc(parts, func(p string) bool { return !regexp.MustCompile("(?m)" + p).MatchString(screen) })
-		}, "%q on the screen:\n%s", parts, crewtest.Seen(func() string { return screen }))
-	}
-}
-
-// What a person sees in tmux, at several sizes, with a task's output and after a
-// refusal.
-func topScreen(t *testing.T, env []string) {
-	startRun(t, "top-screen")
-	do, shows := tmux(t, env, "ctl top top-screen")
-	table := `^ +1 +1 +[\dms]+ +1 +\d+ +[0-9.]+[KM]  a$`
-	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^ 0/3 done  0 failed  2/2 workers busy  ░+ 0%$`, `^ WORKER  TASK `, table,
-		`^ 1 task waits for a worker$`, `^ q quit  \? help `)
-	do("resize-window", "-x", "40", "-y", "10")
-	shows(`^ top-screen  pid \d+ +running  [\dms]+$`, `^  W  TASK    AGE CPU%  COMMAND$`, `^  1     1 +[\dms]+ +\d+  a$`)
-	do("resize-window", "-x", "200", "-y", "60")
-	shows(`^ 0/3 done  0 failed  2/2 workers busy  ░{100}`, table)
-	do("send-keys", "l")
-	shows(`^ task 1  running  a$`, `^界 a$`)
-	do("send-keys", "q")
-	shows(table)
-	do("send-keys", "-")
-	shows(`^ 0/3 done  0 failed  2/1 workers busy`)
-	do("send-keys", "d")
-	shows(`^ drain: .*  y/n$`)
-	do("send-keys", "y")
-	shows(`^ top-screen .* draining `)
-	do("send-keys", "+")
-	shows(`^ the run drains: nothing more starts$`)
-	do("send-keys", "c")
-	shows(`^ cancel task 1: a  y/n$`)
-	do("send-keys", "y")
-	shows(`^ 0/3 done  0 failed  1 cancelled  1 not run  1/1 workers busy`)
-}
-
-// A task that has ended can be looked at and run again. Of several runs one is chosen.
-func topEnded(t *testing.T, env []string) {
-	dir, err := os.MkdirTemp("", "crew") // the runs of other tests are not to be chosen
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	env = append(slices.Clip(env), "XDG_RUNTIME_DIR="+dir)
-	startNamed(t, env, "top-past", "--stdin", "--state", filepath.Join(t.TempDir(), "run"), "-j1",
-		`read x; echo "out of $x"; [ $x = last ] && exec sleep 1000; exit 3`, ":::", "one", "last")
-	do, shows := tmux(t, env, "ctl top top-past")
-	shows(`^ WORKER  TASK .* COMMAND$`, `^ +1 +2 .*  last$`,
-		`^ ENDED  the latest first, 1 × exit 3$`, `^ [0-9:]{8} task 1: exit 3 after .*: one`)
-	do("send-keys", "Down", "Enter")
-	shows(`^ task 1  ended: exit  one$`, `^out of one$`)
-	do("send-keys", "q")
-	shows(`^ ENDED `)
-	do("send-keys", "r")
-	shows(`^ task 1 runs again as task 3$`)
-
-	startRun(t, "top-beside", env...)
-	do, shows = tmux(t, env, "ctl top")
-	shows(`^ crew ctl top: which run\?$`, `^ \d+ \(top-past\): running`, `^ \d+ \(top-beside\): running`, `^ enter show  q quit$`)
-	do("send-keys", "Down", "Up", "Enter")
-	shows(`^ q quit  \? help `)
 }
 
 // Without a terminal or the program there is a line that says what to do.

@@ -21,29 +21,10 @@ func TestTerminalFailures(t *testing.T) {
 	v.end(t)
 	require.Regexp(t, `\x1b\[1mbold\r\n\x1b\[0m(?s:.*)crew: \x1b\[31m1 of 2 tasks failed\x1b\[0m in .*\r\ncrew: \x1b\[31mtask 1: exit 7 after .*\x1b\[0m: `, v.written())
 
-	// Whatever a task has left on, neither the next one nor the shell has it.
-	v = startOnTerminal(t, 80, crew("-j1", "--progress=never", `printf '\033[31mred\n'; head -c {} /dev/zero | tr '\0' '\n'`, ":::", "0", "200000", "1"))
-	v.end(t)
-	require.Regexp(t, `^\x1b\[31mred\r\n\x1b\[0m\x1b\[31mred(\r\n)+\x1b\[0m\x1b\[31mred(\r\n)+\x1b\[0m`, v.written())
-
 	cmd = crew("exit {}", ":::", "7")
 	cmd.Env = append(cmd.Env, "NO_COLOR=1")
 	v = startOnTerminal(t, 80, cmd)
 	v.await(t, `\Acrew: task 1 failed: exit 7 after [0-9.]+m?s: 7\ncrew: 1 of 1 task failed in `)
 	v.end(t)
 	require.NotContains(t, v.written(), "\x1b[3")
-
-	v = startOnTerminal(t, 80, crew("-q", "exit {}", ":::", "7"))
-	_, lines := v.end(t)
-	require.Equal(t, []string{""}, lines)
-}
-
-// TestTerminalDumb has no colours where the terminal knows none.
-func TestTerminalDumb(t *testing.T) {
-	t.Parallel()
-	cmd := onShell(t, `TERM=dumb exec "$CREW" "exit {}" ::: 7`)
-	v := startOnTerminal(t, 80, cmd)
-	v.await(t, `\Acrew: task 1 failed: exit 7 after [0-9.]+m?s: 7\ncrew: 1 of 1 task failed in `)
-	v.end(t)
-	require.NotContains(t, v.written(), "\x1b")
 }

@@ -132,15 +132,6 @@ func TestTTYOrphan(t *testing.T) {
 	v.await(t, `alive$`)
 }
 
-// TestTTYRecords refuses records that a person would type on the same terminal.
-func TestTTYRecords(t *testing.T) {
-	t.Parallel()
-	v := startOnTerminal(t, 80, crew("--tty", "echo"))
-	status, lines := v.end(t)
-	require.Equal(t, 2, status.ExitStatus())
-	require.Equal(t, []string{"crew: --tty gives the terminal to the tasks: give their values with :::, -a FILE", " or a pipe"}, lines)
-}
-
 // TestTaskTerminalsHaveTheSizeOfCrews: when it starts, and when the window changes.
 func TestTaskTerminalsHaveTheSizeOfCrews(t *testing.T) {
 	t.Parallel()

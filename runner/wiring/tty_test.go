@@ -6,13 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
@@ -145,21 +143,6 @@ func (v *terminal) text() string {
 	return b.String()
 }
 
-// unwrapped is text as the program wrote it, without the line breaks that are the
-// terminal's own. The terminal must not have been resized.
-func (v *terminal) unwrapped() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var b strings.Builder
-	for i, l := range v.lines {
-		if i > 0 && !v.soft[i] {
-			b.WriteByte('\n')
-		}
-		b.Write(l)
-	}
-	return b.String()
-}
-
 // written returns all that has come, as it came.
 func (v *terminal) written() string {
 	v.mu.Lock()
@@ -242,92 +225,6 @@ func withoutSummary(lines []string) []string {
 	return lines
 }
 
-// TestTerminalBar has the bar say how far the run is, below what tasks print,
-// and go away at the end.
-func TestTerminalBar(t *testing.T) {
-	t.Parallel()
-	for _, width := range []int{80, 30, 12} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			t.Parallel()
-			open := filepath.Join(t.TempDir(), "go")
-			cmd := crew("-j1", "sh", "-c", `[ "$1" != 4 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo "line $1"`,
-				open, "{}", ":::", "1", "2", "3", "4")
-			v := startOnTerminal(t, width, cmd)
-			v.await(t, `^line 3\n.*3/4`)
-			for _, l := range strings.Split(v.text(), "\n") {
-				require.Less(t, len(l), width, l)
-			}
-			if width == 80 {
-				v.await(t, `^line 3\ncrew: 3/4 done, 1 running, 0 failed, after \d+s, oldest \d+s +75% \[=`)
-			}
-			require.NoError(t, os.WriteFile(open, nil, 0o666))
-			status, lines := v.end(t)
-			require.Zero(t, status.ExitStatus())
-			require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4"}, withoutSummary(lines))
-		})
-	}
-}
-
-// TestTerminalLines has tasks print on both streams while the bar stands:
-// every line stays whole, and the bar leaves nothing behind.
-func TestTerminalLines(t *testing.T) {
-	t.Parallel()
-	for _, width := range []int{80, 30} {
-		for _, mode := range []string{"group", "line"} {
-			t.Run(fmt.Sprint(width, mode), func(t *testing.T) {
-				t.Parallel()
-				open := filepath.Join(t.TempDir(), "go") // until the bar has been seen
-				args := []string{"-j3", "--output", mode, "sh", "-c", `echo "out $1 a"; echo "err $1" >&2; sleep 0.02
-					[ "$1" != 0 ] || while [ ! -e "$0" ]; do sleep 0.05; done; echo "out $1 b"`, open, "{}", ":::"}
-				var want []string
-				for i := range 40 {
-					n := fmt.Sprint(i)
-					args = append(args, n)
-					want = append(want, "out "+n+" a", "err "+n, "out "+n+" b")
-				}
-				v := startOnTerminal(t, width, crew(args...))
-				v.await(t, `(^| )\d+/40( |$)`)
-				require.NoError(t, os.WriteFile(open, nil, 0o666))
-				status, lines := v.end(t)
-				require.Zero(t, status.ExitStatus())
-				lines = withoutSummary(lines)
-				slices.Sort(lines)
-				slices.Sort(want)
-				require.Equal(t, want, lines)
-			})
-		}
-	}
-}
-
-// TestTerminalNoBar has nothing but the tasks' lines where no bar is wanted, or
-// where tasks write past it.
-func TestTerminalNoBar(t *testing.T) {
-	t.Parallel()
-	for _, option := range []string{"--progress=never", "--output=raw"} {
-		v := startOnTerminal(t, 80, crew("-n0", option, "sleep 0.5; echo one", ":::", "a"))
-		status, lines := v.end(t)
-		require.Zero(t, status.ExitStatus())
-		require.Equal(t, []string{"one"}, withoutSummary(lines), option)
-		require.NotContains(t, string(v.raw), "done", option)
-	}
-}
-
-// TestTerminalSummary has a run of more than a second say how it went.
-func TestTerminalSummary(t *testing.T) {
-	t.Parallel()
-	v := startOnTerminal(t, 80, crew("-j2", "sleep", ":::", "1.1", "0"))
-	_, lines := v.end(t)
-	require.Len(t, lines, 1)
-	require.Regexp(t, `^crew: 2 tasks in [0-9.]+s$`, lines[0])
-
-	begin := time.Now()
-	v = startOnTerminal(t, 80, crew("true", ":::", "a"))
-	_, lines = v.end(t)
-	if time.Since(begin) < time.Second {
-		require.Equal(t, []string{""}, lines, "a short run says nothing")
-	}
-}
-
 // TestTerminalInput has a person type the tasks.
 func TestTerminalInput(t *testing.T) {
 	t.Parallel()
@@ -344,22 +241,6 @@ func TestTerminalInput(t *testing.T) {
 	require.Equal(t, []string{"a"}, withoutSummary(lines), "it says so only where it reads")
 }
 
-// TestTerminalInterrupt has Ctrl-C reach crew and not its tasks, which finish.
-func TestTerminalInterrupt(t *testing.T) {
-	t.Parallel()
-	open := filepath.Join(t.TempDir(), "go")
-	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
-	v.await(t, `0/2 done, 1 running`)
-	v.say(t, "\x03")
-	v.await(t, `^crew: draining: no more tasks start; waiting for 1 running task \(1\); Ctrl-C`)
-	require.NoError(t, os.WriteFile(open, nil, 0o666))
-	status, lines := v.end(t)
-	require.True(t, status.Signaled())
-	require.Equal(t, syscall.SIGINT, status.Signal())
-	require.Contains(t, lines, "done 1")
-	require.NotContains(t, strings.Join(lines, "\n"), "done 2")
-}
-
 // TestTerminalPipeline has Ctrl-C reach a pipeline. It kills the reader, but crew
 // lets its tasks finish, whichever of the two deaths and signals it notices first.
 func TestTerminalPipeline(t *testing.T) {
@@ -370,52 +251,35 @@ func TestTerminalPipeline(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for range 5 {
-				cmd := exec.Command("/bin/bash", "-c", `trap : INT
-					"$CREW" -j2 --joblog log `+c.options+` 'echo > on.{}; until [ -e go ]; do `+c.loop+`; done; echo > done.{}; echo end {}' ::: 1 2 3 | { echo $BASHPID > reader; exec tee out; }
-					echo "status=${PIPESTATUS[*]}"`)
-				cmd.Dir = t.TempDir()
-				cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "CREW="+os.Args[0])
-				v := startOnTerminal(t, 80, cmd)
-				for _, name := range []string{"on.1", "on.2"} {
-					crewtest.Exists(t, filepath.Join(cmd.Dir, name))
-				}
-				pid := crewtest.PID(t, filepath.Join(cmd.Dir, "reader"))
-				crewtest.Until(t, func() bool { // until then bash may take Ctrl-C for itself
-					name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-					return string(name) == "tee\n"
-				}, "tee to run")
-				v.say(t, "\x03")
-				v.await(t, `crew: draining: no more tasks start; waiting for 2 running tasks \(1, 2\);`)
-				crewtest.Gone(t, pid)
-				require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
-				v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)
-				v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
-				v.await(t, `^status=130 130$`)
-				v.end(t)
-				require.FileExists(t, filepath.Join(cmd.Dir, "done.1"))
-				require.FileExists(t, filepath.Join(cmd.Dir, "done.2"))
-				log, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
-				require.NoError(t, err)
-				require.Equal(t, 3, strings.Count(string(log), "\n"), "a header and two tasks: %s", log)
+			cmd := exec.Command("/bin/bash", "-c", `trap : INT
+				"$CREW" -j2 --joblog log `+c.options+` 'echo > on.{}; until [ -e go ]; do `+c.loop+`; done; echo > done.{}; echo end {}' ::: 1 2 3 | { echo $BASHPID > reader; exec tee out; }
+				echo "status=${PIPESTATUS[*]}"`)
+			cmd.Dir = t.TempDir()
+			cmd.Env = append(os.Environ(), "CREW_TEST_MAIN=1", "CREW="+os.Args[0])
+			v := startOnTerminal(t, 80, cmd)
+			for _, name := range []string{"on.1", "on.2"} {
+				crewtest.Exists(t, filepath.Join(cmd.Dir, name))
 			}
+			pid := crewtest.PID(t, filepath.Join(cmd.Dir, "reader"))
+			crewtest.Until(t, func() bool { // until then bash may take Ctrl-C for itself
+				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+				return string(name) == "tee\n"
+			}, "tee to run")
+			v.say(t, "\x03")
+			v.await(t, `crew: draining: no more tasks start; waiting for 2 running tasks \(1, 2\);`)
+			crewtest.Gone(t, pid)
+			require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "go"), nil, 0o666))
+			v.await(t, `crew: 2 of 3 tasks done in .*; 1 not started$`)
+			v.await(t, `^crew: 2 results could not be shown: nobody reads stdout any more$`)
+			v.await(t, `^status=130 130$`)
+			v.end(t)
+			require.FileExists(t, filepath.Join(cmd.Dir, "done.1"))
+			require.FileExists(t, filepath.Join(cmd.Dir, "done.2"))
+			log, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
+			require.NoError(t, err)
+			require.Equal(t, 3, strings.Count(string(log), "\n"), "a header and two tasks: %s", log)
 		})
 	}
-}
-
-// TestTerminalStatus has Ctrl-\ say what runs, above the bar, and the run go on.
-func TestTerminalStatus(t *testing.T) {
-	t.Parallel()
-	open := filepath.Join(t.TempDir(), "go")
-	v := startOnTerminal(t, 80, crew("-j1", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo "done $1"`, open, "{}", ":::", "1", "2"))
-	v.await(t, `0/2 done, 1 running`)
-	v.say(t, "\x1c")
-	v.await(t, `^crew: running, .* after the start: 0 of 2 tasks finished, 0 failed, 1 running$`)
-	v.await(t, `^crew: 1 task waits for a worker\ncrew: a second SIGQUIT .* and crew\ncrew: 0/2 done`)
-	require.NoError(t, os.WriteFile(open, nil, 0o666))
-	status, lines := v.end(t)
-	require.Zero(t, status.ExitStatus())
-	require.Contains(t, lines, "done 2")
 }
 
 // TestTerminalWanted has a task read the terminal that is not its own.
