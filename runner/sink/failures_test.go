@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -55,31 +56,19 @@ func TestFailuresDoNotFlood(t *testing.T) {
 }
 
 func TestColours(t *testing.T) {
-	for _, c := range []struct {
-		env            string
-		terminal, file bool
-	}{
-		{"", true, false},
-		{"TERM=dumb", false, false},
-		{"NO_COLOR=1", false, false},
-		{"NO_COLOR=0 FORCE_COLOR=1 CLICOLOR_FORCE=1", false, false},
-		{"FORCE_COLOR=1 TERM=dumb CLICOLOR=0", true, true},
-		{"FORCE_COLOR=0 CLICOLOR_FORCE=1", false, false},
-		{"FORCE_COLOR=false", false, false},
-		{"CLICOLOR_FORCE=1 CLICOLOR=0", true, true},
-		{"CLICOLOR_FORCE=0", true, false},
-		{"CLICOLOR=0", false, false},
-		{"CLICOLOR=1", true, false},
-	} {
+	crewtest.Examples(t, "testdata/colours.jsonl", func(t *testing.T, c struct {
+		Env            string
+		Terminal, File bool
+	}) {
 		env := map[string]string{}
-		for s := range strings.FieldsSeq(c.env) {
+		for s := range strings.FieldsSeq(c.Env) {
 			name, value, _ := strings.Cut(s, "=")
 			env[name] = value
 		}
 		getenv := func(name string) string { return env[name] }
-		require.Equal(t, c.terminal, colours(getenv, true), c.env)
-		require.Equal(t, c.file, colours(getenv, false), c.env)
-	}
+		require.Equal(t, c.Terminal, colours(getenv, true))
+		require.Equal(t, c.File, colours(getenv, false))
+	})
 }
 
 func TestColouredAfter(t *testing.T) {

@@ -1,11 +1,13 @@
 package sink
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -107,29 +109,22 @@ func TestSuspendedTimeIsNotWork(t *testing.T) {
 }
 
 func TestTally(t *testing.T) {
-	knows := func(n int64, ok bool) func(time.Duration) (int64, bool) {
-		return func(time.Duration) (int64, bool) { return n, ok }
-	}
 	s := task.Stats{Admitted: 70, Running: 4}
 	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun] = 10, 2, 1, 50
 	s.Earlier[task.OK] = 5
-	for _, c := range []struct {
-		name string
-		in   Input
-		end  bool
-		want tally
-	}{
-		{"nothing known", Input{}, false, tally{70, false, 12, 5, 1, 53}},
-		{"not counted", Input{Tasks: knows(0, false)}, false, tally{70, false, 12, 5, 1, 53}},
-		{"counted", Input{Tasks: knows(1000, true)}, false, tally{1000, true, 12, 5, 1, 983}},
-		{"the input has grown", Input{Tasks: knows(69, true)}, false, tally{70, false, 12, 5, 1, 53}},
-		{"done before", Input{Tasks: knows(1000, true), Done: 305}, false, tally{1000, true, 312, 305, 1, 683}},
-		{"done before, and the input is another", Input{Tasks: knows(80, true), Done: 305}, false, tally{80, true, 22, 15, 1, 53}},
-		{"read to its end", Input{Tasks: knows(1000, true), Done: 305}, true, tally{70, true, 12, 5, 1, 53}},
-	} {
-		s.InputEnd = c.end
-		require.Equal(t, c.want, c.in.tally(&s, 0), c.name)
-	}
+	crewtest.Examples(t, "testdata/tally.jsonl", func(t *testing.T, c struct {
+		It, Want   string
+		Tasks      *int64
+		Known, End bool
+		Done       int64
+	}) {
+		in := Input{Done: c.Done}
+		if c.Tasks != nil {
+			in.Tasks = func(time.Duration) (int64, bool) { return *c.Tasks, c.Known }
+		}
+		s.InputEnd = c.End
+		require.Equal(t, c.Want, fmt.Sprint(in.tally(&s, 0)), c.It)
+	})
 }
 
 func TestNamesFit(t *testing.T) {

@@ -2,7 +2,6 @@ package sink
 
 import (
 	"io"
-	"math/rand"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,61 +13,6 @@ import (
 	"crew/runner/spool"
 	"crew/runner/task"
 )
-
-// drawn takes a task's result and returns its outputs.
-func drawn(t *testing.T, h *reorderBuffer, id uint64) (out, err string) {
-	p, n, l, failed := h.take(id, nil)
-	require.NoError(t, failed)
-	if l == nil {
-		return string(p[:n]), string(p[n:])
-	}
-	defer l.result.Close()
-	var text [2]strings.Builder
-	for i, o := range []task.Output{l.result.Stdout, l.result.Stderr} {
-		if o != nil {
-			o.WriteTo(&text[i])
-		}
-	}
-	return text[0].String(), text[1].String()
-}
-
-func TestReorderBufferAgainstMap(t *testing.T) {
-	for seed := range int64(6) {
-		rnd := rand.New(rand.NewSource(seed))
-		store := newStore(t, []int64{0, 300_000, 64 << 20}[seed%3])
-		h := newReorderBuffer(store)
-		want := map[uint64][2]string{}
-		head := uint64(1)
-		for range 30_000 {
-			id := head + uint64(rnd.Intn(1<<rnd.Intn(13)))
-			if _, ok := want[id]; !ok && rnd.Intn(5) > 0 {
-				out, err := randomText(rnd, rnd.Intn(1<<rnd.Intn(9))), randomText(rnd, rnd.Intn(20))
-				if rnd.Intn(200) == 0 {
-					h.putLarge(id, &large{result: task.Result{Stdout: kept(t, store, out+"!")}})
-					want[id] = [2]string{out + "!", ""}
-					continue
-				}
-				require.NoError(t, h.put(id, []byte(out), []byte(err)))
-				want[id] = [2]string{out, err}
-				continue
-			}
-			for range rnd.Intn(3) {
-				out, err := drawn(t, h, head)
-				require.Equal(t, want[head], [2]string{out, err}, "task %d, seed %d", head, seed)
-				delete(want, head)
-				head++
-			}
-		}
-		for ; len(want) > 0; head++ {
-			out, err := drawn(t, h, head)
-			require.Equal(t, want[head], [2]string{out, err})
-			delete(want, head)
-		}
-		require.Zero(t, h.held)
-		require.Zero(t, h.filling.live)
-		require.LessOrEqual(t, len(h.ring), keepRing)
-	}
-}
 
 func heap() uint64 {
 	runtime.GC()

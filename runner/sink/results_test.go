@@ -1,13 +1,13 @@
 package sink
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -99,34 +99,24 @@ func TestResultsErrors(t *testing.T) {
 	_, err := OpenResults(file, in(file), Records{})
 	require.ErrorContains(t, err, "open results: mkdir "+file)
 
-	for _, c := range []struct {
-		name    string
-		prepare func(dir string) error
-		event   task.Event
-		want    string // after the directory
-	}{
-		{"a file in place of the directory", func(dir string) error { return cmp.Or(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o666)) }, ended(1, task.Result{Outcome: task.OK}), ""},
-		{"a file in its place", func(dir string) error { return os.WriteFile(filepath.Join(dir, "1"), nil, 0o666) },
-			ended(1, task.Result{Outcome: task.OK}), "/1"},
-		{"result.json cannot be removed", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "result.json", "x"), 0o777) },
-			ended(1, task.Result{Outcome: task.OK}), "/1/result.json"},
-		{"stdout cannot be removed", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "stdout", "x"), 0o777) },
-			ended(1, task.Result{Outcome: task.OK}), "/1/stdout"},
-		{"stdout cannot be made", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "stdout"), 0o777) },
-			ended(1, task.Result{Outcome: task.OK, Attempt: 2}), "/1/stdout"},
-		{"result.json cannot be made", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "1", "result.json.tmp"), 0o777) },
-			ended(1, task.Result{Outcome: task.OK, Attempt: 2}), "/1/result.json.tmp"},
-		{"output cannot be read", func(string) error { return nil },
-			ended(1, task.Result{Outcome: task.OK, Stdout: brokenOutput{}}), "/1/stdout"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			s, err := OpenResults(dir, in(dir), Records{})
-			require.NoError(t, err)
-			require.NoError(t, c.prepare(dir))
-			err = s.Consume([]task.Event{c.event})
-			require.ErrorContains(t, err, "write results: ")
-			require.ErrorContains(t, err, dir+c.want)
-		})
-	}
+	crewtest.Examples(t, "testdata/resulterrors.jsonl", func(t *testing.T, c struct {
+		It, At    string
+		Dir, File string // which is in the way
+		Event     happening
+	}) {
+		dir := filepath.Join(t.TempDir(), "dir")
+		s, err := OpenResults(dir, in(dir), Records{})
+		require.NoError(t, err)
+		if c.Dir != "" {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, c.Dir), 0o777))
+		}
+		if c.File != "" {
+			path := filepath.Join(dir, c.File)
+			require.NoError(t, os.RemoveAll(path))
+			require.NoError(t, os.WriteFile(path, nil, 0o666))
+		}
+		err = s.Consume([]task.Event{c.Event.event(t)})
+		require.ErrorContains(t, err, "write results: ")
+		require.ErrorContains(t, err, dir+c.At)
+	})
 }

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand"
@@ -68,97 +69,6 @@ func consume(t testing.TB, s *Stdout, events ...task.Event) {
 	}
 }
 
-func TestGroupShowsBlocks(t *testing.T) {
-	store := newStore(t, 1<<20)
-	big := strings.Repeat("big\n", 40_000)
-	for _, c := range []struct {
-		name         string
-		tag          bool
-		out, err     string
-		wantO, wantE string
-	}{
-		{name: "untouched", out: "a\nb", err: "c", wantO: "a\nb", wantE: "c"},
-		{name: "nothing", tag: true},
-		{name: "blank", tag: true, out: "\n\n", wantO: "t1\t\nt1\t\n"},
-		{name: "tag", tag: true, out: "a\nb", err: "c\n", wantO: "t1\ta\nt1\tb\n", wantE: "t1\tc\n"},
-		{name: "big", out: big, err: "x", wantO: big, wantE: "x"},
-		{name: "big, tag", tag: true, err: big + "end", wantE: strings.ReplaceAll(big, "big", "t1\tbig") + "t1\tend\n"},
-	} {
-		for _, ordered := range []bool{false, true} {
-			var p page
-			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Tag: c.tag, Order: ordered}, Store: store})
-			e := spoken(t, store, 1, c.out, c.err)
-			retried := e
-			retried.Kind = task.Retried
-			retried.Result = &task.Result{Stdout: kept(t, store, "not this")}
-			consume(t, s, retried)
-			consume(t, s, append([]task.Event{e}, released(1)...)...)
-			require.True(t, c.wantO == p.out.String(), c.name)
-			require.True(t, c.wantE == p.err.String(), c.name)
-			require.NoError(t, s.Close(task.Stats{}))
-		}
-	}
-}
-
-// TestCIGroups: each stream of a task has lines around it, at the beginning of lines.
-func TestCIGroups(t *testing.T) {
-	store := newStore(t, 1<<20)
-	group := func(t *task.Task, _ *task.Result, stderr bool) (begin, end string) {
-		return fmt.Sprintf("<%d %v\n", t.ID, stderr), ">\n"
-	}
-	big := strings.Repeat("big\n", 40_000)
-	for _, ordered := range []bool{false, true} {
-		for _, tag := range []string{"", "t1\t"} {
-			var p page
-			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: ordered, Tag: tag != ""}, Store: store, Group: group})
-			consume(t, s, append([]task.Event{spoken(t, store, 1, "a\nb", "")}, released(1)...)...)
-			require.Equal(t, "<1 false\n"+tag+"a\n"+tag+"b\n>\n", p.both.String())
-			p.both.Reset()
-			consume(t, s, append([]task.Event{spoken(t, store, 2, big, "x\n")}, released(2)...)...)
-			require.Equal(t, "<2 false\n"+big+">\n<2 true\nx\n>\n", strings.ReplaceAll(p.both.String(), "t2\t", ""))
-			p.both.Reset()
-			consume(t, s, append([]task.Event{spoken(t, store, 3, "", "")}, released(3)...)...)
-			require.Empty(t, p.both.String())
-		}
-	}
-	require.Error(t, StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}, Group: group}.Validate())
-}
-
-// TestSkippedTasks: a task that was up to date has no output, only an object.
-func TestSkippedTasks(t *testing.T) {
-	store := newStore(t, 1<<20)
-	for _, show := range []task.Show{task.ShowBlocks, task.ShowLines, task.ShowObjects, task.ShowFacts} {
-		for _, ordered := range []bool{false, true} {
-			for _, failedOnly := range []bool{false, true} {
-				var p page
-				s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: show, Order: ordered, Tag: true, FailedOnly: failedOnly}, Store: store})
-				consume(t, s, append([]task.Event{skippedEvent(1)}, released(1)...)...)
-				if s.cfg.Plan.JSON() && !failedOnly {
-					require.Contains(t, p.both.String(), `"outcome":"skipped"`)
-				} else {
-					require.Empty(t, p.both.String())
-				}
-			}
-			// One that an earlier run has made is shown once it is known to be up to date.
-			var p page
-			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: show, Order: ordered}, Store: store})
-			e := spoken(t, store, 1, "made before\n", "")
-			e.Task.Makes = &task.Making{Done: e.Result}
-			consume(t, s, append([]task.Event{e}, released(1)...)...)
-			require.Equal(t, show != task.ShowFacts, strings.Contains(p.out.String(), "made before"))
-		}
-	}
-}
-
-func TestTerminalOrderOfStreams(t *testing.T) {
-	store := newStore(t, 1<<20)
-	var p page
-	s := NewStdout(p.screen(), StdoutConfig{})
-	consume(t, s, spoken(t, store, 1, "1o ", "1e "), spoken(t, store, 2, "2o ", ""), spoken(t, store, 3, "", "3e "),
-		spoken(t, store, 4, "4o ", strings.Repeat("x", 2*piece)), spoken(t, store, 5, "5o ", ""))
-	require.Equal(t, "1o 1e 2o 3e 4o 5o ", strings.ReplaceAll(p.both.String(), "x", ""))
-}
-
 // model runs tasks that write and end at random within a window and are released
 // in order.
 func model(t *testing.T, rnd *rand.Rand, cfg StdoutConfig, n int) (p *page, wantO, wantE string) {
@@ -214,7 +124,7 @@ func randomText(rnd *rand.Rand, size int) string {
 	for i := range p {
 		p[i] = 'a' + byte(i%26)
 		if rnd.Intn(long) == 0 {
-			p[i] = '\n'
+			p[i] = "\n\x01\t"[rnd.Intn(3)]
 		}
 	}
 	return string(p)
@@ -228,15 +138,34 @@ func naiveTag(tag bool, prefix, text string) string {
 	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix) + "\n"
 }
 
+// Blocks and objects have all that tasks wrote, in one piece for each task, in turn.
 func TestGroupAgainstModel(t *testing.T) {
-	for seed := range int64(12) {
+	for seed := range int64(16) {
 		rnd := rand.New(rand.NewSource(seed))
 		store := newStore(t, []int64{0, 100_000, 64 << 20}[seed%3])
 		cfg := StdoutConfig{Plan: task.Plan{Order: seed&1 > 0, Tag: seed&2 > 0}, Store: store}
+		if seed >= 12 {
+			cfg.Plan.Show, cfg.Plan.Tag = task.ShowObjects, false
+		}
 		p, wantO, wantE := model(t, rnd, cfg, 80)
-		require.True(t, wantO == p.out.String(), "stdout, seed %d", seed)
-		require.True(t, wantE == p.err.String(), "stderr, seed %d", seed)
+		gotO, gotE := p.out.String(), p.err.String()
+		if cfg.Plan.JSON() {
+			require.Empty(t, gotE)
+			gotO, gotE = written(t, gotO)
+		}
+		require.True(t, wantO == gotO, "stdout, seed %d", seed)
+		require.True(t, wantE == gotE, "stderr, seed %d", seed)
 	}
+}
+
+// written returns what tasks wrote that objects are of.
+func written(t *testing.T, objects string) (stdout, stderr string) {
+	for line := range strings.Lines(objects) {
+		var o struct{ Stdout, Stderr string }
+		require.NoError(t, json.Unmarshal([]byte(line), &o))
+		stdout, stderr = stdout+o.Stdout, stderr+o.Stderr
+	}
+	return stdout, stderr
 }
 
 func TestStdoutConfigValidate(t *testing.T) {
@@ -344,31 +273,4 @@ func TestFullSpoolLosesNothingHeld(t *testing.T) {
 	}
 	require.Error(t, s.Consume(released(ids...)))
 	require.True(t, want.String() == p.out.String())
-}
-
-// TestShowsAnAttemptWithoutItsRetry: what a task wrote is shown even if its attempt
-// failed, to be retried, and the run makes no retry.
-func TestShowsAnAttemptWithoutItsRetry(t *testing.T) {
-	store := newStore(t, 1<<20)
-	for _, text := range []string{"small\n", strings.Repeat("big\n", 40_000)} {
-		for _, ordered := range []bool{false, true} {
-			var p page
-			s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Order: ordered}, Store: store})
-			retried := ended(2, task.Result{Outcome: task.Exit, Stdout: kept(t, store, text), Stderr: kept(t, store, "err\n")})
-			retried.Kind = task.Retried
-			unrun := ended(2, task.Result{Outcome: task.NotRun, Before: []*task.Result{retried.Result}})
-			consume(t, s, retried, unrun)
-			waited := retried // whose output is closed
-			waited.ID = 3
-			consume(t, s, spoken(t, store, 1, "first\n", ""), ended(3, task.Result{Outcome: task.NotRun, Before: []*task.Result{waited.Result}}))
-			consume(t, s, released(1, 2, 3)...)
-			require.NoError(t, s.Close(task.Stats{}))
-			want := "first\n" + text
-			if !ordered {
-				want = text + "first\n"
-			}
-			require.True(t, want == p.out.String())
-			require.Equal(t, "err\n", p.err.String())
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -114,51 +115,18 @@ func screenOf(t *testing.T, written string, cols int) []string {
 }
 
 func TestBarOnTerminal(t *testing.T) {
-	for _, c := range []struct {
-		cols         int
-		done, failed int
-		end          bool
-		want         []string
-	}{
-		{120, 3, 1, true, []string{
-			"crew: 3/12 done, 2 running, 1 failed, after 10s, 0.3/s, eta 14s   25% [=========>..............................]",
-			"crew: longest: 5s file4, 5s file5"}},
-		{80, 3, 1, true, []string{
-			"crew: 3/12 done, 2 running, 1 failed, after 10s, eta 14s   25% [==>...........]",
-			"crew: longest: 5s file4, 5s file5"}},
-		{80, 0, 0, true, []string{
-			"crew: 0/12 done, 2 running, 0 failed, after 10s, oldest 5s    0% [............]",
-			"crew: longest: 5s file1, 5s file2"}},
-		{80, 11, 0, true, []string{
-			"crew: 11/12 done, 1 running, 0 failed, after 10s, oldest 5s   91% [=========>.]",
-			"crew: longest: 5s file12"}},
-		{80, 12, 0, true, []string{
-			"crew: 12/12 done, 0 running, 0 failed, after 10s, 1.2/s  100% [===============]"}},
-		{80, 3, 1, false, []string{
-			"crew: 3 done, 2 running, 1 failed, after 10s, 0.3/s, oldest 5s",
-			"crew: longest: 5s file4, 5s file5"}},
-		{64, 3, 1, true, []string{
-			"crew: 3/12 done, 2 running, 1 failed, after 10s, eta 14s",
-			"crew: longest: 5s file4, 5s file5"}},
-		{50, 3, 1, true, []string{
-			"crew: 3/12 done, 2 running, 1 failed, eta 14s",
-			"crew: longest: 5s file4, 5s file5"}},
-		{40, 3, 1, true, []string{"crew: 3/12 done, 1 failed, eta 14s", "crew: longest: 5s file4, 5s file5"}},
-		{30, 3, 1, true, []string{"3/12 done, 1 failed, eta 14s", "crew: longest: 5s file4"}},
-		{25, 3, 1, true, []string{"3/12 done, 1 failed", "crew: longest: 5s file4"}},
-		{18, 3, 1, true, []string{"3/12, 1 failed"}},
-		{10, 3, 1, true, []string{"3/12"}},
-		{4, 3, 1, true, []string{""}},
-	} {
-		t.Run(fmt.Sprint(c.cols, c.done, c.end), func(t *testing.T) {
-			y, now := newTTY(t, c.cols), dawn
-			term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
-			require.NoError(t, term.Consume(progressEvents(c.done, c.failed, 12, c.end)))
-			now = now.Add(10 * time.Second)
-			require.NoError(t, term.Consume(nil))
-			require.Equal(t, c.want, screenOf(t, y.all(), c.cols))
-		})
-	}
+	crewtest.Examples(t, "testdata/bar.jsonl", func(t *testing.T, c struct {
+		Columns, Done, Failed int
+		End                   bool // the input has ended
+		Shows                 []string
+	}) {
+		y, now := newTTY(t, c.Columns), dawn
+		term := NewTerminal(NewScreen(io.Discard, y.File), TerminalConfig{Now: func() time.Time { return now }})
+		require.NoError(t, term.Consume(progressEvents(c.Done, c.Failed, 12, c.End)))
+		now = now.Add(10 * time.Second)
+		require.NoError(t, term.Consume(nil))
+		require.Equal(t, c.Shows, screenOf(t, y.all(), c.Columns))
+	})
 }
 
 func TestBarStaysBelowLines(t *testing.T) {
@@ -283,57 +251,4 @@ func TestProgressLinesOfAShortRun(t *testing.T) {
 	require.NoError(t, term.Consume(nil))
 	require.NoError(t, term.Close(task.Stats{}))
 	require.Empty(t, err.String())
-}
-
-func TestNotices(t *testing.T) {
-	running := []uint64{1, 2}
-	for _, c := range []struct {
-		name  string
-		event task.Event
-		want  string
-	}{
-		{"drain", task.Event{Kind: task.Draining, Running: running, Text: "SIGINT"},
-			"crew: draining: no more tasks start; waiting for 2 running tasks (1, 2); Ctrl-C again ends them\n"},
-		{"drain for another reason", task.Event{Kind: task.Draining, Running: running, Text: "SIGHUP"},
-			"crew: draining (SIGHUP): no more tasks start; waiting for 2 running tasks (1, 2)\n"},
-		{"drain of many", task.Event{Kind: task.Draining, Running: running[:1], Text: "--halt"},
-			"crew: draining (--halt): no more tasks start; waiting for 2 running tasks (1, …)\n"},
-		{"drain of unknown tasks", task.Event{Kind: task.Draining, Text: "SIGINT"},
-			"crew: draining: no more tasks start; waiting for 2 running tasks; Ctrl-C again ends them\n"},
-		{"drain before a stop", task.Event{Kind: task.Draining, Running: running}, ""},
-		{"end", task.Event{Kind: task.Stopping, Running: running, Text: "SIGTERM"},
-			"crew: ending (SIGTERM): 2 running tasks (1, 2)\n"},
-		{"end at the second Ctrl-C", task.Event{Kind: task.Stopping, Running: running, Text: "SIGINT"},
-			"crew: ending: 2 running tasks (1, 2); Ctrl-C again kills them\n"},
-		{"end with retries", task.Event{Kind: task.Stopping, Running: running, Retries: 1, Text: "--halt"},
-			"crew: ending (--halt): 2 running tasks (1, 2); not retrying 1 failed task\n"},
-		{"end, ids unknown", task.Event{Kind: task.Stopping}, "crew: ending: 2 running tasks\n"},
-		{"nobody reads", task.Event{Kind: task.Stopping, Text: "SIGPIPE"}, ""},
-		{"notice", task.Event{Kind: task.Notice, Text: "a\nb\x1b[2J"}, "crew: a\\nb\\x1b[2J\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, notices(t, append(progressEvents(0, 0, 2, true), c.event)...))
-		})
-	}
-	require.Equal(t, "crew: draining: no task is running\n",
-		notices(t, task.Event{Kind: task.Draining, Text: "SIGINT"}, task.Event{Kind: task.Stopping}))
-	var err bytes.Buffer
-	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever, Input: Input{Shown: true}})
-	require.NoError(t, term.Consume([]task.Event{{Kind: task.Draining, Text: "SIGINT"}}))
-	require.Empty(t, err.String(), "the run that is shown does not drain")
-
-	// The run halts because of its last task.
-	admitted, halt := task.Event{Kind: task.Admitted}, task.Event{Kind: task.Draining, Text: "--halt"}
-	last := []task.Event{admitted, {Kind: task.InputEnd}, ended(1, task.Result{Outcome: task.Exit}), halt}
-	require.Empty(t, notices(t, last...))
-	require.Equal(t, "crew: draining (--halt): no task is running\n", notices(t, append([]task.Event{admitted}, last...)...))
-}
-
-// notices returns what is said about events.
-func notices(t *testing.T, events ...task.Event) string {
-	var err bytes.Buffer
-	term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever})
-	require.NoError(t, term.Consume(events))
-	require.NoError(t, term.Close(task.Stats{}))
-	return err.String()
 }
