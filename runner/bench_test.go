@@ -16,6 +16,7 @@ import (
 type sameTask struct {
 	tasks []task.Task
 	next  int
+	batch bool // they can be taken many at a time
 }
 
 func (s *sameTask) Next(number func() uint64) (*task.Task, error) {
@@ -47,56 +48,35 @@ func (null) Consume([]task.Event) error { return nil }
 func (null) Close(task.Stats) error     { return nil }
 
 // BenchmarkRun measures what a task costs from the reader to the sinks without a
-// process.
+// process: with one at a time in each slot, and with a Streamer.
 func BenchmarkRun(b *testing.B) {
 	for _, c := range []struct {
-		name    string
-		workers int
-		keep    bool
-	}{{"workers=2", 2, false}, {"workers=8", 8, false}, {"workers=8/keep", 8, true}} {
+		name            string
+		workers, window int
+		keep            bool
+		exec            Executor
+	}{
+		{"workers=2", 2, 0, false, instant{}}, {"workers=8", 8, 0, false, instant{}}, {"workers=8/keep", 8, 0, true, instant{}},
+		{"window=1", 2, 1, false, newLanes(answer)}, {"window=64", 2, 64, false, newLanes(answer)}, {"window=64/keep", 2, 64, true, newLanes(answer)},
+	} {
 		b.Run(c.name, func(b *testing.B) {
-			src := &sameTask{tasks: make([]task.Task, b.N)}
+			src := &sameTask{tasks: make([]task.Task, b.N), batch: c.window > 0}
 			for i := range src.tasks {
 				src.tasks[i] = task.Task{Cost: 1}
 			}
 			cfg := core.Config{
-				Pool: core.Pool{Workers: c.workers}, Queue: core.Queue{Policy: policy("fifo"), Buffer: 64},
+				Pool: core.Pool{Workers: c.workers, Window: c.window}, Queue: core.Queue{Policy: policy("fifo"), Buffer: 256},
 				Order: core.Order{Keep: c.keep, Window: 1 << 20},
 			}
+			r, err := New(cfg, src, c.exec, nil, []Sink{null{}})
+			require.NoError(b, err)
 			b.ReportAllocs()
 			b.ResetTimer()
-			ending, err := run(cfg, src, instant{}, []Sink{null{}}, nil)
-			require.NoError(b, err)
+			ending := r.Wait()
 			require.EqualValues(b, b.N, ending.Stats.Of(task.OK))
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}
 }
 
-// BenchmarkStream is the same on a Streamer, with a batch of tasks at a time.
-func BenchmarkStream(b *testing.B) {
-	for _, c := range []struct {
-		name   string
-		window int
-		keep   bool
-	}{{"window=1", 1, false}, {"window=64", 64, false}, {"window=64/keep", 64, true}} {
-		b.Run(c.name, func(b *testing.B) {
-			src := &sameTask{tasks: make([]task.Task, b.N)}
-			for i := range src.tasks {
-				src.tasks[i] = task.Task{Cost: 1}
-			}
-			cfg := core.Config{
-				Pool: core.Pool{Workers: 2, Window: c.window}, Queue: core.Queue{Policy: policy("fifo"), Buffer: 256},
-				Order: core.Order{Keep: c.keep, Window: 1 << 20},
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			ending, err := run(cfg, src, newLanes(answer), []Sink{null{}}, nil)
-			require.NoError(b, err)
-			require.EqualValues(b, b.N, ending.Stats.Of(task.OK))
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-		})
-	}
-}
-
-func (s *sameTask) Buffered() bool { return s.next < len(s.tasks) }
+func (s *sameTask) Buffered() bool { return s.batch && s.next < len(s.tasks) }

@@ -134,45 +134,17 @@ func (l *lanes) Serve(slot task.Slot, swap task.Swap) {
 // never leaves an attempt to End.
 func never(task.Attempt) *task.Result { return nil }
 
-// stream starts a run on exec and returns it and what closes with its end.
-func stream(t *testing.T, cfg core.Config, src Source, exec *lanes, rec Recorder, sink *seen) (*Run, <-chan core.Ending) {
-	r, err := New(cfg, src, exec, rec, []Sink{sink})
-	require.NoError(t, err)
-	end := make(chan core.Ending, 1)
-	go func() { end <- r.Wait() }()
-	synctest.Wait()
-	return r, end
-}
-
 func windowed(workers, window int) core.Config {
 	cfg := config(workers)
 	cfg.Pool.Window = window
 	return cfg
 }
 
-func TestStreamRunsAllWithinTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, name := range []string{"fifo", "round-robin", "least-busy", "keyed", "fair"} {
-			exec, sink := newLanes(answer), &seen{}
-			cfg := windowed(2, 8)
-			cfg.Queue.Policy = policy(name)
-			src := &tasks{n: 1000, change: func(tk *task.Task) { tk.Key = string(rune('a' + tk.ID%20)) }}
-			_, end := stream(t, cfg, src, exec, nil, sink)
-			e := <-end
-			require.EqualValues(t, 1000, e.Stats.Of(task.OK))
-			require.Len(t, sink.released, 1000)
-			require.LessOrEqual(t, exec.most, 8)
-			require.Equal(t, map[int]int{1: 1, 2: 1}, exec.served)
-			require.Equal(t, task.LeftNone, exec.told[1][len(exec.told[1])-1])
-		}
-	})
-}
-
 // A slot learns that nothing waits any more while its last attempts run.
 func TestStreamTellsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec, sink := newLanes(never), &seen{}
-		r, end := stream(t, windowed(2, 2), &tasks{n: 6}, exec, nil, sink)
+		r, end := begin(t, windowed(2, 2), &tasks{n: 6}, exec, nil, sink)
 		require.Equal(t, []task.Left{task.LeftMore}, exec.told[1], "two tasks wait")
 		exec.End(1, 1, 1, nil)
 		exec.End(1, 3, 1, nil)
@@ -190,7 +162,7 @@ func TestStreamTellsWhatIsLeft(t *testing.T) {
 func TestStreamResizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec, sink := newLanes(never), &seen{}
-		r, end := stream(t, windowed(2, 1), &tasks{n: 100}, exec, nil, sink)
+		r, end := begin(t, windowed(2, 1), &tasks{n: 100}, exec, nil, sink)
 		r.Do(task.Command{Op: task.Resize, N: 1})
 		synctest.Wait()
 		require.Equal(t, task.LeftNone, exec.told[2][len(exec.told[2])-1])
@@ -219,7 +191,7 @@ func TestStreamRecallsWhatIsNotTaken(t *testing.T) {
 			return answer(a)
 		})
 		rec, sink := &told{}, &seen{}
-		r, end := stream(t, windowed(1, 2), &tasks{n: 3, pause: time.Second}, exec, rec, sink)
+		r, end := begin(t, windowed(1, 2), &tasks{n: 3, pause: time.Second}, exec, rec, sink)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Empty(t, r.Do(task.Command{Op: task.Cancel, IDs: []uint64{2}}).Err)
@@ -227,8 +199,8 @@ func TestStreamRecallsWhatIsNotTaken(t *testing.T) {
 		e := <-end
 		require.EqualValues(t, 2, e.Stats.Of(task.OK))
 		require.EqualValues(t, 1, e.Stats.Of(task.Cancelled))
-		require.Equal(t, task.Cancelled, sink.finished[2])
-		require.Equal(t, []string{"started", "ended", "ended", "idle", "started", "ended", "idle"}, rec.calls)
+		require.Equal(t, task.Cancelled, sink.finished[2].Outcome)
+		require.Equal(t, []string{"+1", "-2", "-1", "idle0", "+3", "-3", "idle0"}, rec.calls)
 	})
 }
 
@@ -238,7 +210,7 @@ func TestStreamEndsWorkers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			exec, sink := newLanes(answer), &seen{}
 			exec.stuck = true
-			r, end := stream(t, windowed(2, 4), &tasks{n: 10}, exec, nil, sink)
+			r, end := begin(t, windowed(2, 4), &tasks{n: 10}, exec, nil, sink)
 			select {
 			case <-end:
 				require.Fail(t, "the workers have not ended")
@@ -278,12 +250,12 @@ func TestStreamTakesBackWhatHasNotBegun(t *testing.T) {
 			return r
 		})
 		sink := &seen{}
-		begin := time.Now()
-		_, end := stream(t, windowed(2, 16), &tasks{n: 100}, exec, nil, sink)
+		start := time.Now()
+		_, end := begin(t, windowed(2, 16), &tasks{n: 100}, exec, nil, sink)
 		e := <-end
 		require.EqualValues(t, 100, e.Stats.Of(task.OK))
 		require.Zero(t, e.Stats.Lost)
 		require.Zero(t, e.Stats.Retried)
-		require.Less(t, time.Since(begin), time.Second)
+		require.Less(t, time.Since(start), time.Second)
 	})
 }

@@ -71,6 +71,7 @@ type plan struct {
 	Ends    []task.Outcome // of its attempts; the last one is that of all others, too
 	Unbegun int            // how many attempts come back without having begun
 	Size    int            // of its input
+	Streams bool           // its input is a block of a stream
 	Bad     bool           // its command cannot be executed
 	Fault   error          // of crew, in its attempts
 	Killed  int            // the signal with which the user interrupts it
@@ -143,6 +144,9 @@ func (s *scene) begin(words []string) {
 		made.change = func(t *task.Task) {
 			p := s.plan(t.ID)
 			*t, t.Stdin = p.Task, make([]byte, p.Size)
+			if p.Streams {
+				t.Block = &task.Block{Free: func() { s.free(t.ID) }}
+			}
 			if t.Done != nil {
 				t.Done.Task = t
 			}

@@ -119,6 +119,9 @@ type happening struct {
 	text string
 }
 
+// free notes that the block of a task is gone.
+func (s *scene) free(id uint64) { s.log = append(s.log, happening{s.now, fmt.Sprintf("free %d", id)}) }
+
 // note notes what a step has brought.
 func (s *scene) note(fx *Effects, events []task.Event) {
 	note := func(format string, args ...any) {
@@ -230,6 +233,9 @@ func (s *scene) ended(end *Ending) {
 	}
 	if end.Err != nil {
 		text += fmt.Sprintf(": %v", end.Err)
+	}
+	for _, v := range s.verdicts {
+		text += [...]string{", void", ", again", ", final"}[v]
 	}
 	for _, err := range end.More {
 		text += fmt.Sprintf(", and %v", err)

@@ -54,6 +54,7 @@ type sim struct {
 	over     bool
 	sampled  []time.Time
 	begun    []uint64
+	verdicts []Verdict
 	events   []task.Event
 	finished map[uint64]task.Outcome
 }
@@ -70,6 +71,7 @@ type world struct {
 	Ends  error         // of the input; nil for io.EOF
 	Again task.Outcome  // the only one that is retried; 0 for all failures
 
+	Keeps bool // ends of attempts are put on record first
 	Quiet bool // a script does not say what becomes of tasks
 
 	Writes time.Duration // until then attempts are not silent
@@ -312,6 +314,9 @@ func (s *sim) sleep(d time.Duration) {
 		res := r.result(s.now)
 		if s.result != nil {
 			s.result(res)
+		}
+		if s.Keeps {
+			s.step(func(c *Core) { s.verdicts = append(s.verdicts, c.Decide(res)) })
 		}
 		s.step(func(c *Core) { c.Ended(res) })
 	}
