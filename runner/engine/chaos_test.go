@@ -23,25 +23,15 @@ import (
 )
 
 // TestChaos runs a submitter, a broker and three workers as processes, with the broker
-// behind a proxy, and does something to them at random moments. CREW_SOAK is how often;
-// CREW_SOAK_SEED repeats a round that failed. Nothing may be lost, every result is
+// behind a proxy, and does something to them at random moments. Nothing may be lost, every result is
 // shown once and in order, no task runs twice at the same time, and only what ran at a
 // fault runs again. In each second round persistent workers run the tasks, and in two of
 // four the run is handed over to a dispatcher.
 func TestChaos(t *testing.T) {
-	rounds, err := strconv.Atoi(os.Getenv("CREW_SOAK"))
-	if err != nil {
-		t.Skip("CREW_SOAK is how many rounds to run")
+	crewtest.Soak(t)
+	for i := range crewtest.Rounds(0) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { newChaos(t, i).round() })
 	}
-	seed := uint64(time.Now().UnixNano())
-	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
-		rounds, seed = 1, n
-	}
-	again := 0
-	for i := range uint64(rounds) {
-		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) { again += newChaos(t, seed+i).round() })
-	}
-	t.Logf("%d rounds of %d tasks: %d attempts were run again", rounds, chaosTasks, again)
 }
 
 const (
@@ -88,15 +78,15 @@ type chaos struct {
 	mayRun     int  // how many attempts may have been run again
 }
 
-func newChaos(t *testing.T, seed uint64) *chaos {
-	c := chaosAt(t, seed)
+func newChaos(t *testing.T, round int) *chaos {
+	c := chaosAt(t, round)
 	c.startBroker()
 	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
 	c.engine = "nats://" + c.proxy.listener.Addr().String()
 	for i := range c.workers {
 		c.startWorker(i)
 	}
-	if c.handed = seed%4 >= 2; c.handed {
+	if c.handed = round%4 >= 2; c.handed {
 		c.dispatch()
 	}
 	c.submit()
@@ -104,12 +94,12 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 }
 
 // chaosAt prepares a round without an engine.
-func chaosAt(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 0))}
+func chaosAt(t *testing.T, round int) *chaos {
+	c := &chaos{t: t, dir: t.TempDir(), rand: crewtest.Rand(t, round)}
 	for name, text := range map[string]string{"task": chaosTask, "loop": chaosLoop} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o666))
 	}
-	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; seed%2 == 1 {
+	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; round%2 == 1 {
 		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
 	}
 	return c

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,28 +77,20 @@ func (n *cluster) open() {
 	}, "the cluster")
 }
 
-// TestCluster kills a server of three in the middle of a run, and starts it again. CREW_SOAK
-// is how many more rounds there are, with more faults.
+// TestCluster is TestChaos with a cluster, whose servers are killed and stopped in the middle of a run.
 func TestCluster(t *testing.T) {
+	crewtest.Soak(t)
 	t.Parallel()
-	rounds, _ := strconv.Atoi(os.Getenv("CREW_SOAK"))
-	seed := uint64(time.Now().UnixNano())
-	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
-		rounds, seed = 1, n
-	}
-	faults := []string{"kill server"}
-	if rounds > 0 {
-		faults = append(faults, "kill two servers", "stop server", "kill worker", "kill the submitter")
-	}
-	for i := range uint64(max(rounds, 1)) {
-		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) { clusterRound(t, seed+i, faults) })
+	for i := range crewtest.Rounds(0) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { clusterRound(t, i) })
 	}
 }
 
 // clusterRound is a round of TestChaos with two workers and a cluster, which is disturbed as
 // often as there are kinds of faults.
-func clusterRound(t *testing.T, seed uint64, faults []string) {
-	n, c := newCluster(t), chaosAt(t, seed)
+func clusterRound(t *testing.T, round int) {
+	faults := []string{"kill server", "kill two servers", "stop server", "kill worker", "kill the submitter"}
+	n, c := newCluster(t), chaosAt(t, round)
 	n.open()
 	c.engine = n.url
 	for i := range 2 {
@@ -158,18 +149,20 @@ func (n *cluster) start(i int) {
 
 // Streams that are there are read from their leaders from then on, and keep their limits.
 func TestStreamsThatAreThere(t *testing.T) {
-	s := newBroker(t).connect(nil)
-	for _, name := range []string{tasksStream, resultsStream, workersStream, runsStream, filesStream} {
-		st, err := s.js.Stream(t.Context(), name)
-		require.NoError(t, err)
-		old := st.CachedInfo().Config
-		old.AllowDirect, old.MaxMsgs = true, 7
-		_, err = s.js.UpdateStream(t.Context(), old)
-		require.NoError(t, err)
-		require.NoError(t, s.create(t.Context(), diskLimits))
-		st, err = s.js.Stream(t.Context(), name)
-		require.NoError(t, err)
-		old.AllowDirect = false
-		require.Equal(t, old, st.CachedInfo().Config)
-	}
+	inTime(t, func(t *testing.T, b *broker) {
+		s := b.connect(nil)
+		for _, name := range []string{tasksStream, resultsStream, workersStream, runsStream, filesStream} {
+			st, err := s.js.Stream(t.Context(), name)
+			require.NoError(t, err)
+			old := st.CachedInfo().Config
+			old.AllowDirect, old.MaxMsgs = true, 7
+			_, err = s.js.UpdateStream(t.Context(), old)
+			require.NoError(t, err)
+			require.NoError(t, s.create(t.Context(), memoryLimits))
+			st, err = s.js.Stream(t.Context(), name)
+			require.NoError(t, err)
+			old.AllowDirect = false
+			require.Equal(t, old, st.CachedInfo().Config)
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,157 +76,127 @@ func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 	return a, got, r
 }
 
-// A run whose connection is refused waits for another dispatcher.
-func TestRefusedRunIsLeft(t *testing.T) {
-	b := newBroker(t)
-	run := b.handsOver(3, fifoOrders, nil)
-	var last *session
-	d, err := newDispatcher(func(notice func(string)) (*session, error) { last = b.connect(notice); return last, nil }, quiet)
-	require.NoError(t, err)
-	defer d.s.close()
-	begun, answers := make(chan struct{}, 9), make(chan struct{})
-	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		begun <- struct{}{}
-		select {
-		case <-answers:
-			answer(f, a, m)
-		default:
-		}
-	})
-	r, err := d.s.find(t.Context(), run)
-	require.NoError(t, err)
-	seen, err := json.Marshal(r.Enrolment)
-	require.NoError(t, err)
-	submitted := make(chan error)
-	go func() { submitted <- d.submit(context.Background(), r, seen) }()
-	crewtest.Receive(t, begun, "a task to begin")
-	last.refuse(last.nc, errRefused)
-	require.ErrorIs(t, crewtest.Receive(t, submitted, "the end"), errRefused)
-	require.Equal(t, runWaiting, b.record(run).State)
-	close(answers)
-	b.dispatches()
-	_, got, shown := b.attach(run)
-	e := shown.Wait()
-	require.Equal(t, int64(3), e.Stats.Of(task.OK), got.results)
-}
-
 // Nothing is handed over to workers that would not run it.
 func TestHandOverIsRefused(t *testing.T) {
-	b := newBroker(t)
-	b.worker("w1", 1, nil)
-	other := testCommand
-	other.Words = []string{"another"}
-	_, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: other}, Notice: quiet}, b.connect(nil), nil)
-	require.ErrorContains(t, err, "worker w1 runs ")
+	inTime(t, func(t *testing.T, b *broker) {
+		b.worker("w1", 1, nil)
+		other := testCommand
+		other.Words = []string{"another"}
+		_, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: other}, Notice: quiet}, b.connect(nil), nil)
+		require.ErrorContains(t, err, "worker w1 runs ")
+	})
 }
 
 func TestDetach(t *testing.T) {
-	b := newBroker(t)
-	const n = 100
-	orders := fifoOrders
-	orders.Failure = cli.Failure{Retries: 2, RetryOn: cli.RetryOn{Any: true}}
-	run := b.handsOver(n, orders, nil)
-	s := b.connect(nil)
-	_, err := attach(wiring.Attachment{Run: "other", Notice: quiet}, b.connect(nil))
-	require.ErrorContains(t, err, "there is no run other")
+	inTime(t, func(t *testing.T, b *broker) {
+		const n = 100
+		orders := fifoOrders
+		orders.Failure = cli.Failure{Retries: 2, RetryOn: cli.RetryOn{Any: true}}
+		run := b.handsOver(n, orders, nil)
+		s := b.connect(nil)
+		_, err := attach(wiring.Attachment{Run: "other", Notice: quiet}, b.connect(nil))
+		require.ErrorContains(t, err, "there is no run other")
 
-	big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
-	b.worker("h", 8, func(f *fake, a *Attempt, m jetstream.Msg) {
-		fin := f.final(a)
-		fin.Stdout = []byte(a.Records[0][0] + "\n")
-		switch a.Task {
-		case 1: // forged
-			forged := *fin
-			forged.Token[3]++
-			forged.Stdout, forged.StdoutLen = []byte("forged"), 6
-			f.publish(a, forged.Encode())
-			f.publish(a, []byte("garbage"))
-		case 2: // it fails for good
-			fin.Outcome, fin.Exit = task.Exit, status(3)
-		case 3:
-			f.says(a, Chunk{Data: big[:chunkSize]})
-			f.says(a, Chunk{Data: big[:chunkSize]}) // again
-			f.says(a, Chunk{Offset: chunkSize, Data: big[chunkSize:]})
-			fin.Stdout, fin.StdoutLen = []byte("end"), int64(len(big))
-		case 4: // it fails at first
-			if a.Number == 1 {
-				fin.Outcome, fin.Exit, fin.Stdout = task.Exit, status(1), []byte("failed\n")
+		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+		b.worker("h", 8, func(f *fake, a *Attempt, m jetstream.Msg) {
+			fin := f.final(a)
+			fin.Stdout = []byte(a.Records[0][0] + "\n")
+			switch a.Task {
+			case 1: // forged
+				forged := *fin
+				forged.Token[3]++
+				forged.Stdout, forged.StdoutLen = []byte("forged"), 6
+				f.publish(a, forged.Encode())
+				f.publish(a, []byte("garbage"))
+			case 2: // it fails for good
+				fin.Outcome, fin.Exit = task.Exit, status(3)
+			case 3:
+				f.says(a, Chunk{Data: big[:chunkSize]})
+				f.says(a, Chunk{Data: big[:chunkSize]}) // again
+				f.says(a, Chunk{Offset: chunkSize, Data: big[chunkSize:]})
+				fin.Stdout, fin.StdoutLen = []byte("end"), int64(len(big))
+			case 4: // it fails at first
+				if a.Number == 1 {
+					fin.Outcome, fin.Exit, fin.Stdout = task.Exit, status(1), []byte("failed\n")
+				}
 			}
+			fin.StdoutLen += int64(len(fin.Stdout))
+			f.publish(a, fin.Encode())
+			f.publish(a, fin.Encode())
+			_ = m.Ack()
+		})
+		a, got, r := b.attach("nightly")
+		b.dispatches()
+		e := r.Wait()
+		require.NoError(t, e.Err)
+		require.Equal(t, int64(n-1), e.Stats.Of(task.OK))
+		require.Equal(t, 3, got.results[2].Code)
+		require.Equal(t, 3, got.results[2].Attempt)
+		require.Equal(t, string(big)+"end", got.outputs[3])
+		require.Equal(t, 2, got.results[4].Attempt)
+		for _, id := range []uint64{1, 4, n} {
+			require.Equal(t, fmt.Sprintln(id), got.outputs[id])
+			require.Equal(t, []string{"true", fmt.Sprint(id)}, got.results[id].Argv)
+			require.Equal(t, "h", got.results[id].Host)
 		}
-		fin.StdoutLen += int64(len(fin.Stdout))
-		f.publish(a, fin.Encode())
-		f.publish(a, fin.Encode())
-		_ = m.Ack()
+		crewtest.Until(t, func() bool { code, _ := a.Ended(); return code == 123 }, "the end of the run")
+		require.NoError(t, a.Forget())
+		require.NoError(t, a.Close())
+		_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
+		require.ErrorContains(t, err, "there is no run "+run)
+		for _, name := range []string{tasksStream, resultsStream, storedStream} {
+			require.Zero(t, s.messages(t, name), name)
+		}
 	})
-	a, got, r := b.attach("nightly")
-	b.dispatches()
-	e := r.Wait()
-	require.NoError(t, e.Err)
-	require.Equal(t, int64(n-1), e.Stats.Of(task.OK))
-	require.Equal(t, 3, got.results[2].Code)
-	require.Equal(t, 3, got.results[2].Attempt)
-	require.Equal(t, string(big)+"end", got.outputs[3])
-	require.Equal(t, 2, got.results[4].Attempt)
-	for _, id := range []uint64{1, 4, n} {
-		require.Equal(t, fmt.Sprintln(id), got.outputs[id])
-		require.Equal(t, []string{"true", fmt.Sprint(id)}, got.results[id].Argv)
-		require.Equal(t, "h", got.results[id].Host)
-	}
-	crewtest.Until(t, func() bool { code, _ := a.Ended(); return code == 123 }, "the end of the run")
-	require.NoError(t, a.Forget())
-	require.NoError(t, a.Close())
-	_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
-	require.ErrorContains(t, err, "there is no run "+run)
-	for _, name := range []string{tasksStream, resultsStream, storedStream} {
-		require.Zero(t, s.messages(t, name), name)
-	}
 }
 
 // One dispatcher after the other goes on with a run: each task has one result, those of a key
 // in their order, and what has ended does not run again.
 func TestDispatcherIsReplaced(t *testing.T) {
-	b := newBroker(t)
-	const n, keys = 120, 5
-	orders := fifoOrders
-	orders.Sched.Policy = "keyed"
-	var mu sync.Mutex
-	ran, last := map[uint64]int{}, map[string]uint64{}
-	half := make(chan struct{})
-	work := func(f *fake, a *Attempt, m jetstream.Msg) {
+	inTime(t, func(t *testing.T, b *broker) {
+		const n, keys = 120, 5
+		orders := fifoOrders
+		orders.Sched.Policy = "keyed"
+		var mu sync.Mutex
+		ran, last := map[uint64]int{}, map[string]uint64{}
+		half := make(chan struct{})
+		work := func(f *fake, a *Attempt, m jetstream.Msg) {
+			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			if ran[a.Task]++; len(ran) == n/2 && ran[a.Task] == 1 {
+				close(half)
+			}
+			if a.Task < last[a.Key] {
+				t.Errorf("task %d of key %s after %d", a.Task, a.Key, last[a.Key])
+			}
+			last[a.Key] = a.Task
+			mu.Unlock()
+			text := []byte(a.Records[0][0] + "\n")
+			f.says(a, Chunk{Data: text})
+			f.end(a, func(fin *Final) { fin.StdoutLen = int64(len(text)) })
+			_ = m.Ack()
+		}
+		b.worker("a", 2, work)
+		b.worker("b", 2, work)
+		run := b.handsOver(n, orders, func(t *task.Task) { t.Key = fmt.Sprint(t.ID % keys) })
+		stop := b.dispatches()
+		crewtest.Receive(t, half, "half of the tasks")
+		stop()
+		b.dispatches()
+		_, got, r := b.attach(run)
+		e := r.Wait()
+		require.NoError(t, e.Err)
+		require.Equal(t, int64(n), e.Stats.Of(task.OK))
+		require.EqualValues(t, 2, b.record(run).Epoch, "by which workers are told to end what is left")
+		again := 0
 		mu.Lock()
-		if ran[a.Task]++; len(ran) == n/2 && ran[a.Task] == 1 {
-			close(half)
+		defer mu.Unlock()
+		for id := uint64(1); id <= n; id++ {
+			require.Equal(t, fmt.Sprintln(id), got.outputs[id])
+			again += ran[id] - 1
 		}
-		if a.Task < last[a.Key] {
-			t.Errorf("task %d of key %s after %d", a.Task, a.Key, last[a.Key])
-		}
-		last[a.Key] = a.Task
-		mu.Unlock()
-		text := []byte(a.Records[0][0] + "\n")
-		f.says(a, Chunk{Data: text})
-		f.end(a, func(fin *Final) { fin.StdoutLen = int64(len(text)) })
-		_ = m.Ack()
-	}
-	b.worker("a", 2, work)
-	b.worker("b", 2, work)
-	run := b.handsOver(n, orders, func(t *task.Task) { t.Key = fmt.Sprint(t.ID % keys) })
-	stop := b.dispatches()
-	crewtest.Receive(t, half, "half of the tasks")
-	stop()
-	b.dispatches()
-	_, got, r := b.attach(run)
-	e := r.Wait()
-	require.NoError(t, e.Err)
-	require.Equal(t, int64(n), e.Stats.Of(task.OK))
-	require.EqualValues(t, 2, b.record(run).Epoch, "by which workers are told to end what is left")
-	again := 0
-	mu.Lock()
-	defer mu.Unlock()
-	for id := uint64(1); id <= n; id++ {
-		require.Equal(t, fmt.Sprintln(id), got.outputs[id])
-		again += ran[id] - 1
-	}
-	require.LessOrEqual(t, again, 8, "what was in flight")
+		require.LessOrEqual(t, again, 8, "what was in flight")
+	})
 }
 
 // record returns the record of a run.
@@ -240,100 +209,34 @@ func (b *broker) record(run string) (e Enrolment) {
 	return e
 }
 
-// A run stays with its dispatcher however long that takes to begin it.
-func TestBeginningIsHeld(t *testing.T) {
-	b := newBroker(t)
-	b.worker("w", 1, answer)
-	run := b.handsOver(1, fifoOrders, nil)
-	connected := 0
-	var d *dispatcher
-	d, err := newDispatcher(func(notice func(string)) (*session, error) {
-		if connected++; connected > 1 { // to submit the run
-			s := b.connect(nil)
-			kv, err := s.js.KeyValue(t.Context(), runsBucket)
-			require.NoError(t, err)
-			first, err := kv.Get(t.Context(), "q."+run)
-			require.NoError(t, err)
-			crewtest.Until(t, func() bool {
-				now, err := kv.Get(t.Context(), "q."+run)
-				return err == nil && now.Revision() > first.Revision()
-			}, "a renewal")
-		}
-		return b.connect(notice), nil
-	}, quiet)
-	require.NoError(t, err)
-	go d.serve(t.Context())
-	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
-}
-
-// What has ended early does not go on, although its dispatcher had no time to say that it has.
-func TestOverIsOver(t *testing.T) {
-	b := newBroker(t)
-	var ran atomic.Int32
-	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		ran.Add(1)
-		f.end(a, func(fin *Final) { fin.Outcome, fin.Exit = task.Exit, status(1) })
-		_ = m.Ack()
-	})
-	orders := fifoOrders
-	orders.Failure.Halt = cli.Halt{When: "now", On: "fail", N: 1}
-	run := b.handsOver(100, orders, nil)
-	b.dispatches()
-	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
-	n, e := ran.Load(), b.record(run)
-	require.Less(t, n, int32(100))
-	e.State = runWaiting
-	require.NoError(t, b.connect(nil).enrol(t.Context(), "q", e, 0))
-	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
-	require.Equal(t, n, ran.Load())
-}
-
 // A run that --halt has paused says so, and waits with another dispatcher, too.
 func TestHaltedRunIsPaused(t *testing.T) {
-	b := newBroker(t)
-	var ran atomic.Int32
-	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		ran.Add(1)
-		f.end(a, func(fin *Final) {
-			if a.Task == 1 {
-				fin.Outcome, fin.Exit = task.Exit, status(1)
-			}
+	inTime(t, func(t *testing.T, b *broker) {
+		var ran atomic.Int32
+		b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+			ran.Add(1)
+			f.end(a, func(fin *Final) {
+				if a.Task == 1 {
+					fin.Outcome, fin.Exit = task.Exit, status(1)
+				}
+			})
+			_ = m.Ack()
 		})
-		_ = m.Ack()
+		orders := fifoOrders
+		orders.Failure.Halt = cli.Halt{When: "pause", On: "fail", N: 1}
+		run := b.handsOver(100, orders, nil)
+		stop := b.dispatches()
+		crewtest.Until(t, func() bool { return b.record(run).Paused }, "the pause")
+		n := ran.Load()
+		require.Less(t, n, int32(100))
+		stop()
+		b.dispatches()
+		crewtest.Until(t, func() bool { e := b.record(run); return e.Epoch == 2 && e.Paused }, "the pause")
+		require.Equal(t, n, ran.Load())
+		require.NoError(t, b.connect(nil).steer(&wiring.EngineCall{Verb: opResume, Operand: run}))
+		crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
+		require.Equal(t, int32(100), ran.Load())
 	})
-	orders := fifoOrders
-	orders.Failure.Halt = cli.Halt{When: "pause", On: "fail", N: 1}
-	run := b.handsOver(100, orders, nil)
-	stop := b.dispatches()
-	crewtest.Until(t, func() bool { return b.record(run).Paused }, "the pause")
-	n := ran.Load()
-	require.Less(t, n, int32(100))
-	stop()
-	b.dispatches()
-	crewtest.Until(t, func() bool { e := b.record(run); return e.Epoch == 2 && e.Paused }, "the pause")
-	require.Equal(t, n, ran.Load())
-	require.NoError(t, b.connect(nil).steer(&wiring.EngineCall{Verb: opResume, Operand: run}))
-	crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
-	require.Equal(t, int32(100), ran.Load())
-}
-
-// A run that somebody has taken since a dispatcher has seen it waiting stays with them.
-func TestTakenRunIsLeft(t *testing.T) {
-	b := newBroker(t)
-	run := b.handsOver(1, fifoOrders, nil)
-	s := b.connect(nil)
-	seen := func() (key string, value []byte) {
-		require.NoError(t, s.records(t.Context(), runsBucket, "q."+run, func(k string, v []byte, _ time.Duration) { key, value = k, v }))
-		return key, value
-	}
-	key, value := seen()
-	r, ok := enrolment(key, value)
-	require.True(t, ok)
-	first := &submission{s: s, queue: "q", nonce: "a", begun: make(chan struct{})}
-	require.NoError(t, first.claim(t.Context(), &r, value))
-	second := &submission{s: s, queue: "q", nonce: "b", begun: make(chan struct{})}
-	require.ErrorIs(t, second.claim(t.Context(), &r, value), errTaken)
-	require.NoError(t, first.renew())
 }
 
 func openLedger(s *session, r *Enrolment) (*ledger, error) {
@@ -343,286 +246,142 @@ func openLedger(s *session, r *Enrolment) (*ledger, error) {
 
 // A dispatcher that another one has replaced, although it does not know yet, decides nothing.
 func TestLedgerIsFenced(t *testing.T) {
-	b := newBroker(t)
-	run := b.handsOver(3, fifoOrders, nil)
-	s := b.connect(nil)
-	st, err := s.find(t.Context(), run)
-	require.NoError(t, err)
-	st.TTL = dispatchTTL
-	first, err := openLedger(s, &st.Enrolment)
-	require.NoError(t, err)
-	ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
-		return task.Event{Kind: kind, ID: id, Attempt: 1, Result: &task.Result{Outcome: o, Code: 3}}
-	}
-	require.NoError(t, first.Consume([]task.Event{ended(1, task.OK, task.Finished), ended(2, task.Exit, task.Retried)}))
-	second, err := openLedger(s, &st.Enrolment)
-	require.NoError(t, err)
-	require.Equal(t, uint64(2), second.identity.Epoch)
-	require.ErrorIs(t, first.Consume([]task.Event{ended(3, task.OK, task.Finished)}), errTaken)
-	require.NoError(t, second.Consume([]task.Event{ended(3, task.OK, task.Finished)}))
-
-	last := uint64(0)
-	next := func() *task.Task {
-		x, err := second.Next(func() uint64 { last++; return last })
+	inTime(t, func(t *testing.T, b *broker) {
+		run := b.handsOver(3, fifoOrders, nil)
+		s := b.connect(nil)
+		st, err := s.find(t.Context(), run)
 		require.NoError(t, err)
-		return x
-	}
-	require.Equal(t, task.OK, next().Done.Outcome)
-	x := next()
-	require.Nil(t, x.Done)
-	require.Equal(t, 1, x.Attempts)
-	require.EqualValues(t, 1, x.Failures)
-	require.Equal(t, []string{"true", "2"}, x.Argv)
-	require.Nil(t, next().Done, "it has ended since")
+		st.TTL = dispatchTTL
+		first, err := openLedger(s, &st.Enrolment)
+		require.NoError(t, err)
+		ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
+			return task.Event{Kind: kind, ID: id, Attempt: 1, Result: &task.Result{Outcome: o, Code: 3}}
+		}
+		require.NoError(t, first.Consume([]task.Event{ended(1, task.OK, task.Finished), ended(2, task.Exit, task.Retried)}))
+		second, err := openLedger(s, &st.Enrolment)
+		require.NoError(t, err)
+		require.Equal(t, uint64(2), second.identity.Epoch)
+		require.ErrorIs(t, first.Consume([]task.Event{ended(3, task.OK, task.Finished)}), errTaken)
+		require.NoError(t, second.Consume([]task.Event{ended(3, task.OK, task.Finished)}))
+
+		last := uint64(0)
+		next := func() *task.Task {
+			x, err := second.Next(func() uint64 { last++; return last })
+			require.NoError(t, err)
+			return x
+		}
+		require.Equal(t, task.OK, next().Done.Outcome)
+		x := next()
+		require.Nil(t, x.Done)
+		require.Equal(t, 1, x.Attempts)
+		require.EqualValues(t, 1, x.Failures)
+		require.Equal(t, []string{"true", "2"}, x.Argv)
+		require.Nil(t, next().Done, "it has ended since")
+	})
 }
 
 func TestHandOverWithdrawn(t *testing.T) {
-	b := newBroker(t)
-	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Orders: fifoOrders, Notice: quiet}, b.connect(nil), nil)
-	require.NoError(t, err)
-	long := bytes.Repeat([]byte("x"), maxBody)
-	for id := range uint64(3) {
-		require.NoError(t, st.Add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
-	}
-	n, err := st.Withdraw()
-	require.NoError(t, err)
-	require.EqualValues(t, 3, n)
-	require.Error(t, st.Add(&task.Task{ID: 4, Stdin: long}))
-	s := b.connect(nil)
-	now, err := s.look(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, now.Runs)
-	for _, name := range []string{storedStream, filesStream} {
-		require.Zero(t, s.messages(t, name), name)
-	}
-}
-
-// A run that is cancelled while it is handed over does not come back.
-func TestHandOverCancelled(t *testing.T) {
-	b := newBroker(t)
-	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Orders: fifoOrders, Notice: quiet}, b.connect(nil), nil)
-	require.NoError(t, err)
-	long := bytes.Repeat([]byte("x"), chunkSize)
-	require.NoError(t, st.Add(&task.Task{ID: 1, Argv: []string{"true"}, Stdin: long}))
-	s := b.connect(nil)
-	now, err := s.find(t.Context(), st.record.Run)
-	require.NoError(t, err)
-	require.NoError(t, s.drop(t.Context(), now))
-	require.NoError(t, st.Add(&task.Task{ID: 2, Argv: []string{"true"}, Stdin: long}))
-	_, err = st.Commit()
-	require.ErrorIs(t, err, errRemoved)
-	_, err = st.Withdraw()
-	require.NoError(t, err)
-	_, err = s.find(t.Context(), st.record.Run)
-	require.ErrorIs(t, err, errNoRun)
-	require.Zero(t, s.messages(t, storedStream))
+	inTime(t, func(t *testing.T, b *broker) {
+		st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Orders: fifoOrders, Notice: quiet}, b.connect(nil), nil)
+		require.NoError(t, err)
+		long := bytes.Repeat([]byte("x"), maxBody)
+		for id := range uint64(3) {
+			require.NoError(t, st.Add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
+		}
+		n, err := st.Withdraw()
+		require.NoError(t, err)
+		require.EqualValues(t, 3, n)
+		require.Error(t, st.Add(&task.Task{ID: 4, Stdin: long}))
+		s := b.connect(nil)
+		now, err := s.look(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, now.Runs)
+		for _, name := range []string{storedStream, filesStream} {
+			require.Zero(t, s.messages(t, name), name)
+		}
+	})
 }
 
 func TestAttachCancelled(t *testing.T) {
-	b := newBroker(t)
-	run := b.handsOver(2, fifoOrders, func(t *task.Task) {
-		if t.ID == 1 {
-			t.Err = errors.New("it holds a NUL")
-		}
-	})
-	b.worker("idle", 1, func(*fake, *Attempt, jetstream.Msg) {})
-	_, got, r := b.attach(run)
-	ending := make(chan core.Ending, 1)
-	go func() { ending <- r.Wait() }()
-	stop := b.dispatches()
-	crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
-	require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
-	stop()
-	s := b.connect(nil)
-	require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
-	e := <-ending
-	require.ErrorContains(t, e.Err, "was cancelled")
-}
-
-// The end of a run that was told to end is shown, and with which status.
-// Results that are shown as they come have the exit status of their run, which ends after them.
-func TestAttachEndsLast(t *testing.T) {
-	b := newBroker(t)
-	run := b.handsOver(1, fifoOrders, nil)
-	s := b.connect(nil)
-	st, err := s.find(t.Context(), run)
-	require.NoError(t, err)
-	l, err := openLedger(s, &st.Enrolment)
-	require.NoError(t, err)
-	a, _, r := b.attach(run)
-	require.NoError(t, l.Consume([]task.Event{{Kind: task.Finished, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 3}}}))
-	go func() {
-		crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[1].Seq > 0 }, "the ruling")
-		_ = l.end(core.Ending{}, 3)
-	}()
-	require.NoError(t, r.Wait().Err)
-	code, _ := a.Ended()
-	require.Equal(t, 3, code)
-}
-
-func TestAttachHalted(t *testing.T) {
-	b := newBroker(t)
-	orders := fifoOrders
-	orders.Failure.Halt = cli.Halt{When: "now", On: "fail", N: 1}
-	run := b.handsOver(50, orders, nil)
-	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		f.end(a, func(fin *Final) {
-			if a.Task == 3 {
-				fin.Outcome, fin.Exit = task.Exit, status(7)
+	inTime(t, func(t *testing.T, b *broker) {
+		run := b.handsOver(2, fifoOrders, func(t *task.Task) {
+			if t.ID == 1 {
+				t.Err = errors.New("it holds a NUL")
 			}
 		})
-		_ = m.Ack()
+		b.worker("idle", 1, func(*fake, *Attempt, jetstream.Msg) {})
+		_, got, r := b.attach(run)
+		ending := make(chan core.Ending, 1)
+		go func() { ending <- r.Wait() }()
+		stop := b.dispatches()
+		crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
+		require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
+		stop()
+		s := b.connect(nil)
+		require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
+		e := <-ending
+		require.ErrorContains(t, e.Err, "was cancelled")
 	})
-	b.dispatches()
-	a, got, r := b.attach(run)
-	e := r.Wait()
-	require.NoError(t, e.Err)
-	require.Equal(t, 7, got.results[3].Code)
-	crewtest.Until(t, func() bool { code, why := a.Ended(); return code == 7 && why != "" }, "the end of the run")
-}
-
-// While workers get another command one after the other, each task runs by that of its run.
-func TestRollingChange(t *testing.T) {
-	url := startHub(t)
-	dir := t.TempDir()
-	for _, name := range []string{"old", "new"} {
-		crewtest.WriteFile(t, dir+"/"+name, "#!/bin/sh\nsleep 0.02\necho "+name+" $1\n", 0o700)
-	}
-	worker := func(host, command string) *crewtest.Process {
-		w := crew(t, "worker", "--engine", url, "-j2", "--name", host, dir+"/"+command, "{}")
-		w.Says(w.Stderr, "is ready for tasks")
-		return w
-	}
-	workers := []*crewtest.Process{worker("a", "old"), worker("b", "old")}
-	crew(t, "engine", "dispatch", "--engine", url)
-	const n = 60
-	values := []string{":::"}
-	var want [2]string
-	for i := range n {
-		values = append(values, fmt.Sprint(i))
-		want[0] += fmt.Sprintf("old %d\n", i)
-		want[1] += fmt.Sprintf("new %d\n", i)
-	}
-	var shown [2][]*crewtest.Process
-	submit := func(which int, command string) {
-		args := append([]string{"--engine", url, "-k", dir + "/" + command, "{}"}, values...)
-		shown[which] = append(shown[which], crew(t, args...))
-		args[2] = "--detach"
-		handed := crew(t, args...)
-		handed.Exits(0)
-		shown[which] = append(shown[which], crew(t, "engine", "attach", "--engine", url, strings.TrimSpace(handed.Stdout())))
-	}
-	submit(0, "old")
-	workers[0].Send(syscall.SIGTERM)
-	workers[0].Dies(syscall.SIGTERM)
-	worker("a", "new")
-	submit(1, "new")
-	workers[1].Send(syscall.SIGTERM)
-	workers[1].Dies(syscall.SIGTERM)
-	worker("b", "new")
-	worker("c", "old")
-	for which, list := range shown {
-		for _, p := range list {
-			p.Exits(0)
-			require.Equal(t, want[which], p.Stdout())
-		}
-	}
 }
 
 // A ruling about an attempt with very many messages is an object, and many rulings are several
 // messages.
 func TestLongRulings(t *testing.T) {
-	b := newBroker(t)
-	const n = 3000
-	run := b.handsOver(n, fifoOrders, nil)
-	s := b.connect(nil)
-	st, err := s.find(t.Context(), run)
-	require.NoError(t, err)
-	l, err := openLedger(s, &st.Enrolment)
-	require.NoError(t, err)
-	parts := make([]Place, 200_000)
-	for i := range parts {
-		parts[i] = Place{Seq: uint64(i + 1_000_000), At: i % 100}
-	}
-	l.brought[attemptKey{1, 1}], l.brought[attemptKey{1, 2}] = &brought{1, parts[1:]}, &brought{1, parts}
-	events := []task.Event{{Kind: task.Retried, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 1}}}
-	for id := range uint64(n) {
-		events = append(events, task.Event{
-			Kind: task.Finished, ID: id + 1, Attempt: 2, Result: &task.Result{Outcome: task.StartFailed, Err: errors.New(strings.Repeat("x", 500))},
-		})
-	}
-	require.NoError(t, l.Consume(events))
-	again, err := openLedger(s, &st.Enrolment)
-	require.NoError(t, err)
-	require.Equal(t, task.StartFailed, again.past[n].outcome)
-	require.Equal(t, decided{attempts: 2, failures: 1, outcome: task.StartFailed}, again.past[1])
-	a, _, _ := b.attach(run)
-	crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n].Seq > 0 }, "the last ruling")
-	r, err := a.ruling(a.ruled[1])
-	require.NoError(t, err)
-	require.Equal(t, parts, r.Parts)
-	require.NoError(t, a.Forget())
-	require.Zero(t, s.messages(t, filesStream))
-}
-
-// Of two who show a run, the slower one says that there is nothing left of it.
-func TestAttachTwice(t *testing.T) {
-	b := newBroker(t)
-	run := b.handsOver(3, fifoOrders, nil)
-	b.worker("w", 1, answer)
-	b.dispatches()
-	slow, err := attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
-	require.NoError(t, err)
-	a, _, r := b.attach(run)
-	require.NoError(t, r.Wait().Err)
-	crewtest.Until(t, func() bool { slow.mu.Lock(); defer slow.mu.Unlock(); return slow.over != nil }, "the end of the run")
-	require.NoError(t, a.Forget())
-	_, err = slow.Next(func() uint64 { return 1 })
-	require.ErrorContains(t, err, "run "+run+" was cancelled, or its results were fetched by another crew engine attach")
-	require.NoError(t, slow.Close())
-}
-
-// A task that comes after one that has failed is shown as not run, and why.
-func TestAttachAfter(t *testing.T) {
-	b := newBroker(t)
-	orders := fifoOrders
-	orders.Plain = false
-	run := b.handsOver(2, orders, func(t *task.Task) {
-		if t.ID == 2 {
-			t.Asked = &task.Terms{After: []uint64{1}}
+	inTime(t, func(t *testing.T, b *broker) {
+		const n = 3000
+		run := b.handsOver(n, fifoOrders, nil)
+		s := b.connect(nil)
+		st, err := s.find(t.Context(), run)
+		require.NoError(t, err)
+		l, err := openLedger(s, &st.Enrolment)
+		require.NoError(t, err)
+		parts := make([]Place, 200_000)
+		for i := range parts {
+			parts[i] = Place{Seq: uint64(i + 1_000_000), At: i % 100}
 		}
+		l.brought[attemptKey{1, 1}], l.brought[attemptKey{1, 2}] = &brought{1, parts[1:]}, &brought{1, parts}
+		events := []task.Event{{Kind: task.Retried, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 1}}}
+		for id := range uint64(n) {
+			events = append(events, task.Event{
+				Kind: task.Finished, ID: id + 1, Attempt: 2, Result: &task.Result{Outcome: task.StartFailed, Err: errors.New(strings.Repeat("x", 500))},
+			})
+		}
+		require.NoError(t, l.Consume(events))
+		again, err := openLedger(s, &st.Enrolment)
+		require.NoError(t, err)
+		require.Equal(t, task.StartFailed, again.past[n].outcome)
+		require.Equal(t, decided{attempts: 2, failures: 1, outcome: task.StartFailed}, again.past[1])
+		a, _, _ := b.attach(run)
+		crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n].Seq > 0 }, "the last ruling")
+		r, err := a.ruling(a.ruled[1])
+		require.NoError(t, err)
+		require.Equal(t, parts, r.Parts)
+		require.NoError(t, a.Forget())
+		require.Zero(t, s.messages(t, filesStream))
+		require.NoError(t, a.Close())
 	})
-	b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		f.end(a, func(fin *Final) { fin.Outcome, fin.Exit = task.Exit, status(7) })
-		_ = m.Ack()
-	})
-	b.dispatches()
-	_, got, r := b.attach(run)
-	require.NoError(t, r.Wait().Err)
-	require.Equal(t, task.NotRun, got.results[2].Outcome)
-	require.True(t, got.results[2].Final)
-	require.ErrorContains(t, got.results[2].Err, "task 1, which it comes after, did not succeed: exit 7")
 }
 
 // What a task has written and how it has ended while no dispatcher was there counts.
 func TestNoDispatcherMeanwhile(t *testing.T) {
-	b := newBroker(t)
-	given := make(chan *Attempt, 8)
-	w := b.worker("w", 1, func(_ *fake, a *Attempt, m jetstream.Msg) {
-		given <- a
-		_ = m.Ack()
+	inTime(t, func(t *testing.T, b *broker) {
+		given := make(chan *Attempt, 8)
+		w := b.worker("w", 1, func(_ *fake, a *Attempt, m jetstream.Msg) {
+			given <- a
+			_ = m.Ack()
+		})
+		run := b.handsOver(1, fifoOrders, nil)
+		stop := b.dispatches()
+		a := crewtest.Receive(t, given, "the attempt")
+		stop()
+		w.says(a, Chunk{Data: []byte("first, ")})
+		w.end(a, func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte("last"), 11 })
+		_, err := w.s.js.Publish(t.Context(), resultSubject("q", "=.w", "other"), nil) // those before it are stored, too
+		require.NoError(t, err)
+		b.dispatches()
+		_, got, r := b.attach(run)
+		require.NoError(t, r.Wait().Err)
+		require.Equal(t, "first, last", got.outputs[1])
+		require.Equal(t, 1, got.results[1].Attempt)
 	})
-	run := b.handsOver(1, fifoOrders, nil)
-	stop := b.dispatches()
-	a := crewtest.Receive(t, given, "the attempt")
-	stop()
-	w.says(a, Chunk{Data: []byte("first, ")})
-	w.end(a, func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte("last"), 11 })
-	_, err := w.s.js.Publish(t.Context(), resultSubject("q", "=.w", "other"), nil) // those before it are stored, too
-	require.NoError(t, err)
-	b.dispatches()
-	_, got, r := b.attach(run)
-	require.NoError(t, r.Wait().Err)
-	require.Equal(t, "first, last", got.outputs[1])
-	require.Equal(t, 1, got.results[1].Attempt)
 }

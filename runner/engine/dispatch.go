@@ -243,7 +243,7 @@ func (m *submission) claim(ctx context.Context, r *runStatus, seen []byte) error
 func (m *submission) renew() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sent := sinceBoot()
+	sent := m.s.now()
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
 	err := m.s.replace(ctx, m.queue, &m.record, 0, m.nonce, &m.revision)

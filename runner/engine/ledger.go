@@ -71,7 +71,7 @@ func newLedger(s *session, queue string, r *Enrolment, told *once) *ledger {
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
 	l.ctx, l.giveUp = context.WithCancel(context.Background())
-	l.renewed.Store(int64(sinceBoot()))
+	l.renewed.Store(int64(l.s.now()))
 	l.news.L = &l.mu
 	return l
 }
@@ -168,7 +168,7 @@ func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 
 // holds reports whether the run is certainly this dispatcher's.
 func (l *ledger) holds() bool {
-	return l.ctx.Err() == nil && sinceBoot() < time.Duration(l.renewed.Load())+l.ttl*fence/100
+	return l.ctx.Err() == nil && l.s.now() < time.Duration(l.renewed.Load())+l.ttl*fence/100
 }
 
 // isWrongLast reports whether err says that a stream has got more than its writer knows of.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
@@ -72,12 +70,9 @@ func inputsIn(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestSSHMakes has other hosts make files: what has succeeded is here, and nothing is left there.
-func TestSSHMakes(t *testing.T) {
+// Workers in other directories make files: what has succeeded is here, and nothing is left there.
+func TestMakesElsewhere(t *testing.T) {
 	t.Parallel()
-	s := crewtest.StartSSHD(t)
-	install := crewIn(t, s.Path, "-S", "1/web1", "true", ":::", "a") // what the home holds from then on
-	install.Exits(0)
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -106,9 +101,8 @@ func TestSSHMakes(t *testing.T) {
 		{"timeout", []string{"--cleanup", "--timeout", "100ms", "--makes", "{}.up", "echo x > {out}; sleep 1000"}, 123, nil, "timed out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			here := inputsIn(t)
-			there := "w " + c.name
-			p := crewAt(t, here, s.Path, slices.Concat([]string{"-S", "2/web1", "--transfer", "--workdir", there}, c.args, []string{":::", "a", "b", "c"})...)
+			here, there := inputsIn(t), filepath.Join(t.TempDir(), "w "+c.name)
+			p := crewAt(t, here, "", slices.Concat([]string{"-S", "2/:", "--transfer", "--workdir", there}, c.args, []string{":::", "a", "b", "c"})...)
 			p.Exits(c.status)
 			require.Empty(t, p.Stdout())
 			require.Regexp(t, c.says, p.Stderr())
@@ -117,9 +111,9 @@ func TestSSHMakes(t *testing.T) {
 				want[filepath.Clean(name)] = text
 			}
 			require.Equal(t, want, filesIn(t, here))
-			require.Zero(t, count(filepath.Join(s.Home, there), ".up", ".2", ".own", "/a", "/b", "/c"), "nothing is left there")
+			require.Zero(t, count(there, ".up", ".2", ".own", "/a", "/b", "/c"), "nothing is left there")
 			if c.status == 0 {
-				p = crewAt(t, here, s.Path, slices.Concat([]string{"-S", "2/web1", "--transfer", "--workdir", there}, c.args, []string{":::", "a", "b", "c"})...)
+				p = crewAt(t, here, "", slices.Concat([]string{"-S", "2/:", "--transfer", "--workdir", there}, c.args, []string{":::", "a", "b", "c"})...)
 				p.Exits(0)
 				require.Empty(t, p.Stderr(), "all is up to date, so no host is needed")
 			}
@@ -146,6 +140,7 @@ func TestMakesHere(t *testing.T) {
 // TestMakesKilled kills crew while its files come back, and at times its worker. Each target is
 // whole or absent all the time. The run that is not killed makes what is missing.
 func TestMakesKilled(t *testing.T) {
+	crewtest.Soak(t)
 	url := startHub(t)
 	file, key := keyFile(t)
 	there, big := t.TempDir(), strings.Repeat("0123456789abcdef", 1<<15)
@@ -153,12 +148,8 @@ func TestMakesKilled(t *testing.T) {
 		return crewAt(t, there, "", "worker", "--engine", url, "-j3", "--worker-ttl", "6s", "--allow-commands", "--trust", key.Line())
 	}
 	w := worker()
-	rounds := 2
-	if crewtest.Soaking() {
-		rounds = 60
-	}
 	for _, state := range []bool{false, true} {
-		for range rounds {
+		for range crewtest.Rounds(0) / 4 {
 			here := t.TempDir()
 			args := []string{"--engine", url, "--sign", file}
 			if state {
@@ -205,27 +196,6 @@ func TestMakesKilled(t *testing.T) {
 	w.Dies(syscall.SIGTERM)
 }
 
-// TestMakesCrewKilled kills a crew whose worker is on another host: nothing is left there.
-func TestMakesCrewKilled(t *testing.T) {
-	t.Parallel()
-	s, dir, here := crewtest.StartSSHD(t), t.TempDir(), inputsIn(t)
-	p := crewAt(t, here, s.Path, "-S", "1/web1", "--makes", "out/{}.up", "echo half > {out}; "+fmt.Sprintf(waitingTask, dir), ":::", "a")
-	first := begun(t, dir, 1)[0]
-	left := func() (n int) {
-		found, err := filepath.Glob(filepath.Join(s.Home, "out/.crew-*"))
-		require.NoError(t, err)
-		return len(found)
-	}
-	require.Equal(t, 1, left())
-	p.Kill()
-	crewtest.Gone(t, first.pid)
-	crewtest.Gone(t, first.worker)
-	require.Zero(t, left())
-	files := filesIn(t, here)
-	maps.DeleteFunc(files, func(name, _ string) bool { return kernel.Portable && strings.HasPrefix(filepath.Base(name), ".crew-") }) // the mark of a killed run
-	require.Len(t, files, 3)
-}
-
 // naming is a runner.Maker that gives temporary names and nothing else.
 type naming struct{}
 
@@ -239,69 +209,71 @@ func (naming) Begin(a task.Attempt) *task.Result {
 // TestMadeIsGone has the result of an attempt come without the file that it says was made, as one
 // has of which a submitter that was killed has fetched that. The task runs again.
 func TestMadeIsGone(t *testing.T) {
-	b := newBroker(t)
-	path, tries := filepath.Join(t.TempDir(), "out"), 0
-	b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		file := travel.File{Path: path, Object: a.name() + ".0", Mode: 0o640, Made: true}
-		if tries++; tries > 1 {
-			content := strings.NewReader("made")
-			file.Seal, _ = travel.NewSeal(content)
-			require.NoError(t, f.s.objects.Put(t.Context(), file.Object, file.Seal.Closed(content)))
-		}
-		f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
-		_ = m.Ack()
+	inTime(t, func(t *testing.T, b *broker) {
+		path, tries := filepath.Join(t.TempDir(), "out"), 0
+		b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+			file := travel.File{Path: path, Object: a.name() + ".0", Mode: 0o640, Made: true}
+			if tries++; tries > 1 {
+				content := strings.NewReader("made")
+				file.Seal, _ = travel.NewSeal(content)
+				require.NoError(t, f.s.objects.Put(t.Context(), file.Object, file.Seal.Closed(content)))
+			}
+			f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
+			_ = m.Ack()
+		})
+		r, err := b.tryRun(&records{n: 1, change: func(t *task.Task) {
+			t.Makes = &task.Making{Targets: []task.Target{{Path: path, Temp: true}}}
+		}}, func(s *wiring.Submission) { s.Files.Makes = true })
+		require.NoError(t, err)
+		r.wait()
+		require.Equal(t, task.OK, r.results[1].Outcome)
+		require.Equal(t, 1, r.lost)
+		require.Equal(t, map[string]string{".crew-00000002.out": "made"}, filesIn(t, filepath.Dir(path)))
 	})
-	r, err := b.tryRun(&records{n: 1, change: func(t *task.Task) {
-		t.Makes = &task.Making{Targets: []task.Target{{Path: path, Temp: true}}}
-	}}, func(s *wiring.Submission) { s.Files.Makes = true })
-	require.NoError(t, err)
-	r.wait()
-	require.Equal(t, task.OK, r.results[1].Outcome)
-	require.Equal(t, 1, r.lost)
-	require.Equal(t, map[string]string{".crew-00000002.out": "made"}, filesIn(t, filepath.Dir(path)))
 }
 
 // TestMadeOfOtherInputs has a submitter die before the results come. The next one takes that of a
 // task which would be run in the same way; the other, whose inputs have changed, runs again.
 func TestMadeOfOtherInputs(t *testing.T) {
-	b := newBroker(t)
-	dir, died, held := t.TempDir(), make(chan struct{}), make(chan struct{})
-	given := make(chan uint64, 10)
-	b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		given <- a.Task
-		if a.Epoch > 1 {
-			f.end(a, shows("again\n"))
-			_ = m.Ack()
-			return
-		}
-		go func() {
-			<-died
-			f.end(a, shows("first\n"))
-			_ = m.Ack()
-			_, err := f.s.js.Publish(context.Background(), resultSubject("q", f.presence.ID, "other"), nil) // what is before it is stored, too
+	inTime(t, func(t *testing.T, b *broker) {
+		dir, died, held := t.TempDir(), make(chan struct{}), make(chan struct{})
+		given := make(chan uint64, 10)
+		b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+			given <- a.Task
+			if a.Epoch > 1 {
+				f.end(a, shows("again\n"))
+				_ = m.Ack()
+				return
+			}
+			go func() {
+				<-died
+				f.end(a, shows("first\n"))
+				_ = m.Ack()
+				_, err := f.s.js.Publish(context.Background(), resultSubject("q", f.presence.ID, "other"), nil) // what is before it is stored, too
+				require.NoError(t, err)
+				held <- struct{}{}
+			}()
+		})
+		run := func(inputs uint64) *testRun {
+			r, err := b.tryRun(&records{n: 2, change: func(tk *task.Task) {
+				tk.Makes = &task.Making{Targets: []task.Target{{Path: fmt.Sprint("made", tk.ID)}}, Stamp: task.Stamp{Command: 1, Inputs: 1 + inputs*(tk.ID-1)}}
+			}}, func(s *wiring.Submission) { s.Dir, s.Files.Makes = dir, true })
 			require.NoError(t, err)
-			held <- struct{}{}
-		}()
+			return r
+		}
+		r := run(1)
+		for range 2 {
+			crewtest.Receive(t, given, "an attempt")
+		}
+		r.die()
+		close(died)
+		for range 2 {
+			crewtest.Receive(t, held, "a result")
+		}
+		r = run(2)
+		r.wait()
+		require.Equal(t, map[uint64]string{1: "first\n", 2: "again\n"}, r.outputs)
+		require.Equal(t, uint64(2), crewtest.Receive(t, given, "the attempt that runs again"))
+		require.Empty(t, given)
 	})
-	run := func(inputs uint64) *testRun {
-		r, err := b.tryRun(&records{n: 2, change: func(tk *task.Task) {
-			tk.Makes = &task.Making{Targets: []task.Target{{Path: fmt.Sprint("made", tk.ID)}}, Stamp: task.Stamp{Command: 1, Inputs: 1 + inputs*(tk.ID-1)}}
-		}}, func(s *wiring.Submission) { s.Dir, s.Files.Makes = dir, true })
-		require.NoError(t, err)
-		return r
-	}
-	r := run(1)
-	for range 2 {
-		crewtest.Receive(t, given, "an attempt")
-	}
-	r.die()
-	close(died)
-	for range 2 {
-		crewtest.Receive(t, held, "a result")
-	}
-	r = run(2)
-	r.wait()
-	require.Equal(t, map[uint64]string{1: "first\n", 2: "again\n"}, r.outputs)
-	require.Equal(t, uint64(2), crewtest.Receive(t, given, "the attempt that runs again"))
-	require.Empty(t, given)
 }

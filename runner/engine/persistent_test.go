@@ -13,7 +13,6 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
-	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -76,53 +75,6 @@ func TestPersistentWorkerOfTheWorker(t *testing.T) {
 	w.Dies(syscall.SIGTERM)
 	require.False(t, crewtest.Alive(first) || crewtest.Alive(second))
 	require.NotContains(t, w.Stderr(), "DATA RACE")
-}
-
-func TestPersistentWorkersOfRuns(t *testing.T) {
-	url, key := startHub(t), trust.NewKey()
-	b := newBench(t, url)
-	crew(t, "worker", "--engine", url, "-j3", "--allow-commands", "--trust", key.Line())
-	p := b.worker(isReady)
-	command := func(a *Attempt) {
-		a.Stdin, a.HasStdin, a.Records, a.Template = []byte(a.Records[0][0]), true, nil, [32]byte{}
-		a.Argv, a.Shell = []string{"sh", "-c", "echo ready; " + strings.ReplaceAll(persistent, "{%}", strconv.Itoa(a.Slot))}, true
-		a.Life = wiring.Life{Ready: "^ready$", Records: 2}
-		sign(key, a, taskSubject("default", p.ID, a.Run))
-	}
-	pids := map[int]bool{}
-	var list []int
-	for i, slot := range []int{5, 6, 5, 5} {
-		pid, n, text := b.answer(p, "a", slot, command)
-		require.Equal(t, slot, n, "that of the run")
-		require.Equal(t, fmt.Sprint("r", slot), text)
-		list = append(list, pid)
-		if pids[pid] = true; i == 2 {
-			require.Equal(t, list[0], pid)
-		}
-	}
-	require.Len(t, pids, 3, "the first one had its two records")
-	other, _, _ := b.answer(p, "b", 5, command)
-	require.False(t, pids[other], "each run has its own")
-	b.heartbeat(Heartbeat{Run: "a", Epoch: 0, Over: true})
-	again, _, _ := b.answer(p, "a", 6, command)
-	require.Equal(t, list[1], again, "that was of an earlier epoch")
-	b.heartbeat(Heartbeat{Run: "a", Epoch: 1, Over: true})
-	crewtest.Gone(t, list[1], list[3])
-	require.True(t, crewtest.Alive(other))
-}
-
-func TestPersistentWorkerThatDoesNotEnd(t *testing.T) {
-	url, over := startHub(t), filepath.Join(t.TempDir(), "over")
-	b := newBench(t, url)
-	script := "trap '' TERM; " + persistent + "; echo > " + over + "; while :; do sleep 0.05; done"
-	b.sum, _ = digest(wiring.Template{Words: []string{script}, Replace: "{}", Protocol: task.LineProtocol})
-	w := crew(t, "worker", "--engine", url, "--worker", script)
-	pid, _, _ := b.answer(b.worker(isReady), "a", 1, nil)
-	w.Send(syscall.SIGTERM)
-	crewtest.Exists(t, over)
-	w.Send(syscall.SIGTERM)
-	w.Dies(syscall.SIGTERM)
-	crewtest.Gone(t, pid)
 }
 
 // TestPersistentWorkerKnowsTheRunsNumbers has a worker see records as its run does.

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
+	"crew/runner/kernel"
 	"crew/runner/outbox"
 	"crew/runner/travel"
 )
@@ -42,6 +43,7 @@ type session struct {
 	objects *travel.Store
 	waits   *outbox.Waits
 	asking  *outbox.Wait
+	now     func() time.Duration // since boot: it goes on while the machine or the process is suspended
 
 	refusing sync.Once
 	refused  chan struct{} // closed when the server has refused this user, or what it needs
@@ -60,7 +62,7 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 // dial connects to a server and checks its version. Without a URL, options say where it
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
-	s := &session{refused: make(chan struct{})}
+	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
 	options = append(s.options(&once{notice: notice}), options...)
 	s.user = userToken(userOf(url, options))
 	options = append(options, func(o *nats.Options) error {

@@ -125,23 +125,3 @@ func TestSSHFile(t *testing.T) {
 	require.Equal(t, 2, strings.Count(g.Stderr(), "web1: leaves\n"), g.Stderr())
 	require.NotContains(t, g.Stderr(), "hosts that", "they have left")
 }
-
-// TestSSHFileBad has a file with a host that cannot be reached, which leaves, and then with
-// nothing that can be believed.
-func TestSSHFileBad(t *testing.T) {
-	t.Parallel()
-	g := startGated(t, "1/web1,closed\n", 3, "-S", "1/web2")
-	g.Says(g.Stderr, "closed: cannot reach it")
-	g.hosts("1/web1\n")
-	g.Says(g.Stderr, "closed: leaves")
-	g.hosts("1/web1\n0/web3\n")
-	g.Says(g.Stderr, `hosts, line 2: bad host for --ssh: "0/web3": write 1 to 100000 before the slash: the hosts stay as they are`)
-	g.hosts("# nobody\n")
-	g.Says(g.Stderr, "hosts names no host: write one a line: the hosts stay as they are")
-	require.NoError(t, os.Remove(filepath.Join(g.dir, "hosts")))
-	g.Says(g.Stderr, "hosts: no such file or directory: the hosts stay as they are")
-	g.begun("web1", 1)
-	g.begun("web2", 1)
-	g.ends(3)
-	require.Equal(t, 3, strings.Count(g.Stderr(), "the hosts stay"), g.Stderr())
-}

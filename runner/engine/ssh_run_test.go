@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,32 +74,6 @@ func TestSSHRun(t *testing.T) {
 	require.Equal(t, "C'\"$ IS HERE\n", read(t, filepath.Join(here, "c'\"$.out")))
 }
 
-// TestSSHKilled kills the ssh of a run, and then the worker on the other host. What
-// they ran goes, runs again, and at the end nothing is left.
-func TestSSHKilled(t *testing.T) {
-	t.Parallel()
-	s, dir := crewtest.StartSSHD(t), t.TempDir()
-	p := crewIn(t, s.Path, "-S", "1/web1", "--worker-ttl", "1h", fmt.Sprintf(waitingTask, dir), ":::", "it")
-	first := begun(t, dir, 1)[0]
-	ssh := sshOf(t, p.Cmd.Process.Pid)
-	require.NoError(t, syscall.Kill(ssh, syscall.SIGKILL))
-	crewtest.Gone(t, first.pid)
-	crewtest.Gone(t, first.worker)
-	second := begun(t, dir, 2)[1]
-	require.NoError(t, syscall.Kill(second.worker, syscall.SIGKILL))
-	crewtest.Gone(t, second.pid)
-	third := begun(t, dir, 3)[2]
-	ssh = sshOf(t, p.Cmd.Process.Pid)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
-	p.Exits(0)
-	require.Equal(t, "done it\n", p.Stdout())
-	require.Contains(t, p.Stderr(), "web1: its worker is gone (signal: killed): starting it again")
-	require.Contains(t, p.Stderr(), "web1: it is there now")
-	for _, pid := range []int{third.pid, third.worker, ssh} {
-		crewtest.Gone(t, pid)
-	}
-}
-
 // TestSSHCrewKilled kills crew itself. No process is left anywhere.
 func TestSSHCrewKilled(t *testing.T) {
 	t.Parallel()
@@ -148,7 +121,7 @@ func TestSSHHopeless(t *testing.T) {
 	crewtest.WriteFile(t, filepath.Join(dir, "ssh"), "#!/bin/sh\necho 'ssh: Could not resolve hostname x: Name or service not known' >&2\nexit 255\n", 0o755)
 	p := crewIn(t, dir+":"+os.Getenv("PATH"), "-S", "x", "echo", ":::", "a", "b")
 	p.Exits(1)
-	require.Equal(t, "crew: no host can be reached: x: ssh: Could not resolve hostname x: Name or service not known: `ssh HOST true` must work without a prompt\n", p.Stderr())
+	require.Contains(t, p.Stderr(), "crew: no host can be reached: x: ssh: Could not resolve hostname x: Name or service not known: `ssh HOST true` must work without a prompt\n")
 }
 
 // TestSSHMissing has a host that cannot be reached, while another one runs all.
@@ -165,20 +138,6 @@ func TestSSHMissing(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(tmp, "crew-*", "*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "what is temporary has gone")
-}
-
-// TestSSHLost loses a host for ever.
-func TestSSHLost(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	p := crewIn(t, fakeSSH(t, dir), "-S", "1/once,bad1", "--connect-timeout", "0", "--worker-ttl", "1s", fmt.Sprintf(waitingTask, dir), ":::", "a", "b")
-	first := begun(t, dir, 1)[0]
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "forbidden"), nil, 0o666))
-	require.NoError(t, syscall.Kill(first.worker, syscall.SIGKILL))
-	p.Says(p.Stderr, "once: its worker is gone")
-	p.Send(syscall.SIGINT)
-	p.Dies(syscall.SIGINT)
-	require.Regexp(t, `(?m)^crew: hosts that were never reached: bad1\ncrew: hosts that were lost: once$`, p.Stderr())
 }
 
 // TestSSHCopyResumed kills crew while crew-engine is copied to a host, and lets a run end

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -105,24 +104,6 @@ func TestCancelTasks(t *testing.T) {
 	})
 }
 
-func TestCancelSaysBy(t *testing.T) {
-	both(t, func(t *testing.T, detached bool) {
-		url, dir := startHub(t), t.TempDir()
-		obey := obeys(t)
-		crew(t, "worker", "--engine", url, "-j1", obey, "{}")
-		p := submits(t, url, detached, obey, "{}", ":::", "touch "+dir+"/runs; exec sleep 1000", "true")
-		crewtest.Exists(t, dir+"/runs")
-		crew(t, "engine", "cancel", "--engine", url, "nightly").Exits(0)
-		p.Exits(123)
-		require.Equal(t, "cancelled by "+me(), resultsOf(t, p)[1].Error)
-		if detached {
-			require.Contains(t, p.Stderr(), "has ended early: it was cancelled by "+me())
-		} else {
-			require.Contains(t, p.Stderr(), "ending (cancelled by "+me()+"): 1 running task")
-		}
-	})
-}
-
 // A task that is cancelled at its worker is cancelled for its run, which goes on.
 func TestCancelAtTheWorker(t *testing.T) {
 	both(t, func(t *testing.T, detached bool) {
@@ -195,106 +176,46 @@ func TestDrain(t *testing.T) {
 	last.Exits(0)
 }
 
-// begins starts a run of a task that ends once there is a file DIR/go, and of more scripts, on
-// workers of one slot. worker starts the next of these, and waits until the task runs there, or is
-// given up.
-func begins(t *testing.T, detached bool, ttl string, more ...string) (p *crewtest.Process, dir string, worker func() *crewtest.Process) {
-	t.Helper()
-	url, dir, n := startHub(t), t.TempDir(), 0
-	obey := obeys(t)
-	launch := func() *crewtest.Process {
-		return crew(t, "worker", "--engine", url, "-j1", "--worker-ttl", ttl, "--name", fmt.Sprint("w", n), obey, "{}")
-	}
-	first := launch()
-	script := "touch " + dir + "/at-$CREW_HOST; until [ -e " + dir + "/go ]; do sleep 0.05; done"
-	p = submits(t, url, detached, append([]string{obey, "{}", ":::", script}, more...)...)
-	return p, dir, func() *crewtest.Process {
-		t.Helper()
-		w := first
-		if n > 0 {
-			w = launch()
-		}
-		at := fmt.Sprint(dir, "/at-w", n)
-		crewtest.Until(t, func() bool { _, err := os.Stat(at); return err == nil || p.Ended() }, "%s", at)
-		n++
-		return w
-	}
-}
-
-// However often workers end in an orderly way while they run a task, it runs elsewhere.
-func TestOrderlyEndIsNoLoss(t *testing.T) {
-	both(t, func(t *testing.T, detached bool) {
-		p, dir, worker := begins(t, detached, "1m", "true")
-		for range 7 {
-			w := worker()
-			w.Send(syscall.SIGTERM)
-			w.Says(w.Stderr, "draining (SIGTERM): no more tasks start; waiting for 1 running task")
-			w.Send(syscall.SIGTERM)
-			w.Dies(syscall.SIGTERM)
-		}
-		w := worker()
-		w.Send(syscall.SIGTERM)
-		w.Says(w.Stderr, "draining (SIGTERM): no more tasks start; waiting for 1 running task")
-		touch(t, dir+"/go")
-		w.Dies(syscall.SIGTERM)
-		p.Exits(0)
-		got := resultsOf(t, p)
-		require.Equal(t, shownResult{Task: 1, Outcome: "ok", Attempt: 8, Host: "w7"}, got[1])
-		require.Equal(t, "ok", got[2].Outcome)
-	})
-}
-
-// A task whose workers are killed is given up in the end.
-func TestKilledWorkersAreLosses(t *testing.T) {
-	both(t, func(t *testing.T, detached bool) {
-		p, _, worker := begins(t, detached, "2s")
-		for range 5 {
-			worker().Kill()
-		}
-		p.Exits(123)
-		require.Equal(t, "lost", resultsOf(t, p)[1].Outcome)
-	})
-}
-
 // Tasks of a run that was handed over can be cancelled before a dispatcher reads them, and
 // stay so when another one goes on.
 func TestCancelStoredTasks(t *testing.T) {
-	b := newBroker(t)
-	const n = 300
-	run := b.handsOver(n, fifoOrders, nil)
-	first, going := make(chan struct{}, n), make(chan struct{})
-	b.worker("w", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-		select {
-		case <-going:
-			answer(f, a, m)
-		default:
-			first <- struct{}{}
+	inTime(t, func(t *testing.T, b *broker) {
+		const n = 300
+		run := b.handsOver(n, fifoOrders, nil)
+		first, going := make(chan struct{}, n), make(chan struct{})
+		b.worker("w", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+			select {
+			case <-going:
+				answer(f, a, m)
+			default:
+				first <- struct{}{}
+			}
+		})
+		stop := b.dispatches()
+		crewtest.Receive(t, first, "a task to begin")
+		s := b.connect(nil)
+		steer := func(want string, ids ...uint64) {
+			t.Helper()
+			out, err := os.CreateTemp(t.TempDir(), "")
+			require.NoError(t, err)
+			defer out.Close()
+			err = s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run, Tasks: ids, Out: out})
+			text, _ := os.ReadFile(out.Name())
+			require.Equal(t, want, fmt.Sprint(string(text), err))
+		}
+		steer("3 tasks cancelled\n<nil>", 250, 40, 251)
+		steer("1 task cancelled\nrun "+run+": task 250 has ended", 250, 252)
+		steer("run "+run+": there is no task 301", 301)
+		stop()
+		close(going)
+		b.dispatches()
+		_, got, r := b.attach(run)
+		e := r.Wait()
+		require.NoError(t, e.Err)
+		require.Equal(t, int64(n-4), e.Stats.Of(task.OK))
+		for _, id := range []uint64{40, 250, 251, 252} {
+			require.Equal(t, task.Cancelled, got.results[id].Outcome)
+			require.EqualError(t, got.results[id].Err, "cancelled by "+me())
 		}
 	})
-	stop := b.dispatches()
-	crewtest.Receive(t, first, "a task to begin")
-	s := b.connect(nil)
-	steer := func(want string, ids ...uint64) {
-		t.Helper()
-		out, err := os.CreateTemp(t.TempDir(), "")
-		require.NoError(t, err)
-		defer out.Close()
-		err = s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run, Tasks: ids, Out: out})
-		text, _ := os.ReadFile(out.Name())
-		require.Equal(t, want, fmt.Sprint(string(text), err))
-	}
-	steer("3 tasks cancelled\n<nil>", 250, 40, 251)
-	steer("1 task cancelled\nrun "+run+": task 250 has ended", 250, 252)
-	steer("run "+run+": there is no task 301", 301)
-	stop()
-	close(going)
-	b.dispatches()
-	_, got, r := b.attach(run)
-	e := r.Wait()
-	require.NoError(t, e.Err)
-	require.Equal(t, int64(n-4), e.Stats.Of(task.OK))
-	for _, id := range []uint64{40, 250, 251, 252} {
-		require.Equal(t, task.Cancelled, got.results[id].Outcome)
-		require.EqualError(t, got.results[id].Err, "cancelled by "+me())
-	}
 }

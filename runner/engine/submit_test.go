@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,22 +39,12 @@ type broker struct {
 	current atomic.Pointer[server.Server]
 	ackWait time.Duration // after which its fakes get a message again
 	ahead   int           // core.Pool.Ahead of its runs
-	change  func(*session)
-	link    *crewtest.Link // of its runs; nil for none
-}
-
-// newBroker starts a server with diskLimits, or others, for a test that runs beside
-// other tests.
-func newBroker(t *testing.T, l ...limits) *broker {
-	t.Parallel()
-	b := &broker{t: t, dir: t.TempDir(), limits: append(l, diskLimits)[0], ackWait: time.Hour}
-	b.start()
-	t.Cleanup(b.stop)
-	return b
+	policy  string        // of its runs; "" for fifo
+	over    *line         // for its runs; nil for none
 }
 
 func (b *broker) start() {
-	s, err := startServer(&server.Options{StoreDir: b.dir, Host: "127.0.0.1", Port: server.RANDOM_PORT}, b.limits)
+	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, b.limits)
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }
@@ -74,8 +65,16 @@ func (b *broker) InProcessConn() (net.Conn, error) {
 }
 
 func (b *broker) connect(notice func(string)) *session {
-	s, err := dial("", notice, nats.InProcessServer(b))
+	return b.connectBy(notice, b)
+}
+
+// connectOver connects over a line.
+func (b *broker) connectOver(l *line) *session { return b.connectBy(nil, l) }
+
+func (b *broker) connectBy(notice func(string), by nats.InProcessConnProvider) *session {
+	s, err := dial("", notice, nats.InProcessServer(by))
 	require.NoError(b.t, err)
+	s.now = func() time.Duration { return time.Duration(time.Now().UnixNano()) }
 	b.t.Cleanup(s.close)
 	return s
 }
@@ -308,19 +307,14 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	}
 	r.x = &submitter{maker: makerOf(&sub.Load, false)}
 	s := b.connect(notice)
-	if b.link != nil {
-		var err error
-		s, err = dial("nats://127.0.0.1:"+b.link.Port, notice, nats.PingInterval(time.Hour)) // so it is not lost with the link
-		require.NoError(b.t, err)
-	}
-	if b.change != nil {
-		b.change(s)
+	if b.over != nil {
+		s = b.connectBy(notice, b.over)
 	}
 	err := r.x.start(sub, s)
 	if err != nil {
 		return nil, err
 	}
-	policy, err := sched.New(sched.Config{Name: "fifo"})
+	policy, err := sched.New(sched.Config{Name: cmp.Or(b.policy, "fifo")})
 	require.NoError(b.t, err)
 	r.run, err = runner.New(core.Config{
 		Pool: core.Pool{Workers: 1, Remote: true, Ahead: b.ahead}, Queue: core.Queue{Policy: policy, Buffer: 1024}, Limit: core.Limit{KillAfter: time.Second},
@@ -353,21 +347,22 @@ func (r *testRun) said(text string) string {
 }
 
 func TestSubmit(t *testing.T) {
-	b := newBroker(t)
-	b.worker("a", 4, answer)
-	b.worker("b", 4, answer)
-	r := b.run(200, nil)
-	e := r.wait()
-	require.Equal(t, int64(200), e.Stats.Of(task.OK))
-	hosts := map[string]int{}
-	for id := uint64(1); id <= 200; id++ {
-		require.Equal(t, fmt.Sprintln(id), r.outputs[id])
-		hosts[r.results[id].Host]++
-	}
-	require.Len(t, hosts, 2)
-	for _, name := range []string{tasksStream, resultsStream} {
-		require.Zero(t, b.connect(nil).messages(t, name), "what the run leaves in %s", name)
-	}
+	inTime(t, func(t *testing.T, b *broker) {
+		b.worker("a", 4, answer)
+		b.worker("b", 4, answer)
+		r := b.run(200, nil)
+		e := r.wait()
+		require.Equal(t, int64(200), e.Stats.Of(task.OK))
+		hosts := map[string]int{}
+		for id := uint64(1); id <= 200; id++ {
+			require.Equal(t, fmt.Sprintln(id), r.outputs[id])
+			hosts[r.results[id].Host]++
+		}
+		require.Len(t, hosts, 2)
+		for _, name := range []string{tasksStream, resultsStream} {
+			require.Zero(t, b.connect(nil).messages(t, name), "what the run leaves in %s", name)
+		}
+	})
 }
 
 // TestBlocksTravel has tasks on a host read blocks of a file and of a stream. Some

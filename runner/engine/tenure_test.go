@@ -5,12 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -40,30 +38,6 @@ func TestSSHDropped(t *testing.T) {
 	crewtest.WriteFile(t, filepath.Join(dir, "go"), "", 0o666)
 	p.Exits(0)
 	require.Equal(t, "done a\ndone b\n", p.Stdout())
-}
-
-// On an engine that others share, no worker is believed that another one has ended.
-func TestAfterOnAnEngine(t *testing.T) {
-	b := newBroker(t)
-	said := make(chan struct{})
-	var once sync.Once
-	first := b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		crewtest.Receive(t, said, "the other worker to speak")
-		answer(f, a, m)
-	})
-	b.worker("b", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-		once.Do(func() {
-			f.mu.Lock()
-			f.presence.After = first.presence.ID
-			f.mu.Unlock()
-			f.put(ready)
-			answer(f, a, m)
-			close(said)
-		})
-	})
-	r := b.run(2, nil)
-	r.ok(2)
-	require.Zero(t, r.lost)
 }
 
 // Of old files in the directory of locks, those go that are locks of workers.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -59,16 +58,10 @@ func TestRefusedFiles(t *testing.T) {
 		{worker, rights, true}, {submitter, rights, false}, {revoked, unknown, true}, {expired, old, true}, {changed, unknown, true}, {foreign, unknown, true},
 	} {
 		for _, line := range [][]string{
-			{"engine", "invite", "x", "--engine", u.file}, {"engine", "revoke", "worker", "--engine", u.file}, {"engine", "init", "--engine", u.file},
-			{"engine", "status", "--engine", u.file}, {"engine", "attach", "x", "--engine", u.file}, {"engine", "dispatch", "--engine", u.file},
-			{"--engine", u.file, "true", "{}", ":::", "a"}, {"--engine", u.file, "--sign", key, "--detach", "true", ":::", "a"},
-			{"worker", "--engine", u.file, "true", "{}"},
+			{"engine", "invite", "x", "--engine", u.file}, {"engine", "dispatch", "--engine", u.file}, {"--engine", u.file, "true", "{}", ":::", "a"},
+			{"--engine", u.file, "--sign", key, "--detach", "true", ":::", "a"}, {"worker", "--engine", u.file, "true", "{}"},
 		} {
-			may := u.file == submitter && line[0] != "worker" && line[1] != "invite" && line[1] != "revoke" && line[1] != "init"
-			if may {
-				continue
-			}
-			if u.file == worker && line[0] == "worker" {
+			if u.file == submitter && line[0] != "worker" && line[1] != "invite" || u.file == worker && line[0] == "worker" {
 				continue
 			}
 			p := crew(t, line...)
@@ -115,68 +108,6 @@ func TestRevoked(t *testing.T) {
 		p.Send(syscall.SIGTERM)
 		p.Wait()
 	}
-}
-
-// Nothing waits for an engine that has refused it meanwhile.
-func TestRevokedMeanwhile(t *testing.T) {
-	t.Parallel()
-	h := testHub(t, t.TempDir())
-	me := h.as(t, "submitter")
-	file, key := keyFile(t)
-	crew(t, "--engine", me, "--sign", file, "--detach", "--name", "waits", "true", ":::", "a").Exits(0)
-	attach := crew(t, "engine", "attach", "waits", "--engine", me)
-	attach.Says(attach.Stderr, "waits for a dispatcher")
-	s, err := connect(me, nil)
-	require.NoError(t, err)
-	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q", Name: "half"}, Notice: quiet}, s, key)
-	require.NoError(t, err)
-	all := []*crewtest.Process{
-		attach, crew(t, "engine", "dispatch", "--engine", me), crew(t, "--engine", me, "--sign", file, "true", ":::", "a"),
-		crew(t, "worker", "--engine", h.as(t, "worker"), "--queue", "q2", "true", "{}"),
-	}
-	crewtest.Until(t, func() bool {
-		list, err := h.server.Connz(&server.ConnzOptions{Username: true})
-		require.NoError(t, err)
-		n := 0
-		for _, c := range list.Conns {
-			if c.AuthorizedUser != "" && c.InMsgs > 0 { // it is past connecting
-				n++
-			}
-		}
-		return n >= 6 // the dispatcher twice
-	}, "all to be connected")
-	said := map[*crewtest.Process]int{} // a slow server may have been waited for
-	for _, p := range all {
-		said[p] = len(p.Stderr())
-	}
-	for _, name := range []string{"submitter", "worker"} {
-		require.NoError(t, h.users.Revoke(name))
-		_, err = h.cut(name)
-		require.NoError(t, err)
-	}
-	for _, p := range all {
-		p.Exits(1)
-		require.Contains(t, p.Stderr(), "does not know this user")
-		require.NotContains(t, p.Stderr(), "has ended the lease")
-		require.NotContains(t, p.Stderr()[said[p]:], "trying again")
-	}
-	crewtest.Receive(t, s.refused, "a refusal")
-	_, err = st.Commit()
-	require.ErrorContains(t, err, "does not know this user")
-	x := &submitter{s: s, ctx: t.Context()}
-	require.ErrorIs(t, x.fetch(func() error { return nats.ErrConnectionClosed }), errRefused)
-
-	s, err = h.connect(quiet)
-	require.NoError(t, err)
-	defer s.close()
-	run, err := s.find(t.Context(), "waits")
-	require.NoError(t, err)
-	rulings, err := s.log(t.Context(), run.Queue, run.Run, "rulings")
-	require.NoError(t, err)
-	_, _, err = rulings.next(t.Context(), &once{notice: quiet})
-	require.NoError(t, err)
-	_, _, err = rulings.next(t.Context(), &once{notice: quiet})
-	require.Equal(t, io.EOF, err, "another dispatcher goes on")
 }
 
 // Whatever ends a connection for good, a session says why.
@@ -232,46 +163,6 @@ func TestCutAndRefused(t *testing.T) {
 	require.NoError(t, err)
 	crewtest.Until(t, s.nc.IsReconnecting, "the connection to be lost")
 	require.Equal(t, errRefused, s.explain(nats.ErrDisconnected))
-}
-
-// The owner can invite before the hub takes orders.
-func TestInviteWhileItStarts(t *testing.T) {
-	t.Parallel()
-	h := testHub(t, t.TempDir())
-	s, err := dial(h.url, nil, h.asOwner())
-	require.NoError(t, err)
-	defer s.close()
-	asked := s.nc.Stats().OutMsgs
-	answered := make(chan error)
-	go func() {
-		_, err := s.askHub(opInvite, &credentials.User{Name: "ada"})
-		answered <- err
-	}()
-	crewtest.Until(t, func() bool { return s.nc.Stats().OutMsgs > asked }, "the question")
-	begun, err := h.connect(quiet)
-	require.NoError(t, err)
-	defer begun.close()
-	_, err = begun.obey(hubSubject, h.obey)
-	require.NoError(t, err)
-	require.NoError(t, crewtest.Receive(t, answered, "an answer"))
-}
-
-// A worker joins where it may, although another server has refused it.
-func TestJoinWhereLetIn(t *testing.T) {
-	t.Parallel()
-	h, other := testHub(t, t.TempDir()), testHub(t, t.TempDir())
-	file := h.as(t, "worker")
-	c, err := address.Read(file)
-	require.NoError(t, err)
-	nothing := func(task.Command) task.Reply { return task.Reply{} }
-	started, err := Work(wiring.Work{URL: file, Queue: "q", TTL: time.Minute, Notice: quiet, Do: nothing})
-	require.NoError(t, err)
-	w := started.(*crewWorker)
-	w.s.close()
-	w.s, err = dial(other.url+","+h.url, quiet, nats.DontRandomize(), nats.UserInfo(c.User, c.Password))
-	require.NoError(t, err)
-	defer w.s.close()
-	require.NoError(t, w.join())
 }
 
 // Whoever connects with a name of the server's own is missed by no revocation.

@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/coproc"
-	"crew/runner/kernel"
 	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -61,8 +60,8 @@ type crewWorker struct {
 	turn sync.Mutex // held while tasks are numbered and admitted
 	last uint64     // number of the latest task
 
-	record sync.Mutex // held while the worker's record is written
-	left   bool       // the record says that it has gone
+	record chan struct{} // holds one while the worker's record is written, which takes time
+	left   bool          // the record says that it has gone
 
 	mu        sync.Mutex
 	forgotten sync.Cond // an attempt was forgotten
@@ -81,22 +80,7 @@ type crewWorker struct {
 
 // Work returns a worker. It is connected to the engine.
 func Work(work wiring.Work) (wiring.Worker, error) {
-	w := &crewWorker{
-		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
-		over: make(chan struct{}), kick: make(chan struct{}, 1),
-		told: &once{notice: work.Notice}, state: ready,
-		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[coproc.Holder][]*job{},
-		needs: map[string][]task.Need{},
-	}
-	for _, c := range work.Offers {
-		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))
-	}
-	w.offers = strings.TrimPrefix(w.offers, ",")
-	w.forgotten.L = &w.mu
-	w.seats.Window, w.seats.Now = max(1, work.Window), sinceBoot
-	if w.values {
-		w.digest, w.text = digest(work.Template)
-	}
+	w := workerOf(work)
 	var err error
 	if mark, ok := strings.CutPrefix(work.URL, stdioURL); ok {
 		w.mark = mark
@@ -109,19 +93,44 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
 	}
-	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
-		w.tenure, _ = succeed(w.mark, min(work.TTL, endedWithin))
-	}
-	w.files = travel.NewWorker(w.s.objects, work.Workdir)
-	w.coming = w.s.waits.On(func(int64, time.Duration) string { return "receiving tasks from the hub" })
-	if w.out, err = w.s.outbox(work.Notice); err == nil {
-		_, err = w.s.subscribe(heartbeatSubject(work.Queue), w.heartbeat)
-	}
-	if err != nil {
+	if err = w.open(); err != nil {
 		w.s.close()
 		return nil, err
 	}
 	return w, nil
+}
+
+func workerOf(work wiring.Work) *crewWorker {
+	w := &crewWorker{
+		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
+		over: make(chan struct{}), kick: make(chan struct{}, 1), record: make(chan struct{}, 1),
+		told: &once{notice: work.Notice}, state: ready,
+		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[coproc.Holder][]*job{},
+		needs: map[string][]task.Need{},
+	}
+	for _, c := range work.Offers {
+		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))
+	}
+	w.offers = strings.TrimPrefix(w.offers, ",")
+	w.forgotten.L = &w.mu
+	w.seats.Window = max(1, work.Window)
+	if w.values {
+		w.digest, w.text = digest(work.Template)
+	}
+	return w
+}
+
+// open begins to hear of runs.
+func (w *crewWorker) open() (err error) {
+	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
+		w.tenure, _ = succeed(w.mark, min(w.work.TTL, endedWithin))
+	}
+	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.objects, w.work.Workdir)
+	w.coming = w.s.waits.On(func(int64, time.Duration) string { return "receiving tasks from the hub" })
+	if w.out, err = w.s.outbox(w.work.Notice); err == nil {
+		_, err = w.s.subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
+	}
+	return err
 }
 
 // connectAgain is the pause before a worker tries again to reach a server that is not up yet.
@@ -172,10 +181,6 @@ func hostName(name string) string {
 func (s *session) newID(host string) string {
 	return s.user + "." + host + "-" + strings.ToLower(rand.Text()[:10])
 }
-
-// sinceBoot is the time on a clock that goes on while the machine or the process is
-// suspended.
-func sinceBoot() time.Duration { return kernel.SinceBoot() }
 
 // Next takes tasks from the engine until the run is over.
 func (w *crewWorker) Next(func() uint64) (*task.Task, error) {

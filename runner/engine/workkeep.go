@@ -101,7 +101,7 @@ func (w *crewWorker) reconnected() {
 	if w.lease != nil {
 		w.lease.stale = true
 	}
-	now := sinceBoot()
+	now := w.s.now()
 	for _, t := range w.runs { // their heartbeats could not come
 		t.heard = now
 	}
@@ -113,8 +113,8 @@ func (w *crewWorker) reconnected() {
 
 // renew renews the worker's record, under a new ID if the lease is lost.
 func (w *crewWorker) renew() error {
-	w.record.Lock()
-	defer w.record.Unlock()
+	w.record <- struct{}{}
+	defer func() { <-w.record }()
 	if w.left {
 		return nil
 	}
@@ -135,10 +135,10 @@ func (w *crewWorker) renew() error {
 	var err error
 	if fresh {
 		if err = w.listen(ctx, t); err == nil {
-			w.extend(t, sinceBoot()) // tasks may come before the record is confirmed
+			w.extend(t, w.s.now()) // tasks may come before the record is confirmed
 		}
 	}
-	sent := sinceBoot()
+	sent := w.s.now()
 	if err == nil {
 		err = w.put(ctx, w.presence(t))
 	}
@@ -175,7 +175,7 @@ func (w *crewWorker) extend(t *lease, from time.Duration) {
 	}
 	w.mu.Unlock()
 	if g, ok := w.local.(guarded); ok && !late {
-		g.Lease(time.Now().Add(from + w.work.TTL*lastFence/100 - sinceBoot()))
+		g.Lease(time.Now().Add(from + w.work.TTL*lastFence/100 - w.s.now()))
 	}
 }
 
@@ -316,15 +316,15 @@ func (w *crewWorker) drop() { w.out.Drop(func(string) bool { return true }) }
 // leased reports whether a lease is certain, and the connection not lost for
 // ever, as that of a worker of --ssh can be. Its caller holds mu.
 func (w *crewWorker) leased(t *lease) bool {
-	return !t.lost && !w.s.nc.IsClosed() && sinceBoot() < t.renewed+w.work.TTL*fence/100
+	return !t.lost && !w.s.nc.IsClosed() && w.s.now() < t.renewed+w.work.TTL*fence/100
 }
 
 // leave says that the worker has gone. Nothing runs any more. The consumer stays until
 // the server removes it as inactive: to delete it would drop acknowledgements that the
 // server has got but not dealt with.
 func (w *crewWorker) leave() {
-	w.record.Lock()
-	defer w.record.Unlock()
+	w.record <- struct{}{}
+	defer func() { <-w.record }()
 	w.left = true
 	w.mu.Lock()
 	t := w.lease

@@ -205,7 +205,7 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		return
 	}
 	newer := b.Epoch > t.epoch
-	t.heard, t.suspended = sinceBoot(), b.Suspended
+	t.heard, t.suspended = w.s.now(), b.Suspended
 	w.mu.Unlock()
 	if b.Over {
 		w.forgetRun(b.Run)
@@ -217,7 +217,7 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 // endSilent ends the attempts of runs that have not been heard of for too long.
 func (w *crewWorker) endSilent() {
 	most := max(silences*w.work.TTL, leastSilent)
-	now := sinceBoot()
+	now := w.s.now()
 	var runs []string
 	w.mu.Lock()
 	if !w.s.nc.IsConnected() {

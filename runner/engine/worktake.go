@@ -267,7 +267,7 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	if run == nil {
-		run = &runState{epoch: h.Epoch, heard: sinceBoot()}
+		run = &runState{epoch: h.Epoch, heard: w.s.now()}
 		w.runs[h.Run] = run
 	}
 	run.attempts++

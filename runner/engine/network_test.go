@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// memoryLimits has a server keep all in memory.
+var memoryLimits = limits{storage: jetstream.MemoryStorage, stored: 1 << 30, replicas: 1}
+
+// inTime calls test with a broker in a time of its own, which passes at once while all wait.
+func inTime(t *testing.T, test func(t *testing.T, b *broker)) { inTimeWith(t, memoryLimits, test) }
+
+func inTimeWith(t *testing.T, l limits, test func(t *testing.T, b *broker)) {
+	t.Helper()
+	ats.Register() // its goroutine serves all servers of the process
+	defer ats.Unregister()
+	for range 2 {
+		runtime.GC() // the client keeps timers, of which each belongs to the time that it was made in
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := &broker{t: t, dir: t.TempDir(), limits: l, ackWait: time.Hour}
+		b.start()
+		t.Cleanup(b.stop)
+		test(t, b)
+	})
+}
+
+// line is the way of one party to the broker. Whatever is under way when it is cut is lost.
+type line struct {
+	to    *broker
+	delay time.Duration
+
+	mu    sync.Mutex
+	moves sync.Cond
+	held  bool
+	until time.Time // when it can be used again
+	ends  []net.Conn
+}
+
+func (b *broker) line(delay time.Duration) *line {
+	l := &line{to: b, delay: delay}
+	l.moves.L = &l.mu
+	b.t.Cleanup(func() { l.cut(time.Hour) })
+	return l
+}
+
+// InProcessConn connects to the server over the line.
+func (l *line) InProcessConn() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held || time.Now().Before(l.until) {
+		return nil, errors.New("nothing answers")
+	}
+	far, err := l.to.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	near, mine := net.Pipe()
+	l.ends = append(l.ends, near, far)
+	go l.carry(near, far)
+	go l.carry(far, near)
+	return mine, nil
+}
+
+// carry brings one end what the other has written, which never waits for that. Connecting takes
+// no time: the client has a lock meanwhile, and time does not pass for who waits for one.
+func (l *line) carry(from, to net.Conn) {
+	type piece struct {
+		data []byte
+		due  time.Time
+	}
+	pieces, born := make(chan piece, 1<<16), time.Now()
+	go func() {
+		defer from.Close()
+		defer to.Close()
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			l.mu.Lock()
+			for l.held && time.Now().After(born) {
+				l.moves.Wait()
+			}
+			l.mu.Unlock()
+			if _, err := to.Write(p.data); err != nil {
+				return
+			}
+		}
+	}()
+	defer close(pieces)
+	for buf := make([]byte, 32<<10); ; {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		due := time.Now()
+		if due.After(born) {
+			due = due.Add(l.delay)
+		}
+		pieces <- piece{slices.Clone(buf[:n]), due}
+	}
+}
+
+// hold has nothing come through, or all that waits.
+func (l *line) hold(held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = held
+	l.moves.Broadcast()
+}
+
+// cut ends what there is, and has nobody connect for some time.
+func (l *line) cut(pause time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.until = false, time.Now().Add(pause)
+	for _, c := range l.ends {
+		c.Close()
+	}
+	l.ends = nil
+	l.moves.Broadcast()
+}
