@@ -2,10 +2,12 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,78 +67,61 @@ func text(t *testing.T, o task.Output) string {
 	return b.String()
 }
 
+// outcome is a command, and what becomes of it.
+type outcome struct {
+	Name, Script  string // the script of a shell, if there is no Argv
+	Argv, Env     []string
+	Dir, Key      string
+	Bare          bool
+	Outcome       string
+	Code, Signal  int
+	Bad           bool
+	Out, Err, Why string
+}
+
 func TestOutcomes(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, content string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(content), mode))
-		return path
-	}
-	plain := write("plain", "data", 0o644)
-	bare := write("bare", "echo \"bare $1\"\n", 0o755)
-	orphan := write("orphan", "#!/no/such/interpreter\n", 0o755)
-	for _, c := range []struct {
-		name      string
-		task      task.Task
-		outcome   task.Outcome
-		code, sig int
-		bad       bool
-		out, why  string
-	}{
-		{name: "success", task: task.Task{Argv: []string{"echo", "hi"}}, outcome: task.OK, out: "hi\n"},
-		{name: "status", task: *sh("exit 3"), outcome: task.Exit, code: 3},
-		{name: "status 255", task: *sh("exit 255"), outcome: task.Exit, code: 255},
-		{name: "signal", task: *sh("kill -9 $$"), outcome: task.Signal, sig: 9},
-		{name: "not there", task: task.Task{Argv: []string{"no-such-command-here"}},
-			outcome: task.StartFailed, code: 127, bad: true, why: "no-such-command-here: command not found"},
-		{name: "no such path", task: task.Task{Argv: []string{"./nothing"}},
-			outcome: task.StartFailed, code: 127, bad: true, why: "./nothing: no such file or directory"},
-		{name: "not executable", task: task.Task{Argv: []string{plain}},
-			outcome: task.StartFailed, code: 126, bad: true, why: "permission denied"},
-		{name: "a directory", task: task.Task{Argv: []string{dir}},
-			outcome: task.StartFailed, code: 126, bad: true, why: "is a directory"},
-		{name: "no interpreter", task: task.Task{Argv: []string{orphan}},
-			outcome: task.StartFailed, code: 127, bad: true, why: "interpreter or loader is missing"},
-		{name: "script without #!", task: task.Task{Argv: []string{bare, "a b"}}, outcome: task.OK, out: "bare a b\n"},
-		{name: "empty command", task: task.Task{Argv: []string{""}}, outcome: task.StartFailed, code: 127, bad: true, why: "the command is empty"},
-		{name: "NUL", task: task.Task{Argv: []string{"echo", "a\x00b"}}, outcome: task.StartFailed, code: 126, why: "an argument holds a NUL byte"},
-		{name: "NUL in the key", task: task.Task{Argv: []string{"echo"}, Key: "a\x00b"},
-			outcome: task.StartFailed, code: 126, why: "the key holds a NUL byte"},
-		{name: "NUL in the environment", task: task.Task{Argv: []string{"echo"}, Env: []string{"A=a\x00b"}},
-			outcome: task.StartFailed, code: 126, why: "the environment holds a NUL byte"},
-		{name: "NUL in the directory", task: task.Task{Argv: []string{"./echo"}, Dir: "/\x00b"},
-			outcome: task.StartFailed, code: 126, why: "the directory holds a NUL byte"},
-		{name: "too long", task: task.Task{Argv: []string{"echo", strings.Repeat("x", 200_000)}},
-			outcome: task.StartFailed, code: 126, why: "argument list too long"},
-		{name: "directory", task: task.Task{Argv: []string{"pwd"}, Dir: dir}, outcome: task.OK, out: dir + "\n"},
-		{name: "no directory", task: task.Task{Argv: []string{"pwd"}, Dir: dir + "/none"},
-			outcome: task.StartFailed, code: 126, why: "change to directory " + dir + "/none: no such file or directory"},
-		{name: "found in the task's own PATH", task: task.Task{Argv: []string{"bare", "x"}, Env: []string{"PATH=" + dir + ":/bin"}},
-			outcome: task.OK, out: "bare x\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := run(local(t, nil), &c.task)
-			require.Equal(t, c.outcome, r.Outcome, "%v", r.Err)
-			require.Equal(t, c.code, r.Code)
-			require.Equal(t, c.sig, r.Signal)
-			require.Equal(t, c.bad, r.BadCommand)
-			require.Equal(t, c.out, text(t, r.Stdout))
-			if c.why != "" {
-				require.ErrorContains(t, r.Err, c.why)
-				require.NotRegexp(t, "^:", r.Err.Error(), "a name is missing")
+	require.NoError(t, os.Mkdir(dir+"/bin", 0o777))
+	crewtest.WriteFile(t, dir+"/plain", "data", 0o644)
+	crewtest.WriteFile(t, dir+"/bare", "echo \"bare $1\"\n", 0o755)
+	crewtest.WriteFile(t, dir+"/orphan", "#!/no/such/interpreter\n", 0o755)
+	crewtest.WriteFile(t, dir+"/bin/mine", "#!/bin/sh\npwd; echo $CREW_SEQ $INHERITED", 0o755)
+	fill := strings.NewReplacer("$DIR", dir, "$LONG", strings.Repeat("x", 200_000)).Replace
+	l := local(t, func(c *Config) { c.Env = append(c.Env, "INHERITED=1") })
+	crewtest.Examples(t, "testdata/outcomes.txt", func(t *testing.T, want outcome) {
+		tk := sh(want.Script)
+		if want.Argv != nil {
+			tk.Argv = want.Argv
+		}
+		tk.Env, tk.Dir, tk.Key, tk.Bare = want.Env, fill(want.Dir), want.Key, want.Bare
+		for _, list := range [][]string{tk.Argv, tk.Env} {
+			for i, s := range list {
+				list[i] = fill(s)
 			}
-			require.False(t, r.End.Before(r.Start))
-		})
-	}
+		}
+		r := run(l, tk)
+		got := want
+		got.Outcome, got.Code, got.Signal, got.Bad = r.Outcome.String(), r.Code, r.Signal, r.BadCommand
+		want.Out, got.Out, got.Err = fill(want.Out), text(t, r.Stdout), text(t, r.Stderr)
+		require.Equal(t, want, got, "%v", r.Err)
+		if want.Why != "" {
+			require.ErrorContains(t, r.Err, fill(want.Why))
+			require.NotRegexp(t, "^:", r.Err.Error(), "a name is missing")
+		}
+		require.False(t, r.End.Before(r.Start))
+		// Setting the clock back in the middle of a run must not change durations.
+		require.Contains(t, r.Start.String(), " m=")
+		require.Contains(t, r.End.String(), " m=")
+	})
 }
 
 func TestStreamsAreApartAndWhole(t *testing.T) { pipesAndPTYs(t, streamsAreApartAndWhole) }
 
 func streamsAreApartAndWhole(t *testing.T, l *Local) {
-	r := run(l, sh(`i=0; while [ $i -lt 20000 ]; do echo "out $i"; echo "err $i" >&2; i=$((i+1)); done`))
+	r := run(l, sh(`i=0; while [ $i -lt 5000 ]; do echo "out $i"; echo "err $i" >&2; i=$((i+1)); done`))
 	require.Equal(t, task.OK, r.Outcome)
 	var out, err strings.Builder
-	for i := range 20000 {
+	for i := range 5000 {
 		fmt.Fprintf(&out, "out %d\n", i)
 		fmt.Fprintf(&err, "err %d\n", i)
 	}
@@ -145,105 +130,44 @@ func streamsAreApartAndWhole(t *testing.T, l *Local) {
 	r.Close()
 }
 
-func TestWritesThroughDevStdoutKeepTheirOrder(t *testing.T) {
-	r := run(local(t, nil), sh(`echo one; echo two >/dev/stdout; echo three >/dev/stderr; echo four`))
-	require.Equal(t, "one\ntwo\nfour\n", text(t, r.Stdout))
-	require.Equal(t, "three\n", text(t, r.Stderr))
-}
-
+// A task need not read its input.
 func TestStdin(t *testing.T) {
 	l := local(t, nil)
-	require.Equal(t, "0\n", text(t, run(l, sh("wc -c")).Stdout), "nothing by default")
-
-	big := bytes.Repeat([]byte("0123456789"), 300_000)
-	echo := sh("cat")
-	echo.Stdin = big
-	r := run(l, echo)
-	require.Equal(t, task.OK, r.Outcome)
-	require.Equal(t, string(big), text(t, r.Stdout))
-	r.Close()
-
-	deaf := sh("exec <&-; sleep 0.2; echo done")
-	deaf.Stdin = big
-	r = run(l, deaf)
-	require.Equal(t, task.OK, r.Outcome)
-	require.Equal(t, "done\n", text(t, r.Stdout))
-
-	lazy := sh("sleep 0.2; echo done")
-	lazy.Stdin = big
-	require.Equal(t, "done\n", text(t, run(l, lazy).Stdout))
-
-	empty := sh("wc -c")
-	empty.Stdin = []byte{}
-	require.Equal(t, "0\n", text(t, run(l, empty).Stdout))
-}
-
-// The variables of limits by name are those of the attempt, whatever stood there.
-func TestUnitsInTheEnvironment(t *testing.T) {
-	e := newEnviron([]string{"CREW_GPU=", "CREW_DB=outer", "CREW_NET="}, false)
-	for _, tk := range []*task.Task{{}, {Env: []string{"CREW_GPU=own"}}, {Bare: true, Env: []string{"CREW_GPU=", "CREW_NET="}}} {
-		a := task.Attempt{Task: tk, Units: []task.Units{{Name: "db", Held: []string{"5"}}, {Name: "Gpu", Held: []string{"0", "GPU-1f"}}}}
-		var got []string
-		for _, kv := range e.of(a) {
-			if name := nameOf(kv); name == "CREW_GPU" || name == "CREW_DB" || name == "CREW_NET" {
-				got = append(got, kv)
-			}
-		}
-		require.ElementsMatch(t, []string{"CREW_GPU=0,GPU-1f", "CREW_DB=5", "CREW_NET="}, got)
+	big := strings.Repeat("0123456789", 300_000)
+	for _, c := range []struct{ in, script, out string }{
+		{big, "cat", big}, {big, "exec <&-; echo done", "done\n"}, {big, "echo done", "done\n"}, {"", "wc -c", "0\n"},
+	} {
+		tk := sh(c.script)
+		tk.Stdin = []byte(c.in)
+		r := run(l, tk)
+		require.Equal(t, task.OK, r.Outcome)
+		require.Equal(t, c.out, text(t, r.Stdout))
+		r.Close()
 	}
 }
 
 func TestEnvironment(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	far := &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away", Units: []task.Units{{Name: "db", Held: []string{"7"}}}}
-	for name, c := range map[string]struct {
-		inherited []string
-		pty       bool
-		task      task.Task
-		want      []string // apart from crew's own variables
-	}{
-		"a task's variables replace inherited ones": {
-			inherited: []string{"PATH=/bin", "CREW_SEQ=outer", "PARALLEL_JOBSLOT=outer", "CREW_HOST=outer", "KEEP=1", "MINE=inherited"},
-			task:      task.Task{Env: []string{"MINE=own"}}, want: []string{"PATH=/bin", "KEEP=1", "MINE=own"}},
-		"a task of another machine's run": {inherited: []string{"KEEP=1"}, task: task.Task{Origin: far}, want: []string{"KEEP=1", "CREW_DB=7"}},
-		"a bare task inherits nothing": {
-			inherited: []string{"INHERITED=1"}, task: task.Task{Bare: true, Env: []string{"PATH=bin", "CREW_SEQ=outer", "BYTES=\xff", "empty"}},
-			want: []string{"PATH=bin", "BYTES=\xff", "empty"}},
-
-		// A task can show colours on its terminal, and its pager does not wait.
-		"on a terminal":             {pty: true, want: []string{"PAGER=cat", "TERM=xterm"}},
-		"on a terminal as it was":   {pty: true, inherited: []string{"TERM=dumb", "PAGER=less"}, want: []string{"TERM=dumb", "PAGER=cat"}},
-		"a bare task on a terminal": {pty: true, task: task.Task{Bare: true, Env: []string{"PAGER=less"}}, want: []string{"TERM=xterm", "PAGER=cat"}},
-		"on a terminal of the task's": {
-			pty: true, inherited: []string{"TERM=dumb"}, task: task.Task{Env: []string{"TERM=vt100", "PAGER=less"}},
-			want: []string{"TERM=vt100", "PAGER=less"}},
-	} {
-		c.task.ID, c.task.Key = 7, "k"
+	crewtest.Examples(t, "testdata/environ.txt", func(t *testing.T, c struct {
+		Name                 string
+		Far, PTY, Bare       bool
+		Inherited, Env, Want []string
+		Units                map[string][]string
+	}) {
+		tk := task.Task{ID: 7, Key: "k", Bare: c.Bare, Env: c.Env}
 		own := []string{"CREW_SEQ=7", "CREW_ATTEMPT=2", "CREW_WORKER=3", "PARALLEL_SEQ=7", "PARALLEL_JOBSLOT=3", "CREW_HOST=" + host}
-		if c.task.Origin != nil {
+		if c.Far {
+			tk.Origin = &task.Origin{Task: 70, Number: 20, Slot: 30, Host: "far away", Units: []task.Units{{Name: "db", Held: []string{"7"}}}}
 			own = []string{"CREW_SEQ=70", "CREW_ATTEMPT=20", "CREW_WORKER=30", "PARALLEL_SEQ=70", "PARALLEL_JOBSLOT=30", "CREW_HOST=far_away"}
 		}
-		want := append(own, append(c.want, "CREW_KEY=k", "CREW_PID="+strconv.Itoa(os.Getpid()))...)
-		require.ElementsMatch(t, want, newEnviron(c.inherited, c.pty).of(task.Attempt{Task: &c.task, Number: 2, Slot: task.Slot{ID: 3}}), name)
-	}
-}
-
-// The program of a bare task is found in its own PATH, seen from its own directory.
-func TestABareTask(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(dir+"/bin", 0o777))
-	crewtest.WriteFile(t, dir+"/bin/mine", "#!/bin/sh\npwd; echo $CREW_SEQ $INHERITED", 0o777)
-	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + os.Getenv("PATH"), "INHERITED=1"} })
-	for _, env := range [][]string{{"PATH=bin"}, {"PATH=/nowhere"}, {}, nil} {
-		r := run(l, &task.Task{ID: 7, Argv: []string{"mine"}, Env: env, Bare: true, Dir: dir})
-		if slices.Contains(env, "PATH=bin") {
-			require.Equal(t, dir+"\n7\n", text(t, r.Stdout))
-			continue
+		a := task.Attempt{Task: &tk, Number: 2, Slot: task.Slot{ID: 3}}
+		for _, name := range slices.Sorted(maps.Keys(c.Units)) {
+			a.Units = append(a.Units, task.Units{Name: name, Held: c.Units[name]})
 		}
-		require.Equal(t, task.StartFailed, r.Outcome)
-		require.Equal(t, 127, r.Code, "the PATH of crew does not count")
-	}
+		want := append(own, append(c.Want, "CREW_KEY=k", "CREW_PID="+strconv.Itoa(os.Getpid()))...)
+		require.ElementsMatch(t, want, newEnviron(c.Inherited, c.PTY).of(a))
+	})
 }
 
 // gone waits until no process of the group is alive.
@@ -309,7 +233,7 @@ func TestNothingStartsOnceItIsCancelled(t *testing.T) {
 // may have had an effect.
 func TestKillTellsWhy(t *testing.T) {
 	l := local(t, nil)
-	for i := range 50 {
+	for i := range crewtest.Rounds(6) {
 		cause, want := task.ErrTimeout, task.Timeout
 		if i%2 == 0 {
 			cause, want = context.Canceled, task.Cancelled
@@ -413,7 +337,7 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for i := range 20 {
+			for i := range 6 {
 				r := run(l, sh([]string{"echo x", "exit 1", "sleep 0.06", "kill $$"}[i%4]))
 				r.Close()
 				r = run(l, &task.Task{Argv: []string{"no-such-command"}})
@@ -442,37 +366,18 @@ func TestAMovedProgramIsFoundAgain(t *testing.T) {
 	require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
 }
 
+// Why an attempt was ended says more than how its process took it.
 func TestClassify(t *testing.T) {
-	exit := func(n int) syscall.WaitStatus { return syscall.WaitStatus(n << 8) }
-	sig := func(n int) syscall.WaitStatus { return syscall.WaitStatus(n) }
 	for _, c := range []struct {
-		why       task.Outcome
 		ws        syscall.WaitStatus
-		want      task.Outcome
+		alone     task.Outcome
 		code, sig int
-	}{
-		{0, exit(0), task.OK, 0, 0},
-		{0, exit(2), task.Exit, 2, 0},
-		{0, sig(11), task.Signal, 0, 11},
-		{0, sig(15), task.Signal, 0, 15},
-		{task.Timeout, exit(0), task.Timeout, 0, 0},
-		{task.Timeout, sig(15), task.Timeout, 0, 15},
-		{task.Cancelled, exit(0), task.Cancelled, 0, 0},
-		{task.Cancelled, exit(1), task.Cancelled, 1, 0},
-		{task.Cancelled, sig(9), task.Cancelled, 0, 9},
-	} {
-		o, code, s := Classify(c.why, c.ws)
-		require.Equal(t, c.want, o, "%v %v", c.why, c.ws)
-		require.Equal(t, c.code, code)
-		require.Equal(t, c.sig, s)
-	}
-}
-
-// Setting the clock back in the middle of a run must not change durations.
-func TestTimesCarryTheMonotonicClock(t *testing.T) {
-	r := run(local(t, nil), sh("true"))
-	for _, at := range []time.Time{r.Start, r.End} {
-		require.Contains(t, at.String(), " m=")
+	}{{0, task.OK, 0, 0}, {2 << 8, task.Exit, 2, 0}, {11, task.Signal, 0, 11}} {
+		for _, why := range []task.Outcome{0, task.Timeout, task.Cancelled} {
+			o, code, sig := Classify(why, c.ws)
+			require.Equal(t, cmp.Or(why, c.alone), o)
+			require.Equal(t, []int{c.code, c.sig}, []int{code, sig})
+		}
 	}
 }
 

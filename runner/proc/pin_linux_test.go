@@ -61,7 +61,7 @@ func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Go(func() {
-			for range 20 {
+			for range crewtest.Rounds(6) {
 				for _, argv := range [][]string{{"grep", allowed, "/proc/self/status"}, {script}, {"no-such-command"}} {
 					l.pins.Lasted(kernel.Brief/2, int64(runtime.NumCPU()))
 					r := run(l, &task.Task{ID: 1, Argv: argv})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/kernel"
 	"crew/runner/task"
 )
@@ -42,7 +43,7 @@ func TestSignalsOfTheGroupSpareTasks(t *testing.T) {
 			}
 		}
 	})
-	for range 500 {
+	for range crewtest.Rounds(100) {
 		require.Equal(t, task.OK, run(l, &task.Task{ID: 7, Argv: []string{"true"}}).Outcome)
 	}
 	close(over)

@@ -30,7 +30,7 @@ func TestRunDelay(t *testing.T) {
 		require.NoError(t, busy.Start())
 		t.Cleanup(func() { _, _ = busy.Process.Kill(), busy.Wait() })
 	}
-	const work = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"
+	const work = "i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done"
 	l := local(t, func(cfg *Config) { cfg.RunDelay = true })
 	for _, script := range []string{work, work + "; (" + work + "); (" + work + ")"} {
 		r := run(l, sh(script))
