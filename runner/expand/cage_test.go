@@ -40,9 +40,9 @@ func newCage(t testing.TB) *cage {
 	for _, name := range []string{"cat", "env", "sh", "bash", "busybox", "xargs", "find", "timeout", "nice", "flock", "printf", "seq", "head"} {
 		link(t, c.bin, name)
 	}
-	for name, script := range stubs {
-		crewtest.WriteFile(t, filepath.Join(c.bin, name), "#!/bin/sh\n"+script, 0o755)
-	}
+	// Programs that run others, or give an argument to a shell, as the real ones do, and p,
+	// which prints its arguments
+	require.NoError(t, os.CopyFS(c.bin, os.DirFS("testdata/cage")))
 	if os.Getuid() == 0 {
 		c.user = &syscall.Credential{Uid: 65534, Gid: 65534}
 		require.NoError(t, os.Chown(c.dir, 65534, 65534))
@@ -52,108 +52,6 @@ func newCage(t testing.TB) *cage {
 	}
 	return c
 }
-
-// stubs are programs in the cage that run others, or give an argument to a shell, as the
-// real ones do, and p, which prints its arguments.
-var stubs = map[string]string{
-	"p":       `printf '%s\0' "$@"`,
-	"su":      optionC + `exec sh`,
-	"runuser": `[ "$1" != -u ] || { shift 2; [ "$1" != -- ] || shift; exec "$@"; }; ` + optionC + `exec sh`,
-	"script":  optionC + `exec sh`,
-	"sg":      `[ "$1" != - ] || shift; shift; [ "$1" != -c ] || shift; [ $# -gt 0 ] || exec sh; exec sh -c "$1"`,
-	"ssh": `host=
-while [ $# -gt 0 ]; do
-	case $1 in
-	--) shift; break ;;
-	-?*)
-		o=${1#-}
-		while case $o in [46AaCfGgKkMNnqsTtVvXxYy]*) ;; *) false ;; esac; do o=${o#?}; done
-		case $o in
-		?) shift 2 ;;
-		*) shift ;;
-		esac
-		;;
-	*)
-		[ -z "$host" ] || break
-		host=x$1
-		shift
-		;;
-	esac
-done
-[ -n "$host" ] || shift
-[ "$1" != -- ] || shift
-[ $# -gt 0 ] || exec sh
-exec sh -c "$*"`,
-	"watch": `x=
-while :; do
-	case $1 in
-	--) shift; break ;;
-	--interval | --equexit) shift 2 ;;
-	--exec) x=1; shift ;;
-	--*) shift ;;
-	-*)
-		o=${1#-} o=${o#"${o%%[!bcCdegprtw]*}"}
-		case $o in
-		x) x=1 ;;
-		n | q) shift ;;
-		[nq]* | '') ;;
-		*) exit 1 ;;
-		esac
-		shift ;;
-	*) break ;;
-	esac
-done
-[ -z "$x" ] || exec "$@"
-exec sh -c "$*"`,
-	"sshpass": `while :; do
-	case $1 in
-	-p) shift 2 ;;
-	-*) shift ;;
-	*) break ;;
-	esac
-done
-exec "$@"`,
-	"sudo": `while :; do
-	case $1 in
-	-u) shift 2 ;;
-	-* | *=*) shift ;;
-	*) break ;;
-	esac
-done
-exec "$@"`,
-	"tmux":     `shift; exec sh -c "$*"`,
-	"pdsh":     `shift 2; exec sh -c "$*"`,
-	"rsh":      `shift; [ $# -gt 0 ] || exec sh; exec sh -c "$*"`,
-	"git":      `exec sh -c "$GIT_SSH_COMMAND"`,
-	"sbatch":   `case $1 in --wrap) exec sh -c "$2" ;; --wrap=*) exec sh -c "${1#*=}" ;; esac; exec sh`,
-	"parallel": `[ $# -gt 0 ] || exec sh; exec sh -c "$*"`,
-	"crew": `while :; do
-	case $1 in
-	-j) shift 2 ;;
-	-*) shift ;;
-	*) break ;;
-	esac
-done
-case $# in 0) exec sh ;; 1) exec sh -c "$1" ;; esac
-exec "$@"`,
-	"chronic": `exec "$@"`,
-	"nohup":   `exec "$@"`,
-	"setsid":  `[ "$1" != -w ] || shift; exec "$@"`,
-}
-
-// optionC runs the value of the option -c, also --command, in a shell.
-const optionC = `while [ $# -gt 0 ]; do
-	case $1 in
-	-c | -[a-z]*c) exec sh -c "$2" ;;
-	-c*) exec sh -c "${1#-c}" ;;
-	--c*=*) case --command in "${1%%=*}"*) exec sh -c "${1#*=}" ;; esac ;;
-	--s*=*) case --session-command in "${1%%=*}"*) exec sh -c "${1#*=}" ;; esac ;;
-	--c*) case --command in "$1"*) exec sh -c "$2" ;; esac ;;
-	--s*) case --session-command in "$1"*) exec sh -c "$2" ;; esac ;;
-	esac
-	shift
-done
-`
 
 // link makes an installed program available in a directory.
 func link(t testing.TB, dir, name string) {
@@ -345,14 +243,20 @@ func (c *cage) together(t testing.TB, list []attempt) (bad []attempt) {
 }
 
 // payloads are values that create the file pwned if a shell reads them as syntax.
-var payloads = []string{
-	"$(>pwned)", "`>pwned`", ";>pwned;", "\n>pwned\n", "';>pwned;'", `";>pwned;"`, "$(>pwned)\"$(>pwned)'$(>pwned)", "a[$(>pwned)]", "k[$(>pwned)]=1", "k[`>pwned`]",
-	"&>pwned&", "|>pwned|", ")\n>pwned\n", "));>pwned;((", "}\n>pwned\n", ";;esac\n>pwned\n", "E\n>pwned\n", "\nE\n>pwned\n", "\n\tE\n>pwned\n", "x\nE\n)\n>pwned\n", "E\r\n>pwned\n", "\nE\r\n>pwned\n",
-	"${k:+$(>pwned)}", "${(e):-$(>pwned)}", "${(e)k:-$(>pwned)}", "*(e:'>pwned':)", "*(N^e:'>pwned':)", "$((a[$(>pwned)]))", "$[a[$(>pwned)]]", "a[(e)$(>pwned)]", "0+a[$(>pwned)]",
-	`\$(>pwned)`, "\\`>pwned\\`", `\';>pwned;\'`, `\";>pwned;\"`, `\`, `\$(>pwned)\`, "\\\n;>pwned;", "$'\\';>pwned;'", "-va[$(>pwned)]", "-c>pwned", "--command=>pwned", "-e>pwned",
-	">pwned", "eval >pwned", "a=$(>pwned)", "k=a[$(>pwned)]", "<(>pwned)", "=(>pwned)", "\r\n>pwned\n", "\r;>pwned;", "x;>pwned #", "\x01';>pwned;'", "\x7f$(>pwned)", "\xff';>pwned;'", "\x81\";>pwned;\"", "\xc3$(>pwned)",
-	"%$(>pwned)", "~$(>pwned)", "!>pwned", "{a,$(>pwned)}", "@(x|$(>pwned))", "${ >pwned;}", "${|>pwned;}", "x[$(>pwned)]+=1", "\"'$(>pwned)", "'\"`>pwned`", "1 a[$(>pwned)]",
-	"[$(>pwned)]=", "a]+k[$(>pwned)", "a:$(>pwned)", "/$(>pwned)", "${k/3/$(>pwned)}", "$(>pwned)#", "(e)$(>pwned)", "'$(>pwned)'", `"$(>pwned)"`, "''\";>pwned;\"''", "+a[$(>pwned)]", "x -o k[$(>pwned)]",
+var payloads = quotedLines("testdata/payloads.txt")
+
+// quotedLines returns the lines of a file, which have the escapes of Go.
+func quotedLines(path string) (list []string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if s, err := strconv.Unquote(strings.TrimSpace(line)); err == nil {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // attack is a template of testdata/attacks.txt.

@@ -11,41 +11,8 @@ import (
 	"crew/runner/task"
 )
 
-// TestMarks checks that a command expanded before its slot is known ends up the
-// same as one expanded for that slot.
-func TestMarks(t *testing.T) {
-	for _, words := range [][]string{
-		{"x", "{%}", "w{%}-{#}-{%}{}", "{}"},
-		{"x", "{}{%}", "{%}"},
-		{"echo {} >{%}; echo \"$x{%} '{%}'\" '{%}' {%}{%}"},
-		{"echo $x{%} \"$x{%}\" {%}>f $(cat {%}) `cat {%}`; cat <<E\n{%} {}\nE\n"},
-		{"sh", "-c", "echo \"{%}\" $1 '{}!\\'", "{%}", "{}"},
-	} {
-		for _, shell := range []string{"", "bash", "fish"} {
-			tm, err := New(Config{Words: words, Shell: shell, Insert: AtEnd, Batch: true})
-			if err != nil {
-				continue
-			}
-			for _, records := range [][][]string{{{"a {%} b"}}, {{"a {%} b"}, {"it's"}, {""}}} {
-				v := Values{Records: records, Seq: 5}
-				var tk task.Task
-				tm.Fill(&tk, v)
-				v.Worker = 12
-				want := tm.Argv(v)
-				if got := tk.ExecOn(12, "", nil); len(want) == len(got) { // a number needs no quotes
-					require.Equal(t, strings.ReplaceAll(strings.Join(want, "|"), "_crew1=12", "_crew1='12'"), strings.Join(got, "|"), "%q", words)
-				} else {
-					t.Errorf("%q: %q", words, got)
-				}
-				require.NotContains(t, strings.ReplaceAll(strings.Join(tk.ArgvOn(12, "", nil), " "), "a {%} b", ""), "{%}")
-				require.True(t, tk.Varies(), "%q", words)
-			}
-		}
-	}
-}
-
 // TestLaterValues checks that what is put in last is read like any value, wherever one can
-// stand: the name of a host, the units that an attempt holds, of which there may be none, and
+// stand: the number of a worker, the name of a host, the units that an attempt holds, of which there may be none, and
 // a temporary name, whatever the name of the file. People see the file itself.
 func TestLaterValues(t *testing.T) {
 	o := newOracle(t)
@@ -54,7 +21,7 @@ func TestLaterValues(t *testing.T) {
 	for i, c := range contexts {
 		for _, shell := range []string{"", "bash"} {
 			for j, later := range []struct{ placeholder, name, is string }{
-				{"{host}", "x", "web-1.if"}, {"{gpu}", "x", "0"}, {"{gpu}", "x", "0,GPU-1f.x,_"}, {"{gpu}", "x", ""},
+				{"{%}", "x", "3"}, {"{host}", "x", "web-1.if"}, {"{gpu}", "x", "0"}, {"{gpu}", "x", "0,GPU-1f.x,_"}, {"{gpu}", "x", ""},
 				{"{out}", "d/a b'$(x)`x`\"\\*.tar.gz", ""}, {"{out}", "-x\n", ""}, {"{out}", "'", ""},
 			} {
 				if c.Bash && shell == "" || (i+j+len(shell)/4)%2 == 1 && !crewtest.Soaking() {
@@ -67,6 +34,7 @@ func TestLaterValues(t *testing.T) {
 				tk := task.Task{ID: 7, Makes: &task.Making{Temp: temp}}
 				tm.Fill(&tk, Values{Records: [][]string{{later.name}}, Seq: 7})
 				require.NotContains(t, strings.Join(tk.ArgvOn(3, "", nil), "\n"), temp)
+				require.Equal(t, later.name == "x" && strings.Contains(script, later.placeholder), tk.Varies(), script)
 				is := later.is
 				if later.placeholder == "{out}" {
 					is = tk.Makes.TempName(later.name)

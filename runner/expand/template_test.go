@@ -154,19 +154,6 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzWords checks that a command of words gets every value unchanged.
-func FuzzWords(f *testing.F) {
-	f.Add("a", "b", uint64(1))
-	f.Add("{}", "{1}\n$(x)", uint64(7))
-	tm := must(f, Config{Words: []string{"x", "{}", "<{2}|{1}>", "{#}", "{-1}", "{}{9}"}})
-	f.Fuzz(func(t *testing.T, a, b string, n uint64) {
-		argv := shownBy(tm, Values{Records: [][]string{{a, b}}, Seq: n})
-		require.Len(t, argv, 7)
-		require.Equal(t, []string{"x", a, b, "<" + b + "|" + a + ">"}, argv[:4])
-		require.Equal(t, []string{b, a + " " + b}, argv[5:])
-	})
-}
-
 // FuzzTemplate checks that no template makes the package panic.
 func FuzzTemplate(f *testing.F) {
 	for _, c := range contexts {
