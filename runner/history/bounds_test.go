@@ -57,12 +57,6 @@ func TestTimelineHasFailuresAndTheLongest(t *testing.T) {
 	require.Zero(t, f.Report().Runs[0].Workers, "a sample does not tell")
 }
 
-// A command that could not be started has a beginning, but no worker.
-func TestWorkersWithoutThoseOfNothing(t *testing.T) {
-	f := fold(endedAs("finished", task.OK, 1, 0, 1, 1, 1), endedAs("finished", task.StartFailed, 0, 1, 1, 2, 1))
-	require.Equal(t, 1, f.Report().Runs[0].Workers)
-}
-
 func TestTimelineOfFailuresAlone(t *testing.T) {
 	f := newFold(1000, 50)
 	many(f, 20_000, func(_ int, l *Line) { l.Outcome = task.Exit })
@@ -243,45 +237,6 @@ func TestReportsDoNotChange(t *testing.T) {
 	after, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.JSONEq(t, string(before), string(after))
-}
-
-// A task that an earlier run has done is told again when the run is resumed.
-func TestTasksOfAnEarlierRun(t *testing.T) {
-	known := endedAs("finished", task.OK, 1, 0, 5, 1, 1)
-	known.At = sec(100)
-	r := fold(beganAt(100, ""), about("admitted", 100, 1), known,
-		about("admitted", 100, 2), startedOn(1, 100, 2, 1), endedAs("finished", task.OK, 1, 100, 105, 2, 1)).Report()
-	require.Equal(t, int64(2), r.Total.Tasks)
-	require.Equal(t, []uint64{2}, r.Attempts.Task)
-	require.Equal(t, sec(100), r.Attempts.Base.UTC())
-}
-
-func TestTasksThatAreDoneAgain(t *testing.T) {
-	again := func(l *Line) *Line { l.Again = true; return l }
-	f := fold(beganAt(0, ""), again(endedAs("finished", task.Exit, 1, 0, 1, 1, 1)), again(endedAs("finished", task.OK, 2, 0, 5, 2, 1)), said(Over, 5),
-		beganAt(10, ""), endedAs("finished", task.OK, 1, 10, 11, 2, 2), startedOn(1, 11, 3, 2), endedAs("retried", task.Exit, 1, 11, 12, 3, 2))
-	of := func(f Figures) []int64 { return []int64{f.Tasks, f.Failed, f.Retries, int64(f.Time / time.Second)} }
-	r := f.Report()
-	require.Equal(t, [][]int64{{2, 1, 0, 6}, {1, 0, 1, 1}, {1, 0, 1, 1}}, [][]int64{of(r.Runs[0].Figures), of(r.Runs[1].Figures), of(r.Total)})
-	require.Equal(t, [][]int64{{2, 1, 0, 6}, {1, 0, 1, 1}, {1, 0, 1, 1}},
-		[][]int64{of(r.Keys.List[0].ByRun[0]), of(r.Keys.List[0].ByRun[1]), of(r.Keys.List[0].Figures)})
-	require.Equal(t, []int64{1, 0}, []int64{r.Outcomes[task.OK], r.Outcomes[task.Exit]})
-	require.Empty(t, r.Failed.List)
-	require.Len(t, r.Slowest.List, 1)
-	require.Equal(t, []bool{false, false, true, false}, r.Attempts.Final)
-
-	// Another run of a joblog has other tasks with the same numbers.
-	r = fold(beganAt(0, ""), endedAs("finished", task.Exit, 0, 0, 1, 1, 1), beganAt(10, ""), endedAs("finished", task.OK, 0, 10, 11, 1, 1)).Report()
-	require.Equal(t, []int64{2, 1}, []int64{r.Total.Tasks, r.Total.Failed})
-}
-
-// Of a worker with places, attempts that overlap get lanes of their own; those that do only since
-// times are rounded do not.
-func TestPlacesHaveLanes(t *testing.T) {
-	c := fold(beganAt(0, ""), endedAs("finished", task.OK, 1, 0, 5, 1, 1), endedAs("finished", task.OK, 1, 4.999, 6, 2, 1),
-		endedAs("finished", task.OK, 1, 5.5, 7, 3, 1), endedAs("finished", task.OK, 1, 7, 8, 4, 1)).Report().Attempts
-	require.Equal(t, []Lane{{Worker: 1}, {Worker: 1}}, c.Lanes)
-	require.Equal(t, []int32{0, 0, 1, 1}, c.Lane)
 }
 
 func TestTimesOfMoreThanAreKnown(t *testing.T) {
