@@ -248,47 +248,14 @@ func TestHello(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	r := newRun(t, nil)
-	for _, c := range [][2]string{
-		{`{"v":3,"op":"status","new":1}`, "version 3: this crew speaks version 2"},
-		{`{"op":"status"}`, "version 0"},
-		{`{"v":2}`, `there is no op \"\"`},
-		{`{"v":2,"op":"frob"}`, `there is no op \"frob\"`},
-		{`{"v":2,"op":"status","x":1}`, `unknown field \"x\"`},
-		{`{"v":2,"op":"add","add":{"values":["\ud800"]}}`, `half of a character`},
-		{`{"v":2,"op":"add","add":{"values":["` + "\xff" + `"]}}`, `not UTF-8`},
-		{`{"v":2,"op":"add","add":{"values":[null]}}`, `neither a string nor`},
-		{`{"v":2,"op":"add","add":{}}`, `add needs either values or a command`},
-		{`{"v":2,"op":"add"}`, `add needs either values or a command`},
-		{`{"v":2,"op":"add","add":{"values":["a"],"command":["b"]}}`, `add needs either values or a command`},
-		{`{"v":2,"op":"add","add":{"command":["b"],"lines":true}}`, `lines are values`},
-		{`{"v":2,"op":"cancel"}`, `cancel needs either tasks, a key, or all`},
-		{`{"v":2,"op":"cancel","tasks":[1],"key":""}`, `cancel needs either tasks, a key, or all`},
-		{`{"v":2,"op":"cancel","tasks":[-1]}`, `cannot unmarshal number -1`},
-		{`{"v":2,"op":"retry"}`, `retry needs tasks`},
-		{`{"v":2,"op":"hold","tasks":[]}`, `hold needs tasks`},
-		{`{"v":2,"op":"move","last":true}`, `move needs tasks`},
-		{`{"v":2,"op":"wait"}`, `wait needs either tasks, a key, or all`},
-		{`{"v":2,"op":"wait","all":true,"key":"k"}`, `wait needs either tasks, a key, or all`},
-		{`{"v":2,"op":"explain","only":"late"}`, `there are no tasks that are only \"late\"`},
-		{`{"v":2,"op":"explain","only":"ended","tasks":[1]}`, `explain needs either tasks or a kind of them`},
-		{`{"v":2,"op":"explain","n":1001}`, `explain lists at most 1000 tasks`},
-		{`{"v":2,"op":"add","add":{"values":["a"],"edits":1}}`, `unknown field \"edits\"`},
-		{`{"v":2,"op":"log"}`, `log needs one task`},
-		{`{"v":2,"op":"log","tasks":[1,2]}`, `log needs one task`},
-		{`{"v":2,"op":"resize"}`, `resize needs a number`},
-		{`{"v":2,"op":"resize","n":-1}`, `resize needs a number`},
-		{`{"v":2,"op":"resize","n":100001}`, `at most 100000 workers`},
-		{`{"v":2,"op":"resize","n":-100001,"relative":true}`, `at most 100000 workers`},
-		{`[]`, "cannot unmarshal array"}, {`null`, "version 0"}, {``, "EOF"}, {"\x00\xff", "invalid character"},
-		{`{"v":2,"op":"status"} {}`, "something follows the object"},
-		{strings.Repeat("[", 100_000), "max depth"},
-	} {
-		got := r.raw(c[0] + "\n")
-		require.Contains(t, got, c[1], "%s", c[0])
-		require.Contains(t, got, `"end":true,"error":"bad request: `, "%s", c[0])
+	text := strings.NewReplacer("DEEP", strings.Repeat("[", 100_000), "FF", "\xff")
+	crewtest.Examples(t, "testdata/refused.jsonl", func(t *testing.T, row struct{ Line, Says string }) {
+		got := r.raw(text.Replace(row.Line) + "\n")
+		require.Contains(t, got, row.Says)
+		require.Contains(t, got, `"end":true,"error":"bad request: `)
 		require.Contains(t, got, `"status":2}`)
 		require.Equal(t, 1, strings.Count(got, "\n"), "%s", got)
-	}
+	})
 	require.Empty(t, r.commands())
 	require.Contains(t, r.raw(`{"v":2,"op":"pause"`), "the line has no end")
 	require.Empty(t, r.commands())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,59 +23,30 @@ func nothing(task.Command) task.Reply { return task.Reply{Snapshot: &task.Snapsh
 // TestDirectories: the socket is made in the first directory that is the user's own
 // and private, and silently nowhere if there is none.
 func TestDirectories(t *testing.T) {
-	for name, c := range map[string]struct {
-		prepare func(t *testing.T, first string)
-		first   bool // the first directory is used
-	}{
-		"missing": {func(*testing.T, string) {}, true},
-		"private": {func(t *testing.T, dir string) { require.NoError(t, os.Mkdir(dir, 0o700)) }, true},
-		"open": {func(t *testing.T, dir string) {
-			require.NoError(t, os.Mkdir(dir, 0o700))
-			require.NoError(t, os.Chmod(dir, 0o777))
-		}, false},
-		"readable": {func(t *testing.T, dir string) {
-			require.NoError(t, os.Mkdir(dir, 0o700))
-			require.NoError(t, os.Chmod(dir, 0o750))
-		}, false},
-		"link": {func(t *testing.T, dir string) {
-			require.NoError(t, os.Mkdir(dir+"2", 0o700))
-			require.NoError(t, os.Symlink(dir+"2", dir))
-		}, false},
-		"file":         {func(t *testing.T, dir string) { require.NoError(t, os.WriteFile(dir, nil, 0o700)) }, false},
-		"dangling":     {func(t *testing.T, dir string) { require.NoError(t, os.Symlink("/none", dir)) }, false},
-		"base is gone": {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Dir(dir))) }, false},
-		"base is a link": {func(t *testing.T, dir string) {
-			base := filepath.Dir(dir)
-			require.NoError(t, os.Rename(base, base+"2"))
-			require.NoError(t, os.Symlink(base+"2", base))
-		}, false},
-		"another's": {func(t *testing.T, dir string) {
-			require.NoError(t, os.Mkdir(dir, 0o700))
-			if os.Chown(dir, 12345, 12345) != nil {
-				t.Skip("needs root")
-			}
-		}, false},
-		"base is another's": {func(t *testing.T, dir string) {
-			if os.Chown(filepath.Dir(dir), 12345, 12345) != nil {
-				t.Skip("needs root")
-			}
-		}, false},
+	for prepare, used := range map[string]bool{ // in a shell, where $1 is the first directory
+		`:`:                                    true,
+		`mkdir -m 700 "$1"`:                    true,
+		`mkdir -m 777 "$1"`:                    false,
+		`mkdir -m 750 "$1"`:                    false,
+		`mkdir -m 700 "$1"2; ln -s "$1"2 "$1"`: false,
+		`touch "$1"; chmod 700 "$1"`:           false,
+		`ln -s /none "$1"`:                     false,
+		`rmdir "${1%/*}"`:                      false,
+		`mv "${1%/*}" "${1%/*}"2; ln -s "${1%/*}"2 "${1%/*}"`:   false,
+		`mkdir -m 700 "$1"; chown 12345 "$1" || chmod 777 "$1"`: false,
+		`chown 12345 "${1%/*}" || rmdir "${1%/*}"`:              false,
 	} {
-		t.Run(name, func(t *testing.T) {
-			base, tmp := filepath.Join(t.TempDir(), "run"), t.TempDir()
-			require.NoError(t, os.Mkdir(base, 0o700))
+		t.Run(prepare, func(t *testing.T) {
+			base := filepath.Join(t.TempDir(), "run")
 			t.Setenv("XDG_RUNTIME_DIR", base)
-			t.Setenv("TMPDIR", tmp)
+			t.Setenv("TMPDIR", t.TempDir())
 			first := filepath.Join(base, "crew")
-			c.prepare(t, first)
+			out, err := exec.Command("sh", "-c", `umask 0; mkdir -m 700 "${1%/*}"; `+prepare, "sh", first).CombinedOutput()
+			require.NoError(t, err, "%s", out)
 			s := Serve(Config{Do: nothing})
 			defer s.Close()
-			if c.first {
-				require.Equal(t, first, filepath.Dir(s.path))
-			} else {
-				require.NotContains(t, s.path, base)
-				require.NotEmpty(t, s.path, "the next one is used")
-			}
+			require.NotEmpty(t, s.path, "the next one is used")
+			require.Equal(t, used, first == filepath.Dir(s.path))
 			h, err := Find(strings.TrimSuffix(filepath.Base(s.path), suffix))
 			require.NoError(t, err)
 			require.Equal(t, s.path, h.path)
@@ -256,47 +228,38 @@ func TestFindErrors(t *testing.T) {
 	}
 }
 
-// TestSilentRun: a run that is stopped is there, and does not hold up the others.
-func TestSilentRun(t *testing.T) {
+// TestSilentRuns: a run that is stopped is there, and does not hold up the others; one that is too
+// busy to say its name at first is asked again.
+func TestSilentRuns(t *testing.T) {
 	r := newRun(t, nil)
-	path := filepath.Join(filepath.Dir(r.s.path), "1"+suffix)
-	f, err := listenAt(path)
-	require.NoError(t, err)
-	defer f.Close()
-	var silent, fake bool
-	for _, h := range List() {
-		fake = fake || h.Name == "fake"
-		if h.path == path {
-			silent = h.State == Silent && h.PID == 1
-			c, err := Dial(h)
-			require.NoError(t, err)
-			defer c.Close()
-			_, err = ask1(c, Request{Op: "status"})
-			require.EqualError(t, err, "run 1 does not answer: is it stopped?")
-		}
+	at := func(name string) (f *os.File, path string) {
+		path = filepath.Join(filepath.Dir(r.s.path), name+suffix)
+		f, err := listenAt(path)
+		require.NoError(t, err)
+		return f, path
 	}
-	require.True(t, silent)
-	require.True(t, fake)
-}
-
-// TestBusyRun: one that is too busy to say its name is asked again.
-func TestBusyRun(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	f, _, err := listen()
-	require.NoError(t, err)
-	defer f.Close()
+	silent, path := at("1")
+	defer silent.Close()
+	busy, _ := at("2")
+	defer busy.Close()
 	go func() {
-		for busy := true; ; busy = false {
-			c, err := accept(f)
+		for asked := 0; ; asked++ {
+			c, err := accept(busy)
 			if err != nil {
 				return
 			}
 			defer c.Close()
-			if _, err := bufio.NewReader(c).ReadBytes('\n'); !busy && err == nil {
+			if _, err := bufio.NewReader(c).ReadBytes('\n'); asked > 0 && err == nil {
 				_, _ = io.WriteString(c, `{"end":true,"hello":{"name":"busy"}}`+"\n")
 			}
 		}
 	}()
+	seen := map[string]string{}
+	for _, h := range List() {
+		seen[h.path] = h.Name + h.State
+	}
+	require.Equal(t, Silent, seen[path])
+	require.Contains(t, seen[r.s.path], "fake")
 	h, err := Find("busy")
 	require.NoError(t, err)
 	require.Equal(t, "busy", h.Name)

@@ -54,7 +54,7 @@ func TestLongLines(t *testing.T) {
 	require.True(t, err == nil || strings.Contains(err.Error(), "connection reset"), "%v", err)
 	r.works()
 
-	for size := block - 200; size < block+200; size += 7 { // around what is read at once
+	for size := block - 200; size < block+200; size += 41 { // around what is read at once
 		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long[:size])}}})
 		require.NoError(t, err)
 		require.Len(t, replies[0].Tasks, 1)
@@ -77,16 +77,12 @@ func TestClientsThatHang(t *testing.T) {
 	}
 	crewtest.Until(t, func() bool { return r.listeners() == 9 }, "the clients")
 	long := strings.Repeat("x", 10_000)
-	began := time.Now()
 	for range 5000 {
 		r.event(task.Event{Kind: task.Notice, Text: long})
 	}
-	require.Less(t, time.Since(began), time.Minute/2, "0.1s on an idle machine")
 	r.end(a, task.OK, true)
 	r.works()
-	began = time.Now()
 	r.s.Close()
-	require.Less(t, time.Since(began), time.Minute/2, "0.4s on an idle machine")
 	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
 }
 
@@ -131,9 +127,7 @@ func TestFeedThatHangs(t *testing.T) {
 	defer close(goOn)
 	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})
 	<-hangs
-	began := time.Now()
 	r.s.Close()
-	require.Less(t, time.Since(began), time.Minute/2, "0.2s on an idle machine")
 	require.ErrorContains(t, <-over, "ended before it answered")
 }
 
@@ -170,6 +164,7 @@ func TestManyConnections(t *testing.T) {
 // TestFloodOfQuestions: the door is held for a small share of the time, whatever is
 // asked.
 func TestFloodOfQuestions(t *testing.T) {
+	crewtest.Soak(t) // it takes its time
 	const takes = 10 * time.Millisecond
 	var mu sync.Mutex
 	looks := 0

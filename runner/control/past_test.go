@@ -73,13 +73,3 @@ func TestPastIsBounded(t *testing.T) {
 	r.end(a, task.OK, true)
 	require.Equal(t, []uint64{20}, ids(r.s.ended(time.Now())))
 }
-
-func TestListenToNothing(t *testing.T) {
-	k := &Sink{}
-	none, all := k.listenTo(), k.listenAll()
-	require.NoError(t, k.Consume([]task.Event{{Kind: task.Resized}, {Kind: task.Started, Task: &task.Task{ID: 1}}}))
-	heard, _ := k.take(none)
-	require.Empty(t, heard)
-	heard, _ = k.take(all)
-	require.Len(t, heard, 2)
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -79,53 +80,22 @@ task 4: for 1m0s, since 14:03:35, on worker 4: run 4
 }
 
 func TestLines(t *testing.T) {
-	now := time.Now()
-	clock := now.Local().Format(time.TimeOnly)
-	total, three := int64(10), 3
-	for _, c := range []struct {
-		got  interface{ Line() string }
-		want string
-	}{
-		{&Hello{PID: 7, State: Silent}, "7 does not answer"},
-		{
-			&Hello{PID: 7, Name: "enc", State: "paused", Since: now, Command: "gzip {}", Progress: Progress{Total: &total, Done: 3, Failed: 1, Skipped: 1, Dropped: 4, Running: 2}},
-			"7 (enc): paused since " + clock + ", 3 of 10 tasks finished, 1 failed, 2 running, 1 skipped, 4 cancelled or not run: gzip {}",
-		},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "unknown"}, "there is no task 4 yet"},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "ended"}, "task 4 has ended, and no more is known of it"},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "ended", Hint: "try that"}, "task 4 has ended, and no more is known of it: try that"},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Cancelled, Command: "a b"}}, State: "ended"}, "task 4 has ended: cancelled: a b"},
-		{
-			&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Exit, Exit: &three, Duration: 12e8, Start: now, Worker: 2, Attempt: 2, Command: "a b"}, Record: "r"}, State: "ended"},
-			"task 4 (r) has ended: exit 3 after 1.2s, begun at " + clock + " on worker 2, attempt 2: a b",
-		},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Worker: 2, Start: now, Command: "a b"}, Record: "4"}, State: "running"}, "task 4: for 0s, since " + clock + ", on worker 2: a b"},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Exit}}, State: "held", Held: 2}, "task 4 has ended: exit; its result waits for task 2"},
-		{
-			&Where{Past: task.Past{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Duration: 314e7, Start: now, Command: "a b"}}, State: "running"},
-			"task 4: for 3.1s, since " + clock + ", on worker 2, attempt 2: a b",
-		},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "waiting", Blocking: &task.Blocking{Shown: "1 task waits for a retry, the next in 9s"}}, "task 4 waits for a retry, in 9s"},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4}}, State: "waiting", Blocking: &task.Blocking{Shown: "paused"}}, "task 4 waits: paused"},
-		{&Reply{Event: &Event{Name: "lost", Count: 2}}, "lost 2 events"},
-		{&Reply{Facts: task.Facts{Task: 4, Command: "a b"}, Event: &Event{Name: "admitted", At: now}}, clock + " task 4 was read: a b"},
-		{&Reply{Facts: task.Facts{Task: 4, Worker: 2, Attempt: 2, Command: "a b"}, Event: &Event{Name: "started", At: now}}, clock + " task 4 started on worker 2, attempt 2: a b"},
-		{
-			&Reply{Facts: task.Facts{Task: 4, Outcome: task.Exit, Exit: &three, Start: now, Duration: 12e8}, Event: &Event{Name: "retried", At: now, Wait: 5e8}},
-			clock + " task 4: exit 3 after 1.2s; again in 500ms",
-		},
-		{
-			&Reply{Facts: task.Facts{Task: 4, Outcome: task.StartFailed, Error: "no x"}, Event: &Event{Name: "finished", At: now}},
-			clock + " task 4: not started: no x",
-		},
-		{&Where{Past: task.Past{Facts: task.Facts{Task: 4, Outcome: task.Skipped, Start: now, Command: "a b"}}, State: "ended"}, "task 4 has ended: skipped (up to date): a b"},
-		{&Reply{Facts: task.Facts{Task: 4, Outcome: task.Skipped}, Event: &Event{Name: "finished", At: now}}, clock + " task 4: skipped (up to date)"},
-		{&Reply{Event: &Event{Name: "resized", At: now, Workers: 1}}, clock + " 1 worker"},
-		{&Reply{Event: &Event{Name: "draining", At: now, Text: "SIGINT"}}, clock + " draining: SIGINT"},
-		{&Reply{Event: &Event{Name: "stopping", At: now}}, clock + " stopping"},
-		{&Reply{Event: &Event{Name: "blocked", At: now}}, clock + " tasks start again"},
-		{&Reply{Event: &Event{Name: "input-end", At: now}}, clock + " the input has been read"},
-	} {
-		require.Equal(t, c.want, c.got.Line())
-	}
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	crewtest.Examples(t, "testdata/lines.jsonl", func(t *testing.T, row struct {
+		Hello *Hello
+		Where *Where
+		Reply *Reply
+		Line  string
+	}) {
+		switch {
+		case row.Hello != nil:
+			require.Equal(t, row.Line, row.Hello.Line())
+		case row.Where != nil:
+			require.Equal(t, row.Line, row.Where.Line())
+		default:
+			require.Equal(t, row.Line, row.Reply.Line())
+		}
+	})
 }
