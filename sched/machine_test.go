@@ -11,45 +11,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// naiveMachine keeps all that has happened lately, and looks at it anew for each question.
+// naiveMachine keeps all samples, and looks at them anew for each question.
 type naiveMachine struct {
 	load    float64
 	memory  int64
-	log     []machineEvent // of the time since the sample before the latest one
-	samples []machineEvent
+	samples []machineSample
 	grown   time.Time
 	running int
 	capped  time.Time
 	cap     int
 }
 
-// machineEvent is a sample or, if it has none, a start or an end.
-type machineEvent struct {
+type machineSample struct {
 	at        time.Time
-	sample    bool
 	processes float64
 	free      int64
-	running   int // after it
-	grew      bool
+	running   int
+	peak      int // most that ran until the next sample
 }
 
-func (n *naiveMachine) add(e machineEvent) {
-	e.running = n.running
-	n.log = append(n.log, e)
-	if e.grew {
-		n.grown = e.at
+func (n *naiveMachine) sample(at time.Time, processes float64, free int64) {
+	n.samples = append(n.samples, machineSample{at, processes, free, n.running, n.running})
+	n.samples = n.samples[max(0, len(n.samples)-100):]
+}
+
+func (n *naiveMachine) start(now time.Time) {
+	last := &n.samples[len(n.samples)-1]
+	if n.running++; n.running > n.most() {
+		n.grown = now
 	}
-	if !e.sample {
-		return
-	}
-	if n.samples = append(n.samples, e); len(n.samples) > 200 {
-		n.samples = append(n.samples[:0], n.samples[100:]...)
-	}
-	if before := len(n.samples) - 2; before >= 0 {
-		for n.log[0] != n.samples[before] {
-			n.log = n.log[1:]
-		}
-	}
+	last.peak = max(last.peak, n.running)
+}
+
+// most returns how many ran at once since the sample before the latest one.
+func (n *naiveMachine) most() int {
+	return max(n.samples[len(n.samples)-1].peak, n.samples[max(0, len(n.samples)-2)].peak)
 }
 
 // expected is the weighted mean of what the samples exceed the tasks by, and the tasks now.
@@ -77,17 +73,13 @@ func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 	}
 	isPast := n.load > 0 && load >= n.load || n.memory > 0 && (free < n.memory || n.cap > 0 && n.running >= n.cap)
 	isNear := n.load > 0 && load+1 > n.load || n.memory > 0 && (free-int64(more)*n.memory < 2*n.memory || free-took < n.memory)
-	most := 0
-	for _, e := range n.log {
-		most = max(most, e.running)
-	}
 	grown := n.grown.Add(200 * time.Millisecond)
 	switch {
 	case n.running == 0:
 		return true, at
 	case isPast:
 		return false, at
-	case isNear && n.running >= most && now.Before(grown):
+	case isNear && n.running >= n.most() && now.Before(grown):
 		return false, grown
 	}
 	return true, at
@@ -107,7 +99,7 @@ func TestMachineAgainstNaive(t *testing.T) {
 			others = min(5, max(-5, others+float64(random.IntN(3)-1)))
 			processes := max(0, others+float64(n.running))
 			m.Sample(now, processes, free)
-			n.add(machineEvent{at: now, sample: true, processes: processes, free: free})
+			n.sample(now, processes, free)
 			if free >= 2*bounds.memory || now.Sub(n.capped) >= 10*time.Second {
 				n.cap = 0
 			}
@@ -124,12 +116,13 @@ func TestMachineAgainstNaive(t *testing.T) {
 				if n.running > 0 {
 					m.Ended()
 					n.running--
-					n.add(machineEvent{at: now})
 				}
 			case 4:
 				require.Equal(t, free < bounds.memory/2, m.Short())
 				require.InDelta(t, max(0, n.expected()), m.Load(), 1e-6)
 				require.Equal(t, free, m.Free())
+				require.True(t, bounds.load > 0 || free >= bounds.memory || m.ByMemory())
+				require.False(t, bounds.memory == 0 && m.ByMemory())
 				require.Equal(t, n.samples[len(n.samples)-1].at.Add(100*time.Millisecond), m.Due())
 				if m.Short() && n.running > 1 {
 					m.Relieve(now)
@@ -151,10 +144,8 @@ func TestMachineAgainstNaive(t *testing.T) {
 				if starts++; n.running == 0 {
 					alone++
 				}
-				grew := n.running >= m.most
 				m.Started(now)
-				n.running++
-				n.add(machineEvent{at: now, grew: grew})
+				n.start(now)
 			}
 		}
 		require.Equal(t, n.running, m.running)

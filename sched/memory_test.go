@@ -35,7 +35,7 @@ func (c *carousel) turn() {
 }
 
 // carousels calls do with one of each kind of policy, once it has grown.
-func carousels(t testing.TB, do func(name string, c *carousel)) {
+func carousels(t *testing.T, do func(name string, c *carousel)) {
 	units := []*Claim{nil, {Places: 3}, {Units: []Units{{0, 2}}}, {Places: 2, Units: []Units{{0, 1}}}, {Units: []Units{{1, 2}}}, {Units: []Units{{1, 1}}}}
 	every := Limits{PerKey: 2, KeyRate: NewRate(1000, time.Second, 3), Rate: NewRate(10000, time.Second, 1), Caps: []int{2}, Ages: true, Parked: func(uint64, bool) {}}
 	for _, c := range []struct {
@@ -89,15 +89,4 @@ func TestNothingIsAllocatedForAnItem(t *testing.T) {
 		d.Push(id, now)
 		d.Due(now)
 	}))
-}
-
-func BenchmarkPolicy(b *testing.B) {
-	carousels(b, func(name string, c *carousel) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				c.turn()
-			}
-		})
-	})
 }

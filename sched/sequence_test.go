@@ -18,34 +18,30 @@ func TestDelayGivesBackInOrderOfTime(t *testing.T) {
 		at time.Time
 	}
 	r, d, now := crewtest.Rand(t, 0), NewDelay(), time.Unix(1_700_000_000, 0)
-	var in []entry // in the order of Push
-	out := func(id uint64) {
+	var in []entry // in order of time and then of Push
+	out := func(id uint64) bool {
+		before := len(in)
 		in = slices.DeleteFunc(in, func(e entry) bool { return e.id == id })
+		return len(in) < before
 	}
 	for range 20_000 {
-		had, id := len(in), r.Uint64N(40)
-		switch r.IntN(4) {
+		switch id := r.Uint64N(40); r.IntN(4) {
 		case 0, 1:
 			at := now.Add(time.Duration(r.IntN(23)-3) * time.Second)
 			d.Push(id, at)
 			out(id)
 			in = append(in, entry{id, at})
+			slices.SortStableFunc(in, func(a, b entry) int { return a.at.Compare(b.at) })
 		case 2:
-			out(id)
-			require.Equal(t, len(in) < had, d.Remove(id))
+			require.Equal(t, out(id), d.Remove(id))
 		case 3:
 			now = now.Add(time.Duration(r.IntN(5)) * time.Second)
 			got, ok := d.Due(now)
-			slices.SortStableFunc(in, func(a, b entry) int { return a.at.Compare(b.at) })
 			require.Equal(t, len(in) > 0 && !in[0].at.After(now), ok)
-			if ok {
-				require.Equal(t, in[0].id, got)
-				out(got)
-			}
+			require.True(t, !ok || got == in[0].id && out(got))
 		}
 		at, ok := d.Next()
-		require.Equal(t, len(in) > 0, ok)
-		require.True(t, !ok || at.Equal(slices.MinFunc(in, func(a, b entry) int { return a.at.Compare(b.at) }).at))
+		require.True(t, ok == (len(in) > 0) && (!ok || at.Equal(in[0].at)))
 	}
 }
 
