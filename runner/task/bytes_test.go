@@ -16,19 +16,7 @@ func TestBytesInJSON(t *testing.T) {
 		require.Equal(t, want, string(s.Append(nil)))
 	}
 	var got Bytes
-	require.NoError(t, json.Unmarshal([]byte(`"\ud83d\ude00 \\ud800 \ufffd"`), &got))
-	require.EqualValues(t, "😀 \\ud800 �", got)
-	require.NoError(t, json.Unmarshal([]byte(` { "base64" : "QQ==" } `), &got))
-	require.EqualValues(t, "A", got)
-	for text, want := range map[string]string{
-		`null`: "neither", `7`: "neither", `["a"]`: "neither", `{}`: "neither", `{"base64":null}`: "neither",
-		`{"base64":"QQ==","x":1}`: "neither", `{"base64":"QQ="}`: "not base64", `{"base64":"QR=="}`: "not base64",
-		`"\ud83d"`: `\ud83d is half`, `"\ude00\ud83d"`: `\ude00 is half`, "\"\xff\"": "not UTF-8",
-	} {
-		require.ErrorContains(t, json.Unmarshal([]byte(text), &got), want, "%s", text)
-	}
-	require.Error(t, got.UnmarshalJSON([]byte(`"a" `+`b`)))
-	require.Error(t, got.UnmarshalJSON(nil))
+	require.ErrorContains(t, json.Unmarshal([]byte("\"\xff\""), &got), "not UTF-8")
 }
 
 // FuzzBytes: every string survives JSON, on one line, and encoding/json reads the

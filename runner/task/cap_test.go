@@ -10,50 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNamesOfCaps(t *testing.T) {
-	for _, s := range []string{"gpu", "DB2", "a_b_", "outer", "hosts", "out_", "x"} {
-		require.True(t, IsCapName(s), s)
-	}
-	for _, s := range []string{
-		"", "2a", "_a", "a-b", "a b", "é", "a\n", "a.b", "seq", "Seq", "WORKER", "attempt", "key", "pid", "host", "opts", "out", "OUT", "out2",
-	} {
-		require.False(t, IsCapName(s), s)
-	}
-}
-
-func TestNeeds(t *testing.T) {
-	for s, want := range map[string][]Need{
-		"": nil, "gpu": {{"gpu", 1}}, "net,db:2": {{"db", 2}, {"net", 1}}, "a:1,B:9999999": {{"B", 9999999}, {"a", 1}},
-	} {
-		got, err := ParseNeeds(s)
-		require.NoError(t, err, s)
-		require.Equal(t, want, got, s)
-	}
-	const none = "is no list of names such as gpu or db:2,net: "
-	for s, want := range map[string]string{
-		",": none + `""`, "gpu,": none + `""`, "gpu:": none + `"gpu:"`, "gpu:0": none + `"gpu:0"`, "gpu:-1": none + `"gpu:-1"`, "gpu:+1": none + `"gpu:+1"`,
-		"gpu:1.5": none + `"gpu:1.5"`, "gpu:99999999999999999999": none + `"gpu:99999999999999999999"`, " gpu": none + `" gpu"`, "key": none + `"key"`,
-		"g\xff": none + `"g\xff"`, "gpu\n": none + `"gpu\n"`,
-		"gpu:1:2": none + `"gpu:1:2"`, "gpu=2": none + `"gpu=2"`, "gpu,db,gpu:2": "has gpu twice: write gpu:N for N units",
-	} {
-		_, err := ParseNeeds(s)
-		require.EqualError(t, err, want, s)
-	}
-
-	caps := []Cap{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}
-	for s, want := range map[string]string{
-		"": "", "gpu": "", "db:2,gpu": "", "db:3": "db:3 is more than the 2 of --cap db", "net,gpu": "no --cap is called net: add --cap net=N",
-	} {
-		needs, err := ParseNeeds(s)
-		require.NoError(t, err)
-		if err = Lacks(caps, needs, false); want == "" {
-			require.NoError(t, err, s)
-		} else {
-			require.EqualError(t, err, want, s)
-		}
-	}
-}
-
 // FuzzNeeds: what is read can be written and read again.
 func FuzzNeeds(f *testing.F) {
 	for _, s := range []string{"", "gpu", "db:2,net", "a:01", "a,a", "a:,b", "é"} {

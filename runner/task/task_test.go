@@ -157,64 +157,6 @@ func TestMembersAreJSON(t *testing.T) {
 	}
 }
 
-func TestLabelsTellTasksApart(t *testing.T) {
-	for _, c := range []struct {
-		task Task
-		max  int
-		want string
-	}{
-		{Task{Records: [][]string{{"a", "b"}}, Argv: []string{"x"}}, 30, "a b"},
-		{Task{Records: [][]string{{"one"}, {"two"}, {"three"}}}, 8, "one two …"},
-		{Task{Records: [][]string{{"a\x1b[2J\tb\n\xff"}}}, 30, `a\x1b[2J b\n\xff`},
-		{Task{Records: [][]string{{"\x01\x01\x01"}}}, 8, `\x01\x01…`},
-		{Task{ID: 7, Records: [][]string{{"a"}}, NoArgs: true}, 30, "7"},
-		{Task{Argv: []string{"sleep", "1 2"}}, 30, "sleep '1 2'"},
-		{Task{Argv: []string{"x"}, Records: [][]string{{""}}}, 30, "x"},
-		{Task{ID: 7, Records: [][]string{{" "}}}, 30, "7"},
-		{Task{Block: &Block{Name: "in", Off: 10, Len: 5}}, 30, "bytes 10-14 of in"},
-		{Task{Object: `{"command":["ls"]}`, Argv: []string{"ls", "a"}, Records: [][]string{{"a"}}}, 30, "ls a"},
-		{Task{Object: `{"n":1}`, Argv: []string{"jq"}, Protocol: JSONProtocol, Records: [][]string{{`{"n":1}`}}}, 30, `{"n":1}`},
-	} {
-		require.Equal(t, c.want, c.task.Label(c.max))
-	}
-}
-
-func TestShorten(t *testing.T) {
-	for _, c := range []struct {
-		s    string
-		n    int
-		want string
-	}{{"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"éé", 3, "é…"}, {"\xff\xff\xff\xff\xff", 2, "\xff\xff…"}, {"é", 0, "…"}} {
-		require.Equal(t, c.want, Shorten(c.s, c.n))
-	}
-}
-
-func TestBlockingInWords(t *testing.T) {
-	now := time.Unix(100, 0)
-	for _, c := range []struct {
-		b    Blocking
-		want string
-	}{
-		{Blocking{By: ByPause, Tasks: 3}, "paused"},
-		{Blocking{By: ByPause, Tasks: 3, Halt: "pause,fail=3"}, "paused (--halt pause,fail=3) until crew ctl resume"},
-		{Blocking{By: ByEnd}, "nothing more starts"},
-		{Blocking{By: BySlots, Tasks: 1}, "1 task waits for a worker"},
-		{Blocking{By: ByKey, Tasks: 2, Key: "gpu", None: true}, "2 tasks of key gpu wait for a worker with that label: none is connected"},
-		{Blocking{By: BySlots, Tasks: 5, None: true}, "5 tasks wait for a worker: none is connected"},
-		{Blocking{By: BySlot, Tasks: 15, Slot: 1, Input: true}, "input waits: 15 tasks wait for worker 1"},
-		{Blocking{By: ByKey, Tasks: 15, Key: "db1", Slot: 2}, "15 tasks of key db1 wait for worker 2"},
-		{Blocking{By: ByLimit, Tasks: 1, Key: "db1", Limit: 2}, "1 task of key db1 waits for the 2 of that key that may run at once"},
-		{Blocking{By: ByRetry, Tasks: 2, Until: now.Add(90 * time.Second)}, "2 tasks wait for a retry, the next in 1m30s"},
-		{Blocking{By: ByDelay, Tasks: 2, Until: now.Add(-time.Second)}, "2 tasks wait for --delay or --jitter, the next in 0s"},
-		{Blocking{By: ByOrder, ID: 7}, "results wait for task 7"},
-		{Blocking{By: ByReader}, "output waits for its reader"},
-		{Blocking{By: ByInput}, "waiting for input"},
-	} {
-		require.Equal(t, c.want, c.b.Text(now))
-	}
-	require.Equal(t, "stopping", Stops.String())
-}
-
 func FuzzPrintable(f *testing.F) {
 	for _, s := range []string{"", "plain", "\x1b[2J", "a\r\nb", "\xff\xfe", "é\u202e", "\tx"} {
 		f.Add(s, 3)
@@ -231,56 +173,13 @@ func FuzzPrintable(f *testing.F) {
 }
 
 func TestNamesOfHosts(t *testing.T) {
-	for name, want := range map[string]string{
-		"web-1.example_x": "web-1.example_x", "-rf": "_rf", "a b'$(x)\té": "a_b___x____", "{%}": "___",
-		strings.Repeat("a", 300): strings.Repeat("a", MaxHost),
-	} {
-		require.Equal(t, want, HostName(name))
-	}
+	require.Equal(t, strings.Repeat("a", MaxHost), HostName(strings.Repeat("a", 300)))
 	here, err := os.Hostname()
 	require.NoError(t, err)
 	a := Attempt{Task: &Task{Argv: []string{"{host}"}, Marks: []Mark{{}}}, Slot: Slot{ID: 1}}
 	require.Equal(t, []string{HostName(here)}, a.Argv(), "no host is this machine")
 	a.Slot.Host = "$(x)"
 	require.Equal(t, []string{"__x_"}, a.Argv())
-}
-
-func TestUncoloured(t *testing.T) {
-	for text, plain := range map[string]string{
-		"": "", "plain": "plain", "\x1b[31mred\x1b[m.": "red.", "\x1b(B\x1b[0;1mx": "x", "a\x1b[?25lb\x1b[2Kc": "abc",
-		"\x1b]0;title\a": "\x1b]0;title\a", "cut\x1b[3": "cut\x1b[3", "\x1b": "\x1b", "\x1b[1\nm": "\x1b[1\nm", "\x1b\x1b[1mx": "\x1bx", "[1m": "[1m",
-	} {
-		require.Equal(t, plain, string(Uncoloured([]byte(text))), "%q", text)
-	}
-}
-
-func TestBesideTellsWhatACommandDoesNot(t *testing.T) {
-	records := func(columns ...string) *Task { return &Task{ID: 7, Records: [][]string{columns}} }
-	long := "a long command that says nothing of what it is about until here: "
-	for _, c := range []struct {
-		task    *Task
-		command string
-		want    string
-	}{
-		{records("a"), "sh probe a", ""},
-		{records("a"), "sh -c 'cat \"$1\" | sort' sh b", "a"},
-		{records("a b", "c"), "cut 'a b'", ""},
-		{records("it's"), `echo 'it'\''s'`, ""},
-		{records("dir/film.avi"), "play film.mkv", ""},
-		{records("film.avi"), long + "film.avi", "film.avi"},
-		{records("1"), "sleep 10 && ./run", "1"},
-		{records(long), long, ""},
-		{&Task{Argv: []string{"run"}, Records: [][]string{{""}}}, "run", ""},
-		{records("ls -l /tmp"), "ls -l /tmp", ""},
-		{&Task{Argv: []string{"run"}}, "run", ""},
-		{&Task{Records: [][]string{{"1"}}, Stdin: []byte("1\n")}, "sleep 1", "1"},
-		{&Task{Records: [][]string{{"1"}}, Stdin: []byte("1"), Protocol: LineProtocol}, "cat <<< 1", ""},
-		{&Task{ID: 7, Records: [][]string{{"1"}}, NoArgs: true}, "sleep 1", "7"},
-		{&Task{Block: &Block{Name: "in", Off: 10, Len: 5}}, "sort", "bytes 10-14 of in"},
-		{&Task{Object: `{"command":"ls"}`, Argv: []string{"ls"}, Records: [][]string{{"x"}}}, "ls", ""},
-	} {
-		require.Equal(t, c.want, c.task.Beside(c.command), c.command)
-	}
 }
 
 // The allocator's next size is 384 bytes: see Protocol.
