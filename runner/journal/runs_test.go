@@ -42,6 +42,8 @@ func (w *world) tell(line string) {
 	case is:
 		what, want, _ := strings.Cut(strings.TrimSpace(seen)+" ", ": ")
 		require.Equal(w.t, strings.TrimSpace(want), w.see(what), "%s", line)
+	case strings.HasPrefix(line, "programs "): // each with what tells its versions apart
+		w.cfg.Command.Programs = strings.Split(line[len("programs "):], ", ")
 	case line == "logs":
 		w.cfg.Output.Logs = true
 	case line == "same":
@@ -103,6 +105,8 @@ func (w *world) see(what string) string {
 		return fmt.Sprint(w.j.Last())
 	case "unkept":
 		return fmt.Sprint(w.j.Unkept())
+	case "edited":
+		return strings.Join(w.j.Edited(), " ")
 	case "files": // of outputs
 		all, err := filepath.Glob(filepath.Join(w.cfg.Dir, outputPrefix+"*"))
 		require.NoError(w.t, err)

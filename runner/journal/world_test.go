@@ -141,6 +141,11 @@ func (w *world) do(step string) error {
 		w.j.file.Close()
 		w.j.file, err = os.OpenFile(names[0], os.O_RDWR, 0)
 		require.NoError(w.t, err)
+	case "breaks-outputs":
+		last := &w.j.out.files[len(w.j.out.files)-1]
+		var err error
+		last.File, err = os.OpenFile(names[0], os.O_RDWR, 0)
+		require.NoError(w.t, err)
 	case "kill":
 		w.kill(math.MaxInt64, "", false)
 	case "powercut":
@@ -166,6 +171,8 @@ func (w *world) open(words []string) error {
 			w.cfg.Past.Replay = true
 		case "-recall":
 			w.cfg.Past.Recall = true
+		case "-changed":
+			w.cfg.Past.Changed = true
 		case "-reset":
 			w.cfg.Past.Reset = true
 		case "-compact":
