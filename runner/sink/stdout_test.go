@@ -229,30 +229,6 @@ func TestStderrErrorsLoseNoStdout(t *testing.T) {
 	require.EqualError(t, s.Close(task.Stats{}), "write stderr: input/output error")
 }
 
-func TestOutputsThatCannotBeRead(t *testing.T) {
-	for _, cfg := range []task.Plan{{}, {Tag: true}, {Show: task.ShowObjects}} {
-		for _, o := range []task.Output{brokenOutput{spool.Text("x")}, brokenOutput{spool.Text(strings.Repeat("x", 2*piece))}} {
-			var p page
-			s := NewStdout(p.screen(), StdoutConfig{Plan: cfg})
-			events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: o})}
-			require.ErrorIs(t, s.Consume(events), os.ErrClosed)
-			ok := newStore(t, 1<<20)
-			require.ErrorIs(t, s.Consume([]task.Event{spoken(t, ok, 2, "shown all the same", "")}), os.ErrClosed)
-			require.Contains(t, p.out.String(), "shown all the same")
-		}
-	}
-}
-
-func TestNoHalfObjectOfUnreadableOutput(t *testing.T) {
-	for _, o := range []task.Output{brokenOutput{spool.Text("x")}, brokenOutput{spool.Text(strings.Repeat("x", 2*piece))}} {
-		var p page
-		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowObjects}})
-		events := []task.Event{ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("read"), Stderr: o}), ended(2, task.Result{Outcome: task.OK})}
-		require.ErrorIs(t, s.Consume(events), os.ErrClosed)
-		require.Regexp(t, `^{"task":2,.*}\n$`, p.out.String())
-	}
-}
-
 func TestFullSpoolLosesNothingHeld(t *testing.T) {
 	outputs := newStore(t, 64<<20)
 	gone := spool.New(0, t.TempDir())
