@@ -51,32 +51,6 @@ func complete(t *testing.T, shell string, args ...string) string {
 	return out.String()
 }
 
-// completions are lines to complete at their end, with something that must be
-// offered and something that must not.
-var completions = []struct{ line, offers, not string }{
-	{"crew --retr", "--retries", "--keep-order"},
-	{"crew --output ", "line", "--"},
-	{"crew --output=li", "line", "group"},
-	{"crew -a fi", "file-of-mine", "find"},
-	{"crew -kj4 -a fi", "file-of-mine", "find"},
-	{"crew --state=fi", "", "file-of-mine"},
-	{"crew --state di", "dir-of-mine", "file-of-mine"},
-	{"crew -S ho", "host-of-mine", "file-of-mine"},
-	{"crew -j ", "", "file-of-mine"},
-	{"crew mkfif", "mkfifo", "--"},
-	{"crew -kj 4 mkfif", "mkfifo", "--"},
-	{"crew --jobs 4 -- mkfif", "mkfifo", "--"},
-	{"crew --output=line mkfif", "mkfifo", "--"},
-	{"crew cat fi", "file-of-mine", "find"},
-	{"crew --output=line cat fi", "file-of-mine", "find"},
-	{"crew -j4 cat --retr", "", "--retries"},
-	{"crew ct", "ctl", "--"},
-	{"crew serve --max-q", "--max-queued", "--keep-order"},
-	{"crew ctl ", "drain", "file-of-mine"},
-	{"crew ctl log --f", "--follow", "--rest"},
-	{"crew engine attach --jo", "--joblog", "--jobs"},
-}
-
 // completers drive a shell: its arguments before the name of the completion script, with
 // the line to complete at LINE, and what takes the words offered out of what it prints.
 var completers = map[string]struct {
@@ -111,26 +85,26 @@ zpty -d z`, "zsh", "LINE"}, "", regexp.MustCompile(`(?m)^[^<\n]*<([^>\n]*?)=?>`)
 
 func TestCompletion(t *testing.T) {
 	t.Parallel()
+	type row struct{ Line, Offers, Not string }
 	for shell, how := range completers {
-		for _, c := range completions {
-			t.Run(shell+" "+c.line, func(t *testing.T) {
+		if _, err := exec.LookPath(cmp.Or(how.needs, shell)); err != nil {
+			t.Log(err)
+			continue
+		}
+		t.Run(shell, func(t *testing.T) {
+			crewtest.Examples(t, "testdata/completions.jsonl", func(t *testing.T, c row) {
 				t.Parallel()
-				if _, err := exec.LookPath(cmp.Or(how.needs, shell)); err != nil {
-					t.Skip(err)
-				}
 				args := slices.Clone(how.args)
-				args[slices.Index(args, "LINE")] = c.line
+				args[slices.Index(args, "LINE")] = c.Line
 				var offers []string
 				for _, m := range how.words.FindAllStringSubmatch(complete(t, shell, args...), -1) {
 					offers = append(offers, strings.TrimSuffix(m[1], "/"))
 				}
-				if c.offers != "" {
-					require.Contains(t, offers, c.offers)
-				}
+				require.True(t, c.Offers == "" || slices.Contains(offers, c.Offers), "%q", offers)
 				for _, o := range offers {
-					require.False(t, o == c.not || c.not == "--" && strings.HasPrefix(o, "--"), o)
+					require.False(t, o == c.Not || c.Not == "--" && strings.HasPrefix(o, "--"), o)
 				}
 			})
-		}
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,51 +21,42 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/core"
+	"crew/runner/crewtest"
 	"crew/runner/proc"
 	"crew/runner/task"
 )
 
+// statusRow is a row of testdata/statuses.jsonl: how a run ended, and the exit status for that.
+type statusRow struct {
+	Why      string
+	Reason   string
+	Signal   int
+	Ended    map[task.Outcome]int64
+	InputEnd bool
+	Halt     cli.Halt
+	Result   *struct { // the one that ended the run
+		Outcome      task.Outcome
+		Code, Signal int
+		InVain       bool
+	}
+	Status int
+}
+
 func TestStatus(t *testing.T) {
-	exit7 := &task.Result{Outcome: task.Exit, Code: 7}
-	failed := task.Stats{}
-	failed.ByOutcome[task.Exit] = 3
-	first, some := cli.Halt{When: "now", On: "fail", N: 1}, cli.Halt{When: "soon", On: "fail", N: 3}
-	ends := func(r task.Result) core.Ending {
-		return core.Ending{Reason: core.Halted, Result: &r, Stats: failed}
-	}
-	for _, c := range []struct {
-		name string
-		end  core.Ending
-		halt cli.Halt
-		want int
-	}{
-		{"all well", core.Ending{}, cli.Halt{}, 0},
-		{"some failed", core.Ending{Stats: failed}, cli.Halt{}, 123},
-		{"cannot execute", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 126}, Stats: failed}, cli.Halt{}, 126},
-		{"not found", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 127}, Stats: failed}, first, 127},
-		{"gone for long", core.Ending{Reason: core.BadCommand, Result: &task.Result{Code: 127, Err: proc.ErrInVain}}, cli.Halt{}, 1},
-		{"interrupt", core.Ending{Reason: core.Told, Signal: 2, Stats: failed}, cli.Halt{}, 130},
-		{"hangup", core.Ending{Reason: core.Told, Signal: 1}, cli.Halt{}, 129},
-		{"terminate", core.Ending{Reason: core.Told, Signal: 15, Result: exit7}, first, 143},
-		{"a command", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true}}, cli.Halt{}, 0},
-		{"a command before the input's end", core.Ending{Reason: core.Told}, cli.Halt{}, 123},
-		{"cancelled", core.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Cancelled: 1}}}, cli.Halt{}, 123},
-		{"not run", core.Ending{Reason: core.Told, Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.NotRun: 1}}}, cli.Halt{}, 123},
-		{"skipped", core.Ending{Stats: task.Stats{InputEnd: true, ByOutcome: [task.Outcomes]int64{task.Skipped: 1}}}, cli.Halt{}, 0},
-		{"pipe", core.Ending{Reason: core.Unread, Signal: 2}, cli.Halt{}, 141},
-		{"halt: exit", ends(*exit7), first, 7},
-		{"halt: signal", ends(task.Result{Outcome: task.Signal, Signal: 9}), first, 137},
-		{"halt: timeout", ends(task.Result{Outcome: task.Timeout, Signal: 15}), first, 124},
-		{"halt: start", ends(task.Result{Outcome: task.StartFailed, Code: 126}), first, 126},
-		{"halt: no output", ends(task.Result{Outcome: task.NoOutput}), first, 123},
-		{"halt: ok", ends(task.Result{Outcome: task.OK}), cli.Halt{On: "success", N: 2}, 0},
-		{"halt: cancelled", ends(task.Result{Outcome: task.Cancelled}), first, 123},
-		{"halt: one of some", ends(*exit7), some, 123},
-		{"halt: paused", core.Ending{Stats: failed}, cli.Halt{When: "pause", On: "fail", N: 1}, 123},
-		{"halt: paused, all well", core.Ending{}, cli.Halt{When: "pause", On: "success", N: 1}, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, statusOf(c.end, cli.Failure{Halt: c.halt})) })
-	}
+	reasons := []string{"", "halted", "late", "bad command", "unread", "told"}
+	crewtest.Examples(t, "testdata/statuses.jsonl", func(t *testing.T, row statusRow) {
+		e := core.Ending{Reason: core.Reason(slices.Index(reasons, row.Reason)), Signal: row.Signal, Stats: task.Stats{InputEnd: row.InputEnd}}
+		for o, n := range row.Ended {
+			e.Stats.ByOutcome[o] = n
+		}
+		if r := row.Result; r != nil {
+			e.Result = &task.Result{Outcome: r.Outcome, Code: r.Code, Signal: r.Signal}
+			if r.InVain {
+				e.Result.Err = proc.ErrInVain
+			}
+		}
+		require.Equal(t, row.Status, statusOf(e, cli.Failure{Halt: row.Halt}), row.Why)
+	})
 	require.Zero(t, taskStatus(&task.Result{Outcome: task.Skipped}), "of ctl add --wait")
 	boom := errors.New("write stdout: no space left on device")
 	require.Equal(t, 2, ending{err: misuse("a", "b")}.exit())

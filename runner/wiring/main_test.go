@@ -18,9 +18,6 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 	}
-	if os.Getenv(workerVariable) != "" {
-		os.Exit(keyedWorker())
-	}
 	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
 		os.Exit(ending{signal: syscall.Signal(n)}.exit())
 	}
