@@ -36,7 +36,7 @@ func (r *run) works() {
 }
 
 func TestLongLines(t *testing.T) {
-	r := newRun(t, nil)
+	r := newRun(t, func(c *Config) { c.lineTime = crewtest.Patience })
 	long := strings.Repeat("x", maxLine-len(`{"v":2,"op":"add","add":{"values":[""]}}`)-1)
 	replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
 	require.NoError(t, err)
