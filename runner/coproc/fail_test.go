@@ -25,91 +25,45 @@ func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c
 // TestWorkersAndTheirRecords has one worker at a time answer records, or fail to.
 func TestWorkersAndTheirRecords(t *testing.T) {
 	t.Parallel()
-	const died = "the worker ended before it answered: "
-	ready := Life{Ready: regexp.MustCompile("^ready")}
-	long := strings.Repeat("x", 200_000)
-	for name, c := range map[string]struct {
-		life     Life
-		protocol task.Protocol
-		script   string // eval if empty
-		window   int
-		gone     bool
-		records  []string
-		want     []string // a part of what show returns, or all of it after a =
-		said     []string // parts of the notices
-	}{
-		// Only the worker knows whether it wrote an answer first, or what is on stderr.
-		"a crash counts for the oldest record alone": {window: 4,
-			records: []string{"echo 1", "echo oh >&2; exit 3", "echo 3", "kill -SEGV $$", "echo 5"},
-			want:    []string{"ok|1\n|", died + "exit status 3", "=ok|3\n|", "=signal signal 11|||" + died + "killed by SIGSEGV", "=ok|5\n|"}},
-		"no answer, or half of one": {window: 2,
-			records: []string{"exit 0", "printf hal; exit 0", "printf hal; exit 2", "echo 4"},
-			want: []string{"=bad-answer|||expected one line for record 1, got none before it ended",
-				`=bad-answer|||expected one line for record 2, got half of one before it ended: "hal"`,
-				"=exit 2|||" + died + "exit status 2", "=ok|4\n|"}},
-		"two answers": {
-			records: []string{`printf 'a\nb\n'`, "echo 2"},
-			want:    []string{"=bad-answer|a\n||expected one line for record 1, got another one: \"b\"", "=ok|2\n|"}},
-		"stdout closed": {
-			records: []string{"exec >&-; exec sleep 1000", "exec >&-; exit 7"},
-			want:    []string{"=bad-answer|||expected one line for record 1, got none before it closed stdout", "=exit 7|||" + died + "exit status 7"}},
-		"stdin closed": {script: "exec <&-; exec sleep 1000", gone: true,
-			records: []string{long}, want: []string{"ended 3 times before it read a record: it closed stdin"}},
-		"stdin closed after a part": {script: "head -c 1 >&2; exec <&-; exec sleep 1000",
-			records: []string{long}, want: []string{"=bad-answer||x|expected one line for record 1, got none before it closed stdin"}},
-		"a command that fails": {script: "echo cannot import >&2; exit 4", window: 2, gone: true,
-			records: []string{"1", "2"}, want: []string{"ended 3 times before it read a record: exit status 4: cannot import"},
-			said: []string{"", ""}},
-		"an answer to what was not read": {script: "exec yes", window: 2, gone: true,
-			records: []string{"1", "2"}, want: []string{`ended 3 times before it read a record: it wrote "y"`}},
-		"a greeting": {script: "echo hello; exec sleep 1000", gone: true,
-			records: []string{"1"},
-			said:    []string{`worker 1 ended before it read a record: it wrote "hello": if that says that it is ready, add --worker-ready REGEX`, ""}},
-		"ready": {life: ready, script: "echo loading; echo ready to go; exec cat", window: 3,
-			records: []string{"1", "2", "3"}, want: []string{"=ok|1\n|", "=ok|2\n|", "=ok|3\n|"}},
-		"ready, with NUL": {life: ready, protocol: task.NULProtocol, script: "echo ready; echo and; exec cat", window: 2,
-			records: []string{"1"}, want: []string{"and\n1"}},
-		"ready, as a filter": {life: ready, protocol: task.FilterProtocol, script: "echo ready; echo and; exec cat", window: 2,
-			records: []string{"1"}, want: []string{"and\n1"}},
-		"never ready": {life: ready, script: "echo loading; echo never", gone: true,
-			records: []string{"1"}, want: []string{"ended 3 times before it read a record: exit status 0"}},
-		"more after the last answer": {script: "read x; echo $x; read y; echo more; exit 5",
-			records: []string{"1"}, want: []string{"=ok|1\n|"},
-			said: []string{`worker 1 wrote a line after its last answer: "more"`, "worker 1 ended after its last answer: exit status 5"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newCrowd(t, Config{Life: c.life}, "sh", "-c", cmp.Or(c.script, eval))
-			w.protocol, w.window, w.gone = cmp.Or(c.protocol, task.LineProtocol), max(1, c.window), c.gone
-			w.add(c.records...)
-			w.run()
-			for i, want := range c.want {
-				shown := w.show(t, uint64(i+1))
-				if whole, exact := strings.CutPrefix(want, "="); exact {
-					require.Equal(t, whole, shown)
-				}
-				require.Contains(t, shown, strings.TrimPrefix(want, "="))
-				require.Equal(t, c.gone, w.results[uint64(i+1)].BadCommand)
+	whole := strings.NewReplacer("$LONG", strings.Repeat("x", 200_000), "$EXCERPT", strings.Repeat("x", excerptSize)).Replace
+	protocols := map[string]task.Protocol{"": task.LineProtocol, "NUL": task.NULProtocol, "JSON": task.JSONProtocol, "filter": task.FilterProtocol}
+	crewtest.Examples(t, "testdata/workers.txt", func(t *testing.T, c struct {
+		Name, Protocol, Script    string // the script is eval if empty
+		Argv, Records, Want, Said []string
+		Ready, Gone               bool
+		Window                    int
+	}) {
+		t.Parallel()
+		var life Life
+		if c.Ready {
+			life.Ready = regexp.MustCompile("^ready")
+		}
+		w := newCrowd(t, Config{Life: life}, "sh", "-c", cmp.Or(c.Script, eval))
+		if c.Argv != nil {
+			w.argv = c.Argv
+		}
+		w.protocol, w.window, w.gone = protocols[c.Protocol], max(1, c.Window), c.Gone
+		for _, rec := range c.Records {
+			w.add(whole(rec))
+		}
+		w.run()
+		for i, want := range c.Want {
+			shown := w.show(t, uint64(i+1))
+			want, exact := strings.CutPrefix(whole(want), "=")
+			if exact {
+				require.Equal(t, want, shown)
 			}
-			if !c.gone {
-				require.Empty(t, w.back)
-			}
-			all := strings.Join(w.said(t, len(c.said)), "\n")
-			for _, part := range c.said {
-				require.Contains(t, all, part)
-			}
-		})
-	}
-}
-
-func TestACommandThatIsNotThere(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "no-such-worker")
-	c.window, c.gone = 2, true
-	c.add("1", "2")
-	c.run()
-	require.Equal(t, "start-failed 127|||no-such-worker: command not found", c.show(t, 1))
-	require.True(t, c.results[1].BadCommand)
+			require.Contains(t, shown, want)
+			require.Equal(t, c.Gone, w.results[uint64(i+1)].BadCommand)
+		}
+		if !c.Gone {
+			require.Empty(t, w.back)
+		}
+		all := strings.Join(w.said(t, len(c.Said)), "\n")
+		for _, part := range c.Said {
+			require.Contains(t, all, part)
+		}
+	})
 }
 
 // To end is how a worker fails a record, so it delays no other.
@@ -272,15 +226,6 @@ func TestEager(t *testing.T) {
 		c.add("1")
 	}()
 	c.ended = func(*task.Result) { c.hold = false }
-	c.run()
-	require.Equal(t, "ok|1\n|", c.show(t, 1))
-}
-
-// TestAnswersAtTheEnd has a worker that writes nothing before the end of its input.
-func TestAnswersAtTheEnd(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", "all=$(cat); echo $all")
-	c.add("1")
 	c.run()
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,35 +36,6 @@ func TestObjectsInAnyOrder(t *testing.T) {
 	require.Equal(t, "ok|out 2\n|err", c.show(t, 2))
 }
 
-func TestObjectsThatAreSent(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; printf '%s\n' "$x" >&2; echo '{"id":1,"exit":0}'`)
-	c.protocol = task.JSONProtocol
-	c.add(`"args":["a\n"],"fields":{"k":1}`)
-	c.run()
-	require.Equal(t, `ok||{"id":1,"args":["a\n"],"fields":{"k":1},"attempt":1}`+"\n", c.show(t, 1))
-}
-
-func TestGarbage(t *testing.T) {
-	t.Parallel()
-	for answer, want := range map[string]string{
-		`nonsense`:                   `"nonsense": invalid character`,
-		`{"exit":0}`:                 `"{\"exit\":0}": it has no "id"`,
-		`{"id":1}`:                   `"{\"id\":1}": it has no "exit"`,
-		`{"id":7,"exit":0}`:          `"{\"id\":7,\"exit\":0}": record 7 is not to be answered`,
-		`{"id":1,"exit":1000}`:       `"{\"id\":1,\"exit\":1000}": its "exit" is no exit status`,
-		strings.Repeat("x", 100_000): `"` + strings.Repeat("x", excerptSize) + `"...: invalid`,
-	} {
-		c := newCrowd(t, Config{}, "sh", "-c", `read -r x; cat answer; cat`)
-		c.dir = t.TempDir()
-		require.NoError(t, os.WriteFile(c.dir+"/answer", []byte(answer+"\n"), 0o600))
-		c.protocol = task.JSONProtocol
-		c.add(`"args":[],"fields":{}`)
-		c.run()
-		require.Contains(t, c.show(t, 1), "bad-answer|||expected one JSON object with id and exit for record 1, got "+want)
-	}
-}
-
 // A worker that answers a record twice has not read the next one, which waits in its
 // stdin.
 func TestGarbageIsNotOfARecordThatWasNotRead(t *testing.T) {
@@ -95,30 +65,12 @@ func TestACrashCountsForAllThatWereRead(t *testing.T) {
 }
 
 // What came on stderr while another record ended the worker is not lost, however long
-// it is.
+// it is. What the worker has begun to make goes back to the run, which gives it another
+// temporary name.
 func TestStderrOfARecordThatGoesToTheNextWorker(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
 if mkdir once 2>&-; then head -c 100000 /dev/zero >&2; echo >go; sleep 1000; fi
-echo '{"id":1,"exit":0}'`)
-	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
-	require.NoError(t, mkfifo(c.dir+"/go"))
-	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
-	go func() {
-		_, _ = os.ReadFile(c.dir + "/go")
-		c.End(1, 2, 1, errors.New("enough"))
-	}()
-	c.run()
-	require.Equal(t, "ok||", c.show(t, 1))
-	require.Equal(t, "cancelled signal 15||", c.show(t, 2))
-	require.Equal(t, 100_000, c.stray.Len())
-}
-
-// What a worker has begun to make goes back to the run, which gives it another temporary name.
-func TestAFileThatAnotherRecordInterrupts(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
-if mkdir once 2>&-; then echo >go; sleep 1000; fi
 echo '{"id":1,"exit":0}'`)
 	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
 	require.NoError(t, mkfifo(c.dir+"/go"))
@@ -130,6 +82,8 @@ echo '{"id":1,"exit":0}'`)
 	}()
 	c.run()
 	require.Equal(t, "ok||", c.show(t, 1))
+	require.Equal(t, "cancelled signal 15||", c.show(t, 2))
+	require.Equal(t, 100_000, c.stray.Len())
 	require.Equal(t, 1, c.back[1])
 }
 
