@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,38 +22,21 @@ func TestParse(t *testing.T) {
 	file, err := os.Open("jobserver_test.go")
 	require.NoError(t, err)
 	defer file.Close()
-	closed := func(a Auth) bool { return a.fifo == "" && a.r == -1 && a.w == -1 }
-	for _, c := range []struct {
-		flags string
-		found bool
-		want  func(Auth) bool
-	}{
-		{"", false, closed0},
-		{"ks", false, closed0},
-		{" -j4", false, func(a Auth) bool { return a.Jobs == 4 }},
-		{" -j-4", false, closed0},
-		{" -j99999999999999999999", false, closed0},
-		{fmt.Sprintf(" -j4 --jobserver-auth=%d,%d", r, w), true, func(a Auth) bool { return a.Jobs == 4 && a.r == r && a.w == w }},
-		{fmt.Sprintf("k -j --jobserver-fds=%d,%d -- X=1", r, w), true, func(a Auth) bool { return a.Jobs == 0 && a.r == r && a.w == w }},
-		{"s -j8 --jobserver-auth=fifo:/tmp/x -- A=b", true, func(a Auth) bool { return a.Jobs == 8 && a.fifo == "/tmp/x" }},
-		{fmt.Sprintf(" --jobserver-auth=%d,%d --jobserver-auth=fifo:/x", r, w), true, func(a Auth) bool { return a.fifo == "/x" }},
-		{fmt.Sprintf(" --jobserver-auth=fifo:/x --jobserver-auth=%d,%d", r, w), true, func(a Auth) bool { return a.fifo == "" && a.r == r }},
-		{" -j4 --jobserver-auth=-2,-2", true, closed},
-		{" -j4 --jobserver-auth=0,1", true, closed},
-		{" -j4 --jobserver-auth=x", true, closed},
-		{fmt.Sprintf(" --jobserver-auth=%d,%d", w, r), true, closed},
-		{fmt.Sprintf(" --jobserver-auth=%d,%d", r, another), true, func(a Auth) bool { return closed(a) == kernel.PipeIsOne }},
-		{fmt.Sprintf(" --jobserver-auth=%d,%d", r, file.Fd()), true, closed},
-		{" --jobserver-auth=1000,1001", true, closed},
-		{"k -- --jobserver-auth=fifo:/x", false, closed0},
-	} {
-		a, found := Parse(c.flags)
-		require.Equal(t, c.found, found, c.flags)
-		require.True(t, c.want(a), "%q: %+v", c.flags, a)
-	}
+	fill := strings.NewReplacer("$R", fmt.Sprint(r), "$W", fmt.Sprint(w), "$FILE", fmt.Sprint(file.Fd())).Replace
+	crewtest.Examples(t, "testdata/flags.txt", func(t *testing.T, row [2]string) {
+		a, found := Parse(fill(row[0]))
+		where := fmt.Sprintf("%d,%d", a.r, a.w)
+		switch {
+		case a.fifo != "":
+			where = "fifo:" + a.fifo
+		case !found && a == Auth{Jobs: a.Jobs}, a.r == -1 && a.w == -1:
+			where = "closed"
+		}
+		require.Equal(t, fill(row[1]), fmt.Sprint(found, a.Jobs, " ", where))
+	})
+	a, _ := Parse(fmt.Sprintf(" --jobserver-auth=%d,%d", r, another))
+	require.Equal(t, kernel.PipeIsOne, a.r == -1 && a.w == -1)
 }
-
-func closed0(a Auth) bool { return a == Auth{} }
 
 func TestMakeflags(t *testing.T) {
 	for inherited, want := range map[string]string{
