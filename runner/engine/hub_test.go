@@ -24,6 +24,7 @@ import (
 	"crew/runner/address"
 	"crew/runner/cli"
 	"crew/runner/credentials"
+	"crew/runner/crewtest"
 	"crew/runner/trust"
 	"crew/runner/wiring"
 )
@@ -239,49 +240,21 @@ func TestRights(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Shutdown()
 	url := server.ClientURL()
-	mayOnly(t, url, "worker", map[string]bool{
-		taskSubject("q", "w", "r"): false, storedSubject("q", "r", "rulings"): false, resultSubject("q", "worker.w", "r"): true, resultSubject("q", "other.w", "r"): false,
-		orderSubject("q", "w"): false, heartbeatSubject("q"): false, runSubject("q", "r"): false,
-		"$KV.crew_workers.q.worker.w": true, "$KV.crew_workers.q.other.w": false, "$KV.crew_workers.q.w": false, "$KV.crew_runs.q.r": false, "$O.crew_files.C.x": true, "_INBOX.x.y": false,
-		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.PURGE.CREW_RESULTS": false,
-		"$JS.API.STREAM.UPDATE.CREW_TASKS": false, "$JS.API.STREAM.MSG.GET.CREW_RESULTS": false, "$JS.API.DIRECT.GET.CREW_RESULTS": false,
-		"$JS.API.CONSUMER.CREATE.CREW_RESULTS.x.crew.r.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS": false,
-		"$JS.API.CONSUMER.CREATE.KV_crew_runs.x.$KV.crew_runs.>": false, "$JS.API.DIRECT.GET.KV_crew_runs.x": false,
-		"$JS.API.CONSUMER.DURABLE.CREATE.CREW_TASKS.x": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.q.worker.w.>": true, "$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.q.other.w.>": false, "$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$JS.API.STREAM.MSG.GET.CREW_STORED": false, "$JS.API.CONSUMER.CREATE.CREW_STORED.x.crew.d.>": false, "$JS.API.STREAM.MSG.DELETE.CREW_TASKS": false,
-		"$SYS.REQ.SERVER.PING": false, "x": false,
+	crewtest.Examples(t, "testdata/rights.jsonl", func(t *testing.T, row struct {
+		User, Publish, Read string
+		May                 bool
+	}) {
+		nc, err := nats.Connect(url, nats.UserInfo(row.User, row.User[:1]))
+		require.NoError(t, err)
+		defer nc.Close()
+		if row.Publish != "" {
+			_ = nc.Publish(row.Publish, []byte("{}"))
+		} else {
+			_, _ = nc.SubscribeSync(row.Read)
+		}
+		require.NoError(t, nc.Flush()) // refusals come before the reply
+		require.Equal(t, !row.May, errors.Is(nc.LastError(), nats.ErrPermissionViolation))
 	})
-	mayOnly(t, url, "submitter", map[string]bool{
-		resultSubject("q", "worker.w", "r"): false, "$KV.crew_workers.q.w": false, taskSubject("q", "w", "r"): true, heartbeatSubject("q"): true,
-		"$JS.API.STREAM.CREATE.X": false, "$JS.API.STREAM.DELETE.CREW_TASKS": false, "$JS.API.STREAM.UPDATE.CREW_TASKS": false,
-		"$JS.API.CONSUMER.CREATE.CREW_TASKS.x.crew.t.>": false, "$SYS.REQ.SERVER.PING": false, "x": false,
-	})
-	mayNotRead(t, url, "worker", "_INBOX.>", "_INBOX.*", "_INBOX.other.x", ">", "crew.w.>", "crew.w.q.other.w", "crew.r.>", "crew.t.>", "crew.d.>", "crew.c.>", "$KV.>")
-	mayNotRead(t, url, "submitter", ">", "_INBOX.>", "_INBOX.worker.x", "crew.w.>", "crew.t.>")
-}
-
-// refuses reports whether the server refuses a user of it what do does.
-func refuses(t *testing.T, url, user string, do func(*nats.Conn)) bool {
-	t.Helper()
-	nc, err := nats.Connect(url, nats.UserInfo(user, user[:1]))
-	require.NoError(t, err)
-	defer nc.Close()
-	do(nc)
-	require.NoError(t, nc.Flush()) // refusals come before the reply
-	return errors.Is(nc.LastError(), nats.ErrPermissionViolation)
-}
-
-func mayOnly(t *testing.T, url, user string, subjects map[string]bool) {
-	t.Helper()
-	for subject, may := range subjects {
-		require.Equal(t, !may, refuses(t, url, user, func(nc *nats.Conn) { _ = nc.Publish(subject, []byte("{}")) }), subject)
-	}
-}
-
-func mayNotRead(t *testing.T, url, user string, subjects ...string) {
-	t.Helper()
-	for _, subject := range subjects {
-		require.True(t, refuses(t, url, user, func(nc *nats.Conn) { _, _ = nc.SubscribeSync(subject) }), subject)
-	}
 }
 
 // A hub keeps its passwords and tasks nowhere where others may write, nor among other files.

@@ -346,25 +346,6 @@ func (r *testRun) said(text string) string {
 	}
 }
 
-func TestSubmit(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		b.worker("a", 4, answer)
-		b.worker("b", 4, answer)
-		r := b.run(200, nil)
-		e := r.wait()
-		require.Equal(t, int64(200), e.Stats.Of(task.OK))
-		hosts := map[string]int{}
-		for id := uint64(1); id <= 200; id++ {
-			require.Equal(t, fmt.Sprintln(id), r.outputs[id])
-			hosts[r.results[id].Host]++
-		}
-		require.Len(t, hosts, 2)
-		for _, name := range []string{tasksStream, resultsStream} {
-			require.Zero(t, b.connect(nil).messages(t, name), "what the run leaves in %s", name)
-		}
-	})
-}
-
 // TestBlocksTravel has tasks on a host read blocks of a file and of a stream. Some
 // write to terminals there.
 func TestBlocksTravel(t *testing.T) {

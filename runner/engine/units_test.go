@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
@@ -45,21 +46,14 @@ func TestUnitsOfOthersAreText(t *testing.T) {
 
 // Marks of others are names in braces in the command, in order, or the message is garbage.
 func TestMarksOfOthers(t *testing.T) {
-	at := func(word, off int) task.Mark { return task.Mark{Word: word, Off: off} }
-	for _, c := range []struct {
-		marks []task.Mark
-		ok    bool
-	}{
-		{[]task.Mark{at(1, 1), at(1, 6), at(task.InExec-1, 0)}, true},
-		{[]task.Mark{at(1, 6), at(1, 1)}, false}, {[]task.Mark{at(1, 1), at(1, 3)}, false},
-		{[]task.Mark{at(1, 0)}, false}, {[]task.Mark{at(1, 12)}, false}, {[]task.Mark{at(1, -1)}, false}, {[]task.Mark{at(1, 99)}, false},
-		{[]task.Mark{at(2, 0)}, false}, {[]task.Mark{at(task.InTag, 0)}, false}, {[]task.Mark{at(task.InExec-2, 0)}, false},
-		{[]task.Mark{at(0, 0)}, false}, {[]task.Mark{at(task.InExec, 0)}, false}, {[]task.Mark{{Word: 1, Off: 1, Temp: true}}, false},
-	} {
-		a := &Attempt{Argv: []string{"}", "x{gpu}{gpu}{{%}"}, Exec: []string{"{$x}", "{gpu}"}, Marks: c.marks}
+	crewtest.Examples(t, "testdata/marks.jsonl", func(t *testing.T, row struct {
+		Marks []task.Mark
+		OK    bool
+	}) {
+		a := &Attempt{Argv: []string{"}", "x{gpu}{gpu}{{%}"}, Exec: []string{"{$x}", "{gpu}"}, Marks: row.Marks}
 		_, err := DecodeAttempt(a.Encode())
-		require.Equal(t, c.ok, err == nil, "%v", c.marks)
-	}
+		require.Equal(t, row.OK, err == nil)
+	})
 	_, err := DecodeAttempt((&Attempt{Needs: []task.Need{{Name: "gpu"}}}).Encode())
 	require.Equal(t, errGarbage, err)
 }
