@@ -255,7 +255,7 @@ func (m *model) submit() {
 	m.run = r
 }
 
-// echo repeats messages, later, and as others would that do not know the token.
+// echo repeats messages, later, and forges results as others would that do not know the token.
 func (m *model) echo() {
 	s := m.connect(nil)
 	seen := func(msg *nats.Msg) {
@@ -263,11 +263,10 @@ func (m *model) echo() {
 		often, late := m.rand.IntN(12), time.Duration(m.rand.IntN(9000))*time.Millisecond
 		m.mu.Unlock()
 		data := slices.Clone(msg.Data)
-		if often == 1 && len(data) > 40 {
-			if fin, err := DecodeFinal(data); err == nil {
-				fin.Token[2]++
-				fin.Stdout, fin.StdoutLen, late = []byte("forged"), 6, 0
-				data = fin.Encode()
+		for part := range parts(data) {
+			if a, err := DecodeAttempt(part); err == nil && often == 2 {
+				fin := Final{ID: a.ID, Facts: task.Facts{Outcome: task.OK, Exit: status(0)}, Stdout: []byte("forged"), StdoutLen: 6}
+				_ = s.nc.Publish(resultSubject("q", senderOf(msg.Subject), a.Run), fin.Encode())
 			}
 		}
 		if often < 2 {
