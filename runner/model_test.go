@@ -311,6 +311,7 @@ func (m *model) run() {
 	end := r.Wait()
 	steering.Wait()
 	time.Sleep(time.Minute) // for whoever is late
+	synctest.Wait()
 	require.True(m.t, sink.closed)
 	require.Equal(m.t, sink.stats.ByOutcome, end.Stats.ByOutcome)
 	require.True(m.t, m.input == io.EOF || !end.Stats.InputEnd || end.Reason >= core.Told, "nobody says that the input has failed")
