@@ -24,15 +24,22 @@ func inTimeWith(t *testing.T, l limits, test func(t *testing.T, b *broker)) {
 	t.Helper()
 	ats.Register() // its goroutine serves all servers of the process
 	defer ats.Unregister()
-	for range 2 {
-		runtime.GC() // the client keeps timers, of which each belongs to the time that it was made in
-	}
+	forgetTimers()
+	defer forgetTimers()
 	synctest.Test(t, func(t *testing.T) {
 		b := &broker{t: t, dir: t.TempDir(), limits: l, ackWait: time.Hour}
 		b.start()
 		t.Cleanup(b.stop)
 		test(t, b)
 	})
+}
+
+// forgetTimers has the client forget the timers that it keeps, of which each belongs to the time that
+// it was made in: a sync.Pool is empty after two collections.
+func forgetTimers() {
+	for range 2 {
+		runtime.GC()
+	}
 }
 
 // line is the way of one party to the broker. Whatever is under way when it is cut is lost.
