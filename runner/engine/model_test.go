@@ -45,6 +45,7 @@ type model struct {
 	quiet   atomic.Bool // nothing is repeated any more
 
 	mu       sync.Mutex
+	echoes   *rand.Rand     // chooses for echo, which has goroutines of its own
 	running  map[string]int // by key: a task's number
 	begun    map[int]int    // attempts
 	whole    map[int]int    // attempts that came to their end
@@ -260,7 +261,7 @@ func (m *model) echo() {
 	s := m.connect(nil)
 	seen := func(msg *nats.Msg) {
 		m.mu.Lock()
-		often, late := m.rand.IntN(12), time.Duration(m.rand.IntN(9000))*time.Millisecond
+		often, late := m.echoes.IntN(12), time.Duration(m.echoes.IntN(9000))*time.Millisecond
 		m.mu.Unlock()
 		data := slices.Clone(msg.Data)
 		for part := range parts(data) {
@@ -391,7 +392,7 @@ func TestModel(t *testing.T) {
 	for i := range crewtest.Rounds(12) {
 		inTimeWith(t, memoryLimits, func(t *testing.T, b *broker) {
 			m := &model{
-				T: t, broker: b, rand: crewtest.Rand(t, i), keyed: i%2 == 0,
+				T: t, broker: b, rand: crewtest.Rand(t, i), echoes: crewtest.Rand(t, 1000+i), keyed: i%2 == 0,
 				running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}, reported: map[int]task.Outcome{}, given: map[int]bool{},
 			}
 			if b.policy = "keyed"; !m.keyed {
