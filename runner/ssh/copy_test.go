@@ -92,6 +92,11 @@ func TestCopyResumed(t *testing.T) {
 	f.link.Hold(f.program.size / 2)
 	p, said, _ := f.start("web1")
 	f.holds(said)
+	crewtest.Until(t, func() bool {
+		parts, _ := filepath.Glob(filepath.Join(f.dir, "part.*"))
+		info, err := os.Stat(strings.Join(parts, ""))
+		return err == nil && info.Size() > 1<<20
+	}, "a part of the copy there")
 	p.Close()
 	require.Equal(t, fmt.Sprintf("web1: copying crew-engine there, %d MiB\n", f.program.size>>20), said.String())
 	f.link.Hold(0)
