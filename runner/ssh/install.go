@@ -48,7 +48,8 @@ fi
 	"$1"*) ;;
 	*) rm -f $part "$from"; echo "the copy was damaged" >&2; exit 1 ;;
 	esac
-	sync $part
+	sync $part 2> /dev/null
+	[ -e $part ] || [ ! -x ` + programName + ` ] || exit 1
 	chmod 700 $part && mv -f $part ` + programName + ` && rm -f part part.*
 ) || { [ $? -ne 9 ] && [ -x "$dir/` + programName + `" ]; } || exit
 touch -c "$dir"
