@@ -97,17 +97,6 @@ func TestETAWhileStartsAreRare(t *testing.T) {
 	require.InDelta(t, 50*time.Second, eta, float64(time.Second))
 }
 
-func TestSuspendedTimeIsNotWork(t *testing.T) {
-	now := dawn
-	term := NewTerminal(NewScreen(nil, nil), TerminalConfig{Progress: ProgressAlways, Now: func() time.Time { return now }})
-	require.NoError(t, term.Consume(append(progressEvents(3, 0, 12, true),
-		task.Event{Kind: task.Continued, At: dawn.Add(time.Hour + 6*time.Second), Wait: time.Hour})))
-	now = dawn.Add(time.Hour + 10*time.Second)
-	line := join(term.figures(term.cfg.Input.tally(&term.stats, 0), now), 0)
-	require.Equal(t, "crew: 3/12 done, 2 running, 0 failed, after 10s, 0.3/s, eta 14s", line)
-	require.Equal(t, "5s file4, 5s file5", term.longest(80, now))
-}
-
 func TestTally(t *testing.T) {
 	s := task.Stats{Admitted: 70, Running: 4}
 	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun] = 10, 2, 1, 50

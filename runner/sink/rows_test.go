@@ -138,7 +138,11 @@ func (h *happening) event(t testing.TB) task.Event {
 		return skippedEvent(h.ID)
 	}
 	if kind != task.Finished && kind != task.Retried {
-		return task.Event{Kind: kind, At: dawn, ID: h.ID, Last: h.ID, Text: h.Text, Attempt: h.Attempt, Running: h.Running, Retries: h.Retries}
+		e := task.Event{Kind: kind, At: dawn, ID: h.ID, Last: h.ID, Text: h.Text, Attempt: h.Attempt, Running: h.Running, Retries: h.Retries}
+		if kind == task.Started {
+			e.Task = &task.Task{ID: h.ID, Attempts: 1, Argv: []string{"job"}, Makes: &task.Making{Why: h.Text}}
+		}
+		return e
 	}
 	e := ended(h.ID, *h.result(t))
 	e.Kind = kind
@@ -211,23 +215,6 @@ func TestDigest(t *testing.T) {
 		d.FlakyFail = c.FlakyFail
 		closeDigest(t, d, eventsOf(t, c.Events))
 		require.Equal(t, string(c.Says), err.String(), c.It)
-	})
-}
-
-// What is said about events as they come.
-func TestNotices(t *testing.T) {
-	crewtest.Examples(t, "testdata/notices.jsonl", func(t *testing.T, c struct {
-		It     string
-		Tasks  int // that run
-		Shown  bool
-		Events []happening
-		Says   string
-	}) {
-		var err bytes.Buffer
-		term := NewTerminal(NewScreen(io.Discard, &err), TerminalConfig{Progress: ProgressNever, Input: Input{Shown: c.Shown}})
-		require.NoError(t, term.Consume(append(progressEvents(0, 0, c.Tasks, c.Tasks > 0), eventsOf(t, c.Events)...)))
-		require.NoError(t, term.Close(task.Stats{}))
-		require.Equal(t, c.Says, err.String(), c.It)
 	})
 }
 
