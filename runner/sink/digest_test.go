@@ -60,31 +60,9 @@ func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 	require.NoError(t, d.Close(s))
 }
 
-func TestDigestWithoutFailure(t *testing.T) {
-	ok := ended(1, task.Result{Outcome: task.OK})
-	require.Empty(t, digestOf(t, RerunConfig{}, ok))
-	require.Empty(t, digestOf(t, RerunConfig{}))
-	require.Empty(t, digestOf(t, RerunConfig{}, ok, inputEnd, task.Event{Kind: task.Stopping, Text: "SIGPIPE"}))
-
-	y := newTTY(t, 80)
-	closeDigest(t, NewDigest(NewScreen(io.Discard, y.File), Input{}, RerunConfig{}), []task.Event{ok})
-	require.Equal(t, "crew: 1 task in 3.2s\r\n", y.all())
-}
-
 // brokenOutput cannot be read.
 type brokenOutput struct{ spool.Text }
 
 func (brokenOutput) Tail(int) ([]byte, error) { return nil, os.ErrClosed }
 
 func (brokenOutput) WriteTo(io.Writer) (int64, error) { return 0, os.ErrClosed }
-
-func TestTimesForPeople(t *testing.T) {
-	for want, got := range map[string]string{
-		"0s": task.Span(0), "999ms": task.Span(999 * time.Millisecond), "5s": task.Span(5*time.Second + time.Millisecond),
-		"2m5s": task.Span(125 * time.Second), "59s": task.Brief(time.Minute - 1), "3m5s": task.Brief(185 * time.Second),
-		"1h59m": task.Brief(2*time.Hour - time.Second), "3d2h": task.Brief(74*time.Hour + 30*time.Minute),
-		"241/s": task.Speed(240.6), "2.5/s": task.Speed(2.54), "1.5/min": task.Speed(0.025),
-	} {
-		require.Equal(t, want, got)
-	}
-}

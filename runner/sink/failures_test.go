@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -26,14 +27,12 @@ func TestColours(t *testing.T) {
 }
 
 func TestColouredAfter(t *testing.T) {
-	for text, want := range map[string]bool{
-		"\x1b[31mred": true, "\x1b[31mred\x1b[0m": false, "\x1b[1;31mred\x1b[m\x1b[K\n": false,
-		"\x1b[0;1mbold": true, "\x1b[38;5;0mblack": true, "a\x1b": true, "\x1b[0m\x1b[3": true, "\x1b[00;00m": false,
-	} {
-		require.Equal(t, want, colouredAfter([]byte(text), !want), "%q", text)
-	}
-	for _, text := range []string{"", "plain", "\x1b[2J\x1b[1A", "\x1b]0;title\a"} {
-		require.True(t, colouredAfter([]byte(text), true))
-		require.False(t, colouredAfter([]byte(text), false))
-	}
+	crewtest.Examples(t, "testdata/coloured.jsonl", func(t *testing.T, c struct {
+		Text string
+		On   *bool // nil: as before
+	}) {
+		for _, before := range []bool{false, true} {
+			require.Equal(t, *cmp.Or(c.On, &before), colouredAfter([]byte(c.Text), before))
+		}
+	})
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"math/rand"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -46,22 +47,6 @@ func TestLargeOutputDoesNotPassThroughTheHeap(t *testing.T) {
 	}
 }
 
-func TestUTF8CheckAcrossWrites(t *testing.T) {
-	rnd := rand.New(rand.NewSource(3))
-	for range 20_000 {
-		var p []byte
-		for range rnd.Intn(6) {
-			p = utf8.AppendRune(p, []rune{'a', 'ä', '€', '😀', 0x10FFFF}[rnd.Intn(5)])
-		}
-		if len(p) > 0 && rnd.Intn(2) == 0 {
-			p[rnd.Intn(len(p))] = byte(rnd.Intn(256))
-		}
-		got, err := new(utf8Check).valid(crumbs{spool.Text(p), rnd})
-		require.NoError(t, err)
-		require.Equal(t, utf8.Valid(p), got, "%q", p)
-	}
-}
-
 // crumbs writes itself a few bytes at a time.
 type crumbs struct {
 	spool.Text
@@ -70,7 +55,7 @@ type crumbs struct {
 
 func (c crumbs) WriteTo(w io.Writer) (int64, error) {
 	for p := []byte(c.Text); len(p) > 0; {
-		n := c.rnd.Intn(len(p) + 1)
+		n := c.rnd.IntN(len(p) + 1)
 		if _, err := w.Write(p[:n]); err != nil {
 			return 0, err
 		}
@@ -80,15 +65,18 @@ func (c crumbs) WriteTo(w io.Writer) (int64, error) {
 }
 
 func FuzzJSONString(f *testing.F) {
-	for _, s := range []string{"", "a", "\"\\\b\f\n\r\t\x00\x7f<&>", "ä€😀", "\xff\xc3", "\u2028", "a\xe2\x82"} {
+	for _, s := range []string{"", "a", "\"\\\b\f\n\r\t\x00\x7f<&>", "ä€😀", "\xff\xc3", "\u2028", "a\xe2\x82", "é\xff€", "\U0010FFFFa", "\xf0\x9f\x98"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		var b bytes.Buffer
-		j := object{outputs: true}
-		require.NoError(t, j.write(&b, &task.Task{ID: 1}, &task.Result{Stdout: crumbs{spool.Text(s), rand.New(rand.NewSource(1))}}))
-		var o struct{ Stdout task.Bytes }
-		require.NoError(t, json.Unmarshal(b.Bytes(), &o))
-		require.EqualValues(t, s, o.Stdout)
+		for round := range 20 { // in other crumbs each time
+			var b bytes.Buffer
+			j := object{outputs: true}
+			require.NoError(t, j.write(&b, &task.Task{ID: 1}, &task.Result{Stdout: crumbs{spool.Text(s), crewtest.Rand(t, round)}}))
+			var o struct{ Stdout task.Bytes }
+			require.NoError(t, json.Unmarshal(b.Bytes(), &o))
+			require.EqualValues(t, s, o.Stdout)
+			require.Equal(t, utf8.ValidString(s), !bytes.Contains(b.Bytes(), []byte("base64")), "only what is no text is encoded")
+		}
 	})
 }

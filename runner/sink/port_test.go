@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"strings"
@@ -13,24 +12,6 @@ import (
 
 	"crew/runner/task"
 )
-
-// halting writes a few bytes at a time and returns no error, which io.Writer forbids.
-type halting struct{ bytes.Buffer }
-
-func (h *halting) Write(p []byte) (int, error) { return h.Buffer.Write(p[:min(3, len(p))]) }
-
-func TestShortWritesAreContinued(t *testing.T) {
-	var h halting
-	n, err := writeFully(&h, []byte("0123456789"))
-	require.NoError(t, err)
-	require.Equal(t, 10, n)
-	require.Equal(t, "0123456789", h.String())
-
-	_, err = writeFully(&limited{err: nil}, []byte("x"))
-	require.ErrorIs(t, err, io.ErrNoProgress)
-	_, err = writeFully(&limited{err: syscall.EAGAIN}, []byte("x"))
-	require.ErrorIs(t, err, syscall.EAGAIN, "nothing to wait for")
-}
 
 // lateNonblocking returns a pipe whose write end became non-blocking after crew
 // had opened it.

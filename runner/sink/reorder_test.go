@@ -35,8 +35,8 @@ func TestHeldResultsStaySmall(t *testing.T) {
 		n    int
 		text string
 	}{
-		{"200,000 small", 200_000, strings.Repeat("a line of a small task\n", 5)},
-		{"200 of 1 MB", 200, strings.Repeat("x", 1<<20)},
+		{"small", 100_000, strings.Repeat("a line of a small task\n", 10)},
+		{"large", 20, strings.Repeat("x", 2<<20)},
 	} {
 		dir := t.TempDir()
 		store := spool.New(16<<20, dir)

@@ -3,7 +3,6 @@ package sink
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,18 +93,6 @@ func rerunOf(digest string) (lines string) {
 	return lines
 }
 
-func TestRerunLineIsForTheShell(t *testing.T) {
-	values := []string{"a b", "it's", "", "$HOME `x`", "~", "é", "*", "-n", "\\"}
-	var records [][]string
-	for _, v := range values {
-		records = append(records, []string{v})
-	}
-	_, words, _ := strings.Cut(rerunOf(digestOf(t, RerunConfig{Line: crewLine}, failedTask(records...))), ":::")
-	out, err := exec.Command("/bin/sh", "-c", `printf '%s\0' `+words).Output()
-	require.NoError(t, err)
-	require.Equal(t, strings.Join(values, "\x00")+"\x00", string(out))
-}
-
 func TestRerunHoldsLittleInMemory(t *testing.T) {
 	dir, r := tempDir(t), &rerun{cfg: RerunConfig{Line: crewLine}}
 	for i := range 10_000 {
@@ -136,16 +123,6 @@ func TestRerunFullDisk(t *testing.T) {
 	r.add(failedTask([]string{"\x01"}).Task)
 	r.file.Close() // the write fails, as on a full disk
 	require.Contains(t, r.text(), "crew: no line to run them again, as their records cannot be kept: write ")
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
-func TestRerunNotOfferedWhenNobodyReads(t *testing.T) {
-	dir := tempDir(t)
-	require.Equal(t, "crew: nobody reads stdout any more: 0 of 2 tasks done in 3.2s; 1 failed, 1 interrupted\n",
-		digestOf(t, RerunConfig{Line: crewLine}, failedTask([]string{"\x01"}),
-			task.Event{Kind: task.Stopping, Text: "SIGPIPE"}, inputEnd, ended(2, task.Result{Outcome: task.Cancelled})))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -1,14 +1,15 @@
 package sink
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -32,91 +33,42 @@ func tree(t *testing.T, dir string) map[string]string {
 // in returns dir for every task.
 func in(dir string) func(*task.Task) string { return func(*task.Task) string { return dir } }
 
-func TestResultsTree(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	s, err := OpenResults(dir, in(dir), Records{})
-	require.NoError(t, err)
-	require.Empty(t, tree(t, dir))
-
-	first := ended(2, task.Result{Outcome: task.Exit, Code: 1, Stdout: spool.Text("half")})
-	first.Kind = task.Retried
-	require.NoError(t, s.Consume([]task.Event{
-		{Kind: task.Started},
-		ended(1, task.Result{Outcome: task.OK, Stdout: spool.Text("out"), Stderr: spool.Text("err")}),
-		first,
-	}))
-	require.Equal(t, map[string]string{
-		"1/stdout": "out", "1/stderr": "err", "1/result.json": "",
-		"2/stdout.1": "half", "2/stderr.1": "",
-	}, tree(t, dir))
-	unrun := ended(3, task.Result{Outcome: task.NotRun})
-	require.NoError(t, s.Consume([]task.Event{
-		ended(2, task.Result{Outcome: task.OK, Attempt: 2, Stdout: spool.Text("whole")}), unrun,
-		skippedEvent(1), skippedEvent(4),
-	}))
-	require.NoError(t, s.Close(task.Stats{}))
-	require.Equal(t, map[string]string{
-		"1/stdout": "out", "1/stderr": "err", "1/result.json": "",
-		"2/stdout.1": "half", "2/stderr.1": "", "2/stdout": "whole", "2/stderr": "", "2/result.json": "",
-	}, tree(t, dir))
-
-	// a later run into the same directory
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "2", "mine"), []byte("kept"), 0o666))
-	s, err = OpenResults(dir, in(dir), Records{})
-	require.NoError(t, err)
-	require.NoError(t, s.Consume([]task.Event{ended(2, task.Result{Outcome: task.OK})}))
-	require.Equal(t, map[string]string{
-		"1/stdout": "out", "1/stderr": "err", "1/result.json": "",
-		"2/stdout": "", "2/stderr": "", "2/result.json": "", "2/mine": "kept",
-	}, tree(t, dir))
-}
-
-// The end of a task that comes from a journal does not bring what attempts before
-// the last have written: that stays.
-func TestResultsOfEarlierRun(t *testing.T) {
-	dir := t.TempDir()
-	s, err := OpenResults(dir, in(dir), Records{})
-	require.NoError(t, err)
-	first := ended(1, task.Result{Outcome: task.Exit, Code: 1, Attempt: 1, Stdout: spool.Text("half")})
-	first.Kind = task.Retried
-	require.NoError(t, s.Consume([]task.Event{first}))
-
-	s, err = OpenResults(dir, in(dir), Records{})
-	require.NoError(t, err)
-	last := ended(1, task.Result{Outcome: task.OK, Attempt: 2, Stdout: spool.Text("whole")})
-	last.Task.Done = last.Result
-	for range 2 {
-		require.NoError(t, s.Consume([]task.Event{last}))
-		require.Equal(t, map[string]string{
-			"1/stdout.1": "half", "1/stderr.1": "", "1/stdout": "whole", "1/stderr": "", "1/result.json": "",
-		}, tree(t, dir))
-	}
-}
-
-func TestResultsErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o666))
-	_, err := OpenResults(file, in(file), Records{})
-	require.ErrorContains(t, err, "open results: mkdir "+file)
-
-	crewtest.Examples(t, "testdata/resulterrors.jsonl", func(t *testing.T, c struct {
-		It, At    string
-		Dir, File string // which is in the way
-		Event     happening
+// What runs put into a directory, step by step, and what stands in their way.
+func TestResults(t *testing.T) {
+	crewtest.Examples(t, "testdata/results.jsonl", func(t *testing.T, c struct {
+		It    string
+		Steps []struct {
+			Open                    bool
+			File, Text, Dir, Remove string // of somebody else
+			Events                  []happening
+			Tree                    map[string]string
+			Error                   string
+		}
 	}) {
-		dir := filepath.Join(t.TempDir(), "dir")
-		s, err := OpenResults(dir, in(dir), Records{})
-		require.NoError(t, err)
-		if c.Dir != "" {
-			require.NoError(t, os.MkdirAll(filepath.Join(dir, c.Dir), 0o777))
+		dir := filepath.Join(t.TempDir(), "a", "b")
+		var s *Results
+		for _, step := range c.Steps {
+			var err error
+			switch path := filepath.Join(dir, step.File+step.Dir+step.Remove); {
+			case step.Open:
+				s, err = OpenResults(dir, in(dir), Records{})
+			case step.Dir != "":
+				err = os.MkdirAll(path, 0o777)
+			case step.File != "":
+				err = os.WriteFile(path, []byte(step.Text), 0o666)
+			case step.Remove != "":
+				err = os.RemoveAll(path)
+			default:
+				err = errors.Join(s.Consume(eventsOf(t, step.Events)), s.Close(task.Stats{}))
+			}
+			if step.Error != "" {
+				require.ErrorContains(t, err, strings.ReplaceAll(step.Error, "DIR", dir), c.It)
+				continue
+			}
+			require.NoError(t, err)
+			if step.Tree != nil {
+				require.Equal(t, step.Tree, tree(t, dir), c.It)
+			}
 		}
-		if c.File != "" {
-			path := filepath.Join(dir, c.File)
-			require.NoError(t, os.RemoveAll(path))
-			require.NoError(t, os.WriteFile(path, nil, 0o666))
-		}
-		err = s.Consume([]task.Event{c.Event.event(t)})
-		require.ErrorContains(t, err, "write results: ")
-		require.ErrorContains(t, err, dir+c.At)
 	})
 }

@@ -75,24 +75,17 @@ type happening struct {
 	Timeout int  // seconds
 	Bad     bool // it cannot be run
 
-	// of the result
-
-	Outcome                          task.Outcome
-	Code, Signal, Attempt            int
-	PID, Worker                      int
-	MaxRSS                           int64
-	Host                             string
-	Ran                              []text // the command as it was run
-	Unbegun, Leaked, BadCommand, Cut bool   // Cut: the last of its outputs cannot be read
-	Earlier                          bool   // it is known from an earlier run
-	Never                            bool   // it never began
-	Unmade                           bool   // no attempt was made
-	Start, End                       int64  // milliseconds since 1970
-	User, System                     time.Duration
-	Error, Tail                      string
-	Out, Err                         text
-	Before                           []happening
-	Omitted                          int
+	task.Result
+	Ran        []text // the command as it was run
+	Cut        bool   // the last of its outputs cannot be read
+	Earlier    bool   // it is known from an earlier run
+	Never      bool   // it never began
+	Unmade     bool   // no attempt was made
+	Start, End int64  // milliseconds since 1970
+	Error      string
+	Tail       string
+	Out, Err   text
+	Before     []happening
 }
 
 var kinds = map[string]task.Kind{
@@ -102,11 +95,8 @@ var kinds = map[string]task.Kind{
 
 // result returns the result of a row.
 func (h *happening) result(t testing.TB) *task.Result {
-	r := &task.Result{
-		Outcome: h.Outcome, Code: h.Code, Signal: h.Signal, Attempt: h.Attempt, PID: h.PID, Worker: h.Worker, MaxRSS: h.MaxRSS,
-		Host: h.Host, Argv: plain(h.Ran), Unbegun: h.Unbegun, Leaked: h.Leaked, BadCommand: h.BadCommand, User: h.User, System: h.System,
-		Tail: []byte(h.Tail), Omitted: h.Omitted,
-	}
+	r := h.Result
+	r.Argv, r.Tail = plain(h.Ran), []byte(h.Tail)
 	for i, s := range []text{h.Out, h.Err} {
 		o := []*task.Output{&r.Stdout, &r.Stderr}[i]
 		if s != "" {
@@ -127,7 +117,7 @@ func (h *happening) result(t testing.TB) *task.Result {
 		b.Start, b.End, b.Earlier = dawn, dawn.Add(50*time.Millisecond), h.Before[i].Earlier
 		r.Before = append(r.Before, b)
 	}
-	return r
+	return &r
 }
 
 // event returns the event of a row.
@@ -218,22 +208,30 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// The rows that a joblog has of ends.
-func TestJoblogRows(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	require.NoError(t, os.WriteFile(path, []byte("old\n"), 0o666))
-	j, err := OpenJoblog(path, JoblogNew, nil)
-	require.NoError(t, err)
-	want := joblogHeader
+// What a joblog holds after a run. A resumed run may have noted when results began.
+func TestJoblog(t *testing.T) {
 	crewtest.Examples(t, "testdata/joblog.jsonl", func(t *testing.T, c struct {
-		Event happening
-		Row   string
+		It     string
+		Mode   JoblogMode
+		Was    *string // the file before
+		Noted  []int64
+		Events []happening
+		Log    string
 	}) {
-		want += c.Row
-		require.NoError(t, j.Consume([]task.Event{c.Event.event(t)}))
-		require.Equal(t, want, contents(t, path))
+		path, header := filepath.Join(t.TempDir(), "log"), strings.NewReplacer("HEADER\n", joblogHeader)
+		if c.Was != nil {
+			require.NoError(t, os.WriteFile(path, []byte(header.Replace(*c.Was)), 0o666))
+		}
+		j, err := OpenJoblog(path, c.Mode, func(yield func(time.Time) bool) {
+			for _, ms := range c.Noted {
+				_ = yield(time.UnixMilli(ms))
+			}
+		})
+		require.NoError(t, err)
+		require.NoError(t, j.Consume(eventsOf(t, c.Events)))
+		require.Equal(t, header.Replace(c.Log), contents(t, path), c.It)
+		require.NoError(t, j.Close(task.Stats{}))
 	})
-	require.NoError(t, j.Close(task.Stats{}))
 }
 
 // The object of a result.

@@ -122,6 +122,10 @@ func (c *scene) do(op, args string) {
 		var list []happening
 		require.NoError(c.t, json.Unmarshal([]byte(args), &list))
 		c.consume(eventsOf(c.t, list)...)
+	case "digest": // of a run with these events
+		var list []happening
+		require.NoError(c.t, json.Unmarshal([]byte(args), &list))
+		closeDigest(c.t, NewDigest(c.s, Input{}, RerunConfig{}), eventsOf(c.t, list))
 	case "fail": // so many tasks, one after another
 		var events []task.Event
 		for range n {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -82,7 +81,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // nothing is in its way. Where stdout takes no more, all that was shown before stands, and the
 // rest is counted; where stderr does, stdout goes on.
 func TestStdoutAgainstModel(t *testing.T) {
-	for round := range crewtest.Rounds(60) {
+	for round := range crewtest.Rounds(40) {
 		m := &talk{T: t, r: crewtest.Rand(t, round), turn: 1, takes: [2]int{1 << 30, 1 << 30}, lost: map[string]bool{}}
 		m.cfg = StdoutConfig{Store: newStore(t, []int64{0, 100_000, 64 << 20}[m.r.IntN(3)])}
 		m.cfg.Plan = task.Plan{Show: []task.Show{task.ShowBlocks, task.ShowLines, task.ShowLines, task.ShowObjects}[round%4], Order: round&4 > 0, Tag: m.r.IntN(2) == 0}
@@ -96,7 +95,7 @@ func TestStdoutAgainstModel(t *testing.T) {
 		m.err = limited{left: m.takes[1], err: syscall.EIO}
 		m.s = NewStdout(NewScreen(&m.out, &m.err), m.cfg)
 		m.out.s = m.s
-		for range 250 {
+		for range 120 {
 			m.step()
 		}
 		for _, sp := range m.running() {
@@ -188,13 +187,19 @@ func (m *talk) close(sp *speaker) {
 
 // pass has what a task wrote shown, or wait for its turn.
 func (m *talk) pass(sp *speaker, stream int, text string) {
-	if m.cfg.Plan.Tag && text != "" {
-		prefix := fmt.Sprintf("t%d\t", sp.id)
-		text = prefix + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+prefix) + "\n"
+	if m.cfg.Plan.Tag {
+		text = naiveTag(fmt.Sprint("t", sp.id), text)
 	}
 	if sp.held[stream] += text; !m.cfg.Plan.Order || m.cfg.Plan.Show == task.ShowLines && sp.id <= m.turn {
 		m.show(sp)
 	}
+}
+
+func naiveTag(tag, text string) string {
+	if text == "" {
+		return ""
+	}
+	return tag + "\t" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+tag+"\t") + "\n"
 }
 
 // show shows all that is held for a task.
@@ -265,9 +270,10 @@ func (m *talk) check() {
 	if m.cfg.Plan.JSON() || !m.cfg.Plan.Order && m.cfg.Plan.Show == task.ShowBlocks && len(m.batch) > 0 {
 		return
 	}
-	for stream, got := range []string{m.out.String(), m.err.String()} {
-		want := m.want[stream]
-		require.True(m, want[:min(len(want), m.takes[stream])] == got, "stream %d: %.300q, not %.300q", stream, got, want)
+	for stream, got := range [][]byte{m.out.Bytes(), m.err.Bytes()} {
+		if want := m.want[stream]; want[:min(len(want), m.takes[stream])] != string(got) {
+			m.Fatalf("stream %d: %.300q, not %.300q", stream, got, want)
+		}
 	}
 }
 
@@ -299,31 +305,24 @@ func TestLinesOfTasksAtTheSameTime(t *testing.T) {
 		var p page
 		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: order, Tag: true}, Store: newStore(t, 100_000)})
 		var want []string
-		done, slots := make(chan uint64), make(chan bool, 8)
-		var writers sync.WaitGroup
-		const tasks, lines = 60, 10
+		done := make(chan uint64)
+		const tasks = 60
 		for id := uint64(1); id <= tasks; id++ {
-			line := strings.Repeat("x", 1<<(id%18))
-			want = append(want, slices.Repeat([]string{fmt.Sprintf("t%d\t%s\n", id, line)}, lines)...)
-			writers.Go(func() {
-				slots <- true
+			lines := strings.Repeat(strings.Repeat("x", 1<<(id%18))+"\n", 10)
+			want = append(want, slices.Collect(strings.Lines(naiveTag(fmt.Sprint("t", id), lines)))...)
+			go func() {
 				out, err := s.Open(task.Attempt{Task: &task.Task{ID: id, Tag: fmt.Sprint("t", id)}})
-				for range lines {
-					for _, part := range []string{line[:len(line)/2], line[len(line)/2:], "\n"} {
-						if _, err := io.WriteString(out, part); err != nil {
-							t.Error(err)
-						}
-					}
+				for part := range slices.Chunk([]byte(lines), len(lines)/15+1) {
+					_, _ = out.Write(part)
 				}
 				out.Close()
 				err.Close()
-				<-slots
 				done <- id
-			})
+			}()
 		}
-		go func() { writers.Wait(); close(done) }()
 		over, head := map[uint64]bool{}, uint64(1)
-		for id := range done {
+		for range tasks {
+			id := <-done
 			batch := []task.Event{{Kind: task.Finished, ID: id, Task: &task.Task{ID: id}, Result: &task.Result{}}}
 			for over[id] = true; over[head]; head++ {
 				batch = append(batch, released(head)...)

@@ -76,15 +76,6 @@ func written(t *testing.T, objects string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-func TestStdoutConfigValidate(t *testing.T) {
-	store := newStore(t, 1)
-	require.NoError(t, StdoutConfig{}.Validate())
-	for _, p := range []task.Plan{{Order: true}, {Show: task.ShowLines}} {
-		require.NoError(t, StdoutConfig{Plan: p, Store: store}.Validate())
-		require.EqualError(t, StdoutConfig{Plan: p}.Validate(), "output that is held back needs a spool")
-	}
-}
-
 // Where the spool is full, the run hears of it, and what was held is shown nevertheless.
 func TestFullSpoolStopsTheRun(t *testing.T) {
 	gone := spool.New(0, t.TempDir())

@@ -18,32 +18,23 @@ var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // progressEvents returns the events of a run in which done of total tasks have
 // ended, failed of them with an error, and two are running. A task takes 5 seconds.
-func progressEvents(done, failed, total int, end bool) []task.Event {
-	var es []task.Event
-	add := func(k task.Kind, at time.Duration, i int) *task.Event {
-		t := &task.Task{ID: uint64(i + 1), Records: [][]string{{fmt.Sprint("file", i+1)}}}
-		es = append(es, task.Event{Kind: k, At: dawn.Add(at), ID: t.ID, Slot: i + 1, Task: t})
-		return &es[len(es)-1]
-	}
-	for i := range total {
-		add(task.Admitted, 0, i)
-	}
-	if end {
-		es = append(es, task.Event{Kind: task.InputEnd, At: dawn})
-	}
-	for i := range done {
-		add(task.Started, 0, i)
-	}
-	for i := range done {
-		e := add(task.Finished, 5*time.Second, i)
-		e.Attempt, e.Took, e.Result = 1, 5*time.Second, &task.Result{Outcome: task.OK}
-		if i < failed {
-			e.Result.Outcome = task.Exit
+func progressEvents(done, failed, total int, end bool) (es []task.Event) {
+	add := func(k task.Kind, at time.Duration, from, to int) {
+		for i := from; i < to; i++ {
+			t := &task.Task{ID: uint64(i + 1), Records: [][]string{{fmt.Sprint("file", i+1)}}}
+			r := &task.Result{Outcome: task.OK}
+			if i < failed {
+				r.Outcome = task.Exit
+			}
+			es = append(es, task.Event{Kind: k, At: dawn.Add(at), ID: t.ID, Slot: i + 1, Task: t, Attempt: 1, Took: at, Result: r})
 		}
 	}
-	for i := done; i < min(done+2, total); i++ {
-		add(task.Started, 5*time.Second, i)
+	if add(task.Admitted, 0, 0, total); end {
+		es = append(es, task.Event{Kind: task.InputEnd, At: dawn})
 	}
+	add(task.Started, 0, 0, done)
+	add(task.Finished, 5*time.Second, 0, done)
+	add(task.Started, 5*time.Second, done, min(done+2, total))
 	return es
 }
 
