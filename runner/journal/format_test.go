@@ -8,40 +8,35 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
-// Every line is JSON that says what went in, whatever the command looks like.
+// Every line is JSON that says what went in, whatever the command looks like, and no byte of it
+// can change.
 func TestLinesAreJSON(t *testing.T) {
 	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", maxCommand)} {
 		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
 		r := &task.Result{Outcome: task.Exit, Code: 3, Argv: tk.Argv}
 		line := seal(appendExtent(appendResult(nil, evEnded, tk, r), "stdout", extent{12, 34, 1<<32 - 1}), 0)
-		var m map[string]any
-		require.NoError(t, json.Unmarshal(line, &m), "%s", line)
+		require.True(t, json.Valid(line), "%s", line)
 		body, ok := unseal(line)
 		require.True(t, ok)
-		id, ok := taskOf(body)
-		require.True(t, ok)
-		require.Equal(t, tk.Identity, id)
-		require.Equal(t, "exit", string(field(body, "outcome")), "%s", line)
+		id, _ := taskOf(body)
 		rec, err := parse(body)
 		require.NoError(t, err)
-		require.Equal(t, extent{12, 34, 1<<32 - 1}, rec.Stdout)
-		require.Equal(t, 3, *rec.Exit)
-		require.EqualValues(t, task.Shorten(command, maxCommand), rec.Command)
-
+		require.Equal(t, []any{tk.Identity, "exit", extent{12, 34, 1<<32 - 1}, 3, task.Bytes(task.Shorten(command, maxCommand))},
+			[]any{id, string(field(body, "outcome")), rec.Stdout, *rec.Exit, rec.Command})
 		for i := range line {
-			bad := bytes.Clone(line)
-			bad[i] ^= 1
-			_, ok := unseal(bad)
+			line[i] ^= 1
+			_, ok := unseal(line)
 			require.False(t, ok, "byte %d", i)
+			line[i] ^= 1
 		}
 	}
 }
@@ -52,40 +47,27 @@ func TestMembersBehindAListOfObjects(t *testing.T) {
 	require.Equal(t, "true", string(field(body, "shown")))
 }
 
+// What a task does, or which files it makes, and nothing else, makes it another task.
 func TestIdentity(t *testing.T) {
-	different := []*task.Task{
-		{Argv: []string{"a"}},
-		{Argv: []string{"a", ""}},
-		{Argv: []string{"a", "b"}},
-		{Argv: []string{"ab"}},
-		{Argv: []string{"a"}, Shell: true},
-		{Argv: []string{"a"}, Marks: []task.Mark{{}}},
-		{Argv: []string{"a"}, Dir: "b"},
-		{Argv: []string{"a"}, Env: []string{"b"}},
-		{Argv: []string{"a"}, Env: []string{"b", "c"}},
-		{Argv: []string{"a"}, Stdin: []byte{}},
-		{Argv: []string{"a"}, Stdin: []byte("b")},
-		{Err: os.ErrInvalid, Records: [][]string{{"a"}, {"b"}}},
-		{Err: os.ErrInvalid, Records: [][]string{{"a", "b"}}},
-		{Err: os.ErrInvalid, Object: "{}"},
-		{Makes: &task.Making{Targets: []task.Target{{Path: "a"}}}},
-		{Makes: &task.Making{Targets: []task.Target{{Path: "a"}, {Path: "b"}}}},
-		{Makes: &task.Making{Targets: []task.Target{{Path: "a"}}}, Dir: "b"},
-	}
+	rows, lines := crewtest.Rows[struct {
+		Task task.Task
+		Bad  bool // it cannot be run
+	}]("testdata/identities.jsonl")
 	var h hasher
 	seen := map[identity]int{}
-	for i, tk := range different {
+	for i := range rows {
+		tk := &rows[i].Task
+		if rows[i].Bad {
+			tk.Err = os.ErrInvalid
+		}
 		id := h.of(tk)
-		require.NotContains(t, seen, id, "%d", i)
-		seen[id] = i
-		for n := uint32(2); n < 4; n++ {
-			next := h.occurrence(id, n)
-			require.NotContains(t, seen, next)
-			seen[next] = i
+		for _, one := range []identity{id, h.occurrence(id, 2), h.occurrence(id, 3)} {
+			require.Zero(t, seen[one], "lines %d and %d", seen[one], lines[i])
+			seen[one] = lines[i]
 		}
 		again := *tk
 		again.ID, again.Key, again.Cost, again.Tag, again.Timeout = 9, "k", 9, "t", 9
-		require.Equal(t, id, h.of(&again), "what it does, and nothing else, makes the task")
+		require.Equal(t, id, h.of(&again))
 	}
 }
 
@@ -134,45 +116,6 @@ func holds(t *testing.T, ok bool) {
 	if !ok {
 		t.Fatal("it is not as it should be")
 	}
-}
-
-// All bits of a stamp survive, and readers of JSON get them as they are.
-func TestStamps(t *testing.T) {
-	s := task.Stamp{Command: 1<<64 - 1, Inputs: 1<<63 + 1, Since: -5}
-	line := append(appendStamp([]byte(`{"event":"ended"`), s), '}')
-	var m map[string]string
-	require.NoError(t, json.Unmarshal(line, &m))
-	require.Equal(t, "ffffffffffffffff8000000000000001fffffffffffffffb", m["made"])
-	require.Equal(t, s, parseStamp(field(line, stampName)))
-	for _, bad := range []string{"", "ff", strings.Repeat("g", 48)} {
-		require.Zero(t, parseStamp([]byte(bad)))
-	}
-}
-
-// Damage is told of, and what it hits is never taken for done.
-func TestDamageIsReported(t *testing.T) {
-	w := newWorld(t, false)
-	for _, step := range []string{"open a b c", "ok a b c", "show a b c", "close"} {
-		require.NoError(t, w.do(step))
-	}
-	path := filepath.Join(w.cfg.Dir, journalName)
-	all := read(t, w.cfg.Dir)
-	at := strings.Index(all, `"outcome":"ok"`)
-	at += strings.Index(all[at+1:], `"outcome":"ok"`) // of b
-	first := strings.LastIndex(all[:at], "\n") + 1
-	require.NoError(t, os.WriteFile(path, []byte(all[:at]+"!"+all[at+1:]), 0o600))
-	before := int64(strings.Count(all[:first], "\n"))
-	d := Damage{Line: before + 1, At: int64(first), Lines: 1, Before: before, After: int64(strings.Count(all, "\n")) - before - 1}
-
-	require.NoError(t, w.do("open a b c"))
-	require.Equal(t, []string{path + ": " + d.String()}, w.notices)
-	require.Equal(t, "ok shown logged took 1", w.view("a"))
-	require.Empty(t, w.view("b"))
-	require.Regexp(t, `^line \d+ at byte \d+ is damaged and left out; \d+ good before it, \d+ after$`, d.String())
-	d.Lines = 3
-	require.Regexp(t, `^line \d+ at byte \d+ and 2 more are damaged`, d.String())
-	_, err := Dump(w.cfg.Dir, io.Discard)
-	require.ErrorContains(t, err, "is damaged")
 }
 
 // A dump takes little memory, however many tasks have ended.

@@ -19,7 +19,7 @@ import (
 // Whatever a run does, and however it ends, the next one knows of each task what was
 // acknowledged, and of the rest all or nothing.
 func TestModel(t *testing.T) {
-	for round := range crewtest.Rounds(40) {
+	for round := range crewtest.Rounds(24) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			m := &model{world: newWorld(t, round%2 == 1), r: crewtest.Rand(t, round)}
 			m.cfg.Output.Logs = m.r.IntN(2) == 0

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,6 +51,17 @@ func (w *world) tell(line string) {
 		w.cfg.SameCommand = true
 	case line == "forgets":
 		w.cfg.Queue.Keep = -w.cfg.Queue.Keep
+	case strings.HasPrefix(line, "slack "): // how much waste is compacted
+		_, err := fmt.Sscan(line[len("slack "):], &w.cfg.Slack)
+		require.NoError(w.t, err)
+	case line == "new": // the directory is to be made
+		w.cfg.Dir = filepath.Join(w.cfg.Dir, "deep", "new")
+	case strings.HasPrefix(line, "edit "): // what somebody else does to the journal
+		old, text, _ := strings.Cut(line[len("edit "):], " => ")
+		edited := strings.Replace(read(w.t, w.cfg.Dir), old, text, 1)
+		require.NoError(w.t, os.WriteFile(filepath.Join(w.cfg.Dir, journalName), []byte(edited), 0o644))
+	case line == "publish": // what somebody else does to the directory
+		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(path string, _ os.DirEntry, _ error) error { return os.Chmod(path, 0o755) }))
 	case strings.HasPrefix(line, "command "):
 		w.cfg.Command.Line = line[len("command "):]
 	default:
@@ -82,7 +94,18 @@ func (w *world) see(what string) string {
 		return strconv.Itoa(n)
 	case "notices":
 		defer func() { w.notices = nil }()
-		return strings.Join(w.notices, "; ")
+		all := strings.ReplaceAll(strings.Join(w.notices, "; "), w.cfg.Dir, "DIR")
+		return regexp.MustCompile(`byte \d+`).ReplaceAllString(all, "some byte")
+	case "small": // is all that the directory takes
+		return strconv.FormatBool(size(w.t, w.cfg.Dir) < 300_000)
+	case "modes": // of the directory and its files
+		var modes []string
+		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(_ string, d os.DirEntry, _ error) error {
+			info, err := d.Info()
+			modes = append(modes, fmt.Sprintf("%o", info.Mode().Perm()))
+			return err
+		}))
+		return strings.Join(modes, " ")
 	case "stdout":
 		return strings.TrimSpace(w.shows.String())
 	case "lines": // that hold a text
