@@ -1,12 +1,8 @@
 package proc
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,82 +14,46 @@ import (
 	"crew/runner/task"
 )
 
-// leaseOfTest makes a test binary the worker of TestTasksDieWithTheLease.
-const leaseOfTest = "CREW_TEST_LEASE"
-
-// What the guardian takes for groups is nothing of the lease, whose numbers could be theirs.
-func TestLeaseIsNoGroup(t *testing.T) {
-	t.Parallel()
-	memory := make([]byte, 4*tableLeast)
-	table, own := asTable(memory)
-	var v vigil
-	require.NoError(t, v.expire(time.Now().Add(time.Hour)))
-	_, err := v.begin(own)
-	require.NoError(t, err)
-	defer v.end()
-	require.NoError(t, v.expire(time.Now().Add(2*time.Hour)))
-	require.Equal(t, len(memory), 4*len(table)+len(own))
-	for _, row := range table {
-		require.Zero(t, row)
+// worker runs the test once more in a process that runs a task, of two processes, holds the file "lock"
+// in its directory, and has a lease.
+func worker(t *testing.T, lease time.Duration) (p *crewtest.Process, guardian int, tasks []int) {
+	const variable = "CREW_TEST_WORKER"
+	if os.Getenv(variable) != "" {
+		lock, err := os.Create("lock")
+		require.NoError(t, err)
+		require.NoError(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+		l := local(t, func(c *Config) { c.Plan.Show = task.ShowRaw })
+		l.Hold(int(lock.Fd()))
+		l.Lease(time.Now().Add(time.Hour))
+		go run(l, sh("trap '' TERM; sleep 1000 & echo $$ $!; touch ready; wait"))
+		crewtest.Exists(t, "ready")
+		l.Lease(time.Now().Add(lease))
+		fmt.Println("guardian", l.guardian.pid)
+		time.Sleep(time.Hour)
 	}
+	p = crewtest.New(t, again(t, variable)).Start()
+	tasks = make([]int, 2)
+	_, err := fmt.Sscanf(p.Says(p.Stdout, "guardian"), "%d %d\nguardian %d", &tasks[0], &tasks[1], &guardian)
+	require.NoError(t, err)
+	return p, guardian, tasks
 }
 
 // A worker that is stopped cannot kill its tasks when its lease runs out.
 func TestTasksDieWithTheLease(t *testing.T) {
-	if os.Getenv(leaseOfTest) != "" {
-		l := local(t, func(c *Config) { c.Plan.Show = task.ShowRaw })
-		l.Lease(time.Now().Add(time.Hour))
-		go run(l, sh("sleep 1000 & echo $$ $!; wait"))
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		l.Lease(time.Now().Add(300 * time.Millisecond))
-		fmt.Println("leased")
-		time.Sleep(time.Hour)
-	}
 	t.Parallel()
-	worker := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	worker.Env = append(os.Environ(), leaseOfTest+"=1")
-	in, err := worker.StdinPipe()
-	require.NoError(t, err)
-	out, err := worker.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, worker.Start())
-	defer func() {
-		require.NoError(t, worker.Process.Kill())
-		_ = worker.Wait()
-	}()
-	from := bufio.NewReader(out)
-	line, err := from.ReadString('\n')
-	require.NoError(t, err)
-	_, err = in.Write([]byte{'\n'})
-	require.NoError(t, err)
-	leased, err := from.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "leased\n", leased)
-	require.NoError(t, worker.Process.Signal(syscall.SIGSTOP))
-	for _, pid := range strings.Fields(line) {
-		n, err := strconv.Atoi(pid)
-		require.NoError(t, err)
-		crewtest.Gone(t, n)
-	}
-	require.Equal(t, "T", crewtest.State(worker.Process.Pid), "the worker still stands still")
+	p, _, tasks := worker(t, 300*time.Millisecond)
+	p.Send(syscall.SIGSTOP)
+	crewtest.Gone(t, tasks...)
+	require.Equal(t, "T", crewtest.State(p.Cmd.Process.Pid), "the worker still stands still")
 }
 
 func TestALeaseIsRenewed(t *testing.T) {
-	t.Parallel()
 	l := local(t, nil)
+	soon := time.Now().Add(300 * time.Millisecond)
+	l.Lease(soon)
+	l.Lease(time.Time{})
 	done := make(chan *task.Result)
-	waits := sh("read x <" + fifo(t) + "; exit 3")
-	var soon time.Time
-	for late := true; late; {
-		soon = time.Now().Add(time.Second)
-		l.Lease(soon)
-		go func() { done <- run(l, waits) }()
-		l.Lease(time.Time{})
-		if late = !time.Now().Before(soon); late { // this process stood still
-			l.Lease(time.Now().Add(-time.Hour))
-			<-done
-		}
-	}
+	go func() { done <- run(l, sh("sleep 1000")) }()
 	select {
 	case r := <-done:
 		require.Fail(t, "the task has ended", "%v", r.Outcome)
@@ -105,11 +65,4 @@ func TestALeaseIsRenewed(t *testing.T) {
 	require.Equal(t, 9, run(l, sh("sleep 1000")).Signal, "nothing runs until the lease is renewed")
 	l.Lease(time.Now().Add(time.Hour))
 	require.Equal(t, task.OK, run(l, sh("true")).Outcome)
-}
-
-// fifo returns the path of a FIFO that nobody writes to.
-func fifo(t *testing.T) string {
-	path := t.TempDir() + "/fifo"
-	require.NoError(t, unix.Mkfifo(path, 0o600))
-	return path
 }

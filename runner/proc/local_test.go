@@ -2,9 +2,7 @@ package proc
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,13 +40,11 @@ func local(t *testing.T, change func(*Config)) *Local {
 	return l
 }
 
-// pipesAndPTYs runs a test with a Local whose tasks write to pipes, and with one whose
-// tasks write to terminals.
-func pipesAndPTYs(t *testing.T, test func(*testing.T, *Local)) {
+// pipesAndPTYs runs a test for tasks that write to pipes, and for those that write to
+// terminals.
+func pipesAndPTYs(t *testing.T, test func(t *testing.T, pty bool)) {
 	for _, pty := range []bool{false, true} {
-		t.Run(fmt.Sprint("pty=", pty), func(t *testing.T) {
-			test(t, local(t, func(c *Config) { c.PTY = pty }))
-		})
+		t.Run(fmt.Sprint("pty=", pty), func(t *testing.T) { test(t, pty) })
 	}
 }
 
@@ -70,9 +67,11 @@ func text(t *testing.T, o task.Output) string {
 // outcome is a command, and what becomes of it.
 type outcome struct {
 	Name, Script  string // the script of a shell, if there is no Argv
+	In            string
 	Argv, Env     []string
 	Dir, Key      string
 	Bare          bool
+	PTY, Unseen   bool
 	Outcome       string
 	Code, Signal  int
 	Bad           bool
@@ -87,7 +86,6 @@ func TestOutcomes(t *testing.T) {
 	crewtest.WriteFile(t, dir+"/orphan", "#!/no/such/interpreter\n", 0o755)
 	crewtest.WriteFile(t, dir+"/bin/mine", "#!/bin/sh\npwd; echo $CREW_SEQ $INHERITED", 0o755)
 	fill := strings.NewReplacer("$DIR", dir, "$LONG", strings.Repeat("x", 200_000)).Replace
-	l := local(t, func(c *Config) { c.Env = append(c.Env, "INHERITED=1") })
 	crewtest.Examples(t, "testdata/outcomes.txt", func(t *testing.T, want outcome) {
 		tk := sh(want.Script)
 		if want.Argv != nil {
@@ -99,10 +97,20 @@ func TestOutcomes(t *testing.T) {
 				list[i] = fill(s)
 			}
 		}
-		r := run(l, tk)
+		if want.In != "" {
+			tk.Stdin = []byte(fill(want.In))
+		}
+		r := run(local(t, func(c *Config) {
+			c.Env, c.PTY = append(c.Env, "INHERITED=1"), want.PTY
+			if want.Unseen {
+				c.Plan.Show = task.ShowNothing
+			}
+		}), tk)
+		require.LessOrEqual(t, len(r.Tail), 4<<10)
 		got := want
 		got.Outcome, got.Code, got.Signal, got.Bad = r.Outcome.String(), r.Code, r.Signal, r.BadCommand
-		want.Out, got.Out, got.Err = fill(want.Out), text(t, r.Stdout), text(t, r.Stderr)
+		got.Out, got.Err = text(t, r.Stdout), text(t, r.Stderr)+strings.TrimLeft(string(r.Tail), "x")
+		want.Out = fill(want.Out)
 		require.Equal(t, want, got, "%v", r.Err)
 		if want.Why != "" {
 			require.ErrorContains(t, r.Err, fill(want.Why))
@@ -113,37 +121,6 @@ func TestOutcomes(t *testing.T) {
 		require.Contains(t, r.Start.String(), " m=")
 		require.Contains(t, r.End.String(), " m=")
 	})
-}
-
-func TestStreamsAreApartAndWhole(t *testing.T) { pipesAndPTYs(t, streamsAreApartAndWhole) }
-
-func streamsAreApartAndWhole(t *testing.T, l *Local) {
-	r := run(l, sh(`i=0; while [ $i -lt 5000 ]; do echo "out $i"; echo "err $i" >&2; i=$((i+1)); done`))
-	require.Equal(t, task.OK, r.Outcome)
-	var out, err strings.Builder
-	for i := range 5000 {
-		fmt.Fprintf(&out, "out %d\n", i)
-		fmt.Fprintf(&err, "err %d\n", i)
-	}
-	require.Equal(t, out.String(), text(t, r.Stdout))
-	require.Equal(t, err.String(), text(t, r.Stderr))
-	r.Close()
-}
-
-// A task need not read its input.
-func TestStdin(t *testing.T) {
-	l := local(t, nil)
-	big := strings.Repeat("0123456789", 300_000)
-	for _, c := range []struct{ in, script, out string }{
-		{big, "cat", big}, {big, "exec <&-; echo done", "done\n"}, {big, "echo done", "done\n"}, {"", "wc -c", "0\n"},
-	} {
-		tk := sh(c.script)
-		tk.Stdin = []byte(c.in)
-		r := run(l, tk)
-		require.Equal(t, task.OK, r.Outcome)
-		require.Equal(t, c.out, text(t, r.Stdout))
-		r.Close()
-	}
 }
 
 func TestEnvironment(t *testing.T) {
@@ -170,55 +147,60 @@ func TestEnvironment(t *testing.T) {
 	})
 }
 
+// TestEnds has tasks end, or asks them to, and looks for what they leave.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	var last atomic.Uint64 // ID of a task: orphans are known by theirs
+	pipesAndPTYs(t, func(t *testing.T, pty bool) {
+		t.Parallel()
+		crewtest.Examples(t, "testdata/ends.txt", func(t *testing.T, c struct {
+			Name, Script, Kill, Out string
+			Asked, Leaked, Daemon   bool
+		}) {
+			t.Parallel()
+			var shown crewtest.Output
+			says := func(what string) {
+				crewtest.Until(t, func() bool { return strings.Contains(shown.String(), what) }, "%q", what)
+			}
+			l := local(t, func(cfg *Config) {
+				cfg.PTY, cfg.Plan = pty, task.Plan{Show: task.ShowLines, Copy: true}
+				cfg.Open = func(task.Attempt) (out, err io.WriteCloser) { return &shown, &shown }
+			})
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			done, want, begin := make(chan *task.Result), task.OK, time.Now()
+			tk := sh(c.Script)
+			tk.ID = 100 + last.Add(1)
+			go func() { done <- l.Run(ctx, task.Attempt{Task: tk, Number: 1}) }()
+			if c.Asked {
+				want = task.Timeout
+				says("ready")
+				cancel(task.ErrTimeout)
+			}
+			if c.Kill != "" {
+				says(c.Kill)
+				l.Kill(tk.ID, 1)
+			}
+			r := <-done
+			out := text(t, r.Stdout)
+			require.Equal(t, want, r.Outcome, "the outcome is the leader's")
+			gone(t, r.PID)
+			if pid, err := strconv.Atoi(strings.TrimSpace(out)); c.Daemon {
+				require.NoError(t, err)
+				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "a daemon in its own session lives on")
+			}
+			if c.Leaked || time.Since(begin) < linger { // a slow child may have been taken for a leak
+				require.Equal(t, c.Leaked, r.Leaked)
+				require.True(t, c.Daemon || c.Out == out, out)
+			}
+		})
+	})
+}
+
 // gone waits until no process of the group is alive.
 func gone(t *testing.T, pgid int) {
 	t.Helper()
-	crewtest.Until(t, func() bool { return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) }, "the end of group %d", pgid)
-}
-
-// The run asks an attempt to end, and kills it if that does not help.
-func TestEndingReachesTheWholeGroup(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		script string
-		deaf   bool // the leader ignores TERM
-	}{
-		"plain":                     {"echo ready; sleep 60", false},
-		"children":                  {"sleep 60 & echo ready; sleep 60; wait", false},
-		"traps TERM and exits 0":    {"trap 'exit 0' TERM; echo ready; sleep 60 & wait", false},
-		"ignores TERM":              {"trap '' TERM; echo ready; sleep 60; sleep 60", true},
-		"closes its output":         {"echo ready; exec >&- 2>&-; sleep 60", false},
-		"leaves a deaf child there": {"(trap '' TERM; echo ready; sleep 60; sleep 60) & sleep 60", false},
-		"is stopped":                {"echo ready; kill -STOP $$", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ready := make(chan struct{})
-			l := local(t, func(c *Config) {
-				c.Plan = task.Plan{Show: task.ShowLines, Copy: true}
-				c.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return signalling{ready}, nopWriter{} }
-			})
-			ctx, cancel := context.WithCancelCause(context.Background())
-			done := make(chan *task.Result)
-			go func() { done <- l.Run(ctx, task.Attempt{Task: sh(c.script), Number: 1}) }()
-			<-ready
-			cancel(task.ErrTimeout)
-			if c.deaf {
-				select {
-				case r := <-done:
-					t.Fatalf("ended by TERM although it ignores it: %v", r.Outcome)
-				case <-time.After(100 * time.Millisecond):
-				}
-				l.Kill(8, 1)
-				l.Kill(7, 2)
-				l.Kill(7, 1)
-			}
-			r := <-done
-			require.Equal(t, task.Timeout, r.Outcome)
-			require.Equal(t, "ready\n", text(t, r.Stdout))
-			gone(t, r.PID)
-		})
-	}
+	crewtest.Until(t, func() bool { return !anyLives([]int32{int32(pgid)}) }, "the end of group %d", pgid)
 }
 
 func TestNothingStartsOnceItIsCancelled(t *testing.T) {
@@ -227,93 +209,6 @@ func TestNothingStartsOnceItIsCancelled(t *testing.T) {
 	r := local(t, nil).Run(ctx, task.Attempt{Task: sh("echo never"), Number: 1})
 	require.Equal(t, task.Cancelled, r.Outcome)
 	require.Zero(t, r.PID)
-}
-
-// TestKillTellsWhy kills attempts right after their contexts are done, before those
-// may have had an effect.
-func TestKillTellsWhy(t *testing.T) {
-	l := local(t, nil)
-	for i := range crewtest.Rounds(6) {
-		cause, want := task.ErrTimeout, task.Timeout
-		if i%2 == 0 {
-			cause, want = context.Canceled, task.Cancelled
-		}
-		ctx, cancel := context.WithCancelCause(context.Background())
-		done := make(chan *task.Result)
-		go func() { done <- l.Run(ctx, task.Attempt{Task: sh("sleep 60"), Number: 1}) }()
-		crewtest.Until(t, func() bool { return l.live.Load() > 0 }, "the task")
-		cancel(cause)
-		l.Kill(7, 1)
-		require.Equal(t, want, (<-done).Outcome)
-	}
-}
-
-type signalling struct{ ready chan struct{} }
-
-func (s signalling) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte("ready")) {
-		close(s.ready)
-	}
-	return len(p), nil
-}
-func (signalling) Close() error { return nil }
-
-type nopWriter struct{}
-
-func (nopWriter) Write(p []byte) (int, error) { return len(p), nil }
-func (nopWriter) Close() error                { return nil }
-
-func TestProcessesLeftBehind(t *testing.T) {
-	t.Parallel()
-	pipesAndPTYs(t, processesLeftBehind)
-}
-
-func processesLeftBehind(t *testing.T, l *Local) {
-	t.Parallel()
-	// away waits until the daemon has its own session.
-	const away = `until [ "$(cut -d ' ' -f 6 /proc/$!/stat)" = $! ]; do sleep 0.05; done`
-	for _, c := range []struct {
-		name, script string
-		leaked, dead bool
-		least        time.Duration
-	}{
-		{"a child in the group with the pipe open", "sleep 60 & echo $!", true, true, linger},
-		{"a child in the group without the pipe", "sleep 60 >/dev/null 2>&1 & echo $!", false, true, 0},
-		{"a daemon with the pipe open", "setsid sleep 60 & echo $!; " + away, true, false, linger},
-		{"a daemon as it should be", "setsid sleep 60 >/dev/null 2>&1 </dev/null & echo $!; " + away, false, false, 0},
-		{"a child that is soon done", "(sleep 0.3; echo late) &", false, true, 300 * time.Millisecond},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			begin := time.Now()
-			r := run(l, sh(c.script))
-			took := time.Since(begin)
-			require.Equal(t, task.OK, r.Outcome, "the outcome is the leader's")
-			if c.leaked || took < linger { // a slow child may have been taken for a leak
-				require.Equal(t, c.leaked, r.Leaked)
-			}
-			require.GreaterOrEqual(t, took, c.least)
-			require.Less(t, took, crewtest.Patience)
-			out := strings.TrimSpace(text(t, r.Stdout))
-			if c.dead {
-				gone(t, r.PID)
-			}
-			if pid, err := strconv.Atoi(out); err == nil && !c.dead {
-				require.NoError(t, syscall.Kill(pid, 0), "a daemon in its own session lives on")
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		})
-	}
-}
-
-func TestDiscardRemembersTheEndOfStderr(t *testing.T) {
-	l := local(t, func(c *Config) { c.Plan = task.Plan{Show: task.ShowNothing} })
-	r := run(l, sh(`echo unseen; i=0; while [ $i -lt 5000 ]; do echo "err $i" >&2; i=$((i+1)); done; exit 1`))
-	require.Equal(t, task.Exit, r.Outcome)
-	require.Nil(t, r.Stdout)
-	require.Nil(t, r.Stderr)
-	require.LessOrEqual(t, len(r.Tail), 4<<10)
-	require.True(t, bytes.HasSuffix(r.Tail, []byte("err 4998\nerr 4999\n")))
 }
 
 func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {
@@ -326,7 +221,8 @@ func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {
 
 func TestNoDescriptorOrProcessLeaks(t *testing.T) { pipesAndPTYs(t, noDescriptorOrProcessLeaks) }
 
-func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
+func noDescriptorOrProcessLeaks(t *testing.T, pty bool) {
+	l := local(t, func(c *Config) { c.PTY = pty })
 	run(l, sh("true"))
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -356,28 +252,14 @@ func noDescriptorOrProcessLeaks(t *testing.T, l *Local) {
 }
 
 func TestAMovedProgramIsFoundAgain(t *testing.T) {
-	one, two := t.TempDir(), t.TempDir()
-	script := []byte("#!/bin/sh\necho here\n")
-	crewtest.WriteFile(t, one+"/prog", string(script), 0o755)
-	crewtest.WriteFile(t, two+"/prog", string(script), 0o755)
-	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + one + ":" + two + ":/bin"} })
-	require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
-	require.NoError(t, os.Remove(one+"/prog"))
-	require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
-}
-
-// Why an attempt was ended says more than how its process took it.
-func TestClassify(t *testing.T) {
-	for _, c := range []struct {
-		ws        syscall.WaitStatus
-		alone     task.Outcome
-		code, sig int
-	}{{0, task.OK, 0, 0}, {2 << 8, task.Exit, 2, 0}, {11, task.Signal, 0, 11}} {
-		for _, why := range []task.Outcome{0, task.Timeout, task.Cancelled} {
-			o, code, sig := Classify(why, c.ws)
-			require.Equal(t, cmp.Or(why, c.alone), o)
-			require.Equal(t, []int{c.code, c.sig}, []int{code, sig})
-		}
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for _, dir := range dirs {
+		crewtest.WriteFile(t, dir+"/prog", "#!/bin/sh\necho here\n", 0o755)
+	}
+	l := local(t, func(c *Config) { c.Env = []string{"PATH=" + strings.Join(dirs, ":") + ":/bin"} })
+	for _, dir := range dirs {
+		require.Equal(t, "here\n", text(t, run(l, &task.Task{Argv: []string{"prog"}}).Stdout))
+		require.NoError(t, os.Remove(dir+"/prog"))
 	}
 }
 

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,8 +13,8 @@ import (
 
 func onPTYs(c *Config) { c.PTY = true }
 
-// TestTerminalsPassAllBytes: no byte is changed, echoed, or acts as a key would.
-func TestTerminalsPassAllBytes(t *testing.T) {
+// Streams are apart, and no byte is changed. On a terminal none is echoed or acts as a key would.
+func TestStreamsPassAllBytes(t *testing.T) {
 	want := make([]byte, 1<<20)
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(want)
@@ -24,25 +23,13 @@ func TestTerminalsPassAllBytes(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "bytes")
 	require.NoError(t, os.WriteFile(file, want, 0o666))
-	r := run(local(t, onPTYs), &task.Task{Argv: []string{"/bin/sh", "-c", `cat "$1" & cat "$1" >&2; wait`, "sh", file}})
-	require.Equal(t, task.OK, r.Outcome)
-	require.False(t, r.Leaked)
-	require.True(t, bytes.Equal(want, []byte(text(t, r.Stdout))))
-	require.True(t, bytes.Equal(want, []byte(text(t, r.Stderr))))
-	r.Close()
-}
-
-// TestTerminalsAreForOutputAlone: a task that reads them fails instead of waiting, and
-// they send it no signals.
-func TestTerminalsAreForOutputAlone(t *testing.T) {
-	l := local(t, onPTYs)
-	for script, want := range map[string]string{
-		`printf '\003\034\032\004' >&2; echo alive`: "alive\n",
-		`exec >&- 2>&-; sleep .1`:                   "",
-	} {
-		r := run(l, sh(script))
-		require.Equal(t, task.OK, r.Outcome, script)
-		require.Equal(t, want, text(t, r.Stdout), script)
+	pipesAndPTYs(t, func(t *testing.T, pty bool) {
+		script := `echo err >&2; cat "$1" & cat "$1" >&2; wait`
+		r := run(local(t, func(c *Config) { c.PTY = pty }), &task.Task{Argv: []string{"/bin/sh", "-c", script, "sh", file}})
+		require.Equal(t, task.OK, r.Outcome)
+		require.False(t, r.Leaked)
+		require.True(t, string(want) == text(t, r.Stdout))
+		require.True(t, "err\n"+string(want) == text(t, r.Stderr))
 		r.Close()
-	}
+	})
 }

@@ -70,10 +70,15 @@ func TestSilence(t *testing.T) {
 		"kept":    func(*Config) {},
 		"pty":     onPTYs,
 		"nothing": func(c *Config) { c.Plan.Show = task.ShowNothing },
+		"a file":  func(*Config) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := local(t, func(c *Config) { c.Idle = true; change(c) })
-			k := talk(t, l, "read x; echo out; read x; echo err >&2; exec sleep 1000")
+			var files []string
+			if name == "a file" {
+				files = []string{t.TempDir() + "/out"}
+			}
+			k := talk(t, l, "read x; echo out; read x; echo err >&2; exec sleep 1000", files...)
 			for range 2 {
 				hours(l, 1)
 				require.GreaterOrEqual(t, l.Silence(k.a), time.Hour)
@@ -83,6 +88,8 @@ func TestSilence(t *testing.T) {
 			l.Suspend()
 			require.Equal(t, l.Silence(k.a), l.Silence(k.a), "the time stands still")
 			l.Resume()
+			_, _, attempt := l.Live(7)
+			require.Equal(t, name != "nothing", attempt == 1, "its output can be read meanwhile")
 			r := k.end()
 			require.Equal(t, task.Timeout, r.Outcome)
 			require.True(t, strings.HasPrefix(r.Verdict(), "silent for 1h0m0s, ended after "), r.Verdict())
@@ -92,43 +99,21 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// What a task writes to a file counts.
-func TestSilenceOfAFile(t *testing.T) {
-	l := local(t, func(c *Config) { c.Idle = true })
-	k := talk(t, l, "read x; echo out; exec sleep 1000", t.TempDir()+"/out")
-	hours(l, 1)
-	require.GreaterOrEqual(t, l.Silence(k.a), time.Hour)
-	k.lines.WriteString("\n")
-	k.heard()
-	require.GreaterOrEqual(t, l.Silence(k.a), time.Hour, "nothing since the last question")
-	require.Equal(t, task.Timeout, k.end().Outcome)
-}
-
 // What a task has written counts although nobody has taken it.
 func TestUnreadOutputIsNoSilence(t *testing.T) {
-	stuck := make(chan struct{})
+	taken, here := io.Pipe()
 	l := local(t, func(c *Config) {
 		c.Idle, c.Plan.Show = true, task.ShowLines
-		c.Open = func(task.Attempt) (out, err io.WriteCloser) { return stuckWriter{stuck}, nopWriter{} }
+		c.Open = func(task.Attempt) (out, err io.WriteCloser) { return here, new(crewtest.Output) }
 	})
 	k := talk(t, l, "echo a; read x; echo b; exec sleep 1000")
-	stuck <- struct{}{}
+	_, err := taken.Read(make([]byte, 1))
+	require.NoError(t, err)
 	k.lines.WriteString("\n")
 	crewtest.Until(t, func() bool { return l.Silence(k.a) == 0 }, "the output")
 	hours(l, 2)
 	require.Zero(t, l.Silence(k.a))
-	close(stuck)
+	taken.Close()
 	k.heard()
 	k.end()
 }
-
-// stuckWriter takes nothing more before its channel is closed.
-type stuckWriter struct{ stuck chan struct{} }
-
-func (w stuckWriter) Write(p []byte) (int, error) {
-	<-w.stuck
-	<-w.stuck
-	return len(p), nil
-}
-
-func (stuckWriter) Close() error { return nil }

@@ -1,8 +1,6 @@
 package proc
 
 import (
-	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,15 +13,9 @@ import (
 )
 
 // A task that is being started has not left crew's process group yet. Signals for that do
-// not kill it, and Ctrl-Z does not stop it for ever. The test runs itself in a group of its own.
+// not kill it, and Ctrl-Z does not stop it for ever.
 func TestSignalsOfTheGroupSpareTasks(t *testing.T) {
-	const variable = "CREW_TEST_STORM"
-	if os.Getenv(variable) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), variable+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		said, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", said)
+	if !alone(t) {
 		return
 	}
 	l := local(t, nil)
