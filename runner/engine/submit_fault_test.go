@@ -109,37 +109,6 @@ func TestLongInput(t *testing.T) {
 	})
 }
 
-func TestRefusedWorkers(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		_, err := b.tryRun(&records{}, nil)
-		require.NoError(t, err, "workers may come later")
-		w := b.worker("a", 2, answer)
-		other := func(s *wiring.Submission) { s.Command.Words = []string{"false"} }
-		_, err = b.tryRun(&records{}, other)
-		require.EqualError(t, err, "worker a runs true '{}', not false: write the same command here and there")
-		for _, c := range []struct {
-			change func(*Presence)
-			want   string
-		}{
-			{func(p *Presence) { p.Template, p.Command = "", "" }, "worker a has no command of its own: start it with crew worker ... -- true '{}', or give this run --sign FILE"},
-			{func(p *Presence) { p.Version++ }, fmt.Sprintf("worker a speaks version %d of crew's wire format, this is version %d: install the same crew on all machines", Version+1, Version)},
-		} {
-			w.mu.Lock()
-			was := w.presence
-			c.change(&w.presence)
-			require.NoError(t, w.store())
-			_, err = b.tryRun(&records{}, nil)
-			w.presence = was
-			w.mu.Unlock()
-			require.EqualError(t, err, c.want)
-		}
-		w.put(ready)
-		b.worker("b", 2, answer)
-		r := b.run(5, nil)
-		r.ok(5)
-	})
-}
-
 func TestNoWorkers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		r := b.run(5, nil)

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -344,27 +341,4 @@ func (r *testRun) said(text string) string {
 			return n
 		}
 	}
-}
-
-// TestBlocksTravel has tasks on a host read blocks of a file and of a stream. Some
-// write to terminals there.
-func TestBlocksTravel(t *testing.T) {
-	t.Parallel()
-	input := filepath.Join(t.TempDir(), "in")
-	var text strings.Builder
-	for i := range 100_000 {
-		fmt.Fprintln(&text, i)
-	}
-	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o600))
-	for size, command := range map[string][]string{"100k": {"cat"}, "1M": {"--pty", "test -t 1 && cat"}} {
-		c := crew(t, append([]string{"-S", "2/:", "-k", "--pipe", "--block", size, "-a", input}, command...)...)
-		c.Exits(0)
-		require.True(t, text.String() == c.Stdout())
-	}
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	c := crew(t, "-S", "2/:", "-k", "--pipe", "-N30000", "-a", fifo, "tail -n 1")
-	require.NoError(t, os.WriteFile(fifo, []byte(text.String()), 0))
-	c.Exits(0)
-	require.Equal(t, "29999\n59999\n89999\n99999\n", c.Stdout())
 }

@@ -7,32 +7,8 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
+	"crew/runner/wiring"
 )
-
-// A worker's own command has the units of a run's limits, in braces and in the environment, and
-// nothing of them for a task that holds none. To a run without limits their names are text.
-func TestWorkerTellsOfUnits(t *testing.T) {
-	words := []string{"sh", "-c", `printf %s "$CREW_GPU/$CREW_DB/$1/{gpu}"`, "sh", "{}"}
-	url := startHub(t)
-	b := newBench(t, url, words...)
-	crew(t, append([]string{"worker", "--engine", url, "-j1"}, words...)...)
-	p := b.worker(isReady)
-	gpu := []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}
-	for _, c := range []struct {
-		caps  []string
-		units []task.Units
-		want  string
-	}{
-		{[]string{"db", "gpu"}, gpu, "0,GPU-1f//a/0,GPU-1f"},
-		{[]string{"db", "gpu"}, nil, "//a/"},
-		{nil, nil, "//a/{gpu}"},
-	} {
-		a := b.attempt("a")
-		a.Caps, a.Units = c.caps, c.units
-		b.give(p.ID, a)
-		require.Equal(t, c.want, string(b.ends(a).Stdout))
-	}
-}
 
 func TestUnitsOfOthersAreText(t *testing.T) {
 	for _, u := range []task.Units{
@@ -56,4 +32,30 @@ func TestMarksOfOthers(t *testing.T) {
 	})
 	_, err := DecodeAttempt((&Attempt{Needs: []task.Need{{Name: "gpu"}}}).Encode())
 	require.Equal(t, errGarbage, err)
+}
+
+// A worker runs its own command as it was started, commands that somebody has signed whom it
+// trusts if it was told to, and nothing else.
+func TestRefusedAttempts(t *testing.T) {
+	crewtest.Examples(t, "testdata/refused.jsonl", func(t *testing.T, row struct {
+		Own, Commands bool
+		Attempt       Attempt
+		Why           string
+	}) {
+		takes := wiring.Takes{Commands: row.Commands, Make: func(*task.Task, []string, []string) error { return nil }}
+		if row.Own {
+			takes.Template = testCommand
+		}
+		w := workerOf(wiring.Work{Takes: takes})
+		w.trust = map[[32]byte]bool{}
+		a := &row.Attempt
+		if a.Template == [32]byte{} {
+			a.Template = w.digest
+		}
+		why := ""
+		if err := w.equip(w.newJob(nil, a, &delivery{Msg: &forged{}}), a.Encode()); err != nil {
+			why = err.Error()
+		}
+		require.Equal(t, row.Why, why)
+	})
 }

@@ -17,98 +17,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/address"
-	"crew/runner/cli"
 	"crew/runner/credentials"
 	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
-
-// One message says why a file of the hub does not do, and nothing waits.
-func TestRefusedFiles(t *testing.T) {
-	t.Parallel()
-	h, other := testHub(t, t.TempDir()), testHub(t, t.TempDir())
-	worker, submitter := h.as(t, "worker"), h.as(t, "submitter")
-	file := func(name string, c *address.Context, err error) string {
-		require.NoError(t, err)
-		text, err := contextText(c)
-		require.NoError(t, err)
-		name = filepath.Join(t.TempDir(), name)
-		require.NoError(t, os.WriteFile(name, text, 0o600))
-		return name
-	}
-	c, err := h.invite(credentials.User{Name: "left"})
-	revoked := file("left.json", c, err)
-	require.NoError(t, h.users.Revoke("left"))
-	c, err = h.invite(credentials.User{Name: "late", Expires: time.Now().Add(-time.Minute)})
-	expired := file("late.json", c, err)
-	c.Expires = time.Time{}
-	changed := file("late.json", c, nil)
-	c, err = other.invite(credentials.User{Name: "worker"})
-	c.URL = h.url
-	foreign := file("worker.json", c, err)
-
-	const unknown, rights, old = "does not know this user", "do not allow that", "have expired on"
-	key, _ := keyFile(t)
-	for _, u := range []struct {
-		file, why string
-		worker    bool // of whom the file is
-	}{
-		{worker, rights, true}, {submitter, rights, false}, {revoked, unknown, true}, {expired, old, true}, {changed, unknown, true}, {foreign, unknown, true},
-	} {
-		for _, line := range [][]string{
-			{"engine", "invite", "x", "--engine", u.file}, {"engine", "dispatch", "--engine", u.file}, {"--engine", u.file, "true", "{}", ":::", "a"},
-			{"--engine", u.file, "--sign", key, "--detach", "true", ":::", "a"}, {"worker", "--engine", u.file, "true", "{}"},
-		} {
-			if u.file == submitter && line[0] != "worker" && line[1] != "invite" || u.file == worker && line[0] == "worker" {
-				continue
-			}
-			p := crew(t, line...)
-			p.Exits(1)
-			require.Contains(t, p.Stderr(), u.why, line)
-			require.Equal(t, 1, strings.Count(p.Stderr(), "\n"), "%v: %s", line, p.Stderr())
-			require.Empty(t, p.Stdout())
-		}
-	}
-}
-
-// Whoever is revoked is gone at once, and the tasks start elsewhere.
-func TestRevoked(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	serving := crew(t, "engine", "serve", "--dir", dir+"/hub", "--listen", "127.0.0.1:0")
-	invite := func(args ...string) string {
-		p := crew(t, append([]string{"engine", "invite", "--dir", dir + "/hub"}, args...)...)
-		p.Exits(0)
-		file := dir + "/" + args[0] + ".json"
-		require.NoError(t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
-		return file
-	}
-	obey := obeys(t)
-	one, submitter := invite("one"), invite("me", "--submitter")
-	w := crew(t, "worker", "--engine", one, "-j2", "--worker-ttl", "6s", obey, "{}")
-	run := crew(t, "--engine", submitter, obey, "{}", ":::", "touch "+dir+"/$CREW_ATTEMPT; [ $CREW_ATTEMPT = 2 ] || exec sleep 1000; echo done")
-	crewtest.Exists(t, dir+"/1")
-	w2 := crew(t, "worker", "--engine", invite("two"), "-j2", "--worker-ttl", "6s", obey, "{}")
-	p := crew(t, "engine", "revoke", "one", "--dir", dir+"/hub")
-	p.Exits(0)
-	require.Equal(t, "one revoked, 1 connection closed\n", p.Stdout())
-	w.Exits(1)
-	require.Contains(t, w.Stderr(), "does not know this user")
-	run.Exits(0)
-	require.Equal(t, "done\n", run.Stdout())
-	p = crew(t, "engine", "revoke", "me", "--dir", dir+"/hub")
-	p.Exits(0)
-	require.Equal(t, "me revoked, 0 connections closed\n", p.Stdout())
-	p = crew(t, "engine", "revoke", "me", "--dir", dir+"/hub")
-	p.Exits(1)
-	require.Contains(t, p.Stderr(), "nobody is called me: invited are two")
-	for _, p := range []*crewtest.Process{w2, serving} {
-		p.Send(syscall.SIGTERM)
-		p.Wait()
-	}
-}
 
 // Whatever ends a connection for good, a session says why.
 func TestClosedForGood(t *testing.T) {
@@ -236,24 +149,4 @@ func TestTasksOfSubmittersAlone(t *testing.T) {
 	m := &forged{}
 	w.take(w.lease, m)
 	require.False(t, m.read)
-}
-
-// Credentials that nobody has do not take the name.
-func TestInviteWithoutPaper(t *testing.T) {
-	t.Parallel()
-	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", Hosts: []string{"localhost"}}, Notice: quiet})
-	require.NoError(t, err)
-	defer h.close()
-	s, err := dial("", quiet, nats.InProcessServer(h.server), h.asOwner())
-	require.NoError(t, err)
-	defer s.close()
-	_, err = s.obey(hubSubject, h.obey)
-	require.NoError(t, err)
-	c := &wiring.EngineCall{Hub: cli.Hub{Invite: cli.Invite{Submitter: true}}, Verb: opInvite, Operand: "bob"}
-	for range 2 {
-		c.Out, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		require.NoError(t, err)
-		require.ErrorContains(t, s.invite(c), "no space left on device: bob is not invited")
-		require.NoError(t, c.Out.Close())
-	}
 }

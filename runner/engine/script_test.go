@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/kernel"
+	"crew/runner/wiring"
+)
+
+// TestScript runs testdata/script/*.txtar: what people see of a run on several machines, a
+// behaviour a file. ENGINE is the URL of a server of the script's own, where everybody may do all.
+// Beside crew a script has the programs of testdata/bin, each of which says what it does.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	scripts(t, "testdata/script", os.Getenv("PATH"), "")
+}
+
+// TestSSH runs testdata/ssh/*.txtar: what people see of hosts that are reached by ssh, whose home
+// directory is the same, REMOTE.
+func TestSSH(t *testing.T) {
+	t.Parallel()
+	s := crewtest.StartSSHD(t)
+	scripts(t, "testdata/ssh", s.Path, s.Home)
+}
+
+func scripts(t *testing.T, dir, path, remote string) {
+	t.Helper()
+	bin, err := filepath.Abs("testdata/bin")
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	programs, port := t.TempDir(), steadyPort()
+	crew := fmt.Sprintf("#!/bin/sh\nexec '%s' --protocol %d \"$@\"\n", self, wiring.EngineProtocol)
+	crewtest.WriteFile(t, filepath.Join(programs, "crew"), crew, 0o755)
+	testscript.Run(t, testscript.Params{
+		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			s, err := openTestHub(filepath.Join(env.WorkDir, ".hub"), "")
+			if err != nil {
+				return err
+			}
+			late := time.AfterFunc(crewtest.Patience, func() { killAll(env.WorkDir) })
+			env.Defer(func() {
+				late.Stop()
+				killAll(env.WorkDir)
+				s.Shutdown()
+				s.WaitForShutdown()
+			})
+			run := filepath.Join(env.WorkDir, ".run")
+			for name, value := range map[string]string{
+				"ENGINE": s.ClientURL(), "PORT": port, "REMOTE": remote, "PATH": programs + ":" + bin + ":" + path, "XDG_RUNTIME_DIR": run,
+			} {
+				env.Setenv(name, value)
+			}
+			return os.Mkdir(run, 0o700)
+		},
+		Condition: func(cond string) (bool, error) { return cond == "soak" && crewtest.Soaking(), nil },
+	})
+}
+
+// killAll kills all processes whose environment names a directory.
+func killAll(dir string) {
+	for _, p := range kernel.Processes() {
+		if bytes.Contains(kernel.Environ(p.PID), []byte(dir)) {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+}
