@@ -4,264 +4,228 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/control"
+	"crew/runner/crewtest"
 	"crew/runner/task"
 )
 
-// many adds attempts one second after the other, each of which takes one, unless change says
-// otherwise.
-func many(f *Fold, n int, change func(i int, l *Line)) {
-	for i := range n {
-		l := endedAs("finished", task.OK, 1, float64(i), float64(i)+1, uint64(i+1), 1)
-		change(i, l)
-		f.Add(l)
+const (
+	manyLines   = 3000
+	mostTimes   = 400 // attempts of the timeline
+	tenthOfThem = manyLines / 10
+)
+
+// crowd is more lines than a Fold with small bounds keeps.
+type crowd struct {
+	*testing.T
+	runs, most int // names
+	lines      []ran
+	failed     int
+	blocked    []time.Duration
+}
+
+// ran is the end of a task in a run.
+type ran struct {
+	*Line
+	run int
+}
+
+var longOutput = bytes.Repeat([]byte("long\n"), 4000)
+
+// A report is bounded: what it lists is what it should be, and what it lacks is counted. It is the
+// same for the same lines, and does not change with further ones.
+func TestReportsAreBounded(t *testing.T) {
+	for round := range crewtest.Rounds(6) {
+		r := crewtest.Rand(t, round)
+		c := &crowd{T: t, runs: []int{1, 2, 300}[round%3], most: 5 + r.IntN(10)}
+		f, twin := newFold(mostTimes, c.most), newFold(mostTimes, c.most)
+		add := func(l *Line) {
+			f.Add(l)
+			twin.Add(l)
+		}
+		base := []time.Duration{time.Second, 1 << 50}[r.IntN(2)] // of which sums are rounded
+		if c.runs > 2 {
+			base = time.Second
+		}
+		keys, words, fails := 1+r.IntN(40), 1+r.IntN(40), []int{2, 100}[r.IntN(2)]
+		var early *Report
+		var before []byte
+		for run := range c.runs {
+			add(beganAt(float64(run*manyLines), ""))
+			for i := range manyLines / c.runs {
+				at, pause := float64(run*manyLines+i), 1+r.IntN(900)
+				c.blocked = append(c.blocked, time.Duration(pause)*time.Millisecond)
+				nothing := said("blocked", at)
+				nothing.Blocking = &task.Blocking{By: "limit"}
+				add(nothing)
+				add(said("blocked", at+float64(pause)/1000))
+				l := endedAs("finished", task.OK, 1, at, at+0.95, uint64(i+1), 1)
+				if r.IntN(fails) == 0 {
+					l.Outcome, l.Output = task.Exit, longOutput
+					c.failed++
+				}
+				l.Key = task.Bytes(fmt.Sprint("k", i%keys))
+				l.Command = task.Bytes(fmt.Sprintf("do  it\n./%d -x %d", r.IntN(words)%7, r.IntN(words)))
+				l.Duration = task.Seconds(base + time.Duration(i%keys)*time.Second + time.Duration(r.IntN(1e6)))
+				add(l)
+				if c.lines = append(c.lines, ran{l, run}); len(c.lines) == 50 {
+					early = f.Report()
+					before, _ = json.Marshal(early)
+				}
+			}
+		}
+		after, _ := json.Marshal(early)
+		require.JSONEq(t, string(before), string(after))
+		report := f.Report()
+		require.Equal(t, twin.Report().Commands.List, report.Commands.List)
+		c.checkKeys(&report.Keys)
+		c.checkGroups(&report.Commands, func(name string, l ran) bool {
+			return strings.HasPrefix(string(l.Command)+" ", name+" ") || strings.HasPrefix(string(l.Command), name+"\n")
+		})
+		for _, n := range []int{0, 3, 2, 1} { // the most words for which there are few
+			names := map[string]bool{}
+			for _, l := range c.lines {
+				names[firstWords(string(l.Command), n)] = true
+			}
+			if len(names) <= c.most {
+				require.Len(t, report.Commands.List, len(names))
+				break
+			}
+		}
+		c.checkTimeline(&report.Attempts)
+		c.checkLists(report)
 	}
 }
 
-func TestTimelineHasFailuresAndTheLongest(t *testing.T) {
-	f := newFold(1000, 50)
-	many(f, 20_000, func(i int, l *Line) {
-		switch {
-		case i%100 == 7:
-			l.Outcome = task.Exit
-		case i%1000 == 11:
-			l.Duration = task.Seconds(time.Hour)
+// checkKeys checks that the first keys are listed, or of those in many runs the half that took most.
+func (c *crowd) checkKeys(got *Groups) {
+	c.checkGroups(got, func(name string, l ran) bool { return name == string(l.Key) })
+	sums := map[string]time.Duration{}
+	var first []string
+	for _, l := range c.lines {
+		if key := string(l.Key); sums[key] == 0 {
+			first = append(first, key)
 		}
-	})
-	c := &f.Report().Attempts
-	require.LessOrEqual(t, len(c.Task), 1000)
-	require.Greater(t, len(c.Task), 850)
-	require.Equal(t, int64(20_000), c.More+int64(len(c.Task)))
-	failed, long, parts := 0, 0, [10]int{}
-	for i := range c.Task {
-		switch {
-		case c.Outcome[i] == task.Exit:
+		sums[string(l.Key)] += time.Duration(l.Duration)
+	}
+	distinct := len(first)
+	first = first[:min(c.most, distinct)]
+	if c.runs <= 2 {
+		require.Len(c, got.List, len(first))
+	}
+	require.InDelta(c, distinct-len(got.List), got.More, 2)
+	for _, g := range got.List {
+		require.Contains(c, first, g.Name)
+	}
+	require.Equal(c, slices.MaxFunc(first, func(a, b string) int { return int(sums[a] - sums[b]) }), got.List[0].Name)
+}
+
+// checkGroups checks the figures of groups, each of which has all that is in it.
+func (c *crowd) checkGroups(got *Groups, in func(string, ran) bool) {
+	require.LessOrEqual(c, len(got.List), c.most)
+	rest := int64(manyLines)
+	for i, g := range got.List {
+		var want Figures
+		ofFirst := int64(0)
+		for _, l := range c.lines {
+			if !in(g.Name, l) {
+				continue
+			}
+			if want.Tasks++; l.run == 0 {
+				ofFirst++
+			}
+			if l.Outcome == task.Exit {
+				want.Failed++
+			}
+			want.Most = max(want.Most, time.Duration(l.Duration))
+		}
+		require.Equal(c, []any{want.Tasks, want.Failed, want.Most}, []any{g.Tasks, g.Failed, g.Most}, g.Name)
+		require.True(c, i == 0 || got.List[i-1].Time >= g.Time)
+		if rest -= g.Tasks; c.runs > 1 {
+			require.Equal(c, ofFirst, g.ByRun[0].Tasks)
+		}
+	}
+	require.Equal(c, rest, got.Rest.Tasks)
+	require.Equal(c, rest > 0, got.More > 0)
+}
+
+// checkTimeline checks that it has the failures, unless they are too many, and the longest attempts,
+// and some of each part of the others.
+func (c *crowd) checkTimeline(got *Attempts) {
+	require.LessOrEqual(c, len(got.Task), mostTimes)
+	require.Equal(c, int64(manyLines), got.More+int64(len(got.Task)))
+	there := map[[2]int]bool{}
+	failed, parts := 0, [10]int{}
+	for i, id := range got.Task {
+		run := int(got.Run[i])
+		there[[2]int{run, int(id)}] = true
+		if got.Outcome[i] == task.Exit {
 			failed++
-		case c.Took[i] == 3600e3:
-			long++
-		default:
-			parts[(c.Task[i]-1)/2000]++
 		}
+		parts[(run*manyLines/c.runs+int(id)-1)/tenthOfThem]++
 	}
-	require.Equal(t, []int{200, 20}, []int{failed, long})
-	for _, n := range parts {
-		require.InDelta(t, 70, n, 30, "%v", parts)
-	}
-	require.Len(t, c.Lanes, 5, "four of the long ones overlap")
-	require.Zero(t, f.Report().Runs[0].Workers, "a sample does not tell")
-}
-
-func TestTimelineOfFailuresAlone(t *testing.T) {
-	f := newFold(1000, 50)
-	many(f, 20_000, func(_ int, l *Line) { l.Outcome = task.Exit })
-	c := &f.Report().Attempts
-	require.Greater(t, len(c.Task), 400)
-	require.Equal(t, int64(20_000), c.More+int64(len(c.Task)))
-	f = newFold(1000, 50)
-	many(f, 5000, func(_ int, l *Line) { l.Task, l.Start = 1, epoch })
-	require.LessOrEqual(t, len(f.Report().Attempts.Task), 1000)
-}
-
-func TestGroupsThatAreTooMany(t *testing.T) {
-	f := newFold(1000, 10)
-	many(f, 300, func(i int, l *Line) {
-		l.Key = task.Bytes(fmt.Sprint(i % 30))
-		l.Command = task.Bytes(fmt.Sprintf("go  test\n./%d -x %d", i%4, i%30))
-		l.Duration += task.Seconds(i % 30)
-	})
-	r := f.Report()
-	require.Len(t, r.Keys.List, 10)
-	require.InDelta(t, 20, r.Keys.More, 2)
-	require.Equal(t, int64(200), r.Keys.Rest.Tasks)
-	for i, g := range r.Keys.List {
-		require.Equal(t, fmt.Sprint(9-i), g.Name, "those first that took most")
-		require.Equal(t, int64(10), g.Tasks)
-		require.Equal(t, time.Second+time.Duration(9-i), g.Most)
-	}
-	require.Len(t, r.Commands.List, 4)
-	for _, g := range r.Commands.List {
-		require.Regexp(t, `^go  test\n\./[0-3]$`, g.Name)
-		require.InDelta(t, 75, g.Tasks, 5)
-	}
-	require.Zero(t, r.Commands.More)
-
-	f = newFold(1000, 10)
-	f.Add(beganAt(0, ""))
-	many(f, 300, func(i int, l *Line) { l.Command = task.Bytes(fmt.Sprint("cc ", i)) })
-	f.Add(beganAt(1000, ""))
-	many(f, 300, func(i int, l *Line) { l.Command = task.Bytes(fmt.Sprint("cc ", i)) })
-	r = f.Report()
-	require.Len(t, r.Commands.List, 1)
-	require.Equal(t, "cc", r.Commands.List[0].Name)
-	require.Equal(t, int64(600), r.Commands.List[0].Tasks)
-	require.Equal(t, int64(300), r.Commands.List[0].ByRun[1].Tasks)
-
-	f = newFold(1000, 10)
-	many(f, 300, func(i int, l *Line) { l.Command = task.Bytes(fmt.Sprint("./x", i, " y")) })
-	r = f.Report()
-	require.Len(t, r.Commands.List, 10)
-	require.Equal(t, int64(290), r.Commands.Rest.Tasks)
-	require.InDelta(t, 290, r.Commands.More, 10)
-}
-
-// The same lines give the same figures although sums are rounded.
-func TestGroupsThatBecomeCoarserAreTheSame(t *testing.T) {
-	var first Groups
-	for i := range 20 {
-		f := newFold(1000, 50)
-		many(f, 51, func(i int, l *Line) {
-			l.Command, l.Duration = task.Bytes(fmt.Sprint("cc ", i)), task.Seconds(1<<56+i)
-		})
-		if got := f.Report().Commands; i == 0 {
-			first = got
-		} else {
-			require.Equal(t, first, got)
-		}
+	require.GreaterOrEqual(c, failed, min(c.failed, 150))
+	require.Greater(c, slices.Min(parts[:]), 5, "%v", parts)
+	byLength := slices.Clone(c.lines)
+	byLength = slices.DeleteFunc(byLength, func(l ran) bool { return l.Outcome == task.Exit })
+	slices.SortFunc(byLength, func(a, b ran) int { return int(b.Duration - a.Duration) })
+	for _, l := range byLength[:20] {
+		require.True(c, there[[2]int{l.run, int(l.Task)}])
 	}
 }
 
-func TestGroupsOfManyRuns(t *testing.T) {
-	f := newFold(1000, 8)
-	const runs = 300
-	for run := range runs {
-		f.Add(beganAt(float64(run*100), ""))
-		many(f, 8, func(i int, l *Line) {
-			l.Key, l.Command = task.Bytes(fmt.Sprint("k", i)), task.Bytes(fmt.Sprint("do it ", i))
-			l.Duration += task.Seconds(i)
-		})
-	}
-	r := f.Report()
-	for _, g := range []Groups{r.Keys, r.Commands} {
-		require.Len(t, g.List, 1)
-		require.Regexp(t, "7$", g.List[0].Name)
-		require.Equal(t, int64(runs), g.List[0].Tasks)
-		require.Equal(t, int64(1), g.List[0].ByRun[runs-1].Tasks)
-		require.Equal(t, int64(7*runs), g.Rest.Tasks)
-		require.InDelta(t, 7, g.More, 2)
-	}
-}
-
-func TestFirstWords(t *testing.T) {
-	for _, c := range []struct {
-		line, want string
-		n          int
-	}{{"a b c", "a", 1}, {" a  b c", "a  b", 2}, {"a b", "a b", 3}, {"", "", 1}, {"  ", "", 2}, {"a b ", "a b ", 0}, {"a ", "a", 1}} {
-		require.Equal(t, c.want, firstWords(c.line, c.n), "%q", c.line)
-	}
-}
-
-func TestListsThatAreFull(t *testing.T) {
-	f := NewFold()
-	whole := bytes.Repeat([]byte("long\n"), 4000)
-	for run := range 2 {
-		f.Source(fmt.Sprint(run))
-		f.Add(beganAt(float64(run)*5000, ""))
-		many(f, 1500, func(_ int, l *Line) { l.Outcome, l.Output = task.Exit, whole })
-	}
-	r := f.Report()
-	require.Len(t, r.Failed.List, MostFailed)
-	require.Equal(t, int64(3000-MostFailed), r.Failed.More)
-	runs, size, full := [2]int{}, 0, [2]int{}
-	for _, x := range r.Failed.List {
-		runs[x.Run]++
+// checkLists checks what is told of failures, of the slowest tasks, and of times without a start.
+func (c *crowd) checkLists(got *Report) {
+	require.Len(c, got.Failed.List, min(MostFailed, c.failed))
+	require.EqualValues(c, c.failed, got.Failed.More+int64(len(got.Failed.List)))
+	size, some, ofFirst, whole := 0, 0, 0, [2]int{} // in the first run and in others
+	for _, x := range got.Failed.List {
 		size += len(x.Output)
 		if len(x.Output) == tailSize {
-			full[x.Run]++
+			whole[min(x.Run, 1)]++
 		}
-		require.True(t, bytes.HasSuffix(whole, x.Output))
+		if x.Output != nil {
+			some++
+		}
+		if x.Run == 0 {
+			ofFirst++
+		}
+		require.True(c, bytes.HasSuffix(longOutput, x.Output))
+		require.True(c, x.Output == nil || len(x.Output) >= leastTail, "it is unknown rather than a few bytes")
 	}
-	require.Equal(t, [2]int{MostFailed / 2, MostFailed / 2}, runs)
-	require.LessOrEqual(t, size, MostOutput)
-	require.Greater(t, min(full[0], full[1]), 20, "%v", full)
-	require.Len(t, r.Slowest.List, MostListed)
-	require.Equal(t, int64(3000-MostListed), r.Slowest.More)
-}
-
-func TestOutputsOfOneRun(t *testing.T) {
-	f := NewFold()
-	whole := bytes.Repeat([]byte("x"), tailSize)
-	many(f, MostFailed, func(_ int, l *Line) { l.Outcome, l.Output = task.Exit, whole })
-	for i, x := range f.Report().Failed.List {
-		switch {
-		case i < 100:
-			require.Len(t, x.Output, tailSize)
-		case i < 400:
-			require.Greater(t, len(x.Output), 500)
-		case x.Output != nil: // it is unknown rather than empty or a few bytes
-			require.GreaterOrEqual(t, len(x.Output), leastTail)
+	require.LessOrEqual(c, size, MostOutput)
+	require.Greater(c, whole[0]+whole[1], 20)
+	if c.failed > MostFailed {
+		require.Greater(c, some, 300)
+		if c.runs == 2 {
+			require.InDelta(c, MostFailed/2, ofFirst, 1)
+			require.Greater(c, slices.Min(whole[:]), 20)
 		}
 	}
-}
+	var longest, slowest []time.Duration
+	for _, l := range c.lines {
+		longest = append(longest, time.Duration(l.Duration))
+	}
+	for _, x := range got.Slowest.List {
+		slowest = append(slowest, time.Duration(x.Duration))
+	}
+	descending := func(a, b time.Duration) int { return int(b - a) }
+	slices.SortFunc(longest, descending)
+	require.Equal(c, longest[:MostListed], slowest)
+	require.EqualValues(c, manyLines-MostListed, got.Slowest.More)
 
-func TestBlockedTimes(t *testing.T) {
-	f := NewFold()
-	f.Add(beganAt(0, ""))
-	for i := range 5000 {
-		l := said("blocked", float64(10*i))
-		l.Blocking = &task.Blocking{By: "limit", Shown: fmt.Sprint(i)}
-		f.Add(l)
-		f.Add(said("blocked", float64(10*i)+float64(1+i%10)/10))
+	slices.SortFunc(c.blocked, descending)
+	var blocked []time.Duration
+	for i, b := range got.Blocked {
+		blocked = append(blocked, b.To.Sub(b.From).Round(time.Millisecond))
+		require.True(c, i == 0 || got.Blocked[i-1].From.Before(b.From))
 	}
-	list := f.Report().Blocked
-	require.Len(t, list, MostBlocked)
-	for i, b := range list {
-		require.GreaterOrEqual(t, b.To.Sub(b.From), 899*time.Millisecond)
-		require.True(t, i == 0 || list[i-1].From.Before(b.From))
-	}
-}
-
-func TestReportsDoNotChange(t *testing.T) {
-	f := newFold(100, 10)
-	change := func(i int, l *Line) {
-		l.Key = task.Bytes(fmt.Sprint(i % 20))
-		if i%3 == 0 {
-			l.Outcome, l.Output = task.Exit, []byte("no\n")
-		}
-	}
-	f.Add(beganAt(0, ""))
-	f.Add(startedOn(1, 0, 1e6, 1))
-	many(f, 50, change)
-	r := f.Report()
-	before, err := json.Marshal(r)
-	require.NoError(t, err)
-	f.Source("other")
-	f.Add(beganAt(-100, ""))
-	f.Report()
-	many(f, 3000, change)
-	after, err := json.Marshal(r)
-	require.NoError(t, err)
-	require.JSONEq(t, string(before), string(after))
-}
-
-func TestTimesOfMoreThanAreKnown(t *testing.T) {
-	never := &Line{Event: control.Event{Name: "finished"}, Facts: task.Facts{Task: 1, Outcome: task.NotRun}}
-	f := fold(never)
-	require.Equal(t, int64(1), f.Report().Attempts.More)
-	for i := range 100 {
-		l := endedAs("finished", task.OK, 1, 0, 1, uint64(i), 1)
-		l.Duration = task.Seconds(200 * 365 * 24 * time.Hour)
-		f.Add(l)
-	}
-	f.Add(never)
-	r := f.Report()
-	require.Equal(t, time.Duration(math.MaxInt64), r.Total.Time)
-	require.InEpsilon(t, 200*365*24*time.Hour, r.Total.Mean, 1e-9)
-	require.Equal(t, []int64{102, 2}, []int64{r.Total.Tasks, r.Outcomes[task.NotRun]})
-}
-
-func TestNamesOfReports(t *testing.T) {
-	f := NewFold()
-	require.Equal(t, "", f.Report().Title)
-	for i := range 7 {
-		f.Source(fmt.Sprint("log ", i))
-		f.Add(beganAt(float64(i), "crew x"))
-	}
-	require.Equal(t, "log 0, log 1, log 2, log 3, log 4, and 2 more", f.Report().Title)
-	require.Len(t, f.Report().Runs, 7)
+	slices.SortFunc(blocked, descending)
+	require.Equal(c, c.blocked[:MostBlocked], blocked)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/sink"
 	"crew/runner/task"
 )
 
@@ -79,9 +78,12 @@ func TestStreams(t *testing.T) {
 		}
 	})
 	long = strings.Repeat("x", maxLine)
+	var texts []io.Reader
+	for text := range strings.SplitSeq(row(1, 1, 1, "0\t0\t§")+`{"task":3,"outcome":"ok","stdout":"§"}`+"\n"+row(2, 1, 1), "§") {
+		texts = append(texts, strings.NewReader(text), strings.NewReader(long))
+	}
 	var list []string
-	text := row(1, 1, 1, "0\t0\t"+long) + `{"task":3,"outcome":"ok","stdout":"` + long + "\"}\n" + row(2, 1, 1)
-	require.NoError(t, ReadStream("x.txt", strings.NewReader(text), briefs(&list)))
+	require.NoError(t, ReadStream("x.txt", io.MultiReader(texts[:len(texts)-1]...), briefs(&list)))
 	require.Equal(t, []string{"began", "finished 2 ok", "damaged x.txt: 2 damaged lines left out, first line 1, which is no whole row of a joblog"}, list)
 }
 
@@ -153,42 +155,4 @@ func TestWhatIsNoHistory(t *testing.T) {
 		}))
 	}
 	require.EqualError(t, ReadStream("x", iotest.ErrReader(broken), nil), "read x: broken")
-}
-
-// A joblog is read as the sink writes it.
-func TestJoblogOfTheSink(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	at := time.Unix(1700000000, 0)
-	odd := []string{"a", "tab\there", "line\nline", `back\slash\n\\`, "\r", "", "\xff \u00e9", "\x1b[2J\x9b", `\x1b`, `\f`}
-	var logs [2]*sink.Joblog
-	for at := range logs {
-		var err error
-		logs[at], err = sink.OpenJoblog(path, sink.JoblogShared, nil)
-		require.NoError(t, err)
-	}
-	for i, c := range odd {
-		for _, j := range logs {
-			tk := &task.Task{ID: uint64(i + 1), Argv: []string{"sh", "-c", c}, Shell: true}
-			r := &task.Result{Task: tk, Outcome: task.Exit, Code: i + 1, Start: at, End: at.Add(1234 * time.Millisecond)}
-			require.NoError(t, j.Consume([]task.Event{{Kind: task.Finished, Task: tk, Result: r}}))
-		}
-	}
-	var tasks [2]int
-	runs := 0
-	require.NoError(t, Read(path, nil, func(l *Line) error {
-		if l.Name == Began {
-			runs++
-			require.True(t, at.Equal(l.At))
-			return nil
-		}
-		i := tasks[l.Run-1]
-		require.EqualValues(t, i+1, l.Task)
-		require.EqualValues(t, odd[i], l.Command)
-		require.Equal(t, i+1, *l.Exit)
-		require.EqualValues(t, 1234*time.Millisecond, l.Duration)
-		tasks[l.Run-1]++
-		return nil
-	}))
-	require.Equal(t, [2]int{len(odd), len(odd)}, tasks)
-	require.Equal(t, 2, runs)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +42,7 @@ func TestTimesOfState(t *testing.T) {
 	require.NoError(t, times.Add("testdata/recorded/long"))
 	require.Equal(t, 2, times.Len())
 	for arg, want := range map[string]bool{"0": true, "1": true, "2": false} {
-		_, _, ok := times.Of(command("sh", "-c", "exit $1", strings.Repeat("x", 200), arg))
+		_, _, ok := times.Of(&task.Task{Argv: []string{"sh", "-c", "exit $1", strings.Repeat("x", 200), arg}})
 		require.Equal(t, want, ok, arg)
 	}
 }
@@ -57,7 +58,10 @@ func TestFolds(t *testing.T) {
 			for text := range strings.Lines(lines) {
 				text = strings.TrimSpace(text)
 				check, is := strings.CutPrefix(text, "> ")
-				if !is {
+				if source, of := strings.CutPrefix(text, "source "); of {
+					f.Source(source)
+					continue
+				} else if !is {
 					f.Add(lineOf(t, text))
 					continue
 				}
@@ -94,6 +98,9 @@ func lineOf(t *testing.T, text string) *Line {
 		require.NoError(t, o.UnmarshalText([]byte(place[1])), text)
 		id, attempt, worker := placeOf(t, place[0])
 		l := endedAs(map[bool]string{true: "retried", false: "finished"}[name == "retried"], o, worker, at, to, id, attempt)
+		if attempt == 0 { // there was none
+			l.Start = time.Time{}
+		}
 		if l.Again = name == "again"; name == "known" {
 			l.At = lineOf(t, "over "+words[1]).At
 		}
