@@ -93,7 +93,7 @@ func TestReportsAreBounded(t *testing.T) {
 			for _, l := range c.lines {
 				names[firstWords(string(l.Command), n)] = true
 			}
-			if len(names) <= c.most {
+			if c.runs <= 2 && len(names) <= c.most {
 				require.Len(t, report.Commands.List, len(names))
 				break
 			}
