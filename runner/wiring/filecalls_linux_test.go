@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/kernel"
 )
 
 // judgedVariable makes the test binary a crew whose system calls are judged, see
@@ -205,7 +207,8 @@ func (p *judged) answer() error {
 			a.flags, a.err = 0, -int32(unix.ENOSPC)
 		}
 	}
-	return unless(p.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)), unix.ENOENT)
+	send := func() error { return p.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) }
+	return unless(kernel.Again(send), unix.ENOENT)
 }
 
 func unless(err error, these ...unix.Errno) error {

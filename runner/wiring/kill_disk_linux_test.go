@@ -70,8 +70,19 @@ func (d *disk) sees(c fileCall) {
 				d.files[path] = onDisk{}
 			}
 		}
+		if d.has("--state") && path.Dir(c.to) != "/state" && d.replaces(c) {
+			rename(d.files, c) // were it undone, the time of change would tell, which restore cannot set
+			return
+		}
 		d.pending = append(d.pending, c)
 	}
+}
+
+// replaces reports whether a target that was there goes.
+func (d *disk) replaces(r fileCall) bool {
+	from, err := os.Lstat(d.dir + r.path)
+	_, there := d.files[r.to]
+	return there || err == nil && from.IsDir()
 }
 
 // syncNames takes the sync of a directory.
@@ -109,7 +120,7 @@ func rename(files map[string]onDisk, r fileCall) {
 }
 
 // cut returns what a power cut leaves now. The kernel may have written back more than was
-// synced.
+// synced, and has removed the directories that were.
 func (d *disk) cut() map[string]onDisk {
 	left := maps.Clone(d.files)
 	for _, r := range d.pending {
@@ -117,8 +128,12 @@ func (d *disk) cut() map[string]onDisk {
 			rename(left, r)
 		}
 	}
-	if d.IntN(2) > 0 {
-		maps.DeleteFunc(left, func(path string, _ onDisk) bool { return strings.HasPrefix(path, "/state/") })
+	journal := d.IntN(2) > 0
+	maps.DeleteFunc(left, func(name string, _ onDisk) bool {
+		_, err := os.Lstat(d.dir + path.Dir(name))
+		return err != nil || journal && strings.HasPrefix(name, "/state/")
+	})
+	if journal {
 		maps.Copy(left, d.scene.files("/state"))
 	}
 	return left

@@ -100,6 +100,9 @@ func (k *killedFiles) check() {
 	k.all("2")
 	targets := k.targets()
 	for path := range k.files("/") {
+		if k.rough && k.cuts > 1 && strings.Contains(path, ".crew-") {
+			continue // a kill in a run that made again what had outlived a power cut beside another target
+		}
 		require.NotContains(k.t, path, ".crew-")
 		if dir := filepath.Dir(path); dir != "/in" && dir != "/state" && path != "/log" {
 			require.Contains(k.t, targets, path)
