@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,19 +23,19 @@ const eval = `while read -r x; do eval "$x"; done`
 
 func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", eval) }
 
-// TestWorkersAndTheirRecords has one worker at a time answer records, or fail to.
+// TestWorkersAndTheirRecords has workers answer records, or fail to.
 func TestWorkersAndTheirRecords(t *testing.T) {
 	t.Parallel()
 	whole := strings.NewReplacer("$LONG", strings.Repeat("x", 200_000), "$EXCERPT", strings.Repeat("x", excerptSize)).Replace
 	protocols := map[string]task.Protocol{"": task.LineProtocol, "NUL": task.NULProtocol, "JSON": task.JSONProtocol, "filter": task.FilterProtocol}
 	crewtest.Examples(t, "testdata/workers.txt", func(t *testing.T, c struct {
-		Name, Protocol, Script    string // the script is eval if empty
-		Argv, Records, Want, Said []string
-		Ready, Gone               bool
-		Window                    int
+		Name, Protocol, Script, Stray     string // the script is eval if empty
+		Argv, Records, Want, Said         []string
+		Ready, Gone, Back                 bool
+		Slots, Window, Timeout, End, Kill int
 	}) {
 		t.Parallel()
-		var life Life
+		life := Life{KillAfter: time.Duration(c.Timeout) * 25 * time.Millisecond}
 		if c.Ready {
 			life.Ready = regexp.MustCompile("^ready")
 		}
@@ -42,9 +43,23 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 		if c.Argv != nil {
 			w.argv = c.Argv
 		}
-		w.protocol, w.window, w.gone = protocols[c.Protocol], max(1, c.Window), c.Gone
-		for _, rec := range c.Records {
+		w.protocol, w.slots, w.window, w.gone, w.dir = protocols[c.Protocol], max(1, c.Slots), max(1, c.Window), c.Gone, t.TempDir()
+		for i, rec := range c.Records {
 			w.add(whole(rec))
+			if added := w.queue[i].Task; c.Protocol == "filter" {
+				added.Stdin, added.Block = nil, &task.Block{Text: []byte(whole(rec))}
+			} else if i+1 == c.Timeout {
+				added.Timeout = 50 * time.Millisecond
+			}
+		}
+		w.ended = func(r *task.Result) {
+			switch {
+			case r.Task.ID != 1:
+			case c.End > 0:
+				go w.End(1, uint64(c.End), 1, errors.New("enough"))
+			case c.Kill > 0:
+				go w.Kill(uint64(c.Kill), 1)
+			}
 		}
 		w.run()
 		for i, want := range c.Want {
@@ -54,11 +69,11 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 				require.Equal(t, want, shown)
 			}
 			require.Contains(t, shown, want)
-			require.Equal(t, c.Gone, w.results[uint64(i+1)].BadCommand)
 		}
-		if !c.Gone {
-			require.Empty(t, w.back)
-		}
+		bad := func(r *task.Result) bool { return r.BadCommand }
+		require.Equal(t, c.Gone, slices.ContainsFunc(slices.Collect(maps.Values(w.results)), bad))
+		require.True(t, c.Gone || c.Back || len(w.back) == 0, "%v", w.back)
+		require.Contains(t, w.stray.String(), c.Stray)
 		all := strings.Join(w.said(t, len(c.Said)), "\n")
 		for _, part := range c.Said {
 			require.Contains(t, all, part)
@@ -102,43 +117,6 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 	require.Equal(t, []string{`worker 1 wrote a line that answers no record, and is replaced: "late"`}, c.said(t, 1))
 }
 
-func TestTimeoutReplacesTheWorker(t *testing.T) {
-	t.Parallel()
-	for first, signal := range map[string]int{"": 15, "trap '' TERM; ": 9} {
-		c := newCrowd(t, Config{Life: Life{KillAfter: 50 * time.Millisecond}}, "sh", "-c", first+eval)
-		c.window = 3
-		c.add("echo 1", "sleep 1000; sleep 1000; sleep 1000", "echo 3")
-		c.queue[1].Task.Timeout = 50 * time.Millisecond
-		c.run()
-		require.Equal(t, "ok|1\n|", c.show(t, 1))
-		require.Equal(t, fmt.Sprintf("timeout signal %d||", signal), c.show(t, 2))
-		require.Equal(t, "ok|3\n|", c.show(t, 3))
-		require.Empty(t, c.back)
-	}
-}
-
-func TestEndAndKill(t *testing.T) {
-	t.Parallel()
-	for _, kill := range []bool{false, true} {
-		c := shells(t, Config{})
-		c.window = 3
-		c.add("echo 1", "echo here >&2; sleep 1000; sleep 1000", "echo 3")
-		c.ended = func(r *task.Result) {
-			switch {
-			case r.Task.ID != 1:
-			case kill:
-				go c.Kill(2, 1)
-			default:
-				go c.End(1, 2, 1, errors.New("enough"))
-			}
-		}
-		c.run()
-		require.Equal(t, map[bool]string{false: "cancelled signal 15||", true: "cancelled signal 9||"}[kill],
-			strings.TrimSuffix(c.show(t, 2), "here\n"))
-		require.Equal(t, "ok|3\n|", c.show(t, 3))
-	}
-}
-
 func TestEndOfARecordThatWaits(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^go$")}}, "sh", "-c", "read x <go; echo go; exec cat")
@@ -155,33 +133,6 @@ func TestEndOfARecordThatWaits(t *testing.T) {
 	c.run()
 	require.Equal(t, "cancelled||", c.show(t, 2))
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
-}
-
-func TestDeathsOfAllWorkersCount(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "false")
-	c.slots = 12
-	c.gone = true
-	c.add(numbers(12)...)
-	c.run()
-	bad := 0
-	for _, r := range c.results {
-		if r.BadCommand {
-			bad++
-		}
-	}
-	require.NotZero(t, bad)
-}
-
-func TestProcessesThatOutliveTheirWorker(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read x; (yes >&2 & sleep 1000 & echo $x); exit 0`)
-	c.add("1")
-	c.run()
-	require.Equal(t, task.OK, c.results[1].Outcome)
-	c = blocks(t, 1, "sh", "-c", `(trap "" TERM; cat; echo late) & exit 0`)
-	c.addBlock(&task.Block{Text: []byte("text\n")})
-	c.run()
 }
 
 func TestWorkersAreReplaced(t *testing.T) {
@@ -247,44 +198,27 @@ func TestWorkersThatAreNotReady(t *testing.T) {
 	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.said(t, 1))
 }
 
-func TestFloodOnStderr(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `head -c 300000 /dev/zero >&2; while read x; do head -c 1000000 /dev/zero >&2; echo $x; done`)
-	c.add("1", "2", "3")
-	c.run()
-	for id := uint64(1); id <= 3; id++ {
-		require.Equal(t, task.OK, c.results[id].Outcome)
-		require.GreaterOrEqual(t, c.results[id].Stderr.Len(), int64(1_000_000))
-	}
-}
-
+// Run takes records of runs that have no reader of their own, and tasks that are no records.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `echo $$; while read -r x; do eval "$x"; done`)
-	run := func(ctx context.Context, id uint64, rec string) *task.Result {
-		r := c.Run(ctx, task.Attempt{
+	c := shells(t, Config{})
+	run := func(ctx context.Context, id uint64, rec string) (shown string) {
+		c.results[id] = c.Run(ctx, task.Attempt{
 			Task: &task.Task{ID: id, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte(rec)}, Number: 1, Slot: task.Slot{ID: 1},
 		})
-		c.results[id] = r
-		return r
+		return c.show(t, id)
 	}
-	c.argv = []string{"sh", "-c", eval}
-	bg := context.Background()
-	first := run(bg, 1, "echo 1")
-	require.Equal(t, "ok|1\n|", c.show(t, 1))
-	require.Equal(t, first.PID, run(bg, 2, "echo 2").PID, "the worker lives on")
-	run(bg, 3, "exit 3")
-	require.Contains(t, c.show(t, 3), "exit 3|")
-	ctx, cancel := context.WithCancelCause(bg)
+	require.Equal(t, "ok|1\n|", run(t.Context(), 1, "echo 1"))
+	require.Equal(t, "ok|2\n|", run(t.Context(), 2, "echo 2"))
+	require.Equal(t, c.results[1].PID, c.results[2].PID, "the worker lives on")
+	require.Contains(t, run(t.Context(), 3, "exit 3"), "exit 3|")
+	ctx, cancel := context.WithCancelCause(t.Context())
 	begun := t.TempDir() + "/begun"
 	go func() {
 		crewtest.Exists(t, begun)
 		cancel(task.ErrTimeout)
 	}()
-	run(ctx, 4, "echo >"+begun+"; exec sleep 1000")
-	require.Contains(t, c.show(t, 4), "timeout signal 15|")
-	run(bg, 5, "echo 5")
-	require.Equal(t, "ok|5\n|", c.show(t, 5))
-	r := c.Run(bg, task.Attempt{Task: &task.Task{ID: 6, Argv: []string{"true"}}, Number: 1, Slot: task.Slot{ID: 1}})
+	require.Contains(t, run(ctx, 4, "echo >"+begun+"; exec sleep 1000"), "timeout signal 15|")
+	r := c.Run(t.Context(), task.Attempt{Task: &task.Task{ID: 6, Argv: []string{"true"}}, Number: 1, Slot: task.Slot{ID: 1}})
 	require.Equal(t, task.OK, r.Outcome)
 }

@@ -67,11 +67,15 @@ func TestIdleJSON(t *testing.T) {
 // The run waits for a worker that neither answers nor ends, and the user learns of it.
 func TestHint(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", "while read x; do :; done")
+	c := newCrowd(t, Config{}, "sh", "-c", "while read x; do echo here >&2; done")
 	c.hold = true
 	c.add("1")
 	c.ended = func(*task.Result) { c.hold = false }
 	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
+	go func() {
+		c.until(t, 1, "here\n")
+		c.minutes(1)
+	}()
 	c.run()
-	require.Contains(t, c.notices[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
+	require.Contains(t, c.said(t, 1)[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -12,57 +11,6 @@ import (
 
 	"crew/runner/task"
 )
-
-// reverse answers three records at a time, the last first.
-const reverse = `awk -F'[:,]' '{ id[NR%3] = $2 } NR%3 == 0 {
-	for (i = 2; i >= 0; i--) { k = (NR-2+i)%3; printf "{\"id\":%s,\"exit\":%d,\"stdout\":\"out %s\\n\",\"stderr\":\"err\"}\n", id[k], id[k]%2, id[k] }
-	fflush() }'`
-
-func TestObjectsInAnyOrder(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("awk"); err != nil {
-		t.Skip("no awk here")
-	}
-	c := newCrowd(t, Config{}, "sh", "-c", reverse)
-	c.protocol, c.window = task.JSONProtocol, 3
-	var order []uint64
-	c.ended = func(r *task.Result) { order = append(order, r.Task.ID) }
-	for range 6 {
-		c.add(`"args":["x"],"fields":{}`)
-	}
-	c.run()
-	require.Equal(t, []uint64{3, 2, 1, 6, 5, 4}, order)
-	require.Equal(t, "exit 1|out 1\n|err", c.show(t, 1))
-	require.Equal(t, "ok|out 2\n|err", c.show(t, 2))
-}
-
-// A worker that answers a record twice has not read the next one, which waits in its
-// stdin.
-func TestGarbageIsNotOfARecordThatWasNotRead(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
-if mkdir once 2>&-; then printf '%s\n' '{"id":1,"exit":0}' '{"id":1,"exit":0}'; sleep 1000; fi
-echo '{"id":2,"exit":0}'`)
-	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
-	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
-	c.run()
-	require.Contains(t, c.show(t, 1), "bad-answer|||expected one JSON object with id and exit for record 1, got another one")
-	require.Equal(t, "ok||", c.show(t, 2))
-}
-
-func TestACrashCountsForAllThatWereRead(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read -r x; case $x in *:3,*) kill -SEGV $$; esac; read -r x; exit 3`)
-	c.protocol, c.window = task.JSONProtocol, 3
-	for range 5 {
-		c.add(`"args":[],"fields":{}`)
-	}
-	c.run()
-	for id, want := range []string{"exit 3|", "exit 3|", "signal signal 11|", "exit 3|", "exit 3|"} {
-		require.Contains(t, c.show(t, uint64(id+1)), want)
-	}
-	require.NotZero(t, c.back[4], "of a worker that did nothing")
-}
 
 // What came on stderr while another record ended the worker is not lost, however long
 // it is. What the worker has begun to make goes back to the run, which gives it another

@@ -19,6 +19,8 @@ import (
 	"crew/runner/task"
 )
 
+func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
+
 // crowd runs tasks on Workers as a run does: it gives back at once what comes back
 // uncounted.
 type crowd struct {
