@@ -38,24 +38,6 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-func FuzzDelimiter(f *testing.F) {
-	f.Add(`\n`)
-	f.Add(`\x0g\`)
-	f.Fuzz(func(t *testing.T, s string) {
-		if got, err := ParseDelimiter(s); err == nil {
-			require.NotEmpty(t, got)
-		}
-		hex := ""
-		for i := range len(s) {
-			hex += fmt.Sprintf(`\x%02x`, s[i])
-		}
-		if got, err := ParseDelimiter(hex); hex != "" {
-			require.NoError(t, err)
-			require.Equal(t, s, got)
-		}
-	})
-}
-
 // TestReadErrors: a read error comes after the whole records before it, and stays.
 func TestReadErrors(t *testing.T) {
 	for _, e := range []example{
@@ -75,11 +57,8 @@ func TestReadErrors(t *testing.T) {
 	src, err := example{}.open(t, idle{}, "")
 	require.NoError(t, err)
 	require.ErrorIs(t, src.r.read(&Record{}), io.ErrNoProgress)
-	dir := t.TempDir()
-	for _, in := range []Config{{Files: []string{dir}}, {Stdin: nil}, {Groups: []Group{{File: dir + "/none"}}}, {Groups: []Group{{Values: []string{}, File: "f"}}}} {
-		_, err := Open(in)
-		require.Regexp(t, "^(read .*: it is a directory|there is no standard input|open input .*/none: no such file or directory|a group has values and the file f)$", err.Error())
-	}
+	_, err = Open(Config{Files: []string{t.TempDir()}})
+	require.ErrorContains(t, err, "it is a directory")
 }
 
 type idle struct{}
@@ -102,7 +81,7 @@ func TestLatency(t *testing.T) {
 
 // TestMemory: the buffer does not grow with a record that never ends.
 func TestMemory(t *testing.T) {
-	s := newStream(Config{MaxRecord: 1 << 20}, nil, []file{{rd: io.LimitReader(repeat("x"), 64<<20)}})
+	s := newStream(Config{MaxRecord: 1 << 20}, nil, []file{{rd: io.LimitReader(repeat("x"), 8<<20)}})
 	var rec Record
 	require.NoError(t, s.next(&rec))
 	require.Error(t, rec.Err)
@@ -154,39 +133,28 @@ func columns(t *testing.T, rd io.Reader, f Format) (list [][]string) {
 	return list
 }
 
-// FuzzCSV checks that what encoding/csv writes is read back.
-func FuzzCSV(f *testing.F) {
+// FuzzRecords: what is written as lines, or by encoding/csv, is read back, however it arrives.
+func FuzzRecords(f *testing.F) {
+	f.Add("a\nb", "\n", "")
+	f.Add("aaabaab\x00", "aab", "x")
 	f.Add("a", "b\"c\n", "")
 	f.Add("\"", "\"\"x,y", "\r")
-	f.Fuzz(func(t *testing.T, a, b, c string) {
-		want := [][]string{{a, b, c}, {c, "x"}}
+	f.Fuzz(func(t *testing.T, in, delim, c string) {
+		var lines [][]string
+		for text := range strings.SplitSeq(strings.TrimSuffix(in, delim), delim) {
+			lines = append(lines, []string{text})
+		}
+		fields := [][]string{{in, delim, c}, {c, "x"}}
 		var buf bytes.Buffer
-		require.NoError(t, csv.NewWriter(&buf).WriteAll(want))
+		require.NoError(t, csv.NewWriter(&buf).WriteAll(fields))
 		for _, of := range pieces {
-			if got := columns(t, of(bytes.NewReader(buf.Bytes())), Format{Kind: CSV}); !strings.HasPrefix(a, byteOrderMark) {
-				require.Equal(t, want, got)
+			if delim != "" && in != "" && in != delim {
+				require.Equal(t, lines, columns(t, of(strings.NewReader(in)), Format{Delimiter: delim}))
 			}
+			if got := columns(t, of(bytes.NewReader(buf.Bytes())), Format{Kind: CSV}); !strings.HasPrefix(in, byteOrderMark) {
+				require.Equal(t, fields, got)
+			}
+			columns(t, of(strings.NewReader(in+delim+c)), Format{Kind: CSV})
 		}
-		columns(t, strings.NewReader(a+b+c), Format{Kind: CSV})
-	})
-}
-
-func FuzzLines(f *testing.F) {
-	f.Add([]byte("a\nb"), "\n", uint8(1))
-	f.Add([]byte("aaabaab\x00"), "aab", uint8(2))
-	f.Fuzz(func(t *testing.T, in []byte, delim string, piece uint8) {
-		if delim == "" {
-			return
-		}
-		texts := strings.Split(string(in), delim)
-		if last := len(texts) - 1; texts[last] == "" {
-			texts = texts[:last]
-		}
-		var want [][]string
-		for _, text := range texts {
-			want = append(want, []string{text})
-		}
-		got := columns(t, pieces[int(piece)%len(pieces)](bytes.NewReader(in)), Format{Delimiter: delim})
-		require.Equal(t, want, got)
 	})
 }

@@ -17,51 +17,6 @@ import (
 	"crew/runner/task"
 )
 
-// TestGive: values that are given one after another make the tasks that they would make
-// together.
-func TestGive(t *testing.T) {
-	e := example{Config: Config{Format: Format{Kind: CSV}, Groups: []Group{{Values: []string{"a b", "", "c\nd", "\xff", `"x,y",z`, "#"}}}}}
-	src, err := e.open(t, nil, "")
-	require.NoError(t, err)
-	want, _ := all(t, src, &watched{})
-	var got []string
-	for _, v := range e.Groups[0].Values {
-		src.Give([]string{v})
-		one, _ := all(t, src, &watched{})
-		got = append(got, one...)
-	}
-	require.Equal(t, want, got)
-}
-
-// TestGiveNames: what is given may come after tasks that others have named, and what is
-// undone was never there.
-func TestGiveNames(t *testing.T) {
-	e := example{Config: Config{Format: Format{Kind: JSON}, Groups: []Group{{Values: []string{}}}}, Command: &expand.Config{}, Objects: true}
-	src, err := e.open(t, nil, "")
-	require.NoError(t, err)
-	number := uint64(20)
-	give := func(objects string) (said []string) {
-		src.Give(strings.Split(objects, "\n"))
-		for {
-			tk, err := src.Next(func() uint64 { number++; return number })
-			if err == io.EOF {
-				return said
-			}
-			said = append(said, show(tk))
-		}
-	}
-	names := src.Names()
-	names.Define("old", 7)
-	names.Define("command", 20)
-	names.Begin()
-	require.Equal(t, []string{"x id=a after=[7 20]", "x id=b after=[21]", `!value 3: "id" "old" is that of task 7, too`},
-		give(`{"command":"x","id":"a","after":["old","command"]}`+"\n"+`{"command":"x","id":"b","after":"a"}`+"\n"+`{"command":"x","id":"old"}`))
-	number = 21
-	names.Undo(number)
-	require.Equal(t, []string{`!value 1: "after": no record before has the id "b"`, "x id=b after=[21]"},
-		give(`{"command":"x","after":"b"}`+"\n"+`{"command":"x","id":"b","after":"a"}`))
-}
-
 // TestNames: a name is that of the first task that had it, unless that has been undone.
 func TestNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,41 +49,28 @@ func TestNames(t *testing.T) {
 	})
 }
 
-func TestCommand(t *testing.T) {
-	src, err := example{Config: Config{Groups: []Group{{Values: []string{}}}}, Command: &expand.Config{}, Say: map[string]string{"key": "k-{}", "tag": "{}:"}}.open(t, nil, "")
-	require.NoError(t, err)
-	for _, c := range [][3]string{
-		{"echo|{}|a b|\xff", "echo¦{}¦a b¦\xff", "echo '{}' 'a b' '\xff'"}, {"gzip -9 x", "gzip¦-9¦x", "gzip -9 x"}, {"make", "make", "make"},
-		{"echo $HOME ; wc", "/bin/sh¦-c¦echo $HOME ; wc", "echo $HOME ; wc"}, {"my prog|x", "my prog¦x", "'my prog' x"},
-	} {
-		require.Equal(t, c[1]+" key=k-"+c[2]+" tag="+c[2]+":", show(src.Command(strings.Split(c[0], "|"), 7)))
-	}
-	require.ErrorContains(t, src.Command([]string{"cat <(ls)"}, 1).Err, "bash")
-}
-
 // TestBatchesInShells: words of their own fill a command to the limit of the system, however
 // many there are. In a shell, records are arguments of the script, which is shown as one word,
 // and a late one may change how all are written.
 func TestBatchesInShells(t *testing.T) {
+	const records = 8000
 	var in strings.Builder
-	for i := range 40000 {
-		fmt.Fprintf(&in, "%s%060d\n", []string{"", "$"}[i/30000], i)
+	for i := range records {
+		fmt.Fprintf(&in, "%s%060d\n", []string{"", "$"}[i/(records-1000)], i)
 	}
-	for command, most := range map[string]int{"echo": 1, "echo {}": 1, "echo x{}": 1, "echo {} | cat": 45, `sh -c "echo {} | cat"`: 45, `set -- "{}"x {#}; y`: 45} {
-		e := example{Command: &expand.Config{Words: []string{command}, Insert: expand.AtEnd, Batch: true}, Limits: Limits{Records: 40000, ArgMax: 4 << 20}}
-		for _, e.Limits.Workers = range []int{0, 3} {
+	for command, most := range map[string]int{"echo": 1, "echo x{}": 1, "echo {} | cat": 9, `set -- "{}"x {#}; y`: 9} {
+		for _, workers := range []int{0, 3} {
+			e := example{Command: &expand.Config{Words: []string{command}, Insert: expand.AtEnd, Batch: true}, Limits: Limits{Records: records, ArgMax: 4 << 20, Workers: workers}}
 			src, err := e.open(t, strings.NewReader(in.String()), "")
 			require.NoError(t, err)
 			n, tasks := 0, 0
-			for tk := (*task.Task)(nil); err == nil; n, tasks = n+len(tk.Records), tasks+1 {
-				if tk, err = src.Next(func() uint64 { return 1 }); err != nil {
-					break
-				}
+			for tk, err := src.Next(func() uint64 { return 1 }); err == nil; tk, err = src.Next(func() uint64 { return 1 }) {
 				require.NoError(t, tk.Err)
 				require.LessOrEqual(t, max(longest(tk.Argv), longest(tk.Exec)), maxArgument)
+				n, tasks = n+len(tk.Records), tasks+1
 			}
-			require.Equal(t, 40000, n, command)
-			require.LessOrEqual(t, tasks, most+e.Limits.Workers, command)
+			require.Equal(t, records, n, command)
+			require.LessOrEqual(t, tasks, most+workers, command)
 		}
 	}
 }
@@ -140,31 +82,6 @@ func TestTooLong(t *testing.T) {
 	require.NoError(t, err)
 	list, _ := all(t, src, &watched{})
 	require.Equal(t, []string{"x¦a¦" + most, "!argument list too long: record is 131072 bytes, the limit is 131071", "x¦b"}, list)
-}
-
-// TestConstantTerms: a template that is the same for all tasks is checked before the first.
-func TestConstantTerms(t *testing.T) {
-	for text, want := range map[string]string{"2": "", "{1}": "", "x": `weight "x" is no whole number from 1 up`} {
-		err := (&Terms{Weight: textOf(t, text), Caps: caps}).Validate()
-		require.Equal(t, want != "", err != nil)
-		require.True(t, err == nil || err.Error() == want)
-	}
-}
-
-// TestManyNeedsAreShared: tasks share what they need even if each number of units of the
-// largest limit is needed.
-func TestManyNeedsAreShared(t *testing.T) {
-	a := asker{Terms: Terms{Caps: []task.Cap{{Name: "mem", Units: make([]string, task.MostUnits)}}}}
-	var first []*task.Need
-	for i := range 2 * task.MostUnits {
-		n := i % task.MostUnits
-		var tk, same task.Task
-		require.NoError(t, a.ask(&tk, written{2: some(fmt.Sprint("mem:", n+1))}))
-		require.NoError(t, a.ask(&same, written{2: some(fmt.Sprint("mem:", n+1))}))
-		if first = append(first, &tk.Asked.Needs[0]); tk.Asked != same.Asked || first[n] != first[i] {
-			t.Fatal(i)
-		}
-	}
 }
 
 // FuzzTerms: whatever is written, a task has terms that can be met, or says what is wrong.
