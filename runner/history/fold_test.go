@@ -42,11 +42,3 @@ func endedAs(name string, o task.Outcome, worker int, from, to float64, id uint6
 	}
 	return l
 }
-
-func fold(lines ...*Line) *Fold {
-	f := NewFold()
-	for _, l := range lines {
-		f.Add(l)
-	}
-	return f
-}

@@ -101,8 +101,6 @@ func row(seq int, start, took float64, rest ...string) string {
 	return fmt.Sprintf("%d\t:\t%.3f\t%10.3f\t0\t0\t%s\n", seq, start, took, end)
 }
 
-const header = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
-
 // What is no escape of crew is text of parallel.
 func TestUnescaped(t *testing.T) {
 	for text, want := range map[string]string{

@@ -3,11 +3,9 @@
 package kernel
 
 import (
-	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -49,48 +47,6 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	pin.Release()
 	p.Lasted(2*Brief, int64(runtime.NumCPU()))
 	require.Nil(t, p.Take())
-}
-
-func TestWaitsRaiseGOMAXPROCSOnce(t *testing.T) {
-	procs := runtime.GOMAXPROCS(0)
-	defer runtime.GOMAXPROCS(procs)
-	var p Pins
-	lasted := func(n int, d time.Duration, live int) int {
-		for range n {
-			p.Lasted(d, int64(live))
-		}
-		return runtime.GOMAXPROCS(0) - procs
-	}
-	require.Zero(t, lasted(3*manyWaits, noticed/2, 1), "too short to be noticed")
-	require.Zero(t, lasted(3*manyWaits, noticed, procs+1), "too many at once")
-	require.Zero(t, lasted(manyWaits-1, noticed, procs))
-	require.Zero(t, lasted(1, noticed/2, procs))
-	require.Zero(t, lasted(manyWaits-1, noticed, procs), "not in a row")
-	require.Equal(t, 1, lasted(1, noticed, procs))
-	require.Equal(t, 1, lasted(3*manyWaits, noticed, 1))
-}
-
-// Whatever else waits for the processor runs before a thread that yields, and for long.
-func TestYieldGivesWay(t *testing.T) {
-	needProcessors(t)
-	p := new(Pins)
-	pin := p.TakeAny()
-	require.NotNil(t, pin)
-	defer pin.Release()
-	other := exec.Command("/bin/sh", "-c", "while :; do :; done") // on the same processor
-	require.NoError(t, other.Start())
-	defer func() { _, _ = other.Process.Kill(), other.Wait() }()
-	for end := time.Now().Add(patience); p.until.Load() == 0; pin.Yield() {
-		require.True(t, time.Now().Before(end), "the other one has had no turn")
-	}
-	p.until.Store(int64(time.Since(epoch) + time.Hour))
-	var before, after unix.Rusage
-	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &before))
-	for range 1000 {
-		pin.Yield()
-	}
-	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
-	require.Less(t, after.Nivcsw-before.Nivcsw, int64(100), "turns of the other one")
 }
 
 // ForkExec cannot reset a child's affinity.

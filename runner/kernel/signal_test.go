@@ -3,7 +3,6 @@ package kernel
 import (
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -112,31 +111,6 @@ func TestAWriteToAClosedPipeFails(t *testing.T) {
 	status, _ := exec.Command("grep", "SigIgn", "/proc/self/status").Output()
 	_, ignored, _ := strings.Cut(strings.TrimSpace(string(status)), "\t")
 	os.Stderr.WriteString(err.Error() + "; a child ignores " + ignored)
-}
-
-// TestResetAndIgnored runs itself. A signal that was reset kills the process, and
-// Ignored reports a signal that was ignored from the start.
-func TestResetAndIgnored(t *testing.T) {
-	if Ignored(syscall.SIGINT) && os.Getenv("CATCH_TEST_RESET") == "" {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT) // a script may run the tests in the background
-	}
-	if os.Getenv("CATCH_TEST_RESET") != "" {
-		os.Stdout.WriteString(map[bool]string{true: "ignored\n", false: "not ignored\n"}[Ignored(syscall.SIGINT)])
-		if err := Take(make(chan syscall.Signal, 1), syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		kill(t, syscall.SIGTERM)
-		Reset(syscall.SIGTERM)
-		kill(t, syscall.SIGTERM)
-		time.Sleep(time.Minute)
-	}
-	for trap, want := range map[string]string{"": "not ignored\n", "trap '' INT; ": "ignored\n"} {
-		cmd := exec.Command("sh", "-c", trap+`exec "$0" -test.run TestResetAndIgnored`, os.Args[0])
-		cmd.Env = append(os.Environ(), "CATCH_TEST_RESET=1")
-		out, _ := cmd.Output()
-		require.Equal(t, want, string(out))
-		require.Equal(t, syscall.SIGTERM, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
-	}
 }
 
 func TestSIGCONTLeavesRoom(t *testing.T) {

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -77,14 +75,6 @@ task 4: 100ms: bin/job 4
 
 `, string(text))
 
-	require.NoError(t, os.Remove(path))
-	said, _ := runCI(CIConfig{Summary: path}, ended("1", task.Result{Outcome: task.OK}), ended("2", task.Result{Outcome: task.Skipped}))
-	require.Empty(t, said)
-	text, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Contains(t, string(text), "### crew: 1 of 2 tasks succeeded, 1 skipped, in 0s\n")
-	require.Contains(t, string(text), "\n| 1 | 0 | 0 | 1 | 0 | 0 |\n")
-
 	// However much there is to say, it is little; and what would be too much for GitHub
 	// is left out.
 	long := task.Result{Outcome: task.Exit, Code: 1, Stderr: spool.Text(strings.Repeat("<"+strings.Repeat("é", 4000)+"\n", 100))}
@@ -104,35 +94,4 @@ task 4: 100ms: bin/job 4
 	require.NoError(t, os.Truncate(path, maxSummary-100))
 	_, notices = runCI(CIConfig{Summary: path}, events...)
 	require.Equal(t, []string{"write the summary for CI: " + path + " is full: GitHub shows no more than 1 MiB"}, notices)
-	_, notices = runCI(CIConfig{Summary: filepath.Join(path, "no")}, events...)
-	require.Len(t, notices, 1)
-}
-
-func TestGroups(t *testing.T) {
-	e := ended("a\n50%", task.Result{Outcome: task.Exit, Code: 2})
-	e.Task.ID = 7
-	log := NewLog()
-	begin, end := log.GitHubGroup(e.Task, e.Result, false)
-	m := regexp.MustCompile(`^::group::task 7: bin/job 'a\\n50%25': exit 2 after 100ms\n::stop-commands::([0-9A-Z]{20,})\n$`).FindStringSubmatch(begin)
-	require.NotNil(t, m, "%q", begin)
-	require.Equal(t, "::"+m[1]+"::\n::endgroup::\n", end)
-	require.NotEqual(t, log, NewLog(), "no task can know it")
-	begin, _ = log.GitHubGroup(e.Task, e.Result, true)
-	require.Contains(t, begin, " (stderr)")
-
-	// GitLab's markers: \e[0Ksection_start:UNIX_TIMESTAMP:NAME[OPTIONS]\r\e[0KHEADER and
-	// \e[0Ksection_end:UNIX_TIMESTAMP:NAME\r\e[0K
-	grammar := regexp.MustCompile(`^\x1b\[0Ksection_(start|end):([0-9]+):([a-zA-Z0-9_.-]+)(\[collapsed=true\])?\r\x1b\[0K([[:print:]]*)\n$`)
-	for _, stderr := range []bool{false, true} {
-		begin, end = log.GitLabGroup(e.Task, e.Result, stderr)
-		b, x := grammar.FindStringSubmatch(begin), grammar.FindStringSubmatch(end)
-		require.NotNil(t, b, "%q", begin)
-		require.NotNil(t, x, "%q", end)
-		require.Equal(t, []string{"start", fmt.Sprint(start.Unix())}, b[1:3])
-		require.Equal(t, []string{"end", fmt.Sprint(start.Unix()), b[3], "", ""}, x[1:])
-		require.Empty(t, b[4], "a failed one is open")
-	}
-	e.Result.Outcome = task.OK
-	begin, _ = log.GitLabGroup(e.Task, e.Result, false)
-	require.Contains(t, begin, "[collapsed=true]")
 }

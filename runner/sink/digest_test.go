@@ -34,8 +34,6 @@ func skippedEvent(id uint64) task.Event {
 	return e
 }
 
-var inputEnd = task.Event{Kind: task.InputEnd, At: dawn}
-
 // digestOf returns the digest of a run with these events.
 func digestOf(t *testing.T, cfg RerunConfig, events ...task.Event) string {
 	var err bytes.Buffer
