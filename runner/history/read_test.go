@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -132,16 +130,12 @@ func TestFacts(t *testing.T) {
 }
 
 func TestWhatIsNoHistory(t *testing.T) {
+	const none = ": it is no joblog, no output of --json, and no directory of --state"
 	dir := t.TempDir()
-	path := filepath.Join(dir, "x.txt")
-	for _, text := range []string{"a\nb\n", "{\n", `{"task":1}` + "\n", strings.Repeat("x", 1<<20) + "\n"} {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
-		err := Read(path, nil, nil)
-		require.EqualError(t, err, "read "+path+": it is no joblog, no output of --json, and no directory of --state")
+	require.EqualError(t, Read(dir, nil, nil), "read "+dir+none)
+	for _, text := range []string{"a\nb\n", "{\n", `{"task":1}`, strings.Repeat("x", 1<<20)} {
+		require.EqualError(t, ReadStream("x", strings.NewReader(text), nil), "read x"+none)
 	}
-	require.EqualError(t, Read(dir, nil, nil), "read "+dir+": it is no joblog, no output of --json, and no directory of --state")
-	require.EqualError(t, Read(path+"y", nil, nil), "read "+path+"y: no such file or directory")
-
 	broken := errors.New("broken")
 	for _, text := range []string{row(1, 1, 1), row(1, 1, 1) + row(2, 1, 1), row(1, 1, 1) + row(2, 5, 1)} {
 		n := 0

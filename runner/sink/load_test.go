@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -54,25 +53,6 @@ func TestETA(t *testing.T) {
 			require.Equal(t, c.Left[i] > 0, ok, c.It)
 			require.InEpsilon(t, 1+c.Left[i], 1+left.Seconds(), 0.15, c.It)
 		}
-	})
-}
-
-func TestTally(t *testing.T) {
-	s := task.Stats{Admitted: 70, Running: 4}
-	s.ByOutcome[task.OK], s.ByOutcome[task.Exit], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun] = 10, 2, 1, 50
-	s.Earlier[task.OK] = 5
-	crewtest.Examples(t, "testdata/tally.jsonl", func(t *testing.T, c struct {
-		It, Want   string
-		Tasks      *int64
-		Known, End bool
-		Done       int64
-	}) {
-		in := Input{Done: c.Done}
-		if c.Tasks != nil {
-			in.Tasks = func(time.Duration) (int64, bool) { return *c.Tasks, c.Known }
-		}
-		s.InputEnd = c.End
-		require.Equal(t, c.Want, fmt.Sprint(in.tally(&s, 0)), c.It)
 	})
 }
 

@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,18 +90,6 @@ func rerunOf(digest string) (lines string) {
 		}
 	}
 	return lines
-}
-
-func TestRerunHoldsLittleInMemory(t *testing.T) {
-	dir, r := tempDir(t), &rerun{cfg: RerunConfig{Line: crewLine}}
-	for i := range 10_000 {
-		r.add(failedTask([]string{fmt.Sprint(i)}).Task)
-	}
-	require.Empty(t, r.kept)
-	r.drop()
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
 }
 
 func TestRerunWhenNoFileCanBeCreated(t *testing.T) {
