@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -45,61 +46,71 @@ func TestReportsAreBounded(t *testing.T) {
 		r := crewtest.Rand(t, round)
 		c := &crowd{T: t, runs: []int{1, 2, 300}[round%3], most: 5 + r.IntN(10)}
 		f, twin := newFold(mostTimes, c.most), newFold(mostTimes, c.most)
-		add := func(l *Line) {
-			f.Add(l)
-			twin.Add(l)
-		}
-		base := []time.Duration{time.Second, 1 << 50}[r.IntN(2)] // of which sums are rounded
-		if c.runs > 2 {
-			base = time.Second
-		}
-		keys, words, fails := 1+r.IntN(40), 1+r.IntN(40), []int{2, 100}[r.IntN(2)]
 		var early *Report
 		var before []byte
-		for run := range c.runs {
-			add(beganAt(float64(run*manyLines), ""))
-			for i := range manyLines / c.runs {
-				at, pause := float64(run*manyLines+i), 1+r.IntN(900)
-				c.blocked = append(c.blocked, time.Duration(pause)*time.Millisecond)
-				nothing := said("blocked", at)
-				nothing.Blocking = &task.Blocking{By: "limit"}
-				add(nothing)
-				add(said("blocked", at+float64(pause)/1000))
-				l := endedAs("finished", task.OK, 1, at, at+0.95, uint64(i+1), 1)
-				if r.IntN(fails) == 0 {
-					l.Outcome, l.Output = task.Exit, longOutput
-					c.failed++
-				}
-				l.Key = task.Bytes(fmt.Sprint("k", i%keys))
-				l.Command = task.Bytes(fmt.Sprintf("do  it\n./%d -x %d", r.IntN(words)%7, r.IntN(words)))
-				l.Duration = task.Seconds(base + time.Duration(i%keys)*time.Second + time.Duration(r.IntN(1e6)))
-				add(l)
-				if c.lines = append(c.lines, ran{l, run}); len(c.lines) == 50 {
-					early = f.Report()
-					before, _ = json.Marshal(early)
-				}
+		c.gather(r, func(l *Line) {
+			f.Add(l)
+			twin.Add(l)
+			if len(c.lines) == 50 {
+				early = f.Report()
+				before, _ = json.Marshal(early)
 			}
-		}
+		})
 		after, _ := json.Marshal(early)
 		require.JSONEq(t, string(before), string(after))
 		report := f.Report()
 		require.Equal(t, twin.Report().Commands.List, report.Commands.List)
 		c.checkKeys(&report.Keys)
-		c.checkGroups(&report.Commands, func(name string, l ran) bool {
-			return strings.HasPrefix(string(l.Command)+" ", name+" ") || strings.HasPrefix(string(l.Command), name+"\n")
-		})
-		for _, n := range []int{0, 3, 2, 1} { // the most words for which there are few
-			names := map[string]bool{}
-			for _, l := range c.lines {
-				names[firstWords(string(l.Command), n)] = true
-			}
-			if c.runs <= 2 && len(names) <= c.most {
-				require.Len(t, report.Commands.List, len(names))
-				break
-			}
-		}
+		c.checkCommands(&report.Commands)
 		c.checkTimeline(&report.Attempts)
 		c.checkLists(report)
+	}
+}
+
+// gather makes up lines, and tells add of each.
+func (c *crowd) gather(r *rand.Rand, add func(*Line)) {
+	base := []time.Duration{time.Second, 1 << 50}[r.IntN(2)] // of which sums are rounded
+	if c.runs > 2 {
+		base = time.Second
+	}
+	keys, words, fails := 1+r.IntN(40), 1+r.IntN(40), []int{2, 100}[r.IntN(2)]
+	for run := range c.runs {
+		add(beganAt(float64(run*manyLines), ""))
+		for i := range manyLines / c.runs {
+			at, pause := float64(run*manyLines+i), 1+r.IntN(900)
+			c.blocked = append(c.blocked, time.Duration(pause)*time.Millisecond)
+			nothing := said("blocked", at)
+			nothing.Blocking = &task.Blocking{By: "limit"}
+			add(nothing)
+			add(said("blocked", at+float64(pause)/1000))
+			l := endedAs("finished", task.OK, 1, at, at+0.95, uint64(i+1), 1)
+			if r.IntN(fails) == 0 {
+				l.Outcome, l.Output = task.Exit, longOutput
+				c.failed++
+			}
+			l.Key = task.Bytes(fmt.Sprint("k", i%keys))
+			l.Command = task.Bytes(fmt.Sprintf("do  it\n./%d -x %d", r.IntN(words)%7, r.IntN(words)))
+			l.Duration = task.Seconds(base + time.Duration(i%keys)*time.Second + time.Duration(r.IntN(1e6)))
+			c.lines = append(c.lines, ran{l, run})
+			add(l)
+		}
+	}
+}
+
+// checkCommands checks that commands have the most words for which they are few.
+func (c *crowd) checkCommands(got *Groups) {
+	c.checkGroups(got, func(name string, l ran) bool {
+		return strings.HasPrefix(string(l.Command)+" ", name+" ") || strings.HasPrefix(string(l.Command), name+"\n")
+	})
+	for _, n := range []int{0, 3, 2, 1} {
+		names := map[string]bool{}
+		for _, l := range c.lines {
+			names[firstWords(string(l.Command), n)] = true
+		}
+		if c.runs <= 2 && len(names) <= c.most {
+			require.Len(c, got.List, len(names))
+			return
+		}
 	}
 }
 

@@ -36,17 +36,6 @@ func TestRecorded(t *testing.T) {
 	})
 }
 
-// From a directory of --state, commands are known whole although its lines cut them.
-func TestTimesOfState(t *testing.T) {
-	var times Times
-	require.NoError(t, times.Add("testdata/recorded/long"))
-	require.Equal(t, 2, times.Len())
-	for arg, want := range map[string]bool{"0": true, "1": true, "2": false} {
-		_, _, ok := times.Of(&task.Task{Argv: []string{"sh", "-c", "exit $1", strings.Repeat("x", 200), arg}})
-		require.Equal(t, want, ok, arg)
-	}
-}
-
 // Each story of testdata/folds.txt has lines of runs, and behind > what a report then says.
 func TestFolds(t *testing.T) {
 	stories, err := os.ReadFile("testdata/folds.txt")

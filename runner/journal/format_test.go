@@ -2,10 +2,8 @@ package journal
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -116,26 +114,6 @@ func holds(t *testing.T, ok bool) {
 	if !ok {
 		t.Fatal("it is not as it should be")
 	}
-}
-
-// A dump takes little memory, however many tasks have ended.
-func TestDumpOfMany(t *testing.T) {
-	w := newWorld(t, false)
-	require.NoError(t, w.do("open"))
-	const tasks = 20_000
-	var lines []byte
-	for n := range uint64(2 * tasks) { // each ends twice
-		tk := &task.Task{ID: n % tasks, Argv: []string{"x"}}
-		binary.LittleEndian.PutUint64(tk.Identity[:], tk.ID)
-		lines = append(lines, seal(appendResult(nil, evEnded, tk, &task.Result{Outcome: task.OK}), 0)...)
-	}
-	w.j.appendNotes(lines)
-	before := heap()
-	s, err := Dump(w.cfg.Dir, io.Discard)
-	require.NoError(t, err)
-	require.Less(t, heap()-before, int64(1<<20))
-	require.Equal(t, tasks, s.Unshown)
-	require.Equal(t, w.cfg.Command, s.Command)
 }
 
 // dumped returns what Dump returns, and the numbers of tasks that ended last with each

@@ -96,16 +96,6 @@ func (w *world) see(what string) string {
 		defer func() { w.notices = nil }()
 		all := strings.ReplaceAll(strings.Join(w.notices, "; "), w.cfg.Dir, "DIR")
 		return regexp.MustCompile(`byte \d+`).ReplaceAllString(all, "some byte")
-	case "small": // is all that the directory takes
-		return strconv.FormatBool(size(w.t, w.cfg.Dir) < 300_000)
-	case "modes": // of the directory and its files
-		var modes []string
-		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(_ string, d os.DirEntry, _ error) error {
-			info, err := d.Info()
-			modes = append(modes, fmt.Sprintf("%o", info.Mode().Perm()))
-			return err
-		}))
-		return strings.Join(modes, " ")
 	case "stdout":
 		return strings.TrimSpace(w.shows.String())
 	case "lines": // that hold a text
@@ -130,6 +120,23 @@ func (w *world) see(what string) string {
 		return fmt.Sprint(w.j.Unkept())
 	case "edited":
 		return strings.Join(w.j.Edited(), " ")
+	}
+	return w.seeDirectory(word, what)
+}
+
+// seeDirectory returns what there is to see in the directory, or of a task.
+func (w *world) seeDirectory(word, what string) string {
+	switch word {
+	case "small": // is all that the directory takes
+		return strconv.FormatBool(size(w.t, w.cfg.Dir) < 300_000)
+	case "modes": // of the directory and its files
+		var modes []string
+		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(_ string, d os.DirEntry, _ error) error {
+			info, err := d.Info()
+			modes = append(modes, fmt.Sprintf("%o", info.Mode().Perm()))
+			return err
+		}))
+		return strings.Join(modes, " ")
 	case "files": // of outputs
 		all, err := filepath.Glob(filepath.Join(w.cfg.Dir, outputPrefix+"*"))
 		require.NoError(w.t, err)

@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,13 +46,4 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	pin.Release()
 	p.Lasted(2*Brief, int64(runtime.NumCPU()))
 	require.Nil(t, p.Take())
-}
-
-// ForkExec cannot reset a child's affinity.
-func TestAPinnedThreadNeedsClone3(t *testing.T) {
-	needProcessors(t)
-	s := NewSpawner()
-	s.off.Store(true)
-	_, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{}}, nil, &Pin{})
-	require.Equal(t, syscall.EINVAL, err)
 }

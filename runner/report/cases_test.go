@@ -68,16 +68,3 @@ func TestCases(t *testing.T) {
 		require.Equal(t, e.CI, strings.ReplaceAll(said, dir, "DIR"))
 	})
 }
-
-func TestSuite(t *testing.T) {
-	ok, exit := task.Result{Outcome: task.OK}, task.Result{Outcome: task.Exit, Code: 1}
-	text := write(t, "job {}", ended("a", ok), ended("b", exit), ended("c", task.Result{Outcome: task.StartFailed}), ended("d", task.Result{Outcome: task.NotRun}), ended("e", exit, ok))
-	require.Contains(t, text, `<testsuite name="job {}" tests="5" failures="1" errors="1" time="0.000" skipped="1" timestamp="2026-01-02T03:04:05Z"`)
-	require.Contains(t, write(t, ""), `<testsuite name="crew" tests="0" failures="0" errors="0" `)
-	var many []task.Event
-	for range 15 {
-		many = append(many, ended("x", exit))
-	}
-	said, _ := runCI(CIConfig{}, append(many, ended("ok", ok))...)
-	require.Equal(t, 10, strings.Count(said, "\n"))
-}

@@ -2,29 +2,18 @@ package sink
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/history"
-	"crew/runner/task"
 )
 
 func contents(t *testing.T, path string) string {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(b)
-}
-
-func TestJoblogThatCannotBeWritten(t *testing.T) {
-	j, err := OpenJoblog(filepath.Join(t.TempDir(), "log"), JoblogNew, nil)
-	require.NoError(t, err)
-	j.file.Close()
-	failed := j.Consume([]task.Event{ended(1, task.Result{Outcome: task.OK})})
-	require.ErrorContains(t, failed, "write joblog "+j.path)
-	require.ErrorContains(t, j.Close(task.Stats{}), "write joblog "+j.path)
 }
 
 func FuzzJoblogCommand(f *testing.F) {

@@ -104,13 +104,3 @@ func TestRerunWhenNoFileCanBeCreated(t *testing.T) {
 		require.NotContains(t, got, "again: crew")
 	}
 }
-
-func TestRerunFullDisk(t *testing.T) {
-	dir, r := tempDir(t), &rerun{cfg: RerunConfig{Line: crewLine}}
-	r.add(failedTask([]string{"\x01"}).Task)
-	r.file.Close() // the write fails, as on a full disk
-	require.Contains(t, r.text(), "crew: no line to run them again, as their records cannot be kept: write ")
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}

@@ -74,7 +74,7 @@ func (c *scene) print(how, text string) {
 	}[how](text)
 }
 
-// do takes a step.
+// do takes a step that makes a part of the scene, or one in which something happens.
 func (c *scene) do(op, args string) {
 	n, _ := strconv.Atoi(strings.Fields(args + " 0")[0])
 	switch op {
@@ -113,6 +113,15 @@ func (c *scene) do(op, args string) {
 		v := NewVerbose(c.s)
 		v.WhyOnly = args == "why"
 		c.sinks = append(c.sinks, v)
+	default:
+		c.happen(op, args)
+	}
+}
+
+// happen has the sinks hear of something.
+func (c *scene) happen(op, args string) {
+	n, _ := strconv.Atoi(args)
+	switch op {
 	case "run": // so many tasks are done, failed, and there in all
 		var done, failed, total int
 		_, err := fmt.Sscan(args, &done, &failed, &total)
