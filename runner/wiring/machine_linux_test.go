@@ -10,42 +10,32 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/cli"
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/machine"
 )
 
 func TestBoundsOf(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(root, "proc"), 0o700))
-	m, n := machine.New(root), machine.New("").Processors()
-	bounds := func(args ...string) (core.Machine, error) {
-		o, err := cli.Parse(append([]string{"crew"}, args...), func(string) string { return "" })
+	type row struct {
+		Line, Error string
+		core.Machine
+		Each, Unknown bool // Unknown: the machine says nothing of itself
+	}
+	crewtest.Examples(t, "testdata/bounds.jsonl", func(t *testing.T, row row) {
+		root := t.TempDir()
+		m := machine.New(root)
+		if !row.Unknown {
+			require.NoError(t, os.CopyFS(filepath.Join(root, "proc"), os.DirFS("testdata/proc")))
+		}
+		if row.Each {
+			row.Load *= float64(machine.New("").Processors())
+		}
+		got, err := boundsOf(parsed(t, strings.Fields(row.Line)...), m)
+		if row.Error != "" {
+			require.ErrorContains(t, err, row.Error)
+			return
+		}
 		require.NoError(t, err)
-		return boundsOf(o, m)
-	}
-	for _, args := range [][]string{{"--load", "2", "true", ":::", "a"}, {"--memfree", "2G", "true", ":::", "a"}} {
-		_, err := bounds(args...)
-		require.ErrorContains(t, err, args[0]+": no such file or directory")
-	}
-	crewtest.WriteFile(t, filepath.Join(root, "proc/stat"), "procs_running 1\nprocs_blocked 0\n", 0o600)
-	crewtest.WriteFile(t, filepath.Join(root, "proc/meminfo"), "MemTotal: 4194304 kB\nMemAvailable: 4194304 kB\n", 0o600)
-	for _, c := range []struct {
-		args string
-		want core.Machine
-	}{
-		{"true ::: a", core.Machine{}},
-		{"--load 1.5 true ::: a", core.Machine{Load: 1.5}},
-		{"--load 150% true ::: a", core.Machine{Load: 1.5 * float64(n)}},
-		{"--memfree 2G true ::: a", core.Machine{Memory: 2 << 30}},
-		{"--memfree 25% --retries 2 true ::: a", core.Machine{Memory: 1 << 30}},
-		{"--memfree 25% --retry-on memory true ::: a", core.Machine{Memory: 1 << 30, End: true}},
-	} {
-		got, err := bounds(strings.Fields(c.args)...)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got, c.args)
-	}
-	_, err := bounds("--memfree", "4G", "true", ":::", "a")
-	require.EqualError(t, err, "--memfree: there are only 4.0 GiB of memory in all: write less, or such as 10%")
+		require.Equal(t, row.Machine, got)
+	})
 }

@@ -1,7 +1,7 @@
 package wiring
 
 import (
-	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/cli"
+	"crew/runner/crewtest"
 )
 
 // parsed returns the Options of a command line, without the program's name.
@@ -20,49 +21,53 @@ func parsed(t testing.TB, args ...string) *cli.Options {
 	return o
 }
 
-// pooled is the pool of a command line, whose words are split at blanks.
-func pooled(t testing.TB, line string) (pool, error) {
-	return poolOf(parsed(t, strings.Fields(line)...), "")
-}
-
 func TestPool(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "jobs")
-	require.NoError(t, os.WriteFile(file, []byte("7\n"), 0o600))
-	for line, want := range map[string]pool{
-		"-j " + file + " cat":                {jobs: 7, file: file, buffer: 64},
-		"-j2 -j9 cat":                        {jobs: 9, buffer: 64},
-		"-j100 cat":                          {jobs: 100, buffer: 200},
-		"-j4 --worker cat":                   {jobs: 4, buffer: 512, bytes: 16 << 20},
-		"-j4 --worker-window 256 --worker x": {jobs: 4, buffer: 2048, bytes: 16 << 20},
-		"-j2 --buffer 3 cat":                 {jobs: 2, buffer: 3},
-		"-j2 -n 5 cat":                       {jobs: 2, buffer: 16},
-		"-j2 -s 500 cat":                     {jobs: 2, buffer: 16},
-		"-j3 --pipe cat":                     {jobs: 3, buffer: 64, bytes: 3 << 20, few: 3},
-		"--tty cat":                          {jobs: 1, buffer: 64},
-		"-j2 serve --max-queued 9 cat":       {jobs: 2, buffer: 64},
-		"serve -j2 --max-queued 9 cat":       {jobs: 2, buffer: 9},
-
-		"--sched topic --key {} --topics a=2,*=3 cat":  {jobs: 5, buffer: 4096, bytes: 16 << 20},
-		"--sched topic --key {} --topics auto -j4 cat": {jobs: 4, buffer: 4096, bytes: 16 << 20},
-	} {
-		p, err := pooled(t, line)
-		require.NoError(t, err, line)
-		want.processes = p.processes
-		require.Equal(t, want, p, line)
+	type row struct {
+		Line, File, Error        string
+		Jobs, Buffer, Bytes, Few int
 	}
-	p, err := pooled(t, "cat")
+	crewtest.Examples(t, "testdata/pools.jsonl", func(t *testing.T, row row) {
+		file := filepath.Join(t.TempDir(), "jobs")
+		fill := func(text string) string { return strings.ReplaceAll(text, "$FILE", file) }
+		require.NoError(t, os.WriteFile(file, []byte(row.File), 0o600))
+		p, err := poolOf(parsed(t, strings.Fields(fill(row.Line))...), "")
+		if row.Error != "" {
+			require.EqualError(t, err, fill(row.Error))
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, []int{row.Jobs, row.Buffer, row.Bytes, row.Few}, []int{p.jobs, p.buffer, p.bytes, p.few})
+		require.Equal(t, row.File != "", p.file == file)
+	})
+	p, err := poolOf(parsed(t, "cat"), "")
 	require.NoError(t, err)
 	require.Equal(t, hereProcessors(), p.jobs)
 }
 
-func TestBadJobs(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "jobs")
-	require.NoError(t, os.WriteFile(file, []byte("many\n"), 0o600))
-	_, err := pooled(t, "-j "+file+" cat")
-	require.EqualError(t, err, fmt.Sprintf("bad value %q for -j: that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most 1048576", file))
-	_, err = pooled(t, "-j4x cat")
-	require.EqualError(t, err, `bad value "4x" for -j: write N, N%, +N, -N, 0, or a file that holds one of them; N is at most 1048576`)
-	require.ErrorAs(t, err, new(*cli.UsageError))
+func TestJobs(t *testing.T) {
+	type row struct {
+		N    string
+		Asks bool
+		Jobs *int
+	}
+	crewtest.Examples(t, "testdata/jobs.jsonl", func(t *testing.T, row row) {
+		asks := false
+		n, ok := parseJobs(row.N, func() int { asks = true; return 8 })
+		require.Equal(t, []bool{row.Jobs != nil, row.Asks}, []bool{ok, asks})
+		require.True(t, !ok || n == *row.Jobs, "%d", n)
+	})
+}
+
+// TestMostTasks: however many jobs are asked for, descriptors and processes bound them.
+func TestMostTasks(t *testing.T) {
+	for _, c := range []struct{ files, processes, want int }{
+		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, mostJobs}, {1 << 20, 100, 44}, {1 << 20, 50, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
+	} {
+		require.Equal(t, c.want, mostTasks(uint64(c.files), int64(c.processes)))
+	}
+	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": mostJobs, " -j-7": 0} {
+		var p pool
+		p.findJobserver(parsed(t), flags+" --jobserver-auth=-2,-2") // of make
+		require.Equal(t, jobs, p.jobs, flags)
+	}
 }

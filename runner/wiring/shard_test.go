@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -49,92 +48,49 @@ func recordsOf(list []*task.Task) (texts []string) {
 	return texts
 }
 
-// Shares have each record once, in input order, and each key in one of them; records
-// that go do not move others.
+// TestShares: shares have each record once, in input order, and each key in one of them;
+// records that go do not move others.
 func TestShares(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	words := []string{"a", "b c", "", "x,y", "é", "\xff", `q"`, "d/e.f", "7"}
-	text := func() string { return words[rnd.IntN(len(words))] + fmt.Sprint(rnd.IntN(40)) }
-	for range 150 {
-		var lines []string
-		options, command := []string{}, []string{"echo", "{}"}
-		key := ""
-		kind := rnd.IntN(6)
-		for range rnd.IntN(60) {
-			line := text() + "," + text()
-			if kind == 2 || kind == 3 {
-				member := "key"
-				if rnd.IntN(2) == 0 {
-					member = "dir"
-				}
-				b, err := json.Marshal(map[string]string{"command": text(), member: fmt.Sprint("k", rnd.IntN(9))})
-				require.NoError(t, err)
-				line = string(b)
-			}
-			lines = append(lines, line)
+	type row struct {
+		Options, Command, Lines []string
+		Times                   []int
+	}
+	crewtest.Examples(t, "testdata/shares.jsonl", func(t *testing.T, row row) {
+		input := func(lines []string) string { return string(latin(strings.Join(lines, "\n"))) }
+		words := slices.Concat(row.Options, row.Command)
+		all := tasksOf(t, input(row.Lines), words...)
+		if row.Times != nil {
+			took := func(tk *task.Task) int { return row.Times[tk.ID-1] }
+			some := slices.DeleteFunc(slices.Clone(all), func(tk *task.Task) bool { return took(tk) < 0 })
+			words = slices.Concat([]string{"--times", joblogOf(t, some, took)}, words)
 		}
-		switch kind {
-		case 0:
-			key = "{1}"
-			options = append(options, "-C", ",")
-		case 1:
-			options = append(options, "--header")
-			lines = append([]string{"name"}, lines...)
-		case 2:
-			options, command = append(options, "--input", "json"), nil
-			key = "command" // its own
-		case 3:
-			options = append(options, "--input", "json")
-		case 4:
-			options = append(options, "-a", "-")
-			command = append(command, ":::", "1", "2", "3")
-		}
-		if kind != 2 && kind != 3 && rnd.IntN(3) == 0 {
-			options = append(options, "-n", fmt.Sprint(2+rnd.IntN(5)))
-		}
-		if strings.HasPrefix(key, "{") {
-			options = append(options, "--key", key)
-		}
-		plain := slices.Concat(options, command)
-		if !slices.Contains(options, "-n") && !slices.Contains(options, "--key") && rnd.IntN(2) == 0 {
-			some := tasksOf(t, strings.Join(lines, "\n"), plain...)
-			some = slices.DeleteFunc(some, func(*task.Task) bool { return rnd.IntN(3) == 0 })
-			options = append(options, "--times", joblogOf(t, some, func(*task.Task) int { return rnd.IntN(3000) }))
-		}
-		n := 1 + rnd.IntN(8)
-		shares := func(lines []string) (of map[string]int, all []string) {
-			of = map[string]int{}
-			keys := map[string]int{}
+		n := 1 + len(row.Lines)%8
+		shares := func(lines []string) (of map[string]int, got []string) {
+			of, keys := map[string]int{}, map[string]int{}
 			for k := 1; k <= n; k++ {
-				args := slices.Concat([]string{"--shard", fmt.Sprintf("%d/%d", k, n)}, options, command)
-				list := tasksOf(t, strings.Join(lines, "\n"), args...)
-				for _, r := range recordsOf(list) {
-					require.True(t, of[r] == 0 || of[r] == k, "equal records stay together")
-					of[r] = k
-					all = append(all, r)
-				}
-				for i, tk := range list {
+				for i, tk := range tasksOf(t, input(lines), append([]string{"--shard", fmt.Sprintf("%d/%d", k, n)}, words...)...) {
 					require.EqualValues(t, i+1, tk.ID)
+					for _, r := range recordsOf([]*task.Task{tk}) {
+						require.True(t, of[r] == 0 || of[r] == k, "equal records stay together")
+						of[r], got = k, append(got, r)
+					}
 					if tk.Key != "" && len(tk.Records) == 1 {
 						require.True(t, keys[tk.Key] == 0 || keys[tk.Key] == k, "key %q", tk.Key)
 						keys[tk.Key] = k
 					}
 				}
 			}
-			return of, all
+			return of, got
 		}
-		of, all := shares(lines)
-		want := recordsOf(tasksOf(t, strings.Join(lines, "\n"), plain...))
-		slices.Sort(all)
-		slices.Sort(want)
-		require.Equal(t, want, all)
-		if len(lines) > 1 {
-			fewer, _ := shares(slices.Delete(slices.Clone(lines), 1, 2))
+		of, got := shares(row.Lines)
+		require.ElementsMatch(t, recordsOf(all), got)
+		if len(row.Lines) > 1 {
+			fewer, _ := shares(slices.Delete(slices.Clone(row.Lines), 1, 2))
 			for r, k := range fewer {
 				require.Equal(t, of[r], k, r)
 			}
 		}
-	}
+	})
 }
 
 // joblogOf writes a joblog of tasks that took so many milliseconds.
@@ -174,17 +130,4 @@ func TestSharesByTimesAreEven(t *testing.T) {
 		}
 		require.Less(t, float64(most), 1.01*float64(sum)/float64(n))
 	}
-}
-
-func TestTotalOfShare(t *testing.T) {
-	args := []string{"--shard", "1/3", "-n1", "echo", "{1}{2}", ":::"}
-	for i := range 40 {
-		args = append(args, fmt.Sprint(i))
-	}
-	args = append(args, ":::", "a", "b", "c")
-	n, ok := totalOf(t, nil, args...).get(crewtest.Patience)
-	require.True(t, ok)
-	require.EqualValues(t, len(tasksOf(t, "", args...)), n)
-	require.Greater(t, n, int64(0))
-	require.Less(t, n, int64(120))
 }

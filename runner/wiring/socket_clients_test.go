@@ -115,17 +115,13 @@ func (m *model) cancel() {
 				named = append(named, j)
 			}
 		}
-		for _, j := range slices.Backward(named) {
+		rank := func(j *job) int { // those that wait for others go first, the latest before
 			if m.follows(j) {
-				named = append([]*job{j}, slices.DeleteFunc(named, func(k *job) bool { return k == j })...)
-			}
-		}
-		slices.SortStableFunc(named, func(a, b *job) int {
-			if m.follows(a) && m.follows(b) {
-				return int(b.id) - int(a.id)
+				return -int(j.id)
 			}
 			return 0
-		})
+		}
+		slices.SortStableFunc(named, func(a, b *job) int { return rank(a) - rank(b) })
 	}
 	reply := m.ask(r)
 	var done []uint64

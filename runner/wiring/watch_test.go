@@ -1,8 +1,10 @@
 package wiring
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,46 +12,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file is believed once it stays the same, and one that is gone once it stays away.
+// TestWatch: a file is believed once it stays the same, and one that is gone once it stays away.
+// In a row are what is done before each look, and what the look tells: nothing, that the file
+// is another, or that it is gone.
 func TestWatch(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	text := ""
-	grow := func() {
-		text += "x"
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
-	}
-	grow()
+	name, text := filepath.Join(t.TempDir(), "file"), "x"
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
 	synctest.Test(t, func(t *testing.T) {
-		calls := make(chan error, 10)
-		stop := watch([]string{name}, time.Second, func(gone error) { calls <- gone })
+		var told []string
+		stop := watch([]string{name}, time.Second, func(err error) {
+			told = append(told, map[bool]string{true: "another", false: "gone"}[err == nil])
+			require.True(t, err == nil || errors.Is(err, os.ErrNotExist))
+		})
 		defer stop()
-		time.Sleep(time.Second / 2)     // between two looks
-		next := func() (list []error) { // the calls of a look
+		time.Sleep(time.Second / 2) // between two looks
+		for row := range strings.FieldsSeq("wait: wait:another wait: grow: grow: grow: grow: wait:another remove: grow: wait:another remove: wait:gone wait:") {
+			do, want, _ := strings.Cut(row, ":")
+			switch do {
+			case "grow":
+				text += "x"
+				require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+			case "remove":
+				require.NoError(t, os.Remove(name))
+			}
+			told = nil
 			time.Sleep(time.Second)
 			synctest.Wait()
-			for len(calls) > 0 {
-				list = append(list, <-calls)
-			}
-			return list
+			require.Equal(t, want, strings.Join(told, " "), row)
 		}
-		require.Empty(t, next())
-		require.Equal(t, []error{nil}, next(), "as it was at the start")
-		require.Empty(t, next())
-		for range 5 {
-			grow()
-			require.Empty(t, next(), "it is being written")
-		}
-		require.Equal(t, []error{nil}, next())
-		require.NoError(t, os.Remove(name))
-		require.Empty(t, next())
-		grow()
-		require.Empty(t, next(), "it was replaced")
-		require.Equal(t, []error{nil}, next())
-		require.NoError(t, os.Remove(name))
-		require.Empty(t, next())
-		gone := next()
-		require.Len(t, gone, 1)
-		require.ErrorIs(t, gone[0], os.ErrNotExist)
-		require.Empty(t, next())
 	})
 }
