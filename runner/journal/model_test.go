@@ -21,6 +21,7 @@ import (
 func TestModel(t *testing.T) {
 	for round := range crewtest.Rounds(24) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel() // the rounds wait for the disk
 			m := &model{world: newWorld(t, round%2 == 1), r: crewtest.Rand(t, round)}
 			m.cfg.Output.Logs = m.r.IntN(2) == 0
 			if m.cfg.Queue != nil && m.r.IntN(2) == 0 {

@@ -24,6 +24,7 @@ func TestStories(t *testing.T) {
 			title, steps, _ := strings.Cut(story, "\n")
 			for _, slack := range []int64{1 << 20, -1 << 40} {
 				t.Run(fmt.Sprint(title, " ", slack), func(t *testing.T) {
+					t.Parallel() // they wait for the disk
 					w := newWorld(t, file == "queues.txt")
 					w.cfg.Slack = slack
 					for step := range strings.Lines(steps) {
@@ -121,14 +122,16 @@ func (w *world) see(what string) string {
 	case "edited":
 		return strings.Join(w.j.Edited(), " ")
 	}
-	return w.seeDirectory(word, what)
+	return w.seeDirectory(word, arg, what)
 }
 
 // seeDirectory returns what there is to see in the directory, or of a task.
-func (w *world) seeDirectory(word, what string) string {
+func (w *world) seeDirectory(word, arg, what string) string {
 	switch word {
-	case "small": // is all that the directory takes
-		return strconv.FormatBool(size(w.t, w.cfg.Dir) < 300_000)
+	case "below": // so many bytes is all that the directory takes
+		most, err := strconv.ParseInt(arg, 10, 64)
+		require.NoError(w.t, err)
+		return strconv.FormatBool(size(w.t, w.cfg.Dir) < most)
 	case "modes": // of the directory and its files
 		var modes []string
 		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(_ string, d os.DirEntry, _ error) error {
