@@ -3,16 +3,11 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
@@ -47,7 +42,8 @@ func (b *broker) handsOver(n int, orders wiring.Orders, change func(*task.Task))
 
 // dispatches starts a dispatcher. stop ends it.
 func (b *broker) dispatches() (stop func()) {
-	d, err := newDispatcher(func(notice func(string)) (*session, error) { return b.connect(notice), nil }, quiet)
+	way := b.way()
+	d, err := newDispatcher(func(notice func(string)) (*session, error) { return b.dial(notice, way) }, quiet)
 	require.NoError(b.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -76,169 +72,6 @@ func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 	return a, got, r
 }
 
-// Nothing is handed over to workers that would not run it.
-func TestHandOverIsRefused(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		b.worker("w1", 1, nil)
-		other := testCommand
-		other.Words = []string{"another"}
-		_, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: other}, Notice: quiet}, b.connect(nil), nil)
-		require.ErrorContains(t, err, "worker w1 runs ")
-	})
-}
-
-func TestDetach(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		const n = 100
-		orders := fifoOrders
-		orders.Failure = cli.Failure{Retries: 2, RetryOn: cli.RetryOn{Any: true}}
-		run := b.handsOver(n, orders, nil)
-		s := b.connect(nil)
-		_, err := attach(wiring.Attachment{Run: "other", Notice: quiet}, b.connect(nil))
-		require.ErrorContains(t, err, "there is no run other")
-
-		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
-		b.worker("h", 8, func(f *fake, a *Attempt, m jetstream.Msg) {
-			fin := f.final(a)
-			fin.Stdout = []byte(a.Records[0][0] + "\n")
-			switch a.Task {
-			case 1: // forged
-				forged := *fin
-				forged.Token[3]++
-				forged.Stdout, forged.StdoutLen = []byte("forged"), 6
-				f.publish(a, forged.Encode())
-				f.publish(a, []byte("garbage"))
-			case 2: // it fails for good
-				fin.Outcome, fin.Exit = task.Exit, status(3)
-			case 3:
-				f.says(a, Chunk{Data: big[:chunkSize]})
-				f.says(a, Chunk{Data: big[:chunkSize]}) // again
-				f.says(a, Chunk{Offset: chunkSize, Data: big[chunkSize:]})
-				fin.Stdout, fin.StdoutLen = []byte("end"), int64(len(big))
-			case 4: // it fails at first
-				if a.Number == 1 {
-					fin.Outcome, fin.Exit, fin.Stdout = task.Exit, status(1), []byte("failed\n")
-				}
-			}
-			fin.StdoutLen += int64(len(fin.Stdout))
-			f.publish(a, fin.Encode())
-			f.publish(a, fin.Encode())
-			_ = m.Ack()
-		})
-		a, got, r := b.attach("nightly")
-		b.dispatches()
-		e := r.Wait()
-		require.NoError(t, e.Err)
-		require.Equal(t, int64(n-1), e.Stats.Of(task.OK))
-		require.Equal(t, 3, got.results[2].Code)
-		require.Equal(t, 3, got.results[2].Attempt)
-		require.Equal(t, string(big)+"end", got.outputs[3])
-		require.Equal(t, 2, got.results[4].Attempt)
-		for _, id := range []uint64{1, 4, n} {
-			require.Equal(t, fmt.Sprintln(id), got.outputs[id])
-			require.Equal(t, []string{"true", fmt.Sprint(id)}, got.results[id].Argv)
-			require.Equal(t, "h", got.results[id].Host)
-		}
-		crewtest.Until(t, func() bool { code, _ := a.Ended(); return code == 123 }, "the end of the run")
-		require.NoError(t, a.Forget())
-		require.NoError(t, a.Close())
-		_, err = attach(wiring.Attachment{Run: run, Notice: quiet}, b.connect(nil))
-		require.ErrorContains(t, err, "there is no run "+run)
-		for _, name := range []string{tasksStream, resultsStream, storedStream} {
-			require.Zero(t, s.messages(t, name), name)
-		}
-	})
-}
-
-// One dispatcher after the other goes on with a run: each task has one result, those of a key
-// in their order, and what has ended does not run again.
-func TestDispatcherIsReplaced(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		const n, keys = 120, 5
-		orders := fifoOrders
-		orders.Sched.Policy = "keyed"
-		var mu sync.Mutex
-		ran, last := map[uint64]int{}, map[string]uint64{}
-		half := make(chan struct{})
-		work := func(f *fake, a *Attempt, m jetstream.Msg) {
-			time.Sleep(10 * time.Millisecond)
-			mu.Lock()
-			if ran[a.Task]++; len(ran) == n/2 && ran[a.Task] == 1 {
-				close(half)
-			}
-			if a.Task < last[a.Key] {
-				t.Errorf("task %d of key %s after %d", a.Task, a.Key, last[a.Key])
-			}
-			last[a.Key] = a.Task
-			mu.Unlock()
-			text := []byte(a.Records[0][0] + "\n")
-			f.says(a, Chunk{Data: text})
-			f.end(a, func(fin *Final) { fin.StdoutLen = int64(len(text)) })
-			_ = m.Ack()
-		}
-		b.worker("a", 2, work)
-		b.worker("b", 2, work)
-		run := b.handsOver(n, orders, func(t *task.Task) { t.Key = fmt.Sprint(t.ID % keys) })
-		stop := b.dispatches()
-		crewtest.Receive(t, half, "half of the tasks")
-		stop()
-		b.dispatches()
-		_, got, r := b.attach(run)
-		e := r.Wait()
-		require.NoError(t, e.Err)
-		require.Equal(t, int64(n), e.Stats.Of(task.OK))
-		require.EqualValues(t, 2, b.record(run).Epoch, "by which workers are told to end what is left")
-		again := 0
-		mu.Lock()
-		defer mu.Unlock()
-		for id := uint64(1); id <= n; id++ {
-			require.Equal(t, fmt.Sprintln(id), got.outputs[id])
-			again += ran[id] - 1
-		}
-		require.LessOrEqual(t, again, 8, "what was in flight")
-	})
-}
-
-// record returns the record of a run.
-func (b *broker) record(run string) (e Enrolment) {
-	s := b.connect(nil)
-	defer s.close()
-	require.NoError(b.t, s.records(b.t.Context(), runsBucket, "q."+run, func(_ string, v []byte, _ time.Duration) {
-		require.NoError(b.t, json.Unmarshal(v, &e))
-	}))
-	return e
-}
-
-// A run that --halt has paused says so, and waits with another dispatcher, too.
-func TestHaltedRunIsPaused(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		var ran atomic.Int32
-		b.worker("w", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
-			ran.Add(1)
-			f.end(a, func(fin *Final) {
-				if a.Task == 1 {
-					fin.Outcome, fin.Exit = task.Exit, status(1)
-				}
-			})
-			_ = m.Ack()
-		})
-		orders := fifoOrders
-		orders.Failure.Halt = cli.Halt{When: "pause", On: "fail", N: 1}
-		run := b.handsOver(100, orders, nil)
-		stop := b.dispatches()
-		crewtest.Until(t, func() bool { return b.record(run).Paused }, "the pause")
-		n := ran.Load()
-		require.Less(t, n, int32(100))
-		stop()
-		b.dispatches()
-		crewtest.Until(t, func() bool { e := b.record(run); return e.Epoch == 2 && e.Paused }, "the pause")
-		require.Equal(t, n, ran.Load())
-		require.NoError(t, b.connect(nil).steer(&wiring.EngineCall{Verb: opResume, Operand: run}))
-		crewtest.Until(t, func() bool { return b.record(run).State == runDone }, "the end of the run")
-		require.Equal(t, int32(100), ran.Load())
-	})
-}
-
 func openLedger(s *session, r *Enrolment) (*ledger, error) {
 	l := newLedger(s, "q", r, &once{notice: quiet})
 	return l, l.open()
@@ -264,9 +97,18 @@ func TestLedgerIsFenced(t *testing.T) {
 		require.ErrorIs(t, first.Consume([]task.Event{ended(3, task.OK, task.Finished)}), errTaken)
 		require.NoError(t, second.Consume([]task.Event{ended(3, task.OK, task.Finished)}))
 
+		// What comes late of an attempt that was counted, or once more, is not believed.
+		third, err := openLedger(s, &st.Enrolment)
+		require.NoError(t, err)
+		for id, wanted := range map[ID]bool{
+			{Task: 1, Number: 1}: false, {Task: 2, Number: 1}: false, {Task: 2, Number: 2}: true, {Task: 3, Number: 2}: false, {Task: 4, Number: 1}: false, {Number: 1}: false,
+		} {
+			require.Equal(t, wanted, third.wants(id), "%v", id)
+		}
+
 		last := uint64(0)
 		next := func() *task.Task {
-			x, err := second.Next(func() uint64 { last++; return last })
+			x, err := third.Next(func() uint64 { last++; return last })
 			require.NoError(t, err)
 			return x
 		}
@@ -276,7 +118,18 @@ func TestLedgerIsFenced(t *testing.T) {
 		require.Equal(t, 1, x.Attempts)
 		require.EqualValues(t, 1, x.Failures)
 		require.Equal(t, []string{"true", "2"}, x.Argv)
-		require.Nil(t, next().Done, "it has ended since")
+		require.Equal(t, task.OK, next().Done.Outcome, "of the second")
+	})
+}
+
+// The lease of a dispatcher ends for itself well before others may take its run.
+func TestDispatcherLease(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		l := newLedger(b.connect(nil), "q", &Enrolment{Stocked: &Stocked{TTL: dispatchTTL, Terms: &Terms{}}}, nil)
+		time.Sleep(renewEvery)
+		require.True(t, l.holds(), "a renewal that comes in time finds it")
+		time.Sleep(dispatchTTL*8/10 - renewEvery)
+		require.False(t, l.holds())
 	})
 }
 
@@ -299,28 +152,6 @@ func TestHandOverWithdrawn(t *testing.T) {
 		for _, name := range []string{storedStream, filesStream} {
 			require.Zero(t, s.messages(t, name), name)
 		}
-	})
-}
-
-func TestAttachCancelled(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		run := b.handsOver(2, fifoOrders, func(t *task.Task) {
-			if t.ID == 1 {
-				t.Err = errors.New("it holds a NUL")
-			}
-		})
-		b.worker("idle", 1, func(*fake, *Attempt, jetstream.Msg) {})
-		_, got, r := b.attach(run)
-		ending := make(chan core.Ending, 1)
-		go func() { ending <- r.Wait() }()
-		stop := b.dispatches()
-		crewtest.Until(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.results[1] != nil }, "the result of task 1")
-		require.ErrorContains(t, got.results[1].Err, "it holds a NUL")
-		stop()
-		s := b.connect(nil)
-		require.NoError(t, s.steer(&wiring.EngineCall{Verb: opCancel, Operand: run}))
-		e := <-ending
-		require.ErrorContains(t, e.Err, "was cancelled")
 	})
 }
 
@@ -359,29 +190,5 @@ func TestLongRulings(t *testing.T) {
 		require.NoError(t, a.Forget())
 		require.Zero(t, s.messages(t, filesStream))
 		require.NoError(t, a.Close())
-	})
-}
-
-// What a task has written and how it has ended while no dispatcher was there counts.
-func TestNoDispatcherMeanwhile(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		given := make(chan *Attempt, 8)
-		w := b.worker("w", 1, func(_ *fake, a *Attempt, m jetstream.Msg) {
-			given <- a
-			_ = m.Ack()
-		})
-		run := b.handsOver(1, fifoOrders, nil)
-		stop := b.dispatches()
-		a := crewtest.Receive(t, given, "the attempt")
-		stop()
-		w.says(a, Chunk{Data: []byte("first, ")})
-		w.end(a, func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte("last"), 11 })
-		_, err := w.s.js.Publish(t.Context(), resultSubject("q", "=.w", "other"), nil) // those before it are stored, too
-		require.NoError(t, err)
-		b.dispatches()
-		_, got, r := b.attach(run)
-		require.NoError(t, r.Wait().Err)
-		require.Equal(t, "first, last", got.outputs[1])
-		require.Equal(t, 1, got.results[1].Attempt)
 	})
 }

@@ -239,14 +239,16 @@ func (m *submission) claim(ctx context.Context, r *runStatus, seen []byte) error
 	return m.renew()
 }
 
-// renew writes the record. It fails if somebody else has.
+// renew writes the record. It fails if somebody else has. It is called by one at a time.
 func (m *submission) renew() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	record, stocked := m.record, *m.record.Stocked // nobody waits for the network
+	m.mu.Unlock()
+	record.Stocked = &stocked
 	sent := m.s.now()
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
-	err := m.s.replace(ctx, m.queue, &m.record, 0, m.nonce, &m.revision)
+	err := m.s.replace(ctx, m.queue, &record, 0, m.nonce, &m.revision)
 	if err == nil && m.ledger != nil {
 		m.ledger.renewed.Store(int64(sent))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +39,10 @@ type model struct {
 	*testing.T
 	*broker
 	rand    *rand.Rand
-	keyed   bool // or else tasks are sent ahead
-	run     *testRun
+	keyed   bool     // or else tasks are sent ahead
+	handed  string   // ID of the run if it is handed over
+	run     *testRun // or else
+	ending  chan core.Ending
 	line    *line // of the run, or of its dispatcher
 	workers []*modelWorker
 	quiet   atomic.Bool // nothing is repeated any more
@@ -71,6 +74,13 @@ type modelWorker struct {
 
 func keyOf(n int) string  { return "k" + strconv.Itoa(n%modelKeys) }
 func textOf(n int) string { return strings.Repeat(fmt.Sprintln("task", n), 1+n%5*6000) }
+
+func outcomeOf(n int) (task.Outcome, int) {
+	if n%13 == 0 {
+		return task.Exit, 3
+	}
+	return task.OK, 0
+}
 
 func (m *model) worker() *modelWorker {
 	w := &modelWorker{model: m, line: m.broker.line(time.Duration(m.rand.IntN(30)) * time.Millisecond), over: make(chan struct{}), kills: map[uint64]context.CancelFunc{}}
@@ -129,6 +139,7 @@ func (w *modelWorker) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if r.Outcome == task.OK {
 		out, _ := w.crew.Open(a)
 		_, _ = out.Write([]byte(textOf(n)))
+		r.Outcome, r.Code = outcomeOf(n)
 	}
 	r.End = time.Now()
 	return r
@@ -220,10 +231,11 @@ func (m *model) report(r *task.Result) {
 		m.Errorf("task %d is reported twice", n)
 	}
 	m.reported[n] = r.Outcome
+	want, code := outcomeOf(n)
 	switch {
 	case r.Outcome == task.Cancelled && m.given[n]:
-	case r.Outcome != task.OK:
-		m.Errorf("task %d: %v %v", n, r.Outcome, r.Err)
+	case r.Outcome != want || r.Code != code:
+		m.Errorf("task %d: %v %d %v", n, r.Outcome, r.Code, r.Err)
 	default:
 		var text strings.Builder
 		if r.Stdout != nil {
@@ -253,7 +265,45 @@ func (m *model) submit() {
 		}
 	}}, inDir(m.dir), m.report)
 	require.NoError(m, err)
-	m.run = r
+	m.run, m.ending = r, r.ending
+}
+
+// handOver hands the run over, to a dispatcher, and shows its results.
+func (m *model) handOver() {
+	orders := fifoOrders
+	orders.Sched.Policy, orders.Buffer = m.policy, modelTasks/4
+	m.handed = m.handsOver(modelTasks, orders, func(t *task.Task) { t.Key = keyOf(int(t.ID)) })
+	m.dispatch()
+	a, got, r := m.attach(m.handed)
+	got.seen = append(got.seen, m.report)
+	m.ending = make(chan core.Ending, 1)
+	go func() {
+		e := r.Wait()
+		crewtest.Until(m, func() bool { code, _ := a.Ended(); return code == 123 }, "the end of the run")
+		m.quiet.Store(true)
+		require.NoError(m, a.Forget())
+		require.NoError(m, a.Close())
+		m.ending <- e
+	}()
+}
+
+// dispatch starts a dispatcher.
+func (m *model) dispatch() {
+	m.line = m.broker.line(5 * time.Millisecond)
+	m.over = m.line
+	m.dispatches()
+}
+
+// do carries out a command to the run.
+func (m *model) do(c task.Command) error {
+	if m.handed == "" {
+		return m.run.run.Do(c).Err
+	}
+	verb := map[task.Op]string{task.Cancel: opCancel, task.Pause: opPause, task.Resume: opResume}[c.Op]
+	out, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(m, err)
+	defer out.Close()
+	return m.connect(nil).steer(&wiring.EngineCall{Verb: verb, Operand: m.handed, Tasks: c.IDs, Out: out})
 }
 
 // echo repeats messages, later, and forges results as others would that do not know the token.
@@ -324,6 +374,12 @@ func (m *model) fault() {
 		time.Sleep(pause)
 		m.line.hold(false)
 	case "kill run":
+		if m.handed != "" {
+			m.line.cut(time.Hour)
+			time.Sleep(pause)
+			m.dispatch()
+			return
+		}
 		m.mu.Lock()
 		m.crashed = true
 		m.mu.Unlock()
@@ -342,30 +398,36 @@ func (m *model) fault() {
 		m.mu.Lock()
 		m.given[n] = true
 		m.mu.Unlock()
-		m.run.run.Do(task.Command{Op: task.Cancel, IDs: []uint64{uint64(n)}})
+		_ = m.do(task.Command{Op: task.Cancel, IDs: []uint64{uint64(n)}}) // it may have ended
 	case "pause":
-		m.run.run.Do(task.Command{Op: task.Pause})
+		paused := m.do(task.Command{Op: task.Pause})
 		time.Sleep(pause)
-		m.run.run.Do(task.Command{Op: task.Resume})
+		for paused == nil && m.do(task.Command{Op: task.Resume}) != nil && len(m.ending) == 0 {
+			time.Sleep(time.Second) // until there is a dispatcher
+		}
 	}
 }
 
 // round is a run with some faults.
-func (m *model) round() {
+func (m *model) round(handed bool) {
 	for range 3 {
 		m.worker()
 	}
 	m.echo()
-	m.submit()
+	if handed {
+		m.handOver()
+	} else {
+		m.submit()
+	}
 	for range 4 {
 		time.Sleep(time.Duration(50+m.rand.IntN(3000)) * time.Millisecond)
-		if len(m.run.ending) == 0 {
+		if len(m.ending) == 0 {
 			m.fault()
 		}
 	}
 	crewtest.Until(m, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.reported) > modelTasks*9/10 }, "most results")
 	m.quiet.Store(true)
-	e := m.run.wait()
+	e := crewtest.Receive(m, m.ending, "the end of the run")
 	require.NoError(m, e.Err)
 	require.Len(m, m.reported, modelTasks)
 	again := 0
@@ -398,7 +460,7 @@ func TestModel(t *testing.T) {
 			if b.policy = "keyed"; !m.keyed {
 				b.policy, b.ahead = "fifo", modelAhead
 			}
-			m.round()
+			m.round(i%4 >= 2)
 		})
 	}
 }

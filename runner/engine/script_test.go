@@ -49,7 +49,11 @@ func scripts(t *testing.T, dir, path, remote string) {
 			if err != nil {
 				return err
 			}
-			late := time.AfterFunc(crewtest.Patience, func() { killAll(env.WorkDir) })
+			var late *time.Timer
+			late = time.AfterFunc(crewtest.Patience, func() {
+				killAll(env.WorkDir)
+				late.Reset(time.Second) // others may have been started meanwhile
+			})
 			env.Defer(func() {
 				late.Stop()
 				killAll(env.WorkDir)

@@ -37,7 +37,7 @@ type broker struct {
 	ackWait time.Duration // after which its fakes get a message again
 	ahead   int           // core.Pool.Ahead of its runs
 	policy  string        // of its runs; "" for fifo
-	over    *line         // for its runs; nil for none
+	over    *line         // for its runs and dispatchers; nil for none
 }
 
 func (b *broker) start() {
@@ -69,11 +69,26 @@ func (b *broker) connect(notice func(string)) *session {
 func (b *broker) connectOver(l *line) *session { return b.connectBy(nil, l) }
 
 func (b *broker) connectBy(notice func(string), by nats.InProcessConnProvider) *session {
-	s, err := dial("", notice, nats.InProcessServer(by))
+	s, err := b.dial(notice, by)
 	require.NoError(b.t, err)
-	s.now = func() time.Duration { return time.Duration(time.Now().UnixNano()) }
-	b.t.Cleanup(s.close)
 	return s
+}
+
+func (b *broker) dial(notice func(string), by nats.InProcessConnProvider) (*session, error) {
+	s, err := dial("", notice, nats.InProcessServer(by))
+	if err == nil {
+		s.now = func() time.Duration { return time.Duration(time.Now().UnixNano()) }
+		b.t.Cleanup(s.close)
+	}
+	return s, err
+}
+
+// way is how runs and dispatchers get there.
+func (b *broker) way() nats.InProcessConnProvider {
+	if b.over != nil {
+		return b.over
+	}
+	return b
 }
 
 // messages returns how many messages a stream holds.
@@ -303,11 +318,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 		change(&sub)
 	}
 	r.x = &submitter{maker: makerOf(&sub.Load, false)}
-	s := b.connect(notice)
-	if b.over != nil {
-		s = b.connectBy(notice, b.over)
-	}
-	err := r.x.start(sub, s)
+	err := r.x.start(sub, b.connectBy(notice, b.way()))
 	if err != nil {
 		return nil, err
 	}
