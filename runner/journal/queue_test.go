@@ -60,7 +60,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 func TestQueueOfLargeTasks(t *testing.T) {
 	w := newWorld(t, true)
 	require.NoError(t, w.do("open"))
-	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("x", maxLine)}
+	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", maxLine*3/4)} // in base64
 	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
 	for _, tk := range []*task.Task{{ID: 2, Env: huge}, {ID: 2, Bare: true, Env: huge}} {
 		require.ErrorContains(t, w.j.Accept([]*task.Task{tk}), "at most 67108864 can be recorded")
