@@ -1,16 +1,12 @@
 package history
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -97,36 +93,6 @@ func row(seq int, start, took float64, rest ...string) string {
 		end = rest[0]
 	}
 	return fmt.Sprintf("%d\t:\t%.3f\t%10.3f\t0\t0\t%s\n", seq, start, took, end)
-}
-
-// What is no escape of crew is text of parallel.
-func TestUnescaped(t *testing.T) {
-	for text, want := range map[string]string{
-		`a\\b\n`: "a\\b\n", `\x`: `\x`, `\x4`: `\x4`, `\x41`: "A", `a\n\f`: `a\n\f`, `\`: `\`, "": "", `\xzz\t`: `\xzz\t`,
-	} {
-		require.Equal(t, want, unescaped(text), text)
-	}
-}
-
-// Facts are read as they are written.
-func TestFacts(t *testing.T) {
-	code := 3
-	f := task.Facts{
-		Task: 1 << 63, Key: "k\xff", Command: "a\n\"\u00e9\U0001f600\x7f", Outcome: task.Exit, Exit: &code, Signal: 9, Error: "e",
-		Attempt: 2, Worker: 3, Host: "h", Units: task.Holding{{Name: "gpu", Held: []string{"0", "1"}}}, PID: 4,
-		Start: time.Unix(1e9, 5).UTC(), Duration: 6, User: 7, System: 8, MaxRSS: 9, Leaked: true,
-	}
-	for i := range reflect.TypeFor[task.Facts]().NumField() {
-		require.False(t, reflect.ValueOf(f).Field(i).IsZero(), "set all fields")
-	}
-	text, err := json.Marshal(f)
-	require.NoError(t, err)
-	var got task.Facts
-	require.NoError(t, ReadStream("", bytes.NewReader(text), func(l *Line) error {
-		got = l.Facts
-		return nil
-	}))
-	require.Equal(t, f, got)
 }
 
 func TestWhatIsNoHistory(t *testing.T) {
