@@ -37,7 +37,9 @@ func TestDirectories(t *testing.T) {
 		`chown 12345 "${1%/*}" || rmdir "${1%/*}"`:              false,
 	} {
 		t.Run(prepare, func(t *testing.T) {
-			base := filepath.Join(t.TempDir(), "run")
+			deep := filepath.Join(t.TempDir(), strings.Repeat("long/", 50)) // longer than an address
+			require.NoError(t, os.MkdirAll(deep, 0o700))
+			base := filepath.Join(deep, "run")
 			t.Setenv("XDG_RUNTIME_DIR", base)
 			t.Setenv("TMPDIR", t.TempDir())
 			first := filepath.Join(base, "crew")
@@ -73,23 +75,6 @@ func TestOrderOfDirectories(t *testing.T) {
 	}
 }
 
-// TestLongPath: a socket may be deeper than an address is long.
-func TestLongPath(t *testing.T) {
-	base := filepath.Join(t.TempDir(), strings.Repeat("long/", 50))
-	require.NoError(t, os.MkdirAll(base, 0o700))
-	t.Setenv("XDG_RUNTIME_DIR", base)
-	deep := "deep-" + itoa(os.Getpid())
-	s := Serve(Config{Do: nothing, About: Hello{Name: deep}})
-	defer s.Close()
-	require.Equal(t, filepath.Join(base, "crew"), filepath.Dir(s.path))
-	h, err := Find(deep)
-	require.NoError(t, err)
-	c, err := Dial(h)
-	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.Call(Request{Op: "status"}, func([]byte, *Reply) error { return nil }))
-}
-
 // TestRefusal: a socket that refuses a client is removed only if no process has it. One that
 // does not listen yet refuses clients as a BSD does when the backlog is full.
 func TestRefusal(t *testing.T) {
@@ -115,7 +100,6 @@ func TestRefusal(t *testing.T) {
 		defer c.Close()
 	}
 	full()
-	require.Equal(t, Silent, ask(path).State)
 	patient := make(chan error)
 	go func() {
 		c, err := connect(path, time.Minute)
@@ -142,52 +126,44 @@ func stale(t *testing.T, path string) {
 	require.NoError(t, l.Close())
 }
 
+// A list, and the next run, remove what is dead, and nothing else.
 func TestStaleSockets(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", base)
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := filepath.Join(base, "crew")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	const dead = "4194305" // larger than any process ID
-	names := func() (list []string) {
-		entries, err := os.ReadDir(dir)
+	dead, reused, young := filepath.Join(dir, "4194305"+suffix), filepath.Join(dir, "1"+suffix), filepath.Join(dir, unfinished+"5"+suffix)
+	mine := []string{filepath.Join(dir, unfinished+"txt"), filepath.Join(dir, "notes.txt"), filepath.Join(dir, "x"+suffix)}
+	for _, path := range mine {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)))
+	}
+	left := func(more ...string) {
+		t.Helper()
+		names, err := filepath.Glob(dir + "/*")
 		require.NoError(t, err)
-		for _, e := range entries {
-			list = append(list, e.Name())
-		}
-		return list
+		require.ElementsMatch(t, append(more, mine...), names)
 	}
-	fill := func() {
-		for _, name := range []string{dead + suffix, "1" + suffix, unfinished + "5" + suffix, "notes.txt", "x" + suffix} {
-			os.Remove(filepath.Join(dir, name))
-		}
-		stale(t, filepath.Join(dir, dead+suffix))
-		stale(t, filepath.Join(dir, "1"+suffix)) // another process has got the ID
-		stale(t, filepath.Join(dir, unfinished+"5"+suffix))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "x"+suffix), nil, 0o600))
-		mine := filepath.Join(dir, unfinished+"txt") // what is no socket of crew's stays
-		require.NoError(t, os.WriteFile(mine, nil, 0o600))
-		require.NoError(t, os.Chtimes(mine, time.Time{}, time.Now().Add(-time.Hour)))
-	}
-	fill()
+	stale(t, dead)   // of no process
+	stale(t, reused) // another process has got the ID
+	stale(t, young)
 	List()
-	require.Equal(t, []string{unfinished + "5" + suffix, unfinished + "txt", "notes.txt", "x" + suffix}, names(), "a list removes what is dead")
-	require.NoError(t, os.Chtimes(filepath.Join(dir, unfinished+"5"+suffix), time.Time{}, time.Now().Add(-time.Hour)))
+	left(young)
+	require.NoError(t, os.Chtimes(young, time.Time{}, time.Now().Add(-time.Hour)))
 	List()
-	require.Equal(t, []string{unfinished + "txt", "notes.txt", "x" + suffix}, names())
+	left()
 
-	fill()
+	stale(t, dead)
 	stale(t, ownPath(dir))
 	s := Serve(Config{Do: nothing})
 	require.Equal(t, ownPath(dir), s.path, "it was left by a dead run with the same process ID")
-	require.NotContains(t, names(), dead+suffix, "the next run removes what is dead")
-
+	left(s.path)
 	// A run elsewhere may have the same process ID, in a container.
 	_, err := listenAt(s.path)
 	require.ErrorIs(t, err, os.ErrExist)
 	s.Close()
-	require.NotContains(t, names(), filepath.Base(s.path))
+	left()
 }
 
 func ownPath(dir string) string { return filepath.Join(dir, itoa(os.Getpid())+suffix) }
@@ -242,6 +218,11 @@ func TestSilentRuns(t *testing.T) {
 	defer silent.Close()
 	busy, _ := at("2")
 	defer busy.Close()
+	full := filepath.Join(filepath.Dir(path), "3"+suffix) // as a BSD refuses clients when the backlog is
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	defer syscall.Close(fd)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: full}))
 	go func() {
 		for asked := 0; ; asked++ {
 			c, err := accept(busy)
@@ -259,6 +240,7 @@ func TestSilentRuns(t *testing.T) {
 		seen[h.path] = h.Name + h.State
 	}
 	require.Equal(t, Silent, seen[path])
+	require.Equal(t, Silent, seen[full])
 	require.Contains(t, seen[r.s.path], "fake")
 	h, err := Find("busy")
 	require.NoError(t, err)
