@@ -2,31 +2,29 @@ package engine
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
-// TestChaos runs a submitter, a broker and three workers as processes, with the broker
-// behind a proxy, and does something to them at random moments. Nothing may be lost, every result is
-// shown once and in order, no task runs twice at the same time, and only what ran at a
-// fault runs again. In each second round persistent workers run the tasks, and in two of
-// four the run is handed over to a dispatcher.
+// TestChaos runs a submitter, three workers, and one server or a cluster of three as processes, and
+// does something to them at random moments. Nothing may be lost, every result is shown once and in
+// order, no task runs twice at the same time, and only what ran at a fault runs again. In each second
+// round persistent workers run the tasks. TestModel has the faults of the network, and runs that are
+// handed over.
 func TestChaos(t *testing.T) {
 	crewtest.Soak(t)
 	for i := range crewtest.Rounds(0) {
@@ -59,42 +57,48 @@ const chaosLoop = `while read -r id CREW_KEY; do
 done
 `
 
+// asNode in the environment of a test binary makes it a server: its words are a directory, a name
+// and its port and, in a cluster, that for the others, and the ports of all for the others.
+const asNode = "CREW_TEST_NODE"
+
+// serveNode serves for ever.
+func serveNode(words []string) error {
+	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
+	o := &server.Options{ServerName: words[1], Host: "127.0.0.1", Port: number(words[2]), StoreDir: words[0], JetStream: true, NoSigs: true, NoLog: true}
+	if len(words) > 3 {
+		o.Cluster = server.ClusterOpts{Name: "crew", Host: "127.0.0.1", Port: number(words[3])}
+		for _, port := range words[4:] {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: "127.0.0.1:" + port})
+		}
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	if !s.ReadyForConnections(startWait) {
+		return fmt.Errorf("%s does not start", words[1])
+	}
+	fmt.Println("nats://127.0.0.1:" + words[2])
+	select {}
+}
+
 // chaos is one round.
 type chaos struct {
-	t          *testing.T
-	dir        string
-	rand       *rand.Rand
-	words      []string // the command
-	engine     string   // its URL
-	port       string   // of the broker
-	proxy      *proxy   // nil without one
-	broker     *crewtest.Process
-	workers    [3]*crewtest.Process
-	sub        *crewtest.Process
-	run        string // of a round in which it is handed over; sub shows its results then
-	handed     bool   // this is such a round
-	dispatcher *crewtest.Process
-	killed     bool // an earlier submitter was
-	mayRun     int  // how many attempts may have been run again
+	t       *testing.T
+	dir     string
+	rand    *rand.Rand
+	words   []string // the command
+	engine  string   // URLs of all servers
+	nodes   []string // words of the servers
+	servers []*crewtest.Process
+	workers [3]*crewtest.Process
+	sub     *crewtest.Process
+	killed  bool // an earlier submitter was
+	mayRun  int  // how many attempts may have been run again
 }
 
 func newChaos(t *testing.T, round int) *chaos {
-	c := chaosAt(t, round)
-	c.startBroker()
-	c.proxy = newProxy(t, "127.0.0.1:"+c.port)
-	c.engine = "nats://" + c.proxy.listener.Addr().String()
-	for i := range c.workers {
-		c.startWorker(i)
-	}
-	if c.handed = round%4 >= 2; c.handed {
-		c.dispatch()
-	}
-	c.submit()
-	return c
-}
-
-// chaosAt prepares a round without an engine.
-func chaosAt(t *testing.T, round int) *chaos {
 	c := &chaos{t: t, dir: t.TempDir(), rand: crewtest.Rand(t, round)}
 	for name, text := range map[string]string{"task": chaosTask, "loop": chaosLoop} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o666))
@@ -102,22 +106,40 @@ func chaosAt(t *testing.T, round int) *chaos {
 	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; round%2 == 1 {
 		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
 	}
+	c.serve([]int{1, 1, 3}[round%3])
+	for i := range c.workers {
+		c.startWorker(i)
+	}
+	c.submit()
 	return c
 }
 
-func (c *chaos) dispatch() { c.dispatcher = c.start("engine", "dispatch") }
-
-func (c *chaos) startBroker() {
-	var url string
-	c.broker, url = startHubProcess(c.t, c.dir+"/hub", c.port)
-	c.port = url[strings.LastIndexByte(url, ':')+1:]
+// serve starts one server or three, with crew's streams on all.
+func (c *chaos) serve(n int) {
+	routes := make([]string, n)
+	for i := range routes {
+		routes[i] = steadyPort()
+	}
+	for i := range n {
+		port := steadyPort()
+		words := fmt.Sprintf("%s/hub%d n%d %s", c.dir, i, i, port)
+		if n > 1 {
+			words += " " + routes[i] + " " + strings.Join(routes, " ")
+		}
+		c.nodes, c.servers = append(c.nodes, words), append(c.servers, nil)
+		c.engine = strings.TrimPrefix(c.engine+",nats://127.0.0.1:"+port, ",")
+		c.startServer(i)
+	}
+	crewtest.Until(c.t, func() bool { return c.start("engine", "init", "--replicas", strconv.Itoa(n)).Wait() == 0 }, "the servers")
 }
 
-// start starts crew, once it can connect.
+func (c *chaos) startServer(i int) {
+	c.servers[i] = start(c.t, []string{asNode + "=" + c.nodes[i]})
+	c.servers[i].Says(c.servers[i].Stdout, "nats://")
+}
+
+// start starts crew.
 func (c *chaos) start(args ...string) *crewtest.Process {
-	if c.proxy != nil {
-		c.proxy.wait()
-	}
 	cmd := exec.Command(os.Args[0], append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine "+c.engine, "NATS_URL="+c.engine)
 	return crewtest.New(c.t, cmd).Start()
@@ -140,81 +162,57 @@ func (c *chaos) submit(more ...string) {
 	}
 	before := logged()
 	args := []string{"--sched", "keyed", "-C", " ", "--key", "{2}"}
-	if c.handed {
-		args = append(args, "--detach")
-	} else {
-		args = append(append(args, more...), "-k", "--state", c.dir+"/state", "--no-control")
-	}
+	args = append(append(args, more...), "-k", "--state", c.dir+"/state", "--no-control")
 	args = append(append(args, c.words...), ":::")
 	for i := range chaosTasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))
 	}
 	c.sub = c.start(args...)
-	if c.handed {
-		c.sub.Exits(0)
-		c.run = strings.TrimSpace(c.sub.Stdout())
-		c.attach()
-	}
 	crewtest.Until(c.t, func() bool { return logged() > before || c.sub.Ended() }, "tasks to begin")
 }
 
-// attach shows the run that was handed over.
-func (c *chaos) attach() { c.sub = c.start("engine", "attach", c.run) }
-
-// round disturbs the tasks three times, and checks what has become of them. It returns
-// how many attempts ran again.
-func (c *chaos) round() int {
+// round disturbs the tasks three times, and checks what has become of them.
+func (c *chaos) round() {
 	for range 3 {
 		time.Sleep(time.Duration(100+c.rand.IntN(900)) * time.Millisecond)
 		if !c.sub.Ended() {
 			c.fault()
 		}
 	}
-	c.sub.Exits(0)
-	if c.killed && c.sub.Stdout() == "" {
-		return 0
+	// Elections, each of up to 9s, can follow one another.
+	for end := time.Now().Add(3 * crewtest.Patience); !c.sub.Ended() && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 	}
-	return c.account()
+	c.sub.Exits(0)
+	if !c.killed || c.sub.Stdout() != "" {
+		c.account()
+	}
 }
 
 func (c *chaos) fault() {
-	i := c.rand.IntN(3)
-	what := []string{
-		"kill worker", "kill all workers", "stop worker", "kill the broker", "kill the submitter", "cut all connections", "drain worker",
-	}[c.rand.IntN(7)]
-	c.t.Log(what, i)
+	i, s := c.rand.IntN(3), c.rand.IntN(len(c.servers))
+	pause := time.Duration(500+c.rand.IntN(4000)) * time.Millisecond
+	what := []string{"kill worker", "kill all workers", "stop worker", "kill server", "stop server", "kill the submitter", "drain worker"}[c.rand.IntN(7)]
+	c.t.Log(what, i, s)
+	c.mayRun += 3 * chaosAtOnce // if no leader confirms leases for too long
 	switch what {
-	case "kill worker":
-		c.kill(i)
-		c.startWorker(i)
-	case "kill all workers":
-		for i := range 3 {
-			c.kill(i)
-		}
-		for i := range 3 {
-			c.startWorker(i)
+	case "kill worker", "kill all workers":
+		for k := range c.workers {
+			if k == i || what == "kill all workers" {
+				c.workers[k].Kill()
+				c.startWorker(k)
+			}
 		}
 	case "stop worker":
-		c.mayRun += chaosAtOnce
-		c.workers[i].Send(syscall.SIGSTOP)
-		time.Sleep(time.Duration(500+c.rand.IntN(4000)) * time.Millisecond)
-		c.workers[i].Send(syscall.SIGCONT)
-	case "kill the broker":
-		c.mayRun += 3 * chaosAtOnce // if it takes long to come back
-		c.broker.Kill()
-		c.startBroker()
+		c.stop(c.workers[i], pause)
+	case "kill server":
+		c.servers[s].Kill()
+		c.startServer(s)
+	case "stop server":
+		c.stop(c.servers[s], pause)
 	case "kill the submitter":
-		c.mayRun += 3 * chaosAtOnce
-		if c.handed {
-			c.replace(i)
-			return
-		}
 		c.killed = true
 		c.sub.Kill()
 		c.submit("--replay")
-	case "cut all connections":
-		c.mayRun += 3 * chaosAtOnce
-		c.proxy.cut(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
 	case "drain worker":
 		c.workers[i].Send(syscall.SIGINT)
 		c.workers[i].Wait()
@@ -222,29 +220,15 @@ func (c *chaos) fault() {
 	}
 }
 
-// replace has another dispatcher go on, or another attach.
-func (c *chaos) replace(how int) {
-	switch how {
-	case 0:
-		c.dispatcher.Kill()
-	case 1:
-		c.dispatcher.Send(syscall.SIGTERM)
-		c.dispatcher.Wait()
-	default:
-		c.sub.Kill()
-		c.attach()
-		return
-	}
-	c.dispatch()
+// stop has a process stand still for some time.
+func (c *chaos) stop(p *crewtest.Process, pause time.Duration) {
+	p.Send(syscall.SIGSTOP)
+	time.Sleep(pause)
+	p.Send(syscall.SIGCONT)
 }
 
-func (c *chaos) kill(i int) {
-	c.mayRun += chaosAtOnce
-	c.workers[i].Kill()
-}
-
-// account checks what has happened, and returns how many attempts ran again.
-func (c *chaos) account() (again int) {
+// account checks what has happened.
+func (c *chaos) account() {
 	var want strings.Builder
 	for i := range chaosTasks {
 		fmt.Fprintf(&want, "this is the output of %d\n", i)
@@ -252,7 +236,7 @@ func (c *chaos) account() (again int) {
 	require.Equal(c.t, want.String(), c.sub.Stdout())
 	log, err := os.ReadFile(filepath.Join(c.dir, "log"))
 	require.NoError(c.t, err)
-	begun, ended, latest := map[string]int{}, map[string]int{}, map[int]int{}
+	again, begun, ended, latest := 0, map[string]int{}, map[string]int{}, map[int]int{}
 	for l := range strings.Lines(string(log)) {
 		f := strings.Fields(l)
 		switch f[0] {
@@ -281,71 +265,4 @@ func (c *chaos) account() (again int) {
 		}
 	}
 	require.LessOrEqual(c.t, again, c.mayRun+lapses*chaosAtOnce)
-	return again
-}
-
-// proxy passes connections on to the broker.
-type proxy struct {
-	listener net.Listener
-	to       string
-	mu       sync.Mutex
-	conns    []net.Conn
-	until    time.Time // refuse connections
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &proxy{listener: l, to: to}
-	t.Cleanup(func() { _ = l.Close(); p.cut(0) })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(conn)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) serve(conn net.Conn) {
-	defer conn.Close()
-	p.mu.Lock()
-	refuse := time.Now().Before(p.until)
-	p.mu.Unlock()
-	if refuse {
-		return
-	}
-	far, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer far.Close()
-	p.mu.Lock()
-	p.conns = append(p.conns, conn, far)
-	p.mu.Unlock()
-	go func() { _, _ = io.Copy(far, conn); _ = far.Close() }()
-	_, _ = io.Copy(conn, far)
-}
-
-// wait waits until connections can be made again: programs that cannot connect when
-// they start give up.
-func (p *proxy) wait() {
-	p.mu.Lock()
-	until := p.until
-	p.mu.Unlock()
-	time.Sleep(time.Until(until))
-}
-
-// cut closes all connections and lets none be made for a while.
-func (p *proxy) cut(pause time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.until = time.Now().Add(pause)
-	for _, c := range slices.Backward(p.conns) {
-		_ = c.Close()
-	}
-	p.conns = nil
 }

@@ -266,3 +266,23 @@ func TestHubSaysThatItsDiskIsFull(t *testing.T) {
 	require.Equal(t, []string{"the disk of the hub is full: it takes nothing more until there is room and it is started again"}, told)
 	require.ErrorContains(t, notReady(&jetstream.APIError{ErrorCode: codeNoStore}), "if its disk is full, make room there")
 }
+
+// Streams that are there are read from their leaders from then on, and keep their limits.
+func TestStreamsThatAreThere(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		s := b.connect(nil)
+		for _, name := range []string{tasksStream, resultsStream, workersStream, runsStream, filesStream} {
+			st, err := s.js.Stream(t.Context(), name)
+			require.NoError(t, err)
+			old := st.CachedInfo().Config
+			old.AllowDirect, old.MaxMsgs = true, 7
+			_, err = s.js.UpdateStream(t.Context(), old)
+			require.NoError(t, err)
+			require.NoError(t, s.create(t.Context(), memoryLimits))
+			st, err = s.js.Stream(t.Context(), name)
+			require.NoError(t, err)
+			old.AllowDirect = false
+			require.Equal(t, old, st.CachedInfo().Config)
+		}
+	})
+}

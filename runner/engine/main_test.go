@@ -15,10 +15,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
 		os.Exit(engineMain())
 	}
-	if dir := os.Getenv(asHub); dir != "" {
-		fmt.Fprintln(os.Stderr, serveHub(dir, os.Getenv(hubPort)))
-		os.Exit(1)
-	}
 	if words := strings.Fields(os.Getenv(asNode)); len(words) > 0 {
 		fmt.Fprintln(os.Stderr, serveNode(words))
 		os.Exit(1)

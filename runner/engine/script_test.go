@@ -45,7 +45,7 @@ func scripts(t *testing.T, dir, path, remote string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
-			s, err := openTestHub(filepath.Join(env.WorkDir, ".hub"), "")
+			s, err := openTestHub(filepath.Join(env.WorkDir, ".hub"))
 			if err != nil {
 				return err
 			}
