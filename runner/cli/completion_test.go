@@ -28,8 +28,4 @@ func TestComplete(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(strings.Split(strings.TrimSpace(x.Text(runs)), "\n"), " "), line)
 	}
-	require.Equal(t, "words\nline\n", complete("bash", []string{"-k", "--output", "=", "l"}).Text(nil))
-	require.Equal(t, "command 4\n", complete("bash", []string{"--output", "=", "line", "cat", "x"}).Text(nil))
-	require.Equal(t, "words\n--output=line\n", complete("fish", []string{"--output=l"}).Text(nil))
-	require.Equal(t, "words\n--tag:begin each line with the record\n", complete("zsh", []string{"--tag"}).Text(nil)[:44])
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,20 +42,27 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// No value of an option makes the parsers crash, and a duration is never
-// negative.
+// No value of an option makes the parsers crash, and whatever is read is what the other
+// packages take.
 func FuzzValues(f *testing.F) {
-	f.Add(`1d12h`)
-	f.Add(`exit:1-99,any`)
-	f.Add(`soon,done=10%`)
+	for _, s := range []string{"1d12h", "exit:1-99,any", "soon,done=10%", "gpu=3", "gpu:0,1,3", "10/1m,burst=5", "5/h"} {
+		f.Add(s)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
-		d, err := task.ParseDuration(s)
-		if err == nil {
-			require.GreaterOrEqual(t, d, time.Duration(0))
-			require.LessOrEqual(t, d, task.MaxDuration)
+		if d, err := task.ParseDuration(s); err == nil {
+			require.True(t, d >= 0 && d <= task.MaxDuration)
 		}
 		if h, err := parseHalt(s); err == nil {
 			require.Equal(t, h.When == "", h.N == 0)
+		}
+		if c, err := parseCap(s); err == nil {
+			require.True(t, task.IsCapName(c.Name) && len(c.Units) > 0 && len(strings.Join(c.Units, ",")) <= mostList)
+			units := slices.Compact(slices.Sorted(slices.Values(c.Units)))
+			require.Len(t, units, len(c.Units))
+			require.True(t, units[0] != "" && !slices.ContainsFunc(units, func(u string) bool { return !task.Plain(u) }))
+		}
+		if r, err := parseRate(s); err == nil {
+			require.True(t, r.N > 0 && r.Burst > 0 && r.Period > 0 && r.Period <= task.MaxDuration)
 		}
 		_, _ = parseRetryOn(s)
 	})

@@ -38,24 +38,11 @@ func TestParse(t *testing.T) {
 	require.Equal(t, kernel.PipeIsOne, a.r == -1 && a.w == -1)
 }
 
-func TestMakeflags(t *testing.T) {
-	for inherited, want := range map[string]string{
-		"":                                   " -j3 --jobserver-auth=fifo:/x",
-		"ks":                                 "ks -j3 --jobserver-auth=fifo:/x",
-		" -j8 --jobserver-auth=3,4":          " -j3 --jobserver-auth=fifo:/x",
-		"k -j8 --jobserver-fds=3,4 -j -- A=": "k -j3 --jobserver-auth=fifo:/x -- A=",
-		" -- A=1 B=2":                        " -j3 --jobserver-auth=fifo:/x -- A=1 B=2",
-		" --no-print-directory":              " --no-print-directory -j3 --jobserver-auth=fifo:/x",
-	} {
-		require.Equal(t, want, makeflags(inherited, "fifo:/x", 3), inherited)
-	}
-	require.Equal(t, " -j3 --jobserver-fds=5,6 --jobserver-auth=5,6", makeflags("", "5,6", 3), "for all versions of make")
-}
-
 // Whatever was in MAKEFLAGS, tasks find the jobserver, and make its variables.
 func FuzzMakeflags(f *testing.F) {
-	f.Add("ks -j4 --jobserver-auth=3,4 -- A=b", 4)
-	f.Add("", 1)
+	for i, flags := range []string{"", "ks", " -j8 --jobserver-auth=3,4", "k -j8 --jobserver-fds=3,4 -j -- A=", " -- A=1 B=2", " --no-print-directory"} {
+		f.Add(flags, i+1)
+	}
 	f.Fuzz(func(t *testing.T, inherited string, n int) {
 		if n < 1 {
 			return

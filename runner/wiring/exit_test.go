@@ -8,11 +8,9 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,13 +60,6 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 2, ending{err: misuse("a", "b")}.exit())
 	require.Equal(t, 141, ending{status: 141}.exit())
 	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom, status: 123}.exit())
-}
-
-func TestDiesWithStatusWhereIgnored(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
-	cmd.Env = append(os.Environ(), "CREW_TEST_SIGNAL="+strconv.Itoa(int(syscall.SIGHUP)))
-	require.Error(t, cmd.Run())
-	require.Equal(t, 129, cmd.ProcessState.ExitCode())
 }
 
 func TestComplain(t *testing.T) {

@@ -3,23 +3,18 @@ package wiring
 import (
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 
 	"crew/runner/crewtest"
 )
 
-// TestMain lets the test binary stand in for crew, whole or when it was
-// stopped.
+// TestMain lets the test binary stand in for crew.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // directories for --state must be nobody else's to write
 	if os.Getenv("CREW_TEST_MAIN") != "" {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
-	}
-	if n, err := strconv.Atoi(os.Getenv("CREW_TEST_SIGNAL")); err == nil {
-		os.Exit(ending{signal: syscall.Signal(n)}.exit())
 	}
 	os.Exit(crewtest.Apart{M: m, Parallel: 8}.Run())
 }
