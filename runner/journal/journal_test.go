@@ -68,6 +68,7 @@ func TestReplayedResult(t *testing.T) {
 // Tasks come and go while the journal of a queue is compacted again and again: what is
 // remembered is what it should be, and the directory stays small.
 func TestQueueUnderLoad(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	n := uint64(3 * crewtest.Rounds(60))
 	w.cfg.Queue.Keep, w.cfg.Slack = -time.Hour, 10_000

@@ -2,11 +2,10 @@ package journal
 
 import (
 	"os"
-	"syscall"
 	"testing"
+
+	"crew/runner/crewtest"
 )
 
-func TestMain(m *testing.M) {
-	syscall.Umask(0o022) // the directories must be nobody else's to write
-	os.Exit(m.Run())
-}
+// TestMain has tests run in parallel, as most wait for the disk.
+func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }

@@ -19,9 +19,10 @@ import (
 // Whatever a run does, and however it ends, the next one knows of each task what was
 // acknowledged, and of the rest all or nothing.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	for round := range crewtest.Rounds(24) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			t.Parallel() // the rounds wait for the disk
+			t.Parallel()
 			m := &model{world: newWorld(t, round%2 == 1), r: crewtest.Rand(t, round)}
 			m.cfg.Output.Logs = m.r.IntN(2) == 0
 			if m.cfg.Queue != nil && m.r.IntN(2) == 0 {

@@ -58,6 +58,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 
 // A task may be as large as the kernel lets a process be, and a little larger.
 func TestQueueOfLargeTasks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	require.NoError(t, w.do("open"))
 	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", maxLine*3/4)} // in base64

@@ -17,6 +17,7 @@ import (
 // Each row of testdata/runs.txt and queues.txt is a story of runs: steps of a world, and
 // behind > what there is to see. It holds as well if each run compacts the journal first.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{"runs.txt", "queues.txt"} {
 		stories, err := os.ReadFile(filepath.Join("testdata", file))
 		require.NoError(t, err)
@@ -24,7 +25,7 @@ func TestStories(t *testing.T) {
 			title, steps, _ := strings.Cut(story, "\n")
 			for _, slack := range []int64{1 << 20, -1 << 40} {
 				t.Run(fmt.Sprint(title, " ", slack), func(t *testing.T) {
-					t.Parallel() // they wait for the disk
+					t.Parallel()
 					w := newWorld(t, file == "queues.txt")
 					w.cfg.Slack = slack
 					for step := range strings.Lines(steps) {
