@@ -132,7 +132,7 @@ func outside(template string) string {
 // seedTemplates returns the templates that mutations begin with.
 func seedTemplates(t testing.TB) []string {
 	seeds := cagedIdioms(t)
-	inside, _ := readAttacks(t)
+	inside := readAttacks(t)
 	for _, a := range inside {
 		seeds = append(seeds, a.template)
 	}

@@ -184,8 +184,8 @@ func TestCopyOther(t *testing.T) {
 	f := newFar(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	text, err := os.ReadFile(self)
-	require.NoError(t, err)
+	// A small program that does what worker does is copied sooner.
+	const text = "#!/bin/sh\necho $$ \"$@\"; read -r answer; echo \"crew: $answer\" >&2; cat >/dev/null\n# "
 	machine, arch := otherMachine(f.program, 0)
 	file := filepath.Join(f.s.Home, "bin/uname")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
@@ -193,7 +193,7 @@ func TestCopyOther(t *testing.T) {
 		"Linux " + machine: "linux-" + arch, "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-amd64", "FreeBSD amd64": "freebsd-amd64",
 	} {
 		other := filepath.Join(filepath.Dir(self), "crew-engine-"+name)
-		require.NoError(t, os.WriteFile(other, append(text, name...), 0o700))
+		require.NoError(t, os.WriteFile(other, []byte(text+name), 0o700))
 		t.Cleanup(func() { _ = os.Remove(other) })
 		crewtest.WriteFile(t, file, "#!/bin/sh\necho "+uname+"\n", 0o700)
 		for range 2 {
@@ -201,7 +201,7 @@ func TestCopyOther(t *testing.T) {
 			works(t, conns, said)
 			p.Close()
 		}
-		hash := fmt.Sprintf("%x", sha256.Sum256(append(text, name...)))
+		hash := fmt.Sprintf("%x", sha256.Sum256([]byte(text+name)))
 		require.FileExists(t, filepath.Join(f.s.Home, ".cache/crew", hash, programName))
 	}
 }

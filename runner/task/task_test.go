@@ -125,17 +125,6 @@ func TestFactsAreJSON(t *testing.T) {
 	require.Error(t, json.Unmarshal([]byte(`{"duration":1e400}`), new(Facts)))
 }
 
-func BenchmarkFacts(b *testing.B) {
-	at := time.Now()
-	r := &Result{Task: &Task{ID: 12345}, Outcome: OK, Attempt: 1, Worker: 2, PID: 34567, Start: at, End: at.Add(1234567), User: 1e6, System: 2e6, MaxRSS: 1 << 22}
-	var buf []byte
-	for b.Loop() {
-		f := r.Facts()
-		f.Command = "echo 12345"
-		buf = f.Append(buf[:0])
-	}
-}
-
 func TestMembersAreJSON(t *testing.T) {
 	for _, s := range []string{"", "a\"b\\c\n\t\r\b\f\x00\x1f", "é\xff\u2028", strings.Repeat("x", 1000)} {
 		b := AppendText([]byte(`{"a":1`), "text", s)
