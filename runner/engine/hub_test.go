@@ -145,13 +145,13 @@ func TestHubTLS(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, before)
 	h.close()
-	syscall.ForkLock.RLock() // a child that has not executed its program yet has the port, too
-	syscall.ForkLock.RUnlock()
 
 	// The authority stays, and with it the contexts.
 	c.Hosts = []string{"localhost", "::1"}
 	c.Listen = "127.0.0.1:" + port
+	syscall.ForkLock.RLock() // a child that has not executed its program yet has the port, too
 	h, err = openHub(c)
+	syscall.ForkLock.RUnlock()
 	require.NoError(t, err)
 	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
 	before, err = h.writeOwner()

@@ -12,11 +12,6 @@ import (
 	"crew/runner/crewtest"
 )
 
-// stubbornTask is a waiting task whose processes ignore SIGTERM, of which one outlives the
-// first. It tells if another attempt at it still runs.
-const stubbornTask = `trap '' TERM; exec 9>>%[1]s/lock.{}; flock -n 9 || echo overlap; echo $$ $PPID >> %[1]s/begun
-until [ -e %[1]s/go ]; do sleep 0.05; done & wait; echo done {}`
-
 // Of old files in the directory of locks, those go that are locks of workers.
 func TestTenureSweep(t *testing.T) {
 	t.Parallel()
