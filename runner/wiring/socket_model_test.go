@@ -23,7 +23,7 @@ import (
 // naive model. Now and then the crew serve ends or is killed; with --state, another one goes on.
 func TestSocket(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", crewtest.ShortDir(t))
-	for round := range crewtest.Rounds(10) {
+	for round := range crewtest.Rounds(16) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			dirs := []string{"", t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()}
 			synctest.Test(t, func(t *testing.T) {

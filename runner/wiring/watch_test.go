@@ -19,9 +19,9 @@ func TestWatch(t *testing.T) {
 	name, text := filepath.Join(t.TempDir(), "file"), "x"
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
+		told := make(chan string, 10)
 		stop := watch([]string{name}, time.Second, func(err error) {
-			told = append(told, map[bool]string{true: "another", false: "gone"}[err == nil])
+			told <- map[bool]string{true: "another", false: "gone"}[err == nil]
 			require.True(t, err == nil || errors.Is(err, os.ErrNotExist))
 		})
 		defer stop()
@@ -35,10 +35,13 @@ func TestWatch(t *testing.T) {
 			case "remove":
 				require.NoError(t, os.Remove(name))
 			}
-			told = nil
 			time.Sleep(time.Second)
 			synctest.Wait()
-			require.Equal(t, want, strings.Join(told, " "), row)
+			got := ""
+			for len(told) > 0 {
+				got += <-told
+			}
+			require.Equal(t, want, got, row)
 		}
 	})
 }
