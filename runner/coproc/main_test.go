@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -117,14 +118,15 @@ func (c *crowd) run() {
 }
 
 // said returns the notices once n have come.
-func (c *crowd) said(t *testing.T, n int) []string {
+func (c *crowd) said(t *testing.T, n int) (notices []string) {
 	t.Helper()
 	crewtest.Until(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.notices) >= n
+		notices = slices.Clone(c.notices)
+		return len(notices) >= n
 	}, "%d notices", n)
-	return c.notices
+	return notices
 }
 
 func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
