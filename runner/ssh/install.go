@@ -42,7 +42,10 @@ fi
 	[ "$have" -le "$3" ] || { : > $part; have=0; }
 	printf '\n%[1]s missing %%s\n' "$have"
 	head -c $(($3 - have)) >> $part || exit 9
-	[ "$(length)" -eq "$3" ] || { [ -x ` + programName + ` ] || echo "it ended early" >&2; exit 1; }
+	if [ "$(length)" -ne "$3" ]; then
+		if [ -x ` + programName + ` ]; then rm -f $part; else echo "it ended early" >&2; fi
+		exit 1
+	fi
 	sum=$(sha256sum $part 2> /dev/null || shasum -a 256 $part 2> /dev/null || sha256 -q $part) || exit
 	case $sum in
 	"$1"*) ;;
