@@ -184,12 +184,13 @@ func (x *submitter) part() {
 
 // clear removes the run's record, and the results that nobody wants any more.
 func (x *submitter) clear(ctx context.Context) {
-	r := &x.results
-	first := r.seq.Load() + 1
+	r, first := &x.results, uint64(0)
 	if x.lasting {
+		r.reading.Lock()
 		r.mu.Lock()
 		first, _ = r.mark.first()
 		r.mu.Unlock()
+		r.reading.Unlock()
 	}
 	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
 	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)

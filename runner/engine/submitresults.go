@@ -29,6 +29,7 @@ type results struct {
 	subject string
 	seq     atomic.Uint64          // of the latest message that was read
 	latest  atomic.Pointer[flight] // whose output was in it
+	reading sync.Mutex             // until a message that was read is behind the mark
 
 	mu   sync.Mutex
 	mark mark
@@ -76,11 +77,13 @@ func (x *submitter) receive(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	data, from := m.Data(), senderOf(m.Subject())
 	seq := meta.Sequence.Stream
 	at := Place{Seq: seq}
+	r := &x.results
+	r.reading.Lock()
+	defer r.reading.Unlock()
 	for part := range parts(data) {
 		x.receiveOne(from, part, at)
 		at.At++
 	}
-	r := &x.results
 	r.seq.Store(seq)
 	r.mu.Lock()
 	r.mark.pass(seq, int64(len(data)))
