@@ -60,27 +60,28 @@ func FuzzLoad(f *testing.F) {
 	scratch, err := os.Create(filepath.Join(f.TempDir(), "scratch"))
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
+		for sealed, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
 			file := append(headOf("0123456789abcdef"), rest...)
-			want, waits := truth(file)
 			l, err := load(bytes.NewReader(file), int64(len(file)), "journal", nil)
 			require.NoError(t, err)
 			defer l.table.close()
-			n := 0
+			isDone, waits := map[string]bool{}, map[string]bool{}
 			for e := range l.table.all {
-				id := string(appendID(nil, e.id))
-				if e.has(done) {
-					n++
-					require.True(t, want[id])
+				if id := string(appendID(nil, e.id)); e.has(done) {
+					isDone[id] = true
+				} else if e.spec() > 0 {
+					waits[id] = true
 				}
-				require.Equal(t, waits[id], e.spec() > 0 && !e.has(done))
 				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{files: []outputFile{{File: scratch}}}}
 				_, _ = j.restore(e, map[identity][]string{})
 				if r, _, err := readRecord(l.file, e.offset()); err == nil {
 					_, _ = r.result(&task.Task{}, &j.out)
 				}
 			}
-			require.Equal(t, []int{len(want), len(want), len(waits)}, []int{n, l.tasks, l.waiting})
+			if sealed == 0 {
+				done, waiting := truth(file)
+				require.Equal(t, []any{done, waiting, len(done), len(waiting)}, []any{isDone, waits, l.tasks, l.waiting})
+			}
 			r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}, from: 1}
 			r.out = &outputs{files: []outputFile{{File: scratch}}}
 			for ln := range new(scanned).lines(bytes.NewReader(file)) {
