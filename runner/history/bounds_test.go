@@ -170,6 +170,7 @@ func (c *crowd) checkGroups(got *Groups, in func(string, ran) bool) {
 // and some of each part of the others.
 func (c *crowd) checkTimeline(got *Attempts) {
 	require.LessOrEqual(c, len(got.Task), mostTimes)
+	require.GreaterOrEqual(c, len(got.Task), mostTimes*3/4, "of so many, few are left out")
 	require.Equal(c, int64(manyLines), got.More+int64(len(got.Task)))
 	there := map[[2]int]bool{}
 	failed, parts := 0, [10]int{}
