@@ -159,6 +159,7 @@ func (p *process) closeOutput(s *stream) {
 func (p *process) keep() {
 	if cfg := &p.local.cfg; cfg.Plan.Keeps() {
 		p.out.Kept, p.err.Kept = cfg.Store.Buffer(), cfg.Store.Buffer()
+		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
 	}
 }
 

@@ -152,10 +152,10 @@ func (g *groups) pass(sig syscall.Signal) {
 // or its output is not kept. Live is safe for concurrent use.
 func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.ID != id || p.out.Kept == nil {
+		if p.attempt.Task.ID != id || p.kept[0] == nil {
 			return
 		}
-		out, err := p.out.Kept.Hold(), p.err.Kept.Hold()
+		out, err := p.kept[0].Hold(), p.kept[1].Hold()
 		switch {
 		case out != nil && err != nil:
 			stdout, stderr, attempt = out, err, p.attempt.Number

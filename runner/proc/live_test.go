@@ -1,9 +1,13 @@
 package proc
 
 import (
+	"errors"
 	"io"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -39,4 +43,24 @@ func TestLive(t *testing.T) {
 	reads(stderr, "err\n")
 	require.NoError(t, stdout.Close())
 	require.NoError(t, stderr.Close())
+}
+
+// TestLiveBesideTheEnd: who looks at an attempt that ends meanwhile sees it or does not. Nothing
+// is kept of one that writes nothing.
+func TestLiveBesideTheEnd(t *testing.T) {
+	l := local(t, nil)
+	var looks sync.WaitGroup
+	var over atomic.Bool
+	looks.Go(func() {
+		for !over.Load() {
+			if stdout, stderr, attempt := l.Live(7); attempt > 0 {
+				assert.NoError(t, errors.Join(stdout.Close(), stderr.Close()))
+			}
+		}
+	})
+	for range 50 {
+		require.Equal(t, task.OK, run(l, sh(":")).Outcome)
+	}
+	over.Store(true)
+	looks.Wait()
 }

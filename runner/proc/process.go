@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/kernel"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -24,6 +25,7 @@ type process struct {
 	pid     int
 	row     int // in local.groups
 	started time.Time
+	kept    [2]*spool.Buffer // where its output is kept, also after it was handed over; for Live
 
 	// state of the attempt's goroutine
 
