@@ -128,6 +128,21 @@ func certificate(t *testing.T, name string) (cert, key string) {
 	return write("cert", "CERTIFICATE", der), write("key", "PRIVATE KEY", private)
 }
 
+// reopenHub opens a hub at the port of one that was closed. A program that another test starts has
+// that port, too, for its first moments.
+func reopenHub(t *testing.T, c *wiring.EngineCall) (h *hub) {
+	t.Helper()
+	var err error
+	crewtest.Until(t, func() bool {
+		syscall.ForkLock.RLock() // openHub lets go of the port for a moment
+		defer syscall.ForkLock.RUnlock()
+		h, err = openHub(c)
+		return !errors.Is(err, syscall.EADDRINUSE)
+	}, "the port of the hub")
+	require.NoError(t, err)
+	return h
+}
+
 func TestHubTLS(t *testing.T) {
 	t.Parallel()
 	port := steadyPort()
@@ -149,10 +164,7 @@ func TestHubTLS(t *testing.T) {
 	// The authority stays, and with it the contexts.
 	c.Hosts = []string{"localhost", "::1"}
 	c.Listen = "127.0.0.1:" + port
-	syscall.ForkLock.RLock() // a child that has not executed its program yet has the port, too
-	h, err = openHub(c)
-	syscall.ForkLock.RUnlock()
-	require.NoError(t, err)
+	h = reopenHub(t, c)
 	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
 	before, err = h.writeOwner()
 	require.NoError(t, err)
@@ -162,8 +174,7 @@ func TestHubTLS(t *testing.T) {
 	s.close()
 	h.close()
 	require.NoError(t, os.Remove(h.file("ca.pem")))
-	h, err = openHub(c)
-	require.NoError(t, err)
+	h = reopenHub(t, c)
 	defer h.close()
 	_, err = connect(h.as(t, "worker"), nil)
 	require.ErrorContains(t, err, "the context is for another hub")
