@@ -70,15 +70,7 @@ func (f far) whole() {
 // works waits for a worker.
 func works(t *testing.T, conns chan net.Conn, said *crewtest.Output) {
 	t.Helper()
-	var conn net.Conn
-	crewtest.Until(t, func() bool {
-		select {
-		case conn = <-conns:
-			return true
-		default:
-			return false
-		}
-	}, "a connection: %s", said)
+	conn := crewtest.Receive(t, conns, "a connection")
 	_, err := bufio.NewReader(conn).ReadString('\n')
 	require.NoError(t, err, said)
 	_, err = fmt.Fprintln(conn, "it speaks")
