@@ -72,8 +72,10 @@ type modelWorker struct {
 	guard *time.Timer
 }
 
-func keyOf(n int) string  { return "k" + strconv.Itoa(n%modelKeys) }
-func textOf(n int) string { return strings.Repeat(fmt.Sprintln("task", n), 1+n%5*6000) }
+func keyOf(n int) string { return "k" + strconv.Itoa(n%modelKeys) }
+
+// textOf returns what a task writes: a line, or what takes several messages.
+func textOf(n int) string { return strings.Repeat(fmt.Sprintln("task", n), 1+n%5/4*18000) }
 
 func outcomeOf(n int) (task.Outcome, int) {
 	if n%13 == 0 {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,18 @@ func TestScript(t *testing.T) {
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
+	install(t, s.Home)
 	scripts(t, "testdata/ssh", s.Path, s.Home)
+}
+
+// install has a host have crew-engine already. The tests of package ssh have it copied.
+func install(t *testing.T, home string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := filepath.Join(home, ".cache/crew", fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, self)))))
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.Symlink(self, filepath.Join(dir, "crew-engine")))
 }
 
 func scripts(t *testing.T, dir, path, remote string) {
