@@ -31,10 +31,15 @@ import (
 
 func quiet(string) {}
 
+// served returns a call of crew engine serve.
+func served(dir, listen string) *wiring.EngineCall {
+	return &wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: listen}, Notice: quiet}
+}
+
 // testHub returns a hub at a free port of loopback.
 func testHub(t *testing.T, dir string) *hub {
 	t.Helper()
-	h, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
+	h, err := openHub(served(dir, "127.0.0.1:0"))
 	require.NoError(t, err)
 	t.Cleanup(h.close)
 	return h
@@ -61,18 +66,19 @@ func TestHub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h := testHub(t, dir)
-	_, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
+	_, err := openHub(served(dir, "127.0.0.1:0"))
 	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
-	_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: h.server.Addr().String()}, Notice: quiet})
+	_, err = openHub(served(t.TempDir(), h.server.Addr().String()))
 	require.ErrorContains(t, err, "address already in use: end what listens there")
-	_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "192.0.2.1:0"}, Notice: quiet})
+	_, err = openHub(served(t.TempDir(), "192.0.2.1:0"))
 	require.ErrorContains(t, err, "it is none of this machine: write --listen 0.0.0.0 --host 192.0.2.1")
 	for _, listen := range []string{":x", "4222", "127.0.0.1:65536", "a:b:c"} {
-		_, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: listen}, Notice: quiet})
+		_, err = openHub(served(t.TempDir(), listen))
 		require.ErrorContains(t, err, "is no address to listen at", listen)
 	}
 
-	huge := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxOutput: 1 << 60}, Notice: quiet}
+	huge := served(t.TempDir(), "127.0.0.1:0")
+	huge.Hub.MaxOutput = 1 << 60
 	for range 2 { // what failed is no hub
 		_, err = openHub(huge)
 		require.ErrorContains(t, err, "MiB of free disk: free some")
@@ -146,7 +152,7 @@ func reopenHub(t *testing.T, c *wiring.EngineCall) (h *hub) {
 func TestHubTLS(t *testing.T) {
 	t.Parallel()
 	port := steadyPort()
-	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:" + port}, Notice: quiet}
+	c := served(t.TempDir(), "0.0.0.0:"+port)
 	h, err := openHub(c)
 	require.NoError(t, err)
 	require.Regexp(t, `^tls://.*:`+port+`$`, h.url)
@@ -182,7 +188,7 @@ func TestHubTLS(t *testing.T) {
 
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
-	c := &wiring.EngineCall{Hub: cli.Hub{Dir: t.TempDir(), Listen: "0.0.0.0:0"}, Notice: quiet}
+	c := served(t.TempDir(), "0.0.0.0:0")
 	c.Cert, c.Key = certificate(t, "localhost")
 	h, err := openHub(c)
 	require.NoError(t, err)
@@ -246,7 +252,7 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o770))
 	open := func() error {
-		_, err := openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0"}, Notice: quiet})
+		_, err := openHub(served(dir, "127.0.0.1:0"))
 		return err
 	}
 	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
