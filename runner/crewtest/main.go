@@ -46,6 +46,7 @@ func (a Apart) Run() int {
 	defer os.RemoveAll(dir)
 	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
 	built.dir = filepath.Join(dir, "built")
+	_ = os.Mkdir(built.dir, 0o700)
 	go func() {
 		<-ends
 		os.Exit(1)
@@ -77,7 +78,8 @@ func Build(t testing.TB, pkg string) string {
 	if kernel.Portable {
 		tags += ",crew_portable"
 	}
-	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", tags, "-o", program, pkg)
+	// Unlike go build, go run keeps what it has linked: other tests need not link it again.
+	cmd := exec.Command("go", "run", "-exec", "cp", "-ldflags=-w", "-tags", tags, pkg, program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
