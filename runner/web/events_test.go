@@ -120,6 +120,7 @@ func TestNoLineIsLost(t *testing.T) {
 // TestSlowBrowser: a browser that reads nothing holds up nobody, and has to load the page
 // again.
 func TestSlowBrowser(t *testing.T) {
+	t.Parallel()
 	const most, each, rounds = 1 << 20, 400, 30 // one round fits
 	f := tell(t)
 	f.r.mu.Lock()
