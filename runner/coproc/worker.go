@@ -212,7 +212,8 @@ func (w *worker) due() time.Duration {
 		w.retired = true // others need what it holds
 	}
 	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
-	if w.p.In >= 0 && w.idle() && (w.retired || last && len(w.waiting()) == w.held()) {
+	refuses := w.shut && w.read() == 0 // its end is its own doing
+	if w.p.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.waiting()) == w.held()) {
 		w.dismiss()
 		for i := range w.waiting()[:w.held()] {
 			w.waiting()[i].since = w.run
