@@ -48,7 +48,8 @@ type worker struct {
 	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
 	unread    string        // why it is ended before it has read a record; empty if it is not
-	heard     time.Duration // when something came last; soon after, its exit is not looked for
+	heard     time.Duration // when something came last
+	looked    time.Duration // when its exit was looked for last; soon after, it is not
 	answers   int
 	exited    bool // its streams are read to their ends, or until over
 	spoke     bool // it has written a line after its last answer
@@ -83,7 +84,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
 		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, mark: '\n', born: l.run,
-		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
+		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, looked: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
 		w.mark = 0
@@ -114,9 +115,9 @@ func (w *worker) turn() {
 	}
 	if w.exited {
 		wait = w.over - w.run
-	} else if w.p.Out >= 0 && w.run < w.heard+soon {
+	} else if w.p.Out >= 0 && w.run < w.looked+soon {
 		wait = min(wait, soon)
-	} else if set[4].Fd = int32(w.p.Exit()); set[4].Fd < 0 {
+	} else if w.looked, set[4].Fd = w.run, int32(w.p.Exit()); set[4].Fd < 0 {
 		looks = true
 		wait = min(wait, soon)
 	}
