@@ -272,6 +272,8 @@ func (p *process) turn() (over bool) {
 	}
 	if set[3].Revents != 0 {
 		p.sawExit()
+	} else if p.pidfd < 0 && !p.exited && time.Since(p.started) >= soon {
+		p.watch() // what it has left behind may write for ever
 	}
 	return false
 }
@@ -291,15 +293,20 @@ func (p *process) idle() (over bool) {
 	case p.wait == kernel.Brief:
 		p.wait = soon
 	case p.pidfd < 0:
-		p.wait = soon
-		fd, err := kernel.OpenExit(p.pid)
-		if err == nil {
-			p.pidfd, p.wait = fd, -1
-		} else if kernel.Exited(p.pid, unix.WNOHANG) {
-			p.sawExit()
-		}
+		p.watch()
 	}
 	return false
+}
+
+// watch looks for the leader's exit from now on.
+func (p *process) watch() {
+	p.wait = soon
+	fd, err := kernel.OpenExit(p.pid)
+	if err == nil {
+		p.pidfd, p.wait = fd, -1
+	} else if kernel.Exited(p.pid, unix.WNOHANG) {
+		p.sawExit()
+	}
 }
 
 // sawExit limits the time to read the rest of the output.
