@@ -128,7 +128,7 @@ func (j *Journal) startOver() error {
 // copy writes what a line of l says that no later one does.
 func (r *rewriter) copy(l *loaded, ln line) {
 	ev := event(ln.body)
-	if ev == evRun && l.run == ln.off {
+	if ev == evRun && l.run == ln.off || ev == evClosed && l.closed {
 		r.write(ln.body)
 	}
 	id, ok := ln.id, ln.task
