@@ -56,7 +56,8 @@ HOME='%s'
 export HOME
 PATH="$HOME/bin:$PATH"
 cd
-unset XDG_RUNTIME_DIR
+XDG_RUNTIME_DIR="$HOME"
+export XDG_RUNTIME_DIR
 exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"
 `
 
