@@ -41,7 +41,7 @@ type Dispatcher struct {
 	again  time.Time
 	slots  []berth // by ID
 	all    int     // places in the slots that are in
-	held   int     // places in all slots
+	held   int     // places that items have in them
 	gates          // of keys
 	claims
 	parked slab // the owner of a node is inLine if it is in a line, and else it is in a gate
@@ -54,7 +54,7 @@ type Dispatcher struct {
 // berth is a slot as a Dispatcher sees it.
 type berth struct {
 	site
-	cap, held int // cap is 0 while the slot is not in
+	cap, held int // cap is 0 while the slot is not in; it may hold items that it held before it left
 }
 
 // call is an item that was parked and is queued again: by a gate, or by a line.
@@ -104,13 +104,16 @@ func (d *Dispatcher) Join(s Slot) {
 	at := &d.slots[s.ID]
 	at.site, at.cap = site{s.Host, s.Stock}, max(s.Cap, 1)
 	d.all += at.cap
+	d.held += at.held
 }
 
 // Leave removes a slot, as Policy.Leave does.
 func (d *Dispatcher) Leave(id int) {
 	d.Policy.Leave(id)
-	d.all -= d.slots[id].cap
-	d.slots[id].cap = 0
+	at := &d.slots[id]
+	d.all -= at.cap
+	d.held -= at.held
+	at.cap = 0
 }
 
 // Wide returns the item for which places are kept, or 0.
@@ -130,7 +133,7 @@ func (d *Dispatcher) Waits(id uint64) Wait {
 	return d.keeps(d.of[n.Key])
 }
 
-// Held returns how many places the items have that slots hold.
+// Held returns how many places items have in the slots that are in.
 func (d *Dispatcher) Held() int { return d.held }
 
 // Next returns the item that starts, and its slot, which holds it from now on. If none does,
@@ -312,8 +315,11 @@ func (d *Dispatcher) Done(slot int, it Item, again bool) {
 // release takes an item from its slots.
 func (d *Dispatcher) release(slot int, it Item, again bool) {
 	d.Policy.Done(slot, it, again)
-	d.slots[slot].held--
-	d.held--
+	at := &d.slots[slot]
+	at.held--
+	if at.cap > 0 {
+		d.held--
+	}
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of

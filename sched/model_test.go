@@ -444,6 +444,11 @@ func (d *driver) check() {
 			parked++
 		}
 	}
+	held := 0
+	for _, id := range d.w.ids {
+		held += d.d.slots[id].held
+	}
+	holds(d.t, d.d.Held() == held, "%d places are held, not %d", d.d.Held(), held)
 	holds(d.t, d.d.Len()+parked == len(d.queued), "%d queued and %d parked instead of %d", d.d.Len(), parked, len(d.queued))
 	if d.m != nil {
 		ready, _ := d.first()
