@@ -114,18 +114,20 @@ func (s *Server) Welcome(l Link) {
 	c := &conn{s: s, f: l}
 	if err := s.enter(c); err != nil {
 		c.refuse(err)
-		return
 	}
-	s.wg.Go(func() {
-		c.serve()
-		_ = l.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, c)
-		if c.waits {
-			s.waits--
-		}
-	})
+}
+
+// live serves the client of a connection.
+func (c *conn) live() {
+	c.serve()
+	_ = c.f.Close()
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if c.waits {
+		s.waits--
+	}
 }
 
 // refuse tells a client why it is not served, and closes the connection.
@@ -136,7 +138,7 @@ func (c *conn) refuse(err error) {
 	_ = c.f.Close()
 }
 
-// enter adds a connection if its client may have one.
+// enter adds a connection, and serves it, if its client may have one.
 func (s *Server) enter(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,6 +149,7 @@ func (s *Server) enter(c *conn) error {
 		return errCrowd
 	}
 	s.conns[c] = struct{}{}
+	s.wg.Go(c.live)
 	return nil
 }
 
