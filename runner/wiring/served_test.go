@@ -194,6 +194,16 @@ type fakeLink struct {
 
 func (l fakeLink) Gone() bool { return l.left.Load() }
 
+// first returns the first reply, or nil if none has come.
+func (k *talk) first() *control.Reply {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.replies) == 0 {
+		return nil
+	}
+	return &k.replies[0]
+}
+
 // over returns the last reply, or nil if more will come.
 func (k *talk) over() *control.Reply {
 	k.mu.Lock()

@@ -283,13 +283,11 @@ func (m *model) free() int {
 func (m *model) hear() {
 	var fresh []*expected
 	for _, k := range m.talks {
-		k.mu.Lock()
-		if !k.took && len(k.replies) > 0 {
+		if !k.took && k.first() != nil {
 			fresh = append(fresh, k)
 		}
-		k.mu.Unlock()
 	}
-	first := func(k *expected) uint64 { return append(k.replies[0].Tasks, 1<<63)[0] }
+	first := func(k *expected) uint64 { return append(k.first().Tasks, 1<<63)[0] }
 	slices.SortStableFunc(fresh, func(a, b *expected) int { return int(int64(first(a)) - int64(first(b))) })
 	for _, k := range fresh {
 		k.took = true
@@ -299,7 +297,7 @@ func (m *model) hear() {
 
 // take notes the tasks of an addition, or checks why there are none.
 func (m *model) take(k *expected, alone bool) {
-	a, reply := k.req.Add, &k.replies[0]
+	a, reply := k.req.Add, k.first()
 	n := len(a.Values) - 1
 	if reply.Error != "" {
 		said := string(reply.Error)
