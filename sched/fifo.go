@@ -31,6 +31,57 @@ func (p *fifo) Pop(slot int) (it Item, ok bool) {
 
 func (p *fifo) Remove(id uint64) bool { return p.drop(&p.queue, id) }
 
+// leastBusy is fifo, but serves the slot first that runs the least cost relative to its
+// capacity, the lowest ID among equals.
+type leastBusy struct {
+	fifo
+	running []int64 // by slot: the cost of what it holds
+}
+
+// weight returns an item's cost, bounded so that no sum of costs overflows.
+func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
+
+func (p *leastBusy) load(slot int) float64 {
+	return float64(p.running[slot]) / float64(p.all[slot].Cap)
+}
+
+func (p *leastBusy) Ready() (least int) {
+	if p.n == 0 {
+		return 0
+	}
+	for _, id := range p.ids {
+		if p.hasRoom(id) && (least == 0 || p.load(id) < p.load(least)) {
+			least = id
+		}
+	}
+	return least
+}
+
+func (p *leastBusy) Pop(slot int) (Item, bool) {
+	it, ok := p.fifo.Pop(slot)
+	if ok {
+		p.running[slot] += weight(&it)
+	}
+	return it, ok
+}
+
+func (p *leastBusy) Take(slot int, it Item) {
+	p.fifo.Take(slot, it)
+	p.running[slot] += weight(&it)
+}
+
+func (p *leastBusy) Done(slot int, it Item, again bool) {
+	p.fifo.Done(slot, it, again)
+	p.running[slot] -= weight(&it)
+}
+
+func (p *leastBusy) Join(s Slot) {
+	p.fifo.Join(s)
+	for len(p.running) <= s.ID {
+		p.running = append(p.running, 0)
+	}
+}
+
 // byCost is one shared queue. Of the items of the lowest rank, it takes that with the
 // lowest sign * Cost, the oldest among equals. The slot that holds the fewest items is
 // served first.

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -68,10 +67,10 @@ var policies = []modelled{
 	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, -1} }},
 	{"shortest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, 1} }},
 	{"round-robin", "auto", 8, 0, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
-	{"least-busy", "auto", 8, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"least-busy", "auto", 8, 3, func(w *world) model { return &naiveLeastBusy{naiveFIFO: naiveFIFO{w: w}} }},
 	{"keyed", "auto", 8, 0, func(w *world) model { return &naiveKeyed{w: w} }},
 	{"fair", "auto", 8, 0, func(w *world) model { return &naiveFair{naiveFIFO: naiveFIFO{w: w}} }},
-	{"topic", "*=4", 5, 3, func(w *world) model { return &naiveLeastBusy{w: w} }},
+	{"topic", "*=4", 5, 3, func(w *world) model { return &naiveFIFO{w: w} }},
 	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 0, nil},
 	{"topic", "a=2,b=1,*=3", 5, 0, nil},
 	{"topic", "auto", 12, 0, nil},
@@ -198,14 +197,6 @@ func (d *driver) step() {
 		}
 	case k < 93:
 		d.change()
-	case k < 94:
-		key, most := d.keys[d.r.IntN(len(d.keys))], d.r.IntN(3)
-		d.d.Balance(func(k uint64) int {
-			if k == key {
-				return most
-			}
-			return math.MaxInt
-		})
 	case k < 96:
 		slot := 1 + d.r.IntN(maxSlot)
 		d.refused[slot] = !d.refused[slot] && d.r.IntN(2) == 0
@@ -314,7 +305,7 @@ func (d *driver) takes(was, it Item, slot int) {
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
 	for _, o := range d.queued {
 		if d.topic != nil && !d.limited && !d.refused[slot] {
-			holds(d.t, it.Rank <= o.Rank || d.topic.team(it.Key) != d.topic.team(o.Key), "%v goes before %v", it, o)
+			holds(d.t, it.Rank <= o.Rank || d.topic.of(it.Key) != d.topic.of(o.Key), "%v goes before %v", it, o)
 		}
 		holds(d.t, !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
 	}
@@ -455,7 +446,7 @@ func (d *driver) check() {
 		holds(d.t, d.d.Ready() == ready, "slot %d is ready, not %d", d.d.Ready(), ready)
 	}
 	if d.topic != nil {
-		d.checkTeams(d.topic)
+		d.checkTopics(d.topic)
 	}
 }
 

@@ -135,53 +135,8 @@ func (m *naiveFair) remove(id uint64) {
 }
 
 type naiveLeastBusy struct {
-	w       *world
-	ahead   []Item // of ranks below 0
-	apart   []Item
-	queues  bySlot[[]Item]
-	behind  []Item // of ranks above 0
+	naiveFIFO
 	running bySlot[int]
-}
-
-func cost(items []Item) int {
-	c := 0
-	for _, it := range items {
-		c += int(it.Cost)
-	}
-	return c
-}
-
-// least returns the slot with the least cost per capacity, or 0.
-func (m *naiveLeastBusy) least(cost func(id int) int) int {
-	least := 0
-	for _, id := range m.w.ids {
-		if least == 0 || cost(id)*m.w.cap(least) < cost(least)*m.w.cap(id) {
-			least = id
-		}
-	}
-	return least
-}
-
-func (m *naiveLeastBusy) push(it Item) {
-	switch {
-	case it.Rank < 0:
-		m.ahead = with(m.ahead, it, byRankOnly)
-		return
-	case it.Rank > 0:
-		m.behind = with(m.behind, it, byRankOnly)
-		return
-	}
-	least := m.least(func(id int) int { return cost(m.queues[id]) + m.running[id] })
-	if least == 0 || len(m.apart) > 0 {
-		m.apart = append(m.apart, it)
-		return
-	}
-	m.queues[least] = append(m.queues[least], it)
-}
-
-func (m *naiveLeastBusy) next(slot int) (Item, bool) {
-	heaviest := m.least(func(id int) int { return -cost(m.queues[id]) })
-	return firstOf(slices.Concat(m.ahead, m.apart, m.queues[slot], m.queues[heaviest], m.behind))
 }
 
 func (m *naiveLeastBusy) pop(slot int, it Item) {
@@ -190,21 +145,6 @@ func (m *naiveLeastBusy) pop(slot int, it Item) {
 }
 
 func (m *naiveLeastBusy) done(slot int, it Item, _ bool) { m.running[slot] -= int(it.Cost) }
-
-func (m *naiveLeastBusy) remove(id uint64) {
-	m.ahead, m.apart, m.behind = without(m.ahead, id), without(m.apart, id), without(m.behind, id)
-	for slot := range m.queues {
-		m.queues[slot] = without(m.queues[slot], id)
-	}
-}
-
-func (m *naiveLeastBusy) change(slot int) {
-	left := m.queues[slot]
-	m.queues[slot] = nil
-	for _, it := range left {
-		m.push(it)
-	}
-}
 
 func (m *naiveLeastBusy) before(a, b int) bool {
 	return m.running[a]*m.w.cap(b) <= m.running[b]*m.w.cap(a)

@@ -85,10 +85,6 @@ type Policy interface {
 	// Leave removes a slot, which must be in. Queued items move on as the
 	// policy promises.
 	Leave(id int)
-	// Balance divides the slots among automatic topics anew, and is meant to be
-	// called about once a second; other policies do nothing. most returns how
-	// many slots a key may have at most, math.MaxInt for no limit.
-	Balance(most func(key uint64) int)
 	// Serial reports whether the policy itself runs the items of a key one at
 	// a time, in order.
 	Serial() bool
@@ -114,7 +110,7 @@ func New(cfg Config) (Policy, error) {
 	case "round-robin":
 		return &roundRobin{slots: newSlots(), slab: newSlab()}, nil
 	case "least-busy":
-		return newByTopic(Topics{Rest: 1}), nil // one topic takes every key and every slot
+		return &leastBusy{fifo: fifo{slots: newSlots(), slab: newSlab()}}, nil
 	case "keyed":
 		return newKeyed(), nil
 	case "fair":
@@ -132,14 +128,14 @@ func New(cfg Config) (Policy, error) {
 // of such numbers do not overflow.
 const maxTopicWorkers = 1 << 20
 
-// Topic is a key with slots of its own.
+// Topic is a key with places of its own.
 type Topic struct {
 	Key     uint64 // Hash of its name
 	Workers int    // the number of slots it asks for; at least 1
 }
 
-// Topics says which keys have slots of their own. With Auto, every key seen has
-// some, and List and Rest are empty.
+// Topics says which keys have places of their own. With Auto, every key with an
+// item has some, and List and Rest are empty.
 type Topics struct {
 	Auto bool
 	List []Topic

@@ -147,10 +147,14 @@ func (s *script) do(words []string) (said string) {
 		return s.rest()
 	case "remove":
 		return fmt.Sprint(s.Remove(uint64(numbers(arg)[0])))
-	case "balance":
-		s.Balance(func(key uint64) int { return numbers(o.text(s.names[key], "1000"))[0] })
 	case "runs":
 		return s.runs()
+	case "share":
+		n := map[string]int{}
+		for _, p := range s.running {
+			n[s.names[p.Key]]++
+		}
+		return listed(n)
 	case "ended":
 		return listed(s.ended)
 	case "waits":

@@ -61,8 +61,6 @@ func (s *slots) Done(id int, _ Item, _ bool) {
 	s.list(id)
 }
 
-func (s *slots) Balance(func(uint64) int) {}
-
 func (s *slots) Serial() bool { return false }
 
 // take gives a slot one more item, and reports false if it has no room.

@@ -1,191 +1,316 @@
 package sched
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
-// byTopic dedicates slots to keys: each topic has a team of slots, which share
-// its items as a pool. The rank of an item counts within its team. A slot counts as
-// one whatever its capacity, and moves to another team only while it holds nothing.
+// byTopic lets each topic have items on a number of its own of places. The places themselves
+// are shared: an item takes one in the slot that holds the fewest. The rank of an item counts
+// within its topic. Of the topics that may have one more place, the one that has waited longest
+// since it was served is next.
 //
-// Listed topics get the slots they ask for. If there are more slots, the others
-// go to the rest ("*") or, without a rest, to all topics in proportion; if there
-// are fewer, each topic gets fewer in proportion, but at least one. Slots are
-// dealt in the order of the list, so the first topic has the lowest IDs until
-// slots join or leave. Automatic topics have one slot each. The other slots go
-// where items wait: at once while they are spare, otherwise at the next Balance.
+// Listed topics have places in proportion to the slots they ask for; slots that none asks for are
+// those of the rest ("*"), if there is one. Automatic topics are those with an item. Each has one
+// place, and the others go where items wait: at once while they are spare, otherwise in proportion,
+// anew each time that as many items have started as there are places. If there are more topics than
+// places, each topic has one in turn.
 //
-// With fewer slots than topics, the teams share slots: after each item, a slot
-// goes to the topic that has waited longest for one, so no topic starves.
-// Automatic topics with nothing outstanding are then forgotten.
-//
-// A topic whose key has been the label of a slot is bound from then on: only slots
-// with that label work for it, and while none is in, its items wait. Its slots are
-// those that it is due, as far as there are any with its label. Other topics get the
-// rest, first the slots without labels of topics, and give such a slot back after
-// the item that it holds. A slot with the labels of several topics works for one of
-// them at a time; after an item it goes to one that has none and waits.
+// A topic whose key has been the label of a slot is bound from then on: it has places only in
+// slots with that label, which serve it first. Other topics prefer slots without labels of topics.
 type byTopic struct {
 	slots
-	slab                // a node's owner is the ID of its station, 0 in a list of the pool
-	stations []*station // by slot
-	auto     bool
-	topics   map[uint64]*team // by key
-	teams    []*team          // in the order of the list, the rest last
-	rest     *team            // nil if other keys are refused
-	spare    *team            // slots of no team; never has items
-	due      int              // the sum of want
-	ready    heap[*team]      // teams with an item and a slot for it, in the order of these slots
-	needy    []*team          // teams that had a claim to a slot when they were added
-	dormant  heap[*team]      // automatic teams with nothing outstanding, the longest dormant first
-	unused   spares[team]
-	made     int            // how many teams have been made
-	tick     int64          // orders dormant
-	labels   map[uint64]int // how many slots that are in have a label, for those seen that may name topics; nil without any
+	slab
+	auto   bool
+	topics map[uint64]*topic // by key
+	list   []*topic          // in order, the rest last
+	rest   *topic            // nil if other keys are refused
+	places int               // in the slots that are in
+	due    int               // the sum of what the topics may have
+	ready  heap[*topic]      // those with an item that may have one more place, by turn
+	over   heap[*topic]      // those with an item that may have one if it is spare, by turn
+	turn   int64             // counts services and arrivals
+	since  int               // the services since the places were divided
+	on     [][]uint64        // by slot: the keys of the items that it holds
+	labels map[uint64]int    // the places in slots with a label, for those seen that may name topics; nil without any
+	unused spares[topic]
+}
+
+// topic is a key, or all those that are not listed, with a number of places.
+type topic struct {
+	key   uint64
+	bound bool // it has places in slots with the label key alone
+	queue list
+	held  int // places in the slots that are in
+	asked int // the slots that it is listed with
+	may   int // the places it may have
+	most  int // and could have in any case; only less than all if it is bound
+	turn  int64
+
+	index, ready, over, share int // in the list, and in heaps
 }
 
 func newByTopic(topics Topics) *byTopic {
-	p := &byTopic{
-		slots: newSlots(), slab: newIndexedSlab(), stations: make([]*station, 1),
-		auto: topics.Auto, topics: map[uint64]*team{},
-	}
-	p.spare = p.newTeam()
-	for _, c := range topics.List {
-		t := p.enrol()
-		t.weight = c.Workers
-		p.name(t, c.Key)
+	p := &byTopic{slots: newSlots(), slab: newIndexedSlab(), auto: topics.Auto, topics: map[uint64]*topic{}}
+	for _, t := range topics.List {
+		p.enter(t.Key).asked = t.Workers
 	}
 	if topics.Rest > 0 {
-		p.rest = p.enrol()
-		p.rest.weight = topics.Rest
+		p.rest = &topic{asked: topics.Rest, index: len(p.list)}
+		p.list = append(p.list, p.rest)
 	}
 	return p
 }
 
-func (p *byTopic) newTeam() *team {
+// enter adds a topic.
+func (p *byTopic) enter(key uint64) *topic {
 	t := p.unused.take()
-	if t.order == 0 {
-		p.made++
-		*t = team{pool: pool{policy: p}, order: p.made, limit: math.MaxInt, most: math.MaxInt}
+	*t = topic{key: key, index: len(p.list)}
+	_, t.bound = p.labels[key]
+	p.list, p.topics[key] = append(p.list, t), t
+	return t
+}
+
+// of returns the topic that has the items of a key. It is nil if they are refused.
+func (p *byTopic) of(key uint64) *topic {
+	t := p.topics[key]
+	switch {
+	case t != nil:
+	case p.auto:
+		t = p.enter(key)
+		p.limit(t)
+		t.may = min(1, t.most)
+		p.due += t.may
+		if p.due > p.places && len(p.list) <= p.places {
+			other := slices.MaxFunc(p.list, func(a, b *topic) int { return a.may - b.may })
+			other.may--
+			p.due--
+			p.refresh(other)
+		}
+	default:
+		t = p.rest
 	}
 	return t
 }
 
-// enrol makes a team and adds it to teams.
-func (p *byTopic) enrol() *team {
-	t := p.newTeam()
-	t.index = len(p.teams)
-	p.teams = append(p.teams, t)
-	return t
-}
-
-func (p *byTopic) name(t *team, key uint64) {
-	t.key, t.named, t.limit = key, true, math.MaxInt
-	if t.most, t.bound = p.labels[key]; !t.bound {
-		t.most = math.MaxInt
+// limit notes how many places a topic could have.
+func (p *byTopic) limit(t *topic) {
+	if t.most = p.places; t.bound {
+		t.most = p.labels[t.key]
 	}
-	p.topics[key] = t
 }
 
-// team returns the team that has the items of a key, or nil.
-func (p *byTopic) team(key uint64) *team {
-	if t := p.topics[key]; t != nil {
-		return t
+// divide divides the places among the topics: one to each, the others one by one to the topic
+// with the highest ratio of what it asks for to what it has and one more (the D'Hondt method).
+func (p *byTopic) divide() {
+	p.changed, p.since, p.places, p.due = false, 0, 0, 0
+	spare := len(p.ids) // slots that no topic asks for
+	for l := range p.labels {
+		p.labels[l] = 0
 	}
-	return p.rest
+	for _, id := range p.ids {
+		at := &p.all[id]
+		p.places += max(at.Cap, at.held)
+		for i, l := range at.Labels {
+			if _, known := p.labels[l]; known && !slices.Contains(at.Labels[:i], l) {
+				p.labels[l] += at.Cap
+			}
+		}
+	}
+	for _, t := range p.list {
+		spare -= t.asked
+		p.limit(t)
+		t.may = min(1, t.most)
+		p.due += t.may
+	}
+	var shares heap[*topic]
+	update := func(t *topic) {
+		asked, most := t.asked, t.most
+		switch {
+		case p.auto:
+			asked = t.queue.n + t.held
+			most = min(most, asked)
+		case t == p.rest:
+			asked += max(spare, 0)
+		}
+		if t.may < most {
+			shares.update(t, &t.share, -(int64(asked)<<24)/int64(t.may+1), int64(t.index))
+		} else {
+			shares.remove(&t.share)
+		}
+	}
+	for _, t := range p.list {
+		update(t)
+	}
+	for ; p.due < p.places && shares.len() > 0; p.due++ {
+		t := shares.min()
+		t.may++
+		update(t)
+	}
+	for _, t := range slices.Clone(p.list) {
+		t.share = 0
+		p.refresh(t)
+	}
 }
 
-// shared reports whether there are fewer slots than teams.
-func (p *byTopic) shared() bool { return len(p.ids) < len(p.teams) }
+// update divides the places anew if slots have joined or left.
+func (p *byTopic) update() {
+	if p.changed {
+		p.divide()
+	}
+}
+
+// refresh updates what is known of a topic after anything about it has changed.
+func (p *byTopic) refresh(t *topic) {
+	if left := t.queue.n + t.held; p.auto && t.may > left {
+		p.due -= t.may - left
+		t.may = left
+	}
+	p.ready.remove(&t.ready)
+	p.over.remove(&t.over)
+	switch {
+	case t.queue.n > 0 && t.held < t.may:
+		p.ready.update(t, &t.ready, t.turn, 0)
+	case t.queue.n > 0 && p.auto && t.may < t.most:
+		p.over.update(t, &t.over, t.turn, 0)
+	case p.auto && t.queue.n+t.held == 0:
+		last := p.list[len(p.list)-1]
+		p.list[t.index], last.index = last, t.index
+		p.list = p.list[:len(p.list)-1]
+		delete(p.topics, t.key)
+		p.unused.put(t)
+	}
+}
 
 func (p *byTopic) Push(it Item) bool {
 	p.update()
-	t := p.team(it.Key)
-	if t == nil && p.auto {
-		t = p.discover(it.Key)
-	}
+	t := p.of(it.Key)
 	if t == nil {
 		return false
 	}
-	t.push(&it)
-	p.extend(t)
+	if t.queue.n == 0 {
+		p.turn++
+		t.turn = p.turn
+	}
+	p.add(&t.queue, &it)
 	p.refresh(t)
-	p.meetClaims()
 	return true
+}
+
+// next returns the topic that a slot serves next, or nil; any slot without labels, if that is 0.
+func (p *byTopic) next(slot int) (best *topic) {
+	for _, h := range [...]*heap[*topic]{&p.ready, &p.over} {
+		switch {
+		case h.len() == 0 || h == &p.over && p.due >= p.places:
+		case p.labels == nil:
+			return h.min()
+		default:
+			for i := range h.items {
+				t := h.items[i].x
+				if p.fits(t, slot) && (best == nil || t.bound && !best.bound || t.bound == best.bound && t.turn < best.turn) {
+					best = t
+				}
+			}
+		}
+		if best != nil {
+			break
+		}
+	}
+	return best
+}
+
+// fits reports whether a slot may serve a topic.
+func (p *byTopic) fits(t *topic, slot int) bool {
+	return !t.bound || slices.Contains(p.all[slot].Labels, t.key)
 }
 
 func (p *byTopic) Ready() int {
 	p.update()
-	if p.ready.len() == 0 {
+	if p.labels == nil && p.next(0) == nil {
 		return 0
 	}
-	return p.ready.min().idle.min().id
+	return p.emptiest(func(slot int) bool { return p.next(slot) != nil })
 }
 
-func (p *byTopic) Pop(slot int) (Item, bool) {
+// emptiest returns the slot that holds the fewest items of those that have room and may serve
+// something, without labels of topics if there is one; 0 if there is none.
+func (p *byTopic) emptiest(may func(slot int) bool) (slot int) {
+	if p.labels == nil {
+		return p.slots.emptiest()
+	}
+	special := false
+	for _, id := range p.ids {
+		if !p.hasRoom(id) || !may(id) {
+			continue
+		}
+		is := slices.ContainsFunc(p.all[id].Labels, func(l uint64) bool { return p.topics[l] != nil })
+		if slot == 0 || special && !is || special == is && p.all[id].held < p.all[slot].held {
+			slot, special = id, is
+		}
+	}
+	return slot
+}
+
+func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 	p.update()
 	if !p.hasRoom(slot) {
-		return Item{}, false
+		return it, false
 	}
-	st := p.stations[slot]
-	t := st.team
-	it, ok := t.pop(st)
-	if ok {
-		p.refresh(t)
-		p.meetClaims()
-	}
-	return it, ok
-}
-
-func (p *byTopic) Choice(it Item) (c Choice) {
-	p.update()
-	t := p.team(it.Key)
+	t := p.next(slot)
 	if t == nil {
-		return c
+		return it, false
 	}
-	if t.have() == 1 && !p.shared() {
-		c.Slot = t.load.min().id
+	it = *p.first(&t.queue)
+	p.cut(&t.queue, t.queue.head)
+	if t.held == t.may { // it takes a spare one
+		t.may++
+		p.due++
 	}
-	c.Key, c.None = t.named, t.most == 0
-	c.Idle = t.idle.len() > 0 && p.all[t.idle.min().id].held == 0
-	return c
+	p.turn++
+	t.turn = p.turn
+	p.Take(slot, it)
+	if p.since++; p.since >= p.places {
+		p.changed = p.auto
+	}
+	return it, true
 }
 
 func (p *byTopic) Take(slot int, it Item) {
 	p.update()
-	st := p.stations[slot]
 	p.slots.Take(slot, it)
-	st.running += weight(&it)
-	if t := st.team; t != nil {
-		t.held++
-		t.pool.refresh(st)
-		p.refresh(t)
-	}
+	p.on[slot] = append(p.on[slot], it.Key)
+	p.holds(it.Key, 1)
 }
 
-// Done moves the slot to a team with a claim if its own team has more slots than
-// it is due. A slot that still holds items becomes spare until they are done.
+// holds notes that a topic holds one place more or, if by is -1, less.
+func (p *byTopic) holds(key uint64, by int) {
+	t := p.of(key)
+	t.held += by
+	p.refresh(t)
+}
+
 func (p *byTopic) Done(slot int, it Item, again bool) {
 	p.update()
-	st := p.stations[slot]
-	t := st.team
 	p.slots.Done(slot, it, again)
-	st.running -= weight(&it)
+	i := slices.Index(p.on[slot], it.Key)
+	p.on[slot] = slices.Delete(p.on[slot], i, i+1)
+	at := &p.all[slot]
+	if at.Cap > 0 {
+		p.holds(it.Key, -1)
+	}
+	p.changed = p.changed || at.held >= at.Cap // it has joined with less room than it needed
+}
+
+func (p *byTopic) Choice(it Item) (c Choice) {
+	p.update()
+	t := p.topics[it.Key]
+	if c.Key = t != nil; t == nil {
+		t = p.rest
+	}
 	if t == nil {
-		return
+		return c
 	}
-	t.held--
-	t.pool.refresh(st)
-	p.refresh(t)
-	switch {
-	case !t.surplus() && (p.labels == nil || !p.sought(st)):
-	case p.all[slot].held == 0 && p.grant(st):
-	case !p.shared() || p.sought(st):
-		p.move(st, p.spare)
-	}
-	p.forget(t)
-	p.meetClaims()
+	slot := p.emptiest(func(id int) bool { return p.fits(t, id) })
+	c.None = t.bound && t.most == 0
+	c.Idle = slot > 0 && t.held < t.may && p.all[slot].held == 0
+	return c
 }
 
 func (p *byTopic) Remove(id uint64) bool {
@@ -194,116 +319,38 @@ func (p *byTopic) Remove(id uint64) bool {
 	if i == 0 {
 		return false
 	}
-	t := p.team(p.nodes[i].Key)
-	t.remove(i)
+	t := p.of(p.nodes[i].Key)
+	p.cut(&t.queue, i)
 	p.refresh(t)
-	p.forget(t)
-	p.meetClaims()
 	return true
 }
 
 func (p *byTopic) Join(s Slot) {
 	p.slots.Join(s)
+	for len(p.on) <= s.ID {
+		p.on = append(p.on, nil)
+	}
+	for _, l := range s.Labels {
+		if t := p.topics[l]; t != nil || p.auto {
+			if p.labels == nil {
+				p.labels = map[uint64]int{}
+			}
+			if p.labels[l] = 0; t != nil {
+				t.bound = true
+			}
+		}
+	}
 	p.count(s.ID, 1)
-	for id := len(p.stations); id <= s.ID; id++ {
-		p.stations = append(p.stations, &station{id: id})
-	}
-	st := p.stations[s.ID]
-	st.cap = min(int64(p.all[s.ID].Cap), 1<<31)
-	st.team = p.spare
-	if len(p.teams) == 1 && !p.auto && p.fits(p.teams[0], s.ID) {
-		st.team = p.teams[0] // even with items it has held since before it left
-	}
-	st.team.join(st)
 }
 
 func (p *byTopic) Leave(id int) {
 	p.slots.Leave(id)
 	p.count(id, -1)
-	st := p.stations[id]
-	t := st.team
-	st.team = nil
-	t.leave(st)
-	p.refresh(t)
 }
 
-// update divides and deals the slots anew if some have joined or left since it
-// was last called.
-func (p *byTopic) update() {
-	if p.changed {
-		p.reform()
-	}
-}
-
-func (p *byTopic) reform() {
-	p.changed = false
-	p.expel()
-	for p.shared() && p.dormant.len() > 0 {
-		p.drop(p.dormant.min())
-	}
-	p.divide()
-	p.deal()
-}
-
-// meetClaims moves idle slots to the teams that have a claim, as long as there
-// are both.
-func (p *byTopic) meetClaims() {
-	for p.claimed() {
-		id := p.takable()
-		if id == 0 {
-			return
-		}
-		p.grant(p.stations[id])
-	}
-}
-
-// claimed reports whether a team has a claim to a slot. If so, the first of the
-// needy has one.
-func (p *byTopic) claimed() bool {
-	for len(p.needy) > 0 && !p.needy[0].needs() {
-		p.unclaim(0)
-	}
-	return len(p.needy) > 0
-}
-
-// grant moves a slot that holds nothing to the team that has had a claim for the
-// longest time, and reports whether there is one.
-func (p *byTopic) grant(st *station) bool {
-	i := p.claimant(st)
-	if i < 0 {
-		return false
-	}
-	p.move(st, p.unclaim(i))
-	return true
-}
-
-// unclaim takes a team out of needy.
-func (p *byTopic) unclaim(i int) *team {
-	t := p.needy[i]
-	t.needy = false
-	p.needy = slices.Delete(p.needy, i, i+1)
-	return t
-}
-
-// refresh updates the lists of teams after anything about t has changed.
-func (p *byTopic) refresh(t *team) {
-	if t.n > 0 && t.idle.len() > 0 {
-		first := &t.idle.items[0]
-		p.ready.update(t, &t.ready, first.rank, first.tie)
-	} else {
-		p.ready.remove(&t.ready)
-	}
-	if t.needs() && !t.needy {
-		t.needy = true
-		p.needy = append(p.needy, t)
-	}
-	if !p.auto || t == p.spare {
-		return
-	}
-	if t.n > 0 || t.held > 0 {
-		p.dormant.remove(&t.dormant)
-	} else if t.dormant == 0 {
-		p.tick++
-		p.dormant.update(t, &t.dormant, p.tick, 0)
+// count notes that what a slot holds counts or, if by is -1, does not.
+func (p *byTopic) count(slot, by int) {
+	for _, key := range p.on[slot] {
+		p.holds(key, by)
 	}
 }

@@ -29,7 +29,6 @@ type Pool struct {
 	Ahead   int           // attempts that a slot of another machine holds beside the one that runs there, and runs in turn; with it, PerKey, Caps, rates and weights must not limit starts
 	Delay   time.Duration // between two starts
 	Jitter  time.Duration // before the first start
-	Procs   int           // processors, if topics are automatic; 0 otherwise
 	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
 	Machine Machine       // holds starts back
 }

@@ -160,7 +160,6 @@ func (c *Core) due() {
 	for id, ok := c.queue.delayed.Due(c.run); ok; id, ok = c.queue.delayed.Due(c.run) {
 		c.place(c.entries[id])
 	}
-	c.pool.balance(c.run)
 	c.askLate()
 }
 
@@ -179,9 +178,6 @@ func (c *Core) wake() time.Time {
 		next, _ := q.delayed.Next()
 		at = earlier(at, next)
 		at = earlier(earlier(at, q.again), c.pool.lookAt)
-		if c.pool.usage != nil && q.count[queued] > 0 {
-			at = earlier(at, c.pool.balanceAt)
-		}
 		at = earlier(at, c.explainer.wake())
 	}
 	at = earlier(at, c.measureAt())

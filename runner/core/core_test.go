@@ -141,33 +141,3 @@ func TestWhatIsLegal(t *testing.T) {
 	}
 	require.Empty(t, ops, "the man page lacks them")
 }
-
-// Time spent waiting for a processor counts as work.
-func TestAutomaticTopicsShareByBacklogAndSpareTheProcessors(t *testing.T) {
-	cfg := config(12)
-	cfg.Queue.Policy = policy("topic:auto")
-	cfg.Pool.Procs, cfg.Queue.Buffer = 2, 200
-	most := map[string]int{} // after the first ten seconds
-	s := simulate(t, cfg, 1000, func(s *sim) {
-		s.change = func(t *task.Task) { t.Key = [...]string{"cpu", "net"}[t.ID%2] }
-		s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
-			if n := 1; s.took() > 10*time.Second {
-				for _, r := range s.running {
-					if r.Task.Key == a.Task.Key {
-						n++
-					}
-				}
-				most[a.Task.Key] = max(most[a.Task.Key], n)
-			}
-			return time.Second, task.OK
-		}
-		s.result = func(r *task.Result) {
-			if r.Task.Key == "cpu" {
-				r.User, r.RunDelay = 300*time.Millisecond, 600*time.Millisecond // beside busy neighbours
-			}
-		}
-	})
-	require.EqualValues(t, 1000, s.wait().Stats.Of(task.OK))
-	require.Equal(t, 2, most["cpu"], "no more than there are processors")
-	require.GreaterOrEqual(t, most["net"], 8, "the rest goes where the backlog is")
-}

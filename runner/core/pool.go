@@ -7,28 +7,23 @@ import (
 	"crew/sched"
 )
 
-// balanceEvery is how often automatic topics share out the slots again.
-const balanceEvery = time.Second
-
 // pool is the set of slots, with what runs there.
 type pool struct {
-	output    *output
-	ready     *sched.Dispatcher // the queue's
-	places    []*place          // by number
-	slots     int
-	capacity  int          // of all slots together, without what they hold ahead
-	running   int          // tasks that hold a slot
-	idle      int          // slots without an attempt
-	ahead     int          // attempts that wait at their slots
-	most      int          // of them at a slot
-	lookAt    time.Time    // when to look for those that wait for long; zero for never
-	deadline  *sched.Delay // of running tasks: when overdue is called for them
-	timeless  bool         // the executor ends attempts at their timeouts
-	usage     *usages      // nil unless topics are automatic
-	balanceAt time.Time
-	tokens    tokens
-	machine   machine
-	streams   streams
+	output   *output
+	ready    *sched.Dispatcher // the queue's
+	places   []*place          // by number
+	slots    int
+	capacity int          // of all slots together, without what they hold ahead
+	running  int          // tasks that hold a slot
+	idle     int          // slots without an attempt
+	ahead    int          // attempts that wait at their slots
+	most     int          // of them at a slot
+	lookAt   time.Time    // when to look for those that wait for long; zero for never
+	deadline *sched.Delay // of running tasks: when overdue is called for them
+	timeless bool         // the executor ends attempts at their timeouts
+	tokens   tokens
+	machine  machine
+	streams  streams
 }
 
 // place is the number of a slot, with what runs under it.
@@ -44,9 +39,6 @@ type place struct {
 
 func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
 	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), most: cfg.Ahead, timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
-	if cfg.Procs > 0 {
-		p.usage = newUsages(cfg.Procs)
-	}
 	if t := cfg.Tokens; t != nil {
 		p.tokens.on, p.tokens.own = true, t.Own()
 	}
@@ -164,14 +156,6 @@ func (p *pool) end(slot int) {
 		if g := p.machine.gauge; g != nil {
 			g.Ended()
 		}
-	}
-}
-
-// balance divides the slots among automatic topics anew.
-func (p *pool) balance(now time.Time) {
-	if p.usage != nil && !now.Before(p.balanceAt) {
-		p.balanceAt = now.Add(balanceEvery)
-		p.ready.Balance(p.usage.most())
 	}
 }
 

@@ -128,9 +128,6 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	if r.Outcome.Replaced() && (e.cancelled != nil || c.end.phase >= stopping && !r.Unbegun) {
 		r.Outcome = task.Cancelled // it would have been ended anyway
 	}
-	if c.pool.usage != nil && r.Outcome != task.Lost {
-		c.pool.usage.saw(e.item.Key, r)
-	}
 	if r.Fault != nil && r.Outcome == task.OK {
 		r.Outcome = task.Cancelled // a part of its output is missing
 	}

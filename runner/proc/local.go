@@ -31,7 +31,6 @@ type Config struct {
 	Dir      string       // working directory; empty for crew's own
 	Env      []string     // the environment that tasks inherit
 	Notice   func(string) // shows a message to the user; called in its own goroutine; may be nil
-	RunDelay bool         // measure how long tasks wait for a processor
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
 	Idle     bool         // Silence is called

@@ -99,27 +99,22 @@ func (p *process) end(why task.Outcome, sig syscall.Signal) {
 
 // reap is wait for a result.
 func (p *process) reap(r *task.Result) {
-	ws, ru, leader, why := p.await()
+	ws, ru, why := p.await()
 	r.End = time.Now()
 	p.sweep()
 	r.Outcome, r.Code, r.Signal = Classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
-	r.RunDelay = leader.delay(r.User + r.System)
 	r.MaxRSS = p.local.peak.ofTask(int64(ru.Maxrss) << 10)
 }
 
 // await waits for the leader to exit and reaps it. It returns why crew ended the group. sweep
 // must follow.
-func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader schedStat, why task.Outcome) {
+func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Outcome) {
 	if p.local.shortage.threads.Load() { // do not block a thread
 		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
 	kernel.Exited(p.pid, 0)
-	if p.local.cfg.RunDelay {
-		leader = readSchedStat(p.pid)
-	}
-
 	p.early = kernel.Portable && kernel.KilledEarly(p.pid) // else the Spawner has seen to it
 
 	p.mu.Lock()
@@ -128,7 +123,7 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, leader sche
 	p.local.groups.leave(p)
 	kernel.Wait(p.pid, &ws, &ru)
 	p.reaped = true
-	return ws, ru, leader, p.endedBy
+	return ws, ru, p.endedBy
 }
 
 // sweep kills what the leader, which has been reaped, has left behind. A task that has left

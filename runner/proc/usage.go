@@ -1,14 +1,12 @@
 package proc
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // inexact is by how many bytes per processor the kernel's count of a process's memory
@@ -44,27 +42,4 @@ func ownPeak() int64 {
 		return math.MaxInt64 / 2
 	}
 	return n << 10
-}
-
-// schedStat is the time that a process, without its children, ran on a processor, and
-// the time that it waited for one.
-type schedStat struct{ run, wait time.Duration }
-
-// readSchedStat reads /proc/PID/schedstat, which exists until the process is
-// reaped. It returns the zero schedStat if it cannot.
-func readSchedStat(pid int) (s schedStat) {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
-	if _, err := fmt.Sscan(string(text), &s.run, &s.wait); err != nil {
-		return schedStat{}
-	}
-	return s
-}
-
-// delay estimates how long a task that used cpu in all waited for processors. Its
-// children are taken to have waited in proportion to the leader.
-func (s schedStat) delay(cpu time.Duration) time.Duration {
-	if s.run <= 0 {
-		return 0
-	}
-	return time.Duration(float64(s.wait) * max(1, float64(cpu)/float64(s.run)))
 }

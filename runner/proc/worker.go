@@ -87,7 +87,7 @@ func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }
 // Reap waits for the leader to exit, kills what it left behind in its group, and closes
 // all descriptors.
 func (w *Worker) Reap() syscall.WaitStatus {
-	ws, _, _, _ := w.p.await()
+	ws, _, _ := w.p.await()
 	w.p.sweep()
 	w.p.local.live.Add(-1)
 	w.p.in, w.p.out.fd, w.p.err.fd = w.In, w.Out, w.Err

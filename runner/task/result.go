@@ -105,7 +105,6 @@ type Result struct {
 
 	Start, End   time.Time
 	User, System time.Duration // CPU time
-	RunDelay     time.Duration // estimated time it waited for a CPU; 0 if not asked for
 	MaxRSS       int64         // bytes; 0 if unknown
 
 	// Before holds the attempts that failed or, once begun, were lost or ended for memory

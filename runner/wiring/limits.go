@@ -179,7 +179,6 @@ func checkMachine(o *cli.Options) error {
 	}{
 		{o.Typed("load"), "how many processes have something to do", o.Machine.Load.N > 0},
 		{o.Typed("memfree"), "how much memory is free", o.Machine.MemFree.N > 0},
-		{o.Typed("topics") + " auto", "how long tasks wait for a processor", o.Sched.Topics.Auto},
 	} {
 		if c.used {
 			return misuse(c.typed+": this system does not tell "+c.what, "drop it")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -279,7 +278,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
-		Notice: w.screen.Notice, RunDelay: o.Sched.Topics.Auto, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
+		Notice: w.screen.Notice, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
 		Idle: o.Failure.Idle > 0, Processes: w.pool.processes,
 	}
 	if o.Makes.Any() {
@@ -337,11 +336,6 @@ func (w *wiring) config() (core.Config, error) {
 	}
 	if o.Show.DryRun && cfg.Halt.When == core.Pause { // nobody can resume it
 		cfg.Halt.When = core.Never
-	}
-	if o.Sched.Topics.Auto {
-		if cfg.Pool.Procs = hereProcessors(); cfg.Pool.Remote {
-			cfg.Pool.Procs = math.MaxInt // other machines have their own
-		}
 	}
 	if w.tokens != nil {
 		cfg.Pool.Tokens = w.tokens
