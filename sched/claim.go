@@ -51,12 +51,12 @@ type counter struct {
 // line holds the items with one claim, in order of rank and of ID.
 type line struct {
 	claim  *Claim
-	list   list
+	queue  queue
 	passed int    // how many have passed the first one
 	stock  *Stock // where units are kept for it; nil for none
 }
 
-// inLine is the owner of the nodes of lines.
+// inLine is the note of the items in lines.
 const inLine = 1
 
 func newClaims(caps []int) claims {
@@ -152,7 +152,7 @@ func (d *Dispatcher) grant(it *Item) bool {
 		l.claim, l.passed, l.stock = it.Claim, 0, nil
 		d.lines = append(d.lines, l)
 	}
-	d.park(&l.list, it, inLine)
+	d.park(&l.queue, it, inLine)
 	return false
 }
 
@@ -199,7 +199,7 @@ func (d *Dispatcher) serve() *line {
 
 // before reports whether the first item of a comes before that of b.
 func (d *Dispatcher) before(a, b *line) bool {
-	x, y := d.parked.first(&a.list), d.parked.first(&b.list)
+	x, y := a.queue.min(), b.queue.min()
 	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID)) < 0
 }
 
@@ -300,19 +300,19 @@ func (d *Dispatcher) recant(l *line) {
 
 // first takes the first item out of a line.
 func (d *Dispatcher) first(l *line) Item {
-	it := *d.parked.first(&l.list)
+	it := l.queue.min().Item
 	d.limits.Parked(it.ID, false)
-	d.cut(l, l.list.head)
+	d.cut(l, l.queue.min())
 	return it
 }
 
 // cut takes an item out of a line.
-func (d *Dispatcher) cut(l *line, i int32) {
-	if i == l.list.head {
+func (d *Dispatcher) cut(l *line, e *entry) {
+	if e == l.queue.min() {
 		l.passed, l.stock = 0, nil
 	}
-	d.parked.cut(&l.list, i)
-	if l.list.n > 0 {
+	d.parked.cut(e)
+	if l.queue.len() > 0 {
 		return
 	}
 	d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
@@ -363,7 +363,7 @@ func (d *Dispatcher) place(l *line) (it Item, slot int) {
 // lower ranks. It reports whether there are such lines, for which nothing was kept before.
 func (d *Dispatcher) keepFrom(it *Item) (any bool) {
 	for _, l := range d.lines {
-		if l.passed < patience*d.all && d.parked.first(&l.list).Rank < it.Rank && l.passedBy(it.Claim) {
+		if l.passed < patience*d.all && l.queue.min().Rank < it.Rank && l.passedBy(it.Claim) {
 			l.passed, any = patience*d.all, true
 		}
 	}

@@ -44,7 +44,7 @@ type Dispatcher struct {
 	held   int     // places that items have in them
 	gates          // of keys
 	claims
-	parked slab // the owner of a node is inLine if it is in a line, and else it is in a gate
+	parked store // the note of an item is inLine if it is in a line, and else it is in a gate
 	called map[uint64]call
 
 	best, worst int64 // the priorities that were queued since nothing waited
@@ -84,7 +84,7 @@ const (
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, limits: limits, parked: newIndexedSlab(), called: map[uint64]call{}, claims: newClaims(limits.Caps),
+		Policy: p, limits: limits, called: map[uint64]call{}, claims: newClaims(limits.Caps),
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -121,16 +121,16 @@ func (d *Dispatcher) Wide() uint64 {
 	if d.wide == nil {
 		return 0
 	}
-	return d.parked.first(&d.wide.list).ID
+	return d.wide.queue.min().ID
 }
 
 // Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
-	n := &d.parked.nodes[d.parked.where[id]]
-	if n.owner == inLine {
-		return d.lacks(d.line(n.Claim))
+	e := d.parked.find(id)
+	if e.note == inLine {
+		return d.lacks(d.line(e.Claim))
 	}
-	return d.keeps(d.of[n.Key])
+	return d.keeps(d.of[e.Key])
 }
 
 // Held returns how many places items have in the slots that are in.
@@ -250,16 +250,15 @@ func (d *Dispatcher) admit(it *Item, slot int) bool {
 	return false
 }
 
-// park parks an item in a list.
-func (d *Dispatcher) park(l *list, it *Item, owner int32) {
-	d.parked.nodes[d.parked.insert(l, it)].owner = owner
+// park parks an item in a queue.
+func (d *Dispatcher) park(q *queue, it *Item, note int32) {
+	d.parked.insert(q, it).note = note
 	d.limits.Parked(it.ID, true)
 }
 
-// unpark takes the first item out of a list.
-func (d *Dispatcher) unpark(l *list) Item {
-	it := *d.parked.first(l)
-	d.parked.cut(l, l.head)
+// unpark takes the first item out of a queue.
+func (d *Dispatcher) unpark(q *queue) Item {
+	it := d.parked.cut(q.min())
 	d.limits.Parked(it.ID, false)
 	return it
 }
@@ -288,7 +287,7 @@ func (d *Dispatcher) start(it *Item) {
 // Push queues an item, as Policy.Push does.
 func (d *Dispatcher) Push(it Item) bool {
 	if d.limits.Ages && it.Rank > -HandRank && it.Rank < HandRank {
-		if d.Len()+d.parked.n == 0 {
+		if d.Len()+d.parked.Len() == 0 {
 			d.best, d.worst, d.started = it.Rank, it.Rank, 0
 		}
 		d.best, d.worst = min(d.best, it.Rank), max(d.worst, it.Rank)
@@ -326,20 +325,17 @@ func (d *Dispatcher) release(slot int, it Item, again bool) {
 // the first two.
 func (d *Dispatcher) Remove(id uint64) bool {
 	c, called := d.called[id]
-	i := d.parked.where[id]
-	waited := i != 0
+	e := d.parked.find(id)
+	waited := e != nil
 	if !waited || d.Serial() { // it may be awaited there
 		waited = d.Policy.Remove(id) || waited
 	}
 	switch {
-	case i != 0 && d.parked.nodes[i].owner == inLine:
-		it := d.parked.nodes[i].Item
-		d.cut(d.line(it.Claim), i)
-		d.unpass(it.Key, true)
-	case i != 0:
-		g := d.of[d.parked.nodes[i].Key]
-		d.parked.cut(&g.parked, i)
-		d.call(g)
+	case e != nil && e.note == inLine:
+		d.cut(d.line(e.Claim), e)
+		d.unpass(e.Key, true)
+	case e != nil:
+		d.call(d.of[d.parked.cut(e).Key])
 	case called && c.gate == nil:
 		d.giveBack(&c.item)
 		d.unpass(c.item.Key, true)
@@ -354,6 +350,6 @@ func (d *Dispatcher) Remove(id uint64) bool {
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.wide = gates{}, nil, nil
-	d.parked = newIndexedSlab()
+	d.parked = store{}
 	clear(d.called)
 }

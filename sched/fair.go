@@ -15,23 +15,29 @@ package sched
 // Any slot takes any key; the slot that holds the fewest items is served first.
 type fair struct {
 	slots
-	slab
-	tiers    byRank[*tier] // none is empty
-	turn     int64         // counts items and keys as they are served and added
-	tierPool spares[tier]
-	accounts spares[account]
+	store
+	tiers    map[int64]*tier // by rank; none is empty
+	accounts map[accountID]*account
+	order    heap[*account] // by rank, by the round of the first item, then by turn
+	turn     int64          // counts items and keys as they are served and added
+	spare    spares[account]
+	empty    spares[tier]
 }
 
-// tier holds the items of one rank.
+// tier is what the items of one rank share.
 type tier struct {
 	round int64 // in which the last item was served; each first item has its cost by this round or later
-	keys  map[uint64]*account
-	order heap[*account] // by the round of the first item, then by turn
+	keys  int
+}
+
+type accountID struct {
+	rank int64
+	key  uint64
 }
 
 // account is a key with items of one rank.
 type account struct {
-	queue list
+	queue queue
 	since int64 // the round after which it saves for its first item
 	turn  int64
 	pos   int // in the order
@@ -40,34 +46,34 @@ type account struct {
 // lastRound is where the rounds of a tier begin anew, so that no sum overflows.
 const lastRound = 1 << 62
 
-func newFair() *fair { return &fair{slots: newSlots(), slab: newIndexedSlab()} }
+func newFair() *fair {
+	return &fair{slots: newSlots(), tiers: map[int64]*tier{}, accounts: map[accountID]*account{}}
+}
 
-// due returns the round in which the first item of a is served.
-func (p *fair) due(a *account) int64 { return a.since + weight(p.first(&a.queue)) }
-
-func (p *fair) reorder(t *tier, a *account) { t.order.update(a, &a.pos, p.due(a), a.turn) }
+func (p *fair) reorder(a *account) {
+	first := a.queue.min()
+	p.order.update(a, &a.pos, order{first.Rank, a.since + weight(&first.Item), a.turn})
+}
 
 func (p *fair) Push(it Item) bool {
-	at, found := p.tiers.find(it.Rank)
-	if !found {
-		t := p.tierPool.take()
-		if t.keys == nil {
-			t.keys = map[uint64]*account{}
-		}
-		p.tiers.insert(at, it.Rank, t)
-	}
-	t := p.tiers[at].x
-	a := t.keys[it.Key]
-	if a != nil {
+	id := accountID{it.Rank, it.Key}
+	if a := p.accounts[id]; a != nil {
 		p.add(&a.queue, &it)
 		return true
 	}
-	a = p.accounts.take()
+	t := p.tiers[it.Rank]
+	if t == nil {
+		t = p.empty.take()
+		*t = tier{}
+		p.tiers[it.Rank] = t
+	}
+	t.keys++
 	p.turn++
-	*a = account{since: t.round, turn: p.turn}
-	t.keys[it.Key] = a
+	a := p.spare.take()
+	a.since, a.turn = t.round, p.turn
+	p.accounts[id] = a
 	p.add(&a.queue, &it)
-	p.reorder(t, a)
+	p.reorder(a)
 	return true
 }
 
@@ -78,64 +84,65 @@ func (p *fair) Choice(it Item) Choice {
 }
 
 func (p *fair) Ready() int {
-	if p.n == 0 {
+	if p.Len() == 0 {
 		return 0
 	}
 	return p.emptiest()
 }
 
 func (p *fair) Pop(slot int) (it Item, ok bool) {
-	if p.n == 0 || !p.take(slot) {
+	if p.Len() == 0 || !p.take(slot) {
 		return it, false
 	}
-	t := p.tiers[0].x
-	a := t.order.min()
-	t.round = p.due(a)
+	a := p.order.min()
+	first := a.queue.min()
+	t := p.tiers[first.Rank]
+	t.round = a.since + weight(&first.Item)
 	p.turn++
 	a.since, a.turn = t.round, p.turn
-	it = *p.first(&a.queue)
-	p.drop(a.queue.head)
+	it = first.Item
+	p.remove(first)
 	if t.round >= lastRound {
-		p.rewind(t)
+		p.rewind(it.Rank, t)
 	}
 	return it, true
 }
 
-// rewind lets the rounds of a tier begin anew, which changes no order.
-func (p *fair) rewind(t *tier) {
+// rewind lets the rounds of a rank begin anew, which changes no order.
+func (p *fair) rewind(rank int64, t *tier) {
 	passed := t.round
 	t.round = 0
-	for _, a := range t.keys {
-		a.since -= passed
-		p.reorder(t, a)
+	for id, a := range p.accounts {
+		if id.rank == rank {
+			a.since -= passed
+			p.reorder(a)
+		}
 	}
 }
 
 func (p *fair) Remove(id uint64) bool {
-	i := p.where[id]
-	if i != 0 {
-		p.drop(i)
+	e := p.find(id)
+	if e != nil {
+		p.remove(e)
 	}
-	return i != 0
+	return e != nil
 }
 
-// drop removes the queued item of node i.
-func (p *fair) drop(i int32) {
-	rank, key := p.nodes[i].Rank, p.nodes[i].Key
-	at, _ := p.tiers.find(rank)
-	t := p.tiers[at].x
-	a := t.keys[key]
-	p.cut(&a.queue, i)
-	if a.queue.n > 0 {
-		a.since = max(a.since, t.round-weight(p.first(&a.queue))) // a dearer item may have been removed
-		p.reorder(t, a)
+// remove removes a queued item.
+func (p *fair) remove(e *entry) {
+	it := p.cut(e)
+	id := accountID{it.Rank, it.Key}
+	a, t := p.accounts[id], p.tiers[it.Rank]
+	if a.queue.len() > 0 {
+		a.since = max(a.since, t.round-weight(&a.queue.min().Item)) // a dearer item may have been removed
+		p.reorder(a)
 		return
 	}
-	t.order.remove(&a.pos)
-	delete(t.keys, key)
-	p.accounts.put(a)
-	if len(t.keys) == 0 {
-		p.tiers.delete(at)
-		p.tierPool.put(t)
+	p.order.remove(&a.pos)
+	delete(p.accounts, id)
+	p.spare.put(a)
+	if t.keys--; t.keys == 0 {
+		delete(p.tiers, it.Rank)
+		p.empty.put(t)
 	}
 }

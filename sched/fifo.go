@@ -4,9 +4,11 @@ package sched
 // the lowest rank. The slot that holds the fewest items is served first.
 type fifo struct {
 	slots
-	slab
-	queue list
+	store
+	queue queue
 }
+
+func newFIFO() *fifo { return &fifo{slots: newSlots()} }
 
 func (p *fifo) Push(it Item) bool {
 	p.add(&p.queue, &it)
@@ -14,22 +16,20 @@ func (p *fifo) Push(it Item) bool {
 }
 
 func (p *fifo) Ready() int {
-	if p.n == 0 {
+	if p.Len() == 0 {
 		return 0
 	}
 	return p.emptiest()
 }
 
 func (p *fifo) Pop(slot int) (it Item, ok bool) {
-	if p.n == 0 || !p.take(slot) {
+	if p.Len() == 0 || !p.take(slot) {
 		return it, false
 	}
-	it = *p.first(&p.queue)
-	p.cut(&p.queue, p.queue.head)
-	return it, true
+	return p.cut(p.queue.min()), true
 }
 
-func (p *fifo) Remove(id uint64) bool { return p.drop(&p.queue, id) }
+func (p *fifo) Remove(id uint64) bool { return p.drop(id) }
 
 // leastBusy is fifo, but serves the slot first that runs the least cost relative to its
 // capacity, the lowest ID among equals.
@@ -46,7 +46,7 @@ func (p *leastBusy) load(slot int) float64 {
 }
 
 func (p *leastBusy) Ready() (least int) {
-	if p.n == 0 {
+	if p.Len() == 0 {
 		return 0
 	}
 	for _, id := range p.ids {
@@ -92,36 +92,11 @@ func (p *leastBusy) Join(s Slot) {
 // there is: they go first or last, in order of ID. Either way an item that may be long
 // is not taken for a short one.
 type byCost struct {
-	slots
-	queue priorityQueue[Item]
-	sign  int64
-}
-
-func newByCost(sign int64) *byCost {
-	return &byCost{slots: newSlots(), queue: newPriorityQueue[Item](), sign: sign}
+	fifo
+	sign int64
 }
 
 func (p *byCost) Push(it Item) bool {
-	*p.queue.put(it.ID, it.Rank, p.sign*it.Cost, int64(it.ID)) = it
+	p.put(&p.queue, &it, p.sign*it.Cost, int64(it.ID))
 	return true
 }
-
-func (p *byCost) Ready() int {
-	if p.queue.len() == 0 {
-		return 0
-	}
-	return p.emptiest()
-}
-
-func (p *byCost) Pop(slot int) (it Item, ok bool) {
-	if p.queue.len() == 0 || !p.take(slot) {
-		return it, false
-	}
-	it = p.queue.first().value
-	p.queue.remove(it.ID)
-	return it, true
-}
-
-func (p *byCost) Remove(id uint64) bool { return p.queue.remove(id) }
-
-func (p *byCost) Len() int { return p.queue.len() }

@@ -18,7 +18,7 @@ type gate struct {
 	waits  int // those of held that wait
 	called int // queued again
 	rate   Rate
-	parked list // in order of rank and of ID
+	parked queue // in order of rank and of ID
 }
 
 func newGates() gates { return gates{of: map[uint64]*gate{}, due: NewDelay(), stale: NewDelay()} }
@@ -34,7 +34,7 @@ func (d *Dispatcher) pass(it *Item) bool {
 		g.key, g.rate = it.Key, d.limits.KeyRate
 		d.of[it.Key] = g
 	}
-	if d.closed(g) == ForSlot && (g.parked.n == 0 || it.Rank <= d.parked.first(&g.parked).Rank) {
+	if d.closed(g) == ForSlot && (g.parked.len() == 0 || it.Rank <= g.parked.min().Rank) {
 		g.held++
 		return true
 	}
@@ -66,16 +66,16 @@ func (d *Dispatcher) keeps(g *gate) Wait {
 // call queues parked items of a key again for which there is room, and forgets a gate that is of
 // no use.
 func (d *Dispatcher) call(g *gate) {
-	for g.parked.n > 0 && d.mayCall(g) {
+	for g.parked.len() > 0 && d.mayCall(g) {
 		g.called++
 		d.requeue(d.unpark(&g.parked), g)
 	}
 	if g.rate.Every > 0 {
-		if d.due.Remove(g.key); g.parked.n > 0 && d.now.Before(g.rate.at()) {
+		if d.due.Remove(g.key); g.parked.len() > 0 && d.now.Before(g.rate.at()) {
 			d.due.Push(g.key, g.rate.at())
 		}
 	}
-	if g.held+g.called+g.parked.n == 0 {
+	if g.held+g.called+g.parked.len() == 0 {
 		d.forget(g)
 	}
 }
@@ -93,7 +93,7 @@ func (d *Dispatcher) forget(g *gate) {
 		return
 	}
 	delete(d.of, g.key)
-	*g = gate{}
+	*g = gate{parked: g.parked}
 	d.spare.put(g)
 }
 

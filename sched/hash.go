@@ -98,23 +98,23 @@ func (h hosts) slot(place uint64) int {
 // at most 4/3 of the smallest possible (Graham, "Bounds on Multiprocessing Timing
 // Anomalies", 1969).
 func Deal(costs []int64, shares int) []int {
-	order := make([]int, len(costs))
-	for i := range order {
-		order[i] = i
+	largest := make([]int, len(costs))
+	for i := range largest {
+		largest[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(costs[b], costs[a]) })
+	slices.SortStableFunc(largest, func(a, b int) int { return cmp.Compare(costs[b], costs[a]) })
 	n := min(shares, len(costs))
 	sums, at := make([]int64, n), make([]int, n)
 	var least heap[int]
 	for s := range n {
-		least.update(s, &at[s], 0, int64(s))
+		least.update(s, &at[s], order{0, int64(s)})
 	}
 	dealt := make([]int, len(costs))
-	for _, i := range order {
+	for _, i := range largest {
 		s := least.min()
 		dealt[i] = s
 		sums[s] += costs[i]
-		least.update(s, &at[s], sums[s], int64(s))
+		least.update(s, &at[s], order{sums[s], int64(s)})
 	}
 	return dealt
 }

@@ -5,36 +5,42 @@ package sched
 // empty.
 type heap[T any] struct{ items []ranked[T] }
 
+// order is the priority of an element: the lowest first number goes first, and among equals the
+// lowest second one, and then third one.
+type order [3]int64
+
 // ranked is an element with its priority. The priority is stored here, so a
 // comparison does not have to load the element.
 type ranked[T any] struct {
-	rank, tie int64
-	x         T
-	pos       *int // one more than the index in items
+	order
+	x   T
+	pos *int // one more than the index in items
 }
 
 func (a *ranked[T]) less(b *ranked[T]) bool {
-	return a.rank < b.rank || a.rank == b.rank && a.tie < b.tie
+	if a.order[0] != b.order[0] {
+		return a.order[0] < b.order[0]
+	}
+	return a.order[1] < b.order[1] || a.order[1] == b.order[1] && a.order[2] < b.order[2]
 }
 
 func (h *heap[T]) len() int { return len(h.items) }
 
-// min returns the element with the lowest rank, and among these the one with the
-// lowest tie. The heap must not be empty.
+// min returns the element that goes first. The heap must not be empty.
 func (h *heap[T]) min() T { return h.items[0].x }
 
 // update adds x or, if it is in already, gives it another priority. pos points
 // to x's position in this heap, which is 0 while x is not in. Only the heap
 // writes it.
-func (h *heap[T]) update(x T, pos *int, rank, tie int64) {
+func (h *heap[T]) update(x T, pos *int, o order) {
 	i := *pos - 1
 	if i < 0 {
 		i = len(h.items)
 		h.items = append(h.items, ranked[T]{})
-	} else if old := &h.items[i]; old.rank == rank && old.tie == tie {
+	} else if h.items[i].order == o {
 		return
 	}
-	h.sift(i, ranked[T]{rank: rank, tie: tie, x: x, pos: pos})
+	h.sift(i, ranked[T]{o, x, pos})
 }
 
 // remove removes the element with this position, if it is in.

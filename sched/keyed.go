@@ -11,7 +11,7 @@ package sched
 // that were queued while the first slot joined do not all stay there.
 type keyed struct {
 	slots
-	slab
+	store
 	hosts   hosts
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
@@ -26,7 +26,7 @@ type chain struct {
 	place   uint64
 	slot    int // 0 if there was none to choose from
 	era     int // in which that was chosen
-	queue   list
+	queue   queue
 	running bool
 	awaited uint64 // ID, or 0
 	pos     int    // in ready
@@ -34,8 +34,8 @@ type chain struct {
 
 func newKeyed() *keyed {
 	return &keyed{
-		slots: newSlots(), slab: newIndexedSlab(),
-		keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]heap[*chain], 1),
+		slots: newSlots(),
+		keys:  map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]heap[*chain], 1),
 	}
 }
 
@@ -63,13 +63,13 @@ func (p *keyed) refresh(c *chain) {
 		}
 	}
 	h := &p.ready[c.slot]
-	if c.queue.n > 0 && !blocked {
-		h.update(c, &c.pos, p.rank(c), int64(p.first(&c.queue).ID))
+	if c.queue.len() > 0 && !blocked {
+		h.update(c, &c.pos, order{c.rank(), int64(c.queue.min().ID)})
 	} else {
 		h.remove(&c.pos)
 	}
 	p.offer(c.slot, h.len() > 0)
-	if c.queue.n == 0 && !blocked {
+	if c.queue.len() == 0 && !blocked {
 		delete(p.keys, c.key)
 		p.spare.put(c)
 	}
@@ -80,7 +80,7 @@ func (p *keyed) Push(it Item) bool {
 	c := p.keys[it.Key]
 	if c == nil {
 		c = p.spare.take()
-		*c = chain{key: it.Key, place: it.Place, slot: p.hosts.slot(it.Place), era: p.era}
+		*c = chain{queue: c.queue, key: it.Key, place: it.Place, slot: p.hosts.slot(it.Place), era: p.era}
 		p.keys[it.Key] = c
 	}
 	if c.awaited == it.ID {
@@ -91,15 +91,15 @@ func (p *keyed) Push(it Item) bool {
 	if it.Rank > -HandRank && it.Rank < HandRank { // it is one among keys, which are in order
 		priority, it.Rank = int32(it.Rank), 0
 	}
-	p.nodes[p.insert(&c.queue, &it)].owner = priority
+	p.insert(&c.queue, &it).note = priority
 	p.refresh(c)
 	return true
 }
 
 // rank returns the rank of the first item of a key.
-func (p *keyed) rank(c *chain) int64 {
-	n := &p.nodes[c.queue.head]
-	return n.Rank + int64(n.owner)
+func (c *chain) rank() int64 {
+	e := c.queue.min()
+	return e.Rank + int64(e.note)
 }
 
 func (p *keyed) Ready() int {
@@ -113,9 +113,9 @@ func (p *keyed) Pop(slot int) (it Item, ok bool) {
 		return it, false
 	}
 	c := p.ready[slot].min()
-	it = *p.first(&c.queue)
-	it.Rank = p.rank(c)
-	p.cut(&c.queue, c.queue.head)
+	rank := c.rank()
+	it = p.cut(c.queue.min())
+	it.Rank = rank
 	c.running = true
 	p.refresh(c)
 	return it, true
@@ -149,13 +149,11 @@ func (p *keyed) Remove(id uint64) bool {
 		p.refresh(c)
 		return false
 	}
-	i := p.where[id]
-	if i == 0 {
+	e := p.find(id)
+	if e == nil {
 		return false
 	}
-	c := p.keys[p.nodes[i].Key]
-	p.cut(&c.queue, i)
-	p.refresh(c)
+	p.refresh(p.keys[p.cut(e).Key])
 	return true
 }
 

@@ -368,12 +368,14 @@ func (d *driver) age() {
 	if !ok {
 		return
 	}
-	for _, tier := range p.tiers {
-		by := lastRound - tier.x.round - 5
-		tier.x.round += by
-		for _, a := range tier.x.keys {
-			a.since += by
-			p.reorder(tier.x, a)
+	for rank, tier := range p.tiers {
+		by := lastRound - tier.round - 5
+		tier.round += by
+		for id, a := range p.accounts {
+			if id.rank == rank {
+				a.since += by
+				p.reorder(a)
+			}
 		}
 	}
 }

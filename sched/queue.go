@@ -1,96 +1,86 @@
 package sched
 
-import (
-	"cmp"
-	"slices"
-)
-
-// byRank holds a value for each of several ranks, the lowest rank first.
-type byRank[T any] []ofRank[T]
-
-type ofRank[T any] struct {
-	rank int64
-	x    T
+// store holds the items of many queues. The zero store is empty.
+type store struct {
+	n      int
+	made   []*entry
+	unused spares[entry]
+	index  map[uint64]*entry // by ID; nil until one is looked for: before, it would only cost time
+	pushed int64
 }
 
-// find returns the index of a rank and true, or where to insert it and false.
-func (r byRank[T]) find(rank int64) (int, bool) {
-	return slices.BinarySearchFunc(r, rank, func(e ofRank[T], rank int64) int { return cmp.Compare(e.rank, rank) })
+// queue holds items in order of rank. The zero queue is empty. A queue does not move while it has
+// items.
+type queue struct{ heap[*entry] }
+
+// entry is an item in a queue.
+type entry struct {
+	Item
+	in   *queue // nil if it is not used
+	pos  int
+	note int32 // for the user of the store; 0 at first
 }
 
-func (r *byRank[T]) insert(i int, rank int64, x T) {
-	*r = slices.Insert(*r, i, ofRank[T]{rank, x})
+// Len returns the number of items in the store.
+func (s *store) Len() int { return s.n }
+
+// add puts an item into q behind those of its rank.
+func (s *store) add(q *queue, it *Item) *entry {
+	s.pushed++
+	return s.put(q, it, s.pushed, 0)
 }
 
-func (r *byRank[T]) delete(i int) { *r = slices.Delete(*r, i, i+1) }
+// insert puts an item into q, in which the items of each rank are in order of ID.
+func (s *store) insert(q *queue, it *Item) *entry { return s.put(q, it, int64(it.ID), 0) }
 
-// priorityQueue holds values by ID. It orders them by tier, the lowest first, within
-// a tier by rank, and values of equal rank by tie. Most values are in tier 0.
-// newPriorityQueue makes one.
-type priorityQueue[T any] struct {
-	normal heap[*queued[T]]         // tier 0
-	others byRank[heap[*queued[T]]] // the other tiers; none is empty
-	where  map[uint64]*queued[T]
-	spare  spares[queued[T]]
-}
-
-type queued[T any] struct {
-	id    uint64
-	value T
-	tier  int64
-	pos   int // in the heap of that
-}
-
-func newPriorityQueue[T any]() priorityQueue[T] {
-	return priorityQueue[T]{where: map[uint64]*queued[T]{}}
-}
-
-func (q *priorityQueue[T]) len() int { return len(q.where) }
-
-// first returns the value that comes first. The queue must not be empty.
-func (q *priorityQueue[T]) first() *queued[T] {
-	if len(q.others) > 0 && (q.others[0].rank < 0 || q.normal.len() == 0) {
-		return q.others[0].x.min()
+// put puts an item into q, in which the items of each rank are in order of two numbers.
+func (s *store) put(q *queue, it *Item, a, b int64) *entry {
+	if len(s.unused) == 0 {
+		s.made = append(s.made, &entry{})
+		s.unused.put(s.made[len(s.made)-1])
 	}
-	return q.normal.min()
+	e := s.unused.take()
+	*e = entry{Item: *it, in: q}
+	s.n++
+	if s.index != nil {
+		s.index[it.ID] = e
+	}
+	q.update(e, &e.pos, order{it.Rank, a, b})
+	return e
 }
 
-// put adds a value, for the caller to set, or replaces the one with that ID.
-func (q *priorityQueue[T]) put(id uint64, tier, rank, tie int64) *T {
-	q.remove(id)
-	e := q.spare.take()
-	e.id, e.tier = id, tier
-	q.where[id] = e
-	h := &q.normal
-	if tier != 0 {
-		i, found := q.others.find(tier)
-		if !found {
-			q.others.insert(i, tier, heap[*queued[T]]{})
-		}
-		h = &q.others[i].x
+// cut takes an item out of its queue.
+func (s *store) cut(e *entry) Item {
+	e.in.remove(&e.pos)
+	e.in = nil
+	s.n--
+	if s.index != nil {
+		delete(s.index, e.ID)
 	}
-	h.update(e, &e.pos, rank, tie)
-	return &e.value
+	s.unused.put(e)
+	return e.Item
 }
 
-// remove removes a value and reports whether it was in.
-func (q *priorityQueue[T]) remove(id uint64) bool {
-	e := q.where[id]
-	if e == nil {
-		return false
-	}
-	if e.tier == 0 {
-		q.normal.remove(&e.pos)
-	} else {
-		i, _ := q.others.find(e.tier)
-		q.others[i].x.remove(&e.pos)
-		if q.others[i].x.len() == 0 {
-			q.others.delete(i)
+// find returns the entry of an ID, or nil.
+func (s *store) find(id uint64) *entry {
+	if s.index == nil {
+		s.index = map[uint64]*entry{}
+		for _, e := range s.made {
+			if e.in != nil {
+				s.index[e.ID] = e
+			}
 		}
 	}
-	delete(q.where, id)
-	q.spare.put(e)
-	return true
+	return s.index[id]
+}
+
+// drop takes the item with an ID out of its queue, and reports whether it was in one.
+func (s *store) drop(id uint64) bool {
+	e := s.find(id)
+	if e != nil {
+		s.cut(e)
+	}
+	return e != nil
 }
 
 // spares is a free list.

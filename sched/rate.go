@@ -43,21 +43,21 @@ func (r *Rate) start(now time.Time) {
 // Delay holds IDs that become due at given times. It has no clock: the caller
 // passes the time. NewDelay makes one.
 type Delay struct {
-	queue  priorityQueue[time.Time]
-	base   time.Time // ranks are nanoseconds since then
-	pushed int64     // orders IDs due at the same time
+	store
+	queue queue
+	base  time.Time // ranks are nanoseconds since then
 }
 
 // NewDelay returns an empty Delay.
-func NewDelay() *Delay { return &Delay{queue: newPriorityQueue[time.Time]()} }
+func NewDelay() *Delay { return &Delay{} }
 
 // Push makes id due at a time. If id is in already, this replaces its time.
 func (d *Delay) Push(id uint64, at time.Time) {
 	if d.pushed == 0 {
 		d.base = at
 	}
-	d.pushed++
-	*d.queue.put(id, 0, int64(at.Sub(d.base)), d.pushed) = at
+	d.drop(id)
+	d.add(&d.queue, &Item{ID: id, Rank: int64(at.Sub(d.base))})
 }
 
 // Due removes and returns the ID that is due first, if it is due at now. IDs due
@@ -67,9 +67,7 @@ func (d *Delay) Due(now time.Time) (uint64, bool) {
 	if !ok || at.After(now) {
 		return 0, false
 	}
-	id := d.queue.first().id
-	d.queue.remove(id)
-	return id, true
+	return d.cut(d.queue.min()).ID, true
 }
 
 // Next returns when the next ID is due. It returns false if there is none.
@@ -77,8 +75,8 @@ func (d *Delay) Next() (time.Time, bool) {
 	if d.queue.len() == 0 {
 		return time.Time{}, false
 	}
-	return d.queue.first().value, true
+	return d.base.Add(time.Duration(d.queue.min().Rank)), true
 }
 
 // Remove removes id and reports whether it was in.
-func (d *Delay) Remove(id uint64) bool { return d.queue.remove(id) }
+func (d *Delay) Remove(id uint64) bool { return d.drop(id) }

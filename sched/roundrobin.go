@@ -12,8 +12,8 @@ import (
 // dealt anew by the same formula, those of each rank in order of ID.
 type roundRobin struct {
 	slots
-	slab
-	queues []list // by slot; queues[0] is used while there are no slots
+	store
+	queues []queue // by slot; queues[0] is used while there are no slots
 }
 
 // slotOf returns the slot an item belongs to, or 0 while there are no slots.
@@ -40,15 +40,14 @@ func (p *roundRobin) update() {
 
 func (p *roundRobin) deal() {
 	p.changed = false
-	items := make([]Item, 0, p.n)
+	items := make([]Item, 0, p.Len())
 	for id := range p.queues {
-		for q := &p.queues[id]; q.n > 0; {
-			items = append(items, *p.first(q))
-			p.cut(q, q.head)
+		for q := &p.queues[id]; q.len() > 0; {
+			items = append(items, p.cut(q.min()))
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
-	p.queues = make([]list, len(p.all))
+	p.queues = make([]queue, len(p.all))
 	for _, id := range p.ids {
 		p.offer(id, false)
 	}
@@ -74,9 +73,8 @@ func (p *roundRobin) Pop(slot int) (it Item, ok bool) {
 		return it, false
 	}
 	q := &p.queues[slot]
-	it = *p.first(q)
-	p.cut(q, q.head)
-	p.offer(slot, q.n > 0)
+	it = p.cut(q.min())
+	p.offer(slot, q.len() > 0)
 	return it, true
 }
 
@@ -88,7 +86,7 @@ func (p *roundRobin) Choice(it Item) Choice {
 func (p *roundRobin) Remove(id uint64) bool {
 	p.update()
 	slot := p.slotOf(id)
-	found := p.drop(&p.queues[slot], id)
-	p.offer(slot, p.queues[slot].n > 0)
+	found := p.drop(id)
+	p.offer(slot, p.queues[slot].len() > 0)
 	return found
 }

@@ -4,7 +4,7 @@
 //
 // Memory follows the largest number of items that were in at once, not the
 // number that passed through. Once a structure has grown to its working size,
-// nothing is allocated for an item of rank 0.
+// nothing is allocated for an item.
 package sched
 
 import (
@@ -102,15 +102,15 @@ type Config struct {
 func New(cfg Config) (Policy, error) {
 	switch cfg.Name {
 	case "fifo":
-		return &fifo{slots: newSlots(), slab: newSlab()}, nil
+		return newFIFO(), nil
 	case "longest-first":
-		return newByCost(-1), nil
+		return &byCost{*newFIFO(), -1}, nil
 	case "shortest-first":
-		return newByCost(1), nil
+		return &byCost{*newFIFO(), 1}, nil
 	case "round-robin":
-		return &roundRobin{slots: newSlots(), slab: newSlab()}, nil
+		return &roundRobin{slots: newSlots()}, nil
 	case "least-busy":
-		return &leastBusy{fifo: fifo{slots: newSlots(), slab: newSlab()}}, nil
+		return &leastBusy{fifo: *newFIFO()}, nil
 	case "keyed":
 		return newKeyed(), nil
 	case "fair":

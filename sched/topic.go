@@ -17,7 +17,7 @@ import "slices"
 // slots with that label, which serve it first. Other topics prefer slots without labels of topics.
 type byTopic struct {
 	slots
-	slab
+	store
 	auto   bool
 	topics map[uint64]*topic // by key
 	list   []*topic          // in order, the rest last
@@ -30,14 +30,14 @@ type byTopic struct {
 	since  int               // the services since the places were divided
 	on     [][]uint64        // by slot: the keys of the items that it holds
 	labels map[uint64]int    // the places in slots with a label, for those seen that may name topics; nil without any
-	unused spares[topic]
+	spare  spares[topic]
 }
 
 // topic is a key, or all those that are not listed, with a number of places.
 type topic struct {
 	key   uint64
 	bound bool // it has places in slots with the label key alone
-	queue list
+	queue queue
 	held  int // places in the slots that are in
 	asked int // the slots that it is listed with
 	may   int // the places it may have
@@ -48,7 +48,7 @@ type topic struct {
 }
 
 func newByTopic(topics Topics) *byTopic {
-	p := &byTopic{slots: newSlots(), slab: newIndexedSlab(), auto: topics.Auto, topics: map[uint64]*topic{}}
+	p := &byTopic{slots: newSlots(), auto: topics.Auto, topics: map[uint64]*topic{}}
 	for _, t := range topics.List {
 		p.enter(t.Key).asked = t.Workers
 	}
@@ -61,8 +61,8 @@ func newByTopic(topics Topics) *byTopic {
 
 // enter adds a topic.
 func (p *byTopic) enter(key uint64) *topic {
-	t := p.unused.take()
-	*t = topic{key: key, index: len(p.list)}
+	t := p.spare.take()
+	*t = topic{queue: t.queue, key: key, index: len(p.list)}
 	_, t.bound = p.labels[key]
 	p.list, p.topics[key] = append(p.list, t), t
 	return t
@@ -125,13 +125,13 @@ func (p *byTopic) divide() {
 		asked, most := t.asked, t.most
 		switch {
 		case p.auto:
-			asked = t.queue.n + t.held
+			asked = t.queue.len() + t.held
 			most = min(most, asked)
 		case t == p.rest:
 			asked += max(spare, 0)
 		}
 		if t.may < most {
-			shares.update(t, &t.share, -(int64(asked)<<24)/int64(t.may+1), int64(t.index))
+			shares.update(t, &t.share, order{-(int64(asked) << 24) / int64(t.may+1), int64(t.index)})
 		} else {
 			shares.remove(&t.share)
 		}
@@ -159,23 +159,23 @@ func (p *byTopic) update() {
 
 // refresh updates what is known of a topic after anything about it has changed.
 func (p *byTopic) refresh(t *topic) {
-	if left := t.queue.n + t.held; p.auto && t.may > left {
+	if left := t.queue.len() + t.held; p.auto && t.may > left {
 		p.due -= t.may - left
 		t.may = left
 	}
 	p.ready.remove(&t.ready)
 	p.over.remove(&t.over)
 	switch {
-	case t.queue.n > 0 && t.held < t.may:
-		p.ready.update(t, &t.ready, t.turn, 0)
-	case t.queue.n > 0 && p.auto && t.may < t.most:
-		p.over.update(t, &t.over, t.turn, 0)
-	case p.auto && t.queue.n+t.held == 0:
+	case t.queue.len() > 0 && t.held < t.may:
+		p.ready.update(t, &t.ready, order{t.turn})
+	case t.queue.len() > 0 && p.auto && t.may < t.most:
+		p.over.update(t, &t.over, order{t.turn})
+	case p.auto && t.queue.len()+t.held == 0:
 		last := p.list[len(p.list)-1]
 		p.list[t.index], last.index = last, t.index
 		p.list = p.list[:len(p.list)-1]
 		delete(p.topics, t.key)
-		p.unused.put(t)
+		p.spare.put(t)
 	}
 }
 
@@ -185,7 +185,7 @@ func (p *byTopic) Push(it Item) bool {
 	if t == nil {
 		return false
 	}
-	if t.queue.n == 0 {
+	if t.queue.len() == 0 {
 		p.turn++
 		t.turn = p.turn
 	}
@@ -257,8 +257,7 @@ func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 	if t == nil {
 		return it, false
 	}
-	it = *p.first(&t.queue)
-	p.cut(&t.queue, t.queue.head)
+	it = p.cut(t.queue.min())
 	if t.held == t.may { // it takes a spare one
 		t.may++
 		p.due++
@@ -315,12 +314,12 @@ func (p *byTopic) Choice(it Item) (c Choice) {
 
 func (p *byTopic) Remove(id uint64) bool {
 	p.update()
-	i := p.where[id]
-	if i == 0 {
+	e := p.find(id)
+	if e == nil {
 		return false
 	}
-	t := p.of(p.nodes[i].Key)
-	p.cut(&t.queue, i)
+	t := p.of(e.Key)
+	p.cut(e)
 	p.refresh(t)
 	return true
 }
