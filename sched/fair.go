@@ -91,7 +91,7 @@ func (p *fair) Ready() int {
 }
 
 func (p *fair) Pop(slot int) (it Item, ok bool) {
-	if p.Len() == 0 || !p.take(slot) {
+	if p.Len() == 0 || !p.hasRoom(slot) {
 		return it, false
 	}
 	a := p.order.min()
@@ -102,6 +102,7 @@ func (p *fair) Pop(slot int) (it Item, ok bool) {
 	a.since, a.turn = t.round, p.turn
 	it = first.Item
 	p.remove(first)
+	p.Take(slot, it)
 	if t.round >= lastRound {
 		p.rewind(it.Rank, t)
 	}

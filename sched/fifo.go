@@ -1,7 +1,8 @@
 package sched
 
 // fifo is one shared queue: any slot with free capacity takes the oldest item of
-// the lowest rank. The slot that holds the fewest items is served first.
+// the lowest rank. The slot that holds the fewest items is served first or, for
+// "least-busy", the one that holds the least cost relative to its capacity.
 type fifo struct {
 	slots
 	store
@@ -23,64 +24,15 @@ func (p *fifo) Ready() int {
 }
 
 func (p *fifo) Pop(slot int) (it Item, ok bool) {
-	if p.Len() == 0 || !p.take(slot) {
+	if p.Len() == 0 || !p.hasRoom(slot) {
 		return it, false
 	}
-	return p.cut(p.queue.min()), true
+	it = p.cut(p.queue.min())
+	p.Take(slot, it)
+	return it, true
 }
 
 func (p *fifo) Remove(id uint64) bool { return p.drop(id) }
-
-// leastBusy is fifo, but serves the slot first that runs the least cost relative to its
-// capacity, the lowest ID among equals.
-type leastBusy struct {
-	fifo
-	running []int64 // by slot: the cost of what it holds
-}
-
-// weight returns an item's cost, bounded so that no sum of costs overflows.
-func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
-
-func (p *leastBusy) load(slot int) float64 {
-	return float64(p.running[slot]) / float64(p.all[slot].Cap)
-}
-
-func (p *leastBusy) Ready() (least int) {
-	if p.Len() == 0 {
-		return 0
-	}
-	for _, id := range p.ids {
-		if p.hasRoom(id) && (least == 0 || p.load(id) < p.load(least)) {
-			least = id
-		}
-	}
-	return least
-}
-
-func (p *leastBusy) Pop(slot int) (Item, bool) {
-	it, ok := p.fifo.Pop(slot)
-	if ok {
-		p.running[slot] += weight(&it)
-	}
-	return it, ok
-}
-
-func (p *leastBusy) Take(slot int, it Item) {
-	p.fifo.Take(slot, it)
-	p.running[slot] += weight(&it)
-}
-
-func (p *leastBusy) Done(slot int, it Item, again bool) {
-	p.fifo.Done(slot, it, again)
-	p.running[slot] -= weight(&it)
-}
-
-func (p *leastBusy) Join(s Slot) {
-	p.fifo.Join(s)
-	for len(p.running) <= s.ID {
-		p.running = append(p.running, 0)
-	}
-}
 
 // byCost is one shared queue. Of the items of the lowest rank, it takes that with the
 // lowest sign * Cost, the oldest among equals. The slot that holds the fewest items is

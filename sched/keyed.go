@@ -109,7 +109,7 @@ func (p *keyed) Ready() int {
 
 func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	p.settle()
-	if !p.take(slot) {
+	if !p.hasRoom(slot) {
 		return it, false
 	}
 	c := p.ready[slot].min()
@@ -117,6 +117,7 @@ func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	it = p.cut(c.queue.min())
 	it.Rank = rank
 	c.running = true
+	p.Take(slot, it)
 	p.refresh(c)
 	return it, true
 }

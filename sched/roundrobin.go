@@ -69,11 +69,12 @@ func (p *roundRobin) Ready() int {
 
 func (p *roundRobin) Pop(slot int) (it Item, ok bool) {
 	p.update()
-	if !p.take(slot) {
+	if !p.hasRoom(slot) {
 		return it, false
 	}
 	q := &p.queues[slot]
 	it = p.cut(q.min())
+	p.Take(slot, it)
 	p.offer(slot, q.len() > 0)
 	return it, true
 }

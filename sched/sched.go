@@ -110,7 +110,9 @@ func New(cfg Config) (Policy, error) {
 	case "round-robin":
 		return &roundRobin{slots: newSlots()}, nil
 	case "least-busy":
-		return &leastBusy{fifo: *newFIFO()}, nil
+		p := newFIFO()
+		p.byCost = true
+		return p, nil
 	case "keyed":
 		return newKeyed(), nil
 	case "fair":

@@ -2,29 +2,30 @@ package sched
 
 import (
 	"fmt"
-	"math/bits"
+	"math"
 	"slices"
 )
 
 // slot is a Slot as a policy sees it, even after it has left.
 type slot struct {
-	Slot     // Cap is 0 unless the slot is in
-	held int // items it holds, including those from before it left
-	room int // how many it may hold now: Cap if there is work for it, else 0
+	Slot       // Cap is 0 unless the slot is in
+	held int   // items it holds, including those from before it left
+	cost int64 // of these
+	room int   // how many it may hold now: Cap if there is work for it, else 0
+	pos  int   // among those with room
 }
 
 // slots is the base of the policies: the slots that are in, what they hold, and
 // which of them could take an item. newSlots makes one.
 type slots struct {
-	ids     []int  // of the slots that are in, ascending
-	all     []slot // by ID; all[0] is never in
-	changed bool   // slots have joined or left; the policy resets it
-
-	levels []bitset // levels[n] are the slots with n == held < room; there is one for each held
-	low    int      // the levels below are empty
+	ids     []int       // of the slots that are in, ascending
+	all     []*slot     // by ID; all[0] is never in
+	changed bool        // slots have joined or left; the policy resets it
+	free    heap[*slot] // those with room, the one that holds the fewest items first
+	byCost  bool        // or the one that holds the least cost relative to its capacity
 }
 
-func newSlots() slots { return slots{all: make([]slot, 1), changed: true, levels: make([]bitset, 1)} }
+func newSlots() slots { return slots{all: []*slot{{}}, changed: true} }
 
 // Join adds a slot. There is work for it until offer says otherwise.
 func (s *slots) Join(in Slot) {
@@ -34,7 +35,7 @@ func (s *slots) Join(in Slot) {
 	}
 	s.ids = slices.Insert(s.ids, at, in.ID)
 	for len(s.all) <= in.ID {
-		s.all = append(s.all, slot{})
+		s.all = append(s.all, &slot{})
 	}
 	in.Cap = max(in.Cap, 1)
 	s.all[in.ID].Slot = in
@@ -54,108 +55,62 @@ func (s *slots) Leave(id int) {
 	s.offer(id, false)
 }
 
+// Take has a slot hold one item more.
+func (s *slots) Take(id int, it Item) { s.hold(s.all[id], 1, weight(&it)) }
+
 // Done takes an item away from a slot.
-func (s *slots) Done(id int, _ Item, _ bool) {
-	s.unlist(id)
-	s.all[id].held--
-	s.list(id)
+func (s *slots) Done(id int, it Item, _ bool) { s.hold(s.all[id], -1, -weight(&it)) }
+
+func (s *slots) hold(x *slot, n int, cost int64) {
+	x.held += n
+	x.cost += cost
+	s.list(x)
 }
+
+// weight returns an item's cost, bounded so that no sum of costs overflows.
+func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
 
 func (s *slots) Serial() bool { return false }
 
-// take gives a slot one more item, and reports false if it has no room.
-func (s *slots) take(id int) bool {
-	if !s.hasRoom(id) {
-		return false
-	}
-	s.Take(id, Item{})
-	return true
-}
-
-// Take has a slot hold one item more.
-func (s *slots) Take(id int, _ Item) {
-	s.unlist(id)
-	s.all[id].held++
-	if s.all[id].held == len(s.levels) {
-		s.levels = append(s.levels, nil)
-	}
-	s.list(id)
-}
-
 // offer sets whether there is work for a slot.
 func (s *slots) offer(id int, work bool) {
-	x, room := &s.all[id], 0
-	if work {
-		room = x.Cap
+	x := s.all[id]
+	if x.room = 0; work {
+		x.room = x.Cap
 	}
-	if room != x.room {
-		s.unlist(id)
-		x.room = room
-		s.list(id)
-	}
+	s.list(x)
 }
 
-// list adds a slot to its level, if it has room. unlist, which has to come
-// before any change of held or room, removes it again.
-func (s *slots) list(id int) {
-	if x := &s.all[id]; x.held < x.room {
-		s.levels[x.held].add(id)
-		s.low = min(s.low, x.held)
+// list notes whether a slot has room, after anything about it has changed.
+func (s *slots) list(x *slot) {
+	load := int64(x.held)
+	if s.byCost {
+		load = int64(math.Float64bits(float64(x.cost) / float64(x.room))) // in the order of the quotient
 	}
-}
-
-func (s *slots) unlist(id int) {
-	if x := &s.all[id]; x.held < x.room {
-		s.levels[x.held].del(id)
+	if x.held < x.room {
+		s.free.update(x, &x.pos, order{load, int64(x.ID)})
+	} else {
+		s.free.remove(&x.pos)
 	}
 }
 
 // hasRoom reports whether a slot is in, has free capacity, and there is work
 // for it.
-func (s *slots) hasRoom(id int) bool {
-	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].room
-}
+func (s *slots) hasRoom(id int) bool { return uint(id) < uint(len(s.all)) && s.all[id].pos > 0 }
 
-// emptiest returns the slot that holds the fewest items among those with room,
-// the lowest ID among equals, or 0 if none has room.
+// emptiest returns the first of the slots with room, or 0 if there is none.
 func (s *slots) emptiest() int {
-	for ; s.low < len(s.levels); s.low++ {
-		if id := s.levels[s.low].from(1); id != 0 {
-			return id
-		}
+	if s.free.len() == 0 {
+		return 0
 	}
-	return 0
+	return s.free.min().ID
 }
 
 // Choice is the method of policies in which any slot takes any item.
-func (s *slots) Choice(Item) Choice { return Choice{Idle: s.levels[0].from(1) != 0} }
+func (s *slots) Choice(Item) Choice { return Choice{Idle: s.all[s.emptiest()].idle()} }
+
+// idle reports whether a slot is in and holds nothing.
+func (x *slot) idle() bool { return x.Cap > 0 && x.held == 0 }
 
 // only is the choice of one slot, 0 for none.
-func (s *slots) only(id int) Choice {
-	return Choice{Slot: id, Idle: id > 0 && s.all[id].Cap > 0 && s.all[id].held == 0}
-}
-
-// bitset is a set of IDs from 1. The zero bitset is empty.
-type bitset []uint64
-
-func (b *bitset) add(id int) {
-	for id>>6 >= len(*b) {
-		*b = append(*b, 0)
-	}
-	(*b)[id>>6] |= 1 << (id & 63)
-}
-
-// del removes id, which must be in.
-func (b bitset) del(id int) { b[id>>6] &^= 1 << (id & 63) }
-
-// from returns the lowest member that is not below id, or 0.
-func (b bitset) from(id int) int {
-	mask := ^uint64(0) << (id & 63)
-	for i := id >> 6; i < len(b); i++ {
-		if x := b[i] & mask; x != 0 {
-			return i<<6 + bits.TrailingZeros64(x)
-		}
-		mask = ^uint64(0)
-	}
-	return 0
-}
+func (s *slots) only(id int) Choice { return Choice{Slot: id, Idle: s.all[id].idle()} }
