@@ -185,7 +185,7 @@ func (d *Dispatcher) serve() *line {
 	for {
 		var best *line
 		for _, l := range d.lines {
-			if d.lacks(l) == ForSlot && (best == nil || d.before(l, best)) {
+			if d.lacks(l) == ForSlot && (best == nil || d.compare(l, best) < 0) {
 				best = l
 			}
 		}
@@ -197,10 +197,10 @@ func (d *Dispatcher) serve() *line {
 	}
 }
 
-// before reports whether the first item of a comes before that of b.
-func (d *Dispatcher) before(a, b *line) bool {
+// compare compares lines by the order of their first items.
+func (d *Dispatcher) compare(a, b *line) int {
 	x, y := a.queue.min(), b.queue.min()
-	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID)) < 0
+	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
 }
 
 // lacks returns what the first item of a line waits for, or ForSlot if it need not.
@@ -239,48 +239,46 @@ func (d *Dispatcher) widest(c *Claim) (most room) {
 	return most
 }
 
-// keep notes for whom units and places are kept.
+// keep notes for whom units and places are kept: for the first items of the lines that have waited
+// so long, in order.
 func (d *Dispatcher) keep() {
 	for i := range d.caps {
 		d.caps[i].keeper = nil
 	}
+	for _, r := range d.rooms {
+		for i := range r.stock.counters() {
+			r.stock.caps[i].keeper = nil
+		}
+	}
 	d.late = d.late[:0]
 	for _, l := range d.lines {
-		if l.passed < patience*d.all || d.widest(l.claim).all == 0 { // nothing is kept for what no host has
-			l.stock = nil
-			continue
-		}
-		for _, u := range l.claim.Units {
-			if u.Cap >= len(d.caps) {
-				continue
-			}
-			if n := &d.caps[u.Cap]; n.keeper == nil || d.before(l, n.keeper) {
-				n.keeper = l
-			}
-		}
-		if d.local(l.claim) {
+		if l.stock = nil; l.passed >= patience*d.all && d.widest(l.claim).all > 0 { // nothing is kept for what no host has
 			d.late = append(d.late, l)
 		}
 	}
-	d.keepStocks()
-	var first *line // of those that take several places, if the units are kept for it
-	for _, l := range d.lines {
-		others := func(u Units) bool { n := d.counter(u.Cap, l.stock); return n == nil || n.keeper != l }
-		if l.claim.wide() && l.passed >= patience*d.all && !slices.ContainsFunc(l.claim.Units, others) && (first == nil || d.before(l, first)) {
-			first = l
+	slices.SortFunc(d.late, d.compare)
+	last := d.wide
+	d.wide = nil
+	for _, l := range d.late {
+		at := d.widest(l.claim).site
+		if d.local(l.claim) {
+			at = d.home(l)
+			l.stock = at.stock
+		}
+		all := true
+		for _, u := range l.claim.Units {
+			n := d.counter(u.Cap, l.stock)
+			if n != nil && n.keeper == nil {
+				n.keeper = l
+			}
+			all = all && n != nil && n.keeper == l
+		}
+		if l.claim.wide() && all && d.wide == nil {
+			d.wide, d.site = l, at
 		}
 	}
-	last := d.wide
-	if d.wide = nil; first == nil {
-		return
-	}
-	if d.wide = first; last != first {
-		d.recant(first)
-	}
-	d.site = d.widest(first.claim).site
-	if first.stock != nil {
-		at := slices.IndexFunc(d.rooms, func(r room) bool { return r.stock == first.stock })
-		d.site = d.rooms[at].site
+	if d.wide != nil && d.wide != last {
+		d.recant(d.wide)
 	}
 }
 

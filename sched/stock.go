@@ -9,6 +9,13 @@ type Stock struct{ caps []counter }
 // NewStock returns a stock with so many units of each limit of hosts, and none of later ones.
 func NewStock(all []int) *Stock { return &Stock{counters(all)} }
 
+func (s *Stock) counters() []counter {
+	if s == nil {
+		return nil
+	}
+	return s.caps
+}
+
 // site is where items find all their places, and units of a host.
 type site struct {
 	host  uint64
@@ -77,45 +84,17 @@ func (d *Dispatcher) measure() {
 	}
 }
 
-// keepStocks notes for whom units of hosts are kept, of the lines that have waited so long. Each
-// has them on one host.
-func (d *Dispatcher) keepStocks() {
-	for _, r := range d.rooms {
-		if r.stock != nil {
-			for i := range r.stock.caps {
-				r.stock.caps[i].keeper = nil
-			}
-		}
-	}
-	slices.SortFunc(d.late, func(a, b *line) int {
-		if d.before(a, b) {
-			return -1
-		}
-		return 1
-	})
-	for _, l := range d.late {
-		if l.stock = d.home(l); l.stock == nil {
-			continue
-		}
-		for _, u := range l.claim.Units {
-			if u.Cap >= len(d.caps) {
-				d.counter(u.Cap, l.stock).keeper = l
-			}
-		}
-	}
-}
-
 // home returns where units are kept for the first item of a line: on the first host that has as
-// many and keeps none of them for others; nil if there is none.
-func (d *Dispatcher) home(l *line) *Stock {
+// many and keeps none of them for others.
+func (d *Dispatcher) home(l *line) (at site) {
 	width := d.width(l.claim)
 	i := slices.IndexFunc(d.rooms, func(r room) bool {
 		return r.all >= width && d.possible(l.claim, r.stock) && !slices.ContainsFunc(l.claim.Units, func(u Units) bool {
 			return u.Cap >= len(d.caps) && d.counter(u.Cap, r.stock).keeper != nil
 		})
 	})
-	if i < 0 {
-		return nil
+	if i >= 0 {
+		at = d.rooms[i].site
 	}
-	return d.rooms[i].stock
+	return at
 }
