@@ -266,7 +266,7 @@ func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 	t.turn = p.turn
 	p.Take(slot, it)
 	if p.since++; p.since >= p.places {
-		p.changed = p.auto
+		p.changed = p.auto && len(p.list) <= p.places
 	}
 	return it, true
 }
