@@ -20,38 +20,38 @@ import (
 )
 
 // No orphans, even if crew is killed by SIGKILL: a guardian, a process in its own
-// group, learns of crew's end through its vigil and kills the groups listed in a
-// table that both share, with what descends from them (kin). The table costs one store per task.
+// group, learns of crew's end from a pipe, of which crew has the other end, and kills the groups
+// listed in a table that both share, with what descends from them (kin). The table costs one
+// store per task.
 //
-// Nothing simpler would do. PR_SET_PDEATHSIG would never reach a task's children, and make
-// orphans of them that nobody can find; so only a task that starts without a guardian has it. PR_SET_CHILD_SUBREAPER gives the tasks of a dead crew to
-// nobody. A control group would reach even daemons in their own session, but needs a delegated
-// one, which few users have, and two file operations per task. Such daemons are left alone,
-// as at the end of any run.
+// The pipe ends only when a task that is just being started has been executed. Where the kernel
+// does not list such a task (see kernel.Spawner), it is known by its environment: it survives if
+// it has changed that by then, or if the system hides it.
+//
+// On Linux the guardian is there before the first task, and shares crew's memory until it execs:
+// a run that is over by then pays for one clone. A timer in crew would leave a gap, since
+// PR_SET_PDEATHSIG never reaches a task's children, and makes orphans of them that nobody can
+// find; so only a task that starts without a guardian has it. PR_SET_CHILD_SUBREAPER gives the
+// tasks of a dead crew to nobody. A control group would reach even daemons in their own session,
+// but needs a delegated one, which few users have, and two file operations per task. Such daemons
+// are left alone, as at the end of any run.
 
 const (
-	guardAfter = 3 * time.Millisecond   // when a guardian execs
+	guardAfter = 50 * time.Millisecond  // when a guardian execs
 	guardAgain = 200 * time.Millisecond // when to try again if it cannot be started
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
 	guardianName = "task-guardian"
 
-	leaseAgain = 50 * time.Millisecond // how often a guardian kills while the lease has run out
-	goneLook   = time.Second           // how often it looks at least whether killed groups are gone
+	leaseLook  = 100 * time.Millisecond // how often a guardian looks whether the lease has run out, but for its end
+	leaseAgain = 50 * time.Millisecond  // how often it kills while that is so
+	goneLook   = time.Second            // how often it looks at least whether killed groups are gone
 
 	// tableSize is the number of groups that the table holds, tableLeast if a limit on the
 	// size of files allows no more.
 	tableSize  = 64 << 10
 	tableLeast = 1 << 10
 )
-
-// newGuardian prepares a guardian. It gets the descriptors of the table, of its vigil, and of
-// what to keep open until the groups are gone, of which the last two are 0 if there is none, and
-// what it needs for tokens.
-func newGuardian(null, table, vigil, held int, tokens *jobserver.Tokens) *kernel.Helper {
-	fds, dir := tokens.Kept()
-	return kernel.NewHelper(guardianName, null, append([]int{table, vigil, held}, fds...), dir, guardAfter)
-}
 
 func init() {
 	if crew, fds, dir, ok := kernel.AsHelper(guardianName, 6); ok {
@@ -66,12 +66,12 @@ func init() {
 func watchOver(crew int, fds []int, dir string) {
 	signal.Ignore()
 	kernel.CloseFrom(slices.Max(fds) + 1) // do not hold open what crew inherited from its caller
-	vigil, held, tokens := fds[1], fds[2], jobserver.Keep(fds[3:], dir)
+	pipe, held, tokens := fds[1], fds[2], jobserver.Keep(fds[3:], dir)
 	memory, err := kernel.OpenShared(fds[0])
 	if err != nil {
 		return
 	}
-	table, own := asTable(memory)
+	table, lease := asTable(memory)
 	session, _ := unix.Getsid(0)
 	k := newKin(crew, session, []string{"CREW_PID=" + strconv.Itoa(crew)})
 	expired := func() {
@@ -79,7 +79,16 @@ func watchOver(crew int, fds []int, dir string) {
 		time.Sleep(leaseAgain) // what crew starts meanwhile is not listed yet, or unknown until it has executed its program
 	}
 	starts := starts{crew: crew, table: table}
-	keepVigil(crew, vigil, own, expired, starts.look)
+	for over := false; !over; {
+		left := lease.left()
+		if left <= 0 {
+			expired()
+		}
+		starts.look()
+		set := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
+		n, _ := unix.Poll(set, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
+		over = n > 0 || os.Getppid() != crew && n == 0 // a task that has stopped too early may hold the pipe
+	}
 	expired()
 	k.killListed(table)
 	tokens.End()
@@ -166,10 +175,36 @@ func (s *starts) look() {
 	s.seen = seen
 }
 
-// asTable returns the table of groups in a memory, and what of that is the vigil's own.
-func asTable(memory []byte) (table []int32, own []byte) {
-	n := len(memory) - vigilSize
-	return unsafe.Slice((*int32)(unsafe.Pointer(&memory[0])), n/4), memory[n:]
+// lease is when a lease ends, in nanoseconds by the wall clock and by kernel.SinceBoot, whichever
+// comes first: either may stand still or be set back while the machine is suspended. With 0 for
+// wall it never ends.
+type lease struct{ wall, boot atomic.Int64 }
+
+// set sets the end; zero is never.
+func (l *lease) set(at time.Time) {
+	if at.IsZero() {
+		l.wall.Store(0)
+		return
+	}
+	// The clock is read first: this process may be stopped at any moment, also here.
+	boot := kernel.SinceBoot()
+	l.boot.Store(int64(boot + time.Until(at)))
+	l.wall.Store(at.UnixNano())
+}
+
+// left returns how long the lease still lasts, or when to ask again: the wall clock may be set.
+func (l *lease) left() time.Duration {
+	wall := l.wall.Load()
+	if wall == 0 {
+		return guardLook
+	}
+	return min(time.Duration(wall-time.Now().UnixNano()), time.Duration(l.boot.Load())-kernel.SinceBoot(), leaseLook)
+}
+
+// asTable returns the table of groups in a memory, and the lease, which is last in it.
+func asTable(memory []byte) (table []int32, l *lease) {
+	n := len(memory) - int(unsafe.Sizeof(lease{}))
+	return unsafe.Slice((*int32)(unsafe.Pointer(&memory[0])), n/4), (*lease)(unsafe.Pointer(&memory[n]))
 }
 
 // guardian starts the guardian process and replaces it if it ends. It is safe for
@@ -184,12 +219,14 @@ type guardian struct {
 	timer  *time.Timer // of the next try
 	told   bool
 	closed bool
-	pid    int // 0 if there is none
-	table  int // descriptor of the table
-	vigil  vigil
+	pid    int    // 0 if there is none
+	table  int    // descriptor of the table; 0 if there is none
+	alive  int    // what ends with crew: our end of the guardian's pipe; 0 if there is none
+	lease  *lease // in the table
+	until  time.Time
 	tokens *jobserver.Tokens
 	held   int            // descriptor that stays open until all groups are gone; 0 if there is none
-	start  *kernel.Helper // must stay reachable until the guardian execs; nil without a table
+	start  *kernel.Helper // must stay reachable until the guardian execs
 }
 
 // try starts the guardian unless it is alive. It is called again at intervals,
@@ -224,7 +261,7 @@ func (g *guardian) ensure() (err error) {
 		}
 		return nil
 	}
-	if g.start == nil {
+	if g.table == 0 {
 		// The table serves all guardians of the run. It is never unmapped, because the
 		// kernel stores the ID of a starting process in its row (groups.reserve), and a
 		// start may take any time.
@@ -232,29 +269,33 @@ func (g *guardian) ensure() (err error) {
 		if err != nil {
 			return err
 		}
-		table, own := asTable(memory)
-		vigil, err := g.vigil.begin(own)
-		if err != nil {
-			return errors.Join(err, syscall.Close(fd))
-		}
+		table, lease := asTable(memory)
+		lease.set(g.until)
 		g.groups.share(table)
-		g.table, g.start = fd, newGuardian(g.null, fd, vigil, g.held, g.tokens)
+		g.table, g.lease = fd, lease
 	}
+	var ends [2]int
+	if err := kernel.Pipe(&ends); err != nil {
+		return err
+	}
+	defer syscall.Close(ends[0])
+	if g.alive != 0 {
+		_ = syscall.Close(g.alive)
+	}
+	g.alive = ends[1]
+	fds, dir := g.tokens.Kept()
+	g.start = kernel.NewHelper(guardianName, g.null, append([]int{g.table, ends[0], g.held}, fds...), dir, guardAfter)
 	g.pid, err = g.start.Start()
 	return err
 }
 
 // expire sets the time at which the guardian begins to kill; zero is never.
-func (g *guardian) expire(at time.Time) (err error) {
+func (g *guardian) expire(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return nil
+	if g.until = at; g.lease != nil {
+		g.lease.set(at)
 	}
-	if g.start != nil && !g.vigil.leased() {
-		panic("internal error: a lease after the first attempt")
-	}
-	return g.vigil.expire(at)
 }
 
 // there reports whether a guardian has been started, which may have ended.
@@ -276,9 +317,6 @@ func (g *guardian) close() {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	if g.start != nil {
-		_ = syscall.Close(g.table)
-	}
 	if g.pid != 0 {
 		_ = syscall.Kill(g.pid, syscall.SIGCONT)
 		g.tokens.Settle(true)
@@ -293,5 +331,9 @@ func (g *guardian) close() {
 			reap()
 		}
 	}
-	g.vigil.end()
+	for _, fd := range []int{g.table, g.alive} {
+		if fd != 0 {
+			_ = syscall.Close(fd)
+		}
+	}
 }

@@ -160,12 +160,9 @@ func (l *Local) Kill(id uint64, attempt int) {
 
 // Lease has the guardian kill all process groups from the given time on until
 // another one is set, even if this process is stopped or hangs; the zero time is
-// never. until must have been computed from time.Now shortly before. The first call
-// must come before the first attempt.
+// never. until must have been computed from time.Now shortly before.
 func (l *Local) Lease(until time.Time) {
-	if err := l.guardian.expire(until); err != nil {
-		l.notice("tasks could outlive the lease of a worker that hangs: " + err.Error())
-	}
+	l.guardian.expire(until)
 	l.first.Do(l.guardian.try)
 }
 
