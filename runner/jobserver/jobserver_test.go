@@ -120,7 +120,16 @@ func (s *server) join() (*Tokens, chan bool) {
 // watch returns tokens and the answers to their Asks. This process is the guardian, too.
 func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
 	require.NoError(t, err)
-	tokens.Guard(func() error { Keep(tokens.Kept()); return nil })
+	tokens.Guard(func() (int, error) {
+		var asks [2]int // stays open
+		require.NoError(t, kernel.Pipe(&asks))
+		go func() {
+			for k := Keep(tokens.Kept()); read(asks[0], make([]byte, 1)); {
+				k.Give()
+			}
+		}()
+		return asks[1], nil
+	})
 	answers := make(chan bool, 100)
 	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
 	return tokens, answers
@@ -196,7 +205,7 @@ func TestTokensThatNobodyAsksFor(t *testing.T) {
 	s := newServer(t, true, "+")
 	tokens, _ := s.join()
 	started := false
-	tokens.Guard(func() error { started = true; return errors.New("none") })
+	tokens.Guard(func() (int, error) { started = true; return 0, errors.New("none") })
 	tokens.Settle(true)
 	require.NoError(t, tokens.Close())
 	require.False(t, started)
@@ -204,7 +213,7 @@ func TestTokensThatNobodyAsksFor(t *testing.T) {
 
 	tokens, answers := s.join()
 	s.put("+")
-	tokens.Guard(func() error { return errors.New("none") })
+	tokens.Guard(func() (int, error) { return 0, errors.New("none") })
 	tokens.Ask()
 	require.False(t, <-answers)
 	require.NoError(t, tokens.Close())
@@ -236,7 +245,10 @@ func TestTokensOfACrewThatIsKilled(t *testing.T) {
 func TestAGuardianThatIsStopped(t *testing.T) {
 	s := newServer(t, true, "abc")
 	tokens, answers := s.join()
-	tokens.Guard(func() error { return nil })
+	tokens.Guard(func() (int, error) {
+		_, asks := pipe(t)
+		return asks, nil
+	})
 	for range 3 {
 		tokens.Ask()
 		require.True(t, <-answers)
@@ -303,6 +315,7 @@ func TestRecount(t *testing.T) {
 		own.Recount()
 		take(3)
 		require.NoError(t, other.Close())
+		crewtest.Until(t, func() bool { n, _ := kernel.Unread(own.in); return n == 4 }, "the token")
 		own.Recount()
 		take(3)
 		require.NoError(t, own.Close())

@@ -3,7 +3,6 @@ package jobserver
 import (
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -20,11 +19,8 @@ import (
 type Keeper struct {
 	*counts        // nil without tokens of another program's
 	tokens  []byte // the token number n is at n modulo mostTokens; where none is, there is a 0
-	asks    int    // a pipe of which each byte asks for one token to be given back
 	w       int    // where the tokens go
 	dir     string // holds the FIFO of a jobserver of crew's own; "" for none
-
-	mu sync.Mutex
 }
 
 // counts are how many tokens were taken, by crew, and given back.
@@ -41,21 +37,11 @@ func (k *Keeper) share(memory []byte) {
 	k.counts, k.tokens = (*counts)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(counts{}):]
 }
 
-// Keep returns a Keeper that does what crew asks for, with what Tokens.Kept returned in crew.
+// Keep returns a Keeper with what Tokens.Kept returned in crew.
 func Keep(fds []int, dir string) *Keeper {
-	k := &Keeper{asks: fds[1], w: fds[2], dir: dir}
-	if fds[0] == 0 {
-		return k
-	}
-	if memory, err := kernel.OpenShared(fds[0]); err == nil {
+	k := &Keeper{w: fds[1], dir: dir}
+	if memory, err := kernel.OpenShared(fds[0]); err == nil { // there is none without tokens of another program's
 		k.share(memory)
-		go func() {
-			for read(k.asks, make([]byte, 1)) {
-				k.mu.Lock()
-				k.give()
-				k.mu.Unlock()
-			}
-		}()
 	}
 	return k
 }
@@ -73,8 +59,8 @@ func (k *Keeper) take(r int) bool {
 	return true
 }
 
-// give gives a token back, and reports whether there was one. The caller must hold mu.
-func (k *Keeper) give() bool {
+// Give gives a token back, as crew asks for, and reports whether there was one.
+func (k *Keeper) Give() bool {
 	n := k.given.Load()
 	if int32(k.taken.Load()-n) <= 0 && k.at(n)[0] == 0 { // crew may have been killed before it counted one
 		return false
@@ -87,9 +73,7 @@ func (k *Keeper) give() bool {
 
 // End gives all tokens back, and removes the FIFO of a jobserver of crew's own.
 func (k *Keeper) End() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for k.counts != nil && k.give() {
+	for k.counts != nil && k.Give() {
 	}
 	if k.dir != "" {
 		_ = os.Remove(filepath.Join(k.dir, fifoName))
@@ -109,5 +93,7 @@ func read(r int, to []byte) (came bool) {
 
 // write writes to a pipe, which must have room.
 func write(w int, tokens []byte) {
-	_ = kernel.Again(func() error { _, err := unix.Write(w, tokens); return err })
+	if len(tokens) > 0 {
+		_ = kernel.Again(func() error { _, err := unix.Write(w, tokens); return err })
+	}
 }

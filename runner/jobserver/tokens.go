@@ -27,7 +27,7 @@ type Tokens struct {
 	r         *os.File     // with the runtime's poller: a thread that is blocked in read(2) makes brief tasks take a third more time
 	in        int          // the same
 	memory    int          // what keeper shares
-	asks      int          // the other end of the keeper's
+	asks      int          // a pipe to the guardian: each byte asks for one token to be given back
 	guard     func() error // starts the guardian
 	watch     func(got bool, err error)
 
@@ -57,13 +57,9 @@ func Join(a Auth) (*Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ends [2]int
-	if err = kernel.Pipe(&ends); err != nil {
-		return nil, err
-	}
 	t.keeper.share(memory)
-	t.memory, t.keeper.asks, t.asks = fd, ends[0], ends[1]
-	return t, unix.SetNonblock(t.asks, true)
+	t.memory = fd
+	return t, nil
 }
 
 // open opens the ends of the pipe or FIFO.
@@ -154,18 +150,20 @@ func (t *Tokens) Own() bool { return t.keeper.counts == nil }
 // if they inherit it.
 func (t *Tokens) Makeflags() string { return t.makeflags }
 
-// Guard sets the function that starts the guardian, which runs Keep. It comes before the
-// first Ask.
-func (t *Tokens) Guard(start func() error) {
-	if t.guard = sync.OnceValue(start); t.Own() {
+// Guard sets the function that starts the guardian, which runs Keep. It returns a pipe: for each
+// byte that comes out of that, the guardian has to call Give. Guard comes before the first Ask.
+func (t *Tokens) Guard(start func() (asks int, err error)) {
+	t.guard = sync.OnceValue(func() (err error) {
+		t.asks, err = start()
+		return err
+	})
+	if t.Own() {
 		_ = t.guard() // it removes the FIFO at the end
 	}
 }
 
 // Kept returns what the guardian needs for Keep.
-func (t *Tokens) Kept() (fds []int, dir string) {
-	return []int{t.memory, t.keeper.asks, t.keeper.w}, t.keeper.dir
-}
+func (t *Tokens) Kept() (fds []int, dir string) { return []int{t.memory, t.keeper.w}, t.keeper.dir }
 
 // Watch sets the function that gets the answer to each Ask, one after another: whether there
 // is a token. It comes before the first Ask. After an error none will come.

@@ -38,6 +38,7 @@ import (
 
 const (
 	guardAfter = 50 * time.Millisecond  // when a guardian execs
+	tokenAfter = 3 * time.Millisecond   // the same if crew's end may have to wait for it
 	guardAgain = 200 * time.Millisecond // when to try again if it cannot be started
 	guardLook  = time.Second            // how often to check that it is alive, and to look after the tasks
 
@@ -54,7 +55,7 @@ const (
 )
 
 func init() {
-	if crew, fds, dir, ok := kernel.AsHelper(guardianName, 6); ok {
+	if crew, fds, dir, ok := kernel.AsHelper(guardianName, 5); ok {
 		watchOver(crew, fds, dir)
 		os.Exit(0)
 	}
@@ -86,8 +87,16 @@ func watchOver(crew int, fds []int, dir string) {
 		}
 		starts.look()
 		set := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
-		n, _ := unix.Poll(set, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
-		over = n > 0 || os.Getppid() != crew && n == 0 // a task that has stopped too early may hold the pipe
+		n, err := unix.Poll(set, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
+		if n == 0 {
+			over = os.Getppid() != crew // a task that has stopped too early may hold the pipe
+		} else if err == nil {
+			n, err = unix.Read(pipe, make([]byte, 64))
+			over = n == 0 && err == nil
+			for range n {
+				tokens.Give()
+			}
+		}
 	}
 	expired()
 	k.killListed(table)
@@ -221,7 +230,7 @@ type guardian struct {
 	closed bool
 	pid    int    // 0 if there is none
 	table  int    // descriptor of the table; 0 if there is none
-	alive  int    // what ends with crew: our end of the guardian's pipe; 0 if there is none
+	pipe   [2]int // what the guardian reads, and what crew writes to ask for tokens to be given back
 	lease  *lease // in the table
 	until  time.Time
 	tokens *jobserver.Tokens
@@ -269,22 +278,23 @@ func (g *guardian) ensure() (err error) {
 		if err != nil {
 			return err
 		}
+		if err = kernel.Pipe(&g.pipe); err == nil {
+			err = syscall.SetNonblock(g.pipe[1], true)
+		}
+		if err != nil {
+			return errors.Join(err, syscall.Close(fd))
+		}
 		table, lease := asTable(memory)
 		lease.set(g.until)
 		g.groups.share(table)
 		g.table, g.lease = fd, lease
 	}
-	var ends [2]int
-	if err := kernel.Pipe(&ends); err != nil {
-		return err
-	}
-	defer syscall.Close(ends[0])
-	if g.alive != 0 {
-		_ = syscall.Close(g.alive)
-	}
-	g.alive = ends[1]
 	fds, dir := g.tokens.Kept()
-	g.start = kernel.NewHelper(guardianName, g.null, append([]int{g.table, ends[0], g.held}, fds...), dir, guardAfter)
+	after := guardAfter
+	if !g.tokens.Own() {
+		after = tokenAfter
+	}
+	g.start = kernel.NewHelper(guardianName, g.null, append([]int{g.table, g.pipe[0], g.held}, fds...), dir, after)
 	g.pid, err = g.start.Start()
 	return err
 }
@@ -331,9 +341,7 @@ func (g *guardian) close() {
 			reap()
 		}
 	}
-	for _, fd := range []int{g.table, g.alive} {
-		if fd != 0 {
-			_ = syscall.Close(fd)
-		}
+	if g.table != 0 {
+		_, _, _ = syscall.Close(g.table), syscall.Close(g.pipe[0]), syscall.Close(g.pipe[1])
 	}
 }

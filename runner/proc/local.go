@@ -174,11 +174,11 @@ func (l *Local) Hold(fd int) { l.guardian.held = fd }
 // before the first attempt, and the first Lease.
 func (l *Local) Keep(t *jobserver.Tokens) {
 	l.guardian.tokens = t
-	t.Guard(func() error {
+	t.Guard(func() (asks int, err error) {
 		if l.first.Do(l.guardian.try); !l.guardian.there() {
-			return errors.New("nobody would return them if crew was killed")
+			return 0, errors.New("nobody would return them if crew was killed")
 		}
-		return nil
+		return l.guardian.pipe[1], nil
 	})
 }
 

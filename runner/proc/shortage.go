@@ -32,9 +32,9 @@ const (
 	fewFiles     = 1024 // a limit on descriptors under which the open ones are counted
 
 	// spareFiles is the number of descriptors that attempts leave to crew: for the guardian's
-	// table and pipe, a spool, the journal's index, a list of failed tasks and, for a moment,
+	// table and both ends of its pipe, a spool, the journal's index, a list of failed tasks and, for a moment,
 	// a result and a file in /proc.
-	spareFiles = 7
+	spareFiles = 8
 
 	// ownProcesses is how many threads crew has when it saves them, and the guardian.
 	ownProcesses = 8 + 4

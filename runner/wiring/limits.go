@@ -68,7 +68,7 @@ func files(o *cli.Options, p pool) int64 {
 	}
 	n := ownFiles + proc.LeastFiles + inputs
 	if p.join != nil || o.Jobserver.Mode == "share" {
-		n += 5 // both ends of the pipe or FIFO, the purse, and both ends of the pipe to the guardian
+		n += 4 // both ends of the pipe or FIFO, of which crew opens its own, or the purse
 	}
 	if o.State.Dir != "" {
 		n += stateFiles
