@@ -205,7 +205,6 @@ func (p *process) readInto(buf []byte, s *stream) int {
 		p.closeOutput(s)
 		return 0
 	}
-	p.pin.Yield() // there may be more soon, and a larger read costs less
 	return n
 }
 

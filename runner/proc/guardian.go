@@ -147,14 +147,8 @@ func anyLives(table []int32) (any bool) {
 type starts struct {
 	crew  int
 	table []int32
-	seen  map[int]start // at the last look, by row
-	next  time.Time     // when to look again
-}
-
-// start is what has been seen of a row that is in use.
-type start struct {
-	id    int32
-	begun bool // it has executed its program
+	begun map[int32]bool // by what was in the table at the last look: it has executed its program
+	next  time.Time      // when to look again
 }
 
 // look continues what has not begun since the last look.
@@ -163,25 +157,26 @@ func (s *starts) look() {
 		return
 	}
 	s.next = time.Now().Add(guardLook)
-	seen := map[int]start{}
+	now := map[int32]bool{}
 	for row := range s.table {
-		now, last := start{id: atomic.LoadInt32(&s.table[row])}, s.seen[row]
-		switch {
-		case now.id == 0:
+		id := atomic.LoadInt32(&s.table[row])
+		if _, twice := now[id]; id == 0 || twice {
 			continue
-		case now.id != last.id || last.begun:
-			now.begun = now.id == last.id
-		case now.id == starting: // its ID is not known
+		}
+		begun, seen := s.begun[id]
+		switch {
+		case begun || !seen:
+		case id == starting: // its ID is not known
 			for _, p := range kernel.Processes() {
 				p.Free(s.crew)
 			}
 		default:
-			p, _ := kernel.Look(int(now.id))
-			now.begun = !p.Free(s.crew)
+			p, _ := kernel.Look(int(id))
+			begun = !p.Free(s.crew)
 		}
-		seen[row] = now
+		now[id] = begun
 	}
-	s.seen = seen
+	s.begun = now
 }
 
 // lease is when a lease ends, in nanoseconds by the wall clock and by kernel.SinceBoot, whichever
