@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,24 +51,15 @@ func SyncTree(path string, dir bool) error {
 // Dying reports whether a process has been killed but may still exist
 // (proc_pid_stat(5), proc_pid_status(5)).
 func Dying(pid int) bool {
-	const exiting = 0x4 // PF_EXITING of linux/sched.h
-	base := "/proc/" + strconv.Itoa(pid)
-	stat, err := os.ReadFile(base + "/stat")
-	if err != nil {
-		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	p, ok := Look(pid)
+	if !ok {
+		return syscall.Kill(pid, 0) == syscall.ESRCH
 	}
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 7 {
-		return false
-	}
-	if bits, err := strconv.ParseUint(string(f[6]), 10, 64); err == nil && bits&exiting != 0 {
-		return true
-	}
-	status, _ := os.ReadFile(base + "/status")
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	_, pending, _ := bytes.Cut(status, []byte("ShdPnd:\t"))
 	pending, _, _ = bytes.Cut(pending, []byte("\n"))
 	mask, err := strconv.ParseUint(string(pending), 16, 64)
-	return f[0][0] == 'Z' || f[0][0] == 'X' || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
+	return p.exiting || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
 }
 
 // Mark marks n numbers from one on in a directory, for others to see, until unmark is called

@@ -198,6 +198,7 @@ type Process struct {
 	Ended   bool   // it is a zombie of which no thread is left
 	Stopped bool
 	Unbegun bool // it has not executed a program since it was forked
+	exiting bool // it is about to end, or has; for Dying
 }
 
 // Free continues the process if it is a child of parent that has stopped before it executed its

@@ -138,13 +138,14 @@ func Look(pid int) (p Process, ok bool) {
 		n, _ = strconv.ParseInt(f[i], 10, 64)
 		return n
 	}
-	const fork = 0x40 // PF_FORKNOEXEC of linux/sched.h
+	const exiting, fork = 0x4, 0x40 // PF_EXITING and PF_FORKNOEXEC of linux/sched.h
 	return Process{
 		PID: pid, Parent: int(number(1)), Group: int(number(2)), Session: int(number(3)),
 		Start: number(19), Name: string(text[from+1 : to]),
 		Ended:   f[0] == "Z" && f[17] == "1",
 		Stopped: f[0] == "T",
 		Unbegun: number(6)&fork != 0,
+		exiting: number(6)&exiting != 0 || f[0] == "Z" || f[0] == "X",
 	}, true
 }
 
