@@ -52,6 +52,9 @@ func handler(f, restore uintptr) *raw.Action {
 	return &raw.Action{Handler: f, Flags: raw.HandlerFlags, Restorer: restore, Mask: ^uint64(0)}
 }
 
+// SignalThreads is how many threads Take needs for itself alone.
+const SignalThreads = 0
+
 // Fence sends mark to the channel of Take, behind all signals that have come before.
 func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
 	routesMu.Lock()

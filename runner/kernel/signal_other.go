@@ -41,6 +41,10 @@ func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	return nil
 }
 
+// SignalThreads is how many threads Take needs for itself alone: that in which package os/signal
+// waits.
+const SignalThreads = 1
+
 // Fence sends mark to the channel of Take, behind all signals that have come before.
 func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
 	routesMu.Lock()

@@ -37,7 +37,7 @@ const (
 	spareFiles = 8
 
 	// ownProcesses is how many threads crew has when it saves them, and the guardian.
-	ownProcesses = 8 + 4
+	ownProcesses = 8 + kernel.SignalThreads + 4
 
 	// LeastProcesses is how many processes and threads a run takes at least: a task with a
 	// child beside its own. With fewer the Go runtime dies, and not in words that help.
@@ -137,7 +137,7 @@ func (s *shortage) saveThreads() {
 // reserveThreads makes the runtime create all the threads that a run without
 // blocked attempts needs, while there still are some. The reader, the pump, signals
 // and an attempt that starts may each block in a system call. With the runtime's own, these
-// are the 8 of ownProcesses.
+// are the first 8 of ownProcesses.
 func reserveThreads() {
 	const running, blocked = 1, 4
 	runtime.GOMAXPROCS(running)
