@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"crew/runner/expand"
 	"crew/runner/task"
@@ -16,7 +17,7 @@ var operators = [...]string{
 	";", "&", "&&", "||", "|", "|&", ">", ">>", "<", "2>", "2>>", "&>", "2>&1", ">&2",
 }
 
-var assignment = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`)
+var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`) })
 
 // operator returns the first word of a command without a shell that was probably
 // meant for one, or "".
@@ -66,7 +67,7 @@ func (c Command) TakesFound() bool {
 
 // checkOperators refuses a command that was probably meant for a shell.
 func (c Command) checkOperators() error {
-	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && assignment.MatchString(c.Words[0]) {
+	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && assignment().MatchString(c.Words[0]) {
 		return &UsageError{
 			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
 			"write env before it, or -- before the command if it is one",
@@ -165,7 +166,7 @@ func (o *Options) CannotRun(err error, status int) string {
 		fallthrough
 	default:
 		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
-		if status == 127 && here && c.aboutVerb() == "" && assignment.MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
+		if status == 127 && here && c.aboutVerb() == "" && assignment().MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
 			text += "; if " + f + " is a shell function, run export -f " + f + " first"
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -14,7 +15,9 @@ const keptLists = 20 // how many lists stay in a directory
 
 // listName is what the names of lists are like. The last part is the number of the file's
 // inode, so that a list can be told from any other file, be it a copy of one.
-var listName = regexp.MustCompile(`^crew-again-[0-9]{8}T[0-9]{6}Z-([0-9]+)\.[a-z]+$`)
+var listName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^crew-again-[0-9]{8}T[0-9]{6}Z-([0-9]+)\.[a-z]+$`)
+})
 
 // listFile is a new list of records, which only the user can read.
 type listFile struct {
@@ -50,7 +53,7 @@ func createList(extension string) (*listFile, error) {
 func removeLists(dir string) {
 	list, _ := os.ReadDir(dir) // in the order of their names, which is that of their times
 	list = slices.DeleteFunc(list, func(e os.DirEntry) bool {
-		m := listName.FindStringSubmatch(e.Name())
+		m := listName().FindStringSubmatch(e.Name())
 		return m == nil || m[1] != inode(filepath.Join(dir, e.Name()))
 	})
 	for _, e := range list[:max(0, len(list)-keptLists)] {

@@ -8,16 +8,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"crew/runner/cli"
 )
 
 // interpreter is what programs are called that run the file which is their first argument.
-var interpreter = regexp.MustCompile(`^((ba|da|k|z|fi)?sh|python[0-9.]*|perl|ruby|node|php|lua|awk|sed|Rscript|source|[.])$`)
+var interpreter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^((ba|da|k|z|fi)?sh|python[0-9.]*|perl|ruby|node|php|lua|awk|sed|Rscript|source|[.])$`)
+})
 
 // separators are between the words of a script, as far as these can be files.
-var separators = regexp.MustCompile("[\\s;|&()<>`'\"$]+")
+var separators = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[\\s;|&()<>`'\"$]+") })
 
 // programs returns the files that a command runs in a directory, in the form of
 // journal.Command: the program, what an interpreter is given, and programs of a script that are
@@ -28,7 +31,7 @@ func programs(o *cli.Options, dir string) (list []string) {
 	}
 	words := o.Words()
 	if len(words) == 1 || o.Command.Shell != "" {
-		words = separators.Split(strings.Join(words, " "), -1)
+		words = separators().Split(strings.Join(words, " "), -1)
 	}
 	runs := true // the next word that is no option is the name of a program
 	for i, word := range words {
@@ -51,7 +54,7 @@ func programs(o *cli.Options, dir string) (list []string) {
 			list = append(list, fmt.Sprintf("%d-%d-%d %s", st.Size(), st.ModTime().UnixNano(), inode, word))
 		}
 		if !strings.HasPrefix(word, "-") {
-			runs = interpreter.MatchString(path.Base(word))
+			runs = interpreter().MatchString(path.Base(word))
 		}
 	}
 	return list
