@@ -1,5 +1,6 @@
 // Package credentials is by what a hub of crew engine serve and its clients know each other: the
-// hub's certificate, and the passwords of its users.
+// hub's certificate, and the passwords of its users. Workers trust commands by the keys that have
+// signed them (Keys).
 package credentials
 
 import (

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"crew/runner/credentials"
-	"crew/runner/trust"
 )
 
 // userToken returns a user's name as a part of subjects. No two users of a hub have the same.
@@ -134,7 +133,7 @@ const (
 // sign sets the fields of the signature of an attempt that will be sent on subject.
 // Unless Expires is set, the signature holds for a few minutes. Nothing else may
 // change afterwards.
-func sign(k *trust.Key, a *Attempt, subject string) {
+func sign(k *credentials.Key, a *Attempt, subject string) {
 	if a.Expires.IsZero() {
 		a.Expires = time.Now().Add(signedFor)
 	}
@@ -144,7 +143,7 @@ func sign(k *trust.Key, a *Attempt, subject string) {
 }
 
 // signLasting is sign for all attempts of a task, on whatever worker of the queue in subject.
-func signLasting(k *trust.Key, a *Attempt, subject string) {
+func signLasting(k *credentials.Key, a *Attempt, subject string) {
 	a.Lasting, a.Expires = true, time.Now().Add(keptFor)
 	sign(k, a, subject)
 }
@@ -169,7 +168,7 @@ func signedText(msg []byte, subject string) []byte {
 // check returns why an attempt must not run: msg, which came on subject and which a
 // was decoded from, is not signed by a trusted key, or no longer. The caller must
 // refuse what it has taken before.
-func check(t trust.Keys, a *Attempt, subject string, msg []byte) error {
+func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	if a.Lasting {
 		of := strings.Split(subject, ".") // see taskSubject
@@ -180,7 +179,7 @@ func check(t trust.Keys, a *Attempt, subject string, msg []byte) error {
 		return errors.New("its command is not signed: give the run --sign FILE")
 	case !t[a.Signer]:
 		return errors.New("its command is signed by a key that is not trusted: add " +
-			trust.Line(a.Signer) + " to a file of --trust")
+			credentials.Line(a.Signer) + " to a file of --trust")
 	case a.Sig == [64]byte{}, !ed25519.Verify(a.Signer[:], signedText(msg, subject), msg[len(msg)-ed25519.SignatureSize:]):
 		return errors.New("its signature is wrong: it was changed on its way")
 	case left <= 0:

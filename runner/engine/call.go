@@ -14,7 +14,6 @@ import (
 	"crew/runner/address"
 	"crew/runner/credentials"
 	"crew/runner/task"
-	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -26,7 +25,7 @@ func Main(c wiring.EngineCall) error {
 	case "dispatch":
 		return dispatch(&c)
 	case "key":
-		k := trust.NewKey()
+		k := credentials.NewKey()
 		if err := k.Save(c.Operand); err != nil {
 			return err
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/credentials"
 	"crew/runner/travel"
-	"crew/runner/trust"
 )
 
 func testAttempt() *Attempt {
@@ -21,9 +21,9 @@ func testAttempt() *Attempt {
 
 func TestSignature(t *testing.T) {
 	t.Parallel()
-	key := trust.NewKey()
-	other := trust.NewKey()
-	trusted, err := trust.LoadKeys([]string{key.Line()})
+	key := credentials.NewKey()
+	other := credentials.NewKey()
+	trusted, err := credentials.LoadKeys([]string{key.Line()})
 	require.NoError(t, err)
 	subject := taskSubject("q", "w", "run")
 	checks := func(msg []byte, on string) error {

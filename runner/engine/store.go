@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"crew/runner/credentials"
 	"crew/runner/journal"
 	"crew/runner/outbox"
 	"crew/runner/task"
-	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -48,10 +48,10 @@ var errRemoved = errors.New("what was stored is removed: it was cancelled, or th
 // HandOver returns what stores the tasks of a run, for which it fails at once if workers are
 // there and none takes them.
 func HandOver(h wiring.HandOver) (wiring.Store, error) {
-	var key *trust.Key // nil if tasks bring values
+	var key *credentials.Key // nil if tasks bring values
 	if h.Sign != "" {
 		var err error
-		if key, err = trust.LoadKey(h.Sign); err != nil {
+		if key, err = credentials.LoadKey(h.Sign); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func HandOver(h wiring.HandOver) (wiring.Store, error) {
 }
 
 // handOver is HandOver with a connection, which it takes over unless it fails.
-func handOver(h wiring.HandOver, s *session, key *trust.Key) (*store, error) {
+func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
 	st := &store{s: s, queue: h.Queue, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil)}
 	live, err := s.present(context.Background(), h.Queue, func(Presence, time.Duration) {})
 	if err != nil {

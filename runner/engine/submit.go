@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"crew/runner"
+	"crew/runner/credentials"
 	"crew/runner/task"
 	"crew/runner/travel"
-	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -59,11 +59,11 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if len(sub.Hosts) > 0 {
 		return submitToHosts(sub)
 	}
-	var key *trust.Key // nil if tasks bring values
+	var key *credentials.Key // nil if tasks bring values
 	var err error
 	switch {
 	case sub.Sign != "":
-		if key, err = trust.LoadKey(sub.Sign); err != nil {
+		if key, err = credentials.LoadKey(sub.Sign); err != nil {
 			return nil, err
 		}
 	case len(sub.Command.Words) == 0:

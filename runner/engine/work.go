@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/coproc"
+	"crew/runner/credentials"
 	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
-	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -33,12 +33,12 @@ type crewWorker struct {
 
 	work   wiring.Work
 	host   string
-	mark   string     // of the host of --ssh; "" for none
-	digest [32]byte   // of the template
-	values bool       // there is a template
-	text   string     // the template for people
-	offers string     // as Presence has them
-	trust  trust.Keys // nil if every command is of the run that has started this worker
+	mark   string           // of the host of --ssh; "" for none
+	digest [32]byte         // of the template
+	values bool             // there is a template
+	text   string           // the template for people
+	offers string           // as Presence has them
+	trust  credentials.Keys // nil if every command is of the run that has started this worker
 
 	// what is open
 
@@ -87,7 +87,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	}
 	if !work.Commands || w.mark != "" {
 		w.seen.most = mostSeen
-	} else if w.trust, err = trust.LoadKeys(work.Trust); err != nil {
+	} else if w.trust, err = credentials.LoadKeys(work.Trust); err != nil {
 		return nil, err
 	}
 	if w.s, err = w.connect(); err != nil {

@@ -1,8 +1,7 @@
 // Package trust decides whether a path may be trusted: whether another user could have
 // chosen what crew reads, runs or overwrites there. Files that crew goes on from, such
 // as those of a journal, must be the user's own (Own). Files that it only writes may be
-// anywhere, but it follows no symbolic link of another user to them (Resolve). Commands that
-// come from other machines are trusted by the keys that have signed them (Keys).
+// anywhere, but it follows no symbolic link of another user to them (Resolve).
 package trust
 
 import (

@@ -1,4 +1,4 @@
-package trust
+package credentials
 
 import (
 	"os"
