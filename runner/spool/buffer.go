@@ -14,22 +14,16 @@ import (
 // Buffer is one stream of output, a task.Output. One goroutine at a time writes it
 // or reads it. Only ReadAt and Hold may be called by others meanwhile.
 //
-// The stream is cut into blocks of blockSize. The first block and the last one
-// stay in memory while the budget allows; all others are extents of the store's
-// file.
+// The stream is cut into blocks of blockSize. The first one stays in memory while the
+// budget allows; all others are extents of the store's file.
 type Buffer struct {
 	store *Store
 	mu    sync.Mutex // held to change what follows, and by ReadAt
 	n     int64      // bytes in all blocks
 
-	// head is the first block while that is in memory. It is full if other
-	// blocks follow.
-	head []byte
-	// extents are the offsets in file of the blocks after head, in order. Only
-	// the last one may be partly filled, and only if tail is nil.
-	extents []int64
+	head    []byte   // the first block while it is in memory; full if others follow
+	extents []int64  // the offsets in file of the blocks after head; only the last one may be partly filled
 	file    *os.File // nil before the first extent
-	tail    *block   // the block after extents, or nil
 	closed  bool
 	holds   int // how many readers that Hold returned are open
 }
@@ -59,16 +53,12 @@ func (b *Buffer) Write(p []byte) (int, error) {
 }
 
 // Room returns free memory at the end of b, for the caller to fill and then
-// report with Grew. It is empty while b is small, and whenever the next Write
-// has to make room.
+// report with Grew. It is empty unless b fills the block in memory.
 func (b *Buffer) Room() []byte {
-	switch {
-	case b.tail != nil:
-		return b.tail[b.n-b.beforeTail():]
-	case cap(b.head) == blockSize:
-		return b.head[len(b.head):blockSize]
+	if cap(b.head) < blockSize {
+		return nil
 	}
-	return nil
+	return b.head[len(b.head):blockSize]
 }
 
 // Grew appends the first n bytes of the last Room to b.
@@ -76,9 +66,7 @@ func (b *Buffer) Grew(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n += int64(n)
-	if b.tail == nil {
-		b.head = b.head[:len(b.head)+n]
-	}
+	b.head = b.head[:len(b.head)+n]
 }
 
 // put stores the start of p, at most up to the end of the current block. It
@@ -94,20 +82,10 @@ func (b *Buffer) put(p []byte) (int, error) {
 		b.freeHead()
 	}
 	in := b.n % blockSize
-	switch {
-	case b.tail != nil && in == 0: // it is full, as it is never left empty
-		if err := b.extend(len(b.extents), b.tail[:]); err != nil {
+	if b.n == int64(len(b.head))+int64(len(b.extents))*blockSize {
+		if err := b.extend(len(b.extents), nil); err != nil {
 			return 0, err
 		}
-	case b.tail == nil && b.n == b.beforeTail():
-		if b.store.reserve(blockSize) {
-			b.tail = b.store.blocks.Get().(*block)
-		} else if err := b.extend(len(b.extents), nil); err != nil {
-			return 0, err
-		}
-	}
-	if b.tail != nil {
-		return copy(b.tail[in:], p), nil
 	}
 	return b.store.write(b.file, p[:min(int64(len(p)), blockSize-in)], b.extents[len(b.extents)-1]+in)
 }
@@ -134,11 +112,6 @@ func (b *Buffer) toHead(p []byte) int {
 	return n
 }
 
-// beforeTail returns the offset in b at which the tail begins.
-func (b *Buffer) beforeTail() int64 {
-	return int64(len(b.head)) + int64(len(b.extents))*blockSize
-}
-
 // extend inserts a new extent at index i and writes p to it.
 func (b *Buffer) extend(i int, p []byte) error {
 	f, off, err := b.store.extent()
@@ -154,8 +127,7 @@ func (b *Buffer) extend(i int, p []byte) error {
 }
 
 // Spill is for output that will not be read soon: if more than a quarter of the
-// budget is in use, it moves the blocks in memory to the file. A block that the
-// file cannot take stays in memory.
+// budget is in use, it moves the block in memory to the file, if that can take it.
 func (b *Buffer) Spill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,13 +138,7 @@ func (b *Buffer) Spill() {
 
 // spill is Spill for a caller that holds mu.
 func (b *Buffer) spill() {
-	if b.store.used.Load() <= b.store.limit/4 {
-		return
-	}
-	if b.tail != nil && b.extend(len(b.extents), b.tail[:b.n-b.beforeTail()]) == nil {
-		b.freeTail()
-	}
-	if len(b.head) > 0 && b.extend(0, b.head) == nil {
+	if b.store.used.Load() > b.store.limit/4 && len(b.head) > 0 && b.extend(0, b.head) == nil {
 		b.freeHead()
 	}
 }
@@ -183,14 +149,6 @@ func (b *Buffer) freeHead() {
 		b.store.blocks.Put((*block)(b.head[:blockSize]))
 	}
 	b.head = nil
-}
-
-func (b *Buffer) freeTail() {
-	if b.tail != nil {
-		b.store.used.Add(-blockSize)
-		b.store.blocks.Put(b.tail)
-		b.tail = nil
-	}
 }
 
 // Len returns the number of bytes in b.
@@ -247,15 +205,12 @@ func (b *Buffer) copyTo(w io.Writer, off, end int64) (int64, error) {
 }
 
 func (b *Buffer) copyBlocks(w io.Writer, off, end int64) (done int64, err error) {
-	head, tail := int64(len(b.head)), b.beforeTail()
+	head := int64(len(b.head))
 	for at := off; at < end && err == nil; at = off + done {
 		var k int
-		switch {
-		case at < head:
+		if at < head {
 			k, err = w.Write(b.head[at:min(head, end)])
-		case at >= tail:
-			k, err = w.Write(b.tail[at-tail : end-tail])
-		default:
+		} else {
 			in := at % blockSize
 			k, err = b.copyExtent(w, b.extents[(at-head)/blockSize]+in, min(end-at, blockSize-in))
 		}
@@ -291,7 +246,6 @@ func (b *Buffer) Close() error {
 // free gives everything back. The caller must hold mu.
 func (b *Buffer) free() {
 	b.freeHead()
-	b.freeTail()
 	if len(b.extents) > 0 {
 		b.store.giveBack(b.extents...)
 		b.extents = nil

@@ -15,7 +15,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("cannot mount a small tmpfs: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	s := New(3*blockSize, dir) // room for a tail in memory
+	s := New(3*blockSize, dir)
 	defer s.Close()
 	want := text(2 << 20)
 	b := s.Buffer()
