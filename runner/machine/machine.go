@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"crew/runner/kernel"
@@ -29,27 +28,7 @@ func New(root string) *Machine {
 	if root == "" && kernel.Portable {
 		return &Machine{func(string) ([]byte, error) { return nil, errors.New("this system does not tell it") }}
 	}
-	return &Machine{func(name string) ([]byte, error) { return read(root + name) }}
-}
-
-// read reads a small file without an os.File, the first of which starts the runtime's
-// poller. That takes longer than to read the file.
-func read(name string) ([]byte, error) {
-	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer syscall.Close(fd)
-	text := make([]byte, 0, 4096)
-	for {
-		n, err := syscall.Read(fd, text[len(text):cap(text)])
-		if n <= 0 {
-			return text, err
-		}
-		if text = text[:len(text)+n]; len(text) == cap(text) {
-			text = slices.Grow(text, len(text))
-		}
-	}
+	return &Machine{func(name string) ([]byte, error) { return kernel.ReadFile(root + name) }}
 }
 
 // Processors returns the number of processors that this process can use: those of its
