@@ -14,7 +14,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"crew/runner/coproc"
 	"crew/runner/credentials"
 	"crew/runner/outbox"
 	"crew/runner/task"
@@ -46,7 +45,7 @@ type crewWorker struct {
 	out    *outbox.Outbox
 	coming *outbox.Wait // for tasks
 	local  wiring.Executor
-	seats  coproc.Seats
+	seats  Seats
 	files  *travel.Worker
 	tenure *tenure       // nil without
 	over   chan struct{} // closed when the run is over
@@ -71,7 +70,7 @@ type crewWorker struct {
 	held      map[ID]*job
 	tasks     map[uint64]*job // by their numbers here; also those of earlier leases
 	runs      map[string]*runState
-	lines     map[coproc.Holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
+	lines     map[Holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
 	slots     int
 	seen      seen
 	early     []ID                   // ends that were ordered before the attempts came
@@ -105,7 +104,7 @@ func workerOf(work wiring.Work) *crewWorker {
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
 		over: make(chan struct{}), kick: make(chan struct{}, 1), record: make(chan struct{}, 1),
 		told: &once{notice: work.Notice}, state: ready,
-		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[coproc.Holder][]*job{},
+		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[Holder][]*job{},
 		needs: map[string][]task.Need{},
 	}
 	for _, c := range work.Offers {

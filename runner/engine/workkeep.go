@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"crew/runner/coproc"
 	"crew/runner/task"
 )
 
@@ -295,7 +294,7 @@ func (w *crewWorker) expire() {
 	w.mu.Unlock()
 	w.drop()
 	w.end(tasks, true)
-	w.seats.End(func(*coproc.Seat) bool { return true })
+	w.seats.End(func(*Seat) bool { return true })
 	text := "the engine has not confirmed the lease of this worker in time"
 	if w.s.nc.IsClosed() {
 		text = "the engine has ended the lease of this worker"

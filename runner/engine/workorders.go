@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"crew/runner/coproc"
 	"crew/runner/task"
 )
 
@@ -157,7 +156,7 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 		h.wake()
 	}
 	w.stop(false, list...)
-	return w.seats.End(func(c *coproc.Seat) bool { return c.Run == run && c.Epoch < epoch })
+	return w.seats.End(func(c *Seat) bool { return c.Run == run && c.Epoch < epoch })
 }
 
 // forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
@@ -198,7 +197,7 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 	}
 	if b.Over {
 		w.files.End(b.Run)
-		w.seats.End(func(c *coproc.Seat) bool { return c.Run == b.Run && c.Epoch <= b.Epoch })
+		w.seats.End(func(c *Seat) bool { return c.Run == b.Run && c.Epoch <= b.Epoch })
 	}
 	if t == nil {
 		w.mu.Unlock()
@@ -231,7 +230,7 @@ func (w *crewWorker) endSilent() {
 		}
 	}
 	w.mu.Unlock()
-	w.seats.End(func(c *coproc.Seat) bool { return c.Busy == 0 && now-c.Heard > most })
+	w.seats.End(func(c *Seat) bool { return c.Busy == 0 && now-c.Heard > most })
 	slices.Sort(runs)
 	for _, run := range runs {
 		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")

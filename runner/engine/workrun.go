@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"crew/runner/coproc"
 	"crew/runner/outbox"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -70,9 +69,9 @@ func (w *crewWorker) Life(t *task.Task) *wiring.Life {
 }
 
 // holder returns whose process takes the attempt, if that is a record.
-func (h *job) holder() coproc.Holder {
+func (h *job) holder() Holder {
 	if h.Protocol == task.NoProtocol {
-		return coproc.Holder{}
+		return Holder{}
 	}
 	return h.from()
 }

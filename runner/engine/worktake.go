@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"crew/runner/coproc"
 	"crew/runner/task"
 	"crew/runner/travel"
 )
@@ -145,7 +144,7 @@ func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) *job {
 }
 
 // from returns the slot of a run that has given the attempt.
-func (h *job) from() coproc.Holder { return coproc.Holder{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
+func (h *job) from() Holder { return Holder{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
 
 // queue reports whether it is an attempt's turn. Those of a slot of a run wait for one another.
 func (w *crewWorker) queue(h *job) bool {

@@ -1,4 +1,4 @@
-package coproc
+package engine
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 )
 
 // Seats says which persistent worker takes an attempt, where one machine runs attempts of
-// several runs. Each is a numbered slot of Workers, which keeps a process there. The slots
+// several runs. Each is a numbered slot of coproc.Workers, which keeps a process there. The slots
 // in which the attempts come would not do: a record must go to the process that had those
 // of its slot in its own run. Seats is safe for concurrent use.
 type Seats struct {
 	Window  int                              // records that a process has at once
-	Dismiss func(number int) <-chan struct{} // see Workers
+	Dismiss func(number int) <-chan struct{} // see coproc.Workers
 	Now     func() time.Duration             // the time for Seat.Heard
 
 	mu      sync.Mutex

@@ -1,4 +1,4 @@
-package coproc
+package engine
 
 import (
 	"context"
