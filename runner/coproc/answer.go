@@ -46,7 +46,7 @@ func (w *worker) came(n int) {
 	before := w.answers
 	w.split()
 	if w.answers > before && w.placed > 0 && w.protocol != task.JSONProtocol {
-		f := &w.waiting()[0]
+		f := w.flights[0]
 		f.since = max(f.since, w.run)
 	}
 }
@@ -112,7 +112,7 @@ func (w *worker) line(p []byte, read int64) {
 		w.object(p, read)
 	case !w.owes(read):
 		w.surplus(p)
-	case w.placed == 0 || w.waiting()[0].end > w.put-int64(len(w.out)-w.sent):
+	case w.placed == 0 || w.flights[0].end > w.put-int64(len(w.out)-w.sent):
 		w.bad("one before the record was read: " + w.excerpt(p))
 	default:
 		w.answer(p)
@@ -121,11 +121,11 @@ func (w *worker) line(p []byte, read int64) {
 
 // owes reports whether a worker that has read so many bytes has read of a record that is
 // not answered.
-func (w *worker) owes(read int64) bool { return w.begun() > 0 && w.waiting()[0].begin < read }
+func (w *worker) owes(read int64) bool { return w.begun() > 0 && w.flights[0].begin < read }
 
 // answer ends the oldest record with its answer, of which p is the last part.
 func (w *worker) answer(p []byte) {
-	f := &w.waiting()[0]
+	f := w.flights[0]
 	if w.begun() == 1 {
 		w.flush()
 	}
@@ -144,13 +144,11 @@ func (w *worker) answer(p []byte) {
 		s.out, w.partial = w.partial, spool.Stream{}
 	}
 	w.drop()
-	r := w.newResult(f)
-	r.Outcome = task.OK
+	w.report(f, task.OK, nil)
 	if long == nil && w.local.Plan.Keeps() {
-		w.keepText(p, r)
+		w.keepText(p, f)
 	}
-	w.ended = append(w.ended, &r.Result)
-	w.pop()
+	w.remove(0)
 	w.placed--
 	w.answered()
 }
@@ -194,8 +192,8 @@ func (w *worker) surplus(p []byte) {
 
 // bad ends the worker because of what it answered to its oldest record.
 func (w *worker) bad(came string) {
-	if f := &w.waiting()[0]; f.fate == 0 {
-		f.fate, f.why = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came)
+	if f := w.flights[0]; f.Outcome == 0 {
+		f.Outcome, f.Err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.Task.ID, came)
 	}
 	w.finish(false)
 }

@@ -19,16 +19,16 @@ func (w *worker) held() int {
 
 // feed writes a part of a block. It returns false if there is nothing to write.
 func (w *worker) feed() bool {
-	if w.placed == len(w.waiting()) {
+	if w.placed == len(w.flights) {
 		return false
 	}
-	f := &w.waiting()[w.placed]
-	if f.start.IsZero() {
+	f := w.flights[w.placed]
+	if f.Start.IsZero() {
 		if w.retired {
 			return false
 		}
 		w.start(f)
-		w.rest = proc.InputOf(f.task, w.count == 1)
+		w.rest = proc.InputOf(f.Task, w.count == 1)
 	}
 	n, err := w.rest.Write(w.p.In, w.buf)
 	w.part += n
@@ -50,21 +50,18 @@ func (w *worker) feed() bool {
 
 // written ends the first block, which is not the last one of its filter.
 func (w *worker) written() {
-	f := &w.waiting()[0]
-	r := w.newResult(f)
-	r.Outcome = task.OK
+	f := w.report(w.flights[0], task.OK, nil)
 	if f.end <= w.read() { // and not just in the pipe
 		w.answered()
 	}
-	w.ended = append(w.ended, &r.Result)
-	w.pop()
+	w.remove(0)
 	w.placed--
 }
 
 // filtered takes output of the filter, which belongs to its last block.
 func (w *worker) filtered(p []byte, stderr bool) {
 	if w.own == nil {
-		f := flight{task: w.model().Task, number: 1}
+		f := flight{Result: task.Result{Task: w.model().Task, Attempt: 1}}
 		if w.own = w.open(&f); w.local.Plan.Keeps() {
 			w.own.out.Kept, w.own.err.Kept = w.local.Store.Buffer(), w.local.Store.Buffer()
 		}
@@ -80,12 +77,12 @@ func (w *worker) filtered(p []byte, stderr bool) {
 func (w *worker) endFilter(f *flight, ws syscall.WaitStatus, how string, begun bool) {
 	f.said, w.own = w.own, nil
 	switch {
-	case f.fate != 0:
+	case f.Outcome != 0:
 		w.end(f, ws)
 	case ws == 0 && !begun && !w.dismissed:
 		w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how))
 	default:
-		r := w.report(f, 0, nil)
-		r.Outcome, r.Code, r.Signal = proc.Classify(0, ws)
+		w.report(f, 0, nil)
+		f.Outcome, f.Code, f.Signal = proc.Classify(0, ws)
 	}
 }

@@ -28,7 +28,7 @@ func (w *worker) hint() time.Duration {
 	if w.placed == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && !asks {
 		return never
 	}
-	f := &w.waiting()[0]
+	f := w.flights[0]
 	if at := f.since + hintAfter; w.run < at {
 		return at
 	}
@@ -56,7 +56,7 @@ func (w *worker) reads() time.Duration {
 	}
 	before := w.unseen
 	w.peer, w.unseen = w.run+hintAfter, w.p.Unread()
-	stuck := w.unseen > 0 && w.unseen == before && (w.full || w.waiting()[0].begin >= w.read())
+	stuck := w.unseen > 0 && w.unseen == before && (w.full || w.flights[0].begin >= w.read())
 	switch {
 	case stuck && w.p.Closed():
 		w.cannotWrite(syscall.EPIPE)

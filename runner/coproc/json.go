@@ -40,8 +40,8 @@ func (w *worker) object(p []byte, read int64) {
 		return
 	}
 	at := -1
-	for i := range w.waiting()[:w.placed] {
-		if w.waiting()[i].record() == *o.ID {
+	for i, f := range w.flights[:w.placed] {
+		if f.record() == *o.ID {
 			at = i
 			break
 		}
@@ -51,7 +51,7 @@ func (w *worker) object(p []byte, read int64) {
 	case at < 0:
 		w.garbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID), read)
 	case o.Exit == nil:
-		w.waiting()[at].since = w.run
+		w.flights[at].since = w.run
 	default:
 		w.ends(at, &o)
 	}
@@ -59,7 +59,7 @@ func (w *worker) object(p []byte, read int64) {
 
 // ends ends the waiting flight at with its answer.
 func (w *worker) ends(at int, o *reply) {
-	f := &w.waiting()[at]
+	f := w.flights[at]
 	out := []byte(o.Stdout)
 	if w.begun() == 1 {
 		w.flush()
@@ -70,18 +70,17 @@ func (w *worker) ends(at int, o *reply) {
 	if w.local.Plan.Show == task.ShowLines && len(out) > 0 {
 		_, _ = w.open(f).out.To.Write(out) // the sink itself reports an error to the run
 	}
-	r := w.newResult(f)
-	if r.Outcome = task.OK; *o.Exit != 0 {
-		r.Outcome, r.Code = task.Exit, *o.Exit
+	w.report(f, task.OK, nil)
+	if *o.Exit != 0 {
+		f.Outcome, f.Code = task.Exit, *o.Exit
 	}
 	switch {
 	case len(out) == 0:
 	case w.local.Plan.Keeps():
-		w.keepText(out, r)
-	case len(r.Tail) == 0 && r.Outcome != task.OK:
-		r.Tail = out[max(0, len(out)-tailSize):]
+		w.keepText(out, f)
+	case len(f.Tail) == 0 && f.Outcome != task.OK:
+		f.Tail = out[max(0, len(out)-tailSize):]
 	}
-	w.ended = append(w.ended, &r.Result)
 	w.remove(at)
 	w.placed--
 	w.answered()

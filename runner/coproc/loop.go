@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/proc"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -52,8 +53,7 @@ type loop struct {
 	run      time.Duration // the run's clock at the beginning of the turn
 	at       time.Time     // the time at the beginning of the turn
 	left     task.Left
-	flights  []flight // attempts in the order in which they came
-	first    int      // index of the first one that has not ended
+	flights  []*flight // attempts that have not ended, in the order in which they came
 	ended    []*task.Result
 	w        *worker // nil if none lives
 	deaths   int     // workers in a row that ended without having worked
@@ -61,7 +61,7 @@ type loop struct {
 	restart  time.Duration
 	short    bool           // it needs something that other workers hold
 	slab     []byte         // for small outputs
-	results  []result       // for the next attempts that end
+	unused   []flight       // for the next attempts that come
 	stray    io.WriteCloser // nil before anything has come
 
 	mu       sync.Mutex
@@ -70,45 +70,23 @@ type loop struct {
 	speaking []*output          // stderr of unanswered records
 }
 
-// flight is an attempt that a loop has taken and not reported yet.
+// flight is an attempt that a loop has taken and not reported yet. Its outcome is 0 until it
+// ends, or until the loop ends the worker for it.
 type flight struct {
-	task       *task.Task
-	number     int
-	units      []task.Units
+	task.Result
 	begin, end int64         // its bytes in what the worker gets; unset until it is placed
 	since      time.Duration // since when the worker owes the answer
-	start      time.Time
-	fate       task.Outcome // its outcome, for which the loop ends the worker; 0 for none
-	why        error        // why it has that
-	said       *output      // nil if nothing has come
+	said       *output       // nil if nothing has come
+	out        spool.Text    // its stdout, if that is small
 }
 
-// record returns the number by which the worker and the user know the task.
-func (f *flight) record() uint64 {
-	if o := f.task.Origin; o != nil {
-		return o.Task
-	}
-	return f.task.ID
+// origin returns what the worker and the user know of the attempt.
+func (f *flight) origin() task.Origin {
+	return task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}.Origin()
 }
 
-// forget makes the flight as it came.
-func (f *flight) forget() {
-	f.said.discard()
-	*f = flight{task: f.task, number: f.number, units: f.units}
-}
-
-// attempt returns the attempt's number for them.
-func (f *flight) attempt() int {
-	if o := f.task.Origin; o != nil {
-		return o.Number
-	}
-	return f.number
-}
-
-// held returns the units that the attempt holds for them.
-func (f *flight) held() []task.Units {
-	return task.Attempt{Task: f.task, Units: f.units}.Origin().Units
-}
+// record returns the number by which they know the task.
+func (f *flight) record() uint64 { return f.origin().Task }
 
 // order asks for the end of an attempt.
 type order struct {
@@ -146,7 +124,7 @@ func (l *loop) serve(swap task.Swap) {
 			clear(l.ended)
 			l.ended = l.ended[:0]
 			for _, a := range next {
-				l.push(flight{task: a.Task, number: a.Number, units: a.Units})
+				l.push(a)
 			}
 			l.obey()
 		}
@@ -156,7 +134,7 @@ func (l *loop) serve(swap task.Swap) {
 		case len(l.ended) > 0:
 		case l.w != nil:
 			l.w.turn()
-		case len(l.waiting()) == 0 && l.left == task.LeftNone:
+		case len(l.flights) == 0 && l.left == task.LeftNone:
 			return
 		default:
 			l.begin()
@@ -164,34 +142,25 @@ func (l *loop) serve(swap task.Swap) {
 	}
 }
 
-// push adds a flight. It moves the others to the front instead of growing.
-func (l *loop) push(f flight) {
-	if l.first > 0 && len(l.flights) == cap(l.flights) {
-		n := copy(l.flights, l.flights[l.first:])
-		clear(l.flights[n:])
-		l.flights, l.first = l.flights[:n], 0
+// push adds a flight.
+func (l *loop) push(a task.Attempt) {
+	if len(l.unused) == 0 {
+		l.unused = make([]flight, flightsAtOnce)
 	}
+	f := &l.unused[0]
+	l.unused = l.unused[1:]
+	f.Task, f.Attempt, f.Units, f.Worker, f.Host = a.Task, a.Number, a.Units, l.slot.ID, l.slot.Host
 	l.flights = append(l.flights, f)
 }
 
-// waiting returns the flights that have not ended.
-func (l *loop) waiting() []flight { return l.flights[l.first:] }
-
-// pop removes the first flight.
-func (l *loop) pop() {
-	l.flights[l.first] = flight{}
-	if l.first++; l.first == len(l.flights) {
-		l.flights, l.first = l.flights[:0], 0
-	}
-}
-
-// remove removes the waiting flight i.
+// remove removes flight i.
 func (l *loop) remove(i int) {
-	if i == 0 {
-		l.pop()
+	if i == 0 { // without moving the others
+		l.flights[0] = nil
+		l.flights = l.flights[1:]
 		return
 	}
-	l.flights = slices.Delete(l.flights, l.first+i, l.first+i+1)
+	l.flights = slices.Delete(l.flights, i, i+1)
 }
 
 // obey carries out the orders.
@@ -204,9 +173,9 @@ func (l *loop) obey() {
 		if o.id == 0 && l.w != nil {
 			l.w.finish(o.kill)
 		}
-		for i := len(l.waiting()) - 1; i >= 0; i-- {
-			f := &l.waiting()[i]
-			if o.id != 0 && (f.task.ID != o.id || f.number != o.number) {
+		for i := len(l.flights) - 1; i >= 0; i-- {
+			f := l.flights[i]
+			if o.id != 0 && (f.Task.ID != o.id || f.Attempt != o.number) {
 				continue
 			}
 			if l.w == nil || i >= l.w.begun() {
@@ -214,30 +183,39 @@ func (l *loop) obey() {
 				l.remove(i)
 				continue
 			}
-			if f.fate == 0 {
-				f.fate = o.why
+			if f.Outcome == 0 {
+				f.Outcome = o.why
 			}
 			l.w.finish(o.kill)
 		}
 	}
 }
 
-// report ends a flight, which the caller removes, without an answer.
-func (l *loop) report(f *flight, o task.Outcome, err error) *result {
-	r := l.newResult(f)
-	r.Outcome, r.Err = o, err
-	l.ended = append(l.ended, &r.Result)
-	return r
+// report ends a flight, which the caller removes.
+func (l *loop) report(f *flight, o task.Outcome, err error) *flight {
+	f.Outcome, f.Err, f.End = o, err, l.at
+	if l.w != nil && !f.Start.IsZero() {
+		f.PID, f.Argv = l.w.p.PID, l.w.argv
+	} else {
+		f.Argv = f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)
+	}
+	if f.said != nil {
+		l.hide(f.said)
+		spool.HandOver(&f.Result, &f.said.out, &f.said.err)
+		f.said.close()
+	}
+	l.ended = append(l.ended, &f.Result)
+	return f
 }
 
 // begin starts a worker if one is needed, and sleeps otherwise.
 func (l *loop) begin() {
 	wait := never
-	if len(l.waiting()) == 0 {
+	if len(l.flights) == 0 {
 		l.setShort(false, nil)
 	}
 	eager := l.cfg.Life.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures && l.Workers.short.Load() == 0
-	if eager || len(l.waiting()) > 0 {
+	if eager || len(l.flights) > 0 {
 		wait = l.restart - l.run
 	}
 	if wait > 0 {
@@ -269,10 +247,10 @@ func (l *loop) begin() {
 
 // model returns the attempt whose command the next worker runs.
 func (l *loop) model() task.Attempt {
-	if len(l.waiting()) == 0 {
+	if len(l.flights) == 0 {
 		return task.Attempt{Task: l.cfg.Life.Eager, Slot: l.slot}
 	}
-	return task.Attempt{Task: l.waiting()[0].task, Slot: l.slot}
+	return task.Attempt{Task: l.flights[0].Task, Slot: l.slot}
 }
 
 // setShort says whether the loop needs something that other workers hold. Those that are
@@ -298,20 +276,18 @@ func (l *loop) cannotStart(ctx context.Context, err error) {
 		l.setShort(true, err)
 		return
 	}
-	if len(l.waiting()) == 0 {
+	if len(l.flights) == 0 {
 		l.failures = mostFailures // until there is a record that can tell
 		l.restart = l.run
 		return
 	}
-	r := l.newResult(&l.waiting()[0])
-	proc.StartFailed(ctx, &r.Result, err)
-	r.Start, r.End, r.PID = l.at, l.at, 0
-	l.ended = append(l.ended, &r.Result)
-	l.pop()
-	for len(l.waiting()) > 0 { // the others come back uncounted
-		l.report(&l.waiting()[0], task.Lost, nil).Unbegun = true
-		l.pop()
+	first := l.report(l.flights[0], 0, nil)
+	proc.StartFailed(ctx, &first.Result, err)
+	first.Start, first.End = l.at, l.at
+	for _, f := range l.flights[1:] { // the others come back uncounted
+		l.report(f, task.Lost, nil).Unbegun = true
 	}
+	l.flights = nil
 }
 
 // died takes note of a worker that ended of itself. Unless it worked, which means that
@@ -339,14 +315,14 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 	if times < mostFailures {
 		times = all
 	}
-	if len(l.waiting()) == 0 || l.failures < mostFailures && all < mostFailuresAll {
+	if len(l.flights) == 0 || l.failures < mostFailures && all < mostFailuresAll {
 		l.notice(fmt.Sprintf("worker %d ended before it read a record: %s", l.slot.ID, how))
 		return
 	}
-	f := &l.waiting()[0]
-	f.fate = task.StartFailed
-	f.why = badCommand{fmt.Errorf("worker %s ended %d times before it read a record: %s",
-		task.Quote(task.Shorten(f.task.Words(f.task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), times, how)}
+	f := l.flights[0]
+	f.Outcome = task.StartFailed
+	f.Err = badCommand{fmt.Errorf("worker %s ended %d times before it read a record: %s",
+		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), times, how)}
 }
 
 // proven takes note of a worker that works.

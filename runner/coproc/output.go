@@ -13,39 +13,11 @@ import (
 const (
 	smallOutput   = 1 << 10  // up to this size outputs share the memory of a slab
 	slabSize      = 16 << 10 // the size of that
-	resultsAtOnce = 16       // results that are allocated together, which costs less
+	flightsAtOnce = 16       // flights that are allocated together, which costs less
 	mostMemory    = 64 << 10 // how much of an unfinished output is kept outside of the spool
 	tailSize      = 4 << 10  // how much is remembered of an output that is not kept
 	excerptSize   = 60       // how much of an answer a message shows
 )
-
-// result is a Result with its stdout, if that is small.
-type result struct {
-	task.Result
-	out spool.Text
-}
-
-// newResult returns the result of a flight that ends now, with its stderr.
-func (l *loop) newResult(f *flight) *result {
-	if len(l.results) == 0 {
-		l.results = make([]result, resultsAtOnce)
-	}
-	r := &l.results[0]
-	l.results = l.results[1:]
-	r.Task, r.Attempt, r.Worker, r.Host, r.Units = f.task, f.number, l.slot.ID, l.slot.Host, f.units
-	r.Start, r.End = f.start, l.at
-	if l.w != nil && !f.start.IsZero() {
-		r.PID, r.Argv = l.w.p.PID, l.w.argv
-	} else {
-		r.Argv = f.task.ArgvOn(l.slot.ID, l.slot.Host, nil)
-	}
-	if f.said != nil {
-		l.hide(f.said)
-		spool.HandOver(&r.Result, &f.said.out, &f.said.err)
-		f.said.close()
-	}
-	return r
-}
 
 // output holds the stderr of a flight, and its stdout where that is streamed, long, or a
 // filter's.
@@ -62,9 +34,9 @@ type output struct {
 // open returns the output of a flight.
 func (l *loop) open(f *flight) *output {
 	if f.said == nil {
-		f.said = &output{id: f.task.ID, number: f.number}
+		f.said = &output{id: f.Task.ID, number: f.Attempt}
 		if l.local.Plan.Show == task.ShowLines {
-			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.task, Number: f.number, Slot: l.slot, Units: f.units})
+			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.Task, Number: f.Attempt, Slot: l.slot, Units: f.Units})
 		}
 	}
 	return f.said
@@ -160,22 +132,22 @@ func (l *loop) strays() io.Writer {
 	return l.stray
 }
 
-// keepText makes a copy of p the stdout of a result.
-func (l *loop) keepText(p []byte, r *result) {
+// keepText makes a copy of p the stdout of a flight that has ended.
+func (l *loop) keepText(p []byte, f *flight) {
 	if len(p) <= smallOutput {
 		if len(l.slab)+len(p) > cap(l.slab) {
 			l.slab = make([]byte, 0, slabSize)
 		}
 		n := len(l.slab)
 		l.slab = append(l.slab, p...)
-		r.out = l.slab[n:len(l.slab):len(l.slab)]
-		r.Stdout = &r.out
+		f.out = l.slab[n:len(l.slab):len(l.slab)]
+		f.Stdout = &f.out
 		return
 	}
 	b := l.local.Store.Buffer()
 	_, err := b.Write(p)
-	spool.Cut(&r.Result, err)
-	r.Stdout = b
+	spool.Cut(&f.Result, err)
+	f.Stdout = b
 }
 
 // excerpt returns the beginning of an answer, of which p is the last part, for a

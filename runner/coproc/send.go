@@ -41,8 +41,8 @@ func (w *worker) cannotWrite(err error) {
 		w.full = true
 	case syscall.EINTR:
 	case io.ErrUnexpectedEOF:
-		f := &w.waiting()[w.placed]
-		f.fate, f.why = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.record())
+		f := w.flights[w.placed]
+		f.Outcome, f.Err = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.record())
 		w.finish(false)
 	default: // it may still answer what it has read, or be about to end
 		w.retired, w.shut = true, true
@@ -52,7 +52,7 @@ func (w *worker) cannotWrite(err error) {
 
 // start places the first byte of a flight.
 func (w *worker) start(f *flight) {
-	f.begin, f.since, f.start = w.put+int64(len(w.out)), w.run, w.at
+	f.begin, f.since, f.Start = w.put+int64(len(w.out)), w.run, w.at
 	w.count++
 	if w.count == w.cfg.Life.Records {
 		w.retired = true
@@ -64,26 +64,26 @@ func (w *worker) start(f *flight) {
 
 // place places what the worker gets next.
 func (w *worker) place() {
-	waiting := w.waiting()
 	b := w.out
-	for w.placed < len(waiting) && len(b) < pipeSize {
-		f := &waiting[w.placed]
+	for w.placed < len(w.flights) && len(b) < pipeSize {
+		f := w.flights[w.placed]
+		o := f.origin()
 		if w.part == 0 {
 			if w.retired {
 				break
 			}
 			w.out = b
 			w.start(f)
-			b = w.protocol.Begin(b, f.record())
+			b = w.protocol.Begin(b, o.Task)
 		}
-		rest := f.task.Stdin[w.part:]
+		rest := f.Task.Stdin[w.part:]
 		n := min(len(rest), pipeSize)
 		b = append(b, rest[:n]...)
 		if n < len(rest) {
 			w.part += int64(n)
 			break
 		}
-		b = w.protocol.End(b, f.attempt(), f.held(), f.task.Makes)
+		b = w.protocol.End(b, o.Number, o.Units, f.Task.Makes)
 		f.end = w.put + int64(len(b))
 		w.part = 0
 		w.placed++

@@ -209,15 +209,15 @@ func (w *worker) due() time.Duration {
 		w.retired = w.run >= w.born+age
 		next = min(next, w.born+age)
 	}
-	if w.Workers.short.Load() > 0 && len(w.waiting()) == 0 {
+	if w.Workers.short.Load() > 0 && len(w.flights) == 0 {
 		w.retired = true // others need what it holds
 	}
 	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
 	refuses := w.shut && w.read() == 0 // its end is its own doing
-	if w.p.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.waiting()) == w.held()) {
+	if w.p.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.flights) == w.held()) {
 		w.dismiss()
-		for i := range w.waiting()[:w.held()] {
-			w.waiting()[i].since = w.run
+		for _, f := range w.flights[:w.held()] {
+			f.since = w.run
 		}
 		next = min(next, w.expire()) // these are owed from now on
 	}
@@ -242,16 +242,16 @@ func (w *worker) idle() bool { return w.begun() == w.held() && w.sent == len(w.o
 // long. It returns when to call it again.
 func (w *worker) expire() time.Duration {
 	next := never
-	owed := w.waiting()[:w.begun()]
+	owed := w.flights[:w.begun()]
 	switch {
 	case w.protocol == task.FilterProtocol && !w.dismissed:
 		owed = owed[w.placed:]
 	case w.protocol != task.JSONProtocol:
 		owed = owed[:min(len(owed), 1)]
 	}
-	for i := range owed {
-		f, late, silent := &owed[i], never, never
-		if limit := cmp.Or(f.task.Timeout, w.cfg.Life.Timeout); limit > 0 {
+	for _, f := range owed {
+		late, silent := never, never
+		if limit := cmp.Or(f.Task.Timeout, w.cfg.Life.Timeout); limit > 0 {
 			late = f.since + limit
 		}
 		if limit := w.cfg.Life.Idle; limit > 0 {
@@ -261,11 +261,11 @@ func (w *worker) expire() time.Duration {
 		switch {
 		case w.run >= late:
 		case w.run >= silent && !w.unheard(w.p.Out, w.p.Err):
-			f.why = task.Silent(w.cfg.Life.Idle)
+			f.Err = task.Silent(w.cfg.Life.Idle)
 		default:
 			continue
 		}
-		f.fate = task.Timeout
+		f.Outcome = task.Timeout
 		w.finish(false)
 	}
 	if w.ladder != task.Untouched {
@@ -286,8 +286,8 @@ func (w *worker) unheard(streams ...int) bool {
 // goes on when it has ended.
 func (w *worker) finish(kill bool) {
 	grace := w.cfg.Life.KillAfter
-	if len(w.waiting()) > 0 {
-		grace = cmp.Or(w.waiting()[0].task.KillAfter, grace)
+	if len(w.flights) > 0 {
+		grace = cmp.Or(w.flights[0].Task.KillAfter, grace)
 	}
 	wait, ok := w.ladder.Step(kill, grace)
 	if !ok {
@@ -346,8 +346,8 @@ func (w *worker) heardErr(p []byte) {
 		w.filtered(p, true)
 	case w.begun() > 0:
 		w.giveStderr(p)
-	case w.count == 0 && len(w.waiting()) > 0 && w.local.Plan.Show != task.ShowLines:
-		w.addStderr(&w.waiting()[0], p) // that waits for the worker to be ready
+	case w.count == 0 && len(w.flights) > 0 && w.local.Plan.Show != task.ShowLines:
+		w.addStderr(w.flights[0], p) // that waits for the worker to be ready
 	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
 		w.pending = append(w.pending, p...)
 	default:
@@ -364,7 +364,7 @@ func (w *worker) giveStderr(p []byte) {
 	}
 	if whole > 0 {
 		w.flush()
-		w.addStderr(&w.waiting()[0], p[:whole])
+		w.addStderr(w.flights[0], p[:whole])
 	}
 	w.pending = append(w.pending, p[whole:]...)
 }
@@ -372,7 +372,7 @@ func (w *worker) giveStderr(p []byte) {
 // flush gives what is held back of stderr to the oldest record.
 func (w *worker) flush() {
 	if len(w.pending) > 0 {
-		w.addStderr(&w.waiting()[0], w.pending)
+		w.addStderr(w.flights[0], w.pending)
 		w.pending = nil
 	}
 }
@@ -398,15 +398,14 @@ func (w *worker) reap() {
 	case w.begun() == 0 && ws != 0:
 		l.notice(fmt.Sprintf("worker %d ended after its last answer: %s", l.slot.ID, how))
 	}
-	took := w.waiting()
-	var stay []flight // for the next worker
-	for i := range took {
-		f := &took[i]
+	took := w.flights
+	l.flights = nil
+	for i, f := range took {
 		begun := i < w.begun() && f.begin < read
 		switch {
-		case w.protocol == task.FilterProtocol && i == 0 && read > 0 && (f.fate != 0 || w.ladder == task.Untouched):
+		case w.protocol == task.FilterProtocol && i == 0 && read > 0 && (f.Outcome != 0 || w.ladder == task.Untouched):
 			w.endFilter(f, ws, how, begun)
-		case f.fate != 0:
+		case f.Outcome != 0:
 			w.end(f, ws)
 		case begun && w.ladder == task.Untouched && (i == 0 || w.protocol == task.JSONProtocol):
 			w.crashed(f, ws, how)
@@ -414,12 +413,12 @@ func (w *worker) reap() {
 			if s := f.said; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // died has told of it otherwise
 				_, _ = s.err.Kept.WriteTo(w.strays())
 			}
-			once := f.task.Makes != nil || f.task.Origin != nil && f.task.Origin.Once
+			once := f.Task.Makes != nil || f.Task.Origin != nil && f.Task.Origin.Once
 			fresh := !once || !begun // else it needs other temporary names
 			if fresh && l.left != task.LeftNone && (worked || w.dismissed) {
 				l.hide(f.said)
-				f.forget()
-				stay = append(stay, *f)
+				f.said.discard()
+				l.push(task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}) // for the next worker
 			} else {
 				w.report(f, task.Lost, nil).Unbegun = true
 			}
@@ -431,8 +430,6 @@ func (w *worker) reap() {
 		_ = w.stray.Close() // the sink itself reports an error to the run
 		l.stray = nil
 	}
-	clear(took)
-	l.flights, l.first = append(l.flights[:0], stay...), 0
 	l.w = nil
 }
 
@@ -447,13 +444,13 @@ func (w *worker) read() int64 {
 
 // end ends a record with its fate.
 func (w *worker) end(f *flight, ws syscall.WaitStatus) {
-	r := w.report(f, f.fate, f.why)
+	w.report(f, f.Outcome, f.Err)
 	switch {
-	case f.fate == task.StartFailed:
-		r.Code = 126
-		_, r.BadCommand = f.why.(badCommand)
-	case ws.Signaled() && f.fate != task.BadAnswer:
-		r.Signal = int(ws.Signal())
+	case f.Outcome == task.StartFailed:
+		f.Code = 126
+		_, f.BadCommand = f.Err.(badCommand)
+	case ws.Signaled() && f.Outcome != task.BadAnswer:
+		f.Signal = int(ws.Signal())
 	}
 }
 
@@ -466,10 +463,10 @@ func (w *worker) crashed(f *flight, ws syscall.WaitStatus, how string) {
 		if w.partial.Kept != nil || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
-		o, err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.task.ID, came)
+		o, err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.Task.ID, came)
 	}
-	r := w.report(f, o, err)
-	r.Code, r.Signal = code, sig
+	w.report(f, o, err)
+	f.Code, f.Signal = code, sig
 }
 
 // exitText says how a worker ended.
