@@ -21,7 +21,6 @@ const (
 
 	pipeSize   = 64 << 10 // the capacity of a new pipe
 	splicePipe = 1 << 20  // of one that a file is spliced to, which takes an eighth less time; for copies the processor's cache is too small
-	leastRoom  = 16 << 10 // how much room a spool.Buffer must have to be read into directly
 )
 
 // stream is one of the two outputs of a task.
@@ -179,11 +178,6 @@ func (p *process) read(s *stream, revents int16) {
 	case revents&unix.POLLIN == 0 && !p.local.cfg.PTY: // hung up, and nothing is left in the pipe
 		p.closeOutput(s)
 		return
-	case s.Kept != nil && s.To == nil:
-		if room := s.Kept.Room(); len(room) >= leastRoom {
-			s.Kept.Grew(p.readInto(room, s))
-			return
-		}
 	}
 	buf := p.local.buffers.Get().(*[pipeSize]byte)
 	defer p.local.buffers.Put(buf)

@@ -52,23 +52,6 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// Room returns free memory at the end of b, for the caller to fill and then
-// report with Grew. It is empty unless b fills the block in memory.
-func (b *Buffer) Room() []byte {
-	if cap(b.head) < blockSize {
-		return nil
-	}
-	return b.head[len(b.head):blockSize]
-}
-
-// Grew appends the first n bytes of the last Room to b.
-func (b *Buffer) Grew(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.n += int64(n)
-	b.head = b.head[:len(b.head)+n]
-}
-
 // put stores the start of p, at most up to the end of the current block. It
 // leaves it to the caller to count those bytes.
 func (b *Buffer) put(p []byte) (int, error) {

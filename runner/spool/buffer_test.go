@@ -65,12 +65,7 @@ func randomUse(t *testing.T, rnd *rand.Rand, limit int64) {
 		}
 		i := rnd.IntN(len(live))
 		p := &live[i]
-		switch rnd.IntN(8) {
-		case 7:
-			room := p.b.Room()
-			n := copy(room, some(rnd.IntN(min(len(room), blockSize)+1)))
-			p.want = append(p.want, room[:n]...)
-			p.b.Grew(n)
+		switch rnd.IntN(7) {
 		case 0, 1, 2:
 			data := some(max(0, rnd.IntN(3)*blockSize+rnd.IntN(1<<rnd.IntN(17))-1))
 			_, err := p.b.Write(data)
@@ -180,14 +175,8 @@ func TestReadWhileWritten(t *testing.T) {
 		})
 	}
 	for rest := want; len(rest) > 0; {
-		n := min(len(rest), 7001)
-		if room := b.Room(); len(room) > 0 {
-			n = copy(room, rest[:n])
-			b.Grew(n)
-		} else {
-			_, err := b.Write(rest[:n])
-			require.NoError(t, err)
-		}
+		n, err := b.Write(rest[:min(len(rest), 7001)])
+		require.NoError(t, err)
 		rest = rest[n:]
 	}
 	close(done)
