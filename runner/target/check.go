@@ -102,9 +102,12 @@ func (f *Files) look(t *task.Task) (in inputs) {
 	if f.cfg.Journal {
 		in.sum, in.began = fnvOffset, time.Now()
 	}
-	made := madeBy(m)
+	made := make(map[string]bool, len(m.Targets))
+	for _, target := range m.Targets {
+		made[filepath.Clean(target.Path)] = true
+	}
 	for _, name := range m.Reads {
-		if name == "" || made.has(name) {
+		if name == "" || made[filepath.Clean(name)] {
 			continue
 		}
 		var st unix.Stat_t
@@ -150,36 +153,6 @@ func (f *Files) pretended(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.would[fnv(fnvOffset, filepath.Clean(path))]
-}
-
-// made tells what a task makes from what it reads.
-type made struct {
-	targets []task.Target
-	names   map[string]bool // the same if they are many
-}
-
-// fewTargets are compared faster than they are looked up.
-const fewTargets = 8
-
-func madeBy(m *task.Making) made {
-	if len(m.Targets) <= fewTargets {
-		return made{targets: m.Targets}
-	}
-	names := make(map[string]bool, len(m.Targets))
-	for _, target := range m.Targets {
-		names[filepath.Clean(target.Path)] = true
-	}
-	return made{names: names}
-}
-
-func (d made) has(name string) bool {
-	name = filepath.Clean(name)
-	for _, target := range d.targets {
-		if filepath.Clean(target.Path) == name {
-			return true
-		}
-	}
-	return d.names[name]
 }
 
 // add adds a file to the stamp.
