@@ -86,10 +86,7 @@ func (w *worker) makeRoom() {
 		w.from = 0
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
-		if w.partial.Kept == nil {
-			w.partial.Kept = w.local.Store.Buffer()
-		}
-		_ = w.partial.Write(w.buf) // the result has the error
+		w.keep(w.buf)
 		w.to = 0
 	case len(w.buf) < mostJSON:
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
@@ -137,16 +134,17 @@ func (w *worker) answer(p []byte) {
 		}
 		_, _ = to.Write(p) // the sink itself reports an error to the run
 	}
-	if long != nil && w.local.Plan.Keeps() {
-		_ = w.partial.Write(p)
+	small := long == nil && len(p) <= smallOutput
+	if w.local.Plan.Keeps() && !small {
+		w.keep(p)
 		s := w.open(f)
 		w.partial.To = s.out.To
 		s.out, w.partial = w.partial, spool.Stream{}
 	}
 	w.drop()
 	w.report(f, task.OK, nil)
-	if long == nil && w.local.Plan.Keeps() {
-		w.keepText(p, f)
+	if w.local.Plan.Keeps() && small {
+		w.keepSmall(p, f)
 	}
 	w.remove(0)
 	w.placed--
@@ -209,6 +207,14 @@ func (w *worker) expected() string {
 		return "an exit"
 	}
 	return "one line"
+}
+
+// keep keeps a part of an answer that is long.
+func (w *worker) keep(p []byte) {
+	if w.partial.Kept == nil {
+		w.partial.Kept = w.local.Store.Buffer()
+	}
+	_ = w.partial.Write(p) // the result has the error
 }
 
 // drop forgets the beginning of an answer.

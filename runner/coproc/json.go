@@ -60,26 +60,22 @@ func (w *worker) object(p []byte, read int64) {
 // ends ends the waiting flight at with its answer.
 func (w *worker) ends(at int, o *reply) {
 	f := w.flights[at]
-	out := []byte(o.Stdout)
 	if w.begun() == 1 {
 		w.flush()
 	}
 	if len(o.Stderr) > 0 {
 		w.addStderr(f, []byte(o.Stderr))
 	}
-	if w.local.Plan.Show == task.ShowLines && len(out) > 0 {
-		_, _ = w.open(f).out.To.Write(out) // the sink itself reports an error to the run
+	if len(o.Stdout) > 0 {
+		s := w.open(f)
+		if w.local.Plan.Keeps() {
+			s.out.Kept = w.local.Store.Buffer()
+		}
+		_ = s.out.Write([]byte(o.Stdout)) // the result has the error
 	}
 	w.report(f, task.OK, nil)
 	if *o.Exit != 0 {
 		f.Outcome, f.Code = task.Exit, *o.Exit
-	}
-	switch {
-	case len(out) == 0:
-	case w.local.Plan.Keeps():
-		w.keepText(out, f)
-	case len(f.Tail) == 0 && f.Outcome != task.OK:
-		f.Tail = out[max(0, len(out)-tailSize):]
 	}
 	w.remove(at)
 	w.placed--

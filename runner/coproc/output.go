@@ -15,7 +15,6 @@ const (
 	slabSize      = 16 << 10 // the size of that
 	flightsAtOnce = 16       // flights that are allocated together, which costs less
 	mostMemory    = 64 << 10 // how much of an unfinished output is kept outside of the spool
-	tailSize      = 4 << 10  // how much is remembered of an output that is not kept
 	excerptSize   = 60       // how much of an answer a message shows
 )
 
@@ -132,22 +131,15 @@ func (l *loop) strays() io.Writer {
 	return l.stray
 }
 
-// keepText makes a copy of p the stdout of a flight that has ended.
-func (l *loop) keepText(p []byte, f *flight) {
-	if len(p) <= smallOutput {
-		if len(l.slab)+len(p) > cap(l.slab) {
-			l.slab = make([]byte, 0, slabSize)
-		}
-		n := len(l.slab)
-		l.slab = append(l.slab, p...)
-		f.out = l.slab[n:len(l.slab):len(l.slab)]
-		f.Stdout = &f.out
-		return
+// keepSmall makes a copy of p the stdout of a flight that has ended.
+func (l *loop) keepSmall(p []byte, f *flight) {
+	if len(l.slab)+len(p) > cap(l.slab) {
+		l.slab = make([]byte, 0, slabSize)
 	}
-	b := l.local.Store.Buffer()
-	_, err := b.Write(p)
-	spool.Cut(&f.Result, err)
-	f.Stdout = b
+	n := len(l.slab)
+	l.slab = append(l.slab, p...)
+	f.out = l.slab[n:len(l.slab):len(l.slab)]
+	f.Stdout = &f.out
 }
 
 // excerpt returns the beginning of an answer, of which p is the last part, for a
