@@ -9,19 +9,19 @@ type heap[T any] struct{ items []ranked[T] }
 // lowest second one, and then third one.
 type order [3]int64
 
+func (a *order) less(b *order) bool {
+	if a[0] != b[0] {
+		return a[0] < b[0]
+	}
+	return a[1] < b[1] || a[1] == b[1] && a[2] < b[2]
+}
+
 // ranked is an element with its priority. The priority is stored here, so a
 // comparison does not have to load the element.
 type ranked[T any] struct {
 	order
 	x   T
 	pos *int // one more than the index in items
-}
-
-func (a *ranked[T]) less(b *ranked[T]) bool {
-	if a.order[0] != b.order[0] {
-		return a.order[0] < b.order[0]
-	}
-	return a.order[1] < b.order[1] || a.order[1] == b.order[1] && a.order[2] < b.order[2]
 }
 
 func (h *heap[T]) len() int { return len(h.items) }
@@ -62,16 +62,16 @@ func (h *heap[T]) remove(pos *int) {
 // sift moves e up or down from index i, which is vacant.
 func (h *heap[T]) sift(i int, e ranked[T]) {
 	from := i
-	for i > 0 && e.less(&h.items[(i-1)/2]) {
+	for i > 0 && e.less(&h.items[(i-1)/2].order) {
 		h.put(i, h.items[(i-1)/2])
 		i = (i - 1) / 2
 	}
 	for i >= from {
 		c := 2*i + 1
-		if c+1 < len(h.items) && h.items[c+1].less(&h.items[c]) {
+		if c+1 < len(h.items) && h.items[c+1].less(&h.items[c].order) {
 			c++
 		}
-		if c >= len(h.items) || !h.items[c].less(&e) {
+		if c >= len(h.items) || !h.items[c].less(&e.order) {
 			break
 		}
 		h.put(i, h.items[c])

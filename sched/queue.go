@@ -1,5 +1,7 @@
 package sched
 
+import "slices"
+
 // store holds the items of many queues. The zero store is empty.
 type store struct {
 	n      int
@@ -9,16 +11,59 @@ type store struct {
 	pushed int64
 }
 
-// queue holds items in order of rank. The zero queue is empty. A queue does not move while it has
-// items.
-type queue struct{ heap[*entry] }
+// queue holds items in order: mostly they come in order, and the first one goes. The zero queue is
+// empty. A queue does not move while it has items.
+type queue struct {
+	items []*entry // those before head have gone
+	head  int
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+// min returns the first item of a queue, which must not be empty.
+func (q *queue) min() *entry { return q.items[q.head] }
+
+// find returns where an entry is, or would be.
+func (q *queue) find(e *entry) int {
+	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, func(a, b *entry) int {
+		switch {
+		case a.less(&b.order):
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	return q.head + i
+}
+
+func (q *queue) insert(e *entry) {
+	if q.head > 64 && q.head > q.len() {
+		q.items = q.items[:copy(q.items, q.items[q.head:])]
+		q.head = 0
+	}
+	i := len(q.items)
+	if q.len() > 0 && e.less(&q.items[i-1].order) {
+		i = q.find(e)
+	}
+	q.items = slices.Insert(q.items, i, e)
+}
+
+func (q *queue) remove(e *entry) {
+	if q.min() == e {
+		q.head++
+		return
+	}
+	i := q.find(e)
+	q.items = slices.Delete(q.items, i, i+1)
+}
 
 // entry is an item in a queue.
 type entry struct {
 	Item
+	order
 	in   *queue // nil if it is not used
-	pos  int
-	note int32 // for the user of the store; 0 at first
+	note int32  // for the user of the store; 0 at first
 }
 
 // Len returns the number of items in the store.
@@ -40,18 +85,18 @@ func (s *store) put(q *queue, it *Item, a, b int64) *entry {
 		s.unused.put(s.made[len(s.made)-1])
 	}
 	e := s.unused.take()
-	*e = entry{Item: *it, in: q}
+	*e = entry{Item: *it, order: order{it.Rank, a, b}, in: q}
 	s.n++
 	if s.index != nil {
 		s.index[it.ID] = e
 	}
-	q.update(e, &e.pos, order{it.Rank, a, b})
+	q.insert(e)
 	return e
 }
 
 // cut takes an item out of its queue.
 func (s *store) cut(e *entry) Item {
-	e.in.remove(&e.pos)
+	e.in.remove(e)
 	e.in = nil
 	s.n--
 	if s.index != nil {

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -12,20 +11,18 @@ type slot struct {
 	held int   // items it holds, including those from before it left
 	cost int64 // of these
 	room int   // how many it may hold now: Cap if there is work for it, else 0
-	pos  int   // among those with room
 }
 
 // slots is the base of the policies: the slots that are in, what they hold, and
 // which of them could take an item. newSlots makes one.
 type slots struct {
-	ids     []int       // of the slots that are in, ascending
-	all     []*slot     // by ID; all[0] is never in
-	changed bool        // slots have joined or left; the policy resets it
-	free    heap[*slot] // those with room, the one that holds the fewest items first
-	byCost  bool        // or the one that holds the least cost relative to its capacity
+	ids     []int  // of the slots that are in, ascending
+	all     []slot // by ID; all[0] is never in
+	changed bool   // slots have joined or left; the policy resets it
+	byCost  bool   // the load of a slot is not the number of its items, but their cost relative to its capacity
 }
 
-func newSlots() slots { return slots{all: []*slot{{}}, changed: true} }
+func newSlots() slots { return slots{all: make([]slot, 1), changed: true} }
 
 // Join adds a slot. There is work for it until offer says otherwise.
 func (s *slots) Join(in Slot) {
@@ -35,7 +32,7 @@ func (s *slots) Join(in Slot) {
 	}
 	s.ids = slices.Insert(s.ids, at, in.ID)
 	for len(s.all) <= in.ID {
-		s.all = append(s.all, &slot{})
+		s.all = append(s.all, slot{})
 	}
 	in.Cap = max(in.Cap, 1)
 	s.all[in.ID].Slot = in
@@ -56,15 +53,15 @@ func (s *slots) Leave(id int) {
 }
 
 // Take has a slot hold one item more.
-func (s *slots) Take(id int, it Item) { s.hold(s.all[id], 1, weight(&it)) }
+func (s *slots) Take(id int, it Item) {
+	s.all[id].held++
+	s.all[id].cost += weight(&it)
+}
 
 // Done takes an item away from a slot.
-func (s *slots) Done(id int, it Item, _ bool) { s.hold(s.all[id], -1, -weight(&it)) }
-
-func (s *slots) hold(x *slot, n int, cost int64) {
-	x.held += n
-	x.cost += cost
-	s.list(x)
+func (s *slots) Done(id int, it Item, _ bool) {
+	s.all[id].held--
+	s.all[id].cost -= weight(&it)
 }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
@@ -74,36 +71,36 @@ func (s *slots) Serial() bool { return false }
 
 // offer sets whether there is work for a slot.
 func (s *slots) offer(id int, work bool) {
-	x := s.all[id]
+	x := &s.all[id]
 	if x.room = 0; work {
 		x.room = x.Cap
-	}
-	s.list(x)
-}
-
-// list notes whether a slot has room, after anything about it has changed.
-func (s *slots) list(x *slot) {
-	load := int64(x.held)
-	if s.byCost {
-		load = int64(math.Float64bits(float64(x.cost) / float64(x.room))) // in the order of the quotient
-	}
-	if x.held < x.room {
-		s.free.update(x, &x.pos, order{load, int64(x.ID)})
-	} else {
-		s.free.remove(&x.pos)
 	}
 }
 
 // hasRoom reports whether a slot is in, has free capacity, and there is work
 // for it.
-func (s *slots) hasRoom(id int) bool { return uint(id) < uint(len(s.all)) && s.all[id].pos > 0 }
+func (s *slots) hasRoom(id int) bool {
+	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].room
+}
 
-// emptiest returns the first of the slots with room, or 0 if there is none.
-func (s *slots) emptiest() int {
-	if s.free.len() == 0 {
-		return 0
+// emptiest returns the slot with the least load of those with room, the lowest ID among equals, or
+// 0 if none has room. It looks at each: that costs less than to keep them in order, but for many
+// thousands.
+func (s *slots) emptiest() (best int) {
+	for _, id := range s.ids {
+		if s.hasRoom(id) && (best == 0 || s.load(id) < s.load(best)) {
+			best = id
+		}
 	}
-	return s.free.min().ID
+	return best
+}
+
+func (s *slots) load(id int) float64 {
+	x := &s.all[id]
+	if s.byCost {
+		return float64(x.cost) / float64(x.Cap)
+	}
+	return float64(x.held)
 }
 
 // Choice is the method of policies in which any slot takes any item.

@@ -106,7 +106,7 @@ func (p *byTopic) divide() {
 		p.labels[l] = 0
 	}
 	for _, id := range p.ids {
-		at := p.all[id]
+		at := &p.all[id]
 		p.places += max(at.Cap, at.held)
 		for i, l := range at.Labels {
 			if _, known := p.labels[l]; known && !slices.Contains(at.Labels[:i], l) {
@@ -290,7 +290,7 @@ func (p *byTopic) Done(slot int, it Item, again bool) {
 	p.slots.Done(slot, it, again)
 	i := slices.Index(p.on[slot], it.Key)
 	p.on[slot] = slices.Delete(p.on[slot], i, i+1)
-	at := p.all[slot]
+	at := &p.all[slot]
 	if at.Cap > 0 {
 		p.holds(it.Key, -1)
 	}
