@@ -11,6 +11,7 @@ import (
 
 	"crew/runner/cli"
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 )
 
 // parsed returns the Options of a command line, without the program's name.
@@ -61,7 +62,7 @@ func TestJobs(t *testing.T) {
 // TestMostTasks: however many jobs are asked for, descriptors and processes bound them.
 func TestMostTasks(t *testing.T) {
 	for _, c := range []struct{ files, processes, want int }{
-		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, mostJobs}, {1 << 20, 100, 44}, {1 << 20, 50, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
+		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, mostJobs}, {1 << 20, 100 + kernel.SignalThreads, 44}, {1 << 20, 50 + kernel.SignalThreads, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
 	} {
 		require.Equal(t, c.want, mostTasks(uint64(c.files), int64(c.processes)))
 	}
