@@ -2,12 +2,8 @@ package history
 
 import (
 	"cmp"
-	"hash/maphash"
-	"maps"
-	"math/bits"
 	"slices"
 	"strings"
-	"unicode"
 
 	"crew/runner/task"
 )
@@ -23,18 +19,15 @@ const (
 // many runs, half of the names go into the rest, too: those that took least time. So what
 // is known of a name is all of it.
 type groups struct {
-	most  int // names
-	room  int // tallies that may still be made
-	words int // of a command that are the name, or 0 for all of them
+	most int // names
+	room int // tallies that may still be made
 
 	list map[string][]*tally // by run; nil for a run without it
 	rest tally
-	seen *[1 << 10]uint64 // a bit for each hash of a name of the rest
-	seed maphash.Seed
 }
 
 func newGroups(most int) *groups {
-	return &groups{most: most, room: most * mostRuns, list: map[string][]*tally{}, seed: maphash.MakeSeed()}
+	return &groups{most: most, room: most * mostRuns, list: map[string][]*tally{}}
 }
 
 // in returns the tally of a name in a run.
@@ -46,24 +39,18 @@ func (g *groups) in(run int, name string) *tally {
 	if g.room <= 0 {
 		g.halve()
 	}
-	if _, known := g.list[name]; !known && len(g.list) >= g.most {
-		return g.more(name)
-	}
-	t := &tally{}
-	g.put(name, run, t)
-	return t
-}
-
-// put makes t the tally of a name in a run.
-func (g *groups) put(name string, run int, t *tally) {
 	by, known := g.list[name]
-	if !known {
+	switch {
+	case !known && len(g.list) >= g.most:
+		return &g.rest
+	case !known:
 		name = strings.Clone(name)
 	}
 	by = append(by, make([]*tally, max(0, run+1-len(by)))...)
-	by[run] = t
+	by[run] = &tally{}
 	g.list[name] = by
 	g.room--
+	return by[run]
 }
 
 // halve makes the half of the names that took least time a part of the rest.
@@ -71,73 +58,13 @@ func (g *groups) halve() {
 	list, totals := g.sorted()
 	g.most = len(list) / 2
 	for _, least := range list[g.most:] {
-		g.more(least.Name).merge(totals[least.Name])
+		g.rest.merge(totals[least.Name])
 		for _, t := range g.list[least.Name] {
 			if t != nil {
 				g.room++
 			}
 		}
 		delete(g.list, least.Name)
-	}
-}
-
-// more returns the tally of the rest, into which name goes.
-func (g *groups) more(name string) *tally {
-	if g.seen == nil {
-		g.seen = new([1 << 10]uint64)
-	}
-	h := maphash.String(g.seed, name)
-	g.seen[h/64%uint64(len(g.seen))] |= 1 << (h % 64)
-	return &g.rest
-}
-
-// command is in for a command. All of the command is the name while there are few
-// different ones, as if the same tests run every night; otherwise, so many of its first
-// words that there are few.
-func (g *groups) command(run int, line string) *tally {
-	name := firstWords(line, g.words)
-	for g.words != 1 && g.seen == nil && len(g.list) >= g.most && g.list[name] == nil {
-		g.coarsen()
-		name = firstWords(line, g.words)
-	}
-	return g.in(run, name)
-}
-
-// coarsen takes fewer words for a name.
-func (g *groups) coarsen() {
-	if g.words--; g.words < 0 {
-		g.words = 3
-	}
-	fine := g.list
-	g.list, g.room = map[string][]*tally{}, g.most*mostRuns
-	for _, long := range slices.Sorted(maps.Keys(fine)) { // sums of floats depend on the order
-		name := firstWords(long, g.words)
-		for run, t := range fine[long] {
-			if old := g.list[name]; t == nil {
-			} else if run < len(old) && old[run] != nil {
-				old[run].merge(t)
-			} else {
-				g.put(name, run, t)
-			}
-		}
-	}
-}
-
-// firstWords returns the beginning of a command of n words, or all of it for 0, in at most
-// nameSize bytes.
-func firstWords(line string, n int) string {
-	line = line[:min(len(line), nameSize)]
-	if n == 0 {
-		return line
-	}
-	line = strings.TrimSpace(line)
-	for end := 0; ; n-- {
-		if next := strings.IndexFunc(line[end:], unicode.IsSpace); next < 0 {
-			return line
-		} else if end += next; n == 1 {
-			return line[:end]
-		}
-		end += len(line[end:]) - len(strings.TrimLeftFunc(line[end:], unicode.IsSpace))
 	}
 }
 
@@ -169,7 +96,6 @@ func (g *groups) report(runs []int) (out Groups) {
 	for i := MostGroups; i < len(out.List); i++ {
 		rest.merge(totals[out.List[i].Name])
 	}
-	out.More = int64(max(0, len(out.List)-MostGroups)) + g.unlisted()
 	out.List, out.Rest = slices.Clip(out.List[:min(len(out.List), MostGroups)]), rest.figures()
 	for i := range out.List {
 		if grp := &out.List[i]; len(runs) > 1 {
@@ -177,16 +103,6 @@ func (g *groups) report(runs []int) (out Groups) {
 		}
 	}
 	return out
-}
-
-// unlisted returns how many names the rest has, at least.
-func (g *groups) unlisted() (n int64) {
-	if g.seen != nil {
-		for _, word := range g.seen {
-			n += int64(bits.OnesCount64(word))
-		}
-	}
-	return n
 }
 
 func byRun(by []*tally, runs []int) []Figures {
@@ -203,7 +119,7 @@ func byRun(by []*tally, runs []int) []Figures {
 func (f *Fold) end(run int, l *Line, flaky bool) {
 	f.runs[run].end(l, flaky)
 	f.keys.in(run, string(l.Key)).end(l, flaky)
-	f.commands.command(run, string(l.Command)).end(l, flaky)
+	f.commands.in(run, string(l.Command)).end(l, flaky)
 	if !l.Start.IsZero() {
 		f.hosts.in(run, string(l.Host)).end(l, flaky)
 	}
@@ -213,6 +129,6 @@ func (f *Fold) end(run int, l *Line, flaky bool) {
 func (f *Fold) retry(run int, l *task.Facts) {
 	f.runs[run].retries++
 	f.keys.in(run, string(l.Key)).retries++
-	f.commands.command(run, string(l.Command)).retries++
+	f.commands.in(run, string(l.Command)).retries++
 	f.hosts.in(run, string(l.Host)).retries++
 }

@@ -66,13 +66,11 @@ type Bin struct {
 // Groups are figures by name, those first that took most time in all.
 type Groups struct {
 	List []Group
-	More int64   // how many the list lacks, at least
-	Rest Figures // theirs in all
+	Rest Figures // of all names that the list lacks
 }
 
 // Group has the figures of a key, a command or a host. The name is "" for tasks without
-// one; of commands it is their beginning: 400 bytes, or fewer words if there are too many
-// different ones.
+// one, and at most 400 bytes.
 type Group struct {
 	Name string
 	Figures

@@ -157,18 +157,17 @@ func (t *stateText) list(n int64, heading string, some int, describe func(int)) 
 
 // byKey prints the figures of the keys that took longest.
 func (t *stateText) byKey() {
-	keys := t.r.Keys.List
-	shown := int64(min(len(keys), journal.MostMentioned))
-	more := int64(len(keys)) + t.r.Keys.More - shown
-	if shown+more == 0 || shown+more == 1 && keys[0].Name == "" {
+	keys, more := t.r.Keys.List, t.r.Total.Tasks
+	if len(keys) == 0 || len(keys) == 1 && keys[0].Name == "" {
 		return
 	}
 	const row = "  %7v  %7v  %8s  %8s  %s"
 	t.say(row, "tasks", "failed", "in all", "a task", "key")
-	for _, k := range keys[:shown] {
+	for _, k := range keys[:min(len(keys), journal.MostMentioned)] {
+		more -= k.Tasks
 		t.say(row, k.Tasks, k.Failed, task.Span(k.Time), task.Span(k.Mean), task.Shorten(cmp.Or(k.Name, "(no key)"), shownWidth))
 	}
 	if more > 0 {
-		t.say("  … and at least %d more", more)
+		t.say("  … and others, of %s", task.Count(more, "task"))
 	}
 }
