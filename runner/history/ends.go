@@ -24,39 +24,12 @@ type lists struct {
 	room          int // bytes of outputs that may still be kept
 }
 
-// listed has tasks that ended. If there are too many, it has the first ones of a single run,
-// and of several runs some, about as many of each.
+// listed has tasks that ended. If there are too many, it has the first ones of the latest run, and
+// the last ones of those before it.
 type listed struct {
-	most  int
-	list  []Ended
-	count []int // by run
-	all   int64
-}
-
-// admit returns whether the list has room for a task of a run, and which one to drop then,
-// or -1.
-func (e *listed) admit(run int) (drop int, ok bool) {
-	e.all++
-	e.count = append(e.count, make([]int, max(0, run+1-len(e.count)))...)
-	if len(e.list) < e.most {
-		return -1, true
-	}
-	most := slices.Index(e.count, slices.Max(e.count))
-	if e.count[most] <= e.count[run]+1 {
-		return -1, false
-	}
-	n := int(uint64(e.all) * 0x9e3779b97f4a7c15 >> 32 % uint64(e.count[most])) // any of them
-	for ; e.list[drop].Run != most || n > 0; drop++ {
-		if e.list[drop].Run == most {
-			n--
-		}
-	}
-	return drop, true
-}
-
-func (e *listed) add(x Ended) {
-	e.list = append(e.list, x)
-	e.count[x.Run]++
+	most int
+	list []Ended
+	all  int64
 }
 
 // report returns the list in the order of the runs.
@@ -106,18 +79,18 @@ func (s *lists) end(run int, o *open, l *Line, flaky bool) {
 }
 
 func (s *lists) list(e *listed, run int, o *open, l *Line, output []byte) {
-	drop, ok := e.admit(run)
-	if !ok {
-		return
-	}
-	if drop >= 0 {
-		s.room += len(e.list[drop].Output)
-		e.count[e.list[drop].Run]--
-		e.list = slices.Delete(e.list, drop, drop+1)
+	e.all++
+	if len(e.list) == e.most {
+		first := &e.list[0]
+		if first.Run >= run {
+			return
+		}
+		s.room += len(first.Output)
+		*first, e.list = Ended{}, e.list[1:]
 	}
 	x := ended(run, o, l)
 	x.Output = s.tail(output, s.share(e))
-	e.add(x)
+	e.list = append(e.list, x)
 }
 
 // share returns how many bytes of output the next task of a list may keep: eight times as much
