@@ -148,7 +148,7 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 // rewrite rewrites something that shells read in different ways, or that is easier
 // to read in another form, and reports whether there was any of it.
 func (c *compiler) rewrite(f *syntax.File) (bool, error) {
-	for _, step := range [...]func(*syntax.File) (bool, error){c.joinLine, c.unquoteBackquotes, c.unquoteDocument, c.nest} {
+	for _, step := range [...]func(*syntax.File) (bool, error){c.joinLine, c.unquoteDocument, c.nest} {
 		if changed, err := step(f); changed || err != nil {
 			return changed, err
 		}

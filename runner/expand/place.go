@@ -46,6 +46,7 @@ var (
 	refuseNested     = refuse(`cannot stand in quotes within "${…}"`, "leave out the inner quotes")
 	refuseUnknown    = refuse("stands where it is not known how the shell reads it", hintQuotes)
 	refusePlain      = refuse("cannot stand there in a script for this shell", hintQuotes)
+	refuseBackquotes = refuse("cannot stand in backquotes that hold a backslash, a # or a here-document", "write $(…) instead")
 	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
 )
 
@@ -232,6 +233,9 @@ func (s *site) place() place {
 	if s.feedsShell() {
 		return refuseText
 	}
+	if s.inBackquotes() {
+		return refuseBackquotes
+	}
 	first := s.word()
 	if first < 0 {
 		return refuseNode(s.stack[n-2])
@@ -247,6 +251,19 @@ func (s *site) place() place {
 	p.check, p.joined = held.check, held.joined
 	s.inWord(&p)
 	return p
+}
+
+// inBackquotes reports whether the mark is in backquotes in which shells may read something
+// in another way than in $(…).
+func (s *site) inBackquotes() bool {
+	return slices.ContainsFunc(s.stack, func(n syntax.Node) bool {
+		sub, ok := n.(*syntax.CmdSubst)
+		if !ok || !sub.Backquotes {
+			return false
+		}
+		text := s.c.src[sub.Left.Offset()+1 : sub.Right.Offset()]
+		return strings.ContainsAny(text, "\\#`") || strings.Contains(text, "<<")
+	})
 }
 
 // arithmetic returns the place of a value in arithmetic, where it must be a number

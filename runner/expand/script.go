@@ -289,6 +289,9 @@ func (f filled) assigned() string {
 // shown returns the script for people to read, with its values where they stand if they
 // can stand there, and otherwise at its beginning.
 func (f filled) shown() string {
+	if strings.Contains(f.once, "`") { // in which a value would need more escapes
+		return f.assigned()
+	}
 	var b strings.Builder
 	for _, g := range f.segs {
 		b.WriteString(g.text)

@@ -212,9 +212,6 @@ var grammar = func() map[string][][2]string {
 	return byName
 }()
 
-// inBackquotes escapes a text for backquotes in double quotes.
-var inBackquotes = strings.NewReplacer(`\`, `\\`, "`", "\\`", `"`, `\"`)
-
 // derive returns a random text for a symbol, and what it expands to.
 func derive(r *rand.Rand, symbol string, depth int) (text, is string) {
 	switch symbol {
@@ -225,9 +222,6 @@ func derive(r *rand.Rand, symbol string, depth int) (text, is string) {
 			text, is = text+t, is+s
 		}
 		return text, is
-	case "«escaped»":
-		text, is = derive(r, "«word»", depth)
-		return inBackquotes.Replace(text), is
 	}
 	list := grammar[symbol]
 	if depth <= 0 && len(list) > 6 {
@@ -235,13 +229,13 @@ func derive(r *rand.Rand, symbol string, depth int) (text, is string) {
 	}
 	p := list[r.IntN(len(list))]
 	text, is = p[0], p[1]
-	for _, symbol := range []string{"«word»", "«quoted»", "«subst»", "«escaped»", "«document»"} {
+	for _, symbol := range []string{"«word»", "«quoted»", "«subst»", "«document»"} {
 		if strings.Contains(text, symbol) {
 			t, s := derive(r, symbol, depth-1)
 			text, is = strings.ReplaceAll(text, symbol, t), strings.ReplaceAll(is, symbol, s)
 		}
 	}
-	if strings.Count(text, "<<E") > 1 { // bash fails to parse some nested ones
+	if strings.Count(text, "<<E") > 1 || strings.Count(text, "`") > 2 { // bash fails to parse some nested documents
 		return derive(r, symbol, depth)
 	}
 	return text, is
