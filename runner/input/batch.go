@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 
 	"crew/runner/expand"
@@ -19,7 +18,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	if t.cfg.Limits.Workers > 1 {
 		n, err = t.spread()
 	} else {
-		n, err = t.gather(t.head, math.MaxInt)
+		n, err = t.gather(math.MaxInt)
 	}
 	if err != nil {
 		return nil, err
@@ -42,10 +41,8 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 
 // drop takes n records from the queue.
 func (t *Tasks) drop(n int) {
-	if len(t.cuts) > 0 {
-		if t.cuts[0] -= n; t.cuts[0] == 0 {
-			t.cuts = t.cuts[1:]
-		}
+	for i := range t.queue[t.head : t.head+n] {
+		t.held -= t.queue[t.head+i].size()
 	}
 	clear(t.queue[t.head : t.head+n])
 	t.head += n
@@ -57,33 +54,33 @@ func (t *Tasks) drop(n int) {
 	t.queue, t.head = t.queue[:rest], 0
 }
 
-// gather returns how many records of the queue, from an index on, go into one command: as
-// many as the limits allow, and at most as many as most. It makes commands of more and more, and
-// looks between the last that is within the limits and the first that is not. It reads what the
-// queue lacks. An error means that there is no record, because the input has ended.
-func (t *Tasks) gather(from, most int) (n int, err error) {
+// gather returns how many records of the queue go into the next command: as many as the limits
+// allow, and at most as many as most. It makes commands of more and more, and looks between the
+// last that is within the limits and the first that is not. It reads what the queue lacks. An
+// error means that there is no record, because the input has ended.
+func (t *Tasks) gather(most int) (n int, err error) {
 	if l := t.cfg.Limits.Records; l > 0 {
 		most = min(most, l)
 	}
-	if n, err := t.ready(from, 1); n == 0 {
+	if n, err := t.ready(1); n == 0 {
 		return 1, err
 	}
 	fits, spare, over, lack := 1, 0, 0, 0 // over is the first number that is too many, or 0
 	for step := 0; fits < most && fits+1 != over; step++ {
 		n := max(16, t.usual+t.usual/16, 2*fits)
 		switch between := over - fits; {
-		case over == 0 && most <= len(t.queue)-from:
+		case over == 0 && most <= len(t.queue)-t.head:
 			n = most
 		case over > 0 && step%2 == 0: // as if all records were of one size
 			n = fits + min(max(1, between*spare/(spare+lack)), between-1)
 		case over > 0:
 			n = fits + between/2
 		}
-		ready, _ := t.ready(from, min(n, most))
+		ready, _ := t.ready(min(n, most))
 		if ready < min(n, most) {
 			most = ready
 		}
-		if left := t.room(t.queue[from : from+ready]); left >= 0 {
+		if left := t.room(t.queue[t.head : t.head+ready]); left >= 0 {
 			fits, spare = ready, left
 		} else {
 			over, lack, most = ready, -left, ready-1
@@ -92,88 +89,73 @@ func (t *Tasks) gather(from, most int) (n int, err error) {
 	return fits, nil
 }
 
-// ready reads until the queue has so many records from an index on, or there are no more that can
-// be run, and returns how many there are. An error means that there is none.
-func (t *Tasks) ready(from, want int) (n int, err error) {
+// ready reads until the queue has so many records, or there are no more that can be run, and
+// returns how many there are. An error means that there is none.
+func (t *Tasks) ready(want int) (n int, err error) {
 	for ; n < want; n++ {
-		if from+n == len(t.queue) {
-			if err := t.read(); err != nil {
+		if t.head+n == len(t.queue) {
+			if err := t.more(); err != nil {
 				if n > 0 {
 					err = nil // the reader will return it again
 				}
 				return n, err
 			}
-			if len(t.queue) == cap(t.queue) { // to grow by a quarter, as append does, takes longer
-				t.queue = slices.Grow(t.queue, max(16, len(t.queue)))
-			}
-			t.queue = append(t.queue, t.rec[0])
 		}
-		if t.queue[from+n].Err != nil {
+		if t.queue[t.head+n].Err != nil {
 			break
 		}
 	}
 	return n, nil
 }
 
-// spread returns how many records go into the next command if workers share the last
-// ones. It reads until more could be held back than there may be, or the input ends.
+// more reads a record into the queue.
+func (t *Tasks) more() error {
+	err := t.read()
+	if err == nil {
+		if len(t.queue) == cap(t.queue) { // to grow by a quarter, as append does, takes longer
+			t.queue = slices.Grow(t.queue, max(16, len(t.queue)))
+		}
+		t.queue = append(t.queue, t.rec[0])
+		t.held += t.rec[0].size()
+	}
+	return err
+}
+
+// mostHeld is how many bytes of records may be held back for each worker: about as many as
+// Linux allows in a command.
+const mostHeld = 2 << 20
+
+// spread returns how many records go into the next command if workers share the last ones,
+// as many as go into a command for each. It reads until there are more, or the input ends.
 func (t *Tasks) spread() (int, error) {
-	for !t.ended {
-		from := t.head
-		for _, n := range t.cuts {
-			from += n
-		}
-		full, most := len(t.cuts) >= t.cfg.Limits.Workers, math.MaxInt
-		if full {
-			most = 1
-		}
-		n, err := t.gather(from, most)
+	workers := t.cfg.Limits.Workers
+	full, err := t.gather(math.MaxInt)
+	if err != nil {
+		return 0, err
+	}
+	for t.shares == 0 {
 		switch {
-		case err != nil:
-			t.ended = true
-			t.divide()
-		case full:
-			return t.cuts[0], nil
-		default:
-			t.cuts = append(t.cuts, n)
+		case len(t.queue)-t.head > full*workers, t.held > mostHeld*workers:
+			return full, nil
+		case t.more() != nil: // the reader will return it again
+			t.shares = workers
 		}
 	}
-	if len(t.cuts) == 0 {
-		return t.gather(t.head, 1) // the error that ended the input
-	}
-	return t.cuts[0], nil
-}
-
-// divide cuts the queue anew, so that workers share it. If they cannot do so evenly, since
-// some records are too long for that, it finds the least number of records that each
-// command may have without there being more commands than workers.
-func (t *Tasks) divide() {
-	workers, greatest := t.cfg.Limits.Workers, slices.Max(append(t.cuts, 0))
-	if t.cuts = t.cut(0); len(t.cuts) > workers {
-		least := divideUp(len(t.queue)-t.head, workers)
-		t.cuts = t.cut(least + sort.Search(greatest-least, func(more int) bool {
-			return len(t.cut(least+more)) <= workers
-		}))
-	}
-}
-
-// cut returns how many records go into each command if these take at most so many of the
-// queue, or if that is 0, an even share of what is left.
-func (t *Tasks) cut(most int) (cuts []int) {
-	for from := t.head; from < len(t.queue); {
-		n := most
-		if n == 0 {
-			n = divideUp(len(t.queue)-from, max(1, t.cfg.Limits.Workers-len(cuts)))
-		}
-		n, _ = t.gather(from, n) // there is one
-		cuts = append(cuts, n)
-		from += n
-	}
-	return cuts
+	most := divideUp(len(t.queue)-t.head, t.shares)
+	t.shares = max(1, t.shares-1)
+	return t.gather(most)
 }
 
 // divideUp returns a/b, rounded up.
 func divideUp(a, b int) int { return (a + b - 1) / b }
+
+// size returns how many bytes the columns have.
+func (r *Record) size() (n int) {
+	for _, c := range r.Columns {
+		n += len(c)
+	}
+	return n
+}
 
 // room returns how much the command of recs, and what people see of it, may grow; see left.
 func (t *Tasks) room(recs []Record) int {

@@ -300,22 +300,16 @@ func (w *writer) batches(records []row) (cuts []int) {
 	if l.Workers < 2 {
 		return w.cut(records, l.Records)
 	}
-	for full := w.cut(records, l.Records); len(full) > l.Workers; full = w.cut(records, l.Records) {
-		cuts, records = append(cuts, full[0]), records[full[0]:]
-	}
-	var even []int
-	for rest := records; len(rest) > 0; {
-		most := divideUp(len(rest), max(1, l.Workers-len(even)))
-		if l.Records > 0 {
-			most = min(most, l.Records)
+	shares := 0
+	for len(records) > 0 {
+		n := w.cut(records, l.Records)[0]
+		if shares > 0 || len(records) <= n*l.Workers {
+			shares = max(1, cmp.Or(shares, l.Workers+1)-1)
+			n = min(n, w.cut(records, divideUp(len(records), shares))[0])
 		}
-		n := w.cut(rest, most)[0]
-		even, rest = append(even, n), rest[n:]
+		cuts, records = append(cuts, n), records[n:]
 	}
-	for most := divideUp(len(records), l.Workers); len(even) > l.Workers; most++ {
-		even = w.cut(records, most)
-	}
-	return append(cuts, even...)
+	return cuts
 }
 
 // want returns what there is to each task.

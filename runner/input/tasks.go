@@ -81,8 +81,8 @@ type Tasks struct {
 	rec    [1]Record   // the latest record
 	queue  []Record    // read, for the next batches
 	head   int         // index of the first of them in queue
-	cuts   []int       // with Limits.Workers: how many records of the queue each of them takes
-	ended  bool        // with Limits.Workers: the input has, and cuts are all of the queue
+	held   int         // bytes of the columns of these
+	shares int         // with Limits.Workers: how many are to share them; 0 until the input has ended
 	latest uint64      // number of the latest batch
 	usual  int         // how many records that has
 	spare  []oneRecord // not yet returned by allocate
