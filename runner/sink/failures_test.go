@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"cmp"
 	"strings"
 	"testing"
 
@@ -9,6 +8,17 @@ import (
 
 	"crew/runner/crewtest"
 )
+
+// TestColoursEnd: what a task leaves on is off where crew writes, and only there.
+func TestColoursEnd(t *testing.T) {
+	y := newTTY(t, 80)
+	s := NewScreen(y.File, y.File)
+	show(t, s, 0, "\x1b[31mred\n")
+	show(t, s, 0, "still\n")
+	s.Notice("plain")
+	s.Notice("again")
+	require.Contains(t, y.all(), "\x1b[31mred\r\nstill\r\n\x1b[0mcrew: plain\r\ncrew: again\r\n")
+}
 
 func TestColours(t *testing.T) {
 	crewtest.Examples(t, "testdata/colours.jsonl", func(t *testing.T, c struct {
@@ -26,13 +36,3 @@ func TestColours(t *testing.T) {
 	})
 }
 
-func TestColouredAfter(t *testing.T) {
-	crewtest.Examples(t, "testdata/coloured.jsonl", func(t *testing.T, c struct {
-		Text string
-		On   *bool // nil: as before
-	}) {
-		for _, before := range []bool{false, true} {
-			require.Equal(t, *cmp.Or(c.On, &before), colouredAfter([]byte(c.Text), before))
-		}
-	})
-}

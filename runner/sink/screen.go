@@ -45,7 +45,7 @@ type stream struct {
 	w        io.Writer // not embedded: its ReadFrom would not remove the bar
 	overBar  bool
 	terminal bool // it is a terminal that knows colours
-	coloured bool // the last write has left a colour on there
+	coloured bool // it may have left a colour on there
 	midLine  bool // the last write did not end its line
 }
 
@@ -70,7 +70,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.screen.last = s
 	}
 	if s.terminal {
-		s.coloured = colouredAfter(p[:n], s.coloured)
+		s.coloured = s.coloured || escapes(p[:n])
 	}
 	return n, err
 }
@@ -220,28 +220,5 @@ func (s *Screen) uncolour() {
 	}
 }
 
-// colouredAfter reports whether text leaves a colour or another attribute on, or ends
-// inside the escape sequence of one. before is whether one was on before it.
-func colouredAfter(text []byte, before bool) bool {
-	for {
-		at := bytes.LastIndexByte(text, '\x1b')
-		if at < 0 {
-			return before
-		}
-		sequence := text[at+1:]
-		text = text[:at]
-		if len(sequence) == 0 {
-			return true
-		}
-		if sequence[0] != '[' {
-			continue
-		}
-		n := bytes.IndexFunc(sequence[1:], func(r rune) bool { return r >= '@' && r <= '~' })
-		if n < 0 {
-			return true
-		}
-		if sequence[1+n] == 'm' {
-			return strings.Trim(string(sequence[1:1+n]), "0;") != ""
-		}
-	}
-}
+// escapes reports whether a text may leave a colour or another attribute on.
+func escapes(text []byte) bool { return bytes.IndexByte(text, '\x1b') >= 0 }

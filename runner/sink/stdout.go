@@ -296,7 +296,7 @@ func (s *Stdout) add(out, err []byte) {
 			continue
 		}
 		to := [...]*stream{s.scr.out, s.scr.err}[i]
-		if s.gather = append(s.gather, p...); to.terminal && colouredAfter(p, false) {
+		if s.gather = append(s.gather, p...); to.terminal && escapes(p) {
 			s.gather = append(s.gather, resetColour...)
 		}
 		if n := len(s.parts); n == 0 || s.parts[n-1].stream != i {
