@@ -92,33 +92,16 @@ func (c *Config) noColumn(in string) error {
 func ofParallel(in string) string {
 	bare := strings.TrimLeft(in, "0123456789")
 	number := in[:len(in)-len(bare)]
-	quoted := "in one quoted command, write f={" + number + "} and then "
-	switch bare {
-	case "##":
+	switch {
+	case bare == "##":
 		return "tasks are not counted before they run"
-	case "+/":
+	case bare == "+/":
 		return "write {" + number + "//} for the directory"
-	case "..", "...":
-		return quoted + `"${f%` + strings.ReplaceAll(bare, ".", ".*") + `}"`
-	case "/..", "/...":
-		return strings.Replace(quoted, "}", "/}", 1) + `"${f%` + strings.ReplaceAll(bare[1:], ".", ".*") + `}"`
-	case "+.":
-		return quoted + `"${f##*.}" for the extension`
-	case "+..", "+...":
-		return quoted + `"${f#*.}" for the extensions`
 	}
-	if suffix, ok := strings.CutPrefix(bare, "%"); ok && fileSuffix(suffix) {
-		return quoted + `"${f%` + suffix + `}"`
+	// A percent sign stands before a suffix rather than before a format of printf or date, such
+	// as %ld and %hhx.
+	if ok, _ := regexp.MatchString(`(?s)^(/?\.\.\.?|\+\.{1,3}|%(\.[a-zA-Z][\w.-]*|_[\w.-]+|[a-gi-km-zA-Z][\w.-]{2,})|= .*|=.+=)$`, bare); !ok {
+		return ""
 	}
-	if strings.HasPrefix(bare, "= ") || len(bare) > 2 && bare[0] == '=' && strings.HasSuffix(bare, "=") {
-		return quoted + `change "$f" there, as with sed`
-	}
-	return ""
-}
-
-// fileSuffix reports whether s, behind a percent sign, is rather the end of a file's
-// name than a format of printf or date, such as %ld and %hhx.
-func fileSuffix(s string) bool {
-	ok, _ := regexp.MatchString(`^(\.[a-zA-Z][\w.-]*|_[\w.-]+|[a-gi-km-zA-Z][\w.-]{2,})$`, s)
-	return ok
+	return "in one quoted command, write f={" + number + `} and change "$f" there, as with "${f%.*}" or sed`
 }

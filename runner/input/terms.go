@@ -56,11 +56,10 @@ func (o *optional) set(s string, err error) error {
 	return err
 }
 
-// asker makes terms of what is written. Tasks share what is the same.
+// asker parses priorities, weights and needs. Tasks with equal needs share them.
 type asker struct {
 	Terms
 	needs map[string][]task.Need
-	last  *task.Terms // of a task without other terms; nil for none
 }
 
 // mostNeeds is how many texts an asker remembers: more than a limit has units. Tasks that do not
@@ -86,17 +85,8 @@ func (a *asker) ask(tk *task.Task, w written) error {
 	if err != nil {
 		return err
 	}
-	rest, last := terms, a.last
-	rest.Priority, rest.Weight, rest.Needs = 0, 0, nil
-	switch {
-	case terms.IsZero():
-		tk.Asked = nil
-	case !rest.IsZero():
+	if tk.Asked = nil; !terms.IsZero() {
 		tk.Asked = &terms
-	case last != nil && last.Priority == terms.Priority && last.Weight == terms.Weight && slices.Equal(last.Needs, terms.Needs):
-		tk.Asked = last
-	default:
-		tk.Asked, a.last = &terms, &terms
 	}
 	return nil
 }

@@ -35,4 +35,3 @@ func TestColours(t *testing.T) {
 		require.Equal(t, c.File, colours(getenv, false))
 	})
 }
-
