@@ -284,7 +284,8 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 		c.script.groups = append(c.script.groups, c.group(s, places))
 	}
 	c.script.own = ownArguments(f)
-	c.script.bash = bashism(f) != ""
+	unknown, _ := bashism(c.src)
+	c.script.bash = unknown != ""
 	return segs
 }
 

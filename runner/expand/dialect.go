@@ -13,17 +13,14 @@ import (
 // checkDialect returns an error if a script holds what POSIX does not have and common
 // shells called /bin/sh do not understand.
 func checkDialect(script string) error {
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(strings.ToValidUTF8(script, "x")), "")
-	if err != nil && strings.Contains(err.Error(), "unclosed here-document") {
+	unknown, err := bashism(strings.ToValidUTF8(script, "x"))
+	switch {
+	case unknown != "":
+		return fmt.Errorf("%s does not understand %s: add --shell bash", defaultShell, unknown)
+	case err != nil && strings.Contains(err.Error(), "unclosed here-document"):
 		return errors.New("the here-document has no end: give commands of several lines with -0, a NUL byte behind each")
 	}
-	if err != nil {
-		return nil // others report a script that cannot be parsed
-	}
-	if unknown := bashism(f); unknown != "" {
-		return fmt.Errorf("%s does not understand %s: add --shell bash", defaultShell, unknown)
-	}
-	return nil
+	return nil // others report a script that cannot be parsed
 }
 
 // textOf returns a script with a letter instead of each placeholder.
@@ -39,120 +36,54 @@ func textOf(pieces []piece) string {
 	return b.String()
 }
 
-// bashism returns the first thing in f that only bash and its kin understand, as people
-// know it, or "". A function that bash has exported is such a thing, too.
-func bashism(f *syntax.File) string {
+// bashism returns the first thing in a script that only bash and its kin understand, as people
+// know it, or "". A function that bash has exported is such a thing, too. The error is that of
+// a script that bash does not understand either.
+func bashism(script string) (string, error) {
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), ""); err != nil {
+			return "", err
+		}
+		return notInPOSIX(script, err), nil
+	}
 	defined := map[string]bool{}
 	for stack := range stacks(f) {
-		n := stack[len(stack)-1]
-		name := inStatement(n)
-		switch n := n.(type) {
+		name := ""
+		switch n := stack[len(stack)-1].(type) {
 		case *syntax.FuncDecl:
-			if n.Name != nil {
-				defined[n.Name.Value] = true
-			}
+			defined[n.Name.Value] = true
 		case *syntax.CallExpr:
-			if name == "" && len(n.Args) > 0 && !defined[n.Args[0].Lit()] {
+			if len(n.Args) > 0 && !defined[n.Args[0].Lit()] {
 				name = inCommand(n)
+			}
+		case *syntax.WordIter:
+			name = braces(n.Items)
+		case *syntax.Subshell:
+			if inner, ok := n.Stmts[0].Cmd.(*syntax.Subshell); ok && inner.Pos().Offset() == n.Pos().Offset()+1 {
+				name = "(("
+			}
+		case *syntax.CmdSubst:
+			if len(n.Stmts) == 1 && n.Stmts[0].Cmd == nil && len(n.Stmts[0].Redirs) == 1 && n.Stmts[0].Redirs[0].Op == syntax.RdrIn {
+				name = "$(<"
 			}
 		}
 		if name != "" {
-			return name
+			return name, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
-// inStatement returns the bashism that a node is, or "".
-func inStatement(n syntax.Node) string {
-	switch n := n.(type) {
-	case *syntax.TestClause:
-		return "[["
-	case *syntax.ArithmCmd:
-		return "(("
-	case *syntax.LetClause:
-		return "let"
-	case *syntax.ProcSubst:
-		return n.Op.String()
-	case *syntax.CStyleLoop:
-		return "for (("
-	case *syntax.Redirect:
-		switch {
-		case n.Op == syntax.RdrAll, n.Op == syntax.AppAll, n.Op == syntax.WordHdoc:
-			return n.Op.String()
-		case n.Op == syntax.DplOut && strings.Trim(n.Word.Lit(), "0123456789-") != "":
-			return ">& and a file"
-		}
-	case *syntax.BinaryCmd:
-		if n.Op == syntax.PipeAll {
-			return "|&"
-		}
-	case *syntax.CaseItem:
-		if n.Op == syntax.Fallthrough || n.Op == syntax.Resume {
-			return n.Op.String()
-		}
-	case *syntax.FuncDecl:
-		if n.RsrvWord {
-			return "function"
-		}
-	case *syntax.ForClause:
-		if n.Select {
-			return "select"
-		}
-	case *syntax.WordIter:
-		return braces(n.Items)
-	case *syntax.DeclClause:
-		if v := n.Variant.Value; v != "export" && v != "readonly" && v != "local" {
-			return v
-		}
-	case *syntax.UnaryArithm:
-		if n.Op == syntax.Inc || n.Op == syntax.Dec {
-			return n.Op.String() + " in $((...))"
-		}
-	case *syntax.BinaryArithm:
-		if n.Op == syntax.Pow {
-			return "** in $((...))"
-		}
+// notInPOSIX names what the parser of POSIX scripts has an error for.
+func notInPOSIX(script string, err error) string {
+	if le, ok := errors.AsType[syntax.LangError](err); ok {
+		return strings.ReplaceAll(le.Feature, "`", "")
 	}
-	return inWord(n)
-}
-
-// inWord is inStatement for a part of a word.
-func inWord(n syntax.Node) string {
-	switch n := n.(type) {
-	case *syntax.SglQuoted:
-		if n.Dollar {
-			return "$'"
-		}
-	case *syntax.DblQuoted:
-		if n.Dollar {
-			return `$"`
-		}
-	case *syntax.Assign:
-		switch {
-		case n.Array != nil, n.Index != nil:
-			return "arrays"
-		case n.Append:
-			return "+="
-		}
-	case *syntax.ParamExp:
-		other := n.Exp != nil && (n.Exp.Op >= syntax.UpperFirst && n.Exp.Op <= syntax.LowerAll || n.Exp.Op == syntax.OtherParamOps)
-		switch {
-		case n.Index != nil:
-			return "arrays"
-		case n.Repl != nil, n.Slice != nil, n.Excl, other:
-			return "${x/a/b}, ${x:1:2}, ${!x}, ${x^^} and ${x@Q}"
-		}
-	case *syntax.ArithmExp:
-		if n.Bracket {
-			return "$["
-		}
-	case *syntax.CmdSubst:
-		if len(n.Stmts) == 1 && n.Stmts[0].Cmd == nil && len(n.Stmts[0].Redirs) == 1 && n.Stmts[0].Redirs[0].Op == syntax.RdrIn {
-			return "$(<"
-		}
-	}
-	return ""
+	pe, _ := errors.AsType[syntax.ParseError](err)
+	at := int(pe.Pos.Offset())
+	from := 1 + strings.LastIndexAny(script[:at], " \t\n")
+	return strings.Fields(script[from:])[0]
 }
 
 // inCommand returns the bashism that a command is or holds, or "".
@@ -178,7 +109,7 @@ func inCommand(call *syntax.CallExpr) string {
 				return "read -" + option[:1]
 			}
 		}
-	case "source", "shopt", "mapfile", "readarray", "pushd", "popd":
+	case "[[", "let", "declare", "typeset", "source", "shopt", "mapfile", "readarray", "pushd", "popd":
 		return name
 	default:
 		if _, ok := os.LookupEnv(functionPrefix + name + functionSuffix); ok {

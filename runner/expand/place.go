@@ -167,8 +167,8 @@ func (c *compiler) differs(n syntax.Node) string {
 			}
 		}
 	case *syntax.Assign:
-		if n.Index != nil && strings.ContainsAny(c.src[n.Name.End().Offset():n.Index.End().Offset()], " \t\n") {
-			return "blanks in an index"
+		if n.Index != nil || n.Append {
+			return "x[1]= or +="
 		}
 	case *syntax.SglQuoted:
 		if n.Dollar {
