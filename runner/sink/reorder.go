@@ -1,7 +1,7 @@
 package sink
 
 import (
-	"errors"
+	"bytes"
 
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -25,8 +25,7 @@ type reorderBuffer struct {
 	// is a power of two and exceeds the distance of the highest ID from head.
 	ring    []extent
 	held    int
-	filling *chunk   // takes the next small results
-	room    appender // reused by read, to save an allocation per task
+	filling *chunk // takes the next small results
 }
 
 // extent is the position of a result in the log.
@@ -48,8 +47,7 @@ func newReorderBuffer(store *spool.Store) *reorderBuffer {
 	return &reorderBuffer{store: store, head: 1, filling: &chunk{}}
 }
 
-// put holds a small result: out for stdout and err for stderr, at most chunkSize
-// together. An error means that the spool is full. Even then the result is held,
+// put holds a small result: out for stdout and err for stderr. An error means that the spool is full. Even then the result is held,
 // and more can be put.
 func (h *reorderBuffer) put(id uint64, out, err []byte) error {
 	n := len(out) + len(err)
@@ -111,15 +109,15 @@ func (h *reorderBuffer) cell(id uint64) *extent {
 // take moves head past id and returns what was held for it: a large result,
 // which then belongs to the caller, or the bytes of a small one, appended to dst.
 // The first out bytes of these are for stdout, the others for stderr.
-func (h *reorderBuffer) take(id uint64, dst []byte) (p []byte, out int, l *large, err error) {
+func (h *reorderBuffer) take(id uint64, dst *bytes.Buffer) (out int, l *large, err error) {
 	defer func() { h.head = id + 1 }()
 	if h.held == 0 || id-h.head >= uint64(len(h.ring)) {
-		return dst, 0, nil, nil
+		return 0, nil, nil
 	}
 	cell := &h.ring[id&uint64(len(h.ring)-1)]
 	at := *cell
 	if at.chunk == nil {
-		return dst, 0, nil, nil
+		return 0, nil, nil
 	}
 	*cell = extent{}
 	h.held--
@@ -127,42 +125,16 @@ func (h *reorderBuffer) take(id uint64, dst []byte) (p []byte, out int, l *large
 		h.ring = nil
 	}
 	if at.chunk.large != nil {
-		return dst, 0, at.chunk.large, nil
+		return 0, at.chunk.large, nil
 	}
-	p, err = h.read(at, dst)
-	h.release(at.chunk)
-	return p, int(at.out), nil, err
-}
-
-// appender is an io.Writer that appends to p, up to a length of max.
-type appender struct {
-	p   []byte
-	max int
-}
-
-var errRoom = errors.New("more than there is room for")
-
-// reset empties a, which takes limit bytes from now on.
-func (a *appender) reset(limit int) { a.p, a.max = a.p[:0], limit }
-
-// Write appends all of p, or nothing and returns errRoom.
-func (a *appender) Write(p []byte) (int, error) {
-	if len(a.p)+len(p) > a.max {
-		return 0, errRoom
-	}
-	a.p = append(a.p, p...)
-	return len(p), nil
-}
-
-// read appends a small result to dst.
-func (h *reorderBuffer) read(at extent, dst []byte) ([]byte, error) {
 	off, n := int64(at.off), int64(at.out)+int64(at.err)
-	if at.chunk.kept == nil {
-		return append(dst, at.chunk.memory[off:off+n]...), nil
+	if kept := at.chunk.kept; kept != nil {
+		err = kept.WriteRange(dst, off, n)
+	} else {
+		dst.Write(at.chunk.memory[off : off+n])
 	}
-	h.room = appender{dst, len(dst) + int(n)}
-	err := at.chunk.kept.WriteRange(&h.room, off, n)
-	return h.room.p, err
+	h.release(at.chunk)
+	return int(at.out), nil, err
 }
 
 // release counts a result of a chunk as gone, and frees the chunk with the last

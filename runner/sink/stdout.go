@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ type Stdout struct {
 
 	reorder *reorderBuffer // nil without Plan.Order
 	object  object         // buffers for JSON
-	scratch appender       // one rendered result
+	scratch bytes.Buffer   // one rendered result
 	tag     tagger         // buffer for tagged lines
 	gather  []byte         // what is shown at the end of the batch
 	parts   []part         // which of gather goes where
@@ -227,46 +228,44 @@ func (s *Stdout) released(id uint64) {
 	if s.reorder == nil {
 		return
 	}
-	p, out, l, err := s.reorder.take(id, s.scratch.p[:0])
+	s.scratch.Reset()
+	out, l, err := s.reorder.take(id, &s.scratch)
 	s.note(err)
-	if l != nil {
+	switch p := s.scratch.Bytes(); {
+	case l != nil:
 		s.show(l)
 		l.result.Close()
-		return
-	}
-	s.scratch.p = p
-	if err == nil {
+	case err == nil:
 		s.add(p[:out], p[out:])
 	}
 }
 
-// render returns a small result as it is shown, valid until the next call. A
-// result is not small if its rendering exceeds chunkSize, or, since JSON has to
-// read outputs twice, if these exceed a piece. The task is nil for lines that were held.
+// render returns a small result as it is shown, valid until the next call. A result is
+// small if the outputs that are shown are no more than a piece. The task is nil for lines
+// that were held.
 func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
-	var failed error
-	switch {
-	case s.object.outputs && captured(r) > piece:
+	facts := s.cfg.Plan.JSON()
+	if (s.object.outputs || !facts) && captured(r) > piece {
 		return nil, nil, false
-	case s.cfg.Plan.JSON():
-		s.scratch.reset(chunkSize)
-		if failed = s.object.write(&s.scratch, t, r); failed == nil {
-			out = s.scratch.p // nothing is better than half an object
-		}
-	default:
-		s.scratch.reset(chunkSize)
-		failed = s.copyStream(&s.scratch, t, r, toStdout)
-		mid := len(s.scratch.p)
-		if failed == nil {
-			failed = s.copyStream(&s.scratch, t, r, toStderr)
-		}
-		out, err = s.scratch.p[:mid], s.scratch.p[mid:]
 	}
-	if errors.Is(failed, errRoom) {
-		return nil, nil, false
+	if s.scratch.Reset(); s.scratch.Cap() > chunkSize { // escapes and tags can make much of little
+		s.scratch = bytes.Buffer{}
+	}
+	var failed error
+	if facts {
+		if failed = s.object.write(&s.scratch, t, r); failed != nil {
+			s.scratch.Reset() // nothing is better than half an object
+		}
+	} else {
+		failed = s.copyStream(&s.scratch, t, r, toStdout)
+	}
+	mid := s.scratch.Len()
+	if !facts && failed == nil {
+		failed = s.copyStream(&s.scratch, t, r, toStderr)
 	}
 	s.note(failed)
-	return out, err, true
+	p := s.scratch.Bytes()
+	return p[:mid], p[mid:], true
 }
 
 // captured returns how much all attempts of a task have written.
