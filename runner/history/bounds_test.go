@@ -143,18 +143,18 @@ func (c *crowd) checkGroups(got *Groups, name func(ran) string) {
 // checkTimeline checks that it has the failures, unless they are too many, and the longest attempts,
 // and some of each part of the others.
 func (c *crowd) checkTimeline(got *Attempts) {
-	require.LessOrEqual(c, len(got.Task), mostTimes)
-	require.GreaterOrEqual(c, len(got.Task), mostTimes*3/4, "of so many, few are left out")
-	require.Equal(c, int64(manyLines), got.More+int64(len(got.Task)))
+	require.LessOrEqual(c, len(got.List), mostTimes)
+	require.GreaterOrEqual(c, len(got.List), mostTimes*3/4, "of so many, few are left out")
+	require.Equal(c, int64(manyLines), got.More+int64(len(got.List)))
 	there := map[[2]int]bool{}
 	failed, parts := 0, [10]int{}
-	for i, id := range got.Task {
-		run := int(got.Run[i])
-		there[[2]int{run, int(id)}] = true
-		if got.Outcome[i] == task.Exit {
+	for _, a := range got.List {
+		run, id := int(a.Run), int(a.Task)
+		there[[2]int{run, id}] = true
+		if a.Outcome == task.Exit {
 			failed++
 		}
-		parts[(run*manyLines/c.runs+int(id)-1)/tenthOfThem]++
+		parts[(run*manyLines/c.runs+id-1)/tenthOfThem]++
 	}
 	require.GreaterOrEqual(c, failed, min(c.failed, 150))
 	require.Greater(c, slices.Min(parts[:]), 5, "%v", parts)

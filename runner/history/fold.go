@@ -58,7 +58,7 @@ type run struct {
 type open struct {
 	run     int          // of its latest attempt
 	attempt int          // the number of its latest attempt
-	current *attempt     // the attempt that runs, or nil
+	current *Attempt     // the attempt that runs, or nil
 	ended   time.Time    // the attempt before
 	failed  bool         // an attempt has failed, and was not just replaced
 	earlier []task.Facts // the last that failed
@@ -224,9 +224,9 @@ func (f *Fold) forget(id uint64, o *open) {
 func (f *Fold) started(r *run, l *Line) {
 	o := f.of(l)
 	a := attemptOf(f.run, l)
-	a.ran, a.start = true, cmp.Or(l.Start, l.At).UnixNano()
+	a.ran, a.Start = true, cmp.Or(l.Start, l.At).UnixNano()
 	a.own()
-	a.waited = f.waited(o, &a)
+	a.Waited = f.waited(o, &a)
 	if o.current == nil {
 		r.running++
 		r.peak = max(r.peak, r.running)
@@ -236,34 +236,34 @@ func (f *Fold) started(r *run, l *Line) {
 }
 
 // waited returns how long an attempt that began has waited, or -1.
-func (f *Fold) waited(o *open, a *attempt) int64 {
+func (f *Fold) waited(o *open, a *Attempt) int64 {
 	from := o.ended
 	if from.IsZero() {
-		from = f.read[a.task]
+		from = f.read[a.Task]
 	}
 	if from.IsZero() || !a.ran {
 		return -1
 	}
-	return max(0, a.start-from.UnixNano())
+	return max(0, a.Start-from.UnixNano())
 }
 
 // attempted adds an attempt that ended to the timeline, unless an earlier run made it: its
 // task was read, and yet it began before the run.
 func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	a := attemptOf(f.run, l)
-	a.final, a.outcome, a.took = final, l.Outcome, int64(duration(&l.Facts))
+	a.Final, a.Outcome, a.Took = final, l.Outcome, int64(duration(&l.Facts))
 	_, waits := f.read[l.Task]
 	switch c := o.current; {
 	case c != nil:
 		r.running--
-		a.waited = c.waited
+		a.Waited = c.Waited
 		if a.worker == 0 {
 			a.worker, a.host = c.worker, c.host
 		}
 	case waits && a.ran && l.Start.Before(r.Start):
 		return
 	default:
-		a.waited = f.waited(o, &a)
+		a.Waited = f.waited(o, &a)
 	}
 	switch {
 	case a.ran || !l.At.IsZero():
@@ -271,7 +271,7 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 		f.timeline.more++
 		return
 	default:
-		a.start = r.End.UnixNano()
+		a.Start = r.End.UnixNano()
 	}
 	f.timeline.add(a)
 }
@@ -329,8 +329,7 @@ func (f *Fold) Report() *Report {
 	out.Keys, out.Commands, out.Hosts = f.keys.report(place), f.commands.report(place), f.hosts.report(place)
 	f.lists.report(out, place)
 	out.Blocked = f.blocks(place)
-	list := f.attempts()
-	f.columns(out, list, place)
+	f.timed(out, place)
 	return out
 }
 

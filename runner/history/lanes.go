@@ -11,7 +11,7 @@ import (
 )
 
 // attempts returns those of the timeline, and those that run, as they began.
-func (f *Fold) attempts() []attempt {
+func (f *Fold) attempts() []Attempt {
 	list := f.timeline.all()
 	from := len(list)
 	for _, o := range f.open {
@@ -25,62 +25,35 @@ func (f *Fold) attempts() []attempt {
 	return list
 }
 
-func began(a, b attempt) int {
-	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.run, b.run), cmp.Compare(a.task, b.task), cmp.Compare(a.number, b.number))
+func began(a, b Attempt) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Number, b.Number))
 }
 
-// columns puts the attempts into the report.
-func (f *Fold) columns(out *Report, list []attempt, place []int) {
-	n := len(list)
-	c := &out.Attempts
-	*c = Attempts{
-		More: f.timeline.more, Run: make([]int32, n), Task: make([]uint64, n), Attempt: make([]int32, n),
-		Start: make([]float64, n), Took: make([]float64, n), Waited: make([]float64, n), Outcome: make([]task.Outcome, n),
-		Final: make([]bool, n), Code: make([]int32, n), Key: make([]int32, n), Command: make([]int32, n), Names: []string{""},
-	}
-	if n == 0 {
+// timed puts the attempts into the report.
+func (f *Fold) timed(out *Report, place []int) {
+	list := f.attempts()
+	out.Attempts = Attempts{List: list, More: f.timeline.more}
+	if len(list) == 0 {
 		return
 	}
-	c.Base = time.Unix(0, list[0].start)
-	if begin := out.Runs[0].Start; !begin.IsZero() && begin.Before(c.Base) {
-		c.Base = begin
+	base := time.Unix(0, list[0].Start)
+	if begin := out.Runs[0].Start; !begin.IsZero() && begin.Before(base) {
+		base = begin
 	}
-	base, names := c.Base.UnixNano(), map[string]int32{"": 0}
-	name := func(s string) int32 {
-		i, known := names[s]
-		if !known {
-			i = int32(len(names))
-			names[s] = i
-			c.Names = append(c.Names, s)
-		}
-		return i
-	}
-	for i := range list {
-		a := &list[i]
-		c.Run[i], c.Task[i], c.Attempt[i] = int32(place[a.run]), a.task, a.number
-		c.Start[i], c.Took[i], c.Waited[i] = millis(a.start-base), millis(a.took), millis(a.waited)
-		c.Outcome[i], c.Final[i], c.Code[i] = a.outcome, a.final, a.code
-		c.Key[i], c.Command[i] = name(a.key), name(a.command)
-	}
-	c.Lanes, c.Lane = f.lanes(list)
+	out.Attempts.Base, out.Attempts.Lanes = base, f.lanes(list)
 	f.workers(out.Runs, list, place)
-}
-
-// millis converts nanoseconds; negative numbers stay -1.
-func millis(ns int64) float64 {
-	if ns < 0 {
-		return -1
+	for i := range list {
+		list[i].Run = int32(place[list[i].Run])
 	}
-	return float64(ns) / 1e6
 }
 
 // workers sets how many workers the runs had at once at most, where the source has not told
 // and the attempts tell it.
-func (f *Fold) workers(runs []Run, list []attempt, place []int) {
+func (f *Fold) workers(runs []Run, list []Attempt, place []int) {
 	used := make([]Rows, len(runs))
 	for i := range list {
-		if a := &list[i]; a.ran && a.outcome != task.StartFailed { // which has no worker
-			used[place[a.run]].Take(a.start, f.until(a))
+		if a := &list[i]; a.ran && a.Outcome != task.StartFailed { // which has no worker
+			used[place[a.Run]].Take(a.Start, f.until(a))
 		}
 	}
 	for at, r := range f.runs {
@@ -104,8 +77,8 @@ func (l lane) compare(o lane) int {
 }
 
 // lanes gives each attempt a row of its worker that is free, or of its host if the worker is
-// unknown.
-func (f *Fold) lanes(list []attempt) (all []Lane, of []int32) {
+// unknown, and returns the rows.
+func (f *Fold) lanes(list []Attempt) (all []Lane) {
 	taken, workers, ids := make([]lane, len(list)), map[lane]*Rows{}, map[lane]int32{}
 	for i := range list {
 		if a := &list[i]; a.ran {
@@ -113,7 +86,7 @@ func (f *Fold) lanes(list []attempt) (all []Lane, of []int32) {
 			if workers[l] == nil {
 				workers[l] = &Rows{}
 			}
-			row, _, _ := workers[l].Take(a.start, f.until(a))
+			row, _, _ := workers[l].Take(a.Start, f.until(a))
 			l.row = int32(row)
 			taken[i], ids[l] = l, 0
 		}
@@ -122,19 +95,18 @@ func (f *Fold) lanes(list []attempt) (all []Lane, of []int32) {
 		ids[l] = int32(len(all))
 		all = append(all, Lane{Host: l.host, Worker: int(l.worker)})
 	}
-	of = make([]int32, len(list))
 	for i := range list {
-		if of[i] = -1; list[i].ran {
-			of[i] = ids[taken[i]]
+		if list[i].ran {
+			list[i].Lane = ids[taken[i]]
 		}
 	}
-	return all, of
+	return all
 }
 
 // until returns when an attempt ended or, if that is unknown, when its run was seen last.
-func (f *Fold) until(a *attempt) int64 {
-	if a.took >= 0 {
-		return a.start + a.took
+func (f *Fold) until(a *Attempt) int64 {
+	if a.Took >= 0 {
+		return a.Start + a.Took
 	}
-	return max(a.start, f.runs[a.run].End.UnixNano())
+	return max(a.Start, f.runs[a.Run].End.UnixNano())
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -324,27 +325,25 @@ func (m *model) checkLists(r *Report) {
 func (m *model) checkAttempts(r *Report) {
 	c := &r.Attempts
 	require.Zero(m, c.More)
-	require.Len(m, c.Task, len(m.tries))
+	require.Len(m, c.List, len(m.tries))
 	type span struct{ from, to float64 }
 	lanes := make([][]span, len(c.Lanes))
-	for i := range c.Task {
+	for _, x := range c.List {
 		at := slices.IndexFunc(m.tries, func(a modelTry) bool {
-			return a.run == int(c.Run[i]) && a.id == c.Task[i] && a.number == int(c.Attempt[i])
+			return a.run == int(x.Run) && a.id == x.Task && a.number == int(x.Number)
 		})
 		require.GreaterOrEqual(m, at, 0)
 		a := m.tries[at]
 		m.tries[at].number = -1 // each is found once
-		base := c.Base.Sub(epoch).Seconds()
-		require.Equal(m, []any{(a.from - base) * 1000, a.outcome, a.final, a.key}, []any{c.Start[i], c.Outcome[i], c.Final[i], c.Names[c.Key[i]]})
-		require.Equal(m, []float64{max(-1, a.took*1000), max(-1, a.waited*1000)}, []float64{c.Took[i], c.Waited[i]}, "%+v", a)
+		require.Equal(m, []any{sec(a.from).UnixNano(), a.outcome, a.final, a.key}, []any{x.Start, x.Outcome, x.Final, x.Key})
+		require.Equal(m, []int64{max(-1, int64(math.Round(a.took*1e9))), max(-1, int64(math.Round(a.waited*1e9)))}, []int64{x.Took, x.Waited}, "%+v", a)
 		if a.number == 0 {
-			require.Equal(m, int32(-1), c.Lane[i])
+			require.Equal(m, int32(-1), x.Lane)
 			continue
 		}
-		require.Equal(m, fmt.Sprint("do ", a.id), c.Names[c.Command[i]])
-		l := c.Lane[i]
-		require.Equal(m, Lane{Host: a.host, Worker: a.worker}, c.Lanes[l])
-		lanes[l] = append(lanes[l], span{a.from, a.from + max(0, a.took)})
+		require.Equal(m, fmt.Sprint("do ", a.id), x.Command)
+		require.Equal(m, Lane{Host: a.host, Worker: a.worker}, c.Lanes[x.Lane])
+		lanes[x.Lane] = append(lanes[x.Lane], span{a.from, a.from + max(0, a.took)})
 	}
 	for _, l := range lanes {
 		slices.SortFunc(l, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
@@ -352,7 +351,7 @@ func (m *model) checkAttempts(r *Report) {
 			require.LessOrEqual(m, l[i].to, l[i+1].from+0.002)
 		}
 	}
-	require.True(m, slices.IsSorted(c.Start))
+	require.True(m, slices.IsSortedFunc(c.List, began))
 }
 
 func (m *model) checkBins(r *Report) {

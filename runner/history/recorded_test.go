@@ -122,8 +122,15 @@ func reported(t *testing.T, r *Report, path string) string {
 			v = in[name]
 		case []any:
 			i, err := strconv.Atoi(name)
-			require.NoError(t, err)
-			v = in[i]
+			if err == nil {
+				v = in[i]
+				break
+			}
+			of := make([]any, len(in)) // what each has by that name
+			for i := range in {
+				of[i] = in[i].(map[string]any)[name]
+			}
+			v = of
 		}
 	}
 	return fmt.Sprint(v)

@@ -91,25 +91,32 @@ type Ended struct {
 	Earlier []task.Facts // the last 10 of its failed attempts before, without commands
 }
 
-// Attempts are the attempts of the timeline as they began, one an index in each of the
-// columns. If there were more, these are the failures, the longest, and an even sample of the others.
+// Attempts are the attempts of the timeline as they began. If there were more, these are the
+// failures, the longest, and an even sample of the others.
 type Attempts struct {
-	Lanes   []Lane // where they ran: by host, then by worker
-	More    int64  // how many there were beside these
-	Base    time.Time
-	Run     []int32 // index in Report.Runs
-	Task    []uint64
-	Attempt []int32
-	Lane    []int32        // index in Lanes; -1 if it never ran
-	Start   []float64      // milliseconds after Base
-	Took    []float64      // milliseconds; negative if the attempt runs, or its end is unknown
-	Waited  []float64      // milliseconds between when the task was read, or the attempt before ended, and Start; -1 if unknown
-	Outcome []task.Outcome // 0 if it runs, or its end is unknown
-	Final   []bool         // the last attempt of its task
-	Code    []int32        // exit status or signal
-	Key     []int32        // index in Names
-	Command []int32        // index in Names
-	Names   []string       // keys and commands, each once; the first is ""
+	List  []Attempt
+	Lanes []Lane    // where they ran: by host, then by worker
+	More  int64     // how many there were beside these
+	Base  time.Time // the beginning of the first, or of its run
+}
+
+// Attempt is one of the timeline. Times are in nanoseconds.
+type Attempt struct {
+	Run          int32 // index in Report.Runs
+	Task         uint64
+	Number       int32
+	Lane         int32        // index in Attempts.Lanes; -1 if it never ran
+	Start        int64        // since 1970
+	Took         int64        // negative if it runs, or its end is unknown
+	Waited       int64        // between when the task was read, or the attempt before ended, and Start; -1 if unknown
+	Outcome      task.Outcome // 0 if it runs, or its end is unknown
+	Final        bool         // the last attempt of its task
+	Code         int32        // exit status or signal
+	Key, Command string       // their beginnings
+
+	worker int32
+	host   string
+	ran    bool
 }
 
 // Lane is a worker or, where the source does not tell workers, a row that keeps attempts

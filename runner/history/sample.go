@@ -8,45 +8,34 @@ import (
 	"crew/runner/task"
 )
 
-// attempt is one of the timeline. Times are in nanoseconds; took is negative while it is
-// not known, and waited -1.
-type attempt struct {
-	run, number, worker, code int32
-	task                      uint64
-	start, took, waited       int64
-	host, key, command        string
-	outcome                   task.Outcome
-	final, ran                bool
-}
-
 const labelSize = 120 // bytes of a command or key in the timeline
 
 // attemptOf returns the attempt of a line.
-func attemptOf(run int, l *Line) attempt {
-	a := attempt{
-		run: int32(run), number: int32(l.Attempt), worker: int32(l.Worker), task: l.Task, took: -1, waited: -1,
-		host: string(l.Host), key: task.Shorten(string(l.Key), labelSize), command: task.Shorten(string(l.Command), labelSize),
-		code: int32(l.Signal), ran: !l.Start.IsZero(),
+func attemptOf(run int, l *Line) Attempt {
+	a := Attempt{
+		Run: int32(run), Number: int32(l.Attempt), worker: int32(l.Worker), Lane: -1, Task: l.Task, Took: -1, Waited: -1,
+		host: string(l.Host), Key: task.Shorten(string(l.Key), labelSize), Command: task.Shorten(string(l.Command), labelSize),
+		Code: int32(l.Signal), ran: !l.Start.IsZero(),
 	}
 	if l.Exit != nil {
-		a.code = int32(*l.Exit)
+		a.Code = int32(*l.Exit)
 	}
-	a.start = l.At.UnixNano()
+	a.Start = l.At.UnixNano()
 	if a.ran {
-		a.start = l.Start.UnixNano()
+		a.Start = l.Start.UnixNano()
 	}
 	return a
 }
 
 // own gives an attempt strings of its own, since the line's may be parts of longer ones.
-func (a *attempt) own() {
-	a.host, a.key, a.command = strings.Clone(a.host), strings.Clone(a.key), strings.Clone(a.command)
+func (a *Attempt) own() {
+	a.host, a.Key, a.Command = strings.Clone(a.host), strings.Clone(a.Key), strings.Clone(a.Command)
 }
 
 // hash returns a number that depends on what the attempt is alone (the finalizer of
 // splitmix64).
-func (a *attempt) hash() uint64 {
-	x := (a.task<<8 + uint64(a.number) + uint64(a.start)) * 0x9e3779b97f4a7c15
+func (a *Attempt) hash() uint64 {
+	x := (a.Task<<8 + uint64(a.Number) + uint64(a.Start)) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
@@ -55,11 +44,11 @@ func (a *attempt) hash() uint64 {
 // sample has the attempts whose hash is below a limit. The limit is lowered when there are
 // too many, so the sample is even.
 type sample struct {
-	list  []attempt
+	list  []Attempt
 	limit uint64
 }
 
-func (s *sample) add(a attempt) bool {
+func (s *sample) add(a Attempt) bool {
 	if a.hash() >= s.limit {
 		return false
 	}
@@ -95,9 +84,9 @@ func newTimeline(most int) *timeline {
 	return &timeline{most: most, failed: sample{limit: math.MaxUint64}, others: sample{limit: math.MaxUint64}}
 }
 
-func (t *timeline) add(a attempt) {
+func (t *timeline) add(a Attempt) {
 	switch {
-	case a.outcome.Failed() || a.took < 0:
+	case a.Outcome.Failed() || a.Took < 0:
 		t.keep(&t.failed, a)
 	case len(t.longest) < t.most/10:
 		a.own()
@@ -119,29 +108,29 @@ func (t *timeline) add(a attempt) {
 	}
 }
 
-func (t *timeline) keep(s *sample, a attempt) {
+func (t *timeline) keep(s *sample, a Attempt) {
 	if !s.add(a) {
 		t.more++
 	}
 }
 
 // all returns a copy of the attempts, in no order.
-func (t *timeline) all() []attempt {
-	list := make([]attempt, 0, t.most+mostRunning)
+func (t *timeline) all() []Attempt {
+	list := make([]Attempt, 0, t.most+mostRunning)
 	return append(append(append(list, t.failed.list...), t.longest...), t.others.list...)
 }
 
 // shorter compares how long attempts took and, so that not all are from the beginning of
 // the run if they took the same, their hashes.
-func (a *attempt) shorter(b *attempt) bool {
-	return a.took < b.took || a.took == b.took && a.hash() < b.hash()
+func (a *Attempt) shorter(b *Attempt) bool {
+	return a.Took < b.Took || a.Took == b.Took && a.hash() < b.hash()
 }
 
 // longest is a heap whose first attempt is the shortest.
-type longest []attempt
+type longest []Attempt
 
 func (h longest) Len() int           { return len(h) }
 func (h longest) Less(i, j int) bool { return h[i].shorter(&h[j]) }
 func (h longest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *longest) Push(x any)        { *h = append(*h, x.(attempt)) }
+func (h *longest) Push(x any)        { *h = append(*h, x.(Attempt)) }
 func (h *longest) Pop() any          { panic("internal error: the longest are replaced") }

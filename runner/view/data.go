@@ -58,19 +58,11 @@ func pack(r *history.Report, failures []failure) (string, error) {
 	_, east := a.Base.Local().Zone()
 	p := &packed{
 		Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Lanes: [][2]any{}, Blocked: [][]any{}, Failures: failures,
-		Run: a.Run, Attempt: a.Attempt, Lane: a.Lane, Code: a.Code, Key: a.Key,
-		Task: steps(a.Task), Command: steps(a.Command), Start: steps(tenths(a.Start, 0)), Took: tenths(a.Took, 4), Waited: tenths(a.Waited, 3),
 	}
 	for o := range task.Outcomes {
 		p.Kinds = append(p.Kinds, [2]string{o.String(), kind(o)})
 	}
-	for i, o := range a.Outcome {
-		final := 0
-		if a.Final[i] {
-			final = 1
-		}
-		p.Outcome, p.Final = append(p.Outcome, int(o)), append(p.Final, final)
-	}
+	names := p.columns(a)
 	after := func(t time.Time) float64 { return math.Round(float64(t.Sub(a.Base).Microseconds())/100) / 10 }
 	for i, run := range r.Runs {
 		p.Runs = append(p.Runs, packedRun{runName(r, i), after(run.Start), after(run.End)})
@@ -83,7 +75,7 @@ func pack(r *history.Report, failures []failure) (string, error) {
 	}
 	for most := longest; ; most /= 3 {
 		p.Names = p.Names[:0]
-		for _, name := range a.Names {
+		for _, name := range names {
 			p.Names = append(p.Names, visible(name, most))
 		}
 		if text, err := squeeze(p); err != nil || len(text) <= mostPacked || most < 20 {
@@ -102,31 +94,50 @@ func squeeze(p *packed) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), err
 }
 
-// steps returns the differences of each number to the one before.
-func steps[T uint64 | int32 | int64](column []T) []int64 {
-	all, last := make([]int64, len(column)), int64(0)
-	for i, n := range column {
-		all[i], last = int64(n)-last, int64(n)
+// columns sets those of the attempts, and returns their keys and commands, each once.
+func (p *packed) columns(a *history.Attempts) (names []string) {
+	index := map[string]int32{}
+	name := func(s string) int32 {
+		i, known := index[s]
+		if !known {
+			i = int32(len(names))
+			index[s], names = i, append(names, s)
+		}
+		return i
 	}
-	return all
+	name("")
+	var last struct{ task, start, command int64 }
+	step := func(last *int64, to int64) (by int64) {
+		by, *last = to-*last, to
+		return by
+	}
+	for i := range a.List {
+		x, final := &a.List[i], 0
+		if x.Final {
+			final = 1
+		}
+		p.Run, p.Attempt, p.Lane, p.Code = append(p.Run, x.Run), append(p.Attempt, x.Number), append(p.Lane, x.Lane), append(p.Code, x.Code)
+		p.Outcome, p.Final, p.Key = append(p.Outcome, int(x.Outcome)), append(p.Final, final), append(p.Key, name(x.Key))
+		p.Task = append(p.Task, step(&last.task, int64(x.Task)))
+		p.Command = append(p.Command, step(&last.command, int64(name(x.Command))))
+		p.Start = append(p.Start, step(&last.start, tenths(x.Start-a.Base.UnixNano(), 0)))
+		p.Took, p.Waited = append(p.Took, tenths(x.Took, 4)), append(p.Waited, tenths(x.Waited, 3))
+	}
+	return names
 }
 
-// tenths returns milliseconds in units of 0.1 ms, with that many digits, 0 for all, since digits
+// tenths returns nanoseconds in units of 0.1 ms, with that many digits, 0 for all, since digits
 // that nobody sees take room. What is negative is -1.
-func tenths(column []float64, digits int) []int64 {
-	all := make([]int64, len(column))
-	for i, ms := range column {
-		switch n := ms * 10; {
-		case n < 0 && digits > 0:
-			all[i] = -1
-		case n == 0 || digits == 0:
-			all[i] = int64(math.Round(n))
-		default:
-			unit := math.Pow(10, max(0, math.Ceil(math.Log10(n))-float64(digits)))
-			all[i] = int64(math.Round(n/unit) * unit)
-		}
+func tenths(ns int64, digits int) int64 {
+	switch n := float64(ns) / 1e5; {
+	case n < 0 && digits > 0:
+		return -1
+	case n == 0 || digits == 0:
+		return int64(math.Round(n))
+	default:
+		unit := math.Pow(10, max(0, math.Ceil(math.Log10(n))-float64(digits)))
+		return int64(math.Round(n/unit) * unit)
 	}
-	return all
 }
 
 // runName returns by what people tell a run from the others.

@@ -81,7 +81,7 @@ func leftOut(r *history.Report, live string) (all []string) {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	n := int64(len(r.Attempts.Task))
+	n := int64(len(r.Attempts.List))
 	add(r.Attempts.More, "The timeline and the list of tasks have %s of %s attempts: the failures, the longest, and an even sample of the others.", count(n), count(n+r.Attempts.More))
 	add(r.Failed.More, "%s more tasks failed than are listed.", count(r.Failed.More))
 	unknown := int64(0)

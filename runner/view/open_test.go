@@ -16,7 +16,6 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/history"
-	"crew/runner/task"
 )
 
 // One browser opens all pages, since its start takes a second or two.
@@ -100,8 +99,8 @@ func live(t *testing.T, b *browser) {
 	start := time.Now().Add(-time.Minute)
 	r := &history.Report{Title: "crew serve", Made: time.Now(), Runs: []history.Run{{Source: "queue", Start: start, End: time.Now()}}}
 	r.Attempts = history.Attempts{
-		Base: start, Names: []string{"", "first"}, Lanes: []history.Lane{{Worker: 1}}, Run: []int32{0}, Task: []uint64{1}, Attempt: []int32{1}, Lane: []int32{0},
-		Start: []float64{500}, Took: []float64{-1}, Waited: []float64{-1}, Outcome: []task.Outcome{0}, Final: []bool{false}, Code: []int32{0}, Key: []int32{0}, Command: []int32{1},
+		Base: start, Lanes: []history.Lane{{Worker: 1}},
+		List: []history.Attempt{{Task: 1, Number: 1, Start: start.Add(time.Second / 2).UnixNano(), Took: -1, Waited: -1, Command: "first"}},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /x/{$}", func(w http.ResponseWriter, _ *http.Request) { _ = Page(w, r, "./a-7/") })
