@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"html/template"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -39,13 +38,10 @@ func show(s any) string { return visible(fmt.Sprint(s), longest) }
 
 func visible(s string, n int) string { return task.Printable(task.Shorten(s, n)) }
 
-// colours are what programs write to a terminal to change its colours.
-var colours = regexp.MustCompile("\x1b\\[[0-9;:]*m")
-
 // lines returns output with its line breaks, without colours, and with all else that is
 // unprintable made visible.
 func lines(b []byte) string {
-	text := colours.ReplaceAllString(strings.ReplaceAll(string(b), "\r\n", "\n"), "")
+	text := strings.ReplaceAll(string(task.Uncoloured(b)), "\r\n", "\n")
 	all := strings.Split(text, "\n")
 	for i, line := range all {
 		all[i] = task.Printable(line)
