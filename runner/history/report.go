@@ -102,21 +102,21 @@ type Attempts struct {
 
 // Attempt is one of the timeline. Times are in nanoseconds.
 type Attempt struct {
-	Run          int32 // index in Report.Runs
 	Task         uint64
+	Start        int64  // since 1970
+	Took         int64  // negative if it runs, or its end is unknown
+	Waited       int64  // between when the task was read, or the attempt before ended, and Start; -1 if unknown
+	Key, Command string // their beginnings
+	Run          int32  // index in Report.Runs
 	Number       int32
 	Lane         int32        // index in Attempts.Lanes; -1 if it never ran
-	Start        int64        // since 1970
-	Took         int64        // negative if it runs, or its end is unknown
-	Waited       int64        // between when the task was read, or the attempt before ended, and Start; -1 if unknown
+	Code         int32        // exit status or signal
 	Outcome      task.Outcome // 0 if it runs, or its end is unknown
 	Final        bool         // the last attempt of its task
-	Code         int32        // exit status or signal
-	Key, Command string       // their beginnings
 
+	ran    bool
 	worker int32
 	host   string
-	ran    bool
 }
 
 // Lane is a worker or, where the source does not tell workers, a row that keeps attempts

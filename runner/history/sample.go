@@ -3,6 +3,7 @@ package history
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"strings"
 
 	"crew/runner/task"
@@ -116,8 +117,7 @@ func (t *timeline) keep(s *sample, a Attempt) {
 
 // all returns a copy of the attempts, in no order.
 func (t *timeline) all() []Attempt {
-	list := make([]Attempt, 0, t.most+mostRunning)
-	return append(append(append(list, t.failed.list...), t.longest...), t.others.list...)
+	return slices.Concat(t.failed.list, t.longest, t.others.list)
 }
 
 // shorter compares how long attempts took and, so that not all are from the beginning of

@@ -39,8 +39,8 @@ type packed struct {
 	Start   []int64 `json:"start"` // steps of 0.1 ms
 	Took    []int64 `json:"took"`
 	Waited  []int64 `json:"waited"`
-	Outcome []int   `json:"outcome"`
-	Final   []int   `json:"final"`
+	Outcome []int32 `json:"outcome"`
+	Final   []int32 `json:"final"`
 	Code    []int32 `json:"code"`
 	Key     []int32 `json:"key"`
 	Command []int64 `json:"command"` // steps
@@ -106,18 +106,22 @@ func (p *packed) columns(a *history.Attempts) (names []string) {
 		return i
 	}
 	name("")
+	column := func() []int64 { return make([]int64, 0, len(a.List)) } // to grow would take as much memory again
+	p.Task, p.Start, p.Took, p.Waited, p.Command = column(), column(), column(), column(), column()
+	small := func() []int32 { return make([]int32, 0, len(a.List)) }
+	p.Run, p.Attempt, p.Lane, p.Code, p.Key, p.Outcome, p.Final = small(), small(), small(), small(), small(), small(), small()
 	var last struct{ task, start, command int64 }
 	step := func(last *int64, to int64) (by int64) {
 		by, *last = to-*last, to
 		return by
 	}
 	for i := range a.List {
-		x, final := &a.List[i], 0
+		x, final := &a.List[i], int32(0)
 		if x.Final {
 			final = 1
 		}
 		p.Run, p.Attempt, p.Lane, p.Code = append(p.Run, x.Run), append(p.Attempt, x.Number), append(p.Lane, x.Lane), append(p.Code, x.Code)
-		p.Outcome, p.Final, p.Key = append(p.Outcome, int(x.Outcome)), append(p.Final, final), append(p.Key, name(x.Key))
+		p.Outcome, p.Final, p.Key = append(p.Outcome, int32(x.Outcome)), append(p.Final, final), append(p.Key, name(x.Key))
 		p.Task = append(p.Task, step(&last.task, int64(x.Task)))
 		p.Command = append(p.Command, step(&last.command, int64(name(x.Command))))
 		p.Start = append(p.Start, step(&last.start, tenths(x.Start-a.Base.UnixNano(), 0)))
