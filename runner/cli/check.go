@@ -66,41 +66,11 @@ var clashes = [...]clash{
 		"put the logs together when all have ended"},
 	{"times-of-shares", "max-args!=1 max-chars spread", "times are known of commands with one record: drop %s"},
 
-	{"crew-serve", "arg-file", "crew ctl add brings the tasks: drop -a, and write crew ctl add - < FILE"},
-	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
-	{"crew-serve", "null delimiter", "what crew ctl add brings is cut already: drop %s"},
-	{"crew-serve", "header", "no record comes first: write {1} for the first column"},
-	{"crew-serve", "max-args!=0 max-chars spread no-run-if-empty eof", "each value that crew ctl add brings is a task: drop %s"},
-	{"crew-serve", "shard times", "it runs whatever is added: drop %s"},
-	{"crew-serve", "pipe block records recend recstart", "crew ctl add brings values, not a stream: drop %s"},
-	{"crew-serve", "buffer", "the queue takes what crew ctl add brings: write --max-queued N"},
-	{"crew-serve", "order!=input", "tasks start in the order in which they were added: drop --order"},
 	{"crew-serve", "halt-share", "the number of tasks is not known: write a number instead of the percentage"},
-	{"crew-serve", "keep-order", "the first task would hold back the results of all others: drop -k"},
-	{"crew-serve", "dry-run", "others add tasks so that they run: drop --dry-run"},
-	{"crew-serve", "replay", "results are shown once: drop --replay"},
-	{"crew-serve", "retry-failed", "crew ctl retry runs failed tasks again: drop --retry-failed"},
-	{"crew-serve", "no-control", "tasks come by the socket: drop --no-control"},
-	{"crew-serve", "engine queue ssh connect-timeout env sign detach basefile transfer-file return cleanup worker-ttl",
-		"crew serve runs its tasks here: drop %s"},
-	{"crew-serve crew-worker", "tty", "the tasks are of others, who have terminals of their own: drop %s"},
+	{"crew-serve", "values", "crew ctl add brings them: drop what follows the command"},
 	{"crew-worker", "values", "runs with --engine bring them: drop what follows the command"},
-	{"crew-worker", "arg-file null delimiter colsep csv header max-args!=0 max-chars spread no-run-if-empty eof " +
-		"shard times pipe block records recend recstart buffer",
-		"submitters bring the records: give them %s"},
-	{"crew-worker", "sched key cost topics per-key order!=input priority weight cap needs rate key-rate",
-		"submitters say which task runs where: give them %s"},
-	{"crew-worker", "load memfree", "it takes a task whenever a slot is free: drop %s, or have its tasks run with crew serve"},
-	{"crew-worker", "retries retry-delay retry-max-delay retry-on flaky-fail timeout halt fail-fast deadline",
-		"submitters say what becomes of a failure: give them %s"},
-	{"crew-worker", "keep-order output tag tag-string json results joblog junit report trace notify ci quiet-success",
-		"results go to the submitters: give them %s"},
-	{"crew-worker", "dry-run state replay retry-failed rerun-changed state-reset",
-		"the submitter's run is what is recorded and shown: give it %s"},
-	{"crew-worker", "ssh connect-timeout env sign detach basefile transfer-file return cleanup",
-		"it is for runs, which workers carry out: give them %s"},
+	{"crew-serve crew-worker", "max-args!=0", "each value that comes is a task: drop %s"},
 
-	{"crew-worker", "idle-timeout", "runs with --engine have --timeout DUR instead: drop it"},
 	{"engine ssh", "idle-timeout", "a task on another machine is not heard from here: write --timeout DUR"},
 	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
@@ -151,7 +121,6 @@ var clashes = [...]clash{
 	{"tty", "keep-order tag tag-string json results replay idle-timeout", "tasks write to the terminal themselves: drop %s"},
 	{"tty", "stdin", "tasks read the terminal: drop one of them"},
 
-	{"crew-worker", "makes stdout-to", "the tasks are of others: drop %s"},
 	{"stdout-to", "far-pty", "there a terminal would be the standard output: drop --pty"},
 	{"makes stdout-to", "filters", "a worker that reads many blocks makes no files of one: drop --worker"},
 	{"makes", "unasked-worker", "it is told where to write by --worker-protocol json alone: add that"},
@@ -183,16 +152,11 @@ var clashes = [...]clash{
 	{"+after", "far", "they make up a run of their own: drop --after"},
 }
 
-// attachTakes are the options of runs that crew engine attach takes.
-const attachTakes = "keep-order output tag tag-string json results joblog junit report trace notify ci progress quiet quiet-success"
-
 // need refuses conditions that hold while none of others does.
 type need struct{ conds, others, what, hint string }
 
 // needs are checked in order, after clashes.
 var needs = [...]need{
-	{"max-queued idle-exit keep", "crew-serve", "crew serve", "write crew serve before the options"},
-	{"labels offers allow-commands trust", "crew-worker", "crew worker", "write crew worker before the options"},
 	{"stdin replace max-args max-chars spread colsep csv header pipe", "command worker", "a command",
 		"without one each record is a command line: add a command, or drop %s"},
 	{"replace-unused", "", "a place in the command", "drop it, as {} stands for the record without it"},
@@ -255,6 +219,11 @@ func (o *Options) refusals() (all []refusal) {
 	clash := func(u, with *use, rule, hint string) {
 		refuse(u, with, rule, "and "+with.withChoice()+" do not go together", hint)
 	}
+	for i := range o.uses {
+		if u := &o.uses[i]; !o.of.takes(u.opt) {
+			refuse(u, u, "", "is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.of.instead(u.opt))
+		}
+	}
 	for _, c := range clashes {
 		for cond := range strings.FieldsSeq(c.conds) {
 			u := o.when(cond)
@@ -273,11 +242,6 @@ func (o *Options) refusals() (all []refusal) {
 			if u := o.when(cond); u != nil && !o.whenAny(n.others) {
 				refuse(u, u, cond+" "+n.others, "needs "+n.what, n.hint)
 			}
-		}
-	}
-	for i := range o.uses {
-		if u := &o.uses[i]; o.Do == DoAttach && !o.of.takes(u.opt) {
-			clash(o.state("crew-engine-attach"), u, "", "the tasks have run or run already: drop %s")
 		}
 	}
 	return all
@@ -299,7 +263,7 @@ func (o *Options) when(cond string) *use {
 	name, other := strings.CutSuffix(name, "!")
 	name, ofTool := strings.CutPrefix(name, "+")
 	u := o.given(name)
-	if u == nil || ofTool == (u.opt.of == "") {
+	if u == nil || ofTool == u.opt.ofRuns() {
 		u = o.state(name)
 	}
 	if u == nil || exact && (u.value == value) == other {
@@ -411,34 +375,29 @@ func (o *Options) Workers() string {
 	return u.withValue()
 }
 
-// takes reports whether o is an option of c, whatever its value.
+// takes reports whether o is an option of c.
 func (c *command) takes(o *option) bool {
-	if o.of == "" {
-		if name, _, short := strings.Cut(o.means, "="); short {
-			o = long(name)
-		}
-		return c.hasRun() && !c.refuses(o.name)
-	}
-	tool, verb, _ := strings.Cut(c.name, " ")
-	for entry := range strings.SplitSeq(o.of, "; ") {
-		of, verbs, some := strings.Cut(entry, ": ")
-		if of == tool && (!some || hasWord(verbs, verb)) {
-			return c.operands != takesVerb || o.name == "help"
-		}
-	}
-	return false
+	tool, _, _ := strings.Cut(c.name, " ")
+	return (hasWord(o.of, tool) || hasWord(o.of, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
 }
 
-// refuses reports whether the rules refuse an option of runs because of the command, but
-// for one value at most.
-func (c *command) refuses(name string) bool {
-	if c.name == DoAttach {
-		return !hasWord(attachTakes, name)
+// instead returns what to do with an option of runs that the command does not take.
+func (c *command) instead(o *option) string {
+	switch {
+	case !hasWord(o.of, DoRun):
+		return "write crew " + o.of + " before the options"
+	case c.name == DoWork:
+		return "drop %s; the run that brings the tasks says what becomes of them"
+	case c.name == DoAttach:
+		return "the tasks have run or run already: drop %s"
 	}
-	state := "crew-" + c.name
-	clashing := func(r clash) bool { return hasWord(r.conds, state) && hasWord(r.others, name) }
-	elsewhere := func(n need) bool {
-		return strings.HasPrefix(n.others, "crew-") && !hasWord(n.others, state) && hasWord(n.conds, name)
+	switch o.name {
+	case "arg-file":
+		return "crew ctl add brings the tasks: drop %s, and write crew ctl add - < FILE"
+	case "buffer":
+		return "the queue takes what crew ctl add brings: write --max-queued N"
+	case "retry-failed":
+		return "crew ctl retry runs failed tasks again: drop %s"
 	}
-	return slices.ContainsFunc(clashes[:], clashing) || slices.ContainsFunc(needs[:], elsewhere)
+	return "drop %s"
 }

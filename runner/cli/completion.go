@@ -92,8 +92,8 @@ func (x *Completion) option(c *command) {
 		}
 		return
 	}
-	for i := range options {
-		if o := &options[i]; c.takes(o) {
+	for _, o := range options() {
+		if c.takes(o) {
 			x.add("--"+o.name, o.text)
 		}
 	}
@@ -174,8 +174,8 @@ func (x *Completion) operand(c *command, n, first int) {
 		}
 	case takesTopic:
 		x.commands()
-		for i := range options {
-			if o := &options[i]; o.of == "" && !isCommand(o.name) {
+		for _, o := range options() {
+			if o.ofRuns() && !isCommand(o.name) {
 				x.add(o.name, o.text)
 			}
 		}

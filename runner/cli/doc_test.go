@@ -54,14 +54,13 @@ func manOptions(t *testing.T) []string {
 
 func tableOptions() []string {
 	var list []string
-	for i := range options {
-		if options[i].of != "" {
-			continue
+	for _, o := range options() {
+		switch {
+		case o.of == "":
+			list = append(list, o.name+":")
+		case o.ofRuns():
+			list = append(list, strings.TrimSpace(o.forms()))
 		}
-		if heading := options[i].group; heading != "" {
-			list = append(list, heading+":")
-		}
-		list = append(list, strings.TrimSpace(options[i].forms()))
 	}
 	return list
 }
@@ -86,8 +85,8 @@ func TestManPageHasTheVerbs(t *testing.T) {
 			entry, _, _ := strings.Cut(rest, ".It Cm ")
 			v := commandNamed(c.tool + " " + name)
 			for _, option := range v.optionNames() {
-				of := v.long(option[2:]).of // without it, it is one of runs
-				if of != "" && option != c.common && option != "--help" && (option != "--run" || !strings.Contains(v.operands, "RUN")) {
+				of := v.long(option[2:])
+				if !of.ofRuns() && option != c.common && option != "--help" && (option != "--run" || !strings.Contains(v.operands, "RUN")) {
 					require.Regexp(t, `(Fl|,) -`+option[2:]+`\b`, entry, name)
 				}
 			}
@@ -109,10 +108,9 @@ func TestHelp(t *testing.T) {
 			require.NotContains(t, line, "\t")
 		}
 	}
-	for i := range options {
-		o := &options[i]
-		require.NotEmpty(t, o.text, o.name)
-		require.Equal(t, o.means == "", o.set != nil, o.name)
+	for _, o := range options() {
+		require.Equal(t, o.of == "", o.text == "", o.name)
+		require.Equal(t, o.of != "" && o.means == "", o.set != nil, o.name)
 	}
 }
 
@@ -121,8 +119,7 @@ func TestColumns(t *testing.T) {
 	for i := range commands {
 		c := &commands[i]
 		seen := map[string]bool{}
-		for j := range options {
-			o := &options[j]
+		for _, o := range options() {
 			if !c.takes(o) {
 				continue
 			}
@@ -133,26 +130,21 @@ func TestColumns(t *testing.T) {
 		}
 		require.True(t, seen["help"] || c.operands == takesTopic, c.name)
 	}
-	for i := range options {
-		o := &options[i]
-		for entry := range strings.SplitSeq(o.of, "; ") {
-			tool, verbs, _ := strings.Cut(entry, ": ")
-			for verb := range strings.FieldsSeq(verbs) {
-				require.NotNil(t, commandNamed(tool+" "+verb), entry)
-			}
+	for _, o := range options() {
+		for of := range strings.FieldsSeq(o.of) {
+			require.NotNil(t, commandNamed(strings.Replace(of, "-", " ", 1)), of)
 		}
 	}
 }
 
 // Choices that the man page lists in a sentence or a list are all there.
 func TestManPageHasTheChoices(t *testing.T) {
-	for i := range options {
-		o := &options[i]
+	for _, o := range options() {
 		if o.choices == "" {
 			continue
 		}
 		text := manSection(t, "crew(1)", ".Sh OPTIONS")
-		if o.of != "" {
+		if !o.ofRuns() {
 			text = manSection(t, "crew-serve(1)", ".Sh CONTROLLING A RUN")
 		}
 		_, entry, found := strings.Cut(text, ".It Fl -"+o.name+" ")
@@ -186,10 +178,9 @@ func TestHelpTopics(t *testing.T) {
 		require.NoError(t, o.takeTopic(strings.Fields(topic)), topic)
 		require.NotEmpty(t, o.Print)
 	}
-	for i := range options {
-		o := &options[i]
+	for _, o := range options() {
 		text := optionHelp("--" + o.name)
-		if require.NotEmpty(t, text, o.name); o.of == "" {
+		if require.Equal(t, o.of == "", text == "", o.name); o.ofRuns() {
 			require.Contains(t, text, "\n     "+strings.TrimSpace(o.forms()), o.name)
 		}
 	}

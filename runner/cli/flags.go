@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"crew/runner/input"
@@ -15,402 +16,249 @@ import (
 	"crew/sched"
 )
 
-// options is the flag table, in the order of --help. The linker lays it out, so it
-// takes no time at start-up.
-var options = [...]option{
-	{group: "Tasks in", name: "arg-file", short: "a", value: "FILE",
-		text: "records from FILE, - is stdin; several one by one",
-		set:  func(o *Options, v string) error { return add(&o.Input.Files, v, parseText) }},
-	{name: "null", short: "0", text: "records end with a NUL byte",
-		set: func(o *Options, _ string) error { o.Input.Delim = "\x00"; return nil }},
-	{name: "delimiter", short: "d", value: "STR", text: `records end with STR; knows \n \t \0 \xHH`,
-		set: func(o *Options, v string) error { return set(&o.Input.Delim, v, input.ParseDelimiter) }},
-	{name: "colsep", short: "C", value: "REGEX", text: "cut records into columns at REGEX",
-		set: func(o *Options, v string) error { return set(&o.Input.Colsep, v, input.ParseColsep) }},
-	{name: "csv", text: "records are rows of CSV",
-		set: func(o *Options, _ string) error { o.Input.CSV = true; return nil }},
-	{name: "header", text: "the first record names the columns",
-		set: func(o *Options, _ string) error { o.Input.Header = true; return nil }},
-	{name: "input", value: "FORMAT", choices: "lines json",
-		text: "lines (default), or json: an object a line",
-		set:  func(o *Options, v string) error { o.Input.JSON = v == "json"; return nil }},
-	{name: "max-args", short: "n", value: "N",
-		text: "N records in one command; 0 takes one, adds none",
-		set: func(o *Options, v string) error {
+// The commands that take the options of runs, as the table has them.
+const (
+	runs       = "run serve"
+	all        = "run serve worker"
+	shown      = "run serve engine-attach"
+	everywhere = "run serve worker engine-attach"
+
+	// Those that name a run, or a NATS server.
+	named = "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel " +
+		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop"
+	linked = "engine-init engine-dispatch engine-invite engine-revoke engine-status engine-pause engine-resume " +
+		"engine-cancel engine-drain engine-log engine-attach"
+)
+
+// options returns the table of options, in the order of --help, for those who do not set any.
+var options = sync.OnceValue(func() []*option { return new(Options).rows() })
+
+// rows returns the table of options, bound to the places in o that they set. A row with
+// nothing but a name is a heading.
+func (o *Options) rows() []*option {
+	jobserver := choice(&o.Jobserver.Mode, "share join no")
+	jobserver.alone = "share"
+	return []*option{
+		{name: "Tasks in"},
+		{"arg-file", "a", "FILE", "run", "records from FILE, - is stdin; several one by one", texts(&o.Input.Files)},
+		{"null", "0", "", "run", "records end with a NUL byte", as(&o.Input.Delim, "\x00")},
+		{"delimiter", "d", "STR", "run", `records end with STR; knows \n \t \0 \xHH`, parsed(&o.Input.Delim, input.ParseDelimiter)},
+		{"colsep", "C", "REGEX", runs, "cut records into columns at REGEX", parsed(&o.Input.Colsep, input.ParseColsep)},
+		{"csv", "", "", runs, "records are rows of CSV", as(&o.Input.CSV, true)},
+		{"header", "", "", "run", "the first record names the columns", as(&o.Input.Header, true)},
+		{"input", "", "FORMAT", all, "lines (default), or json: an object a line", toggle(&o.Input.JSON, "lines json")},
+		{"max-args", "n", "N", all, "N records in one command; 0 takes one, adds none", by(func(v string) error {
 			n, err := parseWhole(v, 0, math.MaxInt)
 			o.Command.MaxArgs, o.Command.NoArgs = max(1, n), n == 0
 			return err
-		}},
-	{name: "max-chars", short: "s", value: "N", text: "as many records as fit a command of N bytes",
-		set: func(o *Options, v string) error { return setWhole(&o.Command.MaxChars, v, 1) }},
-	{name: "spread", short: "X", text: "as many as fit; workers share the last ones evenly",
-		set: func(o *Options, _ string) error { o.Command.Spread = true; return nil }},
-	{name: "no-run-if-empty", short: "r", text: "skip empty records",
-		set: func(o *Options, _ string) error { o.Input.SkipEmpty = true; return nil }},
-	{name: "eof", short: "E", value: "STR", text: "stop at the record STR",
-		set: func(o *Options, v string) error { o.Input.EOF = v; return nil }},
-	{name: "shard", value: "K/N", text: "take share K of the records, which N runs share",
-		set: func(o *Options, v string) error { return set(&o.Input.Shard, v, parseShard) }},
-	{name: "times", value: "PATH", text: "how long commands took: a joblog, --json, --state",
-		set: func(o *Options, v string) error {
+		})},
+		{"max-chars", "s", "N", "run", "as many records as fit a command of N bytes", whole(&o.Command.MaxChars, 1, math.MaxInt)},
+		{"spread", "X", "", "run", "as many as fit; workers share the last ones evenly", as(&o.Command.Spread, true)},
+		{"no-run-if-empty", "r", "", "run", "skip empty records", as(&o.Input.SkipEmpty, true)},
+		{"eof", "E", "STR", "run", "stop at the record STR", word(&o.Input.EOF)},
+		{"shard", "", "K/N", "run", "take share K of the records, which N runs share", parsed(&o.Input.Shard, parseShard)},
+		{"times", "", "PATH", "run", "how long commands took: a joblog, --json, --state", by(func(v string) error {
 			if v == "-" {
 				return errors.New("give a file or a directory: standard input is for records")
 			}
-			o.Input.Times = append(o.Input.Times, "")
-			return setText(&o.Input.Times[len(o.Input.Times)-1], v)
-		}},
-	{name: "replace", short: "I", value: "STR", text: "STR stands for the record in place of {}",
-		set: func(o *Options, v string) error { return setText(&o.Command.Replace, v) }},
-	{name: "pipe", text: "cut a stream into blocks, each a task's stdin",
-		set: func(o *Options, _ string) error { o.Pipe.On = true; return nil }},
-	{name: "block", value: "SIZE", text: "about SIZE bytes in a block (1M); -N: N a worker",
-		set: func(o *Options, v string) error { return set(&o.Pipe.Block, v, parseBlock) }},
-	{name: "records", short: "N", value: "N",
-		text: "N records in a block; without --pipe the same as -n",
-		set:  func(o *Options, v string) error { return setWhole(&o.Pipe.Records, v, 1) }},
-	{name: "recend", value: "STR", text: `records of blocks end with STR (\n); knows \n \t \0`,
-		set: func(o *Options, v string) error { return set(&o.Pipe.End, v, parseMark) }},
-	{name: "recstart", value: "STR", text: "records of blocks begin with STR",
-		set: func(o *Options, v string) error { return set(&o.Pipe.Start, v, parseMark) }},
-	{name: "stdin", text: "give the record to the task's standard input",
-		set: func(o *Options, _ string) error { o.Command.Stdin = true; return nil }},
+			return add(&o.Input.Times, v, parseText)
+		})},
+		{"replace", "I", "STR", all, "STR stands for the record in place of {}", text(&o.Command.Replace)},
+		{"pipe", "", "", "run", "cut a stream into blocks, each a task's stdin", as(&o.Pipe.On, true)},
+		{"block", "", "SIZE", "run", "about SIZE bytes in a block (1M); -N: N a worker", parsed(&o.Pipe.Block, parseBlock)},
+		{"records", "N", "N", "run", "N records in a block; without --pipe the same as -n", whole(&o.Pipe.Records, 1, math.MaxInt)},
+		{"recend", "", "STR", "run", `records of blocks end with STR (\n); knows \n \t \0`, parsed(&o.Pipe.End, parseMark)},
+		{"recstart", "", "STR", "run", "records of blocks begin with STR", parsed(&o.Pipe.Start, parseMark)},
+		{"stdin", "", "", all, "give the record to the task's standard input", as(&o.Command.Stdin, true)},
 
-	{group: "How tasks run", name: "jobs", short: "jP", value: "N",
-		text: "workers: N, N%, +N, -N, 0 for most, or a FILE",
-		set:  func(o *Options, v string) error { return setText(&o.Pool.Jobs, v) }},
-	{name: "sched", value: "POLICY", choices: "fifo round-robin least-busy keyed topic fair",
-		text: "fifo, round-robin, least-busy, keyed, topic or fair",
-		set:  func(o *Options, v string) error { o.Sched.Policy = v; return nil }},
-	{name: "key", value: "TEMPLATE", text: "what policy and limits go by, such as '{1}'",
-		set: func(o *Options, v string) error { return setText(&o.Sched.Key, v) }},
-	{name: "cost", value: "TEMPLATE", text: "a number: how heavy a task is",
-		set: func(o *Options, v string) error { return setText(&o.Sched.Cost, v) }},
-	{name: "topics", value: "LIST", text: "workers for each key: mail=2,db=1,*=5, or auto",
-		set: func(o *Options, v string) error { return set(&o.Sched.Topics, v, sched.ParseTopics) }},
-	{name: "per-key", value: "N", text: "at most N tasks of one key at once",
-		set: func(o *Options, v string) error { return setWhole(&o.Sched.PerKey, v, 1) }},
-	{name: "priority", value: "TEMPLATE", text: "higher starts first, from -1000 to 1000 (0)",
-		set: func(o *Options, v string) error { return setText(&o.Terms.Priority, v) }},
-	{name: "weight", value: "TEMPLATE", text: "a whole number: the places a task takes (1)",
-		set: func(o *Options, v string) error { return setText(&o.Terms.Weight, v) }},
-	{name: "cap", value: "NAME=N", text: "a limit by name, or gpu:0,1,3; repeatable",
-		set: func(o *Options, v string) error { return addCap(&o.Terms.Caps, v) }},
-	{name: "needs", value: "TEMPLATE", text: "what a task takes of them: gpu, or db:2,net",
-		set: func(o *Options, v string) error { return setText(&o.Terms.Needs, v) }},
-	{name: "rate", value: "N/PERIOD", text: "at most N starts in it: 100/s, 10/1m,burst=5",
-		set: func(o *Options, v string) error { return set(&o.Terms.Rate, v, parseRate) }},
-	{name: "key-rate", value: "N/PERIOD", text: "the same for each key",
-		set: func(o *Options, v string) error { return set(&o.Terms.KeyRate, v, parseRate) }},
-	{name: "buffer", value: "N", text: "have N tasks wait (2 x jobs, >= 64; 4096 by key)",
-		set: func(o *Options, v string) (err error) { o.Pool.Buffer, err = parseWhole(v, 1, 1<<30); return err }},
-	{name: "delay", value: "DUR", text: "at least DUR between starts",
-		set: func(o *Options, v string) error { return set(&o.Pool.Delay, v, task.ParseDuration) }},
-	{name: "jitter", value: "DUR", text: "wait a random time up to DUR before the first start",
-		set: func(o *Options, v string) error { return set(&o.Pool.Jitter, v, task.ParseDuration) }},
-	{name: "load", value: "N", text: "start while fewer than N, N% of CPUs, are busy",
-		set: func(o *Options, v string) error { return set(&o.Machine.Load, v, parseLoad) }},
-	{name: "memfree", value: "SIZE", text: "start while SIZE, or N%, of memory is free",
-		set: func(o *Options, v string) error { return set(&o.Machine.MemFree, v, parseMemFree) }},
-	{name: "order", value: "ORDER", choices: "input longest-first shortest-first",
-		text: "longest-first or shortest-first, by cost or time",
-		set: func(o *Options, v string) error {
-			if o.Sched.Order = v; v == "input" {
-				o.Sched.Order = ""
-			}
-			return nil
-		}},
-	{name: "lock", value: "FILE", text: "exit with 75 if another run holds it",
-		set: func(o *Options, v string) error { return setText(&o.Pool.Lock, v) }},
-	{name: "lock-wait", value: "DUR", text: "with --lock: wait for the other run up to DUR",
-		set: func(o *Options, v string) error { return set(&o.Pool.LockWait, v, task.ParseDuration) }},
-	{name: "jobserver", value: "WHEN", alone: "share", choices: "share join no",
-		text: "share the places as make -j does; =no: join none",
-		set:  func(o *Options, v string) error { o.Jobserver.Mode = v; return nil }},
-	{name: "jobserver-style", value: "FORM", choices: "auto fifo pipe",
-		text: "auto (default), fifo, or pipe for make before 4.4",
-		set:  func(o *Options, v string) error { o.Jobserver.Style = v; return nil }},
-	{name: "workdir", value: "DIR", text: "run tasks in DIR",
-		set: func(o *Options, v string) error { return setText(&o.Pool.Workdir, v) }},
-	{name: "nice", value: "N", text: "add N to the tasks' niceness",
-		set: func(o *Options, v string) (err error) { o.Pool.Nice, err = parseWhole(v, -20, 19); return err }},
-	{name: "pty", text: "tasks write to terminals: colours, progress bars",
-		set: func(o *Options, _ string) error { o.Pool.PTY = true; return nil }},
-	{name: "tty", text: "one task at a time, with the terminal, for prompts",
-		set: func(o *Options, _ string) error { o.Pool.TTY = true; return nil }},
-	{name: "shell", value: "PATH", text: "run the command in this shell",
-		set: func(o *Options, v string) error { return setText(&o.Command.Shell, v) }},
-	{name: "worker", value: "CMD", text: "give the records to long-lived processes",
-		set: func(o *Options, v string) (err error) {
+		{name: "How tasks run"},
+		{"jobs", "jP", "N", all, "workers: N, N%, +N, -N, 0 for most, or a FILE", text(&o.Pool.Jobs)},
+		{"sched", "", "POLICY", runs, "fifo, round-robin, least-busy, keyed, topic or fair",
+			choice(&o.Sched.Policy, "fifo round-robin least-busy keyed topic fair")},
+		{"key", "", "TEMPLATE", runs, "what policy and limits go by, such as '{1}'", text(&o.Sched.Key)},
+		{"cost", "", "TEMPLATE", runs, "a number: how heavy a task is", text(&o.Sched.Cost)},
+		{"topics", "", "LIST", runs, "workers for each key: mail=2,db=1,*=5, or auto", parsed(&o.Sched.Topics, sched.ParseTopics)},
+		{"per-key", "", "N", runs, "at most N tasks of one key at once", whole(&o.Sched.PerKey, 1, math.MaxInt)},
+		{"priority", "", "TEMPLATE", runs, "higher starts first, from -1000 to 1000 (0)", text(&o.Terms.Priority)},
+		{"weight", "", "TEMPLATE", runs, "a whole number: the places a task takes (1)", text(&o.Terms.Weight)},
+		{"cap", "", "NAME=N", runs, "a limit by name, or gpu:0,1,3; repeatable", by(func(v string) error { return addCap(&o.Terms.Caps, v) })},
+		{"needs", "", "TEMPLATE", runs, "what a task takes of them: gpu, or db:2,net", text(&o.Terms.Needs)},
+		{"rate", "", "N/PERIOD", runs, "at most N starts in it: 100/s, 10/1m,burst=5", parsed(&o.Terms.Rate, parseRate)},
+		{"key-rate", "", "N/PERIOD", runs, "the same for each key", parsed(&o.Terms.KeyRate, parseRate)},
+		{"buffer", "", "N", "run", "have N tasks wait (2 x jobs, >= 64; 4096 by key)", whole(&o.Pool.Buffer, 1, 1<<30)},
+		{"delay", "", "DUR", all, "at least DUR between starts", duration(&o.Pool.Delay, 0)},
+		{"jitter", "", "DUR", all, "wait a random time up to DUR before the first start", duration(&o.Pool.Jitter, 0)},
+		{"load", "", "N", runs, "start while fewer than N, N% of CPUs, are busy", parsed(&o.Machine.Load, parseLoad)},
+		{"memfree", "", "SIZE", runs, "start while SIZE, or N%, of memory is free", parsed(&o.Machine.MemFree, parseMemFree)},
+		{"order", "", "ORDER", "run", "longest-first or shortest-first, by cost or time",
+			among("input longest-first shortest-first", by(func(v string) error {
+				if o.Sched.Order = v; v == "input" {
+					o.Sched.Order = ""
+				}
+				return nil
+			}))},
+		{"lock", "", "FILE", all, "exit with 75 if another run holds it", text(&o.Pool.Lock)},
+		{"lock-wait", "", "DUR", all, "with --lock: wait for the other run up to DUR", duration(&o.Pool.LockWait, 0)},
+		{"jobserver", "", "WHEN", all, "share the places as make -j does; =no: join none", jobserver},
+		{"jobserver-style", "", "FORM", all, "auto (default), fifo, or pipe for make before 4.4", choice(&o.Jobserver.Style, "auto fifo pipe")},
+		{"workdir", "", "DIR", all, "run tasks in DIR", text(&o.Pool.Workdir)},
+		{"nice", "", "N", all, "add N to the tasks' niceness", whole(&o.Pool.Nice, -20, 19)},
+		{"pty", "", "", all, "tasks write to terminals: colours, progress bars", as(&o.Pool.PTY, true)},
+		{"tty", "", "", "run", "one task at a time, with the terminal, for prompts", as(&o.Pool.TTY, true)},
+		{"shell", "", "PATH", all, "run the command in this shell", text(&o.Command.Shell)},
+		{"worker", "", "CMD", all, "give the records to long-lived processes", by(func(v string) (err error) {
 			if o.Coproc.Words, err = parseText(v); isNumber(v) {
 				err = errors.New("write the command of a worker; -j N says how many there are")
 			}
 			return err
-		}},
-	{name: "worker-protocol", value: "NAME", choices: protocols,
-		text: "line (default), nul or json",
-		set: func(o *Options, v string) error {
+		})},
+		{"worker-protocol", "", "NAME", all, "line (default), nul or json", among(protocols, by(func(v string) error {
 			o.Coproc.Protocol = task.LineProtocol + task.Protocol(slices.Index(strings.Fields(protocols), v))
 			return nil
-		}},
-	{name: "worker-window", value: "N", text: "up to N records in a worker at once (1)",
-		set: func(o *Options, v string) (err error) { o.Coproc.Window, err = parseWhole(v, 1, 1<<16); return err }},
-	{name: "worker-start", value: "WHEN", choices: "lazy eager",
-		text: "lazy (default), with the first record, or eager",
-		set:  func(o *Options, v string) error { o.Coproc.Eager = v == "eager"; return nil }},
-	{name: "worker-ready", value: "REGEX", text: "wait for a line of the worker that matches",
-		set: func(o *Options, v string) error { return set(&o.Coproc.Ready, v, parseReady) }},
-	{name: "worker-start-timeout", value: "DUR",
-		text: "replace a worker that is not ready after DUR",
-		set:  func(o *Options, v string) error { return setDuration(&o.Coproc.Start, v, time.Microsecond) }},
-	{name: "worker-max", value: "N", text: "a fresh worker after N records",
-		set: func(o *Options, v string) error { return setWhole(&o.Coproc.Max, v, 1) }},
-	{name: "worker-age", value: "DUR", text: "a fresh worker after DUR",
-		set: func(o *Options, v string) error { return setDuration(&o.Coproc.Age, v, time.Microsecond) }},
+		}))},
+		{"worker-window", "", "N", all, "up to N records in a worker at once (1)", whole(&o.Coproc.Window, 1, 1<<16)},
+		{"worker-start", "", "WHEN", all, "lazy (default), with the first record, or eager", toggle(&o.Coproc.Eager, "lazy eager")},
+		{"worker-ready", "", "REGEX", all, "wait for a line of the worker that matches", parsed(&o.Coproc.Ready, parseReady)},
+		{"worker-start-timeout", "", "DUR", all, "replace a worker that is not ready after DUR", duration(&o.Coproc.Start, time.Microsecond)},
+		{"worker-max", "", "N", all, "a fresh worker after N records", whole(&o.Coproc.Max, 1, math.MaxInt)},
+		{"worker-age", "", "DUR", all, "a fresh worker after DUR", duration(&o.Coproc.Age, time.Microsecond)},
 
-	{group: "When tasks fail", name: "retries", value: "N", text: "N more attempts after the first",
-		set: func(o *Options, v string) error { return setWhole(&o.Failure.Retries, v, 0) }},
-	{name: "retry-delay", value: "DUR", text: "wait before the first retry (1s), then doubling",
-		set: func(o *Options, v string) error { return set(&o.Failure.RetryDelay, v, task.ParseDuration) }},
-	{name: "retry-max-delay", value: "DUR", text: "longest wait before a retry (1m)",
-		set: func(o *Options, v string) error { return set(&o.Failure.RetryMaxDelay, v, task.ParseDuration) }},
-	{name: "retry-on", value: "LIST", text: "exit:N, signal, timeout, start, output, memory, any",
-		set: func(o *Options, v string) error { return set(&o.Failure.RetryOn, v, parseRetryOn) }},
-	{name: "timeout", value: "DUR", text: "end an attempt after DUR",
-		set: func(o *Options, v string) error { return set(&o.Failure.Timeout, v, task.ParseDuration) }},
-	{name: "idle-timeout", value: "DUR", text: "end an attempt that writes nothing for DUR",
-		set: func(o *Options, v string) error { return set(&o.Failure.Idle, v, task.ParseDuration) }},
-	{name: "kill-after", value: "DUR", text: "KILL comes DUR (5s) after TERM",
-		set: func(o *Options, v string) error { return set(&o.Failure.KillAfter, v, task.ParseDuration) }},
-	{name: "flaky-fail", text: "status 123 also if a task passed only in a retry",
-		set: func(o *Options, _ string) error { o.Failure.FlakyFail = true; return nil }},
-	{name: "halt", value: "WHEN", text: "such as now,fail=1, soon,done=10% or pause,fail=3",
-		set: func(o *Options, v string) error { return set(&o.Failure.Halt, v, parseHalt) }},
-	{name: "fail-fast", text: "at the first failure end all (--halt now,fail=1)",
-		set: func(o *Options, _ string) error { return set(&o.Failure.Halt, "now,fail=1", parseHalt) }},
-	{name: "deadline", value: "WHEN", text: "end the run after such as 90m, or at 06:00",
-		set: func(o *Options, v string) error { return set(&o.Failure.Deadline, v, parseDeadline) }},
+		{name: "When tasks fail"},
+		{"retries", "", "N", runs, "N more attempts after the first", whole(&o.Failure.Retries, 0, math.MaxInt)},
+		{"retry-delay", "", "DUR", runs, "wait before the first retry (1s), then doubling", duration(&o.Failure.RetryDelay, 0)},
+		{"retry-max-delay", "", "DUR", runs, "longest wait before a retry (1m)", duration(&o.Failure.RetryMaxDelay, 0)},
+		{"retry-on", "", "LIST", runs, "exit:N, signal, timeout, start, output, memory, any", parsed(&o.Failure.RetryOn, parseRetryOn)},
+		{"timeout", "", "DUR", runs, "end an attempt after DUR", duration(&o.Failure.Timeout, 0)},
+		{"idle-timeout", "", "DUR", runs, "end an attempt that writes nothing for DUR", duration(&o.Failure.Idle, 0)},
+		{"kill-after", "", "DUR", all, "KILL comes DUR (5s) after TERM", duration(&o.Failure.KillAfter, 0)},
+		{"flaky-fail", "", "", runs, "status 123 also if a task passed only in a retry", as(&o.Failure.FlakyFail, true)},
+		{"halt", "", "WHEN", runs, "such as now,fail=1, soon,done=10% or pause,fail=3", parsed(&o.Failure.Halt, parseHalt)},
+		{"fail-fast", "", "", runs, "at the first failure end all (--halt now,fail=1)", as(&o.Failure.Halt, Halt{When: "now", On: "fail", N: 1})},
+		{"deadline", "", "WHEN", runs, "end the run after such as 90m, or at 06:00", parsed(&o.Failure.Deadline, parseDeadline)},
 
-	{group: "Results out", name: "keep-order", short: "k", text: "results in input order",
-		set: func(o *Options, _ string) error { o.Output.KeepOrder = true; return nil }},
-	{name: "output", value: "MODE", choices: "group line raw none", text: "group (default), line, raw or none",
-		set: func(o *Options, v string) error { o.Output.Mode = v; return nil }},
-	{name: "line-buffer", means: "output=line", text: "same as --output line"},
-	{name: "ungroup", short: "u", means: "output=raw", text: "same as --output raw"},
-	{name: "tag", text: "begin each line with the record",
-		set: func(o *Options, _ string) error { o.Output.Tag = true; return nil }},
-	{name: "tag-string", value: "TEMPLATE", text: "begin each line with this",
-		set: func(o *Options, v string) error { return setText(&o.Output.TagString, v) }},
-	{name: "json", text: "print a JSON object a result",
-		set: func(o *Options, _ string) error { o.Output.JSON = true; return nil }},
-	{name: "results", value: "DIR", text: "keep each task's results in a directory of DIR",
-		set: func(o *Options, v string) error { return setText(&o.Output.Results, v) }},
-	{name: "joblog", value: "FILE", text: "a line a task, as GNU parallel does; +FILE appends",
-		set: func(o *Options, v string) (err error) {
+		{name: "Results out"},
+		{"keep-order", "k", "", "run engine-attach", "results in input order", as(&o.Output.KeepOrder, true)},
+		{"output", "", "MODE", shown, "group (default), line, raw or none", choice(&o.Output.Mode, "group line raw none")},
+		{"line-buffer", "", "", shown, "same as --output line", spells("output=line")},
+		{"ungroup", "u", "", shown, "same as --output raw", spells("output=raw")},
+		{"tag", "", "", shown, "begin each line with the record", as(&o.Output.Tag, true)},
+		{"tag-string", "", "TEMPLATE", shown, "begin each line with this", text(&o.Output.TagString)},
+		{"json", "", "", shown, "print a JSON object a result", as(&o.Output.JSON, true)},
+		{"results", "", "DIR", shown, "keep each task's results in a directory of DIR", text(&o.Output.Results)},
+		{"joblog", "", "FILE", shown, "a line a task, as GNU parallel does; +FILE appends", by(func(v string) (err error) {
 			v, o.Output.Append = strings.CutPrefix(v, "+")
 			o.Output.Joblog, err = parseText(v)
 			return err
-		}},
-	{name: "junit", value: "FILE", text: "write a test report in JUnit's XML at the end",
-		set: func(o *Options, v string) error { return setText(&o.Output.JUnit, v) }},
-	{name: "report", value: "FILE", text: "write an HTML page about the run at the end",
-		set: func(o *Options, v string) error { return setText(&o.After.Report, v) }},
-	{name: "trace", value: "FILE", text: "write a trace for Perfetto or chrome://tracing",
-		set: func(o *Options, v string) error { return setText(&o.After.Trace, v) }},
-	{name: "notify", value: "CMD", text: "run CMD at the end, with the digest as its input",
-		set: func(o *Options, v string) error { return setText(&o.After.Notify, v) }},
-	{name: "ci", value: "SERVER", choices: "auto github gitlab none",
-		text: "CI server: auto (default), github, gitlab or none",
-		set:  func(o *Options, v string) error { o.Show.CI = v; return nil }},
-	{name: "progress", value: "WHEN", choices: whens,
-		text: "a bar: auto (on a terminal), always, never",
-		set:  func(o *Options, v string) error { return set(&o.Show.Progress, v, parseProgress) }},
-	{name: "bar", means: "progress=always", text: "same as --progress always"},
-	{name: "quiet", short: "q", text: "no lines about failures, nor a digest at the end",
-		set: func(o *Options, _ string) error { o.Show.Quiet = true; return nil }},
-	{name: "quiet-success", text: "show only tasks that failed; nothing if none did",
-		set: func(o *Options, _ string) error { o.Output.FailedOnly = true; return nil }},
-	{name: "verbose", short: "t", text: "each command on stderr before it runs",
-		set: func(o *Options, _ string) error { o.Show.Verbose = true; return nil }},
-	{name: "dry-run", text: "print the commands, run nothing",
-		set: func(o *Options, _ string) error { o.Show.DryRun = true; return nil }},
+		})},
+		{"junit", "", "FILE", shown, "write a test report in JUnit's XML at the end", text(&o.Output.JUnit)},
+		{"report", "", "FILE", shown, "write an HTML page about the run at the end", text(&o.After.Report)},
+		{"trace", "", "FILE", shown, "write a trace for Perfetto or chrome://tracing", text(&o.After.Trace)},
+		{"notify", "", "CMD", shown, "run CMD at the end, with the digest as its input", text(&o.After.Notify)},
+		{"ci", "", "SERVER", shown, "CI server: auto (default), github, gitlab or none", choice(&o.Show.CI, "auto github gitlab none")},
+		{"progress", "", "WHEN", everywhere, "a bar: auto (on a terminal), always, never", among(whens, parsed(&o.Show.Progress, parseProgress))},
+		{"bar", "", "", everywhere, "same as --progress always", spells("progress=always")},
+		{"quiet", "q", "", everywhere, "no lines about failures, nor a digest at the end", as(&o.Show.Quiet, true)},
+		{"quiet-success", "", "", shown, "show only tasks that failed; nothing if none did", as(&o.Output.FailedOnly, true)},
+		{"verbose", "t", "", all, "each command on stderr before it runs", as(&o.Show.Verbose, true)},
+		{"dry-run", "", "", "run", "print the commands, run nothing", as(&o.Show.DryRun, true)},
 
-	{group: "Outputs", name: "makes", value: "TEMPLATE",
-		text: "make this file, as {out}, unless it is up to date",
-		set:  func(o *Options, v string) error { return add(&o.Makes.Outs, v, parseText) }},
-	{name: "stdout-to", value: "TEMPLATE", text: "make it of the task's standard output",
-		set: func(o *Options, v string) error { return setText(&o.Makes.Stdout, v) }},
-	{name: "reads", value: "TEMPLATE", text: "what it is made from; repeatable",
-		set: func(o *Options, v string) error { return add(&o.Makes.Reads, v, parseText) }},
-	{name: "always-make", text: "make what is up to date, too",
-		set: func(o *Options, _ string) error { o.Makes.Always = true; return nil }},
+		{name: "Outputs"},
+		{"makes", "", "TEMPLATE", runs, "make this file, as {out}, unless it is up to date", texts(&o.Makes.Outs)},
+		{"stdout-to", "", "TEMPLATE", runs, "make it of the task's standard output", text(&o.Makes.Stdout)},
+		{"reads", "", "TEMPLATE", runs, "what it is made from; repeatable", texts(&o.Makes.Reads)},
+		{"always-make", "", "", runs, "make what is up to date, too", as(&o.Makes.Always, true)},
 
-	{group: "Lasting state", name: "state", value: "DIR",
-		text: "keep a journal in DIR; go on where it stopped",
-		set:  func(o *Options, v string) error { return setText(&o.State.Dir, v) }},
-	{name: "replay", text: "show the results of earlier runs, too",
-		set: func(o *Options, _ string) error { o.State.Replay = true; return nil }},
-	{name: "retry-failed", text: "run again what failed in earlier runs",
-		set: func(o *Options, _ string) error { o.State.RetryFailed = true; return nil }},
-	{name: "rerun-changed", text: "run all again if a program in the command changed",
-		set: func(o *Options, _ string) error { o.State.Changed = true; return nil }},
-	{name: "state-reset", text: "begin anew in a DIR that holds another run",
-		set: func(o *Options, _ string) error { o.State.Reset = true; return nil }},
+		{name: "Lasting state"},
+		{"state", "", "DIR", runs, "keep a journal in DIR; go on where it stopped", text(&o.State.Dir)},
+		{"replay", "", "", "run", "show the results of earlier runs, too", as(&o.State.Replay, true)},
+		{"retry-failed", "", "", "run", "run again what failed in earlier runs", as(&o.State.RetryFailed, true)},
+		{"rerun-changed", "", "", runs, "run all again if a program in the command changed", as(&o.State.Changed, true)},
+		{"state-reset", "", "", runs, "begin anew in a DIR that holds another run", as(&o.State.Reset, true)},
 
-	{group: "Serving a queue", name: "max-queued", value: "N",
-		text: "at most N tasks wait (100000)",
-		set:  func(o *Options, v string) error { return setWhole(&o.Serve.MaxQueued, v, 1) }},
-	{name: "idle-exit", value: "DUR", text: "end after DUR without a task",
-		set: func(o *Options, v string) error { return setDuration(&o.Serve.IdleExit, v, time.Microsecond) }},
-	{name: "keep", value: "DUR", text: "with --state: forget ended tasks after DUR (24h)",
-		set: func(o *Options, v string) error { return set(&o.Serve.Keep, v, task.ParseDuration) }},
+		{name: "Serving a queue"},
+		{"max-queued", "", "N", "serve", "at most N tasks wait (100000)", whole(&o.Serve.MaxQueued, 1, math.MaxInt)},
+		{"idle-exit", "", "DUR", "serve", "end after DUR without a task", duration(&o.Serve.IdleExit, time.Microsecond)},
+		{"keep", "", "DUR", "serve", "with --state: forget ended tasks after DUR (24h)", duration(&o.Serve.Keep, 0)},
 
-	{group: "Other machines", name: "engine", value: "URL",
-		text: "run the tasks on the workers of a NATS server",
-		set:  func(o *Options, v string) error { return setText(&o.Engine.URL, v) }},
-	{name: "queue", value: "NAME", text: "which workers of the engine (default)",
-		set: func(o *Options, v string) error { return set(&o.Engine.Queue, v, parseQueue) }},
-	{name: "ssh", short: "S", value: "HOSTS", text: "run on 8/host,user@host,: over ssh; or a FILE",
-		set: func(o *Options, v string) error { return add(&o.Engine.Hosts, v, parseText) }},
-	{name: "connect-timeout", value: "DUR", text: "--ssh: end when no host is there for DUR (30s)",
-		set: func(o *Options, v string) error { return set(&o.Engine.Reach, v, task.ParseDuration) }},
-	{name: "env", value: "NAME", text: "pass this variable to remote tasks",
-		set: func(o *Options, v string) error { return add(&o.Engine.Env, v, parseVariable) }},
-	{name: "sign", value: "FILE", text: "sign commands with the key in FILE",
-		set: func(o *Options, v string) error { return setText(&o.Engine.Sign, v) }},
-	{name: "detach", text: "hand the tasks over, print the run's name and end",
-		set: func(o *Options, _ string) error { o.Engine.Detach = true; return nil }},
-	{name: "basefile", value: "FILE", text: "copy FILE to every host first",
-		set: func(o *Options, v string) error { return add(&o.Engine.BaseFiles, v, parseText) }},
-	{name: "transfer", means: "transfer-file={}", text: "same as --transfer-file {}"},
-	{name: "transfer-file", value: "FILE", text: "copy this file to the task's host",
-		set: func(o *Options, v string) error { return add(&o.Engine.Transfer, v, parseText) }},
-	{name: "return", value: "TEMPLATE", text: "copy this file back when the task has ended",
-		set: func(o *Options, v string) error { return add(&o.Engine.Return, v, parseText) }},
-	{name: "cleanup", text: "remove copied files from the hosts",
-		set: func(o *Options, _ string) error { o.Engine.Cleanup = true; return nil }},
-	{name: "labels", value: "LIST", text: "crew worker: topics of these names run there alone",
-		set: func(o *Options, v string) error { return set(&o.Engine.Labels, v, parseLabels) }},
-	{name: "offers", value: "LIST", text: "crew worker: what it has for --needs: gpu=2,mem=16",
-		set: func(o *Options, v string) error { return addOffers(&o.Terms.Caps, v) }},
-	{name: "worker-ttl", value: "DUR", text: "a worker counts as lost when silent for DUR (10s)",
-		set: func(o *Options, v string) error { return setDuration(&o.Engine.TTL, v, time.Second) }},
-	{name: "allow-commands", text: "crew worker: run commands that are signed",
-		set: func(o *Options, _ string) error { o.Engine.Commands = true; return nil }},
-	{name: "trust", value: "FILE", text: "crew worker: whose signatures count",
-		set: func(o *Options, v string) error { return add(&o.Engine.Trust, v, parseText) }},
+		{name: "Other machines"},
+		{"engine", "", "URL", "run worker", "run the tasks on the workers of a NATS server", text(&o.Engine.URL)},
+		{"queue", "", "NAME", "run worker", "which workers of the engine (default)", parsed(&o.Engine.Queue, parseQueue)},
+		{"ssh", "S", "HOSTS", "run", "run on 8/host,user@host,: over ssh; or a FILE", texts(&o.Engine.Hosts)},
+		{"connect-timeout", "", "DUR", "run", "--ssh: end when no host is there for DUR (30s)", duration(&o.Engine.Reach, 0)},
+		{"env", "", "NAME", "run", "pass this variable to remote tasks", each(&o.Engine.Env, parseVariable)},
+		{"sign", "", "FILE", "run", "sign commands with the key in FILE", text(&o.Engine.Sign)},
+		{"detach", "", "", "run", "hand the tasks over, print the run's name and end", as(&o.Engine.Detach, true)},
+		{"basefile", "", "FILE", "run", "copy FILE to every host first", texts(&o.Engine.BaseFiles)},
+		{"transfer", "", "", "run", "same as --transfer-file {}", spells("transfer-file={}")},
+		{"transfer-file", "", "FILE", "run", "copy this file to the task's host", texts(&o.Engine.Transfer)},
+		{"return", "", "TEMPLATE", "run", "copy this file back when the task has ended", texts(&o.Engine.Return)},
+		{"cleanup", "", "", "run", "remove copied files from the hosts", as(&o.Engine.Cleanup, true)},
+		{"labels", "", "LIST", "worker", "crew worker: topics of these names run there alone", parsed(&o.Engine.Labels, parseLabels)},
+		{"offers", "", "LIST", "worker", "crew worker: what it has for --needs: gpu=2,mem=16",
+			by(func(v string) error { return addOffers(&o.Terms.Caps, v) })},
+		{"worker-ttl", "", "DUR", "run worker", "a worker counts as lost when silent for DUR (10s)", duration(&o.Engine.TTL, time.Second)},
+		{"allow-commands", "", "", "worker", "crew worker: run commands that are signed", as(&o.Engine.Commands, true)},
+		{"trust", "", "FILE", "worker", "crew worker: whose signatures count", texts(&o.Engine.Trust)},
 
-	{group: "Other", name: "name", value: "NAME", text: "what crew ctl calls the run",
-		set: func(o *Options, v string) error { return set(&o.Control.Name, v, parseName) }},
-	{name: "no-control", text: "make no socket for crew ctl",
-		set: func(o *Options, _ string) error { o.Control.Off = true; return nil }},
-	{name: "help", short: "h", text: "print this; -h: what is used most, on one screen",
-		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
-	{name: "version", short: "V", text: "print the version",
-		set: func(o *Options, _ string) error { o.Print = versionText(); return nil }},
-	{name: "completion", value: "SHELL", choices: "bash zsh fish",
-		text: "print a script that completes for bash, zsh or fish",
-		set:  func(o *Options, v string) error { o.Print = completionScript(v); return nil }},
-
-	{name: "run", value: "RUN", of: "ctl: status log explain wait watch top pause resume resize cancel retry hold release move drain stop",
-		text: "the pid or the name of the run",
-		set:  func(o *Options, v string) error { o.Ctl.Run = v; return nil }},
-	{name: "to", value: "RUN", of: "ctl: add", text: "the crew serve, or engine:URL/QUEUE",
-		set: func(o *Options, v string) error { o.Ctl.Run = v; return nil }},
-	{name: "follow", short: "f", of: "ctl: log", text: "go on until the task ends",
-		set: func(o *Options, _ string) error { o.Ctl.Follow = true; return nil }},
-	{name: "rest", of: "ctl: drain", text: "first run everything that was read",
-		set: func(o *Options, _ string) error { o.Ctl.Rest = true; return nil }},
-	{name: "only", value: "KIND", of: "ctl: explain", choices: "waiting running failed ended", text: "waiting, running, failed or ended ones alone",
-		set: func(o *Options, v string) error { o.Ctl.Only = v; return nil }},
-	{name: "limit", value: "N", of: "ctl: explain", text: "at most N (1000): the first, or the latest to end",
-		set: func(o *Options, v string) (err error) { o.Ctl.N, err = parseWhole(v, 1, 1000); return err }},
-	{name: "key", value: "KEY", of: "ctl: wait cancel add; engine: cancel", text: "the key of the tasks",
-		set: func(o *Options, v string) error { key := task.Bytes(v); o.Ctl.Key = &key; return nil }},
-	{name: "all", of: "ctl: wait cancel", text: "all tasks so far that have not ended",
-		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
-	{name: "all", of: "ctl: stop", text: "all of your runs; they are listed first",
-		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
-	{name: "timeout", value: "DUR", of: "ctl: wait", text: "end with status 124 after DUR",
-		set: func(o *Options, v string) error { return set(&o.Ctl.Timeout, v, task.ParseDuration) }},
-	{name: "timeout", value: "DUR", of: "ctl: add", text: "end an attempt after DUR; 0 for no limit",
-		set: func(o *Options, v string) error {
-			err := set(&o.Ctl.Timeout, v, task.ParseDuration)
-			if o.Ctl.Timeout == 0 {
+		{name: "Other"},
+		{"name", "", "NAME", all, "what crew ctl calls the run", parsed(&o.Control.Name, parseName)},
+		{"no-control", "", "", "run worker", "make no socket for crew ctl", as(&o.Control.Off, true)},
+		{"help", "h", "", all, "print this; -h: what is used most, on one screen", as(&o.asksHelp, true)},
+		{"version", "V", "", all, "print the version", by(func(string) error { o.Print = versionText(); return nil })},
+		{"completion", "", "SHELL", all, "print a script that completes for bash, zsh or fish",
+			among("bash zsh fish", by(func(v string) error { o.Print = completionScript(v); return nil }))},
+		{"run", "", "RUN", named, "the pid or the name of the run", word(&o.Ctl.Run)},
+		{"to", "", "RUN", "ctl-add", "the crew serve, or engine:URL/QUEUE", word(&o.Ctl.Run)},
+		{"follow", "f", "", "ctl-log", "go on until the task ends", as(&o.Ctl.Follow, true)},
+		{"rest", "", "", "ctl-drain", "first run everything that was read", as(&o.Ctl.Rest, true)},
+		{"only", "", "KIND", "ctl-explain", "waiting, running, failed or ended ones alone", choice(&o.Ctl.Only, "waiting running failed ended")},
+		{"limit", "", "N", "ctl-explain", "at most N (1000): the first, or the latest to end", whole(&o.Ctl.N, 1, 1000)},
+		{"key", "", "KEY", "ctl-wait ctl-cancel ctl-add engine-cancel", "the key of the tasks",
+			by(func(v string) error { key := task.Bytes(v); o.Ctl.Key = &key; return nil })},
+		{"all", "", "", "ctl-wait ctl-cancel", "all tasks so far that have not ended", as(&o.Ctl.All, true)},
+		{"all", "", "", "ctl-stop", "all of your runs; they are listed first", as(&o.Ctl.All, true)},
+		{"timeout", "", "DUR", "ctl-wait", "end with status 124 after DUR", duration(&o.Ctl.Timeout, 0)},
+		{"timeout", "", "DUR", "ctl-add", "end an attempt after DUR; 0 for no limit", by(func(v string) (err error) {
+			if o.Ctl.Timeout, err = task.ParseDuration(v); o.Ctl.Timeout == 0 {
 				o.Ctl.Timeout = -1 // 0 is the run's own
 			}
 			return err
-		}},
-	{name: "in", value: "DUR", of: "ctl: add", text: "start it in such as 2h, and not before",
-		set: func(o *Options, v string) error { return set(&o.Ctl.At, v, parseIn) }},
-	{name: "at", value: "WHEN", of: "ctl: add", text: "start it at such as 22:00 or '2027-01-31 06:00'",
-		set: func(o *Options, v string) error { return set(&o.Ctl.At, v, parseAt) }},
-	{name: "priority", value: "N", of: "ctl: add", text: "higher ones start first, from -1000 to 1000",
-		set: func(o *Options, v string) error {
+		})},
+		{"in", "", "DUR", "ctl-add", "start it in such as 2h, and not before", parsed(&o.Ctl.At, parseIn)},
+		{"at", "", "WHEN", "ctl-add", "start it at such as 22:00 or '2027-01-31 06:00'", parsed(&o.Ctl.At, parseAt)},
+		{"priority", "", "N", "ctl-add", "higher ones start first, from -1000 to 1000", by(func(v string) error {
 			n, err := parseWhole(v, -task.MaxPriority, task.MaxPriority)
 			o.Ctl.Priority = &n
 			return err
-		}},
-	{name: "note", value: "TEXT", of: "ctl: add", text: "a note that explain, status and top show",
-		set: func(o *Options, v string) error { return setText(&o.Ctl.Note, v) }},
-	{name: "after", value: "TASK", of: "ctl: add",
-		text: "wait until this one succeeded; repeatable",
-		set:  func(o *Options, v string) error { return add(&o.Ctl.After, v, parseTask) }},
-	{name: "wait", of: "ctl: add", text: "show the output, end with the task's status",
-		set: func(o *Options, _ string) error { o.Ctl.Wait = true; return nil }},
-	{name: "block", of: "ctl: add", text: "wait while the queue is full",
-		set: func(o *Options, _ string) error { o.Ctl.Block = true; return nil }},
-	{name: "null", short: "0", of: "ctl: add", text: "records of - end with a NUL byte",
-		set: func(o *Options, _ string) error { o.Ctl.Null = true; return nil }},
-
-	{name: "engine", value: "URL", of: "engine: init dispatch invite revoke status pause resume cancel drain log attach",
-		text: "the NATS server, or the name of a NATS context",
-		set:  func(o *Options, v string) error { return setText(&o.Engine.URL, v) }},
-	{name: "dir", value: "DIR", of: "engine: serve invite revoke", text: "where the hub keeps everything",
-		set: func(o *Options, v string) error { return setText(&o.Hub.Dir, v) }},
-	{name: "listen", value: "HOST:PORT", of: "engine: serve",
-		text: "where it listens (127.0.0.1:4222)",
-		set:  func(o *Options, v string) error { return setText(&o.Hub.Listen, v) }},
-	{name: "host", value: "NAME", of: "engine: serve",
-		text: "by which clients find it (its own); repeatable",
-		set:  func(o *Options, v string) error { return add(&o.Hub.Hosts, v, parseHost) }},
-	{name: "tls-cert", value: "FILE", of: "engine: serve",
-		text: "its certificate (it makes one)",
-		set:  func(o *Options, v string) error { return setText(&o.Hub.Cert, v) }},
-	{name: "tls-key", value: "FILE", of: "engine: serve", text: "the key of the certificate",
-		set: func(o *Options, v string) error { return setText(&o.Hub.Key, v) }},
-	{name: "all", of: "engine: drain", text: "all workers",
-		set: func(o *Options, _ string) error { o.Ctl.All = true; return nil }},
-	{name: "queue", value: "NAME", of: "engine: drain", text: "only workers of this queue",
-		set: func(o *Options, v string) error { return set(&o.Ctl.Queue, v, parseQueue) }},
-	{name: "submitter", of: "engine: invite", text: "it may submit runs, not work",
-		set: func(o *Options, _ string) error { o.Hub.Invite.Submitter = true; return nil }},
-	{name: "expires", value: "DUR", of: "engine: invite", text: "when the credentials end (never)",
-		set: func(o *Options, v string) error { return setDuration(&o.Hub.Invite.For, v, time.Second) }},
-	{name: "max-output", value: "SIZE", of: "engine: serve init",
-		text: "output in the stream; workers then wait (1G)",
-		set: func(o *Options, v string) error {
-			err := set(&o.Hub.MaxOutput, v, task.ParseSize)
-			if err == nil && o.Hub.MaxOutput < 1<<20 {
+		})},
+		{"note", "", "TEXT", "ctl-add", "a note that explain, status and top show", text(&o.Ctl.Note)},
+		{"after", "", "TASK", "ctl-add", "wait until this one succeeded; repeatable", each(&o.Ctl.After, parseTask)},
+		{"wait", "", "", "ctl-add", "show the output, end with the task's status", as(&o.Ctl.Wait, true)},
+		{"block", "", "", "ctl-add", "wait while the queue is full", as(&o.Ctl.Block, true)},
+		{"null", "0", "", "ctl-add", "records of - end with a NUL byte", as(&o.Ctl.Null, true)},
+		{"engine", "", "URL", linked, "the NATS server, or the name of a NATS context", text(&o.Engine.URL)},
+		{"dir", "", "DIR", "engine-serve engine-invite engine-revoke", "where the hub keeps everything", text(&o.Hub.Dir)},
+		{"listen", "", "HOST:PORT", "engine-serve", "where it listens (127.0.0.1:4222)", text(&o.Hub.Listen)},
+		{"host", "", "NAME", "engine-serve", "by which clients find it (its own); repeatable", each(&o.Hub.Hosts, parseHost)},
+		{"tls-cert", "", "FILE", "engine-serve", "its certificate (it makes one)", text(&o.Hub.Cert)},
+		{"tls-key", "", "FILE", "engine-serve", "the key of the certificate", text(&o.Hub.Key)},
+		{"all", "", "", "engine-drain", "all workers", as(&o.Ctl.All, true)},
+		{"queue", "", "NAME", "engine-drain", "only workers of this queue", parsed(&o.Ctl.Queue, parseQueue)},
+		{"submitter", "", "", "engine-invite", "it may submit runs, not work", as(&o.Hub.Invite.Submitter, true)},
+		{"expires", "", "DUR", "engine-invite", "when the credentials end (never)", duration(&o.Hub.Invite.For, time.Second)},
+		{"max-output", "", "SIZE", "engine-serve engine-init", "output in the stream; workers then wait (1G)", by(func(v string) (err error) {
+			if o.Hub.MaxOutput, err = task.ParseSize(v); err == nil && o.Hub.MaxOutput < 1<<20 {
 				err = errors.New("one message would fill it: write 1M or more")
 			}
 			return err
-		}},
-	{name: "replicas", value: "N", of: "engine: init",
-		text: "how many servers of a cluster keep each message (1)",
-		set:  func(o *Options, v string) (err error) { o.Hub.Replicas, err = parseWhole(v, 1, 5); return err }},
-
-	{name: "trace", of: "report", text: "print a trace for Perfetto, not a page",
-		set: func(o *Options, _ string) error { o.Look.Trace = true; return nil }},
-	{name: "listen", value: "HOST:PORT", of: "web",
-		text: "where it listens (127.0.0.1, any port)",
-		set:  func(o *Options, v string) error { return setText(&o.Look.Listen, v) }},
-	{name: "token-file", value: "FILE", of: "web",
-		text: "keep the token of its URL in FILE",
-		set:  func(o *Options, v string) error { return setText(&o.Look.TokenFile, v) }},
-	{name: "json", of: "ctl; engine: status; state", text: "print lines of JSON",
-		set: func(o *Options, _ string) error { o.Ctl.JSON = true; return nil }},
-	{name: "help", short: "h", of: "ctl; engine; state; report; web", text: "print this",
-		set: func(o *Options, _ string) error { o.asksHelp = true; return nil }},
+		})},
+		{"replicas", "", "N", "engine-init", "how many servers of a cluster keep each message (1)", whole(&o.Hub.Replicas, 1, 5)},
+		{"trace", "", "", "report", "print a trace for Perfetto, not a page", as(&o.Look.Trace, true)},
+		{"listen", "", "HOST:PORT", "web", "where it listens (127.0.0.1, any port)", text(&o.Look.Listen)},
+		{"token-file", "", "FILE", "web", "keep the token of its URL in FILE", text(&o.Look.TokenFile)},
+		{"json", "", "", "ctl engine-status state", "print lines of JSON", as(&o.Ctl.JSON, true)},
+		{"help", "h", "", "ctl engine state report web", "print this", as(&o.asksHelp, true)},
+	}
 }
 
 // version is the version of a release, which .ci/release has the linker fill in.
@@ -453,14 +301,13 @@ func (c *command) short(letter byte) *option {
 // option returns the option for which is holds: one of the command's own or, if it has
 // runs, one of theirs.
 func (c *command) option(is func(*option) bool) (ofRuns *option) {
-	for i := range options {
-		o := &options[i]
+	for _, o := range options() {
 		switch {
 		case !is(o):
-		case o.of == "" && c.hasRun():
-			ofRuns = o
-		case o.of != "" && c.takes(o):
+		case c.takes(o):
 			return o
+		case o.ofRuns() && c.hasRun():
+			ofRuns = o
 		}
 	}
 	return ofRuns
@@ -471,8 +318,8 @@ func long(name string) *option { return commands[0].long(name) }
 
 // optionNames returns the options of the command in their long form.
 func (c *command) optionNames() (names []string) {
-	for i := range options {
-		if o := &options[i]; c.takes(o) {
+	for _, o := range options() {
+		if c.takes(o) {
 			names = append(names, "--"+o.name)
 		}
 	}

@@ -76,7 +76,7 @@ const textColumn = 29 // where the descriptions of options begin
 
 // helpText returns what crew --help prints.
 func helpText() string {
-	return helpHead + optionRows(true, func(o *option) bool { return o.of == "" }) + helpTail
+	return helpHead + optionRows(true, func(o *option) bool { return o.ofRuns() }) + helpTail
 }
 
 // help returns what --help prints, or -h if short.
@@ -84,7 +84,7 @@ func (c *command) help(short bool) string {
 	switch {
 	case c.name == DoRun && short:
 		list := strings.Fields(shortOptions)
-		return shortHead + optionRows(false, func(o *option) bool { return o.of == "" && slices.Contains(list, o.name) }) + shortTail
+		return shortHead + optionRows(false, func(o *option) bool { return o.ofRuns() && slices.Contains(list, o.name) }) + shortTail
 	case c.name == DoRun:
 		return helpText()
 	}
@@ -121,10 +121,9 @@ func (c *command) verbRows() string {
 func optionRows(headings bool, wanted func(*option) bool) string {
 	var b strings.Builder
 	heading := ""
-	for i := range options {
-		o := &options[i]
-		if o.group != "" && headings {
-			heading = "\n" + o.group + ":\n"
+	for _, o := range options() {
+		if o.of == "" && headings {
+			heading = "\n" + o.name + ":\n"
 		}
 		if !wanted(o) {
 			continue

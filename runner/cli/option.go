@@ -5,16 +5,17 @@ import "fmt"
 // option is a row of the flag table. The parser, --help and the completion use it, and
 // a test compares the man page with it.
 type option struct {
-	group   string // heading in --help and in the man page, if this is the first one below it
-	name    string // long, without dashes
-	short   string // letters of the short forms
-	value   string // name of the value; "" if the option takes none
-	alone   string // the value if none is attached; "" if one has to follow
-	text    string // description in --help
-	choices string // the values, if they are a closed set
-	means   string // name=value, if the option is short for another one
-	set     func(o *Options, value string) error
-	of      string // the commands that take it, such as "ctl: log add; state"; "" for those that run tasks
+	name  string // long, without dashes
+	short string // letters of the short forms
+	value string // name of the value; "" if the option takes none
+	of    string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs
+	text  string // description in --help
+	setter
+}
+
+// ofRuns reports whether the option is one of those that run tasks.
+func (o *option) ofRuns() bool {
+	return hasWord(o.of, DoRun) || hasWord(o.of, DoServe) || hasWord(o.of, DoWork)
 }
 
 // use is one occurrence of an option.

@@ -340,8 +340,8 @@ const defaultQueue = "default"
 
 // newOptions returns Options for an empty command line, without the defaults that
 // finish fills in.
-func newOptions(c *command) Options {
-	return Options{
+func newOptions(c *command) *Options {
+	return &Options{
 		Do: c.name, of: c,
 		Input:   Input{Delim: "\n"},
 		Command: Command{Replace: "{}"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,24 +63,28 @@ func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
 	o.uses, o.Command.Literal = l.uses, l.ended
 	var bad error
+	var rows []*option
+	if len(l.uses) > 0 { // otherwise the start of crew is spared the table
+		rows = o.rows()
+	}
 	for _, u := range l.uses {
-		err := u.opt.set(&o, u.value)
+		err := rows[slices.Index(options(), u.opt)].set(u.value)
 		if err == nil && u.opt.choices != "" {
-			err = among(u.value, u.opt.choices)
+			err = checkChoice(u.value, u.opt.choices)
 		}
 		if err != nil && bad == nil {
 			bad = u.bad(err)
 		}
 	}
 	args := append([]string{"crew"}, strings.Fields(c.name)...)
-	err := app(c, &o).Run(append(args, l.rest...))
+	err := app(c, o).Run(append(args, l.rest...))
 	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 		err = fmt.Errorf("parse options: %w", err)
 	}
 	if bad != nil || o.asksHelp || o.Print != "" {
 		err = bad
 	}
-	return &o, err
+	return o, err
 }
 
 // app returns crew as urfave/cli sees it: with the command that the command line has, which

@@ -38,14 +38,14 @@ func TestPeerOptions(t *testing.T) {
 // A spelling is in one row, is not crew's own, and hints name options that exist.
 func TestPeerOptionsTable(t *testing.T) {
 	seen := map[string]bool{}
-	for i := range options {
-		if options[i].of != "" {
+	for _, o := range options() {
+		if !o.ofRuns() {
 			continue
 		}
-		for _, letter := range options[i].short {
+		for _, letter := range o.short {
 			seen[string(letter)] = true
 		}
-		seen[strings.ReplaceAll(options[i].name, "-", "")] = true
+		seen[strings.ReplaceAll(o.name, "-", "")] = true
 	}
 	for _, p := range peerOptions {
 		for name := range strings.FieldsSeq(p.names) {

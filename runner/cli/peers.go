@@ -147,7 +147,7 @@ func accepted(name string) *option {
 	case p == nil || p.means == "":
 		return nil
 	case strings.Contains(p.means, "="):
-		return &option{name: name, means: p.means}
+		return &option{name: name, setter: spells(p.means)}
 	}
 	return long(p.means)
 }

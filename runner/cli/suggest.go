@@ -72,9 +72,9 @@ func optionHint(name string) string {
 		return p.hint
 	}
 	var names []string
-	for i := range options {
-		if options[i].of == "" {
-			names = append(names, options[i].name)
+	for _, o := range options() {
+		if o.ofRuns() {
+			names = append(names, o.name)
 		}
 	}
 	return didYouMean(name, names, "--", seeHelp)

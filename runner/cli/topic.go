@@ -122,11 +122,10 @@ it, or else a page, an option such as --topics or a command such as ctl add.
 
 // optionHelp returns the row and the entry of the option of runs that a topic names, or "".
 func optionHelp(topic string) string {
-	for i := range options {
-		o := &options[i]
+	for _, o := range options() {
 		letter := strings.TrimPrefix(topic, "-")
 		short := len(letter) == 1 && strings.Contains(o.short, letter)
-		if o.of == "" && (short || topic == o.name || topic == "--"+o.name) {
+		if o.ofRuns() && (short || topic == o.name || topic == "--"+o.name) {
 			row := optionRows(false, func(row *option) bool { return row == o })
 			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], others(o.name, man.Mentions(o.name)))
 		}
@@ -138,9 +137,8 @@ func optionHelp(topic string) string {
 // its commands, if a topic names some.
 func verbOptionHelp(topic string) string {
 	text := ""
-	for i := range options {
-		o := &options[i]
-		if o.of == "" || topic != "--"+o.name {
+	for _, o := range options() {
+		if o.of == "" || o.ofRuns() || topic != "--"+o.name {
 			continue
 		}
 		var of []string
@@ -221,9 +219,9 @@ func topics() []string {
 	for _, c := range commands[1:] {
 		names = append(names, c.name)
 	}
-	for i := range options {
-		if options[i].of == "" {
-			names = append(names, options[i].name)
+	for _, o := range options() {
+		if o.ofRuns() {
+			names = append(names, o.name)
 		}
 	}
 	for i := range man.Pages {

@@ -22,35 +22,76 @@ import (
 // The functions of this file parse the values of options. Their errors are hints:
 // they say what to write instead.
 
-// set sets an option to a value.
-func set[T any](to *T, value string, parse func(string) (T, error)) (err error) {
-	*to, err = parse(value)
-	return err
+// setter is where the value of an option goes.
+type setter struct {
+	set     func(value string) error // nil if the option is short for another one
+	choices string                   // the values, if they are a closed set
+	alone   string                   // the value if none is attached; "" if one has to follow
+	means   string                   // name=value of the option that this one is short for
 }
 
-// add adds a value to those of an option.
+func by(set func(string) error) setter { return setter{set: set} }
+
+func spells(means string) setter { return setter{means: means} }
+
+// parsed sets what parse returns.
+func parsed[T any](to *T, parse func(string) (T, error)) setter {
+	return by(func(v string) (err error) {
+		*to, err = parse(v)
+		return err
+	})
+}
+
+// each adds what parse returns.
+func each[T any](to *[]T, parse func(string) (T, error)) setter {
+	return by(func(v string) error { return add(to, v, parse) })
+}
+
 func add[T any](to *[]T, value string, parse func(string) (T, error)) error {
 	v, err := parse(value)
 	*to = append(*to, v)
 	return err
 }
 
-func setText(to *string, value string) error { return set(to, value, parseText) }
-
-// setWhole sets an option to a number that is at least least.
-func setWhole[T int | int64](to *T, value string, least int) error {
-	n, err := parseWhole(value, least, math.MaxInt)
-	*to = T(n)
-	return err
+// as sets a constant.
+func as[T any](to *T, constant T) setter {
+	return by(func(string) error { *to = constant; return nil })
 }
 
-// setDuration sets an option to a duration that is at least least.
-func setDuration(to *time.Duration, value string, least time.Duration) error {
-	err := set(to, value, task.ParseDuration)
-	if err == nil && *to < least {
-		err = fmt.Errorf("write a time of at least %v", least)
-	}
-	return err
+// word sets the value as it is, text one that is not empty, and texts adds that.
+func word(to *string) setter    { return by(func(v string) error { *to = v; return nil }) }
+func text(to *string) setter    { return parsed(to, parseText) }
+func texts(to *[]string) setter { return each(to, parseText) }
+
+func choice(to *string, choices string) setter { return among(choices, word(to)) }
+
+func among(choices string, s setter) setter {
+	s.choices = choices
+	return s
+}
+
+// toggle sets whether the value is the second one of the choices.
+func toggle(to *bool, choices string) setter {
+	return among(choices, by(func(v string) error { *to = strings.HasSuffix(choices, " "+v); return nil }))
+}
+
+// whole sets a number from least to most.
+func whole[T int | int64](to *T, least, most int) setter {
+	return by(func(v string) error {
+		n, err := parseWhole(v, least, most)
+		*to = T(n)
+		return err
+	})
+}
+
+// duration sets a duration that is at least least.
+func duration(to *time.Duration, least time.Duration) setter {
+	return by(func(v string) (err error) {
+		if *to, err = task.ParseDuration(v); err == nil && *to < least {
+			err = fmt.Errorf("write a time of at least %v", least)
+		}
+		return err
+	})
 }
 
 // parseWhole parses a decimal number from least to most, without a plus sign.
@@ -286,8 +327,8 @@ func parseText(s string) (string, error) {
 	return s, nil
 }
 
-// among refuses what is none of the choices.
-func among(s, choices string) error {
+// checkChoice refuses what is none of the choices.
+func checkChoice(s, choices string) error {
 	if list := strings.Fields(choices); !slices.Contains(list, s) {
 		return errors.New("write " + oneOf(list))
 	}
@@ -296,7 +337,7 @@ func among(s, choices string) error {
 
 // parseProgress parses when to show progress. parallel's --progress takes no value.
 func parseProgress(s string) (string, error) {
-	err := among(s, whens)
+	err := checkChoice(s, whens)
 	if err != nil {
 		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 			if st, e := os.Stat(filepath.Join(dir, s)); e == nil && s != "" && !st.IsDir() {
