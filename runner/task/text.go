@@ -302,8 +302,8 @@ func (r *Result) Verdict() string {
 	if r.Host != "" && r.Outcome != Lost {
 		after += " on " + r.Host
 	}
-	if r.Killed() && r.Err != nil {
-		after += ", " + Printable(Shorten(r.Err.Error(), maxReason))
+	if r.Killed() {
+		after += r.because(", ")
 	}
 	switch r.Outcome {
 	case Exit:
@@ -311,20 +311,14 @@ func (r *Result) Verdict() string {
 	case Signal:
 		return "killed by " + signalName(r.Signal) + after
 	case BadAnswer:
-		if r.Err == nil {
-			return "bad answer" + after
-		}
-		return "bad answer" + after + ", " + Printable(Shorten(r.Err.Error(), maxReason))
+		return "bad answer" + after + r.because(", ")
 	case NoOutput:
-		if r.Err == nil {
-			return "made no output" + after
-		}
-		return "made no output" + after + ": " + Printable(Shorten(r.Err.Error(), maxReason))
+		return "made no output" + after + r.because(": ")
 	case Skipped:
 		return "skipped (up to date)"
 	case Timeout:
 		if r.Err != nil {
-			return Printable(Shorten(r.Err.Error(), maxReason)) + ", ended" + after
+			return r.because("") + ", ended" + after
 		}
 		if r.Task != nil && r.Task.Timeout > 0 {
 			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
@@ -335,20 +329,25 @@ func (r *Result) Verdict() string {
 		if r.PID != 0 {
 			did = "broken off"
 		}
-		if r.Err == nil {
-			return did
-		}
-		return did + ": " + Printable(Shorten(r.Err.Error(), maxReason))
+		return did + r.because(": ")
 	case Lost:
 		return "lost with " + cmp.Or(r.Host, "its worker") + after
 	case Memory:
 		return "ended for want of memory" + after
 	case NotRun:
 		if r.Err != nil {
-			return "not run: " + Printable(Shorten(r.Err.Error(), maxReason))
+			return "not run" + r.because(": ")
 		}
 	}
 	return r.Outcome.String() + after
+}
+
+// because returns why nothing started or was made behind before, or "" if nothing is known.
+func (r *Result) because(before string) string {
+	if r.Err == nil {
+		return ""
+	}
+	return before + Printable(Shorten(r.Err.Error(), maxReason))
 }
 
 // Verdict returns in words how the attempt ended, without a timeout that the task had.
