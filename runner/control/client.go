@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -223,6 +224,26 @@ func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 		return fmt.Errorf("run %d ended before it answered", c.run.PID)
 	}
 	return err
+}
+
+// Ask sends a request on a connection of its own, calls f, unless it is nil, with every reply
+// as Call does, and returns the last one. It fails when ctx ends.
+func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
+	c, err := Dial(h)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer c.Close()
+	defer stop()
+	err = c.Call(r, func(line []byte, reply *Reply) error {
+		last = reply
+		if f == nil {
+			return nil
+		}
+		return f(line, reply)
+	})
+	return last, err
 }
 
 func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {

@@ -38,7 +38,7 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	}
 	defer r.ask()
 	var line []byte
-	_, err = call(req.Context(), h, *q, func(l []byte, _ *control.Reply) error {
+	_, err = control.Ask(req.Context(), h, *q, func(l []byte, _ *control.Reply) error {
 		line = slices.Clone(l)
 		return nil
 	})
@@ -109,7 +109,7 @@ func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
 	began := false
 	flush := http.NewResponseController(w).Flush
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, err = call(req.Context(), h, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
+	_, err = control.Ask(req.Context(), h, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
 		if l.Error != "" {
 			return nil
 		}

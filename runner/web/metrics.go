@@ -89,19 +89,22 @@ func (s *server) showMetrics(w http.ResponseWriter, req *http.Request) {
 // family is a metric of all runs.
 type family struct {
 	name, kind, unit, help string
-	tell                   func(m *measured, put func(suffix, label, value string, n float64))
+	tell                   func(m *measured, put put)
 }
 
+// put writes a number, which may have a label.
+type put func(suffix, label, value string, n float64)
+
 var families = [...]family{
-	{"crew_up", "gauge", "", "Whether the run answers.", func(m *measured, put func(string, string, string, float64)) {
+	{"crew_up", "gauge", "", "Whether the run answers.", func(m *measured, put put) {
 		put("", "", "", number(m.up))
 	}},
-	{"crew_start_time_seconds", "gauge", "seconds", "When the run began.", func(m *measured, put func(string, string, string, float64)) {
+	{"crew_start_time_seconds", "gauge", "seconds", "When the run began.", func(m *measured, put put) {
 		if !m.hello.Since.IsZero() {
 			put("", "", "", float64(m.hello.Since.UnixMilli())/1000)
 		}
 	}},
-	{"crew_tasks", "counter", "", "Tasks that have ended, also in earlier runs that this one resumes.", func(m *measured, put func(string, string, string, float64)) {
+	{"crew_tasks", "counter", "", "Tasks that have ended, also in earlier runs that this one resumes.", func(m *measured, put put) {
 		for o := task.OK; m.status != nil && o < task.Outcomes; o++ {
 			put("_total", "outcome", o.String(), float64(m.status.Outcomes[o.String()]))
 		}
@@ -112,14 +115,14 @@ var families = [...]family{
 	of("crew_waiting_tasks", "gauge", "Tasks that were read and wait.", func(s *control.Status) float64 { return float64(s.Progress.Waiting) }),
 	of("crew_workers", "gauge", "Workers.", func(s *control.Status) float64 { return float64(len(s.Slots)) }),
 	of("crew_tasks_per_second", "gauge", "How many tasks end.", func(s *control.Status) float64 { return s.Rate }),
-	{"crew_state", "stateset", "", "What the run does.", func(m *measured, put func(string, string, string, float64)) {
+	{"crew_state", "stateset", "", "What the run does.", func(m *measured, put put) {
 		for _, state := range states {
 			if m.status != nil {
 				put("", "crew_state", state, number(state == m.status.State))
 			}
 		}
 	}},
-	{"crew_attempt_duration_seconds", "histogram", "seconds", "How long attempts took that ended while crew web watched the run.", func(m *measured, put func(string, string, string, float64)) {
+	{"crew_attempt_duration_seconds", "histogram", "seconds", "How long attempts took that ended while crew web watched the run.", func(m *measured, put put) {
 		sum := int64(0)
 		for i, n := range m.took.count {
 			sum += n
@@ -138,7 +141,7 @@ func of(name, kind, help string, n func(*control.Status) float64) family {
 	if kind == "counter" {
 		suffix = "_total"
 	}
-	return family{name, kind, "", help, func(m *measured, put func(string, string, string, float64)) {
+	return family{name, kind, "", help, func(m *measured, put put) {
 		if m.status != nil {
 			put(suffix, "", "", n(m.status))
 		}

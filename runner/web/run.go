@@ -199,7 +199,7 @@ func (r *run) answer(ctx context.Context) {
 		case <-r.want:
 		}
 		h, _ := r.about()
-		if last, err := call(ctx, h, control.Request{Op: "status"}, nil); err == nil {
+		if last, err := control.Ask(ctx, h, control.Request{Op: "status"}, nil); err == nil {
 			r.learn(last.Run)
 		}
 		if !pause(ctx, time.Second) {
@@ -216,26 +216,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// call sends a request on a connection of its own, calls each, unless it is nil, with every
-// reply, and returns the last one. It fails when ctx ends.
-func call(ctx context.Context, h control.Hello, q control.Request, each func(line []byte, r *control.Reply) error) (last *control.Reply, err error) {
-	c, err := control.Dial(h)
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	defer c.Close()
-	defer stop()
-	err = c.Call(q, func(line []byte, r *control.Reply) error {
-		last = r
-		if each == nil {
-			return nil
-		}
-		return each(line, r)
-	})
-	return last, err
 }
 
 // encode returns a line of what happened, as the run itself would write it.

@@ -69,7 +69,7 @@ func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
 	defer cancel(nil)
 	h, _ := r.about()
 	w := &watcher{r: r, output: outputs(ctx, h)}
-	last, err = call(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
+	last, err = control.Ask(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Event == nil:
 			return nil
@@ -159,7 +159,7 @@ func outputs(ctx context.Context, h control.Hello) func(uint64) []byte {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		out, read := []byte{}, 0
-		_, err := call(ctx, h, control.Request{Op: "log", Tasks: []uint64{id}}, func(_ []byte, r *control.Reply) error {
+		_, err := control.Ask(ctx, h, control.Request{Op: "log", Tasks: []uint64{id}}, func(_ []byte, r *control.Reply) error {
 			out = append(out, r.Data...)
 			out = out[max(0, len(out)-mostOutput):]
 			if read += len(r.Data); read > mostRead {
@@ -193,7 +193,7 @@ func (w *watcher) isTold(r *control.Reply) bool {
 // It returns false if the run is another one.
 func (w *watcher) begin(ctx context.Context, h control.Hello) bool {
 	ask := func(q control.Request) *control.Reply {
-		last, err := call(ctx, h, q, nil)
+		last, err := control.Ask(ctx, h, q, nil)
 		if err != nil { // as when the run has just ended
 			return &control.Reply{}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,19 +33,10 @@ func (a *app) connect(hello control.Hello) {
 	}()
 }
 
-// call sends a request on a connection of its own, as the run closes those that idle if
-// there are too many. It returns the last reply.
-func call(hello control.Hello, r control.Request) (last *control.Reply, err error) {
-	client, err := control.Dial(hello)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	err = client.Call(r, func(_ []byte, reply *control.Reply) error {
-		last = reply
-		return nil
-	})
-	return last, err
+// ask sends a request, and returns the last reply. Its connection is its own, as the run closes
+// those that idle if there are too many.
+func ask(hello control.Hello, r control.Request) (last *control.Reply, err error) {
+	return control.Ask(context.Background(), hello, r, nil)
 }
 
 // exchange looks at the run again and again, sends it the requests one after another,
@@ -56,12 +48,12 @@ func (a *app) exchange(hello control.Hello, over <-chan struct{}) {
 		case <-over:
 			return
 		case request := <-a.asks:
-			reply, err := call(hello, request)
+			reply, err := ask(hello, request)
 			a.post(func() { a.answered(&request, reply, err) })
 			wait = lookLeast
 		case <-time.After(time.Until(last.Add(wait))):
 			last, wait = time.Now(), lookEvery
-			reply, err := call(hello, control.Request{Op: "status"})
+			reply, err := ask(hello, control.Request{Op: "status"})
 			if err != nil || reply.Run == nil {
 				continue // the watch knows whether the run is over
 			}
@@ -108,7 +100,7 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 // watch waits for the end of the run, and posts how it ended.
 func (a *app) watch(hello control.Hello) {
 	for {
-		last, err := call(hello, control.Request{Op: "watch"})
+		last, err := ask(hello, control.Request{Op: "watch"})
 		how := "ended"
 		_, refused := errors.AsType[*control.Refused](err)
 		switch {
@@ -138,15 +130,13 @@ const killed = "killed"
 
 // followLog posts the output of a task to a log, until it is left.
 func (a *app) followLog(hello control.Hello, l *log) {
-	client, err := control.Dial(hello)
-	if err == nil {
-		a.post(func() { l.close = func() { _ = client.Close() } })
-		err = client.Call(control.Request{Op: "log", Tasks: []uint64{l.id}, Follow: true}, func(_ []byte, r *control.Reply) error {
-			a.post(func() { l.take(r) })
-			return nil
-		})
-		_ = client.Close()
-	}
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	a.post(func() { l.close = leave })
+	_, err := control.Ask(ctx, hello, control.Request{Op: "log", Tasks: []uint64{l.id}, Follow: true}, func(_ []byte, r *control.Reply) error {
+		a.post(func() { l.take(r) })
+		return nil
+	})
 	a.post(func() {
 		switch {
 		case a.log == l && len(l.lines) == 0 && err != nil:
