@@ -81,7 +81,7 @@ func (o *Options) rows() []*option {
 		{"per-key", "", "N", runs, "at most N tasks of one key at once", whole(&o.Sched.PerKey, 1, math.MaxInt)},
 		{"priority", "", "TEMPLATE", runs, "higher starts first, from -1000 to 1000 (0)", text(&o.Terms.Priority)},
 		{"weight", "", "TEMPLATE", runs, "a whole number: the places a task takes (1)", text(&o.Terms.Weight)},
-		{"cap", "", "NAME=N", runs, "a limit by name, or gpu:0,1,3; repeatable", by(func(v string) error { return addCap(&o.Terms.Caps, v) })},
+		{"cap", "", "NAME=N", runs, "a limit by name, or gpu:0,1,3; repeatable", by(func(v string) error { return addUnits(&o.Terms.Caps, v, "--cap") })},
 		{"needs", "", "TEMPLATE", runs, "what a task takes of them: gpu, or db:2,net", text(&o.Terms.Needs)},
 		{"rate", "", "N/PERIOD", runs, "at most N starts in it: 100/s, 10/1m,burst=5", parsed(&o.Terms.Rate, parseRate)},
 		{"key-rate", "", "N/PERIOD", runs, "the same for each key", parsed(&o.Terms.KeyRate, parseRate)},

@@ -10,9 +10,6 @@ import (
 	"crew/runner/task"
 )
 
-// addCap adds a limit by name, which no other one has, by the case of letters alone either.
-func addCap(to *[]task.Cap, value string) error { return addUnits(to, value, "--cap") }
-
 // addOffers adds several, with commas between them: an item without = or : is another unit of the one
 // before it.
 func addOffers(to *[]task.Cap, value string) error {
@@ -32,6 +29,7 @@ func addOffers(to *[]task.Cap, value string) error {
 	return nil
 }
 
+// addUnits adds a limit by name, which no other one has, by the case of letters alone either.
 func addUnits(to *[]task.Cap, value, option string) error {
 	c, err := parseCap(value)
 	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
