@@ -214,14 +214,14 @@ func (o *Options) refusals() (all []refusal) {
 		if u.env || with.env {
 			hint += ", or write CREW_OPTS= before crew"
 		}
-		all = append(all, refusal{UsageError{u.withChoice() + " " + what, hint}, rule})
+		all = append(all, refusal{UsageError{what, hint}, rule})
 	}
 	clash := func(u, with *use, rule, hint string) {
-		refuse(u, with, rule, "and "+with.withChoice()+" do not go together", hint)
+		refuse(u, with, rule, u.withChoice()+" and "+with.withChoice()+" do not go together", hint)
 	}
 	for i := range o.uses {
 		if u := &o.uses[i]; !o.of.takes(u.opt) {
-			refuse(u, u, "", "is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.of.instead(u.opt))
+			refuse(u, u, "", u.String()+" is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.of.instead(u.opt))
 		}
 	}
 	for _, c := range clashes {
@@ -240,7 +240,7 @@ func (o *Options) refusals() (all []refusal) {
 	for _, n := range needs {
 		for cond := range strings.FieldsSeq(n.conds) {
 			if u := o.when(cond); u != nil && !o.whenAny(n.others) {
-				refuse(u, u, cond+" "+n.others, "needs "+n.what, n.hint)
+				refuse(u, u, cond+" "+n.others, u.withChoice()+" needs "+n.what, n.hint)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -120,6 +121,11 @@ func TestColumns(t *testing.T) {
 		c := &commands[i]
 		seen := map[string]bool{}
 		for _, o := range options() {
+			if c.hasRun() && c.long(o.name) == o { // it is taken, or refused by name
+				l, _ := c.split([]string{optionOf(c, o.name)})
+				got, _ := c.read(l)
+				require.Equal(t, c.takes(o), !strings.Contains(fmt.Sprint(got.refusals()), o.name+" is no option of"))
+			}
 			if !c.takes(o) {
 				continue
 			}
