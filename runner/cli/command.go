@@ -81,7 +81,6 @@ var commands = [...]command{
 	{"engine serve", takesNothing, "run a hub: a NATS server with its files in DIR"},
 	{"engine invite", takesName, "let a worker connect; prints with what"},
 	{"engine revoke", takesName, "end what invite began, and close the connections"},
-	{"engine dispatch", takesNothing, "submit runs handed over to a server, not a hub"},
 	{"engine init", takesNothing, "make streams on a server, print the least rights"},
 	{"engine status", takesNothing, "list workers, queues and runs"},
 	{"engine pause", takesFarRun, "start nothing of a run until resume"},

@@ -26,7 +26,7 @@ const (
 	// Those that name a run, or a NATS server.
 	named = "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel " +
 		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop"
-	linked = "engine-init engine-dispatch engine-invite engine-revoke engine-status engine-pause engine-resume " +
+	linked = "engine-init engine-invite engine-revoke engine-status engine-pause engine-resume " +
 		"engine-cancel engine-drain engine-log engine-attach"
 )
 

@@ -83,8 +83,6 @@ func (a *attached) open(name string) (err error) {
 		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
 	case r.State == runHanding:
 		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
-	case r.State == runWaiting:
-		a.told.say("run " + r.Run + " waits for a dispatcher: the hub is one, or start crew engine dispatch")
 	}
 	a.ruled = map[uint64]Place{}
 	if a.tasks, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "tasks"); err != nil {
@@ -128,7 +126,7 @@ func (a *attached) follow() {
 			}
 			if err == nil && r.Stocked != nil {
 				if latest, done = r, r.State == runDone; r.Notice != "" {
-					a.told.say("its dispatcher says: " + task.Printable(r.Notice))
+					a.told.say("the hub says: " + task.Printable(r.Notice))
 				}
 			}
 		}

@@ -22,8 +22,6 @@ func Main(c wiring.EngineCall) error {
 	switch c.Verb {
 	case "serve":
 		return serve(&c)
-	case "dispatch":
-		return dispatch(&c)
 	case "key":
 		k := credentials.NewKey()
 		if err := k.Save(c.Operand); err != nil {
@@ -86,16 +84,16 @@ func (s *session) init(c *wiring.EngineCall) error {
 	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 }
 
-// askHub has the hub invite or revoke a user.
-func (s *session) askHub(op string, u *credentials.User) (Answer, error) {
+// askHub sends an order to the hub.
+func (s *session) askHub(subject string, o Order) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
-	a, err := s.ask(ctx, hubSubject, Order{Op: op, User: u})
+	a, err := s.ask(ctx, subject, o)
 	for errors.Is(err, nats.ErrNoResponders) && s.nc.ConnectedServerName() == hubName && pause(ctx, reconnectWait) { // it is starting
-		a, err = s.ask(ctx, hubSubject, Order{Op: op, User: u})
+		a, err = s.ask(ctx, subject, o)
 	}
 	if errors.Is(err, nats.ErrNoResponders) {
-		err = errors.New("what answers there is no crew engine serve: its configuration says who may connect, and crew engine init prints the least rights")
+		err = errors.New("what answers there is no crew engine serve: it hands no runs out, and its configuration says who may connect (crew engine init prints the least rights)")
 	}
 	if err == nil && a.Err != "" {
 		err = errors.New(a.Err)
@@ -109,12 +107,12 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	if c.Invite.For > 0 {
 		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
 	}
-	a, err := s.askHub(opInvite, u)
+	a, err := s.askHub(hubSubject, Order{Op: opInvite, User: u})
 	if err != nil {
 		return err
 	}
 	if err = printContext(c, a.Context); err != nil { // nobody has the credentials
-		_, _ = s.askHub(opRevoke, u)
+		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
 		err = fmt.Errorf("%w: %s is not invited: have it written elsewhere", err, u.Name)
 	}
 	return err
@@ -133,7 +131,7 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 
 // revoke has the hub let a user connect no more.
 func (s *session) revoke(c *wiring.EngineCall) error {
-	a, err := s.askHub(opRevoke, &credentials.User{Name: c.Operand})
+	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Operand}})
 	if err != nil {
 		return err
 	}

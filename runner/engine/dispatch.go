@@ -1,18 +1,14 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner"
@@ -22,60 +18,38 @@ import (
 )
 
 const (
-	dispatchTTL  = 10 * time.Second // of a run's record, but in a cluster
-	dispatchLook = 2 * time.Second  // how often a dispatcher looks for runs that nobody has told it of
-	renewEvery   = dispatchTTL / 4
+	dispatchLook  = 30 * time.Second // how often a dispatcher looks for runs that nobody has told it of
+	dispatchAgain = 10 * time.Second // the pause before it tries again to submit a run
+	renewEvery    = 2500 * time.Millisecond
 )
 
-// dispatcher submits the runs that were handed over, each over a connection of its own.
+// dispatcher submits the runs that were handed over, each over a connection of its own. There is
+// one, in the hub's process.
 type dispatcher struct {
 	connect func(notice func(string)) (*session, error)
-	notice  func(string)
 	told    *once
 	s       *session // to look for runs
 	look    chan struct{}
-	hub     bool // it is part of the server, so that there is no other such dispatcher
 
 	mu   sync.Mutex
 	mine map[string]bool // runs, by ID
 	wg   sync.WaitGroup
 }
 
-// dispatch submits runs until a signal comes.
-func dispatch(c *wiring.EngineCall) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	d, err := newDispatcher(func(notice func(string)) (*session, error) { return connect(c.URL, notice) }, c.Notice)
-	if err != nil {
-		return err
-	}
-	c.Notice("dispatching the runs that are handed over")
-	c.Ready()
-	return d.serve(ctx)
-}
-
 // newDispatcher returns a dispatcher, which is connected.
 func newDispatcher(connect func(func(string)) (*session, error), notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{connect: connect, notice: notice, told: &once{notice: notice}, look: make(chan struct{}, 1), mine: map[string]bool{}}
+	d := &dispatcher{connect: connect, told: &once{notice: notice}, look: make(chan struct{}, 1), mine: map[string]bool{}}
 	var err error
-	if d.s, err = connect(notice); err != nil {
-		return nil, err
-	}
-	if _, err = d.s.lookup(context.Background(), storedStream); err == nil {
-		_, err = d.s.subscribe(dispatchSubject, func(m *nats.Msg) {
+	if d.s, err = connect(notice); err == nil {
+		_, err = d.s.obey(dispatchSubject, func(*Order, *Answer) error {
 			nudge(d.look)
-			_ = m.Respond(nil)
+			return nil
 		})
 	}
-	if err != nil {
-		err = d.s.explain(err)
-		d.s.close()
-		return nil, err
-	}
-	return d, nil
+	return d, err
 }
 
-// serve submits runs until ctx is done, or the server refuses it. Then others may go on with them.
+// serve submits runs until ctx is done. The next dispatcher goes on with them.
 func (d *dispatcher) serve(ctx context.Context) error {
 	defer d.s.close()
 	defer d.wg.Wait()
@@ -96,19 +70,16 @@ func (d *dispatcher) serve(ctx context.Context) error {
 	return nil
 }
 
-// see takes a run if it was handed over and nobody submits it.
+// see takes a run if it was handed over.
 func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time.Duration) {
-	found, ok := enrolment(key, value)
-	r := &found
-	if !ok || r.Stocked == nil {
+	r, ok := enrolment(key, value)
+	if !ok || r.Stocked == nil || r.State == runDone {
 		return
 	}
-	switch {
-	case r.State == runHanding && age > 3*enrolEvery: // who stored its tasks was killed
-		_ = d.s.forget(ctx, r)
-		return
-	case r.State == runWaiting, r.State == runRunning && (age > r.TTL || r.Hub && d.hub): // which has been restarted
-	default:
+	if r.State == runHanding {
+		if age > 3*enrolEvery { // who stored its tasks was killed
+			_ = d.s.forget(ctx, &r)
+		}
 		return
 	}
 	d.mu.Lock()
@@ -118,23 +89,23 @@ func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time
 	}
 	d.mine[r.Run] = true
 	if r.Version != Version { // which is said once
-		d.notice("run " + r.Run + " was handed over by another crew: " + (&versionError{r.Version}).Error())
+		d.told.say("run " + r.Run + " was handed over by another crew: " + (&versionError{r.Version}).Error())
 		return
 	}
 	d.wg.Go(func() {
-		if d.submit(ctx, r, value) != nil {
-			pause(ctx, dispatchTTL) // not again at once
-		}
+		again := d.submit(ctx, &r) != nil && pause(ctx, dispatchAgain)
 		d.mu.Lock()
-		defer d.mu.Unlock()
 		delete(d.mine, r.Run)
+		d.mu.Unlock()
+		if again {
+			nudge(d.look)
+		}
 	})
 }
 
 // submission is a run in a dispatcher's hands.
 type submission struct {
 	s      *session
-	hub    bool
 	queue  string
 	nonce  string // tells its messages from those of others
 	ledger *ledger
@@ -147,15 +118,14 @@ type submission struct {
 	revision uint64 // of the record
 }
 
-// submit submits a run, whose record was seen, until it ends or, if ctx is done, another
-// dispatcher can go on with it.
-func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err error) {
-	m := &submission{s: d.s, hub: d.hub, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{})}
+// submit submits a run until it ends or ctx is done.
+func (d *dispatcher) submit(ctx context.Context, r *runStatus) (err error) {
+	m := &submission{s: d.s, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{}), record: r.Enrolment}
 	told := &once{notice: func(text string) {
 		d.told.say("run " + task.Printable(cmp.Or(r.Name, r.Run)) + ": " + text)
 		m.note(text)
 	}}
-	if err = m.claim(ctx, r, seen); err == nil {
+	if err = m.claim(ctx); err == nil {
 		m.ledger = newLedger(m.s, r.Queue, &m.record, told)
 		over, kept := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -167,19 +137,20 @@ func (d *dispatcher) submit(ctx context.Context, r *runStatus, seen []byte) (err
 		<-kept
 		m.ledger.giveUp()
 	}
-	if isWrongLast(err) || errors.Is(err, errTaken) || errors.Is(err, context.Canceled) || ctx.Err() != nil {
-		err = nil // the run is another dispatcher's, or may be
+	if isWrongLast(err) || errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, context.Canceled) || ctx.Err() != nil {
+		return nil // it was cancelled, or goes on with the next dispatcher
 	}
 	if err != nil {
 		told.say(err.Error())
 	}
-	switch {
-	case m.ledger == nil:
-	case m.ledger.over, errors.Is(err, errGarbage): // which stays so
-		m.leave(runDone)
-	default:
-		m.leave(runWaiting)
+	m.mu.Lock()
+	if over := m.ledger != nil && m.ledger.over; over || errors.Is(err, errGarbage) { // which stays so
+		if m.record.State = runDone; over {
+			m.record.Notice = ""
+		}
 	}
+	m.mu.Unlock()
+	_ = m.renew()
 	return err
 }
 
@@ -211,67 +182,38 @@ func (m *submission) carryOut(d *dispatcher, notice func(string)) error {
 	return errors.Join(err, m.exec.Close())
 }
 
-// claim has the run be this dispatcher's, unless its record is another one by now.
-func (m *submission) claim(ctx context.Context, r *runStatus, seen []byte) error {
+// claim writes the record as that of a run of this process, unless it is gone.
+func (m *submission) claim(ctx context.Context) error {
 	kv, err := m.s.js.KeyValue(ctx, runsBucket)
 	if err != nil {
 		return err
 	}
-	e, err := kv.Get(ctx, m.queue+"."+r.Run)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound), err == nil && !bytes.Equal(e.Value(), seen):
-		return errTaken
-	case err == nil:
-		m.record = r.Enrolment
-	}
+	e, err := kv.Get(ctx, m.queue+"."+m.record.Run)
 	if err != nil {
 		return err
 	}
 	m.revision = e.Revision()
 	here := newEnrolment("", identity{})
-	m.record.Hub, m.record.TTL = m.hub, dispatchTTL
-	if st, err := m.s.lookup(ctx, runsStream); err != nil {
-		return err
-	} else if st.CachedInfo().Config.Replicas > 1 {
-		m.record.TTL = clusterTTL
-	}
 	m.record.State, m.record.Host, m.record.PID, m.record.Notice = runRunning, here.Host, here.PID, ""
 	return m.renew()
 }
 
-// renew writes the record. It fails if somebody else has. It is called by one at a time.
+// renew writes the record. It fails if that is gone. It is called by one at a time.
 func (m *submission) renew() error {
 	m.mu.Lock()
 	record, stocked := m.record, *m.record.Stocked // nobody waits for the network
 	m.mu.Unlock()
 	record.Stocked = &stocked
-	sent := m.s.now()
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
-	err := m.s.replace(ctx, m.queue, &record, 0, m.nonce, &m.revision)
-	if err == nil && m.ledger != nil {
-		m.ledger.renewed.Store(int64(sent))
-	}
-	return err
-}
-
-// leave says what becomes of the run once this dispatcher does nothing for it any more.
-func (m *submission) leave(state string) {
-	m.mu.Lock()
-	if m.record.State = state; m.ledger.over {
-		m.record.Notice = ""
-	}
-	m.mu.Unlock()
-	_ = m.renew() // if that fails, the lease runs out
+	return m.s.replace(ctx, m.queue, &record, 0, m.nonce, &m.revision)
 }
 
 // note has the record say what is wrong.
 func (m *submission) note(text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.record.Stocked != nil {
-		m.record.Notice = text
-	}
+	m.record.Notice = text
 }
 
 // count has the record say how many tasks have ended, and whether the run is paused.
@@ -329,21 +271,21 @@ func (m *submission) do(cmd task.Command) task.Reply {
 	return m.run.Do(cmd)
 }
 
-// keep renews the record until the run is over, and gives the run up if it must.
+// keep renews the record until the run is over, and gives the run up once that is gone.
 func (m *submission) keep(ctx context.Context, over <-chan struct{}) {
 	for {
 		select {
 		case <-over:
 			return
 		case <-ctx.Done():
-			m.stop(errors.New("this dispatcher ends"), over)
+			m.stop(errors.New("the hub ends"), over)
 			return
 		case <-m.ledger.kick:
 		case <-time.After(renewEvery):
 		}
 		m.count()
-		if err := m.renew(); isWrongLast(err) || !m.ledger.holds() {
-			m.stop(cmp.Or(err, errTaken), over)
+		if err := m.renew(); isWrongLast(err) {
+			m.stop(err, over)
 			return
 		}
 	}

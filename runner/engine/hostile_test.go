@@ -234,9 +234,9 @@ func (g *siege) store(s *session) {
 	if len(all) > 0 {
 		_, _ = s.js.Publish(g.t.Context(), storedSubject(queue, run, "rulings"), bundle(all))
 	}
-	st.record.State, st.record.Tasks = []string{runWaiting, runHanding, runDone, runRunning}[h.IntN(4)], []uint64{3, 3, 1 << 62}[h.IntN(3)]
+	st.record.State, st.record.Tasks = []string{"", runHanding, runDone, runRunning}[h.IntN(4)], []uint64{3, 3, 1 << 62}[h.IntN(3)]
 	_ = s.put(g.t.Context(), enrolSubject(queue, run), spoilt(h, st.record), 0)
-	_, _ = s.nc.Request(dispatchSubject, nil, answerWait)
+	_, _ = s.ask(g.t.Context(), dispatchSubject, Order{})
 }
 
 // spoilJSON spoils the numbers and texts of an object.

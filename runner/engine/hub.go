@@ -61,7 +61,6 @@ func serve(c *wiring.EngineCall) error {
 	if before != "" && before != h.url {
 		c.Notice("what invite printed before leads to " + before + ": correct the url there if it does not hold any more")
 	}
-	d.hub = true
 	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
 		debug.SetMemoryLimit(hubMemory)
 	}
@@ -150,7 +149,7 @@ func (h *hub) start(c *wiring.EngineCall, o *server.Options) (err error) {
 		o.JetStreamMaxStore = math.MaxInt64 / 2
 	}
 	limits := diskLimits.with(c)
-	limits.unsynced = true
+	limits.stored, limits.unsynced = mostStored, true
 	h.server, err = startServer(o, limits, h.asOwner())
 	if codeOf(err) == codeNoRoom && missing {
 		_ = os.RemoveAll(o.StoreDir)

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -20,11 +17,8 @@ import (
 	"crew/runner/task"
 )
 
-// errTaken means that another dispatcher submits the run.
-var errTaken = errors.New("another dispatcher submits the run")
-
 // ledger is the source of a run that was handed over, and the sink that keeps what its
-// submitter decides. Only one epoch at a time can add to it: a ruling names the one before.
+// submitter decides.
 type ledger struct {
 	s        *session
 	queue    string
@@ -32,16 +26,14 @@ type ledger struct {
 	all      uint64 // tasks
 	tasks    *log
 	told     *once
-	ttl      time.Duration   // of the run's record
 	over     bool            // it is on record that the run is
 	nonce    string          // tells what this ledger adds from what others do
 	ctx      context.Context // until the dispatcher gives the run up
 	giveUp   context.CancelFunc
 	kick     chan struct{} // the run's record is to be renewed now
-	renewed  atomic.Int64  // since boot, when the latest confirmed renewal of that was sent
 
 	adding sync.Mutex
-	last   uint64 // ruling, by its number in the stream; under adding
+	added  int // messages; under adding
 
 	mu      sync.Mutex
 	past    map[uint64]decided      // by task: what has been ruled
@@ -67,11 +59,10 @@ type brought struct {
 
 func newLedger(s *session, queue string, r *Enrolment, told *once) *ledger {
 	l := &ledger{
-		s: s, queue: queue, all: r.Tasks, ttl: r.TTL, told: told, past: map[uint64]decided{}, signed: map[uint64]*Stored{},
+		s: s, queue: queue, all: r.Tasks, told: told, past: map[uint64]decided{}, signed: map[uint64]*Stored{},
 		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
 	}
 	l.ctx, l.giveUp = context.WithCancel(context.Background())
-	l.renewed.Store(int64(l.s.now()))
 	l.news.L = &l.mu
 	return l
 }
@@ -86,17 +77,14 @@ func (l *ledger) open() error {
 		return err
 	}
 	for {
-		part, at, err := rulings.next(l.ctx, l.told)
+		part, _, err := rulings.next(l.ctx, l.told)
 		if err == io.EOF && l.over {
 			return nil
 		}
 		if err == io.EOF {
 			l.identity.Epoch++
 			_, err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
-			if !isWrongLast(err) {
-				return err
-			}
-			continue // there are more of them now
+			return err
 		}
 		if err != nil {
 			return err
@@ -105,7 +93,6 @@ func (l *ledger) open() error {
 		if err != nil {
 			return err
 		}
-		l.last = at.Seq
 		l.learn(ruling)
 	}
 }
@@ -143,8 +130,7 @@ func (l *ledger) wants(id ID) bool {
 	return e.outcome == 0 && int(e.attempts) < id.Number
 }
 
-// add adds rulings, at least one, and as many as a message takes. It returns how many, and errTaken
-// once another epoch has begun.
+// add adds rulings, at least one, and as many as a message takes. It returns how many.
 func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 	var batch [][]byte
 	for size := 0; n < len(rulings) && size < chunkSize; n++ {
@@ -157,19 +143,12 @@ func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 	}
 	l.adding.Lock()
 	defer l.adding.Unlock()
-	seq, err := l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch),
-		jetstream.WithExpectLastSequencePerSubject(l.last),
-		jetstream.WithMsgID(l.nonce+strconv.FormatUint(l.last, 10)))
-	if err == nil {
-		l.last = seq
-	}
-	return n, err
+	l.added++
+	return n, l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch), l.nonce+strconv.Itoa(l.added))
 }
 
-// holds reports whether the run is certainly this dispatcher's.
-func (l *ledger) holds() bool {
-	return l.ctx.Err() == nil && l.s.now() < time.Duration(l.renewed.Load())+l.ttl*fence/100
-}
+// holds reports whether the dispatcher has not given the run up.
+func (l *ledger) holds() bool { return l.ctx.Err() == nil }
 
 // isWrongLast reports whether err says that a stream has got more than its writer knows of.
 func isWrongLast(err error) bool { return codeOf(err) == jetstream.JSErrCodeStreamWrongLastSequence }
@@ -267,7 +246,7 @@ func (l *ledger) Consume(events []task.Event) error {
 }
 
 // recorded calls do, which ends tasks, and returns once the ends of those are on record that it
-// returns: another dispatcher would run them.
+// returns: the next dispatcher would run them.
 func (l *ledger) recorded(do func() []uint64) {
 	ctx, cancel := context.WithTimeout(l.ctx, answerWait)
 	defer cancel()
@@ -296,9 +275,6 @@ func (l *ledger) recorded(do func() []uint64) {
 func (l *ledger) adds(list []*Ruling) error {
 	for len(list) > 0 {
 		n, err := l.add(list...)
-		if isWrongLast(err) {
-			err = errTaken
-		}
 		if err != nil {
 			return err
 		}

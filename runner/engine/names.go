@@ -19,10 +19,8 @@
 // speaks with it through its standard input and output, which are those of its ssh, and
 // ends when they do.
 //
-// With --detach the run's tasks are stored, and a dispatcher submits them: the hub, or crew
-// engine dispatch. Which one is a lease, in the run's record. What it decides is on record
-// in the stream of stored runs, to which one epoch at a time can add; crew engine attach
-// shows the results by that.
+// With --detach the run's tasks are stored, and the hub submits them. What it decides is on
+// record in the stream of stored runs; crew engine attach shows the results by that.
 package engine
 
 import (
@@ -73,8 +71,7 @@ func heartbeatSubject(queue string) string         { return "crew.b." + queue } 
 func runSubject(queue, run string) string          { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
 func storedSubject(queue, run, what string) string { return "crew.d." + queue + "." + run + "." + what }
 
-// dispatchSubject is that of questions whether a dispatcher is there, which look for runs
-// then.
+// dispatchSubject is where submitters ask whether a hub is there, which looks for runs then.
 const dispatchSubject = "crew.c._"
 
 // Subjects of the records in the buckets, with * for the records of all.
@@ -127,17 +124,15 @@ type Enrolment struct {
 	Since    time.Time `json:"since"`
 	State    string    `json:"state"`
 	Paused   bool      `json:"paused,omitempty"`
-	*Stocked           // of a run that was handed over; Host and PID are its dispatcher's
+	*Stocked           // of a run that was handed over; Host and PID are the hub's
 }
 
 // Stocked is the part of the record that only a run has that was handed over.
 type Stocked struct {
-	Tasks  uint64        `json:"tasks"` // how many
-	Done   int64         `json:"done"`
-	Failed int64         `json:"failed"`
-	Notice string        `json:"notice,omitempty"` // what its dispatcher said last
-	TTL    time.Duration `json:"ttl"`              // for how long it is its dispatcher's after a renewal of the record
-	Hub    bool          `json:"hub,omitempty"`    // its dispatcher is that of the hub
+	Tasks  uint64 `json:"tasks"` // how many
+	Done   int64  `json:"done"`
+	Failed int64  `json:"failed"`
+	Notice string `json:"notice,omitempty"` // what the hub said last
 	*Terms `json:"terms,omitempty"`
 }
 
@@ -154,8 +149,7 @@ type Terms struct {
 // The states of a run.
 const (
 	runHanding = "handing over" // its tasks are being stored
-	runWaiting = "waiting"      // for a dispatcher
-	runRunning = "running"      // its submitter renews the record
+	runRunning = "running"      // its submitter renews the record; of one that was handed over, the hub does
 	runDone    = "done"         // its results wait for crew engine attach
 )
 

@@ -51,7 +51,7 @@ func scripts(t *testing.T, dir, path, remote string) {
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	programs, port := t.TempDir(), steadyPort()
+	programs := t.TempDir()
 	crew := fmt.Sprintf("#!/bin/sh\nexec '%s' --protocol %d \"$@\"\n", self, wiring.EngineProtocol)
 	crewtest.WriteFile(t, filepath.Join(programs, "crew"), crew, 0o755)
 	testscript.Run(t, testscript.Params{
@@ -74,7 +74,7 @@ func scripts(t *testing.T, dir, path, remote string) {
 			})
 			run := filepath.Join(env.WorkDir, ".run")
 			for name, value := range map[string]string{
-				"ENGINE": s.ClientURL(), "PORT": port, "REMOTE": remote, "PATH": programs + ":" + bin + ":" + path, "XDG_RUNTIME_DIR": run,
+				"ENGINE": s.ClientURL(), "PORT": steadyPort(), "REMOTE": remote, "PATH": programs + ":" + bin + ":" + path, "XDG_RUNTIME_DIR": run,
 			} {
 				env.Setenv(name, value)
 			}

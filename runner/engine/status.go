@@ -55,7 +55,7 @@ func enrolment(key string, value []byte) (r runStatus, ok bool) {
 		return r, false
 	}
 	s := r.Stocked
-	return r, s == nil || s.Terms != nil && len(s.Secret) == aes.BlockSize && s.TTL >= 0 && s.TTL <= mostTTL &&
+	return r, s == nil || s.Terms != nil && len(s.Secret) == aes.BlockSize &&
 		0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
 }
 
@@ -148,10 +148,7 @@ func (st *engineStatus) addRun(key string, value []byte, age time.Duration) {
 	if q := st.queue(r.Queue); r.Stocked != nil {
 		q.Tasks += r.Tasks - uint64(r.Done)
 	}
-	switch {
-	case r.State == runRunning && r.Stocked != nil && age > r.TTL:
-		r.State = runWaiting
-	case r.State == runRunning && age > 3*enrolEvery:
+	if r.State == runRunning && r.Stocked == nil && age > 3*enrolEvery {
 		r.State = lostState
 	}
 	st.Runs = append(st.Runs, r)
@@ -253,12 +250,8 @@ func (s *session) steer(c *wiring.EngineCall) error {
 		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
 	}
 	a, err := s.askRun(ctx, r, Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}, Tasks: c.Tasks, Key: c.TaskKey, By: me()})
-	if err != nil && ends && r.State == lostState {
-		return s.drop(ctx, r) // it was killed, and left what it had there
-	}
-	if err != nil && r.Stocked != nil {
-		return fmt.Errorf("run %s does not answer: unless its dispatcher, process %d on %s, comes back, another one goes on within %v: try again then",
-			r.Run, r.PID, task.Printable(r.Host), r.TTL)
+	if err != nil && ends && (r.State == lostState || r.Stocked != nil && r.Version != Version) {
+		return s.drop(ctx, r) // it was killed, and left what it had there, or no hub of this version goes on with it
 	}
 	if err != nil {
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
@@ -272,8 +265,8 @@ func (s *session) steer(c *wiring.EngineCall) error {
 	return err
 }
 
-// askRun sends an order to the submitter of a run. A dispatcher that has just taken a run does not
-// listen yet, and one that was killed is replaced.
+// askRun sends an order to the submitter of a run. A hub that has just taken a run does not
+// listen yet.
 func (s *session) askRun(ctx context.Context, r *runStatus, o Order) (a Answer, err error) {
 	for {
 		a, err = s.ask(ctx, runSubject(r.Queue, r.Run), o)

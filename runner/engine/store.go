@@ -59,7 +59,10 @@ func HandOver(h wiring.HandOver) (wiring.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := handOver(h, s, key)
+	var st *store
+	if _, err = s.askHub(dispatchSubject, Order{}); err == nil {
+		st, err = handOver(h, s, key)
+	}
 	if err != nil {
 		err = s.explain(err)
 		s.close()
@@ -180,7 +183,7 @@ func (st *store) flush() error {
 	}
 	st.batches++
 	run := st.record.Run
-	_, err := st.s.keep(st.ctx, st.told, storedSubject(st.queue, run, "tasks"), bundle(st.batch), jetstream.WithMsgID(run+".tasks."+strconv.Itoa(st.batches)))
+	err := st.s.keep(st.ctx, st.told, storedSubject(st.queue, run, "tasks"), bundle(st.batch), run+".tasks."+strconv.Itoa(st.batches))
 	st.batch, st.size = st.batch[:0], 0
 	return cmp.Or(context.Cause(st.ctx), err)
 }
@@ -189,7 +192,7 @@ func (st *store) flush() error {
 func (st *store) Commit() (string, error) {
 	st.mu.Lock()
 	err := st.flush()
-	st.record.State = runWaiting
+	st.record.State = runRunning
 	st.mu.Unlock()
 	if err == nil {
 		err = st.enrol(0)
@@ -198,9 +201,7 @@ func (st *store) Commit() (string, error) {
 		return "", fmt.Errorf("hand run %s over: %w", st.record.Run, err)
 	}
 	st.cancel(nil)
-	if _, err := st.s.nc.Request(dispatchSubject, nil, answerWait); err != nil {
-		st.told.say("run " + st.record.Run + " waits for a dispatcher: the hub is one, or start crew engine dispatch")
-	}
+	_, _ = st.s.askHub(dispatchSubject, Order{}) // or else the hub finds it by itself
 	st.s.close()
 	return st.record.Run, nil
 }
@@ -215,25 +216,24 @@ func (st *store) Withdraw() (tasks uint64, err error) {
 	return st.record.Tasks, err
 }
 
-// keep has a stream take a message, and tries until ctx is done. It returns where the
-// message is, or the error of a condition in options that does not hold.
-func (s *session) keep(ctx context.Context, told *once, subject string, msg []byte, options ...jetstream.PublishOpt) (seq uint64, err error) {
+// keep has a stream take a message once, which has an ID, and tries until ctx is done.
+func (s *session) keep(ctx context.Context, told *once, subject string, msg []byte, id string) error {
 	for {
 		trying, cancel := context.WithTimeout(ctx, answerWait)
-		ack, err := s.js.Publish(trying, subject, msg, options...)
+		_, err := s.js.Publish(trying, subject, msg, jetstream.WithMsgID(id))
 		cancel()
 		switch {
 		case err == nil:
-			return ack.Sequence, nil
-		case isWrongLast(err), errors.Is(err, nats.ErrConnectionClosed):
-			return 0, s.explain(err)
+			return nil
+		case errors.Is(err, nats.ErrConnectionClosed):
+			return s.explain(err)
 		case codeOf(err) == outbox.CodeFull:
 			told.say("the engine's store of runs is full: waiting until crew engine attach or cancel makes room")
 		case s.nc.IsConnected() && ctx.Err() == nil:
 			told.say("the engine does not store a run: " + err.Error() + ": trying again")
 		}
 		if !pause(ctx, storeAgain) {
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }

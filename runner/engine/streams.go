@@ -26,11 +26,12 @@ type limits struct {
 	unsynced bool // tasks are; such a stream can have no replicas later
 }
 
-var diskLimits = limits{storage: jetstream.FileStorage, stored: 1 << 30, replicas: 1}
+var diskLimits = limits{storage: jetstream.FileStorage, replicas: 1}
 
 const (
 	mostTasks   = 100_000
 	mostResults = 1 << 30
+	mostStored  = 1 << 30
 )
 
 // with returns the limits with those that the user has given.

@@ -45,7 +45,7 @@ func (x *submitter) tick() func() {
 		select {
 		case <-x.s.refused:
 			if x.ledger != nil {
-				x.ledger.giveUp() // another dispatcher may be let
+				x.ledger.giveUp() // the next dispatcher may be let
 			}
 			x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
 			x.abandon(x.s.why) // no result can come any more

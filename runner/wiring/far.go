@@ -194,7 +194,7 @@ type EngineCall struct {
 	JSON    bool
 	Out     *os.File
 	Notice  func(string)
-	Ready   func() // called once serve or dispatch does its work
+	Ready   func() // called once serve does its work
 }
 
 // engine has crew-engine carry out a command of crew engine.

@@ -15,7 +15,7 @@ import (
 	"crew/runner/task"
 )
 
-// HandOver describes a run whose tasks are stored, for a dispatcher to submit them.
+// HandOver describes a run whose tasks are stored, for the hub to submit them.
 type HandOver struct {
 	Place
 	Load   // without a command, the values are for that of the queue's workers
@@ -31,7 +31,7 @@ type Store interface {
 	Withdraw() (tasks uint64, err error) // removes what was stored
 }
 
-// Orders say how a dispatcher runs the tasks of a run that was handed over. They are stored as
+// Orders say how the hub runs the tasks of a run that was handed over. They are stored as
 // JSON.
 type Orders struct {
 	Sched         cli.Sched
