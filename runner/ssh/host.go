@@ -37,30 +37,25 @@ var sshOptions = []string{
 
 // host keeps a worker on one machine.
 type host struct {
-	Host // only keep's goroutine changes it, under all.mu
-	all  *Hosts
+	Host
+	all    *Hosts
+	joined time.Time
+	stop   context.CancelFunc // ends keeping a worker there
 
 	// of keep's goroutine
 
 	down     bool   // the user was told
 	platform string // as uname -sm prints it; "" for this machine's
 
-	state
-}
+	// under all.mu
 
-// state is what is known of a host, under Hosts.mu.
-type state struct {
-	there  bool   // it has a worker, or a copy of crew-engine is on its way
-	serves bool   // it has a worker
-	served bool   // it has had a worker
-	lost   bool   // it has lost one
-	failed bool   // it could not be reached, or its worker has failed
-	never  string // why it cannot be reached however long one waits; "" if it may be
-
-	joined  time.Time          // when the first visit to it began, since it joined
-	leaving bool               // its worker is to end
-	stop    context.CancelFunc // ends keeping a worker there
-	over    bool               // its worker has ended for good
+	leaving bool   // its worker is to end
+	there   bool   // it has a worker, or a copy of crew-engine is on its way
+	serves  bool   // it has a worker
+	served  bool   // it has had a worker
+	lost    bool   // it has lost one
+	failed  bool   // it could not be reached, or its worker has failed
+	never   string // why it cannot be reached however long one waits; "" if it may be
 }
 
 func (h *host) name() string { return cmp.Or(h.Target, "this machine") }
@@ -98,24 +93,9 @@ func (h *host) fails() {
 	h.all.nudge()
 }
 
-// keep has a worker on the host until ctx is done, the host has left, or a worker ends by
-// itself.
+// keep has a worker on the host until ctx is done, or the host has left. Once a worker has ended
+// by itself, it starts no other.
 func (h *host) keep(ctx context.Context) {
-	for {
-		stay, stop := context.WithCancel(ctx)
-		if h.enter(stop) {
-			h.stay(stay)
-		}
-		stop()
-		if ctx.Err() != nil || !h.returns() {
-			return
-		}
-	}
-}
-
-// stay has a worker on the host until ctx is done, the host leaves, or a worker ends by
-// itself.
-func (h *host) stay(ctx context.Context) {
 	pause := leastPause
 	for {
 		began := time.Now()
@@ -125,6 +105,7 @@ func (h *host) stay(ctx context.Context) {
 		}
 		if err == nil {
 			h.say("its worker has ended: it is not started again")
+			<-ctx.Done()
 			return
 		}
 		h.fails()

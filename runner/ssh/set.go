@@ -17,26 +17,7 @@ func (p *Hosts) Set(hosts []Host) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	var say []func()
-	p.mu.Lock()
-	p.named = hosts
-	for _, h := range p.hosts {
-		if i := h.wanted(); !h.leaving && (i < 0 || !slices.Equal(hosts[i].Args, h.Args)) {
-			h.leave()
-			say = append(say, func() { h.say("leaves") })
-		}
-	}
-	p.hosts = slices.DeleteFunc(p.hosts, func(h *host) bool { return h.leaving && h.over })
-	for _, named := range hosts {
-		if !slices.ContainsFunc(p.hosts, named.is) {
-			h := p.add(named)
-			say = append(say, func() { h.say("joins") })
-		}
-	}
-	p.mu.Unlock()
-	for _, say := range say { // which may wait for a reader
-		say()
-	}
+	p.change(func() { p.named = hosts })
 	return nil
 }
 
@@ -48,55 +29,51 @@ func (p *Hosts) Leaving(mark string) bool {
 	return slices.ContainsFunc(p.hosts, func(h *host) bool { return h.Mark == mark && h.leaving })
 }
 
-// add starts to keep a worker on a host. The caller holds mu.
-func (p *Hosts) add(named Host) *host {
-	h := &host{Host: named, all: p, state: state{joined: time.Now()}}
-	p.hosts = append(p.hosts, h)
-	p.wg.Go(func() { h.keep(p.ctx) })
-	return h
+// change changes the hosts that are to have a worker, or those that have one, and tells what
+// follows from it.
+func (p *Hosts) change(do func()) {
+	p.mu.Lock()
+	do()
+	said := p.settle()
+	p.mu.Unlock()
+	for _, text := range said { // which may wait for a reader
+		p.c.Notice(text)
+	}
+}
+
+// settle has hosts leave that are not to have a worker, and those join that have none. It returns
+// what to say of that. The caller holds mu.
+func (p *Hosts) settle() (said []string) {
+	for _, h := range p.hosts {
+		if !h.leaving && !slices.ContainsFunc(p.named, func(o Host) bool { return o.is(h) && slices.Equal(o.Args, h.Args) }) {
+			if h.leaving = true; !h.serves {
+				h.stop()
+			}
+			said = append(said, h.name()+": leaves")
+		}
+	}
+	for _, named := range p.named {
+		if !slices.ContainsFunc(p.hosts, named.is) {
+			said = append(said, p.add(named).name()+": joins")
+		}
+	}
+	return said
 }
 
 // is reports whether it is the machine of h.
 func (o Host) is(h *host) bool { return o.Target == h.Target && o.Port == h.Port }
 
-// wanted returns the place of a host among those that are to have a worker, or -1. The
-// caller holds all.mu.
-func (h *host) wanted() int {
-	return slices.IndexFunc(h.all.named, func(o Host) bool { return o.is(h) })
-}
-
-// leave has the host leave. The caller holds all.mu.
-func (h *host) leave() {
-	h.leaving = true
-	if !h.serves && h.stop != nil {
-		h.stop()
-	}
-}
-
-// enter takes what ends keeping a worker on the host, unless that is leaving.
-func (h *host) enter(stop context.CancelFunc) bool {
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	h.stop = stop
-	return !h.leaving
-}
-
-// returns reports whether a host that has left is to have a worker again.
-func (h *host) returns() bool {
-	p := h.all
-	p.mu.Lock()
-	i := h.wanted()
-	switch {
-	case !h.leaving:
-		h.over, i = true, -1
-	case i < 0:
-		p.hosts = slices.DeleteFunc(p.hosts, func(o *host) bool { return o == h })
-	default:
-		h.Host, h.down, h.state = p.named[i], false, state{joined: time.Now()}
-	}
-	p.mu.Unlock()
-	if i >= 0 {
-		h.say("joins")
-	}
-	return i >= 0
+// add starts to keep a worker on a host. The caller holds mu.
+func (p *Hosts) add(named Host) *host {
+	ctx, stop := context.WithCancel(p.ctx)
+	h := &host{Host: named, all: p, joined: time.Now(), stop: stop}
+	p.hosts = append(p.hosts, h)
+	p.wg.Go(func() {
+		h.keep(ctx)
+		stop()
+		if p.ctx.Err() == nil {
+			p.change(func() { p.hosts = slices.DeleteFunc(p.hosts, func(o *host) bool { return o == h }) })
+		}
+	})
+	return h
 }

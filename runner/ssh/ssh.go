@@ -74,9 +74,7 @@ func Start(c Config) (*Hosts, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, h := range c.Hosts {
-		p.add(h)
-	}
+	p.settle() // the user knows
 	return p, nil
 }
 
