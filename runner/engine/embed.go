@@ -65,7 +65,7 @@ func privateDir() (data string, remove func(), err error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(top, dirPrefix+"*"))
 	for _, dir := range old {
-		if f := lockMarker(dir, 0); f != nil {
+		if f := lockFile(filepath.Join(dir, markerName), 0); f != nil {
 			if text, _ := io.ReadAll(io.LimitReader(f, 1<<10)); string(text) == markerText {
 				removeDir(dir)
 			}
@@ -76,7 +76,7 @@ func privateDir() (data string, remove func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("make a directory for the run: %w", err)
 	}
-	f := lockMarker(dir, os.O_CREATE|os.O_EXCL)
+	f := lockFile(filepath.Join(dir, markerName), os.O_CREATE|os.O_EXCL)
 	if f == nil {
 		return "", nil, fmt.Errorf("lock a file in %s: set TMPDIR to a directory where that can be", dir)
 	}
@@ -91,10 +91,10 @@ func privateDir() (data string, remove func(), err error) {
 	return filepath.Join(dir, dataName), remove, nil
 }
 
-// lockMarker opens and locks the marker of a directory of this user's until it is closed. It
-// returns nil if that cannot be.
-func lockMarker(dir string, flags int) *os.File {
-	f, err := trust.OpenOwn(filepath.Join(dir, markerName), os.O_RDWR|flags, 0o600)
+// lockFile opens and locks a file of this user's until it is closed. It returns nil if that cannot
+// be.
+func lockFile(path string, flags int) *os.File {
+	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
 	if err != nil {
 		return nil
 	}

@@ -1,17 +1,12 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"crew/runner/control"
-	"crew/runner/trust"
 )
 
 // tenure is a file on the machine of a worker of --ssh, which is for one run and host. It
@@ -31,52 +26,38 @@ const (
 	tenureKept   = 24 * time.Hour        // how long one is kept that no worker has locked
 )
 
-// succeed takes the place of the last worker with a mark. It fails if that worker has not ended
-// within patience.
-func succeed(mark string, patience time.Duration) (*tenure, error) {
-	if !validName(mark) {
-		return nil, fmt.Errorf("bad mark %q", mark)
-	}
+// succeed takes the place of the last worker with a mark. It returns nil if that worker has not
+// ended within patience, or there is no such file.
+func succeed(mark string, patience time.Duration) *tenure {
 	dir, err := control.Dir()
-	if err != nil {
-		return nil, err
+	if err != nil || !validName(mark) {
+		return nil
 	}
 	sweep(dir)
-	path := filepath.Join(dir, tenurePrefix+mark)
-	f, err := trust.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for end := time.Now().Add(patience); ; time.Sleep(lockAgain) {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			break
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(end) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(lockAgain) {
+		if f := lockFile(filepath.Join(dir, tenurePrefix+mark), os.O_CREATE); f != nil {
+			t := &tenure{file: f}
+			t.before, _ = t.last()
+			t.name(t.before) // until this worker has an ID
+			return t
 		}
 	}
-	t := &tenure{file: f}
-	t.before, _ = t.last()
-	t.name(t.before) // until this worker has an ID
-	return t, nil
+	return nil
 }
 
 // sweep removes the files in a directory that runs have left which were killed.
 func sweep(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, tenurePrefix+"*"))
 	for _, name := range old {
-		f, err := trust.OpenOwn(name, os.O_RDWR, 0)
-		if err != nil {
+		if st, err := os.Lstat(name); err != nil || time.Since(st.ModTime()) < tenureKept {
 			continue
 		}
-		st, err := f.Stat()
-		if err == nil && time.Since(st.ModTime()) > tenureKept && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if f := lockFile(name, 0); f != nil {
 			if _, ok := (&tenure{file: f}).last(); ok {
 				_ = os.Remove(name)
 			}
+			f.Close()
 		}
-		f.Close()
 	}
 }
 

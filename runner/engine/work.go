@@ -122,7 +122,7 @@ func workerOf(work wiring.Work) *crewWorker {
 // open begins to hear of runs.
 func (w *crewWorker) open() (err error) {
 	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
-		w.tenure, _ = succeed(w.mark, min(w.work.TTL, endedWithin))
+		w.tenure = succeed(w.mark, min(w.work.TTL, endedWithin))
 	}
 	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.objects, w.work.Workdir)
 	w.coming = w.s.waits.On(func(int64, time.Duration) string { return "receiving tasks from the hub" })
