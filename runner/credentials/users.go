@@ -82,28 +82,24 @@ func (u *Users) index(name string) int {
 
 // Check has a client be the user that it says it is. See server.Authentication.
 func (u *Users) Check(c server.ClientAuthentication) bool {
-	o := c.GetOpts()
-	if o.Nkey != "" { // by which the server would call the client, so that revoke missed it
-		return false
-	}
-	is := func(hash []byte) bool { return subtle.ConstantTimeCompare(hash, hashOf(o.Password)) == 1 }
-	if o.Username == Owner && is(u.owner) {
-		c.RegisterUser(&server.User{Username: Owner})
-		return true
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	i := u.index(o.Username)
-	if i < 0 || !is(u.list[i].Hash) {
+	o := c.GetOpts()
+	v := User{Name: Owner, Hash: u.owner}
+	as := &server.User{Username: o.Username}
+	if i := u.index(o.Username); i >= 0 {
+		v = u.list[i]
+		as.Permissions, as.ConnectionDeadline = u.rights(v), v.Expires
+	}
+	// By an nkey the server would call the client, so that revoke missed it.
+	if v.Name != o.Username || v.expired() || o.Nkey != "" || subtle.ConstantTimeCompare(v.Hash, hashOf(o.Password)) != 1 {
 		return false
 	}
-	v := u.list[i]
-	if !v.Expires.IsZero() && time.Now().After(v.Expires) {
-		return false
-	}
-	c.RegisterUser(&server.User{Username: v.Name, Permissions: u.rights(v), ConnectionDeadline: v.Expires})
+	c.RegisterUser(as)
 	return true
 }
+
+func (v *User) expired() bool { return !v.Expires.IsZero() && time.Now().After(v.Expires) }
 
 func odd(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
@@ -116,7 +112,7 @@ func (u *Users) Invite(v User) (password string, err error) {
 	if v.Name == Owner || strings.ContainsFunc(v.Name, odd) || v.Name == "" {
 		return "", fmt.Errorf("nobody can be called %s: choose another name", v.Name)
 	}
-	if i := u.index(v.Name); i >= 0 && (u.list[i].Expires.IsZero() || time.Now().Before(u.list[i].Expires)) {
+	if i := u.index(v.Name); i >= 0 && !u.list[i].expired() {
 		return "", fmt.Errorf("%s is invited already: choose another name, or run crew engine revoke %[1]s first", v.Name)
 	}
 	password = rand.Text()

@@ -28,7 +28,7 @@ func (h *host) copy(p *program, there string, stdin io.Writer) error {
 	if err != nil || from < 0 || from > p.size {
 		return fmt.Errorf("its shell does not speak as expected: it has %q bytes", there)
 	}
-	if !h.down {
+	if !h.failed {
 		text := fmt.Sprintf("copying %s there, %d MiB", programName, p.size>>20)
 		if from > 0 {
 			text += fmt.Sprintf(", of which %d are there", from>>20)

@@ -44,7 +44,6 @@ type host struct {
 
 	// of keep's goroutine
 
-	down     bool   // the user was told
 	platform string // as uname -sm prints it; "" for this machine's
 
 	// under all.mu
@@ -54,7 +53,7 @@ type host struct {
 	serves  bool   // it has a worker
 	served  bool   // it has had a worker
 	lost    bool   // it has lost one
-	failed  bool   // it could not be reached, or its worker has failed
+	failed  bool   // it could not be reached, or its worker has failed, and no other is there
 	never   string // why it cannot be reached however long one waits; "" if it may be
 }
 
@@ -66,12 +65,13 @@ func (h *host) say(text string) { h.all.c.Notice(h.name() + ": " + text) }
 // false if the host is leaving.
 func (h *host) arrives(serves bool) bool {
 	h.all.mu.Lock()
-	leaving := h.leaving
+	leaving, back := h.leaving, serves && h.failed
 	defer h.all.nudge()
-	h.there, h.serves, h.served, h.never = true, serves && !leaving, h.served || serves, ""
+	if h.there, h.never = true, ""; serves {
+		h.serves, h.served, h.failed = !leaving, true, false
+	}
 	h.all.mu.Unlock()
-	if serves && h.down {
-		h.down = false
+	if back {
 		h.say("it is there now")
 	}
 	return !leaving
@@ -85,12 +85,13 @@ func (h *host) leaves() bool {
 	return h.leaving
 }
 
-// fails notes that a visit to the host has failed.
-func (h *host) fails() {
+// fails notes that a visit to the host has failed. It returns true if the one before has not.
+func (h *host) fails() (first bool) {
 	h.all.mu.Lock()
-	h.failed = true
+	first, h.failed = !h.failed, true
 	h.all.mu.Unlock()
 	h.all.nudge()
+	return first
 }
 
 // keep has a worker on the host until ctx is done, or the host has left. Once a worker has ended
@@ -108,9 +109,7 @@ func (h *host) keep(ctx context.Context) {
 			<-ctx.Done()
 			return
 		}
-		h.fails()
-		if !h.down && h.all.Hopeless() == nil { // which ends the run
-			h.down = true
+		if h.fails() && h.all.Hopeless() == nil { // which ends the run
 			h.say(err.Error())
 		}
 		if time.Since(began) > lasting {
