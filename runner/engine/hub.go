@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -48,18 +47,13 @@ func serve(c *wiring.EngineCall) error {
 	if _, err = d.s.obey(hubSubject, h.obey); err != nil {
 		return err
 	}
-	before, err := h.writeOwner()
-	if err != nil {
+	if err = h.writeOwner(); err != nil {
 		return err
 	}
-	for _, text := range []string{
-		"the hub listens at " + h.url,
-		"connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them",
-	} {
-		c.Notice(text)
-	}
-	if before != "" && before != h.url {
-		c.Notice("what invite printed before leads to " + before + ": correct the url there if it does not hold any more")
+	c.Notice("the hub listens at " + h.url)
+	c.Notice("connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them")
+	if h.before != "" && !strings.HasSuffix(h.before, h.url) {
+		c.Notice("what invite printed before leads to " + h.before + ": correct the url there if it does not hold any more")
 	}
 	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
 		debug.SetMemoryLimit(hubMemory)
@@ -77,10 +71,9 @@ type hub struct {
 	password string // of its owner
 	url      string // for clients
 	here     string // for the owner, what comes before that: a router may not lead from this machine to its own address
+	before   string // url, and maybe here, when it was last started; "" if it is new
 	ca       string // that they are to trust, as PEM; "" without TLS, or for a public authority
 }
-
-const loopbackURL = "tls://127.0.0.1:" // and the port
 
 // ownerFile is the name of the context of the owner, who may do everything.
 const ownerFile = "admin.json"
@@ -122,7 +115,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	if h.url = l.URL(port); l.TLS && c.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
-		h.here = fmt.Sprintf("%s%d,", loopbackURL, port)
+		h.here = fmt.Sprintf("tls://127.0.0.1:%d,", port)
 	}
 	return h, nil
 }
@@ -195,20 +188,17 @@ func (h *hub) openDir(dir string) (err error) {
 	if err == nil {
 		h.lock, err = trust.OpenOwn(h.file("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	}
-	if _, final := errors.AsType[*trust.Error](err); final || errors.Is(err, errNotHubs) {
-		return err
+	if err == nil {
+		err = unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
-	if err != nil {
+	if _, is := errors.AsType[*os.PathError](err); is {
 		return fmt.Errorf("%w: give a --dir where the hub can write", err)
 	}
-	err = unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("another crew engine serve uses %s: end it, or give another --dir", h.dir)
 	}
 	return err
 }
-
-var errNotHubs = errors.New("has files that are not of a hub: give a new --dir, or an empty one")
 
 // isHubs returns an error unless the directory is a hub's, or empty. A hub begins with its lock.
 func (h *hub) isHubs() error {
@@ -219,7 +209,7 @@ func (h *hub) isHubs() error {
 	if st, err := os.Lstat(h.file("lock")); err == nil && st.Size() == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s %w", h.dir, errNotHubs)
+	return fmt.Errorf("%s has files that are not of a hub: give a new --dir, or an empty one", h.dir)
 }
 
 // file returns the path of a file of the hub.
@@ -229,7 +219,7 @@ func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
 func (h *hub) openUsers() (*credentials.Users, error) {
 	switch c, err := address.Read(h.file(ownerFile)); {
 	case err == nil && c.Password != "":
-		h.password = c.Password
+		h.password, h.before = c.Password, c.URL
 	case err == nil:
 		return nil, fmt.Errorf("there is no password in %s: remove it, and a new one is made", h.file(ownerFile))
 	case !errors.Is(err, os.ErrNotExist):
@@ -240,25 +230,15 @@ func (h *hub) openUsers() (*credentials.Users, error) {
 	return credentials.OpenUsers(h.dir, h.password, rightsOf)
 }
 
-// writeOwner writes the context of the owner, unless it is as it should be. It returns the URL in
-// the one that was there, or "".
-func (h *hub) writeOwner() (before string, err error) {
-	if c, err := address.Read(h.file(ownerFile)); err == nil {
-		before = c.URL
-		if first, rest, _ := strings.Cut(before, ","); strings.HasPrefix(first, loopbackURL) {
-			before = rest
-		}
-	}
+// writeOwner writes the context of the owner.
+func (h *hub) writeOwner() error {
 	c := h.context(credentials.Owner, h.password)
 	c.URL = h.here + c.URL
 	text, err := contextText(c)
 	if err != nil {
-		return before, err
+		return err
 	}
-	if old, err := os.ReadFile(h.file(ownerFile)); err == nil && bytes.Equal(old, text) {
-		return before, nil
-	}
-	return before, trust.WritePrivate(h.file(ownerFile), text)
+	return trust.WritePrivate(h.file(ownerFile), text)
 }
 
 func contextText(c *address.Context) ([]byte, error) {
