@@ -43,18 +43,17 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 		return connect(c.URL, c.Notice)
 	}
 	file, told := filepath.Join(c.Dir, ownerFile), once{notice: c.Notice}
-	for end := time.Now().Add(startWait); ; {
+	for end := time.Now().Add(startWait); ; time.Sleep(reconnectWait) {
 		s, err = connect(file, c.Notice)
-		missing := errors.Is(err, os.ErrNotExist)
-		if over := time.Now().After(end); missing && over {
-			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
-		} else if over || !missing && !errors.Is(err, errNoServer) {
+		missing, left := errors.Is(err, os.ErrNotExist), time.Until(end)
+		switch {
+		case !missing && !errors.Is(err, errNoServer), left < 0 && !missing:
 			return s, err
-		}
-		if time.Until(end) < startWait-time.Second {
+		case left < 0:
+			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
+		case left < startWait-time.Second:
 			told.say("waiting for the hub in " + c.Dir)
 		}
-		time.Sleep(reconnectWait)
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *session) drain(c *wiring.EngineCall) error {
 		return err
 	}
 	var asked sync.WaitGroup
-	failures := make([]string, len(list))
+	refusals := make([]string, len(list))
 	for i, w := range list {
 		asked.Go(func() {
 			a, err := s.ask(ctx, orderSubject(w.Queue, w.ID), Order{Op: opDrain, By: me()})
@@ -36,40 +36,45 @@ func (s *session) drain(c *wiring.EngineCall) error {
 				a.Err = "it does not answer"
 			}
 			if a.Err != "" {
-				failures[i] = "worker " + w.ID + ": " + a.Err
+				refusals[i] = "worker " + w.ID + ": " + a.Err
 			}
 		})
 	}
 	asked.Wait()
-	failures = slices.DeleteFunc(failures, func(text string) bool { return text == "" })
-	err = say(c, task.Count(int64(len(list)-len(failures)), "worker")+" draining\n")
-	if len(failures) > 0 {
-		return errors.New(strings.Join(failures, "; "))
+	refusals = slices.DeleteFunc(refusals, func(text string) bool { return text == "" })
+	err = say(c, task.Count(int64(len(list)-len(refusals)), "worker")+" draining\n")
+	if len(refusals) > 0 {
+		err = errors.New(strings.Join(refusals, "; "))
 	}
 	return err
 }
 
 // workers returns the workers of a queue, or of all, that are there: those with an ID or a
 // name among names or, without any, all.
-func (st *engineStatus) workers(names []string, queue string) ([]workerStatus, error) {
+func (st *engineStatus) workers(names []string, queue string) (list []workerStatus, err error) {
 	of := ""
 	if queue != "" {
 		of = " of queue " + queue
 	}
-	list := slices.DeleteFunc(st.Workers, func(w workerStatus) bool {
-		return w.State == lostState || queue != "" && w.Queue != queue
-	})
+	found := map[string]bool{}
+	for _, w := range st.Workers {
+		if w.State == lostState || queue != "" && w.Queue != queue {
+			continue
+		}
+		found[w.ID], found[w.Host] = true, true
+		if len(names) == 0 || slices.Contains(names, w.ID) || slices.Contains(names, w.Host) {
+			list = append(list, w)
+		}
+	}
 	for _, name := range names {
-		if !slices.ContainsFunc(list, func(w workerStatus) bool { return w.ID == name || w.Host == name }) {
+		if !found[name] {
 			return nil, fmt.Errorf("no worker%s is called %s: crew engine status lists them", of, task.Printable(name))
 		}
 	}
-	if len(names) == 0 && len(list) == 0 {
+	if len(list) == 0 {
 		return nil, fmt.Errorf("no worker%s is there", of)
 	}
-	return slices.DeleteFunc(list, func(w workerStatus) bool {
-		return len(names) > 0 && !slices.Contains(names, w.ID) && !slices.Contains(names, w.Host)
-	}), nil
+	return list, nil
 }
 
 // me says who gives an order: a user on a machine.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -31,9 +32,7 @@ type ledger struct {
 	ctx      context.Context // until the dispatcher gives the run up
 	giveUp   context.CancelFunc
 	kick     chan struct{} // the run's record is to be renewed now
-
-	adding sync.Mutex
-	added  int // messages; under adding
+	added    atomic.Int64  // messages
 
 	mu      sync.Mutex
 	past    map[uint64]decided      // by task: what has been ruled
@@ -141,10 +140,8 @@ func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 		}
 		batch, size = append(batch, msg), size+len(msg)
 	}
-	l.adding.Lock()
-	defer l.adding.Unlock()
-	l.added++
-	return n, l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch), l.nonce+strconv.Itoa(l.added))
+	id := l.nonce + strconv.FormatInt(l.added.Add(1), 10)
+	return n, l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch), id)
 }
 
 // holds reports whether the dispatcher has not given the run up.
