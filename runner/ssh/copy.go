@@ -19,9 +19,6 @@ import (
 	"crew/runner/task"
 )
 
-// errCopy means that a shell has ended while crew-engine was copied there. Its stderr tells why.
-var errCopy = errors.New("it has ended early")
-
 // copy sends a host what follows of p after some bytes, as the shell says them.
 func (h *host) copy(p *program, there string, stdin io.Writer) error {
 	from, err := strconv.ParseInt(there, 10, 64)

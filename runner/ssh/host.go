@@ -146,14 +146,13 @@ func (h *host) visit(ctx context.Context) error {
 	if err = cmd.Start(); err != nil {
 		return err
 	}
-	from := bufio.NewReader(stdout)
+	from, at := bufio.NewReader(stdout), starting // without ssh, there is nothing to copy
 	if h.Target != "" {
-		err = h.install(cmd, stdin, from)
+		at, err = h.install(cmd, stdin, from)
 	}
-	up := false
-	if err == nil {
+	if h.Target == "" || at == running {
 		err = h.bridge(stdin, from, func() bool {
-			up = true
+			at = working
 			said.last.Store("") // what a login prints is not why the worker fails later
 			said.live.Store(ctx.Err() == nil)
 			return h.arrives(true)
@@ -161,9 +160,11 @@ func (h *host) visit(ctx context.Context) error {
 	}
 	said.live.Store(false)
 	_ = stdin.Close()
-	ended := cmd.Wait()
-	last, _ := said.last.Load().(string)
-	return h.explain(ended, err, up, last)
+	_ = cmd.Wait()
+	if last, _ := said.last.Load().(string); err == nil {
+		err = h.explain(cmd.ProcessState, at, last)
+	}
+	return err
 }
 
 // command returns the command of the worker, or of the shell that becomes it.
@@ -215,37 +216,31 @@ func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func() bool
 	return nil
 }
 
+// stage is how far a visit to a host has come: what it says of why it has ended there.
+type stage string
+
+const (
+	starting stage = "no worker starts there (%s): trying again"
+	copying  stage = "cannot copy " + programName + " there (%s): trying again"
+	running  stage = programName + " does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library"
+	working  stage = "its worker is gone (%s): starting it again"
+)
+
 // explain returns why a worker is gone, or nil if it ended by itself. ended is how its
-// process ended, err what failed before, up whether the worker wrote anything, and last
-// the last line on stderr.
-func (h *host) explain(ended, err error, up bool, last string) error {
-	if err != nil && err != errEnded && err != errCopy {
-		return err
-	}
-	status := 0
-	if exit, ok := errors.AsType[*exec.ExitError](ended); ok {
-		status = exit.ExitCode()
-	}
-	switch {
-	case up && ended == nil:
-		return nil
-	case ended == nil:
-		ended = errEnded
-	case status == -1:
+// process ended, and last the last line on stderr.
+func (h *host) explain(ended *os.ProcessState, at stage, last string) error {
+	code := ended.ExitCode()
+	if code == -1 {
 		last = "" // a killed process did not say why
 	}
-	last = cmp.Or(last, ended.Error())
+	last = cmp.Or(last, ended.String())
 	switch {
-	case up:
-		return fmt.Errorf("its worker is gone (%s): starting it again", last)
-	case status == 255 && h.Target != "":
+	case at == working && code == 0:
+		return nil
+	case at != working && code == 255 && h.Target != "":
 		return h.unreachable(last)
-	case err == errCopy:
-		return fmt.Errorf("cannot copy %s there (%s): trying again", programName, last)
-	case err == nil && h.Target != "":
-		return fmt.Errorf("%s does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library", programName, last)
 	}
-	return fmt.Errorf("no worker starts there (%s): trying again", last)
+	return fmt.Errorf(string(at), last)
 }
 
 // final are the parts of what ssh says, as its status does not tell, of which each means that it

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -62,30 +61,28 @@ exec "$dir/` + programName + `"%[2]s
 }
 `
 
-// errEnded means that a shell has ended. Its status and its stderr tell why.
-var errEnded = errors.New("it has ended")
-
 // install makes the shell of a host become the worker, and copies crew-engine there if
-// that is missing.
-func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) error {
+// that is missing. If it does not get to the worker, the status and stderr of the shell tell why,
+// or the error.
+func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (stage, error) {
 	var late atomic.Bool
 	timer := time.AfterFunc(answerTime, func() {
 		late.Store(true)
 		_ = cmd.Process.Kill()
 	})
-	err := h.converse(stdin, stdout, timer)
+	at, err := h.converse(stdin, stdout, timer)
 	timer.Stop()
-	switch {
-	case late.Load():
-		return fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
-	case err != nil && err != errEnded && err != errCopy:
+	if err != nil {
 		_ = cmd.Process.Kill()
 	}
-	return err
+	if late.Load() {
+		err = fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
+	}
+	return at, err
 }
 
 // converse runs installScript. It stops the timer when a copy is needed.
-func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, timer *time.Timer) error {
+func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, timer *time.Timer) (stage, error) {
 	p, err := h.all.programs.get(h.platform)
 	mark, args := rand.Text(), ""
 	for _, arg := range h.Args {
@@ -97,7 +94,7 @@ func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, timer *time.Timer
 		script = ""
 		switch word, rest := answer(stdout, mark); word {
 		case "ready":
-			return nil
+			return running, nil
 		case "other":
 			h.platform = rest
 			p, err = h.all.programs.get(rest)
@@ -105,17 +102,17 @@ func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, timer *time.Timer
 			timer.Stop()
 			h.arrives(false)
 			if err = h.copy(p, rest, stdin); err != nil {
-				return err
+				return copying, err
 			}
 			if word, _ = answer(stdout, mark); word != "ready" {
-				return errCopy
+				return copying, nil
 			}
-			return nil
+			return running, nil
 		default:
-			return errEnded
+			return starting, nil
 		}
 	}
-	return err
+	return starting, err
 }
 
 // answer reads what the script says after its mark, or "" if it has ended. It skips what start-up

@@ -294,9 +294,13 @@ func TestNoTimeToAnswer(t *testing.T) {
 func TestWhyAWorkerIsGone(t *testing.T) {
 	t.Parallel()
 	h := &host{}
-	end := func(script string) error { return exec.Command("sh", "-c", script).Run() }
-	require.EqualError(t, h.explain(end("kill -9 $$"), nil, true, "welcome"), "its worker is gone (signal: killed): starting it again")
-	require.EqualError(t, h.explain(end("exit 3"), nil, true, "no space"), "its worker is gone (no space): starting it again")
+	end := func(script string) *os.ProcessState {
+		cmd := exec.Command("sh", "-c", script)
+		_ = cmd.Run()
+		return cmd.ProcessState
+	}
+	require.EqualError(t, h.explain(end("kill -9 $$"), working, "welcome"), "its worker is gone (signal: killed): starting it again")
+	require.EqualError(t, h.explain(end("exit 3"), working, "no space"), "its worker is gone (no space): starting it again")
 }
 
 // TestStderr takes lines in parts.
