@@ -140,7 +140,7 @@ func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big
 	content := bytes.NewReader(msg)
 	b := &body{Name: bodyOf(id)}
 	b.Seal, _ = travel.NewSeal(content)
-	return encode(kindBig, b), true, s.objects.Put(ctx, b.Name, b.Closed(content))
+	return encode(kindBig, b), true, s.objects.Put(ctx, b.Name, &b.Seal, content)
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
@@ -150,9 +150,9 @@ func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 		return nil, errGarbage
 	}
 	var whole bytes.Buffer
-	err = s.objects.Get(ctx, b.Name, func(r io.Reader) error {
+	err = s.objects.Get(ctx, b.Name, &b.Seal, func(r io.Reader) error {
 		whole.Reset()
-		_, err := io.Copy(&whole, io.LimitReader(b.Opened(r), mostBody+1))
+		_, err := io.Copy(&whole, io.LimitReader(r, mostBody+1))
 		return err
 	})
 	if errors.Is(err, travel.ErrChanged) || whole.Len() > mostBody {

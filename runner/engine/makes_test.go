@@ -50,7 +50,7 @@ func TestMadeIsGone(t *testing.T) {
 			if tries++; tries > 1 {
 				content := strings.NewReader("made")
 				file.Seal, _ = travel.NewSeal(content)
-				require.NoError(t, f.s.objects.Put(t.Context(), file.Object, file.Seal.Closed(content)))
+				require.NoError(t, f.s.objects.Put(t.Context(), file.Object, &file.Seal, content))
 			}
 			f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
 			_ = m.Ack()

@@ -12,6 +12,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -134,7 +135,7 @@ func TestLongMessageReplaced(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, long, got)
 		long[7]++
-		require.NoError(t, s.objects.Put(t.Context(), bodyOf(id), bytes.NewReader(long)))
+		require.NoError(t, s.objects.Put(t.Context(), bodyOf(id), &travel.Seal{}, bytes.NewReader(long)))
 		_, err = s.unpack(t.Context(), msg)
 		require.ErrorIs(t, err, errGarbage)
 	})

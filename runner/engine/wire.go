@@ -14,7 +14,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 10
+const Version = 11
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages.

@@ -17,7 +17,7 @@ type Seal struct {
 	Sum [sha256.Size]byte // of the content
 }
 
-// ErrChanged is the error of reading an object with another content than its seal's.
+// ErrChanged is the error of an object with another content than its seal's.
 var ErrChanged = errors.New("somebody has changed it on its way")
 
 // NewSeal returns the seal of what is read from r.
@@ -33,44 +33,21 @@ func sumOf(r io.Reader) ([sha256.Size]byte, error) {
 	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
-// stream returns what encrypts and decrypts. A key has one content, so it needs no nonce.
-func (s *Seal) stream() cipher.Stream {
+// crypt encrypts or decrypts what is read from r. A key has one content, so it needs no nonce.
+func (s *Seal) crypt(r io.Reader) io.Reader {
 	b, _ := aes.NewCipher(s.Key[:]) // whose only error is about the length
-	return cipher.NewCTR(b, make([]byte, aes.BlockSize))
+	return cipher.StreamReader{S: cipher.NewCTR(b, make([]byte, aes.BlockSize)), R: r}
 }
 
-// Closed returns the object of a content.
-func (s *Seal) Closed(content io.ReadSeeker) io.ReadSeeker { return &closed{s, content, s.stream()} }
-
-// Opened returns the content of an object. Reading it ends with ErrChanged if it is another.
-func (s *Seal) Opened(object io.Reader) io.Reader {
-	return &opened{cipher.StreamReader{S: s.stream(), R: object}, s, sha256.New()}
-}
-
-type closed struct {
-	seal    *Seal
-	content io.ReadSeeker
-	stream  cipher.Stream
-}
-
-func (c *closed) Read(p []byte) (int, error) {
-	return cipher.StreamReader{S: c.stream, R: c.content}.Read(p)
-}
-
-// Seek goes to the beginning, the only place that it can go to.
-func (c *closed) Seek(int64, int) (int64, error) {
-	c.stream = c.seal.stream()
-	return c.content.Seek(0, io.SeekStart)
-}
-
+// opened reads the content of an object. It ends with ErrChanged if it is another.
 type opened struct {
-	r    cipher.StreamReader
-	seal *Seal
-	hash hash.Hash
+	content io.Reader
+	hash    hash.Hash
+	seal    *Seal
 }
 
 func (o *opened) Read(p []byte) (int, error) {
-	n, err := o.r.Read(p)
+	n, err := o.content.Read(p)
 	_, _ = o.hash.Write(p[:n])
 	if err == io.EOF && [sha256.Size]byte(o.hash.Sum(nil)) != o.seal.Sum {
 		err = ErrChanged

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"hash"
 	"io"
 	"sync"
 	"time"
@@ -88,26 +87,26 @@ func (o *Store) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Put makes an object of what is read from r, from its beginning.
-func (o *Store) Put(ctx context.Context, name string, r io.ReadSeeker) (err error) {
+// Put makes an object of a content, whose seal is s.
+func (o *Store) Put(ctx context.Context, name string, s *Seal, content io.ReadSeeker) error {
+	return o.retry(ctx, func(ctx context.Context) error {
+		if _, err := content.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return o.putOnce(ctx, name, s.crypt(content))
+	})
+}
+
+// retry transfers an object, and again while that fails for reasons that may pass.
+func (o *Store) retry(ctx context.Context, transfer func(context.Context) error) error {
 	if err := o.open(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
-	return o.retry(ctx, func() error {
-		if _, err = r.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		return o.putOnce(ctx, name, r)
-	})
-}
-
-// retry transfers an object, and again while that fails for reasons that may pass.
-func (o *Store) retry(ctx context.Context, transfer func() error) error {
 	for try := 1; ; try++ {
-		err := transfer()
-		if try == transferTry || !errors.Is(err, jetstream.ErrDigestMismatch) && !errors.Is(err, jetstream.ErrConsumerDeleted) && !o.passes(err) {
+		err := transfer(ctx)
+		if try == transferTry || !errors.Is(err, ErrChanged) && !errors.Is(err, jetstream.ErrConsumerDeleted) && !o.passes(err) {
 			return err
 		}
 		select {
@@ -131,11 +130,9 @@ func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err erro
 			_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.chunkSubject(info.NUID)))
 		}
 	}()
-	h := sha256.New()
-	if err = o.putChunks(ctx, &info, io.TeeReader(r, h)); err != nil {
+	if err = o.putChunks(ctx, &info, r); err != nil {
 		return err
 	}
-	info.Digest = jetstream.GetObjectDigestValue(h)
 	b, err := json.Marshal(info)
 	if err != nil {
 		return err
@@ -213,18 +210,16 @@ func (o *Store) metaSubject(name string) string {
 // write writes an object to path, below dir unless it is absolute. The file is there
 // as a whole or not at all.
 func (o *Store) write(ctx context.Context, dir, path string, f File) error {
-	return o.Get(ctx, f.Object, func(r io.Reader) error { return replace(dir, path, f.Mode, f.Opened(r)) })
+	return o.Get(ctx, f.Object, &f.Seal, func(r io.Reader) error { return replace(dir, path, f.Mode, r) })
 }
 
-// Get has take read an object. It does so again if not all of it comes: a server that has
-// just joined its cluster, or dies, does not say that there is more.
-func (o *Store) Get(ctx context.Context, name string, take func(io.Reader) error) error {
-	if err := o.open(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, transferTime)
-	defer cancel()
-	return o.retry(ctx, func() error { return o.getOnce(ctx, name, take) })
+// Get has take read the content of an object, up to its end, whose seal is s. It does so again if
+// that is another one: a server that has just joined its cluster, or dies, does not say that there
+// is more. If it stays so, the error is ErrChanged.
+func (o *Store) Get(ctx context.Context, name string, s *Seal, take func(io.Reader) error) error {
+	return o.retry(ctx, func(ctx context.Context) error {
+		return o.getOnce(ctx, name, func(r io.Reader) error { return take(&opened{s.crypt(r), sha256.New(), s}) })
+	})
 }
 
 // getOnce is the Get of the library, but has no more on its way than the window has room for: over
@@ -236,7 +231,7 @@ func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) e
 	if err != nil {
 		return err
 	}
-	r := &chunks{ctx: ctx, info: info, hash: sha256.New(), down: o.down, wait: o.coming}
+	r := &chunks{ctx: ctx, info: info, down: o.down, wait: o.coming}
 	if info.Chunks > 0 {
 		c, err := o.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 			FilterSubject: o.chunkSubject(info.NUID), AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * chunkTime,
@@ -261,7 +256,6 @@ type chunks struct {
 	msgs jetstream.MessageBatch // nil if nothing is asked for
 	n    uint32                 // that have come
 	part []byte                 // of the last one, that was not read yet
-	hash hash.Hash
 
 	wait  *outbox.Wait
 	down  *outbox.Window
@@ -273,9 +267,6 @@ type chunks struct {
 func (c *chunks) Read(p []byte) (int, error) {
 	for len(c.part) == 0 {
 		if c.n == c.info.Chunks {
-			if jetstream.GetObjectDigestValue(c.hash) != c.info.Digest {
-				return 0, jetstream.ErrDigestMismatch
-			}
 			return 0, io.EOF
 		}
 		m, err := c.next()
@@ -285,7 +276,6 @@ func (c *chunks) Read(p []byte) (int, error) {
 		c.n++
 		c.part = m.Data()
 		c.wait.Add(0, len(c.part))
-		_, _ = c.hash.Write(c.part)
 	}
 	n := copy(p, c.part)
 	c.part = c.part[n:]

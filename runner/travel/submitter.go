@@ -152,7 +152,7 @@ func (c *Submitter) put(ctx context.Context, path string) (File, error) {
 	f := File{Path: to, Object: p.name, Mode: mode, Seal: p.seal}
 	p.mu.Lock()
 	if !p.sent {
-		err = c.store.Put(ctx, p.name, p.seal.Closed(in))
+		err = c.store.Put(ctx, p.name, &p.seal, in)
 		p.sent = err == nil
 	}
 	p.mu.Unlock()
@@ -169,92 +169,60 @@ func (c *Submitter) Fetch(ctx context.Context, t *task.Task, f *task.Facts, retu
 	if c.files.Return == nil {
 		return nil
 	}
-	brought, fetched := byPath(returned, false), []File(nil)
-	for _, path := range c.files.Return(t) {
-		file, ok := brought[path]
-		if !ok {
-			c.missing(t, f, path)
-			continue
-		}
+	return c.fetch(ctx, t, f, returned, nil, c.files.Return(t), func(path string, file File) error {
 		to, err := inside(path)
 		if err == nil {
 			err = c.store.write(ctx, "", to, file)
 		}
 		if _, missing := os.Lstat(to); errors.Is(err, jetstream.ErrObjectNotFound) && missing == nil {
-			continue // a submitter that was killed before it could record the result has fetched it
+			return nil // a submitter that was killed before it could record the result has fetched it
 		}
-		if err != nil {
-			return notReturned(t, f, path, err)
-		}
-		fetched = append(fetched, file)
-	}
-	c.remove(ctx, fetched) // not earlier: after an error all are fetched again
-	return nil
+		return err
+	})
 }
 
 // FetchMade writes what an attempt of t, which has succeeded with the facts f, has made: what
 // has a temporary name here to that, where it need not be whole after an error, and the rest to
 // where it belongs. The error is ErrGone if that cannot be had any more.
 func (c *Submitter) FetchMade(ctx context.Context, t *task.Task, f *task.Facts, returned []File) error {
-	var fetched []File
-	for _, temp := range [...]bool{true, false} {
-		brought := byPath(returned, temp)
-		for _, path := range t.Makes.Files(temp) {
-			file, ok := brought[path]
-			var err error
-			switch {
-			case ok && temp:
-				err = c.store.Get(ctx, file.Object, func(r io.Reader) error { return write(t.Makes.TempName(path), file.Mode, file.Opened(r)) })
-			case ok:
-				err = c.store.write(ctx, "", path, file)
-			case !temp: // or else whoever gives names says so
-				c.missing(t, f, path)
-			}
-			if errors.Is(err, jetstream.ErrObjectNotFound) {
-				return ErrGone
-			}
-			if err != nil {
-				return notReturned(t, f, path, err)
-			}
-			fetched = append(fetched, file)
+	err := c.fetch(ctx, t, f, returned, t.Makes.Files(true), t.Makes.Files(false), func(path string, file File) error {
+		if !file.Made {
+			return c.store.write(ctx, "", path, file)
 		}
+		return c.store.Get(ctx, file.Object, &file.Seal, func(r io.Reader) error { return write(t.Makes.TempName(path), file.Mode, r) })
+	})
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		err = ErrGone
 	}
-	c.remove(ctx, fetched)
-	return nil
+	return err
 }
 
 // ErrGone is the error of FetchMade if a submitter that was killed has fetched the files.
 var ErrGone = errors.New("what it has made is gone")
 
-// byPath returns the files that were made under temporary names, or the others.
-func byPath(returned []File, made bool) map[string]File {
-	files := map[string]File{}
-	for _, file := range returned {
-		if file.Made == made {
-			files[file.Path] = file
+// fetch has take write the files among returned that were made under temporary names, at the paths
+// in made, and then those at the other paths. It says which of these are missing although the
+// attempt has succeeded.
+func (c *Submitter) fetch(
+	ctx context.Context, t *task.Task, f *task.Facts, returned []File, made, others []string, take func(path string, file File) error,
+) error {
+	var objects []string
+	for n, path := range slices.Concat(made, others) {
+		temp := n < len(made)
+		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == temp })
+		if i >= 0 {
+			if err := take(path, returned[i]); err != nil {
+				return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+			}
+			objects = append(objects, returned[i].Object)
+		} else if !temp && f.Outcome == task.OK { // of the others, whoever gives names says so
+			c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
 		}
 	}
-	return files
-}
-
-// missing says that an attempt has not left a file, if it has succeeded.
-func (c *Submitter) missing(t *task.Task, f *task.Facts, path string) {
-	if f.Outcome == task.OK {
-		c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+	for _, name := range objects { // not earlier: after an error all are fetched again
+		c.store.Remove(ctx, name)
 	}
-}
-
-func notReturned(t *task.Task, f *task.Facts, path string, err error) error {
-	return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
-}
-
-// remove removes the objects of files.
-func (c *Submitter) remove(ctx context.Context, files []File) {
-	for _, file := range files {
-		if file.Object != "" {
-			c.store.Remove(ctx, file.Object)
-		}
-	}
+	return nil
 }
 
 // Close removes what is left of the run's objects.

@@ -285,9 +285,11 @@ func TestFileComesInTurns(t *testing.T) {
 	s := newStore(t)
 	nc := s.js.Conn()
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
-	require.NoError(t, s.Put(t.Context(), "big", bytes.NewReader(text)))
+	in := bytes.NewReader(text)
+	seal, _ := NewSeal(in)
+	require.NoError(t, s.Put(t.Context(), "big", &seal, in))
 	before := nc.Stats().InBytes
-	require.NoError(t, s.Get(t.Context(), "big", func(r io.Reader) error {
+	require.NoError(t, s.Get(t.Context(), "big", &seal, func(r io.Reader) error {
 		var first [1]byte
 		_, err := io.ReadFull(r, first[:])
 		require.NoError(t, err)
@@ -297,5 +299,5 @@ func TestFileComesInTurns(t *testing.T) {
 		require.True(t, bytes.Equal(text, append(first[:], got...)))
 		return err
 	}))
-	require.ErrorIs(t, s.Get(t.Context(), "none", nil), jetstream.ErrObjectNotFound)
+	require.ErrorIs(t, s.Get(t.Context(), "none", &seal, nil), jetstream.ErrObjectNotFound)
 }

@@ -216,7 +216,7 @@ func (p *Worker) sendBack(ctx context.Context, object, dir, path string) (mode u
 	}
 	defer in.Close()
 	if seal, err = NewSeal(in); err == nil {
-		err = p.store.Put(ctx, object, seal.Closed(in))
+		err = p.store.Put(ctx, object, &seal, in)
 	}
 	return mode, seal, err
 }
