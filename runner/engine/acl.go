@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"crew/runner/credentials"
+	"crew/runner/travel"
 )
 
 // userToken returns a user's name as a part of subjects. No two users of a hub have the same.
@@ -30,7 +31,6 @@ func inboxOf(user string) string { return "_INBOX." + user }
 const (
 	workersStream = "KV_" + workersBucket
 	runsStream    = "KV_" + runsBucket
-	filesStream   = "OBJ_" + filesBucket
 )
 
 // rights are the least that a part of crew needs. They include answering requests.
@@ -55,7 +55,7 @@ func reading(streams ...string) (subjects []string) {
 // submitterRights are those of runs, and of crew engine but for serve, invite, revoke and init.
 func submitterRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.t.>", "crew.d.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", "$O."+filesBucket+".>", "$JS.FC.>")
+	may("crew.t.>", "crew.d.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", travel.Subjects+">", "$JS.FC.>")
 	may(api("STREAM.INFO.%s", tasksStream, resultsStream, storedStream, workersStream, runsStream, filesStream)...)
 	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, storedStream, filesStream)...)
 	may(api("STREAM.MSG.GET.%s", storedStream)...)
@@ -70,7 +70,7 @@ func submitterRights(user string) (r rights) {
 // one, tasks could be taken, acknowledged and dropped.
 func workerRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.r.*."+user+".*.*", presenceSubject("*", user+".*"), "$O."+filesBucket+".>", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
+	may("crew.r.*."+user+".*.*", presenceSubject("*", user+".*"), travel.Subjects+">", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
 	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, filesStream)...)
 	may(api("CONSUMER.CREATE.%s.*.crew.t.*."+user+".>", tasksStream)...)
 	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {

@@ -113,40 +113,33 @@ type body struct {
 // mostBody is the longest message that pack and unpack take, which have it in memory.
 const mostBody = 2 * mostBlock
 
-const bodyPrefix = "body."
-
-// bodyOf returns the name of the object for an attempt's message.
-func bodyOf(id ID) string { return bodyPrefix + id.name() }
-
-// bodiesOf reports which objects are those of a run's attempts. Its stored tasks, of epoch 0,
-// are not.
-func bodiesOf(run string) func(name string) bool {
-	return func(name string) bool {
-		id, ok := strings.CutPrefix(name, bodyPrefix+run+".")
-		return ok && !strings.HasPrefix(id, "0.")
-	}
-}
+// The names of messages begin with one of these and their run.
+const (
+	bodies  = "body."   // of attempts
+	stocked = "stored." // of tasks and rulings, which stay
+)
 
 // pack returns what to send for an attempt's message: the message itself or, if that
 // is too long, the name of an object that it makes. The caller then drops the object
 // when the attempt has ended.
-func (s *session) pack(ctx context.Context, id ID, msg []byte) (send []byte, big bool, err error) {
+func (s *session) pack(ctx context.Context, name string, msg []byte) (send []byte, object string, err error) {
 	if len(msg) <= maxBody {
-		return msg, false, nil
+		return msg, "", nil
 	}
 	if len(msg) > mostBody {
-		return nil, false, fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
+		return nil, "", fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
 	content := bytes.NewReader(msg)
-	b := &body{Name: bodyOf(id)}
+	b := &body{}
 	b.Seal, _ = travel.NewSeal(content)
-	return encode(kindBig, b), true, s.objects.Put(ctx, b.Name, &b.Seal, content)
+	b.Name, err = s.objects.Put(ctx, name, &b.Seal, content)
+	return encode(kindBig, b), b.Name, err
 }
 
 // unpack returns the message that pack was given, of which msg names the object.
 func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
 	b, err := decode[body](msg, kindBig)
-	if err != nil || !strings.HasPrefix(b.Name, bodyPrefix) {
+	if err != nil || !validName(strings.ReplaceAll(b.Name, ".", "")) {
 		return nil, errGarbage
 	}
 	var whole bytes.Buffer

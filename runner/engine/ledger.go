@@ -134,7 +134,7 @@ func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
 	var batch [][]byte
 	for size := 0; n < len(rulings) && size < chunkSize; n++ {
 		r := rulings[n]
-		msg, _, err := l.s.pack(l.ctx, ID{Run: l.identity.Run, Task: r.Task, Number: 1 + r.Number}, encode(kindRuling, r)) // of what has many parts
+		msg, _, err := l.s.pack(l.ctx, stocked+l.identity.Run, encode(kindRuling, r)) // of what has many parts
 		if err != nil {
 			return 0, err
 		}

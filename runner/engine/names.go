@@ -32,12 +32,12 @@ import (
 
 // What init makes in an account.
 const (
-	tasksStream   = "CREW_TASKS"   // work queue; crew.t.QUEUE.USER.NAME.RUN
-	resultsStream = "CREW_RESULTS" // crew.r.QUEUE.USER.NAME.RUN
-	storedStream  = "CREW_STORED"  // crew.d.QUEUE.RUN.tasks: Stored; crew.d.QUEUE.RUN.rulings: Ruling
-	workersBucket = "crew_workers" // QUEUE.USER.NAME: Presence
-	runsBucket    = "crew_runs"    // QUEUE.RUN: Enrolment
-	filesBucket   = "crew_files"   // object store: big messages and files that travel
+	tasksStream   = "CREW_TASKS"     // work queue; crew.t.QUEUE.USER.NAME.RUN
+	resultsStream = "CREW_RESULTS"   // crew.r.QUEUE.USER.NAME.RUN
+	storedStream  = "CREW_STORED"    // crew.d.QUEUE.RUN.tasks: Stored; crew.d.QUEUE.RUN.rulings: Ruling
+	filesStream   = "OBJ_crew_files" // objects: big messages and files that travel
+	workersBucket = "crew_workers"   // QUEUE.USER.NAME: Presence
+	runsBucket    = "crew_runs"      // QUEUE.RUN: Enrolment
 )
 
 // anyWorker stands for the worker in the subject of a signature that holds on all.

@@ -87,7 +87,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 		}
 		s.waits = outbox.NewWaits(notice, func() (uint64, bool) { return nc.Stats().InMsgs, nc.IsConnected() })
 		s.asking = s.waits.On(func(int64, time.Duration) string { return "waiting for the hub to answer" })
-		s.objects = travel.NewStore(s.js, filesBucket, s.waits, passes, notReady)
+		s.objects = travel.NewStore(s.js, filesStream, s.waits, passes, notReady)
 	}
 	return s, err
 }

@@ -302,10 +302,10 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 			err = s.purge(ctx, storedStream, storedSubject(r.Queue, r.Run, what))
 		}
 	}
-	if err == nil {
-		err = s.objects.RemoveAll(ctx, func(name string) bool { // a message or a file
-			return strings.HasPrefix(strings.TrimPrefix(name, bodyPrefix), r.Run+".")
-		})
+	for _, what := range []string{"", bodies, stocked} { // files and messages
+		if err == nil {
+			err = s.objects.RemoveAll(ctx, what+r.Run)
+		}
 	}
 	if err == nil {
 		err = s.unenrol(ctx, r.Queue, r.Run)

@@ -19,6 +19,7 @@ import (
 	"crew/runner/journal"
 	"crew/runner/outbox"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -135,7 +136,7 @@ func (st *store) Add(t *task.Task) error {
 	if msg.Spec, err = journal.EncodeTask(t); err != nil {
 		return err
 	}
-	data, _, err := st.s.pack(st.ctx, ID{Run: st.record.Run, Task: t.ID}, encode(kindStored, msg))
+	data, _, err := st.s.pack(st.ctx, stocked+st.record.Run, encode(kindStored, msg))
 	if err != nil {
 		return st.s.explain(err)
 	}
@@ -281,7 +282,7 @@ func patiently(ctx context.Context, told *once, ask func(context.Context) error)
 		asking, cancel := context.WithTimeout(ctx, answerWait)
 		err := ask(asking)
 		cancel()
-		for _, final := range []error{nil, jetstream.ErrMsgNotFound, jetstream.ErrObjectNotFound, errGarbage, nats.ErrConnectionClosed} {
+		for _, final := range []error{nil, jetstream.ErrMsgNotFound, travel.ErrNone, errGarbage, nats.ErrConnectionClosed} {
 			if ctx.Err() != nil || errors.Is(err, final) {
 				return err
 			}

@@ -60,7 +60,7 @@ func (s *session) create(ctx context.Context, l limits) error {
 		},
 		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, MaxBytes: cmp.Or(l.results, mostResults), MaxAge: keptFor},
 		{Name: storedStream, Subjects: []string{"crew.d.>"}, Storage: l.storage, MaxBytes: l.stored, MaxAge: keptFor},
-		{Name: filesStream, Subjects: travel.Subjects(filesBucket), AllowRollup: true},
+		{Name: filesStream, Subjects: []string{travel.Subjects + ">"}},
 		workers, runs,
 	} {
 		if c.Name == storedStream && l.stored == 0 {

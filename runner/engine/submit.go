@@ -242,8 +242,8 @@ func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Re
 // done forgets a flight that has ended.
 func (x *submitter) done(f *flight) {
 	x.flights.remove(f)
-	if f.big {
-		x.s.objects.Remove(x.ctx, bodyOf(f.id))
+	if f.body != "" {
+		x.s.objects.Remove(x.ctx, f.body)
 	}
 	if x.files != nil {
 		x.files.Release(f.take)
@@ -326,11 +326,11 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if x.maker.sign != nil {
 		x.maker.sign(m, f.subject)
 	}
-	msg, big, err := x.s.pack(ctx, m.ID, m.Encode())
+	msg, body, err := x.s.pack(ctx, bodies+x.run, m.Encode())
 	if err != nil {
 		return fmt.Errorf("hand the task over: %w", err)
 	}
-	if f.big = big; big {
+	if f.body = body; body != "" {
 		x.bodies.Store(true)
 	}
 	x.flights.out.Send(f.subject, f.id.name(), msg, func() {

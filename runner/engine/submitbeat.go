@@ -174,7 +174,7 @@ func (x *submitter) part() {
 	x.heartbeat(true)
 	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, anyOne, x.run))
 	if x.bodies.Load() {
-		_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run)) // of attempts that the run has given up
+		_ = x.s.objects.RemoveAll(ctx, bodies+x.run) // of attempts that the run has given up
 	}
 	if x.ledger == nil {
 		x.clear(ctx)

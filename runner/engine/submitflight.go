@@ -42,7 +42,7 @@ type flight struct {
 	token   Token
 	worker  *worker
 	subject string
-	big     bool          // its message is an object
+	body    string        // the object that is its message; "" if there is none
 	take    []travel.File // that its task takes
 	held    *held         // its first result; nil if there is none, or without --state
 	final   *Final        // of an earlier epoch's

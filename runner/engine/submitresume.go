@@ -222,7 +222,7 @@ func (x *submitter) inherit() error {
 	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, anyOne, x.run)); err != nil {
 		return err
 	}
-	_ = x.s.objects.RemoveAll(ctx, bodiesOf(x.run)) // they only take up room
+	_ = x.s.objects.RemoveAll(ctx, bodies+x.run) // they only take up room
 	x.evict()
 	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
 	defer cancel()

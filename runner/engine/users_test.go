@@ -20,6 +20,7 @@ import (
 	"crew/runner/credentials"
 	"crew/runner/crewtest"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -133,7 +134,7 @@ type forged struct {
 	read bool
 }
 
-func (f *forged) Subject() string { return "$O." + filesBucket + ".C.x" }
+func (f *forged) Subject() string { return travel.Subjects + "x" }
 func (f *forged) Ack() error      { return nil }
 func (f *forged) Data() []byte    { f.read = true; return nil }
 

@@ -106,7 +106,7 @@ func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
 				w.admit(h)
 			}
 			return
-		case errors.Is(err, errGarbage), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, nats.ErrConnectionClosed): // its submitter may have given it up
+		case errors.Is(err, errGarbage), errors.Is(err, travel.ErrNone), errors.Is(err, nats.ErrConnectionClosed): // its submitter may have given it up
 			m.done()
 			return
 		}

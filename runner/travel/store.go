@@ -3,8 +3,6 @@ package travel
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -16,6 +14,9 @@ import (
 	"crew/runner/outbox"
 	"crew/runner/task"
 )
+
+// ErrNone is the error of an object that is not there.
+var ErrNone = errors.New("the hub does not have it any more")
 
 const (
 	// transferTime bounds how long a file may travel. Without a deadline of its own, the
@@ -29,13 +30,13 @@ const (
 
 	chunkTime = 30 * time.Second // in which one has to come
 
-	listTime = 5 * time.Second // to list the objects
+	removeTime = 5 * time.Second
 )
 
 // Store is an object store. Whoever makes its stream has it take Subjects. It is looked for
 // once it is needed. It is safe for concurrent use.
 type Store struct {
-	bucket  string
+	name    string // of the stream
 	js      jetstream.JetStream
 	passes  func(error) bool
 	explain func(error) error
@@ -44,16 +45,15 @@ type Store struct {
 	going   *outbox.Wait
 	coming  *outbox.Wait
 
-	mu     sync.Mutex // held while it is looked for
-	store  jetstream.ObjectStore
-	stream jetstream.Stream // behind it; nil until it is found
+	mu     sync.Mutex       // held while it is looked for
+	stream jetstream.Stream // nil until it is found
 }
 
-// NewStore returns the store of a bucket. An error for which passes holds may pass: then
+// NewStore returns the store in a stream. An error for which passes holds may pass: then
 // what travels is tried again. What explain makes of an error of looking for the store is
 // the error of all methods.
-func NewStore(js jetstream.JetStream, bucket string, waits *outbox.Waits, passes func(error) bool, explain func(error) error) *Store {
-	o := &Store{bucket: bucket, js: js, passes: passes, explain: explain, up: outbox.NewWindow(), down: outbox.NewWindow()}
+func NewStore(js jetstream.JetStream, name string, waits *outbox.Waits, passes func(error) bool, explain func(error) error) *Store {
+	o := &Store{name: name, js: js, passes: passes, explain: explain, up: outbox.NewWindow(), down: outbox.NewWindow()}
 	o.going, o.coming = waits.On(soFar("sending")), waits.On(soFar("receiving"))
 	return o
 }
@@ -65,36 +65,32 @@ func soFar(doing string) func(int64, time.Duration) string {
 	}
 }
 
-// Subjects returns the subjects of a bucket.
-func Subjects(bucket string) []string {
-	o := &Store{bucket: bucket}
-	return []string{o.chunkSubject(">"), "$O." + bucket + ".M.>"}
-}
+// Subjects begins the subjects of objects. Names follow.
+const Subjects = "$O.crew_files.C."
 
 // open looks for the store.
 func (o *Store) open(ctx context.Context) (err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stream != nil {
-		return nil
+	if o.stream == nil {
+		if o.stream, err = o.js.Stream(ctx, o.name); err != nil {
+			o.stream, err = nil, o.explain(err)
+		}
 	}
-	if o.store, err = o.js.ObjectStore(ctx, o.bucket); err == nil {
-		o.stream, err = o.js.Stream(ctx, "OBJ_"+o.bucket)
-	}
-	if err != nil {
-		return o.explain(err)
-	}
-	return nil
+	return err
 }
 
-// Put makes an object of a content, whose seal is s.
-func (o *Store) Put(ctx context.Context, name string, s *Seal, content io.ReadSeeker) error {
-	return o.retry(ctx, func(ctx context.Context) error {
+// Put makes an object of a content, whose seal is s. It returns the object's name, which begins
+// with the given one. What it leaves of one that fails goes with RemoveAll.
+func (o *Store) Put(ctx context.Context, name string, s *Seal, content io.ReadSeeker) (object string, err error) {
+	err = o.retry(ctx, func(ctx context.Context) error {
 		if _, err := content.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return o.putOnce(ctx, name, s.crypt(content))
+		object = name + nats.NewInbox()[len(nats.InboxPrefix)-1:]
+		return o.putOnce(ctx, object, s.chunks(), s.crypt(content))
 	})
+	return object, err
 }
 
 // retry transfers an object, and again while that fails for reasons that may pass.
@@ -117,35 +113,12 @@ func (o *Store) retry(ctx context.Context, transfer func(context.Context) error)
 	}
 }
 
-// putOnce is the Put of the library, but has no more of all objects on its way than the window has
-// room for. Put took the server from 100 to 500 MB with a file of 1 GiB, and failed, as
-// more was on its way than the client allows. Up to 100 MB it takes as long, or less by a
-// quarter.
-func (o *Store) putOnce(ctx context.Context, name string, r io.Reader) (err error) {
+// putOnce stores an object, of which there is no more on its way than the window has room for. Put
+// of the library took the server from 100 to 500 MB with a file of 1 GiB, and failed, as more was
+// on its way than the client allows. Up to 100 MB it takes as long, or less by a quarter.
+func (o *Store) putOnce(ctx context.Context, name string, chunks int64, r io.Reader) (err error) {
 	o.going.Add(1, 0)
 	defer o.going.Add(-1, 0)
-	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}, Bucket: o.bucket, NUID: nats.NewInbox()[len(nats.InboxPrefix):]}
-	defer func() {
-		if err != nil {
-			_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.chunkSubject(info.NUID)))
-		}
-	}()
-	if err = o.putChunks(ctx, &info, r); err != nil {
-		return err
-	}
-	b, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
-	m := nats.NewMsg(o.metaSubject(name))
-	m.Data = b
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	_, err = o.js.PublishMsg(ctx, m)
-	return err
-}
-
-// putChunks stores the content of an object, and notes its length.
-func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.Reader) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -157,21 +130,17 @@ func (o *Store) putChunks(ctx context.Context, info *jetstream.ObjectInfo, r io.
 			err = context.Cause(ctx)
 		}
 	}()
-	for last := false; !last; info.Chunks++ {
+	for ; chunks > 0; chunks-- {
 		data := make([]byte, transferChunk)
 		n, err := io.ReadFull(r, data)
-		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last {
+		if err != nil && (chunks > 1 || err != io.EOF && err != io.ErrUnexpectedEOF) {
 			return err
 		}
-		if n == 0 {
-			return nil
-		}
-		info.Size += uint64(n)
 		if err = o.up.Take(ctx, n); err != nil {
 			return err
 		}
 		began := time.Now()
-		done, err := o.js.PublishAsync(o.chunkSubject(info.NUID), data[:n])
+		done, err := o.js.PublishAsync(Subjects+name, data[:n])
 		if err != nil {
 			o.up.Give(n, 0)
 			return err
@@ -202,11 +171,6 @@ func stored(ctx context.Context, f jetstream.PubAckFuture) error {
 	}
 }
 
-func (o *Store) chunkSubject(id string) string { return "$O." + o.bucket + ".C." + id }
-func (o *Store) metaSubject(name string) string {
-	return "$O." + o.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-}
-
 // write writes an object to path, below dir unless it is absolute. The file is there
 // as a whole or not at all.
 func (o *Store) write(ctx context.Context, dir, path string, f File) error {
@@ -218,23 +182,34 @@ func (o *Store) write(ctx context.Context, dir, path string, f File) error {
 // is more. If it stays so, the error is ErrChanged.
 func (o *Store) Get(ctx context.Context, name string, s *Seal, take func(io.Reader) error) error {
 	return o.retry(ctx, func(ctx context.Context) error {
-		return o.getOnce(ctx, name, func(r io.Reader) error { return take(&opened{s.crypt(r), sha256.New(), s}) })
+		return o.getOnce(ctx, name, s.chunks(), func(r io.Reader) error { return take(&opened{s.crypt(r), sha256.New(), s}) })
 	})
 }
 
-// getOnce is the Get of the library, but has no more on its way than the window has room for: over
-// a slow connection, leases could not be renewed behind more.
-func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) error) error {
+// getOnce has no more on its way than the window has room for: over a slow connection, leases could
+// not be renewed behind more. The last chunk may be all, and tells whether the object is there.
+func (o *Store) getOnce(ctx context.Context, name string, n int64, take func(io.Reader) error) error {
 	o.coming.Add(1, 0)
 	defer o.coming.Add(-1, 0)
-	info, err := o.store.GetInfo(ctx, name)
+	if err := o.down.Take(ctx, transferChunk); err != nil {
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, chunkTime)
+	defer cancel()
+	began := time.Now()
+	last, err := o.stream.GetLastMsgForSubject(asking, Subjects+name)
+	o.down.Give(transferChunk, time.Since(began))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return ErrNone
+	}
 	if err != nil {
 		return err
 	}
-	r := &chunks{ctx: ctx, info: info, down: o.down, wait: o.coming}
-	if info.Chunks > 0 {
-		c, err := o.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-			FilterSubject: o.chunkSubject(info.NUID), AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * chunkTime,
+	o.coming.Add(0, len(last.Data))
+	r := &chunks{ctx: ctx, left: n - 1, last: last.Data, down: o.down, wait: o.coming}
+	if n > 1 {
+		c, err := o.stream.CreateConsumer(asking, jetstream.ConsumerConfig{
+			FilterSubject: Subjects + name, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * chunkTime,
 		})
 		if err != nil {
 			return err
@@ -251,31 +226,35 @@ func (o *Store) getOnce(ctx context.Context, name string, take func(io.Reader) e
 // chunks reads an object.
 type chunks struct {
 	ctx  context.Context
-	info *jetstream.ObjectInfo
-	from jetstream.Consumer     // nil if there is none
+	from jetstream.Consumer     // nil if there is but the last one
 	msgs jetstream.MessageBatch // nil if nothing is asked for
-	n    uint32                 // that have come
-	part []byte                 // of the last one, that was not read yet
+	left int64                  // that are to come before the last one
+	last []byte                 // nil once it is read
+	part []byte                 // of the latest one, that was not read yet
 
 	wait  *outbox.Wait
 	down  *outbox.Window
 	taken int       // of it
-	left  int       // messages of those that were asked for
+	open  int       // messages of those that were asked for
 	began time.Time // when they were
 }
 
 func (c *chunks) Read(p []byte) (int, error) {
 	for len(c.part) == 0 {
-		if c.n == c.info.Chunks {
+		switch {
+		case c.left > 0:
+			m, err := c.next()
+			if err != nil {
+				return 0, err
+			}
+			c.left--
+			c.part = m.Data()
+			c.wait.Add(0, len(c.part))
+		case c.last != nil:
+			c.part, c.last = c.last, nil
+		default:
 			return 0, io.EOF
 		}
-		m, err := c.next()
-		if err != nil {
-			return 0, err
-		}
-		c.n++
-		c.part = m.Data()
-		c.wait.Add(0, len(c.part))
 	}
 	n := copy(p, c.part)
 	c.part = c.part[n:]
@@ -284,7 +263,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 
 // next waits for a chunk.
 func (c *chunks) next() (m jetstream.Msg, err error) {
-	if c.left == 0 {
+	if c.open == 0 {
 		if err = c.ask(); err != nil {
 			return nil, err
 		}
@@ -300,7 +279,7 @@ func (c *chunks) next() (m jetstream.Msg, err error) {
 	if m == nil {
 		return nil, err
 	}
-	if c.left--; c.left == 0 {
+	if c.open--; c.open == 0 {
 		c.give(time.Since(c.began))
 	}
 	return m, nil
@@ -308,11 +287,11 @@ func (c *chunks) next() (m jetstream.Msg, err error) {
 
 // ask asks for as many chunks as there is room for.
 func (c *chunks) ask() (err error) {
-	if c.taken, err = c.down.TakeUpTo(c.ctx, transferChunk, min(int(c.info.Chunks-c.n), mostFetch)); err != nil {
+	if c.taken, err = c.down.TakeUpTo(c.ctx, transferChunk, int(min(c.left, mostFetch))); err != nil {
 		return err
 	}
-	c.left, c.began = c.taken/transferChunk, time.Now()
-	c.msgs, err = c.from.Fetch(c.left, jetstream.FetchMaxWait(chunkTime))
+	c.open, c.began = c.taken/transferChunk, time.Now()
+	c.msgs, err = c.from.Fetch(c.open, jetstream.FetchMaxWait(chunkTime))
 	return err
 }
 
@@ -322,34 +301,18 @@ func (c *chunks) give(took time.Duration) {
 	c.taken = 0
 }
 
-// Remove removes an object, and what Delete would leave of it. Nothing depends on it.
+// Remove removes an object. Nothing depends on it.
 func (o *Store) Remove(ctx context.Context, name string) {
-	if o.open(ctx) != nil {
-		return
+	if o.open(ctx) == nil {
+		_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(Subjects+name))
 	}
-	info, err := o.store.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
-	if err != nil {
-		return
-	}
-	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.metaSubject(name)))
-	_ = o.stream.Purge(ctx, jetstream.WithPurgeSubject(o.chunkSubject(info.NUID)))
 }
 
-// RemoveAll removes the objects with certain names.
-func (o *Store) RemoveAll(ctx context.Context, which func(name string) bool) error {
-	if err := o.open(ctx); err != nil {
-		return err
-	}
-	listing, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	all, err := o.store.List(listing)
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil
-	}
-	for _, x := range all {
-		if which(x.Name) {
-			o.Remove(ctx, x.Name)
-		}
+// RemoveAll removes the objects whose names begin with some words.
+func (o *Store) RemoveAll(ctx context.Context, words string) error {
+	err := o.open(ctx)
+	if err == nil {
+		err = o.stream.Purge(ctx, jetstream.WithPurgeSubject(Subjects+words+".>"))
 	}
 	return err
 }

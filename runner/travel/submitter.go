@@ -8,11 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 )
@@ -28,7 +24,6 @@ type Submitter struct {
 
 	mu   sync.Mutex
 	sent map[[sha256.Size]byte]*sentObject // by content
-	last int                               // number of the latest object
 }
 
 // sentObject is an object that attempts take. What no attempt takes any more is removed,
@@ -143,18 +138,17 @@ func (c *Submitter) put(ctx context.Context, path string) (File, error) {
 	c.mu.Lock()
 	p := c.sent[seal.Sum]
 	if p == nil {
-		c.last++
-		p = &sentObject{name: c.run + "." + strconv.Itoa(c.last), seal: seal}
+		p = &sentObject{seal: seal}
 		c.sent[seal.Sum] = p
 	}
 	p.uses++
 	c.mu.Unlock()
-	f := File{Path: to, Object: p.name, Mode: mode, Seal: p.seal}
 	p.mu.Lock()
 	if !p.sent {
-		err = c.store.Put(ctx, p.name, &p.seal, in)
+		p.name, err = c.store.Put(ctx, c.run, &p.seal, in)
 		p.sent = err == nil
 	}
+	f := File{Path: to, Object: p.name, Mode: mode, Seal: p.seal}
 	p.mu.Unlock()
 	if err != nil {
 		c.Release([]File{f})
@@ -174,7 +168,7 @@ func (c *Submitter) Fetch(ctx context.Context, t *task.Task, f *task.Facts, retu
 		if err == nil {
 			err = c.store.write(ctx, "", to, file)
 		}
-		if _, missing := os.Lstat(to); errors.Is(err, jetstream.ErrObjectNotFound) && missing == nil {
+		if _, missing := os.Lstat(to); errors.Is(err, ErrNone) && missing == nil {
 			return nil // a submitter that was killed before it could record the result has fetched it
 		}
 		return err
@@ -191,7 +185,7 @@ func (c *Submitter) FetchMade(ctx context.Context, t *task.Task, f *task.Facts, 
 		}
 		return c.store.Get(ctx, file.Object, &file.Seal, func(r io.Reader) error { return write(t.Makes.TempName(path), file.Mode, r) })
 	})
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
+	if errors.Is(err, ErrNone) {
 		err = ErrGone
 	}
 	return err
@@ -227,7 +221,7 @@ func (c *Submitter) fetch(
 
 // Close removes what is left of the run's objects.
 func (c *Submitter) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), listTime)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
-	_ = c.store.RemoveAll(ctx, func(name string) bool { return strings.HasPrefix(name, c.run+".") })
+	_ = c.store.RemoveAll(ctx, c.run)
 }

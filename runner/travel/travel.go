@@ -44,7 +44,7 @@ func (f *File) is(dir, path string) bool {
 		return false
 	}
 	defer in.Close()
-	sum, err := sumOf(in)
+	sum, _, err := sumOf(in)
 	return err == nil && mode == f.Mode && sum == f.Sum
 }
 

@@ -43,7 +43,7 @@ func newStore(t *testing.T) *Store {
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OBJ_files", Subjects: Subjects("files"), AllowRollup: true})
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "files", Subjects: []string{Subjects + ">"}})
 	require.NoError(t, err)
 	return NewStore(js, "files", outbox.NewWaits(nil, func() (uint64, bool) { return 0, false }), func(error) bool { return false }, func(err error) error { return err })
 }
@@ -287,9 +287,10 @@ func TestFileComesInTurns(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
 	in := bytes.NewReader(text)
 	seal, _ := NewSeal(in)
-	require.NoError(t, s.Put(t.Context(), "big", &seal, in))
+	big, err := s.Put(t.Context(), "big", &seal, in)
+	require.NoError(t, err)
 	before := nc.Stats().InBytes
-	require.NoError(t, s.Get(t.Context(), "big", &seal, func(r io.Reader) error {
+	require.NoError(t, s.Get(t.Context(), big, &seal, func(r io.Reader) error {
 		var first [1]byte
 		_, err := io.ReadFull(r, first[:])
 		require.NoError(t, err)
@@ -299,5 +300,5 @@ func TestFileComesInTurns(t *testing.T) {
 		require.True(t, bytes.Equal(text, append(first[:], got...)))
 		return err
 	}))
-	require.ErrorIs(t, s.Get(t.Context(), "none", &seal, nil), jetstream.ErrObjectNotFound)
+	require.ErrorIs(t, s.Get(t.Context(), "none", &seal, nil), ErrNone)
 }

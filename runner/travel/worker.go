@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -179,8 +178,7 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, err error) {
 	dir := cmp.Or(a.Dir, p.dir)
 	bring := func(path, at string, made bool) error {
-		object := a.Attempt + "." + strconv.Itoa(len(list))
-		mode, seal, err := p.sendBack(ctx, object, dir, at)
+		f, err := p.sendBack(ctx, a.Attempt, dir, at)
 		if e, here := errors.AsType[*fs.PathError](err); here {
 			if made && !errors.Is(err, fs.ErrNotExist) {
 				return &fs.PathError{Op: "return", Path: path, Err: e.Err}
@@ -190,7 +188,8 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 		if err != nil {
 			return fmt.Errorf("return %s: %w", path, err)
 		}
-		list = append(list, File{Path: path, Object: object, Mode: mode, Made: made, Seal: seal})
+		f.Path, f.Made = path, made
+		list = append(list, f)
 		return nil
 	}
 	for _, path := range a.Return {
@@ -209,16 +208,17 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 	return list, nil
 }
 
-func (p *Worker) sendBack(ctx context.Context, object, dir, path string) (mode uint32, seal Seal, err error) {
+func (p *Worker) sendBack(ctx context.Context, object, dir, path string) (f File, err error) {
 	in, mode, err := openRegular(dir, path)
 	if err != nil {
-		return 0, seal, err
+		return f, err
 	}
 	defer in.Close()
-	if seal, err = NewSeal(in); err == nil {
-		err = p.store.Put(ctx, object, &seal, in)
+	f.Mode = mode
+	if f.Seal, err = NewSeal(in); err == nil {
+		f.Object, err = p.store.Put(ctx, object, &f.Seal, in)
 	}
-	return mode, seal, err
+	return f, err
 }
 
 // Leave notes that an attempt has ended. What it has made under temporary names goes. If it
