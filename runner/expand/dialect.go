@@ -60,7 +60,7 @@ func bashism(script string) (string, error) {
 		case *syntax.WordIter:
 			name = braces(n.Items)
 		case *syntax.Subshell:
-			if inner, ok := n.Stmts[0].Cmd.(*syntax.Subshell); ok && inner.Pos().Offset() == n.Pos().Offset()+1 {
+			if strings.HasPrefix(script[n.Pos().Offset():], "((") {
 				name = "(("
 			}
 		case *syntax.CmdSubst:
@@ -75,7 +75,8 @@ func bashism(script string) (string, error) {
 	return "", nil
 }
 
-// notInPOSIX names what the parser of POSIX scripts has an error for.
+// notInPOSIX names what the parser of POSIX scripts has an error for: a feature of other shells, or
+// the word where it has lost its way.
 func notInPOSIX(script string, err error) string {
 	if le, ok := errors.AsType[syntax.LangError](err); ok {
 		return strings.ReplaceAll(le.Feature, "`", "")
@@ -83,7 +84,7 @@ func notInPOSIX(script string, err error) string {
 	pe, _ := errors.AsType[syntax.ParseError](err)
 	at := int(pe.Pos.Offset())
 	from := 1 + strings.LastIndexAny(script[:at], " \t\n")
-	return strings.Fields(script[from:])[0]
+	return strings.Fields(script[from:] + " …")[0]
 }
 
 // inCommand returns the bashism that a command is or holds, or "".

@@ -70,7 +70,7 @@ type Groups struct {
 }
 
 // Group has the figures of a key, a command or a host. The name is "" for tasks without
-// one, and at most 400 bytes.
+// one, and abridged if it has more than 400 bytes.
 type Group struct {
 	Name string
 	Figures

@@ -244,15 +244,15 @@ func (s *Stdout) released(id uint64) {
 // small if the outputs that are shown are no more than a piece. The task is nil for lines
 // that were held.
 func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
-	facts := s.cfg.Plan.JSON()
-	if (s.object.outputs || !facts) && captured(r) > piece {
+	json := s.cfg.Plan.JSON()
+	if (s.object.outputs || !json) && captured(r) > piece {
 		return nil, nil, false
 	}
 	if s.scratch.Reset(); s.scratch.Cap() > chunkSize { // escapes and tags can make much of little
 		s.scratch = bytes.Buffer{}
 	}
 	var failed error
-	if facts {
+	if json {
 		if failed = s.object.write(&s.scratch, t, r); failed != nil {
 			s.scratch.Reset() // nothing is better than half an object
 		}
@@ -260,7 +260,7 @@ func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bo
 		failed = s.copyStream(&s.scratch, t, r, toStdout)
 	}
 	mid := s.scratch.Len()
-	if !facts && failed == nil {
+	if !json && failed == nil {
 		failed = s.copyStream(&s.scratch, t, r, toStderr)
 	}
 	s.note(failed)
