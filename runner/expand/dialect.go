@@ -52,7 +52,9 @@ func bashism(script string) (string, error) {
 		name := ""
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.FuncDecl:
-			defined[n.Name.Value] = true
+			if n.Name != nil { // the parser takes () without a name
+				defined[n.Name.Value] = true
+			}
 		case *syntax.CallExpr:
 			if len(n.Args) > 0 && !defined[n.Args[0].Lit()] {
 				name = inCommand(n)
