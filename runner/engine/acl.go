@@ -55,10 +55,9 @@ func reading(streams ...string) (subjects []string) {
 // submitterRights are those of runs, and of crew engine but for serve, invite, revoke and init.
 func submitterRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.t.>", "crew.d.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", travel.Subjects+">", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", tasksStream, resultsStream, storedStream, workersStream, runsStream, filesStream)...)
-	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, storedStream, filesStream)...)
-	may(api("STREAM.MSG.GET.%s", storedStream)...)
+	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", travel.Subjects+">", "$JS.FC.>")
+	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, runsStream, filesStream)...)
+	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, filesStream)...)
 	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
 	r.subscribe = []string{inboxOf(user) + ".>", "crew.c.>", kvPrefix + ">"}
 	return r

@@ -1,49 +1,43 @@
 package engine
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"crew/runner"
+	"crew/runner/journal"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
 
 const (
 	attachLook = 200 * time.Millisecond // how often to look for more rulings
-	mostCached = 8                      // bundles that are kept so as not to read them again
+	mostRuled  = 1000                   // rulings that wait to be shown, unless the next one is not among them
 )
 
 // attached brings the results of a run that was handed over, in input order. As a
 // source it waits for each; its attempts only read what there is.
 type attached struct {
-	s       *session
-	run     *runStatus
-	told    *once
-	intake  intake
-	tasks   *log
-	rulings *log
-	results jetstream.Stream
-	ctx     context.Context // until it is closed
-	cancel  context.CancelFunc
-
-	reading sync.Mutex
-	cache   map[uint64][][]byte // bundles that were read last
+	s      *session
+	run    *runStatus
+	told   *once
+	intake intake
+	tasks  *bufio.Reader
+	ctx    context.Context // until it is closed
+	cancel context.CancelFunc
 
 	mu    sync.Mutex
-	news  sync.Cond        // something was ruled, or err is set
-	ruled map[uint64]Place // by task: where the ruling is that has finished it
-	over  *Ruling          // nil while the run is not over
-	next  uint64
+	news  sync.Cond          // any of the following has changed
+	ruled map[uint64]*Ruling // by task, of those that have finished
 	ready map[uint64]*Ruling // of tasks that are about to be shown
+	over  *over              // nil while more may be ruled
+	next  uint64             // number of the task that was read last
 	err   error
 }
 
@@ -58,7 +52,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 
 // attach is Attach with a connection, which it takes over.
 func attach(c wiring.Attachment, s *session) (*attached, error) {
-	a := &attached{s: s, told: &once{notice: c.Notice}, intake: intake{Outputs: c.Outputs}, cache: map[uint64][][]byte{}, ready: map[uint64]*Ruling{}}
+	a := &attached{s: s, told: &once{notice: c.Notice}, intake: intake{Outputs: c.Outputs}}
 	a.news.L = &a.mu
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.open(c.Run); err != nil {
@@ -84,72 +78,82 @@ func (a *attached) open(name string) (err error) {
 	case r.State == runHanding:
 		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
 	}
-	a.ruled = map[uint64]Place{}
-	if a.tasks, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "tasks"); err != nil {
-		return err
-	}
-	if a.rulings, err = a.s.log(a.ctx, a.run.Queue, a.run.Run, "rulings"); err != nil {
-		return err
-	}
-	a.results, err = a.s.lookup(a.ctx, resultsStream)
-	return err
+	a.tasks, a.ruled, a.ready = bufio.NewReader(a.file(tasksFile, 0)), map[uint64]*Ruling{}, map[uint64]*Ruling{}
+	return nil
 }
 
-// follow reads the rulings until the run is over.
+// file returns what the hub has in a file of the run, from an offset on.
+func (a *attached) file(name string, at int64) *remote {
+	return &remote{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name, At: at}}
+}
+
+// remote is a file of the hub's.
+type remote struct {
+	a     *attached
+	order Order
+	rest  []byte // that has come and was not read
+	last  Answer
+}
+
+// Read reads what there is now.
+func (r *remote) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		var err error
+		if r.last, err = r.a.s.askAbout(r.a.ctx, r.a.told, r.order); errors.Is(err, errNoRun) {
+			err = r.a.gone()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if r.rest = r.last.Data; len(r.rest) == 0 {
+			return 0, io.EOF
+		}
+		r.order.At += int64(len(r.rest))
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// follow reads the rulings until the run is over, as far as there is use for them.
 func (a *attached) follow() {
-	latest := a.run
-	done := latest.State == runDone // before the rulings were read to their end
-	for looked := time.Now(); a.ctx.Err() == nil; {
-		part, at, err := a.rulings.next(a.ctx, a.told)
-		if err == nil {
-			if a.learn(part, at) {
-				return
+	from := a.file(rulingsFile, 0)
+	for lines := bufio.NewReader(from); ; {
+		r := &Ruling{}
+		_, err := readLine(lines, r)
+		if err == io.EOF && !from.last.Done && pause(a.ctx, attachLook) {
+			if n := from.last.Notice; n != "" {
+				a.told.say("the hub says: " + task.Printable(n))
 			}
 			continue
 		}
-		if err != io.EOF {
+		if err == io.EOF && from.last.Done && from.last.Over == nil {
+			why := task.Printable(cmp.Or(from.last.Notice, "it is damaged"))
+			err = fmt.Errorf("run %s cannot be shown: %s: remove it with crew engine cancel %[1]s", a.run.Run, why)
+		}
+		if err == nil && badFacts(&r.Facts) {
+			err = errGarbage
+		}
+		if err != nil && err != io.EOF {
 			a.fail(a.s.explain(err))
 			return
 		}
+		a.mu.Lock()
+		if err == io.EOF {
+			a.over = from.last.Over
+		} else if r.Ends {
+			a.ruled[r.Task] = r
+		}
+		a.news.Broadcast()
+		for len(a.ruled) >= mostRuled && a.ruled[a.next+1] != nil && a.err == nil {
+			a.news.Wait()
+		}
+		done := a.over != nil || a.err != nil
+		a.mu.Unlock()
 		if done {
-			why := task.Printable(cmp.Or(latest.Notice, "what was stored of it has expired"))
-			a.fail(fmt.Errorf("run %s cannot be shown: %s: remove it with crew engine cancel %[1]s", a.run.Run, why))
 			return
 		}
-		pause(a.ctx, attachLook)
-		if time.Since(looked) > 5*attachLook {
-			looked = time.Now()
-			r, err := a.s.find(a.ctx, a.run.Run)
-			if errors.Is(err, errNoRun) {
-				_ = a.gone()
-				return
-			}
-			if err == nil && r.Stocked != nil {
-				if latest, done = r, r.State == runDone; r.Notice != "" {
-					a.told.say("the hub says: " + task.Printable(r.Notice))
-				}
-			}
-		}
 	}
-}
-
-// learn notes a ruling. It returns true if none follows.
-func (a *attached) learn(part []byte, at Place) bool {
-	r, err := a.s.ruling(a.ctx, a.told, part)
-	if err != nil {
-		a.fail(fmt.Errorf("read what became of run %s: %w", a.run.Run, err))
-		return true
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case r.What == ruledOver:
-		a.over = r
-	case r.What == ruledFinished && r.Task >= 1 && r.Task <= a.run.Tasks:
-		a.ruled[r.Task] = at
-	}
-	a.news.Broadcast()
-	return r.What == ruledOver
 }
 
 // gone notes that the run was removed.
@@ -172,100 +176,45 @@ func (a *attached) fail(err error) {
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	a.mu.Lock()
 	id := a.next + 1
-	for a.err == nil && a.over == nil && a.ruled[id].Seq == 0 {
+	for a.err == nil && a.over == nil && a.ruled[id] == nil {
 		a.news.Wait()
 	}
-	err := a.err
-	if err == nil && a.ruled[id].Seq == 0 { // the run has ended before
+	r, err := a.ruled[id], a.err
+	if err == nil && r == nil { // the run has ended before
 		err = io.EOF
 	}
-	if a.next = id; err != nil {
-		a.mu.Unlock()
+	if err == nil {
+		delete(a.ruled, id)
+		a.next, a.ready[id] = id, r
+	}
+	a.mu.Unlock()
+	a.news.Broadcast()
+	if err != nil {
 		return nil, err
 	}
-	at := a.ruled[id]
-	a.mu.Unlock()
-	t, _, err := a.s.task(a.ctx, a.told, a.tasks, id)
-	if errors.Is(err, errUnstored) {
-		err = a.gone()
-	}
-	var r *Ruling
+	var st Stored
+	t := &task.Task{ID: id}
+	_, err = readLine(a.tasks, &st)
 	if err == nil {
-		r, err = a.ruling(at)
-	}
-	if err == nil && len(r.Parts) > 0 && len(t.Argv) == 0 {
-		err = a.echo(t, r)
+		err = journal.DecodeTask(st.Spec, t)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch the result of task %d: %w", id, err)
+		return nil, fmt.Errorf("fetch task %d: %w", id, err)
+	}
+	if len(t.Argv) == 0 {
+		for _, w := range r.Argv {
+			t.Argv = append(t.Argv, string(w))
+		}
 	}
 	t.ID, t.Asked, t.Identity = number(), nil, [16]byte{}
-	a.mu.Lock()
-	a.ready[id] = r
-	a.mu.Unlock()
 	return t, nil
-}
-
-// ruling reads a ruling.
-func (a *attached) ruling(at Place) (*Ruling, error) {
-	part, err := a.get(a.rulings.stream, at)
-	if err != nil {
-		return nil, err
-	}
-	return a.s.ruling(a.ctx, a.told, part)
-}
-
-// echo has a task that came without a command have that which its worker has run.
-func (a *attached) echo(t *task.Task, r *Ruling) error {
-	part, err := a.get(a.results, r.Parts[len(r.Parts)-1])
-	if err == nil {
-		var fin *Final
-		if fin, err = DecodeFinal(part); err == nil {
-			t.Argv = fin.Argv
-		}
-	}
-	return err
-}
-
-// get returns a message. Those of a stream's bundle are kept for a while.
-func (a *attached) get(from jetstream.Stream, p Place) ([]byte, error) {
-	if p.Seq < 1 || p.At < 0 { // the server would answer none of these, again and again
-		return nil, errGarbage
-	}
-	a.reading.Lock()
-	defer a.reading.Unlock()
-	key := p.Seq << 1
-	if from == a.results {
-		key++
-	}
-	if a.cache[key] == nil {
-		var m *jetstream.RawStreamMsg
-		err := patiently(a.ctx, a.told, func(ctx context.Context) (err error) {
-			m, err = from.GetMsg(ctx, p.Seq)
-			return err
-		})
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, a.gone()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(a.cache) == mostCached {
-			clear(a.cache)
-		}
-		a.cache[key] = slices.Collect(parts(m.Data))
-	}
-	if p.At >= len(a.cache[key]) {
-		return nil, errGarbage
-	}
-	return a.cache[key][p.At], nil
 }
 
 // Run fetches a result. See runner.Executor.
 func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	a.mu.Lock()
 	ruling := a.ready[at.Task.ID]
-	if !ruling.Facts.Outcome.Replaced() { // which comes again
+	if !ruling.Outcome.Replaced() { // which comes again
 		delete(a.ready, at.Task.ID)
 	}
 	a.mu.Unlock()
@@ -273,33 +222,36 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	r.Argv, r.Attempt = at.Task.ArgvOn(r.Worker, r.Host, r.Units), max(1, r.Attempt)
 	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it does not run again
 	out := &outputs{}
-	if err := a.collect(ctx, at, out, ruling.Parts); err != nil {
+	if ruling.Fault != "" {
+		out.fault = errors.New(ruling.Fault)
+	}
+	if err := a.collect(at, out, ruling); err != nil {
 		out.close(true)
-		return outcome(at, task.Cancelled, err, false)
+		return outcome(at, task.Cancelled, cmp.Or(context.Cause(ctx), err), false)
 	}
 	out.handOver(r)
 	return r
 }
 
-// collect takes the output of an attempt whose messages are in parts.
-func (a *attached) collect(ctx context.Context, at task.Attempt, out *outputs, places []Place) error {
-	for _, p := range places {
-		part, err := a.get(a.results, p)
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if c, err := DecodeChunk(part); err == nil {
-			a.intake.chunk(out, at, c, false)
+// collect takes the outputs of a task that has finished.
+func (a *attached) collect(at task.Attempt, out *outputs, r *Ruling) error {
+	from := a.file(outputsFile, r.At)
+	for i, n := range [...]int64{r.Stdout, r.Stderr} {
+		if n == 0 {
 			continue
 		}
-		fin, err := DecodeFinal(part)
+		a.intake.open(out, at, false)
+		s := &out.both[i]
+		_, err := io.Copy(shown(func(p []byte) (int, error) {
+			out.fault = cmp.Or(out.fault, s.writeAt(s.n, p))
+			return len(p), nil
+		}), io.LimitReader(from, n))
+		if err == nil && s.n != n {
+			err = errCut
+		}
 		if err != nil {
 			return err
 		}
-		return a.intake.rest(out, at, fin)
 	}
 	return nil
 }
@@ -311,10 +263,10 @@ func (a *attached) Tasks() uint64 { return a.run.Tasks }
 func (a *attached) Ended() (status int, early string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over == nil || a.over.Facts.Exit == nil {
+	if a.over == nil {
 		return 0, ""
 	}
-	return *a.over.Facts.Exit, string(a.over.Facts.Error)
+	return a.over.Status, string(a.over.Early)
 }
 
 // Forget removes the run from the engine: all its results were shown.

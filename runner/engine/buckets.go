@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -71,20 +70,6 @@ func (s *session) enrol(ctx context.Context, queue string, e Enrolment, ttl time
 	return s.put(ctx, enrolSubject(queue, e.Run), e, ttl)
 }
 
-// replace is enrol, but fails if the record is not that of a revision, which it then sets. The
-// nonce tells what its caller writes from what others do: an answer may be lost.
-func (s *session) replace(ctx context.Context, queue string, e *Enrolment, ttl time.Duration, nonce string, revision *uint64) error {
-	b, err := json.Marshal(e)
-	for again := true; again && err == nil; { // for it was another record that had no answer
-		var ack *jetstream.PubAck
-		if ack, err = s.js.Publish(ctx, enrolSubject(queue, e.Run), b, jetstream.WithMsgTTL(ttl),
-			jetstream.WithExpectLastSequencePerSubject(*revision), jetstream.WithMsgID(nonce+strconv.FormatUint(*revision, 10))); err == nil {
-			*revision, again = ack.Sequence, ack.Duplicate
-		}
-	}
-	return err
-}
-
 // unenrol removes a run's record.
 func (s *session) unenrol(ctx context.Context, queue, run string) error {
 	kv, err := s.js.KeyValue(ctx, runsBucket)
@@ -113,11 +98,8 @@ type body struct {
 // mostBody is the longest message that pack and unpack take, which have it in memory.
 const mostBody = 2 * mostBlock
 
-// The names of messages begin with one of these and their run.
-const (
-	bodies  = "body."   // of attempts
-	stocked = "stored." // of tasks and rulings, which stay
-)
+// The names of the messages of attempts begin with this and their run.
+const bodies = "body."
 
 // pack returns what to send for an attempt's message: the message itself or, if that
 // is too long, the name of an object that it makes. The caller then drops the object

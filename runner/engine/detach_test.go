@@ -3,8 +3,11 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
-	"strings"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +16,7 @@ import (
 	"crew/runner/cli"
 	"crew/runner/core"
 	"crew/runner/crewtest"
+	"crew/runner/journal"
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -42,7 +46,10 @@ func (b *broker) handsOver(n int, orders wiring.Orders, change func(*task.Task))
 // dispatches starts a dispatcher. stop ends it.
 func (b *broker) dispatches() (stop func()) {
 	way := b.way()
-	d, err := newDispatcher(func(notice func(string)) (*session, error) { return b.dial(notice, way) }, quiet)
+	if b.runs == "" {
+		b.runs = b.t.TempDir()
+	}
+	d, err := newDispatcher(func(notice func(string)) (*session, error) { return b.dial(notice, way) }, b.runs, 0, quiet)
 	require.NoError(b.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -71,56 +78,57 @@ func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 	return a, got, r
 }
 
-func openLedger(s *session, r *Enrolment) (*ledger, error) {
-	l := newLedger(s, "q", r, &once{notice: quiet})
-	return l, l.open()
-}
-
-// What was decided of a run is known to the next dispatcher.
+// What was decided of a run is known when it goes on, but not what a crash has left at the end of a file.
 func TestLedger(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		run := b.handsOver(3, fifoOrders, nil)
-		s := b.connect(nil)
-		st, err := s.find(t.Context(), run)
+	d := &dispatcher{dir: t.TempDir(), most: 1 << 20, ctx: t.Context(), told: &once{notice: quiet}, runs: map[string]*ledger{}}
+	record := handed{Enrolment: newEnrolment("", identity{Run: "r"}), Queue: "q"}
+	record.Stocked = &Stocked{Tasks: 3}
+	next := func() *ledger {
+		l := d.ledger(record)
+		require.NoError(t, l.open())
+		return l
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(d.dir, "r"), 0o700))
+	var tasks []byte
+	for id := range 3 {
+		spec, err := journal.EncodeTask(&task.Task{Argv: []string{"true", strconv.Itoa(id + 1)}})
 		require.NoError(t, err)
-		first, err := openLedger(s, &st.Enrolment)
-		require.NoError(t, err)
-		ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
-			return task.Event{Kind: kind, ID: id, Attempt: 1, Result: &task.Result{Outcome: o, Code: 3}}
-		}
-		require.NoError(t, first.Consume([]task.Event{ended(1, task.OK, task.Finished), ended(2, task.Exit, task.Retried)}))
-		second, err := openLedger(s, &st.Enrolment)
-		require.NoError(t, err)
-		require.Equal(t, uint64(2), second.identity.Epoch)
-		require.NoError(t, second.Consume([]task.Event{ended(3, task.OK, task.Finished)}))
+		tasks = fmt.Appendf(tasks, `{"spec":%s}`+"\n", spec)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "r", tasksFile), tasks, 0o600))
+	ended := func(id uint64, o task.Outcome, kind task.Kind) task.Event {
+		return task.Event{Kind: kind, ID: id, Attempt: 1, Result: &task.Result{Outcome: o, Code: 3}}
+	}
+	require.NoError(t, next().Consume([]task.Event{ended(1, task.OK, task.Finished), ended(2, task.Exit, task.Retried)}))
+	require.NoError(t, next().Consume([]task.Event{ended(3, task.OK, task.Finished)}))
 
-		// What comes late of an attempt that was counted, or once more, is not believed.
-		third, err := openLedger(s, &st.Enrolment)
+	path := filepath.Join(d.dir, "r", rulingsFile)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(slices.Clone(whole), []byte("{\"task\":2,\"outcome\":\"ok\",\"ends\":true}\x00\n{")...), 0o600))
+	l, last := next(), uint64(0)
+	read := func() *task.Task {
+		x, err := l.Next(func() uint64 { last++; return last })
 		require.NoError(t, err)
-		for id, wanted := range map[ID]bool{
-			{Task: 1, Number: 1}: false, {Task: 2, Number: 1}: false, {Task: 2, Number: 2}: true, {Task: 3, Number: 2}: false, {Task: 4, Number: 1}: false, {Number: 1}: false,
-		} {
-			require.Equal(t, wanted, third.wants(id), "%v", id)
-		}
-
-		last := uint64(0)
-		next := func() *task.Task {
-			x, err := third.Next(func() uint64 { last++; return last })
-			require.NoError(t, err)
-			return x
-		}
-		require.Equal(t, task.OK, next().Done.Outcome)
-		x := next()
-		require.Nil(t, x.Done)
-		require.Equal(t, 1, x.Attempts)
-		require.EqualValues(t, 1, x.Failures)
-		require.Equal(t, []string{"true", "2"}, x.Argv)
-		require.Equal(t, task.OK, next().Done.Outcome, "of the second")
-	})
+		return x
+	}
+	require.Equal(t, task.OK, read().Done.Outcome)
+	x := read()
+	require.Nil(t, x.Done)
+	require.Equal(t, 1, x.Attempts)
+	require.EqualValues(t, 1, x.Failures)
+	require.Equal(t, []string{"true", "2"}, x.Argv)
+	require.Equal(t, task.OK, read().Done.Outcome, "of the second")
+	require.NoError(t, l.Consume([]task.Event{ended(2, task.Exit, task.Finished)}))
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(whole), string(now[:len(whole)]))
+	require.Equal(t, 4, bytes.Count(now, []byte("\n")), "%s", now)
 }
 
 func TestHandOverWithdrawn(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
+		b.dispatches()
 		st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Orders: fifoOrders, Notice: quiet}, b.connect(nil), nil)
 		require.NoError(t, err)
 		long := bytes.Repeat([]byte("x"), maxBody)
@@ -131,50 +139,11 @@ func TestHandOverWithdrawn(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 3, n)
 		require.Error(t, st.Add(&task.Task{ID: 4, Stdin: long}))
-		s := b.connect(nil)
-		now, err := s.look(t.Context())
+		now, err := b.connect(nil).look(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, now.Runs)
-		for _, name := range []string{storedStream, filesStream} {
-			require.Zero(t, s.messages(t, name), name)
-		}
-	})
-}
-
-// A ruling about an attempt with very many messages is an object, and many rulings are several
-// messages.
-func TestLongRulings(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		const n = 3000
-		run := b.handsOver(n, fifoOrders, nil)
-		s := b.connect(nil)
-		st, err := s.find(t.Context(), run)
+		left, err := os.ReadDir(b.runs)
 		require.NoError(t, err)
-		l, err := openLedger(s, &st.Enrolment)
-		require.NoError(t, err)
-		parts := make([]Place, 200_000)
-		for i := range parts {
-			parts[i] = Place{Seq: uint64(i + 1_000_000), At: i % 100}
-		}
-		l.brought[attemptKey{1, 1}], l.brought[attemptKey{1, 2}] = &brought{1, parts[1:]}, &brought{1, parts}
-		events := []task.Event{{Kind: task.Retried, ID: 1, Attempt: 1, Result: &task.Result{Outcome: task.Exit, Code: 1}}}
-		for id := range uint64(n) {
-			events = append(events, task.Event{
-				Kind: task.Finished, ID: id + 1, Attempt: 2, Result: &task.Result{Outcome: task.StartFailed, Err: errors.New(strings.Repeat("x", 500))},
-			})
-		}
-		require.NoError(t, l.Consume(events))
-		again, err := openLedger(s, &st.Enrolment)
-		require.NoError(t, err)
-		require.Equal(t, task.StartFailed, again.past[n].outcome)
-		require.Equal(t, decided{attempts: 2, failures: 1, outcome: task.StartFailed}, again.past[1])
-		a, _, _ := b.attach(run)
-		crewtest.Until(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.ruled[n].Seq > 0 }, "the last ruling")
-		r, err := a.ruling(a.ruled[1])
-		require.NoError(t, err)
-		require.Equal(t, parts, r.Parts)
-		require.NoError(t, a.Forget())
-		require.Zero(t, s.messages(t, filesStream))
-		require.NoError(t, a.Close())
+		require.Empty(t, left)
 	})
 }

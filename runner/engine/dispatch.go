@@ -3,217 +3,349 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"crypto/aes"
 	"errors"
 	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"crew/runner"
 	"crew/runner/proc"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
 
 const (
-	dispatchLook  = 30 * time.Second // how often a dispatcher looks for runs that nobody has told it of
-	dispatchAgain = 10 * time.Second // the pause before it tries again to submit a run
+	dispatchAgain = 10 * time.Second // the pause before it is tried again to submit a run
 	renewEvery    = 2500 * time.Millisecond
+	spoolMemory   = 32 << 20 // outputs of attempts that run, before they are in files
 )
 
-// dispatcher submits the runs that were handed over, each over a connection of its own. There is
-// one, in the hub's process.
+// dispatcher has the runs that were handed over: it stores their tasks, submits them, each over a
+// connection of its own, and shows their results. There is one, in the hub's process.
 type dispatcher struct {
 	connect func(notice func(string)) (*session, error)
+	dir     string // of the runs, each in a directory of its name
+	most    int64  // bytes of outputs
 	told    *once
-	s       *session // to look for runs
-	look    chan struct{}
+	s       *session
+	store   *spool.Store
 
 	mu   sync.Mutex
-	mine map[string]bool // runs, by ID
+	runs map[string]*ledger
 	wg   sync.WaitGroup
+	ctx  context.Context // until the hub ends
+	end  context.CancelFunc
 }
 
 // newDispatcher returns a dispatcher, which is connected.
-func newDispatcher(connect func(func(string)) (*session, error), notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{connect: connect, told: &once{notice: notice}, look: make(chan struct{}, 1), mine: map[string]bool{}}
-	var err error
-	if d.s, err = connect(notice); err == nil {
-		_, err = d.s.obey(dispatchSubject, func(*Order, *Answer) error {
-			nudge(d.look)
-			return nil
-		})
+func newDispatcher(connect func(func(string)) (*session, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
+	d := &dispatcher{
+		connect: connect, dir: dir, most: cmp.Or(most, mostResults), told: &once{notice: notice}, store: spool.New(spoolMemory, dir), runs: map[string]*ledger{},
 	}
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		d.s, err = connect(notice)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.ctx, d.end = context.WithCancel(context.Background())
+	d.load()
+	_, err = d.s.obey(dispatchSubject, d.obey)
 	return d, err
 }
 
-// serve submits runs until ctx is done. The next dispatcher goes on with them.
+// load finds the runs that were handed over to earlier hubs.
+func (d *dispatcher) load() {
+	list, _ := filepath.Glob(filepath.Join(d.dir, "*", recordFile))
+	for _, path := range list {
+		var record handed
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = readJSON(text, &record)
+		}
+		if err == nil && record.Version != Version {
+			err = &versionError{record.Version}
+		}
+		if err == nil && (record.Run != filepath.Base(filepath.Dir(path)) || !record.valid()) {
+			err = errGarbage
+		}
+		if err != nil {
+			d.told.say(fmt.Sprintf("a run that was handed over is left alone in %s: %v", filepath.Dir(path), err))
+			continue
+		}
+		l := d.ledger(record)
+		for _, name := range []string{tasksFile, rulingsFile, outputsFile} {
+			st, err := os.Stat(filepath.Join(l.dir, name))
+			if err == nil && (name != rulingsFile || record.State == runDone) { // or else open tells
+				l.sizes[name] = st.Size()
+			}
+		}
+		d.runs[record.Run] = l
+	}
+}
+
+// valid reports whether a run can be like that.
+func (r *handed) valid() bool {
+	s := r.Stocked
+	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Terms.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
+}
+
+// serve submits runs until ctx is done. The next hub goes on with them.
 func (d *dispatcher) serve(ctx context.Context) error {
 	defer d.s.close()
+	defer d.store.Close()
 	defer d.wg.Wait()
-	ctx, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	for ctx.Err() == nil {
-		if err := d.s.records(ctx, runsBucket, "*.*", func(key string, value []byte, age time.Duration) { d.see(ctx, key, value, age) }); err != nil && ctx.Err() == nil && !d.s.nc.IsClosed() {
-			d.told.say("cannot look for runs: " + notReady(err).Error())
-		}
+	defer d.end()
+	for _, l := range d.all() {
+		d.submits(l)
+	}
+	for tick := time.NewTicker(enrolEvery); ; {
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-d.s.refused:
 			return d.s.why
-		case <-d.look:
-		case <-time.After(dispatchLook):
+		case <-tick.C:
+			for _, l := range d.all() {
+				l.mu.Lock()
+				since := time.Since(l.heard)
+				old := l.record.State == runHanding && since > 3*enrolEvery || l.record.State == runDone && since > keptFor
+				l.mu.Unlock()
+				if old { // who stored its tasks was killed, or nobody wants the results
+					_ = d.forget(l)
+				}
+			}
 		}
+	}
+}
+
+func (d *dispatcher) all() (list []*ledger) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.runs {
+		list = append(list, l)
+	}
+	return list
+}
+
+// room returns an error if there is none for more outputs, or for more tasks.
+func (d *dispatcher) room(outputs bool) error {
+	name, most := tasksFile, int64(mostStored)
+	if outputs {
+		name, most = outputsFile, d.most
+	}
+	for _, l := range d.all() {
+		l.mu.Lock()
+		most -= l.sizes[name]
+		l.mu.Unlock()
+	}
+	if most < 0 {
+		return errors.New("the hub keeps as much as it may: crew engine attach and cancel make room")
 	}
 	return nil
 }
 
-// see takes a run if it was handed over.
-func (d *dispatcher) see(ctx context.Context, key string, value []byte, age time.Duration) {
-	r, ok := enrolment(key, value)
-	if !ok || r.Stocked == nil || r.State == runDone {
-		return
+// obey takes what submitters have to do with runs that are handed over.
+func (d *dispatcher) obey(o *Order, a *Answer) error {
+	if o.Op == "" { // they ask whether a hub is there
+		return nil
 	}
-	if r.State == runHanding {
-		if age > 3*enrolEvery { // who stored its tasks was killed
-			_ = d.s.forget(ctx, &r)
-		}
-		return
+	if o.Op == opStore {
+		return d.take(o)
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mine[r.Run] {
-		return
+	l := d.runs[o.Run]
+	d.mu.Unlock()
+	if l == nil {
+		a.None = true
+		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
-	d.mine[r.Run] = true
-	if r.Version != Version { // which is said once
-		d.told.say("run " + r.Run + " was handed over by another crew: " + (&versionError{r.Version}).Error())
-		return
+	switch o.Op {
+	case opAdd:
+		err := l.take(o)
+		a.None = errors.Is(err, errGarbage)
+		return err
+	case opCommit:
+		return l.commit(o.Total)
+	case opRead:
+		var err error
+		l.mu.Lock()
+		a.Done, a.Over, a.Notice = l.record.State == runDone, l.record.Over, l.record.Notice // before the file is read to its end
+		l.mu.Unlock()
+		a.Data, err = l.read(o.File, o.At)
+		return err
+	case opForget:
+		return d.forget(l)
 	}
-	d.wg.Go(func() {
-		again := d.submit(ctx, &r) != nil && pause(ctx, dispatchAgain)
-		d.mu.Lock()
-		delete(d.mine, r.Run)
+	return o.unknown()
+}
+
+// take takes a run whose tasks follow.
+func (d *dispatcher) take(o *Order) error {
+	if o.Handed == nil || !o.Handed.valid() || o.Handed.Version != Version {
+		return errGarbage
+	}
+	l := d.ledger(*o.Handed)
+	l.record.State, l.record.Epoch, l.record.Over = runHanding, 0, nil
+	d.mu.Lock()
+	if d.runs[l.record.Run] != nil { // it asks again
 		d.mu.Unlock()
-		if again {
-			nudge(d.look)
+		return nil
+	}
+	err := cmp.Or(os.Mkdir(l.dir, 0o700), l.save())
+	if err == nil {
+		d.runs[l.record.Run] = l
+	}
+	d.mu.Unlock()
+	l.enrol()
+	return err
+}
+
+// take takes tasks, maybe again.
+func (l *ledger) take(o *Order) error {
+	if err := l.d.room(false); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.heard = time.Now(); len(o.Data) == 0 {
+		return nil
+	}
+	if l.record.State != runHanding || o.At < 0 || o.At > l.sizes[tasksFile] {
+		return errGarbage
+	}
+	return l.write(tasksFile, o.At, func(w io.Writer) error {
+		_, err := w.Write(o.Data)
+		return err
+	})
+}
+
+// commit has the run begin. It may be asked for again.
+func (l *ledger) commit(tasks uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.record.State != runHanding {
+		return nil
+	}
+	l.record.State, l.record.Tasks = runRunning, tasks
+	err := l.save()
+	if err != nil || !l.record.valid() {
+		l.record.State = runHanding
+		return cmp.Or(err, errGarbage)
+	}
+	l.d.submits(l)
+	return nil
+}
+
+// forget ends a run, and removes what there is of it.
+func (d *dispatcher) forget(l *ledger) error {
+	l.mu.Lock()
+	l.giveUp()
+	run := runStatus{l.record.Queue, l.record.Enrolment}
+	run.Stocked = nil // or else it would ask this hub
+	l.record.State = runDone
+	err := os.RemoveAll(l.dir)
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	delete(d.runs, run.Run)
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(d.ctx, 2*answerWait)
+	defer cancel()
+	return d.s.forget(ctx, &run)
+}
+
+// submits submits a run in a goroutine of its own, again and again until it is over.
+func (d *dispatcher) submits(l *ledger) {
+	d.wg.Go(func() {
+		for l.enrol(); l.running() && d.ctx.Err() == nil; {
+			err := (&submission{ledger: l, begun: make(chan struct{})}).submit()
+			if err != nil && l.holds() {
+				l.told.say(err.Error())
+			}
+			l.giveUp()
+			if errors.Is(err, errGarbage) { // which stays so
+				l.mu.Lock()
+				l.record.State = runDone
+				_ = l.save()
+				l.mu.Unlock()
+			}
+			if l.enrol(); l.running() {
+				pause(d.ctx, dispatchAgain)
+			}
 		}
 	})
 }
 
-// submission is a run in a dispatcher's hands.
-type submission struct {
-	s      *session
-	queue  string
-	nonce  string // tells its messages from those of others
-	ledger *ledger
-	exec   *submitter
-	run    *runner.Run
-	begun  chan struct{} // closed once there is a run
-
-	mu       sync.Mutex
-	record   Enrolment
-	revision uint64 // of the record
+func (l *ledger) running() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record.State == runRunning
 }
 
-// submit submits a run until it ends or ctx is done.
-func (d *dispatcher) submit(ctx context.Context, r *runStatus) (err error) {
-	m := &submission{s: d.s, queue: r.Queue, nonce: rand.Text(), begun: make(chan struct{}), record: r.Enrolment}
-	told := &once{notice: func(text string) {
-		d.told.say("run " + task.Printable(cmp.Or(r.Name, r.Run)) + ": " + text)
-		m.note(text)
-	}}
-	if err = m.claim(ctx); err == nil {
-		m.ledger = newLedger(m.s, r.Queue, &m.record, told)
-		over, kept := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(kept)
-			m.keep(ctx, over)
-		}()
-		err = m.carryOut(d, told.say)
-		close(over)
-		<-kept
-		m.ledger.giveUp()
+// enrol tells of the run, as long as there is one.
+func (l *ledger) enrol() {
+	l.mu.Lock()
+	record, stocked := l.record.Enrolment, *l.record.Stocked // nobody waits for the network
+	_, err := os.Stat(l.dir)
+	l.mu.Unlock()
+	record.Stocked = &stocked
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+		defer cancel()
+		_ = l.d.s.enrol(ctx, l.record.Queue, record, 0)
 	}
-	if isWrongLast(err) || errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, context.Canceled) || ctx.Err() != nil {
-		return nil // it was cancelled, or goes on with the next dispatcher
+}
+
+// submission is an epoch of a run in the hands of the hub.
+type submission struct {
+	*ledger
+	exec  *submitter
+	run   *runner.Run
+	begun chan struct{} // closed once there is a run
+}
+
+// submit submits a run until it ends, or the hub gives it up.
+func (m *submission) submit() error {
+	if err := m.open(); err != nil {
+		return err
 	}
-	if err != nil {
-		told.say(err.Error())
-	}
-	m.mu.Lock()
-	if over := m.ledger != nil && m.ledger.over; over || errors.Is(err, errGarbage) { // which stays so
-		if m.record.State = runDone; over {
-			m.record.Notice = ""
-		}
-	}
-	m.mu.Unlock()
-	_ = m.renew()
+	over, kept := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(kept)
+		m.keep(over)
+	}()
+	err := m.carryOut()
+	close(over)
+	<-kept
 	return err
 }
 
-// carryOut submits the run that is claimed.
-func (m *submission) carryOut(d *dispatcher, notice func(string)) error {
-	if err := m.ledger.open(); err != nil || m.ledger.over {
-		return err
-	}
-	m.mu.Lock()
-	m.record.Epoch = m.ledger.identity.Epoch // which workers hear of if the run is dropped
-	m.mu.Unlock()
-	nudge(m.ledger.kick)
-	if err := m.start(d, notice); err != nil {
+func (m *submission) carryOut() error {
+	if err := m.start(); err != nil {
 		return err
 	}
 	e := m.run.Wait()
-	m.mu.Lock()
-	m.record.Done, m.record.Failed = e.Stats.Finished(), e.Stats.Failed()
-	m.mu.Unlock()
+	m.count()
 	var err error
 	select {
 	case <-m.exec.s.refused:
 		err = m.exec.s.why
 	default:
-		if m.ledger.holds() {
-			err = m.ledger.end(e, m.record.Orders.Status(e))
+		if m.holds() {
+			err = m.end(e, m.record.Terms.Orders.Status(e))
 		}
 	}
 	return errors.Join(err, m.exec.Close())
-}
-
-// claim writes the record as that of a run of this process, unless it is gone.
-func (m *submission) claim(ctx context.Context) error {
-	kv, err := m.s.js.KeyValue(ctx, runsBucket)
-	if err != nil {
-		return err
-	}
-	e, err := kv.Get(ctx, m.queue+"."+m.record.Run)
-	if err != nil {
-		return err
-	}
-	m.revision = e.Revision()
-	here := newEnrolment("", identity{})
-	m.record.State, m.record.Host, m.record.PID, m.record.Notice = runRunning, here.Host, here.PID, ""
-	return m.renew()
-}
-
-// renew writes the record. It fails if that is gone. It is called by one at a time.
-func (m *submission) renew() error {
-	m.mu.Lock()
-	record, stocked := m.record, *m.record.Stocked // nobody waits for the network
-	m.mu.Unlock()
-	record.Stocked = &stocked
-	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
-	defer cancel()
-	return m.s.replace(ctx, m.queue, &record, 0, m.nonce, &m.revision)
-}
-
-// note has the record say what is wrong.
-func (m *submission) note(text string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.record.Notice = text
 }
 
 // count has the record say how many tasks have ended, and whether the run is paused.
@@ -229,33 +361,37 @@ func (m *submission) count() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	was := m.record.Paused
 	m.record.Done, m.record.Failed, m.record.Paused = now.Stats.Finished(), now.Stats.Failed(), now.State == task.Paused
+	if was != m.record.Paused {
+		_ = m.save() // the hub may end
+	}
 }
 
 // start makes the run.
-func (m *submission) start(d *dispatcher, notice func(string)) error {
-	t := m.record.Terms
+func (m *submission) start() error {
+	t := &m.record.Terms
 	cfg, err := t.Orders.Config(m.record.Tasks)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, errGarbage)
 	}
-	s, err := d.connect(notice)
+	s, err := m.d.connect(m.told.say)
 	if err != nil {
 		return err
 	}
 	m.exec = &submitter{ledger: m.ledger, maker: maker{load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text}}
 	if t.Commands {
-		m.exec.maker.sign = m.ledger.sign
+		m.exec.maker.sign = m.sign
 	}
 	m.exec.maker.echo = !t.Commands && len(t.Load.Command.Words) == 0
 	err = m.exec.start(wiring.Submission{
-		Place: wiring.Place{Queue: m.queue, Name: m.record.Name}, Load: t.Load, Notice: notice, Do: m.do,
-		Outputs: proc.Outputs{Plan: task.Plan{Show: task.ShowNothing}},
+		Place: wiring.Place{Queue: m.record.Queue, Name: m.record.Name}, Load: t.Load, Notice: m.told.say, Do: m.do,
+		Outputs: proc.Outputs{Plan: task.Plan{Show: task.ShowNothing, Copy: true}, Store: m.d.store},
 	}, s)
 	if err != nil {
 		return err
 	}
-	m.run, err = runner.New(cfg, m.ledger, m.exec, nil, []runner.Sink{m.ledger})
+	m.run, err = runner.New(cfg, m.ledger, m.exec, nil, []runner.Sink{m.ledger, m.exec.Sink()})
 	if err != nil {
 		return errors.Join(err, m.exec.Close())
 	}
@@ -271,33 +407,26 @@ func (m *submission) do(cmd task.Command) task.Reply {
 	return m.run.Do(cmd)
 }
 
-// keep renews the record until the run is over, and gives the run up once that is gone.
-func (m *submission) keep(ctx context.Context, over <-chan struct{}) {
+// keep renews the record until the run is over, and ends what this process does for a run that the hub
+// gives up, as it does with all when it ends.
+func (m *submission) keep(over <-chan struct{}) {
 	for {
 		select {
 		case <-over:
 			return
-		case <-ctx.Done():
-			m.stop(errors.New("the hub ends"), over)
+		case <-m.ctx.Done():
+			select {
+			case <-m.begun:
+				why := errors.New("the hub ends")
+				m.exec.abandon(why)
+				m.run.Do(task.Command{Op: task.Fail, Err: why})
+			case <-over:
+			}
 			return
-		case <-m.ledger.kick:
+		case <-m.kick:
 		case <-time.After(renewEvery):
 		}
 		m.count()
-		if err := m.renew(); isWrongLast(err) {
-			m.stop(err, over)
-			return
-		}
-	}
-}
-
-// stop ends what this process does for the run.
-func (m *submission) stop(why error, over <-chan struct{}) {
-	m.ledger.giveUp()
-	select {
-	case <-m.begun:
-		m.exec.abandon(why)
-		m.run.Do(task.Command{Op: task.Fail, Err: why})
-	case <-over:
+		m.enrol()
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -216,27 +215,28 @@ func (g *siege) store(s *session) {
 	if err != nil {
 		return // no worker is like that
 	}
-	st.cancel(nil)
-	run := st.record.Run
-	var all [][]byte
+	st.cancel()
+	other := *spoilt(h, st.record)
+	other.Run += "x"
+	var tasks []byte
 	for i := range uint64(3) {
 		spec, err := journal.EncodeTask(&task.Task{ID: i + 1, Records: [][]string{{"x"}}, Cost: 1})
 		require.NoError(g.t, err)
-		msg := Stored{Task: i + 1, Spec: g.spoilJSON(spec)}
-		all = append(all, encode(kindStored, spoilt(h, msg)))
+		text, err := json.Marshal(spoilt(h, Stored{Spec: g.spoilJSON(spec)}))
+		if err != nil { // the spec is none any more
+			text = spec
+		}
+		tasks = append(append(tasks, text...), '\n')
 	}
-	_, _ = s.js.Publish(g.t.Context(), storedSubject(queue, run, "tasks"), bundle(all), jetstream.WithMsgID(run))
-	all = nil
-	for i := range h.Uint64N(4) {
-		r := Ruling{What: []byte{ruledEpoch, ruledAgain, ruledFinished, ruledOver}[h.IntN(4)], Epoch: i, Task: i, Number: 1, Facts: task.Facts{Outcome: task.OK, Exit: new(int)}}
-		all = append(all, encode(kindRuling, spoilt(h, r)))
+	for _, o := range []Order{
+		{Op: opStore, Handed: &other}, {Op: opAdd, Data: h.garbage(tasks)}, {Op: opAdd, At: int64(h.IntN(2 * len(tasks))), Data: tasks},
+		{Op: opRead, File: []string{tasksFile, "../../admin.json", recordFile}[h.IntN(3)], At: extremes[h.IntN(len(extremes))]},
+		{Op: opCommit, Total: []uint64{3, 3, 1 << 62}[h.IntN(3)]},
+	} {
+		o.Run = st.record.Run
+		a, _ := s.ask(g.t.Context(), dispatchSubject, o)
+		require.NotContains(g.t, string(a.Data), "secret")
 	}
-	if len(all) > 0 {
-		_, _ = s.js.Publish(g.t.Context(), storedSubject(queue, run, "rulings"), bundle(all))
-	}
-	st.record.State, st.record.Tasks = []string{"", runHanding, runDone, runRunning}[h.IntN(4)], []uint64{3, 3, 1 << 62}[h.IntN(3)]
-	_ = s.put(g.t.Context(), enrolSubject(queue, run), spoilt(h, st.record), 0)
-	_, _ = s.ask(g.t.Context(), dispatchSubject, Order{})
 }
 
 // spoilJSON spoils the numbers and texts of an object.

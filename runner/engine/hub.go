@@ -40,7 +40,7 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	defer h.close()
-	d, err := newDispatcher(h.connect, c.Notice)
+	d, err := newDispatcher(h.connect, h.file("runs"), c.MaxOutput, c.Notice)
 	if err != nil {
 		return err
 	}
@@ -142,11 +142,11 @@ func (h *hub) start(c *wiring.EngineCall, o *server.Options) (err error) {
 		o.JetStreamMaxStore = math.MaxInt64 / 2
 	}
 	limits := diskLimits.with(c)
-	limits.stored, limits.unsynced = mostStored, true
+	limits.unsynced = true
 	h.server, err = startServer(o, limits, h.asOwner())
 	if codeOf(err) == codeNoRoom && missing {
 		_ = os.RemoveAll(o.StoreDir)
-		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", limits.bytes()/3*4>>20) // the server takes three quarters
+		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", cmp.Or(limits.results, mostResults)/3*4>>20) // the server takes three quarters
 	}
 	return err
 }

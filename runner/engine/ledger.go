@@ -1,47 +1,96 @@
 package engine
 
 import (
+	"bufio"
 	"cmp"
 	"context"
-	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
-
-	"github.com/nats-io/nats.go/jetstream"
+	"time"
 
 	"crew/runner/core"
+	"crew/runner/journal"
 	"crew/runner/task"
+	"crew/runner/trust"
 )
 
-// ledger is the source of a run that was handed over, and the sink that keeps what its
-// submitter decides.
-type ledger struct {
-	s        *session
-	queue    string
-	identity identity
-	all      uint64 // tasks
-	tasks    *log
-	told     *once
-	over     bool            // it is on record that the run is
-	nonce    string          // tells what this ledger adds from what others do
-	ctx      context.Context // until the dispatcher gives the run up
-	giveUp   context.CancelFunc
-	kick     chan struct{} // the run's record is to be renewed now
-	added    atomic.Int64  // messages
+// What the directory of a run holds that was handed over.
+const (
+	recordFile  = "run"     // handed
+	tasksFile   = "tasks"   // Stored, each on a line
+	rulingsFile = "rulings" // Ruling, each on a line
+	outputsFile = "outputs" // of the tasks that have finished
+)
 
-	mu      sync.Mutex
-	past    map[uint64]decided      // by task: what has been ruled
-	next    uint64                  // number of the next task
-	signed  map[uint64]*Stored      // tasks that have not ended
-	brought map[attemptKey]*brought // what attempts have brought that have no ruling yet
-	wanted  map[uint64]bool         // while somebody waits in recorded: tasks whose end is on record; nil otherwise
-	waiting int                     // in recorded
-	news    sync.Cond               // wanted has got more
+// handed is the record of a run that was handed over, as JSON.
+type handed struct {
+	Enrolment
+	Queue string `json:"queue"`
+	Terms Terms  `json:"terms"`
+	Over  *over  `json:"over,omitempty"` // nil while the run is not over, or if it could not be submitted
+}
+
+// over says how a run has ended.
+type over struct {
+	Status int        `json:"status"`          // the exit status that it would have had at its owner's
+	Early  task.Bytes `json:"early,omitempty"` // why it ended early, if it did
+}
+
+// Stored is a task of a run that was handed over, as JSON.
+type Stored struct {
+	Spec json.RawMessage `json:"spec"` // as journal.EncodeTask has it
+
+	// of the signature for its attempts, if they bring commands
+
+	Expires time.Time `json:"expires,omitzero"`
+	Signer  []byte    `json:"signer,omitempty"`
+	Sig     []byte    `json:"sig,omitempty"`
+}
+
+// Ruling is what the hub has decided about a task of such a run after an attempt, as JSON, in the
+// order of the decisions.
+type Ruling struct {
+	task.Facts
+	Ends  bool         `json:"ends,omitempty"`  // the task has finished; or else it is tried again
+	Argv  []task.Bytes `json:"argv,omitempty"`  // the command, if only its worker knows that
+	Fault string       `json:"fault,omitempty"` // why its outputs are cut
+
+	// where the outputs are, if the task has finished
+
+	At     int64 `json:"at,omitempty"` // stdout, which stderr follows
+	Stdout int64 `json:"stdout,omitempty"`
+	Stderr int64 `json:"stderr,omitempty"`
+}
+
+// ledger is a run that was handed over, in a directory of the hub's: the source of its tasks, and the
+// sink that keeps what was decided about them.
+type ledger struct {
+	d    *dispatcher
+	dir  string
+	told *once
+	kick chan struct{} // its record is to be renewed now
+
+	mu     sync.Mutex
+	record handed
+	sizes  map[string]int64 // of the files, as far as they are on disk
+	heard  time.Time        // when who hands the run over was last heard of
+	ctx    context.Context  // until the hub gives the run up
+	giveUp context.CancelFunc
+
+	tasks   *bufio.Reader
+	past    map[uint64]decided // by task: what was ruled before it was read
+	next    uint64             // number of the next task
+	signed  map[uint64]*Stored // tasks that have not ended
+	wanted  map[uint64]bool    // while somebody waits in recorded: tasks whose end is on record; nil otherwise
+	waiting int                // in recorded
+	news    sync.Cond          // wanted has got more
 }
 
 // decided is what was decided about a task before it was read.
@@ -50,115 +99,184 @@ type decided struct {
 	outcome                  task.Outcome // zero if it has not finished
 }
 
-// brought locates the messages of an attempt.
-type brought struct {
-	epoch uint64
-	parts []Place
-}
-
-func newLedger(s *session, queue string, r *Enrolment, told *once) *ledger {
-	l := &ledger{
-		s: s, queue: queue, all: r.Tasks, told: told, past: map[uint64]decided{}, signed: map[uint64]*Stored{},
-		brought: map[attemptKey]*brought{}, identity: identity{Run: r.Run, Secret: r.Secret}, nonce: rand.Text(), kick: make(chan struct{}, 1),
-	}
-	l.ctx, l.giveUp = context.WithCancel(context.Background())
+func (d *dispatcher) ledger(record handed) *ledger {
+	l := &ledger{d: d, record: record, dir: filepath.Join(d.dir, record.Run), sizes: map[string]int64{}, heard: time.Now(), kick: make(chan struct{}, 1)}
+	l.told = &once{notice: func(text string) {
+		d.told.say("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.record.Notice = text
+	}}
+	l.ctx, l.giveUp = context.WithCancel(d.ctx)
 	l.news.L = &l.mu
 	return l
 }
 
-// open reads what earlier epochs of the run have decided and, unless it is over, begins the next one.
-func (l *ledger) open() error {
-	rulings, err := l.s.log(l.ctx, l.queue, l.identity.Run, "rulings")
+// save has the record be that on disk. The caller holds mu.
+func (l *ledger) save() error {
+	text, err := json.Marshal(&l.record)
+	if err == nil {
+		err = trust.WritePrivate(filepath.Join(l.dir, recordFile), text)
+	}
+	return err
+}
+
+// file opens a file.
+func (l *ledger) file(name string) (*os.File, error) {
+	return trust.OpenOwn(filepath.Join(l.dir, name), os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// write writes to a file at an offset, where it ends from then on. That is on disk when write returns.
+// The caller holds mu.
+func (l *ledger) write(name string, at int64, put func(io.Writer) error) error {
+	f, err := l.file(name)
 	if err != nil {
 		return err
 	}
-	if l.tasks, err = l.s.log(l.ctx, l.queue, l.identity.Run, "tasks"); err != nil {
+	defer f.Close()
+	to := io.NewOffsetWriter(f, at)
+	w := bufio.NewWriter(to)
+	if err = cmp.Or(f.Truncate(at), put(w), w.Flush(), f.Sync()); err == nil {
+		end, _ := to.Seek(0, io.SeekCurrent)
+		l.sizes[name] = at + end
+	}
+	return err
+}
+
+// read returns what a file has at an offset, at most a piece of it, and nothing at its end.
+func (l *ledger) read(name string, at int64) ([]byte, error) {
+	l.mu.Lock()
+	n := min(l.sizes[name]-at, maxBody)
+	l.mu.Unlock()
+	if n <= 0 || at < 0 {
+		return nil, nil
+	}
+	f, err := l.file(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, n)
+	_, err = f.ReadAt(b, at)
+	return b, err
+}
+
+// readLine reads a line of JSON into what to points to, and returns its length.
+func readLine(r *bufio.Reader, to any) (int, error) {
+	var text []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		switch text = append(text, part...); {
+		case errors.Is(err, bufio.ErrBufferFull) && len(text) < mostBody:
+		case err != nil:
+			return 0, err
+		case readJSON(text, to) != nil:
+			return 0, errGarbage
+		default:
+			return len(text), nil
+		}
+	}
+}
+
+// open reads what was decided so far, and begins the run's next epoch.
+func (l *ledger) open() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.past, l.next, l.signed = map[uint64]decided{}, 0, map[uint64]*Stored{}
+	l.ctx, l.giveUp = context.WithCancel(l.d.ctx)
+	tasks, err := l.file(tasksFile)
+	if err != nil {
 		return err
 	}
-	for {
-		part, _, err := rulings.next(l.ctx, l.told)
-		if err == io.EOF && l.over {
-			return nil
-		}
-		if err == io.EOF {
-			l.identity.Epoch++
-			_, err = l.add(&Ruling{What: ruledEpoch, Epoch: l.identity.Epoch})
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		ruling, err := l.s.ruling(l.ctx, l.told, part)
-		if err != nil {
-			return err
-		}
-		l.learn(ruling)
+	l.tasks = bufio.NewReader(tasks)
+	context.AfterFunc(l.ctx, func() { tasks.Close() })
+	rulings, err := l.file(rulingsFile)
+	if err != nil {
+		return err
 	}
+	defer rulings.Close()
+	l.sizes[rulingsFile] = 0 // a crash of the machine may have damaged the end
+	for lines := bufio.NewReader(rulings); ; {
+		var r Ruling
+		n, err := readLine(lines, &r)
+		if err != nil {
+			break
+		}
+		l.learn(&r)
+		l.sizes[rulingsFile] += int64(n)
+	}
+	here := newEnrolment("", identity{})
+	l.record.Host, l.record.PID, l.record.Notice = here.Host, here.PID, ""
+	l.record.Epoch++
+	return l.save()
 }
 
 // learn takes a ruling on a task that was not read yet.
 func (l *ledger) learn(r *Ruling) {
-	if r.What == ruledEpoch || r.What == ruledOver {
-		l.identity.Epoch, l.over = min(l.identity.Epoch+1, max(l.identity.Epoch, r.Epoch)), r.What == ruledOver
-		return
-	}
-	if r.Task < 1 || r.Task > l.all || r.Number < 0 || r.Number > math.MaxInt32 {
+	if r.Task < 1 || r.Task > l.record.Tasks || badFacts(&r.Facts) || r.Attempt > math.MaxInt32 {
 		return
 	}
 	e := l.past[r.Task]
 	defer func() { l.past[r.Task] = e }()
-	e.attempts = int32(r.Number)
-	if r.What == ruledFinished {
-		e.outcome = r.Facts.Outcome
-		if r.Facts.Exit != nil {
-			e.code = int32(*r.Facts.Exit)
+	e.attempts = int32(r.Attempt)
+	if r.Ends {
+		e.outcome = r.Outcome
+		if r.Exit != nil {
+			e.code = int32(*r.Exit)
 		}
-	} else if !r.Facts.Outcome.Replaced() {
+	} else if !r.Outcome.Replaced() {
 		e.failures++
 	}
 }
 
-// wants reports whether nothing was ruled yet on an attempt of an earlier epoch.
-func (l *ledger) wants(id ID) bool {
-	if id.Task < 1 || id.Task > l.all {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.past[id.Task]
-	return e.outcome == 0 && int(e.attempts) < id.Number
-}
-
-// add adds rulings, at least one, and as many as a message takes. It returns how many.
-func (l *ledger) add(rulings ...*Ruling) (n int, err error) {
-	var batch [][]byte
-	for size := 0; n < len(rulings) && size < chunkSize; n++ {
-		r := rulings[n]
-		msg, _, err := l.s.pack(l.ctx, stocked+l.identity.Run, encode(kindRuling, r)) // of what has many parts
-		if err != nil {
-			return 0, err
+// add adds rulings. It tries until they are on disk, or the hub gives the run up.
+func (l *ledger) add(list []*Ruling, outputs []task.Output) error {
+	for {
+		err := l.d.room(len(outputs) > 0)
+		if l.mu.Lock(); err == nil && l.holds() {
+			err = l.write(outputsFile, l.sizes[outputsFile], func(w io.Writer) (err error) {
+				for _, o := range outputs {
+					_, e := o.WriteTo(w)
+					err = cmp.Or(err, e)
+				}
+				return err
+			})
 		}
-		batch, size = append(batch, msg), size+len(msg)
+		if err == nil && l.holds() {
+			err = l.write(rulingsFile, l.sizes[rulingsFile], func(w io.Writer) (err error) {
+				for _, r := range list {
+					err = cmp.Or(err, json.NewEncoder(w).Encode(r))
+				}
+				return err
+			})
+		}
+		l.mu.Unlock()
+		if !l.holds() {
+			return l.ctx.Err()
+		}
+		if err == nil {
+			return nil
+		}
+		l.told.say("its results cannot be stored: " + err.Error() + ": trying again")
+		pause(l.ctx, storeAgain)
 	}
-	id := l.nonce + strconv.FormatInt(l.added.Add(1), 10)
-	return n, l.s.keep(l.ctx, l.told, storedSubject(l.queue, l.identity.Run, "rulings"), bundle(batch), id)
 }
 
-// holds reports whether the dispatcher has not given the run up.
+// holds reports whether the hub has not given the run up.
 func (l *ledger) holds() bool { return l.ctx.Err() == nil }
-
-// isWrongLast reports whether err says that a stream has got more than its writer knows of.
-func isWrongLast(err error) bool { return codeOf(err) == jetstream.JSErrCodeStreamWrongLastSequence }
 
 // Next returns the next task. See runner.Source.
 func (l *ledger) Next(number func() uint64) (*task.Task, error) {
-	l.mu.Lock()
 	id := l.next + 1
-	l.mu.Unlock()
-	if id > l.all {
+	if id > l.record.Tasks {
 		return nil, io.EOF
 	}
-	t, st, err := l.s.task(l.ctx, l.told, l.tasks, id)
+	st := &Stored{}
+	t := &task.Task{ID: id, Identity: identityOf(id)}
+	_, err := readLine(l.tasks, st)
+	if err == nil {
+		err = journal.DecodeTask(st.Spec, t)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read task %d: %w", id, err)
 	}
@@ -171,11 +289,14 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 	}
 	t.ID = number()
 	st.Spec = nil
-	if st.Signer != [32]byte{} && t.Done == nil {
+	if len(st.Signer) > 0 && t.Done == nil {
 		l.signed[id] = st
 	}
 	return t, nil
 }
+
+// Buffered reports whether the next task is here. See runner.Source.
+func (l *ledger) Buffered() bool { return true }
 
 // cancel rules that tasks which were not read yet are cancelled. It returns how many, and
 // which are up to the run.
@@ -183,7 +304,7 @@ func (l *ledger) cancel(ids []uint64, why error) (n int, rest []uint64, err erro
 	var list []*Ruling
 	l.mu.Lock()
 	for _, id := range ids {
-		if id <= l.next || id > l.all {
+		if id <= l.next || id > l.record.Tasks {
 			rest = append(rest, id)
 			continue
 		}
@@ -192,58 +313,87 @@ func (l *ledger) cancel(ids []uint64, why error) (n int, rest []uint64, err erro
 			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
 			continue
 		}
-		r := &Ruling{
-			What: ruledFinished, Epoch: l.identity.Epoch, Task: id, Number: int(e.attempts),
-			Facts: task.Facts{Outcome: task.Cancelled, Error: task.Bytes(why.Error())},
-		}
+		r := &Ruling{Ends: true, Facts: task.Facts{Task: id, Attempt: int(e.attempts), Outcome: task.Cancelled, Error: task.Bytes(why.Error())}}
 		l.learn(r) // before the task is read
 		list = append(list, r)
 	}
 	l.mu.Unlock()
-	return len(list), rest, cmp.Or(l.adds(list), err)
+	return len(list), rest, cmp.Or(l.add(list, nil), err)
 }
-
-// Buffered reports whether the next task is here. See runner.Source.
-func (l *ledger) Buffered() bool { return len(l.tasks.parts) > 0 }
 
 // sign has an attempt bring the signature that its submitter has made.
 func (l *ledger) sign(a *Attempt, _ string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if st := l.signed[a.Task]; st != nil {
-		a.Lasting, a.Expires, a.Signer, a.Sig = true, st.Expires, st.Signer, st.Sig
+		a.Lasting, a.Expires = true, st.Expires
+		copy(a.Signer[:], st.Signer)
+		copy(a.Sig[:], st.Sig)
 	}
-}
-
-// bring notes where the messages of a flight are that has ended as an attempt.
-func (l *ledger) bring(a *task.Attempt, f *flight) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.brought[attemptKey{a.Task.ID, a.Number}] = &brought{f.id.Epoch, f.out.parts}
 }
 
 // Consume keeps what was decided. See runner.Sink.
 func (l *ledger) Consume(events []task.Event) error {
 	var list []*Ruling
+	var outputs []task.Output
+	l.mu.Lock()
+	at := l.sizes[outputsFile]
 	for i := range events {
-		if r := l.rule(&events[i]); r != nil {
-			list = append(list, r)
+		e := &events[i]
+		r := l.rule(e)
+		if r == nil {
+			continue
+		}
+		list = append(list, r)
+		if !r.Ends {
+			continue
+		}
+		delete(l.signed, e.ID)
+		r.At, r.Stdout, r.Stderr = at, task.Length(e.Result.Stdout), task.Length(e.Result.Stderr)
+		at += r.Stdout + r.Stderr
+		for _, o := range []task.Output{e.Result.Stdout, e.Result.Stderr} {
+			if task.Length(o) > 0 {
+				outputs = append(outputs, o)
+			}
 		}
 	}
-	err := l.adds(list)
+	l.mu.Unlock()
+	if len(list) == 0 {
+		return nil
+	}
+	err := l.add(list, outputs)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wanted != nil && err == nil {
 		for _, r := range list {
-			l.wanted[r.Task] = l.wanted[r.Task] || r.What == ruledFinished
+			l.wanted[r.Task] = l.wanted[r.Task] || r.Ends
 		}
 		l.news.Broadcast()
 	}
 	return err
 }
 
+// rule returns the ruling of an event, or nil if there is none to keep. The caller holds mu.
+func (l *ledger) rule(e *task.Event) *Ruling {
+	ends := e.Kind == task.Finished
+	if !ends && (e.Kind != task.Retried || e.Result.Unbegun) || e.Task != nil && e.Task.Done != nil {
+		return nil
+	}
+	r := &Ruling{Ends: ends, Facts: e.Result.Facts()}
+	r.Task, r.Attempt, r.Key = e.ID, e.Attempt, "" // which the task tells
+	if e.Task != nil && len(e.Task.Argv) == 0 {
+		for _, w := range e.Result.Argv {
+			r.Argv = append(r.Argv, task.Bytes(w))
+		}
+	}
+	if e.Result.Fault != nil {
+		r.Fault = e.Result.Fault.Error()
+	}
+	return r
+}
+
 // recorded calls do, which ends tasks, and returns once the ends of those are on record that it
-// returns: the next dispatcher would run them.
+// returns: the hub would run them when it is started again.
 func (l *ledger) recorded(do func() []uint64) {
 	ctx, cancel := context.WithTimeout(l.ctx, answerWait)
 	defer cancel()
@@ -268,42 +418,6 @@ func (l *ledger) recorded(do func() []uint64) {
 	}
 }
 
-// adds adds rulings.
-func (l *ledger) adds(list []*Ruling) error {
-	for len(list) > 0 {
-		n, err := l.add(list...)
-		if err != nil {
-			return err
-		}
-		list = list[n:]
-	}
-	return nil
-}
-
-// rule returns the ruling of an event, or nil if there is none to keep.
-func (l *ledger) rule(e *task.Event) *Ruling {
-	what := byte(ruledFinished)
-	switch {
-	case e.Kind == task.Retried && !e.Result.Unbegun:
-		what = ruledAgain
-	case e.Kind != task.Finished || e.Task != nil && e.Task.Done != nil:
-		return nil
-	}
-	r := &Ruling{What: what, Epoch: l.identity.Epoch, Task: e.ID, Number: e.Attempt, Facts: e.Result.Facts()}
-	r.Facts.Task, r.Facts.Key = 0, "" // which the task tells
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := attemptKey{e.ID, e.Attempt}
-	if b := l.brought[key]; b != nil {
-		r.Epoch, r.Parts = b.epoch, b.parts
-		delete(l.brought, key)
-	}
-	if what == ruledFinished {
-		delete(l.signed, e.ID)
-	}
-	return r
-}
-
 // end says that the run is over, with the exit status that it would have had here.
 func (l *ledger) end(e core.Ending, status int) error {
 	why := map[core.Reason]string{
@@ -315,9 +429,10 @@ func (l *ledger) end(e core.Ending, status int) error {
 	if e.Err != nil && e.Reason == core.Told {
 		why = "it was " + why
 	}
-	_, err := l.add(&Ruling{What: ruledOver, Epoch: l.identity.Epoch, Facts: task.Facts{Exit: &status, Error: task.Bytes(why)}})
-	l.over = err == nil
-	return err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.State, l.record.Notice, l.record.Over = runDone, "", &over{status, task.Bytes(why)}
+	return l.save()
 }
 
 // Close does nothing. See runner.Sink.

@@ -55,8 +55,9 @@ type model struct {
 	latest   map[string]int // by key
 	reported map[int]task.Outcome
 	given    map[int]bool // whose cancellation was asked for
-	crashed  bool         // nobody hears what the run reports
-	mayRun   int          // attempts that may be lost to the faults so far
+	stopHub  func()
+	crashed  bool // nobody hears what the run reports
+	mayRun   int  // attempts that may be lost to the faults so far
 }
 
 // modelWorker is a worker of the model, and what runs its tasks.
@@ -274,8 +275,8 @@ func (m *model) submit() {
 func (m *model) handOver() {
 	orders := fifoOrders
 	orders.Sched.Policy, orders.Buffer = m.policy, modelTasks/4
-	m.handed = m.handsOver(modelTasks, orders, func(t *task.Task) { t.Key = keyOf(int(t.ID)) })
 	m.dispatch()
+	m.handed = m.handsOver(modelTasks, orders, func(t *task.Task) { t.Key = keyOf(int(t.ID)) })
 	a, got, r := m.attach(m.handed)
 	got.seen = append(got.seen, m.report)
 	m.ending = make(chan core.Ending, 1)
@@ -293,7 +294,7 @@ func (m *model) handOver() {
 func (m *model) dispatch() {
 	m.line = m.broker.line(5 * time.Millisecond)
 	m.over = m.line
-	m.dispatches()
+	m.stopHub = m.dispatches()
 }
 
 // do carries out a command to the run.
@@ -378,6 +379,7 @@ func (m *model) fault() {
 	case "kill run":
 		if m.handed != "" {
 			m.line.cut(time.Hour)
+			m.stopHub()
 			time.Sleep(pause)
 			m.dispatch()
 			return

@@ -19,8 +19,8 @@
 // speaks with it through its standard input and output, which are those of its ssh, and
 // ends when they do.
 //
-// With --detach the run's tasks are stored, and the hub submits them. What it decides is on
-// record in the stream of stored runs; crew engine attach shows the results by that.
+// With --detach the hub gets the run's tasks and submits them. It keeps what it decides, and the
+// outputs, in a directory, of which crew engine attach reads them.
 package engine
 
 import (
@@ -34,7 +34,6 @@ import (
 const (
 	tasksStream   = "CREW_TASKS"     // work queue; crew.t.QUEUE.USER.NAME.RUN
 	resultsStream = "CREW_RESULTS"   // crew.r.QUEUE.USER.NAME.RUN
-	storedStream  = "CREW_STORED"    // crew.d.QUEUE.RUN.tasks: Stored; crew.d.QUEUE.RUN.rulings: Ruling
 	filesStream   = "OBJ_crew_files" // objects: big messages and files that travel
 	workersBucket = "crew_workers"   // QUEUE.USER.NAME: Presence
 	runsBucket    = "crew_runs"      // QUEUE.RUN: Enrolment
@@ -66,12 +65,11 @@ func senderOf(subject string) string {
 	return ""
 }
 
-func orderSubject(queue, worker string) string     { return "crew.w." + queue + "." + worker } // Order to a worker, answered
-func heartbeatSubject(queue string) string         { return "crew.b." + queue }                // Heartbeat of submitters
-func runSubject(queue, run string) string          { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
-func storedSubject(queue, run, what string) string { return "crew.d." + queue + "." + run + "." + what }
+func orderSubject(queue, worker string) string { return "crew.w." + queue + "." + worker } // Order to a worker, answered
+func heartbeatSubject(queue string) string     { return "crew.b." + queue }                // Heartbeat of submitters
+func runSubject(queue, run string) string      { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
 
-// dispatchSubject is where submitters ask whether a hub is there, which looks for runs then.
+// dispatchSubject is where a hub takes runs that are handed over, and shows their results.
 const dispatchSubject = "crew.c._"
 
 // Subjects of the records in the buckets, with * for the records of all.
@@ -133,10 +131,9 @@ type Stocked struct {
 	Done   int64  `json:"done"`
 	Failed int64  `json:"failed"`
 	Notice string `json:"notice,omitempty"` // what the hub said last
-	*Terms `json:"terms,omitempty"`
 }
 
-// Terms say how a run that was handed over is submitted. Workers cannot read them.
+// Terms say how a run that was handed over is submitted. The hub alone has them.
 type Terms struct {
 	Orders   wiring.Orders `json:"orders"`
 	Load     wiring.Load   `json:"load"`

@@ -15,7 +15,7 @@ import (
 )
 
 // memoryLimits has a server keep all in memory.
-var memoryLimits = limits{storage: jetstream.MemoryStorage, stored: 1 << 30, replicas: 1}
+var memoryLimits = limits{storage: jetstream.MemoryStorage, replicas: 1}
 
 // inTime calls test with a broker in a time of its own, which passes at once while all wait.
 func inTime(t *testing.T, test func(t *testing.T, b *broker)) { inTimeWith(t, memoryLimits, test) }

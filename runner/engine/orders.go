@@ -25,6 +25,14 @@ type Order struct {
 	Key   *task.Bytes       `json:"key,omitempty"`   // cancel: those of a key
 	By    string            `json:"by,omitempty"`    // cancel and drain: who asks for it
 	User  *credentials.User `json:"user,omitempty"`  // invite and revoke
+
+	// about a run that is handed over
+
+	Handed *handed `json:"handed,omitempty"` // store
+	Total  uint64  `json:"total,omitempty"`  // commit: how many tasks
+	File   string  `json:"file,omitempty"`   // read: of the ledger, or of the attempt ID
+	At     int64   `json:"at,omitempty"`     // add and read: where in the file
+	Data   []byte  `json:"data,omitempty"`   // add
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a
@@ -35,7 +43,7 @@ const (
 	opReturn = "return" // give the attempt back unless it has begun
 	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
 	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
-	opLog    = "log"    // where is the output of the running task?
+	opLog    = "log"    // what has the running task written?
 
 	opPause  = "pause"
 	opResume = "resume"
@@ -43,16 +51,29 @@ const (
 
 	opInvite = "invite" // to the hub: let a user connect
 	opRevoke = "revoke" // to the hub: let a user connect no more
+
+	opStore  = "store"  // to the hub: take a run
+	opAdd    = "add"    // and some of its tasks; without any, wait for more
+	opCommit = "commit" // these are all
+	opRead   = "read"   // what has a file of a run at an offset?
+	opForget = "forget" // remove a run
 )
 
 // Answer replies to an Order, as JSON.
 type Answer struct {
-	Err   string  `json:"err,omitempty"`
-	IDs   []ID    `json:"ids,omitempty"`   // holds: those it holds
-	Parts []Place `json:"parts,omitempty"` // log: the messages that have come
-	Tasks int     `json:"tasks,omitempty"` // cancel: how many it has cancelled; revoke: how many connections it has closed
+	Err   string `json:"err,omitempty"`
+	IDs   []ID   `json:"ids,omitempty"`   // holds: those it holds
+	Tasks int    `json:"tasks,omitempty"` // cancel: how many it has cancelled; revoke: how many connections it has closed
 
 	Context *address.Context `json:"context,omitempty"` // invite
+
+	// about a run that was handed over
+
+	None   bool   `json:"none,omitempty"`   // there is no such run
+	Data   []byte `json:"data,omitempty"`   // read and log: what is there; nothing at the end
+	Done   bool   `json:"done,omitempty"`   // read: nothing more comes
+	Over   *over  `json:"over,omitempty"`   // read: how the run has ended, if it has
+	Notice string `json:"notice,omitempty"` // read: what the hub said last
 
 	then func() // nil, or what to do once it is sent
 }

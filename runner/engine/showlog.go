@@ -1,31 +1,26 @@
 package engine
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
-	"crew/runner/proc"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
 
+// shown is a function that writes.
+type shown func([]byte) (int, error)
+
+func (s shown) Write(p []byte) (int, error) { return s(p) }
+
 // showLog prints what a task of a run that was handed over has written so far.
 func (s *session) showLog(c *wiring.EngineCall) error {
-	var failed error
-	show := func(f *os.File) io.WriteCloser {
-		return shown(func(p []byte) (n int, err error) {
-			if n, err = f.Write(p); failed == nil {
-				failed = err
-			}
-			return n, err
-		})
-	}
-	a := &attached{s: s, told: &once{notice: c.Notice}, cache: map[uint64][][]byte{}, ctx: context.Background(), intake: intake{Outputs: proc.Outputs{
-		Plan: task.Plan{Show: task.ShowLines}, Open: func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return show(c.Out), show(os.Stderr) },
-	}}}
+	a := &attached{s: s, told: &once{notice: c.Notice}, ctx: context.Background()}
+	a.news.L = &a.mu
 	if err := a.open(c.Operand); err != nil {
 		return err
 	}
@@ -33,46 +28,63 @@ func (s *session) showLog(c *wiring.EngineCall) error {
 	if id > a.run.Tasks {
 		return fmt.Errorf("run %s has no task %d, but %s", a.run.Run, id, task.Count(int64(a.run.Tasks), "task"))
 	}
-	places, err := a.partsOf(id)
-	if err == nil {
-		err = a.collect(a.ctx, task.Attempt{Task: &task.Task{ID: id}}, &outputs{}, places)
+	var printed [2]int64
+	ended, err := a.printEnded(id, c.Out, &printed)
+	if !ended && err == nil {
+		err = a.printLive(id, c.Out, &printed)
+		if errors.Is(err, errNotUnderWay) { // it has ended meanwhile, or has not begun
+			if ended, err = a.printEnded(id, c.Out, &printed); !ended && err == nil {
+				err = fmt.Errorf("run %s does not tell of task %d: it has not begun", a.run.Run, id)
+			}
+		}
 	}
-	return errors.Join(err, failed)
+	return err
 }
 
-// shown is a function that writes.
-type shown func([]byte) (int, error)
-
-func (s shown) Write(p []byte) (int, error) { return s(p) }
-
-func (s shown) Close() error { return nil }
-
-// partsOf returns where the messages of a task are, as far as they have come.
-func (a *attached) partsOf(id uint64) ([]Place, error) {
+// printEnded prints what a task that has finished has written beyond what is printed.
+func (a *attached) printEnded(id uint64, out *os.File, printed *[2]int64) (ended bool, err error) {
+	lines := bufio.NewReader(a.file(rulingsFile, 0))
 	for {
-		part, _, err := a.rulings.next(a.ctx, a.told)
-		if err == io.EOF {
-			break
+		var r Ruling
+		if _, err := readLine(lines, &r); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, err
 		}
-		var r *Ruling
+		if !r.Ends || r.Task != id {
+			continue
+		}
+		_, err = io.CopyN(out, a.file(outputsFile, r.At+printed[0]), max(0, r.Stdout-printed[0]))
 		if err == nil {
-			r, err = a.s.ruling(a.ctx, a.told, part)
+			_, err = io.CopyN(os.Stderr, a.file(outputsFile, r.At+r.Stdout+printed[1]), max(0, r.Stderr-printed[1]))
 		}
-		if err != nil {
-			return nil, err
-		}
-		if r.What == ruledFinished && r.Task == id {
-			return r.Parts, nil
+		return true, err
+	}
+}
+
+var errNotUnderWay = errors.New("it is not under way")
+
+// printLive prints what a task that runs has written so far.
+func (a *attached) printLive(id uint64, out *os.File, printed *[2]int64) error {
+	for i, to := range []*os.File{out, os.Stderr} {
+		for {
+			ctx, cancel := context.WithTimeout(a.ctx, 2*answerWait)
+			answer, err := a.s.askRun(ctx, a.run, Order{Op: opLog, ID: ID{Run: a.run.Run, Task: id}, File: []string{"stdout", "stderr"}[i], At: printed[i]})
+			cancel()
+			switch {
+			case err != nil:
+				return fmt.Errorf("run %s does not tell of task %d: %w", a.run.Run, id, err)
+			case answer.Err != "":
+				return errNotUnderWay
+			}
+			n, err := to.Write(answer.Data)
+			if printed[i] += int64(n); err != nil {
+				return err
+			}
+			if len(answer.Data) == 0 {
+				break
+			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, 2*answerWait)
-	defer cancel()
-	answer, err := a.s.askRun(ctx, a.run, Order{Op: opLog, ID: ID{Run: a.run.Run, Task: id}})
-	if err == nil && answer.Err != "" {
-		err = errors.New(answer.Err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("run %s does not tell of task %d: %w", a.run.Run, id, err)
-	}
-	return answer.Parts, nil
+	return nil
 }

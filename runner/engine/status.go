@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/aes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,8 +54,7 @@ func enrolment(key string, value []byte) (r runStatus, ok bool) {
 		return r, false
 	}
 	s := r.Stocked
-	return r, s == nil || s.Terms != nil && len(s.Secret) == aes.BlockSize &&
-		0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
+	return r, s == nil || 0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
 }
 
 const lostState = "lost" // of a worker, or a run's submitter, that is not heard of
@@ -66,11 +64,6 @@ func (s *session) status(c *wiring.EngineCall) error {
 	st, err := s.look(context.Background())
 	if err != nil {
 		return fmt.Errorf("look at the engine: %w", notReady(err))
-	}
-	for _, r := range st.Runs {
-		if r.Stocked != nil {
-			r.Terms = nil // which holds secrets
-		}
 	}
 	if c.JSON {
 		text, err := json.Marshal(st)
@@ -296,13 +289,13 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 
 // forget removes what the engine has of a run whose tasks have ended.
 func (s *session) forget(ctx context.Context, r *runStatus) error {
-	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, anyOne, r.Run))
-	for _, what := range []string{"tasks", "rulings"} {
-		if err == nil && r.Stocked != nil {
-			err = s.purge(ctx, storedStream, storedSubject(r.Queue, r.Run, what))
+	if r.Stocked != nil {
+		if a, err := s.askHub(dispatchSubject, Order{Op: opForget, ID: ID{Run: r.Run}}); !a.None {
+			return err
 		}
 	}
-	for _, what := range []string{"", bodies, stocked} { // files and messages
+	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, anyOne, r.Run))
+	for _, what := range []string{"", bodies} { // files and messages
 		if err == nil {
 			err = s.objects.RemoveAll(ctx, what+r.Run)
 		}

@@ -70,7 +70,7 @@ func (d *desk) do(command string) string {
 		pause, _ := time.ParseDuration(rest)
 		time.Sleep(pause)
 	case "left":
-		for _, stream := range []string{tasksStream, resultsStream, storedStream, filesStream} {
+		for _, stream := range []string{tasksStream, resultsStream, filesStream} {
 			if n := d.s.messages(d.t, stream); n > 0 {
 				_, _ = fmt.Fprintln(out, stream, n)
 			}

@@ -21,7 +21,6 @@ type limits struct {
 	storage  jetstream.StorageType
 	tasks    int64 // messages; a submitter then waits; 0 for mostTasks
 	results  int64 // bytes; workers then wait; 0 for mostResults, or what there is
-	stored   int64 // bytes; who hands a run over then waits; 0 where no run is handed over
 	replicas int
 	unsynced bool // tasks are; such a stream can have no replicas later
 }
@@ -31,7 +30,7 @@ var diskLimits = limits{storage: jetstream.FileStorage, replicas: 1}
 const (
 	mostTasks   = 100_000
 	mostResults = 1 << 30
-	mostStored  = 1 << 30
+	mostStored  = 1 << 30 // bytes of tasks that are handed over
 )
 
 // with returns the limits with those that the user has given.
@@ -39,9 +38,6 @@ func (l limits) with(h *wiring.EngineCall) limits {
 	l.results, l.replicas = cmp.Or(h.MaxOutput, l.results), cmp.Or(h.Replicas, l.replicas)
 	return l
 }
-
-// bytes returns how much the streams may hold.
-func (l limits) bytes() int64 { return cmp.Or(l.results, mostResults) + l.stored }
 
 // create makes the streams, and those behind the buckets. Those that there are keep the limits
 // that are not given. What is read of a stream comes from its leader: others may lag behind, and what
@@ -59,13 +55,9 @@ func (s *session) create(ctx context.Context, l limits) error {
 			MaxMsgs: cmp.Or(l.tasks, mostTasks), MaxAge: keptFor,
 		},
 		{Name: resultsStream, Subjects: []string{"crew.r.>"}, Storage: l.storage, MaxBytes: cmp.Or(l.results, mostResults), MaxAge: keptFor},
-		{Name: storedStream, Subjects: []string{"crew.d.>"}, Storage: l.storage, MaxBytes: l.stored, MaxAge: keptFor},
 		{Name: filesStream, Subjects: []string{travel.Subjects + ">"}},
 		workers, runs,
 	} {
-		if c.Name == storedStream && l.stored == 0 {
-			continue
-		}
 		c.Replicas, c.Discard, c.Duplicates = l.replicas, jetstream.DiscardNew, 2*time.Minute
 		if c.Name == tasksStream && l.unsynced {
 			// Submitters ask workers for tasks that a crash of the server has lost. To sync each

@@ -109,7 +109,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 // start begins to submit a run over a connection, which it takes over. The maker is there,
 // and what the run has of its own: hosts, or a ledger.
 func (x *submitter) start(sub wiring.Submission, s *session) error {
-	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
+	x.sub, x.s, x.lasting = sub, s, x.ledger != nil || sub.Dir != "" && x.hosts == nil
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
 	x.intake = intake{sub.Outputs, sub.Files.Stdout}
 	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
@@ -160,8 +160,8 @@ func (x *submitter) open() error {
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
 	}
-	if x.ledger == nil { // its dispatcher renews the record, and the results stay
-		x.each(tickEvery, x.purge())
+	x.each(tickEvery, x.purge())
+	if x.ledger == nil { // which renews its record itself
 		x.each(enrolEvery, x.enrol)
 	}
 	return nil

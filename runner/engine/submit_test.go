@@ -37,6 +37,7 @@ type broker struct {
 	ackWait time.Duration // after which its fakes get a message again
 	ahead   int           // core.Pool.Ahead of its runs
 	policy  string        // of its runs; "" for fifo
+	runs    string        // the directory of its dispatchers
 	over    *line         // for its runs and dispatchers; nil for none
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -121,13 +122,7 @@ func (x *submitter) command(o *Order, a *Answer) error {
 	cmd := task.Command{Op: map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]}
 	switch {
 	case o.Op == opLog:
-		if f := x.flights.find(o.Task); f != nil {
-			f.out.mu.Lock()
-			a.Parts = slices.Clone(f.out.parts)
-			f.out.mu.Unlock()
-			return nil
-		}
-		return errors.New("it has not begun")
+		return x.log(o, a)
 	case cmd.Op == 0:
 		return o.unknown()
 	case o.Op == opCancel:
@@ -162,6 +157,28 @@ func (x *submitter) command(o *Order, a *Answer) error {
 	return cmp.Or(err, reply.Err)
 }
 
+// log answers what an attempt has written at an offset, as far as it has come.
+func (x *submitter) log(o *Order, a *Answer) error {
+	if x.flights.find(o.Task) == nil {
+		return errNotUnderWay
+	}
+	live, other, _ := x.Live(o.Task)
+	if o.File == "stderr" {
+		live, other = other, live
+	}
+	if live == nil { // it has written nothing
+		return nil
+	}
+	defer live.Close()
+	defer other.Close()
+	a.Data = make([]byte, maxBody)
+	n, err := live.ReadAt(a.Data, max(0, o.At))
+	if a.Data = a.Data[:n]; err == io.EOF {
+		err = nil
+	}
+	return err
+}
+
 // part ends the run on the engine: workers drop what they still hold of it, and what
 // is left of it in the streams is removed.
 func (x *submitter) part() {
@@ -176,9 +193,7 @@ func (x *submitter) part() {
 	if x.bodies.Load() {
 		_ = x.s.objects.RemoveAll(ctx, bodies+x.run) // of attempts that the run has given up
 	}
-	if x.ledger == nil {
-		x.clear(ctx)
-	}
+	x.clear(ctx)
 	_ = x.s.nc.FlushWithContext(ctx)
 }
 
@@ -193,7 +208,9 @@ func (x *submitter) clear(ctx context.Context) {
 		r.reading.Unlock()
 	}
 	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
-	_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
+	if x.ledger == nil {
+		_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
+	}
 }
 
 const (

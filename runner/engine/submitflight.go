@@ -63,7 +63,6 @@ type flight struct {
 // end tells how a flight ended.
 type end struct {
 	final   *Final // nil if the attempt is lost
-	at      Place  // where that is
 	err     error  // then why
 	unbegun bool   // then that it had not begun
 }

@@ -20,7 +20,6 @@ type outputs struct {
 	mu    sync.Mutex
 	over  bool      // nothing more comes
 	both  [2]stream // stdout and stderr
-	parts []Place   // where the messages are that have come
 	fault error     // why something could not be kept
 }
 
@@ -51,8 +50,7 @@ type intake struct {
 }
 
 // open sets where the output of an attempt goes, once there is some. keep is for the
-// attempt of an earlier epoch, whose turn to be shown comes later. A dispatcher has nowhere
-// to keep it. The caller holds o.mu or is the only one to use o.
+// attempt of an earlier epoch, whose turn to be shown comes later. The caller holds o.mu or is the only one to use o.
 func (in *intake) open(o *outputs, a task.Attempt, keep bool) {
 	both := &o.both
 	if both[0].Kept != nil || both[0].To != nil {
@@ -109,14 +107,13 @@ func (in *intake) rest(o *outputs, a task.Attempt, fin *Final) error {
 }
 
 // chunk takes a part of a flight's output.
-func (x *submitter) chunk(f *flight, c *Chunk, at Place, keep bool) {
+func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
 	o := &f.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over {
 		return
 	}
-	o.parts = append(o.parts, at)
 	faulty := o.fault != nil
 	if x.intake.chunk(o, f.attempt, c, keep); o.fault != nil && !faulty && f.worker != nil {
 		go x.flights.order(f, opKill)
@@ -145,9 +142,7 @@ func (o *outputs) close(kept bool) {
 func (f *flight) finish(e end) {
 	f.out.mu.Lock()
 	first := !f.out.over
-	if f.out.over = true; first && e.final != nil {
-		f.out.parts = append(f.out.parts, e.at)
-	}
+	f.out.over = true
 	f.out.mu.Unlock()
 	if first {
 		f.done <- e
@@ -179,12 +174,11 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 		return outcome(f.attempt, task.Lost, e.err, e.unbegun)
 	}
 	a := f.attempt
-	if x.ledger != nil {
-		x.ledger.bring(&a, f)
-	}
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, unitsOf(a, r.Units)
-	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
+	if r.Argv = fin.Argv; !x.maker.echo {
+		r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
+	}
 	r.End = time.Now() // by this machine's clock
 	if f.worker != nil && !r.Start.IsZero() {
 		r.End = f.worker.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)

@@ -76,13 +76,11 @@ func (x *submitter) receiving(int64, time.Duration) string {
 func (x *submitter) receive(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	data, from := m.Data(), senderOf(m.Subject())
 	seq := meta.Sequence.Stream
-	at := Place{Seq: seq}
 	r := &x.results
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	for part := range parts(data) {
-		x.receiveOne(from, part, at)
-		at.At++
+		x.receiveOne(from, part, seq)
 	}
 	r.seq.Store(seq)
 	r.mu.Lock()
@@ -90,22 +88,22 @@ func (x *submitter) receive(m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	r.mu.Unlock()
 }
 
-func (x *submitter) receiveOne(from string, data []byte, at Place) {
+func (x *submitter) receiveOne(from string, data []byte, seq uint64) {
 	var f *flight
 	if c, err := DecodeChunk(data); err == nil {
 		if f = x.awaits(from, c.ID, c.Token); f != nil {
 			x.results.latest.Store(f)
-			x.keep(f, at.Seq)
-			x.chunk(f, c, at, f.worker == nil && x.ledger == nil)
+			x.keep(f, seq)
+			x.chunk(f, c, f.worker == nil)
 		}
 	} else if fin, err := DecodeFinal(data); err == nil {
 		if f = x.awaits(from, fin.ID, fin.Token); f != nil {
 			x.results.latest.Store(nil)
-			x.keep(f, at.Seq)
+			x.keep(f, seq)
 			if f.worker == nil {
-				x.past.add(f, fin, at)
+				x.past.add(f, fin)
 			} else {
-				f.finish(end{final: fin, at: at})
+				f.finish(end{final: fin})
 			}
 		}
 	}

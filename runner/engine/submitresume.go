@@ -47,7 +47,8 @@ func newIdentity() identity {
 func (x *submitter) identify() (identity, error) {
 	switch {
 	case x.ledger != nil:
-		return x.ledger.identity, nil
+		r := &x.ledger.record
+		return identity{Run: r.Run, Epoch: r.Epoch, Secret: r.Terms.Secret}, nil
 	case !x.lasting:
 		return newIdentity(), nil
 	}
@@ -111,7 +112,7 @@ func (x *submitter) earlier(from string, id ID, t Token) *flight {
 	p := &x.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending == nil || id.Epoch >= x.epoch || x.ledger != nil && !x.ledger.wants(id) || x.maker.token(from, id.Epoch, id.Task, id.Number) != t {
+	if p.pending == nil || id.Epoch >= x.epoch || x.maker.token(from, id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
 	f := p.pending[id]
@@ -123,7 +124,7 @@ func (x *submitter) earlier(from string, id ID, t Token) *flight {
 }
 
 // add adds the result of an attempt of an earlier epoch.
-func (p *past) add(f *flight, fin *Final, at Place) {
+func (p *past) add(f *flight, fin *Final) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pending[f.id] != f {
@@ -131,7 +132,6 @@ func (p *past) add(f *flight, fin *Final, at Place) {
 	}
 	delete(p.pending, f.id)
 	f.final = fin
-	f.out.parts = append(f.out.parts, at)
 	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
 		return

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the streams
 // share. Those of different versions refuse each other.
-const Version = 11
+const Version = 12
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages.
@@ -191,50 +191,11 @@ func badFacts(f *task.Facts) bool {
 	return f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0 || f.Attempt < 0 || slices.ContainsFunc(f.Units, badUnits)
 }
 
-// Stored is a task of a run that was handed over.
-type Stored struct {
-	Task uint64
-	Spec []byte // as journal.EncodeTask has it
-
-	// of the signature for its attempts, if they bring commands
-
-	Expires time.Time
-	Signer  [32]byte
-	Sig     [64]byte
-}
-
-// Ruling is what the submitter of a run that was handed over has decided, in the order of
-// the decisions.
-type Ruling struct {
-	What   byte   // a ruling below
-	Epoch  uint64 // of the attempt, or the one that begins
-	Task   uint64
-	Number int        // of the task's last attempt; 0 for none
-	Parts  []Place    // where the attempt's messages are; the last is its Final
-	Facts  task.Facts // of the attempt; or as Error why the run ended early, if it did
-}
-
-// What a ruling says.
-const (
-	ruledEpoch    = 'e' // an epoch begins
-	ruledAgain    = 'a' // the task is tried again
-	ruledFinished = 'f' // the task has finished
-	ruledOver     = 'o' // the run is over
-)
-
-// Place locates a message: the bundles of a stream hold several.
-type Place struct {
-	Seq uint64 // from 1
-	At  int
-}
-
 // The kinds of messages on the streams.
 const (
 	kindAttempt = 'a'
 	kindChunk   = 'c'
 	kindFinal   = 'f'
-	kindStored  = 's'
-	kindRuling  = 'r'
 	kindBundle  = 'l' // several of the others
 	kindBig     = 'b' // the name of an object that holds the message
 )
