@@ -292,16 +292,14 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 // valueOf returns the index of a value of the script, which it adds unless it is there.
 func (c *compiler) valueOf(p *piece, check check) int {
 	values := &c.script.values
-	same := func(v value) bool {
-		return v.piece != nil && p.inner == nil && v.check == check && v.piece.text == p.text && v.piece.kind == p.kind
+	same := func(v piece) bool {
+		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
 	}
 	if i := slices.IndexFunc(*values, same); i >= 0 {
 		return i
 	}
-	v := value{piece: p, inner: p.inner, check: check}
-	if p.inner != nil {
-		v.piece = nil
-	}
+	v := *p
+	v.check = check
 	*values = append(*values, v)
 	return len(*values) - 1
 }
@@ -336,8 +334,7 @@ func (c *compiler) group(s span, places []place) group {
 			p.text = show(p.text)
 		}
 	}
-	g.word = newWord(pieces)
-	g.word.whole = !alone
+	g.word = word{pieces: pieces, whole: !alone}
 	return g
 }
 

@@ -39,6 +39,9 @@ type piece struct {
 
 	inner *script // nested: a script that another shell runs
 	segs  []seg   // nested: a script that the same shell evaluates; quoted
+
+	check check // what the value must be
+	path  bool  // the value is part of a component of a path
 }
 
 // ofRecord reports whether p takes anything from the record.
@@ -260,54 +263,51 @@ func (p *piece) perRecord(v *Values) bool {
 	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
 }
 
-// Column is a placeholder for a column that a record must have.
-type Column struct{ piece piece }
+// Columns are placeholders for columns that a record must have.
+type Columns []piece
 
-// columnsOf returns the columns that records must have, given what calls a function for
-// each placeholder until that returns true.
-func columnsOf(any func(func(piece) bool) bool) (columns []Column) {
-	any(func(p piece) bool {
+// Columns returns the columns that a record must have for the template.
+func (h holes) Columns() (columns Columns) {
+	for _, p := range h {
 		if (p.kind == column || p.kind == field && p.n > 0) && !p.may {
-			columns = append(columns, Column{p})
+			columns = append(columns, p)
 		}
-		return false
-	})
+	}
 	return columns
 }
 
-// Columns returns the columns that a record must have for the command.
-func (t *Template) Columns() []Column { return columnsOf(t.any) }
-
-// Columns returns the columns that a record must have for the text.
-func (t *Text) Columns() []Column { return columnsOf(t.word.any) }
-
-// Check returns an error if one of a task's records lacks the column or, where {N} counts
+// Check returns an error if one of a task's records lacks a column or, where {N} counts
 // records, if there are not as many.
-func (c Column) Check(records [][]string) error {
-	p, v := &c.piece, Values{Records: records}
-	if p.kind == column && v.countsRecords() {
-		if max(p.n, -p.n) > len(records) {
-			return fmt.Errorf("there is no record for %s, only %d: write %s where it may be missing", p.text, len(records), p.optional())
+func (c Columns) Check(records [][]string) error {
+	v := Values{Records: records}
+	for i := range c {
+		p := &c[i]
+		if p.kind == column && v.countsRecords() {
+			if max(p.n, -p.n) > len(records) {
+				return fmt.Errorf("there is no record for %s, only %d: write %s where it may be missing", p.text, len(records), p.optional())
+			}
+			continue
 		}
-		return nil
-	}
-	for _, rec := range records {
-		switch {
-		case max(p.n, -p.n) <= len(rec):
-		case p.kind == field:
-			return fmt.Errorf("the record has no column %q: write %s where it may be missing", p.name, p.optional())
-		default:
-			return fmt.Errorf("the record has no column for %s, only %d: write %s where it may be missing", p.text, len(rec), p.optional())
+		for _, rec := range records {
+			switch {
+			case max(p.n, -p.n) <= len(rec):
+			case p.kind == field:
+				return fmt.Errorf("the record has no column %q: write %s where it may be missing", p.name, p.optional())
+			default:
+				return fmt.Errorf("the record has no column for %s, only %d: write %s where it may be missing", p.text, len(rec), p.optional())
+			}
 		}
 	}
 	return nil
 }
 
-// CheckSources returns an error if no record can have the column, since each has one for
-// each of n sources.
-func (c Column) CheckSources(n int) error {
-	if p := &c.piece; max(p.n, -p.n) > n {
-		return fmt.Errorf("there is no source for %s, only %d: give another one behind :::, or write %s", p.text, n, p.optional())
+// CheckSources returns an error if no record can have one of the columns, since each has one
+// for each of n sources.
+func (c Columns) CheckSources(n int) error {
+	for i := range c {
+		if p := &c[i]; max(p.n, -p.n) > n {
+			return fmt.Errorf("there is no source for %s, only %d: give another one behind :::, or write %s", p.text, n, p.optional())
+		}
 	}
 	return nil
 }

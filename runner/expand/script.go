@@ -13,7 +13,7 @@ import (
 // the script or, in a script within a script, to quoted values.
 type script struct {
 	segs   []seg
-	values []value
+	values []piece // the placeholders and scripts within the script
 	groups []group // words that a command has once for each of several records
 	own    bool    // it uses no arguments itself, so values can be these
 	list   bool    // all groups have the same words, which are the script's arguments, as "$@"
@@ -21,13 +21,6 @@ type script struct {
 	once   string  // the script for one record with one column, as it is run
 	login  bool    // for a shell that somebody chose, far away or for a user
 	bash   bool    // it holds what only bash understands
-}
-
-// value is the value of a variable: that of a placeholder, or a script within the script.
-type value struct {
-	piece *piece
-	inner *script
-	check check
 }
 
 // seg is text and then a reference to a value, to the list, or to nothing.
@@ -113,13 +106,6 @@ func mildInDouble(s string) bool {
 	return true
 }
 
-// any reports whether a value of s satisfies is.
-func (s *script) any(is func(piece) bool) bool {
-	return slices.ContainsFunc(s.values, func(v value) bool {
-		return v.inner != nil && v.inner.any(is) || v.piece != nil && is(*v.piece)
-	})
-}
-
 // head returns what sets n variables to the first arguments.
 func (s *script) head(n int) string {
 	if n == 0 {
@@ -175,7 +161,7 @@ func (s *script) fill(v *Values) filled {
 	if !slices.ContainsFunc(s.groups, func(g group) bool { return len(g.word.each(v)) > 1 }) {
 		f.texts = make([]string, len(s.values))
 		for i := range s.values {
-			f.texts[i] = s.values[i].text(v, v.Records)
+			f.texts[i] = s.values[i].valueIn(v, v.Records)
 		}
 		return f
 	}
@@ -210,7 +196,7 @@ func (s *script) fill(v *Values) filled {
 						if times > 1 {
 							recs = each[nth : nth+1]
 						}
-						f.texts = append(f.texts, s.values[g.ref].text(v, recs))
+						f.texts = append(f.texts, s.values[g.ref].valueIn(v, recs))
 					}
 					g.ref = k
 				}
@@ -223,19 +209,6 @@ func (s *script) fill(v *Values) filled {
 		f.list = s.groups[0].word.appendTo(nil, v)
 	}
 	return f
-}
-
-// text returns what val stands for in recs.
-func (val *value) text(v *Values, recs [][]string) string {
-	if val.inner != nil {
-		return val.inner.fill(v).within()
-	}
-	text := val.piece.value(v, recs)
-	v.verify(val.check, val.piece, text)
-	if val.piece.ofSlot() || val.piece.kind == made {
-		return text
-	}
-	return hideNUL(text)
 }
 
 // within returns the script for a shell within another. One that somebody chose may be

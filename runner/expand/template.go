@@ -24,6 +24,7 @@ import (
 
 // Template is a compiled command. It is safe for concurrent use.
 type Template struct {
+	holes
 	words   []word   // nil if each record is a command line
 	script  *script  // what the words run, which are a shell and its options; nil if they hold all
 	shell   []string // the shell and its options, for scripts
@@ -76,9 +77,16 @@ func New(cfg Config) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.shell == nil && t.words[0].constant() {
-		for i, w := range asFunction(t.words[0].text) {
-			t.words = slices.Insert(t.words, i, word{text: w})
+	for _, w := range t.words {
+		t.holes = append(t.holes, holesOf(w.pieces)...)
+	}
+	if t.script != nil {
+		t.holes = append(t.holes, holesOf(t.script.values)...)
+	}
+	if t.shell == nil {
+		name, _ := t.words[0].fixed()
+		for i, w := range asFunction(name) {
+			t.words = slices.Insert(t.words, i, textWord(w))
 		}
 	}
 	return t, nil
@@ -102,13 +110,18 @@ func (t *Template) useShell(forced []string) {
 	}
 }
 
+// add appends words to the command that are the same for all tasks.
+func (t *Template) add(words ...string) {
+	for _, w := range words {
+		t.words = append(t.words, textWord(w))
+	}
+}
+
 // compileScript makes t run s in its shell.
 func (t *Template) compileScript(s string, cfg *Config) error {
 	f, at := familyOfCommand(t.shell)
 	add := cfg.Insert == AtEnd
-	for _, s := range t.shell {
-		t.words = append(t.words, word{text: s})
-	}
+	t.add(t.shell...)
 	if i := slices.IndexFunc(t.shell[:at], func(w string) bool { return runners[programName(w)].operand > 0 }); i >= 0 {
 		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
 	}
@@ -117,19 +130,17 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 		w, err := unread(pieces, t.shell[at])
 		t.words = append(t.words, w)
 		t.args = add
-		for _, w := range t.beforeArgs() {
-			t.words = append(t.words, word{text: w})
-		}
+		t.add(t.beforeArgs()...)
 		return err
 	}
 	c := newCompiler(f, cfg)
 	script, err := c.compile(pieces, add)
 	switch {
 	case err != nil && c.unread && !slices.ContainsFunc(scan(s, cfg), piece.ofData):
-		t.words = append(t.words, newWord(scan(notOption(s), cfg))) // errors are the shell's to report
+		t.words = append(t.words, word{pieces: scan(notOption(s), cfg)}) // errors are the shell's to report
 		return nil
 	case err == nil && len(script.values) == 0:
-		t.words = append(t.words, word{text: script.once})
+		t.add(script.once)
 		return nil
 	}
 	t.script = script
@@ -155,7 +166,7 @@ func (t *Template) beforeArgs() []string {
 func unread(pieces []piece, shell string) (word, error) {
 	i := slices.IndexFunc(pieces, piece.ofData)
 	if i < 0 {
-		return newWord(pieces), nil
+		return word{pieces: pieces}, nil
 	}
 	how := "leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python"
 	known := []string{"parallel", "crew", "tmux", "env -S", "env --split-string"}
@@ -199,7 +210,6 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		}
 	}
 	sc, found := scriptOf(args, foreign)
-	t.args = cfg.Insert == AtEnd
 	c := newCompiler(foreign, cfg)
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -208,7 +218,6 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 				return err
 			}
 			i = sc.to - 1
-			t.args = t.args && t.words[len(t.words)-1].constant()
 			continue
 		}
 		n := len(w)
@@ -222,12 +231,15 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		if len(w) == 0 && n > 0 {
 			continue
 		}
-		t.words = append(t.words, newWord(w))
-		last := &t.words[len(t.words)-1]
-		t.args = t.args && last.constant()
-		if !last.constant() {
-			last.parts[0].check, last.joined = p.check, p.joined
+		if len(w) > 0 {
+			w[0].check = p.check
 		}
+		t.words = append(t.words, word{pieces: w, joined: p.joined})
+	}
+	t.args = cfg.Insert == AtEnd
+	for i := range t.words {
+		_, same := t.words[i].fixed()
+		t.args = t.args && same
 	}
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
@@ -259,12 +271,12 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, isHole) })
 	if !add && !slices.ContainsFunc(pieces, isHole) {
 		for _, w := range words[sc.from:sc.to] {
-			t.words = append(t.words, newWord(w))
+			t.words = append(t.words, word{pieces: w})
 		}
 		return nil
 	}
 	if sc.attached > 0 {
-		t.words = append(t.words, word{text: sc.option})
+		t.add(sc.option)
 		if pieces[0].text = pieces[0].text[sc.attached:]; pieces[0].text == "" {
 			pieces = pieces[1:]
 		}
@@ -281,10 +293,10 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 	c.script.login = sc.login
 	script, err := c.compile(pieces, add)
 	if err == nil && len(script.values) == 0 {
-		t.words = append(t.words, word{text: script.once})
+		t.add(script.once)
 		return nil
 	}
-	t.words = append(t.words, word{inner: script})
+	t.words = append(t.words, word{pieces: []piece{{kind: nested, inner: script}}})
 	return err
 }
 
@@ -337,7 +349,7 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 			}
 		}
 		if t.joined && len(argv) > n+1 && v.err == nil {
-			v.err = fmt.Errorf("%s would take the second of several arguments for a script: write {} where each column goes", t.words[0].text)
+			v.err = fmt.Errorf("%s would take the second of several arguments for a script: write {} where each column goes", argv[0])
 		}
 	}
 	if t.script != nil {
@@ -391,11 +403,6 @@ func (t *Template) Script(script string, args []string) (argv []string, shell bo
 	return append(argv, args...), false, nil
 }
 
-// any reports whether a placeholder in the command satisfies is.
-func (t *Template) any(is func(piece) bool) bool {
-	return t.script != nil && t.script.any(is) || slices.ContainsFunc(t.words, func(w word) bool { return w.any(is) })
-}
-
 // Holds reports whether the template holds a placeholder for the file of Config.Outs.
 func (t *Template) Holds(out *Text) bool {
 	return t.any(func(p piece) bool { return p.kind == made && p.made == out })
@@ -411,5 +418,5 @@ func (t *Template) Command() (program string, ok bool) {
 	if t.words == nil {
 		return t.shell[0], !t.implied
 	}
-	return t.words[0].text, t.words[0].constant()
+	return t.words[0].fixed()
 }

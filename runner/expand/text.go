@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"slices"
 	"strings"
 
 	"crew/runner/task"
@@ -8,7 +9,10 @@ import (
 
 // Text is a text with placeholders that no shell reads, such as a key, a cost or
 // a tag. It is safe for concurrent use.
-type Text struct{ word word }
+type Text struct {
+	word
+	holes
+}
 
 // NewText compiles s. It uses only Replace, Names, Fields and Caps of cfg. Its errors are
 // like those of New.
@@ -16,7 +20,8 @@ func NewText(s string, cfg Config) (*Text, error) {
 	if err := cfg.check(s); err != nil {
 		return nil, err
 	}
-	return &Text{newWord(scan(s, &cfg))}, nil
+	pieces := scan(s, &cfg)
+	return &Text{word{pieces: pieces}, holesOf(pieces)}, nil
 }
 
 // NewPath is like NewText, for the name of a file. A value is never more than part
@@ -27,10 +32,8 @@ func NewPath(s string, cfg Config) (*Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range t.word.parts {
-		if g := &t.word.parts[i]; g.value != nil && g.value.ofRecord() {
-			g.path = true
-		}
+	for i := range t.pieces {
+		t.pieces[i].path = t.pieces[i].ofRecord()
 	}
 	return t, nil
 }
@@ -38,40 +41,35 @@ func NewPath(s string, cfg Config) (*Text, error) {
 // Dir returns the directory that is the same whatever the placeholders stand for: the
 // text itself if it has none (constant), or "" if one is in the first part of the path.
 func (t *Text) Dir() (dir string, constant bool) {
-	if t.word.constant() {
-		return t.word.text, true
+	if text, ok := t.fixed(); ok {
+		return text, true
 	}
-	before := t.word.parts[0].text
+	before := ""
+	if t.pieces[0].kind == literal {
+		before = t.pieces[0].text
+	}
 	return before[:strings.LastIndexByte(before, '/')+1], false
 }
 
 // OfSlot returns a placeholder in the text that varies by slot, or "".
-func (t *Text) OfSlot() string { return t.first(piece.ofSlot) }
+func (h holes) OfSlot() string { return h.first(piece.ofSlot) }
 
 // OfTask returns a placeholder in the text that varies by task, or "".
-func (t *Text) OfTask() string { return t.first(func(p piece) bool { return !p.ofSlot() }) }
+func (h holes) OfTask() string { return h.first(func(p piece) bool { return !p.ofSlot() }) }
 
 // first returns the first placeholder that satisfies is, or "".
-func (t *Text) first(is func(piece) bool) string {
-	for _, g := range t.word.parts {
-		if g.value != nil && is(*g.value) {
-			return g.value.text
-		}
+func (h holes) first(is func(piece) bool) string {
+	if i := slices.IndexFunc(h, is); i >= 0 {
+		return h[i].text
 	}
 	return ""
 }
 
 // OfRecord reports whether the text differs from record to record.
-func (t *Text) OfRecord() bool { return t.word.any(piece.ofRecord) }
-
-// Fields returns the names of the entries of Values.Fields that the text uses.
-func (t *Text) Fields() []string { return namesOf(field, t.word.any) }
-
-// Caps returns the names of those of Config.Caps that the text uses.
-func (t *Text) Caps() []string { return namesOf(units, t.word.any) }
+func (h holes) OfRecord() bool { return h.any(piece.ofRecord) }
 
 // Constant reports whether the text is the same for all tasks.
-func (t *Text) Constant() bool { return t.word.constant() }
+func (t *Text) Constant() bool { return len(t.holes) == 0 }
 
 // Expand returns the text for one task. With several records, a placeholder
 // stands for its values in all of them, separated by spaces. But if each record
@@ -105,9 +103,6 @@ func TargetName(text string) string {
 }
 
 func (t *Text) expand(v *Values) string {
-	if t.word.constant() {
-		return t.word.text
-	}
 	v.nth = v.countsRecords()
-	return t.word.build(v, v.Records)
+	return t.build(v, v.Records)
 }

@@ -11,80 +11,73 @@ import (
 
 // word is one word of a command or a text of its own, such as a key.
 type word struct {
-	text  string // the word, if it has neither parts nor inner
-	parts []part
-	inner *script // the word is a script, which takes all records
-
+	pieces []piece
 	whole  bool // it is one word for each record, even if it is {} alone
 	joined bool // it is one word, for all records
 }
 
-// part is text and then, unless value is nil, a value.
-type part struct {
-	text  string
-	value *piece
-	check check
-	path  bool // the value is part of a component of a path
+// textWord returns a word that is the same in every command.
+func textWord(s string) word { return word{pieces: []piece{{text: s}}} }
+
+// fixed returns the text of w. ok is false if it may differ from command to command.
+func (w *word) fixed() (text string, ok bool) {
+	for _, p := range w.pieces {
+		if p.kind != literal {
+			return "", false
+		}
+		text += p.text
+	}
+	return text, true
 }
 
-// newWord returns a word made of pieces, which it keeps.
-func newWord(pieces []piece) word {
-	var w word
-	text := ""
-	for i := range pieces {
-		if p := &pieces[i]; p.kind == literal {
-			text += p.text
-		} else {
-			w.parts = append(w.parts, part{text: text, value: p})
-			text = ""
+// holes are the placeholders of a template.
+type holes []piece
+
+// holesOf returns the placeholders among pieces, and those of the scripts among them.
+func holesOf(pieces []piece) (list holes) {
+	for _, p := range pieces {
+		switch {
+		case p.inner != nil:
+			list = append(list, holesOf(p.inner.values)...)
+		case p.kind != literal:
+			list = append(list, p)
 		}
 	}
-	if w.parts == nil {
-		w.text = text
-	} else if text != "" {
-		w.parts = append(w.parts, part{text: text})
-	}
-	return w
+	return list
 }
 
-// constant reports whether w is the same in every command.
-func (w *word) constant() bool { return w.parts == nil && w.inner == nil }
-
-// any reports whether a placeholder in w satisfies is.
-func (w *word) any(is func(piece) bool) bool {
-	return w.inner != nil && w.inner.any(is) ||
-		slices.ContainsFunc(w.parts, func(g part) bool { return g.value != nil && is(*g.value) })
-}
+// any reports whether one of the placeholders satisfies is.
+func (h holes) any(is func(piece) bool) bool { return slices.ContainsFunc(h, is) }
 
 // Fields returns the names of the entries of Values.Fields that the template uses.
-func (t *Template) Fields() []string { return namesOf(field, t.any) }
+func (h holes) Fields() []string {
+	return h.names(func(p piece) bool { return p.kind == field && p.n == 0 })
+}
 
 // Caps returns the names of those of Config.Caps that the template uses.
-func (t *Template) Caps() []string { return namesOf(units, t.any) }
+func (h holes) Caps() []string { return h.names(func(p piece) bool { return p.kind == units }) }
 
-// namesOf returns the names of the placeholders of a kind that are no columns, given what
-// calls a function for each placeholder until that returns true.
-func namesOf(k kind, any func(func(piece) bool) bool) (names []string) {
-	any(func(p piece) bool {
-		if p.kind == k && (k == units || p.n == 0) && !slices.Contains(names, p.name) {
+// names returns the names of the placeholders that satisfy is.
+func (h holes) names(is func(piece) bool) (names []string) {
+	for _, p := range h {
+		if is(p) && !slices.Contains(names, p.name) {
 			names = append(names, p.name)
 		}
-		return false
-	})
+	}
 	return names
 }
 
 // lone reports whether w is {} and nothing else, so that a command has it once for
 // each column of each record.
 func (w *word) lone() bool {
-	return len(w.parts) == 1 && w.parts[0].text == "" && w.parts[0].value.kind == record && !w.whole && !w.joined
+	return len(w.pieces) == 1 && w.pieces[0].kind == record && !w.whole && !w.joined
 }
 
 // each returns the records for each of which a command has w once. If these are not several,
 // it has w once for all of v.
 func (w *word) each(v *Values) [][]string {
 	switch {
-	case w.inner != nil || w.joined:
+	case w.joined:
 		return nil
 	case w.lone() && slices.ContainsFunc(v.Records, func(rec []string) bool { return len(rec) > 1 }):
 		var columns [][]string
@@ -94,7 +87,7 @@ func (w *word) each(v *Values) [][]string {
 			}
 		}
 		return columns
-	case len(v.Records) > 1 && w.any(func(p piece) bool { return p.perRecord(v) }):
+	case len(v.Records) > 1 && slices.ContainsFunc(w.pieces, func(p piece) bool { return p.perRecord(v) }):
 		return v.Records
 	}
 	return nil
@@ -102,12 +95,6 @@ func (w *word) each(v *Values) [][]string {
 
 // appendTo appends the words that a command has for w.
 func (w *word) appendTo(list []string, v *Values) []string {
-	switch {
-	case w.constant():
-		return append(list, w.text)
-	case w.inner != nil:
-		return append(list, w.inner.fill(v).within())
-	}
 	each := w.each(v)
 	if len(each) == 0 {
 		return append(list, w.build(v, v.Records))
@@ -121,28 +108,31 @@ func (w *word) appendTo(list []string, v *Values) []string {
 
 // build returns w with the values that its placeholders have in recs.
 func (w *word) build(v *Values, recs [][]string) string {
-	if len(w.parts) == 1 && w.parts[0].text == "" {
-		return w.parts[0].valueIn(v, recs)
+	if len(w.pieces) == 1 {
+		return w.pieces[0].valueIn(v, recs)
 	}
 	var a [512]byte
 	b := a[:0]
-	for i := range w.parts {
-		g := &w.parts[i]
-		if b = append(b, g.text...); g.value != nil {
-			b = append(b, g.valueIn(v, recs)...)
-		}
+	for i := range w.pieces {
+		b = append(b, w.pieces[i].valueIn(v, recs)...)
 	}
 	return string(b)
 }
 
-// valueIn returns the part's value in recs, as it stands in a word that is not complete.
-func (g *part) valueIn(v *Values, recs [][]string) string {
-	s := g.value.value(v, recs)
-	v.verify(g.check, g.value, s)
+// valueIn returns the piece's value in recs, as it stands in a word that is not complete.
+func (p *piece) valueIn(v *Values, recs [][]string) string {
+	switch p.kind {
+	case literal:
+		return p.text
+	case nested:
+		return p.inner.fill(v).within()
+	}
+	s := p.value(v, recs)
+	v.verify(p.check, p, s)
 	switch {
-	case g.path:
+	case p.path:
 		return component(s)
-	case g.value.ofSlot(), g.value.kind == made:
+	case p.ofSlot(), p.kind == made:
 		return s
 	}
 	return hideNUL(s)

@@ -73,7 +73,7 @@ type Tasks struct {
 	cfg    TasksConfig
 	fields []string // the members of a JSON object that the templates name
 	units  []string // the caps that they name
-	must   []expand.Column
+	must   expand.Columns
 	worker task.Task // with cfg.Protocol: has the command
 
 	// state
@@ -285,26 +285,19 @@ func (t *Tasks) CheckColumns() error {
 			sources, values = sources+1, values || s.files == nil
 		}
 	}
-	for _, c := range t.must {
-		if err := c.CheckSources(sources); err != nil && values {
-			return err
-		}
+	if values {
+		return t.must.CheckSources(sources)
 	}
 	return nil
 }
 
 // lacks returns an error if one of a task's records lacks a column that a template names.
 func (t *Tasks) lacks(tk *task.Task) error {
-	for _, c := range t.must {
-		err := c.Check(tk.Records)
-		if err != nil && len(t.r.axes) == 1 && len(t.r.axes[0].parts) == 1 && !t.cfg.Limits.batches() {
-			err = t.r.at(err)
-		}
-		if err != nil {
-			return err
-		}
+	err := t.must.Check(tk.Records)
+	if err != nil && len(t.r.axes) == 1 && len(t.r.axes[0].parts) == 1 && !t.cfg.Limits.batches() {
+		err = t.r.at(err)
 	}
-	return nil
+	return err
 }
 
 // finish sets what follows from the task's records, of which rec is the first.
