@@ -22,10 +22,12 @@ type compiler struct {
 	family family // of the shell that will run the script
 	batch  bool   // a command may take several records
 	empty  bool   // leave out values of records
+	prefix string // of variables, for a script that another one evaluates; or ""
+	outer  names  // those of that one; or nil
 
 	// state
 
-	script  *script // one evaluated within the script, as by eval, shares it
+	script  *script
 	pieces  []piece // text is hidden
 	comment string  // a placeholder in a comment, or ""
 	tail    bool    // the only placeholder was added at the script's end
@@ -33,7 +35,6 @@ type compiler struct {
 	src     string  // the script with marks
 	marks   []mark
 	names   names
-	outer   names // those of the script that this one is evaluated in
 }
 
 func newCompiler(f family, cfg *Config) *compiler {
@@ -90,7 +91,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 		}
 	}
 	s := c.script
-	for s.name = "_crew"; strings.Contains(text, s.name); {
+	for s.name = cmp.Or(c.prefix, "_crew"); strings.Contains(text, s.name); {
 		s.name += "_"
 	}
 	var err error
@@ -231,7 +232,6 @@ func (c *compiler) keepText(places []place) bool {
 // assemble returns the script as segments, given the place of each mark.
 func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 	var segs []seg
-	first := len(c.script.groups)
 	spans := c.groups(places)
 	at := 0
 	cut := func(end int) { // appends the source up to end, in segments that are in or outside of one group
@@ -243,7 +243,7 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 		}
 		for i, g := range spans {
 			add(g.from, -1)
-			add(g.to, first+i)
+			add(g.to, i)
 		}
 		add(end, -1)
 	}
@@ -252,7 +252,7 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 		cut(m.at)
 		g := seg{ref: toNothing, how: p.how, group: -1}
 		if n := slices.IndexFunc(spans, func(s span) bool { return s.from <= m.at && m.at < s.to }); n >= 0 {
-			g.group = first + n
+			g.group = n
 		}
 		if p.escaped {
 			g.text = `\`
@@ -261,18 +261,6 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 		case c.empty && m.piece.ofRecord():
 			g.text += p.none
 			segs = append(segs, g)
-		case m.piece.segs != nil: // in single quotes
-			g.text = "'"
-			segs = append(segs, g)
-			for _, s := range m.piece.segs {
-				before, behind := s.how.around()
-				if s.ref == toNothing {
-					before, behind = "", ""
-				}
-				segs = append(segs, seg{text: escape(s.text + before), ref: s.ref, how: inner, group: s.group},
-					seg{text: escape(behind), ref: toNothing, group: s.group})
-			}
-			segs = append(segs, seg{text: "'", ref: toNothing, group: g.group})
 		default:
 			g.ref = c.valueOf(m.piece, p.check)
 			segs = append(segs, g)
@@ -283,7 +271,7 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 	for _, s := range spans {
 		c.script.groups = append(c.script.groups, c.group(s, places))
 	}
-	c.script.own = ownArguments(f)
+	c.script.own = c.outer == nil && ownArguments(f)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs

@@ -37,8 +37,7 @@ type piece struct {
 	may  bool   // column or field: the record may lack it
 	made *Text  // made: the file
 
-	inner *script // nested: a script that another shell runs
-	segs  []seg   // nested: a script that the same shell evaluates; quoted
+	inner *script // nested
 
 	check check // what the value must be
 	path  bool  // the value is part of a component of a path

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -168,12 +169,6 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 // the placeholder that it is called by in messages.
 func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece) (whole piece, err error) {
 	whole = piece{text: name, kind: nested}
-	if sc.same {
-		inner := *c
-		inner.pieces, inner.comment, inner.tail, inner.marks, inner.outer = pieces, "", false, nil, c.namesIn(f)
-		whole.segs, err = inner.resolve(false)
-		return whole, err
-	}
 	for i := range pieces {
 		if p := &pieces[i]; p.kind == literal {
 			p.text = show(p.text)
@@ -184,6 +179,13 @@ func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece
 		return whole, cmp.Or(err, fmt.Errorf("%s %w", name, refusePlain.err))
 	}
 	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
+	if sc.same {
+		same := 1
+		for _, m := range c.marks {
+			same += int(m.piece.kind / nested)
+		}
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(same)+"_", c.namesIn(f)
+	}
 	whole.inner, err = inner.compile(pieces, false)
 	return whole, err
 }
