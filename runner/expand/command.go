@@ -17,7 +17,7 @@ func refuseArguments(command, why, how string) place {
 // that only say how it is run. It is len(args) if that word is not known.
 func skipPrefixes(args []arg) int {
 	i := nameIndex(args)
-	if a := args[i]; !a.known || a.split || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
+	if a := args[i]; !a.known() || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
 		return len(args)
 	}
 	return i
@@ -42,7 +42,7 @@ var prefixes = []string{"command", "builtin", "exec", "time"}
 // tame reports whether the command's first word is only the name of a command to
 // every shell, so that its arguments are only arguments.
 func tame(call *syntax.CallExpr) bool {
-	a := known(call.Args[0])
+	a := argOf(call.Args[0])
 	return a.static() && a.text != "" && !strings.ContainsAny(a.text, "= \t") && plainText(a.text) &&
 		!slices.Contains(prefixes, a.text) && !slices.Contains([]string{"coproc", "function", "select", "let"}, a.text)
 }
@@ -63,20 +63,20 @@ func (c *compiler) argument(args []arg, at int) place {
 		return c.commandName(args, at)
 	case i < len(args) && i > at: // the name that exec gives a command
 		return place{}
-	case i < len(args) && args[i].marks && c.family != foreign && !strings.Contains(args[i].text, "/"):
+	case i < len(args) && args[i].marks() && c.family != foreign && !strings.Contains(args[i].text, "/"):
 		return refuse("cannot be given to a command that is a value, too", "write the path of the command, as in ./{}, or leave out the shell")
 	}
 	shells := slices.ContainsFunc(args[:at], takesScript)
 	hidden := shells && mayHide(args[:at])
 	guard, joined := position(args, at)
 	switch {
-	case i == len(args) && !args[nameIndex(args)].expands, slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
+	case i == len(args) && args[nameIndex(args)].known(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
 		return refuse("cannot stand beside words that shells read in different ways", "write each word as it is, without braces and $'…'")
-	case (i == len(args) || shells && slices.ContainsFunc(args[:at], func(a arg) bool { return !a.known })) && scriptLike(args[at]):
+	case (i == len(args) || shells && slices.ContainsFunc(args[:at], func(a arg) bool { return !a.known() })) && scriptLike(args[at]):
 		return refuse("cannot be part of what may be a script, since it is not known what is run", "write the name of the program and its options as they are")
 	case hidden:
-		return refuse("cannot stand where it is not known which options "+args[0].text+" is given", "write quotes around the words before it")
-	case shells && (startsOption(args[at].text) || !args[at].known && args[at].text == "" && !args[at].quoted):
+		return refuse("cannot stand where it is not known which options the shell is given", "write quotes around the words before it")
+	case shells && (startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
 		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	case i == len(args):
 		return place{}
@@ -126,7 +126,7 @@ func (c *compiler) risky(args []arg) bool {
 const scriptBytes = " \t\n;|&<>()$`"
 
 // scriptLike reports whether a word that holds a value looks like a script.
-func scriptLike(a arg) bool { return a.like || strings.ContainsAny(a.text, scriptBytes) }
+func scriptLike(a arg) bool { return strings.ContainsAny(a.text, scriptBytes) }
 
 // mayHide reports whether one of the words may be an option of a shell that is not seen.
 func mayHide(args []arg) bool {
@@ -134,7 +134,7 @@ func mayHide(args []arg) bool {
 	for _, a := range args[first:] {
 		text := a.text
 		switch {
-		case !a.static() && (a.split || a.option || startsOption(text)),
+		case !a.static() && (a.split || a.mayBeOption()),
 			startsOption(text) && len(text) > 2 && text[1] != '-' && strings.ContainsAny(text[1:len(text)-1], "oO"): // -onoclobber
 			return true
 		}
@@ -158,7 +158,7 @@ func (c *compiler) commandName(args []arg, at int) place {
 		return refuseName
 	}
 	for i, a := range args {
-		if i != at && a.marks {
+		if i != at && a.marks() {
 			return refuse("cannot be a command that is given values, too", "write the path of the command, as in ./{}, or leave out the shell")
 		}
 	}
@@ -208,7 +208,7 @@ func (c *compiler) builtin(args []arg, at int) place {
 		}
 		return c.declaration(args, at, variable)
 	case name == "let":
-		if args[at].known && isolated(args[at].text) {
+		if args[at].known() && isolated(args[at].text) {
 			return place{check: number}
 		}
 		return onlyNumber(args[at], "cannot be an argument of let, unless it is all of it")
@@ -241,7 +241,7 @@ func takesPrompt(args []arg, at int) bool {
 
 // onlyNumber returns the place of a value that must be a number and the whole word.
 func onlyNumber(a arg, why string) place {
-	if a.known && a.text == markText {
+	if a.text == markText {
 		return place{check: number}
 	}
 	return refuse(why, "write {} alone there, which then must be a number in every task")
@@ -263,11 +263,11 @@ func (c *compiler) printf(args []arg, at int) place {
 	}
 	text := args[format].text
 	switch {
-	case strings.HasPrefix(args[1].text, "-v"), args[1].option, at == 1 && startsOption(text):
+	case strings.HasPrefix(args[1].text, "-v"), !args[1].known() && args[1].mayBeOption(), at == 1 && startsOption(text):
 		return refuseArguments("printf -v", ", which evaluates the name of the variable", hintAssign)
 	case at == format && strings.HasPrefix(text, markText) && format == 1:
 		return place{check: noOption, joined: true}
-	case at > format && format == 1 && (args[1].marks && strings.HasPrefix(text, markText) || !args[1].known && text == ""):
+	case at > format && format == 1 && (strings.HasPrefix(text, markText) || strings.HasPrefix(text, gap)):
 		return refuse("cannot be given to printf without a fixed format", `write one, as in printf '%s\n' {}`)
 	}
 	return place{}
@@ -284,7 +284,7 @@ func (a arg) comparesNumbers() bool {
 
 // test says how the mark may stand among the arguments of test or [.
 func (c *compiler) test(args []arg, at int) place {
-	before, after := args[at-1], arg{known: true}
+	before, after := args[at-1], arg{}
 	if at+1 < len(args) {
 		after = args[at+1]
 	}

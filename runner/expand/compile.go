@@ -313,7 +313,7 @@ func (c *compiler) group(s span, places []place) group {
 		}
 	}
 	text := a.text
-	if g.plain = g.plain && a.known && strings.Count(text, markText) == len(holes); !g.plain {
+	if g.plain = g.plain && a.known() && strings.Count(text, markText) == len(holes); !g.plain {
 		text = strings.Repeat("x"+markText, len(holes)) // to count how often it is repeated
 	}
 	pieces := fill(text, markText, &holes)

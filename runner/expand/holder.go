@@ -161,7 +161,7 @@ func (s *site) assign(i int, isValue bool) place {
 	if a.Name != nil && !a.Naked {
 		name = a.Name.Value
 	} else if a.Value != nil { // in quotes, as in export "x={}"
-		name, _, ok = strings.Cut(known(a.Value).text, "=")
+		name, _, ok = strings.Cut(argOf(a.Value).text, "=")
 		if !ok || !syntax.ValidName(name) {
 			return refuseName
 		}
@@ -178,11 +178,11 @@ func (c *compiler) declaration(args []arg, at int, name string) place {
 		p.check = number // it may be read as a list of elements, in which commands are run
 	}
 	for _, a := range args[1:at] {
-		switch {
+		switch before, _, _ := strings.Cut(a.text, "="); {
 		case a.static() && !startsOption(a.text), a.static() && strings.Trim(a.text, "-xrgp") == "":
 		case a.static() && strings.Trim(a.text, "-xrgpi") == "":
 			p.check = number
-		case a.known && !startsOption(a.text) || strings.Contains(a.text, "="):
+		case !startsOption(a.text) && !strings.Contains(before, gap):
 		default:
 			return refuseArguments(args[0].text, " with options", hintAssign)
 		}

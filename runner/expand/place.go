@@ -200,7 +200,8 @@ func (c *compiler) misread(n syntax.Node) string {
 		if n.Hdoc == nil {
 			break
 		}
-		delimiter := known(n.Word).text + "\n" // the last one has no line break
+		delimiter, _, _ := strings.Cut(argOf(n.Word).text, gap)
+		delimiter += "\n" // the last one has no line break
 		for line := range strings.Lines(c.src[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()]) {
 			if n.Op == syntax.DashHdoc {
 				line = strings.TrimLeft(line, "\t")
@@ -321,7 +322,7 @@ func (s *site) inWord(p *place) {
 		mild = true
 	}
 	if p.list.to > 0 {
-		p.word = known(w)
+		p.word = argOf(w)
 		if p.check != anything || p.joined {
 			p.list = span{}
 		}

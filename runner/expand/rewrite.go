@@ -103,7 +103,7 @@ func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 	if found == nil {
 		return false, nil
 	}
-	delimiter := known(found.Word)
+	delimiter := argOf(found.Word)
 	if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
 		return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
 	}
@@ -143,7 +143,7 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	}
 	var texts []string
 	for _, w := range list {
-		texts = append(texts, known(w).text)
+		texts = append(texts, argOf(w).text)
 	}
 	text := strings.Join(texts, " ")[sc.attached:]
 	switch {
@@ -203,8 +203,8 @@ func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
 			continue
 		}
 		script := args[sc.from:sc.to]
-		if !slices.ContainsFunc(script, func(a arg) bool { return !a.known }) &&
-			slices.ContainsFunc(script, func(a arg) bool { return a.marks }) && !c.isNested(call.Args[sc.from]) {
+		if !slices.ContainsFunc(script, func(a arg) bool { return !a.known() }) &&
+			slices.ContainsFunc(script, func(a arg) bool { return a.marks() }) && !c.isNested(call.Args[sc.from]) {
 			return call.Args[sc.from:sc.to], sc
 		}
 	}

@@ -109,7 +109,7 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 			return s, true
 		}
 		if slices.Contains(quoting, programName(a.text)) && sure {
-			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks && scriptLike(a) }); from >= 0 {
+			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks() && scriptLike(a) }); from >= 0 {
 				return inline{from: i + from, to: i + from + 1, shell: programName(a.text)}, true
 			}
 		}
@@ -239,7 +239,7 @@ func replaces(args []arg, sc inline) bool {
 		if with == "" {
 			with = "{}"
 		}
-		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.known || strings.Contains(a.text, with) })
+		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.known() || strings.Contains(a.text, with) })
 	}
 	name, _, _ := strings.Cut(sc.shell, " ")
 	return runners[name].operand > 0
@@ -256,7 +256,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 		case end > 0:
 			s.shell, s.from, s.to = s.shell+" "+strings.TrimSuffix(a.text[:end], "="), j+1, j+2
 			script := ""
-			if end < len(a.text) || !a.known {
+			if end < len(a.text) {
 				s.from, s.to, s.attached, s.option = j, j+1, end, strings.TrimSuffix(a.text[:end], "=")
 				script = a.text[end:]
 			} else if s.from < len(args) {
@@ -269,7 +269,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 				s.family, s.to = foreign, len(args)
 			}
 			return s, true
-		case !a.known && strings.HasPrefix(a.text, "-") && r.option != "":
+		case !a.known() && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
 		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
@@ -295,7 +295,7 @@ func (r runner) optionEnd(a arg) int {
 	case slices.ContainsFunc(r.long, isLong):
 		return len(name)
 	case r.option != "" && a.options():
-		if n := strings.Index(a.text, r.option); !strings.Contains(a.text[:max(n, 0)], markText) {
+		if n := strings.Index(a.text, r.option); !strings.ContainsAny(a.text[:max(n, 0)], markText+gap) {
 			return n + 1
 		}
 	}

@@ -199,13 +199,11 @@ func errRecord(sc inline) error {
 func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	args := make([]arg, len(words))
 	for i, w := range words {
-		args[i].known = true
 		for _, p := range w {
 			if p.kind == literal {
 				args[i].text += p.text
 			} else {
 				args[i].text += markText
-				args[i].marks = true
 			}
 		}
 	}
@@ -247,7 +245,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	if !t.args {
 		return nil
 	}
-	args = append(args, arg{text: markText, known: true, marks: true})
+	args = append(args, arg{text: markText})
 	p := c.argument(args, len(args)-1)
 	if t.guard, t.joined = position(args, len(args)-1); found && sc.from == len(words) {
 		return errRecord(sc)

@@ -46,17 +46,17 @@ func (c *compiler) namesIn(f *syntax.File) names {
 
 // declared returns the words of a declaration.
 func declared(d *syntax.DeclClause) []arg {
-	args := []arg{{text: d.Variant.Value, known: true}}
+	args := []arg{{text: d.Variant.Value}}
 	for _, a := range d.Args {
 		switch {
 		case a.Name != nil && a.Value != nil:
-			value := known(a.Value)
+			value := argOf(a.Value)
 			value.text = a.Name.Value + "=" + value.text
 			args = append(args, value)
 		case a.Name != nil:
-			args = append(args, arg{text: a.Name.Value, known: true})
+			args = append(args, arg{text: a.Name.Value})
 		case a.Value != nil:
-			args = append(args, known(a.Value))
+			args = append(args, argOf(a.Value))
 		}
 	}
 	return args
@@ -73,9 +73,9 @@ func (v names) declare(args []arg) {
 	}
 	number := false
 	for _, a := range args[1:] {
-		name, value, assigns := strings.Cut(a.text, "=")
-		if startsOption(a.text) || !a.known && !assigns {
-			number = number || !a.known || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
+		name, value, _ := strings.Cut(a.text, "=")
+		if startsOption(a.text) || strings.Contains(name, gap) {
+			number = number || !a.known() || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
 		} else if number {
 			v[name] = true
 			v.use(value)
