@@ -26,7 +26,7 @@ func skipPrefixes(args []arg) int {
 // nameIndex is skipPrefixes for a name that may be known only when the command runs.
 func nameIndex(args []arg) int {
 	i := 0
-	for i < len(args)-1 && args[i].static() && (slices.Contains(prefixes, args[i].text) || strings.HasPrefix(args[i].text, "-")) {
+	for i < len(args)-1 && args[i].static() && (prefixes.has(args[i].text) || strings.HasPrefix(args[i].text, "-")) {
 		prefix := args[i].text
 		for i++; i < len(args)-1 && args[i].static() && strings.HasPrefix(args[i].text, "-"); i++ {
 			if prefix == "exec" && strings.HasSuffix(args[i].text, "a") && i < len(args)-2 {
@@ -37,14 +37,17 @@ func nameIndex(args []arg) int {
 	return i
 }
 
-var prefixes = []string{"command", "builtin", "exec", "time"}
+const (
+	prefixes list = "command builtin exec time"
+	reserved list = "coproc function select let" // to some shells
+)
 
 // tame reports whether the command's first word is only the name of a command to
 // every shell, so that its arguments are only arguments.
 func tame(call *syntax.CallExpr) bool {
 	a := argOf(call.Args[0])
 	return a.static() && a.text != "" && !strings.ContainsAny(a.text, "= \t") && plainText(a.text) &&
-		!slices.Contains(prefixes, a.text) && !slices.Contains([]string{"coproc", "function", "select", "let"}, a.text)
+		!prefixes.has(a.text) && !reserved.has(a.text)
 }
 
 // argument says how the mark in args[at], a word of a command, may stand there. If no
@@ -87,7 +90,7 @@ func (c *compiler) argument(args []arg, at int) place {
 	if p.err = interpreted(args, i, at); p.err != nil {
 		return p
 	}
-	if name, _, ok := strings.Cut(args[at].text, "="); ok && slices.Contains(wrappers, programName(args[i].text)) {
+	if name, _, ok := strings.Cut(args[at].text, "="); ok && args[i].wraps() {
 		if strings.Contains(name, markText) {
 			return refuseName
 		} else if commands(name) {
@@ -117,8 +120,8 @@ func runsAsKsh(args []arg, at int) bool {
 func (c *compiler) risky(args []arg) bool {
 	i := nameIndex(args)
 	name := args[i].text
-	use, ok := builtins[name]
-	return slices.ContainsFunc(args, takesScript) || slices.Contains(wrappers, programName(name)) || args[i].odd ||
+	use, ok := useOf(name)
+	return slices.ContainsFunc(args, takesScript) || args[i].wraps() || args[i].odd ||
 		c.family != foreign && ok && use != asText
 }
 
@@ -177,26 +180,29 @@ const (
 	special             // depends on the argument
 )
 
-// builtins are those of dash, busybox and bash, and words that shells reserve. What stands
-// in none of them is a program or a function, whose arguments are text.
-var builtins = map[string]use{
-	".": asText, ":": asText, "[": special, "[[": refused, "alias": refused, "bg": asNumber, "bind": refused, "break": asNumber,
-	"builtin": asText, "caller": asNumber, "cd": asText, "chdir": asText, "command": asText, "compgen": refused, "complete": refused,
-	"compopt": refused, "continue": asNumber, "coproc": refused, "declare": declares, "dirs": asText, "disown": asNumber,
-	"echo": asText, "enable": refused, "eval": special, "exec": asText, "exit": asNumber, "export": declares, "false": asText, "fc": refused,
-	"fg": asNumber, "function": refused, "getopts": asName, "hash": asText, "help": asText, "history": refused, "jobs": refused,
-	"kill": asText, "let": special, "local": declares, "logout": asNumber, "mapfile": asName, "popd": asText, "printf": special,
-	"pushd": asText, "pwd": asText, "read": special, "readarray": asName, "readonly": declares, "return": asNumber, "select": refused,
-	"set": special, "setvar": asName, "shift": asNumber, "shopt": refused, "source": asText, "suspend": refused, "test": special,
-	"times": asText, "trap": special, "true": asText, "type": asText, "typeset": declares, "ulimit": asNumber, "umask": asText,
-	"unalias": refused, "unset": asName, "wait": asNumber,
+// builtins are those of dash, busybox and bash, and words that shells reserve, by what they do
+// with their arguments. What stands in none of them is a program or a function, whose arguments
+// are text.
+var builtins = [...]list{
+	refused:  "[[ alias bind compgen complete compopt coproc enable fc function history jobs select shopt suspend unalias",
+	asText:   ". : builtin cd chdir command dirs echo exec false hash help kill popd pushd pwd source times true type umask",
+	asNumber: "bg break caller continue disown exit fg logout return shift ulimit wait",
+	asName:   "getopts mapfile readarray setvar unset",
+	declares: "declare export local readonly typeset",
+	special:  "[ eval let printf read set test trap",
+}
+
+// useOf returns what a builtin does with its arguments. ok is false if name is none.
+func useOf(name string) (u use, ok bool) {
+	i, ok := which(builtins[:], name)
+	return use(i), ok
 }
 
 // builtin says how the mark may stand in args[at], an argument of args[0], which may be a
 // builtin of a shell.
 func (c *compiler) builtin(args []arg, at int) place {
 	name := args[0].text
-	switch use, ok := builtins[name]; {
+	switch use, ok := useOf(name); {
 	case !ok, use == asText:
 		return place{}
 	case use == asNumber:

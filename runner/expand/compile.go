@@ -366,7 +366,7 @@ func ownArguments(f *syntax.File) bool {
 			}
 			args := words(n)
 			i := skipPrefixes(args)
-			if i == len(args) || slices.Contains([]string{"set", "shift", "getopts", "eval", "trap", ".", "source"}, args[i].text) {
+			if i == len(args) || takeOver.has(args[i].text) {
 				return false
 			}
 		}

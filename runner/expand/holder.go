@@ -136,13 +136,13 @@ func readsScript(st *syntax.Stmt) bool {
 	i := skipPrefixes(args)
 	for j, a := range args[min(i, len(args)):] {
 		if name := programName(a.text); a.static() && (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
-			(j == 0 || slices.Contains(wrappers, programName(args[i].text))) {
+			(j == 0 || args[i].wraps()) {
 			return true
 		}
 	}
 	return args[len(args)-1].text == "exec" || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
 		slices.ContainsFunc(args, func(a arg) bool {
-			return isShell(a) || a.static() && slices.Contains(loginShells, programName(a.text))
+			return isShell(a) || a.static() && loginShells.has(programName(a.text))
 		})
 }
 
@@ -195,7 +195,7 @@ func (c *compiler) assigned(name string) place {
 	switch {
 	case commands(name):
 		return refuse("cannot be assigned to "+name+", by which programs choose what they run", "use another name, or, if that is meant, x={} and then "+name+"=$x")
-	case c.names[name], c.names["*"], slices.Contains(integers, name):
+	case c.names[name], c.names["*"], integers.has(name):
 		return place{check: number}
 	}
 	return place{}

@@ -54,7 +54,7 @@ func fields(s string) (words []string, ok bool) {
 // not known to be a program.
 func splitPlain(s string) (words []string, ok bool) {
 	words = strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' })
-	return words, len(words) > 0 && !strings.Contains(words[0], "=") && !shellWord(words[0])
+	return words, len(words) > 0 && !strings.Contains(words[0], "=") && !shellWords.has(words[0])
 }
 
 // plainText reports whether s consists of blanks and plain bytes.
@@ -80,21 +80,11 @@ func plainByte(c byte) bool {
 	return false
 }
 
-// shellWord reports whether s, as the first word of a command, means something
-// to a shell that no program of that name can do. These are the reserved
-// words of POSIX, its special built-ins, and the other built-ins that no program
-// can replace. Those of bash alone are there for dialect to refuse. Missing are echo,
-// printf, test, kill, true, false and pwd, which are programs everywhere.
-func shellWord(s string) bool {
-	switch s {
-	case "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while",
-		"time", // also a program, but not on every machine
-		".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
-		"times", "trap", "unset",
-		"alias", "bg", "cd", "command", "fg", "getopts", "hash", "jobs", "read", "type", "ulimit", "umask",
-		"unalias", "wait",
-		"declare", "function", "let", "local", "mapfile", "popd", "pushd", "readarray", "select", "shopt", "source", "typeset":
-		return true
-	}
-	return false
-}
+// shellWords are words that, as the first of a command, mean something to a shell that no program
+// of that name can do: the reserved words of POSIX, its special built-ins, and the other built-ins
+// that no program can replace. Those of bash alone are there for dialect to refuse. Missing are
+// echo, printf, test, kill, true, false and pwd, which are programs everywhere, while time is not.
+const shellWords list = `case do done elif else esac fi for if in then until while time
+	. : break continue eval exec exit export readonly return set shift times trap unset
+	alias bg cd command fg getopts hash jobs read type ulimit umask unalias wait
+	declare function let local mapfile popd pushd readarray select shopt source typeset`

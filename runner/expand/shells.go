@@ -21,17 +21,34 @@ const (
 // version.
 func familyOf(program string) family {
 	name := strings.TrimPrefix(programName(program), "-") // a login shell's argv[0]
-	switch strings.TrimRight(name, "0123456789.-") {
-	case "sh", "dash", "ash", "posh":
-		return posix
-	case "bash", "rbash":
-		return bash
-	case "zsh", "rzsh", "ksh", "mksh", "lksh", "oksh", "loksh", "pdksh", "rksh", "yash":
-		return korn
-	case "fish", "csh", "tcsh", "nu", "elvish", "xonsh", "rc", "es":
-		return alien
+	f, _ := which(families[:], strings.TrimRight(name, "0123456789.-"))
+	return family(f)
+}
+
+var families = [...]list{
+	posix: "sh dash ash posh",
+	bash:  "bash rbash",
+	korn:  "zsh rzsh ksh mksh lksh oksh loksh pdksh rksh yash",
+	alien: "fish csh tcsh nu elvish xonsh rc es",
+}
+
+// list is a text of names with blanks between them.
+type list string
+
+// has reports whether the name is in the list.
+func (l list) has(name string) bool {
+	for n := range strings.FieldsSeq(string(l)) {
+		if n == name {
+			return true
+		}
 	}
-	return foreign
+	return false
+}
+
+// which returns the index of the list that has the name.
+func which(lists []list, name string) (i int, ok bool) {
+	i = slices.IndexFunc(lists, func(l list) bool { return l.has(name) })
+	return max(i, 0), i >= 0
 }
 
 // programName returns the name of a program without its directory.
@@ -45,7 +62,7 @@ func familyOfCommand(words []string) (f family, at int) {
 		if f := familyOf(w); f != foreign {
 			return f, i
 		}
-		if i == 0 && !slices.Contains(wrappers, programName(w)) {
+		if i == 0 && !wrappers.has(programName(w)) {
 			break
 		}
 	}
@@ -79,7 +96,7 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		}
 	}
 	switch name := args[first]; {
-	case name.static() && slices.Contains(notWrappers, name.text):
+	case name.static() && notWrappers.has(name.text):
 		return inline{}, false
 	case f == foreign || !name.static():
 	case name.text == "eval", name.text == "trap":
@@ -104,11 +121,11 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		}
 		s, ok := runners[programName(a.text)].script(args, i)
 		// Behind a program that is not known to run others, a name may be only a word.
-		sure := i == first || slices.Contains(wrappers, programName(args[first].text)) || familyOf(args[first].text) != foreign
+		sure := i == first || args[first].wraps() || familyOf(args[first].text) != foreign
 		if ok && (sure || s.from < len(args) && scriptLike(args[s.from])) {
 			return s, true
 		}
-		if slices.Contains(quoting, programName(a.text)) && sure {
+		if quoting.has(programName(a.text)) && sure {
 			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks() && scriptLike(a) }); from >= 0 {
 				return inline{from: i + from, to: i + from + 1, shell: programName(a.text)}, true
 			}
@@ -117,21 +134,27 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 	return inline{}, false
 }
 
-// notWrappers are commands that run nothing, even if an argument is called sh, wrappers
-// some that run the command that their arguments name, quoting some that read one with
-// blanks as a script, with a quoting of their own, and joining some that make one script
-// of all their arguments.
-var (
-	quoting     = []string{"parallel", "crew", "tmux"}
-	joining     = []string{"pdsh", "clush", "pssh", "parallel-ssh", "dsh", "bsub"}
-	notWrappers = []string{"echo", "printf", "print", "grep", "egrep", "fgrep", "test", "[", "which", "type", "rsync", "scp", "git"}
-	wrappers    = []string{".", "source", "env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset",
-		"flock", "xargs", "find", "busybox", "chroot", "unshare", "nsenter", "strace", "watch", "parallel", "crew", "ssh", "sshpass", "su", "runuser",
-		"script", "chronic", "systemd-run", "docker", "podman", "kubectl"}
+const (
+	// notWrappers are commands that run nothing, even if an argument is called sh.
+	notWrappers list = "echo printf print grep egrep fgrep test [ which type rsync scp git"
+	// wrappers are some that run the command that their arguments name.
+	wrappers list = `. source env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset
+		flock xargs find busybox chroot unshare nsenter strace watch parallel crew ssh sshpass su runuser
+		script chronic systemd-run docker podman kubectl`
+	// quoting are some that read an argument with blanks as a script, with a quoting of their own.
+	quoting list = "parallel crew tmux"
+	// joining are some that make one script of all their arguments.
+	joining list = "pdsh clush pssh parallel-ssh dsh bsub"
+	// loginShells start a shell that reads its script from standard input.
+	loginShells list = "ssh rsh at batch su runuser sg script sbatch"
+	// dashed take what follows their script for options, unless -- stands between.
+	dashed list = "fish perl ruby node php"
+	// takeOver use or change the arguments of the script that they are in.
+	takeOver list = "set shift getopts eval trap . source"
 )
 
-// loginShells start a shell that reads its script from standard input.
-var loginShells = []string{"ssh", "rsh", "at", "batch", "su", "runuser", "sg", "script", "sbatch"}
+// wraps reports whether a is one of the wrappers.
+func (a arg) wraps() bool { return wrappers.has(programName(a.text)) }
 
 // runner is a program other than a shell that gives a script to one.
 type runner struct {
@@ -164,14 +187,14 @@ var runners = map[string]runner{
 // grammar may take it for an option.
 func interpreted(args []arg, first, at int) error {
 	for j, a := range args[:at] {
-		if j < first || !a.static() || j > first && !slices.Contains(wrappers, programName(args[first].text)) {
+		if j < first || !a.static() || j > first && !args[first].wraps() {
 			continue
 		}
 		name, before := programName(a.text), args[j+1:at]
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
-		case slices.Contains(joining, name):
+		case joining.has(name):
 			return refuseArguments(name, ", which makes a script of them", "write ssh, of which crew knows the script").err
 		case name == "tmux" && args[at-1].text != "-t":
 			return refuseArguments(name, ", which runs commands in them", "write a script that reads the value from a file").err
@@ -318,7 +341,7 @@ func (r runner) values(option string) int {
 // program that gives a script to a shell, or by a shell, and whether args[at] must stay
 // one word, since another would be a script.
 func position(args []arg, at int) (guard int, joined bool) {
-	if slices.Contains(notWrappers, args[0].text) {
+	if notWrappers.has(args[0].text) {
 		return 0, false
 	}
 	for i, a := range args[:at] {
@@ -335,7 +358,7 @@ func position(args []arg, at int) (guard int, joined bool) {
 		if !slices.ContainsFunc(args[i+1:at], isDashes) || r.operand == 2 { // ssh goes on to look for options
 			guard = max(guard, r.operands-n)
 		}
-		sure := i == 0 || slices.Contains(wrappers, programName(args[0].text)) || slices.Contains(prefixes, args[0].text)
+		sure := i == 0 || args[0].wraps() || prefixes.has(args[0].text)
 		joined = joined || sure && (n == optionValue || !isShell && n < max(r.operand, r.operands))
 		if isShell && n > 0 {
 			break // what follows are arguments of a script

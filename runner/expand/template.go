@@ -155,7 +155,7 @@ func (t *Template) beforeArgs() []string {
 	switch name := basename(t.shell[at]); {
 	case f.takesValues(), f == korn:
 		return []string{name}
-	case slices.Contains([]string{"fish", "perl", "ruby", "node", "php"}, name):
+	case dashed.has(name):
 		return []string{"--"}
 	}
 	return nil

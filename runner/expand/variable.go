@@ -65,10 +65,11 @@ func declared(d *syntax.DeclClause) []arg {
 // declare notes what a declaration says of its variables: that they are numbers, stand
 // for others or, if it has options that are not known, anything.
 func (v names) declare(args []arg) {
-	if slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && (args[0].odd || builtins[args[0].text] == declares) {
+	use, _ := useOf(args[0].text)
+	if slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && (args[0].odd || use == declares) {
 		v["*"] = true
 	}
-	if builtins[args[0].text] != declares {
+	if use != declares {
 		return
 	}
 	number := false
@@ -128,22 +129,20 @@ func isArithmetic(holder syntax.Node, w *syntax.Word) bool {
 
 // commanding are the variables whose values shells and programs expand or read as commands, or
 // with which they choose what to run; integers are those that they read as numbers.
-var (
-	commanding = []string{"CREW_OPTS", "PARALLEL", "PARALLEL_SHELL", "SHELL", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE",
-		"GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_ASKPASS", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND",
-		"SSH_ASKPASS", "RSYNC_RSH", "CVS_RSH", "BORG_RSH", "MAKEFLAGS", "GNUMAKEFLAGS", "TAR_OPTIONS", "PERL5OPT", "PERL5DB", "RUBYOPT",
-		"NODE_OPTIONS", "PYTHONSTARTUP", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "FZF_DEFAULT_COMMAND",
-		"BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "SHELLOPTS", "BASHOPTS", "IFS", "PATH",
-		"BASH_ALIASES", "BASH_CMDS", "BASH_COMPAT", "BASH_XTRACEFD", "FCEDIT", "MAILPATH", "POSIXLY_CORRECT", "CHILD_MAX",
-		"FUNCNAME", "GROUPS", "PIPESTATUS", "DIRSTACK", "HISTCMD", "PROMPT_DIRTRIM", "histchars"}
-	integers = []string{"OPTIND", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "COLUMNS", "LINES", "HISTSIZE", "HISTFILESIZE",
-		"TMOUT", "MAILCHECK", "UID", "EUID", "PPID", "SHLVL", "BASHPID", "BASH_ARGC", "BASH_SUBSHELL", "IGNOREEOF", "FUNCNEST",
-		"OPTERR", "EPOCHSECONDS", "EPOCHREALTIME"}
+const (
+	commanding list = `CREW_OPTS PARALLEL PARALLEL_SHELL SHELL EDITOR VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE GIT_SSH
+		GIT_SSH_COMMAND GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_ASKPASS GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND
+		SSH_ASKPASS RSYNC_RSH CVS_RSH BORG_RSH MAKEFLAGS GNUMAKEFLAGS TAR_OPTIONS PERL5OPT PERL5DB RUBYOPT NODE_OPTIONS
+		PYTHONSTARTUP JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS FZF_DEFAULT_COMMAND BASH_ENV ENV PROMPT_COMMAND
+		PS0 PS1 PS2 PS3 PS4 SHELLOPTS BASHOPTS IFS PATH BASH_ALIASES BASH_CMDS BASH_COMPAT BASH_XTRACEFD FCEDIT
+		MAILPATH POSIXLY_CORRECT CHILD_MAX FUNCNAME GROUPS PIPESTATUS DIRSTACK HISTCMD PROMPT_DIRTRIM histchars`
+	integers list = `OPTIND RANDOM SRANDOM SECONDS LINENO COLUMNS LINES HISTSIZE HISTFILESIZE TMOUT MAILCHECK UID EUID PPID SHLVL
+		BASHPID BASH_ARGC BASH_SUBSHELL IGNOREEOF FUNCNEST OPTERR EPOCHSECONDS EPOCHREALTIME`
 )
 
 // commands reports whether a variable decides what programs run.
 func commands(name string) bool {
-	return slices.Contains(commanding, name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_CONFIG_", functionPrefix},
+	return commanding.has(name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_CONFIG_", functionPrefix},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
