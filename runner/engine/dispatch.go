@@ -169,9 +169,7 @@ func (d *dispatcher) obey(o *Order, a *Answer) error {
 	}
 	switch o.Op {
 	case opAdd:
-		err := l.take(o)
-		a.None = errors.Is(err, errGarbage)
-		return err
+		return l.take(o)
 	case opCommit:
 		return l.commit(o.Total)
 	case opRead:

@@ -69,7 +69,7 @@ type Answer struct {
 
 	// about a run that was handed over
 
-	None   bool   `json:"none,omitempty"`   // there is no such run
+	None   bool   `json:"none,omitempty"`   // there is no such run, or none takes such an order
 	Data   []byte `json:"data,omitempty"`   // read and log: what is there; nothing at the end
 	Done   bool   `json:"done,omitempty"`   // read: nothing more comes
 	Over   *over  `json:"over,omitempty"`   // read: how the run has ended, if it has
@@ -108,7 +108,7 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 			err = carryOut(&o, &a)
 		}
 		if err != nil {
-			a.Err = err.Error()
+			a.Err, a.None = err.Error(), a.None || errors.Is(err, errGarbage)
 		}
 		b, _ := json.Marshal(a)
 		_ = m.Respond(b) // a question that is repeated gets another
