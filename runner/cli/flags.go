@@ -234,7 +234,7 @@ func (o *Options) rows() []*option {
 		{"note", "", "TEXT", "ctl-add", "a note that explain, status and top show", text(&o.Ctl.Note)},
 		{"after", "", "TASK", "ctl-add", "wait until this one succeeded; repeatable", each(&o.Ctl.After, parseTask)},
 		{"wait", "", "", "ctl-add", "show the output, end with the task's status", as(&o.Ctl.Wait, true)},
-		{"block", "", "", "ctl-add", "wait while the queue is full", as(&o.Ctl.Block, true)},
+		{"block", "", "DUR", "ctl-add", "wait up to DUR for room, or for the next crew serve", duration(&o.Ctl.Block, 0)},
 		{"null", "0", "", "ctl-add", "records of - end with a NUL byte", as(&o.Ctl.Null, true)},
 		{"engine", "", "URL", linked, "the NATS server, or the name of a NATS context", text(&o.Engine.URL)},
 		{"dir", "", "DIR", "engine-serve engine-invite engine-revoke", "where the hub keeps everything", text(&o.Hub.Dir)},

@@ -290,14 +290,15 @@ type Ctl struct {
 
 	// of add
 
-	Work              []string // what to add; with crew engine drain, the workers
-	Stdin             bool     // the records of standard input are to be added
-	After             []uint64
-	At                time.Time // when the tasks may start; zero for at once
-	Note              string
-	Priority          *int // nil if none was given
-	Wait, Block, Null bool
-	URL, Queue        string // of the engine that Run names; no Queue for none, or for all in crew engine drain
+	Work       []string // what to add; with crew engine drain, the workers
+	Stdin      bool     // the records of standard input are to be added
+	After      []uint64
+	At         time.Time // when the tasks may start; zero for at once
+	Note       string
+	Priority   *int // nil if none was given
+	Wait, Null bool
+	Block      time.Duration // how long to wait for room or for the next crew serve
+	URL, Queue string        // of the engine that Run names; no Queue for none, or for all in crew engine drain
 }
 
 // Look configures crew report and crew web.

@@ -100,8 +100,6 @@ func (c *conn) end(r *Reply, err error) {
 		r.Error, r.Status = task.Bytes(err.Error()), refused
 		if why, ours := errors.AsType[*Refused](err); ours {
 			r.Status, r.Over = why.Status, why.Over
-		} else if errors.Is(err, task.ErrFull) {
-			r.Status = full
 		}
 	}
 	c.put(r)

@@ -22,11 +22,9 @@ type Config struct {
 	About Hello                         // Name, Command and Dir; with a Feed Values and Most, too
 	Do    func(task.Command) task.Reply // the run's door
 	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in
-	// order, before any of them can end, and returns when they are accepted; next means that
-	// they are left to the next run. The error
-	// is task.ErrFull if there is no room for them: with a.Block, the server then tries
-	// again later. Feed is nil if the run takes no tasks, and safe for concurrent use.
-	Feed func(a *Addition, numbered func(ids []uint64)) (next bool, err error)
+	// order, before any of them can end, and returns when they are accepted. Feed is nil if
+	// the run takes no tasks, and safe for concurrent use.
+	Feed func(a *Addition, numbered func(ids []uint64)) error
 	See  Sight
 	Soon time.Duration // how long after Serve the socket is made
 
@@ -68,9 +66,6 @@ type Addition struct {
 	Note    task.Bytes   `json:"note,omitempty"`
 
 	Priority *int `json:"priority,omitempty"` // of all tasks; nil for the run's own
-	Block    bool `json:"block,omitempty"`    // wait for room instead of being refused
-
-	Waits bool `json:"-"` // the client waits for the tasks, so they are not to be left to the next run
 }
 
 // Hello describes a run.

@@ -1,9 +1,7 @@
 package control
 
 import (
-	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +30,7 @@ type run struct {
 	wheres map[uint64]task.Where
 	live   map[uint64]*attempt
 	last   uint64 // the number given last
-	room   int    // tasks that may still be added
 	added  []*Addition
-	tried  map[*Addition]bool
 
 	explained int // how often Explain came
 }
@@ -51,7 +47,7 @@ type attempt struct {
 func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
-	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}, room: math.MaxInt, tried: map[*Addition]bool{}}
+	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}}
 	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add}
 	if change != nil {
 		change(&cfg)
@@ -111,18 +107,13 @@ func (r *run) output(id uint64) (stdout, stderr task.Live, number int) {
 	return nil, nil, 0
 }
 
-func (r *run) Add(a *Addition, numbered func([]uint64)) (next bool, err error) {
+func (r *run) Add(a *Addition, numbered func([]uint64)) error {
 	n := max(len(a.Values), 1)
 	r.mu.Lock()
-	r.tried[a] = true
-	if r.err != nil || n > r.room {
+	if r.err != nil {
 		defer r.mu.Unlock()
-		if r.err != nil {
-			return false, r.err
-		}
-		return false, fmt.Errorf("add %d tasks: %w", n, task.ErrFull)
+		return r.err
 	}
-	r.room -= n
 	r.added = append(r.added, a)
 	ids := make([]uint64, n)
 	for i := range ids {
@@ -131,7 +122,7 @@ func (r *run) Add(a *Addition, numbered func([]uint64)) (next bool, err error) {
 	}
 	r.mu.Unlock()
 	numbered(ids)
-	return false, nil
+	return nil
 }
 
 // start starts an attempt of a task.

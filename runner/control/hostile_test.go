@@ -118,10 +118,10 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
 	r := newRun(t, func(c *Config) { c.gap = 10 * time.Millisecond })
-	r.s.cfg.Feed = func(*Addition, func([]uint64)) (bool, error) {
+	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
 		close(hangs)
 		<-goOn
-		return false, task.ErrFull
+		return task.ErrFull
 	}
 	defer close(goOn)
 	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})
@@ -164,7 +164,7 @@ func TestManyConnections(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"v":2,"op":"status"}`, `{"v":2,"op":"cancel","key":{"base64":"/w=="}}`, `{"v":2,"op":"resize","n":-1,"relative":true}`,
-		`{"v":2,"op":"add","wait":true,"add":{"command":["a"],"env":["A=b"],"dir":"/","after":[1],"block":true}}`,
+		`{"v":2,"op":"add","wait":true,"add":{"command":["a"],"env":["A=b"],"dir":"/","after":[1]}}`,
 		`{"v":2,"op":"x"}`, `{"op":"hello","v":2}x`, `{"v":2,"op":"log","tasks":[18446744073709551615],"follow":true}`, `"{`, `{"a":{"b":"`,
 	} {
 		f.Add([]byte(s))

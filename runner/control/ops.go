@@ -2,7 +2,6 @@ package control
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -263,36 +262,22 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if err := c.mayFeed(r); err != nil {
 		return nil, err
 	}
-	a := r.Add
-	a.Waits = r.Wait
-	next := false
 	var ids []uint64
 	var f *follower
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
-		var err error
-		next, err = c.s.cfg.Feed(a, func(got []uint64) {
-			if ids = slices.Clone(got); r.Wait {
-				f = newFollower(c, c.s.sink.listenTo(ids...), ids...)
-			}
-		})
-		if err == nil {
-			break
+	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
+		if ids = slices.Clone(got); r.Wait {
+			f = newFollower(c, c.s.sink.listenTo(ids...), ids...)
 		}
-		if f != nil {
-			f.close()
-			f = nil
-		}
-		if !a.Block || !errors.Is(err, task.ErrFull) {
-			return nil, err
-		}
-		if !c.pause(wait) {
-			return nil, errOver
-		}
+	})
+	if f != nil {
+		defer f.close()
 	}
-	if f == nil {
-		return &Reply{Tasks: ids, Next: next}, nil
+	switch {
+	case err != nil:
+		return nil, err
+	case f == nil:
+		return &Reply{Tasks: ids}, nil
 	}
-	defer f.close()
 	c.put(&Reply{Tasks: ids})
 	_ = c.flush()
 	ended, err := f.follow(false)

@@ -53,7 +53,6 @@ type Reply struct {
 	Wheres []Where  `json:"wheres,omitempty"` // explain
 	Hint   string   `json:"hint,omitempty"`   // explain: how more would be known
 	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; retry: those that run, under their new numbers; otherwise those for which it was done
-	Next   bool     `json:"next,omitempty"`   // add: the run ends, and the next crew serve runs them
 
 	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: at the end; wait: as they end
 
@@ -81,7 +80,7 @@ type Event struct {
 // Refused is the error of a request that was not carried out.
 type Refused struct {
 	Text   string
-	Status int  // what the client exits with: refused, malformed or full
+	Status int  // what the client exits with: refused, malformed or, if it may try again, 75
 	Over   bool // the run has ended
 }
 
@@ -89,7 +88,6 @@ type Refused struct {
 const (
 	refused   = 1
 	malformed = 2
-	full      = 75
 )
 
 func (e *Refused) Error() string { return e.Text }

@@ -106,9 +106,6 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
 	case r.Cut > 0:
 		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
-	case r.Next:
-		complain(c.errs, errors.New("the crew serve ends: what is added waits for the next one"))
-		fallthrough
 	case c.verb == "retry", c.verb == "add":
 		var lines []string
 		for _, id := range r.Tasks {
@@ -167,8 +164,8 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 		return err
 	}
 	text := refusalText(h, refused.Text)
-	if refused.Status == statusBusy {
-		text += ": add --block to wait for room"
+	if c.verb == "add" && refused.Status == statusBusy && c.Block == 0 {
+		text += ": --block DUR waits for room, or for the next crew serve"
 	}
 	return &control.Refused{Text: text, Status: refused.Status, Over: refused.Over}
 }

@@ -26,8 +26,7 @@ const (
 	mostWaits  = 16        // connections at once, for requests that wait for their tasks
 	mostPart   = 64 << 10  // bytes of a line that wait for its end
 
-	startTime = 2 * time.Second  // for a crew serve to make its socket
-	handOver  = 10 * time.Second // for one to take the place of another
+	startTime = 2 * time.Second // for a crew serve to make its socket
 )
 
 // adder carries out one crew ctl add.
@@ -69,7 +68,7 @@ func (c *ctl) add() error {
 	a := &adder{
 		ctl: c, run: h, all: control.Addition{
 			Key: c.Key, After: c.After, At: c.At, Timeout: task.Seconds(c.Timeout), Note: task.Bytes(c.Note),
-			Priority: c.Priority, Block: c.Block,
+			Priority: c.Priority,
 		},
 		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
 	}
@@ -117,11 +116,11 @@ func (a *adder) sayTime() {
 
 // findFeed finds the run to add tasks to. A script that has just started crew serve
 // may be here before its socket is, so findFeed looks again until startTime has passed,
-// and for as long as one is about to make its socket.
+// or --block.
 func (c *ctl) findFeed() (h control.Hello, err error) {
-	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(max(startTime, c.Block)); ; time.Sleep(20 * time.Millisecond) {
 		h, err = control.FindFeed(c.Run)
-		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) && !control.IsComing(c.Run) {
+		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
 			return h, err
 		}
 	}
@@ -144,7 +143,7 @@ func (c *ctl) additions(send func([]task.Bytes) error) error {
 // there will be some.
 func (a *adder) sendParts(words []task.Bytes) error {
 	most := max(a.run.Most/2, 1)
-	if !a.all.Block || !a.run.Values && !a.ctl.Stdin {
+	if a.ctl.Block == 0 || !a.run.Values && !a.ctl.Stdin {
 		most = len(words)
 	}
 	for part := range slices.Chunk(words, most) {
@@ -204,39 +203,30 @@ func (a *adder) await(req control.Request, accept func()) error {
 	})
 }
 
-// deliver makes a request to add tasks. If the run ends without having taken them, another one
-// of its name may take its place, and gets them.
+// deliver makes a request to add tasks. If the run is full, or ends without having taken them, it
+// tries again until --block has passed, also with another run that has taken its place.
 func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) error) error {
-	var end time.Time // of the patience
-	for taken := false; ; time.Sleep(20 * time.Millisecond) {
-		a.mu.Lock()
-		run := a.run
-		a.mu.Unlock()
+	run, end := a.run, time.Now().Add(a.ctl.Block)
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
+		last, taken := !time.Now().Before(end), false
 		err := a.ctl.request(run, req, func(line []byte, r *control.Reply) error {
-			if taken = taken || len(r.Tasks) > 0; r.Over && !taken {
+			if taken = taken || len(r.Tasks) > 0; !last && !taken && (r.Status == statusBusy || r.Over) {
 				return nil
 			}
 			return take(line, r)
 		})
-		_, ended := errors.AsType[*control.Unreached](err)
-		if refused, ok := errors.AsType[*control.Refused](err); ok {
-			ended = refused.Over
-		}
+		_, gone := errors.AsType[*control.Unreached](err)
+		refused, ok := errors.AsType[*control.Refused](err)
 		switch {
-		case !ended || taken:
+		case taken || !gone && !(ok && (refused.Status == statusBusy || refused.Over)):
 			return err
-		case end.IsZero():
-			end = time.Now().Add(handOver)
-		case time.Now().After(end):
-			return err
+		case last:
+			return &failure{err.Error(), statusBusy}
 		}
-		h, none := a.ctl.findFeed()
-		if none != nil || h.Values != run.Values || h.Name != run.Name {
-			return err
+		time.Sleep(wait)
+		if h, err := control.FindFeed(a.ctl.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
+			run = h
 		}
-		a.mu.Lock()
-		a.run = h
-		a.mu.Unlock()
 	}
 }
 

@@ -45,7 +45,6 @@ type feed struct {
 	turn   sync.Mutex
 	bad    error               // why the tasks of an earlier crew serve could not be admitted
 	number func() uint64       // the run's; nil until it has begun
-	left   int                 // tasks that were taken for the next crew serve
 	known  map[string][]string // environments by all they hold
 	bytes  int                 // their size
 }
@@ -56,7 +55,6 @@ type addition struct {
 	numbered func(ids []uint64)
 	tasks    []*task.Task
 	over     bool
-	next     bool  // if over: the tasks are left to the next crew serve
 	err      error // if over
 }
 
@@ -84,7 +82,8 @@ func (f *feed) close() {
 	defer f.turn.Unlock()
 }
 
-// mayAdd asks the run whether it takes tasks, and how many.
+// mayAdd asks the run whether it takes tasks, and how many. If it does not, it is full or ends,
+// and the client may try again later.
 func (f *feed) mayAdd() task.Reply {
 	select {
 	case <-f.over: // it may not even have begun
@@ -94,10 +93,19 @@ func (f *feed) mayAdd() task.Reply {
 	if f.bad != nil {
 		return task.Reply{Err: f.bad}
 	}
-	return f.do(task.Command{Op: task.Add})
+	return f.offer(task.Command{Op: task.Add})
 }
 
-var errRunOver = &control.Refused{Text: "it is over", Status: statusTrouble, Over: true}
+// offer carries out a command to add tasks. If it is refused, the client may try again later.
+func (f *feed) offer(cmd task.Command) task.Reply {
+	reply := f.do(cmd)
+	if reply.Err != nil {
+		reply.Err = &control.Refused{Text: reply.Err.Error(), Status: statusBusy}
+	}
+	return reply
+}
+
+var errRunOver = &control.Refused{Text: "it is over", Status: statusBusy, Over: true}
 
 // Next admits the tasks of an earlier crew serve, and blocks until the run is over. Tasks
 // that are added get their numbers from number.
@@ -170,11 +178,10 @@ func shared[T any](known map[string][]T, key string, list []T) []T {
 }
 
 // Add is the Feed of the control server. Once it returns no error, the tasks are in the
-// journal, if there is one, and run even if this run ends before: next says that they have
-// to wait for the next one.
-func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) (next bool, err error) {
+// journal, if there is one, and run even if this run ends before.
+func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) error {
 	if err := f.check(a); err != nil {
-		return false, err
+		return err
 	}
 	x := &addition{Addition: a, numbered: numbered}
 	f.mu.Lock()
@@ -189,7 +196,7 @@ func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) (next bool,
 		f.mu.Unlock()
 		f.admit(list)
 	}
-	return x.next, x.err
+	return x.err
 }
 
 // check refuses an addition that is not for this run.
@@ -206,16 +213,11 @@ func (f *feed) check(a *control.Addition) error {
 	return nil
 }
 
-// admit admits the tasks of additions, each as a whole or not at all. While the run drains,
-// they are recorded for the next one.
+// admit admits the tasks of additions, each as a whole or not at all.
 func (f *feed) admit(list []*addition) {
 	names := f.source.tasks.Names()
 	names.Begin()
 	now := f.mayAdd()
-	next := now.Err != nil && now.Err != error(errRunOver) && f.bad == nil && f.queue != nil
-	if next {
-		now.Room = f.source.opts.Serve.MaxQueued - f.left
-	}
 	var all []*task.Task
 	for _, x := range list {
 		var numbers []uint64
@@ -223,14 +225,7 @@ func (f *feed) admit(list []*addition) {
 			numbers = append(numbers, f.number())
 			return numbers[len(numbers)-1]
 		}
-		x.over, x.err, x.next = true, now.Err, next
-		if next {
-			x.err = nil
-			if x.Waits {
-				x.err = fmt.Errorf("%w, and the next crew serve would run the task: leave out --wait", now.Err)
-			}
-		}
-		if x.err == nil {
+		if x.over, x.err = true, now.Err; x.err == nil {
 			x.tasks, x.err = f.tasks(x, number)
 		}
 		if x.err == nil && len(x.tasks) > now.Room-len(all) {
@@ -253,11 +248,10 @@ func (f *feed) full(n int) error {
 	if most := f.source.opts.Serve.MaxQueued; n > most { // to wait might be in vain
 		return fmt.Errorf("%d tasks at once are more than --max-queued %d: add fewer", n, most)
 	}
-	return task.ErrFull
+	return &control.Refused{Text: task.ErrFull.Error(), Status: statusBusy}
 }
 
-// commit records all tasks of additions and gives them to the run, unless they are left to
-// the next one.
+// commit records all tasks of additions and gives them to the run.
 func (f *feed) commit(list []*addition, all []*task.Task) {
 	if len(all) == 0 {
 		return
@@ -275,36 +269,15 @@ func (f *feed) commit(list []*addition, all []*task.Task) {
 			x.numbered(ids)
 		}
 	}
-	if err == nil && !list[0].next {
-		err = f.do(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
+	if err == nil {
+		err = f.offer(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
 		if f.queue != nil && err != nil { // the run has just begun to drain
-			err = f.leave(list, err)
+			err = cmp.Or(f.queue.Withdraw(all), err)
 		}
-	} else if err == nil {
-		f.left += len(all)
 	}
 	for _, x := range list {
 		x.err = cmp.Or(x.err, err)
 	}
-}
-
-// leave leaves tasks that are recorded to the next crew serve, but takes back those that
-// somebody waits for.
-func (f *feed) leave(list []*addition, why error) error {
-	var back []*task.Task
-	for _, x := range list {
-		if x.Waits {
-			x.err = why
-			back = append(back, x.tasks...)
-		} else {
-			x.next = true
-			f.left += len(x.tasks)
-		}
-	}
-	if len(back) == 0 {
-		return nil
-	}
-	return f.queue.Withdraw(back)
 }
 
 // tasks makes the tasks of an addition.

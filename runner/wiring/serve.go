@@ -28,7 +28,6 @@ func (w *wiring) announce() error {
 	if err := w.needSocket(); err != nil || w.feed == nil {
 		return err
 	}
-	w.arrived()
 	name := w.opts.Control.Name
 	if name != "" {
 		if other := older(name); other != 0 {

@@ -258,7 +258,7 @@ func (m *model) resize() {
 
 // addition returns a request to add tasks: lines of which some may be comments.
 func (m *model) addition() control.Request {
-	a := &control.Addition{Lines: true, Values: []task.Bytes{"# nothing"}, Block: m.IntN(4) == 0}
+	a := &control.Addition{Lines: true, Values: []task.Bytes{"# nothing"}}
 	for range m.IntN(4) {
 		a.Values = append(a.Values, task.Bytes(fmt.Sprintf("task t%d", m.Uint32())))
 	}

@@ -18,16 +18,14 @@ import (
 	"crew/runner/task"
 )
 
-// slack is how many superfluous bytes a journal can hold before it is compacted.
-const slack = 64 << 10
+const (
+	slack    = 64 << 10         // superfluous bytes that a journal can hold before it is compacted
+	handOver = 10 * time.Second // for a crew serve to make its socket, or to end without one
+)
 
 // openState opens the journal with --state.
 func (w *wiring) openState() error {
 	o := w.opts
-	if o.Do == cli.DoServe {
-		w.arrived = control.Comes(o.Control.Name)
-		w.onClose(w.arrived)
-	}
 	if o.State.Dir == "" {
 		return nil
 	}

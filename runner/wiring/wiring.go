@@ -54,7 +54,6 @@ type wiring struct {
 	exec       runner.Executor // runs the tasks, once it is made
 	hostFiles  []string        // of --ssh
 	feed       *feed           // nil unless others feed the run
-	arrived    func()          // says that clients can find crew serve
 	signals    *runner.Signals
 	lock       int               // descriptor of the file of --lock; 0 for none
 	tokens     *jobserver.Tokens // nil if the places are shared with nobody
