@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,10 +20,7 @@ const (
 	crowded = time.Second           // the same, if it has too many clients
 )
 
-var (
-	errOther  = errors.New("another run has the process ID now")
-	errBehind = errors.New("the run does not tell what was before")
-)
+var errOther = errors.New("another run has the process ID now")
 
 // follow watches the run until it is over, or ctx ends.
 func (r *run) follow(ctx context.Context) {
@@ -61,42 +57,30 @@ func (r *run) follow(ctx context.Context) {
 	}
 }
 
-// watch watches the run until its end or an error, and returns the last reply.
+// watch watches the run until its end or an error, and returns the last reply. What happens while
+// it asks what was before waits at the run.
 func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel(nil)
 	h, _ := r.about()
 	w := &watcher{r: r, output: outputs(ctx, h)}
-	last, err = control.Ask(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
+	return control.Ask(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Event == nil:
-			return nil
 		case reply.Name == "watching":
-			wg.Go(func() {
-				if !w.begin(ctx, h) {
-					cancel(errOther)
-				}
-			})
-			return nil
+			return w.begin(ctx, h)
+		default:
+			w.take(heard{bytes.Clone(line), reply})
 		}
-		return w.hear(heard{bytes.Clone(line), reply})
+		return nil
 	})
-	return last, cmp.Or(context.Cause(ctx), err)
 }
 
-// watcher hears what happens in a run. What was before it began to listen is told by other
-// requests, and what happens meanwhile waits for that.
+// watcher adds what happens in a run. What was before it began to listen is told by other
+// requests.
 type watcher struct {
 	r      *run
 	output func(task uint64) []byte // of one that has failed; nil if it is unknown
-
-	mu    sync.Mutex
-	begun bool
-	early []heard            // until it has begun
-	told  map[uint64]attempt // tasks that the other requests told, with their latest attempts
-	until time.Time          // watch tells nothing that is not new behind this
+	told   map[uint64]attempt       // tasks that the other requests told, with their latest attempts
+	until  time.Time                // watch tells nothing that is not new behind this
 }
 
 // heard is a line of watch and what it says.
@@ -110,21 +94,7 @@ type attempt struct {
 	ended  bool
 }
 
-// mostEarly is how many lines wait at most.
-const mostEarly = 100_000
-
-func (w *watcher) hear(e heard) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.begun {
-		w.take(e)
-	} else if w.early = append(w.early, e); len(w.early) > mostEarly {
-		return errBehind
-	}
-	return nil
-}
-
-// take adds a line if it is news. The caller must hold mu.
+// take adds a line if it is news.
 func (w *watcher) take(e heard) {
 	if w.told != nil && e.reply.At.After(w.until) {
 		w.told = nil
@@ -189,9 +159,9 @@ func (w *watcher) isTold(r *control.Reply) bool {
 	return false
 }
 
-// begin asks the run what was before it was watched, and adds that and what was heard since.
-// It returns false if the run is another one.
-func (w *watcher) begin(ctx context.Context, h control.Hello) bool {
+// begin asks the run what was before it was watched, and adds that. It returns errOther if the
+// run is another one.
+func (w *watcher) begin(ctx context.Context, h control.Hello) error {
 	ask := func(q control.Request) *control.Reply {
 		last, err := control.Ask(ctx, h, q, nil)
 		if err != nil { // as when the run has just ended
@@ -201,14 +171,12 @@ func (w *watcher) begin(ctx context.Context, h control.Hello) bool {
 	}
 	if now, err := control.Find(strconv.Itoa(h.PID)); err == nil && now.PID == h.PID && now.State != control.Silent {
 		if !sameRun(&h, &now) {
-			return false
+			return errOther
 		}
 		h = now
 	}
 	status := ask(control.Request{Op: "status"}).Run
 	past := ask(control.Request{Op: "explain", Only: "ended"})
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.r.begin(h)
 	w.r.learn(status)
 	w.told, w.until = map[uint64]attempt{}, time.Now()
@@ -217,11 +185,7 @@ func (w *watcher) begin(ctx context.Context, h control.Hello) bool {
 		w.tellMissed(status)
 		w.tellRunning(status.Tasks)
 	}
-	for _, e := range w.early {
-		w.take(e)
-	}
-	w.begun, w.early = true, nil
-	return true
+	return nil
 }
 
 // tellEnded adds tasks that have ended since the run began.
