@@ -246,6 +246,43 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	return last, err
 }
 
+// How a run is over.
+const (
+	Ended  = "ended"
+	Killed = "killed"
+)
+
+// UntilOver calls watch, which has a run watched until that fails or the run ends, until the run is
+// over, and returns how, with the totals in the last reply if it told them. how is "" if ctx ends
+// first. crowded is told when the run has no room for one more client.
+func UntilOver(ctx context.Context, watch func() (*Reply, error), crowded func(error)) (last *Reply, how string) {
+	for gone := Ended; ; {
+		last, err := watch()
+		if ctx.Err() != nil {
+			return nil, ""
+		}
+		refused, ok := errors.AsType[*Refused](err)
+		wait := 50 * time.Millisecond
+		switch {
+		case err == nil:
+			return last, Ended
+		case ok && refused.Over, errors.Is(err, os.ErrNotExist):
+			return nil, gone
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return nil, Killed
+		case ok:
+			crowded(err)
+			wait = time.Second
+		default: // a run that ends of its own says so, unless this program was stopped meanwhile
+			gone = Killed
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
 func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
 	r.V = Version
 	var b bytes.Buffer

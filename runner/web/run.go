@@ -29,12 +29,6 @@ type past struct {
 	took spread // durations of attempts
 }
 
-// The states of runs that are over.
-const (
-	ended  = "ended"
-	killed = "killed"
-)
-
 func newRun(h control.Hello) *run {
 	r := &run{want: make(chan struct{}, 1)}
 	r.reset(h)
@@ -98,7 +92,7 @@ func (r *run) end(how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hello.State, r.over = how, time.Now()
-	if how == ended {
+	if how == control.Ended {
 		r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
 	}
 	r.changed()

@@ -3,9 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"strconv"
 	"sync"
 	"syscall"
@@ -15,13 +13,6 @@ import (
 	"crew/runner/task"
 )
 
-const (
-	again   = 50 * time.Millisecond // until a run is watched again after an error
-	crowded = time.Second           // the same, if it has too many clients
-)
-
-var errOther = errors.New("another run has the process ID now")
-
 // follow watches the run until it is over, or ctx ends.
 func (r *run) follow(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -29,32 +20,14 @@ func (r *run) follow(ctx context.Context) {
 	wg.Go(func() { r.answer(ctx) })
 	defer wg.Wait()
 	defer cancel()
-	for wait, gone := again, ended; ; {
-		last, err := r.watch(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		refused, isRefused := errors.AsType[*control.Refused](err)
-		switch {
-		case err == nil:
-			r.learn(last.Run)
-			r.end(ended)
-			return
-		case isRefused && refused.Over, errors.Is(err, fs.ErrNotExist):
-			r.end(gone)
-			return
-		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errOther):
-			r.end(killed)
-			return
-		case isRefused:
-			wait = crowded
-		default: // a run that ends of its own says so, unless this program was stopped meanwhile
-			wait, gone = again, killed
-		}
-		if !pause(ctx, wait) {
-			return
-		}
+	last, how := control.UntilOver(ctx, func() (*control.Reply, error) { return r.watch(ctx) }, func(error) {})
+	if how == "" {
+		return
 	}
+	if last != nil {
+		r.learn(last.Run)
+	}
+	r.end(how)
 }
 
 // watch watches the run until its end or an error, and returns the last reply. What happens while
@@ -159,8 +132,8 @@ func (w *watcher) isTold(r *control.Reply) bool {
 	return false
 }
 
-// begin asks the run what was before it was watched, and adds that. It returns errOther if the
-// run is another one.
+// begin asks the run what was before it was watched, and adds that. It fails if another run has
+// the process ID now.
 func (w *watcher) begin(ctx context.Context, h control.Hello) error {
 	ask := func(q control.Request) *control.Reply {
 		last, err := control.Ask(ctx, h, q, nil)
@@ -171,7 +144,7 @@ func (w *watcher) begin(ctx context.Context, h control.Hello) error {
 	}
 	if now, err := control.Find(strconv.Itoa(h.PID)); err == nil && now.PID == h.PID && now.State != control.Silent {
 		if !sameRun(&h, &now) {
-			return errOther
+			return &control.Unreached{PID: h.PID, Err: syscall.ECONNREFUSED}
 		}
 		h = now
 	}

@@ -3,11 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"crew/runner/control"
@@ -16,7 +13,6 @@ import (
 const (
 	lookEvery = time.Second            // between two looks at the run
 	lookLeast = 500 * time.Millisecond // the same, after something was done
-	again     = 50 * time.Millisecond  // until it is watched again after an error
 )
 
 // connect starts to exchange requests and answers with the run, and to learn of its end.
@@ -99,34 +95,17 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 
 // watch waits for the end of the run, and posts how it ended.
 func (a *app) watch(hello control.Hello) {
-	for {
-		last, err := ask(hello, control.Request{Op: "watch"})
-		how := "ended"
-		_, refused := errors.AsType[*control.Refused](err)
-		switch {
-		case err == nil, errors.Is(err, os.ErrNotExist): // it ended while nothing was watched
-		case errors.Is(err, syscall.ECONNREFUSED):
-			how = killed
-		case refused: // there is no room for one more client
-			a.post(func() { a.message = "the end of the run will not be seen: " + err.Error() })
-			time.Sleep(patience)
-			continue
-		default: // killed, or it has given up this client, which was stopped
-			time.Sleep(again)
-			continue
+	watch := func() (*control.Reply, error) { return ask(hello, control.Request{Op: "watch"}) }
+	last, how := control.UntilOver(context.Background(), watch, func(err error) {
+		a.post(func() { a.message = "the end of the run will not be seen: " + err.Error() })
+	})
+	a.post(func() {
+		if last != nil && last.Run != nil {
+			a.learn(last.Run, nil, time.Now())
 		}
-		a.post(func() {
-			if err == nil && last.Run != nil {
-				a.learn(last.Run, nil, time.Now())
-			}
-			a.end(how)
-		})
-		return
-	}
+		a.end(how)
+	})
 }
-
-// killed is the outcome of a run that vanished without saying how it ended.
-const killed = "killed"
 
 // followLog posts the output of a task to a log, until it is left.
 func (a *app) followLog(hello control.Hello, l *log) {

@@ -18,7 +18,7 @@ type view struct {
 	running int            // how many of tasks run
 	waits   []string       // what waits for what
 	rates   []float64      // tasks per second, one for each look at the run
-	over    string         // "ended" or killed; "" while it runs
+	over    string         // control.Ended or Killed; "" while it runs
 	looked  time.Time      // when the run last answered
 
 	// what the user wants
@@ -173,7 +173,7 @@ func (v *view) silent(now time.Time) time.Duration {
 
 // overText says that the run is over.
 func (v *view) overText() string {
-	if v.over == killed {
+	if v.over == control.Killed {
 		return "the run is gone: it was killed"
 	}
 	return "the run has ended"
