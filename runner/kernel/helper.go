@@ -19,12 +19,14 @@ import (
 // three standard streams; its only other descriptors are its arguments, of which 0 is
 // none, if the kernel has close_range(2).
 
-// program is the command line of a helper.
+// program is the command line of a helper, and its descriptors.
 type program struct {
-	argv []string
-	null int
-	keep []int // descriptors, ascending and above 2
+	argv  []string
+	files []uintptr // by number
 }
+
+// closed is no descriptor.
+const closed = ^uintptr(0)
 
 var helperEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 
@@ -33,20 +35,20 @@ func newProgram(name string, null int, fds []int, word string) program {
 	for _, fd := range fds {
 		argv = append(argv, strconv.Itoa(fd))
 	}
-	keep := slices.DeleteFunc(slices.Sorted(slices.Values(fds)), func(fd int) bool { return fd == 0 })
-	return program{append(argv, word), null, keep}
+	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
+	for _, fd := range slices.Sorted(slices.Values(fds)) {
+		for len(files) <= fd {
+			files = append(files, closed)
+		}
+		if fd > 0 {
+			files[fd] = uintptr(fd)
+		}
+	}
+	return program{append(argv, word), files}
 }
 
 // StartNow starts the helper without a delay.
 func (p *program) StartNow() (pid int, err error) {
-	null, closed := uintptr(p.null), ^uintptr(0)
-	files := []uintptr{null, null, null}
-	for _, fd := range p.keep {
-		for len(files) < fd {
-			files = append(files, closed)
-		}
-		files = append(files, uintptr(fd))
-	}
 	path, err := OwnPath()
 	if err != nil {
 		return 0, err
@@ -55,7 +57,7 @@ func (p *program) StartNow() (pid int, err error) {
 	defer close(started)
 	go Unstick(started) // there may be no other process that does
 	return forkExec(path, p.argv, &syscall.ProcAttr{
-		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Dir: "/", Env: helperEnv, Files: p.files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }
 
@@ -162,9 +164,12 @@ func Exited(pid, options int) bool {
 // been reaped.
 func KilledEarly(pid int) bool {
 	var info childInfo
-	errno := waitChild(pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, &info)
-	p, ok := Look(pid)
-	return errno == 0 && (info.code == killedChild || info.code == dumpedChild) && ok && p.Unbegun
+	_ = waitChild(pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, &info)
+	if info.code != killedChild && info.code != dumpedChild {
+		return false
+	}
+	p, _ := Look(pid)
+	return p.Unbegun
 }
 
 // forkExec is syscall.ForkExec, but fails with a DirError if the directory is at
@@ -201,14 +206,14 @@ type Process struct {
 	exiting bool // it is about to end, or has; for Dying
 }
 
-// Free continues the process if it is a child of parent that has stopped before it executed its
-// program, as a signal for its parent's process group makes it. It reports whether the process
-// has not begun.
-func (p Process) Free(parent int) bool {
-	if p.Parent == parent && p.Unbegun && p.Stopped {
-		_ = syscall.Kill(p.PID, syscall.SIGCONT)
+// Free continues the children of parent that have stopped before they executed their program, as a
+// signal for its process group makes them.
+func Free(parent int) {
+	for _, p := range Processes() {
+		if p.Parent == parent && p.Unbegun && p.Stopped {
+			_ = syscall.Kill(p.PID, syscall.SIGCONT)
+		}
 	}
-	return p.Unbegun
 }
 
 // Unstick frees children of this process until done is closed. The calls that start them would
@@ -220,8 +225,6 @@ func Unstick(done <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		for _, p := range Processes() {
-			p.Free(os.Getpid())
-		}
+		Free(os.Getpid())
 	}
 }

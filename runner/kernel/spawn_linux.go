@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,17 +25,13 @@ import (
 // forbids it, Spawner uses ForkExec. It is safe for concurrent use.
 type Spawner struct {
 	noFile  *[2]uint64  // the limit on open files to restore in children; nil if it is unchanged
-	stops   bool        // Ctrl-Z stops a child unless something is done about that
 	off     atomic.Bool // clone3(2) does not work here
 	scripts sync.Pool   // of *script
 }
 
 // NewSpawner returns a Spawner. It resets SIGCHLD for the whole process.
 func NewSpawner() *Spawner {
-	var mask unix.Sigset_t
-	err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask)
-	stops := err == nil && mask.Val[0]&stop == 0 && !Ignored(syscall.SIGTSTP)
-	s := &Spawner{stops: stops, scripts: sync.Pool{New: func() any { return new(script) }}}
+	s := &Spawner{scripts: sync.Pool{New: func() any { return new(script) }}}
 	if first := raw.NoFile; first[0]+1 < first[1] {
 		// Package syscall raises the soft limit to one less than the hard one.
 		// ForkExec gives a child the old limit unless it has been set since.
@@ -58,9 +55,8 @@ type script struct {
 	words []*byte // argv and the environment, each ending in nil
 	text  []byte  // the words, each ending in NUL
 
-	self     int32         // the child's ID
-	signals  [2]uint64     // sets of signals: SIGTSTP and SIGTTOU
-	actions  [2]raw.Action // to ignore a signal, and the default
+	self     int32  // the child's ID
+	output   uint64 // SIGTTOU as a set
 	affinity unix.CPUSet
 	noFile   [2]uint64
 	wait     syscall.Timespec
@@ -82,7 +78,7 @@ const mostText = 64 << 10
 // thread may use without the pin; Start fails with EINVAL if it cannot do that.
 // If the directory cannot be entered, Start fails with a DirError.
 func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, pin *Pin) (pid int, err error) {
-	if s.off.Load() || !plainFiles(attr.Files) {
+	if s.off.Load() {
 		if pin != nil {
 			return 0, syscall.EINVAL
 		}
@@ -92,7 +88,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	if !s.write(c, path, argv, attr, pin) {
 		return 0, syscall.EINVAL
 	}
-	pid, errno := s.spawn(c, born)
+	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
 	runtime.KeepAlive(c)
 	failed := c.failed()
 	if cap(c.text) <= mostText {
@@ -111,62 +107,22 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 			atomic.StoreInt32(born, 0) // the ID is free once the child is reaped
 		}
 		Wait(pid, nil, nil)
-		if failed == syscall.EINTR { // Ctrl-C killed it while it was in this process's group
-			return s.Start(path, argv, attr, born, pin)
-		}
 		return 0, failed
 	}
 	return pid, nil
 }
 
-// stop is the signal of Ctrl-Z as a set.
-const stop = 1 << (syscall.SIGTSTP - 1)
-
-// spawn runs the script in a child. Until that has left this process's group, Ctrl-Z must not
-// stop it: the thread would wait for its exec, and might be the one that has to handle the
-// signal, or that the garbage collector waits for.
-func (s *Spawner) spawn(c *script, born *int32) (pid int, errno uintptr) {
-	if s.stops {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		set := unix.Sigset_t{Val: [16]uint64{stop}}
-		_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
-		defer unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
-	}
-	return raw.Spawn(c.calls, born, &c.self, false)
-}
-
-// plainFiles reports whether the files can become the standard streams one by
-// one, without overwriting another file first. That is so unless this process was
-// started without its own standard streams.
-func plainFiles(files []uintptr) bool {
-	for i, fd := range files {
-		if fd < uintptr(len(files)) && fd != uintptr(i) {
-			return false
-		}
-	}
-	return true
-}
-
 // write fills in the script of a child. It returns false if a word holds a NUL.
 func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
 	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
-	c.actions[0].Handler = 1 // SIG_IGN
 	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
 		return false
 	}
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
-	c.calls[0].Await()
-	if s.stops {
-		for i := range c.actions { // ignored, a signal is pending no longer
-			c.call(0, syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(&c.actions[i])), 0, unsafe.Sizeof(c.signals[0]))
-		}
-		c.mask(unix.SIG_UNBLOCK, syscall.SIGTSTP)
-	}
 	if attr.Sys.Foreground {
-		c.mask(unix.SIG_BLOCK, syscall.SIGTTOU) // would stop a process that is not in the foreground yet
+		c.mask(unix.SIG_BLOCK) // would stop a process that is not in the foreground yet
 		c.call(0, syscall.SYS_IOCTL, uintptr(attr.Sys.Ctty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(&c.self)))
-		c.mask(unix.SIG_UNBLOCK, syscall.SIGTTOU)
+		c.mask(unix.SIG_UNBLOCK)
 	}
 	if pin != nil {
 		c.affinity = pin.all
@@ -179,13 +135,7 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.call(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
 		c.call(uintptr(syscall.Getpid()), syscall.SYS_GETPPID) // fails if this process died before the prctl
 	}
-	for i, fd := range attr.Files {
-		if fd == uintptr(i) {
-			c.call(0, syscall.SYS_FCNTL, fd, syscall.F_SETFD, 0)
-		} else {
-			c.call(uintptr(i), syscall.SYS_DUP3, fd, uintptr(i), 0)
-		}
-	}
+	c.open(attr.Files)
 	if s.noFile != nil {
 		c.noFile = *s.noFile
 		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.noFile)), 0)
@@ -233,14 +183,24 @@ func (c *script) call(want, number uintptr, args ...uintptr) {
 	c.calls = append(c.calls, call)
 }
 
-// mask adds a call that changes the signal mask.
-func (c *script) mask(how uintptr, sig syscall.Signal) {
-	set := &c.signals[0]
-	if sig == syscall.SIGTTOU {
-		set = &c.signals[1]
+// mask adds a call that blocks or unblocks SIGTTOU.
+func (c *script) mask(how uintptr) {
+	c.output = 1 << (syscall.SIGTTOU - 1)
+	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&c.output)), 0, unsafe.Sizeof(c.output))
+}
+
+// open adds calls that open the files, each with its number.
+func (c *script) open(files []uintptr) {
+	for i, fd := range files {
+		switch at := uintptr(i); fd {
+		case at:
+			c.call(0, syscall.SYS_FCNTL, at, syscall.F_SETFD, 0)
+		case closed:
+			c.call(0, unix.SYS_CLOSE_RANGE, at, at)
+		default:
+			c.call(at, syscall.SYS_DUP3, fd, at, 0)
+		}
 	}
-	*set = 1 << (sig - 1)
-	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(set)), 0, unsafe.Sizeof(*set))
 }
 
 // exec adds the last call, execve(2). args is the length of argv.
@@ -276,26 +236,13 @@ func NewHelper(name string, null int, fds []int, word string, wait time.Duration
 	d.wait = syscall.NsecToTimespec(int64(wait))
 	file, root := d.begin("/proc/self/exe", "/", d.argv, helperEnv)
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
-	for fd := range uintptr(3) {
-		if uintptr(null) != fd {
-			d.call(fd, syscall.SYS_DUP3, uintptr(null), fd, 0)
-		}
-	}
+	d.open(d.files)
+	d.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(d.files)), math.MaxUint32)
 	// Before Linux 5.9, or under a seccomp filter, there is no close_range(2).
 	// The child then keeps the descriptors open until it ends, hardly later than
 	// this process.
-	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) == nil {
-		from := 3
-		for _, fd := range d.keep {
-			if fd > from {
-				d.call(0, unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(fd-1), 0)
-			}
-			from = fd + 1
-		}
-		d.call(0, unix.SYS_CLOSE_RANGE, uintptr(from), math.MaxUint32, 0)
-	}
-	for _, fd := range d.keep {
-		d.call(0, syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFD, 0)
+	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) != nil {
+		d.calls = slices.DeleteFunc(d.calls, func(c raw.Call) bool { return c.Number == unix.SYS_CLOSE_RANGE })
 	}
 	d.call(0, syscall.SYS_CHDIR, pointer(root))
 	d.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&d.wait)), 0)

@@ -27,6 +27,8 @@ type groups struct {
 	live     []*process // by row; nil if none has started
 	free     []int      // the free rows
 	table    []int32    // the IDs by row, shared with the guardian; nil before there is one
+	begins   int32      // how many processes start
+	shared   *lease     // nil before there is a guardian; has begins, too
 }
 
 // reserve gives a row to a process that is about to start. It returns where the
@@ -43,6 +45,7 @@ func (g *groups) reserve(p *process) *int32 {
 		p.row = len(g.live)
 		g.live = append(g.live, nil)
 	}
+	g.begin(1)
 	if p.row < len(g.table) {
 		g.publish(p.row, starting)
 		return &g.table[p.row]
@@ -50,11 +53,19 @@ func (g *groups) reserve(p *process) *int32 {
 	return nil
 }
 
+// begin counts n processes more that start. The caller must hold mu.
+func (g *groups) begin(n int32) {
+	if g.begins += n; g.shared != nil {
+		g.shared.starts.Store(g.begins)
+	}
+}
+
 // add adds a process that has just started.
 func (g *groups) add(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = p
 	g.publish(p.row, p.pid)
+	g.begin(-1)
 	g.mu.Unlock()
 	g.starting.RUnlock()
 }
@@ -62,6 +73,9 @@ func (g *groups) add(p *process) {
 // abandon frees the row of a process that did not start.
 func (g *groups) abandon(p *process) {
 	g.remove(p)
+	g.mu.Lock()
+	g.begin(-1)
+	g.mu.Unlock()
 	g.starting.RUnlock()
 }
 
@@ -90,11 +104,12 @@ func (g *groups) publish(row, pid int) {
 	}
 }
 
-// share publishes all rows in table from now on.
-func (g *groups) share(table []int32) {
+// share publishes all rows in table from now on, and in shared how many processes start.
+func (g *groups) share(table []int32, shared *lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.table = table
+	g.table, g.shared = table, shared
+	g.begin(0)
 	for row, p := range g.live {
 		if p != nil {
 			g.publish(row, p.pid)

@@ -79,17 +79,16 @@ func watchOver(crew int, fds []int, dir string) {
 		k.killListed(table)
 		time.Sleep(leaseAgain) // what crew starts meanwhile is not listed yet, or unknown until it has executed its program
 	}
-	starts := starts{crew: crew, table: table}
 	for over := false; !over; {
 		left := lease.left()
 		if left <= 0 {
 			expired()
 		}
-		starts.look()
 		set := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
 		n, err := unix.Poll(set, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
 		if n == 0 {
 			over = os.Getppid() != crew // a task that has stopped too early may hold the pipe
+			lease.free(crew)
 		} else if err == nil {
 			n, err = unix.Read(pipe, make([]byte, 64))
 			over = n == 0 && err == nil
@@ -141,48 +140,22 @@ func anyLives(table []int32) (any bool) {
 	return any
 }
 
-// starts continues children of crew that have stopped before they executed their program, as
+// free continues children of crew that have stopped before they executed their program, as
 // kill -STOP of crew's process group makes them. The thread that starts one waits for it, and may
 // be the one that would have to continue it, or that all others wait for.
-type starts struct {
-	crew  int
-	table []int32
-	begun map[int32]bool // by what was in the table at the last look: it has executed its program
-	next  time.Time      // when to look again
-}
-
-// look continues what has not begun since the last look.
-func (s *starts) look() {
-	if time.Now().Before(s.next) {
-		return
+func (l *lease) free(crew int) {
+	if l.starts.Load() > 0 {
+		kernel.Free(crew)
 	}
-	s.next = time.Now().Add(guardLook)
-	now := map[int32]bool{}
-	for row := range s.table {
-		id := atomic.LoadInt32(&s.table[row])
-		if _, twice := now[id]; id == 0 || twice {
-			continue
-		}
-		begun, seen := s.begun[id]
-		switch {
-		case begun || !seen:
-		case id == starting: // its ID is not known
-			for _, p := range kernel.Processes() {
-				p.Free(s.crew)
-			}
-		default:
-			p, _ := kernel.Look(int(id))
-			begun = !p.Free(s.crew)
-		}
-		now[id] = begun
-	}
-	s.begun = now
 }
 
 // lease is when a lease ends, in nanoseconds by the wall clock and by kernel.SinceBoot, whichever
 // comes first: either may stand still or be set back while the machine is suspended. With 0 for
 // wall it never ends.
-type lease struct{ wall, boot atomic.Int64 }
+type lease struct {
+	wall, boot atomic.Int64
+	starts     atomic.Int32 // how many processes crew is about to start
+}
 
 // set sets the end; zero is never.
 func (l *lease) set(at time.Time) {
@@ -281,7 +254,7 @@ func (g *guardian) ensure() (err error) {
 		}
 		table, lease := asTable(memory)
 		lease.set(g.until)
-		g.groups.share(table)
+		g.groups.share(table, lease)
 		g.table, g.lease = fd, lease
 	}
 	fds, dir := g.tokens.Kept()

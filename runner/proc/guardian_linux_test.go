@@ -142,21 +142,21 @@ func stop(t *testing.T, pid int) {
 	crewtest.Until(t, func() bool { return crewtest.State(pid) == "T" }, "the stop of %d", pid)
 }
 
-// A child that stops before it executes its program is continued at the second look, whether its ID is
-// known yet or not. One that stops later is not.
+// While a process starts, a child that stops before it executes its program is continued. One that
+// stops later is not.
 func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	pid, late := early(t), crewtest.New(t, exec.Command("sleep", "1000")).Start().Cmd.Process.Pid
-	for _, id := range []int32{int32(pid), starting, int32(late)} {
-		stop(t, pid)
-		stop(t, late)
-		s := starts{crew: os.Getpid(), table: []int32{0, id}}
-		s.look()
-		require.Equal(t, "T", crewtest.State(pid), "it may have begun by the next look")
-		s.next = time.Time{}
-		s.look()
-		require.Equal(t, int(id) == late, crewtest.State(pid) == "T")
-		require.Equal(t, "T", crewtest.State(late))
-	}
+	stop(t, pid)
+	stop(t, late)
+	var g groups
+	g.reserve(&process{}) // before there is a guardian
+	g.share(make([]int32, 8), new(lease))
+	g.shared.free(os.Getpid())
+	require.Equal(t, []bool{false, true}, []bool{crewtest.State(pid) == "T", crewtest.State(late) == "T"})
+	g.abandon(&process{})
+	stop(t, pid)
+	g.shared.free(os.Getpid())
+	require.Equal(t, "T", crewtest.State(pid), "nothing starts")
 }
 
 // A task that is running before crew knows its ID must stop, too, even if it has stopped before it

@@ -115,7 +115,7 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Ou
 		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
 	kernel.Exited(p.pid, 0)
-	p.early = kernel.Portable && kernel.KilledEarly(p.pid) // else the Spawner has seen to it
+	p.early = kernel.KilledEarly(p.pid)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,12 +30,6 @@ type Call struct {
 // Err returns the error number of the call, or 0.
 func (c *Call) Err() uintptr { return errno(c.got) }
 
-// Await makes Err return EINTR until the call has been made.
-func (c *Call) Await() {
-	const eintr = 4
-	c.got = ^uintptr(eintr - 1)
-}
-
 // Action is struct kernel_sigaction of rt_sigaction(2).
 type Action struct {
 	Handler  uintptr // 0 for the default action, 1 to ignore the signal
