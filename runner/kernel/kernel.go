@@ -21,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,6 +34,25 @@ func SetModes(fd int, modes *unix.Termios) error { return unix.IoctlSetTermios(f
 // Unread returns how many bytes a descriptor has to read at once: of a pipe, a terminal or
 // a socket.
 func Unread(fd int) (int, error) { return unix.IoctlGetInt(fd, unread) }
+
+// OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
+// not -1.
+func OpenPTY() (ours, theirs int, err error) {
+	m, t, err := pty.Open()
+	if err == syscall.ENXIO { // on darwin if all are in use
+		err = syscall.ENOSPC
+	}
+	if err != nil {
+		return -1, -1, err
+	}
+	defer m.Close()
+	defer t.Close()
+	if ours, err = unix.FcntlInt(m.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return -1, -1, err
+	}
+	theirs, err = syscall.Open(t.Name(), syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	return ours, theirs, err
+}
 
 // Again repeats a system call that a signal has interrupted.
 func Again(call func() error) error {

@@ -102,20 +102,3 @@ func PassForeground(do func() error) error {
 // PTYKeeps tells that a pseudo-terminal keeps what was written to it until that is read, even
 // if all that could write have closed it.
 const PTYKeeps = true
-
-// OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
-// not -1.
-func OpenPTY() (ours, theirs int, err error) {
-	theirs = -1
-	if ours, err = syscall.Open("/dev/ptmx", syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0); err != nil {
-		return -1, -1, err
-	}
-	if err = unix.IoctlSetPointerInt(ours, unix.TIOCSPTLCK, 0); err != nil {
-		return ours, -1, err
-	}
-	fd, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(ours), unix.TIOCGPTPEER, syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC)
-	if errno != 0 {
-		return ours, -1, errno
-	}
-	return ours, int(fd), nil
-}

@@ -5,9 +5,6 @@ package kernel
 import (
 	"os/signal"
 	"syscall"
-
-	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
 )
 
 // IsInit returns false: the portable form is not for process 1, which it leaves to a
@@ -40,22 +37,3 @@ func PassForeground(do func() error) error {
 // PTYKeeps is false: once all that can write have closed a pseudo-terminal, what it holds is
 // lost.
 const PTYKeeps = false
-
-// OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
-// not -1.
-func OpenPTY() (ours, theirs int, err error) {
-	m, t, err := pty.Open()
-	if err == syscall.ENXIO { // on darwin if all are in use
-		err = syscall.ENOSPC
-	}
-	if err != nil {
-		return -1, -1, err
-	}
-	defer m.Close()
-	defer t.Close()
-	if ours, err = unix.FcntlInt(m.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		return -1, -1, err
-	}
-	theirs, err = syscall.Open(t.Name(), syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
-	return ours, theirs, err
-}

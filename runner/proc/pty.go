@@ -33,13 +33,9 @@ func HasPTYs() error {
 // instead of waiting for ever. It does not become a controlling terminal, so a task's
 // /dev/tty is crew's, and no signal comes from it.
 func openPTY() (ours, theirs int, err error) {
-	if ours, theirs, err = kernel.OpenPTY(); err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
-			err = errNoPTY
-		}
-		if ours < 0 {
-			return ours, theirs, fmt.Errorf("open /dev/ptmx: %w", err)
-		}
+	ours, theirs, err = kernel.OpenPTY()
+	if errors.Is(err, syscall.ENOSPC) {
+		err = errNoPTY
 	}
 	var modes *unix.Termios
 	if err == nil {
