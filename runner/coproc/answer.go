@@ -109,7 +109,7 @@ func (w *worker) line(p []byte, read int64) {
 		w.object(p, read)
 	case !w.owes(read):
 		w.surplus(p)
-	case w.placed == 0 || w.flights[0].end > w.put-int64(len(w.out)-w.sent):
+	case w.placed == 0 || w.flights[0].end > w.put-int64(len(w.out)):
 		w.bad("one before the record was read: " + w.excerpt(p))
 	default:
 		w.answer(p)

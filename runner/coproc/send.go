@@ -13,8 +13,7 @@ import (
 // send writes as much as the worker takes.
 func (w *worker) send() {
 	for w.ready && !w.full && !w.shut && w.p.In >= 0 {
-		if w.sent == len(w.out) {
-			w.out, w.sent = w.out[:0], 0
+		if len(w.out) == 0 {
 			if w.protocol == task.FilterProtocol {
 				if !w.feed() {
 					return
@@ -25,12 +24,12 @@ func (w *worker) send() {
 				return
 			}
 		}
-		n, err := syscall.Write(w.p.In, w.out[w.sent:])
+		n, err := syscall.Write(w.p.In, w.out)
 		if err != nil {
 			n = 0
 			w.cannotWrite(err)
 		}
-		w.sent += n
+		w.out = w.out[n:]
 	}
 }
 
@@ -64,7 +63,7 @@ func (w *worker) start(f *flight) {
 
 // place places what the worker gets next.
 func (w *worker) place() {
-	b := w.out
+	b := w.room[:0]
 	for w.placed < len(w.flights) && len(b) < pipeSize {
 		f := w.flights[w.placed]
 		o := f.origin()
@@ -88,7 +87,7 @@ func (w *worker) place() {
 		w.part = 0
 		w.placed++
 	}
-	w.out = b
+	w.out, w.room = b, b
 	w.put += int64(len(b))
 }
 

@@ -19,7 +19,7 @@ import (
 
 const (
 	pipeSize   = 64 << 10              // the capacity of a pipe, and how much is read at once
-	soon       = 50 * time.Millisecond // how long a worker is silent before its exit is looked for
+	soon       = 50 * time.Millisecond // how often the exit of a worker is looked for that cannot be polled
 	grace      = time.Second           // how long a worker may live on after it has closed stdin or stdout
 	blindSleep = 10 * time.Millisecond // how long a loop sleeps whose bell has no descriptor
 	mostJSON   = 256 << 20             // the length of the longest JSON object, without what comes last
@@ -49,7 +49,6 @@ type worker struct {
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
 	unread    string        // why it is ended before it has read a record; empty if it is not
 	heard     time.Duration // when something came last
-	looked    time.Duration // when its exit was looked for last; soon after, it is not
 	answers   int
 	exited    bool // its streams are read to their ends, or until over
 	spoke     bool // it has written a line after its last answer
@@ -60,8 +59,8 @@ type worker struct {
 	count  int           // flights placed in all
 	put    int64         // bytes placed in all
 	rest   proc.Input    // of the next one, if that is a block
-	out    []byte        // bytes that are placed
-	sent   int           // how many of these are written
+	out    []byte        // bytes that are placed and not written
+	room   []byte        // to place bytes in
 	full   bool          // the pipe takes no more
 	shut   bool          // the worker has closed its end of the pipe
 	unseen int           // bytes that were unread at the latest look whether it reads
@@ -84,7 +83,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
 		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, mark: '\n', born: l.run,
-		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, looked: l.run, buf: make([]byte, pipeSize),
+		ready: l.cfg.Life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
 		w.mark = 0
@@ -109,16 +108,12 @@ func (w *worker) turn() {
 		{Fd: -1, Events: unix.POLLOUT},
 		{Fd: -1, Events: unix.POLLIN},
 	}
-	looks := false // for an exit that cannot be polled
 	if w.full {
 		set[3].Fd = int32(w.p.In)
 	}
 	if w.exited {
 		wait = w.over - w.run
-	} else if w.p.Out >= 0 && w.run < w.looked+soon {
-		wait = min(wait, soon)
-	} else if w.looked, set[4].Fd = w.run, int32(w.p.Exit()); set[4].Fd < 0 {
-		looks = true
+	} else if set[4].Fd = int32(w.p.Exit()); set[4].Fd < 0 {
 		wait = min(wait, soon)
 	}
 	before := w.run
@@ -139,7 +134,7 @@ func (w *worker) turn() {
 	if set[2].Revents != 0 {
 		w.readErrs()
 	}
-	if !w.exited && (set[4].Revents != 0 || looks && w.p.Exited()) {
+	if !w.exited && (set[4].Revents != 0 || set[4].Fd < 0 && w.p.Exited()) {
 		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
 	}
 	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
@@ -236,7 +231,7 @@ func (w *worker) begun() int {
 }
 
 // idle reports whether the worker owes nothing that it can give while its stdin is open.
-func (w *worker) idle() bool { return w.begun() == w.held() && w.sent == len(w.out) }
+func (w *worker) idle() bool { return w.begun() == w.held() && len(w.out) == 0 }
 
 // expire ends the worker if it has taken too long for a record, or been silent for too
 // long. It returns when to call it again.
@@ -318,7 +313,7 @@ func (w *worker) hangUp() {
 // neverRead takes note of why the worker is ended if it has not read a record.
 func (w *worker) neverRead(why string) {
 	if w.read() == 0 {
-		w.unread, w.put, w.out, w.sent = why, 0, nil, 0 // none will be read
+		w.unread, w.put, w.out = why, 0, nil // none will be read
 	}
 }
 
@@ -435,7 +430,7 @@ func (w *worker) reap() {
 
 // read returns how many bytes the worker can have read.
 func (w *worker) read() int64 {
-	read := w.put - int64(len(w.out)-w.sent)
+	read := w.put - int64(len(w.out))
 	if w.p.In >= 0 {
 		read -= int64(w.p.Unread())
 	}
