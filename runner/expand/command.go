@@ -113,7 +113,7 @@ func (c *compiler) argument(args []arg, at int) place {
 // runsAsKsh reports whether args[at] is the first operand of ksh93.
 func runsAsKsh(args []arg, at int) bool {
 	i := slices.IndexFunc(args[:at], func(a arg) bool { return a.static() && strings.HasPrefix(programName(a.text), "ksh") })
-	return i >= 0 && runner{operands: 1}.count(args[i+1:at]) == 0
+	return i >= 0 && runner{isShell: true}.count(args[i+1:at]) == 0
 }
 
 // risky reports whether a command may evaluate its arguments or run them.
@@ -147,7 +147,8 @@ func mayHide(args []arg) bool {
 
 // takesScript reports whether a is a program that takes a script as an option.
 func takesScript(a arg) bool {
-	return a.static() && (familyOf(a.text) != foreign || runners[programName(a.text)].option == "c")
+	r, ok := runnerOf(a)
+	return ok && (r.isShell || r.option == "c")
 }
 
 // commandName says how the mark may stand in the word that names the command. Other values

@@ -114,15 +114,13 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		if !a.static() {
 			continue
 		}
-		if f := familyOf(a.text); f != foreign {
-			if at := scriptAfter(args, i+1); at >= 0 {
-				return inline{from: at, to: at + 1, shell: programName(a.text) + " -c", family: f}, true
-			}
+		r, ok := runnerOf(a)
+		if ok {
+			s, ok = r.script(args, i)
 		}
-		s, ok := runners[programName(a.text)].script(args, i)
 		// Behind a program that is not known to run others, a name may be only a word.
 		sure := i == first || args[first].wraps() || familyOf(args[first].text) != foreign
-		if ok && (sure || s.from < len(args) && scriptLike(args[s.from])) {
+		if ok && (r.isShell || sure || s.from < len(args) && scriptLike(args[s.from])) {
 			return s, true
 		}
 		if quoting.has(programName(a.text)) && sure {
@@ -156,8 +154,9 @@ const (
 // wraps reports whether a is one of the wrappers.
 func (a arg) wraps() bool { return wrappers.has(programName(a.text)) }
 
-// runner is a program other than a shell that gives a script to one.
+// runner is a program that gives a script to a shell, or a shell.
 type runner struct {
+	isShell  bool     // then the first operand is a script if there is an option -c
 	option   string   // letter of the short option that the script belongs to
 	long     []string // the long ones
 	takes    string   // letters of other options with a value
@@ -180,6 +179,20 @@ var runners = map[string]runner{
 	"sg":      {option: "c", operand: 2, operands: 2, family: posix},
 	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx", family: posix},
 	"env":     {option: "S", long: []string{"--split-string"}},
+}
+
+// runnerOf returns what is known of a program. ok is false if it is no runner.
+func runnerOf(a arg) (r runner, ok bool) {
+	if f := familyOf(a.text); f != foreign {
+		return runner{isShell: true, operands: 1, family: f}, a.static()
+	}
+	r, ok = runners[programName(a.text)]
+	return r, ok && a.static()
+}
+
+// isOption reports whether a is, in every task, an option or a bundle of them.
+func (r runner) isOption(a arg) bool {
+	return a.static() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
 // interpreted says why no value can be args[at], the command of which begins at
@@ -272,6 +285,20 @@ func replaces(args []arg, sc inline) bool {
 // starts at len(args).
 func (r runner) script(args []arg, i int) (s inline, ok bool) {
 	s = inline{from: len(args), to: len(args), shell: programName(args[i].text), family: r.family, login: r.login}
+	if r.isShell {
+		for i++; i < len(args) && r.isOption(args[i]); i++ {
+			text := args[i].text
+			ok = ok || text == "--command" || !strings.HasPrefix(text, "--") && strings.Contains(text, "c")
+			if i += r.values(text); text == "--" {
+				i++
+				break
+			}
+		}
+		s.from = min(i, len(args))
+		s.to = s.from + 1
+		s.shell += " -c"
+		return s, ok
+	}
 	operands := 0
 	for j := i + 1; j < len(args); j++ {
 		a := args[j]
@@ -296,7 +323,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 			return inline{from: j, to: j + 1, shell: s.shell}, true
 		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
-		case a.static() && strings.HasPrefix(a.text, "-"):
+		case r.isOption(a):
 			j += r.values(a.text)
 		default:
 			if operands++; operands == r.operand {
@@ -328,10 +355,14 @@ func (r runner) optionEnd(a arg) int {
 // values returns how many of the words after an option are its values.
 func (r runner) values(option string) int {
 	switch option {
-	case "--interval", "--equexit", "--timeout", "--wait", "--conflict-exit-code":
+	case "--interval", "--equexit", "--timeout", "--wait", "--conflict-exit-code", "--rcfile", "--init-file":
 		return 1
 	}
-	if len(option) > 1 && option[1] != '-' && strings.IndexAny(option, r.takes) == len(option)-1 {
+	switch {
+	case strings.HasPrefix(option, "--"):
+	case r.isShell:
+		return strings.Count(option, "o") + strings.Count(option, "O")
+	case strings.IndexAny(option, r.takes) == len(option)-1 && option != "-":
 		return 1
 	}
 	return 0
@@ -345,12 +376,8 @@ func position(args []arg, at int) (guard int, joined bool) {
 		return 0, false
 	}
 	for i, a := range args[:at] {
-		r, isRunner := runners[programName(a.text)]
-		isShell := familyOf(a.text) != foreign
-		if isShell {
-			r = runner{operands: 1}
-		}
-		if !a.static() || !isShell && !isRunner || strings.Contains(a.text, "/") && !strings.Contains(a.text, "bin/") { // ./script is not script(1)
+		r, ok := runnerOf(a)
+		if !ok || strings.Contains(a.text, "/") && !strings.Contains(a.text, "bin/") { // ./script is not script(1)
 			continue
 		}
 		n := r.count(args[i+1 : at])
@@ -359,8 +386,8 @@ func position(args []arg, at int) (guard int, joined bool) {
 			guard = max(guard, r.operands-n)
 		}
 		sure := i == 0 || args[0].wraps() || prefixes.has(args[0].text)
-		joined = joined || sure && (n == optionValue || !isShell && n < max(r.operand, r.operands))
-		if isShell && n > 0 {
+		joined = joined || sure && (n == optionValue || !r.isShell && n < max(r.operand, r.operands))
+		if r.isShell && n > 0 {
 			break // what follows are arguments of a script
 		}
 	}
@@ -372,62 +399,18 @@ const optionValue = math.MaxInt
 
 // count returns how many of the words after r are operands.
 func (r runner) count(args []arg) (n int) {
-	i, isShell := 0, r.takes == "" && r.operands == 1
+	i := 0
 	for ; i < len(args); i++ {
-		switch text := args[i].text; {
-		case !args[i].static() || !strings.HasPrefix(text, "-") && !(isShell && startsOption(text)):
+		if r.isOption(args[i]) {
+			i += r.values(args[i].text)
+		} else {
 			n++
-		case isShell:
-			i += optionArguments(text)
-		default:
-			i += r.values(text)
 		}
 	}
 	if i > len(args) {
 		return optionValue
 	}
 	return n
-}
-
-// scriptAfter returns the index of a shell's script, given that its options begin
-// at i, or -1 if it takes no script from its arguments.
-func scriptAfter(args []arg, i int) int {
-	c := false // there was a -c
-	for ; i < len(args); i++ {
-		a := args[i]
-		if !a.static() || a.text == "" || a.text[0] != '-' && a.text[0] != '+' {
-			break
-		}
-		switch {
-		case len(a.text) == 1: // it ends the options of some shells
-		case a.text == "--":
-			i++
-			if c {
-				return i
-			}
-			return -1
-		default:
-			c = c || a.text[1] != '-' && strings.Contains(a.text, "c") || a.text == "--command"
-			i += optionArguments(a.text)
-		}
-	}
-	if !c {
-		return -1
-	}
-	return min(i, len(args))
-}
-
-// optionArguments returns how many of the words after a bundle of a shell's options
-// are arguments of these.
-func optionArguments(bundle string) int {
-	switch bundle {
-	case "--rcfile", "--init-file":
-		return 1
-	}
-	if strings.HasPrefix(bundle, "--") {
-		return 0
-	}
-	return strings.Count(bundle, "o") + strings.Count(bundle, "O")
 }
 
 // cluster reports whether s is a bundle of short options that includes one of
