@@ -166,39 +166,28 @@ func (s *script) fill(v *Values) filled {
 		return f
 	}
 	f.segs, f.several = nil, true
-	numbers := map[[3]int]int{} // of a value in a group for the nth time
 	for i := 0; i < len(s.segs); {
-		n, end, times := s.segs[i].group, i+1, 1
-		var each [][]string
+		n, end, each := s.segs[i].group, i+1, [][][]string{v.Records}
 		if n >= 0 {
 			for end < len(s.segs) && s.segs[end].group == n {
 				end++
 			}
-			each = s.groups[n].word.each(v)
-			times = max(1, len(each))
-			n = slices.IndexFunc(s.groups, func(o group) bool { return o.text == s.groups[n].text })
+			if recs := s.groups[n].word.each(v); len(recs) > 1 {
+				each = slices.Collect(slices.Chunk(recs, 1))
+			}
 		}
 		if s.list && n >= 0 {
 			f.segs = append(f.segs, seg{ref: toList})
-			i, times = end, 0
+			i, each = end, nil
 		}
-		for nth := range times {
+		for nth, recs := range each {
 			if nth > 0 {
 				f.segs = append(f.segs, seg{text: " ", ref: toNothing})
 			}
 			for _, g := range s.segs[i:end] {
 				if g.ref >= 0 {
-					key := [3]int{g.ref, n, nth}
-					k, ok := numbers[key]
-					if !ok {
-						k, numbers[key] = len(f.texts), len(f.texts)
-						recs := v.Records
-						if times > 1 {
-							recs = each[nth : nth+1]
-						}
-						f.texts = append(f.texts, s.values[g.ref].valueIn(v, recs))
-					}
-					g.ref = k
+					f.texts = append(f.texts, s.values[g.ref].valueIn(v, recs))
+					g.ref = len(f.texts) - 1
 				}
 				f.segs = append(f.segs, g)
 			}
