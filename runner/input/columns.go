@@ -113,40 +113,19 @@ var errDelimiter = errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH 
 // \xHH. A backslash at the end and all other text stand for themselves. An empty
 // delimiter and an unknown escape are errors, which say what to write.
 func ParseDelimiter(s string) (string, error) {
-	if s == "" {
+	wrong := s == ""
+	escapes := regexp.MustCompile(`(?s)\\(?:[0-7]{1,3}|x[[:xdigit:]]{1,2}|.)`)
+	text := escapes.ReplaceAllStringFunc(s, func(escape string) string {
+		const letters, meant = `\abfnrtv`, "\\\a\b\f\n\r\t\v"
+		if i := strings.IndexByte(letters, escape[1]); i >= 0 {
+			return meant[i : i+1]
+		}
+		c, err := strconv.ParseUint("0"+escape[1:], 0, 8) // such as 0x1f and 012
+		wrong = wrong || err != nil
+		return string([]byte{byte(c)})
+	})
+	if wrong {
 		return "", errDelimiter
 	}
-	var b strings.Builder
-	for rest := s; rest != ""; {
-		if rest[0] != '\\' || rest == `\` {
-			b.WriteByte(rest[0])
-			rest = rest[1:]
-			continue
-		}
-		c, n, ok := unescape(rest[1:])
-		if !ok {
-			return "", errDelimiter
-		}
-		b.WriteByte(c)
-		rest = rest[1+n:]
-	}
-	return b.String(), nil
-}
-
-// unescape reads what follows a backslash. It returns the byte meant, and how many
-// bytes of s it has read.
-func unescape(s string) (c byte, n int, ok bool) {
-	const letters, meant = `\abfnrtv`, "\\\a\b\f\n\r\t\v"
-	if i := strings.IndexByte(letters, s[0]); i >= 0 {
-		return meant[i], 1, true
-	}
-	digits, from, most, base := "01234567", 0, 3, 8
-	if s[0] == 'x' {
-		digits, from, most, base = "0123456789abcdefABCDEF", 1, 3, 16
-	}
-	for n = from; n < len(s) && n < most && strings.IndexByte(digits, s[n]) >= 0; {
-		n++
-	}
-	v, err := strconv.ParseUint(s[from:n], base, 8)
-	return byte(v), n, err == nil
+	return text, nil
 }

@@ -40,12 +40,8 @@ func (f *Files) texts() (list []*expand.Text) {
 
 // of returns what a task makes.
 func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
-	m := &struct {
-		task.Making
-		targets [1]task.Target
-	}{}
-	m.Guessed, m.Stdout, m.Far, m.Targets = f.Reads == nil, f.Stdout, f.Far, m.targets[:0]
-	var have names
+	m := &task.Making{Guessed: f.Reads == nil, Stdout: f.Stdout, Far: f.Far}
+	have := map[string]int{} // indices of targets by their clean names
 	for i, made := range f.Makes {
 		n := len(m.Targets)
 		for name := range eachText(made.Text, tk, v) {
@@ -53,11 +49,13 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
 				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
 			}
-			if i := have.add(m.Targets, name); i == len(m.Targets) {
-				m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
-			} else {
+			clean := path.Clean(name)
+			if i, found := have[clean]; found {
 				m.Targets[i].Temp = m.Targets[i].Temp || made.Temp
+				continue
 			}
+			have[clean] = len(m.Targets)
+			m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
 		}
 		if n = len(m.Targets) - n; f.Stdout && i == len(f.Makes)-1 && n != 1 {
 			return nil, errors.New("standard output goes to one file that nothing else goes to: give each task one of its own")
@@ -75,28 +73,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	default:
 		m.Reads = slices.Concat(tk.Records...)
 	}
-	return &m.Making, nil
-}
-
-// names has the indices of targets by their clean names, if there are several.
-type names map[string]int
-
-// add returns the index of the target of a name. If there is none, that is the one that the
-// caller adds.
-func (n *names) add(targets []task.Target, name string) int {
-	if len(targets) == 0 {
-		return 0
-	}
-	if *n == nil {
-		*n = names{path.Clean(targets[0].Path): 0}
-	}
-	name = path.Clean(name)
-	i, found := (*n)[name]
-	if !found {
-		i = len(targets)
-		(*n)[name] = i
-	}
-	return i
+	return m, nil
 }
 
 // eachText is an iter.Seq of what a text is for each record of a task, or for all of them if

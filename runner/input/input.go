@@ -9,7 +9,6 @@ package input
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -60,10 +59,6 @@ const defaultMaxRecord = 16 << 20
 func (c Config) Validate() error {
 	f := c.Format
 	switch {
-	case c.MaxRecord < 0:
-		return fmt.Errorf("the longest record is %d bytes: it must be positive", c.MaxRecord)
-	case f.Kind > JSON:
-		return fmt.Errorf("unknown kind of input %d", f.Kind)
 	case f.Colsep != nil && f.Kind != Lines:
 		return errors.New("a column separator goes with lines alone")
 	case f.Kind == JSON && f.Header:
@@ -75,10 +70,7 @@ func (c Config) Validate() error {
 	}
 	reads := slices.Contains(c.Files, "-") // standard input
 	for _, g := range c.Groups {
-		switch {
-		case g.Values != nil && g.File != "":
-			return fmt.Errorf("a group has values and the file %s", g.File)
-		case g.File == "-" && reads:
+		if g.File == "-" && reads {
 			return errors.New("standard input cannot be more than one source")
 		}
 		reads = reads || g.File == "-"

@@ -80,7 +80,10 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		d.Args, err = scalars(v)
 	case "command":
 		d.Script = v[0] == '"'
-		d.Command, err = command(v)
+		d.Command, err = listOr(text, v)
+		if err == nil && (len(d.Command) == 0 || d.Command[0] == "" || d.Script && strings.TrimSpace(d.Command[0]) == "") {
+			err = errEmpty
+		}
 	case "key":
 		err = d.Key.set(scalar(v))
 	case "cost":
@@ -90,7 +93,8 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	case "weight":
 		err = d.Terms[1].set(scalar(v))
 	case "needs":
-		err = d.Terms[2].set(needs(v))
+		list, wrong := listOr(text, v)
+		err = d.Terms[2].set(strings.Join(list, ","), wrong)
 	case "env":
 		d.Env, err = environment(v)
 	case "dir":
@@ -109,7 +113,10 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 			err = errEmpty
 		}
 	case "after":
-		d.After, err = ids(v)
+		d.After, err = listOr(scalar, v)
+		if err == nil && slices.Contains(d.After, "") {
+			err = errors.New("has an empty id")
+		}
 	}
 	return err
 }
@@ -154,52 +161,16 @@ func scalars(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// ids reads an id, or an array of them.
-func ids(v json.RawMessage) (list []string, err error) {
+// listOr reads an array of scalars, or what one reads, which has the list to itself.
+func listOr(one func(json.RawMessage) (string, error), v json.RawMessage) ([]string, error) {
 	if v[0] == '[' {
-		list, err = scalars(v)
-		if i := slices.Index(list, ""); err == nil && i >= 0 {
-			err = fmt.Errorf("[%d] %w", i, errEmpty)
-		}
-		return list, err
+		return scalars(v)
 	}
-	s, err := scalar(v)
-	switch {
-	case err != nil:
-		return nil, errors.New("is not an id and not an array of ids")
-	case s == "":
-		return nil, errEmpty
+	s, err := one(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w and not an array", err)
 	}
 	return []string{s}, nil
-}
-
-// needs reads a list of needs, or an array of such lists.
-func needs(v json.RawMessage) (string, error) {
-	switch v[0] {
-	case '"':
-		return text(v)
-	case '[':
-	default:
-		return "", errors.New("is not a string and not an array of strings")
-	}
-	list, err := scalars(v)
-	return strings.Join(list, ","), err
-}
-
-func command(v json.RawMessage) (words []string, err error) {
-	switch v[0] {
-	case '"':
-		words = make([]string, 1)
-		words[0], err = text(v)
-	case '[':
-		words, err = scalars(v)
-	default:
-		return nil, errors.New("is not a string and not an array of words")
-	}
-	if err == nil && (len(words) == 0 || words[0] == "" || v[0] == '"' && strings.TrimSpace(words[0]) == "") {
-		err = errEmpty
-	}
-	return words, err
 }
 
 func environment(v json.RawMessage) ([]string, error) {
