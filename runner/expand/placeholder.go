@@ -32,7 +32,7 @@ type piece struct {
 	text string // as written
 	kind kind
 	form form
-	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields; units: the most bytes
+	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
 	name string // field, units
 	may  bool   // column or field: the record may lack it
 	made *Text  // made: the file
@@ -116,7 +116,7 @@ func brace(s string, cfg *Config) piece {
 	}
 	for _, c := range cfg.Caps {
 		if in == c.Name {
-			p.kind, p.name, p.n = units, in, len(strings.Join(c.Units, ","))
+			p.kind, p.name = units, in
 			return p
 		}
 	}

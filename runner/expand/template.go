@@ -298,13 +298,6 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 	return err
 }
 
-// Argv returns the command to run for v. The caller owns the slice.
-func (t *Template) Argv(v Values) []string {
-	var tk task.Task
-	t.Fill(&tk, v)
-	return tk.ExecOn(0, "", nil)
-}
-
 // Fill sets tk's command to the one for v, and its Err if v holds a value that cannot
 // stand where it belongs, or if the default shell would not understand it. It sets
 // tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and {gpu} and, if v has no

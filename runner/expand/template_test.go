@@ -98,6 +98,13 @@ func compiled(t testing.TB, s string, cfg Config) *Text {
 	return text
 }
 
+// Argv returns the command to run for v.
+func (t *Template) Argv(v Values) []string {
+	var tk task.Task
+	t.Fill(&tk, v)
+	return tk.ExecOn(0, "", nil)
+}
+
 // shownBy returns a command as people see it.
 func shownBy(tm *Template, v Values) []string {
 	var tk task.Task

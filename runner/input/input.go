@@ -30,7 +30,7 @@ type Format struct {
 	Kind      Kind
 	Delimiter string         // ends a record of Lines and JSON; "" means "\n"
 	Colsep    *regexp.Regexp // separates the columns of Lines; nil means one column
-	Header    bool           // the first record of each source names its columns
+	Header    bool           // the first record of each source names its columns; not with JSON
 }
 
 // Group is one source of a product: the given values or, if Values is nil, the
@@ -38,14 +38,14 @@ type Format struct {
 type Group struct {
 	Values []string
 	File   string // "-" is standard input
-	Linked bool   // advances together with the group before it; the shortest ends them all
+	Linked bool   // not the first: advances together with the group before it; the shortest ends them all
 }
 
 // Config says what a Reader reads. This package does not change its fields.
 type Config struct {
 	Stdin     io.Reader // read for "-", and if there are neither Files nor Groups
 	Files     []string  // one source, read one after another; it precedes Groups
-	Groups    []Group   // several sources form a product, the last varying fastest
+	Groups    []Group   // several sources form a product, the last varying fastest; JSON has one
 	Format    Format
 	EOF       *string // a source ends before the record with this text, unless nil
 	SkipEmpty bool    // leave out empty records
@@ -55,19 +55,8 @@ type Config struct {
 
 const defaultMaxRecord = 16 << 20
 
-// Validate returns the first error in the configuration.
+// Validate returns an error if standard input is more than one source.
 func (c Config) Validate() error {
-	f := c.Format
-	switch {
-	case f.Colsep != nil && f.Kind != Lines:
-		return errors.New("a column separator goes with lines alone")
-	case f.Kind == JSON && f.Header:
-		return errors.New("JSON objects name their fields: they have no header")
-	case f.Kind == JSON && c.sources() > 1:
-		return errors.New("JSON objects come from one source: they have no product")
-	case len(c.Files) == 0 && len(c.Groups) > 0 && c.Groups[0].Linked:
-		return errors.New("nothing stands before the first :::+ or ::::+ to be linked to")
-	}
 	reads := slices.Contains(c.Files, "-") // standard input
 	for _, g := range c.Groups {
 		if g.File == "-" && reads {

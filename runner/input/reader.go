@@ -27,12 +27,9 @@ type Reader struct {
 	err  error // ended the product
 }
 
-// Open opens all files and reads the headers, if any. The Reader owns the files,
+// Open opens all files and reads the headers, if any. cfg must be valid. The Reader owns the files,
 // but not Config.Stdin.
 func Open(cfg Config) (*Reader, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	r := &Reader{}
 	if err := r.open(cfg); err != nil {
 		r.Close()

@@ -57,14 +57,6 @@ type Limits struct {
 
 func (l Limits) batches() bool { return l.Records > 1 || l.Chars > 0 }
 
-// Validate returns the first error in the configuration.
-func (c TasksConfig) Validate() error {
-	if n := min(c.Limits.Records, c.Limits.Chars, c.Limits.ArgMax, c.Limits.Workers); n < 0 {
-		return fmt.Errorf("a limit for commands is %d: it must be positive", n)
-	}
-	return nil
-}
-
 // Tasks makes tasks of the records of a Reader. It is a runner.Source.
 type Tasks struct {
 	// configuration
@@ -93,8 +85,8 @@ type Tasks struct {
 	ends [512]place // what comes after the latest tasks, by their numbers
 }
 
-// NewTasks returns the tasks of what is left in r. cfg must be valid, and with
-// JSON it must not put several records into a command.
+// NewTasks returns the tasks of what is left in r. With JSON, cfg must not put several records
+// into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields(), units: cfg.Template.Caps(), asker: asker{Terms: cfg.Terms}}
 	t.must = cfg.Template.Columns()

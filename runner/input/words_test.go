@@ -98,7 +98,11 @@ func (e example) open(t testing.TB, rd io.Reader, dir string) (*Tasks, error) {
 	for _, s := range e.Makes {
 		cfg.Files.Makes = append(cfg.Files.Makes, Made{textOf(t, s), e.Temp})
 	}
-	r, err := Open(e.config(t, rd, dir))
+	in := e.config(t, rd, dir)
+	if err := in.Validate(); err != nil {
+		return nil, err
+	}
+	r, err := Open(in)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +115,7 @@ func (e example) open(t testing.TB, rd io.Reader, dir string) (*Tasks, error) {
 	if cfg.Template, err = expand.New(command); err != nil {
 		return nil, err
 	}
-	return NewTasks(r, cfg), cfg.Validate()
+	return NewTasks(r, cfg), nil
 }
 
 // pieces are ways in which the same bytes can arrive.

@@ -144,9 +144,6 @@ func (s *source) compile() error {
 	if err := s.compileTexts(&tc, cfg); err != nil {
 		return err
 	}
-	if err := tc.Validate(); err != nil {
-		return misuse("bad limits", err.Error())
-	}
 	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
 	if err := s.tasks.CheckColumns(); err != nil {
 		return misuse(err.Error(), "")
