@@ -232,45 +232,34 @@ func (c *compiler) keepText(places []place) bool {
 // assemble returns the script as segments, given the place of each mark.
 func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 	var segs []seg
-	spans := c.groups(places)
-	at := 0
-	cut := func(end int) { // appends the source up to end, in segments that are in or outside of one group
-		add := func(to, group int) {
-			if to = min(to, end); at < to {
-				segs = append(segs, seg{text: c.src[at:to], ref: toNothing, group: group})
-				at = to
+	add := func(from, to, group int) {
+		for i, m := range c.marks {
+			if m.at < from || m.at >= to {
+				continue
 			}
-		}
-		for i, g := range spans {
-			add(g.from, -1)
-			add(g.to, i)
-		}
-		add(end, -1)
-	}
-	for i, p := range places {
-		m := c.marks[i]
-		cut(m.at)
-		g := seg{ref: toNothing, how: p.how, group: -1}
-		if n := slices.IndexFunc(spans, func(s span) bool { return s.from <= m.at && m.at < s.to }); n >= 0 {
-			g.group = n
-		}
-		if p.escaped {
-			g.text = `\`
-		}
-		switch {
-		case c.empty && m.piece.ofRecord():
-			g.text += p.none
+			p := places[i]
+			g := seg{text: c.src[from:m.at], ref: toNothing, how: p.how, group: group}
+			if p.escaped {
+				g.text += `\`
+			}
+			if c.empty && m.piece.ofRecord() {
+				g.text += p.none
+			} else {
+				g.ref = c.valueOf(m.piece, p.check)
+			}
 			segs = append(segs, g)
-		default:
-			g.ref = c.valueOf(m.piece, p.check)
-			segs = append(segs, g)
+			from = m.at + len(markText)
 		}
-		at = m.at + len(markText)
+		segs = append(segs, seg{text: c.src[from:to], ref: toNothing, group: group})
 	}
-	cut(len(c.src))
-	for _, s := range spans {
-		c.script.groups = append(c.script.groups, c.group(s, places))
+	at := 0
+	for i, p := range c.groups(places) {
+		add(at, p.list.from, -1)
+		add(p.list.from, p.list.to, i)
+		at = p.list.to
+		c.script.groups = append(c.script.groups, c.group(p))
 	}
+	add(at, len(c.src), -1)
 	c.script.own = c.outer == nil && ownArguments(f)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
@@ -295,51 +284,49 @@ func (c *compiler) valueOf(p *piece, check check) int {
 // span is a stretch of the source.
 type span struct{ from, to int }
 
-// group returns the group of the word at s.
-func (c *compiler) group(s span, places []place) group {
-	g := group{text: c.src[s.from:s.to], plain: true}
+// group returns the group of the word that p repeats.
+func (c *compiler) group(p place) group {
+	g := group{text: c.src[p.list.from:p.list.to], plain: p.word.known()}
 	var holes []piece
-	var a arg
-	alone := false
-	for i, m := range c.marks {
-		if s.from <= m.at && m.at < s.to {
+	for _, m := range c.marks {
+		if p.list.from <= m.at && m.at < p.list.to {
 			holes = append(holes, *m.piece)
 			g.text += " " + m.piece.text
 			g.plain = g.plain && m.piece.kind != nested
-			if places[i].list == s {
-				a = places[i].word
-			}
-			alone = alone || s.from == m.at && s.to == m.at+len(markText)
 		}
 	}
-	text := a.text
-	if g.plain = g.plain && a.known() && strings.Count(text, markText) == len(holes); !g.plain {
+	text := p.word.text
+	if g.plain = g.plain && strings.Count(text, markText) == len(holes); !g.plain {
 		text = strings.Repeat("x"+markText, len(holes)) // to count how often it is repeated
 	}
+	g.word = word{pieces: reveal(text, holes), whole: p.list.to-p.list.from > len(markText)}
+	return g
+}
+
+// reveal returns the pieces of a text in which a mark stands for each placeholder, and undoes hide.
+func reveal(text string, holes []piece) []piece {
 	pieces := fill(text, markText, &holes)
 	for i := range pieces {
 		if p := &pieces[i]; p.kind == literal {
 			p.text = show(p.text)
 		}
 	}
-	g.word = word{pieces: pieces, whole: !alone}
-	return g
+	return pieces
 }
 
-// groups returns the words that are repeated for each record, in order. Of nested
-// ones it returns the outer word.
-func (c *compiler) groups(places []place) []span {
-	var all []span
+// groups returns, in order, a place in each word that is repeated for each record. Of nested
+// words it takes the outer one.
+func (c *compiler) groups(places []place) (out []place) {
+	var all []place
 	for i, p := range places {
 		if p.list.to > 0 && c.marks[i].piece.ofEach() && !(c.empty && c.marks[i].piece.ofRecord()) {
-			all = append(all, p.list)
+			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
-	var out []span
-	for _, g := range all {
-		if len(out) == 0 || g.from >= out[len(out)-1].to {
-			out = append(out, g)
+	slices.SortFunc(all, func(a, b place) int { return cmp.Or(a.list.from-b.list.from, b.list.to-a.list.to) })
+	for _, p := range all {
+		if len(out) == 0 || p.list.from >= out[len(out)-1].list.to {
+			out = append(out, p)
 		}
 	}
 	return out

@@ -153,7 +153,7 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
 	}
 	name := inside[0].text
-	whole, err := c.nested(f, sc, name, fill(text, markText, &inside))
+	whole, err := c.nested(f, sc, name, reveal(text, inside))
 	if err != nil {
 		return false, err
 	}
@@ -169,11 +169,6 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 // the placeholder that it is called by in messages.
 func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece) (whole piece, err error) {
 	whole = piece{text: name, kind: nested}
-	for i := range pieces {
-		if p := &pieces[i]; p.kind == literal {
-			p.text = show(p.text)
-		}
-	}
 	if !sc.family.takesValues() {
 		_, err = unread(pieces, sc.shell)
 		return whole, cmp.Or(err, fmt.Errorf("%s %w", name, refusePlain.err))
