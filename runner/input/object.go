@@ -239,16 +239,7 @@ func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 		tk.Err = cmp.Or(tk.Err, err)
 	}
 	tk.Err = cmp.Or(tk.Err, t.asker.ask(tk, d.Terms))
-	switch {
-	case tk.Err != nil:
-		return tk
-	case d.Script:
-		tk.Argv, tk.Shell, tk.Err = t.cfg.Template.Script(d.Command[0], d.Args)
-	default:
-		tk.Argv = slices.Concat(d.Command, d.Args)
-	}
-	t.bound(tk)
-	return tk
+	return t.given(tk, d.Command, d.Script, d.Args)
 }
 
 // terms gives the task with this number its name, and returns the terms on which it starts;

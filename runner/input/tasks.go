@@ -460,18 +460,25 @@ func (t *Tasks) Give(values []string) {
 // several as a program with its arguments. Its record is the command line. The
 // template must have no command. The caller owns the task.
 func (t *Tasks) Command(words []string, id uint64) *task.Task {
+	tk, script := &task.Task{ID: id}, len(words) == 1
 	line := words[0]
-	if len(words) > 1 {
-		quoted := make([]string, len(words))
-		for i, w := range words {
-			quoted[i] = task.Quote(w)
-		}
-		line = strings.Join(quoted, " ")
+	if !script {
+		line = tk.CommandLine(words)
 	}
-	tk := &task.Task{ID: id, Records: [][]string{{line}}, Argv: words}
+	tk.Records = [][]string{{line}}
 	t.fill(tk, &expand.Values{Records: tk.Records}, nil)
-	if len(words) == 1 && tk.Err == nil {
-		tk.Argv, tk.Shell, tk.Err = t.cfg.Template.Script(words[0], nil)
+	return t.given(tk, words, script, nil)
+}
+
+// given has a task run what its record gives as the command: words, of which the only one may
+// be a script, and arguments.
+func (t *Tasks) given(tk *task.Task, words []string, script bool, args []string) *task.Task {
+	switch {
+	case tk.Err != nil:
+	case script:
+		tk.Argv, tk.Shell, tk.Err = t.cfg.Template.Script(words[0], args)
+	default:
+		tk.Argv = slices.Concat(words, args)
 	}
 	t.bound(tk)
 	return tk
