@@ -7,7 +7,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -24,16 +23,12 @@ import (
 type JUnit struct {
 	path, suite string
 	file        *trust.Whole
-	head        int // bytes that the head may take
 	w           *bufio.Writer
 	xml         *xml.Encoder // writes to w
 	counts      counts
 	unread      error // the first error of an output
 	err         error // the first error
 }
-
-// most exceeds every number in the head of a report, and its time in milliseconds.
-const most = 1_000_000_000_000
 
 // counts are the attributes of the test suite.
 type counts struct{ tests, failures, errors, skipped int64 }
@@ -53,8 +48,7 @@ func OpenJUnit(path, suite string) (*JUnit, error) {
 	j.w = bufio.NewWriterSize(j.file, 64<<10)
 	j.xml = xml.NewEncoder(j.w)
 	j.xml.Indent("  ", " ")
-	j.head = len(j.heading(counts{most, most, most, most}, most*time.Millisecond, time.Now()))
-	j.w.WriteString(strings.Repeat(" ", j.head))
+	j.w.WriteString(j.heading(0, time.Time{}))
 	return j, nil
 }
 
@@ -81,9 +75,7 @@ func (j *JUnit) Close(s task.Stats) error {
 	j.w.WriteString("\n </testsuite>\n</testsuites>\n")
 	err := j.w.Flush() // of any write until now
 	if err == nil {
-		head := j.heading(j.counts, s.Elapsed(s.Last), s.Start)
-		pad := strings.Repeat(" ", j.head-len(head))
-		_, err = j.file.WriteAt([]byte(strings.TrimSuffix(head, ">\n")+pad+">\n"), 0)
+		_, err = j.file.WriteAt([]byte(j.heading(s.Elapsed(s.Last), s.Start)), 0)
 	}
 	if err == nil {
 		err = j.file.Complete()
@@ -101,12 +93,13 @@ func (j *JUnit) fail(err error) error {
 	return fmt.Errorf("write JUnit report %s: %w", j.path, task.WithoutPath(err))
 }
 
-// heading returns the beginning of the file. Only the suite has the attributes
-// skipped and timestamp, as Jenkins' schema has it.
-func (j *JUnit) heading(n counts, took time.Duration, start time.Time) string {
+// heading returns the beginning of the file, which has the same length whatever the counts are.
+// Only the suite has the attributes skipped and timestamp, as Jenkins' schema has it.
+func (j *JUnit) heading(took time.Duration, start time.Time) string {
 	var suite bytes.Buffer
 	_ = xml.EscapeText(&suite, []byte(j.suite)) // a Buffer takes all
+	n := &j.counts
 	numbers := fmt.Sprintf(`tests="%d" failures="%d" errors="%d" time="%s"`, n.tests, n.failures, n.errors, seconds(took))
-	return fmt.Sprintf("%s<testsuites name=\"crew\" %s>\n <testsuite name=\"%s\" %s skipped=\"%d\" timestamp=\"%s\">\n",
-		xml.Header, numbers, &suite, numbers, n.skipped, start.UTC().Format(time.RFC3339))
+	more := fmt.Sprintf(`%s skipped="%d" timestamp="%s"`, numbers, n.skipped, start.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s<testsuites name=\"crew\" %-100s>\n <testsuite name=\"%s\" %-160s>\n", xml.Header, numbers, &suite, more)
 }
