@@ -23,44 +23,45 @@ const patience = 4
 // once, and waits without any of it. Those with the same claim form a line, whose first item
 // goes once there is enough for it. Meanwhile others of its rank or a lower one pass: of those
 // that take something that it claims, 4 for each place that there is. From then on, or once an
-// item of a higher rank would pass, what it claims is kept for it unless
-// another item that has waited so long is before it in order of rank and of ID: one that claims
-// units of the same limit or, in case of places, one for which these can be kept.
+// item of a higher rank would pass, its line is late, and what it claims is kept for it: of the
+// late lines the first one, in order of rank and of ID, has what several claim.
 //
-// An item that claims units of a host takes a place there. They are kept for it on one host that
-// has as many, which others that have waited so long leave to it; it may still start on another.
+// An item that claims several places or units of a host takes all of them there. They are kept
+// for it on one host, which others leave to it; it may still start on another.
 type claims struct {
 	caps   []counter
-	lines  []*line           // none is empty
-	wide   *line             // for whose first item places are kept, at site
-	site   site              // where it can have the most places
-	rooms  []room            // of hosts; valid in serve and place
-	extra  map[uint64][]int  // by item: the slots of its other places
-	from   map[uint64]*Stock // by item: where its units of a host are from
-	late   []*line           // of keep, for reuse
+	lines  []*line            // none is empty
+	late   []*line            // those for which something is kept, in order
+	spread map[uint64]*spread // by item, of those that were placed
 	unused spares[line]
-	lists  [][]int // for reuse in extra
+	spares spares[spread]
 }
 
 // counter counts the units of a limit.
-type counter struct {
-	all, taken int
-	keeper     *line // for whose first item they are kept
-}
+type counter struct{ all, taken int }
 
 // line holds the items with one claim, in order of rank and of ID.
 type line struct {
 	claim  *Claim
 	queue  queue
-	passed int    // how many have passed the first one
-	stock  *Stock // where units are kept for it; nil for none
+	passed int   // how many have passed the first one
+	at     *room // where units of a host and several places are kept for it; nil for none
+}
+
+// spread is what an item takes beside the place of its slot on its host.
+type spread struct {
+	at    *room
+	slots []int // of its other places
 }
 
 // inLine is the note of the items in lines.
 const inLine = 1
 
+// places stands for the places of a host where else there is the index of a limit.
+const places = -1
+
 func newClaims(caps []int) claims {
-	return claims{extra: map[uint64][]int{}, from: map[uint64]*Stock{}, caps: counters(caps)}
+	return claims{caps: counters(caps), spread: map[uint64]*spread{}}
 }
 
 func counters(all []int) []counter {
@@ -71,16 +72,16 @@ func counters(all []int) []counter {
 	return list
 }
 
-// counter returns the counter of a limit, which is that of a stock if the limit is one of hosts;
+// counter returns the counter of a limit, which is that of a host if the limit is one of hosts;
 // nil if there is none.
-func (c *claims) counter(limit int, stock *Stock) *counter {
+func (c *claims) counter(limit int, at *room) *counter {
 	switch own := limit - len(c.caps); {
 	case own < 0:
 		return &c.caps[limit]
-	case stock == nil || own >= len(stock.caps):
+	case at == nil || at.stock == nil || own >= len(at.stock.caps):
 		return nil
 	default:
-		return &stock.caps[own]
+		return &at.stock.caps[own]
 	}
 }
 
@@ -95,44 +96,58 @@ func (c *claims) placed(of *Claim) bool { return of.wide() || c.local(of) }
 // wide reports whether an item with this claim takes several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
 
+// has reports whether units of a limit, or several places, are claimed.
+func (c *Claim) has(limit int) bool {
+	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Cap == limit })
+}
+
 // shares reports whether both claim units of one limit.
 func (c *Claim) shares(other *Claim) bool {
-	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
-		return slices.ContainsFunc(other.Units, func(o Units) bool { return o.Cap == u.Cap })
-	})
+	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Cap) })
 }
 
 // line returns the line of a claim, or nil.
 func (c *claims) line(of *Claim) *line {
-	for _, l := range c.lines {
-		if l.claim == of {
-			return l
-		}
+	if i := slices.IndexFunc(c.lines, func(l *line) bool { return l.claim == of }); i >= 0 {
+		return c.lines[i]
 	}
 	return nil
 }
 
+// kept reports whether units of a limit, or the places of a host, are kept for others than a line.
+func (c *claims) kept(limit int, at *room, l *line) bool {
+	for _, late := range c.late {
+		if late == l {
+			break
+		}
+		if late.claim.has(limit) && (late.at == at || limit >= 0 && limit < len(c.caps)) {
+			return true
+		}
+	}
+	return false
+}
+
 // enough reports whether the units that are claimed are free and not kept for others than l,
-// those of a host in its stock.
-func (c *claims) enough(of *Claim, l *line, stock *Stock) bool {
+// those of a host there.
+func (c *claims) enough(of *Claim, l *line, at *room) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := c.counter(u.Cap, stock)
-		return n == nil || n.taken+u.N > n.all || n.keeper != nil && n.keeper != l
+		n := c.counter(u.Cap, at)
+		return n == nil || n.taken+u.N > n.all || c.kept(u.Cap, at, l)
 	})
 }
 
-// possible reports whether a stock has the units of a host that are claimed, free or not.
-func (c *claims) possible(of *Claim, stock *Stock) bool {
-	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := c.counter(u.Cap, stock)
+// possible reports whether a host has the units that are claimed, free or not.
+func (c *claims) possible(of *Claim, at *room) bool {
+	return of == nil || !slices.ContainsFunc(of.Units, func(u Units) bool {
+		n := c.counter(u.Cap, at)
 		return n == nil || u.N > n.all
 	})
 }
 
 // take adds by times what is claimed to what is taken, there in case of units of a host.
-func (c *claims) take(of *Claim, by int, stock *Stock) {
+func (c *claims) take(of *Claim, by int, at *room) {
 	for _, u := range of.Units {
-		c.counter(u.Cap, stock).taken += by * u.N
+		c.counter(u.Cap, at).taken += by * u.N
 	}
 }
 
@@ -146,152 +161,97 @@ func (d *Dispatcher) grant(it *Item) bool {
 		d.take(it.Claim, 1, nil)
 		return true
 	}
-	d.waits(it.Key, 1)
 	if l == nil {
 		l = d.unused.take()
-		l.claim, l.passed, l.stock = it.Claim, 0, nil
+		*l = line{claim: it.Claim, queue: l.queue}
 		d.lines = append(d.lines, l)
 	}
 	d.park(&l.queue, it, inLine)
 	return false
 }
 
-// giveBack gives back all that an item has taken but for a place.
+// giveBack gives back all that an item has taken but for the place of its slot.
 func (d *Dispatcher) giveBack(it *Item) {
 	if it.Claim == nil {
 		return
 	}
-	d.take(it.Claim, -1, d.from[it.ID])
-	delete(d.from, it.ID)
-	slots := d.extra[it.ID]
-	if slots == nil {
+	s := d.spread[it.ID]
+	if s == nil {
+		d.take(it.Claim, -1, nil)
 		return
 	}
-	for _, id := range slots {
+	d.take(it.Claim, -1, s.at)
+	for _, id := range s.slots {
 		d.release(id, *it, false)
 	}
-	delete(d.extra, it.ID)
-	d.lists = append(d.lists, slots[:0])
+	delete(d.spread, it.ID)
+	d.spares.put(s)
 }
 
 // serve queues the items again that are first in their lines and have enough, and takes that for
-// them. If the next one has to be placed, and can be, it returns its line.
-func (d *Dispatcher) serve() *line {
+// them. If the next one has to be placed, and can be, it returns its line, and where.
+func (d *Dispatcher) serve() (best *line, at *room) {
 	if len(d.lines) == 0 {
-		return nil
+		return nil, nil
 	}
-	d.measure()
 	d.keep()
 	for {
-		var best *line
+		best = nil
 		for _, l := range d.lines {
-			if d.lacks(l) == ForSlot && (best == nil || d.compare(l, best) < 0) {
-				best = l
+			if r, wait := d.spot(l); wait == ForSlot && (best == nil || compare(l, best) < 0) {
+				best, at = l, r
 			}
 		}
 		if best == nil || d.placed(best.claim) {
-			return best
+			return best, at
 		}
 		d.take(best.claim, 1, nil)
-		d.requeue(d.first(best), nil)
+		d.requeue(d.first(best))
 	}
 }
 
 // compare compares lines by the order of their first items.
-func (d *Dispatcher) compare(a, b *line) int {
+func compare(a, b *line) int {
 	x, y := a.queue.min(), b.queue.min()
 	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
 }
 
-// lacks returns what the first item of a line waits for, or ForSlot if it need not.
-func (d *Dispatcher) lacks(l *line) Wait {
-	if !d.placed(l.claim) {
-		if d.enough(l.claim, l, nil) {
-			return ForSlot
-		}
-		return ForUnits
-	}
-	_, wait := d.spot(l)
-	return wait
-}
-
 // Width returns how many places an item takes.
 func (d *Dispatcher) Width(c *Claim) int {
-	d.measure()
-	return d.width(c)
-}
-
-// width is Width while rooms is valid.
-func (d *Dispatcher) width(c *Claim) int {
+	most := 1
+	for _, r := range d.rooms {
+		if d.possible(c, r) {
+			most = max(most, r.all)
+		}
+	}
 	if !c.wide() {
 		return 1
 	}
-	return min(c.Places, max(1, d.widest(c).all))
+	return min(c.Places, most)
 }
 
-// widest returns the room with the most places of those that have what is claimed.
-func (d *Dispatcher) widest(c *Claim) (most room) {
-	for _, r := range d.rooms {
-		if r.all > most.all && d.possible(c, r.stock) {
-			most = r
-		}
-	}
-	return most
-}
-
-// keep notes for whom units and places are kept: for the first items of the lines that have waited
-// so long, in order.
+// keep notes which lines are late, and on which hosts something is kept for them: on the first that
+// has what is claimed and keeps none of it for others. No places are kept while what is
+// queued again has units that the line claims, since it might find no slot then.
 func (d *Dispatcher) keep() {
-	for i := range d.caps {
-		d.caps[i].keeper = nil
-	}
-	for _, r := range d.rooms {
-		for i := range r.stock.counters() {
-			r.stock.caps[i].keeper = nil
-		}
-	}
 	d.late = d.late[:0]
 	for _, l := range d.lines {
-		if l.stock = nil; l.passed >= patience*d.all && d.widest(l.claim).all > 0 { // nothing is kept for what no host has
+		if l.at = nil; l.passed >= patience*d.all && slices.ContainsFunc(d.rooms, func(r *room) bool { return d.possible(l.claim, r) }) {
 			d.late = append(d.late, l)
 		}
 	}
-	slices.SortFunc(d.late, d.compare)
-	last := d.wide
-	d.wide = nil
+	slices.SortFunc(d.late, compare)
 	for _, l := range d.late {
-		at := d.widest(l.claim).site
-		if d.local(l.claim) {
-			at = d.home(l)
-			l.stock = at.stock
+		width, holds := d.Width(l.claim), false
+		for _, it := range d.called {
+			holds = holds || l.claim.wide() && l.claim.shares(it.Claim)
 		}
-		all := true
-		for _, u := range l.claim.Units {
-			n := d.counter(u.Cap, l.stock)
-			if n != nil && n.keeper == nil {
-				n.keeper = l
-			}
-			all = all && n != nil && n.keeper == l
-		}
-		if l.claim.wide() && all && d.wide == nil {
-			d.wide, d.site = l, at
-		}
-	}
-	if d.wide != nil && d.wide != last {
-		d.recant(d.wide)
-	}
-}
-
-// recant parks the items again that a line has queued and that have what the first one of l
-// claims: while places are kept for that, they cannot start.
-func (d *Dispatcher) recant(l *line) {
-	for id, c := range d.called {
-		if it := c.item; c.gate == nil && l.claim.shares(it.Claim) {
-			delete(d.called, id)
-			d.Policy.Remove(id)
-			d.take(it.Claim, -1, nil)
-			d.waits(it.Key, -1)
-			d.grant(&it)
+		i := slices.IndexFunc(d.rooms, func(r *room) bool {
+			return !holds && r.all >= width && d.possible(l.claim, r) && !d.kept(places, r, l) &&
+				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.kept(u.Cap, r, l) })
+		})
+		if i >= 0 {
+			l.at = d.rooms[i]
 		}
 	}
 }
@@ -306,54 +266,39 @@ func (d *Dispatcher) first(l *line) Item {
 
 // cut takes an item out of a line.
 func (d *Dispatcher) cut(l *line, e *entry) {
+	is := func(o *line) bool { return o == l }
 	if e == l.queue.min() {
-		l.passed, l.stock = 0, nil
+		l.passed = 0
+		d.late = slices.DeleteFunc(d.late, is)
 	}
-	d.parked.cut(e)
-	if l.queue.len() > 0 {
-		return
+	if d.parked.cut(e); l.queue.len() == 0 {
+		d.lines = slices.DeleteFunc(d.lines, is)
+		d.unused.put(l)
 	}
-	d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
-	for i := range d.caps {
-		if d.caps[i].keeper == l {
-			d.caps[i].keeper = nil
-		}
-	}
-	if d.wide == l {
-		d.wide = nil
-	}
-	l.claim = nil
-	d.unused.put(l)
 }
 
-// place gives the first item of a line places, the lowest that are free on one host. It returns
+// place gives the first item of a line places, the lowest that are free on a host. It returns
 // the lowest slot, or 0 if that may take none.
-func (d *Dispatcher) place(l *line) (it Item, slot int) {
-	at, _ := d.spot(l)
-	left := d.width(l.claim)
-	free := func(s *berth) bool { return s.site == at.site && s.held < s.cap }
-	slot = slices.IndexFunc(d.slots, func(s berth) bool { return free(&s) })
+func (d *Dispatcher) place(l *line, at *room) (it Item, slot int) {
+	left := d.Width(l.claim)
+	free := func(s berth) bool { return s.room == at && s.held < s.cap }
+	slot = slices.IndexFunc(d.slots, free)
 	if d.limits.May != nil && !d.limits.May(slot) {
 		return it, 0
 	}
-	var extra []int
-	if n := len(d.lists); n > 0 {
-		extra, d.lists = d.lists[n-1], d.lists[:n-1]
-	}
 	it = d.first(l)
-	d.waits(it.Key, -1)
-	d.take(it.Claim, 1, at.stock)
-	if d.local(it.Claim) {
-		d.from[it.ID] = at.stock
-	}
+	d.take(it.Claim, 1, at)
+	s := d.spares.take()
+	s.at, s.slots = at, s.slots[:0]
 	for id := slot; left > 0; id++ {
-		for ; left > 0 && free(&d.slots[id]); left-- {
+		for ; left > 0 && free(d.slots[id]); left-- {
 			d.Policy.Take(id, it)
-			d.hold(id)
-			extra = append(extra, id)
+			d.hold(id, 1)
+			s.slots = append(s.slots, id)
 		}
 	}
-	d.extra[it.ID] = slices.Delete(extra, 0, 1)
+	s.slots = slices.Delete(s.slots, 0, 1)
+	d.spread[it.ID] = s
 	return it, slot
 }
 

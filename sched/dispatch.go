@@ -2,6 +2,7 @@ package sched
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -40,12 +41,13 @@ type Dispatcher struct {
 	now    time.Time
 	again  time.Time
 	slots  []berth // by ID
+	rooms  []*room // that have places
 	all    int     // places in the slots that are in
 	held   int     // places that items have in them
 	gates          // of keys
 	claims
-	parked store // the note of an item is inLine if it is in a line, and else it is in a gate
-	called map[uint64]call
+	parked store           // the note of an item is inLine if it is in a line, and else it is in a gate
+	called map[uint64]Item // by ID: items that were parked and are queued again, with all that they claim
 
 	best, worst int64 // the priorities that were queued since nothing waited
 	started     int64 // the items that started since these differ
@@ -53,14 +55,8 @@ type Dispatcher struct {
 
 // berth is a slot as a Dispatcher sees it.
 type berth struct {
-	site
+	room      *room
 	cap, held int // cap is 0 while the slot is not in; it may hold items that it held before it left
-}
-
-// call is an item that was parked and is queued again: by a gate, or by a line.
-type call struct {
-	gate *gate // nil if it has all that it claims
-	item Item
 }
 
 // Wait is what an item waits for.
@@ -84,7 +80,7 @@ const (
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, limits: limits, called: map[uint64]call{}, claims: newClaims(limits.Caps),
+		Policy: p, limits: limits, called: map[uint64]Item{}, claims: newClaims(limits.Caps),
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -101,36 +97,61 @@ func (d *Dispatcher) Join(s Slot) {
 	for len(d.slots) <= s.ID {
 		d.slots = append(d.slots, berth{})
 	}
+	i := slices.IndexFunc(d.rooms, func(r *room) bool { return r.host == s.Host && r.stock == s.Stock })
+	if i < 0 {
+		i = len(d.rooms)
+		d.rooms = append(d.rooms, &room{host: s.Host, stock: s.Stock})
+	}
 	at := &d.slots[s.ID]
-	at.site, at.cap = site{s.Host, s.Stock}, max(s.Cap, 1)
-	d.all += at.cap
-	d.held += at.held
+	at.room, at.cap = d.rooms[i], max(s.Cap, 1)
+	d.count(at, 1)
 }
 
 // Leave removes a slot, as Policy.Leave does.
 func (d *Dispatcher) Leave(id int) {
 	d.Policy.Leave(id)
 	at := &d.slots[id]
-	d.all -= at.cap
-	d.held -= at.held
+	d.count(at, -1)
 	at.cap = 0
+	d.rooms = slices.DeleteFunc(d.rooms, func(r *room) bool { return r.all == 0 })
+}
+
+// count counts the places of a slot that is in and what they hold or, if by is -1, does not.
+func (d *Dispatcher) count(at *berth, by int) {
+	if at.cap > 0 {
+		d.all += by * at.cap
+		d.held += by * at.held
+		at.room.all += by * at.cap
+		at.room.free += by * max(0, at.cap-at.held)
+	}
+}
+
+// hold notes that a slot holds one more place or, if by is -1, one less.
+func (d *Dispatcher) hold(slot, by int) {
+	at := &d.slots[slot]
+	d.count(at, -1)
+	at.held += by
+	d.count(at, 1)
 }
 
 // Wide returns the item for which places are kept, or 0.
 func (d *Dispatcher) Wide() uint64 {
-	if d.wide == nil {
-		return 0
+	for _, l := range d.late {
+		if l.at != nil && l.claim.wide() {
+			return l.queue.min().ID
+		}
 	}
-	return d.wide.queue.min().ID
+	return 0
 }
 
 // Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
 	if e.note == inLine {
-		return d.lacks(d.line(e.Claim))
+		_, wait := d.spot(d.line(e.Claim))
+		return wait
 	}
-	return d.keeps(d.of[e.Key])
+	return d.closed(d.of[e.Key])
 }
 
 // Held returns how many places items have in the slots that are in.
@@ -143,7 +164,7 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	d.now = now
 	d.recall()
 	for {
-		l := d.serve()
+		l, at := d.serve()
 		if l == nil {
 			if slot = d.Policy.Ready(); slot == 0 {
 				return it, 0, ForSlot
@@ -153,12 +174,12 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 			return it, 0, wait
 		}
 		if l != nil {
-			it, slot = d.place(l)
+			it, slot = d.place(l, at)
 		} else {
 			it, slot = d.pop(slot)
 		}
 		switch {
-		case slot == 0 && d.wide != nil && l == nil:
+		case slot == 0 && l == nil && d.Wide() > 0:
 			return it, 0, ForPlaces
 		case slot == 0:
 			return it, 0, ForToken
@@ -191,15 +212,13 @@ func (d *Dispatcher) early() (wait Wait) {
 // pop takes an item out of the policy for a slot that is ready or, if that may take none, for
 // another one.
 func (d *Dispatcher) pop(slot int) (it Item, in int) {
-	if d.open(slot) {
-		it, _ = d.Policy.Pop(slot)
-		d.hold(slot)
-		return it, slot
-	}
-	for slot = range d.slots {
-		if d.slots[slot].cap > 0 && d.open(slot) {
+	for i := range d.slots {
+		if i > 0 { // no slot has the ID 0
+			slot = i
+		}
+		if d.open(slot) {
 			if it, ok := d.Policy.Pop(slot); ok {
-				d.hold(slot)
+				d.hold(slot, 1)
 				return it, slot
 			}
 		}
@@ -209,44 +228,32 @@ func (d *Dispatcher) pop(slot int) (it Item, in int) {
 
 // open reports whether a slot may take an item that takes one place.
 func (d *Dispatcher) open(slot int) bool {
-	return (d.wide == nil || d.slots[slot].site != d.site) && (d.limits.May == nil || d.limits.May(slot))
-}
-
-// hold notes that a slot holds one more place.
-func (d *Dispatcher) hold(slot int) {
-	d.slots[slot].held++
-	d.held++
+	at := &d.slots[slot]
+	return at.cap > 0 && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
 }
 
 // admit reports whether an item that the policy has given to a slot may start. If not, it is
 // parked.
 func (d *Dispatcher) admit(it *Item, slot int) bool {
 	it.Rank = (it.Rank + 1) >> 1 // see Push and Return
-	c, called := d.called[it.ID]
+	was, called := d.called[it.ID]
 	if called {
-		it.Rank = c.item.Rank
+		it.Rank = was.Rank
 	}
-	if d.keepFrom(it) {
-		d.release(slot, *it, true)
-		if called {
-			d.requeue(c.item, c.gate)
-		} else {
-			d.Return(*it)
-		}
-		return false
-	}
-	if called {
+	switch {
+	case !d.keepFrom(it):
 		delete(d.called, it.ID)
-		if c.gate == nil {
-			d.waits(it.Key, -1)
+		if called || d.pass(it) && d.grant(it) {
 			return true
 		}
-		c.gate.called--
+		d.release(slot, *it, true)
+	case called:
+		d.release(slot, *it, true)
+		d.requeue(was)
+	default:
+		d.release(slot, *it, true)
+		d.Return(*it)
 	}
-	if d.pass(it) && d.grant(it) {
-		return true
-	}
-	d.release(slot, *it, true)
 	return false
 }
 
@@ -265,8 +272,8 @@ func (d *Dispatcher) unpark(q *queue) Item {
 
 // requeue queues an item again that was parked. A serial policy would have it wait, with all that
 // it has taken, for one of its key that was given a lower rank: there it goes before all others.
-func (d *Dispatcher) requeue(it Item, by *gate) {
-	d.called[it.ID] = call{by, it}
+func (d *Dispatcher) requeue(it Item) {
+	d.called[it.ID] = it
 	if it.Rank = 2*it.Rank - 1; d.Serial() {
 		it.Rank = math.MinInt64
 	}
@@ -308,48 +315,42 @@ func (d *Dispatcher) Return(it Item) bool {
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
 	d.release(slot, it, again)
 	d.giveBack(&it)
-	d.unpass(it.Key, false)
+	d.unpass(it.Key, true)
 }
 
 // release takes an item from its slots.
 func (d *Dispatcher) release(slot int, it Item, again bool) {
 	d.Policy.Done(slot, it, again)
-	at := &d.slots[slot]
-	at.held--
-	if at.cap > 0 {
-		d.held--
-	}
+	d.hold(slot, -1)
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of
 // the first two.
 func (d *Dispatcher) Remove(id uint64) bool {
-	c, called := d.called[id]
+	it, called := d.called[id]
 	e := d.parked.find(id)
 	waited := e != nil
 	if !waited || d.Serial() { // it may be awaited there
 		waited = d.Policy.Remove(id) || waited
 	}
 	switch {
-	case e != nil && e.note == inLine:
-		d.cut(d.line(e.Claim), e)
-		d.unpass(e.Key, true)
-	case e != nil:
-		d.call(d.of[d.parked.cut(e).Key])
-	case called && c.gate == nil:
-		d.giveBack(&c.item)
-		d.unpass(c.item.Key, true)
 	case called:
-		c.gate.called--
-		d.call(c.gate)
+		delete(d.called, id)
+		d.giveBack(&it)
+		d.unpass(it.Key, false)
+	case e == nil:
+	case e.note == inLine:
+		d.cut(d.line(e.Claim), e)
+		d.unpass(e.Key, false)
+	default:
+		d.call(d.of[d.parked.cut(e).Key])
 	}
-	delete(d.called, id)
 	return waited
 }
 
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
-	d.gates, d.lines, d.wide = gates{}, nil, nil
+	d.gates, d.lines, d.late = gates{}, nil, nil
 	d.parked = store{}
 	clear(d.called)
 }

@@ -10,13 +10,12 @@ type gates struct {
 	spare spares[gate]
 }
 
-// gate is a key with an item that is held, parked or called, or whose rate does not allow any
+// gate is a key with an item that has passed or is parked, or whose rate does not allow any
 // start.
 type gate struct {
 	key    uint64
-	held   int // by slots, and waiting for what they claim
-	waits  int // those of held that wait
-	called int // queued again
+	passed int // items that have not ended
+	waits  int // those of them that have not started
 	rate   Rate
 	parked queue // in order of rank and of ID
 }
@@ -35,7 +34,8 @@ func (d *Dispatcher) pass(it *Item) bool {
 		d.of[it.Key] = g
 	}
 	if d.closed(g) == ForSlot && (g.parked.len() == 0 || it.Rank <= g.parked.min().Rank) {
-		g.held++
+		g.passed++
+		g.waits++
 		return true
 	}
 	d.park(&g.parked, it, 0)
@@ -47,7 +47,7 @@ func (d *Dispatcher) pass(it *Item) bool {
 // the one before has started.
 func (d *Dispatcher) closed(g *gate) Wait {
 	switch n := d.limits.PerKey; {
-	case n > 0 && g.held >= n:
+	case n > 0 && g.passed >= n:
 		return ForKey
 	case g.rate.Every > 0 && (g.waits > 0 || d.now.Before(g.rate.at())):
 		return ForKeyRate
@@ -55,35 +55,24 @@ func (d *Dispatcher) closed(g *gate) Wait {
 	return ForSlot
 }
 
-// keeps returns what the parked items of a gate wait for.
-func (d *Dispatcher) keeps(g *gate) Wait {
-	if n := d.limits.PerKey; n > 0 && g.held+g.called >= n {
-		return ForKey
-	}
-	return ForKeyRate
-}
-
-// call queues parked items of a key again for which there is room, and forgets a gate that is of
+// call has parked items of a key pass for which there is room, and forgets a gate that is of
 // no use.
 func (d *Dispatcher) call(g *gate) {
-	for g.parked.len() > 0 && d.mayCall(g) {
-		g.called++
-		d.requeue(d.unpark(&g.parked), g)
+	for g.parked.len() > 0 && d.closed(g) == ForSlot {
+		g.passed++
+		g.waits++
+		if it := d.unpark(&g.parked); d.grant(&it) {
+			d.requeue(it)
+		}
 	}
 	if g.rate.Every > 0 {
 		if d.due.Remove(g.key); g.parked.len() > 0 && d.now.Before(g.rate.at()) {
 			d.due.Push(g.key, g.rate.at())
 		}
 	}
-	if g.held+g.called+g.parked.len() == 0 {
+	if g.passed+g.parked.len() == 0 {
 		d.forget(g)
 	}
-}
-
-// mayCall reports whether a gate may call one more.
-func (d *Dispatcher) mayCall(g *gate) bool {
-	n := d.limits.PerKey
-	return d.closed(g) == ForSlot && (n == 0 || g.held+g.called < n) && (g.rate.Every == 0 || g.called == 0)
 }
 
 // forget removes an empty gate, once its rate allows any start.
@@ -115,30 +104,20 @@ func (d *Dispatcher) recall() {
 
 // begun notes the start of an item that has passed.
 func (d *Dispatcher) begun(it *Item) {
-	g := d.of[it.Key]
-	if g == nil || g.rate.Every == 0 {
-		return
-	}
-	g.rate.start(d.now)
-	d.call(g)
-}
-
-// unpass notes that an item that has passed has ended, or that it does not wait any more.
-func (d *Dispatcher) unpass(key uint64, waited bool) {
-	g := d.of[key]
-	if g == nil {
-		return
-	}
-	g.held--
-	if waited {
+	if g := d.of[it.Key]; g != nil {
 		g.waits--
+		g.rate.start(d.now)
+		d.call(g)
 	}
-	d.call(g)
 }
 
-// waits counts the items of a key that have passed and wait for what they claim.
-func (d *Dispatcher) waits(key uint64, by int) {
+// unpass notes that an item that has passed has ended, perhaps before it has started.
+func (d *Dispatcher) unpass(key uint64, started bool) {
 	if g := d.of[key]; g != nil {
-		g.waits += by
+		g.passed--
+		if !started {
+			g.waits--
+		}
+		d.call(g)
 	}
 }

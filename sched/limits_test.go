@@ -184,24 +184,16 @@ func (d *driver) waits(it Item) bool {
 		return false
 	}
 	for _, u := range it.Claim.Units {
-		if u.Cap < len(d.Caps) && (d.d.caps[u.Cap].taken+u.N > d.Caps[u.Cap] || d.d.caps[u.Cap].keeper != nil) {
+		if u.Cap < len(d.Caps) && (d.d.caps[u.Cap].taken+u.N > d.Caps[u.Cap] || d.d.kept(u.Cap, nil, nil)) {
 			return true
 		}
 	}
-	if !it.Claim.wide() && !d.d.local(it.Claim) {
+	if !d.d.placed(it.Claim) {
 		return false
 	}
-	for host, stock := range d.stocks {
-		free := 0
-		for _, id := range d.w.ids {
-			if d.w.slots[id].Host == uint64(host) {
-				free += max(0, d.w.cap(id)-d.d.slots[id].held)
-			}
-		}
-		kept := d.d.wide != nil && (it.Claim.wide() || d.d.site.host == uint64(host)) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool {
-			return u.Cap >= len(d.Caps) && stock != nil && d.d.counter(u.Cap, stock) != nil && d.d.counter(u.Cap, stock).keeper != nil
-		})
-		if !kept && free >= max(1, min(it.Claim.Places, d.most(it.Claim))) && !d.lacks(stock, it.Claim, true) {
+	for _, r := range d.d.rooms {
+		kept := d.d.kept(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.kept(u.Cap, r, nil) })
+		if !kept && r.free >= max(1, min(it.Claim.Places, d.most(it.Claim))) && !d.lacks(r.stock, it.Claim, true) {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -268,7 +269,7 @@ func (d *driver) next() bool {
 	for _, it := range d.queued {
 		choices[it.ID] = d.d.Choice(it)
 	}
-	before := d.d.Held()
+	before, called := d.d.Held(), maps.Clone(d.d.called)
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
 		_, want := d.first()
@@ -285,7 +286,8 @@ func (d *driver) next() bool {
 	}
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0, "%v was not queued", it)
-	d.takes(cut(&d.queued, i), it, slot)
+	_, again := called[it.ID]
+	d.takes(cut(&d.queued, i), it, slot, again)
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
 		holds(d.t, !c.Idle || d.limited || d.w.held[slot] == 1, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
@@ -296,8 +298,9 @@ func (d *driver) next() bool {
 	return true
 }
 
-// takes notes that a slot has taken a queued item.
-func (d *driver) takes(was, it Item, slot int) {
+// takes notes that a slot has taken a queued item, perhaps one that was parked and called again: of
+// its key others may have come meanwhile.
+func (d *driver) takes(was, it Item, slot int, called bool) {
 	holds(d.t, was.Rank == it.Rank || d.Ages && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
 	was.Rank = it.Rank
 	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
@@ -307,7 +310,7 @@ func (d *driver) takes(was, it Item, slot int) {
 		if d.topic != nil && !d.limited && !d.refused[slot] {
 			holds(d.t, it.Rank <= o.Rank || d.topic.of(it.Key) != d.topic.of(o.Key), "%v goes before %v", it, o)
 		}
-		holds(d.t, !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
+		holds(d.t, called || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
 	}
 	for _, h := range d.running {
 		holds(d.t, !d.d.Serial() || it.Key != h.Key, "%v starts beside %v of its key", it, h)

@@ -78,8 +78,7 @@ func (p *byTopic) of(key uint64) *topic {
 		p.limit(t)
 		t.may = min(1, t.most)
 		p.due += t.may
-		if p.due > p.places && len(p.list) <= p.places {
-			other := slices.MaxFunc(p.list, func(a, b *topic) int { return a.may - b.may })
+		if other := slices.MaxFunc(p.list, func(a, b *topic) int { return a.may - b.may }); p.due > p.places && other.may > 1 {
 			other.may--
 			p.due--
 			p.refresh(other)
