@@ -43,9 +43,6 @@ type account struct {
 	pos   int // in the order
 }
 
-// lastRound is where the rounds of a tier begin anew, so that no sum overflows.
-const lastRound = 1 << 62
-
 func newFair() *fair {
 	return &fair{slots: newSlots(), tiers: map[int64]*tier{}, accounts: map[accountID]*account{}}
 }
@@ -103,22 +100,7 @@ func (p *fair) Pop(slot int) (it Item, ok bool) {
 	it = first.Item
 	p.remove(first)
 	p.Take(slot, it)
-	if t.round >= lastRound {
-		p.rewind(it.Rank, t)
-	}
 	return it, true
-}
-
-// rewind lets the rounds of a rank begin anew, which changes no order.
-func (p *fair) rewind(rank int64, t *tier) {
-	passed := t.round
-	t.round = 0
-	for id, a := range p.accounts {
-		if id.rank == rank {
-			a.since -= passed
-			p.reorder(a)
-		}
-	}
 }
 
 func (p *fair) Remove(id uint64) bool {

@@ -27,9 +27,9 @@ type chain struct {
 	slot    int // 0 if there was none to choose from
 	era     int // in which that was chosen
 	queue   queue
+	by      uint64 // the item that blocks it: it is running or awaited; 0 for none
 	running bool
-	awaited uint64 // ID, or 0
-	pos     int    // in ready
+	pos     int // in ready
 }
 
 func newKeyed() *keyed {
@@ -53,7 +53,7 @@ func (p *keyed) settle() {
 
 // refresh updates slots and heaps after anything about c has changed.
 func (p *keyed) refresh(c *chain) {
-	blocked := c.running || c.awaited != 0
+	blocked := c.by != 0
 	if !c.running && c.era != p.era {
 		old := c.slot
 		c.slot, c.era = p.hosts.slot(c.place), p.era
@@ -83,9 +83,9 @@ func (p *keyed) Push(it Item) bool {
 		*c = chain{queue: c.queue, key: it.Key, place: it.Place, slot: p.hosts.slot(it.Place), era: p.era}
 		p.keys[it.Key] = c
 	}
-	if c.awaited == it.ID {
+	if c.by == it.ID {
 		delete(p.awaited, it.ID)
-		c.awaited = 0
+		c.by = 0
 	}
 	priority := int32(0)
 	if it.Rank > -HandRank && it.Rank < HandRank { // it is one among keys, which are in order
@@ -116,7 +116,7 @@ func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	rank := c.rank()
 	it = p.cut(c.queue.min())
 	it.Rank = rank
-	c.running = true
+	c.by, c.running = it.ID, true
 	p.Take(slot, it)
 	p.refresh(c)
 	return it, true
@@ -128,8 +128,9 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 	c := p.keys[it.Key]
 	c.running = false
 	if again {
-		c.awaited = it.ID
 		p.awaited[it.ID] = c
+	} else {
+		c.by = 0
 	}
 	p.refresh(c)
 }
@@ -138,6 +139,11 @@ func (p *keyed) Choice(it Item) Choice {
 	p.settle()
 	c := p.only(p.hosts.slot(it.Place))
 	c.Key = true
+	if k := p.keys[it.Key]; k != nil && k.by != 0 {
+		c.First = k.by
+	} else if k != nil && k.queue.len() > 0 {
+		c.First = k.queue.min().ID
+	}
 	return c
 }
 
@@ -146,7 +152,7 @@ func (p *keyed) Remove(id uint64) bool {
 	p.settle()
 	if c := p.awaited[id]; c != nil {
 		delete(p.awaited, id)
-		c.awaited = 0
+		c.by = 0
 		p.refresh(c)
 		return false
 	}

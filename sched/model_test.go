@@ -205,8 +205,6 @@ func (d *driver) step() {
 		d.now = d.now.Add(time.Duration(d.r.IntN(30)) * time.Millisecond)
 	case d.r.IntN(20) == 0:
 		d.maxIn = 1 + d.r.IntN(40)
-	default:
-		d.age()
 	}
 	d.check()
 }
@@ -362,24 +360,6 @@ func (d *driver) drop(id uint64) {
 	delete(d.parked, id)
 	if d.m != nil {
 		d.m.remove(id)
-	}
-}
-
-// age has a fair policy have served far more: its rounds soon begin anew, which changes no order.
-func (d *driver) age() {
-	p, ok := d.d.Policy.(*fair)
-	if !ok {
-		return
-	}
-	for rank, tier := range p.tiers {
-		by := lastRound - tier.round - 5
-		tier.round += by
-		for id, a := range p.accounts {
-			if id.rank == rank {
-				a.since += by
-				p.reorder(a)
-			}
-		}
 	}
 }
 

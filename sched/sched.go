@@ -36,10 +36,11 @@ type Slot struct {
 
 // Choice says which slots would take an item.
 type Choice struct {
-	Key  bool // the policy goes by the item's key
-	Slot int  // the only slot, or 0 if there are several or none
-	None bool // no slot has the label that is the key
-	Idle bool // a slot that holds nothing would take the item, if it were queued alone
+	Key   bool   // the policy goes by the item's key
+	Slot  int    // the only slot, or 0 if there are several or none
+	First uint64 // the item of its key that is next, or that the others of it wait for; 0 for none
+	None  bool   // no slot has the label that is the key
+	Idle  bool   // a slot that holds nothing would take the item, if it were queued alone
 }
 
 // Policy decides which slot runs which item.

@@ -24,8 +24,7 @@ type byTopic struct {
 	rest   *topic            // nil if other keys are refused
 	places int               // in the slots that are in
 	due    int               // the sum of what the topics may have
-	ready  heap[*topic]      // those with an item that may have one more place, by turn
-	over   heap[*topic]      // those with an item that may have one if it is spare, by turn
+	ready  heap[*topic]      // those with an item that may have one more place, and then those that may if it is spare; of each, bound ones first, by turn
 	turn   int64             // counts services and arrivals
 	since  int               // the services since the places were divided
 	on     [][]uint64        // by slot: the keys of the items that it holds
@@ -44,7 +43,7 @@ type topic struct {
 	most  int // and could have in any case; only less than all if it is bound
 	turn  int64
 
-	index, ready, over, share int // in the list, and in heaps
+	index, ready, share int // in the list, and in heaps
 }
 
 func newByTopic(topics Topics) *byTopic {
@@ -162,14 +161,19 @@ func (p *byTopic) refresh(t *topic) {
 		p.due -= t.may - left
 		t.may = left
 	}
-	p.ready.remove(&t.ready)
-	p.over.remove(&t.over)
-	switch {
-	case t.queue.len() > 0 && t.held < t.may:
-		p.ready.update(t, &t.ready, order{t.turn})
-	case t.queue.len() > 0 && p.auto && t.may < t.most:
-		p.over.update(t, &t.over, order{t.turn})
-	case p.auto && t.queue.len()+t.held == 0:
+	spare, free := int64(0), int64(1)
+	if t.held >= t.may {
+		spare = 1
+	}
+	if t.bound {
+		free = 0
+	}
+	if t.queue.len() > 0 && (spare == 0 || p.auto && t.may < t.most) {
+		p.ready.update(t, &t.ready, order{spare, free, t.turn})
+	} else {
+		p.ready.remove(&t.ready)
+	}
+	if p.auto && t.queue.len()+t.held == 0 {
 		last := p.list[len(p.list)-1]
 		p.list[t.index], last.index = last, t.index
 		p.list = p.list[:len(p.list)-1]
@@ -195,22 +199,18 @@ func (p *byTopic) Push(it Item) bool {
 
 // next returns the topic that a slot serves next, or nil; any slot without labels, if that is 0.
 func (p *byTopic) next(slot int) (best *topic) {
-	for _, h := range [...]*heap[*topic]{&p.ready, &p.over} {
-		switch {
-		case h.len() == 0 || h == &p.over && p.due >= p.places:
-		case p.labels == nil:
-			return h.min()
-		default:
-			for i := range h.items {
-				t := h.items[i].x
-				if p.fits(t, slot) && (best == nil || t.bound && !best.bound || t.bound == best.bound && t.turn < best.turn) {
-					best = t
-				}
-			}
+	var first *order
+	for i := range p.ready.items {
+		x := &p.ready.items[i]
+		if p.fits(x.x, slot) && (best == nil || x.less(first)) {
+			best, first = x.x, &x.order
 		}
-		if best != nil {
+		if p.labels == nil {
 			break
 		}
+	}
+	if best != nil && best.held >= best.may && p.due >= p.places {
+		return nil
 	}
 	return best
 }
