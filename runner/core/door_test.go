@@ -157,7 +157,7 @@ func (d *door) checks() {
 	d.stopped = now.State != task.Going && now.State != task.Rests || d.core.time.Stopped()
 	waits, groups := 0, 0
 	for id, e := range d.core.entries {
-		where := d.core.where(id, d.core.firsts())
+		where := d.core.where(id)
 		require.Equal(d.t, e.state.waits(), where.Blocking != nil)
 		if e.state.waits() {
 			waits++
@@ -270,7 +270,7 @@ func (d *door) finish() {
 	require.Empty(d.t, q.after)
 	require.Empty(d.t, q.makers.last)
 	require.True(d.t, !d.fed || len(q.makers.targets) == 0)
-	require.Equal(d.t, [][]int{{0}, {1, 0}}, q.caps.free)
+	require.Equal(d.t, [][]bool{{false}, {false, false}}, q.caps.held)
 	if g := d.core.pool.machine.gauge; g != nil {
 		require.True(d.t, g.Alone())
 	}

@@ -135,7 +135,7 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.ID = task.ByOrder, c.output.order.Base()
 	case all == 0:
 		b.By = task.ByInput
-	case c.waitsForAll(b):
+	case c.limit(b, c.queue.wait, nil):
 		if b.By == task.ByPlaces { // not the one that they are kept for, nor those that were parked
 			b.Tasks = c.queue.count[queued]
 		}
@@ -152,10 +152,14 @@ func (c *Core) blocking() *task.Blocking {
 	return b
 }
 
-// waitsForAll says what all tasks wait for that could start else, and reports whether they wait.
-func (c *Core) waitsForAll(b *task.Blocking) bool {
+// limit says which limit a task waits for or, without one, all that could start else. It reports
+// whether there is one.
+func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	q := &c.queue
-	switch q.wait {
+	if e != nil && wait == sched.ForSlot { // it has what it claims, and would be next
+		wait = q.wait
+	}
+	switch wait {
 	case sched.ForDelay:
 		b.By, b.Until = task.ByDelay, c.time.Real(q.again)
 	case sched.ForRate:
@@ -167,31 +171,24 @@ func (c *Core) waitsForAll(b *task.Blocking) bool {
 			return false
 		}
 		c.byMachine(b)
-	case sched.ForPlaces:
-		b.By, b.ID = task.ByPlaces, q.ready.Wide()
-		b.Limit = q.ready.Width(c.entries[b.ID].item.Claim)
-	default:
-		return false
-	}
-	return true
-}
-
-// waitsFor says what a parked task waits for.
-func (c *Core) waitsFor(b *task.Blocking, e *entry, wait sched.Wait) {
-	switch terms := e.task.Terms(); wait {
-	case sched.ForSlot: // it has what it claims, and would be next
-		c.waitsForAll(b)
 	case sched.ForKey:
 		b.By, b.Key, b.Limit = task.ByLimit, task.Bytes(e.task.Key), c.cfg.Queue.PerKey
 	case sched.ForKeyRate:
 		b.By, b.Key = task.ByKeyRate, task.Bytes(e.task.Key)
 	case sched.ForUnits:
-		b.By, b.Needs = task.ByNeeds, task.NeedsText(terms.Needs)
+		b.By, b.Needs = task.ByNeeds, task.NeedsText(e.task.Terms().Needs)
 	case sched.ForStock:
-		b.By, b.Needs = task.ByOffers, task.NeedsText(c.queue.caps.offered(terms.Needs))
+		b.By, b.Needs = task.ByOffers, task.NeedsText(q.caps.offered(e.task.Terms().Needs))
+	case sched.ForPlaces:
+		if e == nil || e.state != parked {
+			b.ID = q.ready.Wide()
+			e = c.entries[b.ID]
+		}
+		b.By, b.Limit = task.ByPlaces, q.ready.Width(e.item.Claim)
 	default:
-		b.By, b.Limit = task.ByPlaces, c.queue.ready.Width(e.item.Claim)
+		return false
 	}
+	return true
 }
 
 // waitsForWorkers reports whether only the end of persistent workers is missing.
@@ -235,12 +232,12 @@ func (c *Core) waiting() (list []task.Blocking) {
 
 // groups groups those tasks that wait neither for a time nor by themselves.
 func (c *Core) groups() []task.Blocking {
-	groups, firsts := map[task.Blocking]task.Blocking{}, c.firsts()
+	groups := map[task.Blocking]task.Blocking{}
 	for _, e := range c.entries {
 		if e.state != queued && e.state != parked && e.state != following && !e.ahead {
 			continue
 		}
-		b := c.why(e, firsts)
+		b := c.why(e)
 		switch {
 		case e.ahead:
 			b.By, b.Slot = task.BySlots, 0
@@ -260,21 +257,6 @@ func (c *Core) groups() []task.Blocking {
 	return slices.Collect(maps.Values(groups))
 }
 
-// firsts returns the first task of each key that may run, under a policy that runs these one at
-// a time.
-func (c *Core) firsts() map[uint64]*entry {
-	if !c.queue.ready.Serial() {
-		return nil
-	}
-	firsts := map[uint64]*entry{}
-	for id, e := range c.entries {
-		if first := firsts[e.item.Key]; e.state != following && e.state != held && e.state != timed && (first == nil || id < first.item.ID) {
-			firsts[e.item.Key] = e
-		}
-	}
-	return firsts
-}
-
 // wheres says what is known of the tasks that a command names or, without IDs, of the first
 // ones that run, wait or have failed lately.
 func (c *Core) wheres(cmd task.Command) (list []task.Where) {
@@ -291,14 +273,13 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 		slices.Sort(ids)
 		ids = ids[:min(len(ids), cmp.Or(cmd.N, mostListed))]
 	}
-	firsts := c.firsts()
 	for _, id := range ids {
-		list = append(list, c.where(id, firsts))
+		list = append(list, c.where(id))
 	}
 	return list
 }
 
-func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
+func (c *Core) where(id uint64) task.Where {
 	w := task.Where{ID: id, Known: c.input.exists(id)}
 	if e := c.entries[id]; e != nil {
 		w.Task, w.Attempt = e.task, e.number
@@ -306,7 +287,7 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 		case e.slot != nil && !e.ahead:
 			w.Running = e.running()
 		case e.state != decided:
-			b := c.why(e, firsts)
+			b := c.why(e)
 			if (e.state == queued || e.state == parked || e.state == delayed) && (c.queue.paused || c.time.Stopped()) {
 				b = task.Blocking{Tasks: 1}
 				c.byPause(&b)
@@ -324,10 +305,9 @@ func (c *Core) where(id uint64, firsts map[uint64]*entry) task.Where {
 	return w
 }
 
-// why returns what a waiting task waits for unless the run is paused. firsts are those of c.firsts.
-func (c *Core) why(e *entry, firsts map[uint64]*entry) task.Blocking {
+// why returns what a waiting task waits for unless the run is paused.
+func (c *Core) why(e *entry) task.Blocking {
 	b := task.Blocking{By: task.BySlots, Tasks: 1}
-	first := firsts[e.item.Key]
 	switch {
 	case e.ahead:
 		b.By, b.Slot = task.BySlot, e.slot.ID
@@ -347,11 +327,18 @@ func (c *Core) why(e *entry, firsts map[uint64]*entry) task.Blocking {
 			behind(&b, e, c.entries[e.behind])
 		}
 	case e.state == parked:
-		c.waitsFor(&b, e, c.queue.ready.Waits(e.item.ID))
-	case first != nil && first != e:
-		behind(&b, e, first)
-	case !c.waitsForAll(&b):
-		c.waitsForSlot(&b, e)
+		c.limit(&b, c.queue.ready.Waits(e.item.ID), e)
+	default:
+		choice := c.queue.ready.Choice(e.item)
+		switch first := c.entries[choice.First]; {
+		case first != nil && first != e:
+			behind(&b, e, first)
+		case c.limit(&b, c.queue.wait, nil):
+		case choice.Key && e.task.Key != "":
+			b.By, b.Slot, b.Key, b.None = task.ByKey, choice.Slot, task.Bytes(e.task.Key), choice.None
+		case choice.Slot > 0:
+			b.By, b.Slot = task.BySlot, choice.Slot
+		}
 	}
 	b.None = b.None || b.By == task.BySlots && c.pool.capacity == 0
 	return b
@@ -362,16 +349,5 @@ func behind(b *task.Blocking, e, first *entry) {
 	b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
 	if first.slot != nil {
 		b.Slot = first.slot.ID
-	}
-}
-
-// waitsForSlot says which slots could take a task.
-func (c *Core) waitsForSlot(b *task.Blocking, e *entry) {
-	choice := c.queue.ready.Choice(e.item)
-	switch b.Slot = choice.Slot; {
-	case choice.Key && e.task.Key != "":
-		b.By, b.Key, b.None = task.ByKey, task.Bytes(e.task.Key), choice.None
-	case b.Slot > 0:
-		b.By = task.BySlot
 	}
 }

@@ -10,8 +10,7 @@ import (
 // caps are the limits by name.
 type caps struct {
 	list   []task.Cap
-	free   [][]int          // of each the indexes of the units that no attempt holds, descending
-	index  []map[string]int // of each the index of a unit
+	held   [][]bool // of each, whether an attempt holds a unit
 	claims map[wanted]*sched.Claim
 
 	// of hosts, whose units are given out there
@@ -37,16 +36,9 @@ type wanted struct {
 const mostClaims = 1 << 14
 
 func newCaps(list []task.Cap, hosts bool) caps {
-	c := caps{
-		list: list, free: make([][]int, len(list)), index: make([]map[string]int, len(list)), claims: map[wanted]*sched.Claim{},
-		hosts: hosts, names: map[string]int{}, stocks: map[*task.Offers]*stock{},
-	}
-	for i := range list {
-		c.index[i] = map[string]int{}
-		for u, name := range slices.Backward(list[i].Units) {
-			c.free[i] = append(c.free[i], u)
-			c.index[i][name] = u
-		}
+	c := caps{list: list, claims: map[wanted]*sched.Claim{}, hosts: hosts, names: map[string]int{}, stocks: map[*task.Offers]*stock{}}
+	for _, limit := range list {
+		c.held = append(c.held, make([]bool, len(limit.Units)))
 	}
 	return c
 }
@@ -154,14 +146,14 @@ func (c *caps) hold(e *entry) {
 		if u.Cap >= len(c.list) {
 			continue
 		}
-		limit, free := &c.list[u.Cap], &c.free[u.Cap]
-		held := make([]string, u.N)
-		for i := range held {
-			last := len(*free) - 1
-			held[i] = limit.Units[(*free)[last]]
-			*free = (*free)[:last]
+		limit := &c.list[u.Cap]
+		units := make([]string, 0, u.N)
+		for i := 0; len(units) < u.N; i++ {
+			if held := &c.held[u.Cap][i]; !*held {
+				*held, units = true, append(units, limit.Units[i])
+			}
 		}
-		e.units = append(e.units, task.Units{Name: limit.Name, Held: held})
+		e.units = append(e.units, task.Units{Name: limit.Name, Held: units})
 	}
 }
 
@@ -171,11 +163,11 @@ func (c *caps) giveBack(e *entry) {
 		c.use(e.slot.Offers, -1)
 	}
 	for _, u := range e.units {
-		i := c.find(u.Name)
-		for _, name := range u.Held {
-			unit := c.index[i][name]
-			at, _ := slices.BinarySearchFunc(c.free[i], unit, func(a, b int) int { return b - a })
-			c.free[i] = slices.Insert(c.free[i], at, unit)
+		limit := c.find(u.Name)
+		for i, left := 0, u.Held; len(left) > 0; i++ { // in the same order
+			if c.list[limit].Units[i] == left[0] {
+				c.held[limit][i], left = false, left[1:]
+			}
 		}
 	}
 	e.units = nil
