@@ -1,6 +1,9 @@
 package sched
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // checkTopics checks the invariants of a topic policy.
 func (d *driver) checkTopics(p *byTopic) {
@@ -15,20 +18,23 @@ func (d *driver) checkTopics(p *byTopic) {
 			held[p.of(h.Key)]++
 		}
 	}
-	for i, m := range p.list {
-		holds(t, m.index == i, "index")
+	all := slices.Collect(maps.Values(p.topics))
+	if p.rest != nil {
+		all = append(all, p.rest)
+	}
+	for _, m := range all {
 		holds(t, m.held == held[m], "%d held, not %d", m.held, held[m])
 		holds(t, m.bound == d.bound[m.key], "bound")
-		holds(t, m.may <= m.most && m.may >= min(1, m.most), "it may have %d of %d", m.may, m.most)
-		holds(t, !p.auto || m.may <= m.queue.len()+m.held && m.queue.len()+m.held > 0, "a topic without items")
+		holds(t, p.auto || m.may <= p.places(m) && m.may >= min(1, p.places(m)), "it may have %d of %d", m.may, p.places(m))
+		holds(t, !p.auto || m.queue.len()+m.held > 0, "a topic without items")
 		due += m.may
 		queued += m.queue.len()
 		for _, id := range d.w.ids {
 			fits := !m.bound || slices.Contains(d.w.slots[id].Labels, m.key)
-			more := m.held < m.may || p.auto && p.due < places && m.may < m.most
+			more := m.held < m.may || p.auto
 			holds(t, !fits || !d.w.room(id) || m.queue.len() == 0 || !more || p.next(id) != nil, "a topic could have a place on slot %d", id)
 		}
 	}
-	holds(t, due == p.due && (due <= places || due <= len(p.list)), "%d due, not %d", p.due, due)
+	holds(t, due <= max(places, len(all)), "%d due", due)
 	holds(t, queued == p.Len(), "%d queued, not %d", p.Len(), queued)
 }

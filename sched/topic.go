@@ -4,14 +4,15 @@ import "slices"
 
 // byTopic lets each topic have items on a number of its own of places. The places themselves
 // are shared: an item takes one in the slot that holds the fewest. The rank of an item counts
-// within its topic. Of the topics that may have one more place, the one that has waited longest
-// since it was served is next.
+// within its topic.
 //
-// Listed topics have places in proportion to the slots they ask for; slots that none asks for are
-// those of the rest ("*"), if there is one. Automatic topics are those with an item. Each has one
-// place, and the others go where items wait: at once while they are spare, otherwise in proportion,
-// anew each time that as many items have started as there are places. If there are more topics than
-// places, each topic has one in turn.
+// Listed topics have places in proportion to the slots they ask for, at least one; slots that none
+// asks for are those of the rest ("*"), if there is one. Of the topics that may have one more place,
+// the one that has waited longest since it was served is next.
+//
+// Automatic topics are those with an item. Each that has no place is next, in turn, and then the
+// one with the highest ratio of the items that it has to its places and one more: so each has
+// one, and the others go where items wait, in proportion.
 //
 // A topic whose key has been the label of a slot is bound from then on: it has places only in
 // slots with that label, which serve it first. Other topics prefer slots without labels of topics.
@@ -20,51 +21,41 @@ type byTopic struct {
 	store
 	auto   bool
 	topics map[uint64]*topic // by key
-	list   []*topic          // in order, the rest last
+	list   []*topic          // the listed ones, the rest last
 	rest   *topic            // nil if other keys are refused
-	places int               // in the slots that are in
-	due    int               // the sum of what the topics may have
-	ready  heap[*topic]      // those with an item that may have one more place, and then those that may if it is spare; of each, bound ones first, by turn
+	ready  heap[*topic]      // those with an item that may have one more place; see order
 	turn   int64             // counts services and arrivals
-	since  int               // the services since the places were divided
 	on     [][]uint64        // by slot: the keys of the items that it holds
-	labels map[uint64]int    // the places in slots with a label, for those seen that may name topics; nil without any
+	labels map[uint64]bool   // those seen that may name topics; nil without any
 	spare  spares[topic]
 }
 
-// topic is a key, or all those that are not listed, with a number of places.
+// topic is a key, or all those that are not listed.
 type topic struct {
 	key   uint64
 	bound bool // it has places in slots with the label key alone
 	queue queue
 	held  int // places in the slots that are in
+	turn  int64
+	pos   int // in the heap
+
+	// if listed
+
 	asked int // the slots that it is listed with
 	may   int // the places it may have
-	most  int // and could have in any case; only less than all if it is bound
-	turn  int64
-
-	index, ready, share int // in the list, and in heaps
 }
 
 func newByTopic(topics Topics) *byTopic {
 	p := &byTopic{slots: newSlots(), auto: topics.Auto, topics: map[uint64]*topic{}}
 	for _, t := range topics.List {
-		p.enter(t.Key).asked = t.Workers
+		p.topics[t.Key] = &topic{key: t.Key, asked: t.Workers}
+		p.list = append(p.list, p.topics[t.Key])
 	}
 	if topics.Rest > 0 {
-		p.rest = &topic{asked: topics.Rest, index: len(p.list)}
+		p.rest = &topic{asked: topics.Rest}
 		p.list = append(p.list, p.rest)
 	}
 	return p
-}
-
-// enter adds a topic.
-func (p *byTopic) enter(key uint64) *topic {
-	t := p.spare.take()
-	*t = topic{queue: t.queue, key: key, index: len(p.list)}
-	_, t.bound = p.labels[key]
-	p.list, p.topics[key] = append(p.list, t), t
-	return t
 }
 
 // of returns the topic that has the items of a key. It is nil if they are refused.
@@ -73,113 +64,85 @@ func (p *byTopic) of(key uint64) *topic {
 	switch {
 	case t != nil:
 	case p.auto:
-		t = p.enter(key)
-		p.limit(t)
-		t.may = min(1, t.most)
-		p.due += t.may
-		if other := slices.MaxFunc(p.list, func(a, b *topic) int { return a.may - b.may }); p.due > p.places && other.may > 1 {
-			other.may--
-			p.due--
-			p.refresh(other)
-		}
+		t = p.spare.take()
+		*t = topic{queue: t.queue, key: key, bound: p.labels[key]}
+		p.topics[key] = t
 	default:
 		t = p.rest
 	}
 	return t
 }
 
-// limit notes how many places a topic could have.
-func (p *byTopic) limit(t *topic) {
-	if t.most = p.places; t.bound {
-		t.most = p.labels[t.key]
+// places returns how many places there are in slots that may serve a topic.
+func (p *byTopic) places(t *topic) (n int) {
+	for _, id := range p.ids {
+		if p.fits(t, id) {
+			n += max(p.all[id].Cap, p.all[id].held)
+		}
 	}
+	return n
 }
 
-// divide divides the places among the topics: one to each, the others one by one to the topic
-// with the highest ratio of what it asks for to what it has and one more (the D'Hondt method).
-func (p *byTopic) divide() {
-	p.changed, p.since, p.places, p.due = false, 0, 0, 0
-	spare := len(p.ids) // slots that no topic asks for
-	for l := range p.labels {
-		p.labels[l] = 0
+// update divides the places anew if slots have joined or left: one to each listed topic, the
+// others one by one to the topic with the highest ratio of what it asks for to what it has and
+// one more (the D'Hondt method).
+func (p *byTopic) update() {
+	if !p.changed {
+		return
 	}
-	for _, id := range p.ids {
-		at := &p.all[id]
-		p.places += max(at.Cap, at.held)
-		for i, l := range at.Labels {
-			if _, known := p.labels[l]; known && !slices.Contains(at.Labels[:i], l) {
-				p.labels[l] += at.Cap
+	p.changed = false
+	left, spare := p.places(&topic{}), len(p.ids) // slots that no topic asks for
+	most, asked := make([]int, len(p.list)), make([]int, len(p.list))
+	for i, t := range p.list {
+		most[i], asked[i] = p.places(t), t.asked
+		t.may = min(1, most[i])
+		left -= t.may
+		spare -= t.asked
+	}
+	if p.rest != nil {
+		asked[len(asked)-1] += max(spare, 0)
+	}
+	for best := 0; left > 0 && best >= 0; left-- {
+		best = -1
+		for i, t := range p.list {
+			if t.may < most[i] && (best < 0 || asked[i]*(p.list[best].may+1) > asked[best]*(t.may+1)) {
+				best = i
 			}
 		}
-	}
-	for _, t := range p.list {
-		spare -= t.asked
-		p.limit(t)
-		t.may = min(1, t.most)
-		p.due += t.may
-	}
-	var shares heap[*topic]
-	update := func(t *topic) {
-		asked, most := t.asked, t.most
-		switch {
-		case p.auto:
-			asked = t.queue.len() + t.held
-			most = min(most, asked)
-		case t == p.rest:
-			asked += max(spare, 0)
-		}
-		if t.may < most {
-			shares.update(t, &t.share, order{-(int64(asked) << 24) / int64(t.may+1), int64(t.index)})
-		} else {
-			shares.remove(&t.share)
+		if best >= 0 {
+			p.list[best].may++
 		}
 	}
 	for _, t := range p.list {
-		update(t)
-	}
-	for ; p.due < p.places && shares.len() > 0; p.due++ {
-		t := shares.min()
-		t.may++
-		update(t)
-	}
-	for _, t := range slices.Clone(p.list) {
-		t.share = 0
 		p.refresh(t)
-	}
-}
-
-// update divides the places anew if slots have joined or left.
-func (p *byTopic) update() {
-	if p.changed {
-		p.divide()
 	}
 }
 
 // refresh updates what is known of a topic after anything about it has changed.
 func (p *byTopic) refresh(t *topic) {
-	if left := t.queue.len() + t.held; p.auto && t.may > left {
-		p.due -= t.may - left
-		t.may = left
-	}
-	spare, free := int64(0), int64(1)
-	if t.held >= t.may {
-		spare = 1
-	}
-	if t.bound {
-		free = 0
-	}
-	if t.queue.len() > 0 && (spare == 0 || p.auto && t.may < t.most) {
-		p.ready.update(t, &t.ready, order{spare, free, t.turn})
+	if t.queue.len() > 0 && (p.auto || t.held < t.may) {
+		p.ready.update(t, &t.pos, p.order(t))
 	} else {
-		p.ready.remove(&t.ready)
+		p.ready.remove(&t.pos)
 	}
 	if p.auto && t.queue.len()+t.held == 0 {
-		last := p.list[len(p.list)-1]
-		p.list[t.index], last.index = last, t.index
-		p.list = p.list[:len(p.list)-1]
 		delete(p.topics, t.key)
 		p.spare.put(t)
 	}
+}
+
+// order returns the order of a topic among those that may have one more place: of two that wait
+// as much for it, a bound one first.
+func (p *byTopic) order(t *topic) order {
+	o := order{0, 0, t.turn}
+	if !t.bound {
+		o[0] = 1
+	}
+	if p.auto && t.held > 0 {
+		o[0] += 2
+		o[1] = -int64(t.queue.len()+t.held) << 24 / int64(t.held+1)
+	}
+	return o
 }
 
 func (p *byTopic) Push(it Item) bool {
@@ -208,9 +171,6 @@ func (p *byTopic) next(slot int) (best *topic) {
 		if p.labels == nil {
 			break
 		}
-	}
-	if best != nil && best.held >= best.may && p.due >= p.places {
-		return nil
 	}
 	return best
 }
@@ -257,16 +217,9 @@ func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 		return it, false
 	}
 	it = p.cut(t.queue.min())
-	if t.held == t.may { // it takes a spare one
-		t.may++
-		p.due++
-	}
 	p.turn++
 	t.turn = p.turn
 	p.Take(slot, it)
-	if p.since++; p.since >= p.places {
-		p.changed = p.auto && len(p.list) <= p.places
-	}
 	return it, true
 }
 
@@ -306,8 +259,8 @@ func (p *byTopic) Choice(it Item) (c Choice) {
 		return c
 	}
 	slot := p.emptiest(func(id int) bool { return p.fits(t, id) })
-	c.None = t.bound && t.most == 0
-	c.Idle = slot > 0 && t.held < t.may && p.all[slot].held == 0
+	c.None = t.bound && p.places(t) == 0
+	c.Idle = slot > 0 && (p.auto || t.held < t.may) && p.all[slot].held == 0
 	return c
 }
 
@@ -329,13 +282,16 @@ func (p *byTopic) Join(s Slot) {
 		p.on = append(p.on, nil)
 	}
 	for _, l := range s.Labels {
-		if t := p.topics[l]; t != nil || p.auto {
-			if p.labels == nil {
-				p.labels = map[uint64]int{}
-			}
-			if p.labels[l] = 0; t != nil {
-				t.bound = true
-			}
+		t := p.topics[l]
+		if t == nil && !p.auto {
+			continue
+		}
+		if p.labels == nil {
+			p.labels = map[uint64]bool{}
+		}
+		if p.labels[l] = true; t != nil {
+			t.bound = true
+			p.refresh(t)
 		}
 	}
 	p.count(s.ID, 1)
