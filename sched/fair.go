@@ -16,12 +16,11 @@ package sched
 type fair struct {
 	slots
 	store
-	tiers    map[int64]*tier // by rank; none is empty
+	tiers    map[int64]tier // by rank; none is empty
 	accounts map[accountID]*account
 	order    heap[*account] // by rank, by the round of the first item, then by turn
 	turn     int64          // counts items and keys as they are served and added
 	spare    spares[account]
-	empty    spares[tier]
 }
 
 // tier is what the items of one rank share.
@@ -44,7 +43,7 @@ type account struct {
 }
 
 func newFair() *fair {
-	return &fair{slots: newSlots(), tiers: map[int64]*tier{}, accounts: map[accountID]*account{}}
+	return &fair{slots: newSlots(), tiers: map[int64]tier{}, accounts: map[accountID]*account{}}
 }
 
 func (p *fair) reorder(a *account) {
@@ -59,12 +58,8 @@ func (p *fair) Push(it Item) bool {
 		return true
 	}
 	t := p.tiers[it.Rank]
-	if t == nil {
-		t = p.empty.take()
-		*t = tier{}
-		p.tiers[it.Rank] = t
-	}
 	t.keys++
+	p.tiers[it.Rank] = t
 	p.turn++
 	a := p.spare.take()
 	a.since, a.turn = t.round, p.turn
@@ -95,6 +90,7 @@ func (p *fair) Pop(slot int) (it Item, ok bool) {
 	first := a.queue.min()
 	t := p.tiers[first.Rank]
 	t.round = a.since + weight(&first.Item)
+	p.tiers[first.Rank] = t
 	p.turn++
 	a.since, a.turn = t.round, p.turn
 	it = first.Item
@@ -124,8 +120,9 @@ func (p *fair) remove(e *entry) {
 	p.order.remove(&a.pos)
 	delete(p.accounts, id)
 	p.spare.put(a)
-	if t.keys--; t.keys == 0 {
+	if t.keys--; t.keys > 0 {
+		p.tiers[it.Rank] = t
+	} else {
 		delete(p.tiers, it.Rank)
-		p.empty.put(t)
 	}
 }

@@ -5,8 +5,7 @@ import "time"
 // gates limit how many items of a key are held, and how often one starts. newGates makes one.
 type gates struct {
 	of    map[uint64]*gate // by key; nil without limits of keys
-	due   *Delay           // of keys with parked items: when the next one may start
-	stale *Delay           // of keys: when their rate allows any start again
+	due   *Delay           // of keys: when the next parked item may start or, without any, any start
 	spare spares[gate]
 }
 
@@ -20,7 +19,7 @@ type gate struct {
 	parked queue // in order of rank and of ID
 }
 
-func newGates() gates { return gates{of: map[uint64]*gate{}, due: NewDelay(), stale: NewDelay()} }
+func newGates() gates { return gates{of: map[uint64]*gate{}, due: NewDelay()} }
 
 // pass reports whether an item passes the gate of its key. If not, it is parked.
 func (d *Dispatcher) pass(it *Item) bool {
@@ -65,39 +64,29 @@ func (d *Dispatcher) call(g *gate) {
 			d.requeue(it)
 		}
 	}
-	if g.rate.Every > 0 {
-		if d.due.Remove(g.key); g.parked.len() > 0 && d.now.Before(g.rate.at()) {
-			d.due.Push(g.key, g.rate.at())
-		}
+	at := g.rate.at()
+	if g.parked.len() == 0 {
+		at = g.rate.free
 	}
-	if g.passed+g.parked.len() == 0 {
-		d.forget(g)
+	empty := g.passed+g.parked.len() == 0
+	switch d.due.Remove(g.key); {
+	case d.now.Before(at) && (empty || g.parked.len() > 0):
+		d.due.Push(g.key, at)
+	case empty:
+		delete(d.of, g.key)
+		*g = gate{parked: g.parked}
+		d.spare.put(g)
 	}
-}
-
-// forget removes an empty gate, once its rate allows any start.
-func (d *Dispatcher) forget(g *gate) {
-	if d.now.Before(g.rate.free) {
-		d.stale.Push(g.key, g.rate.free)
-		return
-	}
-	delete(d.of, g.key)
-	*g = gate{parked: g.parked}
-	d.spare.put(g)
 }
 
 // recall calls the items whose time has come, and says when the next one's comes.
 func (d *Dispatcher) recall() {
 	d.again = time.Time{}
-	if d.limits.KeyRate.Every == 0 || d.of == nil {
+	if d.of == nil {
 		return
 	}
-	for _, times := range [...]*Delay{d.due, d.stale} {
-		for key, ok := times.Due(d.now); ok; key, ok = times.Due(d.now) {
-			if g := d.of[key]; g != nil {
-				d.call(g)
-			}
-		}
+	for key, ok := d.due.Due(d.now); ok; key, ok = d.due.Due(d.now) {
+		d.call(d.of[key])
 	}
 	d.again, _ = d.due.Next()
 }

@@ -59,10 +59,9 @@ type attempt struct {
 // history tells of the earlier attempts of a task.
 type history struct {
 	failures int            // failed attempts; each used up a retry
-	losses   int            // lost attempts of this run that had begun; none did
-	relieved int            // attempts of this run that were ended for memory; none did either
-	returned int            // those that had not
-	back     bool           // the latest one had not
+	replaced int            // attempts of this run that were lost after they had begun, or ended for memory; none used up a retry
+	returned int            // attempts that came back without having begun
+	back     bool           // the latest one did
 	before   []*task.Result // the attempts that failed, were lost or ended for memory, without those that had not begun
 	omitted  int            // those that before leaves out
 }

@@ -155,7 +155,7 @@ func (c *Core) recorded(e *entry) {
 		c.finish(e, r)
 		return
 	}
-	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.losses+e.relieved
+	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.replaced
 	switch {
 	case r.Unbegun && e.asked:
 	case r.Unbegun:
@@ -218,15 +218,11 @@ func (c *Core) vacate(e *entry) {
 // retries reports whether the task has another attempt after this one. If the run
 // drains, the task waits for it and is not run; a resumed run makes that attempt.
 func (c *Core) retries(e *entry, r *task.Result) bool {
-	if r.Outcome == task.Lost && r.Fault == nil {
+	if r.Outcome.Replaced() && r.Fault == nil {
 		if !r.Unbegun {
-			e.losses++
+			e.replaced++
 		}
-		return e.losses < poison
-	}
-	if r.Outcome == task.Memory && r.Fault == nil {
-		e.relieved++
-		return e.relieved < poison
+		return e.replaced < poison
 	}
 	if !r.Outcome.Failed() || e.cancelled != nil || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
