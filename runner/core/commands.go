@@ -34,12 +34,10 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 			c.pool.resize(n, c.cfg.Pool.Window)
 		}
 	case task.Join:
-		n := max(cmd.N, 1)
-		reply.Slots = c.pool.join(cmd.Slot, c.queue.caps.use(cmd.Slot.Offers, n), n)
+		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
 	case task.Leave:
-		if s := c.pool.slot(cmd.N); s != nil {
+		if c.pool.slot(cmd.N) != nil {
 			c.pool.leave(cmd.N)
-			c.queue.caps.use(s.Offers, -1)
 			for _, e := range c.pool.places[cmd.N].ahead {
 				c.ask(e)
 			}

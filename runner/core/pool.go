@@ -30,10 +30,11 @@ type pool struct {
 type place struct {
 	id       int
 	slot     *task.Slot // nil if it has left
-	host     string     // of the latest slot
-	attempts int        // those in a slot that has left included
-	ahead    []*entry   // those that wait there, in order
-	begun    time.Time  // when the latest one began, on the run's clock
+	latest   *task.Slot // or else the one that has; nil before the first
+	stock    *sched.Stock
+	attempts int       // those in a slot that has left included
+	ahead    []*entry  // those that wait there, in order
+	begun    time.Time // when the latest one began, on the run's clock
 	stream   stream
 }
 
@@ -57,7 +58,7 @@ func (p *pool) slot(id int) *task.Slot {
 // own returns the numbers of this machine's own slots, sorted.
 func (p *pool) own() (ids []int) {
 	for id, at := range p.places {
-		if at.slot != nil && at.host == "" {
+		if at.slot != nil && at.slot.Host == "" {
 			ids = append(ids, id)
 		}
 	}
@@ -81,11 +82,11 @@ func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 			p.places = append(p.places, &place{id: len(p.places)})
 		}
 		at := p.places[s.ID]
-		if at.slot != nil || at.attempts > 0 && at.host != s.Host {
+		if at.slot != nil || at.attempts > 0 && at.latest.Host != s.Host {
 			continue
 		}
 		added := s
-		at.slot, at.host = &added, s.Host
+		at.slot, at.latest, at.stock = &added, &added, stock
 		p.slots++
 		p.capacity += s.Cap
 		if at.attempts == 0 {

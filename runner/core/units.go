@@ -15,15 +15,8 @@ type caps struct {
 
 	// of hosts, whose units are given out there
 
-	hosts  bool           // names of no limit are theirs
-	names  map[string]int // and have these indexes
-	stocks map[*task.Offers]*stock
-}
-
-// stock is what a host offers, as long as it has slots or attempts hold some of it.
-type stock struct {
-	*sched.Stock
-	uses int
+	hosts bool           // names of no limit are theirs
+	names map[string]int // and have these indexes
 }
 
 // wanted is what a task claims. Tasks that need the same mostly share the list.
@@ -36,7 +29,7 @@ type wanted struct {
 const mostClaims = 1 << 14
 
 func newCaps(list []task.Cap, hosts bool) caps {
-	c := caps{list: list, claims: map[wanted]*sched.Claim{}, hosts: hosts, names: map[string]int{}, stocks: map[*task.Offers]*stock{}}
+	c := caps{list: list, claims: map[wanted]*sched.Claim{}, hosts: hosts, names: map[string]int{}}
 	for _, limit := range list {
 		c.held = append(c.held, make([]bool, len(limit.Units)))
 	}
@@ -75,27 +68,24 @@ func (c *caps) find(name string) int {
 	return i
 }
 
-// use returns what a host offers, which is in use n times more or, if negative, less.
-func (c *caps) use(o *task.Offers, n int) *sched.Stock {
-	if o == nil || n == 0 {
+// stock returns what a host offers, which is shared by all slots with these offers.
+func (c *Core) stock(o *task.Offers) *sched.Stock {
+	if o == nil {
 		return nil
 	}
-	s := c.stocks[o]
-	if s == nil {
-		all := []int{}
-		for _, need := range *o {
-			if i := c.find(need.Name) - len(c.list); i >= 0 { // or else the run's own limit counts
-				all = append(all, make([]int, max(0, i+1-len(all)))...)
-				all[i] = need.N
-			}
+	for _, at := range c.pool.places {
+		if at.latest != nil && at.latest.Offers == o {
+			return at.stock
 		}
-		s = &stock{Stock: sched.NewStock(all)}
-		c.stocks[o] = s
 	}
-	if s.uses += n; s.uses == 0 {
-		delete(c.stocks, o)
+	all, caps := []int{}, &c.queue.caps
+	for _, need := range *o {
+		if i := caps.find(need.Name) - len(caps.list); i >= 0 { // or else the run's own limit counts
+			all = append(all, make([]int, max(0, i+1-len(all)))...)
+			all[i] = need.N
+		}
 	}
-	return s.Stock
+	return sched.NewStock(all)
 }
 
 // offered returns those needs that are of hosts.
@@ -141,7 +131,6 @@ func (c *caps) hold(e *entry) {
 	if e.item.Claim == nil {
 		return
 	}
-	c.use(e.slot.Offers, 1)
 	for _, u := range e.item.Claim.Units {
 		if u.Cap >= len(c.list) {
 			continue
@@ -159,9 +148,6 @@ func (c *caps) hold(e *entry) {
 
 // giveBack gives back the units that an attempt holds.
 func (c *caps) giveBack(e *entry) {
-	if e.item.Claim != nil {
-		c.use(e.slot.Offers, -1)
-	}
 	for _, u := range e.units {
 		limit := c.find(u.Name)
 		for i, left := 0, u.Held; len(left) > 0; i++ { // in the same order
