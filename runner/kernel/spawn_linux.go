@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"bytes"
 	"math"
 	"runtime"
 	"slices"
@@ -65,7 +64,7 @@ type script struct {
 // mostText is the largest text that is kept for reuse.
 const mostText = 64 << 10
 
-// Start starts a program in a process group of its own. It uses Dir, Env and Files of attr,
+// Start starts a program in a process group of its own. No word may hold a NUL. It uses Dir, Env and Files of attr,
 // which must have three elements; Sys must ask ForkExec for the same. If born is not nil, and
 // clone3(2) works, the kernel stores the process ID there before the process runs; after a
 // failure born is 0. A Pdeathsig of attr.Sys comes when the calling thread ends, which
@@ -85,9 +84,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		return forkExec(path, argv, attr)
 	}
 	c := s.scripts.Get().(*script)
-	if !s.write(c, path, argv, attr, pin) {
-		return 0, syscall.EINVAL
-	}
+	s.write(c, path, argv, attr, pin)
 	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
 	runtime.KeepAlive(c)
 	failed := c.failed()
@@ -112,12 +109,9 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, nil
 }
 
-// write fills in the script of a child. It returns false if a word holds a NUL.
-func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) bool {
+// write fills in the script of a child.
+func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) {
 	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
-	if bytes.Count(c.text, []byte{0}) != 2+len(argv)+len(attr.Env) {
-		return false
-	}
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
 	if attr.Sys.Foreground {
 		c.mask(unix.SIG_BLOCK) // would stop a process that is not in the foreground yet
@@ -141,7 +135,6 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.noFile)), 0)
 	}
 	c.exec(file, len(argv))
-	return true
 }
 
 // begin empties the script and adds the words, with room for all of them, so none

@@ -90,7 +90,6 @@ func TestSpawnErrors(t *testing.T) {
 		for row := json.NewDecoder(rows); row.More(); {
 			var c struct {
 				Program, Dir string
-				Env          []string
 				Large        bool   // an argument
 				Error        string // its type, and what the system calls it
 			}
@@ -101,7 +100,7 @@ func TestSpawnErrors(t *testing.T) {
 				argv = append(argv, strings.Repeat("x", 3<<20))
 			}
 			var born int32
-			_, err := s.Start(program, argv, &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}, &born, nil)
+			_, err := s.Start(program, argv, &syscall.ProcAttr{Dir: c.Dir, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}, &born, nil)
 			require.Equal(t, c.Error, fmt.Sprintf("%T: %v", err, err))
 			require.Zero(t, born, "its ID may be another's by now")
 		}
@@ -154,9 +153,9 @@ func TestAScriptPointsIntoItself(t *testing.T) {
 	s := NewSpawner()
 	s.noFile = &[2]uint64{100, 200}
 	c := s.scripts.Get().(*script)
-	require.True(t, s.write(c, "/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
+	s.write(c, "/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"A=b"}, Files: []uintptr{3, 1, 2}, Sys: &syscall.SysProcAttr{Foreground: true, Ctty: 3},
-	}, new(Pin)))
+	}, new(Pin))
 	require.Len(t, c.calls, 11)
 	pointsIntoItself(t, c)
 	pointsIntoItself(t, &NewHelper("true", 5, []int{7, 9}, "", time.Hour).script)

@@ -173,13 +173,17 @@ func (e faultError) Unwrap() error { return e.error }
 func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	s := l.shortage
 	worker := a.Task.Protocol != task.NoProtocol
-	if worker || !s.threads.Load() && s.waiting.Load() == 0 {
+	try := func() (*process, error) {
 		p, err := l.try(ctx, a, argv)
+		if worker && scarce(err) && l.live.Load() > 0 {
+			err = fmt.Errorf("%w: %v", ErrShort, err)
+		}
+		return p, err
+	}
+	if worker || !s.threads.Load() && s.waiting.Load() == 0 {
+		p, err := try()
 		if !scarce(err) {
 			return p, err
-		}
-		if worker && l.live.Load() > 0 {
-			return nil, fmt.Errorf("%w: %w", ErrShort, err)
 		}
 	}
 	s.waiting.Add(1)
@@ -190,27 +194,25 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 		return nil, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	p, err := l.try(ctx, a, argv)
-	if !scarce(err) {
-		return p, err
-	}
-	grace := shortageGrace
-	if errors.Is(err, syscall.EMFILE) {
-		grace = ownShortageGrace
-	}
-	if errors.Is(err, syscall.EAGAIN) {
-		s.threads.Store(true)
-	}
-	if time.Since(s.told) > shortageAgain {
-		s.told = time.Now()
-		l.sayWaits(a, err)
-	}
 	var pause time.Duration
-	for until := time.Now().Add(grace); scarce(err); p, err = l.try(ctx, a, argv) {
-		if worker && l.live.Load() > 0 {
-			return nil, fmt.Errorf("%w: %w", ErrShort, err)
+	var until time.Time
+	for {
+		p, err := try()
+		switch {
+		case !scarce(err):
+			return p, err
+		case pause == 0 && time.Since(s.told) > shortageAgain:
+			s.told = time.Now()
+			l.sayWaits(a, err)
 		}
-		if l.live.Load() > 0 {
+		if errors.Is(err, syscall.EAGAIN) {
+			s.threads.Store(true)
+		}
+		grace := shortageGrace
+		if errors.Is(err, syscall.EMFILE) {
+			grace = ownShortageGrace
+		}
+		if pause == 0 || l.live.Load() > 0 {
 			until = time.Now().Add(grace)
 		} else if time.Now().After(until) || s.hopeless.Load() {
 			s.hopeless.Store(true)
@@ -220,7 +222,6 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 			return nil, err
 		}
 	}
-	return p, err
 }
 
 func (l *Local) sayWaits(a task.Attempt, err error) {

@@ -155,15 +155,12 @@ func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
 func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed && b.holds == 0 {
-		return 0, b.store.failed(fs.ErrClosed)
-	}
 	n := min(int64(len(p)), b.n-off)
 	if off < 0 || n <= 0 {
 		return 0, io.EOF
 	}
 	w := bytes.NewBuffer(p[:0])
-	_, err := b.copyBlocks(w, off, off+n)
+	_, err := b.copyTo(w, off, off+n)
 	if err == nil && n < int64(len(p)) {
 		err = io.EOF
 	}
@@ -178,16 +175,11 @@ func (b *Buffer) Tail(n int) ([]byte, error) {
 	return w.Bytes(), err
 }
 
-// copyTo writes the bytes from offset off to offset end to w. It is for the
-// goroutine that closes b.
-func (b *Buffer) copyTo(w io.Writer, off, end int64) (int64, error) {
-	if b.closed {
+// copyTo writes the bytes from offset off to offset end to w.
+func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
+	if b.closed && b.holds == 0 {
 		return 0, b.store.failed(fs.ErrClosed)
 	}
-	return b.copyBlocks(w, off, end)
-}
-
-func (b *Buffer) copyBlocks(w io.Writer, off, end int64) (done int64, err error) {
 	head := int64(len(b.head))
 	for at := off; at < end && err == nil; at = off + done {
 		var k int

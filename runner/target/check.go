@@ -1,6 +1,7 @@
 package target
 
 import (
+	"encoding/binary"
 	"math"
 	"path/filepath"
 	"time"
@@ -157,11 +158,11 @@ func (f *Files) pretended(path string) bool {
 
 // add adds a file to the stamp.
 func (in *inputs) add(name string, st *unix.Stat_t) {
-	in.sum = fnv(in.sum, name)
-	in.sum = fnvNumber(in.sum, uint64(len(name)))
-	in.sum = fnvNumber(in.sum, uint64(st.Size))
-	in.sum = fnvNumber(in.sum, uint64(st.Mtim.Sec))
-	in.sum = fnvNumber(in.sum, uint64(st.Mtim.Nsec))
+	text := []byte(name)
+	for _, n := range [...]int64{int64(len(name)), st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)} {
+		text = binary.LittleEndian.AppendUint64(text, uint64(n))
+	}
+	in.sum = fnv(in.sum, string(text))
 	at := time.Unix(st.Mtim.Unix())
 	if age := in.began.Sub(at); -Racy < age && age < Racy && in.settled.Before(at.Add(Racy)) {
 		in.settled = at.Add(Racy)
@@ -179,7 +180,7 @@ func (f *Files) settle(t *task.Task, in inputs) inputs {
 	in = f.look(t)
 	if time.Until(in.settled) > 0 {
 		// It is being written, so what is made of it now is not up to date.
-		in.sum = fnvNumber(in.sum, uint64(time.Now().UnixNano()))
+		in.sum += uint64(time.Now().UnixNano())
 	}
 	return in
 }
@@ -193,14 +194,6 @@ const (
 func fnv(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * fnvPrime
-	}
-	return h
-}
-
-func fnvNumber(h, n uint64) uint64 {
-	for range 8 {
-		h = (h ^ n&0xff) * fnvPrime
-		n >>= 8
 	}
 	return h
 }

@@ -59,19 +59,13 @@ func newDirs() dirs {
 // marked in it until leave. In a directory that cannot be opened, as it may not be read, they
 // are not.
 func (ds *dirs) use(name string) (*dir, error) {
-	var st unix.Stat_t
-	err := stat(name, &st)
-	if err == unix.ENOENT {
-		if err := os.MkdirAll(name, 0o777); err != nil {
-			return nil, err
-		}
-		err = stat(name, &st)
+	err := os.MkdirAll(name, 0o777)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case err != nil:
+	var st unix.Stat_t
+	if err := stat(name, &st); err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	case !isDir(&st):
-		return nil, &os.PathError{Op: "open", Path: name, Err: unix.ENOTDIR}
 	}
 	// Better now than after hours of work.
 	if err := unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
