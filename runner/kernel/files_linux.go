@@ -23,9 +23,6 @@ func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
 	return unix.Openat2(unix.AT_FDCWD, path, &how)
 }
 
-// TmpFile is O_TMPFILE of open(2), or nothing: then a directory cannot be opened with it.
-const TmpFile = unix.O_TMPFILE
-
 // SyncTree makes a file durable, or a directory with all that is in it: one call (syncfs(2))
 // costs less than one for each file.
 func SyncTree(path string, dir bool) error {

@@ -22,9 +22,6 @@ func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
 	return unix.Open(path, flags&^unix.O_NOFOLLOW|noLinks|unix.O_CLOEXEC, perm)
 }
 
-// TmpFile is O_TMPFILE of open(2), or nothing: then a directory cannot be opened with it.
-const TmpFile = 0
-
 // SyncTree makes a file durable, or a directory with all that is in it: sync(2) need not wait
 // until all is written.
 func SyncTree(path string, _ bool) error {
@@ -127,10 +124,10 @@ func OwnPath() (string, error) { return os.Executable() }
 
 // NewShared makes memory that helpers can share, and its descriptor: a file without a
 // name. It has the first of the sizes that the limit on the size of files allows.
-func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
+func NewShared(_ string, sizes ...int64) (memory []byte, fd int, err error) {
 	for _, size := range sizes {
 		for _, dir := range [...]string{os.TempDir(), "/tmp", "/var/tmp"} {
-			if fd, err = newShared(dir, name, size); err != nil {
+			if fd, err = newShared(dir, size); err != nil {
 				continue
 			}
 			if memory, err = OpenShared(fd); err != nil {
@@ -144,16 +141,13 @@ func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
 
 // newShared makes the file. It is written, as a full disk would kill the process that
 // stores something in a hole.
-func newShared(dir, name string, size int64) (fd int, err error) {
-	f, err := os.CreateTemp(dir, name)
+func newShared(dir string, size int64) (fd int, err error) {
+	f, err := Unnamed(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	if err = os.Remove(f.Name()); err == nil {
-		_, err = f.Write(make([]byte, size))
-	}
-	if err != nil {
+	if _, err = f.Write(make([]byte, size)); err != nil {
 		return 0, err
 	}
 	return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)

@@ -115,6 +115,19 @@ func threads(dir string) (n int64, owner int) {
 	return int64(st.Nlink) - 2, int(st.Uid)
 }
 
+// Unnamed creates a file in a directory, open for reading and writing, and removes its name.
+func Unnamed(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "crew-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after
 // an error.
 func reopen(path string, flags int) (fd int, err error) {

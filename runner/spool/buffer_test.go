@@ -131,13 +131,6 @@ func TestNoFileUntilNeededAndNoNameThen(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, names)
 	require.Equal(t, "0123456789abc", string(contents(t, b)))
-
-	f, err := removed(dir)
-	require.NoError(t, err)
-	defer f.Close()
-	names, err = os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, names)
 }
 
 // TestReadWhileWritten: what ctl shows of a task that runs.

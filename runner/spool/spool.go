@@ -135,26 +135,5 @@ func (s *Store) failed(err error) error {
 	return fmt.Errorf("keep output in %s: %w: set TMPDIR to another directory", s.dir, task.WithoutPath(err))
 }
 
-// Unnamed creates a file in dir that has no name, open for reading and writing. If
-// the system or the file system does not support that, the file gets a name and
-// loses it at once.
-func Unnamed(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDWR|kernel.TmpFile|os.O_EXCL, 0o600)
-	if err != nil {
-		return removed(dir)
-	}
-	return f, nil
-}
-
-// removed creates a file in dir and removes its name.
-func removed(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, "crew-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
+// Unnamed creates a file in dir that has no name, open for reading and writing.
+func Unnamed(dir string) (*os.File, error) { return kernel.Unnamed(dir) }
