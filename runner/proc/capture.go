@@ -146,13 +146,6 @@ func (p *process) closeOurEnds() {
 	p.files = 0
 }
 
-// closeOutput closes our end of an output, which resize must not use any more.
-func (p *process) closeOutput(s *stream) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	kernel.Close(&s.fd)
-}
-
 // keep sets where the output of a started process is kept. Live looks there from
 // groups.add on.
 func (p *process) keep() {
@@ -169,37 +162,23 @@ func (p *process) openWriters() {
 	}
 }
 
-// read reads once from a pipe. It borrows a buffer only for that: a thousand tasks
-// that sleep need none.
+// read reads once from a pipe, and closes it at its end. It borrows a buffer only for that: a
+// thousand tasks that sleep need none.
 func (p *process) read(s *stream, revents int16) {
-	switch {
-	case revents == 0:
-		return
-	case revents&unix.POLLIN == 0 && !p.local.cfg.PTY: // hung up, and nothing is left in the pipe
-		p.closeOutput(s)
+	if revents == 0 {
 		return
 	}
 	buf := p.local.buffers.Get().(*[pipeSize]byte)
 	defer p.local.buffers.Put(buf)
-	if n := p.readInto(buf[:], s); n > 0 {
+	p.hear()    // before silence can find the pipe empty
+	p.mu.Lock() // once it is closed, resize must not use it
+	n := kernel.Read(&s.fd, buf[:])
+	p.mu.Unlock()
+	if n > 0 {
 		if err := s.Write(buf[:n]); err != nil {
 			p.fault = err
 		}
 	}
-}
-
-// readInto reads once from a pipe, and closes it at its end.
-func (p *process) readInto(buf []byte, s *stream) int {
-	p.hear() // before silence can find the pipe empty
-	n, err := syscall.Read(s.fd, buf)
-	switch {
-	case err == syscall.EINTR || err == syscall.EAGAIN:
-		return 0
-	case err != nil || n == 0: // a terminal ends with EIO
-		p.closeOutput(s)
-		return 0
-	}
-	return n
 }
 
 // capture reads the task's output until all pipes are closed, or until the leader

@@ -67,15 +67,6 @@ func (p *process) unpin() {
 	p.pin = nil
 }
 
-// signal sends sig to the group, unless it has been reaped.
-func (p *process) signal(sig syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.reaped {
-		_ = syscall.Kill(-p.pid, sig)
-	}
-}
-
 // end asks the group, and what descends from it, to end by sending it sig. The attempt's outcome
 // will be why.
 func (p *process) end(why task.Outcome, sig syscall.Signal) {

@@ -174,7 +174,7 @@ func (p *process) attend(t *terminal) {
 		pgrp, _ := t.foreground()
 		early := (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && pgrp == p.pid
 		if early || kernel.Ignored(syscall.SIGTSTP) {
-			p.signal(syscall.SIGCONT) // it asked for the terminal before it had it; or nobody could continue crew
+			_ = syscall.Kill(-p.pid, syscall.SIGCONT) // it asked for the terminal before it had it; or nobody could continue crew
 		} else {
 			_ = syscall.Kill(0, syscall.SIGTSTP)
 		}
