@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -255,7 +254,7 @@ func (w *worker) expire() time.Duration {
 		next = min(next, late, silent)
 		switch {
 		case w.run >= late:
-		case w.run >= silent && !w.unheard(w.p.Out, w.p.Err):
+		case w.run >= silent && !kernel.Readable(w.p.Out, w.p.Err):
 			f.Err = task.Silent(w.cfg.Life.Idle)
 		default:
 			continue
@@ -267,14 +266,6 @@ func (w *worker) expire() time.Duration {
 		return w.killAt
 	}
 	return next
-}
-
-// unheard reports whether the worker has written what is not read yet.
-func (w *worker) unheard(streams ...int) bool {
-	return slices.ContainsFunc(streams, func(fd int) bool {
-		n, err := kernel.Unread(fd)
-		return err == nil && n > 0
-	})
 }
 
 // finish asks the worker to end, and has it killed if it does not, or at once. The loop

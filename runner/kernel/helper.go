@@ -122,6 +122,16 @@ func Read(fd *int, p []byte) int {
 	return n
 }
 
+// Readable reports whether one of the descriptors has something to read. Those that are negative
+// have not.
+func Readable(fds ...int) bool {
+	return slices.ContainsFunc(fds, func(fd int) bool {
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		_, _ = unix.Poll(set, 0)
+		return set[0].Revents&unix.POLLIN != 0
+	})
+}
+
 // What has become of a child: CLD_KILLED, CLD_DUMPED and CLD_STOPPED of sigaction(2).
 const (
 	killedChild  = 2

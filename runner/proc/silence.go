@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -53,8 +54,7 @@ func (p *process) hear() {
 func (p *process) silence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	set := [...]unix.PollFd{{Fd: int32(p.out.fd), Events: unix.POLLIN}, {Fd: int32(p.err.fd), Events: unix.POLLIN}}
-	if n, _ := unix.Poll(set[:], 0); n > 0 && (set[0].Revents|set[1].Revents)&unix.POLLIN != 0 {
+	if kernel.Readable(p.out.fd, p.err.fd) {
 		return 0
 	}
 	now, _ := p.local.Clock.Now()
