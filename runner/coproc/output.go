@@ -68,13 +68,7 @@ func (l *loop) addStderr(f *flight, p []byte) {
 	if s.last == nil {
 		l.speaking = append(l.speaking, s)
 	}
-	s.last = lastOf(s.last, p)
-}
-
-// lastOf appends p to the end of an output, of which it keeps a part.
-func lastOf(last, p []byte) []byte {
-	last = append(last, p[max(0, len(p)-lastSaid):]...)
-	return last[max(0, len(last)-lastSaid):]
+	s.last = spool.LastOf(s.last, p)
 }
 
 // hide hides s, which may be nil, from others.

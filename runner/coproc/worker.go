@@ -24,7 +24,6 @@ const (
 	mostJSON   = 256 << 20             // the length of the longest JSON object, without what comes last
 	mostIdle   = 1 << 20               // the largest buffer that a worker keeps
 	floodReads = 8                     // how often stderr is read at once
-	lastSaid   = 4 << 10               // how much stderr of a worker is remembered
 )
 
 // worker is the process of a slot.
@@ -326,7 +325,7 @@ func (w *worker) readErrs() {
 
 // heardErr finds the record, or none, that a piece of stderr belongs to.
 func (w *worker) heardErr(p []byte) {
-	w.said = lastOf(w.said, p)
+	w.said = spool.LastOf(w.said, p)
 	switch {
 	case w.protocol == task.FilterProtocol:
 		w.filtered(p, true)

@@ -8,7 +8,7 @@ import (
 	"crew/runner/task"
 )
 
-// tailSize is how much is remembered of an output that is not kept.
+// tailSize is how much is remembered of the end of an output.
 const tailSize = 4 << 10
 
 // Stream takes one of the two outputs of an attempt. The zero Stream remembers its end.
@@ -31,11 +31,14 @@ func (s *Stream) Write(p []byte) error {
 		}
 		return s.fault
 	}
-	s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
-	if len(s.tail) > 2*tailSize {
-		s.tail = append(s.tail[:0], s.tail[len(s.tail)-tailSize:]...)
-	}
+	s.tail = LastOf(s.tail, p)
 	return nil
+}
+
+// LastOf appends p to the end of an output, of which it keeps a part.
+func LastOf(last, p []byte) []byte {
+	last = append(last, p[max(0, len(p)-tailSize):]...)
+	return last[max(0, len(last)-tailSize):]
 }
 
 // HandOver gives what stdout and stderr hold to a result.
@@ -43,7 +46,7 @@ func HandOver(r *task.Result, stdout, stderr *Stream) {
 	r.Stdout, r.Stderr = stdout.output(), stderr.output()
 	for _, s := range [...]*Stream{stderr, stdout} {
 		if len(bytes.TrimSpace(r.Tail)) == 0 && len(s.tail) > 0 {
-			r.Tail = s.tail[max(0, len(s.tail)-tailSize):]
+			r.Tail = s.tail
 		}
 		Cut(r, s.fault)
 	}
