@@ -106,8 +106,10 @@ func (f *Files) prepare(w *work, name, path string) error {
 	default:
 		return &os.PathError{Op: "stat", Path: temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
-	if err := f.replaceable(name, path); err != nil {
-		return err
+	if stat(path, &st) == nil {
+		if err := f.allowed(name, uint32(st.Mode)); err != nil {
+			return err
+		}
 	}
 	d.clean(where(path), base)
 	return nil
@@ -119,36 +121,20 @@ func where(path string) string {
 	return cmp.Or(strings.TrimRight(name, "/"), name, ".")
 }
 
-// replaceable returns an error if what has the name of a target is not to be replaced.
-func (f *Files) replaceable(name, path string) error {
-	var st unix.Stat_t
-	if stat(path, &st) != nil {
+// allowed returns an error if what has a mode can neither be a target nor be replaced by one.
+func (f *Files) allowed(name string, mode uint32) error {
+	switch format := mode & unix.S_IFMT; {
+	case format == unix.S_IFREG || format == unix.S_IFLNK || format == unix.S_IFDIR && f.cfg.Directories:
 		return nil
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return nil
-	case unix.S_IFDIR:
-		if f.cfg.Directories {
-			return nil
-		}
-		return f.isDirectory(name)
-	}
-	return isSpecial(name)
-}
-
-func isSpecial(name string) error {
-	return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
-}
-
-func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
-
-func (f *Files) isDirectory(name string) error {
-	if f.cfg.Journal {
+	case format != unix.S_IFDIR:
+		return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
+	case f.cfg.Journal:
 		return fmt.Errorf("%s is a directory, which only a run on this machine can make", name)
 	}
 	return fmt.Errorf("%s is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", name)
 }
+
+func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // leave ends the use of the directories.
 func (f *Files) leave(w *work) {
@@ -236,15 +222,12 @@ func (f *Files) keep(w *work) error {
 			return wasNotMade(o.name)
 		case err != nil:
 			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
-		case isDir(&o.st) && !f.cfg.Directories:
-			return f.isDirectory(o.name)
-		case !isDir(&o.st) && o.st.Mode&unix.S_IFMT != unix.S_IFREG && o.st.Mode&unix.S_IFMT != unix.S_IFLNK:
-			return isSpecial(o.name)
 		}
-	}
-	for _, o := range w.outs {
+		if err := f.allowed(o.name, uint32(o.st.Mode)); err != nil {
+			return err
+		}
 		f.dirs.syncs <- struct{}{}
-		err := o.sync()
+		err = o.sync()
 		<-f.dirs.syncs
 		if err != nil {
 			return &os.PathError{Op: "sync", Path: o.name, Err: err}
