@@ -20,7 +20,7 @@ var errContinued = errors.New("the command has a placeholder in or after a here-
 // there were any.
 func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 	for from := 0; ; {
-		i := strings.Index(c.src[from:], "\\\n")
+		i := strings.Index(c.src[from:], continued)
 		if i < 0 {
 			return false, nil
 		}
@@ -29,55 +29,44 @@ func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 		if !odd(c.src[:at+1]) {
 			continue
 		}
-		switch where := continuation(f, at); where {
-		case inDocument:
-			return false, errContinued
-		case inComment: // the newline ends it, but not for the parser
-			c.resource(c.src[:at] + c.src[at+1:])
-			return true, nil
-		case inCode:
-			c.resource(c.src[:at] + c.src[from:])
-			return true, nil
+		instead, err := continuation(f, at)
+		if err != nil || instead != continued {
+			c.resource(c.src[:at] + instead + c.src[from:])
+			return true, err
 		}
 	}
 }
 
-// context is the place of a backslash and a newline.
-type context uint8
+// continued is what continues a line.
+const continued = "\\\n"
 
-const (
-	inCode     context = iota // anywhere else, double quotes included
-	inQuotes                  // in single quotes, or in a here-document that is taken as it is
-	inComment                 // in a comment
-	inDocument                // in a here-document that the shell expands
-)
-
-// continuation returns the context of the backslash and newline at offset at.
-func continuation(f *syntax.File, at int) (where context) {
+// continuation returns what stands for the backslash and newline at offset at, where the parser
+// reads rightly what the shell does.
+func continuation(f *syntax.File, at int) (instead string, err error) {
 	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
 	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.SglQuoted:
-			if holds(n) && where != inDocument {
-				where = inQuotes
-			}
-		case *syntax.Comment:
 			if holds(n) {
-				where = inComment
+				instead = continued
+			}
+		case *syntax.Comment: // the newline ends it, but not for the parser
+			if holds(n) {
+				instead = "\n"
 			}
 		case *syntax.Redirect:
 			switch {
 			case n.Op != syntax.Hdoc && n.Op != syntax.DashHdoc:
 			case quotedDelimiter(n):
 				if n.Hdoc != nil && holds(n.Hdoc) {
-					where = inQuotes
+					instead = continued
 				}
 			case at > int(n.Word.Pos().Offset()) && (n.Hdoc == nil || at < int(n.Hdoc.End().Offset())):
-				where = inDocument // or on the line before it: the parser may begin it too late
+				err = errContinued // or on the line before it: the parser may begin it too late
 			}
 		}
 	}
-	return where
+	return instead, err
 }
 
 // quotedDelimiter reports whether the here-document r is taken as it is.
