@@ -43,7 +43,7 @@ const continued = "\\\n"
 // continuation returns what stands for the backslash and newline at offset at, where the parser
 // reads rightly what the shell does.
 func continuation(f *syntax.File, at int) (instead string, err error) {
-	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
+	holds := func(n syntax.Node) bool { return spanOf(n, n).has(at) }
 	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.SglQuoted:
@@ -96,16 +96,15 @@ func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 	if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
 		return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
 	}
-	body := [2]int{int(found.Hdoc.Pos().Offset()), int(found.Hdoc.End().Offset())}
-	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
-	c.resource(c.src[:found.Word.Pos().Offset()] + delimiter.text + c.src[found.Word.End().Offset():body[0]] + text + c.src[body[1]:])
+	word, body := spanOf(found.Word, found.Word), spanOf(found.Hdoc, found.Hdoc)
+	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(body.of(c.src))
+	c.resource(c.src[:word.from] + delimiter.text + c.src[word.to:body.from] + text + c.src[body.to:])
 	return true, nil
 }
 
 // holdsMark reports whether a mark stands in n.
 func (c *compiler) holdsMark(n syntax.Node) bool {
-	from, to := int(n.Pos().Offset()), int(n.End().Offset())
-	return slices.ContainsFunc(c.marks, func(m mark) bool { return from <= m.at && m.at < to })
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return spanOf(n, n).has(m.at) })
 }
 
 // nest replaces the first script within the script that holds a mark, such as the
@@ -116,15 +115,15 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	if list == nil {
 		return false, nil
 	}
-	from, to := int(list[0].Pos().Offset()), int(list[len(list)-1].End().Offset())
+	all := spanOf(list[0], list[len(list)-1])
 	var inside, rest []piece
 	at := 0
 	for _, m := range c.marks {
 		switch {
-		case from <= m.at && m.at < to:
+		case all.has(m.at):
 			inside = append(inside, *m.piece)
 		default:
-			if m.at < from {
+			if m.at < all.from {
 				at++
 			}
 			rest = append(rest, *m.piece)
@@ -150,7 +149,7 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 		sc.option += " "
 	}
 	rest = slices.Insert(rest, at, whole)
-	c.pieces = fill(c.src[:from]+sc.option+markText+c.src[to:], markText, &rest)
+	c.pieces = fill(c.src[:all.from]+sc.option+markText+c.src[all.to:], markText, &rest)
 	return true, nil
 }
 
@@ -197,5 +196,5 @@ func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
 
 // isNested reports whether w is a script that nest has replaced.
 func (c *compiler) isNested(w *syntax.Word) bool {
-	return slices.ContainsFunc(c.marks, func(m mark) bool { return m.piece.kind == nested && int(w.Pos().Offset()) == m.at })
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return m.piece.kind == nested && spanOf(w, w).from == m.at })
 }
