@@ -163,11 +163,13 @@ func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece
 	}
 	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
 	if sc.same {
-		same := 1
+		before := 0 // scripts that have variables of their own
 		for _, m := range c.marks {
-			same += int(m.piece.kind / nested)
+			if m.piece.kind == nested {
+				before++
+			}
 		}
-		inner.prefix, inner.outer = c.script.name+strconv.Itoa(same)+"_", c.namesIn(f)
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(before+1)+"_", c.namesIn(f)
 	}
 	whole.inner, err = inner.compile(pieces, false)
 	return whole, err
