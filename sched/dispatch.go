@@ -86,7 +86,7 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 		d.limits.PerKey = 0
 	}
 	if d.limits.PerKey > 0 || d.limits.KeyRate.Every > 0 {
-		d.gates = newGates()
+		d.gates = gates{of: map[uint64]*gate{}, due: NewDelay()}
 	}
 	return d
 }

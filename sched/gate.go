@@ -2,7 +2,7 @@ package sched
 
 import "time"
 
-// gates limit how many items of a key are held, and how often one starts. newGates makes one.
+// gates limit how many items of a key are held, and how often one starts.
 type gates struct {
 	of    map[uint64]*gate // by key; nil without limits of keys
 	due   *Delay           // of keys: when the next parked item may start or, without any, any start
@@ -18,8 +18,6 @@ type gate struct {
 	rate   Rate
 	parked queue // in order of rank and of ID
 }
-
-func newGates() gates { return gates{of: map[uint64]*gate{}, due: NewDelay()} }
 
 // pass reports whether an item passes the gate of its key. If not, it is parked.
 func (d *Dispatcher) pass(it *Item) bool {

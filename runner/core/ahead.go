@@ -37,7 +37,7 @@ func (c *Core) free() int {
 // first, one for each slot that has none.
 func (c *Core) askBack() {
 	q, idle := &c.queue, c.pool.idle
-	all := c.end.phase > going || q.paused || c.time.Stopped()
+	all := c.end.phase > going || c.paused()
 	if c.output.full() || q.wait != sched.ForSlot {
 		idle = 0
 	}

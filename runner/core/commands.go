@@ -216,7 +216,7 @@ func (c *Core) state() task.State {
 		return task.Stops
 	case c.end.phase == draining:
 		return task.Drains
-	case c.queue.paused || c.time.Stopped():
+	case c.paused():
 		return task.Paused
 	case c.input.rest:
 		return task.Rests

@@ -77,7 +77,7 @@ func (c *Core) judge(r *task.Result) {
 	c.interrupt(r)
 	if r.BadCommand && c.cfg.Halt.SameCommand {
 		c.end.because(BadCommand, r, nil)
-		c.drain("")
+		c.turnTo(draining, "")
 	}
 	c.halt(r)
 }
@@ -116,11 +116,11 @@ func (c *Core) halt(r *task.Result) {
 		return
 	}
 	d.because(Halted, d.counted, nil)
+	to := draining
 	if h.When == Now {
-		c.stop("--halt")
-	} else {
-		c.drain("--halt")
+		to = stopping
 	}
+	c.turnTo(to, "--halt")
 }
 
 // told ends the run because a command asks for it.
@@ -142,14 +142,14 @@ func (c *Core) told(cmd task.Command) {
 	switch cmd.Op {
 	case task.Drain:
 		if again {
-			c.enter(draining, task.Draining, why)
+			c.enter(task.Draining, why)
 		}
-		c.drain(why)
+		c.turnTo(draining, why)
 	case task.Stop:
-		c.stop(why)
+		c.turnTo(stopping, why)
 		c.wait()
 	case task.Kill:
-		c.killAll(why)
+		c.turnTo(killing, why)
 		d.giveUpAt = c.run.Add(margin)
 		if d.sealed {
 			c.giveUp()
@@ -157,44 +157,33 @@ func (c *Core) told(cmd task.Command) {
 	}
 }
 
-// drain starts nothing more. Waiting tasks end as not run.
-func (c *Core) drain(why string) {
-	if c.end.phase < draining {
-		c.enter(draining, task.Draining, why)
+// turnTo goes to a phase, unless the run has come so far, and says why.
+func (c *Core) turnTo(to phase, why string) {
+	from, begins := c.end.phase, to >= stopping && c.end.phase < stopping
+	c.end.phase = max(from, to)
+	switch {
+	case begins && c.pool.running > 0:
+		c.enter(task.Stopping, why)
+	case from == going:
+		c.enter(task.Draining, why)
+	}
+	if begins {
+		for _, id := range c.ids(running) {
+			c.terminate(c.entries[id], errStopped)
+		}
+		c.endWorkers(errStopped)
+	}
+	if to == killing {
+		for _, id := range c.ids(running) {
+			c.kill(c.entries[id])
+		}
+		c.endWorkers(nil)
 	}
 }
 
-// stop drains and asks running attempts to end.
-func (c *Core) stop(why string) {
-	if c.end.phase >= stopping {
-		return
-	}
-	if c.pool.running > 0 {
-		c.enter(stopping, task.Stopping, why)
-	} else {
-		c.drain(why)
-		c.end.phase = stopping
-	}
-	for _, id := range c.ids(running) {
-		c.terminate(c.entries[id], errStopped)
-	}
-	c.endWorkers(errStopped)
-}
-
-// killAll stops and kills running attempts.
-func (c *Core) killAll(why string) {
-	c.stop(why)
-	c.end.phase = killing
-	for _, id := range c.ids(running) {
-		c.kill(c.entries[id])
-	}
-	c.endWorkers(nil)
-}
-
-// enter goes to a phase in which nothing more starts, and says so with an event of
-// a kind. Waiting tasks end as not run.
-func (c *Core) enter(p phase, kind task.Kind, why string) {
-	c.end.phase = p
+// enter begins a phase in which nothing more starts, and says so with an event of a kind.
+// Waiting tasks end as not run.
+func (c *Core) enter(kind task.Kind, why string) {
 	c.endFeed()
 	waiting := c.ids(queued, parked, following, held, timed, checking, delayed)
 	retries := 0
@@ -266,7 +255,7 @@ func (c *Core) Abort(err error) {
 	if c.pool.running > 0 { // otherwise the run ends now and reports the error anyway
 		why = err.Error()
 	}
-	c.drain(why)
+	c.turnTo(draining, why)
 }
 
 // unread ends a run whose reader has gone, a moment later.
@@ -275,7 +264,7 @@ func (c *Core) unread(err error) {
 		c.end.unreadAt = c.run.Add(moment)
 	}
 	c.end.because(Unread, nil, err)
-	c.drain(sigpipe)
+	c.turnTo(draining, sigpipe)
 }
 
 // unreadDue handles the end of a moment.
@@ -286,7 +275,7 @@ func (c *Core) unreadDue() {
 		return
 	}
 	d.unreadAt = time.Time{}
-	c.stop(sigpipe)
+	c.turnTo(stopping, sigpipe)
 	c.wait()
 }
 
@@ -304,10 +293,10 @@ func (c *Core) deadlineDue() {
 	case !d.overtime:
 		d.overtime, d.lateAt = true, c.run.Add(c.cfg.Limit.KillAfter)
 		d.because(Late, nil, nil)
-		c.drain("--deadline")
+		c.turnTo(draining, "--deadline")
 	default:
 		d.lateAt = time.Time{}
-		c.stop("--deadline")
+		c.turnTo(stopping, "--deadline")
 		c.wait()
 	}
 }

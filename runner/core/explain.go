@@ -49,9 +49,7 @@ func (c *Core) explain() {
 	if x.idle {
 		x.idleFor += c.run.Sub(x.last)
 	}
-	left := !c.input.over() || c.queue.waits() > 0
-	idle := (c.free() > 0 || c.pool.capacity == 0) && left && c.end.phase == going && !c.queue.paused && !c.time.Stopped()
-	idle = idle || c.waitsForWorkers()
+	idle := (c.free() > 0 || c.pool.capacity == 0) && c.goesOn() && !c.paused() || c.waitsForWorkers()
 	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
 		x.since = c.run
 	}
@@ -95,24 +93,31 @@ func (c *Core) explainCrowd() {
 // left to run.
 func (c *Core) explainHalt() {
 	x := &c.explainer
-	left := c.end.phase == going && (!c.input.over() || c.queue.waits() > 0)
 	switch {
 	case !c.queue.halted:
 		x.halted = false
-	case left && !x.halted:
+	case c.goesOn() && !x.halted:
 		x.halted = true
-		b := task.Blocking{}
-		c.byPause(&b)
+		b := c.byPause(0)
 		c.output.notice(b.Text(c.now))
 	}
 }
 
-// byPause says that the run is paused.
-func (c *Core) byPause(b *task.Blocking) {
-	b.By = task.ByPause
+// goesOn reports whether something is left to run, and the end of the run has not begun.
+func (c *Core) goesOn() bool {
+	return c.end.phase == going && (!c.input.over() || c.queue.waits() > 0)
+}
+
+// paused reports whether the run is paused or suspended.
+func (c *Core) paused() bool { return c.queue.paused || c.time.Stopped() }
+
+// byPause says that so many tasks wait since the run is paused.
+func (c *Core) byPause(tasks int) task.Blocking {
+	b := task.Blocking{By: task.ByPause, Tasks: tasks}
 	if c.queue.halted {
 		b.Halt = c.cfg.Halt.String()
 	}
+	return b
 }
 
 // blocking returns why nothing starts. It is nil if something can start or
@@ -125,8 +130,8 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.Tasks = task.ByWorkers, c.pool.streams.serving
 	case c.end.phase > going:
 		b.By = task.ByEnd
-	case c.queue.paused || c.time.Stopped():
-		c.byPause(b)
+	case c.paused():
+		*b = c.byPause(all)
 	case c.output.full():
 		b.By = task.ByReader
 	case all == 0 && c.input.over():
@@ -288,9 +293,8 @@ func (c *Core) where(id uint64) task.Where {
 			w.Running = e.running()
 		case e.state != decided:
 			b := c.why(e)
-			if (e.state == queued || e.state == parked || e.state == delayed) && (c.queue.paused || c.time.Stopped()) {
-				b = task.Blocking{Tasks: 1}
-				c.byPause(&b)
+			if (e.state == queued || e.state == parked || e.state == delayed) && c.paused() {
+				b = c.byPause(1)
 			}
 			w.Blocking = &b
 		}

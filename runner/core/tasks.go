@@ -23,7 +23,7 @@ func (c *Core) next() bool {
 	c.pool.machine.forget()
 	q := &c.queue
 	c.pool.tokens.short, q.wait, q.again = false, sched.ForSlot, time.Time{}
-	if c.end.phase > going || q.paused || c.time.Stopped() || c.output.full() {
+	if c.end.phase > going || c.paused() || c.output.full() {
 		return false
 	}
 	it, slot, wait := q.ready.Next(c.run)
