@@ -33,12 +33,9 @@ func (p *roundRobin) enqueue(it *Item) {
 // update deals the items anew if slots have joined or left since it was last
 // called.
 func (p *roundRobin) update() {
-	if p.changed {
-		p.deal()
+	if !p.changed {
+		return
 	}
-}
-
-func (p *roundRobin) deal() {
 	p.changed = false
 	items := make([]Item, 0, p.Len())
 	for id := range p.queues {

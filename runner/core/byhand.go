@@ -2,15 +2,10 @@ package core
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
 	"crew/runner/task"
-)
-
-var (
-	errNotHeld = errors.New("is not held, and does not wait for its time")
 )
 
 // waits reports whether a task waits in this state.
@@ -71,7 +66,7 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	case terms.At.After(c.now):
 		terms.At = c.now
 	default:
-		return fmt.Errorf("task %d %w", e.item.ID, errNotHeld)
+		return fmt.Errorf("task %d is not held, and does not wait for its time", e.item.ID)
 	}
 	changed := *e.task
 	changed.Asked = &terms

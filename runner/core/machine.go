@@ -41,7 +41,6 @@ func newMachine(cfg Machine) (m machine) {
 
 // allow reports whether an attempt may start now, as far as the machine is concerned.
 func (m *machine) allow(now time.Time) bool {
-	m.forget()
 	if m.sample = !m.gauge.Alone() && !now.Before(m.gauge.Due()); m.sample {
 		m.by = m.last
 		return false

@@ -219,7 +219,7 @@ func (c *Core) place(e *entry) {
 		q.set(e, held)
 	case terms != nil && terms.At.After(c.now):
 		q.set(e, timed)
-		q.later.Push(e.item.ID, nearer(terms.At, c.now.Add(farthest)))
+		q.later.Push(e.item.ID, earlier(terms.At, c.now.Add(farthest)))
 	case c.run.Before(e.due):
 		q.delay(e, e.due)
 	case e.task.Makes != nil && !e.checked:
@@ -233,13 +233,6 @@ func (c *Core) place(e *entry) {
 // farthest is how far ahead the core looks: differences of more than 292 years do not fit into
 // a time.Duration.
 const farthest = 100 * 365 * 24 * time.Hour
-
-func nearer(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
 
 // Checked takes the result of a task that has been checked. It is nil if the task has to run.
 func (c *Core) Checked(t *task.Task, r *task.Result) {
