@@ -182,7 +182,7 @@ func (d *Dispatcher) giveBack(it *Item) {
 	}
 	d.take(it.Claim, -1, s.at)
 	for _, id := range s.slots {
-		d.release(id, *it, false)
+		d.Policy.Done(id, *it, false)
 	}
 	delete(d.spread, it.ID)
 	d.spares.put(s)
@@ -219,7 +219,7 @@ func compare(a, b *line) int {
 // Width returns how many places an item takes.
 func (d *Dispatcher) Width(c *Claim) int {
 	most := 1
-	for _, r := range d.rooms {
+	for _, r := range d.slots.rooms {
 		if d.possible(c, r) {
 			most = max(most, r.all)
 		}
@@ -236,7 +236,7 @@ func (d *Dispatcher) Width(c *Claim) int {
 func (d *Dispatcher) keep() {
 	d.late = d.late[:0]
 	for _, l := range d.lines {
-		if l.at = nil; l.passed >= patience*d.all && slices.ContainsFunc(d.rooms, func(r *room) bool { return d.possible(l.claim, r) }) {
+		if l.at = nil; l.passed >= patience*d.slots.capacity && slices.ContainsFunc(d.slots.rooms, func(r *room) bool { return d.possible(l.claim, r) }) {
 			d.late = append(d.late, l)
 		}
 	}
@@ -246,12 +246,12 @@ func (d *Dispatcher) keep() {
 		for _, it := range d.called {
 			holds = holds || l.claim.wide() && l.claim.shares(it.Claim)
 		}
-		i := slices.IndexFunc(d.rooms, func(r *room) bool {
+		i := slices.IndexFunc(d.slots.rooms, func(r *room) bool {
 			return !holds && r.all >= width && d.possible(l.claim, r) && !d.kept(places, r, l) &&
 				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.kept(u.Cap, r, l) })
 		})
 		if i >= 0 {
-			l.at = d.rooms[i]
+			l.at = d.slots.rooms[i]
 		}
 	}
 }
@@ -279,35 +279,34 @@ func (d *Dispatcher) cut(l *line, e *entry) {
 
 // place gives the first item of a line places, the lowest that are free on a host. It returns
 // the lowest slot, or 0 if that may take none.
-func (d *Dispatcher) place(l *line, at *room) (it Item, slot int) {
+func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
 	left := d.Width(l.claim)
-	free := func(s berth) bool { return s.room == at && s.held < s.cap }
-	slot = slices.IndexFunc(d.slots, free)
-	if d.limits.May != nil && !d.limits.May(slot) {
+	free := func(s slot) bool { return s.room == at && s.held < s.Cap }
+	in = slices.IndexFunc(d.slots.all, free)
+	if d.limits.May != nil && !d.limits.May(in) {
 		return it, 0
 	}
 	it = d.first(l)
 	d.take(it.Claim, 1, at)
 	s := d.spares.take()
 	s.at, s.slots = at, s.slots[:0]
-	for id := slot; left > 0; id++ {
-		for ; left > 0 && free(d.slots[id]); left-- {
+	for id := in; left > 0; id++ {
+		for ; left > 0 && free(d.slots.all[id]); left-- {
 			d.Policy.Take(id, it)
-			d.hold(id, 1)
 			s.slots = append(s.slots, id)
 		}
 	}
 	s.slots = slices.Delete(s.slots, 0, 1)
 	d.spread[it.ID] = s
-	return it, slot
+	return it, in
 }
 
 // keepFrom has what lines wait for kept that an item would pass though their first items are of
 // lower ranks. It reports whether there are such lines, for which nothing was kept before.
 func (d *Dispatcher) keepFrom(it *Item) (any bool) {
 	for _, l := range d.lines {
-		if l.passed < patience*d.all && l.queue.min().Rank < it.Rank && l.passedBy(it.Claim) {
-			l.passed, any = patience*d.all, true
+		if l.passed < patience*d.slots.capacity && l.queue.min().Rank < it.Rank && l.passedBy(it.Claim) {
+			l.passed, any = patience*d.slots.capacity, true
 		}
 	}
 	return any

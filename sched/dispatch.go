@@ -2,7 +2,6 @@ package sched
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -40,23 +39,14 @@ type Dispatcher struct {
 	limits Limits
 	now    time.Time
 	again  time.Time
-	slots  []berth // by ID
-	rooms  []*room // that have places
-	all    int     // places in the slots that are in
-	held   int     // places that items have in them
-	gates          // of keys
+	slots  *slots // of the policy
+	gates         // of keys
 	claims
 	parked store           // the note of an item is inLine if it is in a line, and else it is in a gate
 	called map[uint64]Item // by ID: items that were parked and are queued again, with all that they claim
 
 	best, worst int64 // the priorities that were queued since nothing waited
 	started     int64 // the items that started since these differ
-}
-
-// berth is a slot as a Dispatcher sees it.
-type berth struct {
-	room      *room
-	cap, held int // cap is 0 while the slot is not in; it may hold items that it held before it left
 }
 
 // Wait is what an item waits for.
@@ -80,7 +70,7 @@ const (
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, limits: limits, called: map[uint64]Item{}, claims: newClaims(limits.Caps),
+		Policy: p, slots: p.base(), limits: limits, called: map[uint64]Item{}, claims: newClaims(limits.Caps),
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -89,49 +79,6 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 		d.gates = gates{of: map[uint64]*gate{}, due: NewDelay()}
 	}
 	return d
-}
-
-// Join adds a slot, as Policy.Join does.
-func (d *Dispatcher) Join(s Slot) {
-	d.Policy.Join(s)
-	for len(d.slots) <= s.ID {
-		d.slots = append(d.slots, berth{})
-	}
-	i := slices.IndexFunc(d.rooms, func(r *room) bool { return r.host == s.Host && r.stock == s.Stock })
-	if i < 0 {
-		i = len(d.rooms)
-		d.rooms = append(d.rooms, &room{host: s.Host, stock: s.Stock})
-	}
-	at := &d.slots[s.ID]
-	at.room, at.cap = d.rooms[i], max(s.Cap, 1)
-	d.count(at, 1)
-}
-
-// Leave removes a slot, as Policy.Leave does.
-func (d *Dispatcher) Leave(id int) {
-	d.Policy.Leave(id)
-	at := &d.slots[id]
-	d.count(at, -1)
-	at.cap = 0
-	d.rooms = slices.DeleteFunc(d.rooms, func(r *room) bool { return r.all == 0 })
-}
-
-// count counts the places of a slot that is in and what they hold or, if by is -1, does not.
-func (d *Dispatcher) count(at *berth, by int) {
-	if at.cap > 0 {
-		d.all += by * at.cap
-		d.held += by * at.held
-		at.room.all += by * at.cap
-		at.room.free += by * max(0, at.cap-at.held)
-	}
-}
-
-// hold notes that a slot holds one more place or, if by is -1, one less.
-func (d *Dispatcher) hold(slot, by int) {
-	at := &d.slots[slot]
-	d.count(at, -1)
-	at.held += by
-	d.count(at, 1)
 }
 
 // Wide returns the item for which places are kept, or 0.
@@ -155,7 +102,7 @@ func (d *Dispatcher) Waits(id uint64) Wait {
 }
 
 // Held returns how many places items have in the slots that are in.
-func (d *Dispatcher) Held() int { return d.held }
+func (d *Dispatcher) Held() int { return d.slots.taken }
 
 // Next returns the item that starts, and its slot, which holds it from now on. If none does,
 // the slot is 0, and wait is why: until Again, another method is called, or Allow or May has
@@ -212,13 +159,12 @@ func (d *Dispatcher) early() (wait Wait) {
 // pop takes an item out of the policy for a slot that is ready or, if that may take none, for
 // another one.
 func (d *Dispatcher) pop(slot int) (it Item, in int) {
-	for i := range d.slots {
+	for i := range d.slots.all {
 		if i > 0 { // no slot has the ID 0
 			slot = i
 		}
 		if d.open(slot) {
 			if it, ok := d.Policy.Pop(slot); ok {
-				d.hold(slot, 1)
 				return it, slot
 			}
 		}
@@ -228,8 +174,8 @@ func (d *Dispatcher) pop(slot int) (it Item, in int) {
 
 // open reports whether a slot may take an item that takes one place.
 func (d *Dispatcher) open(slot int) bool {
-	at := &d.slots[slot]
-	return at.cap > 0 && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
+	at := &d.slots.all[slot]
+	return at.Cap > 0 && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
 }
 
 // admit reports whether an item that the policy has given to a slot may start. If not, it is
@@ -246,12 +192,12 @@ func (d *Dispatcher) admit(it *Item, slot int) bool {
 		if called || d.pass(it) && d.grant(it) {
 			return true
 		}
-		d.release(slot, *it, true)
+		d.Policy.Done(slot, *it, true)
 	case called:
-		d.release(slot, *it, true)
+		d.Policy.Done(slot, *it, true)
 		d.requeue(was)
 	default:
-		d.release(slot, *it, true)
+		d.Policy.Done(slot, *it, true)
 		d.Return(*it)
 	}
 	return false
@@ -313,15 +259,9 @@ func (d *Dispatcher) Return(it Item) bool {
 
 // Done ends an item on its slot, as Policy.Done does.
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
-	d.release(slot, it, again)
+	d.Policy.Done(slot, it, again)
 	d.giveBack(&it)
 	d.unpass(it.Key, true)
-}
-
-// release takes an item from its slots.
-func (d *Dispatcher) release(slot int, it Item, again bool) {
-	d.Policy.Done(slot, it, again)
-	d.hold(slot, -1)
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of

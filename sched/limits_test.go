@@ -169,7 +169,7 @@ func (d *driver) idle(wait Wait) {
 			return
 		}
 		for _, id := range d.w.ids {
-			free := d.w.cap(id) > d.d.slots[id].held
+			free := d.w.cap(id) > d.d.slots.all[id].held
 			holds(d.t, !free || d.refused[id] || d.waits(it), "item %v could start on slot %d", it, id)
 		}
 	}
@@ -191,7 +191,7 @@ func (d *driver) waits(it Item) bool {
 	if !d.d.placed(it.Claim) {
 		return false
 	}
-	for _, r := range d.d.rooms {
+	for _, r := range d.d.slots.rooms {
 		kept := d.d.kept(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.kept(u.Cap, r, nil) })
 		if !kept && r.free >= max(1, min(it.Claim.Places, d.most(it.Claim))) && !d.lacks(r.stock, it.Claim, true) {
 			return false

@@ -91,6 +91,8 @@ type Policy interface {
 	Serial() bool
 	// Len returns the number of queued items.
 	Len() int
+
+	base() *slots
 }
 
 // Config selects a policy.

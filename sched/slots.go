@@ -8,18 +8,23 @@ import (
 // slot is a Slot as a policy sees it, even after it has left.
 type slot struct {
 	Slot       // Cap is 0 unless the slot is in
+	room *room // of its host
 	held int   // items it holds, including those from before it left
 	cost int64 // of these
-	room int   // how many it may hold now: Cap if there is work for it, else 0
+	most int   // how many it may hold now: Cap if there is work for it, else 0
 }
 
 // slots is the base of the policies: the slots that are in, what they hold, and
 // which of them could take an item. newSlots makes one.
 type slots struct {
-	ids     []int  // of the slots that are in, ascending
-	all     []slot // by ID; all[0] is never in
-	changed bool   // slots have joined or left; the policy resets it
-	byCost  bool   // the load of a slot is not the number of its items, but their cost relative to its capacity
+	ids     []int   // of the slots that are in, ascending
+	all     []slot  // by ID; all[0] is never in
+	changed bool    // slots have joined or left; the policy resets it
+	rooms   []*room // of the slots that are in
+	byCost  bool    // the load of a slot is not the number of its items, but their cost relative to its capacity
+
+	capacity int // places in the slots that are in
+	taken    int // those that items have
 }
 
 func newSlots() slots { return slots{all: make([]slot, 1), changed: true} }
@@ -34,8 +39,14 @@ func (s *slots) Join(in Slot) {
 	for len(s.all) <= in.ID {
 		s.all = append(s.all, slot{})
 	}
+	i := slices.IndexFunc(s.rooms, func(r *room) bool { return r.host == in.Host && r.stock == in.Stock })
+	if i < 0 {
+		i = len(s.rooms)
+		s.rooms = append(s.rooms, &room{host: in.Host, stock: in.Stock})
+	}
 	in.Cap = max(in.Cap, 1)
-	s.all[in.ID].Slot = in
+	s.all[in.ID].Slot, s.all[in.ID].room = in, s.rooms[i]
+	s.count(in.ID, 1)
 	s.changed = true
 	s.offer(in.ID, true)
 }
@@ -47,22 +58,34 @@ func (s *slots) Leave(id int) {
 		panic(fmt.Sprintf("internal error: slot %d may not leave", id))
 	}
 	s.ids = slices.Delete(s.ids, at, at+1)
+	s.count(id, -1)
 	s.all[id].Cap = 0
+	s.rooms = slices.DeleteFunc(s.rooms, func(r *room) bool { return r.all == 0 })
 	s.changed = true
 	s.offer(id, false)
 }
 
-// Take has a slot hold one item more.
-func (s *slots) Take(id int, it Item) {
-	s.all[id].held++
-	s.all[id].cost += weight(&it)
+// count counts the places of a slot that is in and those taken or, if by is -1, does not.
+func (s *slots) count(id, by int) {
+	if x := &s.all[id]; x.Cap > 0 {
+		s.capacity += by * x.Cap
+		s.taken += by * x.held
+		x.room.all += by * x.Cap
+		x.room.free += by * max(0, x.Cap-x.held)
+	}
 }
 
-// Done takes an item away from a slot.
-func (s *slots) Done(id int, it Item, _ bool) {
-	s.all[id].held--
-	s.all[id].cost -= weight(&it)
+// hold has a slot hold so many more of an item.
+func (s *slots) hold(id int, it *Item, n int) {
+	s.count(id, -1)
+	s.all[id].held += n
+	s.all[id].cost += int64(n) * weight(it)
+	s.count(id, 1)
 }
+
+func (s *slots) Take(id int, it Item)         { s.hold(id, &it, 1) }
+func (s *slots) Done(id int, it Item, _ bool) { s.hold(id, &it, -1) }
+func (s *slots) base() *slots                 { return s }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
 func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
@@ -72,15 +95,15 @@ func (s *slots) Serial() bool { return false }
 // offer sets whether there is work for a slot.
 func (s *slots) offer(id int, work bool) {
 	x := &s.all[id]
-	if x.room = 0; work {
-		x.room = x.Cap
+	if x.most = 0; work {
+		x.most = x.Cap
 	}
 }
 
 // hasRoom reports whether a slot is in, has free capacity, and there is work
 // for it.
 func (s *slots) hasRoom(id int) bool {
-	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].room
+	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].most
 }
 
 // emptiest returns the slot with the least load of those with room, the lowest ID among equals, or

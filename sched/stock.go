@@ -29,7 +29,7 @@ func (d *Dispatcher) spot(l *line) (most *room, wait Wait) {
 		return nil, ForUnits
 	}
 	width := d.Width(l.claim)
-	for _, r := range d.rooms {
+	for _, r := range d.slots.rooms {
 		enough := d.enough(l.claim, l, r)
 		switch {
 		case !d.possible(l.claim, r):

@@ -294,16 +294,16 @@ func (p *byTopic) Join(s Slot) {
 			p.refresh(t)
 		}
 	}
-	p.count(s.ID, 1)
+	p.counts(s.ID, 1)
 }
 
 func (p *byTopic) Leave(id int) {
 	p.slots.Leave(id)
-	p.count(id, -1)
+	p.counts(id, -1)
 }
 
-// count notes that what a slot holds counts or, if by is -1, does not.
-func (p *byTopic) count(slot, by int) {
+// counts notes that what a slot holds counts or, if by is -1, does not.
+func (p *byTopic) counts(slot, by int) {
 	for _, key := range p.on[slot] {
 		p.holds(key, by)
 	}
