@@ -62,15 +62,18 @@ func (d *Dispatcher) call(g *gate) {
 			d.requeue(it)
 		}
 	}
-	at := g.rate.at()
-	if g.parked.len() == 0 {
-		at = g.rate.free
-	}
 	empty := g.passed+g.parked.len() == 0
-	switch d.due.Remove(g.key); {
-	case d.now.Before(at) && (empty || g.parked.len() > 0):
-		d.due.Push(g.key, at)
-	case empty:
+	if g.rate.Every > 0 {
+		at := g.rate.at()
+		if g.parked.len() == 0 {
+			at = g.rate.free
+		}
+		if d.due.Remove(g.key); d.now.Before(at) && (empty || g.parked.len() > 0) {
+			d.due.Push(g.key, at)
+			return
+		}
+	}
+	if empty {
 		delete(d.of, g.key)
 		*g = gate{parked: g.parked}
 		d.spare.put(g)
@@ -91,8 +94,11 @@ func (d *Dispatcher) recall() {
 
 // begun notes the start of an item that has passed.
 func (d *Dispatcher) begun(it *Item) {
-	if g := d.of[it.Key]; g != nil {
-		g.waits--
+	g := d.of[it.Key]
+	if g == nil {
+		return
+	}
+	if g.waits--; g.rate.Every > 0 {
 		g.rate.start(d.now)
 		d.call(g)
 	}
