@@ -5,98 +5,54 @@ import "strings"
 // fonts are the macros whose arguments stand for themselves in plain text.
 const fonts = " Ar Cm Dv Em Ev Ic Li No Pa Sx Sy Va "
 
-func isMacro(word string) bool {
-	return pair(word) != "" || len(word) == 2 && strings.Contains(fonts+"Fl Fx Nm Xr Ns Ap Oo Oc Po Pc ", " "+word+" ")
-}
+// pairs are the macros that enclose the rest of their line, with what they put around it.
+var pairs = map[string]string{"Op": "[]", "Pq": "()", "Brq": "{}", "Sq": "''", "Ql": "''", "Dq": `""`}
 
-// pair returns what a macro that encloses the rest of its line puts around it, or "" for
-// another one.
-func pair(macro string) string {
-	switch macro {
-	case "Op":
-		return "[]"
-	case "Pq":
-		return "()"
-	case "Brq":
-		return "{}"
-	case "Sq", "Ql":
-		return "''"
-	case "Dq":
-		return `""`
-	}
-	return ""
+// signs are the macros that stand for a text.
+var signs = map[string]string{"Oo": "[", "Oc": "]", "Po": "(", "Pc": ")", "Fx": "FreeBSD"}
+
+func isMacro(word string) bool {
+	return pairs[word] != "" || signs[word] != "" || len(word) == 2 && strings.Contains(fonts+"Fl Nm Xr Ns Ap ", " "+word+" ")
 }
 
 // inline adds the text of a line of macros.
 func (r *renderer) inline(args []string) {
-	for len(args) > 0 {
-		macro := args[0]
-		n := 1 // the macro and its arguments
-		for n < len(args) && !isMacro(args[n]) {
-			n++
-		}
-		if !isMacro(macro) {
-			r.plain(args[:n])
-		} else if pair(macro) != "" {
-			r.enclose(pair(macro), args[1:])
+	macro := ""
+	for i := 0; i < len(args); i++ {
+		arg, alone := args[i], i+1 == len(args) || isClosing(args[i+1]) || isMacro(args[i+1])
+		switch {
+		case pairs[arg] != "":
+			r.enclose(pairs[arg], args[i+1:])
 			return
-		} else {
-			r.macro(macro, args[1:n])
-		}
-		args = args[n:]
-	}
-}
-
-// macro adds the text of one macro.
-func (r *renderer) macro(macro string, args []string) {
-	switch macro {
-	case "Fl":
-		r.flags(args)
-		return
-	case "Xr":
-		r.add(args[0] + "(" + args[1] + ")")
-		args = args[2:]
-	case "Nm":
-		if len(args) == 0 || isClosing(args[0]) {
+		case !isMacro(arg):
+			if macro == "Fl" && !isClosing(arg) && arg != "|" {
+				arg = "-" + arg
+			}
+			r.plain(arg)
+			continue
+		case arg == "Fl" && alone:
+			r.add("-")
+		case arg == "Xr":
+			r.add(args[i+1] + "(" + args[i+2] + ")")
+			i += 2
+		case arg == "Nm" && alone:
 			r.add(r.name)
+		case arg == "Ns":
+			r.glue = true
+		case arg == "Ap":
+			r.mark("'", true)
+		case signs[arg] != "":
+			r.plain(signs[arg])
 		}
-	case "Fx":
-		r.add("FreeBSD")
-	case "Ns":
-		r.glue = true
-	case "Ap":
-		r.mark("'", true, true)
-	case "Oo":
-		r.mark("[", r.glue, true)
-	case "Oc":
-		r.mark("]", true, false)
-	case "Po":
-		r.mark("(", r.glue, true)
-	case "Pc":
-		r.mark(")", true, false)
+		macro = arg
 	}
-	r.plain(args)
 }
 
-// mark adds a character that may belong to the words before and behind it.
-func (r *renderer) mark(s string, before, behind bool) {
-	r.glue = before
+// mark adds a character that belongs to the words behind it and, if before, to those before it.
+func (r *renderer) mark(s string, before bool) {
+	r.glue = r.glue || before
 	r.add(s)
-	r.glue = behind
-}
-
-// flags adds the names of options, each with a dash.
-func (r *renderer) flags(args []string) {
-	if len(args) == 0 || isClosing(args[0]) {
-		r.add("-")
-	}
-	for _, arg := range args {
-		if isClosing(arg) || arg == "|" {
-			r.plain([]string{arg})
-		} else {
-			r.add("-" + unescape(arg))
-		}
-	}
+	r.glue = true
 }
 
 // enclose adds the rest of a line between two characters, and behind them the punctuation
@@ -106,80 +62,46 @@ func (r *renderer) enclose(pair string, args []string) {
 	for end > 0 && isClosing(args[end-1]) {
 		end--
 	}
-	r.mark(pair[:1], r.glue, true)
+	r.mark(pair[:1], false)
 	r.inline(args[:end])
-	r.mark(pair[1:], true, false)
-	r.plain(args[end:])
+	r.mark(pair[1:], true)
+	r.glue = false
+	r.plain(args[end:]...)
 }
 
 // plain adds words and the punctuation between them.
-func (r *renderer) plain(args []string) {
+func (r *renderer) plain(args ...string) {
 	for _, arg := range args {
-		opening := arg == "(" || arg == "["
 		r.glue = r.glue || isClosing(arg)
 		r.add(unescape(arg))
-		r.glue = opening
+		r.glue = arg == "(" || arg == "["
 	}
 }
 
 func isClosing(arg string) bool { return len(arg) == 1 && strings.Contains(".,:;)]?!", arg) }
 
-// split cuts the line of a macro into its arguments, which quotes can hold together.
-func split(line string) []string {
-	var args []string
+// split cuts a line into its words, which end at blanks without a backslash. In the line of a
+// macro, quotes can hold blanks together.
+func split(line string, quotes bool) (words []string) {
 	for line = strings.TrimLeft(line, " "); line != ""; line = strings.TrimLeft(line, " ") {
-		if line[0] == '"' {
-			arg, rest, _ := strings.Cut(line[1:], `"`)
-			args, line = append(args, strings.ReplaceAll(arg, " ", hard)), rest
+		if quotes && line[0] == '"' {
+			word, rest, _ := strings.Cut(line[1:], `"`)
+			words, line = append(words, strings.ReplaceAll(word, " ", hard)), rest
 			continue
 		}
-		n := wordEnd(line)
-		args, line = append(args, line[:n]), line[n:]
-	}
-	return args
-}
-
-// words cuts a line of text into its words.
-func words(line string) []string {
-	var list []string
-	for line = strings.TrimLeft(line, " "); line != ""; line = strings.TrimLeft(line, " ") {
-		n := wordEnd(line)
-		list, line = append(list, line[:n]), line[n:]
-	}
-	return list
-}
-
-// wordEnd returns where the first word of a line ends: at a blank without a backslash.
-func wordEnd(line string) int {
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
-		case '\\':
-			i++
-		case ' ':
-			return i
+		n := 0
+		for n < len(line) && line[n] != ' ' {
+			if line[n] == '\\' {
+				n++
+			}
+			n++
 		}
+		words, line = append(words, line[:n]), line[n:]
 	}
-	return len(line)
+	return words
 }
 
-// unescape replaces the escapes that the pages use.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	for _, e := range [...][2]string{{`\&`, ""}, {`\-`, "-"}, {`\(dq`, `"`}, {`\ `, hard}, {`\e`, `\`}} {
-		s = strings.ReplaceAll(s, e[0], e[1])
-	}
-	return s
-}
+// escapes are those that the pages use.
+var escapes = strings.NewReplacer(`\&`, "", `\-`, "-", `\(dq`, `"`, `\ `, hard, `\e`, `\`)
 
-// expandTabs replaces tabs by blanks up to the next multiple of 8.
-func expandTabs(s string) string {
-	for {
-		before, after, found := strings.Cut(s, "\t")
-		if !found {
-			return s
-		}
-		s = before + strings.Repeat(" ", 8-width(before)%8) + after
-	}
-}
+func unescape(s string) string { return escapes.Replace(s) }

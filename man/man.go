@@ -123,7 +123,8 @@ func isEntry(item, option string) bool {
 // Mentions returns the sections and subsections of other pages than crew(1) whose own text
 // names the long option, those with the most of it for their length first.
 func Mentions(option string) []*Part {
-	return ranked(Pages[1:], func(own string) int { return count(own, option) })
+	named := regexp.MustCompile(`(?m)^\.[^D].* -` + option + `(?: |$)`)
+	return ranked(Pages[1:], func(own string) int { return len(named.FindAllString(own, -1)) })
 }
 
 // Search returns the sections and subsections whose own text has the word, in any case or
@@ -166,20 +167,6 @@ func ranked(pages []Page, count func(own string) int) []*Part {
 	}
 	slices.SortStableFunc(parts, func(a, b *Part) int { return cmp.Compare(share[b], share[a]) })
 	return parts
-}
-
-// count returns how often the macros of a source have the long option.
-func count(source, option string) (n int) {
-	for line := range strings.Lines(source) {
-		if strings.HasPrefix(line, ".") && !strings.HasPrefix(line, ".Dl") {
-			for _, word := range strings.Fields(line) {
-				if word == "-"+option {
-					n++
-				}
-			}
-		}
-	}
-	return n
 }
 
 // Find returns the parts that a topic may mean, best first: a page by its name, or the

@@ -46,7 +46,6 @@ const (
 type list struct {
 	kind    string
 	width   int
-	columns []int
 	compact bool
 	left    int // indentation of what is around it
 }
@@ -63,14 +62,14 @@ func (r *renderer) render(source string) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
 		case r.display > 0 && !strings.HasPrefix(line, ".Ed"):
-			r.line(r.display, expandTabs(unescape(line)))
+			r.line(r.display, strings.ReplaceAll(unescape(line), "\t", "        "))
 		case strings.HasPrefix(line, "."):
-			args := split(line[1:])
+			args := split(line[1:], true)
 			if !r.block(args[0], args[1:]) {
 				r.inline(args)
 			}
 		default:
-			for _, word := range words(line) {
+			for _, word := range split(line, false) {
 				r.add(unescape(word))
 			}
 		}
@@ -85,7 +84,7 @@ func (r *renderer) block(macro string, args []string) bool {
 		r.head(macro, unescape(strings.Join(args, " ")))
 	case "Nd":
 		r.add("-")
-		r.plain(args)
+		r.plain(args...)
 	case "Pp":
 		r.flush()
 		r.blank()
@@ -152,13 +151,6 @@ func (r *renderer) open(args []string) {
 			l.width = 8
 		}
 	}
-	if l.kind == "-column" {
-		for _, w := range args[1:] {
-			if w != "-compact" {
-				l.columns = append(l.columns, width(w)+2)
-			}
-		}
-	}
 	r.lists = append(r.lists, l)
 }
 
@@ -170,18 +162,11 @@ func (r *renderer) item(args []string) {
 		r.blank()
 	}
 	r.left = l.left
-	switch l.kind {
-	case "-column":
-		r.row(args, l.columns)
-	case "-bullet":
-		r.tag = []string{"*"}
-	default:
-		r.inline(args)
-		r.tag, r.words = r.words, nil
+	if r.inline(args); l.kind == "-bullet" {
+		r.add("*")
 	}
-	if r.tag != nil {
-		r.first, r.left = l.left, l.left+l.width
-	}
+	r.tag, r.words = r.words, nil
+	r.first, r.left = l.left, l.left+l.width
 }
 
 // blank has a blank line go before what follows, unless that is the first below a heading.
@@ -189,21 +174,6 @@ func (r *renderer) blank() {
 	if r.gap != neverGap {
 		r.gap = aGap
 	}
-}
-
-// row writes the row of a table, whose cells stand between Ta.
-func (r *renderer) row(args []string, columns []int) {
-	var row strings.Builder
-	for _, n := range columns {
-		end := slices.Index(args, "Ta")
-		if end < 0 {
-			end = len(args)
-		}
-		r.plain(args[:end])
-		row.WriteString(pad(strings.Join(r.words, " "), n))
-		r.words, args = nil, args[min(end+1, len(args)):]
-	}
-	r.line(r.left, strings.TrimRight(row.String(), " "))
 }
 
 // add adds a word to the paragraph.
@@ -222,8 +192,9 @@ func (r *renderer) flush() {
 	if r.first > 0 {
 		at = r.first
 	}
-	if tag := strings.Join(r.tag, " "); r.tag != nil && len(r.words) > 0 && at+width(tag)+2 <= r.left {
-		r.words[0] = strings.ReplaceAll(pad(tag, r.left-at), " ", hard) + r.words[0]
+	tag := strings.Join(r.tag, " ")
+	if room := r.left - at - width(tag); r.tag != nil && len(r.words) > 0 && room >= 2 {
+		r.words[0] = strings.ReplaceAll(tag, " ", hard) + strings.Repeat(hard, room) + r.words[0]
 	} else if r.tag != nil {
 		r.fill(at, r.tag)
 		at = r.left
@@ -264,6 +235,3 @@ func (r *renderer) line(at int, text string) {
 }
 
 func width(s string) int { return utf8.RuneCountInString(s) }
-
-// pad adds blanks to s until it is n characters wide.
-func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-width(s))) }
