@@ -66,7 +66,7 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 	flush := http.NewResponseController(w).Flush
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	r.ask()
+	r.look(req.Context())
 	var status *control.Status
 	for last := (time.Time{}); ; {
 		n := r.since(id, next)
@@ -96,7 +96,7 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 		case <-req.Context().Done():
 			return
 		case <-tick.C:
-			r.ask()
+			r.look(req.Context())
 		case <-n.more:
 			if !pause(req.Context(), gather) {
 				return

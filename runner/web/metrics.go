@@ -49,25 +49,12 @@ type measured struct {
 	up     bool // the run has just told the status
 }
 
-// measure asks the run for its status and waits for it until ctx ends.
+// measure asks the run for its status, and waits for it until ctx ends.
 func (r *run) measure(ctx context.Context) measured {
-	fresh := time.Now().Add(-time.Second)
-	r.ask()
-	for {
-		n := r.since("", 0) // what has changed may be the status
-		r.mu.Lock()
-		m, over := measured{hello: r.hello, status: r.status, took: r.past.took}, !r.over.IsZero()
-		r.mu.Unlock()
-		m.up = !over && m.status != nil && m.status.At.After(fresh)
-		if m.up || over {
-			return m
-		}
-		select {
-		case <-ctx.Done():
-			return m
-		case <-n.more:
-		}
-	}
+	up := r.look(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return measured{r.hello, r.status, r.past.took, up && r.status != nil}
 }
 
 // showMetrics answers with what OpenMetrics 1.0 calls an exposition. Runs that are over are in

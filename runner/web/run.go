@@ -12,7 +12,8 @@ import (
 
 // run is a run as far as it was watched.
 type run struct {
-	want chan struct{} // has a value if somebody wants a new status
+	turn   chan struct{} // holds a value while the run is asked for its status
+	looked time.Time     // when it was asked for the latest; under turn
 
 	mu     sync.Mutex
 	hello  control.Hello // the state is ended or killed once the run is over
@@ -30,7 +31,7 @@ type past struct {
 }
 
 func newRun(h control.Hello) *run {
-	r := &run{want: make(chan struct{}, 1)}
+	r := &run{turn: make(chan struct{}, 1)}
 	r.reset(h)
 	return r
 }
@@ -175,31 +176,25 @@ func (r *run) since(id string, next int) (n news) {
 	return n
 }
 
-// ask has the run asked for its status soon.
-func (r *run) ask() {
+// look has the run tell its status, unless it was asked just now, and reports whether it does.
+func (r *run) look(ctx context.Context) bool {
 	select {
-	case r.want <- struct{}{}:
-	default:
+	case <-ctx.Done():
+		return false
+	case r.turn <- struct{}{}:
 	}
-}
-
-// answer asks the run for its status when somebody wants it, once a second at most, until
-// ctx ends.
-func (r *run) answer(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.want:
-		}
-		h, _ := r.about()
-		if last, err := control.Ask(ctx, h, control.Request{Op: "status"}, nil); err == nil {
-			r.learn(last.Run)
-		}
-		if !pause(ctx, time.Second) {
-			return
-		}
+	defer func() { <-r.turn }()
+	h, over := r.about()
+	if !over.IsZero() || time.Since(r.looked) < time.Second/2 {
+		return over.IsZero()
 	}
+	asked := time.Now()
+	last, err := control.Ask(ctx, h, control.Request{Op: "status"}, nil)
+	if err == nil {
+		r.looked = asked
+		r.learn(last.Run)
+	}
+	return err == nil
 }
 
 // pause waits for d. It returns false if ctx ends before that.

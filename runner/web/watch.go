@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -15,11 +14,6 @@ import (
 
 // follow watches the run until it is over, or ctx ends.
 func (r *run) follow(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { r.answer(ctx) })
-	defer wg.Wait()
-	defer cancel()
 	last, how := control.UntilOver(ctx, func() (*control.Reply, error) { return r.watch(ctx) }, func(error) {})
 	if how == "" {
 		return
