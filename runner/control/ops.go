@@ -31,7 +31,7 @@ var asks = map[string]op{
 // steers are the requests that steer the run.
 var steers = map[string]op{
 	"pause": send(task.Pause), "resume": send(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
-	"retry": about(task.Retry), "hold": about(task.Hold), "release": about(task.Release), "move": (*conn).move,
+	"retry": about(task.Retry), "hold": about(task.Hold), "release": about(task.Release), "move": about(task.Move),
 	"drain": (*conn).drain, "stop": send(task.Stop),
 }
 
@@ -57,7 +57,11 @@ func about(op task.Op) op {
 		if len(r.Tasks) == 0 {
 			return nil, bad("%s needs tasks", r.Op)
 		}
-		return c.s.each(op, r.Tasks)
+		cmd := task.Command{Op: op}
+		if op == task.Move && !r.Last {
+			cmd.N = -1
+		}
+		return c.s.each(cmd, r.Tasks)
 	}
 }
 
@@ -128,7 +132,7 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	if len(r.Tasks) > 0 {
 		var err error
 		tasks := r.Tasks[:min(len(r.Tasks), cmp.Or(r.N, len(r.Tasks)))]
-		if reply, err = c.s.each(task.Explain, tasks); err != nil {
+		if reply, err = c.s.each(task.Command{Op: task.Explain}, tasks); err != nil {
 			return reply, err
 		}
 	} else {
@@ -145,26 +149,27 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	return reply, nil
 }
 
-// each sends a command about tasks through the door, in parts.
-func (s *Server) each(op task.Op, ids []uint64) (*Reply, error) {
+// each sends a command about tasks through the door, in parts. Of tasks that are moved before all
+// others, the last part goes first.
+func (s *Server) each(cmd task.Command, ids []uint64) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
 	do := s.cfg.Do
-	if op == task.Explain {
+	if cmd.Op == task.Explain {
 		do = s.ask // the run may have to look at all tasks
 	}
-	for len(ids) > 0 {
+	parts := slices.Collect(slices.Chunk(ids, mostIDs))
+	if cmd.N < 0 {
+		slices.Reverse(parts)
+	}
+	for _, cmd.IDs = range parts {
 		if s.over() {
 			return reply, errOver
 		}
-		part := ids[:min(len(ids), mostIDs)]
-		ids = ids[len(part):]
-		got := do(task.Command{Op: op, IDs: part})
+		got := do(cmd)
 		reply.Tasks = append(reply.Tasks, got.IDs...)
 		reply.Wheres = append(reply.Wheres, wheresOf(got.Wheres)...)
-		if errs == nil {
-			errs = got.Err
-		}
+		errs = cmp.Or(errs, got.Err)
 	}
 	return reply, errs
 }
@@ -195,7 +200,7 @@ func (c *conn) cancel(r *Request) (*Reply, error) {
 	case !r.namesTasks():
 		return nil, bad("cancel needs either tasks, a key, or all")
 	case len(r.Tasks) > 0:
-		return c.s.each(task.Cancel, r.Tasks)
+		return c.s.each(task.Command{Op: task.Cancel}, r.Tasks)
 	}
 	got := c.s.cfg.Do(r.naming(task.Cancel))
 	return &Reply{Tasks: got.IDs}, got.Err
@@ -219,26 +224,6 @@ func (r *Request) naming(op task.Op) task.Command {
 		cmd.Key = string(*r.Key)
 	}
 	return cmd
-}
-
-// move moves tasks, in parts.
-func (c *conn) move(r *Request) (*Reply, error) {
-	if len(r.Tasks) == 0 {
-		return nil, bad("move needs tasks")
-	}
-	parts, n := slices.Collect(slices.Chunk(r.Tasks, mostIDs)), 0
-	if !r.Last {
-		slices.Reverse(parts) // the last part that is moved first goes first
-		n = -1
-	}
-	reply := &Reply{}
-	var first error
-	for _, ids := range parts {
-		got := c.s.cfg.Do(task.Command{Op: task.Move, IDs: ids, N: n})
-		reply.Tasks = append(reply.Tasks, got.IDs...)
-		first = cmp.Or(first, got.Err)
-	}
-	return reply, first
 }
 
 // mayFeed returns why the run does not take what a request adds, or nil.
@@ -285,7 +270,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 		err = &Refused{Text: errOver.Text, Status: refused} // but the tasks were added
 	}
 	if left := f.left(); err != nil && len(left) > 0 {
-		_, _ = c.s.each(task.Cancel, left)
+		_, _ = c.s.each(task.Command{Op: task.Cancel}, left)
 	}
 	return &Reply{Ended: ended}, err
 }
