@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"crew/runner/task"
 )
@@ -160,45 +162,36 @@ func respell(uses []use) {
 	}
 }
 
+// wordPart is a part of a line of words: blanks, what is in single or double quotes or behind a
+// backslash, or any other character.
+var wordPart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)^(?:([ \t\n]+)|'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]))`)
+})
+
+// quotedEscapes are what a backslash takes its meaning in double quotes.
+var quotedEscapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`")
+
 // shellWords splits s as a shell does that knows blanks, quotes and backslashes
 // but no expansions.
 func shellWords(s string) (words []string, err error) {
 	inside := false // a word, which can be empty: ''
 	for s != "" {
-		first, closed := s[:1], true
-		text := first
-		switch first {
-		case " ", "\t", "\n":
-			inside, s = false, s[1:]
-			continue
-		case `\`:
-			if len(s) == 1 {
-				return nil, errors.New("it ends in a backslash")
-			}
-			text, s = s[1:2], s[2:]
-		case "'":
-			text, s, closed = strings.Cut(s[1:], "'")
-		case `"`:
-			end := 1
-			for ; end < len(s) && s[end] != '"'; end++ {
-				if s[end] == '\\' {
-					end++
-				}
-			}
-			if closed = end < len(s); closed {
-				text, s = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`").Replace(s[1:end]), s[end+1:]
-			}
+		part := wordPart().FindStringSubmatch(s)
+		switch {
+		case s == `\`:
+			return nil, errors.New("it ends in a backslash")
+		case part == nil:
+			return nil, fmt.Errorf("a %s in it is not closed", s[:1])
+		case part[1] != "":
+			inside = false
 		default:
-			s = s[1:]
+			if !inside {
+				words = append(words, "")
+			}
+			inside = true
+			words[len(words)-1] += part[2] + quotedEscapes.Replace(part[3]) + part[4] + part[5]
 		}
-		if !closed {
-			return nil, fmt.Errorf("a %s in it is not closed", first)
-		}
-		if !inside {
-			words = append(words, "")
-		}
-		inside = true
-		words[len(words)-1] += text
+		s = s[len(part[0]):]
 	}
 	return words, nil
 }

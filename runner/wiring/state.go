@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,13 +71,12 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 			return j, err
 		}
 		if busy.PID != other {
-			list := control.List()
-			i := slices.IndexFunc(list, func(h control.Hello) bool { return h.PID == busy.PID })
-			none := i < 0 || list[i].State == control.Silent // it has no socket yet, or not any more
+			h, gone := control.Find(strconv.Itoa(busy.PID))
+			none := gone != nil || h.State == control.Silent // it has no socket yet, or not any more
 			if none && time.Since(seen) < handOver {
 				continue
 			}
-			if none || !list[i].Feeds || list[i].Name != w.opts.Control.Name {
+			if none || !h.Feeds || h.Name != w.opts.Control.Name {
 				return nil, err
 			}
 			if other = busy.PID; !w.opts.Silent() {
