@@ -20,8 +20,9 @@ type renderer struct {
 	paragraph        // the one that grows
 	lists     []list // the open ones
 	display   int    // indentation of the literal display, or 0 outside one
-	gap       gap
-	synopsis  bool // each form of it begins with the name
+	gap       bool   // a blank line goes before what follows
+	headed    bool   // nothing stands below the heading yet
+	synopsis  bool   // each form of it begins with the name
 }
 
 // paragraph is text that is not cut into lines yet.
@@ -32,15 +33,6 @@ type paragraph struct {
 	first int      // that of its first line, if that is less
 	tag   []string // stands before its first line, or above it if it is long
 }
-
-// gap says whether a blank line goes before what follows.
-type gap int
-
-const (
-	noGap gap = iota
-	aGap
-	neverGap // nothing stands below the heading yet
-)
 
 // list is an open .Bl.
 type list struct {
@@ -131,7 +123,7 @@ func (r *renderer) head(macro, title string) {
 		at = 3
 	}
 	r.line(at, title)
-	r.gap = neverGap
+	r.headed = true
 }
 
 // example writes one line, however long.
@@ -170,11 +162,7 @@ func (r *renderer) item(args []string) {
 }
 
 // blank has a blank line go before what follows, unless that is the first below a heading.
-func (r *renderer) blank() {
-	if r.gap != neverGap {
-		r.gap = aGap
-	}
-}
+func (r *renderer) blank() { r.gap = !r.headed }
 
 // add adds a word to the paragraph.
 func (r *renderer) add(word string) {
@@ -224,10 +212,10 @@ func (r *renderer) fill(at int, words []string) {
 
 // line writes a line.
 func (r *renderer) line(at int, text string) {
-	if r.gap == aGap {
+	if r.gap {
 		r.out.WriteByte('\n')
 	}
-	r.gap = noGap
+	r.gap, r.headed = false, false
 	if text != "" {
 		r.out.WriteString(strings.Repeat(" ", at) + strings.ReplaceAll(text, hard, " "))
 	}
