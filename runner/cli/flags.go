@@ -207,7 +207,7 @@ func (o *Options) rows() []*option {
 		{"version", "V", "", all, "print the version", by(func(string) error { o.Print = versionText(); return nil })},
 		{"completion", "", "SHELL", all, "print a script that completes for bash, zsh or fish",
 			among("bash zsh fish", by(func(v string) error { o.Print = completionScript(v); return nil }))},
-		{"run", "", "RUN", named, "the pid or the name of the run", word(&o.Ctl.Run)},
+		{"run", "", "RUN", named + " ctl-add", "the pid or the name of the run", word(&o.Ctl.Run)},
 		{"to", "", "RUN", "ctl-add", "the crew serve, or engine:URL/QUEUE", word(&o.Ctl.Run)},
 		{"follow", "f", "", "ctl-log", "go on until the task ends", as(&o.Ctl.Follow, true)},
 		{"rest", "", "", "ctl-drain", "first run everything that was read", as(&o.Ctl.Rest, true)},

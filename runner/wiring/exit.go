@@ -19,7 +19,7 @@ const (
 	statusOK         = 0
 	statusTrouble    = 1   // crew itself could not go on
 	statusUsage      = 2   // the command line is wrong
-	statusBusy       = 75  // the queue of a crew serve is full, or --lock is held; EX_TEMPFAIL of sysexits.h
+	statusBusy       = 75  // the queue of a crew serve is full or ends, or --lock is held; EX_TEMPFAIL of sysexits.h
 	statusFailed     = 123 // a task failed, was cancelled or not run; as xargs
 	statusTimeout    = 124 // --deadline, or the task's own status if it timed out; as timeout(1)
 	statusCannotExec = 126 // the command of all tasks cannot be executed
