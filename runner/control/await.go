@@ -52,7 +52,7 @@ func (c *conn) awaitEnds(l *listener, left, before map[uint64]bool, ends int64) 
 			closeAll(e.outs)
 			if id := e.Task.ID; e.Kind == task.Finished && (left[id] || before[id]) {
 				f := e.Result.Facts()
-				f.Task, f.Command = id, task.Bytes(e.Task.ShortCommandLine(e.Task.ArgvIn(e.Result), longest))
+				name(&f, e.Task, e.Task.ArgvIn(e.Result))
 				c.put(&Reply{Ended: []task.Facts{f}})
 				delete(left, id)
 				delete(before, id)

@@ -54,30 +54,16 @@ func List() []Hello {
 
 // ask asks the run at path what it is. It returns nil if there is none.
 func ask(path string) *Hello {
-	silent := &Hello{PID: pidOf(path), State: Silent, path: path}
-	c, err := dial(silent)
-	if errors.Is(err, syscall.EAGAIN) {
-		return silent
-	}
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	_ = c.f.SetDeadline(time.Now().Add(helloTime))
-	var hello *Hello
-	err = c.call(Request{Op: "hello"}, func(_ []byte, r *Reply) error {
-		hello = r.Hello
-		return nil
-	})
+	silent := Hello{PID: pidOf(path), State: Silent, path: path}
+	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
+	_, unanswered := errors.AsType[stopped](err)
+	refused, crowded := errors.AsType[*Refused](err) // it has no room for one more client
 	switch {
-	case hello != nil:
-		hello.path = path
-		return hello
-	case errors.Is(err, os.ErrDeadlineExceeded), err == nil:
-		return silent
-	}
-	if refused, ok := errors.AsType[*Refused](err); ok && !refused.Over { // it has no room for one more client
-		return silent
+	case last != nil && last.Hello != nil:
+		last.Hello.path = path
+		return last.Hello
+	case err == nil, unanswered, errors.Is(err, syscall.EAGAIN), crowded && !refused.Over:
+		return &silent
 	}
 	return nil
 }
@@ -176,21 +162,21 @@ func (e *Unreached) Error() string {
 // Unwrap returns why.
 func (e *Unreached) Unwrap() error { return e.Err }
 
+// stopped is the error of a call to the run with that process ID, which does not answer.
+type stopped int
+
+// Error says so.
+func (pid stopped) Error() string {
+	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
+}
+
 // Dial connects to a run that List or Find returned. The error is an *Unreached.
 func Dial(h Hello) (*Client, error) {
-	c, err := dial(&h)
+	f, err := connect(h.path, helloTime)
 	if err != nil {
 		return nil, &Unreached{h.PID, err}
 	}
-	return c, nil
-}
-
-func dial(h *Hello) (*Client, error) {
-	f, err := connect(h.path, helloTime)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{f: f, in: bufio.NewReader(f), run: *h}, nil
+	return &Client{f: f, in: bufio.NewReader(f), run: h}, nil
 }
 
 // Limit sets how long calls to wait, add, log and watch may take. After that they return
@@ -219,7 +205,7 @@ func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.limited:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("run %d does not answer: is it stopped?", c.run.PID)
+		return stopped(c.run.PID)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fmt.Errorf("run %d ended before it answered", c.run.PID)
 	}

@@ -86,9 +86,14 @@ func running(r *task.Running, now time.Time) Where {
 	}, r.Task.ArgvOn(r.Slot, r.Host, r.Units))}
 }
 
+// name adds the facts of a task, with the given words.
+func name(f *task.Facts, t *task.Task, argv []string) {
+	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
+}
+
 // pastOf describes a task and an attempt with the given facts and words.
 func pastOf(t *task.Task, f task.Facts, argv []string) task.Past {
-	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
+	name(&f, t, argv)
 	return task.Past{
 		Facts: f, Record: task.Bytes(t.Beside(string(f.Command))), Apart: task.Bytes(t.Apart()), Note: task.Bytes(t.Terms().Note),
 	}
@@ -149,7 +154,7 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 		if len(argv) == 0 {
 			argv = t.ArgvOn(e.Slot, e.Host, e.Units)
 		}
-		f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
+		name(&f, t, argv)
 	}
 	return f, out
 }
