@@ -140,15 +140,7 @@ func names(list []Hello) string {
 	return strings.Join(texts, ", ")
 }
 
-// Client is a connection to a run, for one request. Any goroutine may close it.
-type Client struct {
-	f       *os.File
-	in      *bufio.Reader
-	run     Hello
-	limited bool
-}
-
-// Unreached is the error of Dial if there is no such run any more, or it cannot be reached.
+// Unreached is the error of Ask if there is no such run any more, or it cannot be reached.
 type Unreached struct {
 	PID int
 	Err error
@@ -162,7 +154,7 @@ func (e *Unreached) Error() string {
 // Unwrap returns why.
 func (e *Unreached) Unwrap() error { return e.Err }
 
-// stopped is the error of a call to the run with that process ID, which does not answer.
+// stopped is the error of Ask if the run with that process ID does not answer.
 type stopped int
 
 // Error says so.
@@ -170,65 +162,41 @@ func (pid stopped) Error() string {
 	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
 }
 
-// Dial connects to a run that List or Find returned. The error is an *Unreached.
-func Dial(h Hello) (*Client, error) {
-	f, err := connect(h.path, helloTime)
+// Ask sends a request, whose V it sets, to a run that List or Find returned, on a connection of its
+// own. It calls f, unless it is nil, once for each reply, the last one and that of an error
+// included: with the line, without its newline and valid until f returns, and with what it says. It
+// returns the last reply, and the first error of f, a *Refused, an *Unreached, why ctx has ended, or
+// why the connection failed.
+func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
+	conn, err := connect(h.path, helloTime)
 	if err != nil {
 		return nil, &Unreached{h.PID, err}
 	}
-	return &Client{f: f, in: bufio.NewReader(f), run: h}, nil
-}
-
-// Limit sets how long calls to wait, add, log and watch may take. After that they return
-// os.ErrDeadlineExceeded.
-func (c *Client) Limit(d time.Duration) {
-	c.limited = true
-	_ = c.f.SetDeadline(time.Now().Add(d))
-}
-
-// Close closes the connection. A call that is under way then fails.
-func (c *Client) Close() error { return c.f.Close() }
-
-// Call sends a request, whose V it sets, and calls f once for each reply, the last
-// one and that of an error included: with the line, without its newline and valid
-// until f returns, and with what it says. It returns the first error of f, a *Refused, or
-// why the connection failed.
-func (c *Client) Call(r Request, f func(line []byte, r *Reply) error) error {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if r.Op != "add" && r.Op != "log" && r.Op != "watch" && r.Op != "wait" {
 		wait := answerTime
-		if c.run.State == Silent {
+		if h.State == Silent {
 			wait = helloTime // it was given time already
 		}
-		_ = c.f.SetDeadline(time.Now().Add(wait))
+		_ = conn.SetDeadline(time.Now().Add(wait))
 	}
-	err := c.call(r, f)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.limited:
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return stopped(c.run.PID)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("run %d ended before it answered", c.run.PID)
-	}
-	return err
-}
-
-// Ask sends a request on a connection of its own, calls f, unless it is nil, with every reply
-// as Call does, and returns the last one. It fails when ctx ends.
-func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
-	c, err := Dial(h)
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	defer c.Close()
-	defer stop()
-	err = c.Call(r, func(line []byte, reply *Reply) error {
+	err = exchange(conn, r, func(line []byte, reply *Reply) error {
 		last = reply
 		if f == nil {
 			return nil
 		}
 		return f(line, reply)
 	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = stopped(h.PID)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		err = fmt.Errorf("run %d ended before it answered", h.PID)
+	}
 	return last, err
 }
 
@@ -269,7 +237,8 @@ func UntilOver(ctx context.Context, watch func() (*Reply, error), crowded func(e
 	}
 }
 
-func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
+// exchange sends a request over a connection, and calls f for each reply.
+func exchange(conn io.ReadWriter, r Request, f func(line []byte, r *Reply) error) error {
 	r.V = Version
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -281,9 +250,9 @@ func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
 		return &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: malformed}
 	}
 	// A server that has no room for the client says so and does not read.
-	_, sent := c.f.Write(b.Bytes())
-	for {
-		line, err := c.in.ReadBytes('\n')
+	_, sent := conn.Write(b.Bytes())
+	for in := bufio.NewReader(conn); ; {
+		line, err := in.ReadBytes('\n')
 		if err != nil {
 			if sent != nil {
 				err = sent
@@ -293,7 +262,7 @@ func (c *Client) call(r Request, f func(line []byte, r *Reply) error) error {
 		line = line[:len(line)-1]
 		reply := &Reply{}
 		if err := json.Unmarshal(line, reply); err != nil {
-			return fmt.Errorf("run %d sent no reply of this version: %w", c.run.PID, err)
+			return fmt.Errorf("the run sent no reply of this version: %w", err)
 		}
 		if err := f(line, reply); err != nil {
 			return err

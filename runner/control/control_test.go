@@ -171,23 +171,15 @@ func (r *run) event(events ...task.Event) {
 	require.NoError(r.t, r.s.Sink().Consume(events))
 }
 
-// dial connects to the run.
-func (r *run) dial() *Client {
-	c, err := Dial(Hello{PID: os.Getpid(), path: r.s.path})
-	require.NoError(r.t, err)
-	r.t.Cleanup(func() { c.Close() })
-	return c
+// talk sends a request over a new connection, and calls f with all replies.
+func (r *run) talk(q Request, f func(*Reply) error) error {
+	_, err := Ask(r.t.Context(), Hello{PID: os.Getpid(), path: r.s.path}, q, func(_ []byte, reply *Reply) error { return f(reply) })
+	return err
 }
 
 // ask sends a request over a new connection and returns all replies.
-func (r *run) ask(q Request) ([]Reply, error) {
-	c := r.dial()
-	defer c.Close()
-	return ask1(c, q)
-}
-
-func ask1(c *Client, q Request) (replies []Reply, err error) {
-	err = c.Call(q, func(_ []byte, reply *Reply) error {
+func (r *run) ask(q Request) (replies []Reply, err error) {
+	err = r.talk(q, func(reply *Reply) error {
 		replies = append(replies, *reply)
 		return nil
 	})
@@ -265,7 +257,7 @@ func TestSocketGoes(t *testing.T) {
 	r.s.Close()
 	_, err = os.Lstat(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Dial(Hello{PID: 7, path: path})
+	_, err = Ask(t.Context(), Hello{PID: 7, path: path}, Request{Op: "hello"}, nil)
 	require.ErrorContains(t, err, "run 7 has ended")
 
 	soon := Serve(Config{Do: r.do, Soon: time.Hour})

@@ -253,8 +253,7 @@ func TestOnlyTheUserAndRoot(t *testing.T) {
 	require.False(t, allowed(1001, 1000))
 	require.False(t, allowed(1000, 0))
 	r := newRun(t, nil)
-	c := r.dial()
-	uid, err := peer(c.f)
+	uid, err := peer(r.connect())
 	require.NoError(t, err)
 	require.EqualValues(t, os.Geteuid(), uid)
 }

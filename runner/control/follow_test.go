@@ -15,10 +15,9 @@ import (
 // call sends a request in another goroutine. The replies come over a channel, which
 // is closed after the last one.
 func (r *run) call(q Request) (<-chan Reply, <-chan error) {
-	c := r.dial()
 	replies, over := make(chan Reply, 10_000), make(chan error, 1)
 	go func() {
-		over <- c.Call(q, func(_ []byte, reply *Reply) error {
+		over <- r.talk(q, func(reply *Reply) error {
 			replies <- *reply
 			return nil
 		})
@@ -30,12 +29,11 @@ func (r *run) call(q Request) (<-chan Reply, <-chan error) {
 // TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.
 func TestSlowWatcher(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.gap = time.Minute })
-	c := r.dial()
 	watching, goOn := make(chan struct{}), make(chan struct{})
 	var got, lost int64
 	over := make(chan error)
 	go func() {
-		over <- c.Call(Request{Op: "watch"}, func(_ []byte, reply *Reply) error {
+		over <- r.talk(Request{Op: "watch"}, func(reply *Reply) error {
 			switch {
 			case reply.Event == nil:
 			case reply.Name == "watching":

@@ -89,12 +89,11 @@ func TestClientsThatHang(t *testing.T) {
 // gets all of what its task has written.
 func TestSlowReaderAtTheEnd(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.gap = time.Minute })
-	c := r.dial()
 	got, slow := 0, true
 	over := make(chan error)
 	numbered := make(chan struct{})
 	go func() {
-		over <- c.Call(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"x"}}}, func(_ []byte, reply *Reply) error {
+		over <- r.talk(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"x"}}}, func(reply *Reply) error {
 			if len(reply.Tasks) > 0 {
 				close(numbered)
 			}

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,16 +148,14 @@ var done = map[string]string{
 
 // request makes a request of a run, on a connection of its own.
 func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
-	client, err := control.Dial(h)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+	ctx := context.Background()
 	if c.verb == "wait" && c.Timeout > 0 {
-		client.Limit(c.Timeout)
+		limited, end := context.WithTimeout(ctx, c.Timeout)
+		defer end()
+		ctx = limited
 	}
-	err = client.Call(req, take)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	_, err := control.Ask(ctx, h, req, take)
+	if errors.Is(err, context.DeadlineExceeded) {
 		return &failure{"not all of the tasks have ended after " + c.Timeout.String(), statusTimeout}
 	}
 	refused, ok := errors.AsType[*control.Refused](err)
