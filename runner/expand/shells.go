@@ -37,6 +37,9 @@ type list string
 
 // has reports whether the name is in the list.
 func (l list) has(name string) bool {
+	if !strings.Contains(string(l), name) {
+		return false // as for most names, in a tenth of the time
+	}
 	for n := range strings.FieldsSeq(string(l)) {
 		if n == name {
 			return true
