@@ -136,9 +136,11 @@ func (g *groups) each(f func(*process)) {
 // left crew's group stops it, perhaps only later.
 func (g *groups) suspend() {
 	locked := make(chan struct{})
-	go kernel.Unstick(locked)
+	var unstick sync.WaitGroup
+	unstick.Go(func() { kernel.Unstick(locked) })
 	g.starting.Lock()
 	close(locked)
+	unstick.Wait() // it must continue nothing any more
 	g.halted.Store(true)
 	g.pass(syscall.SIGSTOP)
 }
