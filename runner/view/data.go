@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math"
+	"strconv"
 	"time"
 
 	"crew/runner/history"
@@ -19,8 +20,7 @@ const mostPacked = 4 << 20
 // level is that of gzip: within 2 % of the best, in a third of its time.
 const level = 4
 
-// packed is what the script gets, as JSON. A column in units of 0.1 ms has -1 where a
-// time is unknown; those that are called steps hold the differences to the number before.
+// packed is what the script gets, as JSON.
 type packed struct {
 	Base     float64     `json:"base"` // milliseconds since 1970
 	Zone     int         `json:"zone"` // minutes east of UTC
@@ -32,18 +32,7 @@ type packed struct {
 	Blocked  [][]any     `json:"blocked"` // run, from and to in milliseconds after base, why
 	Failures []failure   `json:"failures"`
 
-	Run     []int32 `json:"run"`
-	Task    []int64 `json:"task"` // steps
-	Attempt []int32 `json:"attempt"`
-	Lane    []int32 `json:"lane"`
-	Start   []int64 `json:"start"` // steps of 0.1 ms
-	Took    []int64 `json:"took"`
-	Waited  []int64 `json:"waited"`
-	Outcome []int32 `json:"outcome"`
-	Final   []int32 `json:"final"`
-	Code    []int32 `json:"code"`
-	Key     []int32 `json:"key"`
-	Command []int64 `json:"command"` // steps
+	Columns [12]json.RawMessage `json:"columns"` // of the attempts
 }
 
 type packedRun struct {
@@ -62,7 +51,8 @@ func pack(r *history.Report, failures []failure) (string, error) {
 	for o := range task.Outcomes {
 		p.Kinds = append(p.Kinds, [2]string{o.String(), kind(o)})
 	}
-	names := p.columns(a)
+	var names []string
+	p.Columns, names = columns(a)
 	after := func(t time.Time) float64 { return math.Round(float64(t.Sub(a.Base).Microseconds())/100) / 10 }
 	for i, run := range r.Runs {
 		p.Runs = append(p.Runs, packedRun{runName(r, i), after(run.Start), after(run.End)})
@@ -94,40 +84,42 @@ func squeeze(p *packed) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), err
 }
 
-// columns sets those of the attempts, and returns their keys and commands, each once.
-func (p *packed) columns(a *history.Attempts) (names []string) {
-	index := map[string]int32{}
-	name := func(s string) int32 {
+// columns returns the columns of the attempts: task, start, command, run, attempt, lane, outcome,
+// final, code, key, took, waited; and their keys and commands, each once. Times are in units of
+// 0.1 ms, -1 where one is unknown. The first three hold the differences to the number before.
+func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) {
+	index := map[string]int64{}
+	name := func(s string) int64 {
 		i, known := index[s]
 		if !known {
-			i = int32(len(names))
+			i = int64(len(names))
 			index[s], names = i, append(names, s)
 		}
 		return i
 	}
 	name("")
-	column := func() []int64 { return make([]int64, 0, len(a.List)) } // to grow would take as much memory again
-	p.Task, p.Start, p.Took, p.Waited, p.Command = column(), column(), column(), column(), column()
-	small := func() []int32 { return make([]int32, 0, len(a.List)) }
-	p.Run, p.Attempt, p.Lane, p.Code, p.Key, p.Outcome, p.Final = small(), small(), small(), small(), small(), small(), small()
-	var last struct{ task, start, command int64 }
-	step := func(last *int64, to int64) (by int64) {
-		by, *last = to-*last, to
-		return by
-	}
+	var last [3]int64
+	between := byte('[')
 	for i := range a.List {
-		x, final := &a.List[i], int32(0)
+		x, final := &a.List[i], int64(0)
 		if x.Final {
 			final = 1
 		}
-		p.Run, p.Attempt, p.Lane, p.Code = append(p.Run, x.Run), append(p.Attempt, x.Number), append(p.Lane, x.Lane), append(p.Code, x.Code)
-		p.Outcome, p.Final, p.Key = append(p.Outcome, int32(x.Outcome)), append(p.Final, final), append(p.Key, name(x.Key))
-		p.Task = append(p.Task, step(&last.task, int64(x.Task)))
-		p.Command = append(p.Command, step(&last.command, int64(name(x.Command))))
-		p.Start = append(p.Start, step(&last.start, tenths(x.Start-a.Base.UnixNano(), 0)))
-		p.Took, p.Waited = append(p.Took, tenths(x.Took, 4)), append(p.Waited, tenths(x.Waited, 3))
+		at := [...]int64{int64(x.Task), tenths(x.Start-a.Base.UnixNano(), 0), name(x.Command)}
+		for c, n := range [...]int64{
+			at[0] - last[0], at[1] - last[1], at[2] - last[2], int64(x.Run), int64(x.Number), int64(x.Lane), int64(x.Outcome),
+			final, int64(x.Code), name(x.Key), tenths(x.Took, 4), tenths(x.Waited, 3),
+		} {
+			columns[c] = strconv.AppendInt(append(columns[c], between), n, 10)
+		}
+		last, between = at, ','
 	}
-	return names
+	for c := range columns {
+		if len(a.List) > 0 {
+			columns[c] = append(columns[c], ']')
+		}
+	}
+	return columns, names
 }
 
 // tenths returns nanoseconds in units of 0.1 ms, with that many digits, 0 for all, since digits

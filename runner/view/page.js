@@ -41,10 +41,9 @@ const read = async () => {
 	const text = $("data").textContent;
 	const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), c => c.charCodeAt(0));
 	D = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-	for (const name of ["run", "task", "attempt", "lane", "start", "took", "waited", "outcome", "final", "code", "key", "command"]) {
-		A[name] = D[name] ?? [];
-		delete D[name];
-	}
+	const names = ["task", "start", "command", "run", "attempt", "lane", "outcome", "final", "code", "key", "took", "waited"];
+	for (const [i, name] of names.entries()) A[name] = D.columns[i] ?? [];
+	delete D.columns;
 	for (const column of [A.task, A.start, A.command])
 		for (let i = 1; i < column.length; i++) column[i] += column[i - 1];
 	for (const column of [A.start, A.took, A.waited])
