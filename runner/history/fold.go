@@ -23,15 +23,14 @@ type Fold struct {
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
 	missed   int64 // events
-	kinds
+
+	keys, commands, hosts *groups
+
 	lists    lists
 	timeline *timeline
 	blocked  []Blocked
 	current
 }
-
-// kinds are the groups.
-type kinds struct{ keys, commands, hosts *groups }
 
 // current is the source that is read.
 type current struct {
@@ -280,7 +279,11 @@ func (f *Fold) retried(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, false)
 	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
-		f.retry(f.run, &l.Facts)
+		for _, t := range f.tallies(l) {
+			if t != nil {
+				t.retries++
+			}
+		}
 	}
 	o.current, o.attempt, o.ended = nil, l.Attempt, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
@@ -294,7 +297,11 @@ func (f *Fold) finished(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, !l.Again)
 	flaky := l.Outcome == task.OK && o.failed
-	f.end(f.run, l, flaky)
+	for _, t := range f.tallies(l) {
+		if t != nil {
+			t.end(l, flaky)
+		}
+	}
 	if !l.Again {
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {

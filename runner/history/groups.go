@@ -115,20 +115,12 @@ func byRun(by []*tally, runs []int) []Figures {
 	return list
 }
 
-// end adds the end of a task to the groups that it belongs to.
-func (f *Fold) end(run int, l *Line, flaky bool) {
-	f.runs[run].end(l, flaky)
-	f.keys.in(run, string(l.Key)).end(l, flaky)
-	f.commands.in(run, string(l.Command)).end(l, flaky)
+// tallies returns those to which a line about a task belongs. The last one is nil if the task
+// has not begun.
+func (f *Fold) tallies(l *Line) (all [4]*tally) {
+	all = [...]*tally{&f.runs[f.run].tally, f.keys.in(f.run, string(l.Key)), f.commands.in(f.run, string(l.Command)), nil}
 	if !l.Start.IsZero() {
-		f.hosts.in(run, string(l.Host)).end(l, flaky)
+		all[3] = f.hosts.in(f.run, string(l.Host))
 	}
-}
-
-// retry counts a retry in the groups of its task.
-func (f *Fold) retry(run int, l *task.Facts) {
-	f.runs[run].retries++
-	f.keys.in(run, string(l.Key)).retries++
-	f.commands.in(run, string(l.Command)).retries++
-	f.hosts.in(run, string(l.Host)).retries++
+	return all
 }

@@ -28,7 +28,6 @@ func parseRow(row []byte, l *Line) (mark int, ok bool) {
 			return 0, false
 		}
 	}
-	cell[columns-1] = row
 	seq, err := strconv.ParseUint(string(cell[0]), 10, 64)
 	start, startOK := parseDecimal(cell[2])
 	took, tookOK := parseDecimal(cell[3])
@@ -79,24 +78,9 @@ func outcomeOf(code, signal int, ran bool) task.Outcome {
 // parseDecimal parses a number of seconds, which may have blanks before it. ok is false for
 // one that is negative or more nanoseconds than there are.
 func parseDecimal(s []byte) (d time.Duration, ok bool) {
-	s = bytes.TrimSpace(s)
-	whole, part, _ := bytes.Cut(s, []byte("."))
-	for _, c := range whole {
-		if c < '0' || c > '9' || d > math.MaxInt64/10/time.Second-1 {
-			return 0, false
-		}
-		d = 10*d + time.Duration(c-'0')
-	}
-	d *= time.Second
-	unit := time.Second
-	for _, c := range part {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		unit /= 10
-		d += unit * time.Duration(c-'0')
-	}
-	return d, len(s) > 0
+	n, err := strconv.ParseFloat(string(bytes.TrimSpace(s)), 64)
+	d = time.Duration(math.Round(n*1e6)) * time.Microsecond
+	return d, err == nil && n >= 0 && n < float64(maxSeconds)
 }
 
 // unescaped undoes what crew does to a command in its joblog. A text that crew cannot have

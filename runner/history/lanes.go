@@ -12,7 +12,7 @@ import (
 
 // attempts returns those of the timeline, and those that run, as they began.
 func (f *Fold) attempts() []Attempt {
-	list := f.timeline.all()
+	list := slices.Clone(f.timeline.list)
 	from := len(list)
 	for _, o := range f.open {
 		if o.current != nil {

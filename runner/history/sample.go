@@ -1,7 +1,6 @@
 package history
 
 import (
-	"container/heap"
 	"math"
 	"slices"
 	"strings"
@@ -42,95 +41,64 @@ func (a *Attempt) hash() uint64 {
 	return x ^ x>>31
 }
 
-// sample has the attempts whose hash is below a limit. The limit is lowered when there are
-// too many, so the sample is even.
-type sample struct {
-	list  []Attempt
-	limit uint64
-}
-
-func (s *sample) add(a Attempt) bool {
-	if a.hash() >= s.limit {
-		return false
-	}
-	a.own()
-	s.list = append(s.list, a)
-	return true
-}
-
-// thin drops about an eighth, and returns how many.
-func (s *sample) thin() int64 {
-	s.limit -= min(s.limit, s.limit/8+1)
-	was, kept := len(s.list), s.list[:0]
-	for _, a := range s.list {
-		if a.hash() < s.limit {
-			kept = append(kept, a)
-		}
-	}
-	clear(s.list[len(kept):])
-	s.list = kept
-	return int64(was - len(kept))
-}
-
-// timeline has some of the attempts: failures, the longest, and a sample of the others.
+// timeline has some of the attempts: failures, the longest, and an even sample of the others.
 // Failures are sampled if they are more than half of all.
 type timeline struct {
-	most           int
-	failed, others sample
-	longest        longest
-	more           int64
+	most int
+	list []Attempt
+	more int64 // attempts that are left out
+
+	// what is kept, which is less whenever there are too many
+
+	failed, others uint64 // attempts whose hash is below that
+	long           int64  // others that took longer
 }
 
 func newTimeline(most int) *timeline {
-	return &timeline{most: most, failed: sample{limit: math.MaxUint64}, others: sample{limit: math.MaxUint64}}
+	return &timeline{most: most, failed: math.MaxUint64, others: math.MaxUint64}
 }
 
 func (t *timeline) add(a Attempt) {
-	switch {
-	case a.Outcome.Failed() || a.Took < 0:
-		t.keep(&t.failed, a)
-	case len(t.longest) < t.most/10:
-		a.own()
-		heap.Push(&t.longest, a)
-	case t.longest[0].shorter(&a):
-		a.own()
-		a, t.longest[0] = t.longest[0], a
-		heap.Fix(&t.longest, 0)
-		t.keep(&t.others, a)
-	default:
-		t.keep(&t.others, a)
-	}
-	for len(t.failed.list)+len(t.others.list)+len(t.longest) > t.most {
-		s := &t.others
-		if len(t.failed.list) > t.most/2 {
-			s = &t.failed
-		}
-		t.more += s.thin()
-	}
-}
-
-func (t *timeline) keep(s *sample, a Attempt) {
-	if !s.add(a) {
+	if !t.keeps(&a) {
 		t.more++
+		return
+	}
+	a.own()
+	for t.list = append(t.list, a); len(t.list) > t.most; {
+		t.thin()
 	}
 }
 
-// all returns a copy of the attempts, in no order.
-func (t *timeline) all() []Attempt {
-	return slices.Concat(t.failed.list, t.longest, t.others.list)
+// mustTell reports whether an attempt failed, or its end is unknown.
+func (a *Attempt) mustTell() bool { return a.Outcome.Failed() || a.Took < 0 }
+
+func (t *timeline) keeps(a *Attempt) bool {
+	if a.mustTell() {
+		return a.hash() < t.failed
+	}
+	return a.Took > t.long || a.hash() < t.others
 }
 
-// shorter compares how long attempts took and, so that not all are from the beginning of
-// the run if they took the same, their hashes.
-func (a *Attempt) shorter(b *Attempt) bool {
-	return a.Took < b.Took || a.Took == b.Took && a.hash() < b.hash()
+// thin drops about an eighth of the failures or of the others. A tenth of all may be the longest.
+func (t *timeline) thin() {
+	failed, longest := 0, []int64{}
+	for i := range t.list {
+		if a := &t.list[i]; a.mustTell() {
+			failed++
+		} else if a.Took > t.long {
+			longest = append(longest, a.Took)
+		}
+	}
+	limit := &t.others
+	if failed > t.most/2 {
+		limit = &t.failed
+	}
+	*limit -= min(*limit, *limit/8+1)
+	if less := len(longest) - t.most/10; less > 0 {
+		slices.Sort(longest)
+		t.long = longest[less-1]
+	}
+	was := len(t.list)
+	t.list = slices.DeleteFunc(t.list, func(a Attempt) bool { return !t.keeps(&a) })
+	t.more += int64(was - len(t.list))
 }
-
-// longest is a heap whose first attempt is the shortest.
-type longest []Attempt
-
-func (h longest) Len() int           { return len(h) }
-func (h longest) Less(i, j int) bool { return h[i].shorter(&h[j]) }
-func (h longest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *longest) Push(x any)        { *h = append(*h, x.(Attempt)) }
-func (h *longest) Pop() any          { panic("internal error: the longest are replaced") }
