@@ -3,7 +3,6 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -121,25 +120,18 @@ func IdentityOf(t *task.Task) Identity {
 // Times returns how long the tasks took that the journal of a directory knows. A run may be
 // writing it meanwhile. The journal of a queue tells tasks apart by their numbers alone: of
 // it, Times returns nil. Without a journal the error is fs.ErrNotExist.
-func Times(dir string) (map[Identity]time.Duration, error) {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	l, err := loadFile(f)
-	if err != nil {
-		return nil, err
-	}
-	defer l.table.close()
-	if l.head.Queue != "" {
-		return nil, nil
-	}
-	times := make(map[Identity]time.Duration, l.table.n)
-	for e := range l.table.all {
-		if e.duration > 0 {
-			times[e.id] = time.Duration(float64(e.duration) * float64(time.Second))
+func Times(dir string) (times map[Identity]time.Duration, err error) {
+	err = look(dir, func(l *loaded) error {
+		if l.head.Queue != "" {
+			return nil
 		}
-	}
-	return times, l.table.err
+		times = make(map[Identity]time.Duration, l.table.n)
+		for e := range l.table.all {
+			if e.duration > 0 {
+				times[e.id] = time.Duration(float64(e.duration) * float64(time.Second))
+			}
+		}
+		return l.table.err
+	})
+	return times, err
 }

@@ -24,25 +24,48 @@ import (
 // A run may be writing the journal meanwhile. If lines are damaged, Dump writes all
 // good ones and then returns an error, too. Without a journal the error is fs.ErrNotExist.
 func Dump(dir string, w io.Writer) (*Summary, error) {
-	for {
+	var s *Summary
+	for again := true; again; {
 		before := process(dir)
-		f, err := os.Open(filepath.Join(dir, journalName))
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		l, err := loadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		defer l.table.close()
-		if now := process(dir); now == before {
-			s := l.summary()
+		err := look(dir, func(l *loaded) error {
+			now := process(dir)
+			if again = now != before; again { // a run began or ended meanwhile
+				return nil
+			}
+			s = l.summary()
 			s.Process = now
-			return s, l.dump(w)
+			return l.dump(w)
+		})
+		if err != nil {
+			return s, err
 		}
-		// A run began or ended meanwhile.
 	}
+	return s, nil
+}
+
+// look loads the journal of a directory, which a run may be writing, for use.
+func look(dir string, use func(*loaded) error) error {
+	f, err := os.Open(filepath.Join(dir, journalName))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	l, err := loadFile(f)
+	if err != nil {
+		return err
+	}
+	defer l.table.close()
+	return use(l)
+}
+
+// headIn returns the first line of the journal of a directory.
+func headIn(dir string) (*record, error) {
+	f, err := os.Open(filepath.Join(dir, journalName))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readHead(f, f.Name())
 }
 
 // dump writes the lines. What has been written since they were loaded may be read in part,
@@ -77,12 +100,7 @@ func (l *loaded) dump(w io.Writer) error {
 
 // IsOf reports whether the journal of a directory is of a command, or cannot be read.
 func IsOf(dir string, c Command) bool {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	head, err := readHead(f, f.Name())
+	head, err := headIn(dir)
 	return err != nil || c.began(head)
 }
 
@@ -90,31 +108,19 @@ func IsOf(dir string, c Command) bool {
 // queue of any that is not forgotten, otherwise of those of this run. It reads the
 // journal, so it takes the longer the longer that is; calls wait for one another.
 func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
-	j.reading.Lock()
-	defer j.reading.Unlock()
-	j.Idle() // writes what it is to find
 	found, wanted := map[uint64]task.Past{}, map[uint64]bool{}
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil) // j.file may be replaced meanwhile
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	var s scanned
-	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+	for body := range j.ends {
 		if len(found) == len(ids) {
 			break
 		}
-		if event(ln.body) != evEnded {
-			continue
-		}
-		id := number(ln.body, "task")
+		id := number(body, "task")
 		if !wanted[id] {
 			continue
 		}
-		if r, err := parse(ln.body); err == nil && isDone(r.Outcome) {
+		if r, err := parse(body); err == nil && isDone(r.Outcome) {
 			p := task.Past{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 			if p.Kept {
 				p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
@@ -127,33 +133,41 @@ func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
 
 // Latest returns what is recorded of the tasks that ended last, at most n, or only of those
 // of them that failed, the latest last, without their outputs. Like Past it reads the journal.
-func (j *Journal) Latest(n int, failed bool) []task.Past {
-	j.reading.Lock()
-	defer j.reading.Unlock()
-	j.Idle()
-	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	var offs []int64
-	var s scanned
-	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
+	var last [][]byte
+	for body := range j.ends {
 		var o task.Outcome
-		if event(ln.body) != evEnded || o.UnmarshalText(field(ln.body, "outcome")) != nil || failed && !o.Failed() {
+		if o.UnmarshalText(field(body, "outcome")) != nil || failed && !o.Failed() {
 			continue
 		}
-		if offs = append(offs, j.began+ln.off); len(offs) == 2*n {
-			offs = append(offs[:0], offs[n:]...)
+		if last = append(last, bytes.Clone(body)); len(last) == 2*n {
+			last = append(last[:0], last[n:]...)
 		}
 	}
-	var list []task.Past
-	for _, off := range offs[max(0, len(offs)-n):] {
-		if r, _, err := readRecord(f, off); err == nil {
+	for _, body := range last[max(0, len(last)-n):] {
+		if r, err := parse(body); err == nil {
 			list = append(list, task.Past{Facts: r.Facts, Note: r.Note})
 		}
 	}
 	return list
+}
+
+// ends is an iter.Seq of the lines about tasks that have ended, as far as they count for Past.
+func (j *Journal) ends(yield func(body []byte) bool) {
+	j.reading.Lock()
+	defer j.reading.Unlock()
+	j.Idle()                                                                         // writes what is to be found
+	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil) // j.file may be replaced meanwhile
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+		if event(ln.body) == evEnded && !yield(ln.body) {
+			return
+		}
+	}
 }
 
 // Summary says how the runs of a journal stand. What became of their tasks is a matter of

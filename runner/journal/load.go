@@ -297,11 +297,13 @@ func (l *loaded) known(id identity, ln line) {
 
 // accepted notes where the whole task of a queue is, as it was accepted or changed later.
 func (l *loaded) accepted(e *entry, ln line, changed bool) {
-	known := e.spec() > 0
 	switch {
-	case known && !changed:
+	case e.spec() == 0 && !e.has(done):
+		l.waiting++
+	case e.spec() == 0:
+	case !changed:
 		return
-	case known:
+	default:
 		if text, err := readLine(l.file, e.spec()); err == nil {
 			l.needed -= int64(len(text))
 		}
@@ -310,12 +312,7 @@ func (l *loaded) accepted(e *entry, ln line, changed bool) {
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
 	}
-	if l.needed += ln.n; known {
-		return
-	}
-	if !e.has(done) {
-		l.waiting++
-	}
+	l.needed += ln.n
 }
 
 // forgets reports whether a compaction leaves out a task of a queue: it ended long

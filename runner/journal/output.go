@@ -56,46 +56,35 @@ func parseExtent(v []byte) (p extent, ok bool) {
 	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
-// save writes the outputs of a task that has ended and returns the extents in the order of
-// streams.
-func (o *outputs) save(r *task.Result) (saved [len(streams)]extent, err error) {
-	n := task.Length(r.Stdout) + task.Length(r.Stderr)
+// save writes an output, which may be nil, and returns where it is. Few bytes wait for flush. If not
+// all are written, the others are wasted until the next compaction.
+func (o *outputs) save(out task.Output) (extent, error) {
+	n := task.Length(out)
 	if n == 0 {
-		return saved, nil
+		return extent{}, nil
 	}
-	err = o.write(n, func(w *outputWriter) error {
-		err := w.copy(r.Stdout)
-		saved[0] = w.cut()
-		err = cmp.Or(err, w.copy(r.Stderr))
-		saved[1] = w.cut()
-		return err
-	})
-	return saved, err
-}
-
-// write has add write the next n bytes of outputs. Few bytes wait for flush. If not all are
-// written, the others are wasted until the next compaction.
-func (o *outputs) write(n int64, add func(*outputWriter) error) error {
 	o.mu.Lock()
 	last, off := o.last(), o.end
 	o.end += n
 	if n > smallOutput {
 		o.mu.Unlock()
 		buf := bufio.NewWriterSize(io.NewOffsetWriter(last, off-last.first), int(min(n, bufferSize)))
-		err := add(&outputWriter{buf, extent{off: off}})
+		w := outputWriter{buf, extent{off: off}}
+		_, err := out.WriteTo(&w)
 		err = cmp.Or(err, buf.Flush())
 		o.dirty.Store(true) // a sync that begins later covers it
-		return err
+		return w.extent, err
 	}
 	defer o.mu.Unlock()
 	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
 		if err := o.flushWaiting(); err != nil {
-			return err
+			return extent{}, err
 		}
 		o.from = off
 	}
 	o.small = outputWriter{&o.waiting, extent{off: off}}
-	return add(&o.small)
+	_, err := out.WriteTo(&o.small)
+	return o.small.extent, err
 }
 
 // flush writes the outputs that wait.
@@ -135,32 +124,13 @@ func (o *outputs) verified(p extent) (task.Output, error) {
 // outputWriter writes to a part of the outputs.
 type outputWriter struct {
 	buf    io.Writer
-	extent extent // written since the last cut
+	extent extent // written so far
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
 	w.extent.sum = crc32.Update(w.extent.sum, castagnoli(), p)
 	w.extent.n += int64(len(p))
 	return w.buf.Write(p)
-}
-
-// copy writes out, which may be nil.
-func (w *outputWriter) copy(out task.Output) error {
-	if out == nil {
-		return nil
-	}
-	n, err := out.WriteTo(w)
-	if err == nil && n != out.Len() {
-		err = fmt.Errorf("an output of %d bytes gave %d", out.Len(), n)
-	}
-	return err
-}
-
-// cut returns the extent of what was written since the last cut.
-func (w *outputWriter) cut() extent {
-	p := w.extent
-	w.extent = extent{off: p.off + p.n}
-	return p
 }
 
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.

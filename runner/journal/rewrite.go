@@ -301,13 +301,9 @@ func (r *rewriter) move(body []byte) []byte {
 		if !ok || p.n == 0 || p.off >= r.from {
 			continue
 		}
-		old, moved := r.out.find(p), p
-		err := r.out.write(p.n, func(w *outputWriter) error {
-			moved.off = w.extent.off
-			_, err := old.WriteTo(w)
-			return err
-		})
+		moved, err := r.out.save(r.out.find(p))
 		r.err = cmp.Or(r.err, err)
+		moved.n, moved.sum = p.n, p.sum
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)
 	}
 	return body

@@ -14,12 +14,7 @@ type Saved struct{ out outputs }
 // OpenSaved opens the outputs of a directory. Without a journal the error is
 // fs.ErrNotExist.
 func OpenSaved(dir string) (*Saved, error) {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if _, err := readHead(f, f.Name()); err != nil {
+	if _, err := headIn(dir); err != nil {
 		return nil, err
 	}
 	s := &Saved{outputs{dir: dir}}

@@ -25,21 +25,28 @@ type spec struct {
 	Cost      int64         `json:"cost,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 	KillAfter time.Duration `json:"killafter,omitempty"`
-	After     []uint64      `json:"after,omitempty"`
-	At        time.Time     `json:"at,omitzero"`
-	Held      bool          `json:"held,omitempty"`
-	Rank      int64         `json:"rank,omitempty"`
 	Name      task.Bytes    `json:"name,omitempty"`
 	Note      task.Bytes    `json:"note,omitempty"`
-	Priority  int           `json:"priority,omitempty"`
-	Weight    int           `json:"weight,omitempty"`
-	Needs     []task.Need   `json:"needs,omitempty"`
 	Records   []words       `json:"records,omitempty"`
 	Object    task.Bytes    `json:"object,omitempty"`
 	Tag       task.Bytes    `json:"tag,omitempty"`
 	Marks     []task.Mark   `json:"marks,omitempty"`
 	Makes     *making       `json:"makes,omitempty"`
 	Error     string        `json:"error,omitempty"` // why the task cannot be run
+	terms
+}
+
+// terms are task.Terms, but for texts.
+type terms struct {
+	After    []uint64    `json:"after,omitempty"`
+	At       time.Time   `json:"at,omitzero"`
+	Held     bool        `json:"held,omitempty"`
+	Rank     int64       `json:"rank,omitempty"`
+	Name     string      `json:"-"`
+	Note     string      `json:"-"`
+	Priority int         `json:"priority,omitempty"`
+	Weight   int         `json:"weight,omitempty"`
+	Needs    []task.Need `json:"needs,omitempty"`
 }
 
 // making is what a task.Making says before anything is known of the task.
@@ -73,10 +80,9 @@ func (w *words) UnmarshalJSON(text []byte) error {
 }
 
 func specOf(t *task.Task) *spec {
-	terms := t.Terms()
+	asked := terms(t.Terms())
 	s := &spec{
-		After: terms.After, At: terms.At, Held: terms.Held, Rank: terms.Rank, Name: task.Bytes(terms.Name), Note: task.Bytes(terms.Note),
-		Priority: terms.Priority, Weight: terms.Weight, Needs: terms.Needs,
+		terms: asked, Name: task.Bytes(asked.Name), Note: task.Bytes(asked.Note),
 		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, KillAfter: t.KillAfter, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
@@ -102,20 +108,14 @@ func specOf(t *task.Task) *spec {
 	return s
 }
 
-func (s *spec) terms() task.Terms {
-	return task.Terms{
-		After: s.After, At: s.At, Held: s.Held, Rank: s.Rank, Name: string(s.Name), Note: string(s.Note),
-		Priority: s.Priority, Weight: s.Weight, Needs: s.Needs,
-	}
-}
-
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.KillAfter = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.KillAfter
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
-	if terms := s.terms(); !terms.IsZero() {
-		t.Asked = &terms
+	asked := task.Terms(s.terms)
+	if asked.Name, asked.Note = string(s.Name), string(s.Note); !asked.IsZero() {
+		t.Asked = &asked
 	}
 	if s.Stdin != nil {
 		t.Stdin = []byte(*s.Stdin)

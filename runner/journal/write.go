@@ -41,10 +41,16 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	}
 	j.saving.RLock()
 	defer j.saving.RUnlock()
-	saved, err := j.out.save(r)
-	if err != nil {
-		j.fail(fmt.Errorf("keep output: %w", err))
-		return
+	var saved [len(streams)]extent
+	for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
+		var err error
+		if saved[i], err = j.out.save(out); err == nil && saved[i].n != task.Length(out) {
+			err = fmt.Errorf("an output of %d bytes gave %d", out.Len(), saved[i].n)
+		}
+		if err != nil {
+			j.fail(fmt.Errorf("keep output: %w", err))
+			return
+		}
 	}
 	_ = j.append(false, func(b []byte) []byte {
 		b = appendResult(b, evEnded, a.Task, r)
