@@ -10,8 +10,8 @@ import (
 const (
 	// chunkSize is how much of the log is packed into one buffer.
 	chunkSize = 128 << 10
-	// keepRing is the largest index that is kept while nothing is held.
-	keepRing = 4096
+	// keepIndex is the largest index that is kept while nothing is held.
+	keepIndex = 4096
 )
 
 // reorderBuffer holds results that are finished and not yet released. Small ones
@@ -21,16 +21,14 @@ type reorderBuffer struct {
 	store *spool.Store
 	head  uint64 // the lowest ID that is not yet taken
 
-	// ring is the index: the result of task id is at id modulo its length, which
-	// is a power of two and exceeds the distance of the highest ID from head.
-	ring    []extent
-	held    int
+	held    map[uint64]extent
+	most    int    // so many were held since held was made
 	filling *chunk // takes the next small results
 }
 
 // extent is the position of a result in the log.
 type extent struct {
-	chunk    *chunk // nil if nothing is held
+	chunk    *chunk
 	off      uint32
 	out, err uint32 // bytes of stdout, and of stderr after them
 }
@@ -44,7 +42,7 @@ type chunk struct {
 }
 
 func newReorderBuffer(store *spool.Store) *reorderBuffer {
-	return &reorderBuffer{store: store, head: 1, filling: &chunk{}}
+	return &reorderBuffer{store: store, head: 1, held: map[uint64]extent{}, filling: &chunk{}}
 }
 
 // put holds a small result: out for stdout and err for stderr. An error means that the spool is full. Even then the result is held,
@@ -59,7 +57,7 @@ func (h *reorderBuffer) put(id uint64, out, err []byte) error {
 		full = h.seal()
 	}
 	c := h.filling
-	*h.cell(id) = extent{c, uint32(len(c.memory)), uint32(len(out)), uint32(len(err))}
+	h.hold(id, extent{c, uint32(len(c.memory)), uint32(len(out)), uint32(len(err))})
 	c.live++
 	c.memory = append(append(c.memory, out...), err...)
 	return full
@@ -72,7 +70,7 @@ func (h *reorderBuffer) putLarge(id uint64, l *large) {
 			b.Spill()
 		}
 	}
-	h.cell(id).chunk = &chunk{large: l}
+	h.hold(id, extent{chunk: &chunk{large: l}})
 }
 
 // seal moves the content of the chunk that is being filled to the spool.
@@ -89,40 +87,22 @@ func (h *reorderBuffer) seal() error {
 	return nil
 }
 
-// cell returns the index entry of a new result.
-func (h *reorderBuffer) cell(id uint64) *extent {
-	size := uint64(max(64, len(h.ring)))
-	for size <= id-h.head {
-		size *= 2
-	}
-	if old := h.ring; size > uint64(len(old)) {
-		h.ring = make([]extent, size)
-		for i := range uint64(len(old)) {
-			at := h.head + i
-			h.ring[at&(size-1)] = old[at&uint64(len(old)-1)]
-		}
-	}
-	h.held++
-	return &h.ring[id&(size-1)]
+func (h *reorderBuffer) hold(id uint64, at extent) {
+	h.held[id] = at
+	h.most = max(h.most, len(h.held))
 }
 
 // take moves head past id and returns what was held for it: a large result,
 // which then belongs to the caller, or the bytes of a small one, appended to dst.
 // The first out bytes of these are for stdout, the others for stderr.
 func (h *reorderBuffer) take(id uint64, dst *bytes.Buffer) (out int, l *large, err error) {
-	defer func() { h.head = id + 1 }()
-	if h.held == 0 || id-h.head >= uint64(len(h.ring)) {
+	h.head = id + 1
+	at, held := h.held[id]
+	if !held {
 		return 0, nil, nil
 	}
-	cell := &h.ring[id&uint64(len(h.ring)-1)]
-	at := *cell
-	if at.chunk == nil {
-		return 0, nil, nil
-	}
-	*cell = extent{}
-	h.held--
-	if h.held == 0 && len(h.ring) > keepRing {
-		h.ring = nil
+	if delete(h.held, id); len(h.held) == 0 && h.most > keepIndex {
+		h.held, h.most = map[uint64]extent{}, 0
 	}
 	if at.chunk.large != nil {
 		return 0, at.chunk.large, nil
