@@ -130,7 +130,6 @@ func (j *Journal) divide() (file *os.File, end, from int64, err error) {
 		from, err = j.out.rotate()
 	}
 	_ = j.flush()
-	j.queue.envs = map[identity]bool{} // later lines refer to none before end
 	return j.file, j.end, from, err
 }
 

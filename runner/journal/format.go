@@ -13,7 +13,7 @@ import (
 
 // version is the version of the format on disk. A journal of another version is
 // refused.
-const version = 5
+const version = 6
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read.
 // After a damaged line, reading goes on at the next newline. Each line ends with
@@ -48,10 +48,9 @@ const (
 
 // More events of the journal of a queue.
 const (
-	evAccepted    = "accepted"    // a task was added
-	evChanged     = "changed"     // a task that waits was changed: this is what it is now
-	evWithdrawn   = "withdrawn"   // these tasks were not added after all
-	evEnvironment = "environment" // of the tasks in the lines after it that refer to it
+	evAccepted  = "accepted"  // a task was added
+	evChanged   = "changed"   // a task that waits was changed: this is what it is now
+	evWithdrawn = "withdrawn" // these tasks were not added after all
 )
 
 // streams are the names of the members that hold extents.

@@ -73,7 +73,7 @@ func FuzzLoad(f *testing.F) {
 					waits[id] = true
 				}
 				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{files: []outputFile{{File: scratch}}}}
-				_, _ = j.restore(e, map[identity][]string{})
+				_, _ = j.restore(e, map[string][]string{})
 				if r, _, err := readRecord(l.file, e.offset()); err == nil {
 					_, _ = r.result(&task.Task{}, &j.out)
 				}
@@ -82,7 +82,7 @@ func FuzzLoad(f *testing.F) {
 				done, waiting := truth(file)
 				require.Equal(t, []any{done, waiting, len(done), len(waiting)}, []any{isDone, waits, l.tasks, l.waiting})
 			}
-			r := &rewriter{w: bufio.NewWriter(io.Discard), envs: map[identity]bool{}, from: 1}
+			r := &rewriter{w: bufio.NewWriter(io.Discard), from: 1}
 			r.out = &outputs{files: []outputFile{{File: scratch}}}
 			for ln := range new(scanned).lines(bytes.NewReader(file)) {
 				r.copy(l, ln)

@@ -25,7 +25,6 @@ type loaded struct {
 	table   *table
 	running map[identity]int64 // offsets of the starts in the latest run without an end
 	tries   map[identity]*tries
-	envs    map[identity]int64 // of a queue: offsets of the environments, by checksum
 	scanned scanned
 
 	before           uint32 // tasks that ended before that may be forgotten, in seconds since 1970
@@ -52,7 +51,7 @@ func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, e
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		tries: map[identity]*tries{}, envs: map[identity]int64{}, last: head.Last, outFirst: math.MaxInt64,
+		tries: map[identity]*tries{}, last: head.Last, outFirst: math.MaxInt64,
 		scanned: scanned{stop: stop},
 	}
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
@@ -97,11 +96,6 @@ func (l *loaded) apply(ln line) {
 		l.table.clear(logged)
 	case evWithdrawn:
 		l.withdraw(ln.body)
-	case evEnvironment:
-		if sum, ok := parseID(field(ln.body, "sum")); ok {
-			l.envs[sum] = ln.off
-			l.needed += ln.n
-		}
 	default:
 		if ln.task {
 			l.applyTask(ev, ln.id, ln)

@@ -2,11 +2,11 @@ package journal
 
 import (
 	"cmp"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -24,19 +24,16 @@ type Queue struct {
 // queue is the state of the journal of a queue.
 type queue struct {
 	id      uint64
-	envs    map[identity]bool // the environments that the file has for tasks to come; under Journal.mu
-	changed bool              // the file is of another command
+	changed bool         // the file is of another command
+	packer  *gzip.Writer // under Journal.mu
 }
 
 func (j *Journal) openQueue() error {
 	q := &j.queue
 	var err error
+	q.packer, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if q.id, err = strconv.ParseUint(j.past.head.Queue, 16, 64); err != nil {
 		return &headError{j.file.Name() + " has no valid queue in its first line: give another directory"}
-	}
-	q.envs = map[identity]bool{}
-	for sum := range j.past.envs {
-		q.envs[sum] = true
 	}
 	return nil
 }
@@ -99,40 +96,26 @@ func (j *Journal) Change(tasks []*task.Task) error {
 	return err
 }
 
-// whole writes the lines of tasks behind those of the environments that the file lacks. It
-// does both under one lock, as a compaction that begins drops the environments that no task
-// needs.
+// whole writes the lines of tasks.
 func (j *Journal) whole(event string, tasks []*task.Task) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var h hasher
-	var sum identity
-	var lines []byte
+	var lines, env []byte
 	var last []string
-	fresh := map[identity]bool{}
+	var err error
 	now := time.Now()
 	for _, t := range tasks {
-		if t.Bare && (last == nil || !same(t.Env, last)) {
-			sum, last = h.sumOf(t.Env), t.Env
-			from := len(lines)
-			if !j.queue.envs[sum] && !fresh[sum] {
-				fresh[sum] = true
-				lines = appendEnvironment(lines, sum, t.Env)
-			}
-			if n := len(lines) - from; n > maxLine {
-				return fmt.Errorf("an environment takes %d bytes: at most %d can be recorded", n, maxLine)
+		if t.Bare && (env == nil || !same(t.Env, last)) {
+			last = t.Env
+			if env, err = packEnv(j.queue.packer, t.Env); err != nil {
+				return err
 			}
 		}
-		var err error
-		if lines, err = appendWhole(lines, event, t, sum, now); err != nil {
+		if lines, err = appendWhole(lines, event, t, env, now); err != nil {
 			return err
 		}
 	}
-	if err := cmp.Or(j.flush(), j.put(lines)); err != nil {
-		return err
-	}
-	maps.Copy(j.queue.envs, fresh)
-	return nil
+	return cmp.Or(j.flush(), j.put(lines))
 }
 
 // same reports whether two slices are the same memory.
@@ -183,7 +166,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 			}
 		}
 		slices.Sort(numbers)
-		envs := map[identity][]string{}
+		envs := map[string][]string{}
 		for _, n := range numbers {
 			e := *table.find(j.queue.identity(n))
 			t, err := j.restore(&e, envs)
@@ -205,8 +188,9 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 	}
 }
 
-// restore returns the task of an entry. envs holds the environments read so far.
-func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, error) {
+// restore returns the task of an entry. envs holds the environments read so far, as they are
+// packed.
+func (j *Journal) restore(e *entry, envs map[string][]string) (*task.Task, error) {
 	t := &task.Task{ID: numberOf(e.id), Identity: e.id, Attempts: int(e.attempts)}
 	rec, _, err := readRecord(j.past.file, e.spec())
 	if err == nil && rec.Spec == nil {
@@ -214,9 +198,13 @@ func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, err
 	}
 	if err == nil {
 		rec.Spec.fill(t)
-		if t.Bare {
-			t.Env, err = j.environment(rec.Environment, envs)
+	}
+	if err == nil && t.Bare {
+		packed := string(rec.Environment)
+		if envs[packed] == nil {
+			envs[packed], err = unpackEnv(rec.Environment)
 		}
+		t.Env = envs[packed]
 	}
 	if errors.Is(err, errDamagedRecord) {
 		t.Err, err = err, nil
@@ -231,24 +219,6 @@ func (j *Journal) restore(e *entry, envs map[identity][]string) (*task.Task, err
 		j.past.restoreTries(t)
 	}
 	return t, err
-}
-
-// environment returns the environment with the given checksum.
-func (j *Journal) environment(name string, envs map[identity][]string) ([]string, error) {
-	sum, ok := parseID([]byte(name))
-	if env, ok := envs[sum]; ok {
-		return env, nil
-	}
-	off := j.past.envs[sum]
-	if !ok || off == 0 {
-		return nil, fmt.Errorf("its environment is missing: %w", errDamagedRecord)
-	}
-	rec, _, err := readRecord(j.past.file, off)
-	if err != nil {
-		return nil, err
-	}
-	envs[sum] = rec.Env
-	return envs[sum], nil
 }
 
 // recallEnded sets the result of a task that has ended. It is to be shown if it was

@@ -43,8 +43,6 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 	}
 	for range 3 {
 		require.NoError(t, w.do("close"))
-		require.Equal(t, 2, strings.Count(read(t, w.cfg.Dir), `"event":"environment"`), "each once")
-		require.Equal(t, 3, strings.Count(read(t, w.cfg.Dir), "SECRET"))
 		var out bytes.Buffer
 		_, err := Dump(w.cfg.Dir, &out)
 		require.NoError(t, err)
@@ -63,9 +61,7 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	require.NoError(t, w.do("open"))
 	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", maxLine*3/4)} // in base64
 	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
-	for _, tk := range []*task.Task{{ID: 2, Env: huge}, {ID: 2, Bare: true, Env: huge}} {
-		require.ErrorContains(t, w.j.Accept([]*task.Task{tk}), "at most 67108864 can be recorded")
-	}
+	require.ErrorContains(t, w.j.Accept([]*task.Task{{ID: 2, Env: huge}}), "at most 67108864 can be recorded")
 	require.NoError(t, w.do("accept 3"))
 	require.NoError(t, w.do("close"))
 	require.NoError(t, w.do("open -compact"))

@@ -106,9 +106,8 @@ type record struct {
 
 	// a task of a queue
 
-	Environment string `json:"environment"` // checksum
+	Environment []byte `json:"environment"` // of a bare one, see packEnv
 	Spec        *spec  `json:"spec"`
-	Env         words  `json:"env"` // the environment itself
 
 	// a run
 

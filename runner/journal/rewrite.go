@@ -140,7 +140,6 @@ func (r *rewriter) copy(l *loaded, ln line) {
 		return
 	}
 	if (ev == evAccepted || ev == evChanged) && e.spec() == ln.off && !l.gone(e) {
-		r.environment(l, field(ln.body, "environment"))
 		r.write(bytes.Replace(ln.body, begin(nil, evChanged), begin(nil, evAccepted), 1))
 	}
 	if l.keeps(id, ln) {
@@ -191,7 +190,7 @@ func (j *Journal) draft(queue string, last uint64, write func(*rewriter) error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10), envs: map[identity]bool{}}
+	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10)}
 	_, _ = r.w.Write(firstLine(j.cfg.Command, queue, last, time.Now()))
 	err = write(r)
 	if err = cmp.Or(err, r.err, r.w.Flush(), f.Sync()); err != nil {
@@ -235,8 +234,6 @@ type rewriter struct {
 	buf []byte
 	err error // the first other one
 
-	envs map[identity]bool // the environments that were written
-
 	out  *outputs // those before an offset are copied to its end
 	from int64
 }
@@ -245,21 +242,6 @@ type rewriter struct {
 func (r *rewriter) write(body []byte) {
 	r.buf = appendSum(append(r.buf[:0], body...), body)
 	_, _ = r.w.Write(r.buf)
-}
-
-// environment writes the line about an environment unless it was written already.
-// Without that line, the task that refers to it cannot run.
-func (r *rewriter) environment(l *loaded, name []byte) {
-	sum, ok := parseID(name)
-	if !ok || r.envs[sum] {
-		return
-	}
-	r.envs[sum] = true
-	if text, err := readLine(l.file, l.envs[sum]); err == nil {
-		if body, ok := unseal(text); ok && event(body) == evEnvironment {
-			r.write(body)
-		}
-	}
 }
 
 // known writes what is known of a task that is not done: its duration and, if it has

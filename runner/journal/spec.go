@@ -1,17 +1,23 @@
 package journal
 
 import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"crew/runner/task"
 )
 
 // spec is a whole task in the journal of a queue, except its number and the
-// environment of a bare task. Such an environment has a line of its own, to which
-// the line of each task that has it refers by a checksum.
+// environment of a bare task. Many tasks have the same one, so it stands beside the spec,
+// see packEnv.
 type spec struct {
 	Argv      words         `json:"argv,omitempty"`
 	Exec      words         `json:"exec,omitempty"`
@@ -156,8 +162,8 @@ const namedName = "named"
 const envMark = `,"environment":`
 
 // appendWhole appends the line about a task that was accepted or changed, as event says. env
-// is the checksum of the environment of a bare task.
-func appendWhole(b []byte, event string, t *task.Task, env identity, now time.Time) ([]byte, error) {
+// is the environment of a bare task, as packEnv returns it.
+func appendWhole(b []byte, event string, t *task.Task, env []byte, now time.Time) ([]byte, error) {
 	spec, err := json.Marshal(specOf(t))
 	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
@@ -171,7 +177,7 @@ func appendWhole(b []byte, event string, t *task.Task, env identity, now time.Ti
 	}
 	b = append(b, envMark+`"`...)
 	if t.Bare {
-		b = appendID(b, env)
+		b = base64.StdEncoding.AppendEncode(b, env)
 	}
 	b = append(append(b, `","spec":`...), spec...)
 	b = seal(b, from)
@@ -181,17 +187,27 @@ func appendWhole(b []byte, event string, t *task.Task, env identity, now time.Ti
 	return b, nil
 }
 
-// appendEnvironment appends the line about an environment.
-func appendEnvironment(b []byte, sum identity, env []string) []byte {
-	from := len(b)
-	b = append(task.AppendName(begin(b, evEnvironment), "sum"), '"')
-	b = task.AppendName(append(appendID(b, sum), '"'), "env")
-	return seal(task.AppendColumns(b, env), from)
+// packEnv returns the environment of a bare task as its line has it. z is used again, since it is large.
+func packEnv(z *gzip.Writer, env []string) ([]byte, error) {
+	var b bytes.Buffer
+	z.Reset(&b)
+	_, err := io.WriteString(z, strings.Join(env, "\x00"))
+	err = cmp.Or(err, z.Close())
+	return b.Bytes(), err
 }
 
-// sumOf returns the checksum of an environment.
-func (h *hasher) sumOf(env []string) identity {
-	h.buf = h.buf[:0]
-	h.list(env)
-	return h.sum()
+// unpackEnv is the reverse of packEnv.
+func unpackEnv(packed []byte) ([]string, error) {
+	var text []byte
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		text, err = io.ReadAll(z)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("its environment: %w", errDamagedRecord)
+	case len(text) == 0:
+		return []string{}, nil
+	}
+	return strings.Split(string(text), "\x00"), nil
 }
