@@ -80,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			if sealed == 0 {
 				done, waiting := truth(file)
-				require.Equal(t, []any{done, waiting, len(done), len(waiting)}, []any{isDone, waits, l.tasks, l.waiting})
+				require.Equal(t, []any{done, waiting, len(done), len(waiting)}, []any{isDone, waits, l.done, l.waiting})
 			}
 			r := &rewriter{w: bufio.NewWriter(io.Discard), from: 1}
 			r.out = &outputs{files: []outputFile{{File: scratch}}}

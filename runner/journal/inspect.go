@@ -194,19 +194,11 @@ const MostMentioned = 10
 func (l *loaded) summary() *Summary {
 	s := &Summary{
 		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed,
-		Waiting: max(0, l.waiting-len(l.running)), Begins: -len(l.running), Running: len(l.running),
+		Waiting: max(0, l.waiting-len(l.running)), Begins: l.begun - len(l.running), Unshown: l.unshown, Running: len(l.running),
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
 	}
 	if run, _, err := readRecord(l.file, l.run); err == nil {
 		s.Begun, s.Before = run.At, run.Done
-	}
-	for e := range l.table.all {
-		switch {
-		case e.has(begun) && !e.has(done):
-			s.Begins++
-		case e.has(done) && !e.has(shown):
-			s.Unshown++
-		}
 	}
 	running := slices.Sorted(maps.Values(l.running))
 	for _, off := range running[:min(len(running), MostMentioned)] {

@@ -301,7 +301,7 @@ func (j *Journal) resume() error {
 // that is asked for.
 func (j *Journal) compare() error {
 	now := j.cfg.Command.Programs
-	if j.past.run > 0 && j.past.used {
+	if j.past.run > 0 && j.past.used() {
 		if r, _, err := readRecord(j.past.file, j.past.run); err == nil && r.Programs != "" {
 			j.programs = strings.Split(string(r.Programs), "\n")
 		}
@@ -332,7 +332,7 @@ func (j *Journal) begin() error {
 	return j.append(true, func(b []byte) []byte {
 		b = task.AppendTime(begin(b, evRun), "at", time.Now())
 		b = task.AppendInt(b, "pid", int64(os.Getpid()))
-		b = task.AppendInt(b, "done", int64(j.past.tasks))
+		b = task.AppendInt(b, "done", int64(j.past.done))
 		if len(j.programs) > 0 {
 			b = task.AppendText(b, "programs", strings.Join(j.programs, "\n"))
 		}
@@ -381,7 +381,7 @@ type Resumed struct {
 // Resumed returns what earlier runs left. ok is false if no earlier run has begun a
 // task.
 func (j *Journal) Resumed() (r Resumed, ok bool) {
-	return Resumed{j.past.waiting, j.past.tasks, j.past.failed, len(j.past.running)}, j.past.used || j.past.waiting > 0
+	return Resumed{j.past.waiting, j.past.done, j.past.failed, len(j.past.running)}, j.past.used() || j.past.waiting > 0
 }
 
 // LogAll lets every result of earlier runs be logged again, by this run or by later
@@ -408,7 +408,7 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 // Missing returns the first few of the tasks that an earlier run began, that are not
 // done, and that the Source has not returned; and their number.
 func (j *Journal) Missing() (first []task.Facts, n int) {
-	if j.cfg.Queue != nil || !j.past.undone {
+	if j.cfg.Queue != nil || j.past.begun == 0 {
 		return nil, 0
 	}
 	for e := range j.past.table.all {

@@ -30,16 +30,19 @@ type loaded struct {
 	before           uint32 // tasks that ended before that may be forgotten, in seconds since 1970
 	settled          flags  // of a task with whose result nothing remains to be done
 	last             uint64 // the highest number of a task of a queue
-	waiting          int    // tasks of a queue that are not done
-	used             bool   // a task has begun or is done
-	undone           bool   // a task in the table is not done
-	tasks            int    // tasks that are done
-	failed           int    // how many of these failed
-	needed           int64  // bytes of lines that a compaction would keep
+	needed           int64  // bytes of lines that a compaction would keep, but for attempts of tasks that are not done
 	outputs          int64  // bytes of outputs that a compaction would keep
 	outFirst, outEnd int64  // beginning of the first output and end of the last
 	closed           bool   // the latest run ended normally
 	run              int64  // offset of the latest evRun
+
+	// tasks
+
+	waiting int // of a queue: not done
+	begun   int // an attempt has begun, and they are not done
+	done    int
+	failed  int // how many of these failed
+	unshown int // how many are done but not shown
 }
 
 // load reads the first size bytes of the journal in f, unless stop, if not nil, is set.
@@ -58,12 +61,37 @@ func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, e
 		l.apply(ln)
 	}
 	l.beginRunning()
-	l.undone = l.table.n > l.tasks
+	l.count()
 	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
 		l.table.close()
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// used reports whether a task has begun.
+func (l *loaded) used() bool { return l.begun+l.done > 0 }
+
+// count counts the tasks.
+func (l *loaded) count() {
+	for e := range l.table.all {
+		if e.has(done) {
+			l.done++
+			if e.outcome.Failed() {
+				l.failed++
+			}
+			if !e.has(shown) {
+				l.unshown++
+			}
+			continue
+		}
+		if e.spec() > 0 {
+			l.waiting++
+		}
+		if e.has(begun) {
+			l.begun++
+		}
+	}
 }
 
 func loadFile(f *os.File) (*loaded, error) {
@@ -132,7 +160,6 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 
 // begin notes the start of an attempt, whose line is at off.
 func (l *loaded) begin(id identity, attempt uint16, off int64) {
-	l.used = true
 	e := l.table.add(id)
 	l.forget(e)
 	e.attempts = max(e.attempts, max(1, attempt)-1)
@@ -161,7 +188,7 @@ func (l *loaded) attempt(id identity, ln line) {
 		s := parseStamp(v)
 		if s.Command != e.made.Command { // another command starts over with the retries
 			e.failures = 0
-			l.forgetTries(id)
+			delete(l.tries, id)
 		}
 		e.made = s
 	}
@@ -193,13 +220,6 @@ func (l *loaded) mark(body []byte, f flags) {
 func (l *loaded) forget(e *entry) {
 	if !e.has(done) {
 		return
-	}
-	if e.spec() > 0 {
-		l.waiting++
-	}
-	l.tasks--
-	if e.outcome.Failed() {
-		l.failed--
 	}
 	e.failures = 0
 	e.flags &^= done | shown | logged | streamed | begun
@@ -244,7 +264,7 @@ func (l *loaded) ended(id identity, ln line) {
 	}
 	e := l.table.add(id)
 	l.forget(e)
-	l.forgetTries(id)
+	delete(l.tries, id)
 	if last.outcome == task.Skipped {
 		last.duration = e.duration
 	}
@@ -252,14 +272,6 @@ func (l *loaded) ended(id identity, ln line) {
 	e.attempts = max(e.attempts, last.attempts)
 	e.ended = last.ended
 	e.setOffset(ln.off)
-	if e.spec() > 0 {
-		l.waiting--
-	}
-	l.used = true
-	l.tasks++
-	if e.outcome.Failed() {
-		l.failed++
-	}
 	l.needed += ln.n
 	l.outputs += outputs
 	l.outFirst, l.outEnd = outFirst, outEnd
@@ -278,7 +290,6 @@ func (l *loaded) known(id identity, ln line) {
 	e.duration = float32(parseSeconds(field(ln.body, "duration")).Seconds())
 	e.flags = flags(age)<<ageShift | e.flags&named
 	if field(ln.body, "failures") != nil {
-		l.used = true
 		e.flags |= begun
 		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
 		if t := l.tries[id]; t != nil {
@@ -291,13 +302,10 @@ func (l *loaded) known(id identity, ln line) {
 
 // accepted notes where the whole task of a queue is, as it was accepted or changed later.
 func (l *loaded) accepted(e *entry, ln line, changed bool) {
-	switch {
-	case e.spec() == 0 && !e.has(done):
-		l.waiting++
-	case e.spec() == 0:
-	case !changed:
-		return
-	default:
+	if e.spec() > 0 {
+		if !changed {
+			return
+		}
 		if text, err := readLine(l.file, e.spec()); err == nil {
 			l.needed -= int64(len(text))
 		}
@@ -326,8 +334,7 @@ func (l *loaded) withdraw(body []byte) {
 	for id := range identities(body) {
 		if e := l.table.find(id); e != nil && e.spec() > 0 && !e.has(done) {
 			e.setSpec(0)
-			l.waiting--
-			l.forgetTries(id)
+			delete(l.tries, id)
 		}
 	}
 }
@@ -367,43 +374,21 @@ func parseSeconds(v []byte) time.Duration {
 // tries are the attempts of a task that failed or, once begun, were lost since it was
 // last done, if it is not done.
 type tries struct {
-	lines   []span // of those that are kept; see task.KeepAttempt
-	omitted int    // the others
+	lines   []int64 // the offsets of those that are kept; see task.KeepAttempt
+	omitted int     // the others
 }
 
-// span holds the offset and the length of a line.
-type span struct{ off, n int64 }
-
-// tried notes an attempt. Its line is needed until the task is done.
+// tried notes an attempt. Its line is kept until the task is done.
 func (l *loaded) tried(id identity, ln line) {
 	t := l.tries[id]
 	if t == nil {
 		t = &tries{}
 		l.tries[id] = t
 	}
-	var out span
 	var full bool
-	l.needed += ln.n
-	if t.lines, out, full = task.KeepAttempt(t.lines, span{ln.off, ln.n}); full {
+	if t.lines, _, full = task.KeepAttempt(t.lines, ln.off); full {
 		t.omitted++
-		l.needed -= out.n
 	}
-}
-
-// forgetTries notes that a task is done, or gone.
-func (l *loaded) forgetTries(id identity) {
-	if t := l.tries[id]; t != nil {
-		for _, s := range t.lines {
-			l.needed -= s.n
-		}
-		delete(l.tries, id)
-	}
-}
-
-// keeps reports whether a line is that of an attempt in tries.
-func (l *loaded) keeps(id identity, ln line) bool {
-	t := l.tries[id]
-	return t != nil && slices.Contains(t.lines, span{ln.off, ln.n})
 }
 
 // restoreTries sets what is known of the earlier attempts of t. What they wrote is not.
@@ -413,9 +398,9 @@ func (l *loaded) restoreTries(t *task.Task) {
 		return
 	}
 	t.Known = &task.Attempts{Omitted: known.omitted}
-	for _, s := range known.lines {
+	for _, off := range known.lines {
 		var r *task.Result
-		rec, _, err := readRecord(l.file, s.off)
+		rec, _, err := readRecord(l.file, off)
 		if err == nil {
 			r, err = rec.facts(t)
 		}

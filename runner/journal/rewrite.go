@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"crew/runner/task"
@@ -142,7 +143,7 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	if (ev == evAccepted || ev == evChanged) && e.spec() == ln.off && !l.gone(e) {
 		r.write(bytes.Replace(ln.body, begin(nil, evChanged), begin(nil, evAccepted), 1))
 	}
-	if l.keeps(id, ln) {
+	if t := l.tries[id]; t != nil && slices.Contains(t.lines, ln.off) {
 		r.write(ln.body)
 	}
 	if e.offset() != ln.off {
