@@ -305,7 +305,7 @@ func (f *Fold) finished(r *run, l *Line) {
 	if !l.Again {
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
-			f.failing.add(duration(&l.Facts))
+			f.failing.add(binOf(duration(&l.Facts)), 1)
 		}
 		f.lists.end(f.run, o, l, flaky)
 	}
@@ -332,7 +332,7 @@ func (f *Fold) Report() *Report {
 		out.Runs = append(out.Runs, one)
 	}
 	out.Title, out.Total = title(out.Runs), total.figures()
-	out.Bins = histogram(&total.took, &f.failing)
+	out.Bins = histogram(total.took, f.failing)
 	out.Keys, out.Commands, out.Hosts = f.keys.report(place), f.commands.report(place), f.hosts.report(place)
 	f.lists.report(out, place)
 	out.Blocked = f.blocks(place)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -10,12 +11,8 @@ import (
 )
 
 // bins count durations on a logarithmic scale of 16 bins for each power of two, as
-// HdrHistogram does, so the middle of a bin is within 4 % of all that it counts. Only the
-// bins between the shortest and the longest duration take memory.
-type bins struct {
-	first int
-	n     []uint32
-}
+// HdrHistogram does, so the middle of a bin is within 4 % of all that it counts.
+type bins map[int]uint32
 
 const perOctave = 16
 
@@ -38,49 +35,17 @@ func binFrom(i int) time.Duration {
 
 func binWidth(i int) time.Duration { return 1 << max(0, i/perOctave-1) }
 
-func (b *bins) add(d time.Duration) {
-	i := binOf(d)
-	b.room(i, i)
-	b.n[i-b.first]++
-}
-
-// room makes room for the bins from first to last.
-func (b *bins) room(first, last int) {
-	if len(b.n) == 0 {
-		b.first = first
+func (b *bins) add(bin int, n uint32) {
+	if *b == nil {
+		*b = bins{}
 	}
-	if less := b.first - first; less > 0 {
-		b.n = slices.Insert(b.n, 0, make([]uint32, less)...)
-		b.first = first
-	}
-	if more := last + 1 - b.first - len(b.n); more > 0 {
-		b.n = append(b.n, make([]uint32, more)...)
-	}
-}
-
-func (b *bins) merge(o *bins) {
-	if len(o.n) == 0 {
-		return
-	}
-	b.room(o.first, o.first+len(o.n)-1)
-	for i, n := range o.n {
-		b.n[o.first-b.first+i] += n
-	}
-}
-
-// at returns the count of bin i.
-func (b *bins) at(i int) int64 {
-	if i -= b.first; i >= 0 && i < len(b.n) {
-		return int64(b.n[i])
-	}
-	return 0
+	(*b)[bin] += n
 }
 
 // rank returns about the duration that comes rank-th, from 1 on.
-func (b *bins) rank(rank int64) time.Duration {
-	for i, n := range b.n {
-		if rank -= int64(n); rank <= 0 {
-			i += b.first
+func (b bins) rank(rank int64) time.Duration {
+	for _, i := range slices.Sorted(maps.Keys(b)) {
+		if rank -= int64(b[i]); rank <= 0 {
 			return binFrom(i) + (binWidth(i)-1)/2
 		}
 	}
@@ -120,7 +85,7 @@ func (t *tally) end(l *Line, flaky bool) {
 	t.system += float64(f.System)
 	t.most = max(t.most, d)
 	t.rss = max(t.rss, f.MaxRSS)
-	t.took.add(d)
+	t.took.add(binOf(d), 1)
 }
 
 // hasRun reports whether the time of an attempt says something of its task.
@@ -141,7 +106,9 @@ func (t *tally) merge(o *tally) {
 	t.system += o.system
 	t.most = max(t.most, o.most)
 	t.rss = max(t.rss, o.rss)
-	t.took.merge(&o.took)
+	for bin, n := range o.took {
+		t.took.add(bin, n)
+	}
 	if o.again != nil {
 		t.others().merge(o.again)
 	}
@@ -197,16 +164,20 @@ const mostBins = 64
 
 // histogram returns the durations of all, and of those that failed, in a number of bins
 // that can be drawn.
-func histogram(all, failed *bins) (list []Bin) {
-	last, per := all.first+len(all.n)-1, 1
-	for per < perOctave && len(all.n)/per > mostBins {
+func histogram(all, failed bins) (list []Bin) {
+	keys := slices.Sorted(maps.Keys(all))
+	if keys == nil {
+		return nil
+	}
+	first, last, per := keys[0], keys[len(keys)-1], 1
+	for per < perOctave && (last+1-first)/per > mostBins {
 		per *= 2
 	}
-	for i := all.first - all.first%per; i <= last; i += per {
+	for i := first - first%per; i <= last; i += per {
 		b := Bin{From: binFrom(i)}
 		for j := i; j < i+per; j++ {
-			b.Tasks += all.at(j)
-			b.Failed += failed.at(j)
+			b.Tasks += int64(all[j])
+			b.Failed += int64(failed[j])
 		}
 		list = append(list, b)
 	}
