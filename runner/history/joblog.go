@@ -2,7 +2,6 @@ package history
 
 import (
 	"bytes"
-	"encoding/hex"
 	"math"
 	"strconv"
 	"strings"
@@ -96,15 +95,11 @@ func unescaped(s string) string {
 		if !found {
 			return b.String()
 		}
-		n := 1 // how many bytes after the backslash belong to the escape
-		if i := strings.IndexByte(`\tnr`, (after + " ")[0]); i >= 0 {
-			b.WriteByte("\\\t\n\r"[i])
-		} else if c, err := hex.DecodeString(after[min(1, len(after)):min(3, len(after))]); err == nil && len(c) == 1 && after[0] == 'x' {
-			b.Write(c)
-			n = 3
-		} else {
+		c, _, tail, err := strconv.UnquoteChar(rest[len(before):], 0)
+		if err != nil || !strings.Contains(`\tnrx`, after[:1]) {
 			return s
 		}
-		rest = after[n:]
+		b.WriteByte(byte(c))
+		rest = tail
 	}
 }
