@@ -154,8 +154,8 @@ func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
 func (j *Journal) ends(yield func(body []byte) bool) {
 	j.reading.Lock()
 	defer j.reading.Unlock()
-	j.Idle()                                                                         // writes what is to be found
-	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil) // j.file may be replaced meanwhile
+	j.Idle()                             // writes what is to be found
+	f, err := j.dir.open(journalName, 0) // j.file may be replaced meanwhile
 	if err != nil {
 		return
 	}

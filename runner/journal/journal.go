@@ -120,6 +120,7 @@ type Journal struct {
 	// configuration
 
 	cfg Config
+	dir directory
 
 	// earlier runs; used by Open, then by the Source, and closed while using is held
 
@@ -180,11 +181,12 @@ func open(cfg Config) (*Journal, error) {
 	if err := checkDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(cfg.Dir, cfg.Queue != nil)
+	dir := directory{cfg.Dir, cfg.Queue != nil}
+	lock, err := dir.lock()
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, lock: lock, out: outputs{dir: cfg.Dir, queue: cfg.Queue != nil}}
+	j := &Journal{cfg: cfg, dir: dir, lock: lock, out: outputs{dir: dir}}
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()
@@ -219,7 +221,7 @@ func checkDir(dir string) error {
 // openFiles loads the journal, which it creates or compacts first if needed, and
 // opens the files of outputs.
 func (j *Journal) openFiles() error {
-	f, err := openFile(filepath.Join(j.cfg.Dir, journalName), 0, j.cfg.Queue != nil)
+	f, err := j.dir.open(journalName, 0)
 	if err == nil {
 		j.file = f
 		err = j.load()

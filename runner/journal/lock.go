@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -19,16 +18,16 @@ const (
 	lockPatience = 2 * time.Second
 )
 
-// lockDir locks dir and writes the process ID into the lock file. The lock is a
+// lock locks the directory and writes the process ID into the lock file. The lock is a
 // record lock (fcntl(2)): children do not inherit it, and it ends with the process,
 // however that ends. This process must not open the file again, because closing any
 // descriptor of it releases the lock.
-func lockDir(dir string, queue bool) (*os.File, error) {
-	f, err := openFile(filepath.Join(dir, lockName), os.O_CREATE, queue)
+func (d directory) lock() (*os.File, error) {
+	f, err := d.open(lockName, os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	if err = takeLock(f, dir); err == nil {
+	if err = takeLock(f, d.path); err == nil {
 		err = f.Truncate(0)
 	}
 	if err == nil {

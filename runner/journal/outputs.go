@@ -18,8 +18,7 @@ const outputPrefix = "output."
 // of their first byte. New ones are added to the last file. The journal knows where each
 // one is. It is safe for concurrent use, but nothing may be added during rotate.
 type outputs struct {
-	dir   string
-	queue bool
+	dir   directory
 	dirty atomic.Bool // something was saved since the last sync
 
 	mu      sync.Mutex
@@ -52,21 +51,16 @@ func firstOf(name string) (first int64, ok bool) {
 func (o *outputs) open(first, end int64) error {
 	o.end = end
 	o.dirty.Store(end > 0) // an earlier run may have been killed before its sync
-	entries, err := os.ReadDir(o.dir)
+	firsts, err := o.dir.outputs()
 	if err != nil {
 		return err
 	}
-	var firsts []int64
-	for _, e := range entries {
-		switch n, ok := firstOf(e.Name()); {
-		case ok && n < max(1, end):
-			firsts = append(firsts, n)
-		case ok:
-			_ = os.Remove(filepath.Join(o.dir, e.Name()))
-		}
+	n, _ := slices.BinarySearch(firsts, max(1, end))
+	for _, other := range firsts[n:] {
+		o.remove(other)
 	}
-	created := len(firsts) == 0
-	if slices.Sort(firsts); created {
+	created := n == 0
+	if firsts = firsts[:n]; created {
 		firsts = []int64{end}
 	}
 	for _, n := range firsts {
@@ -78,12 +72,26 @@ func (o *outputs) open(first, end int64) error {
 	if err := o.last().Truncate(end - o.last().first); err != nil || !created {
 		return err
 	}
-	return syncDir(o.dir)
+	return o.dir.sync()
 }
+
+// outputs returns the offsets of the files of outputs that are there, ascending.
+func (d directory) outputs() (firsts []int64, err error) {
+	entries, err := os.ReadDir(d.path)
+	for _, e := range entries {
+		if first, ok := firstOf(e.Name()); ok {
+			firsts = append(firsts, first)
+		}
+	}
+	slices.Sort(firsts)
+	return firsts, err
+}
+
+func (o *outputs) remove(first int64) { _ = os.Remove(filepath.Join(o.dir.path, outputName(first))) }
 
 // add opens or creates the file with the offset first.
 func (o *outputs) add(first int64) error {
-	f, err := openFile(filepath.Join(o.dir, outputName(first)), os.O_CREATE, o.queue)
+	f, err := o.dir.open(outputName(first), os.O_CREATE)
 	if err == nil {
 		o.files = append(o.files, outputFile{f, first})
 	}
@@ -98,7 +106,7 @@ func (o *outputs) rotate() (first int64, err error) {
 	defer o.mu.Unlock()
 	err = o.flushWaiting()
 	if err == nil && o.last().first < o.end {
-		err = cmp.Or(o.add(o.end), syncDir(o.dir))
+		err = cmp.Or(o.add(o.end), o.dir.sync())
 	}
 	return o.end, err
 }
@@ -109,7 +117,7 @@ func (o *outputs) drop(before int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.files) > 1 && o.files[1].first <= before {
-		_ = os.Remove(filepath.Join(o.dir, outputName(o.files[0].first)))
+		o.remove(o.files[0].first)
 		o.files = o.files[1:]
 	}
 }

@@ -70,10 +70,17 @@ func firstLine(c Command, queue string, last uint64, now time.Time) []byte {
 	return seal(b, 0)
 }
 
-// openFile opens or creates a file of a journal. Nobody else can write to it, and only
-// the user can read those of a queue, whatever their modes were.
-func openFile(path string, flags int, queue bool) (*os.File, error) {
-	if !queue {
+// directory is the one of a journal.
+type directory struct {
+	path  string
+	queue bool
+}
+
+// open opens or creates a file. Nobody else can write to it, and only the user can read those
+// of a queue, whatever their modes were.
+func (d directory) open(name string, flags int) (*os.File, error) {
+	path := filepath.Join(d.path, name)
+	if !d.queue {
 		return trust.OpenOwn(path, os.O_RDWR|flags, 0o644)
 	}
 	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
@@ -90,7 +97,7 @@ func openFile(path string, flags int, queue bool) (*os.File, error) {
 func (j *Journal) startOver() error {
 	// Its name becomes durable with the journal's. It is not truncated yet: it may belong to
 	// a journal that stays because this one cannot be completed.
-	output, err := openFile(filepath.Join(j.cfg.Dir, outputName(0)), os.O_CREATE, j.cfg.Queue != nil)
+	output, err := j.dir.open(outputName(0), os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -187,7 +194,7 @@ func endedBody(e *entry, body []byte) []byte {
 // draft writes the journal that is to replace this one, and makes it durable. See
 // firstLine for queue and last.
 func (j *Journal) draft(queue string, last uint64, write func(*rewriter) error) (*os.File, error) {
-	f, err := openFile(filepath.Join(j.cfg.Dir, newName), os.O_CREATE|os.O_TRUNC, queue != "")
+	f, err := j.dir.open(newName, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -212,15 +219,14 @@ func discard(draft *os.File) {
 // The caller holds mu.
 func (j *Journal) install(draft *os.File) error {
 	size, err := draft.Seek(0, io.SeekEnd)
-	path := filepath.Join(j.cfg.Dir, journalName)
-	if err = cmp.Or(err, os.Rename(draft.Name(), path)); err != nil {
+	if err = cmp.Or(err, os.Rename(draft.Name(), filepath.Join(j.dir.path, journalName))); err != nil {
 		return err
 	}
-	if err := syncDir(j.cfg.Dir); err != nil {
+	if err := j.dir.sync(); err != nil {
 		j.fail(err)
 		return err
 	}
-	if f, err := openFile(path, 0, j.cfg.Queue != nil); err == nil {
+	if f, err := j.dir.open(journalName, 0); err == nil {
 		draft.Close()
 		draft = f // whose errors have the right name
 	}
@@ -266,13 +272,13 @@ func (r *rewriter) known(e *entry, age int, last []byte, t *tries) {
 	r.write(b)
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// sync makes the names in the directory durable.
+func (d directory) sync() error {
+	f, err := os.Open(d.path)
 	if err != nil {
 		return err
 	}
-	return cmp.Or(d.Sync(), d.Close())
+	return cmp.Or(f.Sync(), f.Close())
 }
 
 // move copies the outputs of a body that are in the way and returns a body with their new

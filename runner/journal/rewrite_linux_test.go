@@ -3,7 +3,6 @@ package journal
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -23,9 +22,9 @@ func TestCompactionThatMayNotLast(t *testing.T) {
 	for _, step := range []string{"open a b", "ok a b", "show a b", "close"} {
 		require.NoError(t, w.do(step))
 	}
-	j := &Journal{cfg: w.cfg, out: outputs{dir: dir}}
+	j := &Journal{cfg: w.cfg, dir: directory{path: dir}, out: outputs{dir: directory{path: dir}}}
 	j.cfg.Slack = -1 << 40
-	j.file, err = openFile(filepath.Join(dir, journalName), 0, false)
+	j.file, err = j.dir.open(journalName, 0)
 	require.NoError(t, err)
 	require.NoError(t, j.load())
 	require.NoError(t, os.Chmod(dir, 0o300)) // names can be changed, but it cannot be opened

@@ -3,7 +3,6 @@ package journal
 import (
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // Saved reads the outputs that a directory keeps, without its lock: a run may be writing
@@ -17,7 +16,7 @@ func OpenSaved(dir string) (*Saved, error) {
 	if _, err := headIn(dir); err != nil {
 		return nil, err
 	}
-	s := &Saved{outputs{dir: dir}}
+	s := &Saved{outputs{dir: directory{path: dir}}}
 	s.open()
 	return s, nil
 }
@@ -25,16 +24,9 @@ func OpenSaved(dir string) (*Saved, error) {
 // open opens the files that are there now.
 func (s *Saved) open() {
 	s.Close()
-	entries, _ := os.ReadDir(s.out.dir)
-	var firsts []int64
-	for _, e := range entries {
-		if first, ok := firstOf(e.Name()); ok {
-			firsts = append(firsts, first)
-		}
-	}
-	slices.Sort(firsts)
+	firsts, _ := s.out.dir.outputs()
 	for _, first := range firsts {
-		if f, err := os.Open(filepath.Join(s.out.dir, outputName(first))); err == nil {
+		if f, err := os.Open(filepath.Join(s.out.dir.path, outputName(first))); err == nil {
 			s.out.files = append(s.out.files, outputFile{f, first})
 		}
 	}
