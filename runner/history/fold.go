@@ -281,7 +281,7 @@ func (f *Fold) retried(r *run, l *Line) {
 	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
 		for _, t := range f.tallies(l) {
 			if t != nil {
-				t.retries++
+				t.Retries++
 			}
 		}
 	}

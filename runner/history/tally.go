@@ -54,12 +54,11 @@ func (b bins) rank(rank int64) time.Duration {
 
 // tally is what Figures are made of. Tallies can be merged.
 type tally struct {
-	tasks, failed, flaky, retries, ran int64
-	time, user, system                 float64 // nanoseconds: of many tasks they are more than a time.Duration holds
-	most                               time.Duration
-	rss                                int64
-	took                               bins
-	again                              *tally // tasks that were done again, which are in nothing else here; nil for none
+	Figures            // but for the times and what follows from them
+	ran                int64
+	time, user, system float64 // nanoseconds: of many tasks they are more than a time.Duration holds
+	took               bins
+	again              *tally // tasks that were done again, which are in nothing else here; nil for none
 }
 
 // end adds a task that ended.
@@ -67,13 +66,13 @@ func (t *tally) end(l *Line, flaky bool) {
 	if l.Again {
 		t = t.others()
 	}
-	t.tasks++
+	t.Tasks++
 	f := &l.Facts
 	if f.Outcome.Failed() {
-		t.failed++
+		t.Failed++
 	}
 	if flaky {
-		t.flaky++
+		t.Flaky++
 	}
 	if !hasRun(f) {
 		return
@@ -83,8 +82,8 @@ func (t *tally) end(l *Line, flaky bool) {
 	t.time += float64(d)
 	t.user += float64(f.User)
 	t.system += float64(f.System)
-	t.most = max(t.most, d)
-	t.rss = max(t.rss, f.MaxRSS)
+	t.Most = max(t.Most, d)
+	t.MaxRSS = max(t.MaxRSS, f.MaxRSS)
 	t.took.add(binOf(d), 1)
 }
 
@@ -96,16 +95,16 @@ func hasRun(f *task.Facts) bool {
 func duration(f *task.Facts) time.Duration { return max(0, time.Duration(f.Duration)) }
 
 func (t *tally) merge(o *tally) {
-	t.tasks += o.tasks
-	t.failed += o.failed
-	t.flaky += o.flaky
-	t.retries += o.retries
+	t.Tasks += o.Tasks
+	t.Failed += o.Failed
+	t.Flaky += o.Flaky
+	t.Retries += o.Retries
 	t.ran += o.ran
 	t.time += o.time
 	t.user += o.user
 	t.system += o.system
-	t.most = max(t.most, o.most)
-	t.rss = max(t.rss, o.rss)
+	t.Most = max(t.Most, o.Most)
+	t.MaxRSS = max(t.MaxRSS, o.MaxRSS)
 	for bin, n := range o.took {
 		t.took.add(bin, n)
 	}
@@ -132,10 +131,8 @@ func (t *tally) all() Figures {
 }
 
 func (t *tally) figures() Figures {
-	f := Figures{
-		Tasks: t.tasks, Failed: t.failed, Flaky: t.flaky, Retries: t.retries,
-		Most: t.most, Time: inAll(t.time), User: inAll(t.user), System: inAll(t.system), MaxRSS: t.rss,
-	}
+	f := t.Figures
+	f.Time, f.User, f.System = inAll(t.time), inAll(t.user), inAll(t.system)
 	if t.ran > 0 {
 		f.Mean = inAll(t.time / float64(t.ran))
 		f.Median, f.P95 = t.rank((t.ran+1)/2), t.rank((t.ran*95+99)/100)
@@ -154,9 +151,9 @@ func inAll(ns float64) time.Duration {
 // rank returns about the duration that comes rank-th, from 1 on; of the last, exactly.
 func (t *tally) rank(rank int64) time.Duration {
 	if rank == t.ran {
-		return t.most
+		return t.Most
 	}
-	return min(t.most, t.took.rank(rank))
+	return min(t.Most, t.took.rank(rank))
 }
 
 // mostBins is how many bins a Report has about at most.

@@ -92,9 +92,10 @@ func leftOut(r *history.Report, live string) (all []string) {
 	}
 	add(unknown, "The output of %s is unknown, or there was no room for it.", task.Count(unknown, "failed task"))
 	add(r.Flaky.More, "%s more tasks were flaky than are listed.", count(r.Flaky.More))
-	add(r.Keys.Rest.Tasks, "The table of keys lacks those of %s.", task.Count(r.Keys.Rest.Tasks, "task"))
-	add(r.Commands.Rest.Tasks, "The table of commands lacks those of %s.", task.Count(r.Commands.Rest.Tasks, "task"))
-	add(r.Hosts.Rest.Tasks, "The table of hosts lacks those of %s.", task.Count(r.Hosts.Rest.Tasks, "task"))
+	for _, table := range []named[history.Groups]{{"keys", r.Keys}, {"commands", r.Commands}, {"hosts", r.Hosts}} {
+		lacks := table.Of.Rest.Tasks
+		add(lacks, "The table of %s lacks those of %s.", table.Name, task.Count(lacks, "task"))
+	}
 	switch {
 	case r.Missed > 0:
 		add(r.Missed, "%s were missed, such as tasks that ended before the run was watched: no figure has them.", task.Count(r.Missed, "event"))

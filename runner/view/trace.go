@@ -111,13 +111,7 @@ func NewTrace(w io.Writer) *Trace {
 func (t *Trace) Close() error {
 	t.leave()
 	_, err := t.w.WriteString("\n]}\n")
-	if t.err == nil {
-		t.err = err
-	}
-	if err := t.w.Flush(); t.err == nil {
-		t.err = err
-	}
-	return t.err
+	return cmp.Or(t.err, err, t.w.Flush())
 }
 
 func (t *Trace) put(e *event) {
