@@ -70,11 +70,7 @@ func (s *lists) end(run int, o *open, l *Line, flaky bool) {
 		s.list(&s.flaky, run, o, l, o.output)
 	}
 	if d := l.Duration; hasRun(&l.Facts) && (len(s.slowest) < MostListed || d > s.slowest[MostListed-1].Duration) {
-		at, _ := slices.BinarySearchFunc(s.slowest, d, func(x Ended, d task.Seconds) int {
-			return cmp.Or(cmp.Compare(d, x.Duration), -1) // behind those that took as long
-		})
-		s.slowest = slices.Insert(s.slowest, at, ended(run, o, l))
-		s.slowest = s.slowest[:min(len(s.slowest), MostListed)]
+		s.slowest = insert(s.slowest, ended(run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
 	}
 }
 

@@ -136,36 +136,32 @@ type Blocked struct {
 
 // unblock ends the time in which nothing started.
 func (r *run) unblock(f *Fold, at time.Time) {
-	if !r.since.IsZero() && at.After(r.since) {
-		f.block(Blocked{Run: len(f.runs) - 1, From: r.since, To: at, By: r.blocked.By, Text: r.blocked.Shown})
-	}
+	f.blocked = f.stuck(f.blocked, r, at)
 	r.since = time.Time{}
 }
 
-// block keeps a time if it is one of the longest.
-func (f *Fold) block(b Blocked) {
-	f.blocked = append(f.blocked, b)
-	if len(f.blocked) == 2*MostBlocked {
-		longestFirst(f.blocked)
-		clear(f.blocked[MostBlocked:])
-		f.blocked = f.blocked[:MostBlocked]
+// stuck adds the time in which nothing has started in the last run to a list of the longest.
+func (f *Fold) stuck(list []Blocked, r *run, to time.Time) []Blocked {
+	if r.since.IsZero() || !to.After(r.since) {
+		return list
 	}
+	b := Blocked{Run: len(f.runs) - 1, From: r.since, To: to, By: r.blocked.By, Text: r.blocked.Shown}
+	return insert(list, b, MostBlocked, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
 }
 
-func longestFirst(list []Blocked) {
-	slices.SortStableFunc(list, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
+// insert puts x into a sorted list, behind those that are equal, and drops what is more than most.
+func insert[T any](list []T, x T, most int, compare func(a, b T) int) []T {
+	at, _ := slices.BinarySearchFunc(list, x, func(a, b T) int { return cmp.Or(compare(a, b), -1) })
+	list = slices.Insert(list, at, x)
+	return list[:min(len(list), most)]
 }
 
 // blocks returns the longest times in which nothing started, the first of them first.
 func (f *Fold) blocks(place []int) []Blocked {
 	list := slices.Clone(f.blocked)
 	if n := len(f.runs) - 1; n >= 0 {
-		if r := f.runs[n]; !r.since.IsZero() && r.End.After(r.since) {
-			list = append(list, Blocked{Run: n, From: r.since, To: r.End, By: r.blocked.By, Text: r.blocked.Shown})
-		}
+		list = f.stuck(list, f.runs[n], f.runs[n].End)
 	}
-	longestFirst(list)
-	list = slices.Clip(list[:min(len(list), MostBlocked)])
 	for i := range list {
 		list[i].Run = place[list[i].Run]
 	}
