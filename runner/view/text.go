@@ -56,13 +56,13 @@ func span(d time.Duration) string {
 	case d <= 0:
 		return "0"
 	case s < 0.00995:
-		return strconv.FormatFloat(s*1000, 'f', 1, 64) + " ms"
+		return fmt.Sprintf("%.1f ms", s*1000)
 	case s < 0.9995:
-		return strconv.FormatFloat(s*1000, 'f', 0, 64) + " ms"
+		return fmt.Sprintf("%.0f ms", s*1000)
 	case s < 9.995:
-		return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+		return fmt.Sprintf("%.2f s", s)
 	case s < 59.95:
-		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+		return fmt.Sprintf("%.1f s", s)
 	}
 	n := int(s + 0.5)
 	switch {
@@ -91,9 +91,9 @@ func share(part, whole int64) string {
 	case p < 0.1:
 		return "< 0.1 %"
 	case p < 10 && part != whole:
-		return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+		return fmt.Sprintf("%.1f %%", p)
 	default:
-		return strconv.FormatFloat(p, 'f', 0, 64) + " %"
+		return fmt.Sprintf("%.0f %%", p)
 	}
 }
 
@@ -103,7 +103,7 @@ func size(n int64) string {
 	for ; f >= 999.5 && i < len(units)-1; i++ {
 		f /= 1000
 	}
-	return strconv.FormatFloat(f, 'g', 3, 64) + " " + units[i]
+	return fmt.Sprintf("%.3g %s", f, units[i])
 }
 
 // zone names the time zone in which the page's times are.
