@@ -53,12 +53,6 @@ type bar struct {
 const barHeight = 140 // pixels
 
 func histogram(bins []history.Bin) (all []bar) {
-	for len(bins) > 0 && bins[0].Tasks == 0 {
-		bins = bins[1:]
-	}
-	for len(bins) > 0 && bins[len(bins)-1].Tasks == 0 {
-		bins = bins[:len(bins)-1]
-	}
 	most := int64(1)
 	for _, b := range bins {
 		most = max(most, b.Tasks)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -94,8 +95,7 @@ type micros time.Duration
 
 // MarshalJSON implements json.Marshaler.
 func (m micros) MarshalJSON() ([]byte, error) {
-	b := strconv.AppendInt(nil, int64(m/1000), 10)
-	return append(b, '.', '0'+byte(m/100%10), '0'+byte(m/10%10), '0'+byte(m%10)), nil
+	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
 }
 
 // NewTrace returns a Trace that writes to w.
