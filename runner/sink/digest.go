@@ -403,20 +403,19 @@ func (d *Digest) describe(t *task.Task, r *task.Result) described {
 	short = task.Printable(cmp.Or(t.Beside(short), short))
 	short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
 
-	var b strings.Builder
 	cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand)
-	b.WriteString("crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+task.LaterAttempt(r.Attempt))))
+	text := "crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+task.LaterAttempt(r.Attempt)))
 	if t.Block != nil {
-		b.WriteString(", " + task.Printable(t.Block.Place()))
+		text += ", " + task.Printable(t.Block.Place())
 	}
-	b.WriteString(afterColon(cmd) + "\n")
+	text += afterColon(cmd) + "\n"
 	tail, err := r.OutputTail()
 	if err != nil {
-		fmt.Fprintf(&b, "crew:   its output cannot be read: %s\n", task.Printable(err.Error()))
+		text += "crew:   its output cannot be read: " + task.Printable(err.Error()) + "\n"
 	}
-	b.WriteString(quoted(tail, digestLines))
+	text += quoted(tail, digestLines)
 	if n := r.Tries(); n > digestBefore {
-		fmt.Fprintf(&b, "crew:   %s before\n", task.Count(int64(n), "attempt"))
+		text += "crew:   " + task.Count(int64(n), "attempt") + " before\n"
 	}
 	last := quoted(tail, digestFew)
 	for _, a := range r.Before[max(0, len(r.Before)-digestBefore):] {
@@ -424,12 +423,12 @@ func (d *Digest) describe(t *task.Task, r *task.Result) described {
 		if a.Outcome == r.Outcome && a.Code == r.Code && a.Signal == r.Signal && (lines == last || a.Earlier) {
 			continue
 		}
-		fmt.Fprintf(&b, "crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
+		text += fmt.Sprintf("crew:   attempt %d: %s\n", a.Attempt, a.Verdict())
 		if lines != last {
-			b.WriteString(lines)
+			text += lines
 		}
 	}
-	return described{id: t.ID, short: short, text: b.String(), label: t.Label(digestLabel)}
+	return described{id: t.ID, short: short, text: text, label: t.Label(digestLabel)}
 }
 
 // alike returns a line about the tasks that failed like this one, if there are any.
@@ -438,17 +437,14 @@ func (f *described) alike() string {
 		return ""
 	}
 	byID(f.some)
-	text := "crew:   and " + task.Count(f.more, "more task") + " in the same way: "
-	for i, other := range f.some {
-		if i > 0 {
-			text += ", "
-		}
-		text += other.label
+	var labels []string
+	for _, other := range f.some {
+		labels = append(labels, other.label)
 	}
 	if f.more > int64(len(f.some)) {
-		text += ", …"
+		labels = append(labels, "…")
 	}
-	return text + "\n"
+	return "crew:   and " + task.Count(f.more, "more task") + " in the same way: " + strings.Join(labels, ", ") + "\n"
 }
 
 // byID puts tasks in the order of the input.

@@ -318,20 +318,18 @@ func (r *rerun) text() (s string) {
 	if r.listed > 0 {
 		s = "crew: run " + them(r.listed) + " again: " + r.cfg.Line(options, values) + "\n"
 	}
-	if r.left > 0 {
-		s += r.cannot(r.left, "")
-	}
+	s += r.cannot(r.left, "")
 	if r.bad > 0 {
 		s += fmt.Sprintf("crew: %s cannot be run as the records are: mend %s, and give %[2]s again\n", task.Count(r.bad, "task"), them(r.bad))
 	}
-	if r.unlike > 0 {
-		s += r.cannot(r.unlike, ", where "+r.why)
-	}
-	return s
+	return s + r.cannot(r.unlike, ", where "+r.why)
 }
 
-// cannot says that no list has some tasks, and what runs them again all the same.
+// cannot says that no list has some tasks, if there are any, and what runs them again all the same.
 func (r *rerun) cannot(n int64, why string) string {
+	if n == 0 {
+		return ""
+	}
 	how := "run all again, with --state DIR, where --retry-failed can run such tasks alone"
 	switch {
 	case r.cfg.State:
