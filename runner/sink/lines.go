@@ -133,11 +133,9 @@ func (w *lineWriter) lines(p []byte) error {
 	}
 	t := w.s.taggers.Get().(*tagger)
 	defer w.s.taggers.Put(t)
-	t.reset(emitter{w}, w.prefix, true)
-	if _, err := t.Write(p); err != nil {
-		return err
-	}
-	return t.end()
+	t.reset(emitter{w}, w.prefix, true, "")
+	_, err := t.Write(p)
+	return cmp.Or(err, t.end(""))
 }
 
 // endLong passes on the line in long with its end.
@@ -275,9 +273,9 @@ type tagger struct {
 	err    error  // the first error of w
 }
 
-// reset prepares t for a new stream.
-func (t *tagger) reset(w io.Writer, prefix string, whole bool) {
-	*t = tagger{w: w, prefix: prefix, whole: whole, buf: t.buf[:0]}
+// reset prepares t for a new stream, and begins with a text of whole lines.
+func (t *tagger) reset(w io.Writer, prefix string, whole bool, begin string) {
+	*t = tagger{w: w, prefix: prefix, whole: whole, buf: append(t.buf[:0], begin...)}
 }
 
 func (t *tagger) Write(p []byte) (int, error) {
@@ -309,12 +307,13 @@ func (t *tagger) flush() {
 	t.buf = t.buf[:0]
 }
 
-// end adds a newline to an unfinished last line and writes what is left.
-func (t *tagger) end() error {
+// end adds a newline to an unfinished last line, and a text, and writes what is left.
+func (t *tagger) end(text string) error {
 	if t.inside {
 		t.buf = append(t.buf, '\n')
 		t.inside = false
 	}
+	t.buf = append(t.buf, text...)
 	t.flush()
 	return t.err
 }

@@ -372,16 +372,7 @@ func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, to int) e
 		_, err := o.WriteTo(w)
 		return err
 	}
-	if _, err := io.WriteString(w, begin); err != nil {
-		return err
-	}
-	s.tag.reset(w, tag, false)
-	if _, err := o.WriteTo(&s.tag); err != nil {
-		return err
-	}
-	if err := s.tag.end(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, end)
-	return err
+	s.tag.reset(w, tag, false, begin)
+	_, err := o.WriteTo(&s.tag)
+	return cmp.Or(err, s.tag.end(end))
 }
