@@ -47,13 +47,9 @@ func takeLock(f *os.File, dir string) error {
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return err
 		}
-		pid, _ := lockHolder(f)
-		late := time.Now().After(deadline)
-		switch {
-		case pid != 0 && (late || !kernel.Dying(pid)):
+		pid, _ := lockHolder(f) // 0 of another PID namespace
+		if pid != 0 && !kernel.Dying(pid) || time.Now().After(deadline) {
 			return &InUse{dir, pid}
-		case late: // a process of another PID namespace
-			return &InUse{dir, 0}
 		}
 	}
 }
