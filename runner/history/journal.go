@@ -87,8 +87,7 @@ func (r *reader) earlierAttempts(rec *record) error {
 		if a.Attempt <= last || last == rec.Attempt-1 {
 			continue
 		}
-		l := a.line("retried")
-		l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
+		l := rec.earlier(a)
 		if err := r.tell(&l); err != nil {
 			return err
 		}

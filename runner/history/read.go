@@ -285,21 +285,20 @@ func (r *reader) damage(why string) {
 
 // tries returns the lines about the attempts of a result of --json.
 func (rec *record) tries() (lines []Line) {
-	for i, a := range append(rec.Attempts, rec) {
-		l := a.line("retried")
-		if a == rec {
-			l.Name = "finished"
-		} else {
-			l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
-			next := rec
-			if i+1 < len(rec.Attempts) {
-				next = rec.Attempts[i+1]
-			}
-			l.Wait = pause(a, next)
-		}
+	next := append(rec.Attempts, rec)[1:]
+	for i, a := range rec.Attempts {
+		l := rec.earlier(a)
+		l.Wait = pause(a, next[i])
 		lines = append(lines, l)
 	}
-	return lines
+	return append(lines, rec.line("finished"))
+}
+
+// earlier returns the line about an attempt before the last.
+func (rec *record) earlier(a *record) Line {
+	l := a.line("retried")
+	l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
+	return l
 }
 
 // line returns the line about the end of an attempt.
