@@ -28,8 +28,6 @@ const (
 	takesFile    = "FILE"
 	takesFarRun  = "RUN"
 	takesName    = "NAME"
-	takesFarTask = "RUN TASK"
-	takesFarKey  = "RUN [TASK...|--key KEY]"
 	takesWorkers = "WORKER...|--all"
 )
 
@@ -83,11 +81,8 @@ var commands = [...]command{
 	{"engine revoke", takesName, "end what invite began, and close the connections"},
 	{"engine init", takesNothing, "make streams on a server, print the least rights"},
 	{"engine status", takesNothing, "list workers, queues and runs"},
-	{"engine pause", takesFarRun, "start nothing of a run until resume"},
-	{"engine resume", takesFarRun, "undo pause"},
-	{"engine cancel", takesFarKey, "end a run, or some of its tasks"},
+	{"engine cancel", takesFarRun, "end a run, or remove one that is over"},
 	{"engine drain", takesWorkers, "have workers end once what they run has ended"},
-	{"engine log", takesFarTask, "the output of a task, in a run that was handed over"},
 	{DoAttach, takesFarRun, "show the results of a run that was handed over"},
 	{"engine key", takesFile, "make a key to sign commands, print what trusts it"},
 }

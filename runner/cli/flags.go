@@ -26,8 +26,7 @@ const (
 	// Those that name a run, or a NATS server.
 	named = "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel " +
 		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop"
-	linked = "engine-init engine-invite engine-revoke engine-status engine-pause engine-resume " +
-		"engine-cancel engine-drain engine-log engine-attach"
+	linked = "engine-init engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach"
 )
 
 // options returns the table of options, in the order of --help, for those who do not set any.
@@ -213,7 +212,7 @@ func (o *Options) rows() []*option {
 		{"rest", "", "", "ctl-drain", "first run everything that was read", as(&o.Ctl.Rest, true)},
 		{"only", "", "KIND", "ctl-explain", "waiting, running, failed or ended ones alone", choice(&o.Ctl.Only, "waiting running failed ended")},
 		{"limit", "", "N", "ctl-explain", "at most N (1000): the first, or the latest to end", whole(&o.Ctl.N, 1, 1000)},
-		{"key", "", "KEY", "ctl-wait ctl-cancel ctl-add engine-cancel", "the key of the tasks",
+		{"key", "", "KEY", "ctl-wait ctl-cancel ctl-add", "the key of the tasks",
 			by(func(v string) error { key := task.Bytes(v); o.Ctl.Key = &key; return nil })},
 		{"all", "", "", "ctl-wait ctl-cancel", "all tasks so far that have not ended", as(&o.Ctl.All, true)},
 		{"all", "", "", "ctl-stop", "all of your runs; they are listed first", as(&o.Ctl.All, true)},

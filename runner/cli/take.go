@@ -57,18 +57,6 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		if o.Ctl.All && o.Ctl.Run != "" {
 			return &UsageError{"--all names all runs, and " + task.Quote(o.Ctl.Run) + " is one", "drop one of them"}
 		}
-	case takesFarTask:
-		if len(operands) != 2 {
-			return c.wrong("crew %s needs a run and the number of a task", c.name)
-		}
-		o.Ctl.Run = operands[0]
-		return c.takeTasks(&o.Ctl, operands[1:])
-	case takesFarKey:
-		if len(operands) == 0 {
-			return c.wrong("crew %s needs the name of a run", c.name)
-		}
-		o.Ctl.Run = operands[0]
-		return c.takeTasks(&o.Ctl, operands[1:])
 	case takesWorkers:
 		if o.Ctl.Work = operands; len(operands) > 0 == o.Ctl.All {
 			return c.wrong("crew %s needs either workers or --all", c.name)
@@ -139,6 +127,9 @@ func (c *command) noVerb(operands []string) error {
 			hint = "write crew " + c.name + " " + known
 		}
 	}
+	if commandNamed("ctl "+word) != nil {
+		hint = "write crew ctl " + word + " --run engine:URL/RUN"
+	}
 	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
 }
 
@@ -166,7 +157,7 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	switch {
 	case c.operands == takesWait && len(ctl.Tasks) == 0 && ctl.Key == nil:
 		ctl.All = true
-	case len(ctl.Tasks) == 0 && ctl.Key == nil && !ctl.All && c.operands != takesAny && c.operands != takesFarKey:
+	case len(ctl.Tasks) == 0 && ctl.Key == nil && !ctl.All && c.operands != takesAny:
 		return c.wrong("crew %s needs the number of a task", c.name)
 	case c.operands == takesTask && len(ctl.Tasks) > 1:
 		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
@@ -207,7 +198,7 @@ func (c *command) takeWork(ctl *Ctl, operands []string, literal bool) error {
 	case ctl.Null && !ctl.Stdin:
 		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
 	}
-	if url, far := strings.CutPrefix(ctl.Run, enginePrefix); far {
+	if url, far := strings.CutPrefix(ctl.Run, EnginePrefix); far {
 		var err error
 		if ctl.URL, ctl.Queue, err = splitEngine(url); err != nil {
 			return &UsageError{"bad queue in --to " + ctl.Run, err.Error()}
@@ -216,8 +207,8 @@ func (c *command) takeWork(ctl *Ctl, operands []string, literal bool) error {
 	return nil
 }
 
-// enginePrefix begins the RUN of crew ctl add --to that is a queue of an engine.
-const enginePrefix = "engine:"
+// EnginePrefix begins the RUN of crew ctl add --to that is a queue of an engine.
+const EnginePrefix = "engine:"
 
 // setSize reads the number of workers.
 func (ctl *Ctl) setSize(text string) error {

@@ -68,6 +68,16 @@ func ask(path string) *Hello {
 	return nil
 }
 
+// Reach returns a run elsewhere, to which dial connects.
+func Reach(dial func() (*os.File, error)) (h Hello, err error) {
+	last, err := Ask(context.Background(), Hello{dial: dial}, Request{Op: "hello"}, nil)
+	if err == nil && last.Hello != nil {
+		h = *last.Hello
+	}
+	h.dial = dial
+	return h, err
+}
+
 // Find returns the run with a process ID or a name. "" stands for the only one.
 func Find(run string) (Hello, error) { return find(run, false) }
 
@@ -162,13 +172,17 @@ func (pid stopped) Error() string {
 	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
 }
 
-// Ask sends a request, whose V it sets, to a run that List or Find returned, on a connection of its
-// own. It calls f, unless it is nil, once for each reply, the last one and that of an error
+// Ask sends a request, whose V it sets, to a run that List, Find or Reach returned, on a connection of
+// its own. It calls f, unless it is nil, once for each reply, the last one and that of an error
 // included: with the line, without its newline and valid until f returns, and with what it says. It
 // returns the last reply, and the first error of f, a *Refused, an *Unreached, why ctx has ended, or
 // why the connection failed.
 func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
-	conn, err := connect(h.path, helloTime)
+	dial := h.dial
+	if dial == nil {
+		dial = func() (*os.File, error) { return connect(h.path, helloTime) }
+	}
+	conn, err := dial()
 	if err != nil {
 		return nil, &Unreached{h.PID, err}
 	}

@@ -12,6 +12,7 @@
 package control
 
 import (
+	"os"
 	"time"
 
 	"crew/runner/task"
@@ -26,10 +27,13 @@ type Config struct {
 	// the run takes no tasks, and safe for concurrent use.
 	Feed func(a *Addition, numbered func(ids []uint64)) error
 	See  Sight
-	Soon time.Duration // how long after Serve the socket is made
+	Soon time.Duration // how long after Serve the socket is made, or Never
 
 	lineTime, writeTime, gap time.Duration // 0 for the constants; others in tests
 }
+
+// Never is for a server without a socket, which is only told of its clients.
+const Never = -1
 
 // Sight lets a client see more of a run than its state. Each function may be nil.
 type Sight struct {
@@ -82,7 +86,8 @@ type Hello struct {
 
 	Progress
 
-	path string // of the socket
+	path string                   // of the socket
+	dial func() (*os.File, error) // connects to a run that has none here; or nil
 }
 
 // Silent is the state of a run that does not answer, for example because it is

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func opOf(name string) op {
 
 // send returns a function that has a command carried out.
 func send(op task.Op) op {
-	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.s.cfg.Do(task.Command{Op: op}).Err }
+	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.do(task.Command{Op: op}).Err }
 }
 
 // about returns a function that has a command about tasks carried out.
@@ -61,7 +62,7 @@ func about(op task.Op) op {
 		if op == task.Move && !r.Last {
 			cmd.N = -1
 		}
-		return c.s.each(cmd, r.Tasks)
+		return c.each(cmd, r.Tasks)
 	}
 }
 
@@ -132,7 +133,7 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	if len(r.Tasks) > 0 {
 		var err error
 		tasks := r.Tasks[:min(len(r.Tasks), cmp.Or(r.N, len(r.Tasks)))]
-		if reply, err = c.s.each(task.Command{Op: task.Explain}, tasks); err != nil {
+		if reply, err = c.each(task.Command{Op: task.Explain}, tasks); err != nil {
 			return reply, err
 		}
 	} else {
@@ -149,21 +150,34 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	return reply, nil
 }
 
+// do carries out a command, and says who asks for it if that is somebody elsewhere.
+func (c *conn) do(cmd task.Command) task.Reply {
+	if l, is := c.f.(far); is {
+		switch cmd.Op {
+		case task.Cancel:
+			cmd.Err = errors.New("cancelled by " + l.from)
+		case task.Drain, task.Stop:
+			cmd.Err = errors.New("ended by " + l.from)
+		}
+	}
+	return c.s.cfg.Do(cmd)
+}
+
 // each sends a command about tasks through the door, in parts. Of tasks that are moved before all
 // others, the last part goes first.
-func (s *Server) each(cmd task.Command, ids []uint64) (*Reply, error) {
+func (c *conn) each(cmd task.Command, ids []uint64) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
-	do := s.cfg.Do
+	do := c.do
 	if cmd.Op == task.Explain {
-		do = s.ask // the run may have to look at all tasks
+		do = c.s.ask // the run may have to look at all tasks
 	}
 	parts := slices.Collect(slices.Chunk(ids, mostIDs))
 	if cmd.N < 0 {
 		slices.Reverse(parts)
 	}
 	for _, cmd.IDs = range parts {
-		if s.over() {
+		if c.s.over() {
 			return reply, errOver
 		}
 		got := do(cmd)
@@ -184,7 +198,7 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 	case r.N < 1:
 		return nil, bad("resize needs a number of workers: pause starts nothing more")
 	}
-	return nil, c.s.cfg.Do(cmd).Err
+	return nil, c.do(cmd).Err
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
@@ -192,7 +206,7 @@ func (c *conn) drain(r *Request) (*Reply, error) {
 	if r.Rest {
 		op = task.Rest
 	}
-	return nil, c.s.cfg.Do(task.Command{Op: op}).Err
+	return nil, c.do(task.Command{Op: op}).Err
 }
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
@@ -200,9 +214,9 @@ func (c *conn) cancel(r *Request) (*Reply, error) {
 	case !r.namesTasks():
 		return nil, bad("cancel needs either tasks, a key, or all")
 	case len(r.Tasks) > 0:
-		return c.s.each(task.Command{Op: task.Cancel}, r.Tasks)
+		return c.each(task.Command{Op: task.Cancel}, r.Tasks)
 	}
-	got := c.s.cfg.Do(r.naming(task.Cancel))
+	got := c.do(r.naming(task.Cancel))
 	return &Reply{Tasks: got.IDs}, got.Err
 }
 
@@ -270,7 +284,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 		err = &Refused{Text: errOver.Text, Status: refused} // but the tasks were added
 	}
 	if left := f.left(); err != nil && len(left) > 0 {
-		_, _ = c.s.each(task.Command{Op: task.Cancel}, left)
+		_, _ = c.each(task.Command{Op: task.Cancel}, left)
 	}
 	return &Reply{Ended: ended}, err
 }

@@ -53,9 +53,10 @@ func Serve(cfg Config) *Server {
 	cfg.lineTime, cfg.writeTime = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.writeTime, writeTime)
 	cfg.gap = cmp.Or(cfg.gap, partingGap)
 	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
-	if cfg.Soon > 0 {
+	switch {
+	case cfg.Soon > 0:
 		time.AfterFunc(cfg.Soon, s.open)
-	} else {
+	case cfg.Soon != Never:
 		s.open()
 	}
 	return s

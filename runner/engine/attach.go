@@ -141,7 +141,7 @@ func (a *attached) follow() {
 		a.mu.Lock()
 		if err == io.EOF {
 			a.over = from.last.Over
-		} else if r.Ends {
+		} else if r.Ends && r.Task > a.next { // or else it was run again
 			a.ruled[r.Task] = r
 		}
 		a.news.Broadcast()
@@ -232,6 +232,11 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	out.handOver(r)
 	return r
 }
+
+// shown is a function that writes.
+type shown func([]byte) (int, error)
+
+func (s shown) Write(p []byte) (int, error) { return s(p) }
 
 // collect takes the outputs of a task that has finished.
 func (a *attached) collect(at task.Attempt, out *outputs, r *Ruling) error {

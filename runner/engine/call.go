@@ -63,8 +63,6 @@ func (s *session) carryOut(c *wiring.EngineCall) error {
 		return s.init(c)
 	case "status":
 		return s.status(c)
-	case opLog:
-		return s.showLog(c)
 	case opDrain:
 		return s.drain(c)
 	case opInvite:
@@ -72,7 +70,7 @@ func (s *session) carryOut(c *wiring.EngineCall) error {
 	case opRevoke:
 		return s.revoke(c)
 	}
-	return s.steer(c)
+	return s.cancel(c)
 }
 
 // init makes the streams, and prints the least rights.
@@ -134,7 +132,7 @@ func (s *session) revoke(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Operand, task.Count(int64(a.Tasks), "connection")))
+	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Operand, task.Count(int64(a.Conns), "connection")))
 }
 
 func say(c *wiring.EngineCall, text string) error {

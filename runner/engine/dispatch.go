@@ -10,10 +10,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"crew/runner"
+	"crew/runner/control"
 	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -179,6 +181,11 @@ func (d *dispatcher) obey(o *Order, a *Answer) error {
 		l.mu.Unlock()
 		a.Data, err = l.read(o.File, o.At)
 		return err
+	case opTalk:
+		if l.running() {
+			return errors.New("it runs")
+		}
+		return talk(&l.visitors, o, a)
 	case opForget:
 		return d.forget(l)
 	}
@@ -307,9 +314,10 @@ func (l *ledger) enrol() {
 // submission is an epoch of a run in the hands of the hub.
 type submission struct {
 	*ledger
-	exec  *submitter
-	run   *runner.Run
-	begun chan struct{} // closed once there is a run
+	exec    *submitter
+	control *control.Server
+	run     *runner.Run
+	begun   chan struct{} // closed once there is a run
 }
 
 // submit submits a run until it ends, or the hub gives it up.
@@ -333,7 +341,9 @@ func (m *submission) carryOut() error {
 		return err
 	}
 	e := m.run.Wait()
-	m.count()
+	m.mu.Lock()
+	m.record.Done, m.record.Failed = e.Stats.Finished(), e.Stats.Failed()
+	m.mu.Unlock()
 	var err error
 	select {
 	case <-m.exec.s.refused:
@@ -343,6 +353,7 @@ func (m *submission) carryOut() error {
 			err = m.end(e, m.record.Terms.Orders.Status(e))
 		}
 	}
+	m.control.Close()
 	return errors.Join(err, m.exec.Close())
 }
 
@@ -382,14 +393,19 @@ func (m *submission) start() error {
 		m.exec.maker.sign = m.sign
 	}
 	m.exec.maker.echo = !t.Commands && len(t.Load.Command.Words) == 0
+	m.control = control.Serve(control.Config{
+		About: m.hello(), Do: m.do, Soon: control.Never,
+		See: control.Sight{Live: m.exec.Live, Ended: m.ended, Total: func() (int64, bool) { return int64(m.record.Tasks), true }},
+	})
 	err = m.exec.start(wiring.Submission{
 		Place: wiring.Place{Queue: m.record.Queue, Name: m.record.Name}, Load: t.Load, Notice: m.told.say, Do: m.do,
 		Outputs: proc.Outputs{Plan: task.Plan{Show: task.ShowNothing, Copy: true}, Store: m.d.store},
+		Welcome: func(l control.Link) { m.control.Welcome(l) },
 	}, s)
 	if err != nil {
 		return err
 	}
-	m.run, err = runner.New(cfg, m.ledger, m.exec, nil, []runner.Sink{m.ledger, m.exec.Sink()})
+	m.run, err = runner.New(cfg, m.ledger, m.exec, nil, []runner.Sink{m.ledger, m.control.Sink(), m.exec.Sink()})
 	if err != nil {
 		return errors.Join(err, m.exec.Close())
 	}
@@ -400,9 +416,22 @@ func (m *submission) start() error {
 	return nil
 }
 
+// do carries out a command. Tasks can be cancelled before they are read. What is answered as
+// cancelled is on record: a hub that is started again would run it.
 func (m *submission) do(cmd task.Command) task.Reply {
 	<-m.begun
-	return m.run.Do(cmd)
+	if cmd.Op != task.Cancel {
+		return m.run.Do(cmd)
+	}
+	unread, rest, err := m.cancel(cmd.IDs, cmd.Err)
+	if len(cmd.IDs) > 0 && len(rest) == 0 {
+		return task.Reply{IDs: unread, Err: err}
+	}
+	cmd.IDs = rest
+	reply := m.run.Do(cmd)
+	ended := slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return m.exec.flights.find(id) != nil })
+	reply.IDs, reply.Err = append(unread, reply.IDs...), cmp.Or(err, reply.Err, m.cancelled(ended, cmd.Err))
+	return reply
 }
 
 // keep renews the record until the run is over, and ends what this process does for a run that the hub

@@ -179,7 +179,7 @@ func (g *siege) storm() {
 			r := runs[h.IntN(len(runs))]
 			id.Run, queue = r.Run, r.Queue
 		}
-		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opHolds, opLog, opPause, opResume}[h.IntN(8)], ID: id}
+		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opHolds, opTalk}[h.IntN(6)], ID: id}
 		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return h.garbage(b) }
 		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
 		_ = s.nc.Publish(heartbeatSubject("default"), h.garbage(b))

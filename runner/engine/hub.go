@@ -270,7 +270,7 @@ func (h *hub) obey(o *Order, a *Answer) (err error) {
 		return err
 	case opRevoke:
 		if err = h.users.Revoke(v.Name); err == nil {
-			a.Tasks, err = h.cut(v.Name)
+			a.Conns, err = h.cut(v.Name)
 		}
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/journal"
 	"crew/runner/task"
@@ -77,6 +78,8 @@ type ledger struct {
 	told *once
 	kick chan struct{} // its record is to be renewed now
 
+	visitors control.Visitors // once it is over
+
 	mu     sync.Mutex
 	record handed
 	sizes  map[string]int64 // of the files, as far as they are on disk
@@ -84,13 +87,10 @@ type ledger struct {
 	ctx    context.Context  // until the hub gives the run up
 	giveUp context.CancelFunc
 
-	tasks   *bufio.Reader
-	past    map[uint64]decided // by task: what was ruled before it was read
-	next    uint64             // number of the next task
-	signed  map[uint64]*Stored // tasks that have not ended
-	wanted  map[uint64]bool    // while somebody waits in recorded: tasks whose end is on record; nil otherwise
-	waiting int                // in recorded
-	news    sync.Cond          // wanted has got more
+	tasks  *bufio.Reader
+	past   map[uint64]decided // by task: what was ruled before it was read
+	next   uint64             // number of the latest task
+	signed map[uint64]*Stored // tasks that have not ended
 }
 
 // decided is what was decided about a task before it was read.
@@ -108,8 +108,13 @@ func (d *dispatcher) ledger(record handed) *ledger {
 		l.record.Notice = text
 	}}
 	l.ctx, l.giveUp = context.WithCancel(d.ctx)
-	l.news.L = &l.mu
+	l.visitors.Welcome = control.Serve(control.Config{About: l.hello(), Do: l.rest, Soon: control.Never, See: control.Sight{Ended: l.ended}}).Welcome
 	return l
+}
+
+// hello says what run it is.
+func (l *ledger) hello() control.Hello {
+	return control.Hello{Name: l.record.Name, Command: task.Bytes(l.record.Terms.Text)}
 }
 
 // save has the record be that on disk. The caller holds mu.
@@ -190,20 +195,8 @@ func (l *ledger) open() error {
 	}
 	l.tasks = bufio.NewReader(tasks)
 	context.AfterFunc(l.ctx, func() { tasks.Close() })
-	rulings, err := l.file(rulingsFile)
-	if err != nil {
+	if l.sizes[rulingsFile], err = l.each(l.learn); err != nil { // the file may be longer
 		return err
-	}
-	defer rulings.Close()
-	l.sizes[rulingsFile] = 0 // a crash of the machine may have damaged the end
-	for lines := bufio.NewReader(rulings); ; {
-		var r Ruling
-		n, err := readLine(lines, &r)
-		if err != nil {
-			break
-		}
-		l.learn(&r)
-		l.sizes[rulingsFile] += int64(n)
 	}
 	here := newEnrolment("", identity{})
 	l.record.Host, l.record.PID, l.record.Notice = here.Host, here.PID, ""
@@ -298,27 +291,33 @@ func (l *ledger) Next(number func() uint64) (*task.Task, error) {
 // Buffered reports whether the next task is here. See runner.Source.
 func (l *ledger) Buffered() bool { return true }
 
-// cancel rules that tasks which were not read yet are cancelled. It returns how many, and
-// which are up to the run.
-func (l *ledger) cancel(ids []uint64, why error) (n int, rest []uint64, err error) {
-	var list []*Ruling
+// cancel rules that tasks are cancelled that were not read yet, so that they never run. It returns
+// which, and those that are up to the run.
+func (l *ledger) cancel(ids []uint64, why error) (unread, rest []uint64, err error) {
 	l.mu.Lock()
 	for _, id := range ids {
-		if id <= l.next || id > l.record.Tasks {
+		switch e := l.past[id]; {
+		case id <= l.next || id > l.record.Tasks:
 			rest = append(rest, id)
-			continue
-		}
-		e := l.past[id]
-		if e.outcome != 0 {
+		case e.outcome != 0:
 			err = cmp.Or(err, fmt.Errorf("task %d has ended", id))
-			continue
+		default:
+			e.outcome = task.Cancelled // before the task is read
+			l.past[id] = e
+			unread = append(unread, id)
 		}
-		r := &Ruling{Ends: true, Facts: task.Facts{Task: id, Attempt: int(e.attempts), Outcome: task.Cancelled, Error: task.Bytes(why.Error())}}
-		l.learn(r) // before the task is read
-		list = append(list, r)
 	}
 	l.mu.Unlock()
-	return len(list), rest, cmp.Or(l.add(list, nil), err)
+	return unread, rest, cmp.Or(l.cancelled(unread, why), err)
+}
+
+// cancelled has it be on record that tasks were cancelled of which nothing runs.
+func (l *ledger) cancelled(ids []uint64, why error) error {
+	var list []*Ruling
+	for _, id := range ids {
+		list = append(list, &Ruling{Ends: true, Facts: task.Facts{Task: id, Outcome: task.Cancelled, Error: task.Bytes(why.Error())}})
+	}
+	return l.add(list, nil)
 }
 
 // sign has an attempt bring the signature that its submitter has made.
@@ -361,16 +360,7 @@ func (l *ledger) Consume(events []task.Event) error {
 	if len(list) == 0 {
 		return nil
 	}
-	err := l.add(list, outputs)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wanted != nil && err == nil {
-		for _, r := range list {
-			l.wanted[r.Task] = l.wanted[r.Task] || r.Ends
-		}
-		l.news.Broadcast()
-	}
-	return err
+	return l.add(list, outputs)
 }
 
 // rule returns the ruling of an event, or nil if there is none to keep. The caller holds mu.
@@ -392,30 +382,69 @@ func (l *ledger) rule(e *task.Event) *Ruling {
 	return r
 }
 
-// recorded calls do, which ends tasks, and returns once the ends of those are on record that it
-// returns: the hub would run them when it is started again.
-func (l *ledger) recorded(do func() []uint64) {
-	ctx, cancel := context.WithTimeout(l.ctx, answerWait)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		l.news.Broadcast()
-		l.mu.Unlock()
-	})()
+// each calls f with the rulings that are on record, and returns their length. It ends before a line
+// that a crash has damaged.
+func (l *ledger) each(f func(*Ruling)) (size int64, err error) {
+	file, err := l.file(rulingsFile)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	for lines := bufio.NewReader(file); ; {
+		var r Ruling
+		n, err := readLine(lines, &r)
+		if err != nil {
+			return size, nil
+		}
+		f(&r)
+		size += int64(n)
+	}
+}
+
+// ended returns what is on record of tasks that have ended. See control.Sight.
+func (l *ledger) ended(ids ...uint64) map[uint64]task.Past {
+	all := map[uint64]task.Past{}
+	_, _ = l.each(func(r *Ruling) {
+		if r.Ends && slices.Contains(ids, r.Task) {
+			all[r.Task] = task.Past{Facts: r.Facts, Kept: true, Outputs: [2]task.Live{l.output(r.At, r.Stdout), l.output(r.At+r.Stdout, r.Stderr)}}
+		}
+	})
+	return all
+}
+
+// rest answers clients once the run is over.
+func (l *ledger) rest(cmd task.Command) (reply task.Reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting++; l.wanted == nil {
-		l.wanted = map[uint64]bool{}
+	switch all := l.record.Tasks; cmd.Op {
+	case task.Look:
+		s := task.Stats{Admitted: int64(all), InputEnd: true, Start: l.record.Since}
+		s.ByOutcome[task.OK], s.ByOutcome[task.Exit] = l.record.Done-l.record.Failed, l.record.Failed
+		reply.Snapshot = &task.Snapshot{At: time.Now(), State: task.Done, Stats: s}
+	case task.Explain:
+		for _, id := range cmd.IDs {
+			reply.Wheres = append(reply.Wheres, task.Where{ID: id, Known: 1 <= id && id <= all})
+		}
+	default:
+		reply.Err = errors.New("it is over")
 	}
-	l.mu.Unlock()
-	ids := do()
-	l.mu.Lock()
-	for ctx.Err() == nil && slices.ContainsFunc(ids, func(id uint64) bool { return !l.wanted[id] }) {
-		l.news.Wait()
+	return reply
+}
+
+// kept is a part of a file.
+type kept struct {
+	*io.SectionReader
+	io.Closer
+}
+
+// output returns an output that is on record, or nil if it is empty or cannot be read.
+func (l *ledger) output(at, n int64) task.Live {
+	f, err := l.file(outputsFile)
+	if err != nil || n == 0 {
+		f.Close()
+		return nil
 	}
-	if l.waiting--; l.waiting == 0 {
-		l.wanted = nil
-	}
+	return kept{io.NewSectionReader(f, at, n), f}
 }
 
 // end says that the run is over, with the exit status that it would have had here.

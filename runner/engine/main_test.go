@@ -28,6 +28,9 @@ func engineMain() int {
 		fmt.Fprintln(os.Stderr, "crew-engine:", err)
 		return 2
 	}
+	if len(args) == 4 && args[1] == wiring.RelayVerb {
+		return Relay(args[2], args[3], os.Stdin)
+	}
 	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
 		Submit: Submit, HandOver: HandOver, Work: Work, Attach: Attach, Engine: Main,
 	})

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/task"
@@ -302,11 +306,30 @@ func (m *model) do(c task.Command) error {
 	if m.handed == "" {
 		return m.run.run.Do(c).Err
 	}
-	verb := map[task.Op]string{task.Cancel: opCancel, task.Pause: opPause, task.Resume: opResume}[c.Op]
-	out, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(m, err)
-	defer out.Close()
-	return m.connect(nil).steer(&wiring.EngineCall{Verb: verb, Operand: m.handed, Tasks: c.IDs, Out: out})
+	verb := map[task.Op]string{task.Cancel: "cancel", task.Pause: "pause", task.Resume: "resume"}[c.Op]
+	return m.connect(nil).asks(m.handed, control.Request{V: control.Version, Op: verb, Tasks: c.IDs})
+}
+
+// asks makes a request of a run, as crew ctl does.
+func (s *session) asks(run string, req control.Request) error {
+	here, there := net.Pipe()
+	defer here.Close()
+	go json.NewEncoder(here).Encode(req)
+	var failed error
+	go func() {
+		defer there.Close()
+		failed = s.relay(run, there)
+	}()
+	var reply control.Reply
+	for lines := json.NewDecoder(here); !reply.End; {
+		if err := lines.Decode(&reply); err != nil {
+			return cmp.Or(failed, err)
+		}
+	}
+	if reply.Error != "" {
+		return errors.New(string(reply.Error))
+	}
+	return nil
 }
 
 // echo repeats messages, later, and forges results as others would that do not know the token.

@@ -21,6 +21,9 @@
 //
 // With --detach the hub gets the run's tasks and submits them. It keeps what it decides, and the
 // outputs, in a directory, of which crew engine attach reads them.
+//
+// crew ctl elsewhere starts crew-engine, which carries what it and the control server of a run
+// say to each other as orders and answers.
 package engine
 
 import (

@@ -21,18 +21,19 @@ type Order struct {
 	ID             // of the attempt, the epoch or the run that it is about
 	IDs     []ID   `json:"ids,omitempty"` // holds: which attempts
 
-	Tasks []uint64          `json:"tasks,omitempty"` // cancel: these tasks of the run
-	Key   *task.Bytes       `json:"key,omitempty"`   // cancel: those of a key
-	By    string            `json:"by,omitempty"`    // cancel and drain: who asks for it
-	User  *credentials.User `json:"user,omitempty"`  // invite and revoke
+	By   string            `json:"by,omitempty"`   // cancel and drain: who asks for it
+	User *credentials.User `json:"user,omitempty"` // invite and revoke
+
+	Client string `json:"client,omitempty"` // talk: whose turn it is
+	Turn   uint64 `json:"turn,omitempty"`   // talk: from 1; 0 if the client has gone
 
 	// about a run that is handed over
 
 	Handed *handed `json:"handed,omitempty"` // store
 	Total  uint64  `json:"total,omitempty"`  // commit: how many tasks
-	File   string  `json:"file,omitempty"`   // read: of the ledger, or of the attempt ID
+	File   string  `json:"file,omitempty"`   // read: which
 	At     int64   `json:"at,omitempty"`     // add and read: where in the file
-	Data   []byte  `json:"data,omitempty"`   // add
+	Data   []byte  `json:"data,omitempty"`   // add and talk
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a
@@ -43,11 +44,9 @@ const (
 	opReturn = "return" // give the attempt back unless it has begun
 	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
 	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
-	opLog    = "log"    // what has the running task written?
+	opTalk   = "talk"   // what does the run's control server say to that?
 
-	opPause  = "pause"
-	opResume = "resume"
-	opDrain  = "drain" // end once what runs has ended
+	opDrain = "drain" // end once what runs has ended
 
 	opInvite = "invite" // to the hub: let a user connect
 	opRevoke = "revoke" // to the hub: let a user connect no more
@@ -63,15 +62,15 @@ const (
 type Answer struct {
 	Err   string `json:"err,omitempty"`
 	IDs   []ID   `json:"ids,omitempty"`   // holds: those it holds
-	Tasks int    `json:"tasks,omitempty"` // cancel: how many it has cancelled; revoke: how many connections it has closed
+	Conns int    `json:"conns,omitempty"` // revoke: how many connections it has closed
 
 	Context *address.Context `json:"context,omitempty"` // invite
 
 	// about a run that was handed over
 
 	None   bool   `json:"none,omitempty"`   // there is no such run, or none takes such an order
-	Data   []byte `json:"data,omitempty"`   // read and log: what is there; nothing at the end
-	Done   bool   `json:"done,omitempty"`   // read: nothing more comes
+	Data   []byte `json:"data,omitempty"`   // read: what is there, nothing at the end; talk
+	Done   bool   `json:"done,omitempty"`   // read and talk: nothing more comes
 	Over   *over  `json:"over,omitempty"`   // read: how the run has ended, if it has
 	Notice string `json:"notice,omitempty"` // read: what the hub said last
 

@@ -54,6 +54,7 @@ func scripts(t *testing.T, dir, path, remote string) {
 	programs := t.TempDir()
 	crew := fmt.Sprintf("#!/bin/sh\nexec '%s' --protocol %d \"$@\"\n", self, wiring.EngineProtocol)
 	crewtest.WriteFile(t, filepath.Join(programs, "crew"), crew, 0o755)
+	require.NoError(t, os.Symlink(self, filepath.Join(programs, "crew-engine")))
 	testscript.Run(t, testscript.Params{
 		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {

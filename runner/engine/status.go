@@ -227,42 +227,40 @@ func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
 	return nil, fmt.Errorf("several runs are called %s: write one of %s", name, strings.Join(found, ", "))
 }
 
-// steer has a run pause, go on, or end, or some of its tasks end.
-func (s *session) steer(c *wiring.EngineCall) error {
+// cancel has a run end, or removes what there is of one that does not run.
+func (s *session) cancel(c *wiring.EngineCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
 	r, err := s.find(ctx, c.Operand)
 	if err != nil {
 		return err
 	}
-	ends := c.Verb == opCancel && len(c.Tasks) == 0 && c.TaskKey == nil
 	if r.Stocked != nil && r.State != runRunning {
-		if ends {
-			return s.drop(ctx, r)
-		}
-		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
+		return s.drop(ctx, r)
 	}
-	a, err := s.askRun(ctx, r, Order{Op: c.Verb, ID: ID{Run: r.Run, Epoch: r.Epoch}, Tasks: c.Tasks, Key: c.TaskKey, By: me()})
-	if err != nil && ends && (r.State == lostState || r.Stocked != nil && r.Version != Version) {
+	a, err := s.askRun(ctx, runSubject(r.Queue, r.Run), r, Order{Op: opCancel, ID: ID{Run: r.Run, Epoch: r.Epoch}, By: me()})
+	if err != nil && (r.State == lostState || r.Stocked != nil && r.Version != Version) {
 		return s.drop(ctx, r) // it was killed, and left what it had there, or no hub of this version goes on with it
 	}
-	if err != nil {
+	return answered(r, &a, err)
+}
+
+// answered returns why a run has not done what it was asked, if so.
+func answered(r *runStatus, a *Answer, err error) error {
+	switch {
+	case err != nil:
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
-	}
-	if c.Verb == opCancel && !ends && (a.Tasks > 0 || a.Err == "") {
-		err = say(c, task.Count(int64(a.Tasks), "task")+" cancelled\n")
-	}
-	if a.Err != "" {
+	case a.Err != "":
 		return errors.New("run " + r.Run + ": " + a.Err)
 	}
-	return err
+	return nil
 }
 
 // askRun sends an order to the submitter of a run. A hub that has just taken a run does not
 // listen yet.
-func (s *session) askRun(ctx context.Context, r *runStatus, o Order) (a Answer, err error) {
+func (s *session) askRun(ctx context.Context, subject string, r *runStatus, o Order) (a Answer, err error) {
 	for {
-		a, err = s.ask(ctx, runSubject(r.Queue, r.Run), o)
+		a, err = s.ask(ctx, subject, o)
 		if r.Stocked == nil || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attachLook) {
 			return a, err
 		}

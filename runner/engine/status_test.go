@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/control"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -28,6 +29,7 @@ type desk struct {
 //
 //	publish SUBJECT TEXT    as a worker or a submitter would
 //	answer SUBJECT TEXT     a submitter that says this when it is asked
+//	ask RUN                 as crew ctl pause would
 //	submit WORDS            what a run with that command finds
 //	wait DURATION
 //	left                    the streams that are not empty, beside those of records
@@ -61,7 +63,10 @@ func (d *desk) do(command string) string {
 		_, err = d.s.nc.Subscribe(word, func(m *nats.Msg) {
 			var o Order
 			require.NoError(d.t, json.Unmarshal(m.Data, &o))
-			d.asked += fmt.Sprintln("asked to", o.Op, o.Run, o.Tasks, "by me:", o.By == me())
+			if o.Op == opTalk && o.Turn == 0 {
+				return // the client has gone
+			}
+			d.asked += fmt.Sprintln("asked to", o.Op, o.Run, "by me:", o.By == me())
 			_ = m.Respond([]byte(text))
 		})
 	case "submit":
@@ -69,6 +74,8 @@ func (d *desk) do(command string) string {
 	case "wait":
 		pause, _ := time.ParseDuration(rest)
 		time.Sleep(pause)
+	case "ask":
+		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})
 	case "left":
 		for _, stream := range []string{tasksStream, resultsStream, filesStream} {
 			if n := d.s.messages(d.t, stream); n > 0 {
@@ -77,9 +84,6 @@ func (d *desk) do(command string) string {
 		}
 	default:
 		c := &wiring.EngineCall{Verb: verb, Operand: word, Workers: strings.Fields(rest), JSON: word == "--json", Out: out}
-		if text != "" {
-			c.Tasks = []uint64{1, 2}
-		}
 		err = d.s.carryOut(c)
 	}
 	printed, _ := os.ReadFile(out.Name())

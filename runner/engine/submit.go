@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crew/runner"
+	"crew/runner/control"
 	"crew/runner/credentials"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -38,15 +39,17 @@ type submitter struct {
 
 	// state
 
-	flights flights
-	roster  roster
-	results results
-	past    past
-	bodies  atomic.Bool   // messages were objects
-	begun   chan struct{} // closed once slots have joined
+	flights  flights
+	roster   roster
+	results  results
+	past     past
+	visitors control.Visitors
+	bodies   atomic.Bool   // messages were objects
+	begun    chan struct{} // closed once slots have joined
 
 	suspended atomic.Bool
 	paused    atomic.Bool // as its record says
+	ran       atomic.Bool // an attempt has begun, so there is a run
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -111,7 +114,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.lasting = sub, s, x.ledger != nil || sub.Dir != "" && x.hosts == nil
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
-	x.intake = intake{sub.Outputs, sub.Files.Stdout}
+	x.intake, x.visitors.Welcome = intake{sub.Outputs, sub.Files.Stdout}, sub.Welcome
 	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -162,7 +165,7 @@ func (x *submitter) open() error {
 	}
 	x.each(tickEvery, x.purge())
 	if x.ledger == nil { // which renews its record itself
-		x.each(enrolEvery, x.enrol)
+		x.each(heartbeatEvery, x.enrols())
 	}
 	return nil
 }
@@ -189,6 +192,7 @@ func (x *submitter) Close() error {
 
 // Run has a worker run an attempt. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
+	x.ran.Store(true)
 	f, r := x.send(ctx, a)
 	if r != nil {
 		return r

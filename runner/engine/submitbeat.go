@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -117,66 +116,31 @@ func (x *submitter) enrol() {
 	_ = x.s.enrol(x.ctx, x.sub.Queue, e, enrolFor)
 }
 
-// command carries out an order of crew engine, once the run has begun.
-func (x *submitter) command(o *Order, a *Answer) error {
-	cmd := task.Command{Op: map[string]task.Op{opPause: task.Pause, opResume: task.Resume, opCancel: task.Stop}[o.Op]}
-	switch {
-	case o.Op == opLog:
-		return x.log(o, a)
-	case cmd.Op == 0:
-		return o.unknown()
-	case o.Op == opCancel:
-		cmd.Err = o.done("cancelled")
-		if cmd.IDs = o.Tasks; o.Key != nil {
-			cmd.Key = string(*o.Key)
+// enrols has the record be renewed now and then, and when the run is paused or goes on.
+func (x *submitter) enrols() func() {
+	var latest time.Time
+	return func() {
+		is := false
+		if x.ran.Load() {
+			now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
+			is = now != nil && now.State == task.Paused
 		}
-		if len(o.Tasks) > 0 || o.Key != nil {
-			cmd.Op = task.Cancel
+		if x.paused.Swap(is) != is || time.Since(latest) >= enrolEvery {
+			latest = time.Now()
+			x.enrol()
 		}
 	}
-	var err error
-	if x.ledger != nil && cmd.Op == task.Cancel && len(o.Tasks) > 0 {
-		if a.Tasks, cmd.IDs, err = x.ledger.cancel(o.Tasks, cmd.Err); len(cmd.IDs) == 0 {
-			return err
-		}
-	}
-	var reply task.Reply
-	if x.ledger != nil && cmd.Op == task.Cancel {
-		x.ledger.recorded(func() []uint64 {
-			reply = x.sub.Do(cmd)
-			return slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return x.flights.find(id) != nil })
-		})
-	} else {
-		reply = x.sub.Do(cmd)
-	}
-	a.Tasks += len(reply.IDs)
-	if reply.Err == nil && o.Op != opCancel {
-		x.paused.Store(o.Op == opPause)
-		x.enrol()
-	}
-	return cmp.Or(err, reply.Err)
 }
 
-// log answers what an attempt has written at an offset, as far as it has come.
-func (x *submitter) log(o *Order, a *Answer) error {
-	if x.flights.find(o.Task) == nil {
-		return errNotUnderWay
+// command carries out an order of crew engine, or of a client of crew ctl.
+func (x *submitter) command(o *Order, a *Answer) error {
+	switch o.Op {
+	case opCancel:
+		return x.sub.Do(task.Command{Op: task.Stop, Err: o.done("cancelled")}).Err
+	case opTalk:
+		return talk(&x.visitors, o, a)
 	}
-	live, other, _ := x.Live(o.Task)
-	if o.File == "stderr" {
-		live, other = other, live
-	}
-	if live == nil { // it has written nothing
-		return nil
-	}
-	defer live.Close()
-	defer other.Close()
-	a.Data = make([]byte, maxBody)
-	n, err := live.ReadAt(a.Data, max(0, o.At))
-	if a.Data = a.Data[:n]; err == io.EOF {
-		err = nil
-	}
-	return err
+	return o.unknown()
 }
 
 // part ends the run on the engine: workers drop what they still hold of it, and what

@@ -86,11 +86,10 @@ func (c *compiler) argument(args []arg, at int) place {
 	case runsAsKsh(args, at):
 		return refuse("cannot be the file that ksh runs, which is a script to it if there is no such file", `write ksh -c '. "$1"' ksh {}`)
 	}
-	p := interpreted(args, i, at)
-	if p.err != nil {
+	p := place{joined: joined}
+	if p.err = interpreted(args, i, at); p.err != nil {
 		return p
 	}
-	p.joined = joined
 	if name, _, ok := strings.Cut(args[at].text, "="); ok && args[i].wraps() {
 		if strings.Contains(name, markText) {
 			return refuseName

@@ -234,7 +234,7 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 	var segs []seg
 	add := func(from, to, group int) {
 		for i, m := range c.marks {
-			if !(span{from, to}).has(m.at) {
+			if m.at < from || m.at >= to {
 				continue
 			}
 			p := places[i]
@@ -284,23 +284,12 @@ func (c *compiler) valueOf(p *piece, check check) int {
 // span is a stretch of the source.
 type span struct{ from, to int }
 
-// spanOf returns where nodes stand, of which this is the first and the last.
-func spanOf(first, last syntax.Node) span {
-	return span{int(first.Pos().Offset()), int(last.End().Offset())}
-}
-
-// has reports whether an offset is in the stretch.
-func (s span) has(at int) bool { return s.from <= at && at < s.to }
-
-// of returns the stretch of a text.
-func (s span) of(text string) string { return text[s.from:s.to] }
-
 // group returns the group of the word that p repeats.
 func (c *compiler) group(p place) group {
-	g := group{text: p.list.of(c.src), plain: p.word.known()}
+	g := group{text: c.src[p.list.from:p.list.to], plain: p.word.known()}
 	var holes []piece
 	for _, m := range c.marks {
-		if p.list.has(m.at) {
+		if p.list.from <= m.at && m.at < p.list.to {
 			holes = append(holes, *m.piece)
 			g.text += " " + m.piece.text
 			g.plain = g.plain && m.piece.kind != nested

@@ -118,10 +118,10 @@ func (c *compiler) places(f *syntax.File) ([]place, error) {
 		if !strings.Contains(text, markText) {
 			continue
 		}
-		at := spanOf(leaf, leaf)
+		from, to := int(leaf.Pos().Offset()), int(leaf.End().Offset())
 		for i, m := range c.marks {
-			if at.has(m.at) {
-				s := site{c: c, mark: m, from: at.from, stack: stack}
+			if from <= m.at && m.at+len(markText) <= to {
+				s := site{c: c, mark: m, from: from, stack: stack}
 				places[i] = s.place()
 			}
 		}
@@ -193,7 +193,7 @@ func (c *compiler) differs(n syntax.Node) string {
 func (c *compiler) misread(n syntax.Node) string {
 	switch n := n.(type) {
 	case *syntax.ParamExp:
-		if text := spanOf(n, n).of(c.src); strings.Contains(text, "<(") || strings.Contains(text, ">(") {
+		if text := c.src[n.Pos().Offset():n.End().Offset()]; strings.Contains(text, "<(") || strings.Contains(text, ">(") {
 			return "<( ) within ${…}"
 		}
 	case *syntax.Redirect:
@@ -202,7 +202,7 @@ func (c *compiler) misread(n syntax.Node) string {
 		}
 		delimiter, _, _ := strings.Cut(argOf(n.Word).text, gap)
 		delimiter += "\n" // the last one has no line break
-		for line := range strings.Lines(spanOf(n.Hdoc, n.Hdoc).of(c.src)) {
+		for line := range strings.Lines(c.src[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()]) {
 			if n.Op == syntax.DashHdoc {
 				line = strings.TrimLeft(line, "\t")
 			}
@@ -300,24 +300,24 @@ func (s *site) inWord(p *place) {
 		i--
 		w, ok = s.stack[i].(*syntax.Word)
 	}
-	all := spanOf(w, w)
-	alone := all.of(s.c.src) == markText
+	from, to := int(w.Pos().Offset()), int(w.End().Offset())
+	alone := from == s.mark.at && to == s.mark.at+len(markText)
 	mild := false
 	switch h := s.stack[i-1].(type) {
 	case *syntax.CallExpr:
-		p.list = all
+		p.list = span{from, to}
 		mild = h.Args[0] != w && tame(h)
-		p.last = alone && h.Args[0] != w && all.to == len(s.c.src) && s.topLevel(i)
+		p.last = alone && h.Args[0] != w && to == len(s.c.src) && s.topLevel(i)
 		if alone && len(h.Args) > 1 {
 			p.none = ""
 		}
 	case *syntax.WordIter:
-		p.list = all
+		p.list = span{from, to}
 		if alone {
 			p.none = ""
 		}
 	case *syntax.ArrayElem:
-		p.list = all
+		p.list = span{from, to}
 	case *syntax.Redirect:
 		mild = true
 	}
@@ -327,7 +327,7 @@ func (s *site) inWord(p *place) {
 			p.list = span{}
 		}
 	}
-	if p.how == single && mild && s.mildWord(w, all.to) {
+	if p.how == single && mild && s.mildWord(w, to) {
 		p.how = bare
 	}
 }

@@ -20,7 +20,7 @@ var errContinued = errors.New("the command has a placeholder in or after a here-
 // there were any.
 func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 	for from := 0; ; {
-		i := strings.Index(c.src[from:], continued)
+		i := strings.Index(c.src[from:], "\\\n")
 		if i < 0 {
 			return false, nil
 		}
@@ -29,44 +29,55 @@ func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 		if !odd(c.src[:at+1]) {
 			continue
 		}
-		instead, err := continuation(f, at)
-		if err != nil || instead != continued {
-			c.resource(c.src[:at] + instead + c.src[from:])
-			return true, err
+		switch where := continuation(f, at); where {
+		case inDocument:
+			return false, errContinued
+		case inComment: // the newline ends it, but not for the parser
+			c.resource(c.src[:at] + c.src[at+1:])
+			return true, nil
+		case inCode:
+			c.resource(c.src[:at] + c.src[from:])
+			return true, nil
 		}
 	}
 }
 
-// continued is what continues a line.
-const continued = "\\\n"
+// context is the place of a backslash and a newline.
+type context uint8
 
-// continuation returns what stands for the backslash and newline at offset at, where the parser
-// reads rightly what the shell does.
-func continuation(f *syntax.File, at int) (instead string, err error) {
-	holds := func(n syntax.Node) bool { return spanOf(n, n).has(at) }
+const (
+	inCode     context = iota // anywhere else, double quotes included
+	inQuotes                  // in single quotes, or in a here-document that is taken as it is
+	inComment                 // in a comment
+	inDocument                // in a here-document that the shell expands
+)
+
+// continuation returns the context of the backslash and newline at offset at.
+func continuation(f *syntax.File, at int) (where context) {
+	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
 	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.SglQuoted:
-			if holds(n) {
-				instead = continued
+			if holds(n) && where != inDocument {
+				where = inQuotes
 			}
-		case *syntax.Comment: // the newline ends it, but not for the parser
+		case *syntax.Comment:
 			if holds(n) {
-				instead = "\n"
+				where = inComment
 			}
 		case *syntax.Redirect:
 			switch {
 			case n.Op != syntax.Hdoc && n.Op != syntax.DashHdoc:
 			case quotedDelimiter(n):
 				if n.Hdoc != nil && holds(n.Hdoc) {
-					instead = continued
+					where = inQuotes
 				}
 			case at > int(n.Word.Pos().Offset()) && (n.Hdoc == nil || at < int(n.Hdoc.End().Offset())):
-				err = errContinued // or on the line before it: the parser may begin it too late
+				where = inDocument // or on the line before it: the parser may begin it too late
 			}
 		}
 	}
-	return instead, err
+	return where
 }
 
 // quotedDelimiter reports whether the here-document r is taken as it is.
@@ -96,15 +107,16 @@ func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 	if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
 		return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
 	}
-	word, body := spanOf(found.Word, found.Word), spanOf(found.Hdoc, found.Hdoc)
-	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(body.of(c.src))
-	c.resource(c.src[:word.from] + delimiter.text + c.src[word.to:body.from] + text + c.src[body.to:])
+	body := [2]int{int(found.Hdoc.Pos().Offset()), int(found.Hdoc.End().Offset())}
+	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
+	c.resource(c.src[:found.Word.Pos().Offset()] + delimiter.text + c.src[found.Word.End().Offset():body[0]] + text + c.src[body[1]:])
 	return true, nil
 }
 
 // holdsMark reports whether a mark stands in n.
 func (c *compiler) holdsMark(n syntax.Node) bool {
-	return slices.ContainsFunc(c.marks, func(m mark) bool { return spanOf(n, n).has(m.at) })
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return from <= m.at && m.at < to })
 }
 
 // nest replaces the first script within the script that holds a mark, such as the
@@ -115,15 +127,15 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	if list == nil {
 		return false, nil
 	}
-	all := spanOf(list[0], list[len(list)-1])
+	from, to := int(list[0].Pos().Offset()), int(list[len(list)-1].End().Offset())
 	var inside, rest []piece
 	at := 0
 	for _, m := range c.marks {
 		switch {
-		case all.has(m.at):
+		case from <= m.at && m.at < to:
 			inside = append(inside, *m.piece)
 		default:
-			if m.at < all.from {
+			if m.at < from {
 				at++
 			}
 			rest = append(rest, *m.piece)
@@ -149,7 +161,7 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 		sc.option += " "
 	}
 	rest = slices.Insert(rest, at, whole)
-	c.pieces = fill(c.src[:all.from]+sc.option+markText+c.src[all.to:], markText, &rest)
+	c.pieces = fill(c.src[:from]+sc.option+markText+c.src[to:], markText, &rest)
 	return true, nil
 }
 
@@ -163,13 +175,11 @@ func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece
 	}
 	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
 	if sc.same {
-		before := 0 // scripts that have variables of their own
+		same := 1
 		for _, m := range c.marks {
-			if m.piece.kind == nested {
-				before++
-			}
+			same += int(m.piece.kind / nested)
 		}
-		inner.prefix, inner.outer = c.script.name+strconv.Itoa(before+1)+"_", c.namesIn(f)
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(same)+"_", c.namesIn(f)
 	}
 	whole.inner, err = inner.compile(pieces, false)
 	return whole, err
@@ -198,5 +208,5 @@ func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
 
 // isNested reports whether w is a script that nest has replaced.
 func (c *compiler) isNested(w *syntax.Word) bool {
-	return slices.ContainsFunc(c.marks, func(m mark) bool { return m.piece.kind == nested && spanOf(w, w).from == m.at })
+	return slices.ContainsFunc(c.marks, func(m mark) bool { return m.piece.kind == nested && int(w.Pos().Offset()) == m.at })
 }

@@ -198,10 +198,10 @@ func (r runner) isOption(a arg) bool {
 	return a.static() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
-// interpreted refuses a value as args[at], the command of which begins at
+// interpreted says why no value can be args[at], the command of which begins at
 // args[first]: a program that is no shell would give it to one, or a shell of another
 // grammar may take it for an option.
-func interpreted(args []arg, first, at int) place {
+func interpreted(args []arg, first, at int) error {
 	for j, a := range args[:at] {
 		if j < first || !a.static() || j > first && !args[first].wraps() {
 			continue
@@ -211,18 +211,18 @@ func interpreted(args []arg, first, at int) place {
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
 		case joining.has(name):
-			return refuseArguments(name, ", which makes a script of them", "write ssh, of which crew knows the script")
+			return refuseArguments(name, ", which makes a script of them", "write ssh, of which crew knows the script").err
 		case name == "tmux" && args[at-1].text != "-t":
-			return refuseArguments(name, ", which runs commands in them", "write a script that reads the value from a file")
+			return refuseArguments(name, ", which runs commands in them", "write a script that reads the value from a file").err
 		case name == "parallel" && !(listed && hasCommand(before)):
-			return refuseArguments(name, ", which makes a script of them", "write it at the end, as in parallel gzip ::: {}")
+			return refuseArguments(name, ", which makes a script of them", "write it at the end, as in parallel gzip ::: {}").err
 		case name == "crew" && !hasCommand(before):
-			return refuse("may be the command of crew, which a shell would run", "write the command before it, as in crew -- gzip {}")
+			return refuse("may be the command of crew, which a shell would run", "write the command before it, as in crew -- gzip {}").err
 		case (f == korn || f == alien) && !endsOptions(before, f):
-			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`)
+			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
 		}
 	}
-	return place{}
+	return nil
 }
 
 // endsOptions reports whether a shell of family f takes what follows its arguments for no

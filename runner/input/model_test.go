@@ -367,10 +367,10 @@ func testModel(t *testing.T, dir string, r *rand.Rand) {
 	if w.e.Groups == nil && (w.e.Format.Kind != CSV || w.e.MaxRecord == 0) {
 		for i, n := range w.batches(records) {
 			file, line := src.Rest(uint64(i + 1))
-			at, last := file<<40+int(line), records[n-1]
-			behind, next := last.file<<40+int(last.rest), math.MaxInt
+			at, last := place(file)<<placeLines|place(line), records[n-1]
+			behind, next := place(last.file)<<placeLines|place(last.rest), place(math.MaxInt64)
 			if records = records[n:]; len(records) > 0 {
-				next = records[0].file<<40 + int(records[0].rest) - 1
+				next = place(records[0].file)<<placeLines | place(records[0].rest-1)
 			}
 			require.True(t, behind <= at && at <= next && (behind == at || w.e.Limits.batches()), "task %d ends at %x: %+v", i+1, at, w.e)
 		}

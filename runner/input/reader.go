@@ -57,7 +57,7 @@ func (r *Reader) open(cfg Config) error {
 			return err
 		}
 	}
-	r.delimiter = r.first().delim
+	r.delimiter = r.axes[0].parts[0].delim
 	if !cfg.Format.Header {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (r *Reader) First() []string {
 		return nil
 	}
 	var rec Record
-	s := r.first()
+	s := r.axes[0].parts[0]
 	if s.next(&rec) != nil {
 		return nil
 	}
@@ -95,12 +95,6 @@ func (r *Reader) First() []string {
 	}
 	return rec.Columns
 }
-
-// first returns the first source.
-func (r *Reader) first() *stream { return r.axes[0].parts[0] }
-
-// single reports whether there is one source.
-func (r *Reader) single() bool { return len(r.axes) == 1 && len(r.axes[0].parts) == 1 }
 
 // readHeaders takes the first record of each source for names.
 func (r *Reader) readHeaders() error {
@@ -175,7 +169,7 @@ func (r *Reader) read(rec *Record) error {
 
 // at returns an error in the latest record of the first source, with its place.
 func (r *Reader) at(err error) error {
-	return fmt.Errorf("%s: %w", r.first().where(), err)
+	return fmt.Errorf("%s: %w", r.axes[0].parts[0].where(), err)
 }
 
 // Close closes the files. It must not be called during a read.

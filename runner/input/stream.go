@@ -31,8 +31,14 @@ func (r *Record) text() string {
 	return r.Text
 }
 
-// place is where a record begins: the number of its file, from 0, and its line, from 1.
-type place struct{ file, line int }
+// place is where a record begins: the number of its file, from 0, and its line, from 1, in one
+// word.
+type place int64
+
+const placeLines = 40 // bits of a place that are for the line
+
+func (p place) file() int   { return int(p >> placeLines) }
+func (p place) line() int64 { return int64(p & (1<<placeLines - 1)) }
 
 // file is a file open for reading.
 type file struct {
@@ -242,10 +248,10 @@ func (s *stream) record(rec *Record, text string) {
 }
 
 // place returns where the latest record began.
-func (s *stream) place() place { return place{s.at, s.line} }
+func (s *stream) place() place { return place(s.at)<<placeLines | place(s.line) }
 
 // after returns where the record after the latest one begins.
-func (s *stream) after() place { return place{s.at, s.lines + 1} }
+func (s *stream) after() place { return place(s.at)<<placeLines | place(s.lines+1) }
 
 // where names the latest record and its source.
 func (s *stream) where() string {

@@ -163,7 +163,7 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 		return nil, err
 	}
 	id := number()
-	t.end(id, t.r.first().after())
+	t.end(id, t.r.axes[0].parts[0].after())
 	return t.of(t.rec[:], id), nil
 }
 
@@ -176,7 +176,7 @@ func (t *Tasks) end(id uint64, after place) { t.ends[id%uint64(len(t.ends))] = a
 // more than 256 tasks after this one.
 func (t *Tasks) Rest(id uint64) (file int, line int64) {
 	at := t.ends[id%uint64(len(t.ends))]
-	return at.file, int64(at.line)
+	return at.file(), at.line()
 }
 
 // read stores the next record of the share in rec.
@@ -193,7 +193,9 @@ func (t *Tasks) read() error {
 // has been read. It is false where that is not known, as in a product or with a Share.
 // The goroutine of Next may call it.
 func (t *Tasks) Buffered() bool {
-	return t.cfg.Share == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.first().buffered()
+	axes := t.r.axes
+	return t.cfg.Share == nil && !t.cfg.Limits.batches() &&
+		len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
 }
 
 // oneRecord is a task together with the slice that it needs.
@@ -284,7 +286,7 @@ func (t *Tasks) CheckColumns() error {
 // lacks returns an error if one of a task's records lacks a column that a template names.
 func (t *Tasks) lacks(tk *task.Task) error {
 	err := t.must.Check(tk.Records)
-	if err != nil && t.r.single() && !t.cfg.Limits.batches() {
+	if err != nil && len(t.r.axes) == 1 && len(t.r.axes[0].parts) == 1 && !t.cfg.Limits.batches() {
 		err = t.r.at(err)
 	}
 	return err
@@ -450,7 +452,7 @@ func (t *Tasks) fits(tk *task.Task) error {
 // values of a Group. The Reader must have one Group of values, and Next must have
 // read it to its end.
 func (t *Tasks) Give(values []string) {
-	s := t.r.first()
+	s := t.r.axes[0].parts[0]
 	s.values, s.line, s.err = values, 0, nil
 }
 

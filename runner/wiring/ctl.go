@@ -81,7 +81,7 @@ func (c *ctl) stopAll(runs []control.Hello) (err error) {
 // call makes a request of the run, and prints the replies. The status is that of the
 // tasks that end with a reply.
 func (c *ctl) call() error {
-	h, err := control.Find(c.Run)
+	h, err := c.find()
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,14 @@ func (c *ctl) call() error {
 		return err
 	}
 	return c.statusOf(ended)
+}
+
+// find returns the run that is meant.
+func (c *ctl) find() (control.Hello, error) {
+	if name, far := strings.CutPrefix(c.Run, cli.EnginePrefix); far {
+		return reach(name)
+	}
+	return control.Find(c.Run)
 }
 
 // take prints a reply.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/cli"
+	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/proc"
 	"crew/runner/task"
@@ -28,7 +30,9 @@ const (
 	// EngineProtocol is the version of what crew hands over to crew-engine: its command
 	// line.
 	EngineProtocol = 1
-	engineHint     = "run go install ./... in crew's source"
+	// RelayVerb has crew-engine take a client of crew ctl, on its standard input, to a run.
+	RelayVerb  = "relay"
+	engineHint = "run go install ./... in crew's source"
 )
 
 // Far holds the functions of crew-engine that need the library of NATS.
@@ -47,8 +51,9 @@ type Submission struct {
 	Place
 	Load
 	proc.Outputs
-	Notice func(string)
-	Do     func(task.Command) task.Reply
+	Notice  func(string)
+	Do      func(task.Command) task.Reply
+	Welcome func(control.Link) // has the run's control server serve a client; nil if it has none
 }
 
 // Place says where the tasks of a run go, and what is known there of an earlier run.
@@ -217,13 +222,46 @@ func (w *wiring) submit() (Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	exec, err := w.far.Submit(Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do})
+	exec, err := w.far.Submit(Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Welcome: w.welcome})
 	if err != nil {
 		return nil, err
 	}
 	w.close = append(w.close, exec.Close)
 	w.onClose(w.signals.Release) // see workLocally
 	return exec, nil
+}
+
+// welcome serves a client of crew ctl elsewhere.
+func (w *wiring) welcome(l control.Link) {
+	if <-w.begun; w.control == nil {
+		_ = l.Close()
+		return
+	}
+	w.control.Welcome(l)
+}
+
+// reach returns the run that URL/RUN names.
+func reach(name string) (control.Hello, error) {
+	i := strings.LastIndexByte(name, '/')
+	if i < 1 || name[i-1] == '/' || name[i+1:] == "" {
+		return control.Hello{}, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
+	}
+	return control.Reach(func() (*os.File, error) {
+		path, err := findProgram(engineProgram, "a run elsewhere", engineHint)
+		if err != nil {
+			return nil, err
+		}
+		ours, theirs, err := control.Pair()
+		if err != nil {
+			return nil, err
+		}
+		defer theirs.Close()
+		argv := append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, RelayVerb, name[:i], name[i+1:])
+		if _, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{theirs, theirs, os.Stderr}}); err != nil {
+			ours.Close()
+		}
+		return ours, err
+	})
 }
 
 // place says where the run's tasks go.

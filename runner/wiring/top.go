@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"crew/runner/cli"
 	"crew/runner/control"
 	"crew/runner/kernel"
 )
@@ -27,6 +29,9 @@ const leaveScreen = "\x1b[0m\x1b(B\x1b[?7h\x1b[?1l\x1b>\x1b[?1049l\x1b[?25h"
 func (c *ctl) top() error {
 	if c.JSON {
 		return misuse("crew ctl top has a screen to show, no replies", "write crew ctl status --json")
+	}
+	if strings.HasPrefix(c.Run, cli.EnginePrefix) {
+		return misuse("crew ctl top shows runs of this machine", "write crew ctl status --run "+c.Run)
 	}
 	path, err := findProgram(topProgram, "crew ctl top", engineHint+", or use crew ctl status")
 	if err != nil {

@@ -19,6 +19,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "crew-engine:", err)
 		os.Exit(2)
 	}
+	if len(args) == 4 && args[1] == wiring.RelayVerb {
+		os.Exit(engine.Relay(args[2], args[3], os.Stdin))
+	}
 	debug.SetGCPercent(200) // what lives is little: collections take a tenth of the time otherwise
 	os.Exit(kernel.Run(func() int {
 		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
