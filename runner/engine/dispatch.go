@@ -200,17 +200,16 @@ func (d *dispatcher) take(o *Order) error {
 	l := d.ledger(*o.Handed)
 	l.record.State, l.record.Epoch, l.record.Over = runHanding, 0, nil
 	d.mu.Lock()
-	if d.runs[l.record.Run] != nil { // it asks again
+	if known := d.runs[l.record.Run]; known != nil { // it asks again
 		d.mu.Unlock()
-		return nil
+		return known.enrol()
 	}
 	err := cmp.Or(os.Mkdir(l.dir, 0o700), l.save())
 	if err == nil {
 		d.runs[l.record.Run] = l
 	}
 	d.mu.Unlock()
-	l.enrol()
-	return err
+	return cmp.Or(err, l.enrol())
 }
 
 // take takes tasks, maybe again.
@@ -232,30 +231,33 @@ func (l *ledger) take(o *Order) error {
 	})
 }
 
-// commit has the run begin. It may be asked for again.
+// commit has the run begin, so that whoever looks for it sees that. It may be asked for again.
 func (l *ledger) commit(tasks uint64) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.record.State != runHanding {
-		return nil
+	if l.record.State == runHanding {
+		l.record.State, l.record.Tasks = runRunning, tasks
+		err := l.save()
+		if err != nil || !l.record.valid() {
+			l.record.State = runHanding
+			l.mu.Unlock()
+			return cmp.Or(err, errGarbage)
+		}
+		l.d.submits(l)
 	}
-	l.record.State, l.record.Tasks = runRunning, tasks
-	err := l.save()
-	if err != nil || !l.record.valid() {
-		l.record.State = runHanding
-		return cmp.Or(err, errGarbage)
-	}
-	l.d.submits(l)
-	return nil
+	l.mu.Unlock()
+	return l.enrol()
 }
 
 // forget ends a run, and removes what there is of it.
 func (d *dispatcher) forget(l *ledger) error {
 	l.mu.Lock()
 	l.giveUp()
+	l.record.State = runDone
+	l.mu.Unlock()
+	l.active.Wait()
+	l.mu.Lock()
 	run := runStatus{l.record.Queue, l.record.Enrolment}
 	run.Stocked = nil // or else it would ask this hub
-	l.record.State = runDone
 	err := os.RemoveAll(l.dir)
 	l.mu.Unlock()
 	if err != nil {
@@ -266,13 +268,15 @@ func (d *dispatcher) forget(l *ledger) error {
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(d.ctx, 2*answerWait)
 	defer cancel()
-	return d.s.forget(ctx, &run)
+	return d.s.drop(ctx, &run)
 }
 
 // submits submits a run in a goroutine of its own, again and again until it is over.
 func (d *dispatcher) submits(l *ledger) {
+	l.active.Add(1)
 	d.wg.Go(func() {
-		for l.enrol(); l.running() && d.ctx.Err() == nil; {
+		defer l.active.Done()
+		for _ = l.enrol(); l.running() && d.ctx.Err() == nil; {
 			err := (&submission{ledger: l, begun: make(chan struct{})}).submit()
 			if err != nil && l.holds() {
 				l.told.say(err.Error())
@@ -284,7 +288,7 @@ func (d *dispatcher) submits(l *ledger) {
 				_ = l.save()
 				l.mu.Unlock()
 			}
-			if l.enrol(); l.running() {
+			if _ = l.enrol(); l.running() {
 				pause(d.ctx, dispatchAgain)
 			}
 		}
@@ -298,17 +302,18 @@ func (l *ledger) running() bool {
 }
 
 // enrol tells of the run, as long as there is one.
-func (l *ledger) enrol() {
+func (l *ledger) enrol() error {
 	l.mu.Lock()
 	record, stocked := l.record.Enrolment, *l.record.Stocked // nobody waits for the network
 	_, err := os.Stat(l.dir)
 	l.mu.Unlock()
 	record.Stocked = &stocked
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
-		defer cancel()
-		_ = l.d.s.enrol(ctx, l.record.Queue, record, 0)
+	if err != nil {
+		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+	defer cancel()
+	return l.d.s.enrol(ctx, l.record.Queue, record, 0)
 }
 
 // submission is an epoch of a run in the hands of the hub.
@@ -454,6 +459,6 @@ func (m *submission) keep(over <-chan struct{}) {
 		case <-time.After(renewEvery):
 		}
 		m.count()
-		m.enrol()
+		_ = m.enrol() // the next one follows
 	}
 }

@@ -79,6 +79,7 @@ type ledger struct {
 	kick chan struct{} // its record is to be renewed now
 
 	visitors control.Visitors // once it is over
+	active   sync.WaitGroup   // it is being submitted
 
 	mu     sync.Mutex
 	record handed
