@@ -20,11 +20,12 @@ const (
 // grow with the number of tasks.
 type Fold struct {
 	runs     []*run // in the order in which they come
+	total    tally  // but for tasks that were done again
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
 	missed   int64 // events
 
-	keys, commands, hosts *groups
+	groups [3]*groups // keys, commands and hosts
 
 	lists    lists
 	timeline *timeline
@@ -69,7 +70,9 @@ func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
 
 func newFold(attempts, names int) *Fold {
 	f := &Fold{timeline: newTimeline(attempts - min(mostRunning, attempts/100))}
-	f.keys, f.commands, f.hosts = newGroups(names), newGroups(names), newGroups(names)
+	for i := range f.groups {
+		f.groups[i] = &groups{most: names, room: names * mostRuns, list: map[string]*group{}}
+	}
 	f.lists = lists{failed: listed{most: MostFailed}, flaky: listed{most: MostListed}, room: MostOutput}
 	f.Source("")
 	return f
@@ -279,11 +282,7 @@ func (f *Fold) retried(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, false)
 	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
-		for _, t := range f.tallies(l) {
-			if t != nil {
-				t.Retries++
-			}
-		}
+		f.count(l, func(t *tally) { t.Retries++ })
 	}
 	o.current, o.attempt, o.ended = nil, l.Attempt, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
@@ -297,11 +296,7 @@ func (f *Fold) finished(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, !l.Again)
 	flaky := l.Outcome == task.OK && o.failed
-	for _, t := range f.tallies(l) {
-		if t != nil {
-			t.end(l, flaky)
-		}
-	}
+	f.count(l, func(t *tally) { t.end(l, flaky) })
 	if !l.Again {
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
@@ -321,19 +316,18 @@ func (f *Fold) Report() *Report {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return f.runs[a].Start.Compare(f.runs[b].Start) })
-	place, total := make([]int, len(order)), &tally{}
+	place := make([]int, len(order))
 	for i, at := range order {
 		place[at] = i
 		r := f.runs[at]
-		total.merge(&r.tally)
 		one := r.Run
-		one.Figures = r.all()
+		one.Figures = r.figures()
 		one.Ended = at < len(f.runs)-1 && r.Ended || at == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}
-	out.Title, out.Total = title(out.Runs), total.figures()
-	out.Bins = histogram(total.took, f.failing)
-	out.Keys, out.Commands, out.Hosts = f.keys.report(place), f.commands.report(place), f.hosts.report(place)
+	out.Title, out.Total = title(out.Runs), f.total.figures()
+	out.Bins = histogram(f.total.took, f.failing)
+	out.Keys, out.Commands, out.Hosts = f.groups[0].report(place), f.groups[1].report(place), f.groups[2].report(place)
 	f.lists.report(out, place)
 	out.Blocked = f.blocks(place)
 	f.timed(out, place)

@@ -10,117 +10,94 @@ import (
 
 const (
 	mostNames = 4096 // of each kind that have tallies
-	mostRuns  = 64   // tallies of a name, if all have as many
+	mostRuns  = 64   // of which each of them has a tally, if all are in as many
 	nameSize  = 400  // bytes of a name
 )
 
-// groups are tallies by name and run. The first names that come have some, and the tasks of
-// all later names are one group, the rest. If there are too many tallies, since there are
-// many runs, half of the names go into the rest, too: those that took least time. So what
-// is known of a name is all of it.
+// groups are tallies by name, and by name and run. The first names that come have some, and
+// the tasks of all later names are one group, the rest. If there are too many tallies, since
+// there are many runs, those of the first runs go.
 type groups struct {
-	most int // names
-	room int // tallies that may still be made
+	most  int // names
+	room  int // tallies by run that may still be made
+	first int // run of which there are some
 
-	list map[string][]*tally // by run; nil for a run without it
+	list map[string]*group
 	rest tally
 }
 
-func newGroups(most int) *groups {
-	return &groups{most: most, room: most * mostRuns, list: map[string][]*tally{}}
+type group struct {
+	tally // but for tasks that were done again
+	by    map[int]*tally
 }
 
-// in returns the tally of a name in a run.
-func (g *groups) in(run int, name string) *tally {
+// count calls add with the tallies to which a line about a task belongs.
+func (f *Fold) count(l *Line, add func(*tally)) {
+	both := func(all, own *tally) {
+		if !l.Again {
+			add(all)
+		}
+		add(own)
+	}
+	both(&f.total, &f.runs[f.run].tally)
+	for i, name := range [...]task.Bytes{l.Key, l.Command, l.Host} {
+		if i < 2 || !l.Start.IsZero() { // a task that has not begun has no host
+			both(f.groups[i].in(f.run, string(name)))
+		}
+	}
+}
+
+// in returns the tallies of a name, of all runs and of one.
+func (g *groups) in(run int, name string) (all, own *tally) {
 	name = task.Abridge(name, nameSize)
-	if by := g.list[name]; run < len(by) && by[run] != nil {
-		return by[run]
+	of := g.list[name]
+	if of == nil && len(g.list) == g.most {
+		return &g.rest, &tally{}
 	}
-	if g.room <= 0 {
-		g.halve()
+	if of == nil {
+		of = &group{by: map[int]*tally{}}
+		g.list[strings.Clone(name)] = of
 	}
-	by, known := g.list[name]
-	switch {
-	case !known && len(g.list) >= g.most:
-		return &g.rest
-	case !known:
-		name = strings.Clone(name)
+	if own = of.by[run]; own == nil {
+		own = &tally{}
+		if run >= g.first {
+			of.by[run] = own
+			g.room--
+		}
 	}
-	by = append(by, make([]*tally, max(0, run+1-len(by)))...)
-	by[run] = &tally{}
-	g.list[name] = by
-	g.room--
-	return by[run]
-}
-
-// halve makes the half of the names that took least time a part of the rest.
-func (g *groups) halve() {
-	list, totals := g.sorted()
-	g.most = len(list) / 2
-	for _, least := range list[g.most:] {
-		g.rest.merge(totals[least.Name])
-		for _, t := range g.list[least.Name] {
-			if t != nil {
+	for ; g.room < 0; g.first++ {
+		for _, of := range g.list {
+			if of.by[g.first] != nil {
+				delete(of.by, g.first)
 				g.room++
 			}
 		}
-		delete(g.list, least.Name)
 	}
+	return &of.tally, own
 }
 
-// sorted returns the groups, those first that took most time, and their tallies in all.
-func (g *groups) sorted() (list []Group, totals map[string]*tally) {
-	totals = make(map[string]*tally, len(g.list))
-	for name, by := range g.list {
-		total := &tally{}
-		for _, t := range by {
-			if t != nil {
-				total.merge(t)
-			}
-		}
-		totals[name] = total
-		list = append(list, Group{Name: name, Figures: total.figures()})
+// report returns the groups, those first that took most time. runs are the indexes that the
+// runs have in the report.
+func (g *groups) report(runs []int) (out Groups) {
+	for name, of := range g.list {
+		out.List = append(out.List, Group{Name: name, Figures: of.figures()})
 	}
-	slices.SortFunc(list, func(a, b Group) int {
+	slices.SortFunc(out.List, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.Tasks, a.Tasks), strings.Compare(a.Name, b.Name))
 	})
-	return list, totals
-}
-
-// report returns the groups. runs are the indexes that the runs have in the report.
-func (g *groups) report(runs []int) (out Groups) {
-	var totals map[string]*tally
-	out.List, totals = g.sorted()
 	rest := &tally{}
 	rest.merge(&g.rest)
-	for i := MostGroups; i < len(out.List); i++ {
-		rest.merge(totals[out.List[i].Name])
+	for i := range out.List[min(len(out.List), MostGroups):] {
+		rest.merge(&g.list[out.List[MostGroups+i].Name].tally)
 	}
 	out.List, out.Rest = slices.Clip(out.List[:min(len(out.List), MostGroups)]), rest.figures()
 	for i := range out.List {
-		if grp := &out.List[i]; len(runs) > 1 {
-			grp.ByRun = byRun(g.list[grp.Name], runs)
+		if one := &out.List[i]; len(runs) > 1 {
+			one.ByRun = make([]Figures, len(runs))
+			for run, t := range g.list[one.Name].by {
+				one.ByRun[runs[run]] = t.figures()
+			}
 		}
 	}
 	return out
-}
-
-func byRun(by []*tally, runs []int) []Figures {
-	list := make([]Figures, len(runs))
-	for run, t := range by {
-		if t != nil {
-			list[runs[run]] = t.all()
-		}
-	}
-	return list
-}
-
-// tallies returns those to which a line about a task belongs. The last one is nil if the task
-// has not begun.
-func (f *Fold) tallies(l *Line) (all [4]*tally) {
-	all = [...]*tally{&f.runs[f.run].tally, f.keys.in(f.run, string(l.Key)), f.commands.in(f.run, string(l.Command)), nil}
-	if !l.Start.IsZero() {
-		all[3] = f.hosts.in(f.run, string(l.Host))
-	}
-	return all
 }

@@ -58,14 +58,10 @@ type tally struct {
 	ran                int64
 	time, user, system float64 // nanoseconds: of many tasks they are more than a time.Duration holds
 	took               bins
-	again              *tally // tasks that were done again, which are in nothing else here; nil for none
 }
 
 // end adds a task that ended.
 func (t *tally) end(l *Line, flaky bool) {
-	if l.Again {
-		t = t.others()
-	}
 	t.Tasks++
 	f := &l.Facts
 	if f.Outcome.Failed() {
@@ -108,26 +104,6 @@ func (t *tally) merge(o *tally) {
 	for bin, n := range o.took {
 		t.took.add(bin, n)
 	}
-	if o.again != nil {
-		t.others().merge(o.again)
-	}
-}
-
-// others returns the tally of the tasks that were done again.
-func (t *tally) others() *tally {
-	if t.again == nil {
-		t.again = &tally{}
-	}
-	return t.again
-}
-
-// all returns the figures of the other tasks, too.
-func (t *tally) all() Figures {
-	sum := &tally{}
-	if sum.merge(t); t.again != nil {
-		sum.merge(t.again)
-	}
-	return sum.figures()
 }
 
 func (t *tally) figures() Figures {
