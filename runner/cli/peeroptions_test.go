@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,9 +26,9 @@ func TestPeerOptions(t *testing.T) {
 			if !strings.HasPrefix(spelled, "--") {
 				o = commands[0].short(name[0])
 			}
-			if p := peer(name); p != nil && p.hint != "" {
+			if hint := peer(name, advice[:]); hint != "" {
 				_, err := commands[0].split([]string{spelled})
-				require.EqualError(t, err, "unknown option "+spelled+": "+p.hint)
+				require.EqualError(t, err, "unknown option "+spelled+": "+hint)
 			} else {
 				require.NotNil(t, o, "%s's %s", program, spelled)
 			}
@@ -47,20 +48,21 @@ func TestPeerOptionsTable(t *testing.T) {
 		}
 		seen[strings.ReplaceAll(o.name, "-", "")] = true
 	}
-	for _, p := range peerOptions {
+	for _, p := range slices.Concat(spellings[:], advice[:]) {
 		for name := range strings.FieldsSeq(p.names) {
 			name = strings.ReplaceAll(name, "-", "")
 			require.False(t, seen[name], name)
 			seen[name] = true
 		}
-		require.True(t, (p.means == "") == (p.hint != ""), p.names)
-		if p.means != "" {
-			name, _, _ := strings.Cut(p.means, "=")
-			require.NotNil(t, long(name), p.names)
-		}
-		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(p.hint, -1) {
-			require.NotNil(t, long(m[2]), p.hint)
-			require.Nil(t, peer(m[2]), p.hint)
+	}
+	for _, p := range spellings {
+		name, _, _ := strings.Cut(p.says, "=")
+		require.NotNil(t, long(name), p.names)
+	}
+	for _, p := range advice {
+		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(p.says, -1) {
+			require.NotNil(t, long(m[2]), p.says)
+			require.Empty(t, peer(m[2], spellings[:])+peer(m[2], advice[:]), p.says)
 		}
 	}
 }
@@ -71,11 +73,9 @@ func TestManPageHasThePeersSpellings(t *testing.T) {
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, ".Pp\n")
 	want := map[string]string{}
-	for _, p := range peerOptions {
+	for _, p := range spellings {
 		for name := range strings.FieldsSeq(p.names) {
-			if p.means != "" {
-				want[name] = p.means
-			}
+			want[name] = p.says
 		}
 	}
 	got := map[string]string{}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,12 +23,9 @@ func (c *command) unknownShort(arg string, i int) error {
 	if !c.hasRun() {
 		return c.hasNo("-" + arg[i:i+1])
 	}
-	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), seeHelp
+	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(peer(arg[i:i+1], advice[:]), seeHelp)
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
-	}
-	if p := peer(arg[i : i+1]); p != nil {
-		hint = p.hint
 	}
 	if long := optionHint(arg[1:]); len(arg) > 3 && long != seeHelp {
 		hint = long
@@ -68,8 +66,8 @@ func didYouMean(word string, names []string, dashes, other string) string {
 
 // optionHint returns a hint for the unknown long option of runs with that name.
 func optionHint(name string) string {
-	if p := peer(name); p != nil {
-		return p.hint
+	if hint := peer(name, advice[:]); hint != "" {
+		return hint
 	}
 	var names []string
 	for _, o := range options() {
