@@ -58,9 +58,9 @@ func tableOptions() []string {
 	for _, o := range options() {
 		switch {
 		case o.of == "":
-			list = append(list, o.name+":")
+			list = append(list, o.form+":")
 		case o.ofRuns():
-			list = append(list, strings.TrimSpace(o.forms()))
+			list = append(list, o.form)
 		}
 	}
 	return list
@@ -187,7 +187,7 @@ func TestHelpTopics(t *testing.T) {
 	for _, o := range options() {
 		text := optionHelp("--" + o.name)
 		if require.Equal(t, o.of == "", text == "", o.name); o.ofRuns() {
-			require.Contains(t, text, "\n     "+strings.TrimSpace(o.forms()), o.name)
+			require.Contains(t, text, "\n     "+o.form, o.name)
 		}
 	}
 }

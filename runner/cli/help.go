@@ -123,14 +123,17 @@ func optionRows(headings bool, wanted func(*option) bool) string {
 	heading := ""
 	for _, o := range options() {
 		if o.of == "" && headings {
-			heading = "\n" + o.name + ":\n"
+			heading = "\n" + o.form + ":\n"
 		}
 		if !wanted(o) {
 			continue
 		}
 		b.WriteString(heading)
 		heading = ""
-		forms := o.forms()
+		forms := "  " + o.form
+		if o.short == "" {
+			forms = "      " + o.form
+		}
 		if len(forms) >= textColumn {
 			b.WriteString(forms + "\n")
 			forms = ""
@@ -138,22 +141,4 @@ func optionRows(headings bool, wanted func(*option) bool) string {
 		fmt.Fprintf(&b, "%-*s%s\n", textColumn, forms, o.text)
 	}
 	return b.String()
-}
-
-// forms returns the option's names and value as --help lists them.
-func (o *option) forms() string {
-	s := "  "
-	for _, letter := range o.short {
-		s += "-" + string(letter) + ", "
-	}
-	if o.short == "" {
-		s = "      "
-	}
-	s += "--" + o.name
-	if o.alone != "" {
-		s += "[=" + o.value + "]"
-	} else if o.value != "" {
-		s += " " + o.value
-	}
-	return s
 }

@@ -1,16 +1,36 @@
 package cli
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// option is a row of the flag table. The parser, --help and the completion use it, and
+// row is a row of the flag table. The parser, --help and the completion use it, and
 // a test compares the man page with it.
+type row struct {
+	form string // the names and the value, as --help has them
+	of   string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs
+	text string // description in --help
+	setter
+}
+
+// option is a row with its form taken apart.
 type option struct {
-	name  string // long, without dashes
+	row
+	name  string // long, without dashes; "" of a heading
 	short string // letters of the short forms
 	value string // name of the value; "" if the option takes none
-	of    string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs
-	text  string // description in --help
-	setter
+}
+
+// named takes the form apart.
+func (r row) named() *option {
+	letters, rest, _ := strings.Cut(r.form, "--")
+	name, value, _ := strings.Cut(strings.Replace(rest, "[=", " ", 1), " ")
+	o := &option{row: r, name: name, value: strings.TrimSuffix(value, "]")}
+	for ; strings.HasPrefix(letters, "-"); letters = letters[len("-x, "):] {
+		o.short += letters[1:2]
+	}
+	return o
 }
 
 // ofRuns reports whether the option is one of those that run tasks.

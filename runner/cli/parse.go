@@ -63,7 +63,7 @@ func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
 	o.uses, o.Command.Literal = l.uses, l.ended
 	var bad error
-	var rows []*option
+	var rows []row
 	if len(l.uses) > 0 { // otherwise the start of crew is spared the table
 		rows = o.rows()
 	}

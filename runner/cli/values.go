@@ -58,6 +58,8 @@ func as[T any](to *T, constant T) setter {
 	return by(func(string) error { *to = constant; return nil })
 }
 
+func on(to *bool) setter { return as(to, true) }
+
 // word sets the value as it is, text one that is not empty, and texts adds that.
 func word(to *string) setter    { return by(func(v string) error { *to = v; return nil }) }
 func text(to *string) setter    { return parsed(to, parseText) }
