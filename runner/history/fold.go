@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +17,20 @@ const (
 	mostNamed   = 5       // sources in a title
 )
 
+// Watcher is told what a Fold finds out about attempts, when it does.
+type Watcher interface {
+	// Attempt tells of an attempt that was seen for the last time at a moment, in nanoseconds since
+	// 1970. l is the line about its end; of one whose end is unknown it has no name.
+	Attempt(a *Attempt, until int64, l *Line)
+	// Blocked tells of a time in which nothing started.
+	Blocked(b *Blocked)
+}
+
 // Fold makes a Report of lines. It is not safe for concurrent use. Its memory does not
 // grow with the number of tasks.
 type Fold struct {
+	Watcher Watcher // nil for none; set before Add
+
 	runs     []*run // in the order in which they come
 	total    tally  // but for tasks that were done again
 	outcomes [task.Outcomes]int64
@@ -39,7 +51,7 @@ type current struct {
 	first  int                  // index of its first run
 	run    int                  // index of the run of the line
 	fresh  bool                 // the next line begins a run
-	read   map[uint64]time.Time // when tasks were read that have not begun
+	waits  map[uint64]time.Time // since when tasks wait that were read or are to be retried
 	open   map[uint64]*open     // tasks that have begun and not ended
 }
 
@@ -59,7 +71,6 @@ type open struct {
 	run     int          // of its latest attempt
 	attempt int          // the number of its latest attempt
 	current *Attempt     // the attempt that runs, or nil
-	ended   time.Time    // the attempt before
 	failed  bool         // an attempt has failed, and was not just replaced
 	earlier []task.Facts // the last that failed
 	output  []byte       // of the last
@@ -85,7 +96,7 @@ func (f *Fold) Source(name string) {
 	for _, o := range f.open {
 		f.lists.room += len(o.output)
 	}
-	f.current = current{source: name, first: len(f.runs), fresh: true, read: map[uint64]time.Time{}, open: map[uint64]*open{}}
+	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*open{}}
 }
 
 // Add adds a line, and keeps nothing of it.
@@ -105,9 +116,7 @@ func (f *Fold) Add(l *Line) {
 	switch l.Name {
 	case "admitted":
 		r.told = true
-		if len(f.read) < mostOpen {
-			f.read[l.Task] = l.At
-		}
+		f.wait(l.Task, l.At)
 	case "started":
 		r.told = true
 		r.unblock(f, l.At)
@@ -151,14 +160,25 @@ func (f *Fold) leave() {
 	r := f.runs[len(f.runs)-1]
 	r.Ended = r.ended(f)
 	r.unblock(f, r.End)
-	for _, o := range f.open {
-		if o.current != nil {
-			f.timeline.add(*o.current)
+	for _, id := range slices.Sorted(maps.Keys(f.open)) {
+		o := f.open[id]
+		if a := o.current; a != nil {
+			f.draw(*a, &Line{Facts: task.Facts{Task: id, Attempt: int(a.Number), Key: task.Bytes(a.Key), Command: task.Bytes(a.Command)}})
 		}
-		o.current, o.ended = nil, time.Time{}
+		o.current = nil
 	}
 	r.running = 0
-	clear(f.read)
+	clear(f.waits)
+}
+
+// Now returns how many attempts run and how many tasks wait.
+func (f *Fold) Now() (running, waiting int) { return f.runs[f.run].running, len(f.waits) }
+
+// wait notes that a task waits.
+func (f *Fold) wait(id uint64, since time.Time) {
+	if len(f.waits) < mostOpen {
+		f.waits[id] = since
+	}
 }
 
 // ended reports whether the current run has come to an end of its own. Where the source
@@ -167,7 +187,7 @@ func (r *run) ended(f *Fold) bool {
 	if r.Ended || !r.told {
 		return true
 	}
-	left := len(f.read)
+	left := len(f.waits)
 	for _, o := range f.open {
 		if f.runs[o.run] == r {
 			left++
@@ -208,7 +228,7 @@ func (f *Fold) of(l *Line) *open {
 }
 
 func (f *Fold) remember(id uint64, o *open) {
-	delete(f.read, id)
+	delete(f.waits, id)
 	if len(f.open) >= mostOpen && f.open[id] == nil {
 		f.forget(id, o)
 		return
@@ -228,7 +248,7 @@ func (f *Fold) started(r *run, l *Line) {
 	a := attemptOf(f.run, l)
 	a.ran, a.Start = true, cmp.Or(l.Start, l.At).UnixNano()
 	a.own()
-	a.Waited = f.waited(o, &a)
+	a.Waited = f.waited(&a)
 	if o.current == nil {
 		r.running++
 		r.peak = max(r.peak, r.running)
@@ -238,15 +258,20 @@ func (f *Fold) started(r *run, l *Line) {
 }
 
 // waited returns how long an attempt that began has waited, or -1.
-func (f *Fold) waited(o *open, a *Attempt) int64 {
-	from := o.ended
-	if from.IsZero() {
-		from = f.read[a.Task]
-	}
-	if from.IsZero() || !a.ran {
+func (f *Fold) waited(a *Attempt) int64 {
+	since, known := f.waits[a.Task]
+	if !known || !a.ran {
 		return -1
 	}
-	return max(0, a.Start-from.UnixNano())
+	return max(0, a.Start-since.UnixNano())
+}
+
+// draw puts an attempt into the timeline.
+func (f *Fold) draw(a Attempt, l *Line) {
+	if f.Watcher != nil && a.ran {
+		f.Watcher.Attempt(&a, f.until(&a), l)
+	}
+	f.timeline.add(a)
 }
 
 // attempted adds an attempt that ended to the timeline, unless an earlier run made it: its
@@ -254,18 +279,18 @@ func (f *Fold) waited(o *open, a *Attempt) int64 {
 func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	a := attemptOf(f.run, l)
 	a.Final, a.Outcome, a.Took = final, l.Outcome, int64(duration(&l.Facts))
-	_, waits := f.read[l.Task]
+	_, waits := f.waits[l.Task]
 	switch c := o.current; {
 	case c != nil:
 		r.running--
 		a.Waited = c.Waited
-		if a.worker == 0 {
-			a.worker, a.host = c.worker, c.host
+		if a.Worker == 0 {
+			a.Worker, a.Host = c.Worker, c.Host
 		}
 	case waits && a.ran && l.Start.Before(r.Start):
 		return
 	default:
-		a.Waited = f.waited(o, &a)
+		a.Waited = f.waited(&a)
 	}
 	switch {
 	case a.ran || !l.At.IsZero():
@@ -275,7 +300,7 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	default:
 		a.Start = r.End.UnixNano()
 	}
-	f.timeline.add(a)
+	f.draw(a, l)
 }
 
 func (f *Fold) retried(r *run, l *Line) {
@@ -284,12 +309,13 @@ func (f *Fold) retried(r *run, l *Line) {
 	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
 		f.count(l, func(t *tally) { t.Retries++ })
 	}
-	o.current, o.attempt, o.ended = nil, l.Attempt, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
+	o.current, o.attempt = nil, l.Attempt
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
 		o.failed = true
 	}
 	f.lists.fail(o, l)
 	f.remember(l.Task, o)
+	f.wait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
 }
 
 func (f *Fold) finished(r *run, l *Line) {
@@ -305,7 +331,7 @@ func (f *Fold) finished(r *run, l *Line) {
 		f.lists.end(f.run, o, l, flaky)
 	}
 	f.forget(l.Task, o)
-	delete(f.read, l.Task)
+	delete(f.waits, l.Task)
 }
 
 // Report returns what is known so far. Lines may be added afterwards; they do not change it.

@@ -82,7 +82,7 @@ func (f *Fold) lanes(list []Attempt) (all []Lane) {
 	taken, workers, ids := make([]lane, len(list)), map[lane]*Rows{}, map[lane]int32{}
 	for i := range list {
 		if a := &list[i]; a.ran {
-			l := lane{host: a.host, worker: a.worker}
+			l := lane{host: a.Host, worker: a.Worker}
 			if workers[l] == nil {
 				workers[l] = &Rows{}
 			}

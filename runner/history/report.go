@@ -114,9 +114,9 @@ type Attempt struct {
 	Outcome      task.Outcome // 0 if it runs, or its end is unknown
 	Final        bool         // the last attempt of its task
 
+	Worker int32
+	Host   string
 	ran    bool
-	worker int32
-	host   string
 }
 
 // Lane is a worker or, where the source does not tell workers, a row that keeps attempts
@@ -136,16 +136,19 @@ type Blocked struct {
 
 // unblock ends the time in which nothing started.
 func (r *run) unblock(f *Fold, at time.Time) {
-	f.blocked = f.stuck(f.blocked, r, at)
+	f.blocked = f.stuck(f.blocked, r, at, f.Watcher)
 	r.since = time.Time{}
 }
 
 // stuck adds the time in which nothing has started in the last run to a list of the longest.
-func (f *Fold) stuck(list []Blocked, r *run, to time.Time) []Blocked {
+func (f *Fold) stuck(list []Blocked, r *run, to time.Time, w Watcher) []Blocked {
 	if r.since.IsZero() || !to.After(r.since) {
 		return list
 	}
 	b := Blocked{Run: len(f.runs) - 1, From: r.since, To: to, By: r.blocked.By, Text: r.blocked.Shown}
+	if w != nil {
+		w.Blocked(&b)
+	}
 	return insert(list, b, MostBlocked, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
 }
 
@@ -160,7 +163,7 @@ func insert[T any](list []T, x T, most int, compare func(a, b T) int) []T {
 func (f *Fold) blocks(place []int) []Blocked {
 	list := slices.Clone(f.blocked)
 	if n := len(f.runs) - 1; n >= 0 {
-		list = f.stuck(list, f.runs[n], f.runs[n].End)
+		list = f.stuck(list, f.runs[n], f.runs[n].End, nil)
 	}
 	for i := range list {
 		list[i].Run = place[list[i].Run]

@@ -13,8 +13,8 @@ const labelSize = 120 // bytes of a command or key in the timeline
 // attemptOf returns the attempt of a line.
 func attemptOf(run int, l *Line) Attempt {
 	a := Attempt{
-		Run: int32(run), Number: int32(l.Attempt), worker: int32(l.Worker), Lane: -1, Task: l.Task, Took: -1, Waited: -1,
-		host: string(l.Host), Key: task.Shorten(string(l.Key), labelSize), Command: task.Shorten(string(l.Command), labelSize),
+		Run: int32(run), Number: int32(l.Attempt), Worker: int32(l.Worker), Lane: -1, Task: l.Task, Took: -1, Waited: -1,
+		Host: string(l.Host), Key: task.Shorten(string(l.Key), labelSize), Command: task.Shorten(string(l.Command), labelSize),
 		Code: int32(l.Signal), ran: !l.Start.IsZero(),
 	}
 	if l.Exit != nil {
@@ -29,7 +29,7 @@ func attemptOf(run int, l *Line) Attempt {
 
 // own gives an attempt strings of its own, since the line's may be parts of longer ones.
 func (a *Attempt) own() {
-	a.host, a.Key, a.Command = strings.Clone(a.host), strings.Clone(a.Key), strings.Clone(a.Command)
+	a.Host, a.Key, a.Command = strings.Clone(a.Host), strings.Clone(a.Key), strings.Clone(a.Command)
 }
 
 // hash returns a number that depends on what the attempt is alone (the finalizer of

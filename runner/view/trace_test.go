@@ -30,7 +30,7 @@ type traced struct {
 // traces must hold to.
 func traceOf(t *testing.T, lines []*history.Line) (text string, attempts []traced) {
 	var b bytes.Buffer
-	tr := NewTrace(&b)
+	tr := NewTrace(&b, history.NewFold())
 	for _, l := range lines {
 		tr.Add(l)
 	}
@@ -108,7 +108,7 @@ func TestTraceTellsTheFirstError(t *testing.T) {
 	full := errors.New("full")
 	r, w := io.Pipe()
 	require.NoError(t, r.CloseWithError(full))
-	tr := NewTrace(w)
+	tr := NewTrace(w, history.NewFold())
 	for _, l := range played(100, 0) {
 		tr.Add(l)
 	}

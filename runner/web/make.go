@@ -35,7 +35,7 @@ type out struct {
 func newMaker(page, trace *out) *maker {
 	m := &maker{page: page, trace: trace, fold: history.NewFold()}
 	if trace != nil {
-		m.tracer = view.NewTrace(trace)
+		m.tracer = view.NewTrace(trace, m.fold)
 	}
 	return m
 }
@@ -45,12 +45,10 @@ func (m *maker) add(l *history.Line) error {
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(l.Text))
 		return nil
 	}
-	m.lines++
-	if m.page != nil {
-		m.fold.Add(l)
-	}
-	if m.trace != nil {
+	if m.lines++; m.trace != nil {
 		m.tracer.Add(l)
+	} else {
+		m.fold.Add(l)
 	}
 	return nil
 }
@@ -58,11 +56,11 @@ func (m *maker) add(l *history.Line) error {
 // complete writes what is not written yet.
 func (m *maker) complete() error {
 	var errs error
-	if m.trace != nil {
-		errs = m.trace.complete(m.tracer.Close())
-	}
 	if m.page != nil {
-		errs = errors.Join(errs, m.page.complete(view.Page(m.page, m.fold.Report(), "")))
+		errs = m.page.complete(view.Page(m.page, m.fold.Report(), ""))
+	}
+	if m.trace != nil { // closing the trace ends the run
+		errs = errors.Join(errs, m.trace.complete(m.tracer.Close()))
 	}
 	return errs
 }
