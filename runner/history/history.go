@@ -33,7 +33,7 @@ const Damaged = "damaged"
 type Line struct {
 	control.Event
 	task.Facts
-	Run    int    // of the source's runs, from 1 on; 0 for the one that began last
-	Again  bool   // finished: what became of the task then is void, as it was done again; only journals tell
-	Output []byte // retried, finished: the end of what a failed attempt wrote; valid until the next line
+	Run    int    `json:"-"`     // of the source's runs, from 1 on; 0 for the one that began last
+	Again  bool   `json:"again"` // finished: what became of the task then is void, as it was done again; only journals tell
+	Output []byte `json:"-"`     // retried, finished: the end of what a failed attempt wrote; valid until the next line
 }

@@ -2,33 +2,23 @@ package history
 
 import (
 	"crew/runner/control"
-	"crew/runner/journal"
 	"crew/runner/task"
 )
-
-// past is what is known of a journal.
-type past struct {
-	command string
-	retried map[string]int // the last attempt of a task that has not ended, by its ID
-	saved   *journal.Saved // nil without its directory
-}
 
 // journaled tells what a line of a journal says.
 func (r *reader) journaled(rec *record) error {
 	r.turn(journalForm)
 	switch rec.Name {
 	case "journal":
-		r.past.command, r.began = string(rec.Command), false
+		r.command, r.began = string(rec.Command), false
 		return nil
 	case "run":
-		return r.begin(rec.At, r.past.command)
+		return r.begin(rec.At, r.command)
 	case "closed":
 		if !r.began {
 			return nil
 		}
-		l := Line{}
-		l.Name, l.At = Over, rec.At
-		return r.tell(&l)
+		return r.say(Over, rec.At, "")
 	case "accepted", "started", "attempt", "ended":
 	default:
 		return nil
@@ -38,7 +28,7 @@ func (r *reader) journaled(rec *record) error {
 		if at.IsZero() {
 			at = rec.At
 		}
-		if err := r.begin(at, r.past.command); err != nil {
+		if err := r.begin(at, r.command); err != nil {
 			return err
 		}
 	}
@@ -48,7 +38,6 @@ func (r *reader) journaled(rec *record) error {
 // journalTask tells what a line of a journal says of a task.
 func (r *reader) journalTask(rec *record) error {
 	l := rec.line(rec.Name)
-	l.Again = rec.Again
 	switch rec.Name {
 	case "accepted":
 		l.Name = "admitted"
@@ -60,39 +49,28 @@ func (r *reader) journalTask(rec *record) error {
 			l.Name = "retried"
 		case rec.Retried, rec.Outcome.Replaced():
 			l.Name = "retried"
-			r.past.retried[rec.ID] = rec.Attempt
+			r.retried[rec.ID] = rec.Attempt
 		}
 	case "ended":
-		if err := r.earlierAttempts(rec); err != nil {
-			return err
+		last := r.retried[rec.ID]
+		for _, a := range rec.Attempts { // a compaction may have removed their lines
+			if a.Attempt > last && last != rec.Attempt-1 {
+				if err := r.tell(rec.earlier(a)); err != nil {
+					return err
+				}
+			}
 		}
-		delete(r.past.retried, rec.ID)
+		delete(r.retried, rec.ID)
 		l.Name = "finished"
-		if r.past.saved != nil && rec.Outcome.Failed() {
-			l.Output = seen(r.past.saved.End(rec.Stdout.at, tailBytes), r.past.saved.End(rec.Stderr.at, tailBytes))
+		if r.saved != nil && rec.Outcome.Failed() {
+			l.Output = seen(r.saved.End(rec.Stdout.at, tailBytes), r.saved.End(rec.Stderr.at, tailBytes))
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
 			if empty := rec.Stdout.at[1]+rec.Stderr.at[1] == 0; empty && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}
 			}
 		}
 	}
-	return r.tell(&l)
-}
-
-// earlierAttempts tells the attempts before the last one of a task whose lines a compaction has
-// removed.
-func (r *reader) earlierAttempts(rec *record) error {
-	last := r.past.retried[rec.ID]
-	for _, a := range rec.Attempts {
-		if a.Attempt <= last || last == rec.Attempt-1 {
-			continue
-		}
-		l := rec.earlier(a)
-		if err := r.tell(&l); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.tell(l)
 }
 
 // maxPieces is of how many tasks that have not ended the outputs are kept.
@@ -120,9 +98,7 @@ func (r *reader) watched(rec *record) error {
 	}
 	switch rec.Name {
 	case "":
-		l := Line{}
-		l.Name, l.At = Over, rec.End.At
-		return r.tell(&l)
+		return r.say(Over, rec.End.At, "")
 	case "started":
 		if rec.Start.IsZero() {
 			rec.Start = rec.At
@@ -133,8 +109,7 @@ func (r *reader) watched(rec *record) error {
 			delete(r.pieces, rec.Task)
 		}
 	}
-	l := rec.line(rec.Name)
-	return r.tell(&l)
+	return r.tell(rec.line(rec.Name))
 }
 
 // piece keeps the end of an output.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"crew/runner/control"
 	"crew/runner/journal"
 	"crew/runner/task"
 )
@@ -46,7 +47,7 @@ func (r *reader) open() error {
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			return r.wrong()
-		case err != nil && r.past.saved == nil:
+		case err != nil && r.saved == nil:
 			return r.failed(err)
 		}
 		return err
@@ -69,10 +70,10 @@ func State(dir string) (*journal.Summary, *Report, error) {
 
 // readDir reads a directory of --state.
 func (r *reader) readDir() (s *journal.Summary, err error) {
-	if r.past.saved, err = journal.OpenSaved(r.name); err != nil {
+	if r.saved, err = journal.OpenSaved(r.name); err != nil {
 		return nil, err
 	}
-	defer r.past.saved.Close()
+	defer r.saved.Close()
 	lines, to := io.Pipe()
 	dumped := make(chan error, 1)
 	go func() {
@@ -90,7 +91,7 @@ func (r *reader) readDir() (s *journal.Summary, err error) {
 	case s == nil:
 		return nil, damage
 	}
-	return s, r.notice(damage.Error())
+	return s, r.say(Damaged, time.Time{}, damage.Error())
 }
 
 // form is a form of lines.
@@ -118,13 +119,16 @@ type reader struct {
 
 	runs   map[int]*numbers      // of results: the latest run with a mark
 	pieces map[uint64]*[2]output // of watch: the ends of outputs, by task
-	past   past                  // of a journal
+
+	// of a journal
+
+	command string
+	retried map[string]int // the last attempt of a task that has not ended, by its ID
+	saved   *journal.Saved // nil without its directory
 }
 
 func newReader(name string, each func(*Line) error) *reader {
-	return &reader{
-		name: name, each: each, runs: map[int]*numbers{}, pieces: map[uint64]*[2]output{}, past: past{retried: map[string]int{}},
-	}
+	return &reader{name: name, each: each, runs: map[int]*numbers{}, pieces: map[uint64]*[2]output{}, retried: map[string]int{}}
 }
 
 // wrong returns the error of a source that has none of the forms.
@@ -158,7 +162,7 @@ func (r *reader) read(from io.Reader) error {
 	case r.damaged > 0 && r.form == noForm:
 		return r.wrong()
 	case r.damaged > 0:
-		return r.notice(r.name + ": " + task.Count(r.damaged, "damaged line") + " left out, first " + r.first)
+		return r.say(Damaged, time.Time{}, r.name+": "+task.Count(r.damaged, "damaged line")+" left out, first "+r.first)
 	}
 	return nil
 }
@@ -175,9 +179,12 @@ func (r *reader) turn(to form) {
 func (r *reader) begin(at time.Time, command string) error {
 	r.began = true
 	r.begun++
-	l := Line{}
-	l.Name, l.At, l.Text = Began, at, command
-	return r.tell(&l)
+	return r.say(Began, at, command)
+}
+
+// say tells a line about no task.
+func (r *reader) say(name string, at time.Time, text string) error {
+	return r.tell(&Line{Event: control.Event{Name: name, At: at, Text: text}})
 }
 
 // tell tells a line.
@@ -187,12 +194,6 @@ func (r *reader) tell(l *Line) error {
 	}
 	r.at = l.At
 	return r.each(l)
-}
-
-func (r *reader) notice(text string) error {
-	l := Line{}
-	l.Name, l.Text = Damaged, text
-	return r.tell(&l)
 }
 
 // maxLine is how many bytes a line may have; one that is longer is damaged.
@@ -221,13 +222,13 @@ func (r *reader) row(row []byte) error {
 		clear(r.runs)
 		return nil
 	}
-	var line [1]Line
-	mark, ok := parseRow(row, &line[0])
+	line := &Line{}
+	mark, ok := parseRow(row, line)
 	if !ok {
 		r.damage("is no whole row of a joblog")
 		return nil
 	}
-	return r.result(mark, line[:])
+	return r.result(mark, line)
 }
 
 // numbers are those of the tasks of a run, 64 to a word.
@@ -237,7 +238,7 @@ type numbers struct {
 }
 
 // result tells the attempts of a task that has ended, in a run with this mark.
-func (r *reader) result(mark int, attempts []Line) error {
+func (r *reader) result(mark int, attempts ...*Line) error {
 	r.turn(resultsForm)
 	id, run := attempts[0].Task, r.runs[mark]
 	if run == nil || run.seen[id/64]>>(id%64)&1 > 0 {
@@ -248,9 +249,9 @@ func (r *reader) result(mark int, attempts []Line) error {
 		r.runs[mark] = run
 	}
 	run.seen[id/64] |= 1 << (id % 64)
-	for i := range attempts {
-		attempts[i].Run = run.run
-		if err := r.tell(&attempts[i]); err != nil {
+	for _, l := range attempts {
+		l.Run = run.run
+		if err := r.tell(l); err != nil {
 			return err
 		}
 	}
@@ -270,7 +271,7 @@ func (r *reader) object(text []byte, last bool) error {
 	case rec.Name != "":
 		return r.journaled(rec)
 	case rec.Task > 0 && rec.Outcome != 0:
-		return r.result(0, rec.tries())
+		return r.result(0, rec.tries()...)
 	}
 	r.damage("is no object of crew's")
 	return nil
@@ -284,30 +285,13 @@ func (r *reader) damage(why string) {
 }
 
 // tries returns the lines about the attempts of a result of --json.
-func (rec *record) tries() (lines []Line) {
-	next := append(rec.Attempts, rec)[1:]
-	for i, a := range rec.Attempts {
-		l := rec.earlier(a)
-		l.Wait = pause(a, next[i])
-		lines = append(lines, l)
+func (r *record) tries() (lines []*Line) {
+	next := append(r.Attempts, r)[1:]
+	for i, a := range r.Attempts {
+		a.Wait = pause(a, next[i])
+		lines = append(lines, r.earlier(a))
 	}
-	return append(lines, rec.line("finished"))
-}
-
-// earlier returns the line about an attempt before the last.
-func (rec *record) earlier(a *record) Line {
-	l := a.line("retried")
-	l.Task, l.Key, l.Command = rec.Task, rec.Key, rec.Command
-	return l
-}
-
-// line returns the line about the end of an attempt.
-func (r *record) line(event string) Line {
-	l := Line{Event: r.Event, Facts: r.Facts, Output: r.written()}
-	if l.Name = event; l.At.IsZero() && !l.Start.IsZero() {
-		l.At = l.Start.Add(time.Duration(l.Duration))
-	}
-	return l
+	return append(lines, r.line("finished"))
 }
 
 // pause returns how long it took from the end of an attempt to the start of the next.

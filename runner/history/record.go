@@ -12,8 +12,7 @@ import (
 // record is an object of any of the forms: of --json, of crew ctl watch --json, or of
 // crew state --json.
 type record struct {
-	control.Event
-	task.Facts
+	Line
 	Stdout   output    `json:"stdout"`
 	Stderr   output    `json:"stderr"`
 	Attempts []*record `json:"attempts"` // those that failed before
@@ -32,7 +31,6 @@ type record struct {
 
 	ID       string `json:"id"`
 	Retried  bool   `json:"retried"`  // another attempt follows
-	Again    bool   `json:"again"`    // the task was done again
 	Streamed bool   `json:"streamed"` // the outputs are not kept
 	Dropped  bool   `json:"dropped"`  // the outputs are not kept
 	Made     string `json:"made"`     // of a task that may have written to a file
@@ -77,15 +75,25 @@ func (r *record) sound() bool {
 	return min(r.Wait, r.Duration, r.User, r.System) >= 0
 }
 
-// written returns the end of what a failed attempt wrote: on stderr or, if there is
-// nothing to see, on stdout.
-func (r *record) written() []byte {
-	if !r.Outcome.Failed() {
-		return nil
+// line returns the line about the end of an attempt.
+func (r *record) line(event string) *Line {
+	if r.Name = event; r.At.IsZero() && !r.Start.IsZero() {
+		r.At = r.Start.Add(time.Duration(r.Duration))
 	}
-	return seen(r.Stdout.end, r.Stderr.end)
+	if r.Outcome.Failed() {
+		r.Output = seen(r.Stdout.end, r.Stderr.end)
+	}
+	return &r.Line
 }
 
+// earlier returns the line about an attempt before the last.
+func (r *record) earlier(a *record) *Line {
+	a.Task, a.Key, a.Command = r.Task, r.Key, r.Command
+	return a.line("retried")
+}
+
+// seen returns the end of what a failed attempt wrote: on stderr or, if there is nothing to
+// see, on stdout.
 func seen(stdout, stderr []byte) []byte {
 	if len(task.LastLines(stderr, 1)) > 0 || len(stdout) == 0 {
 		return stderr
