@@ -23,11 +23,14 @@ const (
 	logWait = time.Second
 )
 
-// follower passes on the output of tasks to a client.
+// follower passes on the output of tasks to a client, and how they end.
 type follower struct {
 	*conn
 	events *listener
-	tasks  map[uint64]*course // those that have not ended
+	tasks  map[uint64]*course // those of which it has not told the end
+	before map[uint64]bool    // those of them that had ended before
+	ends   int64              // which the sink has heard once it has heard of so many ends
+	waits  bool               // the client wants to know each end at once, and no output
 	ended  []task.Facts
 }
 
@@ -61,7 +64,7 @@ func (t *course) letGo() {
 
 // newFollower returns a follower of the tasks that a listener asks about.
 func newFollower(c *conn, events *listener, ids ...uint64) *follower {
-	f := &follower{conn: c, events: events, tasks: map[uint64]*course{}}
+	f := &follower{conn: c, events: events, tasks: map[uint64]*course{}, before: map[uint64]bool{}}
 	for _, id := range ids {
 		f.tasks[id] = &course{id: id}
 	}
@@ -76,7 +79,7 @@ func (f *follower) close() {
 	}
 }
 
-// left returns the tasks that have not ended.
+// left returns the tasks of which the end was not told.
 func (f *follower) left() []uint64 { return slices.Sorted(maps.Keys(f.tasks)) }
 
 // wait waits until a listener has heard something, for d at most. It returns false if the
@@ -92,19 +95,26 @@ func (c *conn) wait(l *listener, d time.Duration) bool {
 }
 
 // follow passes on the output of tasks from the first byte to the last, and returns
-// how they ended. It fails if the client goes or the run is over before that. With now,
+// how they ended, as far as that is heard. It fails if the client goes or the run is over before that. With now,
 // it passes on what one running attempt has written so far. If that is just about to
 // start or has just ended, this takes a moment.
 func (f *follower) follow(now bool) ([]task.Facts, error) {
-	end := time.Now().Add(logWait)
-	for wait := followLeast; ; wait = min(2*wait, followMost) {
-		last := f.s.over() // read first: no events come after that
+	end, most := time.Now().Add(logWait), followMost
+	if f.waits {
+		most = watchGap
+	}
+	for wait := followLeast; ; wait = min(2*wait, most) {
+		last, ends := f.s.over(), f.s.sink.ends() // read first: what comes after that may be missed
 		events, _ := f.s.sink.take(f.events)
 		some := len(events) > 0
 		for i := range events {
 			f.hear(&events[i])
 		}
-		for _, id := range f.left() {
+		var running []uint64
+		if !f.waits {
+			running = f.left()
+		}
+		for _, id := range running {
 			t := f.tasks[id]
 			found := f.find(t)
 			if now && (found || t.attempt == 0 || time.Now().After(end)) {
@@ -116,7 +126,7 @@ func (f *follower) follow(now bool) ([]task.Facts, error) {
 		switch {
 		case f.flush() != nil:
 			return f.ended, f.err
-		case len(f.tasks) == 0:
+		case len(f.tasks) == 0, len(f.tasks) == len(f.before) && (last || ends >= f.ends):
 			return f.ended, nil
 		case last:
 			return f.ended, errOver
@@ -133,9 +143,14 @@ func (f *follower) follow(now bool) ([]task.Facts, error) {
 func (f *follower) hear(e *heard) {
 	t := f.tasks[e.Task.ID]
 	switch {
+	case t == nil: // it was told already
+		closeAll(e.outs)
+		return
 	case e.Kind == task.Started:
 		t.attempt = e.Attempt
 		return
+	case f.waits:
+		closeAll(e.outs)
 	case t.outs == [2]task.Live{}: // it was too short to be found while it ran
 		t.outs = e.outs
 	case e.Result.Attempt < t.attempt && e.Kind != task.Finished: // log came between the two
@@ -155,9 +170,19 @@ func (f *follower) hear(e *heard) {
 	t.attempt = 0
 	if e.Kind == task.Finished {
 		end := e.Result.Facts()
-		end.Task = t.id
-		f.ended = append(f.ended, end)
-		delete(f.tasks, t.id)
+		name(&end, e.Task, e.Task.ArgvIn(e.Result))
+		f.end(end)
+	}
+}
+
+// end tells how a task ended, or keeps that to the end.
+func (f *follower) end(e task.Facts) {
+	delete(f.tasks, e.Task)
+	delete(f.before, e.Task)
+	if f.waits {
+		f.put(&Reply{Ended: []task.Facts{e}})
+	} else {
+		f.ended = append(f.ended, e)
 	}
 }
 

@@ -194,32 +194,39 @@ func (s *Server) endedLast(n int, failed bool) *Reply {
 // recall adds what is known of those tasks that have ended: what is remembered and, if
 // all, what is recorded.
 func (s *Server) recall(list []Where, all bool) {
-	missing := map[uint64]*Where{}
+	var ids []uint64
+	for i := range list {
+		if w := &list[i]; w.State == "ended" || w.State == "held" {
+			ids = append(ids, w.Task)
+		}
+	}
+	known := s.known(ids, all)
 	for i := range list {
 		w := &list[i]
-		if w.State != "ended" && w.State != "held" {
-			continue
+		if p, ok := known[w.Task]; ok {
+			w.Past = p
+		} else if all && s.cfg.See.Ended == nil && w.State == "ended" && w.Outcome == 0 {
+			w.Hint = "--state DIR keeps more"
 		}
-		if p := s.sink.find(w.Task); p != nil {
-			w.Past = p.past(false)
+	}
+}
+
+// known returns what is known of tasks that have ended: what is remembered and, if all, what is
+// recorded of others.
+func (s *Server) known(ids []uint64, all bool) map[uint64]task.Past {
+	known := map[uint64]task.Past{}
+	var missing []uint64
+	for _, id := range ids {
+		if p := s.sink.find(id); p != nil {
+			known[id] = p.past(false)
 		} else {
-			missing[w.Task] = w
+			missing = append(missing, id)
 		}
 	}
-	if !all || len(missing) == 0 {
-		return
+	if all && len(missing) > 0 && s.cfg.See.Ended != nil {
+		maps.Copy(known, s.cfg.See.Ended(missing...))
 	}
-	if s.cfg.See.Ended == nil {
-		for _, w := range missing {
-			if w.Held == 0 && w.Outcome == 0 {
-				w.Hint = "--state DIR keeps more"
-			}
-		}
-		return
-	}
-	for id, p := range s.cfg.See.Ended(slices.Collect(maps.Keys(missing))...) {
-		missing[id].Past = p
-	}
+	return known
 }
 
 // past returns what is kept of a task that has ended: what is remembered if that is
