@@ -1,9 +1,11 @@
 package wiring
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -94,24 +96,12 @@ func without(env []string, names ...string) []string {
 // makeIsOld reports whether the make in PATH is one before 4.4, which stops if the
 // jobserver is a FIFO.
 func makeIsOld() bool {
-	path, err := findProgram("make", "", "")
-	if err != nil {
-		return false
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return false
-	}
-	defer r.Close()
-	p, err := os.StartProcess(path, []string{"make", "--version"}, &os.ProcAttr{Env: []string{}, Files: []*os.File{nil, w, nil}})
-	_ = w.Close()
-	if err != nil {
-		return false
-	}
+	ctx, done := context.WithTimeout(context.Background(), makeTime)
+	defer done()
+	cmd := exec.CommandContext(ctx, "make", "--version")
+	cmd.Env, cmd.WaitDelay = []string{}, makeTime // it may be a script that goes on
+	text, _ := cmd.Output()
 	var major, minor int
-	_ = r.SetReadDeadline(time.Now().Add(makeTime))
-	_, err = fmt.Fscanf(r, "GNU Make %d.%d", &major, &minor)
-	_ = p.Kill() // it may be a script that goes on
-	_, _ = p.Wait()
+	_, err := fmt.Sscanf(string(text), "GNU Make %d.%d", &major, &minor)
 	return err == nil && (major < 4 || major == 4 && minor < 4)
 }

@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -112,8 +111,13 @@ func argMax(environ []string) int {
 
 // ready returns why a run could do nothing here, if that shows before it reads anything.
 func ready(o *cli.Options, p pool, stdin *os.File) error {
-	if err := cmp.Or(checkMachine(o), checkLimits(o, p)); err != nil {
+	if err := checkLimits(o, p); err != nil {
 		return err
+	}
+	if !o.Elsewhere() && !o.Show.DryRun {
+		if _, err := boundsOf(o, machine.New("")); err != nil {
+			return err
+		}
 	}
 	if o.Pool.Workdir != "" && !o.Elsewhere() {
 		if strings.Contains(o.Pool.Workdir, "{}") {
@@ -167,39 +171,19 @@ func strayInput(in *os.File) bool {
 	return err == nil && unknown == nil && n > 0 && !os.SameFile(own, parents)
 }
 
-// checkMachine returns an error if a run on this machine goes by what crew does not learn from
-// this system.
-func checkMachine(o *cli.Options) error {
-	if !kernel.Portable || o.Elsewhere() || o.Show.DryRun {
-		return nil
-	}
-	for _, c := range []struct {
-		typed, what string
-		used        bool
-	}{
-		{o.Typed("load"), "how many processes have something to do", o.Machine.Load.N > 0},
-		{o.Typed("memfree"), "how much memory is free", o.Machine.MemFree.N > 0},
-	} {
-		if c.used {
-			return misuse(c.typed+": this system does not tell "+c.what, "drop it")
-		}
-	}
-	return nil
-}
-
 // boundsOf returns the bounds for the load and the memory that options set on a machine. The error
 // is that it does not tell these.
 func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
 	if o.Machine.Load.N > 0 {
 		if _, err = m.Load(); err != nil {
-			return b, fmt.Errorf("%s: %w", o.Typed("load"), err)
+			return b, misuse(o.Typed("load")+": "+err.Error(), "drop it")
 		}
 		b.Load = o.Machine.Load.Of(float64(m.Processors()))
 	}
 	if o.Machine.MemFree.N > 0 {
 		_, total, err := m.Memory()
 		if err != nil {
-			return b, fmt.Errorf("%s: %w", o.Typed("memfree"), err)
+			return b, misuse(o.Typed("memfree")+": "+err.Error(), "drop it")
 		}
 		if b.Memory = int64(o.Machine.MemFree.Of(float64(total))); b.Memory >= total {
 			return b, misuse(o.Typed("memfree")+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")

@@ -50,8 +50,8 @@ func planOf(o *cli.Options) task.Plan {
 	return p
 }
 
-// openSinks opens the outputs and lists them in the order in which they get events:
-// the journal first, stdout after all that read outputs, because it takes those
+// openSinks opens the outputs and lists them in the order in which they get events, behind
+// firstSinks: stdout after all that read outputs, because it takes those
 // that have to wait for their turn, and the progress bar last.
 func (w *wiring) openSinks() error {
 	o := w.opts
@@ -76,7 +76,7 @@ func (w *wiring) openSinks() error {
 			sinks = append(sinks, log)
 		}
 	} else {
-		sinks, stdout = []runner.Sink{w.state.Commit(), w.state.Logs(logs...)}, w.state.Shown(w.stdout)
+		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(w.stdout)
 	}
 	if o.Output.JUnit != "" {
 		junit, err := w.openJUnit()

@@ -34,10 +34,8 @@ func (w *wiring) announce() error {
 			return fmt.Errorf("a crew serve called %s runs already, as process %d: give another --name", name, other)
 		}
 	}
-	if !w.opts.Silent() {
-		name = cmp.Or(name, strconv.Itoa(os.Getpid()))
-		w.screen.Notice("serving as " + name + ": add tasks with crew ctl add --to " + name)
-	}
+	name = cmp.Or(name, strconv.Itoa(os.Getpid()))
+	w.remark("serving as " + name + ": add tasks with crew ctl add --to " + name)
 	tellReady("crew serve", w.screen.Notice)
 	return nil
 }
@@ -95,12 +93,12 @@ func (s own) Close(stats task.Stats) error { return s.Sink.Close(stats.Own()) }
 
 // goesOn says how many tasks an earlier crew serve has left.
 func (w *wiring) goesOn(tasks int) {
-	if tasks == 0 || w.opts.Silent() {
+	if tasks == 0 {
 		return
 	}
 	text := "going on in " + w.opts.State.Dir + ": " + task.Count(int64(tasks), "task") + " to run"
 	if left, _ := w.state.Resumed(); left.Interrupted > 0 {
 		text += fmt.Sprintf(", %d interrupted", left.Interrupted)
 	}
-	w.screen.Notice(text)
+	w.remark(text)
 }

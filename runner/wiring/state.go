@@ -79,13 +79,12 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 			if none || !h.Feeds || h.Name != w.opts.Control.Name {
 				return nil, err
 			}
-			if other = busy.PID; !w.opts.Silent() {
-				text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
-				if !journal.IsOf(cfg.Dir, cfg.Command) {
-					text += "; it has another command, which has to run what waits first"
-				}
-				w.screen.Notice(text)
+			other = busy.PID
+			text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
+			if !journal.IsOf(cfg.Dir, cfg.Command) {
+				text += "; it has another command, which has to run what waits first"
 			}
+			w.remark(text)
 		}
 		seen = time.Now()
 	}
@@ -97,7 +96,7 @@ func (w *wiring) tellState() error {
 	if w.state == nil {
 		return nil
 	}
-	if left, ok := w.state.Resumed(); ok && !o.Silent() && o.Do != cli.DoServe && left.Tasks+left.Interrupted > 0 {
+	if left, ok := w.state.Resumed(); ok && o.Do != cli.DoServe && left.Tasks+left.Interrupted > 0 {
 		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, left.Tasks)
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)
@@ -105,14 +104,14 @@ func (w *wiring) tellState() error {
 		if left.Interrupted > 0 {
 			text += fmt.Sprintf(", %d interrupted", left.Interrupted)
 		}
-		w.screen.Notice(text)
+		w.remark(text)
 	}
-	if changed := w.state.Edited(); len(changed) > 0 && !o.Silent() {
+	if changed := w.state.Edited(); len(changed) > 0 {
 		how := "--rerun-changed runs all again, as --state-reset does"
 		if o.State.Changed {
 			how = "all run again"
 		}
-		w.screen.Notice("changed since these were done: " + strings.Join(changed, ", ") + ": " + how)
+		w.remark("changed since these were done: " + strings.Join(changed, ", ") + ": " + how)
 	}
 	return nil
 }

@@ -2,11 +2,9 @@ package wiring
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"time"
 
-	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/task"
 )
@@ -25,8 +23,7 @@ func (w *wiring) missing() []string {
 	return nil
 }
 
-// openControl makes the server that crew ctl talks to. Its sink comes right behind the
-// journal's, before those that can wait for a reader.
+// openControl makes the server that crew ctl talks to.
 func (w *wiring) openControl() error {
 	if w.opts.Show.DryRun || w.opts.Control.Off {
 		return nil
@@ -59,11 +56,6 @@ func (w *wiring) openControl() error {
 	}
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)
-	at := 0
-	if w.state != nil {
-		at = 1
-	}
-	w.sinks = slices.Insert(w.sinks, at, runner.Sink(w.control.Sink()))
 	return nil
 }
 

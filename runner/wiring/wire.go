@@ -159,11 +159,11 @@ func (w *wiring) openInput() (err error) {
 	case w.typed():
 		w.screen.Notice(o.Typing())
 	}
-	if typed := o.WholeLines(); typed != "" && !o.Silent() {
-		w.screen.Notice(typed + " takes lines as they are: -C ' +' splits them at blanks")
+	if typed := o.WholeLines(); typed != "" {
+		w.remark(typed + " takes lines as they are: -C ' +' splits them at blanks")
 	}
-	if o.Command.TakesFound() && !o.Silent() {
-		w.screen.Notice("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
+	if o.Command.TakesFound() {
+		w.remark("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
 	}
 	if w.times, err = openTimes(o); err != nil {
 		return err
@@ -210,11 +210,11 @@ func (w *wiring) makeRun() error {
 	case w.feed != nil:
 		in = w.feed
 	case w.worker != nil:
-		in, w.sinks = w.worker, slices.Insert(w.sinks, 0, runner.Sink(w.worker))
+		in = w.worker
 	case w.attached != nil:
 		in = tagged{w.attached, w.source.tasks.Tag}
 	}
-	if w.made, err = runner.New(cfg, in, w.exec, rec, w.sinks); err != nil {
+	if w.made, err = runner.New(cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
 		return err
 	}
 	w.watchMachine()
@@ -236,6 +236,24 @@ func (w *wiring) makeRun() error {
 	return nil
 }
 
+// firstSinks lists the sinks that get events before those that can wait for a reader: the journal's
+// behind that of a worker, whose runs are told first.
+func (w *wiring) firstSinks() (sinks []runner.Sink) {
+	if w.worker != nil {
+		sinks = append(sinks, w.worker)
+	}
+	if w.state != nil {
+		sinks = append(sinks, w.state.Commit())
+	}
+	if w.control != nil {
+		sinks = append(sinks, w.control.Sink())
+	}
+	if x, ok := w.exec.(interface{ Sink() runner.Sink }); ok && w.state != nil {
+		sinks = append(sinks, x.Sink())
+	}
+	return sinks
+}
+
 // inTurn is a Maker that ends one attempt at a time, since each may block a thread.
 type inTurn struct {
 	runner.Maker
@@ -250,14 +268,8 @@ func (m *inTurn) End(r *task.Result) {
 
 // openExecutor makes what runs the tasks.
 func (w *wiring) openExecutor() (err error) {
-	if w.exec, err = w.executor(); err != nil {
-		return err
-	}
-	x, ok := w.exec.(interface{ Sink() runner.Sink }) // which gets its events after the journal
-	if ok && w.state != nil {
-		w.sinks = slices.Insert(w.sinks, 1, x.Sink())
-	}
-	return nil
+	w.exec, err = w.executor()
+	return err
 }
 
 func (w *wiring) executor() (runner.Executor, error) {
@@ -378,10 +390,12 @@ func haltOf(h cli.Halt, tasks uint64) core.Halt {
 
 // ending returns what remains to do after a run that ended with e.
 func (w *wiring) ending(e core.Ending) ending {
-	if w.opts.Do == cli.DoServe {
+	o := w.opts
+	if o.Do == cli.DoServe {
 		e.Stats = e.Stats.Own()
 	}
-	end := ending{status: statusOf(e, w.opts.Failure)}
+	end := ending{status: statusOf(e, o.Failure)}
+	say := func(lines ...string) { end.last = append(end.last, lines...) }
 	if w.worker != nil && end.status == statusFailed {
 		end.status = statusOK // that is for the tasks' own runs to tell
 	}
@@ -393,32 +407,31 @@ func (w *wiring) ending(e core.Ending) ending {
 	case e.Reason == core.Told || hungUp:
 		end.signal, end.group = syscall.Signal(e.Signal), e.Interrupted
 	case e.Reason == core.BadCommand && end.status == statusTrouble:
-		end.last = append(end.last, e.Result.Err.Error())
+		say(e.Result.Err.Error())
 	case e.Reason == core.BadCommand:
-		end.last = append(end.last, w.opts.CannotRun(e.Result.Err, e.Result.Code))
+		say(o.CannotRun(e.Result.Err, e.Result.Code))
 	}
 	lost := w.stdout.Lost()
 	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
 		end.err = w.attached.Forget() // all results were shown
 		status, early := w.attached.Ended()
 		if end.status = status; early != "" {
-			end.last = append(end.last, "run "+w.opts.Ctl.Run+" has ended early: "+early)
+			say("run " + o.Ctl.Run + " has ended early: " + early)
 		}
 	}
-	if o := w.opts; e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
+	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
 		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {
 		what := "values"
 		if len(o.Words()) == 0 {
 			what = "commands"
 		}
-		end.last = append(end.last, "nothing ran, because standard input holds no tasks: "+
-			"to give "+what+" on the command line, put ::: before them")
+		say("nothing ran, because standard input holds no tasks: to give " + what + " on the command line, put ::: before them")
 	}
 	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
-		end.last = append(end.last, w.times.notes(w.opts)...)
+		say(w.times.notes(o)...)
 	}
-	if o := w.opts; o.Do == cli.DoRun && !o.Input.ReadsStdin() && !o.Silent() && !o.Show.DryRun && strayInput(w.in) {
-		end.last = append(end.last, "standard input was not read: add :::: - to take values from it, or have the tasks read a file")
+	if o.Do == cli.DoRun && !o.Input.ReadsStdin() && !o.Silent() && !o.Show.DryRun && strayInput(w.in) {
+		say("standard input was not read: add :::: - to take values from it, or have the tasks read a file")
 	}
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
@@ -439,7 +452,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if end.signal != 0 || e.Reason == core.Unread {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
-		end.last = append(end.last, stateNotes(w.state, w.plan, e, w.opts.Makes.Any() || w.opts.Silent() || w.opts.Fed())...)
+		say(stateNotes(w.state, w.plan, e, o.Makes.Any() || o.Silent() || o.Fed())...)
 	}
 	return end
 }

@@ -68,6 +68,13 @@ func (w *wiring) onClose(stop func()) {
 	w.close = append(w.close, func() error { stop(); return nil })
 }
 
+// remark says something, unless crew is to be silent while all is well.
+func (w *wiring) remark(text string) {
+	if !w.opts.Silent() {
+		w.screen.Notice(text)
+	}
+}
+
 // typed reports whether records are read from a terminal.
 func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
 

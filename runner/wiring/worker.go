@@ -27,10 +27,8 @@ func (w *wiring) openWorker() (err error) {
 
 // workerReady says, also to systemd, that runs can find crew worker.
 func (w *wiring) workerReady() {
-	if o := w.opts; !o.Silent() {
-		w.screen.Notice("worker " + w.worker.Host() + " is ready for tasks of queue " + o.Engine.Queue + " on " +
-			task.Count(int64(w.pool.jobs), "slot"))
-	}
+	w.remark("worker " + w.worker.Host() + " is ready for tasks of queue " + w.opts.Engine.Queue + " on " +
+		task.Count(int64(w.pool.jobs), "slot"))
 	tellReady("crew worker", w.screen.Notice)
 }
 
