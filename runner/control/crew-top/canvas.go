@@ -57,6 +57,9 @@ func (c *canvas) text(x, y, width int, s string, style tcell.Style) int {
 	return last
 }
 
+// line puts s into a row, and returns the column behind it.
+func (c *canvas) line(y int, s string, style tcell.Style) int { return c.text(1, y, c.w-2, s, style) }
+
 // printable returns s without control characters and the first columns.
 func printable(s string, left int) string {
 	s = task.Printable(strings.ReplaceAll(s, "\t", "    "))

@@ -60,7 +60,7 @@ func (v *view) header(c *canvas) int {
 	}
 	y := 1
 	if c.h >= tall {
-		c.text(1, y, c.w-2, string(v.hello.Command), c.dim)
+		c.line(y, string(v.hello.Command), c.dim)
 		y++
 	}
 	v.progress(c, y)
@@ -75,7 +75,7 @@ func (v *view) header(c *canvas) int {
 		if highest > 0 {
 			scale = " max " + task.Speed(highest)
 		}
-		c.text(1, y, c.w-2, before, c.dim)
+		c.line(y, before, c.dim)
 		c.graph(1+len(before), y, c.w-2-len(before)-len(scale), v.rates, highest)
 		c.text(c.w-1-len(scale), y, len(scale), scale, c.dim)
 		y++
@@ -168,14 +168,14 @@ func (v *view) body(c *canvas, y, rows int) {
 			if !t.Outcome.Succeeded() && style == c.plain {
 				style = c.bad
 			}
-			c.text(1, y, c.w-2, printable(endedText(t), v.left), style)
+			c.line(y, printable(endedText(t), v.left), style)
 		})
 	}
 }
 
 // section draws the title of a part.
 func (c *canvas) section(y int, title, more string) {
-	x := c.text(1, y, c.w-2, title, c.bold)
+	x := c.line(y, title, c.bold)
 	c.text(x+2, y, c.w-3-x, more, c.dim)
 }
 
@@ -210,7 +210,7 @@ func (v *view) drawWaits(c *canvas, y, rows int) {
 		} else if i > 0 && i == rows-1 && rows < len(v.waits) {
 			text, style = fmt.Sprintf("… and %d more", len(v.waits)-i), c.dim
 		}
-		c.text(1, y+i, c.w-2, text, style)
+		c.line(y+i, text, style)
 	}
 }
 
@@ -331,14 +331,14 @@ func (col *column) put(c *canvas, x, y int, value string, style tcell.Style) {
 func (v *view) drawRuns(c *canvas) {
 	c.title("crew ctl top: which run?")
 	c.list(1, c.h-2, len(v.runs), v.run, &v.firstRun, func(i, y int, style tcell.Style) {
-		c.text(1, y, c.w-2, v.runs[i].Line(), style)
+		c.line(y, v.runs[i].Line(), style)
 	})
 }
 
 // title draws the first line of a screen.
 func (c *canvas) title(text string) {
 	c.fill(0, c.bar)
-	c.text(1, 0, c.w-2, text, c.bar.Bold(true))
+	c.line(0, text, c.bar.Bold(true))
 }
 
 // drawHelp draws what the keys do.
@@ -354,7 +354,7 @@ func (c *canvas) drawHelp() {
 	}
 	lines = append(lines, "CPU and memory are those of all processes of a task, CPU% of one processor")
 	first := 0
-	c.list(1, c.h-2, len(lines), -1, &first, func(i, y int, style tcell.Style) { c.text(1, y, c.w-2, lines[i], style) })
+	c.list(1, c.h-2, len(lines), -1, &first, func(i, y int, style tcell.Style) { c.line(y, lines[i], style) })
 }
 
 // footer draws the last line: what there is to say, or the keys.
@@ -368,15 +368,15 @@ func (v *view) footer(c *canvas) {
 		x := c.text(1, y, c.w-2-len(answers), v.ask.question, c.bar.Bold(true))
 		c.text(x, y, c.w-x, answers, c.bar.Bold(true))
 	case v.message != "":
-		c.text(1, y, c.w-2, v.message, c.warn)
+		c.line(y, v.message, c.warn)
 	case v.over != "":
-		c.text(1, y, c.w-2, v.overText()+"  q quit", c.warn)
+		c.line(y, v.overText()+"  q quit", c.warn)
 	case silent > 0:
-		c.text(1, y, c.w-2, "the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
+		c.line(y, "the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
 	case v.runs != nil:
-		c.text(1, y, c.w-2, "enter show  q quit", c.dim)
+		c.line(y, "enter show  q quit", c.dim)
 	case v.help || v.log != nil:
-		c.text(1, y, c.w-2, "q back", c.dim)
+		c.line(y, "q back", c.dim)
 	default:
 		x := 1
 		for _, cmd := range commands {

@@ -108,11 +108,11 @@ var commands = [...]struct {
 	{"q", "quit", "quit; the run goes on", func(a *app, _ rune) { a.quit = true }},
 	{"?", "help", "show the keys", func(a *app, _ rune) { a.help = true }},
 	{"p", "pause", "pause; again: resume", func(a *app, _ rune) {
+		op := "pause"
 		if a.status.State == "paused" {
-			a.steer(control.Request{Op: "resume"})
-		} else {
-			a.steer(control.Request{Op: "pause"})
+			op = "resume"
 		}
+		a.steer(control.Request{Op: op})
 	}},
 	{"+ -", "workers", "a worker more, a worker fewer", func(a *app, key rune) {
 		n := 1
@@ -144,16 +144,15 @@ var commands = [...]struct {
 		a.sort()
 		a.message = "sorted by " + orderNames[a.order]
 	}},
-	{"d", "drain", "drain: start nothing more, then end", func(a *app, _ rune) {
-		a.ask = &question{"drain: start nothing more, and end after the running tasks?", func() {
-			a.steer(control.Request{Op: "drain"})
-		}}
-	}},
-	{"x", "stop", "stop: end the running tasks, and the run", func(a *app, _ rune) {
-		a.ask = &question{"stop: end the running tasks, and the run?", func() {
-			a.steer(control.Request{Op: "stop"})
-		}}
-	}},
+	{"d", "drain", "drain: start nothing more, then end", confirmed("drain", "drain: start nothing more, and end after the running tasks?")},
+	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},
+}
+
+// confirmed returns what makes a request after a question.
+func confirmed(op, text string) func(a *app, key rune) {
+	return func(a *app, _ rune) {
+		a.ask = &question{text, func() { a.steer(control.Request{Op: op}) }}
+	}
 }
 
 // command carries out the command of a key. A run that is over has few left.
