@@ -18,7 +18,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	if named.Err != nil {
 		return nil, named.Err
 	}
-	f := newFollower(c, c.s.sink.listenTo(named.IDs...), named.IDs...)
+	f := newFollower(c, c.s.sink.listen(to(named.IDs...)), named.IDs...)
 	defer f.close()
 	f.waits = true
 	for _, id := range named.IDs {
@@ -57,9 +57,9 @@ func (f *follower) tell() {
 
 // unknown returns the error that nothing is known of a task that has ended.
 func (c *conn) unknown(id uint64) error {
-	text := fmt.Sprintf("task %d has ended, and no more is known of it", id)
+	more := ""
 	if c.s.cfg.See.Ended == nil {
-		text += ": --state DIR keeps more"
+		more = ": --state DIR keeps more"
 	}
-	return &Refused{Text: text, Status: refused}
+	return fmt.Errorf("task %d has ended, and no more is known of it%s", id, more)
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,12 +31,17 @@ const (
 
 // List returns the user's live runs, the oldest first, and removes the sockets of
 // dead ones. A run that does not answer has the state Silent.
-func List() []Hello {
-	var list []Hello
+func List() []Hello { return list(func(int) bool { return true }) }
+
+// list is List for those process IDs that are wanted.
+func list(wanted func(pid int) bool) (list []Hello) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, dir := range dirs() {
 		for _, path := range sockets(dir) {
+			if !wanted(pidOf(path)) {
+				continue
+			}
 			wg.Go(func() {
 				if h := ask(path); h != nil {
 					mu.Lock()
@@ -86,15 +90,8 @@ func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
 	pid, notPID := strconv.Atoi(run)
-	if notPID == nil && pid > 0 {
-		for _, dir := range dirs() {
-			path := filepath.Join(dir, strconv.Itoa(pid)+suffix)
-			if _, err := os.Lstat(path); err == nil && inspect(dir, others) == nil {
-				if h := ask(path); h != nil {
-					return *h, nil
-				}
-			}
-		}
+	if one := list(func(id int) bool { return id == pid }); len(one) > 0 { // no other needs to be asked
+		return one[0], nil
 	}
 	named, silent := func(h Hello) bool { return h.Name == run }, func(h Hello) bool { return h.State == Silent }
 	all := List()

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -268,7 +269,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	case w.Running == nil && w.Blocking == nil:
 		return c.past(w, r.Follow)
 	case c.s.cfg.See.Live == nil:
-		return nil, &Refused{Text: "this run keeps no output that could be shown here: --output group does", Status: refused}
+		return nil, errors.New("this run keeps no output that could be shown here: --output group does")
 	case w.Running != nil:
 		t.attempt = w.Running.Attempt
 	case was != nil: // it waits for its retry
@@ -277,7 +278,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 			return nil, nil
 		}
 	case !r.Follow:
-		return nil, &Refused{Text: fmt.Sprintf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now())), Status: refused}
+		return nil, fmt.Errorf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now()))
 	}
 	ended, err := f.follow(!r.Follow)
 	if !r.Follow {
@@ -290,7 +291,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 // follows it. The error says why there is none.
 func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 	if !w.Known {
-		return nil, &Refused{Text: fmt.Sprintf("there is no task %d yet: the tasks are numbered from 1", w.ID), Status: refused}
+		return nil, fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.ID)
 	}
 	p, ok := c.s.past(w.ID)
 	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && c.pause(followLeast); {
@@ -299,11 +300,10 @@ func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 		}
 	}
 	if !ok || !p.Kept {
-		text := fmt.Sprintf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
 		if w.Held != 0 {
-			text = fmt.Sprintf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
+			return nil, fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
 		}
-		return nil, &Refused{Text: text, Status: refused}
+		return nil, fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
 	}
 	if c.show(w.ID, &p); !follow {
 		return nil, nil
@@ -326,7 +326,7 @@ func (c *conn) show(id uint64, p *task.Past) {
 // watch tells the client what happens until it goes or the run is over, and then the
 // totals.
 func (c *conn) watch(*Request) (*Reply, error) {
-	l := c.s.sink.listenAll()
+	l := c.s.sink.listen(toAll())
 	defer c.s.sink.leave(l)
 	c.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}})
 	for {

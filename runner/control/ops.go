@@ -245,7 +245,7 @@ func (c *conn) mayFeed(r *Request) error {
 	a := r.Add
 	switch {
 	case c.s.cfg.Feed == nil:
-		return &Refused{Text: "this run takes no tasks: crew serve makes one that does", Status: refused}
+		return errors.New("this run takes no tasks: crew serve makes one that does")
 	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
 		return bad("%s needs either values or a command", r.Op)
 	case a.Lines && len(a.Values) == 0:
@@ -265,7 +265,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var f *follower
 	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
 		if ids = slices.Clone(got); r.Wait {
-			f = newFollower(c, c.s.sink.listenTo(ids...), ids...)
+			f = newFollower(c, c.s.sink.listen(to(ids...)), ids...)
 		}
 	})
 	if f != nil {
@@ -281,7 +281,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	_ = c.flush()
 	ended, err := f.follow(false)
 	if err == error(errOver) {
-		err = &Refused{Text: errOver.Text, Status: refused} // but the tasks were added
+		err = errors.New(errOver.Text) // but the tasks were added
 	}
 	if left := f.left(); err != nil && len(left) > 0 {
 		_, _ = c.each(task.Command{Op: task.Cancel}, left)

@@ -154,7 +154,7 @@ func (k *Sink) join(id uint64) (l *listener, was *past) {
 			was = &p
 		}
 	}
-	return k.listenToLocked(id), was
+	return k.listenLocked(to(id)), was
 }
 
 // ended lists what is remembered of tasks that have ended or failed, the latest first.

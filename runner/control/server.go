@@ -240,6 +240,6 @@ func (s *Server) over() bool {
 	}
 }
 
-var errCrowd = &Refused{Text: "too many clients are connected to this run: try again later", Status: refused}
+var errCrowd = errors.New("too many clients are connected to this run: try again later")
 
 var errOver = &Refused{Text: "the run is over", Status: refused, Over: true}

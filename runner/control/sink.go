@@ -104,32 +104,27 @@ func (k *Sink) Close(final task.Stats) error {
 	return nil
 }
 
-// listenAll returns a new listener for all events.
-func (k *Sink) listenAll() *listener {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.enter(&listener{all: true})
-}
+// toAll returns a new listener for all events.
+func toAll() *listener { return &listener{all: true, wake: make(chan struct{}, 1)} }
 
-// listenTo returns a new listener for the events of tasks that have not ended. There may be none.
-func (k *Sink) listenTo(tasks ...uint64) *listener {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.listenToLocked(tasks...)
-}
-
-// listenToLocked is listenTo for a caller that holds mu.
-func (k *Sink) listenToLocked(tasks ...uint64) *listener {
-	l := &listener{tasks: make(map[uint64]bool, len(tasks))}
+// to returns a new listener for the events of tasks that have not ended. There may be none.
+func to(tasks ...uint64) *listener {
+	l := &listener{tasks: make(map[uint64]bool, len(tasks)), wake: make(chan struct{}, 1)}
 	for _, id := range tasks {
 		l.tasks[id] = true
 	}
-	return k.enter(l)
+	return l
 }
 
-// enter adds a listener. The caller must hold mu.
-func (k *Sink) enter(l *listener) *listener {
-	l.wake = make(chan struct{}, 1)
+// listen adds a listener.
+func (k *Sink) listen(l *listener) *listener {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.listenLocked(l)
+}
+
+// listenLocked is listen for a caller that holds mu.
+func (k *Sink) listenLocked(l *listener) *listener {
 	if k.listeners == nil {
 		k.listeners = map[*listener]struct{}{}
 	}

@@ -77,7 +77,8 @@ type Event struct {
 	Count    int64          `json:"count,omitempty"`    // lost: how many events did not fit
 }
 
-// Refused is the error of a request that was not carried out.
+// Refused is the error of a request that was not carried out. To the server any other error is one
+// with the status refused.
 type Refused struct {
 	Text   string
 	Status int  // what the client exits with: refused, malformed or, if it may try again, 75
