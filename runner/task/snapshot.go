@@ -155,10 +155,6 @@ func (b *Blocking) Text(now time.Time) string {
 }
 
 func (b *Blocking) what(left time.Duration) string {
-	wait := " wait for "
-	if b.Tasks == 1 {
-		wait = " waits for "
-	}
 	switch b.By {
 	case ByPause:
 		if b.Halt != "" {
@@ -180,55 +176,60 @@ func (b *Blocking) what(left time.Duration) string {
 	if b.Key != "" {
 		who += " of key " + string(b.Key)
 	}
-	switch at := Moment(b.Until); {
-	case b.By == ByHold && b.Tasks == 1:
-		return who + " is held"
-	case b.By == ByHold:
-		return who + " are held"
-	case b.By == ByTime && b.Tasks == 1:
-		return who + " waits until " + at
-	case b.By == ByTime:
-		return who + " wait for their time, the next until " + at
+	are, wait, until := " are", " wait for ", " wait for their time, the next until "
+	if b.Tasks == 1 {
+		are, wait, until = " is", " waits for ", " waits until "
+	}
+	switch b.By {
+	case ByHold:
+		return who + are + " held"
+	case ByTime:
+		return who + until + Moment(b.Until)
 	}
 	return who + wait + b.awaited(left)
 }
 
 // awaited describes what tasks wait for.
 func (b *Blocking) awaited(left time.Duration) string {
-	switch {
-	case b.By == ByLimit:
+	switch b.By {
+	case ByLimit:
 		return fmt.Sprintf("the %d of that key that may run at once", b.Limit)
-	case b.By == ByRetry:
+	case ByRetry:
 		return fmt.Sprintf("a retry, the next in %v", left)
-	case b.By == ByDelay:
+	case ByDelay:
 		return fmt.Sprintf("--delay or --jitter, the next in %v", left)
-	case b.By == ByRate:
+	case ByRate:
 		return fmt.Sprintf("--rate, the next in %v", left)
-	case b.By == ByKeyRate:
+	case ByKeyRate:
 		return "--key-rate"
-	case b.By == ByNeeds:
+	case ByNeeds:
 		return b.Needs
-	case b.By == ByOffers:
+	case ByOffers:
 		return "a worker that offers " + b.Needs + ": none is connected"
-	case b.By == ByPlaces && b.ID > 0:
-		return fmt.Sprintf("task %d, which takes %s", b.ID, Count(int64(b.Limit), "place"))
-	case b.By == ByPlaces:
-		return Count(int64(b.Limit), "place")
-	case b.By == ByTokens:
+	case ByPlaces:
+		places := Count(int64(b.Limit), "place")
+		if b.ID > 0 {
+			return fmt.Sprintf("task %d, which takes %s", b.ID, places)
+		}
+		return places
+	case ByTokens:
 		return "a token of the jobserver"
-	case b.By == ByLoad:
+	case ByLoad:
 		return fmt.Sprintf("the load, %.1f, to fall below the %s of --load", b.Figure, strconv.FormatFloat(b.Bound, 'f', -1, 64))
-	case b.By == ByMemory && b.Figure >= b.Bound:
-		return "more free memory than " + Size(int64(b.Figure)) + ", since a task was ended for it"
-	case b.By == ByMemory:
+	case ByMemory:
+		if b.Figure >= b.Bound {
+			return "more free memory than " + Size(int64(b.Figure)) + ", since a task was ended for it"
+		}
 		return "free memory: " + Size(int64(b.Figure)) + " of the " + Size(int64(b.Bound)) + " of --memfree"
-	case b.By == ByCheck:
+	case ByCheck:
 		return "the check of what is up to date"
+	}
+	switch {
 	case b.By == ByAfter, b.By == ByKey && b.Slot == 0 && b.ID > 0:
 		return fmt.Sprintf("task %d", b.ID)
 	case b.By == ByKey && b.None:
 		return "a worker with that label: none is connected"
-	case b.By == BySlots && b.None:
+	case b.None:
 		return "a worker: none is connected"
 	case b.Slot == 0:
 		return "a worker"
