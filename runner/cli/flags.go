@@ -41,7 +41,7 @@ var options = sync.OnceValue(func() (all []*option) {
 // nothing but a form is a heading.
 func (o *Options) rows() []row {
 	in, cmd, worker, pipe, pool, order, terms := &o.Input, &o.Command, &o.Coproc, &o.Pipe, &o.Pool, &o.Sched, &o.Terms
-	fail, out, show, state, engine, ctl, hub := &o.Failure, &o.Output, &o.Show, &o.State, &o.Engine, &o.Ctl, &o.Hub
+	fail, out, show, state, engine, ctl, adds, hub := &o.Failure, &o.Output, &o.Show, &o.State, &o.Engine, &o.Ctl, &o.Ctl.Adds, &o.Hub
 	jobserver := choice(&o.Jobserver.Mode, "share join no")
 	jobserver.alone = "share"
 	return []row{
@@ -224,21 +224,22 @@ func (o *Options) rows() []row {
 		{"--all", "ctl-wait ctl-cancel", "all tasks so far that have not ended", on(&ctl.All)},
 		{"--all", "ctl-stop", "all of your runs; they are listed first", on(&ctl.All)},
 		{"--timeout DUR", "ctl-wait", "end with status 124 after DUR", duration(&ctl.Timeout, 0)},
-		{"--timeout DUR", "ctl-add", "end an attempt after DUR; 0 for no limit", by(func(v string) (err error) {
-			if ctl.Timeout, err = task.ParseDuration(v); ctl.Timeout == 0 {
-				ctl.Timeout = -1 // 0 is the run's own
+		{"--timeout DUR", "ctl-add", "end an attempt after DUR; 0 for no limit", by(func(v string) error {
+			d, err := task.ParseDuration(v)
+			if adds.Timeout = task.Seconds(d); d == 0 {
+				adds.Timeout = -1 // 0 is the run's own
 			}
 			return err
 		})},
-		{"--in DUR", "ctl-add", "start it in such as 2h, and not before", parsed(&ctl.At, parseIn)},
-		{"--at WHEN", "ctl-add", "start it at such as 22:00 or '2027-01-31 06:00'", parsed(&ctl.At, parseAt)},
+		{"--in DUR", "ctl-add", "start it in such as 2h, and not before", parsed(&adds.At, parseIn)},
+		{"--at WHEN", "ctl-add", "start it at such as 22:00 or '2027-01-31 06:00'", parsed(&adds.At, parseAt)},
 		{"--priority N", "ctl-add", "higher ones start first, from -1000 to 1000", by(func(v string) error {
 			n, err := parseWhole(v, -task.MaxPriority, task.MaxPriority)
-			ctl.Priority = &n
+			adds.Priority = &n
 			return err
 		})},
-		{"--note TEXT", "ctl-add", "a note that explain, status and top show", text(&ctl.Note)},
-		{"--after TASK", "ctl-add", "wait until this one succeeded; repeatable", each(&ctl.After, parseTask)},
+		{"--note TEXT", "ctl-add", "a note that explain, status and top show", text(&adds.Note)},
+		{"--after TASK", "ctl-add", "wait until this one succeeded; repeatable", each(&adds.After, parseTask)},
 		{"--wait", "ctl-add", "show the output, end with the task's status", on(&ctl.Wait)},
 		{"--block DUR", "ctl-add", "wait up to DUR for room, or for the next crew serve", duration(&ctl.Block, 0)},
 		{"-0, --null", "ctl-add", "records of - end with a NUL byte", on(&ctl.Null)},

@@ -275,28 +275,17 @@ type Engine struct {
 
 // Ctl is a command of crew ctl, and of what takes its operands: crew engine and crew state.
 type Ctl struct {
-	Run      string // the run, or the file of crew engine key; "" for the only one
-	Tasks    []uint64
-	Key      *task.Bytes
-	All      bool // all tasks that have not ended
-	Only     string
-	N        int           // how many workers, or how many tasks to list; 0 for the default
-	Last     bool          // move behind all others, not before them
-	Timeout  time.Duration // of wait or, with add, of the tasks' attempts; 0 for none given, negative for no limit
-	Relative bool          // N is a difference
-	JSON     bool
-
-	Follow, Rest bool
+	task.Request        // without Op and Add, of which Adds is a part
+	Run          string // the run, or the file of crew engine key; "" for the only one
+	JSON         bool
+	Timeout      time.Duration // of wait; 0 for none
 
 	// of add
 
-	Work       []string // what to add; with crew engine drain, the workers
-	Stdin      bool     // the records of standard input are to be added
-	After      []uint64
-	At         time.Time // when the tasks may start; zero for at once
-	Note       string
-	Priority   *int // nil if none was given
-	Wait, Null bool
+	Adds       task.Addition // the terms of what is added
+	Work       []string      // what to add; with crew engine drain, the workers
+	Stdin      bool          // the records of standard input are to be added
+	Null       bool
 	Block      time.Duration // how long to wait for room or for the next crew serve
 	URL, Queue string        // of the engine that Run names; no Queue for none, or for all in crew engine drain
 }

@@ -61,8 +61,10 @@ func as[T any](to *T, constant T) setter {
 func on(to *bool) setter { return as(to, true) }
 
 // word sets the value as it is, text one that is not empty, and texts adds that.
-func word(to *string) setter    { return by(func(v string) error { *to = v; return nil }) }
-func text(to *string) setter    { return parsed(to, parseText) }
+func word(to *string) setter { return by(func(v string) error { *to = v; return nil }) }
+func text[T ~string](to *T) setter {
+	return by(func(v string) (err error) { _, err = parseText(v); *to = T(v); return err })
+}
 func texts(to *[]string) setter { return each(to, parseText) }
 
 func choice(to *string, choices string) setter { return among(choices, word(to)) }

@@ -11,10 +11,10 @@ import (
 // await tells the client how tasks end, as they do. Of those that had ended before, the sink hears
 // until it has heard of as many ends as the run, if at all.
 func (c *conn) await(r *Request) (*Reply, error) {
-	if !r.namesTasks() {
+	if !namesTasks(r) {
 		return nil, bad("wait needs either tasks, a key, or all")
 	}
-	named := c.s.cfg.Do(r.naming(task.Find))
+	named := c.s.cfg.Do(naming(r, task.Find))
 	if named.Err != nil {
 		return nil, named.Err
 	}

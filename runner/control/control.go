@@ -56,21 +56,11 @@ type Sight struct {
 	Said func() map[uint64][]byte
 }
 
-// Addition holds the tasks that a request adds: Values or a Command.
-type Addition struct {
-	Values  []task.Bytes `json:"values,omitempty"` // a record each, or, with Lines, a shell command line each
-	Lines   bool         `json:"lines,omitempty"`
-	Command []task.Bytes `json:"command,omitempty"` // the words of one command
-	Dir     task.Bytes   `json:"dir,omitempty"`     // the client's working directory
-	Env     []task.Bytes `json:"env,omitempty"`     // the client's environment
-	Key     *task.Bytes  `json:"key,omitempty"`     // of all tasks; nil for the run's own
-	After   []uint64     `json:"after,omitempty"`   // tasks that must have succeeded first
-	At      time.Time    `json:"at,omitzero"`       // when they may start
-	Timeout task.Seconds `json:"timeout,omitempty"` // of their attempts; 0 for the run's own, negative for no limit
-	Note    task.Bytes   `json:"note,omitempty"`
-
-	Priority *int `json:"priority,omitempty"` // of all tasks; nil for the run's own
-}
+// Request and Addition are what a client asks for.
+type (
+	Request  = task.Request
+	Addition = task.Addition
+)
 
 // Hello describes a run.
 type Hello struct {

@@ -211,17 +211,17 @@ func (c *conn) drain(r *Request) (*Reply, error) {
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
 	switch {
-	case !r.namesTasks():
+	case !namesTasks(r):
 		return nil, bad("cancel needs either tasks, a key, or all")
 	case len(r.Tasks) > 0:
 		return c.each(task.Command{Op: task.Cancel}, r.Tasks)
 	}
-	got := c.do(r.naming(task.Cancel))
+	got := c.do(naming(r, task.Cancel))
 	return &Reply{Tasks: got.IDs}, got.Err
 }
 
-// namesTasks reports whether the request names tasks in one way.
-func (r *Request) namesTasks() bool {
+// namesTasks reports whether a request names tasks in one way.
+func namesTasks(r *Request) bool {
 	ways := 0
 	for _, way := range [...]bool{len(r.Tasks) > 0, r.Key != nil, r.All} {
 		if way {
@@ -231,8 +231,8 @@ func (r *Request) namesTasks() bool {
 	return ways == 1
 }
 
-// naming returns a command about the tasks that the request names.
-func (r *Request) naming(op task.Op) task.Command {
+// naming returns a command about the tasks that a request names.
+func naming(r *Request, op task.Op) task.Command {
 	cmd := task.Command{Op: op, IDs: r.Tasks, All: r.All}
 	if r.Key != nil {
 		cmd.Key = string(*r.Key)

@@ -18,23 +18,6 @@ const (
 	maxLine = 8 << 20 // bytes of a request
 )
 
-// Request is the line that a client sends over a connection.
-type Request struct {
-	V        int         `json:"v"`
-	Op       string      `json:"op"`
-	Tasks    []uint64    `json:"tasks,omitempty"`
-	Key      *task.Bytes `json:"key,omitempty"`
-	All      bool        `json:"all,omitempty"`      // cancel, wait: all tasks that have not ended
-	N        int         `json:"n,omitempty"`        // resize: the number of workers; explain: the most tasks to list
-	Only     string      `json:"only,omitempty"`     // explain: waiting, running, failed or ended
-	Relative bool        `json:"relative,omitempty"` // resize: N more
-	Last     bool        `json:"last,omitempty"`     // move: behind all others, instead of before them
-	Rest     bool        `json:"rest,omitempty"`     // drain: run what has been read
-	Follow   bool        `json:"follow,omitempty"`   // log: until the task has ended
-	Wait     bool        `json:"wait,omitempty"`     // add: until the tasks have ended
-	Add      *Addition   `json:"add,omitempty"`
-}
-
 // Reply is one line from the server. A request has one or more, and exactly the last
 // one has End. The other members depend on the request, as the comments say.
 type Reply struct {

@@ -86,10 +86,8 @@ func (c *ctl) call() error {
 		return err
 	}
 	var ended []task.Facts
-	req := control.Request{
-		Op: c.verb, Tasks: c.Tasks, Key: c.Key, All: c.All, N: c.N, Only: c.Only, Relative: c.Relative, Last: c.Last, Rest: c.Rest, Follow: c.Follow,
-	}
-	err = c.request(h, req, func(line []byte, r *control.Reply) error {
+	c.Op = c.verb
+	err = c.request(h, c.Request, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
 		return c.take(line, r)
 	})

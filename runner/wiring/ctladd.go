@@ -65,13 +65,8 @@ func (c *ctl) add() error {
 	if err != nil {
 		return err
 	}
-	a := &adder{
-		ctl: c, run: h, all: control.Addition{
-			Key: c.Key, After: c.After, At: c.At, Timeout: task.Seconds(c.Timeout), Note: task.Bytes(c.Note),
-			Priority: c.Priority,
-		},
-		places: make(chan struct{}, mostWaits), parts: map[stream][]byte{},
-	}
+	c.Adds.Key = c.Key
+	a := &adder{ctl: c, run: h, all: c.Adds, places: make(chan struct{}, mostWaits), parts: map[stream][]byte{}}
 	if !h.Values {
 		dir, err := os.Getwd()
 		if err != nil {
@@ -335,8 +330,9 @@ func (c *ctl) addFar() error {
 		return err
 	}
 	orders := ordersOf(defaults, p)
-	orders.Plain = c.At.IsZero() && c.Priority == nil
+	orders.Plain = c.Adds.At.IsZero() && c.Adds.Priority == nil
 	notice := func(text string) { complain(c.errs, errors.New(text)) }
+	c.Adds.Key = c.Key
 	store, err := c.far.HandOver(HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: orders, Notice: notice})
 	if err != nil {
 		return err
@@ -345,7 +341,9 @@ func (c *ctl) addFar() error {
 	err = c.additions(func(batch []task.Bytes) error {
 		for _, value := range batch {
 			tasks++
-			if err := store.Add(c.farTask(tasks, string(value))); err != nil {
+			t := &task.Task{ID: tasks, Records: [][]string{{string(value)}}}
+			complete(t, &c.Adds)
+			if err := store.Add(t); err != nil {
 				return err
 			}
 		}
@@ -362,20 +360,4 @@ func (c *ctl) addFar() error {
 		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))
 	}
 	return c.print(run)
-}
-
-// farTask returns the task of a value.
-func (c *ctl) farTask(id uint64, value string) *task.Task {
-	t := &task.Task{ID: id, Records: [][]string{{value}}, Timeout: c.Timeout}
-	if c.Key != nil {
-		t.Key = string(*c.Key)
-	}
-	terms := task.Terms{At: c.At, Note: c.Note}
-	if c.Priority != nil {
-		terms.Priority = *c.Priority
-	}
-	if !terms.IsZero() {
-		t.Asked = &terms
-	}
-	return t
 }

@@ -300,13 +300,15 @@ func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err 
 		if i := slices.IndexFunc(x.After, func(id uint64) bool { return id == 0 || id >= list[0].ID }); i >= 0 {
 			return nil, fmt.Errorf("there is no task %d to come after", x.After[i])
 		}
-		f.complete(t, x)
+		if complete(t, x.Addition); x.Dir != "" && !f.source.opts.TakesValues() {
+			t.Dir, t.Env, t.Bare = string(x.Dir), f.environment(x.Env), true
+		}
 	}
 	return list, nil
 }
 
-// complete sets what an addition says of its tasks.
-func (f *feed) complete(t *task.Task, x *addition) {
+// complete sets what an addition says of its tasks, whatever run they are for.
+func complete(t *task.Task, x *control.Addition) {
 	if terms := t.Terms(); len(x.After) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
 		terms.After = slices.Concat(terms.After, x.After)
 		terms.At, terms.Note = x.At, string(x.Note)
@@ -318,9 +320,6 @@ func (f *feed) complete(t *task.Task, x *addition) {
 	t.Timeout = cmp.Or(t.Timeout, time.Duration(x.Timeout))
 	if x.Key != nil {
 		t.Key = string(*x.Key)
-	}
-	if x.Dir != "" && !f.source.opts.TakesValues() {
-		t.Dir, t.Env, t.Bare = string(x.Dir), f.environment(x.Env), true
 	}
 }
 
