@@ -34,7 +34,7 @@ func TestJumpGolden(t *testing.T) {
 func TestFewStringsMoveAndAllSpread(t *testing.T) {
 	const keys = 20_000
 	hosts := func(n int) func(string) int {
-		p := newKeyed()
+		p := newKeyed(false)
 		for id := range n {
 			p.Join(Slot{ID: id + 1, Host: uint64(id)})
 		}

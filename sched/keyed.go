@@ -9,6 +9,10 @@ package sched
 // After slots have joined or left, hosts.slot chooses anew: for a key with a running
 // item once that has ended, for the others before anything else happens. So those
 // that were queued while the first slot joined do not all stay there.
+//
+// It is "round-robin", too, where each item has a key of its own and goes by its number: item i
+// belongs to slot (i-1) mod N of the N slots, counted from 0 in ascending order of ID, and waits
+// for it even if others are idle. So a retried item goes to the same slot.
 type keyed struct {
 	slots
 	store
@@ -18,6 +22,7 @@ type keyed struct {
 	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
 	era     int               // how often hosts.slot has chosen anew
 	spare   spares[chain]
+	numbers bool // it is "round-robin"
 }
 
 // chain is a key with work.
@@ -32,11 +37,27 @@ type chain struct {
 	pos     int // in ready
 }
 
-func newKeyed() *keyed {
+func newKeyed(numbers bool) *keyed {
 	return &keyed{
-		slots: newSlots(),
-		keys:  map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]heap[*chain], 1),
+		slots: newSlots(), numbers: numbers,
+		keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]heap[*chain], 1),
 	}
+}
+
+// of returns the key of an item, and its place.
+func (p *keyed) of(it *Item) (key, place uint64) {
+	if p.numbers {
+		return it.ID, it.ID - 1
+	}
+	return it.Key, it.Place
+}
+
+// home returns the slot of a place, or 0 if there are no slots.
+func (p *keyed) home(place uint64) int {
+	if p.numbers && len(p.ids) > 0 {
+		return p.ids[place%uint64(len(p.ids))]
+	}
+	return p.hosts.slot(place)
 }
 
 // settle moves the keys to where they belong after slots have joined or left.
@@ -56,7 +77,7 @@ func (p *keyed) refresh(c *chain) {
 	blocked := c.by != 0
 	if !c.running && c.era != p.era {
 		old := c.slot
-		c.slot, c.era = p.hosts.slot(c.place), p.era
+		c.slot, c.era = p.home(c.place), p.era
 		if c.slot != old {
 			p.ready[old].remove(&c.pos)
 			p.offer(old, p.ready[old].len() > 0)
@@ -77,11 +98,12 @@ func (p *keyed) refresh(c *chain) {
 
 func (p *keyed) Push(it Item) bool {
 	p.settle()
-	c := p.keys[it.Key]
+	key, place := p.of(&it)
+	c := p.keys[key]
 	if c == nil {
 		c = p.spare.take()
-		*c = chain{queue: c.queue, key: it.Key, place: it.Place, slot: p.hosts.slot(it.Place), era: p.era}
-		p.keys[it.Key] = c
+		*c = chain{queue: c.queue, key: key, place: place, slot: p.home(place), era: p.era}
+		p.keys[key] = c
 	}
 	if c.by == it.ID {
 		delete(p.awaited, it.ID)
@@ -125,9 +147,13 @@ func (p *keyed) Pop(slot int) (it Item, ok bool) {
 func (p *keyed) Done(slot int, it Item, again bool) {
 	p.settle()
 	p.slots.Done(slot, it, again)
-	c := p.keys[it.Key]
+	key, _ := p.of(&it)
+	c := p.keys[key]
+	if c == nil { // a Dispatcher has given it places by Take
+		return
+	}
 	c.running = false
-	if again {
+	if again && !p.numbers {
 		p.awaited[it.ID] = c
 	} else {
 		c.by = 0
@@ -137,9 +163,10 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 
 func (p *keyed) Choice(it Item) Choice {
 	p.settle()
-	c := p.only(p.hosts.slot(it.Place))
-	c.Key = true
-	if k := p.keys[it.Key]; k != nil && k.by != 0 {
+	key, place := p.of(&it)
+	c := p.only(p.home(place))
+	c.Key = !p.numbers
+	if k := p.keys[key]; k != nil && k.by != 0 {
 		c.First = k.by
 	} else if k != nil && k.queue.len() > 0 {
 		c.First = k.queue.min().ID
@@ -160,7 +187,9 @@ func (p *keyed) Remove(id uint64) bool {
 	if e == nil {
 		return false
 	}
-	p.refresh(p.keys[p.cut(e).Key])
+	key, _ := p.of(&e.Item)
+	p.cut(e)
+	p.refresh(p.keys[key])
 	return true
 }
 
@@ -172,4 +201,4 @@ func (p *keyed) Join(s Slot) {
 	}
 }
 
-func (p *keyed) Serial() bool { return true }
+func (p *keyed) Serial() bool { return !p.numbers }

@@ -59,6 +59,10 @@ func (m *naiveByCost) push(it Item) {
 
 type naiveRoundRobin struct{ naiveFIFO }
 
+func (m *naiveRoundRobin) push(it Item) {
+	m.queue = with(m.queue, it, func(a, b Item) bool { return byRankAndID(a, b) < 0 })
+}
+
 func (m *naiveRoundRobin) next(slot int) (Item, bool) {
 	for _, it := range m.queue {
 		if m.w.ids[int(it.ID-1)%len(m.w.ids)] == slot {
@@ -67,7 +71,6 @@ func (m *naiveRoundRobin) next(slot int) (Item, bool) {
 	}
 	return Item{}, false
 }
-func (m *naiveRoundRobin) change(int) { slices.SortFunc(m.queue, byRankAndID) }
 
 // naiveFair is deficit round robin, round by round.
 type naiveFair struct {

@@ -111,13 +111,13 @@ func New(cfg Config) (Policy, error) {
 	case "shortest-first":
 		return &byCost{*newFIFO(), 1}, nil
 	case "round-robin":
-		return &roundRobin{slots: newSlots()}, nil
+		return newKeyed(true), nil
 	case "least-busy":
 		p := newFIFO()
 		p.byCost = true
 		return p, nil
 	case "keyed":
-		return newKeyed(), nil
+		return newKeyed(false), nil
 	case "fair":
 		return newFair(), nil
 	case "topic":
