@@ -79,7 +79,7 @@ func (p *fair) Ready() int {
 	if p.Len() == 0 {
 		return 0
 	}
-	return p.emptiest()
+	return p.emptiest(nil)
 }
 
 func (p *fair) Pop(slot int) (it Item, ok bool) {

@@ -20,7 +20,7 @@ func (p *fifo) Ready() int {
 	if p.Len() == 0 {
 		return 0
 	}
-	return p.emptiest()
+	return p.emptiest(nil)
 }
 
 func (p *fifo) Pop(slot int) (it Item, ok bool) {

@@ -126,7 +126,7 @@ func (c *chain) rank() int64 {
 
 func (p *keyed) Ready() int {
 	p.settle()
-	return p.emptiest()
+	return p.emptiest(nil)
 }
 
 func (p *keyed) Pop(slot int) (it Item, ok bool) {

@@ -12,6 +12,7 @@ type slot struct {
 	held int   // items it holds, including those from before it left
 	cost int64 // of these
 	most int   // how many it may hold now: Cap if there is work for it, else 0
+	last bool  // others are served first
 }
 
 // slots is the base of the policies: the slots that are in, what they hold, and
@@ -45,7 +46,7 @@ func (s *slots) Join(in Slot) {
 		s.rooms = append(s.rooms, &room{host: in.Host, stock: in.Stock})
 	}
 	in.Cap = max(in.Cap, 1)
-	s.all[in.ID].Slot, s.all[in.ID].room = in, s.rooms[i]
+	s.all[in.ID].Slot, s.all[in.ID].room, s.all[in.ID].last = in, s.rooms[i], false
 	s.count(in.ID, 1)
 	s.changed = true
 	s.offer(in.ID, true)
@@ -106,12 +107,12 @@ func (s *slots) hasRoom(id int) bool {
 	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].most
 }
 
-// emptiest returns the slot with the least load of those with room, the lowest ID among equals, or
-// 0 if none has room. It looks at each: that costs less than to keep them in order, but for many
-// thousands.
-func (s *slots) emptiest() (best int) {
+// emptiest returns the slot with the least load of those with room that may be taken, the lowest ID
+// among equals, or 0 if there is none. It looks at each: that costs less than to keep them in order,
+// but for many thousands. A nil may is always.
+func (s *slots) emptiest(may func(id int) bool) (best int) {
 	for _, id := range s.ids {
-		if s.hasRoom(id) && (best == 0 || s.load(id) < s.load(best)) {
+		if s.hasRoom(id) && (may == nil || may(id)) && (best == 0 || s.load(id) < s.load(best)) {
 			best = id
 		}
 	}
@@ -120,14 +121,17 @@ func (s *slots) emptiest() (best int) {
 
 func (s *slots) load(id int) float64 {
 	x := &s.all[id]
-	if s.byCost {
+	switch {
+	case s.byCost:
 		return float64(x.cost) / float64(x.Cap)
+	case x.last:
+		return 1<<50 + float64(x.held)
 	}
 	return float64(x.held)
 }
 
 // Choice is the method of policies in which any slot takes any item.
-func (s *slots) Choice(Item) Choice { return Choice{Idle: s.all[s.emptiest()].idle()} }
+func (s *slots) Choice(Item) Choice { return Choice{Idle: s.all[s.emptiest(nil)].idle()} }
 
 // idle reports whether a slot is in and holds nothing.
 func (x *slot) idle() bool { return x.Cap > 0 && x.held == 0 }

@@ -25,17 +25,15 @@ type byTopic struct {
 	rest   *topic            // nil if other keys are refused
 	ready  heap[*topic]      // those with an item that may have one more place; see order
 	turn   int64             // counts services and arrivals
-	on     [][]uint64        // by slot: the keys of the items that it holds
-	labels map[uint64]bool   // those seen that may name topics; nil without any
+	labels map[uint64]bool   // those that slots have had
 	spare  spares[topic]
 }
 
 // topic is a key, or all those that are not listed.
 type topic struct {
-	key   uint64
-	bound bool // it has places in slots with the label key alone
+	key   uint64 // 0 for those that are not listed
 	queue queue
-	held  int // places in the slots that are in
+	held  int // places
 	turn  int64
 	pos   int // in the heap
 
@@ -46,7 +44,7 @@ type topic struct {
 }
 
 func newByTopic(topics Topics) *byTopic {
-	p := &byTopic{slots: newSlots(), auto: topics.Auto, topics: map[uint64]*topic{}}
+	p := &byTopic{slots: newSlots(), auto: topics.Auto, topics: map[uint64]*topic{}, labels: map[uint64]bool{}}
 	for _, t := range topics.List {
 		p.topics[t.Key] = &topic{key: t.Key, asked: t.Workers}
 		p.list = append(p.list, p.topics[t.Key])
@@ -65,7 +63,7 @@ func (p *byTopic) of(key uint64) *topic {
 	case t != nil:
 	case p.auto:
 		t = p.spare.take()
-		*t = topic{queue: t.queue, key: key, bound: p.labels[key]}
+		*t = topic{queue: t.queue, key: key}
 		p.topics[key] = t
 	default:
 		t = p.rest
@@ -73,9 +71,10 @@ func (p *byTopic) of(key uint64) *topic {
 	return t
 }
 
-// places returns how many places there are in slots that may serve a topic.
+// places returns how many places there are in slots that may serve a topic, with those that items
+// have in slots that have left.
 func (p *byTopic) places(t *topic) (n int) {
-	for _, id := range p.ids {
+	for id := range p.all {
 		if p.fits(t, id) {
 			n += max(p.all[id].Cap, p.all[id].held)
 		}
@@ -83,7 +82,7 @@ func (p *byTopic) places(t *topic) (n int) {
 	return n
 }
 
-// update divides the places anew if slots have joined or left: one to each listed topic, the
+// update divides the places anew if there are more or fewer: one to each listed topic, the
 // others one by one to the topic with the highest ratio of what it asks for to what it has and
 // one more (the D'Hondt method).
 func (p *byTopic) update() {
@@ -92,26 +91,29 @@ func (p *byTopic) update() {
 	}
 	p.changed = false
 	left, spare := p.places(&topic{}), len(p.ids) // slots that no topic asks for
-	most, asked := make([]int, len(p.list)), make([]int, len(p.list))
+	most := make([]int, len(p.list))
 	for i, t := range p.list {
-		most[i], asked[i] = p.places(t), t.asked
+		most[i] = p.places(t)
 		t.may = min(1, most[i])
 		left -= t.may
 		spare -= t.asked
 	}
-	if p.rest != nil {
-		asked[len(asked)-1] += max(spare, 0)
-	}
-	for best := 0; left > 0 && best >= 0; left-- {
-		best = -1
+	for ; left > 0; left-- {
+		var best *topic
+		ratio := 0.0
 		for i, t := range p.list {
-			if t.may < most[i] && (best < 0 || asked[i]*(p.list[best].may+1) > asked[best]*(t.may+1)) {
-				best = i
+			asked := t.asked
+			if t == p.rest {
+				asked += max(spare, 0)
+			}
+			if r := float64(asked) / float64(t.may+1); t.may < most[i] && r > ratio {
+				best, ratio = t, r
 			}
 		}
-		if best >= 0 {
-			p.list[best].may++
+		if best == nil {
+			break
 		}
+		best.may++
 	}
 	for _, t := range p.list {
 		p.refresh(t)
@@ -135,7 +137,7 @@ func (p *byTopic) refresh(t *topic) {
 // as much for it, a bound one first.
 func (p *byTopic) order(t *topic) order {
 	o := order{0, 0, t.turn}
-	if !t.bound {
+	if !p.labels[t.key] {
 		o[0] = 1
 	}
 	if p.auto && t.held > 0 {
@@ -160,16 +162,15 @@ func (p *byTopic) Push(it Item) bool {
 	return true
 }
 
-// next returns the topic that a slot serves next, or nil; any slot without labels, if that is 0.
+// next returns the topic that a slot serves next, or nil.
 func (p *byTopic) next(slot int) (best *topic) {
 	var first *order
 	for i := range p.ready.items {
 		x := &p.ready.items[i]
 		if p.fits(x.x, slot) && (best == nil || x.less(first)) {
-			best, first = x.x, &x.order
-		}
-		if p.labels == nil {
-			break
+			if best, first = x.x, &x.order; i == 0 {
+				break
+			}
 		}
 	}
 	return best
@@ -177,34 +178,12 @@ func (p *byTopic) next(slot int) (best *topic) {
 
 // fits reports whether a slot may serve a topic.
 func (p *byTopic) fits(t *topic, slot int) bool {
-	return !t.bound || slices.Contains(p.all[slot].Labels, t.key)
+	return !p.labels[t.key] || slices.Contains(p.all[slot].Labels, t.key)
 }
 
 func (p *byTopic) Ready() int {
 	p.update()
-	if p.labels == nil && p.next(0) == nil {
-		return 0
-	}
 	return p.emptiest(func(slot int) bool { return p.next(slot) != nil })
-}
-
-// emptiest returns the slot that holds the fewest items of those that have room and may serve
-// something, without labels of topics if there is one; 0 if there is none.
-func (p *byTopic) emptiest(may func(slot int) bool) (slot int) {
-	if p.labels == nil {
-		return p.slots.emptiest()
-	}
-	special := false
-	for _, id := range p.ids {
-		if !p.hasRoom(id) || !may(id) {
-			continue
-		}
-		is := slices.ContainsFunc(p.all[id].Labels, func(l uint64) bool { return p.topics[l] != nil })
-		if slot == 0 || special && !is || special == is && p.all[id].held < p.all[slot].held {
-			slot, special = id, is
-		}
-	}
-	return slot
 }
 
 func (p *byTopic) Pop(slot int) (it Item, ok bool) {
@@ -226,7 +205,6 @@ func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 func (p *byTopic) Take(slot int, it Item) {
 	p.update()
 	p.slots.Take(slot, it)
-	p.on[slot] = append(p.on[slot], it.Key)
 	p.holds(it.Key, 1)
 }
 
@@ -239,14 +217,9 @@ func (p *byTopic) holds(key uint64, by int) {
 
 func (p *byTopic) Done(slot int, it Item, again bool) {
 	p.update()
+	p.changed = p.all[slot].held > p.all[slot].Cap
 	p.slots.Done(slot, it, again)
-	i := slices.Index(p.on[slot], it.Key)
-	p.on[slot] = slices.Delete(p.on[slot], i, i+1)
-	at := &p.all[slot]
-	if at.Cap > 0 {
-		p.holds(it.Key, -1)
-	}
-	p.changed = p.changed || at.held >= at.Cap // it has joined with less room than it needed
+	p.holds(it.Key, -1)
 }
 
 func (p *byTopic) Choice(it Item) (c Choice) {
@@ -259,7 +232,7 @@ func (p *byTopic) Choice(it Item) (c Choice) {
 		return c
 	}
 	slot := p.emptiest(func(id int) bool { return p.fits(t, id) })
-	c.None = t.bound && p.places(t) == 0
+	c.None = p.labels[t.key] && p.places(t) == 0
 	c.Idle = slot > 0 && (p.auto || t.held < t.may) && p.all[slot].held == 0
 	return c
 }
@@ -278,33 +251,12 @@ func (p *byTopic) Remove(id uint64) bool {
 
 func (p *byTopic) Join(s Slot) {
 	p.slots.Join(s)
-	for len(p.on) <= s.ID {
-		p.on = append(p.on, nil)
-	}
 	for _, l := range s.Labels {
+		p.labels[l] = true
 		t := p.topics[l]
-		if t == nil && !p.auto {
-			continue
-		}
-		if p.labels == nil {
-			p.labels = map[uint64]bool{}
-		}
-		if p.labels[l] = true; t != nil {
-			t.bound = true
+		if t != nil {
 			p.refresh(t)
 		}
-	}
-	p.counts(s.ID, 1)
-}
-
-func (p *byTopic) Leave(id int) {
-	p.slots.Leave(id)
-	p.counts(id, -1)
-}
-
-// counts notes that what a slot holds counts or, if by is -1, does not.
-func (p *byTopic) counts(slot, by int) {
-	for _, key := range p.on[slot] {
-		p.holds(key, by)
+		p.all[s.ID].last = p.all[s.ID].last || p.auto || t != nil
 	}
 }
