@@ -141,17 +141,18 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 func (d *Dispatcher) Again() time.Time { return d.again }
 
 // early returns what all items wait for.
-func (d *Dispatcher) early() (wait Wait) {
-	for i, r := range [...]*Rate{&d.limits.Delay, &d.limits.Rate} {
-		if r.free.IsZero() {
-			continue
-		}
-		if at := r.at(); d.now.Before(at) && (wait == ForSlot || at.After(d.again)) {
-			d.again, wait = at, [...]Wait{ForDelay, ForRate}[i]
-		}
+func (d *Dispatcher) early() Wait {
+	at, wait := d.limits.Delay.at(), ForDelay
+	if rate := d.limits.Rate.at(); rate.After(at) {
+		at, wait = rate, ForRate
 	}
-	if wait == ForSlot && d.limits.Allow != nil && !d.limits.Allow(d.now) {
+	switch {
+	case d.now.Before(at):
+		d.again = at
+	case d.limits.Allow != nil && !d.limits.Allow(d.now):
 		wait = ForMachine
+	default:
+		wait = ForSlot
 	}
 	return wait
 }
@@ -186,18 +187,14 @@ func (d *Dispatcher) admit(it *Item, slot int) bool {
 	if called {
 		it.Rank = was.Rank
 	}
-	switch {
-	case !d.keepFrom(it):
+	again := d.keepFrom(it)
+	if !again {
 		delete(d.called, it.ID)
 		if called || d.pass(it) && d.grant(it) {
 			return true
 		}
-		d.Policy.Done(slot, *it, true)
-	case called:
-		d.Policy.Done(slot, *it, true)
-		d.requeue(was)
-	default:
-		d.Policy.Done(slot, *it, true)
+	}
+	if d.Policy.Done(slot, *it, true); again {
 		d.Return(*it)
 	}
 	return false
@@ -216,14 +213,10 @@ func (d *Dispatcher) unpark(q *queue) Item {
 	return it
 }
 
-// requeue queues an item again that was parked. A serial policy would have it wait, with all that
-// it has taken, for one of its key that was given a lower rank: there it goes before all others.
+// requeue queues an item again that was parked.
 func (d *Dispatcher) requeue(it Item) {
 	d.called[it.ID] = it
-	if it.Rank = 2*it.Rank - 1; d.Serial() {
-		it.Rank = math.MinInt64
-	}
-	d.Policy.Push(it)
+	d.Return(it)
 }
 
 // start notes that an item starts.
@@ -251,9 +244,13 @@ func (d *Dispatcher) Push(it Item) bool {
 }
 
 // Return queues an item again that was taken back from its slot before it had begun: before
-// all others of its rank.
+// all others of its rank. A serial policy would have one that was parked wait, with all that
+// it has taken, for one of its key that was given a lower rank: there it goes before all others.
 func (d *Dispatcher) Return(it Item) bool {
-	it.Rank = 2*it.Rank - 1
+	_, called := d.called[it.ID]
+	if it.Rank = 2*it.Rank - 1; called && d.Serial() {
+		it.Rank = math.MinInt64
+	}
 	return d.Policy.Push(it)
 }
 

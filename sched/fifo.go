@@ -3,16 +3,26 @@ package sched
 // fifo is one shared queue: any slot with free capacity takes the oldest item of
 // the lowest rank. The slot that holds the fewest items is served first or, for
 // "least-busy", the one that holds the least cost relative to its capacity.
+//
+// With a sign, it takes that with the lowest sign * Cost, the one with the lowest ID among equals.
+// With sign -1 the longest goes first (Graham's LPT rule, 1969): a long task must not
+// start last and keep the other slots waiting. With sign 1 the shortest goes first, which
+// makes the mean waiting time the least. Items of unknown cost are given the highest cost
+// there is: they go first or last, in order of ID. Either way an item that may be long
+// is not taken for a short one.
 type fifo struct {
 	slots
 	store
 	queue queue
+	sign  int64
 }
 
-func newFIFO() *fifo { return &fifo{slots: newSlots()} }
-
 func (p *fifo) Push(it Item) bool {
-	p.add(&p.queue, &it)
+	if p.sign == 0 {
+		p.add(&p.queue, &it)
+	} else {
+		p.put(&p.queue, &it, p.sign*it.Cost, int64(it.ID))
+	}
 	return true
 }
 
@@ -33,22 +43,3 @@ func (p *fifo) Pop(slot int) (it Item, ok bool) {
 }
 
 func (p *fifo) Remove(id uint64) bool { return p.drop(id) }
-
-// byCost is one shared queue. Of the items of the lowest rank, it takes that with the
-// lowest sign * Cost, the oldest among equals. The slot that holds the fewest items is
-// served first.
-//
-// With sign -1 the longest goes first (Graham's LPT rule, 1969): a long task must not
-// start last and keep the other slots waiting. With sign 1 the shortest goes first, which
-// makes the mean waiting time the least. Items of unknown cost are given the highest cost
-// there is: they go first or last, in order of ID. Either way an item that may be long
-// is not taken for a short one.
-type byCost struct {
-	fifo
-	sign int64
-}
-
-func (p *byCost) Push(it Item) bool {
-	p.put(&p.queue, &it, p.sign*it.Cost, int64(it.ID))
-	return true
-}

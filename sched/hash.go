@@ -103,18 +103,10 @@ func Deal(costs []int64, shares int) []int {
 		largest[i] = i
 	}
 	slices.SortStableFunc(largest, func(a, b int) int { return cmp.Compare(costs[b], costs[a]) })
-	n := min(shares, len(costs))
-	sums, at := make([]int64, n), make([]int, n)
-	var least heap[int]
-	for s := range n {
-		least.update(s, &at[s], order{0, int64(s)})
-	}
-	dealt := make([]int, len(costs))
+	sums, dealt := make([]int64, min(shares, len(costs))), make([]int, len(costs))
 	for _, i := range largest {
-		s := least.min()
-		dealt[i] = s
-		sums[s] += costs[i]
-		least.update(s, &at[s], order{sums[s], int64(s)})
+		dealt[i] = slices.Index(sums, slices.Min(sums))
+		sums[dealt[i]] += costs[i]
 	}
 	return dealt
 }

@@ -103,21 +103,17 @@ type Config struct {
 
 // New returns a policy without slots.
 func New(cfg Config) (Policy, error) {
+	p := &fifo{slots: newSlots()}
 	switch cfg.Name {
 	case "fifo":
-		return newFIFO(), nil
 	case "longest-first":
-		return &byCost{*newFIFO(), -1}, nil
+		p.sign = -1
 	case "shortest-first":
-		return &byCost{*newFIFO(), 1}, nil
-	case "round-robin":
-		return newKeyed(true), nil
+		p.sign = 1
 	case "least-busy":
-		p := newFIFO()
 		p.byCost = true
-		return p, nil
-	case "keyed":
-		return newKeyed(false), nil
+	case "round-robin", "keyed":
+		return newKeyed(cfg.Name == "round-robin"), nil
 	case "fair":
 		return newFair(), nil
 	case "topic":
@@ -125,8 +121,10 @@ func New(cfg Config) (Policy, error) {
 			return nil, errors.New("topics are either automatic or listed")
 		}
 		return newByTopic(cfg.Topics), nil
+	default:
+		return nil, fmt.Errorf("unknown policy %q", cfg.Name)
 	}
-	return nil, fmt.Errorf("unknown policy %q", cfg.Name)
+	return p, nil
 }
 
 // maxTopicWorkers bounds the number of workers of a topic, so sums and products
