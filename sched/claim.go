@@ -31,7 +31,7 @@ const patience = 4
 type claims struct {
 	caps   []counter
 	lines  []*line            // none is empty
-	late   []*line            // those for which something is kept, in order
+	late   []*line            // those for which something is kept, in order, as of the latest serve
 	spread map[uint64]*spread // by item, of those that were placed
 	unused spares[line]
 	spares spares[spread]
@@ -138,7 +138,7 @@ func (c *claims) enough(of *Claim, l *line, at *room) bool {
 
 // possible reports whether a host has the units that are claimed, free or not.
 func (c *claims) possible(of *Claim, at *room) bool {
-	return of == nil || !slices.ContainsFunc(of.Units, func(u Units) bool {
+	return !slices.ContainsFunc(of.Units, func(u Units) bool {
 		n := c.counter(u.Cap, at)
 		return n == nil || u.N > n.all
 	})
@@ -175,27 +175,23 @@ func (d *Dispatcher) giveBack(it *Item) {
 	if it.Claim == nil {
 		return
 	}
-	s := d.spread[it.ID]
-	if s == nil {
-		d.take(it.Claim, -1, nil)
-		return
+	var at *room
+	if s := d.spread[it.ID]; s != nil {
+		at = s.at
+		for _, id := range s.slots {
+			d.Policy.Done(id, *it, false)
+		}
+		delete(d.spread, it.ID)
+		d.spares.put(s)
 	}
-	d.take(it.Claim, -1, s.at)
-	for _, id := range s.slots {
-		d.Policy.Done(id, *it, false)
-	}
-	delete(d.spread, it.ID)
-	d.spares.put(s)
+	d.take(it.Claim, -1, at)
 }
 
 // serve queues the items again that are first in their lines and have enough, and takes that for
 // them. If the next one has to be placed, and can be, it returns its line, and where.
 func (d *Dispatcher) serve() (best *line, at *room) {
-	if len(d.lines) == 0 {
-		return nil, nil
-	}
-	d.keep()
 	for {
+		d.keep()
 		best = nil
 		for _, l := range d.lines {
 			if r, wait := d.spot(l); wait == ForSlot && (best == nil || compare(l, best) < 0) {
@@ -216,18 +212,14 @@ func compare(a, b *line) int {
 	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
 }
 
-// Width returns how many places an item takes.
-func (d *Dispatcher) Width(c *Claim) int {
-	most := 1
+// Width returns how many places an item takes; 0 if no host has what it claims.
+func (d *Dispatcher) Width(c *Claim) (n int) {
 	for _, r := range d.slots.rooms {
 		if d.possible(c, r) {
-			most = max(most, r.all)
+			n = max(n, min(max(c.Places, 1), r.all))
 		}
 	}
-	if !c.wide() {
-		return 1
-	}
-	return min(c.Places, most)
+	return n
 }
 
 // keep notes which lines are late, and on which hosts something is kept for them: on the first that
@@ -236,7 +228,7 @@ func (d *Dispatcher) Width(c *Claim) int {
 func (d *Dispatcher) keep() {
 	d.late = d.late[:0]
 	for _, l := range d.lines {
-		if l.at = nil; l.passed >= patience*d.slots.capacity && slices.ContainsFunc(d.slots.rooms, func(r *room) bool { return d.possible(l.claim, r) }) {
+		if l.at = nil; l.passed >= patience*d.slots.capacity && d.Width(l.claim) > 0 {
 			d.late = append(d.late, l)
 		}
 	}
@@ -266,13 +258,11 @@ func (d *Dispatcher) first(l *line) Item {
 
 // cut takes an item out of a line.
 func (d *Dispatcher) cut(l *line, e *entry) {
-	is := func(o *line) bool { return o == l }
 	if e == l.queue.min() {
 		l.passed = 0
-		d.late = slices.DeleteFunc(d.late, is)
 	}
 	if d.parked.cut(e); l.queue.len() == 0 {
-		d.lines = slices.DeleteFunc(d.lines, is)
+		d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
 		d.unused.put(l)
 	}
 }

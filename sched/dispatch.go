@@ -81,7 +81,7 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	return d
 }
 
-// Wide returns the item for which places are kept, or 0.
+// Wide returns the item for which places are kept, or 0. Nothing may have changed since Next.
 func (d *Dispatcher) Wide() uint64 {
 	for _, l := range d.late {
 		if l.at != nil && l.claim.wide() {

@@ -62,18 +62,15 @@ func (d *Dispatcher) call(g *gate) {
 			d.requeue(it)
 		}
 	}
-	empty := g.passed+g.parked.len() == 0
-	if g.rate.Every > 0 {
-		at := g.rate.at()
-		if g.parked.len() == 0 {
-			at = g.rate.free
-		}
-		if d.due.Remove(g.key); d.now.Before(at) && (empty || g.parked.len() > 0) {
-			d.due.Push(g.key, at)
-			return
-		}
+	at := g.rate.at()
+	if g.parked.len() == 0 {
+		at = g.rate.free
 	}
-	if empty {
+	if d.now.Before(at) {
+		d.due.Push(g.key, at)
+		return
+	}
+	if d.due.Remove(g.key); g.passed+g.parked.len() == 0 {
 		delete(d.of, g.key)
 		*g = gate{parked: g.parked}
 		d.spare.put(g)

@@ -18,15 +18,14 @@ type room struct {
 // line now or, if there is none, what that waits for. Any will do for an item that need not be
 // placed.
 func (d *Dispatcher) spot(l *line) (most *room, wait Wait) {
-	switch {
-	case d.local(l.claim):
-		wait = ForStock
-	case l.claim.wide():
-		wait = ForPlaces
-	case d.enough(l.claim, l, nil):
-		return nil, ForSlot
-	default:
+	if !d.placed(l.claim) {
+		if d.enough(l.claim, l, nil) {
+			return nil, ForSlot
+		}
 		return nil, ForUnits
+	}
+	if wait = ForPlaces; d.local(l.claim) {
+		wait = ForStock
 	}
 	width := d.Width(l.claim)
 	for _, r := range d.slots.rooms {
