@@ -22,9 +22,9 @@ type Limits struct {
 	Caps    []int // units of each limit of which items claim some
 	Ages    bool  // whether ranks are priorities; see HandRank
 
-	// Allow reports whether an item may start, and May whether a slot may take one, for reasons
-	// of the caller's. Nil is always.
-	Allow func(now time.Time) bool
+	// Allow reports whether an item may start or, if that is known, when, and May whether a slot may
+	// take one, for reasons of the caller's. Nil is always.
+	Allow func(now time.Time) (ok bool, at time.Time)
 	May   func(slot int) bool
 	// Parked learns that an item is parked, or not any more because it is queued again or starts.
 	Parked func(id uint64, parked bool)
@@ -146,15 +146,17 @@ func (d *Dispatcher) early() Wait {
 	if rate := d.limits.Rate.at(); rate.After(at) {
 		at, wait = rate, ForRate
 	}
-	switch {
-	case d.now.Before(at):
+	if d.now.Before(at) {
 		d.again = at
-	case d.limits.Allow != nil && !d.limits.Allow(d.now):
-		wait = ForMachine
-	default:
-		wait = ForSlot
+		return wait
 	}
-	return wait
+	if d.limits.Allow != nil {
+		if ok, at := d.limits.Allow(d.now); !ok {
+			d.again = at
+			return ForMachine
+		}
+	}
+	return ForSlot
 }
 
 // pop takes an item out of the policy for a slot that is ready or, if that may take none, for

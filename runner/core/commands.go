@@ -166,27 +166,6 @@ func (c *Core) snapshot() *task.Snapshot {
 	return s
 }
 
-// legal says in which states each command is carried out that a person may give.
-// The others are the run's own affair and allowed in all. The man page has the
-// same table.
-var legal = map[task.Op][task.Done + 1]bool{
-	//            running paused rests  drains stops  done
-	task.Drain:  {true, true, true, true, false, false},
-	task.Rest:   {true, true, true, false, false, false},
-	task.Stop:   {true, true, true, true, true, true},
-	task.Resize: {true, true, true, false, false, false},
-	task.Grow:   {true, true, true, false, false, false},
-	task.Pause:  {true, true, true, false, false, false},
-	task.Resume: {true, true, true, false, false, false},
-	task.Add:    {true, true, false, false, false, false},
-	task.Cancel: {true, true, true, true, true, false},
-	task.Retry:  {true, true, true, false, false, false},
-
-	task.Hold:    {true, true, true, false, false, false},
-	task.Release: {true, true, true, false, false, false},
-	task.Move:    {true, true, true, false, false, false},
-}
-
 // reasons say why a command is refused in a state.
 var reasons = [task.Done + 1]string{
 	task.Rests:  "it drains: it takes nothing more",
@@ -202,10 +181,21 @@ func (c *Core) refusal(cmd task.Command) error {
 	if state == task.Paused && c.input.rest && cmd.Op == task.Add {
 		state = task.Rests
 	}
-	if in, limited := legal[cmd.Op]; !limited || in[state] || cmd.Signal != 0 {
+	last := task.Done // the state up to which it is carried out, as in the table of the man page
+	switch cmd.Op {
+	case task.Add:
+		last = task.Paused
+	case task.Rest, task.Resize, task.Grow, task.Pause, task.Resume, task.Retry, task.Hold, task.Release, task.Move:
+		last = task.Rests
+	case task.Drain:
+		last = task.Drains
+	case task.Cancel:
+		last = task.Stops
+	}
+	if state <= last || cmd.Signal != 0 {
 		return nil
 	}
-	return fmt.Errorf("%s", reasons[state])
+	return errors.New(reasons[state])
 }
 
 func (c *Core) state() task.State {

@@ -180,7 +180,9 @@ func (c *Core) wake() time.Time {
 		at = earlier(earlier(at, q.again), c.pool.lookAt)
 		at = earlier(at, c.explainer.wake())
 	}
-	at = earlier(at, c.measureAt())
+	if c.needs() {
+		at = earlier(at, c.pool.machine.gauge.Due())
+	}
 	next, waits := q.later.Next()
 	if waits || c.untilPending() {
 		at = earlier(at, c.run.Add(clockLook-c.run.Sub(c.run.Truncate(clockLook))))

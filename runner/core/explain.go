@@ -175,7 +175,7 @@ func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 		if c.pool.machine.by == "" { // something may start in a moment
 			return false
 		}
-		c.byMachine(b)
+		c.pool.machine.blocks(b)
 	case sched.ForKey:
 		b.By, b.Key, b.Limit = task.ByLimit, task.Bytes(e.task.Key), c.cfg.Queue.PerKey
 	case sched.ForKeyRate:
@@ -207,39 +207,10 @@ func (c *Core) full() bool {
 }
 
 // waiting groups the waiting tasks by what they wait for, the largest groups first.
-func (c *Core) waiting() (list []task.Blocking) {
-	q := &c.queue
-	if q.count[queued]+q.count[parked]+q.count[following]+c.pool.ahead > 0 { // and not all wait for a retry
-		list = c.groups()
-	}
-	due, _ := q.later.Next()
-	next, _ := q.delayed.Next()
-	first := uint64(0)
-	if c.output.order != nil {
-		first = c.output.order.Base()
-	}
-	for _, b := range [...]task.Blocking{
-		{By: task.ByHold, Tasks: q.count[held]},
-		{By: task.ByCheck, Tasks: q.count[checking]},
-		{By: task.ByTime, Tasks: q.count[timed], Until: due},
-		{By: task.ByRetry, Tasks: q.count[delayed], Until: c.time.Real(next)},
-		{By: task.ByOrder, Tasks: int(c.output.stats.Finished() - c.output.stats.Released), ID: first},
-	} {
-		if b.Tasks > 0 {
-			list = append(list, b)
-		}
-	}
-	slices.SortFunc(list, func(x, y task.Blocking) int {
-		return cmp.Or(y.Tasks-x.Tasks, cmp.Compare(x.By, y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Needs, y.Needs), cmp.Compare(x.ID, y.ID), x.Limit-y.Limit, x.Slot-y.Slot)
-	})
-	return list[:min(len(list), mostGroups)]
-}
-
-// groups groups those tasks that wait neither for a time nor by themselves.
-func (c *Core) groups() []task.Blocking {
+func (c *Core) waiting() []task.Blocking {
 	groups := map[task.Blocking]task.Blocking{}
 	for _, e := range c.entries {
-		if e.state != queued && e.state != parked && e.state != following && !e.ahead {
+		if !e.state.waits() && !e.ahead {
 			continue
 		}
 		b := c.why(e)
@@ -250,16 +221,24 @@ func (c *Core) groups() []task.Blocking {
 			b.ID = 0
 		}
 		of := b
-		if of.By == task.ByKey {
+		if of.Until = (time.Time{}); of.By == task.ByKey {
 			of.Slot, of.ID = 0, 0
 		}
 		g := groups[of]
 		if b.Tasks += g.Tasks; g.Tasks > 0 && g.ID < b.ID {
 			b.Slot, b.ID = g.Slot, g.ID
 		}
+		b.Until = earlier(g.Until, b.Until)
 		groups[of] = b
 	}
-	return slices.Collect(maps.Values(groups))
+	list := slices.Collect(maps.Values(groups))
+	if n := int(c.output.stats.Finished() - c.output.stats.Released); n > 0 {
+		list = append(list, task.Blocking{By: task.ByOrder, Tasks: n, ID: c.output.order.Base()})
+	}
+	slices.SortFunc(list, func(x, y task.Blocking) int {
+		return cmp.Or(y.Tasks-x.Tasks, cmp.Compare(x.By, y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Needs, y.Needs), cmp.Compare(x.ID, y.ID), x.Limit-y.Limit, x.Slot-y.Slot)
+	})
+	return list[:min(len(list), mostGroups)]
 }
 
 // wheres says what is known of the tasks that a command names or, without IDs, of the first

@@ -17,16 +17,10 @@ type machine struct {
 	cfg   Machine
 	asked bool // Effects.Sample was set, and Sampled is still to come
 
-	// of the latest look for what may start
-
-	by     task.Cause // why nothing may until the figures change; "" if something may soon, or nothing waits for it
-	until  time.Time  // when the next may, near a bound
-	sample bool       // figures are needed first
-
 	// of the latest look at new figures
 
-	last   task.Cause
-	figure float64 // the load, or the number of free bytes
+	by     task.Cause // why nothing may start until they change; "" if something may soon
+	figure float64    // the load, or the number of free bytes
 
 	ending *entry // the task that is being ended for memory
 	stale  bool   // it ended while figures were on their way, so they may be those of before
@@ -39,32 +33,28 @@ func newMachine(cfg Machine) (m machine) {
 	return m
 }
 
-// allow reports whether an attempt may start now, as far as the machine is concerned.
-func (m *machine) allow(now time.Time) bool {
-	if m.sample = !m.gauge.Alone() && !now.Before(m.gauge.Due()); m.sample {
-		m.by = m.last
-		return false
+// allow reports whether an attempt may start now, as far as the machine is concerned. If not, at is
+// when one may, or zero, and new figures may be needed first.
+func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
+	if !m.gauge.Alone() && !now.Before(m.gauge.Due()) {
+		return false, at
 	}
-	ok, until := m.gauge.May(now)
-	switch m.until = until; {
-	case ok, !until.IsZero():
+	ok, at = m.gauge.May(now)
+	switch m.by = ""; {
+	case ok, !at.IsZero():
 	case m.gauge.ByMemory():
 		m.by, m.figure = task.ByMemory, float64(m.gauge.Free())
 	default:
 		m.by, m.figure = task.ByLoad, m.gauge.Load()
 	}
-	m.last = m.by
-	return ok
+	return ok, at
 }
-
-// forget forgets what the latest look has found.
-func (m *machine) forget() { m.by, m.until, m.sample = "", time.Time{}, false }
 
 // needs reports whether something depends on new figures.
 func (c *Core) needs() bool {
 	m := &c.pool.machine
 	relieves := m.cfg.End && c.pool.running > 1 && c.end.phase == going
-	return m.gauge != nil && !m.asked && (m.sample || m.by != "" || !m.until.IsZero() || relieves)
+	return m.gauge != nil && !m.asked && (c.queue.wait == sched.ForMachine || relieves)
 }
 
 // measure asks for figures once they are needed.
@@ -72,14 +62,6 @@ func (c *Core) measure() {
 	if m := &c.pool.machine; c.needs() && !c.time.Stopped() && !c.run.Before(m.gauge.Due()) {
 		m.asked, c.fx.Sample = true, true
 	}
-}
-
-// measureAt returns when to look at the machine again. The zero time is never.
-func (c *Core) measureAt() time.Time {
-	if m := &c.pool.machine; c.needs() {
-		return earlier(m.until, m.gauge.Due())
-	}
-	return time.Time{}
 }
 
 // Sampled takes the number of processes that have something to do, and of free bytes.
@@ -124,9 +106,8 @@ func (m *machine) gone(e *entry) {
 	}
 }
 
-// byMachine says that tasks wait for the load to fall, or for free memory.
-func (c *Core) byMachine(b *task.Blocking) {
-	m := &c.pool.machine
+// blocks says that tasks wait for the load to fall, or for free memory.
+func (m *machine) blocks(b *task.Blocking) {
 	b.By, b.Figure, b.Bound = m.by, m.figure, m.cfg.Load
 	if m.by == task.ByMemory {
 		b.Bound = float64(m.cfg.Memory)

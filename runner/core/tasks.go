@@ -20,7 +20,6 @@ const (
 
 // next starts an attempt if one can start now.
 func (c *Core) next() bool {
-	c.pool.machine.forget()
 	q := &c.queue
 	c.pool.tokens.short, q.wait, q.again = false, sched.ForSlot, time.Time{}
 	if c.end.phase > going || c.paused() || c.output.full() {
