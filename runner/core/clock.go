@@ -42,7 +42,7 @@ func (c *Core) watch(e *entry, heard time.Time) {
 		at = earlier(at, heard.Add(idle))
 	}
 	if !at.IsZero() {
-		c.pool.deadline.Push(e.item.ID, at)
+		c.queue.due.Push(e.item.ID, at)
 	}
 }
 

@@ -137,8 +137,14 @@ func (c *Core) due() {
 	if c.time.Stopped() {
 		return
 	}
-	for id, ok := c.pool.deadline.Due(c.run); ok; id, ok = c.pool.deadline.Due(c.run) {
-		c.overdue(c.entries[id])
+	for id, ok := c.queue.due.Due(c.run); ok; id, ok = c.queue.due.Due(c.run) {
+		switch e := c.entries[id]; {
+		case e == nil: // it has ended with the run
+		case e.state == delayed:
+			c.place(e)
+		default:
+			c.overdue(e)
+		}
 	}
 	if c.reached(c.end.giveUpAt) {
 		c.giveUp()
@@ -154,12 +160,6 @@ func (c *Core) due() {
 	for id, ok := c.queue.later.Due(c.now); ok; id, ok = c.queue.later.Due(c.now) {
 		c.place(c.entries[id])
 	}
-	if c.queue.paused {
-		return
-	}
-	for id, ok := c.queue.delayed.Due(c.run); ok; id, ok = c.queue.delayed.Due(c.run) {
-		c.place(c.entries[id])
-	}
 	c.askLate()
 }
 
@@ -169,14 +169,12 @@ func (c *Core) wake() time.Time {
 		return time.Time{}
 	}
 	q, d := &c.queue, &c.end
-	at, _ := c.pool.deadline.Next()
+	at, _ := q.due.Next()
 	at = earlier(earlier(at, d.giveUpAt), earlier(d.unreadAt, d.lateAt))
 	if !c.input.idleAt.IsZero() && d.phase == going {
 		at = earlier(at, c.input.idleAt.Add(c.cfg.Feed.IdleExit))
 	}
 	if d.phase == going && !q.paused {
-		next, _ := q.delayed.Next()
-		at = earlier(at, next)
 		at = earlier(earlier(at, q.again), c.pool.lookAt)
 		at = earlier(at, c.explainer.wake())
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 const (
@@ -194,7 +195,8 @@ func (c *Core) enter(kind task.Kind, why string) {
 	}
 	ids := c.holders()
 	c.output.emit(task.Event{Kind: kind, Running: ids[:min(10, len(ids))], Retries: retries, Text: why})
-	c.queue.abandon()
+	c.queue.ready.Abandon() // to take out thousands of tasks one by one would keep signals waiting
+	c.queue.later = sched.NewDelay()
 	c.output.events = slices.Grow(c.output.events, 2*len(waiting))
 	for _, id := range waiting {
 		c.notRun(c.entries[id])
@@ -229,7 +231,7 @@ func (c *Core) kill(e *entry) {
 // act takes a step in ending a running task, and the next one after a wait.
 func (c *Core) act(e *entry, cause error, wait time.Duration) {
 	c.fx.Acts = append(c.fx.Acts, Act{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
-	c.pool.deadline.Push(e.item.ID, c.run.Add(wait))
+	c.queue.due.Push(e.item.ID, c.run.Add(wait))
 }
 
 // Abort ends the run because of an error of crew itself, or because nobody reads
@@ -331,7 +333,7 @@ func (c *Core) giveUp() {
 	c.pool.streams.serving = 0
 	for _, id := range left {
 		e := c.entries[id]
-		c.pool.deadline.Remove(id)
+		c.queue.due.Remove(id)
 		if e.state == decided {
 			c.recorded(e)
 			continue

@@ -13,14 +13,13 @@ type pool struct {
 	ready    *sched.Dispatcher // the queue's
 	places   []*place          // by number
 	slots    int
-	capacity int          // of all slots together, without what they hold ahead
-	running  int          // tasks that hold a slot
-	idle     int          // slots without an attempt
-	ahead    int          // attempts that wait at their slots
-	most     int          // of them at a slot
-	lookAt   time.Time    // when to look for those that wait for long; zero for never
-	deadline *sched.Delay // of running tasks: when overdue is called for them
-	timeless bool         // the executor ends attempts at their timeouts
+	capacity int       // of all slots together, without what they hold ahead
+	running  int       // tasks that hold a slot
+	idle     int       // slots without an attempt
+	ahead    int       // attempts that wait at their slots
+	most     int       // of them at a slot
+	lookAt   time.Time // when to look for those that wait for long; zero for never
+	timeless bool      // the executor ends attempts at their timeouts
 	tokens   tokens
 	machine  machine
 	streams  streams
@@ -39,7 +38,7 @@ type place struct {
 }
 
 func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
-	p := pool{output: o, ready: ready, deadline: sched.NewDelay(), most: cfg.Ahead, timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
+	p := pool{output: o, ready: ready, most: cfg.Ahead, timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
 	if t := cfg.Tokens; t != nil {
 		p.tokens.on, p.tokens.own = true, t.Own()
 	}

@@ -23,8 +23,8 @@ type queue struct {
 	wait      sched.Wait        // why none of these starts
 	again     time.Time         // when to ask again; zero for never
 	caps      caps
-	delayed   *sched.Delay
-	later     *sched.Delay        // by the machine's clock
+	due       *sched.Delay        // when delayed tasks go on, and overdue is called for running ones
+	later     *sched.Delay        // when timed tasks go on, by the machine's clock
 	after     map[uint64][]uint64 // by task: those that come after it
 	succeeded *sched.Ranges       // tasks that have; nil if none can come after another
 	makers    makers
@@ -37,7 +37,7 @@ type queue struct {
 
 func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), delayed: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), after: map[uint64][]uint64{}, makers: newMakers(),
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), after: map[uint64][]uint64{}, makers: newMakers(),
 		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
 	if cfg.Terms {
@@ -99,7 +99,7 @@ func (q *queue) park(id uint64, park bool) {
 func (q *queue) delay(e *entry, due time.Time) {
 	q.set(e, delayed)
 	e.due = due
-	q.delayed.Push(e.item.ID, due)
+	q.due.Push(e.item.ID, due)
 }
 
 // unqueue takes a waiting task out of whatever it waits in. Under a serial policy, the others
@@ -112,7 +112,7 @@ func (q *queue) unqueue(e *entry) {
 	case timed:
 		q.later.Remove(id)
 	case delayed:
-		q.delayed.Remove(id)
+		q.due.Remove(id)
 	}
 }
 
@@ -122,13 +122,6 @@ func (q *queue) withdraw(e *entry) {
 	if q.ready.Serial() {
 		q.ready.Remove(e.item.ID) // it may be awaited there
 	}
-}
-
-// abandon gives up the queues, but not the states of their tasks. Nothing starts any
-// more, and to take out thousands of tasks one by one would keep signals waiting.
-func (q *queue) abandon() {
-	q.ready.Abandon()
-	q.delayed, q.later = sched.NewDelay(), sched.NewDelay()
 }
 
 // memory holds the latest tasks that have ended and can be run again, the oldest first.

@@ -130,7 +130,7 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	if r.Fault != nil && r.Outcome == task.OK {
 		r.Outcome = task.Cancelled // a part of its output is missing
 	}
-	c.pool.deadline.Remove(e.item.ID)
+	c.queue.due.Remove(e.item.ID)
 	e.again = c.retries(e, r)
 	if !e.again {
 		r.Before, r.Omitted = e.before, e.omitted
