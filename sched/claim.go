@@ -48,10 +48,10 @@ type line struct {
 	at     *room // where units of a host and several places are kept for it; nil for none
 }
 
-// spread is what an item takes beside the place of its slot on its host.
+// spread is what an item takes on a host.
 type spread struct {
 	at    *room
-	slots []int // of its other places
+	slots []int // of its places, the first one as its own
 }
 
 // inLine is the note of the items in lines.
@@ -178,7 +178,7 @@ func (d *Dispatcher) giveBack(it *Item) {
 	var at *room
 	if s := d.spread[it.ID]; s != nil {
 		at = s.at
-		for _, id := range s.slots {
+		for _, id := range s.slots[1:] {
 			d.Policy.Done(id, *it, false)
 		}
 		delete(d.spread, it.ID)
@@ -270,23 +270,24 @@ func (d *Dispatcher) cut(l *line, e *entry) {
 // place gives the first item of a line places, the lowest that are free on a host. It returns
 // the lowest slot, or 0 if that may take none.
 func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
-	left := d.Width(l.claim)
-	free := func(s slot) bool { return s.room == at && s.held < s.Cap }
-	in = slices.IndexFunc(d.slots.all, free)
+	left, s := d.Width(l.claim), d.spares.take()
+	s.at, s.slots = at, s.slots[:0]
+	for _, id := range at.ids {
+		for x := d.slots.all[id]; left > 0 && x.held < x.Cap; left-- {
+			s.slots = append(s.slots, id)
+			x.held++
+		}
+	}
+	in = s.slots[0]
 	if d.limits.May != nil && !d.limits.May(in) {
+		d.spares.put(s)
 		return it, 0
 	}
 	it = d.first(l)
 	d.take(it.Claim, 1, at)
-	s := d.spares.take()
-	s.at, s.slots = at, s.slots[:0]
-	for id := in; left > 0; id++ {
-		for ; left > 0 && free(d.slots.all[id]); left-- {
-			d.Policy.Take(id, it)
-			s.slots = append(s.slots, id)
-		}
+	for _, id := range s.slots {
+		d.Policy.Take(id, it)
 	}
-	s.slots = slices.Delete(s.slots, 0, 1)
 	d.spread[it.ID] = s
 	return it, in
 }

@@ -50,40 +50,21 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// hosts are the slots of a policy by host.
-type hosts []host
-
-type host struct {
-	id  uint64
-	ids []int // of its slots, ascending
-}
-
-func (s *slots) byHost() hosts {
-	var h hosts
-	for _, id := range s.ids {
-		at := s.all[id].Host
-		i := slices.IndexFunc(h, func(x host) bool { return x.id == at })
-		if i < 0 {
-			i = len(h)
-			h = append(h, host{id: at})
-		}
-		h[i].ids = append(h[i].ids, id)
-	}
-	return h
-}
-
 // slot returns the slot of a place, or 0 if there are no slots. The host is the
 // one with the highest weight for the place (rendezvous hashing: Thaler and
 // Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998), so a
 // host that joins takes only the keys it gets, and one that leaves gives up only
 // its own. jump chooses among the slots of the host.
-func (h hosts) slot(place uint64) int {
+func (s *slots) slot(place uint64) int {
 	var ids []int
 	var most uint64
-	for i := range h {
-		// No two weights are equal, since mix is a bijection.
-		if w := mix(place ^ mix(h[i].id)); ids == nil || w > most {
-			ids, most = h[i].ids, w
+	for _, r := range s.rooms {
+		// No two hosts have the same weight, since mix is a bijection.
+		switch w := mix(place ^ mix(r.host)); {
+		case ids == nil || w > most:
+			ids, most = r.ids, w
+		case w == most:
+			ids = slices.Concat(ids, r.ids)
 		}
 	}
 	if ids == nil {

@@ -1,12 +1,12 @@
 package sched
 
 // keyed runs the items of a key one at a time, in order of rank, as far as that is given
-// by hand, and then of ID, all on one slot, which hosts.slot chooses. A key is blocked while one of its
+// by hand, and then of ID, all on one slot, which slots.slot chooses. A key is blocked while one of its
 // items is running or awaited, so its order holds through retries. Meanwhile the
 // slot goes on with its other keys, the one whose first item has the lowest rank,
 // and among equals the lowest ID, first.
 //
-// After slots have joined or left, hosts.slot chooses anew: for a key with a running
+// After slots have joined or left, slots.slot chooses anew: for a key with a running
 // item once that has ended, for the others before anything else happens. So those
 // that were queued while the first slot joined do not all stay there.
 //
@@ -16,11 +16,10 @@ package sched
 type keyed struct {
 	slots
 	store
-	hosts   hosts
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
 	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
-	era     int               // how often hosts.slot has chosen anew
+	era     int               // how often slots.slot has chosen anew
 	spare   spares[chain]
 	numbers bool // it is "round-robin"
 }
@@ -57,7 +56,7 @@ func (p *keyed) home(place uint64) int {
 	if p.numbers && len(p.ids) > 0 {
 		return p.ids[place%uint64(len(p.ids))]
 	}
-	return p.hosts.slot(place)
+	return p.slot(place)
 }
 
 // settle moves the keys to where they belong after slots have joined or left.
@@ -65,7 +64,7 @@ func (p *keyed) settle() {
 	if !p.changed {
 		return
 	}
-	p.changed, p.hosts = false, p.byHost()
+	p.changed = false
 	p.era++
 	for _, c := range p.keys {
 		p.refresh(c)
@@ -80,7 +79,6 @@ func (p *keyed) refresh(c *chain) {
 		c.slot, c.era = p.home(c.place), p.era
 		if c.slot != old {
 			p.ready[old].remove(&c.pos)
-			p.offer(old, p.ready[old].len() > 0)
 		}
 	}
 	h := &p.ready[c.slot]
@@ -89,7 +87,6 @@ func (p *keyed) refresh(c *chain) {
 	} else {
 		h.remove(&c.pos)
 	}
-	p.offer(c.slot, h.len() > 0)
 	if c.queue.len() == 0 && !blocked {
 		delete(p.keys, c.key)
 		p.spare.put(c)
@@ -126,12 +123,12 @@ func (c *chain) rank() int64 {
 
 func (p *keyed) Ready() int {
 	p.settle()
-	return p.emptiest(nil)
+	return p.emptiest(func(id int) bool { return p.ready[id].len() > 0 })
 }
 
 func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	p.settle()
-	if !p.hasRoom(slot) {
+	if !p.hasRoom(slot) || p.ready[slot].len() == 0 {
 		return it, false
 	}
 	c := p.ready[slot].min()
@@ -164,8 +161,11 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 func (p *keyed) Choice(it Item) Choice {
 	p.settle()
 	key, place := p.of(&it)
-	c := p.only(p.home(place))
-	c.Key = !p.numbers
+	slot := p.home(place)
+	c := Choice{Key: !p.numbers, Slot: slot}
+	if p.hasRoom(slot) {
+		c.Free = slot
+	}
 	if k := p.keys[key]; k != nil && k.by != 0 {
 		c.First = k.by
 	} else if k != nil && k.queue.len() > 0 {
@@ -195,7 +195,6 @@ func (p *keyed) Remove(id uint64) bool {
 
 func (p *keyed) Join(s Slot) {
 	p.slots.Join(s)
-	p.offer(s.ID, false)
 	for len(p.ready) <= s.ID {
 		p.ready = append(p.ready, heap[*chain]{})
 	}

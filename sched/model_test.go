@@ -287,7 +287,7 @@ func (d *driver) next() bool {
 	_, again := called[it.ID]
 	d.takes(cut(&d.queued, i), it, slot, again)
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
-		holds(d.t, !c.Idle || d.limited || d.w.held[slot] == 1, "slot %d takes %v although another one holds nothing", slot, it)
+		holds(d.t, c.Free == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[c.Free] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
 	}
 	h := &d.running[len(d.running)-1]

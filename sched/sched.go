@@ -40,7 +40,7 @@ type Choice struct {
 	Slot  int    // the only slot, or 0 if there are several or none
 	First uint64 // the item of its key that is next, or that the others of it wait for; 0 for none
 	None  bool   // no slot has the label that is the key
-	Idle  bool   // a slot that holds nothing would take the item, if it were queued alone
+	Free  int    // a slot with free capacity that would take the item, if it were queued alone, the emptiest; 0 for none
 }
 
 // Policy decides which slot runs which item.

@@ -11,12 +11,10 @@ type slot struct {
 	room *room // of its host
 	held int   // items it holds, including those from before it left
 	cost int64 // of these
-	most int   // how many it may hold now: Cap if there is work for it, else 0
 	last bool  // others are served first
 }
 
-// slots is the base of the policies: the slots that are in, what they hold, and
-// which of them could take an item. newSlots makes one.
+// slots is the base of the policies: the slots that are in, and what they hold. newSlots makes one.
 type slots struct {
 	ids     []int   // of the slots that are in, ascending
 	all     []slot  // by ID; all[0] is never in
@@ -30,7 +28,7 @@ type slots struct {
 
 func newSlots() slots { return slots{all: make([]slot, 1), changed: true} }
 
-// Join adds a slot. There is work for it until offer says otherwise.
+// Join adds a slot.
 func (s *slots) Join(in Slot) {
 	at, found := slices.BinarySearch(s.ids, in.ID)
 	if found || in.ID < 1 {
@@ -46,10 +44,12 @@ func (s *slots) Join(in Slot) {
 		s.rooms = append(s.rooms, &room{host: in.Host, stock: in.Stock})
 	}
 	in.Cap = max(in.Cap, 1)
-	s.all[in.ID].Slot, s.all[in.ID].room, s.all[in.ID].last = in, s.rooms[i], false
+	r := s.rooms[i]
+	s.all[in.ID].Slot, s.all[in.ID].room, s.all[in.ID].last = in, r, false
+	at, _ = slices.BinarySearch(r.ids, in.ID)
+	r.ids = slices.Insert(r.ids, at, in.ID)
 	s.count(in.ID, 1)
 	s.changed = true
-	s.offer(in.ID, true)
 }
 
 // Leave removes a slot. Items it holds stay with it until Done.
@@ -61,9 +61,10 @@ func (s *slots) Leave(id int) {
 	s.ids = slices.Delete(s.ids, at, at+1)
 	s.count(id, -1)
 	s.all[id].Cap = 0
+	r := s.all[id].room
+	r.ids = slices.DeleteFunc(r.ids, func(o int) bool { return o == id })
 	s.rooms = slices.DeleteFunc(s.rooms, func(r *room) bool { return r.all == 0 })
 	s.changed = true
-	s.offer(id, false)
 }
 
 // count counts the places of a slot that is in and those taken or, if by is -1, does not.
@@ -93,18 +94,9 @@ func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
 
 func (s *slots) Serial() bool { return false }
 
-// offer sets whether there is work for a slot.
-func (s *slots) offer(id int, work bool) {
-	x := &s.all[id]
-	if x.most = 0; work {
-		x.most = x.Cap
-	}
-}
-
-// hasRoom reports whether a slot is in, has free capacity, and there is work
-// for it.
+// hasRoom reports whether a slot is in and has free capacity.
 func (s *slots) hasRoom(id int) bool {
-	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].most
+	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].Cap
 }
 
 // emptiest returns the slot with the least load of those with room that may be taken, the lowest ID
@@ -131,10 +123,4 @@ func (s *slots) load(id int) float64 {
 }
 
 // Choice is the method of policies in which any slot takes any item.
-func (s *slots) Choice(Item) Choice { return Choice{Idle: s.all[s.emptiest(nil)].idle()} }
-
-// idle reports whether a slot is in and holds nothing.
-func (x *slot) idle() bool { return x.Cap > 0 && x.held == 0 }
-
-// only is the choice of one slot, 0 for none.
-func (s *slots) only(id int) Choice { return Choice{Slot: id, Idle: s.all[id].idle()} }
+func (s *slots) Choice(Item) Choice { return Choice{Free: s.emptiest(nil)} }

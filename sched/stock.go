@@ -11,6 +11,7 @@ func NewStock(all []int) *Stock { return &Stock{counters(all)} }
 type room struct {
 	host      uint64
 	stock     *Stock // nil for none
+	ids       []int  // of the slots, ascending
 	all, free int    // places
 }
 

@@ -231,9 +231,10 @@ func (p *byTopic) Choice(it Item) (c Choice) {
 	if t == nil {
 		return c
 	}
-	slot := p.emptiest(func(id int) bool { return p.fits(t, id) })
 	c.None = p.labels[t.key] && p.places(t) == 0
-	c.Idle = slot > 0 && (p.auto || t.held < t.may) && p.all[slot].held == 0
+	if p.auto || t.held < t.may {
+		c.Free = p.emptiest(func(id int) bool { return p.fits(t, id) })
+	}
 	return c
 }
 

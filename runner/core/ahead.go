@@ -56,7 +56,7 @@ func (c *Core) askBack() {
 				c.ask(e)
 			case e.asked:
 				idle--
-			case q.ready.Choice(e.item).Idle:
+			case c.couldBegin(e):
 				list = append(list, waiting{e, i})
 			}
 		}
@@ -65,6 +65,12 @@ func (c *Core) askBack() {
 	for _, w := range list[:min(len(list), max(idle, 0))] {
 		c.ask(w.entry)
 	}
+}
+
+// couldBegin reports whether an attempt that waits at its slot could begin in an idle one.
+func (c *Core) couldBegin(e *entry) bool {
+	at := c.queue.ready.Choice(e.item).Free
+	return at > 0 && c.pool.places[at].attempts == 0
 }
 
 // askLate asks the attempts back that wait behind one that is not brief. It looks for them from time

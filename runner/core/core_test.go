@@ -34,7 +34,7 @@ func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
 				require.True(t, ok)
 				s.sleep(at.Sub(s.now))
 				for _, a := range s.ahead {
-					free := s.core.pool.idle > 0 && s.core.queue.ready.Choice(s.core.entries[a.Task.ID].item).Idle
+					free := s.core.couldBegin(s.core.entries[a.Task.ID])
 					require.False(t, free, "%s: task %d waits at worker %d", name, a.Task.ID, a.Slot.ID)
 				}
 			}
