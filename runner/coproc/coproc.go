@@ -74,7 +74,6 @@ type Workers struct {
 	mu    sync.Mutex
 	loops map[int]*loop // by slot
 
-	ending sync.WaitGroup // parked workers that end
 	saying sync.WaitGroup // messages that are being shown
 }
 
@@ -93,8 +92,16 @@ const lastWords = time.Second
 // Close ends the workers that Run has left, waits for them to exit, and sees the last
 // messages shown if that does not take long.
 func (w *Workers) Close() error {
-	w.free()
-	w.ending.Wait()
+	w.mu.Lock()
+	slots := slices.Collect(maps.Keys(w.loops))
+	w.mu.Unlock()
+	var ended []<-chan struct{}
+	for _, slot := range slots {
+		ended = append(ended, w.Dismiss(slot))
+	}
+	for _, e := range ended {
+		<-e
+	}
 	said := make(chan struct{})
 	go func() {
 		w.saying.Wait()
@@ -111,26 +118,22 @@ func (w *Workers) Close() error {
 // to.
 const patience = 30 * time.Second
 
-// Dismiss ends the worker that Run has left in a slot, if there is one. It closes its
-// stdin and does not wait. ended is closed once the worker has exited.
+// Dismiss ends the worker of a slot for Run, if there is one, once it has run what it has. It
+// does not wait. ended is closed once the worker has exited.
 func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
-	gone := make(chan struct{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.loops[slot]
-	if l == nil || !l.parked {
+	if l == nil {
+		gone := make(chan struct{})
 		close(gone)
 		return gone
 	}
 	delete(w.loops, slot)
-	late := time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
-	w.ending.Go(func() {
-		l.serve(func([]*task.Result) ([]task.Attempt, task.Left) { return nil, task.LeftNone })
-		late.Stop()
-		l.bell.close()
-		close(gone)
-	})
-	return gone
+	l.closing = true
+	l.bell.ring()
+	time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
+	return l.gone
 }
 
 // Lease passes the lease on to the processes. See proc.Local.
@@ -141,18 +144,29 @@ func (w *Workers) Hold(fd int) { w.cfg.Local.Hold(fd) }
 
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
-	l := newLoop(w, slot)
-	l.served = true
-	defer l.bell.close()
 	w.mu.Lock()
-	w.loops[slot.ID] = l
+	l := w.open(slot)
 	w.mu.Unlock()
 	l.serve(swap)
-	w.mu.Lock()
-	if w.loops[slot.ID] == l {
-		delete(w.loops, slot.ID)
+	l.close()
+}
+
+// open makes the loop of a slot. The caller must hold mu, and close it once it has been served.
+func (w *Workers) open(slot task.Slot) *loop {
+	l := newLoop(w, slot)
+	w.loops[slot.ID] = l
+	return l
+}
+
+// close ends what open began.
+func (l *loop) close() {
+	l.Workers.mu.Lock()
+	if l.loops[l.slot.ID] == l {
+		delete(l.loops, l.slot.ID)
 	}
-	w.mu.Unlock()
+	l.Workers.mu.Unlock()
+	l.bell.close()
+	close(l.gone)
 }
 
 // call is an attempt that Run has given to the loop of its slot.
@@ -170,79 +184,48 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 		return w.cfg.Local.Run(ctx, a)
 	}
 	c := &call{a, ctx, make(chan *task.Result, 1)}
-	l := w.enter(c)
+	w.mu.Lock()
+	l := w.loops[a.Slot.ID]
+	if l == nil {
+		if l = w.open(a.Slot); w.cfg.LifeOf != nil {
+			l.cfg.Life = w.cfg.LifeOf(a.Task)
+		}
+		go l.host()
+	}
+	l.calls = append(l.calls, c)
+	l.bell.ring()
+	w.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
 	defer stop()
 	return <-c.done
 }
 
-// leftParked has a loop return while its worker lives on.
-const leftParked = task.LeftNone + 1
-
-// enter gives a call to the loop of its slot, and has that served.
-func (w *Workers) enter(c *call) *loop {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l := w.loops[c.Slot.ID]
-	if l == nil {
-		if l = newLoop(w, c.Slot); w.cfg.LifeOf != nil {
-			l.cfg.Life = w.cfg.LifeOf(c.Task)
-		}
-		l.parked = true
-		w.loops[c.Slot.ID] = l
-	}
-	if l.calls = append(l.calls, c); !l.parked {
-		l.bell.ring()
-		return l
-	}
-	l.parked = false
-	go l.host()
-	return l
-}
-
-// host serves calls until there are none, and parks the loop before the last ones return.
+// host serves calls until the loop is dismissed.
 func (l *loop) host() {
 	under := map[uint64]*call{} // way, by task
-	var last []*task.Result
-	tell := func() {
-		for _, r := range last {
+	l.serve(func(ended []*task.Result) (next []task.Attempt, left task.Left) {
+		for _, r := range ended {
 			c := under[r.Task.ID]
+			if r.Outcome == task.Lost && c.ctx.Err() == nil { // the next worker gets it
+				next = append(next, c.Attempt)
+				continue
+			}
 			delete(under, r.Task.ID)
 			c.done <- r
 		}
-		last = nil
-	}
-	swap := func(ended []*task.Result) (next []task.Attempt, left task.Left) {
-		for _, r := range ended {
-			if c := under[r.Task.ID]; r.Outcome == task.Lost && c.ctx.Err() == nil { // the next worker gets it
-				next = append(next, c.Attempt)
-			} else {
-				last = append(last, r)
-			}
-		}
 		l.Workers.mu.Lock()
+		defer l.Workers.mu.Unlock()
 		for _, c := range l.calls {
 			under[c.Task.ID] = c
 			next = append(next, c.Attempt)
 		}
 		l.calls = nil
-		l.Workers.mu.Unlock()
-		if len(last) == len(under) {
-			return nil, leftParked
+		if l.closing {
+			return next, task.LeftNone
 		}
-		tell()
 		return next, task.LeftMore
-	}
-	for {
-		l.serve(swap)
-		l.Workers.mu.Lock()
-		l.parked = len(l.calls) == 0
-		parked := l.parked
-		l.Workers.mu.Unlock()
-		if tell(); parked {
-			return
-		}
-	}
+	})
+	l.close()
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.
@@ -266,13 +249,9 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 // free has idle workers end.
 func (w *Workers) free() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, l := range w.loops {
 		l.bell.ring()
-	}
-	slots := slices.Collect(maps.Keys(w.loops))
-	w.mu.Unlock()
-	for _, slot := range slots {
-		w.Dismiss(slot)
 	}
 }
 

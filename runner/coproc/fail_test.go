@@ -222,3 +222,23 @@ func TestRun(t *testing.T) {
 	r := c.Run(t.Context(), task.Attempt{Task: &task.Task{ID: 6, Argv: []string{"true"}}, Number: 1, Slot: task.Slot{ID: 1}})
 	require.Equal(t, task.OK, r.Outcome)
 }
+
+// TestEndedEarly has an attempt ended between a swap and the one that brings it.
+func TestEndedEarly(t *testing.T) {
+	t.Parallel()
+	c := shells(t, Config{})
+	swaps, ended := 0, task.Outcome(0)
+	c.Serve(task.Slot{ID: 1}, func(came []*task.Result) (next []task.Attempt, left task.Left) {
+		switch swaps++; {
+		case swaps == 1:
+			c.Wake(1)
+			c.End(1, 1, 1, task.ErrTimeout)
+		case swaps == 2:
+			next = []task.Attempt{{Task: &task.Task{ID: 1, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte("echo 1")}, Number: 1}}
+		case len(came) > 0:
+			ended, left = came[0].Outcome, task.LeftNone
+		}
+		return next, left
+	})
+	require.Equal(t, task.Timeout, ended)
+}

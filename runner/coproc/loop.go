@@ -40,12 +40,11 @@ type loop struct {
 	cfg  Config // that of Workers, with the life of the loop's own worker
 	slot task.Slot
 
-	served bool // by one goroutine for its life
+	// for Run, under Workers.mu
 
-	// under Workers.mu
-
-	parked bool    // nobody serves it until the next Run of the slot
-	calls  []*call // that it has not taken yet
+	calls   []*call // that it has not taken yet
+	closing bool    // none will follow
+	gone    chan struct{}
 
 	// state
 
@@ -97,7 +96,7 @@ type order struct {
 }
 
 func newLoop(w *Workers, slot task.Slot) *loop {
-	return &loop{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}}
+	return &loop{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{})}
 }
 
 // order gives the loop an order. It is safe for concurrent use.
@@ -119,6 +118,7 @@ func (l *loop) serve(swap task.Swap) {
 			l.run, l.at = l.clock.Now()
 		}
 		if l.bell.rang() || len(l.ended) > 0 {
+			orders := l.ordered() // swap has brought the attempts of these, or does it now
 			var next []task.Attempt
 			next, l.left = swap(l.ended)
 			clear(l.ended)
@@ -126,11 +126,9 @@ func (l *loop) serve(swap task.Swap) {
 			for _, a := range next {
 				l.push(a)
 			}
-			l.obey()
+			l.obey(orders)
 		}
 		switch {
-		case l.left == leftParked && len(l.ended) == 0:
-			return
 		case len(l.ended) > 0:
 		case l.w != nil:
 			l.w.turn()
@@ -163,12 +161,16 @@ func (l *loop) remove(i int) {
 	l.flights = slices.Delete(l.flights, i, i+1)
 }
 
-// obey carries out the orders.
-func (l *loop) obey() {
+// ordered takes the orders.
+func (l *loop) ordered() (orders []order) {
 	l.mu.Lock()
-	orders := l.orders
-	l.orders = nil
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	orders, l.orders = l.orders, nil
+	return orders
+}
+
+// obey carries out orders.
+func (l *loop) obey(orders []order) {
 	for _, o := range orders {
 		if o.id == 0 && l.w != nil {
 			l.w.finish(o.kill)

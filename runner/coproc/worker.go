@@ -146,7 +146,7 @@ func (w *worker) turn() {
 func (w *worker) pace(waited time.Duration) {
 	const atOnce, late, often = 100 * time.Microsecond, time.Millisecond, 64
 	switch {
-	case waited > late || !w.served:
+	case waited > late:
 		w.quick = 0
 		w.unpin()
 	case waited > atOnce:
