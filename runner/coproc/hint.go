@@ -2,7 +2,6 @@ package coproc
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 
 	"crew/runner/kernel"
@@ -43,30 +42,6 @@ func (w *worker) hint() time.Duration {
 		w.dismiss()
 	}
 	return never
-}
-
-// reads looks at times whether the worker reads, where it does not show by itself that it has
-// closed its stdin. It returns when it is to be called again.
-func (w *worker) reads() time.Duration {
-	if kernel.PipeIsOne || w.begun() == 0 || w.p.In < 0 || w.shut {
-		return never
-	}
-	if w.run < w.peer {
-		return w.peer
-	}
-	before := w.unseen
-	w.peer, w.unseen = w.run+hintAfter, w.p.Unread()
-	stuck := w.unseen > 0 && w.unseen == before && (w.full || w.flights[0].begin >= w.read())
-	switch {
-	case stuck && w.p.Closed():
-		w.cannotWrite(syscall.EPIPE)
-		return w.over
-	case stuck:
-		if w.peer = never; !w.full { // and then shows when it reads
-			w.p.Takes()
-		}
-	}
-	return w.peer
 }
 
 // unready ends a worker that is not ready in time, and tells the user once per run of one

@@ -52,17 +52,15 @@ type worker struct {
 	spoke     bool // it has written a line after its last answer
 
 	// The worker gets the flights in order. A flight is placed once its bytes are in out.
-	placed int           // flights that are placed, from the first waiting one on
-	part   int64         // bytes of the next one that are placed
-	count  int           // flights placed in all
-	put    int64         // bytes placed in all
-	rest   proc.Input    // of the next one, if that is a block
-	out    []byte        // bytes that are placed and not written
-	room   []byte        // to place bytes in
-	full   bool          // the pipe takes no more
-	shut   bool          // the worker has closed its end of the pipe
-	unseen int           // bytes that were unread at the latest look whether it reads
-	peer   time.Duration // when to look next; never once its stdin is known to be open
+	placed int        // flights that are placed, from the first waiting one on
+	part   int64      // bytes of the next one that are placed
+	count  int        // flights placed in all
+	put    int64      // bytes placed in all
+	rest   proc.Input // of the next one, if that is a block
+	out    []byte     // bytes that are placed and not written
+	room   []byte     // to place bytes in
+	full   bool       // the pipe takes no more
+	shut   bool       // the worker has closed its end of the pipe
 
 	pending []byte // stderr before the first record, or a line of it that is not complete
 	said    []byte // the end of stderr since the latest answer
@@ -103,11 +101,14 @@ func (w *worker) turn() {
 		{}, // the bell
 		{Fd: int32(w.p.Out), Events: unix.POLLIN},
 		{Fd: int32(w.p.Err), Events: unix.POLLIN},
-		{Fd: -1, Events: unix.POLLOUT},
+		{Fd: int32(w.p.In), Events: unix.POLLHUP}, // which darwin has to be asked for
 		{Fd: -1, Events: unix.POLLIN},
 	}
-	if w.full {
-		set[3].Fd = int32(w.p.In)
+	switch {
+	case w.shut:
+		set[3].Fd = -1
+	case w.full:
+		set[3].Events |= unix.POLLOUT
 	}
 	if w.exited {
 		wait = w.over - w.run
@@ -118,10 +119,14 @@ func (w *worker) turn() {
 	w.sleep(set[:], wait)
 	w.run, w.at = w.clock.Now()
 	w.pace(w.run - before)
-	if set[3].Revents != 0 {
-		if w.full = false; set[3].Revents&unix.POLLERR == 0 {
-			w.p.Takes()
-		}
+	switch {
+	case set[3].Revents == 0:
+	case w.full: // the next write tells what it is
+		w.full = false
+	case w.owes(w.read()):
+		w.retired, w.shut = true, true
+	default:
+		w.cannotWrite(syscall.EPIPE)
 	}
 	if set[1].Revents != 0 {
 		w.heard = w.run
@@ -197,7 +202,7 @@ func (w *worker) due() time.Duration {
 	if w.ladder != task.Untouched {
 		return w.killAt
 	}
-	next := min(w.over, w.expire(), w.hint(), w.reads())
+	next := min(w.over, w.expire(), w.hint())
 	if age := w.cfg.Life.Age; age > 0 && !w.retired && w.count > 0 {
 		w.retired = w.run >= w.born+age
 		next = min(next, w.born+age)

@@ -33,6 +33,14 @@ func Niceness() (int, error) { return syscall.Getpriority(syscall.PRIO_PROCESS, 
 
 const getModes, setModes, unread = unix.TIOCGETA, unix.TIOCSETA, 0x4004667f // FIONREAD of sys/filio.h
 
+// Pending returns how many bytes a pipe holds, as far as its end for writing tells: that of
+// darwin does, by fstat(2).
+func Pending(fd int) int {
+	var st unix.Stat_t
+	_ = unix.Fstat(fd, &st)
+	return int(st.Size)
+}
+
 // action fills in the start of struct sigaction, the handler, and more that is not needed.
 func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(to)))

@@ -31,6 +31,12 @@ func Niceness() (int, error) {
 
 const getModes, setModes, unread = unix.TCGETS, unix.TCSETS, unix.TIOCINQ
 
+// Pending returns how many bytes a pipe holds, as far as its end for writing tells.
+func Pending(fd int) int {
+	n, _ := Unread(fd)
+	return n
+}
+
 // ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
 const ErrFormat = syscall.ELIBBAD
 

@@ -24,15 +24,8 @@ func Splice(from int, off int64, to, n int) (int64, error) {
 // CloseFrom closes all descriptors from fd on.
 func CloseFrom(fd int) { _ = unix.CloseRange(uint(fd), math.MaxUint32, 0) }
 
-// PipeIsOne tells that both ends of a pipe are one file: their Fstat is the same, and Unread
-// of the end for writing says what the other one has to read.
+// PipeIsOne tells that both ends of a pipe are one file: their Fstat is the same.
 const PipeIsOne = true
-
-// Pending returns how many bytes a pipe holds, as far as its end for writing tells.
-func Pending(fd int) int {
-	n, _ := Unread(fd)
-	return n
-}
 
 // Reopen opens an end of a pipe once more, so that it can be set to not block without doing
 // so for others, and does that if the system can.

@@ -45,17 +45,8 @@ func CloseFrom(fd int) {
 	}
 }
 
-// PipeIsOne is false: the ends of a pipe have inodes of their own, and only the one for
-// reading tells what there is to read.
+// PipeIsOne is false: the ends of a pipe have inodes of their own.
 const PipeIsOne = false
-
-// Pending returns how many bytes a pipe holds, as far as its end for writing tells: Darwin
-// does, by fstat(2).
-func Pending(fd int) int {
-	var st unix.Stat_t
-	_ = unix.Fstat(fd, &st)
-	return int(st.Size)
-}
 
 // Reopen duplicates the descriptor: whether it blocks is up to all that share it.
 func Reopen(fd, _ int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }

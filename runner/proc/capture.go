@@ -112,12 +112,9 @@ func (p *process) pipe(n int, ours *int) error {
 	return nil
 }
 
-// closeChildEnds closes the child's ends of the pipes, but for one that is a spare, and those
-// of terminals, which may lose what they hold as long as it is not read, only with all.
+// closeChildEnds closes the child's ends of the pipes and, only with all, those of terminals
+// that may lose what they hold as long as it is not read.
 func (p *process) closeChildEnds(all bool) {
-	if p.attempt.Task.Protocol != task.NoProtocol && !kernel.PipeIsOne && int(p.child[0]) != p.local.null {
-		p.spare, p.child[0] = int(p.child[0]), 0
-	}
 	for n, fd := range p.child {
 		if !all && n > 0 && p.size > 0 && !kernel.PTYKeeps {
 			continue
@@ -136,7 +133,7 @@ func (p *process) holds() bool { return p.child != [3]uintptr{} }
 func (p *process) closeOurEnds() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.spare, &p.pidfd} {
+	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
 		kernel.Close(fd)
 	}
 	if p.holds() {

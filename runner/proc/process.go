@@ -33,7 +33,6 @@ type process struct {
 	child    [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
 	out, err stream
 	in       int           // our end of the task's stdin; -1 if it is closed or there is none
-	spare    int           // of a worker, the other end of in, if that tells what is unread; else -1
 	unread   Input         // what is still to be written to in
 	broken   error         // why that cannot be read
 	pidfd    int           // readable once the leader has exited; -1 if it is not open

@@ -74,8 +74,6 @@ func FilesLeft() int64 {
 func (l *Local) filesOf(t *task.Task) int64 {
 	n := int64(2)
 	switch {
-	case t.Protocol != task.NoProtocol && !kernel.PipeIsOne:
-		return 7
 	case t.Protocol != task.NoProtocol:
 		return 6
 	case l.cfg.Plan.Show == task.ShowRaw:

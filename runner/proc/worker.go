@@ -21,8 +21,7 @@ type Worker struct {
 	// PID is the ID of its leader, and of the group.
 	PID int
 
-	p      *process
-	unread int // what Unread returns without a spare
+	p *process
 }
 
 // StartWorker starts the command of an attempt as a worker: with the environment and
@@ -57,29 +56,7 @@ func (w *Worker) Exit() int {
 }
 
 // Unread returns how many bytes that were written to In nobody has read, as far as is known.
-func (w *Worker) Unread() int {
-	fd := w.In
-	if !kernel.PipeIsOne {
-		if fd = w.p.spare; fd < 0 {
-			return w.unread
-		}
-	}
-	n, _ := kernel.Unread(fd)
-	return n
-}
-
-// Closed reports whether nobody can read In any more. Where this process must be able to, so
-// that Unread can tell, it gives that up: Unread is what it was then, until Takes is called.
-func (w *Worker) Closed() bool {
-	w.unread = w.Unread()
-	kernel.Close(&w.p.spare)
-	set := []unix.PollFd{{Fd: int32(w.In), Events: unix.POLLOUT}}
-	_, _ = unix.Poll(set, 0)
-	return set[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
-}
-
-// Takes says that the worker may have read what was written to In.
-func (w *Worker) Takes() { w.unread = 0 }
+func (w *Worker) Unread() int { return kernel.Pending(w.In) }
 
 // Exited reports whether the leader has exited.
 func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }

@@ -1,5 +1,3 @@
-//go:build !linux || crew_portable
-
 package coproc
 
 import (
