@@ -127,7 +127,7 @@ func SinceBoot() time.Duration {
 // process, or the system hides it.
 func Look(pid int) (p Process, ok bool) {
 	var buf [1024]byte
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.Open would make an epoll(7)
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.ReadFile takes twice as long
 	if err != nil {
 		return p, false
 	}
@@ -157,18 +157,9 @@ func Look(pid int) (p Process, ok bool) {
 
 // Processes returns all processes that the system tells of.
 func Processes() (all []Process) {
-	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	var names []string
-	var buf [8 << 10]byte
-	for n, _ := unix.ReadDirent(fd, buf[:]); n > 0; n, _ = unix.ReadDirent(fd, buf[:]) {
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
+	names, _ := os.ReadDir("/proc")
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
+		if pid, err := strconv.Atoi(name.Name()); err == nil {
 			if p, ok := Look(pid); ok {
 				all = append(all, p)
 			}

@@ -84,21 +84,6 @@ func DieWith(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr
 	return attr
 }
 
-// PassForeground calls do, which puts a process group into the foreground of a terminal. It
-// blocks SIGTTOU, which would stop this process, since only one in the foreground may do
-// that.
-func PassForeground(do func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var block, old unix.Sigset_t
-	block.Val[0] = 1 << (uint(syscall.SIGTTOU) - 1)
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old); err != nil {
-		return err
-	}
-	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
-	return do()
-}
-
 // PTYKeeps tells that a pseudo-terminal keeps what was written to it until that is read, even
 // if all that could write have closed it.
 const PTYKeeps = true

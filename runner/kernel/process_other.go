@@ -2,10 +2,7 @@
 
 package kernel
 
-import (
-	"os/signal"
-	"syscall"
-)
+import "syscall"
 
 // IsInit returns false: the portable form is not for process 1, which it leaves to a
 // real init.
@@ -22,17 +19,6 @@ const Portable = true
 
 // DieWith returns attr: a process does not learn that its parent has ended.
 func DieWith(attr *syscall.SysProcAttr, _ syscall.Signal) *syscall.SysProcAttr { return attr }
-
-// PassForeground calls do, which puts a process group into the foreground of a terminal. It
-// ignores SIGTTOU meanwhile, which would stop this process, since only one in the foreground
-// may do that.
-func PassForeground(do func() error) error {
-	if !Ignored(syscall.SIGTTOU) {
-		signal.Ignore(syscall.SIGTTOU)
-		defer signal.Reset(syscall.SIGTTOU)
-	}
-	return do()
-}
 
 // PTYKeeps is false: once all that can write have closed a pseudo-terminal, what it holds is
 // lost.

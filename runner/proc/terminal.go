@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -105,6 +106,8 @@ func (t *terminal) start(p *process) {
 // program may have had the foreground. t may be nil.
 func (t *terminal) failed() {
 	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		_ = t.put(t.own, nil)
 	}
 }
@@ -123,15 +126,18 @@ func (t *terminal) takeBack() *unix.Termios {
 }
 
 // put makes pgrp the foreground process group and then sets modes, unless that is
-// nil.
+// nil. It ignores SIGTTOU meanwhile, which would stop this process, since only one in the
+// foreground may do that. The caller must hold mu.
 func (t *terminal) put(pgrp int, modes *unix.Termios) error {
-	return kernel.PassForeground(func() error {
-		err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
-		if modes != nil {
-			_ = kernel.SetModes(t.fd, modes)
-		}
-		return err
-	})
+	if !kernel.Ignored(syscall.SIGTTOU) {
+		signal.Ignore(syscall.SIGTTOU)
+		defer signal.Reset(syscall.SIGTTOU)
+	}
+	err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
+	if modes != nil {
+		_ = kernel.SetModes(t.fd, modes)
+	}
+	return err
 }
 
 // suspend takes the terminal back from a task that crew has stopped.
