@@ -28,12 +28,11 @@ type compiler struct {
 	// state
 
 	script  *script
-	pieces  []piece // text is hidden
-	comment string  // a placeholder in a comment, or ""
-	tail    bool    // the only placeholder was added at the script's end
-	unread  bool    // the script with its placeholders could not be parsed
-	src     string  // the script with marks
-	marks   []mark
+	comment string // a placeholder in a comment, or ""
+	tail    bool   // the only placeholder was added at the script's end
+	unread  bool   // the script with its placeholders could not be parsed
+	src     string // the script with marks
+	marks   []mark // in order
 	names   names
 }
 
@@ -41,10 +40,11 @@ func newCompiler(f family, cfg *Config) *compiler {
 	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Insert == Nowhere, script: &script{}}
 }
 
-// mark is a placeholder and its offset in the source.
+// mark is a placeholder, its offset in the source, and what that means for it.
 type mark struct {
 	at    int
-	piece *piece
+	piece piece
+	place
 }
 
 // The source holds printable ASCII, tabs, newlines and runes of the private use area
@@ -79,23 +79,25 @@ func show(s string) string {
 	return string(b)
 }
 
-// compile compiles a script, whose pieces it takes over. If add is set and there
-// is no placeholder, the record is appended.
+// compile compiles a script. If add is set and there is no placeholder, the record is
+// appended.
 func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
-	text := ""
-	for i := range pieces {
-		p := &pieces[i]
+	text, src := "", ""
+	for _, p := range pieces {
 		text += p.text
 		if p.kind == literal {
-			p.text = hide(p.text)
+			src += hide(p.text)
+		} else {
+			src += markText
+			c.marks = append(c.marks, mark{piece: p})
 		}
 	}
+	c.set(src)
 	s := c.script
 	for s.name = cmp.Or(c.prefix, "_crew"); strings.Contains(text, s.name); {
 		s.name += "_"
 	}
 	var err error
-	c.pieces = pieces
 	if s.segs, err = c.resolve(add); err != nil {
 		return nil, err
 	}
@@ -114,7 +116,6 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 // whenever it rewrites the source.
 func (c *compiler) resolve(add bool) ([]seg, error) {
 	for {
-		c.source()
 		if len(c.marks) == 0 && !add {
 			return []seg{{text: c.src, ref: toNothing, group: -1}}, nil
 		}
@@ -125,7 +126,8 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 			return nil, c.parseError(err)
 		case len(c.marks) == 0:
 			// Its place is checked like any other.
-			c.pieces = []piece{{text: strings.TrimRight(c.src, " \t\n") + " "}, {text: "{}", kind: record}}
+			c.marks = []mark{{piece: piece{text: "{}", kind: record}}}
+			c.set(strings.TrimRight(c.src, " \t\n") + " " + markText)
 			c.tail, add = true, false
 			continue
 		case odd(c.src):
@@ -136,12 +138,11 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 		} else if changed {
 			continue
 		}
-		places, err := c.places(f)
-		if err != nil {
+		if err := c.places(f); err != nil {
 			return nil, err
 		}
-		if !c.keepText(places) {
-			return c.assemble(f, places), nil
+		if !c.keepText() {
+			return c.assemble(f), nil
 		}
 	}
 }
@@ -165,29 +166,15 @@ func (c *compiler) noEnd() error {
 	return errors.New("the command has no {} and none can be added at its end: write {} where the record goes, or -n0 before the command to leave it out")
 }
 
-// source makes src and marks from the pieces.
-func (c *compiler) source() {
-	var b strings.Builder
-	c.marks = c.marks[:0]
-	for i := range c.pieces {
-		p := &c.pieces[i]
-		if p.kind == literal {
-			b.WriteString(p.text)
-			continue
-		}
-		c.marks = append(c.marks, mark{b.Len(), p})
-		b.WriteString(markText)
+// set sets the source, in which the marks stand in their order.
+func (c *compiler) set(src string) {
+	c.src = src
+	at := 0
+	for i := range c.marks {
+		at += strings.Index(src[at:], markText)
+		c.marks[i].at = at
+		at += len(markText)
 	}
-	c.src = b.String()
-}
-
-// resource makes the pieces from src, which has the same marks as the source.
-func (c *compiler) resource(src string) {
-	holes := make([]piece, len(c.marks))
-	for i, m := range c.marks {
-		holes[i] = *m.piece
-	}
-	c.pieces = fill(src, markText, &holes)
 }
 
 // parseError returns err in terms of the script as it was written.
@@ -211,41 +198,35 @@ func (c *compiler) parseError(err error) error {
 		"correct it, or give the command as separate words", text)
 }
 
-// keepText turns the marks that are not placeholders where they stand back into
-// text, and reports whether there were any.
-func (c *compiler) keepText(places []place) bool {
-	found := false
-	for i, p := range places {
-		if !p.text {
-			continue
-		}
-		m := c.marks[i].piece
-		if p.comment {
-			c.comment = m.text
-		}
-		m.kind, m.text = literal, hide(m.text)
-		found = true
+// keepText turns the first mark that is not a placeholder where it stands back into text,
+// and reports whether there was one.
+func (c *compiler) keepText() bool {
+	i := slices.IndexFunc(c.marks, func(m mark) bool { return m.text })
+	if i < 0 {
+		return false
 	}
-	return found
+	m := c.marks[i]
+	if m.comment {
+		c.comment = m.piece.text
+	}
+	c.marks = slices.Delete(c.marks, i, i+1)
+	c.set(c.src[:m.at] + hide(m.piece.text) + c.src[m.at+len(markText):])
+	return true
 }
 
-// assemble returns the script as segments, given the place of each mark.
-func (c *compiler) assemble(f *syntax.File, places []place) []seg {
+// assemble returns the script as segments.
+func (c *compiler) assemble(f *syntax.File) []seg {
 	var segs []seg
 	add := func(from, to, group int) {
-		for i, m := range c.marks {
-			if m.at < from || m.at >= to {
-				continue
-			}
-			p := places[i]
-			g := seg{text: c.src[from:m.at], ref: toNothing, how: p.how, group: group}
-			if p.escaped {
+		for _, m := range c.within(from, to) {
+			g := seg{text: c.src[from:m.at], ref: toNothing, how: m.how, group: group}
+			if m.escaped {
 				g.text += `\`
 			}
 			if c.empty && m.piece.ofRecord() {
-				g.text += p.none
+				g.text += m.none
 			} else {
-				g.ref = c.valueOf(m.piece, p.check)
+				g.ref = c.valueOf(m.piece, m.check)
 			}
 			segs = append(segs, g)
 			from = m.at + len(markText)
@@ -253,7 +234,7 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 		segs = append(segs, seg{text: c.src[from:to], ref: toNothing, group: group})
 	}
 	at := 0
-	for i, p := range c.groups(places) {
+	for i, p := range c.groups() {
 		add(at, p.list.from, -1)
 		add(p.list.from, p.list.to, i)
 		at = p.list.to
@@ -266,8 +247,16 @@ func (c *compiler) assemble(f *syntax.File, places []place) []seg {
 	return segs
 }
 
+// within returns the marks in a stretch of the source.
+func (c *compiler) within(from, to int) []mark {
+	before := func(m mark, at int) int { return m.at - at }
+	i, _ := slices.BinarySearchFunc(c.marks, from, before)
+	j, _ := slices.BinarySearchFunc(c.marks, to, before)
+	return c.marks[i:j]
+}
+
 // valueOf returns the index of a value of the script, which it adds unless it is there.
-func (c *compiler) valueOf(p *piece, check check) int {
+func (c *compiler) valueOf(p piece, check check) int {
 	values := &c.script.values
 	same := func(v piece) bool {
 		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
@@ -275,9 +264,8 @@ func (c *compiler) valueOf(p *piece, check check) int {
 	if i := slices.IndexFunc(*values, same); i >= 0 {
 		return i
 	}
-	v := *p
-	v.check = check
-	*values = append(*values, v)
+	p.check = check
+	*values = append(*values, p)
 	return len(*values) - 1
 }
 
@@ -288,12 +276,10 @@ type span struct{ from, to int }
 func (c *compiler) group(p place) group {
 	g := group{text: c.src[p.list.from:p.list.to], plain: p.word.known()}
 	var holes []piece
-	for _, m := range c.marks {
-		if p.list.from <= m.at && m.at < p.list.to {
-			holes = append(holes, *m.piece)
-			g.text += " " + m.piece.text
-			g.plain = g.plain && m.piece.kind != nested
-		}
+	for _, m := range c.within(p.list.from, p.list.to) {
+		holes = append(holes, m.piece)
+		g.text += " " + m.piece.text
+		g.plain = g.plain && m.piece.kind != nested
 	}
 	text := p.word.text
 	if g.plain = g.plain && strings.Count(text, markText) == len(holes); !g.plain {
@@ -316,11 +302,11 @@ func reveal(text string, holes []piece) []piece {
 
 // groups returns, in order, a place in each word that is repeated for each record. Of nested
 // words it takes the outer one.
-func (c *compiler) groups(places []place) (out []place) {
+func (c *compiler) groups() (out []place) {
 	var all []place
-	for i, p := range places {
-		if p.list.to > 0 && c.marks[i].piece.ofEach() && !(c.empty && c.marks[i].piece.ofRecord()) {
-			all = append(all, p)
+	for _, m := range c.marks {
+		if m.list.to > 0 && m.piece.ofEach() && !(c.empty && m.piece.ofRecord()) {
+			all = append(all, m.place)
 		}
 	}
 	slices.SortFunc(all, func(a, b place) int { return cmp.Or(a.list.from-b.list.from, b.list.to-a.list.to) })

@@ -34,9 +34,6 @@ func (s *site) holder(first int) place {
 		}
 		return place{}
 	case *syntax.Redirect:
-		if !s.mark.piece.anyText() {
-			return place{}
-		}
 		return s.redirect(n, word)
 	case *syntax.Assign:
 		return s.assign(first-1, n.Value == word)
@@ -64,7 +61,7 @@ func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
 	case r.Hdoc == word:
 	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc:
 		return refuse("cannot be the delimiter of a here-document", hintName)
-	case r.Op == syntax.DplIn, r.Op == syntax.DplOut:
+	case (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && s.mark.piece.anyText():
 		return refuseDescriptor
 	case s.c.batch && s.mark.piece.ofEach() && r.Op != syntax.WordHdoc:
 		return refuse("cannot be where a redirection goes when a command takes several records",

@@ -95,56 +95,54 @@ func inHereDoc(stack []syntax.Node) bool {
 }
 
 // places finds the place of each mark in f, which is the script.
-func (c *compiler) places(f *syntax.File) ([]place, error) {
+func (c *compiler) places(f *syntax.File) error {
 	for _, s := range [...]string{"$$(", "$${", "$$["} {
 		if strings.Contains(c.src, s) {
-			return nil, fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
+			return fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
 		}
 	}
-	places := slices.Repeat([]place{refuseUnknown}, len(c.marks))
+	for i := range c.marks {
+		c.marks[i].place = refuseUnknown
+	}
 	c.names = c.namesIn(f)
 	different := ""
 	for stack := range stacks(f) {
-		leaf, text := stack[len(stack)-1], ""
+		leaf := stack[len(stack)-1]
 		different = cmp.Or(different, c.differs(leaf), c.misread(leaf))
-		switch n := leaf.(type) {
-		case *syntax.Lit:
-			text = n.Value
-		case *syntax.SglQuoted:
-			text = n.Value
-		case *syntax.Comment:
-			text = n.Text
-		}
-		if !strings.Contains(text, markText) {
-			continue
-		}
-		from, to := int(leaf.Pos().Offset()), int(leaf.End().Offset())
-		for i, m := range c.marks {
-			if from <= m.at && m.at+len(markText) <= to {
-				s := site{c: c, mark: m, from: from, stack: stack}
-				places[i] = s.place()
+		switch leaf.(type) {
+		case *syntax.Lit, *syntax.SglQuoted, *syntax.Comment:
+			marks := c.marksIn(leaf)
+			for i := range marks {
+				s := site{c: c, mark: marks[i], from: int(leaf.Pos().Offset()), stack: stack}
+				marks[i].place = s.place()
 			}
 		}
 	}
-	for i := range places {
-		p, m := &places[i], c.marks[i].piece
+	for i := range c.marks {
+		p := &c.marks[i]
+		name, kind := p.piece.text, p.piece.kind
 		switch {
 		case c.tail && (p.err != nil || !p.last || different != ""):
-			return nil, c.noEnd()
+			return c.noEnd()
 		case p.text:
 		case p.err != nil:
-			return nil, fmt.Errorf("%s %w", m.text, p.err)
+			return fmt.Errorf("%s %w", name, p.err)
 		case different != "":
-			return nil, fmt.Errorf("%s %w", m.text, differentError(different))
-		case p.check == number && (m.kind == seq || m.kind == worker):
+			return fmt.Errorf("%s %w", name, differentError(different))
+		case p.check == number && (kind == seq || kind == worker):
 			p.check = anything // crew makes it
-		case p.check == number && m.kind == host:
-			return nil, errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
-		case p.check == number && m.kind == units:
-			return nil, fmt.Errorf("%s cannot stand where only a number can: there may be none, or several", m.text)
+		case p.check == number && kind == host:
+			return errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
+		case p.check == number && kind == units:
+			return fmt.Errorf("%s cannot stand where only a number can: there may be none, or several", name)
 		}
 	}
-	return places, nil
+	return nil
+}
+
+// marksIn returns the marks in a node.
+func (c *compiler) marksIn(n syntax.Node) []mark {
+	return c.within(int(n.Pos().Offset()), int(n.End().Offset()))
 }
 
 // differentError is the error for what shells read in different ways.

@@ -29,55 +29,46 @@ func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 		if !odd(c.src[:at+1]) {
 			continue
 		}
-		switch where := continuation(f, at); where {
-		case inDocument:
+		switch n := skipped(f, at); {
+		case n < 0:
 			return false, errContinued
-		case inComment: // the newline ends it, but not for the parser
-			c.resource(c.src[:at] + c.src[at+1:])
-			return true, nil
-		case inCode:
-			c.resource(c.src[:at] + c.src[from:])
+		case n > 0:
+			c.set(c.src[:at] + c.src[at+n:])
 			return true, nil
 		}
 	}
 }
 
-// context is the place of a backslash and a newline.
-type context uint8
-
-const (
-	inCode     context = iota // anywhere else, double quotes included
-	inQuotes                  // in single quotes, or in a here-document that is taken as it is
-	inComment                 // in a comment
-	inDocument                // in a here-document that the shell expands
-)
-
-// continuation returns the context of the backslash and newline at offset at.
-func continuation(f *syntax.File, at int) (where context) {
+// skipped returns how many bytes a shell skips of the backslash and the newline at offset at:
+// both or, in a comment, which the newline ends but not for the parser, the first; neither in
+// single quotes and in a here-document that is taken as it is. It is negative in a
+// here-document that the shell expands.
+func skipped(f *syntax.File, at int) (n int) {
+	n = 2
 	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
 	for stack := range stacks(f) {
-		switch n := stack[len(stack)-1].(type) {
+		switch leaf := stack[len(stack)-1].(type) {
 		case *syntax.SglQuoted:
-			if holds(n) && where != inDocument {
-				where = inQuotes
+			if holds(leaf) {
+				n = min(n, 0)
 			}
 		case *syntax.Comment:
-			if holds(n) {
-				where = inComment
+			if holds(leaf) {
+				n = 1
 			}
 		case *syntax.Redirect:
 			switch {
-			case n.Op != syntax.Hdoc && n.Op != syntax.DashHdoc:
-			case quotedDelimiter(n):
-				if n.Hdoc != nil && holds(n.Hdoc) {
-					where = inQuotes
+			case leaf.Op != syntax.Hdoc && leaf.Op != syntax.DashHdoc:
+			case quotedDelimiter(leaf):
+				if leaf.Hdoc != nil && holds(leaf.Hdoc) {
+					n = 0
 				}
-			case at > int(n.Word.Pos().Offset()) && (n.Hdoc == nil || at < int(n.Hdoc.End().Offset())):
-				where = inDocument // or on the line before it: the parser may begin it too late
+			case at > int(leaf.Word.Pos().Offset()) && (leaf.Hdoc == nil || at < int(leaf.Hdoc.End().Offset())):
+				n = -1 // or on the line before it: the parser may begin it too late
 			}
 		}
 	}
-	return where
+	return n
 }
 
 // quotedDelimiter reports whether the here-document r is taken as it is.
@@ -95,7 +86,7 @@ func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 	var found *syntax.Redirect
 	for stack := range stacks(f) {
 		r, ok := stack[len(stack)-1].(*syntax.Redirect)
-		if ok && r.Hdoc != nil && c.holdsMark(r.Hdoc) && quotedDelimiter(r) {
+		if ok && r.Hdoc != nil && len(c.marksIn(r.Hdoc)) > 0 && quotedDelimiter(r) {
 			found = r
 			break
 		}
@@ -109,14 +100,8 @@ func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 	}
 	body := [2]int{int(found.Hdoc.Pos().Offset()), int(found.Hdoc.End().Offset())}
 	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
-	c.resource(c.src[:found.Word.Pos().Offset()] + delimiter.text + c.src[found.Word.End().Offset():body[0]] + text + c.src[body[1]:])
+	c.set(c.src[:found.Word.Pos().Offset()] + delimiter.text + c.src[found.Word.End().Offset():body[0]] + text + c.src[body[1]:])
 	return true, nil
-}
-
-// holdsMark reports whether a mark stands in n.
-func (c *compiler) holdsMark(n syntax.Node) bool {
-	from, to := int(n.Pos().Offset()), int(n.End().Offset())
-	return slices.ContainsFunc(c.marks, func(m mark) bool { return from <= m.at && m.at < to })
 }
 
 // nest replaces the first script within the script that holds a mark, such as the
@@ -128,18 +113,9 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 		return false, nil
 	}
 	from, to := int(list[0].Pos().Offset()), int(list[len(list)-1].End().Offset())
-	var inside, rest []piece
-	at := 0
-	for _, m := range c.marks {
-		switch {
-		case from <= m.at && m.at < to:
-			inside = append(inside, *m.piece)
-		default:
-			if m.at < from {
-				at++
-			}
-			rest = append(rest, *m.piece)
-		}
+	var inside []piece
+	for _, m := range c.within(from, to) {
+		inside = append(inside, m.piece)
 	}
 	var texts []string
 	for _, w := range list {
@@ -160,8 +136,9 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	if sc.option != "" {
 		sc.option += " "
 	}
-	rest = slices.Insert(rest, at, whole)
-	c.pieces = fill(c.src[:from]+sc.option+markText+c.src[to:], markText, &rest)
+	at := len(c.within(0, from))
+	c.marks = slices.Replace(c.marks, at, at+len(inside), mark{piece: whole})
+	c.set(c.src[:from] + sc.option + markText + c.src[to:])
 	return true, nil
 }
 

@@ -136,8 +136,8 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	c := newCompiler(f, cfg)
 	script, err := c.compile(pieces, add)
 	switch {
-	case err != nil && c.unread && !slices.ContainsFunc(scan(s, cfg), piece.ofData):
-		t.words = append(t.words, word{pieces: scan(notOption(s), cfg)}) // errors are the shell's to report
+	case err != nil && c.unread && !slices.ContainsFunc(pieces, piece.ofData):
+		t.words = append(t.words, word{pieces: pieces}) // errors are the shell's to report
 		return nil
 	case err == nil && len(script.values) == 0:
 		t.add(script.once)
