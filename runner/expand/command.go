@@ -98,7 +98,7 @@ func (c *compiler) argument(args []arg, at int) place {
 		}
 	}
 	if strings.HasPrefix(args[at].text, markText) && guard > 0 {
-		p.check = noOption
+		p.check, p.guard = noOption, guard
 	}
 	if c.family != foreign && !strings.Contains(args[i].text, "/") {
 		b := c.builtin(args[i:], at-i)

@@ -126,7 +126,7 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 			return nil, c.parseError(err)
 		case len(c.marks) == 0:
 			// Its place is checked like any other.
-			c.marks = []mark{{piece: piece{text: "{}", kind: record}}}
+			c.marks = []mark{{piece: appended}}
 			c.set(strings.TrimRight(c.src, " \t\n") + " " + markText)
 			c.tail, add = true, false
 			continue

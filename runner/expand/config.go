@@ -61,19 +61,10 @@ func (c Config) Bare() bool {
 // but before the names of columns are known. It is "" if it varies by task, or if a shell
 // is needed that was not asked for.
 func (c Config) Program() string {
-	if shell := strings.Fields(c.Shell); len(shell) > 0 || len(c.Words) == 0 {
-		return strings.Join(shell[:min(1, len(shell))], "")
-	}
-	first := scan(c.Words[0], &c)
-	if len(c.Words) == 1 {
-		words, ok := plain(first)
-		if !ok {
-			return ""
-		}
-		first = words[0]
-	}
-	if len(first) != 1 || first[0].kind != literal || asFunction(first[0].text) != nil {
+	t, err := New(c)
+	if err != nil || t.implied {
 		return ""
 	}
-	return first[0].text
+	name, _ := t.Command()
+	return name
 }

@@ -18,6 +18,8 @@ type place struct {
 	none    string // written if no value is inserted
 	escaped bool   // the backslash before it is one
 	joined  bool   // its word must stay one, whatever it stands for
+	single  bool   // its word cannot be several, and what would make it so is an error
+	guard   int    // how many words from its word on must not be options
 	list    span   // the word to repeat for each record, if any
 	word    arg    // that word
 	last    bool   // it is an argument of its own at the very end of the script

@@ -243,10 +243,10 @@ func (v *Values) seal(word string, index int) string {
 	}
 }
 
-// verify notes an error unless s, which p stands for, is what it must be.
-func (v *Values) verify(c check, p *piece, s string) {
+// verify notes an error unless s, which name stands for, is what it must be.
+func (v *Values) verify(c check, name, s string) {
 	if err := c.verify(s); err != nil && v.err == nil {
-		v.err = fmt.Errorf("%s is %w", p.text, err)
+		v.err = fmt.Errorf("%s is %w", name, err)
 	}
 }
 

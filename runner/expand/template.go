@@ -29,9 +29,6 @@ type Template struct {
 	script  *script  // what the words run, which are a shell and its options; nil if they hold all
 	shell   []string // the shell and its options, for scripts
 	implied bool     // the default shell was not asked for, so people are shown its script alone
-	args    bool     // every column of every record is appended as a word
-	guard   int      // how many of these must not be options
-	joined  bool     // there can be only one of these
 	empty   bool     // nothing of the record is inserted
 }
 
@@ -41,14 +38,8 @@ func New(cfg Config) (*Template, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	words := cfg.Words
-	if slices.Contains(words, "{=") { // the first of several that parallel joins
-		words = append(slices.Clone(words), strings.Join(words, " "))
-	}
-	for _, w := range words {
-		if err := cfg.check(w); err != nil {
-			return nil, err
-		}
+	if err := cfg.check(strings.Join(cfg.Words, " ")); err != nil {
+		return nil, err
 	}
 	t, err := &Template{empty: cfg.Insert == Nowhere}, error(nil)
 	switch forced := strings.Fields(cfg.Shell); {
@@ -82,12 +73,6 @@ func New(cfg Config) (*Template, error) {
 	}
 	if t.script != nil {
 		t.holes = append(t.holes, holesOf(t.script.values)...)
-	}
-	if t.shell == nil {
-		name, _ := t.words[0].fixed()
-		for i, w := range asFunction(name) {
-			t.words = slices.Insert(t.words, i, textWord(w))
-		}
 	}
 	return t, nil
 }
@@ -129,8 +114,10 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	if !f.takesValues() {
 		w, err := unread(pieces, t.shell[at])
 		t.words = append(t.words, w)
-		t.args = add
 		t.add(t.beforeArgs()...)
+		if add {
+			t.words = append(t.words, word{pieces: []piece{appended}})
+		}
 		return err
 	}
 	c := newCompiler(f, cfg)
@@ -178,6 +165,9 @@ func unread(pieces []piece, shell string) (word, error) {
 	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
 }
 
+// appended is the placeholder that is added to a command without any.
+var appended = piece{text: "{}", kind: record}
+
 // notOption returns a script that no shell takes for an option.
 func notOption(script string) string {
 	if strings.HasPrefix(script, "-") || strings.HasPrefix(script, "+") {
@@ -207,51 +197,46 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			}
 		}
 	}
+	t.add(asFunction(args[0].text)...)
 	sc, found := scriptOf(args, foreign)
 	c := newCompiler(foreign, cfg)
 	for i := 0; i < len(words); i++ {
-		w := words[i]
 		if found && i == sc.from {
 			if err := t.compileInline(sc, words, cfg); err != nil {
 				return err
 			}
 			i = sc.to - 1
-			continue
+		} else if err := t.compileWord(words[i], c.argument(args, i)); err != nil {
+			return err
 		}
-		n := len(w)
-		p := c.argument(args, i)
-		if at := slices.IndexFunc(w, piece.ofData); at >= 0 && p.err != nil {
-			return fmt.Errorf("%s %w", w[at].text, p.err)
-		}
-		if cfg.Insert == Nowhere {
-			w = slices.DeleteFunc(w, piece.ofRecord)
-		}
-		if len(w) == 0 && n > 0 {
-			continue
-		}
-		if len(w) > 0 {
-			w[0].check = p.check
-		}
-		t.words = append(t.words, word{pieces: w, joined: p.joined})
-	}
-	t.args = cfg.Insert == AtEnd
-	for i := range t.words {
-		_, same := t.words[i].fixed()
-		t.args = t.args && same
 	}
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
 	}
-	if !t.args {
+	varies := func(w word) bool { _, same := w.fixed(); return !same }
+	switch {
+	case cfg.Insert != AtEnd || slices.ContainsFunc(t.words, varies):
 		return nil
-	}
-	args = append(args, arg{text: markText})
-	p := c.argument(args, len(args)-1)
-	if t.guard, t.joined = position(args, len(args)-1); found && sc.from == len(words) {
+	case found && sc.from == len(words):
 		return errRecord(sc)
-	} else if p.err != nil {
-		return fmt.Errorf("{} %w", p.err)
 	}
+	p := c.argument(append(args, arg{text: markText}), len(args))
+	p.single, p.joined = p.joined, false
+	return t.compileWord([]piece{appended}, p)
+}
+
+// compileWord appends a word that may stand as p says.
+func (t *Template) compileWord(pieces []piece, p place) error {
+	if at := slices.IndexFunc(pieces, piece.ofData); at >= 0 && p.err != nil {
+		return fmt.Errorf("%s %w", pieces[at].text, p.err)
+	}
+	if n := len(pieces); t.empty {
+		pieces, p.guard = slices.DeleteFunc(pieces, piece.ofRecord), 0
+		if len(pieces) == 0 && n > 0 {
+			return nil
+		}
+	}
+	t.words = append(t.words, word{pieces: pieces, guard: p.guard, joined: p.joined, single: p.single})
 	return nil
 }
 
@@ -329,31 +314,16 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	for i := range t.words {
 		argv = t.words[i].appendTo(argv, v)
 	}
-	n := len(argv)
-	if t.args {
-		for _, rec := range v.Records {
-			argv = append(argv, rec...)
-		}
-		for i, w := range argv[n:] {
-			if i < t.guard {
-				v.verify(noOption, &piece{text: "{}"}, w)
-			}
-		}
-		if t.joined && len(argv) > n+1 && v.err == nil {
-			v.err = fmt.Errorf("%s would take the second of several arguments for a script: write {} where each column goes", argv[0])
-		}
-	}
 	if t.script != nil {
 		f := t.script.fill(v)
 		_, at := familyOfCommand(argv)
-		tk.Exec = f.exec(append(make([]string, 0, n+2+len(f.texts)+len(f.list)), argv...), argv[at])
+		tk.Exec = f.exec(append(make([]string, 0, len(argv)+2+len(f.texts)+len(f.list)), argv...), argv[at])
 		argv = append(argv, f.shown())
-		n++
 	}
 	for i, w := range tk.Exec {
 		tk.Exec[i] = v.seal(w, task.InExec-i)
 	}
-	for i, w := range argv[:n] {
+	for i, w := range argv {
 		argv[i] = v.seal(w, i)
 	}
 	tk.Argv = argv

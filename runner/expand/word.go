@@ -14,6 +14,8 @@ type word struct {
 	pieces []piece
 	whole  bool // it is one word for each record, even if it is {} alone
 	joined bool // it is one word, for all records
+	single bool // it cannot be several words
+	guard  int  // how many of these must not be options
 }
 
 // textWord returns a word that is the same in every command.
@@ -95,13 +97,19 @@ func (w *word) each(v *Values) [][]string {
 
 // appendTo appends the words that a command has for w.
 func (w *word) appendTo(list []string, v *Values) []string {
-	each := w.each(v)
+	each, n := w.each(v), len(list)
 	if len(each) == 0 {
-		return append(list, w.build(v, v.Records))
+		list = append(list, w.build(v, v.Records))
 	}
 	list = slices.Grow(list, len(each))
 	for i := range each {
 		list = append(list, w.build(v, each[i:i+1]))
+	}
+	for _, s := range list[n:min(n+w.guard, len(list))] {
+		v.verify(noOption, join(w.pieces, "", func(p piece) string { return p.text }), s)
+	}
+	if w.single && len(each) > 1 && v.err == nil {
+		v.err = fmt.Errorf("%s would take the second of several arguments for a script: write {} where each column goes", list[0])
 	}
 	return list
 }
@@ -128,7 +136,7 @@ func (p *piece) valueIn(v *Values, recs [][]string) string {
 		return p.inner.fill(v).within()
 	}
 	s := p.value(v, recs)
-	v.verify(p.check, p, s)
+	v.verify(p.check, p.text, s)
 	switch {
 	case p.path:
 		return component(s)
