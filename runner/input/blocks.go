@@ -187,8 +187,7 @@ type inFile struct {
 	off        int64
 }
 
-func (f *inFile) size() int64                  { return f.end }
-func (f *inFile) more(off int64) (bool, error) { return off < f.end, nil }
+func (f *inFile) last(int64) (int64, error) { return f.end, nil }
 
 func (f *inFile) at(off int64, n int) ([]byte, error) {
 	n = int(max(0, min(int64(n), f.end-off)))

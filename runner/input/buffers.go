@@ -75,11 +75,9 @@ type inMemory struct {
 	off        int64   // of the next block in the stream
 }
 
-func (m *inMemory) size() int64 { return m.off + int64(m.end-m.begin) }
-
-func (m *inMemory) more(off int64) (bool, error) {
-	b, err := m.at(off, 1)
-	return len(b) > 0, err
+func (m *inMemory) last(off int64) (int64, error) {
+	_, err := m.at(off, 1)
+	return m.off + int64(m.end-m.begin), err
 }
 
 func (m *inMemory) at(off int64, n int) ([]byte, error) {

@@ -7,10 +7,8 @@ type content interface {
 	// at returns bytes of the next block or behind it, from an offset on: at least n,
 	// unless it ends before. They are valid until the next call.
 	at(off int64, n int) ([]byte, error)
-	// more reports whether there are bytes at the offset or behind it.
-	more(off int64) (bool, error)
-	// size returns the number of bytes, once at or more has come to the end.
-	size() int64
+	// last returns where it ends. That is behind the offset unless no byte is there.
+	last(off int64) (int64, error)
 }
 
 // cutter finds where blocks end: behind a record.
@@ -40,8 +38,8 @@ func (c *cutter) next(t content, off int64) (int64, error) {
 		return c.count(t, off)
 	}
 	to := off + c.bytes
-	if more, err := t.more(to); err != nil || !more {
-		return t.size(), err
+	if end, err := t.last(to); err != nil || end <= to {
+		return end, err
 	}
 	if !c.over {
 		if p, err := c.last(t, off, to); err != nil || p > off {
@@ -55,7 +53,7 @@ func (c *cutter) next(t content, off int64) (int64, error) {
 func (c *cutter) count(t content, off int64) (int64, error) {
 	p := off
 	for range c.records {
-		if more, err := t.more(p); err != nil || !more {
+		if end, err := t.last(p); err != nil || end <= p {
 			return p, err
 		}
 		end, err := c.after(t, c.first(p))
@@ -102,7 +100,7 @@ func (c *cutter) after(t content, from int64) (int64, error) {
 			return from + int64(i+c.ending), nil
 		}
 		if len(b) < size {
-			return t.size(), nil
+			return from + int64(len(b)), nil
 		}
 		from += int64(len(b) - size + 1)
 	}

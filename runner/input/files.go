@@ -44,7 +44,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	have := map[string]int{} // indices of targets by their clean names
 	for i, made := range f.Makes {
 		n := len(m.Targets)
-		for name := range eachText(made.Text, tk, v) {
+		for _, name := range eachText(made.Text, *v) {
 			name = expand.TargetName(name)
 			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
 				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
@@ -64,9 +64,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	switch {
 	case !m.Guessed:
 		for _, text := range f.Reads {
-			for name := range eachText(text, tk, v) {
-				m.Reads = append(m.Reads, name)
-			}
+			m.Reads = append(m.Reads, eachText(text, *v)...)
 		}
 	case len(tk.Records) == 1:
 		m.Reads = tk.Records[0]
@@ -76,21 +74,17 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	return m, nil
 }
 
-// eachText is an iter.Seq of what a text is for each record of a task, or for all of them if
-// it takes nothing from these.
-func eachText(text *expand.Text, tk *task.Task, v *expand.Values) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		if len(tk.Records) < 2 || !text.OfRecord() {
-			yield(text.Expand(*v))
-			return
-		}
-		for i := range tk.Records {
-			one := expand.Values{Records: tk.Records[i : i+1], Fields: v.Fields, Seq: v.Seq}
-			if !yield(text.Expand(one)) {
-				return
-			}
-		}
+// eachText returns what a text is for each record, or for all of them if it takes nothing
+// from these.
+func eachText(text *expand.Text, v expand.Values) (list []string) {
+	if len(v.Records) < 2 || !text.OfRecord() {
+		return []string{text.Expand(v)}
 	}
+	for _, rec := range v.Records {
+		v.Records = [][]string{rec}
+		list = append(list, text.Expand(v))
+	}
+	return list
 }
 
 // tempsOf returns how many bytes temporary names add to the command to run, and to one word

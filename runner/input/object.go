@@ -17,18 +17,16 @@ import (
 
 // description is a JSON object that describes a task.
 type description struct {
-	Command []string // words, or one string for a shell; nil if missing
-	Script  bool     // Command is a string
-	Args    []string // never nil
-	Key     optional
-	Cost    optional      // the number as written
+	Command []string      // words, or one string for a shell; nil if missing
+	Script  bool          // Command is a string
+	Args    []string      // never nil
 	Env     []string      // "NAME=value", sorted
 	Dir     string        // "" if missing
 	Stdin   []byte        // nil if missing, but not if it is ""
 	Timeout time.Duration // 0 if missing, negative for no limit
 	ID      string        // "" if missing
 	After   []string      // ids; nil if missing
-	Terms   written
+	Texts   written
 }
 
 // known are the members of a description.
@@ -84,17 +82,10 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		if err == nil && (len(d.Command) == 0 || d.Command[0] == "" || d.Script && strings.TrimSpace(d.Command[0]) == "") {
 			err = errEmpty
 		}
-	case "key":
-		err = d.Key.set(scalar(v))
-	case "cost":
-		err = d.Cost.set(scalar(v))
-	case "priority":
-		err = d.Terms[0].set(scalar(v))
-	case "weight":
-		err = d.Terms[1].set(scalar(v))
 	case "needs":
-		list, wrong := listOr(text, v)
-		err = d.Terms[2].set(strings.Join(list, ","), wrong)
+		var list []string
+		list, err = listOr(text, v)
+		d.Texts[2] = some(strings.Join(list, ","))
 	case "env":
 		d.Env, err = environment(v)
 	case "dir":
@@ -117,6 +108,10 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		if err == nil && slices.Contains(d.After, "") {
 			err = errors.New("has an empty id")
 		}
+	default:
+		var s string
+		s, err = scalar(v)
+		d.Texts[slices.Index(textual[:], name)] = some(s)
 	}
 	return err
 }
@@ -230,15 +225,7 @@ func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 		Asked: asked,
 	}
 	v := expand.Values{Records: tk.Records}
-	t.fill(tk, &v, rec.Object)
-	if d.Key.given {
-		tk.Key = d.Key.text
-	}
-	if d.Cost.given {
-		tk.Cost, err = parseCost(d.Cost.text)
-		tk.Err = cmp.Or(tk.Err, err)
-	}
-	tk.Err = cmp.Or(tk.Err, t.asker.ask(tk, d.Terms))
+	t.fill(tk, &v, rec.Object, d.Texts)
 	return t.given(tk, d.Command, d.Script, d.Args)
 }
 

@@ -37,9 +37,6 @@ type place int64
 
 const placeLines = 40 // bits of a place that are for the line
 
-func (p place) file() int   { return int(p >> placeLines) }
-func (p place) line() int64 { return int64(p & (1<<placeLines - 1)) }
-
 // file is a file open for reading.
 type file struct {
 	name string

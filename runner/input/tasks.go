@@ -113,29 +113,23 @@ func (t *Tasks) Names() *Names { return &t.names }
 // Results returns the directory for a task's results. It may be called while Next
 // runs.
 func (t *Tasks) Results(tk *task.Task) string {
-	parts := strings.Split(expandFor(t.cfg.Results, tk, tk.Records), "/")
+	v, _ := valuesOf(tk, tk.ID, t.cfg.Results.Fields()) // tk.Err has the error
+	parts := strings.Split(t.cfg.Results.Expand(v), "/")
 	for i, part := range parts {
 		parts[i] = part[:min(len(part), maxName)]
 	}
 	return strings.Join(parts, "/")
 }
 
-// EachRecord returns the text for each of the records of a task.
-func EachRecord(text *expand.Text, tk *task.Task) (texts []string) {
-	for i := range tk.Records {
-		texts = append(texts, expandFor(text, tk, tk.Records[i:i+1]))
-	}
-	return texts
+// EachRecord returns what a text is for each record of a task, or for all of them if it takes
+// nothing from these.
+func EachRecord(text *expand.Text, tk *task.Task) []string {
+	v, _ := valuesOf(tk, tk.ID, text.Fields()) // tk.Err has the error
+	return eachText(text, v)
 }
 
-// expandFor returns what a text is with some of a task's records.
-func expandFor(text *expand.Text, tk *task.Task, records [][]string) string {
-	v, _ := valuesOf(tk, records, tk.ID, text.Fields()) // tk.Err has the error
-	return text.Expand(v)
-}
-
-func valuesOf(tk *task.Task, records [][]string, seq uint64, fields []string) (v expand.Values, err error) {
-	v.Records, v.Seq = records, seq
+func valuesOf(tk *task.Task, seq uint64, fields []string) (v expand.Values, err error) {
+	v.Records, v.Seq = tk.Records, seq
 	if tk.Object != "" {
 		var obj Object
 		if obj, err = parseObject(tk.Object); err == nil {
@@ -176,7 +170,7 @@ func (t *Tasks) end(id uint64, after place) { t.ends[id%uint64(len(t.ends))] = a
 // more than 256 tasks after this one.
 func (t *Tasks) Rest(id uint64) (file int, line int64) {
 	at := t.ends[id%uint64(len(t.ends))]
-	return at.file(), at.line()
+	return int(at >> placeLines), int64(at & (1<<placeLines - 1))
 }
 
 // read stores the next record of the share in rec.
@@ -298,7 +292,7 @@ func (t *Tasks) finish(tk *task.Task, rec *Record) {
 		tk.Err = t.lacks(tk)
 	}
 	v := expand.Values{Records: tk.Records}
-	t.fill(tk, &v, rec.Object)
+	t.fill(tk, &v, rec.Object, written{})
 	switch {
 	case tk.Err != nil:
 	case t.cfg.Protocol != task.NoProtocol:
@@ -314,7 +308,7 @@ func (t *Tasks) Fill(tk *task.Task) error {
 	if t.cfg.Protocol != task.NoProtocol {
 		return t.sendFilled(tk)
 	}
-	v, err := valuesOf(tk, tk.Records, tk.Origin.Task, t.fields)
+	v, err := valuesOf(tk, tk.Origin.Task, t.fields)
 	if err != nil {
 		return err
 	}
@@ -330,8 +324,8 @@ func (t *Tasks) Tag(tk *task.Task) {
 }
 
 // fill sets what does not depend on the task's command. obj is the JSON object
-// that it comes from, if any.
-func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
+// that it comes from, if any, and w what stands there instead of texts from templates.
+func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object, w written) {
 	v.Seq = tk.ID
 	if obj != nil && tk.Err == nil {
 		err := t.ambiguous(obj)
@@ -342,17 +336,20 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object) {
 			tk.Err = t.r.at(err)
 		}
 	}
-	if t.cfg.Key != nil {
-		tk.Key = t.cfg.Key.Expand(*v)
+	for i, text := range [...]*expand.Text{t.cfg.Priority, t.cfg.Weight, t.cfg.Needs, t.cfg.Key, t.cfg.Cost} {
+		if text != nil && !w[i].given {
+			w[i] = some(text.Expand(*v))
+		}
 	}
+	tk.Key = w[3].text
 	if t.cfg.Tag != nil {
 		t.cfg.Tag.FillTag(tk, *v)
 	}
-	if t.cfg.Cost != nil && tk.Err == nil {
-		tk.Cost, tk.Err = parseCost(t.cfg.Cost.Expand(*v))
+	if w[4].given && tk.Err == nil {
+		tk.Cost, tk.Err = parseCost(w[4].text)
 	}
 	if tk.Err == nil {
-		tk.Err = t.asker.ask(tk, t.asker.of(v))
+		tk.Err = t.asker.ask(tk, w)
 	}
 	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
 		tk.Makes, tk.Err = t.cfg.Files.of(tk, v)
@@ -466,7 +463,7 @@ func (t *Tasks) Command(words []string, id uint64) *task.Task {
 		line = tk.CommandLine(words)
 	}
 	tk.Records = [][]string{{line}}
-	t.fill(tk, &expand.Values{Records: tk.Records}, nil)
+	t.fill(tk, &expand.Values{Records: tk.Records}, nil, written{})
 	return t.given(tk, words, script, nil)
 }
 

@@ -23,14 +23,11 @@ type Terms struct {
 	Even     string       // why all tasks weigh the same; "" if they need not
 }
 
-// texts returns the templates; nil for one that is missing.
-func (c *Terms) texts() [3]*expand.Text { return [...]*expand.Text{c.Priority, c.Weight, c.Needs} }
-
 // Validate returns the error of every task if a template is the same for all. It begins with the
 // name of the template.
 func (c *Terms) Validate() error {
 	var w written
-	for i, text := range c.texts() {
+	for i, text := range [...]*expand.Text{c.Priority, c.Weight, c.Needs} {
 		if text != nil && text.Constant() {
 			w[i] = some(text.Expand(expand.Values{}))
 		}
@@ -39,8 +36,10 @@ func (c *Terms) Validate() error {
 	return err
 }
 
-// written is a priority, a weight and needs as somebody wrote them.
-type written [3]optional
+// written is what a task has of these as somebody wrote it.
+type written [len(textual)]optional
+
+var textual = [...]string{"priority", "weight", "needs", "key", "cost"}
 
 // optional is a text that may be missing.
 type optional struct {
@@ -49,12 +48,6 @@ type optional struct {
 }
 
 func some(s string) optional { return optional{s, true} }
-
-// set sets the text unless there is an error, which it returns.
-func (o *optional) set(s string, err error) error {
-	*o = some(s)
-	return err
-}
 
 // asker parses priorities, weights and needs. Tasks with equal needs share them.
 type asker struct {
@@ -65,16 +58,6 @@ type asker struct {
 // mostNeeds is how many texts an asker remembers: more than a limit has units. Tasks that do not
 // share what they need wait in lines of their own, which takes the time of the run.
 const mostNeeds = 1 << 14
-
-// of returns what the templates are for a task.
-func (a *asker) of(v *expand.Values) (w written) {
-	for i, text := range a.texts() {
-		if text != nil {
-			w[i] = some(text.Expand(*v))
-		}
-	}
-	return w
-}
 
 // ask sets the terms that are written.
 func (a *asker) ask(tk *task.Task, w written) error {
