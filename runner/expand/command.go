@@ -280,14 +280,11 @@ func (c *compiler) printf(args []arg, at int) place {
 	return place{}
 }
 
-// comparesNumbers reports whether a is an operator of [ that compares numbers.
-func (a arg) comparesNumbers() bool {
-	switch a.text {
-	case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
-		return a.static()
-	}
-	return false
-}
+// comparing are the operators of [ that compare numbers.
+const comparing list = "-eq -ne -lt -le -gt -ge"
+
+// comparesNumbers reports whether a is one of them.
+func (a arg) comparesNumbers() bool { return a.static() && comparing.has(a.text) }
 
 // test says how the mark may stand among the arguments of test or [.
 func (c *compiler) test(args []arg, at int) place {

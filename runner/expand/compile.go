@@ -281,11 +281,10 @@ func (c *compiler) group(p place) group {
 		g.text += " " + m.piece.text
 		g.plain = g.plain && m.piece.kind != nested
 	}
-	text := p.word.text
-	if g.plain = g.plain && strings.Count(text, markText) == len(holes); !g.plain {
-		text = strings.Repeat("x"+markText, len(holes)) // to count how often it is repeated
+	g.word = word{pieces: holes, whole: p.list.to-p.list.from > len(markText)} // to count how often it is repeated
+	if g.plain = g.plain && strings.Count(p.word.text, markText) == len(holes); g.plain {
+		g.word.pieces = reveal(p.word.text, holes)
 	}
-	g.word = word{pieces: reveal(text, holes), whole: p.list.to-p.list.from > len(markText)}
 	return g
 }
 

@@ -61,6 +61,9 @@ func (c Config) Bare() bool {
 // but before the names of columns are known. It is "" if it varies by task, or if a shell
 // is needed that was not asked for.
 func (c Config) Program() string {
+	if shell := strings.Fields(c.Shell); len(shell) > 0 {
+		return shell[0]
+	}
 	t, err := New(c)
 	if err != nil || t.implied {
 		return ""

@@ -24,7 +24,7 @@ func refuseNode(parent syntax.Node) place {
 // refuses it.
 func (s *site) holder(first int) place {
 	word := s.stack[first].(*syntax.Word)
-	if holds[*syntax.CoprocClause](s.stack[:first]) {
+	if last[*syntax.CoprocClause](s.stack[:first]) >= 0 {
 		return refuse("cannot stand in a coproc", "write the command on its own, with &")
 	}
 	switch n := s.stack[first-1].(type) {

@@ -44,20 +44,13 @@ func basename(s string) string {
 // "/" for the root directory and what is in it.
 func dirname(s string) string {
 	t := strings.TrimRight(s, "/")
-	if t == "" {
-		if s == "" {
-			return "."
-		}
+	switch dir := strings.TrimRight(t[:strings.LastIndexByte(t, '/')+1], "/"); {
+	case dir != "":
+		return dir
+	case strings.HasPrefix(s, "/"):
 		return "/"
 	}
-	i := strings.LastIndexByte(t, '/')
-	if i < 0 {
-		return "."
-	}
-	if t = strings.TrimRight(t[:i], "/"); t == "" {
-		return "/"
-	}
-	return t
+	return "."
 }
 
 // cutExt returns s without trailing slashes and without the last extension of its

@@ -70,20 +70,14 @@ func stacks(f syntax.Node) iter.Seq[[]syntax.Node] {
 	}
 }
 
-// statement returns the index of the innermost statement that the last node of the stack
-// is in, or 0.
-func statement(stack []syntax.Node) int {
-	for i, n := range slices.Backward(stack) {
-		if _, ok := n.(*syntax.Stmt); ok {
+// last returns the index of the last of the nodes that is a T, or -1.
+func last[T syntax.Node](nodes []syntax.Node) int {
+	for i, n := range slices.Backward(nodes) {
+		if _, ok := n.(T); ok {
 			return i
 		}
 	}
-	return 0
-}
-
-// holds reports whether one of the nodes is a T.
-func holds[T syntax.Node](nodes []syntax.Node) bool {
-	return slices.ContainsFunc(nodes, func(n syntax.Node) bool { _, ok := n.(T); return ok })
+	return -1
 }
 
 // inHereDoc reports whether the last node of the stack is in a here-document.
@@ -274,7 +268,7 @@ func (s *site) arithmetic() place {
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
 		return refuseArithmetic
 	}
-	if before := s.c.src[:s.mark.at]; !holds[*syntax.LetClause](s.stack) && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
+	if before := s.c.src[:s.mark.at]; last[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
 		return place{how: apart, check: number} // but a blank would end a word of let
 	}
 	return place{how: inDouble, check: number}
@@ -283,7 +277,7 @@ func (s *site) arithmetic() place {
 // word returns the index of the outermost word that holds the mark within its
 // own statement, or -1.
 func (s *site) word() int {
-	for i := statement(s.stack); i < len(s.stack); i++ {
+	for i := last[*syntax.Stmt](s.stack) + 1; i < len(s.stack); i++ {
 		if _, ok := s.stack[i].(*syntax.Word); ok {
 			return i
 		}
@@ -294,12 +288,8 @@ func (s *site) word() int {
 // inWord sets what depends on the innermost word around the mark: whether it is
 // repeated for each record, and whether quotes can be left out where it is shown.
 func (s *site) inWord(p *place) {
-	var w *syntax.Word
-	i := len(s.stack)
-	for ok := false; !ok; {
-		i--
-		w, ok = s.stack[i].(*syntax.Word)
-	}
+	i := last[*syntax.Word](s.stack)
+	w := s.stack[i].(*syntax.Word)
 	from, to := int(w.Pos().Offset()), int(w.End().Offset())
 	alone := from == s.mark.at && to == s.mark.at+len(markText)
 	mild := false
@@ -384,7 +374,7 @@ func (s *site) quote() place {
 		case *syntax.Word, *syntax.Lit:
 			continue
 		case *syntax.Redirect:
-			quoted = quoted || h.Hdoc != nil && s.stack[i+1] == syntax.Node(h.Hdoc)
+			quoted = quoted || inHereDoc(s.stack[i:i+2])
 		}
 		break
 	}

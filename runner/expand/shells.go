@@ -1,7 +1,9 @@
 package expand
 
 import (
+	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -258,6 +260,9 @@ func hasCommand(args []arg) bool {
 	return false
 }
 
+// replacing matches options of xargs with what it replaces.
+var replacing = regexp.MustCompile(`^(?s)(-I|-i|--replace=?)(.*)`)
+
 // replaces reports whether xargs makes what it reads part of the script sc among args.
 func replaces(args []arg, sc inline) bool {
 	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.static() && programName(a.text) == "xargs" })
@@ -265,19 +270,15 @@ func replaces(args []arg, sc inline) bool {
 		return false
 	}
 	for i, a := range args[x+1 : sc.from] {
-		with, ok := strings.CutPrefix(a.text, "-I")
-		switch {
-		case ok && with == "":
-			with = args[x+i+2].text
-		case ok:
-		case strings.HasPrefix(a.text, "-i"), strings.HasPrefix(a.text, "--replace"):
-			with = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(a.text, "--replace"), "-i"), "=")
-		default:
+		option := replacing.FindStringSubmatch(a.text)
+		if option == nil {
 			continue
 		}
-		if with == "" {
-			with = "{}"
+		with := option[2]
+		if option[1] == "-I" && with == "" {
+			with = args[x+i+2].text
 		}
+		with = cmp.Or(with, "{}")
 		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.known() || strings.Contains(a.text, with) })
 	}
 	name, _, _ := strings.Cut(sc.shell, " ")

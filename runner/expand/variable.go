@@ -95,7 +95,7 @@ func (v names) use(text string) {
 // inArithmetic reports whether the last node of the stack is in arithmetic that is
 // part of its own statement.
 func inArithmetic(stack []syntax.Node) bool {
-	for i := statement(stack) + 1; i < len(stack); i++ {
+	for i := last[*syntax.Stmt](stack) + 1; i < len(stack); i++ {
 		if w, ok := stack[i].(*syntax.Word); ok && isArithmetic(stack[i-1], w) {
 			return true
 		}
