@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -60,7 +58,6 @@ func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, e
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
-	l.beginRunning()
 	l.count()
 	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
 		l.table.close()
@@ -109,7 +106,6 @@ func (l *loaded) apply(ln line) {
 	case evJournal:
 		l.needed += ln.n
 	case evRun:
-		l.beginRunning()
 		clear(l.running)
 		l.closed, l.run = false, ln.off
 	case evClosed:
@@ -143,12 +139,10 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 			l.accepted(e, ln, true)
 		}
 	case evStarted:
-		l.running[id] = ln.off // noted later, unless the task's end follows, which overrides it
+		l.running[id] = ln.off
+		l.begin(id, ln)
 	case evAttempt:
-		if off, ok := l.running[id]; ok {
-			l.begin(id, small(ln.body, "attempt"), off)
-			delete(l.running, id)
-		}
+		delete(l.running, id)
 		l.attempt(id, ln)
 	case evEnded:
 		delete(l.running, id)
@@ -158,24 +152,13 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 	}
 }
 
-// begin notes the start of an attempt, whose line is at off.
-func (l *loaded) begin(id identity, attempt uint16, off int64) {
+// begin notes the start of an attempt.
+func (l *loaded) begin(id identity, ln line) {
 	e := l.table.add(id)
 	l.forget(e)
-	e.attempts = max(e.attempts, max(1, attempt)-1)
+	e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
 	e.flags |= begun
-	e.setOffset(off)
-}
-
-// beginRunning notes the starts of the attempts without an end.
-func (l *loaded) beginRunning() {
-	for _, off := range slices.Sorted(maps.Values(l.running)) {
-		text, _ := readLine(l.file, off)
-		if body, ok := unseal(text); ok {
-			id, _ := taskOf(body)
-			l.begin(id, small(body, "attempt"), off)
-		}
-	}
+	e.setOffset(ln.off)
 }
 
 // attempt notes the end of an attempt that did not finish its task.
