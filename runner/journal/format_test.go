@@ -105,8 +105,8 @@ func TestTable(t *testing.T) {
 		require.GreaterOrEqual(t, n*32/10, len(table.index), "at most 24 bytes a task, and half of that before it grows")
 	}
 	e := entry{}
-	e.setOffset(1<<47 + 5)
-	require.Equal(t, int64(1<<47+5), e.offset())
+	e.offset = 1<<47 + 5
+	require.Equal(t, int64(1<<47+5), e.offset)
 }
 
 func holds(t *testing.T, ok bool) {

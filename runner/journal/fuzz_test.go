@@ -69,12 +69,12 @@ func FuzzLoad(f *testing.F) {
 			for e := range l.table.all {
 				if id := string(appendID(nil, e.id)); e.has(done) {
 					isDone[id] = true
-				} else if e.spec() > 0 {
+				} else if e.spec > 0 {
 					waits[id] = true
 				}
 				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{files: []outputFile{{File: scratch}}}}
 				_, _ = j.restore(e, map[string][]string{})
-				if r, _, err := readRecord(l.file, e.offset()); err == nil {
+				if r, _, err := readRecord(l.file, e.offset); err == nil {
 					_, _ = r.result(&task.Task{}, &j.out)
 				}
 			}

@@ -128,7 +128,7 @@ func Times(dir string) (times map[Identity]time.Duration, err error) {
 		times = make(map[Identity]time.Duration, l.table.n)
 		for e := range l.table.all {
 			if e.duration > 0 {
-				times[e.id] = time.Duration(float64(e.duration) * float64(time.Second))
+				times[e.id] = time.Duration(e.duration)
 			}
 		}
 		return l.table.err

@@ -80,7 +80,7 @@ func (l *loaded) dump(w io.Writer) error {
 			body, _, _ = bytes.Cut(body, []byte(envMark))
 		case evAttempt, evEnded:
 			e := l.table.find(ln.id)
-			if field(body, "retried") == nil && (e == nil || e.offset() != ln.off || e.has(done) != (ev == evEnded)) {
+			if field(body, "retried") == nil && (e == nil || e.offset != ln.off || e.has(done) != (ev == evEnded)) {
 				end = `,"again":true}` + "\n"
 			}
 		}

@@ -400,7 +400,7 @@ func (j *Journal) LogAll() error {
 func (j *Journal) Unlogged(yield func(time.Time) bool) {
 	for e := range j.past.table.all {
 		if e.has(done) && !e.has(logged) {
-			if r, _, err := readRecord(j.file, e.offset()); err == nil && !yield(r.Start) {
+			if r, _, err := readRecord(j.file, e.offset); err == nil && !yield(r.Start) {
 				return
 			}
 		}
@@ -416,7 +416,7 @@ func (j *Journal) Missing() (first []task.Facts, n int) {
 	for e := range j.past.table.all {
 		if e.has(begun) && !e.has(done) && e.seen == 0 {
 			if n++; n <= MostMentioned {
-				first = append(first, mention(j.file, e.offset()))
+				first = append(first, mention(j.file, e.offset))
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (l *loaded) count() {
 			}
 			continue
 		}
-		if e.spec() > 0 {
+		if e.spec > 0 {
 			l.waiting++
 		}
 		if e.has(begun) {
@@ -135,7 +135,7 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 	case evAccepted:
 		l.accepted(l.table.add(id), ln, false)
 	case evChanged:
-		if e := l.table.find(id); e != nil && e.spec() > 0 { // it may be forgotten
+		if e := l.table.find(id); e != nil && e.spec > 0 { // it may be forgotten
 			l.accepted(e, ln, true)
 		}
 	case evStarted:
@@ -158,7 +158,7 @@ func (l *loaded) begin(id identity, ln line) {
 	l.forget(e)
 	e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
 	e.flags |= begun
-	e.setOffset(ln.off)
+	e.offset = ln.off
 }
 
 // attempt notes the end of an attempt that did not finish its task.
@@ -187,7 +187,7 @@ func (l *loaded) attempt(id identity, ln line) {
 	if retried || replaced && field(ln.body, "unbegun") == nil {
 		l.tried(id, ln)
 	}
-	e.setOffset(ln.off)
+	e.offset = ln.off
 }
 
 // mark sets flags of the tasks that a body lists, if they are done.
@@ -206,7 +206,7 @@ func (l *loaded) forget(e *entry) {
 	}
 	e.failures = 0
 	e.flags &^= done | shown | logged | streamed | begun
-	if r, n, err := readRecord(l.file, e.offset()); err == nil {
+	if r, n, err := readRecord(l.file, e.offset); err == nil {
 		l.needed -= n
 		l.outputs -= r.Stdout.n + r.Stderr.n
 	}
@@ -225,7 +225,7 @@ func (l *loaded) ended(id identity, ln line) {
 		case "attempt":
 			last.attempts = parseSmall(v)
 		case "duration":
-			last.duration = float32(parseSeconds(v).Seconds())
+			_ = last.duration.UnmarshalJSON(v)
 		case evReleased:
 			last.flags |= shown | logged
 		case evShown:
@@ -253,8 +253,8 @@ func (l *loaded) ended(id identity, ln line) {
 	}
 	e.outcome, e.duration, e.flags, e.failures, e.made = last.outcome, last.duration, last.flags|e.flags&named, 0, last.made
 	e.attempts = max(e.attempts, last.attempts)
-	e.ended = last.ended
-	e.setOffset(ln.off)
+	e.ended, e.age = last.ended, 0
+	e.offset = ln.off
 	l.needed += ln.n
 	l.outputs += outputs
 	l.outFirst, l.outEnd = outFirst, outEnd
@@ -270,8 +270,8 @@ func (l *loaded) known(id identity, ln line) {
 	if e.has(done) {
 		return
 	}
-	e.duration = float32(parseSeconds(field(ln.body, "duration")).Seconds())
-	e.flags = flags(age)<<ageShift | e.flags&named
+	e.flags, e.age, e.duration = e.flags&named, uint8(age), 0
+	_ = e.duration.UnmarshalJSON(field(ln.body, "duration"))
 	if field(ln.body, "failures") != nil {
 		e.flags |= begun
 		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
@@ -279,21 +279,21 @@ func (l *loaded) known(id identity, ln line) {
 			t.omitted = int(number(ln.body, "omitted"))
 		}
 	}
-	e.setOffset(ln.off)
+	e.offset = ln.off
 	l.needed += ln.n
 }
 
 // accepted notes where the whole task of a queue is, as it was accepted or changed later.
 func (l *loaded) accepted(e *entry, ln line, changed bool) {
-	if e.spec() > 0 {
+	if e.spec > 0 {
 		if !changed {
 			return
 		}
-		if text, err := readLine(l.file, e.spec()); err == nil {
+		if text, err := readLine(l.file, e.spec); err == nil {
 			l.needed -= int64(len(text))
 		}
 	}
-	e.setSpec(ln.off)
+	e.spec = ln.off
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
 	}
@@ -315,8 +315,8 @@ func (l *loaded) gone(e *entry) bool {
 // withdraw forgets the tasks that a body lists.
 func (l *loaded) withdraw(body []byte) {
 	for id := range identities(body) {
-		if e := l.table.find(id); e != nil && e.spec() > 0 && !e.has(done) {
-			e.setSpec(0)
+		if e := l.table.find(id); e != nil && e.spec > 0 && !e.has(done) {
+			e.spec = 0
 			delete(l.tries, id)
 		}
 	}
@@ -345,13 +345,6 @@ func parseMoment(v []byte) uint32 {
 		return 0
 	}
 	return uint32(at.Unix())
-}
-
-// parseSeconds parses a duration; 0 means unknown.
-func parseSeconds(v []byte) time.Duration {
-	var s task.Seconds
-	_ = s.UnmarshalJSON(v)
-	return time.Duration(max(s, 0))
 }
 
 // tries are the attempts of a task that failed or, once begun, were lost since it was

@@ -161,7 +161,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 		table := j.past.table
 		var numbers []uint64
 		for e := range table.all {
-			if e.spec() > 0 && !j.past.gone(e) {
+			if e.spec > 0 && !j.past.gone(e) {
 				numbers = append(numbers, numberOf(e.id))
 			}
 		}
@@ -192,7 +192,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 // packed.
 func (j *Journal) restore(e *entry, envs map[string][]string) (*task.Task, error) {
 	t := &task.Task{ID: numberOf(e.id), Identity: e.id, Attempts: int(e.attempts)}
-	rec, _, err := readRecord(j.past.file, e.spec())
+	rec, _, err := readRecord(j.past.file, e.spec)
 	if err == nil && rec.Spec == nil {
 		err = errDamagedRecord
 	}

@@ -111,12 +111,11 @@ func (j *Journal) startOver() error {
 			return nil
 		}
 		for e := range j.past.table.all {
-			age := 0
 			if !e.has(done) {
-				age = e.age() + 1
+				e.age++
 			}
-			if e.duration > 0 && age <= maxAge {
-				r.known(e, age, nil, nil)
+			if e.duration > 0 && e.age <= maxAge {
+				r.known(e, nil, nil)
 			}
 		}
 		return nil
@@ -147,27 +146,27 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	if e == nil || l.forgets(e) {
 		return
 	}
-	if (ev == evAccepted || ev == evChanged) && e.spec() == ln.off && !l.gone(e) {
+	if (ev == evAccepted || ev == evChanged) && e.spec == ln.off && !l.gone(e) {
 		r.write(bytes.Replace(ln.body, begin(nil, evChanged), begin(nil, evAccepted), 1))
 	}
 	if t := l.tries[id]; t != nil && slices.Contains(t.lines, ln.off) {
 		r.write(ln.body)
 	}
-	if e.offset() != ln.off {
+	if e.offset != ln.off {
 		return
 	}
 	interrupted := ev == evStarted && l.running[id] == ln.off
 	switch {
 	case e.has(done) && ev == evEnded:
 		if e.outcome == task.Skipped && e.duration > 0 { // it is that of an earlier attempt
-			r.known(e, 0, nil, nil)
+			r.known(e, nil, nil)
 		}
 		r.write(r.move(endedBody(e, ln.body)))
 	case e.has(done):
 	case e.has(begun) && (!interrupted || e.attempts > 0 || e.duration > 0):
-		r.known(e, e.age(), ln.body, l.tries[id])
+		r.known(e, ln.body, l.tries[id])
 	case !e.has(begun) && e.duration > 0:
-		r.known(e, e.age(), nil, nil)
+		r.known(e, nil, nil)
 	}
 	if interrupted { // the start has to be the last line about the task
 		r.write(ln.body)
@@ -254,15 +253,15 @@ func (r *rewriter) write(body []byte) {
 // known writes what is known of a task that is not done: its duration and, if it has
 // begun, its attempts, behind the lines of those that are kept. last is then the body of
 // the last line about it, otherwise nil.
-func (r *rewriter) known(e *entry, age int, last []byte, t *tries) {
-	f := task.Facts{Duration: task.Seconds(float64(e.duration) * 1e9)}
+func (r *rewriter) known(e *entry, last []byte, t *tries) {
+	f := task.Facts{Duration: e.duration}
 	if last != nil {
 		f.Attempt = int(e.attempts)
 		if rec, err := parse(last); err == nil {
 			f.Command = rec.Command
 		}
 	}
-	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(age))
+	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(e.age))
 	if last != nil {
 		b = task.AppendInt(b, "failures", int64(e.failures))
 		if t != nil {

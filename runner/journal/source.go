@@ -137,7 +137,7 @@ func (e *entry) result(t *task.Task) *task.Result {
 // recall returns the whole result of a task that is done, to be shown or logged if it
 // was not.
 func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
-	rec, _, err := readRecord(j.past.file, e.offset())
+	rec, _, err := readRecord(j.past.file, e.offset)
 	if err != nil {
 		return nil, err
 	}
@@ -159,5 +159,5 @@ func cost(e *entry) int64 {
 	if e.duration <= 0 {
 		return math.MaxInt64
 	}
-	return max(1, int64(float64(e.duration)*float64(time.Second/time.Microsecond)))
+	return max(1, int64(time.Duration(e.duration)/time.Microsecond))
 }

@@ -15,49 +15,33 @@ import (
 // entry holds what the table keeps about a task. The rest can be read from the journal.
 type entry struct {
 	id       identity
-	seen     uint32  // how many tasks with this identity the input has had so far
-	duration float32 // of the last attempt in seconds; 0 is unknown
-	offLow   uint32  // see offset
-	offHigh  uint16
+	seen     uint32       // how many tasks with this identity the input has had so far
+	duration task.Seconds // of the last attempt; 0 is unknown
+	offset   int64        // of the last line about the task that counts
+	spec     int64        // of a task of a queue: the offset of the line that holds the whole task; 0 if there is none
 	attempts uint16       // that ended; an interrupted one does not count
 	failures uint16       // attempts since the task was last done that used up a retry
 	outcome  task.Outcome // if done
 	flags    flags
+	age      uint8 // of the duration: resets since it was measured
 
 	made task.Stamp // of the last attempt that ended, if the task makes files
 
-	// of a task of a queue
-
-	ended    uint32 // if done: when, in seconds since 1970
-	specLow  uint32 // see spec
-	specHigh uint16
+	ended uint32 // of a task of a queue, if done: when, in seconds since 1970
 }
 
 type flags uint8
 
 const (
-	done     flags  = 1 << iota // it has ended
-	shown                       // stdout has its result
-	logged                      // the joblog and the results tree have its result
-	streamed                    // if done: its output was shown but not captured
-	begun                       // if not done: an attempt has begun
-	named                       // of a queue: others can come after it by its name
-	ageShift = iota             // above the flags: resets since the duration was measured
+	done     flags = 1 << iota // it has ended
+	shown                      // stdout has its result
+	logged                     // the joblog and the results tree have its result
+	streamed                   // if done: its output was shown but not captured
+	begun                      // if not done: an attempt has begun
+	named                      // of a queue: others can come after it by its name
 )
 
 func (e *entry) has(f flags) bool { return e.flags&f == f }
-
-func (e *entry) age() int { return int(e.flags >> ageShift) }
-
-// offset returns the offset of the last line about the task that counts.
-func (e *entry) offset() int64 { return int64(e.offHigh)<<32 | int64(e.offLow) }
-
-func (e *entry) setOffset(off int64) { e.offLow, e.offHigh = uint32(off), uint16(off>>32) }
-
-// spec returns the offset of the line that holds the whole task; 0 if there is none.
-func (e *entry) spec() int64 { return int64(e.specHigh)<<32 | int64(e.specLow) }
-
-func (e *entry) setSpec(off int64) { e.specLow, e.specHigh = uint32(off), uint16(off>>32) }
 
 // known returns what a resumed run has to know of a task that makes files.
 func (e *entry) known() task.Known {
