@@ -213,13 +213,11 @@ func (l *loaded) forget(e *entry) {
 }
 
 func (l *loaded) ended(id identity, ln line) {
-	last := entry{flags: done}
-	outputs, outFirst, outEnd := int64(0), l.outFirst, l.outEnd
-	ok := false
+	last := entry{id: id, offset: ln.off, flags: done}
 	for name, v := range members(ln.body) {
 		switch string(name) {
 		case "outcome":
-			ok = last.outcome.UnmarshalText(v) == nil && isDone(last.outcome)
+			_ = last.outcome.UnmarshalText(v)
 		case "at":
 			last.ended = parseMoment(v)
 		case "attempt":
@@ -238,11 +236,11 @@ func (l *loaded) ended(id identity, ln line) {
 			last.made = parseStamp(v)
 		case "stdout", "stderr": // as in streams; a switch is slower unless all cases are constants
 			p, _ := parseExtent(v)
-			outputs += p.n
-			outFirst, outEnd = min(outFirst, p.off), max(outEnd, p.off+p.n)
+			l.outputs += p.n
+			l.outFirst, l.outEnd = min(l.outFirst, p.off), max(l.outEnd, p.off+p.n)
 		}
 	}
-	if !ok {
+	if !isDone(last.outcome) {
 		return
 	}
 	e := l.table.add(id)
@@ -251,13 +249,10 @@ func (l *loaded) ended(id identity, ln line) {
 	if last.outcome == task.Skipped {
 		last.duration = e.duration
 	}
-	e.outcome, e.duration, e.flags, e.failures, e.made = last.outcome, last.duration, last.flags|e.flags&named, 0, last.made
-	e.attempts = max(e.attempts, last.attempts)
-	e.ended, e.age = last.ended, 0
-	e.offset = ln.off
+	last.seen, last.spec, last.attempts = e.seen, e.spec, max(e.attempts, last.attempts)
+	last.flags |= e.flags & named
+	*e = last
 	l.needed += ln.n
-	l.outputs += outputs
-	l.outFirst, l.outEnd = outFirst, outEnd
 }
 
 // known restores what removed lines said about a task.
@@ -375,16 +370,11 @@ func (l *loaded) restoreTries(t *task.Task) {
 	}
 	t.Known = &task.Attempts{Omitted: known.omitted}
 	for _, off := range known.lines {
-		var r *task.Result
 		rec, _, err := readRecord(l.file, off)
-		if err == nil {
-			r, err = rec.facts(t)
-		}
 		if err != nil {
 			t.Known.Omitted++
 			continue
 		}
-		r.Earlier = true
-		t.Known.Before = append(t.Known.Before, r)
+		t.Known.Before = append(t.Known.Before, earlier(t, &rec.Facts))
 	}
 }

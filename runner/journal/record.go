@@ -149,36 +149,26 @@ func (p *extent) UnmarshalJSON(b []byte) error {
 
 // result returns the recorded result of t, with its outputs.
 func (r *record) result(t *task.Task, o *outputs) (*task.Result, error) {
-	if r.Event != evEnded {
+	if r.Event != evEnded || !isDone(r.Outcome) {
 		return nil, errDamagedRecord
 	}
-	res, err := r.facts(t)
-	if err != nil {
-		return nil, err
-	}
+	var err error
+	res := earlier(t, &r.Facts)
 	if res.Stdout, err = o.verified(r.Stdout); err == nil {
 		res.Stderr, err = o.verified(r.Stderr)
 	}
 	res.Omitted = r.Omitted
-	for _, f := range r.Attempts {
-		before, err := (&record{Facts: f}).facts(t)
-		if err != nil {
-			return nil, err
-		}
-		before.Earlier = true
-		res.Before = append(res.Before, before)
+	for i := range r.Attempts {
+		res.Before = append(res.Before, earlier(t, &r.Attempts[i]))
 	}
 	return res, err
 }
 
-// facts returns the recorded result of t without its outputs.
-func (r *record) facts(t *task.Task) (*task.Result, error) {
-	if !isDone(r.Outcome) {
-		return nil, errDamagedRecord
-	}
-	res := r.Facts.Result(t)
-	res.Argv = t.ArgvOn(r.Worker, string(r.Host), r.Units)
-	return res, nil
+// earlier returns the result of t in an earlier run that has these facts.
+func earlier(t *task.Task, f *task.Facts) *task.Result {
+	r := f.Result(t)
+	r.Argv, r.Earlier = t.ArgvOn(f.Worker, string(f.Host), f.Units), true
+	return r
 }
 
 // isDone reports whether the task of an evEnded line can have this outcome: that of a queue may
