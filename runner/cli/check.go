@@ -201,27 +201,18 @@ var needs = [...]need{
 	{"+tls-key", "+tls-cert", "--tls-cert", "give both"},
 }
 
-// refusal says why options are refused.
-type refusal struct {
-	UsageError
-	rule string // the conditions
-}
-
 // refusals returns what the rules refuse, in the order of the rules.
-func (o *Options) refusals() (all []refusal) {
-	refuse := func(u, with *use, rule, what, hint string) {
+func (o *Options) refusals() (all []UsageError) {
+	refuse := func(u, with *use, what, hint string) {
 		hint = strings.Replace(hint, "%s", with.typed(), 1)
 		if u.env || with.env {
 			hint += ", or write CREW_OPTS= before crew"
 		}
-		all = append(all, refusal{UsageError{what, hint}, rule})
-	}
-	clash := func(u, with *use, rule, hint string) {
-		refuse(u, with, rule, u.withChoice()+" and "+with.withChoice()+" do not go together", hint)
+		all = append(all, UsageError{what, hint})
 	}
 	for i := range o.uses {
 		if u := &o.uses[i]; !o.of.takes(u.opt) {
-			refuse(u, u, "", u.String()+" is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.of.instead(u.opt))
+			refuse(u, u, u.String()+" is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.of.instead(u.opt))
 		}
 	}
 	for _, c := range clashes {
@@ -232,7 +223,7 @@ func (o *Options) refusals() (all []refusal) {
 			}
 			for other := range strings.FieldsSeq(c.others) {
 				if with := o.when(other); with != nil {
-					clash(u, with, cond+" "+other, c.hint)
+					refuse(u, with, u.withChoice()+" and "+with.withChoice()+" do not go together", c.hint)
 				}
 			}
 		}
@@ -240,7 +231,7 @@ func (o *Options) refusals() (all []refusal) {
 	for _, n := range needs {
 		for cond := range strings.FieldsSeq(n.conds) {
 			if u := o.when(cond); u != nil && !o.whenAny(n.others) {
-				refuse(u, u, cond+" "+n.others, u.withChoice()+" needs "+n.what, n.hint)
+				refuse(u, u, u.withChoice()+" needs "+n.what, n.hint)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		o.Print = c.help(o.given("help").spelled == "-h")
 	case o.Print != "":
 	case len(refused) > 0:
-		return nil, &refused[0].UsageError
+		return nil, &refused[0]
 	case c.hasRun():
 		if err := o.Command.checkOperators(); err != nil {
 			return nil, err

@@ -171,8 +171,6 @@ type Input struct {
 	Kept bool
 	// Shown means that the tasks run elsewhere, and only their results are shown.
 	Shown bool
-	// Foreign means that the tasks are those of other runs, which go on with them.
-	Foreign bool
 }
 
 // tally says how many tasks there are and what became of them.

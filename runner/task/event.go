@@ -57,8 +57,7 @@ type Stats struct {
 	Released  int64
 	ByOutcome [Outcomes]int64 // finished tasks
 	Earlier   [Outcomes]int64 // those of them that an earlier run finished
-	Slots     int
-	InputEnd  bool // Admitted is final
+	InputEnd  bool            // Admitted is final
 	Draining  bool
 	Start     time.Time     // of the first event
 	Last      time.Time     // of the latest event
@@ -105,8 +104,6 @@ func (s *Stats) Apply(e *Event) {
 		s.Released += int64(e.Last - e.ID + 1)
 	case InputEnd:
 		s.InputEnd = true
-	case Resized:
-		s.Slots = e.Slot
 	case Draining, Stopping:
 		s.Draining = true
 	case Continued:

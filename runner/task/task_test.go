@@ -83,7 +83,6 @@ func TestStatsAreAFold(t *testing.T) {
 	ok, bad, _ := s.Here()
 	require.EqualValues(t, []int64{1, 1}, []int64{ok, bad})
 	require.True(t, s.InputEnd && s.Draining)
-	require.Equal(t, 3, s.Slots)
 	require.InDelta(t, 2.0/17, s.Rate(at.Add(17*time.Second)), 1e-9)
 	require.Zero(t, s.Rate(at))
 	require.Zero(t, new(Stats).Rate(at))

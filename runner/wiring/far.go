@@ -190,12 +190,10 @@ type Worker interface {
 type EngineCall struct {
 	cli.Hub
 	Verb    string
-	URL     string      // or the name of a NATS context; "" if the environment tells
-	Operand string      // RUN or FILE
-	Tasks   []uint64    // of log and cancel
-	TaskKey *task.Bytes // of cancel; nil for none
-	Workers []string    // of drain; none for all
-	Queue   string      // of drain; "" for all
+	URL     string   // or the name of a NATS context; "" if the environment tells
+	Operand string   // RUN or FILE
+	Workers []string // of drain; none for all
+	Queue   string   // of drain; "" for all
 	JSON    bool
 	Out     *os.File
 	Notice  func(string)
@@ -209,7 +207,7 @@ func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.
 	}
 	c := EngineCall{
 		Hub: o.Hub, Verb: verb, URL: o.Engine.URL, Operand: o.Ctl.Run, JSON: o.Ctl.JSON, Out: out,
-		Tasks: o.Ctl.Tasks, TaskKey: o.Ctl.Key, Workers: o.Ctl.Work, Queue: o.Ctl.Queue,
+		Workers: o.Ctl.Work, Queue: o.Ctl.Queue,
 		Notice: func(text string) { complain(errs, errors.New(text)) },
 	}
 	c.Ready = func() { tellReady("crew engine "+verb, c.Notice) }

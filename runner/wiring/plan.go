@@ -252,7 +252,7 @@ func (w *wiring) progress() sink.Progress {
 
 // known returns what is known of the input.
 func (w *wiring) known() sink.Input {
-	in := sink.Input{Tasks: w.total.get, Foreign: w.worker != nil, Shown: w.opts.Do == cli.DoAttach}
+	in := sink.Input{Tasks: w.total.get, Shown: w.opts.Do == cli.DoAttach}
 	in.Kept = !w.opts.Fed() && w.source.goesOn() // in the files
 	if w.state != nil {
 		left, _ := w.state.Resumed()
