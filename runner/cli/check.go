@@ -340,18 +340,12 @@ func (o *Options) state(name string) *use {
 		return said(o.Ctl.Queue != "", "an engine's queue")
 	case "unseen":
 		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
-	case "retry-timeout":
-		return from(!retryOn.Any && retryOn.Has(task.Timeout), "retry-on", " timeout")
-	case "retry-output":
-		return from(!retryOn.Any && retryOn.Has(task.NoOutput), "retry-on", " output")
-	case "retry-memory":
-		return from(retryOn.Has(task.Memory), "retry-on", " memory")
 	case "retry-memory-alone":
 		return from(retryOn.OnlyMemory(), "retry-on", " memory")
-	case "retry-answer":
-		return from(!retryOn.Any && retryOn.Has(task.BadAnswer), "retry-on", " answer")
 	}
-	return nil
+	word, found := strings.CutPrefix(name, "retry-")
+	outcome := retryOutcomes[word]
+	return from(found && retryOn.Has(outcome) && (!retryOn.Any || outcome == task.Memory), "retry-on", " "+word)
 }
 
 // Workers returns the option that says how many workers there are, as it was typed, or "".

@@ -107,14 +107,17 @@ func (c *command) verbRows() string {
 	var b strings.Builder
 	for _, verb := range c.verbs() {
 		v := commandNamed(c.name + " " + verb)
-		forms := "  " + strings.TrimSpace(verb+" "+v.operands)
-		if len(forms) >= textColumn {
-			b.WriteString(forms + "\n")
-			forms = ""
-		}
-		fmt.Fprintf(&b, "%-*s%s\n", textColumn, forms, v.text)
+		b.WriteString(helpRow(strings.TrimSpace(verb+" "+v.operands), v.text))
 	}
 	return b.String()
+}
+
+// helpRow returns a row of --help, or two of them if the first column has no room for its text.
+func helpRow(forms, text string) string {
+	if len(forms) >= textColumn-2 {
+		forms += "\n" + strings.Repeat(" ", textColumn)
+	}
+	return fmt.Sprintf("  %-*s%s\n", textColumn-2, forms, text)
 }
 
 // optionRows returns the rows of --help for the options that are wanted.
@@ -130,15 +133,11 @@ func optionRows(headings bool, wanted func(*option) bool) string {
 		}
 		b.WriteString(heading)
 		heading = ""
-		forms := "  " + o.form
+		forms := o.form
 		if o.short == "" {
-			forms = "      " + o.form
+			forms = "    " + o.form
 		}
-		if len(forms) >= textColumn {
-			b.WriteString(forms + "\n")
-			forms = ""
-		}
-		fmt.Fprintf(&b, "%-*s%s\n", textColumn, forms, o.text)
+		b.WriteString(helpRow(forms, o.text))
 	}
 	return b.String()
 }

@@ -120,25 +120,17 @@ it, or else a page, an option such as --topics or a command such as ctl add.
 
 `
 
-// optionHelp returns the row and the entry of the option of runs that a topic names, or "".
-func optionHelp(topic string) string {
+// optionHelp returns the row and the entry of the option of runs that a topic names or, if it names
+// options that only other commands have, their rows, each with its commands, or "".
+func optionHelp(topic string) (text string) {
+	letter := strings.TrimPrefix(topic, "-")
 	for _, o := range options() {
-		letter := strings.TrimPrefix(topic, "-")
-		short := len(letter) == 1 && strings.Contains(o.short, letter)
-		if o.ofRuns() && (short || topic == o.name || topic == "--"+o.name) {
-			row := optionRows(false, func(row *option) bool { return row == o })
+		row := optionRows(false, func(row *option) bool { return row == o })
+		short, named := len(letter) == 1 && strings.Contains(o.short, letter), topic == "--"+o.name
+		switch {
+		case o.ofRuns() && (short || named || topic == o.name):
 			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], others(o.name, man.Mentions(o.name)))
-		}
-	}
-	return verbOptionHelp(topic)
-}
-
-// verbOptionHelp returns the rows of the options that only other commands have, each with
-// its commands, if a topic names some.
-func verbOptionHelp(topic string) string {
-	text := ""
-	for _, o := range options() {
-		if o.of == "" || o.ofRuns() || topic != "--"+o.name {
+		case o.of == "" || o.ofRuns() || !named:
 			continue
 		}
 		var of []string
@@ -150,7 +142,7 @@ func verbOptionHelp(topic string) string {
 		if len(of) > 3 {
 			of = append(of[:3], "...")
 		}
-		text += optionRows(false, func(row *option) bool { return row == o }) + "\nOf " + strings.Join(of, ", ") + "\n"
+		text += row + "\nOf " + strings.Join(of, ", ") + "\n"
 	}
 	return text
 }

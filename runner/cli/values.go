@@ -247,17 +247,19 @@ func parseIn(s string) (time.Time, error) {
 	return time.Now().Add(d).Round(0), err
 }
 
+// retryOutcomes are the outcomes that --retry-on names.
+var retryOutcomes = map[string]task.Outcome{
+	"signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed, "answer": task.BadAnswer,
+	"output": task.NoOutput, "memory": task.Memory,
+}
+
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
 // answer, output, memory and any, separated by commas.
 func parseRetryOn(s string) (RetryOn, error) {
 	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255")
-	outcomes := map[string]task.Outcome{
-		"signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed, "answer": task.BadAnswer,
-		"output": task.NoOutput, "memory": task.Memory,
-	}
 	var r RetryOn
 	for item := range strings.SplitSeq(s, ",") {
-		if outcome, found := outcomes[item]; found {
+		if outcome, found := retryOutcomes[item]; found {
 			r.Outcomes = append(r.Outcomes, outcome)
 			continue
 		}
