@@ -46,7 +46,7 @@ func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
 type watcher struct {
 	r      *run
 	output func(task uint64) []byte // of one that has failed; nil if it is unknown
-	told   map[uint64]attempt       // tasks that the other requests told, with their latest attempts
+	told   map[uint64]int           // how far tasks are by what the other requests told, as farOf has it
 	until  time.Time                // watch tells nothing that is not new behind this
 }
 
@@ -56,17 +56,12 @@ type heard struct {
 	reply *control.Reply
 }
 
-type attempt struct {
-	number int
-	ended  bool
-}
-
 // take adds a line if it is news.
 func (w *watcher) take(e heard) {
 	if w.told != nil && e.reply.At.After(w.until) {
 		w.told = nil
 	}
-	if !w.isTold(e.reply) {
+	if far := farOf(e.reply.Name, e.reply.Attempt); far == 0 || far > w.told[e.reply.Task] {
 		w.add(e)
 	}
 }
@@ -112,18 +107,17 @@ func outputs(ctx context.Context, h control.Hello) func(uint64) []byte {
 	}
 }
 
-// isTold reports whether an event is no news.
-func (w *watcher) isTold(r *control.Reply) bool {
-	last, told := w.told[r.Task]
-	switch r.Name {
+// farOf returns how far an event of an attempt shows its task to be; 0 if it is about none.
+func farOf(name string, attempt int) int {
+	switch name {
 	case "admitted":
-		return told
+		return 1
 	case "started":
-		return told && r.Attempt <= last.number
+		return 2*attempt + 2
 	case "retried", "finished":
-		return told && (r.Attempt < last.number || r.Attempt == last.number && last.ended)
+		return 2*attempt + 3
 	}
-	return false
+	return 0
 }
 
 // begin asks the run what was before it was watched, and adds that. It fails if another run has
@@ -146,7 +140,7 @@ func (w *watcher) begin(ctx context.Context, h control.Hello) error {
 	past := ask(control.Request{Op: "explain", Only: "ended"})
 	w.r.begin(h)
 	w.r.learn(status)
-	w.told, w.until = map[uint64]attempt{}, time.Now()
+	w.told, w.until = map[uint64]int{}, time.Now()
 	w.tellEnded(past.Wheres, h.Since)
 	if status != nil {
 		w.tellMissed(status)
@@ -181,14 +175,15 @@ func (w *watcher) tellMissed(s *control.Status) {
 func (w *watcher) tellRunning(list []control.Where) {
 	for i := range list {
 		f := list[i].Facts
-		if f.Duration, f.PID = 0, 0; !w.told[f.Task].ended {
-			w.tell("started", f.Start, f)
-		}
+		f.Duration, f.PID = 0, 0
+		w.tell("started", f.Start, f)
 	}
 }
 
-// tell adds an event that watch may tell again.
+// tell adds an event that watch may tell again, unless more was told already.
 func (w *watcher) tell(name string, at time.Time, f task.Facts) {
-	w.told[f.Task] = attempt{f.Attempt, name == "finished"}
-	w.add(encode(name, at, f))
+	if far := farOf(name, f.Attempt); far > w.told[f.Task] {
+		w.told[f.Task] = far
+		w.add(encode(name, at, f))
+	}
 }
