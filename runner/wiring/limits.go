@@ -174,18 +174,19 @@ func strayInput(in *os.File) bool {
 // boundsOf returns the bounds for the load and the memory that options set on a machine. The error
 // is that it does not tell these.
 func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
-	if o.Machine.Load.N > 0 {
+	load, free := o.Machine.Load, o.Machine.MemFree
+	if load.N > 0 {
 		if _, err = m.Load(); err != nil {
 			return b, misuse(o.Typed("load")+": "+err.Error(), "drop it")
 		}
-		b.Load = o.Machine.Load.Of(float64(m.Processors()))
+		b.Load = load.Of(float64(m.Processors()))
 	}
-	if o.Machine.MemFree.N > 0 {
+	if free.N > 0 {
 		_, total, err := m.Memory()
 		if err != nil {
 			return b, misuse(o.Typed("memfree")+": "+err.Error(), "drop it")
 		}
-		if b.Memory = int64(o.Machine.MemFree.Of(float64(total))); b.Memory >= total {
+		if b.Memory = int64(free.Of(float64(total))); b.Memory >= total {
 			return b, misuse(o.Typed("memfree")+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
 		}
 		b.End = o.Failure.RetryOn.Has(task.Memory)

@@ -23,13 +23,14 @@ import (
 
 // planOf returns what becomes of output.
 func planOf(o *cli.Options) task.Plan {
+	out := &o.Output
 	p := task.Plan{
-		Show: task.ShowBlocks, Order: o.Output.KeepOrder, Tag: o.Output.Tag || o.Output.TagString != "",
-		Copy:     o.Output.Results != "" || (o.Do == cli.DoServe || o.Output.JUnit != "") && o.Output.Mode != "raw", // crew ctl shows them
-		Attempts: o.Output.JUnit != "",
+		Show: task.ShowBlocks, Order: out.KeepOrder, Tag: out.Tag || out.TagString != "",
+		Copy:     out.Results != "" || (o.Do == cli.DoServe || out.JUnit != "") && out.Mode != "raw", // crew ctl shows them
+		Attempts: out.JUnit != "",
 	}
-	switch mode := o.Output.Mode; {
-	case mode == "none" && o.Output.JSON:
+	switch mode := out.Mode; {
+	case mode == "none" && out.JSON:
 		p.Show = task.ShowFacts
 	case mode == "none":
 		p.Show = task.ShowNothing
@@ -37,13 +38,13 @@ func planOf(o *cli.Options) task.Plan {
 		p.Show = task.ShowRaw
 	case mode == "line":
 		p.Show = task.ShowLines
-	case o.Output.JSON:
+	case out.JSON:
 		p.Show = task.ShowObjects
 	}
 	if o.Do == cli.DoWork {
 		p.Show = task.ShowNothing // here: the output goes to the tasks' own runs
 	}
-	p.FailedOnly = o.Output.FailedOnly && !o.Show.DryRun
+	p.FailedOnly = out.FailedOnly && !o.Show.DryRun
 	if o.Show.DryRun && p.Streams() {
 		p.Show = task.ShowBlocks // nothing runs that could write by itself
 	}
@@ -55,13 +56,14 @@ func planOf(o *cli.Options) task.Plan {
 // that have to wait for their turn, and the progress bar last.
 func (w *wiring) openSinks() error {
 	o := w.opts
+	show := &o.Show
 	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	in := w.known()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
-		Progress: w.progress(), Explain: o.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
+		Progress: w.progress(), Explain: show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
 		Typed: w.typed(), Silent: o.Silent(),
 	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
@@ -93,18 +95,18 @@ func (w *wiring) openSinks() error {
 	if record != nil {
 		sinks = append(sinks, record)
 	}
-	if !o.Show.Quiet || o.After.Notify != "" {
+	if !show.Quiet || o.After.Notify != "" {
 		w.digest = sink.NewDigest(w.screen, in, w.source.rerun())
 		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
-		w.digest.Quiet = o.Show.Quiet
+		w.digest.Quiet = show.Quiet
 		sinks = append(sinks, tells(o, w.digest))
 	}
 	if ciServer(w.opts, os.Getenv) == "github" {
 		sinks = append(sinks, tells(o, w.annotate()))
 	}
-	if o.Show.Verbose || o.Show.DryRun {
+	if show.Verbose || show.DryRun {
 		verbose := sink.NewVerbose(w.screen)
-		verbose.WhyOnly, verbose.Announced = !o.Show.Verbose, w.announces()
+		verbose.WhyOnly, verbose.Announced = !show.Verbose, w.announces()
 		sinks = append(sinks, verbose)
 	}
 	if sinks = append(sinks, stdout); w.tellsFailures() {
@@ -137,6 +139,7 @@ func (w *wiring) openJUnit() (*report.JUnit, error) {
 // logs opens the sinks that keep results in files.
 func (w *wiring) logs() (logs []journal.Log, err error) {
 	o := w.opts
+	out := &o.Output
 	resumed := false
 	if w.state != nil {
 		_, resumed = w.state.Resumed()
@@ -147,14 +150,14 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 			return nil, err
 		}
 	}
-	if path := o.Output.Joblog; path != "" {
+	if path := out.Joblog; path != "" {
 		mode, starts := sink.JoblogResumed, w.state.Unlogged
 		switch {
-		case !resumed && o.Output.Append:
+		case !resumed && out.Append:
 			mode = sink.JoblogShared
-		case !resumed || o.State.Replay && !o.Output.Append:
+		case !resumed || o.State.Replay && !out.Append:
 			mode = sink.JoblogNew
-		case anew && !o.Output.Append:
+		case anew && !out.Append:
 			starts = nil
 		}
 		log, err := sink.OpenJoblog(path, mode, starts)

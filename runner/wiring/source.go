@@ -193,6 +193,7 @@ func (s *source) checkBatches() error {
 // compileTexts compiles the templates that no shell reads.
 func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 	o := s.opts
+	terms := &o.Terms
 	tag := o.Output.TagString
 	if o.Output.Tag {
 		if tag = o.Command.Replace; s.blocks != nil {
@@ -207,9 +208,9 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		{"key", o.Sched.Key, "it is known only after the key is", &tc.Key, expand.NewText},
 		{"cost", o.Sched.Cost, "it is known only after the cost is", &tc.Cost, expand.NewText},
 		{"results", o.Output.Results, "it may differ from attempt to attempt", &tc.Results, expand.NewPath},
-		{"priority", o.Terms.Priority, "it is known only after the priority is", &tc.Priority, expand.NewText},
-		{"weight", o.Terms.Weight, "it is known only after the weight is", &tc.Weight, expand.NewText},
-		{"needs", o.Terms.Needs, "it is known only after the needs are", &tc.Needs, expand.NewText},
+		{"priority", terms.Priority, "it is known only after the priority is", &tc.Priority, expand.NewText},
+		{"weight", terms.Weight, "it is known only after the weight is", &tc.Weight, expand.NewText},
+		{"needs", terms.Needs, "it is known only after the needs are", &tc.Needs, expand.NewText},
 		{"tag-string", tag, "", &tc.Tag, expand.NewText},
 	} {
 		if t.template == "" {
@@ -224,7 +225,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		}
 		*t.text = text
 	}
-	tc.Caps, tc.Offers, tc.Dry = o.Terms.Caps, o.TakesOffers(), o.Show.DryRun
+	tc.Caps, tc.Offers, tc.Dry = terms.Caps, o.TakesOffers(), o.Show.DryRun
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
 		tc.Even = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
 	}

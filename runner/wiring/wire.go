@@ -318,9 +318,10 @@ func (w *wiring) executor() (runner.Executor, error) {
 
 func (w *wiring) config() (core.Config, error) {
 	o := w.opts
-	policy := sched.Config{Name: o.Sched.Policy, Topics: o.Sched.Topics}
-	if o.Sched.Order != "" {
-		policy.Name = o.Sched.Order
+	f, terms, in := &o.Failure, &o.Terms, &o.Sched
+	policy := sched.Config{Name: in.Policy, Topics: in.Topics}
+	if in.Order != "" {
+		policy.Name = in.Order
 	}
 	p, err := sched.New(policy)
 	if err != nil {
@@ -331,16 +332,16 @@ func (w *wiring) config() (core.Config, error) {
 			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
 		},
 		Queue: core.Queue{
-			Policy: p, PerKey: o.Sched.PerKey, Terms: o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != "", Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
-			Caps: o.Terms.Caps,
+			Policy: p, PerKey: in.PerKey, Terms: o.Do == cli.DoServe || o.ObjectTasks() || terms.Priority != "", Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
+			Caps: terms.Caps,
 		},
 		Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
-		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Limit: core.Limit{Timeout: f.Timeout, KillAfter: f.KillAfter},
 		Retry: core.Retry{
-			Max: o.Failure.Retries, Delay: o.Failure.RetryDelay, MaxDelay: o.Failure.RetryMaxDelay,
-			On: func(r *task.Result) bool { return retries(o.Failure.RetryOn, r) }, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
+			Max: f.Retries, Delay: f.RetryDelay, MaxDelay: f.RetryMaxDelay,
+			On: func(r *task.Result) bool { return retries(f.RetryOn, r) }, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
 		},
-		Halt: haltOf(o.Failure.Halt, w.inputTasks),
+		Halt: haltOf(f.Halt, w.inputTasks),
 		Feed: core.Feed{
 			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "",
 		},
@@ -353,13 +354,13 @@ func (w *wiring) config() (core.Config, error) {
 		cfg.Pool.Tokens = w.tokens
 	}
 	if !o.Show.DryRun {
-		cfg.Queue.Rate, cfg.Queue.KeyRate = o.Terms.Rate, o.Terms.KeyRate
+		cfg.Queue.Rate, cfg.Queue.KeyRate = terms.Rate, terms.KeyRate
 		if cfg.Pool.Machine, err = boundsOf(o, machine.New("")); err != nil {
 			return cfg, err
 		}
 		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
-		cfg.Limit.Idle = o.Failure.Idle
-		cfg.Limit.Run, cfg.Limit.Until = o.Failure.Deadline.After, o.Failure.Deadline.Until
+		cfg.Limit.Idle = f.Idle
+		cfg.Limit.Run, cfg.Limit.Until = f.Deadline.After, f.Deadline.Until
 	}
 	if w.sendsAhead(&cfg) {
 		cfg.Pool.Ahead = 3
