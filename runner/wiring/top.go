@@ -37,16 +37,8 @@ func (c *ctl) top() error {
 	if err != nil {
 		return err
 	}
-	args := []string{topProgram, "--protocol", strconv.Itoa(control.Version)}
-	if c.Run != "" || len(control.List()) < 2 { // or else the user is to choose a run
-		h, err := control.Find(c.Run)
-		if err != nil {
-			return err
-		}
-		args = append(args, strconv.Itoa(h.PID))
-	}
 	restore := keepModes()
-	state, err := runTop(path, args, c.in, c.out, c.errs)
+	state, err := runTop(path, []string{topProgram, "--protocol", strconv.Itoa(control.Version), c.Run}, c.in, c.out, c.errs)
 	if err != nil {
 		return err
 	}

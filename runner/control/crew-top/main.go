@@ -21,7 +21,7 @@ func main() {
 	task.SetZone()
 	status, err := show(os.Args[1:])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "crew-top: "+task.Printable(err.Error()))
+		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
 	}
 	os.Exit(status)
 }
@@ -39,11 +39,12 @@ func show(args []string) (int, error) {
 	if len(args) > 1 || len(args) == 1 && args[0] != "" && args[0][0] == '-' {
 		return 1, errors.New("usage: crew ctl top [RUN]")
 	}
+	run := append(args, "")[0]
 	var hello control.Hello
 	runs := control.List()
-	if len(args) > 0 || len(runs) < 2 {
+	if run != "" || len(runs) < 2 { // or else the user is to choose one
 		var err error
-		if hello, err = control.Find(append(args, "")[0]); err != nil {
+		if hello, err = control.Find(run); err != nil {
 			return 1, err
 		}
 		runs = nil
