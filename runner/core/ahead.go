@@ -17,14 +17,6 @@ import (
 // while it waits: so a long task holds up no other.
 const brief = time.Second
 
-// advance takes an attempt out of those that wait at its slot.
-func (c *Core) advance(e *entry) {
-	at := c.pool.places[e.slot.ID]
-	at.ahead = slices.DeleteFunc(at.ahead, func(o *entry) bool { return o == e })
-	c.pool.ahead--
-	e.ahead = false
-}
-
 // free returns how many more attempts could run now.
 func (c *Core) free() int {
 	if c.pool.most > 0 {
@@ -41,7 +33,7 @@ func (c *Core) askBack() {
 	if c.output.full() || q.wait != sched.ForSlot {
 		idle = 0
 	}
-	if c.pool.ahead == 0 || idle == 0 && !all {
+	if c.pool.lookAt.IsZero() || idle == 0 && !all {
 		return
 	}
 	type waiting struct {
@@ -50,8 +42,9 @@ func (c *Core) askBack() {
 	}
 	var list []waiting
 	for _, at := range c.pool.places {
-		for i, e := range at.ahead {
+		for i, e := range at.list {
 			switch {
+			case !e.ahead():
 			case all:
 				c.ask(e)
 			case e.asked:
@@ -70,7 +63,7 @@ func (c *Core) askBack() {
 // couldBegin reports whether an attempt that waits at its slot could begin in an idle one.
 func (c *Core) couldBegin(e *entry) bool {
 	at := c.queue.ready.Choice(e.item).Free
-	return at > 0 && c.pool.places[at].attempts == 0
+	return at > 0 && len(c.pool.places[at].list) == 0
 }
 
 // askLate asks the attempts back that wait behind one that is not brief. It looks for them from time
@@ -82,18 +75,20 @@ func (c *Core) askLate() {
 	}
 	p.lookAt = time.Time{}
 	for _, at := range p.places {
-		for _, e := range at.ahead {
-			p.lookAt = c.run.Add(brief)
-			if c.run.Sub(at.begun) >= brief {
+		for _, e := range at.list {
+			if !e.ahead() {
+				continue
+			}
+			if p.lookAt = c.run.Add(brief); c.run.Sub(at.list[0].begun) >= brief {
 				c.ask(e)
 			}
 		}
 	}
 }
 
-// ask asks an attempt back, once, unless it is being ended.
+// ask asks an attempt back that waits at its slot, once, unless it is being ended.
 func (c *Core) ask(e *entry) {
-	if !e.asked && e.ladder == task.Untouched {
+	if e.ahead() && !e.asked && e.ladder == task.Untouched {
 		e.asked = true
 		c.fx.Recall = append(c.fx.Recall, e.run())
 	}

@@ -22,7 +22,7 @@ func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
 		e, err := c.unfinished(id)
 		switch {
 		case err != nil:
-		case e.ahead:
+		case e.ahead():
 			err = fmt.Errorf("task %d has been sent to a worker already", id)
 		case !e.state.waits():
 			err = fmt.Errorf("task %d runs already", id)

@@ -38,7 +38,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Leave:
 		if c.pool.slot(cmd.N) != nil {
 			c.pool.leave(cmd.N)
-			for _, e := range c.pool.places[cmd.N].ahead {
+			for _, e := range c.pool.places[cmd.N].list {
 				c.ask(e)
 			}
 		} else {

@@ -370,7 +370,7 @@ func (c *Core) Ending() Ending {
 
 // holders returns the numbers of the tasks that hold a slot and do not wait there, sorted.
 func (c *Core) holders() []uint64 {
-	return slices.DeleteFunc(c.ids(running, decided), func(id uint64) bool { return c.entries[id].slot == nil || c.entries[id].ahead })
+	return slices.DeleteFunc(c.ids(running, decided), func(id uint64) bool { return c.entries[id].slot == nil || c.entries[id].ahead() })
 }
 
 // ids returns the numbers of the tasks in any of the states, sorted.

@@ -48,11 +48,10 @@ type attempt struct {
 	slot   *task.Slot // the slot that the task holds; nil if none
 	number int
 	since  time.Time // when it began, on the machine's clock
-	begun  time.Time // the same on the run's clock
+	begun  time.Time // the same on the run's clock; zero until then
 	ladder task.Ladder
 	units  []task.Units // that it holds
 	tag    any          // Start.Tag
-	ahead  bool         // it waits at its slot until those before have ended
 	asked  bool         // it is to be given back if it has not begun
 }
 
@@ -65,6 +64,9 @@ type history struct {
 	before   []*task.Result // the attempts that failed, were lost or ended for memory, without those that had not begun
 	omitted  int            // those that before leaves out
 }
+
+// ahead reports whether the attempt waits at its slot until those before have ended.
+func (e *entry) ahead() bool { return e.slot != nil && e.begun.IsZero() }
 
 // run returns the attempt as the executor gets it.
 func (e *entry) run() task.Attempt {

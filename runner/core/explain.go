@@ -210,12 +210,12 @@ func (c *Core) full() bool {
 func (c *Core) waiting() []task.Blocking {
 	groups := map[task.Blocking]task.Blocking{}
 	for _, e := range c.entries {
-		if !e.state.waits() && !e.ahead {
+		if !e.state.waits() && !e.ahead() {
 			continue
 		}
 		b := c.why(e)
 		switch {
-		case e.ahead:
+		case e.ahead():
 			b.By, b.Slot = task.BySlots, 0
 		case b.By == task.ByKey && b.Slot > 0: // the first one changes all the time
 			b.ID = 0
@@ -247,7 +247,7 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
 		for id, e := range c.entries {
-			if cmd.Only == 0 || (cmd.Only == task.OnlyWaiting) == (e.state.waits() || e.ahead) {
+			if cmd.Only == 0 || (cmd.Only == task.OnlyWaiting) == (e.state.waits() || e.ahead()) {
 				ids = append(ids, id)
 			}
 		}
@@ -268,7 +268,7 @@ func (c *Core) where(id uint64) task.Where {
 	if e := c.entries[id]; e != nil {
 		w.Task, w.Attempt = e.task, e.number
 		switch {
-		case e.slot != nil && !e.ahead:
+		case e.slot != nil && !e.ahead():
 			w.Running = e.running()
 		case e.state != decided:
 			b := c.why(e)
@@ -292,7 +292,7 @@ func (c *Core) where(id uint64) task.Where {
 func (c *Core) why(e *entry) task.Blocking {
 	b := task.Blocking{By: task.BySlots, Tasks: 1}
 	switch {
-	case e.ahead:
+	case e.ahead():
 		b.By, b.Slot = task.BySlot, e.slot.ID
 	case e.state == checking:
 		b.By = task.ByCheck

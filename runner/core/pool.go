@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"crew/runner/task"
@@ -16,9 +17,8 @@ type pool struct {
 	capacity int       // of all slots together, without what they hold ahead
 	running  int       // tasks that hold a slot
 	idle     int       // slots without an attempt
-	ahead    int       // attempts that wait at their slots
-	most     int       // of them at a slot
-	lookAt   time.Time // when to look for those that wait for long; zero for never
+	most     int       // attempts that wait at a slot
+	lookAt   time.Time // when to look for those that wait for long; zero if there are none
 	timeless bool      // the executor ends attempts at their timeouts
 	tokens   tokens
 	machine  machine
@@ -27,14 +27,12 @@ type pool struct {
 
 // place is the number of a slot, with what runs under it.
 type place struct {
-	id       int
-	slot     *task.Slot // nil if it has left
-	latest   *task.Slot // or else the one that has; nil before the first
-	stock    *sched.Stock
-	attempts int       // those in a slot that has left included
-	ahead    []*entry  // those that wait there, in order
-	begun    time.Time // when the latest one began, on the run's clock
-	stream   stream
+	id     int
+	slot   *task.Slot // nil if it has left
+	latest *task.Slot // or else the one that has; nil before the first
+	stock  *sched.Stock
+	list   []*entry // those that hold it, in order, also after it has left
+	stream stream
 }
 
 func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
@@ -81,14 +79,14 @@ func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 			p.places = append(p.places, &place{id: len(p.places)})
 		}
 		at := p.places[s.ID]
-		if at.slot != nil || at.attempts > 0 && at.latest.Host != s.Host {
+		if at.slot != nil || len(at.list) > 0 && at.latest.Host != s.Host {
 			continue
 		}
 		added := s
 		at.slot, at.latest, at.stock = &added, &added, stock
 		p.slots++
 		p.capacity += s.Cap
-		if at.attempts == 0 {
+		if len(at.list) == 0 {
 			p.idle++
 		}
 		slot.ID = s.ID
@@ -106,7 +104,7 @@ func (p *pool) leave(ids ...int) {
 		at := p.places[id]
 		p.slots--
 		p.capacity -= at.slot.Cap
-		if at.attempts == 0 {
+		if len(at.list) == 0 {
 			p.idle--
 		}
 		at.slot = nil
@@ -123,17 +121,17 @@ func (p *pool) resized() {
 // may reports whether a slot may have one more attempt, for which it needs a token if it is idle.
 func (p *pool) may(slot int) bool {
 	at := p.places[slot]
-	if at.attempts > 0 {
-		return p.most == 0 || p.output.clock.run.Sub(at.begun) < brief
+	if len(at.list) > 0 {
+		return p.most == 0 || p.output.clock.run.Sub(at.list[0].begun) < brief
 	}
 	return p.tokens.allow()
 }
 
-// begin counts one more attempt in a slot.
-func (p *pool) begin(slot int, now time.Time) *place {
+// begin notes that a task holds a slot from now on.
+func (p *pool) begin(slot int, e *entry, now time.Time) *place {
 	p.running++
 	at := p.places[slot]
-	if at.attempts++; at.attempts == 1 {
+	if at.list = append(at.list, e); len(at.list) == 1 {
 		p.idle--
 		p.tokens.busy++
 		p.tokens.stale = p.tokens.own
@@ -144,11 +142,12 @@ func (p *pool) begin(slot int, now time.Time) *place {
 	return at
 }
 
-// end counts one less.
-func (p *pool) end(slot int) {
+// end notes that a task holds its slot no more.
+func (p *pool) end(e *entry) *place {
 	p.running--
-	at := p.places[slot]
-	if at.attempts--; at.attempts == 0 {
+	at := p.places[e.slot.ID]
+	i := slices.Index(at.list, e)
+	if at.list = slices.Delete(at.list, i, i+1); len(at.list) == 0 {
 		if at.slot != nil {
 			p.idle++
 		}
@@ -157,6 +156,7 @@ func (p *pool) end(slot int) {
 			g.Ended()
 		}
 	}
+	return at
 }
 
 // resize sets the number of this machine's own slots, at least 1. The highest

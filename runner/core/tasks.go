@@ -39,17 +39,13 @@ func (c *Core) next() bool {
 
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
-	at := c.pool.begin(slot, c.run)
-	e.slot, e.number, e.ladder, e.asked = at.slot, e.number+1, task.Untouched, false
+	at := c.pool.begin(slot, e, c.run)
+	e.attempt = attempt{slot: at.slot, number: e.number + 1}
 	c.queue.caps.hold(e)
-	if e.ahead = c.pool.most > 0 && at.attempts > 1; e.ahead {
-		at.ahead = append(at.ahead, e)
-		c.pool.ahead++
-		if c.pool.lookAt.IsZero() {
-			c.pool.lookAt = c.run.Add(brief)
-		}
-	} else {
+	if c.pool.most == 0 || len(at.list) == 1 {
 		c.started(e)
+	} else if c.pool.lookAt.IsZero() {
+		c.pool.lookAt = c.run.Add(brief)
 	}
 	if c.pool.streams.on {
 		c.assign(at, e)
@@ -61,7 +57,6 @@ func (c *Core) begin(e *entry, slot int) {
 // started notes that it is an attempt's turn in its slot.
 func (c *Core) started(e *entry) {
 	e.since, e.begun = c.now, c.run
-	c.pool.places[e.slot.ID].begun = c.run
 	c.watch(e, c.run)
 	retry := 0
 	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
@@ -120,8 +115,7 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	if e.slot.Host != "" {
 		r.Host = e.slot.Host
 	}
-	if e.ahead && !r.Unbegun { // the end of the one before is still to come
-		c.advance(e)
+	if e.ahead() && !r.Unbegun { // the end of the one before is still to come
 		c.started(e)
 	}
 	if r.Outcome.Replaced() && (e.cancelled != nil || c.end.phase >= stopping && !r.Unbegun) {
@@ -173,7 +167,7 @@ func (c *Core) recorded(e *entry) {
 			e.omitted++
 		}
 	}
-	if !e.ahead { // or else no Started has come
+	if !e.ahead() { // or else no Started has come
 		c.output.emit(task.Event{
 			Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
 			Took: c.run.Sub(e.begun),
@@ -199,19 +193,14 @@ func (c *Core) vacate(e *entry) {
 	if e.slot == nil {
 		return
 	}
-	at := c.pool.places[e.slot.ID]
-	c.pool.end(at.id)
+	at := c.pool.end(e)
 	c.pool.machine.gone(e)
 	c.queue.ready.Done(at.id, e.item, e.again)
 	c.queue.caps.giveBack(e)
-	if e.ahead {
-		c.advance(e)
-	} else if len(at.ahead) > 0 && len(at.ahead) == at.attempts {
-		next := at.ahead[0]
-		c.advance(next)
-		c.started(next)
-	}
 	e.slot = nil
+	if len(at.list) > 0 && at.list[0].ahead() {
+		c.started(at.list[0])
+	}
 }
 
 // retries reports whether the task has another attempt after this one. If the run
@@ -247,7 +236,7 @@ func (c *Core) backoff(n int) time.Duration {
 func (c *Core) finish(e *entry, r *task.Result) {
 	id, ran, took := e.task.ID, 0, time.Duration(0)
 	if e.slot != nil {
-		if !e.ahead {
+		if !e.ahead() {
 			ran, took = e.number, c.run.Sub(e.begun)
 		}
 		e.again = false
