@@ -276,58 +276,52 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 			cancel(a.Cause)
 		}
 	}
-	wakes, acts, recall, ends, quiet, checks, sample := fx.Wakes, fx.Acts, fx.Recall, fx.Record, fx.Quiet, fx.Checks, fx.Sample
+	after := *fx
 	r.mu.Unlock()
-	for _, a := range acts {
+	for _, a := range after.Acts {
 		if a.Cause == nil {
 			r.exec.Kill(a.Task, a.Attempt)
 		} else if r.streamer != nil {
 			r.streamer.End(a.Slot, a.Task, a.Attempt, a.Cause)
 		}
 	}
-	for _, a := range recall {
+	for _, a := range after.Recall {
 		r.sender.Recall(a)
 	}
-	for _, slot := range wakes {
+	for _, slot := range after.Wakes {
 		r.streamer.Wake(slot)
 	}
-	if len(ends)+len(quiet)+len(checks) == 0 && !sample {
-		return nil
-	}
-	return r.follow(ends, quiet, checks, sample)
+	return r.follow(&after)
 }
 
 // follow records results, asks how long attempts have been silent, checks whether tasks have
-// to run, takes a sample of the machine's figures, and returns the fact that this is done.
-func (r *Run) follow(ends []*task.Result, quiet []task.Attempt, checks []*task.Task, sample bool) func(*core.Core) {
-	if r.rec != nil {
-		for _, res := range ends {
+// to run, takes a sample of the machine's figures, and returns the fact that this is done, or nil.
+func (r *Run) follow(fx *core.Effects) func(*core.Core) {
+	var facts []func(*core.Core)
+	for _, res := range fx.Record {
+		if r.rec != nil {
 			r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 		}
+		facts = append(facts, func(c *core.Core) { c.Ended(res) })
 	}
-	silent := make([]time.Duration, len(quiet))
-	for i, a := range quiet {
-		silent[i] = r.silence(a)
+	for _, a := range fx.Quiet {
+		silent := r.silence(a)
+		facts = append(facts, func(c *core.Core) { c.Quiet(a, silent) })
 	}
-	skipped := make([]*task.Result, len(checks))
-	for i, t := range checks {
-		skipped[i] = r.maker.Check(t)
+	for _, t := range fx.Checks {
+		skipped := r.maker.Check(t)
+		facts = append(facts, func(c *core.Core) { c.Checked(t, skipped) })
 	}
-	var processes float64
-	var free int64
-	if sample {
-		processes, free = r.machine.Figures()
+	if fx.Sample {
+		processes, free := r.machine.Figures()
+		facts = append(facts, func(c *core.Core) { c.Sampled(processes, free) })
+	}
+	if facts == nil {
+		return nil
 	}
 	return func(c *core.Core) {
-		c.Ended(ends...)
-		for i, a := range quiet {
-			c.Quiet(a, silent[i])
-		}
-		for i, t := range checks {
-			c.Checked(t, skipped[i])
-		}
-		if sample {
-			c.Sampled(processes, free)
+		for _, fact := range facts {
+			fact(c)
 		}
 	}
 }

@@ -125,16 +125,6 @@ func ended(o task.Outcome, code int) string {
 	return o.String()
 }
 
-// waiting returns the tasks that wait for one to end.
-func (q *queue) waiting(id uint64) (list []*entry) {
-	for _, id2 := range q.after[id] {
-		if e := q.entries[id2]; e != nil && e.state == following {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
 // leave forgets a finished task that makes files. It returns the task before it of its key
 // if that is unfinished, as it is when a task ends before it was ready.
 func (q *queue) leave(e *entry, fed bool) (behind uint64) {
@@ -161,22 +151,20 @@ func (c *Core) goOn(e *entry, r *task.Result) {
 	if t.Makes != nil {
 		behind = q.leave(e, c.cfg.Feed.Open)
 	}
-	if len(q.after) == 0 {
-		return
-	}
-	waiting := q.waiting(id)
+	waiting := q.after[id]
 	delete(q.after, id)
 	if c.end.phase > going { // they end as not run
 		return
 	}
-	for _, next := range waiting {
+	for _, id2 := range waiting {
+		next := c.entries[id2]
 		switch {
-		case next.state != following: // it has ended
+		case next == nil || next.state != following: // it has ended
 		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
 			c.forgo(next, &notSucceeded{id, t, ended(o, r.Code)})
 		case next.behind == id && behind > 0:
 			next.behind = behind
-			q.after[behind] = append(q.after[behind], next.item.ID)
+			q.after[behind] = append(q.after[behind], id2)
 		default:
 			if next.awaits--; next.awaits == 0 {
 				c.place(next)
