@@ -120,22 +120,15 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 	if len(named) == 0 && !cmd.All {
 		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
 	}
-	cancel := func(id uint64) {
-		c.cancel(c.entries[id], cmp.Or(cmd.Err, task.ErrCancelled), cmd.Kill)
-		ids = append(ids, id)
-	}
-	if len(cmd.IDs) == 0 { // first those that would be not run when what they come after is cancelled
-		for _, id := range slices.Backward(named) {
-			if e := c.entries[id]; e != nil && e.state == following {
-				cancel(id)
-			}
-		}
+	if len(cmd.IDs) == 0 { // what comes after another one is cancelled before it, or else it is not run
+		slices.Reverse(named)
 	}
 	for _, id := range named {
-		switch _, gone := c.unfinished(id); {
-		case gone == nil:
-			cancel(id)
-		case len(cmd.IDs) > 0:
+		e, gone := c.unfinished(id)
+		if gone == nil {
+			c.cancel(e, cmp.Or(cmd.Err, task.ErrCancelled), cmd.Kill)
+			ids = append(ids, id)
+		} else if len(cmd.IDs) > 0 {
 			err = cmp.Or(err, gone)
 		}
 	}
