@@ -29,7 +29,7 @@ const patience = 4
 // An item that claims several places or units of a host takes all of them there. They are kept
 // for it on one host, which others leave to it; it may still start on another.
 type claims struct {
-	caps   []counter
+	caps   Stock
 	lines  []*line            // none is empty
 	late   []*line            // those for which something is kept, in order, as of the latest serve
 	spread map[uint64]*spread // by item, of those that were placed
@@ -61,15 +61,7 @@ const inLine = 1
 const places = -1
 
 func newClaims(caps []int) claims {
-	return claims{caps: counters(caps), spread: map[uint64]*spread{}}
-}
-
-func counters(all []int) []counter {
-	list := make([]counter, len(all))
-	for i, n := range all {
-		list[i].all = n
-	}
-	return list
+	return claims{caps: *NewStock(caps), spread: map[uint64]*spread{}}
 }
 
 // counter returns the counter of a limit, which is that of a host if the limit is one of hosts;
@@ -78,10 +70,10 @@ func (c *claims) counter(limit int, at *room) *counter {
 	switch own := limit - len(c.caps); {
 	case own < 0:
 		return &c.caps[limit]
-	case at == nil || at.stock == nil || own >= len(at.stock.caps):
+	case at == nil || at.stock == nil || own >= len(*at.stock):
 		return nil
 	default:
-		return &at.stock.caps[own]
+		return &(*at.stock)[own]
 	}
 }
 

@@ -168,6 +168,7 @@ func (d *Dispatcher) pop(slot int) (it Item, in int) {
 		}
 		if d.open(slot) {
 			if it, ok := d.Policy.Pop(slot); ok {
+				d.Take(slot, it)
 				return it, slot
 			}
 		}
@@ -178,7 +179,7 @@ func (d *Dispatcher) pop(slot int) (it Item, in int) {
 // open reports whether a slot may take an item that takes one place.
 func (d *Dispatcher) open(slot int) bool {
 	at := &d.slots.all[slot]
-	return at.Cap > 0 && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
+	return d.slots.hasRoom(slot) && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
 }
 
 // admit reports whether an item that the policy has given to a slot may start. If not, it is

@@ -83,7 +83,7 @@ func (p *fair) Ready() int {
 }
 
 func (p *fair) Pop(slot int) (it Item, ok bool) {
-	if p.Len() == 0 || !p.hasRoom(slot) {
+	if p.Len() == 0 {
 		return it, false
 	}
 	a := p.order.min()
@@ -95,7 +95,6 @@ func (p *fair) Pop(slot int) (it Item, ok bool) {
 	a.since, a.turn = t.round, p.turn
 	it = first.Item
 	p.remove(first)
-	p.Take(slot, it)
 	return it, true
 }
 

@@ -34,11 +34,10 @@ func (p *fifo) Ready() int {
 }
 
 func (p *fifo) Pop(slot int) (it Item, ok bool) {
-	if p.Len() == 0 || !p.hasRoom(slot) {
+	if p.Len() == 0 {
 		return it, false
 	}
 	it = p.cut(p.queue.min())
-	p.Take(slot, it)
 	return it, true
 }
 

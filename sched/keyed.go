@@ -19,7 +19,6 @@ type keyed struct {
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
 	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
-	era     int               // how often slots.slot has chosen anew
 	spare   spares[chain]
 	numbers bool // it is "round-robin"
 }
@@ -29,7 +28,6 @@ type chain struct {
 	key     uint64
 	place   uint64
 	slot    int // 0 if there was none to choose from
-	era     int // in which that was chosen
 	queue   queue
 	by      uint64 // the item that blocks it: it is running or awaited; 0 for none
 	running bool
@@ -65,7 +63,6 @@ func (p *keyed) settle() {
 		return
 	}
 	p.changed = false
-	p.era++
 	for _, c := range p.keys {
 		p.refresh(c)
 	}
@@ -73,21 +70,16 @@ func (p *keyed) settle() {
 
 // refresh updates slots and heaps after anything about c has changed.
 func (p *keyed) refresh(c *chain) {
-	blocked := c.by != 0
-	if !c.running && c.era != p.era {
-		old := c.slot
-		c.slot, c.era = p.home(c.place), p.era
-		if c.slot != old {
-			p.ready[old].remove(&c.pos)
-		}
+	if slot := p.home(c.place); !c.running && c.slot != slot {
+		p.ready[c.slot].remove(&c.pos)
+		c.slot = slot
 	}
 	h := &p.ready[c.slot]
-	if c.queue.len() > 0 && !blocked {
+	if c.by == 0 && c.queue.len() > 0 {
 		h.update(c, &c.pos, order{c.rank(), int64(c.queue.min().ID)})
-	} else {
-		h.remove(&c.pos)
+		return
 	}
-	if c.queue.len() == 0 && !blocked {
+	if h.remove(&c.pos); c.by == 0 {
 		delete(p.keys, c.key)
 		p.spare.put(c)
 	}
@@ -99,7 +91,7 @@ func (p *keyed) Push(it Item) bool {
 	c := p.keys[key]
 	if c == nil {
 		c = p.spare.take()
-		*c = chain{queue: c.queue, key: key, place: place, slot: p.home(place), era: p.era}
+		*c = chain{queue: c.queue, key: key, place: place}
 		p.keys[key] = c
 	}
 	if c.by == it.ID {
@@ -128,7 +120,7 @@ func (p *keyed) Ready() int {
 
 func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	p.settle()
-	if !p.hasRoom(slot) || p.ready[slot].len() == 0 {
+	if p.ready[slot].len() == 0 {
 		return it, false
 	}
 	c := p.ready[slot].min()
@@ -136,7 +128,6 @@ func (p *keyed) Pop(slot int) (it Item, ok bool) {
 	it = p.cut(c.queue.min())
 	it.Rank = rank
 	c.by, c.running = it.ID, true
-	p.Take(slot, it)
 	p.refresh(c)
 	return it, true
 }

@@ -67,11 +67,11 @@ type Policy interface {
 	// Ready returns a slot with free capacity for which there is an item, or 0
 	// if there is none. A call of any other method may change the answer.
 	Ready() int
-	// Pop returns the next item for a slot. It returns false if there is none,
-	// or if the slot is not in or has no free capacity.
+	// Pop returns the next item for a slot that has free capacity, for which Take follows. It
+	// returns false if there is none.
 	Pop(slot int) (Item, bool)
-	// Take has a slot hold an item that is not in, or one more place of one that Pop has given
-	// out, until Done, even if there are other items for it. It must have free capacity.
+	// Take has a slot hold an item, which Pop has given out or which is not in, until Done. It must
+	// have free capacity. An item that is not in may take several places.
 	Take(slot int, it Item)
 	// Done ends an item, as Pop returned it, on its slot. With again=true the
 	// item will be pushed once more.

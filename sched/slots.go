@@ -96,7 +96,7 @@ func (s *slots) Serial() bool { return false }
 
 // hasRoom reports whether a slot is in and has free capacity.
 func (s *slots) hasRoom(id int) bool {
-	return uint(id) < uint(len(s.all)) && s.all[id].held < s.all[id].Cap
+	return s.all[id].held < s.all[id].Cap
 }
 
 // emptiest returns the slot with the least load of those with room that may be taken, the lowest ID

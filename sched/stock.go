@@ -2,10 +2,16 @@ package sched
 
 // Stock is what a host has of the limits of hosts. Its slots share it. NewStock makes one. It
 // belongs to one Dispatcher.
-type Stock struct{ caps []counter }
+type Stock []counter
 
 // NewStock returns a stock with so many units of each limit of hosts, and none of later ones.
-func NewStock(all []int) *Stock { return &Stock{counters(all)} }
+func NewStock(all []int) *Stock {
+	s := make(Stock, len(all))
+	for i, n := range all {
+		s[i].all = n
+	}
+	return &s
+}
 
 // room is where items find all their places, and units of a host: the slots of a host that are in.
 type room struct {

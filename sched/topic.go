@@ -188,9 +188,6 @@ func (p *byTopic) Ready() int {
 
 func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 	p.update()
-	if !p.hasRoom(slot) {
-		return it, false
-	}
 	t := p.next(slot)
 	if t == nil {
 		return it, false
@@ -198,7 +195,6 @@ func (p *byTopic) Pop(slot int) (it Item, ok bool) {
 	it = p.cut(t.queue.min())
 	p.turn++
 	t.turn = p.turn
-	p.Take(slot, it)
 	return it, true
 }
 
