@@ -54,9 +54,6 @@ type spread struct {
 	slots []int // of its places, the first one as its own
 }
 
-// inLine is the note of the items in lines.
-const inLine = 1
-
 // places stands for the places of a host where else there is the index of a limit.
 const places = -1
 
@@ -158,7 +155,7 @@ func (d *Dispatcher) grant(it *Item) bool {
 		*l = line{claim: it.Claim, queue: l.queue}
 		d.lines = append(d.lines, l)
 	}
-	d.park(&l.queue, it, inLine)
+	d.park(&l.queue, it)
 	return false
 }
 
@@ -194,7 +191,7 @@ func (d *Dispatcher) serve() (best *line, at *room) {
 			return best, at
 		}
 		d.take(best.claim, 1, nil)
-		d.requeue(d.first(best))
+		d.requeue(d.unpark(&best.queue))
 	}
 }
 
@@ -240,23 +237,26 @@ func (d *Dispatcher) keep() {
 	}
 }
 
-// first takes the first item out of a line.
-func (d *Dispatcher) first(l *line) Item {
-	it := l.queue.min().Item
-	d.limits.Parked(it.ID, false)
-	d.cut(l, l.queue.min())
-	return it
+// lineOf returns the line that a parked item is in; nil if it is in a gate.
+func (d *Dispatcher) lineOf(e *entry) *line {
+	if l := d.line(e.Claim); l != nil && e.in == &l.queue {
+		return l
+	}
+	return nil
 }
 
-// cut takes an item out of a line.
-func (d *Dispatcher) cut(l *line, e *entry) {
-	if e == l.queue.min() {
+// cut takes an item out of a line or a gate.
+func (d *Dispatcher) cut(e *entry) Item {
+	l := d.lineOf(e)
+	if l != nil && e == l.queue.min() {
 		l.passed = 0
 	}
-	if d.parked.cut(e); l.queue.len() == 0 {
+	it := d.parked.cut(e)
+	if l != nil && l.queue.len() == 0 {
 		d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
 		d.unused.put(l)
 	}
+	return it
 }
 
 // place gives the first item of a line places, the lowest that are free on a host. It returns
@@ -275,7 +275,7 @@ func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
 		d.spares.put(s)
 		return it, 0
 	}
-	it = d.first(l)
+	it = d.unpark(&l.queue)
 	d.take(it.Claim, 1, at)
 	for _, id := range s.slots {
 		d.Policy.Take(id, it)

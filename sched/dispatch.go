@@ -42,7 +42,7 @@ type Dispatcher struct {
 	slots  *slots // of the policy
 	gates         // of keys
 	claims
-	parked store           // the note of an item is inLine if it is in a line, and else it is in a gate
+	parked store
 	called map[uint64]Item // by ID: items that were parked and are queued again, with all that they claim
 
 	best, worst int64 // the priorities that were queued since nothing waited
@@ -94,8 +94,8 @@ func (d *Dispatcher) Wide() uint64 {
 // Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
-	if e.note == inLine {
-		_, wait := d.spot(d.line(e.Claim))
+	if l := d.lineOf(e); l != nil {
+		_, wait := d.spot(l)
 		return wait
 	}
 	return d.closed(d.of[e.Key])
@@ -204,16 +204,15 @@ func (d *Dispatcher) admit(it *Item, slot int) bool {
 }
 
 // park parks an item in a queue.
-func (d *Dispatcher) park(q *queue, it *Item, note int32) {
-	d.parked.insert(q, it).note = note
+func (d *Dispatcher) park(q *queue, it *Item) {
+	d.parked.insert(q, it)
 	d.limits.Parked(it.ID, true)
 }
 
 // unpark takes the first item out of a queue.
 func (d *Dispatcher) unpark(q *queue) Item {
-	it := d.parked.cut(q.min())
-	d.limits.Parked(it.ID, false)
-	return it
+	d.limits.Parked(q.min().ID, false)
+	return d.cut(q.min())
 }
 
 // requeue queues an item again that was parked.
@@ -279,11 +278,10 @@ func (d *Dispatcher) Remove(id uint64) bool {
 		d.giveBack(&it)
 		d.unpass(it.Key, false)
 	case e == nil:
-	case e.note == inLine:
-		d.cut(d.line(e.Claim), e)
-		d.unpass(e.Key, false)
+	case d.lineOf(e) != nil:
+		d.unpass(d.cut(e).Key, false)
 	default:
-		d.call(d.of[d.parked.cut(e).Key])
+		d.call(d.of[d.cut(e).Key])
 	}
 	return waited
 }

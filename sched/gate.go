@@ -35,7 +35,7 @@ func (d *Dispatcher) pass(it *Item) bool {
 		g.waits++
 		return true
 	}
-	d.park(&g.parked, it, 0)
+	d.park(&g.parked, it)
 	d.call(g)
 	return false
 }
