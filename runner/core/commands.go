@@ -99,6 +99,9 @@ func (c *Core) resume() {
 		c.end.since = c.end.count
 	}
 	c.queue.paused, c.queue.halted = false, false
+	for _, id := range c.ids(delayed) {
+		c.queue.delay(c.entries[id], c.entries[id].due)
+	}
 }
 
 // stopReading stops reading; admitted tasks still run.

@@ -140,6 +140,7 @@ func (c *Core) due() {
 	for id, ok := c.queue.due.Due(c.run); ok; id, ok = c.queue.due.Due(c.run) {
 		switch e := c.entries[id]; {
 		case e == nil: // it has ended with the run
+		case e.state == delayed && c.queue.paused: // see resume
 		case e.state == delayed:
 			c.place(e)
 		default:
