@@ -137,15 +137,5 @@ func work(r *history.Report) string {
 	return fmt.Sprintf("%.1f at once", r.Total.Time.Seconds()/wall.Seconds())
 }
 
-// slower is a task with the part of the slowest one's time that it took.
-type slower struct {
-	history.Ended
-	Wide float64
-}
-
-func slowest(l history.List) (all []slower) {
-	for _, e := range l.List {
-		all = append(all, slower{e, 100 * time.Duration(e.Duration).Seconds() / max(1e-9, time.Duration(l.List[0].Duration).Seconds())})
-	}
-	return all
-}
+// percent returns which part of the longest time another one is.
+func percent(d, most task.Seconds) float64 { return 100 * float64(d) / float64(max(1, most)) }

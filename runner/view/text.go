@@ -15,11 +15,11 @@ import (
 const longest = 1000
 
 var funcs = template.FuncMap{
-	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": size, "moment": task.Moment, "zone": zone,
+	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment, "zone": zone,
 	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
 	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leftOut": leftOut, "verdict": verdict,
 	"trends": trends, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
-	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "slow": slowest, "work": work,
+	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "percent": percent, "work": work,
 }
 
 type named[T any] struct {
@@ -95,15 +95,6 @@ func share(part, whole int64) string {
 	default:
 		return fmt.Sprintf("%.0f %%", p)
 	}
-}
-
-func size(n int64) string {
-	units := [...]string{"B", "kB", "MB", "GB", "TB"}
-	f, i := float64(n), 0
-	for ; f >= 999.5 && i < len(units)-1; i++ {
-		f /= 1000
-	}
-	return fmt.Sprintf("%.3g %s", f, units[i])
 }
 
 // zone names the time zone in which the page's times are.
