@@ -22,7 +22,7 @@ type loaded struct {
 	head    *record
 	table   *table
 	running map[identity]int64 // offsets of the starts in the latest run without an end
-	tries   map[identity]*tries
+	tries   map[identity]tries
 	scanned scanned
 
 	before           uint32 // tasks that ended before that may be forgotten, in seconds since 1970
@@ -52,7 +52,7 @@ func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, e
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
 	l := &loaded{
 		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		tries: map[identity]*tries{}, last: head.Last, outFirst: math.MaxInt64,
+		tries: map[identity]tries{}, last: head.Last, outFirst: math.MaxInt64,
 		scanned: scanned{stop: stop},
 	}
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
@@ -270,8 +270,8 @@ func (l *loaded) known(id identity, ln line) {
 	if field(ln.body, "failures") != nil {
 		e.flags |= begun
 		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
-		if t := l.tries[id]; t != nil {
-			t.omitted = int(number(ln.body, "omitted"))
+		if t, tried := l.tries[id]; tried {
+			l.tries[id] = tries{t.lines, int(number(ln.body, "omitted"))}
 		}
 	}
 	e.offset = ln.off
@@ -352,20 +352,17 @@ type tries struct {
 // tried notes an attempt. Its line is kept until the task is done.
 func (l *loaded) tried(id identity, ln line) {
 	t := l.tries[id]
-	if t == nil {
-		t = &tries{}
-		l.tries[id] = t
-	}
 	var full bool
 	if t.lines, _, full = task.KeepAttempt(t.lines, ln.off); full {
 		t.omitted++
 	}
+	l.tries[id] = t
 }
 
 // restoreTries sets what is known of the earlier attempts of t. What they wrote is not.
 func (l *loaded) restoreTries(t *task.Task) {
-	known := l.tries[t.Identity]
-	if known == nil {
+	known, tried := l.tries[t.Identity]
+	if !tried {
 		return
 	}
 	t.Known = &task.Attempts{Omitted: known.omitted}

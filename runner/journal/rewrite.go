@@ -115,7 +115,7 @@ func (j *Journal) startOver() error {
 				e.age++
 			}
 			if e.duration > 0 && e.age <= maxAge {
-				r.known(e, nil, nil)
+				r.known(e, nil, 0)
 			}
 		}
 		return nil
@@ -149,7 +149,7 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	if (ev == evAccepted || ev == evChanged) && e.spec == ln.off && !l.gone(e) {
 		r.write(bytes.Replace(ln.body, begin(nil, evChanged), begin(nil, evAccepted), 1))
 	}
-	if t := l.tries[id]; t != nil && slices.Contains(t.lines, ln.off) {
+	if slices.Contains(l.tries[id].lines, ln.off) {
 		r.write(ln.body)
 	}
 	if e.offset != ln.off {
@@ -159,14 +159,14 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	switch {
 	case e.has(done) && ev == evEnded:
 		if e.outcome == task.Skipped && e.duration > 0 { // it is that of an earlier attempt
-			r.known(e, nil, nil)
+			r.known(e, nil, 0)
 		}
 		r.write(r.move(endedBody(e, ln.body)))
 	case e.has(done):
 	case e.has(begun) && (!interrupted || e.attempts > 0 || e.duration > 0):
-		r.known(e, ln.body, l.tries[id])
+		r.known(e, ln.body, l.tries[id].omitted)
 	case !e.has(begun) && e.duration > 0:
-		r.known(e, nil, nil)
+		r.known(e, nil, 0)
 	}
 	if interrupted { // the start has to be the last line about the task
 		r.write(ln.body)
@@ -253,7 +253,7 @@ func (r *rewriter) write(body []byte) {
 // known writes what is known of a task that is not done: its duration and, if it has
 // begun, its attempts, behind the lines of those that are kept. last is then the body of
 // the last line about it, otherwise nil.
-func (r *rewriter) known(e *entry, last []byte, t *tries) {
+func (r *rewriter) known(e *entry, last []byte, omitted int) {
 	f := task.Facts{Duration: e.duration}
 	if last != nil {
 		f.Attempt = int(e.attempts)
@@ -263,10 +263,7 @@ func (r *rewriter) known(e *entry, last []byte, t *tries) {
 	}
 	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(e.age))
 	if last != nil {
-		b = task.AppendInt(b, "failures", int64(e.failures))
-		if t != nil {
-			b = task.AppendInt(b, "omitted", int64(t.omitted))
-		}
+		b = task.AppendInt(task.AppendInt(b, "failures", int64(e.failures)), "omitted", int64(omitted))
 	}
 	r.write(b)
 }
