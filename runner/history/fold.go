@@ -174,9 +174,9 @@ func (f *Fold) leave() {
 // Now returns how many attempts run and how many tasks wait.
 func (f *Fold) Now() (running, waiting int) { return f.runs[f.run].running, len(f.waits) }
 
-// wait notes that a task waits.
+// wait notes that a task waits, if it does not yet: a journal also tells of one that was changed.
 func (f *Fold) wait(id uint64, since time.Time) {
-	if len(f.waits) < mostOpen {
+	if _, waits := f.waits[id]; !waits && len(f.waits) < mostOpen {
 		f.waits[id] = since
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // version is the version of the format on disk. A journal of another version is
 // refused.
-const version = 6
+const version = 7
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read.
 // After a damaged line, reading goes on at the next newline. Each line ends with
@@ -48,8 +48,7 @@ const (
 
 // More events of the journal of a queue.
 const (
-	evAccepted  = "accepted"  // a task was added
-	evChanged   = "changed"   // a task that waits was changed: this is what it is now
+	evAccepted  = "accepted"  // a task was added, or changed while it waits: this is what it is now
 	evWithdrawn = "withdrawn" // these tasks were not added after all
 )
 

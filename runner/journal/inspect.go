@@ -76,7 +76,7 @@ func (l *loaded) dump(w io.Writer) error {
 	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
 		body, end := ln.body, "}\n"
 		switch ev := event(body); ev {
-		case evAccepted, evChanged:
+		case evAccepted:
 			body, _, _ = bytes.Cut(body, []byte(envMark))
 		case evAttempt, evEnded:
 			e := l.table.find(ln.id)

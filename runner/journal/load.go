@@ -133,11 +133,7 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 	}
 	switch ev {
 	case evAccepted:
-		l.accepted(l.table.add(id), ln, false)
-	case evChanged:
-		if e := l.table.find(id); e != nil && e.spec > 0 { // it may be forgotten
-			l.accepted(e, ln, true)
-		}
+		l.accepted(l.table.add(id), ln)
 	case evStarted:
 		l.running[id] = ln.off
 		l.begin(id, ln)
@@ -279,11 +275,8 @@ func (l *loaded) known(id identity, ln line) {
 }
 
 // accepted notes where the whole task of a queue is, as it was accepted or changed later.
-func (l *loaded) accepted(e *entry, ln line, changed bool) {
+func (l *loaded) accepted(e *entry, ln line) {
 	if e.spec > 0 {
-		if !changed {
-			return
-		}
 		if text, err := readLine(l.file, e.spec); err == nil {
 			l.needed -= int64(len(text))
 		}

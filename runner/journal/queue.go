@@ -76,7 +76,7 @@ func (j *Journal) Accept(tasks []*task.Task) error {
 	for _, t := range tasks {
 		t.Identity = j.queue.identity(t.ID)
 	}
-	if err := j.whole(evAccepted, tasks); err != nil {
+	if err := j.whole(tasks); err != nil {
 		return err
 	}
 	if err := j.sync(); err != nil {
@@ -89,7 +89,7 @@ func (j *Journal) Accept(tasks []*task.Task) error {
 // Change records new versions of tasks that were accepted and wait. When it returns nil, they
 // are on disk.
 func (j *Journal) Change(tasks []*task.Task) error {
-	err := cmp.Or(j.whole(evChanged, tasks), j.sync())
+	err := cmp.Or(j.whole(tasks), j.sync())
 	if err == nil {
 		j.compactIfWasteful()
 	}
@@ -97,7 +97,7 @@ func (j *Journal) Change(tasks []*task.Task) error {
 }
 
 // whole writes the lines of tasks.
-func (j *Journal) whole(event string, tasks []*task.Task) error {
+func (j *Journal) whole(tasks []*task.Task) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var lines, env []byte
@@ -111,7 +111,7 @@ func (j *Journal) whole(event string, tasks []*task.Task) error {
 				return err
 			}
 		}
-		if lines, err = appendWhole(lines, event, t, env, now); err != nil {
+		if lines, err = appendWhole(lines, t, env, now); err != nil {
 			return err
 		}
 	}

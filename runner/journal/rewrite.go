@@ -146,8 +146,8 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	if e == nil || l.forgets(e) {
 		return
 	}
-	if (ev == evAccepted || ev == evChanged) && e.spec == ln.off && !l.gone(e) {
-		r.write(bytes.Replace(ln.body, begin(nil, evChanged), begin(nil, evAccepted), 1))
+	if ev == evAccepted && e.spec == ln.off && !l.gone(e) {
+		r.write(ln.body)
 	}
 	if slices.Contains(l.tries[id].lines, ln.off) {
 		r.write(ln.body)

@@ -157,19 +157,19 @@ func DecodeTask(text []byte, t *task.Task) error {
 // namedName is the name of the member that says that a task has a name.
 const namedName = "named"
 
-// envMark begins the part of an evAccepted or evChanged line that is printed nowhere. No string
+// envMark begins the part of an evAccepted line that is printed nowhere. No string
 // before it can contain it, because their quotes are escaped.
 const envMark = `,"environment":`
 
-// appendWhole appends the line about a task that was accepted or changed, as event says. env
-// is the environment of a bare task, as packEnv returns it.
-func appendWhole(b []byte, event string, t *task.Task, env []byte, now time.Time) ([]byte, error) {
+// appendWhole appends the line about a task that was accepted or changed. env is the environment
+// of a bare task, as packEnv returns it.
+func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, error) {
 	spec, err := json.Marshal(specOf(t))
 	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	from := len(b)
-	b = beginTask(b, event, t.Identity)
+	b = beginTask(b, evAccepted, t.Identity)
 	f := task.Facts{Task: t.ID, Command: task.Bytes(t.ShortCommandLine(t.Argv, maxCommand))}
 	b = task.AppendTime(f.Append(b), "at", now)
 	if t.Terms().Name != "" {
