@@ -56,27 +56,22 @@ func reading(streams ...string) (subjects []string) {
 func submitterRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
 	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", travel.Subjects+">", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, runsStream, filesStream)...)
-	may(api("STREAM.PURGE.%s", tasksStream, resultsStream, filesStream)...)
-	may(reading(resultsStream, workersStream, runsStream, filesStream)...)
-	r.subscribe = []string{inboxOf(user) + ".>", "crew.c.>", kvPrefix + ">"}
+	may(api("STREAM.INFO.%s", workersStream, runsStream, filesStream)...)
+	may(api("STREAM.PURGE.%s", filesStream)...)
+	may(reading(workersStream, runsStream, filesStream)...)
+	r.subscribe = []string{inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), kvPrefix + ">"}
 	return r
 }
 
 // workerRights are those of crew worker. It can tell of itself, take the tasks that it was
 // given and bring their results, all on subjects with its user's name. It cannot bring tasks,
-// give orders, or read results. The names of consumers are secrets of those who made them: with
-// one, tasks could be taken, acknowledged and dropped.
+// give orders, or read results.
 func workerRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.r.*."+user+".*.*", presenceSubject("*", user+".*"), travel.Subjects+">", "$JS.ACK."+tasksStream+".>", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", tasksStream, resultsStream, workersStream, filesStream)...)
-	may(api("CONSUMER.CREATE.%s.*.crew.t.*."+user+".>", tasksStream)...)
-	for _, verb := range []string{"CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*"} {
-		may(api(verb, tasksStream)...)
-	}
+	may(resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subjects+">", "$JS.FC.>")
+	may(api("STREAM.INFO.%s", workersStream, filesStream)...)
 	may(reading(filesStream)...)
-	r.subscribe = []string{inboxOf(user) + ".>", orderSubject("*", user+".*"), "crew.b.*"}
+	r.subscribe = []string{inboxOf(user) + ".>", taskSubject("*", user+".*", "*"), orderSubject("*", user+".*"), "crew.b.*"}
 	return r
 }
 
@@ -150,7 +145,7 @@ func signLasting(k *credentials.Key, a *Attempt, subject string) {
 // common returns what all attempts of a task have in common.
 func (a *Attempt) common() *Attempt {
 	c := *a
-	c.Epoch, c.Number, c.Token, c.Slot, c.Units, c.Needs = 0, 0, Token{}, 0, nil, nil
+	c.Epoch, c.Number, c.Token, c.User, c.Keep, c.Slot, c.Units, c.Needs = 0, 0, Token{}, "", false, 0, nil, nil
 	return &c
 }
 

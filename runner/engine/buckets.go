@@ -48,10 +48,10 @@ func (s *session) records(ctx context.Context, bucket, keys string, take func(ke
 }
 
 // newEnrolment returns the record of a run that begins now.
-func newEnrolment(name string, id identity) Enrolment {
+func newEnrolment(name, user string, id identity) Enrolment {
 	host, _ := os.Hostname()
 	return Enrolment{
-		Version: Version, Run: id.Run, Name: name, Epoch: id.Epoch, Host: host, PID: os.Getpid(), Since: time.Now(), State: runRunning,
+		Version: Version, Run: id.Run, User: user, Name: name, Epoch: id.Epoch, Host: host, PID: os.Getpid(), Since: time.Now(), State: runRunning,
 	}
 }
 
@@ -79,19 +79,12 @@ func (s *session) unenrol(ctx context.Context, queue, run string) error {
 	return err
 }
 
-// purge removes the messages of a subject.
-func (s *session) purge(ctx context.Context, stream, subject string) error {
-	st, err := s.js.Stream(ctx, stream)
-	if err == nil {
-		err = st.Purge(ctx, jetstream.WithPurgeSubject(subject))
-	}
-	return err
-}
-
-// A message that is too long for the streams travels as an object, whose name and seal a
-// short one tells.
+// body is the name and the seal of an object that holds an attempt whose message is too long.
 type body struct {
-	Name string
+	ID
+	Token Token
+	User  string
+	Name  string
 	travel.Seal
 }
 
@@ -101,10 +94,10 @@ const mostBody = 2 * mostBlock
 // The names of the messages of attempts begin with this and their run.
 const bodies = "body."
 
-// pack returns what to send for an attempt's message: the message itself or, if that
-// is too long, the name of an object that it makes. The caller then drops the object
-// when the attempt has ended.
-func (s *session) pack(ctx context.Context, name string, msg []byte) (send []byte, object string, err error) {
+// pack returns what to send for an attempt: its message or, if that is too long, the name of an
+// object that it makes. The caller then drops the object when the attempt has ended.
+func (s *session) pack(ctx context.Context, name string, a *Attempt) (send []byte, object string, err error) {
+	msg := a.Encode()
 	if len(msg) <= maxBody {
 		return msg, "", nil
 	}
@@ -112,20 +105,19 @@ func (s *session) pack(ctx context.Context, name string, msg []byte) (send []byt
 		return nil, "", fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
 	content := bytes.NewReader(msg)
-	b := &body{}
+	b := &body{ID: a.ID, Token: a.Token, User: a.User}
 	b.Seal, _ = travel.NewSeal(content)
 	b.Name, err = s.objects.Put(ctx, name, &b.Seal, content)
 	return encode(kindBig, b), b.Name, err
 }
 
-// unpack returns the message that pack was given, of which msg names the object.
-func (s *session) unpack(ctx context.Context, msg []byte) ([]byte, error) {
-	b, err := decode[body](msg, kindBig)
-	if err != nil || !validName(strings.ReplaceAll(b.Name, ".", "")) {
+// unpack returns the message of an attempt.
+func (s *session) unpack(ctx context.Context, b *body) ([]byte, error) {
+	if !validName(strings.ReplaceAll(b.Name, ".", "")) {
 		return nil, errGarbage
 	}
 	var whole bytes.Buffer
-	err = s.objects.Get(ctx, b.Name, &b.Seal, func(r io.Reader) error {
+	err := s.objects.Get(ctx, b.Name, &b.Seal, func(r io.Reader) error {
 		whole.Reset()
 		_, err := io.Copy(&whole, io.LimitReader(r, mostBody+1))
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
 	"crew/runner/credentials"
@@ -75,7 +76,7 @@ func (s *session) carryOut(c *wiring.EngineCall) error {
 
 // init makes the streams, and prints the least rights.
 func (s *session) init(c *wiring.EngineCall) error {
-	if err := s.create(context.Background(), diskLimits.with(c)); err != nil {
+	if err := s.create(context.Background(), jetstream.FileStorage, c.Replicas); err != nil {
 		return fmt.Errorf("make the streams: %w", notReady(err))
 	}
 	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())

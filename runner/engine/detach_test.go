@@ -81,7 +81,7 @@ func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 // What was decided of a run is known when it goes on, but not what a crash has left at the end of a file.
 func TestLedger(t *testing.T) {
 	d := &dispatcher{dir: t.TempDir(), most: 1 << 20, ctx: t.Context(), told: &once{notice: quiet}, runs: map[string]*ledger{}}
-	record := handed{Enrolment: newEnrolment("", identity{Run: "r"}), Queue: "q"}
+	record := handed{Enrolment: newEnrolment("", "=", identity{Run: "r"}), Queue: "q"}
 	record.Stocked = &Stocked{Tasks: 3}
 	next := func() *ledger {
 		l := d.ledger(record)

@@ -26,6 +26,8 @@ const (
 	dispatchAgain = 10 * time.Second // the pause before it is tried again to submit a run
 	renewEvery    = 2500 * time.Millisecond
 	spoolMemory   = 32 << 20 // outputs of attempts that run, before they are in files
+	mostResults   = 1 << 30  // bytes of outputs, unless the user says else
+	mostStored    = 1 << 30  // and of tasks
 )
 
 // dispatcher has the runs that were handed over: it stores their tasks, submits them, each over a
@@ -198,7 +200,7 @@ func (d *dispatcher) take(o *Order) error {
 		return errGarbage
 	}
 	l := d.ledger(*o.Handed)
-	l.record.State, l.record.Epoch, l.record.Over = runHanding, 0, nil
+	l.record.State, l.record.User, l.record.Epoch, l.record.Over = runHanding, d.s.user, 0, nil
 	d.mu.Lock()
 	if known := d.runs[l.record.Run]; known != nil { // it asks again
 		d.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -18,7 +19,7 @@ import (
 
 // openTestHub starts a server with crew's streams.
 func openTestHub(dir string) (*server.Server, error) {
-	return startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, StoreDir: dir}, diskLimits)
+	return startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, StoreDir: dir}, jetstream.FileStorage)
 }
 
 // start starts this test binary as another program.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
@@ -22,7 +23,7 @@ const startWait = 10 * time.Second // for a server that starts
 // startServer starts a server in this process, with crew's streams, which it makes as
 // the user of as. Without a port in o it listens to nobody, and only
 // nats.InProcessServer reaches it.
-func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server, error) {
+func startServer(o *server.Options, storage jetstream.StorageType, as ...nats.Option) (*server.Server, error) {
 	o.JetStream, o.NoSigs, o.NoLog = true, true, o.LogFile == ""
 	s, err := server.NewServer(o)
 	if err != nil {
@@ -35,7 +36,7 @@ func startServer(o *server.Options, l limits, as ...nats.Option) (*server.Server
 	}
 	c, err := dial("", nil, append(as, nats.InProcessServer(s), nats.Timeout(startWait))...)
 	if err == nil {
-		err = c.create(context.Background(), l)
+		err = c.create(context.Background(), storage, 1)
 		c.close()
 	}
 	if err != nil {

@@ -174,25 +174,24 @@ func (g *siege) storm() {
 		runs = st.Runs
 	}
 	for range 50 {
-		id, queue := ID{"r", 1, uint64(1 + h.IntN(3)), 1}, "evil"
+		id := ID{"r", 1, uint64(1 + h.IntN(3)), 1}
 		if len(runs) > 0 {
-			r := runs[h.IntN(len(runs))]
-			id.Run, queue = r.Run, r.Queue
+			id.Run = runs[h.IntN(len(runs))].Run
 		}
-		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opHolds, opTalk}[h.IntN(6)], ID: id}
+		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opTalk}[h.IntN(5)], ID: id}
 		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return h.garbage(b) }
 		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
 		_ = s.nc.Publish(heartbeatSubject("default"), h.garbage(b))
-		_ = s.nc.Publish(runSubject(queue, id.Run), order())
+		_ = s.nc.Publish(runSubject("honest", id.Run), order())
 		for _, w := range workers {
-			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second}
+			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second, User: "eve"}
 			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
 			_ = s.nc.Publish(taskSubject("default", w.ID, id.Run), h.garbage(spoilt(h, a).Encode()))
 			_ = s.nc.Publish(orderSubject("default", w.ID), order())
 		}
 		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
-		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), h.garbage(spoilt(h, fin).Encode()))
-		_ = rogue.nc.Publish(resultSubject(queue, rogue.newID("m"), id.Run), h.garbage(spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode()))
+		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(spoilt(h, fin).Encode()))
+		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode()))
 	}
 	require.NoError(t, s.nc.Flush())
 	require.NoError(t, rogue.nc.Flush())

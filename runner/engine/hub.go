@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/address"
@@ -78,9 +79,6 @@ type hub struct {
 // ownerFile is the name of the context of the owner, who may do everything.
 const ownerFile = "admin.json"
 
-// codeNoRoom is the server's error code for a stream that its disk could not hold.
-const codeNoRoom = 10047
-
 // openHub starts the server and makes the streams.
 func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h = &hub{}
@@ -99,7 +97,10 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	if err := l.Probe(); err != nil {
 		return h, err
 	}
-	o := &server.Options{SyncAlways: true, Host: l.Host, Port: cmp.Or(l.Port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data")}
+	o := &server.Options{
+		SyncAlways: true, Host: l.Host, Port: cmp.Or(l.Port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data"),
+		JetStreamMaxStore: math.MaxInt64 / 2, // what it holds is served on any disk
+	}
 	if l.TLS {
 		if err = h.secure(c, &l, o); err != nil {
 			return h, err
@@ -109,7 +110,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	o.CustomClientAuthentication = h.users
-	if err = h.start(c, o); err != nil {
+	if h.server, err = startServer(o, jetstream.FileStorage, h.asOwner()); err != nil {
 		return h, err
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
@@ -131,23 +132,6 @@ func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Optio
 	}
 	l.Names, h.ca = cert.Names, cert.CA
 	o.TLS, o.TLSTimeout, o.TLSConfig = true, 5, cert.TLS
-	return err
-}
-
-// start starts the server. What a new one has made goes if its disk is too small.
-func (h *hub) start(c *wiring.EngineCall, o *server.Options) (err error) {
-	_, err = os.Lstat(o.StoreDir)
-	missing := errors.Is(err, os.ErrNotExist)
-	if !missing { // it has run before: what it holds is served on any disk
-		o.JetStreamMaxStore = math.MaxInt64 / 2
-	}
-	limits := diskLimits.with(c)
-	limits.unsynced = true
-	h.server, err = startServer(o, limits, h.asOwner())
-	if codeOf(err) == codeNoRoom && missing {
-		_ = os.RemoveAll(o.StoreDir)
-		err = fmt.Errorf("a new hub needs %d MiB of free disk: free some, or give another --dir", cmp.Or(limits.results, mostResults)/3*4>>20) // the server takes three quarters
-	}
 	return err
 }
 

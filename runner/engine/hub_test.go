@@ -77,13 +77,6 @@ func TestHub(t *testing.T) {
 		require.ErrorContains(t, err, "is no address to listen at", listen)
 	}
 
-	huge := served(t.TempDir(), "127.0.0.1:0")
-	huge.Hub.MaxOutput = 1 << 60
-	for range 2 { // what failed is no hub
-		_, err = openHub(huge)
-		require.ErrorContains(t, err, "MiB of free disk: free some")
-	}
-
 	_, err = connect(h.url, nil)
 	require.ErrorContains(t, err, "does not know this user")
 	s, err := connect(h.as(t, "submitter"), nil)
@@ -95,7 +88,7 @@ func TestHub(t *testing.T) {
 	s.close()
 
 	h.close()
-	h, err = openHub(&wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: "127.0.0.1:0", MaxOutput: 1 << 20}, Notice: quiet})
+	h, err = openHub(served(dir, "127.0.0.1:0"))
 	require.NoError(t, err)
 	defer h.close()
 	s, err = connect(h.as(t, "submitter"), nil)
@@ -107,9 +100,6 @@ func TestHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "it stays", string(e.Value()))
 	require.Greater(t, h.server.JetStreamConfig().MaxStore, int64(1)<<50, "it starts again however little is free")
-	results, err := s.js.Stream(t.Context(), resultsStream)
-	require.NoError(t, err)
-	require.Equal(t, int64(1<<20), results.CachedInfo().Config.MaxBytes)
 }
 
 // certificate makes a certificate for a name, and returns its files.
@@ -222,7 +212,7 @@ func TestRights(t *testing.T) {
 	o, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
 	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
-	server, err := startServer(o, diskLimits, nats.UserInfo("owner", "o"))
+	server, err := startServer(o, jetstream.FileStorage, nats.UserInfo("owner", "o"))
 	require.NoError(t, err)
 	defer server.Shutdown()
 	url := server.ClientURL()
@@ -274,7 +264,7 @@ func TestHubSaysThatItsDiskIsFull(t *testing.T) {
 	t.Parallel()
 	var told []string
 	l := &serverLog{once{notice: func(text string) { told = append(told, text) }}}
-	for _, stream := range []string{tasksStream, resultsStream} {
+	for _, stream := range []string{workersStream, filesStream} {
 		l.Errorf("JetStream failed to store a msg on stream '%s': %v", stream, &os.PathError{Op: "write", Path: "msgs/5.blk", Err: syscall.ENOSPC})
 	}
 	require.Equal(t, []string{"the disk of the hub is full: it takes nothing more until there is room and it is started again"}, told)
@@ -285,14 +275,14 @@ func TestHubSaysThatItsDiskIsFull(t *testing.T) {
 func TestStreamsThatAreThere(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		s := b.connect(nil)
-		for _, name := range []string{tasksStream, resultsStream, workersStream, runsStream, filesStream} {
+		for _, name := range []string{workersStream, runsStream, filesStream} {
 			st, err := s.js.Stream(t.Context(), name)
 			require.NoError(t, err)
 			old := st.CachedInfo().Config
 			old.AllowDirect, old.MaxMsgs = true, 7
 			_, err = s.js.UpdateStream(t.Context(), old)
 			require.NoError(t, err)
-			require.NoError(t, s.create(t.Context(), memoryLimits))
+			require.NoError(t, s.create(t.Context(), jetstream.MemoryStorage, 1))
 			st, err = s.js.Stream(t.Context(), name)
 			require.NoError(t, err)
 			old.AllowDirect = false

@@ -199,7 +199,7 @@ func (l *ledger) open() error {
 	if l.sizes[rulingsFile], err = l.each(l.learn); err != nil { // the file may be longer
 		return err
 	}
-	here := newEnrolment("", identity{})
+	here := newEnrolment("", "", identity{})
 	l.record.Host, l.record.PID, l.record.Notice = here.Host, here.PID, ""
 	l.record.Epoch++
 	return l.save()

@@ -1,14 +1,13 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -45,7 +44,7 @@ func (naming) Begin(a task.Attempt) *task.Result {
 func TestMadeIsGone(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		path, tries := filepath.Join(t.TempDir(), "out"), 0
-		b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
 			file := travel.File{Path: path, Object: a.name() + ".none", Mode: 0o640, Made: true}
 			if tries++; tries > 1 {
 				content := strings.NewReader("made")
@@ -53,7 +52,6 @@ func TestMadeIsGone(t *testing.T) {
 				file.Object, _ = f.s.objects.Put(t.Context(), a.name(), &file.Seal, content)
 			}
 			f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
-			_ = m.Ack()
 		})
 		r, err := b.tryRun(&records{n: 1, change: func(t *task.Task) {
 			t.Makes = &task.Making{Targets: []task.Target{{Path: path, Temp: true}}}
@@ -70,24 +68,24 @@ func TestMadeIsGone(t *testing.T) {
 // task which would be run in the same way; the other, whose inputs have changed, runs again.
 func TestMadeOfOtherInputs(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		dir, died, held := t.TempDir(), make(chan struct{}), make(chan struct{})
+		dir := t.TempDir()
 		given := make(chan uint64, 10)
-		b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-			given <- a.Task
-			if a.Epoch > 1 {
+		var kept []*Attempt
+		w := b.worker("a", 2, func(f *fake, a *Attempt) {
+			if given <- a.Task; a.Epoch > 1 {
 				f.end(a, shows("again\n"))
-				_ = m.Ack()
 				return
 			}
-			go func() {
-				<-died
-				f.end(a, shows("first\n"))
-				_ = m.Ack()
-				_, err := f.s.js.Publish(context.Background(), resultSubject("q", f.presence.ID, "other"), nil) // what is before it is stored, too
-				require.NoError(t, err)
-				held <- struct{}{}
-			}()
+			kept = append(kept, a)
 		})
+		w.leaves = func() {
+			for _, a := range kept {
+				fin := w.final(a)
+				shows("first\n")(fin)
+				_, err := w.s.nc.Request(resultSubject(a.User, a.Run, w.presence.ID), fin.Encode(), time.Second)
+				require.NoError(t, err)
+			}
+		}
 		run := func(inputs uint64) *testRun {
 			r, err := b.tryRun(&records{n: 2, change: func(tk *task.Task) {
 				tk.Makes = &task.Making{Targets: []task.Target{{Path: fmt.Sprint("made", tk.ID)}}, Stamp: task.Stamp{Command: 1, Inputs: 1 + inputs*(tk.ID-1)}}
@@ -100,10 +98,6 @@ func TestMadeOfOtherInputs(t *testing.T) {
 			crewtest.Receive(t, given, "an attempt")
 		}
 		r.die()
-		close(died)
-		for range 2 {
-			crewtest.Receive(t, held, "a result")
-		}
 		r = run(2)
 		r.wait()
 		require.Equal(t, map[uint64]string{1: "first\n", 2: "again\n"}, r.outputs)

@@ -1,4 +1,4 @@
-// Package engine runs crew's tasks on many machines over NATS JetStream: the wire
+// Package engine runs crew's tasks on many machines over NATS: the wire
 // format, the executor of a run that submits its tasks, the worker's loop, the hub, and
 // what crew engine does. Only crew-engine is made of it, so that crew itself does not
 // link NATS.
@@ -6,14 +6,14 @@
 // The submitter keeps the run's core. Its slots are those of the workers that have
 // told of themselves in the bucket of workers, whose records are leases: a worker that
 // cannot renew its own kills its tasks before submitters take it for lost. An attempt
-// is a message for one worker on the stream of tasks. Its output and its end are
-// messages on the stream of results, which only the submitter removes, once they are
-// on record. Orders about attempts, and the heartbeats that keep a run's attempts alive, are
-// messages that nobody stores.
+// is a message to one worker, its output and its end are messages to the submitter. Nobody else
+// stores them: who sends one keeps it, and repeats it until it is answered. Where the run has a
+// journal, the worker also keeps the end until it is on record there, for the run's next submitter.
+// Orders about attempts, and the heartbeats that keep a run's attempts alive, are
+// messages that the next one replaces.
 //
-// What goes to a stream goes through an outbox, which repeats each message until it is
-// stored and, while the stream is busy, sends several in one: a bundle. What is too long
-// for a message, and files that travel, are objects.
+// Messages go through an outbox, which sends several in one, a bundle, while others are under way.
+// What is too long for a message, and files that travel, are objects.
 //
 // With --ssh the server is in the submitter's process and listens nowhere: each worker
 // speaks with it through its standard input and output, which are those of its ssh, and
@@ -35,8 +35,6 @@ import (
 
 // What init makes in an account.
 const (
-	tasksStream   = "CREW_TASKS"     // work queue; crew.t.QUEUE.USER.NAME.RUN
-	resultsStream = "CREW_RESULTS"   // crew.r.QUEUE.USER.NAME.RUN
 	filesStream   = "OBJ_crew_files" // objects: big messages and files that travel
 	workersBucket = "crew_workers"   // QUEUE.USER.NAME: Presence
 	runsBucket    = "crew_runs"      // QUEUE.RUN: Enrolment
@@ -52,25 +50,26 @@ const hubSubject = "crew.h"
 // server lets nobody else use.
 const anyOne = "*.*"
 
-// Subjects of the streams, and of messages that nobody keeps. A worker is its ID.
+// Subjects of messages. A worker is its ID. Those to a submitter have its user, and the server lets
+// nobody else have them.
 func taskSubject(queue, worker, run string) string {
 	return "crew.t." + queue + "." + worker + "." + run
 }
-func resultSubject(queue, worker, run string) string {
-	return "crew.r." + queue + "." + worker + "." + run
+func resultSubject(user, run, worker string) string {
+	return "crew.r." + user + "." + run + "." + worker
 }
 
 // senderOf returns the worker in the subject of a result. The server vouches for its user.
 func senderOf(subject string) string {
-	if p := strings.Split(subject, "."); len(p) == 6 {
-		return p[3] + "." + p[4]
+	if p := strings.SplitN(subject, ".", 5); len(p) == 5 {
+		return p[4]
 	}
 	return ""
 }
 
 func orderSubject(queue, worker string) string { return "crew.w." + queue + "." + worker } // Order to a worker, answered
 func heartbeatSubject(queue string) string     { return "crew.b." + queue }                // Heartbeat of submitters
-func runSubject(queue, run string) string      { return "crew.c." + queue + "." + run }    // Order to a submitter, answered
+func runSubject(user, run string) string       { return "crew.c." + user + "." + run }     // Order to a submitter, answered
 
 // dispatchSubject is where a hub takes runs that are handed over, and shows their results.
 const dispatchSubject = "crew.c._"
@@ -118,6 +117,7 @@ const (
 type Enrolment struct {
 	Version  int       `json:"version"`
 	Run      string    `json:"run"`
+	User     string    `json:"user"` // of the submitter, as a part of subjects
 	Name     string    `json:"name,omitempty"`
 	Epoch    uint64    `json:"epoch"`
 	Host     string    `json:"host"` // of the submitter

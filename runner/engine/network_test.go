@@ -11,23 +11,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// memoryLimits has a server keep all in memory.
-var memoryLimits = limits{storage: jetstream.MemoryStorage, replicas: 1}
-
 // inTime calls test with a broker in a time of its own, which passes at once while all wait.
-func inTime(t *testing.T, test func(t *testing.T, b *broker)) { inTimeWith(t, memoryLimits, test) }
-
-func inTimeWith(t *testing.T, l limits, test func(t *testing.T, b *broker)) {
+func inTime(t *testing.T, test func(t *testing.T, b *broker)) {
 	t.Helper()
 	ats.Register() // its goroutine serves all servers of the process
 	defer ats.Unregister()
 	forgetTimers()
 	defer forgetTimers()
 	synctest.Test(t, func(t *testing.T) {
-		b := &broker{t: t, dir: t.TempDir(), limits: l, ackWait: time.Hour}
+		b := &broker{t: t, dir: t.TempDir()}
 		b.start()
 		t.Cleanup(b.stop)
 		test(t, b)
@@ -57,7 +51,7 @@ type line struct {
 func (b *broker) line(delay time.Duration) *line {
 	l := &line{to: b, delay: delay}
 	l.moves.L = &l.mu
-	b.t.Cleanup(func() { l.cut(time.Hour) })
+	b.t.Cleanup(func() { l.cut(time.Hour); time.Sleep(l.delay) })
 	return l
 }
 

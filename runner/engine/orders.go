@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -19,7 +20,6 @@ type Order struct {
 	Version int    `json:"version"`
 	Op      string `json:"op"`
 	ID             // of the attempt, the epoch or the run that it is about
-	IDs     []ID   `json:"ids,omitempty"` // holds: which attempts
 
 	By   string            `json:"by,omitempty"`   // cancel and drain: who asks for it
 	User *credentials.User `json:"user,omitempty"` // invite and revoke
@@ -43,7 +43,6 @@ const (
 	opKill   = "kill"   // kill the attempt
 	opReturn = "return" // give the attempt back unless it has begun
 	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
-	opHolds  = "holds"  // which of IDs does the worker hold, queued, running or about to be told?
 	opTalk   = "talk"   // what does the run's control server say to that?
 
 	opDrain = "drain" // end once what runs has ended
@@ -61,7 +60,6 @@ const (
 // Answer replies to an Order, as JSON.
 type Answer struct {
 	Err   string `json:"err,omitempty"`
-	IDs   []ID   `json:"ids,omitempty"`   // holds: those it holds
 	Conns int    `json:"conns,omitempty"` // revoke: how many connections it has closed
 
 	Context *address.Context `json:"context,omitempty"` // invite
@@ -121,10 +119,19 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 // subscribe takes what is published to a subject by those who may. Whoever may read a stream
 // can have the server deliver its messages anywhere, but they keep the subject that they came by.
 func (s *session) subscribe(subject string, take nats.MsgHandler) (*nats.Subscription, error) {
+	ours, _, _ := strings.Cut(subject, "*")
 	return s.nc.Subscribe(subject, func(m *nats.Msg) {
-		if m.Subject == subject {
+		if strings.HasPrefix(m.Subject, ours) {
 			take(m)
 		}
+	})
+}
+
+// takes takes messages of others' outboxes, and answers them once take has returned.
+func (s *session) takes(subject string, take func(subject string, data []byte)) (*nats.Subscription, error) {
+	return s.subscribe(subject, func(m *nats.Msg) {
+		take(m.Subject, m.Data)
+		_ = m.Respond([]byte{'+'}) // or else it comes again
 	})
 }
 

@@ -44,7 +44,7 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 	if err != nil {
 		return err
 	}
-	subject := runSubject(r.Queue, r.Run)
+	subject := runSubject(r.User, r.Run)
 	switch {
 	case r.Stocked != nil && r.State == runDone:
 		subject = dispatchSubject // the hub tells of it

@@ -270,10 +270,9 @@ func olderThan(a, b string) bool {
 }
 
 // outbox returns what sends the messages of a run or a worker.
-func (s *session) outbox(notice func(string)) (*outbox.Outbox, error) {
-	told := &once{notice: notice}
+func (s *session) outbox() (*outbox.Outbox, error) {
 	s.waits.Listen.Add(1, 0)
-	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Say: told.say, Waits: s.waits})
+	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Waits: s.waits})
 }
 
 func (s *session) close() {
@@ -366,14 +365,11 @@ func (s *session) lookup(ctx context.Context, name string) (st jetstream.Stream,
 // ready returns an error unless the engine has crew's streams, and how many servers of a
 // cluster have them.
 func (s *session) ready() (replicas int, err error) {
-	for _, name := range [...]string{tasksStream, workersStream} {
-		st, err := s.lookup(context.Background(), name)
-		if err != nil {
-			return 0, notReady(err)
-		}
-		replicas = st.CachedInfo().Config.Replicas
+	st, err := s.lookup(context.Background(), workersStream)
+	if err != nil {
+		return 0, notReady(err)
 	}
-	return replicas, nil
+	return st.CachedInfo().Config.Replicas, nil
 }
 
 // once gives notices, each as long as no other has come since. It is safe for

@@ -19,10 +19,6 @@ import (
 	"crew/runner/wiring"
 )
 
-// privateLimits are those of the streams in the memory of a run with --ssh. Files that
-// travel are on disk.
-var privateLimits = limits{storage: jetstream.MemoryStorage, tasks: 10_000, results: 64 << 20, replicas: 1}
-
 // privateMemory is the most that all streams may take. The server's default depends on
 // the machine, and is too small for the streams on small ones.
 const privateMemory = 1 << 30
@@ -77,7 +73,7 @@ func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
 	return list
 }
 
-// serve starts the server, with crew's streams in its memory.
+// serve starts the server, with crew's records in its memory. Files that travel are on disk.
 func (p *sshHosts) serve() error {
 	dir, removeDir, err := privateDir()
 	if err != nil {
@@ -90,7 +86,7 @@ func (p *sshHosts) serve() error {
 		CustomClientAuthentication: p,
 	}
 	p.owner, p.removeDir = nats.UserInfo(credentials.Owner, p.password), removeDir
-	if p.server, err = startServer(o, privateLimits, p.owner); err != nil {
+	if p.server, err = startServer(o, jetstream.MemoryStorage, p.owner); err != nil {
 		removeDir()
 	}
 	return err

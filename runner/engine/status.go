@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -37,7 +36,7 @@ type queueStatus struct {
 	Workers int    `json:"workers"`
 	Slots   int    `json:"slots"`
 	Busy    int    `json:"busy"`
-	Tasks   uint64 `json:"tasks"` // handed over or out, and not ended
+	Tasks   uint64 `json:"tasks"` // handed over, and not ended
 }
 
 type runStatus struct {
@@ -50,7 +49,7 @@ type runStatus struct {
 func enrolment(key string, value []byte) (r runStatus, ok bool) {
 	queue, run, _ := strings.Cut(key, ".")
 	r.Queue = queue
-	if readJSON(value, &r.Enrolment) != nil || r.Run != run || !validName(run) {
+	if readJSON(value, &r.Enrolment) != nil || r.Run != run || !validName(run) || userToken(r.User) != r.User {
 		return r, false
 	}
 	s := r.Stocked
@@ -84,19 +83,6 @@ func (s *session) look(ctx context.Context) (*engineStatus, error) {
 	}
 	if err != nil {
 		return nil, err
-	}
-	stream, err := s.js.Stream(ctx, tasksStream)
-	if err != nil {
-		return nil, err
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter("crew.t.>"))
-	if err != nil {
-		return nil, err
-	}
-	for subject, n := range info.State.Subjects {
-		if parts := strings.Split(subject, "."); len(parts) == 6 {
-			st.queue(parts[2]).Tasks += n
-		}
 	}
 	slices.SortFunc(st.Workers, func(a, b workerStatus) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
@@ -238,7 +224,7 @@ func (s *session) cancel(c *wiring.EngineCall) error {
 	if r.Stocked != nil && r.State != runRunning {
 		return s.drop(ctx, r)
 	}
-	a, err := s.askRun(ctx, runSubject(r.Queue, r.Run), r, Order{Op: opCancel, ID: ID{Run: r.Run, Epoch: r.Epoch}, By: me()})
+	a, err := s.askRun(ctx, runSubject(r.User, r.Run), r, Order{Op: opCancel, ID: ID{Run: r.Run, Epoch: r.Epoch}, By: me()})
 	if err != nil && (r.State == lostState || r.Stocked != nil && r.Version != Version) {
 		return s.drop(ctx, r) // it was killed, and left what it had there, or no hub of this version goes on with it
 	}
@@ -267,14 +253,12 @@ func (s *session) askRun(ctx context.Context, subject string, r *runStatus, o Or
 	}
 }
 
-// drop ends a run that has no submitter any more: it removes what waits, has workers end
-// what runs, and removes the results.
+// drop ends a run that has no submitter any more: it has workers end what runs, and removes what the
+// engine has of it.
 func (s *session) drop(ctx context.Context, r *runStatus) error {
-	err := s.purge(ctx, tasksStream, taskSubject(r.Queue, anyOne, r.Run))
+	err := s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true})
 	if err == nil {
-		if err = s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true}); err == nil {
-			err = s.nc.FlushTimeout(answerWait)
-		}
+		err = s.nc.FlushTimeout(answerWait)
 	}
 	if err == nil {
 		err = s.forget(ctx, r)
@@ -292,7 +276,7 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 			return err
 		}
 	}
-	err := s.purge(ctx, resultsStream, resultSubject(r.Queue, anyOne, r.Run))
+	var err error
 	for _, what := range []string{"", bodies} { // files and messages
 		if err == nil {
 			err = s.objects.RemoveAll(ctx, what+r.Run)

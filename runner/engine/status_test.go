@@ -77,7 +77,7 @@ func (d *desk) do(command string) string {
 	case "ask":
 		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})
 	case "left":
-		for _, stream := range []string{tasksStream, resultsStream, filesStream} {
+		for _, stream := range []string{filesStream} {
 			if n := d.s.messages(d.t, stream); n > 0 {
 				_, _ = fmt.Fprintln(out, stream, n)
 			}

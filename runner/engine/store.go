@@ -85,7 +85,7 @@ func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, erro
 	}
 	id := newIdentity()
 	st.maker.live = true
-	st.record = handed{Enrolment: newEnrolment(h.Name, id), Queue: h.Queue, Terms: Terms{
+	st.record = handed{Enrolment: newEnrolment(h.Name, s.user, id), Queue: h.Queue, Terms: Terms{
 		Orders: h.Orders, Load: h.Load, Commands: st.maker.commands, Template: st.maker.template, Text: st.maker.text, Secret: id.Secret,
 	}}
 	st.record.Stocked = &Stocked{}

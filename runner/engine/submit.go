@@ -32,7 +32,7 @@ type submitter struct {
 	record  Enrolment
 	maker   maker
 	intake  intake
-	lasting bool              // the run's next epoch may want what this one leaves in the stream
+	lasting bool              // workers keep results until they are on record, for the run's next epoch
 	hosts   *sshHosts         // nil without hosts of its own
 	files   *travel.Submitter // nil if no files travel
 	ledger  *ledger           // nil unless the run was handed over
@@ -116,6 +116,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
 	x.intake, x.visitors.Welcome = intake{sub.Outputs, sub.Files.Stdout}, sub.Welcome
 	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
+	x.results = results{kept: map[attemptKey]*flight{}, settle: x.settle}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
@@ -136,9 +137,9 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, id)
+	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, x.s.user, id)
 	x.maker.secret = id.Secret
-	if x.flights.out, err = x.s.outbox(x.sub.Notice); err != nil {
+	if x.flights.out, err = x.s.outbox(); err != nil {
 		return err
 	}
 	if x.sub.Files.Any() {
@@ -148,22 +149,20 @@ func (x *submitter) open() error {
 			return err
 		}
 	}
-	if err = x.openResults(); err != nil { // before a worker can be lost
+	if _, err = x.s.takes(resultSubject(x.s.user, x.run, anyOne), x.receive); err != nil { // before a worker can be lost
 		return err
 	}
 	if err = x.openRoster(); err != nil {
 		return err
 	}
-	if _, err = x.s.obey(runSubject(x.sub.Queue, x.run), x.command); err != nil {
+	if _, err = x.s.obey(runSubject(x.s.user, x.run), x.command); err != nil {
 		return err
 	}
 	x.end.Go(x.begin)
 	x.each(tickEvery, x.tick())
-	x.each(heartbeatEvery, x.check)
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
 	}
-	x.each(tickEvery, x.purge())
 	if x.ledger == nil { // which renews its record itself
 		x.each(heartbeatEvery, x.enrols())
 	}
@@ -320,7 +319,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
-	m.Token = f.token
+	m.Token, m.User, m.Keep = f.token, x.s.user, x.lasting
 	if x.files != nil {
 		if m.Take, m.Return, err = x.files.Send(ctx, f.attempt.Task); err != nil {
 			return err
@@ -330,18 +329,14 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if x.maker.sign != nil {
 		x.maker.sign(m, f.subject)
 	}
-	msg, body, err := x.s.pack(ctx, bodies+x.run, m.Encode())
+	msg, body, err := x.s.pack(ctx, bodies+x.run, m)
 	if err != nil {
 		return fmt.Errorf("hand the task over: %w", err)
 	}
 	if f.body = body; body != "" {
 		x.bodies.Store(true)
 	}
-	x.flights.out.Send(f.subject, f.id.name(), msg, func() {
-		x.flights.mu.Lock()
-		f.stored = time.Now()
-		x.flights.mu.Unlock()
-	})
+	x.flights.out.Send(f.subject, msg, func() {})
 	return nil
 }
 

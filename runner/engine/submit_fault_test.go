@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -36,18 +35,16 @@ func TestLostAttempts(t *testing.T) {
 			f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
 		}},
 		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) { f.end(a, func(fin *Final) { fin.StdoutLen = 5 }) }},
-		"forgotten, as after a power cut": {1, 1, func(f *fake, _ *Attempt) { f.forgets.Store(true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T, b *broker) {
 				var n atomic.Int32
-				b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
+				b.worker("a", 2, func(f *fake, a *Attempt) {
 					if n.Add(1) > int32(c.lost) {
-						answer(f, a, m)
+						answer(f, a)
 						return
 					}
 					c.lose(f, a)
-					_ = m.Ack()
 				})
 				r := b.run(c.tasks, nil)
 				r.ok(c.tasks)
@@ -57,19 +54,10 @@ func TestLostAttempts(t *testing.T) {
 	}
 }
 
-func TestFullStream(t *testing.T) {
-	l := memoryLimits
-	l.tasks = 3
-	inTimeWith(t, l, func(_ *testing.T, b *broker) {
-		b.worker("a", 20, answer)
-		b.run(200, nil).ok(200)
-	})
-}
-
 func TestOutputAsItComes(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		var out, errs crewtest.Output
-		b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
 			require.True(t, a.Live)
 			f.says(a, Chunk{Data: []byte("one\n")})
 			crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
@@ -77,7 +65,6 @@ func TestOutputAsItComes(t *testing.T) {
 				fin.Outcome, fin.Exit = task.Exit, status(1)
 				fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
 			})
-			_ = m.Ack()
 		})
 		r := b.run(1, func(s *wiring.Submission) {
 			s.Plan.Show = task.ShowLines
@@ -95,9 +82,9 @@ func TestOutputAsItComes(t *testing.T) {
 func TestLongInput(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		in := bytes.Repeat([]byte("x"), 3<<20)
-		b.worker("a", 1, func(f *fake, a *Attempt, m jetstream.Msg) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
 			require.Equal(t, in, a.Stdin)
-			answer(f, a, m)
+			answer(f, a)
 		})
 		r, err := b.tryRun(&records{n: 2, change: func(t *task.Task) { t.Stdin = in }}, nil)
 		require.NoError(t, err)
@@ -124,16 +111,17 @@ func TestLongMessageReplaced(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		s := b.connect(nil)
 		long := bytes.Repeat([]byte("x"), maxBody+1)
-		msg, object, err := s.pack(t.Context(), "body", long)
+		msg, object, err := s.pack(t.Context(), "body", &Attempt{Stdin: long})
 		require.NoError(t, err)
-		got, err := s.unpack(t.Context(), msg)
+		big, err := decode[body](msg, kindBig)
 		require.NoError(t, err)
-		require.Equal(t, long, got)
+		long, err = s.unpack(t.Context(), big)
+		require.NoError(t, err)
 		long[7]++
 		s.objects.Remove(t.Context(), object)
 		_, err = s.js.Publish(t.Context(), travel.Subjects+object, long)
 		require.NoError(t, err)
-		_, err = s.unpack(t.Context(), msg)
+		_, err = s.unpack(t.Context(), big)
 		require.ErrorIs(t, err, errGarbage)
 	})
 }

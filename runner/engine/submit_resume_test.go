@@ -6,10 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -47,60 +45,4 @@ func TestIdentity(t *testing.T) {
 		_, err := readIdentity(path)
 		require.ErrorContains(t, err, path, "%q", bad)
 	}
-}
-
-func TestMark(t *testing.T) {
-	t.Parallel()
-	m := mark{most: 100}
-	first := func(want uint64, size int64) {
-		t.Helper()
-		seq, n := m.first()
-		require.Equal(t, []any{want, size}, []any{seq, n})
-	}
-	first(1, 0)
-	m.pass(3, 10)
-	first(4, 10)
-	a, b := &held{seq: 5}, &held{seq: 7}
-	m.hold(a)
-	m.pass(5, 10)
-	m.pass(6, 10)
-	m.hold(b)
-	m.pass(7, 10)
-	first(5, 10)
-	b.done = true
-	first(5, 10)
-	a.done = true
-	first(8, 40)
-	m.forget(40)
-	first(8, 0)
-	c := &held{seq: 9}
-	m.hold(c)
-	m.pass(9, 101)
-	first(10, 101) // too much: it is given up
-	require.Empty(t, m.open)
-}
-
-// TestPurge has results that are on record leave the stream while the run goes on.
-func TestPurge(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		last := make(chan *Attempt, 1)
-		w := b.worker("a", 2, func(f *fake, a *Attempt, m jetstream.Msg) {
-			if a.Task == 20 {
-				last <- a
-			} else {
-				answer(f, a, m)
-			}
-		})
-		r := b.run(20, inDir(t.TempDir()))
-		a := <-last
-		s := b.connect(nil)
-		left := func() uint64 { return s.messages(t, resultsStream) }
-		crewtest.Until(t, func() bool { return left() == 0 }, "the results to be taken")
-		w.says(a, Chunk{Data: []byte("20")})
-		require.NoError(t, w.s.nc.Flush())
-		r.run.Do(task.Command{Op: task.Drain})
-		w.end(a, func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte("\n"), 3 })
-		r.ok(20)
-		require.Zero(t, left())
-	})
 }

@@ -32,17 +32,15 @@ import (
 type broker struct {
 	t       *testing.T
 	dir     string
-	limits  limits
 	current atomic.Pointer[server.Server]
-	ackWait time.Duration // after which its fakes get a message again
-	ahead   int           // core.Pool.Ahead of its runs
-	policy  string        // of its runs; "" for fifo
-	runs    string        // the directory of its dispatchers
-	over    *line         // for its runs and dispatchers; nil for none
+	ahead   int    // core.Pool.Ahead of its runs
+	policy  string // of its runs; "" for fifo
+	runs    string // the directory of its dispatchers
+	over    *line  // for its runs and dispatchers; nil for none
 }
 
 func (b *broker) start() {
-	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, b.limits)
+	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, jetstream.MemoryStorage)
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }
@@ -108,17 +106,17 @@ type fake struct {
 	s        *session
 	queue    string
 	presence Presence
-	run      func(f *fake, a *Attempt, m jetstream.Msg) // called in turn
+	run      func(f *fake, a *Attempt) // called in turn
 	orders   chan Order
+	leaves   func() // what it does before it answers that it has left a run; nil for nothing
 	silent   atomic.Bool
-	forgets  atomic.Bool // what it was given
 	ignores  atomic.Bool // to orders
 	mu       sync.Mutex  // held to put presence
 }
 
 var testCommand = wiring.Template{Words: []string{"true", "{}"}, Replace: "{}"}
 
-func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstream.Msg)) *fake {
+func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake {
 	sum, text := digest(testCommand)
 	f := &fake{
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
@@ -134,32 +132,23 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt, jetstr
 		if f.ignores.Load() {
 			return
 		}
-		var a Answer
-		if o.Op == opHolds && !f.forgets.Load() {
-			a.IDs = o.IDs
-		} else {
-			f.orders <- o
+		if f.orders <- o; o.Op == opLeave && f.leaves != nil {
+			f.leaves()
 		}
-		b, _ := json.Marshal(a)
-		_ = m.Respond(b)
+		_ = m.Respond([]byte("{}"))
 	})
 	require.NoError(b.t, err)
-	cons, err := f.s.js.CreateConsumer(context.Background(), tasksStream, jetstream.ConsumerConfig{
-		FilterSubject: taskSubject("q", f.presence.ID, ">"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: b.ackWait, MaxAckPending: -1,
-	})
-	require.NoError(b.t, err)
-	cc, err := cons.Consume(func(m jetstream.Msg) {
-		for part := range parts(m.Data()) {
-			if body, err := f.s.unpack(context.Background(), part); err == nil { // it was long
-				part = body
+	_, err = f.s.takes(taskSubject("q", f.presence.ID, "*"), func(_ string, data []byte) {
+		for part := range parts(data) {
+			if big, err := decode[body](part, kindBig); err == nil {
+				part, _ = f.s.unpack(context.Background(), big)
 			}
 			if a, err := DecodeAttempt(part); err == nil {
-				f.run(f, a, m)
+				f.run(f, a)
 			}
 		}
-	}, jetstream.PullHeartbeat(time.Second))
+	})
 	require.NoError(b.t, err)
-	b.t.Cleanup(cc.Stop)
 	f.put(ready)
 	stop := make(chan struct{})
 	b.t.Cleanup(func() { close(stop) })
@@ -203,7 +192,7 @@ func (f *fake) final(a *Attempt) *Final {
 func status(code int) *int { return &code }
 
 func (f *fake) publish(a *Attempt, msg []byte) {
-	_ = f.s.nc.Publish(resultSubject(f.queue, f.presence.ID, a.Run), msg)
+	_ = f.s.nc.Publish(resultSubject(a.User, a.Run, f.presence.ID), msg)
 }
 
 // end publishes the result of an attempt that went well, but for what change changes.
@@ -220,10 +209,7 @@ func (f *fake) says(a *Attempt, c Chunk) {
 }
 
 // answer answers at once.
-func answer(f *fake, a *Attempt, m jetstream.Msg) {
-	f.end(a, shows(a.Records[0][0]+"\n"))
-	_ = m.Ack()
-}
+func answer(f *fake, a *Attempt) { f.end(a, shows(a.Records[0][0]+"\n")) }
 
 // shows has a result bring all of stdout.
 func shows(text string) func(*Final) {

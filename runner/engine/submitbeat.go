@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 )
@@ -143,8 +139,8 @@ func (x *submitter) command(o *Order, a *Answer) error {
 	return o.unknown()
 }
 
-// part ends the run on the engine: workers drop what they still hold of it, and what
-// is left of it in the streams is removed.
+// part ends the run on the engine: workers drop what they still hold of it, and its record and
+// its objects are removed.
 func (x *submitter) part() {
 	if !x.s.nc.IsConnected() || x.ledger != nil && !x.ledger.holds() {
 		return
@@ -153,28 +149,13 @@ func (x *submitter) part() {
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
 	x.heartbeat(true)
-	_ = x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, anyOne, x.run))
 	if x.bodies.Load() {
 		_ = x.s.objects.RemoveAll(ctx, bodies+x.run) // of attempts that the run has given up
 	}
-	x.clear(ctx)
-	_ = x.s.nc.FlushWithContext(ctx)
-}
-
-// clear removes the run's record, and the results that nobody wants any more.
-func (x *submitter) clear(ctx context.Context) {
-	r, first := &x.results, uint64(0)
-	if x.lasting {
-		r.reading.Lock()
-		r.mu.Lock()
-		first, _ = r.mark.first()
-		r.mu.Unlock()
-		r.reading.Unlock()
-	}
-	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(r.subject), jetstream.WithPurgeSequence(first))
 	if x.ledger == nil {
 		_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
 	}
+	_ = x.s.nc.FlushWithContext(ctx)
 }
 
 const (
@@ -229,49 +210,4 @@ func (c *clock) end(there, now time.Time) time.Time {
 		c.known, c.ahead = true, d
 	}
 	return there.Add(c.ahead)
-}
-
-// askMost limits the attempts that one question is about.
-const askMost = 1000
-
-// check asks workers about attempts that they were given more than a TTL ago. It is a
-// safety net: what a worker twice does not know is lost, as after a power cut.
-func (x *submitter) check() {
-	if !x.s.nc.IsConnected() {
-		return
-	}
-	now, asked := time.Now(), map[*worker][]*flight{}
-	x.flights.mu.Lock()
-	for _, f := range x.flights.m {
-		if w := f.worker; !f.stored.IsZero() && now.Sub(latest(f.stored, f.checked)) > w.ttl && len(asked[w]) < askMost {
-			f.checked = now
-			asked[w] = append(asked[w], f)
-		}
-	}
-	x.flights.mu.Unlock()
-	for w, flights := range asked {
-		x.ask(w, flights)
-	}
-}
-
-func (x *submitter) ask(w *worker, flights []*flight) {
-	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
-	defer cancel()
-	o := Order{Op: opHolds}
-	for _, f := range flights {
-		o.IDs = append(o.IDs, f.id)
-	}
-	a, err := x.s.ask(ctx, w.orders, o)
-	if err != nil || a.Err != "" {
-		return // its lease tells whether it is there
-	}
-	unknown := slices.DeleteFunc(flights, func(f *flight) bool { return slices.Contains(a.IDs, f.id) })
-	if len(unknown) == 0 || x.catchUp(ctx) != nil {
-		return
-	}
-	for _, f := range unknown { // those whose results have come have ended
-		if f.unknown++; f.unknown >= 2 {
-			f.finish(end{err: errors.New("its worker does not know it")})
-		}
-	}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -44,18 +43,13 @@ type flight struct {
 	subject string
 	body    string        // the object that is its message; "" if there is none
 	take    []travel.File // that its task takes
-	held    *held         // its first result; nil if there is none, or without --state
 	final   *Final        // of an earlier epoch's
 	done    chan end      // gets one end
 
-	// sending, under flights.mu
+	// under flights.mu
 
-	stored  time.Time // when the stream confirmed its message; zero if it has not
 	op      string    // the latest order; "" for none
 	ordered time.Time // when that was sent
-	unknown int       // how often the worker has said that it does not hold it
-
-	checked time.Time // when its worker was last asked about it
 
 	out outputs
 }
@@ -163,8 +157,7 @@ func (s *flights) of(w *worker) (list []*flight) {
 	return list
 }
 
-// order sends an order about a flight, again and again until that ends. A flight that is
-// certainly not under way ends at once.
+// order sends an order about a flight, again and again until that ends.
 func (s *flights) order(f *flight, op string) {
 	s.mu.Lock()
 	if f.op == opKill && op == opCancel {
@@ -172,9 +165,6 @@ func (s *flights) order(f *flight, op string) {
 	}
 	f.op, f.ordered = op, time.Now()
 	s.mu.Unlock()
-	if s.out.Withdraw(f.subject, f.id.name()) {
-		f.finish(end{err: errors.New("the engine had no room for it"), unbegun: true})
-	}
 	s.send(f, op)
 }
 

@@ -167,7 +167,7 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	if fin == nil {
 		f.out.close(true)
 		if e.unbegun {
-			x.results.drop(f)
+			x.results.done(attemptKey{f.id.Task, f.id.Number})
 		} else if ctx.Err() != nil {
 			return outcome(f.attempt, task.EndedBy(context.Cause(ctx)), e.err, false)
 		}

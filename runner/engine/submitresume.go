@@ -98,11 +98,10 @@ func (id *identity) save(path string) error {
 	return nil
 }
 
-// past holds the results that attempts of earlier epochs have brought since those
-// ended.
+// past holds the results of attempts of earlier epochs, as far as their workers kept them.
 type past struct {
 	mu      sync.Mutex
-	pending map[ID]*flight         // without a worker; nil once no more are taken
+	pending map[ID]*flight         // without a worker, nil for those that have ended; nil once no more are taken
 	results map[[16]byte][]*flight // with their ends
 }
 
@@ -115,9 +114,9 @@ func (x *submitter) earlier(from string, id ID, t Token) *flight {
 	if p.pending == nil || id.Epoch >= x.epoch || x.maker.token(from, id.Epoch, id.Task, id.Number) != t {
 		return nil
 	}
-	f := p.pending[id]
-	if f == nil {
-		f = &flight{id: id, token: t}
+	f, known := p.pending[id]
+	if !known {
+		f = &flight{id: id, token: t, subject: taskSubject(x.sub.Queue, from, x.run)}
 		p.pending[id] = f
 	}
 	return f
@@ -130,7 +129,7 @@ func (p *past) add(f *flight, fin *Final) {
 	if p.pending[f.id] != f {
 		return
 	}
-	delete(p.pending, f.id)
+	p.pending[f.id] = nil // it may come again
 	f.final = fin
 	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
@@ -144,7 +143,9 @@ func (p *past) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.pending {
-		f.out.close(true)
+		if f != nil {
+			f.out.close(true)
+		}
 	}
 	p.pending = nil
 }
@@ -167,12 +168,8 @@ func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
 	f := list[i]
 	p.results[id] = slices.Delete(list, i, i+1)
 	p.mu.Unlock()
-	if r := &x.results; f.held != nil {
-		r.mu.Lock()
-		r.held[attemptKey{a.Task.ID, a.Number}] = f.held
-		r.mu.Unlock()
-	}
 	f.attempt = a
+	x.results.keep(f, attemptKey{a.Task.ID, a.Number}, true)
 	x.replay(f)
 	return x.result(ctx, f, end{final: f.final})
 }
@@ -192,13 +189,12 @@ func (x *submitter) replay(f *flight) {
 	}
 }
 
-// begin has what earlier epochs left come to an end, reads their results, and lets
-// slots join.
+// begin has what earlier epochs left come to an end and bring its results, and lets slots join.
 func (x *submitter) begin() {
 	defer close(x.begun)
 	if x.epoch > 1 {
-		for x.inherit() != nil && x.wait(time.Second) {
-		}
+		_ = x.s.objects.RemoveAll(x.ctx, bodies+x.run) // they only take up room
+		x.evict()
 		x.past.close()
 	}
 	r := &x.roster
@@ -215,22 +211,8 @@ func (x *submitter) begin() {
 	}
 }
 
-// inherit does that once all attempts of earlier epochs have ended.
-func (x *submitter) inherit() error {
-	ctx, cancel := context.WithTimeout(x.ctx, answerWait)
-	defer cancel()
-	if err := x.s.purge(ctx, tasksStream, taskSubject(x.sub.Queue, anyOne, x.run)); err != nil {
-		return err
-	}
-	_ = x.s.objects.RemoveAll(ctx, bodies+x.run) // they only take up room
-	x.evict()
-	ctx, cancel = context.WithTimeout(x.ctx, time.Minute)
-	defer cancel()
-	return x.catchUp(ctx)
-}
-
-// evict has the workers end what they hold of earlier epochs. It returns once each has
-// answered that it has, or its lease has ended.
+// evict has the workers end what they run of earlier epochs, and bring what they have kept of them. It
+// returns once each has answered that it has, or its lease has ended.
 func (x *submitter) evict() {
 	order := Order{Op: opLeave, ID: ID{Run: x.run, Epoch: x.epoch}}
 	var all sync.WaitGroup

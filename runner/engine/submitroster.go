@@ -216,14 +216,8 @@ func (x *submitter) lose(w *worker, why string) {
 	})
 }
 
-// giveUp ends the flights with a worker once all results are read that it has
-// published.
+// giveUp ends the flights with a worker.
 func (x *submitter) giveUp(w *worker, why string) {
-	if x.catchUp(x.ctx) != nil {
-		return // Close ends them
-	}
-	ctx, cancel := context.WithTimeout(x.ctx, catchUpWait)
-	defer cancel()
 	lost := x.flights.of(w)
 	for _, f := range lost {
 		x.flights.send(f, opKill) // in case it is there after all
@@ -231,7 +225,6 @@ func (x *submitter) giveUp(w *worker, why string) {
 	}
 	subject := taskSubject(x.sub.Queue, w.id, x.run)
 	x.flights.out.Drop(func(s string) bool { return s == subject })
-	_ = x.s.purge(ctx, tasksStream, subject)
 	if why != "" && x.ctx.Err() == nil {
 		then := "it ran nothing"
 		if len(lost) > 0 {

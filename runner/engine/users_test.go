@@ -14,14 +14,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/credentials"
 	"crew/runner/crewtest"
-	"crew/runner/task"
-	"crew/runner/travel"
-	"crew/runner/wiring"
 )
 
 // Whatever ends a connection for good, a session says why.
@@ -126,28 +122,4 @@ func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	}
 	serving.Send(syscall.SIGTERM)
 	serving.Wait()
-}
-
-// forged is a message of another stream that somebody has the server deliver to a worker's inbox.
-type forged struct {
-	jetstream.Msg
-	read bool
-}
-
-func (f *forged) Subject() string { return travel.Subjects + "x" }
-func (f *forged) Ack() error      { return nil }
-func (f *forged) Data() []byte    { f.read = true; return nil }
-
-func TestTasksOfSubmittersAlone(t *testing.T) {
-	t.Parallel()
-	h := testHub(t, t.TempDir())
-	nothing := func(task.Command) task.Reply { return task.Reply{} }
-	started, err := Work(wiring.Work{URL: h.as(t, "worker"), Queue: "q", TTL: time.Minute, Notice: quiet, Do: nothing})
-	require.NoError(t, err)
-	w := started.(*crewWorker)
-	defer w.s.close()
-	require.NoError(t, w.join())
-	m := &forged{}
-	w.take(w.lease, m)
-	require.False(t, m.read)
 }

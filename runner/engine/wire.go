@@ -12,9 +12,9 @@ import (
 	"crew/runner/wiring"
 )
 
-// Version is the version of everything that submitters, workers and the streams
+// Version is the version of everything that submitters, workers and the hub
 // share. Those of different versions refuse each other.
-const Version = 12
+const Version = 13
 
 // maxBody limits the length of a message. Longer data travels as an object, or in
 // several messages.
@@ -34,7 +34,7 @@ type ID struct {
 	Number int
 }
 
-// name is by what the engine knows an attempt: the messages' IDs and objects.
+// name is what the objects of an attempt are called.
 func (id *ID) name() string {
 	b := append(make([]byte, 0, 64), id.Run...)
 	b = strconv.AppendUint(append(b, '.'), id.Epoch, 10)
@@ -47,6 +47,8 @@ func (id *ID) name() string {
 type Attempt struct {
 	ID
 	Token    Token
+	User     string   // of the submitter, as a part of subjects
+	Keep     bool     // the worker keeps the result until the submitter has it on record
 	Identity [16]byte // of the task, with --state
 	Slot     int
 	Key      string
@@ -191,11 +193,12 @@ func badFacts(f *task.Facts) bool {
 	return f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0 || f.Attempt < 0 || slices.ContainsFunc(f.Units, badUnits)
 }
 
-// The kinds of messages on the streams.
+// The kinds of messages of attempts.
 const (
 	kindAttempt = 'a'
+	kindBig     = 'b' // the name of an object that holds the attempt
+	kindKept    = 'k' // the ID of an attempt whose result is on record
 	kindChunk   = 'c'
 	kindFinal   = 'f'
 	kindBundle  = 'l' // several of the others
-	kindBig     = 'b' // the name of an object that holds the message
 )

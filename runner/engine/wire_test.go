@@ -55,7 +55,7 @@ func TestFactsOnTheWire(t *testing.T) {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
 	msg := (&Final{Facts: f}).Encode()
-	require.Equal(t, 12, Version)
+	require.Equal(t, 13, Version)
 	require.Contains(t, hex.EncodeToString(msg), "ffff0301016b016302010608026e6f0a0c0168010301750101760e92c0b2cd3b1416181a01")
 	got, err := DecodeFinal(msg)
 	require.NoError(t, err)

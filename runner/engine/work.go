@@ -43,7 +43,6 @@ type crewWorker struct {
 
 	s      *session
 	out    *outbox.Outbox
-	coming *outbox.Wait // for tasks
 	local  wiring.Executor
 	seats  Seats
 	files  *travel.Worker
@@ -125,8 +124,7 @@ func (w *crewWorker) open() (err error) {
 		w.tenure = succeed(w.mark, min(w.work.TTL, endedWithin))
 	}
 	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.objects, w.work.Workdir)
-	w.coming = w.s.waits.On(func(int64, time.Duration) string { return "receiving tasks from the hub" })
-	if w.out, err = w.s.outbox(w.work.Notice); err == nil {
+	if w.out, err = w.s.outbox(); err == nil {
 		_, err = w.s.subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
 	}
 	return err
@@ -242,7 +240,7 @@ func (w *crewWorker) Consume(events []task.Event) error {
 	return nil
 }
 
-// Close returns once the engine has all results, or the lease is lost, and says that
+// Close returns once submitters have all results, or the lease is lost, and says that
 // the worker has gone.
 func (w *crewWorker) Close(task.Stats) error {
 	w.setState(draining)

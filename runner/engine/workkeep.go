@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 )
@@ -24,8 +22,7 @@ const (
 	leastLook = 20 * time.Millisecond
 )
 
-// lease holds a worker's lease under one ID and the consumer for its tasks. When the
-// lease is lost, so is every task taken under it.
+// lease holds a worker's lease under one ID. When it is lost, so is every task taken under it.
 type lease struct {
 	id    string
 	since time.Time
@@ -34,16 +31,7 @@ type lease struct {
 
 	lost    bool
 	renewed time.Duration // since boot, when the last confirmed renewal was sent; 0 for none
-	stale   bool          // the consumer has to be made anew
-
-	// of the goroutine that renews, and under mu
-
-	stop   context.CancelFunc // stops taking tasks
-	orders *nats.Subscription
-
-	// of the goroutine that renews
-
-	name string // of the consumer
+	takes   []*nats.Subscription
 }
 
 // guarded is an executor that kills its tasks at a time even if this process is
@@ -93,13 +81,9 @@ func (w *crewWorker) keep() {
 	}
 }
 
-// reconnected sends again what may have been lost with the connection, and has the
-// consumer made anew, so that it delivers again what may have been, too.
+// reconnected sends again what may have been lost with the connection.
 func (w *crewWorker) reconnected() {
 	w.mu.Lock()
-	if w.lease != nil {
-		w.lease.stale = true
-	}
 	now := w.s.now()
 	for _, t := range w.runs { // their heartbeats could not come
 		t.heard = now
@@ -121,19 +105,17 @@ func (w *crewWorker) renew() error {
 	t, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
 	fresh := t == nil
 	if fresh {
-		t, patience = &lease{id: w.s.newID(w.host), since: time.Now(), stale: true}, max(patience, answerWait)
+		t, patience = &lease{id: w.s.newID(w.host), since: time.Now()}, max(patience, answerWait)
 		if w.tenure != nil {
 			w.tenure.name(t.id)
 		}
 	}
-	stale := t.stale
-	t.stale = false
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
 	if fresh {
-		if err = w.listen(ctx, t); err == nil {
+		if err = w.listen(t); err == nil {
 			w.extend(t, w.s.now()) // tasks may come before the record is confirmed
 		}
 	}
@@ -142,9 +124,7 @@ func (w *crewWorker) renew() error {
 		err = w.put(ctx, w.presence(t))
 	}
 	if err == nil {
-		if w.extend(t, sent); stale && !fresh { // not earlier: what it holds needs no consumer
-			err = w.listen(ctx, t)
-		}
+		w.extend(t, sent)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +133,6 @@ func (w *crewWorker) renew() error {
 		t.end()
 		return err
 	case err != nil:
-		t.stale = t.stale || stale
 		return err
 	case fresh:
 		if w.lease = t; w.began {
@@ -178,60 +157,22 @@ func (w *crewWorker) extend(t *lease, from time.Duration) {
 	}
 }
 
-// listen makes the lease's consumer, in place of the last one, and takes tasks and
-// orders.
-func (w *crewWorker) listen(ctx context.Context, t *lease) error {
-	if t.stop != nil {
-		t.stop()
-		if err := w.s.js.DeleteConsumer(ctx, tasksStream, t.name); err != nil && !isGone(err) {
-			return err
-		}
-	}
-	t.name = rand.Text() // see workerRights
-	c, err := w.s.js.CreateConsumer(ctx, tasksStream, jetstream.ConsumerConfig{
-		Durable: t.name, FilterSubject: taskSubject(w.work.Queue, t.id, ">"),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 24 * time.Hour, MaxDeliver: -1, MaxAckPending: -1,
-		InactiveThreshold: max(3*w.work.TTL, time.Minute),
-	})
+// listen takes tasks and orders.
+func (w *crewWorker) listen(t *lease) error {
+	tasks, err := w.s.takes(taskSubject(w.work.Queue, t.id, "*"), func(subject string, data []byte) { w.take(t, subject, data) })
 	if err != nil {
-		return notReady(err)
+		return err
 	}
-	// Whatever it is, the consumer's leader may have died with what was on its way here, and
-	// another one would wait for an acknowledgement of that.
-	taking, stop := context.WithCancel(context.Background())
-	go func() {
-		_ = w.s.pull(taking, c, w.coming, func(m jetstream.Msg) bool {
-			w.take(t, m)
-			return true
-		})
-		w.coming.Set(false)
-		if taking.Err() == nil {
-			w.mu.Lock()
-			t.stale = true
-			w.mu.Unlock()
-			w.renewSoon()
-		}
-	}()
-	orders := t.orders
-	if orders == nil {
-		orders, err = w.s.obey(orderSubject(w.work.Queue, t.id), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t.stop, t.orders = stop, orders; t.lost {
-		t.end()
-	}
+	orders, err := w.s.obey(orderSubject(w.work.Queue, t.id), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
+	t.takes = []*nats.Subscription{tasks, orders}
 	return err
 }
 
 // end stops taking tasks and orders. Its caller holds mu.
 func (t *lease) end() {
 	t.lost = true
-	if t.stop != nil {
-		t.stop()
-	}
-	if t.orders != nil {
-		_ = t.orders.Unsubscribe()
+	for _, s := range t.takes {
+		_ = s.Unsubscribe()
 	}
 }
 
@@ -318,9 +259,7 @@ func (w *crewWorker) leased(t *lease) bool {
 	return !t.lost && !w.s.nc.IsClosed() && w.s.now() < t.renewed+w.work.TTL*fence/100
 }
 
-// leave says that the worker has gone. Nothing runs any more. The consumer stays until
-// the server removes it as inactive: to delete it would drop acknowledgements that the
-// server has got but not dealt with.
+// leave says that the worker has gone. Nothing runs any more.
 func (w *crewWorker) leave() {
 	w.record <- struct{}{}
 	defer func() { <-w.record }()
@@ -331,15 +270,10 @@ func (w *crewWorker) leave() {
 	if t == nil || !w.s.nc.IsConnected() {
 		return
 	}
-	t.stop()
+	_ = t.takes[0].Unsubscribe() // what comes now has not begun
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
 	if w.put(context.Background(), p) == nil {
 		w.tenure.end()
 	}
-}
-
-// isGone reports whether err says that a consumer is no more.
-func isGone(err error) bool {
-	return errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDoesNotExist)
 }

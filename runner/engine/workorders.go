@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"math"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +27,6 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 		if o.Epoch >= everyEpoch {
 			w.tenure.end() // such a worker has one run
 		}
-	case opHolds:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		a.IDs = slices.DeleteFunc(o.IDs, func(id ID) bool { return w.held[id] == nil })
 	case opDrain:
 		drain := task.Command{Op: task.Drain}
 		if o.By != "" { // or else its run has said so
@@ -116,17 +112,23 @@ func (w *crewWorker) handBack() {
 	w.stop(false, list...)
 }
 
-// leaveRun ends all attempts of a run's epochs before one, and returns once they have
-// ended and what they had to tell is stored.
+// leaveRun ends all attempts of a run's epochs before one, brings what it has kept of them, and
+// returns once they have ended and a submitter has what they had to tell.
 func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
 	for _, ended := range w.abandon(run, epoch) {
 		defer func() { <-ended }()
 	}
+	for _, h := range w.of(run, epoch, func(h *job) bool { return h.told && h.asked < epoch }) {
+		w.mu.Lock()
+		h.told, h.asked = false, epoch
+		w.mu.Unlock()
+		w.send(h)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := func() bool {
-		for id := range w.held {
-			if id.Run == run && id.Epoch < epoch {
+		for id, h := range w.held {
+			if id.Run == run && id.Epoch < epoch && !h.told {
 				return true
 			}
 		}
@@ -137,21 +139,37 @@ func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
 	}
 }
 
-// abandon ends all attempts of a run's epochs before one, and their processes. Nobody wants
-// their results any more, except those that are on their way. For ended see Seats.End.
-func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{}) {
+// of returns the attempts of a run's epochs before one for which which holds.
+func (w *crewWorker) of(run string, epoch uint64, which func(*job) bool) (list []*job) {
 	w.mu.Lock()
-	if t := w.runs[run]; t != nil {
-		t.epoch = max(t.epoch, epoch)
-	}
-	var list []*job
+	defer w.mu.Unlock()
 	for id, h := range w.held {
-		if id.Run == run && id.Epoch < epoch && !h.ended {
-			h.unwanted = true
+		if id.Run == run && id.Epoch < epoch && which(h) {
 			list = append(list, h)
 		}
 	}
+	return list
+}
+
+// abandon refuses and ends all attempts of a run's epochs before one.
+func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{}) {
+	w.mu.Lock()
+	t := w.runs[run]
+	if t == nil {
+		t = &runState{heard: w.s.now()}
+		w.runs[run] = t
+	}
+	if epoch > t.epoch {
+		t.epoch, t.lost = epoch, nil
+	}
 	w.mu.Unlock()
+	return w.quit(run, epoch)
+}
+
+// quit ends all attempts of a run's epochs before one, and their processes. Nobody wants
+// their results any more, except those that are on their way. For ended see Seats.End.
+func (w *crewWorker) quit(run string, epoch uint64) (ended []<-chan struct{}) {
+	list := w.of(run, epoch, func(h *job) bool { h.unwanted = h.unwanted || !h.ended; return !h.ended })
 	for _, h := range list {
 		h.wake()
 	}
@@ -159,19 +177,11 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 	return w.seats.End(func(c *Seat) bool { return c.Run == run && c.Epoch < epoch })
 }
 
-// forgetRun ends all attempts of a run that is over. Nobody wants any of their results.
-func (w *crewWorker) forgetRun(run string) {
-	w.abandon(run, math.MaxUint64)
-	w.out.Drop(func(subject string) bool { return strings.HasSuffix(subject, "."+run) })
-	w.mu.Lock()
-	var list []*job
-	for id, h := range w.held {
-		if id.Run == run && h.ended {
-			list = append(list, h)
-		}
-	}
-	w.mu.Unlock()
-	for _, h := range list {
+// forgetRun ends all attempts of a run's epochs before one. Nobody wants any of their results.
+func (w *crewWorker) forgetRun(run string, epoch uint64) {
+	w.quit(run, epoch)
+	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
+	for _, h := range w.of(run, epoch, func(h *job) bool { return h.ended }) {
 		w.forget(h)
 	}
 }
@@ -203,13 +213,19 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		w.mu.Unlock()
 		return
 	}
-	newer := b.Epoch > t.epoch
-	t.heard, t.suspended = w.s.now(), b.Suspended
+	newer, lost := b.Epoch > t.epoch, t.lost
+	t.heard, t.suspended, t.lost = w.s.now(), b.Suspended, nil
 	w.mu.Unlock()
-	if b.Over {
-		w.forgetRun(b.Run)
-	} else if newer {
+	switch {
+	case b.Over:
+		w.abandon(b.Run, b.Epoch+1)
+		w.forgetRun(b.Run, b.Epoch+1)
+	case newer:
 		w.abandon(b.Run, b.Epoch)
+	default:
+		for _, h := range lost {
+			w.send(h)
+		}
 	}
 }
 
@@ -217,23 +233,35 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 func (w *crewWorker) endSilent() {
 	most := max(silences*w.work.TTL, leastSilent)
 	now := w.s.now()
-	var runs []string
+	silent := map[string]uint64{} // the first epoch that is none of theirs
 	w.mu.Lock()
 	if !w.s.nc.IsConnected() {
 		w.mu.Unlock()
 		return
 	}
 	for run, t := range w.runs {
-		if !t.suspended && now-t.heard > most {
-			t.heard = now // not again at once
-			runs = append(runs, run)
+		switch {
+		case t.suspended || now-t.heard <= most:
+		case t.attempts > 0:
+			silent[run] = t.epoch + 1
+		case len(t.lost) == 0:
+			delete(w.runs, run)
 		}
 	}
 	w.mu.Unlock()
 	w.seats.End(func(c *Seat) bool { return c.Busy == 0 && now-c.Heard > most })
-	slices.Sort(runs)
-	for _, run := range runs {
+	for _, run := range slices.Sorted(maps.Keys(silent)) {
 		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
-		w.forgetRun(run)
+		var lost []*job
+		for _, h := range w.of(run, silent[run], func(h *job) bool { return !h.told }) {
+			result := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
+			lost = append(lost, &job{worker: w, lease: h.lease, Attempt: &Attempt{ID: h.ID, User: h.User}, result: result.Encode()})
+		}
+		w.mu.Lock()
+		if t := w.runs[run]; t != nil {
+			t.lost, t.heard = lost, now // not again at once
+		}
+		w.mu.Unlock()
+		w.forgetRun(run, silent[run])
 	}
 }

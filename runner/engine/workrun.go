@@ -2,11 +2,9 @@ package engine
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
-	"strconv"
 	"time"
 
 	"crew/runner/outbox"
@@ -155,37 +153,44 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 		w.forget(h)
 	default:
 		w.out.Wait()
-		w.out.Send(resultSubject(w.work.Queue, h.lease.id, h.Run), h.msgID('f', 0), f.Encode(), func() { w.forget(h) })
+		h.result = f.Encode()
+		w.send(h)
 	}
 }
 
-// forget lets go of an attempt whose result the engine has, or nobody wants.
+// send sends the result of an attempt.
+func (w *crewWorker) send(h *job) {
+	w.out.Send(h.results(), h.result, func() {
+		w.mu.Lock()
+		h.told = true
+		if w.forgotten.Broadcast(); !h.Keep {
+			w.letGo(h)
+		}
+		w.mu.Unlock()
+	})
+}
+
+// results is the subject of what the attempt brings.
+func (h *job) results() string { return resultSubject(h.User, h.Run, h.lease.id) }
+
+// forget lets go of an attempt whose result nobody wants.
 func (w *crewWorker) forget(h *job) {
 	w.mu.Lock()
-	msg := w.letGo(h)
+	w.letGo(h)
 	w.mu.Unlock()
-	if msg != nil {
-		msg.done()
-	}
 }
 
-// letGo takes an attempt from those that are held and returns its message, or nil if
-// it is not among them. Its caller holds mu.
-func (w *crewWorker) letGo(h *job) *delivery {
+// letGo takes an attempt from those that are held. Its caller holds mu.
+func (w *crewWorker) letGo(h *job) {
 	if h.lease.lost || w.held[h.ID] != h {
-		return nil
+		return
 	}
 	delete(w.held, h.ID)
-	if run := w.runs[h.Run]; run != nil {
-		if run.attempts--; run.attempts == 0 {
-			delete(w.runs, h.Run)
-		}
-	}
+	w.runs[h.Run].attempts--
 	w.forgotten.Broadcast()
-	return h.msg
 }
 
-// final describes how an attempt ended, once all its output but the rest is stored.
+// final describes how an attempt ended, once the submitter has all its output but the rest.
 func (h *job) final(r *task.Result) *Final {
 	f := &Final{
 		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
@@ -229,14 +234,6 @@ func textSize(list []string) (n int) {
 	return n
 }
 
-// msgID is the ID by which a stream knows a message of the attempt again.
-func (h *job) msgID(kind byte, offset int64) string {
-	var b [64]byte
-	id := base64.RawURLEncoding.AppendEncode(b[:0], h.Token[:])
-	id = append(id, kind)
-	return string(strconv.AppendInt(id, offset, 36)) + h.lease.id
-}
-
 // wake wakes the goroutines that wait for the streams to take the attempt's output.
 func (h *job) wake() {
 	h.output.Lock()
@@ -253,11 +250,11 @@ type outlet struct {
 
 	buf      []byte // not sent yet
 	sent     int64
-	inFlight bool        // a chunk is not confirmed yet: chunks come in order
+	inFlight bool        // a chunk is not answered yet: chunks come in order
 	timer    *time.Timer // nil unless what there is will be sent soon
 }
 
-// Write takes output. It blocks while the engine does not take what there is.
+// Write takes output. It blocks while the submitter does not take what there is.
 func (s *outlet) Write(p []byte) (int, error) {
 	s.worker.out.Wait()
 	s.output.Lock()
@@ -302,14 +299,10 @@ func (s *outlet) discards() bool {
 func (s *outlet) send() {
 	n := min(len(s.buf), chunkSize)
 	c := Chunk{ID: s.ID, Token: s.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf[:n]}
-	kind := byte('o')
-	if s.stderr {
-		kind = 'e'
-	}
-	msg, id := c.Encode(), s.msgID(kind, s.sent)
+	msg := c.Encode()
 	s.sent += int64(n)
 	s.buf, s.inFlight = s.buf[:copy(s.buf, s.buf[n:])], true
-	s.worker.out.Send(resultSubject(s.worker.work.Queue, s.lease.id, s.Run), id, msg, func() {
+	s.worker.out.Send(s.results(), msg, func() {
 		s.output.Lock()
 		s.inFlight = false
 		s.changed.Broadcast()
@@ -330,7 +323,7 @@ func (s *outlet) flush() {
 	}
 }
 
-// rest returns what no chunk brings, once all chunks are stored, and the length of the
+// rest returns what no chunk brings, once all chunks are answered, and the length of the
 // whole stream.
 func (s *outlet) rest() (rest []byte, length int64) {
 	s.output.Lock()

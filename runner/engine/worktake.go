@@ -7,11 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -22,92 +18,113 @@ const (
 	bodyPause = time.Second // after which it is asked for again
 )
 
-// job is an attempt in this worker's hands, until the engine has its result.
+// job is an attempt in this worker's hands, until its submitter has the result and need not ask for it
+// again.
 type job struct {
 	worker *crewWorker
 	lease  *lease
 	*Attempt
-	task *task.Task // here
+	task   *task.Task // here
+	result []byte     // its Final
 
 	returned []travel.File
 	output   sync.Mutex // of out and err
-	changed  sync.Cond  // a chunk is stored, or nobody is to get the output
+	changed  sync.Cond  // a chunk is answered, or nobody is to get the output
 	out, err outlet
 
 	// under worker.mu
 
-	msg      *delivery // the latest one
-	waits    bool      // for those of its slot that came before
+	waits    bool // for those of its slot that came before
 	begun    bool
-	back     bool // handed back
-	ended    bool // its result is made
-	ordered  bool // the submitter had it ended
-	unwanted bool // nobody wants its result
+	back     bool   // handed back
+	ended    bool   // its result is made
+	told     bool   // and a submitter has got that
+	asked    uint64 // the latest epoch that asked for it
+	ordered  bool   // the submitter had it ended
+	unwanted bool   // nobody wants its result
 }
 
-// delivery is a message with one attempt or more.
-type delivery struct {
-	jetstream.Msg
-	left atomic.Int32 // attempts that are not done with
-}
-
-// sequence returns the message's number in the stream.
-func (d *delivery) sequence() uint64 {
-	if meta, err := d.Metadata(); err == nil {
-		return meta.Sequence.Stream
-	}
-	return 0
-}
-
-// done acknowledges the message once all its attempts are done with.
-func (d *delivery) done() {
-	if d.left.Add(-1) == 0 {
-		_ = d.Ack()
-	}
-}
-
-// runState is the state of a run that has attempts on this worker.
+// runState is the state of a run that has had attempts on this worker.
 type runState struct {
-	epoch     uint64
+	epoch     uint64        // those of earlier ones are not taken any more
 	heard     time.Duration // since boot, when the run was last heard of
 	suspended bool
 	attempts  int
+	lost      []*job // which were ended as the run was silent, of which it is told if it lives
 }
 
 // take takes a message with attempts.
-func (w *crewWorker) take(t *lease, m jetstream.Msg) {
-	if !strings.HasPrefix(m.Subject(), taskSubject(w.work.Queue, t.id, "")) { // see session.subscribe
-		return
-	}
-	d := &delivery{Msg: m}
-	d.left.Store(1)
+func (w *crewWorker) take(t *lease, subject string, data []byte) {
 	var jobs []*job
-	for part := range parts(m.Data()) {
-		d.left.Add(1)
-		if _, err := open(part, kindBig); err == nil {
-			go w.takeBig(t, d, part) // others need not wait for it
-		} else if h := w.takeOne(t, d, part); h != nil {
+	for part := range parts(data) {
+		if h, err := w.takeOne(t, subject, part); err != nil {
+			w.dropped.Do(func() { w.tell("a task was dropped: %v; more of them are dropped without a word", err) })
+		} else if h != nil {
 			jobs = append(jobs, h)
 		}
 	}
-	d.done()
 	w.admit(jobs...)
 }
 
-// takeBig takes an attempt that is too long for the stream.
-func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
-	for {
+// takeOne takes an attempt, or the word that a result is on record. It returns the attempt if it is to
+// be admitted now.
+func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error) {
+	if id, err := decode[ID](data, kindKept); err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if h := w.held[*id]; h != nil && h.ended {
+			w.letGo(h)
+		}
+		return nil, nil
+	}
+	big, err := decode[body](data, kindBig)
+	a := &Attempt{}
+	if err == nil {
+		a.ID, a.Token, a.User = big.ID, big.Token, big.User
+	} else if a, err = DecodeAttempt(data); err != nil {
+		return nil, err
+	}
+	if a.Run != subject[strings.LastIndexByte(subject, '.')+1:] || userToken(a.User) != a.User {
+		return nil, errGarbage
+	}
+	h := w.newJob(t, a)
+	switch {
+	case !w.hold(h):
+	case big != nil:
+		go w.takeBig(h, subject, big) // others need not wait for it
+	case w.queue(h, subject, data):
+		return h, nil
+	}
+	return nil, nil
+}
+
+// takeBig takes an attempt that is too long for a message.
+func (w *crewWorker) takeBig(h *job, subject string, b *body) {
+	over := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return h.over()
+	}
+	for !over() {
 		ctx, cancel := context.WithTimeout(context.Background(), bodyWait)
-		whole, err := w.s.unpack(ctx, data)
+		whole, err := w.s.unpack(ctx, b)
 		cancel()
+		var a *Attempt
+		if err == nil {
+			a, err = DecodeAttempt(whole)
+		}
+		if err == nil && (a.ID != h.ID || a.Token != h.Token || a.User != h.User) {
+			err = errGarbage
+		}
 		switch {
 		case err == nil:
-			if h := w.takeOne(t, m, whole); h != nil {
+			w.fill(h, a)
+			if w.queue(h, subject, whole) {
 				w.admit(h)
 			}
 			return
-		case errors.Is(err, errGarbage), errors.Is(err, travel.ErrNone), errors.Is(err, nats.ErrConnectionClosed): // its submitter may have given it up
-			m.done()
+		case errors.Is(err, errGarbage), errors.Is(err, travel.ErrNone): // its submitter may have given it up
+			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
 			return
 		}
 		w.tell("a long task cannot be fetched: %v: trying again", err)
@@ -117,37 +134,18 @@ func (w *crewWorker) takeBig(t *lease, m *delivery, data []byte) {
 		case <-time.After(bodyPause):
 		}
 	}
-}
-
-// takeOne takes an attempt. It returns the one that is to be admitted now, or nil.
-func (w *crewWorker) takeOne(t *lease, m *delivery, data []byte) *job {
-	a, err := DecodeAttempt(data)
-	if err == nil && m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:] != a.Run {
-		err = errGarbage
-	}
-	if err != nil {
-		w.dropped.Do(func() { w.tell("a task was dropped: %v; more of them are dropped without a word", err) })
-		m.done()
-		return nil
-	}
-	h := w.newJob(t, a, m)
-	if !w.hold(h) {
-		return nil
-	}
-	if h.task.Err = w.equip(h, data); h.task.Err != nil {
-		h.task.Argv, h.task.Exec, h.task.Shell = nil, nil, false
-	}
-	if !w.queue(h) {
-		return nil
-	}
-	return h
+	w.finish(h, &task.Result{Outcome: task.Lost})
 }
 
 // from returns the slot of a run that has given the attempt.
 func (h *job) from() Holder { return Holder{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
 
-// queue reports whether it is an attempt's turn. Those of a slot of a run wait for one another.
-func (w *crewWorker) queue(h *job) bool {
+// queue gives an attempt, which msg brought, its command, and reports whether it is its turn. Those of a
+// slot of a run wait for one another.
+func (w *crewWorker) queue(h *job, subject string, msg []byte) bool {
+	if h.task.Err = w.equip(h, subject, msg); h.task.Err != nil {
+		h.task.Argv, h.task.Exec, h.task.Shell = nil, nil, false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if h.over() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it waits for its seat
@@ -193,9 +191,17 @@ func (w *crewWorker) advance(lines ...[]*job) {
 }
 
 // newJob makes the task of an attempt.
-func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
-	s := new(struct { // allocate all together
-		job
+func (w *crewWorker) newJob(t *lease, a *Attempt) *job {
+	h := &job{worker: w, lease: t}
+	h.changed.L = &h.output
+	h.out.job, h.err = h, outlet{job: h, stderr: true}
+	w.fill(h, a)
+	return h
+}
+
+// fill fills in what an attempt asks for.
+func (w *crewWorker) fill(h *job, a *Attempt) {
+	s := new(struct { // allocate both together
 		task.Task
 		task.Origin
 	})
@@ -215,11 +221,9 @@ func (w *crewWorker) newJob(t *lease, a *Attempt, m *delivery) *job {
 	if whole {
 		s.Task.Asked.Weight = w.work.Window
 	}
-	h := &s.job
-	h.worker, h.lease, h.Attempt, h.task, h.msg = w, t, a, &s.Task, m
-	h.changed.L = &h.output
-	h.out.job, h.err = h, outlet{job: h, stderr: true}
-	return h
+	w.mu.Lock()
+	h.Attempt, h.task = a, &s.Task
+	w.mu.Unlock()
 }
 
 // mostNeeds is how many different needs a worker remembers.
@@ -240,29 +244,13 @@ func (w *crewWorker) share(needs []task.Need) []task.Need {
 	return known
 }
 
-// hold takes an attempt into the worker's hands. It returns false if there is nothing
-// more to do about its message.
+// hold takes an attempt into the worker's hands. It returns false if there is nothing more to do
+// about it.
 func (w *crewWorker) hold(h *job) bool {
 	w.mu.Lock()
-	if h.lease.lost {
-		w.mu.Unlock()
-		return false
-	}
-	if old := w.held[h.ID]; old != nil {
-		again := old.msg.sequence() == h.msg.sequence()
-		if again {
-			old.msg = h.msg // to acknowledge this delivery
-		}
-		w.mu.Unlock()
-		if !again {
-			h.msg.done()
-		}
-		return false
-	}
 	run := w.runs[h.Run]
-	if run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
+	if h.lease.lost || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
 		w.mu.Unlock()
-		h.msg.done()
 		return false
 	}
 	if run == nil {
@@ -278,17 +266,14 @@ func (w *crewWorker) hold(h *job) bool {
 	h.back = h.back || w.state != ready
 	back := h.back
 	w.mu.Unlock()
-	switch {
-	case back:
+	if back {
 		w.finish(h, &task.Result{Outcome: task.Lost})
-	default:
-		return true
 	}
-	return false
+	return !back
 }
 
 // equip gives an attempt's task its command, or returns why it must not run.
-func (w *crewWorker) equip(h *job, msg []byte) error {
+func (w *crewWorker) equip(h *job, subject string, msg []byte) error {
 	a := h.Attempt
 	if task.Lacks(w.work.Offers, a.Needs, false) != nil {
 		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
@@ -300,7 +285,7 @@ func (w *crewWorker) equip(h *job, msg []byte) error {
 		if w.trust == nil {
 			return nil
 		}
-		return check(w.trust, a, h.msg.Subject(), msg)
+		return check(w.trust, a, subject, msg)
 	}
 	switch {
 	case !w.values:
