@@ -424,11 +424,15 @@ func (m *submission) start() error {
 }
 
 // do carries out a command. Tasks can be cancelled before they are read. What is answered as
-// cancelled is on record: a hub that is started again would run it.
+// cancelled, paused or resumed is on record: a hub that is started again goes on like that.
 func (m *submission) do(cmd task.Command) task.Reply {
 	<-m.begun
 	if cmd.Op != task.Cancel {
-		return m.run.Do(cmd)
+		reply := m.run.Do(cmd)
+		if cmd.Op == task.Pause || cmd.Op == task.Resume {
+			m.count()
+		}
+		return reply
 	}
 	unread, rest, err := m.cancel(cmd.IDs, cmd.Err)
 	if len(cmd.IDs) > 0 && len(rest) == 0 {
