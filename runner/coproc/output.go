@@ -97,13 +97,16 @@ func (w *Workers) speaking(each func(*output)) {
 
 // Live returns what the worker has written on stderr for the unanswered record of a task,
 // and the number of the attempt, or 0 if that is nothing. An answer is there as a whole
-// or not at all, so there is no stdout.
+// or not at all, so there is no stdout. For other tasks see proc.Local.
 func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	w.speaking(func(s *output) {
 		if s.id == id && s.err.Kept != nil {
 			stderr, attempt = s.err.Kept.Hold(), s.number
 		}
 	})
+	if attempt == 0 {
+		return w.cfg.Local.Live(id)
+	}
 	return nil, stderr, attempt
 }
 

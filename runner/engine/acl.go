@@ -55,11 +55,10 @@ func reading(streams ...string) (subjects []string) {
 // submitterRights are those of runs, and of crew engine but for serve, invite, revoke and init.
 func submitterRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", "$KV."+runsBucket+".>", travel.Subjects+">", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", workersStream, runsStream, filesStream)...)
-	may(api("STREAM.PURGE.%s", filesStream)...)
-	may(reading(workersStream, runsStream, filesStream)...)
-	r.subscribe = []string{inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), kvPrefix + ">"}
+	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", travel.Subject("*", "*"), "$KV."+runsBucket+".>", "$JS.FC.>")
+	may(api("STREAM.INFO.%s", workersStream, runsStream)...)
+	may(reading(workersStream, runsStream)...)
+	r.subscribe = []string{inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"), kvPrefix + ">"}
 	return r
 }
 
@@ -68,10 +67,9 @@ func submitterRights(user string) (r rights) {
 // give orders, or read results.
 func workerRights(user string) (r rights) {
 	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may(resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subjects+">", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", workersStream, filesStream)...)
-	may(reading(filesStream)...)
-	r.subscribe = []string{inboxOf(user) + ".>", taskSubject("*", user+".*", "*"), orderSubject("*", user+".*"), "crew.b.*"}
+	may(resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*"))
+	may(api("STREAM.INFO.%s", workersStream)...)
+	r.subscribe = []string{inboxOf(user) + ".>", taskSubject("*", user+".*", "*"), orderSubject("*", user+".*"), travel.Subject(user, "*"), "crew.b.*"}
 	return r
 }
 

@@ -233,27 +233,14 @@ func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
 	return r
 }
 
-// shown is a function that writes.
-type shown func([]byte) (int, error)
-
-func (s shown) Write(p []byte) (int, error) { return s(p) }
-
 // collect takes the outputs of a task that has finished.
 func (a *attached) collect(at task.Attempt, out *outputs, r *Ruling) error {
 	from := a.file(outputsFile, r.At)
 	for i, n := range [...]int64{r.Stdout, r.Stderr} {
-		if n == 0 {
-			continue
-		}
-		a.intake.open(out, at, false)
-		s := &out.both[i]
-		_, err := io.Copy(shown(func(p []byte) (int, error) {
-			out.fault = cmp.Or(out.fault, s.writeAt(s.n, p))
-			return len(p), nil
-		}), io.LimitReader(from, n))
-		if err == nil && s.n != n {
-			err = errCut
-		}
+		err := a.intake.rest(out, at, i, n, func(_ int64, to io.Writer) error {
+			_, err := io.Copy(to, io.LimitReader(from, n))
+			return err
+		})
 		if err != nil {
 			return err
 		}

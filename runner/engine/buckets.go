@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -14,8 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"crew/runner/travel"
 )
 
 // records calls take with the records of a bucket: the key, the value, and how old it is
@@ -77,53 +72,4 @@ func (s *session) unenrol(ctx context.Context, queue, run string) error {
 		err = kv.Purge(ctx, queue+"."+run, jetstream.PurgeTTL(enrolFor))
 	}
 	return err
-}
-
-// body is the name and the seal of an object that holds an attempt whose message is too long.
-type body struct {
-	ID
-	Token Token
-	User  string
-	Name  string
-	travel.Seal
-}
-
-// mostBody is the longest message that pack and unpack take, which have it in memory.
-const mostBody = 2 * mostBlock
-
-// The names of the messages of attempts begin with this and their run.
-const bodies = "body."
-
-// pack returns what to send for an attempt: its message or, if that is too long, the name of an
-// object that it makes. The caller then drops the object when the attempt has ended.
-func (s *session) pack(ctx context.Context, name string, a *Attempt) (send []byte, object string, err error) {
-	msg := a.Encode()
-	if len(msg) <= maxBody {
-		return msg, "", nil
-	}
-	if len(msg) > mostBody {
-		return nil, "", fmt.Errorf("it is %d bytes, and the most is %d", len(msg), mostBody)
-	}
-	content := bytes.NewReader(msg)
-	b := &body{ID: a.ID, Token: a.Token, User: a.User}
-	b.Seal, _ = travel.NewSeal(content)
-	b.Name, err = s.objects.Put(ctx, name, &b.Seal, content)
-	return encode(kindBig, b), b.Name, err
-}
-
-// unpack returns the message of an attempt.
-func (s *session) unpack(ctx context.Context, b *body) ([]byte, error) {
-	if !validName(strings.ReplaceAll(b.Name, ".", "")) {
-		return nil, errGarbage
-	}
-	var whole bytes.Buffer
-	err := s.objects.Get(ctx, b.Name, &b.Seal, func(r io.Reader) error {
-		whole.Reset()
-		_, err := io.Copy(&whole, io.LimitReader(r, mostBody+1))
-		return err
-	})
-	if errors.Is(err, travel.ErrChanged) || whole.Len() > mostBody {
-		return nil, errGarbage
-	}
-	return whole.Bytes(), err
 }

@@ -264,18 +264,17 @@ func TestHubSaysThatItsDiskIsFull(t *testing.T) {
 	t.Parallel()
 	var told []string
 	l := &serverLog{once{notice: func(text string) { told = append(told, text) }}}
-	for _, stream := range []string{workersStream, filesStream} {
+	for _, stream := range []string{workersStream, runsStream} {
 		l.Errorf("JetStream failed to store a msg on stream '%s': %v", stream, &os.PathError{Op: "write", Path: "msgs/5.blk", Err: syscall.ENOSPC})
 	}
 	require.Equal(t, []string{"the disk of the hub is full: it takes nothing more until there is room and it is started again"}, told)
-	require.ErrorContains(t, notReady(&jetstream.APIError{ErrorCode: codeNoStore}), "if its disk is full, make room there")
 }
 
 // Streams that are there are read from their leaders from then on, and keep their limits.
 func TestStreamsThatAreThere(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		s := b.connect(nil)
-		for _, name := range []string{workersStream, runsStream, filesStream} {
+		for _, name := range []string{workersStream, runsStream} {
 			st, err := s.js.Stream(t.Context(), name)
 			require.NoError(t, err)
 			old := st.CachedInfo().Config

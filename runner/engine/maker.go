@@ -53,6 +53,9 @@ func resultIdentity(t *task.Task) [16]byte {
 // mostBlock is the size of the largest block of a stream that travels.
 const mostBlock = 64 << 20
 
+// mostBody is the most bytes of a task.
+const mostBody = 2 * mostBlock
+
 // message returns what the worker is told of an attempt. A block goes along as a whole.
 func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	t, c := a.Task, k.load

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
@@ -39,17 +41,16 @@ func (naming) Begin(a task.Attempt) *task.Result {
 	return nil
 }
 
-// TestMadeIsGone has the result of an attempt come without the file that it says was made, as one
-// has of which a submitter that was killed has fetched that. The task runs again.
+// TestMadeIsGone has the result of an attempt come without the file that it says was made. The task runs
+// again.
 func TestMadeIsGone(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		path, tries := filepath.Join(t.TempDir(), "out"), 0
 		b.worker("a", 1, func(f *fake, a *Attempt) {
-			file := travel.File{Path: path, Object: a.name() + ".none", Mode: 0o640, Made: true}
-			if tries++; tries > 1 {
-				content := strings.NewReader("made")
-				file.Seal, _ = travel.NewSeal(content)
-				file.Object, _ = f.s.objects.Put(t.Context(), a.name(), &file.Seal, content)
+			file := travel.File{Path: path, Mode: 0o640, Made: true, Sum: sha256.Sum256([]byte("made"))}
+			file.Blob, _ = f.s.blobs.Keep(spool.Text("made"), 4)
+			if tries++; tries == 1 {
+				f.s.blobs.Drop(file.Blob)
 			}
 			f.end(a, func(fin *Final) { fin.Returned = []travel.File{file} })
 		})
@@ -60,7 +61,7 @@ func TestMadeIsGone(t *testing.T) {
 		r.wait()
 		require.Equal(t, task.OK, r.results[1].Outcome)
 		require.Equal(t, 1, r.lost)
-		require.Equal(t, map[string]string{".crew-00000002.out": "made"}, filesIn(t, filepath.Dir(path)))
+		require.Equal(t, "made", filesIn(t, filepath.Dir(path))[".crew-00000002.out"])
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/crewtest"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
 	"crew/sched"
@@ -144,8 +145,7 @@ func (w *modelWorker) Run(ctx context.Context, a task.Attempt) *task.Result {
 		w.model.end(n, r.Outcome == task.OK)
 	}
 	if r.Outcome == task.OK {
-		out, _ := w.crew.Open(a)
-		_, _ = out.Write([]byte(textOf(n)))
+		r.Stdout = spool.Text(textOf(n))
 		r.Outcome, r.Code = outcomeOf(n)
 	}
 	r.End = time.Now()
@@ -342,7 +342,7 @@ func (m *model) echo() {
 		data := slices.Clone(msg.Data)
 		for part := range parts(data) {
 			if a, err := DecodeAttempt(part); err == nil && often == 2 {
-				fin := Final{ID: a.ID, Facts: task.Facts{Outcome: task.OK, Exit: status(0)}, Stdout: []byte("forged"), StdoutLen: 6}
+				fin := Final{ID: a.ID, Facts: task.Facts{Outcome: task.OK, Exit: status(0)}, Stdout: Written{Text: []byte("forged")}}
 				_ = s.nc.Publish(resultSubject(a.User, a.Run, strings.Join(strings.Split(msg.Subject, ".")[3:5], ".")), fin.Encode())
 			}
 		}

@@ -13,7 +13,8 @@
 // messages that the next one replaces.
 //
 // Messages go through an outbox, which sends several in one, a bundle, while others are under way.
-// What is too long for a message, and files that travel, are objects.
+// What is too long for a message, outputs and files that travel stay with who has them, until whoever
+// needs them has asked for each piece.
 //
 // With --ssh the server is in the submitter's process and listens nowhere: each worker
 // speaks with it through its standard input and output, which are those of its ssh, and
@@ -35,9 +36,8 @@ import (
 
 // What init makes in an account.
 const (
-	filesStream   = "OBJ_crew_files" // objects: big messages and files that travel
-	workersBucket = "crew_workers"   // QUEUE.USER.NAME: Presence
-	runsBucket    = "crew_runs"      // QUEUE.RUN: Enrolment
+	workersBucket = "crew_workers" // QUEUE.USER.NAME: Presence
+	runsBucket    = "crew_runs"    // QUEUE.RUN: Enrolment
 )
 
 // anyWorker stands for the worker in the subject of a signature that holds on all.

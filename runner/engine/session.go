@@ -37,13 +37,13 @@ const (
 // session is a connection to the engine. It reconnects for ever, unless the server will not
 // have it.
 type session struct {
-	nc      *nats.Conn
-	user    string // as a part of subjects
-	js      jetstream.JetStream
-	objects *travel.Store
-	waits   *outbox.Waits
-	asking  *outbox.Wait
-	now     func() time.Duration // since boot: it goes on while the machine or the process is suspended
+	nc     *nats.Conn
+	user   string // as a part of subjects
+	js     jetstream.JetStream
+	blobs  *travel.Blobs
+	waits  *outbox.Waits
+	asking *outbox.Wait
+	now    func() time.Duration // since boot: it goes on while the machine or the process is suspended
 
 	refusing sync.Once
 	refused  chan struct{} // closed when the server has refused this user, or what it needs
@@ -87,7 +87,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 		}
 		s.waits = outbox.NewWaits(notice, func() (uint64, bool) { return nc.Stats().InMsgs, nc.IsConnected() })
 		s.asking = s.waits.On(func(int64, time.Duration) string { return "waiting for the hub to answer" })
-		s.objects = travel.NewStore(s.js, filesStream, s.waits, passes, notReady)
+		s.blobs = travel.NewBlobs(nc, s.user, s.waits)
 	}
 	return s, err
 }
@@ -291,14 +291,9 @@ func notReady(err error) error {
 		return errors.New("the engine has no streams of crew's: run crew engine init there")
 	case passes(err):
 		return errNoAnswer
-	case codeOf(err) == codeNoStore:
-		return errors.New("the hub cannot store anything: if its disk is full, make room there and start it again")
 	}
 	return err
 }
-
-// codeNoStore is the server's error code for a consumer that it cannot store.
-const codeNoStore = 10012
 
 // clusterTTL is the least TTL of a worker's record in a cluster, so that a lease outlasts the
 // election of a leader that confirms it.

@@ -15,7 +15,7 @@ func testAttempt() *Attempt {
 		ID: ID{"run", 1, 2, 1}, Token: Token{9}, Slot: 3, Key: "k",
 		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Dir: "/tmp", Records: [][]string{{"x", ""}},
 		Stdin: []byte("in"), HasStdin: true, Timeout: time.Second, KillAfter: time.Second,
-		Take: []travel.File{{Path: "p", Object: "o", Mode: 0o644}}, Return: []string{"r"}, Makes: []string{"m"}, Temp: ".crew-12345678.", Cleanup: true,
+		Take: []travel.File{{Path: "p", Sum: [32]byte{1}, Mode: 0o644}}, Return: []string{"r"}, Makes: []string{"m"}, Temp: ".crew-12345678.", Cleanup: true,
 	}
 }
 

@@ -276,14 +276,5 @@ func (s *session) forget(ctx context.Context, r *runStatus) error {
 			return err
 		}
 	}
-	var err error
-	for _, what := range []string{"", bodies} { // files and messages
-		if err == nil {
-			err = s.objects.RemoveAll(ctx, what+r.Run)
-		}
-	}
-	if err == nil {
-		err = s.unenrol(ctx, r.Queue, r.Run)
-	}
-	return err
+	return s.unenrol(ctx, r.Queue, r.Run)
 }

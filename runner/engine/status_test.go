@@ -32,7 +32,6 @@ type desk struct {
 //	ask RUN                 as crew ctl pause would
 //	submit WORDS            what a run with that command finds
 //	wait DURATION
-//	left                    the streams that are not empty, beside those of records
 func TestStatus(t *testing.T) {
 	text, err := os.ReadFile("testdata/status.txt")
 	require.NoError(t, err)
@@ -76,12 +75,6 @@ func (d *desk) do(command string) string {
 		time.Sleep(pause)
 	case "ask":
 		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})
-	case "left":
-		for _, stream := range []string{filesStream} {
-			if n := d.s.messages(d.t, stream); n > 0 {
-				_, _ = fmt.Fprintln(out, stream, n)
-			}
-		}
 	default:
 		c := &wiring.EngineCall{Verb: verb, Operand: word, Workers: strings.Fields(rest), JSON: word == "--json", Out: out}
 		err = d.s.carryOut(c)

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"crew/runner/travel"
 )
 
 // keptFor is how long the results of a run that was handed over wait for somebody to fetch them.
 const keptFor = 30 * 24 * time.Hour
 
-// create makes the stream of objects, and those behind the buckets, on some servers of a cluster. What
+// create makes the streams behind the buckets, on some servers of a cluster. What
 // is read of a stream comes from its leader: others may lag behind, and what is not there yet would
 // count as lost.
 func (s *session) create(ctx context.Context, storage jetstream.StorageType, replicas int) error {
@@ -24,7 +22,6 @@ func (s *session) create(ctx context.Context, storage jetstream.StorageType, rep
 	workers.Name, workers.Subjects = workersStream, []string{kvPrefix + ">"}
 	runs.Name, runs.Subjects = runsStream, []string{enrolSubject("*", ">")}
 	for _, c := range []jetstream.StreamConfig{
-		{Name: filesStream, Subjects: []string{travel.Subjects + ">"}},
 		workers, runs,
 	} {
 		c.Replicas, c.Discard, c.Duplicates = max(1, replicas), jetstream.DiscardNew, 2*time.Minute

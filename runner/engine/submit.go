@@ -11,6 +11,7 @@ import (
 	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/credentials"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
@@ -44,7 +45,6 @@ type submitter struct {
 	results  results
 	past     past
 	visitors control.Visitors
-	bodies   atomic.Bool   // messages were objects
 	begun    chan struct{} // closed once slots have joined
 
 	suspended atomic.Bool
@@ -121,9 +121,6 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel()
-		if x.files != nil {
-			x.files.Abort()
-		}
 		err = x.s.explain(err)
 		x.s.close()
 		return err
@@ -145,7 +142,7 @@ func (x *submitter) open() error {
 	if x.sub.Files.Any() {
 		f := x.sub.Files
 		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return, Cleanup: f.Cleanup}
-		if x.files, err = travel.NewSubmitter(x.ctx, x.s.objects, x.run, files, x.sub.Notice); err != nil {
+		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.sub.Notice); err != nil {
 			return err
 		}
 	}
@@ -174,9 +171,6 @@ func (x *submitter) Close() error {
 	x.cancel()
 	x.abandon(errors.New("the run is over"))
 	x.part()
-	if x.files != nil {
-		x.files.Close()
-	}
 	x.s.close()
 	select {
 	case <-x.begun:
@@ -197,6 +191,9 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 		return r
 	}
 	defer x.done(f)
+	if !x.lasting { // or else it is, once it is on record
+		defer x.results.done(attemptKey{f.id.Task, f.id.Number})
+	}
 	var e end
 	select {
 	case e = <-f.done:
@@ -245,9 +242,7 @@ func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Re
 // done forgets a flight that has ended.
 func (x *submitter) done(f *flight) {
 	x.flights.remove(f)
-	if f.body != "" {
-		x.s.objects.Remove(x.ctx, f.body)
-	}
+	x.s.blobs.Drop(f.body)
 	if x.files != nil {
 		x.files.Release(f.take)
 	}
@@ -321,7 +316,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	}
 	m.Token, m.User, m.Keep = f.token, x.s.user, x.lasting
 	if x.files != nil {
-		if m.Take, m.Return, err = x.files.Send(ctx, f.attempt.Task); err != nil {
+		if m.Take, m.Return, err = x.files.Send(f.attempt.Task); err != nil {
 			return err
 		}
 		m.Cleanup, f.take = x.sub.Files.Cleanup, m.Take
@@ -329,12 +324,15 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 	if x.maker.sign != nil {
 		x.maker.sign(m, f.subject)
 	}
-	msg, body, err := x.s.pack(ctx, bodies+x.run, m)
-	if err != nil {
-		return fmt.Errorf("hand the task over: %w", err)
+	msg := m.Encode()
+	if len(msg) > mostBody {
+		return fmt.Errorf("hand the task over: it is %d bytes, and the most is %d", len(msg), mostBody)
 	}
-	if f.body = body; body != "" {
-		x.bodies.Store(true)
+	if len(msg) > maxBody {
+		if f.body, err = x.s.blobs.Keep(spool.Text(msg), int64(len(msg))); err != nil {
+			return err
+		}
+		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, f.body})
 	}
 	x.flights.out.Send(f.subject, msg, func() {})
 	return nil

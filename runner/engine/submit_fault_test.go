@@ -34,7 +34,9 @@ func TestLostAttempts(t *testing.T) {
 		"given back, more often than a task may be lost": {1, 10, func(f *fake, a *Attempt) {
 			f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
 		}},
-		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) { f.end(a, func(fin *Final) { fin.StdoutLen = 5 }) }},
+		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) {
+			f.end(a, func(fin *Final) { fin.Stdout.Blob = travel.Blob{Name: "none", Size: 5} })
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T, b *broker) {
@@ -63,7 +65,7 @@ func TestOutputAsItComes(t *testing.T) {
 			crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
 			f.end(a, func(fin *Final) {
 				fin.Outcome, fin.Exit = task.Exit, status(1)
-				fin.Stdout, fin.StdoutLen, fin.Stderr, fin.StderrLen = []byte("two\n"), 8, []byte("why\n"), 4
+				fin.Stdout.Text, fin.Stderr.Text = []byte("one\ntwo\n"), []byte("why\n")
 			})
 		})
 		r := b.run(1, func(s *wiring.Submission) {
@@ -89,8 +91,7 @@ func TestLongInput(t *testing.T) {
 		r, err := b.tryRun(&records{n: 2, change: func(t *task.Task) { t.Stdin = in }}, nil)
 		require.NoError(t, err)
 		r.ok(2)
-		s := b.connect(nil)
-		require.Zero(t, s.messages(t, filesStream), "they are removed")
+		require.Zero(t, r.x.s.blobs.Count(), "they are let go")
 	})
 }
 
@@ -103,25 +104,5 @@ func TestNoWorkers(t *testing.T) {
 		r.ok(5)
 		_, err := Submit(wiring.Submission{Place: wiring.Place{URL: "nats://127.0.0.1:1"}})
 		require.ErrorContains(t, err, "--sign FILE")
-	})
-}
-
-// An object that somebody has put in the place of a long message is not taken for it.
-func TestLongMessageReplaced(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		s := b.connect(nil)
-		long := bytes.Repeat([]byte("x"), maxBody+1)
-		msg, object, err := s.pack(t.Context(), "body", &Attempt{Stdin: long})
-		require.NoError(t, err)
-		big, err := decode[body](msg, kindBig)
-		require.NoError(t, err)
-		long, err = s.unpack(t.Context(), big)
-		require.NoError(t, err)
-		long[7]++
-		s.objects.Remove(t.Context(), object)
-		_, err = s.js.Publish(t.Context(), travel.Subjects+object, long)
-		require.NoError(t, err)
-		_, err = s.unpack(t.Context(), big)
-		require.ErrorIs(t, err, errGarbage)
 	})
 }

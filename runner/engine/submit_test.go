@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -140,8 +141,10 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 	require.NoError(b.t, err)
 	_, err = f.s.takes(taskSubject("q", f.presence.ID, "*"), func(_ string, data []byte) {
 		for part := range parts(data) {
-			if big, err := decode[body](part, kindBig); err == nil {
-				part, _ = f.s.unpack(context.Background(), big)
+			if big, err := decode[Big](part, kindBig); err == nil {
+				var msg bytes.Buffer
+				_ = f.s.blobs.Pull(context.Background(), big.User, big.Blob, 0, &msg)
+				part = msg.Bytes()
 			}
 			if a, err := DecodeAttempt(part); err == nil {
 				f.run(f, a)
@@ -213,7 +216,7 @@ func answer(f *fake, a *Attempt) { f.end(a, shows(a.Records[0][0]+"\n")) }
 
 // shows has a result bring all of stdout.
 func shows(text string) func(*Final) {
-	return func(fin *Final) { fin.Stdout, fin.StdoutLen = []byte(text), int64(len(text)) }
+	return func(fin *Final) { fin.Stdout.Text = []byte(text) }
 }
 
 // records is a runner.Source of n tasks.

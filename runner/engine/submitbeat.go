@@ -139,8 +139,7 @@ func (x *submitter) command(o *Order, a *Answer) error {
 	return o.unknown()
 }
 
-// part ends the run on the engine: workers drop what they still hold of it, and its record and
-// its objects are removed.
+// part ends the run on the engine: workers drop what they still hold of it, and its record is removed.
 func (x *submitter) part() {
 	if !x.s.nc.IsConnected() || x.ledger != nil && !x.ledger.holds() {
 		return
@@ -149,9 +148,6 @@ func (x *submitter) part() {
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
 	x.heartbeat(true)
-	if x.bodies.Load() {
-		_ = x.s.objects.RemoveAll(ctx, bodies+x.run) // of attempts that the run has given up
-	}
 	if x.ledger == nil {
 		_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
 	}

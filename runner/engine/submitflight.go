@@ -39,9 +39,10 @@ type flight struct {
 	attempt task.Attempt
 	id      ID
 	token   Token
-	worker  *worker
+	worker  *worker // nil for one of an earlier epoch
+	from    string  // its worker's ID
 	subject string
-	body    string        // the object that is its message; "" if there is none
+	body    travel.Blob   // its message, if that is long
 	take    []travel.File // that its task takes
 	final   *Final        // of an earlier epoch's
 	done    chan end      // gets one end

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,20 +27,16 @@ type outputs struct {
 
 // stream is one of the outputs. It keeps nothing before anything has come.
 type stream struct {
-	n   int64 // how much has come
-	gap bool  // something is missing
+	n int64 // how much has come
 	spool.Stream
 }
 
-// writeAt takes the bytes at an offset. They come in order, maybe again.
+// writeAt takes the bytes at an offset, as far as they are the next ones.
 func (s *stream) writeAt(off int64, p []byte) error {
-	switch {
-	case off+int64(len(p)) <= s.n || s.gap:
-		return nil
-	case off != s.n:
-		s.gap = true
+	if off > s.n || off+int64(len(p)) <= s.n {
 		return nil
 	}
+	p = p[s.n-off:]
 	s.n += int64(len(p))
 	return s.Write(p)
 }
@@ -85,26 +83,30 @@ func (in *intake) chunk(o *outputs, a task.Attempt, c *Chunk, keep bool) {
 
 var errCut = errors.New("its worker has not sent all of its output")
 
-// rest takes what the Final of an attempt brings. It fails if something is missing. The
-// caller is as for open.
-func (in *intake) rest(o *outputs, a task.Attempt, fin *Final) error {
-	if len(fin.Stdout)+len(fin.Stderr) > 0 {
+// rest takes what no chunk has brought of an output, from get, which writes that from an offset on. It
+// fails if something is missing. The caller is as for open.
+func (in *intake) rest(o *outputs, a task.Attempt, i int, size int64, get func(from int64, to io.Writer) error) error {
+	s := &o.both[i]
+	if s.n < size {
 		in.open(o, a, false)
+		err := get(s.n, shown(func(p []byte) (int, error) {
+			o.fault = cmp.Or(o.fault, s.writeAt(s.n, p))
+			return len(p), nil
+		}))
+		if err != nil {
+			return err
+		}
 	}
-	for i, part := range [...]struct {
-		rest []byte
-		n    int64
-	}{{fin.Stdout, fin.StdoutLen}, {fin.Stderr, fin.StderrLen}} {
-		s := &o.both[i]
-		if err := s.writeAt(s.n, part.rest); err != nil && o.fault == nil {
-			o.fault = err
-		}
-		if s.gap || s.n != part.n {
-			return errCut
-		}
+	if s.n != size {
+		return errCut
 	}
 	return nil
 }
+
+// shown is a function that writes.
+type shown func([]byte) (int, error)
+
+func (s shown) Write(p []byte) (int, error) { return s(p) }
 
 // chunk takes a part of a flight's output.
 func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
@@ -185,30 +187,47 @@ func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
 	}
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil
-	if err := x.keepMade(r, f, fin); errors.Is(err, travel.ErrGone) {
+	ctx, cancel := x.with(ctx, f)
+	defer cancel()
+	err := x.keepMade(ctx, r, f, fin)
+	if err == nil && x.files != nil {
+		err = x.files.Fetch(ctx, f.user(), r.Task, &fin.Facts, fin.Returned)
+	}
+	if err != nil && (errors.Is(err, travel.ErrNone) || ctx.Err() != nil) {
 		f.out.close(true)
 		return outcome(a, task.Lost, err, false)
 	}
 	f.out.handOver(r)
-	if x.files != nil {
-		err := x.fetch(func() error { return x.files.Fetch(x.ctx, r.Task, &fin.Facts, fin.Returned) })
+	if r.Outcome != task.NoOutput {
 		r.Fault = cmp.Or(r.Fault, err)
 	}
 	return r
 }
 
-// fetch has files be fetched, again while there is no connection and one may come.
-func (x *submitter) fetch(get func() error) error {
-	err := get()
-	for err != nil && x.away(err) && !x.s.nc.IsClosed() && x.wait(time.Second) {
-		err = get()
+// with returns a context that is done with another one, and when the worker of a flight is lost.
+func (x *submitter) with(ctx context.Context, f *flight) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := f.worker
+	if w == nil {
+		w = x.roster.find(f.from)
 	}
-	return x.s.explain(err)
+	if w == nil {
+		cancel()
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(w.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// user returns as which user the worker of a flight connects.
+func (f *flight) user() string {
+	user, _, _ := strings.Cut(f.from, ".")
+	return user
 }
 
 // keepMade has what a task has made be here under its temporary names. An attempt whose files
-// cannot be kept has failed. The error is that they are nowhere.
-func (x *submitter) keepMade(r *task.Result, f *flight, fin *Final) error {
+// cannot be kept has failed.
+func (x *submitter) keepMade(ctx context.Context, r *task.Result, f *flight, fin *Final) error {
 	m := r.Task.Makes
 	if m == nil {
 		return nil
@@ -222,11 +241,11 @@ func (x *submitter) keepMade(r *task.Result, f *flight, fin *Final) error {
 	if r.Outcome != task.OK {
 		return nil
 	}
-	err := x.fetch(func() error { return x.files.FetchMade(x.ctx, r.Task, &fin.Facts, fin.Returned) })
+	err := x.files.FetchMade(ctx, f.user(), r.Task, &fin.Facts, fin.Returned)
 	if err == nil && m.Stdout {
 		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path), cmp.Or(m.Mode, 0o666))
 	}
-	if err != nil && !errors.Is(err, travel.ErrGone) {
+	if err != nil {
 		r.Outcome, r.Err = task.NoOutput, err
 	}
 	return err
@@ -258,8 +277,19 @@ func (x *submitter) accept(ctx context.Context, f *flight, e end) end {
 	case fin.Outcome == task.Cancelled && fin.Error == "" && ctx.Err() == nil:
 		return end{err: errors.New("its worker ended")}
 	}
-	if err := x.intake.rest(&f.out, f.attempt, fin); err != nil {
-		return end{err: err}
+	both, cancel := x.with(ctx, f)
+	defer cancel()
+	for i, o := range fin.outputs() {
+		err := x.intake.rest(&f.out, f.attempt, i, max(o.Size, int64(len(o.Text))), func(from int64, to io.Writer) error {
+			if o.Name != "" {
+				return x.s.blobs.Pull(both, f.user(), o.Blob, from, to)
+			}
+			_, err := to.Write(o.Text[min(from, int64(len(o.Text))):])
+			return err
+		})
+		if err != nil {
+			return end{err: err}
+		}
 	}
 	return e
 }

@@ -36,7 +36,7 @@ func (x *submitter) receive(subject string, data []byte) {
 			case f.worker == nil:
 				x.past.add(f, fin)
 			default:
-				x.results.keep(f, attemptKey{f.id.Task, f.id.Number}, x.lasting)
+				x.results.keep(f, attemptKey{f.id.Task, f.id.Number}, x.lasting || len(fin.blobs()) > 0)
 				f.finish(end{final: fin})
 			}
 		}
@@ -58,9 +58,9 @@ func (x *submitter) awaits(from string, id ID, t Token) *flight {
 	return nil
 }
 
-// keep has the worker of a flight be told once an attempt is on record, if it wants that.
-func (r *results) keep(f *flight, as attemptKey, lasting bool) {
-	if !lasting {
+// keep has the worker of a flight be told that its result is not needed any more, if it keeps that.
+func (r *results) keep(f *flight, as attemptKey, kept bool) {
+	if !kept {
 		return
 	}
 	r.mu.Lock()

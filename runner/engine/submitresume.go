@@ -116,7 +116,7 @@ func (x *submitter) earlier(from string, id ID, t Token) *flight {
 	}
 	f, known := p.pending[id]
 	if !known {
-		f = &flight{id: id, token: t, subject: taskSubject(x.sub.Queue, from, x.run)}
+		f = &flight{id: id, token: t, from: from, subject: taskSubject(x.sub.Queue, from, x.run)}
 		p.pending[id] = f
 	}
 	return f
@@ -193,7 +193,6 @@ func (x *submitter) replay(f *flight) {
 func (x *submitter) begin() {
 	defer close(x.begun)
 	if x.epoch > 1 {
-		_ = x.s.objects.RemoveAll(x.ctx, bodies+x.run) // they only take up room
 		x.evict()
 		x.past.close()
 	}
@@ -218,7 +217,7 @@ func (x *submitter) evict() {
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
 		all.Go(func() {
-			for ok := true; ok && x.roster.has(w); ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
+			for ok := true; ok && x.roster.find(w.id) == w; ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
 				ctx, cancel := context.WithTimeout(x.ctx, evictWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()

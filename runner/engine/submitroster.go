@@ -35,6 +35,8 @@ type worker struct {
 	ttl      time.Duration
 	offers   *task.Offers
 	clock    clock
+	ctx      context.Context // until it is lost
+	lost     context.CancelFunc
 
 	// The roster's mu guards what follows.
 	said   Presence // last
@@ -122,6 +124,7 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 			return
 		}
 		w = &worker{id: p.ID, host: p.Host, orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
+		w.ctx, w.lost = context.WithCancel(x.ctx)
 		if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 {
 			w.offers = (*task.Offers)(&needs)
 		}
@@ -189,7 +192,7 @@ func (x *submitter) assign(a task.Attempt) *flight {
 	}
 	f := &flight{
 		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(w.id, x.epoch, a.Task.ID, a.Number),
-		worker: w, subject: taskSubject(x.sub.Queue, w.id, x.run), done: make(chan end, 1),
+		worker: w, from: w.id, subject: taskSubject(x.sub.Queue, w.id, x.run), done: make(chan end, 1),
 	}
 	if !x.flights.add(f) {
 		return nil
@@ -218,6 +221,7 @@ func (x *submitter) lose(w *worker, why string) {
 
 // giveUp ends the flights with a worker.
 func (x *submitter) giveUp(w *worker, why string) {
+	w.lost()
 	lost := x.flights.of(w)
 	for _, f := range lost {
 		x.flights.send(f, opKill) // in case it is there after all
@@ -340,9 +344,9 @@ func (r *roster) all() []*worker {
 	return slices.Collect(maps.Values(r.workers))
 }
 
-// has reports whether a worker is still used.
-func (r *roster) has(w *worker) bool {
+// find returns the worker with an ID if it is still used, or nil.
+func (r *roster) find(id string) *worker {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.workers[w.id] == w
+	return r.workers[id]
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +15,7 @@ import (
 // share. Those of different versions refuse each other.
 const Version = 13
 
-// maxBody limits the length of a message. Longer data travels as an object, or in
-// several messages.
+// maxBody limits the length of a message. Longer data is asked for.
 const maxBody = outbox.Piece
 
 // chunkSize is the most output that one message holds.
@@ -32,14 +30,6 @@ type ID struct {
 	Epoch  uint64 // which of the submitters that the run has had; from 1
 	Task   uint64
 	Number int
-}
-
-// name is what the objects of an attempt are called.
-func (id *ID) name() string {
-	b := append(make([]byte, 0, 64), id.Run...)
-	b = strconv.AppendUint(append(b, '.'), id.Epoch, 10)
-	b = strconv.AppendUint(append(b, '.'), id.Task, 10)
-	return string(strconv.AppendInt(append(b, '.'), int64(id.Number), 10))
 }
 
 // Attempt asks a worker to run one. It brings either a command (Argv), with a
@@ -135,7 +125,15 @@ func badUnits(u task.Units) bool {
 	return !task.IsCapName(u.Name) || slices.ContainsFunc(u.Held, func(s string) bool { return s == "" || !task.Plain(s) })
 }
 
-// Chunk is a part of the output of an attempt. Those of a stream come in order.
+// Big is an attempt that is too long for a message.
+type Big struct {
+	ID
+	Token       Token
+	User        string
+	travel.Blob // the message
+}
+
+// Chunk is a part of the output of an attempt that runs. Those of a stream come in order.
 type Chunk struct {
 	ID
 	Token  Token
@@ -158,7 +156,7 @@ func (k *Chunk) Encode() []byte { return encode(kindChunk, k) }
 // DecodeChunk reads a message, of which Data is a part.
 func DecodeChunk(msg []byte) (*Chunk, error) { return decode[Chunk](msg, kindChunk) }
 
-// Final tells how an attempt ended. It comes after all chunks.
+// Final tells how an attempt ended.
 type Final struct {
 	ID
 	Token    Token
@@ -169,9 +167,30 @@ type Final struct {
 
 	Argv []string // if the attempt asks for it and it is not long
 
-	Stdout, Stderr       []byte // what no chunk has brought: all of it, or the rest
-	StdoutLen, StderrLen int64  // of chunks and rest
-	Returned             []travel.File
+	Stdout, Stderr Written
+	Returned       []travel.File
+}
+
+// Written is an output, or where there is more than the message has room for, a blob.
+type Written struct {
+	Text []byte
+	travel.Blob
+}
+
+// outputs returns both.
+func (f *Final) outputs() [2]*Written { return [...]*Written{&f.Stdout, &f.Stderr} }
+
+// blobs returns what the worker has to keep for the submitter.
+func (f *Final) blobs() (list []travel.Blob) {
+	for _, o := range f.outputs() {
+		if o.Name != "" {
+			list = append(list, o.Blob)
+		}
+	}
+	for _, r := range f.Returned {
+		list = append(list, r.Blob)
+	}
+	return list
 }
 
 // Encode returns the message.
@@ -180,9 +199,7 @@ func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 // DecodeFinal reads a message, of which the outputs are a part.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
-	// Who gets a file removes its object.
-	foreign := func(r travel.File) bool { return !strings.HasPrefix(r.Object, f.name()+".") }
-	if err == nil && (badFacts(&f.Facts) || slices.ContainsFunc(f.Returned, foreign)) {
+	if err == nil && badFacts(&f.Facts) {
 		err = errGarbage
 	}
 	return f, err
@@ -196,7 +213,7 @@ func badFacts(f *task.Facts) bool {
 // The kinds of messages of attempts.
 const (
 	kindAttempt = 'a'
-	kindBig     = 'b' // the name of an object that holds the attempt
+	kindBig     = 'b'
 	kindKept    = 'k' // the ID of an attempt whose result is on record
 	kindChunk   = 'c'
 	kindFinal   = 'f'

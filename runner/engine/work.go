@@ -123,7 +123,7 @@ func (w *crewWorker) open() (err error) {
 	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
 		w.tenure = succeed(w.mark, min(w.work.TTL, endedWithin))
 	}
-	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.objects, w.work.Workdir)
+	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
 	if w.out, err = w.s.outbox(); err == nil {
 		_, err = w.s.subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
 	}
@@ -245,6 +245,11 @@ func (w *crewWorker) Consume(events []task.Event) error {
 func (w *crewWorker) Close(task.Stats) error {
 	w.setState(draining)
 	w.out.Flush()
+	w.mu.Lock()
+	for w.s.blobs.Count() > 0 { // whoever needs them has still to get them
+		w.forgotten.Wait()
+	}
+	w.mu.Unlock()
 	w.leave()
 	return nil
 }

@@ -224,10 +224,13 @@ func (w *crewWorker) expire() {
 	for id, h := range w.tasks {
 		if h.lease == t && !h.ended {
 			tasks = append(tasks, id)
-			defer h.wake()
 		}
 	}
 	lost := len(w.held)
+	for _, h := range w.held {
+		h.cancel()
+		w.s.blobs.Drop(h.blobs...)
+	}
 	clear(w.held)
 	clear(w.runs)
 	clear(w.lines)

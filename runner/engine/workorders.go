@@ -56,6 +56,7 @@ func (w *crewWorker) cancel(id ID, op string) {
 		h.ordered = true
 	} else if !begun {
 		h.back = true
+		h.cancel()
 	}
 	w.mu.Unlock()
 	if !begun || op != opReturn {
@@ -171,7 +172,7 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 func (w *crewWorker) quit(run string, epoch uint64) (ended []<-chan struct{}) {
 	list := w.of(run, epoch, func(h *job) bool { h.unwanted = h.unwanted || !h.ended; return !h.ended })
 	for _, h := range list {
-		h.wake()
+		h.cancel()
 	}
 	w.stop(false, list...)
 	return w.seats.End(func(c *Seat) bool { return c.Run == run && c.Epoch < epoch })

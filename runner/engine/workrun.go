@@ -1,9 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"time"
 
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	restSize  = outbox.Piece / 3 // the most of a stream that rides with the end of its attempt
+	restSize  = outbox.Piece / 3 // the most of an output that rides with the end of its attempt
 	liveAfter = 100 * time.Millisecond
 )
 
@@ -32,6 +32,9 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Unlock()
 	r := p.seated(ctx, h, a)
 	r.Worker = a.Slot.ID
+	if r.Fault != nil { // its output is not whole
+		r.Outcome, r.Err = task.Lost, r.Fault
+	}
 	r.Final = r.Outcome == task.Cancelled && context.Cause(ctx) == task.ErrCancelled
 	w.finish(h, r)
 	return r
@@ -86,11 +89,16 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	if !h.begun {
 		return outcome(a, task.Cancelled, nil, true)
 	}
+	if h.Live {
+		ended := make(chan struct{})
+		defer close(ended)
+		go p.w.follow(h, a.Task.ID, ended)
+	}
 	if len(h.Take)+len(h.Return)+len(h.Makes) == 0 {
 		return p.Executor.Run(ctx, a)
 	}
 	files, trip := p.w.files, &travel.Trip{
-		Run: h.Run, Attempt: h.name(), Dir: h.Dir, Take: h.Take, Return: h.Return, Makes: h.Makes, Temp: h.Temp, Cleanup: h.Cleanup,
+		Run: h.Run, User: h.User, Dir: h.Dir, Take: h.Take, Return: h.Return, Makes: h.Makes, Temp: h.Temp, Cleanup: h.Cleanup,
 	}
 	defer files.Leave(trip)
 	if err := files.Take(ctx, trip); err != nil {
@@ -99,7 +107,7 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
 	case task.OK, task.Exit, task.Signal, task.Timeout:
-		back, err := files.Bring(context.Background(), trip, r.Outcome == task.OK)
+		back, err := files.Bring(trip, r.Outcome == task.OK)
 		h.returned = back
 		if _, here := errors.AsType[*fs.PathError](err); here {
 			r.Outcome, r.Err = task.NoOutput, err
@@ -116,14 +124,6 @@ func (p *publisher) Close() error {
 	return p.Executor.Close()
 }
 
-// Open returns where the output of an attempt goes.
-func (w *crewWorker) Open(a task.Attempt) (out, err io.WriteCloser) {
-	w.mu.Lock()
-	h := w.tasks[a.Task.ID]
-	w.mu.Unlock()
-	return &h.out, &h.err
-}
-
 // finished publishes the end of a task that has ended without an attempt.
 func (w *crewWorker) finished(e *task.Event) {
 	w.mu.Lock()
@@ -135,25 +135,30 @@ func (w *crewWorker) finished(e *task.Event) {
 	}
 }
 
-// finish publishes the end of an attempt. It waits for the streams to take its output.
+// finish publishes the end of an attempt.
 func (w *crewWorker) finish(h *job, r *task.Result) {
 	w.next(h)
-	f := h.final(r)
+	h.cancel()
 	w.mu.Lock()
-	if h.ended {
-		w.mu.Unlock()
+	again := h.ended
+	h.ended = true
+	w.mu.Unlock()
+	if again {
 		return
 	}
-	h.ended = true
+	f := w.final(h, r)
+	w.mu.Lock()
+	h.result, h.blobs = f.Encode(), f.blobs()
 	alive, unwanted := w.leased(h.lease), h.unwanted
 	w.mu.Unlock()
 	switch {
 	case !alive: // whatever it did counts as lost
+		w.s.blobs.Drop(h.blobs...)
+		w.forgotten.Broadcast()
 	case unwanted:
 		w.forget(h)
 	default:
 		w.out.Wait()
-		h.result = f.Encode()
 		w.send(h)
 	}
 }
@@ -163,7 +168,7 @@ func (w *crewWorker) send(h *job) {
 	w.out.Send(h.results(), h.result, func() {
 		w.mu.Lock()
 		h.told = true
-		if w.forgotten.Broadcast(); !h.Keep {
+		if w.forgotten.Broadcast(); !h.Keep && len(h.blobs) == 0 {
 			w.letGo(h)
 		}
 		w.mu.Unlock()
@@ -187,27 +192,98 @@ func (w *crewWorker) letGo(h *job) {
 	}
 	delete(w.held, h.ID)
 	w.runs[h.Run].attempts--
+	w.s.blobs.Drop(h.blobs...)
 	w.forgotten.Broadcast()
 }
 
-// final describes how an attempt ended, once the submitter has all its output but the rest.
-func (h *job) final(r *task.Result) *Final {
+// final describes how an attempt ended. It takes the outputs off the result.
+func (w *crewWorker) final(h *job, r *task.Result) *Final {
 	f := &Final{
 		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
 	}
 	byName := false
 	if f.Outcome, byName = h.outcome(r); byName {
-		f.Error = "cancelled by crew ctl on " + task.Bytes(h.worker.host)
+		f.Error = "cancelled by crew ctl on " + task.Bytes(w.host)
 	} else if f.Outcome == task.Cancelled {
 		f.Error = "" // its submitter knows why
 	}
-	f.Host, f.Key = task.Bytes(h.worker.host), ""
+	f.Host, f.Key = task.Bytes(w.host), ""
 	if h.Echo && textSize(r.Argv) <= restSize {
 		f.Argv = r.Argv
 	}
-	f.Stdout, f.StdoutLen = h.out.rest()
-	f.Stderr, f.StderrLen = h.err.rest()
+	for i, o := range []task.Output{r.Stdout, r.Stderr} {
+		if o == nil {
+			continue
+		}
+		if err := w.written(f.outputs()[i], o); err != nil {
+			f.Outcome = task.Lost
+		}
+		if f.Outcome != task.OK {
+			r.Tail, _ = o.Tail(restSize)
+		}
+		_ = o.Close()
+	}
+	r.Stdout, r.Stderr = nil, nil
 	return f
+}
+
+// written has an output be in a message or, if it is long, keeps it.
+func (w *crewWorker) written(as *Written, o task.Output) (err error) {
+	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > restSize {
+		as.Blob, err = w.s.blobs.Keep(live.Hold(), o.Len())
+		return err
+	}
+	var text bytes.Buffer
+	_, err = o.WriteTo(&text)
+	as.Text = text.Bytes()
+	return err
+}
+
+// follow sends what an attempt writes, as far as the submitter takes it, until it has ended.
+func (w *crewWorker) follow(h *job, id uint64, ended <-chan struct{}) {
+	local, ok := w.local.(interface {
+		Live(id uint64) (stdout, stderr task.Live, attempt int)
+	})
+	var both [2]task.Live
+	var at [2]int64
+	number := 0
+	taken, buf := make(chan struct{}, 1), make([]byte, chunkSize)
+	for ok {
+		if number == 0 {
+			both[0], both[1], number = local.Live(id)
+		}
+		sent := false
+		for i, from := range both {
+			if from == nil {
+				continue
+			}
+			n, _ := from.ReadAt(buf, at[i])
+			if n == 0 {
+				continue
+			}
+			c := Chunk{ID: h.ID, Token: h.Token, Stderr: i == 1, Offset: at[i], Data: buf[:n]}
+			at[i], sent = at[i]+int64(n), true
+			w.out.Send(h.results(), c.Encode(), func() { nudge(taken) })
+			select {
+			case <-taken:
+			case <-ended:
+			}
+		}
+		pause := liveAfter
+		if sent {
+			pause = 0
+		}
+		select {
+		case <-time.After(pause):
+		case <-ended:
+			ok = false
+		}
+	}
+	for _, from := range both {
+		if from != nil {
+			_ = from.Close()
+		}
+	}
 }
 
 // outcome returns the attempt's outcome for its submitter, and whether somebody here has
@@ -232,109 +308,4 @@ func textSize(list []string) (n int) {
 		n += len(s) + 8
 	}
 	return n
-}
-
-// wake wakes the goroutines that wait for the streams to take the attempt's output.
-func (h *job) wake() {
-	h.output.Lock()
-	h.changed.Broadcast()
-	h.output.Unlock()
-}
-
-// outlet is one of the outputs of an attempt on its way to the submitter.
-type outlet struct {
-	*job
-	stderr bool
-
-	// under job.output
-
-	buf      []byte // not sent yet
-	sent     int64
-	inFlight bool        // a chunk is not answered yet: chunks come in order
-	timer    *time.Timer // nil unless what there is will be sent soon
-}
-
-// Write takes output. It blocks while the submitter does not take what there is.
-func (s *outlet) Write(p []byte) (int, error) {
-	s.worker.out.Wait()
-	s.output.Lock()
-	defer s.output.Unlock()
-	if s.drain(chunkSize - len(p)); s.discards() {
-		s.buf = nil
-		return len(p), nil
-	}
-	s.buf = append(s.buf, p...)
-	switch {
-	case len(s.buf) > restSize && !s.inFlight:
-		s.send()
-	case s.Live && s.timer == nil:
-		s.timer = time.AfterFunc(liveAfter, s.flush)
-	}
-	return len(p), nil
-}
-
-// Close does nothing: the rest goes with the end of the attempt.
-func (s *outlet) Close() error { return nil }
-
-// drain waits until most bytes at most are left to be sent, or nobody is to get them.
-// Its caller holds the lock.
-func (s *outlet) drain(most int) {
-	for len(s.buf) > max(most, 0) && !s.discards() {
-		if s.inFlight {
-			s.changed.Wait()
-		} else {
-			s.send()
-		}
-	}
-}
-
-// discards reports whether nobody is to get the output any more.
-func (s *outlet) discards() bool {
-	s.worker.mu.Lock()
-	defer s.worker.mu.Unlock()
-	return s.unwanted || s.lease.lost
-}
-
-// send sends what there is as a chunk, or as much as that holds. Its caller holds the lock.
-func (s *outlet) send() {
-	n := min(len(s.buf), chunkSize)
-	c := Chunk{ID: s.ID, Token: s.Token, Stderr: s.stderr, Offset: s.sent, Data: s.buf[:n]}
-	msg := c.Encode()
-	s.sent += int64(n)
-	s.buf, s.inFlight = s.buf[:copy(s.buf, s.buf[n:])], true
-	s.worker.out.Send(s.results(), msg, func() {
-		s.output.Lock()
-		s.inFlight = false
-		s.changed.Broadcast()
-		s.output.Unlock()
-	})
-}
-
-// flush sends what a live attempt has written by now, as soon as it can.
-func (s *outlet) flush() {
-	s.output.Lock()
-	defer s.output.Unlock()
-	switch s.timer = nil; {
-	case len(s.buf) == 0 || s.discards():
-	case s.inFlight:
-		s.timer = time.AfterFunc(liveAfter, s.flush)
-	default:
-		s.send()
-	}
-}
-
-// rest returns what no chunk brings, once all chunks are answered, and the length of the
-// whole stream.
-func (s *outlet) rest() (rest []byte, length int64) {
-	s.output.Lock()
-	defer s.output.Unlock()
-	s.drain(restSize)
-	for s.inFlight && !s.discards() {
-		s.changed.Wait()
-	}
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	rest, s.buf = s.buf, nil
-	return rest, s.sent + int64(len(rest))
 }

@@ -1,21 +1,16 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"crew/runner/task"
 	"crew/runner/travel"
-)
-
-const (
-	bodyWait  = time.Minute // for a message that is too long for the stream
-	bodyPause = time.Second // after which it is asked for again
 )
 
 // job is an attempt in this worker's hands, until its submitter has the result and need not ask for it
@@ -24,13 +19,13 @@ type job struct {
 	worker *crewWorker
 	lease  *lease
 	*Attempt
-	task   *task.Task // here
-	result []byte     // its Final
+	task   *task.Task      // here
+	ctx    context.Context // until it is not to run any more
+	cancel context.CancelFunc
 
 	returned []travel.File
-	output   sync.Mutex // of out and err
-	changed  sync.Cond  // a chunk is answered, or nobody is to get the output
-	out, err outlet
+	result   []byte        // its Final
+	blobs    []travel.Blob // which that names
 
 	// under worker.mu
 
@@ -77,7 +72,7 @@ func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error
 		}
 		return nil, nil
 	}
-	big, err := decode[body](data, kindBig)
+	big, err := decode[Big](data, kindBig)
 	a := &Attempt{}
 	if err == nil {
 		a.ID, a.Token, a.User = big.ID, big.Token, big.User
@@ -99,42 +94,24 @@ func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error
 }
 
 // takeBig takes an attempt that is too long for a message.
-func (w *crewWorker) takeBig(h *job, subject string, b *body) {
-	over := func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return h.over()
+func (w *crewWorker) takeBig(h *job, subject string, b *Big) {
+	var msg bytes.Buffer
+	var a *Attempt
+	err := errGarbage
+	if b.Size <= mostBody {
+		err = w.s.blobs.Pull(h.ctx, b.User, b.Blob, 0, &msg)
 	}
-	for !over() {
-		ctx, cancel := context.WithTimeout(context.Background(), bodyWait)
-		whole, err := w.s.unpack(ctx, b)
-		cancel()
-		var a *Attempt
-		if err == nil {
-			a, err = DecodeAttempt(whole)
-		}
-		if err == nil && (a.ID != h.ID || a.Token != h.Token || a.User != h.User) {
-			err = errGarbage
-		}
-		switch {
-		case err == nil:
-			w.fill(h, a)
-			if w.queue(h, subject, whole) {
-				w.admit(h)
-			}
-			return
-		case errors.Is(err, errGarbage), errors.Is(err, travel.ErrNone): // its submitter may have given it up
-			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
-			return
-		}
-		w.tell("a long task cannot be fetched: %v: trying again", err)
-		select {
-		case <-w.over:
-			return
-		case <-time.After(bodyPause):
-		}
+	if err == nil {
+		a, err = DecodeAttempt(msg.Bytes())
 	}
-	w.finish(h, &task.Result{Outcome: task.Lost})
+	if err != nil || a.ID != h.ID || a.Token != h.Token || a.User != h.User {
+		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has given it up, or it is garbage
+		return
+	}
+	w.fill(h, a)
+	if w.queue(h, subject, msg.Bytes()) {
+		w.admit(h)
+	}
 }
 
 // from returns the slot of a run that has given the attempt.
@@ -193,8 +170,7 @@ func (w *crewWorker) advance(lines ...[]*job) {
 // newJob makes the task of an attempt.
 func (w *crewWorker) newJob(t *lease, a *Attempt) *job {
 	h := &job{worker: w, lease: t}
-	h.changed.L = &h.output
-	h.out.job, h.err = h, outlet{job: h, stderr: true}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
 	w.fill(h, a)
 	return h
 }

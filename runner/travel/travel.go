@@ -1,11 +1,12 @@
-// Package travel moves files between submitters and workers through an object store of
-// NATS. Those that tasks take are objects named by the run and their content, so that each
-// is sent once; those that tasks bring back are named by their attempt.
+// Package travel moves files, and whatever else is long, between submitters and workers over NATS: who has
+// it keeps it, and who needs it asks for it, piece by piece.
 package travel
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -27,12 +28,31 @@ type Files struct {
 
 // File is a file that travels.
 type File struct {
-	Path   string
-	Object string
-	Mode   uint32 // its permissions
-	Base   bool   // it serves all tasks of the run
-	Made   bool   // it was made under a temporary name; Path is its final one
-	Seal
+	Path string
+	Mode uint32 // its permissions
+	Base bool   // it serves all tasks of the run
+	Made bool   // it was made under a temporary name; Path is its final one
+	Sum  [sha256.Size]byte
+	Blob
+}
+
+// ErrChanged is the error of a file whose content is not what its owner has said.
+var ErrChanged = errors.New("it was changed on its way")
+
+func sumOf(r io.Reader) ([sha256.Size]byte, int64, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	return [sha256.Size]byte(h.Sum(nil)), n, err
+}
+
+// pull writes the content of a file of a user's.
+func (b *Blobs) pull(ctx context.Context, user string, f File, to io.Writer) error {
+	h := sha256.New()
+	err := b.Pull(ctx, user, f.Blob, 0, io.MultiWriter(to, h))
+	if err == nil && [sha256.Size]byte(h.Sum(nil)) != f.Sum {
+		err = ErrChanged
+	}
+	return err
 }
 
 // is reports whether a file with the same content and permissions is at path, as openRegular
@@ -102,9 +122,12 @@ func openRegular(dir, path string) (*os.File, uint32, error) {
 	return f, uint32(info.Mode().Perm()), nil
 }
 
-// replace writes what is read from r to a path, which is absolute or relative to dir. No
-// symbolic link leads out of dir.
-func replace(dir, name string, mode uint32, r io.Reader) error {
+// content writes something to where it is told.
+type content func(to io.Writer) error
+
+// replace has a file have a content at a path, which is absolute or relative to dir, as a whole or not at
+// all. No symbolic link leads out of dir.
+func replace(dir, name string, mode uint32, put content) error {
 	root, name, err := openParent(dir, name)
 	if err != nil {
 		return err
@@ -115,7 +138,7 @@ func replace(dir, name string, mode uint32, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err = fill(w, mode, r); err == nil {
+	if err = fill(w, mode, put); err == nil {
 		err = root.Rename(part, name)
 	}
 	if err != nil {
@@ -124,8 +147,8 @@ func replace(dir, name string, mode uint32, r io.Reader) error {
 	return err
 }
 
-// write writes what is read from r to a path at once, as seen from this process. See replace.
-func write(path string, mode uint32, r io.Reader) error {
+// write writes to a file where it is. See replace.
+func write(path string, mode uint32, put content) error {
 	root, path, err := openParent("", path)
 	if err != nil {
 		return err
@@ -135,13 +158,12 @@ func write(path string, mode uint32, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return fill(w, mode, r)
+	return fill(w, mode, put)
 }
 
-// fill writes what is read from r to a new file and closes it.
-func fill(w *os.File, mode uint32, r io.Reader) error {
-	_, err := io.Copy(w, r)
-	return errors.Join(err, w.Chmod(os.FileMode(mode).Perm()), w.Close())
+// fill writes to a new file and closes it.
+func fill(w *os.File, mode uint32, put content) error {
+	return errors.Join(put(w), w.Chmod(os.FileMode(mode).Perm()), w.Close())
 }
 
 // openParent makes the directory of a path, which is absolute or relative to dir. It returns

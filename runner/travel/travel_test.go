@@ -2,56 +2,63 @@ package travel
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
 	"crew/runner/outbox"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
 // pair is a Submitter in one directory and a Worker in another.
 type pair struct {
 	t           *testing.T
-	s           *Store
+	s           [2]*Blobs // of the submitter and the worker
 	c           *Submitter
 	p           *Worker
 	here, there string
 	said        crewtest.Output
 }
 
-// newStore returns a store of a server of its own.
-func newStore(t *testing.T) *Store {
-	s, err := server.NewServer(&server.Options{StoreDir: t.TempDir(), DontListen: true, JetStream: true, NoSigs: true, NoLog: true})
+// newBlobs returns the blobs of two users of a server.
+func newBlobs(t *testing.T) (both [2]*Blobs) {
+	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
 	require.NoError(t, err)
 	s.Start()
 	t.Cleanup(s.Shutdown)
 	require.True(t, s.ReadyForConnections(time.Minute))
-	nc, err := nats.Connect("", nats.InProcessServer(s))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "files", Subjects: []string{Subjects + ">"}})
-	require.NoError(t, err)
-	return NewStore(js, "files", outbox.NewWaits(nil, func() (uint64, bool) { return 0, false }), func(error) bool { return false }, func(err error) error { return err })
+	for i, user := range []string{"ada", "web1"} {
+		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UseOldRequestStyle())
+		require.NoError(t, err)
+		t.Cleanup(nc.Close)
+		waits := outbox.NewWaits(nil, func() (uint64, bool) { return 0, false })
+		t.Cleanup(waits.Close)
+		both[i] = NewBlobs(nc, user, waits)
+	}
+	return both
+}
+
+// newWorker returns a Worker in a directory.
+func (v *pair) newWorker(dir string) *Worker {
+	store := spool.New(1<<20, v.t.TempDir())
+	v.t.Cleanup(func() { store.Close() })
+	return NewWorker(v.s[1], store, dir)
 }
 
 func newPair(t *testing.T, files Files) *pair {
 	v := &pair{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
-	v.s = newStore(t)
-	v.p = NewWorker(v.s, v.there)
+	v.s = newBlobs(t)
+	v.p = v.newWorker(v.there)
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "data/empty": "", "run": "#!/bin/sh\n"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
@@ -59,7 +66,7 @@ func newPair(t *testing.T, files Files) *pair {
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
 	var err error
-	v.c, err = NewSubmitter(t.Context(), v.s, "RUN", files, func(text string) { fmt.Fprintln(&v.said, text) })
+	v.c, err = NewSubmitter(v.s[0], files, func(text string) { fmt.Fprintln(&v.said, text) })
 	require.NoError(t, err)
 	return v
 }
@@ -67,9 +74,9 @@ func newPair(t *testing.T, files Files) *pair {
 // run has a task whose record is a name take files, do something, and bring files back.
 func (v *pair) run(id uint64, name string, do func()) error {
 	tk := &task.Task{ID: id, Records: [][]string{{name}}}
-	a := &Trip{Run: "RUN", Attempt: "RUN." + strconv.FormatUint(id, 10), Cleanup: v.c.files.Cleanup}
+	a := &Trip{Run: "RUN", User: "ada", Cleanup: v.c.files.Cleanup}
 	var err error
-	if a.Take, a.Return, err = v.c.Send(v.t.Context(), tk); err != nil {
+	if a.Take, a.Return, err = v.c.Send(tk); err != nil {
 		return err
 	}
 	defer func() { v.c.Release(a.Take) }()
@@ -77,20 +84,17 @@ func (v *pair) run(id uint64, name string, do func()) error {
 	defer v.p.Leave(a)
 	require.NoError(v.t, v.p.Take(v.t.Context(), a))
 	do()
-	back, err := v.p.Bring(v.t.Context(), a, true)
+	back, err := v.p.Bring(a, true)
 	require.NoError(v.t, err)
-	if err = v.c.Fetch(v.t.Context(), tk, f, back); err == nil && len(back) > 0 {
-		err = v.c.Fetch(v.t.Context(), tk, f, back) // as after a submitter that has recorded nothing
-	}
-	return err
+	defer v.drop(back)
+	return v.c.Fetch(v.t.Context(), "web1", tk, f, back)
 }
 
-// objects counts the objects that there are, and what is left of old ones.
-func (v *pair) objects() (n int) {
-	require.NoError(v.t, v.s.open(v.t.Context()))
-	info, err := v.s.stream.Info(v.t.Context())
-	require.NoError(v.t, err)
-	return int(info.State.Msgs)
+// drop gives up what was brought back.
+func (v *pair) drop(back []File) {
+	for _, f := range back {
+		v.s[1].Drop(f.Blob)
+	}
 }
 
 func named(prefix string) func(*task.Task) []string {
@@ -105,15 +109,15 @@ func read(t *testing.T, name string) string {
 
 func TestFilesTravel(t *testing.T) {
 	v := newPair(t, Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/"), Cleanup: true})
-	fixed := v.objects()
+	fixed := v.s[0].Count()
 	require.NoError(t, v.run(1, "a", func() {
 		require.Equal(t, "A", read(t, filepath.Join(v.there, "data/a")))
 		require.Equal(t, "base", read(t, filepath.Join(v.there, "base")))
 		info, err := os.Stat(filepath.Join(v.there, "run"))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o750), info.Mode())
-		sent := v.objects()
-		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.objects(), "the same content is sent once") }))
+		sent := v.s[0].Count()
+		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.s[0].Count(), "the same content is kept once") }))
 		require.NoError(t, os.MkdirAll(filepath.Join(v.there, "out"), 0o777))
 		require.NoError(t, os.WriteFile(filepath.Join(v.there, "out/a"), []byte("result"), 0o600))
 	}))
@@ -122,7 +126,8 @@ func TestFilesTravel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	require.Equal(t, "task 2 has left no file out/b on web1: nothing is returned\n", v.said.String())
-	require.Equal(t, fixed, v.objects())
+	require.Equal(t, fixed, v.s[0].Count())
+	require.Zero(t, v.s[1].Count())
 	left, err := os.ReadDir(v.there)
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the base files")
@@ -130,8 +135,6 @@ func TestFilesTravel(t *testing.T) {
 	require.DirExists(t, v.there)
 	v.p.End("RUN")
 	require.NoDirExists(t, v.there)
-	v.c.Close()
-	require.Zero(t, v.objects())
 }
 
 // TestFilesStay has no cleanup: a file that is there is not fetched again.
@@ -176,7 +179,7 @@ func TestFileChangedAtOnce(t *testing.T) {
 // comes from there is not removed.
 func TestFilesHere(t *testing.T) {
 	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
-	v.p = NewWorker(v.s, "")
+	v.p = v.newWorker("")
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
@@ -227,12 +230,9 @@ func TestFilesRefused(t *testing.T) {
 		require.NoFileExists(t, c.Name)
 		require.Contains(t, v.said.String(), "task 2 has left no file "+c.Name+" on web1")
 	}
-	none := v.objects()
-	_, err := NewSubmitter(t.Context(), v.s, "OTHER", Files{Base: []string{"base", "missing"}}, nil)
+	_, err := NewSubmitter(v.s[0], Files{Base: []string{"base", "missing"}}, nil)
 	require.ErrorContains(t, err, "missing")
-	require.Equal(t, none, v.objects(), "what was sent for a run that cannot begin is removed")
-	v.c.Close()
-	require.Zero(t, v.objects())
+	require.Zero(t, v.s[0].Count()+v.s[1].Count())
 }
 
 // What is made comes back under its temporary name, and nothing of it stays there. A directory
@@ -243,9 +243,9 @@ func TestMadeTravels(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		m := &task.Making{Targets: []task.Target{{Path: "out/" + name, Temp: true}, {Path: "own/" + name}}, Temp: ".crew-0000000" + name + "."}
 		tasks[i] = &task.Task{ID: uint64(i), Records: [][]string{{name}}, Makes: m}
-		trips[i] = &Trip{Run: "RUN", Attempt: "RUN." + name, Makes: m.Files(true), Temp: m.Temp, Cleanup: true}
+		trips[i] = &Trip{Run: "RUN", User: "ada", Makes: m.Files(true), Temp: m.Temp, Cleanup: true}
 		var err error
-		_, trips[i].Return, err = v.c.Send(t.Context(), tasks[i])
+		_, trips[i].Return, err = v.c.Send(tasks[i])
 		require.NoError(t, err)
 		require.NoError(t, v.p.Take(t.Context(), trips[i]))
 	}
@@ -253,7 +253,7 @@ func TestMadeTravels(t *testing.T) {
 	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
 		require.NoError(t, os.WriteFile(filepath.Join(v.there, name), []byte(name), 0o750))
 	}
-	back, err := v.p.Bring(t.Context(), trips[0], true)
+	back, err := v.p.Bring(trips[0], true)
 	require.NoError(t, err)
 	require.Len(t, back, 3)
 	v.p.Leave(trips[0])
@@ -264,13 +264,14 @@ func TestMadeTravels(t *testing.T) {
 
 	require.NoError(t, os.Mkdir("out", 0o777))
 	facts := &task.Facts{Host: "web1", Outcome: task.OK}
-	require.NoError(t, v.c.FetchMade(t.Context(), tasks[0], facts, back))
+	require.NoError(t, v.c.FetchMade(t.Context(), "web1", tasks[0], facts, back))
 	require.Equal(t, "out/.crew-0000000a.a", read(t, "out/.crew-0000000a.a"))
 	require.Equal(t, "own/a", read(t, "own/a"))
 	require.NoFileExists(t, "out/a")
-	require.ErrorIs(t, v.c.FetchMade(t.Context(), tasks[0], facts, back), ErrGone)
+	v.drop(back)
+	require.ErrorIs(t, v.c.FetchMade(t.Context(), "web1", tasks[0], facts, back), ErrNone)
 
-	back, err = v.p.Bring(t.Context(), trips[1], false)
+	back, err = v.p.Bring(trips[1], false)
 	require.NoError(t, err)
 	require.Empty(t, back, "it has failed")
 	v.p.Leave(trips[1])
@@ -278,27 +279,38 @@ func TestMadeTravels(t *testing.T) {
 	require.NoDirExists(t, v.there)
 }
 
-// Little of a file is on its way at once, so that what else goes through a slow connection need
-// not wait for long.
-func TestFileComesInTurns(t *testing.T) {
+// Little of a blob is on its way at once, so that what else goes through a slow connection need not wait
+// for long. It goes on whatever is lost, and ends when its owner does not have it any more.
+func TestBlobs(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
-	nc := s.js.Conn()
+	both := newBlobs(t)
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
-	in := bytes.NewReader(text)
-	seal, _ := NewSeal(in)
-	big, err := s.Put(t.Context(), "big", &seal, in)
+	b, err := both[1].Keep(spool.Text(text), int64(len(text)))
 	require.NoError(t, err)
-	before := nc.Stats().InBytes
-	require.NoError(t, s.Get(t.Context(), big, &seal, func(r io.Reader) error {
-		var first [1]byte
-		_, err := io.ReadFull(r, first[:])
-		require.NoError(t, err)
-		require.NoError(t, nc.Flush()) // what was on its way is here
-		require.Less(t, nc.Stats().InBytes-before, uint64(3*transferChunk))
-		got, err := io.ReadAll(r)
-		require.True(t, bytes.Equal(text, append(first[:], got...)))
-		return err
-	}))
-	require.ErrorIs(t, s.Get(t.Context(), "none", &seal, nil), ErrNone)
+	var got bytes.Buffer
+	before := both[0].nc.Stats().InBytes
+	require.NoError(t, both[0].Pull(t.Context(), "web1", b, 16, writes(func(p []byte) {
+		if got.Len() == 0 {
+			require.NoError(t, both[0].nc.Flush()) // what was on its way is here
+			require.Less(t, both[0].nc.Stats().InBytes-before, uint64(3*outbox.Piece))
+		}
+		got.Write(p)
+	})))
+	require.True(t, bytes.Equal(text[16:], got.Bytes()))
+
+	elsewhere, none := b, b
+	elsewhere.Place, none.Name = b.Place+".>", "NONE"
+	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", elsewhere, 0, &got), ErrNone)
+	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", none, 0, &got), ErrNone)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, both[0].Pull(ctx, "web1", b, 0, writes(func([]byte) { cancel() })), context.Canceled)
+	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", b, 0, writes(func([]byte) { both[1].Drop(b) })), ErrNone)
+}
+
+// writes is a function that writes.
+type writes func([]byte)
+
+func (w writes) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
 }

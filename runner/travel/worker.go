@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"crew/runner/spool"
 	"crew/runner/target"
 	"crew/runner/task"
 )
@@ -22,11 +24,12 @@ import (
 // as not to fetch them again.
 const mostKnown = 10_000
 
-// Worker fetches the files that attempts take to a worker's machine, and sends those
+// Worker fetches the files that attempts take to a worker's machine, and keeps those
 // that they bring back. It is safe for concurrent use.
 type Worker struct {
-	store *Store
-	dir   string // working directory of tasks that have none of their own; "" for this process's
+	blobs *Blobs
+	store *spool.Store // of what they bring back
+	dir   string       // working directory of tasks that have none of their own; "" for this process's
 
 	mu    sync.Mutex
 	files map[string]*placed // by their paths
@@ -51,19 +54,20 @@ type placed struct {
 
 // NewWorker returns a Worker whose tasks run in dir, or in this process's working directory
 // if that is "", unless they have one of their own.
-func NewWorker(store *Store, dir string) *Worker {
-	return &Worker{store: store, dir: dir, files: map[string]*placed{}, dirs: map[string]madeDir{}}
+func NewWorker(blobs *Blobs, store *spool.Store, dir string) *Worker {
+	return &Worker{blobs: blobs, store: store, dir: dir, files: map[string]*placed{}, dirs: map[string]madeDir{}}
 }
 
 // Trip is what travels with an attempt.
 type Trip struct {
-	Run, Attempt string // names, with which those of objects begin
-	Dir          string // working directory of the attempt's task; "" for the worker's
-	Take         []File // to fetch before it starts
-	Return       []string
-	Makes        []string // what it makes under temporary names, which nothing is left of when it has ended
-	Temp         string   // begins these; see task.Making
-	Cleanup      bool     // what was fetched, and what is sent back, is removed when it has ended
+	Run     string
+	User    string // who has the files
+	Dir     string // working directory of the attempt's task; "" for the worker's
+	Take    []File // to fetch before it starts
+	Return  []string
+	Makes   []string // what it makes under temporary names, which nothing is left of when it has ended
+	Temp    string   // begins these; see task.Making
+	Cleanup bool     // what was fetched, and what is brought back, is removed when it has ended
 }
 
 // temp returns the temporary name of one of a.Makes.
@@ -83,7 +87,7 @@ func (p *Worker) Take(ctx context.Context, a *Trip) error {
 		return err
 	}
 	for i, f := range a.Take {
-		if err := p.fetch(ctx, held[i], f); err != nil {
+		if err := p.fetch(ctx, a.User, held[i], f); err != nil {
 			return fmt.Errorf("fetch %s: %w", f.Path, err)
 		}
 	}
@@ -147,7 +151,7 @@ func (p *Worker) hold(a *Trip, f File, dir string) *placed {
 }
 
 // fetch has a file be there.
-func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
+func (p *Worker) fetch(ctx context.Context, user string, h *placed, f File) error {
 	if _, err := inside(f.Path); err != nil {
 		return err
 	}
@@ -160,7 +164,8 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 	}
 	h.content = [sha256.Size]byte{}
 	if !f.is(h.dir, h.path) {
-		if err := p.store.write(ctx, h.dir, h.path, f); err != nil {
+		err := replace(h.dir, h.path, f.Mode, func(w io.Writer) error { return p.blobs.pull(ctx, user, f, w) })
+		if err != nil {
 			return err
 		}
 		h.mine = true
@@ -172,13 +177,21 @@ func (p *Worker) fetch(ctx context.Context, h *placed, f File) error {
 	return nil
 }
 
-// Bring sends the files that an attempt was to leave, and those that it has made if made is
-// set. What is not there, or no file that can be read, is left out; but what was made and is
-// no such file is an error, a *fs.PathError. Others are the engine's.
-func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, err error) {
+// Bring copies the files that an attempt was to leave, and those that it has made if made is
+// set, to blobs. What is not there, or no file that can be read, is left out; but what was made and is
+// no such file is an error, a *fs.PathError. After an error there are no blobs.
+func (p *Worker) Bring(a *Trip, made bool) (list []File, err error) {
+	defer func() {
+		if err != nil {
+			for _, f := range list {
+				p.blobs.Drop(f.Blob)
+			}
+			list = nil
+		}
+	}()
 	dir := cmp.Or(a.Dir, p.dir)
 	bring := func(path, at string, made bool) error {
-		f, err := p.sendBack(ctx, a.Attempt, dir, at)
+		f, err := p.copy(dir, at)
 		if e, here := errors.AsType[*fs.PathError](err); here {
 			if made && !errors.Is(err, fs.ErrNotExist) {
 				return &fs.PathError{Op: "return", Path: path, Err: e.Err}
@@ -194,7 +207,7 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 	}
 	for _, path := range a.Return {
 		if err := bring(path, path, false); err != nil {
-			return nil, err
+			return list, err
 		}
 	}
 	for _, path := range a.Makes {
@@ -202,22 +215,26 @@ func (p *Worker) Bring(ctx context.Context, a *Trip, made bool) (list []File, er
 			break
 		}
 		if err := bring(path, a.temp(path), true); err != nil {
-			return nil, err
+			return list, err
 		}
 	}
 	return list, nil
 }
 
-func (p *Worker) sendBack(ctx context.Context, object, dir, path string) (f File, err error) {
+// copy copies a file to a blob: the next task may change it.
+func (p *Worker) copy(dir, path string) (f File, err error) {
 	in, mode, err := openRegular(dir, path)
 	if err != nil {
 		return f, err
 	}
 	defer in.Close()
+	content := p.store.Buffer()
 	f.Mode = mode
-	if f.Seal, err = NewSeal(in); err == nil {
-		f.Object, err = p.store.Put(ctx, object, &f.Seal, in)
+	f.Sum, f.Size, err = sumOf(io.TeeReader(in, content))
+	if err == nil {
+		f.Blob, err = p.blobs.Keep(content.Hold(), f.Size)
 	}
+	_ = content.Close()
 	return f, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/proc"
+	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -156,8 +156,9 @@ func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Ret
 type Work struct {
 	URL     string
 	Queue   string
-	Name    string // "" for the machine's
-	Workdir string // of tasks that have none; "" for this process's
+	Name    string       // "" for the machine's
+	Workdir string       // of tasks that have none; "" for this process's
+	Store   *spool.Store // of what tasks bring back
 	TTL     time.Duration
 	Window  int // records that a persistent worker has at once
 	Takes
@@ -180,7 +181,6 @@ type Takes struct {
 type Worker interface {
 	runner.Source // blocks until the run is over
 	runner.Sink
-	Open(task.Attempt) (out, err io.WriteCloser)
 	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for that of Template
 	Executor(local Executor) Executor // runs what the run starts
 	Host() string                     // its name

@@ -296,8 +296,8 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if o.Makes.Any() {
 		cfg.Spare = target.Descriptors()
 	}
-	if w.worker != nil { // all output goes to where the worker takes it
-		cfg.Plan, cfg.Open = task.Plan{Show: task.ShowLines}, w.worker.Open
+	if w.worker != nil { // which takes all output
+		cfg.Plan = task.Plan{Show: task.ShowNothing, Copy: true}
 	}
 	exec, err := proc.New(cfg)
 	if err != nil {

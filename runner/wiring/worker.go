@@ -14,7 +14,7 @@ import (
 func (w *wiring) openWorker() (err error) {
 	if o := w.opts; o.Do == cli.DoWork {
 		w.worker, err = w.far.Work(Work{
-			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Queue: o.Engine.Queue, Name: o.Control.Name, TTL: o.Engine.TTL, Window: o.Coproc.Window,
+			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Store: w.store, Queue: o.Engine.Queue, Name: o.Control.Name, TTL: o.Engine.TTL, Window: o.Coproc.Window,
 			Takes: Takes{
 				Labels: o.Engine.Labels, Offers: o.Terms.Caps, Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
 				Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill,
