@@ -253,13 +253,13 @@ func (o *Options) rows() []row {
 		{"--queue NAME", "engine-drain", "only workers of this queue", parsed(&ctl.Queue, parseQueue)},
 		{"--submitter", "engine-invite", "it may submit runs, not work", on(&hub.Invite.Submitter)},
 		{"--expires DUR", "engine-invite", "when the credentials end (never)", duration(&hub.Invite.For, time.Second)},
-		{"--max-output SIZE", "engine-serve engine-init", "output in the stream; workers then wait (1G)", by(func(v string) (err error) {
+		{"--max-output SIZE", "engine-serve", "output of runs that are handed over (1G)", by(func(v string) (err error) {
 			if hub.MaxOutput, err = task.ParseSize(v); err == nil && hub.MaxOutput < 1<<20 {
 				err = errors.New("one message would fill it: write 1M or more")
 			}
 			return err
 		})},
-		{"--replicas N", "engine-init", "how many servers of a cluster keep each message (1)", whole(&hub.Replicas, 1, 5)},
+		{"--replicas N", "engine-init", "how many servers of a cluster keep each record (1)", whole(&hub.Replicas, 1, 5)},
 		{"--trace", "report", "print a trace for Perfetto, not a page", on(&o.Look.Trace)},
 		{"--listen HOST:PORT", "web", "where it listens (127.0.0.1, any port)", text(&o.Look.Listen)},
 		{"--token-file FILE", "web", "keep the token of its URL in FILE", text(&o.Look.TokenFile)},
