@@ -53,6 +53,8 @@ type submitter struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
+	wants  context.Context // until its attempts are abandoned
+	forgo  context.CancelFunc
 	end    sync.WaitGroup
 }
 
@@ -119,6 +121,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.results = results{kept: map[attemptKey]*flight{}, settle: x.settle}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
+	x.wants, x.forgo = context.WithCancel(x.ctx)
 	if err := x.open(); err != nil {
 		x.cancel()
 		err = x.s.explain(err)
@@ -208,6 +211,7 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 
 // abandon ends all flights, as far as this process is concerned.
 func (x *submitter) abandon(why error) {
+	x.forgo()
 	for _, f := range x.flights.of(nil) {
 		f.finish(end{err: why})
 	}

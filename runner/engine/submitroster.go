@@ -124,7 +124,7 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 			return
 		}
 		w = &worker{id: p.ID, host: p.Host, orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
-		w.ctx, w.lost = context.WithCancel(x.ctx)
+		w.ctx, w.lost = context.WithCancel(x.wants)
 		if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 {
 			w.offers = (*task.Offers)(&needs)
 		}
