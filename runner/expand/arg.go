@@ -16,14 +16,22 @@ type arg struct {
 // gap stands for what is known only when the command runs. A script holds none; see hide.
 const gap = string(rune(privateUse + '?'))
 
-// known reports whether text is the whole word.
-func (a arg) known() bool { return !strings.Contains(a.text, gap) }
+// unknown reports whether text is not the whole word.
+func (a arg) unknown() bool { return strings.Contains(a.text, gap) }
 
 // marks reports whether the word holds a placeholder.
 func (a arg) marks() bool { return strings.Contains(a.text, markText) }
 
 // static reports whether the word is the same in every task.
-func (a arg) static() bool { return a.known() && !a.marks() }
+func (a arg) static() bool { return !a.unknown() && !a.marks() }
+
+// program returns the name of the program that the word is in every task, if it is one.
+func (a arg) program() string {
+	if a.static() {
+		return programName(a.text)
+	}
+	return ""
+}
 
 // options reports whether a is, in every task, a bundle of short options.
 func (a arg) options() bool { return len(a.text) > 1 && a.text[0] == '-' && a.text[1] != '-' }

@@ -17,7 +17,7 @@ func refuseArguments(command, why, how string) place {
 // that only say how it is run. It is len(args) if that word is not known.
 func skipPrefixes(args []arg) int {
 	i := nameIndex(args)
-	if a := args[i]; !a.known() || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
+	if a := args[i]; a.unknown() || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
 		return len(args)
 	}
 	return i
@@ -57,25 +57,26 @@ func (c *compiler) argument(args []arg, at int) place {
 		return refuse("cannot be in the script of "+sc.shell+", parts of which are not known before it runs",
 			"write that script in single quotes, and pass the rest as its arguments")
 	}
-	i := 0
+	i, n := 0, 0
 	if c.family != foreign {
-		i = skipPrefixes(args)
+		i, n = skipPrefixes(args), nameIndex(args)
 	}
+	name := args[n]
 	switch {
 	case (i == at || at == 0) && !args[at].odd:
 		return c.commandName(args, at)
 	case i < len(args) && i > at: // the name that exec gives a command
 		return place{}
-	case i < len(args) && args[i].marks() && c.family != foreign && !strings.Contains(args[i].text, "/"):
+	case at > n && name.marks() && c.family != foreign && !strings.Contains(name.text, "/"):
 		return refuse("cannot be given to a command that is a value, too", "write the path of the command, as in ./{}, or leave out the shell")
 	}
 	shells := slices.ContainsFunc(args[:at], takesScript)
 	hidden := shells && mayHide(args[:at])
 	guard, joined := position(args, at)
 	switch {
-	case i == len(args) && args[nameIndex(args)].known(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
+	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
 		return refuse("cannot stand beside words that shells read in different ways", "write each word as it is, without braces and $'…'")
-	case (i == len(args) || shells && slices.ContainsFunc(args[:at], func(a arg) bool { return !a.known() })) && scriptLike(args[at]):
+	case (i == len(args) || shells && slices.ContainsFunc(args[:at], arg.unknown)) && scriptLike(args[at]):
 		return refuse("cannot be part of what may be a script, since it is not known what is run", "write the name of the program and its options as they are")
 	case hidden:
 		return refuse("cannot stand where it is not known which options the shell is given", "write quotes around the words before it")
@@ -90,17 +91,17 @@ func (c *compiler) argument(args []arg, at int) place {
 	if p.err = interpreted(args, i, at); p.err != nil {
 		return p
 	}
-	if name, _, ok := strings.Cut(args[at].text, "="); ok && args[i].wraps() {
-		if strings.Contains(name, markText) {
+	if variable, _, ok := strings.Cut(args[at].text, "="); ok && name.wraps() {
+		if strings.Contains(variable, markText) {
 			return refuseName
-		} else if commands(name) {
-			return c.assigned(name)
+		} else if commands(variable) {
+			return c.assigned(variable)
 		}
 	}
 	if strings.HasPrefix(args[at].text, markText) && guard > 0 {
 		p.check, p.guard = noOption, guard
 	}
-	if c.family != foreign && !strings.Contains(args[i].text, "/") {
+	if c.family != foreign && !strings.Contains(name.text, "/") {
 		b := c.builtin(args[i:], at-i)
 		p.err, p.joined = b.err, joined || b.joined
 		if b.check != anything {
@@ -112,7 +113,7 @@ func (c *compiler) argument(args []arg, at int) place {
 
 // runsAsKsh reports whether args[at] is the first operand of ksh93.
 func runsAsKsh(args []arg, at int) bool {
-	i := slices.IndexFunc(args[:at], func(a arg) bool { return a.static() && strings.HasPrefix(programName(a.text), "ksh") })
+	i := slices.IndexFunc(args[:at], func(a arg) bool { return strings.HasPrefix(a.program(), "ksh") })
 	return i >= 0 && runner{isShell: true}.count(args[i+1:at]) == 0
 }
 
@@ -151,8 +152,7 @@ func takesScript(a arg) bool {
 	return ok && (r.isShell || r.option == "c")
 }
 
-// commandName says how the mark may stand in the word that names the command. Other values
-// must not be its arguments, since it may be that of a builtin that evaluates them.
+// commandName says how the mark may stand in the word that names the command.
 func (c *compiler) commandName(args []arg, at int) place {
 	name := args[at].text
 	if c.family == foreign || strings.Contains(strings.ReplaceAll(name, markText, ""), "/") {
@@ -160,11 +160,6 @@ func (c *compiler) commandName(args []arg, at int) place {
 	}
 	if before, _, ok := strings.Cut(name, "="); ok && syntax.ValidName(strings.ReplaceAll(strings.TrimSuffix(before, "+"), markText, "_")) {
 		return refuseName
-	}
-	for i, a := range args {
-		if i != at && a.marks() {
-			return refuse("cannot be a command that is given values, too", "write the path of the command, as in ./{}, or leave out the shell")
-		}
 	}
 	return place{joined: true}
 }
@@ -215,7 +210,7 @@ func (c *compiler) builtin(args []arg, at int) place {
 		}
 		return c.declaration(args, at, variable)
 	case name == "let":
-		if args[at].known() && isolated(args[at].text) {
+		if !args[at].unknown() && isolated(args[at].text) {
 			return place{check: number}
 		}
 		return onlyNumber(args[at], "cannot be an argument of let, unless it is all of it")
@@ -223,7 +218,7 @@ func (c *compiler) builtin(args []arg, at int) place {
 		return c.printf(args, at)
 	case name == "test", name == "[":
 		return c.test(args, at)
-	case name == "set" && args[1].static() && args[1].text == "--" && at > 1:
+	case name == "set" && args[1].text == "--" && at > 1:
 		return place{}
 	case name == "set":
 		return refuseArguments(name, ", which may take it for an option", "write set -- {}")
@@ -265,12 +260,12 @@ func isolated(s string) bool {
 // printf says how the mark may stand in args[at]: not as the variable that bash prints to.
 func (c *compiler) printf(args []arg, at int) place {
 	format := 1
-	if len(args) > 2 && args[1].static() && args[1].text == "--" {
+	if len(args) > 2 && args[1].text == "--" {
 		format++
 	}
 	text := args[format].text
 	switch {
-	case strings.HasPrefix(args[1].text, "-v"), !args[1].known() && args[1].mayBeOption(), at == 1 && startsOption(text):
+	case strings.HasPrefix(args[1].text, "-v"), args[1].unknown() && args[1].mayBeOption(), at == 1 && startsOption(text):
 		return refuseArguments("printf -v", ", which evaluates the name of the variable", hintAssign)
 	case at == format && strings.HasPrefix(text, markText) && format == 1:
 		return place{check: noOption, joined: true}
@@ -283,9 +278,6 @@ func (c *compiler) printf(args []arg, at int) place {
 // comparing are the operators of [ that compare numbers.
 const comparing list = "-eq -ne -lt -le -gt -ge"
 
-// comparesNumbers reports whether a is one of them.
-func (a arg) comparesNumbers() bool { return a.static() && comparing.has(a.text) }
-
 // test says how the mark may stand among the arguments of test or [.
 func (c *compiler) test(args []arg, at int) place {
 	before, after := args[at-1], arg{}
@@ -293,9 +285,9 @@ func (c *compiler) test(args []arg, at int) place {
 		after = args[at+1]
 	}
 	switch {
-	case before.static() && at > 1 && (before.text == "-v" || before.text == "-R"):
+	case at > 1 && (before.text == "-v" || before.text == "-R"):
 		return refuseName
-	case before.static() && before.text == "-t" && at > 1, before.comparesNumbers() && at > 1, after.comparesNumbers():
+	case at > 1 && (before.text == "-t" || comparing.has(before.text)), comparing.has(after.text):
 		return onlyNumber(args[at], "cannot be part of a number in [ ]")
 	case !before.static() && at > 1, !after.static():
 		return refuse("cannot stand in [ ] where it may be taken for an operator", `write the operator between two values, as in [ {} = "$x" ]`)

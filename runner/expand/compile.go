@@ -274,7 +274,7 @@ type span struct{ from, to int }
 
 // group returns the group of the word that p repeats.
 func (c *compiler) group(p place) group {
-	g := group{text: c.src[p.list.from:p.list.to], plain: p.word.known()}
+	g := group{text: c.src[p.list.from:p.list.to], plain: !p.word.unknown()}
 	var holes []piece
 	for _, m := range c.within(p.list.from, p.list.to) {
 		holes = append(holes, m.piece)

@@ -126,20 +126,20 @@ func readsScript(st *syntax.Stmt) bool {
 		return false
 	}
 	args := words(call)
-	isShell := func(a arg) bool { return a.odd || a.static() && familyOf(a.text) != foreign }
+	isShell := func(a arg) bool { return a.odd || familyOf(a.program()) != foreign }
 	if sc, ok := scriptOf(args, posix); ok {
 		return sc.from >= len(args) || replaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
 	i := skipPrefixes(args)
 	for j, a := range args[min(i, len(args)):] {
-		if name := programName(a.text); a.static() && (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
+		if name := a.program(); (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
 			(j == 0 || args[i].wraps()) {
 			return true
 		}
 	}
 	return args[len(args)-1].text == "exec" || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
 		slices.ContainsFunc(args, func(a arg) bool {
-			return isShell(a) || a.static() && loginShells.has(programName(a.text))
+			return isShell(a) || loginShells.has(a.program())
 		})
 }
 
@@ -176,8 +176,8 @@ func (c *compiler) declaration(args []arg, at int, name string) place {
 	}
 	for _, a := range args[1:at] {
 		switch before, _, _ := strings.Cut(a.text, "="); {
-		case a.static() && !startsOption(a.text), a.static() && strings.Trim(a.text, "-xrgp") == "":
-		case a.static() && strings.Trim(a.text, "-xrgpi") == "":
+		case a.static() && !startsOption(a.text), strings.Trim(a.text, "-xrgp") == "":
+		case strings.Trim(a.text, "-xrgpi") == "":
 			p.check = number
 		case !startsOption(a.text) && !strings.Contains(before, gap):
 		default:

@@ -175,8 +175,7 @@ func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
 			continue
 		}
 		script := args[sc.from:sc.to]
-		if !slices.ContainsFunc(script, func(a arg) bool { return !a.known() }) &&
-			slices.ContainsFunc(script, func(a arg) bool { return a.marks() }) && !c.isNested(call.Args[sc.from]) {
+		if !slices.ContainsFunc(script, arg.unknown) && slices.ContainsFunc(script, arg.marks) && !c.isNested(call.Args[sc.from]) {
 			return call.Args[sc.from:sc.to], sc
 		}
 	}

@@ -101,12 +101,12 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		}
 	}
 	switch name := args[first]; {
-	case name.static() && notWrappers.has(name.text):
+	case notWrappers.has(name.text):
 		return inline{}, false
-	case f == foreign || !name.static():
+	case f == foreign:
 	case name.text == "eval", name.text == "trap":
 		from, to := first+1, len(args)
-		if from < to && args[from].static() && args[from].text == "--" {
+		if from < to && args[from].text == "--" {
 			from++
 		}
 		if ok = from < to; name.text == "trap" {
@@ -116,9 +116,6 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 	}
 	for i, a := range args[first:] {
 		i += first
-		if !a.static() {
-			continue
-		}
 		r, ok := runnerOf(a)
 		if ok {
 			s, ok = r.script(args, i)
@@ -128,9 +125,9 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		if ok && (r.isShell || sure || s.from < len(args) && scriptLike(args[s.from])) {
 			return s, true
 		}
-		if quoting.has(programName(a.text)) && sure {
+		if quoting.has(a.program()) && sure {
 			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks() && scriptLike(a) }); from >= 0 {
-				return inline{from: i + from, to: i + from + 1, shell: programName(a.text)}, true
+				return inline{from: i + from, to: i + from + 1, shell: a.program()}, true
 			}
 		}
 	}
@@ -188,11 +185,11 @@ var runners = map[string]runner{
 
 // runnerOf returns what is known of a program. ok is false if it is no runner.
 func runnerOf(a arg) (r runner, ok bool) {
-	if f := familyOf(a.text); f != foreign {
-		return runner{isShell: true, operands: 1, family: f}, a.static()
+	if f := familyOf(a.program()); f != foreign {
+		return runner{isShell: true, operands: 1, family: f}, true
 	}
-	r, ok = runners[programName(a.text)]
-	return r, ok && a.static()
+	r, ok = runners[a.program()]
+	return r, ok
 }
 
 // isOption reports whether a is, in every task, an option or a bundle of them.
@@ -205,10 +202,10 @@ func (r runner) isOption(a arg) bool {
 // grammar may take it for an option.
 func interpreted(args []arg, first, at int) error {
 	for j, a := range args[:at] {
-		if j < first || !a.static() || j > first && !args[first].wraps() {
+		if j < first || j > first && !args[first].wraps() {
 			continue
 		}
-		name, before := programName(a.text), args[j+1:at]
+		name, before := a.program(), args[j+1:at]
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
@@ -232,7 +229,7 @@ func interpreted(args []arg, first, at int) error {
 func endsOptions(args []arg, f family) bool {
 	for _, a := range args {
 		switch {
-		case a.static() && a.text == "--", a.static() && !startsOption(a.text) && f == korn:
+		case a.text == "--", a.static() && !startsOption(a.text) && f == korn:
 			return true
 		case a.static() && !startsOption(a.text):
 		case !a.static() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO"):
@@ -265,7 +262,7 @@ var replacing = regexp.MustCompile(`^(?s)(-I|-i|--replace=?)(.*)`)
 
 // replaces reports whether xargs makes what it reads part of the script sc among args.
 func replaces(args []arg, sc inline) bool {
-	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.static() && programName(a.text) == "xargs" })
+	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.program() == "xargs" })
 	if x < 0 {
 		return false
 	}
@@ -279,7 +276,7 @@ func replaces(args []arg, sc inline) bool {
 			with = args[x+i+2].text
 		}
 		with = cmp.Or(with, "{}")
-		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.known() || strings.Contains(a.text, with) })
+		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return a.unknown() || strings.Contains(a.text, with) })
 	}
 	name, _, _ := strings.Cut(sc.shell, " ")
 	return runners[name].operand > 0
@@ -323,7 +320,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 				s.family, s.to = foreign, len(args)
 			}
 			return s, true
-		case !a.known() && strings.HasPrefix(a.text, "-") && r.option != "":
+		case a.unknown() && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
 		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
@@ -385,7 +382,7 @@ func position(args []arg, at int) (guard int, joined bool) {
 			continue
 		}
 		n := r.count(args[i+1 : at])
-		isDashes := func(a arg) bool { return a.static() && a.text == "--" }
+		isDashes := func(a arg) bool { return a.text == "--" }
 		if !slices.ContainsFunc(args[i+1:at], isDashes) || r.operand == 2 { // ssh goes on to look for options
 			guard = max(guard, r.operands-n)
 		}

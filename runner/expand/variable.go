@@ -76,7 +76,7 @@ func (v names) declare(args []arg) {
 	for _, a := range args[1:] {
 		name, value, _ := strings.Cut(a.text, "=")
 		if startsOption(a.text) || strings.Contains(name, gap) {
-			number = number || !a.known() || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
+			number = number || a.unknown() || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
 		} else if number {
 			v[name] = true
 			v.use(value)
