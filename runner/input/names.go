@@ -1,6 +1,9 @@
 package input
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"maps"
+)
 
 // Names finds tasks by the names that their users give them. The zero Names is empty and
 // takes no memory. It must not be copied once it has a name.
@@ -10,9 +13,6 @@ import "hash/maphash"
 type Names struct {
 	seed  maphash.Seed
 	tasks map[uint64]uint64 // the number of each task by the hash of its name
-
-	begun  bool
-	recent []uint64 // once begun: the hashes of the names defined since, in order
 }
 
 // Len returns the number of names.
@@ -29,9 +29,6 @@ func (n *Names) Define(name string, number uint64) uint64 {
 		return first
 	}
 	n.tasks[hash] = number
-	if n.begun {
-		n.recent = append(n.recent, hash)
-	}
 	return number
 }
 
@@ -43,17 +40,7 @@ func (n *Names) Lookup(name string) uint64 {
 	return n.tasks[maphash.String(n.seed, name)]
 }
 
-// Begin makes the names final that have been defined so far. Undo can undo the later ones,
-// which it takes 8 more bytes each to remember, until Begin is called again.
-func (n *Names) Begin() {
-	n.begun, n.recent = true, nil
-}
-
-// Undo forgets the names that tasks with numbers above last have been given since Begin.
-// These must have been defined in the order of their numbers.
+// Undo forgets the names of tasks with numbers above last. It looks at all names.
 func (n *Names) Undo(last uint64) {
-	for i := len(n.recent) - 1; i >= 0 && n.tasks[n.recent[i]] > last; i-- {
-		delete(n.tasks, n.recent[i])
-		n.recent = n.recent[:i]
-	}
+	maps.DeleteFunc(n.tasks, func(_, number uint64) bool { return number > last })
 }

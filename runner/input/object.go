@@ -17,16 +17,13 @@ import (
 
 // description is a JSON object that describes a task.
 type description struct {
-	Command []string      // words, or one string for a shell; nil if missing
-	Script  bool          // Command is a string
-	Args    []string      // never nil
-	Env     []string      // "NAME=value", sorted
-	Dir     string        // "" if missing
-	Stdin   []byte        // nil if missing, but not if it is ""
-	Timeout time.Duration // 0 if missing, negative for no limit
-	ID      string        // "" if missing
-	After   []string      // ids; nil if missing
-	Texts   written
+	task.Task          // as far as it says something of it; its Timeout is negative for no limit
+	Command   []string // words, or one string for a shell; nil if missing
+	Script    bool     // Command is a string
+	Args      []string // never nil
+	Name      string   // "" if missing
+	After     []string // names; nil if missing
+	Texts     written
 }
 
 // known are the members of a description.
@@ -35,7 +32,7 @@ var known = []string{
 }
 
 // describe reads a description. A member that is null counts as missing. On error the
-// description holds the ID alone, if that is right: later records may name it.
+// description holds the name alone, if that is right: later records may name it.
 func describe(obj Object) (*description, error) {
 	d := &description{Args: []string{}}
 	var err error
@@ -48,7 +45,7 @@ func describe(obj Object) (*description, error) {
 		err = errors.New(`no command: neither the command line nor "command" nor "args" has one`)
 	}
 	if err != nil {
-		return &description{ID: d.ID}, err
+		return &description{Name: d.Name}, err
 	}
 	return d, nil
 }
@@ -99,8 +96,8 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	case "timeout":
 		d.Timeout, err = timeout(v)
 	case "id":
-		d.ID, err = scalar(v)
-		if err == nil && d.ID == "" {
+		d.Name, err = scalar(v)
+		if err == nil && d.Name == "" {
 			err = errEmpty
 		}
 	case "after":
@@ -220,10 +217,8 @@ func (t *Tasks) described(rec *Record, id uint64) *task.Task {
 		tk.Asked = asked
 		return tk
 	}
-	tk := &task.Task{
-		ID: id, Records: [][]string{d.Args}, Object: rec.Text, Env: d.Env, Dir: d.Dir, Stdin: d.Stdin, Timeout: d.Timeout,
-		Asked: asked,
-	}
+	tk := new(d.Task) // without the rest of the description
+	tk.ID, tk.Records, tk.Object, tk.Asked = id, [][]string{d.Args}, rec.Text, asked
 	v := expand.Values{Records: tk.Records}
 	t.fill(tk, &v, rec.Object, d.Texts)
 	return t.given(tk, d.Command, d.Script, d.Args)
@@ -236,16 +231,16 @@ func (t *Tasks) terms(d *description, number uint64) (*task.Terms, error) {
 	if number == 0 {
 		return nil, nil
 	}
-	if d.ID != "" {
-		if first := t.names.Define(d.ID, number); first != number {
-			return nil, fmt.Errorf(`"id" %q is that of task %d, too`, d.ID, first)
+	if d.Name != "" {
+		if first := t.names.Define(d.Name, number); first != number {
+			return nil, fmt.Errorf(`"id" %q is that of task %d, too`, d.Name, first)
 		}
 	}
 	after, err := t.numbers(d.After, number)
-	if d.ID == "" && after == nil {
+	if d.Name == "" && after == nil {
 		return nil, err
 	}
-	return &task.Terms{After: after, Name: d.ID}, err
+	return &task.Terms{After: after, Name: d.Name}, err
 }
 
 // numbers returns the numbers of the tasks with these ids, each once, in order. They must

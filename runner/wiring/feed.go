@@ -215,8 +215,6 @@ func (f *feed) check(a *control.Addition) error {
 
 // admit admits the tasks of additions, each as a whole or not at all.
 func (f *feed) admit(list []*addition) {
-	names := f.source.tasks.Names()
-	names.Begin()
 	now := f.mayAdd()
 	var all []*task.Task
 	for _, x := range list {
@@ -233,7 +231,7 @@ func (f *feed) admit(list []*addition) {
 		}
 		if x.err != nil {
 			if len(numbers) > 0 {
-				names.Undo(numbers[0] - 1)
+				f.source.tasks.Names().Undo(numbers[0] - 1)
 				f.do(task.Command{Op: task.Unused, IDs: numbers})
 			}
 			continue
