@@ -22,7 +22,7 @@ type place struct {
 	guard   int    // how many words from its word on must not be options
 	list    span   // the word to repeat for each record, if any
 	word    arg    // that word
-	last    bool   // it is an argument of its own at the very end of the script
+	last    bool   // it is an argument of its own, and at the very end of a script runs with that
 	text    bool   // it is not a placeholder here but text of the script
 	comment bool   // that text is in a comment
 	err     error  // why no value can stand here; goes on from the placeholder's text
@@ -297,7 +297,7 @@ func (s *site) inWord(p *place) {
 	case *syntax.CallExpr:
 		p.list = span{from, to}
 		mild = h.Args[0] != w && tame(h)
-		p.last = alone && h.Args[0] != w && to == len(s.c.src) && s.topLevel(i)
+		p.last = alone && h.Args[0] != w && last[*syntax.FuncDecl](s.stack) < 0
 		if alone && len(h.Args) > 1 {
 			p.none = ""
 		}
@@ -322,19 +322,6 @@ func (s *site) inWord(p *place) {
 	}
 }
 
-// topLevel reports whether the command that holds stack[i] is part of the script
-// itself and not of a substitution or a group.
-func (s *site) topLevel(i int) bool {
-	for _, n := range s.stack[1 : i-1] {
-		switch n.(type) {
-		case *syntax.Stmt, *syntax.BinaryCmd, *syntax.TimeClause:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // mildWord reports whether w, which ends at to, consists of marks and harmless
 // bytes alone, and what follows cannot join it.
 func (s *site) mildWord(w *syntax.Word, to int) bool {
@@ -346,11 +333,10 @@ func (s *site) mildWord(w *syntax.Word, to int) bool {
 
 // quote says how a reference is quoted where the mark stands, by the innermost quotes.
 func (s *site) quote() place {
-	n := len(s.stack)
-	leaf, document := s.stack[n-1], inHereDoc(s.stack)
+	document := inHereDoc(s.stack)
 	var param *syntax.ParamExp       // the innermost one
 	var literal, within, quoted bool // in single quotes; in double quotes, outside of param
-	for i := n - 1; ; i-- {
+	for i := len(s.stack) - 1; ; i-- {
 		switch h := s.stack[i].(type) {
 		case *syntax.DblQuoted:
 			if h.Dollar {
@@ -387,14 +373,13 @@ func (s *site) quote() place {
 		}
 		return place{how: inSingle}
 	}
-	lit := leaf.(*syntax.Lit)
-	p := s.beside(lit)
+	p := s.beside()
 	switch {
 	case p.err != nil || p.text:
 	case param != nil:
 		return s.quoteParam(p, param, quoted, within)
-	case quoted && (document || s.from == s.mark.at && s.afterVariable(lit)):
-		p.how = inner
+	case quoted && (document || s.from == s.mark.at && strings.IndexByte("\"`)}]", s.c.src[s.from-1]) < 0):
+		p.how = inner // behind a variable without braces, or in what may hold double quotes
 	case quoted:
 		p.how = inDouble
 	case p.escaped:
@@ -444,15 +429,14 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 
 // beside looks at what stands right before the mark: a backslash, or a dollar sign, which
 // would give the braces another meaning.
-func (s *site) beside(leaf *syntax.Lit) place {
+func (s *site) beside() place {
 	src, at := s.c.src, s.mark.at
 	p := place{escaped: odd(src[s.from:at])}
-	if s.afterVariable(leaf) {
-		if s.from == at {
-			return p // a dollar sign before it belongs to the variable
-		}
+	signs := at - len(strings.TrimRight(src[:at], "$"))
+	if signs > 0 && odd(src[:at-signs]) {
+		signs-- // one is only text
 	}
-	if at == 0 || src[at-1] != '$' || odd(src[:at-1]) {
+	if signs%2 == 0 { // $$ is a variable
 		return p
 	}
 	switch m := s.mark.piece; {
@@ -460,24 +444,6 @@ func (s *site) beside(leaf *syntax.Lit) place {
 		return place{text: true} // a parameter of the shell, such as ${1} or ${name}
 	}
 	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)
-}
-
-// afterVariable reports whether a variable without braces stands right before the
-// leaf.
-func (s *site) afterVariable(leaf *syntax.Lit) bool {
-	var parts []syntax.WordPart
-	switch n := s.stack[len(s.stack)-2].(type) {
-	case *syntax.Word:
-		parts = n.Parts
-	case *syntax.DblQuoted:
-		parts = n.Parts
-	}
-	i := slices.Index(parts, syntax.WordPart(leaf))
-	if i < 1 {
-		return false
-	}
-	p, ok := parts[i-1].(*syntax.ParamExp)
-	return ok && p.Short
 }
 
 // odd reports whether an odd number of backslashes ends s.

@@ -34,8 +34,6 @@ type Blocks struct {
 	header  bool
 	head    []byte
 	parts   []part // the first is being cut
-	off     int64  // where its next block begins
-	begun   bool   // the first part has been looked at
 	buffers buffers
 }
 
@@ -44,6 +42,8 @@ type part struct {
 	name string
 	file *os.File // nil for a stream
 	content
+	off   int64 // where its next block begins
+	begun bool  // it has been looked at for a header
 }
 
 // OpenBlocks opens all files and cuts off the header. Files with blocks stay open.
@@ -66,7 +66,7 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	for _, f := range files {
 		p := part{name: f.name}
 		if o, at, size := seekable(f.rd); o != nil {
-			p.file, p.content = o, &inFile{name: f.name, file: o, begin: at, end: size, buf: make([]byte, 0, 2*span+len(c.boundary))}
+			p.file, p.off, p.content = o, at, &inFile{name: f.name, file: o, end: size, buf: make([]byte, 0, 2*span+len(c.boundary))}
 			total += size - at
 		} else if cfg.Bytes > MaxBlock || cfg.Parts > 0 {
 			return nil, fmt.Errorf("%s is no regular file, of which blocks are ranges: write a --block of at most 1G", f.name)
@@ -105,16 +105,15 @@ func seekable(r io.Reader) (f *os.File, at, size int64) {
 func (b *Blocks) next(blk *task.Block) error {
 	for len(b.parts) > 0 {
 		p := &b.parts[0]
-		from, err := b.begin(p)
+		if err := b.cutHeader(p); err != nil {
+			return err
+		}
+		to, err := b.cutter.next(p, p.off)
 		if err != nil {
 			return err
 		}
-		to, err := b.cutter.next(p, from)
-		if err != nil {
-			return err
-		}
-		if to > from {
-			b.off = to
+		if from := p.off; to > from {
+			p.off = to
 			*blk = task.Block{Head: b.head, Name: p.name, File: p.file, Off: from}
 			if p.file != nil {
 				blk.Len = to - from
@@ -123,43 +122,38 @@ func (b *Blocks) next(blk *task.Block) error {
 			}
 			return nil
 		}
-		b.parts, b.begun = b.parts[1:], false
+		b.parts = b.parts[1:]
 	}
 	return io.EOF
 }
 
-// begin returns where the next block begins: behind the header, if this is the first.
-func (b *Blocks) begin(p *part) (int64, error) {
-	if b.begun {
-		return b.off, nil
+// cutHeader cuts off the header, if a part begins with one.
+func (b *Blocks) cutHeader(p *part) error {
+	if p.begun || !b.header {
+		return nil
 	}
-	if b.begun, b.off = true, 0; p.file != nil {
-		b.off = p.content.(*inFile).begin
-	}
-	if !b.header {
-		return b.off, nil
-	}
+	p.begun = true
 	one := b.cutter
 	one.bytes, one.records = 0, 1
-	to, err := one.next(p, b.off)
+	to, err := one.next(p, p.off)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n := int(to - b.off)
-	text, err := p.at(b.off, n)
+	n := int(to - p.off)
+	text, err := p.at(p.off, n)
 	switch {
 	case err != nil || n == 0:
-		return b.off, err
+		return err
 	case b.head == nil:
 		b.head = bytes.Clone(text[:n])
 	case !bytes.Equal(b.head, text[:n]):
-		return b.off, nil
+		return nil
 	}
-	if b.off = to; p.file == nil {
+	if p.off = to; p.file == nil {
 		_, free := p.content.(*inMemory).take(n)
 		free()
 	}
-	return b.off, nil
+	return nil
 }
 
 // CountBlocks returns the number of blocks, if all files are regular. It stops when stop
@@ -180,11 +174,11 @@ func CountBlocks(cfg BlocksConfig, stop *atomic.Bool) (n int64, ok bool) {
 
 // inFile is a regular file that is cut in place.
 type inFile struct {
-	name       string
-	file       *os.File
-	begin, end int64
-	buf        []byte // of the file at off
-	off        int64
+	name string
+	file *os.File
+	end  int64
+	buf  []byte // of the file at off
+	off  int64
 }
 
 func (f *inFile) last(int64) (int64, error) { return f.end, nil }
