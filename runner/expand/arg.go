@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -59,18 +60,23 @@ func argOf(w *syntax.Word) arg {
 	return a
 }
 
+// What a backslash escapes, and what it does in double quotes.
+var (
+	escapes         = regexp.MustCompile(`(?s)\\(.)`)
+	escapesInQuotes = regexp.MustCompile("\\\\([$`\"\\\\])")
+)
+
 // add appends the text of the parts, and that of a ${x:-text} among them behind a gap. In
 // double quotes, a backslash only escapes some characters.
 func (a *arg) add(parts []syntax.WordPart, quoted bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			for i := 0; i < len(p.Value); i++ {
-				if p.Value[i] == '\\' && i+1 < len(p.Value) && (!quoted || strings.IndexByte("$`\"\\", p.Value[i+1]) >= 0) {
-					i++
-				}
-				a.text += p.Value[i : i+1]
+			escaped := escapes
+			if quoted {
+				escaped = escapesInQuotes
 			}
+			a.text += escaped.ReplaceAllString(p.Value, "$1")
 		case *syntax.SglQuoted:
 			if p.Dollar { // it may stand for an option
 				a.odd = true

@@ -27,13 +27,14 @@ type compiler struct {
 
 	// state
 
-	script  *script
-	comment string // a placeholder in a comment, or ""
-	tail    bool   // the only placeholder was added at the script's end
-	unread  bool   // the script with its placeholders could not be parsed
-	src     string // the script with marks
-	marks   []mark // in order
-	names   names
+	script    *script
+	comment   string // a placeholder in a comment, or ""
+	tail      bool   // the only placeholder was added at the script's end
+	unread    bool   // the script with its placeholders could not be parsed
+	src       string // the script with marks
+	marks     []mark // in order
+	evaluated int    // how many scripts it evaluates
+	names     names
 }
 
 func newCompiler(f family, cfg *Config) *compiler {
@@ -61,7 +62,7 @@ func hide(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, c := range []byte(s) {
-		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' || c == 0 { // the parser skips a NUL; the system will refuse it
+		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' || c == 0 { // which no command holds
 			b.WriteByte(c)
 		} else {
 			b.WriteRune(privateUse + rune(c))
@@ -82,18 +83,15 @@ func show(s string) string {
 // compile compiles a script. If add is set and there is no placeholder, the record is
 // appended.
 func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
-	text, src := "", ""
+	const hole = "\x00" // no command holds it
 	for _, p := range pieces {
-		text += p.text
-		if p.kind == literal {
-			src += hide(p.text)
-		} else {
-			src += markText
+		if p.isHole() {
 			c.marks = append(c.marks, mark{piece: p})
 		}
 	}
-	c.set(src)
+	c.set(strings.ReplaceAll(hide(textOf(pieces, hole)), hole, markText))
 	s := c.script
+	text := join(pieces, "", func(p piece) string { return p.text })
 	for s.name = cmp.Or(c.prefix, "_crew"); strings.Contains(text, s.name); {
 		s.name += "_"
 	}
@@ -182,12 +180,9 @@ func (c *compiler) parseError(err error) error {
 	if c.tail {
 		return c.noEnd()
 	}
-	text := err.Error()
-	if pe, ok := errors.AsType[syntax.ParseError](err); ok {
-		text = fmt.Sprintf("line %d: %s", pe.Pos.Line(), pe.Text)
-	} else if le, ok := errors.AsType[syntax.LangError](err); ok {
-		text = fmt.Sprintf("line %d: %s", le.Pos.Line(), le.Feature)
-	}
+	place, text, _ := strings.Cut(err.Error(), ": ")
+	line, _, _ := strings.Cut(place, ":")
+	text = "line " + line + ": " + text
 	if len(c.marks) > 0 {
 		text = strings.ReplaceAll(text, markText, hide(c.marks[0].piece.text))
 	}
@@ -289,7 +284,7 @@ func (c *compiler) group(p place) group {
 }
 
 // reveal returns the pieces of a text in which a mark stands for each placeholder, and undoes hide.
-func reveal(text string, holes []piece) []piece {
+func reveal(text string, holes holes) []piece {
 	pieces := fill(text, markText, &holes)
 	for i := range pieces {
 		if p := &pieces[i]; p.kind == literal {

@@ -53,7 +53,7 @@ func (c Config) Validate() error {
 // Bare reports whether the command holds no placeholder.
 func (c Config) Bare() bool {
 	return !slices.ContainsFunc(c.Words, func(w string) bool {
-		return slices.ContainsFunc(scan(w, &c), func(p piece) bool { return p.kind != literal })
+		return slices.ContainsFunc(scan(w, &c), piece.isHole)
 	})
 }
 

@@ -23,19 +23,6 @@ func checkDialect(script string) error {
 	return nil // others report a script that cannot be parsed
 }
 
-// textOf returns a script with a letter instead of each placeholder.
-func textOf(pieces []piece) string {
-	var b strings.Builder
-	for _, p := range pieces {
-		if p.kind == literal {
-			b.WriteString(p.text)
-		} else {
-			b.WriteByte('x')
-		}
-	}
-	return b.String()
-}
-
 // bashism returns the first thing in a script that only bash and its kin understand, as people
 // know it, or "". A function that bash has exported is such a thing, too. The error is that of
 // a script that bash does not understand either.

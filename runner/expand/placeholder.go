@@ -60,6 +60,19 @@ func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host || p.ki
 // anyText reports whether p may stand for more than digits, and for a value.
 func (p piece) anyText() bool { return p.ofData() || p.kind == host || p.kind == units }
 
+// isHole reports whether p is no text of its own.
+func (p piece) isHole() bool { return p.kind != literal }
+
+// textOf returns a text with another one instead of each placeholder.
+func textOf(pieces []piece, hole string) string {
+	return join(pieces, "", func(p piece) string {
+		if p.isHole() {
+			return hole
+		}
+		return p.text
+	})
+}
+
 // scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
 	var out []piece
@@ -227,19 +240,17 @@ func (v *Values) seal(word string, index int) string {
 		if !found {
 			return b.String()
 		}
-		switch mark := (task.Mark{Word: index, Off: b.Len()}); {
-		case strings.HasPrefix(rest, slotMark[1:]):
-			v.marks = append(v.marks, mark)
-			b.WriteString(task.NumberMark)
-		case strings.HasPrefix(rest, textMark[1:]):
-			v.marks = append(v.marks, mark)
-		case strings.HasPrefix(rest, tempMark[1:]):
-			mark.Temp = true
-			v.marks = append(v.marks, mark)
+		kind := rest[:min(1, len(rest))]
+		switch kind {
+		case slotMark[1:], textMark[1:], tempMark[1:]:
+			v.marks = append(v.marks, task.Mark{Word: index, Off: b.Len(), Temp: kind == tempMark[1:]})
 		default:
 			b.WriteByte(0)
 		}
-		word = rest[min(1, len(rest)):]
+		if kind == slotMark[1:] {
+			b.WriteString(task.NumberMark)
+		}
+		word = rest[len(kind):]
 	}
 }
 

@@ -6,20 +6,11 @@ import "strings"
 // blanks between them, the first of which is a program. If in doubt, ok is false.
 func plain(pieces []piece) (words [][]piece, ok bool) {
 	const hole = "\x00" // no plain text holds it
-	var line strings.Builder
-	var holes []piece
-	for _, p := range pieces {
-		switch {
-		case p.kind != literal:
-			line.WriteString(hole)
-			holes = append(holes, p)
-		case !plainText(p.text):
-			return nil, false
-		default:
-			line.WriteString(p.text)
-		}
+	if !plainText(textOf(pieces, "")) {
+		return nil, false
 	}
-	list, ok := splitPlain(line.String())
+	list, ok := splitPlain(textOf(pieces, hole))
+	holes := holesOf(pieces)
 	for _, w := range list {
 		words = append(words, fill(w, hole, &holes))
 	}
@@ -28,7 +19,7 @@ func plain(pieces []piece) (words [][]piece, ok bool) {
 
 // fill returns the pieces of a text in which each hole stands for the next
 // placeholder. It removes those from holes.
-func fill(text, hole string, holes *[]piece) []piece {
+func fill(text, hole string, holes *holes) []piece {
 	var pieces []piece
 	for i, s := range strings.Split(text, hole) {
 		if i > 0 {

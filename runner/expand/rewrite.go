@@ -152,11 +152,8 @@ func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece
 	}
 	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
 	if sc.same {
-		same := 1
-		for _, m := range c.marks {
-			same += int(m.piece.kind / nested)
-		}
-		inner.prefix, inner.outer = c.script.name+strconv.Itoa(same)+"_", c.namesIn(f)
+		c.evaluated++
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
 	}
 	whole.inner, err = inner.compile(pieces, false)
 	return whole, err

@@ -55,7 +55,7 @@ func New(cfg Config) (*Template, error) {
 			t.useShell(nil)
 			err = t.compileScript(cfg.Words[0], &cfg)
 			if _, different := errors.AsType[differentError](err); err == nil || different {
-				err = cmp.Or(checkDialect(textOf(scan(cfg.Words[0], &cfg))), err)
+				err = cmp.Or(checkDialect(textOf(scan(cfg.Words[0], &cfg), "x")), err)
 			}
 		}
 	default:
@@ -189,13 +189,7 @@ func errRecord(sc inline) error {
 func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	args := make([]arg, len(words))
 	for i, w := range words {
-		for _, p := range w {
-			if p.kind == literal {
-				args[i].text += p.text
-			} else {
-				args[i].text += markText
-			}
-		}
+		args[i].text = textOf(w, markText)
 	}
 	t.add(asFunction(args[0].text)...)
 	sc, found := scriptOf(args, foreign)
@@ -249,10 +243,9 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 		}
 		pieces = append(pieces, words[i]...)
 	}
-	isHole := func(p piece) bool { return p.kind != literal }
 	add := sc.shell == "ssh" && cfg.Insert == AtEnd &&
-		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, isHole) })
-	if !add && !slices.ContainsFunc(pieces, isHole) {
+		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, piece.isHole) })
+	if !add && !slices.ContainsFunc(pieces, piece.isHole) {
 		for _, w := range words[sc.from:sc.to] {
 			t.words = append(t.words, word{pieces: w})
 		}

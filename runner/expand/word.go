@@ -23,13 +23,10 @@ func textWord(s string) word { return word{pieces: []piece{{text: s}}} }
 
 // fixed returns the text of w. ok is false if it may differ from command to command.
 func (w *word) fixed() (text string, ok bool) {
-	for _, p := range w.pieces {
-		if p.kind != literal {
-			return "", false
-		}
-		text += p.text
+	if slices.ContainsFunc(w.pieces, piece.isHole) {
+		return "", false
 	}
-	return text, true
+	return textOf(w.pieces, ""), true
 }
 
 // holes are the placeholders of a template.
