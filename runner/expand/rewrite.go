@@ -128,9 +128,18 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	case text == markText && inside[0].ofData():
 		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
 	}
-	name := inside[0].text
-	whole, err := c.nested(f, sc, name, reveal(text, inside))
-	if err != nil {
+	whole, pieces := piece{text: inside[0].text, kind: nested}, reveal(text, inside)
+	if !sc.family.takesValues() {
+		_, err := unread(pieces, sc.shell)
+		return false, cmp.Or(err, fmt.Errorf("%s %w", whole.text, refusePlain.err))
+	}
+	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
+	if sc.same {
+		c.evaluated++
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
+	}
+	var err error
+	if whole.inner, err = inner.compile(pieces, false); err != nil {
 		return false, err
 	}
 	if sc.option != "" {
@@ -140,23 +149,6 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 	c.marks = slices.Replace(c.marks, at, at+len(inside), mark{piece: whole})
 	c.set(c.src[:from] + sc.option + markText + c.src[to:])
 	return true, nil
-}
-
-// nested returns what stands for the script sc of f, of which these are the pieces, with
-// the placeholder that it is called by in messages.
-func (c *compiler) nested(f *syntax.File, sc inline, name string, pieces []piece) (whole piece, err error) {
-	whole = piece{text: name, kind: nested}
-	if !sc.family.takesValues() {
-		_, err = unread(pieces, sc.shell)
-		return whole, cmp.Or(err, fmt.Errorf("%s %w", name, refusePlain.err))
-	}
-	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
-	if sc.same {
-		c.evaluated++
-		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
-	}
-	whole.inner, err = inner.compile(pieces, false)
-	return whole, err
 }
 
 // findNested returns the words of the first script that nest can replace.

@@ -111,27 +111,34 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
-	if !f.takesValues() {
-		w, err := unread(pieces, t.shell[at])
-		t.words = append(t.words, w)
+	c := newCompiler(f, cfg)
+	script, err := t.compilePieces(c, pieces, t.shell[at], add)
+	if err != nil && c.unread && !slices.ContainsFunc(pieces, piece.ofData) {
+		t.words = append(t.words, word{pieces: pieces}) // errors are the shell's to report
+		return nil
+	}
+	if t.script = script; !f.takesValues() {
 		t.add(t.beforeArgs()...)
 		if add {
 			t.words = append(t.words, word{pieces: []piece{appended}})
 		}
-		return err
 	}
-	c := newCompiler(f, cfg)
-	script, err := c.compile(pieces, add)
-	switch {
-	case err != nil && c.unread && !slices.ContainsFunc(pieces, piece.ofData):
-		t.words = append(t.words, word{pieces: pieces}) // errors are the shell's to report
-		return nil
-	case err == nil && len(script.values) == 0:
-		t.add(script.once)
-		return nil
-	}
-	t.script = script
 	return err
+}
+
+// compilePieces compiles a script, or appends it as a word if it is given no values.
+func (t *Template) compilePieces(c *compiler, pieces []piece, shell string, add bool) (*script, error) {
+	if !c.family.takesValues() {
+		w, err := unread(pieces, shell)
+		t.words = append(t.words, w)
+		return nil, err
+	}
+	script, err := c.compile(pieces, add)
+	if err == nil && len(script.values) == 0 {
+		t.add(script.once)
+		return nil, nil
+	}
+	return script, err
 }
 
 // beforeArgs returns what has to stand between the shell's script and its arguments: the
@@ -193,10 +200,12 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	}
 	t.add(asFunction(args[0].text)...)
 	sc, found := scriptOf(args, foreign)
+	hasHole := func(w []piece) bool { return slices.ContainsFunc(w, piece.isHole) }
+	add := sc.shell == "ssh" && cfg.Insert == AtEnd && !slices.ContainsFunc(words, hasHole)
 	c := newCompiler(foreign, cfg)
 	for i := 0; i < len(words); i++ {
-		if found && i == sc.from {
-			if err := t.compileInline(sc, words, cfg); err != nil {
+		if found && i == sc.from && (add || slices.ContainsFunc(words[i:sc.to], hasHole)) {
+			if err := t.compileInline(sc, words[i:sc.to], add, cfg); err != nil {
 				return err
 			}
 			i = sc.to - 1
@@ -234,22 +243,12 @@ func (t *Template) compileWord(pieces []piece, p place) error {
 	return nil
 }
 
-// compileInline appends the script sc among words, which a shell will read.
-func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error {
-	var pieces []piece
-	for i := sc.from; i < sc.to; i++ {
-		if i > sc.from {
-			pieces = append(pieces, piece{text: " "})
-		}
-		pieces = append(pieces, words[i]...)
-	}
-	add := sc.shell == "ssh" && cfg.Insert == AtEnd &&
-		!slices.ContainsFunc(words, func(w []piece) bool { return slices.ContainsFunc(w, piece.isHole) })
-	if !add && !slices.ContainsFunc(pieces, piece.isHole) {
-		for _, w := range words[sc.from:sc.to] {
-			t.words = append(t.words, word{pieces: w})
-		}
-		return nil
+// compileInline appends the script sc, which a shell will read; its words have a placeholder, or
+// add is set and the record is appended.
+func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Config) error {
+	pieces := words[0]
+	for _, w := range words[1:] {
+		pieces = slices.Concat(pieces, []piece{{text: " "}}, w)
 	}
 	if sc.attached > 0 {
 		t.add(sc.option)
@@ -257,22 +256,15 @@ func (t *Template) compileInline(sc inline, words [][]piece, cfg *Config) error 
 			pieces = pieces[1:]
 		}
 	}
-	if !sc.family.takesValues() {
-		w, err := unread(pieces, sc.shell)
-		t.words = append(t.words, w)
-		return err
-	}
-	if len(pieces) == 1 && pieces[0].ofData() {
+	if sc.family.takesValues() && len(pieces) == 1 && pieces[0].ofData() {
 		return errRecord(sc)
 	}
 	c := newCompiler(sc.family, cfg)
 	c.script.login = sc.login
-	script, err := c.compile(pieces, add)
-	if err == nil && len(script.values) == 0 {
-		t.add(script.once)
-		return nil
+	script, err := t.compilePieces(c, pieces, sc.shell, add)
+	if script != nil {
+		t.words = append(t.words, word{pieces: []piece{{kind: nested, inner: script}}})
 	}
-	t.words = append(t.words, word{pieces: []piece{{kind: nested, inner: script}}})
 	return err
 }
 
