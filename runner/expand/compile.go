@@ -267,14 +267,21 @@ func (c *compiler) valueOf(p piece, check check) int {
 // span is a stretch of the source.
 type span struct{ from, to int }
 
+// holes returns the placeholders in a stretch.
+func (c *compiler) holes(s span) (list holes) {
+	for _, m := range c.within(s.from, s.to) {
+		list = append(list, m.piece)
+	}
+	return list
+}
+
 // group returns the group of the word that p repeats.
 func (c *compiler) group(p place) group {
 	g := group{text: c.src[p.list.from:p.list.to], plain: !p.word.unknown()}
-	var holes []piece
-	for _, m := range c.within(p.list.from, p.list.to) {
-		holes = append(holes, m.piece)
-		g.text += " " + m.piece.text
-		g.plain = g.plain && m.piece.kind != nested
+	holes := c.holes(p.list)
+	for _, h := range holes {
+		g.text += " " + h.text
+		g.plain = g.plain && h.kind != nested
 	}
 	g.word = word{pieces: holes, whole: p.list.to-p.list.from > len(markText)} // to count how often it is repeated
 	if g.plain = g.plain && strings.Count(p.word.text, markText) == len(holes); g.plain {

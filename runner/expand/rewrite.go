@@ -83,76 +83,27 @@ func quotedDelimiter(r *syntax.Redirect) bool {
 // it is, so that the shell expands it to the same text. A value can then be written
 // as a variable; as text it might hold the delimiter. It reports whether there was one.
 func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
-	var found *syntax.Redirect
 	for stack := range stacks(f) {
 		r, ok := stack[len(stack)-1].(*syntax.Redirect)
-		if ok && r.Hdoc != nil && len(c.marksIn(r.Hdoc)) > 0 && quotedDelimiter(r) {
-			found = r
-			break
+		if !ok || r.Hdoc == nil || len(c.marksIn(r.Hdoc)) == 0 || !quotedDelimiter(r) {
+			continue
 		}
+		delimiter := argOf(r.Word)
+		if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
+			return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
+		}
+		body := [2]int{int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())}
+		text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
+		c.set(c.src[:r.Word.Pos().Offset()] + delimiter.text + c.src[r.Word.End().Offset():body[0]] + text + c.src[body[1]:])
+		return true, nil
 	}
-	if found == nil {
-		return false, nil
-	}
-	delimiter := argOf(found.Word)
-	if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
-		return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
-	}
-	body := [2]int{int(found.Hdoc.Pos().Offset()), int(found.Hdoc.End().Offset())}
-	text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
-	c.set(c.src[:found.Word.Pos().Offset()] + delimiter.text + c.src[found.Word.End().Offset():body[0]] + text + c.src[body[1]:])
-	return true, nil
+	return false, nil
 }
 
 // nest replaces the first script within the script that holds a mark, such as the
 // argument of sh -c, by one mark. It stands for the inner script, compiled for the shell
 // that reads it. It reports whether there was one.
 func (c *compiler) nest(f *syntax.File) (bool, error) {
-	list, sc := c.findNested(f)
-	if list == nil {
-		return false, nil
-	}
-	from, to := int(list[0].Pos().Offset()), int(list[len(list)-1].End().Offset())
-	var inside []piece
-	for _, m := range c.within(from, to) {
-		inside = append(inside, m.piece)
-	}
-	var texts []string
-	for _, w := range list {
-		texts = append(texts, argOf(w).text)
-	}
-	text := strings.Join(texts, " ")[sc.attached:]
-	switch {
-	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
-		return false, fmt.Errorf("%s %w", inside[0].text, refuseUnknown.err)
-	case text == markText && inside[0].ofData():
-		return false, fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
-	}
-	whole, pieces := piece{text: inside[0].text, kind: nested}, reveal(text, inside)
-	if !sc.family.takesValues() {
-		_, err := unread(pieces, sc.shell)
-		return false, cmp.Or(err, fmt.Errorf("%s %w", whole.text, refusePlain.err))
-	}
-	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
-	if sc.same {
-		c.evaluated++
-		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
-	}
-	var err error
-	if whole.inner, err = inner.compile(pieces, false); err != nil {
-		return false, err
-	}
-	if sc.option != "" {
-		sc.option += " "
-	}
-	at := len(c.within(0, from))
-	c.marks = slices.Replace(c.marks, at, at+len(inside), mark{piece: whole})
-	c.set(c.src[:from] + sc.option + markText + c.src[to:])
-	return true, nil
-}
-
-// findNested returns the words of the first script that nest can replace.
-func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
 	for stack := range stacks(f) {
 		call, ok := stack[len(stack)-1].(*syntax.CallExpr)
 		if !ok || len(call.Args) == 0 {
@@ -164,14 +115,45 @@ func (c *compiler) findNested(f *syntax.File) ([]*syntax.Word, inline) {
 			continue
 		}
 		script := args[sc.from:sc.to]
-		if !slices.ContainsFunc(script, arg.unknown) && slices.ContainsFunc(script, arg.marks) && !c.isNested(call.Args[sc.from]) {
-			return call.Args[sc.from:sc.to], sc
+		at := span{int(call.Args[sc.from].Pos().Offset()), int(call.Args[sc.to-1].End().Offset())}
+		isNested := func(m mark) bool { return m.piece.kind == nested && m.at == at.from }
+		if slices.ContainsFunc(script, arg.unknown) || !slices.ContainsFunc(script, arg.marks) || slices.ContainsFunc(c.marks, isNested) {
+			continue
 		}
+		text := join(script, " ", func(a arg) string { return a.text })
+		return true, c.nested(f, sc, at, text[sc.attached:])
 	}
-	return nil, inline{}
+	return false, nil
 }
 
-// isNested reports whether w is a script that nest has replaced.
-func (c *compiler) isNested(w *syntax.Word) bool {
-	return slices.ContainsFunc(c.marks, func(m mark) bool { return m.piece.kind == nested && int(w.Pos().Offset()) == m.at })
+// nested replaces a stretch of f, which says text, as nest does.
+func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error {
+	inside := c.holes(at)
+	switch {
+	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
+		return fmt.Errorf("%s %w", inside[0].text, refuseUnknown.err)
+	case text == markText && inside[0].ofData():
+		return fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
+	}
+	whole, pieces := piece{text: inside[0].text, kind: nested}, reveal(text, inside)
+	if !sc.family.takesValues() {
+		_, err := unread(pieces, sc.shell)
+		return cmp.Or(err, fmt.Errorf("%s %w", whole.text, refusePlain.err))
+	}
+	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
+	if sc.same {
+		c.evaluated++
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
+	}
+	var err error
+	if whole.inner, err = inner.compile(pieces, false); err != nil {
+		return err
+	}
+	if sc.option != "" {
+		sc.option += " "
+	}
+	before := len(c.within(0, at.from))
+	c.marks = slices.Replace(c.marks, before, before+len(inside), mark{piece: whole})
+	c.set(c.src[:at.from] + sc.option + markText + c.src[at.to:])
+	return nil
 }

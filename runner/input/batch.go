@@ -31,7 +31,7 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 	}
 	t.latest, t.usual = id, n
 	t.drop(n)
-	after := t.r.axes[0].parts[0].after()
+	after := t.r.first().after()
 	if t.head < len(t.queue) {
 		after = t.queue[t.head].place
 	}

@@ -57,7 +57,7 @@ func (r *Reader) open(cfg Config) error {
 			return err
 		}
 	}
-	r.delimiter = r.axes[0].parts[0].delim
+	r.delimiter = r.first().delim
 	if !cfg.Format.Header {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (r *Reader) First() []string {
 		return nil
 	}
 	var rec Record
-	s := r.axes[0].parts[0]
+	s := r.first()
 	if s.next(&rec) != nil {
 		return nil
 	}
@@ -167,9 +167,15 @@ func (r *Reader) read(rec *Record) error {
 	return r.product(rec)
 }
 
+// first returns the first source.
+func (r *Reader) first() *stream { return r.axes[0].parts[0] }
+
+// single reports whether there is one source.
+func (r *Reader) single() bool { return len(r.axes) == 1 && len(r.axes[0].parts) == 1 }
+
 // at returns an error in the latest record of the first source, with its place.
 func (r *Reader) at(err error) error {
-	return fmt.Errorf("%s: %w", r.axes[0].parts[0].where(), err)
+	return fmt.Errorf("%s: %w", r.first().where(), err)
 }
 
 // Close closes the files. It must not be called during a read.

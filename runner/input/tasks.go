@@ -157,7 +157,7 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 		return nil, err
 	}
 	id := number()
-	t.end(id, t.r.axes[0].parts[0].after())
+	t.end(id, t.r.first().after())
 	return t.of(t.rec[:], id), nil
 }
 
@@ -187,9 +187,7 @@ func (t *Tasks) read() error {
 // has been read. It is false where that is not known, as in a product or with a Share.
 // The goroutine of Next may call it.
 func (t *Tasks) Buffered() bool {
-	axes := t.r.axes
-	return t.cfg.Share == nil && !t.cfg.Limits.batches() &&
-		len(axes) == 1 && len(axes[0].parts) == 1 && axes[0].parts[0].buffered()
+	return t.cfg.Share == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.first().buffered()
 }
 
 // oneRecord is a task together with the slice that it needs.
@@ -280,7 +278,7 @@ func (t *Tasks) CheckColumns() error {
 // lacks returns an error if one of a task's records lacks a column that a template names.
 func (t *Tasks) lacks(tk *task.Task) error {
 	err := t.must.Check(tk.Records)
-	if err != nil && len(t.r.axes) == 1 && len(t.r.axes[0].parts) == 1 && !t.cfg.Limits.batches() {
+	if err != nil && t.r.single() && !t.cfg.Limits.batches() {
 		err = t.r.at(err)
 	}
 	return err
@@ -449,7 +447,7 @@ func (t *Tasks) fits(tk *task.Task) error {
 // values of a Group. The Reader must have one Group of values, and Next must have
 // read it to its end.
 func (t *Tasks) Give(values []string) {
-	s := t.r.axes[0].parts[0]
+	s := t.r.first()
 	s.values, s.line, s.err = values, 0, nil
 }
 

@@ -26,11 +26,7 @@ func (t *Tasks) Worker() *task.Task {
 func (t *Tasks) send(tk *task.Task, rec *Record) {
 	w := &t.worker
 	tk.Protocol, tk.Argv, tk.Exec, tk.Shell, tk.Err = t.cfg.Protocol, w.Argv, w.Exec, w.Shell, w.Err
-	if tk.Marks == nil {
-		tk.Marks = w.Marks
-	} else {
-		tk.Marks = append(tk.Marks, w.Marks...)
-	}
+	tk.Marks = append(tk.Marks, w.Marks...)
 	switch tk.Protocol {
 	case task.FilterProtocol: // it has a block
 		return
