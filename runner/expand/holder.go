@@ -91,11 +91,7 @@ func (s *site) feedsShell() bool {
 				return true
 			}
 		case *syntax.ProcSubst:
-			for _, holder := range slices.Backward(s.stack[:i]) {
-				if st, ok := holder.(*syntax.Stmt); ok {
-					return readsScript(st)
-				}
-			}
+			return readsScript(s.stack[last[*syntax.Stmt](s.stack[:i])].(*syntax.Stmt))
 		case *syntax.CmdSubst:
 			return false
 		}

@@ -292,19 +292,17 @@ func (c Columns) Check(records [][]string) error {
 	v := Values{Records: records}
 	for i := range c {
 		p := &c[i]
+		lacks, of := "the record has no column", records
 		if p.kind == column && v.countsRecords() {
-			if max(p.n, -p.n) > len(records) {
-				return fmt.Errorf("there is no record for %s, only %d: write %s where it may be missing", p.text, len(records), p.optional())
-			}
-			continue
+			lacks, of = "there is no record", [][]string{make([]string, len(records))}
 		}
-		for _, rec := range records {
+		for _, list := range of {
 			switch {
-			case max(p.n, -p.n) <= len(rec):
+			case max(p.n, -p.n) <= len(list):
 			case p.kind == field:
-				return fmt.Errorf("the record has no column %q: write %s where it may be missing", p.name, p.optional())
+				return fmt.Errorf("%s %q: write %s where it may be missing", lacks, p.name, p.optional())
 			default:
-				return fmt.Errorf("the record has no column for %s, only %d: write %s where it may be missing", p.text, len(rec), p.optional())
+				return fmt.Errorf("%s for %s, only %d: write %s where it may be missing", lacks, p.text, len(list), p.optional())
 			}
 		}
 	}

@@ -305,10 +305,10 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 		a := args[j]
 		switch end := r.optionEnd(a); {
 		case end > 0:
-			s.shell, s.from, s.to = s.shell+" "+strings.TrimSuffix(a.text[:end], "="), j+1, j+2
-			script := ""
+			option, script := strings.TrimSuffix(a.text[:end], "="), ""
+			s.shell, s.from, s.to = s.shell+" "+option, j+1, j+2
 			if end < len(a.text) {
-				s.from, s.to, s.attached, s.option = j, j+1, end, strings.TrimSuffix(a.text[:end], "=")
+				s.from, s.to, s.attached, s.option = j, j+1, end, option
 				script = a.text[end:]
 			} else if s.from < len(args) {
 				script = args[s.from].text
@@ -353,13 +353,14 @@ func (r runner) optionEnd(a arg) int {
 	return 0
 }
 
+// valued are the long options with a value in a word of its own.
+const valued list = "--interval --equexit --timeout --wait --conflict-exit-code --rcfile --init-file"
+
 // values returns how many of the words after an option are its values.
 func (r runner) values(option string) int {
-	switch option {
-	case "--interval", "--equexit", "--timeout", "--wait", "--conflict-exit-code", "--rcfile", "--init-file":
-		return 1
-	}
 	switch {
+	case valued.has(option):
+		return 1
 	case strings.HasPrefix(option, "--"):
 	case r.isShell:
 		return strings.Count(option, "o") + strings.Count(option, "O")

@@ -35,10 +35,6 @@ func (c *compiler) namesIn(f *syntax.File) names {
 			if inArithmetic(stack) {
 				v.use(n.Value)
 			}
-		case *syntax.ParamExp:
-			if n.Param != nil && inArithmetic(stack) {
-				v[n.Param.Value] = true
-			}
 		}
 	}
 	return v

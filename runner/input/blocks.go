@@ -166,10 +166,7 @@ func CountBlocks(cfg BlocksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	if err != nil || slices.ContainsFunc(b.parts, func(p part) bool { return p.file == nil }) {
 		return 0, false
 	}
-	for blk := new(task.Block); err == nil && !stop.Load(); n++ {
-		err = b.next(blk)
-	}
-	return n - 1, err == io.EOF
+	return count(stop, func() error { return b.next(new(task.Block)) })
 }
 
 // inFile is a regular file that is cut in place.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -272,32 +273,38 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	}
 	defer r.Close()
 	if tc.Share != nil || tc.Limits.batches() {
-		number := func() uint64 { return uint64(n) + 1 }
-		if tc.Objects { // then tasks need no numbers, and without them no names are kept
-			number = func() uint64 { return 0 }
-		}
-		for t := NewTasks(r, tc); n%64 != 0 || !stop.Load(); n++ {
-			if _, err := t.Next(number); err != nil {
-				return n, err == io.EOF
+		t, id := NewTasks(r, tc), uint64(0)
+		return count(stop, func() error {
+			if !tc.Objects { // else tasks need no numbers, and without them no names are kept
+				id++
 			}
-		}
-		return 0, false
+			_, err := t.Next(func() uint64 { return id })
+			return err
+		})
 	}
 	n = 1
 	for _, a := range r.axes {
-		shortest := int64(-1)
+		shortest := int64(math.MaxInt64)
 		for _, s := range a.parts {
-			records, err := s.count(stop)
-			if err != nil {
+			records, ok := s.count(stop)
+			if !ok {
 				return 0, false
 			}
-			if shortest < 0 || records < shortest {
-				shortest = records
-			}
+			shortest = min(shortest, records)
 		}
 		n *= shortest
 	}
 	return n, true
+}
+
+// count returns how often next returns no error until it returns io.EOF.
+func count(stop *atomic.Bool, next func() error) (n int64, ok bool) {
+	for ; !stop.Load(); n++ {
+		if err := next(); err != nil {
+			return n, err == io.EOF
+		}
+	}
+	return 0, false
 }
 
 // regular reports whether all files of the input are regular ones. To read another
@@ -311,26 +318,13 @@ func (c Config) regular() bool {
 		!slices.ContainsFunc(c.Groups, func(g Group) bool { return g.File != "" && irregular(g.File) })
 }
 
-var errCountStopped = errors.New("nobody wants to know the number of records any more")
-
 // count returns how many records are left in s.
-func (s *stream) count(stop *atomic.Bool) (n int64, err error) {
+func (s *stream) count(stop *atomic.Bool) (n int64, ok bool) {
 	f := &s.cfg.Format
 	// Then it is enough to find the ends of records, which takes a twentieth of the time.
-	ends := s.files != nil && f.Kind == Lines && f.Colsep == nil && !f.Header &&
-		s.cfg.EOF == nil && !s.cfg.SkipEmpty && !s.cfg.Comments
-	for rec := (Record{}); n%1024 != 0 || !stop.Load(); n++ {
-		if ends {
-			_, _, err = s.raw()
-		} else {
-			err = s.next(&rec)
-		}
-		switch {
-		case err == io.EOF:
-			return n, nil
-		case err != nil:
-			return 0, err
-		}
+	if s.files != nil && f.Kind == Lines && f.Colsep == nil && !f.Header && s.cfg.EOF == nil && !s.cfg.SkipEmpty && !s.cfg.Comments {
+		return count(stop, func() error { _, _, err := s.raw(); return err })
 	}
-	return 0, errCountStopped
+	var rec Record
+	return count(stop, func() error { return s.next(&rec) })
 }
