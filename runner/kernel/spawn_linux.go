@@ -50,9 +50,9 @@ func NewSpawner() *Spawner {
 // anything alive nor change when a stack moves. So a script must be on the heap, and
 // be kept alive as one object.
 type script struct {
-	calls []raw.Call
-	words []*byte // argv and the environment, each ending in nil
-	text  []byte  // the words, each ending in NUL
+	calls     []raw.Call
+	path, dir *byte
+	args, env []*byte
 
 	self     int32  // the child's ID
 	output   uint64 // SIGTTOU as a set
@@ -60,9 +60,6 @@ type script struct {
 	noFile   [2]uint64
 	wait     syscall.Timespec
 }
-
-// mostText is the largest text that is kept for reuse.
-const mostText = 64 << 10
 
 // Start starts a program in a process group of its own. No word may hold a NUL. It uses Dir, Env and Files of attr,
 // which must have three elements; Sys must ask ForkExec for the same. If born is not nil, and
@@ -88,9 +85,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
 	runtime.KeepAlive(c)
 	failed := c.failed()
-	if cap(c.text) <= mostText {
-		s.scripts.Put(c)
-	}
+	s.scripts.Put(c)
 	switch err := syscall.Errno(errno); err {
 	case 0:
 	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
@@ -111,7 +106,7 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 
 // write fills in the script of a child.
 func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) {
-	file, dir := c.begin(path, attr.Dir, argv, attr.Env)
+	c.begin(path, attr.Dir, argv, attr.Env)
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
 	if attr.Sys.Foreground {
 		c.mask(unix.SIG_BLOCK) // would stop a process that is not in the foreground yet
@@ -123,7 +118,7 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.call(0, syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(c.affinity), uintptr(unsafe.Pointer(&c.affinity)))
 	}
 	if attr.Dir != "" {
-		c.call(0, syscall.SYS_CHDIR, pointer(dir))
+		c.call(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)))
 	}
 	if attr.Sys.Pdeathsig != 0 {
 		c.call(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
@@ -134,40 +129,17 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.noFile = *s.noFile
 		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.noFile)), 0)
 	}
-	c.exec(file, len(argv))
+	c.exec()
 }
 
-// begin empties the script and adds the words, with room for all of them, so none
-// of them moves. It returns the program's path and directory.
-func (c *script) begin(path, dir string, argv, env []string) (file, at *byte) {
-	lists := [...][]string{argv, env}
-	size := len(path) + len(dir) + 2
-	for _, words := range lists {
-		for _, w := range words {
-			size += len(w) + 1
-		}
-	}
-	if cap(c.text) < size {
-		c.text = make([]byte, 0, size+size/4)
-	}
-	c.calls, c.words, c.text = c.calls[:0], c.words[:0], c.text[:0]
-	file, at = c.word(path), c.word(dir)
-	for _, words := range lists {
-		for _, w := range words {
-			c.words = append(c.words, c.word(w))
-		}
-		c.words = append(c.words, nil)
-	}
-	return file, at
+// begin empties the script and sets its words.
+func (c *script) begin(path, dir string, argv, env []string) {
+	c.calls = c.calls[:0]
+	c.path, _ = syscall.BytePtrFromString(path)
+	c.dir, _ = syscall.BytePtrFromString(dir)
+	c.args, _ = syscall.SlicePtrFromStrings(argv)
+	c.env, _ = syscall.SlicePtrFromStrings(env)
 }
-
-func (c *script) word(w string) *byte {
-	at := len(c.text)
-	c.text = append(append(c.text, w...), 0)
-	return &c.text[at]
-}
-
-func pointer(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // call adds a system call that has to return want.
 func (c *script) call(want, number uintptr, args ...uintptr) {
@@ -196,9 +168,9 @@ func (c *script) open(files []uintptr) {
 	}
 }
 
-// exec adds the last call, execve(2). args is the length of argv.
-func (c *script) exec(file *byte, args int) {
-	c.call(0, syscall.SYS_EXECVE, pointer(file), uintptr(unsafe.Pointer(&c.words[0])), uintptr(unsafe.Pointer(&c.words[args+1])))
+// exec adds the last call, execve(2).
+func (c *script) exec() {
+	c.call(0, syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(&c.args[0])), uintptr(unsafe.Pointer(&c.env[0])))
 }
 
 // failed returns the error of the call that failed, or nil.
@@ -227,7 +199,7 @@ type Helper struct {
 func NewHelper(name string, null int, fds []int, word string, wait time.Duration) *Helper {
 	d := &Helper{program: newProgram(name, null, fds, word)}
 	d.wait = syscall.NsecToTimespec(int64(wait))
-	file, root := d.begin("/proc/self/exe", "/", d.argv, helperEnv)
+	d.begin("/proc/self/exe", "/", d.argv, helperEnv)
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
 	d.open(d.files)
 	d.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(d.files)), math.MaxUint32)
@@ -237,9 +209,9 @@ func NewHelper(name string, null int, fds []int, word string, wait time.Duration
 	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) != nil {
 		d.calls = slices.DeleteFunc(d.calls, func(c raw.Call) bool { return c.Number == unix.SYS_CLOSE_RANGE })
 	}
-	d.call(0, syscall.SYS_CHDIR, pointer(root))
+	d.call(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(d.dir)))
 	d.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&d.wait)), 0)
-	d.exec(file, len(d.argv))
+	d.exec()
 	return d
 }
 

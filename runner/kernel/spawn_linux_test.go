@@ -135,8 +135,10 @@ func pointsIntoItself(t *testing.T, c *script) {
 	start := func(p unsafe.Pointer) uintptr { return uintptr(p) }
 	parts := [][2]uintptr{
 		{start(unsafe.Pointer(c)), unsafe.Sizeof(*c)},
-		{start(unsafe.Pointer(&c.words[0])), uintptr(len(c.words)) * unsafe.Sizeof(c.words[0])},
-		{start(unsafe.Pointer(&c.text[0])), uintptr(len(c.text))},
+		{start(unsafe.Pointer(c.path)), 1},
+		{start(unsafe.Pointer(c.dir)), 1},
+		{start(unsafe.Pointer(&c.args[0])), 1},
+		{start(unsafe.Pointer(&c.env[0])), 1},
 	}
 	for _, call := range c.calls {
 		for _, arg := range call.Args {
