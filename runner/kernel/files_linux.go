@@ -12,17 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenNoLinks opens a file if there is no symbolic link in its path. Otherwise the error is
-// ELOOP. It fails with ENOSYS or EPERM if the kernel cannot tell: if it is an old one, or in
-// a sandbox that does not know openat2(2).
-func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_LARGEFILE), Resolve: unix.RESOLVE_NO_SYMLINKS}
-	if flags&unix.O_CREAT != 0 {
-		how.Mode = uint64(perm)
-	}
-	return unix.Openat2(unix.AT_FDCWD, path, &how)
-}
-
 // SyncTree makes a file durable, or a directory with all that is in it: one call (syncfs(2))
 // costs less than one for each file.
 func SyncTree(path string, dir bool) error {

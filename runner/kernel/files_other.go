@@ -13,15 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenNoLinks opens a file if there is no symbolic link in its path. Otherwise the error is
-// ELOOP. It fails with ENOSYS if the kernel cannot tell.
-func OpenNoLinks(path string, flags int, perm uint32) (fd int, err error) {
-	if noLinks == 0 {
-		return -1, unix.ENOSYS
-	}
-	return unix.Open(path, flags&^unix.O_NOFOLLOW|noLinks|unix.O_CLOEXEC, perm)
-}
-
 // SyncTree makes a file durable, or a directory with all that is in it: sync(2) need not wait
 // until all is written.
 func SyncTree(path string, _ bool) error {

@@ -36,11 +36,9 @@ func Environ(pid int) []byte {
 	return env
 }
 
-// SearchDir are the flags to open a directory in order to open what is in it. O_SEARCH is
-// too new to be relied on, but OpenNoLinks spares its callers the walk.
-const SearchDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
-
-const noLinks = 0x20000000 // O_NOFOLLOW_ANY of sys/fcntl.h
+// SearchDir are the flags to open a directory in order to open what is in it: that takes no
+// right to read it, except on old systems, which do not know the first, O_EXEC of sys/fcntl.h.
+const SearchDir = 0x40000000 | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 // Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the
 // system or the file system cannot do that.

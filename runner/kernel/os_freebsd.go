@@ -30,8 +30,6 @@ func Environ(pid int) []byte {
 // right to read it. The first is O_EXEC of sys/fcntl.h.
 const SearchDir = 0x00040000 | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-const noLinks = 0 // there is no such flag
-
 // Exchange fails with errors.ErrUnsupported.
 func Exchange(string, string) error { return unix.ENOSYS }
 

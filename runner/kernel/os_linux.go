@@ -70,8 +70,6 @@ const ArgMax = 6 << 20
 // right to read it.
 const SearchDir = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-const noLinks = 0 // the portable form does not use openat2(2)
-
 // IsProc reports whether a directory is one of proc(5), whose links only the kernel can
 // follow.
 func IsProc(dir string) bool {

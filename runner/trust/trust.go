@@ -145,18 +145,9 @@ func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 	return fd, err
 }
 
-// open opens a file if there is no symbolic link in its path. Otherwise the error is
-// ELOOP.
+// open opens a file if there is no symbolic link in its path, by opening one directory after
+// another. Otherwise the error is ELOOP, or an *Error.
 func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
-	fd, err = retry(func() (int, error) { return kernel.OpenNoLinks(path, flags, uint32(perm)) })
-	if err == unix.ENOSYS || err == unix.EPERM { // it cannot tell
-		return walk(path, flags, perm)
-	}
-	return fd, err
-}
-
-// walk is open by opening one directory after another. The error may be an *Error instead.
-func walk(path string, flags int, perm fs.FileMode) (fd int, err error) {
 	dir, base := filepath.Split(path)
 	names := strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
 	if filepath.IsAbs(path) {

@@ -63,8 +63,6 @@ func TestLinkOfAnotherUser(t *testing.T) {
 	for _, path := range []string{file, whole + "/victim", whole + "/new", mine + "/by way of mine"} {
 		_, err := Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 		untrusted(t, err, " is a symbolic link of another user (12345), in a directory where others may write: give another path")
-		_, err = walk(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
-		untrusted(t, err, " is a symbolic link of another user")
 	}
 	text, err := os.ReadFile(victim)
 	require.NoError(t, err)
@@ -105,9 +103,9 @@ func TestLinksThatAreFollowed(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, os.SameFile(got, want), "%s is %s", path, real)
 	}
-	_, err := walk("../relative", os.O_RDWR, 0)
+	_, err := open("../relative", os.O_RDWR, 0)
 	require.ErrorIs(t, err, unix.ELOOP)
-	fd, err := walk("./b", os.O_RDWR, 0)
+	fd, err := open("./b", os.O_RDWR, 0)
 	require.NoError(t, err)
 	require.NoError(t, unix.Close(fd))
 	require.NoError(t, os.Symlink("loop", "loop"))
@@ -202,7 +200,7 @@ func TestOpenOwn(t *testing.T) {
 }
 
 // A directory that becomes a link while a file in it is opened does not lead elsewhere.
-func TestWalkIsNotFooled(t *testing.T) {
+func TestOpenIsNotFooled(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"victim", "dir"} {
 		require.NoError(t, os.Mkdir(dir, 0o777))
@@ -225,7 +223,7 @@ func TestWalkIsNotFooled(t *testing.T) {
 	})
 	opened := false
 	for n := 0; n < 2000 || !opened; n++ {
-		if fd, err := walk("dir/new", os.O_WRONLY|os.O_CREATE, 0o666); err == nil {
+		if fd, err := open("dir/new", os.O_WRONLY|os.O_CREATE, 0o666); err == nil {
 			_ = unix.Close(fd)
 			opened = true
 		}
