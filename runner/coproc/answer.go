@@ -167,7 +167,7 @@ func (w *worker) surplus(p []byte) {
 			return
 		}
 		w.spoke = true
-		w.notice(fmt.Sprintf("worker %d wrote a line after its last answer: %s", w.slot.ID, w.excerpt(p)))
+		w.tell("wrote a line after its last answer: " + w.excerpt(p))
 		return
 	}
 	what := w.excerpt(p)
@@ -180,7 +180,7 @@ func (w *worker) surplus(p []byte) {
 	case w.unread != "": // the user is told once it has ended
 		return
 	case len(w.ended) == 0:
-		w.notice(fmt.Sprintf("worker %d wrote a line that answers no record, and is replaced: %s", w.slot.ID, what))
+		w.tell("wrote a line that answers no record, and is replaced: " + what)
 		return
 	}
 	r := w.ended[len(w.ended)-1]

@@ -35,8 +35,8 @@ func (w *worker) hint() time.Duration {
 		return w.run + hintAgain
 	}
 	if asks && w.hinted.CompareAndSwap(false, true) {
-		w.notice(fmt.Sprintf("worker %d has not answered record %d for %d s: is it still at work, or does it not flush? "+
-			"python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", w.slot.ID, f.record(), int(hintAfter.Seconds()), w.saying()))
+		w.tell(fmt.Sprintf("has not answered record %d for %d s: is it still at work, or does it not flush? "+
+			"python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", f.record(), int(hintAfter.Seconds()), w.saying()))
 	}
 	if last {
 		w.dismiss()
@@ -59,8 +59,8 @@ func (w *worker) unready() time.Duration {
 	at := w.born + readyAfter
 	if w.run >= at {
 		if at = never; w.slow.CompareAndSwap(false, true) {
-			w.notice(fmt.Sprintf("worker %d has not said that it is ready for %d s: expected %s%s",
-				w.slot.ID, int(readyAfter.Seconds()), line, w.saying()))
+			w.tell(fmt.Sprintf("has not said that it is ready for %d s: expected %s%s",
+				int(readyAfter.Seconds()), line, w.saying()))
 		}
 	}
 	return min(at, end)

@@ -261,7 +261,7 @@ func (l *loop) setShort(short bool, err error) {
 	switch {
 	case l.short == short:
 	case short:
-		l.notice(fmt.Sprintf("worker %d %v", l.slot.ID, err))
+		l.tell(err.Error())
 		l.Workers.short.Add(1)
 	default:
 		l.Workers.short.Add(-1)
@@ -318,7 +318,7 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 		times = all
 	}
 	if len(l.flights) == 0 || l.failures < mostFailures && all < mostFailuresAll {
-		l.notice(fmt.Sprintf("worker %d ended before it read a record: %s", l.slot.ID, how))
+		l.tell("ended before it read a record: " + how)
 		return
 	}
 	f := l.flights[0]
@@ -326,6 +326,9 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 	f.Err = badCommand{fmt.Errorf("worker %s ended %d times before it read a record: %s",
 		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), times, how)}
 }
+
+// tell shows a message about the worker.
+func (l *loop) tell(what string) { l.notice(fmt.Sprintf("worker %d %s", l.slot.ID, what)) }
 
 // proven takes note of a worker that works.
 func (l *loop) proven() {

@@ -383,10 +383,10 @@ func (w *worker) reap() {
 	case !w.dismissed:
 		l.died(how, w.said, worked, read > 0)
 		if w.answers > 0 && w.begun() == 0 && ws != 0 {
-			l.notice(fmt.Sprintf("worker %d ended while it had no record: %s", l.slot.ID, how))
+			l.tell("ended while it had no record: " + how)
 		}
 	case w.begun() == 0 && ws != 0:
-		l.notice(fmt.Sprintf("worker %d ended after its last answer: %s", l.slot.ID, how))
+		l.tell("ended after its last answer: " + how)
 	}
 	took := w.flights
 	l.flights = nil

@@ -270,12 +270,20 @@ func (p *process) idle() (over bool) {
 // watch looks for the leader's exit from now on.
 func (p *process) watch() {
 	p.wait = soon
-	fd, err := kernel.OpenExit(p.pid)
-	if err == nil {
-		p.pidfd, p.wait = fd, -1
+	if p.exit() >= 0 {
+		p.wait = -1
 	} else if kernel.Exited(p.pid, unix.WNOHANG) {
 		p.sawExit()
 	}
+}
+
+// exit returns a descriptor that is readable once the leader has exited, or -1 if there is
+// none to be had.
+func (p *process) exit() int {
+	if p.pidfd < 0 {
+		p.pidfd, _ = kernel.OpenExit(p.pid)
+	}
+	return p.pidfd
 }
 
 // sawExit limits the time to read the rest of the output.

@@ -29,11 +29,9 @@ type Worker struct {
 // does, or with ErrShort: see StartFailed. The guardian, Suspend, Resume and Close
 // cover the worker; Kill, PIDs and Live do not know it.
 func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error) {
-	t := a.Task
-	a.Task = &task.Task{
-		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Env: t.Env, Bare: t.Bare, Dir: t.Dir, Protocol: t.Protocol, Marks: t.Marks,
-		Origin: t.Origin,
-	}
+	t := *a.Task // without what is the record's
+	t.ID, t.Key, t.Stdin, t.Block, t.Makes = 0, "", nil, nil, nil
+	a.Task = &t
 	p, err := l.start(ctx, a, a.Exec())
 	if err != nil {
 		return nil, err
@@ -46,14 +44,7 @@ func (w *Worker) Signal(sig syscall.Signal) { w.p.end(task.Cancelled, sig) }
 
 // Exit returns a descriptor that is readable once the leader has exited, or -1 if there
 // is none to be had. Reap closes it.
-func (w *Worker) Exit() int {
-	if w.p.pidfd < 0 {
-		if fd, err := kernel.OpenExit(w.PID); err == nil {
-			w.p.pidfd = fd
-		}
-	}
-	return w.p.pidfd
-}
+func (w *Worker) Exit() int { return w.p.exit() }
 
 // Unread returns how many bytes that were written to In nobody has read, as far as is known.
 func (w *Worker) Unread() int { return kernel.Pending(w.In) }
