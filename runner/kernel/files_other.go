@@ -34,13 +34,10 @@ func SyncTree(path string, _ bool) error {
 // fsync writes a file or a directory to the disk, and if full is set empties the cache of
 // the disk, which fsync(2) of darwin does not.
 func fsync(path string, full bool) error {
-	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK
-	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrPermission) { // it was made so that nobody reads it
-		if f, err = os.OpenFile(path, os.O_WRONLY|flags, 0); err != nil {
-			unix.Sync()
-			return nil
-		}
+		unix.Sync()
+		return nil
 	}
 	if err != nil {
 		return err
@@ -113,35 +110,20 @@ func flock(fd, how int) error { return Again(func() error { return unix.Flock(fd
 // OwnPath returns the path of this program. Its file may have been replaced meanwhile.
 func OwnPath() (string, error) { return os.Executable() }
 
-// NewShared makes memory that helpers can share, and its descriptor: a file without a
-// name. It has the first of the sizes that the limit on the size of files allows.
-func NewShared(_ string, sizes ...int64) (memory []byte, fd int, err error) {
-	for _, size := range sizes {
-		for _, dir := range [...]string{os.TempDir(), "/tmp", "/var/tmp"} {
-			if fd, err = newShared(dir, size); err != nil {
-				continue
-			}
-			if memory, err = OpenShared(fd); err != nil {
-				_ = unix.Close(fd)
-			}
-			return memory, fd, err
+// newShared makes a file of a size for NewShared. It is written, as a full disk would kill the
+// process that stores something in a hole.
+func newShared(_ string, size int64) (fd int, err error) {
+	for _, dir := range [...]string{os.TempDir(), "/tmp", "/var/tmp"} {
+		var f *os.File
+		if f, err = Unnamed(dir); err != nil {
+			continue
+		}
+		defer f.Close()
+		if _, err = f.Write(make([]byte, size)); err == nil {
+			return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 		}
 	}
-	return nil, 0, err
-}
-
-// newShared makes the file. It is written, as a full disk would kill the process that
-// stores something in a hole.
-func newShared(dir string, size int64) (fd int, err error) {
-	f, err := Unnamed(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	if _, err = f.Write(make([]byte, size)); err != nil {
-		return 0, err
-	}
-	return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	return -1, err
 }
 
 // Socket makes a unix(7) socket of a type that programs do not inherit. No call on it waits if

@@ -70,13 +70,27 @@ func AsHelper(name string, n int) (parent int, fds []int, word string, ok bool) 
 	}
 	var numbers []int
 	for _, arg := range os.Args[1 : n+2] {
-		number, err := strconv.Atoi(arg)
-		if err != nil {
-			return 0, nil, "", false
-		}
+		number, _ := strconv.Atoi(arg)
 		numbers = append(numbers, number)
 	}
 	return numbers[0], numbers[1:], os.Args[n+2], true
+}
+
+// NewShared makes memory that helpers can share, and its descriptor: a file without a name. It
+// has the first of the sizes that the limit on the size of files allows.
+func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
+	for _, size := range sizes {
+		if fd, err = newShared(name, size); err == nil {
+			break
+		}
+	}
+	if err == nil {
+		memory, err = OpenShared(fd)
+	}
+	if err != nil {
+		Close(&fd)
+	}
+	return memory, fd, err
 }
 
 // OpenShared returns the memory of a descriptor.

@@ -193,7 +193,6 @@ func (p *process) capture() {
 			p.unpin()
 		}
 		if p.turn() {
-			p.leaked = true
 			return
 		}
 	}
@@ -251,14 +250,13 @@ func (p *process) turn() (over bool) {
 // time to give up.
 func (p *process) idle() (over bool) {
 	switch {
-	case p.killed:
+	case p.leaked:
 		return true
 	case p.exited:
 		p.mu.Lock()
 		p.kill()
 		p.mu.Unlock()
-		p.leaked = true
-		p.killed, p.deadline = true, time.Now().Add(parting)
+		p.leaked, p.deadline = true, time.Now().Add(parting)
 	case p.wait == kernel.Brief:
 		p.wait = soon
 	case p.pidfd < 0:

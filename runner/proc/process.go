@@ -40,8 +40,7 @@ type process struct {
 	deadline time.Time     // when to give up reading, once the leader has exited
 	files    int64         // what the attempt took from local.room
 	fault    error
-	killed   bool // the processes that the leader left behind have been killed
-	leaked   bool
+	leaked   bool     // the leader has left processes behind, which have been killed
 	left     []string // the names of processes that the leader left behind and crew has killed
 	daemons  []string // the same of those that stay
 	early    bool     // the leader was killed before it executed the program
@@ -124,7 +123,7 @@ func (p *process) sweep() {
 	gone := func() bool { return syscall.Kill(-p.pid, 0) == syscall.ESRCH }
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.endedBy == 0 && !p.killed {
+	if p.endedBy == 0 && !p.leaked {
 		end := time.Now().Add(parting)
 		await(func() bool { return gone() || time.Now().After(end) })
 	}
