@@ -102,9 +102,6 @@ func OpenShared(fd int) ([]byte, error) {
 	return unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 }
 
-// DirError says that the working directory of a new process cannot be entered.
-type DirError struct{ syscall.Errno }
-
 // Wait waits until a child has ended and reaps it. ws and ru may be nil.
 func Wait(pid int, ws *syscall.WaitStatus, ru *syscall.Rusage) {
 	for {
@@ -183,12 +180,13 @@ func Exited(pid, options int) bool {
 	}
 }
 
-// KilledEarly reports whether a child that has exited was killed before it executed its
-// program: by a signal for this process's group, which it had not left yet. It must not have
-// been reaped.
+// KilledEarly waits until a child has exited, and leaves it to be reaped. It reports whether it
+// was killed before it executed its program: by a signal for this process's group, which it had
+// not left yet.
 func KilledEarly(pid int) bool {
 	var info childInfo
-	_ = waitChild(pid, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, &info)
+	for waitChild(pid, unix.WEXITED|unix.WNOWAIT, &info) == syscall.EINTR {
+	}
 	if info.code != killedChild && info.code != dumpedChild {
 		return false
 	}
@@ -196,9 +194,8 @@ func KilledEarly(pid int) bool {
 	return p.Unbegun
 }
 
-// forkExec is syscall.ForkExec, but fails with a DirError if the directory is at
-// fault, and with EMFILE if the child found no descriptor: there dup2(2) fails with
-// EBADF, since ForkExec asks for the number after the highest one. It ignores
+// forkExec is syscall.ForkExec, but fails with EMFILE if the child found no descriptor: there
+// dup2(2) fails with EBADF, since ForkExec asks for the number after the highest one. It ignores
 // Foreground: ForkExec does not block SIGTTOU, so a child in the background would
 // stop, and ForkExec wait for ever.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
@@ -208,12 +205,6 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 	pid, err = syscall.ForkExec(path, argv, &plain)
 	if err == syscall.EBADF {
 		err = syscall.EMFILE
-	}
-	if err != nil && attr.Dir != "" {
-		var st syscall.Stat_t
-		if bad, ok := syscall.Stat(attr.Dir+"/.", &st).(syscall.Errno); ok {
-			return 0, DirError{bad}
-		}
 	}
 	return pid, err
 }

@@ -72,7 +72,6 @@ type script struct {
 //
 // If pin is not nil, the child's affinity is reset to all processors that the
 // thread may use without the pin; Start fails with EINVAL if it cannot do that.
-// If the directory cannot be entered, Start fails with a DirError.
 func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, pin *Pin) (pid int, err error) {
 	if s.off.Load() {
 		if pin != nil {
@@ -176,11 +175,7 @@ func (c *script) exec() {
 // failed returns the error of the call that failed, or nil.
 func (c *script) failed() error {
 	for i := range c.calls {
-		switch e := syscall.Errno(c.calls[i].Err()); {
-		case e == 0:
-		case c.calls[i].Number == syscall.SYS_CHDIR:
-			return DirError{e}
-		default:
+		if e := syscall.Errno(c.calls[i].Err()); e != 0 {
 			return e
 		}
 	}

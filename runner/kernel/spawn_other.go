@@ -17,7 +17,6 @@ type Spawner struct{ mu sync.Mutex }
 func NewSpawner() *Spawner { return new(Spawner) }
 
 // Start starts a program as attr says, and stores the process ID in born unless that is nil.
-// If the directory cannot be entered, Start fails with a DirError.
 func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, _ *Pin) (pid int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

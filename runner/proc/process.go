@@ -103,7 +103,6 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Ou
 	if p.local.shortage.threads.Load() { // do not block a thread
 		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
-	kernel.Exited(p.pid, 0)
 	p.early = kernel.KilledEarly(p.pid)
 
 	p.mu.Lock()

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/kernel"
 	"crew/runner/task"
 )
@@ -152,6 +154,9 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 			p.unpin()
 		case err == syscall.ENOENT && again && l.path.forget(argv[0]):
 		default:
+			if bad := unix.Stat(dir+"/.", new(unix.Stat_t)); dir != "" && bad != nil {
+				return fmt.Errorf("change to directory %s: %w", dir, bad)
+			}
 			return explain(err, argv[0], full, dir)
 		}
 	}
@@ -159,9 +164,6 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 
 // explain turns an error of fork or exec into one that names its cause.
 func explain(err error, name, full, dir string) error {
-	if bad := (kernel.DirError{}); errors.As(err, &bad) {
-		return fmt.Errorf("change to directory %s: %w", dir, bad.Errno)
-	}
 	switch err {
 	case syscall.ENOENT, syscall.ENOTDIR:
 		if _, e := os.Lstat(full); e == nil {
