@@ -206,10 +206,12 @@ func (c *Core) full() bool {
 	return !c.input.over() && !c.cfg.Feed.Open && (2*c.queue.count[queued] >= c.buffer() || c.room() == 0)
 }
 
-// waiting groups the waiting tasks by what they wait for, the largest groups first.
-func (c *Core) waiting() []task.Blocking {
-	groups := map[task.Blocking]task.Blocking{}
-	for _, e := range c.entries {
+// waiting groups the waiting tasks by what they wait for, the largest groups first, and then that of
+// the first task.
+func (c *Core) waiting() (list []task.Blocking) {
+	groups := map[task.Blocking]int{} // in the list, from 1
+	for _, id := range slices.Sorted(maps.Keys(c.entries)) {
+		e := c.entries[id]
 		if !e.state.waits() && !e.ahead() {
 			continue
 		}
@@ -224,20 +226,19 @@ func (c *Core) waiting() []task.Blocking {
 		if of.Until = (time.Time{}); of.By == task.ByKey {
 			of.Slot, of.ID = 0, 0
 		}
-		g := groups[of]
-		if b.Tasks += g.Tasks; g.Tasks > 0 && g.ID < b.ID {
-			b.Slot, b.ID = g.Slot, g.ID
+		if groups[of] == 0 {
+			list = append(list, b)
+			groups[of] = len(list)
+			continue
 		}
-		b.Until = earlier(g.Until, b.Until)
-		groups[of] = b
+		g := &list[groups[of]-1]
+		g.Tasks++
+		g.Until = earlier(g.Until, b.Until)
 	}
-	list := slices.Collect(maps.Values(groups))
 	if n := int(c.output.stats.Finished() - c.output.stats.Released); n > 0 {
 		list = append(list, task.Blocking{By: task.ByOrder, Tasks: n, ID: c.output.order.Base()})
 	}
-	slices.SortFunc(list, func(x, y task.Blocking) int {
-		return cmp.Or(y.Tasks-x.Tasks, cmp.Compare(x.By, y.By), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Needs, y.Needs), cmp.Compare(x.ID, y.ID), x.Limit-y.Limit, x.Slot-y.Slot)
-	})
+	slices.SortStableFunc(list, func(x, y task.Blocking) int { return y.Tasks - x.Tasks })
 	return list[:min(len(list), mostGroups)]
 }
 
