@@ -43,7 +43,7 @@ type counter struct{ all, taken int }
 // line holds the items with one claim, in order of rank and of ID.
 type line struct {
 	claim  *Claim
-	queue  queue
+	queue  queue[*entry]
 	passed int   // how many have passed the first one
 	at     *room // where units of a host and several places are kept for it; nil for none
 }

@@ -204,13 +204,13 @@ func (d *Dispatcher) admit(it *Item, slot int) bool {
 }
 
 // park parks an item in a queue.
-func (d *Dispatcher) park(q *queue, it *Item) {
+func (d *Dispatcher) park(q *queue[*entry], it *Item) {
 	d.parked.insert(q, it)
 	d.limits.Parked(it.ID, true)
 }
 
 // unpark takes the first item out of a queue.
-func (d *Dispatcher) unpark(q *queue) Item {
+func (d *Dispatcher) unpark(q *queue[*entry]) Item {
 	d.limits.Parked(q.min().ID, false)
 	return d.cut(q.min())
 }

@@ -18,8 +18,8 @@ type fair struct {
 	store
 	tiers    map[int64]tier // by rank; none is empty
 	accounts map[accountID]*account
-	order    heap[*account] // by rank, by the round of the first item, then by turn
-	turn     int64          // counts items and keys as they are served and added
+	order    queue[*account] // by rank, by the round of the first item, then by turn
+	turn     int64           // counts items and keys as they are served and added
 	spare    spares[account]
 }
 
@@ -36,10 +36,11 @@ type accountID struct {
 
 // account is a key with items of one rank.
 type account struct {
-	queue queue
+	order
+
+	queue queue[*entry]
 	since int64 // the round after which it saves for its first item
 	turn  int64
-	pos   int // in the order
 }
 
 func newFair() *fair {
@@ -48,7 +49,7 @@ func newFair() *fair {
 
 func (p *fair) reorder(a *account) {
 	first := a.queue.min()
-	p.order.update(a, &a.pos, order{first.Rank, a.since + weight(&first.Item), a.turn})
+	p.order.update(a, order{first.Rank, a.since + weight(&first.Item), a.turn})
 }
 
 func (p *fair) Push(it Item) bool {
@@ -116,7 +117,7 @@ func (p *fair) remove(e *entry) {
 		p.reorder(a)
 		return
 	}
-	p.order.remove(&a.pos)
+	p.order.remove(a)
 	delete(p.accounts, id)
 	p.spare.put(a)
 	if t.keys--; t.keys > 0 {

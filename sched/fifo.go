@@ -13,7 +13,7 @@ package sched
 type fifo struct {
 	slots
 	store
-	queue queue
+	queue queue[*entry]
 	sign  int64
 }
 

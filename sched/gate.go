@@ -16,7 +16,7 @@ type gate struct {
 	passed int // items that have not ended
 	waits  int // those of them that have not started
 	rate   Rate
-	parked queue // in order of rank and of ID
+	parked queue[*entry] // in order of rank and of ID
 }
 
 // pass reports whether an item passes the gate of its key. If not, it is parked.

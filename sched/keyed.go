@@ -18,26 +18,27 @@ type keyed struct {
 	store
 	keys    map[uint64]*chain // those with an item
 	awaited map[uint64]*chain // by ID of the item
-	ready   []heap[*chain]    // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
+	ready   []queue[*chain]   // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
 	spare   spares[chain]
 	numbers bool // it is "round-robin"
 }
 
 // chain is a key with work.
 type chain struct {
+	order
+
 	key     uint64
 	place   uint64
 	slot    int // 0 if there was none to choose from
-	queue   queue
+	queue   queue[*entry]
 	by      uint64 // the item that blocks it: it is running or awaited; 0 for none
 	running bool
-	pos     int // in ready
 }
 
 func newKeyed(numbers bool) *keyed {
 	return &keyed{
 		slots: newSlots(), numbers: numbers,
-		keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]heap[*chain], 1),
+		keys: map[uint64]*chain{}, awaited: map[uint64]*chain{}, ready: make([]queue[*chain], 1),
 	}
 }
 
@@ -71,15 +72,15 @@ func (p *keyed) settle() {
 // refresh updates slots and heaps after anything about c has changed.
 func (p *keyed) refresh(c *chain) {
 	if slot := p.home(c.place); !c.running && c.slot != slot {
-		p.ready[c.slot].remove(&c.pos)
+		p.ready[c.slot].remove(c)
 		c.slot = slot
 	}
 	h := &p.ready[c.slot]
 	if c.by == 0 && c.queue.len() > 0 {
-		h.update(c, &c.pos, order{c.rank(), int64(c.queue.min().ID)})
+		h.update(c, order{c.rank(), int64(c.queue.min().ID)})
 		return
 	}
-	if h.remove(&c.pos); c.by == 0 {
+	if h.remove(c); c.by == 0 {
 		delete(p.keys, c.key)
 		p.spare.put(c)
 	}
@@ -187,7 +188,7 @@ func (p *keyed) Remove(id uint64) bool {
 func (p *keyed) Join(s Slot) {
 	p.slots.Join(s)
 	for len(p.ready) <= s.ID {
-		p.ready = append(p.ready, heap[*chain]{})
+		p.ready = append(p.ready, queue[*chain]{})
 	}
 }
 

@@ -11,75 +11,104 @@ type store struct {
 	pushed int64
 }
 
-// queue holds items in order: mostly they come in order, and the first one goes. The zero queue is
-// empty. A queue does not move while it has items.
-type queue struct {
-	items []*entry // those before head have gone
+// order is the place of an element in a queue: the lowest first number goes first, and among equals
+// the lowest second one, and then third one.
+type order [3]int64
+
+func (o *order) at() *order { return o }
+
+func (o *order) less(b *order) bool {
+	if o[0] != b[0] {
+		return o[0] < b[0]
+	}
+	return o[1] < b[1] || o[1] == b[1] && o[2] < b[2]
+}
+
+// ordered is an element of a queue. No two of a queue have the same place, which changes by update
+// alone.
+type ordered interface {
+	comparable
+	at() *order
+}
+
+// queue holds elements in order: mostly they come in order, and the first one goes. The zero queue is
+// empty. A queue of entries does not move while it has any.
+type queue[T ordered] struct {
+	items []T // those before head have gone
 	head  int
 }
 
-func (q *queue) len() int { return len(q.items) - q.head }
+func (q *queue[T]) len() int { return len(q.items) - q.head }
 
-// min returns the first item of a queue, which must not be empty.
-func (q *queue) min() *entry { return q.items[q.head] }
+// min returns the first element of a queue, which must not be empty.
+func (q *queue[T]) min() T { return q.items[q.head] }
 
-// find returns where an entry is, or would be.
-func (q *queue) find(e *entry) int {
-	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, func(a, b *entry) int {
+// find returns where an element is, or would be.
+func (q *queue[T]) find(e T) (i int, in bool) {
+	i, in = slices.BinarySearchFunc(q.items[q.head:], e, func(a, b T) int {
 		switch {
-		case a.less(&b.order):
+		case a.at().less(b.at()):
 			return -1
 		case a == b:
 			return 0
 		}
 		return 1
 	})
-	return q.head + i
+	return q.head + i, in
 }
 
-func (q *queue) insert(e *entry) {
+func (q *queue[T]) insert(e T) {
 	if q.head > 64 && q.head > q.len() {
 		q.items = q.items[:copy(q.items, q.items[q.head:])]
 		q.head = 0
 	}
 	i := len(q.items)
-	if q.len() > 0 && e.less(&q.items[i-1].order) {
-		i = q.find(e)
+	if q.len() > 0 && e.at().less(q.items[i-1].at()) {
+		i, _ = q.find(e)
 	}
 	q.items = slices.Insert(q.items, i, e)
 }
 
-func (q *queue) remove(e *entry) {
-	if q.min() == e {
+// remove removes an element if it is in.
+func (q *queue[T]) remove(e T) {
+	if q.len() > 0 && q.min() == e {
 		q.head++
 		return
 	}
-	i := q.find(e)
-	q.items = slices.Delete(q.items, i, i+1)
+	if i, in := q.find(e); in {
+		q.items = slices.Delete(q.items, i, i+1)
+	}
+}
+
+// update gives an element a place, perhaps another one.
+func (q *queue[T]) update(e T, to order) {
+	q.remove(e)
+	*e.at() = to
+	q.insert(e)
 }
 
 // entry is an item in a queue.
 type entry struct {
 	Item
 	order
-	in   *queue // nil if it is not used
-	note int32  // for the user of the store; 0 at first
+	in   *queue[*entry] // nil if it is not used
+	note int32          // for the user of the store; 0 at first
 }
 
 // Len returns the number of items in the store.
 func (s *store) Len() int { return s.n }
 
 // add puts an item into q behind those of its rank.
-func (s *store) add(q *queue, it *Item) *entry {
+func (s *store) add(q *queue[*entry], it *Item) *entry {
 	s.pushed++
 	return s.put(q, it, s.pushed, 0)
 }
 
 // insert puts an item into q, in which the items of each rank are in order of ID.
-func (s *store) insert(q *queue, it *Item) *entry { return s.put(q, it, int64(it.ID), 0) }
+func (s *store) insert(q *queue[*entry], it *Item) *entry { return s.put(q, it, int64(it.ID), 0) }
 
 // put puts an item into q, in which the items of each rank are in order of two numbers.
-func (s *store) put(q *queue, it *Item, a, b int64) *entry {
+func (s *store) put(q *queue[*entry], it *Item, a, b int64) *entry {
 	if len(s.unused) == 0 {
 		s.made = append(s.made, &entry{})
 		s.unused.put(s.made[len(s.made)-1])

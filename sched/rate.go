@@ -44,7 +44,7 @@ func (r *Rate) start(now time.Time) {
 // passes the time. NewDelay makes one.
 type Delay struct {
 	store
-	queue queue
+	queue queue[*entry]
 	base  time.Time // ranks are nanoseconds since then
 }
 

@@ -23,7 +23,7 @@ type byTopic struct {
 	topics map[uint64]*topic // by key
 	list   []*topic          // the listed ones, the rest last
 	rest   *topic            // nil if other keys are refused
-	ready  heap[*topic]      // those with an item that may have one more place; see order
+	ready  queue[*topic]     // those with an item that may have one more place; see order
 	turn   int64             // counts services and arrivals
 	labels map[uint64]bool   // those that slots have had
 	spare  spares[topic]
@@ -31,11 +31,12 @@ type byTopic struct {
 
 // topic is a key, or all those that are not listed.
 type topic struct {
+	order
+
 	key   uint64 // 0 for those that are not listed
-	queue queue
+	queue queue[*entry]
 	held  int // places
 	turn  int64
-	pos   int // in the heap
 
 	// if listed
 
@@ -123,9 +124,9 @@ func (p *byTopic) update() {
 // refresh updates what is known of a topic after anything about it has changed.
 func (p *byTopic) refresh(t *topic) {
 	if t.queue.len() > 0 && (p.auto || t.held < t.may) {
-		p.ready.update(t, &t.pos, p.order(t))
+		p.ready.update(t, p.order(t))
 	} else {
-		p.ready.remove(&t.pos)
+		p.ready.remove(t)
 	}
 	if p.auto && t.queue.len()+t.held == 0 {
 		delete(p.topics, t.key)
@@ -163,17 +164,13 @@ func (p *byTopic) Push(it Item) bool {
 }
 
 // next returns the topic that a slot serves next, or nil.
-func (p *byTopic) next(slot int) (best *topic) {
-	var first *order
-	for i := range p.ready.items {
-		x := &p.ready.items[i]
-		if p.fits(x.x, slot) && (best == nil || x.less(first)) {
-			if best, first = x.x, &x.order; i == 0 {
-				break
-			}
+func (p *byTopic) next(slot int) *topic {
+	for _, t := range p.ready.items[p.ready.head:] {
+		if p.fits(t, slot) {
+			return t
 		}
 	}
-	return best
+	return nil
 }
 
 // fits reports whether a slot may serve a topic.
