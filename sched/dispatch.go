@@ -142,8 +142,8 @@ func (d *Dispatcher) Again() time.Time { return d.again }
 
 // early returns what all items wait for.
 func (d *Dispatcher) early() Wait {
-	at, wait := d.limits.Delay.at(), ForDelay
-	if rate := d.limits.Rate.at(); rate.After(at) {
+	at, wait := d.limits.Delay.at, ForDelay
+	if rate := d.limits.Rate.at; rate.After(at) {
 		at, wait = rate, ForRate
 	}
 	if d.now.Before(at) {

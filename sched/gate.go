@@ -46,7 +46,7 @@ func (d *Dispatcher) closed(g *gate) Wait {
 	switch n := d.limits.PerKey; {
 	case n > 0 && g.passed >= n:
 		return ForKey
-	case g.rate.Every > 0 && (g.waits > 0 || d.now.Before(g.rate.at())):
+	case g.rate.Every > 0 && (g.waits > 0 || d.now.Before(g.rate.at)):
 		return ForKeyRate
 	}
 	return ForSlot
@@ -62,9 +62,9 @@ func (d *Dispatcher) call(g *gate) {
 			d.requeue(it)
 		}
 	}
-	at := g.rate.at()
+	at := g.rate.at
 	if g.parked.len() == 0 {
-		at = g.rate.free
+		at = at.Add(g.rate.Slack)
 	}
 	if d.now.Before(at) {
 		d.due.Push(g.key, at)

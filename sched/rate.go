@@ -8,7 +8,7 @@ import "time"
 // N+B-1. The zero Rate is no limit.
 type Rate struct {
 	Every, Slack time.Duration
-	free         time.Time // when all starts so far have taken up their time
+	at           time.Time // when the next start may be: Slack before all so far have taken up their time
 }
 
 // NewRate returns a Rate of n starts in a period, with bursts of burst; all are at least 1. It
@@ -22,22 +22,19 @@ func NewRate(n int, period time.Duration, burst int) Rate {
 
 // From returns r for starts from a time on.
 func (r Rate) From(t time.Time) Rate {
-	r.free = t.Add(r.Slack)
+	r.at = t
 	return r
 }
-
-// at returns when the next start may be.
-func (r *Rate) at() time.Time { return r.free.Add(-r.Slack) }
 
 // start notes a start.
 func (r *Rate) start(now time.Time) {
 	if r.Every == 0 {
 		return
 	}
-	if now.After(r.free) {
-		r.free = now
+	if from := now.Add(-r.Slack); from.After(r.at) {
+		r.at = from
 	}
-	r.free = r.free.Add(r.Every)
+	r.at = r.at.Add(r.Every)
 }
 
 // Delay holds IDs that become due at given times. It has no clock: the caller

@@ -111,14 +111,14 @@ func TestRateIsReached(t *testing.T) {
 	r, began := NewRate(10, time.Second, 5), time.Unix(1e9, 0)
 	now := began
 	for range 105 {
-		if at := r.at(); now.Before(at) {
+		if at := r.at; now.Before(at) {
 			now = at
 		}
 		r.start(now)
 	}
 	require.Equal(t, 10200*time.Millisecond, now.Sub(began).Round(time.Millisecond))
 	from := r.From(began.Add(time.Hour))
-	require.Equal(t, began.Add(time.Hour), from.at())
+	require.Equal(t, began.Add(time.Hour), from.at)
 }
 
 // The largest sum is at most 4/3 of the least, which a search finds, and ties go to the first.
