@@ -26,6 +26,9 @@ type Limits struct {
 	// take one, for reasons of the caller's. Nil is always.
 	Allow func(now time.Time) (ok bool, at time.Time)
 	May   func(slot int) bool
+	// Fit reports whether an item may start, and not only slots have to be free for it. If not, it is
+	// awaited. Nil is always.
+	Fit func(id uint64) bool
 	// Parked learns that an item is parked, or not any more because it is queued again or starts.
 	Parked func(id uint64, parked bool)
 }
@@ -190,8 +193,9 @@ func (d *Dispatcher) admit(it *Item, slot int) bool {
 	if called {
 		it.Rank = was.Rank
 	}
-	again := d.keepFrom(it)
-	if !again {
+	fits := d.limits.Fit == nil || d.limits.Fit(it.ID)
+	again := fits && d.keepFrom(it)
+	if fits && !again {
 		delete(d.called, it.ID)
 		if called || d.pass(it) && d.grant(it) {
 			return true

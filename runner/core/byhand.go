@@ -81,7 +81,7 @@ func (c *Core) replace(e *entry, t *task.Task) {
 		c.queue.unqueue(e)
 	}
 	c.queue.bytes[e.state] += t.Size() - e.size
-	e.task, e.size, e.item.Rank = t, t.Size(), rank(t)
+	e.task, e.size, e.item.Rank = t, t.Size(), c.rank(t)
 	if e.state != checking {
 		c.place(e)
 	}

@@ -85,6 +85,9 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	if cfg.Pool.Tokens != nil || cfg.Pool.Ahead > 0 {
 		limits.May = c.pool.may
 	}
+	if cfg.Queue.Policy.Serial() {
+		limits.Fit = c.fit
+	}
 	c.queue = newQueue(cfg.Queue, limits, cfg.Pool.Remote, c.entries)
 	c.output.clock = &c.clock
 	c.pool = newPool(cfg.Pool, c.queue.ready, streams, &c.output)

@@ -268,7 +268,6 @@ func (d *door) finish() {
 	}
 	q := &d.core.queue
 	require.Empty(d.t, q.after)
-	require.Empty(d.t, q.makers.last)
 	require.True(d.t, !d.fed || len(q.makers.targets) == 0)
 	require.Equal(d.t, [][]bool{{false}, {false, false}}, q.caps.held)
 	if g := d.core.pool.machine.gauge; g != nil {

@@ -33,8 +33,8 @@ type entry struct {
 	state     state
 	cancelled error        // why a command has cancelled it; nil if none has
 	checked   bool         // it has to run, even if it makes files
+	turn      bool         // those before it of its key have ended, under a serial policy
 	awaits    int          // how many tasks it waits for; if not 0, it is following
-	behind    uint64       // the task before it of its key that was unfinished; 0 for none
 	due       time.Time    // when the next attempt may start; zero for the first
 	result    *task.Result // if decided
 	again     bool         // if decided: another attempt follows

@@ -76,7 +76,7 @@ func (c *Core) explain() {
 }
 
 // explainCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
-// nothing more is read. It is no news that most wait for others of their key.
+// nothing more is read. It is no news that most wait for those that they come after.
 func (c *Core) explainCrowd() {
 	x := &c.explainer
 	if !x.full && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
@@ -305,18 +305,17 @@ func (c *Core) why(e *entry) task.Blocking {
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == following:
 		after := e.task.Terms().After
-		if i := slices.IndexFunc(after, func(id uint64) bool { return c.entries[id] != nil }); i >= 0 {
-			b.By, b.ID = task.ByAfter, after[i]
-		} else {
-			behind(&b, e, c.entries[e.behind])
-		}
+		b.By, b.ID = task.ByAfter, after[slices.IndexFunc(after, func(id uint64) bool { return c.entries[id] != nil })]
 	case e.state == parked:
 		c.limit(&b, c.queue.ready.Waits(e.item.ID), e)
 	default:
 		choice := c.queue.ready.Choice(e.item)
 		switch first := c.entries[choice.First]; {
 		case first != nil && first != e:
-			behind(&b, e, first)
+			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
+			if first.slot != nil {
+				b.Slot = first.slot.ID
+			}
 		case c.limit(&b, c.queue.wait, nil):
 		case choice.Key && e.task.Key != "":
 			b.By, b.Slot, b.Key, b.None = task.ByKey, choice.Slot, task.Bytes(e.task.Key), choice.None
@@ -326,12 +325,4 @@ func (c *Core) why(e *entry) task.Blocking {
 	}
 	b.None = b.None || b.By == task.BySlots && c.pool.capacity == 0
 	return b
-}
-
-// behind says that a task waits for another one of its key.
-func behind(b *task.Blocking, e, first *entry) {
-	b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
-	if first.slot != nil {
-		b.Slot = first.slot.ID
-	}
 }

@@ -16,6 +16,9 @@ import (
 // fewTasks may be read ahead whatever their size, unless Queue.Few says how many.
 const fewTasks = 64
 
+// furthest is how far a task that takes turns is moved by hand.
+const furthest = 1 << 20
+
 // input tells which tasks are still to come, from the reader or by commands.
 type input struct {
 	numbered atomic.Uint64 // the last task number handed out
@@ -115,7 +118,7 @@ func (c *Core) admit(t *task.Task) {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
 	}
 	if t.Asked != nil {
-		e.item.Rank = rank(t)
+		e.item.Rank = c.rank(t)
 		c.queue.lowest, c.queue.highest = min(c.queue.lowest, t.Asked.Rank), max(c.queue.highest, t.Asked.Rank)
 	}
 	if t.Key != "" {
@@ -147,10 +150,15 @@ func (c *Core) admit(t *task.Task) {
 	}
 }
 
-// rank returns the rank of a task: what it was given by hand, or its priority.
-func rank(t *task.Task) int64 {
+// rank returns the rank of a task: what it was given by hand, or its priority. One that waits for its
+// turn stays in the order of its key.
+func (c *Core) rank(t *task.Task) int64 {
 	terms := t.Terms()
-	return cmp.Or(terms.Rank, -int64(terms.Priority))
+	rank := cmp.Or(terms.Rank, -int64(terms.Priority))
+	if c.takesTurns(t) {
+		rank = max(-furthest, min(rank, furthest))
+	}
+	return rank
 }
 
 func (c *Core) newEntry() *entry {

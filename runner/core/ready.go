@@ -13,21 +13,20 @@ import (
 )
 
 // A task first waits for the tasks that it comes after (task.Terms.After) to succeed; if one
-// of them ends otherwise, or its end is forgotten, it is not run. A task that makes files also
-// comes after the one before it of its key, however that ends, under a policy that runs these
-// one at a time: what that one makes may be what this one reads. Then the task waits until it
+// of them ends otherwise, or its end is forgotten, it is not run. Then the task waits until it
 // is released, if it is held, and for its time. At last it is checked, if it makes files, and
-// queued unless it is up to date.
+// queued unless it is up to date. Under a policy that runs the tasks of a key one at a time, one that
+// makes files is queued at first, and waits for all that when it is its turn: what the one before it
+// makes may be what it reads.
 
 // makers tells the unfinished tasks that make files apart.
 type makers struct {
 	seed    maphash.Seed
 	targets map[uint64]uint64 // by hash of a target: the task that makes it, also a finished one unless the run is fed
-	last    map[uint64]uint64 // under a serial policy, by key: the last unfinished one
 }
 
 func newMakers() makers {
-	return makers{seed: maphash.MakeSeed(), targets: map[uint64]uint64{}, last: map[uint64]uint64{}}
+	return makers{seed: maphash.MakeSeed(), targets: map[uint64]uint64{}}
 }
 
 // hash returns a number that stands for a target of t, however it is spelled. That two of a million targets have
@@ -70,32 +69,15 @@ func (q *queue) depend(e *entry) error {
 	for _, id := range e.task.Terms().After {
 		switch was, ok := q.memory.tasks[id]; {
 		case q.entries[id] != nil:
-			q.follow(e, id)
+			q.after[id] = append(q.after[id], e.item.ID)
+			e.awaits++
 		case ok:
 			return &notSucceeded{id, was.task, ended(was.outcome, was.code)}
 		case !q.succeeded.Has(id):
 			return &notSucceeded{id: id}
 		}
 	}
-	if e.task.Makes == nil {
-		return nil
-	}
-	if err := q.makers.claim(e.task); err != nil {
-		return err
-	}
-	if q.ready.Serial() {
-		if e.behind = q.makers.last[e.item.Key]; e.behind > 0 {
-			q.follow(e, e.behind)
-		}
-		q.makers.last[e.item.Key] = e.item.ID
-	}
-	return nil
-}
-
-// follow has a task wait for another one.
-func (q *queue) follow(e *entry, id uint64) {
-	q.after[id] = append(q.after[id], e.item.ID)
-	e.awaits++
+	return q.makers.claim(e.task)
 }
 
 // notSucceeded is the error of a task that comes after one that did not succeed.
@@ -125,31 +107,14 @@ func ended(o task.Outcome, code int) string {
 	return o.String()
 }
 
-// leave forgets a finished task that makes files. It returns the task before it of its key
-// if that is unfinished, as it is when a task ends before it was ready.
-func (q *queue) leave(e *entry, fed bool) (behind uint64) {
-	if q.entries[e.behind] != nil {
-		behind = e.behind
-	}
-	if last := q.makers.last; last[e.item.Key] == e.item.ID {
-		if last[e.item.Key] = behind; behind == 0 {
-			delete(last, e.item.Key)
-		}
-	}
-	if fed {
-		q.makers.release(e.task)
-	}
-	return behind
-}
-
 // goOn tells the tasks that come after one how that has ended.
 func (c *Core) goOn(e *entry, r *task.Result) {
-	q, id, t, o, behind := &c.queue, e.item.ID, e.task, r.Outcome, uint64(0)
+	q, id, t, o := &c.queue, e.item.ID, e.task, r.Outcome
 	if q.succeeded != nil && o.Succeeded() {
 		q.succeeded.Add(id, id)
 	}
-	if t.Makes != nil {
-		behind = q.leave(e, c.cfg.Feed.Open)
+	if c.cfg.Feed.Open {
+		q.makers.release(t)
 	}
 	waiting := q.after[id]
 	delete(q.after, id)
@@ -159,14 +124,11 @@ func (c *Core) goOn(e *entry, r *task.Result) {
 	for _, id2 := range waiting {
 		next := c.entries[id2]
 		switch {
-		case next == nil || next.state != following: // it has ended
+		case next == nil: // it has ended
 		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
 			c.forgo(next, &notSucceeded{id, t, ended(o, r.Code)})
-		case next.behind == id && behind > 0:
-			next.behind = behind
-			q.after[behind] = append(q.after[behind], id2)
 		default:
-			if next.awaits--; next.awaits == 0 {
+			if next.awaits--; next.awaits == 0 && next.state == following {
 				c.place(next)
 			}
 		}
@@ -199,6 +161,23 @@ type forgone struct {
 
 // place has a task wait for whatever it has to wait for, or queues it.
 func (c *Core) place(e *entry) {
+	if c.takesTurns(e.task) && !e.turn || !c.waits(e) {
+		c.enqueue(e)
+	}
+}
+
+// takesTurns reports whether a task waits for its turn before all else.
+func (c *Core) takesTurns(t *task.Task) bool { return t.Makes != nil && c.queue.ready.Serial() }
+
+// fit takes that it is a task's turn under a serial policy, and reports whether it may start.
+func (c *Core) fit(id uint64) bool {
+	e := c.entries[id]
+	e.turn = true
+	return !c.waits(e)
+}
+
+// waits has a task wait for what it has to wait for, and reports whether there is something.
+func (c *Core) waits(e *entry) bool {
 	q, terms := &c.queue, e.task.Asked
 	switch {
 	case e.awaits > 0:
@@ -214,8 +193,9 @@ func (c *Core) place(e *entry) {
 		q.set(e, checking)
 		c.fx.Checks = append(c.fx.Checks, e.task)
 	default:
-		c.enqueue(e)
+		return false
 	}
+	return true
 }
 
 // farthest is how far ahead the core looks: differences of more than 292 years do not fit into
@@ -225,11 +205,16 @@ const farthest = 100 * 365 * 24 * time.Hour
 // Checked takes the result of a task that has been checked. It is nil if the task has to run.
 func (c *Core) Checked(t *task.Task, r *task.Result) {
 	e := c.entries[t.ID]
-	switch {
-	case e == nil || e.state != checking: // it was withdrawn
-	case r == nil:
+	if e == nil || e.state != checking { // it was withdrawn
+		return
+	}
+	if r == nil {
 		e.checked = true
 		c.place(e)
+		return
+	}
+	c.queue.withdraw(e)
+	switch {
 	case r.Known():
 		c.finish(e, r)
 		c.halt(nil) // as in admit
