@@ -27,50 +27,31 @@ func userToken(name string) string {
 // inboxOf begins the subjects of the replies to a user.
 func inboxOf(user string) string { return "_INBOX." + user }
 
-// The streams behind the buckets.
-const (
-	workersStream = "KV_" + workersBucket
-	runsStream    = "KV_" + runsBucket
-)
-
 // rights are the least that a part of crew needs. They include answering requests.
 type rights struct{ publish, subscribe []string }
 
-// api returns the subjects of requests about streams. A %s in verb is for the stream.
-func api(verb string, streams ...string) (subjects []string) {
-	for _, s := range streams {
-		subjects = append(subjects, "$JS.API."+strings.Replace(verb, "%s", s, 1))
+// submitterRights are those of runs, and of crew engine but for serve, invite and revoke. What is for one
+// user no other one sees.
+func submitterRights(user string) rights {
+	return rights{
+		publish: []string{"crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", askSubject, enrolSubject(user, "*"), travel.Subject("*", "*")},
+		subscribe: []string{
+			inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
+			askSubject, presenceSubject("*", anyOne), enrolSubject("*", "*"),
+		},
 	}
-	return subjects
-}
-
-// reading returns the subjects of requests that read streams.
-func reading(streams ...string) (subjects []string) {
-	for _, verb := range []string{"CONSUMER.CREATE.%s.>", "CONSUMER.INFO.%s.*", "CONSUMER.MSG.NEXT.%s.*", "CONSUMER.DELETE.%s.*", "STREAM.MSG.GET.%s"} {
-		subjects = append(subjects, api(verb, streams...)...)
-	}
-	return subjects
-}
-
-// submitterRights are those of runs, and of crew engine but for serve, invite, revoke and init.
-func submitterRights(user string) (r rights) {
-	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may("crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", travel.Subject("*", "*"), "$KV."+runsBucket+".>", "$JS.FC.>")
-	may(api("STREAM.INFO.%s", workersStream, runsStream)...)
-	may(reading(workersStream, runsStream)...)
-	r.subscribe = []string{inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"), kvPrefix + ">"}
-	return r
 }
 
 // workerRights are those of crew worker. It can tell of itself, take the tasks that it was
 // given and bring their results, all on subjects with its user's name. It cannot bring tasks,
 // give orders, or read results.
-func workerRights(user string) (r rights) {
-	may := func(subjects ...string) { r.publish = append(r.publish, subjects...) }
-	may(resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*"))
-	may(api("STREAM.INFO.%s", workersStream)...)
-	r.subscribe = []string{inboxOf(user) + ".>", taskSubject("*", user+".*", "*"), orderSubject("*", user+".*"), travel.Subject(user, "*"), "crew.b.*"}
-	return r
+func workerRights(user string) rights {
+	return rights{
+		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*")},
+		subscribe: []string{
+			inboxOf(user) + ".>", taskSubject("*", user+".*", "*"), orderSubject("*", user+".*"), travel.Subject(user, "*"), "crew.b.*", askSubject,
+		},
+	}
 }
 
 func rightsOf(u credentials.User) *server.Permissions {

@@ -25,7 +25,7 @@ const (
 // source it waits for each; its attempts only read what there is.
 type attached struct {
 	s      *session
-	run    *runStatus
+	run    *Enrolment
 	told   *once
 	intake intake
 	tasks  *bufio.Reader
@@ -262,7 +262,7 @@ func (a *attached) Ended() (status int, early string) {
 }
 
 // Forget removes the run from the engine: all its results were shown.
-func (a *attached) Forget() error { return a.s.forget(context.Background(), a.run) }
+func (a *attached) Forget() error { return a.s.forget(a.run) }
 
 // Kill does nothing. See runner.Executor.
 func (a *attached) Kill(uint64, int) {}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
 	"crew/runner/credentials"
@@ -29,6 +28,8 @@ func Main(c wiring.EngineCall) error {
 			return err
 		}
 		return say(&c, k.Line()+"\n") // with which workers trust it
+	case "init":
+		return say(&c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 	}
 	s, err := connectFor(&c)
 	if err != nil {
@@ -60,8 +61,6 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 
 func (s *session) carryOut(c *wiring.EngineCall) error {
 	switch c.Verb {
-	case "init":
-		return s.init(c)
 	case "status":
 		return s.status(c)
 	case opDrain:
@@ -72,14 +71,6 @@ func (s *session) carryOut(c *wiring.EngineCall) error {
 		return s.revoke(c)
 	}
 	return s.cancel(c)
-}
-
-// init makes the streams, and prints the least rights.
-func (s *session) init(c *wiring.EngineCall) error {
-	if err := s.create(context.Background(), jetstream.FileStorage, c.Replicas); err != nil {
-		return fmt.Errorf("make the streams: %w", notReady(err))
-	}
-	return say(c, "# The streams are there. These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 }
 
 // askHub sends an order to the hub.

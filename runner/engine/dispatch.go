@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/proc"
@@ -23,7 +25,9 @@ import (
 )
 
 const (
-	dispatchAgain = 10 * time.Second // the pause before it is tried again to submit a run
+	dispatchAgain = 10 * time.Second    // the pause before it is tried again to submit a run
+	handingEvery  = 10 * time.Second    // how often whoever hands a run over says that this goes on
+	keptFor       = 30 * 24 * time.Hour // how long results wait for somebody to fetch them, and commands that are signed are good
 	renewEvery    = 2500 * time.Millisecond
 	spoolMemory   = 32 << 20 // outputs of attempts that run, before they are in files
 	mostResults   = 1 << 30  // bytes of outputs, unless the user says else
@@ -62,6 +66,9 @@ func newDispatcher(connect func(func(string)) (*session, error), dir string, mos
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.load()
 	_, err = d.s.obey(dispatchSubject, d.obey)
+	if err == nil {
+		_, err = d.s.subscribe(askSubject, func(*nats.Msg) { go d.enrol() })
+	}
 	return d, err
 }
 
@@ -110,7 +117,7 @@ func (d *dispatcher) serve(ctx context.Context) error {
 	for _, l := range d.all() {
 		d.submits(l)
 	}
-	for tick := time.NewTicker(enrolEvery); ; {
+	for tick := time.NewTicker(handingEvery); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -120,7 +127,7 @@ func (d *dispatcher) serve(ctx context.Context) error {
 			for _, l := range d.all() {
 				l.mu.Lock()
 				since := time.Since(l.heard)
-				old := l.record.State == runHanding && since > 3*enrolEvery || l.record.State == runDone && since > keptFor
+				old := l.record.State == runHanding && since > 3*handingEvery || l.record.State == runDone && since > keptFor
 				l.mu.Unlock()
 				if old { // who stored its tasks was killed, or nobody wants the results
 					_ = d.forget(l)
@@ -204,14 +211,14 @@ func (d *dispatcher) take(o *Order) error {
 	d.mu.Lock()
 	if known := d.runs[l.record.Run]; known != nil { // it asks again
 		d.mu.Unlock()
-		return known.enrol()
+		return nil
 	}
 	err := cmp.Or(os.Mkdir(l.dir, 0o700), l.save())
 	if err == nil {
 		d.runs[l.record.Run] = l
 	}
 	d.mu.Unlock()
-	return cmp.Or(err, l.enrol())
+	return err
 }
 
 // take takes tasks, maybe again.
@@ -236,18 +243,18 @@ func (l *ledger) take(o *Order) error {
 // commit has the run begin, so that whoever looks for it sees that. It may be asked for again.
 func (l *ledger) commit(tasks uint64) error {
 	l.mu.Lock()
-	if l.record.State == runHanding {
-		l.record.State, l.record.Tasks = runRunning, tasks
-		err := l.save()
-		if err != nil || !l.record.valid() {
-			l.record.State = runHanding
-			l.mu.Unlock()
-			return cmp.Or(err, errGarbage)
-		}
-		l.d.submits(l)
+	defer l.mu.Unlock()
+	if l.record.State != runHanding {
+		return nil
 	}
-	l.mu.Unlock()
-	return l.enrol()
+	l.record.State, l.record.Tasks = runRunning, tasks
+	err := l.save()
+	if err != nil || !l.record.valid() {
+		l.record.State = runHanding
+		return cmp.Or(err, errGarbage)
+	}
+	l.d.submits(l)
+	return nil
 }
 
 // forget ends a run, and removes what there is of it.
@@ -258,8 +265,7 @@ func (d *dispatcher) forget(l *ledger) error {
 	l.mu.Unlock()
 	l.active.Wait()
 	l.mu.Lock()
-	run := runStatus{l.record.Queue, l.record.Enrolment}
-	run.Stocked = nil // or else it would ask this hub
+	run := l.record.Enrolment
 	err := os.RemoveAll(l.dir)
 	l.mu.Unlock()
 	if err != nil {
@@ -268,9 +274,7 @@ func (d *dispatcher) forget(l *ledger) error {
 	d.mu.Lock()
 	delete(d.runs, run.Run)
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(d.ctx, 2*answerWait)
-	defer cancel()
-	return d.s.drop(ctx, &run)
+	return d.s.over(&run)
 }
 
 // submits submits a run in a goroutine of its own, again and again until it is over.
@@ -278,7 +282,7 @@ func (d *dispatcher) submits(l *ledger) {
 	l.active.Add(1)
 	d.wg.Go(func() {
 		defer l.active.Done()
-		for _ = l.enrol(); l.running() && d.ctx.Err() == nil; {
+		for l.running() && d.ctx.Err() == nil {
 			err := (&submission{ledger: l, begun: make(chan struct{})}).submit()
 			if err != nil && l.holds() {
 				l.told.say(err.Error())
@@ -290,7 +294,7 @@ func (d *dispatcher) submits(l *ledger) {
 				_ = l.save()
 				l.mu.Unlock()
 			}
-			if _ = l.enrol(); l.running() {
+			if l.running() {
 				pause(d.ctx, dispatchAgain)
 			}
 		}
@@ -303,19 +307,16 @@ func (l *ledger) running() bool {
 	return l.record.State == runRunning
 }
 
-// enrol tells of the run, as long as there is one.
-func (l *ledger) enrol() error {
-	l.mu.Lock()
-	record, stocked := l.record.Enrolment, *l.record.Stocked // nobody waits for the network
-	_, err := os.Stat(l.dir)
-	l.mu.Unlock()
-	record.Stocked = &stocked
-	if err != nil {
-		return err
+// enrol tells of all runs.
+func (d *dispatcher) enrol() {
+	for _, l := range d.all() {
+		l.mu.Lock()
+		record := l.record.Enrolment
+		stocked := *record.Stocked // which changes
+		l.mu.Unlock()
+		record.Stocked = &stocked
+		_ = d.s.tell(enrolSubject(record.User, record.Run), record) // whoever asks asks again
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
-	defer cancel()
-	return l.d.s.enrol(ctx, l.record.Queue, record, 0)
 }
 
 // submission is an epoch of a run in the hands of the hub.
@@ -445,7 +446,7 @@ func (m *submission) do(cmd task.Command) task.Reply {
 	return reply
 }
 
-// keep renews the record until the run is over, and ends what this process does for a run that the hub
+// keep has the record say how far the run is until that is over, and ends what this process does for a run that the hub
 // gives up, as it does with all when it ends.
 func (m *submission) keep(over <-chan struct{}) {
 	for {
@@ -461,10 +462,8 @@ func (m *submission) keep(over <-chan struct{}) {
 			case <-over:
 			}
 			return
-		case <-m.kick:
 		case <-time.After(renewEvery):
 		}
 		m.count()
-		_ = m.enrol() // the next one follows
 	}
 }

@@ -19,9 +19,9 @@ import (
 func (s *session) drain(c *wiring.EngineCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
-	st, err := s.look(ctx)
+	st, err := s.look(ctx, "")
 	if err != nil {
-		return fmt.Errorf("look for workers: %w", notReady(err))
+		return fmt.Errorf("look for workers: %w", err)
 	}
 	list, err := st.workers(c.Workers, c.Queue)
 	if err != nil {
@@ -51,14 +51,14 @@ func (s *session) drain(c *wiring.EngineCall) error {
 
 // workers returns the workers of a queue, or of all, that are there: those with an ID or a
 // name among names or, without any, all.
-func (st *engineStatus) workers(names []string, queue string) (list []workerStatus, err error) {
+func (st *engineStatus) workers(names []string, queue string) (list []Presence, err error) {
 	of := ""
 	if queue != "" {
 		of = " of queue " + queue
 	}
 	found := map[string]bool{}
 	for _, w := range st.Workers {
-		if w.State == lostState || queue != "" && w.Queue != queue {
+		if queue != "" && w.Queue != queue {
 			continue
 		}
 		found[w.ID], found[w.Host] = true, true

@@ -12,13 +12,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"crew/runner/address"
@@ -27,10 +25,7 @@ import (
 	"crew/runner/wiring"
 )
 
-const (
-	hubName   = "crew"    // of its server
-	hubMemory = 384 << 20 // from which it is collected at once
-)
+const hubName = "crew" // of its server
 
 // serve runs a hub until a signal ends it.
 func serve(c *wiring.EngineCall) error {
@@ -56,14 +51,11 @@ func serve(c *wiring.EngineCall) error {
 	if h.before != "" && !strings.HasSuffix(h.before, h.url) {
 		c.Notice("what invite printed before leads to " + h.before + ": correct the url there if it does not hold any more")
 	}
-	if os.Getenv("GOMEMLIMIT") == "" { // the server's caches of large outputs make garbage
-		debug.SetMemoryLimit(hubMemory)
-	}
 	c.Ready()
 	return d.serve(ctx)
 }
 
-// hub is a server with crew's streams.
+// hub is a server, and what it keeps of runs that are handed over.
 type hub struct {
 	dir      string
 	lock     *os.File
@@ -79,7 +71,7 @@ type hub struct {
 // ownerFile is the name of the context of the owner, who may do everything.
 const ownerFile = "admin.json"
 
-// openHub starts the server and makes the streams.
+// openHub starts the server.
 func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h = &hub{}
 	defer func() {
@@ -97,10 +89,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	if err := l.Probe(); err != nil {
 		return h, err
 	}
-	o := &server.Options{
-		SyncAlways: true, Host: l.Host, Port: cmp.Or(l.Port, server.RANDOM_PORT), ServerName: hubName, StoreDir: h.file("data"),
-		JetStreamMaxStore: math.MaxInt64 / 2, // what it holds is served on any disk
-	}
+	o := &server.Options{Host: l.Host, Port: cmp.Or(l.Port, server.RANDOM_PORT), ServerName: hubName}
 	if l.TLS {
 		if err = h.secure(c, &l, o); err != nil {
 			return h, err
@@ -110,7 +99,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 		return h, err
 	}
 	o.CustomClientAuthentication = h.users
-	if h.server, err = startServer(o, jetstream.FileStorage, h.asOwner()); err != nil {
+	if h.server, err = startServer(o); err != nil {
 		return h, err
 	}
 	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
@@ -135,22 +124,16 @@ func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Optio
 	return err
 }
 
-// asOwner returns what connects as the owner.
-func (h *hub) asOwner() nats.Option { return nats.UserInfo(credentials.Owner, h.password) }
-
 // connect connects as the owner, from within.
 func (h *hub) connect(notice func(string)) (*session, error) {
-	return dial("", notice, nats.InProcessServer(h.server), h.asOwner())
+	return dial("", notice, nats.InProcessServer(h.server), nats.UserInfo(credentials.Owner, h.password))
 }
 
 // serverLog tells the errors of a server.
 type serverLog struct{ told once }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	switch text := fmt.Sprintf(format, v...); {
-	case strings.Contains(text, unix.ENOSPC.Error()):
-		l.told.say("the disk of the hub is full: it takes nothing more until there is room and it is started again")
-	case !strings.Contains(text, " - cid:"): // clients are told what they do wrong
+	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // clients are told what they do wrong
 		l.told.say("the hub says: " + text)
 	}
 }
@@ -230,7 +213,7 @@ func contextText(c *address.Context) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// close ends the server, once all is on disk.
+// close ends the server.
 func (h *hub) close() {
 	if h.server != nil {
 		h.server.Shutdown()

@@ -33,9 +33,8 @@ const (
 // handed is the record of a run that was handed over, as JSON.
 type handed struct {
 	Enrolment
-	Queue string `json:"queue"`
-	Terms Terms  `json:"terms"`
-	Over  *over  `json:"over,omitempty"` // nil while the run is not over, or if it could not be submitted
+	Terms Terms `json:"terms"`
+	Over  *over `json:"over,omitempty"` // nil while the run is not over, or if it could not be submitted
 }
 
 // over says how a run has ended.
@@ -76,7 +75,6 @@ type ledger struct {
 	d    *dispatcher
 	dir  string
 	told *once
-	kick chan struct{} // its record is to be renewed now
 
 	visitors control.Visitors // once it is over
 	active   sync.WaitGroup   // it is being submitted
@@ -101,7 +99,7 @@ type decided struct {
 }
 
 func (d *dispatcher) ledger(record handed) *ledger {
-	l := &ledger{d: d, record: record, dir: filepath.Join(d.dir, record.Run), sizes: map[string]int64{}, heard: time.Now(), kick: make(chan struct{}, 1)}
+	l := &ledger{d: d, record: record, dir: filepath.Join(d.dir, record.Run), sizes: map[string]int64{}, heard: time.Now()}
 	l.told = &once{notice: func(text string) {
 		d.told.say("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
 		l.mu.Lock()
@@ -199,7 +197,7 @@ func (l *ledger) open() error {
 	if l.sizes[rulingsFile], err = l.each(l.learn); err != nil { // the file may be longer
 		return err
 	}
-	here := newEnrolment("", "", identity{})
+	here := newEnrolment("", "", "", identity{})
 	l.record.Host, l.record.PID, l.record.Notice = here.Host, here.PID, ""
 	l.record.Epoch++
 	return l.save()

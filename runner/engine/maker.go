@@ -3,11 +3,15 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/nats-io/nats.go"
 
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -126,12 +130,23 @@ func (k *maker) refuses(p Presence) string {
 	return ""
 }
 
-// refusesAll returns why the run uses none of the workers that are there, or "".
-func (k *maker) refusesAll(live []Presence) (why string) {
-	for _, p := range live {
-		if why = k.refuses(p); why == "" || p.State != ready {
-			return ""
+// present returns the workers of a queue that are there, as soon as there is one that the run can use. If
+// it uses none of several, that is an error.
+func (k *maker) present(ctx context.Context, s *session, queue string) (live []Presence, err error) {
+	why := ""
+	err = s.whoIs(ctx, func(m *nats.Msg) bool {
+		p, ok := presence(m.Subject, m.Data)
+		if !ok || p.State == gone {
+			return true
 		}
+		live = append(live, p)
+		if why = k.refuses(p); p.State != ready {
+			why = ""
+		}
+		return why != ""
+	}, presenceSubject(queue, anyOne))
+	if err == nil && why != "" {
+		err = errors.New(why)
 	}
-	return why
+	return live, err
 }

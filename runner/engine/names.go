@@ -3,9 +3,9 @@
 // what crew engine does. Only crew-engine is made of it, so that crew itself does not
 // link NATS.
 //
-// The submitter keeps the run's core. Its slots are those of the workers that have
-// told of themselves in the bucket of workers, whose records are leases: a worker that
-// cannot renew its own kills its tasks before submitters take it for lost. An attempt
+// The submitter keeps the run's core. Its slots are those of the workers that tell of
+// themselves now and then, and when somebody asks who is there. That is a lease: a worker that
+// cannot tell kills its tasks before submitters take it for lost. An attempt
 // is a message to one worker, its output and its end are messages to the submitter. Nobody else
 // stores them: who sends one keeps it, and repeats it until it is answered. Where the run has a
 // journal, the worker also keeps the end until it is on record there, for the run's next submitter.
@@ -28,16 +28,11 @@
 package engine
 
 import (
+	"os"
 	"strings"
 	"time"
 
 	"crew/runner/wiring"
-)
-
-// What init makes in an account.
-const (
-	workersBucket = "crew_workers" // QUEUE.USER.NAME: Presence
-	runsBucket    = "crew_runs"    // QUEUE.RUN: Enrolment
 )
 
 // anyWorker stands for the worker in the subject of a signature that holds on all.
@@ -74,15 +69,17 @@ func runSubject(user, run string) string       { return "crew.c." + user + "." +
 // dispatchSubject is where a hub takes runs that are handed over, and shows their results.
 const dispatchSubject = "crew.c._"
 
-// Subjects of the records in the buckets, with * for the records of all.
-func presenceSubject(queue, worker string) string { return kvPrefix + queue + "." + worker }
-func enrolSubject(queue, run string) string       { return "$KV." + runsBucket + "." + queue + "." + run }
+// askSubject asks who is there. Workers and runs then tell of themselves.
+const askSubject = "crew.a"
 
-const kvPrefix = "$KV." + workersBucket + "."
+// Subjects of what workers and runs tell of themselves, with * for all.
+func presenceSubject(queue, worker string) string { return "crew.p." + queue + "." + worker }
+func enrolSubject(user, run string) string        { return "crew.e." + user + "." + run }
 
-// Presence is a worker's record, as JSON. It is renewed every quarter of TTL. A worker
-// that starts, or goes on after it could not renew it, has a new ID.
+// Presence is what a worker tells of itself, as JSON: every quarter of TTL, and when it is asked. A
+// worker that starts, or goes on after its lease has run out, has a new ID.
 type Presence struct {
+	Queue    string        `json:"queue"`
 	Version  int           `json:"version"`
 	ID       string        `json:"id"`   // USER.NAME-RANDOM; part of subjects
 	Host     string        `json:"host"` // NAME; CREW_HOST
@@ -113,8 +110,9 @@ const (
 	gone     = "gone" // it has ended: what it was given and has no result has not begun
 )
 
-// Enrolment is a run's record, as JSON.
+// Enrolment is what a run tells of itself when it is asked, as JSON.
 type Enrolment struct {
+	Queue    string    `json:"queue"`
 	Version  int       `json:"version"`
 	Run      string    `json:"run"`
 	User     string    `json:"user"` // of the submitter, as a part of subjects
@@ -128,7 +126,7 @@ type Enrolment struct {
 	*Stocked           // of a run that was handed over; Host and PID are the hub's
 }
 
-// Stocked is the part of the record that only a run has that was handed over.
+// Stocked is the part that only a run has that was handed over.
 type Stocked struct {
 	Tasks  uint64 `json:"tasks"` // how many
 	Done   int64  `json:"done"`
@@ -149,9 +147,17 @@ type Terms struct {
 // The states of a run.
 const (
 	runHanding = "handing over" // its tasks are being stored
-	runRunning = "running"      // its submitter renews the record; of one that was handed over, the hub does
-	runDone    = "done"         // its results wait for crew engine attach
+	runRunning = "running"
+	runDone    = "done" // its results wait for crew engine attach
 )
+
+// newEnrolment returns what is told of a run that begins now.
+func newEnrolment(queue, name, user string, id identity) Enrolment {
+	host, _ := os.Hostname()
+	return Enrolment{
+		Queue: queue, Version: Version, Run: id.Run, User: user, Name: name, Epoch: id.Epoch, Host: host, PID: os.Getpid(), Since: time.Now(), State: runRunning,
+	}
+}
 
 // Heartbeat keeps a run's attempts alive, as JSON. Workers end those of a run of which they
 // have not heard for three times their TTL, and of older epochs at once.

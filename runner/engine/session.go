@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/address"
 	"crew/runner/kernel"
@@ -28,22 +26,18 @@ import (
 const (
 	dialWait      = 5 * time.Second // for each address
 	reconnectWait = 200 * time.Millisecond
-	awayAfter     = 2 * time.Second  // without a connection the user is told
-	answerWait    = 5 * time.Second  // for a reply of the server
-	electionWait  = 20 * time.Second // for a cluster to elect leaders: each takes 4 to 9 s once the last has died
-	leastServer   = "2.11.0"         // limits and TTLs of messages
+	awayAfter     = 2 * time.Second // without a connection the user is told
+	answerWait    = 5 * time.Second // for a reply of the server
 )
 
 // session is a connection to the engine. It reconnects for ever, unless the server will not
 // have it.
 type session struct {
-	nc     *nats.Conn
-	user   string // as a part of subjects
-	js     jetstream.JetStream
-	blobs  *travel.Blobs
-	waits  *outbox.Waits
-	asking *outbox.Wait
-	now    func() time.Duration // since boot: it goes on while the machine or the process is suspended
+	nc    *nats.Conn
+	user  string // as a part of subjects
+	blobs *travel.Blobs
+	waits *outbox.Waits
+	now   func() time.Duration // since boot: it goes on while the machine or the process is suspended
 
 	refusing sync.Once
 	refused  chan struct{} // closed when the server has refused this user, or what it needs
@@ -59,7 +53,7 @@ func connect(engine string, notice func(string), options ...nats.Option) (*sessi
 	return dial(url, notice, append(options, how...)...)
 }
 
-// dial connects to a server and checks its version. Without a URL, options say where it
+// dial connects to a server. Without a URL, options say where it
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
 func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
 	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
@@ -75,21 +69,13 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
 	}
-	if version := nc.ConnectedServerVersion(); version != "" && olderThan(version, leastServer) { // "" once it is lost again
-		nc.Close()
-		return nil, fmt.Errorf("the server is nats-server %s, and crew needs %s: streams there cannot expire single messages",
-			version, leastServer)
+	if notice == nil {
+		notice = func(string) {}
 	}
 	s.nc = nc
-	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncTimeout(time.Minute)); err == nil {
-		if notice == nil {
-			notice = func(string) {}
-		}
-		s.waits = outbox.NewWaits(notice, func() (uint64, bool) { return nc.Stats().InMsgs, nc.IsConnected() })
-		s.asking = s.waits.On(func(int64, time.Duration) string { return "waiting for the hub to answer" })
-		s.blobs = travel.NewBlobs(nc, s.user, s.waits)
-	}
-	return s, err
+	s.waits = outbox.NewWaits(notice, func() (uint64, bool) { return nc.Stats().InMsgs, nc.IsConnected() })
+	s.blobs = travel.NewBlobs(nc, s.user, s.waits)
+	return s, nil
 }
 
 // oldInbox is in the contexts of workers that were invited by a hub of version 9.
@@ -217,7 +203,10 @@ func (s *session) explain(err error) error {
 		}
 	default:
 	}
-	return notReady(err)
+	if passes(err) {
+		err = errNoAnswer
+	}
+	return err
 }
 
 // Nobody is there, maybe not yet.
@@ -259,16 +248,6 @@ func connectHint(err error) error {
 // plain returns an error of the client without the name of its package.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
 
-// olderThan compares versions such as 2.11.0, of which it ignores what follows.
-func olderThan(a, b string) bool {
-	parse := func(v string) (n [3]int) {
-		_, _ = fmt.Sscanf(v, "%d.%d.%d", &n[0], &n[1], &n[2])
-		return n
-	}
-	x, y := parse(a), parse(b)
-	return slices.Compare(x[:], y[:]) < 0
-}
-
 // outbox returns what sends the messages of a run or a worker.
 func (s *session) outbox() (*outbox.Outbox, error) {
 	s.waits.Listen.Add(1, 0)
@@ -281,61 +260,20 @@ func (s *session) close() {
 	s.nc.Close()
 }
 
-// errNoAnswer says that the engine is there, but without what only a leader can do.
-var errNoAnswer = errors.New("the engine does not answer: try again once it is up, and a cluster when most of its servers are")
+// errNoAnswer says that the connection does not hold.
+var errNoAnswer = errors.New("the engine does not answer: try again once it is up")
 
-// notReady explains an error of looking for crew's streams.
-func notReady(err error) error {
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
-		return errors.New("the engine has no streams of crew's: run crew engine init there")
-	case passes(err):
-		return errNoAnswer
-	}
-	return err
-}
-
-// clusterTTL is the least TTL of a worker's record in a cluster, so that a lease outlasts the
-// election of a leader that confirms it.
-const clusterTTL = 3 * electionWait / 2
-
-// codeNoLeader is the server's error code for what no leader is there to do.
-const codeNoLeader = 10008
-
-// passes reports whether an error of talking to the engine may be one of the connection, or
-// pass once a cluster has elected a leader.
+// passes reports whether an error of talking to the engine may be one of the connection.
 func passes(err error) bool {
 	for _, e := range [...]error{
 		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
-		nats.ErrTimeout, jetstream.ErrAsyncPublishTimeout, context.DeadlineExceeded,
+		nats.ErrTimeout, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, e) {
 			return true
 		}
 	}
-	return codeOf(err) == codeNoLeader
-}
-
-// codeOf returns the server's code of an error, or 0 if it is none of a server's.
-func codeOf(err error) jetstream.ErrorCode {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return api.ErrorCode
-	}
-	return 0
-}
-
-// settled does what needs leaders, again and again while there may be none.
-func (s *session) settled(ctx context.Context, do func(ctx context.Context) error) error {
-	s.asking.Add(1, 0)
-	defer s.asking.Add(-1, 0)
-	for end := time.Now().Add(electionWait); ; {
-		try, cancel := context.WithTimeout(ctx, answerWait)
-		err := do(try)
-		cancel()
-		if !passes(err) || time.Now().After(end) || !pause(ctx, reconnectWait) {
-			return err
-		}
-	}
+	return false
 }
 
 // pause waits for some time. It returns false at once when ctx is done.
@@ -346,25 +284,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// lookup returns a stream.
-func (s *session) lookup(ctx context.Context, name string) (st jetstream.Stream, err error) {
-	err = s.settled(ctx, func(ctx context.Context) error {
-		st, err = s.js.Stream(ctx, name)
-		return err
-	})
-	return st, err
-}
-
-// ready returns an error unless the engine has crew's streams, and how many servers of a
-// cluster have them.
-func (s *session) ready() (replicas int, err error) {
-	st, err := s.lookup(context.Background(), workersStream)
-	if err != nil {
-		return 0, notReady(err)
-	}
-	return st.CachedInfo().Config.Replicas, nil
 }
 
 // once gives notices, each as long as no other has come since. It is safe for

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"crew/runner/credentials"
 	"crew/runner/ssh"
@@ -27,21 +26,23 @@ const privateMemory = 1 << 30
 // process, without a port, the server that they share with the submitter.
 type sshHosts struct {
 	*ssh.Hosts
-	secret    string // of which the marks of its hosts are made
-	password  string // of the owner
-	server    *server.Server
-	owner     nats.Option // what the submitter connects as
-	removeDir func()
+	secret   string // of which the marks of its hosts are made
+	password string // of the owner
+	server   *server.Server
 }
 
 // startHosts starts the server and the workers, which run until close.
 func startHosts(sub wiring.Submission) (*sshHosts, error) {
-	p := &sshHosts{secret: rand.Text()}
-	if err := p.serve(); err != nil {
+	p := &sshHosts{secret: rand.Text(), password: rand.Text()}
+	var err error
+	p.server, err = startServer(&server.Options{
+		DontListen: true, WriteDeadline: time.Minute, // cuts off an ssh that stands still this long
+		CustomClientAuthentication: p,
+	})
+	if err != nil {
 		return nil, err
 	}
 	c := ssh.Config{Hosts: p.workers(sub), Connect: p.server.InProcessConn, Notice: sub.Notice, Reach: sub.Reach}
-	var err error
 	if p.Hosts, err = ssh.Start(c); err != nil {
 		p.stop()
 		return nil, err
@@ -73,25 +74,6 @@ func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
 	return list
 }
 
-// serve starts the server, with crew's records in its memory. Files that travel are on disk.
-func (p *sshHosts) serve() error {
-	dir, removeDir, err := privateDir()
-	if err != nil {
-		return err
-	}
-	p.password = rand.Text()
-	o := &server.Options{
-		StoreDir: dir, DontListen: true, JetStreamMaxMemory: privateMemory,
-		WriteDeadline:              time.Minute, // cuts off an ssh that stands still this long
-		CustomClientAuthentication: p,
-	}
-	p.owner, p.removeDir = nats.UserInfo(credentials.Owner, p.password), removeDir
-	if p.server, err = startServer(o, jetstream.MemoryStorage, p.owner); err != nil {
-		removeDir()
-	}
-	return err
-}
-
 // Check has a client be the owner, or a worker whose name is the mark of its host, which other
 // hosts cannot guess. See server.Authentication.
 func (p *sshHosts) Check(c server.ClientAuthentication) bool {
@@ -109,7 +91,7 @@ func (p *sshHosts) Check(c server.ClientAuthentication) bool {
 
 // connect connects the submitter to the server.
 func (p *sshHosts) connect(notice func(string)) (*session, error) {
-	return dial("", notice, nats.InProcessServer(p.server), p.owner)
+	return dial("", notice, nats.InProcessServer(p.server), nats.UserInfo(credentials.Owner, p.password))
 }
 
 // close ends the workers, and then the server.
@@ -121,7 +103,6 @@ func (p *sshHosts) close() {
 func (p *sshHosts) stop() {
 	p.server.Shutdown()
 	p.server.WaitForShutdown()
-	p.removeDir()
 }
 
 // stdioURL begins the engine of a worker that --ssh has started: the server of the run,

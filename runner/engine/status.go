@@ -20,15 +20,9 @@ import (
 
 // engineStatus is the output of crew engine status --json.
 type engineStatus struct {
-	Workers []workerStatus `json:"workers"`
-	Queues  []queueStatus  `json:"queues"`
-	Runs    []runStatus    `json:"runs"`
-}
-
-type workerStatus struct {
-	Queue string  `json:"queue"`
-	Seen  float64 `json:"seen_s"` // how long ago it was last heard of
-	Presence
+	Workers []Presence    `json:"workers"`
+	Queues  []queueStatus `json:"queues"`
+	Runs    []Enrolment   `json:"runs"`
 }
 
 type queueStatus struct {
@@ -39,30 +33,68 @@ type queueStatus struct {
 	Tasks   uint64 `json:"tasks"` // handed over, and not ended
 }
 
-type runStatus struct {
-	Queue string `json:"queue"`
-	Enrolment
-}
-
-// enrolment reads a run's record. It refuses one that names another run than its key does,
-// and what no run can be like.
-func enrolment(key string, value []byte) (r runStatus, ok bool) {
-	queue, run, _ := strings.Cut(key, ".")
-	r.Queue = queue
-	if readJSON(value, &r.Enrolment) != nil || r.Run != run || !validName(run) || userToken(r.User) != r.User {
+// enrolment reads what a run tells of itself. It refuses what names another one than the subject does,
+// for whose user the server vouches, and what no run can be like.
+func enrolment(subject string, data []byte) (r Enrolment, ok bool) {
+	if readJSON(data, &r) != nil || enrolSubject(r.User, r.Run) != subject || !validName(r.Run) {
 		return r, false
 	}
 	s := r.Stocked
 	return r, s == nil || 0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
 }
 
-const lostState = "lost" // of a worker, or a run's submitter, that is not heard of
+// tell publishes what there is to tell of a worker or a run.
+func (s *session) tell(subject string, what any) error {
+	text, err := json.Marshal(what)
+	if err == nil {
+		err = s.nc.Publish(subject, text)
+	}
+	return err
+}
+
+const (
+	askPatience = 300 * time.Millisecond // and some times what it takes to the server and back
+	askTimes    = 4
+)
+
+// whoIs asks who is there, and calls take with what comes on some subjects until that returns false,
+// nobody is there, or nothing has come for some time.
+func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
+	rtt, err := s.nc.RTT()
+	if err != nil {
+		return err
+	}
+	nobody := s.nc.NewInbox() // where the server says so
+	msgs := make(chan *nats.Msg, 1<<16)
+	for _, subject := range append(subjects, nobody) {
+		sub, err := s.nc.ChanSubscribe(subject, msgs)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+	}
+	if err = s.nc.PublishRequest(askSubject, nobody, nil); err != nil {
+		return err
+	}
+	for {
+		select {
+		case m := <-msgs:
+			if m.Subject == nobody || !take(m) {
+				return nil
+			}
+		case <-time.After(askPatience + askTimes*rtt):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
 
 // status prints the workers and the runs that there are.
 func (s *session) status(c *wiring.EngineCall) error {
-	st, err := s.look(context.Background())
+	st, err := s.look(context.Background(), "")
 	if err != nil {
-		return fmt.Errorf("look at the engine: %w", notReady(err))
+		return fmt.Errorf("look at the engine: %w", err)
 	}
 	if c.JSON {
 		text, err := json.Marshal(st)
@@ -74,21 +106,21 @@ func (s *session) status(c *wiring.EngineCall) error {
 	return say(c, st.text())
 }
 
-// look reads what status prints.
-func (s *session) look(ctx context.Context) (*engineStatus, error) {
-	st := &engineStatus{Workers: []workerStatus{}, Queues: []queueStatus{}, Runs: []runStatus{}}
-	err := s.records(ctx, workersBucket, "*."+anyOne, st.addWorker)
-	if err == nil {
-		err = s.records(ctx, runsBucket, "*.*", st.addRun)
-	}
+// look asks for what status prints, or only until there is a run with an ID.
+func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
+	st := &engineStatus{Workers: []Presence{}, Queues: []queueStatus{}, Runs: []Enrolment{}}
+	err := s.whoIs(ctx, func(m *nats.Msg) bool {
+		st.add(m.Subject, m.Data)
+		return run == "" || !slices.ContainsFunc(st.Runs, func(r Enrolment) bool { return r.Run == run })
+	}, presenceSubject("*", anyOne), enrolSubject("*", "*"))
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(st.Workers, func(a, b workerStatus) int {
+	slices.SortFunc(st.Workers, func(a, b Presence) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
 	})
 	slices.SortFunc(st.Queues, func(a, b queueStatus) int { return cmp.Compare(a.Queue, b.Queue) })
-	slices.SortFunc(st.Runs, func(a, b runStatus) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(st.Runs, func(a, b Enrolment) int { return a.Since.Compare(b.Since) })
 	return st, nil
 }
 
@@ -102,35 +134,26 @@ func (st *engineStatus) queue(name string) *queueStatus {
 	return &st.Queues[i]
 }
 
-func (st *engineStatus) addWorker(key string, value []byte, age time.Duration) {
-	w, ok := workerStatus{Seen: age.Seconds()}, false
-	w.Queue, _, _ = strings.Cut(key, ".")
-	if w.Presence, ok = presence(key, value); !ok || w.State == gone {
-		return
-	}
-	if age > w.TTL {
-		w.State = lostState
-	} else {
+// add adds what a worker or a run tells of itself, once.
+func (st *engineStatus) add(subject string, data []byte) {
+	if w, ok := presence(subject, data); ok {
+		if w.State == gone || slices.ContainsFunc(st.Workers, func(o Presence) bool { return o.ID == w.ID && o.Queue == w.Queue }) {
+			return
+		}
 		q := st.queue(w.Queue)
 		q.Workers++
 		q.Slots += w.Slots
 		q.Busy += w.Busy
+		st.Workers = append(st.Workers, w)
+	} else if r, ok := enrolment(subject, data); ok {
+		if slices.ContainsFunc(st.Runs, func(o Enrolment) bool { return o.Run == r.Run && o.User == r.User }) {
+			return
+		}
+		if q := st.queue(r.Queue); r.Stocked != nil {
+			q.Tasks += r.Tasks - uint64(r.Done)
+		}
+		st.Runs = append(st.Runs, r)
 	}
-	st.Workers = append(st.Workers, w)
-}
-
-func (st *engineStatus) addRun(key string, value []byte, age time.Duration) {
-	r, ok := enrolment(key, value)
-	if !ok {
-		return
-	}
-	if q := st.queue(r.Queue); r.Stocked != nil {
-		q.Tasks += r.Tasks - uint64(r.Done)
-	}
-	if r.State == runRunning && r.Stocked == nil && age > 3*enrolEvery {
-		r.State = lostState
-	}
-	st.Runs = append(st.Runs, r)
 }
 
 // text returns tables.
@@ -147,14 +170,13 @@ func (st *engineStatus) text() string {
 		}
 		_, _ = t.Write([]byte{'\n'})
 	}
-	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "SEEN", "STATE", "LABELS", "OFFERS", "COMMAND")
+	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "STATE", "LABELS", "OFFERS", "COMMAND")
 	for _, w := range st.Workers {
 		command := w.Command
 		if w.Signed {
 			command = strings.TrimPrefix(command+" or what is signed", " or ")
 		}
-		seen := task.Brief(time.Duration(w.Seen * float64(time.Second)))
-		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, seen, w.State, strings.Join(w.Labels, ","), w.Offers, command)
+		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, w.State, strings.Join(w.Labels, ","), w.Offers, command)
 	}
 	_ = t.Flush()
 	b.WriteByte('\n')
@@ -186,16 +208,16 @@ func (st *engineStatus) text() string {
 var errNoRun = errors.New("there is no run")
 
 // find returns the run with an ID or, if there is just one, with a name.
-func (s *session) find(ctx context.Context, name string) (*runStatus, error) {
+func (s *session) find(ctx context.Context, name string) (*Enrolment, error) {
 	if name == "" { // which would be every run without a name
 		return nil, errors.New("the name of the run is empty: crew engine status lists them")
 	}
-	st, err := s.look(ctx)
+	st, err := s.look(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("look for run %s: %w", name, notReady(err))
+		return nil, fmt.Errorf("look for run %s: %w", name, err)
 	}
 	var found []string
-	var run *runStatus
+	var run *Enrolment
 	for i := range st.Runs {
 		switch r := &st.Runs[i]; name {
 		case r.Run:
@@ -222,17 +244,14 @@ func (s *session) cancel(c *wiring.EngineCall) error {
 		return err
 	}
 	if r.Stocked != nil && r.State != runRunning {
-		return s.drop(ctx, r)
+		return s.drop(r)
 	}
 	a, err := s.askRun(ctx, runSubject(r.User, r.Run), r, Order{Op: opCancel, ID: ID{Run: r.Run, Epoch: r.Epoch}, By: me()})
-	if err != nil && (r.State == lostState || r.Stocked != nil && r.Version != Version) {
-		return s.drop(ctx, r) // it was killed, and left what it had there, or no hub of this version goes on with it
-	}
 	return answered(r, &a, err)
 }
 
 // answered returns why a run has not done what it was asked, if so.
-func answered(r *runStatus, a *Answer, err error) error {
+func answered(r *Enrolment, a *Answer, err error) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
@@ -244,7 +263,7 @@ func answered(r *runStatus, a *Answer, err error) error {
 
 // askRun sends an order to the submitter of a run. A hub that has just taken a run does not
 // listen yet.
-func (s *session) askRun(ctx context.Context, subject string, r *runStatus, o Order) (a Answer, err error) {
+func (s *session) askRun(ctx context.Context, subject string, r *Enrolment, o Order) (a Answer, err error) {
 	for {
 		a, err = s.ask(ctx, subject, o)
 		if r.Stocked == nil || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attachLook) {
@@ -253,15 +272,11 @@ func (s *session) askRun(ctx context.Context, subject string, r *runStatus, o Or
 	}
 }
 
-// drop ends a run that has no submitter any more: it has workers end what runs, and removes what the
-// engine has of it.
-func (s *session) drop(ctx context.Context, r *runStatus) error {
-	err := s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true})
+// drop ends a run that was handed over: workers end what runs, and the hub removes it.
+func (s *session) drop(r *Enrolment) error {
+	err := s.over(r)
 	if err == nil {
-		err = s.nc.FlushTimeout(answerWait)
-	}
-	if err == nil {
-		err = s.forget(ctx, r)
+		err = s.forget(r)
 	}
 	if err != nil {
 		return fmt.Errorf("cancel run %s: %w", r.Run, err)
@@ -269,12 +284,20 @@ func (s *session) drop(ctx context.Context, r *runStatus) error {
 	return nil
 }
 
-// forget removes what the engine has of a run whose tasks have ended.
-func (s *session) forget(ctx context.Context, r *runStatus) error {
-	if r.Stocked != nil {
-		if a, err := s.askHub(dispatchSubject, Order{Op: opForget, ID: ID{Run: r.Run}}); !a.None {
-			return err
-		}
+// over has workers end what runs of a run.
+func (s *session) over(r *Enrolment) error {
+	err := s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true})
+	if err == nil {
+		err = s.nc.FlushTimeout(answerWait)
 	}
-	return s.unenrol(ctx, r.Queue, r.Run)
+	return err
+}
+
+// forget has the hub remove a run that has ended.
+func (s *session) forget(r *Enrolment) error {
+	a, err := s.askHub(dispatchSubject, Order{Op: opForget, ID: ID{Run: r.Run}})
+	if a.None {
+		err = nil
+	}
+	return err
 }

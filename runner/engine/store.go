@@ -69,15 +69,11 @@ func HandOver(h wiring.HandOver) (wiring.Store, error) {
 // handOver is HandOver with a connection, which it takes over unless it fails.
 func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
 	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil)}
-	live, err := s.present(context.Background(), h.Queue, func(Presence, time.Duration) {})
-	if err != nil {
-		return nil, err
+	live, err := st.maker.present(context.Background(), s, h.Queue)
+	if len(h.Command.Words) == 0 && key == nil {
+		st.maker.template, st.maker.text, err = commandOf(live, h.Queue)
 	}
-	if len(h.Command.Words) > 0 || key != nil {
-		if why := st.maker.refusesAll(live); why != "" {
-			return nil, errors.New(why)
-		}
-	} else if st.maker.template, st.maker.text, err = commandOf(live, h.Queue); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if key != nil {
@@ -85,7 +81,7 @@ func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, erro
 	}
 	id := newIdentity()
 	st.maker.live = true
-	st.record = handed{Enrolment: newEnrolment(h.Name, s.user, id), Queue: h.Queue, Terms: Terms{
+	st.record = handed{Enrolment: newEnrolment(h.Queue, h.Name, s.user, id), Terms: Terms{
 		Orders: h.Orders, Load: h.Load, Commands: st.maker.commands, Template: st.maker.template, Text: st.maker.text, Secret: id.Secret,
 	}}
 	st.record.Stocked = &Stocked{}
@@ -94,7 +90,7 @@ func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, erro
 		return nil, err
 	}
 	go func() {
-		for pause(st.ctx, enrolEvery) {
+		for pause(st.ctx, handingEvery) {
 			_ = st.ask(Order{Op: opAdd}) // it goes on
 		}
 	}()
@@ -198,7 +194,7 @@ func (st *store) Withdraw() (tasks uint64, err error) {
 	st.cancel()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	err = st.s.drop(context.Background(), &runStatus{Queue: st.record.Queue, Enrolment: st.record.Enrolment})
+	err = st.s.drop(&st.record.Enrolment)
 	st.s.close()
 	return st.record.Tasks, err
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/credentials"
@@ -48,7 +50,6 @@ type submitter struct {
 	begun    chan struct{} // closed once slots have joined
 
 	suspended atomic.Bool
-	paused    atomic.Bool // as its record says
 	ran       atomic.Bool // an attempt has begun, so there is a run
 
 	ctx    context.Context
@@ -137,7 +138,7 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Name, x.s.user, id)
+	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, id)
 	x.maker.secret = id.Secret
 	if x.flights.out, err = x.s.outbox(); err != nil {
 		return err
@@ -163,10 +164,10 @@ func (x *submitter) open() error {
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
 	}
-	if x.ledger == nil { // which renews its record itself
-		x.each(heartbeatEvery, x.enrols())
+	if x.ledger == nil { // or else the hub tells of it
+		_, err = x.s.subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
 	}
-	return nil
+	return err
 }
 
 // Close ends the run on the engine, too: what workers still hold of it, they drop.

@@ -13,8 +13,6 @@ import (
 const (
 	tickEvery      = 100 * time.Millisecond
 	heartbeatEvery = time.Second
-	enrolEvery     = 10 * time.Second
-	enrolFor       = time.Hour
 	partWait       = 2 * time.Second // for the server, at the end
 )
 
@@ -51,10 +49,7 @@ func (x *submitter) tick() func() {
 			if n := x.s.nc.Stats().Reconnects; n != reconnects {
 				reconnects = n
 				x.flights.resend(time.Time{})
-				x.end.Go(x.enrol)
-				x.end.Go(func() { // what else there is in the bucket is noticed by its silence
-					_, _ = x.s.present(x.ctx, x.sub.Queue, x.heard)
-				})
+				_ = x.s.nc.Publish(askSubject, nil) // who does not answer is noticed by his silence
 			}
 			x.flights.resend(now)
 			if now.Sub(beat) >= heartbeatEvery {
@@ -100,32 +95,14 @@ func (x *submitter) Resume() {
 	x.heartbeat(false)
 }
 
-// enrol renews the run's record, which crew engine status reads.
+// enrol tells of the run. There is no core before an attempt has begun.
 func (x *submitter) enrol() {
-	if x.ledger != nil {
-		nudge(x.ledger.kick)
-		return
-	}
 	e := x.record
-	e.Paused = x.paused.Load()
-	// The next one follows; if none does, it goes.
-	_ = x.s.enrol(x.ctx, x.sub.Queue, e, enrolFor)
-}
-
-// enrols has the record be renewed now and then, and when the run is paused or goes on.
-func (x *submitter) enrols() func() {
-	var latest time.Time
-	return func() {
-		is := false
-		if x.ran.Load() {
-			now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
-			is = now != nil && now.State == task.Paused
-		}
-		if x.paused.Swap(is) != is || time.Since(latest) >= enrolEvery {
-			latest = time.Now()
-			x.enrol()
-		}
+	if x.ran.Load() {
+		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
+		e.Paused = now != nil && now.State == task.Paused
 	}
+	_ = x.s.tell(enrolSubject(e.User, e.Run), e) // whoever asks asks again
 }
 
 // command carries out an order of crew engine, or of a client of crew ctl.
@@ -139,7 +116,7 @@ func (x *submitter) command(o *Order, a *Answer) error {
 	return o.unknown()
 }
 
-// part ends the run on the engine: workers drop what they still hold of it, and its record is removed.
+// part ends the run on the engine: workers drop what they still hold of it.
 func (x *submitter) part() {
 	if !x.s.nc.IsConnected() || x.ledger != nil && !x.ledger.holds() {
 		return
@@ -148,9 +125,6 @@ func (x *submitter) part() {
 	ctx, cancel := context.WithTimeout(context.Background(), partWait)
 	defer cancel()
 	x.heartbeat(true)
-	if x.ledger == nil {
-		_ = x.s.unenrol(ctx, x.sub.Queue, x.run)
-	}
 	_ = x.s.nc.FlushWithContext(ctx)
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,25 +49,17 @@ type worker struct {
 func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
-	// This way the run hears of a renewal at once, and goes on to when the server restarts.
-	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
-		if key, is := strings.CutPrefix(m.Subject, kvPrefix); is { // see session.subscribe
-			if p, ok := presence(key, m.Data); ok {
-				x.heard(p, 0)
-			}
+	_, err := x.s.subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
+		if p, ok := presence(m.Subject, m.Data); ok {
+			x.heard(p)
 		}
 	})
-	if err != nil {
-		return err
+	if err == nil && x.ledger == nil && x.hosts == nil {
+		_, err = x.maker.present(x.ctx, x.s, x.sub.Queue)
+	} else if err == nil { // others may come
+		err = x.s.nc.Publish(askSubject, nil)
 	}
-	live, err := x.s.present(x.ctx, x.sub.Queue, x.heard)
-	if err != nil {
-		return notReady(err)
-	}
-	if why := x.maker.refusesAll(live); why != "" && x.ledger == nil { // others may come for it
-		return errors.New(why)
-	}
-	return nil
+	return err
 }
 
 // mostTTL is the longest lease.
@@ -80,35 +71,18 @@ func validWorker(id string) bool {
 	return user != "" && userToken(user) == user && validName(name)
 }
 
-// presence reads a worker's record. It ignores one that names another worker than its
-// key does.
-func presence(key string, data []byte) (p Presence, ok bool) {
-	_, id, _ := strings.Cut(key, ".")
-	if readJSON(data, &p) != nil || p.ID != id || !validWorker(id) || p.Host == "" {
+// presence reads what a worker tells of itself. It ignores what names another one than the subject
+// does, for whose user the server vouches.
+func presence(subject string, data []byte) (p Presence, ok bool) {
+	if readJSON(data, &p) != nil || presenceSubject(p.Queue, p.ID) != subject || !validWorker(p.ID) || p.Host == "" {
 		return p, false
 	}
 	p.Slots, p.TTL = min(max(p.Slots, 0), 1<<16), min(max(p.TTL, time.Second), mostTTL)
 	return p, true
 }
 
-// present returns the workers of a queue that are there. It calls heard with these and
-// with those that have gone, and how old their records are.
-func (s *session) present(ctx context.Context, queue string, heard func(Presence, time.Duration)) (live []Presence, err error) {
-	err = s.records(ctx, workersBucket, queue+"."+anyOne, func(key string, value []byte, age time.Duration) {
-		p, ok := presence(key, value)
-		if !ok || p.State != gone && age >= p.TTL {
-			return
-		}
-		if p.State != gone {
-			live = append(live, p)
-		}
-		heard(p, age)
-	})
-	return live, err
-}
-
-// heard takes a worker's record of some age.
-func (x *submitter) heard(p Presence, age time.Duration) {
+// heard takes what a worker tells of itself.
+func (x *submitter) heard(p Presence) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +108,7 @@ func (x *submitter) heard(p Presence, age time.Duration) {
 		return
 	}
 	w.said = p
-	w.heard = latest(w.heard, time.Now().Add(-age))
+	w.heard = time.Now()
 	if p.State == gone {
 		x.lose(w, "")
 	} else {

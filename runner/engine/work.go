@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ type crewWorker struct {
 	files  *travel.Worker
 	tenure *tenure       // nil without
 	over   chan struct{} // closed when the run is over
-	kick   chan struct{} // the record is to be renewed now
+	kick   chan struct{} // the worker is to tell of itself now
 	told   *once
 
 	dropped, ignored sync.Once // something was, and that was said
@@ -58,8 +57,8 @@ type crewWorker struct {
 	turn sync.Mutex // held while tasks are numbered and admitted
 	last uint64     // number of the latest task
 
-	record chan struct{} // holds one while the worker's record is written, which takes time
-	left   bool          // the record says that it has gone
+	record chan struct{} // holds one while the worker tells of itself, which takes time
+	left   bool          // it has said that it has gone
 
 	mu        sync.Mutex
 	forgotten sync.Cond // an attempt was forgotten
@@ -127,33 +126,24 @@ func (w *crewWorker) open() (err error) {
 	if w.out, err = w.s.outbox(); err == nil {
 		_, err = w.s.subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
 	}
+	if err == nil {
+		_, err = w.s.subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
+	}
 	return err
 }
 
 // connectAgain is the pause before a worker tries again to reach a server that is not up yet.
 const connectAgain = time.Second
 
-// connect connects to the engine, for which it waits, and for a cluster's leaders, or to the
-// run that has started this worker.
+// connect connects to the engine, for which it waits, or to the run that has started this worker.
 func (w *crewWorker) connect() (*session, error) {
 	if w.mark != "" {
 		return dial("", w.work.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.work.TTL))
 	}
 	for {
 		s, err := connect(w.work.URL, w.work.Notice)
-		if err == nil {
-			var replicas int
-			if replicas, err = s.ready(); replicas > 1 {
-				w.work.TTL = max(w.work.TTL, clusterTTL)
-			}
-			if err == nil {
-				return s, nil
-			}
-			err = s.explain(err)
-			s.close()
-		}
-		if !errors.Is(err, errNoServer) && !errors.Is(err, errSilent) && !errors.Is(err, errNoAnswer) {
-			return nil, err
+		if !errors.Is(err, errNoServer) && !errors.Is(err, errSilent) {
+			return s, err
 		}
 		w.told.say(err.Error() + "; trying again")
 		time.Sleep(connectAgain)
@@ -198,7 +188,7 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 
 // join has runs find the worker, unless it is refused something.
 func (w *crewWorker) join() error {
-	err := w.s.settled(context.Background(), func(context.Context) error { return w.renew() })
+	err := w.renew()
 	if last := w.s.nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
 		<-w.s.refused
 		err = w.s.why

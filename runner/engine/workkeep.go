@@ -94,7 +94,7 @@ func (w *crewWorker) reconnected() {
 	w.advance(lines...)
 }
 
-// renew renews the worker's record, under a new ID if the lease is lost.
+// renew renews the lease, under a new ID if that is lost.
 func (w *crewWorker) renew() error {
 	w.record <- struct{}{}
 	defer func() { <-w.record }()
@@ -116,7 +116,7 @@ func (w *crewWorker) renew() error {
 	var err error
 	if fresh {
 		if err = w.listen(t); err == nil {
-			w.extend(t, w.s.now()) // tasks may come before the record is confirmed
+			w.extend(t, w.s.now()) // tasks may come before it is confirmed
 		}
 	}
 	sent := w.s.now()
@@ -179,7 +179,7 @@ func (t *lease) end() {
 // presence describes the worker for submitters.
 func (w *crewWorker) presence(t *lease) Presence {
 	p := Presence{
-		Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
+		Queue: w.work.Queue, Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
 		Mark: w.mark, After: w.after(),
 	}
 	if w.values {
@@ -205,9 +205,14 @@ func (w *crewWorker) presence(t *lease) Presence {
 	return p // a copy, which the caller may change
 }
 
-// put writes the worker's record.
+// put tells of the worker, and returns once the server has got it, and so passes it on before anything
+// that comes later.
 func (w *crewWorker) put(ctx context.Context, p Presence) error {
-	return w.s.put(ctx, presenceSubject(w.work.Queue, p.ID), p, max(10*w.work.TTL, time.Minute).Round(time.Second))
+	err := w.s.tell(presenceSubject(p.Queue, p.ID), p)
+	if err == nil {
+		err = w.s.nc.FlushWithContext(ctx)
+	}
+	return err
 }
 
 // expire ends everything if the lease cannot be renewed.
@@ -276,7 +281,9 @@ func (w *crewWorker) leave() {
 	_ = t.takes[0].Unsubscribe() // what comes now has not begun
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	if w.put(context.Background(), p) == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	if w.put(ctx, p) == nil {
 		w.tenure.end()
 	}
 }

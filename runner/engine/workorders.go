@@ -233,6 +233,9 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 // endSilent ends the attempts of runs that have not been heard of for too long.
 func (w *crewWorker) endSilent() {
 	most := max(silences*w.work.TTL, leastSilent)
+	if w.s.nc.ConnectedClusterName() != "" { // a part of which a run may be cut off from, and take this worker for lost
+		most = w.work.TTL * fence / 100
+	}
 	now := w.s.now()
 	silent := map[string]uint64{} // the first epoch that is none of theirs
 	w.mu.Lock()
