@@ -64,7 +64,7 @@ const asNode = "CREW_TEST_NODE"
 // serveNode serves for ever.
 func serveNode(words []string) error {
 	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
-	o := &server.Options{ServerName: words[1], Host: "127.0.0.1", Port: number(words[2]), StoreDir: words[0], JetStream: true, NoSigs: true, NoLog: true}
+	o := &server.Options{ServerName: words[1], Host: "127.0.0.1", Port: number(words[2]), NoSigs: true, NoLog: true}
 	if len(words) > 3 {
 		o.Cluster = server.ClusterOpts{Name: "crew", Host: "127.0.0.1", Port: number(words[3])}
 		for _, port := range words[4:] {
@@ -114,7 +114,7 @@ func newChaos(t *testing.T, round int) *chaos {
 	return c
 }
 
-// serve starts one server or three, with crew's streams on all.
+// serve starts one server or three.
 func (c *chaos) serve(n int) {
 	routes := make([]string, n)
 	for i := range routes {
@@ -130,7 +130,7 @@ func (c *chaos) serve(n int) {
 		c.engine = strings.TrimPrefix(c.engine+",nats://127.0.0.1:"+port, ",")
 		c.startServer(i)
 	}
-	crewtest.Until(c.t, func() bool { return c.start("engine", "init", "--replicas", strconv.Itoa(n)).Wait() == 0 }, "the servers")
+	crewtest.Until(c.t, func() bool { return c.start("engine", "status").Wait() == 0 }, "the servers")
 }
 
 func (c *chaos) startServer(i int) {

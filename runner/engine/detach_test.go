@@ -81,7 +81,7 @@ func (b *broker) attach(run string) (*attached, *collect, *runner.Run) {
 // What was decided of a run is known when it goes on, but not what a crash has left at the end of a file.
 func TestLedger(t *testing.T) {
 	d := &dispatcher{dir: t.TempDir(), most: 1 << 20, ctx: t.Context(), told: &once{notice: quiet}, runs: map[string]*ledger{}}
-	record := handed{Enrolment: newEnrolment("", "=", identity{Run: "r"}), Queue: "q"}
+	record := handed{Enrolment: newEnrolment("q", "", "=", identity{Run: "r"})}
 	record.Stocked = &Stocked{Tasks: 3}
 	next := func() *ledger {
 		l := d.ledger(record)
@@ -139,7 +139,7 @@ func TestHandOverWithdrawn(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 3, n)
 		require.Error(t, st.Add(&task.Task{ID: 4, Stdin: long}))
-		now, err := b.connect(nil).look(t.Context())
+		now, err := b.connect(nil).look(t.Context(), "")
 		require.NoError(t, err)
 		require.Empty(t, now.Runs)
 		left, err := os.ReadDir(b.runs)

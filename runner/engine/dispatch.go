@@ -67,7 +67,7 @@ func newDispatcher(connect func(func(string)) (*session, error), dir string, mos
 	d.load()
 	_, err = d.s.obey(dispatchSubject, d.obey)
 	if err == nil {
-		_, err = d.s.subscribe(askSubject, func(*nats.Msg) { go d.enrol() })
+		_, err = d.s.nc.Subscribe(askSubject, func(*nats.Msg) { go d.enrol() })
 	}
 	return d, err
 }

@@ -10,16 +10,15 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
 	"crew/runner/wiring"
 )
 
-// openTestHub starts a server with crew's streams.
+// openTestHub starts a server.
 func openTestHub(dir string) (*server.Server, error) {
-	return startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, StoreDir: dir}, jetstream.FileStorage)
+	return startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT})
 }
 
 // start starts this test binary as another program.

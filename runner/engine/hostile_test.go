@@ -155,22 +155,21 @@ func (g *siege) storm() {
 	require.NoError(t, err)
 	defer rogue.close()
 	sum, text := digest(wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"})
-	var workers []Presence
-	_, err = s.present(t.Context(), "default", func(p Presence, _ time.Duration) { workers = append(workers, p) })
-	require.NoError(t, err)
-	like := Presence{Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Template: fmt.Sprintf("%x", sum), Command: text, Signed: true}
+	workers, err := (&maker{}).present(t.Context(), s, "default")
+	require.Error(t, err)
+	like := Presence{Queue: "evil", Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Template: fmt.Sprintf("%x", sum), Command: text, Signed: true}
 	rogues := make([]Presence, 5)
 	for i := range rogues {
 		rogues[i] = like
 		rogues[i].ID = rogue.newID("m")
 		p := spoilt(h, rogues[i])
-		_ = rogue.put(t.Context(), presenceSubject("evil", rogues[i].ID), p, time.Minute)
+		_ = rogue.tell(presenceSubject("evil", rogues[i].ID), p)
 	}
 	for range 8 {
 		g.store(s)
 	}
-	var runs []runStatus
-	if st, err := s.look(t.Context()); err == nil {
+	var runs []Enrolment
+	if st, err := s.look(t.Context(), ""); err == nil {
 		runs = st.Runs
 	}
 	for range 50 {
@@ -201,7 +200,7 @@ func (g *siege) storm() {
 			require.True(t, p.Wait().Exited(), p.Stderr())
 			require.NotContains(t, p.Stderr(), "goroutine")
 		}
-		_ = s.drop(t.Context(), &r)
+		_ = s.drop(&r)
 	}
 	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
 }

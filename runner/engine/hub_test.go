@@ -18,7 +18,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/address"
@@ -81,10 +80,6 @@ func TestHub(t *testing.T) {
 	require.ErrorContains(t, err, "does not know this user")
 	s, err := connect(h.as(t, "submitter"), nil)
 	require.NoError(t, err)
-	kv, err := s.js.KeyValue(t.Context(), runsBucket)
-	require.NoError(t, err)
-	_, err = kv.PutString(t.Context(), "q.r", "it stays")
-	require.NoError(t, err)
 	s.close()
 
 	h.close()
@@ -93,13 +88,7 @@ func TestHub(t *testing.T) {
 	defer h.close()
 	s, err = connect(h.as(t, "submitter"), nil)
 	require.NoError(t, err)
-	defer s.close()
-	kv, err = s.js.KeyValue(t.Context(), runsBucket)
-	require.NoError(t, err)
-	e, err := kv.Get(t.Context(), "q.r")
-	require.NoError(t, err)
-	require.Equal(t, "it stays", string(e.Value()))
-	require.Greater(t, h.server.JetStreamConfig().MaxStore, int64(1)<<50, "it starts again however little is free")
+	s.close()
 }
 
 // certificate makes a certificate for a name, and returns its files.
@@ -212,7 +201,7 @@ func TestRights(t *testing.T) {
 	o, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
 	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
-	server, err := startServer(o, jetstream.FileStorage, nats.UserInfo("owner", "o"))
+	server, err := startServer(o)
 	require.NoError(t, err)
 	defer server.Shutdown()
 	url := server.ClientURL()
@@ -257,35 +246,4 @@ func TestNoServer(t *testing.T) {
 	t.Parallel()
 	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
 	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
-}
-
-// What a full disk at the hub means is said in the user's words, and once.
-func TestHubSaysThatItsDiskIsFull(t *testing.T) {
-	t.Parallel()
-	var told []string
-	l := &serverLog{once{notice: func(text string) { told = append(told, text) }}}
-	for _, stream := range []string{workersStream, runsStream} {
-		l.Errorf("JetStream failed to store a msg on stream '%s': %v", stream, &os.PathError{Op: "write", Path: "msgs/5.blk", Err: syscall.ENOSPC})
-	}
-	require.Equal(t, []string{"the disk of the hub is full: it takes nothing more until there is room and it is started again"}, told)
-}
-
-// Streams that are there are read from their leaders from then on, and keep their limits.
-func TestStreamsThatAreThere(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		s := b.connect(nil)
-		for _, name := range []string{workersStream, runsStream} {
-			st, err := s.js.Stream(t.Context(), name)
-			require.NoError(t, err)
-			old := st.CachedInfo().Config
-			old.AllowDirect, old.MaxMsgs = true, 7
-			_, err = s.js.UpdateStream(t.Context(), old)
-			require.NoError(t, err)
-			require.NoError(t, s.create(t.Context(), jetstream.MemoryStorage, 1))
-			st, err = s.js.Stream(t.Context(), name)
-			require.NoError(t, err)
-			old.AllowDirect = false
-			require.Equal(t, old, st.CachedInfo().Config)
-		}
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -113,23 +112,12 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 			a.then()
 		}
 	}
-	return s.subscribe(subject, func(m *nats.Msg) { go answer(m) })
-}
-
-// subscribe takes what is published to a subject by those who may. Whoever may read a stream
-// can have the server deliver its messages anywhere, but they keep the subject that they came by.
-func (s *session) subscribe(subject string, take nats.MsgHandler) (*nats.Subscription, error) {
-	ours, _, _ := strings.Cut(subject, "*")
-	return s.nc.Subscribe(subject, func(m *nats.Msg) {
-		if strings.HasPrefix(m.Subject, ours) {
-			take(m)
-		}
-	})
+	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
 }
 
 // takes takes messages of others' outboxes, and answers them once take has returned.
 func (s *session) takes(subject string, take func(subject string, data []byte)) (*nats.Subscription, error) {
-	return s.subscribe(subject, func(m *nats.Msg) {
+	return s.nc.Subscribe(subject, func(m *nats.Msg) {
 		take(m.Subject, m.Data)
 		_ = m.Respond([]byte{'+'}) // or else it comes again
 	})

@@ -21,13 +21,14 @@ import (
 type desk struct {
 	*broker
 	s     *session
-	asked string // what the submitters were asked for since
+	there map[string]string // what is told of workers and runs
+	asked string            // what the submitters were asked for since
 }
 
 // TestStatus does what testdata/status.txt says: each line that begins with > is a command, and
 // what it prints follows. Apart from those of crew engine there are
 //
-//	publish SUBJECT TEXT    as a worker or a submitter would
+//	there SUBJECT TEXT      what a worker or a run tells of itself when it is asked, from now on
 //	answer SUBJECT TEXT     a submitter that says this when it is asked
 //	ask RUN                 as crew ctl pause would
 //	submit WORDS            what a run with that command finds
@@ -36,7 +37,15 @@ func TestStatus(t *testing.T) {
 	text, err := os.ReadFile("testdata/status.txt")
 	require.NoError(t, err)
 	inTime(t, func(t *testing.T, b *broker) {
-		d := &desk{broker: b, s: b.connect(nil)}
+		d := &desk{broker: b, s: b.connect(nil), there: map[string]string{}}
+		others := b.connect(nil)
+		_, err := others.nc.Subscribe(askSubject, func(*nats.Msg) {
+			for subject, text := range d.there {
+				_ = others.nc.Publish(subject, []byte(text))
+			}
+		})
+		require.NoError(t, err)
+		require.NoError(t, others.nc.Flush())
 		times, spaces := regexp.MustCompile(`\d{4}-\d\d-\d\d[ T][0-9:.]+(Z|[-+][0-9:]+)?`), regexp.MustCompile(` +`)
 		text := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), "")
 		for _, step := range strings.Split("\n"+text, "\n> ")[1:] {
@@ -56,8 +65,8 @@ func (d *desk) do(command string) string {
 	defer out.Close()
 	d.asked = ""
 	switch verb {
-	case "publish":
-		_, err = d.s.js.Publish(d.t.Context(), word, []byte(text))
+	case "there":
+		d.there[word] = text
 	case "answer":
 		_, err = d.s.nc.Subscribe(word, func(m *nats.Msg) {
 			var o Order

@@ -165,7 +165,7 @@ func (x *submitter) open() error {
 		x.each(loneFor, x.lacking())
 	}
 	if x.ledger == nil { // or else the hub tells of it
-		_, err = x.s.subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
+		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
 	}
 	return err
 }

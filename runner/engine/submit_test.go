@@ -16,7 +16,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
@@ -41,7 +40,7 @@ type broker struct {
 }
 
 func (b *broker) start() {
-	s, err := startServer(&server.Options{StoreDir: b.dir, DontListen: true}, jetstream.MemoryStorage)
+	s, err := startServer(&server.Options{DontListen: true})
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }
@@ -91,13 +90,6 @@ func (b *broker) way() nats.InProcessConnProvider {
 	return b
 }
 
-// messages returns how many messages a stream holds.
-func (s *session) messages(t *testing.T, stream string) uint64 {
-	st, err := s.js.Stream(t.Context(), stream)
-	require.NoError(t, err)
-	return st.CachedInfo().State.Msgs
-}
-
 // fakeTTL is that of a fake, which puts its record every 250 ms.
 const fakeTTL = 3 * time.Second
 
@@ -122,7 +114,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 	f := &fake{
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
 		presence: Presence{
-			Version: Version, ID: "=." + name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
+			Queue: "q", Version: Version, ID: "=." + name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
 			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
 		},
 	}
@@ -181,7 +173,7 @@ func (f *fake) put(state string) {
 }
 
 func (f *fake) store() error {
-	return f.s.put(context.Background(), presenceSubject(f.queue, f.presence.ID), f.presence, 0)
+	return f.s.tell(presenceSubject(f.queue, f.presence.ID), f.presence)
 }
 
 // final returns the result of an attempt that went well.

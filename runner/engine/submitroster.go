@@ -49,7 +49,7 @@ type worker struct {
 func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
-	_, err := x.s.subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
+	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
 		if p, ok := presence(m.Subject, m.Data); ok {
 			x.heard(p)
 		}

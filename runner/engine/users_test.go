@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -35,7 +34,7 @@ func TestClosedForGood(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			_, _ = fmt.Fprintf(conn, "INFO {\"version\": %q, \"max_payload\": 1000}\r\n", leastServer)
+			_, _ = fmt.Fprintf(conn, "INFO {\"version\": \"2.11.0\", \"max_payload\": 1000}\r\n")
 			for in := bufio.NewScanner(conn); in.Scan(); {
 				if in.Text() == "PING" {
 					_, _ = fmt.Fprintf(conn, "PONG\r\n-ERR '%s'\r\n", text)
@@ -61,7 +60,7 @@ func TestCutAndRefused(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = fmt.Fprintf(conn, "INFO {\"version\": %q, \"max_payload\": 1000}\r\n", leastServer)
+			_, _ = fmt.Fprintf(conn, "INFO {\"version\": \"2.11.0\", \"max_payload\": 1000}\r\n")
 			in := bufio.NewScanner(conn)
 			for in.Scan() && in.Text() != "PING" {
 			}
@@ -92,7 +91,7 @@ func TestRevokedByAnyName(t *testing.T) {
 	}
 }
 
-// Submitters neither see what invite answers, nor have the server give the hub orders.
+// Submitters neither see what invite answers, nor give the hub orders.
 func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -108,14 +107,11 @@ func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.nc.Flush())
 	order := Order{Op: opRevoke, User: &credentials.User{Name: "eve"}}
-	require.NoError(t, s.put(t.Context(), enrolSubject("q", "r"), json.RawMessage(order.encode()), 0))
-	m, err := s.nc.Request("$JS.API.CONSUMER.CREATE."+runsStream+".x."+enrolSubject("q", "r"), []byte(`{"stream_name": "`+runsStream+
-		`", "config": {"name": "x", "deliver_subject": "`+hubSubject+`", "filter_subject": "`+enrolSubject("q", "r")+`", "ack_policy": "none"}}`), answerWait)
-	require.NoError(t, err)
-	require.NotContains(t, string(m.Data), `"error"`)
+	_ = s.nc.Publish(hubSubject, order.encode())
 	crew(t, "engine", "invite", "ada", "--dir", dir).Exits(0)
 	crew(t, "engine", "revoke", "eve", "--dir", dir).Exits(0)
 	for err == nil {
+		var m *nats.Msg
 		if m, err = seen.NextMsg(time.Millisecond); err == nil {
 			require.NotContains(t, string(m.Data), `"password"`)
 		}

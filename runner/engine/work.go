@@ -124,10 +124,10 @@ func (w *crewWorker) open() (err error) {
 	}
 	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
 	if w.out, err = w.s.outbox(); err == nil {
-		_, err = w.s.subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
+		_, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
 	}
 	if err == nil {
-		_, err = w.s.subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
+		_, err = w.s.nc.Subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
 	}
 	return err
 }
