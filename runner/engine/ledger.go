@@ -33,8 +33,9 @@ const (
 // handed is the record of a run that was handed over, as JSON.
 type handed struct {
 	Enrolment
-	Terms Terms `json:"terms"`
-	Over  *over `json:"over,omitempty"` // nil while the run is not over, or if it could not be submitted
+	Terms   Terms       `json:"terms"`
+	Workers []lastKnown `json:"workers,omitempty"` // see identity
+	Over    *over       `json:"over,omitempty"`    // nil while the run is not over, or if it could not be submitted
 }
 
 // over says how a run has ended.
@@ -123,6 +124,14 @@ func (l *ledger) save() error {
 		err = trust.WritePrivate(filepath.Join(l.dir, recordFile), text)
 	}
 	return err
+}
+
+// remember keeps which workers may run something of the run. See identity.
+func (l *ledger) remember(workers []lastKnown) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Workers = slices.Clone(workers)
+	return l.save()
 }
 
 // file opens a file.

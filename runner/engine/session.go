@@ -209,6 +209,16 @@ func (s *session) explain(err error) error {
 	return err
 }
 
+// allowed returns an error if the server does not answer, or has refused something so far.
+func (s *session) allowed() error {
+	err := s.nc.FlushTimeout(answerWait)
+	if last := s.nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
+		<-s.refused // whose error comes by another goroutine
+		err = s.why
+	}
+	return err
+}
+
 // Nobody is there, maybe not yet.
 var (
 	errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")

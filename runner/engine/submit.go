@@ -30,6 +30,7 @@ type submitter struct {
 
 	sub     wiring.Submission
 	s       *session
+	id      identity
 	run     string
 	epoch   uint64
 	record  Enrolment
@@ -138,7 +139,7 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.run, x.epoch, x.record = id.Run, id.Epoch, newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, id)
+	x.id, x.run, x.epoch, x.record = id, id.Run, id.Epoch, newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, id)
 	x.maker.secret = id.Secret
 	if x.flights.out, err = x.s.outbox(); err != nil {
 		return err
@@ -157,6 +158,9 @@ func (x *submitter) open() error {
 		return err
 	}
 	if _, err = x.s.obey(runSubject(x.s.user, x.run), x.command); err != nil {
+		return err
+	}
+	if err = x.s.allowed(); err != nil {
 		return err
 	}
 	x.end.Go(x.begin)

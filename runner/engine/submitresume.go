@@ -35,11 +35,18 @@ type identity struct {
 	Run     string
 	Epoch   uint64 // how many submitters the run has had
 	Secret  []byte
+	Workers []lastKnown // that may still run something of it
+}
+
+// lastKnown is what the next epoch has to know of a worker.
+type lastKnown struct {
+	ID, Host string
+	TTL      time.Duration
 }
 
 // newIdentity returns the identity of a run that nobody knows yet.
 func newIdentity() identity {
-	return identity{engineVersion, rand.Text()[:16], 1, []byte(rand.Text()[:aes.BlockSize])}
+	return identity{Version: engineVersion, Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
 }
 
 // identify returns the run's identity. With --state it is on disk when identify
@@ -48,7 +55,7 @@ func (x *submitter) identify() (identity, error) {
 	switch {
 	case x.ledger != nil:
 		r := &x.ledger.record
-		return identity{Run: r.Run, Epoch: r.Epoch, Secret: r.Terms.Secret}, nil
+		return identity{Run: r.Run, Epoch: r.Epoch, Secret: r.Terms.Secret, Workers: r.Workers}, nil
 	case !x.lasting:
 		return newIdentity(), nil
 	}
@@ -97,6 +104,29 @@ func (id *identity) save(path string) error {
 	}
 	return nil
 }
+
+// remember has the next epoch know of a worker, before that is given anything. It returns false if that
+// cannot be. The caller holds the roster's mu.
+func (x *submitter) remember(w *worker) bool {
+	if !x.lasting || slices.ContainsFunc(x.id.Workers, w.is) {
+		return true
+	}
+	x.id.Workers = append(x.id.Workers, lastKnown{w.id, w.host, w.ttl})
+	var err error
+	if x.ledger != nil {
+		err = x.ledger.remember(x.id.Workers)
+	} else {
+		err = x.id.save(filepath.Join(x.sub.Dir, engineFile))
+	}
+	if err != nil {
+		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
+		x.tell("worker " + w.host + " is given nothing: " + err.Error())
+	}
+	return err == nil
+}
+
+// is reports whether it is this worker.
+func (w *worker) is(k lastKnown) bool { return k.ID == w.id }
 
 // past holds the results of attempts of earlier epochs, as far as their workers kept them.
 type past struct {

@@ -38,17 +38,21 @@ type worker struct {
 	lost     context.CancelFunc
 
 	// The roster's mu guards what follows.
-	said   Presence // last
-	heard  time.Time
-	slots  []int     // of the run
-	ending bool      // it has no slots any more, and its attempts are about to end
-	told   time.Time // when it was last told to end, as its host leaves
+	said    Presence // last
+	refused bool     // it is here for what an earlier epoch gave it
+	heard   time.Time
+	slots   []int     // of the run
+	ending  bool      // it has no slots any more, and its attempts are about to end
+	told    time.Time // when it was last told to end, as its host leaves
 }
 
 // openRoster begins to listen to the workers of the queue.
 func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
+	for _, k := range x.id.Workers { // until they have left what they may run of earlier epochs, or their leases have ended
+		r.workers[k.ID] = x.newWorker(k.ID, k.Host, min(max(k.TTL, time.Second), mostTTL))
+	}
 	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
 		if p, ok := presence(m.Subject, m.Data); ok {
 			x.heard(p)
@@ -81,33 +85,36 @@ func presence(subject string, data []byte) (p Presence, ok bool) {
 	return p, true
 }
 
+// newWorker returns a worker of which something has just been heard.
+func (x *submitter) newWorker(id, host string, ttl time.Duration) *worker {
+	w := &worker{id: id, host: host, orders: orderSubject(x.sub.Queue, id), ttl: ttl, heard: time.Now()}
+	w.ctx, w.lost = context.WithCancel(x.wants)
+	return w
+}
+
 // heard takes what a worker tells of itself.
 func (x *submitter) heard(p Presence) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.workers[p.ID]
+	w, why := r.workers[p.ID], x.maker.refuses(p)
+	if why != "" && r.open { // before that, Submit may return it as an error
+		x.tell(why)
+	}
 	if w == nil {
-		if p.State == gone {
+		if p.State == gone || why != "" {
 			return
 		}
-		if why := x.maker.refuses(p); why != "" {
-			if r.open { // before that, Submit may return it as an error
-				x.tell(why)
-			}
-			return
-		}
-		w = &worker{id: p.ID, host: p.Host, orders: orderSubject(x.sub.Queue, p.ID), ttl: p.TTL}
-		w.ctx, w.lost = context.WithCancel(x.wants)
-		if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 {
-			w.offers = (*task.Offers)(&needs)
-		}
+		w = x.newWorker(p.ID, p.Host, p.TTL)
 		r.workers[p.ID] = w
 	}
 	if w.ending {
 		return
 	}
-	w.said = p
+	if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 && w.offers == nil {
+		w.offers = (*task.Offers)(&needs)
+	}
+	w.said, w.refused = p, why != ""
 	w.heard = time.Now()
 	if p.State == gone {
 		x.lose(w, "")
@@ -135,7 +142,7 @@ const mostSlots = 1 << 18
 func (x *submitter) fit(w *worker) {
 	r := &x.roster
 	want := 0
-	if r.open && w.said.State == ready && !w.ending && !x.leaving(w) {
+	if r.open && w.said.State == ready && !w.refused && !w.ending && !x.leaving(w) {
 		want = w.said.Slots
 	}
 	want = min(want, len(w.slots)+max(0, mostSlots-len(r.bySlot)))
@@ -146,7 +153,7 @@ func (x *submitter) fit(w *worker) {
 		delete(r.bySlot, id)
 		x.sub.Do(task.Command{Op: task.Leave, N: id})
 	}
-	if n := want - len(w.slots); n > 0 {
+	if n := want - len(w.slots); n > 0 && x.remember(w) {
 		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.host, Labels: w.said.Labels, Offers: w.offers}}).Slots
 		for _, id := range ids {
 			r.bySlot[id] = w
@@ -188,6 +195,7 @@ func (x *submitter) lose(w *worker, why string) {
 		x.roster.mu.Lock()
 		if x.roster.workers[w.id] == w {
 			delete(x.roster.workers, w.id)
+			x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
 		}
 		x.roster.mu.Unlock()
 	})

@@ -189,9 +189,8 @@ func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 // join has runs find the worker, unless it is refused something.
 func (w *crewWorker) join() error {
 	err := w.renew()
-	if last := w.s.nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
-		<-w.s.refused
-		err = w.s.why
+	if err == nil {
+		err = w.s.allowed()
 	}
 	return w.s.explain(err)
 }
