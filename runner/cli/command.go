@@ -79,7 +79,7 @@ var commands = [...]command{
 	{"engine serve", takesNothing, "run a hub: a NATS server with its files in DIR"},
 	{"engine invite", takesName, "let a worker connect; prints with what"},
 	{"engine revoke", takesName, "end what invite began, and close the connections"},
-	{"engine init", takesNothing, "make streams on a server, print the least rights"},
+	{"engine init", takesNothing, "print the least rights of users of a NATS server"},
 	{"engine status", takesNothing, "list workers, queues and runs"},
 	{"engine cancel", takesFarRun, "end a run, or remove one that is over"},
 	{"engine drain", takesWorkers, "have workers end once what they run has ended"},

@@ -26,7 +26,7 @@ const (
 	// Those that name a run, or a NATS server.
 	named = "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel " +
 		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop"
-	linked = "engine-init engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach"
+	linked = "engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach"
 )
 
 // options returns the table of options, in the order of --help, for those who do not set any.
@@ -259,7 +259,6 @@ func (o *Options) rows() []row {
 			}
 			return err
 		})},
-		{"--replicas N", "engine-init", "how many servers of a cluster keep each record (1)", whole(&hub.Replicas, 1, 5)},
 		{"--trace", "report", "print a trace for Perfetto, not a page", on(&o.Look.Trace)},
 		{"--listen HOST:PORT", "web", "where it listens (127.0.0.1, any port)", text(&o.Look.Listen)},
 		{"--token-file FILE", "web", "keep the token of its URL in FILE", text(&o.Look.TokenFile)},

@@ -304,7 +304,6 @@ type Hub struct {
 	Hosts                  []string // names and addresses by which clients find it; nil for its own
 
 	MaxOutput int64 // 0 for the default
-	Replicas  int   // of init; 0 for the default
 
 	Invite Invite
 }

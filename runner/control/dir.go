@@ -103,16 +103,6 @@ func Dir() (dir string, err error) {
 	return "", err
 }
 
-// TempDir returns the directory for crew's temporary files in that of the system, which is on
-// disk as a rule. No other than this user may see it. It makes it if there is none.
-func TempDir() (dir string, err error) {
-	dir = filepath.Join(os.TempDir(), "crew-"+strconv.Itoa(os.Geteuid()))
-	if err = makeDir(dir); err != nil {
-		err = fmt.Errorf("%s: %w: set TMPDIR to another directory", dir, err)
-	}
-	return dir, err
-}
-
 // makeDir makes one of dirs unless it is there. It fails if others have permissions there.
 func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
