@@ -73,7 +73,7 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 		notice = func(string) {}
 	}
 	s.nc = nc
-	s.waits = outbox.NewWaits(notice, func() (uint64, bool) { return nc.Stats().InMsgs, nc.IsConnected() })
+	s.waits = outbox.NewWaits(notice, nc.IsConnected)
 	s.blobs = travel.NewBlobs(nc, s.user, s.waits)
 	return s, nil
 }
@@ -260,7 +260,6 @@ func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") 
 
 // outbox returns what sends the messages of a run or a worker.
 func (s *session) outbox() (*outbox.Outbox, error) {
-	s.waits.Listen.Add(1, 0)
 	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Waits: s.waits})
 }
 

@@ -120,7 +120,7 @@ func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
 	})
 	slices.SortFunc(st.Queues, func(a, b queueStatus) int { return cmp.Compare(a.Queue, b.Queue) })
-	slices.SortFunc(st.Runs, func(a, b Enrolment) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(st.Runs, func(a, b Enrolment) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
 	return st, nil
 }
 

@@ -41,7 +41,7 @@ func newBlobs(t *testing.T) (both [2]*Blobs) {
 		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UseOldRequestStyle())
 		require.NoError(t, err)
 		t.Cleanup(nc.Close)
-		waits := outbox.NewWaits(nil, func() (uint64, bool) { return 0, false })
+		waits := outbox.NewWaits(nil, func() bool { return false })
 		t.Cleanup(waits.Close)
 		both[i] = NewBlobs(nc, user, waits)
 	}
