@@ -60,6 +60,7 @@ type run struct {
 	Run
 	tally
 	running, peak int  // attempts
+	used          Rows // by attempts whose beginning was not told
 	told          bool // the source tells more than the ends of attempts
 	final         bool // no more tasks come
 	blocked       task.Blocking
@@ -291,6 +292,9 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 		return
 	default:
 		a.Waited = f.waited(&a)
+		if a.ran && a.Outcome != task.StartFailed { // which has no worker
+			r.used.Take(a.Start, a.Start+a.Took)
+		}
 	}
 	switch {
 	case a.ran || !l.At.IsZero():
@@ -347,7 +351,7 @@ func (f *Fold) Report() *Report {
 		place[at] = i
 		r := f.runs[at]
 		one := r.Run
-		one.Figures = r.figures()
+		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak, r.used.n)
 		one.Ended = at < len(f.runs)-1 && r.Ended || at == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"crew/runner/task"
 )
 
 // attempts returns those of the timeline, and those that run, as they began.
@@ -41,27 +39,8 @@ func (f *Fold) timed(out *Report, place []int) {
 		base = begin
 	}
 	out.Attempts.Base, out.Attempts.Lanes = base, f.lanes(list)
-	f.workers(out.Runs, list, place)
 	for i := range list {
 		list[i].Run = int32(place[list[i].Run])
-	}
-}
-
-// workers sets how many workers the runs had at once at most, where the source has not told
-// and the attempts tell it.
-func (f *Fold) workers(runs []Run, list []Attempt, place []int) {
-	used := make([]Rows, len(runs))
-	for i := range list {
-		if a := &list[i]; a.ran && a.Outcome != task.StartFailed { // which has no worker
-			used[place[a.Run]].Take(a.Start, f.until(a))
-		}
-	}
-	for at, r := range f.runs {
-		if one := &runs[place[at]]; one.Workers == 0 && r.told {
-			one.Workers = r.peak
-		} else if one.Workers == 0 && f.timeline.more == 0 {
-			one.Workers = used[place[at]].n
-		}
 	}
 }
 
