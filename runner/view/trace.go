@@ -57,20 +57,8 @@ type event struct {
 
 // details are what is shown of an attempt that is selected.
 type details struct {
-	Task    uint64  `json:"task"`
-	Attempt int     `json:"attempt"`
-	Key     string  `json:"key,omitempty"`
-	Command string  `json:"command,omitempty"`
-	Exit    *int    `json:"exit,omitempty"`
-	Signal  int     `json:"signal,omitempty"`
-	Error   string  `json:"error,omitempty"`
-	Wait    float64 `json:"wait,omitempty"` // seconds
-}
-
-// counts are what a counter shows.
-type counts struct {
-	Running int `json:"running"`
-	Waiting int `json:"waiting"`
+	task.Facts
+	Wait task.Seconds `json:"wait,omitzero"`
 }
 
 // micros is a time in nanoseconds that is written in microseconds.
@@ -157,10 +145,9 @@ func (t *Trace) Attempt(a *history.Attempt, until int64, l *history.Line) {
 		color = "terrible"
 	}
 	pid, tid, from, to := t.place(a.Host, int(a.Worker), t.at(time.Unix(0, a.Start)), t.at(end))
-	t.slice(&event{Name: label(l), Cat: l.Outcome.String(), PID: pid, TID: tid, TS: from, Color: color, Args: details{
-		Task: l.Task, Attempt: l.Attempt, Key: tidy(string(l.Key)), Command: tidy(string(l.Command)),
-		Exit: l.Exit, Signal: l.Signal, Error: tidy(string(l.Error)), Wait: time.Duration(max(0, a.Waited)).Seconds(),
-	}}, to)
+	t.slice(&event{Name: label(l), Cat: l.Outcome.String(), PID: pid, TID: tid, TS: from, Color: color, Args: details{task.Facts{
+		Task: l.Task, Attempt: l.Attempt, Key: tidy(l.Key), Command: tidy(l.Command), Exit: l.Exit, Signal: l.Signal, Error: tidy(l.Error),
+	}, task.Seconds(max(0, a.Waited))}}, to)
 	t.arrows(l, pid, tid, from, to)
 }
 
@@ -211,7 +198,7 @@ func (t *Trace) count(at time.Time) {
 	}
 	t.counted = at
 	running, waiting := t.fold.Now()
-	t.put(&event{Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""), Args: counts{running, waiting}})
+	t.put(&event{Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""), Args: map[string]int{"running": running, "waiting": waiting}})
 }
 
 // leave counts at the end of a run, when nothing is left.
@@ -229,4 +216,4 @@ func label(l *history.Line) string {
 	return task.Shorten(name, traceName)
 }
 
-func tidy(s string) string { return task.Printable(task.Shorten(s, traceText)) }
+func tidy[T ~string](s T) T { return T(task.Printable(task.Shorten(string(s), traceText))) }
