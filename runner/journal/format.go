@@ -96,9 +96,9 @@ func appendID(b []byte, id identity) []byte {
 	return base64.RawURLEncoding.AppendEncode(b, id[:])
 }
 
-// appendIDs appends a member that is a list of identities.
-func appendIDs(b []byte, name string, ids []identity) []byte {
-	b = append(task.AppendName(b, name), '[')
+// appendIDs appends the member that lists identities.
+func appendIDs(b []byte, ids []identity) []byte {
+	b = append(task.AppendName(b, "ids"), '[')
 	for i, id := range ids {
 		if i > 0 {
 			b = append(b, ',')

@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -323,7 +322,7 @@ func (j *Journal) compare() error {
 // Edited returns the programs that have changed since they did what is done.
 func (j *Journal) Edited() []string { return j.changed }
 
-// begin records that a run begins, and which tasks the last one left running.
+// begin records that a run begins.
 func (j *Journal) begin() error {
 	if j.cfg.Queue == nil {
 		j.began = j.end
@@ -337,10 +336,6 @@ func (j *Journal) begin() error {
 		b = task.AppendInt(b, "done", int64(j.past.done))
 		if len(j.programs) > 0 {
 			b = task.AppendText(b, "programs", strings.Join(j.programs, "\n"))
-		}
-		if len(j.past.running) > 0 {
-			ids := slices.Collect(maps.Keys(j.past.running))
-			b = appendIDs(b, "interrupted", ids[:min(len(ids), maxIDs)])
 		}
 		return b
 	})

@@ -208,7 +208,7 @@ func (s *Shown) write() {
 func appendNotes(b []byte, event string, ids []identity) []byte {
 	for some := range slices.Chunk(ids, maxIDs) {
 		from := len(b)
-		b = seal(appendIDs(begin(b, event), "ids", some), from)
+		b = seal(appendIDs(begin(b, event), some), from)
 	}
 	return b
 }
