@@ -17,19 +17,15 @@ const (
 	mostNamed   = 5       // sources in a title
 )
 
-// Watcher is told what a Fold finds out about attempts, when it does.
-type Watcher interface {
-	// Attempt tells of an attempt that was seen for the last time at a moment, in nanoseconds since
-	// 1970. l is the line about its end; of one whose end is unknown it has no name.
-	Attempt(a *Attempt, until int64, l *Line)
-	// Blocked tells of a time in which nothing started.
-	Blocked(b *Blocked)
-}
-
 // Fold makes a Report of lines. It is not safe for concurrent use. Its memory does not
 // grow with the number of tasks.
 type Fold struct {
-	Watcher Watcher // nil for none; set before Add
+	// Attempted, which may be set before Add, is told of each attempt that was seen for the last
+	// time at a moment, in nanoseconds since 1970. l is the line about its end; of one whose end is
+	// unknown it has no name.
+	Attempted func(a *Attempt, until int64, l *Line)
+	// Stuck, which may be set before Add, is told of each time in which nothing started.
+	Stuck func(b *Blocked)
 
 	runs     []*run // in the order in which they come
 	total    tally  // but for tasks that were done again
@@ -269,8 +265,8 @@ func (f *Fold) waited(a *Attempt) int64 {
 
 // draw puts an attempt into the timeline.
 func (f *Fold) draw(a Attempt, l *Line) {
-	if f.Watcher != nil && a.ran {
-		f.Watcher.Attempt(&a, f.until(&a), l)
+	if f.Attempted != nil && a.ran {
+		f.Attempted(&a, f.until(&a), l)
 	}
 	f.timeline.add(a)
 }

@@ -136,18 +136,18 @@ type Blocked struct {
 
 // unblock ends the time in which nothing started.
 func (r *run) unblock(f *Fold, at time.Time) {
-	f.blocked = f.stuck(f.blocked, r, at, f.Watcher)
+	f.blocked = f.stuck(f.blocked, r, at, f.Stuck)
 	r.since = time.Time{}
 }
 
 // stuck adds the time in which nothing has started in the last run to a list of the longest.
-func (f *Fold) stuck(list []Blocked, r *run, to time.Time, w Watcher) []Blocked {
+func (f *Fold) stuck(list []Blocked, r *run, to time.Time, tell func(*Blocked)) []Blocked {
 	if r.since.IsZero() || !to.After(r.since) {
 		return list
 	}
 	b := Blocked{Run: len(f.runs) - 1, From: r.since, To: to, By: r.blocked.By, Text: r.blocked.Shown}
-	if w != nil {
-		w.Blocked(&b)
+	if tell != nil {
+		tell(&b)
 	}
 	return insert(list, b, MostBlocked, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
 }

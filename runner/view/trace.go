@@ -72,7 +72,7 @@ func (m micros) MarshalJSON() ([]byte, error) {
 // NewTrace returns a Trace that writes to w what f finds out.
 func NewTrace(w io.Writer, f *history.Fold) *Trace {
 	t := &Trace{w: bufio.NewWriter(w), fold: f, lanes: lanes{hosts: map[string]int{}, workers: map[worker]*rows{}}, flows: map[uint64]int{}}
-	f.Watcher = t
+	f.Attempted, f.Stuck = t.attempt, t.stuck
 	_, t.err = t.w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return t
 }
@@ -134,8 +134,8 @@ func (t *Trace) Add(l *history.Line) {
 // at returns a time of the trace. Perfetto drops events of negative times.
 func (t *Trace) at(when time.Time) micros { return micros(max(0, when.Sub(t.base))) }
 
-// Attempt writes an attempt. See history.Watcher.
-func (t *Trace) Attempt(a *history.Attempt, until int64, l *history.Line) {
+// attempt writes an attempt. See history.Fold.
+func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
 	end := time.Unix(0, until)
 	if t.told && end.Before(t.base) { // an earlier run made it
 		return
@@ -176,8 +176,8 @@ func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
 	}
 }
 
-// Blocked writes a time in which nothing started. See history.Watcher.
-func (t *Trace) Blocked(b *history.Blocked) {
+// stuck writes a time in which nothing started.
+func (t *Trace) stuck(b *history.Blocked) {
 	pid, tid, from, to := t.place("", whyWorker, t.at(b.From), t.at(b.To))
 	t.slice(&event{Name: tidy(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
 }
