@@ -217,8 +217,10 @@ type Process struct {
 	Name    string // of the program, perhaps cut
 	Ended   bool   // it is a zombie of which no thread is left
 	Stopped bool
-	Unbegun bool // it has not executed a program since it was forked
-	exiting bool // it is about to end, or has; for Dying
+	Used    time.Duration // CPU time, with that of children that have ended; Linux alone tells it
+	Memory  int64         // resident bytes; the same
+	Unbegun bool          // it has not executed a program since it was forked
+	exiting bool          // it is about to end, or has; for Dying
 }
 
 // Free continues the children of parent that have stopped before they executed their program, as a

@@ -121,6 +121,9 @@ func SinceBoot() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// tick is the unit of times in /proc, on every processor that Go has Linux for.
+const tick = time.Second / 100
+
 // Look returns what the system tells of a process. It returns false if there is no such
 // process, or the system hides it.
 func Look(pid int) (p Process, ok bool) {
@@ -135,7 +138,7 @@ func Look(pid int) (p Process, ok bool) {
 	// PID (NAME) STATE PARENT ...: the name can hold anything
 	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	f := strings.Fields(string(text[to+1:]))
-	if from < 0 || len(f) < 20 {
+	if from < 0 || len(f) < 22 {
 		return p, false
 	}
 	number := func(i int) (n int64) {
@@ -148,6 +151,7 @@ func Look(pid int) (p Process, ok bool) {
 		Start: number(19), Name: string(text[from+1 : to]),
 		Ended:   f[0] == "Z" && f[17] == "1",
 		Stopped: f[0] == "T",
+		Used:    time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, Memory: number(21) * int64(os.Getpagesize()),
 		Unbegun: number(6)&fork != 0,
 		exiting: number(6)&exiting != 0 || f[0] == "Z" || f[0] == "X",
 	}, true

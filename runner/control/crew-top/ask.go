@@ -38,7 +38,7 @@ func ask(hello control.Hello, r control.Request) (last *control.Reply, err error
 // exchange looks at the run again and again, sends it the requests one after another,
 // and posts the answers, until the run is over.
 func (a *app) exchange(hello control.Hello, over <-chan struct{}) {
-	m := &meter{}
+	m := &meter{list: processes}
 	for last, wait := (time.Time{}), lookEvery; ; {
 		select {
 		case <-over:

@@ -1,19 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"crew/runner/kernel"
 )
 
-// tick is the unit of times in /proc, on every processor that Go has Linux for.
+// tick is how exactly the CPU time of processes is known.
 const tick = time.Second / 100
 
 // usage is the resource usage of a task's processes.
@@ -22,28 +21,21 @@ type usage struct {
 	memory int64   // resident bytes, of which shared ones count several times
 }
 
-// meter measures what attempts use. The zero value is ready for use.
+// meter measures what attempts use.
 type meter struct {
-	root string        // the directory to read; "" is /proc
-	at   time.Time     // of the last measurement
-	used map[int]int64 // the ticks of each attempt until then, by process id
-}
-
-// process is an entry of /proc or a line of ps(1).
-type process struct {
-	parent, group int
-	ticks, pages  int64 // ticks are its own and those of children that have ended
+	list func() []kernel.Process // all that there are
+	at   time.Time               // of the last measurement
+	used map[int]time.Duration   // the CPU time of each attempt until then, by process id
 }
 
 // measure returns the usage of attempts, given by process id and start. The
 // processes of an attempt are its process group and all their descendants. Those
 // that cannot be seen are missing from the result.
 func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage {
-	ticks, found := map[int]int64{}, map[int]usage{}
-	var all map[int]*process
+	used, found, all := map[int]time.Duration{}, map[int]usage{}, map[int]*kernel.Process{}
 	if len(attempts) > 0 {
-		if all = processes(cmp.Or(m.root, "/proc")); len(all) == 0 {
-			all = listed()
+		for _, p := range m.list() {
+			all[p.PID] = &p
 		}
 	}
 	for pid, p := range all {
@@ -51,27 +43,27 @@ func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage
 		if owner == 0 {
 			continue
 		}
-		ticks[owner] += p.ticks
+		used[owner] += p.Used
 		u := found[owner]
-		u.memory += p.pages * int64(os.Getpagesize())
+		u.memory += p.Memory
 		found[owner] = u
 	}
 	for pid, u := range found {
-		since, before := attempts[pid], int64(0)
+		since, before := attempts[pid], time.Duration(0)
 		if old, ok := m.used[pid]; ok && since.Before(m.at) {
 			since, before = m.at, old
 		}
 		if passed := now.Sub(since); passed >= tick {
-			u.cpu = max(0, float64(ticks[pid]-before)) * float64(tick) / float64(passed)
+			u.cpu = max(0, float64(used[pid]-before)) / float64(passed)
 			found[pid] = u
 		}
 	}
-	m.at, m.used = now, ticks
+	m.at, m.used = now, used
 	return found
 }
 
 // ownerOf returns the attempt that a process belongs to, or 0.
-func ownerOf(pid int, all map[int]*process, attempts map[int]time.Time) int {
+func ownerOf(pid int, all map[int]*kernel.Process, attempts map[int]time.Time) int {
 	for range all { // a parent's id may have been used again meanwhile: no endless loop
 		p := all[pid]
 		if _, ok := attempts[pid]; ok {
@@ -80,64 +72,41 @@ func ownerOf(pid int, all map[int]*process, attempts map[int]time.Time) int {
 		if p == nil {
 			return 0
 		}
-		if _, ok := attempts[p.group]; ok {
-			return p.group
+		if _, ok := attempts[p.Group]; ok {
+			return p.Group
 		}
-		pid = p.parent
+		pid = p.Parent
 	}
 	return 0
 }
 
-// processes reads all processes.
-func processes(root string) map[int]*process {
-	all := map[int]*process{}
-	entries, _ := os.ReadDir(root)
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			stat, _ := os.ReadFile(filepath.Join(root, e.Name(), "stat"))
-			if p := parseStat(stat); p != nil {
-				all[pid] = p
-			}
-		}
+// processes returns all processes.
+func processes() []kernel.Process {
+	all := kernel.Processes()
+	if slices.ContainsFunc(all, func(p kernel.Process) bool { return p.Memory > 0 }) {
+		return all
 	}
-	return all
+	return listed()
 }
 
-// parseStat reads /proc/PID/stat, see proc_pid_stat(5). It returns nil if the
-// process is gone.
-func parseStat(stat []byte) *process {
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third field on
-	if len(f) < 22 {
-		return nil
-	}
-	n := func(field int) int64 {
-		v, _ := strconv.ParseInt(string(f[field-3]), 10, 64)
-		return v
-	}
-	return &process{parent: int(n(4)), group: int(n(5)), ticks: n(14) + n(15) + n(16) + n(17), pages: n(24)}
-}
-
-// listed asks ps(1) for all processes, since /proc, if there is one, is not Linux's.
-func listed() map[int]*process {
+// listed asks ps(1) for all processes, for systems that do not tell what these use.
+func listed() (all []kernel.Process) {
 	ps := exec.Command("ps", "-axSo", "pid,ppid,pgid,rss,time") // -S: with children that have ended
 	ps.Env = append(os.Environ(), "LC_ALL=C")
 	out, _ := ps.Output()
-	all := map[int]*process{}
 	for line := range strings.Lines(string(out)) {
-		var pid int
-		var kilobytes int64
+		var p kernel.Process
 		var used string
-		p := &process{}
-		if n, _ := fmt.Sscan(line, &pid, &p.parent, &p.group, &kilobytes, &used); n == 5 {
-			p.ticks, p.pages = ticksOf(used), kilobytes<<10/int64(os.Getpagesize())
-			all[pid] = p
+		if n, _ := fmt.Sscan(line, &p.PID, &p.Parent, &p.Group, &p.Memory, &used); n == 5 {
+			p.Used, p.Memory = usedBy(used), p.Memory<<10
+			all = append(all, p)
 		}
 	}
 	return all
 }
 
-// ticksOf reads a time as ps(1) prints it: [[days-]hours:]minutes:seconds[.fraction].
-func ticksOf(text string) int64 {
+// usedBy reads a time as ps(1) prints it: [[days-]hours:]minutes:seconds[.fraction].
+func usedBy(text string) time.Duration {
 	seconds, days := 0.0, 0
 	if before, rest, ok := strings.Cut(text, "-"); ok {
 		days, _ = strconv.Atoi(before)
@@ -147,5 +116,5 @@ func ticksOf(text string) int64 {
 		n, _ := strconv.ParseFloat(part, 64)
 		seconds = seconds*60 + n
 	}
-	return int64(math.Round((float64(days)*24*60*60 + seconds) * float64(time.Second/tick)))
+	return time.Duration(days)*24*time.Hour + time.Duration(seconds*float64(time.Second)).Round(tick)
 }
