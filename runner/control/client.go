@@ -252,9 +252,7 @@ func UntilOver(ctx context.Context, watch func() (*Reply, error), crowded func(e
 func exchange(conn io.ReadWriter, r Request, f func(line []byte, r *Reply) error) error {
 	r.V = Version
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
+	if err := writeLine(&b, r); err != nil {
 		return err
 	}
 	if b.Len() > maxLine {

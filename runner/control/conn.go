@@ -3,7 +3,6 @@ package control
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -81,9 +80,7 @@ func (c *conn) put(r *Reply) {
 		return
 	}
 	r.V = Version
-	enc := json.NewEncoder(&c.out)
-	enc.SetEscapeHTML(false)
-	c.err = enc.Encode(r)
+	c.err = writeLine(&c.out, r)
 	if c.out.Len() >= block {
 		_ = c.flush()
 	}

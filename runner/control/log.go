@@ -2,7 +2,6 @@ package control
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"time"
 
@@ -22,15 +21,12 @@ type Log struct {
 	Keeps bool
 
 	w   *bufio.Writer
-	enc *json.Encoder
 	err error // the first one
 }
 
 // NewLog returns a Log of the run that about describes. w may block the run.
 func NewLog(w io.Writer, about Hello) *Log {
 	l := &Log{w: bufio.NewWriterSize(w, 64<<10)}
-	l.enc = json.NewEncoder(l.w)
-	l.enc.SetEscapeHTML(false)
 	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
 	l.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}, Hello: &about})
 	return l
@@ -38,7 +34,7 @@ func NewLog(w io.Writer, about Hello) *Log {
 
 func (l *Log) put(r *Reply) {
 	r.V = Version
-	if err := l.enc.Encode(r); l.err == nil {
+	if err := writeLine(l.w, r); l.err == nil {
 		l.err = err
 	}
 }

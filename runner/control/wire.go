@@ -81,6 +81,13 @@ func bad(format string, args ...any) error {
 	return &Refused{Text: "bad request: " + fmt.Sprintf(format, args...), Status: malformed}
 }
 
+// writeLine writes a request or a reply as a line.
+func writeLine(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
 // decode decodes a line. It refuses members that this version does not have.
 func decode(line []byte) (*Request, error) {
 	r := &Request{}

@@ -146,20 +146,20 @@ func readToken(file string) (string, error) {
 		}
 		return token, nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
+	var text []byte
+	var info fs.FileInfo
+	if err == nil {
+		defer f.Close()
+		text, err = io.ReadAll(io.LimitReader(f, 1000))
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	if err == nil {
+		info, err = f.Stat()
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", fmt.Errorf("others can read the token in %s: remove the file, so that a new one is made", file)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, 1000))
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if b, err := tokenText.DecodeString(token); err != nil || len(b) < 16 {
