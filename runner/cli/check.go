@@ -10,9 +10,8 @@ import (
 )
 
 // A condition holds if an option was given: "name" with any value, "name=value"
-// with that value, or "name!=value" with another one. The last value counts. A + before
-// the name says that the option is none of runs. Conditions that state knows hold for
-// other reasons.
+// with that value, or "name!=value" with another one. The last value counts. Conditions that
+// state knows hold for other reasons.
 
 // clash refuses each of conds together with any of others; both are separated by
 // blanks. %s in hint stands for the option of the other condition.
@@ -96,6 +95,7 @@ var clashes = [...]clash{
 	{"jobserver=share", "engine ssh", "tasks on other machines share none of these places: drop --jobserver"},
 	{"jobserver=share", "tty", "only one task at a time has the terminal: drop one of them"},
 	{"tty", "engine ssh", "this terminal is not there: drop one of them"},
+	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
 	{"output=raw", "engine ssh", "output comes back in pieces: use --output line"},
 	{"nice", "ssh", "put nice -n before the command: drop --nice"},
 
@@ -133,8 +133,6 @@ var clashes = [...]clash{
 	{"state-reset", "replay retry-failed rerun-changed", "everything runs again: drop %s"},
 	{"replay", "output=line", "lines are not kept: use --output group"},
 
-	{"crew-engine-attach", "output=raw", "the engine keeps the results: use --output group"},
-
 	{"detach", "state replay retry-failed rerun-changed state-reset", "the engine keeps the results: drop %s"},
 	{"detach", "keep-order output tag tag-string json results joblog junit report trace notify ci quiet-success", "crew engine attach shows the results: give it %s"},
 	{"detach", "tty", "tasks on other machines have no terminal: drop --tty"},
@@ -144,12 +142,12 @@ var clashes = [...]clash{
 	{"dry-run", "json results joblog junit report trace notify ci state", "nothing runs, so there is nothing to record: drop one of them"},
 	{"dry-run", "name", "nothing runs that could be steered: drop --name"},
 
-	{"tasks", "+key +all +only", "drop one of them"},
-	{"+key", "+all", "drop one of them"},
-	{"+at", "+in", "drop one of them"},
-	{"+dir", "+engine", "drop one of them"},
-	{"+wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
-	{"+after", "far", "they make up a run of their own: drop --after"},
+	{"tasks", "key all only", "drop one of them"},
+	{"key", "all", "drop one of them"},
+	{"at", "in", "drop one of them"},
+	{"dir", "engine", "drop one of them"},
+	{"wait", "far", "crew engine attach RUN shows what became of the tasks: drop --wait"},
+	{"after", "far", "they make up a run of their own: drop --after"},
 }
 
 // need refuses conditions that hold while none of others does.
@@ -173,7 +171,7 @@ var needs = [...]need{
 	{"worker-start-timeout", "worker-ready", "--worker-ready", "add --worker-ready REGEX, by which crew knows that a worker has started"},
 	{"lock-wait", "lock", "--lock", "add --lock FILE"},
 	{"jobserver-style", "jobserver=share", "--jobserver", "add --jobserver"},
-	{"queue", "engine crew-worker", "--engine", "add --engine URL"},
+	{"queue", "engine crew-worker crew-engine-drain", "--engine", "add --engine URL"},
 	{"sign detach", "engine", "--engine", "add --engine URL"},
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
 	{"basefile transfer-file return cleanup", "engine ssh", "--engine or --ssh", "add one of them: no file travels here"},
@@ -196,9 +194,9 @@ var needs = [...]need{
 		"add --sched least-busy, --sched fair or --order longest-first"},
 	{"crew-worker", "command worker allow-commands", "a command, for which runs bring the values",
 		"write it after the options, or add --allow-commands --trust FILE to run those that are signed"},
-	{"crew-engine-serve", "+dir", "a directory", "add --dir DIR"},
-	{"+tls-cert", "+tls-key", "--tls-key", "give both"},
-	{"+tls-key", "+tls-cert", "--tls-cert", "give both"},
+	{"crew-engine-serve", "dir", "a directory", "add --dir DIR"},
+	{"tls-cert", "tls-key", "--tls-key", "give both"},
+	{"tls-key", "tls-cert", "--tls-cert", "give both"},
 }
 
 // refusals returns what the rules refuse, in the order of the rules.
@@ -252,9 +250,8 @@ func (o *Options) whenAny(conds string) bool {
 func (o *Options) when(cond string) *use {
 	name, value, exact := strings.Cut(cond, "=")
 	name, other := strings.CutSuffix(name, "!")
-	name, ofTool := strings.CutPrefix(name, "+")
 	u := o.given(name)
-	if u == nil || ofTool == u.opt.ofRuns() {
+	if u == nil {
 		u = o.state(name)
 	}
 	if u == nil || exact && (u.value == value) == other {

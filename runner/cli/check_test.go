@@ -47,17 +47,17 @@ func lineOf(conds []string) (c *command, args []string) {
 		switch cond {
 		case "crew-engine-attach":
 			operands = " RUN"
-		case "+tls-cert", "+tls-key":
+		case "tls-cert", "tls-key":
 			name = "engine serve"
-		case "+dir":
+		case "dir":
 			name, operands = "engine invite", " NAME"
 		case "tasks":
 			name, operands = "ctl cancel", " 1"
-		case "+all":
+		case "all":
 			name = "ctl cancel"
-		case "+only":
+		case "only":
 			name = "ctl explain"
-		case "far", "+in":
+		case "far", "in":
 			name, operands = "ctl add", " a"
 		}
 	}
@@ -94,7 +94,7 @@ var values = map[string]string{
 // optionOf returns the option for which a condition holds.
 func optionOf(c *command, cond string) string {
 	name, value, exact := strings.Cut(cond, "=")
-	name, other := strings.CutSuffix(strings.TrimPrefix(name, "+"), "!")
+	name, other := strings.CutSuffix(name, "!")
 	o := c.long(name)
 	switch {
 	case o.value == "":
