@@ -131,20 +131,13 @@ func (l link) Gone() bool { return gone(l.File) }
 
 // admit returns an error if the user at the other end of a connection may not control this run.
 func admit(f *os.File) error {
-	uid, err := peer(f)
-	if err == nil && !allowed(uid, uint32(os.Geteuid())) {
-		err = errors.New("this run belongs to another user")
-	}
-	return err
-}
-
-// peer returns the user at the other end of a connection.
-func peer(f *os.File) (uid uint32, err error) {
-	err = with(f, func(fd int) (err error) {
-		uid, err = kernel.PeerUser(fd)
+	return with(f, func(fd int) error {
+		uid, err := kernel.PeerUser(fd)
+		if err == nil && !allowed(uid, uint32(os.Geteuid())) {
+			err = errors.New("this run belongs to another user")
+		}
 		return err
 	})
-	return uid, err
 }
 
 // allowed reports whether a user may control a run of user own.

@@ -1,11 +1,11 @@
 package wiring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,7 +137,7 @@ func watch(files []string, every time.Duration, changed func(gone error)) (stop 
 		defer close(done)
 		t := time.NewTicker(every)
 		defer t.Stop()
-		last, fresh := []os.FileInfo(nil), true
+		last, fresh := "", true
 		for {
 			select {
 			case <-quit:
@@ -145,7 +145,7 @@ func watch(files []string, every time.Duration, changed func(gone error)) (stop 
 			case <-t.C:
 			}
 			now, gone := look(files)
-			if !slices.EqualFunc(last, now, sameFile) {
+			if now != last {
 				last, fresh = now, true
 			} else if fresh {
 				fresh = false
@@ -156,21 +156,25 @@ func watch(files []string, every time.Duration, changed func(gone error)) (stop 
 	return func() { close(quit); <-done }
 }
 
-// look returns what there is of files: nil for one that cannot be looked at, and why.
-func look(files []string) (infos []os.FileInfo, gone error) {
+// look returns the stamps of files, and why one cannot be looked at.
+func look(files []string) (stamps string, gone error) {
 	for _, file := range files {
 		st, err := os.Stat(file)
-		if err != nil && gone == nil {
-			gone = err
+		if err != nil {
+			gone = cmp.Or(gone, err)
+			stamps += "\n"
+			continue
 		}
-		infos = append(infos, st)
+		stamps += stamp(st) + "\n"
 	}
-	return infos, gone
+	return stamps, gone
 }
 
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
+// stamp returns what changes with the content of a file, and if another one takes its place.
+func stamp(st os.FileInfo) string {
+	inode := uint64(0)
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		inode = sys.Ino
 	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	return fmt.Sprintf("%d-%d-%d", st.Size(), st.ModTime().UnixNano(), inode)
 }

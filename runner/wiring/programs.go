@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -9,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 
 	"crew/runner/cli"
 )
@@ -47,11 +45,7 @@ func programs(o *cli.Options, dir string) (list []string) {
 			st = nil
 		}
 		if st != nil && (runs || strings.Contains(word, "/") && st.Mode()&0o111 != 0) {
-			inode := uint64(0)
-			if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-				inode = sys.Ino
-			}
-			list = append(list, fmt.Sprintf("%d-%d-%d %s", st.Size(), st.ModTime().UnixNano(), inode, word))
+			list = append(list, stamp(st)+" "+word)
 		}
 		if !strings.HasPrefix(word, "-") {
 			runs = interpreter().MatchString(path.Base(word))

@@ -96,9 +96,6 @@ func (w *wiring) goesOn(tasks int) {
 	if tasks == 0 {
 		return
 	}
-	text := "going on in " + w.opts.State.Dir + ": " + task.Count(int64(tasks), "task") + " to run"
-	if left, _ := w.state.Resumed(); left.Interrupted > 0 {
-		text += fmt.Sprintf(", %d interrupted", left.Interrupted)
-	}
-	w.remark(text)
+	left, _ := w.state.Resumed()
+	w.remarkLeft(task.Count(int64(tasks), "task")+" to run", left.Interrupted)
 }

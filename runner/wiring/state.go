@@ -97,14 +97,11 @@ func (w *wiring) tellState() error {
 		return nil
 	}
 	if left, ok := w.state.Resumed(); ok && o.Do != cli.DoServe && left.Tasks+left.Interrupted > 0 {
-		text := fmt.Sprintf("going on in %s: %d done", o.State.Dir, left.Tasks)
+		text := fmt.Sprintf("%d done", left.Tasks)
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)
 		}
-		if left.Interrupted > 0 {
-			text += fmt.Sprintf(", %d interrupted", left.Interrupted)
-		}
-		w.remark(text)
+		w.remarkLeft(text, left.Interrupted)
 	}
 	if changed := w.state.Edited(); len(changed) > 0 {
 		how := "--rerun-changed runs all again, as --state-reset does"
@@ -114,6 +111,14 @@ func (w *wiring) tellState() error {
 		w.remark("changed since these were done: " + strings.Join(changed, ", ") + ": " + how)
 	}
 	return nil
+}
+
+// remarkLeft says what an earlier run left.
+func (w *wiring) remarkLeft(text string, interrupted int) {
+	if interrupted > 0 {
+		text += fmt.Sprintf(", %d interrupted", interrupted)
+	}
+	w.remark("going on in " + w.opts.State.Dir + ": " + text)
 }
 
 // maybeClosed reports whether stdout was probably closed when crew was started:
