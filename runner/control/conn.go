@@ -116,14 +116,3 @@ func (c *conn) flush() error {
 
 // gone reports whether the client is gone.
 func (c *conn) gone() bool { return c.err != nil || c.f.Gone() }
-
-// pause waits for a while. It returns false if the client went away or the run is
-// over.
-func (c *conn) pause(d time.Duration) bool {
-	select {
-	case <-c.s.closing:
-		return false
-	case <-time.After(d):
-		return !c.gone()
-	}
-}

@@ -267,7 +267,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	w, t := &got.Wheres[0], f.tasks[id]
 	switch {
 	case w.Running == nil && w.Blocking == nil:
-		return c.past(w, r.Follow)
+		return f.past(w, r.Follow)
 	case c.s.cfg.See.Live == nil:
 		return nil, errors.New("this run keeps no output that could be shown here: --output group does")
 	case w.Running != nil:
@@ -289,14 +289,14 @@ func (c *conn) log(r *Request) (*Reply, error) {
 
 // past passes on the output of a task that has ended, and says how it did if the client
 // follows it. The error says why there is none.
-func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
+func (f *follower) past(w *task.Where, follow bool) (*Reply, error) {
 	if !w.Known {
 		return nil, fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.ID)
 	}
-	p, ok := c.s.past(w.ID)
-	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && c.pause(followLeast); {
-		if c.s.sink.find(w.ID) != nil { // the sink was about to hear of it
-			p, ok = c.s.past(w.ID)
+	p, ok := f.s.past(w.ID)
+	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && !f.s.over() && f.wait(f.events, followLeast); {
+		if f.s.sink.find(w.ID) != nil { // the sink was about to hear of it
+			p, ok = f.s.past(w.ID)
 		}
 	}
 	if !ok || !p.Kept {
@@ -305,7 +305,7 @@ func (c *conn) past(w *task.Where, follow bool) (*Reply, error) {
 		}
 		return nil, fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
 	}
-	if c.show(w.ID, &p); !follow {
+	if f.show(w.ID, &p); !follow {
 		return nil, nil
 	}
 	return &Reply{Ended: []task.Facts{p.Facts}}, nil
