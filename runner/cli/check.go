@@ -164,7 +164,7 @@ var needs = [...]need{
 	{"retry-memory", "memfree", "--memfree", "add --memfree SIZE"},
 	{"retry-timeout", "timeout idle-timeout input=json", "a timeout", "add --timeout DUR"},
 	{"retry-output", "makes stdout-to", "--makes", "add --makes TEMPLATE"},
-	{"block records recend recstart", "pipe", "--pipe", "add --pipe"},
+	{"block records recend recstart", "pipe crew-ctl-add", "--pipe", "add --pipe"},
 	{"retry-answer worker-protocol worker-start worker-ready worker-start-timeout worker-max worker-age",
 		"worker", "--worker", "add --worker CMD"},
 	{"worker-window", "worker allow-commands", "--worker", "add --worker CMD"},
