@@ -28,11 +28,7 @@ func (w *wiring) openControl() error {
 	if w.opts.Show.DryRun || w.opts.Control.Off {
 		return nil
 	}
-	dir, _ := os.Getwd() // crew ctl ls can do without
-	cfg := control.Config{
-		About: control.Hello{Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)},
-		Do:    w.do, See: control.Sight{Total: w.tasks}, Soon: controlAfter,
-	}
+	cfg := control.Config{About: w.about(), Do: w.do, See: control.Sight{Total: w.tasks}, Soon: controlAfter}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {
@@ -57,6 +53,12 @@ func (w *wiring) openControl() error {
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)
 	return nil
+}
+
+// about describes the run to those who see it.
+func (w *wiring) about() control.Hello {
+	dir, _ := os.Getwd() // crew ctl ls can do without
+	return control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)}
 }
 
 // do carries out a command, which can come before the run is made.

@@ -107,10 +107,7 @@ func (w *wiring) openRecord() (*record, error) {
 		}
 		return nil, err
 	}
-	dir, _ := os.Getwd()
-	r.Log = control.NewLog(patient{r.pipe}, control.Hello{
-		PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir),
-	})
+	r.Log = control.NewLog(patient{r.pipe}, w.about())
 	r.Keeps = w.plan.Keeps() && !w.opts.Pool.TTY
 	w.close = append(w.close, func() error {
 		w.signals.Release() // crew-web finishes the files without crew, too
