@@ -28,9 +28,6 @@ func OpenExit(pid int) (fd int, err error) {
 	return fd, nil
 }
 
-// Niceness returns that of this process.
-func Niceness() (int, error) { return syscall.Getpriority(syscall.PRIO_PROCESS, 0) }
-
 const getModes, setModes, unread = unix.TIOCGETA, unix.TIOCSETA, 0x4004667f // FIONREAD of sys/filio.h
 
 // Pending returns how many bytes a pipe holds, as far as its end for writing tells: that of

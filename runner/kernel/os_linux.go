@@ -22,13 +22,6 @@ func waitChild(pid, options int, info *childInfo) syscall.Errno {
 // OpenExit returns a descriptor that poll(2) finds readable once a child has exited.
 func OpenExit(pid int) (fd int, err error) { return unix.PidfdOpen(pid, 0) }
 
-// Niceness returns that of this process. As a system call, getpriority(2) returns 20
-// minus the niceness.
-func Niceness() (int, error) {
-	n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-	return 20 - n, err
-}
-
 const getModes, setModes, unread = unix.TCGETS, unix.TCSETS, unix.TIOCINQ
 
 // Pending returns how many bytes a pipe holds, as far as its end for writing tells.

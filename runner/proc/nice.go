@@ -1,11 +1,10 @@
 package proc
 
 import (
-	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
-
-	"crew/runner/kernel"
 )
 
 // Nice adds n to the niceness of this process. On Linux every thread has its own
@@ -15,27 +14,23 @@ func Nice(n int) error {
 	if n == 0 {
 		return nil
 	}
-	now, err := kernel.Niceness()
+	now, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	if err != nil {
 		return err
 	}
-	want := now + n
+	if runtime.GOOS == "linux" { // whose system call returns 20 minus the niceness
+		now = 20 - now
+	}
 	done := map[string]bool{}
-	for changed := true; changed; { // a thread created meanwhile may have the old niceness
-		changed = false
-		threads, err := os.ReadDir("/proc/self/task")
-		if err != nil {
-			return syscall.Setpriority(syscall.PRIO_PROCESS, 0, want)
-		}
-		for _, t := range threads {
-			tid, err := strconv.Atoi(t.Name())
-			if err != nil || done[t.Name()] {
-				continue
-			}
-			if err := syscall.Setpriority(syscall.PRIO_PROCESS, tid, want); err != nil && err != syscall.ESRCH {
+	for before := -1; len(done) > before; { // a thread created meanwhile may have the old niceness
+		before = len(done)
+		threads, _ := filepath.Glob("/proc/self/task/*")
+		for _, thread := range append(threads, "0") { // the calling one, and elsewhere all
+			id, _ := strconv.Atoi(filepath.Base(thread))
+			if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, now+n); err != nil && err != syscall.ESRCH {
 				return err
 			}
-			done[t.Name()], changed = true, true
+			done[thread] = true
 		}
 	}
 	return nil

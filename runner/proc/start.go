@@ -145,10 +145,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 		switch {
 		case err == nil:
 			ran := newProgram(argv[0], dir, path)
-			if last := l.ran.Load(); last == nil || *last != ran {
-				kept := ran // escapes, so that ran need not
-				l.ran.Store(&kept)
-			}
+			l.ran.Store(&ran)
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
