@@ -31,7 +31,7 @@ func (w *worker) hint() time.Duration {
 	if at := f.since + hintAfter; w.run < at {
 		return at
 	}
-	if len(w.out) > 0 || w.p.Unread() > 0 || kernel.Readable(w.p.Out) {
+	if w.read() < w.put || kernel.Readable(w.p.Out) {
 		return w.run + hintAgain
 	}
 	if asks && w.hinted.CompareAndSwap(false, true) {

@@ -79,13 +79,10 @@ type flight struct {
 	out        spool.Text    // its stdout, if that is small
 }
 
-// attempt returns the attempt of the flight, without its slot.
-func (f *flight) attempt() task.Attempt {
-	return task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}
-}
-
 // origin returns what the worker and the user know of the attempt.
-func (f *flight) origin() task.Origin { return f.attempt().Origin() }
+func (f *flight) origin() task.Origin {
+	return task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}.Origin()
+}
 
 // record returns the number by which they know the task.
 func (f *flight) record() uint64 { return f.origin().Task }

@@ -408,7 +408,7 @@ func (w *worker) reap() {
 			if fresh && l.left != task.LeftNone && (worked || w.dismissed) {
 				l.hide(f.said)
 				f.said.discard()
-				l.push(f.attempt()) // for the next worker
+				l.push(task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}) // for the next worker
 			} else {
 				w.report(f, task.Lost, nil).Unbegun = true
 			}

@@ -162,6 +162,14 @@ func reopen(path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
+// Ignored reports whether a signal is ignored, as it may have been from the
+// start. Package os/signal knows that of SIGHUP and SIGINT alone.
+func Ignored(sig syscall.Signal) bool {
+	const ignore = 1
+	var now [16]uintptr
+	return action(sig, &now) == 0 && now[0] == ignore
+}
+
 // send sends a signal to a channel if that has room. SIGCONT leaves half of it to others: many
 // that come at once mean no more than one, and must not displace SIGTERM.
 func send(to chan<- syscall.Signal, sig syscall.Signal) {

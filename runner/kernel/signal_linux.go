@@ -41,7 +41,7 @@ func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	note, _, restore := raw.Handlers()
 	for _, sig := range sigs {
 		routes[sig] = to
-		if errno := raw.Sigaction(int(sig), handler(note, restore), nil); errno != 0 {
+		if errno := raw.Sigaction(int(sig), handler(note, restore)); errno != 0 {
 			return fmt.Errorf("take signal %d: %w", sig, syscall.Errno(errno))
 		}
 	}
@@ -92,18 +92,10 @@ func SurvivePipes() {
 	// ignored. Children must not inherit that, so the kernel gets a handler.
 	signal.Ignore(syscall.SIGPIPE)
 	_, nothing, restore := raw.Handlers()
-	raw.Sigaction(int(syscall.SIGPIPE), handler(nothing, restore), nil)
+	raw.Sigaction(int(syscall.SIGPIPE), handler(nothing, restore))
 }
 
-func reset(sig syscall.Signal) { raw.Sigaction(int(sig), &raw.Action{}, nil) }
-
-// Ignored reports whether a signal is ignored, as it may have been from the
-// start.
-func Ignored(sig syscall.Signal) bool {
-	const ignore = 1
-	var now raw.Action
-	return raw.Sigaction(int(sig), nil, &now) == 0 && now.Handler == ignore
-}
+func reset(sig syscall.Signal) { raw.Sigaction(int(sig), &raw.Action{}) }
 
 // Kill is kill(2).
 func Kill(pid int, sig syscall.Signal) error { return syscall.Kill(pid, sig) }

@@ -80,14 +80,6 @@ func SurvivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func reset(sig syscall.Signal) { signal.Reset(sig) }
 
-// Ignored reports whether a signal is ignored, as it may have been from the
-// start. Package os/signal knows that of SIGHUP and SIGINT alone.
-func Ignored(sig syscall.Signal) bool {
-	const ignore = 1
-	var now [16]uintptr
-	return action(sig, &now) == 0 && now[0] == ignore
-}
-
 // Kill is kill(2), with the default action in this process: the Go runtime would write the
 // stacks of all goroutines at SIGQUIT, and exit. Only a shell in its place does without.
 func Kill(pid int, sig syscall.Signal) error {

@@ -57,15 +57,15 @@ const (
 // stacks. The Go runtime itself ignores SIGUSR1 and SIGUSR2.
 func init() {
 	const sigquit = 3
-	Sigaction(sigquit, &Action{}, nil)
+	Sigaction(sigquit, &Action{})
 }
 
 // Sigaction calls rt_sigaction(2). It returns an error number, or 0.
 //
 //go:nosplit
-func Sigaction(sig int, to, old *Action) uintptr {
+func Sigaction(sig int, to *Action) uintptr {
 	c := Call{Number: sysRtSigaction, Args: [4]uintptr{
-		uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), maskSize,
+		uintptr(sig), uintptr(unsafe.Pointer(to)), 0, maskSize,
 	}}
 	do(&c)
 	return c.Err()
