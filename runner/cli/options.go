@@ -316,7 +316,7 @@ type Invite struct {
 
 // Elsewhere reports whether the tasks run on other machines, or would without --dry-run.
 func (o *Options) Elsewhere() bool {
-	return o.Do == DoRun && (o.Engine.URL != "" || len(o.Engine.Hosts) > 0)
+	return (o.Do == DoRun || o.Do == DoServe) && (o.Engine.URL != "" || len(o.Engine.Hosts) > 0)
 }
 
 // Far reports whether anything is to run on other machines.
@@ -350,7 +350,7 @@ func newOptions(c *command) *Options {
 }
 
 // TakesOffers reports whether tasks can need what workers offer.
-func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Do == DoRun }
+func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Elsewhere() }
 
 // AllCaps returns the limits by name, and, without units, what workers offer as far as --needs names
 // it as it is.

@@ -18,10 +18,6 @@ import (
 	"crew/runner/wiring"
 )
 
-// privateMemory is the most that all streams may take. The server's default depends on
-// the machine, and is too small for the streams on small ones.
-const privateMemory = 1 << 30
-
 // sshHosts is what a run with --ssh has of its own: a worker on each host, and in this
 // process, without a port, the server that they share with the submitter.
 type sshHosts struct {
