@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -88,10 +86,13 @@ func (w *crewWorker) reconnected() {
 	for _, t := range w.runs { // their heartbeats could not come
 		t.heard = now
 	}
-	lines := slices.Collect(maps.Values(w.lines))
+	var turn []*job
+	for _, line := range w.lines {
+		turn = append(turn, w.turns(line)...)
+	}
 	w.mu.Unlock()
 	w.out.Again(true)
-	w.advance(lines...)
+	w.admit(turn...)
 }
 
 // renew renews the lease, under a new ID if that is lost.

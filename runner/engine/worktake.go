@@ -146,25 +146,20 @@ func (w *crewWorker) next(h *job) {
 	if w.lines[h.from()] = line; len(line) == 0 {
 		delete(w.lines, h.from())
 	}
+	turn := w.turns(line)
 	w.mu.Unlock()
-	w.advance(line)
+	w.admit(turn...)
 }
 
-// advance admits the first of those in line if it waits. Without a connection it goes on waiting:
-// what it did would count for nothing if that does not come back in time.
-func (w *crewWorker) advance(lines ...[]*job) {
-	var turn []*job
-	w.mu.Lock()
-	for _, line := range lines {
-		if len(line) > 0 && line[0].waits && w.s.nc.IsConnected() {
-			line[0].waits = false
-			turn = append(turn, line[0])
-		}
+// turns returns the first of those in line if it waits. Without a connection it goes on waiting:
+// what it did would count for nothing if that does not come back in time. Its caller holds mu, and
+// admits it.
+func (w *crewWorker) turns(line []*job) (turn []*job) {
+	if len(line) > 0 && line[0].waits && w.s.nc.IsConnected() {
+		line[0].waits = false
+		turn = append(turn, line[0])
 	}
-	w.mu.Unlock()
-	for _, h := range turn {
-		w.admit(h)
-	}
+	return turn
 }
 
 // newJob makes the task of an attempt.

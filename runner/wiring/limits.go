@@ -177,14 +177,14 @@ func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
 	load, free := o.Machine.Load, o.Machine.MemFree
 	if load.N > 0 {
 		if _, err = m.Load(); err != nil {
-			return b, misuse(o.Typed("load")+": "+task.WithoutPath(err).Error(), "drop it")
+			return b, misuse(o.Typed("load")+": "+err.Error(), "drop it")
 		}
 		b.Load = load.Of(float64(m.Processors()))
 	}
 	if free.N > 0 {
 		_, total, err := m.Memory()
 		if err != nil {
-			return b, misuse(o.Typed("memfree")+": "+task.WithoutPath(err).Error(), "drop it")
+			return b, misuse(o.Typed("memfree")+": "+err.Error(), "drop it")
 		}
 		if b.Memory = int64(free.Of(float64(total))); b.Memory >= total {
 			return b, misuse(o.Typed("memfree")+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
