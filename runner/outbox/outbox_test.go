@@ -60,9 +60,12 @@ func TestOutboxBundles(t *testing.T) {
 			}
 		})
 	}
+	var mu sync.Mutex
 	var got []string
 	tries := 0
 	_, err := nc.Subscribe("to", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
 		if tries++; tries == 1 {
 			return // it is lost
 		}
@@ -78,6 +81,8 @@ func TestOutboxBundles(t *testing.T) {
 	out.Flush()
 	require.Empty(t, out.queues)
 	require.Zero(t, out.bytes)
+	mu.Lock()
+	defer mu.Unlock()
 	require.Len(t, got, n)
 	require.Less(t, tries, n/2)
 }
