@@ -23,6 +23,7 @@ const (
 	pieceWait  = 5 * time.Second        // after which a piece is asked for again
 	piecePause = 200 * time.Millisecond // the same if nobody is there to ask
 	flushWait  = 5 * time.Second
+	flushes    = 4  // parts of a window of which the server says that they have arrived
 	mostAsked  = 64 // pieces of a blob that are asked for at once
 )
 
@@ -46,7 +47,7 @@ type Blobs struct {
 	// of the goroutine that answers
 
 	up   *outbox.Window
-	sent int // bytes that may not have arrived
+	sent int // bytes since the latest flush
 
 	mu    sync.Mutex
 	owned map[string]task.Live // nil until there has been one
@@ -120,15 +121,15 @@ func (b *Blobs) answer(m *nats.Msg) {
 			}
 		}
 	}
-	if !b.up.Try(len(answer)) {
-		began := time.Now()
-		_ = b.nc.FlushTimeout(flushWait)
-		b.up.Give(b.sent, time.Since(began))
-		b.sent = 0
-		b.up.Try(len(answer))
-	}
-	b.sent += len(answer)
+	_ = b.up.Take(context.Background(), len(answer))
 	_ = m.Respond(answer) // or else it is asked for again
+	if b.sent += len(answer); b.sent >= b.up.Size()/flushes {
+		go func(sent int, began time.Time) {
+			_ = b.nc.FlushTimeout(flushWait)
+			b.up.Give(sent, time.Since(began))
+		}(b.sent, time.Now())
+		b.sent = 0
+	}
 }
 
 // Pull writes a blob of a user's, from an offset on. It goes on until it has all, there is no such blob,
