@@ -71,7 +71,7 @@ var clashes = [...]clash{
 	{"crew-serve crew-worker", "max-args!=0", "each value that comes is a task: drop %s"},
 
 	{"engine ssh", "idle-timeout", "a task on another machine is not heard from here: write --timeout DUR"},
-	{"engine", "ssh connect-timeout", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
+	{"engine", "ssh", "the tasks run on workers that are there, or on those that crew starts: drop one of them"},
 	{"submitting", "nice pty", "give it to each crew worker: drop %s"},
 	{"jobs", "submitting", "each worker has its own, as in crew worker -j 4: drop -j"},
 	{"jobs-of-all", "ssh", "write how many tasks each host runs, as in -j 8 or -S 8/web1"},
@@ -176,7 +176,7 @@ var needs = [...]need{
 	{"env", "engine ssh", "--engine or --ssh", "add one of them: tasks here have the whole environment"},
 	{"basefile transfer-file return cleanup", "engine ssh", "--engine or --ssh", "add one of them: no file travels here"},
 	{"cleanup", "basefile transfer-file return makes", "a file that travels", "add --basefile, --transfer-file or --return"},
-	{"connect-timeout", "ssh", "--ssh", "add --ssh HOSTS"},
+	{"connect-timeout", "ssh engine", "--ssh or --engine", "add --ssh HOSTS"},
 	{"worker-ttl", "ssh crew-worker", "crew worker or --ssh", "give it to each crew worker"},
 	{"allow-commands", "trust", "--trust", "add --trust FILE, with the public keys whose commands it runs"},
 	{"trust", "allow-commands", "--allow-commands", "add --allow-commands"},

@@ -190,7 +190,7 @@ func (o *Options) rows() []row {
 		{"--engine URL", all, "run the tasks on the workers of a NATS server", text(&engine.URL)},
 		{"--queue NAME", all, "which workers of the engine (default)", parsed(&engine.Queue, parseQueue)},
 		{"-S, --ssh HOSTS", runs, "run on 8/host,user@host,: over ssh; or a FILE", texts(&engine.Hosts)},
-		{"--connect-timeout DUR", runs, "--ssh: end when no host is there for DUR (30s)", duration(&engine.Reach, 0)},
+		{"--connect-timeout DUR", runs, "end when no host takes tasks for DUR (30s)", duration(&engine.Reach, 0)},
 		{"--env NAME", runs, "pass this variable to remote tasks", each(&engine.Env, parseVariable)},
 		{"--sign FILE", runs, "sign commands with the key in FILE", text(&engine.Sign)},
 		{"--detach", "run", "hand the tasks over, print the run's name and end", on(&engine.Detach)},

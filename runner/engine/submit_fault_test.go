@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,6 +93,20 @@ func TestLongInput(t *testing.T) {
 		require.NoError(t, err)
 		r.ok(2)
 		require.Zero(t, r.x.s.blobs.Count(), "they are let go")
+	})
+}
+
+// A run that all workers refuse ends with the reason.
+func TestRefusingWorkers(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		r := b.run(5, func(s *wiring.Submission) { s.Reach = 30 * time.Second })
+		r.said("no worker of queue q is there")
+		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Template: "ab", Command: "make {}"}, b.connect(nil)
+		for len(r.ending) == 0 {
+			require.NoError(t, s.tell(presenceSubject("q", other.ID), other))
+			time.Sleep(time.Second)
+		}
+		require.ErrorContains(t, r.wait().Err, "worker w runs make {}, not true '{}'")
 	})
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,8 +24,10 @@ type roster struct {
 	bySlot  map[int]*worker
 	told    map[string]bool // notices given
 	empty   time.Time       // since when there has been no slot; zero if there are some
-	grace   time.Time       // when this process last could not have heard of workers; for the ticker alone
-	looked  time.Time       // when it last looked for silent ones
+	why     string          // a worker was refused last, at refused
+	refused time.Time
+	grace   time.Time // when this process last could not have heard of workers; for the ticker alone
+	looked  time.Time // when it last looked for silent ones
 }
 
 // worker is a worker that this run uses.
@@ -100,6 +103,7 @@ func (x *submitter) heard(p Presence) {
 	w, why := r.workers[p.ID], x.maker.refuses(p)
 	if why != "" && r.open { // before that, Submit may return it as an error
 		x.tell(why)
+		r.why, r.refused = why, time.Now()
 	}
 	if w == nil {
 		if p.State == gone || why != "" {
@@ -276,6 +280,8 @@ func (x *submitter) missing(now time.Time, slots int) {
 	case !r.open || x.hosts != nil:
 	case r.empty.IsZero():
 		r.empty = now
+	case now.Sub(r.empty) > x.sub.Reach && now.Sub(r.refused) < x.sub.Reach: // all that are there are refused
+		x.sub.Do(task.Command{Op: task.Fail, Err: errors.New(r.why)})
 	case now.Sub(r.empty) > loneFor:
 		x.tell(x.nobody())
 	}

@@ -62,7 +62,7 @@ type Place struct {
 	Hosts []cli.Host // of --ssh
 	Queue string
 	TTL   time.Duration // with Hosts
-	Reach time.Duration // of --connect-timeout, with Hosts; 0 for none
+	Reach time.Duration // of --connect-timeout; 0 for none
 	Dir   string        // of --state; "" for none
 	Anew  bool          // of --state-reset: nothing of an earlier run counts
 	Name  string        // of --name; "" for none
@@ -267,6 +267,9 @@ func (w *wiring) place() (Place, error) {
 	o, e := w.opts, &w.opts.Engine
 	p := Place{URL: e.URL, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name}
 	if len(e.Hosts) == 0 {
+		if o.Fed() {
+			p.Reach = 0 // others may come for what is added
+		}
 		return p, nil
 	}
 	var err error
