@@ -24,14 +24,16 @@ func skipPrefixes(args []arg) int {
 }
 
 // nameIndex is skipPrefixes for a name that may be known only when the command runs.
-func nameIndex(args []arg) int {
-	i := 0
-	for i < len(args)-1 && args[i].static() && (prefixes.has(args[i].text) || strings.HasPrefix(args[i].text, "-")) {
-		prefix := args[i].text
-		for i++; i < len(args)-1 && args[i].static() && strings.HasPrefix(args[i].text, "-"); i++ {
-			if prefix == "exec" && strings.HasSuffix(args[i].text, "a") && i < len(args)-2 {
-				i++ // the name that the command is given
-			}
+func nameIndex(args []arg) (i int) {
+	prefix := ""
+	for ; i < len(args)-1; i++ {
+		switch text := args[i].text; {
+		case prefixes.has(text):
+			prefix = text
+		case !args[i].static() || !strings.HasPrefix(text, "-"):
+			return i
+		case prefix == "exec" && strings.HasSuffix(text, "a") && i < len(args)-2:
+			i++ // the name that the command is given
 		}
 	}
 	return i
@@ -64,23 +66,22 @@ func (c *compiler) argument(args []arg, at int) place {
 	name := args[n]
 	switch {
 	case (i == at || at == 0) && !args[at].odd:
-		return c.commandName(args, at)
+		return c.commandName(args[at].text)
 	case i < len(args) && i > at: // the name that exec gives a command
 		return place{}
 	case at > n && name.marks() && c.family != foreign && !strings.Contains(name.text, "/"):
 		return refuse("cannot be given to a command that is a value, too", "write the path of the command, as in ./{}, or leave out the shell")
 	}
-	shells := slices.ContainsFunc(args[:at], takesScript)
-	hidden := shells && mayHide(args[:at])
+	shell := slices.IndexFunc(args[:at], takesScript)
 	guard, joined := position(args, at)
 	switch {
 	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
 		return refuse("cannot stand beside words that shells read in different ways", "write each word as it is, without braces and $'…'")
-	case (i == len(args) || shells && slices.ContainsFunc(args[:at], arg.unknown)) && scriptLike(args[at]):
+	case (i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.unknown)) && scriptLike(args[at]):
 		return refuse("cannot be part of what may be a script, since it is not known what is run", "write the name of the program and its options as they are")
-	case hidden:
+	case shell >= 0 && slices.ContainsFunc(args[shell+1:at], mayHide):
 		return refuse("cannot stand where it is not known which options the shell is given", "write quotes around the words before it")
-	case shells && (startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
+	case shell >= 0 && (startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
 		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	case i == len(args):
 		return place{}
@@ -132,18 +133,10 @@ const scriptBytes = " \t\n;|&<>()$`"
 // scriptLike reports whether a word that holds a value looks like a script.
 func scriptLike(a arg) bool { return strings.ContainsAny(a.text, scriptBytes) }
 
-// mayHide reports whether one of the words may be an option of a shell that is not seen.
-func mayHide(args []arg) bool {
-	first := 1 + slices.IndexFunc(args, takesScript)
-	for _, a := range args[first:] {
-		text := a.text
-		switch {
-		case !a.static() && (a.split || a.mayBeOption()),
-			startsOption(text) && len(text) > 2 && text[1] != '-' && strings.ContainsAny(text[1:len(text)-1], "oO"): // -onoclobber
-			return true
-		}
-	}
-	return false
+// mayHide reports whether the word may be an option of a shell that is not seen.
+func mayHide(a arg) bool {
+	return !a.static() && (a.split || a.mayBeOption()) ||
+		startsOption(a.text) && len(a.text) > 2 && a.text[1] != '-' && strings.ContainsAny(a.text[1:len(a.text)-1], "oO") // -onoclobber
 }
 
 // takesScript reports whether a is a program that takes a script as an option.
@@ -152,10 +145,9 @@ func takesScript(a arg) bool {
 	return ok && (r.isShell || r.option == "c")
 }
 
-// commandName says how the mark may stand in the word that names the command.
-func (c *compiler) commandName(args []arg, at int) place {
-	name := args[at].text
-	if c.family == foreign || strings.Contains(strings.ReplaceAll(name, markText, ""), "/") {
+// commandName says how a mark may stand in the word that names the command.
+func (c *compiler) commandName(name string) place {
+	if c.family == foreign || strings.Contains(name, "/") {
 		return place{}
 	}
 	if before, _, ok := strings.Cut(name, "="); ok && syntax.ValidName(strings.ReplaceAll(strings.TrimSuffix(before, "+"), markText, "_")) {

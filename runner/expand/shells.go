@@ -201,11 +201,8 @@ func (r runner) isOption(a arg) bool {
 // args[first]: a program that is no shell would give it to one, or a shell of another
 // grammar may take it for an option.
 func interpreted(args []arg, first, at int) error {
-	for j, a := range args[:at] {
-		if j < first || j > first && !args[first].wraps() {
-			continue
-		}
-		name, before := a.program(), args[j+1:at]
+	for j := first; j < at && (j == first || args[first].wraps()); j++ {
+		name, before := args[j].program(), args[j+1:at]
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {

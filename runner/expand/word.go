@@ -66,19 +66,13 @@ func (h holes) names(is func(piece) bool) (names []string) {
 	return names
 }
 
-// lone reports whether w is {} and nothing else, so that a command has it once for
-// each column of each record.
-func (w *word) lone() bool {
-	return len(w.pieces) == 1 && w.pieces[0].kind == record && !w.whole && !w.joined
-}
-
 // each returns the records for each of which a command has w once. If these are not several,
-// it has w once for all of v.
+// it has w once for all of v. If w is {} and nothing else, each column counts as a record.
 func (w *word) each(v *Values) [][]string {
 	switch {
 	case w.joined:
 		return nil
-	case w.lone() && slices.ContainsFunc(v.Records, func(rec []string) bool { return len(rec) > 1 }):
+	case len(w.pieces) == 1 && w.pieces[0].kind == record && !w.whole && slices.ContainsFunc(v.Records, func(rec []string) bool { return len(rec) > 1 }):
 		var columns [][]string
 		for _, rec := range v.Records {
 			for i := range rec {

@@ -120,7 +120,7 @@ func (s *stream) next(rec *Record) error {
 		}
 		if size > s.scan.max {
 			s.first = false
-			*rec = Record{place: s.place(), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
+			*rec = Record{place: s.place(s.line), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
 			return nil
 		}
 		if s.cfg.EOF != nil && text == *s.cfg.EOF {
@@ -235,7 +235,7 @@ func (s *stream) clean(raw []byte) []byte {
 
 // record makes a record of its text.
 func (s *stream) record(rec *Record, text string) {
-	rec.Text, rec.Object, rec.place = text, nil, s.place()
+	rec.Text, rec.Object, rec.place = text, nil, s.place(s.line)
 	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
 		rec.Object, rec.Err = parseObject(text)
 	}
@@ -245,11 +245,11 @@ func (s *stream) record(rec *Record, text string) {
 	}
 }
 
-// place returns where the latest record began.
-func (s *stream) place() place { return place(s.at)<<placeLines | place(s.line) }
+// place returns where a record of this file begins.
+func (s *stream) place(line int) place { return place(s.at)<<placeLines | place(line) }
 
 // after returns where the record after the latest one begins.
-func (s *stream) after() place { return place(s.at)<<placeLines | place(s.lines+1) }
+func (s *stream) after() place { return s.place(s.lines + 1) }
 
 // where names the latest record and its source.
 func (s *stream) where() string {
