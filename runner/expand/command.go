@@ -224,13 +224,12 @@ func (c *compiler) builtin(args []arg, at int) place {
 	return refuseArguments(name, ", which may evaluate them", "put it into a variable, as in x={}, and use \"$x\" where it is needed")
 }
 
+// prompted matches options of read, with a NUL between words, that end in one with a prompt.
+var prompted = regexp.MustCompile("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*p\x00?[^\x00]*$")
+
 // takesPrompt reports whether args[at] is, or ends, an option of read with a prompt.
 func takesPrompt(args []arg, at int) bool {
-	prompt := func(s string) bool {
-		return cluster(s, "p") && strings.Trim(s[1:strings.IndexByte(s, 'p')], "ers") == ""
-	}
-	before := args[at-1]
-	return prompt(args[at].text) || at > 1 && before.static() && prompt(before.text) && strings.HasSuffix(before.text, "p")
+	return prompted.MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text }))
 }
 
 // onlyNumber returns the place of a value that must be a number and the whole word.
