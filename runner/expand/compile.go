@@ -115,7 +115,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 func (c *compiler) resolve(add bool) ([]seg, error) {
 	for {
 		if len(c.marks) == 0 && !add {
-			return []seg{{text: c.src, ref: toNothing, group: -1}}, nil
+			return []seg{{text: c.src, ref: toNothing}}, nil
 		}
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(c.src), "")
 		switch {
@@ -212,7 +212,7 @@ func (c *compiler) keepText() bool {
 // assemble returns the script as segments.
 func (c *compiler) assemble(f *syntax.File) []seg {
 	var segs []seg
-	add := func(from, to, group int) {
+	add := func(from, to int, group *group) {
 		for _, m := range c.within(from, to) {
 			g := seg{text: c.src[from:m.at], ref: toNothing, how: m.how, group: group}
 			if m.escaped {
@@ -229,13 +229,14 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 		segs = append(segs, seg{text: c.src[from:to], ref: toNothing, group: group})
 	}
 	at := 0
-	for i, p := range c.groups() {
-		add(at, p.list.from, -1)
-		add(p.list.from, p.list.to, i)
+	for _, p := range c.groups() {
+		add(at, p.list.from, nil)
+		group := c.group(p)
+		add(p.list.from, p.list.to, group)
 		at = p.list.to
-		c.script.groups = append(c.script.groups, c.group(p))
+		c.script.groups = append(c.script.groups, group)
 	}
-	add(at, len(c.src), -1)
+	add(at, len(c.src), nil)
 	c.script.own = c.outer == nil && ownArguments(f)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
@@ -276,8 +277,8 @@ func (c *compiler) holes(s span) (list holes) {
 }
 
 // group returns the group of the word that p repeats.
-func (c *compiler) group(p place) group {
-	g := group{text: c.src[p.list.from:p.list.to], plain: !p.word.unknown()}
+func (c *compiler) group(p place) *group {
+	g := &group{text: c.src[p.list.from:p.list.to], plain: !p.word.unknown()}
 	holes := c.holes(p.list)
 	for _, h := range holes {
 		g.text += " " + h.text

@@ -2,7 +2,6 @@ package expand
 
 import (
 	"fmt"
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ func (c *Config) check(s string) error {
 			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
 		}
 	}
-	for in := range c.braces(s) {
+	for _, in := range c.braces(s) {
 		if instead := ofParallel(in); instead != "" {
 			return fmt.Errorf("there is no placeholder {%s}: %s", in, instead)
 		}
@@ -33,28 +32,27 @@ func (c *Config) check(s string) error {
 	return nil
 }
 
-// braces yields what stands in braces that are text.
-func (c *Config) braces(s string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, p := range scan(s, c) {
-			for from := 0; p.kind == literal; from++ {
-				n := strings.IndexByte(p.text[from:], '{')
-				if n < 0 {
-					break
-				}
-				from += n
-				in, _, closed := strings.Cut(p.text[from+1:], "}")
-				if closed && (from == 0 || p.text[from-1] != '$' && p.text[from-1] != '\\') && !yield(in) {
-					return
-				}
+// braces returns what stands in braces that are text.
+func (c *Config) braces(s string) (list []string) {
+	for _, p := range scan(s, c) {
+		for from := 0; !p.isHole(); from++ {
+			n := strings.IndexByte(p.text[from:], '{')
+			if n < 0 {
+				break
+			}
+			from += n
+			in, _, closed := strings.Cut(p.text[from+1:], "}")
+			if closed && (from == 0 || p.text[from-1] != '$' && p.text[from-1] != '\\') {
+				list = append(list, in)
 			}
 		}
 	}
+	return list
 }
 
 // MayName reports whether a text holds {name}, for which a column may be meant.
 func (c Config) MayName(s string) bool {
-	for in := range c.braces(s) {
+	for _, in := range c.braces(s) {
 		if fieldName(columnName(in)) {
 			return true
 		}

@@ -13,14 +13,14 @@ import (
 // the script or, in a script within a script, to quoted values.
 type script struct {
 	segs   []seg
-	values []piece // the placeholders and scripts within the script
-	groups []group // words that a command has once for each of several records
-	own    bool    // it uses no arguments itself, so values can be these
-	list   bool    // all groups have the same words, which are the script's arguments, as "$@"
-	name   string  // of the variables, without their numbers
-	once   string  // the script for one record with one column, as it is run
-	login  bool    // for a shell that somebody chose, far away or for a user
-	bash   bool    // it holds what only bash understands
+	values []piece  // the placeholders and scripts within the script
+	groups []*group // words that a command has once for each of several records
+	own    bool     // it uses no arguments itself, so values can be these
+	list   bool     // all groups have the same words, which are the script's arguments, as "$@"
+	name   string   // of the variables, without their numbers
+	once   string   // the script for one record with one column, as it is run
+	login  bool     // for a shell that somebody chose, far away or for a user
+	bash   bool     // it holds what only bash understands
 }
 
 // seg is text and then a reference to a value, to the list, or to nothing.
@@ -28,7 +28,7 @@ type seg struct {
 	text  string
 	ref   int // index in values
 	how   how
-	group int // index in groups, or -1
+	group *group // nil if it stands once
 }
 
 const (
@@ -158,7 +158,7 @@ type filled struct {
 // fill fills in v.
 func (s *script) fill(v *Values) filled {
 	f := filled{script: s, segs: s.segs}
-	if !slices.ContainsFunc(s.groups, func(g group) bool { return len(g.word.each(v)) > 1 }) {
+	if !slices.ContainsFunc(s.groups, func(g *group) bool { return len(g.word.each(v)) > 1 }) {
 		f.texts = make([]string, len(s.values))
 		for i := range s.values {
 			f.texts[i] = s.values[i].valueIn(v, v.Records)
@@ -167,16 +167,16 @@ func (s *script) fill(v *Values) filled {
 	}
 	f.segs, f.several = nil, true
 	for i := 0; i < len(s.segs); {
-		n, end, each := s.segs[i].group, i+1, [][][]string{v.Records}
-		if n >= 0 {
-			for end < len(s.segs) && s.segs[end].group == n {
+		group, end, each := s.segs[i].group, i+1, [][][]string{v.Records}
+		if group != nil {
+			for end < len(s.segs) && s.segs[end].group == group {
 				end++
 			}
-			if recs := s.groups[n].word.each(v); len(recs) > 1 {
+			if recs := group.word.each(v); len(recs) > 1 {
 				each = slices.Collect(slices.Chunk(recs, 1))
 			}
 		}
-		if s.list && n >= 0 {
+		if s.list && group != nil {
 			f.segs = append(f.segs, seg{ref: toList})
 			i, each = end, nil
 		}
