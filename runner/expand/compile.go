@@ -115,7 +115,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 func (c *compiler) resolve(add bool) ([]seg, error) {
 	for {
 		if len(c.marks) == 0 && !add {
-			return []seg{{text: c.src, ref: toNothing}}, nil
+			return []seg{{text: c.src}}, nil
 		}
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(c.src), "")
 		switch {
@@ -214,7 +214,7 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 	var segs []seg
 	add := func(from, to int, group *group) {
 		for _, m := range c.within(from, to) {
-			g := seg{text: c.src[from:m.at], ref: toNothing, how: m.how, group: group}
+			g := seg{text: c.src[from:m.at], how: m.how, group: group}
 			if m.escaped {
 				g.text += `\`
 			}
@@ -226,7 +226,7 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 			segs = append(segs, g)
 			from = m.at + len(markText)
 		}
-		segs = append(segs, seg{text: c.src[from:to], ref: toNothing, group: group})
+		segs = append(segs, seg{text: c.src[from:to], group: group})
 	}
 	at := 0
 	for _, p := range c.groups() {
@@ -251,18 +251,18 @@ func (c *compiler) within(from, to int) []mark {
 	return c.marks[i:j]
 }
 
-// valueOf returns the index of a value of the script, which it adds unless it is there.
+// valueOf returns the number of a value of the script, which it adds unless it is there.
 func (c *compiler) valueOf(p piece, check check) int {
 	values := &c.script.values
 	same := func(v piece) bool {
 		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
 	}
 	if i := slices.IndexFunc(*values, same); i >= 0 {
-		return i
+		return i + 1
 	}
 	p.check = check
 	*values = append(*values, p)
-	return len(*values) - 1
+	return len(*values)
 }
 
 // span is a stretch of the source.

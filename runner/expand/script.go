@@ -26,15 +26,12 @@ type script struct {
 // seg is text and then a reference to a value, to the list, or to nothing.
 type seg struct {
 	text  string
-	ref   int // index in values
+	ref   int // number of the value, from 1; 0 for nothing
 	how   how
 	group *group // nil if it stands once
 }
 
-const (
-	toNothing = -1
-	toList    = -2
-)
+const toList = -1
 
 // group is a word of a script that is repeated for each record.
 type group struct {
@@ -130,12 +127,12 @@ func (s *script) body(segs []seg, name string) string {
 	for _, g := range segs {
 		b = append(b, g.text...)
 		switch g.ref {
-		case toNothing:
+		case 0:
 		case toList:
 			b = append(b, `"$@"`...)
 		default:
 			before, behind := g.how.around()
-			b = strconv.AppendInt(append(b, before+"${"+name...), int64(g.ref+1), 10)
+			b = strconv.AppendInt(append(b, before+"${"+name...), int64(g.ref), 10)
 			if name != "" {
 				b = append(b, '?')
 			}
@@ -182,12 +179,12 @@ func (s *script) fill(v *Values) filled {
 		}
 		for nth, recs := range each {
 			if nth > 0 {
-				f.segs = append(f.segs, seg{text: " ", ref: toNothing})
+				f.segs = append(f.segs, seg{text: " "})
 			}
 			for _, g := range s.segs[i:end] {
-				if g.ref >= 0 {
-					f.texts = append(f.texts, s.values[g.ref].valueIn(v, recs))
-					g.ref = len(f.texts) - 1
+				if g.ref > 0 {
+					f.texts = append(f.texts, s.values[g.ref-1].valueIn(v, recs))
+					g.ref = len(f.texts)
 				}
 				f.segs = append(f.segs, g)
 			}
@@ -260,8 +257,8 @@ func (f filled) shown() string {
 		switch {
 		case g.ref == toList:
 			b.WriteString(join(f.list, " ", task.Quote))
-		case g.ref >= 0:
-			text, ok := g.how.plain(f.texts[g.ref])
+		case g.ref > 0:
+			text, ok := g.how.plain(f.texts[g.ref-1])
 			if !ok {
 				return f.assigned()
 			}
