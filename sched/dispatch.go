@@ -104,6 +104,14 @@ func (d *Dispatcher) Waits(id uint64) Wait {
 	return d.closed(d.of[e.Key])
 }
 
+// Ready returns a slot with free capacity for which an item is queued, or 0 if there is none.
+func (d *Dispatcher) Ready() int {
+	if d.Len() == 0 {
+		return 0
+	}
+	return d.Policy.Ready()
+}
+
 // Held returns how many places items have in the slots that are in.
 func (d *Dispatcher) Held() int { return d.slots.taken }
 
@@ -116,7 +124,7 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	for {
 		l, at := d.serve()
 		if l == nil {
-			if slot = d.Policy.Ready(); slot == 0 {
+			if slot = d.Ready(); slot == 0 {
 				return it, 0, ForSlot
 			}
 		}

@@ -76,17 +76,9 @@ func (p *fair) Choice(it Item) Choice {
 	return c
 }
 
-func (p *fair) Ready() int {
-	if p.Len() == 0 {
-		return 0
-	}
-	return p.emptiest(nil)
-}
+func (p *fair) Ready() int { return p.emptiest(nil) }
 
 func (p *fair) Pop(slot int) (it Item, ok bool) {
-	if p.Len() == 0 {
-		return it, false
-	}
 	a := p.order.min()
 	first := a.queue.min()
 	t := p.tiers[first.Rank]

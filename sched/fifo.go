@@ -26,19 +26,8 @@ func (p *fifo) Push(it Item) bool {
 	return true
 }
 
-func (p *fifo) Ready() int {
-	if p.Len() == 0 {
-		return 0
-	}
-	return p.emptiest(nil)
-}
+func (p *fifo) Ready() int { return p.emptiest(nil) }
 
-func (p *fifo) Pop(slot int) (it Item, ok bool) {
-	if p.Len() == 0 {
-		return it, false
-	}
-	it = p.cut(p.queue.min())
-	return it, true
-}
+func (p *fifo) Pop(int) (Item, bool) { return p.cut(p.queue.min()), true }
 
 func (p *fifo) Remove(id uint64) bool { return p.drop(id) }

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -47,8 +48,7 @@ type Machine struct {
 	sampled time.Time // zero before the first sample
 	excess  float64   // average number of processes without one for each task
 	free    int64
-	recent  [int(lately / SampleEvery)]sample
-	oldest  int // index in recent
+	recent  []sample // lately
 
 	cap    int // tasks that may run until capped is long ago or twice the bound is free; 0 for no limit
 	capped time.Time
@@ -80,8 +80,8 @@ func (m *Machine) Sample(now time.Time, processes float64, free int64) {
 	}
 	m.excess = keep*m.excess + (1-keep)*(processes-float64(m.running))
 	m.sampled, m.free = now, free
-	m.recent[m.oldest] = sample{now, free, m.running}
-	m.oldest = (m.oldest + 1) % len(m.recent)
+	m.recent = slices.DeleteFunc(m.recent, func(s sample) bool { return now.Sub(s.at) > lately })
+	m.recent = append(m.recent, sample{now, free, m.running})
 	m.most, m.peak = m.peak, m.running
 	if free >= 2*m.memory || now.Sub(m.capped) >= capFor {
 		m.cap = 0
@@ -161,9 +161,7 @@ func (m *Machine) memoryZone() zone {
 	}
 	most, least := m.free, m.running // of the last second
 	for _, s := range m.recent {
-		if m.sampled.Sub(s.at) <= lately {
-			most, least = max(most, s.free), min(least, s.running)
-		}
+		most, least = max(most, s.free), min(least, s.running)
 	}
 	took, grown := most-m.free, int64(m.running-least)
 	switch {

@@ -66,7 +66,7 @@ func (n *naiveMachine) expected() float64 {
 func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 	last := n.samples[len(n.samples)-1]
 	free, load, took, more := last.free, n.expected(), int64(0), 0
-	for _, e := range n.samples[max(0, len(n.samples)-10):] {
+	for _, e := range n.samples {
 		if last.at.Sub(e.at) <= time.Second {
 			took, more = max(took, e.free-free), max(more, n.running-e.running)
 		}

@@ -65,7 +65,8 @@ type Policy interface {
 	// has no slot for the item's key, which only "topic" does.
 	Push(Item) bool
 	// Ready returns a slot with free capacity for which there is an item, or 0
-	// if there is none. A call of any other method may change the answer.
+	// if there is none. A call of any other method may change the answer. It must not be called
+	// while nothing is queued, nor must Pop.
 	Ready() int
 	// Pop returns the next item for a slot that has free capacity, for which Take follows. It
 	// returns false if there is none.
