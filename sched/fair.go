@@ -82,13 +82,12 @@ func (p *fair) Pop(slot int) (it Item, ok bool) {
 	a := p.order.min()
 	first := a.queue.min()
 	t := p.tiers[first.Rank]
-	t.round = a.since + weight(&first.Item)
-	p.tiers[first.Rank] = t
 	p.turn++
-	a.since, a.turn = t.round, p.turn
-	it = first.Item
+	a.since, a.turn = a.since+weight(&first.Item), p.turn
+	t.round = a.since
+	p.tiers[first.Rank] = t
 	p.remove(first)
-	return it, true
+	return first.Item, true
 }
 
 func (p *fair) Remove(id uint64) bool {
