@@ -131,12 +131,11 @@ type Run struct {
 
 	src      Source
 	exec     Executor
-	streamer Streamer                         // exec, if it is one; else nil
-	silence  func(task.Attempt) time.Duration // of exec; nil if that has none
-	sender   Sender                           // exec, with core.Pool.Ahead; else nil
-	rec      Recorder                         // nil for none
-	maker    Maker                            // nil if no task has a Making
-	tokens   core.Tokens                      // nil for none
+	streamer Streamer    // exec, if it is one; else nil
+	sender   Sender      // exec, with core.Pool.Ahead; else nil
+	rec      Recorder    // nil for none
+	maker    Maker       // nil if no task has a Making
+	tokens   core.Tokens // nil for none
 	machine  Machine
 	pump     *pump
 	wake     chan struct{} // tells the reader to go on
@@ -164,11 +163,6 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
 	r.streamer, _ = exec.(Streamer)
-	if x, ok := exec.(interface {
-		Silence(task.Attempt) time.Duration
-	}); ok {
-		r.silence = x.Silence
-	}
 	if cfg.Pool.Ahead > 0 {
 		r.sender = exec.(Sender)
 	}
@@ -305,7 +299,9 @@ func (r *Run) follow(fx *core.Effects) func(*core.Core) {
 		facts = append(facts, func(c *core.Core) { c.Ended(res) })
 	}
 	for _, a := range fx.Quiet {
-		silent := r.silence(a)
+		silent := r.exec.(interface {
+			Silence(task.Attempt) time.Duration
+		}).Silence(a)
 		facts = append(facts, func(c *core.Core) { c.Quiet(a, silent) })
 	}
 	for _, t := range fx.Checks {

@@ -21,8 +21,9 @@ func (c *Core) retry(ids []uint64) (reply task.Reply) {
 			reply.IDs = append(reply.IDs, id)
 		default:
 			err := c.mayRetry(id)
-			reply.Err = cmp.Or(reply.Err, err)
-			chosen[id] = err == nil
+			if reply.Err = cmp.Or(reply.Err, err); err == nil {
+				chosen[id] = true
+			}
 		}
 	}
 	for _, id := range c.withFollowers(chosen) {
@@ -75,7 +76,6 @@ func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 			}
 		}
 	}
-	maps.DeleteFunc(chosen, func(_ uint64, yes bool) bool { return !yes })
 	return slices.Sorted(maps.Keys(chosen))
 }
 
