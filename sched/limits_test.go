@@ -26,12 +26,7 @@ type window struct {
 	period   time.Duration
 }
 
-func (w window) rate() Rate {
-	if w.n == 0 {
-		return Rate{}
-	}
-	return NewRate(w.n, w.period, w.burst)
-}
+func (w window) rate() Rate { return NewRate(w.n, w.period, w.burst) }
 
 // check checks that no interval that ends with the latest start holds too many.
 func (w window) check(t *testing.T, starts []time.Time) {

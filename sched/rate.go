@@ -11,10 +11,14 @@ type Rate struct {
 	at           time.Time // when the next start may be: Slack before all so far have taken up their time
 }
 
-// NewRate returns a Rate of n starts in a period, with bursts of burst; all are at least 1. It
+// NewRate returns a Rate of n starts in a period, with bursts of burst, which is at least 1. It is no
+// limit if n is 0. It
 // adds 20 ms to the period, or a fiftieth: what counts is when a process starts, which takes
 // a while that differs.
 func NewRate(n int, period time.Duration, burst int) Rate {
+	if n == 0 {
+		return Rate{}
+	}
 	period += min(period/50, 20*time.Millisecond)
 	every := period/time.Duration(n) + 1
 	return Rate{Every: every, Slack: time.Duration(burst-1) * every}

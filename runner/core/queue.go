@@ -37,7 +37,7 @@ type queue struct {
 
 func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), after: map[uint64][]uint64{}, makers: newMakers(),
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), after: map[uint64][]uint64{}, makers: newMakers(), memory: memory{tasks: map[uint64]remembered{}},
 		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
 	if cfg.Terms {
@@ -141,9 +141,6 @@ type remembered struct {
 
 // keep remembers a task and forgets others if there are too many.
 func (m *memory) keep(r *task.Result, t *task.Task) {
-	if m.tasks == nil {
-		m.tasks = map[uint64]remembered{}
-	}
 	m.tasks[t.ID] = remembered{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()

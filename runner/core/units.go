@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -13,10 +11,8 @@ type caps struct {
 	held   [][]bool // of each, whether an attempt holds a unit
 	claims map[wanted]*sched.Claim
 
-	// of hosts, whose units are given out there
-
-	hosts bool           // names of no limit are theirs
-	names map[string]int // and have these indexes
+	hosts bool           // names of no limit are those of hosts, whose units are given out there
+	names map[string]int // the index of each limit; those of hosts come behind
 }
 
 // wanted is what a task claims. Tasks that need the same mostly share the list.
@@ -30,7 +26,8 @@ const mostClaims = 1 << 14
 
 func newCaps(list []task.Cap, hosts bool) caps {
 	c := caps{list: list, claims: map[wanted]*sched.Claim{}, hosts: hosts, names: map[string]int{}}
-	for _, limit := range list {
+	for i, limit := range list {
+		c.names[limit.Name] = i
 		c.held = append(c.held, make([]bool, len(limit.Units)))
 	}
 	return c
@@ -48,21 +45,13 @@ func (c Config) limits() sched.Limits {
 	return l
 }
 
-func rateOf(r task.Rate) sched.Rate {
-	if r.N == 0 {
-		return sched.Rate{}
-	}
-	return sched.NewRate(r.N, r.Period, r.Burst)
-}
+func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
 // find returns the index of a limit, which is one of hosts if there is no other.
 func (c *caps) find(name string) int {
-	if i := slices.IndexFunc(c.list, func(l task.Cap) bool { return l.Name == name }); i >= 0 {
-		return i
-	}
 	i, known := c.names[name]
 	if !known {
-		i = len(c.list) + len(c.names)
+		i = len(c.names)
 		c.names[name] = i
 	}
 	return i
