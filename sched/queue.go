@@ -24,8 +24,8 @@ func (o *order) less(b *order) bool {
 	return o[1] < b[1] || o[1] == b[1] && o[2] < b[2]
 }
 
-// ordered is an element of a queue. No two of a queue have the same place, which changes by update
-// alone.
+// ordered is an element of a queue, or of none: then its order is zero. No two of a queue have the
+// same one, which a queue alone changes.
 type ordered interface {
 	comparable
 	at() *order
@@ -44,8 +44,8 @@ func (q *queue[T]) len() int { return len(q.items) - q.head }
 func (q *queue[T]) min() T { return q.items[q.head] }
 
 // find returns where an element is, or would be.
-func (q *queue[T]) find(e T) (i int, in bool) {
-	i, in = slices.BinarySearchFunc(q.items[q.head:], e, func(a, b T) int {
+func (q *queue[T]) find(e T) int {
+	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, func(a, b T) int {
 		switch {
 		case a.at().less(b.at()):
 			return -1
@@ -54,7 +54,7 @@ func (q *queue[T]) find(e T) (i int, in bool) {
 		}
 		return 1
 	})
-	return q.head + i, in
+	return q.head + i
 }
 
 func (q *queue[T]) insert(e T) {
@@ -64,20 +64,23 @@ func (q *queue[T]) insert(e T) {
 	}
 	i := len(q.items)
 	if q.len() > 0 && e.at().less(q.items[i-1].at()) {
-		i, _ = q.find(e)
+		i = q.find(e)
 	}
 	q.items = slices.Insert(q.items, i, e)
 }
 
-// remove removes an element if it is in.
+// remove removes an element, unless it is in no queue.
 func (q *queue[T]) remove(e T) {
-	if q.len() > 0 && q.min() == e {
-		q.head++
+	switch {
+	case *e.at() == (order{}):
 		return
-	}
-	if i, in := q.find(e); in {
+	case q.min() == e:
+		q.head++
+	default:
+		i := q.find(e)
 		q.items = slices.Delete(q.items, i, i+1)
 	}
+	*e.at() = order{}
 }
 
 // update gives an element a place, perhaps another one.
