@@ -11,6 +11,7 @@ import (
 
 	"crew/runner/address"
 	"crew/runner/credentials"
+	"crew/runner/outbox"
 	"crew/runner/task"
 )
 
@@ -107,7 +108,7 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 			a.Err, a.None = err.Error(), a.None || errors.Is(err, errGarbage)
 		}
 		b, _ := json.Marshal(a)
-		_ = m.Respond(b) // a question that is repeated gets another
+		outbox.Answer(m, b)
 		if a.then != nil {
 			a.then()
 		}
@@ -119,7 +120,7 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 func (s *session) takes(subject string, take func(subject string, data []byte)) (*nats.Subscription, error) {
 	return s.nc.Subscribe(subject, func(m *nats.Msg) {
 		take(m.Subject, m.Data)
-		_ = m.Respond([]byte{'+'}) // or else it comes again
+		outbox.Answer(m, []byte{'+'})
 	})
 }
 

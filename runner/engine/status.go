@@ -55,6 +55,7 @@ func (s *session) tell(subject string, what any) error {
 const (
 	askPatience = 300 * time.Millisecond // and some times what it takes to the server and back
 	askTimes    = 4
+	askMost     = 5 * time.Second // in all
 )
 
 // whoIs asks who is there, and calls take with what comes on some subjects until that returns false,
@@ -76,13 +77,15 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 	if err = s.nc.PublishRequest(askSubject, nobody, nil); err != nil {
 		return err
 	}
-	for {
+	for end := time.After(askMost); ; {
 		select {
 		case m := <-msgs:
 			if m.Subject == nobody || !take(m) {
 				return nil
 			}
 		case <-time.After(askPatience + askTimes*rtt):
+			return nil
+		case <-end:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

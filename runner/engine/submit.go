@@ -120,7 +120,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.maker.live = x.ledger != nil || sub.Plan.Streams()
 	x.intake, x.visitors.Welcome = intake{sub.Outputs, sub.Files.Stdout}, sub.Welcome
 	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
-	x.results = results{kept: map[attemptKey]*flight{}, settle: x.settle}
+	x.results = results{kept: map[attemptKey]*flight{}, settle: x.settle, forget: x.forget}
 	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	x.wants, x.forgo = context.WithCancel(x.ctx)
@@ -343,7 +343,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 		}
 		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, f.body})
 	}
-	x.flights.out.Send(f.subject, msg, func() {})
+	x.sendTo(f.worker, f.subject, msg)
 	return nil
 }
 

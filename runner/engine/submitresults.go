@@ -8,7 +8,8 @@ import (
 
 // results are those whose workers keep them until they are on record.
 type results struct {
-	settle func(f *flight) // its worker need not keep the result of a flight any more
+	settle func(f *flight)    // its worker need not keep the result of a flight any more
+	forget func(t *task.Task) // nor those of earlier epochs for a task
 
 	mu   sync.Mutex
 	kept map[attemptKey]*flight
@@ -34,7 +35,9 @@ func (x *submitter) receive(subject string, data []byte) {
 			switch {
 			case f == nil:
 			case f.worker == nil:
-				x.past.add(f, fin)
+				if !x.past.add(f, fin) {
+					x.settle(f)
+				}
 			default:
 				x.results.keep(f, attemptKey{f.id.Task, f.id.Number}, x.lasting || len(fin.blobs()) > 0)
 				f.finish(end{final: fin})
@@ -73,6 +76,9 @@ func (r *results) Consume(events []task.Event) error {
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried {
 			r.done(attemptKey{e.ID, e.Attempt})
+			if e.Kind == task.Finished && e.Task != nil {
+				r.forget(e.Task)
+			}
 		}
 	}
 	return nil
@@ -91,7 +97,16 @@ func (r *results) done(key attemptKey) {
 
 // settle tells the worker of a flight that its result is on record.
 func (x *submitter) settle(f *flight) {
-	x.flights.out.Send(f.subject, encode(kindKept, &f.id), func() {})
+	if w := x.roster.find(f.from); w != nil {
+		x.sendTo(w, f.subject, encode(kindKept, &f.id))
+	}
+}
+
+// sendTo sends a message to a worker, unless that is lost.
+func (x *submitter) sendTo(w *worker, subject string, msg []byte) {
+	if x.flights.out.Send(subject, msg, func() {}); w.ctx.Err() != nil { // and what was sent was dropped, maybe before
+		x.flights.out.Drop(func(s string) bool { return s == subject })
+	}
 }
 
 // Close does nothing. See runner.Sink.

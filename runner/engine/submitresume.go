@@ -35,6 +35,7 @@ type identity struct {
 	Run     string
 	Epoch   uint64 // how many submitters the run has had
 	Secret  []byte
+	User    string      // to whom its results come; "" if it is not known
 	Workers []lastKnown // that may still run something of it
 }
 
@@ -66,9 +67,12 @@ func (x *submitter) identify() (identity, error) {
 		id = newIdentity()
 	case err != nil:
 		return id, fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
+	case id.User != "" && id.User != x.s.user:
+		return id, fmt.Errorf("the run was begun as user %s, to whom its results come: go on with these credentials, or remove %s to begin anew", id.User, path)
 	default:
 		id.Epoch++
 	}
+	id.User = x.s.user
 	return id, id.save(path)
 }
 
@@ -152,20 +156,34 @@ func (x *submitter) earlier(from string, id ID, t Token) *flight {
 	return f
 }
 
-// add adds the result of an attempt of an earlier epoch.
-func (p *past) add(f *flight, fin *Final) {
+// add adds the result of an attempt of an earlier epoch. It returns false if nobody needs it.
+func (p *past) add(f *flight, fin *Final) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pending[f.id] != f {
-		return
+		return true
 	}
 	p.pending[f.id] = nil // it may come again
 	f.final = fin
 	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
 		f.out.close(true)
-		return
+		return false
 	}
 	p.results[fin.Identity] = append(p.results[fin.Identity], f)
+	return true
+}
+
+// forget gives up the results that attempts of a task had in earlier epochs: it has finished.
+func (x *submitter) forget(t *task.Task) {
+	p, id := &x.past, resultIdentity(t)
+	p.mu.Lock()
+	list := p.results[id]
+	delete(p.results, id)
+	p.mu.Unlock()
+	for _, f := range list {
+		f.out.close(true)
+		x.settle(f)
+	}
 }
 
 // close takes no more results. Attempts whose results have not come by now run again.
@@ -244,8 +262,14 @@ func (x *submitter) begin() {
 // returns once each has answered that it has, or its lease has ended.
 func (x *submitter) evict() {
 	order := Order{Op: opLeave, ID: ID{Run: x.run, Epoch: x.epoch}}
+	x.roster.mu.RLock()
+	before := slices.Clone(x.id.Workers)
+	x.roster.mu.RUnlock()
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
+		if !slices.ContainsFunc(before, w.is) {
+			continue
+		}
 		all.Go(func() {
 			for ok := true; ok && x.roster.find(w.id) == w; ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
 				ctx, cancel := context.WithTimeout(x.ctx, evictWait)

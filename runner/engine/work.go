@@ -57,6 +57,7 @@ type crewWorker struct {
 	turn sync.Mutex // held while tasks are numbered and admitted
 	last uint64     // number of the latest task
 
+	big    chan struct{} // holds one for each attempt that is too long for a message and comes
 	record chan struct{} // holds one while the worker tells of itself, which takes time
 	left   bool          // it has said that it has gone
 
@@ -100,7 +101,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 func workerOf(work wiring.Work) *crewWorker {
 	w := &crewWorker{
 		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
-		over: make(chan struct{}), kick: make(chan struct{}, 1), record: make(chan struct{}, 1),
+		over: make(chan struct{}), kick: make(chan struct{}, 1), record: make(chan struct{}, 1), big: make(chan struct{}, mostBig),
 		told: &once{notice: work.Notice}, state: ready,
 		held: map[ID]*job{}, tasks: map[uint64]*job{}, runs: map[string]*runState{}, lines: map[Holder][]*job{},
 		needs: map[string][]task.Need{},
@@ -131,6 +132,9 @@ func (w *crewWorker) open() (err error) {
 	}
 	return err
 }
+
+// mostBig is how many attempts come at once that are too long for a message.
+const mostBig = 16
 
 // connectAgain is the pause before a worker tries again to reach a server that is not up yet.
 const connectAgain = time.Second

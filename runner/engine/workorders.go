@@ -14,7 +14,9 @@ import (
 const (
 	silences    = 3 // times TTL after which a run that is not heard of is over
 	leastSilent = 30 * time.Second
-	mostEarly   = 4096 // orders to remember that came before their attempts
+
+	suspendedFor = 24 * time.Hour // the same for one that is suspended, unless the worker drains
+	mostEarly    = 4096           // orders to remember that came before their attempts
 )
 
 // obey carries out an order of a submitter.
@@ -181,10 +183,10 @@ func (w *crewWorker) quit(run string, epoch uint64) (ended []<-chan struct{}) {
 // forgetRun ends all attempts of a run's epochs before one. Nobody wants any of their results.
 func (w *crewWorker) forgetRun(run string, epoch uint64) {
 	w.quit(run, epoch)
-	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
 	for _, h := range w.of(run, epoch, func(h *job) bool { return h.ended }) {
 		w.forget(h)
 	}
+	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
 }
 
 // heartbeat takes a sign of life of a run.
@@ -245,10 +247,10 @@ func (w *crewWorker) endSilent() {
 	}
 	for run, t := range w.runs {
 		switch {
-		case t.suspended || now-t.heard <= most:
+		case now-t.heard <= most, t.suspended && now-t.heard <= suspendedFor && w.state != draining:
 		case t.attempts > 0:
 			silent[run] = t.epoch + 1
-		case len(t.lost) == 0:
+		case len(t.lost) == 0 || now-t.heard > suspendedFor:
 			delete(w.runs, run)
 		}
 	}
@@ -263,7 +265,7 @@ func (w *crewWorker) endSilent() {
 		}
 		w.mu.Lock()
 		if t := w.runs[run]; t != nil {
-			t.lost, t.heard = lost, now // not again at once
+			t.lost, t.heard = append(t.lost, lost...), now // not again at once
 		}
 		w.mu.Unlock()
 		w.forgetRun(run, silent[run])

@@ -147,18 +147,17 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 		return
 	}
 	f := w.final(h, r)
+	w.out.Wait()
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	h.result, h.blobs = f.Encode(), f.blobs()
-	alive, unwanted := w.leased(h.lease), h.unwanted
-	w.mu.Unlock()
 	switch {
-	case !alive: // whatever it did counts as lost
+	case !w.leased(h.lease), w.held[h.ID] != h: // whatever it did counts as lost, or nobody wants it
 		w.s.blobs.Drop(h.blobs...)
 		w.forgotten.Broadcast()
-	case unwanted:
-		w.forget(h)
+	case h.unwanted:
+		w.letGo(h)
 	default:
-		w.out.Wait()
 		w.send(h)
 	}
 }

@@ -98,6 +98,8 @@ func (w *crewWorker) takeBig(h *job, subject string, b *Big) {
 	var msg bytes.Buffer
 	var a *Attempt
 	err := errGarbage
+	w.big <- struct{}{}
+	defer func() { <-w.big }()
 	if b.Size <= mostBody {
 		err = w.s.blobs.Pull(h.ctx, b.User, b.Blob, 0, &msg)
 	}
@@ -220,7 +222,7 @@ func (w *crewWorker) share(needs []task.Need) []task.Need {
 func (w *crewWorker) hold(h *job) bool {
 	w.mu.Lock()
 	run := w.runs[h.Run]
-	if h.lease.lost || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
+	if h.lease.lost || w.held[h.ID] != nil || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
 		w.mu.Unlock()
 		return false
 	}

@@ -5,9 +5,9 @@
 package outbox
 
 import (
+	"crypto/rand"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,19 +35,18 @@ type Config struct {
 type Outbox struct {
 	cfg   Config
 	nc    *nats.Conn
-	inbox string // subjects of answers are this and a number
+	inbox string // subjects of answers are this and a name
 	wait  *Wait  // for the batches that are pending
 
 	mu      sync.Mutex
-	changed sync.Cond // less is pending
-	pending map[uint64]*batch
+	changed sync.Cond                // less is pending
+	pending map[string]*batch        // by the names of their answers, which nobody can guess
 	queues  map[string]*subjectQueue // by subject; those with messages or batches
 	window  *Window                  // of what is pending
 	line    []string                 // subjects of queues that are due, and wait for room in it
-	last    uint64
-	bytes   int  // of messages that are not answered
-	telling int  // batches that are answered and whose senders do not all know it yet
-	posting bool // soon
+	bytes   int                      // of messages that are not answered
+	telling int                      // batches that are answered and whose senders do not all know it yet
+	posting bool                     // soon
 }
 
 // message waits for its answer.
@@ -73,12 +72,12 @@ type batch struct {
 	msg      *nats.Msg
 	began    time.Time
 	next     time.Time // when it is sent again
-	again    bool      // it was: it is not known which try is answered
+	again    bool      // it was: others have its room in the window, and it is not known which try is answered
 }
 
 // New returns an Outbox of a connection.
 func New(nc *nats.Conn, cfg Config) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[uint64]*batch{}, queues: map[string]*subjectQueue{}, window: NewWindow()}
+	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[string]*batch{}, queues: map[string]*subjectQueue{}, window: NewWindow()}
 	o.changed.L = &o.mu
 	o.wait = cfg.Waits.On(o.unanswered)
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
@@ -128,12 +127,13 @@ func (o *Outbox) Drop(which func(subject string) bool) {
 }
 
 // remove takes a batch off. For took see Window.Give. Its caller holds mu.
-func (o *Outbox) remove(n uint64, took time.Duration) {
+func (o *Outbox) remove(n string, took time.Duration) {
 	l := o.pending[n]
 	delete(o.pending, n)
 	o.wait.Add(-1, 0)
-	l.queue.inFlight--
-	o.window.Give(l.size, took)
+	if l.queue.inFlight--; !l.again {
+		o.window.Give(l.size, took)
+	}
 	if q := l.queue; q.inFlight == 0 && len(q.messages) == 0 && o.queues[l.subject] == q {
 		delete(o.queues, l.subject)
 	}
@@ -247,8 +247,8 @@ func (o *Outbox) batch(subject string, l *subjectQueue) *nats.Msg {
 	now := time.Now()
 	x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], size: size, began: now, next: now.Add(ackPatience)}
 	l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
-	o.last++
-	o.pending[o.last] = x
+	name := rand.Text()
+	o.pending[name] = x
 	o.wait.Add(1, 0)
 	data := x.messages[0].data
 	if k > 1 {
@@ -258,7 +258,7 @@ func (o *Outbox) batch(subject string, l *subjectQueue) *nats.Msg {
 		}
 		data = o.cfg.Bundle(all)
 	}
-	x.msg = &nats.Msg{Subject: subject, Reply: o.inbox + strconv.FormatUint(o.last, 36), Data: data}
+	x.msg = &nats.Msg{Subject: subject, Reply: o.inbox + name, Data: data}
 	return x.msg
 }
 
@@ -275,21 +275,29 @@ func (o *Outbox) Again(everything bool) {
 	o.mu.Lock()
 	for _, l := range o.pending {
 		if everything || !now.Before(l.next) {
-			l.again = true
-			l.next = now.Add(ackPatience)
+			if !l.again {
+				o.window.Give(l.size, 0)
+			}
+			l.again, l.next = true, now.Add(ackPatience)
 			list = append(list, l.msg)
 		}
 	}
+	list = append(list, o.post()...)
 	o.mu.Unlock()
 	o.publish(list)
 }
 
+// Answer answers a message, unless its sender would have that go to where only this process may send: then
+// the answer would do harm there.
+func Answer(m *nats.Msg, data []byte) {
+	if !strings.HasPrefix(m.Reply, "crew.") && !strings.HasPrefix(m.Reply, "$") {
+		_ = m.Respond(data) // what is not answered comes again
+	}
+}
+
 // answered takes an answer, which is not empty, or the server's that nobody is there.
 func (o *Outbox) answered(m *nats.Msg) {
-	n, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, o.inbox), 36, 64)
-	if err != nil {
-		return
-	}
+	n := strings.TrimPrefix(m.Subject, o.inbox)
 	o.mu.Lock()
 	l := o.pending[n]
 	if l == nil {
@@ -302,11 +310,7 @@ func (o *Outbox) answered(m *nats.Msg) {
 		o.wait.Add(0, 0)
 		return
 	}
-	took := time.Duration(0)
-	if !l.again {
-		took = time.Since(l.began)
-	}
-	o.remove(n, took)
+	o.remove(n, time.Since(l.began))
 	o.telling++
 	o.enqueue(l.subject, l.queue)
 	msgs := o.post()

@@ -111,3 +111,33 @@ func TestOutboxUnanswered(t *testing.T) {
 	}
 	require.Regexp(t, `^waiting for an answer to 3 messages for \d+s: `, crewtest.Receive(t, told, "the notice"))
 }
+
+// What one party does not answer keeps nothing from others for long.
+func TestOutboxLetsOthersPass(t *testing.T) {
+	nc, out, _ := testOutbox(t)
+	_, err := nc.Subscribe("silent", func(*nats.Msg) {})
+	require.NoError(t, err)
+	_, err = nc.Subscribe("other", func(m *nats.Msg) { Answer(m, []byte{'+'}) })
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	for range 2 {
+		out.Send("silent", make([]byte, Piece), func() { t.Error("it is answered") })
+	}
+	answered := make(chan bool, 1)
+	out.Send("other", []byte("a"), func() { answered <- true })
+	crewtest.Until(t, func() bool { out.Again(true); return len(answered) > 0 }, "the answer of the other one")
+}
+
+// Nobody has an answer go to where only who answers may send.
+func TestAnswerGoesNowhereElse(t *testing.T) {
+	nc, _, _ := testOutbox(t)
+	all, err := nc.SubscribeSync("crew.>")
+	require.NoError(t, err)
+	_, err = nc.Subscribe("to", func(m *nats.Msg) { Answer(m, []byte{'+'}) })
+	require.NoError(t, err)
+	require.NoError(t, nc.PublishRequest("to", "crew.h", nil))
+	_, err = nc.Request("to", nil, crewtest.Patience)
+	require.NoError(t, err)
+	_, err = all.NextMsg(time.Millisecond)
+	require.ErrorIs(t, err, nats.ErrTimeout)
+}

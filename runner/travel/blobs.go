@@ -121,15 +121,27 @@ func (b *Blobs) answer(m *nats.Msg) {
 			}
 		}
 	}
-	_ = b.up.Take(context.Background(), len(answer))
-	_ = m.Respond(answer) // or else it is asked for again
-	if b.sent += len(answer); b.sent >= b.up.Size()/flushes {
-		go func(sent int, began time.Time) {
-			_ = b.nc.FlushTimeout(flushWait)
-			b.up.Give(sent, time.Since(began))
-		}(b.sent, time.Now())
-		b.sent = 0
+	if !b.up.Try(len(answer)) {
+		b.flush()
+		_ = b.up.Take(context.Background(), len(answer))
 	}
+	outbox.Answer(m, answer) // or else it is asked for again
+	if b.sent += len(answer); b.sent >= b.up.Size()/flushes {
+		b.flush()
+	}
+}
+
+// flush gives back what was sent once the server says that it has arrived.
+func (b *Blobs) flush() {
+	sent, began := b.sent, time.Now()
+	b.sent = 0
+	go func() {
+		took := time.Duration(0)
+		if b.nc.FlushTimeout(flushWait) == nil {
+			took = time.Since(began)
+		}
+		b.up.Give(sent, took)
+	}()
 }
 
 // Pull writes a blob of a user's, from an offset on. It goes on until it has all, there is no such blob,
@@ -155,8 +167,7 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 				return
 			}
 			go func() {
-				data, took, err := b.ask(ctx, Subject(user, from.Place), p)
-				b.down.Give(p.N, took)
+				data, err := b.ask(ctx, Subject(user, from.Place), p)
 				got <- answer{data, err}
 			}()
 			select {
@@ -179,26 +190,33 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	return ctx.Err()
 }
 
-// ask asks for a piece until it is answered. It returns how long that took, or 0 if it is not known.
-func (b *Blobs) ask(ctx context.Context, owner string, p piece) (data []byte, took time.Duration, err error) {
-	for began, again := time.Now(), false; ; again = true {
+// ask asks for a piece, for which there is room, until it is answered. While it is not, others have that
+// room.
+func (b *Blobs) ask(ctx context.Context, owner string, p piece) ([]byte, error) {
+	for began := time.Now(); ; began = time.Now() {
 		try, cancel := context.WithTimeout(ctx, pieceWait)
 		m, err := b.nc.RequestWithContext(try, owner, wire.Append(nil, &p))
 		cancel()
+		took := time.Duration(0)
+		if err == nil {
+			took = time.Since(began)
+		}
+		b.down.Give(p.N, took)
 		switch {
-		case err == nil && len(m.Data) != 1+p.N:
-			return nil, 0, ErrNone
-		case err == nil && again:
-			return m.Data[1:], 0, nil
+		case err == nil && len(m.Data) == 1+p.N:
+			return m.Data[1:], nil
 		case err == nil:
-			return m.Data[1:], time.Since(began), nil
+			return nil, ErrNone
 		case ctx.Err() != nil, errors.Is(err, nats.ErrConnectionClosed):
-			return nil, 0, err
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, 0, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(piecePause):
+		}
+		if err = b.down.Take(ctx, p.N); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -37,7 +37,7 @@ type File struct {
 }
 
 // ErrChanged is the error of a file whose content is not what its owner has said.
-var ErrChanged = errors.New("it was changed on its way")
+var ErrChanged = errors.New("it was changed while it was needed")
 
 func sumOf(r io.Reader) ([sha256.Size]byte, int64, error) {
 	h := sha256.New()
