@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,15 +72,20 @@ func TestMadeOfOtherInputs(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		dir := t.TempDir()
 		given := make(chan uint64, 10)
+		var mu sync.Mutex
 		var kept []*Attempt
 		w := b.worker("a", 2, func(f *fake, a *Attempt) {
 			if given <- a.Task; a.Epoch > 1 {
 				f.end(a, shows("again\n"))
 				return
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			kept = append(kept, a)
 		})
 		w.leaves = func() {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, a := range kept {
 				fin := w.final(a)
 				shows("first\n")(fin)

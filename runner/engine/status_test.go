@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 type desk struct {
 	*broker
 	s     *session
-	there map[string]string // what is told of workers and runs
-	asked string            // what the submitters were asked for since
+	there sync.Map // what is told of workers and runs, by subject
+	asked string   // what the submitters were asked for since
 }
 
 // TestStatus does what testdata/status.txt says: each line that begins with > is a command, and
@@ -37,12 +38,12 @@ func TestStatus(t *testing.T) {
 	text, err := os.ReadFile("testdata/status.txt")
 	require.NoError(t, err)
 	inTime(t, func(t *testing.T, b *broker) {
-		d := &desk{broker: b, s: b.connect(nil), there: map[string]string{}}
+		d := &desk{broker: b, s: b.connect(nil)}
 		others := b.connect(nil)
 		_, err := others.nc.Subscribe(askSubject, func(*nats.Msg) {
-			for subject, text := range d.there {
-				_ = others.nc.Publish(subject, []byte(text))
-			}
+			d.there.Range(func(subject, text any) bool {
+				return others.nc.Publish(subject.(string), []byte(text.(string))) == nil
+			})
 		})
 		require.NoError(t, err)
 		require.NoError(t, others.nc.Flush())
@@ -66,7 +67,7 @@ func (d *desk) do(command string) string {
 	d.asked = ""
 	switch verb {
 	case "there":
-		d.there[word] = text
+		d.there.Store(word, text)
 	case "answer":
 		_, err = d.s.nc.Subscribe(word, func(m *nats.Msg) {
 			var o Order
