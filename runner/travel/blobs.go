@@ -24,7 +24,7 @@ const (
 	piecePause = 200 * time.Millisecond // the same if nobody is there to ask
 	flushWait  = 5 * time.Second
 	flushes    = 4  // parts of a window of which the server says that they have arrived
-	mostAsked  = 64 // pieces of a blob that are asked for at once
+	mostAsked  = 32 // pieces of a blob that are asked for at once
 )
 
 // Blob is content that stays with its owner until who needs it has it. Only its owner and those it
