@@ -64,7 +64,6 @@ func ask(path string) *Hello {
 	refused, crowded := errors.AsType[*Refused](err) // it has no room for one more client
 	switch {
 	case last != nil && last.Hello != nil:
-		last.Hello.path = path
 		return last.Hello
 	case err == nil, unanswered, errors.Is(err, syscall.EAGAIN), crowded && !refused.Over:
 		return &silent
@@ -74,11 +73,11 @@ func ask(path string) *Hello {
 
 // Reach returns a run elsewhere, to which dial connects.
 func Reach(dial func() (*os.File, error)) (h Hello, err error) {
-	last, err := Ask(context.Background(), Hello{dial: dial}, Request{Op: "hello"}, nil)
+	h.dial = dial
+	last, err := Ask(context.Background(), h, Request{Op: "hello"}, nil)
 	if err == nil && last.Hello != nil {
 		h = *last.Hello
 	}
-	h.dial = dial
 	return h, err
 }
 
@@ -193,7 +192,9 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 		_ = conn.SetDeadline(time.Now().Add(wait))
 	}
 	err = exchange(conn, r, func(line []byte, reply *Reply) error {
-		last = reply
+		if last = reply; reply.Hello != nil {
+			reply.Hello.path, reply.Hello.dial = h.path, h.dial
+		}
 		if f == nil {
 			return nil
 		}
@@ -217,24 +218,24 @@ const (
 	Killed = "killed"
 )
 
-// UntilOver calls watch, which has a run watched until that fails or the run ends, until the run is
-// over, and returns how, with the totals in the last reply if it told them. how is "" if ctx ends
-// first. crowded is told when the run has no room for one more client.
-func UntilOver(ctx context.Context, watch func() (*Reply, error), crowded func(error)) (last *Reply, how string) {
+// UntilOver watches a run and its state until it is over, again if that fails, and returns how. That
+// is "" if ctx ends first. It calls f as Ask does. crowded is told when the run has no room for one
+// more client.
+func UntilOver(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, crowded func(error)) (how string) {
 	for gone := Ended; ; {
-		last, err := watch()
+		_, err := Ask(ctx, h, Request{Op: "watch", Follow: true}, f)
 		if ctx.Err() != nil {
-			return nil, ""
+			return ""
 		}
 		refused, ok := errors.AsType[*Refused](err)
 		wait := 50 * time.Millisecond
 		switch {
 		case err == nil:
-			return last, Ended
+			return Ended
 		case ok && refused.Over, errors.Is(err, os.ErrNotExist):
-			return nil, gone
+			return gone
 		case errors.Is(err, syscall.ECONNREFUSED):
-			return nil, Killed
+			return Killed
 		case ok:
 			crowded(err)
 			wait = time.Second

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -135,23 +134,15 @@ func pidOf(path string) int {
 	return pid
 }
 
-// sockets returns the paths of the sockets in a directory, and removes those that
-// were never finished.
+// sockets returns the paths of the sockets in a directory.
 func sockets(dir string) (paths []string) {
 	if inspect(dir, others) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		name, begun := strings.CutPrefix(e.Name(), unfinished)
-		if e.Type() != os.ModeSocket || pidOf(name) == 0 {
-			continue
-		}
-		if !begun {
-			paths = append(paths, path)
-		} else if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
-			_ = os.Remove(path)
+		if e.Type() == os.ModeSocket && pidOf(e.Name()) > 0 {
+			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
 	return paths

@@ -18,7 +18,8 @@ const (
 	// write would cost the run something.
 	followLeast = 5 * time.Millisecond
 	followMost  = 160 * time.Millisecond
-	// watchGap is how often a watcher looks whether its client is still there.
+	// watchGap is how often a watcher looks whether its client is still there, and tells it the
+	// state of the run.
 	watchGap = time.Second
 	// logWait is how long log waits for the output of a task that is about to start.
 	logWait = time.Second
@@ -324,11 +325,20 @@ func (c *conn) show(id uint64, p *task.Past) {
 }
 
 // watch tells the client what happens until it goes or the run is over, and then the
-// totals.
-func (c *conn) watch(*Request) (*Reply, error) {
+// totals. If it follows, it is told the state of the run first, and every watchGap.
+func (c *conn) watch(r *Request) (*Reply, error) {
 	l := c.s.sink.listen(toAll())
 	defer c.s.sink.leave(l)
-	c.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}})
+	told := time.Now()
+	state := func() *Status {
+		if r.Follow {
+			if snap, err := c.s.snapshot(); err == nil {
+				return c.s.describe(snap)
+			}
+		}
+		return nil
+	}
+	c.put(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: state()})
 	for {
 		last := c.s.over() // read first: no events come after that
 		events, lost := c.s.sink.take(l)
@@ -340,12 +350,18 @@ func (c *conn) watch(*Request) (*Reply, error) {
 		if lost > 0 {
 			c.put(&Reply{Event: &Event{Name: "lost", At: time.Now(), Count: lost}})
 		}
+		if time.Since(told) >= watchGap {
+			told = time.Now()
+			if now := state(); now != nil {
+				c.put(&Reply{Run: now})
+			}
+		}
 		switch {
 		case last:
 			return &Reply{Run: c.s.final()}, nil
 		case c.flush() != nil:
 			return nil, c.err
-		case !c.wait(l, watchGap):
+		case !c.wait(l, time.Until(told.Add(watchGap))):
 			return nil, io.EOF
 		}
 	}

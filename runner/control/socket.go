@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -12,30 +11,18 @@ import (
 	"crew/runner/kernel"
 )
 
-// unfinished begins the name of a socket that does not listen yet. A client would
-// take it for one that a dead run has left.
-const unfinished = "new."
-
-// listenAt makes a socket that listens at path. It fails if one listens there already.
+// listenAt makes a socket that listens at path. It fails if there is a file already. Until the
+// socket listens, clients find it taken.
 func listenAt(path string) (*os.File, error) {
-	if _, err := os.Lstat(path); err == nil {
-		return nil, os.ErrExist
-	}
 	fd, err := kernel.Socket(syscall.SOCK_STREAM)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	first := filepath.Join(filepath.Dir(path), unfinished+filepath.Base(path))
-	_ = os.Remove(first)
-	err = at(first, func(sa *syscall.SockaddrUnix) error { return syscall.Bind(fd, sa) })
+	err = at(path, func(sa *syscall.SockaddrUnix) error { return syscall.Bind(fd, sa) })
 	if err == nil {
 		err = syscall.Listen(fd, syscall.SOMAXCONN)
 	}
-	if err == nil {
-		err = os.Rename(first, path)
-	}
 	if err != nil {
-		_ = os.Remove(first)
 		_ = syscall.Close(fd)
 		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
 	}
@@ -93,8 +80,9 @@ func join(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
 }
 
 // taken reports whether a process has the socket at an address that refuses a connection.
-// Where a full backlog makes a kernel refuse it, a socket of another type still tells: it
-// does not match a living socket, and is refused by a dead one.
+// Where a kernel refuses it for a full backlog, or because the process does not listen yet, a
+// socket of another type still tells: it does not match a living socket, and is refused by a
+// dead one.
 func taken(sa *syscall.SockaddrUnix) bool {
 	f, err := join(syscall.SOCK_DGRAM, sa)
 	_ = f.Close() // mostly nil

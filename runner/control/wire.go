@@ -31,8 +31,8 @@ type Reply struct {
 
 	Status int      `json:"status,omitempty"` // of an error: the client's exit status
 	Over   bool     `json:"over,omitempty"`   // of an error: the run has ended, and did nothing of what was asked
-	Hello  *Hello   `json:"hello,omitempty"`  // hello
-	Run    *Status  `json:"run,omitempty"`    // status; watch: at the end
+	Hello  *Hello   `json:"hello,omitempty"`  // hello; watch: at first, without the state
+	Run    *Status  `json:"run,omitempty"`    // status; watch: at the end, and with follow at first and again and again
 	Wheres []Where  `json:"wheres,omitempty"` // explain
 	Hint   string   `json:"hint,omitempty"`   // explain: how more would be known
 	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; retry: those that run, under their new numbers; otherwise those for which it was done

@@ -14,7 +14,7 @@ type Request struct {
 	Relative bool      `json:"relative,omitempty"` // resize: N more
 	Last     bool      `json:"last,omitempty"`     // move: behind all others, instead of before them
 	Rest     bool      `json:"rest,omitempty"`     // drain: run what has been read
-	Follow   bool      `json:"follow,omitempty"`   // log: until the task has ended
+	Follow   bool      `json:"follow,omitempty"`   // log: until the task has ended; watch: tell the state, too
 	Wait     bool      `json:"wait,omitempty"`     // add: until the tasks have ended
 	Add      *Addition `json:"add,omitempty"`
 }

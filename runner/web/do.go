@@ -36,7 +36,6 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 		refuse(w, http.StatusGone, errors.New("the run is over"))
 		return
 	}
-	defer r.look(req.Context())
 	var line []byte
 	_, err = control.Ask(req.Context(), h, *q, func(l []byte, _ *control.Reply) error {
 		line = slices.Clone(l)

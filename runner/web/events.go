@@ -64,11 +64,8 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	flush := http.NewResponseController(w).Flush
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	r.look(req.Context())
 	var status *control.Status
-	for last := (time.Time{}); ; {
+	for {
 		n := r.since(id, next)
 		next += len(n.lines)
 		if n.status == status {
@@ -77,14 +74,11 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 			status = n.status
 		}
 		text := n.events(next)
-		if len(text) == 0 && time.Since(last) > silent {
+		if len(text) == 0 {
 			text = []byte("retry: 1000\n\n")
 		}
-		if len(text) > 0 {
-			last = time.Now()
-			if _, err := w.Write(text); err != nil || flush() != nil {
-				return
-			}
+		if _, err := w.Write(text); err != nil || flush() != nil {
+			return
 		}
 		switch {
 		case n.lost || n.over != "":
@@ -95,8 +89,7 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 		select {
 		case <-req.Context().Done():
 			return
-		case <-tick.C:
-			r.look(req.Context())
+		case <-time.After(silent):
 		case <-n.more:
 			if !pause(req.Context(), gather) {
 				return

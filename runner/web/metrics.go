@@ -2,21 +2,19 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"crew/runner/control"
 	"crew/runner/task"
 )
 
-// metricsTime is how long metrics wait for runs that do not answer.
-const metricsTime = 2500 * time.Millisecond
+// stale is how old the status of a run is at least that does not answer.
+const stale = 10 * time.Second
 
 // limits are the upper limits of the histogram of durations, in seconds.
 var limits = [...]float64{0.01, 0.1, 0.5, 1, 5, 10, 60, 300, 900, 3600, math.Inf(1)}
@@ -46,29 +44,22 @@ type measured struct {
 	hello  control.Hello
 	status *control.Status // nil if the run has never told one
 	took   spread
-	up     bool // the run has just told the status
+	up     bool // it goes on, and has told the status lately
 }
 
-// measure asks the run for its status, and waits for it until ctx ends.
-func (r *run) measure(ctx context.Context) measured {
-	up := r.look(ctx)
+func (r *run) measure() measured {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return measured{r.hello, r.status, r.past.took, up && r.status != nil}
+	return measured{r.hello, r.status, r.past.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
 }
 
 // showMetrics answers with what OpenMetrics 1.0 calls an exposition. Runs that are over are in
 // it for as long as they are shown.
-func (s *server) showMetrics(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := context.WithTimeout(req.Context(), metricsTime)
-	defer cancel()
-	runs := s.list()
-	all := make([]measured, len(runs))
-	var wg sync.WaitGroup
-	for i := range runs {
-		wg.Go(func() { all[i] = runs[i].run.measure(ctx) })
+func (s *server) showMetrics(w http.ResponseWriter, _ *http.Request) {
+	var all []measured
+	for _, r := range s.list() {
+		all = append(all, r.run.measure())
 	}
-	wg.Wait()
 	w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
 	_, _ = w.Write(exposition(all))
 }

@@ -12,9 +12,6 @@ import (
 
 // run is a run as far as it was watched.
 type run struct {
-	turn   chan struct{} // holds a value while the run is asked for its status
-	looked time.Time     // when it was asked for the latest; under turn
-
 	mu     sync.Mutex
 	hello  control.Hello // the state is ended or killed once the run is over
 	over   time.Time     // since when it is; zero if it is not
@@ -31,7 +28,7 @@ type past struct {
 }
 
 func newRun(h control.Hello) *run {
-	r := &run{turn: make(chan struct{}, 1)}
+	r := &run{}
 	r.reset(h)
 	return r
 }
@@ -174,27 +171,6 @@ func (r *run) since(id string, next int) (n news) {
 		n.over = r.hello.State
 	}
 	return n
-}
-
-// look has the run tell its status, unless it was asked just now, and reports whether it does.
-func (r *run) look(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case r.turn <- struct{}{}:
-	}
-	defer func() { <-r.turn }()
-	h, over := r.about()
-	if !over.IsZero() || time.Since(r.looked) < time.Second/2 {
-		return over.IsZero()
-	}
-	asked := time.Now()
-	last, err := control.Ask(ctx, h, control.Request{Op: "status"}, nil)
-	if err == nil {
-		r.looked = asked
-		r.learn(last.Run)
-	}
-	return err == nil
 }
 
 // pause waits for d. It returns false if ctx ends before that.

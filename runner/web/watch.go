@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -12,33 +11,24 @@ import (
 	"crew/runner/task"
 )
 
-// follow watches the run until it is over, or ctx ends.
+// follow watches the run until it is over, or ctx ends. What happens while it asks what was before
+// waits at the run.
 func (r *run) follow(ctx context.Context) {
-	last, how := control.UntilOver(ctx, func() (*control.Reply, error) { return r.watch(ctx) }, func(error) {})
-	if how == "" {
-		return
-	}
-	if last != nil {
-		r.learn(last.Run)
-	}
-	r.end(how)
-}
-
-// watch watches the run until its end or an error, and returns the last reply. What happens while
-// it asks what was before waits at the run.
-func (r *run) watch(ctx context.Context) (last *control.Reply, err error) {
 	h, _ := r.about()
 	w := &watcher{r: r, output: outputs(ctx, h)}
-	return control.Ask(ctx, h, control.Request{Op: "watch"}, func(line []byte, reply *control.Reply) error {
+	how := control.UntilOver(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
-		case reply.Event == nil:
-		case reply.Name == "watching":
-			return w.begin(ctx, h)
-		default:
+		case reply.Hello != nil:
+			return w.begin(ctx, *reply.Hello, reply.Run)
+		case reply.Event != nil:
 			w.take(heard{bytes.Clone(line), reply})
 		}
+		r.learn(reply.Run)
 		return nil
-	})
+	}, func(error) {})
+	if how != "" {
+		r.end(how)
+	}
 }
 
 // watcher adds what happens in a run. What was before it began to listen is told by other
@@ -120,24 +110,19 @@ func farOf(name string, attempt int) int {
 	return 0
 }
 
-// begin asks the run what was before it was watched, and adds that. It fails if another run has
-// the process ID now.
-func (w *watcher) begin(ctx context.Context, h control.Hello) error {
-	ask := func(q control.Request) *control.Reply {
-		last, err := control.Ask(ctx, h, q, nil)
-		if err != nil { // as when the run has just ended
-			return &control.Reply{}
-		}
-		return last
+// begin notes how a run is that is watched from now on, asks it what was before, and adds that. It
+// fails if another run has the process ID now.
+func (w *watcher) begin(ctx context.Context, h control.Hello, status *control.Status) error {
+	if known, _ := w.r.about(); !sameRun(&known, &h) {
+		return &control.Unreached{PID: h.PID, Err: syscall.ECONNREFUSED}
 	}
-	if now, err := control.Find(strconv.Itoa(h.PID)); err == nil && now.PID == h.PID && now.State != control.Silent {
-		if !sameRun(&h, &now) {
-			return &control.Unreached{PID: h.PID, Err: syscall.ECONNREFUSED}
-		}
-		h = now
+	past, err := control.Ask(ctx, h, control.Request{Op: "explain", Only: "ended"}, nil)
+	if err != nil { // as when the run has just ended
+		past = &control.Reply{}
 	}
-	status := ask(control.Request{Op: "status"}).Run
-	past := ask(control.Request{Op: "explain", Only: "ended"})
+	if status != nil {
+		h.State = status.State
+	}
 	w.r.begin(h)
 	w.r.learn(status)
 	w.told, w.until = map[uint64]int{}, time.Now()

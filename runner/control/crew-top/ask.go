@@ -10,57 +10,19 @@ import (
 	"crew/runner/control"
 )
 
-const (
-	lookEvery = time.Second            // between two looks at the run
-	lookLeast = 500 * time.Millisecond // the same, after something was done
-)
-
-// connect starts to exchange requests and answers with the run, and to learn of its end.
-// The goroutines end with the program, or before it with the run.
+// connect starts to exchange requests and answers with the run, and to watch it.
+// The goroutines end with the program.
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
 	a.follow = func(l *log) { go a.followLog(hello, l) }
-	over := make(chan struct{})
-	go a.exchange(hello, over)
+	go a.watch(hello)
 	go func() {
-		defer close(over)
-		a.watch(hello)
-	}()
-}
-
-// ask sends a request, and returns the last reply. Its connection is its own, as the run closes
-// those that idle if there are too many.
-func ask(hello control.Hello, r control.Request) (last *control.Reply, err error) {
-	return control.Ask(context.Background(), hello, r, nil)
-}
-
-// exchange looks at the run again and again, sends it the requests one after another,
-// and posts the answers, until the run is over.
-func (a *app) exchange(hello control.Hello, over <-chan struct{}) {
-	m := &meter{list: processes}
-	for last, wait := (time.Time{}), lookEvery; ; {
-		select {
-		case <-over:
-			return
-		case request := <-a.asks:
-			reply, err := ask(hello, request)
+		for request := range a.asks {
+			reply, err := control.Ask(context.Background(), hello, request, nil)
 			a.post(func() { a.answered(&request, reply, err) })
-			wait = lookLeast
-		case <-time.After(time.Until(last.Add(wait))):
-			last, wait = time.Now(), lookEvery
-			reply, err := ask(hello, control.Request{Op: "status"})
-			if err != nil || reply.Run == nil {
-				continue // the watch knows whether the run is over
-			}
-			used := m.measure(time.Now(), attempts(reply.Run))
-			a.post(func() {
-				if a.over == "" {
-					a.learn(reply.Run, used, time.Now())
-				}
-			})
 		}
-	}
+	}()
 }
 
 // attempts returns when the running attempts began, by process id.
@@ -93,18 +55,19 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 	}
 }
 
-// watch waits for the end of the run, and posts how it ended.
+// watch posts the state of the run again and again, and how it ended.
 func (a *app) watch(hello control.Hello) {
-	watch := func() (*control.Reply, error) { return ask(hello, control.Request{Op: "watch"}) }
-	last, how := control.UntilOver(context.Background(), watch, func(err error) {
-		a.post(func() { a.message = "the end of the run will not be seen: " + err.Error() })
-	})
-	a.post(func() {
-		if last != nil && last.Run != nil {
-			a.learn(last.Run, nil, time.Now())
+	m := &meter{list: processes}
+	how := control.UntilOver(context.Background(), hello, func(_ []byte, r *control.Reply) error {
+		if r.Run != nil {
+			used := m.measure(time.Now(), attempts(r.Run))
+			a.post(func() { a.learn(r.Run, used, time.Now()) })
 		}
-		a.end(how)
+		return nil
+	}, func(err error) {
+		a.post(func() { a.message = "the run is not seen: " + err.Error() })
 	})
+	a.post(func() { a.end(how) })
 }
 
 // followLog posts the output of a task to a log, until it is left.
