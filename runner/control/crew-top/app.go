@@ -16,6 +16,7 @@ const (
 	drawLeast   = 50 * time.Millisecond  // between two pictures, while much happens
 	parentEvery = 100 * time.Millisecond // between two looks at the parent
 	keptAsks    = 16                     // requests that wait for an answer
+	keptTodo    = 16                     // what was posted and is not done yet
 )
 
 // app connects the screen, the view and the run. Its methods are called by the
@@ -23,48 +24,54 @@ const (
 type app struct {
 	view
 	screen    tcell.Screen
+	todo      chan func()          // what is posted
 	asks      chan control.Request // to the goroutine that talks to the run
 	follow    func(*log)           // starts to show the output of a task
 	drawn     time.Time
 	away      bool // the terminal is given back
 	quit      bool
+	err       error               // of the terminal, because of which to quit
 	signal    syscall.Signal      // because of which to quit; 0 for none
 	signals   chan syscall.Signal // that this process receives
 	continued chan struct{}       // has room for one SIGCONT
 }
 
 func newApp(screen tcell.Screen) *app {
-	return &app{screen: screen, asks: make(chan control.Request, keptAsks),
+	return &app{screen: screen, todo: make(chan func(), keptTodo), asks: make(chan control.Request, keptAsks),
 		signals: make(chan syscall.Signal, 4), continued: make(chan struct{}, 1)}
 }
 
-// post has loop call do. It is safe for concurrent use, but do must not call it.
-func (a *app) post(do func()) {
-	//lint:ignore SA1019 it is safe where, as here, the loop that polls never waits for it
-	a.screen.PostEventWait(tcell.NewEventInterrupt(do))
-}
+// post has loop call do. It is safe for concurrent use, but do must not call it. The queue of the
+// screen is not used for that: until there is room in it, the screen does not let go of the terminal.
+func (a *app) post(do func()) { a.todo <- do }
 
 // loop shows the view until the user quits or the terminal is gone.
 func (a *app) loop() error {
+	go func() {
+		for e := a.screen.PollEvent(); e != nil; e = a.screen.PollEvent() {
+			a.post(func() { a.happened(e) })
+		}
+	}()
 	for !a.quit {
-		if !a.away && (!a.screen.HasPendingEvent() || time.Since(a.drawn) > drawLeast) {
+		if !a.away && (len(a.todo) == 0 || time.Since(a.drawn) > drawLeast) {
 			a.draw(a.screen)
 			a.drawn = time.Now()
 		}
-		switch e := a.screen.PollEvent().(type) {
-		case nil:
-			return nil
-		case *tcell.EventError:
-			return e
-		case *tcell.EventResize:
-			a.screen.Sync()
-		case *tcell.EventKey:
-			a.key(e.Key(), e.Rune())
-		case *tcell.EventInterrupt:
-			e.Data().(func())()
-		}
+		(<-a.todo)()
 	}
-	return nil
+	return a.err
+}
+
+// happened takes an event of the terminal.
+func (a *app) happened(e tcell.Event) {
+	switch e := e.(type) {
+	case *tcell.EventError:
+		a.quit, a.err = true, e
+	case *tcell.EventResize:
+		a.screen.Sync()
+	case *tcell.EventKey:
+		a.key(e.Key(), e.Rune())
+	}
 }
 
 // obey does what signals ask for, until the program ends.
