@@ -11,15 +11,6 @@ import (
 	"crew/runner/task"
 )
 
-const (
-	// longLine is how much of an unfinished line is kept in memory. A longer one
-	// goes to the spool.
-	longLine = 64 << 10
-	// keepLine is the largest buffer for unfinished lines that is kept for the
-	// next one.
-	keepLine = 4 << 10
-)
-
 // Open returns the writers for one attempt's stdout and stderr if lines are shown
 // as they come. The writers pass on whole lines. Close passes on an unfinished
 // last line and adds a newline. With Plan.Order the lines of a task wait in the
@@ -28,10 +19,9 @@ const (
 // Each writer is for one goroutine. Both must be closed before the task is
 // Finished. Consume returns the errors of Write, too.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
-	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host, a.Units), lost: new(bool)}
+	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host, a.Units)}
 	if s.cfg.Plan.Order {
 		w.held = s.openLines(a.Task.ID)
-		w.lost = &w.held.lost
 	}
 	both := &[2]lineWriter{w, w}
 	both[toStderr].stream = toStderr
@@ -41,7 +31,10 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 // Stray returns a writer for lines on stderr that belong to no task. It is for one
 // goroutine.
 func (s *Stdout) Stray(tag string) io.WriteCloser {
-	w := &lineWriter{s: s, stream: toStderr, lost: new(bool), fenced: s.cfg.Group != nil && s.scr.fence.Stop != ""}
+	w := &lineWriter{s: s, stream: toStderr}
+	if s.cfg.Group != nil {
+		w.fence = s.scr.fence // outside of all groups
+	}
 	if s.cfg.Plan.Tag {
 		w.prefix = tag + "\t"
 	}
@@ -54,13 +47,9 @@ type lineWriter struct {
 	held   *lineBuffer // nil if lines need not wait
 	stream int
 	prefix string // put before each line
-	fenced bool   // outside of all groups, in a fence
+	fence  Fence  // around whole lines
 	closed bool
-	lost   *bool // lines could not be shown: of the attempt or, with Plan.Order, of the task
-
-	// The unfinished line is in rest, or in long once rest would exceed longLine.
-	rest []byte
-	long *spool.Buffer
+	rest   *spool.Buffer // the unfinished line; nil for none
 }
 
 // Write keeps an unfinished line at the end of p and passes on what is before it.
@@ -86,7 +75,7 @@ func (w *lineWriter) Close() error {
 		return nil
 	}
 	w.closed = true
-	if len(w.rest) == 0 && w.long == nil {
+	if w.rest == nil {
 		return nil
 	}
 	return w.lines([]byte{'\n'})
@@ -94,100 +83,39 @@ func (w *lineWriter) Close() error {
 
 // keep appends p to the unfinished line.
 func (w *lineWriter) keep(p []byte) error {
-	if w.long == nil {
-		if len(w.rest)+len(p) <= longLine {
-			w.rest = append(w.rest, p...)
-			return nil
-		}
-		w.long = w.s.cfg.Store.Buffer()
-		rest := w.rest
-		w.rest = nil
-		if err := w.keep(rest); err != nil {
-			return err
-		}
+	if len(p) == 0 {
+		return nil
 	}
-	_, err := w.long.Write(p)
+	if w.rest == nil {
+		w.rest = w.s.cfg.Store.Buffer()
+	}
+	_, err := w.rest.Write(p)
 	w.s.note(err)
 	return err
 }
 
-// lines passes on the unfinished line and p, which ends with a newline.
+// lines passes on the unfinished line and p, which ends with a newline. Nobody else writes
+// to their destination meanwhile.
 func (w *lineWriter) lines(p []byte) error {
-	if w.long != nil {
-		n := bytes.IndexByte(p, '\n') + 1
-		if err := w.endLong(p[:n]); err != nil || n == len(p) {
-			return err
-		}
-		p = p[n:]
-	}
-	if len(w.rest) > 0 {
-		p = append(w.rest, p...)
-		w.rest = p[:0]
-	}
-	if cap(w.rest) > keepLine {
+	texts := []task.Output{spool.Text(p)}
+	if w.rest != nil {
+		texts = []task.Output{w.rest, texts[0]}
+		defer w.rest.Close()
 		w.rest = nil
 	}
-	if w.prefix == "" {
-		_, err := emitter{w}.Write(p)
-		return err
+	write := func(dst io.Writer) error {
+		return w.s.tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...)
 	}
-	t := w.s.taggers.Get().(*tagger)
-	defer w.s.taggers.Put(t)
-	t.reset(emitter{w}, w.prefix, true, "")
-	_, err := t.Write(p)
-	return cmp.Or(err, t.end(""))
-}
-
-// endLong passes on the line in long with its end.
-func (w *lineWriter) endLong(end []byte) error {
-	long := w.long
-	w.long = nil
-	defer long.Close()
-	return w.emit(func(dst io.Writer) error {
-		if _, err := io.WriteString(dst, w.prefix); err != nil {
-			return err
-		}
-		if _, err := long.WriteTo(dst); err != nil {
-			return err
-		}
-		_, err := dst.Write(end)
-		return err
-	})
-}
-
-// emitter passes on whole lines. Each write is emitted at once.
-type emitter struct{ w *lineWriter }
-
-func (e emitter) Write(p []byte) (int, error) {
-	return len(p), e.w.emit(func(dst io.Writer) error {
-		_, err := dst.Write(p)
-		return err
-	})
-}
-
-// emit calls write with the current destination of whole lines. Nobody else
-// writes to that meanwhile.
-func (w *lineWriter) emit(write func(io.Writer) error) error {
 	if w.held != nil {
 		if waits, err := w.held.keep(w.s.cfg.Store, w.stream, write); waits {
 			w.s.note(err)
 			return err
 		}
 	}
-	err := w.s.print(func() error {
-		p := &w.s.ports[w.stream]
-		if !w.fenced {
-			return write(p)
-		}
-		f := w.s.scr.fence
-		_, begun := io.WriteString(p, f.Stop)
-		failed := cmp.Or(begun, write(p))
-		_, ended := io.WriteString(p, f.Resume)
-		return cmp.Or(failed, ended)
-	})
-	if err != nil && w.stream == toStdout && !*w.lost {
-		*w.lost = w.s.lose(err, 1)
-	}
+	w.s.scr.mu.Lock()
+	defer w.s.scr.mu.Unlock()
+	err := write(&w.s.ports[w.stream])
+	w.s.note(err)
 	return err
 }
 
@@ -196,7 +124,6 @@ func (w *lineWriter) emit(write func(io.Writer) error) error {
 type lineBuffer struct {
 	mu   sync.Mutex
 	live bool        // it is the task's turn
-	lost bool        // lines could not be shown
 	held task.Result // its outputs are buffers of the spool, or nil
 }
 
@@ -239,7 +166,8 @@ func (s *Stdout) passTurn(id uint64) {
 	// The task's writers wait until the earlier lines are shown.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lost = s.show(&large{result: l.held})
+	s.show(nil, &l.held)
+	s.flush()
 	l.held.Close()
 	l.held = task.Result{}
 	l.live = true
@@ -263,19 +191,30 @@ func (s *Stdout) endLines(id uint64) *task.Result {
 // that is copied rather than streamed.
 const piece = 64 << 10
 
+// tagged writes texts to w, one behind the other, with a prefix before each line and between
+// lines of its own. If one of these is not empty, it ends an unfinished last line.
+func (s *Stdout) tagged(w io.Writer, prefix, begin, end string, texts ...task.Output) error {
+	t := s.taggers.Get().(*tagger)
+	defer s.taggers.Put(t)
+	*t = tagger{w: w, prefix: prefix, buf: append(t.buf[:0], begin...)}
+	var failed error
+	for _, o := range texts {
+		_, err := o.WriteTo(t)
+		failed = cmp.Or(failed, err)
+	}
+	if t.inside {
+		t.buf = append(t.buf, '\n')
+	}
+	t.buf = append(t.buf, end...)
+	return cmp.Or(failed, t.flush())
+}
+
 // tagger puts a prefix before each line and writes to w about a piece at a time.
 type tagger struct {
 	w      io.Writer
 	prefix string
-	whole  bool   // never cut a line, however long it is
 	buf    []byte // not yet written to w
 	inside bool   // the last byte was not the end of a line
-	err    error  // the first error of w
-}
-
-// reset prepares t for a new stream, and begins with a text of whole lines.
-func (t *tagger) reset(w io.Writer, prefix string, whole bool, begin string) {
-	*t = tagger{w: w, prefix: prefix, whole: whole, buf: append(t.buf[:0], begin...)}
 }
 
 func (t *tagger) Write(p []byte) (int, error) {
@@ -284,36 +223,23 @@ func (t *tagger) Write(p []byte) (int, error) {
 		if !t.inside {
 			t.buf = append(t.buf, t.prefix...)
 		}
-		i := bytes.IndexByte(p, '\n') + 1
-		t.inside = i == 0
-		if t.inside {
-			i = len(p)
+		i := len(p)
+		if t.prefix != "" {
+			i = cmp.Or(bytes.IndexByte(p, '\n')+1, i)
 		}
 		t.buf = append(t.buf, p[:i]...)
-		p = p[i:]
-		if len(t.buf) >= piece && !(t.whole && t.inside) {
-			if t.flush(); t.err != nil {
-				return 0, t.err
+		t.inside = p[i-1] != '\n'
+		if p = p[i:]; len(t.buf) >= piece {
+			if err := t.flush(); err != nil {
+				return 0, err
 			}
 		}
 	}
 	return n, nil
 }
 
-func (t *tagger) flush() {
-	if t.err == nil && len(t.buf) > 0 {
-		_, t.err = t.w.Write(t.buf)
-	}
+func (t *tagger) flush() error {
+	_, err := t.w.Write(t.buf)
 	t.buf = t.buf[:0]
-}
-
-// end adds a newline to an unfinished last line, and a text, and writes what is left.
-func (t *tagger) end(text string) error {
-	if t.inside {
-		t.buf = append(t.buf, '\n')
-		t.inside = false
-	}
-	t.buf = append(t.buf, text...)
-	t.flush()
-	return t.err
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +41,8 @@ func writeFully(w io.Writer, b []byte) (done int, err error) {
 type port struct {
 	w      io.Writer
 	stderr bool
-	err    error // the first error; on stderr, one that lost something somebody might have read
+	err    error       // the first error; on stderr, one that lost something somebody might have read
+	unread atomic.Bool // something could not be written to stdout, as nobody reads it
 }
 
 // Write writes all of b. After an error of stdout it writes nothing more. An
@@ -61,6 +63,7 @@ func (p *port) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
+	p.unread.Store(errors.Is(err, syscall.EPIPE))
 	p.err = fmt.Errorf("write stdout: %w", err)
 	return n, p.err
 }

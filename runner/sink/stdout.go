@@ -1,15 +1,12 @@
 package sink
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"crew/runner/spool"
@@ -60,11 +57,10 @@ type Stdout struct {
 
 	reorder *reorderBuffer // nil without Plan.Order
 	object  object         // buffers for JSON
-	scratch bytes.Buffer   // one rendered result
-	tag     tagger         // buffer for tagged lines
+	shows   [2]shown       // where results go
 	gather  []byte         // what is shown at the end of the batch
-	parts   []part         // which of gather goes where
-	shows   int            // the results in gather that need stdout
+	stream  int            // where that goes
+	locked  bool           // Consume has taken the screen's lock, which it keeps until its end
 
 	// used under the screen's lock alone
 
@@ -72,33 +68,23 @@ type Stdout struct {
 
 	// shared with the writers of Open
 
-	lost  atomic.Int64 // results whose reader had gone
 	mu    sync.Mutex
 	fault error                  // the first error
 	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
 	lines map[uint64]*lineBuffer // with Plan.Order: of running tasks, by ID
 
-	taggers sync.Pool // of *tagger, for lines
+	taggers sync.Pool // of *tagger
 }
 
 // The streams, as indexes.
 const toStdout, toStderr = 0, 1
 
-// part is a run of gathered bytes for one stream.
-type part struct{ stream, end int }
-
-// large is a result that is too large to be copied. It owns result's outputs if
-// it waits for its turn.
-type large struct {
-	task   *task.Task // nil if its lines have their tags
-	result task.Result
-}
-
 // NewStdout returns a Stdout that writes through scr. The config has to be
 // valid.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
-	s.ports[toStderr].stderr = true
+	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
+	s.shows = [2]shown{{s, toStdout}, {s, toStderr}}
 	s.taggers.New = func() any { return new(tagger) }
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
@@ -120,16 +106,20 @@ func (s *Stdout) Consume(events []task.Event) error {
 		switch e.Kind {
 		case task.Finished:
 			next := i+1 < len(events) && events[i+1].Kind == task.Released && events[i+1].ID == e.ID
-			s.finished(e, s.shown(events[:i+1]), next)
+			s.finished(e, s.result(events[:i+1]), next)
 		case task.Released:
 			for id := e.ID; id <= e.Last; id++ {
 				s.released(id)
 			}
 		}
 	}
-	s.flush()
 	if s.cfg.Plan.Show == task.ShowLines && s.reorder != nil {
 		s.passTurn(s.reorder.head)
+	}
+	s.flush()
+	if s.locked {
+		s.locked = false
+		s.scr.mu.Unlock()
 	}
 	return s.note(nil)
 }
@@ -165,23 +155,13 @@ func (s *Stdout) note(err error) error {
 	return s.fault
 }
 
-// lose counts n results as lost if err, from writing them, says that nobody reads
-// stdout. It reports whether it did.
-func (s *Stdout) lose(err error, n int) bool {
-	if n == 0 || !errors.Is(err, syscall.EPIPE) {
-		return false
-	}
-	s.lost.Add(int64(n))
-	return true
-}
+// Lost reports whether something could not be shown because nobody read stdout any
+// more. It is safe for concurrent use.
+func (s *Stdout) Lost() bool { return s.ports[toStdout].unread.Load() }
 
-// Lost returns how many results could not be shown in whole because nobody read
-// stdout any more. It is safe for concurrent use.
-func (s *Stdout) Lost() int64 { return s.lost.Load() }
-
-// shown returns the result to show of the task that the last event finishes. If its
+// result returns the result to show of the task that the last event finishes. If its
 // attempt has just failed and gets no retry because the run ends, it is that one's.
-func (s *Stdout) shown(events []task.Event) *task.Result {
+func (s *Stdout) result(events []task.Event) *task.Result {
 	last := len(events) - 1
 	if s.cfg.Plan.Show == task.ShowBlocks && last > 0 {
 		if e := &events[last-1]; e.Kind == task.Retried && e.ID == events[last].ID {
@@ -205,22 +185,39 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	case s.cfg.Plan.Streams():
 		return
 	}
-	now := s.reorder == nil || next && e.ID == s.reorder.head
-	if out, err, small := s.render(t, r); small {
-		if now {
-			s.add(out, err)
-		} else {
-			s.note(s.reorder.put(e.ID, out, err))
+	switch {
+	case s.reorder == nil || next && e.ID == s.reorder.head:
+		s.show(t, r)
+	case !s.pack(e.ID, t, r):
+		for _, o := range [...]task.Output{r.Stdout, r.Stderr} {
+			if b, ok := o.(*spool.Buffer); ok {
+				b.Spill()
+			}
 		}
-		return
+		s.reorder.hold(e.ID, extent{in: &log{large: &large{t, *r}}})
+		r.Stdout, r.Stderr, r.Before = nil, nil, nil
 	}
-	l := &large{t, *r}
-	if now {
-		s.show(l)
-		return
+}
+
+// pack has a small result wait for its turn as it will be shown. It reports false if the
+// outputs that are shown are more than a piece, or cannot be packed.
+func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
+	size := captured(r)
+	if s.cfg.Plan.Show == task.ShowFacts {
+		size = 0
 	}
-	s.reorder.putLarge(e.ID, l)
-	r.Stdout, r.Stderr, r.Before = nil, nil, nil
+	if size > piece {
+		return false
+	}
+	l := s.reorder.room(size)
+	off := l.Len()
+	failed := s.write(l, t, r, toStdout)
+	mid := l.Len()
+	failed = cmp.Or(failed, s.write(l, t, r, toStderr))
+	if s.note(failed); failed == nil && l.Len() > off {
+		s.reorder.hold(id, extent{l, uint32(off), uint32(mid - off), uint32(l.Len() - mid)})
+	}
+	return failed == nil
 }
 
 // released shows what was held for a task.
@@ -228,44 +225,23 @@ func (s *Stdout) released(id uint64) {
 	if s.reorder == nil {
 		return
 	}
-	s.scratch.Reset()
-	out, l, err := s.reorder.take(id, &s.scratch)
-	s.note(err)
-	switch p := s.scratch.Bytes(); {
-	case l != nil:
-		s.show(l)
-		l.result.Close()
-	case err == nil:
-		s.add(p[:out], p[out:])
+	h, ok := s.reorder.take(id)
+	if !ok {
+		return
 	}
-}
-
-// render returns a small result as it is shown, valid until the next call. A result is
-// small if the outputs that are shown are no more than a piece. The task is nil for lines
-// that were held.
-func (s *Stdout) render(t *task.Task, r *task.Result) (out, err []byte, small bool) {
-	json := s.cfg.Plan.JSON()
-	if (s.object.outputs || !json) && captured(r) > piece {
-		return nil, nil, false
-	}
-	if s.scratch.Reset(); s.scratch.Cap() > chunkSize { // escapes and tags can make much of little
-		s.scratch = bytes.Buffer{}
-	}
-	var failed error
-	if json {
-		if failed = s.object.write(&s.scratch, t, r); failed != nil {
-			s.scratch.Reset() // nothing is better than half an object
-		}
+	if l := h.in.large; l != nil {
+		s.show(l.task, &l.result)
 	} else {
-		failed = s.copyStream(&s.scratch, t, r, toStdout)
+		off := int64(h.off)
+		for i, n := range [...]uint32{h.out, h.err} {
+			if n > 0 {
+				s.note(h.in.WriteRange(&s.shows[i], off, int64(n)))
+			}
+			off += int64(n)
+		}
+		s.uncolour()
 	}
-	mid := s.scratch.Len()
-	if !json && failed == nil {
-		failed = s.copyStream(&s.scratch, t, r, toStderr)
-	}
-	s.note(failed)
-	p := s.scratch.Bytes()
-	return p[:mid], p[mid:], true
+	s.reorder.free(h)
 }
 
 // captured returns how much all attempts of a task have written.
@@ -285,81 +261,80 @@ func (s *Stdout) prefix(t *task.Task, slot int, host string, units []task.Units)
 	return t.TagOn(slot, host, units) + "\t"
 }
 
-// add gathers a small block of each stream.
-func (s *Stdout) add(out, err []byte) {
-	if len(out) > 0 {
-		s.shows++
+// shown is a stream for Consume: it gathers what is small, and keeps other writers away from
+// the rest of the batch once it writes something.
+type shown struct {
+	s      *Stdout
+	stream int
+}
+
+func (w *shown) Write(p []byte) (int, error) {
+	s := w.s
+	if s.stream != w.stream {
+		s.flush() // the other one may go on
 	}
-	for i, p := range [...][]byte{out, err} {
-		if len(p) == 0 {
-			continue
+	if s.stream = w.stream; len(s.gather)+len(p) > piece {
+		if err := s.flush(); err != nil {
+			return 0, err
 		}
-		to := [...]*stream{s.scr.out, s.scr.err}[i]
-		if s.gather = append(s.gather, p...); to.terminal && escapes(p) {
-			s.gather = append(s.gather, resetColour...)
-		}
-		if n := len(s.parts); n == 0 || s.parts[n-1].stream != i {
-			s.parts = append(s.parts, part{stream: i})
-		}
-		s.parts[len(s.parts)-1].end = len(s.gather)
 	}
-	if len(s.gather) >= piece {
-		s.flush()
+	if len(p) > piece {
+		return len(p), s.put(p)
 	}
+	s.gather = append(s.gather, p...)
+	return len(p), nil
 }
 
 // flush shows what was gathered.
-func (s *Stdout) flush() {
-	if len(s.gather) == 0 {
+func (s *Stdout) flush() (err error) {
+	if len(s.gather) > 0 {
+		err = s.put(s.gather)
+		s.gather = s.gather[:0]
+	}
+	return err
+}
+
+// put writes to the current stream.
+func (s *Stdout) put(p []byte) error {
+	if !s.locked {
+		s.scr.mu.Lock()
+		s.locked = true
+	}
+	_, err := s.ports[s.stream].Write(p)
+	s.note(err)
+	return err
+}
+
+// show shows a result. Nothing is better than half an object.
+func (s *Stdout) show(t *task.Task, r *task.Result) {
+	before := len(s.gather)
+	err := s.write(&s.shows[toStdout], t, r, toStdout)
+	if err != nil && s.cfg.Plan.JSON() {
+		s.gather = s.gather[:min(before, len(s.gather))]
+	}
+	s.note(cmp.Or(err, s.write(&s.shows[toStderr], t, r, toStderr)))
+	s.uncolour()
+}
+
+// uncolour ends the colours that a result has left on.
+func (s *Stdout) uncolour() {
+	if !s.scr.out.terminal && !s.scr.err.terminal {
 		return
 	}
-	failed := s.print(func() error {
-		from := 0
-		var failed error
-		for _, p := range s.parts {
-			_, err := s.ports[p.stream].Write(s.gather[from:p.end])
-			failed = cmp.Or(failed, err)
-			from = p.end
-		}
-		return failed
-	})
-	s.lose(failed, s.shows)
-	s.gather, s.parts, s.shows = s.gather[:0], s.parts[:0], 0
-}
-
-// show streams a large result, after what was gathered. It reports whether the
-// result was lost.
-func (s *Stdout) show(l *large) (lost bool) {
-	s.flush()
-	failed := s.print(func() error {
-		if s.cfg.Plan.JSON() {
-			w := bufio.NewWriterSize(&s.ports[toStdout], piece)
-			if err := s.object.write(w, l.task, &l.result); err != nil {
-				return err
-			}
-			return w.Flush()
-		}
-		failed := s.copyStream(&s.ports[toStdout], l.task, &l.result, toStdout)
-		failed = cmp.Or(failed, s.copyStream(&s.ports[toStderr], l.task, &l.result, toStderr))
+	if s.flush(); s.locked {
 		s.scr.uncolour()
-		return failed
-	})
-	return s.lose(failed, 1)
+	}
 }
 
-// print calls write with the ports ready for use, and notes its error.
-func (s *Stdout) print(write func() error) error {
-	failed := s.scr.Print(func(out, err io.Writer) error {
-		s.ports[toStdout].w, s.ports[toStderr].w = out, err
-		return write()
-	})
-	s.note(failed)
-	return failed
-}
-
-// copyStream writes an output of a result to w, with its tag before each line and in its
-// group.
-func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, to int) error {
+// write writes what is shown of a result on one stream to w: an object, or an output with
+// its tag before each line and in its group.
+func (s *Stdout) write(w io.Writer, t *task.Task, r *task.Result, to int) error {
+	if s.cfg.Plan.JSON() {
+		if to == toStderr {
+			return nil
+		}
+		return s.object.write(w, t, r)
+	}
 	o := [...]task.Output{r.Stdout, r.Stderr}[to]
 	if task.Length(o) == 0 {
 		return nil
@@ -372,7 +347,5 @@ func (s *Stdout) copyStream(w io.Writer, t *task.Task, r *task.Result, to int) e
 		_, err := o.WriteTo(w)
 		return err
 	}
-	s.tag.reset(w, tag, false, begin)
-	_, err := o.WriteTo(&s.tag)
-	return cmp.Or(err, s.tag.end(end))
+	return s.tagged(w, tag, begin, end, o)
 }

@@ -23,17 +23,16 @@ type talk struct {
 	r     *rand.Rand
 	cfg   StdoutConfig
 	s     *Stdout
-	out   prints
+	out   limited
 	err   limited
 	tasks []*speaker
 	batch []task.Event
 	over  int    // tasks that are released
 	turn  uint64 // the task whose lines are shown as they come, if they do so in order
 
-	want     [2]string       // what is shown, if stdout and stderr take so many bytes
-	takes    [2]int          // that many
-	lost     map[string]bool // attempts or, in order, tasks of which something did not reach stdout
-	together bool            // events come in batches
+	want     [2]string // what is shown, if stdout and stderr take so many bytes
+	takes    [2]int    // that many
+	together bool      // events come in batches
 }
 
 // speaker is a task.
@@ -44,20 +43,6 @@ type speaker struct {
 	rest    [2]string         // unfinished lines
 	held    [2]string         // what waits
 	ended   bool
-}
-
-// prints is a stdout that takes so many bytes. It sees whether each Print writes whole lines:
-// another task could write between two of them.
-type prints struct {
-	limited
-	s    *Stdout
-	torn bool
-}
-
-func (p *prints) Write(b []byte) (int, error) {
-	p.torn = p.torn || p.Len() > 0 && p.Bytes()[p.Len()-1] != '\n'
-	p.s.ports[toStdout].w = &p.limited // until the next Print
-	return p.limited.Write(b)
 }
 
 // limited takes some bytes and then fails.
@@ -82,7 +67,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // rest is counted; where stderr does, stdout goes on.
 func TestStdoutAgainstModel(t *testing.T) {
 	for round := range crewtest.Rounds(40) {
-		m := &talk{T: t, r: crewtest.Rand(t, round), turn: 1, takes: [2]int{1 << 30, 1 << 30}, lost: map[string]bool{}}
+		m := &talk{T: t, r: crewtest.Rand(t, round), turn: 1, takes: [2]int{1 << 30, 1 << 30}}
 		m.cfg = StdoutConfig{Store: newStore(t, []int64{0, 100_000, 64 << 20}[m.r.IntN(3)])}
 		m.cfg.Plan = task.Plan{Show: []task.Show{task.ShowBlocks, task.ShowLines, task.ShowLines, task.ShowObjects}[round%4], Order: round&4 > 0, Tag: m.r.IntN(2) == 0}
 		if m.cfg.Plan.JSON() {
@@ -91,10 +76,9 @@ func TestStdoutAgainstModel(t *testing.T) {
 			m.takes[m.r.IntN(2)] = m.r.IntN(200_000)
 		}
 		m.together = m.r.IntN(2) == 0
-		m.out.limited = limited{left: m.takes[0], err: &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}}
+		m.out = limited{left: m.takes[0], err: &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}}
 		m.err = limited{left: m.takes[1], err: syscall.EIO}
 		m.s = NewStdout(NewScreen(&m.out, &m.err), m.cfg)
-		m.out.s = m.s
 		for range 120 {
 			m.step()
 		}
@@ -207,12 +191,6 @@ func (m *talk) show(sp *speaker) {
 	for stream := range sp.held {
 		m.want[stream] += sp.held[stream]
 	}
-	if owner := fmt.Sprint(sp.id, sp.attempt); sp.held[toStdout] != "" && len(m.want[toStdout]) > m.takes[toStdout] {
-		if m.cfg.Plan.Order {
-			owner = fmt.Sprint(sp.id)
-		}
-		m.lost[owner] = true
-	}
 	sp.held = [2]string{}
 }
 
@@ -280,7 +258,6 @@ func (m *talk) check() {
 // finish looks at what is there in the end.
 func (m *talk) finish() {
 	require.Empty(m, m.s.lines)
-	require.False(m, m.out.torn && m.cfg.Plan.Show == task.ShowLines, "a Print ends within a line")
 	failed := m.s.Close(task.Stats{})
 	switch {
 	case m.cfg.Plan.JSON():
@@ -294,9 +271,7 @@ func (m *talk) finish() {
 	default:
 		require.NoError(m, failed)
 	}
-	if lost := int(m.s.Lost()); lost != len(m.lost) {
-		require.True(m, m.together && lost > len(m.lost), "%d lost", lost) // which of a batch were whole is not known
-	}
+	require.Equal(m, len(m.want[0]) > m.takes[0], m.s.Lost())
 }
 
 // Tasks write their lines at the same time, while a pump consumes their ends.

@@ -95,7 +95,7 @@ func TestFullSpoolStopsTheRun(t *testing.T) {
 	}
 	require.True(t, want == p.out.String())
 
-	for _, line := range []string{"waits\n", strings.Repeat("x", longLine+1)} {
+	for _, line := range []string{"waits\n", "waits"} {
 		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: true}, Store: gone})
 		out, _ := s.Open(task.Attempt{Task: &task.Task{ID: 2}})
 		_, err := io.WriteString(out, line)

@@ -413,7 +413,7 @@ func (w *wiring) ending(e core.Ending) ending {
 		say(o.CannotRun(e.Result.Err, e.Result.Code))
 	}
 	lost := w.stdout.Lost()
-	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && lost == 0 {
+	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && !lost {
 		end.err = w.attached.Forget() // all results were shown
 		status, early := w.attached.Ended()
 		if end.status = status; early != "" {
@@ -437,8 +437,8 @@ func (w *wiring) ending(e core.Ending) ending {
 	if e.Unshown && end.err == nil {
 		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
 	}
-	if lost > 0 && e.Reason != core.Unread {
-		text := task.Count(lost, "result") + " could not be shown: nobody reads stdout any more"
+	if lost && e.Reason != core.Unread {
+		text := "results could not be shown: nobody reads stdout any more"
 		if w.state != nil && w.plan.Recalls() {
 			text += ": the same command shows what --state has kept"
 		}
