@@ -299,7 +299,9 @@ func (o *Options) state(name string) *use {
 	case "numbered-key":
 		return from(o.holds([]string{o.Sched.Key}, "{#}"), "key", " with {#}")
 	case "times-joblog":
-		same := slices.ContainsFunc(in.Times, func(path string) bool { return filepath.Clean(path) == filepath.Clean(o.Output.Joblog) })
+		same := slices.ContainsFunc(in.Times, func(path string) bool {
+			return filepath.Clean(path) == filepath.Clean(strings.TrimPrefix(o.Output.Joblog, "+"))
+		})
 		return from(same && o.Output.Joblog != "", "joblog", "")
 	case "times-of-shares":
 		return from(in.Shard.Of > 0, "times", "")

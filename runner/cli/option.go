@@ -1,36 +1,137 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"reflect"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"crew/runner/task"
 )
 
-// row is a row of the flag table. The parser, --help and the completion use it, and
-// a test compares the man page with it.
-type row struct {
-	form string // the names and the value, as --help has them
-	of   string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs
-	text string // description in --help
-	setter
-}
-
-// option is a row with its form taken apart.
+// option is the tag of a field of Options, taken apart. The parser, --help and the completion use it,
+// and a test compares the man page with it. Its row has form, of, text and values with " | " between
+// them. A field called _ sets another one or, without to, stands for an option with a value.
 type option struct {
-	row
-	name  string // long, without dashes; "" of a heading
-	short string // letters of the short forms
-	value string // name of the value; "" if the option takes none
+	form   string // the names and the value, as --help has them, or a heading
+	of     string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs; "" of a heading
+	text   string // description in --help
+	values string // the least and the most number, or any; the value of an option that takes none
+	to     string // the path of the field that it sets
+	by     string // which of the parsers its value takes; "" if the field tells
+
+	name    string // long, without dashes; "" of a heading
+	short   string // letters of the short forms
+	value   string // name of the value; "" if the option takes none
+	choices string // the values, if they are a closed set
+	alone   string // the value if none is attached; "" if one has to follow
+	means   string // name=value of the option that this one is short for
 }
 
-// named takes the form apart.
-func (r row) named() *option {
-	letters, rest, _ := strings.Cut(r.form, "--")
-	name, value, _ := strings.Cut(strings.Replace(rest, "[=", " ", 1), " ")
-	o := &option{row: r, name: name, value: strings.TrimSuffix(value, "]")}
+// options returns the table of options, in the order of --help.
+var options = sync.OnceValue(func() []*option { return optionsOf(reflect.TypeFor[Options](), "") })
+
+// optionsOf returns the options that set the fields of a struct at a path, with their headings.
+func optionsOf(t reflect.Type, path string) (all []*option) {
+	for f := range t.Fields() {
+		if row, found := f.Tag.Lookup("row"); found {
+			all = append(all, newOption(f, row, path))
+			continue
+		}
+		if heading, found := f.Tag.Lookup("heading"); found {
+			all = append(all, &option{form: heading})
+		}
+		if f.Type.Kind() == reflect.Struct {
+			all = append(all, optionsOf(f.Type, path+f.Name+".")...)
+		}
+	}
+	return all
+}
+
+// newOption takes the tag of a field apart.
+func newOption(f reflect.StructField, row, path string) *option {
+	part := strings.Split(row, " | ")
+	o := &option{form: part[0], of: cmp.Or(sets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), to: path + f.Name, by: f.Tag.Get("by")}
+	letters, rest, _ := strings.Cut(o.form, "--")
+	name, value, alone := strings.Cut(rest, "[=")
+	if !alone {
+		name, value, _ = strings.Cut(rest, " ")
+	}
+	o.name, o.value = name, strings.TrimSuffix(value, "]")
 	for ; strings.HasPrefix(letters, "-"); letters = letters[len("-x, "):] {
 		o.short += letters[1:2]
 	}
+	if strings.Contains(o.values, " ") {
+		o.choices = o.values
+	}
+	if alone {
+		o.alone, _, _ = strings.Cut(o.choices, " ")
+	}
+	if f.Name != "_" {
+		return o
+	}
+	if o.to = f.Tag.Get("to"); o.to == "" {
+		o.means = o.values
+	}
 	return o
+}
+
+// sets are the commands that words of rows stand for.
+var sets = map[string]string{
+	"runs":       "run serve",
+	"all":        "run serve worker",
+	"shown":      "run serve engine-attach",
+	"everywhere": "run serve worker engine-attach",
+	"named": "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel " +
+		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop ctl-add",
+	"linked": "engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach",
+}
+
+// set sets the field of an option.
+func (o *Options) set(p *option, value string) (err error) {
+	to := reflect.ValueOf(o).Elem()
+	for name := range strings.SplitSeq(p.to, ".") {
+		to = to.FieldByName(name)
+	}
+	if p.value == "" {
+		value = p.values
+	}
+	if parse := reflect.ValueOf(parsers[p.by]); parse.IsValid() {
+		args := []reflect.Value{reflect.ValueOf(value), to}
+		out := parse.Call(args[:parse.Type().NumIn()])
+		if out[0].Type() != to.Type() {
+			out[0] = reflect.Append(to, out[0])
+		}
+		to.Set(out[0])
+		err, _ = out[1].Interface().(error)
+		return err
+	}
+	low, high, _ := strings.Cut(p.values, "..")
+	switch to := to.Addr().Interface().(type) {
+	case *bool:
+		*to = strings.HasSuffix(p.choices, value)
+	case *string:
+		if *to = value; p.values == "" {
+			_, err = parseText(value)
+		}
+	case *[]string:
+		*to = append(*to, value)
+		_, err = parseText(value)
+	case *int:
+		least, _ := strconv.Atoi(low)
+		most, _ := strconv.Atoi(cmp.Or(high, strconv.Itoa(math.MaxInt)))
+		*to, err = parseWhole(value, least, most)
+	case *time.Duration:
+		least, _ := task.ParseDuration(low)
+		if *to, err = task.ParseDuration(value); err == nil && *to < least {
+			err = fmt.Errorf("write a time of at least %v", least)
+		}
+	}
+	return err
 }
 
 // ofRuns reports whether the option is one of those that run tasks.
@@ -94,7 +195,7 @@ func (u use) typed() string {
 	switch {
 	case len(u.spelled) == 2:
 		return u.spelled
-	case u.opt.set == nil: // of state
+	case u.opt.form == "": // of state
 		return u.spelled
 	}
 	return u.opt.typed()

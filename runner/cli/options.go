@@ -10,154 +10,176 @@ import (
 	"crew/sched"
 )
 
-// Options is a parsed and checked command line.
+// Options is a parsed and checked command line. A field whose tag has a row is set by the option that
+// the row describes, in the order of --help. See option.
 type Options struct {
 	Do         string      // the command, such as Run or "ctl log"
 	Print      string      // what to print instead; "" for nothing
 	Completion *Completion // what to complete instead; nil for nothing
 
-	Input   Input
+	Input   Input `heading:"Tasks in"`
 	Command Command
-	Coproc  Coproc
 	Pipe    Pipe
-	Pool    Pool
 
+	Pool      Pool `heading:"How tasks run"`
 	Jobserver Jobserver
+	Sched     Sched
+	Terms     Terms
 	Machine   Machine
+	Coproc    Coproc
 
-	Sched   Sched
-	Terms   Terms
-	Failure Failure
-	Output  Output
-	Makes   Makes
-	Show    Show
+	Failure Failure `heading:"When tasks fail"`
+	Output  Output  `heading:"Results out"`
 	After   After
-	State   State
-	Control Control
-	Serve   Serve
-	Engine  Engine
-	Ctl     Ctl
-	Hub     Hub
-	Look    Look
+	Show    Show
+	Makes   Makes   `heading:"Outputs"`
+	State   State   `heading:"Lasting state"`
+	Serve   Serve   `heading:"Serving a queue"`
+	Engine  Engine  `heading:"Other machines"`
+	Control Control `heading:"Other"`
+
+	Help bool     `row:"-h, --help | all | print this; -h: what is used most, on one screen"`
+	_    struct{} `row:"-V, --version | all | print the version" to:"Print" by:"version"`
+	_    struct{} `row:"--completion SHELL | all | print a script that completes for bash, zsh or fish | bash zsh fish" to:"Print" by:"completion"`
+
+	Ctl  Ctl
+	Hub  Hub
+	Look Look
+	_    struct{} `row:"-h, --help | ctl engine state report web | print this" to:"Help"`
 
 	of   *command
 	uses []use // the options given, in order, without those that were dropped
-
-	asksHelp bool
 }
 
-// Input configures where records come from and how they are cut.
+// Input configures where records come from and how they are cut. Delim, which ends a record, is
+// not empty.
 type Input struct {
-	Files     []string // read one after another, before the groups; "-" is stdin
-	Groups    []Group
-	Delim     string         // ends a record; not empty
-	Colsep    *regexp.Regexp // separates columns; nil for none
-	CSV       bool
-	Header    bool
-	JSON      bool
-	SkipEmpty bool
-	EOF       string // record to stop at; "" for none
-
-	Shard Shard
-	Times []string // files and directories with the times of commands
+	Files     []string       `row:"-a, --arg-file FILE | run | records from FILE, - is stdin; several one by one"`
+	Groups    []Group        // read after the files
+	_         struct{}       `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delim"`
+	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
+	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | cut records into columns at REGEX" by:"colsep"`
+	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
+	Header    bool           `row:"--header | run | the first record names the columns"`
+	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: an object a line | lines json"`
+	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
+	EOF       string         `row:"-E, --eof STR | run | stop at the record STR | any"`
+	Shard     Shard          `row:"--shard K/N | run | take share K of the records, which N runs share" by:"shard"`
+	Times     []string       `row:"--times PATH | run | how long commands took: a joblog, --json, --state" by:"times"`
 }
 
 // Shard is the part of the records that the run takes. The zero Shard is all of them.
 type Shard struct{ Number, Of int } // Number from 1
 
-// Command configures the command that runs for a record.
+// Command configures the command that runs for a record. It has no Words if each record is a
+// command line. A MaxArgs of 0 is for as many records as MaxChars allows, of which 0 is for the
+// system's limit.
 type Command struct {
-	Words    []string // empty if each record is a command line
-	Literal  bool     // after a --, so that a word such as ; is what it says
-	Shell    string   // path of the shell to run it in; "" if only shell syntax calls for one
-	Replace  string   // placeholder for the record
-	MaxArgs  int      // maximum number of records; 0 for as many as MaxChars allows
-	NoArgs   bool     // -n0: the record is not inserted
-	MaxChars int      // maximum number of bytes; 0 for the system's limit
-	Spread   bool     // the workers share the last records evenly
-	Stdin    bool     // the record goes to the task's standard input
+	Words    []string
+	Literal  bool   // after a --, so that a word such as ; is what it says
+	MaxArgs  int    `row:"-n, --max-args N | all | N records in one command; 0 takes one, adds none | 0.."`
+	NoArgs   bool   // -n0: the record is not inserted
+	MaxChars int    `row:"-s, --max-chars N | run | as many records as fit a command of N bytes | 1.."`
+	Spread   bool   `row:"-X, --spread | run | as many as fit; workers share the last ones evenly"`
+	Replace  string `row:"-I, --replace STR | all | STR stands for the record in place of {}"`
+	Stdin    bool   `row:"--stdin | all | give the record to the task's standard input"`
+	Shell    string // "" if only shell syntax calls for one
 }
 
 // Batches reports whether a command can take several records.
 func (c Command) Batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
 
-// Coproc configures persistent workers, which take the records instead of a command.
-type Coproc struct {
-	Words    string // the command of each; "" for none
-	Protocol task.Protocol
-	Window   int            // records in a worker at once
-	Eager    bool           // all start at once, not with their first records
-	Ready    *regexp.Regexp // matches the line that says that a worker is ready; nil for none
-	Start    time.Duration  // time in which that must come; 0 for no limit
-	Max      int            // records until a fresh worker takes over; 0 for no limit
-	Age      time.Duration  // time until one does; 0 for no limit
-}
-
-// Pipe configures how a stream is cut into blocks.
+// Pipe configures how a stream is cut into blocks. Block is bytes or, if it is negative, blocks of
+// a worker. For either, 0 is for any; a Start or End of "" is for any, too.
 type Pipe struct {
-	On         bool
-	Block      int64  // bytes; if negative, blocks of a worker; 0 for any size
-	Records    int    // in a block; 0 for any number
-	Start, End string // of a record; "" for any
+	On      bool   `row:"--pipe | run | cut a stream into blocks, each a task's stdin"`
+	Block   int64  `row:"--block SIZE | run | about SIZE bytes in a block (1M); -N: N a worker" by:"block"`
+	Records int    `row:"-N, --records N | run | N records in a block; without --pipe the same as -n | 1.."`
+	End     string `row:"--recend STR | run | records of blocks end with STR (\\n); knows \\n \\t \\0" by:"mark"`
+	Start   string `row:"--recstart STR | run | records of blocks begin with STR" by:"mark"`
 }
 
-// Pool configures the workers.
+// Pool configures the workers. Jobs are as written, or a file with their number; "" is for the
+// default, as is a Buffer of 0.
 type Pool struct {
-	Jobs     string // number of workers as written, or a file with one; "" for the default
-	Buffer   int    // tasks to read ahead; 0 for the default
-	Delay    time.Duration
-	Jitter   time.Duration // the longest wait before the first start
-	Workdir  string        // "" for crew's own
-	Nice     int           // added to crew's own niceness
-	Lock     string        // file that at most one run holds; "" for none
-	LockWait time.Duration
-	PTY      bool // tasks write to pseudo-terminals
-	TTY      bool // tasks run in the terminal's foreground, one at a time
+	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 for most, or a FILE"`
+	Buffer   int           `row:"--buffer N | run | have N tasks wait (2 x jobs, >= 64; 4096 by key) | 1..1073741824"`
+	Delay    time.Duration `row:"--delay DUR | all | at least DUR between starts"`
+	Jitter   time.Duration `row:"--jitter DUR | all | wait a random time up to DUR before the first start"`
+	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds it"`
+	LockWait time.Duration `row:"--lock-wait DUR | all | with --lock: wait for the other run up to DUR"`
+	Workdir  string        `row:"--workdir DIR | all | run tasks in DIR"`
+	Nice     int           `row:"--nice N | all | add N to the tasks' niceness | -20..19"`
+	PTY      bool          `row:"--pty | all | tasks write to terminals: colours, progress bars"`
+	TTY      bool          `row:"--tty | run | one task at a time, with the terminal, for prompts"`
+	_        struct{}      `row:"--shell PATH | all | run the command in this shell" to:"Command.Shell"`
 }
 
 // Jobserver configures with whom the run shares the places for its tasks.
 type Jobserver struct {
-	Mode  string // a value of --jobserver
-	Style string // a value of --jobserver-style; "" is auto
+	Mode  string `row:"--jobserver[=WHEN] | all | share the places as make -j does; =no: join none | share join no"`
+	Style string `row:"--jobserver-style FORM | all | auto (default), fifo, or pipe for make before 4.4 | auto fifo pipe"`
 }
 
-// Sched configures the order of tasks and which worker runs them.
+// Sched configures the order of tasks and which worker runs them. An Order of "" is that of the input.
 type Sched struct {
-	Policy string       // a value of --sched
-	Key    string       // template; "" for none
-	Cost   string       // template; "" for 1
-	Topics sched.Topics // zero for none
-	PerKey int          // 0 for no limit
-	Order  string       // a value of --order; "" for input
+	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
+	Key    string       `row:"--key TEMPLATE | runs | what policy and limits go by, such as '{1}'"`
+	Cost   string       `row:"--cost TEMPLATE | runs | a number: how heavy a task is"`
+	Topics sched.Topics `row:"--topics LIST | runs | workers for each key: mail=2,db=1,*=5, or auto" by:"topics"`
+	PerKey int          `row:"--per-key N | runs | at most N tasks of one key at once | 1.."`
+	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
 }
 
 // Terms configures what tasks take to start, beside a worker.
 type Terms struct {
-	Priority string     // template; "" for 0
-	Weight   string     // template; "" for 1
-	Needs    string     // template; "" for nothing
-	Caps     []task.Cap // in order of name
-	Rate     task.Rate
-	KeyRate  task.Rate
+	Priority string     `row:"--priority TEMPLATE | runs | higher starts first, from -1000 to 1000 (0)"`
+	Weight   string     `row:"--weight TEMPLATE | runs | a whole number: the places a task takes (1)"`
+	Caps     []task.Cap `row:"--cap NAME=N | runs | a limit by name, or gpu:0,1,3; repeatable" by:"cap"` // in order of name
+	Needs    string     `row:"--needs TEMPLATE | runs | what a task takes of them: gpu, or db:2,net"`
+	Rate     task.Rate  `row:"--rate N/PERIOD | runs | at most N starts in it: 100/s, 10/1m,burst=5" by:"rate"`
+	KeyRate  task.Rate  `row:"--key-rate N/PERIOD | runs | the same for each key" by:"rate"`
 }
 
-// Failure configures limits of time, retries and the early end of a run.
+// Machine configures when too much is going on on this machine to start more. Its zero amounts are
+// no bounds.
+type Machine struct {
+	Load    Amount `row:"--load N | runs | start while fewer than N, N% of CPUs, are busy" by:"load"`
+	MemFree Amount `row:"--memfree SIZE | runs | start while SIZE, or N%, of memory is free" by:"memfree"`
+}
+
+// Coproc configures persistent workers, which take the records instead of a command. Words is the
+// command of each; "" is for none.
+type Coproc struct {
+	Words    string         `row:"--worker CMD | all | give the records to long-lived processes" by:"worker"`
+	Protocol task.Protocol  `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json" by:"protocol"`
+	Window   int            `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
+	Eager    bool           `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
+	Ready    *regexp.Regexp `row:"--worker-ready REGEX | all | wait for a line of the worker that matches" by:"ready"`
+	Start    time.Duration  `row:"--worker-start-timeout DUR | all | replace a worker that is not ready after DUR | 1us.."`
+	Max      int            `row:"--worker-max N | all | a fresh worker after N records | 1.."`
+	Age      time.Duration  `row:"--worker-age DUR | all | a fresh worker after DUR | 1us.."`
+}
+
+// Failure configures limits of time, retries and the early end of a run. RetryMaxDelay is not less
+// than RetryDelay.
 type Failure struct {
-	Retries       int
-	RetryDelay    time.Duration
-	RetryMaxDelay time.Duration // not less than RetryDelay
-	RetryOn       RetryOn
-	FlakyFail     bool // a task that passed in a retry counts as a failure in the end
+	Retries       int           `row:"--retries N | runs | N more attempts after the first | 0.."`
+	RetryDelay    time.Duration `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling"`
+	RetryMaxDelay time.Duration `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)"`
+	RetryOn       RetryOn       `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
 	Limit
-	Halt     Halt
-	Deadline Deadline // of the run
+	FlakyFail bool     `row:"--flaky-fail | runs | status 123 also if a task passed only in a retry"`
+	Halt      Halt     `row:"--halt WHEN | runs | such as now,fail=1, soon,done=10% or pause,fail=3" by:"halt"`
+	_         struct{} `row:"--fail-fast | runs | at the first failure end all (--halt now,fail=1) | now,fail=1" to:"Failure.Halt" by:"halt"`
+	Deadline  Deadline `row:"--deadline WHEN | runs | end the run after such as 90m, or at 06:00" by:"deadline"`
 }
 
-// Limit limits the time of an attempt.
+// Limit limits the time of an attempt. 0 is for no limit, and for KILL at once.
 type Limit struct {
-	Timeout   time.Duration // 0 for none
-	Idle      time.Duration // without output; 0 for no limit
-	KillAfter time.Duration // 0 for KILL at once
+	Timeout   time.Duration `row:"--timeout DUR | runs | end an attempt after DUR"`
+	Idle      time.Duration `row:"--idle-timeout DUR | runs | end an attempt that writes nothing for DUR"`
+	KillAfter time.Duration `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM"`
 }
 
 // Deadline is when a run has to end. One of its two forms at most is not zero.
@@ -184,134 +206,166 @@ type RetryOn struct {
 // ExitRange is the exit statuses from From to To, both included.
 type ExitRange struct{ From, To int }
 
-// Output configures where results go.
+// Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
+// succeed, either.
 type Output struct {
-	Mode       string // a value of --output
-	KeepOrder  bool
-	FailedOnly bool // show nothing of tasks that succeed, and say nothing of a run of these
-	Tag        bool
-	TagString  string // template; "" for none
-	JSON       bool
-	Results    string // directory; "" for none
-	Joblog     string // file; "" for none
-	Append     bool   // to what the joblog holds
-	JUnit      string // file; "" for none
+	KeepOrder  bool     `row:"-k, --keep-order | run engine-attach | results in input order"`
+	Mode       string   `row:"--output MODE | shown | group (default), line, raw or none | group line raw none"`
+	_          struct{} `row:"--line-buffer | shown | same as --output line | output=line"`
+	_          struct{} `row:"-u, --ungroup | shown | same as --output raw | output=raw"`
+	FailedOnly bool     `row:"--quiet-success | shown | show only tasks that failed; nothing if none did"`
+	Tag        bool     `row:"--tag | shown | begin each line with the record"`
+	TagString  string   `row:"--tag-string TEMPLATE | shown | begin each line with this"`
+	JSON       bool     `row:"--json | shown | print a JSON object a result"`
+	Results    string   `row:"--results DIR | shown | keep each task's results in a directory of DIR"`
+	Joblog     string   `row:"--joblog FILE | shown | a line a task, as GNU parallel does; +FILE appends" by:"joblog"`
+	Append     bool     // to what the joblog holds
+	JUnit      string   `row:"--junit FILE | shown | write a test report in JUnit's XML at the end"`
 }
 
-// Makes configures the files that tasks make.
+// After configures what is made of a run in the end. Notify is a command line of the shell.
+type After struct {
+	Report string `row:"--report FILE | shown | write an HTML page about the run at the end"`
+	Trace  string `row:"--trace FILE | shown | write a trace for Perfetto or chrome://tracing"`
+	Notify string `row:"--notify CMD | shown | run CMD at the end, with the digest as its input"`
+}
+
+// Show configures what people see beside the results.
+type Show struct {
+	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none"`
+	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress"`
+	_        struct{} `row:"--bar | everywhere | same as --progress always | progress=always"`
+	Quiet    bool     `row:"-q, --quiet | everywhere | no lines about failures, nor a digest at the end"`
+	Verbose  bool     `row:"-t, --verbose | all | each command on stderr before it runs"`
+	DryRun   bool     `row:"--dry-run | run | print the commands, run nothing"`
+}
+
+// Makes configures the files that tasks make. Without Reads, the columns that name files are what
+// they are made from.
 type Makes struct {
-	Outs   []string // templates, for each of which {out}, {out2} … stands
-	Stdout string   // template of the file that the task's standard output goes to; "" for none
-	Reads  []string // templates of what they are made from; nil for the columns that name files
-	Always bool     // make what is up to date, too
+	Outs   []string `row:"--makes TEMPLATE | runs | make this file, as {out}, unless it is up to date"`
+	Stdout string   `row:"--stdout-to TEMPLATE | runs | make it of the task's standard output"`
+	Reads  []string `row:"--reads TEMPLATE | runs | what it is made from; repeatable"`
+	Always bool     `row:"--always-make | runs | make what is up to date, too"`
 }
 
 // Any reports whether anything is known of what tasks make.
 func (m *Makes) Any() bool { return len(m.Outs) > 0 || m.Stdout != "" }
 
-// Show configures what people see beside the results.
-type Show struct {
-	Progress string // a value of --progress
-	CI       string // a value of --ci
-	Quiet    bool
-	Verbose  bool
-	DryRun   bool
-}
-
-// After configures what is made of a run in the end.
-type After struct {
-	Report string // file of an HTML page; "" for none
-	Trace  string // file of a trace for Perfetto; "" for none
-	Notify string // command line of the shell that gets the digest; "" for none
-}
-
 // State configures the journal.
 type State struct {
-	Dir         string // "" for none
-	Replay      bool
-	RetryFailed bool
-	Changed     bool // run all again if a program has changed
-	Reset       bool
+	Dir         string `row:"--state DIR | runs | keep a journal in DIR; go on where it stopped"`
+	Replay      bool   `row:"--replay | run | show the results of earlier runs, too"`
+	RetryFailed bool   `row:"--retry-failed | run | run again what failed in earlier runs"`
+	Changed     bool   `row:"--rerun-changed | runs | run all again if a program in the command changed"`
+	Reset       bool   `row:"--state-reset | runs | begin anew in a DIR that holds another run"`
 }
 
-// Control configures how others see and steer the run.
-type Control struct {
-	Name string // "" for none
-	Off  bool   // there is no socket
-}
-
-// Serve configures a run that others feed.
+// Serve configures a run that others feed. An IdleExit of 0 is for never.
 type Serve struct {
-	MaxQueued int           // waiting tasks at most
-	IdleExit  time.Duration // how long without a task until the run ends; 0 for ever
-	Keep      time.Duration // how long the journal keeps tasks that have ended
-
+	MaxQueued int           `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.."`
+	IdleExit  time.Duration `row:"--idle-exit DUR | serve | end after DUR without a task | 1us.."`
+	Keep      time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
 }
 
-// Engine configures runs on other machines, and crew worker.
+// Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
 type Engine struct {
-	URL   string   // or the name of a NATS context; "" for none
-	Hosts []string // of --ssh, one HOSTS each
-	Queue string
-	TTL   time.Duration // how long a worker that is not heard of counts as alive
-	Reach time.Duration // how long a run goes on while no host is there; 0 for ever
+	URL   string        `row:"--engine URL | all | run the tasks on the workers of a NATS server"`
+	Queue string        `row:"--queue NAME | all | which workers of the engine (default)" by:"queue"`
+	Hosts []string      `row:"-S, --ssh HOSTS | runs | run on 8/host,user@host,: over ssh; or a FILE"`
+	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)"`
 
 	// of a run
 
-	Env       []string // names of the variables that travel
-	Sign      string   // file of the key that signs commands; "" for none
-	Detach    bool
-	BaseFiles []string // that every host gets
-	Transfer  []string // templates of files that a task's host gets
-	Return    []string // templates of files that come back
-	Cleanup   bool     // remove all of those there
+	Env       []string `row:"--env NAME | runs | pass this variable to remote tasks" by:"variable"`
+	Sign      string   `row:"--sign FILE | runs | sign commands with the key in FILE"`
+	Detach    bool     `row:"--detach | run | hand the tasks over, print the run's name and end"`
+	BaseFiles []string `row:"--basefile FILE | runs | copy FILE to every host first"`
+	_         struct{} `row:"--transfer | runs | same as --transfer-file {} | transfer-file={}"`
+	Transfer  []string `row:"--transfer-file FILE | runs | copy this file to the task's host"`
+	Return    []string `row:"--return TEMPLATE | runs | copy this file back when the task has ended"`
+	Cleanup   bool     `row:"--cleanup | runs | remove copied files from the hosts"`
 
 	// of crew worker
 
-	Labels   []string
-	Commands bool     // runs what is signed, beside or instead of its own command
-	Trust    []string // files of the keys that may sign
+	Labels   []string      `row:"--labels LIST | worker | crew worker: topics of these names run there alone" by:"labels"`
+	_        struct{}      `row:"--offers LIST | worker | crew worker: what it has for --needs: gpu=2,mem=16" to:"Terms.Caps" by:"offers"`
+	TTL      time.Duration `row:"--worker-ttl DUR | all | a worker counts as lost when silent for DUR (10s) | 1s.."`
+	Commands bool          `row:"--allow-commands | worker | crew worker: run commands that are signed"`
+	Trust    []string      `row:"--trust FILE | worker | crew worker: whose signatures count"`
 }
 
-// Ctl is a command of crew ctl, and of what takes its operands: crew engine and crew state.
+// Control configures how others see and steer the run. With Off there is no socket.
+type Control struct {
+	Name string `row:"--name NAME | all | what crew ctl calls the run" by:"name"`
+	Off  bool   `row:"--no-control | run worker | make no socket for crew ctl"`
+}
+
+// Ctl is a command of crew ctl, and of what takes its operands: crew engine and crew state. Run
+// is the run, or the file of crew engine key; "" is for the only one. Work is what to add or, with
+// crew engine drain, the workers.
 type Ctl struct {
 	task.Request        // without Op and Add, of which Adds is a part
-	Run          string // the run, or the file of crew engine key; "" for the only one
-	JSON         bool
-	Timeout      time.Duration // of wait; 0 for none
+	Run          string `row:"--run RUN | named | the pid or the name of the run | any"`
+
+	_       struct{}      `row:"-f, --follow | ctl-log | go on until the task ends" to:"Ctl.Follow"`
+	_       struct{}      `row:"--rest | ctl-drain | first run everything that was read" to:"Ctl.Rest"`
+	_       struct{}      `row:"--only KIND | ctl-explain | waiting, running, failed or ended ones alone | waiting running failed ended" to:"Ctl.Only"`
+	_       struct{}      `row:"--limit N | ctl-explain | at most N (1000): the first, or the latest to end | 1..1000" to:"Ctl.N"`
+	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks" to:"Ctl.Key" by:"key"`
+	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks so far that have not ended" to:"Ctl.All"`
+	_       struct{}      `row:"--all | ctl-stop | all of your runs; they are listed first" to:"Ctl.All"`
+	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`
+	Timeout time.Duration `row:"--timeout DUR | ctl-wait | end with status 124 after DUR"`
 
 	// of add
 
-	Adds       task.Addition // the terms of what is added
-	Work       []string      // what to add; with crew engine drain, the workers
-	Stdin      bool          // the records of standard input are to be added
-	Null       bool
-	Block      time.Duration // how long to wait for room or for the next crew serve
-	URL, Queue string        // of the engine that Run names; no Queue for none, or for all in crew engine drain
+	_     struct{}      `row:"--to RUN | ctl-add | the crew serve, or engine:URL/QUEUE | any" to:"Ctl.Run"`
+	_     struct{}      `row:"--in DUR | ctl-add | start it in such as 2h, and not before" to:"Ctl.Adds.At" by:"in"`
+	_     struct{}      `row:"--at WHEN | ctl-add | start it at such as 22:00 or '2027-01-31 06:00'" to:"Ctl.Adds.At" by:"at"`
+	_     struct{}      `row:"--timeout DUR | ctl-add | end an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
+	_     struct{}      `row:"--priority N | ctl-add | higher ones start first, from -1000 to 1000" to:"Ctl.Adds.Priority" by:"priority"`
+	_     struct{}      `row:"--note TEXT | ctl-add | a note that explain, status and top show" to:"Ctl.Adds.Note" by:"note"`
+	_     struct{}      `row:"--after TASK | ctl-add | wait until this one succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
+	_     struct{}      `row:"--wait | ctl-add | show the output, end with the task's status" to:"Ctl.Wait"`
+	Adds  task.Addition // the terms of what is added
+	Work  []string
+	Stdin bool          // the records of standard input are to be added
+	Null  bool          `row:"-0, --null | ctl-add | records of - end with a NUL byte"`
+	Block time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room, or for the next crew serve"`
+
+	// of the engine that Run names; no Queue for none, or for all in crew engine drain
+
+	URL   string
+	Queue string   `row:"--queue NAME | engine-drain | only workers of this queue" by:"queue"`
+	JSON  bool     `row:"--json | ctl engine-status state | print lines of JSON"`
+	_     struct{} `row:"--engine URL | linked | the NATS server, or the name of a NATS context" to:"Engine.URL"`
+}
+
+// Hub configures crew engine serve, init, invite and revoke. Its Hosts are nil for its own, and a
+// MaxOutput of 0 is for the default.
+type Hub struct {
+	Dir       string   `row:"--dir DIR | engine-serve engine-invite engine-revoke | where the hub keeps everything"`
+	Listen    string   `row:"--listen HOST:PORT | engine-serve | where it listens (127.0.0.1:4222)"`
+	Hosts     []string `row:"--host NAME | engine-serve | by which clients find it (its own); repeatable" by:"host"`
+	Cert      string   `row:"--tls-cert FILE | engine-serve | its certificate (it makes one)"`
+	Key       string   `row:"--tls-key FILE | engine-serve | the key of the certificate"`
+	MaxOutput int64    `row:"--max-output SIZE | engine-serve | output of runs that are handed over (1G)" by:"output"`
+	Invite    Invite
+}
+
+// Invite configures crew engine invite. For is how long until the credentials end; 0 is for ever.
+type Invite struct {
+	Submitter bool          `row:"--submitter | engine-invite | it may submit runs, not work"`
+	For       time.Duration `row:"--expires DUR | engine-invite | when the credentials end (never) | 1s.."`
 }
 
 // Look configures crew report and crew web.
 type Look struct {
 	Sources   []string // files and directories of earlier runs; "-" is stdin
-	Trace     bool     // write a trace, not a page
-	Listen    string   // "" for any port of 127.0.0.1
-	TokenFile string   // "" for a token of its own
-}
-
-// Hub configures crew engine serve, init, invite and revoke.
-type Hub struct {
-	Dir, Listen, Cert, Key string
-	Hosts                  []string // names and addresses by which clients find it; nil for its own
-
-	MaxOutput int64 // 0 for the default
-
-	Invite Invite
-}
-
-// Invite configures crew engine invite.
-type Invite struct {
-	Submitter bool
-	For       time.Duration // until the credentials end; 0 for never
+	Trace     bool     `row:"--trace | report | print a trace for Perfetto, not a page"`
+	Listen    string   `row:"--listen HOST:PORT | web | where it listens (127.0.0.1, any port)"`
+	TokenFile string   `row:"--token-file FILE | web | keep the token of its URL in FILE"`
 }
 
 // Elsewhere reports whether the tasks run on other machines, or would without --dry-run.
@@ -378,11 +432,15 @@ func (o *Options) finish() {
 		o.Output.KeepOrder = o.Output.Mode != "raw"
 	}
 	o.Output.KeepOrder = o.Output.KeepOrder || o.Show.DryRun
+	o.Output.Joblog, o.Output.Append = strings.CutPrefix(o.Output.Joblog, "+")
+	o.Sched.Order = strings.TrimPrefix(o.Sched.Order, "input")
 	if o.Pool.TTY {
 		o.Output.Mode = "raw"
 	}
 	o.finishPipe()
-	switch c := &o.Command; {
+	c := &o.Command
+	c.NoArgs = c.MaxArgs == 0 && o.given("max-args") != nil
+	switch {
 	case c.MaxArgs > 0 || c.MaxChars > 0:
 	case c.Spread:
 		c.MaxChars = spreadChars

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +42,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	}
 	refused := o.refusals()
 	switch {
-	case o.asksHelp: // whatever else is wrong
+	case o.Help: // whatever else is wrong
 		o.Print = c.help(o.given("help").spelled == "-h")
 	case o.Print != "":
 	case len(refused) > 0:
@@ -63,12 +62,8 @@ func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
 	o.uses, o.Command.Literal = l.uses, l.ended
 	var bad error
-	var rows []row
-	if len(l.uses) > 0 { // otherwise the start of crew is spared the table
-		rows = o.rows()
-	}
 	for _, u := range l.uses {
-		err := rows[slices.Index(options(), u.opt)].set(u.value)
+		err := o.set(u.opt, u.value)
 		if err == nil && u.opt.choices != "" {
 			err = checkChoice(u.value, u.opt.choices)
 		}
@@ -81,7 +76,7 @@ func (c *command) read(l line) (*Options, error) {
 	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 		err = fmt.Errorf("parse options: %w", err)
 	}
-	if bad != nil || o.asksHelp || o.Print != "" {
+	if bad != nil || o.Help || o.Print != "" {
 		err = bad
 	}
 	return o, err

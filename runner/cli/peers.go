@@ -147,7 +147,7 @@ func accepted(name string) *option {
 	case means == "":
 		return nil
 	case strings.Contains(means, "="):
-		return &option{name: name, row: row{setter: spells(means)}}
+		return &option{name: name, means: means}
 	}
 	return long(means)
 }

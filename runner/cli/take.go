@@ -150,9 +150,11 @@ const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cance
 // takeTasks reads the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
-		if add(&ctl.Tasks, w, parseTask) != nil {
+		id, err := parseTask(w)
+		if err != nil {
 			return c.noTask(w, operands, ctl.Run)
 		}
+		ctl.Tasks = append(ctl.Tasks, id)
 	}
 	switch {
 	case c.operands == takesWait && len(ctl.Tasks) == 0 && ctl.Key == nil:

@@ -10,9 +10,9 @@ import (
 	"crew/runner/task"
 )
 
-// addOffers adds several, with commas between them: an item without = or : is another unit of the one
-// before it.
-func addOffers(to *[]task.Cap, value string) error {
+// addOffers adds several limits, with commas between them: an item without = or : is another unit of the
+// one before it.
+func addOffers(value string, caps []task.Cap) (_ []task.Cap, err error) {
 	var list []string
 	for item := range strings.SplitSeq(value, ",") {
 		if last := len(list) - 1; last >= 0 && !strings.ContainsAny(item, "=:") && strings.Contains(list[last], ":") {
@@ -22,22 +22,21 @@ func addOffers(to *[]task.Cap, value string) error {
 		}
 	}
 	for _, c := range list {
-		if err := addUnits(to, c, "--offers"); err != nil {
-			return err
+		if caps, err = addUnits(c, caps); err != nil {
+			break
 		}
 	}
-	return nil
+	return caps, err
 }
 
 // addUnits adds a limit by name, which no other one has, by the case of letters alone either.
-func addUnits(to *[]task.Cap, value, option string) error {
+func addUnits(value string, caps []task.Cap) ([]task.Cap, error) {
 	c, err := parseCap(value)
 	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
-	if i := slices.IndexFunc(*to, same); err == nil && i >= 0 {
-		err = fmt.Errorf("there is %s %s already, and both would be %s", option, (*to)[i].Name, task.CapVariable(c.Name))
+	if i := slices.IndexFunc(caps, same); err == nil && i >= 0 {
+		err = fmt.Errorf("there is %s already, and both would be %s", caps[i].Name, task.CapVariable(c.Name))
 	}
-	*to = append(*to, c)
-	return err
+	return append(caps, c), err
 }
 
 // mostList is the length of the longest list of units, which has to fit a variable.
@@ -101,12 +100,6 @@ func parseRate(s string) (r task.Rate, err error) {
 		return task.Rate{}, hint
 	}
 	return r, nil
-}
-
-// Machine configures when too much is going on on this machine to start more.
-type Machine struct {
-	Load    Amount // of processes that have something to do; zero for no bound
-	MemFree Amount // of free bytes; zero for no bound
 }
 
 // Amount is a number, or a percentage of something.

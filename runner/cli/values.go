@@ -17,85 +17,70 @@ import (
 
 	"crew/runner/input"
 	"crew/runner/task"
+	"crew/sched"
 )
 
-// The functions of this file parse the values of options. Their errors are hints:
-// they say what to write instead.
-
-// setter is where the value of an option goes.
-type setter struct {
-	set     func(value string) error // nil if the option is short for another one
-	choices string                   // the values, if they are a closed set
-	alone   string                   // the value if none is attached; "" if one has to follow
-	means   string                   // name=value of the option that this one is short for
+// parsers are what the tags of Options name: they parse the values of options. Their errors are hints:
+// they say what to write instead. One that takes the field adds to it, as each does if that is a slice.
+var parsers = map[string]any{
+	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "times": parseTimes,
+	"block": parseBlock, "mark": parseMark, "topics": sched.ParseTopics, "cap": addUnits, "offers": addOffers, "rate": parseRate,
+	"load": parseLoad, "memfree": parseMemFree, "worker": parseWorker, "protocol": parseProtocol, "ready": parseReady,
+	"retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "joblog": parseJoblog, "progress": parseProgress,
+	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
+	"in": parseIn, "at": parseAt, "limit": parseLimit, "priority": parsePriority, "task": parseTask,
+	"key":        func(s string) (*task.Bytes, error) { key := task.Bytes(s); return &key, nil },
+	"note":       func(s string) (task.Bytes, error) { return parseText(task.Bytes(s)) },
+	"version":    func(string) (string, error) { return versionText(), nil },
+	"completion": func(shell string) (string, error) { return completionScript(shell), nil },
 }
 
-func by(set func(string) error) setter { return setter{set: set} }
-
-func spells(means string) setter { return setter{means: means} }
-
-// parsed sets what parse returns.
-func parsed[T any](to *T, parse func(string) (T, error)) setter {
-	return by(func(v string) (err error) {
-		*to, err = parse(v)
-		return err
-	})
+// parseTimes refuses standard input, which is for records.
+func parseTimes(s string) (string, error) {
+	if s == "-" {
+		return "", errors.New("give a file or a directory: standard input is for records")
+	}
+	return parseText(s)
 }
 
-// each adds what parse returns.
-func each[T any](to *[]T, parse func(string) (T, error)) setter {
-	return by(func(v string) error { return add(to, v, parse) })
+// parseWorker parses the command of a persistent worker.
+func parseWorker(s string) (string, error) {
+	if isNumber(s) {
+		return "", errors.New("write the command of a worker; -j N says how many there are")
+	}
+	return parseText(s)
 }
 
-func add[T any](to *[]T, value string, parse func(string) (T, error)) error {
-	v, err := parse(value)
-	*to = append(*to, v)
-	return err
+func parseProtocol(s string) (task.Protocol, error) {
+	return task.LineProtocol + task.Protocol(slices.Index(strings.Fields(long("worker-protocol").choices), s)), nil
 }
 
-// as sets a constant.
-func as[T any](to *T, constant T) setter {
-	return by(func(string) error { *to = constant; return nil })
+// parseJoblog parses the name of a file, which can have a + before it.
+func parseJoblog(s string) (string, error) {
+	_, err := parseText(strings.TrimPrefix(s, "+"))
+	return s, err
 }
 
-func on(to *bool) setter { return as(to, true) }
-
-// word sets the value as it is, text one that is not empty, and texts adds that.
-func word(to *string) setter { return by(func(v string) error { *to = v; return nil }) }
-func text[T ~string](to *T) setter {
-	return by(func(v string) (err error) { _, err = parseText(v); *to = T(v); return err })
-}
-func texts(to *[]string) setter { return each(to, parseText) }
-
-func choice(to *string, choices string) setter { return among(choices, word(to)) }
-
-func among(choices string, s setter) setter {
-	s.choices = choices
-	return s
+// parseLimit parses a limit of time in place of the run's own, which 0 is for.
+func parseLimit(s string) (task.Seconds, error) {
+	d, err := task.ParseDuration(s)
+	if d == 0 {
+		d = -1
+	}
+	return task.Seconds(d), err
 }
 
-// toggle sets whether the value is the second one of the choices.
-func toggle(to *bool, choices string) setter {
-	return among(choices, by(func(v string) error { *to = strings.HasSuffix(choices, " "+v); return nil }))
+func parsePriority(s string) (*int, error) {
+	n, err := parseWhole(s, -task.MaxPriority, task.MaxPriority)
+	return &n, err
 }
 
-// whole sets a number from least to most.
-func whole[T int | int64](to *T, least, most int) setter {
-	return by(func(v string) error {
-		n, err := parseWhole(v, least, most)
-		*to = T(n)
-		return err
-	})
-}
-
-// duration sets a duration that is at least least.
-func duration(to *time.Duration, least time.Duration) setter {
-	return by(func(v string) (err error) {
-		if *to, err = task.ParseDuration(v); err == nil && *to < least {
-			err = fmt.Errorf("write a time of at least %v", least)
-		}
-		return err
-	})
+func parseOutput(s string) (int64, error) {
+	n, err := task.ParseSize(s)
+	if err == nil && n < 1<<20 {
+		err = errors.New("one message would fill it: write 1M or more")
+	}
+	return n, err
 }
 
 // parseWhole parses a decimal number from least to most, without a plus sign.
@@ -326,7 +311,7 @@ func parseHalt(s string) (Halt, error) {
 
 // parseText refuses the empty string, which is most likely an unset variable of
 // the shell.
-func parseText(s string) (string, error) {
+func parseText[T ~string](s T) (T, error) {
 	if s == "" {
 		return "", errors.New("write something there; it is empty")
 	}
@@ -343,7 +328,7 @@ func checkChoice(s, choices string) error {
 
 // parseProgress parses when to show progress. parallel's --progress takes no value.
 func parseProgress(s string) (string, error) {
-	err := checkChoice(s, whens)
+	err := checkChoice(s, long("progress").choices)
 	if err != nil {
 		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 			if st, e := os.Stat(filepath.Join(dir, s)); e == nil && s != "" && !st.IsDir() {
@@ -395,12 +380,6 @@ func oneOf(choices []string) string {
 	}
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
-
-// Closed sets of values that parsers know, too.
-const (
-	whens     = "auto always never"
-	protocols = "line nul json" // in the order of task's constants
-)
 
 // parseHost reads a name or an address by which a hub is found.
 func parseHost(s string) (string, error) {
