@@ -2,6 +2,7 @@ package history
 
 import (
 	"crew/runner/control"
+	"crew/runner/journal"
 	"crew/runner/task"
 )
 
@@ -10,7 +11,10 @@ func (r *reader) journaled(rec *record) error {
 	r.turn(journalForm)
 	switch rec.Name {
 	case "journal":
-		r.command, r.began = string(rec.Command), false
+		if r.command, r.began = string(rec.Command), false; r.saved != nil {
+			r.saved.Close()
+			r.saved, _ = journal.OpenSaved(r.name, rec.Outputs)
+		}
 		return nil
 	case "run":
 		return r.begin(rec.At, r.command)

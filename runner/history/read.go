@@ -44,10 +44,10 @@ func (r *reader) open() error {
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
 		_, err := r.readDir()
-		switch {
-		case errors.Is(err, os.ErrNotExist):
+		if errors.Is(err, os.ErrNotExist) {
 			return r.wrong()
-		case err != nil && r.saved == nil:
+		}
+		if _, shut := errors.AsType[*os.PathError](err); shut {
 			return r.failed(err)
 		}
 		return err
@@ -70,10 +70,8 @@ func State(dir string) (*journal.Summary, *Report, error) {
 
 // readDir reads a directory of --state.
 func (r *reader) readDir() (s *journal.Summary, err error) {
-	if r.saved, err = journal.OpenSaved(r.name); err != nil {
-		return nil, err
-	}
-	defer r.saved.Close()
+	r.saved = &journal.Saved{} // until the first line says which
+	defer func() { r.saved.Close() }()
 	lines, to := io.Pipe()
 	dumped := make(chan error, 1)
 	go func() {

@@ -29,6 +29,7 @@ type record struct {
 
 	// of a journal
 
+	Outputs  int64  `json:"outputs"` // number of the file of outputs
 	ID       string `json:"id"`
 	Retried  bool   `json:"retried"`  // another attempt follows
 	Streamed bool   `json:"streamed"` // the outputs are not kept

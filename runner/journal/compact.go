@@ -24,30 +24,19 @@ type compactor struct {
 	outputs int64 // the same of outputs
 }
 
-// keep sets which tasks of l a compaction may forget, and corrects how much of the
-// files it would keep.
-func (j *Journal) keep(l *loaded) {
-	q := j.cfg.Queue
-	if q == nil {
-		return
-	}
-	l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
-	switch out := &j.cfg.Output; {
-	case !out.Null:
-		l.settled = shown | logged
-	case out.Logs:
-		l.settled = logged
-	}
-	all, old := int64(l.table.n), int64(0)
-	for e := range l.table.all {
-		if l.forgets(e) {
-			old++
+// loaded loads a journal of this run, of which it is known then what a compaction may forget.
+func (j *Journal) loaded(f *os.File, stop *atomic.Bool) (*loaded, error) {
+	l := &loaded{}
+	if q := j.cfg.Queue; q != nil {
+		l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
+		switch out := &j.cfg.Output; {
+		case !out.Null:
+			l.settled = shown | logged
+		case out.Logs:
+			l.settled = logged
 		}
 	}
-	if old > 0 {
-		l.needed -= l.needed / all * old
-		l.outputs -= l.outputs / all * old
-	}
+	return l, l.loadFile(f, stop)
 }
 
 func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
@@ -69,7 +58,7 @@ func (j *Journal) compactIfWasteful() {
 	}
 	c.ready = false
 	c.running.Go(func() {
-		_ = j.compact(nil, nil) // if it fails, the journal stays as it is, until it has grown as much again
+		_ = j.compact(nil) // if it fails, the journal stays as it is, until it has grown as much again
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		c.ready = true
@@ -79,84 +68,53 @@ func (j *Journal) compactIfWasteful() {
 // compact replaces the journal by one with only what is still needed, to which it copies
 // the lines that are written meanwhile. If the outputs waste much space, those that are
 // still needed are copied to a new file. l is the journal as it is if it is loaded, or nil.
-// more are lines to add, or nil.
-func (j *Journal) compact(l *loaded, more []byte) error {
-	old, end, from, err := j.divide()
-	defer j.noteSizes(from)
-	if err != nil {
-		return err
-	}
+func (j *Journal) compact(l *loaded) (err error) {
 	if l == nil {
-		if l, err = load(old, end, old.Name(), &j.compactor.stopping); err != nil {
+		if l, err = j.loaded(j.file, &j.compactor.stopping); err != nil {
 			return err
 		}
 		defer l.table.close()
-		j.keep(l)
 	}
-	if !j.wasteful(j.out.size(), l.outputs) { // there are more of them, but they are needed
-		from = 0
-	}
-	file, err := j.draft(l.head.Queue, l.last, func(r *rewriter) error {
-		r.out, r.from = &j.out, from
-		s := scanned{stop: &j.compactor.stopping}
-		for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
-			if r.copy(l, ln); r.err != nil {
-				return r.err
-			}
+	out := j.out
+	if j.wasteful(out.size(), l.outputs) {
+		if out, err = j.dir.outputs(out.number+1, 0); err != nil {
+			return err
 		}
-		_, _ = r.w.Write(more)
-		return cmp.Or(s.err, j.out.syncFiles()) // while nobody has to wait for that
-	})
+	}
+	if err = j.rewrite(l, out); err != nil && out != j.out {
+		_ = out.file.Close()
+	}
+	j.dir.clear(j.out)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.compactor.needed, j.compactor.outputs = j.end, l.outputs
+	return err
+}
+
+// rewrite writes what is needed of l to a new journal and puts that in the place of the old one.
+// Most is copied and made durable before that, so that little remains to be done while nothing
+// can be recorded.
+func (j *Journal) rewrite(l *loaded, out *outputs) error {
+	d, err := j.draft(l.head.Queue, l.last, out.number)
 	if err != nil {
 		return err
 	}
-	if err := j.replace(file, end); err != nil {
-		discard(file)
+	defer d.discard()
+	d.from, d.to = j.out, out
+	s := scanned{stop: &j.compactor.stopping}
+	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
+		if d.copy(l, ln); d.err != nil {
+			return d.err
+		}
+	}
+	end := d.follow(j.file, l.scanned.end)
+	if err := cmp.Or(s.err, d.sync()); err != nil {
 		return err
 	}
-	j.out.drop(from)
-	return nil
-}
-
-// divide returns the file of the journal and its length. If outputs are to be copied,
-// from is the offset before which they are, otherwise 0. An output that is written from
-// now on has its line after end, and is after from.
-func (j *Journal) divide() (file *os.File, end, from int64, err error) {
+	j.reading.Lock()
+	defer j.reading.Unlock()
 	j.saving.Lock()
 	defer j.saving.Unlock()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.wasteful(j.out.size(), j.compactor.outputs) {
-		from, err = j.out.rotate()
-	}
-	_ = j.flush()
-	return j.file, j.end, from, err
-}
-
-// noteSizes notes how long the files are after a compaction, which may have failed.
-func (j *Journal) noteSizes(from int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.compactor.needed = j.end
-	if from > 0 {
-		j.compactor.outputs = j.out.size()
-	}
-}
-
-// replace copies the lines from offset end on to a new journal and puts it in the place
-// of the old one. Most are copied and made durable before, so that little remains to be done
-// while nothing can be recorded. A sync must not be of the old file meanwhile.
-func (j *Journal) replace(file *os.File, end int64) error {
-	if err := j.sync(); err != nil {
-		return err
-	}
-	j.mu.Lock()
-	old, to := j.file, j.end
-	j.mu.Unlock()
-	_, err := io.Copy(file, io.NewSectionReader(old, end, to-end))
-	if err = cmp.Or(err, file.Sync()); err != nil {
-		return err
-	}
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
 	j.mu.Lock()
@@ -167,9 +125,10 @@ func (j *Journal) replace(file *os.File, end int64) error {
 	if j.compactor.stopping.Load() {
 		return fs.ErrClosed
 	}
-	_, err = io.Copy(file, io.NewSectionReader(old, to, j.end-to))
-	if err = cmp.Or(err, j.syncTo(file)); err != nil {
+	d.follow(j.file, end)
+	if err := d.sync(); err != nil {
 		return err
 	}
-	return j.install(file)
+	j.out = out
+	return j.install(d)
 }

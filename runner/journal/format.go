@@ -13,7 +13,7 @@ import (
 
 // version is the version of the format on disk. A journal of another version is
 // refused.
-const version = 7
+const version = 8
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read.
 // After a damaged line, reading goes on at the next newline. Each line ends with

@@ -62,8 +62,8 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for sealed, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
 			file := append(headOf("0123456789abcdef"), rest...)
-			l, err := load(bytes.NewReader(file), int64(len(file)), "journal", nil)
-			require.NoError(t, err)
+			l := &loaded{}
+			require.NoError(t, l.load(bytes.NewReader(file), int64(len(file)), "journal", nil))
 			defer l.table.close()
 			isDone, waits := map[string]bool{}, map[string]bool{}
 			for e := range l.table.all {
@@ -72,20 +72,19 @@ func FuzzLoad(f *testing.F) {
 				} else if e.spec > 0 {
 					waits[id] = true
 				}
-				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: outputs{files: []outputFile{{File: scratch}}}}
+				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: &outputs{file: scratch}}
 				_, _ = j.restore(e, map[string][]string{})
 				if r, _, err := readRecord(l.file, e.offset); err == nil {
-					_, _ = r.result(&task.Task{}, &j.out)
+					_, _ = r.result(&task.Task{}, j.out)
 				}
 			}
 			if sealed == 0 {
 				done, waiting := truth(file)
 				require.Equal(t, []any{done, waiting, len(done), len(waiting)}, []any{isDone, waits, l.done, l.waiting})
 			}
-			r := &rewriter{w: bufio.NewWriter(io.Discard), from: 1}
-			r.out = &outputs{files: []outputFile{{File: scratch}}}
+			d := &draft{w: bufio.NewWriter(io.Discard), from: &outputs{file: scratch}, to: &outputs{file: scratch}}
 			for ln := range new(scanned).lines(bytes.NewReader(file)) {
-				r.copy(l, ln)
+				d.copy(l, ln)
 			}
 		}
 	})
@@ -93,5 +92,5 @@ func FuzzLoad(f *testing.F) {
 
 // headOf is the first line of the journal of a queue.
 func headOf(queue string) []byte {
-	return firstLine(Command{Line: "crew x", Dir: "/"}, queue, 0, time.Time{})
+	return firstLine(Command{Line: "crew x", Dir: "/"}, queue, 0, 0, time.Time{})
 }

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"fmt"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -50,8 +50,8 @@ func look(dir string, use func(*loaded) error) error {
 		return err
 	}
 	defer f.Close()
-	l, err := loadFile(f)
-	if err != nil {
+	l := &loaded{}
+	if err := l.loadFile(f, nil); err != nil {
 		return err
 	}
 	defer l.table.close()
@@ -90,8 +90,8 @@ func (l *loaded) dump(w io.Writer) error {
 		}
 	}
 	err := cmp.Or(s.err, l.table.err, out.Flush())
-	if err == nil && s.damage.Lines > 0 {
-		err = fmt.Errorf("%s: %v", filepath.Join(l.table.dir, journalName), s.damage)
+	if damage := s.damage(); err == nil && damage != "" {
+		err = errors.New(filepath.Join(l.table.dir, journalName) + ": " + damage)
 	}
 	return err
 }
@@ -185,7 +185,7 @@ type Summary struct {
 	Running     int          // number of the latter
 
 	JournalBytes, OutputBytes int64
-	Damage                    Damage
+	Damage                    string // where there is some; "" for nowhere
 }
 
 // MostMentioned is how many tasks a Summary mentions.
@@ -195,7 +195,7 @@ func (l *loaded) summary() *Summary {
 	s := &Summary{
 		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed,
 		Waiting: max(0, l.waiting-len(l.running)), Begins: l.begun - len(l.running), Unshown: l.unshown, Running: len(l.running),
-		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage,
+		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage(),
 	}
 	if run, _, err := readRecord(l.file, l.run); err == nil {
 		s.Begun, s.Before = run.At, run.Done

@@ -141,7 +141,7 @@ type Journal struct {
 
 	began int64 // offset of the first line that counts for Past
 	lock  *os.File
-	out   outputs
+	out   *outputs // its field is set while saving, syncing, mu and reading are held
 	file  *os.File
 
 	mu      sync.Mutex
@@ -185,7 +185,7 @@ func open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, dir: dir, lock: lock, out: outputs{dir: dir}}
+	j := &Journal{cfg: cfg, dir: dir, lock: lock, out: &outputs{}}
 	err = j.openFiles()
 	if err == nil {
 		err = j.begin()
@@ -210,7 +210,7 @@ func checkDir(dir string) error {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if _, ok := firstOf(e.Name()); !ok && e.Name() != lockName && e.Name() != newName {
+		if _, ok := outputNumber(e.Name()); !ok && e.Name() != lockName && e.Name() != newName {
 			return &WrongDir{dir + " is not empty and holds no journal: give a directory of its own"}
 		}
 	}
@@ -247,14 +247,13 @@ func (j *Journal) openFiles() error {
 	return nil
 }
 
-// load loads the journal, again if it was replaced. It returns an error if that is a
-// queue's and this one is not, or the other way round.
+// load loads the journal, again if it was replaced, and opens its outputs. It returns an error if
+// it is a queue's and this one is not, or the other way round.
 func (j *Journal) load() error {
-	l, err := loadFile(j.file)
+	l, err := j.loaded(j.file, nil)
 	if err != nil {
 		return err
 	}
-	j.keep(l)
 	if j.past != nil {
 		j.past.table.close()
 	}
@@ -262,7 +261,13 @@ func (j *Journal) load() error {
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	switch queue := l.head.Queue != ""; {
 	case queue == (j.cfg.Queue != nil):
-		return nil
+		out, err := j.dir.outputs(l.head.Outputs, l.outEnd)
+		if err == nil {
+			_ = j.out.file.Close() // may be nil
+			j.out = out
+			j.dir.clear(out)
+		}
+		return err
 	case queue:
 		return &WrongDir{j.cfg.Dir + " holds the tasks of a crew serve: give another directory"}
 	}
@@ -286,13 +291,13 @@ func (j *Journal) resume() error {
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
 	}
-	if l.scanned.damage.Lines > 0 {
-		j.cfg.Notice(fmt.Sprintf("%s: %v", j.file.Name(), l.scanned.damage))
+	if damage := l.scanned.damage(); damage != "" {
+		j.cfg.Notice(j.file.Name() + ": " + damage)
 	}
-	if err := j.out.open(l.outFirst, l.outEnd); err != nil || !j.wastes() || j.queue.changed {
-		return err
+	if !j.wastes() || j.queue.changed {
+		return nil
 	}
-	if j.compact(l, nil) != nil {
+	if j.compact(l) != nil {
 		return j.failure()
 	}
 	return j.load()
@@ -362,7 +367,7 @@ func (j *Journal) Close() error {
 		j.using.Unlock()
 	}
 	_ = j.file.Close() // may be nil
-	j.out.close()
+	_ = j.out.file.Close()
 	_ = j.lock.Close()
 	return nil
 }

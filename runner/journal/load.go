@@ -25,16 +25,17 @@ type loaded struct {
 	tries   map[identity]tries
 	scanned scanned
 
-	before           uint32 // tasks that ended before that may be forgotten, in seconds since 1970
-	settled          flags  // of a task with whose result nothing remains to be done
-	last             uint64 // the highest number of a task of a queue
-	needed           int64  // bytes of lines that a compaction would keep, but for attempts of tasks that are not done
-	outputs          int64  // bytes of outputs that a compaction would keep
-	outFirst, outEnd int64  // beginning of the first output and end of the last
-	closed           bool   // the latest run ended normally
-	run              int64  // offset of the latest evRun
+	before  uint32 // tasks that ended before that may be forgotten, in seconds since 1970
+	settled flags  // of a task with whose result nothing remains to be done
+	last    uint64 // the highest number of a task of a queue
+	outEnd  int64  // end of the last output
+	closed  bool   // the latest run ended normally
+	run     int64  // offset of the latest evRun
 
-	// tasks
+	// once all lines are read
+
+	needed  int64 // bytes of lines that a compaction would keep, but for attempts of tasks that are not done
+	outputs int64 // bytes of outputs that a compaction would keep
 
 	waiting int // of a queue: not done
 	begun   int // an attempt has begun, and they are not done
@@ -44,34 +45,34 @@ type loaded struct {
 }
 
 // load reads the first size bytes of the journal in f, unless stop, if not nil, is set.
-func load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (*loaded, error) {
-	head, err := readHead(f, path)
-	if err != nil {
-		return nil, err
+func (l *loaded) load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (err error) {
+	if l.head, err = readHead(f, path); err != nil {
+		return err
 	}
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
-	l := &loaded{
-		file: f, head: head, table: newTable(filepath.Dir(path), int(size/perTask)), running: map[identity]int64{},
-		tries: map[identity]tries{}, last: head.Last, outFirst: math.MaxInt64,
-		scanned: scanned{stop: stop},
-	}
+	l.file, l.table, l.last, l.scanned.stop = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last, stop
+	l.running, l.tries = map[identity]int64{}, map[identity]tries{}
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
 	l.count()
 	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
 		l.table.close()
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
-	return l, nil
+	return nil
 }
 
 // used reports whether a task has begun.
 func (l *loaded) used() bool { return l.begun+l.done > 0 }
 
-// count counts the tasks.
+// count counts the tasks, and what a compaction would keep of them.
 func (l *loaded) count() {
 	for e := range l.table.all {
+		if !l.forgets(e) {
+			l.needed += int64(e.lineSize) + int64(e.specSize)
+			l.outputs += e.outputs
+		}
 		if e.has(done) {
 			l.done++
 			if e.outcome.Failed() {
@@ -91,20 +92,18 @@ func (l *loaded) count() {
 	}
 }
 
-func loadFile(f *os.File) (*loaded, error) {
+func (l *loaded) loadFile(f *os.File, stop *atomic.Bool) error {
 	st, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return load(f, st.Size(), f.Name(), nil)
+	return l.load(f, st.Size(), f.Name(), stop)
 }
 
 // apply updates l by a line, which overrides earlier ones. A line that makes no sense
 // although its checksum is right is ignored.
 func (l *loaded) apply(ln line) {
 	switch ev := event(ln.body); ev {
-	case evJournal:
-		l.needed += ln.n
 	case evRun:
 		clear(l.running)
 		l.closed, l.run = false, ln.off
@@ -151,11 +150,14 @@ func (l *loaded) applyTask(ev string, id identity, ln line) {
 // begin notes the start of an attempt.
 func (l *loaded) begin(id identity, ln line) {
 	e := l.table.add(id)
-	l.forget(e)
+	e.forget()
 	e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
 	e.flags |= begun
-	e.offset = ln.off
+	e.at(ln)
 }
+
+// at notes the last line about a task that counts.
+func (e *entry) at(ln line) { e.offset, e.lineSize = ln.off, int32(ln.n) }
 
 // attempt notes the end of an attempt that did not finish its task.
 func (l *loaded) attempt(id identity, ln line) {
@@ -183,7 +185,7 @@ func (l *loaded) attempt(id identity, ln line) {
 	if retried || replaced && field(ln.body, "unbegun") == nil {
 		l.tried(id, ln)
 	}
-	e.offset = ln.off
+	e.at(ln)
 }
 
 // mark sets flags of the tasks that a body lists, if they are done.
@@ -196,20 +198,17 @@ func (l *loaded) mark(body []byte, f flags) {
 }
 
 // forget makes a done task one that is not done, because it runs again.
-func (l *loaded) forget(e *entry) {
+func (e *entry) forget() {
 	if !e.has(done) {
 		return
 	}
-	e.failures = 0
+	e.failures, e.outputs = 0, 0
 	e.flags &^= done | shown | logged | streamed | begun
-	if r, n, err := readRecord(l.file, e.offset); err == nil {
-		l.needed -= n
-		l.outputs -= r.Stdout.n + r.Stderr.n
-	}
 }
 
 func (l *loaded) ended(id identity, ln line) {
-	last := entry{id: id, offset: ln.off, flags: done}
+	last := entry{id: id, flags: done}
+	last.at(ln)
 	for name, v := range members(ln.body) {
 		switch string(name) {
 		case "outcome":
@@ -232,23 +231,22 @@ func (l *loaded) ended(id identity, ln line) {
 			last.made = parseStamp(v)
 		case "stdout", "stderr": // as in streams; a switch is slower unless all cases are constants
 			p, _ := parseExtent(v)
-			l.outputs += p.n
-			l.outFirst, l.outEnd = min(l.outFirst, p.off), max(l.outEnd, p.off+p.n)
+			last.outputs += p.n
+			l.outEnd = max(l.outEnd, p.off+p.n)
 		}
 	}
 	if !isDone(last.outcome) {
 		return
 	}
 	e := l.table.add(id)
-	l.forget(e)
+	e.forget()
 	delete(l.tries, id)
 	if last.outcome == task.Skipped {
 		last.duration = e.duration
 	}
-	last.seen, last.spec, last.attempts = e.seen, e.spec, max(e.attempts, last.attempts)
+	last.spec, last.specSize, last.attempts = e.spec, e.specSize, max(e.attempts, last.attempts)
 	last.flags |= e.flags & named
 	*e = last
-	l.needed += ln.n
 }
 
 // known restores what removed lines said about a task.
@@ -270,22 +268,15 @@ func (l *loaded) known(id identity, ln line) {
 			l.tries[id] = tries{t.lines, int(number(ln.body, "omitted"))}
 		}
 	}
-	e.offset = ln.off
-	l.needed += ln.n
+	e.at(ln)
 }
 
 // accepted notes where the whole task of a queue is, as it was accepted or changed later.
 func (l *loaded) accepted(e *entry, ln line) {
-	if e.spec > 0 {
-		if text, err := readLine(l.file, e.spec); err == nil {
-			l.needed -= int64(len(text))
-		}
-	}
-	e.spec = ln.off
+	e.spec, e.specSize = ln.off, int32(ln.n)
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
 	}
-	l.needed += ln.n
 }
 
 // forgets reports whether a compaction leaves out a task of a queue: it ended long
@@ -304,7 +295,7 @@ func (l *loaded) gone(e *entry) bool {
 func (l *loaded) withdraw(body []byte) {
 	for id := range identities(body) {
 		if e := l.table.find(id); e != nil && e.spec > 0 && !e.has(done) {
-			e.spec = 0
+			e.spec, e.specSize = 0, 0
 			delete(l.tries, id)
 		}
 	}

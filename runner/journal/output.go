@@ -64,15 +64,17 @@ func (o *outputs) save(out task.Output) (extent, error) {
 		return extent{}, nil
 	}
 	o.mu.Lock()
-	last, off := o.last(), o.end
+	off := o.end
 	o.end += n
 	if n > smallOutput {
 		o.mu.Unlock()
-		buf := bufio.NewWriterSize(io.NewOffsetWriter(last, off-last.first), int(min(n, bufferSize)))
+		buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
 		w := outputWriter{buf, extent{off: off}}
 		_, err := out.WriteTo(&w)
 		err = cmp.Or(err, buf.Flush())
-		o.dirty.Store(true) // a sync that begins later covers it
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.dirty = true // a sync that begins later covers it
 		return w.extent, err
 	}
 	defer o.mu.Unlock()
@@ -98,11 +100,10 @@ func (o *outputs) flushWaiting() error {
 	if o.waiting.Len() == 0 {
 		return nil
 	}
-	last := o.last()
-	_, err := last.WriteAt(o.waiting.Bytes(), o.from-last.first)
+	_, err := o.file.WriteAt(o.waiting.Bytes(), o.from)
 	o.from += int64(o.waiting.Len())
 	o.waiting.Reset()
-	o.dirty.Store(true)
+	o.dirty = true
 	return err
 }
 

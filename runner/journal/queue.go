@@ -59,7 +59,7 @@ func (j *Journal) Changed() bool { return j.queue.changed }
 // Adopt records that the queue has the command of this run. It is called after Queue, and only
 // if Changed.
 func (j *Journal) Adopt() error {
-	err := j.compact(nil, nil)
+	err := j.compact(nil)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.queue.changed = false

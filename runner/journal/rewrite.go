@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -55,14 +56,16 @@ func (c Command) began(head *record) bool {
 }
 
 // firstLine returns the first line of a journal. queue is the ID of a queue, in which last
-// is the highest number that was given; it is empty for a run.
-func firstLine(c Command, queue string, last uint64, now time.Time) []byte {
+// is the highest number that was given; it is empty for a run. outputs is the number of the file
+// of outputs.
+func firstLine(c Command, queue string, last uint64, outputs int64, now time.Time) []byte {
 	b := begin(nil, evJournal)
 	b = task.AppendInt(b, "version", version)
 	b = task.AppendTime(b, "created", now)
 	b = task.AppendText(b, "command", task.Shorten(c.Line, maxCommandLine))
 	b = task.AppendText(b, "sum", c.sum())
 	b = task.AppendText(b, "dir", c.Dir)
+	b = task.AppendInt(b, "outputs", outputs)
 	if queue != "" {
 		b = task.AppendText(b, "queue", queue)
 		b = task.AppendInt(b, "last", int64(last))
@@ -95,48 +98,50 @@ func (d directory) open(name string, flags int) (*os.File, error) {
 // startOver puts a journal without tasks in the place of the one that may be loaded, of which
 // it keeps how long the tasks took.
 func (j *Journal) startOver() error {
+	number, queue := int64(0), ""
+	if j.past != nil {
+		number = j.past.head.Outputs + 1
+	}
 	// Its name becomes durable with the journal's. It is not truncated yet: it may belong to
 	// a journal that stays because this one cannot be completed.
-	output, err := j.dir.open(outputName(0), os.O_CREATE)
+	output, err := j.dir.open(outputName(number), os.O_CREATE)
 	if err != nil {
 		return err
 	}
 	output.Close()
-	queue := ""
 	if j.cfg.Queue != nil {
 		queue = fmt.Sprintf("%016x", rand.Uint64())
 	}
-	file, err := j.draft(queue, 0, func(r *rewriter) error {
-		if j.past == nil {
-			return nil
-		}
+	d, err := j.draft(queue, 0, number)
+	if err != nil {
+		return err
+	}
+	defer d.discard()
+	if j.past != nil {
 		for e := range j.past.table.all {
 			if !e.has(done) {
 				e.age++
 			}
 			if e.duration > 0 && e.age <= maxAge {
-				r.known(e, nil, 0)
+				d.known(e, nil, 0)
 			}
 		}
-		return nil
-	})
+	}
+	err = d.sync()
 	if err == nil {
-		err = j.install(file)
+		err = j.install(d)
 	}
 	if err == nil {
 		err = j.load()
 	}
-	if err != nil {
-		return err
-	}
-	return j.out.open(j.past.outFirst, j.past.outEnd)
+	return err
 }
 
 // copy writes what a line of l says that no later one does.
-func (r *rewriter) copy(l *loaded, ln line) {
+func (d *draft) copy(l *loaded, ln line) {
 	ev := event(ln.body)
 	if ev == evRun && l.run == ln.off || ev == evClosed && l.closed {
-		r.write(ln.body)
+		d.write(ln.body)
 	}
 	id, ok := ln.id, ln.task
 	if !ok {
@@ -147,10 +152,10 @@ func (r *rewriter) copy(l *loaded, ln line) {
 		return
 	}
 	if ev == evAccepted && e.spec == ln.off && !l.gone(e) {
-		r.write(ln.body)
+		d.write(ln.body)
 	}
 	if slices.Contains(l.tries[id].lines, ln.off) {
-		r.write(ln.body)
+		d.write(ln.body)
 	}
 	if e.offset != ln.off {
 		return
@@ -159,17 +164,17 @@ func (r *rewriter) copy(l *loaded, ln line) {
 	switch {
 	case e.has(done) && ev == evEnded:
 		if e.outcome == task.Skipped && e.duration > 0 { // it is that of an earlier attempt
-			r.known(e, nil, 0)
+			d.known(e, nil, 0)
 		}
-		r.write(r.move(endedBody(e, ln.body)))
+		d.write(d.move(endedBody(e, ln.body)))
 	case e.has(done):
 	case e.has(begun) && (!interrupted || e.attempts > 0 || e.duration > 0):
-		r.known(e, ln.body, l.tries[id].omitted)
+		d.known(e, ln.body, l.tries[id].omitted)
 	case !e.has(begun) && e.duration > 0:
-		r.known(e, nil, 0)
+		d.known(e, nil, 0)
 	}
 	if interrupted { // the start has to be the last line about the task
-		r.write(ln.body)
+		d.write(ln.body)
 	}
 }
 
@@ -190,70 +195,86 @@ func endedBody(e *entry, body []byte) []byte {
 	return body
 }
 
-// draft writes the journal that is to replace this one, and makes it durable. See
-// firstLine for queue and last.
-func (j *Journal) draft(queue string, last uint64, write func(*rewriter) error) (*os.File, error) {
+// draft is the journal that is to replace this one.
+type draft struct {
+	file *os.File      // nil once it is in place
+	w    *bufio.Writer // keeps its first error until it is flushed
+	buf  []byte
+	err  error // the first other one
+
+	from, to *outputs // which are copied unless they are the same; nil if there are none
+}
+
+// draft begins a draft. See firstLine for its parameters.
+func (j *Journal) draft(queue string, last uint64, outputs int64) (*draft, error) {
 	f, err := j.dir.open(newName, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
-	r := &rewriter{w: bufio.NewWriterSize(f, 256<<10)}
-	_, _ = r.w.Write(firstLine(j.cfg.Command, queue, last, time.Now()))
-	err = write(r)
-	if err = cmp.Or(err, r.err, r.w.Flush(), f.Sync()); err != nil {
-		discard(f)
-		return nil, err
-	}
-	return f, nil
+	d := &draft{file: f, w: bufio.NewWriterSize(f, 256<<10)}
+	_, _ = d.w.Write(firstLine(j.cfg.Command, queue, last, outputs, time.Now()))
+	return d, nil
 }
 
-// discard removes a draft.
-func discard(draft *os.File) {
-	draft.Close()
-	_ = os.Remove(draft.Name())
+// discard removes a draft that is not in place.
+func (d *draft) discard() {
+	if d.file != nil {
+		d.file.Close()
+		_ = os.Remove(d.file.Name())
+	}
+}
+
+// follow copies the lines of a file that are behind an offset, and returns where they end.
+func (d *draft) follow(file *os.File, from int64) (end int64) {
+	var s scanned
+	for ln := range s.lines(io.NewSectionReader(file, from, math.MaxInt64-from)) {
+		d.write(d.move(ln.body))
+	}
+	d.err = cmp.Or(d.err, s.err)
+	return from + s.end
+}
+
+// sync makes a draft durable, and before it the outputs.
+func (d *draft) sync() error {
+	if d.to != nil {
+		d.err = cmp.Or(d.err, d.to.flush(), d.to.sync())
+	}
+	return cmp.Or(d.err, d.w.Flush(), d.file.Sync())
 }
 
 // install puts a draft in the place of the journal. At any moment one of the two is there
 // and complete. If the draft may be gone after a power cut, nothing is recorded any more.
 // The caller holds mu.
-func (j *Journal) install(draft *os.File) error {
-	size, err := draft.Seek(0, io.SeekEnd)
-	if err = cmp.Or(err, os.Rename(draft.Name(), filepath.Join(j.dir.path, journalName))); err != nil {
+func (j *Journal) install(d *draft) error {
+	size, err := d.file.Seek(0, io.SeekEnd)
+	if err = cmp.Or(err, os.Rename(d.file.Name(), filepath.Join(j.dir.path, journalName))); err != nil {
 		return err
 	}
+	file := d.file
+	d.file = nil
 	if err := j.dir.sync(); err != nil {
 		j.fail(err)
 		return err
 	}
 	if f, err := j.dir.open(journalName, 0); err == nil {
-		draft.Close()
-		draft = f // whose errors have the right name
+		file.Close()
+		file = f // whose errors have the right name
 	}
 	_ = j.file.Close() // may be nil
-	j.file, j.end, j.dirty = draft, size, false
+	j.file, j.end, j.dirty = file, size, false
 	return nil
 }
 
-// rewriter writes the lines of a new journal.
-type rewriter struct {
-	w   *bufio.Writer // keeps its first error until it is flushed
-	buf []byte
-	err error // the first other one
-
-	out  *outputs // those before an offset are copied to its end
-	from int64
-}
-
 // write seals and writes the body of a line.
-func (r *rewriter) write(body []byte) {
-	r.buf = appendSum(append(r.buf[:0], body...), body)
-	_, _ = r.w.Write(r.buf)
+func (d *draft) write(body []byte) {
+	d.buf = appendSum(append(d.buf[:0], body...), body)
+	_, _ = d.w.Write(d.buf)
 }
 
 // known writes what is known of a task that is not done: its duration and, if it has
 // begun, its attempts, behind the lines of those that are kept. last is then the body of
 // the last line about it, otherwise nil.
-func (r *rewriter) known(e *entry, last []byte, omitted int) {
+func (d *draft) known(e *entry, last []byte, omitted int) {
 	f := task.Facts{Duration: e.duration}
 	if last != nil {
 		f.Attempt = int(e.attempts)
@@ -265,7 +286,7 @@ func (r *rewriter) known(e *entry, last []byte, omitted int) {
 	if last != nil {
 		b = task.AppendInt(task.AppendInt(b, "failures", int64(e.failures)), "omitted", int64(omitted))
 	}
-	r.write(b)
+	d.write(b)
 }
 
 // sync makes the names in the directory durable.
@@ -277,17 +298,17 @@ func (d directory) sync() error {
 	return cmp.Or(f.Sync(), f.Close())
 }
 
-// move copies the outputs of a body that are in the way and returns a body with their new
+// move copies the outputs of a body, if they are to be, and returns a body with their new
 // extents. An output that is cut short keeps its length, so it is found damaged when it
 // is opened.
-func (r *rewriter) move(body []byte) []byte {
+func (d *draft) move(body []byte) []byte {
 	for _, name := range streams {
 		p, ok := parseExtent(field(body, name))
-		if !ok || p.n == 0 || p.off >= r.from {
+		if !ok || p.n == 0 || d.from == d.to {
 			continue
 		}
-		moved, err := r.out.save(r.out.find(p))
-		r.err = cmp.Or(r.err, err)
+		moved, err := d.to.save(d.from.find(p))
+		d.err = cmp.Or(d.err, err)
 		moved.n, moved.sum = p.n, p.sum
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)
 	}

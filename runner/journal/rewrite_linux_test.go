@@ -22,7 +22,7 @@ func TestCompactionThatMayNotLast(t *testing.T) {
 	for _, step := range []string{"open a b", "ok a b", "show a b", "close"} {
 		require.NoError(t, w.do(step))
 	}
-	j := &Journal{cfg: w.cfg, dir: directory{path: dir}, out: outputs{dir: directory{path: dir}}}
+	j := &Journal{cfg: w.cfg, dir: directory{path: dir}, out: &outputs{}}
 	j.cfg.Slack = -1 << 40
 	j.file, err = j.dir.open(journalName, 0)
 	require.NoError(t, err)

@@ -18,32 +18,25 @@ type line struct {
 	task   bool     // it is about one
 }
 
-// Damage describes lines that cannot be read although good lines follow. Damage at
-// the end of a journal is not counted: a crash may leave it.
-type Damage struct {
-	Line, At int64 // number, from 1, and offset of the first damaged line
-	Lines    int64 // number of damaged lines
-	Before   int64 // good lines before the first damaged one
-	After    int64 // good lines after it
-}
-
-// String says where the damage is and how much is still good.
-func (d Damage) String() string {
-	which := "is"
-	if d.Lines > 1 {
-		which = fmt.Sprintf("and %d more are", d.Lines-1)
-	}
-	return fmt.Sprintf("line %d at byte %d %s damaged and left out; %d good before it, %d after",
-		d.Line, d.At, which, d.Before, d.After)
-}
-
 // scanned says what has been found in a journal.
 type scanned struct {
-	end    int64 // of the last good line
-	damage Damage
-	err    error // from reading
+	end     int64  // of the last good line
+	damaged int64  // lines that cannot be read although good ones follow: a crash may leave some at the end
+	first   string // which is the first of these
+	err     error  // from reading
 
 	stop *atomic.Bool // set if the reading is to stop; may be nil
+}
+
+// damage says where there is damage; "" for nowhere.
+func (s *scanned) damage() string {
+	switch s.damaged {
+	case 0:
+		return ""
+	case 1:
+		return s.first + " is damaged and left out"
+	}
+	return fmt.Sprintf("%s and %d more are damaged and left out", s.first, s.damaged-1)
 }
 
 const (
@@ -88,8 +81,7 @@ func (s *scanned) fill(r io.Reader, full chan<- *block, free <-chan *block) {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, blockLen), maxLine+1)
 	in.Split(splitLine)
-	var off, good int64
-	var damage Damage // also at the end
+	var off, damaged int64 // also at the end
 	b := <-free
 	for number := int64(1); in.Scan(); number++ {
 		if s.stop != nil && s.stop.Load() {
@@ -105,21 +97,16 @@ func (s *scanned) fill(r io.Reader, full chan<- *block, free <-chan *block) {
 			b.text, b.lines = b.text[:0], b.lines[:0]
 		}
 		if body, ok := unseal(in.Bytes()); ok {
-			good++
-			if damage.Lines > 0 {
-				damage.After = good - damage.Before
-			}
-			s.damage, s.end = damage, off+n
+			s.damaged, s.end = damaged, off+n
 			at := len(b.text)
 			b.text = append(b.text, body...)
 			ln := line{off: off, n: n, body: b.text[at:len(b.text):len(b.text)]}
 			ln.id, ln.task = taskOf(body)
 			b.lines = append(b.lines, ln)
 		} else {
-			if damage.Lines == 0 {
-				damage = Damage{Line: number, At: off, Before: good}
+			if damaged++; damaged == 1 {
+				s.first = fmt.Sprintf("line %d at byte %d", number, off)
 			}
-			damage.Lines++
 		}
 		off += n
 	}

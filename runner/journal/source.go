@@ -141,7 +141,7 @@ func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := rec.result(t, &j.out)
+	r, err := rec.result(t, j.out)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,10 @@ type entry struct {
 	seen     uint32       // how many tasks with this identity the input has had so far
 	duration task.Seconds // of the last attempt; 0 is unknown
 	offset   int64        // of the last line about the task that counts
+	lineSize int32        // of that line
+	specSize int32        // of that at spec
 	spec     int64        // of a task of a queue: the offset of the line that holds the whole task; 0 if there is none
+	outputs  int64        // bytes of its outputs, if done
 	attempts uint16       // that ended; an interrupted one does not count
 	failures uint16       // attempts since the task was last done that used up a retry
 	outcome  task.Outcome // if done

@@ -120,12 +120,7 @@ func (w *world) do(step string) error {
 	case "adopt":
 		return w.j.Adopt()
 	case "damage":
-		for _, f := range w.j.out.files {
-			require.NoError(w.t, os.Truncate(filepath.Join(w.cfg.Dir, filepath.Base(f.Name())), 0))
-		}
-	case "rotate":
-		_, err := w.j.out.rotate()
-		return err
+		require.NoError(w.t, os.Truncate(filepath.Join(w.cfg.Dir, filepath.Base(w.j.out.file.Name())), 0))
 	case "fails": // and nothing but notes is recorded any more
 		w.j.fail(errors.New("no room"))
 	case "block": // nothing can be made under the name of a new journal
@@ -135,16 +130,15 @@ func (w *world) do(step string) error {
 	case "compact", "compact-all":
 		w.j.cfg.Slack = map[bool]int64{true: -1 << 40, false: 1 << 20}[op == "compact-all"]
 		defer func() { w.j.cfg.Slack = 1 << 40 }()
-		return w.j.compact(nil, nil)
+		return w.j.compact(nil)
 	case "breaks": // the disk, from now on, as a device does
 		var err error
 		w.j.file.Close()
 		w.j.file, err = os.OpenFile(names[0], os.O_RDWR, 0)
 		require.NoError(w.t, err)
 	case "breaks-outputs":
-		last := &w.j.out.files[len(w.j.out.files)-1]
 		var err error
-		last.File, err = os.OpenFile(names[0], os.O_RDWR, 0)
+		w.j.out.file, err = os.OpenFile(names[0], os.O_RDWR, 0)
 		require.NoError(w.t, err)
 	case "kill":
 		w.kill(math.MaxInt64, "", false)
@@ -345,11 +339,11 @@ func (w *world) change(name string, words []string) error {
 
 // note notes what a power cut would leave.
 func (w *world) note() {
-	o := &w.j.out
+	o := w.j.out
 	if !w.j.dirty && w.j.failure() == nil {
 		w.synced = w.j.end
 	}
-	if !o.dirty.Load() {
+	if !o.dirty {
 		w.outputs = o.end
 		if o.waiting.Len() > 0 {
 			w.outputs = o.from
@@ -370,12 +364,10 @@ func (w *world) kill(n int64, torn string, powercut bool) {
 	}
 	file = append(file[:min(n, int64(len(file)))], torn...)
 	require.NoError(w.t, os.WriteFile(path, file, 0o600))
-	for _, f := range w.j.out.files {
-		output := filepath.Join(dir, filepath.Base(f.Name()))
-		if info, err := os.Stat(output); err == nil && powercut {
-			require.NoError(w.t, os.Truncate(output, min(info.Size(), max(0, w.outputs-f.first))))
-			require.NoError(w.t, os.Truncate(output, info.Size()))
-		}
+	output := filepath.Join(dir, filepath.Base(w.j.out.file.Name()))
+	if info, err := os.Stat(output); err == nil && powercut {
+		require.NoError(w.t, os.Truncate(output, min(info.Size(), w.outputs)))
+		require.NoError(w.t, os.Truncate(output, info.Size()))
 	}
 	w.j.Close()
 	w.cfg.Dir = dir

@@ -65,8 +65,8 @@ func (t *stateText) all() string {
 	}
 	t.byKey()
 	t.say("journal %s, outputs %s", task.Size(s.JournalBytes), task.Size(s.OutputBytes))
-	if s.Damage.Lines > 0 {
-		t.say("journal %v", s.Damage)
+	if s.Damage != "" {
+		t.say("journal %s", s.Damage)
 	}
 	return t.b.String()
 }
