@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"sync"
 
 	"crew/runner/task"
@@ -14,15 +13,15 @@ import (
 // Buffer is one stream of output, a task.Output. One goroutine at a time writes it
 // or reads it. Only ReadAt and Hold may be called by others meanwhile.
 //
-// The stream is cut into blocks of blockSize. The first one stays in memory while the
-// budget allows; all others are extents of the store's file.
+// Up to blockSize bytes are in memory while the budget allows, or else in blocks of that size,
+// which are extents of the store's file.
 type Buffer struct {
 	store *Store
 	mu    sync.Mutex // held to change what follows, and by ReadAt
-	n     int64      // bytes in all blocks
+	n     int64      // bytes in all
 
-	head    []byte   // the first block while it is in memory; full if others follow
-	extents []int64  // the offsets in file of the blocks after head; only the last one may be partly filled
+	head    []byte   // all of them, if there are no extents
+	extents []int64  // the offsets in file of the blocks; only the last one may be partly filled
 	file    *os.File // nil before the first extent
 	closed  bool
 	holds   int // how many readers that Hold returned are open
@@ -34,95 +33,91 @@ func (s *Store) Buffer() *Buffer { return &Buffer{store: s} }
 
 // Write appends p. If the file cannot take all of it, Write returns an error,
 // and what was written until then stays readable.
-func (b *Buffer) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	switch {
+	case b.closed:
 		return 0, b.store.failed(fs.ErrClosed)
-	}
-	done := 0
-	for done < len(p) {
-		n, err := b.put(p[done:])
-		done += n
-		b.n += int64(n)
-		if err != nil {
-			return done, err
+	case len(b.extents) == 0 && b.grow(len(p)):
+		b.head = append(b.head, p...)
+		n = len(p)
+	default:
+		if err = b.toFile(); err == nil {
+			n, err = b.put(p, b.n)
 		}
 	}
-	return done, nil
+	b.n += int64(n)
+	return n, err
 }
 
-// put stores the start of p, at most up to the end of the current block. It
-// leaves it to the caller to count those bytes.
-func (b *Buffer) put(p []byte) (int, error) {
-	if b.n < blockSize && len(b.extents) == 0 {
-		if n := b.toHead(p); n > 0 {
-			return n, nil
+// grow makes room for n more bytes in memory. It returns false if they have to go to the file.
+func (b *Buffer) grow(n int) bool {
+	want := len(b.head) + n
+	if want <= cap(b.head) {
+		return true
+	}
+	// Most outputs come in one write and need exactly that. The others are
+	// long, so they get far more.
+	size := min(max(want, 32*cap(b.head)), blockSize)
+	if want > size || !b.store.reserve(int64(size-cap(b.head))) {
+		return false
+	}
+	var head []byte
+	if size == blockSize {
+		head = b.store.blocks.Get().(*block)[:0]
+	} else {
+		head = make([]byte, 0, size)
+	}
+	b.head = append(head, b.head...)
+	return true
+}
+
+// put writes p to the file, where at bytes are already.
+func (b *Buffer) put(p []byte, at int64) (done int, err error) {
+	for done < len(p) && err == nil {
+		i, in := at/blockSize, at%blockSize
+		if i == int64(len(b.extents)) {
+			f, off, err := b.store.extent()
+			if err != nil {
+				return done, err
+			}
+			b.file, b.extents = f, append(b.extents, off)
 		}
-		if err := b.extend(0, b.head); err != nil {
-			return 0, err
-		}
+		var k int
+		k, err = b.store.write(b.file, p[done:min(int64(len(p)), int64(done)+blockSize-in)], b.extents[i]+in)
+		done += k
+		at += int64(k)
+	}
+	return done, err
+}
+
+// toFile moves what is in memory to the file, if that can take it.
+func (b *Buffer) toFile() error {
+	if len(b.head) == 0 {
+		return nil
+	}
+	_, err := b.put(b.head, 0)
+	if err == nil {
 		b.freeHead()
+	} else {
+		b.freeExtents()
 	}
-	in := b.n % blockSize
-	if b.n == int64(len(b.head))+int64(len(b.extents))*blockSize {
-		if err := b.extend(len(b.extents), nil); err != nil {
-			return 0, err
-		}
-	}
-	return b.store.write(b.file, p[:min(int64(len(p)), blockSize-in)], b.extents[len(b.extents)-1]+in)
-}
-
-// toHead appends the start of p to head, or nothing if the budget is used up.
-func (b *Buffer) toHead(p []byte) int {
-	if want := min(len(b.head)+len(p), blockSize); want > cap(b.head) {
-		// Most outputs come in one write and need exactly that. The others are
-		// long, so they get far more.
-		size := min(max(want, 32*cap(b.head)), blockSize)
-		if !b.store.reserve(int64(size - cap(b.head))) {
-			return 0
-		}
-		var head []byte
-		if size == blockSize {
-			head = b.store.blocks.Get().(*block)[:0]
-		} else {
-			head = make([]byte, 0, size)
-		}
-		b.head = append(head, b.head...)
-	}
-	n := min(len(p), cap(b.head)-len(b.head))
-	b.head = append(b.head, p[:n]...)
-	return n
-}
-
-// extend inserts a new extent at index i and writes p to it.
-func (b *Buffer) extend(i int, p []byte) error {
-	f, off, err := b.store.extent()
-	if err != nil {
-		return err
-	}
-	if _, err := b.store.write(f, p, off); err != nil {
-		b.store.giveBack(off)
-		return err
-	}
-	b.file, b.extents = f, slices.Insert(b.extents, i, off)
-	return nil
+	return err
 }
 
 // Spill is for output that will not be read soon: if more than a quarter of the
-// budget is in use, it moves the block in memory to the file, if that can take it.
+// budget is in use, it moves what is in memory to the file, if that can take it.
 func (b *Buffer) Spill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
-		b.spill()
-	}
+	b.spill()
 }
 
 // spill is Spill for a caller that holds mu.
 func (b *Buffer) spill() {
-	if b.store.used.Load() > b.store.limit/4 && len(b.head) > 0 && b.extend(0, b.head) == nil {
-		b.freeHead()
+	if b.store.used.Load() > b.store.limit/4 {
+		_ = b.toFile()
 	}
 }
 
@@ -180,14 +175,12 @@ func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
 	if b.closed && b.holds == 0 {
 		return 0, b.store.failed(fs.ErrClosed)
 	}
-	head := int64(len(b.head))
 	for at := off; at < end && err == nil; at = off + done {
 		var k int
-		if at < head {
-			k, err = w.Write(b.head[at:min(head, end)])
+		if in := at % blockSize; len(b.extents) == 0 {
+			k, err = w.Write(b.head[at:end])
 		} else {
-			in := at % blockSize
-			k, err = b.copyExtent(w, b.extents[(at-head)/blockSize]+in, min(end-at, blockSize-in))
+			k, err = b.copyExtent(w, b.extents[at/blockSize]+in, min(end-at, blockSize-in))
 		}
 		done += int64(k)
 	}
@@ -210,21 +203,24 @@ func (b *Buffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if b.holds > 0 {
-		b.spill()
-		return nil
-	}
 	b.free()
 	return nil
 }
 
-// free gives everything back. The caller must hold mu.
+// free gives everything back if nobody will read it, and makes room in memory otherwise. The
+// caller must hold mu.
 func (b *Buffer) free() {
-	b.freeHead()
-	if len(b.extents) > 0 {
-		b.store.giveBack(b.extents...)
-		b.extents = nil
+	if b.holds > 0 {
+		b.spill()
+		return
 	}
+	b.freeHead()
+	b.freeExtents()
+}
+
+func (b *Buffer) freeExtents() {
+	b.store.giveBack(b.extents...)
+	b.extents = nil
 }
 
 // hold is a task.Live.
@@ -256,7 +252,7 @@ func (h *hold) Close() error {
 		return nil
 	}
 	h.closed = true
-	if h.b.holds--; h.b.holds == 0 && h.b.closed {
+	if h.b.holds--; h.b.closed {
 		h.b.free()
 	}
 	return nil
