@@ -179,11 +179,7 @@ func (l *loop) sleep(set []unix.PollFd, wait time.Duration) {
 		wait = min(wait, blindSleep)
 	}
 	set[0] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN}
-	timeout := -1
-	if wait != never {
-		timeout = int((min(max(wait, 0), time.Hour) + time.Millisecond - 1) / time.Millisecond)
-	}
-	_, _ = l.cfg.Local.Poll(set, timeout) // nothing has happened after an error
+	_, _ = l.cfg.Local.Poll(set, wait) // nothing has happened after an error
 	l.bell.wake(set[0].Revents)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	soon    = 50 * time.Millisecond  // when to open a pidfd: most tasks end before and never pay for one
+	soon    = 50 * time.Millisecond  // how often to look for the exit of a task that cannot be polled
 	linger  = time.Second            // how long to read after a task's exit while other processes hold its pipes
 	parting = 100 * time.Millisecond // how long to read after those have been killed
 
@@ -182,36 +182,37 @@ func (p *process) read(s *stream, revents int16) {
 // has exited and processes it left behind have held them open for too long.
 func (p *process) capture() {
 	defer p.closeOurEnds()
-	p.wait = soon
-	if p.pin != nil {
-		p.wait = kernel.Brief
-	} else if p.holds() {
-		p.wait = time.Millisecond // its outputs do not end by themselves
-	}
-	for p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0) {
-		if p.pin != nil && time.Since(p.started) >= kernel.Brief {
-			p.unpin()
-		}
-		if p.turn() {
-			return
-		}
+	for over := false; !over && p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0); {
+		over = p.turn()
 	}
 }
 
 // turn polls once and handles the events. It returns true when it is time to give
 // up.
 func (p *process) turn() (over bool) {
-	if p.exited {
-		if !time.Now().Before(p.deadline) && p.idle() {
-			return true
-		}
-		if p.wait = max(time.Until(p.deadline), 0); p.holds() {
-			p.wait = 0
+	wait := time.Hour
+	if !p.exited && p.exit() < 0 {
+		if wait = soon; kernel.Exited(p.pid, unix.WNOHANG) {
+			p.sawExit()
 		}
 	}
-	timeout := -1
-	if p.wait >= 0 {
-		timeout = int((p.wait + time.Millisecond - 1) / time.Millisecond)
+	switch {
+	case p.exited && p.holds():
+		wait = 0
+	case p.exited && !time.Now().Before(p.deadline):
+		if p.leaked {
+			return true
+		}
+		p.mu.Lock()
+		p.kill()
+		p.mu.Unlock()
+		p.leaked, p.deadline, wait = true, time.Now().Add(parting), parting
+	case p.exited:
+		wait = time.Until(p.deadline)
+	case p.pin != nil && time.Since(p.started) >= kernel.Brief:
+		p.unpin()
+	case p.pin != nil:
+		wait = kernel.Brief
 	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
 		{Fd: int32(p.out.fd), Events: unix.POLLIN},
@@ -219,16 +220,12 @@ func (p *process) turn() (over bool) {
 		{Fd: int32(p.in), Events: unix.POLLOUT},
 		{Fd: int32(p.pidfd), Events: unix.POLLIN},
 	}
-	n, err := p.local.Poll(set[:], timeout)
+	n, err := p.local.Poll(set[:], wait)
 	if err != nil { // EINTR, or no memory for a moment
 		return false
 	}
 	if n == 0 && p.exited && p.holds() {
 		p.closeChildEnds(true)
-		return false
-	}
-	if n == 0 {
-		return p.idle()
 	}
 	p.read(&p.out, set[0].Revents)
 	p.read(&p.err, set[1].Revents)
@@ -240,39 +237,8 @@ func (p *process) turn() (over bool) {
 	}
 	if set[3].Revents != 0 {
 		p.sawExit()
-	} else if p.pidfd < 0 && !p.exited && time.Since(p.started) >= soon {
-		p.watch() // what it has left behind may write for ever
 	}
 	return false
-}
-
-// idle decides what to do after a poll without events. It returns true when it is
-// time to give up.
-func (p *process) idle() (over bool) {
-	switch {
-	case p.leaked:
-		return true
-	case p.exited:
-		p.mu.Lock()
-		p.kill()
-		p.mu.Unlock()
-		p.leaked, p.deadline = true, time.Now().Add(parting)
-	case p.wait == kernel.Brief:
-		p.wait = soon
-	case p.pidfd < 0:
-		p.watch()
-	}
-	return false
-}
-
-// watch looks for the leader's exit from now on.
-func (p *process) watch() {
-	p.wait = soon
-	if p.exit() >= 0 {
-		p.wait = -1
-	} else if kernel.Exited(p.pid, unix.WNOHANG) {
-		p.sawExit()
-	}
 }
 
 // exit returns a descriptor that is readable once the leader has exited, or -1 if there is

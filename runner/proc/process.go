@@ -32,13 +32,12 @@ type process struct {
 	pin      *kernel.Pin // nil without one
 	child    [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
 	out, err stream
-	in       int           // our end of the task's stdin; -1 if it is closed or there is none
-	unread   Input         // what is still to be written to in
-	broken   error         // why that cannot be read
-	pidfd    int           // readable once the leader has exited; -1 if it is not open
-	wait     time.Duration // how long the next poll waits; negative for ever
-	deadline time.Time     // when to give up reading, once the leader has exited
-	files    int64         // what the attempt took from local.room
+	in       int       // our end of the task's stdin; -1 if it is closed or there is none
+	unread   Input     // what is still to be written to in
+	broken   error     // why that cannot be read
+	pidfd    int       // readable once the leader has exited; -1 if it is not open
+	deadline time.Time // when to give up reading, once the leader has exited
+	files    int64     // what the attempt took from local.room
 	fault    error
 	leaked   bool     // the leader has left processes behind, which have been killed
 	left     []string // the names of processes that the leader left behind and crew has killed
@@ -154,16 +153,17 @@ func Classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, si
 	return o, code, sig
 }
 
-// Poll is poll(2). While threads are short it polls at intervals, because poll(2)
-// blocks a thread.
-func (l *Local) Poll(set []unix.PollFd, timeout int) (n int, err error) {
+// Poll is poll(2), which waits for an hour at most. While threads are short it polls at intervals,
+// because poll(2) blocks a thread.
+func (l *Local) Poll(set []unix.PollFd, wait time.Duration) (n int, err error) {
+	wait = min(max(wait, 0), time.Hour)
 	if !l.shortage.threads.Load() {
-		return unix.Poll(set, timeout)
+		return unix.Poll(set, int((wait+time.Millisecond-1)/time.Millisecond))
 	}
-	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	end := time.Now().Add(wait)
 	await(func() bool {
 		n, err = unix.Poll(set, 0)
-		return n != 0 || err != nil || timeout >= 0 && !time.Now().Before(end)
+		return n != 0 || err != nil || !time.Now().Before(end)
 	})
 	return n, err
 }
