@@ -2,7 +2,6 @@ package proc
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,9 +13,6 @@ import (
 	"crew/runner/task"
 )
 
-// starting is in the row of a process that has no ID yet.
-const starting = math.MinInt32
-
 // groups holds the live process groups of a run. Each has a row of its own from
 // before its leader can have ended until all of it has been reaped or killed. groups is
 // safe for concurrent use.
@@ -24,11 +20,10 @@ type groups struct {
 	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
 	halted   atomic.Bool  // from suspend to resume: no group may go on
 	mu       sync.Mutex
-	live     []*process // by row; nil if none has started
-	free     []int      // the free rows
-	table    []int32    // the IDs by row, shared with the guardian; nil before there is one
-	begins   int32      // how many processes start
-	shared   *lease     // nil before there is a guardian; has begins, too
+	live     []*process    // by row; nil if none has started
+	free     []int         // the free rows
+	table    []int32       // the IDs by row, shared with the guardian; nil before there is one
+	starts   *atomic.Int32 // how many processes start; in the lease of the guardian once there is one
 }
 
 // reserve gives a row to a process that is about to start. It returns where the
@@ -45,19 +40,11 @@ func (g *groups) reserve(p *process) *int32 {
 		p.row = len(g.live)
 		g.live = append(g.live, nil)
 	}
-	g.begin(1)
+	g.starts.Add(1)
 	if p.row < len(g.table) {
-		g.publish(p.row, starting)
 		return &g.table[p.row]
 	}
 	return nil
-}
-
-// begin counts n processes more that start. The caller must hold mu.
-func (g *groups) begin(n int32) {
-	if g.begins += n; g.shared != nil {
-		g.shared.starts.Store(g.begins)
-	}
 }
 
 // add adds a process that has just started.
@@ -65,7 +52,13 @@ func (g *groups) add(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = p
 	g.publish(p.row, p.pid)
-	g.begin(-1)
+	g.started()
+}
+
+// started is called when a process has started, or failed to. The caller must hold mu, which
+// started releases.
+func (g *groups) started() {
+	g.starts.Add(-1)
 	g.mu.Unlock()
 	g.starting.RUnlock()
 }
@@ -74,9 +67,7 @@ func (g *groups) add(p *process) {
 func (g *groups) abandon(p *process) {
 	g.remove(p)
 	g.mu.Lock()
-	g.begin(-1)
-	g.mu.Unlock()
-	g.starting.RUnlock()
+	g.started()
 }
 
 // leave is called when the leader of a group is about to be reaped. The guardian still kills
@@ -104,12 +95,12 @@ func (g *groups) publish(row, pid int) {
 	}
 }
 
-// share publishes all rows in table from now on, and in shared how many processes start.
-func (g *groups) share(table []int32, shared *lease) {
+// share publishes all rows in table from now on, and in starts how many processes start.
+func (g *groups) share(table []int32, starts *atomic.Int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.table, g.shared = table, shared
-	g.begin(0)
+	starts.Store(g.starts.Load())
+	g.table, g.starts = table, starts
 	for row, p := range g.live {
 		if p != nil {
 			g.publish(row, p.pid)
@@ -165,21 +156,14 @@ func (g *groups) pass(sig syscall.Signal) {
 }
 
 // Live returns the output of a running task and the number of the attempt that
-// writes it. The caller closes both. The number is 0 if no process of the task runs
-// or its output is not kept. Live is safe for concurrent use.
+// writes it. The caller closes both; one that turned out to be empty is nil. The number is 0 if no
+// process of the task runs or its output is not kept. Live is safe for concurrent use.
 func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.ID != id || p.kept[0] == nil {
-			return
-		}
-		out, err := p.kept[0].Hold(), p.kept[1].Hold()
-		switch {
-		case out != nil && err != nil:
-			stdout, stderr, attempt = out, err, p.attempt.Number
-		case out != nil: // the attempt has just ended without an stderr
-			_ = out.Close()
-		case err != nil:
-			_ = err.Close()
+		if p.attempt.Task.ID == id && p.kept[0] != nil && attempt == 0 {
+			if stdout, stderr = p.kept[0].Hold(), p.kept[1].Hold(); stdout != nil || stderr != nil { // else it has just ended
+				attempt = p.attempt.Number
+			}
 		}
 	})
 	return stdout, stderr, attempt

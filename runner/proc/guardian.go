@@ -108,7 +108,7 @@ func watchOver(crew int, fds []int, dir string) {
 // killListed kills the tasks of the groups in a table, with what is known by its environment.
 func (k *kin) killListed(table []int32) {
 	for row := range table {
-		if id := atomic.LoadInt32(&table[row]); id != 0 && id != starting {
+		if id := atomic.LoadInt32(&table[row]); id != 0 {
 			k.add(int(max(id, -id)), id < 0)
 		}
 	}
@@ -128,7 +128,7 @@ func anyLives(table []int32) (any bool) {
 	})
 	for row, id := range table {
 		group := int(max(id, -id))
-		if id == 0 || id == starting {
+		if id == 0 {
 			continue
 		}
 		if alive, seen := lives()[group]; syscall.Kill(-group, 0) == syscall.ESRCH || seen && !alive {
@@ -254,7 +254,7 @@ func (g *guardian) ensure() (err error) {
 		}
 		table, lease := asTable(memory)
 		lease.set(g.until)
-		g.groups.share(table, lease)
+		g.groups.share(table, &lease.starts)
 		g.table, g.lease = fd, lease
 	}
 	fds, dir := g.tokens.Kept()

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -148,21 +149,21 @@ func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	pid, late := early(t), crewtest.New(t, exec.Command("sleep", "1000")).Start().Cmd.Process.Pid
 	stop(t, pid)
 	stop(t, late)
-	var g groups
+	g, shared := groups{starts: new(atomic.Int32)}, new(lease)
 	g.reserve(&process{}) // before there is a guardian
-	g.share(make([]int32, 8), new(lease))
-	g.shared.free(os.Getpid())
+	g.share(make([]int32, 8), &shared.starts)
+	shared.free(os.Getpid())
 	require.Equal(t, []bool{false, true}, []bool{crewtest.State(pid) == "T", crewtest.State(late) == "T"})
 	g.abandon(&process{})
 	stop(t, pid)
-	g.shared.free(os.Getpid())
+	shared.free(os.Getpid())
 	require.Equal(t, "T", crewtest.State(pid), "nothing starts")
 }
 
 // A task that is running before crew knows its ID must stop, too, even if it has stopped before it
 // executes its program.
 func TestSuspendWaitsForStarts(t *testing.T) {
-	var g groups
+	g := groups{starts: new(atomic.Int32)}
 	none := &process{}
 	g.reserve(none)
 	g.abandon(none) // nothing to wait for

@@ -89,8 +89,8 @@ type Local struct {
 	guardian guardian
 	first    sync.Once // starts the guardian
 	shortage *shortage
-	ran      atomic.Pointer[program] // what started last
-	terminal *terminal               // nil without Config.Terminal
+	ran      atomic.Value // the program that started last
+	terminal *terminal    // nil without Config.Terminal
 
 	buffers sync.Pool // of *[pipeSize]byte, to read into
 }
@@ -109,6 +109,7 @@ func New(cfg Config) (*Local, error) {
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: kernel.NewSpawner(), shortage: newShortage(cfg.Processes),
 	}
+	l.groups.starts = new(atomic.Int32)
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
 	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))

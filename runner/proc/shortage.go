@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,10 +21,9 @@ const (
 	backoffFirst = 5 * time.Millisecond
 	backoffMost  = 500 * time.Millisecond
 
-	shortageGrace    = 10 * time.Second // how long to wait for a resource that no task of this run holds
-	ownShortageGrace = time.Second      // the same, if no other process can hold it either
-	shortageAgain    = 10 * time.Second // the least time between two messages about a shortage
-	replaceGrace     = 5 * time.Second  // how long to wait for a program that is being written or replaced
+	shortageGrace = 10 * time.Second // how long to wait for a resource that no task of this run holds
+	shortageAgain = 10 * time.Second // the least time between two messages about a shortage
+	replaceGrace  = 5 * time.Second  // how long to wait for a program that is being written or replaced
 
 	fewProcesses = 512  // with fewer processes and threads crew has to save threads
 	fewFiles     = 1024 // a limit on descriptors under which the open ones are counted
@@ -72,19 +69,11 @@ func FilesLeft() int64 {
 
 // filesOf returns how many descriptors an attempt of t opens.
 func (l *Local) filesOf(t *task.Task) int64 {
-	n := int64(2)
-	switch {
-	case t.Protocol != task.NoProtocol:
-		return 6
-	case l.cfg.Plan.Show == task.ShowRaw:
-		n = 1 // a pidfd
-	case l.cfg.readsStdout():
-		n = 4
-	}
+	n := int64(4)
 	if l.cfg.PTY && !kernel.PTYKeeps {
 		n += 2
 	}
-	if t.Stdin != nil || t.Block != nil {
+	if t.Stdin != nil || t.Block != nil || t.Protocol != task.NoProtocol {
 		n += 2
 	}
 	return n
@@ -92,13 +81,16 @@ func (l *Local) filesOf(t *task.Task) int64 {
 
 // shortage is the state of a run that is short of a resource that processes need.
 type shortage struct {
-	waiting  atomic.Int64  // attempts that wait for their turn or have it
-	turn     chan struct{} // holds a value while an attempt has the turn
-	hopeless atomic.Bool   // an attempt gave up, and the run is about to end
-	threads  atomic.Bool   // crew has to save threads
-	many     int64         // how many attempts at once make it do so
-	most     int64         // how many attempts may run at once
-	told     time.Time     // when the last message was shown; belongs to the attempt that has the turn
+	waiting atomic.Int64  // attempts that wait for their turn or have it
+	turn    chan struct{} // holds a value while an attempt has the turn
+	threads atomic.Bool   // crew has to save threads
+	many    int64         // how many attempts at once make it do so
+	most    int64         // how many attempts may run at once
+
+	// They belong to the attempt that has the turn.
+
+	told  time.Time // when the last message was shown
+	until time.Time // when to give up; zero before it is short
 }
 
 // newShortage finds out when crew has to save threads, perhaps from the start: they
@@ -192,28 +184,23 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 		return nil, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	var pause time.Duration
-	var until time.Time
-	for {
+	for pause := time.Duration(0); ; {
 		p, err := try()
-		switch {
-		case !scarce(err):
+		if !scarce(err) {
+			s.until = time.Time{}
 			return p, err
-		case pause == 0 && time.Since(s.told) > shortageAgain:
-			s.told = time.Now()
+		}
+		now := time.Now()
+		if pause == 0 && now.Sub(s.told) > shortageAgain {
+			s.told = now
 			l.sayWaits(a, err)
 		}
 		if errors.Is(err, syscall.EAGAIN) {
 			s.threads.Store(true)
 		}
-		grace := shortageGrace
-		if errors.Is(err, syscall.EMFILE) {
-			grace = ownShortageGrace
-		}
-		if pause == 0 || l.live.Load() > 0 {
-			until = time.Now().Add(grace)
-		} else if time.Now().After(until) || s.hopeless.Load() {
-			s.hopeless.Store(true)
+		if s.until.IsZero() || l.live.Load() > 0 {
+			s.until = now.Add(shortageGrace)
+		} else if now.After(s.until) { // and so it is for the next attempt
 			return nil, faultError{fmt.Errorf("%s cannot start: %w", nameOfAttempt(a), err)}
 		}
 		if err := backoff(ctx, &pause); err != nil {
@@ -240,18 +227,8 @@ func backoff(ctx context.Context, pause *time.Duration) error {
 
 // program identifies the program of a task: equal values find the same file.
 type program struct {
-	name, dir, path string // dir and path are empty if name does not depend on them
-	lost            bool   // an attempt has waited for it in vain
-}
-
-func newProgram(name, dir, path string) program {
-	switch {
-	case filepath.IsAbs(name):
-		return program{name: name}
-	case strings.Contains(name, "/"):
-		return program{name: name, dir: dir}
-	}
-	return program{name: name, path: path}
+	name, dir, path string
+	lost            bool // an attempt has waited for it in vain
 }
 
 // unfinished reports whether err may mean that the program is being replaced: it
@@ -265,14 +242,11 @@ func unfinished(err error) bool {
 // wait for the same program again until that has run.
 func (l *Local) startLater(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
 	dir, path := l.surroundings(a.Task)
-	want := newProgram(argv[0], dir, path)
-	lost := want
-	lost.lost = true
-	last := l.ran.Load()
-	switch {
-	case last != nil && *last == lost:
+	lost := program{argv[0], dir, path, true}
+	switch last := l.ran.Load(); {
+	case last == lost:
 		return nil, fmt.Errorf("%w: %w", err, ErrInVain)
-	case !errors.Is(err, syscall.ETXTBSY) && (last == nil || *last != want):
+	case !errors.Is(err, syscall.ETXTBSY) && last != program{argv[0], dir, path, false}:
 		return nil, err
 	}
 	l.sayWaits(a, err)
@@ -286,6 +260,6 @@ func (l *Local) startLater(ctx context.Context, a task.Attempt, argv []string, e
 			return p, err
 		}
 	}
-	l.ran.Store(&lost)
+	l.ran.Store(lost)
 	return nil, fmt.Errorf("%w: %w", err, ErrInVain)
 }

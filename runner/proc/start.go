@@ -144,8 +144,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 		}
 		switch {
 		case err == nil:
-			ran := newProgram(argv[0], dir, path)
-			l.ran.Store(&ran)
+			l.ran.Store(program{argv[0], dir, path, false})
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
