@@ -22,7 +22,7 @@ type Signals struct {
 	in         chan syscall.Signal
 	ends       []syscall.Signal // the caught ones that ask for the end
 	jobs       bool             // SIGTSTP and SIGCONT are caught as well
-	halt       func()           // stops this process
+	halt, mark func()           // they stop this process, and send it fence
 	quit, done chan struct{}    // nil before Serve
 
 	suspension suspension // of Serve's goroutine
@@ -38,8 +38,10 @@ const (
 	stopped              // this process has been stopped, or will be in a moment
 )
 
-// fence comes behind the signals that came before the run was suspended.
-const fence syscall.Signal = 0
+// fence comes behind the signals that came before the run was suspended: crew sends it to itself,
+// and of signals that come together, those with lower numbers are told of first, as all have
+// that a user may mean. Nobody else sends it.
+const fence = syscall.SIGVTALRM
 
 // CatchSignals catches signals and keeps a few of them until Serve. SIGINT, SIGHUP
 // and SIGTSTP stay ignored if they were when the process began, as in background
@@ -56,7 +58,7 @@ func CatchSignals() (*Signals, error) {
 	}
 	all := append(s.ends[:len(s.ends):len(s.ends)], syscall.SIGUSR1, syscall.SIGUSR2)
 	if s.jobs = !kernel.Ignored(syscall.SIGTSTP) && !kernel.IsInit(); s.jobs {
-		all = append(all, syscall.SIGTSTP, syscall.SIGCONT)
+		all = append(all, syscall.SIGTSTP, syscall.SIGCONT, fence)
 	}
 	if err := kernel.Take(s.in, all...); err != nil {
 		return nil, err
@@ -70,6 +72,7 @@ func newSignals() *Signals {
 		// The default action of SIGTSTP would not stop an orphaned process group, but
 		// SIGSTOP does.
 		halt: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) },
+		mark: func() { _ = syscall.Kill(os.Getpid(), fence) },
 	}
 }
 
@@ -122,7 +125,7 @@ func (s *Signals) follow(r *Run, sig syscall.Signal, hide func()) {
 	switch {
 	case len(s.in) > 0:
 	case s.suspension == suspended: // again behind each signal, since those before it left perhaps no room
-		kernel.Fence(s.in, fence)
+		s.mark()
 	case s.suspension == looked:
 		s.suspension = stopped
 		s.halt()

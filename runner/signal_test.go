@@ -64,6 +64,7 @@ func TestSignalsBehindSuspend(t *testing.T) {
 			require.NoError(t, err)
 			s := newSignals()
 			s.ends, s.halt = []syscall.Signal{syscall.SIGTERM}, func() { t.Errorf("%v: crew is stopped", c.behind) }
+			s.mark = func() { s.in <- fence }
 			for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGUSR1, c.behind} {
 				s.in <- sig
 			}
@@ -84,7 +85,7 @@ func TestSuspendStops(t *testing.T) {
 		require.NoError(t, err)
 		s := newSignals()
 		stopped := 0
-		s.halt = func() { stopped++ }
+		s.halt, s.mark = func() { stopped++ }, func() { s.in <- fence }
 		for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTSTP, syscall.SIGUSR1} {
 			s.in <- sig
 		}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/creack/pty"
@@ -168,6 +169,20 @@ func Ignored(sig syscall.Signal) bool {
 	const ignore = 1
 	var now [16]uintptr
 	return action(sig, &now) == 0 && now[0] == ignore
+}
+
+// routes holds the channel of each signal taken.
+var (
+	routesMu sync.Mutex
+	routes   [65]chan<- syscall.Signal
+)
+
+// route sends a signal that has come to its channel.
+func route(sig syscall.Signal) {
+	routesMu.Lock()
+	to := routes[sig]
+	routesMu.Unlock()
+	send(to, sig)
 }
 
 // send sends a signal to a channel if that has room. SIGCONT leaves half of it to others: many

@@ -6,16 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"crew/runner/kernel/raw"
-)
-
-// routes holds the channel of each signal taken.
-var (
-	routesMu sync.Mutex
-	routes   [65]chan<- syscall.Signal
 )
 
 // Take sends the signals to a channel from now on, as signal.Notify does. It
@@ -55,19 +48,6 @@ func handler(f, restore uintptr) *raw.Action {
 // SignalThreads is how many threads Take needs for itself alone.
 const SignalThreads = 0
 
-// Fence sends mark to the channel of Take, behind all signals that have come before.
-func Fence(to chan<- syscall.Signal, mark syscall.Signal) {
-	routesMu.Lock()
-	defer routesMu.Unlock()
-	routes[mark] = to
-	if raw.Pipe != 0 {
-		if _, err := syscall.Write(int(raw.Pipe), []byte{byte(mark)}); err == nil {
-			return
-		}
-	}
-	send(to, mark)
-}
-
 // deliver sends the signals that arrive through the pipe to their channels.
 func deliver(from *os.File) {
 	var came [16]byte
@@ -77,10 +57,7 @@ func deliver(from *os.File) {
 			return
 		}
 		for _, sig := range came[:n] {
-			routesMu.Lock()
-			to := routes[sig]
-			routesMu.Unlock()
-			send(to, syscall.Signal(sig))
+			route(syscall.Signal(sig))
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"crew/runner/control"
-	"crew/runner/kernel"
 )
 
 // sideways is how many columns the left and right keys shift text.
@@ -24,7 +23,7 @@ func (a *app) key(k tcell.Key, r rune) {
 	case k == tcell.KeyCtrlL:
 		a.screen.Sync()
 	case k == tcell.KeyCtrlZ:
-		kernel.Fence(a.signals, syscall.SIGTSTP) // as if that had come
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
 	case a.runs != nil:
 		a.chooseRun(k, r)
 	case a.ask != nil:
