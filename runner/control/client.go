@@ -23,23 +23,21 @@ import (
 const (
 	// helloTime is how long a client waits for a run to say what it is.
 	helloTime = 2 * time.Second
-	// nameTime is how long it looks for a name that one of them may have.
-	nameTime = 8 * time.Second
 	// answerTime is how long it waits for the answer to a request that takes no time.
 	answerTime = 20 * time.Second
 )
 
 // List returns the user's live runs, the oldest first, and removes the sockets of
 // dead ones. A run that does not answer has the state Silent.
-func List() []Hello { return list(func(int) bool { return true }) }
+func List() []Hello { return list("") }
 
-// list is List for those process IDs that are wanted.
-func list(wanted func(pid int) bool) (list []Hello) {
+// list is List for those with a process ID or a name, or for all.
+func list(run string) (list []Hello) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, dir := range dirs() {
 		for _, path := range sockets(dir) {
-			if !wanted(pidOf(path)) {
+			if pid, name := named(path); run != "" && run != name && run != strconv.Itoa(pid) {
 				continue
 			}
 			wg.Go(func() {
@@ -58,7 +56,8 @@ func list(wanted func(pid int) bool) (list []Hello) {
 
 // ask asks the run at path what it is. It returns nil if there is none.
 func ask(path string) *Hello {
-	silent := Hello{PID: pidOf(path), State: Silent, path: path}
+	silent := Hello{State: Silent, path: path}
+	silent.PID, silent.Name = named(path)
 	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
 	_, unanswered := errors.AsType[stopped](err)
 	refused, crowded := errors.AsType[*Refused](err) // it has no room for one more client
@@ -88,43 +87,38 @@ func Find(run string) (Hello, error) { return find(run, false) }
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
-	pid, notPID := strconv.Atoi(run)
-	if one := list(func(id int) bool { return id == pid }); len(one) > 0 { // no other needs to be asked
-		return one[0], nil
-	}
-	named, silent := func(h Hello) bool { return h.Name == run }, func(h Hello) bool { return h.State == Silent }
-	all := List()
-	busy := func() bool { return !slices.ContainsFunc(all, named) && slices.ContainsFunc(all, silent) } // which may be it
-	for end := time.Now().Add(nameTime); notPID != nil && run != "" && busy() && time.Now().Before(end); all = List() {
-		time.Sleep(20 * time.Millisecond)
-	}
-	those := func(is func(Hello) bool) []Hello {
-		return slices.DeleteFunc(slices.Clone(all), func(h Hello) bool { return !is(h) })
-	}
-	list := all
-	if run != "" {
-		list = those(named)
-	} else if feeds {
-		list = those(func(h Hello) bool { return h.Feeds })
-		if len(list) == 0 { // one that does not answer may be a crew serve
-			list = those(silent)
+	found := list(run)
+	if run == "" && feeds {
+		silent := slices.Clone(found) // one that does not answer may be a crew serve
+		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds })
+		if len(found) == 0 {
+			found = slices.DeleteFunc(silent, func(h Hello) bool { return h.State != Silent })
 		}
 	}
-	switch {
-	case len(list) == 1:
-		return list[0], nil
-	case len(all) == 0 && untrusted() != nil:
-		return Hello{}, untrusted()
-	case len(list) == 0 && feeds && run == "", len(all) == 0 && feeds:
-		return Hello{}, errors.New("no crew serve is running: start one, as with crew serve -j1 &")
-	case len(all) == 0:
-		return Hello{}, errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
-	case len(list) == 0:
-		return Hello{}, fmt.Errorf("no run has the process ID or name %q: running are %s", run, names(all))
-	case run == "":
-		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(list), names(list))
+	switch len(found) {
+	case 0:
+		return Hello{}, missing(run, feeds)
+	case 1:
+		return found[0], nil
 	}
-	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(list), run, names(list))
+	if run == "" {
+		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(found), names(found))
+	}
+	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(found), run, names(found))
+}
+
+// missing returns the error that there is no such run.
+func missing(run string, feeds bool) error {
+	all := List()
+	switch {
+	case len(all) == 0 && untrusted() != nil:
+		return untrusted()
+	case feeds && (len(all) == 0 || run == ""):
+		return errors.New("no crew serve is running: start one, as with crew serve -j1 &")
+	case len(all) == 0:
+		return errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
+	}
+	return fmt.Errorf("no run has the process ID or name %q: running are %s", run, names(all))
 }
 
 // names lists runs for an error.

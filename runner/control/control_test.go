@@ -263,7 +263,7 @@ func TestSocketGoes(t *testing.T) {
 	soon := Serve(Config{Do: r.do, Soon: time.Hour})
 	require.Empty(t, soon.path)
 	soon.Close()
-	soon = Serve(Config{Do: r.do, Soon: time.Nanosecond})
+	soon = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, Soon: time.Nanosecond})
 	crewtest.Exists(t, path)
 	soon.Close()
 	_, err = os.Lstat(path)

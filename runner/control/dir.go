@@ -15,7 +15,8 @@ import (
 	"crew/runner/trust"
 )
 
-// suffix ends the name of a socket, which begins with the process ID.
+// suffix ends the name of a socket, which begins with the process ID and, behind a hyphen, the name
+// of the run.
 const suffix = ".sock"
 
 // dirs returns the directories in which sockets may be, the preferred ones first:
@@ -73,9 +74,13 @@ func untrusted() error {
 	return nil
 }
 
-// listen makes the socket of this process in the first directory that works, and
+// listen makes the socket of a run of this process in the first directory that works, and
 // removes what dead runs have left there.
-func listen() (f *os.File, path string, err error) {
+func listen(name string) (f *os.File, path string, err error) {
+	file := strconv.Itoa(os.Getpid())
+	if name != "" {
+		file += "-" + name
+	}
 	err = errors.New("there is no directory for sockets")
 	for _, dir := range dirs() {
 		if e := makeDir(dir); e != nil {
@@ -83,7 +88,7 @@ func listen() (f *os.File, path string, err error) {
 			continue
 		}
 		clean(dir)
-		path := filepath.Join(dir, strconv.Itoa(os.Getpid())+suffix)
+		path := filepath.Join(dir, file+suffix)
 		if f, err = listenAt(path); err == nil {
 			return f, path, nil
 		}
@@ -114,7 +119,7 @@ func makeDir(dir string) error {
 // a connection would disturb them. This process's own can only be an earlier one's.
 func clean(dir string) {
 	for _, path := range sockets(dir) {
-		pid := pidOf(path)
+		pid, _ := named(path)
 		if syscall.Kill(pid, 0) == nil && pid != os.Getpid() {
 			continue
 		}
@@ -124,14 +129,15 @@ func clean(dir string) {
 	}
 }
 
-// pidOf returns the process ID in the path of a socket, or 0 if that is another path.
-func pidOf(path string) int {
-	name, ok := strings.CutSuffix(filepath.Base(path), suffix)
-	pid, err := strconv.Atoi(name)
-	if !ok || err != nil || pid < 1 || strconv.Itoa(pid) != name {
-		return 0
+// named returns the process ID and the name in the path of a socket, or 0 if that is another path.
+func named(path string) (pid int, name string) {
+	text, ok := strings.CutSuffix(filepath.Base(path), suffix)
+	text, name, _ = strings.Cut(text, "-")
+	pid, err := strconv.Atoi(text)
+	if !ok || err != nil || pid < 1 {
+		return 0, ""
 	}
-	return pid
+	return pid, name
 }
 
 // sockets returns the paths of the sockets in a directory.
@@ -141,7 +147,7 @@ func sockets(dir string) (paths []string) {
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.Type() == os.ModeSocket && pidOf(e.Name()) > 0 {
+		if pid, _ := named(e.Name()); pid > 0 && e.Type() == os.ModeSocket {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -212,7 +212,7 @@ func TestSilentRuns(t *testing.T) {
 	}
 	silent, path := at("1")
 	defer silent.Close()
-	busy, _ := at("2")
+	busy, _ := at("2-busy")
 	defer busy.Close()
 	full := filepath.Join(filepath.Dir(path), "3"+suffix) // as a BSD refuses clients when the backlog is
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -30,8 +30,6 @@ type follower struct {
 	*conn
 	events *listener
 	tasks  map[uint64]*course // those of which it has not told the end
-	before map[uint64]bool    // those of them that had ended before
-	ends   int64              // which the sink has heard once it has heard of so many ends
 	waits  bool               // the client wants to know each end at once, and no output
 	ended  []task.Facts
 }
@@ -40,6 +38,7 @@ type follower struct {
 type course struct {
 	id      uint64
 	attempt int          // the one that runs; 0 if none does
+	told    int          // what this one and those before it wrote was passed on, or is not wanted
 	outs    [2]task.Live // its stdout and stderr; nil until they are found
 	sent    [2]int64     // bytes of them
 }
@@ -64,9 +63,9 @@ func (t *course) letGo() {
 	t.outs, t.sent = [2]task.Live{}, [2]int64{}
 }
 
-// newFollower returns a follower of the tasks that a listener asks about.
-func newFollower(c *conn, events *listener, ids ...uint64) *follower {
-	f := &follower{conn: c, events: events, tasks: map[uint64]*course{}, before: map[uint64]bool{}}
+// newFollower returns a follower of tasks, which hears of what happens to them from now on.
+func newFollower(c *conn, ids ...uint64) *follower {
+	f := &follower{conn: c, events: c.s.sink.listen(to(ids...)), tasks: map[uint64]*course{}}
 	for _, id := range ids {
 		f.tasks[id] = &course{id: id}
 	}
@@ -106,12 +105,8 @@ func (f *follower) follow(now bool) ([]task.Facts, error) {
 		most = watchGap
 	}
 	for wait := followLeast; ; wait = min(2*wait, most) {
-		last, ends := f.s.over(), f.s.sink.ends() // read first: what comes after that may be missed
-		events, _ := f.s.sink.take(f.events)
-		some := len(events) > 0
-		for i := range events {
-			f.hear(&events[i])
-		}
+		last := f.s.over() // read first: what comes after that may be missed
+		some := f.hearAll()
 		var running []uint64
 		if !f.waits {
 			running = f.left()
@@ -128,7 +123,7 @@ func (f *follower) follow(now bool) ([]task.Facts, error) {
 		switch {
 		case f.flush() != nil:
 			return f.ended, f.err
-		case len(f.tasks) == 0, len(f.tasks) == len(f.before) && (last || ends >= f.ends):
+		case len(f.tasks) == 0:
 			return f.ended, nil
 		case last:
 			return f.ended, errOver
@@ -141,6 +136,15 @@ func (f *follower) follow(now bool) ([]task.Facts, error) {
 	}
 }
 
+// hearAll records what happened, and reports whether that was anything.
+func (f *follower) hearAll() bool {
+	events, _ := f.s.sink.take(f.events)
+	for i := range events {
+		f.hear(&events[i])
+	}
+	return len(events) > 0
+}
+
 // hear records that an attempt started or ended.
 func (f *follower) hear(e *heard) {
 	t := f.tasks[e.Task.ID]
@@ -151,25 +155,20 @@ func (f *follower) hear(e *heard) {
 	case e.Kind == task.Started:
 		t.attempt = e.Attempt
 		return
-	case f.waits:
+	case f.waits || e.Result.Attempt <= t.told:
 		closeAll(e.outs)
-	case t.outs == [2]task.Live{}: // it was too short to be found while it ran
-		t.outs = e.outs
-	case e.Result.Attempt < t.attempt && e.Kind != task.Finished: // log came between the two
-		closeAll(e.outs)
-		return
 	default:
 		for i, o := range e.outs {
-			if t.outs[i] == nil { // a worker's answer was not there before
+			if t.outs[i] == nil { // it was too short to be found while it ran, or a worker's answer
 				t.outs[i] = o
 			} else if o != nil {
 				_ = o.Close()
 			}
 		}
+		f.pass(t, whole)
+		t.letGo()
+		t.attempt = 0
 	}
-	f.pass(t, whole)
-	t.letGo()
-	t.attempt = 0
 	if e.Kind == task.Finished {
 		end := e.Result.Facts()
 		name(&end, e.Task, e.Task.ArgvIn(e.Result))
@@ -180,7 +179,6 @@ func (f *follower) hear(e *heard) {
 // end tells how a task ended, or keeps that to the end.
 func (f *follower) end(e task.Facts) {
 	delete(f.tasks, e.Task)
-	delete(f.before, e.Task)
 	if f.waits {
 		f.put(&Reply{Ended: []task.Facts{e}})
 	} else {
@@ -255,8 +253,7 @@ func (c *conn) log(r *Request) (*Reply, error) {
 		return nil, bad("log needs one task")
 	}
 	id := r.Tasks[0]
-	events, was := c.s.sink.join(id) // before the question, so that no end is missed
-	f := newFollower(c, events, id)
+	f := newFollower(c, id) // before the question, so that no end is missed
 	defer f.close()
 	got := c.s.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
 	switch {
@@ -265,16 +262,17 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	case len(got.Wheres) == 0:
 		return nil, errOver
 	}
-	w, t := &got.Wheres[0], f.tasks[id]
+	w, t, was := &got.Wheres[0], f.tasks[id], c.s.sink.find(id, true)
 	switch {
 	case w.Running == nil && w.Blocking == nil:
 		return f.past(w, r.Follow)
 	case c.s.cfg.See.Live == nil:
 		return nil, errors.New("this run keeps no output that could be shown here: --output group does")
 	case w.Running != nil:
-		t.attempt = w.Running.Attempt
+		t.attempt, t.told = w.Running.Attempt, w.Running.Attempt-1
 	case was != nil: // it waits for its retry
 		p := was.past(true)
+		t.told = was.result.Attempt
 		if c.show(id, &p); !r.Follow {
 			return nil, nil
 		}
@@ -294,12 +292,10 @@ func (f *follower) past(w *task.Where, follow bool) (*Reply, error) {
 	if !w.Known {
 		return nil, fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.ID)
 	}
-	p, ok := f.s.past(w.ID)
-	for end := time.Now().Add(logWait); !ok && time.Now().Before(end) && !f.s.over() && f.wait(f.events, followLeast); {
-		if f.s.sink.find(w.ID) != nil { // the sink was about to hear of it
-			p, ok = f.s.past(w.ID)
-		}
+	if err := f.settle(); err != nil {
+		return nil, err
 	}
+	p, ok := f.s.past(w.ID)
 	if !ok || !p.Kept {
 		if w.Held != 0 {
 			return nil, fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
@@ -325,7 +321,8 @@ func (c *conn) show(id uint64, p *task.Past) {
 }
 
 // watch tells the client what happens until it goes or the run is over, and then the
-// totals. If it follows, it is told the state of the run first, and every watchGap.
+// totals. If it follows, it is told the state of the run first, and every watchGap, and the ends of
+// what failed attempts wrote.
 func (c *conn) watch(r *Request) (*Reply, error) {
 	l := c.s.sink.listen(toAll())
 	defer c.s.sink.leave(l)
@@ -343,7 +340,11 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 		last := c.s.over() // read first: no events come after that
 		events, lost := c.s.sink.take(l)
 		for i := range events {
-			if f, e := eventOf(&events[i].Event); e.Name != "" {
+			f, e := eventOf(&events[i].Event)
+			if r.Follow && f.Outcome.Failed() {
+				c.tellEnd(f.Task)
+			}
+			if e.Name != "" {
 				c.put(&Reply{Event: &e, Facts: f})
 			}
 		}
@@ -364,5 +365,12 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 		case !c.wait(l, time.Until(told.Add(watchGap))):
 			return nil, io.EOF
 		}
+	}
+}
+
+// tellEnd tells the end of what a failed attempt wrote, if that is remembered.
+func (c *conn) tellEnd(id uint64) {
+	for _, p := range c.s.sink.remembered(id) {
+		tell(c.put, id, p.outs, p.cut, c.s.cfg.See.Live != nil)
 	}
 }

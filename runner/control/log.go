@@ -8,9 +8,6 @@ import (
 	"crew/runner/task"
 )
 
-// logTail is how many bytes of the end of a failed attempt's output a Log writes.
-const logTail = 8 << 10
-
 // Log is a runner.Sink that writes what happens to w, in the lines that watch sends: the
 // first one says what run it is, and the last one has the totals. Before the end of a
 // failed attempt come lines with the end of its output, as log sends them. Results of
@@ -62,22 +59,18 @@ func (l *Log) Consume(batch []task.Event) error {
 
 // output writes the end of what a failed attempt wrote.
 func (l *Log) output(id uint64, r *task.Result) {
-	told := false
-	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
-		if task.Length(o) == 0 {
-			continue
-		}
-		tail, err := o.Tail(logTail)
-		if err != nil {
-			continue
-		}
-		told = true
-		l.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Data: tail, Cut: o.Len() - int64(len(tail))})
-	}
+	outs, cut := tails(r)
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
-	silent := l.Keeps && !elsewhere && task.Length(r.Stdout)+task.Length(r.Stderr) == 0
-	if !told && (len(r.Tail) > 0 || silent) {
-		l.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[1], Data: r.Tail})
+	tell(l.put, id, outs, cut, l.Keeps && !elsewhere)
+}
+
+// tell puts lines with the ends of outputs, as log sends them. keeps means that without any, the task
+// wrote nothing, which a line without data says.
+func tell(put func(*Reply), id uint64, outs [2][]byte, cut [2]int64, keeps bool) {
+	for i, data := range outs {
+		if data != nil || keeps && i == 1 && outs[0] == nil {
+			put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Data: data, Cut: cut[i]})
+		}
 	}
 }
 

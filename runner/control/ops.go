@@ -265,7 +265,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var f *follower
 	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
 		if ids = slices.Clone(got); r.Wait {
-			f = newFollower(c, c.s.sink.listen(to(ids...)), ids...)
+			f = newFollower(c, ids...)
 		}
 	})
 	if f != nil {

@@ -33,26 +33,7 @@ type pasts struct {
 	size int
 }
 
-// noteAll remembers how tasks ended, but not those that others of the batch would have
-// forgotten at once. The caller must hold mu.
-func (k *Sink) noteAll(batch []task.Event) {
-	finished, from := 0, len(batch)
-	for ; from > 0 && finished < mostPast; from-- {
-		if batch[from-1].Kind == task.Finished {
-			finished++
-		}
-	}
-	for i := range batch {
-		switch e := &batch[i]; {
-		case e.Kind == task.Retried:
-			k.note(e)
-		case e.Kind == task.Finished && (i >= from || e.Result.Outcome.Failed() || e.Result.Attempt > 1):
-			k.note(e)
-		}
-	}
-}
-
-// note remembers how a task ended. The caller must hold mu.
+// note remembers how an attempt ended. The caller must hold mu.
 func (k *Sink) note(e *task.Event) {
 	r := e.Result
 	if r.Known() || r.Unbegun {
@@ -70,32 +51,34 @@ func (k *Sink) note(e *task.Event) {
 
 // add adds a task in place of the oldest if there are too many.
 func (l *pasts) add(e *task.Event) {
-	p, size := (*past)(nil), e.Task.Size()
-	for len(l.list) == mostPast || len(l.list) > 0 && l.size+size > pastBytes {
-		p = l.list[0]
-		l.list = append(l.list[:0], l.list[1:]...)
-		l.size -= p.size
+	p := &past{size: e.Task.Size(), result: *e.Result}
+	for len(l.list) == mostPast || len(l.list) > 0 && l.size+p.size > pastBytes {
+		l.size -= l.list[0].size
+		l.list = slices.Delete(l.list, 0, 1)
 	}
-	if p == nil {
-		p = new(past)
-	}
-	*p = past{size: size, result: *e.Result}
-	for i, o := range [...]task.Output{e.Result.Stdout, e.Result.Stderr} {
-		if n := task.Length(o); n > 0 {
-			p.outs[i], _ = o.Tail(pastTail) // an error has ended the run, or will
-			p.cut[i] = n - int64(len(p.outs[i]))
-		}
-	}
-	if tail := e.Result.Tail; len(tail) > 0 {
-		p.outs[1] = tail
-	}
+	p.outs, p.cut = tails(e.Result)
 	p.result.Task = e.Task
 	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
 	if e.Kind == task.Retried {
 		p.due = e.At.Add(e.Wait)
 	}
 	l.list = append(l.list, p)
-	l.size += size
+	l.size += p.size
+}
+
+// tails returns the ends of what an attempt has written on stdout and stderr, and how many bytes come
+// before these.
+func tails(r *task.Result) (outs [2][]byte, cut [2]int64) {
+	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
+		if n := task.Length(o); n > 0 {
+			outs[i], _ = o.Tail(pastTail) // an error has ended the run, or will
+			cut[i] = n - int64(len(outs[i]))
+		}
+	}
+	if len(r.Tail) > 0 {
+		outs[1] = r.Tail
+	}
+	return outs, cut
 }
 
 // full reports whether tasks have been forgotten, or will be with the next one.
@@ -118,11 +101,6 @@ func (l *pasts) remove(id uint64) {
 func (k *Sink) remembered(id uint64) (list []past) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.remembers(id)
-}
-
-// remembers is remembered for a caller that holds mu.
-func (k *Sink) remembers(id uint64) (list []past) {
 	for _, l := range [...]*pasts{&k.failed, &k.others} {
 		for _, p := range l.list {
 			if id == 0 || p.result.Task.ID == id {
@@ -134,27 +112,15 @@ func (k *Sink) remembers(id uint64) (list []past) {
 	return list
 }
 
-// find returns what is remembered of a task that has ended, or nil.
-func (k *Sink) find(id uint64) *past {
+// find returns what is remembered of a task that has ended or, if again, of one that has failed and is
+// to be tried again; nil if that is nothing.
+func (k *Sink) find(id uint64, again bool) *past {
 	for _, p := range k.remembered(id) {
-		if p.due.IsZero() {
+		if p.due.IsZero() != again {
 			return &p
 		}
 	}
 	return nil
-}
-
-// join returns a listener for a task and, if its latest attempt has failed and it is to be
-// tried again, what is remembered of that. The listener gets all that comes after it.
-func (k *Sink) join(id uint64) (l *listener, was *past) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, p := range k.remembers(id) {
-		if !p.due.IsZero() {
-			was = &p
-		}
-	}
-	return k.listenLocked(to(id)), was
 }
 
 // ended lists what is remembered of tasks that have ended or failed, the latest first.
@@ -217,7 +183,7 @@ func (s *Server) known(ids []uint64, all bool) map[uint64]task.Past {
 	known := map[uint64]task.Past{}
 	var missing []uint64
 	for _, id := range ids {
-		if p := s.sink.find(id); p != nil {
+		if p := s.sink.find(id, false); p != nil {
 			known[id] = p.past(false)
 		} else {
 			missing = append(missing, id)
@@ -232,7 +198,7 @@ func (s *Server) known(ids []uint64, all bool) map[uint64]task.Past {
 // past returns what is kept of a task that has ended: what is remembered if that is
 // all of its output, or else what is recorded, if anything.
 func (s *Server) past(id uint64) (p task.Past, ok bool) {
-	if was := s.sink.find(id); was != nil {
+	if was := s.sink.find(id, false); was != nil {
 		ok, p = true, was.past(s.cfg.See.Live != nil)
 	}
 	if s.cfg.See.Ended != nil && (!ok || p.Cut != [2]int64{}) {

@@ -80,7 +80,7 @@ func (s *Server) open() {
 	if s.over() {
 		return
 	}
-	f, path, err := listen()
+	f, path, err := listen(s.cfg.About.Name)
 	if s.err = err; err != nil {
 		return
 	}

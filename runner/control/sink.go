@@ -47,10 +47,13 @@ func (k *Sink) Consume(batch []task.Event) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.noteAll(batch)
 	for i := range batch {
-		if batch[i].Kind == task.Finished {
+		switch e := &batch[i]; e.Kind {
+		case task.Finished:
 			k.finished++
+			k.note(e)
+		case task.Retried:
+			k.note(e)
 		}
 	}
 	for l := range k.listeners {
@@ -120,11 +123,6 @@ func to(tasks ...uint64) *listener {
 func (k *Sink) listen(l *listener) *listener {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.listenLocked(l)
-}
-
-// listenLocked is listen for a caller that holds mu.
-func (k *Sink) listenLocked(l *listener) *listener {
 	if k.listeners == nil {
 		k.listeners = map[*listener]struct{}{}
 	}

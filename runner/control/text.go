@@ -97,7 +97,7 @@ func (r *Where) Shown() (shown, record string) {
 
 func (r *Where) text(narrow bool) string {
 	shown, record := r.Shown()
-	name, shown := named(r.Task, record, r.Note), task.Shorten(shown, commandSize)
+	name, shown := knownAs(r.Task, record, r.Note), task.Shorten(shown, commandSize)
 	age := task.Span(time.Duration(r.Duration))
 	if narrow {
 		return fmt.Sprintf("%s: %s: %s", name, age, shown)
@@ -106,8 +106,8 @@ func (r *Where) text(narrow bool) string {
 		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), shown)
 }
 
-// named names a task, by its record, too, if its command does not tell that, and by its note.
-func named(id uint64, record string, note task.Bytes) string {
+// knownAs names a task, by its record, too, if its command does not tell that, and by its note.
+func knownAs(id uint64, record string, note task.Bytes) string {
 	text := fmt.Sprintf("task %d", id)
 	if record != "" && record != fmt.Sprint(id) {
 		text += " (" + record + ")"
@@ -160,7 +160,7 @@ func clock(t time.Time) string {
 
 // Line says where a task is and what it waits for.
 func (w *Where) Line() string {
-	at, command := named(w.Task, string(w.Record), w.Note), ""
+	at, command := knownAs(w.Task, string(w.Record), w.Note), ""
 	if w.Command != "" {
 		command = ": " + task.Shorten(string(w.Command), commandSize)
 	}
