@@ -93,11 +93,6 @@ func statusOf(r *control.Refused) int {
 
 // showLog sends what a task has written, and then what it writes until it ends.
 func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
-	leave, ok := s.stream(w)
-	if !ok {
-		return
-	}
-	defer leave()
 	r, id, _ := s.place(req)
 	task, err := strconv.ParseUint(req.FormValue("task"), 10, 64)
 	if err != nil || r == nil || !r.has(id) {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	gather = 100 * time.Millisecond // until the lines behind those that were sent
+	gather = 100 * time.Millisecond // between two looks for what is to be sent
 	silent = 15 * time.Second       // until something is sent so that one that is gone is noticed
 )
 
@@ -33,27 +33,10 @@ func (s *server) place(req *http.Request) (r *run, id string, next int) {
 // placeOf returns the part of a URL that place takes apart, as a relative URL.
 func placeOf(id string, next int) string { return fmt.Sprintf("./%s-%d/", id, next) }
 
-// stream makes room for a stream until leave is called. It answers the request if there is
-// none.
-func (s *server) stream(w http.ResponseWriter) (leave func(), ok bool) {
-	select {
-	case s.streams <- struct{}{}:
-		return func() { <-s.streams }, true
-	default:
-		http.Error(w, "too many pages are open: close some", http.StatusServiceUnavailable)
-		return nil, false
-	}
-}
-
 // showEvents sends what happens in a run after a place, until it is over: the events lines,
 // each with the place behind it as its id, and status. The last one is over, or reload if
 // the page has to be loaded again.
 func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
-	leave, ok := s.stream(w)
-	if !ok {
-		return
-	}
-	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	r, id, next := s.place(req)
 	if last, err := strconv.Atoi(req.Header.Get("Last-Event-ID")); err == nil {
@@ -65,7 +48,7 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 	}
 	flush := http.NewResponseController(w).Flush
 	var status *control.Status
-	for {
+	for last := (time.Time{}); ; {
 		n := r.since(id, next)
 		next += len(n.lines)
 		if n.status == status {
@@ -74,26 +57,17 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 			status = n.status
 		}
 		text := n.events(next)
-		if len(text) == 0 {
+		if len(text) == 0 && time.Since(last) > silent {
 			text = []byte("retry: 1000\n\n")
 		}
-		if _, err := w.Write(text); err != nil || flush() != nil {
-			return
-		}
-		switch {
-		case n.lost || n.over != "":
-			return
-		case n.rest:
-			continue
-		}
-		select {
-		case <-req.Context().Done():
-			return
-		case <-time.After(silent):
-		case <-n.more:
-			if !pause(req.Context(), gather) {
+		if len(text) > 0 {
+			last = time.Now()
+			if _, err := w.Write(text); err != nil || flush() != nil {
 				return
 			}
+		}
+		if n.lost || n.over != "" || !n.rest && !pause(req.Context(), gather) {
+			return
 		}
 	}
 }

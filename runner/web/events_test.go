@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -165,25 +164,4 @@ func TestOtherPlaces(t *testing.T) {
 	require.Equal(t, "over", listen(t, f.url+"run/1/"+place+"events", "").next().name)
 	status, reply := f.do("run/"+run+"/X"+place, `{"op":"stop"}`)
 	require.Equal(t, 410, status, reply.Error)
-}
-
-// TestStreamsAreLimited: streams that end make room.
-func TestStreamsAreLimited(t *testing.T) {
-	f := tell(t)
-	path, _ := f.page()
-	var open []*browser
-	for range mostStreams {
-		open = append(open, listen(t, f.url+path+"events", ""))
-	}
-	status, _ := f.get(path + "events")
-	require.Equal(t, 503, status)
-	_, tasks := f.page()
-	require.Equal(t, 1, tasks, "pages still come")
-	open[0].resp.Body.Close()
-	crewtest.Until(t, func() bool {
-		resp, err := http.Get(f.url + path + "events")
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	}, "room")
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
 	"net"
 	"net/http"
 	"os"
@@ -50,9 +49,6 @@ func (s *server) guard(next http.Handler) http.Handler {
 		}
 		_ = c.SetReadDeadline(time.Now()) // or it holds the connection by a body that it does not send
 		w.Header().Set("Connection", "close")
-		if status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", "GET, POST")
-		}
 		if why == "" {
 			w.WriteHeader(status)
 			return
@@ -70,12 +66,8 @@ func (s *server) check(r *http.Request) (rest string, status int, why string) {
 		return "", http.StatusNotFound, ""
 	case !s.isOwn(r.Host):
 		return "", http.StatusForbidden, "crew web is reached as localhost or 127.0.0.1, not as another name"
-	case r.Method == http.MethodPost && !fromOwnPage(r):
-		return "", http.StatusForbidden, "only a page of crew web can change anything"
-	case r.Method == http.MethodPost && !isJSON(r):
-		return "", http.StatusUnsupportedMediaType, "the request must be application/json"
-	case r.Method != http.MethodPost && r.Method != http.MethodGet:
-		return "", http.StatusMethodNotAllowed, "only GET and POST are answered"
+	case http.NewCrossOriginProtection().Check(r) != nil:
+		return "", http.StatusForbidden, "no page but those of crew web can change anything"
 	}
 	return rest, 0, ""
 }
@@ -90,21 +82,6 @@ func (s *server) isOwn(host string) bool {
 	}
 	name = strings.Trim(name, "[]")
 	return strings.EqualFold(name, "localhost") || name == "127.0.0.1" || name == "::1" || name == s.ip.String()
-}
-
-// fromOwnPage reports whether a browser says that a request comes from a page of this
-// server.
-func fromOwnPage(r *http.Request) bool {
-	origins, sites := r.Header.Values("Origin"), r.Header.Values("Sec-Fetch-Site")
-	if len(origins) > 0 {
-		return len(origins) == 1 && origins[0] == "http://"+r.Host
-	}
-	return len(sites) == 1 && sites[0] == "same-origin"
-}
-
-func isJSON(r *http.Request) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return err == nil && kind == "application/json"
 }
 
 // pacer ends a connection whose browser takes nothing for sendTime.

@@ -18,7 +18,6 @@ type run struct {
 	lines  lines
 	past   past
 	status *control.Status // the latest; nil if there is none
-	more   chan struct{}   // closed at the next change; nil if nobody waits for one
 }
 
 // past is what all lines of a run say together.
@@ -48,7 +47,6 @@ func (r *run) reset(h control.Hello) {
 	r.hello, r.lines, r.past = h, newLines(), past{fold: history.NewFold()}
 	r.past.fold.Source(name(&h))
 	r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
-	r.changed()
 }
 
 // add adds what happened. The line is that of crew ctl watch --json, and is not copied.
@@ -64,15 +62,6 @@ func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	if l.Name == "retried" || l.Name == "finished" {
 		r.past.took.add(&l.Facts)
 	}
-	r.changed()
-}
-
-// changed wakes those who wait for a change. The caller must hold mu.
-func (r *run) changed() {
-	if r.more != nil {
-		close(r.more)
-		r.more = nil
-	}
 }
 
 // learn notes a status, unless it is nil.
@@ -81,7 +70,6 @@ func (r *run) learn(status *control.Status) {
 	defer r.mu.Unlock()
 	if status != nil {
 		r.status, r.hello.Progress = status, status.Progress
-		r.changed()
 	}
 }
 
@@ -93,7 +81,6 @@ func (r *run) end(how string) {
 	if how == control.Ended {
 		r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
 	}
-	r.changed()
 }
 
 // about returns what is known of the run, and since when it is over.
@@ -152,21 +139,17 @@ func (r *run) report() (rep *history.Report, id string, next int) {
 type news struct {
 	lines  [][]byte
 	status *control.Status
-	over   string          // how the run ended, once there are no lines behind these
-	lost   bool            // the lines of the place are not kept
-	rest   bool            // there are lines behind these
-	more   <-chan struct{} // closed when there may be more
+	over   string // how the run ended, once there are no lines behind these
+	lost   bool   // the lines of the place are not kept
+	rest   bool   // there are lines behind these
 }
 
 // since returns the news at a place.
 func (r *run) since(id string, next int) (n news) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.more == nil {
-		r.more = make(chan struct{})
-	}
 	batch, ok := r.lines.from(next)
-	n = news{lines: batch, status: r.status, more: r.more, lost: !ok || id != r.lines.id, rest: next+len(batch) < r.lines.next()}
+	n = news{lines: batch, status: r.status, lost: !ok || id != r.lines.id, rest: next+len(batch) < r.lines.next()}
 	if !r.over.IsZero() && !n.rest {
 		n.over = r.hello.State
 	}

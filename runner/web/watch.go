@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"context"
-	"io"
 	"syscall"
 	"time"
 
@@ -15,13 +14,16 @@ import (
 // waits at the run.
 func (r *run) follow(ctx context.Context) {
 	h, _ := r.about()
-	w := &watcher{r: r, output: outputs(ctx, h)}
+	w := &watcher{r: r}
 	how := control.UntilOver(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Hello != nil:
 			return w.begin(ctx, *reply.Hello, reply.Run)
+		case reply.Stream != "":
+			w.output = append(append([]byte{}, w.output...), reply.Data...)
 		case reply.Event != nil:
 			w.take(heard{bytes.Clone(line), reply})
+			w.output = nil
 		}
 		r.learn(reply.Run)
 		return nil
@@ -35,9 +37,9 @@ func (r *run) follow(ctx context.Context) {
 // requests.
 type watcher struct {
 	r      *run
-	output func(task uint64) []byte // of one that has failed; nil if it is unknown
-	told   map[uint64]int           // how far tasks are by what the other requests told, as farOf has it
-	until  time.Time                // watch tells nothing that is not new behind this
+	output []byte         // the end of what the attempt wrote that the next line is about; nil if that is unknown
+	told   map[uint64]int // how far tasks are by what the other requests told, as farOf has it
+	until  time.Time      // watch tells nothing that is not new behind this
 }
 
 // heard is a line of watch and what it says.
@@ -56,46 +58,7 @@ func (w *watcher) take(e heard) {
 	}
 }
 
-func (w *watcher) add(e heard) {
-	var output []byte
-	if e.reply.Name == "finished" && e.reply.Outcome.Failed() {
-		output = w.output(e.reply.Task)
-	}
-	w.r.add(e.line, e.reply, output)
-}
-
-const (
-	mostOutput = 8 << 10 // bytes of the end of what a task wrote
-	mostRead   = 4 << 20 // of what comes before it, too
-)
-
-// outputs returns a function that asks the run for the end of what a task wrote. Lest that
-// holds up the watch, it does so for a fifth of the time at most, and otherwise returns nil.
-func outputs(ctx context.Context, h control.Hello) func(uint64) []byte {
-	var next time.Time
-	return func(id uint64) []byte {
-		began := time.Now()
-		if began.Before(next) {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		out, read := []byte{}, 0
-		_, err := control.Ask(ctx, h, control.Request{Op: "log", Tasks: []uint64{id}}, func(_ []byte, r *control.Reply) error {
-			out = append(out, r.Data...)
-			out = out[max(0, len(out)-mostOutput):]
-			if read += len(r.Data); read > mostRead {
-				return io.ErrShortBuffer
-			}
-			return nil
-		})
-		next = time.Now().Add(4 * time.Since(began))
-		if err != nil {
-			return nil
-		}
-		return out
-	}
-}
+func (w *watcher) add(e heard) { w.r.add(e.line, e.reply, w.output) }
 
 // farOf returns how far an event of an attempt shows its task to be; 0 if it is about none.
 func farOf(name string, attempt int) int {

@@ -17,7 +17,7 @@ import (
 func TestNothingIsToldTwice(t *testing.T) {
 	now := time.Now()
 	r := newRun(control.Hello{PID: 1, Since: now.Add(-time.Hour)})
-	w := &watcher{r: r, output: func(uint64) []byte { return nil }, told: map[uint64]int{}, until: now}
+	w := &watcher{r: r, told: map[uint64]int{}, until: now}
 	facts := func(id uint64, number int) control.Where {
 		return control.Where{Past: task.Past{Facts: task.Facts{Task: id, Attempt: number, Outcome: task.OK, Start: now}}}
 	}

@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,11 +36,10 @@ import (
 )
 
 const (
-	lookEvery   = time.Second // for runs
-	mostConns   = 256         // of browsers
-	mostStreams = 64          // of events and logs
-	sendTime    = 30 * time.Second
-	partTime    = 2 * time.Second // for requests under way when the server ends
+	lookEvery = time.Second // for runs
+	mostConns = 256         // of browsers
+	sendTime  = 30 * time.Second
+	partTime  = 2 * time.Second // for requests under way when the server ends
 )
 
 // Config says where crew web is reached.
@@ -69,12 +69,21 @@ func Serve(ctx context.Context, cfg Config) error {
 	defer cancel()
 	s.look(ctx)
 	s.wg.Go(func() { s.lookAgain(ctx) })
+	var conns atomic.Int32
 	h := &http.Server{
 		Handler: s.guard(s.routes()), BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: sendTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ConnState: func(c net.Conn, to http.ConnState) {
+			switch {
+			case to == http.StateNew && conns.Add(1) > mostConns:
+				_ = c.Close() // which it is told of in turn
+			case to == http.StateClosed:
+				conns.Add(-1)
+			}
+		},
 	}
 	over := make(chan error, 1)
-	s.wg.Go(func() { over <- h.Serve(&crowd{Listener: l, room: make(chan struct{}, mostConns)}) })
+	s.wg.Go(func() { over <- h.Serve(l) })
 	cfg.Notice(fmt.Sprintf("http://%s/%s/", l.Addr(), token))
 	select {
 	case err = <-over:
@@ -102,7 +111,7 @@ func loopback(text string) (*net.TCPAddr, error) {
 	return a, nil
 }
 
-// server has the runs, and the limits of what browsers may use.
+// server has the runs.
 type server struct {
 	// configuration
 
@@ -112,14 +121,13 @@ type server struct {
 
 	// state
 
-	streams chan struct{} // has one value for each
-	wg      sync.WaitGroup
-	mu      sync.Mutex
-	runs    map[int]*run // by process ID
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	runs map[int]*run // by process ID
 }
 
 func newServer(token string, ip net.IP) *server {
-	return &server{token: token, ip: ip, page: view.Page, streams: make(chan struct{}, mostStreams), runs: map[int]*run{}}
+	return &server{token: token, ip: ip, page: view.Page, runs: map[int]*run{}}
 }
 
 // routes returns what answers the requests that guard lets through.
@@ -136,35 +144,6 @@ func (s *server) routes() http.Handler {
 		mux.HandleFunc(pattern, answer)
 	}
 	return mux
-}
-
-// crowd is a listener that accepts a limited number of connections at once.
-type crowd struct {
-	net.Listener
-	room chan struct{}
-}
-
-// Accept waits for room and for a connection. That of a closed listener fails at once.
-func (c *crowd) Accept() (net.Conn, error) {
-	c.room <- struct{}{}
-	conn, err := c.Listener.Accept()
-	if err != nil {
-		<-c.room
-		return nil, err
-	}
-	return &guest{Conn: conn, leave: sync.OnceFunc(func() { <-c.room })}, nil
-}
-
-// guest is a connection that makes room when it is closed.
-type guest struct {
-	net.Conn
-	leave func()
-}
-
-// Close closes the connection.
-func (g *guest) Close() error {
-	defer g.leave()
-	return g.Conn.Close()
 }
 
 // protocol is wiring.WebProtocol.
