@@ -13,15 +13,16 @@ const (
 	factSize    = 1000 // bytes of a command, a key and an error
 	earlierSize = 200  // bytes of an error of an earlier attempt
 	mostEarlier = 10   // earlier attempts
-	tailSize    = 8 << 10
-	leastTail   = 80 // a shorter end of an output is not worth its place
+
+	tailSize = 8 << 10 // bytes of the end of an output
+	partSize = 1 << 10 // the same where there are already mostLong longer ones
+	mostLong = 128
 )
 
 // lists are the tasks that a Report lists.
 type lists struct {
 	failed, flaky listed
 	slowest       []Ended
-	room          int // bytes of outputs that may still be kept
 }
 
 // listed has tasks that ended. If there are too many, it has the first ones of the latest run, and
@@ -46,18 +47,17 @@ func placed(list []Ended, place []int) {
 	}
 }
 
-// fail keeps what is told of a failed attempt until its task has ended.
-func (s *lists) fail(o *open, l *Line) {
+// fail keeps what is told of a failed attempt until its task has ended; its output if that is to be.
+func (s *lists) fail(o *open, l *Line, output bool) {
 	f := facts(&l.Facts, earlierSize)
 	f.Command = ""
 	if len(o.earlier) == mostEarlier {
 		o.earlier = append(o.earlier[:0], o.earlier[1:]...)
 	}
 	o.earlier = append(o.earlier, f)
-	s.room += len(o.output)
 	o.output = nil
-	if len(s.flaky.list) < s.flaky.most {
-		o.output = s.tail(l.Output, s.share(&s.flaky))
+	if output && len(s.flaky.list) < MostListed {
+		o.output = tail(l.Output, partSize)
 	}
 }
 
@@ -65,47 +65,39 @@ func (s *lists) fail(o *open, l *Line) {
 func (s *lists) end(run int, o *open, l *Line, flaky bool) {
 	switch {
 	case l.Outcome.Failed():
-		s.list(&s.failed, run, o, l, l.Output)
+		s.failed.add(run, o, l, l.Output)
 	case flaky:
-		s.list(&s.flaky, run, o, l, o.output)
+		s.flaky.add(run, o, l, o.output)
 	}
 	if d := l.Duration; hasRun(&l.Facts) && (len(s.slowest) < MostListed || d > s.slowest[MostListed-1].Duration) {
 		s.slowest = insert(s.slowest, ended(run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
 	}
 }
 
-func (s *lists) list(e *listed, run int, o *open, l *Line, output []byte) {
+// add lists a task with the end of an output.
+func (e *listed) add(run int, o *open, l *Line, output []byte) {
 	e.all++
 	if len(e.list) == e.most {
-		first := &e.list[0]
-		if first.Run >= run {
+		if e.list[0].Run >= run {
 			return
 		}
-		s.room += len(first.Output)
-		*first, e.list = Ended{}, e.list[1:]
+		e.list[0], e.list = Ended{}, e.list[1:]
 	}
-	x := ended(run, o, l)
-	x.Output = s.tail(output, s.share(e))
+	x, size, long := ended(run, o, l), tailSize, 0
+	for i := range e.list {
+		if len(e.list[i].Output) > partSize {
+			long++
+		}
+	}
+	if long >= mostLong {
+		size = partSize
+	}
+	x.Output = tail(output, size)
 	e.list = append(e.list, x)
 }
 
-// share returns how many bytes of output the next task of a list may keep: eight times as much
-// as each of the rest of the list could have, so the first ones keep theirs whole, and many
-// others a part.
-func (s *lists) share(e *listed) int {
-	return min(s.room, tailSize, 8*s.room/max(1, e.most-len(e.list)))
-}
-
-// tail returns the end of an output, in at most n bytes, and takes them from the room. It
-// is nil if that would be hardly anything of it.
-func (s *lists) tail(output []byte, n int) []byte {
-	if n < min(len(output), leastTail) {
-		return nil
-	}
-	output = bytes.Clone(output[max(0, len(output)-n):])
-	s.room -= len(output)
-	return output
-}
+// tail returns the end of an output, in at most n bytes.
+func tail(output []byte, n int) []byte { return bytes.Clone(output[max(0, len(output)-n):]) }
 
 func (s *lists) report(out *Report, place []int) {
 	out.Failed, out.Flaky = s.failed.report(place), s.flaky.report(place)

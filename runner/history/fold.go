@@ -81,7 +81,7 @@ func newFold(attempts, names int) *Fold {
 	for i := range f.groups {
 		f.groups[i] = &groups{most: names, room: names * mostRuns, list: map[string]*group{}}
 	}
-	f.lists = lists{failed: listed{most: MostFailed}, flaky: listed{most: MostListed}, room: MostOutput}
+	f.lists = lists{failed: listed{most: MostFailed}, flaky: listed{most: MostListed}}
 	f.Source("")
 	return f
 }
@@ -90,9 +90,6 @@ func newFold(attempts, names int) *Fold {
 // one without a name.
 func (f *Fold) Source(name string) {
 	f.leave()
-	for _, o := range f.open {
-		f.lists.room += len(o.output)
-	}
 	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*open{}}
 }
 
@@ -215,7 +212,6 @@ func (r *run) touch(l *Line) {
 func (f *Fold) of(l *Line) *open {
 	o := f.open[l.Task]
 	if o != nil && (l.Attempt < o.attempt || l.Attempt == o.attempt && o.current == nil) {
-		f.forget(l.Task, o)
 		o = nil
 	}
 	if o == nil {
@@ -227,17 +223,10 @@ func (f *Fold) of(l *Line) *open {
 func (f *Fold) remember(id uint64, o *open) {
 	delete(f.waits, id)
 	if len(f.open) >= mostOpen && f.open[id] == nil {
-		f.forget(id, o)
 		return
 	}
 	o.run = f.run
 	f.open[id] = o
-}
-
-func (f *Fold) forget(id uint64, o *open) {
-	f.lists.room += len(o.output)
-	o.output = nil
-	delete(f.open, id)
 }
 
 func (f *Fold) started(r *run, l *Line) {
@@ -313,7 +302,7 @@ func (f *Fold) retried(r *run, l *Line) {
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
 		o.failed = true
 	}
-	f.lists.fail(o, l)
+	f.lists.fail(o, l, len(f.open) < mostRunning)
 	f.remember(l.Task, o)
 	f.wait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
 }
@@ -330,7 +319,7 @@ func (f *Fold) finished(r *run, l *Line) {
 		}
 		f.lists.end(f.run, o, l, flaky)
 	}
-	f.forget(l.Task, o)
+	delete(f.open, l.Task)
 	delete(f.waits, l.Task)
 }
 

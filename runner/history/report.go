@@ -13,9 +13,8 @@ const (
 	MostAttempts = 110_000 // in the timeline
 	MostGroups   = 500     // keys, commands and hosts
 	MostFailed   = 1000
-	MostListed   = 100     // flaky and slowest tasks
-	MostBlocked  = 1000    // times in which nothing started
-	MostOutput   = 2 << 20 // bytes of the outputs of failures in all
+	MostListed   = 100  // flaky and slowest tasks
+	MostBlocked  = 1000 // times in which nothing started
 )
 
 // Report is what is known of one or more runs. All lists are bounded; what they lack is
@@ -87,7 +86,7 @@ type List struct {
 type Ended struct {
 	task.Facts
 	Run     int          // index in Report.Runs
-	Output  []byte       // the end of what its last failed attempt wrote; nil if that is unknown, or there was no room
+	Output  []byte       // the end of what its last failed attempt wrote; nil if that is unknown
 	Earlier []task.Facts // the last 10 of its failed attempts before, without commands
 }
 

@@ -90,7 +90,7 @@ func leftOut(r *history.Report, live string) (all []string) {
 			unknown++
 		}
 	}
-	add(unknown, "The output of %s is unknown, or there was no room for it.", task.Count(unknown, "failed task"))
+	add(unknown, "The output of %s is unknown.", task.Count(unknown, "failed task"))
 	add(r.Flaky.More, "%s more tasks were flaky than are listed.", count(r.Flaky.More))
 	for _, table := range []named[history.Groups]{{"keys", r.Keys}, {"commands", r.Commands}, {"hosts", r.Hosts}} {
 		lacks := table.Of.Rest.Tasks
