@@ -111,7 +111,6 @@ func sign(k *credentials.Key, a *Attempt, subject string) {
 		a.Expires = time.Now().Add(signedFor)
 	}
 	a.Signer = k.Signer
-	a.Sig[0] = 1 // any that is not zero has its place in the message
 	a.Sig = k.Sign(signedText(a.Encode(), subject))
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -22,37 +21,22 @@ func (e *versionError) Error() string {
 	return fmt.Sprintf("it is of version %d of crew's wire format, this is version %d: install the same crew on all machines", e.got, Version)
 }
 
-// head begins a message of a kind.
-func head(kind byte) []byte { return append(make([]byte, 0, 256), 'c', 'r', Version, kind) }
+// headSize is the length of what begins each message.
+const headSize = 4
 
 // encode returns the message of a kind that holds what from points to.
-func encode(kind byte, from any) []byte { return wire.Append(head(kind), from) }
+func encode(kind byte, from any) []byte { return wire.Append([]byte{'c', 'r', Version, kind}, from) }
 
-// open returns the body of a message of a kind.
-func open(msg []byte, kind byte) ([]byte, error) {
-	if len(msg) < 4 || msg[0] != 'c' || msg[1] != 'r' {
+// decode reads a whole message of a kind.
+func decode[T any](msg []byte, kind byte) (*T, error) {
+	if len(msg) < headSize || msg[0] != 'c' || msg[1] != 'r' || msg[2] == Version && msg[3] != kind {
 		return nil, errGarbage
 	}
 	if msg[2] != Version {
 		return nil, &versionError{int(msg[2])}
 	}
-	if msg[3] != kind {
-		return nil, errGarbage
-	}
-	return msg[4:], nil
-}
-
-// decode reads a whole message of a kind.
-func decode[T any](msg []byte, kind byte) (*T, error) {
 	to := new(T)
-	body, err := open(msg, kind)
-	if err == nil {
-		err = wire.Decode(body, to)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return to, nil
+	return to, wire.Decode(msg[headSize:], to)
 }
 
 // readJSON reads what came from elsewhere into what to points to. Its numbers are bounded.
@@ -64,30 +48,15 @@ func readJSON(text []byte, to any) error {
 	return err
 }
 
-// bundle returns one message of several.
-func bundle(messages [][]byte) []byte {
-	b := head(kindBundle)
-	for _, m := range messages {
-		b = append(binary.AppendUvarint(b, uint64(len(m))), m...)
-	}
-	return b
-}
-
-// parts returns the messages of one that may be a bundle. Those of a broken one come up
-// to the mistake.
+// parts returns the messages of several, one behind the other. After a mistake they are one.
 func parts(msg []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		b, err := open(msg, kindBundle)
-		if err != nil {
-			yield(msg)
-			return
-		}
-		for len(b) > 0 {
-			n, size := binary.Uvarint(b)
-			if b = b[max(size, 0):]; size <= 0 || n > uint64(len(b)) || !yield(b[:n]) {
+		for len(msg) > 0 {
+			rest := wire.Rest(msg[min(len(msg), headSize):])
+			if !yield(msg[:len(msg)-len(rest)]) {
 				return
 			}
-			b = b[n:]
+			msg = rest
 		}
 	}
 }
@@ -97,7 +66,7 @@ func parts(msg []byte) iter.Seq[[]byte] {
 // record, as far as that has the same columns: their names travel with each task.
 func digest(t wiring.Template) (sum [32]byte, text string) {
 	t.Names, t.Caps = nil, nil
-	b := wire.Append([]byte("crew-template-3"), &t)
+	b := wire.Append([]byte("crew-template-4"), &t)
 	words := t.Options()
 	for _, w := range t.Words {
 		words = append(words, task.Quote(w))

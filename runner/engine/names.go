@@ -12,7 +12,7 @@
 // Orders about attempts, and the heartbeats that keep a run's attempts alive, are
 // messages that the next one replaces.
 //
-// Messages go through an outbox, which sends several in one, a bundle, while others are under way.
+// Messages go through an outbox, which sends several in one while others are under way.
 // What is too long for a message, outputs and files that travel stay with who has them, until whoever
 // needs them has asked for each piece.
 //

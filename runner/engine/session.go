@@ -258,11 +258,6 @@ func connectHint(err error) error {
 // plain returns an error of the client without the name of its package.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
 
-// outbox returns what sends the messages of a run or a worker.
-func (s *session) outbox() (*outbox.Outbox, error) {
-	return outbox.New(s.nc, outbox.Config{Bundle: bundle, Waits: s.waits})
-}
-
 func (s *session) close() {
 	s.waits.Close()
 	s.nc.SetClosedHandler(nil) // this end is no surprise

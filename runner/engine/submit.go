@@ -13,6 +13,7 @@ import (
 	"crew/runner"
 	"crew/runner/control"
 	"crew/runner/credentials"
+	"crew/runner/outbox"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -141,7 +142,7 @@ func (x *submitter) open() error {
 	}
 	x.id, x.run, x.epoch, x.record = id, id.Run, id.Epoch, newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, id)
 	x.maker.secret = id.Secret
-	if x.flights.out, err = x.s.outbox(); err != nil {
+	if x.flights.out, err = outbox.New(x.s.nc, x.s.waits); err != nil {
 		return err
 	}
 	if x.sub.Files.Any() {

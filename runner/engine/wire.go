@@ -13,7 +13,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub
 // share. Those of different versions refuse each other.
-const Version = 13
+const Version = 14
 
 // maxBody limits the length of a message. Longer data is asked for.
 const maxBody = outbox.Piece
@@ -35,6 +35,7 @@ type ID struct {
 // Attempt asks a worker to run one. It brings either a command (Argv), with a
 // signature, or values for the worker's own command.
 type Attempt struct {
+	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
 	User     string   // of the submitter, as a part of subjects
@@ -135,6 +136,7 @@ type Big struct {
 
 // Chunk is a part of the output of an attempt that runs. Those of a stream come in order.
 type Chunk struct {
+	_ struct{} `cbor:",toarray"`
 	ID
 	Token  Token
 	Stderr bool
@@ -158,6 +160,7 @@ func DecodeChunk(msg []byte) (*Chunk, error) { return decode[Chunk](msg, kindChu
 
 // Final tells how an attempt ended.
 type Final struct {
+	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
 	Identity [16]byte
@@ -217,5 +220,4 @@ const (
 	kindKept    = 'k' // the ID of an attempt whose result is on record
 	kindChunk   = 'c'
 	kindFinal   = 'f'
-	kindBundle  = 'l' // several of the others
 )

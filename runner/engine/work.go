@@ -124,7 +124,7 @@ func (w *crewWorker) open() (err error) {
 		w.tenure = succeed(w.mark, min(w.work.TTL, endedWithin))
 	}
 	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
-	if w.out, err = w.s.outbox(); err == nil {
+	if w.out, err = outbox.New(w.s.nc, w.s.waits); err == nil {
 		_, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
 	}
 	if err == nil {

@@ -25,28 +25,22 @@ const (
 	gonePause   = 200 * time.Millisecond // after which a message is sent again that nobody was there for
 )
 
-// Config says what an Outbox sends.
-type Config struct {
-	Bundle func(messages [][]byte) []byte // makes one message of several, of a Piece together
-	Waits  *Waits
-}
-
-// Outbox sends what it is given. It is safe for concurrent use.
+// Outbox sends what it is given, several messages of a subject one behind the other in one. It is safe
+// for concurrent use.
 type Outbox struct {
-	cfg   Config
 	nc    *nats.Conn
-	inbox string // subjects of answers are this and a name
-	wait  *Wait  // for the batches that are pending
+	inbox string        // subjects of answers are this and a name
+	wait  *Wait         // for the batches that are pending
+	due   chan struct{} // the goroutine that publishes is to look at line
 
 	mu      sync.Mutex
-	changed sync.Cond                // less is pending
-	pending map[string]*batch        // by the names of their answers, which nobody can guess
-	queues  map[string]*subjectQueue // by subject; those with messages or batches
-	window  *Window                  // of what is pending
-	line    []string                 // subjects of queues that are due, and wait for room in it
-	bytes   int                      // of messages that are not answered
-	telling int                      // batches that are answered and whose senders do not all know it yet
-	posting bool                     // soon
+	settled sync.Cond         // less is unanswered
+	pending map[string]*batch // by the names of their answers, which nobody can guess
+	queues  map[string]*queue // by subject; those with messages or batches
+	window  *Window           // of what is pending
+	line    []*queue          // that are due, and wait for room in it
+	count   int               // messages that are not answered, or whose senders do not know it yet
+	bytes   int               // of these
 }
 
 // message waits for its answer.
@@ -55,18 +49,18 @@ type message struct {
 	done func() // it is answered; called once by the goroutine of the answers
 }
 
-// subjectQueue queues the messages of one subject.
-type subjectQueue struct {
+// queue queues the messages of one subject.
+type queue struct {
+	subject  string
 	messages []message // not sent yet
 	size     int       // their bytes
 	inFlight int       // batches
-	waiting  bool      // in line
+	inLine   bool
 }
 
 // batch holds one message or more that go as one.
 type batch struct {
-	subject  string
-	queue    *subjectQueue
+	queue    *queue
 	messages []message
 	size     int // their bytes
 	msg      *nats.Msg
@@ -75,12 +69,19 @@ type batch struct {
 	again    bool      // it was: others have its room in the window, and it is not known which try is answered
 }
 
-// New returns an Outbox of a connection.
-func New(nc *nats.Conn, cfg Config) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, nc: nc, inbox: nc.NewInbox() + ".", pending: map[string]*batch{}, queues: map[string]*subjectQueue{}, window: NewWindow()}
-	o.changed.L = &o.mu
-	o.wait = cfg.Waits.On(o.unanswered)
+// New returns an Outbox of a connection, whose goroutine ends when that is closed.
+func New(nc *nats.Conn, waits *Waits) (*Outbox, error) {
+	o := &Outbox{
+		nc: nc, inbox: nc.NewInbox() + ".", due: make(chan struct{}, 1),
+		pending: map[string]*batch{}, queues: map[string]*queue{}, window: NewWindow(),
+	}
+	o.settled.L = &o.mu
+	o.wait = waits.On(o.unanswered)
+	closed := nc.StatusChanged(nats.CLOSED)
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
+	if err == nil {
+		go o.publish(closed)
+	}
 	return o, err
 }
 
@@ -88,184 +89,147 @@ func New(nc *nats.Conn, cfg Config) (*Outbox, error) {
 func (o *Outbox) unanswered(_ int64, since time.Duration) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := 0
-	for _, l := range o.pending {
-		n += len(l.messages)
-	}
-	for _, l := range o.queues {
-		n += len(l.messages)
-	}
-	return fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side stands still", task.Count(int64(n), "message"), since)
+	return fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side stands still", task.Count(int64(o.count), "message"), since)
 }
 
-// Wait blocks while too much is pending.
-func (o *Outbox) Wait() {
+// Wait blocks while too much is unanswered.
+func (o *Outbox) Wait() { o.await(func() bool { return o.bytes < mostBytes }) }
+
+// Flush blocks until everything is answered and all senders know it.
+func (o *Outbox) Flush() { o.await(func() bool { return o.count == 0 }) }
+
+func (o *Outbox) await(done func() bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.bytes >= mostBytes {
-		o.changed.Wait()
+	for !done() {
+		o.settled.Wait()
 	}
-}
-
-// Drop forgets what is pending for some subjects.
-func (o *Outbox) Drop(which func(subject string) bool) {
-	o.mu.Lock()
-	for n, l := range o.pending {
-		if which(l.subject) {
-			o.remove(n, 0)
-		}
-	}
-	for subject, l := range o.queues {
-		if which(subject) {
-			o.settle(l.messages)
-			delete(o.queues, subject)
-		}
-	}
-	msgs := o.post()
-	o.mu.Unlock()
-	o.publish(msgs)
-}
-
-// remove takes a batch off. For took see Window.Give. Its caller holds mu.
-func (o *Outbox) remove(n string, took time.Duration) {
-	l := o.pending[n]
-	delete(o.pending, n)
-	o.wait.Add(-1, 0)
-	if l.queue.inFlight--; !l.again {
-		o.window.Give(l.size, took)
-	}
-	if q := l.queue; q.inFlight == 0 && len(q.messages) == 0 && o.queues[l.subject] == q {
-		delete(o.queues, l.subject)
-	}
-	o.settle(l.messages)
 }
 
 // settle counts messages no more. Its caller holds mu.
 func (o *Outbox) settle(messages []message) {
+	o.count -= len(messages)
 	for _, n := range messages {
 		o.bytes -= len(n.data) + messageSize
 	}
-	o.changed.Broadcast()
+	o.settled.Broadcast()
 }
 
-// Flush blocks until nothing is pending and all senders know it.
-func (o *Outbox) Flush() {
+// Drop forgets what is not answered on some subjects.
+func (o *Outbox) Drop(which func(subject string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.posting || len(o.pending) > 0 || o.telling > 0 {
-		o.changed.Wait()
+	for n, l := range o.pending {
+		if which(l.queue.subject) {
+			o.remove(n, 0)
+			o.settle(l.messages)
+		}
 	}
+	for subject, q := range o.queues {
+		if which(subject) {
+			o.settle(q.messages)
+			q.messages = nil
+			delete(o.queues, subject)
+		}
+	}
+}
+
+// remove takes a batch off. For took see Window.Give. Its caller holds mu.
+func (o *Outbox) remove(name string, took time.Duration) {
+	l := o.pending[name]
+	delete(o.pending, name)
+	o.wait.Add(-1, 0)
+	if !l.again {
+		o.window.Give(l.size, took)
+	}
+	q := l.queue
+	if q.inFlight--; q.inFlight == 0 && len(q.messages) == 0 {
+		delete(o.queues, q.subject)
+	}
+	o.enqueue(q)
 }
 
 // Send sends a message, and calls done when it is answered. It drops the message if the connection
 // is closed.
 func (o *Outbox) Send(subject string, data []byte, done func()) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.nc.IsClosed() {
-		o.mu.Unlock()
 		return
 	}
-	l := o.queues[subject]
-	if l == nil {
-		l = &subjectQueue{}
-		o.queues[subject] = l
+	q := o.queues[subject]
+	if q == nil {
+		q = &queue{subject: subject}
+		o.queues[subject] = q
 	}
-	o.add(l, message{data, done})
-	soon := o.enqueue(subject, l) && !o.posting
-	o.posting = o.posting || soon
-	o.mu.Unlock()
-	if soon {
-		go o.postSoon()
+	q.messages = append(q.messages, message{data, done})
+	q.size += len(data)
+	o.count++
+	o.bytes += len(data) + messageSize
+	o.enqueue(q)
+}
+
+// enqueue has a batch of a queue go in its turn if it need not wait for others of its subject, and
+// those that wait for room be looked at. Its caller holds mu.
+func (o *Outbox) enqueue(q *queue) {
+	if !q.inLine && len(q.messages) > 0 && (q.inFlight == 0 || q.inFlight < mostBatches && q.size >= Piece) {
+		q.inLine, o.line = true, append(o.line, q)
+	}
+	if len(o.line) > 0 {
+		select {
+		case o.due <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// postSoon posts what there is once goroutines that can run have, as these may be about to
-// send more: what ends at the same time goes in one batch.
-func (o *Outbox) postSoon() {
-	runtime.Gosched()
+// publish publishes what is due, once goroutines that can run have, as these may be about to send more:
+// what ends at the same time goes in one batch.
+func (o *Outbox) publish(closed <-chan nats.Status) {
+	for {
+		select {
+		case <-closed:
+			return
+		case <-o.due:
+		}
+		runtime.Gosched()
+		for m := o.next(); m != nil; m = o.next() {
+			_ = o.nc.PublishMsg(m) // or else at the next reconnection
+		}
+	}
+}
+
+// next makes a batch of the messages of the first queue in line, or returns nil if the window has no
+// room for it.
+func (o *Outbox) next() *nats.Msg {
 	o.mu.Lock()
-	o.posting = false
-	msgs := o.post()
-	o.changed.Broadcast()
-	o.mu.Unlock()
-	o.publish(msgs)
-}
-
-// add puts a message into a queue. Its caller holds mu.
-func (o *Outbox) add(l *subjectQueue, n message) {
-	l.messages = append(l.messages, n)
-	l.size += len(n.data)
-	o.bytes += len(n.data) + messageSize
-}
-
-// due reports whether a batch may go now.
-func (l *subjectQueue) due() bool {
-	return len(l.messages) > 0 && (l.inFlight == 0 || l.inFlight < mostBatches && l.size >= Piece)
-}
-
-// enqueue has a batch of a queue go in its turn. It returns false if it has to wait for others of
-// its subject, or waits already. Its caller holds mu.
-func (o *Outbox) enqueue(subject string, l *subjectQueue) bool {
-	if l.waiting || !l.due() {
-		return false
-	}
-	l.waiting, o.line = true, append(o.line, subject)
-	return true
-}
-
-// post makes batches of the messages of the queues in line, as many as the window has room for.
-// Its caller holds mu.
-func (o *Outbox) post() (msgs []*nats.Msg) {
-	for ; len(o.line) > 0; o.line = o.line[1:] {
-		subject := o.line[0]
-		l := o.queues[subject]
-		if l == nil {
+	defer o.mu.Unlock()
+	for len(o.line) > 0 {
+		q, k, size := o.line[0], 0, 0
+		for ; k < len(q.messages) && (k == 0 || size+len(q.messages[k].data) <= Piece); k++ {
+			size += len(q.messages[k].data)
+		}
+		if k > 0 && !o.window.Try(size) {
+			return nil
+		}
+		q.inLine, o.line = false, o.line[1:]
+		if k == 0 { // it was dropped
 			continue
 		}
-		if l.due() {
-			m := o.batch(subject, l)
-			if m == nil {
-				return msgs
-			}
-			msgs = append(msgs, m)
+		x := &batch{queue: q, messages: q.messages[:k:k], size: size, began: time.Now()}
+		q.messages, q.size, q.inFlight = q.messages[k:], q.size-size, q.inFlight+1
+		o.enqueue(q)
+		data := make([]byte, 0, size)
+		for _, n := range x.messages {
+			data = append(data, n.data...)
 		}
-		l.waiting = false
-		o.enqueue(subject, l)
+		name := rand.Text()
+		x.msg, x.next = &nats.Msg{Subject: q.subject, Reply: o.inbox + name, Data: data}, x.began.Add(ackPatience)
+		o.pending[name] = x
+		o.wait.Add(1, 0)
+		return x.msg
 	}
-	return msgs
-}
-
-// batch makes a batch, or returns nil if there is no room for it. Its caller holds mu.
-func (o *Outbox) batch(subject string, l *subjectQueue) *nats.Msg {
-	k, size := 1, len(l.messages[0].data)
-	for ; k < len(l.messages) && size+len(l.messages[k].data) <= Piece; k++ {
-		size += len(l.messages[k].data)
-	}
-	if !o.window.Try(size) {
-		return nil
-	}
-	now := time.Now()
-	x := &batch{subject: subject, queue: l, messages: l.messages[:k:k], size: size, began: now, next: now.Add(ackPatience)}
-	l.messages, l.size, l.inFlight = l.messages[k:], l.size-size, l.inFlight+1
-	name := rand.Text()
-	o.pending[name] = x
-	o.wait.Add(1, 0)
-	data := x.messages[0].data
-	if k > 1 {
-		all := make([][]byte, k)
-		for i := range all {
-			all[i] = x.messages[i].data
-		}
-		data = o.cfg.Bundle(all)
-	}
-	x.msg = &nats.Msg{Subject: subject, Reply: o.inbox + name, Data: data}
-	return x.msg
-}
-
-func (o *Outbox) publish(msgs []*nats.Msg) {
-	for _, m := range msgs {
-		_ = o.nc.PublishMsg(m) // or else at the next reconnection
-	}
+	return nil
 }
 
 // Again publishes what is pending and due; all of it if everything is.
@@ -280,11 +244,13 @@ func (o *Outbox) Again(everything bool) {
 			}
 			l.again, l.next = true, now.Add(ackPatience)
 			list = append(list, l.msg)
+			o.enqueue(l.queue)
 		}
 	}
-	list = append(list, o.post()...)
 	o.mu.Unlock()
-	o.publish(list)
+	for _, m := range list {
+		_ = o.nc.PublishMsg(m)
+	}
 }
 
 // Answer answers a message, unless its sender would have that go to where only this process may send: then
@@ -297,30 +263,22 @@ func Answer(m *nats.Msg, data []byte) {
 
 // answered takes an answer, which is not empty, or the server's that nobody is there.
 func (o *Outbox) answered(m *nats.Msg) {
-	n := strings.TrimPrefix(m.Subject, o.inbox)
+	name := strings.TrimPrefix(m.Subject, o.inbox)
 	o.mu.Lock()
-	l := o.pending[n]
-	if l == nil {
-		o.mu.Unlock()
-		return
-	}
-	if len(m.Data) == 0 {
+	defer o.mu.Unlock()
+	l := o.pending[name]
+	switch {
+	case l == nil:
+	case len(m.Data) == 0:
 		l.next = time.Now().Add(gonePause)
-		o.mu.Unlock()
 		o.wait.Add(0, 0)
-		return
+	default:
+		o.remove(name, time.Since(l.began))
+		o.mu.Unlock()
+		for _, n := range l.messages {
+			n.done()
+		}
+		o.mu.Lock()
+		o.settle(l.messages)
 	}
-	o.remove(n, time.Since(l.began))
-	o.telling++
-	o.enqueue(l.subject, l.queue)
-	msgs := o.post()
-	o.mu.Unlock()
-	o.publish(msgs)
-	for _, n := range l.messages {
-		n.done()
-	}
-	o.mu.Lock()
-	o.telling--
-	o.changed.Broadcast()
-	o.mu.Unlock()
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +40,7 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox, told chan string) {
 	}
 	waits := NewWaits(say, func() bool { return true })
 	t.Cleanup(waits.Close)
-	out, err = New(nc, Config{Bundle: func(list [][]byte) []byte { return bytes.Join(list, []byte(",")) }, Waits: waits})
+	out, err = New(nc, waits)
 	require.NoError(t, err)
 	return nc, out, told
 }
@@ -53,7 +52,7 @@ func TestOutboxBundles(t *testing.T) {
 	const n = 1000
 	var done atomic.Int32
 	for i := range n {
-		out.Send("to", []byte(strconv.Itoa(i)), func() {
+		out.Send("to", []byte(strconv.Itoa(i)+" "), func() {
 			if done.Add(1) == n {
 				time.Sleep(20 * time.Millisecond) // long enough for a flush that does not wait for it
 				done.Add(1)
@@ -69,7 +68,7 @@ func TestOutboxBundles(t *testing.T) {
 		if tries++; tries == 1 {
 			return // it is lost
 		}
-		for part := range strings.SplitSeq(string(m.Data), ",") {
+		for part := range strings.FieldsSeq(string(m.Data)) {
 			if !slices.Contains(got, part) {
 				got = append(got, part)
 			}
@@ -107,7 +106,7 @@ func TestOutboxUnanswered(t *testing.T) {
 		out.sends(t)
 	}
 	for range mostStill {
-		out.cfg.Waits.look()
+		out.wait.of.look()
 	}
 	require.Regexp(t, `^waiting for an answer to 3 messages for \d+s: `, crewtest.Receive(t, told, "the notice"))
 }

@@ -68,18 +68,6 @@ func (w *Window) Take(ctx context.Context, n int) error {
 	return nil
 }
 
-// TakeUpTo is Take for as many pieces of n bytes as there is room for, one at least and most at
-// most. It returns their bytes.
-func (w *Window) TakeUpTo(ctx context.Context, n, most int) (taken int, err error) {
-	if err = w.Take(ctx, n); err != nil {
-		return 0, err
-	}
-	for taken = n; taken < n*most && w.Try(n); {
-		taken += n
-	}
-	return taken, nil
-}
-
 // Size returns how many bytes may be on their way.
 func (w *Window) Size() int {
 	w.mu.Lock()

@@ -195,7 +195,7 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 func (b *Blobs) ask(ctx context.Context, owner string, p piece) ([]byte, error) {
 	for began := time.Now(); ; began = time.Now() {
 		try, cancel := context.WithTimeout(ctx, pieceWait)
-		m, err := b.nc.RequestWithContext(try, owner, wire.Append(nil, &p))
+		m, err := b.nc.RequestWithContext(try, owner, wire.Append(nil, p))
 		cancel()
 		took := time.Duration(0)
 		if err == nil {
