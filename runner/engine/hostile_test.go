@@ -19,6 +19,7 @@ import (
 	"crew/runner/crewtest"
 	"crew/runner/journal"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -183,7 +184,7 @@ func (g *siege) storm() {
 		_ = s.nc.Publish(heartbeatSubject("default"), h.garbage(b))
 		_ = s.nc.Publish(runSubject("honest", id.Run), order())
 		for _, w := range workers {
-			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second, User: "eve"}
+			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second, Trip: travel.Trip{User: "eve"}}
 			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
 			_ = s.nc.Publish(taskSubject("default", w.ID, id.Run), h.garbage(spoilt(h, a).Encode()))
 			_ = s.nc.Publish(orderSubject("default", w.ID), order())

@@ -13,9 +13,11 @@ import (
 func testAttempt() *Attempt {
 	return &Attempt{
 		ID: ID{"run", 1, 2, 1}, Token: Token{9}, Slot: 3, Key: "k",
-		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Dir: "/tmp", Records: [][]string{{"x", ""}},
+		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Records: [][]string{{"x", ""}},
 		Stdin: []byte("in"), HasStdin: true, Timeout: time.Second, KillAfter: time.Second,
-		Take: []travel.File{{Path: "p", Sum: [32]byte{1}, Mode: 0o644}}, Return: []string{"r"}, Makes: []string{"m"}, Temp: ".crew-12345678.", Cleanup: true,
+		Trip: travel.Trip{
+			Dir: "/tmp", Take: []travel.File{{Path: "p", Sum: [32]byte{1}, Mode: 0o644}}, Return: []string{"r"}, Makes: []string{"m"}, Temp: ".crew-12345678.", Cleanup: true,
+		},
 	}
 }
 

@@ -38,7 +38,6 @@ type Attempt struct {
 	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
-	User     string   // of the submitter, as a part of subjects
 	Keep     bool     // the worker keeps the result until the submitter has it on record
 	Identity [16]byte // of the task, with --state
 	Slot     int
@@ -53,7 +52,6 @@ type Attempt struct {
 	Exec  []string
 	Shell bool
 	Env   []string
-	Dir   string
 
 	// or values
 
@@ -70,12 +68,8 @@ type Attempt struct {
 	Live      bool          // output is wanted while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration
-	Take      []travel.File // to fetch before it starts
-	Return    []string      // paths to bring back
-	Makes     []string      // the same of what it makes under temporary names, if it succeeds
-	Temp      string        // begins these; see task.Making
-	Cleanup   bool
-	Echo      bool // the result is to bring the command
+	travel.Trip
+	Echo bool // the result is to bring the command
 
 	Lasting bool      // the signature holds for all attempts of the task, on whatever worker
 	Expires time.Time // of the signature

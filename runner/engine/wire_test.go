@@ -18,7 +18,7 @@ import (
 func FuzzWire(f *testing.F) {
 	for _, msg := range [][]byte{
 		(&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode(),
-		(&Attempt{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode(),
+		(&Attempt{Trip: travel.Trip{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode(),
 		(&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}).Encode(),
 		(&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode(),
 		(&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode(),

@@ -261,7 +261,7 @@ func (w *crewWorker) endSilent() {
 		var lost []*job
 		for _, h := range w.of(run, silent[run], func(h *job) bool { return !h.told }) {
 			result := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
-			lost = append(lost, &job{worker: w, lease: h.lease, Attempt: &Attempt{ID: h.ID, User: h.User}, result: result.Encode()})
+			lost = append(lost, &job{worker: w, lease: h.lease, Attempt: &Attempt{ID: h.ID, Trip: h.Trip}, result: result.Encode()})
 		}
 		w.mu.Lock()
 		if t := w.runs[run]; t != nil {

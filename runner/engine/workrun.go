@@ -9,7 +9,6 @@ import (
 
 	"crew/runner/outbox"
 	"crew/runner/task"
-	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -97,11 +96,9 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	if len(h.Take)+len(h.Return)+len(h.Makes) == 0 {
 		return p.Executor.Run(ctx, a)
 	}
-	files, trip := p.w.files, &travel.Trip{
-		Run: h.Run, User: h.User, Dir: h.Dir, Take: h.Take, Return: h.Return, Makes: h.Makes, Temp: h.Temp, Cleanup: h.Cleanup,
-	}
+	files, trip := p.w.files, &h.Trip
 	defer files.Leave(trip)
-	if err := files.Take(ctx, trip); err != nil {
+	if err := files.Take(ctx, h.Run, trip); err != nil {
 		return notStarted(ctx, a, err)
 	}
 	r := p.Executor.Run(ctx, a)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -51,7 +51,8 @@ func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 		back = c.files.Return(t)
 	}
 	for _, path := range back {
-		if _, err := inside(path); err != nil {
+		_, path = split(path)
+		if err := local(path); err != nil {
 			return nil, nil, fmt.Errorf("return a file: %w", err)
 		}
 	}
@@ -100,10 +101,12 @@ func (c *Submitter) Release(files []File) {
 
 // put has a file be a blob, unless the same content is one.
 func (c *Submitter) put(path string) (f File, err error) {
-	if f.Path, err = inside(path); err != nil {
+	dir, path := split(path)
+	if err = local(path); err != nil {
 		return f, err
 	}
-	in, mode, err := openRegular(split(path))
+	f.Path = filepath.Clean(path)
+	in, mode, err := openRegular(dir, path)
 	if err != nil {
 		return f, err
 	}
@@ -136,41 +139,32 @@ func (c *Submitter) Fetch(ctx context.Context, user string, t *task.Task, f *tas
 	if c.files.Return == nil {
 		return nil
 	}
-	return c.fetch(f, t, returned, c.files.Return(t), false, func(path string, file File) error {
-		to, err := inside(path)
-		if err != nil {
-			return err
-		}
-		return replace("", to, file.Mode, func(w io.Writer) error { return c.blobs.pull(ctx, user, file, w) })
-	})
+	return c.fetch(ctx, user, t, f, returned, c.files.Return(t), false, inside)
 }
 
 // FetchMade writes what an attempt of t, which has succeeded with the facts f, has made: what
-// has a temporary name here to that, where it need not be whole after an error, and the rest to
-// where it belongs. See Fetch.
+// has a temporary name here to that, and the rest to where it belongs. See Fetch.
 func (c *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
-	err := c.fetch(f, t, returned, t.Makes.Files(true), true, func(path string, file File) error {
-		return write(t.Makes.TempName(path), file.Mode, func(w io.Writer) error { return c.blobs.pull(ctx, user, file, w) })
-	})
-	if err != nil {
-		return err
+	err := c.fetch(ctx, user, t, f, returned, t.Makes.Files(true), true, t.Makes.TempName)
+	if err == nil {
+		err = c.fetch(ctx, user, t, f, returned, t.Makes.Files(false), false, filepath.Clean)
 	}
-	return c.fetch(f, t, returned, t.Makes.Files(false), false, func(path string, file File) error {
-		return replace("", path, file.Mode, func(w io.Writer) error { return c.blobs.pull(ctx, user, file, w) })
-	})
+	return err
 }
 
-// fetch has take write the files among returned that have these paths, and were made under temporary
-// names or not. Of what was made so, whoever gives the names says what is missing.
-func (c *Submitter) fetch(f *task.Facts, t *task.Task, returned []File, paths []string, made bool, take func(path string, file File) error) error {
+// fetch writes the files among returned that have these paths, and were made under temporary names or
+// not, to where they belong. Of what was made so, whoever gives the names says what is missing.
+func (c *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File, paths []string, made bool, at func(path string) string) error {
 	for _, path := range paths {
 		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == made })
-		if i >= 0 {
-			if err := take(path, returned[i]); err != nil {
-				return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+		if i < 0 {
+			if !made && f.Outcome == task.OK {
+				c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
 			}
-		} else if !made && f.Outcome == task.OK {
-			c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+			continue
+		}
+		if err := c.blobs.fetch(ctx, user, returned[i], "", at(path)); err != nil {
+			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
 		}
 	}
 	return nil

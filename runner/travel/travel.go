@@ -45,12 +45,32 @@ func sumOf(r io.Reader) ([sha256.Size]byte, int64, error) {
 	return [sha256.Size]byte(h.Sum(nil)), n, err
 }
 
-// pull writes the content of a file of a user's.
-func (b *Blobs) pull(ctx context.Context, user string, f File, to io.Writer) error {
+// fetch has a file of a user's be at a path, which is absolute or relative to dir, as a whole or not at
+// all. No symbolic link leads out of dir.
+func (b *Blobs) fetch(ctx context.Context, user string, f File, dir, path string) error {
+	root, path, err := openParent(dir, path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	part := path
+	if !f.Made { // or else the name is temporary
+		part = filepath.Join(filepath.Dir(path), ".crew."+rand.Text())
+	}
+	w, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
 	h := sha256.New()
-	err := b.Pull(ctx, user, f.Blob, 0, io.MultiWriter(to, h))
+	err = b.Pull(ctx, user, f.Blob, 0, io.MultiWriter(w, h))
 	if err == nil && [sha256.Size]byte(h.Sum(nil)) != f.Sum {
 		err = ErrChanged
+	}
+	if err = errors.Join(err, w.Chmod(os.FileMode(f.Mode).Perm()), w.Close()); err == nil {
+		err = root.Rename(part, path)
+	}
+	if err != nil {
+		_ = root.Remove(part)
 	}
 	return err
 }
@@ -71,9 +91,9 @@ func (f *File) is(dir, path string) bool {
 // inside returns where a file belongs that is sent as path: below the working
 // directory, or at path if that is absolute. As with rsync, what is before /./ is not
 // part of the way there.
-func inside(path string) (string, error) {
+func inside(path string) string {
 	_, path = split(path)
-	return filepath.Clean(path), local(path)
+	return filepath.Clean(path)
 }
 
 // split returns what is before /./ and after it. The first is "" without one.
@@ -120,50 +140,6 @@ func openRegular(dir, path string) (*os.File, uint32, error) {
 		return nil, 0, err
 	}
 	return f, uint32(info.Mode().Perm()), nil
-}
-
-// content writes something to where it is told.
-type content func(to io.Writer) error
-
-// replace has a file have a content at a path, which is absolute or relative to dir, as a whole or not at
-// all. No symbolic link leads out of dir.
-func replace(dir, name string, mode uint32, put content) error {
-	root, name, err := openParent(dir, name)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	part := filepath.Join(filepath.Dir(name), ".crew."+rand.Text())
-	w, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = fill(w, mode, put); err == nil {
-		err = root.Rename(part, name)
-	}
-	if err != nil {
-		_ = root.Remove(part)
-	}
-	return err
-}
-
-// write writes to a file where it is. See replace.
-func write(path string, mode uint32, put content) error {
-	root, path, err := openParent("", path)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	w, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	return fill(w, mode, put)
-}
-
-// fill writes to a new file and closes it.
-func fill(w *os.File, mode uint32, put content) error {
-	return errors.Join(put(w), w.Chmod(os.FileMode(mode).Perm()), w.Close())
 }
 
 // openParent makes the directory of a path, which is absolute or relative to dir. It returns

@@ -74,7 +74,7 @@ func newPair(t *testing.T, files Files) *pair {
 // run has a task whose record is a name take files, do something, and bring files back.
 func (v *pair) run(id uint64, name string, do func()) error {
 	tk := &task.Task{ID: id, Records: [][]string{{name}}}
-	a := &Trip{Run: "RUN", User: "ada", Cleanup: v.c.files.Cleanup}
+	a := &Trip{User: "ada", Cleanup: v.c.files.Cleanup}
 	var err error
 	if a.Take, a.Return, err = v.c.Send(tk); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (v *pair) run(id uint64, name string, do func()) error {
 	defer func() { v.c.Release(a.Take) }()
 	f := &task.Facts{Host: "web1", Outcome: task.OK}
 	defer v.p.Leave(a)
-	require.NoError(v.t, v.p.Take(v.t.Context(), a))
+	require.NoError(v.t, v.p.Take(v.t.Context(), "RUN", a))
 	do()
 	back, err := v.p.Bring(a, true)
 	require.NoError(v.t, err)
@@ -243,11 +243,11 @@ func TestMadeTravels(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		m := &task.Making{Targets: []task.Target{{Path: "out/" + name, Temp: true}, {Path: "own/" + name}}, Temp: ".crew-0000000" + name + "."}
 		tasks[i] = &task.Task{ID: uint64(i), Records: [][]string{{name}}, Makes: m}
-		trips[i] = &Trip{Run: "RUN", User: "ada", Makes: m.Files(true), Temp: m.Temp, Cleanup: true}
+		trips[i] = &Trip{User: "ada", Makes: m.Files(true), Temp: m.Temp, Cleanup: true}
 		var err error
 		_, trips[i].Return, err = v.c.Send(tasks[i])
 		require.NoError(t, err)
-		require.NoError(t, v.p.Take(t.Context(), trips[i]))
+		require.NoError(t, v.p.Take(t.Context(), "RUN", trips[i]))
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(v.there, "own"), 0o777))
 	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
@@ -269,6 +269,7 @@ func TestMadeTravels(t *testing.T) {
 	require.Equal(t, "own/a", read(t, "own/a"))
 	require.NoFileExists(t, "out/a")
 	v.drop(back)
+	require.NoError(t, os.Remove("out/.crew-0000000a.a"))
 	require.ErrorIs(t, v.c.FetchMade(t.Context(), "web1", tasks[0], facts, back), ErrNone)
 
 	back, err = v.p.Bring(trips[1], false)

@@ -33,21 +33,18 @@ type Worker struct {
 
 	mu    sync.Mutex
 	files map[string]*placed // by their paths
-	dirs  map[string]madeDir // for runs that clean up
 }
 
-// madeDir is a directory that a run may have made and that goes at its end if it is empty.
-type madeDir struct{ run, dir, path string } // as in placed; path is "" for dir itself
-
-// placed is a file that was fetched, or was there already.
+// placed is a file that was fetched, or was there already, or a directory that was made for a run and
+// goes at its end if it is empty.
 type placed struct {
 	dir, path string // path is below dir, unless it is absolute
 	uses      int    // attempts that need it; under Worker.mu
-	base      string // the run that removes it at its end; "" for none
+	run       string // which removes it at its end; "" for none
 
 	mu      sync.Mutex        // held while it is fetched
 	content [sha256.Size]byte // its sum
-	mine    bool              // it was fetched, so it may be removed
+	mine    bool              // it was fetched or made, so it may be removed
 	size    int64             // as it was fetched
 	since   time.Time
 }
@@ -55,16 +52,15 @@ type placed struct {
 // NewWorker returns a Worker whose tasks run in dir, or in this process's working directory
 // if that is "", unless they have one of their own.
 func NewWorker(blobs *Blobs, store *spool.Store, dir string) *Worker {
-	return &Worker{blobs: blobs, store: store, dir: dir, files: map[string]*placed{}, dirs: map[string]madeDir{}}
+	return &Worker{blobs: blobs, store: store, dir: dir, files: map[string]*placed{}}
 }
 
 // Trip is what travels with an attempt.
 type Trip struct {
-	Run     string
-	User    string // who has the files
-	Dir     string // working directory of the attempt's task; "" for the worker's
-	Take    []File // to fetch before it starts
-	Return  []string
+	User    string   // who has the files, as a part of subjects
+	Dir     string   // working directory of the attempt's task; "" for the worker's
+	Take    []File   // to fetch before it starts
+	Return  []string // paths to bring back
 	Makes   []string // what it makes under temporary names, which nothing is left of when it has ended
 	Temp    string   // begins these; see task.Making
 	Cleanup bool     // what was fetched, and what is brought back, is removed when it has ended
@@ -73,18 +69,30 @@ type Trip struct {
 // temp returns the temporary name of one of a.Makes.
 func (a *Trip) temp(path string) string { return (&task.Making{Temp: a.Temp}).TempName(path) }
 
-// Take fetches the files of an attempt to where they belong: below the working
+// Take fetches the files of an attempt of a run to where they belong: below the working
 // directory of its task, unless their paths are absolute. What is there already stays.
 // It also makes the directories of what the attempt makes.
 // The caller calls Leave once the attempt has ended, even if Take fails.
-func (p *Worker) Take(ctx context.Context, a *Trip) error {
-	dir := cmp.Or(a.Dir, p.dir)
+func (p *Worker) Take(ctx context.Context, run string, a *Trip) error {
+	dir, ends := cmp.Or(a.Dir, p.dir), ""
+	if a.Cleanup {
+		ends = run
+	}
 	held := make([]*placed, len(a.Take))
 	for i, f := range a.Take {
-		held[i] = p.hold(a, f, dir)
+		run := ""
+		if f.Base {
+			run = ends
+		}
+		held[i] = p.hold(dir, f.Path, run, true)
 	}
-	if err := p.makeDir(a, dir); err != nil {
-		return err
+	if _, err := os.Stat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) { // if it is no directory, the task says so
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+		if whole, err := filepath.Abs(dir); err == nil {
+			p.hold("", whole, ends, false)
+		}
 	}
 	for i, f := range a.Take {
 		if err := p.fetch(ctx, a.User, held[i], f); err != nil {
@@ -92,69 +100,35 @@ func (p *Worker) Take(ctx context.Context, a *Trip) error {
 		}
 	}
 	for _, path := range a.Makes {
-		if err := p.makeParent(a, dir, path); err != nil {
+		root, _, err := openParent(dir, path)
+		if err != nil {
 			return fmt.Errorf("make the directory of %s: %w", path, err)
 		}
+		root.Close()
+		p.hold(dir, filepath.Dir(path), ends, false) // others may be about to use it
 	}
 	return nil
 }
 
-// makeParent makes the directory of what an attempt makes if it is missing. Nobody removes
-// it before the end of the run, as other attempts may be about to use it.
-func (p *Worker) makeParent(a *Trip, dir, path string) error {
-	if err := local(path); err != nil {
-		return err
-	}
-	if parent := filepath.Dir(path); a.Cleanup && parent != "." {
-		p.mu.Lock()
-		p.dirs[below(dir, parent)] = madeDir{a.Run, dir, parent}
-		p.mu.Unlock()
-	}
-	root, _, err := openParent(dir, path)
-	if err == nil {
-		err = root.Close()
-	}
-	return err
-}
-
-// makeDir makes the working directory of an attempt's task if it is missing.
-func (p *Worker) makeDir(a *Trip, dir string) error {
-	if _, err := os.Stat(dir); dir == "" || !errors.Is(err, fs.ErrNotExist) {
-		return nil // if it is no directory, the task says so
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	if a.Cleanup {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.dirs[dir] = madeDir{run: a.Run, dir: dir}
-	}
-	return nil
-}
-
-// hold notes that an attempt needs a file.
-func (p *Worker) hold(a *Trip, f File, dir string) *placed {
+// hold notes that an attempt needs a file, or that a directory may have been made for one, and the run
+// at whose end that goes.
+func (p *Worker) hold(dir, path, run string, file bool) *placed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := below(dir, f.Path)
+	key := below(dir, path)
 	h := p.files[key]
 	if h == nil {
-		h = &placed{dir: dir, path: f.Path}
+		h = &placed{dir: dir, path: path, mine: !file}
 		p.files[key] = h
 	}
-	if f.Base && a.Cleanup {
-		h.base = a.Run
+	if h.run = cmp.Or(run, h.run); file {
+		h.uses++
 	}
-	h.uses++
 	return h
 }
 
 // fetch has a file be there.
 func (p *Worker) fetch(ctx context.Context, user string, h *placed, f File) error {
-	if _, err := inside(f.Path); err != nil {
-		return err
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	info, err := os.Lstat(below(h.dir, h.path))
@@ -164,8 +138,7 @@ func (p *Worker) fetch(ctx context.Context, user string, h *placed, f File) erro
 	}
 	h.content = [sha256.Size]byte{}
 	if !f.is(h.dir, h.path) {
-		err := replace(h.dir, h.path, f.Mode, func(w io.Writer) error { return p.blobs.pull(ctx, user, f, w) })
-		if err != nil {
+		if err := p.blobs.fetch(ctx, user, f, h.dir, h.path); err != nil {
 			return err
 		}
 		h.mine = true
@@ -181,61 +154,49 @@ func (p *Worker) fetch(ctx context.Context, user string, h *placed, f File) erro
 // set, to blobs. What is not there, or no file that can be read, is left out; but what was made and is
 // no such file is an error, a *fs.PathError. After an error there are no blobs.
 func (p *Worker) Bring(a *Trip, made bool) (list []File, err error) {
-	defer func() {
-		if err != nil {
+	paths := a.Return
+	if made {
+		paths = slices.Concat(paths, a.Makes)
+	}
+	for i, path := range paths {
+		f := File{Path: path, Made: i >= len(a.Return)}
+		at := path
+		if f.Made {
+			at = a.temp(path)
+		}
+		err := p.copy(cmp.Or(a.Dir, p.dir), at, &f)
+		e, here := errors.AsType[*fs.PathError](err)
+		switch {
+		case err == nil:
+			list = append(list, f)
+		case here && !(f.Made && !errors.Is(err, fs.ErrNotExist)): // it was not to be left
+		default:
 			for _, f := range list {
 				p.blobs.Drop(f.Blob)
 			}
-			list = nil
-		}
-	}()
-	dir := cmp.Or(a.Dir, p.dir)
-	bring := func(path, at string, made bool) error {
-		f, err := p.copy(dir, at)
-		if e, here := errors.AsType[*fs.PathError](err); here {
-			if made && !errors.Is(err, fs.ErrNotExist) {
-				return &fs.PathError{Op: "return", Path: path, Err: e.Err}
+			if here {
+				return nil, &fs.PathError{Op: "return", Path: path, Err: e.Err}
 			}
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("return %s: %w", path, err)
-		}
-		f.Path, f.Made = path, made
-		list = append(list, f)
-		return nil
-	}
-	for _, path := range a.Return {
-		if err := bring(path, path, false); err != nil {
-			return list, err
-		}
-	}
-	for _, path := range a.Makes {
-		if !made {
-			break
-		}
-		if err := bring(path, a.temp(path), true); err != nil {
-			return list, err
+			return nil, fmt.Errorf("return %s: %w", path, err)
 		}
 	}
 	return list, nil
 }
 
 // copy copies a file to a blob: the next task may change it.
-func (p *Worker) copy(dir, path string) (f File, err error) {
+func (p *Worker) copy(dir, path string, f *File) error {
 	in, mode, err := openRegular(dir, path)
 	if err != nil {
-		return f, err
+		return err
 	}
 	defer in.Close()
 	content := p.store.Buffer()
+	defer content.Close()
 	f.Mode = mode
-	f.Sum, f.Size, err = sumOf(io.TeeReader(in, content))
-	if err == nil {
+	if f.Sum, f.Size, err = sumOf(io.TeeReader(in, content)); err == nil {
 		f.Blob, err = p.blobs.Keep(content.Hold(), f.Size)
 	}
-	_ = content.Close()
-	return f, err
+	return err
 }
 
 // Leave notes that an attempt has ended. What it has made under temporary names goes. If it
@@ -264,38 +225,29 @@ func (p *Worker) Leave(a *Trip) {
 		}
 	}
 	if len(p.files) > mostKnown {
-		maps.DeleteFunc(p.files, func(_ string, h *placed) bool { return h.uses == 0 && h.base == "" })
+		maps.DeleteFunc(p.files, func(_ string, h *placed) bool { return h.uses == 0 && h.run == "" })
 	}
 }
 
-// remove removes a file that no attempt needs. Its caller holds mu.
+// remove removes what no attempt needs. What is still there then is looked at once more when the worker
+// ends. Its caller holds mu.
 func (p *Worker) remove(key string, h *placed) {
 	if h.mine {
 		p.removeFile(h.dir, h.path)
 	}
-	delete(p.files, key)
+	if _, err := os.Lstat(key); err != nil || !h.mine {
+		delete(p.files, key)
+	}
 }
 
 // End removes the base files of a run, or of all runs if it is "", that clean up, and
-// the working directories that were made for it and are empty.
+// the directories that were made for it and are empty.
 func (p *Worker) End(run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key, h := range p.files {
-		if h.base != "" && (run == "" || run == h.base) && h.uses == 0 {
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.files))) { // what is below a directory before it
+		if h := p.files[key]; h.run != "" && (run == "" || run == h.run) && h.uses == 0 {
 			p.remove(key, h)
-		}
-	}
-	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.dirs))) { // those below a directory before it
-		if d := p.dirs[key]; run == "" || run == d.run {
-			if d.path == "" {
-				_ = os.Remove(d.dir)
-			} else {
-				p.removeFile(d.dir, d.path)
-			}
-			if _, err := os.Lstat(key); err != nil { // or else once more when the worker ends
-				delete(p.dirs, key)
-			}
 		}
 	}
 }
@@ -314,7 +266,7 @@ func (p *Worker) removeFile(dir, path string) {
 	defer root.Close()
 	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; {
 		name = filepath.Dir(name)
-		if _, used := p.dirs[below(dir, name)]; used {
+		if p.files[below(dir, name)] != nil {
 			return
 		}
 	}
