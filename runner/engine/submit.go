@@ -100,12 +100,9 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 		return nil, err
 	}
 	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load, true)}
-	err = hosts.Await()
+	s, err := hosts.connect(sub.Notice)
 	if err == nil {
-		var s *session
-		if s, err = hosts.connect(sub.Notice); err == nil {
-			err = x.start(sub, s)
-		}
+		err = x.start(sub, s)
 	}
 	if err != nil {
 		hosts.close()

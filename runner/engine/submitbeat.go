@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -65,7 +64,7 @@ func (x *submitter) reach(now time.Time) {
 	if x.hosts == nil {
 		return
 	}
-	if err := cmp.Or(x.hosts.Hopeless(), x.hosts.Deserted(now, x.roster.grace)); err != nil {
+	if err := x.hosts.Deserted(now, x.roster.grace); err != nil {
 		x.sub.Do(task.Command{Op: task.Fail, Err: err})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,21 +20,24 @@ import (
 	"crew/runner/task"
 )
 
+const (
+	copyStep  = 1 << 20
+	copyNoted = 10 * time.Second // between two notices of how far a copy is
+)
+
 // copy sends a host what follows of p after some bytes, as the shell says them.
-func (h *host) copy(p *program, there string, stdin io.Writer) error {
+func (h *host) copy(p *program, there string, stdin io.Writer) {
 	from, err := strconv.ParseInt(there, 10, 64)
-	if err != nil || from < 0 || from > p.size {
-		return fmt.Errorf("its shell does not speak as expected: it has %q bytes", there)
-	}
-	if !h.failed {
-		text := fmt.Sprintf("copying %s there, %d MiB", programName, p.size>>20)
-		if from > 0 {
-			text += fmt.Sprintf(", of which %d are there", from>>20)
+	rest := io.NewSectionReader(p.file, from, p.size-from)
+	for noted := (time.Time{}); err == nil; { // or else the shell says what is wrong
+		if time.Since(noted) > copyNoted && !h.failed {
+			noted = time.Now()
+			h.say(fmt.Sprintf("copying %s there: %d of %d MiB", programName, from>>20, p.size>>20))
 		}
-		h.say(text)
+		var n int64
+		n, err = io.CopyN(stdin, rest, copyStep)
+		from += n
 	}
-	_, _ = io.Copy(stdin, io.NewSectionReader(p.file, from, p.size-from)) // or else the shell says what is wrong
-	return nil
 }
 
 // program is crew-engine for one kind of machine.
@@ -48,25 +52,34 @@ type program struct {
 // hashed when a host needs them. It is safe for concurrent use.
 type programs struct {
 	mu     sync.Mutex
-	opened map[string]*program // by platform
+	opened map[string]*program // by what get was asked for
 }
 
 // get returns the program for what uname -sm printed, or with "" the one that this process
 // runs. Those for others lie beside it.
-func (ps *programs) get(platform string) (*program, error) {
+func (ps *programs) get(platform string) (p *program, err error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if p = ps.opened[platform]; p == nil {
+		if p, err = openProgram(platform); err == nil {
+			if ps.opened == nil {
+				ps.opened = map[string]*program{}
+			}
+			ps.opened[platform] = p
+		}
+	}
+	return p, err
+}
+
+// openProgram opens and hashes a program. See programs.get.
+func openProgram(platform string) (*program, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return nil, os.NewSyscallError("uname", err)
 	}
 	own := unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Machine[:])
-	platform = cmp.Or(platform, own)
-	if p := ps.opened[platform]; p != nil {
-		return p, nil
-	}
 	path, err := kernel.OwnPath()
-	if platform != own {
+	if platform != "" {
 		if path, err = otherProgram(platform); err != nil {
 			err = fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
 		}
@@ -74,15 +87,16 @@ func (ps *programs) get(platform string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := openProgram(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open %s: %w", programName, err)
 	}
-	p.platform = platform
-	if ps.opened == nil {
-		ps.opened = map[string]*program{}
+	h, p := sha256.New(), &program{file: f, platform: cmp.Or(platform, own)}
+	if p.size, err = io.Copy(h, f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("read %s: %w", programName, err)
 	}
-	ps.opened[platform] = p
+	p.hash = hex.EncodeToString(h.Sum(nil))
 	return p, nil
 }
 
@@ -113,19 +127,4 @@ func otherProgram(platform string) (string, error) {
 		return "", fmt.Errorf("put the %s for it here as %s, or %s", programName, path, install)
 	}
 	return path, nil
-}
-
-// openProgram opens and hashes a program.
-func openProgram(path string) (*program, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", programName, err)
-	}
-	h, p := sha256.New(), &program{file: f}
-	if p.size, err = io.Copy(h, f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("read %s: %w", programName, err)
-	}
-	p.hash = hex.EncodeToString(h.Sum(nil))
-	return p, nil
 }

@@ -49,8 +49,7 @@ type host struct {
 	// under all.mu
 
 	leaving bool   // its worker is to end
-	there   bool   // it has a worker, or a copy of crew-engine is on its way
-	serves  bool   // it has a worker
+	at      stage  // of the visit to it
 	served  bool   // it has had a worker
 	lost    bool   // it has lost one
 	failed  bool   // it could not be reached, or its worker has failed, and no other is there
@@ -61,15 +60,14 @@ func (h *host) name() string { return cmp.Or(h.Target, "this machine") }
 
 func (h *host) say(text string) { h.all.c.Notice(h.name() + ": " + text) }
 
-// arrives notes that the host answers and, with serves, that its worker does. It returns
-// false if the host is leaving.
-func (h *host) arrives(serves bool) bool {
+// arrives notes how far the visit has come. It returns false if the host is leaving.
+func (h *host) arrives(at stage) bool {
 	h.all.mu.Lock()
-	leaving, back := h.leaving, serves && h.failed
-	defer h.all.nudge()
-	if h.there, h.never = true, ""; serves {
-		h.serves, h.served, h.failed = !leaving, true, false
+	back := at == working && h.failed
+	if h.at, h.never = at, ""; at == working {
+		h.served, h.failed = true, false
 	}
+	leaving := h.leaving
 	h.all.mu.Unlock()
 	if back {
 		h.say("it is there now")
@@ -77,21 +75,16 @@ func (h *host) arrives(serves bool) bool {
 	return !leaving
 }
 
-// leaves notes that the host has no worker. It returns true if it is leaving.
-func (h *host) leaves() bool {
+// leaves notes that the host has no worker, or why a visit failed. It returns true if it is leaving, or
+// else whether that is news.
+func (h *host) leaves(err error) (leaving, news bool) {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	h.there, h.serves, h.lost = false, false, h.lost || h.served && !h.leaving
-	return h.leaving
-}
-
-// fails notes that a visit to the host has failed. It returns true if the one before has not.
-func (h *host) fails() (first bool) {
-	h.all.mu.Lock()
-	first, h.failed = !h.failed, true
-	h.all.mu.Unlock()
-	h.all.nudge()
-	return first
+	h.lost = h.lost || h.served && !h.leaving
+	h.at = starting
+	news = err != nil && !h.failed
+	h.failed = h.failed || err != nil
+	return h.leaving, news && h.all.hopeless() == nil // which ends the run
 }
 
 // keep has a worker on the host until ctx is done, or the host has left. Once a worker has ended
@@ -101,15 +94,15 @@ func (h *host) keep(ctx context.Context) {
 	for {
 		began := time.Now()
 		err := h.visit(ctx)
-		if h.leaves() || ctx.Err() != nil {
+		leaving, news := h.leaves(err)
+		switch {
+		case leaving || ctx.Err() != nil:
 			return
-		}
-		if err == nil {
+		case err == nil:
 			h.say("its worker has ended: it is not started again")
 			<-ctx.Done()
 			return
-		}
-		if h.fails() && h.all.Hopeless() == nil { // which ends the run
+		case news:
 			h.say(err.Error())
 		}
 		if time.Since(began) > lasting {
@@ -146,23 +139,22 @@ func (h *host) visit(ctx context.Context) error {
 	if err = cmd.Start(); err != nil {
 		return err
 	}
-	from, at := bufio.NewReader(stdout), starting // without ssh, there is nothing to copy
-	if h.Target != "" {
-		at, err = h.install(cmd, stdin, from)
+	from := bufio.NewReader(stdout)
+	if h.Target != "" { // or else there is nothing to copy
+		err = h.install(cmd, stdin, from)
 	}
-	if h.Target == "" || at == running {
+	if h.Target == "" || h.at == running {
 		err = h.bridge(stdin, from, func() bool {
-			at = working
 			said.last.Store("") // what a login prints is not why the worker fails later
 			said.live.Store(ctx.Err() == nil)
-			return h.arrives(true)
+			return h.arrives(working)
 		})
 	}
 	said.live.Store(false)
 	_ = stdin.Close()
 	_ = cmd.Wait()
 	if last, _ := said.last.Load().(string); err == nil {
-		err = h.explain(cmd.ProcessState, at, last)
+		err = h.explain(cmd.ProcessState, last)
 	}
 	return err
 }
@@ -228,19 +220,19 @@ const (
 
 // explain returns why a worker is gone, or nil if it ended by itself. ended is how its
 // process ended, and last the last line on stderr.
-func (h *host) explain(ended *os.ProcessState, at stage, last string) error {
+func (h *host) explain(ended *os.ProcessState, last string) error {
 	code := ended.ExitCode()
 	if code == -1 {
 		last = "" // a killed process did not say why
 	}
 	last = cmp.Or(last, ended.String())
 	switch {
-	case at == working && code == 0:
+	case h.at == working && code == 0:
 		return nil
-	case at != working && code == 255 && h.Target != "":
+	case h.at != working && code == 255 && h.Target != "":
 		return h.unreachable(last)
 	}
-	return fmt.Errorf(string(at), last)
+	return fmt.Errorf(string(h.at), last)
 }
 
 // final are the parts of what ssh says, as its status does not tell, of which each means that it

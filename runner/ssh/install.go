@@ -8,7 +8,6 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -64,55 +63,46 @@ exec "$dir/` + programName + `"%[2]s
 // install makes the shell of a host become the worker, and copies crew-engine there if
 // that is missing. If it does not get to the worker, the status and stderr of the shell tell why,
 // or the error.
-func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (stage, error) {
-	var late atomic.Bool
-	timer := time.AfterFunc(answerTime, func() {
-		late.Store(true)
-		_ = cmd.Process.Kill()
-	})
-	at, err := h.converse(stdin, stdout, timer)
-	timer.Stop()
-	if err != nil {
-		_ = cmd.Process.Kill()
-	}
-	if late.Load() {
-		err = fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
-	}
-	return at, err
-}
-
-// converse runs installScript. It stops the timer when a copy is needed.
-func (h *host) converse(stdin io.Writer, stdout *bufio.Reader, timer *time.Timer) (stage, error) {
-	p, err := h.all.programs.get(h.platform)
+func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (err error) {
+	timer := time.AfterFunc(answerTime, func() { _ = cmd.Process.Kill() })
+	defer func() {
+		if h.at == starting && !timer.Stop() {
+			err = fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
+		}
+		if err != nil {
+			_ = cmd.Process.Kill()
+		}
+	}()
 	mark, args := rand.Text(), ""
 	for _, arg := range h.Args {
 		args += " " + task.Quote(arg)
 	}
 	script := fmt.Sprintf(installScript, mark, args, strings.Repeat("[0-9a-f]", 2*sha256.Size))
-	for err == nil {
+	for {
+		p, err := h.all.programs.get(h.platform)
+		if err != nil {
+			return err
+		}
 		_, _ = fmt.Fprintf(stdin, "%screw %s %s %d\n", script, p.hash, task.Quote(p.platform), p.size)
 		script = ""
-		switch word, rest := answer(stdout, mark); word {
-		case "ready":
-			return running, nil
-		case "other":
-			h.platform = rest
-			p, err = h.all.programs.get(rest)
-		case "missing":
+		word, rest := answer(stdout, mark)
+		if word == "missing" {
+			h.arrives(copying)
 			timer.Stop()
-			h.arrives(false)
-			if err = h.copy(p, rest, stdin); err != nil {
-				return copying, err
-			}
-			if word, _ = answer(stdout, mark); word != "ready" {
-				return copying, nil
-			}
-			return running, nil
-		default:
-			return starting, nil
+			h.all.copies <- struct{}{}
+			h.copy(p, rest, stdin)
+			word, _ = answer(stdout, mark)
+			<-h.all.copies
 		}
+		if word == "ready" {
+			h.arrives(running)
+			timer.Stop()
+		}
+		if word != "other" {
+			return nil
+		}
+		h.platform = rest
 	}
-	return starting, err
 }
 
 // answer reads what the script says after its mark, or "" if it has ended. It skips what start-up

@@ -17,7 +17,7 @@ func (p *Hosts) Set(hosts []Host) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	p.change(func() { p.named = hosts })
+	p.change(func() { p.c.Hosts = hosts })
 	return nil
 }
 
@@ -45,14 +45,14 @@ func (p *Hosts) change(do func()) {
 // what to say of that. The caller holds mu.
 func (p *Hosts) settle() (said []string) {
 	for _, h := range p.hosts {
-		if !h.leaving && !slices.ContainsFunc(p.named, func(o Host) bool { return o.is(h) && slices.Equal(o.Args, h.Args) }) {
-			if h.leaving = true; !h.serves {
+		if !h.leaving && !slices.ContainsFunc(p.c.Hosts, func(o Host) bool { return o.is(h) && slices.Equal(o.Args, h.Args) }) {
+			if h.leaving = true; h.at != working {
 				h.stop()
 			}
 			said = append(said, h.name()+": leaves")
 		}
 	}
-	for _, named := range p.named {
+	for _, named := range p.c.Hosts {
 		if !slices.ContainsFunc(p.hosts, named.is) {
 			said = append(said, p.add(named).name()+": joins")
 		}
@@ -66,7 +66,7 @@ func (o Host) is(h *host) bool { return o.Target == h.Target && o.Port == h.Port
 // add starts to keep a worker on a host. The caller holds mu.
 func (p *Hosts) add(named Host) *host {
 	ctx, stop := context.WithCancel(p.ctx)
-	h := &host{Host: named, all: p, joined: time.Now(), stop: stop}
+	h := &host{Host: named, all: p, at: starting, joined: time.Now(), stop: stop}
 	p.hosts = append(p.hosts, h)
 	p.wg.Go(func() {
 		h.keep(ctx)

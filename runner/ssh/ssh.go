@@ -47,20 +47,21 @@ func (c Config) Validate() error {
 
 func (c Config) ssh() string { return cmp.Or(c.SSH, "ssh") }
 
+// mostCopies limits the copies of crew-engine that are on their way at once.
+const mostCopies = 8
+
 // Hosts keeps a worker on each of several hosts. It is safe for concurrent use.
 type Hosts struct {
-	c        Config
 	programs programs
+	copies   chan struct{} // one for each copy on its way
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	named []Host    // that are to have a worker
+	c     Config    // Hosts are those that are to have a worker
 	hosts []*host   // these, and those that are leaving
 	since time.Time // when a host was last there, or Start was called
-
-	news chan struct{} // a host has answered, or was not reached
 }
 
 // Start starts a worker on each host. A host that cannot be reached, or that loses its
@@ -70,7 +71,7 @@ func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Hosts{c: c, named: c.Hosts, since: time.Now(), news: make(chan struct{}, 1)}
+	p := &Hosts{c: c, copies: make(chan struct{}, mostCopies), since: time.Now()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,37 +86,9 @@ func (p *Hosts) Close() {
 	p.wg.Wait()
 }
 
-// nudge has Await look again.
-func (p *Hosts) nudge() {
-	select {
-	case p.news <- struct{}{}:
-	default:
-	}
-}
-
-// Await waits until a host answers, or each has failed, for two seconds at most. For the error see
-// Hopeless. It must not be called twice at once.
-func (p *Hosts) Await() error {
-	for late := time.After(shortTime); ; {
-		p.mu.Lock()
-		there := slices.ContainsFunc(p.hosts, func(h *host) bool { return h.there })
-		waits := slices.ContainsFunc(p.hosts, func(h *host) bool { return !h.failed })
-		p.mu.Unlock()
-		if err := p.Hopeless(); err != nil || there || !waits {
-			return err
-		}
-		select {
-		case <-p.news:
-		case <-late:
-			return nil
-		}
-	}
-}
-
-// Hopeless returns an error that says why no host will ever be reached, or nil if one may be.
-func (p *Hosts) Hopeless() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// hopeless returns an error that says why no host will ever be reached, or nil if one may be. Its caller
+// holds mu.
+func (p *Hosts) hopeless() error {
 	why := ""
 	for _, h := range p.hosts {
 		if h.never == "" {
@@ -129,15 +102,18 @@ func (p *Hosts) Hopeless() error {
 	return fmt.Errorf("no host can be reached%s: `ssh HOST true` must work without a prompt", strings.Replace(why, ";", ":", 1))
 }
 
-// Deserted returns an error that names the hosts if none has been there for Reach. A host
-// is there while it has a worker or a copy of crew-engine is on its way. The time before
+// Deserted returns an error that names the hosts if none has been there for Reach, or none will ever
+// be. A host is there from its first answer until its worker has ended. The time before
 // grace does not count: the calling process may have been suspended until then.
 func (p *Hosts) Deserted(now, grace time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.hopeless(); err != nil {
+		return err
+	}
 	var names []string
 	for _, h := range p.hosts {
-		if h.there {
+		if h.at != starting {
 			p.since = now
 			return nil
 		}
@@ -153,22 +129,19 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 // have lost theirs. There is none if all hosts had one all the time, or if it is hopeless. Those that leave do
 // not count, nor do those that have had no time to answer.
 func (p *Hosts) Missing() (lines []string) {
-	if p.Hopeless() != nil {
-		return nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.hopeless() != nil {
+		return nil
+	}
 	var never, lost []string
 	for _, h := range p.hosts {
 		switch {
 		case h.leaving:
-		case !h.served && !h.failed && time.Since(h.joined) < shortTime:
-		case !h.served:
-			never = append(never, h.name())
-		case h.lost && h.there:
-			lost = append(lost, h.name()+" (it came back)")
 		case h.lost:
 			lost = append(lost, h.name())
+		case !h.served && (h.failed || time.Since(h.joined) >= shortTime):
+			never = append(never, h.name())
 		}
 	}
 	if len(never) > 0 {

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -147,7 +148,7 @@ func TestHosts(t *testing.T) {
 		require.Regexp(t, `(?m)^this machine: it speaks$`, said.String())
 		require.Regexp(t, `(?m)^away: cannot reach it \(ssh: Could not resolve hostname .*\): trying again; .ssh away true. must work without a prompt$`, said.String())
 		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, said.String())
-		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there, "), said)
+		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there: "), said)
 	}
 	require.NoDirExists(t, old, "nobody has used it for a month")
 	for _, path := range mine {
@@ -224,7 +225,7 @@ func TestNoSSH(t *testing.T) {
 func TestDeserted(t *testing.T) {
 	now := time.Now()
 	p := &Hosts{c: Config{Reach: 30 * time.Second}, since: now}
-	a, b := &host{Host: Host{Target: "a"}, all: p}, &host{all: p}
+	a, b := &host{Host: Host{Target: "a"}, all: p, at: starting}, &host{all: p, at: starting}
 	p.hosts = []*host{a, b}
 	const why = "no host was reached for 30s: a, this machine: --connect-timeout DUR waits longer"
 	after := func(d time.Duration) error {
@@ -234,73 +235,74 @@ func TestDeserted(t *testing.T) {
 	require.NoError(t, after(29*time.Second))
 	require.EqualError(t, after(time.Second), why)
 	require.NoError(t, p.Deserted(now, now.Add(-time.Second)), "this process has stood still")
-	b.leaves()
-	a.arrives(false) // crew-engine is copied
+	b.leaves(nil)
+	a.arrives(copying) // crew-engine is copied
 	require.NoError(t, after(time.Hour))
-	a.arrives(true)
+	a.arrives(working)
 	require.NoError(t, after(time.Hour))
 	require.Equal(t, []string{"hosts that were never reached: this machine"}, p.Missing())
-	a.leaves()
-	b.leaves()
+	a.leaves(nil)
+	b.leaves(nil)
 	require.NoError(t, after(29*time.Second))
 	require.EqualError(t, after(time.Second), why)
-	a.leaves()
-	b.arrives(true)
+	a.leaves(nil)
+	b.arrives(working)
 	require.NoError(t, after(time.Hour))
 	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
-	a.arrives(true)
-	require.Equal(t, []string{"hosts that were lost: a (it came back)"}, p.Missing())
+	a.arrives(working)
+	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
 	p.c.Reach = 0
-	a.leaves()
-	b.leaves()
+	a.leaves(nil)
+	b.leaves(nil)
 	require.NoError(t, after(time.Hour), "0 is for ever")
 }
 
 // TestHopeless has hosts that no waiting helps to reach, and then one that answers.
 func TestHopeless(t *testing.T) {
-	p := &Hosts{news: make(chan struct{}, 1)}
-	require.NoError(t, p.Hopeless(), "nobody is there yet")
-	a, b := &host{Host: Host{Target: "a"}, all: p}, &host{Host: Host{Target: "b"}, all: p}
+	p := &Hosts{}
+	after := func() error { return p.Deserted(time.Now(), time.Time{}) }
+	require.NoError(t, after(), "nobody is there yet")
+	a, b := &host{Host: Host{Target: "a"}, all: p, at: starting}, &host{Host: Host{Target: "b"}, all: p, at: starting}
 	p.hosts = []*host{a, b}
 	for _, h := range p.hosts {
-		require.NoError(t, p.Hopeless())
+		require.NoError(t, after())
 		_ = h.unreachable("ssh: connect to host a port 22: Connection refused")
-		require.NoError(t, p.Hopeless(), "it may be starting")
+		require.NoError(t, after(), "it may be starting")
 		_ = h.unreachable("ssh: Could not resolve hostname a: Temporary failure in name resolution")
-		require.NoError(t, p.Hopeless())
+		require.NoError(t, after())
 		_ = h.unreachable("ssh: Could not resolve hostname a: Name or service not known")
 	}
 	const why = "ssh: Could not resolve hostname a: Name or service not known"
-	require.EqualError(t, p.Await(), "no host can be reached: a: "+why+"; b: "+why+": `ssh HOST true` must work without a prompt")
+	require.EqualError(t, after(), "no host can be reached: a: "+why+"; b: "+why+": `ssh HOST true` must work without a prompt")
 	require.Empty(t, p.Missing(), "it was said")
-	a.arrives(false)
-	require.NoError(t, p.Await())
+	a.arrives(copying)
+	require.NoError(t, after())
 }
 
 // TestNoTimeToAnswer names a host that has not answered only once it had time to.
 func TestNoTimeToAnswer(t *testing.T) {
 	h := &host{Host: Host{Target: "a"}}
-	p := &Hosts{hosts: []*host{h}, news: make(chan struct{}, 1)}
-	h.all, h.joined = p, time.Now().Add(time.Hour)
+	p := &Hosts{hosts: []*host{h}}
+	h.all, h.at, h.joined = p, starting, time.Now().Add(time.Hour)
 	require.Empty(t, p.Missing())
 	h.joined = time.Now().Add(-shortTime)
 	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
 	h.joined = time.Now().Add(time.Hour)
-	h.fails()
+	h.leaves(errors.New("it has failed"))
 	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
 }
 
 // TestWhyAWorkerIsGone does not blame what a killed process said before.
 func TestWhyAWorkerIsGone(t *testing.T) {
 	t.Parallel()
-	h := &host{}
+	h := &host{at: working}
 	end := func(script string) *os.ProcessState {
 		cmd := exec.Command("sh", "-c", script)
 		_ = cmd.Run()
 		return cmd.ProcessState
 	}
-	require.EqualError(t, h.explain(end("kill -9 $$"), working, "welcome"), "its worker is gone (signal: killed): starting it again")
-	require.EqualError(t, h.explain(end("exit 3"), working, "no space"), "its worker is gone (no space): starting it again")
+	require.EqualError(t, h.explain(end("kill -9 $$"), "welcome"), "its worker is gone (signal: killed): starting it again")
+	require.EqualError(t, h.explain(end("exit 3"), "no space"), "its worker is gone (no space): starting it again")
 }
 
 // TestStderr takes lines in parts.
