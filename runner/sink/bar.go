@@ -69,11 +69,11 @@ func free(w io.Writer) bool {
 
 // Columns returns how wide a terminal is, or math.MaxInt if f is none.
 func Columns(f *os.File) int {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 {
+	if !isTerminal(f) {
 		return math.MaxInt
 	}
-	return int(size.Col)
+	_, columns := size(f)
+	return columns
 }
 
 // size returns the current size of a terminal, and a usual one if that is unknown.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -21,36 +22,24 @@ const (
 	nameTasks = 5           // that are named, at most
 )
 
-// figure is a part of the progress line. As the terminal gets narrower, figures are
-// dropped in the order of drop, which is 1 to dropAll; a figure with 0 stays.
-type figure struct {
-	text string
-	drop int
-}
-
-const dropAll = 8
-
-// figures returns the parts of the progress line, in the order in which they are
-// joined.
-func (t *Terminal) figures(n tally, now time.Time) []figure {
+// figures returns the parts of the progress line, the most important ones first.
+func (t *Terminal) figures(n tally, now time.Time) []string {
 	s := &t.stats
 	count := strconv.FormatInt(n.done, 10)
 	if n.known {
 		count += "/" + strconv.FormatInt(n.total, 10)
 	}
-	f := []figure{
-		{"crew: ", 5}, {count, 0}, {" done", 7},
-		{fmt.Sprintf(", %d running", s.Running), 4}, {fmt.Sprintf(", %d failed", s.Failed()), 8},
+	f := []string{
+		"crew: " + count + " done", fmt.Sprintf(", %d running", s.Running), fmt.Sprintf(", %d failed", s.Failed()), t.rest(n, now),
 	}
 	if passed := s.Elapsed(now).Round(time.Second); passed > 0 {
-		f = append(f, figure{", after " + task.Brief(passed), 3})
+		f = append(f, ", after "+task.Brief(passed))
 	}
 	if speed := s.Rate(now); speed > 0 {
-		f = append(f, figure{", " + task.Speed(speed), 1})
+		f = append(f, ", "+task.Speed(speed))
 	}
-	f = append(f, figure{t.rest(n, now), 6})
 	if t.blocking != nil {
-		f = append(f, figure{", " + task.Printable(t.blocking.Text(now)), 2})
+		f = append(f, ", "+task.Printable(t.blocking.Text(now)))
 	}
 	return f
 }
@@ -100,35 +89,21 @@ func (t *Terminal) longest(columns int, now time.Time) string {
 	return line
 }
 
-// join returns the text of the figures that are left after some were dropped.
-func join(f []figure, dropped int) (line string) {
-	for _, x := range f {
-		if x.drop == 0 || x.drop > dropped {
-			line += x.text
-		}
-	}
-	return line
-}
-
-// fit returns the progress line for a terminal of the given width, without the
-// figures for which there is no room. The last column stays free, since terminals
-// differ in what they do after it. The first figure to be dropped also gives way to
-// a bar.
-func fit(f []figure, n tally, columns int) string {
+// fit returns the progress line for a terminal of the given width, without the last
+// figures if there is no room. The last column stays free, since terminals
+// differ in what they do after it. One figure also gives way to a bar.
+func fit(f []string, n tally, columns int) string {
 	columns--
 	const around = len("  100% []")
-	least := 0
+	most := columns
 	if n.known {
-		least = around + barLeast
+		most -= around + barLeast
 	}
-	line := join(f, 0)
-	for dropped := 1; width(line)+least > columns; dropped++ {
-		if dropped > dropAll {
-			return ""
-		}
-		line, least = join(f, dropped), 0
+	for len(f) > 0 && width(strings.Join(f, "")) > most {
+		f, most = f[:len(f)-1], columns
 	}
-	if room := min(columns-width(line)-around, barWidth); n.known && room >= barLeast {
+	line := strings.Join(f, "")
+	if room := min(columns-width(line)-around, barWidth); n.known && line != "" && room >= barLeast {
 		return meter(line, n.done, n.total, room)
 	}
 	return line
@@ -199,9 +174,7 @@ func (in Input) tally(s *task.Stats, wait time.Duration) tally {
 }
 
 // load is the set of running tasks. Its times are on the run's clock.
-type load struct {
-	running map[uint64]runningTask // by task
-}
+type load map[uint64]runningTask
 
 // runningTask is a task that runs, and since when.
 type runningTask struct {
@@ -211,30 +184,27 @@ type runningTask struct {
 }
 
 // apply takes an event that happened at a moment.
-func (l *load) apply(e *task.Event, at time.Time) {
+func (l load) apply(e *task.Event, at time.Time) {
 	switch e.Kind {
 	case task.Started:
-		if l.running == nil {
-			l.running = map[uint64]runningTask{}
-		}
-		l.running[e.ID] = runningTask{e.Task, e.Slot, at}
+		l[e.ID] = runningTask{e.Task, e.Slot, at}
 	case task.Retried, task.Finished:
-		delete(l.running, e.ID)
+		delete(l, e.ID)
 	}
 }
 
 // oldest returns the n attempts that have run longest, the oldest first.
-func (l *load) oldest(n int) []runningTask {
-	list := slices.SortedFunc(maps.Values(l.running), func(a, b runningTask) int {
+func (l load) oldest(n int) []runningTask {
+	list := slices.SortedFunc(maps.Values(l), func(a, b runningTask) int {
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.slot, b.slot))
 	})
 	return list[:min(n, len(list))]
 }
 
 // ages returns how long the attempts have been running.
-func (l *load) ages(now time.Time) []time.Duration {
-	ages := make([]time.Duration, 0, len(l.running))
-	for _, a := range l.running {
+func (l load) ages(now time.Time) []time.Duration {
+	ages := make([]time.Duration, 0, len(l))
+	for _, a := range l {
 		ages = append(ages, now.Sub(a.since))
 	}
 	return ages

@@ -26,7 +26,7 @@ func TestETA(t *testing.T) {
 	}) {
 		for i, at := range c.At {
 			seconds := func(n float64) time.Time { return dawn.Add(time.Duration(n * 1e9)) }
-			var l load
+			l := load{}
 			var s task.Stats
 			waiting, id, now := int64(0), uint64(0), seconds(at)
 			apply := func(e task.Event) { l.apply(&e, e.At); s.Apply(&e) }

@@ -74,7 +74,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	t := &Terminal{screen: screen, cfg: cfg, held: map[task.Cause]bool{}}
+	t := &Terminal{screen: screen, cfg: cfg, load: load{}, held: map[task.Cause]bool{}}
 	terminal := screen.err.terminal
 	screen.shared = cfg.Raw && terminal
 	switch {
@@ -136,7 +136,7 @@ func (t *Terminal) Close(task.Stats) error {
 // printLine prints progress as a line.
 func (t *Terminal) printLine(now time.Time) {
 	const columns = 100 // of the names
-	line := join(t.figures(t.cfg.Input.tally(&t.stats, countFirst), now), 0)
+	line := strings.Join(t.figures(t.cfg.Input.tally(&t.stats, countFirst), now), "")
 	if names := t.longest(columns, now); names != "" {
 		line += "; longest: " + names
 	}
