@@ -1,10 +1,8 @@
 package sink
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"crew/runner/spool"
@@ -80,20 +78,22 @@ func appendWhy(text []byte, t *task.Task, why string) []byte {
 }
 
 // DryRun is an executor (runner.Executor) that runs nothing: each attempt is
-// OK, and its stdout is the command line that would have run. So order and tags
-// are those of a real run. It is safe for concurrent use.
+// OK, and its stdout is the command line that would have run, and the place of its
+// block. So order and tags are those of a real run. It is safe for concurrent use.
 type DryRun struct {
-	Dir      string // directory of tasks that name none; empty is crew's own
-	Terminal bool   // the commands are shown on a terminal
+	Terminal bool // the commands are shown on a terminal
 }
 
 // Run returns the attempt's command as its output.
 func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	argv, now := a.Argv(), time.Now()
+	line := lineFor(d.Terminal)(a.Task, argv)
+	if b := a.Task.Block; b != nil {
+		line += " # " + task.Printable(b.Place())
+	}
 	return &task.Result{
 		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: argv,
-		Outcome: task.OK, Start: now, End: now,
-		Stdout: spool.Text(d.runnable(a, argv) + "\n"),
+		Outcome: task.OK, Start: now, End: now, Stdout: spool.Text(line + "\n"),
 	}
 }
 
@@ -105,74 +105,3 @@ func (DryRun) Suspend() {}
 
 // Resume does nothing.
 func (DryRun) Resume() {}
-
-// runnable returns a task's command line for a shell, with the task's own
-// directory, environment and input. It does not change the shell's directory,
-// so the lines of several tasks make a script.
-func (d DryRun) runnable(a task.Attempt, argv []string) string {
-	t := a.Task
-	stdin := t.Stdin
-	if t.Protocol != task.NoProtocol {
-		stdin = t.Protocol.End(append(t.Protocol.Begin(nil, t.ID), t.Stdin...), a.Number, a.Units, t.Makes)
-	}
-	dir := cmp.Or(t.Dir, d.Dir)
-	again := t.Block != nil && t.Block.File != nil && t.Block.Name == t.Block.File.Name()
-	commandLine := lineFor(d.Terminal)
-	line := commandLine(t, argv)
-	if dir != "" || len(t.Env) > 0 || stdin != nil || again {
-		line = commandLine(&task.Task{Makes: t.Makes}, argv) // t would not quote its script
-	}
-	if len(t.Env) > 0 {
-		env := "env "
-		for _, e := range t.Env {
-			name, value, _ := strings.Cut(e, "=")
-			env += d.quote(name) + "=" + d.quote(value) + " "
-		}
-		line = env + line
-	}
-	if stdin != nil {
-		line = d.printing(string(stdin)) + " | " + line
-	}
-	if strings.HasPrefix(dir, "-") {
-		dir = "./" + dir
-	}
-	if dir != "" {
-		line = "(cd " + d.quote(dir) + " && " + line + ")"
-	}
-	if again {
-		line = d.reading(t.Block) + " | " + line
-	} else if t.Block != nil {
-		line += " # " + task.Printable(t.Block.Place())
-	}
-	return line
-}
-
-// reading returns a shell command that prints a block of a file.
-func (d DryRun) reading(b *task.Block) string {
-	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", b.Off+1, d.quote(b.Name), b.Len)
-	if b.Head != nil {
-		from = "{ " + d.printing(string(b.Head)) + "; " + from + "; }"
-	}
-	return from
-}
-
-// printing returns a shell command that prints s. A NUL byte cannot be part of a
-// word, but an escape in the format can stand for it.
-func (d DryRun) printing(s string) string {
-	line, whole := strings.CutSuffix(s, "\n")
-	switch {
-	case strings.Contains(s, "\x00"), d.Terminal && task.IsHidden(line):
-		return "printf " + task.PrintfFormat(s)
-	case whole:
-		return `printf '%s\n' ` + task.Quote(line)
-	}
-	return "printf %s " + task.Quote(s)
-}
-
-// quote returns a word of a shell.
-func (d DryRun) quote(s string) string {
-	if d.Terminal {
-		return task.VisibleQuote(s)
-	}
-	return task.Quote(s)
-}

@@ -55,8 +55,7 @@ type Digest struct {
 	flaky  []described // the first tasks that failed and then passed
 	before int64       // failures that an earlier run has shown
 	undone int64       // the number of waits
-	lost   int64       // tasks whose last attempt was lost, and that did not get another
-	short  int64       // the same, but it was ended for memory
+	gone   int64       // those of them whose last attempt another would have replaced
 	ended  int64       // tasks that a command cancelled
 	vain   int64       // tasks that were not run since they come after others
 	leaks  remains     // left behind by tasks, and held their output
@@ -78,10 +77,9 @@ type described struct {
 	id    uint64
 	short string // its command, as the first line has it
 	text  string
-	label string
 	like  string      // what tasks that failed alike share; see likeness
 	more  int64       // of these
-	some  []described // the first ones, of which only id and label are known
+	some  []described // the first ones, of which text is the label
 }
 
 // NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
@@ -115,44 +113,55 @@ func (d *Digest) Consume(events []task.Event) error {
 }
 
 func (d *Digest) finished(e *task.Event) {
-	r := e.Result
-	if n := len(r.Before); r.Outcome == task.NotRun && n > 0 {
-		if last := r.Before[n-1]; last.Outcome == task.Lost {
-			d.lost++
-		} else if d.undone++; d.undone <= digestFlaky {
-			text := fmt.Sprintf("task %d waits for a retry: %s", e.ID, last.Verdict()+task.LaterAttempt(last.Attempt))
-			d.waits = append(d.waits, describeEarlier(text, e.Task, r))
-		}
-		if last := r.Before[n-1]; last.Outcome == task.Memory {
-			d.short++
-		}
-	}
-	open := r.Outcome == task.NotRun || r.Outcome == task.Cancelled && !r.Final
-	if r.Outcome.Failed() && !r.Earlier || open && !r.Known() {
-		d.rerun.add(e.Task)
-		d.tied = d.tied || len(e.Task.Terms().After) > 0
-	}
-	switch {
-	case !r.Final || r.Known():
-	case r.Outcome == task.Cancelled:
-		d.ended++
-	default:
-		d.vain++
-		d.fail(e.Task, r)
-	}
-	if !r.Known() {
-		d.remain(e.ID, r)
-	}
-	switch {
-	case !e.Result.Known() && r.Flaky() && len(d.flaky) < digestFlaky:
-		d.flaky = append(d.flaky, describeEarlier(fmt.Sprintf("flaky task %d: %s", e.ID, r.FlakyVerdict()), e.Task, r))
-	case !r.Outcome.Failed():
-	case r.Earlier:
+	t, r := e.Task, e.Result
+	switch o := r.Outcome; {
+	case o.Failed() && r.Earlier:
 		d.before++
-	default:
+	case o.Failed():
 		d.bad = d.bad || r.BadCommand
-		d.fail(e.Task, r)
+		d.again(t)
+		d.fail(t, r)
+	case r.Known():
+	case o == task.Cancelled && r.Final:
+		d.ended++
+	case o == task.NotRun && r.Final:
+		d.vain++
+		d.again(t)
+		d.fail(t, r)
+	case o == task.NotRun && len(r.Before) > 0:
+		last := r.Before[len(r.Before)-1]
+		if d.undone++; last.Outcome.Replaced() {
+			d.gone++
+		}
+		d.again(t)
+		d.waits = describeEarlier(d.waits, fmt.Sprintf("task %d waits for a retry: %s", t.ID, last.Verdict()+task.LaterAttempt(last.Attempt)), t, r)
+	case o == task.NotRun, o == task.Cancelled:
+		d.again(t)
+	case r.Flaky():
+		d.flaky = describeEarlier(d.flaky, fmt.Sprintf("flaky task %d: %s", t.ID, r.FlakyVerdict()), t, r)
 	}
+	if r.Known() {
+		return
+	}
+	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
+		switch {
+		case a != r && a.Earlier:
+			continue
+		case a.Left != "":
+			d.left.add(t.ID, a.Left)
+		case a.Leaked:
+			d.leaks.add(t.ID, "")
+		}
+		if a.Daemons != "" {
+			d.stays.add(t.ID, a.Daemons)
+		}
+	}
+}
+
+// again has a task run again.
+func (d *Digest) again(t *task.Task) {
+	d.rerun.add(t)
+	d.tied = d.tied || len(t.Terms().After) > 0
 }
 
 // fail notes a failure, if it is one of the first or like one of them.
@@ -161,18 +170,11 @@ func (d *Digest) fail(t *task.Task, r *task.Result) {
 	i := slices.IndexFunc(d.failed, func(f described) bool { return f.like == like })
 	switch {
 	case i < 0 && len(d.failed) < digestTasks:
-		f := d.describe(t, r)
-		f.like = like
-		d.failed = append(d.failed, f)
+		d.failed = append(d.failed, d.describe(t, r, like))
 	case i >= 0:
-		f, other := &d.failed[i], described{id: t.ID, label: t.Label(digestLabel)}
-		if t.ID < f.id { // the one that is described comes first in the input
-			first := d.describe(t, r)
-			other = described{id: f.id, label: f.label}
-			f.id, f.label, f.short, f.text = first.id, first.label, first.short, first.text
-		}
+		f := &d.failed[i]
 		if f.more++; len(f.some) < digestAlike {
-			f.some = append(f.some, other)
+			f.some = append(f.some, described{id: t.ID, text: t.Label(digestLabel)})
 		}
 	}
 }
@@ -210,27 +212,7 @@ func (d *Digest) Close(s task.Stats) error {
 func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.told))) }
 
 // Total returns the line about a run without failures, after Close.
-func (d *Digest) Total() string {
-	s := &d.stats
-	return "crew: " + task.Count(s.Admitted, "task") + " in " + task.Span(s.Elapsed(s.Last)) + d.list(s, s.Resumed()) + "\n"
-}
-
-// remain notes what a task has left behind in this run.
-func (d *Digest) remain(id uint64, r *task.Result) {
-	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
-		switch {
-		case a != r && a.Earlier:
-			continue
-		case a.Left != "":
-			d.left.add(id, a.Left)
-		case a.Leaked:
-			d.leaks.add(id, "")
-		}
-		if a.Daemons != "" {
-			d.stays.add(id, a.Daemons)
-		}
-	}
-}
+func (d *Digest) Total() string { return d.head(&d.stats) }
 
 // Stats returns the totals of the run after Close.
 func (d *Digest) Stats() *task.Stats { return &d.stats }
@@ -253,11 +235,14 @@ func (d *Digest) all(s task.Stats) string {
 	}
 	text := ""
 	line, short, left := d.cut(&s)
-	if short {
+	_, _, skipped := s.Here()
+	long := s.Admitted > 0 && s.Elapsed(s.Last) >= digestLong
+	switch ok := s.Failed() == 0; {
+	case short:
 		text = "crew: " + line + "\n"
-	} else if d.FailedOnly && s.Failed() == 0 && !(d.FlakyFail && s.Flaky > 0) {
+	case ok && d.FailedOnly && !(d.FlakyFail && s.Flaky > 0):
 		return ""
-	} else {
+	case !ok, s.Flaky > 0, (long || skipped > 0) && isTerminal(d.screen.err.w):
 		text = d.head(&s)
 	}
 	more := s.Failed() + d.vain - d.before
@@ -281,11 +266,11 @@ func (d *Digest) all(s task.Stats) string {
 	text += d.leaks.text("left something running that held the output open%s")
 	text += d.left.text("left processes behind, which were killed%s: start with setsid what is to stay")
 	text += d.stays.text("left daemons behind, which stay%s")
-	return text + d.missing(&s) + d.again(&s, short && left)
+	return text + d.missing(&s) + d.goOn(&s, short && left)
 }
 
-// again says how to run again what has no success, after a run that has or has not ended early.
-func (d *Digest) again(s *task.Stats, early bool) string {
+// goOn says how to run again what has no success, after a run that has or has not ended early.
+func (d *Digest) goOn(s *task.Stats, early bool) string {
 	if early && d.input.Kept {
 		d.rerun.drop()
 		if d.rerun.cfg.State && s.Failed() > 0 {
@@ -326,7 +311,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 		return fmt.Sprintf("%d of %s shown; the run is left as it is, and the same command shows it from the beginning",
 			n.done, task.Count(n.total, "task")), true, false
 	}
-	waiting := n.waiting - d.undone - d.lost - d.vain
+	waiting := n.waiting - d.undone - d.vain
 	if n.known && n.cancelled+n.waiting == 0 {
 		return "", false, false
 	}
@@ -340,8 +325,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	}
 	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += d.list(s, n.before, item{s.Failed(), "%d failed"}, item{n.cancelled - d.ended, "%d interrupted"},
-		item{d.ended, "%d cancelled"}, item{d.undone, "%d waiting for a retry"},
-		item{d.lost, "%d lost with their worker"}, item{d.vain, "%d not run"}, item{waiting, least + "%d not started"})
+		item{d.ended, "%d cancelled"}, item{d.undone, "%d waiting for a retry"}, item{d.vain, "%d not run"}, item{waiting, least + "%d not started"})
 	if !n.known && n.waiting == 0 {
 		line += ", the rest of the input not read"
 	}
@@ -356,8 +340,7 @@ type item struct {
 
 // list lists the items that are not 0, and some of every run, behind a semicolon.
 func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) {
-	restarted := s.Lost - s.Of(task.Lost) - d.lost // attempts that took the place of others
-	restarted += s.Relieved - s.Of(task.Memory) - d.short
+	restarted := s.Lost - s.Of(task.Lost) + s.Relieved - s.Of(task.Memory) - d.gone // attempts that took the place of others
 	_, _, skipped := s.Here()
 	sep := "; "
 	flaky := "%d flaky"
@@ -376,35 +359,33 @@ func (d *Digest) list(s *task.Stats, before int64, items ...item) (line string) 
 
 // head returns the first line about a run that has come to its end.
 func (d *Digest) head(s *task.Stats) string {
-	passed := s.Elapsed(s.Last)
-	_, _, skipped := s.Here()
 	line := task.Count(s.Admitted, "task")
-	switch failed := s.Failed(); {
-	case failed > 0:
+	if failed := s.Failed(); failed > 0 {
 		line = d.screen.red(fmt.Sprintf("%d of %s failed", failed, line))
-	case s.Flaky > 0, (s.Admitted > 0 && passed >= digestLong || skipped > 0) && isTerminal(d.screen.err.w):
-	default:
-		return ""
 	}
-	line = "crew: " + line + " in " + task.Span(passed) + d.list(s, s.Resumed())
 	if len(d.failed) > 0 && d.failed[0].short != "" {
 		d.first = ": " + d.failed[0].short
 		if s.Failed() > 1 {
 			d.first += ", …"
 		}
 	}
-	return line + d.first + "\n"
+	return "crew: " + line + " in " + task.Span(s.Elapsed(s.Last)) + d.list(s, s.Resumed()) + d.first + "\n"
 }
 
 // describe returns a failure as the digest shows it: a line about it, the end of its output,
 // and the attempts before that ended in another way or with other lines.
-func (d *Digest) describe(t *task.Task, r *task.Result) described {
+func (d *Digest) describe(t *task.Task, r *task.Result, like string) described {
 	short := t.ShortCommandLine(t.ArgvIn(r), digestSubject)
 	short = task.Printable(cmp.Or(t.Beside(short), short))
 	short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
 
-	cmd := t.ShortCommandLine(t.ArgvIn(r), digestCommand)
-	text := "crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, recordText(t, cmd), r.Verdict()+task.LaterAttempt(r.Attempt)))
+	cmd, record := t.ShortCommandLine(t.ArgvIn(r), digestCommand), ""
+	if !t.NoArgs && t.Block == nil && t.Protocol == task.NoProtocol { // else the rest tells it
+		if record = t.Beside(cmd); record != "" {
+			record = " (" + record + ")"
+		}
+	}
+	text := "crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, record, r.Verdict()+task.LaterAttempt(r.Attempt)))
 	if t.Block != nil {
 		text += ", " + task.Printable(t.Block.Place())
 	}
@@ -428,7 +409,7 @@ func (d *Digest) describe(t *task.Task, r *task.Result) described {
 			text += lines
 		}
 	}
-	return described{id: t.ID, short: short, text: text, label: t.Label(digestLabel)}
+	return described{id: t.ID, short: short, text: text, like: like}
 }
 
 // alike returns a line about the tasks that failed like this one, if there are any.
@@ -439,7 +420,7 @@ func (f *described) alike() string {
 	byID(f.some)
 	var labels []string
 	for _, other := range f.some {
-		labels = append(labels, other.label)
+		labels = append(labels, other.text)
 	}
 	if f.more > int64(len(f.some)) {
 		labels = append(labels, "…")
@@ -452,26 +433,14 @@ func byID(list []described) {
 	slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 }
 
-// recordText returns the record of a task, in parentheses, if the command that is shown
-// does not tell it and nothing else does.
-func recordText(t *task.Task, cmd string) string {
-	if t.NoArgs || t.Block != nil || t.Protocol != task.NoProtocol {
-		return ""
+// describeEarlier adds a text about a task with, of how it failed before it got result r,
+// its command and the end of its output, if it is one of the first.
+func describeEarlier(list []described, text string, t *task.Task, r *task.Result) []described {
+	if len(list) == digestFlaky {
+		return list
 	}
-	if record := t.Beside(cmd); record != "" {
-		return " (" + record + ")"
-	}
-	return ""
-}
-
-// describeEarlier returns a text about a task with, of how it failed before it got result r,
-// its command and the end of its output.
-func describeEarlier(text string, t *task.Task, r *task.Result) described {
 	text = "crew: " + text + afterColon(t.ShortCommandLine(t.ArgvIn(r), digestCommand)) + "\n"
-	if last := r.Before[len(r.Before)-1]; last.Outcome != task.Lost {
-		text += quoted(last.Tail, digestFew)
-	}
-	return described{id: t.ID, text: text}
+	return append(list, described{id: t.ID, text: text + quoted(r.Before[len(r.Before)-1].Tail, digestFew)})
 }
 
 // afterColon returns a command, if there is one, behind a colon.

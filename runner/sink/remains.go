@@ -25,6 +25,9 @@ func (m *remains) add(id uint64, names string) {
 		}
 	}
 	for name := range strings.SplitSeq(names, ", ") {
+		if len(m.names) == digestTasks {
+			name = "…"
+		}
 		if name != "" && !slices.Contains(m.names, name) && len(m.names) <= digestTasks {
 			m.names = append(m.names, name)
 		}
@@ -39,11 +42,7 @@ func (m *remains) text(format string) string {
 	slices.Sort(m.ids)
 	which := ids(m.ids, m.tasks)
 	if len(m.names) > 0 {
-		names := m.names[:min(len(m.names), digestTasks)]
-		if len(names) < len(m.names) {
-			names = append(slices.Clone(names), "…")
-		}
-		which = strings.TrimSuffix(which, ")") + ": " + task.Printable(strings.Join(names, ", ")) + ")"
+		which = strings.TrimSuffix(which, ")") + ": " + task.Printable(strings.Join(m.names, ", ")) + ")"
 	}
 	return "crew: " + task.Count(m.tasks, "task") + " " + fmt.Sprintf(format, which) + "\n"
 }

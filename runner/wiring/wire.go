@@ -275,7 +275,7 @@ func (w *wiring) openExecutor() (err error) {
 func (w *wiring) executor() (runner.Executor, error) {
 	o := w.opts
 	if o.Show.DryRun {
-		return sink.DryRun{Dir: o.Pool.Workdir, Terminal: isatty.IsTerminal(w.out.Fd())}, nil
+		return sink.DryRun{Terminal: isatty.IsTerminal(w.out.Fd())}, nil
 	}
 	if err := proc.Nice(o.Pool.Nice); err != nil {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
