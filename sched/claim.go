@@ -179,11 +179,11 @@ func (d *Dispatcher) giveBack(it *Item) {
 // serve queues the items again that are first in their lines and have enough, and takes that for
 // them. If the next one has to be placed, and can be, it returns its line, and where.
 func (d *Dispatcher) serve() (best *line, at *room) {
-	for {
+	for len(d.lines) > 0 {
 		d.keep()
 		best = nil
 		for _, l := range d.lines {
-			if r, wait := d.spot(l); wait == ForSlot && (best == nil || compare(l, best) < 0) {
+			if r, ok := d.spot(l); ok && (best == nil || compare(l, best) < 0) {
 				best, at = l, r
 			}
 		}
@@ -193,6 +193,8 @@ func (d *Dispatcher) serve() (best *line, at *room) {
 		d.take(best.claim, 1, nil)
 		d.requeue(d.unpark(&best.queue))
 	}
+	d.late = d.late[:0]
+	return nil, nil
 }
 
 // compare compares lines by the order of their first items.
@@ -223,10 +225,8 @@ func (d *Dispatcher) keep() {
 	}
 	slices.SortFunc(d.late, compare)
 	for _, l := range d.late {
-		width, holds := d.Width(l.claim), false
-		for _, it := range d.called {
-			holds = holds || l.claim.wide() && l.claim.shares(it.Claim)
-		}
+		width := d.Width(l.claim)
+		holds := l.claim.wide() && slices.ContainsFunc(d.called.items[d.called.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
 		i := slices.IndexFunc(d.slots.rooms, func(r *room) bool {
 			return !holds && r.all >= width && d.possible(l.claim, r) && !d.kept(places, r, l) &&
 				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.kept(u.Cap, r, l) })

@@ -1,7 +1,7 @@
 package sched
 
 import (
-	"math"
+	"slices"
 	"time"
 )
 
@@ -35,8 +35,8 @@ type Limits struct {
 
 // Dispatcher answers one question: which item starts now, and if none does, why not, and
 // when to ask again. Items are queued in its policy. One that the policy gives out and that
-// may not start yet is parked, so that others pass, and is queued again before all others
-// of its rank once it may. NewDispatcher makes one.
+// may not start yet is parked, so that others pass. It is called once it may, and starts before
+// all others of its rank. NewDispatcher makes one.
 type Dispatcher struct {
 	Policy
 	limits Limits
@@ -46,7 +46,7 @@ type Dispatcher struct {
 	gates         // of keys
 	claims
 	parked store
-	called map[uint64]Item // by ID: items that were parked and are queued again, with all that they claim
+	called queue[*entry] // of the parked items those that wait for a slot again, with all that they claim
 
 	best, worst int64 // the priorities that were queued since nothing waited
 	started     int64 // the items that started since these differ
@@ -73,7 +73,7 @@ const (
 // serial keeps any limit per key itself.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, slots: p.base(), limits: limits, called: map[uint64]Item{}, claims: newClaims(limits.Caps),
+		Policy: p, slots: p.base(), limits: limits, claims: newClaims(limits.Caps),
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -97,19 +97,52 @@ func (d *Dispatcher) Wide() uint64 {
 // Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
-	if l := d.lineOf(e); l != nil {
-		_, wait := d.spot(l)
-		return wait
+	l := d.lineOf(e)
+	if l == nil {
+		return d.closed(d.of[e.Key])
 	}
-	return d.closed(d.of[e.Key])
+	switch _, ok := d.spot(l); {
+	case ok:
+		return ForSlot
+	case d.local(l.claim) && d.Width(l.claim) == 0:
+		return ForStock
+	case l.claim.wide() && slices.ContainsFunc(d.slots.rooms, func(r *room) bool { return d.enough(l.claim, l, r) }):
+		return ForPlaces
+	}
+	return ForUnits
 }
 
-// Ready returns a slot with free capacity for which an item is queued, or 0 if there is none.
-func (d *Dispatcher) Ready() int {
-	if d.Len() == 0 {
-		return 0
+// settle has the policy follow after slots have joined or left.
+func (d *Dispatcher) settle() {
+	if d.slots.changed {
+		d.slots.changed = false
+		d.Policy.settle()
 	}
-	return d.Policy.Ready()
+}
+
+// Ready returns a slot with free capacity for which an item is queued or called, or 0 if there is none.
+func (d *Dispatcher) Ready() int {
+	d.settle()
+	return d.slots.emptiest(func(id int) bool { return d.peek(id) != nil })
+}
+
+// peek returns the next item for a slot that has free capacity, or nil.
+func (d *Dispatcher) peek(slot int) *entry {
+	e := d.Policy.peek(slot)
+	for _, c := range d.called.items[d.called.head:] {
+		if (e == nil || c.Rank <= e.Rank) && d.fits(&c.Item, slot) {
+			return c
+		}
+	}
+	return e
+}
+
+// Choice says which slots would take an item.
+func (d *Dispatcher) Choice(it Item) Choice {
+	d.settle()
+	c := d.Policy.Choice(it)
+	c.Free = d.slots.emptiest(func(id int) bool { return d.fits(&it, id) })
+	return c
 }
 
 // Held returns how many places items have in the slots that are in.
@@ -120,6 +153,7 @@ func (d *Dispatcher) Held() int { return d.slots.taken }
 // another answer.
 func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	d.now = now
+	d.settle()
 	d.recall()
 	for {
 		l, at := d.serve()
@@ -132,16 +166,23 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 			return it, 0, wait
 		}
 		if l != nil {
-			it, slot = d.place(l, at)
-		} else {
-			it, slot = d.pop(slot)
+			if it, slot = d.place(l, at); slot == 0 {
+				return it, 0, ForToken
+			}
+			d.start(&it)
+			return it, slot, ForSlot
 		}
-		switch {
-		case slot == 0 && l == nil && d.Wide() > 0:
+		if !d.open(slot) {
+			slot = d.slots.emptiest(func(id int) bool { return d.open(id) && d.peek(id) != nil })
+		}
+		switch e := d.peek(slot); {
+		case slot == 0 && d.Wide() > 0:
 			return it, 0, ForPlaces
 		case slot == 0:
 			return it, 0, ForToken
-		case l != nil || d.admit(&it, slot):
+		case d.keepFrom(&e.Item):
+		case d.admit(e, &it):
+			d.Take(slot, it)
 			d.start(&it)
 			return it, slot, ForSlot
 		}
@@ -170,49 +211,21 @@ func (d *Dispatcher) early() Wait {
 	return ForSlot
 }
 
-// pop takes an item out of the policy for a slot that is ready or, if that may take none, for
-// another one.
-func (d *Dispatcher) pop(slot int) (it Item, in int) {
-	for i := range d.slots.all {
-		if i > 0 { // no slot has the ID 0
-			slot = i
-		}
-		if d.open(slot) {
-			if it, ok := d.Policy.Pop(slot); ok {
-				d.Take(slot, it)
-				return it, slot
-			}
-		}
-	}
-	return it, 0
-}
-
 // open reports whether a slot may take an item that takes one place.
 func (d *Dispatcher) open(slot int) bool {
 	at := &d.slots.all[slot]
 	return d.slots.hasRoom(slot) && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
 }
 
-// admit reports whether an item that the policy has given to a slot may start. If not, it is
-// parked.
-func (d *Dispatcher) admit(it *Item, slot int) bool {
-	it.Rank = (it.Rank + 1) >> 1 // see Push and Return
-	was, called := d.called[it.ID]
-	if called {
-		it.Rank = was.Rank
+// admit takes an item out of its queue, and reports whether it may start. If not, it is parked or
+// awaited.
+func (d *Dispatcher) admit(e *entry, it *Item) bool {
+	if e.in == &d.called {
+		*it = d.parked.cut(e)
+		return true
 	}
-	fits := d.limits.Fit == nil || d.limits.Fit(it.ID)
-	again := fits && d.keepFrom(it)
-	if fits && !again {
-		delete(d.called, it.ID)
-		if called || d.pass(it) && d.grant(it) {
-			return true
-		}
-	}
-	if d.Policy.Done(slot, *it, true); again {
-		d.Return(*it)
-	}
-	return false
+	*it = d.pop(e, true)
+	return (d.limits.Fit == nil || d.limits.Fit(it.ID)) && d.pass(it) && d.grant(it)
 }
 
 // park parks an item in a queue.
@@ -227,11 +240,8 @@ func (d *Dispatcher) unpark(q *queue[*entry]) Item {
 	return d.cut(q.min())
 }
 
-// requeue queues an item again that was parked.
-func (d *Dispatcher) requeue(it Item) {
-	d.called[it.ID] = it
-	d.Return(it)
-}
+// requeue has an item wait for a slot, with all that it claims.
+func (d *Dispatcher) requeue(it Item) { d.parked.insert(&d.called, &it) }
 
 // start notes that an item starts.
 func (d *Dispatcher) start(it *Item) {
@@ -253,23 +263,22 @@ func (d *Dispatcher) Push(it Item) bool {
 		d.best, d.worst = min(d.best, it.Rank), max(d.worst, it.Rank)
 		it.Rank += d.started / step
 	}
-	it.Rank *= 2
+	d.settle()
 	return d.Policy.Push(it)
 }
 
 // Return queues an item again that was taken back from its slot before it had begun: before
-// all others of its rank. A serial policy would have one that was parked wait, with all that
-// it has taken, for one of its key that was given a lower rank: there it goes before all others.
+// all others of its rank.
 func (d *Dispatcher) Return(it Item) bool {
-	_, called := d.called[it.ID]
-	if it.Rank = 2*it.Rank - 1; called && d.Serial() {
-		it.Rank = math.MinInt64
+	if d.pass(&it) && d.grant(&it) {
+		d.requeue(it)
 	}
-	return d.Policy.Push(it)
+	return true
 }
 
 // Done ends an item on its slot, as Policy.Done does.
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
+	d.settle()
 	d.Policy.Done(slot, it, again)
 	d.giveBack(&it)
 	d.unpass(it.Key, true)
@@ -277,30 +286,32 @@ func (d *Dispatcher) Done(slot int, it Item, again bool) {
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of
 // the first two.
-func (d *Dispatcher) Remove(id uint64) bool {
-	it, called := d.called[id]
-	e := d.parked.find(id)
-	waited := e != nil
-	if !waited || d.Serial() { // it may be awaited there
-		waited = d.Policy.Remove(id) || waited
+func (d *Dispatcher) Remove(it Item) bool {
+	d.settle()
+	d.release(it)
+	if e := d.slots.find(it.ID); e != nil {
+		d.pop(e, false)
+		return true
 	}
-	switch {
-	case called:
-		delete(d.called, id)
+	e := d.parked.find(it.ID)
+	if e == nil {
+		return false
+	}
+	called := e.in == &d.called
+	passed := called || d.lineOf(e) != nil
+	if it = d.cut(e); called {
 		d.giveBack(&it)
-		d.unpass(it.Key, false)
-	case e == nil:
-	case d.lineOf(e) != nil:
-		d.unpass(d.cut(e).Key, false)
-	default:
-		d.call(d.of[d.cut(e).Key])
 	}
-	return waited
+	if passed {
+		d.unpass(it.Key, false)
+	} else {
+		d.call(d.of[it.Key])
+	}
+	return true
 }
 
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.late = gates{}, nil, nil
-	d.parked = store{}
-	clear(d.called)
+	d.parked, d.called = store{}, queue[*entry]{}
 }

@@ -15,7 +15,6 @@ package sched
 // Any slot takes any key; the slot that holds the fewest items is served first.
 type fair struct {
 	slots
-	store
 	tiers    map[int64]tier // by rank; none is empty
 	accounts map[accountID]*account
 	order    queue[*account] // by rank, by the round of the first item, then by turn
@@ -70,50 +69,35 @@ func (p *fair) Push(it Item) bool {
 	return true
 }
 
-func (p *fair) Choice(it Item) Choice {
-	c := p.slots.Choice(it)
-	c.Key = true
-	return c
-}
+func (p *fair) Choice(Item) Choice { return Choice{Key: true} }
 
-func (p *fair) Ready() int { return p.emptiest(nil) }
-
-func (p *fair) Pop(slot int) (it Item, ok bool) {
-	a := p.order.min()
-	first := a.queue.min()
-	t := p.tiers[first.Rank]
-	p.turn++
-	a.since, a.turn = a.since+weight(&first.Item), p.turn
-	t.round = a.since
-	p.tiers[first.Rank] = t
-	p.remove(first)
-	return first.Item, true
-}
-
-func (p *fair) Remove(id uint64) bool {
-	e := p.find(id)
-	if e != nil {
-		p.remove(e)
+func (p *fair) peek(int) *entry {
+	if a := p.order.min(); a != nil {
+		return a.queue.min()
 	}
-	return e != nil
+	return nil
 }
 
-// remove removes a queued item.
-func (p *fair) remove(e *entry) {
+func (p *fair) pop(e *entry, served bool) Item {
+	id := accountID{e.Rank, e.Key}
+	a, t := p.accounts[id], p.tiers[e.Rank]
+	if served {
+		p.turn++
+		a.since, a.turn = a.since+weight(&e.Item), p.turn
+		t.round = a.since
+	}
 	it := p.cut(e)
-	id := accountID{it.Rank, it.Key}
-	a, t := p.accounts[id], p.tiers[it.Rank]
 	if a.queue.len() > 0 {
 		a.since = max(a.since, t.round-weight(&a.queue.min().Item)) // a dearer item may have been removed
 		p.reorder(a)
-		return
-	}
-	p.order.remove(a)
-	delete(p.accounts, id)
-	p.spare.put(a)
-	if t.keys--; t.keys > 0 {
-		p.tiers[it.Rank] = t
 	} else {
-		delete(p.tiers, it.Rank)
+		p.order.remove(a)
+		delete(p.accounts, id)
+		p.spare.put(a)
+		t.keys--
 	}
+	if p.tiers[id.rank] = t; t.keys == 0 {
+		delete(p.tiers, id.rank)
+	}
+	return it
 }

@@ -12,7 +12,6 @@ package sched
 // is not taken for a short one.
 type fifo struct {
 	slots
-	store
 	queue queue[*entry]
 	sign  int64
 }
@@ -21,13 +20,9 @@ func (p *fifo) Push(it Item) bool {
 	if p.sign == 0 {
 		p.add(&p.queue, &it)
 	} else {
-		p.put(&p.queue, &it, p.sign*it.Cost, int64(it.ID))
+		p.put(&p.queue, &it, order{it.Rank, p.sign * it.Cost, int64(it.ID)})
 	}
 	return true
 }
 
-func (p *fifo) Ready() int { return p.emptiest(nil) }
-
-func (p *fifo) Pop(int) (Item, bool) { return p.cut(p.queue.min()), true }
-
-func (p *fifo) Remove(id uint64) bool { return p.drop(id) }
+func (p *fifo) peek(int) *entry { return p.queue.min() }

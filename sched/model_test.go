@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -192,7 +191,7 @@ func (d *driver) step() {
 		d.remove()
 	case k < 91: // a queued item gets another rank
 		if it, ok := d.any(&d.queued); ok {
-			d.drop(it.ID)
+			d.drop(it)
 			it.Rank = int64(d.r.IntN(7)-3) * []int64{1, HandRank}[d.r.IntN(2)]
 			d.pushItem(it)
 		}
@@ -238,8 +237,7 @@ func (d *driver) pushItem(it Item) {
 	}
 }
 
-// first returns the slot that is ready by the model, or 0, and the one that is the first to
-// take an item that may.
+// first returns the slot that is ready by the model, or 0, and the one that is of those that may.
 func (d *driver) first() (ready, may int) {
 	for _, id := range d.w.ids {
 		if !d.w.room(id) {
@@ -251,12 +249,9 @@ func (d *driver) first() (ready, may int) {
 		if ready == 0 || !d.m.before(ready, id) {
 			ready = id
 		}
-		if may == 0 && !d.refused[id] {
+		if !d.refused[id] && (may == 0 || !d.m.before(may, id)) {
 			may = id
 		}
-	}
-	if !d.refused[ready] {
-		may = ready
 	}
 	return ready, may
 }
@@ -267,7 +262,11 @@ func (d *driver) next() bool {
 	for _, it := range d.queued {
 		choices[it.ID] = d.d.Choice(it)
 	}
-	before, called := d.d.Held(), maps.Clone(d.d.called)
+	before, called := d.d.Held(), map[uint64]bool{}
+	for _, it := range d.queued {
+		e := d.d.parked.find(it.ID)
+		called[it.ID] = e != nil && e.in == &d.d.called
+	}
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
 		_, want := d.first()
@@ -284,8 +283,7 @@ func (d *driver) next() bool {
 	}
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0, "%v was not queued", it)
-	_, again := called[it.ID]
-	d.takes(cut(&d.queued, i), it, slot, again)
+	d.takes(cut(&d.queued, i), it, slot, called[it.ID])
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
 		holds(d.t, c.Free == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[c.Free] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
@@ -338,28 +336,28 @@ func (d *driver) finish(i int, again bool) {
 // remove removes an item that is queued or awaited, or nothing.
 func (d *driver) remove() {
 	if it, ok := d.any(&d.queued); ok && d.r.IntN(3) > 0 {
-		d.drop(it.ID)
+		d.drop(it)
 	} else if ok {
 		d.queued = append(d.queued, it)
 		return
 	} else if it, ok = d.any(&d.awaited); ok {
-		holds(d.t, !d.d.Remove(it.ID), "%v was not queued", it)
+		holds(d.t, !d.d.Remove(it), "%v was not queued", it)
 		if d.m != nil {
 			d.m.remove(it.ID)
 		}
 	} else {
-		holds(d.t, !d.d.Remove(d.last+1), "nobody has pushed it")
+		holds(d.t, !d.d.Remove(Item{ID: d.last + 1}), "nobody has pushed it")
 		return
 	}
 	d.ended++
 }
 
 // drop removes a queued item.
-func (d *driver) drop(id uint64) {
-	holds(d.t, d.d.Remove(id) && !d.d.Remove(id), "remove %d", id)
-	delete(d.parked, id)
+func (d *driver) drop(it Item) {
+	holds(d.t, d.d.Remove(it) && !d.d.Remove(it), "remove %d", it.ID)
+	delete(d.parked, it.ID)
 	if d.m != nil {
-		d.m.remove(id)
+		d.m.remove(it.ID)
 	}
 }
 
@@ -414,7 +412,7 @@ func (d *driver) changed(id int) {
 }
 
 func (d *driver) check() {
-	parked := 0
+	parked := d.d.called.len()
 	for _, it := range d.queued {
 		if d.parked[it.ID] {
 			parked++
@@ -444,7 +442,7 @@ func (d *driver) drain() {
 	for _, it := range slices.Clone(d.queued) {
 		if d.most(it.Claim) == 0 {
 			cut(&d.queued, indexOf(d.queued, it.ID))
-			d.drop(it.ID)
+			d.drop(it)
 			d.ended++
 		}
 	}
@@ -467,7 +465,7 @@ func (d *driver) drain() {
 	require.Empty(d.t, d.queued, "wait for ever; running: %v, limits: %+v", d.running, d.Limits)
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
 	d.d.Next(d.now.Add(time.Hour))
-	require.Zero(d.t, len(d.d.of)+len(d.d.called)+len(d.d.lines)+d.d.Held(), "what is left over")
+	require.Zero(d.t, len(d.d.of)+d.d.parked.Len()+len(d.d.lines)+d.d.Held(), "what is left over")
 }
 
 func TestDispatcherAgainstModels(t *testing.T) {

@@ -40,8 +40,13 @@ type queue[T ordered] struct {
 
 func (q *queue[T]) len() int { return len(q.items) - q.head }
 
-// min returns the first element of a queue, which must not be empty.
-func (q *queue[T]) min() T { return q.items[q.head] }
+// min returns the first element of a queue, or nil.
+func (q *queue[T]) min() (first T) {
+	if q.head < len(q.items) {
+		first = q.items[q.head]
+	}
+	return first
+}
 
 // find returns where an element is, or would be.
 func (q *queue[T]) find(e T) int {
@@ -85,17 +90,18 @@ func (q *queue[T]) remove(e T) {
 
 // update gives an element a place, perhaps another one.
 func (q *queue[T]) update(e T, to order) {
-	q.remove(e)
-	*e.at() = to
-	q.insert(e)
+	if *e.at() != to {
+		q.remove(e)
+		*e.at() = to
+		q.insert(e)
+	}
 }
 
 // entry is an item in a queue.
 type entry struct {
 	Item
 	order
-	in   *queue[*entry] // nil if it is not used
-	note int32          // for the user of the store; 0 at first
+	in *queue[*entry] // nil if it is not used
 }
 
 // Len returns the number of items in the store.
@@ -104,20 +110,22 @@ func (s *store) Len() int { return s.n }
 // add puts an item into q behind those of its rank.
 func (s *store) add(q *queue[*entry], it *Item) *entry {
 	s.pushed++
-	return s.put(q, it, s.pushed, 0)
+	return s.put(q, it, order{it.Rank, s.pushed})
 }
 
 // insert puts an item into q, in which the items of each rank are in order of ID.
-func (s *store) insert(q *queue[*entry], it *Item) *entry { return s.put(q, it, int64(it.ID), 0) }
+func (s *store) insert(q *queue[*entry], it *Item) *entry {
+	return s.put(q, it, order{it.Rank, int64(it.ID)})
+}
 
-// put puts an item into q, in which the items of each rank are in order of two numbers.
-func (s *store) put(q *queue[*entry], it *Item, a, b int64) *entry {
+// put puts an item into a place of q.
+func (s *store) put(q *queue[*entry], it *Item, at order) *entry {
 	if len(s.unused) == 0 {
 		s.made = append(s.made, &entry{})
 		s.unused.put(s.made[len(s.made)-1])
 	}
 	e := s.unused.take()
-	*e = entry{Item: *it, order: order{it.Rank, a, b}, in: q}
+	*e = entry{Item: *it, order: at, in: q}
 	s.n++
 	if s.index != nil {
 		s.index[it.ID] = e
@@ -149,15 +157,6 @@ func (s *store) find(id uint64) *entry {
 		}
 	}
 	return s.index[id]
-}
-
-// drop takes the item with an ID out of its queue, and reports whether it was in one.
-func (s *store) drop(id uint64) bool {
-	e := s.find(id)
-	if e != nil {
-		s.cut(e)
-	}
-	return e != nil
 }
 
 // spares is a free list.

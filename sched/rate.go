@@ -57,7 +57,7 @@ func (d *Delay) Push(id uint64, at time.Time) {
 	if d.pushed == 0 {
 		d.base = at
 	}
-	d.drop(id)
+	d.Remove(id)
 	d.add(&d.queue, &Item{ID: id, Rank: int64(at.Sub(d.base))})
 }
 
@@ -80,4 +80,10 @@ func (d *Delay) Next() (time.Time, bool) {
 }
 
 // Remove removes id and reports whether it was in.
-func (d *Delay) Remove(id uint64) bool { return d.drop(id) }
+func (d *Delay) Remove(id uint64) bool {
+	e := d.find(id)
+	if e != nil {
+		d.cut(e)
+	}
+	return e != nil
+}

@@ -45,14 +45,14 @@ type Choice struct {
 
 // Policy decides which slot runs which item.
 //
-// An item belongs to the policy from Push until Remove, or until Done with
-// again=false. It is queued until Pop gives it to a slot, which then holds it
-// until Done. After Done with again=true the item is awaited: it is not queued,
+// An item belongs to the policy from Push until release, or until Done with
+// again=false. It is queued until pop, and then awaited until Take gives it to a slot, which
+// holds it until Done. After Done with again=true it is awaited again: it is not queued,
 // but keeps its position in the order of its key until it is pushed again, with
-// the same ID and Key, or removed. Pop decides late: when a slot has free
+// the same ID and Key, taken or removed. What a slot gets is decided late: when it has free
 // capacity, not when an item arrives.
 //
-// Among the queued items that a slot may run, Pop takes one of the lowest Rank.
+// Among the queued items that a slot may run, peek returns one of the lowest Rank.
 // Rank changes nothing else: an item still waits for its slot, topic or key. To
 // give a queued item another Rank, remove it and push it again.
 //
@@ -64,29 +64,29 @@ type Policy interface {
 	// Push queues an item. It returns false and does nothing if the policy
 	// has no slot for the item's key, which only "topic" does.
 	Push(Item) bool
-	// Ready returns a slot with free capacity for which there is an item, or 0
-	// if there is none. A call of any other method may change the answer. It must not be called
-	// while nothing is queued, nor must Pop.
-	Ready() int
-	// Pop returns the next item for a slot that has free capacity, for which Take follows. It
-	// returns false if there is none.
-	Pop(slot int) (Item, bool)
-	// Take has a slot hold an item, which Pop has given out or which is not in, until Done. It must
+	// peek returns the next item for a slot that has free capacity, or nil.
+	peek(slot int) *entry
+	// pop takes an item out of its queue. If it is served, it is the one that peek has returned,
+	// and awaited from now on.
+	pop(e *entry, served bool) Item
+	// Take has a slot hold an item, which is awaited or not in, until Done. It must
 	// have free capacity. An item that is not in may take several places.
 	Take(slot int, it Item)
-	// Done ends an item, as Pop returned it, on its slot. With again=true the
-	// item will be pushed once more.
+	// Done ends an item on its slot. With again=true it is awaited.
 	Done(slot int, it Item, again bool)
-	// Choice says which slots would take an item.
+	// Choice says which slots would take an item, but for Free.
 	Choice(it Item) Choice
-	// Remove removes an item that is queued or awaited, and reports whether it
-	// was queued. It does nothing to an item that a slot holds.
-	Remove(id uint64) bool
+	// fits reports whether a slot with free capacity would take an item, if it were queued alone.
+	fits(it *Item, slot int) bool
+	// release notes that an item is awaited no more. It does nothing to one that is not.
+	release(it Item)
 	// Join adds a slot, which must not be in.
 	Join(Slot)
-	// Leave removes a slot, which must be in. Queued items move on as the
-	// policy promises.
+	// Leave removes a slot, which must be in.
 	Leave(id int)
+	// settle follows after slots have joined or left, before anything else. Queued items move on as
+	// the policy promises.
+	settle()
 	// Serial reports whether the policy itself runs the items of a key one at
 	// a time, in order.
 	Serial() bool

@@ -146,7 +146,7 @@ func (s *script) do(words []string) (said string) {
 	case "rest":
 		return s.rest()
 	case "remove":
-		return fmt.Sprint(s.Remove(uint64(numbers(arg)[0])))
+		return fmt.Sprint(s.Remove(Item{ID: uint64(numbers(arg)[0])}))
 	case "runs":
 		return s.runs()
 	case "share":

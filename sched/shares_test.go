@@ -8,7 +8,7 @@ import (
 // checkTopics checks the invariants of a topic policy.
 func (d *driver) checkTopics(p *byTopic) {
 	t := d.t
-	p.update()
+	d.d.settle()
 	held, due, queued, places := map[*topic]int{}, 0, 0, 0
 	for id, n := range d.w.held {
 		if d.w.in(id) {
@@ -25,7 +25,7 @@ func (d *driver) checkTopics(p *byTopic) {
 	}
 	for _, m := range all {
 		holds(t, m.held == held[m], "%d held, not %d", m.held, held[m])
-		holds(t, p.auto || m.may <= p.places(m) && m.may >= min(1, p.places(m)), "it may have %d of %d", m.may, p.places(m))
+		holds(t, p.auto || m.may <= p.places(m.key) && m.may >= min(1, p.places(m.key)), "it may have %d of %d", m.may, p.places(m.key))
 		holds(t, !p.auto || m.queue.len()+m.held > 0, "a topic without items")
 		due += m.may
 		queued += m.queue.len()

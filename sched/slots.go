@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -14,11 +15,13 @@ type slot struct {
 	last bool  // others are served first
 }
 
-// slots is the base of the policies: the slots that are in, and what they hold. newSlots makes one.
+// slots is the base of the policies: the slots that are in, what they hold, and what is queued.
+// newSlots makes one.
 type slots struct {
+	store
 	ids     []int   // of the slots that are in, ascending
 	all     []slot  // by ID; all[0] is never in
-	changed bool    // slots have joined or left; the policy resets it
+	changed bool    // slots have joined or left since settle
 	rooms   []*room // of the slots that are in
 	byCost  bool    // the load of a slot is not the number of its items, but their cost relative to its capacity
 
@@ -101,11 +104,12 @@ func (s *slots) hasRoom(id int) bool {
 
 // emptiest returns the slot with the least load of those with room that may be taken, the lowest ID
 // among equals, or 0 if there is none. It looks at each: that costs less than to keep them in order,
-// but for many thousands. A nil may is always.
+// but for many thousands.
 func (s *slots) emptiest(may func(id int) bool) (best int) {
+	least := math.Inf(1)
 	for _, id := range s.ids {
-		if s.hasRoom(id) && (may == nil || may(id)) && (best == 0 || s.load(id) < s.load(best)) {
-			best = id
+		if s.hasRoom(id) && s.load(id) < least && may(id) {
+			best, least = id, s.load(id)
 		}
 	}
 	return best
@@ -122,5 +126,10 @@ func (s *slots) load(id int) float64 {
 	return float64(x.held)
 }
 
-// Choice is the method of policies in which any slot takes any item.
-func (s *slots) Choice(Item) Choice { return Choice{Free: s.emptiest(nil)} }
+// The methods of policies in which any slot takes any item.
+
+func (s *slots) Choice(Item) Choice        { return Choice{} }
+func (s *slots) fits(*Item, int) bool      { return true }
+func (s *slots) pop(e *entry, _ bool) Item { return s.cut(e) }
+func (s *slots) release(Item)              {}
+func (s *slots) settle()                   {}

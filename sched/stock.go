@@ -21,33 +21,16 @@ type room struct {
 	all, free int    // places
 }
 
-// spot returns the room with the most free places of those that can take the first item of a
-// line now or, if there is none, what that waits for. Any will do for an item that need not be
-// placed.
-func (d *Dispatcher) spot(l *line) (most *room, wait Wait) {
+// spot reports whether the first item of a line can start, and returns the room with the most free
+// places of those where it can. Any will do for an item that need not be placed.
+func (d *Dispatcher) spot(l *line) (most *room, ok bool) {
 	if !d.placed(l.claim) {
-		if d.enough(l.claim, l, nil) {
-			return nil, ForSlot
-		}
-		return nil, ForUnits
+		return nil, d.enough(l.claim, l, nil)
 	}
-	if wait = ForPlaces; d.local(l.claim) {
-		wait = ForStock
-	}
-	width := d.Width(l.claim)
 	for _, r := range d.slots.rooms {
-		enough := d.enough(l.claim, l, r)
-		switch {
-		case !d.possible(l.claim, r):
-		case enough && r.free >= width && !d.kept(places, r, l):
-			if most == nil || r.free > most.free {
-				most, wait = r, ForSlot
-			}
-		case enough && width > 1:
-			wait = min(wait, ForPlaces)
-		default:
-			wait = min(wait, ForUnits)
+		if d.enough(l.claim, l, r) && r.free >= d.Width(l.claim) && !d.kept(places, r, l) && (most == nil || r.free > most.free) {
+			most = r
 		}
 	}
-	return most, wait
+	return most, most != nil
 }

@@ -1,6 +1,9 @@
 package sched
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // byTopic lets each topic have items on a number of its own of places. The places themselves
 // are shared: an item takes one in the slot that holds the fewest. The rank of an item counts
@@ -18,7 +21,6 @@ import "slices"
 // slots with that label, which serve it first. Other topics prefer slots without labels of topics.
 type byTopic struct {
 	slots
-	store
 	auto   bool
 	topics map[uint64]*topic // by key
 	list   []*topic          // the listed ones, the rest last
@@ -72,29 +74,25 @@ func (p *byTopic) of(key uint64) *topic {
 	return t
 }
 
-// places returns how many places there are in slots that may serve a topic, with those that items
-// have in slots that have left.
-func (p *byTopic) places(t *topic) (n int) {
+// places returns how many places there are in slots that may serve the topic of a key, with those
+// that items have in slots that have left.
+func (p *byTopic) places(key uint64) (n int) {
 	for id := range p.all {
-		if p.fits(t, id) {
+		if p.may(key, id) {
 			n += max(p.all[id].Cap, p.all[id].held)
 		}
 	}
 	return n
 }
 
-// update divides the places anew if there are more or fewer: one to each listed topic, the
+// settle divides the places anew: one to each listed topic, the
 // others one by one to the topic with the highest ratio of what it asks for to what it has and
 // one more (the D'Hondt method).
-func (p *byTopic) update() {
-	if !p.changed {
-		return
-	}
-	p.changed = false
-	left, spare := p.places(&topic{}), len(p.ids) // slots that no topic asks for
+func (p *byTopic) settle() {
+	left, spare := p.places(0), len(p.ids) // slots that no topic asks for
 	most := make([]int, len(p.list))
 	for i, t := range p.list {
-		most[i] = p.places(t)
+		most[i] = p.places(t.key)
 		t.may = min(1, most[i])
 		left -= t.may
 		spare -= t.asked
@@ -149,7 +147,6 @@ func (p *byTopic) order(t *topic) order {
 }
 
 func (p *byTopic) Push(it Item) bool {
-	p.update()
 	t := p.of(it.Key)
 	if t == nil {
 		return false
@@ -166,37 +163,37 @@ func (p *byTopic) Push(it Item) bool {
 // next returns the topic that a slot serves next, or nil.
 func (p *byTopic) next(slot int) *topic {
 	for _, t := range p.ready.items[p.ready.head:] {
-		if p.fits(t, slot) {
+		if p.may(t.key, slot) {
 			return t
 		}
 	}
 	return nil
 }
 
-// fits reports whether a slot may serve a topic.
-func (p *byTopic) fits(t *topic, slot int) bool {
-	return !p.labels[t.key] || slices.Contains(p.all[slot].Labels, t.key)
+// may reports whether a slot may serve the topic of a key.
+func (p *byTopic) may(key uint64, slot int) bool {
+	return !p.labels[key] || slices.Contains(p.all[slot].Labels, key)
 }
 
-func (p *byTopic) Ready() int {
-	p.update()
-	return p.emptiest(func(slot int) bool { return p.next(slot) != nil })
-}
-
-func (p *byTopic) Pop(slot int) (it Item, ok bool) {
-	p.update()
-	t := p.next(slot)
-	if t == nil {
-		return it, false
+func (p *byTopic) peek(slot int) *entry {
+	if t := p.next(slot); t != nil {
+		return t.queue.min()
 	}
-	it = p.cut(t.queue.min())
-	p.turn++
-	t.turn = p.turn
-	return it, true
+	return nil
+}
+
+func (p *byTopic) pop(e *entry, served bool) Item {
+	t := p.of(e.Key)
+	if served {
+		p.turn++
+		t.turn = p.turn
+	}
+	it := p.cut(e)
+	p.refresh(t)
+	return it
 }
 
 func (p *byTopic) Take(slot int, it Item) {
-	p.update()
 	p.slots.Take(slot, it)
 	p.holds(it.Key, 1)
 }
@@ -209,38 +206,19 @@ func (p *byTopic) holds(key uint64, by int) {
 }
 
 func (p *byTopic) Done(slot int, it Item, again bool) {
-	p.update()
 	p.changed = p.all[slot].held > p.all[slot].Cap
 	p.slots.Done(slot, it, again)
 	p.holds(it.Key, -1)
 }
 
-func (p *byTopic) Choice(it Item) (c Choice) {
-	p.update()
-	t := p.topics[it.Key]
-	if c.Key = t != nil; t == nil {
-		t = p.rest
-	}
-	if t == nil {
-		return c
-	}
-	c.None = p.labels[t.key] && p.places(t) == 0
-	if p.auto || t.held < t.may {
-		c.Free = p.emptiest(func(id int) bool { return p.fits(t, id) })
-	}
-	return c
+func (p *byTopic) fits(it *Item, slot int) bool {
+	t := cmp.Or(p.topics[it.Key], p.rest)
+	return p.auto && p.may(it.Key, slot) || t != nil && t.held < t.may && p.may(t.key, slot)
 }
 
-func (p *byTopic) Remove(id uint64) bool {
-	p.update()
-	e := p.find(id)
-	if e == nil {
-		return false
-	}
-	t := p.of(e.Key)
-	p.cut(e)
-	p.refresh(t)
-	return true
+func (p *byTopic) Choice(it Item) Choice {
+	named := p.topics[it.Key] != nil
+	return Choice{Key: named, None: named && p.labels[it.Key] && p.places(it.Key) == 0}
 }
 
 func (p *byTopic) Join(s Slot) {

@@ -105,14 +105,13 @@ func (q *queue) delay(e *entry, due time.Time) {
 // unqueue takes a waiting task out of whatever it waits in. Under a serial policy, the others
 // of its key go on to wait for one that has begun.
 func (q *queue) unqueue(e *entry) {
-	id := e.item.ID
 	switch e.state {
 	case queued, parked:
-		q.ready.Remove(id)
+		q.ready.Remove(e.item)
 	case timed:
-		q.later.Remove(id)
+		q.later.Remove(e.item.ID)
 	case delayed:
-		q.due.Remove(id)
+		q.due.Remove(e.item.ID)
 	}
 }
 
@@ -120,7 +119,7 @@ func (q *queue) unqueue(e *entry) {
 func (q *queue) withdraw(e *entry) {
 	q.unqueue(e)
 	if q.ready.Serial() {
-		q.ready.Remove(e.item.ID) // it may be awaited there
+		q.ready.Remove(e.item) // it may be awaited there
 	}
 }
 
