@@ -61,7 +61,7 @@ func FuzzLoad(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for sealed, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
-			file := append(headOf("0123456789abcdef"), rest...)
+			file := append(headOf(0x123456789abcdef), rest...)
 			l := &loaded{}
 			require.NoError(t, l.load(bytes.NewReader(file), int64(len(file)), "journal", nil))
 			defer l.table.close()
@@ -91,6 +91,6 @@ func FuzzLoad(f *testing.F) {
 }
 
 // headOf is the first line of the journal of a queue.
-func headOf(queue string) []byte {
+func headOf(queue int64) []byte {
 	return firstLine(Command{Line: "crew x", Dir: "/"}, queue, 0, 0, time.Time{})
 }

@@ -122,7 +122,7 @@ func IdentityOf(t *task.Task) Identity {
 // it, Times returns nil. Without a journal the error is fs.ErrNotExist.
 func Times(dir string) (times map[Identity]time.Duration, err error) {
 	err = look(dir, func(l *loaded) error {
-		if l.head.Queue != "" {
+		if l.head.Queue > 0 {
 			return nil
 		}
 		times = make(map[Identity]time.Duration, l.table.n)

@@ -238,13 +238,7 @@ func (j *Journal) openFiles() error {
 		return err
 	}
 	_ = os.Remove(filepath.Join(j.cfg.Dir, newName)) // a crash may have left it
-	if err := j.file.Truncate(j.end); err != nil {   // drops a torn line
-		return err
-	}
-	if j.cfg.Queue != nil {
-		return j.openQueue()
-	}
-	return nil
+	return j.file.Truncate(j.end)                    // drops a torn line
 }
 
 // load loads the journal, again if it was replaced, and opens its outputs. It returns an error if
@@ -259,7 +253,8 @@ func (j *Journal) load() error {
 	}
 	j.past, j.end = l, l.scanned.end
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
-	switch queue := l.head.Queue != ""; {
+	j.queue.id = l.head.Queue
+	switch queue := l.head.Queue > 0; {
 	case queue == (j.cfg.Queue != nil):
 		out, err := j.dir.outputs(l.head.Outputs, l.outEnd)
 		if err == nil {

@@ -127,7 +127,7 @@ func (l *loaded) apply(ln line) {
 }
 
 func (l *loaded) applyTask(ev string, id identity, ln line) {
-	if l.head.Queue != "" {
+	if l.head.Queue > 0 {
 		l.last = max(l.last, number(ln.body, "task"))
 	}
 	switch ev {

@@ -2,13 +2,11 @@ package journal
 
 import (
 	"cmp"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 
 	"crew/runner/task"
@@ -23,26 +21,15 @@ type Queue struct {
 
 // queue is the state of the journal of a queue.
 type queue struct {
-	id      uint64
-	changed bool         // the file is of another command
-	packer  *gzip.Writer // under Journal.mu
-}
-
-func (j *Journal) openQueue() error {
-	q := &j.queue
-	var err error
-	q.packer, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if q.id, err = strconv.ParseUint(j.past.head.Queue, 16, 64); err != nil {
-		return &headError{j.file.Name() + " has no valid queue in its first line: give another directory"}
-	}
-	return nil
+	id      int64
+	changed bool // the file is of another command
 }
 
 // identity returns the identity of the task that was given a number. The number
 // comes first because the table hashes the first bytes.
 func (q *queue) identity(number uint64) (id identity) {
 	binary.LittleEndian.PutUint64(id[:8], number)
-	binary.LittleEndian.PutUint64(id[8:], q.id)
+	binary.LittleEndian.PutUint64(id[8:], uint64(q.id))
 	return id
 }
 
@@ -100,22 +87,20 @@ func (j *Journal) Change(tasks []*task.Task) error {
 func (j *Journal) whole(tasks []*task.Task) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var lines, env []byte
+	from, now := len(j.waiting), time.Now()
+	var env []byte
 	var last []string
 	var err error
-	now := time.Now()
 	for _, t := range tasks {
 		if t.Bare && (env == nil || !same(t.Env, last)) {
-			last = t.Env
-			if env, err = packEnv(j.queue.packer, t.Env); err != nil {
-				return err
-			}
+			last, env = t.Env, packEnv(t.Env)
 		}
-		if lines, err = appendWhole(lines, t, env, now); err != nil {
+		if j.waiting, err = appendWhole(j.waiting, t, env, now); err != nil {
+			j.waiting = j.waiting[:from]
 			return err
 		}
 	}
-	return cmp.Or(j.flush(), j.put(lines))
+	return j.flush()
 }
 
 // same reports whether two slices are the same memory.

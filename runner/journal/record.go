@@ -101,7 +101,7 @@ type record struct {
 	Version int        `json:"version"`
 	Sum     string     `json:"sum"`
 	Dir     task.Bytes `json:"dir"`
-	Queue   string     `json:"queue"`   // ID of the queue; empty for a run
+	Queue   int64      `json:"queue"`   // ID of the queue; 0 for a run
 	Last    uint64     `json:"last"`    // the highest number that was given in the queue
 	Outputs int64      `json:"outputs"` // number of the file of outputs
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -56,9 +55,9 @@ func (c Command) began(head *record) bool {
 }
 
 // firstLine returns the first line of a journal. queue is the ID of a queue, in which last
-// is the highest number that was given; it is empty for a run. outputs is the number of the file
+// is the highest number that was given; it is 0 for a run. outputs is the number of the file
 // of outputs.
-func firstLine(c Command, queue string, last uint64, outputs int64, now time.Time) []byte {
+func firstLine(c Command, queue int64, last uint64, outputs int64, now time.Time) []byte {
 	b := begin(nil, evJournal)
 	b = task.AppendInt(b, "version", version)
 	b = task.AppendTime(b, "created", now)
@@ -66,8 +65,8 @@ func firstLine(c Command, queue string, last uint64, outputs int64, now time.Tim
 	b = task.AppendText(b, "sum", c.sum())
 	b = task.AppendText(b, "dir", c.Dir)
 	b = task.AppendInt(b, "outputs", outputs)
-	if queue != "" {
-		b = task.AppendText(b, "queue", queue)
+	if queue > 0 {
+		b = task.AppendInt(b, "queue", queue)
 		b = task.AppendInt(b, "last", int64(last))
 	}
 	return seal(b, 0)
@@ -98,7 +97,7 @@ func (d directory) open(name string, flags int) (*os.File, error) {
 // startOver puts a journal without tasks in the place of the one that may be loaded, of which
 // it keeps how long the tasks took.
 func (j *Journal) startOver() error {
-	number, queue := int64(0), ""
+	var number, queue int64
 	if j.past != nil {
 		number = j.past.head.Outputs + 1
 	}
@@ -110,7 +109,7 @@ func (j *Journal) startOver() error {
 	}
 	output.Close()
 	if j.cfg.Queue != nil {
-		queue = fmt.Sprintf("%016x", rand.Uint64())
+		queue = 1 + rand.Int64N(math.MaxInt64)
 	}
 	d, err := j.draft(queue, 0, number)
 	if err != nil {
@@ -206,7 +205,7 @@ type draft struct {
 }
 
 // draft begins a draft. See firstLine for its parameters.
-func (j *Journal) draft(queue string, last uint64, outputs int64) (*draft, error) {
+func (j *Journal) draft(queue int64, last uint64, outputs int64) (*draft, error) {
 	f, err := j.dir.open(newName, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -10,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"crew/runner/task"
@@ -39,20 +39,7 @@ type spec struct {
 	Marks     []task.Mark   `json:"marks,omitempty"`
 	Makes     *making       `json:"makes,omitempty"`
 	Error     string        `json:"error,omitempty"` // why the task cannot be run
-	terms
-}
-
-// terms are task.Terms, but for texts.
-type terms struct {
-	After    []uint64    `json:"after,omitempty"`
-	At       time.Time   `json:"at,omitzero"`
-	Held     bool        `json:"held,omitempty"`
-	Rank     int64       `json:"rank,omitempty"`
-	Name     string      `json:"-"`
-	Note     string      `json:"-"`
-	Priority int         `json:"priority,omitempty"`
-	Weight   int         `json:"weight,omitempty"`
-	Needs    []task.Need `json:"needs,omitempty"`
+	task.Terms
 }
 
 // making is what a task.Making says before anything is known of the task.
@@ -86,9 +73,9 @@ func (w *words) UnmarshalJSON(text []byte) error {
 }
 
 func specOf(t *task.Task) *spec {
-	asked := terms(t.Terms())
+	asked := t.Terms()
 	s := &spec{
-		terms: asked, Name: task.Bytes(asked.Name), Note: task.Bytes(asked.Note),
+		Terms: asked, Name: task.Bytes(asked.Name), Note: task.Bytes(asked.Note),
 		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, KillAfter: t.KillAfter, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
@@ -119,7 +106,7 @@ func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.KillAfter = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.KillAfter
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
-	asked := task.Terms(s.terms)
+	asked := s.Terms
 	if asked.Name, asked.Note = string(s.Name), string(s.Note); !asked.IsZero() {
 		t.Asked = &asked
 	}
@@ -187,13 +174,18 @@ func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, err
 	return b, nil
 }
 
-// packEnv returns the environment of a bare task as its line has it. z is used again, since it is large.
-func packEnv(z *gzip.Writer, env []string) ([]byte, error) {
-	var b bytes.Buffer
+// packers are used again, since each is large.
+var packers = sync.Pool{New: func() any { z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return z }}
+
+// packEnv returns the environment of a bare task as its line has it.
+func packEnv(env []string) []byte {
+	z := packers.Get().(*gzip.Writer)
+	defer packers.Put(z)
+	var b bytes.Buffer // which takes all
 	z.Reset(&b)
-	_, err := io.WriteString(z, strings.Join(env, "\x00"))
-	err = cmp.Or(err, z.Close())
-	return b.Bytes(), err
+	_, _ = io.WriteString(z, strings.Join(env, "\x00"))
+	_ = z.Close()
+	return b.Bytes()
 }
 
 // unpackEnv is the reverse of packEnv.

@@ -128,11 +128,6 @@ func (j *Journal) flush() error {
 	if closed := fs.ErrClosed; j.closed {
 		j.fault.CompareAndSwap(nil, &closed)
 	}
-	return j.put(lines)
-}
-
-// put writes lines. The caller holds mu.
-func (j *Journal) put(lines []byte) error {
 	if err := j.failure(); err != nil || len(lines) == 0 {
 		return err
 	}

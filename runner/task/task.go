@@ -71,16 +71,16 @@ type Task struct {
 
 // Terms say when a task may start, what it takes to run, and what its user calls it.
 type Terms struct {
-	After []uint64  // tasks that must have succeeded first
-	At    time.Time // not before this time, by the machine's clock; zero for any time
-	Held  bool      // not before it is released
-	Rank  int64     // tasks of a lower rank start first; 0 unless somebody moved the task
-	Name  string    // by which later tasks can come after it; "" for none
-	Note  string    // what its user says of it; "" for nothing
+	After []uint64  `json:"after,omitempty"` // tasks that must have succeeded first
+	At    time.Time `json:"at,omitzero"`     // not before this time, by the machine's clock; zero for any time
+	Held  bool      `json:"held,omitempty"`  // not before it is released
+	Rank  int64     `json:"rank,omitempty"`  // tasks of a lower rank start first; 0 unless somebody moved the task
+	Name  string    `json:"-"`               // by which later tasks can come after it; "" for none
+	Note  string    `json:"-"`               // what its user says of it; "" for nothing
 
-	Priority int    // tasks of a higher priority start first; 0 unless given
-	Weight   int    // how many places it takes, at most those there are; less than 1 counts as 1
-	Needs    []Need // what it takes of the limits by name; in order of name, each name once
+	Priority int    `json:"priority,omitempty"` // tasks of a higher priority start first; 0 unless given
+	Weight   int    `json:"weight,omitempty"`   // how many places it takes, at most those there are; less than 1 counts as 1
+	Needs    []Need `json:"needs,omitempty"`    // what it takes of the limits by name; in order of name, each name once
 }
 
 // IsZero reports whether the terms say nothing.

@@ -105,10 +105,10 @@ func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) 
 		if x.Final {
 			final = 1
 		}
-		at := [...]int64{int64(x.Task), tenths(x.Start-a.Base.UnixNano(), 0), name(x.Command)}
+		at := [...]int64{int64(x.Task), tenths(x.Start - a.Base.UnixNano()), name(x.Command)}
 		for c, n := range [...]int64{
 			at[0] - last[0], at[1] - last[1], at[2] - last[2], int64(x.Run), int64(x.Number), int64(x.Lane), int64(x.Outcome),
-			final, int64(x.Code), name(x.Key), tenths(x.Took, 4), tenths(x.Waited, 3),
+			final, int64(x.Code), name(x.Key), tenths(x.Took), tenths(x.Waited),
 		} {
 			columns[c] = strconv.AppendInt(append(columns[c], between), n, 10)
 		}
@@ -122,18 +122,12 @@ func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) 
 	return columns, names
 }
 
-// tenths returns nanoseconds in units of 0.1 ms, with that many digits, 0 for all, since digits
-// that nobody sees take room. What is negative is -1.
-func tenths(ns int64, digits int) int64 {
-	switch n := float64(ns) / 1e5; {
-	case n < 0 && digits > 0:
+// tenths returns nanoseconds in units of 0.1 ms. What is negative is -1.
+func tenths(ns int64) int64 {
+	if ns < 0 {
 		return -1
-	case n == 0 || digits == 0:
-		return int64(math.Round(n))
-	default:
-		unit := math.Pow(10, max(0, math.Ceil(math.Log10(n))-float64(digits)))
-		return int64(math.Round(n/unit) * unit)
 	}
+	return (ns + 50_000) / 100_000
 }
 
 // runName returns by what people tell a run from the others.
