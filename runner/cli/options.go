@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"crew/runner/input"
 	"crew/runner/task"
 	"crew/sched"
 )
@@ -55,7 +56,7 @@ type Options struct {
 // not empty.
 type Input struct {
 	Files     []string       `row:"-a, --arg-file FILE | run | records from FILE, - is stdin; several one by one"`
-	Groups    []Group        // read after the files
+	Groups    []input.Group  // read after the files
 	_         struct{}       `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delim"`
 	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
 	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | cut records into columns at REGEX" by:"colsep"`
@@ -425,7 +426,7 @@ func (o *Options) AllCaps() []task.Cap {
 // finish fills in the defaults that depend on other options.
 func (o *Options) finish() {
 	if o.Fed() {
-		o.Input.Groups = []Group{{}} // values, of which none is there yet
+		o.Input.Groups = []input.Group{{Values: []string{}}} // values, of which none is there yet
 	}
 	slices.SortFunc(o.Terms.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
 	if o.Do == DoAttach {
@@ -499,27 +500,24 @@ func (o *Options) Protocol() task.Protocol {
 }
 
 // ReadsStdin reports whether records come from standard input.
-func (in Input) ReadsStdin() bool {
-	isStdin := func(g Group) bool { return g.Files && slices.Contains(g.Words, "-") }
-	return len(in.Files) == 0 && len(in.Groups) == 0 ||
-		slices.Contains(in.Files, "-") || slices.ContainsFunc(in.Groups, isStdin)
-}
+func (in Input) ReadsStdin() bool { return slices.Contains(in.Paths(), "-") }
 
-// ReadsFiles reports whether records come from files or from standard input.
-func (in Input) ReadsFiles() bool {
-	return in.ReadsStdin() || len(in.Files) > 0 || slices.ContainsFunc(in.Groups, func(g Group) bool { return g.Files })
+// Paths returns the files that records come from; "-" is standard input.
+func (in Input) Paths() []string {
+	if in.Sources() == 0 {
+		return []string{"-"}
+	}
+	paths := slices.Clone(in.Files)
+	for _, g := range in.Groups {
+		if g.File != "" {
+			paths = append(paths, g.File)
+		}
+	}
+	return paths
 }
 
 // Sources returns the number of sources that are linked or multiplied.
-func (in Input) Sources() int {
-	n := min(1, len(in.Files))
-	for _, g := range in.Groups {
-		if n++; g.Files {
-			n += len(g.Words) - 1
-		}
-	}
-	return n
-}
+func (in Input) Sources() int { return min(1, len(in.Files)) + len(in.Groups) }
 
 // ObjectTasks reports whether each JSON object describes a task. With a command it
 // is data.
@@ -554,13 +552,6 @@ func (o *Options) Typed(name string) string {
 
 // Bad returns the error of an option's value, for which err is the hint.
 func (o *Options) Bad(name string, err error) error { return o.given(name).bad(err) }
-
-// Group is a ::: or one of its variants, with the words that follow it.
-type Group struct {
-	Files  bool     // Words are names of files, each a source of its own
-	Linked bool     // linked to the group before it, instead of multiplied with it
-	Words  []string // the values, or names of files
-}
 
 // Completion lists what a word of a command line may be.
 type Completion struct {

@@ -3,6 +3,8 @@ package cli
 import (
 	"slices"
 	"strings"
+
+	"crew/runner/input"
 )
 
 // peerOption is one or more options of xargs, GNU parallel, make or nextest that crew
@@ -165,7 +167,7 @@ func sameName(a, b string) bool {
 // at blanks, as they typed it, or "".
 func (o *Options) WholeLines() string {
 	u := o.given("max-args")
-	values := func(g Group) bool { return !g.Files }
+	values := func(g input.Group) bool { return g.File == "" }
 	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crew/runner/input"
 	"crew/runner/task"
 )
 
@@ -81,34 +82,33 @@ func (c *command) wrong(format string, args ...any) error {
 }
 
 // splitGroups splits the operands of a run into the command and the groups of values.
-func splitGroups(operands []string) (command []string, groups []Group, err error) {
+func splitGroups(operands []string) (command []string, groups []input.Group, err error) {
 	separates := func(w string) bool { return w == ":::" || w == "::::" || w == ":::+" || w == "::::+" }
-	to := &command
-	for len(operands) > 0 {
+	cut := func() (words []string) {
 		n := slices.IndexFunc(operands, separates)
 		if n < 0 {
-			*to = operands
-			break
+			n = len(operands)
 		}
-		if n > 0 {
-			*to = slices.Clip(operands[:n])
-		}
-		w := operands[n]
-		groups = append(groups, Group{Files: strings.HasPrefix(w, "::::"), Linked: strings.HasSuffix(w, "+")})
-		to, operands = &groups[len(groups)-1].Words, operands[n+1:]
+		words, operands = append(words, operands[:n]...), operands[n:]
+		return words
 	}
-	for _, g := range groups {
-		if !g.Files {
+	for command = cut(); len(operands) > 0; {
+		separator := operands[0]
+		operands = operands[1:]
+		words, linked := cut(), strings.HasSuffix(separator, "+")
+		if !strings.HasPrefix(separator, "::::") {
+			groups = append(groups, input.Group{Values: append([]string{}, words...), Linked: linked})
 			continue
 		}
-		if len(g.Words) == 0 {
+		if len(words) == 0 {
 			return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
 		}
-		for _, w := range g.Words {
+		for _, w := range words {
 			if len(w) > 1 && w[0] == '-' {
 				return nil, nil, &UsageError{task.Quote(w) + " is among the files of ::::",
 					"options come before the command; " + task.Quote("./"+w) + " is a file"}
 			}
+			groups = append(groups, input.Group{File: w, Linked: linked})
 		}
 	}
 	return command, groups, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -56,12 +57,7 @@ func checkLimits(o *cli.Options, p pool) error {
 
 // files is how many descriptors the run opens with one task at a time.
 func files(o *cli.Options, p pool) int64 {
-	inputs := len(o.Input.Files)
-	for _, g := range o.Input.Groups {
-		if g.Files {
-			inputs += len(g.Words)
-		}
-	}
+	inputs := len(slices.DeleteFunc(o.Input.Paths(), func(path string) bool { return path == "-" }))
 	if o.Failure.Halt.Percent {
 		inputs += 1 + inputs // copies of what can be read only once, stdin too
 	}

@@ -35,7 +35,7 @@ func (s *source) rerun() sink.RerunConfig {
 	number := again.NumberIn(o.Words())
 	byRecord := s.results != o.Output.Results
 	cfg := sink.RerunConfig{Line: again.Line, Rest: s.rest, State: o.State.Dir != ""}
-	if !in.ReadsFiles() {
+	if len(in.Paths()) == 0 {
 		cfg.More = s.more
 	}
 	if (number == "{#}" || number == "" && regroups) && again.CommandsSuffice() && !byRecord {
@@ -90,13 +90,7 @@ func (s *source) rest(id uint64, at int64) string {
 	if in.Sources() > 1 {
 		return fmt.Sprintf("the input was not read from task %d on: %s", id+1, wholly)
 	}
-	paths := s.input.Files
-	if len(paths) == 0 && len(in.Groups) > 0 {
-		paths = in.Groups[0].Words
-	}
-	if len(paths) == 0 {
-		paths = []string{"-"}
-	}
+	paths := in.Paths()
 	if f, ok := s.input.Stdin.(*os.File); ok && slices.Contains(paths, "-") && isatty.IsTerminal(f.Fd()) {
 		return ""
 	}

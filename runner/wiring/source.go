@@ -58,7 +58,7 @@ func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *sou
 func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
 	in := o.Input
 	cfg := input.Config{
-		Stdin: stdin, Files: in.Files, SkipEmpty: in.SkipEmpty,
+		Stdin: stdin, Files: in.Files, Groups: in.Groups, SkipEmpty: in.SkipEmpty,
 		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header},
 		Comments: len(o.Words()) == 0 && !in.JSON,
 	}
@@ -73,15 +73,6 @@ func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
 	}
 	if in.EOF != "" {
 		cfg.EOF = &in.EOF
-	}
-	for _, g := range in.Groups {
-		if !g.Files {
-			cfg.Groups = append(cfg.Groups, input.Group{Values: append([]string{}, g.Words...), Linked: g.Linked})
-			continue
-		}
-		for _, name := range g.Words {
-			cfg.Groups = append(cfg.Groups, input.Group{File: name, Linked: g.Linked})
-		}
 	}
 	return cfg
 }

@@ -114,13 +114,16 @@ func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 			return nil, nil, err
 		}
 	}
-	if in.Files, err = w.copyFiles(in.Files); err != nil {
-		return nil, nil, err
+	in.Files = slices.Clone(in.Files)
+	for i := range in.Files {
+		if in.Files[i], err = w.copyFile(in.Files[i]); err != nil {
+			return nil, nil, err
+		}
 	}
 	in.Groups = slices.Clone(in.Groups)
 	for i := range in.Groups {
-		if g := &in.Groups[i]; g.Files {
-			if g.Words, err = w.copyFiles(g.Words); err != nil {
+		if g := &in.Groups[i]; g.File != "" {
+			if g.File, err = w.copyFile(g.File); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -128,29 +131,26 @@ func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 	return &o, stdin, nil
 }
 
-// copyFiles returns paths with those replaced that are not regular files. It
-// ignores a file that cannot be opened: openSource will report the error.
-func (w *wiring) copyFiles(paths []string) ([]string, error) {
-	paths = slices.Clone(paths)
-	for i, path := range paths {
-		st, err := os.Stat(path)
-		if path == "-" || err != nil || st.Mode().IsRegular() || st.IsDir() {
-			continue
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			continue
-		}
-		to, err := w.copy(f)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		if paths[i] = to.Name(); !kernel.Portable {
-			paths[i] = fmt.Sprintf("/proc/self/fd/%d", to.Fd())
-		}
+// copyFile returns the path of a copy of a file that is no regular one. It leaves a file that
+// cannot be opened: openSource will report the error.
+func (w *wiring) copyFile(path string) (string, error) {
+	st, err := os.Stat(path)
+	if path == "-" || err != nil || st.Mode().IsRegular() || st.IsDir() {
+		return path, nil
 	}
-	return paths, nil
+	f, err := os.Open(path)
+	if err != nil {
+		return path, nil
+	}
+	defer f.Close()
+	to, err := w.copy(f)
+	switch {
+	case err != nil:
+		return "", err
+	case kernel.Portable:
+		return to.Name(), nil
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", to.Fd()), nil
 }
 
 // named creates a file that exists until the end of the run.
