@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -60,11 +61,10 @@ func web(o *cli.Options, stdout *os.File) error {
 // holds up the start of the run, so that what cannot be written is refused.
 type record struct {
 	*control.Log
-	child *os.Process
-	pipe  *os.File      // to its standard input
-	said  *bufio.Reader // its standard output: a line once it is ready, then what went wrong
-	back  *os.File
-	late  bool // crew-web has not read for webTime, and gets nothing more
+	child *exec.Cmd
+	pipe  io.WriteCloser // to its standard input
+	said  *bufio.Reader  // its standard output: a line once it is ready, then what went wrong
+	late  bool           // crew-web has not read for webTime, and gets nothing more
 }
 
 // webTime is how long crew-web may keep crew waiting.
@@ -91,54 +91,32 @@ func (w *wiring) openRecord() (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{}
-	if err := r.start(path, webArgs("record", after.Report, after.Trace)); err != nil {
+	r := &record{child: exec.Command(path)}
+	r.child.Args, r.child.Stderr = webArgs("record", after.Report, after.Trace), os.Stderr
+	// In a session of its own, what ends crew does not keep it from writing what is known by then.
+	r.child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err1 := r.child.StdinPipe()
+	out, err2 := r.child.StdoutPipe()
+	if err := cmp.Or(err1, err2, r.child.Start()); err != nil {
 		return nil, fmt.Errorf("start %s: %w", webProgram, err)
 	}
-	_ = r.back.SetReadDeadline(time.Now().Add(webTime))
+	r.pipe, r.said = in, bufio.NewReader(out)
+	late := time.AfterFunc(webTime, func() { _ = r.child.Process.Kill() })
 	line, err := r.said.ReadString('\n')
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = r.child.Kill()
-	}
-	_ = r.back.SetReadDeadline(time.Time{})
+	late.Stop()
 	if err != nil || line != "ready\n" {
 		if err = r.finish(line); err == nil {
 			err = fmt.Errorf("%s is no program of crew: %s", path, webHint)
 		}
 		return nil, err
 	}
-	r.Log = control.NewLog(patient{r.pipe}, w.about())
+	r.Log = control.NewLog(patient{r.pipe.(*os.File)}, w.about())
 	r.Keeps = w.plan.Keeps() && !w.opts.Pool.TTY
 	w.close = append(w.close, func() error {
 		w.signals.Release() // crew-web finishes the files without crew, too
 		return r.finish("")
 	})
 	return r, nil
-}
-
-// start starts crew-web in a session of its own, so that what ends crew does not keep it
-// from writing what is known by then.
-func (r *record) start(path string, args []string) error {
-	in, to, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	from, out, err := os.Pipe()
-	if err != nil {
-		to.Close()
-		return err
-	}
-	defer out.Close()
-	r.pipe, r.back, r.said = to, from, bufio.NewReader(from)
-	r.child, err = os.StartProcess(path, args, &os.ProcAttr{
-		Files: []*os.File{in, out, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		to.Close()
-		from.Close()
-	}
-	return err
 }
 
 // Close writes the totals. What goes wrong, finish tells.
@@ -152,8 +130,7 @@ func (r *record) Close(final task.Stats) error {
 func (r *record) finish(said string) error {
 	r.pipe.Close()
 	rest, _ := io.ReadAll(r.said)
-	r.back.Close()
-	state, err := r.child.Wait()
+	err := r.child.Wait()
 	said = strings.TrimSpace(said + string(rest))
 	switch {
 	case said != "":
@@ -161,9 +138,7 @@ func (r *record) finish(said string) error {
 	case r.late:
 		return fmt.Errorf("%s has not read for %s: the report or trace lacks what came after that", webProgram, task.Span(webTime))
 	case err != nil:
-		return fmt.Errorf("wait for %s: %w", webProgram, err)
-	case !state.Success():
-		return fmt.Errorf("write the report or trace: %s has ended with %s", webProgram, state)
+		return fmt.Errorf("write the report or trace: %s has ended with %w", webProgram, err)
 	}
 	return nil
 }
