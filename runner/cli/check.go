@@ -202,7 +202,7 @@ var needs = [...]need{
 // refusals returns what the rules refuse, in the order of the rules.
 func (o *Options) refusals() (all []UsageError) {
 	refuse := func(u, with *use, what, hint string) {
-		hint = strings.Replace(hint, "%s", with.typed(), 1)
+		hint = strings.Replace(hint, "%s", with.spelled, 1)
 		if u.env || with.env {
 			hint += ", or write CREW_OPTS= before crew"
 		}

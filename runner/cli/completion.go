@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -134,20 +135,14 @@ func (x *Completion) list(items []string) {
 // sshHosts returns the hosts that the user's files for ssh name, sorted.
 func sshHosts() (hosts []string) {
 	home, _ := os.UserHomeDir()
-	config, _ := os.ReadFile(filepath.Join(home, ".ssh", "config"))
-	for line := range strings.Lines(string(config)) {
-		if f := strings.Fields(strings.Replace(line, "=", " ", 1)); len(f) > 1 && strings.EqualFold(f[0], "Host") {
-			hosts = append(hosts, f[1:]...)
-		}
-	}
-	known, _ := os.ReadFile(filepath.Join(home, ".ssh", "known_hosts"))
-	for line := range strings.Lines(string(known)) {
-		if f := strings.Fields(line); len(f) > 2 && f[0][0] != '@' {
-			hosts = append(hosts, strings.Split(f[0], ",")...)
+	for name, line := range map[string]string{"config": `(?im)^[ \t]*host[ \t=]+(.*)`, "known_hosts": `(?m)^([^@ ]+) `} {
+		text, _ := os.ReadFile(filepath.Join(home, ".ssh", name))
+		for _, found := range regexp.MustCompile(line).FindAllStringSubmatch(string(text), -1) {
+			hosts = append(hosts, strings.FieldsFunc(found[1], func(r rune) bool { return strings.ContainsRune(" \t\",", r) })...)
 		}
 	}
 	// Neither patterns, hashes and comments, nor names with a port.
-	hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "*?!|#[") })
+	hosts = slices.DeleteFunc(hosts, func(h string) bool { return strings.ContainsAny(h, "*?!|#[") })
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
 }

@@ -190,17 +190,6 @@ func (u use) bad(err error) error {
 	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
 }
 
-// typed returns the option as typed if that is short, or else its shortest form.
-func (u use) typed() string {
-	switch {
-	case len(u.spelled) == 2:
-		return u.spelled
-	case u.opt.form == "": // of state
-		return u.spelled
-	}
-	return u.opt.typed()
-}
-
 // typed returns the option's shortest form.
 func (o *option) typed() string {
 	if o.short != "" {

@@ -182,39 +182,30 @@ func (s *source) checkBatches() error {
 }
 
 // compileTexts compiles the templates that no shell reads.
-func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
+func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) (err error) {
 	o := s.opts
 	terms := &o.Terms
+	text := func(name, template string) *expand.Text {
+		t, failed := s.text(name, template, "it is known only after the "+name+" is", cfg, expand.NewText)
+		err = cmp.Or(err, failed)
+		return t
+	}
+	tc.Key, tc.Cost = text("key", o.Sched.Key), text("cost", o.Sched.Cost)
+	tc.Priority, tc.Weight, tc.Needs = text("priority", terms.Priority), text("weight", terms.Weight), text("needs", terms.Needs)
+	if err != nil {
+		return err
+	}
+	if tc.Results, err = s.text("results", o.Output.Results, differs, cfg, expand.NewPath); err != nil {
+		return err
+	}
 	tag := o.Output.TagString
 	if o.Output.Tag {
 		if tag = o.Command.Replace; s.blocks != nil {
 			tag = "{#}"
 		}
 	}
-	for _, t := range [...]struct {
-		name, template, noWorker string
-		text                     **expand.Text
-		compile                  func(string, expand.Config) (*expand.Text, error)
-	}{
-		{"key", o.Sched.Key, "it is known only after the key is", &tc.Key, expand.NewText},
-		{"cost", o.Sched.Cost, "it is known only after the cost is", &tc.Cost, expand.NewText},
-		{"results", o.Output.Results, "it may differ from attempt to attempt", &tc.Results, expand.NewPath},
-		{"priority", terms.Priority, "it is known only after the priority is", &tc.Priority, expand.NewText},
-		{"weight", terms.Weight, "it is known only after the weight is", &tc.Weight, expand.NewText},
-		{"needs", terms.Needs, "it is known only after the needs are", &tc.Needs, expand.NewText},
-		{"tag-string", tag, "", &tc.Tag, expand.NewText},
-	} {
-		if t.template == "" {
-			continue
-		}
-		text, err := t.compile(t.template, cfg)
-		if err != nil {
-			return misuse("bad value for --"+t.name, err.Error())
-		}
-		if p := text.OfSlot(); p != "" && t.noWorker != "" {
-			return misuse(o.Typed(t.name)+" cannot hold "+p, t.noWorker)
-		}
-		*t.text = text
+	if tc.Tag, err = s.text("tag-string", tag, "", cfg, expand.NewText); err != nil {
+		return err
 	}
 	tc.Caps, tc.Offers, tc.Dry = terms.Caps, o.TakesOffers(), o.Show.DryRun
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
@@ -227,12 +218,30 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) error {
 		dir, _ := tc.Results.Dir()
 		s.results = cmp.Or(dir, ".")
 	}
-	var err error
 	if s.transfer, err = s.compilePaths("transfer-file", o.Engine.Transfer, cfg); err == nil {
 		s.returns, err = s.compilePaths("return", o.Engine.Return, cfg)
 	}
 	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
 	return err
+}
+
+// differs is why a template of files cannot have what the worker of an attempt decides.
+const differs = "it may differ from attempt to attempt"
+
+// text compiles the template of an option, and returns nil for "". slotless is why it cannot have what
+// the worker decides; "" if it can.
+func (s *source) text(name, template, slotless string, cfg expand.Config, compile func(string, expand.Config) (*expand.Text, error)) (*expand.Text, error) {
+	if template == "" {
+		return nil, nil
+	}
+	text, err := compile(template, cfg)
+	if err != nil {
+		return nil, misuse("bad value for --"+name, err.Error())
+	}
+	if p := text.OfSlot(); p != "" && slotless != "" {
+		return nil, misuse(s.opts.Typed(name)+" cannot hold "+p, slotless)
+	}
+	return text, nil
 }
 
 // checkNames refuses columns with the name of another, and those with the name of a limit:
@@ -289,12 +298,9 @@ func (s *source) compilePaths(name string, templates []string, cfg expand.Config
 		if t == "{}" { // of --transfer
 			t = cfg.Replace
 		}
-		text, err := expand.NewText(t, cfg)
+		text, err := s.text(name, t, differs, cfg, expand.NewText)
 		if err != nil {
-			return nil, misuse("bad value for --"+name, err.Error())
-		}
-		if p := text.OfSlot(); p != "" {
-			return nil, misuse("--"+name+" cannot hold "+p, "it may differ from attempt to attempt")
+			return nil, err
 		}
 		texts = append(texts, text)
 	}

@@ -146,16 +146,15 @@ func (r *record) finish(said string) error {
 // replaceable returns an error if an option would replace a file that the run uses
 // otherwise. path may be "".
 func (w *wiring) replaceable(option, path string) error {
-	st, err := os.Stat(path)
-	if err == nil && st.Mode().IsRegular() {
+	if path == "" {
+		return nil
+	}
+	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 		for _, f := range []*os.File{w.out, w.errs} {
 			if open, err := f.Stat(); err == nil && os.SameFile(st, open) {
 				return fmt.Errorf("%s %s would replace what %s goes to: name another file", option, path, f.Name())
 			}
 		}
-	}
-	if path == "" {
-		return nil
 	}
 	o := w.opts
 	for _, uses := range []struct {
@@ -171,12 +170,7 @@ func (w *wiring) replaceable(option, path string) error {
 		{"--trace", []string{o.After.Trace}},
 	} {
 		for _, other := range uses.files {
-			if other == "" || uses.what == option {
-				continue
-			}
-			file, err2 := os.Stat(other)
-			same := err == nil && err2 == nil && os.SameFile(st, file)
-			if same || leadsTo(path) == leadsTo(other) {
+			if other != "" && uses.what != option && leadsTo(path) == leadsTo(other) {
 				return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, uses.what)
 			}
 		}
