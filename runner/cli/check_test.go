@@ -23,16 +23,16 @@ func TestRules(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, "%s %s is not refused", c.name, args)
 		require.NotContains(t, all[i].Hint, "%s")
 	}
-	for _, c := range clashes {
-		for cond := range strings.FieldsSeq(c.conds) {
-			for other := range strings.FieldsSeq(c.others) {
-				refused("do not go together", c.hint, cond, other)
+	for line := range strings.Lines(rules) {
+		conds, others, what, hint := ruleOf(line)
+		for cond := range strings.FieldsSeq(conds) {
+			if what != "" {
+				refused("needs "+what, hint, cond)
+				continue
 			}
-		}
-	}
-	for _, n := range needs {
-		for cond := range strings.FieldsSeq(n.conds) {
-			refused("needs "+n.what, n.hint, cond)
+			for other := range strings.FieldsSeq(others) {
+				refused("do not go together", hint, cond, other)
+			}
 		}
 	}
 }
