@@ -3,7 +3,6 @@ package cli
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ func TestPeerOptions(t *testing.T) {
 			if !strings.HasPrefix(spelled, "--") {
 				o = commands[0].short(name[0])
 			}
-			if hint := peer(name, advice[:]); hint != "" {
+			if hint := peer(name, advises); hint != "" {
 				_, err := commands[0].split([]string{spelled})
 				require.EqualError(t, err, "unknown option "+spelled+": "+hint)
 			} else {
@@ -48,21 +47,26 @@ func TestPeerOptionsTable(t *testing.T) {
 		}
 		seen[strings.ReplaceAll(o.name, "-", "")] = true
 	}
-	for _, p := range slices.Concat(spellings[:], advice[:]) {
-		for name := range strings.FieldsSeq(p.names) {
+	for line := range strings.Lines(peers) {
+		names, says, spelled := strings.Cut(line, means)
+		if !spelled {
+			names, says, _ = strings.Cut(line, advises)
+		}
+		if says == "" {
+			continue
+		}
+		for name := range strings.FieldsSeq(names) {
 			name = strings.ReplaceAll(name, "-", "")
 			require.False(t, seen[name], name)
 			seen[name] = true
 		}
-	}
-	for _, p := range spellings {
-		name, _, _ := strings.Cut(p.says, "=")
-		require.NotNil(t, long(name), p.names)
-	}
-	for _, p := range advice {
-		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(p.says, -1) {
-			require.NotNil(t, long(m[2]), p.says)
-			require.Empty(t, peer(m[2], spellings[:])+peer(m[2], advice[:]), p.says)
+		if name, _, _ := strings.Cut(strings.TrimSpace(says), "="); spelled {
+			require.NotNil(t, long(name), line)
+			continue
+		}
+		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(says, -1) {
+			require.NotNil(t, long(m[2]), line)
+			require.Empty(t, peer(m[2], means)+peer(m[2], advises), line)
 		}
 	}
 }
@@ -73,24 +77,26 @@ func TestManPageHasThePeersSpellings(t *testing.T) {
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, ".Pp\n")
 	want := map[string]string{}
-	for _, p := range spellings {
-		for name := range strings.FieldsSeq(p.names) {
-			want[name] = p.says
+	for line := range strings.Lines(peers) {
+		if names, says, found := strings.Cut(strings.TrimSpace(line), means); found {
+			for name := range strings.FieldsSeq(names) {
+				want[name] = says
+			}
 		}
 	}
 	got := map[string]string{}
 	list, _, _ := strings.Cut(text, "and every name")
 	for entry := range strings.SplitSeq(list, ";\n") {
-		spellings, means, found := strings.Cut(entry, "\nfor\n.Fl -")
+		spellings, is, found := strings.Cut(entry, "\nfor\n.Fl -")
 		if !found {
 			continue
 		}
-		means = strings.NewReplacer(" Cm ", "=", " Ql \\et", "=\t", " ", "").Replace(means)
-		if o := long(means); o != nil && o.means != "" {
-			means = o.means
+		is = strings.NewReplacer(" Cm ", "=", " Ql \\et", `=\t`, " ", "").Replace(is)
+		if o := long(is); o != nil && o.means != "" {
+			is = o.means
 		}
 		for _, m := range regexp.MustCompile(`(?:Fl -?|, -?)([\w-]+)`).FindAllStringSubmatch(spellings, -1) {
-			got[m[1]] = means
+			got[m[1]] = is
 		}
 	}
 	require.Equal(t, want, got)

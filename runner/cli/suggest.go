@@ -23,7 +23,7 @@ func (c *command) unknownShort(arg string, i int) error {
 	if !c.hasRun() {
 		return c.hasNo("-" + arg[i:i+1])
 	}
-	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(peer(arg[i:i+1], advice[:]), seeHelp)
+	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(peer(arg[i:i+1], advises), seeHelp)
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
 	}
@@ -66,7 +66,7 @@ func didYouMean(word string, names []string, dashes, other string) string {
 
 // optionHint returns a hint for the unknown long option of runs with that name.
 func optionHint(name string) string {
-	if hint := peer(name, advice[:]); hint != "" {
+	if hint := peer(name, advises); hint != "" {
 		return hint
 	}
 	var names []string
