@@ -18,35 +18,33 @@ import (
 func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 	j.counts.tests++
 	shown, others, again := r, r.Failures(), "rerun"
-	element := "" // for how the attempt that the case shows failed
-	switch {
-	case r.Outcome.Failed():
+	failed := r.Outcome.Failed()
+	if failed {
 		shown, others = others[0], others[1:]
-		if element = "failure"; isError(shown) {
-			element = "error"
-			j.counts.errors++
-		} else {
-			j.counts.failures++
-		}
-	case r.Outcome == task.OK:
+	} else if r.Outcome == task.OK {
 		again = "flaky"
-	default:
-		element = "skipped"
-		j.counts.skipped++
 	}
 	j.begin("testcase", "name", task.Shorten(label(t, r), nameBytes), "classname", class(t, r), "time", seconds(shown.Duration()))
-	if element == "failure" {
-		j.failure(element, t, shown)
+	for _, x := range [...]struct {
+		element, again string
+		errors         bool
+		count          *int64
+	}{{"failure", again + "Failure", false, &j.counts.failures}, {"error", again + "Error", true, &j.counts.errors}} {
+		if failed && isError(shown) == x.errors {
+			*x.count++
+			j.attempt(x.element, t, shown, false)
+		}
+		for _, other := range others {
+			if isError(other) == x.errors {
+				j.attempt(x.again, t, other, true)
+			}
+		}
+		if !failed && r.Outcome != task.OK && !x.errors {
+			j.counts.skipped++
+			j.begin("skipped", "message", skippedText(r))
+			j.end("skipped")
+		}
 	}
-	j.attempts(again+"Failure", t, others, false)
-	if element == "skipped" {
-		j.begin("skipped", "message", skippedText(r))
-		j.end("skipped")
-	}
-	if element == "error" {
-		j.failure(element, t, shown)
-	}
-	j.attempts(again+"Error", t, others, true)
 	j.outputs(shown)
 	j.end("testcase")
 	_, err := j.w.Write(nil) // the error of any write until now
@@ -93,36 +91,22 @@ func (j *JUnit) end(element string) {
 	_ = j.xml.EncodeToken(xml.EndElement{Name: xml.Name{Local: element}})
 }
 
-// failure writes an element about a failed attempt, with the command and the end of
-// its output.
-func (j *JUnit) failure(element string, t *task.Task, r *task.Result) {
-	j.begin(element, "message", r.Verdict(), "type", r.Outcome.String())
-	j.trace(t, r)
-	j.end(element)
-}
-
-// trace writes what stands in place of a stack trace.
-func (j *JUnit) trace(t *task.Task, r *task.Result) {
+// attempt writes an element about a failed attempt, with the command and the end of its output
+// in place of a stack trace. One that the case does not show has its outputs, too.
+func (j *JUnit) attempt(element string, t *task.Task, r *task.Result, other bool) {
 	tail, err := r.OutputTail()
 	j.unread = cmp.Or(j.unread, err)
 	lines := append([]string{command(t, r)}, task.LastLines(tail, traceLines)...)
-	_ = j.xml.EncodeToken(xml.CharData(strings.Join(lines, "\n") + "\n"))
-}
-
-// attempts writes an element for each attempt of the list that is an error or, if errors
-// is false, for each that is not.
-func (j *JUnit) attempts(element string, t *task.Task, list []*task.Result, errors bool) {
-	for _, r := range list {
-		if isError(r) != errors {
-			continue
-		}
-		j.begin(element, "message", r.Verdict(), "type", r.Outcome.String())
+	j.begin(element, "message", r.Verdict(), "type", r.Outcome.String())
+	if other {
 		j.begin("stackTrace")
-		j.trace(t, r)
+	}
+	_ = j.xml.EncodeToken(xml.CharData(strings.Join(lines, "\n") + "\n"))
+	if other {
 		j.end("stackTrace")
 		j.outputs(r)
-		j.end(element)
 	}
+	j.end(element)
 }
 
 // outputs writes the outputs of an attempt, if there are any.
