@@ -22,15 +22,14 @@ const level = 4
 
 // packed is what the script gets, as JSON.
 type packed struct {
-	Base     float64     `json:"base"` // milliseconds since 1970
-	Zone     int         `json:"zone"` // minutes east of UTC
-	More     int64       `json:"more"`
-	Kinds    [][2]string `json:"kinds"` // name and class of each outcome
-	Runs     []packedRun `json:"runs"`
-	Lanes    [][2]any    `json:"lanes"` // host and worker
-	Names    []string    `json:"names"`
-	Blocked  [][]any     `json:"blocked"` // run, from and to in milliseconds after base, why
-	Failures []failure   `json:"failures"`
+	Base    float64     `json:"base"` // milliseconds since 1970
+	Zone    int         `json:"zone"` // minutes east of UTC
+	More    int64       `json:"more"`
+	Kinds   [][2]string `json:"kinds"` // name and class of each outcome
+	Runs    []packedRun `json:"runs"`
+	Lanes   [][2]any    `json:"lanes"` // host and worker
+	Names   []string    `json:"names"`
+	Blocked [][]any     `json:"blocked"` // run, from and to in milliseconds after base, why
 
 	Columns [12]json.RawMessage `json:"columns"` // of the attempts
 }
@@ -42,11 +41,11 @@ type packedRun struct {
 }
 
 // pack returns the data of a page: base64 of gzip of JSON.
-func pack(r *history.Report, failures []failure) (string, error) {
+func pack(r *history.Report) (string, error) {
 	a := &r.Attempts
 	_, east := a.Base.Local().Zone()
 	p := &packed{
-		Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Lanes: [][2]any{}, Blocked: [][]any{}, Failures: failures,
+		Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Lanes: [][2]any{}, Blocked: [][]any{},
 	}
 	for o := range task.Outcomes {
 		p.Kinds = append(p.Kinds, [2]string{o.String(), kind(o)})

@@ -7,29 +7,21 @@ import (
 	"crew/runner/task"
 )
 
-// How many failures the page itself has, and how many bytes of their outputs. The others
-// are in its data, which is compressed.
-const (
-	mostStatic  = 50
-	staticBytes = 256 << 10
-)
-
 // failure is a failed task in the words of the page.
 type failure struct {
-	ID      string   `json:"id"` // of the element
-	Task    uint64   `json:"task"`
-	Kind    string   `json:"kind"`
-	Verdict string   `json:"verdict"`
-	Command string   `json:"command"`
-	About   []string `json:"about"` // its key, place and time, and how the attempts before failed
-	Output  string   `json:"output"`
-	Note    string   `json:"note"` // why there is no output
+	ID      string // of the element
+	Task    uint64
+	Kind    string
+	Verdict string
+	Command string
+	About   []string // its key, place and time, and how the attempts before failed
+	Output  string
+	Note    string // why there is no output
 }
 
-func failuresOf(r *history.Report) []failure {
-	all := make([]failure, len(r.Failed.List))
-	for i := range all {
-		all[i] = failureOf(r, &r.Failed.List[i])
+func failuresOf(r *history.Report) (all []failure) {
+	for i := range r.Failed.List {
+		all = append(all, failureOf(r, &r.Failed.List[i]))
 	}
 	return all
 }
@@ -61,17 +53,6 @@ func failureOf(r *history.Report, e *history.Ended) failure {
 		f.Note = "It wrote nothing."
 	}
 	return f
-}
-
-// static returns how many of the failures are in the page itself.
-func static(all []failure) int {
-	bytes := 0
-	for i := range all {
-		if bytes += len(all[i].Output); i == mostStatic || bytes > staticBytes {
-			return i
-		}
-	}
-	return len(all)
 }
 
 // leftOut says what the page does not have. A live one can ask for outputs.

@@ -67,8 +67,7 @@ func hash(s string) string {
 // Page writes the page of a report. live is "" for a file. Otherwise it is the URL,
 // relative to the page, below which "events", "do" and "log" are; it ends with a slash.
 func Page(w io.Writer, r *history.Report, live string) error {
-	failures := failuresOf(r)
-	packed, err := pack(r, failures[static(failures):])
+	packed, err := pack(r)
 	if err != nil {
 		return fmt.Errorf("pack the attempts: %w", err)
 	}
@@ -80,13 +79,11 @@ func Page(w io.Writer, r *history.Report, live string) error {
 	return pages.ExecuteTemplate(w, "page.html", struct {
 		frame
 		*history.Report
-		Live     string
-		Failures []failure // as far as they are in the page itself
-		Later    int64     // how many of them are in the data
-		Data     template.HTML
+		Live string
+		Data template.HTML
 	}{
 		newFrame(visible(r.Title, 80)+" · crew "+title, live != "", append(scripts, "start.js")...), r, live,
-		failures[:static(failures)], int64(len(failures) - static(failures)), template.HTML(packed), //nolint:gosec // base64
+		template.HTML(packed), //nolint:gosec // base64
 	})
 }
 

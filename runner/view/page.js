@@ -49,7 +49,6 @@ const read = async () => {
 	for (const column of [A.start, A.took, A.waited])
 		for (let i = 0; i < column.length; i++) column[i] = column[i] === -1 && column !== A.start ? -1 : column[i] / 10;
 	D.runs ??= [];
-	D.failures ??= [];
 };
 
 // now is when running attempts are shown to end: in a file, when the run was last heard of.
@@ -108,7 +107,7 @@ const shorten = (table, most = 12) => {
 	table.parentElement.after(all);
 };
 
-// Failures that are not in the page itself come from its data, some at a time.
+// failure is one as the page itself has it, of which some are shown at a time.
 const failure = f => el("details", {className: "failure", id: f.id},
 	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
 	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
@@ -117,11 +116,10 @@ const mostShown = 10;
 const moreFailures = () => {
 	const hidden = $("failed").querySelectorAll(".later");
 	for (const f of [...hidden].slice(0, 50)) f.classList.remove("later");
-	if (!hidden.length) $("failed").append(...D.failures.splice(0, 50).map(failure));
 	countFailures();
 };
 const countFailures = () => {
-	const left = $("failed").querySelectorAll(".later").length + D.failures.length;
+	const left = $("failed").querySelectorAll(".later").length;
 	$("failures").hidden = !left;
 	$("failures").replaceChildren(button(`Show more of ${count(left)}`, moreFailures));
 };
@@ -132,9 +130,7 @@ const startFailures = () => {
 };
 // openFailure shows what is known of the failure of a task, and returns whether there is anything.
 const openFailure = (run, task) => {
-	const id = `f${run}-${task}`, at = D.failures.findIndex(f => f.id === id);
-	if (at >= 0) $("failed").append(failure(D.failures.splice(at, 1)[0]));
-	const f = $(id);
+	const f = $(`f${run}-${task}`);
 	if (!f) return false;
 	f.classList.remove("later");
 	f.open = true;
@@ -142,4 +138,4 @@ const openFailure = (run, task) => {
 	f.querySelector("summary").focus({preventScroll: true});
 	return true;
 };
-const hasFailure = (run, task) => $(`f${run}-${task}`) || D.failures.some(f => f.id === `f${run}-${task}`);
+const hasFailure = (run, task) => $(`f${run}-${task}`);
