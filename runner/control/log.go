@@ -17,8 +17,7 @@ type Log struct {
 	// tasks wrote: one without output wrote nothing, which a line without data says.
 	Keeps bool
 
-	w   *bufio.Writer
-	err error // the first one
+	w *bufio.Writer // keeps the first error
 }
 
 // NewLog returns a Log of the run that about describes. w may block the run.
@@ -31,9 +30,7 @@ func NewLog(w io.Writer, about Hello) *Log {
 
 func (l *Log) put(r *Reply) {
 	r.V = Version
-	if err := writeLine(l.w, r); l.err == nil {
-		l.err = err
-	}
+	_ = writeLine(l.w, r)
 }
 
 // Consume writes a batch of events. It never fails: after an error nothing is written.
@@ -41,7 +38,7 @@ func (l *Log) Consume(batch []task.Event) error {
 	for i := range batch {
 		e := &batch[i]
 		ended := e.Kind == task.Finished || e.Kind == task.Retried
-		if l.err != nil || ended && e.Result.Known() || e.Task != nil && e.Task.Done != nil {
+		if ended && e.Result.Known() || e.Task != nil && e.Task.Done != nil {
 			continue
 		}
 		if ended && e.Result.Outcome.Failed() {
@@ -51,9 +48,7 @@ func (l *Log) Consume(batch []task.Event) error {
 			l.put(&Reply{Event: &event, Facts: f})
 		}
 	}
-	if err := l.w.Flush(); l.err == nil {
-		l.err = err
-	}
+	_ = l.w.Flush()
 	return nil
 }
 
@@ -76,12 +71,7 @@ func tell(put func(*Reply), id uint64, outs [2][]byte, cut [2]int64, keeps bool)
 
 // Close writes the totals, and returns the first error of all.
 func (l *Log) Close(final task.Stats) error {
-	if l.err == nil {
-		snap := &task.Snapshot{At: time.Now(), State: task.Done, Stats: final}
-		l.put(&Reply{End: true, Run: StatusOf(snap, nil)})
-	}
-	if err := l.w.Flush(); l.err == nil {
-		l.err = err
-	}
-	return l.err
+	snap := &task.Snapshot{At: time.Now(), State: task.Done, Stats: final}
+	l.put(&Reply{End: true, Run: StatusOf(snap, nil)})
+	return l.w.Flush()
 }

@@ -114,7 +114,7 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 }
 
 func (c *conn) explain(r *Request) (*Reply, error) {
-	cmd := task.Command{Op: task.Explain, N: r.N}
+	only, known := map[string]task.Only{"": 0, "waiting": task.OnlyWaiting, "running": task.OnlyRunning}[r.Only]
 	switch {
 	case r.N < 0 || r.N > mostListed:
 		return nil, bad("explain lists at most %d tasks", mostListed)
@@ -122,11 +122,7 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 		return nil, bad("explain needs either tasks or a kind of them")
 	case r.Only == "failed", r.Only == "ended":
 		return c.s.endedLast(cmp.Or(r.N, mostListed), r.Only == "failed"), nil
-	case r.Only == "waiting":
-		cmd.Only = task.OnlyWaiting
-	case r.Only == "running":
-		cmd.Only = task.OnlyRunning
-	case r.Only != "":
+	case !known:
 		return nil, bad("there are no tasks that are only %q", r.Only)
 	}
 	reply := &Reply{}
@@ -137,7 +133,7 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 			return reply, err
 		}
 	} else {
-		got := c.s.ask(cmd)
+		got := c.do(task.Command{Op: task.Explain, N: r.N, Only: only})
 		if got.Err != nil {
 			return nil, got.Err
 		}
@@ -152,6 +148,9 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 
 // do carries out a command, and says who asks for it if that is somebody elsewhere.
 func (c *conn) do(cmd task.Command) task.Reply {
+	if cmd.Op == task.Explain {
+		return c.s.ask(cmd) // the run may have to look at all tasks
+	}
 	if l, is := c.f.(far); is {
 		switch cmd.Op {
 		case task.Cancel:
@@ -168,10 +167,6 @@ func (c *conn) do(cmd task.Command) task.Reply {
 func (c *conn) each(cmd task.Command, ids []uint64) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
-	do := c.do
-	if cmd.Op == task.Explain {
-		do = c.s.ask // the run may have to look at all tasks
-	}
 	parts := slices.Collect(slices.Chunk(ids, mostIDs))
 	if cmd.N < 0 {
 		slices.Reverse(parts)
@@ -180,7 +175,7 @@ func (c *conn) each(cmd task.Command, ids []uint64) (*Reply, error) {
 		if c.s.over() {
 			return reply, errOver
 		}
-		got := do(cmd)
+		got := c.do(cmd)
 		reply.Tasks = append(reply.Tasks, got.IDs...)
 		reply.Wheres = append(reply.Wheres, wheresOf(got.Wheres)...)
 		errs = cmp.Or(errs, got.Err)

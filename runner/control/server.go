@@ -92,20 +92,18 @@ func (s *Server) open() {
 func (s *Server) accept(socket *os.File) {
 	for {
 		f, err := accept(socket)
-		switch {
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
+		if err != nil { // as when there is no file descriptor
 			select {
 			case <-time.After(100 * time.Millisecond):
+				continue
 			case <-s.closing:
+				return
 			}
-		case err != nil:
-			return
-		default:
-			if err := admit(f); err != nil {
-				(&conn{s: s, f: link{f}}).refuse(err)
-			} else {
-				s.Welcome(link{f})
-			}
+		}
+		if err := admit(f); err != nil {
+			(&conn{s: s, f: link{f}}).refuse(err)
+		} else {
+			s.Welcome(link{f})
 		}
 	}
 }
@@ -214,19 +212,17 @@ func (s *Server) part() {
 		s.wg.Wait()
 		close(over)
 	}()
-	select {
-	case <-over:
-		return
-	case <-time.After(partingGaps * s.cfg.gap):
-	}
-	s.mu.Lock()
-	for c := range s.conns {
-		_ = c.f.Close()
-	}
-	s.mu.Unlock()
-	select {
-	case <-over:
-	case <-time.After(100 * time.Millisecond): // a feed that is stuck
+	for _, wait := range [...]time.Duration{partingGaps * s.cfg.gap, 100 * time.Millisecond} { // for a feed that is stuck
+		select {
+		case <-over:
+			return
+		case <-time.After(wait):
+		}
+		s.mu.Lock()
+		for c := range s.conns {
+			_ = c.f.Close()
+		}
+		s.mu.Unlock()
 	}
 }
 

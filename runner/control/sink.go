@@ -26,8 +26,7 @@ type listener struct {
 
 	// under Sink.mu
 
-	all    bool            // it asks about all events
-	tasks  map[uint64]bool // or about these tasks, as far as they have not ended
+	tasks  map[uint64]bool // those that it asks about, as far as they have not ended; see toAll
 	events []heard
 	lost   int64 // events that did not fit after them
 }
@@ -73,11 +72,11 @@ func (k *Sink) Consume(batch []task.Event) error {
 // hear keeps an event if the listener asks about it. The outputs of an attempt that ended
 // are still open now. The caller must hold mu.
 func (l *listener) hear(e *task.Event) {
-	switch {
-	case l.all && e.Kind == task.Released:
-	case l.all && (len(l.events) == mostEvents || l.lost > 0):
+	switch all := l.tasks == nil; {
+	case all && e.Kind == task.Released:
+	case all && (len(l.events) == mostEvents || l.lost > 0):
 		l.lost++
-	case l.all:
+	case all:
 		l.events = append(l.events, heard{Event: *e})
 	case e.Task == nil || !l.tasks[e.Task.ID]:
 	case e.Kind == task.Started:
@@ -107,8 +106,8 @@ func (k *Sink) Close(final task.Stats) error {
 	return nil
 }
 
-// toAll returns a new listener for all events.
-func toAll() *listener { return &listener{all: true, wake: make(chan struct{}, 1)} }
+// toAll returns a new listener for all events: it has no map of tasks.
+func toAll() *listener { return &listener{wake: make(chan struct{}, 1)} }
 
 // to returns a new listener for the events of tasks that have not ended. There may be none.
 func to(tasks ...uint64) *listener {

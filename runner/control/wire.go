@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -93,11 +92,7 @@ func decode(line []byte) (*Request, error) {
 	r := &Request{}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
-	err := dec.Decode(r) // beside an unknown member it reads the others
-	if _, more := dec.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("something follows the object")
-	}
-	switch {
+	switch err := dec.Decode(r); { // beside an unknown member it reads the others
 	case r.V != Version && (err == nil || r.V != 0):
 		return nil, bad("version %d: this crew speaks version %d", r.V, Version)
 	case err != nil:
