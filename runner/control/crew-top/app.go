@@ -1,22 +1,19 @@
 package main
 
 import (
-	"os"
 	"syscall"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
-	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
 	"crew/runner/kernel"
 )
 
 const (
-	drawLeast   = 50 * time.Millisecond  // between two pictures, while much happens
-	parentEvery = 100 * time.Millisecond // between two looks at the parent
-	keptAsks    = 16                     // requests that wait for an answer
-	keptTodo    = 16                     // what was posted and is not done yet
+	drawLeast = 50 * time.Millisecond // between two pictures, while much happens
+	keptAsks  = 16                    // requests that wait for an answer
+	keptTodo  = 16                    // what was posted and is not done yet
 )
 
 // app connects the screen, the view and the run. Its methods are called by the
@@ -79,10 +76,6 @@ func (a *app) obey() {
 	for sig := range a.signals {
 		switch sig {
 		case syscall.SIGTSTP:
-			select {
-			case <-a.continued: // before this
-			default:
-			}
 			a.post(a.stop)
 			continue
 		case syscall.SIGCONT:
@@ -91,23 +84,9 @@ func (a *app) obey() {
 			default:
 			}
 			continue
-		case syscall.SIGTERM: // crew passes that on, even if both got it
-		default:
-			kernel.Reset(sig) // once more, and it acts at once
 		}
+		kernel.Reset(sig) // once more, and it acts at once
 		a.post(func() { a.quit, a.signal = true, sig })
-	}
-}
-
-// outlive sends SIGTERM to signals once the crew that has started this program is dead. That
-// one is of the same process group, and whoever inherits its children is not.
-func outlive(signals chan<- syscall.Signal) {
-	for {
-		if group, err := syscall.Getpgid(os.Getppid()); err != nil || group != syscall.Getpgrp() {
-			signals <- syscall.SIGTERM
-			return
-		}
-		time.Sleep(parentEvery)
 	}
 }
 
@@ -115,25 +94,20 @@ func outlive(signals chan<- syscall.Signal) {
 // where no shell could continue it.
 const stopWithin = time.Second
 
-// stop stops the whole job, as a terminal does at Ctrl-Z, unless it has been continued already:
-// were this process to stop itself, the shell, which sees crew stop, could continue the job too
-// early. If it is still in the foreground, the terminal is as it was before meanwhile.
+// stop stops the whole job, as a terminal does at Ctrl-Z. The terminal is as it was before meanwhile.
 func (a *app) stop() {
-	if group, err := unix.IoctlGetInt(int(os.Stdout.Fd()), unix.TIOCGPGRP); err == nil && group == syscall.Getpgrp() {
-		_ = a.screen.Suspend()
-	}
-	select {
-	case <-a.continued: // the shell was faster
-	default:
-		kernel.Reset(syscall.SIGTSTP)
-		_ = syscall.Kill(0, syscall.SIGTSTP) // which may return before this process stops
-		select {
-		case <-a.continued:
-		case <-time.After(stopWithin):
-		}
-		_ = kernel.Take(a.signals, syscall.SIGTSTP)
-	}
 	_ = a.screen.Suspend()
+	select {
+	case <-a.continued: // before this
+	default:
+	}
+	kernel.Reset(syscall.SIGTSTP)
+	_ = syscall.Kill(0, syscall.SIGTSTP) // which may return before this process stops
+	select {
+	case <-a.continued:
+	case <-time.After(stopWithin):
+	}
+	_ = kernel.Take(a.signals, syscall.SIGTSTP)
 	if a.away = a.screen.Resume() != nil; !a.away {
 		a.screen.Sync()
 	}

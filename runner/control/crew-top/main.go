@@ -28,8 +28,7 @@ func main() {
 
 // show shows the run that the arguments name, and returns the exit status.
 func show(args []string) (int, error) {
-	ours := len(args) > 1 && args[0] == "--protocol" // crew is the parent
-	if ours {
+	if len(args) > 1 && args[0] == "--protocol" {
 		if args[1] != strconv.Itoa(control.Version) {
 			return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
 				args[1], control.Version)
@@ -59,9 +58,6 @@ func show(args []string) (int, error) {
 		return 1, err
 	}
 	go a.obey()
-	if ours {
-		go outlive(a.signals)
-	}
 	if a.runs = runs; runs == nil {
 		a.connect(hello)
 	}
@@ -84,8 +80,8 @@ func newScreen() (tcell.Screen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the terminal %s is unknown: set TERM to one that it resembles, or use crew ctl status", name)
 	}
-	// As an xterm it would get keyboard protocols and a window title, which crew
-	// could not take back if this process were killed.
+	// As an xterm it would get keyboard protocols and a window title, which stay if this process is
+	// killed.
 	plain := *known
 	plain.Name, plain.XTermLike = "crew-"+name, false
 	plain.AltChars = "" // few terminals have all that is drawn here
