@@ -30,12 +30,12 @@ type app struct {
 	err       error               // of the terminal, because of which to quit
 	signal    syscall.Signal      // because of which to quit; 0 for none
 	signals   chan syscall.Signal // that this process receives
-	continued chan struct{}       // has room for one SIGCONT
+	continued chan syscall.Signal // has room for one SIGCONT
 }
 
 func newApp(screen tcell.Screen) *app {
 	return &app{screen: screen, todo: make(chan func(), keptTodo), asks: make(chan control.Request, keptAsks),
-		signals: make(chan syscall.Signal, 4), continued: make(chan struct{}, 1)}
+		signals: make(chan syscall.Signal, 4), continued: make(chan syscall.Signal, 1)}
 }
 
 // post has loop call do. It is safe for concurrent use, but do must not call it. The queue of the
@@ -74,15 +74,8 @@ func (a *app) happened(e tcell.Event) {
 // obey does what signals ask for, until the program ends.
 func (a *app) obey() {
 	for sig := range a.signals {
-		switch sig {
-		case syscall.SIGTSTP:
+		if sig == syscall.SIGTSTP {
 			a.post(a.stop)
-			continue
-		case syscall.SIGCONT:
-			select {
-			case a.continued <- struct{}{}:
-			default:
-			}
 			continue
 		}
 		kernel.Reset(sig) // once more, and it acts at once

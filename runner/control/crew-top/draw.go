@@ -162,7 +162,7 @@ func (v *view) body(c *canvas, y, rows int) {
 	}
 	if ended > 0 {
 		y += gap
-		c.section(y, "ENDED", "the latest first"+v.failures())
+		c.section(y, "ENDED", "the latest first")
 		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i, y int, style tcell.Style) {
 			t := &v.tasks[v.running+i]
 			if !t.Outcome.Succeeded() && style == c.plain {
@@ -179,33 +179,11 @@ func (c *canvas) section(y int, title, more string) {
 	c.text(x+2, y, c.w-3-x, more, c.dim)
 }
 
-// failures says how often tasks have failed in the same way, of those that are known.
-func (v *view) failures() string {
-	text, counts := "", map[string]int{}
-	var ways []string
-	for _, t := range v.tasks[v.running:] {
-		if !t.Outcome.Failed() {
-			continue
-		}
-		way := t.Outcome.String()
-		if t.Exit != nil && t.Outcome == task.Exit {
-			way = fmt.Sprint("exit ", *t.Exit)
-		}
-		if counts[way]++; counts[way] == 1 {
-			ways = append(ways, way)
-		}
-	}
-	for _, way := range ways {
-		text += fmt.Sprintf(", %d × %s", counts[way], way)
-	}
-	return text
-}
-
 // drawWaits draws what waits. If there is more than rows, the last one says how much.
 func (v *view) drawWaits(c *canvas, y, rows int) {
 	for i, text := range v.waits[:min(rows, len(v.waits))] {
 		style := c.plain
-		if b := v.status.Blocking; i == 0 && b != nil && text == b.Shown { // why nothing starts
+		if b := v.status.Blocking; b != nil && text == b.Shown { // why nothing starts
 			style = c.warn
 		} else if i > 0 && i == rows-1 && rows < len(v.waits) {
 			text, style = fmt.Sprintf("… and %d more", len(v.waits)-i), c.dim

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"syscall"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -23,7 +22,7 @@ func (a *app) key(k tcell.Key, r rune) {
 	case k == tcell.KeyCtrlL:
 		a.screen.Sync()
 	case k == tcell.KeyCtrlZ:
-		_ = syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
+		a.stop()
 	case a.runs != nil:
 		a.chooseRun(k, r)
 	case a.ask != nil:

@@ -28,22 +28,21 @@ func main() {
 
 // show shows the run that the arguments name, and returns the exit status.
 func show(args []string) (int, error) {
-	if len(args) > 1 && args[0] == "--protocol" {
-		if args[1] != strconv.Itoa(control.Version) {
-			return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
-				args[1], control.Version)
-		}
-		args = args[2:]
+	if len(args) != 3 || args[0] != "--protocol" {
+		return 1, errors.New("crew-top is started by crew: write crew ctl top")
 	}
-	if len(args) > 1 || len(args) == 1 && args[0] != "" && args[0][0] == '-' {
-		return 1, errors.New("usage: crew ctl top [RUN]")
+	if args[1] != strconv.Itoa(control.Version) {
+		return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
+			args[1], control.Version)
 	}
-	run := append(args, "")[0]
 	var hello control.Hello
-	runs := control.List()
-	if run != "" || len(runs) < 2 { // or else the user is to choose one
+	var runs []control.Hello // of which the user is to choose one
+	if args[2] == "" {
+		runs = control.List()
+	}
+	if len(runs) < 2 {
 		var err error
-		if hello, err = control.Find(run); err != nil {
+		if hello, err = control.Find(args[2]); err != nil {
 			return 1, err
 		}
 		runs = nil
@@ -54,7 +53,8 @@ func show(args []string) (int, error) {
 	}
 	a := newApp(screen)
 	defer screen.Fini() // also at a panic
-	if err := kernel.Take(a.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP, syscall.SIGCONT); err != nil {
+	err = errors.Join(kernel.Take(a.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP), kernel.Take(a.continued, syscall.SIGCONT))
+	if err != nil {
 		return 1, err
 	}
 	go a.obey()
