@@ -28,12 +28,11 @@ type Link interface {
 
 // conn is a connection of a client, which makes one request.
 type conn struct {
-	s     *Server
-	f     Link
-	waits bool         // for tasks; under Server.mu
-	out   bytes.Buffer // replies
-	err   error        // the client cannot be written to
-	room  []byte       // for output of tasks
+	s    *Server
+	f    Link
+	out  bytes.Buffer // replies
+	err  error        // the client cannot be written to
+	room []byte       // for output of tasks
 }
 
 // serve answers the client's request.
@@ -42,9 +41,6 @@ func (c *conn) serve() {
 	req := &Request{}
 	if err == nil {
 		req, err = decode(line)
-	}
-	if err == nil && (req.Op == "wait" || req.Wait || req.Follow) {
-		err = c.s.wait(c)
 	}
 	if err != nil {
 		c.end(nil, err)
@@ -105,7 +101,7 @@ func (c *conn) end(r *Reply, err error) {
 // flush sends the replies. Once that has failed, it fails for good.
 func (c *conn) flush() error {
 	for c.err == nil && c.out.Len() > 0 {
-		_ = c.f.SetWriteDeadline(time.Now().Add(c.s.cfg.writeTime))
+		_ = c.f.SetWriteDeadline(time.Now().Add(writeTime))
 		if c.s.over() { // otherwise Close sets the deadline
 			_ = c.f.SetWriteDeadline(time.Now().Add(c.s.cfg.gap))
 		}

@@ -29,7 +29,7 @@ type Config struct {
 	See  Sight
 	Soon time.Duration // how long after Serve the socket is made, or Never
 
-	lineTime, writeTime, gap time.Duration // 0 for the constants; others in tests
+	lineTime, gap time.Duration // 0 for the constants; others in tests
 }
 
 // Never is for a server without a socket, which is only told of its clients.

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	mostConns   = 64
-	mostWaiting = 512 // more, whose clients wait for tasks
+	mostConns = 576
 	// Once the server closes, a connection may still be written to while its client
 	// takes something every partingGap, and for partingGaps of them at most.
 	partingGap  = 250 * time.Millisecond
@@ -42,7 +41,6 @@ type Server struct {
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
-	waits  int // those of them whose clients wait
 }
 
 // Serve makes the server of a run. Where no socket can be made, the run has none.
@@ -50,8 +48,7 @@ func Serve(cfg Config) *Server {
 	about := &cfg.About
 	about.PID, about.Feeds, about.Since = os.Getpid(), cfg.Feed != nil, time.Now()
 	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
-	cfg.lineTime, cfg.writeTime = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.writeTime, writeTime)
-	cfg.gap = cmp.Or(cfg.gap, partingGap)
+	cfg.lineTime, cfg.gap = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.gap, partingGap)
 	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
 	switch {
 	case cfg.Soon > 0:
@@ -111,8 +108,16 @@ func (s *Server) accept(socket *os.File) {
 // Welcome serves a client in a goroutine, or tells it why not, and closes the connection.
 func (s *Server) Welcome(l Link) {
 	c := &conn{s: s, f: l}
-	if err := s.enter(c); err != nil {
-		c.refuse(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over():
+		c.refuse(errOver)
+	case len(s.conns) >= mostConns:
+		c.refuse(errCrowd)
+	default:
+		s.conns[c] = struct{}{}
+		s.wg.Go(c.live)
 	}
 }
 
@@ -120,13 +125,9 @@ func (s *Server) Welcome(l Link) {
 func (c *conn) live() {
 	c.serve()
 	_ = c.f.Close()
-	s := c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
-	if c.waits {
-		s.waits--
-	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	delete(c.s.conns, c)
 }
 
 // refuse tells a client why it is not served, and closes the connection.
@@ -135,33 +136,6 @@ func (c *conn) refuse(err error) {
 	_ = c.f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
 	_, _ = c.f.Write(c.out.Bytes())
 	_ = c.f.Close()
-}
-
-// enter adds a connection, and serves it, if its client may have one.
-func (s *Server) enter(c *conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.over():
-		return errOver
-	case len(s.conns)-s.waits >= mostConns:
-		return errCrowd
-	}
-	s.conns[c] = struct{}{}
-	s.wg.Go(c.live)
-	return nil
-}
-
-// wait notes that the client of a connection waits for tasks, so that others have room.
-func (s *Server) wait(c *conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waits >= mostWaiting {
-		return errCrowd
-	}
-	s.waits++
-	c.waits = true
-	return nil
 }
 
 // Close removes the socket and ends the connections. Clients that go on reading get

@@ -42,7 +42,7 @@ type far struct {
 func (v *Visitors) Turn(name, from string, first bool, said []byte) (reply []byte, done bool, err error) {
 	v.mu.Lock()
 	c := v.all[name]
-	if c == nil && first && v.Welcome != nil && len(v.all) < mostConns+mostWaiting {
+	if c == nil && first && v.Welcome != nil && len(v.all) < mostConns {
 		var ours *os.File
 		c = &visitor{leaves: time.AfterFunc(visitorGone, func() { v.Leave(name) })}
 		if ours, c.File, err = Pair(); err != nil {

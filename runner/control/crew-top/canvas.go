@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -120,17 +119,4 @@ func (c *canvas) graph(x, y, width int, values []float64, highest float64) {
 		}
 		c.Put(x+i, y, string([]rune(levels)[min(level, 7)]), style)
 	}
-}
-
-// size returns a number of bytes in at most five characters.
-func size(n int64) string {
-	f, unit := float64(n), 0
-	for ; f >= 999.5 && unit < len("BKMGTPE")-1; unit++ {
-		f /= 1024
-	}
-	digits := 0
-	if unit > 0 && f < 9.95 {
-		digits = 1
-	}
-	return strconv.FormatFloat(f, 'f', digits, 64) + "BKMGTPE"[unit:unit+1]
 }

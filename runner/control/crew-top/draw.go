@@ -228,7 +228,7 @@ var columns = [...]column{
 	{title: "CPU%", width: 5, by: byCPU, value: func(r *row) string {
 		return r.ifMeasured(strconv.FormatFloat(100*r.cpu, 'f', 0, 64))
 	}},
-	{title: "MEM", width: 6, wide: true, by: byMemory, value: func(r *row) string { return r.ifMeasured(size(r.memory)) }},
+	{title: "MEM", width: 6, wide: true, by: byMemory, value: func(r *row) string { return r.ifMeasured(strconv.FormatInt(r.memory>>20, 10) + "M") }},
 	{title: "RECORD", width: 8, wide: true, some: true, left: true, by: unordered, value: (*row).record},
 }
 

@@ -171,11 +171,3 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
-
-func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0B", 999: "999B", 1000: "1.0K", 10 << 10: "10K", 1 << 20: "1.0M", 1023 << 20: "1.0G", 5 << 40: "5.0T",
-	} {
-		require.Equal(t, want, size(n))
-	}
-}
