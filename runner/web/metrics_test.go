@@ -2,6 +2,7 @@ package web
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,10 +25,12 @@ func TestExposition(t *testing.T) {
 	status.Slots = make([]task.Slot, 2)
 	want, err := os.ReadFile("testdata/metrics.txt")
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(exposition([]measured{
-		{hello: control.Hello{PID: 1}},
-		{hello: control.Hello{PID: 2, Name: "x", Since: time.UnixMilli(1_700_000_000_250)}, status: status, took: took, up: true},
-		{hello: control.Hello{PID: 3, Name: "x"}},
-		{hello: control.Hello{PID: 4, Name: "a \"b\\c\n\xff"}},
-	})))
+	var got strings.Builder
+	require.NoError(t, exposition.Execute(&got, []*measured{
+		{Hello: control.Hello{PID: 1}},
+		{Hello: control.Hello{PID: 2, Name: "x", Since: time.UnixMilli(1_700_000_000_250)}, Status: status, Took: took, Up: true},
+		{Hello: control.Hello{PID: 3, Name: "x"}},
+		{Hello: control.Hello{PID: 4, Name: "a \"b\\c\n\xff"}},
+	}))
+	require.Equal(t, string(want), got.String())
 }
