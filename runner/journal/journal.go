@@ -130,11 +130,6 @@ type Journal struct {
 	programs []string // as they were when this journal first had a task
 	changed  []string // the paths of those that are no longer like that
 
-	// used by the goroutine of the sinks alone
-
-	logsFailed  bool
-	logsDurable bool // since Shown has last recorded what the logs have
-
 	// recording
 
 	reading sync.Mutex // held while Past reads the journal

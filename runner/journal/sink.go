@@ -67,12 +67,14 @@ const (
 	logShare = 20
 )
 
-// Logs combines logs. If one of them fails, later results are not recorded as logged.
+// Logs combines logs, and records what they have once that is durable. If one of them fails, later
+// results are not recorded as logged.
 type Logs struct {
 	journal *Journal
 	logs    []Log
-	dirty   bool      // written to since the last sync
-	due     time.Time // when the next sync may begin
+	ended   []identity // of results that they have since the last sync
+	due     time.Time  // when the next sync may begin
+	failed  bool
 }
 
 // Logs returns a Logs. It is a runner.Sink that must come before Shown.
@@ -83,31 +85,40 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 	for _, log := range l.logs {
 		err = joinErrors(err, log.Consume(events))
 	}
-	l.dirty = l.dirty || slices.ContainsFunc(events, func(e task.Event) bool { return e.Kind == task.Finished })
-	if began := time.Now(); err == nil && l.dirty && !began.Before(l.due) {
+	if l.failed = l.failed || err != nil; l.failed || !l.journal.cfg.Output.Logs {
+		return err
+	}
+	for i := range events {
+		if e := &events[i]; e.Kind == task.Finished && l.journal.owes(e) {
+			l.ended = append(l.ended, e.Task.Identity)
+		}
+	}
+	if began := time.Now(); !began.Before(l.due) {
 		err = l.sync()
 		now := time.Now()
 		l.due = now.Add(max(logPause, logShare*now.Sub(began)))
 	}
-	l.journal.logsFailed = l.journal.logsFailed || err != nil
 	return err
 }
 
-// sync makes all logs durable, so Shown may record that they have what they were given.
+// sync makes all logs durable, and records that they have what they were given.
 func (l *Logs) sync() (err error) {
+	if l.failed || len(l.ended) == 0 {
+		return nil
+	}
 	for _, log := range l.logs {
 		err = joinErrors(err, log.Sync())
 	}
-	l.dirty = false
-	l.journal.logsDurable = err == nil
+	if l.failed = err != nil; !l.failed {
+		l.journal.appendNotes(appendNotes(nil, evLogged, l.ended))
+		l.ended = l.ended[:0]
+	}
 	return err
 }
 
 // Close makes all the logs durable and closes them.
 func (l *Logs) Close(stats task.Stats) (err error) {
-	if l.dirty && !l.journal.logsFailed {
-		err = l.sync()
-	}
+	err = l.sync()
 	for _, log := range l.logs {
 		err = joinErrors(err, log.Close(stats))
 	}
@@ -122,15 +133,12 @@ func joinErrors(a, b error) error {
 	return fmt.Errorf("%w; %w", a, b)
 }
 
-// Shown wraps the sink that shows results and records which it has shown and Logs
-// have kept. It is a runner.Sink.
+// Shown wraps the sink that shows results and records which it has shown. It is a runner.Sink.
 type Shown struct {
 	journal  *Journal
 	sink     sink
 	pending  map[uint64]identity // results that are finished but not released, by task ID
 	released []identity          // of results in this batch
-	logged   []identity          // of results that the logs have, maybe not yet on disk
-	buf      []byte
 }
 
 // maxIDs is how many tasks one line lists at most.
@@ -163,45 +171,29 @@ func (s *Shown) Consume(events []task.Event) error {
 	if err := s.sink.Consume(events); err != nil {
 		return err
 	}
-	s.write()
+	out, event := &s.journal.cfg.Output, evReleased
+	if out.Logs { // which may have them by then, but not on disk
+		event = evShown
+	}
+	if len(s.released) > 0 && !out.Null {
+		s.journal.appendNotes(appendNotes(nil, event, s.released))
+	}
 	return nil
 }
 
-// finished handles a finished result. If it was shown already, by an earlier run or
-// while the task ran, only logging it remains to be recorded.
+// finished handles a finished result, which may have been shown already, by an earlier run or
+// while the task ran.
 func (s *Shown) finished(e *task.Event) {
-	id, out := e.Task.Identity, &s.journal.cfg.Output
-	switch {
-	case id == identity{} || !s.journal.finishes(e.Result) || e.Result.Earlier && e.Result.Logged:
-		return
-	case (!out.shownAtEnd() || e.Result.Known()) && !e.Result.Earlier:
-		s.pending[e.ID] = id
-	}
-	if out.Logs && !s.journal.logsFailed {
-		s.logged = append(s.logged, id)
+	known := e.Result.Known() || !s.journal.cfg.Output.shownAtEnd()
+	if known && !e.Result.Earlier && s.journal.owes(e) {
+		s.pending[e.ID] = e.Task.Identity
 	}
 }
 
-// write writes the notes with one system call: about the results that were released, which
-// the logs may have by then, but not on disk, and those that the logs have once they are
-// durable.
-func (s *Shown) write() {
-	j, b := s.journal, s.buf[:0]
-	switch out := &j.cfg.Output; {
-	case out.Null:
-	case out.Logs:
-		b = appendNotes(b, evShown, s.released)
-	default:
-		b = appendNotes(b, evReleased, s.released)
-	}
-	if j.logsDurable {
-		j.logsDurable = false
-		b = appendNotes(b, evLogged, s.logged)
-		s.logged = s.logged[:0]
-	}
-	if s.buf = b; len(b) > 0 {
-		j.appendNotes(b)
-	}
+// owes reports whether something is to be recorded of what became of a finished result.
+func (j *Journal) owes(e *task.Event) bool {
+	r := e.Result
+	return e.Task.Identity != identity{} && j.finishes(r) && !(r.Earlier && r.Logged)
 }
 
 // appendNotes appends notes about tasks, each about some of them.
@@ -223,8 +215,6 @@ func (s *Shown) Close(stats task.Stats) error {
 	if j.failure() != nil {
 		return nil // Commit returns it
 	}
-	s.released = nil
-	s.write()
 	err := j.append(true, func(b []byte) []byte { return task.AppendTime(begin(b, evClosed), "at", time.Now()) })
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 // entry holds what the table keeps about a task. The rest can be read from the journal.
 type entry struct {
 	id       identity
+	ended    uint32       // of a task of a queue, if done: when, in seconds since 1970
 	seen     uint32       // how many tasks with this identity the input has had so far
 	duration task.Seconds // of the last attempt; 0 is unknown
 	offset   int64        // of the last line about the task that counts
@@ -29,8 +30,6 @@ type entry struct {
 	age      uint8 // of the duration: resets since it was measured
 
 	made task.Stamp // of the last attempt that ended, if the task makes files
-
-	ended uint32 // of a task of a queue, if done: when, in seconds since 1970
 }
 
 type flags uint8
