@@ -39,18 +39,7 @@ func nameIndex(args []arg) (i int) {
 	return i
 }
 
-const (
-	prefixes list = "command builtin exec time"
-	reserved list = "coproc function select let" // to some shells
-)
-
-// tame reports whether the command's first word is only the name of a command to
-// every shell, so that its arguments are only arguments.
-func tame(call *syntax.CallExpr) bool {
-	a := argOf(call.Args[0])
-	return a.static() && a.text != "" && !strings.ContainsAny(a.text, "= \t") && plainText(a.text) &&
-		!prefixes.has(a.text) && !reserved.has(a.text)
-}
+const prefixes list = "command builtin exec time"
 
 // argument says how the mark in args[at], a word of a command, may stand there. If no
 // shell runs the command, the family of c is foreign.

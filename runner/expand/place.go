@@ -296,7 +296,7 @@ func (s *site) inWord(p *place) {
 	switch h := s.stack[i-1].(type) {
 	case *syntax.CallExpr:
 		p.list = span{from, to}
-		mild = h.Args[0] != w && tame(h)
+		mild = h.Args[0] != w
 		p.last = alone && h.Args[0] != w && last[*syntax.FuncDecl](s.stack) < 0
 		if alone && len(h.Args) > 1 {
 			p.none = ""

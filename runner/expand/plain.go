@@ -49,27 +49,11 @@ func splitPlain(s string) (words []string, ok bool) {
 }
 
 // plainText reports whether s consists of blanks and plain bytes.
-func plainText(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c != ' ' && c != '\t' && !plainByte(c) {
-			return false
-		}
-	}
-	return true
-}
+func plainText(s string) bool { return !strings.ContainsAny(s, unplain) }
 
-// plainByte reports whether c means itself to every shell, in any position.
-func plainByte(c byte) bool {
-	switch {
-	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c >= 0x80:
-		return true
-	}
-	switch c {
-	case '%', '+', ',', '-', '.', '/', ':', '=', '@', '_':
-		return true
-	}
-	return false
-}
+// unplain are the bytes that do not mean themselves to every shell, in any position.
+const unplain = "\x00\x01\x02\x03\x04\x05\x06\a\b\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f" +
+	"!\"#$&'()*;<>?[\\]^`{|}~\x7f"
 
 // shellWords are words that, as the first of a command, mean something to a shell that no program
 // of that name can do: the reserved words of POSIX, its special built-ins, and the other built-ins
