@@ -49,11 +49,12 @@ type mark struct {
 }
 
 // The source holds printable ASCII, tabs, newlines and runes of the private use area
-// only. Every other byte but NUL is hidden in the rune privateUse + byte: the parser accepts
-// UTF-8 alone, and takes a carriage return for a blank, which it is to no shell. So
-// nothing in a script is taken for the mark, which is privateUse itself.
+// only. Every other byte is hidden in the rune privateUse + byte: the parser accepts UTF-8
+// alone, and takes a carriage return for a blank, which it is to no shell. No command holds
+// the NUL of a hole, so nothing else in a script is taken for the mark.
 const (
 	privateUse = 0xe000
+	hole       = "\x00"
 	markText   = string(rune(privateUse))
 )
 
@@ -62,7 +63,7 @@ func hide(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, c := range []byte(s) {
-		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' || c == 0 { // which no command holds
+		if c >= ' ' && c < 0x7f || c == '\t' || c == '\n' {
 			b.WriteByte(c)
 		} else {
 			b.WriteRune(privateUse + rune(c))
@@ -83,13 +84,12 @@ func show(s string) string {
 // compile compiles a script. If add is set and there is no placeholder, the record is
 // appended.
 func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
-	const hole = "\x00" // no command holds it
 	for _, p := range pieces {
 		if p.isHole() {
 			c.marks = append(c.marks, mark{piece: p})
 		}
 	}
-	c.set(strings.ReplaceAll(hide(textOf(pieces, hole)), hole, markText))
+	c.set(hide(textOf(pieces, hole)))
 	s := c.script
 	text := join(pieces, "", func(p piece) string { return p.text })
 	for s.name = cmp.Or(c.prefix, "_crew"); strings.Contains(text, s.name); {
@@ -102,11 +102,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for i := range s.segs {
 		s.segs[i].text = show(s.segs[i].text)
 	}
-	s.list = s.own && len(s.groups) > 0
-	for _, g := range s.groups {
-		s.list = s.list && g.plain && g.text == s.groups[0].text
-	}
-	s.once = s.head(len(s.values)) + s.body(s.segs, s.name)
+	s.once = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
 	return s, nil
 }
 
@@ -212,7 +208,7 @@ func (c *compiler) keepText() bool {
 // assemble returns the script as segments.
 func (c *compiler) assemble(f *syntax.File) []seg {
 	var segs []seg
-	add := func(from, to int, group *group) {
+	add := func(from, to int, group *word) {
 		for _, m := range c.within(from, to) {
 			g := seg{text: c.src[from:m.at], how: m.how, group: group}
 			if m.escaped {
@@ -221,7 +217,8 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 			if c.empty && m.piece.ofRecord() {
 				g.text += m.none
 			} else {
-				g.ref = c.valueOf(m.piece, m.check)
+				g.value = c.valueOf(m.piece, m.check)
+				g.ref = g.value + 1
 			}
 			segs = append(segs, g)
 			from = m.at + len(markText)
@@ -231,13 +228,11 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 	at := 0
 	for _, p := range c.groups() {
 		add(at, p.list.from, nil)
-		group := c.group(p)
-		add(p.list.from, p.list.to, group)
 		at = p.list.to
-		c.script.groups = append(c.script.groups, group)
+		add(p.list.from, at, &word{pieces: c.holes(p.list), whole: at-p.list.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
-	c.script.own = c.outer == nil && ownArguments(f)
+	c.script.own = ownArguments(f)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
@@ -251,18 +246,18 @@ func (c *compiler) within(from, to int) []mark {
 	return c.marks[i:j]
 }
 
-// valueOf returns the number of a value of the script, which it adds unless it is there.
+// valueOf returns the index of a value of the script, which it adds unless it is there.
 func (c *compiler) valueOf(p piece, check check) int {
 	values := &c.script.values
 	same := func(v piece) bool {
 		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
 	}
 	if i := slices.IndexFunc(*values, same); i >= 0 {
-		return i + 1
+		return i
 	}
 	p.check = check
 	*values = append(*values, p)
-	return len(*values)
+	return len(*values) - 1
 }
 
 // span is a stretch of the source.
@@ -274,32 +269,6 @@ func (c *compiler) holes(s span) (list holes) {
 		list = append(list, m.piece)
 	}
 	return list
-}
-
-// group returns the group of the word that p repeats.
-func (c *compiler) group(p place) *group {
-	g := &group{text: c.src[p.list.from:p.list.to], plain: !p.word.unknown()}
-	holes := c.holes(p.list)
-	for _, h := range holes {
-		g.text += " " + h.text
-		g.plain = g.plain && h.kind != nested
-	}
-	g.word = word{pieces: holes, whole: p.list.to-p.list.from > len(markText)} // to count how often it is repeated
-	if g.plain = g.plain && strings.Count(p.word.text, markText) == len(holes); g.plain {
-		g.word.pieces = reveal(p.word.text, holes)
-	}
-	return g
-}
-
-// reveal returns the pieces of a text in which a mark stands for each placeholder, and undoes hide.
-func reveal(text string, holes holes) []piece {
-	pieces := fill(text, markText, &holes)
-	for i := range pieces {
-		if p := &pieces[i]; p.kind == literal {
-			p.text = show(p.text)
-		}
-	}
-	return pieces
 }
 
 // groups returns, in order, a place in each word that is repeated for each record. Of nested
@@ -320,8 +289,8 @@ func (c *compiler) groups() (out []place) {
 	return out
 }
 
-// ownArguments reports whether the arguments of f can be the words of a list: it does
-// not use any itself, and the list does not stand in a function.
+// ownArguments reports whether the arguments of f can be its values: it does not use any
+// itself, and has no function.
 func ownArguments(f *syntax.File) bool {
 	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {

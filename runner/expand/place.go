@@ -21,7 +21,6 @@ type place struct {
 	single  bool   // its word cannot be several, and what would make it so is an error
 	guard   int    // how many words from its word on must not be options
 	list    span   // the word to repeat for each record, if any
-	word    arg    // that word
 	last    bool   // it is an argument of its own, and at the very end of a script runs with that
 	text    bool   // it is not a placeholder here but text of the script
 	comment bool   // that text is in a comment
@@ -292,7 +291,7 @@ func (s *site) inWord(p *place) {
 	w := s.stack[i].(*syntax.Word)
 	from, to := int(w.Pos().Offset()), int(w.End().Offset())
 	alone := from == s.mark.at && to == s.mark.at+len(markText)
-	mild := false
+	mild := true
 	switch h := s.stack[i-1].(type) {
 	case *syntax.CallExpr:
 		p.list = span{from, to}
@@ -307,15 +306,13 @@ func (s *site) inWord(p *place) {
 			p.none = ""
 		}
 	case *syntax.ArrayElem:
-		p.list = span{from, to}
+		p.list, mild = span{from, to}, false
 	case *syntax.Redirect:
-		mild = true
+	default:
+		mild = false
 	}
-	if p.list.to > 0 {
-		p.word = argOf(w)
-		if p.check != anything || p.joined {
-			p.list = span{}
-		}
+	if p.check != anything || p.joined {
+		p.list = span{}
 	}
 	if p.how == single && mild && s.mildWord(w, to) {
 		p.how = bare

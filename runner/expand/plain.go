@@ -5,21 +5,20 @@ import "strings"
 // plain splits a command line that needs no shell into words: plain words with
 // blanks between them, the first of which is a program. If in doubt, ok is false.
 func plain(pieces []piece) (words [][]piece, ok bool) {
-	const hole = "\x00" // no plain text holds it
 	if !plainText(textOf(pieces, "")) {
 		return nil, false
 	}
 	list, ok := splitPlain(textOf(pieces, hole))
 	holes := holesOf(pieces)
 	for _, w := range list {
-		words = append(words, fill(w, hole, &holes))
+		words = append(words, fill(w, &holes))
 	}
 	return words, ok
 }
 
 // fill returns the pieces of a text in which each hole stands for the next
 // placeholder. It removes those from holes.
-func fill(text, hole string, holes *holes) []piece {
+func fill(text string, holes *holes) []piece {
 	var pieces []piece
 	for i, s := range strings.Split(text, hole) {
 		if i > 0 {

@@ -135,7 +135,8 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 	case text == markText && inside[0].ofData():
 		return fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
 	}
-	whole, pieces := piece{text: inside[0].text, kind: nested}, reveal(text, inside)
+	rest := inside
+	whole, pieces := piece{text: inside[0].text, kind: nested}, fill(show(text), &rest)
 	if !sc.family.takesValues() {
 		_, err := unread(pieces, sc.shell)
 		return cmp.Or(err, fmt.Errorf("%s %w", whole.text, refusePlain.err))

@@ -13,32 +13,21 @@ import (
 // the script or, in a script within a script, to quoted values.
 type script struct {
 	segs   []seg
-	values []piece  // the placeholders and scripts within the script
-	groups []*group // words that a command has once for each of several records
-	own    bool     // it uses no arguments itself, so values can be these
-	list   bool     // all groups have the same words, which are the script's arguments, as "$@"
-	name   string   // of the variables, without their numbers
-	once   string   // the script for one record with one column, as it is run
-	login  bool     // for a shell that somebody chose, far away or for a user
-	bash   bool     // it holds what only bash understands
+	values []piece // the placeholders and scripts within the script
+	own    bool    // it uses no arguments itself, so values can be these
+	name   string  // of the variables, without their numbers
+	once   string  // the script for one record with one column, as it is run
+	login  bool    // for a shell that somebody chose, far away or for a user
+	bash   bool    // it holds what only bash understands
 }
 
-// seg is text and then a reference to a value, to the list, or to nothing.
+// seg is text and then a reference to a value, or to nothing.
 type seg struct {
 	text  string
-	ref   int // number of the value, from 1; 0 for nothing
+	ref   int // number of the variable, from 1; 0 for nothing
+	value int // index of its value in a script for one record
 	how   how
-	group *group // nil if it stands once
-}
-
-const toList = -1
-
-// group is a word of a script that is repeated for each record.
-type group struct {
-	text string // as in the source, the same for groups that can share variables
-	word word   // what it consists of, outside of any script
-
-	plain bool // it consists of nothing else
+	group *word // the placeholders of a word that is repeated for each record; nil if it stands once
 }
 
 // how says in which form a reference stands, and what can stand there instead for people
@@ -120,81 +109,82 @@ func (s *script) head(n int) string {
 	return string(b) + " shift " + strconv.Itoa(n) + "; "
 }
 
-// body returns segments with references to variables or, without a name for these, to
+// body returns the script with references to variables or, without a name for these, to
 // arguments.
-func (s *script) body(segs []seg, name string) string {
+func (f filled) body(name string) string {
 	var b []byte
-	for _, g := range segs {
-		b = append(b, g.text...)
-		switch g.ref {
-		case 0:
-		case toList:
-			b = append(b, `"$@"`...)
-		default:
-			before, behind := g.how.around()
-			b = strconv.AppendInt(append(b, before+"${"+name...), int64(g.ref), 10)
-			if name != "" {
-				b = append(b, '?')
-			}
-			b = append(b, "}"+behind...)
-		}
+	end := "?}"
+	if name == "" {
+		end = "}"
 	}
+	f.parts(func(g seg, _ [][]string) {
+		b = append(b, g.text...)
+		if g.ref > 0 {
+			before, behind := g.how.around()
+			b = append(append(append(b, before...), "${"...), name...)
+			b = append(append(strconv.AppendInt(b, int64(g.ref), 10), end...), behind...)
+		}
+	})
 	return string(b)
 }
 
 // filled is a script for one task.
 type filled struct {
 	*script
-	several bool // words of groups are repeated, in segs
-
-	segs  []seg
-	texts []string // what they refer to
-	list  []string // the words of the list
+	values  *Values
+	several bool     // words of groups are repeated
+	texts   []string // what references stand for
 }
 
 // fill fills in v.
 func (s *script) fill(v *Values) filled {
-	f := filled{script: s, segs: s.segs}
-	if !slices.ContainsFunc(s.groups, func(g *group) bool { return len(g.word.each(v)) > 1 }) {
+	f := filled{script: s, values: v}
+	f.several = slices.ContainsFunc(s.segs, func(g seg) bool { return g.group != nil && len(g.group.each(v)) > 1 })
+	if !f.several {
 		f.texts = make([]string, len(s.values))
 		for i := range s.values {
 			f.texts[i] = s.values[i].valueIn(v, v.Records)
 		}
 		return f
 	}
-	f.segs, f.several = nil, true
-	for i := 0; i < len(s.segs); {
-		group, end, each := s.segs[i].group, i+1, [][][]string{v.Records}
+	f.parts(func(g seg, recs [][]string) {
+		if g.ref > 0 {
+			f.texts = append(f.texts, s.values[g.value].valueIn(v, recs))
+		}
+	})
+	return f
+}
+
+// parts calls do with each segment of the script and the records that it is for. Where words
+// are repeated, each reference is one to a value of its own.
+func (f filled) parts(do func(g seg, recs [][]string)) {
+	refs := 0
+	for i := 0; i < len(f.segs); {
+		group, end, each := f.segs[i].group, i+1, [][]string(nil)
 		if group != nil {
-			for end < len(s.segs) && s.segs[end].group == group {
+			for end < len(f.segs) && f.segs[end].group == group {
 				end++
 			}
-			if recs := group.word.each(v); len(recs) > 1 {
-				each = slices.Collect(slices.Chunk(recs, 1))
+			each = group.each(f.values)
+		}
+		for nth := range max(1, len(each)) {
+			recs := f.values.Records
+			if len(each) > 1 {
+				recs = each[nth : nth+1]
 			}
-		}
-		if s.list && group != nil {
-			f.segs = append(f.segs, seg{ref: toList})
-			i, each = end, nil
-		}
-		for nth, recs := range each {
 			if nth > 0 {
-				f.segs = append(f.segs, seg{text: " "})
+				do(seg{text: " "}, nil)
 			}
-			for _, g := range s.segs[i:end] {
-				if g.ref > 0 {
-					f.texts = append(f.texts, s.values[g.ref-1].valueIn(v, recs))
-					g.ref = len(f.texts)
+			for _, g := range f.segs[i:end] {
+				if f.several && g.ref > 0 {
+					refs++
+					g.ref = refs
 				}
-				f.segs = append(f.segs, g)
+				do(g, recs)
 			}
 		}
 		i = end
 	}
-	if s.list {
-		f.list = s.groups[0].word.appendTo(nil, v)
-	}
-	return f
 }
 
 // within returns the script for a shell within another. One that somebody chose may be
@@ -238,32 +228,25 @@ func (f filled) assigned() string {
 		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + task.Quote(t))
 		b.WriteString([...]string{" ", "; "}[(i+1)/len(f.texts)])
 	}
-	if len(f.list) > 0 {
-		b.WriteString("set -- " + join(f.list, " ", task.Quote) + "; ")
-	}
-	b.WriteString(f.body(f.segs, f.name))
+	b.WriteString(f.body(f.name))
 	return b.String()
 }
 
 // shown returns the script for people to read, with its values where they stand if they
 // can stand there, and otherwise at its beginning.
 func (f filled) shown() string {
-	if strings.Contains(f.once, "`") { // in which a value would need more escapes
-		return f.assigned()
-	}
 	var b strings.Builder
-	for _, g := range f.segs {
+	plain := !strings.Contains(f.once, "`") // in which a value would need more escapes
+	f.parts(func(g seg, _ [][]string) {
 		b.WriteString(g.text)
-		switch {
-		case g.ref == toList:
-			b.WriteString(join(f.list, " ", task.Quote))
-		case g.ref > 0:
+		if g.ref > 0 {
 			text, ok := g.how.plain(f.texts[g.ref-1])
-			if !ok {
-				return f.assigned()
-			}
+			plain = plain && ok
 			b.WriteString(text)
 		}
+	})
+	if !plain {
+		return f.assigned()
 	}
 	return b.String()
 }
@@ -273,10 +256,10 @@ func (f filled) exec(argv []string, name string) []string {
 	body := f.once
 	switch {
 	case !f.several:
-	case f.own && !f.script.list:
-		body = f.body(f.segs, "")
+	case f.own:
+		body = f.body("")
 	default:
-		body = f.head(len(f.texts)) + f.body(f.segs, f.name)
+		body = f.head(len(f.texts)) + f.body(f.name)
 	}
-	return append(append(append(argv, body, name), f.texts...), f.list...)
+	return append(append(argv, body, name), f.texts...)
 }

@@ -302,7 +302,7 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	if t.script != nil {
 		f := t.script.fill(v)
 		_, at := familyOfCommand(argv)
-		tk.Exec = f.exec(append(make([]string, 0, len(argv)+2+len(f.texts)+len(f.list)), argv...), argv[at])
+		tk.Exec = f.exec(append(make([]string, 0, len(argv)+2+len(f.texts)), argv...), argv[at])
 		argv = append(argv, f.shown())
 	}
 	for i, w := range tk.Exec {
