@@ -74,8 +74,6 @@ func (c *compiler) argument(args []arg, at int) place {
 		return refuse("cannot be part of an option of a shell", "write the option as it is")
 	case i == len(args):
 		return place{}
-	case runsAsKsh(args, at):
-		return refuse("cannot be the file that ksh runs, which is a script to it if there is no such file", `write ksh -c '. "$1"' ksh {}`)
 	}
 	p := place{joined: joined}
 	if p.err = interpreted(args, i, at); p.err != nil {
@@ -99,12 +97,6 @@ func (c *compiler) argument(args []arg, at int) place {
 		}
 	}
 	return p
-}
-
-// runsAsKsh reports whether args[at] is the first operand of ksh93.
-func runsAsKsh(args []arg, at int) bool {
-	i := slices.IndexFunc(args[:at], func(a arg) bool { return strings.HasPrefix(a.program(), "ksh") })
-	return i >= 0 && runner{isShell: true}.count(args[i+1:at]) == 0
 }
 
 // risky reports whether a command may evaluate its arguments or run them.

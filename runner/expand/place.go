@@ -123,7 +123,8 @@ func (c *compiler) places(f *syntax.File) error {
 		case p.err != nil:
 			return fmt.Errorf("%s %w", name, p.err)
 		case different != "":
-			return fmt.Errorf("%s %w", name, differentError(different))
+			return fmt.Errorf("%s cannot stand in a script with %s, which shells read in different ways: "+
+				"leave that out, or name the shell, as in --shell bash", name, different)
 		case p.check == number && (kind == seq || kind == worker):
 			p.check = anything // crew makes it
 		case p.check == number && kind == host:
@@ -138,13 +139,6 @@ func (c *compiler) places(f *syntax.File) error {
 // marksIn returns the marks in a node.
 func (c *compiler) marksIn(n syntax.Node) []mark {
 	return c.within(int(n.Pos().Offset()), int(n.End().Offset()))
-}
-
-// differentError is the error for what shells read in different ways.
-type differentError string
-
-func (e differentError) Error() string {
-	return "cannot stand in a script with " + string(e) + ", which shells read in different ways: leave that out, or name the shell, as in --shell bash"
 }
 
 // differs returns what other shells than bash read in a node as other commands, or "".

@@ -133,7 +133,7 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
 		return fmt.Errorf("%s %w", inside[0].text, refuseUnknown.err)
 	case text == markText && inside[0].ofData():
-		return fmt.Errorf("%s would be run by %s, whatever it holds: pass it as an argument, as in sh -c '… \"$1\"' sh {}", inside[0].text, sc.shell)
+		return errWhole(inside[0], sc)
 	}
 	rest := inside
 	whole, pieces := piece{text: inside[0].text, kind: nested}, fill(show(text), &rest)

@@ -222,14 +222,13 @@ func interpreted(args []arg, first, at int) error {
 }
 
 // endsOptions reports whether a shell of family f takes what follows its arguments for no
-// option.
+// option, and not for the name of a script.
 func endsOptions(args []arg, f family) bool {
 	for _, a := range args {
-		switch {
-		case a.text == "--", a.static() && !startsOption(a.text) && f == korn:
+		switch operand := a.static() && !startsOption(a.text); {
+		case operand && f == korn, a.text == "--" && f == alien:
 			return true
-		case a.static() && !startsOption(a.text):
-		case !a.static() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO"):
+		case !operand && (!a.static() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO")):
 			return false
 		}
 	}

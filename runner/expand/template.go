@@ -35,28 +35,22 @@ type Template struct {
 // New compiles a template. Its errors say what is wrong and, after a colon, what
 // to write instead.
 func New(cfg Config) (*Template, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if err := cfg.check(strings.Join(cfg.Words, " ")); err != nil {
-		return nil, err
-	}
-	t, err := &Template{empty: cfg.Insert == Nowhere}, error(nil)
+	t, all := &Template{empty: cfg.Insert == Nowhere}, strings.Join(cfg.Words, " ")
+	err := cmp.Or(cfg.Validate(), cfg.check(all))
 	switch forced := strings.Fields(cfg.Shell); {
+	case err != nil:
 	case len(cfg.Words) == 0:
 		t.useShell(forced)
 	case len(forced) > 0:
 		t.useShell(forced)
-		err = t.compileScript(strings.Join(cfg.Words, " "), &cfg)
+		err = t.compileScript(all, &cfg)
 	case len(cfg.Words) == 1:
-		if words, ok := plain(scan(cfg.Words[0], &cfg)); ok {
+		pieces := scan(all, &cfg)
+		if words, ok := plain(pieces); ok {
 			err = t.compileWords(words, &cfg)
 		} else {
 			t.useShell(nil)
-			err = t.compileScript(cfg.Words[0], &cfg)
-			if _, different := errors.AsType[differentError](err); err == nil || different {
-				err = cmp.Or(checkDialect(textOf(scan(cfg.Words[0], &cfg), "x")), err)
-			}
+			err = cmp.Or(checkDialect(textOf(pieces, "x")), t.compileScript(all, &cfg))
 		}
 	default:
 		words := make([][]piece, len(cfg.Words))
@@ -162,14 +156,8 @@ func unread(pieces []piece, shell string) (word, error) {
 	if i < 0 {
 		return word{pieces: pieces}, nil
 	}
-	how := "leave it out and read the arguments, as with $argv[1] in fish or sys.argv[1] in python"
-	known := []string{"parallel", "crew", "tmux", "env -S", "env --split-string"}
-	if pieces[i].kind == made || slices.Contains(known, shell) {
-		how = `pass it as an argument, as in sh -c '… "$1"' sh ` + pieces[i].text
-	} else if familyOf(shell) == korn {
-		how = `leave it out and write "$1" for it, or "$@" for all`
-	}
-	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: %s", pieces[i].text, shell, how)
+	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: "+
+		"pass it as an argument, which is $1 in sh and zsh, $argv[1] in fish and sys.argv[1] in python", pieces[i].text, shell)
 }
 
 // appended is the placeholder that is added to a command without any.
@@ -183,13 +171,10 @@ func notOption(script string) string {
 	return script
 }
 
-// errRecord returns the error for a record that would be the whole of sc.
-func errRecord(sc inline) error {
-	how := "give no command at all to run each record as a command line"
-	if sc.shell == "ssh" {
-		how = "give it to a shell on the other side, as in crew --stdin ssh host sh"
-	}
-	return fmt.Errorf("a record as the script of a shell would be run, whatever it holds: %s", how)
+// errWhole returns the error for a placeholder that would be the whole of sc.
+func errWhole(p piece, sc inline) error {
+	return fmt.Errorf("%s would be run by %s, whatever it holds: give no command at all to run each record as a command line, "+
+		"or pass it as an argument, as in sh -c '… \"$1\"' sh {}", p.text, sc.shell)
 }
 
 // compileWords makes t a command of words. A shell among them may have a script.
@@ -221,7 +206,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	case cfg.Insert != AtEnd || slices.ContainsFunc(t.words, varies):
 		return nil
 	case found && sc.from == len(words):
-		return errRecord(sc)
+		return errWhole(appended, sc)
 	}
 	p := c.argument(append(args, arg{text: markText}), len(args))
 	p.single, p.joined = p.joined, false
@@ -257,7 +242,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Conf
 		}
 	}
 	if sc.family.takesValues() && len(pieces) == 1 && pieces[0].ofData() {
-		return errRecord(sc)
+		return errWhole(pieces[0], sc)
 	}
 	c := newCompiler(sc.family, cfg)
 	c.script.login = sc.login
