@@ -8,11 +8,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// refuseArguments refuses a mark among the arguments of a command.
-func refuseArguments(command, why, how string) place {
-	return refuse("cannot be among the arguments of "+command+why, how)
-}
-
 // skipPrefixes returns the index of the word that names the command, after words
 // that only say how it is run. It is len(args) if that word is not known.
 func skipPrefixes(args []arg) int {
@@ -64,14 +59,10 @@ func (c *compiler) argument(args []arg, at int) place {
 	shell := slices.IndexFunc(args[:at], takesScript)
 	guard, joined := position(args, at)
 	switch {
-	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args):
-		return refuse("cannot stand beside words that shells read in different ways", "write each word as it is, without braces and $'…'")
-	case (i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.unknown)) && scriptLike(args[at]):
-		return refuse("cannot be part of what may be a script, since it is not known what is run", "write the name of the program and its options as they are")
-	case shell >= 0 && slices.ContainsFunc(args[shell+1:at], mayHide):
-		return refuse("cannot stand where it is not known which options the shell is given", "write quotes around the words before it")
-	case shell >= 0 && (startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
-		return refuse("cannot be part of an option of a shell", "write the option as it is")
+	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args),
+		(i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.unknown)) && scriptLike(args[at]),
+		shell >= 0 && (slices.ContainsFunc(args[shell+1:at], mayHide) || startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
+		return refuseHidden
 	case i == len(args):
 		return place{}
 	}
@@ -175,7 +166,7 @@ func (c *compiler) builtin(args []arg, at int) place {
 	case !ok, use == asText:
 		return place{}
 	case use == asNumber:
-		return onlyNumber(args[at], "cannot be an argument of "+name+", unless it is all of it")
+		return onlyNumber(args[at])
 	case use == declares:
 		variable, _, ok := strings.Cut(args[at].text, "=")
 		if !ok || !syntax.ValidName(variable) {
@@ -186,23 +177,19 @@ func (c *compiler) builtin(args []arg, at int) place {
 		if !args[at].unknown() && isolated(args[at].text) {
 			return place{check: number}
 		}
-		return onlyNumber(args[at], "cannot be an argument of let, unless it is all of it")
+		return onlyNumber(args[at])
 	case name == "printf":
 		return c.printf(args, at)
 	case name == "test", name == "[":
 		return c.test(args, at)
 	case name == "set" && args[1].text == "--" && at > 1:
 		return place{}
-	case name == "set":
-		return refuseArguments(name, ", which may take it for an option", "write set -- {}")
 	case name == "read" && takesPrompt(args, at):
 		return place{joined: true}
 	case name == "read", use == asName:
 		return refuseName
-	case use == special: // eval, trap
-		return refuseArguments(name, ", which reads them as shell syntax", `put it into a variable, as in x={}; `+name+` '… "$x"'`)
 	}
-	return refuseArguments(name, ", which may evaluate them", "put it into a variable, as in x={}, and use \"$x\" where it is needed")
+	return refuse("cannot be among the arguments of "+name+", which may evaluate them", `put it into a variable, as in x={}, and use "$x" where it is needed`)
 }
 
 // prompted matches options of read, with a NUL between words, that end in one with a prompt.
@@ -214,11 +201,11 @@ func takesPrompt(args []arg, at int) bool {
 }
 
 // onlyNumber returns the place of a value that must be a number and the whole word.
-func onlyNumber(a arg, why string) place {
+func onlyNumber(a arg) place {
 	if a.text == markText {
 		return place{check: number}
 	}
-	return refuse(why, "write {} alone there, which then must be a number in every task")
+	return refuseNumber
 }
 
 // isolated reports whether no letter, digit or sign of a name stands beside a mark
@@ -238,7 +225,7 @@ func (c *compiler) printf(args []arg, at int) place {
 	text := args[format].text
 	switch {
 	case strings.HasPrefix(args[1].text, "-v"), args[1].unknown() && args[1].mayBeOption(), at == 1 && startsOption(text):
-		return refuseArguments("printf -v", ", which evaluates the name of the variable", hintAssign)
+		return refuseName
 	case at == format && strings.HasPrefix(text, markText) && format == 1:
 		return place{check: noOption, joined: true}
 	case at > format && format == 1 && (strings.HasPrefix(text, markText) || strings.HasPrefix(text, gap)):
@@ -260,7 +247,7 @@ func (c *compiler) test(args []arg, at int) place {
 	case at > 1 && (before.text == "-v" || before.text == "-R"):
 		return refuseName
 	case at > 1 && (before.text == "-t" || comparing.has(before.text)), comparing.has(after.text):
-		return onlyNumber(args[at], "cannot be part of a number in [ ]")
+		return onlyNumber(args[at])
 	case !before.static() && at > 1, !after.static():
 		return refuse("cannot stand in [ ] where it may be taken for an operator", `write the operator between two values, as in [ {} = "$x" ]`)
 	}

@@ -10,12 +10,8 @@ import (
 // refuseNode refuses a mark that is in no word.
 func refuseNode(parent syntax.Node) place {
 	switch parent.(type) {
-	case *syntax.FuncDecl:
-		return refuse("cannot be the name of a function", hintName)
-	case *syntax.WordIter, *syntax.Assign, *syntax.DeclClause, *syntax.CoprocClause:
+	case *syntax.FuncDecl, *syntax.WordIter, *syntax.Assign, *syntax.DeclClause, *syntax.CoprocClause, *syntax.Redirect:
 		return refuseName
-	case *syntax.Redirect:
-		return refuseDescriptor
 	}
 	return refuseUnknown
 }
@@ -25,7 +21,7 @@ func refuseNode(parent syntax.Node) place {
 func (s *site) holder(first int) place {
 	word := s.stack[first].(*syntax.Word)
 	if last[*syntax.CoprocClause](s.stack[:first]) >= 0 {
-		return refuse("cannot stand in a coproc", "write the command on its own, with &")
+		return refuseUnknown
 	}
 	switch n := s.stack[first-1].(type) {
 	case *syntax.CallExpr:
@@ -49,7 +45,7 @@ func (s *site) holder(first int) place {
 		return place{}
 	case *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
 	default:
-		return refuseArithmetic
+		return refuseNumber
 	}
 	return place{}
 }
@@ -59,10 +55,8 @@ func (s *site) holder(first int) place {
 func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
 	switch {
 	case r.Hdoc == word:
-	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc:
-		return refuse("cannot be the delimiter of a here-document", hintName)
-	case (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && s.mark.piece.anyText():
-		return refuseDescriptor
+	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && s.mark.piece.anyText():
+		return refuseName
 	case s.c.batch && s.mark.piece.ofEach() && r.Op != syntax.WordHdoc:
 		return refuse("cannot be where a redirection goes when a command takes several records",
 			"write a fixed name, or take one record per command")
@@ -144,7 +138,7 @@ func readsScript(st *syntax.Stmt) bool {
 func (s *site) assign(i int, isValue bool) place {
 	a := s.stack[i].(*syntax.Assign)
 	if !isValue {
-		return refuseIndex
+		return refuseNumber
 	}
 	d, ok := s.stack[i-1].(*syntax.DeclClause)
 	if !ok {
@@ -177,7 +171,7 @@ func (c *compiler) declaration(args []arg, at int, name string) place {
 			p.check = number
 		case !startsOption(a.text) && !strings.Contains(before, gap):
 		default:
-			return refuseArguments(args[0].text, " with options", hintAssign)
+			return refuseUnknown
 		}
 	}
 	return p

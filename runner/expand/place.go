@@ -31,22 +31,13 @@ type place struct {
 // write instead.
 func refuse(why, how string) place { return place{err: errors.New(why + ": " + how)} }
 
-const (
-	hintNumber = "write {} alone between operators, as in $(({} + 1)), which then must be a number in every task"
-	hintName   = "write the name itself"
-	hintAssign = "assign it on its own, as in x={}"
-	hintQuotes = `put it into a variable, as in x={}, and write "$x" there`
-)
-
 var (
-	refuseName       = refuse("cannot be the name of a variable", hintName)
-	refuseDescriptor = refuse("cannot be the number of a descriptor", "write the number itself")
-	refuseIndex      = refuse("cannot be part of the index of an array", hintNumber)
-	refuseArithmetic = refuse("cannot be part of a number in arithmetic", hintNumber)
-	refusePattern    = refuse("cannot stand in an extended pattern", "write one case for each pattern")
-	refuseNested     = refuse(`cannot stand in quotes within "${…}"`, "leave out the inner quotes")
-	refuseUnknown    = refuse("stands where it is not known how the shell reads it", hintQuotes)
-	refusePlain      = refuse("cannot stand there in a script for this shell", hintQuotes)
+	refuseName       = refuse("cannot be a name or the number of a descriptor", "write it as it is")
+	refuseNumber     = refuse("cannot be part of a number", "write {} alone, as in $(({} + 1)), which then must be a number in every task")
+	refuseNested     = refuse(`cannot stand in quotes or behind a backslash within ${…}`, "leave these out")
+	refuseDollar     = refuse(`cannot stand in $'…' or $"…"`, "leave out the dollar sign")
+	refuseUnknown    = refuse("stands where it is not known how the shell reads it", `put it into a variable, as in x={}, and write "$x" there`)
+	refuseHidden     = refuse("stands where it is not known what is run and with which options", "write the words before it as they are")
 	refuseBackquotes = refuse("cannot stand in backquotes that hold a backslash, a # or a here-document", "write $(…) instead")
 	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
 )
@@ -259,7 +250,7 @@ func (s *site) inBackquotes() bool {
 func (s *site) arithmetic() place {
 	n := len(s.stack)
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
-		return refuseArithmetic
+		return refuseNumber
 	}
 	if before := s.c.src[:s.mark.at]; last[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
 		return place{how: apart, check: number} // but a blank would end a word of let
@@ -331,13 +322,13 @@ func (s *site) quote() place {
 		switch h := s.stack[i].(type) {
 		case *syntax.DblQuoted:
 			if h.Dollar {
-				return refuse(`cannot stand in $"…", which the shell translates`, `write "…"`)
+				return refuseDollar
 			}
 			within, quoted = within || param == nil, quoted || param != nil
 			continue
 		case *syntax.SglQuoted:
 			if h.Dollar || s.from > 0 && s.c.src[s.from-1] == '$' {
-				return refuse("cannot stand in $'…', which reads backslashes", "write '…'")
+				return refuseDollar
 			}
 			literal = true
 			continue
@@ -347,7 +338,7 @@ func (s *site) quote() place {
 			}
 			continue
 		case *syntax.ExtGlob:
-			return refusePattern
+			return refuseUnknown
 		case *syntax.Word, *syntax.Lit:
 			continue
 		case *syntax.Redirect:
@@ -397,18 +388,16 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 			pattern = true
 		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 			if a := s.c.assigned(param.Param.Value); a.err != nil || a.check != anything {
-				return refuse("cannot be assigned to "+param.Param.Value+" there", hintAssign)
+				return refuseUnknown
 			}
 		case syntax.OtherParamOps, syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
 			return refuseUnknown
 		}
 	}
 	switch {
-	case p.escaped:
-		return refuse("cannot stand after a backslash within ${…}", "leave out the backslash")
 	case pattern && inHereDoc(s.stack):
-		return refuse("cannot stand in a pattern within a here-document", "put the result into a variable before it")
-	case within && quoted && !pattern:
+		return refuseUnknown
+	case p.escaped, within && quoted && !pattern:
 		return refuseNested
 	case within, quoted && !pattern:
 		p.how = inner

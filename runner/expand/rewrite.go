@@ -139,7 +139,7 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 	whole, pieces := piece{text: inside[0].text, kind: nested}, fill(show(text), &rest)
 	if !sc.family.takesValues() {
 		_, err := unread(pieces, sc.shell)
-		return cmp.Or(err, fmt.Errorf("%s %w", whole.text, refusePlain.err))
+		return cmp.Or(err, fmt.Errorf("%s %w", whole.text, refuseUnknown.err))
 	}
 	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
 	if sc.same {

@@ -206,14 +206,8 @@ func interpreted(args []arg, first, at int) error {
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
-		case joining.has(name):
-			return refuseArguments(name, ", which makes a script of them", "write ssh, of which crew knows the script").err
-		case name == "tmux" && args[at-1].text != "-t":
-			return refuseArguments(name, ", which runs commands in them", "write a script that reads the value from a file").err
-		case name == "parallel" && !(listed && hasCommand(before)):
-			return refuseArguments(name, ", which makes a script of them", "write it at the end, as in parallel gzip ::: {}").err
-		case name == "crew" && !hasCommand(before):
-			return refuse("may be the command of crew, which a shell would run", "write the command before it, as in crew -- gzip {}").err
+		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "parallel" && !(listed && hasCommand(before)), name == "crew" && !hasCommand(before):
+			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, of which crew knows the script, crew -- gzip {} or parallel gzip ::: {}").err
 		case (f == korn || f == alien) && !endsOptions(before, f):
 			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
 		}
