@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -182,11 +180,8 @@ func (c *compiler) parseError(err error) error {
 	if len(c.marks) > 0 {
 		text = strings.ReplaceAll(text, markText, hide(c.marks[0].piece.text))
 	}
-	if text = show(text); !utf8.ValidString(text) {
-		text = strconv.QuoteToASCII(text)
-	}
 	return fmt.Errorf("syntax error in the command (%s): "+
-		"correct it, or give the command as separate words", text)
+		"correct it, or give the command as separate words", strings.ToValidUTF8(show(text), "?"))
 }
 
 // keepText turns the first mark that is not a placeholder where it stands back into text,
@@ -227,9 +222,9 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 	}
 	at := 0
 	for _, p := range c.groups() {
-		add(at, p.list.from, nil)
-		at = p.list.to
-		add(p.list.from, at, &word{pieces: c.holes(p.list), whole: at-p.list.from > len(markText)})
+		add(at, p.from, nil)
+		at = p.to
+		add(p.from, at, &word{pieces: c.holes(p), whole: at-p.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
 	c.script.own = ownArguments(f)
@@ -271,19 +266,19 @@ func (c *compiler) holes(s span) (list holes) {
 	return list
 }
 
-// groups returns, in order, a place in each word that is repeated for each record. Of nested
-// words it takes the outer one.
-func (c *compiler) groups() (out []place) {
-	var all []place
+// groups returns, in order, the words that are repeated for each record. Of nested words it
+// takes the outer one.
+func (c *compiler) groups() (out []span) {
 	for _, m := range c.marks {
-		if m.list.to > 0 && m.piece.ofEach() && !(c.empty && m.piece.ofRecord()) {
-			all = append(all, m.place)
+		if m.list.to == 0 || !m.piece.ofEach() || c.empty && m.piece.ofRecord() {
+			continue
 		}
-	}
-	slices.SortFunc(all, func(a, b place) int { return cmp.Or(a.list.from-b.list.from, b.list.to-a.list.to) })
-	for _, p := range all {
-		if len(out) == 0 || p.list.from >= out[len(out)-1].list.to {
-			out = append(out, p)
+		n := len(out)
+		for n > 0 && m.list.from <= out[n-1].from {
+			n--
+		}
+		if out = out[:n]; n == 0 || m.list.from >= out[n-1].to {
+			out = append(out, m.list)
 		}
 	}
 	return out

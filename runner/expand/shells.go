@@ -186,7 +186,7 @@ var runners = map[string]runner{
 // runnerOf returns what is known of a program. ok is false if it is no runner.
 func runnerOf(a arg) (r runner, ok bool) {
 	if f := familyOf(a.program()); f != foreign {
-		return runner{isShell: true, operands: 1, family: f}, true
+		return runner{isShell: true, operand: 1, operands: 1, family: f}, true
 	}
 	r, ok = runners[a.program()]
 	return r, ok
@@ -276,21 +276,10 @@ func replaces(args []arg, sc inline) bool {
 // starts at len(args).
 func (r runner) script(args []arg, i int) (s inline, ok bool) {
 	s = inline{from: len(args), to: len(args), shell: programName(args[i].text), family: r.family, login: r.login}
+	operands, given := 0, !r.isShell // that the operand is a script
 	if r.isShell {
-		for i++; i < len(args) && r.isOption(args[i]); i++ {
-			text := args[i].text
-			ok = ok || text == "--command" || !strings.HasPrefix(text, "--") && strings.Contains(text, "c")
-			if i += r.values(text); text == "--" {
-				i++
-				break
-			}
-		}
-		s.from = min(i, len(args))
-		s.to = s.from + 1
 		s.shell += " -c"
-		return s, ok
 	}
-	operands := 0
 	for j := i + 1; j < len(args); j++ {
 		a := args[j]
 		switch end := r.optionEnd(a); {
@@ -314,16 +303,20 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 			return inline{from: j, to: j + 1, shell: s.shell}, true
 		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
-		case r.isOption(a):
+		case r.isOption(a) && !(r.isShell && args[j-1].text == "--"):
+			given = given || a.text == "--command" || !strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "c")
 			j += r.values(a.text)
 		default:
 			if operands++; operands == r.operand {
 				s.from = j
-				return s, true
+				if r.isShell {
+					s.to = j + 1
+				}
+				return s, given
 			}
 		}
 	}
-	return s, operands == r.operand-1
+	return s, given && operands == r.operand-1
 }
 
 // optionEnd returns where the option in a ends that a script belongs to, or 0.

@@ -87,22 +87,6 @@ func eachText(text *expand.Text, v expand.Values) (list []string) {
 	return list
 }
 
-// tempsOf returns how many bytes temporary names add to the command to run, and to one word
-// of it at most.
-func tempsOf(tk *task.Task) (all, word int) {
-	n, last := 0, 0
-	for _, m := range tk.Marks {
-		if !m.Temp || (m.Word <= task.InExec) != (tk.Exec != nil) {
-			continue
-		}
-		if n += task.TempLen; m.Word != last {
-			n, last = task.TempLen, m.Word
-		}
-		all, word = all+task.TempLen, max(word, n)
-	}
-	return all, word
-}
-
 // mostDirs is how many directories spellings remember.
 const mostDirs = 4096
 

@@ -82,7 +82,7 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	case "needs":
 		var list []string
 		list, err = listOr(text, v)
-		d.Texts[2] = some(strings.Join(list, ","))
+		d.Texts[2] = new(strings.Join(list, ","))
 	case "env":
 		d.Env, err = environment(v)
 	case "dir":
@@ -108,7 +108,7 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	default:
 		var s string
 		s, err = scalar(v)
-		d.Texts[slices.Index(textual[:], name)] = some(s)
+		d.Texts[slices.Index(textual[:], name)] = &s
 	}
 	return err
 }

@@ -335,16 +335,18 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object, w written) {
 		}
 	}
 	for i, text := range [...]*expand.Text{t.cfg.Priority, t.cfg.Weight, t.cfg.Needs, t.cfg.Key, t.cfg.Cost} {
-		if text != nil && !w[i].given {
-			w[i] = some(text.Expand(*v))
+		if text != nil && w[i] == nil {
+			w[i] = new(text.Expand(*v))
 		}
 	}
-	tk.Key = w[3].text
+	if w[3] != nil {
+		tk.Key = *w[3]
+	}
 	if t.cfg.Tag != nil {
 		t.cfg.Tag.FillTag(tk, *v)
 	}
-	if w[4].given && tk.Err == nil {
-		tk.Cost, tk.Err = parseCost(w[4].text)
+	if w[4] != nil && tk.Err == nil {
+		tk.Cost, tk.Err = parseCost(*w[4])
 	}
 	if tk.Err == nil {
 		tk.Err = t.asker.ask(tk, w)
@@ -410,8 +412,13 @@ var (
 // left returns how many bytes the task's command, with what the task adds to the environment,
 // may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
 func (t *Tasks) left(tk *task.Task, argv []string) int {
-	temps, inWord := tempsOf(tk)
-	left := maxArgument - longest(argv) - inWord
+	temps := 0
+	for _, m := range tk.Marks {
+		if m.Temp { // at least of people's form or of that which runs
+			temps += task.TempLen
+		}
+	}
+	left := maxArgument - longest(argv) - temps
 	if l := t.cfg.Limits.Chars; l > 0 {
 		left = min(left, l-charsOf(tk.Argv))
 	}

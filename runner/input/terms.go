@@ -29,25 +29,17 @@ func (c *Terms) Validate() error {
 	var w written
 	for i, text := range [...]*expand.Text{c.Priority, c.Weight, c.Needs} {
 		if text != nil && text.Constant() {
-			w[i] = some(text.Expand(expand.Values{}))
+			w[i] = new(text.Expand(expand.Values{}))
 		}
 	}
 	_, err := (&asker{Terms: *c}).parse(task.Terms{}, w)
 	return err
 }
 
-// written is what a task has of these as somebody wrote it.
-type written [len(textual)]optional
+// written is what a task has of these as somebody wrote it; nil for nothing.
+type written [len(textual)]*string
 
 var textual = [...]string{"priority", "weight", "needs", "key", "cost"}
-
-// optional is a text that may be missing.
-type optional struct {
-	text  string
-	given bool
-}
-
-func some(s string) optional { return optional{s, true} }
 
 // asker parses priorities, weights and needs. Tasks with equal needs share them.
 type asker struct {
@@ -76,22 +68,22 @@ func (a *asker) ask(tk *task.Task, w written) error {
 
 // parse returns terms with what is written.
 func (a *asker) parse(terms task.Terms, w written) (_ task.Terms, err error) {
-	if p := w[0]; p.given {
-		if terms.Priority, err = ParsePriority(p.text); err != nil {
-			return terms, fmt.Errorf("priority %q %w", p.text, err)
+	if p := w[0]; p != nil {
+		if terms.Priority, err = ParsePriority(*p); err != nil {
+			return terms, fmt.Errorf("priority %q %w", *p, err)
 		}
 	}
-	if p := w[1]; p.given {
-		if terms.Weight, err = parseWeight(p.text); err == nil && terms.Weight > 1 && a.Even != "" {
+	if p := w[1]; p != nil {
+		if terms.Weight, err = parseWeight(*p); err == nil && terms.Weight > 1 && a.Even != "" {
 			err = errors.New("is more than 1: " + a.Even)
 		}
 		if err != nil {
-			return terms, fmt.Errorf("weight %q %w", p.text, err)
+			return terms, fmt.Errorf("weight %q %w", *p, err)
 		}
 	}
-	if p := w[2]; p.given {
-		if terms.Needs, err = a.parseNeeds(p.text); err != nil {
-			return terms, fmt.Errorf("needs %q: %w", p.text, err)
+	if p := w[2]; p != nil {
+		if terms.Needs, err = a.parseNeeds(*p); err != nil {
+			return terms, fmt.Errorf("needs %q: %w", *p, err)
 		}
 	}
 	return terms, nil
