@@ -17,9 +17,8 @@ import (
 type compiler struct {
 	// configuration
 
+	*Config
 	family family // of the shell that will run the script
-	batch  bool   // a command may take several records
-	empty  bool   // leave out values of records
 	prefix string // of variables, for a script that another one evaluates; or ""
 	outer  names  // those of that one; or nil
 
@@ -35,9 +34,12 @@ type compiler struct {
 	names     names
 }
 
-func newCompiler(f family, cfg *Config) *compiler {
-	return &compiler{family: f, batch: cfg.Batch, empty: cfg.Insert == Nowhere, script: &script{}}
+func newCompiler(f family, cfg *Config, login bool) *compiler {
+	return &compiler{Config: cfg, family: f, script: &script{login: login}}
 }
+
+// drops reports whether p stands for nothing.
+func (c *Config) drops(p piece) bool { return c.Insert == Nowhere && p.ofRecord() }
 
 // mark is a placeholder, its offset in the source, and what that means for it.
 type mark struct {
@@ -209,7 +211,7 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 			if m.escaped {
 				g.text += `\`
 			}
-			if c.empty && m.piece.ofRecord() {
+			if c.drops(m.piece) {
 				g.text += m.none
 			} else {
 				g.value = c.valueOf(m.piece, m.check)
@@ -270,7 +272,7 @@ func (c *compiler) holes(s span) (list holes) {
 // takes the outer one.
 func (c *compiler) groups() (out []span) {
 	for _, m := range c.marks {
-		if m.list.to == 0 || !m.piece.ofEach() || c.empty && m.piece.ofRecord() {
+		if m.list.to == 0 || !m.piece.ofEach() || c.drops(m.piece) {
 			continue
 		}
 		n := len(out)

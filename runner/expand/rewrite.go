@@ -141,7 +141,7 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 		_, err := unread(pieces, sc.shell)
 		return cmp.Or(err, fmt.Errorf("%s %w", whole.text, refuseUnknown.err))
 	}
-	inner := compiler{family: sc.family, batch: c.batch, empty: c.empty, script: &script{login: sc.login}}
+	inner := newCompiler(sc.family, c.Config, sc.login)
 	if sc.same {
 		c.evaluated++
 		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)

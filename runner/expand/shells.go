@@ -84,9 +84,8 @@ type inline struct {
 	attached int    // how many bytes of words[from] stand before it, as in -c'…'
 	option   string // the option that it is attached to, written out
 	shell    string // the program that runs it, for messages
-	family   family
-	login    bool // the shell is one that somebody chose, far away or for a user
-	same     bool // the shell that runs the command runs it, too
+	same     bool   // the shell that runs the command runs it, too
+	runner
 }
 
 // scriptOf finds the script among the arguments of a command, in which much can stand
@@ -112,7 +111,7 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		if ok = from < to; name.text == "trap" {
 			ok, to = from+1 < to, from+1
 		}
-		return inline{from: from, to: to, shell: name.text, family: f, same: true}, ok
+		return inline{from: from, to: to, shell: name.text, same: true, runner: runner{family: f}}, ok
 	}
 	for i, a := range args[first:] {
 		i += first
@@ -158,29 +157,28 @@ func (a arg) wraps() bool { return wrappers.has(programName(a.text)) }
 
 // runner is a program that gives a script to a shell, or a shell.
 type runner struct {
-	isShell  bool     // then the first operand is a script if there is an option -c
-	option   string   // letter of the short option that the script belongs to
-	long     []string // the long ones
-	takes    string   // letters of other options with a value
-	operand  int      // the operand, from 1, that begins a script of the remaining words; 0 is none
-	operands int      // how many may be taken for options
-	unless   string   // letters of options without a value, of which x means that it starts no shell
+	isShell  bool   // then the first operand is a script if there is an option -c
+	option   string // letter of the short option that the script belongs to
+	takes    string // letters of other options with a value
+	operand  int    // the operand, from 1, that begins a script of the remaining words; 0 is none, but the long options
+	operands int    // how many may be taken for options
+	unless   string // letters of options without a value, of which x means that it starts no shell
 	family   family
-	login    bool // the shell is one that somebody chose
+	login    bool // the shell is one that somebody chose, far away or for a user
 }
 
 var runners = map[string]runner{
 	"ssh":     {takes: "BbcDEeFIiJLlmOopPQRSWw", operand: 2, operands: 1, family: posix, login: true},
 	"autossh": {takes: "BbcDEeFIiJLlMmOopPQRSWw", operand: 2, operands: 1, family: posix, login: true},
 	"rsh":     {takes: "l", operand: 2, operands: 1, family: posix, login: true},
-	"sbatch":  {long: []string{"--wrap"}, family: posix},
-	"su":      {option: "c", long: []string{"--command", "--session-command"}, operands: 99, family: posix, login: true},
-	"runuser": {option: "c", long: []string{"--command", "--session-command"}, operands: 99, family: posix, login: true},
-	"script":  {option: "c", long: []string{"--command"}, operands: 99, family: posix, login: true},
-	"flock":   {option: "c", long: []string{"--command"}, takes: "wE", operands: 2, family: posix, login: true},
+	"sbatch":  {family: posix},
+	"su":      {option: "c", operands: 99, family: posix, login: true},
+	"runuser": {option: "c", operands: 99, family: posix, login: true},
+	"script":  {option: "c", operands: 99, family: posix, login: true},
+	"flock":   {option: "c", takes: "wE", operands: 2, family: posix, login: true},
 	"sg":      {option: "c", operand: 2, operands: 2, family: posix},
 	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx", family: posix},
-	"env":     {option: "S", long: []string{"--split-string"}},
+	"env":     {option: "S"},
 }
 
 // runnerOf returns what is known of a program. ok is false if it is no runner.
@@ -275,7 +273,7 @@ func replaces(args []arg, sc inline) bool {
 // script finds the script that args[i], which is r, is given. One that is still to come
 // starts at len(args).
 func (r runner) script(args []arg, i int) (s inline, ok bool) {
-	s = inline{from: len(args), to: len(args), shell: programName(args[i].text), family: r.family, login: r.login}
+	s = inline{from: len(args), to: len(args), shell: programName(args[i].text), runner: r}
 	operands, given := 0, !r.isShell // that the operand is a script
 	if r.isShell {
 		s.shell += " -c"
@@ -322,11 +320,13 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 // optionEnd returns where the option in a ends that a script belongs to, or 0.
 func (r runner) optionEnd(a arg) int {
 	name, _, attached := strings.Cut(a.text, "=")
-	isLong := func(long string) bool { return len(name) > len("--") && strings.HasPrefix(long, name) }
-	switch {
-	case slices.ContainsFunc(r.long, isLong) && attached:
+	isLong := func(long string) bool {
+		return r.operand == 0 && len(name) > len("--") && strings.HasPrefix(long, name)
+	}
+	switch long := slices.ContainsFunc(strings.Fields(scripting), isLong); {
+	case long && attached:
 		return len(name) + 1
-	case slices.ContainsFunc(r.long, isLong):
+	case long:
 		return len(name)
 	case r.option != "" && a.options():
 		if n := strings.Index(a.text, r.option); !strings.ContainsAny(a.text[:max(n, 0)], markText+gap) {
@@ -335,6 +335,9 @@ func (r runner) optionEnd(a arg) int {
 	}
 	return 0
 }
+
+// scripting are the long options that a script belongs to.
+const scripting = "--command --session-command --split-string --wrap"
 
 // valued are the long options with a value in a word of its own.
 const valued list = "--interval --equexit --timeout --wait --conflict-exit-code --rcfile --init-file"

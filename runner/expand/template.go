@@ -105,7 +105,7 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
-	c := newCompiler(f, cfg)
+	c := newCompiler(f, cfg, false)
 	script, err := t.compilePieces(c, pieces, t.shell[at], add)
 	if err != nil && c.unread && !slices.ContainsFunc(pieces, piece.ofData) {
 		t.words = append(t.words, word{pieces: pieces}) // errors are the shell's to report
@@ -187,7 +187,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	sc, found := scriptOf(args, foreign)
 	hasHole := func(w []piece) bool { return slices.ContainsFunc(w, piece.isHole) }
 	add := sc.shell == "ssh" && cfg.Insert == AtEnd && !slices.ContainsFunc(words, hasHole)
-	c := newCompiler(foreign, cfg)
+	c := newCompiler(foreign, cfg, false)
 	for i := 0; i < len(words); i++ {
 		if found && i == sc.from && (add || slices.ContainsFunc(words[i:sc.to], hasHole)) {
 			if err := t.compileInline(sc, words[i:sc.to], add, cfg); err != nil {
@@ -244,9 +244,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Conf
 	if sc.family.takesValues() && len(pieces) == 1 && pieces[0].ofData() {
 		return errWhole(pieces[0], sc)
 	}
-	c := newCompiler(sc.family, cfg)
-	c.script.login = sc.login
-	script, err := t.compilePieces(c, pieces, sc.shell, add)
+	script, err := t.compilePieces(newCompiler(sc.family, cfg, sc.login), pieces, sc.shell, add)
 	if script != nil {
 		t.words = append(t.words, word{pieces: []piece{{kind: nested, inner: script}}})
 	}
