@@ -50,21 +50,28 @@ func (r *Run) work(t *turn) {
 
 // attempt runs an attempt and looks after the files that it makes.
 func (r *Run) attempt(t *turn) *task.Result {
-	if t.attempt.Task.Makes == nil {
-		return r.starved(r.exec.Run(t.ctx, t.attempt))
+	if res := r.prepare(t.attempt); res != nil {
+		return res
 	}
-	res := r.maker.Begin(t.attempt)
-	if res == nil {
-		res = r.starved(r.exec.Run(t.ctx, t.attempt))
-		r.maker.End(res)
-	}
-	return res
+	return r.complete(r.exec.Run(t.ctx, t.attempt))
 }
 
-// starved says of a result, which it returns, that memory was probably lacking, if that is so.
-func (r *Run) starved(res *task.Result) *task.Result {
+// prepare prepares the files of an attempt, and returns its result if it cannot start.
+func (r *Run) prepare(a task.Attempt) *task.Result {
+	if a.Task.Makes == nil {
+		return nil
+	}
+	return r.maker.Begin(a)
+}
+
+// complete keeps the files of an attempt that has ended, and says of its result, which it
+// returns, that memory was probably lacking, if that is so.
+func (r *Run) complete(res *task.Result) *task.Result {
 	if res.Killed() && res.Err == nil && r.machine.Starved != nil && r.machine.Starved() {
 		res.Err = task.ErrOutOfMemory
+	}
+	if res.Task.Makes != nil {
+		r.maker.End(res)
 	}
 	return res
 }
@@ -93,9 +100,7 @@ func (r *Run) serve(slot task.Slot) {
 	var unmade []*task.Result // of attempts that could not start
 	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
 		for _, res := range ended {
-			if r.starved(res); res.Task.Makes != nil {
-				r.maker.End(res)
-			}
+			r.complete(res)
 		}
 		ended, unmade = append(ended, unmade...), nil
 		if r.rec != nil && len(ended) > 0 {
@@ -130,13 +135,11 @@ func (r *Run) serve(slot task.Slot) {
 // of the others.
 func (r *Run) beginAll(all []task.Attempt) (begun []task.Attempt, unmade []*task.Result) {
 	for _, a := range all {
-		if a.Task.Makes != nil {
-			if res := r.maker.Begin(a); res != nil {
-				unmade = append(unmade, res)
-				continue
-			}
+		if res := r.prepare(a); res != nil {
+			unmade = append(unmade, res)
+		} else {
+			begun = append(begun, a)
 		}
-		begun = append(begun, a)
 	}
 	return begun, unmade
 }

@@ -33,8 +33,6 @@ type claims struct {
 	lines  []*line            // none is empty
 	late   []*line            // those for which something is kept, in order, as of the latest serve
 	spread map[uint64]*spread // by item, of those that were placed
-	unused spares[line]
-	spares spares[spread]
 }
 
 // counter counts the units of a limit.
@@ -151,8 +149,7 @@ func (d *Dispatcher) grant(it *Item) bool {
 		return true
 	}
 	if l == nil {
-		l = d.unused.take()
-		*l = line{claim: it.Claim, queue: l.queue}
+		l = &line{claim: it.Claim}
 		d.lines = append(d.lines, l)
 	}
 	d.park(&l.queue, it)
@@ -171,7 +168,6 @@ func (d *Dispatcher) giveBack(it *Item) {
 			d.Policy.Done(id, *it, false)
 		}
 		delete(d.spread, it.ID)
-		d.spares.put(s)
 	}
 	d.take(it.Claim, -1, at)
 }
@@ -254,7 +250,6 @@ func (d *Dispatcher) cut(e *entry) Item {
 	it := d.parked.cut(e)
 	if l != nil && l.queue.len() == 0 {
 		d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
-		d.unused.put(l)
 	}
 	return it
 }
@@ -262,8 +257,7 @@ func (d *Dispatcher) cut(e *entry) Item {
 // place gives the first item of a line places, the lowest that are free on a host. It returns
 // the lowest slot, or 0 if that may take none.
 func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
-	left, s := d.Width(l.claim), d.spares.take()
-	s.at, s.slots = at, s.slots[:0]
+	left, s := d.Width(l.claim), &spread{at: at}
 	for _, id := range at.ids {
 		for x := d.slots.all[id]; left > 0 && x.held < x.Cap; left-- {
 			s.slots = append(s.slots, id)
@@ -272,7 +266,6 @@ func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
 	}
 	in = s.slots[0]
 	if d.limits.May != nil && !d.limits.May(in) {
-		d.spares.put(s)
 		return it, 0
 	}
 	it = d.unpark(&l.queue)

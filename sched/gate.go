@@ -4,9 +4,8 @@ import "time"
 
 // gates limit how many items of a key are held, and how often one starts.
 type gates struct {
-	of    map[uint64]*gate // by key; nil without limits of keys
-	due   *Delay           // of keys: when the next parked item may start or, without any, any start
-	spare spares[gate]
+	of  map[uint64]*gate // by key; nil without limits of keys
+	due *Delay           // of keys: when the next parked item may start or, without any, any start
 }
 
 // gate is a key with an item that has passed or is parked, or whose rate does not allow any
@@ -26,8 +25,7 @@ func (d *Dispatcher) pass(it *Item) bool {
 	}
 	g := d.of[it.Key]
 	if g == nil {
-		g = d.spare.take()
-		g.key, g.rate = it.Key, d.limits.KeyRate
+		g = &gate{key: it.Key, rate: d.limits.KeyRate}
 		d.of[it.Key] = g
 	}
 	if d.closed(g) == ForSlot && (g.parked.len() == 0 || it.Rank <= g.parked.min().Rank) {
@@ -72,8 +70,6 @@ func (d *Dispatcher) call(g *gate) {
 	}
 	if d.due.Remove(g.key); g.passed+g.parked.len() == 0 {
 		delete(d.of, g.key)
-		*g = gate{parked: g.parked}
-		d.spare.put(g)
 	}
 }
 

@@ -9,12 +9,11 @@ import (
 
 // carousel keeps a Dispatcher busy: each turn pushes an item, starts what can and ends the oldest.
 type carousel struct {
-	d      *Dispatcher
-	keys   uint64 // how many; 0 for one for each item
-	claims []*Claim
-	id     uint64
-	now    time.Time
-	held   []placed
+	d    *Dispatcher
+	keys uint64 // how many; 0 for one for each item
+	id   uint64
+	now  time.Time
+	held []placed
 }
 
 func (c *carousel) turn() {
@@ -24,7 +23,7 @@ func (c *carousel) turn() {
 		key = Place(string(rune('0' + c.id%c.keys)))
 	}
 	c.now = c.now.Add(time.Millisecond)
-	c.d.Push(Item{ID: c.id, Key: key, Place: key, Cost: int64(c.id%7) + 1, Claim: c.claims[c.id%uint64(len(c.claims))]})
+	c.d.Push(Item{ID: c.id, Key: key, Place: key, Cost: int64(c.id%7) + 1})
 	for it, slot, _ := c.d.Next(c.now); slot != 0; it, slot, _ = c.d.Next(c.now) {
 		c.held = append(c.held, placed{it, slot})
 	}
@@ -36,36 +35,30 @@ func (c *carousel) turn() {
 
 // carousels calls do with one of each kind of policy, once it has grown.
 func carousels(t *testing.T, do func(name string, c *carousel)) {
-	units := []*Claim{nil, {Places: 3}, {Units: []Units{{0, 2}}}, {Places: 2, Units: []Units{{0, 1}}}, {Units: []Units{{1, 2}}}, {Units: []Units{{1, 1}}}}
-	every := Limits{PerKey: 2, KeyRate: NewRate(1000, time.Second, 3), Rate: NewRate(10000, time.Second, 1), Caps: []int{2}, Ages: true, Parked: func(uint64, bool) {}}
 	for _, c := range []struct {
 		name, topics string
 		keys         uint64
-		limits       Limits
-		claims       []*Claim
 	}{
-		{"fifo", "auto", 100, Limits{}, units[:1]},
-		{"fifo", "auto", 100, every, units},
-		{"longest-first", "auto", 100, Limits{}, units[:1]},
-		{"round-robin", "auto", 100, Limits{}, units[:1]},
-		{"least-busy", "auto", 100, Limits{}, units[:1]},
-		{"keyed", "auto", 100, Limits{}, units[:1]},
-		{"keyed", "auto", 0, Limits{}, units[:1]},
-		{"fair", "auto", 100, Limits{}, units[:1]},
-		{"fair", "auto", 0, Limits{}, units[:1]},
-		{"topic", "0=8,1=8,*=16", 4, Limits{}, units[:1]},
-		{"topic", "auto", 4, Limits{}, units[:1]},
-		{"topic", "auto", 100, Limits{}, units[:1]},
-		{"topic", "auto", 0, Limits{}, units[:1]},
+		{"fifo", "auto", 100},
+		{"longest-first", "auto", 100},
+		{"round-robin", "auto", 100},
+		{"least-busy", "auto", 100},
+		{"keyed", "auto", 100},
+		{"keyed", "auto", 0},
+		{"fair", "auto", 100},
+		{"fair", "auto", 0},
+		{"topic", "0=8,1=8,*=16", 4},
+		{"topic", "auto", 4},
+		{"topic", "auto", 100},
+		{"topic", "auto", 0},
 	} {
 		topics, err := ParseTopics(c.topics)
 		require.NoError(t, err)
 		p, err := New(Config{Name: c.name, Topics: topics})
 		require.NoError(t, err)
-		k := &carousel{d: NewDispatcher(p, c.limits), keys: c.keys, claims: c.claims, now: time.Unix(1e9, 0)}
-		stock := NewStock([]int{3})
+		k := &carousel{d: NewDispatcher(p, Limits{}), keys: c.keys, now: time.Unix(1e9, 0)}
 		for id := range 16 {
-			k.d.Join(Slot{ID: id + 1, Stock: stock})
+			k.d.Join(Slot{ID: id + 1})
 		}
 		for range 5000 {
 			k.turn()

@@ -3,8 +3,8 @@
 // one goroutine: no locks, no clock, no I/O.
 //
 // Memory follows the largest number of items that were in at once, not the
-// number that passed through. Once a structure has grown to its working size,
-// nothing is allocated for an item.
+// number that passed through. Once a policy has grown to its working size,
+// nothing is allocated for an item without limits.
 package sched
 
 import (

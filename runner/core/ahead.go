@@ -25,30 +25,39 @@ func (c *Core) free() int {
 	return c.pool.capacity - c.queue.ready.Held()
 }
 
-// askBack asks attempts back that wait at slots: all if nothing more is to start, or else, last come
-// first, one for each slot that has none.
+// askBack asks attempts back that wait at slots: all if nothing more is to start, and those behind
+// one that is not brief, for which it looks from time to time; and then, last come first, one for
+// each slot that has none.
 func (c *Core) askBack() {
-	q, idle := &c.queue, c.pool.idle
-	all := c.end.phase > going || c.paused()
-	if c.output.full() || q.wait != sched.ForSlot {
+	p := &c.pool
+	all, looks, idle := c.end.phase > going || c.paused(), c.reached(p.lookAt), p.idle
+	if c.output.full() || c.queue.wait != sched.ForSlot {
 		idle = 0
 	}
-	if c.pool.lookAt.IsZero() || idle == 0 && !all {
+	if p.lookAt.IsZero() || idle == 0 && !all && !looks {
 		return
+	}
+	if looks {
+		p.lookAt = time.Time{}
 	}
 	type waiting struct {
 		*entry
 		at int // its place in the slot
 	}
 	var list []waiting
-	for _, at := range c.pool.places {
+	for _, at := range p.places {
 		for i, e := range at.list {
+			if !e.ahead() {
+				continue
+			}
+			if looks {
+				p.lookAt = c.run.Add(brief)
+			}
 			switch {
-			case !e.ahead():
-			case all:
-				c.ask(e)
 			case e.asked:
 				idle--
+			case all, looks && c.run.Sub(at.list[0].begun) >= brief:
+				c.ask(e)
 			case c.couldBegin(e):
 				list = append(list, waiting{e, i})
 			}
@@ -64,26 +73,6 @@ func (c *Core) askBack() {
 func (c *Core) couldBegin(e *entry) bool {
 	at := c.queue.ready.Choice(e.item).Free
 	return at > 0 && len(c.pool.places[at].list) == 0
-}
-
-// askLate asks the attempts back that wait behind one that is not brief. It looks for them from time
-// to time.
-func (c *Core) askLate() {
-	p := &c.pool
-	if !c.reached(p.lookAt) {
-		return
-	}
-	p.lookAt = time.Time{}
-	for _, at := range p.places {
-		for _, e := range at.list {
-			if !e.ahead() {
-				continue
-			}
-			if p.lookAt = c.run.Add(brief); c.run.Sub(at.list[0].begun) >= brief {
-				c.ask(e)
-			}
-		}
-	}
 }
 
 // ask asks an attempt back that waits at its slot, once, unless it is being ended.

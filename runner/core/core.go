@@ -164,7 +164,6 @@ func (c *Core) due() {
 	for id, ok := c.queue.later.Due(c.now); ok; id, ok = c.queue.later.Due(c.now) {
 		c.place(c.entries[id])
 	}
-	c.askLate()
 }
 
 // wake returns when something is due, on the machine's clock. The zero time is never.

@@ -35,6 +35,7 @@ type entry struct {
 	checked   bool         // it has to run, even if it makes files
 	turn      bool         // those before it of its key have ended, under a serial policy
 	awaits    int          // how many tasks it waits for; if not 0, it is following
+	followers []uint64     // those that come after it
 	due       time.Time    // when the next attempt may start; zero for the first
 	result    *task.Result // if decided
 	again     bool         // if decided: another attempt follows

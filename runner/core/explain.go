@@ -140,28 +140,25 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.ID = task.ByOrder, c.output.order.Base()
 	case all == 0:
 		b.By = task.ByInput
-	case c.limit(b, c.queue.wait, nil):
-		if b.By == task.ByPlaces { // not the one that they are kept for, nor those that were parked
-			b.Tasks = c.queue.count[queued]
-		}
-	case c.free() <= 0:
+	case c.queue.wait == sched.ForSlot && c.free() <= 0:
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
 		b.Input = b.None && c.full()
-	case c.queue.ready.Ready() == 0:
+	case c.queue.wait == sched.ForMachine && c.pool.machine.by == "": // something may start in a moment
+		return nil
+	case c.queue.wait != sched.ForSlot || c.queue.ready.Ready() == 0:
 		list := c.waiting()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
-		b.Input = c.full()
+		b.Input = c.queue.wait == sched.ForSlot && c.full()
 	default:
 		return nil
 	}
 	return b
 }
 
-// limit says which limit a task waits for or, without one, all that could start else. It reports
-// whether there is one.
+// limit says which limit a task waits for, and reports whether there is one.
 func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	q := &c.queue
-	if e != nil && wait == sched.ForSlot { // it has what it claims, and would be next
+	if wait == sched.ForSlot { // it has what it claims, and would be next
 		wait = q.wait
 	}
 	switch wait {
@@ -185,7 +182,7 @@ func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	case sched.ForStock:
 		b.By, b.Needs = task.ByOffers, task.NeedsText(q.caps.offered(e.task.Terms().Needs))
 	case sched.ForPlaces:
-		if e == nil || e.state != parked {
+		if e.state != parked {
 			b.ID = q.ready.Wide()
 			e = c.entries[b.ID]
 		}
@@ -316,7 +313,7 @@ func (c *Core) why(e *entry) task.Blocking {
 			if first.slot != nil {
 				b.Slot = first.slot.ID
 			}
-		case c.limit(&b, c.queue.wait, nil):
+		case c.limit(&b, c.queue.wait, e):
 		case choice.Key && e.task.Key != "":
 			b.By, b.Slot, b.Key, b.None = task.ByKey, choice.Slot, task.Bytes(e.task.Key), choice.None
 		case choice.Slot > 0:

@@ -23,10 +23,9 @@ type queue struct {
 	wait      sched.Wait        // why none of these starts
 	again     time.Time         // when to ask again; zero for never
 	caps      caps
-	due       *sched.Delay        // when delayed tasks go on, and overdue is called for running ones
-	later     *sched.Delay        // when timed tasks go on, by the machine's clock
-	after     map[uint64][]uint64 // by task: those that come after it
-	succeeded *sched.Ranges       // tasks that have; nil if none can come after another
+	due       *sched.Delay  // when delayed tasks go on, and overdue is called for running ones
+	later     *sched.Delay  // when timed tasks go on, by the machine's clock
+	succeeded *sched.Ranges // tasks that have; nil if none can come after another
 	makers    makers
 	memory    memory // of those that have failed; empty without Feed.Remember
 	paused    bool
@@ -37,7 +36,7 @@ type queue struct {
 
 func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), after: map[uint64][]uint64{}, makers: newMakers(), memory: memory{tasks: map[uint64]remembered{}},
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), makers: newMakers(), memory: memory{tasks: map[uint64]remembered{}},
 		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
 	if cfg.Terms {

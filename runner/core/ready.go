@@ -67,9 +67,10 @@ func (m *makers) release(t *task.Task) {
 // another one makes.
 func (q *queue) depend(e *entry) error {
 	for _, id := range e.task.Terms().After {
+		before := q.entries[id]
 		switch was, ok := q.memory.tasks[id]; {
-		case q.entries[id] != nil:
-			q.after[id] = append(q.after[id], e.item.ID)
+		case before != nil:
+			before.followers = append(before.followers, e.item.ID)
 			e.awaits++
 		case ok:
 			return &notSucceeded{id, was.task, ended(was.outcome, was.code)}
@@ -116,12 +117,10 @@ func (c *Core) goOn(e *entry, r *task.Result) {
 	if c.cfg.Feed.Open {
 		q.makers.release(t)
 	}
-	waiting := q.after[id]
-	delete(q.after, id)
 	if c.end.phase > going { // they end as not run
 		return
 	}
-	for _, id2 := range waiting {
+	for _, id2 := range e.followers {
 		next := c.entries[id2]
 		switch {
 		case next == nil: // it has ended
