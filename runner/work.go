@@ -14,19 +14,13 @@ type turn struct {
 	taken   []task.Attempt // to run in the goroutine's slot of a Streamer
 	left    task.Left      // what that slot has to expect
 
-	// ctx and cancel ask the attempt to end. They are used in the door only, and are the
-	// attempt's alone until the run takes its end, so a late end finds nobody. Then they
-	// serve the next attempt, unless they have asked this one.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx context.Context // the attempt's alone, so a late end finds nobody
 }
 
 // begin takes an attempt over.
 func (t *turn) begin(s *core.Start) {
-	if t.ctx == nil || t.ctx.Err() != nil {
-		t.ctx, t.cancel = context.WithCancelCause(context.Background())
-	}
-	t.runs, t.attempt, *s.Tag = true, s.Attempt, t.cancel
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.runs, t.attempt, t.ctx, *s.Tag = true, s.Attempt, ctx, cancel
 }
 
 // work runs an attempt and those that start in its place.

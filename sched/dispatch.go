@@ -285,7 +285,7 @@ func (d *Dispatcher) Done(slot int, it Item, again bool) {
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of
-// the first two.
+// the first two. No slot may hold it.
 func (d *Dispatcher) Remove(it Item) bool {
 	d.settle()
 	d.release(it)

@@ -78,7 +78,7 @@ type Policy interface {
 	Choice(it Item) Choice
 	// fits reports whether a slot with free capacity would take an item, if it were queued alone.
 	fits(it *Item, slot int) bool
-	// release notes that an item is awaited no more. It does nothing to one that is not.
+	// release notes that an item is awaited no more. No slot may hold it.
 	release(it Item)
 	// Join adds a slot, which must not be in.
 	Join(Slot)

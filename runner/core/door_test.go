@@ -267,7 +267,7 @@ func (d *door) finish() {
 		require.True(d.t, o != task.Exit || d.failures[id] == 1+d.cfg.Retry.Max || len(ops) > 0 || d.fed, "task %d: not retried", id)
 	}
 	q := &d.core.queue
-	require.True(d.t, !d.fed || len(q.makers.targets) == 0)
+	require.True(d.t, !d.fed || len(q.makers) == 0)
 	require.Equal(d.t, [][]bool{{false}, {false, false}}, q.caps.held)
 	if g := d.core.pool.machine.gauge; g != nil {
 		require.True(d.t, g.Alone())

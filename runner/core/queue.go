@@ -36,7 +36,7 @@ type queue struct {
 
 func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), makers: newMakers(), memory: memory{tasks: map[uint64]remembered{}},
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), makers: makers{}, memory: memory{tasks: map[uint64]remembered{}},
 		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
 	if cfg.Terms {

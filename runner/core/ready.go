@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"crew/runner/task"
+	"crew/sched"
 )
 
 // A task first waits for the tasks that it comes after (task.Terms.After) to succeed; if one
@@ -19,46 +19,40 @@ import (
 // makes files is queued at first, and waits for all that when it is its turn: what the one before it
 // makes may be what it reads.
 
-// makers tells the unfinished tasks that make files apart.
-type makers struct {
-	seed    maphash.Seed
-	targets map[uint64]uint64 // by hash of a target: the task that makes it, also a finished one unless the run is fed
-}
+// makers tells the unfinished tasks that make files apart: by hash of a target, the task that makes
+// it, also a finished one unless the run is fed.
+type makers map[uint64]uint64
 
-func newMakers() makers {
-	return makers{seed: maphash.MakeSeed(), targets: map[uint64]uint64{}}
-}
-
-// hash returns a number that stands for a target of t, however it is spelled. That two of a million targets have
-// the same one has a probability of 3e-8.
-func (m *makers) hash(t *task.Task, target task.Target) uint64 {
-	return maphash.String(m.seed, cmp.Or(target.Real, filepath.Clean(t.PathIn("", target.Path))))
+// targetHash returns a number that stands for a target of t, however it is spelled. That two of a million
+// targets have the same one has a probability of 3e-8.
+func targetHash(t *task.Task, target task.Target) uint64 {
+	return sched.Hash(cmp.Or(target.Real, filepath.Clean(t.PathIn("", target.Path))))
 }
 
 // claim notes what t makes. The error is that another task makes a part of it.
-func (m *makers) claim(t *task.Task) error {
+func (m makers) claim(t *task.Task) error {
 	if t.Makes == nil {
 		return nil
 	}
 	for _, target := range t.Makes.Targets {
-		h := m.hash(t, target)
-		if by, taken := m.targets[h]; taken && by != t.ID {
+		h := targetHash(t, target)
+		if by, taken := m[h]; taken && by != t.ID {
 			m.release(t)
 			return errors.New("another task makes " + target.Path + ", too: give each task a target of its own")
 		}
-		m.targets[h] = t.ID
+		m[h] = t.ID
 	}
 	return nil
 }
 
 // release undoes claim.
-func (m *makers) release(t *task.Task) {
+func (m makers) release(t *task.Task) {
 	if t.Makes == nil {
 		return
 	}
 	for _, target := range t.Makes.Targets {
-		if h := m.hash(t, target); m.targets[h] == t.ID {
-			delete(m.targets, h)
+		if h := targetHash(t, target); m[h] == t.ID {
+			delete(m, h)
 		}
 	}
 }
