@@ -267,14 +267,8 @@ func appendEscaped(b []byte, s string) []byte {
 		c := s[:n]
 		s = s[n:]
 		switch {
-		case r == '\\':
-			b = append(b, `\\`...)
-		case r == '\t':
-			b = append(b, `\t`...)
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\r':
-			b = append(b, `\r`...)
+		case strings.ContainsRune("\\\t\n\r", r):
+			b = append(b, '\\', `\tnr`[strings.IndexRune("\\\t\n\r", r)])
 		case unicode.IsControl(r), c < "\xa0" && !utf8.ValidString(c): // alone, a byte is a control character to some terminals
 			for i := range n {
 				b = fmt.Appendf(b, `\x%02x`, c[i])

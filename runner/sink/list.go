@@ -16,7 +16,7 @@ const keptLists = 20 // how many lists stay in a directory
 // listName is what the names of lists are like. The last part is the number of the file's
 // inode, so that a list can be told from any other file, be it a copy of one.
 var listName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^crew-again-[0-9]{8}T[0-9]{6}Z-([0-9]+)\.[a-z]+$`)
+	return regexp.MustCompile(`^crew-again-[0-9]{8}T[0-9]{6}Z-([0-9]+)\.list$`)
 })
 
 // listFile is a new list of records, which only the user can read.
@@ -25,15 +25,15 @@ type listFile struct {
 	path string
 }
 
-// createList creates a list with an extension, in the directory for lists or else as a
+// createList creates a list, in the directory for lists or else as a
 // temporary file. Of the lists in that directory it removes all but the latest.
-func createList(extension string) (*listFile, error) {
+func createList() (*listFile, error) {
 	stem := "crew-again-" + time.Now().UTC().Format("20060102T150405Z") + "-"
 	dir := listDir()
 	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
-		if f, err := os.CreateTemp(dir, stem+"*"+extension); err == nil {
+		if f, err := os.CreateTemp(dir, stem+"*.list"); err == nil {
 			l := &listFile{f, f.Name()}
-			path := filepath.Join(dir, stem+inode(l.path)+extension)
+			path := filepath.Join(dir, stem+inode(l.path)+".list")
 			if os.Link(l.path, path) == nil { // unlike a rename, it takes no other file's place
 				os.Remove(l.path)
 				l.path = path
@@ -42,7 +42,7 @@ func createList(extension string) (*listFile, error) {
 			return l, nil
 		}
 	}
-	f, err := os.CreateTemp("", stem+"*"+extension)
+	f, err := os.CreateTemp("", stem+"*.list")
 	if err != nil {
 		return nil, err
 	}

@@ -232,26 +232,22 @@ func (r *rerun) fits(records [][]string) bool {
 	return true
 }
 
-// format returns the options that read the file, what ends a record there, and how its
-// name ends.
-func (c *RerunConfig) format() (options, end, extension string) {
+// format returns the options that read the file, and what ends a record there.
+func (c *RerunConfig) format() (options, end string) {
 	switch {
 	case c.JSON:
-		return "-a ", "\n", ".json"
-	// The line has the option for the separator of records that tasks read.
-	case c.Stdin == "\x00":
-		return "-a ", "\x00", ".nul"
-	case c.Stdin != "":
-		return "-a ", c.Stdin, ".txt"
+		return "-a ", "\n"
+	case c.Stdin != "": // the line has the option for it
+		return "-a ", c.Stdin
 	case c.Columns:
-		return `-0 -C '\x1f' -a `, "\x00", ".nul"
+		return `-0 -C '\x1f' -a `, "\x00"
 	}
-	return "-0 -a ", "\x00", ".nul"
+	return "-0 -a ", "\x00"
 }
 
 // write moves the listed tasks to the file.
 func (r *rerun) write() {
-	_, end, _ := r.cfg.format()
+	_, end := r.cfg.format()
 	for _, f := range r.kept {
 		for _, cols := range f.records {
 			r.w.WriteString(strings.Join(cols, unit) + end)
@@ -262,8 +258,7 @@ func (r *rerun) write() {
 
 // open creates the file.
 func (r *rerun) open() bool {
-	_, _, extension := r.cfg.format()
-	if r.file, r.err = createList(extension); r.err != nil {
+	if r.file, r.err = createList(); r.err != nil {
 		return false
 	}
 	r.w = bufio.NewWriter(r.file)
@@ -309,7 +304,7 @@ func (r *rerun) text() (s string) {
 		if r.err = cmp.Or(r.w.Flush(), r.file.Close()); r.err != nil {
 			r.drop()
 		}
-		options, _, _ = r.cfg.format()
+		options, _ = r.cfg.format()
 		options += task.Quote(r.file.path)
 	}
 	if r.err != nil {

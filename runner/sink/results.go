@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,38 +57,15 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 	return &Results{dir: dir, real: real, of: of, object: object{records: records}}, nil
 }
 
-// HoldsResults reports whether a directory has results of an earlier run, as far as some of the
-// files in it and beneath it tell.
-func HoldsResults(dir string) bool { return holdsResults(dir, 4) }
-
-func holdsResults(dir string, depth int) bool {
-	f, err := os.Open(dir)
-	if err != nil || depth == 0 {
-		return false
-	}
-	defer f.Close()
-	_, err = strconv.ParseUint(filepath.Base(dir), 10, 64)
-	numbered := err == nil
-	entries, _ := f.ReadDir(64)
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		path := filepath.Join(dir, e.Name())
-		if e.IsDir() {
-			return holdsResults(path, depth-1)
+// HoldsResults reports whether a directory has results of an earlier run, in itself or a few levels
+// beneath it.
+func HoldsResults(dir string) bool {
+	for _, beneath := range [...]string{"", "*/", "*/*/"} {
+		if found, _ := fs.Glob(os.DirFS(dir), beneath+"[0-9]*/result.json"); len(found) > 0 {
+			return true
 		}
-		return numbered && e.Name() == "result.json" && e.Type().IsRegular() && startsAs(path, `{"version":`)
-	})
-}
-
-// startsAs reports whether a file begins with a text.
-func startsAs(path, text string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
 	}
-	defer f.Close()
-	head := make([]byte, len(text))
-	_, err = io.ReadFull(f, head)
-	return err == nil && string(head) == text
+	return false
 }
 
 // Consume writes the files of attempts and tasks that have ended. It stops at the

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -35,30 +36,27 @@ func (s *Bytes) UnmarshalJSON(text []byte) error {
 		*s = Bytes(text[1 : n-1]) // environments have many
 		return nil
 	}
-	var form struct {
-		Base64 *string `json:"base64"`
-	}
 	switch {
-	case !json.Valid(text):
-		return errors.New("not JSON")
 	case !utf8.Valid(text):
 		return errors.New("not UTF-8, as JSON must be")
-	case text[0] == '"':
-		if half := HalfSurrogate(string(text)); half != "" {
-			return fmt.Errorf("%s is half of a character", half)
+	case bytes.HasPrefix(text, []byte{'"'}):
+		err := json.Unmarshal(text, (*string)(s))
+		if err == nil {
+			if half := HalfSurrogate(string(text)); half != "" {
+				err = fmt.Errorf("%s is half of a character", half)
+			}
 		}
-		return json.Unmarshal(text, (*string)(s))
+		return err
 	}
-	dec := json.NewDecoder(strings.NewReader(string(text)))
+	var form struct {
+		Base64 *[]byte `json:"base64"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if dec.Decode(&form) != nil || form.Base64 == nil {
 		return errors.New(`neither a string nor {"base64":"…"}`)
 	}
-	p, err := base64.StdEncoding.Strict().DecodeString(*form.Base64)
-	if err != nil {
-		return errors.New(`the value of "base64" is not base64`)
-	}
-	*s = Bytes(p)
+	*s = Bytes(*form.Base64)
 	return nil
 }
 

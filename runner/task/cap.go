@@ -94,14 +94,14 @@ func ParseNeeds(s string) (needs []Need, err error) {
 	}
 	for item := range strings.SplitSeq(s, ",") {
 		name, count, counts := strings.Cut(item, ":")
-		n := 1
-		if counts {
-			n, err = strconv.Atoi(count)
+		if !counts {
+			count = "1"
 		}
-		if err != nil || n < 1 || counts && strings.Trim(count, "0123456789") != "" || !IsCapName(name) {
+		n, err := strconv.ParseUint(count, 10, 31)
+		if err != nil || n < 1 || !IsCapName(name) {
 			return nil, fmt.Errorf("is no list of names such as gpu or db:2,net: %q", Shorten(item, 40))
 		}
-		needs = append(needs, Need{name, n})
+		needs = append(needs, Need{name, int(n)})
 	}
 	slices.SortFunc(needs, func(a, b Need) int { return strings.Compare(a.Name, b.Name) })
 	for i := range needs[1:] {
@@ -117,14 +117,11 @@ func ParseNeeds(s string) (needs []Need, err error) {
 func Lacks(caps []Cap, needs []Need, hosts bool) error {
 	for _, n := range needs {
 		i := slices.IndexFunc(caps, func(c Cap) bool { return c.Name == n.Name })
-		if i < 0 && hosts {
-			continue
-		}
-		if i < 0 {
+		switch {
+		case i < 0 && !hosts:
 			return fmt.Errorf("no --cap is called %s: add --cap %[1]s=N", n.Name)
-		}
-		if all := len(caps[i].Units); n.N > all {
-			return fmt.Errorf("%s:%d is more than the %d of --cap %[1]s", n.Name, n.N, all)
+		case i >= 0 && n.N > len(caps[i].Units):
+			return fmt.Errorf("%s:%d is more than the %d of --cap %[1]s", n.Name, n.N, len(caps[i].Units))
 		}
 	}
 	return nil
@@ -159,14 +156,11 @@ func (h *Holding) UnmarshalJSON(text []byte) error {
 
 // NeedsText returns needs as ParseNeeds takes them.
 func NeedsText(needs []Need) string {
-	var b []byte
+	list := make([]string, len(needs))
 	for i, n := range needs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if b = append(b, n.Name...); n.N > 1 {
-			b = strconv.AppendInt(append(b, ':'), int64(n.N), 10)
+		if list[i] = n.Name; n.N > 1 {
+			list[i] += ":" + strconv.Itoa(n.N)
 		}
 	}
-	return string(b)
+	return strings.Join(list, ",")
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"io"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -183,5 +184,5 @@ func KeepAttempt[T any](list []T, a T) (kept []T, out T, full bool) {
 		return list, out, false
 	}
 	out = list[1]
-	return append(list[:1], list[2:]...), out, true
+	return slices.Delete(list, 1, 2), out, true
 }

@@ -241,12 +241,14 @@ func (t *Task) TagOn(slot int, host string, units []Units) string {
 func (t *Task) Size() int {
 	const word, fixed = 16, 512
 	n := fixed + len(t.Stdin) + len(t.Object) + len(t.Tag) + len(t.Key)
-	if t.Protocol == NoProtocol { // else they share it
-		for _, argv := range [...][]string{t.Argv, t.Exec} {
-			for _, w := range argv {
-				n += word + len(w)
-			}
+	add := func(words []string) {
+		for _, w := range words {
+			n += word + len(w)
 		}
+	}
+	if t.Protocol == NoProtocol { // else they share it
+		add(t.Argv)
+		add(t.Exec)
 	}
 	if t.Block != nil {
 		n += cap(t.Block.Text)
@@ -261,10 +263,8 @@ func (t *Task) Size() int {
 		n += fixed/4 + 8*len(a.After) + len(a.Name) + len(a.Note) + 3*word/2*len(a.Needs)
 	}
 	for _, r := range t.Records {
-		n += word * (len(r) + 1)
-		for _, c := range r {
-			n += len(c)
-		}
+		n += word
+		add(r)
 	}
 	return n
 }

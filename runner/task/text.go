@@ -249,15 +249,13 @@ func Span(d time.Duration) string {
 
 // Brief returns a time of whole seconds in its two largest units.
 func Brief(d time.Duration) string {
-	switch seconds := int(d / time.Second); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", seconds)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", seconds/60, seconds%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", seconds/3600, seconds/60%60)
+	switch hours := d / time.Hour; {
+	case hours < 1:
+		return d.Truncate(time.Second).String()
+	case hours < 24:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	default:
-		return fmt.Sprintf("%dd%dh", seconds/86400, seconds/3600%24)
+		return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 	}
 }
 
@@ -268,11 +266,11 @@ func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 func Speed(perSecond float64) string {
 	switch {
 	case perSecond >= 10:
-		return strconv.FormatFloat(perSecond, 'f', 0, 64) + "/s"
+		return fmt.Sprintf("%.0f/s", perSecond)
 	case perSecond >= 0.1:
-		return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
+		return fmt.Sprintf("%.1f/s", perSecond)
 	}
-	return strconv.FormatFloat(perSecond*60, 'f', 1, 64) + "/min"
+	return fmt.Sprintf("%.1f/min", perSecond*60)
 }
 
 // Abridge is Shorten for what is to stay different from others: a checksum is the end of what was
@@ -320,9 +318,6 @@ func (r *Result) Verdict() string {
 		if r.Err != nil {
 			return r.because("") + ", ended" + after
 		}
-		if r.Task != nil && r.Task.Timeout > 0 {
-			after = strings.Replace(after, Span(r.Duration()), r.Task.Timeout.String(), 1)
-		}
 		return "timed out" + after
 	case StartFailed:
 		did := "not started"
@@ -350,7 +345,7 @@ func (r *Result) because(before string) string {
 	return before + Printable(Shorten(r.Err.Error(), maxReason))
 }
 
-// Verdict returns in words how the attempt ended, without a timeout that the task had.
+// Verdict returns in words how the attempt ended.
 func (f *Facts) Verdict() string { return f.Result(nil).Verdict() }
 
 // Place names the worker and, if that is another one, its machine.
