@@ -36,8 +36,8 @@ func writeFully(w io.Writer, b []byte) (done int, err error) {
 	return done, nil
 }
 
-// port is stdout or stderr for the output of tasks. It is used only inside
-// Screen.Print.
+// port is stdout or stderr for the output of tasks. It is used only under the
+// screen's lock.
 type port struct {
 	w      io.Writer
 	stderr bool

@@ -15,7 +15,7 @@ import (
 	"crew/runner/task"
 )
 
-// statusWithin is how long a status waits for a Print.
+// statusWithin is how long a status waits for a write.
 const statusWithin = 100 * time.Millisecond
 
 // Screen is the run's stdout and stderr with the progress bar between them.
@@ -75,15 +75,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Print calls write with both streams, one caller at a time, and returns its
-// error.
-func (s *Screen) Print(write func(out, err io.Writer) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return write(s.out, s.err)
-}
-
-// Hide removes the bar until it is drawn again, unless a Print is under way.
+// Hide removes the bar until it is drawn again, unless something is being written.
 func (s *Screen) Hide() {
 	if s.bar != nil && s.mu.TryLock() {
 		s.bar.clear()
@@ -147,13 +139,13 @@ func (s *Screen) together() bool {
 	return failed == nil && failed2 == nil && os.SameFile(a, b)
 }
 
-// Status prints lines on stderr as lines of crew's own. It does not wait for a Print
+// Status prints lines on stderr as lines of crew's own. It does not wait for a write
 // that is stuck because nobody reads stdout, and then leaves the progress bar to the
-// next Print.
+// next write.
 func (s *Screen) Status(lines []string) { s.urgent(statusWithin, lines) }
 
 // Last prints text as a line of crew's own once the run is over. It does not wait for
-// a Print, which may be stuck in a write for ever.
+// a write, which may be stuck for ever.
 func (s *Screen) Last(text string) { s.urgent(0, []string{text}) }
 
 // Urge is like Last, for when nobody may be reading: it prints nothing if that would have

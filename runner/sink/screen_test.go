@@ -10,10 +10,10 @@ import (
 
 // show writes text to stdout, which is 0, or stderr, 1, as a task's output.
 func show(t *testing.T, s *Screen, where int, text string) {
-	require.NoError(t, s.Print(func(out, err io.Writer) error {
-		_, e := io.WriteString([]io.Writer{out, err}[where], text)
-		return e
-	}))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := io.WriteString([]io.Writer{s.out, s.err}[where], text)
+	require.NoError(t, err)
 }
 
 // TestStatusDoesNotWait has a reader of stdout that stands still.
@@ -25,11 +25,10 @@ func TestStatusDoesNotWait(t *testing.T) {
 	stuck, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.Print(func(out, _ io.Writer) error {
-			close(stuck)
-			_, e := out.Write([]byte("x"))
-			return e
-		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		close(stuck)
+		_, _ = s.out.Write([]byte("x"))
 	}()
 	<-stuck
 	s.Status([]string{"running", "task 1: a\x1bb"})

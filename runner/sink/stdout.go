@@ -2,7 +2,6 @@ package sink
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,17 +20,6 @@ type StdoutConfig struct {
 	// Group returns the lines around a block of a task's output, or of its error output,
 	// in the log of a CI server. It is nil for none, and unless Plan.Show is ShowBlocks.
 	Group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)
-}
-
-// Validate reports whether the Config makes sense.
-func (c StdoutConfig) Validate() error {
-	if c.Group != nil && c.Plan.Show != task.ShowBlocks {
-		return errors.New("only blocks of output can be grouped")
-	}
-	if c.Store == nil && (c.Plan.Order || c.Plan.Show == task.ShowLines) {
-		return errors.New("output that is held back needs a spool")
-	}
-	return nil
 }
 
 // Stdout shows tasks' output and results: at Finished, or with Plan.Order at
@@ -79,8 +67,7 @@ type Stdout struct {
 // The streams, as indexes.
 const toStdout, toStderr = 0, 1
 
-// NewStdout returns a Stdout that writes through scr. The config has to be
-// valid.
+// NewStdout returns a Stdout that writes through scr. It needs a Store with Plan.Order and ShowLines.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
 	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
@@ -129,7 +116,9 @@ func (s *Stdout) Close(task.Stats) error {
 	if err := s.note(nil); err != nil {
 		return err
 	}
-	return s.scr.Print(func(_, _ io.Writer) error { return s.ports[toStderr].err })
+	s.scr.mu.Lock()
+	defer s.scr.mu.Unlock()
+	return s.ports[toStderr].err
 }
 
 // unread returns EPIPE if the reader of stdout has gone. It looks at every empty

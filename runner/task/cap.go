@@ -64,14 +64,12 @@ const (
 // IsCapName reports whether s can be the name of a Cap: it begins with a letter, goes on with
 // letters, digits and underscores, and means nothing else in braces or in the environment.
 func IsCapName(s string) bool {
-	for i := range len(s) {
-		c := s[i] | 0x20
-		if (c < 'a' || c > 'z') && (i == 0 || s[i] != '_' && (s[i] < '0' || s[i] > '9')) {
-			return false
-		}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if strings.TrimLeft(s, letters+"0123456789_") != "" || s == "" || strings.IndexByte(letters, s[0]) < 0 {
+		return false
 	}
 	lower := strings.ToLower(s)
-	return s != "" && strings.TrimRight(lower, "0123456789") != "out" && lower != "opts" &&
+	return strings.TrimRight(lower, "0123456789") != "out" && lower != "opts" &&
 		!slices.Contains(Own[:], CapVariable(s))
 }
 

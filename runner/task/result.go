@@ -159,7 +159,7 @@ func (r *Result) Failures() (list []*Result) {
 func (r *Result) Tries() int { return len(r.Before) + r.Omitted }
 
 // Flaky reports whether the task failed and then succeeded.
-func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Before) > 0 && len(r.Failures()) > 0 }
+func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Failures()) > 0 }
 
 // Close closes all outputs.
 func (r *Result) Close() {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +20,8 @@ import (
 // Quote returns s as one word of a POSIX shell: unchanged if it needs no quoting,
 // otherwise in single quotes. s may contain any byte but NUL.
 func Quote(s string) string {
-	if s != "" && strings.IndexFunc(s, needsQuote) < 0 && s[0] != '=' {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_"
+	if s != "" && strings.TrimLeft(s, plain) == "" && s[0] != '=' {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -29,14 +31,6 @@ func Quote(s string) string {
 // writes it, which fills it up to ten columns. crew marks the rows of a run so; 0 is parallel's.
 func JoblogMark(runtime string) int {
 	return max(0, len(runtime)-max(10, len(strings.TrimLeft(runtime, " "))))
-}
-
-func needsQuote(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("%+,-./:=@_", r)
 }
 
 // CommandLine returns argv, a form of t.Argv, as a person would type it: the script
@@ -126,15 +120,7 @@ func (t *Task) Label(max int) string {
 		label = strconv.FormatUint(t.ID, 10)
 	case t.Object != "" && t.Protocol == NoProtocol && len(t.Argv) > 0:
 	default:
-		var b strings.Builder
-		for _, record := range t.Records {
-			for _, column := range record {
-				if b.Len() <= max {
-					b.WriteString(column + " ")
-				}
-			}
-		}
-		label = strings.TrimSpace(b.String())
+		label = strings.TrimSpace(strings.Join(slices.Concat(t.Records...), " "))
 	}
 	if label == "" {
 		label = cmp.Or(t.CommandLine(t.Argv), strconv.FormatUint(t.ID, 10))

@@ -58,9 +58,6 @@ func (w *wiring) openSinks() error {
 	o := w.opts
 	show := &o.Show
 	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
-	if err := cfg.Validate(); err != nil {
-		return err
-	}
 	in := w.known()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
 		Progress: w.progress(), Explain: show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
