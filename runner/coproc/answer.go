@@ -33,7 +33,7 @@ func (w *worker) peek() bool {
 	if n == 0 {
 		return w.p.Out < 0 // which sets a time to wake up
 	}
-	w.run, w.at = w.clock.Now()
+	w.run, w.at = w.Clock.Now()
 	w.heard = w.run
 	w.came(n)
 	return true

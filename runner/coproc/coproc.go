@@ -60,9 +60,9 @@ func (c Config) Validate() error {
 
 // Workers is a runner.Streamer. It is safe for concurrent use.
 type Workers struct {
+	*proc.Local
 	cfg   Config
-	local proc.Config // of cfg.Local
-	clock *proc.Clock // that of cfg.Local
+	local proc.Config // of Local
 	pins  kernel.Pins
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
@@ -82,7 +82,7 @@ func New(cfg Config) (*Workers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Workers{cfg: cfg, local: cfg.Local.Config(), clock: &cfg.Local.Clock, loops: map[int]*loop{}}, nil
+	return &Workers{Local: cfg.Local, cfg: cfg, local: cfg.Local.Config(), loops: map[int]*loop{}}, nil
 }
 
 // lastWords is how long the user's terminal, or what reads stderr, may take for the last
@@ -136,12 +136,6 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	return l.gone
 }
 
-// Lease passes the lease on to the processes. See proc.Local.
-func (w *Workers) Lease(until time.Time) { w.cfg.Local.Lease(until) }
-
-// Hold keeps a descriptor open as long as the processes live. See proc.Local.
-func (w *Workers) Hold(fd int) { w.cfg.Local.Hold(fd) }
-
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	w.mu.Lock()
@@ -181,7 +175,7 @@ type call struct {
 // protocol gets a process of its own. See runner.Executor.
 func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
-		return w.cfg.Local.Run(ctx, a)
+		return w.Local.Run(ctx, a)
 	}
 	c := &call{a, ctx, make(chan *task.Result, 1)}
 	w.mu.Lock()
@@ -257,19 +251,13 @@ func (w *Workers) free() {
 
 // Kill kills the worker that runs an attempt. See runner.Executor.
 func (w *Workers) Kill(id uint64, attempt int) {
-	w.cfg.Local.Kill(id, attempt)
+	w.Local.Kill(id, attempt)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.loops {
 		l.order(order{id, attempt, task.Cancelled, true})
 	}
 }
-
-// Suspend stops all workers. See runner.Executor.
-func (w *Workers) Suspend() { w.cfg.Local.Suspend() }
-
-// Resume undoes Suspend. See runner.Executor.
-func (w *Workers) Resume() { w.cfg.Local.Resume() }
 
 // mostNotices is how many messages a run shows, as all its workers may fail all the time.
 const mostNotices = 20

@@ -190,7 +190,7 @@ func TestWorkersThatAreNotReady(t *testing.T) {
 	c.add("1")
 	go func() {
 		_, _ = os.ReadFile(dir + "/go")
-		c.clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= readyAfter })
+		c.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= readyAfter })
 		c.Wake(1)
 	}()
 	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }

@@ -62,9 +62,7 @@ func (w *worker) written() {
 func (w *worker) filtered(p []byte, stderr bool) {
 	if w.own == nil {
 		f := flight{Result: task.Result{Task: w.model().Task, Attempt: 1}}
-		if w.own = w.open(&f); w.local.Plan.Keeps() {
-			w.own.out.Kept, w.own.err.Kept = w.local.Store.Buffer(), w.local.Store.Buffer()
-		}
+		w.own = w.open(&f)
 	}
 	if stderr {
 		_ = w.own.err.Write(p) // the result has the error

@@ -14,7 +14,7 @@ import (
 
 // minutes lets time pass on the run's clock.
 func (c *crowd) minutes(n time.Duration) {
-	c.clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= n * time.Minute })
+	c.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= n * time.Minute })
 	c.Wake(1)
 }
 

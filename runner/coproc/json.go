@@ -67,11 +67,7 @@ func (w *worker) ends(at int, o *reply) {
 		w.addStderr(f, []byte(o.Stderr))
 	}
 	if len(o.Stdout) > 0 {
-		s := w.open(f)
-		if w.local.Plan.Keeps() {
-			s.out.Kept = w.local.Store.Buffer()
-		}
-		_ = s.out.Write([]byte(o.Stdout)) // the result has the error
+		_ = w.open(f).out.Write([]byte(o.Stdout)) // the result has the error
 	}
 	w.report(f, task.OK, nil)
 	if *o.Exit != 0 {

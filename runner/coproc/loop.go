@@ -115,7 +115,7 @@ func (l *loop) serve(swap task.Swap) {
 	l.bell.ring()
 	for {
 		if len(l.ended) == 0 { // otherwise they ended just now
-			l.run, l.at = l.clock.Now()
+			l.run, l.at = l.Clock.Now()
 		}
 		if l.bell.rang() || len(l.ended) > 0 {
 			orders := l.ordered() // swap has brought the attempts of these, or does it now
@@ -233,7 +233,7 @@ func (l *loop) begin() {
 	var p *proc.Worker
 	var err error
 	if !ordered {
-		p, err = l.cfg.Local.StartWorker(ctx, l.model())
+		p, err = l.StartWorker(ctx, l.model())
 	}
 	l.mu.Lock()
 	l.cancel = nil

@@ -34,6 +34,9 @@ type output struct {
 func (l *loop) open(f *flight) *output {
 	if f.said == nil {
 		f.said = &output{id: f.Task.ID, number: f.Attempt}
+		if l.local.Plan.Keeps() {
+			f.said.out.Kept, f.said.err.Kept = l.local.Store.Buffer(), l.local.Store.Buffer()
+		}
 		if l.local.Plan.Show == task.ShowLines {
 			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.Task, Number: f.Attempt, Slot: l.slot, Units: f.Units})
 		}
@@ -59,9 +62,6 @@ func (s *output) discard() {
 // addStderr adds to the stderr of a flight.
 func (l *loop) addStderr(f *flight, p []byte) {
 	s := l.open(f)
-	if s.last == nil && l.local.Plan.Keeps() {
-		s.err.Kept = l.local.Store.Buffer()
-	}
 	_ = s.err.Write(p) // the result has the error
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 		}
 	})
 	if attempt == 0 {
-		return w.cfg.Local.Live(id)
+		return w.Local.Live(id)
 	}
 	return nil, stderr, attempt
 }

@@ -117,7 +117,7 @@ func (w *worker) turn() {
 	}
 	before := w.run
 	w.sleep(set[:], wait)
-	w.run, w.at = w.clock.Now()
+	w.run, w.at = w.Clock.Now()
 	w.pace(w.run - before)
 	switch {
 	case set[3].Revents == 0:
@@ -179,7 +179,7 @@ func (l *loop) sleep(set []unix.PollFd, wait time.Duration) {
 		wait = min(wait, blindSleep)
 	}
 	set[0] = unix.PollFd{Fd: int32(l.bell.fd), Events: unix.POLLIN}
-	_, _ = l.cfg.Local.Poll(set, wait) // nothing has happened after an error
+	_, _ = l.Poll(set, wait) // nothing has happened after an error
 	l.bell.wake(set[0].Revents)
 }
 

@@ -30,7 +30,7 @@ func newEnviron(inherited []string, pty bool) *environ {
 func (e *environ) from(env []string) []string {
 	env = others(env)
 	if e.pty {
-		env = append(slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == "PAGER" }), "PAGER=cat")
+		env = with(env, "PAGER=cat")
 		if !slices.ContainsFunc(env, func(kv string) bool { return nameOf(kv) == "TERM" }) {
 			env = append(env, "TERM=xterm")
 		}
@@ -64,37 +64,32 @@ func pathIn(env []string) (path string, ok bool) {
 func (e *environ) of(a task.Attempt) []string {
 	o := a.Origin()
 	seq, worker := strconv.FormatUint(o.Task, 10), strconv.Itoa(o.Slot)
-	env := make([]string, 0, len(e.base)+len(task.Own)+len(a.Task.Env)+len(o.Units))
-	switch {
-	case a.Task.Bare:
-		env = append(env, e.from(a.Task.Env)...)
-	case len(a.Task.Env) > 0:
-		set := make(map[string]bool, len(a.Task.Env))
+	env := append(make([]string, 0, len(e.base)+len(task.Own)+len(a.Task.Env)+len(o.Units)), e.base...)
+	if a.Task.Bare {
+		env = e.from(a.Task.Env)
+	} else {
 		for _, kv := range a.Task.Env {
-			set[nameOf(kv)] = true
+			env = with(env, kv)
 		}
-		env = slices.DeleteFunc(append(env, e.base...), func(kv string) bool { return set[nameOf(kv)] })
-		env = append(env, a.Task.Env...)
-	default:
-		env = append(env, e.base...)
 	}
 	env = append(env, "CREW_WORKER="+worker, "CREW_HOST="+o.Host, e.pid, "PARALLEL_JOBSLOT="+worker)
 	if a.Task.Protocol != task.NoProtocol { // the process serves many attempts
 		return env
 	}
 	for _, u := range o.Units {
-		env = with(env, task.CapVariable(u.Name), u.Held)
+		held := "=" + strings.Join(u.Held, ",")
+		env = with(env, task.CapVariable(u.Name)+held)
 		if u.Name == task.Devices && mayShow(env, u.Held) {
-			env = with(env, task.DevicesVariable, u.Held)
+			env = with(env, task.DevicesVariable+held)
 		}
 	}
 	return append(env, "CREW_SEQ="+seq, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key, "PARALLEL_SEQ="+seq)
 }
 
-// with returns an environment in which a variable holds a list.
-func with(env []string, name string, list []string) []string {
-	env = slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name })
-	return append(env, name+"="+strings.Join(list, ","))
+// with returns an environment with a variable, instead of an earlier one of that name.
+func with(env []string, variable string) []string {
+	name := nameOf(variable)
+	return append(slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name }), variable)
 }
 
 // mayShow reports whether programs are to see just the devices that a task holds, if any. Where

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"cmp"
 	"os"
 	"slices"
@@ -124,18 +123,18 @@ func (k *kin) orphan(p kernel.Process, at map[int]kernel.Process) bool {
 
 // marked reports whether the environment of a process has the marks.
 func (k *kin) marked(pid int) bool {
-	env := bytes.Split(kernel.Environ(pid), []byte{0})
-	return !slices.ContainsFunc(k.marks, func(mark string) bool {
-		return !slices.ContainsFunc(env, func(v []byte) bool { return string(v) == mark })
-	})
+	env := variables(pid)
+	return !slices.ContainsFunc(k.marks, func(mark string) bool { return !slices.Contains(env, mark) })
 }
+
+// variables returns the environment with which a process began, if that is to be had.
+func variables(pid int) []string { return strings.Split(string(kernel.Environ(pid)), "\x00") }
 
 // foreign reports whether a process is a task of another crew, which this task runs and
 // which ends it.
 func (k *kin) foreign(pid int) bool {
 	name, _, _ := strings.Cut(k.marks[0], "=")
-	env := bytes.Split(kernel.Environ(pid), []byte{0})
-	return slices.ContainsFunc(env, func(v []byte) bool { return nameOf(string(v)) == name && string(v) != k.marks[0] })
+	return slices.ContainsFunc(variables(pid), func(v string) bool { return nameOf(v) == name && v != k.marks[0] })
 }
 
 // target returns what reaches a process by kill(2): its group, or the process alone if the group

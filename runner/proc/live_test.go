@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -45,6 +44,8 @@ func TestLive(t *testing.T) {
 	require.NoError(t, stderr.Close())
 }
 
+func looked(stdout, stderr task.Live, _ int) []task.Live { return []task.Live{stdout, stderr} }
+
 // TestLiveBesideTheEnd: who looks at an attempt that ends meanwhile sees it or does not. Nothing
 // is kept of one that writes nothing.
 func TestLiveBesideTheEnd(t *testing.T) {
@@ -53,8 +54,10 @@ func TestLiveBesideTheEnd(t *testing.T) {
 	var over atomic.Bool
 	looks.Go(func() {
 		for !over.Load() {
-			if stdout, stderr, attempt := l.Live(7); attempt > 0 {
-				assert.NoError(t, errors.Join(stdout.Close(), stderr.Close()))
+			for _, out := range looked(l.Live(7)) {
+				if out != nil {
+					assert.NoError(t, out.Close())
+				}
 			}
 		}
 	})

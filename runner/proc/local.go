@@ -261,12 +261,12 @@ func StartFailed(ctx context.Context, r *task.Result, err error) {
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126
-	if fault := (faultError{}); errors.As(err, &fault) {
+	if fault, ok := errors.AsType[faultError](err); ok {
 		r.Fault = fault
 	}
-	var bad *commandError
-	if errors.As(err, &bad) {
+	bad, ok := errors.AsType[*commandError](err)
+	if ok {
 		r.Code = bad.status
 	}
-	r.BadCommand = bad != nil || errors.Is(err, ErrInVain)
+	r.BadCommand = ok || errors.Is(err, ErrInVain)
 }

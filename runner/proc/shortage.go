@@ -234,7 +234,8 @@ type program struct {
 // unfinished reports whether err may mean that the program is being replaced: it
 // is open for writing, or missing.
 func unfinished(err error) bool {
-	return errors.Is(err, syscall.ETXTBSY) || errors.As(err, new(*commandError))
+	_, bad := errors.AsType[*commandError](err)
+	return bad || errors.Is(err, syscall.ETXTBSY)
 }
 
 // startLater waits and starts an attempt that failed with err, if its program is

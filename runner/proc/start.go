@@ -63,17 +63,11 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 // holdsNUL returns an error if a string of the task holds a NUL byte, which would
 // end it.
 func holdsNUL(t *task.Task, argv []string) error {
-	const why = " holds a NUL byte, which no command can be given"
-	has := func(w string) bool { return strings.IndexByte(w, 0) >= 0 }
-	switch {
-	case slices.ContainsFunc(argv, has):
-		return errors.New("an argument" + why + ": split the input at NULs with -0")
-	case has(t.Key):
-		return errors.New("the key" + why)
-	case slices.ContainsFunc(t.Env, has):
-		return errors.New("the environment" + why)
-	case has(t.Dir):
-		return errors.New("the directory" + why)
+	for i, words := range [...][]string{argv, {t.Key}, t.Env, {t.Dir}} {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "\x00") }) {
+			what := [...]string{"an argument", "the key", "the environment", "the directory"}[i]
+			return errors.New(what + " holds a NUL byte, which no command can be given: split the input at NULs with -0")
+		}
 	}
 	return nil
 }

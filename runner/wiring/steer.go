@@ -35,10 +35,10 @@ func (w *wiring) openControl() error {
 		cfg.See.Live = x.Live
 	}
 	switch x := w.exec.(type) {
-	case interface{ PIDs() map[uint64]int }:
-		cfg.See.PIDs = x.PIDs
 	case interface{ Said() map[uint64][]byte }:
 		cfg.See.Said = x.Said
+	case interface{ PIDs() map[uint64]int }:
+		cfg.See.PIDs = x.PIDs
 	}
 	if w.state != nil {
 		cfg.See.Ended, cfg.See.Latest = w.state.Past, w.state.Latest
