@@ -172,11 +172,16 @@ func Stopped(pid int) syscall.Signal {
 // whether the child has exited: with unix.WNOHANG it does not wait, and with
 // unix.WSTOPPED it also returns if the child has stopped.
 func Exited(pid, options int) bool {
+	info, errno := await(pid, options)
+	return errno != 0 || info.pid != 0 && info.code != stoppedChild
+}
+
+func await(pid, options int) (info childInfo, errno syscall.Errno) {
 	for {
-		var info childInfo
-		if errno := waitChild(pid, unix.WEXITED|unix.WNOWAIT|options, &info); errno != syscall.EINTR {
-			return errno != 0 || info.pid != 0 && info.code != stoppedChild
+		if errno = waitChild(pid, unix.WEXITED|unix.WNOWAIT|options, &info); errno != syscall.EINTR {
+			return info, errno
 		}
+		info = childInfo{}
 	}
 }
 
@@ -184,9 +189,7 @@ func Exited(pid, options int) bool {
 // was killed before it executed its program: by a signal for this process's group, which it had
 // not left yet.
 func KilledEarly(pid int) bool {
-	var info childInfo
-	for waitChild(pid, unix.WEXITED|unix.WNOWAIT, &info) == syscall.EINTR {
-	}
+	info, _ := await(pid, 0)
 	if info.code != killedChild && info.code != dumpedChild {
 		return false
 	}

@@ -5,7 +5,6 @@ package kernel
 import (
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -198,12 +197,6 @@ func NewHelper(name string, null int, fds []int, word string, wait time.Duration
 	d.call(0, syscall.SYS_SETPGID, 0, 0)
 	d.open(d.files)
 	d.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(d.files)), math.MaxUint32)
-	// Before Linux 5.9, or under a seccomp filter, there is no close_range(2).
-	// The child then keeps the descriptors open until it ends, hardly later than
-	// this process.
-	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) != nil {
-		d.calls = slices.DeleteFunc(d.calls, func(c raw.Call) bool { return c.Number == unix.SYS_CLOSE_RANGE })
-	}
 	d.call(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(d.dir)))
 	d.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&d.wait)), 0)
 	d.exec()
@@ -211,8 +204,11 @@ func NewHelper(name string, null int, fds []int, word string, wait time.Duration
 }
 
 // Start starts the helper after the delay, or at once if the kernel lacks
-// clone3(2) or a seccomp filter forbids it. It does not wait.
+// clone3(2) or close_range(2), or a seccomp filter forbids it. It does not wait.
 func (d *Helper) Start() (pid int, err error) {
+	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) != nil {
+		return d.StartNow()
+	}
 	pid, errno := raw.Spawn(d.calls, nil, &d.self, true)
 	switch err := syscall.Errno(errno); err {
 	case 0:

@@ -65,12 +65,10 @@ func (m *Machine) Processes() int64 { return m.processes(kernel.UserProcesses(),
 
 func (m *Machine) processes(least int64, own func() int64) int64 {
 	for g := range m.groups("pids") {
-		most, err := strconv.ParseInt(strings.TrimSpace(g.text("pids.max")), 10, 64)
-		if err != nil { // "max", or none
-			continue
+		if most, ok := g.number("pids.max"); ok { // not "max"
+			now, _ := g.number("pids.current")
+			least = min(least, most-now+own())
 		}
-		now, _ := strconv.ParseInt(strings.TrimSpace(g.text("pids.current")), 10, 64)
-		least = min(least, most-now+own())
 	}
 	return least
 }
@@ -109,13 +107,11 @@ func (m *Machine) Memory() (free, total int64, err error) {
 		if g.old {
 			limit, used, cache = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 		}
-		most, err := strconv.ParseInt(strings.TrimSpace(g.text(limit)), 10, 64)
-		if err != nil || most >= total { // without a limit it is "max", or very large
-			continue
+		if most, ok := g.number(limit); ok && most < total { // without a limit it is "max", or very large
+			now, _ := g.number(used)
+			files, _ := number([]byte(g.text("memory.stat")), cache)
+			free, total = min(free, max(0, most-now+min(files, now))), most
 		}
-		now, _ := strconv.ParseInt(strings.TrimSpace(g.text(used)), 10, 64)
-		files, _ := number([]byte(g.text("memory.stat")), cache)
-		free, total = min(free, max(0, most-now+min(files, now))), most
 	}
 	return free, total, nil
 }
@@ -145,6 +141,12 @@ type group struct {
 func (g group) text(name string) string {
 	text, _ := g.machine.read(path.Join(g.dir, name))
 	return string(text)
+}
+
+// number returns the number that a file of the group holds, if it does.
+func (g group) number(name string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(g.text(name)), 10, 64)
+	return n, err == nil
 }
 
 // groups is an iter.Seq of the control groups that control a resource for this process: its own

@@ -194,18 +194,14 @@ func parseTemp(name string) (first int64, base string, ok bool) {
 // killed one leaves it mounted.
 func Remove(path string) {
 	err := kernel.Again(func() error { return unix.Unlink(path) })
-	if err != unix.EISDIR && err != unix.EPERM || holdsMount(path, false) || os.RemoveAll(path) == nil {
-		return
-	}
-	// Its owner may have to make directories in it writable first.
-	if !holdsMount(path, true) {
+	if (err == unix.EISDIR || err == unix.EPERM) && !holdsMount(path) {
 		_ = os.RemoveAll(path)
 	}
 }
 
-// holdsMount reports whether something is mounted in a directory or at its name. If open is
-// set, it makes the directories in it writable.
-func holdsMount(path string, open bool) (found bool) {
+// holdsMount reports whether something is mounted in a directory or at its name. It makes the
+// directories in it writable, as their owner may have to before they can be removed.
+func holdsMount(path string) (found bool) {
 	home := kernel.Mount(filepath.Dir(path), true)
 	_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, _ error) error {
 		switch {
@@ -213,7 +209,7 @@ func holdsMount(path string, open bool) (found bool) {
 		case kernel.Mount(path, false) != home:
 			found = true
 			return fs.SkipAll
-		case open:
+		default:
 			_ = os.Chmod(path, 0o700)
 		}
 		return nil

@@ -297,8 +297,7 @@ func (f *Files) across(o *out) error {
 		return err
 	}
 	defer f.dirs.leave(d)
-	i := task.BaseIndex(o.path)
-	there := out{path: o.path, temp: o.path[:i] + f.dirs.newTemp() + o.path[i:], st: o.st}
+	there := out{path: o.path, temp: f.beside(o.path), st: o.st}
 	defer Remove(there.temp)
 	from, err := os.Open(o.temp)
 	if err != nil {
@@ -323,6 +322,12 @@ func (f *Files) across(o *out) error {
 	return err
 }
 
+// beside returns a temporary name for what is to be beside a file.
+func (f *Files) beside(path string) string {
+	i := task.BaseIndex(path)
+	return path[:i] + f.dirs.newTemp() + path[i:]
+}
+
 // exchange replaces a directory by one that was made, and removes the old one.
 func (f *Files) exchange(o *out) error {
 	old := o.temp
@@ -339,8 +344,7 @@ func (f *Files) exchange(o *out) error {
 // move does what exchange does on a file system that cannot: between two renames, nothing
 // has the final name. It returns the name of the old directory, which is to be removed.
 func (f *Files) move(o *out) (old string, err error) {
-	i := task.BaseIndex(o.path)
-	old = o.path[:i] + f.dirs.newTemp() + o.path[i:]
+	old = f.beside(o.path)
 	if err = unix.Rename(o.path, old); err != nil {
 		return "", err
 	}
