@@ -159,7 +159,7 @@ func (w *worker) pace(waited time.Duration) {
 		w.quick++
 	case w.pin == nil:
 		w.quick = 0
-		if w.pin = w.pins.TakeAny(); w.pin != nil {
+		if w.pin = w.pins.Take(true); w.pin != nil {
 			w.pin.Join(w.p.PID)
 		}
 	}

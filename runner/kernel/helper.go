@@ -19,36 +19,25 @@ import (
 // three standard streams; its only other descriptors are its arguments, of which 0 is
 // none, if the kernel has close_range(2).
 
-// program is the command line of a helper, and its descriptors.
-type program struct {
-	argv  []string
-	files []uintptr // by number
-}
-
 // closed is no descriptor.
 const closed = ^uintptr(0)
 
 var helperEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 
-func newProgram(name string, null int, fds []int, word string) program {
-	argv := []string{name, strconv.Itoa(os.Getpid())}
+// helper returns the command line of a helper, and its descriptors by number.
+func helper(name string, null int, fds []int, word string) (argv []string, files []uintptr) {
+	argv = []string{name, strconv.Itoa(os.Getpid())}
+	files = slices.Repeat([]uintptr{closed}, slices.Max(append(fds, 2))+1)
 	for _, fd := range fds {
 		argv = append(argv, strconv.Itoa(fd))
+		files[fd] = uintptr(fd)
 	}
-	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
-	for _, fd := range slices.Sorted(slices.Values(fds)) {
-		for len(files) <= fd {
-			files = append(files, closed)
-		}
-		if fd > 0 {
-			files[fd] = uintptr(fd)
-		}
-	}
-	return program{append(argv, word), files}
+	files[0], files[1], files[2] = uintptr(null), uintptr(null), uintptr(null)
+	return append(argv, word), files
 }
 
-// StartNow starts the helper without a delay.
-func (p *program) StartNow() (pid int, err error) {
+// startNow starts a helper without a delay.
+func startNow(argv []string, files []uintptr) (pid int, err error) {
 	path, err := OwnPath()
 	if err != nil {
 		return 0, err
@@ -56,12 +45,12 @@ func (p *program) StartNow() (pid int, err error) {
 	started := make(chan struct{})
 	defer close(started)
 	go Unstick(started) // there may be no other process that does
-	return forkExec(path, p.argv, &syscall.ProcAttr{
-		Dir: "/", Env: helperEnv, Files: p.files, Sys: &syscall.SysProcAttr{Setpgid: true},
+	return forkExec(path, argv, &syscall.ProcAttr{
+		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }
 
-// AsHelper returns what NewHelper was called with, with n descriptors, if this process is
+// AsHelper returns what StartHelper was called with, with n descriptors, if this process is
 // such a helper. Call it in an init function: then no other package has to be initialised
 // first, and every binary that starts helpers, such as a test, is its own.
 func AsHelper(name string, n int) (parent int, fds []int, word string, ok bool) {

@@ -54,18 +54,10 @@ type Pin struct {
 }
 
 // Take locks the calling goroutine to its thread, and the thread to its current
-// processor, until Release. It returns nil if that is not worthwhile, or if
-// another thread is pinned to that processor.
-func (p *Pins) Take() *Pin {
-	if !p.wanted.Load() {
-		return nil
-	}
-	return p.TakeAny()
-}
-
-// TakeAny is Take without the check that pinning pays.
-func (p *Pins) TakeAny() *Pin {
-	if p.off.Load() {
+// processor, until Release. It returns nil if it is not certain that this is worthwhile and the
+// latest attempts do not say so, or if another thread is pinned to that processor.
+func (p *Pins) Take(certain bool) *Pin {
+	if p.off.Load() || !certain && !p.wanted.Load() {
 		return nil
 	}
 	runtime.LockOSThread()

@@ -22,11 +22,11 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	runtime.LockOSThread() // so that both affinities are of the same thread
 	defer runtime.UnlockOSThread()
 	var p Pins
-	require.Nil(t, p.Take(), "no brief attempt yet")
+	require.Nil(t, p.Take(false), "no brief attempt yet")
 	p.Lasted(Brief/2, 1)
-	require.Nil(t, p.Take(), "a processor is idle")
+	require.Nil(t, p.Take(false), "a processor is idle")
 	p.Lasted(Brief/2, int64(runtime.NumCPU()))
-	pin := p.Take()
+	pin := p.Take(false)
 	require.NotNil(t, pin)
 	var now unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &now))
@@ -37,13 +37,13 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	for cpu := range p.taken {
 		require.False(t, p.taken[cpu].Swap(true), "processor %d", cpu)
 	}
-	require.Nil(t, p.Take(), "all are taken")
+	require.Nil(t, p.Take(false), "all are taken")
 	for cpu := range p.taken {
 		p.taken[cpu].Store(false)
 	}
-	pin = p.Take()
+	pin = p.Take(false)
 	require.NotNil(t, pin)
 	pin.Release()
 	p.Lasted(2*Brief, int64(runtime.NumCPU()))
-	require.Nil(t, p.Take())
+	require.Nil(t, p.Take(false))
 }

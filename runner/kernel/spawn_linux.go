@@ -5,7 +5,6 @@ package kernel
 import (
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,14 +21,13 @@ import (
 // memory until it execs. If the kernel lacks clone3(2), or a seccomp filter
 // forbids it, Spawner uses ForkExec. It is safe for concurrent use.
 type Spawner struct {
-	noFile  *[2]uint64  // the limit on open files to restore in children; nil if it is unchanged
-	off     atomic.Bool // clone3(2) does not work here
-	scripts sync.Pool   // of *script
+	noFile *[2]uint64  // the limit on open files to restore in children; nil if it is unchanged
+	off    atomic.Bool // clone3(2) does not work here
 }
 
 // NewSpawner returns a Spawner. It resets SIGCHLD for the whole process.
 func NewSpawner() *Spawner {
-	s := &Spawner{scripts: sync.Pool{New: func() any { return new(script) }}}
+	s := &Spawner{}
 	if first := raw.NoFile; first[0]+1 < first[1] {
 		// Package syscall raises the soft limit to one less than the hard one.
 		// ForkExec gives a child the old limit unless it has been set since.
@@ -78,12 +76,10 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		}
 		return forkExec(path, argv, attr)
 	}
-	c := s.scripts.Get().(*script)
-	s.write(c, path, argv, attr, pin)
+	c := s.write(path, argv, attr, pin)
 	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
 	runtime.KeepAlive(c)
 	failed := c.failed()
-	s.scripts.Put(c)
 	switch err := syscall.Errno(errno); err {
 	case 0:
 	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
@@ -102,8 +98,11 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, nil
 }
 
-// write fills in the script of a child.
-func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.ProcAttr, pin *Pin) {
+// write returns the script of a child, which is on the heap as long as write is not inlined.
+//
+//go:noinline
+func (s *Spawner) write(path string, argv []string, attr *syscall.ProcAttr, pin *Pin) *script {
+	c := new(script)
 	c.begin(path, attr.Dir, argv, attr.Env)
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
 	if attr.Sys.Foreground {
@@ -128,11 +127,12 @@ func (s *Spawner) write(c *script, path string, argv []string, attr *syscall.Pro
 		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.noFile)), 0)
 	}
 	c.exec()
+	return c
 }
 
-// begin empties the script and sets its words.
+// begin sets the words of an empty script.
 func (c *script) begin(path, dir string, argv, env []string) {
-	c.calls = c.calls[:0]
+	c.calls = make([]raw.Call, 0, 16)
 	c.path, _ = syscall.BytePtrFromString(path)
 	c.dir, _ = syscall.BytePtrFromString(dir)
 	c.args, _ = syscall.SlicePtrFromStrings(argv)
@@ -181,44 +181,41 @@ func (c *script) failed() error {
 	return nil
 }
 
-// Helper starts a helper after a delay. Until then that shares the memory of this
-// process, which is cheaper: a run that ends before the delay never pays for an exec.
-// Keep the Helper reachable until the delay is over.
-type Helper struct {
-	script
-	program
-}
-
-// NewHelper prepares a helper that gets the descriptors and the word.
-func NewHelper(name string, null int, fds []int, word string, wait time.Duration) *Helper {
-	d := &Helper{program: newProgram(name, null, fds, word)}
-	d.wait = syscall.NsecToTimespec(int64(wait))
-	d.begin("/proc/self/exe", "/", d.argv, helperEnv)
-	d.call(0, syscall.SYS_SETPGID, 0, 0)
-	d.open(d.files)
-	d.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(d.files)), math.MaxUint32)
-	d.call(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(d.dir)))
-	d.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&d.wait)), 0)
-	d.exec()
-	return d
-}
-
-// Start starts the helper after the delay, or at once if the kernel lacks
-// clone3(2) or close_range(2), or a seccomp filter forbids it. It does not wait.
-func (d *Helper) Start() (pid int, err error) {
-	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) != nil {
-		return d.StartNow()
+// StartHelper starts a helper that gets the descriptors and the word, after a delay. Until then
+// that shares the memory of this process, which is cheaper: a run that ends before the delay never
+// pays for an exec. Keep what StartHelper returns reachable until the delay is over. The
+// helper starts at once if the kernel lacks clone3(2) or close_range(2), or a seccomp filter
+// forbids it. StartHelper does not wait.
+func StartHelper(name string, null int, fds []int, word string, delay time.Duration) (keep any, pid int, err error) {
+	argv, files := helper(name, null, fds, word)
+	c := delayed(argv, files, delay)
+	errno := uintptr(syscall.ENOSYS)
+	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) == nil {
+		pid, errno = raw.Spawn(c.calls, nil, &c.self, true)
 	}
-	pid, errno := raw.Spawn(d.calls, nil, &d.self, true)
 	switch err := syscall.Errno(errno); err {
 	case 0:
 		// From here on it has left this process's group, and goes on if that was stopped before.
 		_ = syscall.Setpgid(pid, pid)
 		_ = syscall.Kill(pid, syscall.SIGCONT)
-		return pid, nil
+		return c, pid, nil
 	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
-		return d.StartNow()
+		pid, err := startNow(argv, files)
+		return nil, pid, err
 	default:
-		return 0, err
+		return nil, 0, err
 	}
+}
+
+// delayed returns the script of a helper.
+func delayed(argv []string, files []uintptr, delay time.Duration) *script {
+	c := &script{wait: syscall.NsecToTimespec(int64(delay))}
+	c.begin("/proc/self/exe", "/", argv, helperEnv)
+	c.call(0, syscall.SYS_SETPGID, 0, 0)
+	c.open(files)
+	c.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(files)), math.MaxUint32)
+	c.call(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)))
+	c.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&c.wait)), 0)
+	c.exec()
+	return c
 }

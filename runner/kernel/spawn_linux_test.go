@@ -154,11 +154,11 @@ func pointsIntoItself(t *testing.T, c *script) {
 func TestAScriptPointsIntoItself(t *testing.T) {
 	s := NewSpawner()
 	s.noFile = &[2]uint64{100, 200}
-	c := s.scripts.Get().(*script)
-	s.write(c, "/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
+	c := s.write("/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"A=b"}, Files: []uintptr{3, 1, 2}, Sys: &syscall.SysProcAttr{Foreground: true, Ctty: 3},
 	}, new(Pin))
 	require.Len(t, c.calls, 11)
 	pointsIntoItself(t, c)
-	pointsIntoItself(t, &NewHelper("true", 5, []int{7, 9}, "", time.Hour).script)
+	argv, files := helper("true", 5, []int{7, 9}, "")
+	pointsIntoItself(t, delayed(argv, files, time.Hour))
 }

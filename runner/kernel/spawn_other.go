@@ -26,16 +26,11 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, err
 }
 
-// Helper starts a helper.
-type Helper struct{ program }
-
-// NewHelper prepares a helper that gets the descriptors and the word.
-func NewHelper(name string, null int, fds []int, word string, _ time.Duration) *Helper {
-	return &Helper{newProgram(name, null, fds, word)}
+// StartHelper starts a helper that gets the descriptors and the word.
+func StartHelper(name string, null int, fds []int, word string, _ time.Duration) (keep any, pid int, err error) {
+	pid, err = startNow(helper(name, null, fds, word))
+	return nil, pid, err
 }
-
-// Start starts the helper at once.
-func (h *Helper) Start() (pid int, err error) { return h.StartNow() }
 
 // Brief is the longest time of a task that counts as brief.
 const Brief = 0
@@ -47,10 +42,7 @@ type Pins struct{}
 type Pin struct{}
 
 // Take returns nil.
-func (*Pins) Take() *Pin { return nil }
-
-// TakeAny returns nil.
-func (*Pins) TakeAny() *Pin { return nil }
+func (*Pins) Take(bool) *Pin { return nil }
 
 // Join does nothing.
 func (*Pin) Join(int) {}

@@ -202,8 +202,8 @@ type guardian struct {
 	lease  *lease // in the table
 	until  time.Time
 	tokens *jobserver.Tokens
-	held   int            // descriptor that stays open until all groups are gone; 0 if there is none
-	start  *kernel.Helper // must stay reachable until the guardian execs
+	held   int // descriptor that stays open until all groups are gone; 0 if there is none
+	start  any // must stay reachable until the guardian execs
 }
 
 // try starts the guardian unless it is alive. It is called again at intervals,
@@ -262,8 +262,8 @@ func (g *guardian) ensure() (err error) {
 	if !g.tokens.Own() {
 		after = tokenAfter
 	}
-	g.start = kernel.NewHelper(guardianName, g.null, append([]int{g.table, g.pipe[0], g.held}, fds...), dir, after)
-	g.pid, err = g.start.Start()
+	fds = append([]int{g.table, g.pipe[0], g.held}, fds...)
+	g.start, g.pid, err = kernel.StartHelper(guardianName, g.null, fds, dir, after)
 	return err
 }
 

@@ -126,8 +126,7 @@ func early(t *testing.T) int {
 	}
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	helper := kernel.NewHelper("early", null, nil, "", time.Hour)
-	pid, err := helper.Start()
+	helper, pid, err := kernel.StartHelper("early", null, nil, "", time.Hour)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))

@@ -84,6 +84,6 @@ func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
 			"grep -h " + allowed + " /proc/$PPID/status"
 		r := run(l, sh(script))
 		require.Equal(t, threadProcessors(t), strings.TrimSpace(text(t, r.Stdout)))
-		require.Nil(t, l.pins.Take())
+		require.Nil(t, l.pins.Take(false))
 	}
 }

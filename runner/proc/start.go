@@ -83,7 +83,7 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 	err := p.pipes()
 	if err == nil {
 		if !l.shortage.threads.Load() && a.Task.Protocol == task.NoProtocol {
-			p.pin = l.pins.Take()
+			p.pin = l.pins.Take(false)
 		}
 		err = l.spawn(p, argv, born)
 	}
