@@ -20,11 +20,13 @@ type groups struct {
 	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
 	halted   atomic.Bool  // from suspend to resume: no group may go on
 	mu       sync.Mutex
-	live     []*process    // by row; nil if none has started
-	free     []int         // the free rows
+	live     []*process    // by row; nil where it is free
 	table    []int32       // the IDs by row, shared with the guardian; nil before there is one
 	starts   *atomic.Int32 // how many processes start; in the lease of the guardian once there is one
 }
+
+// unstarted has the row of a process that is about to start.
+var unstarted = new(process)
 
 // reserve gives a row to a process that is about to start. It returns where the
 // kernel has to store the process's ID, or nil. The caller must call add or abandon
@@ -33,13 +35,11 @@ func (g *groups) reserve(p *process) *int32 {
 	g.starting.RLock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n := len(g.free); n > 0 {
-		p.row = g.free[n-1]
-		g.free = g.free[:n-1]
-	} else {
+	if p.row = slices.Index(g.live, nil); p.row < 0 {
 		p.row = len(g.live)
 		g.live = append(g.live, nil)
 	}
+	g.live[p.row] = unstarted
 	g.starts.Add(1)
 	if p.row < len(g.table) {
 		return &g.table[p.row]
@@ -82,7 +82,6 @@ func (g *groups) leave(p *process) {
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = nil
-	g.free = append(g.free, p.row)
 	g.publish(p.row, 0)
 	g.mu.Unlock()
 }
@@ -116,7 +115,7 @@ func (g *groups) each(f func(*process)) {
 	// f takes a process's lock, under which reap takes mu, so f must not run
 	// under mu.
 	for _, p := range live {
-		if p != nil {
+		if p != nil && p != unstarted {
 			f(p)
 		}
 	}
