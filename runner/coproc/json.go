@@ -3,6 +3,7 @@ package coproc
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"crew/runner/task"
 )
@@ -39,14 +40,7 @@ func (w *worker) object(p []byte, read int64) {
 		w.garbage(p, fault, read)
 		return
 	}
-	at := -1
-	for i, f := range w.flights[:w.placed] {
-		if f.record() == *o.ID {
-			at = i
-			break
-		}
-	}
-	switch {
+	switch at := slices.IndexFunc(w.flights[:w.placed], func(f *flight) bool { return f.record() == *o.ID }); {
 	case at < 0 && o.Exit == nil: // of a record that has just ended
 	case at < 0:
 		w.garbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID), read)

@@ -79,13 +79,13 @@ type flight struct {
 	out        spool.Text    // its stdout, if that is small
 }
 
-// origin returns what the worker and the user know of the attempt.
-func (f *flight) origin() task.Origin {
-	return task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}.Origin()
+// attempt returns the attempt, without its slot.
+func (f *flight) attempt() task.Attempt {
+	return task.Attempt{Task: f.Task, Number: f.Result.Attempt, Units: f.Units}
 }
 
-// record returns the number by which they know the task.
-func (f *flight) record() uint64 { return f.origin().Task }
+// record returns the number by which the worker and the user know the task.
+func (f *flight) record() uint64 { return f.attempt().Origin().Task }
 
 // order asks for the end of an attempt.
 type order struct {
@@ -118,7 +118,10 @@ func (l *loop) serve(swap task.Swap) {
 			l.run, l.at = l.Clock.Now()
 		}
 		if l.bell.rang() || len(l.ended) > 0 {
-			orders := l.ordered() // swap has brought the attempts of these, or does it now
+			l.mu.Lock()
+			orders := l.orders // swap has brought the attempts of these, or does it now
+			l.orders = nil
+			l.mu.Unlock()
 			var next []task.Attempt
 			next, l.left = swap(l.ended)
 			clear(l.ended)
@@ -159,14 +162,6 @@ func (l *loop) remove(i int) {
 		return
 	}
 	l.flights = slices.Delete(l.flights, i, i+1)
-}
-
-// ordered takes the orders.
-func (l *loop) ordered() (orders []order) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	orders, l.orders = l.orders, nil
-	return orders
 }
 
 // obey carries out orders.

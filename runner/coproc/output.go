@@ -38,7 +38,9 @@ func (l *loop) open(f *flight) *output {
 			f.said.out.Kept, f.said.err.Kept = l.local.Store.Buffer(), l.local.Store.Buffer()
 		}
 		if l.local.Plan.Show == task.ShowLines {
-			f.said.out.To, f.said.err.To = l.local.Open(task.Attempt{Task: f.Task, Number: f.Attempt, Slot: l.slot, Units: f.Units})
+			a := f.attempt()
+			a.Slot = l.slot
+			f.said.out.To, f.said.err.To = l.local.Open(a)
 		}
 	}
 	return f.said

@@ -66,7 +66,7 @@ func (w *worker) place() {
 	b := w.room[:0]
 	for w.placed < len(w.flights) && len(b) < pipeSize {
 		f := w.flights[w.placed]
-		o := f.origin()
+		o := f.attempt().Origin()
 		if w.part == 0 {
 			if w.retired {
 				break

@@ -91,10 +91,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 func (w *worker) turn() {
 	w.send()
 	wait := w.due() - w.run
-	if len(w.ended) > 0 {
-		return
-	}
-	if w.peek() {
+	if len(w.ended) > 0 || w.peek() {
 		return
 	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
@@ -110,10 +107,10 @@ func (w *worker) turn() {
 	case w.full:
 		set[3].Events |= unix.POLLOUT
 	}
-	if w.exited {
-		wait = w.over - w.run
-	} else if set[4].Fd = int32(w.p.Exit()); set[4].Fd < 0 {
-		wait = min(wait, soon)
+	if !w.exited {
+		if set[4].Fd = int32(w.p.Exit()); set[4].Fd < 0 {
+			wait = min(wait, soon)
+		}
 	}
 	before := w.run
 	w.sleep(set[:], wait)
@@ -404,7 +401,7 @@ func (w *worker) reap() {
 			if fresh && l.left != task.LeftNone && (worked || w.dismissed) {
 				l.hide(f.said)
 				f.said.discard()
-				l.push(task.Attempt{Task: f.Task, Number: f.Attempt, Units: f.Units}) // for the next worker
+				l.push(f.attempt()) // for the next worker
 			} else {
 				w.report(f, task.Lost, nil).Unbegun = true
 			}

@@ -187,14 +187,12 @@ func KilledEarly(pid int) bool {
 }
 
 // forkExec is syscall.ForkExec, but fails with EMFILE if the child found no descriptor: there
-// dup2(2) fails with EBADF, since ForkExec asks for the number after the highest one. It ignores
+// dup2(2) fails with EBADF, since ForkExec asks for the number after the highest one. It resets
 // Foreground: ForkExec does not block SIGTTOU, so a child in the background would
 // stop, and ForkExec wait for ever.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	plain, sys := *attr, *attr.Sys
-	sys.Foreground = false
-	plain.Sys = &sys
-	pid, err = syscall.ForkExec(path, argv, &plain)
+	attr.Sys.Foreground = false
+	pid, err = syscall.ForkExec(path, argv, attr)
 	if err == syscall.EBADF {
 		err = syscall.EMFILE
 	}
