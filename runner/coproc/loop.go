@@ -65,7 +65,7 @@ type loop struct {
 
 	mu       sync.Mutex
 	orders   []order
-	cancel   context.CancelFunc // ends a start; nil if none is under way
+	cancel   context.CancelFunc // ends a start that is under way; nil before the first
 	speaking []*output          // stderr of unanswered records
 }
 
@@ -222,22 +222,15 @@ func (l *loop) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l.mu.Lock()
-	l.cancel = cancel
-	ordered := len(l.orders) > 0
-	l.mu.Unlock()
-	var p *proc.Worker
-	var err error
-	if !ordered {
-		p, err = l.StartWorker(ctx, l.model())
+	if l.cancel = cancel; len(l.orders) > 0 {
+		cancel()
 	}
-	l.mu.Lock()
-	l.cancel = nil
 	l.mu.Unlock()
-	switch {
-	case p != nil:
+	switch p, err := l.StartWorker(ctx, l.model()); {
+	case err == nil:
 		l.setShort(false, nil)
 		l.w = newWorker(l, p)
-	case err != nil && ctx.Err() == nil:
+	case ctx.Err() == nil:
 		l.cannotStart(ctx, err)
 	}
 }
@@ -308,18 +301,14 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 	if last := lastLines(said); last != "" {
 		how += ": " + last
 	}
-	times := l.failures
-	if times < mostFailures {
-		times = all
-	}
 	if len(l.flights) == 0 || l.failures < mostFailures && all < mostFailuresAll {
 		l.tell("ended before it read a record: " + how)
 		return
 	}
 	f := l.flights[0]
-	f.Outcome = task.StartFailed
-	f.Err = badCommand{fmt.Errorf("worker %s ended %d times before it read a record: %s",
-		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), times, how)}
+	f.Outcome, f.BadCommand = task.StartFailed, true
+	f.Err = fmt.Errorf("worker %s ended %d times before it read a record: %s",
+		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), max(l.failures, all), how)
 }
 
 // tell shows a message about the worker.
@@ -330,9 +319,6 @@ func (l *loop) proven() {
 	l.deaths, l.failures = 0, 0
 	l.Workers.failures.Store(0)
 }
-
-// badCommand is the error of a command whose workers end before they read a record.
-type badCommand struct{ error }
 
 // lastLines returns the end of what a worker said, on one line.
 func lastLines(said []byte) string {

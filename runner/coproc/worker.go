@@ -431,7 +431,6 @@ func (w *worker) end(f *flight, ws syscall.WaitStatus) {
 	switch {
 	case f.Outcome == task.StartFailed:
 		f.Code = 126
-		_, f.BadCommand = f.Err.(badCommand)
 	case ws.Signaled() && f.Outcome != task.BadAnswer:
 		f.Signal = int(ws.Signal())
 	}
