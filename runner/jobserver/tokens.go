@@ -64,31 +64,30 @@ func Join(a Auth) (*Tokens, error) {
 
 // open opens the ends of the pipe or FIFO.
 func (t *Tokens) open(a Auth) (err error) {
-	name := cmp.Or(a.fifo, fmt.Sprintf("pipe %d,%d", a.r, a.w))
-	open := func(end, mode int) (fd int) {
-		if err != nil {
-			return 0
-		}
-		if a.fifo == "" {
-			fd, err = kernel.Reopen(end, mode)
-		} else {
-			fd, err = unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		}
-		if err != nil {
-			err = fmt.Errorf("open %s: %w", name, err)
-			return 0
-		}
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
-			_, err = unix.Close(fd), fmt.Errorf("%s is no FIFO", name)
-		}
-		return fd
+	if t.in, err = a.open(a.r, unix.O_RDONLY); err != nil {
+		return err
 	}
-	t.in = open(a.r, unix.O_RDONLY)
-	if t.keeper.w = open(a.w, unix.O_WRONLY); err == nil {
-		t.r = os.NewFile(uintptr(t.in), name)
-	}
+	t.r = os.NewFile(uintptr(t.in), "jobserver")
+	t.keeper.w, err = a.open(a.w, unix.O_WRONLY)
 	return err
+}
+
+// open opens the end of a pipe once more, or a FIFO.
+func (a Auth) open(end, mode int) (fd int, err error) {
+	if a.fifo == "" {
+		fd, err = kernel.Reopen(end, mode)
+	} else {
+		fd, err = unix.Open(a.fifo, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}
+	name := cmp.Or(a.fifo, fmt.Sprintf("pipe %d,%d", a.r, a.w))
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", name, err)
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		_, err = unix.Close(fd), fmt.Errorf("%s is no FIFO", name)
+	}
+	return fd, err
 }
 
 // Share makes a jobserver for this process and those that it starts. It has no tokens
@@ -97,19 +96,19 @@ func (t *Tokens) open(a Auth) (err error) {
 // processes inherit that this one starts.
 func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 	t = &Tokens{}
+	var a Auth
+	var auth string
 	if pipe {
 		var ends [2]int
-		if err = unix.Pipe(ends[:]); err != nil {
-			return nil, err
-		}
-		t.makeflags = makeflags(inherited, fmt.Sprintf("%d,%d", ends[0], ends[1]), n)
-		err = t.open(Auth{r: ends[0], w: ends[1]})
+		err = unix.Pipe(ends[:])
+		a.r, a.w, auth = ends[0], ends[1], fmt.Sprintf("%d,%d", ends[0], ends[1])
 	} else {
-		var fifo string
-		if fifo, err = t.makeFIFO(); err == nil {
-			t.makeflags = makeflags(inherited, "fifo:"+fifo, n)
-			err = t.open(Auth{fifo: fifo})
-		}
+		a.fifo, err = t.makeFIFO()
+		auth = "fifo:" + a.fifo
+	}
+	if err == nil {
+		t.makeflags = makeflags(inherited, auth, n)
+		err = t.open(a)
 	}
 	if err != nil {
 		t.keeper.End()

@@ -189,8 +189,7 @@ type Deaths struct {
 	machine *Machine
 
 	mu      sync.Mutex
-	known   bool  // count is
-	count   int64 // processes that were killed, at the last look
+	count   int64 // processes that were killed, at the last look; math.MaxInt64 before the first
 	untold  int64 // of them, those that nobody has asked about
 	looked  time.Time
 	waiting *time.Timer
@@ -205,7 +204,7 @@ const (
 
 // NewDeaths returns a Deaths that counts from 50 ms later on. Close it.
 func NewDeaths(m *Machine) *Deaths {
-	d := &Deaths{machine: m}
+	d := &Deaths{machine: m, count: math.MaxInt64}
 	d.waiting = time.AfterFunc(firstLook, func() { d.look(time.Now()) })
 	return d
 }
@@ -237,10 +236,8 @@ func (d *Deaths) look(now time.Time) {
 	if now.Sub(d.looked) > tellsFor {
 		d.untold = 0
 	}
-	if d.known {
-		d.untold += max(0, count-d.count)
-	}
-	d.known, d.count, d.looked = true, count, now
+	d.untold += max(0, count-d.count)
+	d.count, d.looked = count, now
 }
 
 // deaths returns how many processes of this one's control group the kernel has killed for want

@@ -148,12 +148,9 @@ func (f *Files) leave(w *work) {
 func (f *Files) End(r *task.Result) {
 	n := number{r.Task.ID, r.Attempt}
 	f.mu.Lock()
-	w := f.works[n]
+	w := cmp.Or(f.works[n], &work{})
 	delete(f.works, n)
 	f.mu.Unlock()
-	if w == nil {
-		w = &work{}
-	}
 	if !f.cfg.DryRun {
 		f.finish(w, r)
 	}
