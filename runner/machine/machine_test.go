@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"testing/fstest"
@@ -64,7 +65,7 @@ func TestDeaths(t *testing.T) {
 		if root["sys/fs/cgroup/a/memory.events"] != nil {
 			last = "sys/fs/cgroup/a/memory.events"
 		}
-		d, now := &Deaths{machine: of(root)}, time.Unix(1e9, 0)
+		d, now := &Deaths{machine: of(root), count: math.MaxInt64}, time.Unix(1e9, 0)
 		d.look(now)
 		require.False(t, d.Another())
 		root[last] = file("oom_kill 9\n")
