@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"sync"
 
 	"crew/runner/task"
@@ -129,10 +130,13 @@ func (k *Sink) listen(l *listener) *listener {
 	return l
 }
 
-// ends returns of how many ends of tasks the sink has heard.
+// ends returns of how many ends of tasks the sink has heard, and once it is closed the most.
 func (k *Sink) ends() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.final != nil {
+		return math.MaxInt64
+	}
 	return k.finished
 }
 

@@ -2,43 +2,35 @@ package engine
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"crew/runner"
-	"crew/runner/journal"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
 
-const (
-	attachLook = 200 * time.Millisecond // how often to look for more rulings
-	mostRuled  = 1000                   // rulings that wait to be shown, unless the next one is not among them
-)
+// attachLook is how often to look for more results.
+const attachLook = 200 * time.Millisecond
 
-// attached brings the results of a run that was handed over, in input order. As a
-// source it waits for each; its attempts only read what there is.
+// attached brings the results of a run that was handed over.
 type attached struct {
-	s      *session
-	run    *Enrolment
-	told   *once
-	intake intake
-	tasks  *bufio.Reader
-	ctx    context.Context // until it is closed
-	cancel context.CancelFunc
-
-	mu    sync.Mutex
-	news  sync.Cond          // any of the following has changed
-	ruled map[uint64]*Ruling // by task, of those that have finished
-	ready map[uint64]*Ruling // of tasks that are about to be shown
-	over  *over              // nil while more may be ruled
-	next  uint64             // number of the task that was read last
-	err   error
+	s       *session
+	run     *Enrolment
+	told    *once
+	store   *spool.Store
+	tasks   *bufio.Reader
+	results *bufio.Reader
+	next    uint64               // number of the task that was read last
+	ready   sync.Map             // results of tasks that are about to be shown, by number
+	over    atomic.Pointer[over] // nil while more results may come
+	ctx     context.Context      // until it is closed
+	cancel  context.CancelFunc
 }
 
 // Attach returns what brings the results of a run that was handed over.
@@ -47,21 +39,13 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attach(c, s)
-}
-
-// attach is Attach with a connection, which it takes over.
-func attach(c wiring.Attachment, s *session) (*attached, error) {
-	a := &attached{s: s, told: &once{notice: c.Notice}, intake: intake{Outputs: c.Outputs}}
-	a.news.L = &a.mu
+	a := &attached{s: s, told: &once{notice: c.Notice}, store: c.Store}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.open(c.Run); err != nil {
-		a.cancel()
 		err = s.explain(err)
-		s.close()
+		_ = a.Close()
 		return nil, err
 	}
-	go a.follow()
 	return a, nil
 }
 
@@ -78,36 +62,47 @@ func (a *attached) open(name string) (err error) {
 	case r.State == runHanding:
 		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
 	}
-	a.tasks, a.ruled, a.ready = bufio.NewReader(a.file(tasksFile, 0)), map[uint64]*Ruling{}, map[uint64]*Ruling{}
+	a.tasks, a.results = a.file(tasksFile), a.file(resultsFile)
 	return nil
 }
 
-// file returns what the hub has in a file of the run, from an offset on.
-func (a *attached) file(name string, at int64) *remote {
-	return &remote{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name, At: at}}
+// file returns what the hub has in a file of the run, with what comes.
+func (a *attached) file(name string) *bufio.Reader {
+	return bufio.NewReader(&remote{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}})
 }
 
-// remote is a file of the hub's.
+// remote is a file of the hub's. It ends once the run is over.
 type remote struct {
 	a     *attached
 	order Order
 	rest  []byte // that has come and was not read
-	last  Answer
 }
 
-// Read reads what there is now.
+// Read waits until there is something to read.
 func (r *remote) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		var err error
-		if r.last, err = r.a.s.askAbout(r.a.ctx, r.a.told, r.order); errors.Is(err, errNoRun) {
-			err = r.a.gone()
-		}
-		if err != nil {
-			return 0, err
-		}
-		if r.rest = r.last.Data; len(r.rest) == 0 {
+	a := r.a
+	for len(r.rest) == 0 {
+		got, err := a.s.askAbout(a.ctx, a.told, r.order)
+		switch {
+		case errors.Is(err, errNoRun):
+			return 0, fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
+		case err != nil:
+			return 0, a.s.explain(err)
+		case len(got.Data) == 0 && got.Done && got.Over == nil:
+			why := task.Printable(got.Notice)
+			return 0, fmt.Errorf("run %s cannot be shown: %s: remove it with crew engine cancel %[1]s", a.run.Run, why)
+		case len(got.Data) == 0 && got.Done:
+			a.over.Store(got.Over)
 			return 0, io.EOF
+		case len(got.Data) == 0:
+			if got.Notice != "" {
+				a.told.say("the hub says: " + task.Printable(got.Notice))
+			}
+			if !pause(a.ctx, attachLook) {
+				return 0, io.EOF
+			}
 		}
+		r.rest = got.Data
 		r.order.At += int64(len(r.rest))
 	}
 	n := copy(p, r.rest)
@@ -115,154 +110,56 @@ func (r *remote) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// follow reads the rulings until the run is over, as far as there is use for them.
-func (a *attached) follow() {
-	from := a.file(rulingsFile, 0)
-	for lines := bufio.NewReader(from); ; {
-		r := &Ruling{}
-		_, err := readLine(lines, r)
-		if err == io.EOF && !from.last.Done && pause(a.ctx, attachLook) {
-			if n := from.last.Notice; n != "" {
-				a.told.say("the hub says: " + task.Printable(n))
-			}
-			continue
-		}
-		if err == io.EOF && from.last.Done && from.last.Over == nil {
-			why := task.Printable(cmp.Or(from.last.Notice, "it is damaged"))
-			err = fmt.Errorf("run %s cannot be shown: %s: remove it with crew engine cancel %[1]s", a.run.Run, why)
-		}
-		if err == nil && badFacts(&r.Facts) {
-			err = errGarbage
-		}
-		if err != nil && err != io.EOF {
-			a.fail(a.s.explain(err))
-			return
-		}
-		a.mu.Lock()
-		if err == io.EOF {
-			a.over = from.last.Over
-		} else if r.Ends && r.Task > a.next { // or else it was run again
-			a.ruled[r.Task] = r
-		}
-		a.news.Broadcast()
-		for len(a.ruled) >= mostRuled && a.ruled[a.next+1] != nil && a.err == nil {
-			a.news.Wait()
-		}
-		done := a.over != nil || a.err != nil
-		a.mu.Unlock()
-		if done {
-			return
-		}
-	}
-}
-
-// gone notes that the run was removed.
-func (a *attached) gone() error {
-	err := fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
-	a.fail(err)
-	return err
-}
-
-func (a *attached) fail(err error) {
-	a.mu.Lock()
-	if a.err == nil {
-		a.err = err
-	}
-	a.mu.Unlock()
-	a.news.Broadcast()
-}
-
-// Next returns the next task once it has ended, and io.EOF once the run is over.
+// Next returns the next task once it has ended, and io.EOF once the run is over. See runner.Source.
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
-	a.mu.Lock()
-	id := a.next + 1
-	for a.err == nil && a.over == nil && a.ruled[id] == nil {
-		a.news.Wait()
+	var e Ended
+	for {
+		if _, err := readEnded(a.results, &e); err != nil {
+			return nil, err
+		}
+		if e.Task > a.next {
+			break
+		}
+		if _, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr); err != nil { // it is there twice
+			return nil, err
+		}
 	}
-	r, err := a.ruled[id], a.err
-	if err == nil && r == nil { // the run has ended before
-		err = io.EOF
+	if a.next++; e.Task != a.next {
+		return nil, errGarbage
 	}
-	if err == nil {
-		delete(a.ruled, id)
-		a.next, a.ready[id] = id, r
-	}
-	a.mu.Unlock()
-	a.news.Broadcast()
+	t, err := readTask(a.tasks, a.next, &Stored{})
 	if err != nil {
 		return nil, err
 	}
-	var st Stored
-	t := &task.Task{ID: id}
-	_, err = readLine(a.tasks, &st)
-	if err == nil {
-		err = journal.DecodeTask(st.Spec, t)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fetch task %d: %w", id, err)
-	}
 	if len(t.Argv) == 0 {
-		for _, w := range r.Argv {
+		for _, w := range e.Argv {
 			t.Argv = append(t.Argv, string(w))
 		}
 	}
-	t.ID, t.Asked, t.Identity = number(), nil, [16]byte{}
+	r := e.Facts.Result(t)
+	r.Argv = t.ArgvOn(r.Worker, r.Host, r.Units)
+	if r.Stdout, err = a.output(e.Stdout); err == nil {
+		r.Stderr, err = a.output(e.Stderr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it does not run again
+	t.Asked, t.ID = nil, number()
+	a.ready.Store(t.ID, r)
 	return t, nil
 }
 
-// Run fetches a result. See runner.Executor.
-func (a *attached) Run(ctx context.Context, at task.Attempt) *task.Result {
-	a.mu.Lock()
-	ruling := a.ready[at.Task.ID]
-	if !ruling.Outcome.Replaced() { // which comes again
-		delete(a.ready, at.Task.ID)
+// Run returns the result of a task. See runner.Executor.
+func (a *attached) Run(_ context.Context, at task.Attempt) *task.Result {
+	r, _ := a.ready.Load(at.Task.ID)
+	result := *r.(*task.Result)
+	result.Attempt = max(1, result.Attempt)
+	if !result.Outcome.Replaced() { // which comes again
+		a.ready.Delete(at.Task.ID)
 	}
-	a.mu.Unlock()
-	r := ruling.Facts.Result(at.Task)
-	r.Argv, r.Attempt = at.Task.ArgvOn(r.Worker, r.Host, r.Units), max(1, r.Attempt)
-	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it does not run again
-	out := &outputs{}
-	if ruling.Fault != "" {
-		out.fault = errors.New(ruling.Fault)
-	}
-	if err := a.collect(at, out, ruling); err != nil {
-		out.close(true)
-		return outcome(at, task.Cancelled, cmp.Or(context.Cause(ctx), err), false)
-	}
-	out.handOver(r)
-	return r
+	return &result
 }
-
-// collect takes the outputs of a task that has finished.
-func (a *attached) collect(at task.Attempt, out *outputs, r *Ruling) error {
-	from := a.file(outputsFile, r.At)
-	for i, n := range [...]int64{r.Stdout, r.Stderr} {
-		err := a.intake.rest(out, at, i, n, func(_ int64, to io.Writer) error {
-			_, err := io.Copy(to, io.LimitReader(from, n))
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Tasks returns how many tasks the run has.
-func (a *attached) Tasks() uint64 { return a.run.Tasks }
-
-// Ended returns how the run has ended: with which exit status, and why early, if it did.
-func (a *attached) Ended() (status int, early string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over == nil {
-		return 0, ""
-	}
-	return a.over.Status, string(a.over.Early)
-}
-
-// Forget removes the run from the engine: all its results were shown.
-func (a *attached) Forget() error { return a.s.forget(a.run) }
 
 // Kill does nothing. See runner.Executor.
 func (a *attached) Kill(uint64, int) {}
@@ -273,12 +170,35 @@ func (a *attached) Suspend() {}
 // Resume does nothing. See runner.Executor.
 func (a *attached) Resume() {}
 
+// output takes the output that comes next.
+func (a *attached) output(n int64) (task.Output, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := a.store.Buffer()
+	if _, err := io.CopyN(b, a.results, n); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// Tasks returns how many tasks the run has.
+func (a *attached) Tasks() uint64 { return a.run.Tasks }
+
+// Ended returns how the run has ended: with which exit status, and why early, if it did.
+func (a *attached) Ended() (status int, early string) {
+	if o := a.over.Load(); o != nil {
+		return o.Status, string(o.Early)
+	}
+	return 0, ""
+}
+
+// Forget removes the run from the engine: all its results were shown.
+func (a *attached) Forget() error { return a.s.forget(a.run) }
+
 // Close closes the connection.
 func (a *attached) Close() error {
 	a.cancel()
-	a.fail(io.EOF)
 	a.s.close()
 	return nil
 }
-
-var _ runner.Executor = &attached{}

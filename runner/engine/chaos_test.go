@@ -23,8 +23,8 @@ import (
 // TestChaos runs a submitter, three workers, and one server or a cluster of three as processes, and
 // does something to them at random moments. Nothing may be lost, every result is shown once and in
 // order, no task runs twice at the same time, and only what ran at a fault runs again. In each second
-// round persistent workers run the tasks. TestModel has the faults of the network, and runs that are
-// handed over.
+// round persistent workers run the tasks, and in half of the rounds the run is handed over to a hub.
+// TestModel has the faults of the network.
 func TestChaos(t *testing.T) {
 	crewtest.Soak(t)
 	for i := range crewtest.Rounds(0) {
@@ -94,6 +94,7 @@ type chaos struct {
 	servers []*crewtest.Process
 	workers [3]*crewtest.Process
 	sub     *crewtest.Process
+	handed  bool // sub shows the results of a run that was handed over
 	killed  bool // an earlier submitter was
 	mayRun  int  // how many attempts may have been run again
 }
@@ -106,7 +107,12 @@ func newChaos(t *testing.T, round int) *chaos {
 	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; round%2 == 1 {
 		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
 	}
-	c.serve([]int{1, 1, 3}[round%3])
+	if c.handed = round%4 >= 2; c.handed {
+		c.engine, c.nodes, c.servers = c.dir+"/hub/admin.json", []string{steadyPort()}, make([]*crewtest.Process, 1)
+		c.startServer(0)
+	} else {
+		c.serve([]int{1, 1, 3}[round%3])
+	}
 	for i := range c.workers {
 		c.startWorker(i)
 	}
@@ -134,6 +140,11 @@ func (c *chaos) serve(n int) {
 }
 
 func (c *chaos) startServer(i int) {
+	if c.handed {
+		c.servers[i] = c.start("engine", "serve", "--dir", c.dir+"/hub", "--listen", "127.0.0.1:"+c.nodes[i])
+		c.servers[i].Says(c.servers[i].Stderr, "connect with")
+		return
+	}
 	c.servers[i] = start(c.t, []string{asNode + "=" + c.nodes[i]})
 	c.servers[i].Says(c.servers[i].Stdout, "nats://")
 }
@@ -141,7 +152,10 @@ func (c *chaos) startServer(i int) {
 // start starts crew.
 func (c *chaos) start(args ...string) *crewtest.Process {
 	cmd := exec.Command(os.Args[0], append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "CREW_OPTS=--engine "+c.engine, "NATS_URL="+c.engine)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "NATS_URL="+c.engine)
+	if args[0] != "engine" {
+		cmd.Env = append(cmd.Env, "CREW_OPTS=--engine "+c.engine)
+	}
 	return crewtest.New(c.t, cmd).Start()
 }
 
@@ -162,12 +176,19 @@ func (c *chaos) submit(more ...string) {
 	}
 	before := logged()
 	args := []string{"--sched", "keyed", "-C", " ", "--key", "{2}"}
-	args = append(append(args, more...), "-k", "--state", c.dir+"/state", "--no-control")
+	if c.handed {
+		args = append(args, "--detach", "--name", "run")
+	} else {
+		args = append(append(args, more...), "-k", "--state", c.dir+"/state", "--no-control")
+	}
 	args = append(append(args, c.words...), ":::")
 	for i := range chaosTasks {
 		args = append(args, fmt.Sprintf("%d %d", i, i%chaosKeys))
 	}
-	c.sub = c.start(args...)
+	if c.sub = c.start(args...); c.handed {
+		c.sub.Exits(0)
+		c.sub = c.start("engine", "attach", "--engine", c.engine, "run")
+	}
 	crewtest.Until(c.t, func() bool { return logged() > before || c.sub.Ended() }, "tasks to begin")
 }
 
@@ -210,6 +231,12 @@ func (c *chaos) fault() {
 	case "stop server":
 		c.stop(c.servers[s], pause)
 	case "kill the submitter":
+		if c.handed {
+			for _, pid := range c.children(c.servers[0]) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
 		c.killed = true
 		c.sub.Kill()
 		c.submit("--replay")
@@ -218,6 +245,19 @@ func (c *chaos) fault() {
 		c.workers[i].Wait()
 		c.startWorker(i)
 	}
+}
+
+// children returns the processes that one has started.
+func (c *chaos) children(p *crewtest.Process) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Cmd.Process.Pid))
+	for _, path := range lists {
+		text, _ := os.ReadFile(path)
+		for f := range strings.FieldsSeq(string(text)) {
+			pid, _ := strconv.Atoi(f)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // stop has a process stand still for some time.

@@ -18,6 +18,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/journal"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
@@ -210,7 +211,7 @@ func (g *siege) storm() {
 func (g *siege) store(s *session) {
 	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
 	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
-	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: queue}, Load: load, Orders: *spoilt(h, fifoOrders), Notice: quiet}, s, nil)
+	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: queue}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
 	if err != nil {
 		return // no worker is like that
 	}
@@ -227,10 +228,13 @@ func (g *siege) store(s *session) {
 		}
 		tasks = append(append(tasks, text...), '\n')
 	}
+	lines, err := s.blobs.Keep(spool.Text(h.garbage(tasks)), int64(len(tasks)))
+	require.NoError(g.t, err)
+	st.record.Tasks = []uint64{3, 3, 1 << 62}[h.IntN(3)]
 	for _, o := range []Order{
-		{Op: opStore, Handed: &other}, {Op: opAdd, Data: h.garbage(tasks)}, {Op: opAdd, At: int64(h.IntN(2 * len(tasks))), Data: tasks},
+		{Op: opStore, Handed: &other, Tasks: &lines, Owner: s.user}, {Op: opStore, Handed: &st.record, Tasks: spoilt(h, lines), Owner: *spoilt(h, s.user)},
+		{Op: opStore, Handed: &st.record, Tasks: &lines, Owner: s.user},
 		{Op: opRead, File: []string{tasksFile, "../../admin.json", recordFile}[h.IntN(3)], At: extremes[h.IntN(len(extremes))]},
-		{Op: opCommit, Total: []uint64{3, 3, 1 << 62}[h.IntN(3)]},
 	} {
 		o.Run = st.record.Run
 		a, _ := s.ask(g.t.Context(), dispatchSubject, o)

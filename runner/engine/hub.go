@@ -36,14 +36,18 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	defer h.close()
-	d, err := newDispatcher(h.connect, h.file("runs"), c.MaxOutput, c.Notice)
+	if err = h.writeOwner(); err != nil {
+		return err
+	}
+	s, err := h.connect(c.Notice)
 	if err != nil {
 		return err
 	}
-	if _, err = d.s.obey(hubSubject, h.obey); err != nil {
+	defer s.close()
+	if h.runs, err = newDispatcher(s, h.server.InProcessConn, h.file("runs"), c.MaxOutput, c.Notice); err != nil {
 		return err
 	}
-	if err = h.writeOwner(); err != nil {
+	if _, err = s.obey(hubSubject, h.obey); err != nil {
 		return err
 	}
 	c.Notice("the hub listens at " + h.url)
@@ -52,7 +56,7 @@ func serve(c *wiring.EngineCall) error {
 		c.Notice("what invite printed before leads to " + h.before + ": correct the url there if it does not hold any more")
 	}
 	c.Ready()
-	return d.serve(ctx)
+	return h.runs.serve(ctx)
 }
 
 // hub is a server, and what it keeps of runs that are handed over.
@@ -60,6 +64,7 @@ type hub struct {
 	dir      string
 	lock     *os.File
 	server   *server.Server
+	runs     *dispatcher
 	users    *credentials.Users
 	password string // of its owner
 	url      string // for clients
@@ -225,8 +230,11 @@ func (h *hub) close() {
 	}
 }
 
-// obey invites and revokes users for the owner.
+// obey invites and revokes users for the owner, and hears of runs that were handed over.
 func (h *hub) obey(o *Order, a *Answer) (err error) {
+	if o.Op == opReport {
+		return h.runs.report(o, a)
+	}
 	if o.User == nil {
 		return errGarbage
 	}

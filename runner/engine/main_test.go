@@ -31,6 +31,9 @@ func engineMain() int {
 	if len(args) == 4 && args[1] == wiring.RelayVerb {
 		return Relay(args[2], args[3], os.Stdin)
 	}
+	if len(args) == 3 && args[1] == wiring.SubmitVerb {
+		return Submitted(args[2])
+	}
 	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
 		Submit: Submit, HandOver: HandOver, Work: Work, Attach: Attach, Engine: Main,
 	})

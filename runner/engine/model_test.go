@@ -1,13 +1,9 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
-	"crew/runner/control"
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/spool"
@@ -44,11 +39,10 @@ type model struct {
 	*testing.T
 	*broker
 	rand    *rand.Rand
-	keyed   bool     // or else tasks are sent ahead
-	handed  string   // ID of the run if it is handed over
-	run     *testRun // or else
+	keyed   bool // or else tasks are sent ahead
+	run     *testRun
 	ending  chan core.Ending
-	line    *line // of the run, or of its dispatcher
+	line    *line // of the run
 	workers []*modelWorker
 	quiet   atomic.Bool // nothing is repeated any more
 
@@ -60,9 +54,8 @@ type model struct {
 	latest   map[string]int // by key
 	reported map[int]task.Outcome
 	given    map[int]bool // whose cancellation was asked for
-	stopHub  func()
-	crashed  bool // nobody hears what the run reports
-	mayRun   int  // attempts that may be lost to the faults so far
+	crashed  bool         // nobody hears what the run reports
+	mayRun   int          // attempts that may be lost to the faults so far
 }
 
 // modelWorker is a worker of the model, and what runs its tasks.
@@ -275,63 +268,6 @@ func (m *model) submit() {
 	m.run, m.ending = r, r.ending
 }
 
-// handOver hands the run over, to a dispatcher, and shows its results.
-func (m *model) handOver() {
-	orders := fifoOrders
-	orders.Sched.Policy, orders.Buffer = m.policy, modelTasks/4
-	m.dispatch()
-	m.handed = m.handsOver(modelTasks, orders, func(t *task.Task) { t.Key = keyOf(int(t.ID)) })
-	a, got, r := m.attach(m.handed)
-	got.seen = append(got.seen, m.report)
-	m.ending = make(chan core.Ending, 1)
-	go func() {
-		e := r.Wait()
-		crewtest.Until(m, func() bool { code, _ := a.Ended(); return code == 123 }, "the end of the run")
-		m.quiet.Store(true)
-		require.NoError(m, a.Forget())
-		require.NoError(m, a.Close())
-		m.ending <- e
-	}()
-}
-
-// dispatch starts a dispatcher.
-func (m *model) dispatch() {
-	m.line = m.broker.line(5 * time.Millisecond)
-	m.over = m.line
-	m.stopHub = m.dispatches()
-}
-
-// do carries out a command to the run.
-func (m *model) do(c task.Command) error {
-	if m.handed == "" {
-		return m.run.run.Do(c).Err
-	}
-	verb := map[task.Op]string{task.Cancel: "cancel", task.Pause: "pause", task.Resume: "resume"}[c.Op]
-	return m.connect(nil).asks(m.handed, control.Request{V: control.Version, Op: verb, Tasks: c.IDs})
-}
-
-// asks makes a request of a run, as crew ctl does.
-func (s *session) asks(run string, req control.Request) error {
-	here, there := net.Pipe()
-	defer here.Close()
-	go json.NewEncoder(here).Encode(req)
-	var failed error
-	go func() {
-		defer there.Close()
-		failed = s.relay(run, there)
-	}()
-	var reply control.Reply
-	for lines := json.NewDecoder(here); !reply.End; {
-		if err := lines.Decode(&reply); err != nil {
-			return cmp.Or(failed, err)
-		}
-	}
-	if reply.Error != "" {
-		return errors.New(string(reply.Error))
-	}
-	return nil
-}
-
 // echo repeats messages, later, and forges results as others would that do not know the token.
 func (m *model) echo() {
 	s := m.connect(nil)
@@ -400,13 +336,6 @@ func (m *model) fault() {
 		time.Sleep(pause)
 		m.line.hold(false)
 	case "kill run":
-		if m.handed != "" {
-			m.line.cut(time.Hour)
-			m.stopHub()
-			time.Sleep(pause)
-			m.dispatch()
-			return
-		}
 		m.mu.Lock()
 		m.crashed = true
 		m.mu.Unlock()
@@ -423,27 +352,21 @@ func (m *model) fault() {
 		m.mu.Lock()
 		m.given[n] = true
 		m.mu.Unlock()
-		_ = m.do(task.Command{Op: task.Cancel, IDs: []uint64{uint64(n)}}) // it may have ended
+		m.run.run.Do(task.Command{Op: task.Cancel, IDs: []uint64{uint64(n)}}) // it may have ended
 	case "pause":
-		paused := m.do(task.Command{Op: task.Pause})
+		m.run.run.Do(task.Command{Op: task.Pause})
 		time.Sleep(pause)
-		for paused == nil && m.do(task.Command{Op: task.Resume}) != nil && len(m.ending) == 0 {
-			time.Sleep(time.Second) // until there is a dispatcher
-		}
+		m.run.run.Do(task.Command{Op: task.Resume})
 	}
 }
 
 // round is a run with some faults.
-func (m *model) round(handed bool) {
+func (m *model) round() {
 	for range 3 {
 		m.worker()
 	}
 	m.echo()
-	if handed {
-		m.handOver()
-	} else {
-		m.submit()
-	}
+	m.submit()
 	for range 4 {
 		time.Sleep(time.Duration(50+m.rand.IntN(3000)) * time.Millisecond)
 		if len(m.ending) == 0 {
@@ -480,7 +403,7 @@ func TestModel(t *testing.T) {
 			if b.policy = "keyed"; !m.keyed {
 				b.policy, b.ahead = "fifo", modelAhead
 			}
-			m.round(i%4 >= 2)
+			m.round()
 		})
 	}
 }

@@ -20,8 +20,9 @@
 // speaks with it through its standard input and output, which are those of its ssh, and
 // ends when they do.
 //
-// With --detach the hub gets the run's tasks and submits them. It keeps what it decides, and the
-// outputs, in a directory, of which crew engine attach reads them.
+// With --detach the hub fetches the run's tasks into a directory and starts a process that submits them, a
+// run with --state whose results go to a file. crew engine attach reads that. The process reaches the hub
+// by its standard input and output, and ends with it; the next hub starts another one.
 //
 // crew ctl elsewhere starts crew-engine, which carries what it and the control server of a run
 // say to each other as orders and answers.

@@ -13,6 +13,7 @@ import (
 	"crew/runner/credentials"
 	"crew/runner/outbox"
 	"crew/runner/task"
+	"crew/runner/travel"
 )
 
 // Order is a request to a worker or a submitter, as JSON.
@@ -29,11 +30,13 @@ type Order struct {
 
 	// about a run that is handed over
 
-	Handed *handed `json:"handed,omitempty"` // store
-	Total  uint64  `json:"total,omitempty"`  // commit: how many tasks
-	File   string  `json:"file,omitempty"`   // read: which
-	At     int64   `json:"at,omitempty"`     // add and read: where in the file
-	Data   []byte  `json:"data,omitempty"`   // add and talk
+	Handed *handed      `json:"handed,omitempty"` // store
+	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: each on a line
+	Owner  string       `json:"owner,omitempty"`  // store: the user who has them
+	File   string       `json:"file,omitempty"`   // read: which
+	At     int64        `json:"at,omitempty"`     // read: where in the file
+	Data   []byte       `json:"data,omitempty"`   // talk
+	Report *report      `json:"report,omitempty"` // report
 }
 
 // The requests. Those to a worker come from submitters, but for drain, those to a
@@ -50,9 +53,8 @@ const (
 	opInvite = "invite" // to the hub: let a user connect
 	opRevoke = "revoke" // to the hub: let a user connect no more
 
-	opStore  = "store"  // to the hub: take a run
-	opAdd    = "add"    // and some of its tasks; without any, wait for more
-	opCommit = "commit" // these are all
+	opReport = "report" // to the hub: so far is the run that was handed over
+	opStore  = "store"  // to the hub: take a run, and fetch its tasks
 	opRead   = "read"   // what has a file of a run at an offset?
 	opForget = "forget" // remove a run
 )
@@ -71,6 +73,8 @@ type Answer struct {
 	Done   bool   `json:"done,omitempty"`   // read and talk: nothing more comes
 	Over   *over  `json:"over,omitempty"`   // read: how the run has ended, if it has
 	Notice string `json:"notice,omitempty"` // read: what the hub said last
+	Wait   bool   `json:"wait,omitempty"`   // store: its tasks are on their way; ask again
+	Full   bool   `json:"full,omitempty"`   // report: there is no room for more outputs
 
 	then func() // nil, or what to do once it is sent
 }

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -94,4 +97,26 @@ func (d *desk) do(command string) string {
 		return string(printed) + d.asked + task.Printable(err.Error())
 	}
 	return string(printed) + d.asked
+}
+
+// asks makes a request of a run, as crew ctl does.
+func (s *session) asks(run string, req control.Request) error {
+	here, there := net.Pipe()
+	defer here.Close()
+	go json.NewEncoder(here).Encode(req)
+	var failed error
+	go func() {
+		defer there.Close()
+		failed = s.relay(run, there)
+	}()
+	var reply control.Reply
+	for lines := json.NewDecoder(here); !reply.End; {
+		if err := lines.Decode(&reply); err != nil {
+			return cmp.Or(failed, err)
+		}
+	}
+	if reply.Error != "" {
+		return errors.New(string(reply.Error))
+	}
+	return nil
 }

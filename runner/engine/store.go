@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"crew/runner/credentials"
 	"crew/runner/journal"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -23,7 +23,12 @@ import (
 // storeAgain is the pause after the hub did not take or show something, or could not write it.
 const storeAgain = 200 * time.Millisecond
 
-// store hands the tasks of a run over. See wiring.Store.
+const (
+	storeMemory = 16 << 20               // bytes of tasks that are not in a file, until the hub has them
+	receiveLook = 200 * time.Millisecond // how often to ask whether it has
+)
+
+// store hands the tasks of a run over: it has them until the hub has. See wiring.Store.
 type store struct {
 	s      *session
 	maker  maker
@@ -31,14 +36,11 @@ type store struct {
 	record handed
 	ctx    context.Context // until it is over
 	cancel context.CancelFunc
+	space  *spool.Store
 
 	mu    sync.Mutex
-	batch []byte // what the hub has not got yet
-	at    int64  // where that follows
+	lines *spool.Buffer
 }
-
-// errRemoved says that a run that is handed over is not there any more.
-var errRemoved = errors.New("what was stored is removed: it was cancelled, or this process stood still for too long")
 
 // HandOver returns what stores the tasks of a run, for which it fails at once if workers are
 // there and none takes them.
@@ -68,7 +70,7 @@ func HandOver(h wiring.HandOver) (wiring.Store, error) {
 
 // handOver is HandOver with a connection, which it takes over unless it fails.
 func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
-	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil)}
+	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil), space: spool.New(storeMemory, "")}
 	live, err := st.maker.present(context.Background(), s, h.Queue)
 	if len(h.Command.Words) == 0 && key == nil {
 		st.maker.template, st.maker.text, err = commandOf(live, h.Queue)
@@ -86,25 +88,8 @@ func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, erro
 	}}
 	st.record.Stocked = &Stocked{}
 	st.ctx, st.cancel = context.WithCancel(context.Background())
-	if err := st.ask(Order{Op: opStore, Handed: &st.record}); err != nil { // from now on crew engine cancel finds it
-		return nil, err
-	}
-	go func() {
-		for pause(st.ctx, handingEvery) {
-			_ = st.ask(Order{Op: opAdd}) // it goes on
-		}
-	}()
+	st.lines = st.space.Buffer()
 	return st, nil
-}
-
-// ask sends an order about the run to the hub.
-func (st *store) ask(o Order) error {
-	o.Run = st.record.Run
-	_, err := st.s.askAbout(st.ctx, st.told, o)
-	if errors.Is(err, errNoRun) {
-		err = errRemoved
-	}
-	return err
 }
 
 // Add stores a task. See wiring.Store.
@@ -126,12 +111,12 @@ func (st *store) Add(t *task.Task) error {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.record.Tasks = t.ID
-	st.batch = append(append(st.batch, text...), '\n')
-	if len(st.batch) < chunkSize {
-		return nil
+	if st.ctx.Err() != nil {
+		return st.ctx.Err()
 	}
-	return st.flush()
+	st.record.Tasks = t.ID
+	_, err = st.lines.Write(append(text, '\n'))
+	return err
 }
 
 // signs has a task bring the signature for its command.
@@ -161,42 +146,34 @@ func identityOf(id uint64) (sum [16]byte) {
 	return sum
 }
 
-// flush stores the batch. Its caller holds mu.
-func (st *store) flush() error {
-	for part := range slices.Chunk(st.batch, chunkSize) {
-		if err := st.ask(Order{Op: opAdd, At: st.at, Data: part}); err != nil {
-			return err
-		}
-		st.at += int64(len(part))
-	}
-	st.batch = st.batch[:0]
-	return nil
-}
-
 // Commit hands the run over. See wiring.Store.
 func (st *store) Commit() (string, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	err := st.flush()
-	if err == nil {
-		err = st.ask(Order{Op: opCommit, Total: st.record.Tasks})
+	lines, err := st.s.blobs.Keep(st.lines, st.lines.Len())
+	o := Order{Op: opStore, ID: ID{Run: st.record.Run}, Handed: &st.record, Tasks: &lines, Owner: st.s.user}
+	for a := (Answer{Wait: true}); err == nil && a.Wait; {
+		if a, err = st.s.askAbout(st.ctx, st.told, o); a.Wait {
+			pause(st.ctx, receiveLook)
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("hand run %s over: %w", st.record.Run, st.s.explain(err))
 	}
+	return st.record.Run, st.close()
+}
+
+func (st *store) close() error {
 	st.cancel()
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	st.s.close()
-	return st.record.Run, nil
+	return errors.Join(st.lines.Close(), st.space.Close())
 }
 
 // Withdraw removes what was stored. See wiring.Store.
 func (st *store) Withdraw() (tasks uint64, err error) {
 	st.cancel()
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	err = st.s.drop(&st.record.Enrolment)
-	st.s.close()
-	return st.record.Tasks, err
+	return st.record.Tasks, cmp.Or(err, st.close())
 }
 
 // askAbout sends an order about a run that is handed over to the hub, again and again until that has

@@ -40,7 +40,7 @@ type submitter struct {
 	lasting bool              // workers keep results until they are on record, for the run's next epoch
 	hosts   *sshHosts         // nil without hosts of its own
 	files   *travel.Submitter // nil if no files travel
-	ledger  *ledger           // nil unless the run was handed over
+	handed  bool              // the run was handed over, and the hub tells of it
 
 	// state
 
@@ -112,10 +112,10 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 }
 
 // start begins to submit a run over a connection, which it takes over. The maker is there,
-// and what the run has of its own: hosts, or a ledger.
+// and hosts that the run has of its own.
 func (x *submitter) start(sub wiring.Submission, s *session) error {
-	x.sub, x.s, x.lasting = sub, s, x.ledger != nil || sub.Dir != "" && x.hosts == nil
-	x.maker.live = x.ledger != nil || sub.Plan.Streams()
+	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
+	x.maker.live = x.maker.live || sub.Plan.Streams()
 	x.intake, x.visitors.Welcome = intake{sub.Outputs, sub.Files.Stdout}, sub.Welcome
 	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
 	x.results = results{kept: map[attemptKey]*flight{}, settle: x.settle, forget: x.forget}
@@ -166,7 +166,7 @@ func (x *submitter) open() error {
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
 	}
-	if x.ledger == nil { // or else the hub tells of it
+	if !x.handed {
 		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
 	}
 	return err
@@ -204,9 +204,7 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	select {
 	case e = <-f.done:
 	case <-ctx.Done():
-		if x.ledger == nil || x.ledger.holds() {
-			x.flights.order(f, opCancel)
-		} // or else its next submitter decides
+		x.flights.order(f, opCancel)
 		e = <-f.done
 	}
 	return x.result(ctx, f, e)
@@ -228,12 +226,8 @@ func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Re
 	}
 	x.flights.await(ctx, a)
 	f := x.assign(a)
-	if f != nil && x.ledger != nil && !x.ledger.holds() {
-		x.flights.remove(f)
-		f = nil
-	}
 	if f == nil {
-		return nil, outcome(a, task.Lost, nil, true) // it is recalled, the slot has just left, or the run was given up
+		return nil, outcome(a, task.Lost, nil, true) // it is recalled, or the slot has just left
 	}
 	if err := x.dispatch(ctx, f); err != nil {
 		defer x.done(f)

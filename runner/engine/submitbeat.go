@@ -37,9 +37,6 @@ func (x *submitter) tick() func() {
 		x.reach(now)
 		select {
 		case <-x.s.refused:
-			if x.ledger != nil {
-				x.ledger.giveUp() // the next dispatcher may be let
-			}
 			x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
 			x.abandon(x.s.why) // no result can come any more
 		default:
@@ -117,7 +114,7 @@ func (x *submitter) command(o *Order, a *Answer) error {
 
 // part ends the run on the engine: workers drop what they still hold of it.
 func (x *submitter) part() {
-	if !x.s.nc.IsConnected() || x.ledger != nil && !x.ledger.holds() {
+	if !x.s.nc.IsConnected() {
 		return
 	}
 	x.dismiss()

@@ -53,11 +53,7 @@ func newIdentity() identity {
 // identify returns the run's identity. With --state it is on disk when identify
 // returns.
 func (x *submitter) identify() (identity, error) {
-	switch {
-	case x.ledger != nil:
-		r := &x.ledger.record
-		return identity{Run: r.Run, Epoch: r.Epoch, Secret: r.Terms.Secret, Workers: r.Workers}, nil
-	case !x.lasting:
+	if !x.lasting {
 		return newIdentity(), nil
 	}
 	path := filepath.Join(x.sub.Dir, engineFile)
@@ -116,12 +112,7 @@ func (x *submitter) remember(w *worker) bool {
 		return true
 	}
 	x.id.Workers = append(x.id.Workers, lastKnown{w.id, w.host, w.ttl})
-	var err error
-	if x.ledger != nil {
-		err = x.ledger.remember(x.id.Workers)
-	} else {
-		err = x.id.save(filepath.Join(x.sub.Dir, engineFile))
-	}
+	err := x.id.save(filepath.Join(x.sub.Dir, engineFile))
 	if err != nil {
 		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
 		x.tell("worker " + w.host + " is given nothing: " + err.Error())
@@ -248,7 +239,7 @@ func (x *submitter) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open, r.looked = true, time.Now()
-	r.empty = r.looked.Add(-loneFor) // where nobody is there now, say so at once
+	r.empty = r.looked
 	// Topics must have learnt of their labels before any task starts.
 	first := func(a, b *worker) int {
 		return cmp.Or(len(b.said.Labels)-len(a.said.Labels), strings.Compare(a.id, b.id))

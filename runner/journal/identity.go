@@ -18,8 +18,12 @@ type identity = [16]byte
 type hasher struct{ buf []byte }
 
 // of returns the identity of the first task that is the same as t. One that makes files is
-// the same if it makes the same ones: what it does for that is in their stamp.
+// the same if it makes the same ones: what it does for that is in their stamp. A source may have set the
+// identity.
 func (h *hasher) of(t *task.Task) identity {
+	if t.Identity != (identity{}) {
+		return t.Identity
+	}
 	id := h.does(t)
 	if t.Makes == nil {
 		return id

@@ -17,6 +17,7 @@ import (
 // names, for each record.
 type object struct {
 	outputs bool // include stdout and stderr
+	frames  bool // have them follow; see task.ShowFrames
 	records Records
 	buf     []byte
 	check   utf8Check
@@ -53,11 +54,29 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	if r.Omitted > 0 {
 		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
 	}
+	if j.frames {
+		return j.frame(w, t, r)
+	}
 	if err := j.streams(w, r); err != nil {
 		return err
 	}
 	j.buf = append(j.buf, "}\n"...)
 	_, err := w.Write(j.buf)
+	return err
+}
+
+// frame writes buf and the outputs behind it.
+func (j *object) frame(w io.Writer, t *task.Task, r *task.Result) error {
+	if len(t.Argv) == 0 { // only its worker knows the command
+		j.buf = task.AppendColumns(task.AppendName(j.buf, "argv"), r.Argv)
+	}
+	j.buf = task.AppendInt(task.AppendInt(j.buf, "out", task.Length(r.Stdout)), "err", task.Length(r.Stderr))
+	_, err := w.Write(append(j.buf, "}\n"...))
+	for _, o := range [...]task.Output{r.Stdout, r.Stderr} {
+		if err == nil && task.Length(o) > 0 {
+			_, err = o.WriteTo(w)
+		}
+	}
 	return err
 }
 

@@ -73,7 +73,7 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
 	s.shows = [2]shown{{s, toStdout}, {s, toStderr}}
 	s.taggers.New = func() any { return new(tagger) }
-	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
+	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, frames: cfg.Plan.Show == task.ShowFrames, records: cfg.Records}
 	if cfg.Plan.Order {
 		s.reorder = newReorderBuffer(cfg.Store)
 		s.lines = map[uint64]*lineBuffer{}

@@ -21,6 +21,7 @@ const (
 	ShowRaw                 // tasks write to crew's own stdout and stderr
 	ShowObjects             // one JSON object per result, with its output
 	ShowFacts               // one JSON object per result, without its output
+	ShowFrames              // the same, which the output follows; out and err are how long that is
 	ShowNothing
 )
 
@@ -28,7 +29,9 @@ const (
 func (p Plan) Streams() bool { return p.Show == ShowLines || p.Show == ShowRaw }
 
 // Keeps reports whether results hold their outputs.
-func (p Plan) Keeps() bool { return p.Show == ShowBlocks || p.Show == ShowObjects || p.Copy }
+func (p Plan) Keeps() bool {
+	return p.Show == ShowBlocks || p.Show == ShowObjects || p.Show == ShowFrames || p.Copy
+}
 
 // Recalls reports whether a result that was not shown can be shown later. What was
 // to be shown while its task wrote it cannot, unless it is kept, too.
@@ -39,4 +42,4 @@ func (p Plan) Recalls() bool { return p.Keeps() || p.JSON() }
 func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects || p.Attempts && p.Keeps() }
 
 // JSON reports whether results are shown as JSON objects.
-func (p Plan) JSON() bool { return p.Show == ShowObjects || p.Show == ShowFacts }
+func (p Plan) JSON() bool { return ShowObjects <= p.Show && p.Show <= ShowFrames }

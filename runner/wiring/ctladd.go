@@ -321,16 +321,10 @@ func (c *ctl) addFar() error {
 	if c.far == nil {
 		return becomeEngine(c.line)
 	}
-	defaults, err := cli.Parse([]string{"crew", "true"}, func(string) string { return "" })
-	if err != nil {
-		return err
+	var orders Orders
+	if !c.Adds.At.IsZero() || c.Adds.Priority != nil {
+		orders.Words = cli.WithTerms
 	}
-	p, err := poolOf(defaults, "")
-	if err != nil {
-		return err
-	}
-	orders := ordersOf(defaults, p)
-	orders.Plain = c.Adds.At.IsZero() && c.Adds.Priority == nil
 	notice := func(text string) { complain(c.errs, errors.New(text)) }
 	c.Adds.Key = c.Key
 	store, err := c.far.HandOver(HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: orders, Notice: notice})

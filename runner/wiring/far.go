@@ -31,7 +31,9 @@ const (
 	// line.
 	EngineProtocol = 1
 	// RelayVerb has crew-engine take a client of crew ctl, on its standard input, to a run.
-	RelayVerb  = "relay"
+	RelayVerb = "relay"
+	// SubmitVerb has crew-engine submit a run that was handed over.
+	SubmitVerb = "submit"
 	engineHint = "run go install ./... in crew's source"
 )
 
@@ -85,12 +87,12 @@ type Load struct {
 // Attachment names a run that was handed over.
 type Attachment struct {
 	URL, Run string
-	proc.Outputs
-	Notice func(string)
+	Store    *spool.Store // of outputs
+	Notice   func(string)
 }
 
 // Attached brings the results of a run that was handed over: its tasks come in input
-// order once they have ended.
+// order once they have ended, and to run one only tells how.
 type Attached interface {
 	runner.Source
 	Executor

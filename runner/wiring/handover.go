@@ -34,56 +34,73 @@ type Store interface {
 // Orders say how the hub runs the tasks of a run that was handed over. They are stored as
 // JSON.
 type Orders struct {
-	Sched         cli.Sched
-	Terms         cli.Terms
-	Failure       cli.Failure // with the deadline as a time
-	Delay, Jitter time.Duration
-	Buffer, Bytes int  // what is read ahead; see pool
-	Plain         bool // no task has terms
-	SameCommand   bool // all tasks run the same program
+	Words       []string `json:"words,omitempty"`        // options; see cli.Options.Carried
+	SameCommand bool     `json:"same_command,omitempty"` // all tasks run the same program
 }
 
-// ordersOf returns the orders of a command line whose tasks are handed over now.
-func ordersOf(o *cli.Options, p pool) Orders {
-	orders := Orders{
-		Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Delay: o.Pool.Delay, Jitter: o.Pool.Jitter, Buffer: p.buffer, Bytes: p.bytes,
-		Plain: !o.ObjectTasks() && o.Terms.Priority == "",
-	}
-	if d := &orders.Failure.Deadline; d.After > 0 {
-		*d = cli.Deadline{Until: time.Now().Add(d.After)}
-	}
-	return orders
+// Handed is a run that was handed over, in the process that submits it.
+type Handed struct {
+	Orders
+	Name    string // "" for none
+	Command string // for people
+	Tasks   uint64
+	Paused  bool   // it was, when an earlier process ended
+	State   string // directory of the journal
+	Source  runner.Source
+	Results *os.File                      // to which the results go, in input order; see task.ShowFrames
+	Keep    func(runner.Sink) runner.Sink // wraps the sink that writes them
+
+	Door func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command by do
+	Over func(s *task.Stats, status int, early string) error               // the run has ended, and why early, if it did
 }
 
-// Config returns the configuration of a run of so many tasks. Somebody else may have written
-// the orders.
-func (o *Orders) Config(tasks uint64) (core.Config, error) {
-	f, t := &o.Failure, &o.Terms
-	for _, n := range []int64{
-		int64(o.Delay), int64(o.Jitter), int64(o.Buffer), int64(o.Bytes), int64(o.Sched.PerKey), int64(o.Sched.Topics.Rest), int64(f.Retries),
-		int64(f.RetryDelay), int64(f.RetryMaxDelay), int64(f.Timeout), int64(f.Idle), int64(f.KillAfter), int64(f.Halt.N), int64(f.Deadline.After),
-		int64(t.Rate.N), int64(t.Rate.Period), int64(t.Rate.Burst), int64(t.KeyRate.N), int64(t.KeyRate.Period), int64(t.KeyRate.Burst),
-	} {
-		if n < 0 {
-			return core.Config{}, fmt.Errorf("%d is no number that a run can be told", n)
-		}
+// RunHanded runs the tasks of a run that was handed over, and returns the exit status. statusUsage says
+// that it never can.
+func RunHanded(h *Handed, far *Far) int {
+	o, err := cli.ParseCarried(h.Words)
+	if err != nil {
+		return complain(os.Stderr, err)
 	}
-	opts := &cli.Options{Do: cli.DoRun, Sched: o.Sched, Terms: o.Terms, Failure: o.Failure, Engine: cli.Engine{URL: "stored"}}
-	opts.Pool.Delay, opts.Pool.Jitter = o.Delay, o.Jitter
-	cfg, err := (&wiring{opts: opts, pool: pool{buffer: o.Buffer, bytes: o.Bytes}, inputTasks: tasks}).config()
-	cfg.Halt.SameCommand = o.SameCommand
-	if !o.Plain {
-		cfg.Queue.Terms, cfg.Pool.Ahead = true, 0
+	o.Engine.URL, o.Engine.Reach, o.State.Dir, o.Control.Name = "here", 0, h.State, h.Name
+	p, err := poolOf(o, "")
+	if err != nil {
+		return complain(os.Stderr, err)
 	}
-	return cfg, err
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return complain(os.Stderr, err)
+	}
+	defer null.Close()
+	w := newWiring([]string{"crew", h.Command}, o, p, far, null, h.Results, os.Stderr)
+	w.handed, w.plan.Show = h, task.ShowFrames
+	return complain(os.Stderr, w.run().err)
 }
 
-// Status returns the exit status of a run that has ended with e.
-func (o *Orders) Status(e core.Ending) int {
+// openHanded has what is known of a run that was handed over in place of what its input tells.
+func (w *wiring) openHanded() error {
+	if h := w.handed; h != nil {
+		w.inputTasks = h.Tasks
+		w.total.set(h.Tasks)
+	}
+	return nil
+}
+
+// overHanded has it be on record how a run that was handed over has ended. Where it could not go on, a
+// later process may.
+func (w *wiring) overHanded(e core.Ending) ending {
 	if e.Reason == core.Broken {
-		return statusTrouble
+		return ending{err: e.Err}
 	}
-	return statusOf(e, o.Failure)
+	why := map[core.Reason]string{
+		core.Halted: "--halt has ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Told: "it was cancelled",
+	}[e.Reason]
+	if e.Err != nil {
+		why = e.Err.Error()
+	}
+	if e.Err != nil && e.Reason == core.Told {
+		why = "it was " + why
+	}
+	return ending{err: w.handed.Over(&e.Stats, statusOf(e, w.opts.Failure), why)}
 }
 
 // handOver stores the tasks of a run, and prints the run.
@@ -132,8 +149,7 @@ func (w *wiring) openStore() (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := HandOver{Place: place, Load: w.load(), Orders: ordersOf(w.opts, w.pool), Notice: w.screen.Notice}
-	h.Orders.SameCommand = w.source.sameCommand()
+	h := HandOver{Place: place, Load: w.load(), Orders: Orders{w.opts.Carried(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
 	return w.far.HandOver(h)
 }
 
@@ -162,9 +178,7 @@ func (w *wiring) attach() (err error) {
 	if o.Do != cli.DoAttach {
 		return nil
 	}
-	w.attached, err = w.far.Attach(Attachment{
-		URL: o.Engine.URL, Run: o.Ctl.Run, Outputs: w.outputs(), Notice: w.screen.Notice,
-	})
+	w.attached, err = w.far.Attach(Attachment{URL: o.Engine.URL, Run: o.Ctl.Run, Store: w.store, Notice: w.screen.Notice})
 	if err == nil {
 		w.close = append(w.close, w.attached.Close)
 		w.total.set(w.attached.Tasks())

@@ -75,7 +75,10 @@ func (w *wiring) openSinks() error {
 			sinks = append(sinks, log)
 		}
 	} else {
-		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(w.stdout)
+		if w.handed != nil {
+			stdout = w.handed.Keep(w.stdout)
+		}
+		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(stdout)
 	}
 	if o.Output.JUnit != "" {
 		junit, err := w.openJUnit()

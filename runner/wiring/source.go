@@ -358,6 +358,14 @@ func (s *source) sameCommand() bool {
 	return same
 }
 
+// sameCommand reports whether all tasks run the same program.
+func (w *wiring) sameCommand() bool {
+	if w.handed != nil {
+		return w.handed.SameCommand
+	}
+	return w.source.sameCommand()
+}
+
 // goesOn reports whether the same command goes on, without a journal, where a run has
 // stopped: what is done is up to date then, and nothing else looks like that.
 func (s *source) goesOn() bool {

@@ -46,7 +46,7 @@ func (w *wiring) openState() error {
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
 		Output:      journal.Output{Plan: w.plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
-		SameCommand: w.source.sameCommand(), Notice: w.screen.Notice, Slack: slack,
+		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: slack,
 	})
 	var wrong *journal.WrongDir
 	switch {

@@ -64,6 +64,9 @@ func (w *wiring) about() control.Hello {
 // do carries out a command, which can come before the run is made.
 func (w *wiring) do(cmd task.Command) task.Reply {
 	<-w.begun
+	if w.handed != nil {
+		return w.handed.Door(cmd, w.made.Do)
+	}
 	return w.made.Do(cmd)
 }
 

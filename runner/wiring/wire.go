@@ -87,12 +87,7 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	if err != nil {
 		return complain(stderr, err)
 	}
-	store := spool.New(memoryBudget, "")
-	w := &wiring{
-		args: args, opts: o, pool: p, plan: planOf(o), far: far,
-		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
-		store: store, close: []func() error{store.Close}, begun: make(chan struct{}),
-	}
+	w := newWiring(args, o, p, far, stdin, stdout, stderr)
 	end := w.run()
 	for _, text := range end.last {
 		w.screen.Last(text)
@@ -102,6 +97,15 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	}
 	w.notify(end)
 	return end.exit()
+}
+
+func newWiring(args []string, o *cli.Options, p pool, far *Far, stdin, stdout, stderr *os.File) *wiring {
+	store := spool.New(memoryBudget, "")
+	return &wiring{
+		args: args, opts: o, pool: p, plan: planOf(o), far: far,
+		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
+		store: store, close: []func() error{store.Close}, begun: make(chan struct{}),
+	}
 }
 
 // run opens what the run needs, runs the tasks, and closes everything.
@@ -117,7 +121,7 @@ func (w *wiring) run() (end ending) {
 		return w.handOver()
 	}
 	for _, open := range []func() error{
-		w.takeLock, w.openInput, w.checkResults, w.openWorker, w.openState,
+		w.takeLock, w.openInput, w.openHanded, w.checkResults, w.openWorker, w.openState,
 		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, for the engine, or for another crew
 		w.tellState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
 	} {
@@ -131,7 +135,11 @@ func (w *wiring) run() (end ending) {
 		w.onClose(watchJobs(file, w.pool.jobs, do, w.screen.Notice))
 	}
 	w.watchHosts()
-	return w.ending(w.made.Wait())
+	e := w.made.Wait()
+	if w.handed != nil {
+		return w.overHanded(e)
+	}
+	return w.ending(e)
 }
 
 func (w *wiring) catchSignals() (err error) {
@@ -194,11 +202,14 @@ func (w *wiring) makeRun() error {
 	if err != nil {
 		return err
 	}
-	cfg.Halt.SameCommand = w.source.sameCommand()
+	cfg.Halt.SameCommand = w.sameCommand()
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
+	if w.handed != nil {
+		in = w.handed.Source
+	}
 	if w.state != nil {
-		in, rec = w.state.Source(w.source.tasks), w.state
+		in, rec = w.state.Source(in), w.state
 	}
 	if w.times != nil && w.opts.Sched.Order != "" {
 		in = timed{in, w.times}
@@ -218,6 +229,9 @@ func (w *wiring) makeRun() error {
 		return err
 	}
 	w.watchMachine()
+	if w.handed != nil && w.handed.Paused {
+		w.made.Do(task.Command{Op: task.Pause})
+	}
 	if o := w.opts; o.Makes.Any() {
 		kept, dir := w.state != nil, o.Pool.Workdir
 		if o.Elsewhere() {

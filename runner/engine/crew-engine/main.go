@@ -22,6 +22,9 @@ func main() {
 	if len(args) == 4 && args[1] == wiring.RelayVerb {
 		os.Exit(engine.Relay(args[2], args[3], os.Stdin))
 	}
+	if len(args) == 3 && args[1] == wiring.SubmitVerb {
+		os.Exit(kernel.Run(func() int { return engine.Submitted(args[2]) }))
+	}
 	debug.SetGCPercent(200) // what lives is little: collections take a tenth of the time otherwise
 	os.Exit(kernel.Run(func() int {
 		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"strings"
+	"time"
+)
+
+// carried are the options that a run takes along when it is handed over. Of a template, which its tasks
+// have filled in, only that there is one matters.
+const (
+	carried   = "sched topics per-key cap rate key-rate buffer delay jitter order halt fail-fast deadline flaky-fail input " + failures
+	failures  = "retries retry-delay retry-max-delay retry-on timeout idle-timeout kill-after"
+	templates = "key cost priority weight needs"
+)
+
+// WithTerms are the options of a run whose tasks have priorities, or times before which they do not start.
+var WithTerms = []string{"--priority={#}"}
+
+// Carried returns the options that a run takes along when it is handed over at a time, each as one word.
+func (o *Options) Carried(now time.Time) (words []string) {
+	for _, u := range o.uses {
+		switch name := u.opt.name; {
+		case name == "input" && !o.ObjectTasks():
+			continue
+		case name == "deadline" && o.Failure.Deadline.After > 0:
+			u.value = now.Add(o.Failure.Deadline.After).Format(time.RFC3339Nano)
+		case hasWord(templates, name):
+			u.value = "{#}"
+		case !hasWord(carried, name):
+			continue
+		}
+		words = append(words, u.word())
+	}
+	return words
+}
+
+// ParseCarried returns the options of a run that was handed over. Somebody else may have written the
+// words: others than Carried returns are refused.
+func ParseCarried(words []string) (*Options, error) {
+	for _, w := range words {
+		name, _, _ := strings.Cut(w, "=")
+		if name, long := strings.CutPrefix(name, "--"); !long || !hasWord(carried+" "+templates, name) {
+			return nil, &UsageError{Msg: "a run that is handed over takes no " + w}
+		}
+	}
+	c := commandNamed(DoRun)
+	l, err := c.split(words)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.read(l)
+	if err != nil {
+		return nil, err
+	}
+	o.Output.KeepOrder, o.Show.Quiet, o.Show.Progress = true, true, "never"
+	o.finish()
+	return o, nil
+}

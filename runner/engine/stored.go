@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"crew/runner"
+	"crew/runner/address"
+	"crew/runner/credentials"
+	"crew/runner/journal"
+	"crew/runner/task"
+	"crew/runner/wiring"
+)
+
+// stored is a run that was handed over, in the process that the hub has started for it. It is a run with
+// --state whose tasks come from a file, and whose results go to one.
+type stored struct {
+	runDir
+	record  handed // as it was when the process started
+	tasks   *bufio.Reader
+	results *os.File
+
+	// once it is submitted
+
+	exec *submitter
+	s    *session
+	do   func(task.Command) task.Reply
+
+	looking sync.Mutex // what is seen of the run is told in order
+	telling sync.Mutex
+	full    bool // the hub has no room for more results
+
+	mu        sync.Mutex
+	now       report
+	next      uint64             // number of the latest task
+	signed    map[uint64]*Stored // tasks that bring commands
+	cancelled map[uint64]error   // tasks that are not to run again, and why
+}
+
+// Submitted submits a run that was handed over, of which a hub has what there is in a directory, and
+// returns the exit status. The hub is at the other end of standard input and output.
+func Submitted(dir string) int {
+	st := &stored{runDir: runDir(dir), signed: map[uint64]*Stored{}, cancelled: map[uint64]error{}}
+	if err := st.open(); err != nil {
+		fmt.Fprintln(os.Stderr, "crew:", err)
+		return 1
+	}
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub, which gets them, too, decides
+	r := &st.record
+	status := wiring.RunHanded(&wiring.Handed{
+		Orders: r.Terms.Orders, Name: r.Name, Command: r.Terms.Text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
+		Source: st, Results: st.results, Keep: st.keep, Door: st.door, Over: st.over,
+	}, &wiring.Far{Submit: st.submit})
+	if status == statusUsage {
+		return statusNever
+	}
+	return status
+}
+
+// statusUsage is the exit status of a command line that is wrong, as of a process that panics.
+const statusUsage = 2
+
+// open opens the files.
+func (st *stored) open() (err error) {
+	if st.record, err = st.load(); err != nil {
+		return err
+	}
+	tasks, err := st.file(tasksFile)
+	if err != nil {
+		return err
+	}
+	st.tasks = bufio.NewReader(tasks)
+	if st.results, err = st.file(resultsFile); err != nil {
+		return err
+	}
+	st.now.Paused = st.record.Paused
+	if st.now.Results, err = st.each(func(*Ended, int64) {}); err != nil {
+		return err
+	}
+	if err = st.results.Truncate(st.now.Results); err != nil { // what a crash has left of one
+		return err
+	}
+	if _, err = st.results.Seek(0, io.SeekEnd); err != nil {
+		return err
+	}
+	ended, err := st.file(cancelledFile)
+	if err != nil {
+		return err
+	}
+	defer ended.Close()
+	for lines := bufio.NewReader(ended); ; {
+		var f task.Facts
+		if _, err := readLine(lines, &f); err != nil {
+			return nil
+		}
+		st.cancelled[f.Task] = errors.New(string(f.Error))
+	}
+}
+
+// submit returns the executor of the run.
+func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
+	r, t := &st.record, &st.record.Terms
+	path := filepath.Join(sub.Dir, engineFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		id := identity{Version: engineVersion, Run: r.Run, Secret: t.Secret}
+		if err = id.save(path); err != nil {
+			return nil, err
+		}
+	}
+	owner, err := address.Read(filepath.Join(string(st.runDir), "..", "..", ownerFile))
+	if err != nil {
+		return nil, err
+	}
+	s, err := dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0), func(o *nats.Options) error {
+		o.ClosedCB = func(*nats.Conn) { os.Exit(1) } // as if it was killed: the next process goes on
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sub.Load, sub.Queue = t.Load, r.Queue
+	x := &submitter{handed: true, maker: maker{load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text}}
+	if t.Commands {
+		x.maker.sign = st.sign
+	}
+	x.maker.live, x.maker.echo = true, !t.Commands && len(t.Load.Command.Words) == 0
+	st.exec, st.s, st.do = x, s, sub.Do
+	if err = x.start(sub, s); err == nil {
+		go func() {
+			for _ = st.report(); x.wait(reportEvery); _ = st.report() {
+			}
+		}()
+	}
+	return x, err
+}
+
+// report has the hub know how far the run is. A sink must not call it, for which the run may wait.
+func (st *stored) report() error {
+	st.looking.Lock()
+	defer st.looking.Unlock()
+	if now := st.do(task.Command{Op: task.Look}).Snapshot; now != nil {
+		st.note(func(r *report) { r.count(&now.Stats); r.Paused = now.State == task.Paused })
+	}
+	return st.tell()
+}
+
+func (r *report) count(s *task.Stats) { r.Done, r.Failed = s.Finished(), s.Failed() }
+
+func (st *stored) note(what func(*report)) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	what(&st.now)
+}
+
+// tell tells the hub what is noted.
+func (st *stored) tell() error {
+	st.telling.Lock()
+	defer st.telling.Unlock()
+	o := Order{Op: opReport, ID: ID{Run: st.record.Run}, Report: &report{}}
+	st.note(func(r *report) { *o.Report = *r })
+	a, err := st.s.askHub(hubSubject, o)
+	st.full = a.Full
+	return err
+}
+
+// over has it be on record that the run is over, and why early, if it is.
+func (st *stored) over(s *task.Stats, status int, early string) error {
+	st.note(func(r *report) { r.count(s); r.Over = &over{status, task.Bytes(early)} })
+	return st.tell()
+}
+
+// Next returns the next task. See runner.Source.
+func (st *stored) Next(number func() uint64) (*task.Task, error) {
+	id := st.next + 1
+	if id > st.record.Tasks {
+		return nil, io.EOF
+	}
+	line := &Stored{}
+	t, err := readTask(st.tasks, id, line)
+	if err != nil {
+		return nil, err
+	}
+	t.Identity = identityOf(id)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.next, t.ID = id, number()
+	if why := st.cancelled[id]; why != nil {
+		t.Done = &task.Result{Task: t, Outcome: task.Cancelled, Err: why, Final: true}
+	} else if line.Spec = nil; len(line.Signer) > 0 {
+		st.signed[id] = line
+	}
+	return t, nil
+}
+
+// readTask reads the task with a number.
+func readTask(from *bufio.Reader, id uint64, line *Stored) (*task.Task, error) {
+	t := &task.Task{ID: id}
+	_, err := readLine(from, line)
+	if err == nil {
+		err = journal.DecodeTask(line.Spec, t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read task %d: %w", id, err)
+	}
+	return t, nil
+}
+
+// Buffered reports whether the next task is here. See runner.Source.
+func (st *stored) Buffered() bool { return true }
+
+// sign has an attempt bring the signature that its submitter has made.
+func (st *stored) sign(a *Attempt, _ string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if line := st.signed[a.Task]; line != nil {
+		a.Lasting, a.Expires = true, line.Expires
+		copy(a.Signer[:], line.Signer)
+		copy(a.Sig[:], line.Sig)
+	}
+}
+
+// door carries out a command. Tasks can be cancelled before they are read. What is answered as cancelled,
+// paused or resumed stays so in the next process.
+func (st *stored) door(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
+	switch {
+	case cmd.Op == task.Cancel:
+		unread, rest, err := st.unread(cmd.IDs)
+		if len(rest) > 0 || len(cmd.IDs) == 0 {
+			cmd.IDs = rest
+			reply = do(cmd)
+		}
+		reply.IDs = append(unread, reply.IDs...)
+		ended := slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return st.exec.flights.find(id) != nil })
+		reply.Err = cmp.Or(err, reply.Err, st.cancel(ended, cmd.Err))
+	default:
+		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {
+			reply.Err = st.report()
+		}
+	}
+	return reply
+}
+
+// unread returns which of some tasks are not read yet, so that they can be kept from running, and those
+// that are up to the run.
+func (st *stored) unread(ids []uint64) (unread, rest []uint64, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, id := range ids {
+		switch {
+		case id <= st.next || id > st.record.Tasks:
+			rest = append(rest, id)
+		case st.cancelled[id] != nil:
+			err = fmt.Errorf("task %d has ended", id)
+		default:
+			unread = append(unread, id)
+			st.cancelled[id] = errors.New("cancelled")
+		}
+	}
+	return unread, rest, err
+}
+
+// cancel has it be on record that tasks were cancelled of which nothing runs.
+func (st *stored) cancel(ids []uint64, why error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	at, err := st.length(cancelledFile)
+	if err == nil {
+		_, err = st.write(cancelledFile, at, func(w io.Writer) (err error) {
+			for _, id := range ids {
+				st.cancelled[id] = why
+				err = cmp.Or(err, json.NewEncoder(w).Encode(task.Facts{Task: id, Error: task.Bytes(why.Error())}))
+			}
+			return err
+		})
+	}
+	return err
+}
+
+// keep returns the sink that writes results, with which they are on disk, and the hub knows.
+func (st *stored) keep(results runner.Sink) runner.Sink { return &keeper{results, st} }
+
+type keeper struct {
+	runner.Sink
+	st *stored
+}
+
+// Consume waits while the hub has no room. See runner.Sink.
+func (k *keeper) Consume(events []task.Event) error {
+	st := k.st
+	for len(events) > 0 && st.full {
+		if err := st.tell(); err == nil && st.full {
+			time.Sleep(storeAgain)
+		}
+	}
+	if err := k.Sink.Consume(events); err != nil {
+		return err
+	}
+	size, err := st.results.Seek(0, io.SeekCurrent)
+	if err != nil || size == st.now.Results {
+		return err
+	}
+	if err = st.results.Sync(); err == nil {
+		st.note(func(r *report) { r.Results = size })
+		_ = st.tell() // or the next one does
+	}
+	return err
+}
