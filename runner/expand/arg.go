@@ -29,7 +29,7 @@ func (a arg) static() bool { return !a.unknown() && !a.marks() }
 // program returns the name of the program that the word is in every task, if it is one.
 func (a arg) program() string {
 	if a.static() {
-		return programName(a.text)
+		return basename(a.text)
 	}
 	return ""
 }

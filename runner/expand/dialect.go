@@ -32,7 +32,7 @@ func bashism(script string) (string, error) {
 		if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), ""); err != nil {
 			return "", err
 		}
-		return notInPOSIX(script, err), nil
+		return notInPOSIX(err), nil
 	}
 	defined := map[string]bool{}
 	for stack := range stacks(f) {
@@ -64,16 +64,12 @@ func bashism(script string) (string, error) {
 	return "", nil
 }
 
-// notInPOSIX names what the parser of POSIX scripts has an error for: a feature of other shells, or
-// the word where it has lost its way.
-func notInPOSIX(script string, err error) string {
+// notInPOSIX names what the parser of POSIX scripts has an error for.
+func notInPOSIX(err error) string {
 	if le, ok := errors.AsType[syntax.LangError](err); ok {
 		return strings.ReplaceAll(le.Feature, "`", "")
 	}
-	pe, _ := errors.AsType[syntax.ParseError](err)
-	at := int(pe.Pos.Offset())
-	from := 1 + strings.LastIndexAny(script[:at], " \t\n")
-	return strings.Fields(script[from:] + " …")[0]
+	return "the syntax of bash"
 }
 
 // inCommand returns the bashism that a command is or holds, or "".

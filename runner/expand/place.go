@@ -118,10 +118,8 @@ func (c *compiler) places(f *syntax.File) error {
 				"leave that out, or name the shell, as in --shell bash", name, different)
 		case p.check == number && (kind == seq || kind == worker):
 			p.check = anything // crew makes it
-		case p.check == number && kind == host:
-			return errors.New("{host} cannot stand where only a number can: write {%} for that of the worker")
-		case p.check == number && kind == units:
-			return fmt.Errorf("%s cannot stand where only a number can: there may be none, or several", name)
+		case p.check == number && (kind == host || kind == units):
+			return fmt.Errorf("%s cannot stand where only a number can, such as {%%}: leave it out", name)
 		}
 	}
 	return nil

@@ -138,8 +138,7 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 	rest := inside
 	whole, pieces := piece{text: inside[0].text, kind: nested}, fill(show(text), &rest)
 	if !sc.family.takesValues() {
-		_, err := unread(pieces, sc.shell)
-		return cmp.Or(err, fmt.Errorf("%s %w", whole.text, refuseUnknown.err))
+		return cmp.Or(unread(pieces, sc.shell), fmt.Errorf("%s %w", whole.text, refuseUnknown.err))
 	}
 	inner := newCompiler(sc.family, c.Config, sc.login)
 	if sc.same {

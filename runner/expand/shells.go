@@ -22,7 +22,7 @@ const (
 // familyOf returns the family of a program, by its name without directory and
 // version.
 func familyOf(program string) family {
-	name := strings.TrimPrefix(programName(program), "-") // a login shell's argv[0]
+	name := strings.TrimPrefix(basename(program), "-") // a login shell's argv[0]
 	f, _ := which(families[:], strings.TrimRight(name, "0123456789.-"))
 	return family(f)
 }
@@ -56,9 +56,6 @@ func which(lists []list, name string) (i int, ok bool) {
 	return max(i, 0), i >= 0
 }
 
-// programName returns the name of a program without its directory.
-func programName(s string) string { return basename(s) }
-
 // familyOfCommand returns the family of the shell that a command starts, such as
 // "busybox sh" or "/usr/bin/env bash", and the index of its name. It is foreign,
 // at index 0, if the command starts no shell.
@@ -67,7 +64,7 @@ func familyOfCommand(words []string) (f family, at int) {
 		if f := familyOf(w); f != foreign {
 			return f, i
 		}
-		if i == 0 && !wrappers.has(programName(w)) {
+		if i == 0 && !wrappers.has(basename(w)) {
 			break
 		}
 	}
@@ -153,7 +150,7 @@ const (
 )
 
 // wraps reports whether a is one of the wrappers.
-func (a arg) wraps() bool { return wrappers.has(programName(a.text)) }
+func (a arg) wraps() bool { return wrappers.has(basename(a.text)) }
 
 // runner is a program that gives a script to a shell, or a shell.
 type runner struct {
@@ -273,7 +270,7 @@ func replaces(args []arg, sc inline) bool {
 // script finds the script that args[i], which is r, is given. One that is still to come
 // starts at len(args).
 func (r runner) script(args []arg, i int) (s inline, ok bool) {
-	s = inline{from: len(args), to: len(args), shell: programName(args[i].text), runner: r}
+	s = inline{from: len(args), to: len(args), shell: basename(args[i].text), runner: r}
 	operands, given := 0, !r.isShell // that the operand is a script
 	if r.isShell {
 		s.shell += " -c"

@@ -101,7 +101,7 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	f, at := familyOfCommand(t.shell)
 	add := cfg.Insert == AtEnd
 	t.add(t.shell...)
-	if i := slices.IndexFunc(t.shell[:at], func(w string) bool { return runners[programName(w)].operand > 0 }); i >= 0 {
+	if i := slices.IndexFunc(t.shell[:at], func(w string) bool { return runners[basename(w)].operand > 0 }); i >= 0 {
 		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
@@ -123,9 +123,8 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 // compilePieces compiles a script, or appends it as a word if it is given no values.
 func (t *Template) compilePieces(c *compiler, pieces []piece, shell string, add bool) (*script, error) {
 	if !c.family.takesValues() {
-		w, err := unread(pieces, shell)
-		t.words = append(t.words, w)
-		return nil, err
+		t.words = append(t.words, word{pieces: pieces})
+		return nil, unread(pieces, shell)
 	}
 	script, err := c.compile(pieces, add)
 	if err == nil && len(script.values) == 0 {
@@ -149,14 +148,14 @@ func (t *Template) beforeArgs() []string {
 	return nil
 }
 
-// unread returns a script for a program whose quoting is not known, in which only numbers
-// and names made by crew can stand.
-func unread(pieces []piece, shell string) (word, error) {
+// unread returns an error for a script of a program whose quoting is not known, unless only
+// numbers and names made by crew stand in it.
+func unread(pieces []piece, shell string) error {
 	i := slices.IndexFunc(pieces, piece.ofData)
 	if i < 0 {
-		return word{pieces: pieces}, nil
+		return nil
 	}
-	return word{}, fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: "+
+	return fmt.Errorf("%s cannot stand in a script for %s, whose quoting crew does not know: "+
 		"pass it as an argument, which is $1 in sh and zsh, $argv[1] in fish and sys.argv[1] in python", pieces[i].text, shell)
 }
 

@@ -1,8 +1,8 @@
 package expand
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -157,22 +157,15 @@ const (
 	noOption       // no option, which would be evaluated
 )
 
-// maxDigits is the number of digits that fit every shell's arithmetic.
-const maxDigits = 18
+// decimal matches numbers that fit every shell's arithmetic.
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
 
 // verify returns an error if s is not what it must be.
 func (c check) verify(s string) error {
 	switch c {
 	case number:
-		if strings.Contains(s, tempMark) {
-			return errors.New("the name of a file, but only a decimal number can stand there")
-		}
-		digits := strings.TrimPrefix(s, "-")
-		switch {
-		case digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':
-			return fmt.Errorf("%q, but only a decimal number can stand there", task.Shorten(s, 100))
-		case len(digits) > maxDigits:
-			return fmt.Errorf("%q, but a number can have %d digits at most there", task.Shorten(s, 100), maxDigits)
+		if !decimal.MatchString(s) {
+			return fmt.Errorf("%q, but only a decimal number can stand there, of 18 digits at most", task.Shorten(strings.ReplaceAll(s, tempMark, ""), 100))
 		}
 	case noOption:
 		if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {

@@ -141,13 +141,10 @@ func (t *Tasks) spread() (int, error) {
 			t.shares = workers
 		}
 	}
-	most := divideUp(len(t.queue)-t.head, t.shares)
+	most := (len(t.queue) - t.head + t.shares - 1) / t.shares
 	t.shares = max(1, t.shares-1)
 	return t.gather(most)
 }
-
-// divideUp returns a/b, rounded up.
-func divideUp(a, b int) int { return (a + b - 1) / b }
 
 // size returns how many bytes the columns have.
 func (r *Record) size() (n int) {

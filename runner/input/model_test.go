@@ -305,7 +305,7 @@ func (w *writer) batches(records []row) (cuts []int) {
 		n := w.cut(records, l.Records)[0]
 		if shares > 0 || len(records) <= n*l.Workers {
 			shares = max(1, cmp.Or(shares, l.Workers+1)-1)
-			n = min(n, w.cut(records, divideUp(len(records), shares))[0])
+			n = min(n, w.cut(records, (len(records)+shares-1)/shares)[0])
 		}
 		cuts, records = append(cuts, n), records[n:]
 	}

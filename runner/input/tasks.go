@@ -245,16 +245,13 @@ func columnsOf(recs []Record) [][]string {
 
 // block returns the task of the next block.
 func (t *Tasks) block(number func() uint64) (*task.Task, error) {
-	s := new(struct {
-		task.Task
-		block task.Block
-	})
-	if err := t.cfg.Blocks.next(&s.block); err != nil {
+	tk := &task.Task{Block: new(task.Block)}
+	if err := t.cfg.Blocks.next(tk.Block); err != nil {
 		return nil, err
 	}
-	s.ID, s.Block = number(), &s.block
-	t.finish(&s.Task, &Record{})
-	return &s.Task, nil
+	tk.ID = number()
+	t.finish(tk, &Record{})
+	return tk, nil
 }
 
 // CheckColumns returns an error if no record can have a column that the templates name:

@@ -3,16 +3,12 @@ package input
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"unsafe"
 
 	"crew/runner/task"
 )
-
-var errTerminator = map[task.Protocol]error{
-	task.LineProtocol: errors.New("the record holds a newline, which ends a record for the worker: use --worker-protocol nul or json"),
-	task.NULProtocol:  errors.New("the record holds a NUL byte, which ends a record for the worker: use --worker-protocol json"),
-}
 
 // Worker returns a task with the command of the persistent workers alone.
 func (t *Tasks) Worker() *task.Task {
@@ -42,7 +38,7 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 		end = 0
 	}
 	if strings.IndexByte(text, end) >= 0 {
-		tk.Err = errTerminator[tk.Protocol]
+		tk.Err = fmt.Errorf("the record holds %q, which ends a record for the worker: use --worker-protocol json", end)
 	}
 }
 
