@@ -165,7 +165,9 @@ func (c *compiler) builtin(args []arg, at int) place {
 	switch use, ok := useOf(name); {
 	case !ok, use == asText:
 		return place{}
-	case use == asNumber:
+	case name == "let" && !args[at].unknown() && isolated(args[at].text):
+		return place{check: number}
+	case use == asNumber, name == "let":
 		return onlyNumber(args[at])
 	case use == declares:
 		variable, _, ok := strings.Cut(args[at].text, "=")
@@ -173,11 +175,6 @@ func (c *compiler) builtin(args []arg, at int) place {
 			return refuseName
 		}
 		return c.declaration(args, at, variable)
-	case name == "let":
-		if !args[at].unknown() && isolated(args[at].text) {
-			return place{check: number}
-		}
-		return onlyNumber(args[at])
 	case name == "printf":
 		return c.printf(args, at)
 	case name == "test", name == "[":

@@ -251,8 +251,8 @@ func (f filled) shown() string {
 	return b.String()
 }
 
-// exec appends the script, its name and its arguments to a shell's words.
-func (f filled) exec(argv []string, name string) []string {
+// exec returns the script, its name and its arguments.
+func (f filled) exec(name string) []string {
 	body := f.once
 	switch {
 	case !f.several:
@@ -261,5 +261,5 @@ func (f filled) exec(argv []string, name string) []string {
 	default:
 		body = f.head(len(f.texts)) + f.body(f.name)
 	}
-	return append(append(argv, body, name), f.texts...)
+	return append([]string{body, name}, f.texts...)
 }

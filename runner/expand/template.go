@@ -92,7 +92,7 @@ func (t *Template) useShell(forced []string) {
 // add appends words to the command that are the same for all tasks.
 func (t *Template) add(words ...string) {
 	for _, w := range words {
-		t.words = append(t.words, textWord(w))
+		t.words = append(t.words, word{pieces: []piece{{text: w}}})
 	}
 }
 
@@ -284,7 +284,7 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	if t.script != nil {
 		f := t.script.fill(v)
 		_, at := familyOfCommand(argv)
-		tk.Exec = f.exec(append(make([]string, 0, len(argv)+2+len(f.texts)), argv...), argv[at])
+		tk.Exec = slices.Concat(argv, f.exec(argv[at]))
 		argv = append(argv, f.shown())
 	}
 	for i, w := range tk.Exec {

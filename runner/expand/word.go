@@ -18,9 +18,6 @@ type word struct {
 	guard  int  // how many of these must not be options
 }
 
-// textWord returns a word that is the same in every command.
-func textWord(s string) word { return word{pieces: []piece{{text: s}}} }
-
 // fixed returns the text of w. ok is false if it may differ from command to command.
 func (w *word) fixed() (text string, ok bool) {
 	if slices.ContainsFunc(w.pieces, piece.isHole) {

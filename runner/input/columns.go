@@ -32,12 +32,7 @@ func (sp *splitter) columns(text string, sl *slab) ([]string, error) {
 	case sp.csv:
 		var err error
 		sp.scratch, err = fields(sp.scratch[:0], text)
-		if err != nil {
-			return nil, err
-		}
-		cols := sl.columns(len(sp.scratch))
-		copy(cols, sp.scratch)
-		return cols, nil
+		return append(sl.columns(len(sp.scratch))[:0], sp.scratch...), err
 	case sp.literal != "":
 		cols := sl.columns(strings.Count(text, sp.literal) + 1)
 		for i := range cols {
