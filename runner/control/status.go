@@ -168,40 +168,31 @@ const (
 )
 
 // ask asks the run a question whose answer can take a while. Together such questions hold
-// the door for a small share of the time only, however many clients ask.
+// the door for a small share of the time only, however many clients ask. Those who ask for a
+// snapshot while one is on the way share it.
 func (s *Server) ask(cmd task.Command) task.Reply {
+	asked := time.Now()
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	return s.next(cmd)
-}
-
-// next is ask for a caller that holds turn.
-func (s *Server) next(cmd task.Command) task.Reply {
-	if wait := time.Until(s.from); wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-s.closing:
-		}
+	if cmd.Op == task.Look && s.latest != nil && !s.latest.At.Before(asked) {
+		return task.Reply{Snapshot: s.latest}
+	}
+	select {
+	case <-time.After(time.Until(s.from)):
+	case <-s.closing:
 	}
 	began := time.Now()
 	reply := s.cfg.Do(cmd)
 	now := time.Now()
-	s.from = now.Add(min(share*now.Sub(began), rarest))
+	s.from, s.latest = now.Add(min(share*now.Sub(began), rarest)), cmp.Or(reply.Snapshot, s.latest)
 	return reply
 }
 
-// snapshot returns a snapshot that is not older than the call. Those who ask while
-// one is on the way share it.
+// snapshot returns a snapshot that is not older than the call.
 func (s *Server) snapshot() (*task.Snapshot, error) {
-	asked := time.Now()
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if s.latest == nil || s.latest.At.Before(asked) {
-		reply := s.next(task.Command{Op: task.Look})
-		if reply.Snapshot == nil || reply.Err != nil {
-			return nil, cmp.Or(reply.Err, error(errOver))
-		}
-		s.latest = reply.Snapshot
+	reply := s.ask(task.Command{Op: task.Look})
+	if reply.Snapshot == nil {
+		return nil, cmp.Or(reply.Err, error(errOver))
 	}
-	return s.latest, nil
+	return reply.Snapshot, reply.Err
 }

@@ -83,15 +83,10 @@ func (s *server) sorted() (list []seen) {
 		list = append(list, seen{r, h, over})
 	}
 	slices.SortFunc(list, func(a, b seen) int {
-		switch {
-		case a.over.IsZero() && b.over.IsZero():
-			return cmp.Or(a.hello.Since.Compare(b.hello.Since), a.hello.PID-b.hello.PID)
-		case a.over.IsZero():
-			return -1
-		case b.over.IsZero():
-			return 1
+		if a.over.IsZero() || b.over.IsZero() {
+			a.over, b.over = b.over, a.over // the zero time is the latest
 		}
-		return b.over.Compare(a.over)
+		return cmp.Or(b.over.Compare(a.over), a.hello.Since.Compare(b.hello.Since), a.hello.PID-b.hello.PID)
 	})
 	return list
 }

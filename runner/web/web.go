@@ -9,7 +9,7 @@
 //
 // All URLs begin with a token, and only loopback addresses are listened on. Other users of
 // the machine, and pages of other sites in the user's browser, reach the server, but do not
-// know the token. Only a page of the server itself may change anything.
+// know the token. Nor may a page of another site change anything.
 package web
 
 import (
