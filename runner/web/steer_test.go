@@ -96,7 +96,7 @@ func TestSteering(t *testing.T) {
 
 	do(`{"op":"stop"}`)
 	b.status(func(s *control.Status) bool { return s.State == "done" })
-	require.Equal(t, sse{name: "over", data: `"ended"`}, b.next())
+	require.Equal(t, `"ended"`, b.until(func(e sse) bool { return e.name == "over" }).data)
 	require.Empty(t, b.next().name)
 	p.Wait()
 	status, reply = s.do(path, `{"op":"pause"}`)
