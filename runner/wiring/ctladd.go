@@ -77,7 +77,7 @@ func (c *ctl) add() error {
 	if c.Wait {
 		a.sayTime()
 	}
-	err = c.additions(a.sendParts)
+	err = c.additions(a.send)
 	a.wg.Wait()
 	switch {
 	case err != nil:
@@ -134,68 +134,60 @@ func (c *ctl) additions(send func([]task.Bytes) error) error {
 	return batches(c.in, delim, send)
 }
 
-// sendParts calls send and, if the tasks may wait for room, does so in parts for which
-// there will be some.
-func (a *adder) sendParts(words []task.Bytes) error {
-	most := max(a.run.Most/2, 1)
-	if a.ctl.Block == 0 || !a.run.Values && !a.ctl.Stdin {
-		most = len(words)
+// send adds values, or the words of a command: in parts for which there will be room, if the tasks
+// may wait for some. It returns when the run has accepted them; with --wait, goroutines then wait for
+// them.
+func (a *adder) send(words []task.Bytes) error {
+	most, values := len(words), a.run.Values || a.ctl.Stdin
+	if a.ctl.Block > 0 && values {
+		most = max(a.run.Most/2, 1)
 	}
 	for part := range slices.Chunk(words, most) {
-		if err := a.send(part); err != nil {
+		all := a.all
+		if values {
+			all.Values = part
+		} else {
+			all.Command = part
+		}
+		if err := a.request(control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// send adds values, or the words of a command. It returns when the run has accepted
-// them; with --wait, a goroutine then waits for them.
-func (a *adder) send(words []task.Bytes) error {
-	all := a.all
-	if all.Values = words; !a.run.Values && !a.ctl.Stdin {
-		all.Values, all.Command = nil, words
-	}
-	req := control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}
-	if !a.ctl.Wait {
+// request makes a request and, with --wait, shows what the tasks write once it has returned.
+func (a *adder) request(req control.Request) error {
+	if !req.Wait {
 		return a.deliver(req, a.ctl.take)
 	}
 	a.places <- struct{}{}
 	accepted := make(chan struct{})
 	accept := sync.OnceFunc(func() { close(accepted) })
 	a.wg.Go(func() {
-		defer func() { <-a.places }()
-		defer accept()
-		if err := a.await(req, accept); err != nil {
+		err := a.deliver(req, func(line []byte, r *control.Reply) error {
+			accept()
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			if a.err == nil {
-				a.err = err
+			a.ended = append(a.ended, r.Ended...)
+			switch {
+			case a.ctl.JSON:
+				return a.ctl.printJSON(line)
+			case a.ctl.Stdin || len(req.Add.Values) > 1:
+				return a.output(r)
 			}
-		}
+			return a.ctl.output(r)
+		})
+		a.mu.Lock()
+		a.err = cmp.Or(a.err, err)
+		a.mu.Unlock()
+		accept()
+		<-a.places
 	})
 	<-accepted
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
-}
-
-// await makes a request, and shows what the tasks write. It calls accept once they are
-// accepted.
-func (a *adder) await(req control.Request, accept func()) error {
-	return a.deliver(req, func(line []byte, r *control.Reply) error {
-		accept()
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.ended = append(a.ended, r.Ended...)
-		switch {
-		case a.ctl.JSON:
-			return a.ctl.printJSON(line)
-		case a.ctl.Stdin || len(req.Add.Values) > 1:
-			return a.output(r)
-		}
-		return a.ctl.output(r)
-	})
 }
 
 // deliver makes a request to add tasks. If the run is full, or ends without having taken them, it
