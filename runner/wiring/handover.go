@@ -185,18 +185,3 @@ func (w *wiring) attach() (err error) {
 	}
 	return err
 }
-
-// tagged is a source whose tasks get their tags here.
-type tagged struct {
-	runner.Source
-	tag func(*task.Task)
-}
-
-// Next returns the next task. See runner.Source.
-func (s tagged) Next(number func() uint64) (*task.Task, error) {
-	t, err := s.Source.Next(number)
-	if err == nil {
-		s.tag(t)
-	}
-	return t, err
-}

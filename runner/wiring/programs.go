@@ -18,7 +18,7 @@ var interpreter = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // separators are between the words of a script, as far as these can be files.
-var separators = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[\\s;|&()<>`'\"$]+") })
+const separators = " \t\r\n;|&()<>`'\"$"
 
 // programs returns the files that a command runs in a directory, in the form of
 // journal.Command: the program, what an interpreter is given, and programs of a script that are
@@ -29,7 +29,7 @@ func programs(o *cli.Options, dir string) (list []string) {
 	}
 	words := o.Words()
 	if len(words) == 1 || o.Command.Shell != "" {
-		words = separators().Split(strings.Join(words, " "), -1)
+		words = strings.FieldsFunc(strings.Join(words, " "), func(r rune) bool { return strings.ContainsRune(separators, r) })
 	}
 	runs := true // the next word that is no option is the name of a program
 	for i, word := range words {

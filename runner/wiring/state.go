@@ -144,15 +144,8 @@ func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, made bool) (l
 		lines = append(lines, fmt.Sprintf("nothing to do: %d of %d done before, by their commands", n, n))
 	}
 	first, n := j.Missing()
-	switch n {
-	case 0:
-		return lines
-	case 1:
-		lines = append(lines,
-			"a task that an earlier run began and did not finish is not in this input: to run it, give it again")
-	default:
-		lines = append(lines, fmt.Sprintf(
-			"%d tasks that an earlier run began and did not finish are not in this input: to run them, give them again", n))
+	if n > 0 {
+		lines = append(lines, "not in this input: "+task.Count(int64(n), "task")+" that an earlier run began and did not finish: to run what is missing, give it again")
 	}
 	for _, m := range first {
 		lines = append(lines, "  "+task.Printable(string(m.Command)))

@@ -61,29 +61,35 @@ func (t *times) notes(o *cli.Options) []string {
 		"give what a run with the same command left"}
 }
 
-// timed is a source of tasks whose costs are the times of their commands, unless they have
-// costs or the journal knows their times. As there, a task costs more than any other if its
-// time is unknown.
-type timed struct {
-	runner.Source
-	times *times
+// price has a task cost the time of its command, unless it has a cost or the journal knows its time. As
+// there, a task costs more than any other if its time is unknown.
+func (t *times) price(tk *task.Task) {
+	if tk.Cost != 0 && tk.Cost != math.MaxInt64 {
+		return
+	}
+	tk.Cost = math.MaxInt64
+	if _, took, ok := t.of(tk); ok {
+		tk.Cost = took.Microseconds()
+	}
 }
 
-// Next returns the next task.
-func (s timed) Next(number func() uint64) (*task.Task, error) {
+// completed is a source whose tasks are completed here.
+type completed struct {
+	runner.Source
+	complete func(*task.Task)
+}
+
+// Next returns the next task. See runner.Source.
+func (s completed) Next(number func() uint64) (*task.Task, error) {
 	t, err := s.Source.Next(number)
-	if err != nil || t.Cost != 0 && t.Cost != math.MaxInt64 {
-		return t, err
+	if err == nil {
+		s.complete(t)
 	}
-	t.Cost = math.MaxInt64
-	if _, took, ok := s.times.of(t); ok {
-		t.Cost = took.Microseconds()
-	}
-	return t, nil
+	return t, err
 }
 
 // Buffered reports whether Next returns at once. See runner.Source.
-func (s timed) Buffered() bool {
+func (s completed) Buffered() bool {
 	b, ok := s.Source.(interface{ Buffered() bool })
 	return ok && b.Buffered()
 }

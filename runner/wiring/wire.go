@@ -212,7 +212,7 @@ func (w *wiring) makeRun() error {
 		in, rec = w.state.Source(in), w.state
 	}
 	if w.times != nil && w.opts.Sched.Order != "" {
-		in = timed{in, w.times}
+		in = completed{in, w.times.price}
 	}
 	if w.announces() {
 		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
@@ -223,7 +223,7 @@ func (w *wiring) makeRun() error {
 	case w.worker != nil:
 		in = w.worker
 	case w.attached != nil:
-		in = tagged{w.attached, w.source.tasks.Tag}
+		in = completed{w.attached, w.source.tasks.Tag}
 	}
 	if w.made, err = runner.New(cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
 		return err
