@@ -13,8 +13,7 @@
 //
 // The sinks of this package do the rest. Commit makes results durable before they
 // are shown, with one fsync for all that ended since the last (group commit). Shown
-// records that they were shown, and that the joblog and the results tree have them,
-// once Logs has made these durable.
+// records that they were shown, and Logs that the joblog and the results tree have them.
 package journal
 
 import (
@@ -147,7 +146,7 @@ type Journal struct {
 
 	fault atomic.Pointer[error] // the first error; nothing but notes is written after it
 
-	syncing sync.Mutex   // held, before mu is taken, while files are synced or file is replaced
+	syncing sync.Mutex   // held, before mu is taken, while file is synced or replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
 	queue   queue
 

@@ -1,9 +1,9 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"crew/runner/task"
@@ -161,7 +161,13 @@ func (j *Journal) failure() error {
 	return nil
 }
 
-// sync makes everything recorded so far durable.
+// sync makes everything recorded so far durable: the outputs, and then the lines about them.
+//
+// A line that is written between the two syncs can be durable without its output, as
+// can any line that the kernel writes back by itself. So the next run believes an end
+// only if a note that was written after such a sync says that the result was shown, or
+// if the output has the right checksum. Holding lines back instead would let starts
+// wait for the disk.
 func (j *Journal) sync() error {
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
@@ -173,23 +179,8 @@ func (j *Journal) sync() error {
 	if !dirty { // another caller has synced the same lines
 		return j.failure()
 	}
-	if err := j.syncTo(j.file); err != nil {
+	if err := cmp.Or(j.out.sync(), j.file.Sync()); err != nil {
 		j.fail(err)
 	}
 	return j.failure()
-}
-
-// syncTo makes the outputs durable, and then the lines about them in file. Nothing
-// else syncs the file of an open journal. The caller holds syncing.
-//
-// A line that is written between the two syncs can be durable without its output, as
-// can any line that the kernel writes back by itself. So the next run believes an end
-// only if a note that was written after such a sync says that the result was shown, or
-// if the output has the right checksum. Holding lines back instead would let starts
-// wait for the disk.
-func (j *Journal) syncTo(file *os.File) error {
-	if err := j.out.sync(); err != nil {
-		return err
-	}
-	return file.Sync()
 }
