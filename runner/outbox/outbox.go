@@ -30,7 +30,6 @@ const (
 type Outbox struct {
 	nc    *nats.Conn
 	inbox string        // subjects of answers are this and a name
-	wait  *Wait         // for the batches that are pending
 	due   chan struct{} // the goroutine that publishes is to look at line
 
 	mu      sync.Mutex
@@ -41,6 +40,7 @@ type Outbox struct {
 	line    []*queue          // that are due, and wait for room in it
 	count   int               // messages that are not answered, or whose senders do not know it yet
 	bytes   int               // of these
+	answers int64             // so far
 }
 
 // message waits for its answer.
@@ -76,7 +76,7 @@ func New(nc *nats.Conn, waits *Waits) (*Outbox, error) {
 		pending: map[string]*batch{}, queues: map[string]*queue{}, window: NewWindow(),
 	}
 	o.settled.L = &o.mu
-	o.wait = waits.On(o.unanswered)
+	waits.On(o.unanswered)
 	closed := nc.StatusChanged(nats.CLOSED)
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	if err == nil {
@@ -85,11 +85,14 @@ func New(nc *nats.Conn, waits *Waits) (*Outbox, error) {
 	return o, err
 }
 
-// unanswered says what has not been answered for some time.
-func (o *Outbox) unanswered(_ int64, since time.Duration) string {
+// unanswered says what has not been answered for some time. See Wait.
+func (o *Outbox) unanswered(since time.Duration) (int64, string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side stands still", task.Count(int64(o.count), "message"), since)
+	if len(o.pending) == 0 {
+		return o.answers, ""
+	}
+	return o.answers, fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side stands still", task.Count(int64(o.count), "message"), since)
 }
 
 // Wait blocks while too much is unanswered.
@@ -138,7 +141,7 @@ func (o *Outbox) Drop(which func(subject string) bool) {
 func (o *Outbox) remove(name string, took time.Duration) {
 	l := o.pending[name]
 	delete(o.pending, name)
-	o.wait.Add(-1, 0)
+	o.answers++
 	if !l.again {
 		o.window.Give(l.size, took)
 	}
@@ -226,7 +229,6 @@ func (o *Outbox) next() *nats.Msg {
 		name := rand.Text()
 		x.msg, x.next = &nats.Msg{Subject: q.subject, Reply: o.inbox + name, Data: data}, x.began.Add(ackPatience)
 		o.pending[name] = x
-		o.wait.Add(1, 0)
 		return x.msg
 	}
 	return nil
@@ -271,7 +273,7 @@ func (o *Outbox) answered(m *nats.Msg) {
 	case l == nil:
 	case len(m.Data) == 0:
 		l.next = time.Now().Add(gonePause)
-		o.wait.Add(0, 0)
+		o.answers++
 	default:
 		o.remove(name, time.Since(l.began))
 		o.mu.Unlock()

@@ -16,9 +16,8 @@ import (
 	"crew/runner/crewtest"
 )
 
-// testOutbox returns an outbox with a server of its own. told gets what it says, each text
-// once.
-func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox, told chan string) {
+// testOutbox returns an outbox with a server of its own.
+func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox) {
 	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
 	require.NoError(t, err)
 	s.Start()
@@ -27,28 +26,17 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox, told chan string) {
 	nc, err = nats.Connect("", nats.InProcessServer(s))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	told = make(chan string, 1)
-	var mu sync.Mutex
-	last := ""
-	say := func(text string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if text != last {
-			told <- text
-		}
-		last = text
-	}
-	waits := NewWaits(say, func() bool { return true })
+	waits := NewWaits(nil, func() bool { return false })
 	t.Cleanup(waits.Close)
 	out, err = New(nc, waits)
 	require.NoError(t, err)
-	return nc, out, told
+	return nc, out
 }
 
 // What waits for a message of its subject goes in one, in order, and again until it is answered. A
 // flush ends when the senders know that all is, and not earlier.
 func TestOutboxBundles(t *testing.T) {
-	nc, out, _ := testOutbox(t)
+	nc, out := testOutbox(t)
 	const n = 1000
 	var done atomic.Int32
 	for i := range n {
@@ -97,7 +85,7 @@ func (o *Outbox) sends(t *testing.T) {
 
 // Who takes messages and answers none is told of.
 func TestOutboxUnanswered(t *testing.T) {
-	nc, out, told := testOutbox(t)
+	nc, out := testOutbox(t)
 	_, err := nc.Subscribe("elsewhere", func(*nats.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
@@ -105,15 +93,19 @@ func TestOutboxUnanswered(t *testing.T) {
 		out.Send("elsewhere", []byte("a"), func() { t.Error("it is answered") })
 		out.sends(t)
 	}
+	told := make(chan string, 1)
+	waits := NewWaits(func(text string) { told <- text }, func() bool { return true })
+	defer waits.Close()
+	waits.On(out.unanswered)
 	for range mostStill {
-		out.wait.of.look()
+		waits.look()
 	}
 	require.Regexp(t, `^waiting for an answer to 3 messages for \d+s: `, crewtest.Receive(t, told, "the notice"))
 }
 
 // What one party does not answer keeps nothing from others for long.
 func TestOutboxLetsOthersPass(t *testing.T) {
-	nc, out, _ := testOutbox(t)
+	nc, out := testOutbox(t)
 	_, err := nc.Subscribe("silent", func(*nats.Msg) {})
 	require.NoError(t, err)
 	_, err = nc.Subscribe("other", func(m *nats.Msg) { Answer(m, []byte{'+'}) })
@@ -129,7 +121,7 @@ func TestOutboxLetsOthersPass(t *testing.T) {
 
 // Nobody has an answer go to where only who answers may send.
 func TestAnswerGoesNowhereElse(t *testing.T) {
-	nc, _, _ := testOutbox(t)
+	nc, _ := testOutbox(t)
 	all, err := nc.SubscribeSync("crew.>")
 	require.NoError(t, err)
 	_, err = nc.Subscribe("to", func(m *nats.Msg) { Answer(m, []byte{'+'}) })

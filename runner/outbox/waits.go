@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -21,19 +20,15 @@ type Waits struct {
 	mu     sync.Mutex
 	timer  *time.Timer // of look
 	closed bool
-	all    []*Wait
-	open   int   // of all
-	still  int   // looks since the latest progress
-	told   *Wait // the latest that was said
+	all    []Wait
+	was    int64 // the progress of all
+	still  int   // looks since then
+	told   int   // the latest that was said, from 1
 }
 
-// Wait is one kind of thing that is waited for, maybe several of it at once.
-type Wait struct {
-	of    *Waits
-	text  func(bytes int64, since time.Duration) string
-	open  int
-	bytes int64 // that have come since none was open
-}
+// Wait returns how far one kind of thing that is waited for has come, in numbers of any kind that grow,
+// and what to say of it if that has been the same since some time; "" if nothing of it is waited for.
+type Wait func(since time.Duration) (progress int64, text string)
 
 // NewWaits returns Waits that call say, until Close. connected returns whether there is a connection.
 func NewWaits(say func(text string), connected func() bool) *Waits {
@@ -52,54 +47,38 @@ func (w *Waits) Close() {
 	w.mu.Unlock()
 }
 
-// On adds a kind of thing. text says what is waited for, how many bytes have come of it, and for
-// how long at least nothing more has.
-func (w *Waits) On(text func(bytes int64, since time.Duration) string) *Wait {
+// On adds a kind of thing.
+func (w *Waits) On(x Wait) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	x := &Wait{of: w, text: text}
 	w.all = append(w.all, x)
-	return x
+	w.mu.Unlock()
 }
 
-// Add notes that so many more or fewer are waited for, and that some bytes have come. It is
-// progress, unless there are only more.
-func (x *Wait) Add(more, bytes int) {
-	w := x.of
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if x.open == 0 {
-		x.bytes = 0
-	}
-	x.open, x.bytes = x.open+more, x.bytes+int64(bytes)
-	if w.open += more; more < 1 || w.open == more {
-		w.still = 0
-	}
-}
-
-// look says what has come to a halt.
+// look says what has come to a halt: of several kinds that which was added last.
 func (w *Waits) look() {
-	connected := w.connected()
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
+		w.mu.Unlock()
 		return
 	}
 	w.timer.Reset(lookEvery)
-	if w.still++; !connected {
-		w.still = 0
+	w.still++
+	sum, which, text := int64(0), 0, ""
+	for i, x := range w.all {
+		progress, what := x((time.Duration(w.still) * lookEvery).Truncate(time.Second))
+		if sum += progress; what != "" {
+			which, text = i+1, what
+		}
 	}
-	for _, x := range slices.Backward(w.all) {
-		if x.open == 0 || w.still < mostStill {
-			continue
-		}
-		if x != w.told {
-			w.told = x
-			still, bytes := w.still, x.bytes
-			w.mu.Unlock() // what makes the text has locks of its own
-			w.say(x.text(bytes, (time.Duration(still) * lookEvery).Truncate(time.Second)))
-			w.mu.Lock()
-		}
-		return
+	if sum != w.was || text == "" || !w.connected() {
+		w.was, w.still = sum, 0
+	}
+	due := w.still >= mostStill && which != w.told
+	if due {
+		w.told = which
+	}
+	w.mu.Unlock()
+	if due {
+		w.say(text) // which may wait for a reader
 	}
 }

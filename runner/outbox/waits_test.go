@@ -17,8 +17,16 @@ func TestWaits(t *testing.T) {
 		var away atomic.Bool
 		w := NewWaits(func(text string) { said <- text }, func() bool { return !away.Load() })
 		defer w.Close()
-		on := func(kind string) *Wait {
-			return w.On(func(bytes int64, since time.Duration) string { return fmt.Sprint(kind, bytes, " ", since) })
+		type kind struct{ open, came atomic.Int64 }
+		on := func(name string) *kind {
+			k := &kind{}
+			w.On(func(since time.Duration) (int64, string) {
+				if k.open.Load() == 0 {
+					return k.came.Load(), ""
+				}
+				return k.came.Load(), fmt.Sprint(name, k.came.Load(), " ", since)
+			})
+			return k
 		}
 		after := func(d time.Duration, want ...string) {
 			t.Helper()
@@ -32,24 +40,22 @@ func TestWaits(t *testing.T) {
 		}
 		a, b := on("a"), on("b")
 		after(time.Hour)
-		a.Add(1, 0)
+		a.open.Store(1)
 		after(3 * time.Second)
 		after(1500*time.Millisecond, "a0 4s")
-		a.Add(1, 0)
-		a.Add(-1, 0)
+		a.came.Add(1)
 		after(time.Hour)
-		b.Add(1, 0)
-		a.Add(-1, 0)
-		b.Add(0, 7)
+		b.open.Store(1)
+		a.open.Store(0)
 		for range 100 {
+			b.came.Add(1)
 			after(2900 * time.Millisecond)
-			b.Add(0, 1)
 		}
 		away.Store(true)
 		after(time.Hour)
 		away.Store(false)
-		after(4500*time.Millisecond, "b107 4s")
-		b.Add(-1, 0)
+		after(4500*time.Millisecond, "b100 4s")
+		b.open.Store(0)
 		after(time.Hour)
 	})
 }

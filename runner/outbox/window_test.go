@@ -44,7 +44,7 @@ func TestWindow(t *testing.T) {
 // However many subjects there are, no more bytes are on their way than the window lets, and each
 // gets its turn.
 func TestOutboxWaitsForAnswers(t *testing.T) {
-	nc, out, _ := testOutbox(t)
+	nc, out := testOutbox(t)
 	came := make(chan *nats.Msg, 100)
 	_, err := nc.Subscribe("to.*", func(m *nats.Msg) { came <- m })
 	require.NoError(t, err)

@@ -1,12 +1,14 @@
 package travel
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,7 +25,6 @@ const (
 	pieceWait  = 5 * time.Second        // after which a piece is asked for again
 	piecePause = 200 * time.Millisecond // the same if nobody is there to ask
 	flushWait  = 5 * time.Second
-	flushes    = 4  // parts of a window of which the server says that they have arrived
 	mostAsked  = 32 // pieces of a blob that are asked for at once
 )
 
@@ -38,16 +39,12 @@ type Blob struct {
 // Blobs are those that a process owns, and its way to those of others. What is on its way at once, in
 // either direction, is as much as arrives within a second. It is safe for concurrent use.
 type Blobs struct {
-	nc     *nats.Conn
-	user   string
-	place  string
-	coming *outbox.Wait
-	down   *outbox.Window
-
-	// of the goroutine that answers
-
-	up   *outbox.Window
-	sent int // bytes since the latest flush
+	nc       *nats.Conn
+	user     string
+	place    string
+	down, up *outbox.Window
+	pulls    atomic.Int64 // that are under way
+	came     atomic.Int64 // bytes
 
 	mu    sync.Mutex
 	owned map[string]task.Live // nil until there has been one
@@ -59,8 +56,12 @@ func Subject(user, place string) string { return "crew.o." + user + "." + place 
 // NewBlobs returns the blobs of a user's connection, of which there are none.
 func NewBlobs(nc *nats.Conn, user string, waits *outbox.Waits) *Blobs {
 	b := &Blobs{nc: nc, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
-	b.coming = waits.On(func(bytes int64, _ time.Duration) string {
-		return "receiving files, outputs or long tasks: " + task.Size(bytes) + " so far"
+	waits.On(func(time.Duration) (int64, string) {
+		came := b.came.Load()
+		if b.pulls.Load() == 0 {
+			return came, ""
+		}
+		return came, "receiving files, outputs or long tasks: " + task.Size(came) + " so far"
 	})
 	return b
 }
@@ -121,26 +122,17 @@ func (b *Blobs) answer(m *nats.Msg) {
 			}
 		}
 	}
-	if !b.up.Try(len(answer)) {
-		b.flush()
-		_ = b.up.Take(context.Background(), len(answer))
-	}
+	_ = b.up.Take(context.Background(), len(answer))
+	began := time.Now()
 	outbox.Answer(m, answer) // or else it is asked for again
-	if b.sent += len(answer); b.sent >= b.up.Size()/flushes {
-		b.flush()
-	}
-}
-
-// flush gives back what was sent once the server says that it has arrived.
-func (b *Blobs) flush() {
-	sent, began := b.sent, time.Now()
-	b.sent = 0
 	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushWait)
+		defer cancel()
 		took := time.Duration(0)
-		if b.nc.FlushTimeout(flushWait) == nil {
+		if b.nc.FlushWithContext(ctx) == nil { // the server has it
 			took = time.Since(began)
 		}
-		b.up.Give(sent, took)
+		b.up.Give(len(answer), took)
 	}()
 }
 
@@ -150,26 +142,19 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	if from.Place == "" || strings.ContainsFunc(from.Place, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
 		return ErrNone
 	}
-	b.coming.Add(1, 0)
-	defer b.coming.Add(-1, 0)
+	b.pulls.Add(1)
+	defer b.pulls.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		data []byte
-		err  error
-	}
-	asked := make(chan chan answer, mostAsked)
+	asked := make(chan chan []byte, mostAsked)
 	go func() {
 		defer close(asked)
 		for ; at < from.Size; at += outbox.Piece {
-			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan answer, 1)
+			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan []byte, 1)
 			if b.down.Take(ctx, p.N) != nil {
 				return
 			}
-			go func() {
-				data, err := b.ask(ctx, Subject(user, from.Place), p)
-				got <- answer{data, err}
-			}()
+			go func() { got <- b.ask(ctx, Subject(user, from.Place), p) }()
 			select {
 			case asked <- got:
 			case <-ctx.Done():
@@ -178,45 +163,42 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 		}
 	}()
 	for got := range asked {
-		a := <-got
-		if a.err == nil {
-			b.coming.Add(0, len(a.data))
-			_, a.err = to.Write(a.data)
+		data := <-got
+		if data == nil {
+			return cmp.Or(ctx.Err(), ErrNone)
 		}
-		if a.err != nil {
-			return a.err
+		b.came.Add(int64(len(data)))
+		if _, err := to.Write(data); err != nil {
+			return err
 		}
 	}
 	return ctx.Err()
 }
 
 // ask asks for a piece, for which there is room, until it is answered. While it is not, others have that
-// room.
-func (b *Blobs) ask(ctx context.Context, owner string, p piece) ([]byte, error) {
+// room. It returns nil if nobody has the piece any more, or ctx is done.
+func (b *Blobs) ask(ctx context.Context, owner string, p piece) []byte {
 	for began := time.Now(); ; began = time.Now() {
 		try, cancel := context.WithTimeout(ctx, pieceWait)
 		m, err := b.nc.RequestWithContext(try, owner, wire.Append(nil, p))
 		cancel()
-		took := time.Duration(0)
 		if err == nil {
-			took = time.Since(began)
+			b.down.Give(p.N, time.Since(began))
+			if len(m.Data) != 1+p.N {
+				return nil
+			}
+			return m.Data[1:]
 		}
-		b.down.Give(p.N, took)
-		switch {
-		case err == nil && len(m.Data) == 1+p.N:
-			return m.Data[1:], nil
-		case err == nil:
-			return nil, ErrNone
-		case ctx.Err() != nil, errors.Is(err, nats.ErrConnectionClosed):
-			return nil, err
+		if b.down.Give(p.N, 0); errors.Is(err, nats.ErrConnectionClosed) {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil
 		case <-time.After(piecePause):
 		}
-		if err = b.down.Take(ctx, p.N); err != nil {
-			return nil, err
+		if b.down.Take(ctx, p.N) != nil {
+			return nil
 		}
 	}
 }
