@@ -13,8 +13,9 @@ import (
 // and, from directories of --state, by what its task does. The zero Times knows none.
 type Times struct {
 	took map[string]took
-	dirs bool // some are known by what their tasks do
-	n    int  // how many sources there are
+	was  map[string]string // the command in took that is this one as crew writes it in a joblog
+	dirs bool              // some are known by what their tasks do
+	n    int               // how many sources there are
 }
 
 // took is how long a command took, by the source with a number.
@@ -32,7 +33,7 @@ const leastTime = time.Millisecond
 // counts only where there is no other time of it.
 func (t *Times) Add(path string) error {
 	if t.took == nil {
-		t.took = map[string]took{}
+		t.took, t.was = map[string]took{}, map[string]string{}
 	}
 	t.n++
 	if times, _ := journal.Times(path); times != nil {
@@ -47,6 +48,9 @@ func (t *Times) Add(path string) error {
 		cut := r.form != resultsForm && strings.Contains(string(l.Command), "…") // it may be another's, too
 		if l.Name == "finished" && !cut {
 			t.note(string(l.Command), time.Duration(l.Duration))
+			if was := unescaped(string(l.Command)); was != string(l.Command) { // a row of crew's that other programs have changed
+				t.was[was] = string(l.Command)
+			}
 		}
 		return nil
 	}
@@ -81,6 +85,10 @@ func (t *Times) All() iter.Seq2[string, time.Duration] {
 func (t *Times) Of(tk *task.Task) (key string, d time.Duration, ok bool) {
 	key = tk.CommandLine(tk.Argv)
 	latest, ok := t.took[key]
+	if was, known := t.was[key]; known && !ok {
+		key = was
+		latest, ok = t.took[key]
+	}
 	if t.dirs {
 		same := keyOf(journal.IdentityOf(tk))
 		if other, known := t.took[same]; known && other.source > latest.source {
