@@ -54,7 +54,7 @@ func Find(engine string) (url string, options []nats.Option, err error) {
 	switch {
 	case c.URL != "":
 	case engine == "":
-		err = errors.New("no engine is given: write --engine URL, or set NATS_URL")
+		err = errors.New("no hub is given: write --engine URL, or set NATS_URL")
 	case strings.HasSuffix(engine, ".json") && !strings.Contains(engine, "://"):
 		c, err = Read(engine)
 	case strings.Contains(engine, ":"):
@@ -101,7 +101,7 @@ func (c *Context) options() (options []nats.Option, err error) {
 		if *file != "" {
 			f, err := os.Open(*file) // the errors of nats.go come late, and again at each attempt
 			if err != nil {
-				return nil, fmt.Errorf("read what the engine needs: %w: correct the NATS_ variable or the context that names it", err)
+				return nil, fmt.Errorf("read what the hub needs: %w: correct the NATS_ variable or the context that names it", err)
 			}
 			f.Close()
 		}
@@ -183,7 +183,7 @@ func checkURLs(list string) (known bool, err error) {
 			// The error of Parse would show the password.
 			return false, fmt.Errorf("%q is no URL of a server: write it as nats://HOST:4222", list[strings.LastIndexByte(list, '@')+1:])
 		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
-			return false, fmt.Errorf("no engine is reached by %s: write nats://HOST:4222, or tls, ws or wss for nats", u.Scheme)
+			return false, fmt.Errorf("no hub is reached by %s: write nats://HOST:4222, or tls, ws or wss for nats", u.Scheme)
 		case u.User != nil:
 			known = true
 		}

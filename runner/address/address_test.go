@@ -29,9 +29,9 @@ func TestContext(t *testing.T) {
 		require.ErrorContains(t, err, why)
 		require.NotContains(t, err.Error(), "secret")
 	}
-	fails("", "no engine is given")
+	fails("", "no hub is given")
 	fails("hub", `no NATS context "hub", nor any other: write a URL such as nats://hub:4222`)
-	fails("http://u:secret@hub", "no engine is reached by http")
+	fails("http://u:secret@hub", "no hub is reached by http")
 	fails("nats://u:secret%@hub", `"hub" is no URL`)
 	fails("nats://u:se,cret@", `"" is no URL`)
 	fails("./none.json", "no such file")

@@ -166,7 +166,7 @@ func (o *Options) state(name string) *use {
 	case "tasks":
 		return said(len(o.Ctl.Tasks) > 0, "task numbers")
 	case "far":
-		return said(o.Ctl.Queue != "", "an engine's queue")
+		return said(o.Ctl.Queue != "", "a queue of a hub")
 	case "unseen":
 		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
 	case "retry-memory-alone":

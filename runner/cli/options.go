@@ -272,7 +272,7 @@ type Serve struct {
 // Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
 type Engine struct {
 	URL   string        `row:"--engine URL | all | run the tasks on the workers of a NATS server"`
-	Queue string        `row:"--queue NAME | all | which workers of the engine (default)" by:"queue"`
+	Queue string        `row:"--queue NAME | all | which workers of the hub (default)" by:"queue"`
 	Hosts []string      `row:"-S, --ssh HOSTS | runs | run on 8/host,user@host,: over ssh; or a FILE"`
 	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)"`
 

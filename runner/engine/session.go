@@ -107,24 +107,24 @@ func (s *session) options(told *once) []nats.Option {
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
 				if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
-					told.say("the engine is away (" + err.Error() + "): trying to reconnect")
+					told.say("the hub is away (" + err.Error() + "): trying to reconnect")
 				}
 			})
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			if away.Swap(false) {
-				told.say("the engine is back")
+				told.say("the hub is back")
 			}
 		}),
 		nats.ClosedHandler(func(nc *nats.Conn) { // not by session.close
-			s.refuse(nc, fmt.Errorf("the engine has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
+			s.refuse(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
 		}),
 		// A refusal comes here alone; whoever waits for a reply sees a time-out.
 		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
 			if why := refusal(err); why != nil {
 				s.refuse(nc, why)
 			} else if _, network := errors.AsType[*net.OpError](err); !network && !errors.Is(err, nats.ErrPermissionViolation) {
-				told.say("the engine says: " + plain(err))
+				told.say("the hub says: " + plain(err))
 			}
 		}),
 	}
@@ -161,7 +161,7 @@ func telling(err error, list string, options []nats.Option) error {
 func refusal(err error) error {
 	switch _, what, _ := strings.Cut(err.Error(), "Permissions Violation for "); {
 	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
-		return errors.New("the credentials for the engine have expired: ask the owner of the hub for new ones, which crew engine invite makes")
+		return errors.New("the credentials for the hub have expired: ask the owner of the hub for new ones, which crew engine invite makes")
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
 		return errRefused
 	case errors.Is(err, nats.ErrPermissionViolation) && !isAnswer(what):
@@ -177,7 +177,7 @@ func isAnswer(what string) bool {
 	return published && !strings.HasPrefix(subject, "crew.") && !strings.HasPrefix(subject, "$")
 }
 
-var errRefused = errors.New("the engine does not know this user: the credentials are missing, have expired, were revoked, or are for another one: " +
+var errRefused = errors.New("the hub does not know this user: the credentials are missing, have expired, were revoked, or are for another one: " +
 	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
 
 // refuse ends the session.
@@ -265,7 +265,7 @@ func (s *session) close() {
 }
 
 // errNoAnswer says that the connection does not hold.
-var errNoAnswer = errors.New("the engine does not answer: try again once it is up")
+var errNoAnswer = errors.New("the hub does not answer: try again once it is up")
 
 // passes reports whether an error of talking to the engine may be one of the connection.
 func passes(err error) bool {

@@ -97,7 +97,7 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 func (s *session) status(c *wiring.EngineCall) error {
 	st, err := s.look(context.Background(), "")
 	if err != nil {
-		return fmt.Errorf("look at the engine: %w", err)
+		return fmt.Errorf("ask the hub: %w", err)
 	}
 	if c.JSON {
 		text, err := json.Marshal(st)

@@ -177,7 +177,7 @@ func (s *session) newID(host string) string {
 func (w *crewWorker) Next(func() uint64) (*task.Task, error) {
 	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on it can be idle
 		if err := w.join(); err != nil {
-			return nil, fmt.Errorf("join the engine's workers: %w", err)
+			return nil, fmt.Errorf("join the workers of the hub: %w", err)
 		}
 		w.work.Ready()
 		w.keep()

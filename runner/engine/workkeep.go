@@ -62,7 +62,7 @@ func (w *crewWorker) keep() {
 		case err := <-results:
 			if busy = false; err != nil && !w.s.nc.IsClosed() { // or it is refused, as is told anyway
 				if errors.Is(err, errNoAnswer) { // whose hint is for people
-					err = errors.New("the engine does not answer; trying again")
+					err = errors.New("the hub does not answer; trying again")
 				}
 				w.tell("the lease of this worker could not be renewed: %v", err)
 				due = time.Now().Add(w.work.TTL / 20)
@@ -245,9 +245,9 @@ func (w *crewWorker) expire() {
 	w.drop()
 	w.end(tasks, true)
 	w.seats.End(func(*Seat) bool { return true })
-	text := "the engine has not confirmed the lease of this worker in time"
+	text := "the hub has not confirmed the lease of this worker in time"
 	if w.s.nc.IsClosed() {
-		text = "the engine has ended the lease of this worker"
+		text = "the hub has ended the lease of this worker"
 		if lost == 0 { // why is said anyway
 			return
 		}
