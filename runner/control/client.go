@@ -70,9 +70,23 @@ func ask(path string) *Hello {
 	return nil
 }
 
-// Reach returns a run elsewhere, to which dial connects.
-func Reach(dial func() (*os.File, error)) (h Hello, err error) {
-	h.dial = dial
+// Relayed returns the run to which a program leads: each time it is started, a client is at its standard
+// input and output.
+func Relayed(path string, argv []string) (h Hello, err error) {
+	h.dial = func() (*os.File, error) {
+		ours, theirs, err := pair()
+		if err != nil {
+			return nil, err
+		}
+		defer theirs.Close()
+		p, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{theirs, theirs, os.Stderr}})
+		if err != nil {
+			ours.Close()
+			return nil, err
+		}
+		go func() { _, _ = p.Wait() }()
+		return ours, nil
+	}
 	last, err := Ask(context.Background(), h, Request{Op: "hello"}, nil)
 	if err == nil && last.Hello != nil {
 		h = *last.Hello
@@ -162,7 +176,7 @@ func (pid stopped) Error() string {
 	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
 }
 
-// Ask sends a request, whose V it sets, to a run that List, Find or Reach returned, on a connection of
+// Ask sends a request, whose V it sets, to a run that List, Find or Relayed returned, on a connection of
 // its own. It calls f, unless it is nil, once for each reply, the last one and that of an error
 // included: with the line, without its newline and valid until f returns, and with what it says. It
 // returns the last reply, and the first error of f, a *Refused, an *Unreached, why ctx has ended, or

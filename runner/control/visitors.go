@@ -45,7 +45,7 @@ func (v *Visitors) Turn(name, from string, first bool, said []byte) (reply []byt
 	if c == nil && first && v.Welcome != nil && len(v.all) < mostConns {
 		var ours *os.File
 		c = &visitor{leaves: time.AfterFunc(visitorGone, func() { v.Leave(name) })}
-		if ours, c.File, err = Pair(); err != nil {
+		if ours, c.File, err = pair(); err != nil {
 			v.mu.Unlock()
 			return nil, true, err
 		}
@@ -83,8 +83,8 @@ func (v *Visitors) Leave(name string) {
 	}
 }
 
-// Pair returns the two ends of a connection.
-func Pair() (a, b *os.File, err error) {
+// pair returns the two ends of a connection.
+func pair() (a, b *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)

@@ -100,7 +100,11 @@ func (c *ctl) call() error {
 // find returns the run that is meant.
 func (c *ctl) find() (control.Hello, error) {
 	if name, far := strings.CutPrefix(c.Run, cli.EnginePrefix); far {
-		return reach(name)
+		path, argv, err := relay(name)
+		if err != nil {
+			return control.Hello{}, err
+		}
+		return control.Relayed(path, argv)
 	}
 	return control.Find(c.Run)
 }

@@ -240,28 +240,14 @@ func (w *wiring) welcome(l control.Link) {
 	w.control.Welcome(l)
 }
 
-// reach returns the run that URL/RUN names.
-func reach(name string) (control.Hello, error) {
+// relay returns the program that leads to the run that URL/RUN names, and its arguments.
+func relay(name string) (path string, argv []string, err error) {
 	i := strings.LastIndexByte(name, '/')
 	if i < 1 || name[i-1] == '/' || name[i+1:] == "" {
-		return control.Hello{}, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
+		return "", nil, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
 	}
-	return control.Reach(func() (*os.File, error) {
-		path, err := findProgram(engineProgram, "a run elsewhere", engineHint)
-		if err != nil {
-			return nil, err
-		}
-		ours, theirs, err := control.Pair()
-		if err != nil {
-			return nil, err
-		}
-		defer theirs.Close()
-		argv := append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, RelayVerb, name[:i], name[i+1:])
-		if _, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{theirs, theirs, os.Stderr}}); err != nil {
-			ours.Close()
-		}
-		return ours, err
-	})
+	path, err = findProgram(engineProgram, "a run elsewhere", engineHint)
+	return path, []string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol), RelayVerb, name[:i], name[i+1:]}, err
 }
 
 // place says where the run's tasks go.

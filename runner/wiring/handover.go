@@ -71,7 +71,7 @@ func RunHanded(h *Handed, far *Far) int {
 		return complain(os.Stderr, err)
 	}
 	defer null.Close()
-	w := newWiring([]string{"crew", h.Command}, o, p, far, null, h.Results, os.Stderr)
+	w := newWiring([]string{"crew"}, o, p, far, null, h.Results, os.Stderr)
 	w.handed, w.plan.Show = h, task.ShowFrames
 	return complain(os.Stderr, w.run().err)
 }

@@ -58,7 +58,11 @@ func (w *wiring) openControl() error {
 // about describes the run to those who see it.
 func (w *wiring) about() control.Hello {
 	dir, _ := os.Getwd() // crew ctl ls can do without
-	return control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)}
+	h := control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)}
+	if w.handed != nil {
+		h.Command = task.Bytes(w.handed.Command)
+	}
+	return h
 }
 
 // do carries out a command, which can come before the run is made.

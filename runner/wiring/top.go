@@ -19,13 +19,17 @@ func (c *ctl) top() error {
 	if c.JSON {
 		return misuse("crew ctl top has a screen to show, no replies", "write crew ctl status --json")
 	}
-	if strings.HasPrefix(c.Run, cli.EnginePrefix) {
-		return misuse("crew ctl top shows runs of this machine", "write crew ctl status --run "+c.Run)
+	args := []string{topProgram, "--protocol", strconv.Itoa(control.Version), c.Run}
+	if name, far := strings.CutPrefix(c.Run, cli.EnginePrefix); far {
+		path, argv, err := relay(name)
+		if err != nil {
+			return err
+		}
+		args = append(append(args, path), argv...)
 	}
 	path, err := findProgram(topProgram, "crew ctl top", engineHint+", or use crew ctl status")
 	if err != nil {
 		return err
 	}
-	args := []string{topProgram, "--protocol", strconv.Itoa(control.Version), c.Run}
 	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, args, os.Environ())}
 }

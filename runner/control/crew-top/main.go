@@ -26,9 +26,10 @@ func main() {
 	os.Exit(status)
 }
 
-// show shows the run that the arguments name, and returns the exit status.
+// show shows the run that the arguments name, or to which a program leads that follows with its own
+// arguments. It returns the exit status.
 func show(args []string) (int, error) {
-	if len(args) != 3 || args[0] != "--protocol" {
+	if len(args) < 3 || args[0] != "--protocol" {
 		return 1, errors.New("crew-top is started by crew: write crew ctl top")
 	}
 	if args[1] != strconv.Itoa(control.Version) {
@@ -42,10 +43,14 @@ func show(args []string) (int, error) {
 	}
 	if len(runs) < 2 {
 		var err error
-		if hello, err = control.Find(args[2]); err != nil {
+		if runs = nil; len(args) > 4 {
+			hello, err = control.Relayed(args[3], args[4:])
+		} else {
+			hello, err = control.Find(args[2])
+		}
+		if err != nil {
 			return 1, err
 		}
-		runs = nil
 	}
 	screen, err := newScreen()
 	if err != nil {
