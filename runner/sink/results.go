@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,12 +62,26 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 // HoldsResults reports whether a directory has results of an earlier run, in itself or a few levels
 // beneath it.
 func HoldsResults(dir string) bool {
+	tree := os.DirFS(dir)
 	for _, beneath := range [...]string{"", "*/", "*/*/"} {
-		if found, _ := fs.Glob(os.DirFS(dir), beneath+"[0-9]*/result.json"); len(found) > 0 {
+		found, _ := fs.Glob(tree, beneath+"[0-9]*/result.json")
+		if slices.ContainsFunc(found, func(path string) bool { return startsAs(tree, path, `{"version":`) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// startsAs reports whether a file begins with a text.
+func startsAs(tree fs.FS, path, text string) bool {
+	f, err := tree.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(text))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == text
 }
 
 // Consume writes the files of attempts and tasks that have ended. It stops at the
