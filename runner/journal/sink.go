@@ -93,7 +93,7 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 			l.ended = append(l.ended, e.Task.Identity)
 		}
 	}
-	if began := time.Now(); !began.Before(l.due) {
+	if began := time.Now(); len(l.ended) > 0 && !began.Before(l.due) {
 		err = l.sync()
 		now := time.Now()
 		l.due = now.Add(max(logPause, logShare*now.Sub(began)))
