@@ -186,7 +186,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) (err err
 	o := s.opts
 	terms := &o.Terms
 	text := func(name, template string) *expand.Text {
-		t, failed := s.text(name, template, "it is known only after the "+name+" is", cfg, expand.NewText)
+		t, failed := s.text(name, template, "it is known only when the task starts", cfg, expand.NewText)
 		err = cmp.Or(err, failed)
 		return t
 	}
