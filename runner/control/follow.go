@@ -171,6 +171,11 @@ func (f *follower) hear(e *heard) {
 	}
 	if e.Kind == task.Finished {
 		end := e.Result.Facts()
+		if e.Result.Known() { // the journal has the rest
+			if p, ok := f.s.known([]uint64{t.id}, true)[t.id]; ok {
+				end = p.Facts
+			}
+		}
 		name(&end, e.Task, e.Task.ArgvIn(e.Result))
 		f.end(end)
 	}
