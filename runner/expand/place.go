@@ -119,7 +119,7 @@ func (c *compiler) places(f *syntax.File) error {
 		case p.check == number && (kind == seq || kind == worker):
 			p.check = anything // crew makes it
 		case p.check == number && (kind == host || kind == units):
-			return fmt.Errorf("%s cannot stand where only a number can: write {%%} there, or leave it out", name)
+			return fmt.Errorf("%s cannot stand where only a number can: leave it out", name)
 		}
 	}
 	return nil
