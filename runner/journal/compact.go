@@ -71,6 +71,7 @@ func (j *Journal) compactIfWasteful() {
 func (j *Journal) compact(l *loaded) (err error) {
 	if l == nil {
 		if l, err = j.loaded(j.file, &j.compactor.stopping); err != nil {
+			j.waste(j.out.size())
 			return err
 		}
 		defer l.table.close()
@@ -85,10 +86,18 @@ func (j *Journal) compact(l *loaded) (err error) {
 		_ = out.file.Close()
 	}
 	j.dir.clear(j.out)
+	if err != nil {
+		l.outputs = j.out.size()
+	}
+	j.waste(l.outputs)
+	return err
+}
+
+// waste has the next compaction wait until the lines and the outputs have grown as much again.
+func (j *Journal) waste(outputs int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.compactor.needed, j.compactor.outputs = j.end, l.outputs
-	return err
+	j.compactor.needed, j.compactor.outputs = j.end, outputs
 }
 
 // rewrite writes what is needed of l to a new journal and puts that in the place of the old one.
@@ -129,6 +138,9 @@ func (j *Journal) rewrite(l *loaded, out *outputs) error {
 	if err := d.sync(); err != nil {
 		return err
 	}
-	j.out = out
-	return j.install(d)
+	err = j.install(d)
+	if d.file == nil { // it is the journal
+		j.out = out
+	}
+	return err
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"time"
@@ -179,7 +178,11 @@ func (j *Journal) sync() error {
 	if !dirty { // another caller has synced the same lines
 		return j.failure()
 	}
-	if err := cmp.Or(j.out.sync(), j.file.Sync()); err != nil {
+	err := j.out.sync()
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
 		j.fail(err)
 	}
 	return j.failure()
