@@ -197,8 +197,6 @@ func (p *process) turn() (over bool) {
 		}
 	}
 	switch {
-	case p.exited && p.holds():
-		wait = 0
 	case p.exited && !time.Now().Before(p.deadline):
 		if p.leaked {
 			return true
@@ -207,6 +205,8 @@ func (p *process) turn() (over bool) {
 		p.kill()
 		p.mu.Unlock()
 		p.leaked, p.deadline, wait = true, time.Now().Add(parting), parting
+	case p.exited && p.holds():
+		wait = 0
 	case p.exited:
 		wait = time.Until(p.deadline)
 	case p.pin != nil && time.Since(p.started) >= kernel.Brief:

@@ -204,6 +204,7 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 			return nil, faultError{fmt.Errorf("%s cannot start: %w", nameOfAttempt(a), err)}
 		}
 		if err := backoff(ctx, &pause); err != nil {
+			s.until = time.Time{}
 			return nil, err
 		}
 	}

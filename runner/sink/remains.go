@@ -25,12 +25,13 @@ func (m *remains) add(id uint64, names string) {
 		}
 	}
 	for name := range strings.SplitSeq(names, ", ") {
+		if name == "" || slices.Contains(m.names, name) || len(m.names) > digestTasks {
+			continue
+		}
 		if len(m.names) == digestTasks {
 			name = "…"
 		}
-		if name != "" && !slices.Contains(m.names, name) && len(m.names) <= digestTasks {
-			m.names = append(m.names, name)
-		}
+		m.names = append(m.names, name)
 	}
 }
 
