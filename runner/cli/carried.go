@@ -52,7 +52,7 @@ func ParseCarried(words []string) (*Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Output.KeepOrder, o.Show.Quiet, o.Show.Progress = true, true, "never"
+	o.Output.KeepOrder, o.Show.Quiet, o.Show.Progress, o.Show.CI = true, true, "never", "none"
 	o.finish()
 	return o, nil
 }

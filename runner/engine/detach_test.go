@@ -47,6 +47,7 @@ func TestStored(t *testing.T) {
 	for _, rest := range []string{"", "{", `{"task":2,"outcome":"ok","out":3,"err":0}` + "\nab", `{"task":2,"out":0,"err":0}` + "\n"} {
 		write(resultsFile, whole+rest)
 		require.NoError(t, st.open())
+		require.NoError(t, st.settle())
 		now, err := os.ReadFile(filepath.Join(dir, resultsFile))
 		require.NoError(t, err)
 		require.Equal(t, whole, string(now))
@@ -59,7 +60,7 @@ func TestStored(t *testing.T) {
 	require.Equal(t, "c\n", string(b))
 	require.NoError(t, st.cancel([]uint64{2}, errors.New("why")))
 	st.cancelled = map[uint64]error{}
-	require.NoError(t, st.open())
+	require.NoError(t, st.settle())
 	require.EqualError(t, st.cancelled[2], "why")
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -30,6 +31,10 @@ const (
 	reportEvery   = 2500 * time.Millisecond
 	mostResults   = 1 << 30 // bytes of outputs, unless the user says else
 	mostStored    = 1 << 30 // and of tasks
+	mostRuns      = 10_000
+	mostProcesses = 64 // of runs; others wait
+
+	goneSuffix = ".gone" // of the directory of a run that is removed
 )
 
 // dispatcher has the runs that were handed over: it stores their tasks, keeps a process for each that
@@ -41,6 +46,8 @@ type dispatcher struct {
 	most    int64                    // bytes of outputs
 	told    *once
 
+	places chan struct{} // one for each process of a run
+
 	mu   sync.Mutex
 	runs map[string]*ledger
 	wg   sync.WaitGroup
@@ -50,7 +57,7 @@ type dispatcher struct {
 
 // newDispatcher returns a dispatcher, which has a connection.
 func newDispatcher(s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{s: s, connect: connect, dir: dir, most: cmp.Or(most, mostResults), told: &once{notice: notice}, runs: map[string]*ledger{}}
+	d := &dispatcher{s: s, connect: connect, dir: dir, most: cmp.Or(most, mostResults), told: &once{notice: notice}, runs: map[string]*ledger{}, places: make(chan struct{}, mostProcesses)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -65,9 +72,13 @@ func newDispatcher(s *session, connect func() (net.Conn, error), dir string, mos
 
 // load finds the runs that were handed over to earlier hubs.
 func (d *dispatcher) load() {
-	list, _ := filepath.Glob(filepath.Join(d.dir, "*", recordFile))
-	for _, path := range list {
-		dir := runDir(filepath.Dir(path))
+	list, _ := os.ReadDir(d.dir)
+	for _, e := range list {
+		dir := runDir(filepath.Join(d.dir, e.Name()))
+		if strings.HasSuffix(e.Name(), goneSuffix) {
+			_ = os.RemoveAll(string(dir))
+			continue
+		}
 		record, err := dir.load()
 		if err != nil {
 			d.told.say(fmt.Sprintf("a run that was handed over is left alone in %s: %v", dir, err))
@@ -81,6 +92,7 @@ func (d *dispatcher) load() {
 		l.sizes[tasksFile], _ = dir.length(tasksFile)
 		if record.State == runDone { // or else its process tells
 			l.sizes[resultsFile], _ = dir.length(resultsFile)
+			l.output = l.sizes[resultsFile]
 		}
 		d.runs[record.Run] = l
 		d.submits(l)
@@ -122,15 +134,16 @@ func (d *dispatcher) all() (list []*ledger) {
 
 var errFull = errors.New("the hub keeps as much as it may: crew engine attach and cancel make room")
 
-// full reports whether there is no room for more of a file of the runs, of which there may be most bytes
-// in all.
-func (d *dispatcher) full(name string, most int64) bool {
+// full reports whether the runs have more tasks than so many bytes, or more output than they may.
+func (d *dispatcher) full(tasks int64) bool {
+	output := d.most
 	for _, l := range d.all() {
 		l.mu.Lock()
-		most -= l.sizes[name]
+		tasks -= l.sizes[tasksFile]
+		output -= l.output
 		l.mu.Unlock()
 	}
-	return most < 0
+	return tasks < 0 || output < 0
 }
 
 // find returns a run.
@@ -152,7 +165,7 @@ func (d *dispatcher) report(o *Order, a *Answer) error {
 	}
 	if err == nil {
 		err = l.report(o.Report)
-		a.Full = d.full(resultsFile, d.most)
+		a.Full = d.full(math.MaxInt64)
 	}
 	return err
 }
@@ -194,36 +207,48 @@ func (d *dispatcher) take(o *Order, a *Answer) error {
 	}
 	l, err := d.begin(o)
 	if err != nil {
+		a.None = err != errFull
 		return err
+	}
+	select {
+	case <-l.fetched:
+	case <-time.After(time.Second):
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard, a.Wait = time.Now(), l.record.State == runHanding
-	return nil
+	a.Wait, a.None = l.record.State == runHanding, l.failed != nil
+	l.heard = time.Now()
+	return l.failed
 }
 
 // begin begins to fetch the tasks of a run, unless that has begun.
 func (d *dispatcher) begin(o *Order) (*ledger, error) {
-	full := o.Tasks.Size > mostStored || d.full(tasksFile, mostStored-o.Tasks.Size)
+	full := o.Tasks.Size > mostStored || d.full(mostStored-o.Tasks.Size)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.runs[o.Handed.Run]; l != nil {
 		return l, nil
 	}
-	if full {
+	if full || len(d.runs) >= mostRuns {
 		return nil, errFull
 	}
 	l := d.ledger(*o.Handed)
-	l.record.State, l.record.User, l.record.Over = runHanding, d.s.user, nil
+	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, d.s.user, nil, 0, 0
 	l.sizes[tasksFile] = o.Tasks.Size
-	if err := cmp.Or(os.Mkdir(string(l.runDir), 0o700), l.save()); err != nil {
+	err := os.Mkdir(string(l.runDir), 0o700)
+	if err != nil {
 		return nil, err
+	}
+	if err = l.save(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(string(l.runDir)))
 	}
 	d.runs[l.record.Run] = l
 	d.wg.Go(func() {
-		if err := l.fetch(o); err != nil && l.ctx.Err() == nil {
-			l.told.say(err.Error())
-			_ = d.forget(l)
+		defer close(l.fetched)
+		if err := l.fetch(o); err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.failed = err
 		}
 	})
 	return l, nil
@@ -255,8 +280,11 @@ func (d *dispatcher) forget(l *ledger) error {
 	l.mu.Unlock()
 	l.active.Wait()
 	l.mu.Lock()
-	run := l.record.Enrolment
-	err := os.RemoveAll(string(l.runDir))
+	run, gone := l.record.Enrolment, string(l.runDir)+goneSuffix
+	err := os.Rename(string(l.runDir), gone) // as a whole
+	if err == nil {
+		err = os.RemoveAll(gone)
+	}
 	l.mu.Unlock()
 	if err != nil {
 		return err
@@ -273,7 +301,13 @@ func (d *dispatcher) submits(l *ledger) {
 	d.wg.Go(func() {
 		defer l.active.Done()
 		for l.running() && l.ctx.Err() == nil {
+			select {
+			case d.places <- struct{}{}:
+			case <-l.ctx.Done():
+				return
+			}
 			status, err := l.submit()
+			<-d.places
 			if err != nil && l.ctx.Err() == nil {
 				l.told.say(err.Error())
 			}

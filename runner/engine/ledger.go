@@ -45,6 +45,7 @@ type over struct {
 // report is what the process of a run tells the hub, as JSON.
 type report struct {
 	Results int64 `json:"results"` // how long their file is, as far as it is on disk
+	Size    int64 `json:"size"`    // of all output that is kept
 	Done    int64 `json:"done"`
 	Failed  int64 `json:"failed"`
 	Paused  bool  `json:"paused,omitempty"`
@@ -208,12 +209,15 @@ type ledger struct {
 	d    *dispatcher
 	told *once
 
+	fetched  chan struct{}    // closed once its tasks are here, or could not be fetched
 	visitors control.Visitors // once it is over
 	active   sync.WaitGroup   // it is being submitted
 
 	mu     sync.Mutex
 	record handed
 	sizes  map[string]int64 // of the files, as far as they are on disk
+	output int64            // how much output is kept
+	failed error            // why its tasks could not be fetched
 	heard  time.Time        // when who hands the run over was last heard of
 	ctx    context.Context  // until the hub gives the run up
 	giveUp context.CancelFunc
@@ -222,7 +226,7 @@ type ledger struct {
 func (d *dispatcher) ledger(record handed) *ledger {
 	here := newEnrolment("", "", "", identity{})
 	record.Host, record.PID, record.Notice = here.Host, here.PID, ""
-	l := &ledger{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), sizes: map[string]int64{}, heard: time.Now()}
+	l := &ledger{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), sizes: map[string]int64{}, heard: time.Now(), fetched: make(chan struct{})}
 	l.told = &once{notice: func(text string) {
 		d.told.say("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
 		l.mu.Lock()
@@ -250,7 +254,10 @@ func (l *ledger) save() error {
 func (l *ledger) report(r *report) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sizes[resultsFile] = r.Results
+	if l.record.State == runDone { // it comes late
+		return nil
+	}
+	l.sizes[resultsFile], l.output = max(l.sizes[resultsFile], r.Results), r.Size
 	changed := r.Paused != l.record.Paused
 	l.record.Done, l.record.Failed, l.record.Paused = r.Done, r.Failed, r.Paused
 	if r.Over != nil {

@@ -23,10 +23,8 @@ import (
 // storeAgain is the pause after the hub did not take or show something, or could not write it.
 const storeAgain = 200 * time.Millisecond
 
-const (
-	storeMemory = 16 << 20               // bytes of tasks that are not in a file, until the hub has them
-	receiveLook = 200 * time.Millisecond // how often to ask whether it has
-)
+// storeMemory is how many bytes of tasks are in no file until the hub has them.
+const storeMemory = 16 << 20
 
 // store hands the tasks of a run over: it has them until the hub has. See wiring.Store.
 type store struct {
@@ -148,11 +146,15 @@ func identityOf(id uint64) (sum [16]byte) {
 
 // Commit hands the run over. See wiring.Store.
 func (st *store) Commit() (string, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	lines, err := st.s.blobs.Keep(st.lines, st.lines.Len())
 	o := Order{Op: opStore, ID: ID{Run: st.record.Run}, Handed: &st.record, Tasks: &lines, Owner: st.s.user}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
-		if a, err = st.s.askAbout(st.ctx, st.told, o); a.Wait {
-			pause(st.ctx, receiveLook)
+		if a, err = st.s.askAbout(st.ctx, st.told, o); a.None {
+			err = errors.New(a.Err)
+		} else if err == nil {
+			err = st.ctx.Err()
 		}
 	}
 	if err != nil {
@@ -161,10 +163,9 @@ func (st *store) Commit() (string, error) {
 	return st.record.Run, st.close()
 }
 
+// close gives up what the tasks take. The caller holds mu.
 func (st *store) close() error {
 	st.cancel()
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	st.s.close()
 	return errors.Join(st.lines.Close(), st.space.Close())
 }
@@ -172,6 +173,8 @@ func (st *store) close() error {
 // Withdraw removes what was stored. See wiring.Store.
 func (st *store) Withdraw() (tasks uint64, err error) {
 	st.cancel()
+	st.mu.Lock() // once Commit has given up
+	defer st.mu.Unlock()
 	err = st.s.drop(&st.record.Enrolment)
 	return st.record.Tasks, cmp.Or(err, st.close())
 }

@@ -12,7 +12,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,7 +44,8 @@ type stored struct {
 
 	looking sync.Mutex // what is seen of the run is told in order
 	telling sync.Mutex
-	full    bool // the hub has no room for more results
+	full    atomic.Bool // the hub has no room for more results
+	garbage atomic.Bool // a task cannot be read
 
 	mu        sync.Mutex
 	now       report
@@ -65,7 +68,7 @@ func Submitted(dir string) int {
 		Orders: r.Terms.Orders, Name: r.Name, Command: r.Terms.Text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
 		Source: st, Results: st.results, Keep: st.keep, Door: st.door, Over: st.over,
 	}, &wiring.Far{Submit: st.submit})
-	if status == statusUsage {
+	if status == statusUsage || st.garbage.Load() {
 		return statusNever
 	}
 	return status
@@ -88,31 +91,44 @@ func (st *stored) open() (err error) {
 		return err
 	}
 	st.now.Paused = st.record.Paused
-	if st.now.Results, err = st.each(func(*Ended, int64) {}); err != nil {
+	return nil
+}
+
+// settle goes on with what an earlier process has left, which a crash may have cut. The state is locked.
+func (st *stored) settle() error {
+	whole, err := st.each(func(*Ended, int64) {})
+	if err == nil {
+		err = st.results.Truncate(whole)
+	}
+	if err == nil {
+		_, err = st.results.Seek(whole, io.SeekStart)
+	}
+	if err != nil {
 		return err
 	}
-	if err = st.results.Truncate(st.now.Results); err != nil { // what a crash has left of one
-		return err
-	}
-	if _, err = st.results.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
+	st.note(func(r *report) { r.Results = whole })
 	ended, err := st.file(cancelledFile)
 	if err != nil {
 		return err
 	}
 	defer ended.Close()
+	whole = 0
 	for lines := bufio.NewReader(ended); ; {
 		var f task.Facts
-		if _, err := readLine(lines, &f); err != nil {
-			return nil
+		n, err := readLine(lines, &f)
+		if err != nil {
+			return ended.Truncate(whole)
 		}
 		st.cancelled[f.Task] = errors.New(string(f.Error))
+		whole += int64(n)
 	}
 }
 
 // submit returns the executor of the run.
 func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
+	if err := st.settle(); err != nil {
+		return nil, err
+	}
 	r, t := &st.record, &st.record.Terms
 	path := filepath.Join(sub.Dir, engineFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -172,9 +188,21 @@ func (st *stored) tell() error {
 	defer st.telling.Unlock()
 	o := Order{Op: opReport, ID: ID{Run: st.record.Run}, Report: &report{}}
 	st.note(func(r *report) { *o.Report = *r })
+	o.Report.Size = max(o.Report.Results, st.held())
 	a, err := st.s.askHub(hubSubject, o)
-	st.full = a.Full
+	st.full.Store(a.Full)
 	return err
+}
+
+// held returns how much output the journal has, of which some may wait for its turn.
+func (st *stored) held() (size int64) {
+	list, _ := os.ReadDir(filepath.Join(string(st.runDir), stateDir))
+	for _, e := range list {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), "output.") {
+			size += info.Size()
+		}
+	}
+	return size
 }
 
 // over has it be on record that the run is over, and why early, if it is.
@@ -192,6 +220,7 @@ func (st *stored) Next(number func() uint64) (*task.Task, error) {
 	line := &Stored{}
 	t, err := readTask(st.tasks, id, line)
 	if err != nil {
+		st.garbage.Store(true)
 		return nil, err
 	}
 	t.Identity = identityOf(id)
@@ -212,6 +241,9 @@ func readTask(from *bufio.Reader, id uint64, line *Stored) (*task.Task, error) {
 	_, err := readLine(from, line)
 	if err == nil {
 		err = journal.DecodeTask(line.Spec, t)
+	}
+	if err == nil && t.Makes != nil { // which no run has that is handed over
+		err = errGarbage
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read task %d: %w", id, err)
@@ -304,9 +336,15 @@ type keeper struct {
 // Consume waits while the hub has no room. See runner.Sink.
 func (k *keeper) Consume(events []task.Event) error {
 	st := k.st
-	for len(events) > 0 && st.full {
-		if err := st.tell(); err == nil && st.full {
-			time.Sleep(storeAgain)
+	for len(events) > 0 && st.full.Load() {
+		time.Sleep(storeAgain)
+		_ = st.tell()
+	}
+	for i := range events {
+		if events[i].Kind == task.Finished {
+			st.mu.Lock()
+			delete(st.signed, events[i].ID)
+			st.mu.Unlock()
 		}
 	}
 	if err := k.Sink.Consume(events); err != nil {

@@ -50,6 +50,9 @@ func (w *wiring) openControl() error {
 	if w.worker != nil || w.opts.Failure.Halt.When == "pause" {
 		cfg.Soon = 0
 	}
+	if w.handed != nil { // it is its submitter's, not this user's
+		cfg.Soon = control.Never
+	}
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)
 	return nil

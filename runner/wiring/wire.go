@@ -357,7 +357,7 @@ func (w *wiring) config() (core.Config, error) {
 		},
 		Halt: haltOf(f.Halt, w.inputTasks),
 		Feed: core.Feed{
-			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "",
+			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "" && w.handed == nil,
 		},
 		Tick: tick,
 	}
