@@ -75,6 +75,7 @@ type Local struct {
 
 	cfg     Config
 	env     *environ
+	path    lookup
 	null    int // /dev/null, open for reading and writing
 	spawner *kernel.Spawner
 	pins    kernel.Pins
@@ -103,8 +104,9 @@ func New(cfg Config) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/null: %w", err)
 	}
+	env := newEnviron(cfg.Env, cfg.PTY)
 	l := &Local{
-		cfg: cfg, env: newEnviron(cfg.Env, cfg.PTY), null: null,
+		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: kernel.NewSpawner(), shortage: newShortage(cfg.Processes),
 	}
 	l.groups.starts = new(atomic.Int32)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,10 +15,58 @@ import (
 // defaultPath is the search path of execvp(3) if PATH is not set (env -i).
 const defaultPath = "/bin:/usr/bin"
 
+// lookup finds programs as execvp(3) does and caches them: a walk along PATH costs
+// more than everything else that crew does for a task. It is safe for concurrent
+// use.
+type lookup struct {
+	path  string // the PATH that the cache is for, in crew's own directory
+	mu    sync.RWMutex
+	found map[string]string // by name
+}
+
+// find returns the path of a program for a task with this PATH and directory. A
+// name with a slash stands for itself.
+func (l *lookup) find(name, path, dir string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	if path != l.path || dir != "" {
+		return walk(name, path, dir)
+	}
+	l.mu.RLock()
+	full, ok := l.found[name]
+	l.mu.RUnlock()
+	if ok {
+		return full, nil
+	}
+	full, err := walk(name, path, "")
+	if err == nil && filepath.IsAbs(full) {
+		l.mu.Lock()
+		if len(l.found) < 1024 {
+			l.found[name] = full
+		}
+		l.mu.Unlock()
+	}
+	return full, err
+}
+
+// forget drops a name from the cache, since the program may have moved, and
+// reports whether it was there.
+func (l *lookup) forget(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.found[name]
+	delete(l.found, name)
+	return ok
+}
+
 // Find looks for a program as a task with the environment of crew would, which runs in
 // dir. It returns the exit status of a task that cannot run it, and why.
 func Find(name, dir string) (status int, err error) {
-	full, err := find(name, os.Getenv("PATH"), dir)
+	full := name
+	if !strings.Contains(name, "/") {
+		full, err = walk(name, os.Getenv("PATH"), dir)
+	}
 	if err == nil && !filepath.IsAbs(full) {
 		full = filepath.Join(cmp.Or(dir, "."), full)
 	}
@@ -32,12 +81,9 @@ func Find(name, dir string) (status int, err error) {
 	return 0, nil
 }
 
-// find searches path for a program, as execvp(3) does. Relative entries of path are relative to
-// dir, where the task will run. A name with a slash stands for itself.
-func find(name, path, dir string) (string, error) {
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
+// walk searches path for a program. Relative entries of path are relative to dir,
+// where the task will run.
+func walk(name, path, dir string) (string, error) {
 	if path == "" {
 		path = defaultPath
 	}

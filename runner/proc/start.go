@@ -125,11 +125,11 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 	if l.terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd
 	}
-	full, err := find(argv[0], path, dir)
-	if err != nil {
-		return err
-	}
-	for {
+	for again := true; ; again = false {
+		full, err := l.path.find(argv[0], path, dir)
+		if err != nil {
+			return err
+		}
 		p.started = time.Now()
 		p.pid, err = l.spawner.Start(full, argv, attr, born, p.pin)
 		if err == syscall.ENOEXEC {
@@ -142,6 +142,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
+		case err == syscall.ENOENT && again && l.path.forget(argv[0]):
 		default:
 			if bad := unix.Stat(dir+"/.", new(unix.Stat_t)); dir != "" && bad != nil {
 				return fmt.Errorf("change to directory %s: %w", dir, bad)
