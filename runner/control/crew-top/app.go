@@ -1,10 +1,12 @@
 package main
 
 import (
+	"os"
 	"syscall"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
+	"golang.org/x/sys/unix"
 
 	"crew/runner/control"
 	"crew/runner/kernel"
@@ -87,6 +89,13 @@ func (a *app) obey() {
 // where no shell could continue it.
 const stopWithin = time.Second
 
+// inSession reports whether the parent may be a shell that can continue this process.
+func inSession() bool {
+	own, err := unix.Getsid(0)
+	of, failed := unix.Getsid(os.Getppid())
+	return err == nil && failed == nil && own == of
+}
+
 // stop stops the whole job, as a terminal does at Ctrl-Z. The terminal is as it was before meanwhile.
 func (a *app) stop() {
 	_ = a.screen.Suspend()
@@ -96,6 +105,9 @@ func (a *app) stop() {
 	}
 	kernel.Reset(syscall.SIGTSTP)
 	_ = syscall.Kill(0, syscall.SIGTSTP) // which may return before this process stops
+	if kernel.Portable && inSession() {  // the Go runtime keeps its handler, which does nothing
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
 	select {
 	case <-a.continued:
 	case <-time.After(stopWithin):
