@@ -38,6 +38,9 @@ type Source interface {
 
 // Executor runs attempts. It is safe for concurrent use.
 //
+// It may have a method Tell(func(task.Attempt)) that takes, before Wait, what is to be called once
+// the process of an attempt runs.
+//
 // With core.Pool.Ahead it is a Sender.
 //
 // With core.Limit.Idle it has a method Silence(task.Attempt) time.Duration, unless it ends
@@ -165,6 +168,10 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	r.streamer, _ = exec.(Streamer)
 	if cfg.Pool.Ahead > 0 {
 		r.sender = exec.(Sender)
+	}
+	if t, ok := exec.(interface{ Tell(func(task.Attempt)) }); ok && r.streamer == nil && cfg.Paced() {
+		cfg.Pool.Told = true
+		t.Tell(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
 	r.core = core.New(cfg, r.clock, r.streamer != nil)
 	if r.tokens != nil {

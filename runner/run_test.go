@@ -123,6 +123,38 @@ func (r *told) Ended(a task.Attempt, _ *task.Result, _ bool) {
 
 func (r *told) Idle() { r.add("idle", 0) }
 
+// slow is an Executor whose processes take up to a second to start.
+type slow struct {
+	fake
+	began  func(task.Attempt)
+	mu     sync.Mutex
+	starts []time.Time
+}
+
+func (s *slow) Tell(began func(task.Attempt)) { s.began = began }
+
+func (s *slow) Run(_ context.Context, a task.Attempt) *task.Result {
+	time.Sleep(time.Duration(a.Task.ID*a.Task.ID%11) * 100 * time.Millisecond)
+	s.mu.Lock()
+	s.starts = append(s.starts, time.Now())
+	s.mu.Unlock()
+	s.began(a)
+	return answer(a)
+}
+
+// Rates hold for when processes start, however long that takes.
+func TestRatesCountProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exec, cfg := &slow{}, config(8)
+		cfg.Queue.Rate = task.Rate{N: 5, Period: time.Second, Burst: 3}
+		_, end := begin(t, cfg, &tasks{n: 100}, exec, nil)
+		require.EqualValues(t, 100, (<-end).Stats.ByOutcome[task.OK])
+		for i := range exec.starts[7:] {
+			require.Greater(t, exec.starts[i+7].Sub(exec.starts[i]), time.Second, "8 starts from %d on", i)
+		}
+	})
+}
+
 // Behind the end of an attempt comes the start of the next one in its slot, or the
 // recorder is told that there is none.
 func TestRecorderIsToldOfIdleSlots(t *testing.T) {

@@ -21,6 +21,7 @@ type Limits struct {
 	Rate    Rate  // the same
 	Caps    []int // units of each limit of which items claim some
 	Ages    bool  // whether ranks are priorities; see HandRank
+	Told    bool  // Started tells when an item has started; or else it has once Next returns it
 
 	// Allow reports whether an item may start or, if that is known, when, and May whether a slot may
 	// take one, for reasons of the caller's. Nil is always.
@@ -194,11 +195,12 @@ func (d *Dispatcher) Again() time.Time { return d.again }
 
 // early returns what all items wait for.
 func (d *Dispatcher) early() Wait {
-	at, wait := d.limits.Delay.at, ForDelay
-	if rate := d.limits.Rate.at; rate.After(at) {
-		at, wait = rate, ForRate
+	ok, at := d.limits.Delay.allows(d.now)
+	wait := ForDelay
+	if free, next := d.limits.Rate.allows(d.now); !free && (ok || next.After(at)) {
+		ok, at, wait = false, next, ForRate
 	}
-	if d.now.Before(at) {
+	if !ok {
 		d.again = at
 		return wait
 	}
@@ -243,14 +245,28 @@ func (d *Dispatcher) unpark(q *queue[*entry]) Item {
 // requeue has an item wait for a slot, with all that it claims.
 func (d *Dispatcher) requeue(it Item) { d.parked.insert(&d.called, &it) }
 
-// start notes that an item starts.
+// start notes that an item is to start.
 func (d *Dispatcher) start(it *Item) {
-	d.limits.Delay.start(d.now)
-	d.limits.Rate.start(d.now)
-	d.begun(it)
+	d.limits.Delay.granted++
+	d.limits.Rate.granted++
+	if !d.limits.Told {
+		d.Started(d.now, *it)
+	}
 	d.passed(it.Claim)
 	if d.best < d.worst {
 		d.started++
+	}
+}
+
+// Started takes that an item that Next has returned has started, which is what rates count. It
+// must come before Done.
+func (d *Dispatcher) Started(now time.Time, it Item) {
+	d.now = now
+	d.limits.Delay.happened(now)
+	d.limits.Rate.happened(now)
+	if g := d.of[it.Key]; g != nil {
+		g.rate.happened(now)
+		d.call(g)
 	}
 }
 

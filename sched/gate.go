@@ -13,7 +13,6 @@ type gates struct {
 type gate struct {
 	key    uint64
 	passed int // items that have not ended
-	waits  int // those of them that have not started
 	rate   Rate
 	parked queue[*entry] // in order of rank and of ID
 }
@@ -30,7 +29,7 @@ func (d *Dispatcher) pass(it *Item) bool {
 	}
 	if d.closed(g) == ForSlot && (g.parked.len() == 0 || it.Rank <= g.parked.min().Rank) {
 		g.passed++
-		g.waits++
+		g.rate.granted++
 		return true
 	}
 	d.park(&g.parked, it)
@@ -38,13 +37,12 @@ func (d *Dispatcher) pass(it *Item) bool {
 	return false
 }
 
-// closed returns why a gate lets none pass, or ForSlot if it does. With a rate none does until
-// the one before has started.
+// closed returns why a gate lets none pass, or ForSlot if it does.
 func (d *Dispatcher) closed(g *gate) Wait {
-	switch n := d.limits.PerKey; {
-	case n > 0 && g.passed >= n:
+	if n := d.limits.PerKey; n > 0 && g.passed >= n {
 		return ForKey
-	case g.rate.Every > 0 && (g.waits > 0 || d.now.Before(g.rate.at)):
+	}
+	if ok, _ := g.rate.allows(d.now); !ok {
 		return ForKeyRate
 	}
 	return ForSlot
@@ -55,14 +53,14 @@ func (d *Dispatcher) closed(g *gate) Wait {
 func (d *Dispatcher) call(g *gate) {
 	for g.parked.len() > 0 && d.closed(g) == ForSlot {
 		g.passed++
-		g.waits++
+		g.rate.granted++
 		if it := d.unpark(&g.parked); d.grant(&it) {
 			d.requeue(it)
 		}
 	}
-	at := g.rate.at
+	_, at := g.rate.allows(d.now)
 	if g.parked.len() == 0 {
-		at = at.Add(g.rate.Slack)
+		at = g.rate.at.Add(g.rate.Slack)
 	}
 	if d.now.Before(at) {
 		d.due.Push(g.key, at)
@@ -85,24 +83,12 @@ func (d *Dispatcher) recall() {
 	d.again, _ = d.due.Next()
 }
 
-// begun notes the start of an item that has passed.
-func (d *Dispatcher) begun(it *Item) {
-	g := d.of[it.Key]
-	if g == nil {
-		return
-	}
-	if g.waits--; g.rate.Every > 0 {
-		g.rate.start(d.now)
-		d.call(g)
-	}
-}
-
 // unpass notes that an item that has passed has ended, perhaps before it has started.
 func (d *Dispatcher) unpass(key uint64, started bool) {
 	if g := d.of[key]; g != nil {
 		g.passed--
 		if !started {
-			g.waits--
+			g.rate.granted--
 		}
 		d.call(g)
 	}

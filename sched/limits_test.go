@@ -16,6 +16,7 @@ type limits struct {
 	claims   []*Claim
 	stocks   [hostsUsed]*Stock // of the hosts
 	has      map[*Stock][]int  // units of each limit of hosts
+	granted  []holding         // those that have not started, if that is told
 	starts   []time.Time
 	startsOf map[uint64][]time.Time // of each key
 }
@@ -48,7 +49,7 @@ func someWindow(r *rand.Rand) window {
 func someLimits(r *rand.Rand, shared bool) limits {
 	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]int{}, startsOf: map[uint64][]time.Time{}}
 	l.Limits = Limits{
-		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Ages: r.IntN(2) == 0,
+		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Ages: r.IntN(2) == 0, Told: r.IntN(2) == 0,
 	}
 	l.claims = make([]*Claim, 3)
 	if r.IntN(2) == 0 {
@@ -125,10 +126,9 @@ func (d *driver) hold(h *holding) {
 	if !d.limited {
 		return
 	}
-	d.starts, d.startsOf[h.Key] = append(d.starts, d.now), append(d.startsOf[h.Key], d.now)
-	window{1, 1, d.Delay.Every - 1}.check(d.t, d.starts)
-	d.rate.check(d.t, d.starts)
-	d.keyRate.check(d.t, d.startsOf[h.Key])
+	if d.granted = append(d.granted, *h); !d.Told {
+		d.started(0)
+	}
 	for i, n := range d.Caps {
 		holds(d.t, d.taken(i, nil) <= n, "%d units of limit %d", d.taken(i, nil), i)
 	}
@@ -144,6 +144,18 @@ func (d *driver) hold(h *holding) {
 		}
 	}
 	holds(d.t, d.PerKey == 0 || beside <= d.PerKey, "%d of a key", beside)
+}
+
+// started has an item start to which that was granted.
+func (d *driver) started(i int) {
+	h := cut(&d.granted, i)
+	if d.Told {
+		d.d.Started(d.now, h.Item)
+	}
+	d.starts, d.startsOf[h.Key] = append(d.starts, d.now), append(d.startsOf[h.Key], d.now)
+	window{1, 1, d.Delay.Every - 1}.check(d.t, d.starts)
+	d.rate.check(d.t, d.starts)
+	d.keyRate.check(d.t, d.startsOf[h.Key])
 }
 
 // idle checks that nothing could start.

@@ -197,7 +197,11 @@ func (d *driver) step() {
 		}
 	case k < 93:
 		d.change()
-	case k < 96:
+	case k < 95:
+		if len(d.granted) > 0 {
+			d.started(d.r.IntN(len(d.granted)))
+		}
+	case k < 97:
 		slot := 1 + d.r.IntN(maxSlot)
 		d.refused[slot] = !d.refused[slot] && d.r.IntN(2) == 0
 	case k < 99:
@@ -317,6 +321,9 @@ func (d *driver) takes(was, it Item, slot int, called bool) {
 
 func (d *driver) finish(i int, again bool) {
 	h := cut(&d.running, i)
+	if i := slices.IndexFunc(d.granted, func(o holding) bool { return o.ID == h.ID }); i >= 0 {
+		d.started(i)
+	}
 	d.w.held[h.slot]--
 	d.d.Done(h.slot, h.Item, again)
 	if d.m != nil {

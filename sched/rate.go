@@ -5,23 +5,25 @@ import "time"
 // Rate limits starts by the generic cell rate algorithm (ITU-T I.371): each start takes up the
 // time Every, and may be early by Slack. So of N in a period, with Every more than its Nth
 // part and Slack B-1 times Every, any interval as long as the period holds at most
-// N+B-1. The zero Rate is no limit.
+// N+B-1. A start that was granted counts as one that happens now until it has happened. The
+// zero Rate is no limit.
 type Rate struct {
 	Every, Slack time.Duration
-	at           time.Time // when the next start may be: Slack before all so far have taken up their time
+	at           time.Time // when the next start may be: Slack before all that have happened have taken up their time
+	granted      int       // starts that have not happened
 }
 
 // NewRate returns a Rate of n starts in a period, with bursts of burst, which is at least 1. It is no
 // limit if n is 0. It
-// adds 20 ms to the period, or a fiftieth: what counts is when a process starts, which takes
-// a while that differs.
+// adds 20 ms to the period, or a fiftieth. Starts may be late by half of that without being
+// fewer; the other half is for what differs between the start of a process and what it sees of that.
 func NewRate(n int, period time.Duration, burst int) Rate {
 	if n == 0 {
 		return Rate{}
 	}
-	period += min(period/50, 20*time.Millisecond)
-	every := period/time.Duration(n) + 1
-	return Rate{Every: every, Slack: time.Duration(burst-1) * every}
+	late := min(period/50, 20*time.Millisecond)
+	every := (period+late)/time.Duration(n) + 1
+	return Rate{Every: every, Slack: time.Duration(burst-1)*every + late/2}
 }
 
 // From returns r for starts from a time on.
@@ -30,9 +32,20 @@ func (r Rate) From(t time.Time) Rate {
 	return r
 }
 
-// start notes a start.
-func (r *Rate) start(now time.Time) {
-	if r.Every == 0 {
+// allows reports whether a start may be granted. If not, at is when it may if those that are
+// granted happen now.
+func (r *Rate) allows(now time.Time) (ok bool, at time.Time) {
+	ahead := time.Duration(r.granted) * r.Every
+	ok, at = ahead <= r.Slack && !now.Before(r.at.Add(ahead)), r.at
+	if from := now.Add(-r.Slack); !ok && from.After(at) {
+		at = from
+	}
+	return ok, at.Add(ahead)
+}
+
+// happened notes that a start that was granted has happened.
+func (r *Rate) happened(now time.Time) {
+	if r.granted--; r.Every == 0 {
 		return
 	}
 	if from := now.Add(-r.Slack); from.After(r.at) {

@@ -29,6 +29,7 @@ type Pool struct {
 	Ahead   int           // attempts that a slot of another machine holds beside the one that runs there, and runs in turn; with it, PerKey, Caps, rates and weights must not limit starts
 	Delay   time.Duration // between two starts
 	Jitter  time.Duration // before the first start
+	Told    bool          // Began tells when attempts start, for Delay, Rate and KeyRate
 	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
 	Machine Machine       // holds starts back
 }
@@ -135,6 +136,11 @@ func (h Halt) String() string {
 		share = "%"
 	}
 	return fmt.Sprintf("%s,%s=%d%s", when, [...]string{OnFail: "fail", OnSuccess: "success", OnDone: "done"}[h.On], h.N, share)
+}
+
+// Paced reports whether starts have to keep apart.
+func (c Config) Paced() bool {
+	return c.Pool.Delay > 0 || c.Queue.Rate.N > 0 || c.Queue.KeyRate.N > 0
 }
 
 // Validate returns an error if no run is possible with c.

@@ -54,6 +54,7 @@ type attempt struct {
 	units  []task.Units // that it holds
 	tag    any          // Start.Tag
 	asked  bool         // it is to be given back if it has not begun
+	starts bool         // Began is still to come
 }
 
 // history tells of the earlier attempts of a task.

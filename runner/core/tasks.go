@@ -40,7 +40,7 @@ func (c *Core) next() bool {
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.set(e, running)
 	at := c.pool.begin(slot, e, c.run)
-	e.attempt = attempt{slot: at.slot, number: e.number + 1}
+	e.attempt = attempt{slot: at.slot, number: e.number + 1, starts: c.cfg.Pool.Told}
 	c.queue.caps.hold(e)
 	if c.pool.most == 0 || len(at.list) == 1 {
 		c.started(e)
@@ -51,6 +51,21 @@ func (c *Core) begin(e *entry, slot int) {
 		c.assign(at, e)
 	} else {
 		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
+	}
+}
+
+// Began takes that the process of an attempt runs.
+func (c *Core) Began(a task.Attempt) {
+	if e := c.entries[a.Task.ID]; e != nil && e.slot != nil && e.number == a.Number {
+		c.starts(e)
+	}
+}
+
+// starts notes that an attempt has started or never will.
+func (c *Core) starts(e *entry) {
+	if e.starts {
+		e.starts = false
+		c.queue.ready.Started(c.run, e.item)
 	}
 }
 
@@ -194,6 +209,7 @@ func (c *Core) vacate(e *entry) {
 		return
 	}
 	at := c.pool.end(e)
+	c.starts(e)
 	c.pool.machine.gone(e)
 	c.queue.ready.Done(at.id, e.item, e.again)
 	c.queue.caps.giveBack(e)

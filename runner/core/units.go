@@ -37,7 +37,7 @@ func newCaps(list []task.Cap, hosts bool) caps {
 func (c Config) limits() sched.Limits {
 	l := sched.Limits{
 		PerKey: c.Queue.PerKey, KeyRate: rateOf(c.Queue.KeyRate), Rate: rateOf(c.Queue.Rate), Delay: sched.Rate{Every: c.Pool.Delay},
-		Ages: c.Queue.Terms,
+		Ages: c.Queue.Terms, Told: c.Pool.Told,
 	}
 	for _, limit := range c.Queue.Caps {
 		l.Caps = append(l.Caps, len(limit.Units))

@@ -91,6 +91,7 @@ type Local struct {
 	shortage *shortage
 	ran      atomic.Value // the program that started last
 	terminal *terminal    // nil without Config.Terminal
+	began    func(task.Attempt)
 
 	buffers sync.Pool // of *[pipeSize]byte, to read into
 }
@@ -122,6 +123,9 @@ func New(cfg Config) (*Local, error) {
 	}
 	return l, nil
 }
+
+// Tell has began called once the process of an attempt runs. See runner.Executor.
+func (l *Local) Tell(began func(task.Attempt)) { l.began = began }
 
 // Config returns what New was called with.
 func (l *Local) Config() Config { return l.cfg }
@@ -221,6 +225,9 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		return r
 	}
 	r.Start, r.PID = p.started, p.pid
+	if l.began != nil {
+		l.began(a)
+	}
 
 	stop := context.AfterFunc(ctx, func() { p.end(task.EndedBy(context.Cause(ctx)), syscall.SIGTERM) })
 	p.capture()
