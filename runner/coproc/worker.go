@@ -43,6 +43,7 @@ type worker struct {
 	retired   bool          // it gets no more records
 	dismissed bool          // its stdin is closed, so that it ends
 	ladder    task.Ladder   // how the loop ends it
+	wake      time.Duration // when to look again
 	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
 	unread    string        // why it is ended before it has read a record; empty if it is not
@@ -180,25 +181,40 @@ func (l *loop) sleep(set []unix.PollFd, wait time.Duration) {
 	l.bell.wake(set[0].Revents)
 }
 
+// reached reports whether a time has come. If not, the loop looks again then.
+func (w *worker) reached(at time.Duration) bool {
+	if w.run < at {
+		w.wake = min(w.wake, at)
+		return false
+	}
+	return true
+}
+
 // due does what its time has come for, and returns when to look again.
 func (w *worker) due() time.Duration {
 	if w.exited {
 		return w.over
 	}
-	if w.run >= w.killAt {
+	w.wake = never
+	if w.reached(w.killAt) {
 		w.finish(true)
 	}
-	if w.run >= w.over {
+	if w.reached(w.over) {
 		w.over = never
 		w.hangUp()
 	}
-	if w.ladder != task.Untouched {
-		return w.killAt
+	if w.ladder == task.Untouched {
+		w.expire()
+		w.hint()
+		w.replace()
 	}
-	next := min(w.over, w.expire(), w.hint())
-	if age := w.cfg.Life.Age; age > 0 && !w.retired && w.count > 0 {
-		w.retired = w.run >= w.born+age
-		next = min(next, w.born+age)
+	return min(w.wake, w.killAt)
+}
+
+// replace closes stdin once the worker has all records that it is to get.
+func (w *worker) replace() {
+	if age := w.cfg.Life.Age; age > 0 && w.count > 0 && w.reached(w.born+age) {
+		w.retired = true
 	}
 	if w.Workers.short.Load() > 0 && len(w.flights) == 0 {
 		w.retired = true // others need what it holds
@@ -210,9 +226,8 @@ func (w *worker) due() time.Duration {
 		for _, f := range w.flights[:w.held()] {
 			f.since = w.run
 		}
-		next = min(next, w.expire()) // these are owed from now on
+		w.expire() // these are owed from now on
 	}
-	return next
 }
 
 // dismiss closes the worker's stdin, so that it ends.
@@ -230,9 +245,8 @@ func (w *worker) begun() int {
 func (w *worker) idle() bool { return w.begun() == w.held() && len(w.out) == 0 }
 
 // expire ends the worker if it has taken too long for a record, or been silent for too
-// long. It returns when to call it again.
-func (w *worker) expire() time.Duration {
-	next := never
+// long.
+func (w *worker) expire() {
 	owed := w.flights[:w.begun()]
 	switch {
 	case w.protocol == task.FilterProtocol && !w.dismissed:
@@ -241,28 +255,17 @@ func (w *worker) expire() time.Duration {
 		owed = owed[:min(len(owed), 1)]
 	}
 	for _, f := range owed {
-		late, silent := never, never
-		if limit := cmp.Or(f.Task.Timeout, w.cfg.Life.Timeout); limit > 0 {
-			late = f.since + limit
-		}
-		if limit := w.cfg.Life.Idle; limit > 0 {
-			silent = max(f.since, w.heard) + limit
-		}
-		next = min(next, late, silent)
+		limit, idle := cmp.Or(f.Task.Timeout, w.cfg.Life.Timeout), w.cfg.Life.Idle
 		switch {
-		case w.run >= late:
-		case w.run >= silent && !kernel.Readable(w.p.Out, w.p.Err):
-			f.Err = task.Silent(w.cfg.Life.Idle)
+		case limit > 0 && w.reached(f.since+limit):
+		case idle > 0 && w.reached(max(f.since, w.heard)+idle) && !kernel.Readable(w.p.Out, w.p.Err):
+			f.Err = task.Silent(idle)
 		default:
 			continue
 		}
 		f.Outcome = task.Timeout
 		w.finish(false)
 	}
-	if w.ladder != task.Untouched {
-		return w.killAt
-	}
-	return next
 }
 
 // finish asks the worker to end, and has it killed if it does not, or at once. The loop
