@@ -83,7 +83,3 @@ func DieWith(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr
 	attr.Pdeathsig = sig
 	return attr
 }
-
-// PTYKeeps tells that a pseudo-terminal keeps what was written to it until that is read, even
-// if all that could write have closed it.
-const PTYKeeps = true

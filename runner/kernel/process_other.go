@@ -19,7 +19,3 @@ const Portable = true
 
 // DieWith returns attr: a process does not learn that its parent has ended.
 func DieWith(attr *syscall.SysProcAttr, _ syscall.Signal) *syscall.SysProcAttr { return attr }
-
-// PTYKeeps is false: once all that can write have closed a pseudo-terminal, what it holds is
-// lost.
-const PTYKeeps = false

@@ -112,11 +112,11 @@ func (p *process) pipe(n int, ours *int) error {
 	return nil
 }
 
-// closeChildEnds closes the child's ends of the pipes and, only with all, those of terminals
-// that may lose what they hold as long as it is not read.
+// closeChildEnds closes the child's ends of the pipes and, only with all, those of terminals:
+// once nobody has one open, it loses what it holds, but on Linux.
 func (p *process) closeChildEnds(all bool) {
 	for n, fd := range p.child {
-		if !all && n > 0 && p.size > 0 && !kernel.PTYKeeps {
+		if !all && n > 0 && p.size > 0 {
 			continue
 		}
 		if fd > 2 && int(fd) != p.local.null {

@@ -107,6 +107,13 @@ func (g *groups) share(table []int32, starts *atomic.Int32) {
 	}
 }
 
+// any reports whether anything is listed.
+func (g *groups) any() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.live, func(p *process) bool { return p != nil })
+}
+
 // each calls f with every live process.
 func (g *groups) each(f func(*process)) {
 	g.mu.Lock()

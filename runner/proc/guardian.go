@@ -76,7 +76,8 @@ func watchOver(crew int, fds []int, dir string) {
 	session, _ := unix.Getsid(0)
 	k := newKin(crew, session, []string{"CREW_PID=" + strconv.Itoa(crew)})
 	expired := func() {
-		k.killListed(table)
+		k.addListed(table)
+		k.kill(kernel.Processes)
 		time.Sleep(leaseAgain) // what crew starts meanwhile is not listed yet, or unknown until it has executed its program
 	}
 	for over := false; !over; {
@@ -98,46 +99,22 @@ func watchOver(crew int, fds []int, dir string) {
 		}
 	}
 	expired()
-	k.killListed(table)
+	k.addListed(table)
+	left, _ := k.kill(kernel.Processes)
 	tokens.End()
-	for pause := time.Millisecond; held > 0 && anyLives(table); pause = min(2*pause, goneLook) {
+	for pause := time.Millisecond; held > 0 && len(left) > 0; pause = min(2*pause, goneLook) {
 		time.Sleep(pause)
+		left, _ = k.kill(kernel.Processes)
 	}
 }
 
-// killListed kills the tasks of the groups in a table, with what is known by its environment.
-func (k *kin) killListed(table []int32) {
+// addListed adds the groups in a table.
+func (k *kin) addListed(table []int32) {
 	for row := range table {
 		if id := atomic.LoadInt32(&table[row]); id != 0 {
 			k.add(int(max(id, -id)), id < 0)
 		}
 	}
-	k.kill(kernel.Processes)
-}
-
-// anyLives reports whether a process of the groups in a table is left, and removes groups
-// that are gone, whose IDs are free for others from then on. What has ended does not live, even
-// if nobody reaps it, as in a container.
-func anyLives(table []int32) (any bool) {
-	lives := sync.OnceValue(func() map[int]bool {
-		groups := map[int]bool{}
-		for _, p := range kernel.Processes() {
-			groups[p.Group] = groups[p.Group] || !p.Ended
-		}
-		return groups
-	})
-	for row, id := range table {
-		group := int(max(id, -id))
-		if id == 0 {
-			continue
-		}
-		if alive, seen := lives()[group]; syscall.Kill(-group, 0) == syscall.ESRCH || seen && !alive {
-			table[row] = 0
-		} else {
-			any = true
-		}
-	}
-	return any
 }
 
 // free continues children of crew that have stopped before they executed their program, as
@@ -298,16 +275,11 @@ func (g *guardian) close() {
 	if g.pid != 0 {
 		_ = syscall.Kill(g.pid, syscall.SIGCONT)
 		g.tokens.Settle(true)
-		if g.held != 0 && anyLives(g.groups.table) {
+		if g.held != 0 && g.groups.any() {
 			return
 		}
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)
-		reap := func() { kernel.Wait(g.pid, nil, nil) }
-		if g.tokens.Own() {
-			go reap() // nobody has to wait for this: init reaps what crew leaves
-		} else {
-			reap()
-		}
+		go kernel.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
 	}
 	if g.table != 0 {
 		_, _, _ = syscall.Close(g.table), syscall.Close(g.pipe[0]), syscall.Close(g.pipe[1])

@@ -102,23 +102,6 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	*born = 0
 }
 
-// A group whose processes have all ended does not live, even if nobody reaps them.
-func TestWhatLives(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	require.NoError(t, cmd.Start())
-	pid := cmd.Process.Pid
-	table := []int32{0, int32(pid)}
-	require.True(t, anyLives(table))
-	require.NoError(t, cmd.Process.Kill())
-	crewtest.Gone(t, pid)
-	require.NoError(t, syscall.Kill(-pid, 0), "it is a zombie")
-	require.False(t, anyLives(table))
-	require.Zero(t, table[1], "its ID may soon be another's")
-	_ = cmd.Wait()
-}
-
 // early returns a child that executes its program in an hour, unless it is continued before.
 func early(t *testing.T) int {
 	if kernel.Portable {

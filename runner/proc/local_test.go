@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/kernel"
 	"crew/runner/spool"
 	"crew/runner/task"
 )
@@ -200,7 +201,9 @@ func TestEnds(t *testing.T) {
 // gone waits until no process of the group is alive.
 func gone(t *testing.T, pgid int) {
 	t.Helper()
-	crewtest.Until(t, func() bool { return !anyLives([]int32{int32(pgid)}) }, "the end of group %d", pgid)
+	crewtest.Until(t, func() bool {
+		return !slices.ContainsFunc(kernel.Processes(), func(p kernel.Process) bool { return p.Group == pgid && !p.Ended })
+	}, "the end of group %d", pgid)
 }
 
 func TestNothingStartsOnceItIsCancelled(t *testing.T) {
