@@ -8,7 +8,6 @@ package coproc
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"regexp"
@@ -24,7 +23,7 @@ import (
 
 // Config says how workers run.
 type Config struct {
-	Local  *proc.Local                    // starts the workers, and runs tasks without a protocol; its Config holds for both
+	Local  *proc.Local                    // starts the workers, and runs tasks without a protocol; its Config holds for both, and captures
 	Stray  func(task.Slot) io.WriteCloser // takes stderr that belongs to no record; may be nil
 	Life   Life
 	LifeOf func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
@@ -43,19 +42,6 @@ type Life struct {
 	Timeout   time.Duration // of a record; 0 is none
 	Idle      time.Duration // of a record while the worker writes nothing; 0 is none, whatever the task says
 	KillAfter time.Duration // from asking a worker to end to killing it
-}
-
-// Validate reports what is missing.
-func (c Config) Validate() error {
-	switch {
-	case c.Local == nil:
-		return errors.New("workers without package proc")
-	case c.Local.Config().Store == nil:
-		return errors.New("capture without a store")
-	case c.Local.Config().Plan.Show == task.ShowRaw:
-		return errors.New("answers of workers that write to crew's own stdout")
-	}
-	return nil
 }
 
 // Workers is a runner.Streamer. It is safe for concurrent use.
@@ -78,11 +64,8 @@ type Workers struct {
 }
 
 // New returns Workers. Close it when no more attempts run.
-func New(cfg Config) (*Workers, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	return &Workers{Local: cfg.Local, cfg: cfg, local: cfg.Local.Config(), loops: map[int]*loop{}}, nil
+func New(cfg Config) *Workers {
+	return &Workers{Local: cfg.Local, cfg: cfg, local: cfg.Local.Config(), loops: map[int]*loop{}}
 }
 
 // lastWords is how long the user's terminal, or what reads stderr, may take for the last

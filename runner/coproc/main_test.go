@@ -70,8 +70,7 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 	if cfg.Life.KillAfter == 0 {
 		cfg.Life.KillAfter = 10 * time.Second
 	}
-	c.Workers, err = New(cfg)
-	require.NoError(t, err)
+	c.Workers = New(cfg)
 	t.Cleanup(func() {
 		for _, r := range c.results {
 			r.Close()

@@ -12,7 +12,6 @@
 package target
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -24,19 +23,10 @@ type Config struct {
 	Dir         string // of tasks that have none; "" for crew's own
 	Always      bool   // no target is up to date
 	DryRun      bool   // nothing is made: Begin and End do nothing
-	Directories bool   // targets may be directories
+	Directories bool   // targets may be directories; only with Journal, as after a crash nothing else tells one that is not whole
 	Journal     bool   // what is made is recorded, so it needs a stamp
 
 	Notice func(string) // shows a message to the user; may be nil
-}
-
-// Validate reports what contradicts itself.
-func (c Config) Validate() error {
-	if c.Directories && !c.Journal {
-		// After a crash, nothing else tells a directory that is not whole.
-		return errors.New("directories can be targets only with a journal")
-	}
-	return nil
 }
 
 // Files looks after the files of a run. It is safe for concurrent use.
@@ -56,7 +46,7 @@ type number struct {
 	attempt int
 }
 
-// New returns the Files of a run. The Config must be valid.
+// New returns the Files of a run.
 func New(cfg Config) *Files {
 	return &Files{cfg: cfg, dirs: newDirs(), works: map[number]*work{}}
 }

@@ -327,7 +327,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
 	}
-	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: life(o)})
+	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: life(o)}), nil
 }
 
 func (w *wiring) config() (core.Config, error) {

@@ -57,27 +57,24 @@ func (w *wiring) stray(s task.Slot) io.WriteCloser {
 }
 
 // workers returns the executor of crew worker, or that of records for persistent workers.
-func (w *wiring) workers(cfg coproc.Config) (runner.Executor, error) {
+func (w *wiring) workers(cfg coproc.Config) runner.Executor {
 	if own := cfg.Life; w.worker != nil {
 		cfg.LifeOf = func(t *task.Task) coproc.Life { return w.lifeOf(t, own) }
 	} else if w.opts.Coproc.Eager {
 		cfg.Life.Eager = w.source.tasks.Worker()
 	}
-	exec, err := coproc.New(cfg)
-	if err != nil {
-		return nil, err
-	}
+	exec := coproc.New(cfg)
 	if w.worker != nil {
 		far := w.worker.Executor(exec)
 		w.close = append(w.close, far.Close)
 		w.onClose(w.signals.Release) // first, so that a signal ends the wait for persistent workers
-		return far, nil
+		return far
 	}
 	w.close = append(w.close, exec.Close)
 	if !proc.SavesThreads(w.pool.processes) {
 		tune(w.pool.jobs)
 	}
-	return exec, nil
+	return exec
 }
 
 // tune sets the Go runtime for a million records a second and n workers. A collection
