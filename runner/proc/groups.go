@@ -20,9 +20,9 @@ type groups struct {
 	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
 	halted   atomic.Bool  // from suspend to resume: no group may go on
 	mu       sync.Mutex
-	live     []*process    // by row; nil where it is free
-	table    []int32       // the IDs by row, shared with the guardian; nil before there is one
-	starts   *atomic.Int32 // how many processes start; in the lease of the guardian once there is one
+	live     []*process // by row; nil where it is free
+	table    []int32    // the IDs by row, shared with the guardian
+	lease    *lease     // behind table
 }
 
 // unstarted has the row of a process that is about to start.
@@ -40,7 +40,7 @@ func (g *groups) reserve(p *process) *int32 {
 		g.live = append(g.live, nil)
 	}
 	g.live[p.row] = unstarted
-	g.starts.Add(1)
+	g.lease.starts.Add(1)
 	if p.row < len(g.table) {
 		return &g.table[p.row]
 	}
@@ -58,7 +58,7 @@ func (g *groups) add(p *process) {
 // started is called when a process has started, or failed to. The caller must hold mu, which
 // started releases.
 func (g *groups) started() {
-	g.starts.Add(-1)
+	g.lease.starts.Add(-1)
 	g.mu.Unlock()
 	g.starting.RUnlock()
 }
@@ -91,19 +91,6 @@ func (g *groups) remove(p *process) {
 func (g *groups) publish(row, pid int) {
 	if row < len(g.table) {
 		atomic.StoreInt32(&g.table[row], int32(pid))
-	}
-}
-
-// share publishes all rows in table from now on, and in starts how many processes start.
-func (g *groups) share(table []int32, starts *atomic.Int32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	starts.Store(g.starts.Load())
-	g.table, g.starts = table, starts
-	for row, p := range g.live {
-		if p != nil {
-			g.publish(row, p.pid)
-		}
 	}
 }
 

@@ -174,13 +174,29 @@ type guardian struct {
 	told   bool
 	closed bool
 	pid    int    // 0 if there is none
-	table  int    // descriptor of the table; 0 if there is none
+	fault  error  // why there can be none
+	table  int    // descriptor of the table; -1 if there is none
 	pipe   [2]int // what the guardian reads, and what crew writes to ask for tokens to be given back
-	lease  *lease // in the table
-	until  time.Time
 	tokens *jobserver.Tokens
 	held   int // descriptor that stays open until all groups are gone; 0 if there is none
 	start  any // must stay reachable until the guardian execs
+}
+
+// open makes what the guardian needs. The table serves all guardians of the run. It is never unmapped,
+// because the kernel stores the ID of a starting process in its row (groups.reserve), and a start
+// may take any time.
+func (g *guardian) open() {
+	g.pipe = [...]int{-1, -1}
+	memory, fd, err := kernel.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
+	if err == nil {
+		if err = kernel.Pipe(&g.pipe); err == nil {
+			err = syscall.SetNonblock(g.pipe[1], true)
+		}
+	} else {
+		memory = make([]byte, 4*tableLeast)
+	}
+	g.table, g.fault = fd, err
+	g.groups.table, g.groups.lease = asTable(memory)
 }
 
 // try starts the guardian unless it is alive. It is called again at intervals,
@@ -215,24 +231,8 @@ func (g *guardian) ensure() (err error) {
 		}
 		return nil
 	}
-	if g.table == 0 {
-		// The table serves all guardians of the run. It is never unmapped, because the
-		// kernel stores the ID of a starting process in its row (groups.reserve), and a
-		// start may take any time.
-		memory, fd, err := kernel.NewShared("crew-groups", 4*tableSize, 4*tableLeast)
-		if err != nil {
-			return err
-		}
-		if err = kernel.Pipe(&g.pipe); err == nil {
-			err = syscall.SetNonblock(g.pipe[1], true)
-		}
-		if err != nil {
-			return errors.Join(err, syscall.Close(fd))
-		}
-		table, lease := asTable(memory)
-		lease.set(g.until)
-		g.groups.share(table, &lease.starts)
-		g.table, g.lease = fd, lease
+	if g.fault != nil {
+		return g.fault
 	}
 	fds, dir := g.tokens.Kept()
 	after := guardAfter
@@ -242,15 +242,6 @@ func (g *guardian) ensure() (err error) {
 	fds = append([]int{g.table, g.pipe[0], g.held}, fds...)
 	g.start, g.pid, err = kernel.StartHelper(guardianName, g.null, fds, dir, after)
 	return err
-}
-
-// expire sets the time at which the guardian begins to kill; zero is never.
-func (g *guardian) expire(at time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.until = at; g.lease != nil {
-		g.lease.set(at)
-	}
 }
 
 // there reports whether a guardian has been started, which may have ended.
@@ -281,7 +272,7 @@ func (g *guardian) close() {
 		_ = syscall.Kill(g.pid, syscall.SIGKILL)
 		go kernel.Wait(g.pid, nil, nil) // nobody has to wait for this: init reaps what crew leaves
 	}
-	if g.table != 0 {
-		_, _, _ = syscall.Close(g.table), syscall.Close(g.pipe[0]), syscall.Close(g.pipe[1])
+	for _, fd := range []*int{&g.table, &g.pipe[0], &g.pipe[1]} {
+		kernel.Close(fd)
 	}
 }

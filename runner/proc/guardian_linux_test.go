@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -131,21 +130,20 @@ func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	pid, late := early(t), crewtest.New(t, exec.Command("sleep", "1000")).Start().Cmd.Process.Pid
 	stop(t, pid)
 	stop(t, late)
-	g, shared := groups{starts: new(atomic.Int32)}, new(lease)
-	g.reserve(&process{}) // before there is a guardian
-	g.share(make([]int32, 8), &shared.starts)
-	shared.free(os.Getpid())
+	g := groups{lease: new(lease)}
+	g.reserve(&process{})
+	g.lease.free(os.Getpid())
 	require.Equal(t, []bool{false, true}, []bool{crewtest.State(pid) == "T", crewtest.State(late) == "T"})
 	g.abandon(&process{})
 	stop(t, pid)
-	shared.free(os.Getpid())
+	g.lease.free(os.Getpid())
 	require.Equal(t, "T", crewtest.State(pid), "nothing starts")
 }
 
 // A task that is running before crew knows its ID must stop, too, even if it has stopped before it
 // executes its program.
 func TestSuspendWaitsForStarts(t *testing.T) {
-	g := groups{starts: new(atomic.Int32)}
+	g := groups{lease: new(lease)}
 	none := &process{}
 	g.reserve(none)
 	g.abandon(none) // nothing to wait for

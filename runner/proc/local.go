@@ -93,11 +93,11 @@ func New(cfg Config) (*Local, error) {
 		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: kernel.NewSpawner(), shortage: newShortage(cfg.Processes),
 	}
-	l.groups.starts = new(atomic.Int32)
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
 	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
 	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter, tokens: new(jobserver.Tokens)}
+	l.guardian.open()
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	if cfg.Terminal {
 		if l.terminal, err = newTerminal(); err != nil {
@@ -150,7 +150,7 @@ func (l *Local) Kill(id uint64, attempt int) {
 // another one is set, even if this process is stopped or hangs; the zero time is
 // never. until must have been computed from time.Now shortly before.
 func (l *Local) Lease(until time.Time) {
-	l.guardian.expire(until)
+	l.groups.lease.set(until)
 	l.first.Do(l.guardian.try)
 }
 
