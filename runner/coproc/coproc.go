@@ -167,9 +167,13 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 		if l = w.open(a.Slot); w.cfg.LifeOf != nil {
 			l.cfg.Life = w.cfg.LifeOf(a.Task)
 		}
-		go l.host()
+		go func() {
+			l.serve(l.swap)
+			l.close()
+		}()
 	}
-	l.calls = append(l.calls, c)
+	l.calls[a.Task.ID] = c
+	l.come = append(l.come, a)
 	l.bell.ring()
 	w.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
@@ -177,32 +181,24 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return <-c.done
 }
 
-// host serves calls until the loop is dismissed.
-func (l *loop) host() {
-	under := map[uint64]*call{} // way, by task
-	l.serve(func(ended []*task.Result) (next []task.Attempt, left task.Left) {
-		for _, r := range ended {
-			c := under[r.Task.ID]
-			if r.Outcome == task.Lost && c.ctx.Err() == nil { // the next worker gets it
-				next = append(next, c.Attempt)
-				continue
-			}
-			delete(under, r.Task.ID)
-			c.done <- r
+// swap is the task.Swap of a loop that serves calls, until it is dismissed.
+func (l *loop) swap(ended []*task.Result) (next []task.Attempt, left task.Left) {
+	l.Workers.mu.Lock()
+	defer l.Workers.mu.Unlock()
+	for _, r := range ended {
+		c := l.calls[r.Task.ID]
+		if r.Outcome == task.Lost && c.ctx.Err() == nil { // the next worker gets it
+			l.come = append(l.come, c.Attempt)
+			continue
 		}
-		l.Workers.mu.Lock()
-		defer l.Workers.mu.Unlock()
-		for _, c := range l.calls {
-			under[c.Task.ID] = c
-			next = append(next, c.Attempt)
-		}
-		l.calls = nil
-		if l.closing {
-			return next, task.LeftNone
-		}
-		return next, task.LeftMore
-	})
-	l.close()
+		delete(l.calls, r.Task.ID)
+		c.done <- r
+	}
+	next, l.come = l.come, nil
+	if l.closing {
+		return next, task.LeftNone
+	}
+	return next, task.LeftMore
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.

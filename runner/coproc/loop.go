@@ -42,8 +42,9 @@ type loop struct {
 
 	// for Run, under Workers.mu
 
-	calls   []*call // that it has not taken yet
-	closing bool    // none will follow
+	calls   map[uint64]*call // by task
+	come    []task.Attempt   // of these, those that it has not taken yet
+	closing bool             // none will follow
 	gone    chan struct{}
 
 	// state
@@ -96,7 +97,7 @@ type order struct {
 }
 
 func newLoop(w *Workers, slot task.Slot) *loop {
-	return &loop{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{})}
+	return &loop{Workers: w, cfg: w.cfg, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{}), calls: map[uint64]*call{}}
 }
 
 // order gives the loop an order. It is safe for concurrent use.
