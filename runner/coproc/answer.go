@@ -185,28 +185,24 @@ func (w *worker) surplus(p []byte) {
 	}
 	r := w.ended[len(w.ended)-1]
 	r.Outcome, r.Code = task.BadAnswer, 0
-	r.Err = fmt.Errorf("expected %s for record %d, got another one: %s", w.expected(), r.Task.ID, w.excerpt(p))
+	r.Err = w.unexpected(r.Task.ID, "another one: "+w.excerpt(p))
 }
 
 // bad ends the worker because of what it answered to its oldest record.
 func (w *worker) bad(came string) {
 	if f := w.flights[0]; f.Outcome == 0 {
-		f.Outcome, f.Err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.Task.ID, came)
+		f.Outcome, f.Err = task.BadAnswer, w.unexpected(f.Task.ID, came)
 	}
 	w.finish(false)
 }
 
-// expected says what a record's answer is.
-func (w *worker) expected() string {
-	switch w.protocol {
-	case task.NULProtocol:
-		return "one answer that ends in NUL"
-	case task.JSONProtocol:
-		return "one JSON object with id and exit"
-	case task.FilterProtocol:
-		return "an exit"
+// unexpected says what came instead of a record's answer.
+func (w *worker) unexpected(id uint64, came string) error {
+	want := map[task.Protocol]string{
+		task.LineProtocol: "one line", task.NULProtocol: "one answer that ends in NUL",
+		task.JSONProtocol: "one JSON object with id and exit", task.FilterProtocol: "an exit",
 	}
-	return "one line"
+	return fmt.Errorf("expected %s for record %d, got %s", want[w.protocol], id, came)
 }
 
 // keep keeps a part of an answer that is long.

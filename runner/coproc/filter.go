@@ -1,9 +1,6 @@
 package coproc
 
 import (
-	"fmt"
-	"syscall"
-
 	"crew/runner/proc"
 	"crew/runner/task"
 )
@@ -68,19 +65,5 @@ func (w *worker) filtered(p []byte, stderr bool) {
 		_ = w.own.err.Write(p) // the result has the error
 	} else {
 		_ = w.own.out.Write(p)
-	}
-}
-
-// endFilter ends the last block that a filter got with its exit and its output.
-func (w *worker) endFilter(f *flight, ws syscall.WaitStatus, how string, begun bool) {
-	f.said, w.own = w.own, nil
-	switch {
-	case f.Outcome != 0:
-		w.end(f, ws)
-	case ws == 0 && !begun && !w.dismissed:
-		w.report(f, task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how))
-	default:
-		w.report(f, 0, nil)
-		f.Outcome, f.Code, f.Signal = proc.Classify(0, ws)
 	}
 }

@@ -388,13 +388,14 @@ func (w *worker) reap() {
 	l.flights = nil
 	for i, f := range took {
 		begun := i < w.begun() && f.begin < read
+		known, alone := f.Outcome != 0, w.ladder == task.Untouched
+		filter := w.protocol == task.FilterProtocol && i == 0 && read > 0 && (known || alone)
+		if filter {
+			f.said, w.own = w.own, nil
+		}
 		switch {
-		case w.protocol == task.FilterProtocol && i == 0 && read > 0 && (f.Outcome != 0 || w.ladder == task.Untouched):
-			w.endFilter(f, ws, how, begun)
-		case f.Outcome != 0:
-			w.end(f, ws)
-		case begun && w.ladder == task.Untouched && (i == 0 || w.protocol == task.JSONProtocol):
-			w.crashed(f, ws, how)
+		case filter || known || begun && alone && (i == 0 || w.protocol == task.JSONProtocol):
+			w.settle(f, ws, how, begun)
 		default:
 			if s := f.said; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // died has told of it otherwise
 				_, _ = s.err.Kept.WriteTo(w.strays())
@@ -428,27 +429,28 @@ func (w *worker) read() int64 {
 	return read
 }
 
-// end ends a record with its fate.
-func (w *worker) end(f *flight, ws syscall.WaitStatus) {
-	w.report(f, f.Outcome, f.Err)
-	switch {
-	case f.Outcome == task.StartFailed:
-		f.Code = 126
-	case ws.Signaled() && f.Outcome != task.BadAnswer:
-		f.Signal = int(ws.Signal())
-	}
-}
-
-// crashed ends a record that the worker had begun when it ended of itself.
-func (w *worker) crashed(f *flight, ws syscall.WaitStatus, how string) {
-	o, code, sig := proc.Classify(0, ws)
-	err := fmt.Errorf("the worker ended before it answered: %s", how)
-	if o == task.OK {
+// settle ends a record that the worker had when it ended, by its outcome or else by the worker's.
+func (w *worker) settle(f *flight, ws syscall.WaitStatus, how string, begun bool) {
+	o, code, sig := proc.Classify(f.Outcome, ws)
+	err := f.Err
+	switch filter := w.protocol == task.FilterProtocol; {
+	case o == task.StartFailed:
+		code, sig = 126, 0
+	case o == task.BadAnswer:
+		code, sig = 0, 0
+	case f.Outcome != 0:
+		code = 0
+	case filter && o == task.OK && !begun && !w.dismissed:
+		o, err = task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how)
+	case filter:
+	case o == task.OK:
 		came := "none before it ended"
 		if w.partial.Kept != nil || w.to > 0 {
 			came = "half of one before it ended: " + w.excerpt(w.buf[:w.to])
 		}
-		o, err = task.BadAnswer, fmt.Errorf("expected %s for record %d, got %s", w.expected(), f.Task.ID, came)
+		o, err = task.BadAnswer, w.unexpected(f.Task.ID, came)
+	default:
+		err = fmt.Errorf("the worker ended before it answered: %s", how)
 	}
 	w.report(f, o, err)
 	f.Code, f.Signal = code, sig
