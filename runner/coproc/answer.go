@@ -142,17 +142,20 @@ func (w *worker) answer(p []byte) {
 		s.out, w.partial = w.partial, spool.Stream{}
 	}
 	w.drop()
-	w.report(f, task.OK, nil)
+	w.answered(0, true)
 	if w.local.Plan.Keeps() && small {
 		w.keepSmall(p, f)
 	}
-	w.remove(0)
-	w.placed--
-	w.answered()
 }
 
-// answered counts an answer.
-func (w *worker) answered() {
+// answered ends the waiting flight at, which the worker has read or, if it is a block, may have.
+func (w *worker) answered(at int, read bool) {
+	w.report(w.flights[at], task.OK, nil)
+	w.remove(at)
+	w.placed--
+	if !read {
+		return
+	}
 	w.said = w.said[:0]
 	if w.answers++; w.answers == 1 {
 		w.proven()

@@ -38,21 +38,11 @@ func (w *worker) feed() bool {
 		f.end = w.put
 		w.part = 0
 		w.placed++
-		for w.placed > 1 {
-			w.written()
+		for w.placed > 1 { // the first block is not the last one of its filter
+			w.answered(0, w.flights[0].end <= w.read())
 		}
 	}
 	return true
-}
-
-// written ends the first block, which is not the last one of its filter.
-func (w *worker) written() {
-	f := w.report(w.flights[0], task.OK, nil)
-	if f.end <= w.read() { // and not just in the pipe
-		w.answered()
-	}
-	w.remove(0)
-	w.placed--
 }
 
 // filtered takes output of the filter, which belongs to its last block.

@@ -63,13 +63,9 @@ func (w *worker) ends(at int, o *reply) {
 	if len(o.Stdout) > 0 {
 		_ = w.open(f).out.Write([]byte(o.Stdout)) // the result has the error
 	}
-	w.report(f, task.OK, nil)
-	if *o.Exit != 0 {
+	if w.answered(at, true); *o.Exit != 0 {
 		f.Outcome, f.Code = task.Exit, *o.Exit
 	}
-	w.remove(at)
-	w.placed--
-	w.answered()
 }
 
 // garbage takes what is no answer. A record that the worker has not read is not to blame.

@@ -306,16 +306,11 @@ func (f *Files) across(o *out) error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	err = cmp.Or(err, to.Chmod(os.FileMode(o.st.Mode&0o777)), to.Close())
-	if err == nil {
-		err = there.sync()
-	}
+	err = cmp.Or(err, to.Chmod(os.FileMode(o.st.Mode&0o777)), to.Sync(), to.Close())
 	if err == nil {
 		err = f.rename(&there)
 	}
-	if err == nil {
-		Remove(o.temp)
-	}
+	Remove(o.temp)
 	return err
 }
 
