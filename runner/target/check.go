@@ -2,6 +2,8 @@ package target
 
 import (
 	"encoding/binary"
+	"hash/fnv"
+	"io"
 	"math"
 	"path/filepath"
 	"time"
@@ -91,7 +93,7 @@ type inputs struct {
 	newest  file
 	missing string // one that does not exist
 
-	// with a journal
+	// with a journal; without one, sum and settled are as if there were no inputs
 	sum     uint64    // see task.Stamp
 	began   time.Time // before they were looked at
 	settled time.Time // when any later change alters sum; zero for at once
@@ -100,9 +102,8 @@ type inputs struct {
 // look looks at the inputs of a task. A target is none.
 func (f *Files) look(t *task.Task) (in inputs) {
 	m := t.Makes
-	if f.cfg.Journal {
-		in.sum, in.began = fnvOffset, time.Now()
-	}
+	in.began = time.Now()
+	sum := fnv.New64a() // RFC 9923; it must stay the same: journals hold it
 	made := make(map[string]bool, len(m.Targets))
 	for _, target := range m.Targets {
 		made[filepath.Clean(target.Path)] = true
@@ -127,9 +128,10 @@ func (f *Files) look(t *task.Task) (in inputs) {
 			in.newest = file{name, st.Mtim, 0}
 		}
 		if f.cfg.Journal {
-			in.add(name, &st)
+			in.add(sum, name, &st)
 		}
 	}
+	in.sum = sum.Sum64()
 	if now := time.Now().Add(Racy); f.cfg.Notice != nil && !f.cfg.DryRun && in.newest.name != "" && time.Unix(in.newest.mtime.Unix()).After(now) {
 		f.future.Do(func() {
 			f.cfg.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
@@ -143,26 +145,26 @@ func (f *Files) pretend(t *task.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.would == nil {
-		f.would = map[uint64]bool{}
+		f.would = map[string]bool{}
 	}
 	for _, target := range t.Makes.Targets {
-		f.would[fnv(fnvOffset, filepath.Clean(t.PathIn(f.cfg.Dir, target.Path)))] = true
+		f.would[filepath.Clean(t.PathIn(f.cfg.Dir, target.Path))] = true
 	}
 }
 
 func (f *Files) pretended(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.would[fnv(fnvOffset, filepath.Clean(path))]
+	return f.would[filepath.Clean(path)]
 }
 
 // add adds a file to the stamp.
-func (in *inputs) add(name string, st *unix.Stat_t) {
+func (in *inputs) add(sum io.Writer, name string, st *unix.Stat_t) {
 	text := []byte(name)
 	for _, n := range [...]int64{int64(len(name)), st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)} {
 		text = binary.LittleEndian.AppendUint64(text, uint64(n))
 	}
-	in.sum = fnv(in.sum, string(text))
+	_, _ = sum.Write(text)
 	at := time.Unix(st.Mtim.Unix())
 	if age := in.began.Sub(at); -Racy < age && age < Racy && in.settled.Before(at.Add(Racy)) {
 		in.settled = at.Add(Racy)
@@ -183,19 +185,6 @@ func (f *Files) settle(t *task.Task, in inputs) inputs {
 		in.sum += uint64(time.Now().UnixNano())
 	}
 	return in
-}
-
-// The hash is the 64-bit FNV-1a (RFC 9923). It must stay the same: journals hold it.
-const (
-	fnvOffset = 0xcbf29ce484222325
-	fnvPrime  = 0x100000001b3
-)
-
-func fnv(h uint64, s string) uint64 {
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * fnvPrime
-	}
-	return h
 }
 
 func stat(path string, st *unix.Stat_t) error {

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"hash/fnv"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -34,7 +35,7 @@ func TestResultOfCheck(t *testing.T) {
 	at(t, "out", 0)
 	tk := making("out")
 	for known, earlier := range map[task.Known]bool{task.NotKnown: false, task.KnownMade: true} {
-		tk.Makes.Known, tk.Makes.Made.Inputs = known, fnvOffset
+		tk.Makes.Known, tk.Makes.Made.Inputs = known, fnv.New64a().Sum64()
 		res := New(journal).Check(tk)
 		require.Equal(t, &task.Result{Task: tk, Outcome: task.Skipped, Start: res.Start, End: res.Start, Earlier: earlier, Logged: earlier}, res)
 		require.WithinDuration(t, time.Now(), res.Start, time.Minute)

@@ -223,8 +223,11 @@ func (f *Files) keep(w *work) error {
 		if err := f.allowed(o.name, uint32(o.st.Mode)); err != nil {
 			return err
 		}
+		if o.st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			continue
+		}
 		f.dirs.syncs <- struct{}{}
-		err = o.sync()
+		err = kernel.SyncTree(o.temp, isDir(&o.st))
 		<-f.dirs.syncs
 		if err != nil {
 			return &os.PathError{Op: "sync", Path: o.name, Err: err}
@@ -237,14 +240,6 @@ func (f *Files) keep(w *work) error {
 		}
 	}
 	return nil
-}
-
-// sync brings what was made to disk.
-func (o *out) sync() error {
-	if format := o.st.Mode & unix.S_IFMT; format != unix.S_IFREG && format != unix.S_IFDIR {
-		return nil
-	}
-	return kernel.SyncTree(o.temp, isDir(&o.st))
 }
 
 // rename gives what was made its final name, and the permissions that the old file had. Of links,

@@ -37,7 +37,7 @@ type Files struct {
 	future sync.Once // says that the time of an input is in the future
 	mu     sync.Mutex
 	works  map[number]*work
-	would  map[uint64]bool // with DryRun, hashes of what would have been made by now
+	would  map[string]bool // with DryRun, what would have been made by now
 }
 
 // number identifies an attempt.
