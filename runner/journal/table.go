@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crew/runner/spool"
+	"crew/runner/kernel"
 	"crew/runner/task"
 )
 
@@ -253,7 +253,7 @@ func (t *table) evict() *page {
 	}
 	var err error
 	if t.file == nil {
-		t.file, err = spool.Unnamed(t.dir)
+		t.file, err = kernel.Unnamed(t.dir)
 	}
 	for number, p := range t.pages {
 		if p == t.last {

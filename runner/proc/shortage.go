@@ -227,10 +227,7 @@ func backoff(ctx context.Context, pause *time.Duration) error {
 }
 
 // program identifies the program of a task: equal values find the same file.
-type program struct {
-	name, dir, path string
-	lost            bool // an attempt has waited for it in vain
-}
+type program struct{ name, dir, path string }
 
 // unfinished reports whether err may mean that the program is being replaced: it
 // is open for writing, or missing.
@@ -241,14 +238,10 @@ func unfinished(err error) bool {
 
 // startLater waits and starts an attempt that failed with err, if its program is
 // being written, or is missing but ran last. After waiting in vain, it does not
-// wait for the same program again until that has run.
+// wait for a missing program again until one has run.
 func (l *Local) startLater(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
 	dir, path := l.surroundings(a.Task)
-	lost := program{argv[0], dir, path, true}
-	switch last := l.ran.Load(); {
-	case last == lost:
-		return nil, fmt.Errorf("%w: %w", err, ErrInVain)
-	case !errors.Is(err, syscall.ETXTBSY) && last != program{argv[0], dir, path, false}:
+	if !errors.Is(err, syscall.ETXTBSY) && l.ran.Load() != (program{argv[0], dir, path}) {
 		return nil, err
 	}
 	l.sayWaits(a, err)
@@ -262,6 +255,6 @@ func (l *Local) startLater(ctx context.Context, a task.Attempt, argv []string, e
 			return p, err
 		}
 	}
-	l.ran.Store(lost)
+	l.ran.Store(program{})
 	return nil, fmt.Errorf("%w: %w", err, ErrInVain)
 }

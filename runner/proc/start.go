@@ -138,7 +138,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 		}
 		switch {
 		case err == nil:
-			l.ran.Store(program{argv[0], dir, path, false})
+			l.ran.Store(program{argv[0], dir, path})
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()

@@ -87,7 +87,7 @@ func (s *Store) extent() (*os.File, int64, error) {
 		return nil, 0, s.failed(fs.ErrClosed)
 	}
 	if s.file == nil {
-		f, err := Unnamed(s.dir)
+		f, err := kernel.Unnamed(s.dir)
 		if err != nil {
 			return nil, 0, s.failed(err)
 		}
@@ -134,6 +134,3 @@ func (s *Store) giveBack(extents ...int64) {
 func (s *Store) failed(err error) error {
 	return fmt.Errorf("keep output in %s: %w: set TMPDIR to another directory", s.dir, task.WithoutPath(err))
 }
-
-// Unnamed creates a file in dir that has no name, open for reading and writing.
-func Unnamed(dir string) (*os.File, error) { return kernel.Unnamed(dir) }

@@ -13,7 +13,6 @@ import (
 	"crew/runner/cli"
 	"crew/runner/input"
 	"crew/runner/kernel"
-	"crew/runner/spool"
 	"crew/runner/task"
 )
 
@@ -165,7 +164,7 @@ func (w *wiring) named(dir string) (*os.File, error) {
 // copy copies the rest of f to a file that is open until the end of the run. It has no name,
 // unless it takes one to open a file once more.
 func (w *wiring) copy(f *os.File) (*os.File, error) {
-	create := spool.Unnamed
+	create := kernel.Unnamed
 	if kernel.Portable {
 		create = w.named
 	}
