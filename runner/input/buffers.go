@@ -106,7 +106,7 @@ func (m *inMemory) read(n int) {
 	}
 	room := m.buf.bytes[m.end:min(len(m.buf.bytes), m.begin+max(n, m.end-m.begin+2*span))]
 	got := 0
-	got, m.err = readSome(m.rd, room)
+	got, m.err = io.ReadAtLeast(m.rd, room, 1)
 	m.end += got
 }
 

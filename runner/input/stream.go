@@ -143,24 +143,18 @@ func (s *stream) next(rec *Record) error {
 
 // buffered reports whether next certainly returns without reading any more.
 func (s *stream) buffered() bool {
-	f := &s.cfg.Format
-	switch {
-	case s.peeked != nil:
-		return true
-	case s.err != nil:
-		return false
-	case s.files == nil:
-		return true
-	case !s.scan.whole() || s.first && s.header != nil:
-		return false
-	case f.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments:
-		return true
+	if s.peeked != nil || s.err != nil || s.files == nil {
+		return s.peeked != nil || s.err == nil
 	}
 	// What is left out is empty or blank, or a comment. At the start of a file a byte
 	// order mark may hide that.
-	rec := s.scan.buf[s.scan.pos:s.scan.at]
-	return s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#'
+	rec, ok := s.scan.buffered()
+	return ok && (!s.first || s.header == nil) &&
+		(s.cfg.takesAll() || s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#')
 }
+
+// takesAll reports whether no record is left out because of its text.
+func (c *Config) takesAll() bool { return c.Format.Kind == Lines && !c.SkipEmpty && !c.Comments }
 
 // skips reports whether a record is left out because of its text.
 func (s *stream) skips(text string) bool {
@@ -320,9 +314,8 @@ func (c Config) regular() bool {
 
 // count returns how many records are left in s.
 func (s *stream) count(stop *atomic.Bool) (n int64, ok bool) {
-	f := &s.cfg.Format
 	// Then it is enough to find the ends of records, which takes a twentieth of the time.
-	if s.files != nil && f.Kind == Lines && f.Colsep == nil && !f.Header && s.cfg.EOF == nil && !s.cfg.SkipEmpty && !s.cfg.Comments {
+	if s.files != nil && s.cfg.takesAll() && s.cfg.Format.Colsep == nil && !s.cfg.Format.Header && s.cfg.EOF == nil {
 		return count(stop, func() error { _, _, err := s.raw(); return err })
 	}
 	var rec Record
