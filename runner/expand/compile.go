@@ -102,7 +102,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for i := range s.segs {
 		s.segs[i].text = show(s.segs[i].text)
 	}
-	s.once = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
+	s.once = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body()
 	return s, nil
 }
 
@@ -136,7 +136,7 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 			return nil, err
 		}
 		if !c.keepText() {
-			return c.assemble(f), nil
+			return c.assemble(), nil
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (c *compiler) keepText() bool {
 }
 
 // assemble returns the script as segments.
-func (c *compiler) assemble(f *syntax.File) []seg {
+func (c *compiler) assemble() []seg {
 	var segs []seg
 	add := func(from, to int, group *word) {
 		for _, m := range c.within(from, to) {
@@ -229,7 +229,6 @@ func (c *compiler) assemble(f *syntax.File) []seg {
 		add(p.from, at, &word{pieces: c.holes(p), whole: at-p.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
-	c.script.own = ownArguments(f)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
@@ -284,33 +283,4 @@ func (c *compiler) groups() (out []span) {
 		}
 	}
 	return out
-}
-
-// ownArguments reports whether the arguments of f can be its values: it does not use any
-// itself, and has no function.
-func ownArguments(f *syntax.File) bool {
-	for stack := range stacks(f) {
-		switch n := stack[len(stack)-1].(type) {
-		case *syntax.FuncDecl:
-			return false
-		case *syntax.ParamExp:
-			if n.Param == nil || n.Param.Value != "" && strings.Trim(n.Param.Value, "0123456789@*#") == "" {
-				return false
-			}
-		case *syntax.WordIter:
-			if !n.InPos.IsValid() {
-				return false
-			}
-		case *syntax.CallExpr:
-			if len(n.Args) == 0 {
-				break
-			}
-			args := words(n)
-			i := skipPrefixes(args)
-			if i == len(args) || takeOver.has(args[i].text) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -14,7 +14,6 @@ import (
 type script struct {
 	segs   []seg
 	values []piece // the placeholders and scripts within the script
-	own    bool    // it uses no arguments itself, so values can be these
 	name   string  // of the variables, without their numbers
 	once   string  // the script for one record with one column, as it is run
 	login  bool    // for a shell that somebody chose, far away or for a user
@@ -109,20 +108,15 @@ func (s *script) head(n int) string {
 	return string(b) + " shift " + strconv.Itoa(n) + "; "
 }
 
-// body returns the script with references to variables or, without a name for these, to
-// arguments.
-func (f filled) body(name string) string {
+// body returns the script with references to variables.
+func (f filled) body() string {
 	var b []byte
-	end := "?}"
-	if name == "" {
-		end = "}"
-	}
 	f.parts(func(g seg, _ [][]string) {
 		b = append(b, g.text...)
 		if g.ref > 0 {
 			before, behind := g.how.around()
-			b = append(append(append(b, before...), "${"...), name...)
-			b = append(append(strconv.AppendInt(b, int64(g.ref), 10), end...), behind...)
+			b = append(b, before+"${"+f.name...)
+			b = append(strconv.AppendInt(b, int64(g.ref), 10), "?}"+behind...)
 		}
 	})
 	return string(b)
@@ -228,7 +222,7 @@ func (f filled) assigned() string {
 		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + task.Quote(t))
 		b.WriteString([...]string{" ", "; "}[(i+1)/len(f.texts)])
 	}
-	b.WriteString(f.body(f.name))
+	b.WriteString(f.body())
 	return b.String()
 }
 
@@ -254,12 +248,8 @@ func (f filled) shown() string {
 // exec returns the script, its name and its arguments.
 func (f filled) exec(name string) []string {
 	body := f.once
-	switch {
-	case !f.several:
-	case f.own:
-		body = f.body("")
-	default:
-		body = f.head(len(f.texts)) + f.body(f.name)
+	if f.several {
+		body = f.head(len(f.texts)) + f.body()
 	}
 	return append([]string{body, name}, f.texts...)
 }

@@ -145,8 +145,6 @@ const (
 	loginShells list = "ssh rsh at batch su runuser sg script sbatch"
 	// dashed take what follows their script for options, unless -- stands between.
 	dashed list = "fish perl ruby node php"
-	// takeOver use or change the arguments of the script that they are in.
-	takeOver list = "set shift getopts eval trap . source"
 )
 
 // wraps reports whether a is one of the wrappers.
