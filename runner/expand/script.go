@@ -97,15 +97,12 @@ func (s *script) head(n int) string {
 		return ""
 	}
 	var b []byte
-	for i := range n {
-		k := strconv.Itoa(i + 1)
-		b = append(b, s.name+k+"=${"+k+"} "...)
+	for i := range int64(n) {
+		b = append(strconv.AppendInt(append(b, s.name...), i+1, 10), "=${"...)
+		b = append(strconv.AppendInt(b, i+1, 10), "} "...)
 	}
 	b[len(b)-1] = ';'
-	if n == 1 {
-		return string(b) + " shift; "
-	}
-	return string(b) + " shift " + strconv.Itoa(n) + "; "
+	return string(append(strconv.AppendInt(append(b, " shift "...), int64(n), 10), "; "...))
 }
 
 // body returns the script with references to variables.
@@ -115,8 +112,8 @@ func (f filled) body() string {
 		b = append(b, g.text...)
 		if g.ref > 0 {
 			before, behind := g.how.around()
-			b = append(b, before+"${"+f.name...)
-			b = append(strconv.AppendInt(b, int64(g.ref), 10), "?}"+behind...)
+			b = append(append(append(b, before...), "${"...), f.name...)
+			b = append(append(strconv.AppendInt(b, int64(g.ref), 10), "?}"...), behind...)
 		}
 	})
 	return string(b)

@@ -135,7 +135,7 @@ func TestForeignShell(t *testing.T) {
 func TestBytes(t *testing.T) {
 	script := "printf '%s|' '\xff\ue000\xfe' \"\xc3\ue001\" {} \\{} \xe9; : \uf6ff # {}\xff"
 	argv := must(t, Config{Words: []string{script}}).Argv(Values{Records: [][]string{{"\xff'"}}})
-	require.Equal(t, "_crew1=${1}; shift; "+strings.Replace(script, "{}", `"${_crew1?}"`, 1), argv[2])
+	require.Equal(t, "_crew1=${1}; shift 1; "+strings.Replace(script, "{}", `"${_crew1?}"`, 1), argv[2])
 	argv = must(t, Config{Words: []string{"x \"{\xff}\" {}; y"}, Fields: true}).Argv(Values{Records: [][]string{{"a"}}})
 	require.Equal(t, "_crew1=${1} _crew2=${2}; shift 2; x \"${_crew1?}\" \"${_crew2?}\"; y", argv[2])
 	all := "\ufffd"
@@ -143,7 +143,7 @@ func TestBytes(t *testing.T) {
 		all += string(r)
 	}
 	argv = must(t, Config{Words: []string{"x {}" + all + "; y"}}).Argv(Values{Records: [][]string{{"a"}}})
-	require.Equal(t, "_crew1=${1}; shift; x \"${_crew1?}\""+all+"; y", argv[2])
+	require.Equal(t, "_crew1=${1}; shift 1; x \"${_crew1?}\""+all+"; y", argv[2])
 }
 
 // FuzzPath checks that no value leaves the directory, and that no two share one.
