@@ -9,12 +9,15 @@ import (
 type form uint8
 
 const (
-	whole     form = iota // {}
-	stem                  // {.}
-	base                  // {/}
-	dir                   // {//}
-	basedStem             // {/.}
+	whole form = iota
+	dir
+	basedStem
+	base
+	stem
 )
+
+// suffixes are how the forms are written, behind a name or alone.
+var suffixes = [...]string{whole: "", dir: "//", basedStem: "/.", base: "/", stem: "."}
 
 // of returns the part of s that f stands for. It does not allocate.
 func (f form) of(s string) string {

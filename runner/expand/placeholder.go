@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -76,11 +77,7 @@ func textOf(pieces []piece, hole string) string {
 // scan splits s into text and placeholders.
 func scan(s string, cfg *Config) []piece {
 	var out []piece
-	rep := cfg.Replace
-	if rep == "" {
-		rep = "{}"
-	}
-	from := 0
+	rep, from := cmp.Or(cfg.Replace, "{}"), 0
 	for i := 0; i < len(s); {
 		var p piece
 		if strings.HasPrefix(s[i:], rep) {
@@ -116,54 +113,43 @@ func brace(s string, cfg *Config) piece {
 	switch in {
 	case "#":
 		p.kind = seq
-		return p
 	case "%":
 		p.kind = worker
-		return p
-	}
-	for i, out := range cfg.Outs {
-		if in == OutName(i) {
-			p.kind, p.made = made, out
-			return p
-		}
 	}
 	for _, c := range cfg.Caps {
 		if in == c.Name {
 			p.kind, p.name = units, in
-			return p
 		}
 	}
-	for _, f := range [...]struct {
-		suffix string
-		form   form
-	}{{"", whole}, {"//", dir}, {"/.", basedStem}, {"/", base}, {".", stem}} {
-		name, ok := strings.CutSuffix(in, f.suffix)
-		if !ok {
+	for i, out := range cfg.Outs {
+		if in == OutName(i) {
+			p.kind, p.made = made, out
+		}
+	}
+	for f, suffix := range suffixes {
+		name, ok := strings.CutSuffix(in, suffix)
+		if !ok || p.kind != literal {
 			continue
 		}
-		p.form = f.form
-		if name == "" {
+		p.form = form(f)
+		bare, may := strings.CutSuffix(name, "?")
+		switch {
+		case name == "":
 			p.kind = record
-			return p
-		}
-		if p.find(name, cfg) {
-			return p
-		}
-		if name, p.may = strings.CutSuffix(name, "?"); p.may && p.find(name, cfg) {
-			if p.kind == field && p.n == 0 {
-				p.name += "?"
+		case p.find(name, cfg):
+		case may && p.find(bare, cfg):
+			p.may = true
+			if p.n == 0 {
+				p.name = name
 			}
-			return p
-		} else if p.may && cfg.Names != nil && fieldName(name) {
-			p.kind, p.n, p.name = field, math.MaxInt, name
-			return p
+		case may && cfg.Names != nil && fieldName(bare):
+			p.kind, p.n, p.name, p.may = field, math.MaxInt, bare, true
 		}
-		p.may = false
 	}
-	if p.text == task.HostMark {
+	if p.kind == literal && p.text == task.HostMark {
 		return piece{text: p.text, kind: host}
 	}
-	return piece{}
+	return p
 }
 
 // OutName returns the name of the placeholder for an element of Config.Outs.
@@ -212,7 +198,7 @@ type Values struct {
 	// state of an expansion
 
 	marks []task.Mark // each {%}, {host} and {gpu} left in the text
-	nth   bool        // {N} stands for the Nth record
+	nth   []string    // what {N} stands for, if that is the Nth record
 	err   error       // why the command cannot be made
 }
 
@@ -234,24 +220,20 @@ func (v *Values) seal(word string, index int) string {
 		return word
 	}
 	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(word, "\x00")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		kind := rest[:min(1, len(rest))]
-		switch kind {
-		case slotMark[1:], textMark[1:], tempMark[1:]:
+	for i, part := range strings.Split(word, "\x00") {
+		kind := part[:min(i, 1, len(part))]
+		switch "\x00" + kind {
+		case slotMark, textMark, tempMark:
 			v.marks = append(v.marks, task.Mark{Word: index, Off: b.Len(), Temp: kind == tempMark[1:]})
 		default:
-			b.WriteByte(0)
+			b.WriteString("\x00"[:min(i, 1)])
 		}
 		if kind == slotMark[1:] {
 			b.WriteString(task.NumberMark)
 		}
-		word = rest[len(kind):]
+		b.WriteString(part[len(kind):])
 	}
+	return b.String()
 }
 
 // verify notes an error unless s, which name stands for, is what it must be.
@@ -261,16 +243,19 @@ func (v *Values) verify(c check, name, s string) {
 	}
 }
 
-// countsRecords reports whether {N} counts records: there are several, and each
-// has one column.
-func (v *Values) countsRecords() bool {
+// counted returns what {N} stands for if it counts records, of which there are several
+// with one column each; or nil.
+func (v *Values) counted() []string {
 	several := func(rec []string) bool { return len(rec) != 1 }
-	return len(v.Records) > 1 && !slices.ContainsFunc(v.Records, several)
+	if len(v.Records) < 2 || slices.ContainsFunc(v.Records, several) {
+		return nil
+	}
+	return slices.Concat(v.Records...)
 }
 
 // perRecord reports whether p has a value for each record of v.
 func (p *piece) perRecord(v *Values) bool {
-	return p.kind == record || p.kind == column && !v.nth || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
+	return p.kind == record || p.kind == column && v.nth == nil || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
 }
 
 // Columns are placeholders for columns that a record must have.
@@ -289,12 +274,12 @@ func (h holes) Columns() (columns Columns) {
 // Check returns an error if one of a task's records lacks a column or, where {N} counts
 // records, if there are not as many.
 func (c Columns) Check(records [][]string) error {
-	v := Values{Records: records}
+	nth := (&Values{Records: records}).counted()
 	for i := range c {
 		p := &c[i]
 		lacks, of := "the record has no column", records
-		if p.kind == column && v.countsRecords() {
-			lacks, of = "there is no record", [][]string{make([]string, len(records))}
+		if p.kind == column && nth != nil {
+			lacks, of = "there is no record", [][]string{nth}
 		}
 		for _, list := range of {
 			switch {
@@ -365,19 +350,15 @@ func (p *piece) in(v *Values, rec []string) string {
 		}
 		return p.text
 	}
-	nth := p.kind == column && v.nth
-	i, n := p.n-1, len(rec)
-	if nth {
-		n = len(v.Records)
+	if p.kind == column && v.nth != nil {
+		rec = v.nth
 	}
+	i := p.n - 1
 	if p.n < 0 {
-		i = n + p.n
+		i = len(rec) + p.n
 	}
-	switch {
-	case i < 0 || i >= n:
+	if i < 0 || i >= len(rec) {
 		return ""
-	case nth:
-		return p.form.of(v.Records[i][0])
 	}
 	return p.form.of(rec[i])
 }

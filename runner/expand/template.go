@@ -255,7 +255,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Conf
 // tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and {gpu} and, if v has no
 // worker, each {%}.
 func (t *Template) Fill(tk *task.Task, v Values) {
-	v.nth = v.countsRecords()
+	v.nth = v.counted()
 	t.fill(tk, &v)
 	tk.NoArgs = t.empty
 	tk.Marks = append(tk.Marks, v.marks...)

@@ -103,6 +103,6 @@ func TargetName(text string) string {
 }
 
 func (t *Text) expand(v *Values) string {
-	v.nth = v.countsRecords()
+	v.nth = v.counted()
 	return t.build(v, v.Records)
 }
