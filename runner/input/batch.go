@@ -24,34 +24,23 @@ func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
 		return nil, err
 	}
 	id := number()
-	tk := t.of(t.queue[t.head:t.head+n], id)
+	tk := t.of(t.queue[:n], id)
 	for n > 1 && errors.Is(tk.Err, errTooLong) { // a late record has changed how all are written
 		n /= 2
-		tk = t.of(t.queue[t.head:t.head+n], id)
+		tk = t.of(t.queue[:n], id)
 	}
 	t.latest, t.usual = id, n
-	t.drop(n)
+	for _, r := range t.queue[:n] {
+		t.held -= r.size()
+	}
+	clear(t.queue[:n])
+	t.queue = t.queue[n:]
 	after := t.r.first().after()
-	if t.head < len(t.queue) {
-		after = t.queue[t.head].place
+	if len(t.queue) > 0 {
+		after = t.queue[0].place
 	}
 	t.end(id, after)
 	return tk, nil
-}
-
-// drop takes n records from the queue.
-func (t *Tasks) drop(n int) {
-	for i := range t.queue[t.head : t.head+n] {
-		t.held -= t.queue[t.head+i].size()
-	}
-	clear(t.queue[t.head : t.head+n])
-	t.head += n
-	if 2*t.head < len(t.queue) { // so many are held back that moving them would take long
-		return
-	}
-	rest := copy(t.queue, t.queue[t.head:])
-	clear(t.queue[rest:])
-	t.queue, t.head = t.queue[:rest], 0
 }
 
 // gather returns how many records of the queue go into the next command: as many as the limits
@@ -69,7 +58,7 @@ func (t *Tasks) gather(most int) (n int, err error) {
 	for step := 0; fits < most && fits+1 != over; step++ {
 		n := max(16, t.usual+t.usual/16, 2*fits)
 		switch between := over - fits; {
-		case over == 0 && most <= len(t.queue)-t.head:
+		case over == 0 && most <= len(t.queue):
 			n = most
 		case over > 0 && step%2 == 0: // as if all records were of one size
 			n = fits + min(max(1, between*spare/(spare+lack)), between-1)
@@ -80,7 +69,7 @@ func (t *Tasks) gather(most int) (n int, err error) {
 		if ready < min(n, most) {
 			most = ready
 		}
-		if left := t.room(t.queue[t.head : t.head+ready]); left >= 0 {
+		if left := t.room(t.queue[:ready]); left >= 0 {
 			fits, spare = ready, left
 		} else {
 			over, lack, most = ready, -left, ready-1
@@ -93,7 +82,7 @@ func (t *Tasks) gather(most int) (n int, err error) {
 // returns how many there are. An error means that there is none.
 func (t *Tasks) ready(want int) (n int, err error) {
 	for ; n < want; n++ {
-		if t.head+n == len(t.queue) {
+		if n == len(t.queue) {
 			if err := t.more(); err != nil {
 				if n > 0 {
 					err = nil // the reader will return it again
@@ -101,7 +90,7 @@ func (t *Tasks) ready(want int) (n int, err error) {
 				return n, err
 			}
 		}
-		if t.queue[t.head+n].Err != nil {
+		if t.queue[n].Err != nil {
 			break
 		}
 	}
@@ -135,13 +124,13 @@ func (t *Tasks) spread() (int, error) {
 	}
 	for t.shares == 0 {
 		switch {
-		case len(t.queue)-t.head > full*workers, t.held > mostHeld*workers:
+		case len(t.queue) > full*workers, t.held > mostHeld*workers:
 			return full, nil
 		case t.more() != nil: // the reader will return it again
 			t.shares = workers
 		}
 	}
-	most := (len(t.queue) - t.head + t.shares - 1) / t.shares
+	most := (len(t.queue) + t.shares - 1) / t.shares
 	t.shares = max(1, t.shares-1)
 	return t.gather(most)
 }

@@ -10,6 +10,7 @@ package input
 import (
 	"errors"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 )
@@ -57,14 +58,50 @@ const defaultMaxRecord = 16 << 20
 
 // Validate returns an error if standard input is more than one source.
 func (c Config) Validate() error {
-	reads := slices.Contains(c.Files, "-") // standard input
-	for _, g := range c.Groups {
-		if g.File == "-" && reads {
+	read := false // standard input
+	for _, s := range c.sources() {
+		is := slices.Contains(s.files, "-")
+		if is && read {
 			return errors.New("standard input cannot be more than one source")
 		}
-		reads = reads || g.File == "-"
+		read = read || is
 	}
 	return nil
 }
 
-func (c Config) sources() int { return min(1, len(c.Files)) + len(c.Groups) }
+// source is a Group, or files that are read one after another.
+type source struct {
+	Group
+	files []string
+}
+
+// sources returns the sources in their order.
+func (c Config) sources() (list []source) {
+	switch {
+	case len(c.Files) > 0:
+		list = []source{{files: c.Files}}
+	case len(c.Groups) == 0:
+		list = []source{{files: []string{"-"}}}
+	}
+	for _, g := range c.Groups {
+		s := source{Group: g}
+		if g.File != "" {
+			s.files = []string{g.File}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// regular reports whether all files of the input are regular ones. To read another
+// would take from the run.
+func (c Config) regular() bool {
+	for _, s := range c.sources() {
+		for _, path := range s.files {
+			if st, err := os.Stat(path); path != "-" && (err != nil || !st.Mode().IsRegular()) {
+				return false
+			}
+		}
+	}
+	return true
+}

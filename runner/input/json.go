@@ -27,23 +27,27 @@ func parseObject(text string) (Object, error) {
 	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
 		return nil, errors.New("not a JSON object")
 	}
-	o := make(Object)
-	for dec.More() {
-		name, err := dec.Token()
+	o, err := Object{}, error(nil)
+	for err == nil && dec.More() {
+		var name json.Token
 		var v json.RawMessage
-		if err == nil {
+		if name, err = dec.Token(); err == nil {
 			err = dec.Decode(&v)
 		}
-		if err != nil {
-			return nil, notObject(err)
-		}
-		if _, double := o[name.(string)]; double {
+		text, _ := name.(string)
+		if _, double := o[text]; double && err == nil {
 			return nil, fmt.Errorf("two members are called %q", name)
 		}
-		o[name.(string)] = v
+		o[text] = v
 	}
-	if _, err := dec.Token(); err != nil {
-		return nil, notObject(err)
+	if err == nil {
+		_, err = dec.Token()
+	}
+	switch {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return nil, errors.New("not a JSON object: it has no end on its line: jq -c . makes a line of each object")
+	case err != nil:
+		return nil, fmt.Errorf("not a JSON object: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("not a JSON object: text follows it")
@@ -52,13 +56,6 @@ func parseObject(text string) (Object, error) {
 		return nil, fmt.Errorf("%s is half of a character", half)
 	}
 	return o, nil
-}
-
-func notObject(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = errors.New("it has no end on its line: jq -c . makes a line of each object")
-	}
-	return fmt.Errorf("not a JSON object: %w", err)
 }
 
 // member returns what {name} stands for: the member called name or, for a name

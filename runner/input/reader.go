@@ -39,21 +39,15 @@ func Open(cfg Config) (*Reader, error) {
 }
 
 func (r *Reader) open(cfg Config) error {
-	paths := cfg.Files
-	if cfg.sources() == 0 {
-		paths = []string{"-"}
-	}
-	if len(paths) > 0 {
-		if err := r.add(cfg, Group{}, paths); err != nil {
-			return err
+	for _, g := range cfg.sources() {
+		files, err := openFiles(cfg.Stdin, g.files)
+		s := newStream(cfg, g.Values, files) // on error it has the files that are open
+		if !g.Linked {
+			r.axes = append(r.axes, &axis{})
 		}
-	}
-	for _, g := range cfg.Groups {
-		paths = nil
-		if g.File != "" {
-			paths = []string{g.File}
-		}
-		if err := r.add(cfg, g, paths); err != nil {
+		last := r.axes[len(r.axes)-1]
+		last.parts = append(last.parts, s)
+		if err != nil {
 			return err
 		}
 	}
@@ -62,19 +56,6 @@ func (r *Reader) open(cfg Config) error {
 		return nil
 	}
 	return r.readHeaders()
-}
-
-// add adds a source: the files at paths or, if there are none, the values of g.
-// On error it adds the files that it has opened.
-func (r *Reader) add(cfg Config, g Group, paths []string) error {
-	files, err := openFiles(cfg.Stdin, paths)
-	s := newStream(cfg, g.Values, files)
-	if !g.Linked {
-		r.axes = append(r.axes, &axis{})
-	}
-	last := r.axes[len(r.axes)-1]
-	last.parts = append(last.parts, s)
-	return err
 }
 
 // First returns the columns of the first record of the first source, which read will

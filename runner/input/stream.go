@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -299,17 +298,6 @@ func count(stop *atomic.Bool, next func() error) (n int64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// regular reports whether all files of the input are regular ones. To read another
-// would take from the run.
-func (c Config) regular() bool {
-	irregular := func(path string) bool {
-		st, err := os.Stat(path)
-		return path != "-" && (err != nil || !st.Mode().IsRegular())
-	}
-	return !slices.ContainsFunc(c.Files, irregular) &&
-		!slices.ContainsFunc(c.Groups, func(g Group) bool { return g.File != "" && irregular(g.File) })
 }
 
 // count returns how many records are left in s.

@@ -72,7 +72,6 @@ type Tasks struct {
 
 	rec    [1]Record   // the latest record
 	queue  []Record    // read, for the next batches
-	head   int         // index of the first of them in queue
 	held   int         // bytes of the columns of these
 	shares int         // with Limits.Workers: how many are to share them; 0 until the input has ended
 	latest uint64      // number of the latest batch
