@@ -260,7 +260,7 @@ func (c *compiler) valueOf(p piece, check check) int {
 type span struct{ from, to int }
 
 // holes returns the placeholders in a stretch.
-func (c *compiler) holes(s span) (list holes) {
+func (c *compiler) holes(s span) (list Placeholders) {
 	for _, m := range c.within(s.from, s.to) {
 		list = append(list, m.piece)
 	}

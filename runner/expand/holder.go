@@ -7,15 +7,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// refuseNode refuses a mark that is in no word.
-func refuseNode(parent syntax.Node) place {
-	switch parent.(type) {
-	case *syntax.FuncDecl, *syntax.WordIter, *syntax.Assign, *syntax.DeclClause, *syntax.CoprocClause, *syntax.Redirect:
-		return refuseName
-	}
-	return refuseUnknown
-}
-
 // holder says what the value must be because of what holds its word, stack[first], or
 // refuses it.
 func (s *site) holder(first int) place {

@@ -215,7 +215,7 @@ func (s *site) place() place {
 	}
 	first := s.word()
 	if first < 0 {
-		return refuseNode(s.stack[n-2])
+		return refuseName
 	}
 	p := s.quote()
 	if p.err != nil || p.text {

@@ -262,7 +262,7 @@ func (p *piece) perRecord(v *Values) bool {
 type Columns []piece
 
 // Columns returns the columns that a record must have for the template.
-func (h holes) Columns() (columns Columns) {
+func (h Placeholders) Columns() (columns Columns) {
 	for _, p := range h {
 		if (p.kind == column || p.kind == field && p.n > 0) && !p.may {
 			columns = append(columns, p)

@@ -18,7 +18,7 @@ func plain(pieces []piece) (words [][]piece, ok bool) {
 
 // fill returns the pieces of a text in which each hole stands for the next
 // placeholder. It removes those from holes.
-func fill(text string, holes *holes) []piece {
+func fill(text string, holes *Placeholders) []piece {
 	var pieces []piece
 	for i, s := range strings.Split(text, hole) {
 		if i > 0 {

@@ -24,7 +24,7 @@ import (
 
 // Template is a compiled command. It is safe for concurrent use.
 type Template struct {
-	holes
+	Placeholders
 	words   []word   // nil if each record is a command line
 	script  *script  // what the words run, which are a shell and its options; nil if they hold all
 	shell   []string // the shell and its options, for scripts
@@ -63,10 +63,10 @@ func New(cfg Config) (*Template, error) {
 		return nil, err
 	}
 	for _, w := range t.words {
-		t.holes = append(t.holes, holesOf(w.pieces)...)
+		t.Placeholders = append(t.Placeholders, holesOf(w.pieces)...)
 	}
 	if t.script != nil {
-		t.holes = append(t.holes, holesOf(t.script.values)...)
+		t.Placeholders = append(t.Placeholders, holesOf(t.script.values)...)
 	}
 	return t, nil
 }
@@ -223,7 +223,7 @@ func (t *Template) compileWord(pieces []piece, p place) error {
 			return nil
 		}
 	}
-	t.words = append(t.words, word{pieces: pieces, guard: p.guard, joined: p.joined, single: p.single})
+	t.words = append(t.words, word{pieces: pieces, place: p})
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // a tag. It is safe for concurrent use.
 type Text struct {
 	word
-	holes
+	Placeholders
 }
 
 // NewText compiles s. It uses only Replace, Names, Fields and Caps of cfg. Its errors are
@@ -52,13 +52,13 @@ func (t *Text) Dir() (dir string, constant bool) {
 }
 
 // OfSlot returns a placeholder in the text that varies by slot, or "".
-func (h holes) OfSlot() string { return h.first(piece.ofSlot) }
+func (h Placeholders) OfSlot() string { return h.first(piece.ofSlot) }
 
 // OfTask returns a placeholder in the text that varies by task, or "".
-func (h holes) OfTask() string { return h.first(func(p piece) bool { return !p.ofSlot() }) }
+func (h Placeholders) OfTask() string { return h.first(func(p piece) bool { return !p.ofSlot() }) }
 
 // first returns the first placeholder that satisfies is, or "".
-func (h holes) first(is func(piece) bool) string {
+func (h Placeholders) first(is func(piece) bool) string {
 	if i := slices.IndexFunc(h, is); i >= 0 {
 		return h[i].text
 	}
@@ -66,10 +66,10 @@ func (h holes) first(is func(piece) bool) string {
 }
 
 // OfRecord reports whether the text differs from record to record.
-func (h holes) OfRecord() bool { return h.any(piece.ofRecord) }
+func (h Placeholders) OfRecord() bool { return h.any(piece.ofRecord) }
 
 // Constant reports whether the text is the same for all tasks.
-func (t *Text) Constant() bool { return len(t.holes) == 0 }
+func (t *Text) Constant() bool { return len(t.Placeholders) == 0 }
 
 // Expand returns the text for one task. With several records, a placeholder
 // stands for its values in all of them, separated by spaces. But if each record

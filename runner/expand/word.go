@@ -13,9 +13,7 @@ import (
 type word struct {
 	pieces []piece
 	whole  bool // it is one word for each record, even if it is {} alone
-	joined bool // it is one word, for all records
-	single bool // it cannot be several words
-	guard  int  // how many of these must not be options
+	place       // where it stands in a command
 }
 
 // fixed returns the text of w. ok is false if it may differ from command to command.
@@ -26,11 +24,11 @@ func (w *word) fixed() (text string, ok bool) {
 	return textOf(w.pieces, ""), true
 }
 
-// holes are the placeholders of a template.
-type holes []piece
+// Placeholders are those of a template, or of several.
+type Placeholders []piece
 
 // holesOf returns the placeholders among pieces, and those of the scripts among them.
-func holesOf(pieces []piece) (list holes) {
+func holesOf(pieces []piece) (list Placeholders) {
 	for _, p := range pieces {
 		switch {
 		case p.inner != nil:
@@ -43,18 +41,18 @@ func holesOf(pieces []piece) (list holes) {
 }
 
 // any reports whether one of the placeholders satisfies is.
-func (h holes) any(is func(piece) bool) bool { return slices.ContainsFunc(h, is) }
+func (h Placeholders) any(is func(piece) bool) bool { return slices.ContainsFunc(h, is) }
 
 // Fields returns the names of the entries of Values.Fields that the template uses.
-func (h holes) Fields() []string {
+func (h Placeholders) Fields() []string {
 	return h.names(func(p piece) bool { return p.kind == field && p.n == 0 })
 }
 
 // Caps returns the names of those of Config.Caps that the template uses.
-func (h holes) Caps() []string { return h.names(func(p piece) bool { return p.kind == units }) }
+func (h Placeholders) Caps() []string { return h.names(func(p piece) bool { return p.kind == units }) }
 
 // names returns the names of the placeholders that satisfy is.
-func (h holes) names(is func(piece) bool) (names []string) {
+func (h Placeholders) names(is func(piece) bool) (names []string) {
 	for _, p := range h {
 		if is(p) && !slices.Contains(names, p.name) {
 			names = append(names, p.name)

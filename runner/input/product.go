@@ -1,13 +1,15 @@
 package input
 
-import "io"
+import (
+	"io"
+	"slices"
+)
 
 // axis is one factor of a product: a source, or several linked ones. A product
 // reads its first axis as it goes and holds the others in rows.
 type axis struct {
 	parts []*stream
 	slab  slab
-	err   error // ended linked parts
 	rows  []Record
 	at    int // the current row
 }
@@ -19,13 +21,13 @@ func (a *axis) next(rec *Record) error {
 		return a.parts[0].next(rec)
 	}
 	recs := make([]Record, len(a.parts))
-	for i := 0; i < len(recs) && a.err == nil; i++ {
-		a.err = a.parts[i].next(&recs[i])
+	for i, s := range a.parts {
+		if err := s.next(&recs[i]); err != nil {
+			return err
+		}
 	}
-	if a.err == nil {
-		*rec = join(recs, &a.slab)
-	}
-	return a.err
+	*rec = join(recs, &a.slab)
+	return nil
 }
 
 // hold reads all of the axis into rows. It returns io.EOF if there are none.
@@ -61,34 +63,15 @@ func join(recs []Record, sl *slab) Record {
 	return Record{Columns: cols}
 }
 
-// product stores the next record of the product of all axes in rec.
-func (r *Reader) product(rec *Record) error {
-	if r.err == nil {
-		r.err = r.advance()
-	}
-	if r.err == nil {
-		*rec = join(r.row, &r.slab)
-	}
-	return r.err
-}
-
 // advance moves the last axis by one record, and each axis before it whenever the
 // one after it starts again.
 func (r *Reader) advance() error {
-	inner := r.axes[1:]
-	if r.row == nil {
-		r.row = make([]Record, len(r.axes))
-		for i, a := range inner {
-			if err := a.hold(); err != nil {
-				return err
-			}
-			r.row[1+i] = a.rows[0]
+	for i, a := range slices.Backward(r.axes[1:]) {
+		if a.rows != nil {
+			a.at = (a.at + 1) % len(a.rows)
+		} else if err := a.hold(); err != nil {
+			return err
 		}
-		return r.axes[0].next(&r.row[0])
-	}
-	for i := len(inner) - 1; i >= 0; i-- {
-		a := inner[i]
-		a.at = (a.at + 1) % len(a.rows)
 		r.row[1+i] = a.rows[a.at]
 		if a.at > 0 {
 			return nil

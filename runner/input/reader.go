@@ -22,9 +22,9 @@ type Reader struct {
 	// state
 
 	axes []*axis
-	row  []Record // the product's current record of each axis; nil before the first
+	row  []Record // the product's current record of each axis
 	slab slab
-	err  error // ended the product
+	err  error // ended the input
 }
 
 // Open opens all files and reads the headers, if any. cfg must be valid. The Reader owns the files,
@@ -51,7 +51,7 @@ func (r *Reader) open(cfg Config) error {
 			return err
 		}
 	}
-	r.delimiter = r.first().delim
+	r.delimiter, r.row = r.first().delim, make([]Record, len(r.axes))
 	if !cfg.Format.Header {
 		return nil
 	}
@@ -142,10 +142,16 @@ func Named(names []string) *Reader { return &Reader{names: names} }
 // It returns io.EOF after the last record, and keeps returning the error that
 // ended the input.
 func (r *Reader) read(rec *Record) error {
-	if len(r.axes) == 1 {
-		return r.axes[0].next(rec)
+	switch {
+	case r.err != nil:
+	case len(r.axes) == 1:
+		r.err = r.axes[0].next(rec)
+	default:
+		if r.err = r.advance(); r.err == nil {
+			*rec = join(r.row, &r.slab)
+		}
 	}
-	return r.product(rec)
+	return r.err
 }
 
 // first returns the first source.

@@ -87,14 +87,13 @@ type Tasks struct {
 // NewTasks returns the tasks of what is left in r. With JSON, cfg must not put several records
 // into a command.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
-	t := &Tasks{r: r, cfg: cfg, fields: cfg.Template.Fields(), units: cfg.Template.Caps(), asker: asker{Terms: cfg.Terms}}
-	t.must = cfg.Template.Columns()
+	all := slices.Clone(cfg.Template.Placeholders)
 	for _, text := range append(append(cfg.Files.texts(), cfg.Travel...), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results, cfg.Priority, cfg.Weight, cfg.Needs) {
 		if text != nil {
-			t.fields, t.units = append(t.fields, text.Fields()...), append(t.units, text.Caps()...)
-			t.must = append(t.must, text.Columns()...)
+			all = append(all, text.Placeholders...)
 		}
 	}
+	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), must: all.Columns(), asker: asker{Terms: cfg.Terms}}
 	if cfg.Protocol != task.NoProtocol {
 		t.expand(&t.worker, expand.Values{})
 	}
@@ -451,7 +450,7 @@ func (t *Tasks) fits(tk *task.Task) error {
 // read it to its end.
 func (t *Tasks) Give(values []string) {
 	s := t.r.first()
-	s.values, s.line, s.err = values, 0, nil
+	s.values, s.line, s.err, t.r.err = values, 0, nil, nil
 }
 
 // Command returns a task that runs words as they are: one word as a command line,
