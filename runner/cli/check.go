@@ -3,8 +3,8 @@ package cli
 import (
 	_ "embed" // the rules
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"crew/runner/task"
@@ -14,9 +14,10 @@ import (
 // other one, or conditions that need one of others, which are then called something. Hints follow. The
 // rules are checked in order. They are about what would not do what people expect.
 //
-// A condition holds if an option was given: "name" with any value, "name=value"
-// with that value, or "name!=value" with another one. The last value counts. Conditions that
-// state knows hold for other reasons.
+// A condition holds if an option was given: "name" with any value, "name=value" with that value,
+// "name~regexp" with one that matches, and "name!=value" or "name!~regexp" with another one. The last
+// value counts. Conditions that state knows hold for other reasons. Of several with & between them all
+// have to hold, but those behind a !, which must not; the first is none of these.
 //
 //go:embed rules.txt
 var rules string
@@ -68,113 +69,77 @@ func (o *Options) refusals() (all []UsageError) {
 
 // whenAny reports whether one of conditions holds.
 func (o *Options) whenAny(conds string) bool {
-	for cond := range strings.FieldsSeq(conds) {
-		if o.when(cond) != nil && (cond != "input=json" || o.ObjectTasks()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Fields(conds), func(cond string) bool { return o.when(cond) != nil })
 }
 
-// when returns the use that makes the condition hold, or nil.
-func (o *Options) when(cond string) *use {
-	name, value, exact := strings.Cut(cond, "=")
-	name, other := strings.CutSuffix(name, "!")
-	u := o.given(name)
-	if u == nil {
-		u = o.state(name)
+// when returns the use that makes the condition hold, or nil. It is spelled as all of them are.
+func (o *Options) when(cond string) (holds *use) {
+	for part := range strings.SplitSeq(cond, "&") {
+		part, not := strings.CutPrefix(part, "!")
+		u := o.part(part)
+		switch {
+		case (u == nil) != not:
+			return nil
+		case holds == nil:
+			holds = u
+		case u != nil && u.spelled != " ":
+			holds.spelled, holds.env = holds.spelled+" with "+u.spelled, holds.env || u.env
+		}
 	}
-	if u == nil || exact && (u.value == value) == other {
+	return holds
+}
+
+// part returns a copy of the use that makes a part of a condition hold, or nil.
+func (o *Options) part(text string) *use {
+	name, value, exact := strings.Cut(text, "=")
+	name, pattern, matches := strings.Cut(name, "~")
+	name, other := strings.CutSuffix(name, "!")
+	u := use{opt: &option{name: name}, spelled: o.state(name)}
+	if given := o.given(name); given != nil {
+		u = *given
+	} else if u.spelled == "" {
 		return nil
 	}
-	return u
+	is := u.value == value
+	if matches {
+		is = regexp.MustCompile(pattern).MatchString(u.value)
+		u.spelled += " " + u.value
+	}
+	if (exact || matches) && is == other {
+		return nil
+	}
+	return &u
 }
 
-// state returns what stands for a condition that is no option, as if it were one: the
-// option that it comes from, if that is one, so that it can be dropped.
-func (o *Options) state(name string) *use {
-	said := func(holds bool, spelled string) *use {
-		if !holds {
-			return nil
-		}
-		return &use{opt: &option{name: name}, spelled: spelled}
+// state returns how people call what stands for a condition that is no option, or "" if it does not
+// hold. It is a blank of what makes another one worse.
+func (o *Options) state(name string) string {
+	in, c := &o.Input, &o.Command
+	inTimes := func(path string) bool {
+		return filepath.Clean(path) == filepath.Clean(strings.TrimPrefix(o.Output.Joblog, "+"))
 	}
-	from := func(holds bool, option, more string) *use {
-		given := o.given(option)
-		if !holds || given == nil {
-			return nil
-		}
-		u := *given
-		u.spelled += strings.Replace(more, "VALUE", u.value, 1)
-		return &u
+	command, verb := strings.CutPrefix(name, "crew-")
+	switch {
+	case verb && strings.ReplaceAll(command, "-", " ") == o.Do:
+		return o.Do
+	case name == "command" && len(c.Words) > 0:
+		return "the command " + task.Quote(task.Shorten(c.Words[0], 40))
+	case name == "values" && len(in.Groups) > 0:
+		return "values on the command line"
+	case name == "product" && in.Sources() > 1:
+		return "a product"
+	case name == "numbered" && o.holds(o.Words(), "{#}"):
+		return "{#} in the command"
+	case name == "placed" && o.holds(o.Words(), "{%}"):
+		return "{%} in the command"
+	case name == "tasks" && len(o.Ctl.Tasks) > 0:
+		return "task numbers"
+	case name == "in-times" && slices.ContainsFunc(in.Times, inTimes),
+		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // such as xargs --replace, which needs no value
+		name == "shorter" && o.Failure.RetryMaxDelay < o.Failure.RetryDelay:
+		return " "
 	}
-	in, retryOn, submits := &o.Input, &o.Failure.RetryOn, o.Elsewhere() && o.Engine.URL != ""
-	if command, found := strings.CutPrefix(name, "crew-"); found {
-		return said(strings.ReplaceAll(command, "-", " ") == o.Do, o.Do)
-	}
-	switch name {
-	case "command":
-		if len(o.Command.Words) == 0 {
-			return nil
-		}
-		return said(true, "the command "+task.Quote(task.Shorten(o.Command.Words[0], 40)))
-	case "values":
-		return said(len(in.Groups) > 0, "values on the command line")
-	case "product":
-		return said(in.Sources() > 1, "a product")
-	case "numbered":
-		return said(o.holds(o.Words(), "{#}"), "{#} in the command")
-	case "placed":
-		return said(o.holds(o.Words(), "{%}"), "{%} in the command")
-	case "numbered-key":
-		return from(o.holds([]string{o.Sched.Key}, "{#}"), "key", " with {#}")
-	case "times-joblog":
-		same := slices.ContainsFunc(in.Times, func(path string) bool {
-			return filepath.Clean(path) == filepath.Clean(strings.TrimPrefix(o.Output.Joblog, "+"))
-		})
-		return from(same && o.Output.Joblog != "", "joblog", "")
-	case "times-of-shares":
-		return from(in.Shard.Of > 0, "times", "")
-	case "times-of-order":
-		return from(in.Shard.Of == 0, "times", "")
-	case "jobs-of-all":
-		n, err := strconv.Atoi(o.Pool.Jobs)
-		return from(o.Pool.Jobs != "" && (err != nil || n <= 0 || o.Pool.Jobs[0] == '+'), "jobs", " VALUE")
-	case "submitting":
-		return from(submits, "engine", "")
-	case "unsigned":
-		return from(submits && o.Engine.Sign == "", "engine", " without --sign")
-	case "far-pty":
-		return from(len(o.Engine.Hosts) > 0, "pty", "")
-	case "filters":
-		pipe, worker := o.given("pipe"), o.given("worker")
-		if pipe == nil || worker == nil {
-			return nil
-		}
-		return &use{opt: pipe.opt, env: pipe.env || worker.env, spelled: "--pipe --worker"}
-	case "unasked-worker":
-		return from(o.Protocol() == task.LineProtocol || o.Protocol() == task.NULProtocol, "worker", "")
-	case "halt-share":
-		return from(o.Failure.Halt.Percent, "halt", " VALUE")
-	case "halt-pause":
-		return from(o.Failure.Halt.When == "pause", "halt", " VALUE")
-	case "replace-unused": // such as xargs --replace, which needs no value
-		unused := !anyContains(o.Words(), o.Command.Replace) && anyContains(o.Words(), "{}")
-		return from(unused, "replace", " VALUE")
-	case "short-max-delay":
-		return from(o.Failure.RetryMaxDelay < o.Failure.RetryDelay, "retry-max-delay", "")
-	case "tasks":
-		return said(len(o.Ctl.Tasks) > 0, "task numbers")
-	case "far":
-		return said(o.Ctl.Queue != "", "a queue of a hub")
-	case "unseen":
-		return from(o.Control.Name != "" && o.Do != DoWork && o.Engine.URL == "", "name", "")
-	case "retry-memory-alone":
-		return from(retryOn.OnlyMemory(), "retry-on", " memory")
-	}
-	word, found := strings.CutPrefix(name, "retry-")
-	outcome := retryOutcomes[word]
-	return from(found && retryOn.Has(outcome) && (!retryOn.Any || outcome == task.Memory), "retry-on", " "+word)
+	return ""
 }
 
 // Workers returns the option that says how many workers there are, as it was typed, or "".

@@ -57,20 +57,20 @@ func lineOf(conds []string) (c *command, args []string) {
 			name = "ctl cancel"
 		case "only":
 			name = "ctl explain"
-		case "far", "in":
+		case "to~^engine:.", "run~^engine:.", "in":
 			name, operands = "ctl add", " a"
 		}
 	}
 	c = commandNamed(name)
 	for _, cond := range conds {
-		if words, found := states[cond]; found {
-			if strings.HasPrefix(words, "-") {
+		for part := range strings.SplitSeq(cond, "&") {
+			if words, found := states[part]; !found && !strings.HasPrefix(part, "crew-") && part[0] != '!' {
+				args = append(args, optionOf(c, part))
+			} else if strings.HasPrefix(words, "-") {
 				args = append(args, strings.Fields(words)...)
 			} else {
 				operands += " " + words
 			}
-		} else if !strings.HasPrefix(cond, "crew-") {
-			args = append(args, optionOf(c, cond))
 		}
 	}
 	return c, append(args, strings.Fields(operands)...)
@@ -78,15 +78,14 @@ func lineOf(conds []string) (c *command, args []string) {
 
 // states are words for conditions that are no option.
 var states = map[string]string{
-	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}",
-	"numbered-key": "--key={#}", "times-joblog": "--joblog=X", "times-of-shares": "--shard=1/2 --times=X", "times-of-order": "--times=X", "jobs-of-all": "-j0", "submitting": "--engine=hub",
-	"unsigned": "--engine=hub", "far-pty": "--ssh=X --pty", "filters": "--pipe --worker=cat", "halt-share": "--halt=now,fail=1%", "halt-pause": "--halt=pause,fail=1",
-	"tasks": "", "replace-unused": "--replace=X {}", "short-max-delay": "--retry-max-delay=1ms", "far": "--to=engine:hub", "unseen": "--name=X",
-	"retry-timeout": "--retry-on=timeout", "retry-answer": "--retry-on=answer", "retry-output": "--retry-on=output", "retry-memory": "--retry-on=memory", "retry-memory-alone": "--retry-on=memory", "unasked-worker": "--worker=cat",
+	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}", "in-times": "--joblog=X",
+	"unused": "{}", "shorter": "--retry-max-delay=1ms", "tasks": "",
 }
 
-// values are those of options, by the name of the option or that of its value.
+// values are those of options, by what they match, by the name of the option or by that of its value.
 var values = map[string]string{
+	"{#}": "{#}", "%": "now,fail=1%", "^pause": "pause,fail=1", ".": "X", "^engine:.": "engine:hub", "^0*[1-9][0-9]*$": "0",
+	"timeout": "timeout", "answer": "answer", "output": "output", "memory": "memory",
 	"N": "2", "DUR": "5", "REGEX": ",", "SIZE": "1M", "K/N": "1/2", "topics": "a=1", "retry-on": "exit",
 	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "offers": "x=1", "N/PERIOD": "1/s",
 }
@@ -94,6 +93,7 @@ var values = map[string]string{
 // optionOf returns the option for which a condition holds.
 func optionOf(c *command, cond string) string {
 	name, value, exact := strings.Cut(cond, "=")
+	name, pattern, _ := strings.Cut(name, "~")
 	name, other := strings.CutSuffix(name, "!")
 	o := c.long(name)
 	switch {
@@ -104,7 +104,7 @@ func optionOf(c *command, cond string) string {
 		choices := strings.Fields(o.choices)
 		value = choices[(slices.Index(choices, value)+1)%len(choices)]
 	default:
-		value = cmp.Or(values[name], values[o.value], "X")
+		value = cmp.Or(values[pattern], values[name], values[o.value], "X")
 	}
 	return "--" + name + "=" + value
 }

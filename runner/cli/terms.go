@@ -141,9 +141,3 @@ func parseMemFree(s string) (Amount, error) {
 	}
 	return Amount{N: float64(n)}, err
 }
-
-// OnlyMemory reports whether the outcome of attempts that were ended for memory is all there is in
-// the list.
-func (on RetryOn) OnlyMemory() bool {
-	return on.Has(task.Memory) && !on.Any && len(on.Exit)+len(on.Outcomes) == 1
-}
