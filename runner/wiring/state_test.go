@@ -24,6 +24,6 @@ func TestStateText(t *testing.T) {
 		in.DisallowUnknownFields()
 		require.NoError(t, in.Decode(&s))
 		require.NoError(t, in.Decode(&r))
-		require.Equal(t, string(archive.Files[i+1].Data), (&stateText{s: &s, r: &r, now: start.Add(2 * time.Minute)}).all())
+		require.Equal(t, string(archive.Files[i+1].Data), summary{&s, &r, start.Add(2 * time.Minute)}.text())
 	}
 }

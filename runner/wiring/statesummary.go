@@ -1,13 +1,14 @@
 package wiring
 
 import (
-	"cmp"
+	_ "embed" // the summary
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
+	"reflect"
 	"strings"
+	"text/template"
 	"time"
 
 	"crew/runner/history"
@@ -17,13 +18,12 @@ import (
 
 // showState carries out crew state: it prints a summary of the journal in dir, or the
 // journal itself as lines of JSON.
-func showState(dir string, json bool, stdout io.Writer) error {
-	var err error
-	t := stateText{now: time.Now()}
+func showState(dir string, json bool, stdout io.Writer) (err error) {
+	t := summary{Now: time.Now()}
 	if json {
 		_, err = journal.Dump(dir, stdout)
 	} else {
-		t.s, t.r, err = history.State(dir)
+		t.Summary, t.Report, err = history.State(dir)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -31,143 +31,68 @@ func showState(dir string, json bool, stdout io.Writer) error {
 	case err != nil || json:
 		return err
 	}
-	return printText(stdout, t.all())
+	return printText(stdout, t.text())
 }
 
-const (
-	slowest    = 5   // tasks
-	shownWidth = 120 // bytes of a key
-)
+// stateText is the template of what crew state prints of a summary.
+//
+//go:embed statesummary.txt
+var stateText string
 
-// stateText describes a journal for people.
-type stateText struct {
-	s   *journal.Summary
-	r   *history.Report
-	now time.Time
-	b   strings.Builder
+// summary describes a journal for people.
+type summary struct {
+	*journal.Summary
+	*history.Report
+	Now time.Time
 }
 
-func (t *stateText) say(format string, args ...any) {
-	t.b.WriteString(task.Printable(fmt.Sprintf(format, args...)) + "\n")
+func (t summary) text() string {
+	funcs := template.FuncMap{
+		"line":    func(s any) string { return task.Printable(fmt.Sprint(s)) },
+		"span":    func(d time.Duration) string { return task.Span(max(0, d)) },
+		"date":    task.Moment,
+		"size":    task.Size,
+		"later":   task.LaterAttempt,
+		"outcome": func(i int) task.Outcome { return task.Outcome(i) },
+		"count":   func(n any, thing string) string { return task.Count(reflect.ValueOf(n).Int(), thing) },
+		"less":    func(n, list any) int { return int(reflect.ValueOf(n).Int()) - reflect.ValueOf(list).Len() },
+		"first":   func(n int, list []history.Ended) []history.Ended { return list[:min(n, len(list))] },
+	}
+	var b strings.Builder
+	if err := template.Must(template.New("").Funcs(funcs).Parse(stateText)).Execute(&b, t); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	return b.String()
 }
 
-func (t *stateText) all() string {
-	s := t.s
-	t.say("%s", s.Command.Line)
-	if s.Command.Dir != "" {
-		t.say("in %s", s.Command.Dir)
+// Took returns how long the latest run has taken, as far as that is known.
+func (t summary) Took() time.Duration {
+	until := t.Begun
+	if n := len(t.Runs); n > 0 {
+		until = t.Runs[n-1].End
 	}
-	t.head()
-	t.list(int64(s.Running), task.Count(int64(s.Running), "task")+" "+t.unfinished(), len(s.Interrupted), func(i int) { t.running(&s.Interrupted[i]) })
-	t.ended(t.r.Total.Failed, task.Count(t.r.Total.Failed, "task")+" failed", t.r.Failed.List, journal.MostMentioned)
-	if n := min(len(t.r.Slowest.List), slowest); n > 1 {
-		t.ended(int64(n), "slowest tasks", t.r.Slowest.List, n)
+	if t.Process != "" {
+		until = t.Now
 	}
-	t.byKey()
-	t.say("journal %s, outputs %s", task.Size(s.JournalBytes), task.Size(s.OutputBytes))
-	if s.Damage != "" {
-		t.say("journal %s", s.Damage)
-	}
-	return t.b.String()
+	return until.Sub(t.Begun)
 }
 
-// head says how the latest run stands and what became of the tasks.
-func (t *stateText) head() {
-	s, all := t.s, &t.r.Total
-	state, until := "stopped on the way", s.Begun
-	if n := len(t.r.Runs); n > 0 {
-		until = t.r.Runs[n-1].End
+// Named returns the keys that took longest, unless no task has one.
+func (t summary) Named() []history.Group {
+	keys := t.Keys.List
+	if len(keys) == 1 && keys[0].Name == "" {
+		return nil
 	}
-	switch {
-	case s.Process == "0": // of another PID namespace
-		state, until = "running", t.now
-	case s.Process != "":
-		state, until = "running as process "+s.Process, t.now
-	case s.Closed:
-		state = "ended"
-	}
-	head := fmt.Sprintf("%s, %s after the start at %s: %s finished, %d failed", state, task.Span(max(0, until.Sub(s.Begun))),
-		s.Begun.Local().Format(time.DateTime), task.Count(all.Tasks, "task"), all.Failed)
-	if s.Running > 0 {
-		head += fmt.Sprintf(", %d %s", s.Running, t.unfinished())
-	}
-	if s.Waiting > 0 {
-		head += fmt.Sprintf(", %d waiting", s.Waiting)
-	}
-	t.say("%s", head)
-	var counts []string
-	add := func(n int64, what string) {
-		if n > 0 {
-			counts = append(counts, strconv.FormatInt(n, 10)+" "+what)
+	return keys[:min(len(keys), journal.MostMentioned)]
+}
+
+// Others returns how many tasks have keys that are not among those.
+func (t summary) Others() (n int64) {
+	for i, k := range t.Named() {
+		if i == 0 {
+			n = t.Total.Tasks
 		}
+		n -= k.Tasks
 	}
-	for o := range task.Outcomes {
-		add(t.r.Outcomes[o], o.String())
-	}
-	add(all.Retries, "retried")
-	add(int64(s.Begins), "to run again")
-	add(int64(s.Before), "done before")
-	add(int64(s.Unshown), "not shown yet")
-	if len(counts) > 0 {
-		t.say("%s", strings.Join(counts, ", "))
-	}
-	if len(t.r.Bins) > 0 {
-		t.say("%s a task, %s in all; CPU time %s user, %s system", task.Span(all.Mean), task.Span(all.Time), task.Span(all.User), task.Span(all.System))
-	}
-}
-
-// unfinished says what the tasks do that have started and not ended.
-func (t *stateText) unfinished() string {
-	if t.s.Process == "" {
-		return "interrupted"
-	}
-	return "running"
-}
-
-// running describes a task that runs, or was running when the run stopped.
-func (t *stateText) running(f *task.Facts) {
-	since := "since " + f.Start.Local().Format(time.DateTime)
-	if t.s.Process != "" {
-		since = "for " + task.Span(max(0, t.now.Sub(f.Start))) + ", since " + f.Start.Local().Format(time.TimeOnly)
-	}
-	t.say("  task %d: %s, on %s%s: %s", f.Task, since, f.Place(), task.LaterAttempt(f.Attempt), f.Command)
-}
-
-// ended describes the first few of n tasks that have ended below a heading.
-func (t *stateText) ended(n int64, heading string, some []history.Ended, few int) {
-	t.list(n, heading, min(len(some), few), func(i int) {
-		f := &some[i].Facts
-		t.say("  task %d: %s%s: %s", f.Task, f.Verdict(), task.LaterAttempt(f.Attempt), f.Command)
-	})
-}
-
-// list describes some of n things below a heading.
-func (t *stateText) list(n int64, heading string, some int, describe func(int)) {
-	if n == 0 {
-		return
-	}
-	t.say("%s", heading)
-	for i := range some {
-		describe(i)
-	}
-	if more := n - int64(some); more > 0 {
-		t.say("  … and %d more", more)
-	}
-}
-
-// byKey prints the figures of the keys that took longest.
-func (t *stateText) byKey() {
-	keys, more := t.r.Keys.List, t.r.Total.Tasks
-	if len(keys) == 0 || len(keys) == 1 && keys[0].Name == "" {
-		return
-	}
-	const row = "  %7v  %7v  %8s  %8s  %s"
-	t.say(row, "tasks", "failed", "in all", "a task", "key")
-	for _, k := range keys[:min(len(keys), journal.MostMentioned)] {
-		more -= k.Tasks
-		t.say(row, k.Tasks, k.Failed, task.Span(k.Time), task.Span(k.Mean), task.Shorten(cmp.Or(k.Name, "(no key)"), shownWidth))
-	}
-	if more > 0 {
-		t.say("  … and others, of %s", task.Count(more, "task"))
-	}
+	return n
 }
