@@ -1,9 +1,11 @@
 package task
 
 import (
-	"fmt"
+	_ "embed" // the texts
 	"io"
-	"strconv"
+	"strings"
+	"sync"
+	"text/template"
 	"time"
 )
 
@@ -147,92 +149,29 @@ func (b *Blocking) Told(now time.Time) *Blocking {
 
 // Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
 func (b *Blocking) Text(now time.Time) string {
-	text := b.what(max(b.Until.Sub(now), 0).Round(time.Second))
+	var text strings.Builder
 	if b.Input {
-		return "input waits: " + text
+		text.WriteString("input waits: ")
 	}
-	return text
+	told := struct {
+		*Blocking
+		Left time.Duration
+	}{b, max(b.Until.Sub(now), 0).Round(time.Second)}
+	if err := blockingTexts().ExecuteTemplate(&text, string(b.By), told); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	return text.String()
 }
 
-func (b *Blocking) what(left time.Duration) string {
-	switch b.By {
-	case ByPause:
-		if b.Halt != "" {
-			return "paused (--halt " + b.Halt + ") until crew ctl resume"
-		}
-		return "paused"
-	case ByEnd:
-		return "nothing more starts"
-	case ByOrder:
-		return fmt.Sprintf("results wait for task %d", b.ID)
-	case ByReader:
-		return "output waits for its reader"
-	case ByWorkers:
-		return "waiting for " + Count(int64(b.Tasks), "worker") + " to end"
-	case ByInput:
-		return "waiting for input"
-	}
-	who := Count(int64(b.Tasks), "task")
-	if b.Key != "" {
-		who += " of key " + string(b.Key)
-	}
-	are, wait, until := " are", " wait for ", " wait for their time, the next until "
-	if b.Tasks == 1 {
-		are, wait, until = " is", " waits for ", " waits until "
-	}
-	switch b.By {
-	case ByHold:
-		return who + are + " held"
-	case ByTime:
-		return who + until + Moment(b.Until)
-	}
-	return who + wait + b.awaited(left)
-}
+// blockingText has a template for each cause.
+//
+//go:embed blocking.txt
+var blockingText string
 
-// awaited describes what tasks wait for.
-func (b *Blocking) awaited(left time.Duration) string {
-	switch b.By {
-	case ByLimit:
-		return fmt.Sprintf("the %d of that key that may run at once", b.Limit)
-	case ByRetry:
-		return fmt.Sprintf("a retry, the next in %v", left)
-	case ByDelay:
-		return fmt.Sprintf("--delay or --jitter, the next in %v", left)
-	case ByRate:
-		return fmt.Sprintf("--rate, the next in %v", left)
-	case ByKeyRate:
-		return "--key-rate"
-	case ByNeeds:
-		return b.Needs
-	case ByOffers:
-		return "a worker that offers " + b.Needs + ": none is connected"
-	case ByPlaces:
-		places := Count(int64(b.Limit), "place")
-		if b.ID > 0 {
-			return fmt.Sprintf("task %d, which takes %s", b.ID, places)
-		}
-		return places
-	case ByTokens:
-		return "a token of the jobserver"
-	case ByLoad:
-		return fmt.Sprintf("the load, %.1f, to fall below the %s of --load", b.Figure, strconv.FormatFloat(b.Bound, 'f', -1, 64))
-	case ByMemory:
-		if b.Figure >= b.Bound {
-			return "more free memory than " + Size(int64(b.Figure)) + ", since a task was ended for it"
-		}
-		return "free memory: " + Size(int64(b.Figure)) + " of the " + Size(int64(b.Bound)) + " of --memfree"
-	case ByCheck:
-		return "the check of what is up to date"
-	}
-	switch {
-	case b.By == ByAfter, b.By == ByKey && b.Slot == 0 && b.ID > 0:
-		return fmt.Sprintf("task %d", b.ID)
-	case b.By == ByKey && b.None:
-		return "a worker with that label: none is connected"
-	case b.None:
-		return "a worker: none is connected"
-	case b.Slot == 0:
-		return "a worker"
-	}
-	return fmt.Sprintf("worker %d", b.Slot)
-}
+var blockingTexts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"count":  func(n int, thing string) string { return Count(int64(n), thing) },
+		"moment": Moment,
+		"size":   func(n float64) string { return Size(int64(n)) },
+	}).Parse(blockingText))
+})
