@@ -82,7 +82,7 @@ func (o *Options) when(cond string) (holds *use) {
 			return nil
 		case holds == nil:
 			holds = u
-		case u != nil && u.spelled != " ":
+		case u != nil && u.opt.form != "":
 			holds.spelled, holds.env = holds.spelled+" with "+u.spelled, holds.env || u.env
 		}
 	}
@@ -111,8 +111,8 @@ func (o *Options) part(text string) *use {
 	return &u
 }
 
-// state returns how people call what stands for a condition that is no option, or "" if it does not
-// hold. It is a blank of what makes another one worse.
+// state returns what people call what stands for a condition that is no option, or "" if it does not
+// hold. Behind an option, nobody sees that.
 func (o *Options) state(name string) string {
 	in, c := &o.Input, &o.Command
 	inTimes := func(path string) bool {
@@ -132,12 +132,12 @@ func (o *Options) state(name string) string {
 		return "{#} in the command"
 	case name == "placed" && o.holds(o.Words(), "{%}"):
 		return "{%} in the command"
-	case name == "tasks" && len(o.Ctl.Tasks) > 0:
-		return "task numbers"
+	case name == "operands" && o.of.operands != takesWork && (len(o.Ctl.Tasks)+len(o.Ctl.Work) > 0 || o.Ctl.Run != "" && o.given("run") == nil):
+		return "arguments"
 	case name == "in-times" && slices.ContainsFunc(in.Times, inTimes),
 		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // such as xargs --replace, which needs no value
 		name == "shorter" && o.Failure.RetryMaxDelay < o.Failure.RetryDelay:
-		return " "
+		return name
 	}
 	return ""
 }

@@ -51,7 +51,7 @@ func lineOf(conds []string) (c *command, args []string) {
 			name = "engine serve"
 		case "dir":
 			name, operands = "engine invite", " NAME"
-		case "tasks":
+		case "operands":
 			name, operands = "ctl cancel", " 1"
 		case "all":
 			name = "ctl cancel"
@@ -79,7 +79,7 @@ func lineOf(conds []string) (c *command, args []string) {
 // states are words for conditions that are no option.
 var states = map[string]string{
 	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}", "in-times": "--joblog=X",
-	"unused": "{}", "shorter": "--retry-max-delay=1ms", "tasks": "",
+	"unused": "{}", "shorter": "--retry-max-delay=1ms", "operands": "",
 }
 
 // values are those of options, by what they match, by the name of the option or by that of its value.

@@ -302,9 +302,10 @@ type Control struct {
 	Off  bool   `row:"--no-control | run worker | make no socket for crew ctl"`
 }
 
-// Ctl is a command of crew ctl, and of what takes its operands: crew engine and crew state. Run
-// is the run, or the file of crew engine key; "" is for the only one. Work is what to add or, with
-// crew engine drain, the workers.
+// Ctl is a command of crew ctl, and of what takes its operands: crew engine, crew state and crew
+// report. Run is the run, the file of crew engine key, or the directory of crew state; "" is for the
+// only one. Work is what to add, the workers of crew engine drain, or the files and directories of
+// crew report, of which "-" is stdin.
 type Ctl struct {
 	task.Request        // without Op and Add, of which Adds is a part
 	Run          string `row:"--run RUN | named | the pid or the name of the run | any"`
@@ -363,10 +364,9 @@ type Invite struct {
 
 // Look configures crew report and crew web.
 type Look struct {
-	Sources   []string // files and directories of earlier runs; "-" is stdin
-	Trace     bool     `row:"--trace | report | print a trace for Perfetto, not a page"`
-	Listen    string   `row:"--listen HOST:PORT | web | where it listens (127.0.0.1, any port)"`
-	TokenFile string   `row:"--token-file FILE | web | keep the token of its URL in FILE"`
+	Trace     bool   `row:"--trace | report | print a trace for Perfetto, not a page"`
+	Listen    string `row:"--listen HOST:PORT | web | where it listens (127.0.0.1, any port)"`
+	TokenFile string `row:"--token-file FILE | web | keep the token of its URL in FILE"`
 }
 
 // Elsewhere reports whether the tasks run on other machines, or would without --dry-run.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,8 @@ import (
 
 // take sets what the operands say.
 func (c *command) take(o *Options, operands []string) (err error) {
+	ctl, none := &o.Ctl, len(operands) == 0
+	lacks := none
 	switch c.operands {
 	case takesCommand:
 		o.Command.Words, o.Input.Groups, err = splitGroups(operands)
@@ -25,52 +26,41 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		return c.noVerb(operands)
 	case takesTopic:
 		return o.takeTopic(operands)
-	case takesTask, takesTasks, takesAny, takesKey, takesWait:
-		return c.takeTasks(&o.Ctl, operands)
-	case takesMove:
-		return c.takeMove(&o.Ctl, operands)
+	case takesSources, takesWorkers:
+		ctl.Work, operands, lacks = operands, nil, none && !ctl.All || slices.Contains(operands, "")
 	case takesWork:
-		return c.takeWork(&o.Ctl, operands, o.Command.Literal)
-	case takesDir:
-		if len(operands) != 1 || operands[0] == "" {
-			return &UsageError{"crew state takes one directory",
-				"write crew state DIR, crew state --json DIR for the events, or crew -- state for a program of that name"}
+		err = ctl.takeWork(operands, o.Command.Literal)
+		operands = nil
+	case takesDir, takesFile, takesFarRun, takesName:
+		if lacks = none || operands[0] == ""; !lacks {
+			ctl.Run, operands = operands[0], operands[1:]
 		}
-		o.State.Dir, operands = operands[0], nil
-	case takesSources:
-		if o.Look.Sources = operands; len(operands) == 0 || slices.Contains(operands, "") {
-			return c.wrong("crew report needs what a run has left: a joblog, a file of --json, or a directory of --state")
+	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
+		if c.operands == takesMove {
+			if lacks = none || !hasWord("first last", operands[len(operands)-1]); lacks {
+				break
+			}
+			ctl.Last, operands = operands[len(operands)-1] == "last", operands[:len(operands)-1]
 		}
-		return nil
-	case takesSize:
-		if len(operands) == 0 {
-			return c.wrong("crew ctl resize needs a number")
+		err = c.takeTasks(ctl, operands)
+		none = len(ctl.Tasks) == 0 && ctl.Key == nil
+		ctl.All = ctl.All || none && c.operands == takesWait
+		operands, lacks = nil, none && !ctl.All && c.operands != takesAny
+	default:
+		if lacks = none && c.operands == takesSize; !none && c.operands == takesSize {
+			err = ctl.setSize(operands[0])
+			operands = operands[1:]
 		}
-		if err := o.Ctl.setSize(operands[0]); err != nil {
-			return err
+		if len(operands) > 0 && c.operands != takesNothing && ctl.Run == "" {
+			ctl.Run, operands = operands[0], operands[1:]
 		}
-		operands = operands[1:]
-		fallthrough
-	case takesRun:
-		if len(operands) > 0 && o.Ctl.Run == "" {
-			o.Ctl.Run, operands = operands[0], operands[1:]
-		}
-		if o.Ctl.All && o.Ctl.Run != "" {
-			return &UsageError{"--all names all runs, and " + task.Quote(o.Ctl.Run) + " is one", "drop one of them"}
-		}
-	case takesWorkers:
-		if o.Ctl.Work = operands; len(operands) > 0 == o.Ctl.All {
-			return c.wrong("crew %s needs either workers or --all", c.name)
-		}
-		return nil
-	case takesFile, takesFarRun, takesName:
-		if len(operands) == 0 {
-			what := map[string]string{takesName: "user"}[c.operands]
-			return c.wrong("crew %s needs the name of a %s", c.name, cmp.Or(what, strings.ToLower(c.operands)))
-		}
-		o.Ctl.Run, operands = operands[0], operands[1:]
 	}
-	if len(operands) > 0 {
+	switch {
+	case err != nil:
+		return err
+	case lacks:
+		return c.wrong("crew %s needs an argument", c.name)
+	case len(operands) > 0:
 		return c.wrong("%q is one word too many", operands[0])
 	}
 	return nil
@@ -151,57 +141,28 @@ const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cance
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
 		id, err := parseTask(w)
-		if err != nil {
-			return c.noTask(w, operands, ctl.Run)
+		if _, bad := parseName(w); err != nil && bad == nil && ctl.Run == "" {
+			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "if it is a run, write --run " + w}
+		} else if err != nil {
+			return c.wrong("%q is no number of a task", w)
 		}
 		ctl.Tasks = append(ctl.Tasks, id)
 	}
-	switch {
-	case c.operands == takesWait && len(ctl.Tasks) == 0 && ctl.Key == nil:
-		ctl.All = true
-	case len(ctl.Tasks) == 0 && ctl.Key == nil && !ctl.All && c.operands != takesAny:
-		return c.wrong("crew %s needs the number of a task", c.name)
-	case c.operands == takesTask && len(ctl.Tasks) > 1:
+	if c.operands == takesTask && len(ctl.Tasks) > 1 {
 		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
 	}
 	return nil
 }
 
-// takeMove reads the numbers of tasks, and where to move them.
-func (c *command) takeMove(ctl *Ctl, operands []string) error {
-	last := len(operands) - 1
-	if last < 0 || operands[last] != "first" && operands[last] != "last" {
-		return c.wrong("crew ctl move needs to know where to: first or last")
-	}
-	ctl.Last = operands[last] == "last"
-	return c.takeTasks(ctl, operands[:last])
-}
-
-// noTask returns the error of an operand that is no number of a task, but maybe a run.
-func (c *command) noTask(w string, operands []string, run string) error {
-	if _, err := parseName(w); err != nil || run != "" {
-		return c.wrong("%q is no number of a task", w)
-	}
-	rest := slices.DeleteFunc(operands, func(o string) bool { return o == w })
-	return &UsageError{
-		fmt.Sprintf("%q is no number of a task", w),
-		"the run " + w + " is written --run " + w + ", as in crew " + c.name + " --run " + w + " " + cmp.Or(strings.Join(rest, " "), "1"),
-	}
-}
-
 // takeWork reads what is to be added. literal says that a - is a value.
-func (c *command) takeWork(ctl *Ctl, operands []string, literal bool) error {
+func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
 	if ctl.Stdin = len(operands) == 1 && operands[0] == "-" && !literal; !ctl.Stdin {
 		ctl.Work = operands
 	}
-	switch {
-	case len(operands) == 0:
-		return &UsageError{"there is nothing to add", "write values or a command, or - for the lines of standard input"}
-	case ctl.Null && !ctl.Stdin:
+	if ctl.Null && len(ctl.Work) > 0 {
 		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
 	}
 	if url, far := strings.CutPrefix(ctl.Run, EnginePrefix); far {
-		var err error
 		if ctl.URL, ctl.Queue, err = splitEngine(url); err != nil {
 			return &UsageError{"bad queue in --to " + ctl.Run, err.Error()}
 		}

@@ -42,13 +42,13 @@ func web(o *cli.Options, stdout *os.File) error {
 	args := webArgs(o.Do, o.Look.Listen, o.Look.TokenFile)
 	if o.Do == cli.DoReport {
 		if isatty.IsTerminal(stdout.Fd()) {
-			return misuse("crew report prints a page for a browser", "write it to a file, as in crew report "+task.Quote(o.Look.Sources[0])+" > report.html")
+			return misuse("crew report prints a page for a browser", "write it to a file, as in crew report "+task.Quote(o.Ctl.Work[0])+" > report.html")
 		}
 		form := "page"
 		if o.Look.Trace {
 			form = "trace"
 		}
-		args = append(webArgs(o.Do, form), o.Look.Sources...)
+		args = append(webArgs(o.Do, form), o.Ctl.Work...)
 	}
 	path, err := findProgram(webProgram, what, webHint)
 	if err != nil {

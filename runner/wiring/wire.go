@@ -53,7 +53,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	case o.Print != "":
 		err = printText(stdout, o.Print)
 	case tool == "state":
-		err = showState(o.State.Dir, o.Ctl.JSON, stdout)
+		err = showState(o.Ctl.Run, o.Ctl.JSON, stdout)
 	case tool == cli.DoReport || tool == cli.DoWeb:
 		err = web(o, stdout)
 	case tool == "ctl":
