@@ -22,8 +22,8 @@ func (o *Options) Carried(now time.Time) (words []string) {
 		switch name := u.opt.name; {
 		case name == "input" && !o.ObjectTasks():
 			continue
-		case name == "deadline" && o.Failure.Deadline.After > 0:
-			u.value = now.Add(o.Failure.Deadline.After).Format(time.RFC3339Nano)
+		case name == "deadline" && o.Failure.Limit.Run > 0:
+			u.value = now.Add(o.Failure.Limit.Run).Format(time.RFC3339Nano)
 		case hasWord(templates, name):
 			u.value = "{#}"
 		case !hasWord(carried, name):

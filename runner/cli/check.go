@@ -136,7 +136,7 @@ func (o *Options) state(name string) string {
 		return "arguments"
 	case name == "in-times" && slices.ContainsFunc(in.Times, inTimes),
 		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // such as xargs --replace, which needs no value
-		name == "shorter" && o.Failure.RetryMaxDelay < o.Failure.RetryDelay:
+		name == "shorter" && o.Failure.Retry.MaxDelay < o.Failure.Retry.Delay:
 		return name
 	}
 	return ""

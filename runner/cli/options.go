@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"crew/runner/core"
 	"crew/runner/input"
 	"crew/runner/task"
 	"crew/sched"
@@ -26,6 +27,7 @@ type Options struct {
 	Jobserver Jobserver
 	Sched     Sched
 	Terms     Terms
+	Queue     core.Queue // as far as options say it; Caps are in order of name
 	Machine   Machine
 	Coproc    Coproc
 
@@ -101,10 +103,10 @@ type Pipe struct {
 }
 
 // Pool configures the workers. Jobs are as written, or a file with their number; "" is for the
-// default, as is a Buffer of 0.
+// default.
 type Pool struct {
 	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 for most, or a FILE"`
-	Buffer   int           `row:"--buffer N | run | have N tasks wait (2 x jobs, >= 64; 4096 by key) | 1..1073741824"`
+	_        struct{}      `row:"--buffer N | run | have N tasks wait (2 x jobs, >= 64; 4096 by key) | 1..1073741824" to:"Queue.Buffer"`
 	Delay    time.Duration `row:"--delay DUR | all | at least DUR between starts"`
 	Jitter   time.Duration `row:"--jitter DUR | all | wait a random time up to DUR before the first start"`
 	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds it"`
@@ -128,18 +130,18 @@ type Sched struct {
 	Key    string       `row:"--key TEMPLATE | runs | what policy and limits go by, such as '{1}'"`
 	Cost   string       `row:"--cost TEMPLATE | runs | a number: how heavy a task is"`
 	Topics sched.Topics `row:"--topics LIST | runs | workers for each key: mail=2,db=1,*=5, or auto" by:"topics"`
-	PerKey int          `row:"--per-key N | runs | at most N tasks of one key at once | 1.."`
+	_      struct{}     `row:"--per-key N | runs | at most N tasks of one key at once | 1.." to:"Queue.PerKey"`
 	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
 }
 
 // Terms configures what tasks take to start, beside a worker.
 type Terms struct {
-	Priority string     `row:"--priority TEMPLATE | runs | higher starts first, from -1000 to 1000 (0)"`
-	Weight   string     `row:"--weight TEMPLATE | runs | a whole number: the places a task takes (1)"`
-	Caps     []task.Cap `row:"--cap NAME=N | runs | a limit by name, or gpu:0,1,3; repeatable" by:"cap"` // in order of name
-	Needs    string     `row:"--needs TEMPLATE | runs | what a task takes of them: gpu, or db:2,net"`
-	Rate     task.Rate  `row:"--rate N/PERIOD | runs | at most N starts in it: 100/s, 10/1m,burst=5" by:"rate"`
-	KeyRate  task.Rate  `row:"--key-rate N/PERIOD | runs | the same for each key" by:"rate"`
+	Priority string   `row:"--priority TEMPLATE | runs | higher starts first, from -1000 to 1000 (0)"`
+	Weight   string   `row:"--weight TEMPLATE | runs | a whole number: the places a task takes (1)"`
+	_        struct{} `row:"--cap NAME=N | runs | a limit by name, or gpu:0,1,3; repeatable" to:"Queue.Caps" by:"cap"`
+	Needs    string   `row:"--needs TEMPLATE | runs | what a task takes of them: gpu, or db:2,net"`
+	_        struct{} `row:"--rate N/PERIOD | runs | at most N starts in it: 100/s, 10/1m,burst=5" to:"Queue.Rate" by:"rate"`
+	_        struct{} `row:"--key-rate N/PERIOD | runs | the same for each key" to:"Queue.KeyRate" by:"rate"`
 }
 
 // Machine configures when too much is going on on this machine to start more. Its zero amounts are
@@ -162,39 +164,23 @@ type Coproc struct {
 	Age      time.Duration  `row:"--worker-age DUR | all | a fresh worker after DUR | 1us.."`
 }
 
-// Failure configures limits of time, retries and the early end of a run. RetryMaxDelay is not less
-// than RetryDelay.
+// Failure configures limits of time, retries and the early end of a run. The longest delay is not less
+// than the first.
 type Failure struct {
-	Retries       int           `row:"--retries N | runs | N more attempts after the first | 0.."`
-	RetryDelay    time.Duration `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling"`
-	RetryMaxDelay time.Duration `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)"`
-	RetryOn       RetryOn       `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
-	Limit
+	Retry     core.Retry
+	Limit     core.Limit
+	Halt      core.Halt
+	_         struct{} `row:"--retries N | runs | N more attempts after the first | 0.." to:"Failure.Retry.Max"`
+	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling" to:"Failure.Retry.Delay"`
+	_         struct{} `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
+	RetryOn   RetryOn  `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
+	_         struct{} `row:"--timeout DUR | runs | end an attempt after DUR" to:"Failure.Limit.Timeout"`
+	_         struct{} `row:"--idle-timeout DUR | runs | end an attempt that writes nothing for DUR" to:"Failure.Limit.Idle"`
+	_         struct{} `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM" to:"Failure.Limit.KillAfter"`
 	FlakyFail bool     `row:"--flaky-fail | runs | status 123 also if a task passed only in a retry"`
-	Halt      Halt     `row:"--halt WHEN | runs | such as now,fail=1, soon,done=10% or pause,fail=3" by:"halt"`
+	_         struct{} `row:"--halt WHEN | runs | such as now,fail=1, soon,done=10% or pause,fail=3" to:"Failure.Halt" by:"halt"`
 	_         struct{} `row:"--fail-fast | runs | at the first failure end all (--halt now,fail=1) | now,fail=1" to:"Failure.Halt" by:"halt"`
-	Deadline  Deadline `row:"--deadline WHEN | runs | end the run after such as 90m, or at 06:00" by:"deadline"`
-}
-
-// Limit limits the time of an attempt. 0 is for no limit, and for KILL at once.
-type Limit struct {
-	Timeout   time.Duration `row:"--timeout DUR | runs | end an attempt after DUR"`
-	Idle      time.Duration `row:"--idle-timeout DUR | runs | end an attempt that writes nothing for DUR"`
-	KillAfter time.Duration `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM"`
-}
-
-// Deadline is when a run has to end. One of its two forms at most is not zero.
-type Deadline struct {
-	After time.Duration // counted from the beginning of the run
-	Until time.Time
-}
-
-// Halt says when a run ends early or pauses. The zero Halt is never.
-type Halt struct {
-	When    string // soon, now or pause
-	On      string // fail, success or done
-	N       int
-	Percent bool // N is a percentage of the tasks
+	_         struct{} `row:"--deadline WHEN | runs | end the run after such as 90m, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
 // RetryOn selects the outcomes to retry.
@@ -262,11 +248,12 @@ type State struct {
 	Reset       bool   `row:"--state-reset | runs | begin anew in a DIR that holds another run"`
 }
 
-// Serve configures a run that others feed. An IdleExit of 0 is for never.
+// Serve configures a run that others feed.
 type Serve struct {
-	MaxQueued int           `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.."`
-	IdleExit  time.Duration `row:"--idle-exit DUR | serve | end after DUR without a task | 1us.."`
-	Keep      time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
+	Feed core.Feed
+	_    struct{}      `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued"`
+	_    struct{}      `row:"--idle-exit DUR | serve | end after DUR without a task | 1us.." to:"Serve.Feed.IdleExit"`
+	Keep time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
 }
 
 // Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
@@ -290,7 +277,7 @@ type Engine struct {
 	// of crew worker
 
 	Labels   []string      `row:"--labels LIST | worker | crew worker: topics of these names run there alone" by:"labels"`
-	_        struct{}      `row:"--offers LIST | worker | crew worker: what it has for --needs: gpu=2,mem=16" to:"Terms.Caps" by:"offers"`
+	_        struct{}      `row:"--offers LIST | worker | crew worker: what it has for --needs: gpu=2,mem=16" to:"Queue.Caps" by:"offers"`
 	TTL      time.Duration `row:"--worker-ttl DUR | all | a worker counts as lost when silent for DUR (10s) | 1s.."`
 	Commands bool          `row:"--allow-commands | worker | crew worker: run commands that are signed"`
 	Trust    []string      `row:"--trust FILE | worker | crew worker: whose signatures count"`
@@ -392,15 +379,14 @@ func newOptions(c *command) *Options {
 		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
 		Sched:   Sched{Policy: "fifo"},
 		Failure: Failure{
-			RetryDelay:    time.Second,
-			RetryMaxDelay: time.Minute,
-			RetryOn:       RetryOn{Any: true},
-			Limit:         Limit{KillAfter: 5 * time.Second},
+			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
+			RetryOn: RetryOn{Any: true},
+			Limit:   core.Limit{KillAfter: 5 * time.Second},
 		},
 		Output: Output{Mode: "group"},
 		Show:   Show{Progress: "auto", CI: "auto"},
 		Engine: Engine{Queue: defaultQueue, TTL: 10 * time.Second, Reach: 30 * time.Second},
-		Serve:  Serve{MaxQueued: 100_000, Keep: 24 * time.Hour},
+		Serve:  Serve{Feed: core.Feed{MaxQueued: 100_000}, Keep: 24 * time.Hour},
 	}
 }
 
@@ -410,7 +396,7 @@ func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Elsewhere(
 // AllCaps returns the limits by name, and, without units, what workers offer as far as --needs names
 // it as it is.
 func (o *Options) AllCaps() []task.Cap {
-	all := o.Terms.Caps
+	all := o.Queue.Caps
 	if !o.TakesOffers() {
 		return all
 	}
@@ -428,7 +414,7 @@ func (o *Options) finish() {
 	if o.Fed() {
 		o.Input.Groups = []input.Group{{Values: []string{}}} // values, of which none is there yet
 	}
-	slices.SortFunc(o.Terms.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
 	if o.Do == DoAttach {
 		o.Output.KeepOrder = o.Output.Mode != "raw"
 	}
@@ -448,10 +434,10 @@ func (o *Options) finish() {
 	default:
 		c.MaxArgs = 1
 	}
-	if f := &o.Failure; o.given("retry-max-delay") == nil {
-		f.RetryMaxDelay = max(f.RetryMaxDelay, f.RetryDelay)
+	if r := &o.Failure.Retry; o.given("retry-max-delay") == nil {
+		r.MaxDelay = max(r.MaxDelay, r.Delay)
 	} else if o.given("retry-delay") == nil {
-		f.RetryDelay = min(f.RetryDelay, f.RetryMaxDelay)
+		r.Delay = min(r.Delay, r.MaxDelay)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"crew/runner/core"
 	"crew/runner/input"
 	"crew/runner/task"
 	"crew/sched"
@@ -141,21 +142,21 @@ func here() (now time.Time, zone error) {
 	return time.Now().In(at), err
 }
 
-func parseDeadline(s string) (Deadline, error) {
+// parseDeadline parses the time of a run, a duration or a moment.
+func parseDeadline(s string, l core.Limit) (_ core.Limit, err error) {
 	now, zone := here()
-	return deadlineAfter(s, now, zone)
+	l.Run, l.Until, err = deadlineAfter(s, now, zone)
+	return l, err
 }
 
-// deadlineAfter parses a duration, or a moment.
-func deadlineAfter(s string, now time.Time, zone error) (Deadline, error) {
-	if t, err := moment(s, now, zone); err != errNoMoment {
-		return Deadline{Until: t}, err
+func deadlineAfter(s string, now time.Time, zone error) (after time.Duration, until time.Time, err error) {
+	if until, err = moment(s, now, zone); err != errNoMoment {
+		return 0, until, err
 	}
-	d, err := task.ParseDuration(s)
-	if err != nil || d == 0 {
-		return Deadline{}, errors.New("write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z")
+	if after, err = task.ParseDuration(s); err != nil || after == 0 {
+		err = errors.New("write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z")
 	}
-	return Deadline{After: d}, nil
+	return after, until, err
 }
 
 // moment parses a local time of day, which is then the next one, a local date and time, or a
@@ -281,29 +282,29 @@ func parseReady(s string) (*regexp.Regexp, error) {
 
 // parseHalt parses never, or soon, now or pause with fail, success or done and a number
 // or a percentage: now,fail=1 or soon,done=10%.
-func parseHalt(s string) (Halt, error) {
+func parseHalt(s string) (core.Halt, error) {
 	hint := errors.New("write never, or such as now,fail=1, soon,done=10% or pause,fail=3")
 	if s == "never" {
-		return Halt{}, nil
+		return core.Halt{}, nil
 	}
 	oldForms := map[string]string{ // of parallel
 		"0": "never", "1": "soon,fail=1", "2": "now,fail=1", "-1": "soon,success=1", "-2": "now,success=1",
 	}
 	if modern, ok := oldForms[s]; ok {
-		return Halt{}, errors.New("write " + modern)
+		return core.Halt{}, errors.New("write " + modern)
 	}
 	part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
 	if part == nil {
-		return Halt{}, hint
+		return core.Halt{}, hint
 	}
-	h := Halt{When: part[1], On: part[2], Percent: part[4] != ""}
+	h := core.Halt{When: core.When(part[1]), On: core.On(part[2]), Percent: part[4] != ""}
 	most := math.MaxInt
 	if h.Percent {
 		most = 100
 	}
 	n, err := parseWhole(part[3], 1, most)
 	if err != nil {
-		return Halt{}, hint
+		return core.Halt{}, hint
 	}
 	h.N = n
 	return h, nil

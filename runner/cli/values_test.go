@@ -28,8 +28,8 @@ func TestMoments(t *testing.T) {
 		}
 		now, err := time.ParseInLocation(time.DateTime, column[1], zone)
 		require.NoError(t, err)
-		deadline, err := deadlineAfter(column[2], now, nil)
-		require.Equal(t, column[3], fmt.Sprint(deadline.After, deadline.Until, err), row)
+		after, until, err := deadlineAfter(column[2], now, nil)
+		require.Equal(t, column[3], fmt.Sprint(after, until, err), row)
 		at, err := momentAfter(column[2], now, nil)
 		require.Equal(t, column[4], fmt.Sprint(at, err), row)
 	}

@@ -104,38 +104,34 @@ type Feed struct {
 	Remember  bool          // remember tasks that have failed, so that task.Retry can run them again
 }
 
-// When is how a run halts.
-type When uint8
+// When is how a run halts, by the word that --halt has for it.
+type When string
 
 // The ways to halt.
 const (
-	Never When = iota
-	Soon       // drain
-	Now        // stop
-	Pause      // start nothing until task.Resume, and then count anew
+	Never When = ""
+	Soon  When = "soon"  // drain
+	Now   When = "now"   // stop
+	Pause When = "pause" // start nothing until task.Resume, and then count anew
 )
 
-// On is the kind of result that a halt counts.
-type On uint8
+// On is the kind of result that a halt counts, by the word that --halt has for it.
+type On string
 
 // The kinds of result.
 const (
-	OnFail On = iota
-	OnSuccess
-	OnDone
+	OnFail    On = "fail"
+	OnSuccess On = "success"
+	OnDone    On = "done"
 )
 
-// String returns h as the value of --halt.
+// String returns h, which is not zero, as the value of --halt.
 func (h Halt) String() string {
-	when := [...]string{Never: "never", Soon: "soon", Now: "now", Pause: "pause"}[h.When]
-	if h.When == Never {
-		return when
-	}
 	share := ""
 	if h.Percent {
 		share = "%"
 	}
-	return fmt.Sprintf("%s,%s=%d%s", when, [...]string{OnFail: "fail", OnSuccess: "success", OnDone: "done"}[h.On], h.N, share)
+	return fmt.Sprintf("%s,%s=%d%s", h.When, h.On, h.N, share)
 }
 
 // Paced reports whether starts have to keep apart.

@@ -60,7 +60,7 @@ func (d *door) configure() {
 		cfg.Order = Order{Keep: true, Window: 1 + d.n(10)}
 	}
 	if d.one(4) {
-		cfg.Halt = Halt{When: When(1 + d.n(3)), On: On(d.n(3)), N: 1 + d.n(8)}
+		cfg.Halt = Halt{When: []When{Soon, Now, Pause}[d.n(3)], On: []On{OnFail, OnSuccess, OnDone}[d.n(3)], N: 1 + d.n(8)}
 	}
 	d.cfg = cfg
 }

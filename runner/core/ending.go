@@ -99,7 +99,13 @@ func (c *Core) halt(r *task.Result) {
 		return
 	}
 	ok, failed, skipped := s.Here()
-	n := [...]int64{OnFail: failed, OnSuccess: ok, OnDone: ok + failed + skipped}[h.On]
+	n := failed
+	switch h.On {
+	case OnSuccess:
+		n = ok
+	case OnDone:
+		n = ok + failed + skipped
+	}
 	if n > d.count {
 		d.count, d.counted = n, r
 	}

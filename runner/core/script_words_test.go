@@ -310,9 +310,9 @@ func field(of any, text string) (err error) {
 		err = field((*[]task.Need)(&list), text)
 		*of = &list
 	case *When:
-		*of = When(slices.Index([]string{"never", "soon", "now", "pause"}, text))
+		*of = When(strings.TrimPrefix(text, "never"))
 	case *On:
-		*of = On(slices.Index([]string{"fail", "success", "done"}, text))
+		*of = On(text)
 	case *[]task.Need:
 		*of, err = task.ParseNeeds(text)
 	case *[]task.Target:

@@ -95,8 +95,8 @@ func statusOf(e core.Ending, f cli.Failure) int {
 
 // endsAsTask reports whether a run that --halt ends has the exit status of the task that
 // ended it.
-func endsAsTask(h cli.Halt) bool {
-	return h.When != "pause" && (h.On == "success" || h.On == "fail" && h.N == 1 && !h.Percent)
+func endsAsTask(h core.Halt) bool {
+	return h.When != core.Pause && (h.On == core.OnSuccess || h.On == core.OnFail && h.N == 1 && !h.Percent)
 }
 
 // taskStatus returns a result as the exit status that a shell or timeout(1) has

@@ -31,7 +31,7 @@ type statusRow struct {
 	Signal   int
 	Ended    map[task.Outcome]int64
 	InputEnd bool
-	Halt     cli.Halt
+	Halt     core.Halt
 	Result   *struct { // the one that ended the run
 		Outcome      task.Outcome
 		Code, Signal int

@@ -305,7 +305,7 @@ func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
 	return Load{
 		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
-		Limit: core.Limit{Timeout: o.Failure.Timeout, KillAfter: o.Failure.KillAfter},
+		Limit: core.Limit{Timeout: o.Failure.Limit.Timeout, KillAfter: o.Failure.Limit.KillAfter},
 		Files: Files{
 			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
 		},

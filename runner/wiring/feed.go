@@ -243,7 +243,7 @@ func (f *feed) admit(list []*addition) {
 
 // full returns why there is no room for n tasks.
 func (f *feed) full(n int) error {
-	if most := f.source.opts.Serve.MaxQueued; n > most { // to wait might be in vain
+	if most := f.source.opts.Serve.Feed.MaxQueued; n > most { // to wait might be in vain
 		return fmt.Errorf("%d tasks at once are more than --max-queued %d: add fewer", n, most)
 	}
 	return &control.Refused{Text: task.ErrFull.Error(), Status: statusBusy}
@@ -323,7 +323,7 @@ func complete(t *task.Task, x *control.Addition) {
 
 // environment returns env, in the memory of an equal one if that is known.
 func (f *feed) environment(env []task.Bytes) []string {
-	list := withoutUnits(convert[string](env), f.source.opts.Terms.Caps)
+	list := withoutUnits(convert[string](env), f.source.opts.Queue.Caps)
 	key := strings.Join(list, "\x00")
 	if f.known[key] == nil {
 		if f.bytes += len(key); f.bytes > mostEnvironments {

@@ -65,7 +65,7 @@ func tokensOf(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.T
 
 // environ returns the environment that tasks inherit.
 func (w *wiring) environ() []string {
-	env := withoutUnits(os.Environ(), w.opts.Terms.Caps)
+	env := withoutUnits(os.Environ(), w.opts.Queue.Caps)
 	if w.feed != nil || w.worker != nil {
 		env = without(env, notifySocket) // no task speaks for crew
 	}

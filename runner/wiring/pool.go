@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"crew/runner/cli"
+	"crew/runner/core"
 	"crew/runner/jobserver"
 	"crew/runner/machine"
 )
@@ -16,9 +17,7 @@ type pool struct {
 
 	processes int64 // how many processes and threads crew and its tasks may come to
 
-	buffer int // tasks to read ahead
-	bytes  int // bytes to read ahead, except for the first few tasks; 0 for no limit
-	few    int // how many these are; 0 for the run's default
+	queue core.Queue // how much is read ahead, and what options say
 }
 
 // With keys, limits by name, priorities or an order by cost, keyedBuffer tasks are read ahead,
@@ -71,33 +70,33 @@ func (p *pool) findJobserver(o *cli.Options, makeflags string) {
 
 // readAhead says how much is read ahead.
 func (p *pool) readAhead(o *cli.Options) {
+	q := &p.queue
+	*q = o.Queue
 	switch {
 	case o.Do == cli.DoAttach:
-		p.buffer = 2 * attachJobs
+		q.Buffer = 2 * attachJobs
 	case o.Fed():
-		p.buffer = o.Serve.MaxQueued
-	case o.Pool.Buffer > 0:
-		p.buffer = o.Pool.Buffer
+		q.Buffer = o.Serve.Feed.MaxQueued
 	}
-	if p.buffer > 0 {
+	if q.Buffer > 0 {
 		return
 	}
 	least := 64
 	switch {
 	case o.Pipe.On: // a block for each worker, or many small ones
-		p.few = max(1, p.jobs)
-		p.bytes = p.few * int(max(o.Pipe.Block, cli.DefaultBlock))
-	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Sched.PerKey > 0 || o.Terms.KeyRate.N > 0 ||
-		len(o.Terms.Caps) > 0 || o.Terms.Needs != "" || o.Terms.Priority != "" || o.Sched.Order != "":
+		q.Few = max(1, p.jobs)
+		q.Bytes = q.Few * int(max(o.Pipe.Block, cli.DefaultBlock))
+	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Queue.PerKey > 0 || o.Queue.KeyRate.N > 0 ||
+		len(o.Queue.Caps) > 0 || o.Terms.Needs != "" || o.Terms.Priority != "" || o.Sched.Order != "":
 		// Many tasks of one key, or that need one thing, must not keep others from being read, nor
 		// an order hold for a few tasks only.
-		least, p.bytes = keyedBuffer, mostBufferBytes
+		least, q.Bytes = keyedBuffer, mostBufferBytes
 	case o.Coproc.Words != "":
-		least, p.bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records
+		least, q.Bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records
 	case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
 		least = 16 // each is many records, which take memory
 	}
-	p.buffer = max(least, 2*p.jobs*o.Coproc.Window)
+	q.Buffer = max(least, 2*p.jobs*o.Coproc.Window)
 }
 
 // attachJobs is how many results are fetched at once.

@@ -37,7 +37,7 @@ func TestPool(t *testing.T) {
 			return
 		}
 		require.NoError(t, err)
-		require.Equal(t, []int{row.Jobs, row.Buffer, row.Bytes, row.Few}, []int{p.jobs, p.buffer, p.bytes, p.few})
+		require.Equal(t, []int{row.Jobs, row.Buffer, row.Bytes, row.Few}, []int{p.jobs, p.queue.Buffer, p.queue.Bytes, p.queue.Few})
 		require.Equal(t, row.File != "", p.file == file)
 	})
 	p, err := poolOf(parsed(t, "cat"), "")

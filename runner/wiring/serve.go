@@ -10,6 +10,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/control"
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -47,7 +48,7 @@ func (w *wiring) needSocket() error {
 	switch {
 	case w.feed != nil:
 		what = "crew serve"
-	case w.control != nil && w.opts.Failure.Halt.When == "pause":
+	case w.control != nil && w.opts.Failure.Halt.When == core.Pause:
 		what = "--halt pause"
 	default:
 		return nil

@@ -109,9 +109,9 @@ func serve(t *testing.T, line string) *served {
 	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
 	require.NoError(t, err)
 	cfg := core.Config{
-		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.buffer, Terms: true, Caps: o.Terms.Caps},
+		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.queue.Buffer, Terms: true, Caps: o.Queue.Caps},
 		Retry: core.Retry{Max: 1, Delay: 10 * time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }},
-		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.MaxQueued, Remember: true},
+		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.Feed.MaxQueued, Remember: true},
 	}
 	s := &served{fakeWork: &fakeWork{t: t, store: spool.New(1<<20, ""), turns: map[uint64]*fakeTurn{}}, end: make(chan core.Ending, 1)}
 	w := &wiring{opts: o, plan: planOf(o), source: src, screen: sink.NewScreen(os.Stdout, os.Stderr), out: os.Stdout}

@@ -207,7 +207,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) (err err
 	if tc.Tag, err = s.text("tag-string", tag, "", cfg, expand.NewText); err != nil {
 		return err
 	}
-	tc.Caps, tc.Offers, tc.Dry = terms.Caps, o.TakesOffers(), o.Show.DryRun
+	tc.Caps, tc.Offers, tc.Dry = o.Queue.Caps, o.TakesOffers(), o.Show.DryRun
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
 		tc.Even = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
 	}

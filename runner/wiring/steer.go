@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/control"
+	"crew/runner/core"
 	"crew/runner/task"
 )
 
@@ -45,9 +46,9 @@ func (w *wiring) openControl() error {
 	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0
-		cfg.About.Values, cfg.About.Most = w.opts.TakesValues(), w.opts.Serve.MaxQueued
+		cfg.About.Values, cfg.About.Most = w.opts.TakesValues(), w.opts.Serve.Feed.MaxQueued
 	}
-	if w.worker != nil || w.opts.Failure.Halt.When == "pause" {
+	if w.worker != nil || w.opts.Failure.Halt.When == core.Pause {
 		cfg.Soon = 0
 	}
 	if w.handed != nil { // it is its submitter's, not this user's

@@ -202,7 +202,6 @@ func (w *wiring) makeRun() error {
 	if err != nil {
 		return err
 	}
-	cfg.Halt.SameCommand = w.sameCommand()
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
 	if w.handed != nil {
@@ -305,7 +304,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
 		Notice: w.screen.Notice, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
-		Idle: o.Failure.Idle > 0, Processes: w.pool.processes,
+		Idle: o.Failure.Limit.Idle > 0, Processes: w.pool.processes,
 	}
 	if o.Makes.Any() {
 		cfg.Spare = target.Descriptors()
@@ -332,7 +331,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 
 func (w *wiring) config() (core.Config, error) {
 	o := w.opts
-	f, terms, in := &o.Failure, &o.Terms, &o.Sched
+	f, in := &o.Failure, &o.Sched
 	policy := sched.Config{Name: in.Policy, Topics: in.Topics}
 	if in.Order != "" {
 		policy.Name = in.Order
@@ -345,36 +344,23 @@ func (w *wiring) config() (core.Config, error) {
 		Pool: core.Pool{
 			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
 		},
-		Queue: core.Queue{
-			Policy: p, PerKey: in.PerKey, Terms: o.Do == cli.DoServe || o.ObjectTasks() || terms.Priority != "", Buffer: w.pool.buffer, Bytes: w.pool.bytes, Few: w.pool.few,
-			Caps: terms.Caps,
-		},
-		Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
-		Limit: core.Limit{Timeout: f.Timeout, KillAfter: f.KillAfter},
-		Retry: core.Retry{
-			Max: f.Retries, Delay: f.RetryDelay, MaxDelay: f.RetryMaxDelay,
-			On: func(r *task.Result) bool { return retries(f.RetryOn, r) }, Jitter: rand.Float64, Keep: w.plan.KeepsAttempts(),
-		},
-		Halt: haltOf(f.Halt, w.inputTasks),
-		Feed: core.Feed{
-			Open: o.Fed() && w.attached == nil, MaxQueued: o.Serve.MaxQueued, IdleExit: o.Serve.IdleExit, Remember: o.Do == cli.DoServe || o.State.Dir != "" && w.handed == nil,
-		},
-		Tick: tick,
+		Queue: w.pool.queue, Order: core.Order{Keep: o.Output.KeepOrder, Window: window}, Limit: f.Limit, Retry: f.Retry, Halt: f.Halt, Feed: o.Serve.Feed, Tick: tick,
 	}
-	if o.Show.DryRun && cfg.Halt.When == core.Pause { // nobody can resume it
-		cfg.Halt.When = core.Never
-	}
+	cfg.Queue.Policy, cfg.Queue.Terms = p, o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != ""
+	cfg.Retry.On = func(r *task.Result) bool { return retries(f.RetryOn, r) }
+	cfg.Retry.Jitter, cfg.Retry.Keep = rand.Float64, w.plan.KeepsAttempts()
+	cfg.Halt.Tasks, cfg.Halt.SameCommand = w.inputTasks, w.sameCommand()
+	cfg.Feed.Open, cfg.Feed.Remember = o.Fed() && w.attached == nil, o.Do == cli.DoServe || o.State.Dir != "" && w.handed == nil
 	if w.tokens != nil {
 		cfg.Pool.Tokens = w.tokens
 	}
-	if !o.Show.DryRun {
-		cfg.Queue.Rate, cfg.Queue.KeyRate = terms.Rate, terms.KeyRate
-		if cfg.Pool.Machine, err = boundsOf(o, machine.New("")); err != nil {
-			return cfg, err
+	if o.Show.DryRun {
+		cfg.Limit, cfg.Queue.Rate, cfg.Queue.KeyRate = core.Limit{}, task.Rate{}, task.Rate{}
+		if cfg.Halt.When == core.Pause { // nobody can resume it
+			cfg.Halt.When = core.Never
 		}
+	} else if cfg.Pool.Machine, err = boundsOf(o, machine.New("")); err == nil {
 		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
-		cfg.Limit.Idle = f.Idle
-		cfg.Limit.Run, cfg.Limit.Until = f.Deadline.After, f.Deadline.Until
 	}
 	if w.sendsAhead(&cfg) {
 		cfg.Pool.Ahead = 3
@@ -391,16 +377,6 @@ func (w *wiring) sendsAhead(cfg *core.Config) bool {
 	limited = limited || cfg.Pool.Tokens != nil || o.Sched.Policy == "topic"
 	ordered := !o.Pipe.On && !o.Makes.Any() // as long messages are not
 	return o.Far() && !o.Engine.Detach && ordered && !limited && !q.Terms && cfg.Halt.When == core.Never && !w.announces()
-}
-
-// haltOf returns when a run of so many tasks ends early or pauses.
-func haltOf(h cli.Halt, tasks uint64) core.Halt {
-	if h == (cli.Halt{}) {
-		return core.Halt{}
-	}
-	when := map[string]core.When{"soon": core.Soon, "now": core.Now, "pause": core.Pause}
-	on := map[string]core.On{"fail": core.OnFail, "success": core.OnSuccess, "done": core.OnDone}
-	return core.Halt{When: when[h.When], On: on[h.On], N: h.N, Percent: h.Percent, Tasks: tasks}
 }
 
 // ending returns what remains to do after a run that ended with e.

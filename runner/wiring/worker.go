@@ -16,7 +16,7 @@ func (w *wiring) openWorker() (err error) {
 		w.worker, err = w.far.Work(Work{
 			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Store: w.store, Queue: o.Engine.Queue, Name: o.Control.Name, TTL: o.Engine.TTL, Window: o.Coproc.Window,
 			Takes: Takes{
-				Labels: o.Engine.Labels, Offers: o.Terms.Caps, Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
+				Labels: o.Engine.Labels, Offers: o.Queue.Caps, Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
 				Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill,
 			},
 			Do: w.do, Notice: w.screen.Notice, Ready: w.workerReady,
@@ -57,9 +57,9 @@ func (m *maker) fill(t *task.Task, names, caps []string) error {
 		if several {
 			o.Command.MaxArgs = len(t.Records)
 		}
-		o.Terms.Caps = nil // that is what the worker offers
+		o.Queue.Caps = nil // that is what the worker offers
 		for _, name := range caps {
-			o.Terms.Caps = append(o.Terms.Caps, task.Cap{Name: name})
+			o.Queue.Caps = append(o.Queue.Caps, task.Cap{Name: name})
 		}
 		s := &source{opts: &o, reader: input.Named(slices.Clone(names))}
 		if err := s.compile(); err != nil {

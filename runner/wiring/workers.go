@@ -35,7 +35,7 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 
 // life returns the life of workers on this machine.
 func life(o *cli.Options) coproc.Life {
-	c, f := o.Coproc, o.Failure
+	c, f := o.Coproc, o.Failure.Limit
 	return coproc.Life{
 		Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age,
 		Timeout: f.Timeout, Idle: f.Idle, KillAfter: f.KillAfter,
