@@ -39,79 +39,35 @@ func (s *scanned) damage() string {
 	return fmt.Sprintf("%s and %d more are damaged and left out", s.first, s.damaged-1)
 }
 
-const (
-	blockLen = 64 << 10 // bytes of lines at which a block is complete
-	ahead    = 3        // blocks in memory
-)
+// readLen is how many bytes are read at once.
+const readLen = 64 << 10
 
-// block is some lines, whose bodies are in text.
-type block struct {
-	text  []byte
-	lines []line
-}
-
-// lines iterates over the good lines of r, in order. It reads ahead in a goroutine, which
-// ends with the iteration.
+// lines iterates over the good lines of r, in order.
 func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 	return func(yield func(line) bool) {
-		full, free := make(chan *block, ahead), make(chan *block, ahead)
-		for range ahead {
-			free <- &block{text: make([]byte, 0, blockLen)}
-		}
-		go s.fill(r, full, free)
-		defer func() {
-			close(free)
-			for range full {
-			}
-		}()
-		for b := range full {
-			for _, ln := range b.lines {
-				if !yield(ln) {
-					return
-				}
-			}
-			free <- b
-		}
-	}
-}
-
-// fill fills blocks with the good lines of r until free is closed.
-func (s *scanned) fill(r io.Reader, full chan<- *block, free <-chan *block) {
-	defer close(full)
-	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, blockLen), maxLine+1)
-	in.Split(splitLine)
-	var off, damaged int64 // also at the end
-	b := <-free
-	for number := int64(1); in.Scan(); number++ {
-		if s.stop != nil && s.stop.Load() {
-			s.err = fs.ErrClosed
-			return
-		}
-		n := int64(len(in.Bytes()))
-		if len(b.text)+len(in.Bytes()) > blockLen {
-			full <- b
-			if b = <-free; b == nil {
+		in := bufio.NewScanner(r)
+		in.Buffer(make([]byte, readLen), maxLine+1)
+		in.Split(splitLine)
+		var off, damaged int64 // also at the end
+		for number := 1; in.Scan(); number++ {
+			if s.stop != nil && s.stop.Load() {
+				s.err = fs.ErrClosed
 				return
 			}
-			b.text, b.lines = b.text[:0], b.lines[:0]
-		}
-		if body, ok := unseal(in.Bytes()); ok {
-			s.damaged, s.end = damaged, off+n
-			at := len(b.text)
-			b.text = append(b.text, body...)
-			ln := line{off: off, n: n, body: b.text[at:len(b.text):len(b.text)]}
-			ln.id, ln.task = taskOf(body)
-			b.lines = append(b.lines, ln)
-		} else {
-			if damaged++; damaged == 1 {
+			n := int64(len(in.Bytes()))
+			if body, ok := unseal(in.Bytes()); ok {
+				s.damaged, s.end = damaged, off+n
+				id, ok := taskOf(body)
+				if !yield(line{off, n, body, id, ok}) {
+					return
+				}
+			} else if damaged++; damaged == 1 {
 				s.first = fmt.Sprintf("line %d at byte %d", number, off)
 			}
+			off += n
 		}
-		off += n
+		s.err = in.Err()
 	}
-	s.err = in.Err()
-	full <- b
 }
 
 // splitLine is a bufio.SplitFunc for lines with their newlines. It cuts a line that is
