@@ -1,12 +1,12 @@
 package journal
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 const outputPrefix = "output."
@@ -14,16 +14,11 @@ const outputPrefix = "output."
 // outputs are the outputs of a journal, one after another in a file, whose number is in the
 // first line of the journal. The journal knows where each one is. It is safe for concurrent use.
 type outputs struct {
-	file   *os.File
-	number int64
-
-	syncing sync.Mutex // held, before mu is taken, while the file is synced
-	mu      sync.Mutex
-	dirty   bool // something was saved since the last sync, or by an earlier run
-	end     int64
-	small   outputWriter // whose buffer is waiting
-	waiting bytes.Buffer // what is to be written at from
-	from    int64
+	file    *os.File
+	number  int64
+	end     atomic.Int64
+	syncing sync.Mutex
+	dirty   atomic.Bool // something was saved since the last sync, or by an earlier run
 }
 
 // outputName returns the name of the file of outputs with a number.
@@ -43,7 +38,10 @@ func (d directory) outputs(number, end int64) (*outputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outputs{file: f, number: number, end: end, dirty: end > 0}, f.Truncate(end)
+	o := &outputs{file: f, number: number}
+	o.end.Store(end)
+	o.dirty.Store(end > 0)
+	return o, f.Truncate(end)
 }
 
 // clear removes the other files of outputs, which a crash or another journal has left.
@@ -56,25 +54,14 @@ func (d directory) clear(o *outputs) {
 	}
 }
 
-// size returns how many bytes there are.
-func (o *outputs) size() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.end
-}
-
 // find returns the output at p, which may be empty or damaged.
 func (o *outputs) find(p extent) savedOutput { return savedAt(o.file, p.off, p.n) }
 
-// sync makes everything durable that was flushed, or is large.
+// sync makes everything durable.
 func (o *outputs) sync() error {
 	o.syncing.Lock()
 	defer o.syncing.Unlock()
-	o.mu.Lock()
-	dirty := o.dirty
-	o.dirty = false
-	o.mu.Unlock()
-	if !dirty {
+	if !o.dirty.Swap(false) {
 		return nil
 	}
 	return o.file.Sync()
