@@ -47,35 +47,31 @@ func placed(list []Ended, place []int) {
 	}
 }
 
-// fail keeps what is told of a failed attempt until its task has ended; its output if that is to be.
-func (s *lists) fail(o *open, l *Line, output bool) {
+// fail keeps what is told of a failed attempt until its task has ended.
+func (o *open) fail(l *Line) {
 	f := facts(&l.Facts, earlierSize)
 	f.Command = ""
 	if len(o.earlier) == mostEarlier {
 		o.earlier = append(o.earlier[:0], o.earlier[1:]...)
 	}
 	o.earlier = append(o.earlier, f)
-	o.output = nil
-	if output && len(s.flaky.list) < MostListed {
-		o.output = tail(l.Output, partSize)
-	}
 }
 
 // end lists a task that ended.
 func (s *lists) end(run int, o *open, l *Line, flaky bool) {
 	switch {
 	case l.Outcome.Failed():
-		s.failed.add(run, o, l, l.Output)
+		s.failed.add(run, o, l)
 	case flaky:
-		s.flaky.add(run, o, l, o.output)
+		s.flaky.add(run, o, l)
 	}
 	if d := l.Duration; hasRun(&l.Facts) && (len(s.slowest) < MostListed || d > s.slowest[MostListed-1].Duration) {
 		s.slowest = insert(s.slowest, ended(run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
 	}
 }
 
-// add lists a task with the end of an output.
-func (e *listed) add(run int, o *open, l *Line, output []byte) {
+// add lists a task.
+func (e *listed) add(run int, o *open, l *Line) {
 	e.all++
 	if len(e.list) == e.most {
 		if e.list[0].Run >= run {
@@ -92,12 +88,9 @@ func (e *listed) add(run int, o *open, l *Line, output []byte) {
 	if long >= mostLong {
 		size = partSize
 	}
-	x.Output = tail(output, size)
+	x.Output = bytes.Clone(l.Output[max(0, len(l.Output)-size):])
 	e.list = append(e.list, x)
 }
-
-// tail returns the end of an output, in at most n bytes.
-func tail(output []byte, n int) []byte { return bytes.Clone(output[max(0, len(output)-n):]) }
 
 func (s *lists) report(out *Report, place []int) {
 	out.Failed, out.Flaky = s.failed.report(place), s.flaky.report(place)

@@ -70,7 +70,6 @@ type open struct {
 	current *Attempt     // the attempt that runs, or nil
 	failed  bool         // an attempt has failed, and was not just replaced
 	earlier []task.Facts // the last that failed
-	output  []byte       // of the last
 }
 
 // NewFold returns a Fold of no lines.
@@ -79,7 +78,7 @@ func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
 func newFold(attempts, names int) *Fold {
 	f := &Fold{timeline: newTimeline(attempts - min(mostRunning, attempts/100))}
 	for i := range f.groups {
-		f.groups[i] = &groups{most: names, room: names * mostRuns, list: map[string]*group{}}
+		f.groups[i] = &groups{most: names, list: map[string]*group{}}
 	}
 	f.lists = lists{failed: listed{most: MostFailed}, flaky: listed{most: MostListed}}
 	f.Source("")
@@ -302,7 +301,7 @@ func (f *Fold) retried(r *run, l *Line) {
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
 		o.failed = true
 	}
-	f.lists.fail(o, l, len(f.open) < mostRunning)
+	o.fail(l)
 	f.remember(l.Task, o)
 	f.wait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,18 +11,14 @@ import (
 
 const (
 	mostNames = 4096 // of each kind that have tallies
-	mostRuns  = 64   // of which each of them has a tally, if all are in as many
+	mostRuns  = 64   // the latest, of which each of them has a tally
 	nameSize  = 400  // bytes of a name
 )
 
 // groups are tallies by name, and by name and run. The first names that come have some, and
-// the tasks of all later names are one group, the rest. If there are too many tallies, since
-// there are many runs, those of the first runs go.
+// the tasks of all later names are one group, the rest.
 type groups struct {
-	most  int // names
-	room  int // tallies by run that may still be made
-	first int // run of which there are some
-
+	most int // names
 	list map[string]*group
 	rest tally
 }
@@ -42,13 +39,13 @@ func (f *Fold) count(l *Line, add func(*tally)) {
 	both(&f.total, &f.runs[f.run].tally)
 	for i, name := range [...]task.Bytes{l.Key, l.Command, l.Host} {
 		if i < 2 || !l.Start.IsZero() { // a task that has not begun has no host
-			both(f.groups[i].in(f.run, string(name)))
+			both(f.groups[i].in(f.run, len(f.runs), string(name)))
 		}
 	}
 }
 
-// in returns the tallies of a name, of all runs and of one.
-func (g *groups) in(run int, name string) (all, own *tally) {
+// in returns the tallies of a name, of all runs and of one of so many.
+func (g *groups) in(run, runs int, name string) (all, own *tally) {
 	name = task.Abridge(name, nameSize)
 	of := g.list[name]
 	if of == nil && len(g.list) == g.most {
@@ -60,18 +57,8 @@ func (g *groups) in(run int, name string) (all, own *tally) {
 	}
 	if own = of.by[run]; own == nil {
 		own = &tally{}
-		if run >= g.first {
-			of.by[run] = own
-			g.room--
-		}
-	}
-	for ; g.room < 0; g.first++ {
-		for _, of := range g.list {
-			if of.by[g.first] != nil {
-				delete(of.by, g.first)
-				g.room++
-			}
-		}
+		of.by[run] = own
+		maps.DeleteFunc(of.by, func(run int, _ *tally) bool { return run < runs-mostRuns })
 	}
 	return &of.tally, own
 }

@@ -20,29 +20,26 @@ func isHeader(row []byte) bool { return bytes.HasPrefix(row, []byte("Seq\tHost\t
 // parseRow returns the end of a task that a row of a joblog tells, and the mark of its run; 0
 // for a row of parallel's. It reports false if the row is damaged.
 func parseRow(row []byte, l *Line) (mark int, ok bool) {
-	var cell [columns][]byte
-	for i := range cell[:columns-1] {
-		var found bool
-		if cell[i], row, found = bytes.Cut(row, []byte("\t")); !found {
-			return 0, false
-		}
+	cell := strings.SplitN(string(row), "\t", columns)
+	if len(cell) < columns {
+		return 0, false
 	}
-	seq, err := strconv.ParseUint(string(cell[0]), 10, 64)
+	seq, err := strconv.ParseUint(cell[0], 10, 64)
 	start, startOK := parseDecimal(cell[2])
 	took, tookOK := parseDecimal(cell[3])
-	code, err2 := strconv.Atoi(string(cell[6]))
-	signal, err3 := strconv.Atoi(string(cell[7]))
+	code, err2 := strconv.Atoi(cell[6])
+	signal, err3 := strconv.Atoi(cell[7])
 	if err != nil || err2 != nil || err3 != nil || !startOK || !tookOK || start+took < start {
 		return 0, false
 	}
-	command := string(row)
-	if mark = task.JoblogMark(string(cell[3])); mark > 0 {
+	command := cell[8]
+	if mark = task.JoblogMark(cell[3]); mark > 0 {
 		command = unescaped(command)
 	}
 	*l = Line{Facts: task.Facts{Task: seq, Duration: task.Seconds(took), Command: task.Bytes(command)}}
 	l.Name, l.At = "finished", time.Unix(0, int64(start+took))
-	if host := string(cell[1]); host != ":" {
-		l.Host = task.Bytes(host)
+	if cell[1] != ":" {
+		l.Host = task.Bytes(cell[1])
 	}
 	if l.Outcome, l.Signal = outcomeOf(code, signal, start > 0), signal; l.Outcome.HasCode() {
 		l.Exit = &code
@@ -76,8 +73,8 @@ func outcomeOf(code, signal int, ran bool) task.Outcome {
 
 // parseDecimal parses a number of seconds, which may have blanks before it. ok is false for
 // one that is negative or more nanoseconds than there are.
-func parseDecimal(s []byte) (d time.Duration, ok bool) {
-	n, err := strconv.ParseFloat(string(bytes.TrimSpace(s)), 64)
+func parseDecimal(s string) (d time.Duration, ok bool) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	d = time.Duration(math.Round(n*1e6)) * time.Microsecond
 	return d, err == nil && n >= 0 && n < float64(maxSeconds)
 }
@@ -85,9 +82,6 @@ func parseDecimal(s []byte) (d time.Duration, ok bool) {
 // unescaped undoes what crew does to a command in its joblog. A text that crew cannot have
 // written stays as it is.
 func unescaped(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
 	var b strings.Builder
 	for rest := s; ; {
 		before, after, found := strings.Cut(rest, `\`)

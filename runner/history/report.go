@@ -86,7 +86,7 @@ type List struct {
 type Ended struct {
 	task.Facts
 	Run     int          // index in Report.Runs
-	Output  []byte       // the end of what its last failed attempt wrote; nil if that is unknown
+	Output  []byte       // the end of what its last attempt wrote, if that failed; nil if that is unknown
 	Earlier []task.Facts // the last 10 of its failed attempts before, without commands
 }
 
