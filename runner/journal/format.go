@@ -113,8 +113,10 @@ func parseID(b []byte) (id identity, ok bool) {
 	if len(b) != idLen {
 		return id, false
 	}
-	n, err := base64.RawURLEncoding.Strict().Decode(id[:], b)
-	return id, err == nil && n == len(id)
+	if _, err := base64.RawURLEncoding.Strict().Decode(id[:], b); err != nil {
+		return identity{}, false
+	}
+	return id, true
 }
 
 // identities is an iterator over the tasks that a body lists.
@@ -128,19 +130,13 @@ func identities(body []byte) iter.Seq[identity] {
 	}
 }
 
-// event returns the name of a body's event.
-func event(body []byte) string {
-	name, _, _ := bytes.Cut(body[len(eventMark):], []byte(`"`))
-	return string(name)
-}
-
-// taskOf returns the identity of the task that a body is about.
-func taskOf(body []byte) (identity, bool) {
-	_, rest, found := bytes.Cut(body, []byte(idMark))
-	if !found || len(rest) < idLen {
-		return identity{}, false
+// subject returns the name of a body's event, and the identity of the task that it is about.
+func subject(body []byte) (event []byte, id identity) {
+	event, rest, _ := bytes.Cut(body[len(eventMark):], []byte(`"`))
+	if rest, found := bytes.CutPrefix(rest, []byte(idMark)); found {
+		id, _ = parseID(rest[:min(idLen, len(rest))])
 	}
-	return parseID(rest[:idLen])
+	return event, id
 }
 
 // members iterates over the members of a body. Names and strings come without their

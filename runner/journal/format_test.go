@@ -25,7 +25,7 @@ func TestLinesAreJSON(t *testing.T) {
 		require.True(t, json.Valid(line), "%s", line)
 		body, ok := unseal(line)
 		require.True(t, ok)
-		id, _ := taskOf(body)
+		_, id := subject(body)
 		rec, err := parse(body)
 		require.NoError(t, err)
 		require.Equal(t, []any{tk.Identity, "exit", extent{12, 34, 1<<32 - 1}, 3, task.Bytes(task.Shorten(command, maxCommand))},
@@ -125,7 +125,7 @@ func dumped(t testing.TB, dir string) (*Summary, [task.Outcomes]int) {
 	var last [task.Outcomes]int
 	for l := range bytes.Lines(text.Bytes()) {
 		var o task.Outcome
-		if event(l) == evEnded && field(l, "again") == nil {
+		if ev, _ := subject(l); string(ev) == evEnded && field(l, "again") == nil {
 			require.NoError(t, o.UnmarshalText(field(l, "outcome")))
 			last[o]++
 			last[0]++

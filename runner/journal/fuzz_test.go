@@ -31,7 +31,7 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 			Event, ID, Outcome string
 			IDs                []string
 		}
-		if json.Unmarshal(l, &r) != nil {
+		if json.Unmarshal(l, &r) != nil || r.ID == string(appendID(nil, identity{})) { // which no task has
 			continue
 		}
 		switch r.Event {
@@ -80,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			if sealed == 0 {
 				done, waiting := truth(file)
-				require.Equal(t, []any{done, waiting, len(done), len(waiting)}, []any{isDone, waits, l.done, l.waiting})
+				require.Equal(t, []any{done, waiting, len(done)}, []any{isDone, waits, l.Done})
 			}
 			d := &draft{w: bufio.NewWriter(io.Discard), from: &outputs{file: scratch}, to: &outputs{file: scratch}}
 			for ln := range new(scanned).lines(bytes.NewReader(file)) {

@@ -75,7 +75,7 @@ func (l *loaded) dump(w io.Writer) error {
 	var s scanned
 	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
 		body, end := ln.body, "}\n"
-		switch ev := event(body); ev {
+		switch ev := string(ln.event); ev {
 		case evAccepted:
 			body, _, _ = bytes.Cut(body, []byte(envMark))
 		case evAttempt, evEnded:
@@ -106,31 +106,35 @@ func IsOf(dir string, c Command) bool {
 // queue of any that is not forgotten, otherwise of those of this run. It reads the
 // journal, so it takes the longer the longer that is; calls wait for one another.
 func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
-	found, wanted := map[uint64]task.Past{}, map[uint64]bool{}
-	for _, id := range ids {
-		wanted[id] = true
-	}
+	found := map[uint64]task.Past{}
 	for body := range j.ends {
+		if id := number(body, "task"); slices.Contains(ids, id) {
+			if p, ok := j.pastOf(body); ok {
+				found[id] = p
+			}
+		}
 		if len(found) == len(ids) {
 			break
-		}
-		id := number(body, "task")
-		if !wanted[id] {
-			continue
-		}
-		if r, err := parse(body); err == nil && isDone(r.Outcome) {
-			p := task.Past{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
-			if p.Kept {
-				p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
-			}
-			found[id] = p
 		}
 	}
 	return found
 }
 
+// pastOf returns what a line says of a task that has ended.
+func (j *Journal) pastOf(body []byte) (p task.Past, ok bool) {
+	r, err := parse(body)
+	if err != nil || !isDone(r.Outcome) {
+		return p, false
+	}
+	p = task.Past{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
+	if p.Kept {
+		p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
+	}
+	return p, true
+}
+
 // Latest returns what is recorded of the tasks that ended last, at most n, or only of those
-// of them that failed, the latest last, without their outputs. Like Past it reads the journal.
+// of them that failed, the latest last. Like Past it reads the journal.
 func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
 	var last [][]byte
 	for body := range j.ends {
@@ -143,8 +147,8 @@ func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
 		}
 	}
 	for _, body := range last[max(0, len(last)-n):] {
-		if r, err := parse(body); err == nil {
-			list = append(list, task.Past{Facts: r.Facts, Note: r.Note})
+		if p, ok := j.pastOf(body); ok {
+			list = append(list, p)
 		}
 	}
 	return list
@@ -162,7 +166,7 @@ func (j *Journal) ends(yield func(body []byte) bool) {
 	defer f.Close()
 	var s scanned
 	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
-		if event(ln.body) == evEnded && !yield(ln.body) {
+		if string(ln.event) == evEnded && !yield(ln.body) {
 			return
 		}
 	}
@@ -176,13 +180,9 @@ type Summary struct {
 	Process string    // ID of the process of a run that goes on now; empty if none
 	Closed  bool      // the latest run ended normally
 
-	Waiting int // tasks of a queue that are not done and do not run
-	Before  int // tasks that were done when the latest run began
-	Unshown int // tasks that are done but not shown
-	Begins  int // tasks that have begun, do not run, and are not done
-
-	Interrupted []task.Facts // the first few of the tasks that are running, or were when the run stopped
-	Running     int          // number of the latter
+	Counts
+	Before      int          // tasks that were done when the latest run began
+	Interrupted []task.Facts // the first few of those that run, or did when the run stopped
 
 	JournalBytes, OutputBytes int64
 	Damage                    string // where there is some; "" for nowhere
@@ -193,8 +193,7 @@ const MostMentioned = 10
 
 func (l *loaded) summary() *Summary {
 	s := &Summary{
-		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed,
-		Waiting: max(0, l.waiting-len(l.running)), Begins: l.begun - len(l.running), Unshown: l.unshown, Running: len(l.running),
+		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed, Counts: l.Counts,
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage(),
 	}
 	if run, _, err := readRecord(l.file, l.run); err == nil {

@@ -268,15 +268,16 @@ func (j *Journal) load() error {
 func (j *Journal) resume() error {
 	l := j.past
 	queue := j.cfg.Queue
+	waiting := l.Waiting + l.Running
 	j.queue.changed = !j.cfg.Command.began(l.head)
-	if j.queue.changed && (queue == nil || l.waiting > 0) {
+	if j.queue.changed && (queue == nil || waiting > 0) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
 			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
 		if queue != nil {
-			hint = task.Count(int64(l.waiting), "task") + " still to run: finish with the former command, or give another directory"
+			hint = task.Count(int64(waiting), "task") + " still to run: finish with the former command, or give another directory"
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
 	}
@@ -327,7 +328,7 @@ func (j *Journal) begin() error {
 	return j.append(true, func(b []byte) []byte {
 		b = task.AppendTime(begin(b, evRun), "at", time.Now())
 		b = task.AppendInt(b, "pid", int64(os.Getpid()))
-		b = task.AppendInt(b, "done", int64(j.past.done))
+		b = task.AppendInt(b, "done", int64(j.past.Done))
 		if len(j.programs) > 0 {
 			b = task.AppendText(b, "programs", strings.Join(j.programs, "\n"))
 		}
@@ -361,18 +362,9 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// Resumed counts what earlier runs of the same command left.
-type Resumed struct {
-	Waiting     int // tasks of a queue that are not done
-	Tasks       int // tasks that are done
-	Failed      int // how many of these failed
-	Interrupted int // tasks that were running when the last run stopped
-}
-
-// Resumed returns what earlier runs left. ok is false if no earlier run has begun a
-// task.
-func (j *Journal) Resumed() (r Resumed, ok bool) {
-	return Resumed{j.past.waiting, j.past.done, j.past.failed, len(j.past.running)}, j.past.used() || j.past.waiting > 0
+// Resumed returns what earlier runs left. ok is false if that is nothing.
+func (j *Journal) Resumed() (c Counts, ok bool) {
+	return j.past.Counts, j.past.used() || j.past.Waiting > 0
 }
 
 // LogAll lets every result of earlier runs be logged again, by this run or by later
@@ -399,7 +391,7 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 // Missing returns the first few of the tasks that an earlier run began, that are not
 // done, and that the Source has not returned; and their number.
 func (j *Journal) Missing() (first []task.Facts, n int) {
-	if j.cfg.Queue != nil || j.past.begun == 0 {
+	if j.cfg.Queue != nil || !j.past.used() {
 		return nil, 0
 	}
 	for e := range j.past.table.all {

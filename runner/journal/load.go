@@ -37,11 +37,17 @@ type loaded struct {
 	needed  int64 // bytes of lines that a compaction would keep, but for attempts of tasks that are not done
 	outputs int64 // bytes of outputs that a compaction would keep
 
-	waiting int // of a queue: not done
-	begun   int // an attempt has begun, and they are not done
-	done    int
-	failed  int // how many of these failed
-	unshown int // how many are done but not shown
+	Counts
+}
+
+// Counts are how many tasks of a journal stand how.
+type Counts struct {
+	Waiting int // of a queue: not done, and they do not run
+	Begins  int // an attempt has begun, they are not done, and they do not run
+	Running int // they run, or did when the latest run stopped
+	Done    int
+	Failed  int // how many of these failed
+	Unshown int // how many are done but not shown
 }
 
 // load reads the first size bytes of the journal in f, unless stop, if not nil, is set.
@@ -64,7 +70,7 @@ func (l *loaded) load(f io.ReaderAt, size int64, path string, stop *atomic.Bool)
 }
 
 // used reports whether a task has begun.
-func (l *loaded) used() bool { return l.begun+l.done > 0 }
+func (l *loaded) used() bool { return l.Begins+l.Running+l.Done > 0 }
 
 // count counts the tasks, and what a compaction would keep of them.
 func (l *loaded) count() {
@@ -74,20 +80,25 @@ func (l *loaded) count() {
 			l.outputs += e.outputs
 		}
 		if e.has(done) {
-			l.done++
+			l.Done++
 			if e.outcome.Failed() {
-				l.failed++
+				l.Failed++
 			}
 			if !e.has(shown) {
-				l.unshown++
+				l.Unshown++
 			}
 			continue
 		}
-		if e.spec > 0 {
-			l.waiting++
+		_, runs := l.running[e.id]
+		switch {
+		case runs:
+			l.Running++
+			continue
+		case e.spec > 0:
+			l.Waiting++
 		}
 		if e.has(begun) {
-			l.begun++
+			l.Begins++
 		}
 	}
 }
@@ -103,7 +114,7 @@ func (l *loaded) loadFile(f *os.File, stop *atomic.Bool) error {
 // apply updates l by a line, which overrides earlier ones. A line that makes no sense
 // although its checksum is right is ignored.
 func (l *loaded) apply(ln line) {
-	switch ev := event(ln.body); ev {
+	switch string(ln.event) {
 	case evRun:
 		clear(l.running)
 		l.closed, l.run = false, ln.off
@@ -120,36 +131,34 @@ func (l *loaded) apply(ln line) {
 	case evWithdrawn:
 		l.withdraw(ln.body)
 	default:
-		if ln.task {
-			l.applyTask(ev, ln.id, ln)
+		if ln.id != (identity{}) {
+			l.applyTask(ln)
 		}
 	}
 }
 
-func (l *loaded) applyTask(ev string, id identity, ln line) {
+func (l *loaded) applyTask(ln line) {
 	if l.head.Queue > 0 {
 		l.last = max(l.last, number(ln.body, "task"))
 	}
-	switch ev {
+	switch string(ln.event) {
 	case evAccepted:
-		l.accepted(l.table.add(id), ln)
+		l.accepted(ln)
 	case evStarted:
-		l.running[id] = ln.off
-		l.begin(id, ln)
+		l.begin(ln)
 	case evAttempt:
-		delete(l.running, id)
-		l.attempt(id, ln)
+		l.attempt(ln)
 	case evEnded:
-		delete(l.running, id)
-		l.ended(id, ln)
+		l.ended(ln)
 	case evKnown:
-		l.known(id, ln)
+		l.known(ln)
 	}
 }
 
 // begin notes the start of an attempt.
-func (l *loaded) begin(id identity, ln line) {
-	e := l.table.add(id)
+func (l *loaded) begin(ln line) {
+	l.running[ln.id] = ln.off
+	e := l.table.add(ln.id)
 	e.forget()
 	e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
 	e.flags |= begun
@@ -160,8 +169,9 @@ func (l *loaded) begin(id identity, ln line) {
 func (e *entry) at(ln line) { e.offset, e.lineSize = ln.off, int32(ln.n) }
 
 // attempt notes the end of an attempt that did not finish its task.
-func (l *loaded) attempt(id identity, ln line) {
-	e := l.table.add(id) // a compaction may have left this as the first line about the task
+func (l *loaded) attempt(ln line) {
+	delete(l.running, ln.id)
+	e := l.table.add(ln.id) // a compaction may have left this as the first line about the task
 	if e.has(done) {
 		return
 	}
@@ -169,7 +179,7 @@ func (l *loaded) attempt(id identity, ln line) {
 		s := parseStamp(v)
 		if s.Command != e.made.Command { // another command starts over with the retries
 			e.failures = 0
-			delete(l.tries, id)
+			delete(l.tries, ln.id)
 		}
 		e.made = s
 	}
@@ -183,7 +193,7 @@ func (l *loaded) attempt(id identity, ln line) {
 		e.failures++
 	}
 	if retried || replaced && field(ln.body, "unbegun") == nil {
-		l.tried(id, ln)
+		l.tried(ln)
 	}
 	e.at(ln)
 }
@@ -206,8 +216,9 @@ func (e *entry) forget() {
 	e.flags &^= done | shown | logged | streamed | begun
 }
 
-func (l *loaded) ended(id identity, ln line) {
-	last := entry{id: id, flags: done}
+func (l *loaded) ended(ln line) {
+	delete(l.running, ln.id)
+	last := entry{id: ln.id, flags: done}
 	last.at(ln)
 	for name, v := range members(ln.body) {
 		switch string(name) {
@@ -238,9 +249,9 @@ func (l *loaded) ended(id identity, ln line) {
 	if !isDone(last.outcome) {
 		return
 	}
-	e := l.table.add(id)
+	e := l.table.add(ln.id)
 	e.forget()
-	delete(l.tries, id)
+	delete(l.tries, ln.id)
 	if last.outcome == task.Skipped {
 		last.duration = e.duration
 	}
@@ -250,12 +261,12 @@ func (l *loaded) ended(id identity, ln line) {
 }
 
 // known restores what removed lines said about a task.
-func (l *loaded) known(id identity, ln line) {
+func (l *loaded) known(ln line) {
 	age := small(ln.body, "age")
 	if age > maxAge {
 		return
 	}
-	e := l.table.add(id)
+	e := l.table.add(ln.id)
 	if e.has(done) {
 		return
 	}
@@ -264,15 +275,16 @@ func (l *loaded) known(id identity, ln line) {
 	if field(ln.body, "failures") != nil {
 		e.flags |= begun
 		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
-		if t, tried := l.tries[id]; tried {
-			l.tries[id] = tries{t.lines, int(number(ln.body, "omitted"))}
+		if t, tried := l.tries[ln.id]; tried {
+			l.tries[ln.id] = tries{t.lines, int(number(ln.body, "omitted"))}
 		}
 	}
 	e.at(ln)
 }
 
 // accepted notes where the whole task of a queue is, as it was accepted or changed later.
-func (l *loaded) accepted(e *entry, ln line) {
+func (l *loaded) accepted(ln line) {
+	e := l.table.add(ln.id)
 	e.spec, e.specSize = ln.off, int32(ln.n)
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
@@ -334,13 +346,13 @@ type tries struct {
 }
 
 // tried notes an attempt. Its line is kept until the task is done.
-func (l *loaded) tried(id identity, ln line) {
-	t := l.tries[id]
+func (l *loaded) tried(ln line) {
+	t := l.tries[ln.id]
 	var full bool
 	if t.lines, _, full = task.KeepAttempt(t.lines, ln.off); full {
 		t.omitted++
 	}
-	l.tries[id] = t
+	l.tries[ln.id] = t
 }
 
 // restoreTries sets what is known of the earlier attempts of t. What they wrote is not.

@@ -363,25 +363,27 @@ func (m *model) choose(name string, compacts bool) fate {
 
 // count checks the figures about all tasks.
 func (m *model) count() {
-	var want Resumed
-	unshown := 0
+	var want Counts
 	for _, k := range m.tasks {
 		switch {
 		case k.done == "" && k.there:
 			want.Waiting++
 		case k.done != "":
-			want.Tasks++
+			want.Done++
 			if k.done == "exit" || k.done == "lost" {
 				want.Failed++
 			}
 			if !k.shown {
-				unshown++
+				want.Unshown++
 			}
 		}
 	}
 	r, _ := m.j.Resumed()
-	r.Interrupted = 0
+	want.Begins, want.Running = r.Begins, r.Running
+	if m.cfg.Queue != nil {
+		want.Waiting -= r.Running
+	}
 	require.Equal(m.t, want, r, strings.Join(m.steps, "\n"))
 	s, last := dumped(m.t, m.cfg.Dir)
-	require.Equal(m.t, []int{want.Tasks, want.Waiting, unshown}, []int{last[0], s.Waiting, s.Unshown})
+	require.Equal(m.t, []int{want.Done, want.Unshown}, []int{last[0], s.Unshown})
 }

@@ -138,13 +138,9 @@ func (j *Journal) startOver() error {
 
 // copy writes what a line of l says that no later one does.
 func (d *draft) copy(l *loaded, ln line) {
-	ev := event(ln.body)
+	ev, id := string(ln.event), ln.id
 	if ev == evRun && l.run == ln.off || ev == evClosed && l.closed {
 		d.write(ln.body)
-	}
-	id, ok := ln.id, ln.task
-	if !ok {
-		return
 	}
 	e := l.table.find(id)
 	if e == nil || l.forgets(e) {

@@ -79,7 +79,7 @@ func (w *world) see(what string) string {
 	switch word {
 	case "resumed":
 		r, is := w.j.Resumed()
-		return fmt.Sprintf("%v waiting %d, done %d, failed %d, interrupted %d", is, r.Waiting, r.Tasks, r.Failed, r.Interrupted)
+		return fmt.Sprintf("%v waiting %d, done %d, failed %d, interrupted %d", is, r.Waiting, r.Done, r.Failed, r.Running)
 	case "missing":
 		facts, n := w.j.Missing()
 		s := strconv.Itoa(n)

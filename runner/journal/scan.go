@@ -14,8 +14,8 @@ import (
 type line struct {
 	off, n int64    // its offset and length
 	body   []byte   // valid until the next line
-	id     identity // of the task that it is about
-	task   bool     // it is about one
+	event  []byte   // its name
+	id     identity // of the task that it is about; zero for none
 }
 
 // scanned says what has been found in a journal.
@@ -57,8 +57,8 @@ func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 			n := int64(len(in.Bytes()))
 			if body, ok := unseal(in.Bytes()); ok {
 				s.damaged, s.end = damaged, off+n
-				id, ok := taskOf(body)
-				if !yield(line{off, n, body, id, ok}) {
+				event, id := subject(body)
+				if !yield(line{off, n, body, event, id}) {
 					return
 				}
 			} else if damaged++; damaged == 1 {

@@ -259,7 +259,7 @@ func (w *wiring) known() sink.Input {
 	in.Kept = !w.opts.Fed() && w.source.goesOn() // in the files
 	if w.state != nil {
 		left, _ := w.state.Resumed()
-		if in.Kept, in.Done = true, int64(left.Tasks); w.opts.State.RetryFailed {
+		if in.Kept, in.Done = true, int64(left.Done); w.opts.State.RetryFailed {
 			in.Done -= int64(left.Failed)
 		}
 	}

@@ -98,5 +98,5 @@ func (w *wiring) goesOn(tasks int) {
 		return
 	}
 	left, _ := w.state.Resumed()
-	w.remarkLeft(task.Count(int64(tasks), "task")+" to run", left.Interrupted)
+	w.remarkLeft(task.Count(int64(tasks), "task")+" to run", left.Running)
 }

@@ -96,12 +96,12 @@ func (w *wiring) tellState() error {
 	if w.state == nil {
 		return nil
 	}
-	if left, ok := w.state.Resumed(); ok && o.Do != cli.DoServe && left.Tasks+left.Interrupted > 0 {
-		text := fmt.Sprintf("%d done", left.Tasks)
+	if left, ok := w.state.Resumed(); ok && o.Do != cli.DoServe && left.Done+left.Running > 0 {
+		text := fmt.Sprintf("%d done", left.Done)
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)
 		}
-		w.remarkLeft(text, left.Interrupted)
+		w.remarkLeft(text, left.Running)
 	}
 	if changed := w.state.Edited(); len(changed) > 0 {
 		how := "--rerun-changed runs all again, as --state-reset does"
