@@ -134,7 +134,7 @@ func (c *crowd) checkGroups(got *Groups, name func(ran) string) {
 			require.Equal(c, ofLast, g.ByRun[c.runs-1].Tasks)
 		}
 	}
-	require.Equal(c, rest, got.Rest.Tasks)
+	require.Equal(c, rest, got.Rest)
 }
 
 // checkTimeline checks that it has the failures, unless they are too many, and the longest attempts,

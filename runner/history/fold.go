@@ -55,6 +55,7 @@ type current struct {
 type run struct {
 	Run
 	tally
+	number        int  // index in Fold.runs
 	running, peak int  // attempts
 	used          Rows // by attempts whose beginning was not told
 	told          bool // the source tells more than the ends of attempts
@@ -138,7 +139,7 @@ func (f *Fold) Add(l *Line) {
 func (f *Fold) begin(l *Line) {
 	f.leave()
 	f.fresh = false
-	r := &run{Run: Run{Source: f.source}}
+	r := &run{Run: Run{Source: f.source}, number: len(f.runs)}
 	if l.Name == Began {
 		r.Command = strings.Clone(task.Shorten(l.Text, factSize))
 	}
@@ -314,7 +315,7 @@ func (f *Fold) finished(r *run, l *Line) {
 	if !l.Again {
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
-			f.failing.add(binOf(duration(&l.Facts)), 1)
+			f.failing.add(duration(&l.Facts))
 		}
 		f.lists.end(f.run, o, l, flaky)
 	}
@@ -325,18 +326,13 @@ func (f *Fold) finished(r *run, l *Line) {
 // Report returns what is known so far. Lines may be added afterwards; they do not change it.
 func (f *Fold) Report() *Report {
 	out := &Report{Made: time.Now(), Outcomes: f.outcomes, Missed: f.missed}
-	order := make([]int, len(f.runs)) // indexes of runs as they begin
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return f.runs[a].Start.Compare(f.runs[b].Start) })
-	place := make([]int, len(order))
-	for i, at := range order {
-		place[at] = i
-		r := f.runs[at]
+	order := slices.SortedStableFunc(slices.Values(f.runs), func(a, b *run) int { return a.Start.Compare(b.Start) })
+	place := make([]int, len(order)) // by the indexes of runs as they come
+	for i, r := range order {
+		place[r.number] = i
 		one := r.Run
 		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak, r.used.n)
-		one.Ended = at < len(f.runs)-1 && r.Ended || at == len(f.runs)-1 && r.ended(f)
+		one.Ended = r.Ended || r.number == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}
 	out.Title, out.Total = title(out.Runs), f.total.figures()

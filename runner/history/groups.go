@@ -15,12 +15,11 @@ const (
 	nameSize  = 400  // bytes of a name
 )
 
-// groups are tallies by name, and by name and run. The first names that come have some, and
-// the tasks of all later names are one group, the rest.
+// groups are tallies by name, and by name and run, of the first names that come.
 type groups struct {
 	most int // names
 	list map[string]*group
-	rest tally
+	rest tally // of all later names
 }
 
 type group struct {
@@ -72,12 +71,12 @@ func (g *groups) report(runs []int) (out Groups) {
 	slices.SortFunc(out.List, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.Tasks, a.Tasks), strings.Compare(a.Name, b.Name))
 	})
-	rest := &tally{}
-	rest.merge(&g.rest)
-	for i := range out.List[min(len(out.List), MostGroups):] {
-		rest.merge(&g.list[out.List[MostGroups+i].Name].tally)
+	out.Rest = g.rest.Tasks
+	for len(out.List) > MostGroups {
+		last := len(out.List) - 1
+		out.Rest += out.List[last].Tasks
+		out.List = out.List[:last]
 	}
-	out.List, out.Rest = slices.Clip(out.List[:min(len(out.List), MostGroups)]), rest.figures()
 	for i := range out.List {
 		if one := &out.List[i]; len(runs) > 1 {
 			one.ByRun = make([]Figures, len(runs))

@@ -65,7 +65,7 @@ type Bin struct {
 // Groups are figures by name, those first that took most time in all.
 type Groups struct {
 	List []Group
-	Rest Figures // of all names that the list lacks
+	Rest int64 // tasks of all names that the list lacks
 }
 
 // Group has the figures of a key, a command or a host. The name is "" for tasks without

@@ -35,11 +35,11 @@ func binFrom(i int) time.Duration {
 
 func binWidth(i int) time.Duration { return 1 << max(0, i/perOctave-1) }
 
-func (b *bins) add(bin int, n uint32) {
+func (b *bins) add(d time.Duration) {
 	if *b == nil {
 		*b = bins{}
 	}
-	(*b)[bin] += n
+	(*b)[binOf(d)]++
 }
 
 // rank returns about the duration that comes rank-th, from 1 on.
@@ -52,7 +52,7 @@ func (b bins) rank(rank int64) time.Duration {
 	return 0
 }
 
-// tally is what Figures are made of. Tallies can be merged.
+// tally is what Figures are made of.
 type tally struct {
 	Figures            // but for the times and what follows from them
 	ran                int64
@@ -80,7 +80,7 @@ func (t *tally) end(l *Line, flaky bool) {
 	t.system += float64(f.System)
 	t.Most = max(t.Most, d)
 	t.MaxRSS = max(t.MaxRSS, f.MaxRSS)
-	t.took.add(binOf(d), 1)
+	t.took.add(d)
 }
 
 // hasRun reports whether the time of an attempt says something of its task.
@@ -89,22 +89,6 @@ func hasRun(f *task.Facts) bool {
 }
 
 func duration(f *task.Facts) time.Duration { return max(0, time.Duration(f.Duration)) }
-
-func (t *tally) merge(o *tally) {
-	t.Tasks += o.Tasks
-	t.Failed += o.Failed
-	t.Flaky += o.Flaky
-	t.Retries += o.Retries
-	t.ran += o.ran
-	t.time += o.time
-	t.user += o.user
-	t.system += o.system
-	t.Most = max(t.Most, o.Most)
-	t.MaxRSS = max(t.MaxRSS, o.MaxRSS)
-	for bin, n := range o.took {
-		t.took.add(bin, n)
-	}
-}
 
 func (t *tally) figures() Figures {
 	f := t.Figures

@@ -74,7 +74,7 @@ func FuzzLoad(f *testing.F) {
 				}
 				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: &outputs{file: scratch}}
 				_, _ = j.restore(e, map[string][]string{})
-				if r, _, err := readRecord(l.file, e.offset); err == nil {
+				if r, err := readRecord(l.file, e.offset); err == nil {
 					_, _ = r.result(&task.Task{}, j.out)
 				}
 			}

@@ -18,26 +18,23 @@ type identity = [16]byte
 type hasher struct{ buf []byte }
 
 // of returns the identity of the first task that is the same as t. One that makes files is
-// the same if it makes the same ones: what it does for that is in their stamp. A source may have set the
-// identity.
-func (h *hasher) of(t *task.Task) identity {
+// the same if it makes the same ones: what it does for that, command tells for their stamp. A source may
+// have set the identity.
+func (h *hasher) of(t *task.Task) (id identity, command uint64) {
 	if t.Identity != (identity{}) {
-		return t.Identity
+		return t.Identity, 0
 	}
-	id := h.does(t)
-	if t.Makes == nil {
-		return id
-	}
-	t.Makes.Stamp.Command = binary.LittleEndian.Uint64(id[:8])
-	if t.Err != nil { // it may have no targets
-		return id
+	id = h.does(t)
+	command = binary.LittleEndian.Uint64(id[:8])
+	if t.Makes == nil || t.Err != nil { // it may have no targets
+		return id, command
 	}
 	h.buf = append(h.buf[:0], ofTargets)
 	h.number(len(t.Makes.Targets))
 	for _, target := range t.Makes.Targets {
 		h.text(filepath.Clean(t.PathIn("", target.Path)))
 	}
-	return h.sum()
+	return h.sum(), command
 }
 
 // ofTargets is the first byte of what is hashed for the files of a task. Nothing else that is
@@ -113,12 +110,8 @@ type Identity = identity
 
 // IdentityOf returns the identity of a task that is not one of a queue.
 func IdentityOf(t *task.Task) Identity {
-	same := *t
-	if t.Makes != nil {
-		makes := *t.Makes // whose stamp is set
-		same.Makes = &makes
-	}
-	return new(hasher).of(&same)
+	id, _ := new(hasher).of(t)
+	return id
 }
 
 // Times returns how long the tasks took that the journal of a directory knows. A run may be

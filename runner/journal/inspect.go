@@ -196,7 +196,7 @@ func (l *loaded) summary() *Summary {
 		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed, Counts: l.Counts,
 		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage(),
 	}
-	if run, _, err := readRecord(l.file, l.run); err == nil {
+	if run, err := readRecord(l.file, l.run); err == nil {
 		s.Begun, s.Before = run.At, run.Done
 	}
 	running := slices.Sorted(maps.Values(l.running))
@@ -222,7 +222,7 @@ func process(dir string) string {
 
 // mention returns what is known of the task that the line at off is about.
 func mention(f io.ReaderAt, off int64) task.Facts {
-	r, _, err := readRecord(f, off)
+	r, err := readRecord(f, off)
 	if err != nil {
 		return task.Facts{}
 	}

@@ -71,25 +71,6 @@ type Output struct {
 // shownAtEnd reports whether a result counts as shown when its task ends.
 func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
 
-// appendMembers appends what happens to the output of a task that has ended.
-func (o *Output) appendMembers(b []byte, r *task.Result) []byte {
-	switch {
-	case o.Plan.Keeps(), r.Outcome == task.Skipped:
-	case o.Plan.Streams():
-		b = task.AppendTrue(b, "streamed")
-	default:
-		b = task.AppendTrue(b, "dropped")
-	}
-	switch {
-	case !o.shownAtEnd():
-	case o.Logs:
-		b = task.AppendTrue(b, evShown)
-	default:
-		b = task.AppendTrue(b, evReleased)
-	}
-	return b
-}
-
 // InUse is the error of Open if another run has the directory.
 type InUse struct {
 	Dir string
@@ -248,19 +229,20 @@ func (j *Journal) load() error {
 	j.past, j.end = l, l.scanned.end
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	j.queue.id = l.head.Queue
-	switch queue := l.head.Queue > 0; {
-	case queue == (j.cfg.Queue != nil):
-		out, err := j.dir.outputs(l.head.Outputs, l.outEnd)
-		if err == nil {
-			_ = j.out.file.Close() // may be nil
-			j.out = out
-			j.dir.clear(out)
+	if queue := l.head.Queue > 0; queue != j.dir.queue {
+		what := "the journal of a run, which is not a crew serve"
+		if queue {
+			what = "the tasks of a crew serve"
 		}
-		return err
-	case queue:
-		return &WrongDir{j.cfg.Dir + " holds the tasks of a crew serve: give another directory"}
+		return &WrongDir{j.cfg.Dir + " holds " + what + ": give another directory"}
 	}
-	return &WrongDir{j.cfg.Dir + " holds the journal of a run, which is not a crew serve: give another directory"}
+	out, err := j.dir.outputs(l.head.Outputs, l.outEnd)
+	if err == nil {
+		_ = j.out.file.Close() // may be nil
+		j.out = out
+		j.dir.clear(out)
+	}
+	return err
 }
 
 // resume checks that the loaded journal is of the same command, and compacts it if
@@ -298,7 +280,7 @@ func (j *Journal) resume() error {
 func (j *Journal) compare() error {
 	now := j.cfg.Command.Programs
 	if j.past.run > 0 && j.past.used() {
-		if r, _, err := readRecord(j.past.file, j.past.run); err == nil && r.Programs != "" {
+		if r, err := readRecord(j.past.file, j.past.run); err == nil && r.Programs != "" {
 			j.programs = strings.Split(string(r.Programs), "\n")
 		}
 	}
@@ -381,7 +363,7 @@ func (j *Journal) LogAll() error {
 func (j *Journal) Unlogged(yield func(time.Time) bool) {
 	for e := range j.past.table.all {
 		if e.has(done) && !e.has(logged) {
-			if r, _, err := readRecord(j.file, e.offset); err == nil && !yield(r.Start) {
+			if r, err := readRecord(j.file, e.offset); err == nil && !yield(r.Start) {
 				return
 			}
 		}

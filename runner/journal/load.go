@@ -363,7 +363,7 @@ func (l *loaded) restoreTries(t *task.Task) {
 	}
 	t.Known = &task.Attempts{Omitted: known.omitted}
 	for _, off := range known.lines {
-		rec, _, err := readRecord(l.file, off)
+		rec, err := readRecord(l.file, off)
 		if err != nil {
 			t.Known.Omitted++
 			continue

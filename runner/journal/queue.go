@@ -63,14 +63,11 @@ func (j *Journal) Accept(tasks []*task.Task) error {
 	for _, t := range tasks {
 		t.Identity = j.queue.identity(t.ID)
 	}
-	if err := j.whole(tasks); err != nil {
-		return err
+	err := j.Change(tasks)
+	if err != nil {
+		_ = j.Withdraw(tasks) // they may be on disk all the same
 	}
-	if err := j.sync(); err != nil {
-		return j.Withdraw(tasks) // they may be on disk all the same
-	}
-	j.compactIfWasteful()
-	return nil
+	return err
 }
 
 // Change records new versions of tasks that were accepted and wait. When it returns nil, they
@@ -177,7 +174,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 // packed.
 func (j *Journal) restore(e *entry, envs map[string][]string) (*task.Task, error) {
 	t := &task.Task{ID: numberOf(e.id), Identity: e.id, Attempts: int(e.attempts)}
-	rec, _, err := readRecord(j.past.file, e.spec)
+	rec, err := readRecord(j.past.file, e.spec)
 	if err == nil && rec.Spec == nil {
 		err = errDamagedRecord
 	}

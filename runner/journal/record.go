@@ -2,11 +2,10 @@ package journal
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"crew/runner/task"
@@ -68,27 +67,24 @@ func appendAttempts(b []byte, before []*task.Result) []byte {
 const stampName = "made"
 
 func appendStamp(b []byte, s task.Stamp) []byte {
-	b = append(task.AppendName(b, stampName), '"')
-	var n [24]byte
-	binary.BigEndian.PutUint64(n[:], s.Command)
-	binary.BigEndian.PutUint64(n[8:], s.Inputs)
-	binary.BigEndian.PutUint64(n[16:], uint64(s.Since))
-	return append(hex.AppendEncode(b, n[:]), '"')
+	return fmt.Appendf(task.AppendName(b, stampName), `"%016x%016x%016x"`, s.Command, s.Inputs, uint64(s.Since))
 }
 
 // parseStamp parses the value of such a member. One that makes no sense is zero, which no
 // task has.
 func parseStamp(v []byte) task.Stamp {
-	var n [24]byte
-	if len(v) != hex.EncodedLen(len(n)) {
+	const digits = 16 // of each number
+	var n [3]uint64
+	if len(v) != digits*len(n) {
 		return task.Stamp{}
 	}
-	if _, err := hex.Decode(n[:], v); err != nil {
-		return task.Stamp{}
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseUint(string(v[digits*i:][:digits]), 16, 64); err != nil {
+			return task.Stamp{}
+		}
 	}
-	return task.Stamp{
-		Command: binary.BigEndian.Uint64(n[:]), Inputs: binary.BigEndian.Uint64(n[8:]), Since: int64(binary.BigEndian.Uint64(n[16:])),
-	}
+	return task.Stamp{Command: n[0], Inputs: n[1], Since: int64(n[2])}
 }
 
 // record is a line as it is read back.

@@ -83,18 +83,17 @@ func splitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	return n, data[:n], nil
 }
 
-// readRecord reads the record whose line begins at off. n is the line's length.
-func readRecord(f io.ReaderAt, off int64) (r *record, n int64, err error) {
+// readRecord reads the record whose line begins at off.
+func readRecord(f io.ReaderAt, off int64) (*record, error) {
 	text, err := readLine(f, off)
 	if err != nil {
-		return nil, 0, fmt.Errorf("its record cannot be read: %w", err)
+		return nil, fmt.Errorf("its record cannot be read: %w", err)
 	}
 	body, ok := unseal(text)
 	if !ok {
-		return nil, 0, errDamagedRecord
+		return nil, errDamagedRecord
 	}
-	r, err = parse(body)
-	return r, int64(len(text)), err
+	return parse(body)
 }
 
 // readLine reads the line at off. At the end of f it has no newline.

@@ -59,13 +59,9 @@ type Log interface {
 	Sync() error
 }
 
-const (
-	// logPause is the least time between two syncs of the logs. What the logs have but
-	// no note says, a run that is resumed logs once more.
-	logPause = time.Second
-	// logShare is the part of the time, as a divisor, that syncs of the logs may take.
-	logShare = 20
-)
+// logPause is the time between two syncs of the logs. What the logs have but no note says, a run
+// that is resumed logs once more.
+const logPause = time.Second
 
 // Logs combines logs, and records what they have once that is durable. If one of them fails, later
 // results are not recorded as logged.
@@ -93,10 +89,9 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 			l.ended = append(l.ended, e.Task.Identity)
 		}
 	}
-	if began := time.Now(); len(l.ended) > 0 && !began.Before(l.due) {
+	if len(l.ended) > 0 && time.Now().After(l.due) {
 		err = l.sync()
-		now := time.Now()
-		l.due = now.Add(max(logPause, logShare*now.Sub(began)))
+		l.due = time.Now().Add(logPause)
 	}
 	return err
 }
@@ -135,10 +130,9 @@ func joinErrors(a, b error) error {
 
 // Shown wraps the sink that shows results and records which it has shown. It is a runner.Sink.
 type Shown struct {
-	journal  *Journal
-	sink     sink
-	pending  map[uint64]identity // results that are finished but not released, by task ID
-	released []identity          // of results in this batch
+	journal *Journal
+	sink    sink
+	pending map[uint64]identity // results that are finished but not released, by task ID
 }
 
 // maxIDs is how many tasks one line lists at most.
@@ -154,7 +148,7 @@ func (j *Journal) Shown(s sink) *Shown {
 // but none is lost. They are written even if nothing else can be recorded, because
 // results that were recorded before that should not be shown again either.
 func (s *Shown) Consume(events []task.Event) error {
-	s.released = s.released[:0]
+	var released []identity
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case task.Finished:
@@ -163,7 +157,7 @@ func (s *Shown) Consume(events []task.Event) error {
 			for id := e.ID; id <= e.Last; id++ {
 				if task, ok := s.pending[id]; ok {
 					delete(s.pending, id)
-					s.released = append(s.released, task)
+					released = append(released, task)
 				}
 			}
 		}
@@ -175,8 +169,8 @@ func (s *Shown) Consume(events []task.Event) error {
 	if out.Logs { // which may have them by then, but not on disk
 		event = evShown
 	}
-	if len(s.released) > 0 && !out.Null {
-		s.journal.appendNotes(appendNotes(nil, event, s.released))
+	if len(released) > 0 && !out.Null {
+		s.journal.appendNotes(appendNotes(nil, event, released))
 	}
 	return nil
 }

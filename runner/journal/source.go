@@ -116,7 +116,10 @@ func (s *Source) entry(t *task.Task) (_ entry, closed bool) {
 	if table.index == nil {
 		return entry{}, true
 	}
-	id := s.hasher.of(t)
+	id, command := s.hasher.of(t)
+	if t.Makes != nil && t.Identity == (identity{}) {
+		t.Makes.Stamp.Command = command
+	}
 	e := table.add(id)
 	e.seen++
 	if e.seen > 1 {
@@ -137,7 +140,7 @@ func (e *entry) result(t *task.Task) *task.Result {
 // recall returns the whole result of a task that is done, to be shown or logged if it
 // was not.
 func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
-	rec, _, err := readRecord(j.past.file, e.offset)
+	rec, err := readRecord(j.past.file, e.offset)
 	if err != nil {
 		return nil, err
 	}

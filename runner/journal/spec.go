@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"crew/runner/task"
@@ -174,15 +173,10 @@ func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, err
 	return b, nil
 }
 
-// packers are used again, since each is large.
-var packers = sync.Pool{New: func() any { z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return z }}
-
 // packEnv returns the environment of a bare task as its line has it.
 func packEnv(env []string) []byte {
-	z := packers.Get().(*gzip.Writer)
-	defer packers.Put(z)
 	var b bytes.Buffer // which takes all
-	z.Reset(&b)
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 	_, _ = io.WriteString(z, strings.Join(env, "\x00"))
 	_ = z.Close()
 	return b.Bytes()

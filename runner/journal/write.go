@@ -64,12 +64,28 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	})
 }
 
-// endMembers appends what a line says of a task that has ended, besides its result.
+// endMembers appends what a line says of a task that has ended, besides its result: when, in a
+// queue, and what happens to its output.
 func (j *Journal) endMembers(b []byte, r *task.Result) []byte {
 	if j.cfg.Queue != nil {
 		b = task.AppendTime(b, "at", time.Now())
 	}
-	return j.cfg.Output.appendMembers(b, r)
+	o := &j.cfg.Output
+	switch {
+	case o.Plan.Keeps(), r.Outcome == task.Skipped:
+	case o.Plan.Streams():
+		b = task.AppendTrue(b, "streamed")
+	default:
+		b = task.AppendTrue(b, "dropped")
+	}
+	switch {
+	case !o.shownAtEnd():
+	case o.Logs:
+		b = task.AppendTrue(b, evShown)
+	default:
+		b = task.AppendTrue(b, evReleased)
+	}
+	return b
 }
 
 // Idle writes the lines that wait to be written with a start. It does nothing once

@@ -74,7 +74,7 @@ func leftOut(r *history.Report, live string) (all []string) {
 	add(unknown, "The output of %s is unknown.", task.Count(unknown, "failed task"))
 	add(r.Flaky.More, "%s more tasks were flaky than are listed.", count(r.Flaky.More))
 	for _, table := range []named[history.Groups]{{"keys", r.Keys}, {"commands", r.Commands}, {"hosts", r.Hosts}} {
-		lacks := table.Of.Rest.Tasks
+		lacks := table.Of.Rest
 		add(lacks, "The table of %s lacks those of %s.", table.Name, task.Count(lacks, "task"))
 	}
 	switch {
