@@ -11,7 +11,6 @@ import (
 
 const (
 	factSize    = 1000 // bytes of a command, a key and an error
-	earlierSize = 200  // bytes of an error of an earlier attempt
 	mostEarlier = 10   // earlier attempts
 
 	tailSize = 8 << 10 // bytes of the end of an output
@@ -49,7 +48,7 @@ func placed(list []Ended, place []int) {
 
 // fail keeps what is told of a failed attempt until its task has ended.
 func (o *open) fail(l *Line) {
-	f := facts(&l.Facts, earlierSize)
+	f := facts(&l.Facts)
 	f.Command = ""
 	if len(o.earlier) == mostEarlier {
 		o.earlier = append(o.earlier[:0], o.earlier[1:]...)
@@ -105,14 +104,14 @@ func (s *lists) report(out *Report, place []int) {
 
 // ended returns a task that has ended, without its output.
 func ended(run int, o *open, l *Line) Ended {
-	return Ended{Facts: facts(&l.Facts, factSize), Run: run, Earlier: slices.Clone(o.earlier)}
+	return Ended{Facts: facts(&l.Facts), Run: run, Earlier: slices.Clone(o.earlier)}
 }
 
 // facts returns a copy of facts that can be kept. Texts are cut.
-func facts(f *task.Facts, most int) task.Facts {
+func facts(f *task.Facts) task.Facts {
 	own := *f
 	for _, s := range [...]*task.Bytes{&own.Key, &own.Command, &own.Error, &own.Host} {
-		*s = task.Bytes(strings.Clone(task.Shorten(string(*s), most)))
+		*s = task.Bytes(strings.Clone(task.Shorten(string(*s), factSize)))
 	}
 	if f.Exit != nil {
 		exit := *f.Exit

@@ -55,13 +55,12 @@ type current struct {
 type run struct {
 	Run
 	tally
-	number        int  // index in Fold.runs
-	running, peak int  // attempts
-	used          Rows // by attempts whose beginning was not told
-	told          bool // the source tells more than the ends of attempts
-	final         bool // no more tasks come
-	blocked       task.Blocking
-	since         time.Time // of blocked; zero if tasks start
+	number        int      // index in Fold.runs
+	running, peak int      // attempts
+	used          Rows     // by attempts whose beginning was not told
+	told          bool     // the source tells more than the ends of attempts
+	final         bool     // no more tasks come
+	stuck         *Blocked // since when and why nothing starts; nil if tasks start
 }
 
 // open is a task that has begun and not ended.
@@ -124,7 +123,7 @@ func (f *Fold) Add(l *Line) {
 	case "blocked":
 		r.unblock(f, l.At)
 		if l.Blocking != nil {
-			r.blocked, r.since = task.Blocking{By: l.Blocking.By, Shown: strings.Clone(l.Blocking.Shown)}, l.At
+			r.stuck = &Blocked{Run: f.run, From: l.At, By: l.Blocking.By, Text: strings.Clone(l.Blocking.Shown)}
 		}
 	case "resized":
 		r.Workers = max(r.Workers, l.Workers)

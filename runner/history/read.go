@@ -136,27 +136,33 @@ func (r *reader) wrong() error {
 
 // read reads all lines.
 func (r *reader) read(from io.Reader) error {
-	in := bufio.NewReaderSize(from, 64<<10)
-	for ended := error(nil); ended == nil; {
-		var text []byte
-		text, ended = nextLine(in)
+	in := bufio.NewScanner(from)
+	in.Buffer(make([]byte, 64<<10), journal.MaxLine+1)
+	in.Split(journal.SplitLine)
+	for long := false; in.Scan(); {
+		line, whole := bytes.CutSuffix(in.Bytes(), []byte("\n"))
+		rest := long
+		if long = len(in.Bytes()) == journal.MaxLine && !whole; rest {
+			continue
+		}
 		r.lines++
 		var err error
-		switch text = bytes.TrimLeft(text, " \t\r"); {
-		case len(text) == 0 && ended == nil || ended != nil && ended != io.EOF:
-		case bytes.HasPrefix(text, []byte("{")):
-			err = r.object(text, ended == io.EOF)
-		case ended == nil || len(text) > 0:
+		switch text := bytes.TrimLeft(line, " \t\r"); {
+		case long:
+			r.damage("is too long")
+		case len(text) == 0:
+		case text[0] == '{':
+			err = r.object(text, !whole)
+		default:
 			err = r.row(text)
 		}
 		if err != nil {
 			return err
 		}
-		if ended != nil && ended != io.EOF {
-			return r.failed(ended)
-		}
 	}
-	switch {
+	switch err := in.Err(); {
+	case err != nil:
+		return r.failed(err)
 	case r.damaged > 0 && r.form == noForm:
 		return r.wrong()
 	case r.damaged > 0:
@@ -192,25 +198,6 @@ func (r *reader) tell(l *Line) error {
 	}
 	r.at = l.At
 	return r.each(l)
-}
-
-// maxLine is how many bytes a line may have; one that is longer is damaged.
-const maxLine = 64 << 20
-
-// nextLine returns the next line without its newline, valid until the next one, and the error with
-// which reading ended. Of one that is too long it returns the first byte, which no form knows.
-func nextLine(in *bufio.Reader) (line []byte, err error) {
-	line, err = in.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		long := bytes.Clone(line)
-		for ; err == bufio.ErrBufferFull; long = append(long, line[:min(len(line), maxLine-len(long))]...) {
-			line, err = in.ReadSlice('\n')
-		}
-		if line = long; len(line) == maxLine {
-			line = line[:1]
-		}
-	}
-	return bytes.TrimSuffix(line, []byte("\n")), err
 }
 
 // row reads a row of a joblog.

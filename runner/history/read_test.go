@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/journal"
 	"crew/runner/task"
 )
 
@@ -71,14 +72,14 @@ func TestStreams(t *testing.T) {
 			require.Equal(t, e.Want, got)
 		}
 	})
-	long = strings.Repeat("x", maxLine)
+	long = strings.Repeat("x", journal.MaxLine)
 	var texts []io.Reader
 	for text := range strings.SplitSeq(row(1, 1, 1, "0\t0\t§")+`{"task":3,"outcome":"ok","stdout":"§"}`+"\n"+row(2, 1, 1), "§") {
 		texts = append(texts, strings.NewReader(text), strings.NewReader(long))
 	}
 	var list []string
 	require.NoError(t, ReadStream("x.txt", io.MultiReader(texts[:len(texts)-1]...), briefs(&list)))
-	require.Equal(t, []string{"began", "finished 2 ok", "damaged x.txt: 2 damaged lines left out, first line 1, which is no whole row of a joblog"}, list)
+	require.Equal(t, []string{"began", "finished 2 ok", "damaged x.txt: 2 damaged lines left out, first line 1, which is too long"}, list)
 }
 
 func inUTC(f task.Facts) *task.Facts {

@@ -135,21 +135,18 @@ type Blocked struct {
 
 // unblock ends the time in which nothing started.
 func (r *run) unblock(f *Fold, at time.Time) {
-	f.blocked = f.stuck(f.blocked, r, at, f.Stuck)
-	r.since = time.Time{}
+	if b := r.stuck; b != nil && at.After(b.From) {
+		b.To = at
+		if f.Stuck != nil {
+			f.Stuck(b)
+		}
+		f.blocked = insert(f.blocked, *b, MostBlocked, longer)
+	}
+	r.stuck = nil
 }
 
-// stuck adds the time in which nothing has started in the last run to a list of the longest.
-func (f *Fold) stuck(list []Blocked, r *run, to time.Time, tell func(*Blocked)) []Blocked {
-	if r.since.IsZero() || !to.After(r.since) {
-		return list
-	}
-	b := Blocked{Run: len(f.runs) - 1, From: r.since, To: to, By: r.blocked.By, Text: r.blocked.Shown}
-	if tell != nil {
-		tell(&b)
-	}
-	return insert(list, b, MostBlocked, func(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
-}
+// longer compares times in which nothing started.
+func longer(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) }
 
 // insert puts x into a sorted list, behind those that are equal, and drops what is more than most.
 func insert[T any](list []T, x T, most int, compare func(a, b T) int) []T {
@@ -161,8 +158,11 @@ func insert[T any](list []T, x T, most int, compare func(a, b T) int) []T {
 // blocks returns the longest times in which nothing started, the first of them first.
 func (f *Fold) blocks(place []int) []Blocked {
 	list := slices.Clone(f.blocked)
-	if n := len(f.runs) - 1; n >= 0 {
-		list = f.stuck(list, f.runs[n], f.runs[n].End, nil)
+	if n := len(f.runs); n > 0 && f.runs[n-1].stuck != nil {
+		b := *f.runs[n-1].stuck
+		if b.To = f.runs[n-1].End; b.To.After(b.From) {
+			list = insert(list, b, MostBlocked, longer)
+		}
 	}
 	for i := range list {
 		list[i].Run = place[list[i].Run]

@@ -28,8 +28,10 @@ const (
 	idMark    = `,"id":"`
 	idLen     = 22 // of an identity in base64url without padding (RFC 4648)
 	sumLen    = len(`,"crc":"1a2b3c4d"}` + "\n")
-	maxLine   = 64 << 20 // longer lines are damaged
 )
+
+// MaxLine is how many bytes a line may have. A longer one is damaged.
+const MaxLine = 64 << 20
 
 // The events of a journal.
 const (

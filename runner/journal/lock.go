@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +17,7 @@ const (
 	lockPatience = 2 * time.Second
 )
 
-// lock locks the directory and writes the process ID into the lock file. The lock is a
-// record lock (fcntl(2)): children do not inherit it, and it ends with the process,
+// lock locks the directory. The lock is a record lock (fcntl(2)): children do not inherit it, and it ends with the process,
 // however that ends. This process must not open the file again, because closing any
 // descriptor of it releases the lock.
 func (d directory) lock() (*os.File, error) {
@@ -27,17 +25,10 @@ func (d directory) lock() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = takeLock(f, d.path); err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
-	}
-	if err != nil {
+	if err = takeLock(f, d.path); err != nil {
 		f.Close()
-		return nil, err
 	}
-	return f, nil
+	return f, err
 }
 
 func takeLock(f *os.File, dir string) error {

@@ -59,7 +59,7 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	require.NoError(t, w.do("open"))
-	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", maxLine*3/4)} // in base64
+	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", MaxLine*3/4)} // in base64
 	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
 	require.ErrorContains(t, w.j.Accept([]*task.Task{{ID: 2, Env: huge}}), "at most 67108864 can be recorded")
 	require.NoError(t, w.do("accept 3"))

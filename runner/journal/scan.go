@@ -46,8 +46,8 @@ const readLen = 64 << 10
 func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 	return func(yield func(line) bool) {
 		in := bufio.NewScanner(r)
-		in.Buffer(make([]byte, readLen), maxLine+1)
-		in.Split(splitLine)
+		in.Buffer(make([]byte, readLen), MaxLine+1)
+		in.Split(SplitLine)
 		var off, damaged int64 // also at the end
 		for number := 1; in.Scan(); number++ {
 			if s.stop != nil && s.stop.Load() {
@@ -70,11 +70,11 @@ func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 	}
 }
 
-// splitLine is a bufio.SplitFunc for lines with their newlines. It cuts a line that is
+// SplitLine is a bufio.SplitFunc for lines with their newlines. It cuts a line that is
 // longer than any good one.
-func splitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
+func SplitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	n := bytes.IndexByte(data, '\n') + 1
-	if n == 0 && (atEOF || len(data) >= maxLine) {
+	if n == 0 && (atEOF || len(data) >= MaxLine) {
 		n = len(data)
 	}
 	if n == 0 {
@@ -98,7 +98,7 @@ func readRecord(f io.ReaderAt, off int64) (*record, error) {
 
 // readLine reads the line at off. At the end of f it has no newline.
 func readLine(f io.ReaderAt, off int64) ([]byte, error) {
-	in := bufio.NewReaderSize(io.NewSectionReader(f, off, maxLine), 1<<10)
+	in := bufio.NewReaderSize(io.NewSectionReader(f, off, MaxLine), 1<<10)
 	text, err := in.ReadBytes('\n')
 	if err == io.EOF {
 		err = nil

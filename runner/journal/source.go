@@ -46,11 +46,11 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	if past.Costs && t.Cost == 0 {
 		t.Cost = cost(&e)
 	}
+	t.Identity, t.Attempts = e.id, int(e.attempts)
 	switch {
 	case t.Makes != nil:
 		err = s.making(t, &e)
 	case !e.reusable(), e.outcome.Failed() && past.RetryFailed:
-		t.Identity, t.Attempts = e.id, int(e.attempts)
 		if !e.has(done) {
 			t.Failures = int32(e.failures)
 			s.journal.past.restoreTries(t)
@@ -61,12 +61,13 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		t.Done, err = s.journal.recall(t, &e)
 	}
 	switch {
-	case errors.Is(err, os.ErrClosed): // the run is over
-	case err != nil:
+	case t.Done != nil:
+		t.Attempts = 0
+		if e.has(shown|logged) && !e.outcome.Failed() {
+			t.Identity = identity{}
+		}
+	case err != nil && !errors.Is(err, os.ErrClosed): // or the run is over
 		s.journal.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
-		t.Identity, t.Attempts = e.id, int(e.attempts)
-	case t.Done != nil && (!e.has(shown|logged) || e.outcome.Failed()):
-		t.Identity = e.id
 	}
 	return t, nil
 }
@@ -82,7 +83,6 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 //     is taken for what the record has of it: a former stamp that is not that of now, or none.
 func (s *Source) making(t *task.Task, e *entry) (err error) {
 	j, m := s.journal, t.Makes
-	t.Identity, t.Attempts = e.id, int(e.attempts)
 	m.Known = e.known()
 	switch past := &j.cfg.Past; {
 	case m.Known != task.KnownMade:

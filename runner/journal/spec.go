@@ -167,8 +167,8 @@ func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, err
 	}
 	b = append(append(b, `","spec":`...), spec...)
 	b = seal(b, from)
-	if n := len(b) - from; n > maxLine {
-		return b, fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, maxLine)
+	if n := len(b) - from; n > MaxLine {
+		return b, fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, MaxLine)
 	}
 	return b, nil
 }
