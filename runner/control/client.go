@@ -102,12 +102,9 @@ func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
 	found := list(run)
-	if run == "" && feeds {
-		silent := slices.Clone(found) // one that does not answer may be a crew serve
-		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds })
-		if len(found) == 0 {
-			found = slices.DeleteFunc(silent, func(h Hello) bool { return h.State != Silent })
-		}
+	if run == "" && feeds { // one that does not answer may be a crew serve
+		some := slices.ContainsFunc(found, func(h Hello) bool { return h.Feeds })
+		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds && (some || h.State != Silent) })
 	}
 	switch len(found) {
 	case 0:
@@ -192,22 +189,14 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if r.Op != "add" && r.Op != "log" && r.Op != "watch" && r.Op != "wait" {
+	if !slices.Contains([]string{"add", "log", "watch", "wait"}, r.Op) {
 		wait := answerTime
 		if h.State == Silent {
 			wait = helloTime // it was given time already
 		}
 		_ = conn.SetDeadline(time.Now().Add(wait))
 	}
-	err = exchange(conn, r, func(line []byte, reply *Reply) error {
-		if last = reply; reply.Hello != nil {
-			reply.Hello.path, reply.Hello.dial = h.path, h.dial
-		}
-		if f == nil {
-			return nil
-		}
-		return f(line, reply)
-	})
+	last, err = exchange(conn, h, r, f)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -257,39 +246,40 @@ func UntilOver(ctx context.Context, h Hello, f func(line []byte, r *Reply) error
 	}
 }
 
-// exchange sends a request over a connection, and calls f for each reply.
-func exchange(conn io.ReadWriter, r Request, f func(line []byte, r *Reply) error) error {
+// exchange is Ask over a connection.
+func exchange(conn io.ReadWriter, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
 	r.V = Version
 	var b bytes.Buffer
 	if err := writeLine(&b, r); err != nil {
-		return err
+		return nil, err
 	}
 	if b.Len() > maxLine {
-		return &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: malformed}
+		return nil, &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: malformed}
 	}
 	// A server that has no room for the client says so and does not read.
 	_, sent := conn.Write(b.Bytes())
 	for in := bufio.NewReader(conn); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			if sent != nil {
-				err = sent
-			}
-			return err
+			return last, cmp.Or(sent, err)
 		}
-		line = line[:len(line)-1]
-		reply := &Reply{}
-		if err := json.Unmarshal(line, reply); err != nil {
-			return fmt.Errorf("the run sent no reply of this version: %w", err)
+		last = &Reply{}
+		if err := json.Unmarshal(line, last); err != nil {
+			return nil, fmt.Errorf("the run sent no reply of this version: %w", err)
 		}
-		if err := f(line, reply); err != nil {
-			return err
+		if last.Hello != nil {
+			last.Hello.path, last.Hello.dial = h.path, h.dial
+		}
+		if f != nil {
+			err = f(line[:len(line)-1], last)
 		}
 		switch {
-		case reply.End && reply.Error != "":
-			return &Refused{string(reply.Error), reply.Status, reply.Over}
-		case reply.End:
-			return nil
+		case err != nil:
+			return last, err
+		case last.End && last.Error != "":
+			return last, &Refused{string(last.Error), last.Status, last.Over}
+		case last.End:
+			return last, nil
 		}
 	}
 }

@@ -83,57 +83,56 @@ func (f *follower) close() {
 // left returns the tasks of which the end was not told.
 func (f *follower) left() []uint64 { return slices.Sorted(maps.Keys(f.tasks)) }
 
-// wait waits until a listener has heard something, for d at most. It returns false if the
-// client went away.
-func (c *conn) wait(l *listener, d time.Duration) bool {
-	select {
-	case <-l.wake:
-	case <-c.s.closing:
-	case <-time.After(d):
-		return !c.gone()
+// attend calls hear at once and then whenever l may have heard something, and after as long as hear has
+// returned. It returns once that is done, and fails if the client goes or, with errOver, the run is over.
+func (c *conn) attend(l *listener, hear func() (again time.Duration, done bool)) error {
+	for {
+		last := c.s.over() // read first: what comes after that may be missed
+		again, done := hear()
+		switch {
+		case c.flush() != nil:
+			return c.err
+		case done:
+			return nil
+		case last:
+			return errOver
+		}
+		select {
+		case <-l.wake:
+		case <-c.s.closing:
+		case <-time.After(again):
+			if c.gone() {
+				return io.EOF
+			}
+		}
 	}
-	return true
 }
 
-// follow passes on the output of tasks from the first byte to the last, and returns
-// how they ended, as far as that is heard. It fails if the client goes or the run is over before that. With now,
+// follow passes on the output of tasks from the first byte to the last, and how they end. It fails if
+// the client goes or the run is over before that. With now,
 // it passes on what one running attempt has written so far. If that is just about to
 // start or has just ended, this takes a moment.
-func (f *follower) follow(now bool) ([]task.Facts, error) {
-	end, most := time.Now().Add(logWait), followMost
-	if f.waits {
-		most = watchGap
-	}
-	for wait := followLeast; ; wait = min(2*wait, most) {
-		last := f.s.over() // read first: what comes after that may be missed
+func (f *follower) follow(now bool) error {
+	end, wait := time.Now().Add(logWait), followLeast
+	return f.attend(f.events, func() (time.Duration, bool) {
 		some := f.hearAll()
-		var running []uint64
-		if !f.waits {
-			running = f.left()
+		if f.waits {
+			return watchGap, len(f.tasks) == 0
 		}
-		for _, id := range running {
+		for _, id := range f.left() {
 			t := f.tasks[id]
 			found := f.find(t)
 			if now && (found || t.attempt == 0 || time.Now().After(end)) {
 				f.pass(t, sizes(t.outs))
-				return nil, nil
+				return 0, true
 			}
 			some = found && f.grow(t) || some
 		}
-		switch {
-		case f.flush() != nil:
-			return f.ended, f.err
-		case len(f.tasks) == 0:
-			return f.ended, nil
-		case last:
-			return f.ended, errOver
-		case some:
+		if wait = min(2*wait, followMost); some {
 			wait = followLeast
 		}
-		if !f.wait(f.events, wait) {
-			return f.ended, io.EOF
-		}
-	}
+		return wait, len(f.tasks) == 0
+	})
 }
 
 // hearAll records what happened, and reports whether that was anything.
@@ -147,25 +146,23 @@ func (f *follower) hearAll() bool {
 
 // hear records that an attempt started or ended.
 func (f *follower) hear(e *heard) {
+	defer closeAll(e.outs)
 	t := f.tasks[e.Task.ID]
 	switch {
 	case t == nil: // it was told already
-		closeAll(e.outs)
 		return
 	case e.Kind == task.Started:
 		t.attempt = e.Attempt
 		return
-	case f.waits || e.Result.Attempt <= t.told:
-		closeAll(e.outs)
-	default:
+	case !f.waits && e.Result.Attempt > t.told:
+		found := t.outs
 		for i, o := range e.outs {
-			if t.outs[i] == nil { // it was too short to be found while it ran, or a worker's answer
+			if o != nil { // it may have been too short to be found while it ran, or a worker's answer
 				t.outs[i] = o
-			} else if o != nil {
-				_ = o.Close()
 			}
 		}
 		f.pass(t, whole)
+		t.outs = found
 		t.letGo()
 		t.attempt = 0
 	}
@@ -252,75 +249,80 @@ func sizes(outs [2]task.Live) (n [2]int64) {
 	return n
 }
 
-// log passes on the output of one task.
+// log passes on the output of one task and, if the client follows it, how it ended.
 func (c *conn) log(r *Request) (*Reply, error) {
 	if len(r.Tasks) != 1 {
 		return nil, bad("log needs one task")
 	}
-	id := r.Tasks[0]
-	f := newFollower(c, id) // before the question, so that no end is missed
+	f := newFollower(c, r.Tasks...) // before the question, so that no end is missed
 	defer f.close()
-	got := c.s.ask(task.Command{Op: task.Explain, IDs: []uint64{id}})
+	got := c.s.ask(task.Command{Op: task.Explain, IDs: r.Tasks})
 	switch {
 	case got.Err != nil:
 		return nil, got.Err
 	case len(got.Wheres) == 0:
 		return nil, errOver
 	}
-	w, t, was := &got.Wheres[0], f.tasks[id], c.s.sink.find(id, true)
-	switch {
-	case w.Running == nil && w.Blocking == nil:
-		return f.past(w, r.Follow)
-	case c.s.cfg.See.Live == nil:
-		return nil, errors.New("this run keeps no output that could be shown here: --output group does")
-	case w.Running != nil:
-		t.attempt, t.told = w.Running.Attempt, w.Running.Attempt-1
-	case was != nil: // it waits for its retry
-		p := was.past(true)
-		t.told = was.result.Attempt
-		if c.show(id, &p); !r.Follow {
-			return nil, nil
-		}
-	case !r.Follow:
-		return nil, fmt.Errorf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now()))
-	}
-	ended, err := f.follow(!r.Follow)
+	err := f.log(&got.Wheres[0], r.Follow)
 	if !r.Follow {
 		return nil, err
 	}
-	return &Reply{Ended: ended}, err
+	return &Reply{Ended: f.ended}, err
 }
 
-// past passes on the output of a task that has ended, and says how it did if the client
-// follows it. The error says why there is none.
-func (f *follower) past(w *task.Where, follow bool) (*Reply, error) {
+// log passes on the output of the task that w is about.
+func (f *follower) log(w *task.Where, follow bool) error {
+	switch t, was := f.tasks[w.ID], f.s.sink.find(w.ID); {
+	case w.Running == nil && w.Blocking == nil:
+		return f.past(w)
+	case f.s.cfg.See.Live == nil:
+		return errors.New("this run keeps no output that could be shown here: --output group does")
+	case w.Running != nil:
+		t.attempt, t.told = w.Running.Attempt, w.Running.Attempt-1
+	case was != nil && !was.due.IsZero(): // it waits for its retry
+		t.told = was.result.Attempt
+		if f.show(was.past(true)); !follow {
+			return nil
+		}
+	case !follow:
+		return fmt.Errorf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now()))
+	}
+	return f.follow(!follow)
+}
+
+// past passes on the output of a task that has ended. The error says why there is none.
+func (f *follower) past(w *task.Where) error {
 	if !w.Known {
-		return nil, fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.ID)
+		return fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.ID)
 	}
 	if err := f.settle(); err != nil {
-		return nil, err
+		return err
 	}
-	p, ok := f.s.past(w.ID)
-	if !ok || !p.Kept {
-		if w.Held != 0 {
-			return nil, fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
+	p := f.s.known([]uint64{w.ID}, true)[w.ID]
+	if see := f.s.cfg.See.Ended; see != nil && p.Cut != [2]int64{} {
+		if all := see(w.ID)[w.ID]; all.Kept {
+			p = all
 		}
-		return nil, fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
 	}
-	if f.show(w.ID, &p); !follow {
-		return nil, nil
+	switch {
+	case p.Kept:
+		f.show(p)
+		f.end(p.Facts)
+		return nil
+	case w.Held != 0:
+		return fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
 	}
-	return &Reply{Ended: []task.Facts{p.Facts}}, nil
+	return fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
 }
 
 // show passes on what is kept of the output of a task.
-func (c *conn) show(id uint64, p *task.Past) {
+func (c *conn) show(p task.Past) {
 	for i, cut := range p.Cut {
 		if cut > 0 {
-			c.put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Cut: cut})
+			c.put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Cut: cut})
 		}
 	}
-	t := &course{id: id, outs: p.Outputs}
+	t := &course{id: p.Task, outs: p.Outputs}
 	c.pass(t, whole)
 	t.letGo()
 }
@@ -341,8 +343,7 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 		return nil
 	}
 	c.put(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: state()})
-	for {
-		last := c.s.over() // read first: no events come after that
+	err := c.attend(l, func() (time.Duration, bool) {
 		events, lost := c.s.sink.take(l)
 		for i := range events {
 			f, e := eventOf(&events[i].Event)
@@ -362,20 +363,17 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 				c.put(&Reply{Run: now})
 			}
 		}
-		switch {
-		case last:
-			return &Reply{Run: c.s.final()}, nil
-		case c.flush() != nil:
-			return nil, c.err
-		case !c.wait(l, time.Until(told.Add(watchGap))):
-			return nil, io.EOF
-		}
+		return time.Until(told.Add(watchGap)), false
+	})
+	if err == error(errOver) {
+		return &Reply{Run: c.s.final()}, nil
 	}
+	return nil, err
 }
 
 // tellEnd tells the end of what a failed attempt wrote, if that is remembered.
 func (c *conn) tellEnd(id uint64) {
-	for _, p := range c.s.sink.remembered(id) {
+	if p := c.s.sink.find(id); p != nil {
 		tell(c.put, id, p.outs, p.cut, c.s.cfg.See.Live != nil)
 	}
 }

@@ -49,7 +49,7 @@ func opOf(name string) op {
 
 // send returns a function that has a command carried out.
 func send(op task.Op) op {
-	return func(c *conn, _ *Request) (*Reply, error) { return nil, c.do(task.Command{Op: op}).Err }
+	return func(c *conn, _ *Request) (*Reply, error) { return c.each(task.Command{Op: op}) }
 }
 
 // about returns a function that has a command about tasks carried out.
@@ -58,11 +58,11 @@ func about(op task.Op) op {
 		if len(r.Tasks) == 0 {
 			return nil, bad("%s needs tasks", r.Op)
 		}
-		cmd := task.Command{Op: op}
+		cmd := task.Command{Op: op, IDs: r.Tasks}
 		if op == task.Move && !r.Last {
 			cmd.N = -1
 		}
-		return c.each(cmd, r.Tasks)
+		return c.each(cmd)
 	}
 }
 
@@ -109,41 +109,31 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 		t := &status.Tasks[i]
 		t.PID, t.Said = pids[t.Task], task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
 	}
-	status.Ended = s.ended(time.Now())
+	status.Ended, _ = s.ended(time.Now())
 	return status
 }
 
 func (c *conn) explain(r *Request) (*Reply, error) {
 	only, known := map[string]task.Only{"": 0, "waiting": task.OnlyWaiting, "running": task.OnlyRunning}[r.Only]
+	ended, named := r.Only == "failed" || r.Only == "ended", len(r.Tasks) > 0
 	switch {
 	case r.N < 0 || r.N > mostListed:
 		return nil, bad("explain lists at most %d tasks", mostListed)
-	case r.Only != "" && len(r.Tasks) > 0:
+	case r.Only != "" && named:
 		return nil, bad("explain needs either tasks or a kind of them")
-	case r.Only == "failed", r.Only == "ended":
+	case ended:
 		return c.s.endedLast(cmp.Or(r.N, mostListed), r.Only == "failed"), nil
 	case !known:
 		return nil, bad("there are no tasks that are only %q", r.Only)
+	case named && r.N > 0:
+		r.Tasks = r.Tasks[:min(len(r.Tasks), r.N)]
 	}
-	reply := &Reply{}
-	if len(r.Tasks) > 0 {
-		var err error
-		tasks := r.Tasks[:min(len(r.Tasks), cmp.Or(r.N, len(r.Tasks)))]
-		if reply, err = c.each(task.Command{Op: task.Explain}, tasks); err != nil {
-			return reply, err
-		}
-	} else {
-		got := c.do(task.Command{Op: task.Explain, N: r.N, Only: only})
-		if got.Err != nil {
-			return nil, got.Err
-		}
-		reply.Wheres = wheresOf(got.Wheres)
-		if len(reply.Wheres) == mostListed {
-			reply.Hint = fmt.Sprintf("these are the first %d", mostListed)
-		}
+	reply, err := c.each(task.Command{Op: task.Explain, N: r.N, IDs: r.Tasks, Only: only})
+	if !named && len(reply.Wheres) == mostListed {
+		reply.Hint = fmt.Sprintf("these are the first %d", mostListed)
 	}
-	c.s.recall(reply.Wheres, len(r.Tasks) > 0)
-	return reply, nil
+	c.s.recall(reply.Wheres, named)
+	return reply, err
 }
 
 // do carries out a command, and says who asks for it if that is somebody elsewhere.
@@ -162,13 +152,16 @@ func (c *conn) do(cmd task.Command) task.Reply {
 	return c.s.cfg.Do(cmd)
 }
 
-// each sends a command about tasks through the door, in parts. Of tasks that are moved before all
-// others, the last part goes first.
-func (c *conn) each(cmd task.Command, ids []uint64) (*Reply, error) {
+// each sends a command through the door, in parts if it is about many tasks. Of tasks that are moved
+// before all others, the last part goes first.
+func (c *conn) each(cmd task.Command) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
-	parts := slices.Collect(slices.Chunk(ids, mostIDs))
-	if cmd.N < 0 {
+	parts := slices.Collect(slices.Chunk(cmd.IDs, mostIDs))
+	switch {
+	case len(parts) == 0:
+		parts = [][]uint64{nil}
+	case cmd.N < 0:
 		slices.Reverse(parts)
 	}
 	for _, cmd.IDs = range parts {
@@ -193,46 +186,41 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 	case r.N < 1:
 		return nil, bad("resize needs a number of workers: pause starts nothing more")
 	}
-	return nil, c.do(cmd).Err
+	return c.each(cmd)
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
-	op := task.Drain
 	if r.Rest {
-		op = task.Rest
+		return send(task.Rest)(c, r)
 	}
-	return nil, c.do(task.Command{Op: op}).Err
+	return send(task.Drain)(c, r)
 }
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
-	switch {
-	case !namesTasks(r):
-		return nil, bad("cancel needs either tasks, a key, or all")
-	case len(r.Tasks) > 0:
-		return c.each(task.Command{Op: task.Cancel}, r.Tasks)
+	cmd, err := naming(r, task.Cancel)
+	if err != nil {
+		return nil, err
 	}
-	got := c.do(naming(r, task.Cancel))
-	return &Reply{Tasks: got.IDs}, got.Err
+	return c.each(cmd)
 }
 
-// namesTasks reports whether a request names tasks in one way.
-func namesTasks(r *Request) bool {
-	ways := 0
-	for _, way := range [...]bool{len(r.Tasks) > 0, r.Key != nil, r.All} {
-		if way {
-			ways++
-		}
+// naming returns a command about the tasks that a request names, which it does in one way.
+func naming(r *Request, op task.Op) (task.Command, error) {
+	cmd, ways := task.Command{Op: op, IDs: r.Tasks, All: r.All}, 0
+	if len(r.Tasks) > 0 {
+		ways++
 	}
-	return ways == 1
-}
-
-// naming returns a command about the tasks that a request names.
-func naming(r *Request, op task.Op) task.Command {
-	cmd := task.Command{Op: op, IDs: r.Tasks, All: r.All}
 	if r.Key != nil {
 		cmd.Key = string(*r.Key)
+		ways++
 	}
-	return cmd
+	if r.All {
+		ways++
+	}
+	if ways != 1 {
+		return cmd, bad("%s needs either tasks, a key, or all", r.Op)
+	}
+	return cmd, nil
 }
 
 // mayFeed returns why the run does not take what a request adds, or nil.
@@ -274,12 +262,11 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	}
 	c.put(&Reply{Tasks: ids})
 	_ = c.flush()
-	ended, err := f.follow(false)
-	if err == error(errOver) {
+	if err = f.follow(false); err == error(errOver) {
 		err = errors.New(errOver.Text) // but the tasks were added
 	}
 	if left := f.left(); err != nil && len(left) > 0 {
-		_, _ = c.each(task.Command{Op: task.Cancel}, left)
+		_, _ = c.each(task.Command{Op: task.Cancel, IDs: left})
 	}
-	return &Reply{Ended: ended}, err
+	return &Reply{Ended: f.ended}, err
 }

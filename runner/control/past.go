@@ -27,43 +27,46 @@ type past struct {
 	cut    [2]int64    // how many bytes came before these
 }
 
-// pasts are the latest tasks of a kind, the oldest first.
-type pasts struct {
-	list []*past
-	size int
-}
-
 // note remembers how an attempt ended. The caller must hold mu.
 func (k *Sink) note(e *task.Event) {
 	r := e.Result
 	if r.Known() || r.Unbegun {
 		return
 	}
-	if r.Attempt > 1 || len(r.Before) > 0 {
-		k.failed.remove(e.Task.ID)
-	}
-	if r.Outcome.Failed() {
-		k.failed.add(e)
-	} else {
-		k.others.add(e)
-	}
-}
-
-// add adds a task in place of the oldest if there are too many.
-func (l *pasts) add(e *task.Event) {
-	p := &past{size: e.Task.Size(), result: *e.Result}
-	for len(l.list) == mostPast || len(l.list) > 0 && l.size+p.size > pastBytes {
-		l.size -= l.list[0].size
-		l.list = slices.Delete(l.list, 0, 1)
-	}
-	p.outs, p.cut = tails(e.Result)
+	p := &past{size: e.Task.Size(), result: *r}
+	p.outs, p.cut = tails(r)
 	p.result.Task = e.Task
 	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
 	if e.Kind == task.Retried {
 		p.due = e.At.Add(e.Wait)
 	}
-	l.list = append(l.list, p)
-	l.size += p.size
+	k.past = slices.Insert(k.past, 0, p)
+	if k.size += p.size; len(k.past) > 3*mostPast || k.size > 3*pastBytes { // seldom, as it takes long
+		k.trim()
+	}
+}
+
+// trim forgets all attempts but the latest of the latest tasks. The caller must hold mu.
+func (k *Sink) trim() {
+	k.size = 0
+	type share struct{ tasks, size int }
+	shares := map[bool]*share{false: {}, true: {}} // of those that failed, and of others
+	later := map[uint64]bool{}
+	k.past = slices.DeleteFunc(k.past, func(p *past) bool {
+		id, s := p.result.Task.ID, shares[p.result.Outcome.Failed()]
+		if later[id] {
+			return true
+		}
+		if s.tasks == mostPast || s.tasks > 0 && s.size+p.size > pastBytes {
+			k.forgot = true
+			return true
+		}
+		later[id] = true
+		s.tasks++
+		s.size += p.size
+		k.size += p.size
+		return false
+	})
 }
 
 // tails returns the ends of what an attempt has written on stdout and stderr, and how many bytes come
@@ -81,58 +84,37 @@ func tails(r *task.Result) (outs [2][]byte, cut [2]int64) {
 	return outs, cut
 }
 
-// full reports whether tasks have been forgotten, or will be with the next one.
-func (k *Sink) full() bool {
+// remembered returns what is remembered of tasks, the latest first, and whether others are forgotten.
+func (k *Sink) remembered() (list []*past, forgot bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.failed.list) == mostPast || len(k.others.list) == mostPast || max(k.failed.size, k.others.size) > pastBytes/2
+	k.trim()
+	return slices.Clone(k.past), k.forgot
 }
 
-func (l *pasts) remove(id uint64) {
-	l.list = slices.DeleteFunc(l.list, func(p *past) bool {
+// find returns what is remembered of a task, or nil.
+func (k *Sink) find(id uint64) *past {
+	list, _ := k.remembered()
+	for _, p := range list {
 		if p.result.Task.ID == id {
-			l.size -= p.size
-		}
-		return p.result.Task.ID == id
-	})
-}
-
-// remembered returns what is remembered of a task or, for 0, of all, the latest first.
-func (k *Sink) remembered(id uint64) (list []past) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, l := range [...]*pasts{&k.failed, &k.others} {
-		for _, p := range l.list {
-			if id == 0 || p.result.Task.ID == id {
-				list = append(list, *p)
-			}
-		}
-	}
-	slices.SortStableFunc(list, func(a, b past) int { return b.result.End.Compare(a.result.End) })
-	return list
-}
-
-// find returns what is remembered of a task that has ended or, if again, of one that has failed and is
-// to be tried again; nil if that is nothing.
-func (k *Sink) find(id uint64, again bool) *past {
-	for _, p := range k.remembered(id) {
-		if p.due.IsZero() != again {
-			return &p
+			return p
 		}
 	}
 	return nil
 }
 
-// ended lists what is remembered of tasks that have ended or failed, the latest first.
-func (s *Server) ended(now time.Time) (list []Where) {
-	for _, p := range s.sink.remembered(0) {
+// ended lists what is remembered of tasks that have ended or failed, the latest first, and reports
+// whether others are forgotten.
+func (s *Server) ended(now time.Time) (list []Where, forgot bool) {
+	all, forgot := s.sink.remembered()
+	for _, p := range all {
 		w := Where{State: "ended", Past: p.past(false)}
 		if !p.due.IsZero() {
 			w.State, w.Blocking = "waiting", (&task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}).Told(now)
 		}
 		list = append(list, w)
 	}
-	return list
+	return list, forgot
 }
 
 // endedLast lists the tasks that ended last, or those that failed, the latest last: those that
@@ -145,13 +127,14 @@ func (s *Server) endedLast(n int, failed bool) *Reply {
 		}
 		return reply
 	}
-	for _, w := range s.ended(time.Now()) {
+	list, forgot := s.ended(time.Now())
+	for _, w := range list {
 		if len(reply.Wheres) < n && w.State == "ended" && (w.Outcome.Failed() || !failed) {
 			reply.Wheres = append(reply.Wheres, w)
 		}
 	}
 	slices.Reverse(reply.Wheres)
-	if s.sink.full() {
+	if forgot {
 		reply.Hint = fmt.Sprintf("no more is known than of the last %d that failed and the last %d others: --state DIR keeps all", mostPast, mostPast)
 	}
 	return reply
@@ -178,35 +161,20 @@ func (s *Server) recall(list []Where, all bool) {
 }
 
 // known returns what is known of tasks that have ended: what is remembered and, if all, what is
-// recorded of others.
+// recorded of others. The caller closes the outputs.
 func (s *Server) known(ids []uint64, all bool) map[uint64]task.Past {
 	known := map[uint64]task.Past{}
-	var missing []uint64
-	for _, id := range ids {
-		if p := s.sink.find(id, false); p != nil {
-			known[id] = p.past(false)
-		} else {
-			missing = append(missing, id)
+	list, _ := s.sink.remembered()
+	for _, p := range list {
+		if id := p.result.Task.ID; p.due.IsZero() && slices.Contains(ids, id) {
+			known[id] = p.past(s.cfg.See.Live != nil)
 		}
 	}
-	if all && len(missing) > 0 && s.cfg.See.Ended != nil {
+	if all && len(known) < len(ids) && s.cfg.See.Ended != nil {
+		missing := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return known[id].Task != 0 })
 		maps.Copy(known, s.cfg.See.Ended(missing...))
 	}
 	return known
-}
-
-// past returns what is kept of a task that has ended: what is remembered if that is
-// all of its output, or else what is recorded, if anything.
-func (s *Server) past(id uint64) (p task.Past, ok bool) {
-	if was := s.sink.find(id, false); was != nil {
-		ok, p = true, was.past(s.cfg.See.Live != nil)
-	}
-	if s.cfg.See.Ended != nil && (!ok || p.Cut != [2]int64{}) {
-		if recorded, found := s.cfg.See.Ended(id)[id]; found && (recorded.Kept || !ok) {
-			return recorded, true
-		}
-	}
-	return p, ok
 }
 
 // tail is the end of an output as a task.Live.

@@ -17,15 +17,12 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 	st := &s.Stats
 	out := &Status{
 		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
-		Progress: progress(s, total), Outcomes: outcomes(&st.ByOutcome), Retried: st.Retried, Lost: st.Lost,
+		Progress: progress(s, total), Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At), Tasks: []Where{},
 	}
 	out.Slots, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), []task.Blocking{}, s.Blocking.Told(s.At)
 	for i := range s.Waiting {
 		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].Told(s.At))
-	}
-	if st.Resumed() > 0 {
-		out.Earlier = outcomes(&st.Earlier)
 	}
 	for i := range s.Running {
 		out.Tasks = append(out.Tasks, running(&s.Running[i], s.At))
@@ -131,7 +128,7 @@ func whereOf(w *task.Where, now time.Time) Where {
 // eventOf describes an event and what it is about. The name is empty if watch does not
 // tell it.
 func eventOf(e *task.Event) (f task.Facts, out Event) {
-	out = Event{At: e.At, Text: e.Text, Name: [...]string{
+	out = Event{At: e.At, Text: e.Text, Wait: task.Seconds(e.Wait), Blocking: e.Blocking.Told(e.At), Name: [...]string{
 		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
 		task.InputEnd: "input-end", task.Resized: "resized", task.Draining: "draining", task.Stopping: "stopping",
 		task.Blocked: "blocked", task.Continued: "continued", task.Notice: "notice",
@@ -142,13 +139,8 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 		f.Worker, f.Host, f.Units, f.Attempt = e.Slot, task.Bytes(e.Host), e.Units, e.Attempt
 	case task.Retried, task.Finished:
 		f, argv = e.Result.Facts(), e.Result.Argv
-		out.Wait = task.Seconds(e.Wait)
 	case task.Resized:
 		out.Workers = e.Slot
-	case task.Blocked:
-		out.Blocking = e.Blocking.Told(e.At)
-	case task.Continued:
-		out.Wait = task.Seconds(e.Wait)
 	}
 	if t := e.Task; t != nil {
 		if len(argv) == 0 {
