@@ -18,13 +18,13 @@ type canvas struct {
 // styles are the looks of text. Colors are the terminal's own, so they go with its
 // background; without colors, attributes alone tell them apart.
 type styles struct {
-	plain, bold, dim, bar, chosen, good, warn, bad tcell.Style
+	plain, bold, dim, bar, title, chosen, good, warn, bad tcell.Style
 }
 
 func newStyles(colors int) styles {
 	p := tcell.StyleDefault
 	s := styles{
-		plain: p, bold: p.Bold(true), dim: p.Dim(true), bar: p.Reverse(true), chosen: p.Reverse(true),
+		plain: p, bold: p.Bold(true), dim: p.Dim(true), bar: p.Reverse(true), title: p.Reverse(true).Bold(true), chosen: p.Reverse(true),
 		good: p, warn: p.Bold(true), bad: p.Bold(true),
 	}
 	if colors >= 8 {
@@ -33,57 +33,60 @@ func newStyles(colors int) styles {
 	return s
 }
 
-// text puts s into width columns from x on, without control characters, cut if it
-// is too long. It returns the column behind it.
-func (c *canvas) text(x, y, width int, s string, style tcell.Style) int {
-	s = task.Printable(strings.ReplaceAll(task.Shorten(s, 8*max(width, 0)), "\t", " "))
-	end, last := min(x+width, c.w), x
-	for s != "" && x < end {
-		rest, n := c.Put(x, y, s, style)
-		if n == 0 {
-			break
-		}
-		if x+n > end || x+n == end && rest != "" { // no room, or none for what follows
-			if x+n > end || n > 1 {
-				c.Put(x, y, " ", style) // a wide character
-			}
-			c.Put(end-1, y, "…", style)
-			return end
-		}
-		s, last = rest, x+n
-		x = last
-	}
-	return last
+// pen writes into a part of a row: from column x on, up to column end.
+type pen struct {
+	*canvas
+	x, y, end int
 }
 
-// line puts s into a row, and returns the column behind it.
-func (c *canvas) line(y int, s string, style tcell.Style) int { return c.text(1, y, c.w-2, s, style) }
-
-// printable returns s without control characters and the first columns.
-func printable(s string, left int) string {
-	s = task.Printable(strings.ReplaceAll(s, "\t", "    "))
-	if left > 0 {
-		r := []rune(s)
-		s = string(r[min(left, len(r)):])
-	}
-	return s
-}
-
-// right puts s at the right of width columns from x on.
-func (c *canvas) right(x, y, width int, s string, style tcell.Style) {
-	c.text(x+max(0, width-len(s)), y, width, s, style)
-}
+// row returns a pen for a row but its first and last column.
+func (c *canvas) row(y int) *pen { return &pen{c, 1, y, c.w - 1} }
 
 // fill gives a row a style.
-func (c *canvas) fill(y int, style tcell.Style) {
+func (c *canvas) fill(y int, style tcell.Style) *pen {
 	for x := range c.w {
 		c.Put(x, y, " ", style)
 	}
+	return c.row(y)
+}
+
+// put writes s, without control characters, cut if it is too long.
+func (p *pen) put(s string, style tcell.Style) {
+	s = task.Printable(strings.ReplaceAll(task.Shorten(s, 8*max(p.end-p.x, 0)), "\t", " "))
+	for s != "" && p.x < p.end {
+		rest, n := p.Put(p.x, p.y, s, style)
+		if n == 0 {
+			break
+		}
+		if p.x+n > p.end || p.x+n == p.end && rest != "" { // no room, or none for what follows
+			if p.x+n > p.end || n > 1 {
+				p.Put(p.x, p.y, " ", style) // a wide character
+			}
+			p.Put(p.end-1, p.y, "…", style)
+			p.x = p.end
+			return
+		}
+		s, p.x = rest, p.x+n
+	}
+}
+
+// right writes s at the right end, before which the pen ends then.
+func (p *pen) right(s string, style tcell.Style) {
+	last := *p
+	p.end = max(p.x, p.end-len(s))
+	last.x = p.end
+	last.put(s, style)
+}
+
+// shifted returns s without control characters and the first columns.
+func shifted(s string, left int) string {
+	r := []rune(task.Printable(strings.ReplaceAll(s, "\t", "    ")))
+	return string(r[min(left, len(r)):])
 }
 
 // list draws those of n items for which there are rows from y on. first is the first one
 // shown and changes so that the chosen one, of which there may be none, is visible.
-func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i, y int, style tcell.Style)) {
+func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pen, style tcell.Style)) {
 	*first = max(0, min(*first, n-rows))
 	if 0 <= chosen && chosen < n {
 		*first = min(max(*first, chosen-rows+1), chosen)
@@ -94,7 +97,7 @@ func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i, y int, st
 			style = c.chosen
 			c.fill(y, style)
 		}
-		draw(i, y, style)
+		draw(i, c.row(y), style)
 		y++
 	}
 }
@@ -107,16 +110,14 @@ var fallbacks = [...]struct{ char, instead string }{
 // levels are the columns of a graph by height.
 const levels = "▁▂▃▄▅▆▇█"
 
-// graph puts the latest values into width columns, the last at the right. Only 0
-// has the lowest level.
-func (c *canvas) graph(x, y, width int, values []float64, highest float64) {
-	values = values[max(0, len(values)-max(0, width)):]
-	x += width - len(values)
+// graph draws the latest values, the last at the right. Only 0 has the lowest level.
+func (p *pen) graph(values []float64, highest float64) {
+	values = values[max(0, len(values)-max(0, p.end-p.x)):]
 	for i, v := range values {
-		level, style := 0, c.dim
+		level, style := 0, p.dim
 		if v > 0 {
-			level, style = 1+int(v/highest*6), c.good
+			level, style = 1+int(v/highest*6), p.good
 		}
-		c.Put(x+i, y, string([]rune(levels)[min(level, 7)]), style)
+		p.Put(p.end-len(values)+i, p.y, string([]rune(levels)[min(level, 7)]), style)
 	}
 }

@@ -17,9 +17,7 @@ const (
 	tall     = 16 // so many rows have room for more than the tasks
 	narrow   = 60 // fewer columns have no room for memory and attempts
 	longHost = 20 // bytes of the name of a machine
-
-	leastBar  = 12 // fewer columns are not worth a progress bar
-	leastName = 8  // columns of the run's name
+	leastBar = 12 // fewer columns are not worth a progress bar
 )
 
 // draw draws the view.
@@ -33,7 +31,8 @@ func (v *view) draw(s tcell.Screen) {
 	switch {
 	case h < 2 || w < 2:
 	case v.runs != nil:
-		v.drawRuns(c)
+		c.fill(0, c.bar).put("crew ctl top: which run?", c.title)
+		c.list(1, h-2, len(v.runs), v.run, &v.firstRun, func(i int, p *pen, style tcell.Style) { p.put(v.runs[i].Line(), style) })
 	case v.help:
 		c.drawHelp()
 	case v.log != nil:
@@ -42,49 +41,37 @@ func (v *view) draw(s tcell.Screen) {
 		y := v.header(c)
 		v.body(c, y, h-1-y)
 	}
-	v.footer(c)
+	v.footer(c, c.row(h-1))
 	s.Show()
 }
 
 // header draws the totals. It returns the row below.
 func (v *view) header(c *canvas) int {
 	s := &v.status
-	c.fill(0, c.bar)
-	state := cmp.Or(v.over, s.State) + "  " + task.Brief(time.Duration(s.Elapsed))
-	left := c.w - 3 - len(state)
-	c.right(1, 0, c.w-2, state, c.bar.Bold(true))
-	pid := fmt.Sprintf("  pid %d", v.hello.PID)
-	x := c.text(1, 0, max(left-len(pid), min(left, leastName)), cmp.Or(v.hello.Name, "crew"), c.bar.Bold(true))
-	if x+len(pid) <= 1+left {
-		c.text(x, 0, len(pid), pid, c.bar)
+	p := c.fill(0, c.bar)
+	p.right("  "+cmp.Or(v.over, s.State)+"  "+task.Brief(time.Duration(s.Elapsed)), c.title)
+	p.put(fmt.Sprintf("%s  pid %d", cmp.Or(v.hello.Name, "crew"), v.hello.PID), c.title)
+	if c.h < tall {
+		v.progress(c.row(1))
+		return 2
 	}
-	y := 1
-	if c.h >= tall {
-		c.line(y, string(v.hello.Command), c.dim)
-		y++
+	c.row(1).put(string(v.hello.Command), c.dim)
+	v.progress(c.row(2))
+	p = c.row(3)
+	p.put("throughput ", c.dim)
+	if s.Rate > 0 {
+		p.put(task.Speed(s.Rate)+" ", c.dim)
 	}
-	v.progress(c, y)
-	y++
-	if c.h >= tall {
-		before := "throughput "
-		if s.Rate > 0 {
-			before += task.Speed(s.Rate) + " "
-		}
-		highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
-		scale := ""
-		if highest > 0 {
-			scale = " max " + task.Speed(highest)
-		}
-		c.line(y, before, c.dim)
-		c.graph(1+len(before), y, c.w-2-len(before)-len(scale), v.rates, highest)
-		c.text(c.w-1-len(scale), y, len(scale), scale, c.dim)
-		y++
+	highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
+	if highest > 0 {
+		p.right(" max "+task.Speed(highest), c.dim)
 	}
-	return y
+	p.graph(v.rates, highest)
+	return 4
 }
 
 // progress draws the totals and, if there is room, a bar.
-func (v *view) progress(c *canvas, y int) {
+func (v *view) progress(p *pen) {
 	s := &v.status
 	count, percent := fmt.Sprintf("%d done", s.Done), ""
 	if s.Total != nil {
@@ -105,25 +92,24 @@ func (v *view) progress(c *canvas, y int) {
 		}
 		parts = append(parts, fmt.Sprintf("%d/%d workers busy", v.running, len(s.Slots)))
 	}
-	if s.Rate > 0 && c.h < tall {
+	if s.Rate > 0 && p.h < tall {
 		parts = append(parts, task.Speed(s.Rate))
 	}
-	for len(strings.Join(parts, "  ")) > c.w-2 && len(parts) > 2 {
-		parts = parts[:len(parts)-1]
-	}
-	x := 1
-	for i, p := range parts {
-		style := c.plain
+	for i, text := range parts {
+		style := p.plain
 		if i == 1 && s.Failed > 0 {
-			style = c.bad
+			style = p.bad
+		} else if i > 1 && p.x+len(text) > p.end {
+			break
 		}
-		x = c.text(x, y, c.w-1-x, p, style) + 2
+		p.put(text, style)
+		p.x += 2
 	}
-	if room := c.w - 1 - x - len(percent); percent != "" && room >= leastBar {
+	if room := p.end - p.x - len(percent); percent != "" && room >= leastBar {
+		p.right(percent, p.plain)
 		full := int(int64(room) * min(s.Done, *s.Total) / *s.Total)
-		c.text(x, y, room, strings.Repeat("█", full), c.good)
-		c.text(x+full, y, room-full, strings.Repeat("░", room-full), c.dim)
-		c.text(x+room, y, len(percent), percent, c.plain)
+		p.put(strings.Repeat("█", full), p.good)
+		p.put(strings.Repeat("░", room-full), p.dim)
 	}
 }
 
@@ -152,44 +138,40 @@ func (v *view) body(c *canvas, y, rows int) {
 	y += tasks
 	if waits > 0 {
 		y += gap
-		held := ""
-		if n := v.status.Held; n > 0 {
-			held = task.Count(n, "result") + " behind those of earlier tasks"
+		more, none := "", 0
+		if n := len(v.waits) - waits + 1; n > 0 {
+			more = fmt.Sprintf("%d more  ", n)
 		}
-		c.section(y, "WAITING", held)
-		v.drawWaits(c, y+1, waits-1)
+		if n := v.status.Held; n > 0 {
+			more += task.Count(n, "result") + " behind those of earlier tasks"
+		}
+		c.section(y, "WAITING", more)
+		c.list(y+1, waits-1, len(v.waits), -1, &none, func(i int, p *pen, style tcell.Style) {
+			if b := v.status.Blocking; b != nil && v.waits[i] == b.Shown { // why nothing starts
+				style = c.warn
+			}
+			p.put(v.waits[i], style)
+		})
 		y += waits
 	}
 	if ended > 0 {
 		y += gap
 		c.section(y, "ENDED", "the latest first")
-		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i, y int, style tcell.Style) {
+		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i int, p *pen, style tcell.Style) {
 			t := &v.tasks[v.running+i]
 			if !t.Outcome.Succeeded() && style == c.plain {
 				style = c.bad
 			}
-			c.line(y, printable(endedText(t), v.left), style)
+			p.put(shifted(endedText(t), v.left), style)
 		})
 	}
 }
 
 // section draws the title of a part.
 func (c *canvas) section(y int, title, more string) {
-	x := c.line(y, title, c.bold)
-	c.text(x+2, y, c.w-3-x, more, c.dim)
-}
-
-// drawWaits draws what waits. If there is more than rows, the last one says how much.
-func (v *view) drawWaits(c *canvas, y, rows int) {
-	for i, text := range v.waits[:min(rows, len(v.waits))] {
-		style := c.plain
-		if b := v.status.Blocking; b != nil && text == b.Shown { // why nothing starts
-			style = c.warn
-		} else if i > 0 && i == rows-1 && rows < len(v.waits) {
-			text, style = fmt.Sprintf("… and %d more", len(v.waits)-i), c.dim
-		}
-		c.line(y+i, text, style)
-	}
+	p := c.row(y)
+	p.put(title, c.bold)
+	p.put("  "+more, c.dim)
 }
 
 // endedText describes a task that has ended, or failed and waits for its retry.
@@ -202,7 +184,7 @@ func endedText(t *row) string {
 	if t.State == "waiting" {
 		text += ", waits for its retry"
 	}
-	return text + ": " + strings.TrimSpace(t.record()+"  "+t.name())
+	return text + ": " + t.name()
 }
 
 // column is one of the table's.
@@ -210,50 +192,41 @@ type column struct {
 	title string
 	width int  // at least, with the blank before it
 	wide  bool // a narrow screen has no room for it
-	some  bool // it is left out unless a task has a value
-	left  bool // the values are at the left
-	by    order
 	value func(*row) string
+	order func(a, b *row) int // by which the tasks can be sorted; nil if they cannot
 }
 
-// columns are those before the command.
+// columns are those before the command. One without a value in any row is left out.
 var columns = [...]column{
-	{title: "WORKER", width: 3, by: byWorker, value: func(r *row) string { return strconv.Itoa(r.Worker) }},
-	{title: "HOST", width: 5, wide: true, some: true, by: unordered, value: func(r *row) string {
-		return task.HostName(string(r.Host[:min(len(r.Host), longHost)]))
-	}},
-	{title: "TASK", width: 6, by: unordered, value: func(r *row) string { return strconv.FormatUint(r.Task, 10) }},
-	{title: "AGE", width: 7, by: byAge, value: func(r *row) string { return task.Brief(time.Duration(r.Duration)) }},
-	{title: "TRY", width: 4, wide: true, by: unordered, value: func(r *row) string { return strconv.Itoa(r.Attempt) }},
-	{title: "CPU%", width: 5, by: byCPU, value: func(r *row) string {
-		return r.ifMeasured(strconv.FormatFloat(100*r.cpu, 'f', 0, 64))
-	}},
-	{title: "MEM", width: 6, wide: true, by: byMemory, value: func(r *row) string { return r.ifMeasured(strconv.FormatInt(r.memory>>20, 10) + "M") }},
-	{title: "RECORD", width: 8, wide: true, some: true, left: true, by: unordered, value: (*row).record},
+	{title: "WORKER", width: 3, value: func(r *row) string { return strconv.Itoa(r.Worker) }, order: func(a, b *row) int { return a.Worker - b.Worker }},
+	{title: "HOST", wide: true, value: func(r *row) string { return task.HostName(string(r.Host[:min(len(r.Host), longHost)])) }},
+	{title: "TASK", width: 6, value: func(r *row) string { return strconv.FormatUint(r.Task, 10) }},
+	{title: "AGE", width: 7, value: func(r *row) string { return task.Brief(time.Duration(r.Duration)) }, order: func(a, b *row) int { return cmp.Compare(b.Duration, a.Duration) }},
+	{title: "TRY", wide: true, value: func(r *row) string { return strconv.Itoa(r.Attempt) }},
+	{title: "CPU%", value: func(r *row) string { return r.measure("%.0f", 100*r.cpu) }, order: func(a, b *row) int { return cmp.Compare(b.cpu, a.cpu) }},
+	{title: "MEM", width: 6, wide: true, value: func(r *row) string { return r.measure("%.0fM", float64(r.memory>>20)) }, order: func(a, b *row) int { return cmp.Compare(b.memory, a.memory) }},
 }
 
-func (r *row) ifMeasured(value string) string {
+// measure formats what was measured of a task.
+func (r *row) measure(format string, n float64) string {
 	if !r.measured {
 		return "-"
 	}
-	return value
+	return fmt.Sprintf(format, n)
 }
 
 // columns returns the columns for which there is room, as wide as their values.
 func (v *view) columns(w int) (cols []column) {
-	for _, col := range columns {
-		if w < narrow && col.by == byWorker {
+	for i, col := range columns {
+		if w < narrow && i == 0 {
 			col.title = "W"
 		}
-		width, shown := max(col.width, len(col.title)+1), !col.some
+		longest := 0
 		for i := range v.running {
-			value := col.value(&v.tasks[i])
-			width, shown = max(width, len(value)+1), shown || value != ""
+			longest = max(longest, len(col.value(&v.tasks[i])))
 		}
-		if col.width = width; col.left {
-			col.width = min(width+1, w/4)
-		}
-		if shown && (w >= narrow || !col.wide) {
+		col.width = max(col.width, len(col.title)+1, longest+1)
+		if longest > 0 && (w >= narrow || !col.wide) {
 			cols = append(cols, col)
 		}
 	}
@@ -263,65 +236,36 @@ func (v *view) columns(w int) (cols []column) {
 // table draws the running tasks.
 func (v *view) table(c *canvas, y, rows int) {
 	running, cols := v.tasks[:v.running], v.columns(c.w)
-	x := 0
-	for _, col := range cols {
-		style := c.bold
-		if col.by == v.order {
-			style = c.bold.Underline(true)
+	cells := func(p *pen, style tcell.Style, text func(*column) string) {
+		for i := range cols {
+			end := p.x + cols[i].width
+			(&pen{c, p.x, p.y, end}).right(text(&cols[i]), style)
+			p.x = end
 		}
-		col.put(c, x, y, col.title, style)
-		x += col.width
+		p.x++
 	}
 	rows--
 	v.page = max(rows, 1)
-	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i, y int, style tcell.Style) {
-		x, r := 0, &running[i]
-		for _, col := range cols {
-			col.put(c, x, y, col.value(r), style)
-			x += col.width
-		}
-		name := r.name()
-		if c.w < narrow {
-			name = cmp.Or(r.record(), name)
-		}
-		c.text(x+2, y, c.w-3-x, printable(name, v.left), style)
+	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) {
+		p.x = 0
+		cells(p, style, func(col *column) string { return col.value(&running[i]) })
+		p.put(" "+shifted(running[i].name(), v.left), style)
 	})
-	title, style, shown := "COMMAND", c.bold, ""
-	if v.running == 0 {
-		title, style = "no task is running", c.dim
-	} else if rows < v.running {
-		shown = fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, v.running)
-		c.right(x+2, y, c.w-3-x, shown, c.dim)
+	p := &pen{c, 0, y, c.w - 1}
+	cells(p, c.bold, func(col *column) string { return col.title })
+	switch {
+	case v.running == 0:
+		p.put("no task is running", c.dim)
+		return
+	case rows < v.running:
+		p.right(fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, v.running), c.dim)
 	}
-	c.text(x+2, y, c.w-3-x-len(shown), title, style)
-}
-
-// put draws a value, or the title, of the column that begins at x.
-func (col *column) put(c *canvas, x, y int, value string, style tcell.Style) {
-	if col.left {
-		c.text(x+2, y, col.width-2, value, style)
-	} else {
-		c.right(x+1, y, col.width-1, value, style)
-	}
-}
-
-// drawRuns draws the runs of which one is to be chosen.
-func (v *view) drawRuns(c *canvas) {
-	c.title("crew ctl top: which run?")
-	c.list(1, c.h-2, len(v.runs), v.run, &v.firstRun, func(i, y int, style tcell.Style) {
-		c.line(y, v.runs[i].Line(), style)
-	})
-}
-
-// title draws the first line of a screen.
-func (c *canvas) title(text string) {
-	c.fill(0, c.bar)
-	c.line(0, text, c.bar.Bold(true))
+	p.put(" COMMAND", c.bold)
 }
 
 // drawHelp draws what the keys do.
 func (c *canvas) drawHelp() {
-	c.title("crew ctl top: the keys")
+	c.fill(0, c.bar).put("crew ctl top: the keys", c.title)
 	lines := []string{
 		"up down    choose a task, also one that has ended; also k j, page up and down,",
 		"           home, end",
@@ -332,37 +276,37 @@ func (c *canvas) drawHelp() {
 	}
 	lines = append(lines, "CPU and memory are those of all processes of a task, CPU% of one processor")
 	first := 0
-	c.list(1, c.h-2, len(lines), -1, &first, func(i, y int, style tcell.Style) { c.line(y, lines[i], style) })
+	c.list(1, c.h-2, len(lines), -1, &first, func(i int, p *pen, style tcell.Style) { p.put(lines[i], style) })
 }
 
 // footer draws the last line: what there is to say, or the keys.
-func (v *view) footer(c *canvas) {
-	y := c.h - 1
+func (v *view) footer(c *canvas, p *pen) {
 	silent := v.silent(time.Now())
 	switch {
 	case v.ask != nil:
-		c.fill(y, c.bar)
-		const answers = "  y/n"
-		x := c.text(1, y, c.w-2-len(answers), v.ask.question, c.bar.Bold(true))
-		c.text(x, y, c.w-x, answers, c.bar.Bold(true))
+		c.fill(p.y, c.bar)
+		p.end -= 5
+		p.put(v.ask.question, c.title)
+		p.end += 5
+		p.put("  y/n", c.title)
 	case v.message != "":
-		c.line(y, v.message, c.warn)
+		p.put(v.message, c.warn)
 	case v.over != "":
-		c.line(y, v.overText()+"  q quit", c.warn)
+		p.put(v.overText()+"  q quit", c.warn)
 	case silent > 0:
-		c.line(y, "the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
+		p.put("the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
 	case v.runs != nil:
-		c.line(y, "enter show  q quit", c.dim)
+		p.put("enter show  q quit", c.dim)
 	case v.help || v.log != nil:
-		c.line(y, "q back", c.dim)
+		p.put("q back", c.dim)
 	default:
-		x := 1
 		for _, cmd := range commands {
-			if x+len(cmd.keys)+1+len(cmd.hint) > c.w-1 {
+			if p.x+len(cmd.keys)+1+len(cmd.hint) > p.end {
 				break
 			}
-			x = c.text(x, y, c.w, cmd.keys, c.bold)
-			x = c.text(x+1, y, c.w, cmd.hint, c.dim) + 2
+			p.put(cmd.keys, c.bold)
+			p.put(" "+cmd.hint, c.dim)
+			p.x += 2
 		}
 	}
 }

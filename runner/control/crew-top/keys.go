@@ -138,9 +138,11 @@ var commands = [...]struct {
 		}
 	}},
 	{"s", "sort", "sort by worker, age, CPU, memory", func(a *app, _ rune) {
-		a.order = (a.order + 1) % unordered
+		for a.order++; columns[a.order%len(columns)].order == nil; a.order++ {
+		}
+		a.order %= len(columns)
 		a.sort()
-		a.message = "sorted by " + orderNames[a.order]
+		a.message = "sorted by " + columns[a.order].title
 	}},
 	{"d", "drain", "drain: start nothing more, then end", confirmed("drain", "drain: start nothing more, and end after the running tasks?")},
 	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},

@@ -82,22 +82,23 @@ func (l *log) add(p []byte, stderr bool) {
 
 // draw draws the log on the whole screen but its last line.
 func (l *log) draw(c *canvas) {
-	c.fill(0, c.bar)
-	x := c.text(1, 0, c.w-2, fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.bar.Bold(true))
-	c.text(x, 0, c.w-1-x, l.command, c.bar)
+	p := c.fill(0, c.bar)
+	p.put(fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.title)
+	p.put(l.command, c.bar)
 	l.page = max(1, c.h-2)
 	if l.follow {
 		l.first = len(l.lines)
 	}
-	c.list(1, c.h-2, len(l.lines), -1, &l.first, func(i, y int, style tcell.Style) {
+	c.list(1, c.h-2, len(l.lines), -1, &l.first, func(i int, p *pen, style tcell.Style) {
 		if l.lines[i].stderr {
 			style = c.bad
 		}
 		text := task.Uncoloured(bytes.TrimSuffix(l.lines[i].text, []byte("\r")))
-		c.text(0, y, c.w, printable(string(text), l.left), style)
+		p.x, p.end = 0, c.w
+		p.put(shifted(string(text), l.left), style)
 	})
 	if len(l.lines) == 0 {
-		c.text(0, 1, c.w, "no output yet", c.dim)
+		c.row(1).put("no output yet", c.dim)
 	}
 }
 

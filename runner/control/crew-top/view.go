@@ -23,7 +23,7 @@ type view struct {
 
 	// what the user wants
 
-	order      order
+	order      int    // which of columns the running tasks are sorted by
 	chosen     uint64 // the task; 0 for none
 	past       bool   // it is one of those that do not run
 	place      int    // its row when it was last seen
@@ -50,19 +50,16 @@ type row struct {
 	measured bool
 }
 
-// name returns what the table calls the task.
+// name returns what the table calls the task: with its record if the rest does not tell that.
 func (r *row) name() string {
-	name, _ := r.Shown()
+	name, record := r.Shown()
 	if r.Note != "" {
 		name = "[" + string(r.Note) + "] " + name
 	}
+	if record != "" {
+		name = record + "  " + name
+	}
 	return name
-}
-
-// record returns the task's record if its name does not tell that.
-func (r *row) record() string {
-	_, record := r.Shown()
-	return record
 }
 
 // known returns what people recognize the task by.
@@ -73,19 +70,6 @@ type question struct {
 	question string
 	yes      func()
 }
-
-// order is the key that tasks are sorted by.
-type order uint8
-
-const (
-	byWorker order = iota
-	byAge
-	byCPU
-	byMemory
-	unordered
-)
-
-var orderNames = [...]string{byWorker: "worker", byAge: "age", byCPU: "CPU", byMemory: "memory"}
 
 const (
 	keptRates = 1000            // looks; more than any terminal has columns
@@ -118,16 +102,7 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 // its place is chosen.
 func (v *view) sort() {
 	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int {
-		by := 0
-		switch v.order {
-		case byAge:
-			by = cmp.Compare(b.Duration, a.Duration)
-		case byCPU:
-			by = cmp.Compare(b.cpu, a.cpu)
-		case byMemory:
-			by = cmp.Compare(b.memory, a.memory)
-		}
-		return cmp.Or(by, cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Task, b.Task))
+		return cmp.Or(columns[v.order].order(&a, &b), columns[0].order(&a, &b), cmp.Compare(a.Task, b.Task))
 	})
 	v.choose(v.chosenRow())
 }
