@@ -65,7 +65,7 @@ func (t *course) letGo() {
 
 // newFollower returns a follower of tasks, which hears of what happens to them from now on.
 func newFollower(c *conn, ids ...uint64) *follower {
-	f := &follower{conn: c, events: c.s.sink.listen(to(ids...)), tasks: map[uint64]*course{}}
+	f := &follower{conn: c, events: c.s.sink.listen(to(ids...), false), tasks: map[uint64]*course{}}
 	for _, id := range ids {
 		f.tasks[id] = &course{id: id}
 	}
@@ -328,10 +328,10 @@ func (c *conn) show(p task.Past) {
 }
 
 // watch tells the client what happens until it goes or the run is over, and then the
-// totals. If it follows, it is told the state of the run first, and every watchGap, and the ends of
-// what failed attempts wrote.
+// totals. If it follows, it is told how tasks ended before and what runs, too, the state of the run first
+// and every watchGap, and the ends of what failed attempts wrote.
 func (c *conn) watch(r *Request) (*Reply, error) {
-	l := c.s.sink.listen(toAll())
+	l := c.s.sink.listen(toAll(), r.Follow)
 	defer c.s.sink.leave(l)
 	told := time.Now()
 	state := func() *Status {
@@ -342,21 +342,24 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 		}
 		return nil
 	}
-	c.put(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: state()})
+	first := state()
+	c.put(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: first})
+	ended := c.tellEnded(first)
 	err := c.attend(l, func() (time.Duration, bool) {
 		events, lost := c.s.sink.take(l)
 		for i := range events {
+			if t := events[i].Task; t != nil && ended[t.ID] {
+				continue
+			}
 			f, e := eventOf(&events[i].Event)
-			if r.Follow && f.Outcome.Failed() {
-				c.tellEnd(f.Task)
+			if r.Follow {
+				c.tellEnd(&f)
 			}
 			if e.Name != "" {
 				c.put(&Reply{Event: &e, Facts: f})
 			}
 		}
-		if lost > 0 {
-			c.put(&Reply{Event: &Event{Name: "lost", At: time.Now(), Count: lost}})
-		}
+		c.tellLost(lost)
 		if time.Since(told) >= watchGap {
 			told = time.Now()
 			if now := state(); now != nil {
@@ -371,9 +374,41 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 	return nil, err
 }
 
+// tellEnded tells how tasks of this run have ended, as far as that is known, and how many others, by
+// the state of the run, which may be nil. It returns those of which it tells.
+func (c *conn) tellEnded(s *Status) map[uint64]bool {
+	if s == nil {
+		return nil
+	}
+	ended := map[uint64]bool{}
+	for _, w := range c.s.endedLast(mostListed, false).Wheres {
+		if at := w.Start.Add(time.Duration(w.Duration)); !at.Before(c.s.cfg.About.Since) {
+			ended[w.Task] = true
+			c.tellEnd(&w.Facts)
+			c.put(&Reply{Event: &Event{Name: "finished", At: at}, Facts: w.Facts})
+		}
+	}
+	lost := s.Done + s.Dropped - int64(len(ended))
+	for _, earlier := range s.Earlier {
+		lost -= earlier
+	}
+	c.tellLost(lost)
+	return ended
+}
+
 // tellEnd tells the end of what a failed attempt wrote, if that is remembered.
-func (c *conn) tellEnd(id uint64) {
-	if p := c.s.sink.find(id); p != nil {
-		tell(c.put, id, p.outs, p.cut, c.s.cfg.See.Live != nil)
+func (c *conn) tellEnd(f *task.Facts) {
+	if !f.Outcome.Failed() {
+		return
+	}
+	if p := c.s.sink.find(f.Task); p != nil {
+		tell(c.put, f.Task, p.outs, p.cut, c.s.cfg.See.Live != nil)
+	}
+}
+
+// tellLost tells that the client does not learn of n events.
+func (c *conn) tellLost(n int64) {
+	if n > 0 {
+		c.put(&Reply{Event: &Event{Name: "lost", At: time.Now(), Count: n}})
 	}
 }

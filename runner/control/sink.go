@@ -2,6 +2,7 @@ package control
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"crew/runner/task"
@@ -18,8 +19,9 @@ type Sink struct {
 	size      int     // of their tasks
 	forgot    bool    // there were more
 	listeners map[*listener]struct{}
-	finished  int64       // events of that kind so far
-	final     *task.Stats // the totals, once no more events come
+	running   map[uint64]task.Event // the starts of attempts that run, by task
+	finished  int64                 // events of that kind so far
+	final     *task.Stats           // the totals, once no more events come
 }
 
 // listener collects events for a connection.
@@ -50,11 +52,14 @@ func (k *Sink) Consume(batch []task.Event) error {
 	defer k.mu.Unlock()
 	for i := range batch {
 		switch e := &batch[i]; e.Kind {
-		case task.Finished:
-			k.finished++
+		case task.Started:
+			k.running[e.Task.ID] = *e
+		case task.Finished, task.Retried:
+			delete(k.running, e.Task.ID)
 			k.note(e)
-		case task.Retried:
-			k.note(e)
+			if e.Kind == task.Finished {
+				k.finished++
+			}
 		}
 	}
 	for l := range k.listeners {
@@ -120,14 +125,17 @@ func to(tasks ...uint64) *listener {
 	return l
 }
 
-// listen adds a listener.
-func (k *Sink) listen(l *listener) *listener {
+// listen adds a listener. With before, it hears first of the starts of the attempts that run.
+func (k *Sink) listen(l *listener, before bool) *listener {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.listeners == nil {
-		k.listeners = map[*listener]struct{}{}
-	}
 	k.listeners[l] = struct{}{}
+	if before {
+		for _, e := range k.running {
+			l.events = append(l.events, heard{Event: e})
+		}
+		slices.SortFunc(l.events, func(a, b heard) int { return a.At.Compare(b.At) })
+	}
 	return l
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"crew/runner/control"
 	"crew/runner/history"
-	"crew/runner/task"
 )
 
 // run is a run as far as it was watched.
@@ -164,10 +163,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// encode returns a line of what happened, as the run itself would write it.
-func encode(name string, at time.Time, f task.Facts) heard {
-	r := &control.Reply{V: control.Version, Event: &control.Event{Name: name, At: at}, Facts: f}
-	return heard{encoded(r), r}
 }

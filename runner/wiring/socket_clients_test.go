@@ -286,11 +286,11 @@ func (m *model) add() {
 // linger makes a request that is answered later.
 func (m *model) linger() {
 	ids := m.some(3)
-	r := []control.Request{{Op: "watch"}, {Op: "wait", All: true}, {Op: "wait", Tasks: ids}, {Op: "wait", Tasks: ids},
+	r := []control.Request{{Op: "watch", Follow: m.IntN(2) == 0}, {Op: "wait", All: true}, {Op: "wait", Tasks: ids}, {Op: "wait", Tasks: ids},
 		{Op: "log", Tasks: ids[:1], Follow: true}, {Op: "log", Tasks: ids[:1], Follow: true}, {Op: "log", Tasks: ids[:1]}}[m.IntN(7)]
 	k := m.begins(r)
 	for _, j := range m.sorted() {
-		if r.All && j.outcome == 0 || slices.Contains(r.Tasks, j.id) {
+		if r.All && j.outcome == 0 || slices.Contains(r.Tasks, j.id) || r.Op == "watch" && r.Follow && j.running {
 			k.jobs = append(k.jobs, j)
 		}
 	}
