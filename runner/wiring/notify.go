@@ -3,10 +3,9 @@ package wiring
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -47,56 +46,41 @@ func (w *wiring) notify(end ending) {
 // figures returns the variables of the command of --notify.
 func (w *wiring) figures(end ending, text string) (env []string) {
 	s := w.digest.Stats()
-	add := func(name, value string) { env = append(env, "CREW_"+name+"="+value) }
-	number := func(name string, n int64) { add(name, strconv.FormatInt(n, 10)) }
 	subject, _, _ := strings.Cut(text, "\n")
 	dir, _ := os.Getwd()
-	add("SUBJECT", subject)
-	add("NAME", w.opts.Control.Name)
-	add("COMMAND", strings.ReplaceAll(commandLine(w.args), "\x00", ""))
-	add("DIR", dir)
-	number("STATUS", int64(end.willExit()))
-	number("TASKS", s.Admitted)
-	number("SUCCEEDED", s.Of(task.OK))
-	number("FAILED", s.Failed())
-	number("SKIPPED", s.Of(task.Skipped))
-	number("CANCELLED", s.Of(task.Cancelled))
-	number("NOT_RUN", s.Of(task.NotRun))
-	number("RETRIED", s.Retried)
-	number("FLAKY", s.Flaky)
-	add("SECONDS", strconv.FormatFloat(s.Elapsed(s.Last).Seconds(), 'f', 3, 64))
-	add("REPORT", w.opts.After.Report)
+	for name, value := range map[string]any{
+		"SUBJECT": subject, "NAME": w.opts.Control.Name, "COMMAND": strings.ReplaceAll(commandLine(w.args), "\x00", ""), "DIR": dir,
+		"STATUS": end.willExit(), "TASKS": s.Admitted, "SUCCEEDED": s.Of(task.OK), "FAILED": s.Failed(), "SKIPPED": s.Of(task.Skipped),
+		"CANCELLED": s.Of(task.Cancelled), "NOT_RUN": s.Of(task.NotRun), "RETRIED": s.Retried, "FLAKY": s.Flaky,
+		"SECONDS": fmt.Sprintf("%.3f", s.Elapsed(s.Last).Seconds()), "REPORT": w.opts.After.Report,
+	} {
+		env = append(env, fmt.Sprintf("CREW_%s=%v", name, value))
+	}
 	return env
 }
 
 // runNotify runs the command in a group of its own, with what it prints on crew's stderr.
 func (w *wiring) runNotify(text string, env []string) error {
-	in, to, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	var child *os.Process
+	child := exec.Command("/bin/sh", "-c", w.opts.After.Notify)
+	child.Env, child.Stdin, child.Stdout, child.Stderr = env, strings.NewReader(text), w.errs, w.errs
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	child.WaitDelay = time.Second // for what it leaves behind to read
+	kill := func(sig syscall.Signal) { _ = syscall.Kill(-child.Process.Pid, sig) }
+	var err error
 	var late *time.Timer
 	done, killed := make(chan struct{}), make(chan struct{})
 	sig := w.signals.Await(func() <-chan struct{} {
-		child, err = os.StartProcess("/bin/sh", []string{"/bin/sh", "-c", w.opts.After.Notify}, &os.ProcAttr{
-			Env: env, Files: []*os.File{in, w.errs, w.errs}, Sys: &syscall.SysProcAttr{Setpgid: true},
-		})
-		in.Close()
-		if err != nil {
-			to.Close()
+		if err = child.Start(); err != nil {
 			close(done)
 			return done
 		}
 		late = time.AfterFunc(notifyTime, func() {
-			_ = syscall.Kill(-child.Pid, syscall.SIGKILL)
+			kill(syscall.SIGKILL)
 			close(killed)
 		})
 		go func() {
-			defer close(done)
-			_, _ = io.WriteString(to, text) // it may not want to read
-			to.Close()
-			kernel.Exited(child.Pid, 0) // its ID stays its own until no signal may be sent to it
+			kernel.Exited(child.Process.Pid, 0) // its ID stays its own until no signal may be sent to it
+			close(done)
 		}()
 		return done
 	})
@@ -104,7 +88,7 @@ func (w *wiring) runNotify(text string, env []string) error {
 		return err
 	}
 	if sig != 0 { // at Ctrl-C, the terminal tells crew alone
-		_ = syscall.Kill(-child.Pid, sig)
+		kill(sig)
 		runner.Die(sig, false)
 		<-done
 	}
@@ -112,8 +96,9 @@ func (w *wiring) runNotify(text string, env []string) error {
 	if !inTime {
 		<-killed
 	}
-	switch state, err := child.Wait(); {
-	case err != nil:
+	err = child.Wait()
+	switch state := child.ProcessState; {
+	case state == nil:
 		return err
 	case !inTime:
 		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTime))
