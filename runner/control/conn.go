@@ -109,6 +109,3 @@ func (c *conn) flush() error {
 	}
 	return c.err
 }
-
-// gone reports whether the client is gone.
-func (c *conn) gone() bool { return c.err != nil || c.f.Gone() }

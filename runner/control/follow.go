@@ -101,7 +101,7 @@ func (c *conn) attend(l *listener, hear func() (again time.Duration, done bool))
 		case <-l.wake:
 		case <-c.s.closing:
 		case <-time.After(again):
-			if c.gone() {
+			if c.f.Gone() {
 				return io.EOF
 			}
 		}
@@ -126,7 +126,8 @@ func (f *follower) follow(now bool) error {
 				f.pass(t, sizes(t.outs))
 				return 0, true
 			}
-			some = found && f.grow(t) || some
+			const part = 1 << 20
+			some = found && f.pass(t, [2]int64{t.sent[0] + part, t.sent[1] + part}) || some
 		}
 		if wait = min(2*wait, followMost); some {
 			wait = followLeast
@@ -204,13 +205,6 @@ func (c *conn) find(t *course) bool {
 		return false
 	}
 	return true
-}
-
-// grow passes on what an attempt has written since the last call, but no more than a
-// bounded part. It reports whether that was anything.
-func (c *conn) grow(t *course) bool {
-	const part = 1 << 20
-	return c.pass(t, [2]int64{t.sent[0] + part, t.sent[1] + part})
 }
 
 // pass passes on the output of an attempt up to the given offsets, and reports whether
@@ -334,15 +328,10 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 	l := c.s.sink.listen(toAll(), r.Follow)
 	defer c.s.sink.leave(l)
 	told := time.Now()
-	state := func() *Status {
-		if r.Follow {
-			if snap, err := c.s.snapshot(); err == nil {
-				return c.s.describe(snap)
-			}
-		}
-		return nil
+	var first *Status
+	if r.Follow {
+		first, _ = c.s.status()
 	}
-	first := state()
 	c.put(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: first})
 	ended := c.tellEnded(first)
 	err := c.attend(l, func() (time.Duration, bool) {
@@ -362,7 +351,8 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 		c.tellLost(lost)
 		if time.Since(told) >= watchGap {
 			told = time.Now()
-			if now := state(); now != nil {
+			if r.Follow {
+				now, _ := c.s.status()
 				c.put(&Reply{Run: now})
 			}
 		}

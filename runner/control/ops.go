@@ -77,11 +77,17 @@ func (c *conn) hello(*Request) (*Reply, error) {
 }
 
 func (c *conn) status(*Request) (*Reply, error) {
-	snap, err := c.s.snapshot()
+	now, err := c.s.status()
+	return &Reply{Run: now}, err
+}
+
+// status returns the status of the run.
+func (s *Server) status() (*Status, error) {
+	snap, err := s.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	return &Reply{Run: c.s.describe(snap)}, nil
+	return s.describe(snap), nil
 }
 
 // final returns the status of a run that is over, or nil if it did not get to its end.
