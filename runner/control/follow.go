@@ -65,7 +65,7 @@ func (t *course) letGo() {
 
 // newFollower returns a follower of tasks, which hears of what happens to them from now on.
 func newFollower(c *conn, ids ...uint64) *follower {
-	f := &follower{conn: c, events: c.s.sink.listen(to(ids...), false), tasks: map[uint64]*course{}}
+	f := &follower{conn: c, events: c.s.sink.listen(to(ids...)), tasks: map[uint64]*course{}}
 	for _, id := range ids {
 		f.tasks[id] = &course{id: id}
 	}
@@ -325,7 +325,7 @@ func (c *conn) show(p task.Past) {
 // totals. If it follows, it is told how tasks ended before and what runs, too, the state of the run first
 // and every watchGap, and the ends of what failed attempts wrote.
 func (c *conn) watch(r *Request) (*Reply, error) {
-	l := c.s.sink.listen(toAll(), r.Follow)
+	l := c.s.sink.listen(toAll())
 	defer c.s.sink.leave(l)
 	told := time.Now()
 	var first *Status
@@ -333,11 +333,11 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 		first, _ = c.s.status()
 	}
 	c.put(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: first})
-	ended := c.tellEnded(first)
+	before := c.tellBefore(first)
 	err := c.attend(l, func() (time.Duration, bool) {
 		events, lost := c.s.sink.take(l)
 		for i := range events {
-			if t := events[i].Task; t != nil && ended[t.ID] {
+			if t := events[i].Task; t != nil && farOf(&events[i].Event) <= before[t.ID] {
 				continue
 			}
 			f, e := eventOf(&events[i].Event)
@@ -364,26 +364,42 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 	return nil, err
 }
 
-// tellEnded tells how tasks of this run have ended, as far as that is known, and how many others, by
-// the state of the run, which may be nil. It returns those of which it tells.
-func (c *conn) tellEnded(s *Status) map[uint64]bool {
+// tellBefore tells how tasks of this run have ended, as far as that is known, how many others have, and
+// which run, by the state of the run, which may be nil. It returns how far that tells of tasks, as farOf
+// has it.
+func (c *conn) tellBefore(s *Status) map[uint64]int {
 	if s == nil {
 		return nil
 	}
-	ended := map[uint64]bool{}
+	told := map[uint64]int{}
 	for _, w := range c.s.endedLast(mostListed, false).Wheres {
 		if at := w.Start.Add(time.Duration(w.Duration)); !at.Before(c.s.cfg.About.Since) {
-			ended[w.Task] = true
+			told[w.Task] = math.MaxInt
 			c.tellEnd(&w.Facts)
 			c.put(&Reply{Event: &Event{Name: "finished", At: at}, Facts: w.Facts})
 		}
 	}
-	lost := s.Done + s.Dropped - int64(len(ended))
+	lost := s.Done + s.Dropped - int64(len(told))
 	for _, earlier := range s.Earlier {
 		lost -= earlier
 	}
 	c.tellLost(lost)
-	return ended
+	for _, w := range s.Tasks {
+		if f := w.Facts; told[f.Task] == 0 { // it has not ended meanwhile
+			told[f.Task] = 2 * f.Attempt
+			f.Duration, f.PID = 0, 0
+			c.put(&Reply{Event: &Event{Name: "started", At: f.Start}, Facts: f})
+		}
+	}
+	return told
+}
+
+// farOf returns how far an event of an attempt shows its task to be. It is positive.
+func farOf(e *task.Event) int {
+	if e.Result != nil {
+		return 2*e.Result.Attempt + 1
+	}
+	return max(1, 2*e.Attempt)
 }
 
 // tellEnd tells the end of what a failed attempt wrote, if that is remembered.

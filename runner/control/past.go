@@ -40,33 +40,32 @@ func (k *Sink) note(e *task.Event) {
 	if e.Kind == task.Retried {
 		p.due = e.At.Add(e.Wait)
 	}
+	if r.Attempt > 1 || len(r.Before) > 0 {
+		k.past = slices.DeleteFunc(k.past, func(was *past) bool { return was.result.Task.ID == e.Task.ID })
+	}
 	k.past = slices.Insert(k.past, 0, p)
 	if k.size += p.size; len(k.past) > 3*mostPast || k.size > 3*pastBytes { // seldom, as it takes long
 		k.trim()
 	}
 }
 
-// trim forgets all attempts but the latest of the latest tasks. The caller must hold mu.
+// trim forgets all but the latest. The caller must hold mu.
 func (k *Sink) trim() {
-	k.size = 0
-	type share struct{ tasks, size int }
-	shares := map[bool]*share{false: {}, true: {}} // of those that failed, and of others
-	later := map[uint64]bool{}
+	var n, size [2]int // of those that did not fail, and of those that did
 	k.past = slices.DeleteFunc(k.past, func(p *past) bool {
-		id, s := p.result.Task.ID, shares[p.result.Outcome.Failed()]
-		if later[id] {
-			return true
+		i := 0
+		if p.result.Outcome.Failed() {
+			i = 1
 		}
-		if s.tasks == mostPast || s.tasks > 0 && s.size+p.size > pastBytes {
+		if n[i] == mostPast || n[i] > 0 && size[i]+p.size > pastBytes {
 			k.forgot = true
 			return true
 		}
-		later[id] = true
-		s.tasks++
-		s.size += p.size
-		k.size += p.size
+		n[i]++
+		size[i] += p.size
 		return false
 	})
+	k.size = size[0] + size[1]
 }
 
 // tails returns the ends of what an attempt has written on stdout and stderr, and how many bytes come

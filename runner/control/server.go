@@ -50,7 +50,7 @@ func Serve(cfg Config) *Server {
 	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
 	cfg.lineTime, cfg.gap = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.gap, partingGap)
 	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
-	s.sink.running, s.sink.listeners = map[uint64]task.Event{}, map[*listener]struct{}{}
+	s.sink.listeners = map[*listener]struct{}{}
 	switch {
 	case cfg.Soon > 0:
 		time.AfterFunc(cfg.Soon, s.open)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"math"
-	"slices"
 	"sync"
 
 	"crew/runner/task"
@@ -19,9 +18,8 @@ type Sink struct {
 	size      int     // of their tasks
 	forgot    bool    // there were more
 	listeners map[*listener]struct{}
-	running   map[uint64]task.Event // the starts of attempts that run, by task
-	finished  int64                 // events of that kind so far
-	final     *task.Stats           // the totals, once no more events come
+	finished  int64       // events of that kind so far
+	final     *task.Stats // the totals, once no more events come
 }
 
 // listener collects events for a connection.
@@ -52,14 +50,11 @@ func (k *Sink) Consume(batch []task.Event) error {
 	defer k.mu.Unlock()
 	for i := range batch {
 		switch e := &batch[i]; e.Kind {
-		case task.Started:
-			k.running[e.Task.ID] = *e
-		case task.Finished, task.Retried:
-			delete(k.running, e.Task.ID)
+		case task.Finished:
+			k.finished++
 			k.note(e)
-			if e.Kind == task.Finished {
-				k.finished++
-			}
+		case task.Retried:
+			k.note(e)
 		}
 	}
 	for l := range k.listeners {
@@ -125,17 +120,11 @@ func to(tasks ...uint64) *listener {
 	return l
 }
 
-// listen adds a listener. With before, it hears first of the starts of the attempts that run.
-func (k *Sink) listen(l *listener, before bool) *listener {
+// listen adds a listener.
+func (k *Sink) listen(l *listener) *listener {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.listeners[l] = struct{}{}
-	if before {
-		for _, e := range k.running {
-			l.events = append(l.events, heard{Event: e})
-		}
-		slices.SortFunc(l.events, func(a, b heard) int { return a.At.Compare(b.At) })
-	}
 	return l
 }
 
