@@ -36,9 +36,9 @@ func makerOf(load *wiring.Load, commands bool) maker {
 
 // token returns the proof that a result of an attempt must bring, from the worker that was
 // given the attempt.
-func (k *maker) token(worker string, epoch, id uint64, number int) (t Token) {
+func (k *maker) token(worker string, id ID) (t Token) {
 	h := hmac.New(sha256.New, k.secret)
-	fmt.Fprintf(h, "%s %d %d %d", worker, epoch, id, number)
+	fmt.Fprintf(h, "%s %d %d %d", worker, id.Epoch, id.Task, id.Number)
 	copy(t[:], h.Sum(nil))
 	return t
 }

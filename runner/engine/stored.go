@@ -276,7 +276,7 @@ func (st *stored) door(cmd task.Command, do func(task.Command) task.Reply) (repl
 			reply = do(cmd)
 		}
 		reply.IDs = append(unread, reply.IDs...)
-		ended := slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return st.exec.flights.find(id) != nil })
+		ended := slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return st.exec.flights.running(id) != nil })
 		reply.Err = cmp.Or(err, reply.Err, st.cancel(ended, cmd.Err))
 	default:
 		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {

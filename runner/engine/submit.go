@@ -31,12 +31,9 @@ type submitter struct {
 
 	sub     wiring.Submission
 	s       *session
-	id      identity
-	run     string
-	epoch   uint64
+	id      identity // its Workers are under roster.mu
 	record  Enrolment
 	maker   maker
-	intake  intake
 	lasting bool              // workers keep results until they are on record, for the run's next epoch
 	hosts   *sshHosts         // nil without hosts of its own
 	files   *travel.Submitter // nil if no files travel
@@ -46,18 +43,14 @@ type submitter struct {
 
 	flights  flights
 	roster   roster
-	results  results
-	past     past
 	visitors control.Visitors
 	begun    chan struct{} // closed once slots have joined
 
 	suspended atomic.Bool
 	ran       atomic.Bool // an attempt has begun, so there is a run
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	wants  context.Context // until its attempts are abandoned
-	forgo  context.CancelFunc
+	ctx    context.Context // until no result can come any more
+	cancel context.CancelCauseFunc
 	end    sync.WaitGroup
 }
 
@@ -116,14 +109,11 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
 	x.maker.live = x.maker.live || sub.Plan.Streams()
-	x.intake, x.visitors.Welcome = intake{sub.Outputs, sub.Files.Stdout}, sub.Welcome
-	x.begun, x.flights.nc, x.flights.m, x.flights.expected = make(chan struct{}), s.nc, map[uint64]*flight{}, map[int][]*expected{}
-	x.results = results{kept: map[attemptKey]*flight{}, settle: x.settle, forget: x.forget}
-	x.past = past{pending: map[ID]*flight{}, results: map[[16]byte][]*flight{}}
-	x.ctx, x.cancel = context.WithCancel(context.Background())
-	x.wants, x.forgo = context.WithCancel(x.ctx)
+	x.visitors.Welcome, x.begun = sub.Welcome, make(chan struct{})
+	x.flights = flights{nc: s.nc, forget: x.forget, m: map[attemptKey]*flight{}, lines: map[int][]*flight{}, past: map[[16]byte][]earlierFinal{}}
+	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {
-		x.cancel()
+		x.cancel(nil)
 		err = x.s.explain(err)
 		x.s.close()
 		return err
@@ -133,12 +123,11 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 
 // open opens what the run needs and starts its goroutines.
 func (x *submitter) open() error {
-	id, err := x.identify()
+	err := x.identify()
 	if err != nil {
 		return err
 	}
-	x.id, x.run, x.epoch, x.record = id, id.Run, id.Epoch, newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, id)
-	x.maker.secret = id.Secret
+	x.record, x.maker.secret = newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
 	if x.flights.out, err = outbox.New(x.s.nc, x.s.waits); err != nil {
 		return err
 	}
@@ -149,13 +138,13 @@ func (x *submitter) open() error {
 			return err
 		}
 	}
-	if _, err = x.s.takes(resultSubject(x.s.user, x.run, anyOne), x.receive); err != nil { // before a worker can be lost
+	if _, err = x.s.takes(resultSubject(x.s.user, x.id.Run, anyOne), x.receive); err != nil { // before a worker can be lost
 		return err
 	}
 	if err = x.openRoster(); err != nil {
 		return err
 	}
-	if _, err = x.s.obey(runSubject(x.s.user, x.run), x.command); err != nil {
+	if _, err = x.s.obey(runSubject(x.s.user, x.id.Run), x.command); err != nil {
 		return err
 	}
 	if err = x.s.allowed(); err != nil {
@@ -174,8 +163,7 @@ func (x *submitter) open() error {
 
 // Close ends the run on the engine, too: what workers still hold of it, they drop.
 func (x *submitter) Close() error {
-	x.cancel()
-	x.abandon(errors.New("the run is over"))
+	x.cancel(errors.New("the run is over"))
 	x.part()
 	x.s.close()
 	select {
@@ -192,90 +180,92 @@ func (x *submitter) Close() error {
 // Run has a worker run an attempt. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	x.ran.Store(true)
-	f, r := x.send(ctx, a)
-	if r != nil {
-		return r
-	}
-	defer x.done(f)
-	if !x.lasting { // or else it is, once it is on record
-		defer x.results.done(attemptKey{f.id.Task, f.id.Number})
-	}
-	var e end
-	select {
-	case e = <-f.done:
-	case <-ctx.Done():
-		x.flights.order(f, opCancel)
-		e = <-f.done
-	}
-	return x.result(ctx, f, e)
-}
-
-// abandon ends all flights, as far as this process is concerned.
-func (x *submitter) abandon(why error) {
-	x.forgo()
-	for _, f := range x.flights.of(nil) {
-		f.finish(end{err: why})
-	}
-}
-
-// send sends an attempt to its worker when its turn has come, or returns its result.
-func (x *submitter) send(ctx context.Context, a task.Attempt) (*flight, *task.Result) {
-	defer x.flights.sent(a)
-	if r := x.take(ctx, a); r != nil {
-		return nil, r
-	}
-	x.flights.await(ctx, a)
-	f := x.assign(a)
-	if f == nil {
-		return nil, outcome(a, task.Lost, nil, true) // it is recalled, or the slot has just left
-	}
-	if err := x.dispatch(ctx, f); err != nil {
-		defer x.done(f)
-		f.finish(end{})
-		if ctx.Err() == nil && x.away(err) {
-			return nil, outcome(a, task.Lost, err, true)
+	f := x.flights.open(a)
+	fin, r := x.take(f), (*task.Result)(nil)
+	if fin == nil {
+		if r = x.send(ctx, f); r == nil {
+			fin = x.await(ctx, f)
 		}
-		return nil, notStarted(ctx, a, err)
 	}
-	return f, nil
-}
-
-// done forgets a flight that has ended.
-func (x *submitter) done(f *flight) {
-	x.flights.remove(f)
+	if r == nil {
+		r = x.result(ctx, f, fin)
+	}
 	x.s.blobs.Drop(f.body)
 	if x.files != nil {
 		x.files.Release(f.take)
+	}
+	kept := fin != nil && (x.lasting || len(fin.blobs()) > 0)
+	x.flights.land(f, kept, x.lasting && !r.Unbegun)
+	return r
+}
+
+// send sends an attempt to its worker when its turn has come, or returns its result.
+func (x *submitter) send(ctx context.Context, f *flight) *task.Result {
+	defer x.flights.sent(f)
+	select {
+	case <-f.turn:
+	case <-ctx.Done():
+	}
+	if !x.assign(f) {
+		return outcome(f.attempt, task.Lost, nil, true) // it is recalled, or the slot has just left
+	}
+	err := x.dispatch(ctx, f)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil && (passes(err) || !x.s.nc.IsConnected()):
+		return outcome(f.attempt, task.Lost, err, true)
+	}
+	return notStarted(ctx, f.attempt, err)
+}
+
+// await returns how the attempt of a flight has ended, or nil if its worker is lost.
+func (x *submitter) await(ctx context.Context, f *flight) *Final {
+	for end := ctx.Done(); ; {
+		select {
+		case fin := <-f.done:
+			return fin
+		case <-end:
+			x.flights.order(f, opCancel)
+			end = nil
+		case <-f.worker.ctx.Done():
+			select {
+			case fin := <-f.done: // it came before
+				return fin
+			default:
+				return nil
+			}
+		}
 	}
 }
 
 // Kill has the worker kill an attempt. See runner.Executor.
 func (x *submitter) Kill(id uint64, attempt int) {
-	if f := x.flights.find(id); f != nil && f.attempt.Number == attempt {
+	if f := x.flights.find(attemptKey{id, attempt}); f != nil {
 		x.flights.order(f, opKill)
 	}
 }
 
 // Expect takes the order of the attempts of a slot. See runner.Sender.
-func (x *submitter) Expect(a task.Attempt) { x.flights.expect(a) }
+func (x *submitter) Expect(a task.Attempt) { x.flights.open(a) }
 
 // Recall has the worker give an attempt back that has not begun. See runner.Sender.
 func (x *submitter) Recall(a task.Attempt) {
-	if f := x.flights.recall(a); f != nil {
+	if f := x.flights.find(keyOfAttempt(a)); f != nil {
 		x.flights.order(f, opReturn)
 	}
 }
 
 // Live returns the output of a running task, as far as it has come. See proc.Local.
 func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
-	if f := x.flights.find(id); f != nil {
+	if f := x.flights.running(id); f != nil {
 		return f.live()
 	}
 	return nil, nil, 0
 }
 
 // Sink returns the sink that gets the events after the journal.
-func (x *submitter) Sink() runner.Sink { return &x.results }
+func (x *submitter) Sink() runner.Sink { return &x.flights }
 
 // Missing returns lines that name the hosts of --ssh that were not there, or not always.
 func (x *submitter) Missing() []string {
@@ -323,7 +313,7 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 		m.Cleanup, f.take = x.sub.Files.Cleanup, m.Take
 	}
 	if x.maker.sign != nil {
-		x.maker.sign(m, f.subject)
+		x.maker.sign(m, f.worker.tasks)
 	}
 	msg := m.Encode()
 	if len(msg) > mostBody {
@@ -335,9 +325,6 @@ func (x *submitter) dispatch(ctx context.Context, f *flight) error {
 		}
 		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, f.body})
 	}
-	x.sendTo(f.worker, f.subject, msg)
+	x.flights.send(f.worker, msg, func() { x.flights.arrive(f) })
 	return nil
 }
-
-// away reports whether an error of talking to the engine is one of the connection.
-func (x *submitter) away(err error) bool { return passes(err) || !x.s.nc.IsConnected() }

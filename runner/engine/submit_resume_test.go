@@ -16,7 +16,7 @@ import (
 func (r *testRun) die() {
 	r.x.s.nc.Close()
 	r.run.Do(task.Command{Op: task.Kill})
-	r.x.cancel()
+	r.x.cancel(nil)
 	r.wait()
 }
 

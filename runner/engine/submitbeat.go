@@ -34,20 +34,25 @@ func (x *submitter) tick() func() {
 		now := time.Now()
 		connected := x.s.nc.IsConnected()
 		x.watch(now, connected)
-		x.reach(now)
+		if x.hosts != nil {
+			if err := x.hosts.Deserted(now, x.roster.grace); err != nil {
+				x.sub.Do(task.Command{Op: task.Fail, Err: err})
+			}
+		}
 		select {
 		case <-x.s.refused:
 			x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
-			x.abandon(x.s.why) // no result can come any more
+			x.cancel(x.s.why)
 		default:
 		}
 		if connected {
-			if n := x.s.nc.Stats().Reconnects; n != reconnects {
+			n := x.s.nc.Stats().Reconnects
+			x.flights.out.Again(n != reconnects)
+			if n != reconnects {
 				reconnects = n
-				x.flights.resend(time.Time{})
 				_ = x.s.nc.Publish(askSubject, nil) // who does not answer is noticed by his silence
 			}
-			x.flights.resend(now)
+			x.flights.repeat(now)
 			if now.Sub(beat) >= heartbeatEvery {
 				beat = now
 				x.heartbeat(false)
@@ -56,19 +61,9 @@ func (x *submitter) tick() func() {
 	}
 }
 
-// reach ends the run if none of its hosts is there for too long.
-func (x *submitter) reach(now time.Time) {
-	if x.hosts == nil {
-		return
-	}
-	if err := x.hosts.Deserted(now, x.roster.grace); err != nil {
-		x.sub.Do(task.Command{Op: task.Fail, Err: err})
-	}
-}
-
 // heartbeat tells the workers that the run goes on, or that it is over.
 func (x *submitter) heartbeat(over bool) {
-	_ = x.s.heartbeat(x.sub.Queue, Heartbeat{Run: x.run, Epoch: x.epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
+	_ = x.s.heartbeat(x.sub.Queue, Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
 }
 
 func (s *session) heartbeat(queue string, b Heartbeat) error {
@@ -99,6 +94,28 @@ func (x *submitter) enrol() {
 		e.Paused = now != nil && now.State == task.Paused
 	}
 	_ = x.s.tell(enrolSubject(e.User, e.Run), e) // whoever asks asks again
+}
+
+// receive takes what a worker tells of attempts. It ignores what no attempt of the run waits for, and
+// garbage: the token tells.
+func (x *submitter) receive(subject string, data []byte) {
+	from := senderOf(subject)
+	for part := range parts(data) {
+		if c, err := DecodeChunk(part); err == nil {
+			if f := x.flights.awaited(from, c.ID, c.Token); f != nil {
+				x.chunk(f, c)
+			}
+		} else if fin, err := DecodeFinal(part); err == nil {
+			if f := x.flights.awaited(from, fin.ID, fin.Token); f != nil {
+				select {
+				case f.done <- fin:
+				default: // it came before
+				}
+			} else {
+				x.earlier(from, fin)
+			}
+		}
+	}
 }
 
 // command carries out an order of crew engine, or of a client of crew ctl.
@@ -148,7 +165,7 @@ func (x *submitter) dismiss() {
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, w := range x.roster.all() {
-		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.run, Epoch: everyEpoch}}) })
+		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: everyEpoch}}) })
 	}
 	asked.Wait()
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -16,177 +15,198 @@ import (
 // orderAfter is after which time an order is sent again if the attempt has not ended.
 const orderAfter = time.Second
 
-// flights are the attempts that workers have been given and that have not ended, and
-// what is sent for them until it has arrived.
+// flights are the attempts that are to go to workers, that workers have, and whose results workers keep
+// until they are on record. As a sink they see what is. Their messages go by out.
 type flights struct {
-	out *outbox.Outbox
-	nc  *nats.Conn
+	out    *outbox.Outbox
+	nc     *nats.Conn
+	forget func(t *task.Task) // a task has finished
 
-	mu       sync.Mutex
-	m        map[uint64]*flight // by task
-	expected map[int][]*expected
+	mu    sync.Mutex
+	m     map[attemptKey]*flight
+	lines map[int][]*flight           // by slot: those to be sent, in order
+	past  map[[16]byte][]earlierFinal // results of earlier epochs, by the identity of their tasks
 }
 
-// expected is an attempt that is to be sent to its slot after those before it.
-type expected struct {
-	task     uint64
-	recalled bool
-	turn     chan struct{} // closed when its turn comes, if somebody waits for that; else nil
+// attemptKey names an attempt within an epoch.
+type attemptKey struct {
+	task   uint64
+	number int
 }
 
-// flight is an attempt that a worker has been given.
+// flight is an attempt from when it is to go to a worker.
 type flight struct {
 	attempt task.Attempt
-	id      ID
-	token   Token
-	worker  *worker // nil for one of an earlier epoch
-	from    string  // its worker's ID
-	subject string
+	id      ID            // of an earlier epoch if its result was taken from there
+	turn    chan struct{} // closed once those before it in its slot were sent
+	done    chan *Final   // gets one
 	body    travel.Blob   // its message, if that is long
 	take    []travel.File // that its task takes
-	final   *Final        // of an earlier epoch's
-	done    chan end      // gets one end
+	out     outputs
 
 	// under flights.mu
 
+	token   Token
+	worker  *worker   // nil before it has one
+	arrived bool      // its worker has it
+	kept    bool      // it has ended, and its worker keeps the result until it is told not to
 	op      string    // the latest order; "" for none
 	ordered time.Time // when that was sent
-
-	out outputs
 }
 
-// end tells how a flight ended.
-type end struct {
-	final   *Final // nil if the attempt is lost
-	err     error  // then why
-	unbegun bool   // then that it had not begun
-}
+func keyOfAttempt(a task.Attempt) attemptKey { return attemptKey{a.Task.ID, a.Number} }
 
-// expect adds an attempt to those that are to be sent.
-func (s *flights) expect(a task.Attempt) {
-	s.mu.Lock()
-	s.expected[a.Slot.ID] = append(s.expected[a.Slot.ID], &expected{task: a.Task.ID})
-	s.mu.Unlock()
-}
-
-// expects returns the place of an attempt of a task among those of its slot, or -1. Its caller holds
-// mu.
-func (s *flights) expects(slot int, id uint64) int {
-	return slices.IndexFunc(s.expected[slot], func(x *expected) bool { return x.task == id })
-}
-
-// await waits for the turn of an attempt.
-func (s *flights) await(ctx context.Context, a task.Attempt) {
-	s.mu.Lock()
-	i := s.expects(a.Slot.ID, a.Task.ID)
-	if i <= 0 {
-		s.mu.Unlock()
-		return
-	}
-	turn := make(chan struct{})
-	s.expected[a.Slot.ID][i].turn = turn
-	s.mu.Unlock()
-	select {
-	case <-turn:
-	case <-ctx.Done():
-	}
-}
-
-// sent notes that an attempt has been sent, or will not be.
-func (s *flights) sent(a task.Attempt) {
+// open returns the flight of an attempt, behind those of its slot that are to be sent.
+func (s *flights) open(a task.Attempt) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.expects(a.Slot.ID, a.Task.ID)
-	if i < 0 {
-		return
+	f := s.m[keyOfAttempt(a)]
+	if f == nil {
+		f = &flight{attempt: a, turn: make(chan struct{}), done: make(chan *Final, 1)}
+		s.m[keyOfAttempt(a)] = f
+		line := append(s.lines[a.Slot.ID], f)
+		if s.lines[a.Slot.ID] = line; len(line) == 1 {
+			close(f.turn)
+		}
 	}
-	line := slices.Delete(s.expected[a.Slot.ID], i, i+1)
-	if s.expected[a.Slot.ID] = line; i == 0 && len(line) > 0 && line[0].turn != nil {
+	return f
+}
+
+// sent notes that a flight has been sent, or will not be.
+func (s *flights) sent(f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := f.attempt.Slot.ID
+	i := slices.Index(s.lines[slot], f)
+	line := slices.Delete(s.lines[slot], i, i+1)
+	if s.lines[slot] = line; i == 0 && len(line) > 0 {
 		close(line[0].turn)
 	}
 }
 
-// add adds a flight unless it is recalled.
-func (s *flights) add(f *flight) bool {
+// find returns the flight of an attempt, or nil.
+func (s *flights) find(key attemptKey) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot := f.attempt.Slot.ID
-	if i := s.expects(slot, f.id.Task); i >= 0 && s.expected[slot][i].recalled {
-		return false
-	}
-	s.m[f.id.Task] = f
-	return true
+	return s.m[key]
 }
 
-// recall returns the flight of an attempt. If it is still to come, it never will.
-func (s *flights) recall(a task.Attempt) *flight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := s.expects(a.Slot.ID, a.Task.ID); i >= 0 {
-		s.expected[a.Slot.ID][i].recalled = true
-	}
-	if f := s.m[a.Task.ID]; f != nil && f.id.Number == a.Number {
-		return f
-	}
-	return nil
-}
-
-func (s *flights) remove(f *flight) {
-	s.mu.Lock()
-	if s.m[f.id.Task] == f {
-		delete(s.m, f.id.Task)
-	}
-	s.mu.Unlock()
-}
-
-// find returns the flight of a task, or nil.
-func (s *flights) find(id uint64) *flight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m[id]
-}
-
-// of returns the flights with a worker, or all if it is nil.
-func (s *flights) of(w *worker) (list []*flight) {
+// of returns the flights for which which holds, which is called with mu held.
+func (s *flights) of(which func(*flight) bool) (list []*flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.m {
-		if w == nil || f.worker == w {
+		if which(f) {
 			list = append(list, f)
 		}
 	}
 	return list
 }
 
+// running returns the flight of a task that a worker has, or nil.
+func (s *flights) running(id uint64) *flight {
+	for _, f := range s.of(func(f *flight) bool { return f.attempt.Task.ID == id && f.worker != nil && !f.kept }) {
+		return f
+	}
+	return nil
+}
+
+// awaited returns the flight that a result with this token belongs to, or nil. It must come from
+// the worker that was given the attempt.
+func (s *flights) awaited(from string, id ID, t Token) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.m[attemptKey{id.Task, id.Number}]; f != nil && f.worker != nil && f.id == id && f.worker.id == from && f.token == t {
+		return f
+	}
+	return nil
+}
+
+// land notes that a flight has ended, and whether its worker keeps the result: until that is on record, or
+// if wait is not set until now.
+func (s *flights) land(f *flight, kept, wait bool) {
+	s.mu.Lock()
+	f.kept, f.op = kept, ""
+	s.mu.Unlock()
+	if !kept || !wait {
+		s.remove(keyOfAttempt(f.attempt))
+	}
+}
+
 // order sends an order about a flight, again and again until that ends.
 func (s *flights) order(f *flight, op string) {
 	s.mu.Lock()
-	if f.op == opKill && op == opCancel {
-		op = opKill
+	defer s.mu.Unlock()
+	if f.op != opKill {
+		f.op = op
 	}
-	f.op, f.ordered = op, time.Now()
-	s.mu.Unlock()
-	s.send(f, op)
+	s.sendOrder(f)
 }
 
-func (s *flights) send(f *flight, op string) {
-	_ = s.nc.Publish(f.worker.orders, Order{Op: op, ID: f.id}.encode()) // resend tries again
-}
-
-// resend sends again what has not arrived. now is zero if nothing that was sent before
-// is believed to arrive.
-func (s *flights) resend(now time.Time) {
-	s.out.Again(now.IsZero())
-	orders := map[*flight]string{}
+// arrive notes that the worker of a flight has it, and sends what was ordered meanwhile.
+func (s *flights) arrive(f *flight) {
 	s.mu.Lock()
-	for _, f := range s.m {
-		if f.op != "" && (now.IsZero() || f.op != opReturn && now.Sub(f.ordered) >= orderAfter) {
-			f.ordered = time.Now()
-			orders[f] = f.op
+	defer s.mu.Unlock()
+	f.arrived = true
+	s.sendOrder(f)
+}
+
+// sendOrder sends the order about a flight, if there is one and its worker has it. Its caller holds mu.
+func (s *flights) sendOrder(f *flight) {
+	if f.arrived && f.op != "" {
+		f.ordered = time.Now()
+		_ = s.nc.Publish(f.worker.orders, Order{Op: f.op, ID: f.id}.encode()) // repeat tries again
+	}
+}
+
+// repeat sends orders again that may not have arrived.
+func (s *flights) repeat(now time.Time) {
+	s.of(func(f *flight) bool {
+		if now.Sub(f.ordered) >= orderAfter {
+			s.sendOrder(f)
+		}
+		return false
+	})
+}
+
+// Consume sees which attempts are on record. See runner.Sink.
+func (s *flights) Consume(events []task.Event) error {
+	for i := range events {
+		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried {
+			s.remove(attemptKey{e.ID, e.Attempt})
+			if e.Kind == task.Finished && e.Task != nil {
+				s.forget(e.Task)
+			}
 		}
 	}
+	return nil
+}
+
+// remove forgets a flight, and has its worker not keep the result any more.
+func (s *flights) remove(key attemptKey) {
+	s.mu.Lock()
+	f := s.m[key]
+	delete(s.m, key)
 	s.mu.Unlock()
-	for f, op := range orders {
-		s.send(f, op)
+	if f != nil && f.kept {
+		s.settle(f.worker, f.id)
 	}
 }
+
+// settle tells a worker that a result is on record.
+func (s *flights) settle(w *worker, id ID) { s.send(w, encode(kindKept, &id), func() {}) }
+
+// send sends a message to a worker, unless that is lost. there is called when it has arrived.
+func (s *flights) send(w *worker, msg []byte, there func()) {
+	if s.out.Send(w.tasks, msg, there); w.ctx.Err() != nil { // and what was sent was dropped, maybe before
+		s.drop(w)
+	}
+}
+
+// drop sends nothing more to a worker.
+func (s *flights) drop(w *worker) {
+	s.out.Drop(func(subject string) bool { return subject == w.tasks })
+}
+
+// Close does nothing. See runner.Sink.
+func (s *flights) Close(task.Stats) error { return nil }

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"crew/runner/proc"
 	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -19,10 +16,9 @@ import (
 
 // outputs hold the output of an attempt that has arrived so far.
 type outputs struct {
-	mu    sync.Mutex
-	over  bool      // nothing more comes
-	both  [2]stream // stdout and stderr
-	fault error     // why something could not be kept
+	mu   sync.Mutex
+	over bool      // no chunk is taken any more
+	both [2]stream // stdout and stderr
 }
 
 // stream is one of the outputs. It keeps nothing before anything has come.
@@ -31,102 +27,71 @@ type stream struct {
 	spool.Stream
 }
 
-// writeAt takes the bytes at an offset, as far as they are the next ones.
-func (s *stream) writeAt(off int64, p []byte) error {
-	if off > s.n || off+int64(len(p)) <= s.n {
-		return nil
-	}
-	p = p[s.n-off:]
+// Write takes the next bytes. What cannot be kept is a fault of the result.
+func (s *stream) Write(p []byte) (int, error) {
 	s.n += int64(len(p))
-	return s.Write(p)
+	_ = s.Stream.Write(p)
+	return len(p), nil
 }
 
-// intake takes the outputs of attempts to where they go.
-type intake struct {
-	proc.Outputs
-	toFiles bool // the standard output of all tasks goes to files that they make
-}
-
-// open sets where the output of an attempt goes, once there is some. keep is for the
-// attempt of an earlier epoch, whose turn to be shown comes later. The caller holds o.mu or is the only one to use o.
-func (in *intake) open(o *outputs, a task.Attempt, keep bool) {
-	both := &o.both
-	if both[0].Kept != nil || both[0].To != nil {
+// openOutputs sets where the output of a flight goes, once there is some. Its caller holds f.out.mu or is
+// the only one to use that.
+func (x *submitter) openOutputs(f *flight) {
+	stdout, stderr := &f.out.both[0], &f.out.both[1]
+	if stdout.Kept != nil || stdout.To != nil {
 		return
 	}
-	if in.Plan.Keeps() || keep && in.Plan.Show == task.ShowLines {
-		both[0].Kept, both[1].Kept = in.Store.Buffer(), in.Store.Buffer()
+	if x.sub.Plan.Keeps() {
+		stdout.Kept, stderr.Kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
 	}
-	if !keep && in.Plan.Show == task.ShowLines {
-		both[0].To, both[1].To = in.Open(a)
+	if x.sub.Plan.Show == task.ShowLines {
+		stdout.To, stderr.To = x.sub.Open(f.attempt)
 	}
-	if in.toFiles {
-		in.divert(&both[0])
-	}
-}
-
-// divert has stdout be kept until it goes to a file, and not shown.
-func (in *intake) divert(s *stream) {
-	if s.End(); s.Kept == nil {
-		s.Kept = in.Store.Buffer()
-	}
-	s.To = nil
-}
-
-// chunk takes a part of an attempt's output. The caller is as for open.
-func (in *intake) chunk(o *outputs, a task.Attempt, c *Chunk, keep bool) {
-	in.open(o, a, keep)
-	if err := o.both[c.stream()].writeAt(c.Offset, c.Data); err != nil && o.fault == nil {
-		o.fault = err
-	}
-}
-
-var errCut = errors.New("its worker has not sent all of its output")
-
-// rest takes what no chunk has brought of an output, from get, which writes that from an offset on. It
-// fails if something is missing. The caller is as for open.
-func (in *intake) rest(o *outputs, a task.Attempt, i int, size int64, get func(from int64, to io.Writer) error) error {
-	s := &o.both[i]
-	if s.n < size {
-		in.open(o, a, false)
-		err := get(s.n, shown(func(p []byte) (int, error) {
-			o.fault = cmp.Or(o.fault, s.writeAt(s.n, p))
-			return len(p), nil
-		}))
-		if err != nil {
-			return err
+	if x.sub.Files.Stdout { // it goes to a file that the task makes
+		stdout.End()
+		if stdout.To = nil; stdout.Kept == nil {
+			stdout.Kept = x.sub.Store.Buffer()
 		}
 	}
-	if s.n != size {
-		return errCut
-	}
-	return nil
 }
 
-// shown is a function that writes.
-type shown func([]byte) (int, error)
-
-func (s shown) Write(p []byte) (int, error) { return s(p) }
-
-// chunk takes a part of a flight's output.
-func (x *submitter) chunk(f *flight, c *Chunk, keep bool) {
+// chunk takes a part of a flight's output, as far as that is the next one.
+func (x *submitter) chunk(f *flight, c *Chunk) {
 	o := &f.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.over {
+	s := &o.both[c.stream()]
+	if o.over || c.Offset > s.n || c.Offset+int64(len(c.Data)) <= s.n {
 		return
 	}
-	faulty := o.fault != nil
-	if x.intake.chunk(o, f.attempt, c, keep); o.fault != nil && !faulty && f.worker != nil {
+	x.openOutputs(f)
+	at := s.n
+	s.n = c.Offset + int64(len(c.Data))
+	if s.Stream.Write(c.Data[at-c.Offset:]) != nil {
+		o.over = true
 		go x.flights.order(f, opKill)
 	}
 }
 
-// handOver gives the outputs to a result.
-func (o *outputs) handOver(r *task.Result) {
-	o.close(false)
-	r.Fault = o.fault
-	spool.HandOver(r, &o.both[0].Stream, &o.both[1].Stream)
+var (
+	errCut     = errors.New("its worker has not sent all of its output")
+	errUnbegun = errors.New("its worker gave it back")
+)
+
+// rest fetches what no chunk has brought of an output. Its caller is as for openOutputs.
+func (x *submitter) rest(ctx context.Context, f *flight, s *stream, o *Written) (err error) {
+	size := max(o.Size, int64(len(o.Text)))
+	if s.n < size {
+		if x.openOutputs(f); o.Name != "" {
+			err = x.s.blobs.Pull(ctx, f.worker.user(), o.Blob, s.n, s)
+		} else {
+			_, _ = s.Write(o.Text[s.n:])
+		}
+	}
+	if err == nil && s.n != size {
+		err = errCut
+	}
+	return err
 }
 
 // close closes the writers, and what was kept if it is not handed over.
@@ -140,92 +105,79 @@ func (o *outputs) close(kept bool) {
 	}
 }
 
-// finish ends the flight unless it has ended.
-func (f *flight) finish(e end) {
-	f.out.mu.Lock()
-	first := !f.out.over
-	f.out.over = true
-	f.out.mu.Unlock()
-	if first {
-		f.done <- e
-	}
-}
-
 // live returns what has come. See submitter.Live.
 func (f *flight) live() (stdout, stderr task.Live, attempt int) {
 	f.out.mu.Lock()
 	defer f.out.mu.Unlock()
-	if f.out.over { // its result is made, without the lock
-		return nil, nil, 0
-	}
 	out, err := f.out.both[0].Kept, f.out.both[1].Kept
-	if out == nil || err == nil {
+	if f.out.over || out == nil || err == nil { // if it is over, its result is made, without the lock
 		return nil, nil, 0
 	}
-	return out.Hold(), err.Hold(), f.id.Number
+	return out.Hold(), err.Hold(), f.attempt.Number
 }
 
-// result makes the result of a flight that has ended.
-func (x *submitter) result(ctx context.Context, f *flight, e end) *task.Result {
-	e = x.accept(ctx, f, e)
-	fin := e.final
-	if fin == nil {
-		f.out.close(true)
-		if e.unbegun {
-			x.results.done(attemptKey{f.id.Task, f.id.Number})
-		} else if ctx.Err() != nil {
-			return outcome(f.attempt, task.EndedBy(context.Cause(ctx)), e.err, false)
-		}
-		return outcome(f.attempt, task.Lost, e.err, e.unbegun)
+// result makes the result of a flight that has ended, or whose worker is lost if fin is nil. An attempt
+// whose result cannot be had is lost.
+func (x *submitter) result(ctx context.Context, f *flight, fin *Final) *task.Result {
+	f.out.mu.Lock()
+	f.out.over = true
+	f.out.mu.Unlock()
+	r, err := x.fetch(ctx, f, fin)
+	f.out.close(err != nil)
+	unbegun := errors.Is(err, errUnbegun)
+	switch {
+	case err == nil:
+		spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
+		return r
+	case ctx.Err() != nil && !unbegun:
+		return outcome(f.attempt, task.EndedBy(context.Cause(ctx)), err, false)
 	}
-	a := f.attempt
+	return outcome(f.attempt, task.Lost, err, unbegun)
+}
+
+// fetch makes a result of what a worker tells of it, and has its outputs and files be here. It fails if
+// that cannot be: it is lost.
+func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Result, error) {
+	a, w := f.attempt, f.worker
+	switch {
+	case fin == nil:
+		return nil, context.Cause(w.ctx)
+	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun:
+		return nil, errUnbegun
+	case fin.Outcome == task.Cancelled && fin.Error == "" && ctx.Err() == nil:
+		return nil, errors.New("its worker ended")
+	}
+	asked := ctx.Err() != nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	for i, o := range fin.outputs() {
+		if err := x.rest(ctx, f, &f.out.both[i], o); err != nil {
+			return nil, err
+		}
+	}
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, unitsOf(a, r.Units)
 	if r.Argv = fin.Argv; !x.maker.echo {
 		r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
 	}
 	r.End = time.Now() // by this machine's clock
-	if f.worker != nil && !r.Start.IsZero() {
-		r.End = f.worker.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)
+	if !r.Start.IsZero() {
+		r.End = w.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)
 	}
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
-	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && ctx.Err() == nil
-	ctx, cancel := x.with(ctx, f)
-	defer cancel()
+	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && !asked
 	err := x.keepMade(ctx, r, f, fin)
 	if err == nil && x.files != nil {
-		err = x.files.Fetch(ctx, f.user(), r.Task, &fin.Facts, fin.Returned)
+		err = x.files.Fetch(ctx, w.user(), r.Task, &fin.Facts, fin.Returned)
 	}
 	if err != nil && (errors.Is(err, travel.ErrNone) || ctx.Err() != nil) {
-		f.out.close(true)
-		return outcome(a, task.Lost, err, false)
+		return nil, err
 	}
-	f.out.handOver(r)
 	if r.Outcome != task.NoOutput {
-		r.Fault = cmp.Or(r.Fault, err)
+		r.Fault = err
 	}
-	return r
-}
-
-// with returns a context that is done with another one, and when the worker of a flight is lost.
-func (x *submitter) with(ctx context.Context, f *flight) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	w := f.worker
-	if w == nil {
-		w = x.roster.find(f.from)
-	}
-	if w == nil {
-		cancel()
-		return ctx, cancel
-	}
-	stop := context.AfterFunc(w.ctx, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
-// user returns as which user the worker of a flight connects.
-func (f *flight) user() string {
-	user, _, _ := strings.Cut(f.from, ".")
-	return user
+	return r, nil
 }
 
 // keepMade has what a task has made be here under its temporary names. An attempt whose files
@@ -236,15 +188,13 @@ func (x *submitter) keepMade(ctx context.Context, r *task.Result, f *flight, fin
 		return nil
 	}
 	stdout := &f.out.both[0]
-	defer func() {
-		if m.Stdout {
-			stdout.Discard()
-		}
-	}()
+	if m.Stdout {
+		defer stdout.Discard()
+	}
 	if r.Outcome != task.OK {
 		return nil
 	}
-	err := x.files.FetchMade(ctx, f.user(), r.Task, &fin.Facts, fin.Returned)
+	err := x.files.FetchMade(ctx, f.worker.user(), r.Task, &fin.Facts, fin.Returned)
 	if err == nil && m.Stdout {
 		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path), cmp.Or(m.Mode, 0o666))
 	}
@@ -264,35 +214,4 @@ func (s *stream) save(path string, mode uint32) error {
 		_, err = s.Kept.WriteTo(w)
 	}
 	return errors.Join(err, w.Close())
-}
-
-// accept takes what the Final of a flight brings, and returns the end that it amounts
-// to: an attempt that its worker gave back, or that it ended without being asked to, is
-// lost.
-func (x *submitter) accept(ctx context.Context, f *flight, e end) end {
-	fin := e.final
-	if fin == nil {
-		return e
-	}
-	switch {
-	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun:
-		return end{err: errors.New("its worker gave it back"), unbegun: true}
-	case fin.Outcome == task.Cancelled && fin.Error == "" && ctx.Err() == nil:
-		return end{err: errors.New("its worker ended")}
-	}
-	both, cancel := x.with(ctx, f)
-	defer cancel()
-	for i, o := range fin.outputs() {
-		err := x.intake.rest(&f.out, f.attempt, i, max(o.Size, int64(len(o.Text))), func(from int64, to io.Writer) error {
-			if o.Name != "" {
-				return x.s.blobs.Pull(both, f.user(), o.Blob, from, to)
-			}
-			_, err := to.Write(o.Text[min(from, int64(len(o.Text))):])
-			return err
-		})
-		if err != nil {
-			return end{err: err}
-		}
-	}
-	return e
 }

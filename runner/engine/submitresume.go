@@ -50,11 +50,11 @@ func newIdentity() identity {
 	return identity{Version: engineVersion, Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
 }
 
-// identify returns the run's identity. With --state it is on disk when identify
-// returns.
-func (x *submitter) identify() (identity, error) {
+// identify sets the run's identity. With --state it is on disk when identify returns.
+func (x *submitter) identify() error {
 	if !x.lasting {
-		return newIdentity(), nil
+		x.id = newIdentity()
+		return nil
 	}
 	path := filepath.Join(x.sub.Dir, engineFile)
 	id, err := readIdentity(path)
@@ -62,14 +62,14 @@ func (x *submitter) identify() (identity, error) {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Anew:
 		id = newIdentity()
 	case err != nil:
-		return id, fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
+		return fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
 	case id.User != "" && id.User != x.s.user:
-		return id, fmt.Errorf("the run was begun as user %s, to whom its results come: go on with these credentials, or remove %s to begin anew", id.User, path)
+		return fmt.Errorf("the run was begun as user %s, to whom its results come: go on with these credentials, or remove %s to begin anew", id.User, path)
 	default:
 		id.Epoch++
 	}
-	id.User = x.s.user
-	return id, id.save(path)
+	x.id, x.id.User = id, x.s.user
+	return x.id.save(path)
 }
 
 func readIdentity(path string) (id identity, err error) {
@@ -123,118 +123,69 @@ func (x *submitter) remember(w *worker) bool {
 // is reports whether it is this worker.
 func (w *worker) is(k lastKnown) bool { return k.ID == w.id }
 
-// past holds the results of attempts of earlier epochs, as far as their workers kept them.
-type past struct {
-	mu      sync.Mutex
-	pending map[ID]*flight         // without a worker, nil for those that have ended; nil once no more are taken
-	results map[[16]byte][]*flight // with their ends
+// earlierFinal is the result of an attempt of an earlier epoch, which its worker has kept.
+type earlierFinal struct {
+	worker *worker
+	*Final
 }
 
-// earlier returns the flight of an attempt of an earlier epoch, or nil if nobody waits
-// for it.
-func (x *submitter) earlier(from string, id ID, t Token) *flight {
-	p := &x.past
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending == nil || id.Epoch >= x.epoch || x.maker.token(from, id.Epoch, id.Task, id.Number) != t {
-		return nil
+// earlier takes the result of an attempt of an earlier epoch, until slots join.
+func (x *submitter) earlier(from string, fin *Final) {
+	x.roster.mu.RLock()
+	defer x.roster.mu.RUnlock()
+	w := x.roster.workers[from]
+	if w == nil || x.roster.open || fin.Run != x.id.Run || fin.Epoch >= x.id.Epoch || x.maker.token(from, fin.ID) != fin.Token {
+		return
 	}
-	f, known := p.pending[id]
-	if !known {
-		f = &flight{id: id, token: t, from: from, subject: taskSubject(x.sub.Queue, from, x.run)}
-		p.pending[id] = f
+	switch fin.Outcome {
+	case task.Lost, task.NotRun, task.Cancelled:
+		x.flights.settle(w, fin.ID)
+		return
 	}
-	return f
-}
-
-// add adds the result of an attempt of an earlier epoch. It returns false if nobody needs it.
-func (p *past) add(f *flight, fin *Final) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending[f.id] != f {
-		return true
+	s := &x.flights
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.past[fin.Identity]
+	if !slices.ContainsFunc(list, func(e earlierFinal) bool { return e.ID == fin.ID }) { // it may come again
+		s.past[fin.Identity] = append(list, earlierFinal{w, fin})
 	}
-	p.pending[f.id] = nil // it may come again
-	f.final = fin
-	if fin.Outcome == task.Lost || fin.Outcome == task.NotRun || fin.Outcome == task.Cancelled || fin.Identity == [16]byte{} {
-		f.out.close(true)
-		return false
-	}
-	p.results[fin.Identity] = append(p.results[fin.Identity], f)
-	return true
 }
 
 // forget gives up the results that attempts of a task had in earlier epochs: it has finished.
 func (x *submitter) forget(t *task.Task) {
-	p, id := &x.past, resultIdentity(t)
-	p.mu.Lock()
-	list := p.results[id]
-	delete(p.results, id)
-	p.mu.Unlock()
-	for _, f := range list {
-		f.out.close(true)
-		x.settle(f)
+	s, id := &x.flights, resultIdentity(t)
+	s.mu.Lock()
+	list := s.past[id]
+	delete(s.past, id)
+	s.mu.Unlock()
+	for _, e := range list {
+		s.settle(e.worker, e.ID)
 	}
 }
 
-// close takes no more results. Attempts whose results have not come by now run again.
-func (p *past) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, f := range p.pending {
-		if f != nil {
-			f.out.close(true)
-		}
-	}
-	p.pending = nil
-}
-
-// take returns the result that an attempt of a task had in an earlier epoch, or nil.
+// take returns the result that the attempt of a flight had in an earlier epoch, or nil.
 // Results of attempts before that one are on record already.
-func (x *submitter) take(ctx context.Context, a task.Attempt) *task.Result {
-	p := &x.past
-	if x.epoch == 1 {
-		return nil
-	}
-	id := resultIdentity(a.Task)
-	p.mu.Lock()
-	list := p.results[id]
-	i := slices.IndexFunc(list, func(f *flight) bool { return f.id.Number >= a.Number })
+func (x *submitter) take(f *flight) *Final {
+	s, id := &x.flights, resultIdentity(f.attempt.Task)
+	s.mu.Lock()
+	list := s.past[id]
+	i := slices.IndexFunc(list, func(e earlierFinal) bool { return e.Number >= f.attempt.Number })
 	if i < 0 {
-		p.mu.Unlock()
+		s.mu.Unlock()
 		return nil
 	}
-	f := list[i]
-	p.results[id] = slices.Delete(list, i, i+1)
-	p.mu.Unlock()
-	f.attempt = a
-	x.results.keep(f, attemptKey{a.Task.ID, a.Number}, true)
-	x.replay(f)
-	return x.result(ctx, f, end{final: f.final})
-}
-
-// replay shows the output of an earlier epoch's attempt, where output is shown as it
-// comes.
-func (x *submitter) replay(f *flight) {
-	both := &f.out.both
-	if x.sub.Plan.Show != task.ShowLines {
-		return
-	}
-	both[0].To, both[1].To = x.sub.Open(f.attempt)
-	for i := range both {
-		if s := &both[i]; s.Kept != nil {
-			_, _ = s.Kept.WriteTo(s.To)
-		}
-	}
+	e := list[i]
+	s.past[id] = slices.Delete(list, i, i+1)
+	f.worker, f.id = e.worker, e.ID
+	s.mu.Unlock()
+	s.sent(f)
+	return e.Final
 }
 
 // begin has what earlier epochs left come to an end and bring its results, and lets slots join.
 func (x *submitter) begin() {
 	defer close(x.begun)
-	if x.epoch > 1 {
-		x.evict()
-		x.past.close()
-	}
+	x.evict()
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,7 +203,7 @@ func (x *submitter) begin() {
 // evict has the workers end what they run of earlier epochs, and bring what they have kept of them. It
 // returns once each has answered that it has, or its lease has ended.
 func (x *submitter) evict() {
-	order := Order{Op: opLeave, ID: ID{Run: x.run, Epoch: x.epoch}}
+	order := Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: x.id.Epoch}}
 	x.roster.mu.RLock()
 	before := slices.Clone(x.id.Workers)
 	x.roster.mu.RUnlock()

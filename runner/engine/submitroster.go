@@ -32,21 +32,25 @@ type roster struct {
 
 // worker is a worker that this run uses.
 type worker struct {
-	id, host string // as it first said
-	orders   string // subject
-	ttl      time.Duration
-	offers   *task.Offers
-	clock    clock
-	ctx      context.Context // until it is lost
-	lost     context.CancelFunc
+	id, host      string // as it first said
+	tasks, orders string // subjects
+	ttl           time.Duration
+	offers        *task.Offers
+	clock         clock
+	ctx           context.Context // until it is lost, which is its cause
+	lost          context.CancelCauseFunc
 
 	// The roster's mu guards what follows.
-	said    Presence // last
-	refused bool     // it is here for what an earlier epoch gave it
-	heard   time.Time
-	slots   []int     // of the run
-	ending  bool      // it has no slots any more, and its attempts are about to end
-	told    time.Time // when it was last told to end, as its host leaves
+	said  Presence // last; without slots if it is here only for what an earlier epoch gave it
+	heard time.Time
+	slots []int     // of the run
+	told  time.Time // when it was last told to end, as its host leaves
+}
+
+// user returns as which user the worker connects.
+func (w *worker) user() string {
+	user, _, _ := strings.Cut(w.id, ".")
+	return user
 }
 
 // openRoster begins to listen to the workers of the queue.
@@ -54,7 +58,7 @@ func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.told = map[string]*worker{}, map[int]*worker{}, map[string]bool{}
 	for _, k := range x.id.Workers { // until they have left what they may run of earlier epochs, or their leases have ended
-		r.workers[k.ID] = x.newWorker(k.ID, k.Host, min(max(k.TTL, time.Second), mostTTL))
+		x.newWorker(k.ID, k.Host, k.TTL)
 	}
 	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, anyOne), func(m *nats.Msg) {
 		if p, ok := presence(m.Subject, m.Data); ok {
@@ -84,14 +88,18 @@ func presence(subject string, data []byte) (p Presence, ok bool) {
 	if readJSON(data, &p) != nil || presenceSubject(p.Queue, p.ID) != subject || !validWorker(p.ID) || p.Host == "" {
 		return p, false
 	}
-	p.Slots, p.TTL = min(max(p.Slots, 0), 1<<16), min(max(p.TTL, time.Second), mostTTL)
+	p.Slots = min(max(p.Slots, 0), 1<<16)
 	return p, true
 }
 
-// newWorker returns a worker of which something has just been heard.
+// newWorker adds a worker of which something has just been heard. Its caller holds mu.
 func (x *submitter) newWorker(id, host string, ttl time.Duration) *worker {
-	w := &worker{id: id, host: host, orders: orderSubject(x.sub.Queue, id), ttl: ttl, heard: time.Now()}
-	w.ctx, w.lost = context.WithCancel(x.wants)
+	w := &worker{
+		id: id, host: host, tasks: taskSubject(x.sub.Queue, id, x.id.Run), orders: orderSubject(x.sub.Queue, id),
+		ttl: min(max(ttl, time.Second), mostTTL), heard: time.Now(),
+	}
+	w.ctx, w.lost = context.WithCancelCause(x.ctx)
+	x.roster.workers[id] = w
 	return w
 }
 
@@ -105,28 +113,25 @@ func (x *submitter) heard(p Presence) {
 		x.tell(why)
 		r.why, r.refused = why, time.Now()
 	}
-	if w == nil {
-		if p.State == gone || why != "" {
-			return
-		}
-		w = x.newWorker(p.ID, p.Host, p.TTL)
-		r.workers[p.ID] = w
-	}
-	if w.ending {
+	switch {
+	case w == nil && (p.State == gone || why != ""):
 		return
+	case w == nil:
+		w = x.newWorker(p.ID, p.Host, p.TTL)
+	case why != "":
+		p.Slots = 0
 	}
 	if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 && w.offers == nil {
 		w.offers = (*task.Offers)(&needs)
 	}
-	w.said, w.refused = p, why != ""
-	w.heard = time.Now()
+	w.said, w.heard = p, time.Now()
 	if p.State == gone {
 		x.lose(w, "")
 	} else {
 		x.fit(w)
 	}
 	// On an engine, who says so may be anybody.
-	if last := r.workers[p.After]; last != nil && last != w && !last.ending && x.hosts != nil {
+	if last := r.workers[p.After]; last != nil && last != w && x.hosts != nil {
 		x.lose(last, "it has ended")
 	}
 }
@@ -146,7 +151,7 @@ const mostSlots = 1 << 18
 func (x *submitter) fit(w *worker) {
 	r := &x.roster
 	want := 0
-	if r.open && w.said.State == ready && !w.refused && !w.ending && !x.leaving(w) {
+	if r.open && w.said.State == ready && !x.leaving(w) {
 		want = w.said.Slots
 	}
 	want = min(want, len(w.slots)+max(0, mostSlots-len(r.bySlot)))
@@ -166,62 +171,40 @@ func (x *submitter) fit(w *worker) {
 	}
 }
 
-// assign makes the flight of an attempt, or nil if its slot has just left or it is recalled.
-func (x *submitter) assign(a task.Attempt) *flight {
-	r := &x.roster
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	w := r.bySlot[a.Slot.ID]
-	if w == nil {
-		return nil
+// assign gives a flight to the worker of its slot. It returns false if that has just left, or the flight
+// is recalled.
+func (x *submitter) assign(f *flight) bool {
+	x.roster.mu.RLock()
+	defer x.roster.mu.RUnlock()
+	x.flights.mu.Lock()
+	defer x.flights.mu.Unlock()
+	w, a := x.roster.bySlot[f.attempt.Slot.ID], f.attempt
+	if w == nil || f.op == opReturn {
+		return false
 	}
-	f := &flight{
-		attempt: a, id: ID{x.run, x.epoch, a.Task.ID, a.Number}, token: x.maker.token(w.id, x.epoch, a.Task.ID, a.Number),
-		worker: w, from: w.id, subject: taskSubject(x.sub.Queue, w.id, x.run), done: make(chan end, 1),
-	}
-	if !x.flights.add(f) {
-		return nil
-	}
-	return f
+	f.id = ID{x.id.Run, x.id.Epoch, a.Task.ID, a.Number}
+	f.worker, f.token = w, x.maker.token(w.id, f.id)
+	return true
 }
 
-// lose takes the slots of a worker away, which has ended or is silent, and ends what
-// it was given and has not brought back. why is "" if it has said that it has gone, and
-// nothing of that has begun. The caller holds mu.
+// lose forgets a worker, which has ended or is silent: what it was given and has not brought back is
+// lost. why is "" if it has said that it has gone, and nothing of that has begun. The caller holds mu.
 func (x *submitter) lose(w *worker, why string) {
-	w.ending = true
+	delete(x.roster.workers, w.id)
+	x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
+	w.said.State = gone
 	x.fit(w)
-	if x.ctx.Err() != nil {
-		return // Close ends its attempts
-	}
-	x.end.Go(func() {
-		x.giveUp(w, why)
-		x.roster.mu.Lock()
-		if x.roster.workers[w.id] == w {
-			delete(x.roster.workers, w.id)
-			x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
-		}
-		x.roster.mu.Unlock()
-	})
-}
-
-// giveUp ends the flights with a worker.
-func (x *submitter) giveUp(w *worker, why string) {
-	w.lost()
-	lost := x.flights.of(w)
-	for _, f := range lost {
-		x.flights.send(f, opKill) // in case it is there after all
-		f.finish(end{err: fmt.Errorf("its worker %s is lost", w.host), unbegun: why == ""})
-	}
-	subject := taskSubject(x.sub.Queue, w.id, x.run)
-	x.flights.out.Drop(func(s string) bool { return s == subject })
-	if why != "" && x.ctx.Err() == nil {
+	err := errUnbegun
+	if why != "" {
+		err = fmt.Errorf("its worker %s is lost", w.host)
 		then := "it ran nothing"
-		if len(lost) > 0 {
+		if lost := x.flights.of(func(f *flight) bool { return f.worker == w && !f.kept }); len(lost) > 0 {
 			then = task.Count(int64(len(lost)), "task") + " will start elsewhere"
 		}
-		x.sub.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.host, why, then))
+		go x.sub.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.host, why, then))
 	}
+	w.lost(err)
+	x.flights.drop(w)
 }
 
 // watch looks for workers that are silent. connected says whether this process can
@@ -236,7 +219,7 @@ func (x *submitter) watch(now time.Time, connected bool) {
 	r.looked = now
 	slots := 0
 	for _, w := range r.workers {
-		if !w.ending && now.Sub(latest(w.heard, r.grace)) > w.ttl {
+		if now.Sub(w.heard) > w.ttl && now.Sub(r.grace) > w.ttl {
 			x.lose(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
 		}
 		x.dismissLeaving(w, now)
@@ -251,7 +234,7 @@ func (x *submitter) leaving(w *worker) bool { return x.hosts != nil && x.hosts.L
 // dismissLeaving has a worker end, once it has finished what it runs, if its host leaves the
 // run. The caller holds mu.
 func (x *submitter) dismissLeaving(w *worker, now time.Time) {
-	if w.said.State == draining || w.ending || now.Sub(w.told) < orderAfter || !x.leaving(w) {
+	if w.said.State == draining || w.said.State == gone || now.Sub(w.told) < orderAfter || !x.leaving(w) {
 		return
 	}
 	w.told = now
@@ -316,13 +299,6 @@ func (x *submitter) lacking() func() {
 			}
 		}
 	}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // all returns the workers that are used.
