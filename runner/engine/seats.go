@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Seats says which persistent worker takes an attempt, where one machine runs attempts of
@@ -14,7 +13,6 @@ import (
 type Seats struct {
 	Window  int                              // records that a process has at once
 	Dismiss func(number int) <-chan struct{} // see coproc.Workers
-	Now     func() time.Duration             // the time for Seat.Heard
 
 	mu      sync.Mutex
 	most    int     // that there should be
@@ -27,8 +25,7 @@ type Seats struct {
 type Seat struct {
 	Number int
 	Holder
-	Busy  int           // records that it has; Window if a task has it that is none
-	Heard time.Duration // when its run last gave a sign of life
+	Busy int // records that it has; Window if a task has it that is none
 
 	own  bool // its process is that of the machine's own command, which serves all runs
 	over bool // its run is over
@@ -88,9 +85,7 @@ func (s *Seats) give() {
 		s.turns++
 		it.turn = s.turns
 		it.Busy += s.weight(c.Holder)
-		if it.Holder != c.Holder || it.own != c.own {
-			it.Holder, it.own, it.Heard = c.Holder, c.own, s.Now()
-		}
+		it.Holder, it.own = c.Holder, c.own
 		c.given <- it
 		return true
 	})
@@ -179,15 +174,4 @@ func (s *Seats) end(over func(c *Seat) bool) (ended []<-chan struct{}) {
 		}
 	}
 	return ended
-}
-
-// Hear notes that a run lives.
-func (s *Seats) Hear(run string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.list {
-		if c.Run == run {
-			c.Heard = s.Now()
-		}
-	}
 }

@@ -3,18 +3,14 @@ package engine
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// noTime is the time where it does not matter.
-func noTime() time.Duration { return 0 }
-
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	var dismissed []int
-	s := Seats{Window: 1, most: 2, Now: noTime, Dismiss: func(n int) <-chan struct{} { dismissed = append(dismissed, n); return nil }}
+	s := Seats{Window: 1, most: 2, Dismiss: func(n int) <-chan struct{} { dismissed = append(dismissed, n); return nil }}
 	one, two, other := Holder{"a", 1, 1}, Holder{"a", 1, 2}, Holder{"b", 1, 1}
 	take := func(h Holder, own bool) *Seat { return s.Take(t.Context(), h, own) }
 	use := func(h Holder, own bool) int {
@@ -55,7 +51,7 @@ func TestSeats(t *testing.T) {
 // TestSeatsWithWindow has seats that take two records at once, or one other task.
 func TestSeatsWithWindow(t *testing.T) {
 	t.Parallel()
-	s := Seats{Window: 2, most: 1, Now: noTime, Dismiss: func(int) <-chan struct{} { return nil }}
+	s := Seats{Window: 2, most: 1, Dismiss: func(int) <-chan struct{} { return nil }}
 	one, other, plain := Holder{"a", 1, 1}, Holder{"b", 1, 1}, Holder{}
 	begin := func(h Holder) *claim {
 		c := &claim{h, false, make(chan *Seat, 1)}

@@ -59,7 +59,7 @@ type crewWorker struct {
 
 	big    chan struct{} // holds one for each attempt that is too long for a message and comes
 	record chan struct{} // holds one while the worker tells of itself, which takes time
-	left   bool          // it has said that it has gone
+	left   bool          // it has said that it has gone; under record
 
 	mu        sync.Mutex
 	forgotten sync.Cond // an attempt was forgotten
@@ -72,7 +72,6 @@ type crewWorker struct {
 	lines     map[Holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
 	slots     int
 	seen      seen
-	early     []ID                   // ends that were ordered before the attempts came
 	needs     map[string][]task.Need // of attempts, which share them
 }
 
@@ -123,7 +122,7 @@ func (w *crewWorker) open() (err error) {
 	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
 		w.tenure = succeed(w.mark, min(w.work.TTL, endedWithin))
 	}
-	w.seats.Now, w.files = w.s.now, travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
+	w.files = travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
 	if w.out, err = outbox.New(w.s.nc, w.s.waits); err == nil {
 		_, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"time"
@@ -36,15 +35,12 @@ type lease struct {
 // stopped.
 type guarded interface{ Lease(until time.Time) }
 
-// keep has the lease renewed in time, or when it is nudged, until the run is over, and
-// ends the tasks if that fails for too long. A renewal begins only after expire has
-// returned, so it never concerns a lease that has run out.
+// keep has the lease renewed until the run is over, and ends the tasks if that fails for too long.
 func (w *crewWorker) keep() {
 	look := time.NewTicker(max(min(lookEvery, w.work.TTL/40), leastLook))
 	defer look.Stop()
 	status := w.s.nc.StatusChanged(nats.CONNECTED)
-	results := make(chan error, 1)
-	busy, due := false, time.Now().Add(w.work.TTL/4)
+	go w.renewAgain()
 	for {
 		select {
 		case <-w.over:
@@ -54,27 +50,38 @@ func (w *crewWorker) keep() {
 			w.expire()
 			w.drop()
 			return
-		case <-w.kick:
-			due = time.Time{}
 		case <-status:
 			w.reconnected()
-			due = time.Time{}
-		case err := <-results:
-			if busy = false; err != nil && !w.s.nc.IsClosed() { // or it is refused, as is told anyway
-				if errors.Is(err, errNoAnswer) { // whose hint is for people
-					err = errors.New("the hub does not answer; trying again")
-				}
-				w.tell("the lease of this worker could not be renewed: %v", err)
-				due = time.Now().Add(w.work.TTL / 20)
-			}
 		case <-look.C:
 		}
 		w.expire()
 		w.endSilent()
 		w.out.Again(false)
-		if !busy && !time.Now().Before(due) && w.s.nc.IsConnected() {
-			busy, due = true, time.Now().Add(w.work.TTL/4)
-			go func() { results <- w.s.explain(w.renew()) }()
+	}
+}
+
+// renewAgain renews the lease in time, and when it is nudged, until the run is over.
+func (w *crewWorker) renewAgain() {
+	for due := w.work.TTL / 4; ; {
+		select {
+		case <-w.over:
+			return
+		case <-w.s.refused:
+			return
+		case <-w.kick:
+		case <-time.After(due):
+		}
+		due = w.work.TTL / 4
+		if !w.s.nc.IsConnected() {
+			continue // until reconnected
+		}
+		w.expire()                                                           // no renewal concerns a lease that has run out
+		if err := w.s.explain(w.renew()); err != nil && !w.s.nc.IsClosed() { // or it is refused, as is told anyway
+			if errors.Is(err, errNoAnswer) { // whose hint is for people
+				err = errors.New("the hub does not answer; trying again")
+			}
+			w.tell("the lease of this worker could not be renewed: %v", err)
+			due = w.work.TTL / 20
 		}
 	}
 }
@@ -82,17 +89,12 @@ func (w *crewWorker) keep() {
 // reconnected sends again what may have been lost with the connection.
 func (w *crewWorker) reconnected() {
 	w.mu.Lock()
-	now := w.s.now()
 	for _, t := range w.runs { // their heartbeats could not come
-		t.heard = now
-	}
-	var turn []*job
-	for _, line := range w.lines {
-		turn = append(turn, w.turns(line)...)
+		t.heard = w.s.now()
 	}
 	w.mu.Unlock()
 	w.out.Again(true)
-	w.admit(turn...)
+	w.renewSoon()
 }
 
 // renew renews the lease, under a new ID if that is lost.
@@ -104,44 +106,40 @@ func (w *crewWorker) renew() error {
 	}
 	w.mu.Lock()
 	t, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
-	fresh := t == nil
-	if fresh {
-		t, patience = &lease{id: w.s.newID(w.host), since: time.Now()}, max(patience, answerWait)
-		if w.tenure != nil {
-			w.tenure.name(t.id)
-		}
-	}
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var err error
-	if fresh {
-		if err = w.listen(t); err == nil {
-			w.extend(t, w.s.now()) // tasks may come before it is confirmed
-		}
+	if t != nil {
+		return w.confirm(t, patience)
 	}
-	sent := w.s.now()
-	if err == nil {
-		err = w.put(ctx, w.presence(t))
+	t = &lease{id: w.s.newID(w.host), since: time.Now()}
+	if w.tenure != nil {
+		w.tenure.name(t.id)
 	}
+	err := w.listen(t)
 	if err == nil {
-		w.extend(t, sent)
+		w.extend(t, w.s.now()) // tasks may come before it is confirmed
+		err = w.confirm(t, max(patience, answerWait))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case err != nil && fresh:
+	if err != nil {
 		t.end()
 		return err
-	case err != nil:
-		return err
-	case fresh:
-		if w.lease = t; w.began {
-			go w.work.Notice("this worker is ready for tasks again")
-		}
-		w.began = true
 	}
+	if w.lease = t; w.began {
+		go w.work.Notice("this worker is ready for tasks again")
+	}
+	w.began = true
 	return nil
+}
+
+// confirm tells of the worker, and extends its lease once the server has got that.
+func (w *crewWorker) confirm(t *lease, patience time.Duration) error {
+	sent := w.s.now()
+	err := w.put(w.presence(t), patience)
+	if err == nil {
+		w.extend(t, sent)
+	}
+	return err
 }
 
 // extend counts a lease from a time since boot. A renewal that was sent when the lease was
@@ -208,10 +206,10 @@ func (w *crewWorker) presence(t *lease) Presence {
 
 // put tells of the worker, and returns once the server has got it, and so passes it on before anything
 // that comes later.
-func (w *crewWorker) put(ctx context.Context, p Presence) error {
+func (w *crewWorker) put(p Presence, patience time.Duration) error {
 	err := w.s.tell(presenceSubject(p.Queue, p.ID), p)
 	if err == nil {
-		err = w.s.nc.FlushWithContext(ctx)
+		err = w.s.nc.FlushTimeout(patience)
 	}
 	return err
 }
@@ -228,16 +226,15 @@ func (w *crewWorker) expire() {
 	w.lease = nil
 	var tasks []uint64
 	for id, h := range w.tasks {
-		if h.lease == t && !h.ended {
+		if h.lease == t && h.phase < ended {
 			tasks = append(tasks, id)
 		}
 	}
 	lost := len(w.held)
 	for _, h := range w.held {
 		h.cancel()
-		w.s.blobs.Drop(h.blobs...)
+		w.letGo(h)
 	}
-	clear(w.held)
 	clear(w.runs)
 	clear(w.lines)
 	w.forgotten.Broadcast()
@@ -282,9 +279,7 @@ func (w *crewWorker) leave() {
 	_ = t.takes[0].Unsubscribe() // what comes now has not begun
 	p := w.presence(t)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
-	defer cancel()
-	if w.put(ctx, p) == nil {
+	if w.put(p, answerWait) == nil {
 		w.tenure.end()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/task"
+	"crew/runner/travel"
 )
 
 const (
@@ -16,7 +17,6 @@ const (
 	leastSilent = 30 * time.Second
 
 	suspendedFor = 24 * time.Hour // the same for one that is suspended, unless the worker drains
-	mostEarly    = 4096           // orders to remember that came before their attempts
 )
 
 // obey carries out an order of a submitter.
@@ -41,38 +41,20 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 	return nil
 }
 
-// cancel ends an attempt as its submitter wants. One that has not begun, or is still on its way, is
-// given back.
+// cancel ends an attempt as its submitter wants. One that has not begun is given back.
 func (w *crewWorker) cancel(id ID, op string) {
 	w.mu.Lock()
-	h := w.held[id]
-	if h == nil {
-		if !slices.Contains(w.early, id) {
-			w.early = append(w.early[max(0, len(w.early)-mostEarly):], id)
-		}
-		w.mu.Unlock()
-		return
-	}
-	begun := h.begun
-	if begun && op != opReturn {
-		h.ordered = true
-	} else if !begun {
-		h.back = true
+	h, end := w.held[id], false
+	if h != nil && h.phase == taken {
+		h.wish, end = max(h.wish, toReturn), true
 		h.cancel()
+	} else if h != nil && h.phase == begun && op != opReturn {
+		h.wish, end = max(h.wish, toEnd), true
 	}
 	w.mu.Unlock()
-	if !begun || op != opReturn {
+	if end {
 		w.stop(op == opKill, h)
 	}
-}
-
-// number returns the number of the attempt's task here, if it has one. Its caller holds
-// worker.mu.
-func (h *job) number() []uint64 {
-	if h.worker.tasks[h.task.ID] != h {
-		return nil
-	}
-	return []uint64{h.task.ID}
 }
 
 // end asks tasks to end, or kills them.
@@ -89,9 +71,10 @@ func (w *crewWorker) stop(kill bool, jobs ...*job) {
 	var waiting []*job
 	w.mu.Lock()
 	for _, h := range jobs {
-		tasks = append(tasks, h.number()...)
 		if h.waits {
 			waiting = append(waiting, h)
+		} else if h.task != nil && w.tasks[h.task.ID] == h {
+			tasks = append(tasks, h.task.ID)
 		}
 	}
 	w.mu.Unlock()
@@ -106,8 +89,8 @@ func (w *crewWorker) handBack() {
 	var list []*job
 	w.mu.Lock()
 	for _, h := range w.held {
-		if !h.begun {
-			h.back = true
+		if h.phase == taken {
+			h.wish = max(h.wish, toReturn)
 			list = append(list, h)
 		}
 	}
@@ -115,47 +98,33 @@ func (w *crewWorker) handBack() {
 	w.stop(false, list...)
 }
 
-// leaveRun ends all attempts of a run's epochs before one, brings what it has kept of them, and
-// returns once they have ended and a submitter has what they had to tell.
-func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
-	for _, ended := range w.abandon(run, epoch) {
-		defer func() { <-ended }()
-	}
-	for _, h := range w.of(run, epoch, func(h *job) bool { return h.told && h.asked < epoch }) {
-		w.mu.Lock()
-		h.told, h.asked = false, epoch
-		w.mu.Unlock()
-		w.send(h)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	left := func() bool {
-		for id, h := range w.held {
-			if id.Run == run && id.Epoch < epoch && !h.told {
-				return true
-			}
-		}
-		return false
-	}
-	for !t.lost && left() {
-		w.forgotten.Wait()
-	}
-}
-
-// of returns the attempts of a run's epochs before one for which which holds.
-func (w *crewWorker) of(run string, epoch uint64, which func(*job) bool) (list []*job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// of returns the attempts of a run's epochs before one. Its caller holds mu.
+func (w *crewWorker) of(run string, epoch uint64) (list []*job) {
 	for id, h := range w.held {
-		if id.Run == run && id.Epoch < epoch && which(h) {
+		if id.Run == run && id.Epoch < epoch {
 			list = append(list, h)
 		}
 	}
 	return list
 }
 
-// abandon refuses and ends all attempts of a run's epochs before one.
-func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{}) {
+// leaveRun ends all attempts of a run's epochs before one, brings what it has kept of them, and
+// returns once they have ended and a submitter has what they had to tell.
+func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
+	for _, exited := range w.abandon(run, epoch) {
+		defer func() { <-exited }()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	untold := func(h *job) bool { return h.phase != told }
+	for !t.lost && slices.ContainsFunc(w.of(run, epoch), untold) {
+		w.forgotten.Wait()
+	}
+}
+
+// abandon refuses and ends all attempts of a run's epochs before one. If there was none as late as
+// that, it brings what it has kept of them. For exited see Seats.End.
+func (w *crewWorker) abandon(run string, epoch uint64) (exited []<-chan struct{}) {
 	w.mu.Lock()
 	t := w.runs[run]
 	if t == nil {
@@ -163,19 +132,37 @@ func (w *crewWorker) abandon(run string, epoch uint64) (ended []<-chan struct{})
 		w.runs[run] = t
 	}
 	if epoch > t.epoch {
-		t.epoch, t.lost = epoch, nil
+		t.epoch = epoch
+		w.bring(run, epoch)
 	}
 	w.mu.Unlock()
 	return w.quit(run, epoch)
 }
 
-// quit ends all attempts of a run's epochs before one, and their processes. Nobody wants
-// their results any more, except those that are on their way. For ended see Seats.End.
-func (w *crewWorker) quit(run string, epoch uint64) (ended []<-chan struct{}) {
-	list := w.of(run, epoch, func(h *job) bool { h.unwanted = h.unwanted || !h.ended; return !h.ended })
-	for _, h := range list {
-		h.cancel()
+// bring sends what attempts of a run's epochs before one have to tell, if they have ended. Its caller
+// holds mu.
+func (w *crewWorker) bring(run string, epoch uint64) {
+	for _, h := range w.of(run, epoch) {
+		if h.result != nil {
+			h.phase = ended
+			w.send(h)
+		}
 	}
+}
+
+// quit ends all attempts of a run's epochs before one, and their processes. Nobody wants
+// their results any more, except those that are on their way. For exited see Seats.End.
+func (w *crewWorker) quit(run string, epoch uint64) (exited []<-chan struct{}) {
+	var list []*job
+	w.mu.Lock()
+	for _, h := range w.of(run, epoch) {
+		if h.phase < ended {
+			h.wish = unwanted
+			h.cancel()
+			list = append(list, h)
+		}
+	}
+	w.mu.Unlock()
 	w.stop(false, list...)
 	return w.seats.End(func(c *Seat) bool { return c.Run == run && c.Epoch < epoch })
 }
@@ -183,9 +170,13 @@ func (w *crewWorker) quit(run string, epoch uint64) (ended []<-chan struct{}) {
 // forgetRun ends all attempts of a run's epochs before one. Nobody wants any of their results.
 func (w *crewWorker) forgetRun(run string, epoch uint64) {
 	w.quit(run, epoch)
-	for _, h := range w.of(run, epoch, func(h *job) bool { return h.ended }) {
-		w.forget(h)
+	w.mu.Lock()
+	for _, h := range w.of(run, epoch) {
+		if h.phase >= ended {
+			w.letGo(h)
+		}
 	}
+	w.mu.Unlock()
 	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
 }
 
@@ -201,34 +192,28 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		})
 		return
 	}
-	w.seats.Hear(b.Run)
 	w.mu.Lock()
 	t := w.runs[b.Run]
-	if t != nil && b.Epoch < t.epoch {
+	known, newer := t != nil, t != nil && b.Epoch > t.epoch
+	if known && b.Epoch < t.epoch {
 		w.mu.Unlock()
 		return
 	}
-	if b.Over {
-		w.files.End(b.Run)
-		w.seats.End(func(c *Seat) bool { return c.Run == b.Run && c.Epoch <= b.Epoch })
+	if known {
+		if t.silent {
+			w.bring(b.Run, b.Epoch+1)
+		}
+		if t.heard, t.suspended, t.silent = w.s.now(), b.Suspended, false; b.Over {
+			t.epoch = b.Epoch + 1
+		}
 	}
-	if t == nil {
-		w.mu.Unlock()
-		return
-	}
-	newer, lost := b.Epoch > t.epoch, t.lost
-	t.heard, t.suspended, t.lost = w.s.now(), b.Suspended, nil
 	w.mu.Unlock()
 	switch {
 	case b.Over:
-		w.abandon(b.Run, b.Epoch+1)
+		w.files.End(b.Run)
 		w.forgetRun(b.Run, b.Epoch+1)
 	case newer:
 		w.abandon(b.Run, b.Epoch)
-	default:
-		for _, h := range lost {
-			w.send(h)
-		}
 	}
 }
 
@@ -239,35 +224,36 @@ func (w *crewWorker) endSilent() {
 		most = w.work.TTL * fence / 100
 	}
 	now := w.s.now()
-	silent := map[string]uint64{} // the first epoch that is none of theirs
+	silent := map[string][]*job{}
 	w.mu.Lock()
-	if !w.s.nc.IsConnected() {
-		w.mu.Unlock()
-		return
-	}
 	for run, t := range w.runs {
+		since := now - t.heard
+		if since <= most || t.suspended && since <= suspendedFor && w.state != draining || !w.s.nc.IsConnected() {
+			continue
+		}
+		jobs := w.of(run, everyEpoch)
 		switch {
-		case now-t.heard <= most, t.suspended && now-t.heard <= suspendedFor && w.state != draining:
-		case t.attempts > 0:
-			silent[run] = t.epoch + 1
-		case len(t.lost) == 0 || now-t.heard > suspendedFor:
+		case len(jobs) == 0 || since > suspendedFor:
 			delete(w.runs, run)
+			silent[run] = nil
+		case !t.silent:
+			t.silent, silent[run] = true, jobs
 		}
 	}
 	w.mu.Unlock()
-	w.seats.End(func(c *Seat) bool { return c.Busy == 0 && now-c.Heard > most })
 	for _, run := range slices.Sorted(maps.Keys(silent)) {
-		w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
-		var lost []*job
-		for _, h := range w.of(run, silent[run], func(h *job) bool { return !h.told }) {
-			result := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
-			lost = append(lost, &job{worker: w, lease: h.lease, Attempt: &Attempt{ID: h.ID, Trip: h.Trip}, result: result.Encode()})
+		jobs := silent[run]
+		if len(jobs) > 0 {
+			w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
 		}
+		w.forgetRun(run, everyEpoch)
 		w.mu.Lock()
-		if t := w.runs[run]; t != nil {
-			t.lost, t.heard = append(t.lost, lost...), now // not again at once
+		for _, h := range jobs { // what it is told if it lives
+			if h.phase != told && !h.lease.lost {
+				lost := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
+				w.held[h.ID] = &job{worker: w, lease: h.lease, Attempt: &Attempt{ID: h.ID, Trip: travel.Trip{User: h.User}}, cancel: func() {}, phase: ended, result: lost.Encode()}
+			}
 		}
 		w.mu.Unlock()
-		w.forgetRun(run, silent[run])
 	}
 }

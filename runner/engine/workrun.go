@@ -77,15 +77,18 @@ func (h *job) holder() Holder {
 }
 
 // ownCommand reports whether the attempt is for the command of the worker.
-func (h *job) ownCommand() bool { return len(h.Argv) == 0 && !h.Shell }
+func (a *Attempt) ownCommand() bool { return len(a.Argv) == 0 && !a.Shell }
 
 // run runs an attempt, unless it must not begin any more, once its files are there, and sends
 // those that it was to leave.
 func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Result {
 	p.w.mu.Lock()
-	h.begun = !h.over()
+	over := h.over()
+	if !over {
+		h.phase = begun
+	}
 	p.w.mu.Unlock()
-	if !h.begun {
+	if over {
 		return outcome(a, task.Cancelled, nil, true)
 	}
 	if h.Live {
@@ -137,8 +140,8 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 	w.next(h)
 	h.cancel()
 	w.mu.Lock()
-	again := h.ended
-	h.ended = true
+	again := h.phase >= ended
+	h.phase = max(h.phase, ended)
 	w.mu.Unlock()
 	if again {
 		return
@@ -152,7 +155,7 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 	case !w.leased(h.lease), w.held[h.ID] != h: // whatever it did counts as lost, or nobody wants it
 		w.s.blobs.Drop(h.blobs...)
 		w.forgotten.Broadcast()
-	case h.unwanted:
+	case h.wish == unwanted:
 		w.letGo(h)
 	default:
 		w.send(h)
@@ -163,7 +166,7 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 func (w *crewWorker) send(h *job) {
 	w.out.Send(h.results(), h.result, func() {
 		w.mu.Lock()
-		h.told = true
+		h.phase = told
 		if w.forgotten.Broadcast(); !h.Keep && len(h.blobs) == 0 {
 			w.letGo(h)
 		}
@@ -174,22 +177,13 @@ func (w *crewWorker) send(h *job) {
 // results is the subject of what the attempt brings.
 func (h *job) results() string { return resultSubject(h.User, h.Run, h.lease.id) }
 
-// forget lets go of an attempt whose result nobody wants.
-func (w *crewWorker) forget(h *job) {
-	w.mu.Lock()
-	w.letGo(h)
-	w.mu.Unlock()
-}
-
 // letGo takes an attempt from those that are held. Its caller holds mu.
 func (w *crewWorker) letGo(h *job) {
-	if h.lease.lost || w.held[h.ID] != h {
-		return
+	if w.held[h.ID] == h {
+		delete(w.held, h.ID)
+		w.s.blobs.Drop(h.blobs...)
+		w.forgotten.Broadcast()
 	}
-	delete(w.held, h.ID)
-	w.runs[h.Run].attempts--
-	w.s.blobs.Drop(h.blobs...)
-	w.forgotten.Broadcast()
 }
 
 // final describes how an attempt ended. It takes the outputs off the result.
@@ -291,10 +285,10 @@ func (h *job) outcome(r *task.Result) (o task.Outcome, byName bool) {
 	case task.NotRun:
 		return task.Lost, false
 	case task.Cancelled:
-		if h.back || !h.ordered && !r.Final {
+		if h.wish == toReturn || h.wish == toRun && !r.Final {
 			return task.Lost, false
 		}
-		return r.Outcome, !h.ordered
+		return r.Outcome, h.wish == toRun
 	}
 	return r.Outcome, false
 }

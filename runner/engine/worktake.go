@@ -19,33 +19,47 @@ type job struct {
 	worker *crewWorker
 	lease  *lease
 	*Attempt
-	task   *task.Task      // here
 	ctx    context.Context // until it is not to run any more
 	cancel context.CancelFunc
 
 	returned []travel.File
-	result   []byte        // its Final
-	blobs    []travel.Blob // which that names
 
 	// under worker.mu
 
-	waits    bool // for those of its slot that came before
-	begun    bool
-	back     bool   // handed back
-	ended    bool   // its result is made
-	told     bool   // and a submitter has got that
-	asked    uint64 // the latest epoch that asked for it
-	ordered  bool   // the submitter had it ended
-	unwanted bool   // nobody wants its result
+	task   *task.Task // here; nil before all of it has come
+	waits  bool       // for those of its slot that came before
+	phase  phase
+	wish   wish
+	result []byte        // its Final, once that is made
+	blobs  []travel.Blob // which that names
 }
+
+// phase is how far an attempt has come.
+type phase int
+
+const (
+	taken phase = iota
+	begun
+	ended // its result is made, or about to be
+	told  // a submitter has got that
+)
+
+// wish says what an attempt that has not ended is to end for.
+type wish int
+
+const (
+	toRun    wish = iota
+	toEnd         // its submitter has it ended
+	toReturn      // it is given back before it begins
+	unwanted      // nobody wants its result
+)
 
 // runState is the state of a run that has had attempts on this worker.
 type runState struct {
 	epoch     uint64        // those of earlier ones are not taken any more
 	heard     time.Duration // since boot, when the run was last heard of
 	suspended bool
-	attempts  int
-	lost      []*job // which were ended as the run was silent, of which it is told if it lives
+	silent    bool // its attempts were ended for that, as it is told if it lives
 }
 
 // take takes a message with attempts.
@@ -67,7 +81,7 @@ func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error
 	if id, err := decode[ID](data, kindKept); err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if h := w.held[*id]; h != nil && h.ended {
+		if h := w.held[*id]; h != nil && h.phase >= ended {
 			w.letGo(h)
 		}
 		return nil, nil
@@ -82,12 +96,13 @@ func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error
 	if a.Run != subject[strings.LastIndexByte(subject, '.')+1:] || userToken(a.User) != a.User {
 		return nil, errGarbage
 	}
-	h := w.newJob(t, a)
+	h := &job{worker: w, lease: t, Attempt: a}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
 	switch {
 	case !w.hold(h):
 	case big != nil:
 		go w.takeBig(h, subject, big) // others need not wait for it
-	case w.queue(h, subject, data):
+	case w.queue(h, a, subject, data):
 		return h, nil
 	}
 	return nil, nil
@@ -110,8 +125,7 @@ func (w *crewWorker) takeBig(h *job, subject string, b *Big) {
 		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has given it up, or it is garbage
 		return
 	}
-	w.fill(h, a)
-	if w.queue(h, subject, msg.Bytes()) {
+	if w.queue(h, a, subject, msg.Bytes()) {
 		w.admit(h)
 	}
 }
@@ -119,14 +133,16 @@ func (w *crewWorker) takeBig(h *job, subject string, b *Big) {
 // from returns the slot of a run that has given the attempt.
 func (h *job) from() Holder { return Holder{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
 
-// queue gives an attempt, which msg brought, its command, and reports whether it is its turn. Those of a
+// queue makes the task of an attempt, which msg brought, and reports whether it is its turn. Those of a
 // slot of a run wait for one another.
-func (w *crewWorker) queue(h *job, subject string, msg []byte) bool {
-	if h.task.Err = w.equip(h, subject, msg); h.task.Err != nil {
-		h.task.Argv, h.task.Exec, h.task.Shell = nil, nil, false
+func (w *crewWorker) queue(h *job, a *Attempt, subject string, msg []byte) bool {
+	t := w.taskOf(a)
+	if t.Err = w.equip(a, t, subject, msg); t.Err != nil {
+		t.Argv, t.Exec, t.Shell = nil, nil, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	h.Attempt, h.task = a, t
 	if h.over() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it waits for its seat
 		return true
 	}
@@ -138,42 +154,27 @@ func (w *crewWorker) queue(h *job, subject string, msg []byte) bool {
 
 // over reports whether an attempt must not begin any more. It goes by the clock: a process that
 // stood still has not noticed yet that its lease has run out. The caller holds worker.mu.
-func (h *job) over() bool { return h.back || h.unwanted || h.ended || !h.worker.leased(h.lease) }
+func (h *job) over() bool {
+	return h.wish >= toReturn || h.phase >= ended || !h.worker.leased(h.lease)
+}
 
 // next takes an attempt that has ended from its line, and admits the one whose turn it is then.
 func (w *crewWorker) next(h *job) {
+	var turn []*job
 	w.mu.Lock()
 	h.waits = false
 	line := slices.DeleteFunc(w.lines[h.from()], func(o *job) bool { return o == h })
 	if w.lines[h.from()] = line; len(line) == 0 {
 		delete(w.lines, h.from())
+	} else if line[0].waits {
+		line[0].waits, turn = false, line[:1:1]
 	}
-	turn := w.turns(line)
 	w.mu.Unlock()
 	w.admit(turn...)
 }
 
-// turns returns the first of those in line if it waits. Without a connection it goes on waiting:
-// what it did would count for nothing if that does not come back in time. Its caller holds mu, and
-// admits it.
-func (w *crewWorker) turns(line []*job) (turn []*job) {
-	if len(line) > 0 && line[0].waits && w.s.nc.IsConnected() {
-		line[0].waits = false
-		turn = append(turn, line[0])
-	}
-	return turn
-}
-
-// newJob makes the task of an attempt.
-func (w *crewWorker) newJob(t *lease, a *Attempt) *job {
-	h := &job{worker: w, lease: t}
-	h.ctx, h.cancel = context.WithCancel(context.Background())
-	w.fill(h, a)
-	return h
-}
-
-// fill fills in what an attempt asks for.
-func (w *crewWorker) fill(h *job, a *Attempt) {
+// taskOf makes the task of an attempt.
+func (w *crewWorker) taskOf(a *Attempt) *task.Task {
 	s := new(struct { // allocate both together
 		task.Task
 		task.Origin
@@ -194,9 +195,7 @@ func (w *crewWorker) fill(h *job, a *Attempt) {
 	if whole {
 		s.Task.Asked.Weight = w.work.Window
 	}
-	w.mu.Lock()
-	h.Attempt, h.task = a, &s.Task
-	w.mu.Unlock()
+	return &s.Task
 }
 
 // mostNeeds is how many different needs a worker remembers.
@@ -227,17 +226,13 @@ func (w *crewWorker) hold(h *job) bool {
 		return false
 	}
 	if run == nil {
-		run = &runState{epoch: h.Epoch, heard: w.s.now()}
-		w.runs[h.Run] = run
+		w.runs[h.Run] = &runState{epoch: h.Epoch, heard: w.s.now()}
 	}
-	run.attempts++
 	w.held[h.ID] = h
-	if i := slices.Index(w.early, h.ID); i >= 0 {
-		w.early = slices.Delete(w.early, i, i+1)
-		h.back = true
+	back := w.state != ready
+	if back {
+		h.wish = toReturn
 	}
-	h.back = h.back || w.state != ready
-	back := h.back
 	w.mu.Unlock()
 	if back {
 		w.finish(h, &task.Result{Outcome: task.Lost})
@@ -246,12 +241,11 @@ func (w *crewWorker) hold(h *job) bool {
 }
 
 // equip gives an attempt's task its command, or returns why it must not run.
-func (w *crewWorker) equip(h *job, subject string, msg []byte) error {
-	a := h.Attempt
+func (w *crewWorker) equip(a *Attempt, t *task.Task, subject string, msg []byte) error {
 	if task.Lacks(w.work.Offers, a.Needs, false) != nil {
 		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
 	}
-	if !h.ownCommand() {
+	if !a.ownCommand() {
 		if !w.work.Commands {
 			return errNoCommands
 		}
@@ -272,33 +266,24 @@ func (w *crewWorker) equip(h *job, subject string, msg []byte) error {
 	case len(a.Env) > 0:
 		return errors.New("this worker runs its own command in its own environment: drop --env")
 	}
-	err := w.work.Make(h.task, a.Names, a.Caps)
-	if h.task.Protocol != task.NoProtocol { // the worker serves many runs
-		h.task.Origin.Slot = 0
+	err := w.work.Make(t, a.Names, a.Caps)
+	if t.Protocol != task.NoProtocol { // the worker serves many runs
+		t.Origin.Slot = 0
 		return err
 	}
 	for _, name := range a.Caps {
-		h.task.Env = append(h.task.Env, task.CapVariable(name)+"=") // unless it holds units
+		t.Env = append(t.Env, task.CapVariable(name)+"=") // unless it holds units
 	}
 	return err
 }
 
-// admit gives the tasks of attempts to the run, unless they are to end already.
+// admit gives the tasks of attempts to the run, and has those end that are to end already.
 func (w *crewWorker) admit(jobs ...*job) {
 	if len(jobs) == 0 {
 		return
 	}
-	if err := w.add(jobs); err != nil {
-		for _, h := range jobs {
-			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
-		}
-	}
-}
-
-func (w *crewWorker) add(jobs []*job) error {
-	w.turn.Lock()
-	defer w.turn.Unlock()
 	tasks := make([]*task.Task, len(jobs))
+	w.turn.Lock()
 	w.mu.Lock()
 	for i, h := range jobs {
 		w.last++
@@ -307,18 +292,24 @@ func (w *crewWorker) add(jobs []*job) error {
 	}
 	w.mu.Unlock()
 	err := w.work.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err
-	var late []uint64 // that are to end already
+	w.turn.Unlock()
+	var late []*job
 	w.mu.Lock()
 	for _, h := range jobs {
 		if err != nil {
 			delete(w.tasks, h.task.ID)
-		} else if h.over() {
-			late = append(late, h.number()...)
+		}
+		if err != nil || h.over() {
+			late = append(late, h)
 		}
 	}
 	w.mu.Unlock()
-	w.end(late, false)
-	return err
+	w.stop(false, late...)
+	if err != nil {
+		for _, h := range jobs {
+			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
+		}
+	}
 }
 
 // seen remembers which attempts were taken, by their tokens: for at least seenFor, or
