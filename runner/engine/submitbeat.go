@@ -26,10 +26,9 @@ func (x *submitter) each(pause time.Duration, do func()) {
 // wait waits for some time. It returns false at once when the run is over.
 func (x *submitter) wait(d time.Duration) bool { return pause(x.ctx, d) }
 
-// tick looks after workers, and sends again what may not have arrived.
+// tick looks after workers, and sends orders again that may not have arrived.
 func (x *submitter) tick() func() {
 	var beat time.Time
-	reconnects := x.s.nc.Stats().Reconnects
 	return func() {
 		now := time.Now()
 		connected := x.s.nc.IsConnected()
@@ -46,12 +45,6 @@ func (x *submitter) tick() func() {
 		default:
 		}
 		if connected {
-			n := x.s.nc.Stats().Reconnects
-			x.flights.out.Again(n != reconnects)
-			if n != reconnects {
-				reconnects = n
-				_ = x.s.nc.Publish(askSubject, nil) // who does not answer is noticed by his silence
-			}
 			x.flights.repeat(now)
 			if now.Sub(beat) >= heartbeatEvery {
 				beat = now

@@ -56,7 +56,6 @@ func (w *crewWorker) keep() {
 		}
 		w.expire()
 		w.endSilent()
-		w.out.Again(false)
 	}
 }
 
@@ -86,14 +85,13 @@ func (w *crewWorker) renewAgain() {
 	}
 }
 
-// reconnected sends again what may have been lost with the connection.
+// reconnected gives runs and the lease their time.
 func (w *crewWorker) reconnected() {
 	w.mu.Lock()
 	for _, t := range w.runs { // their heartbeats could not come
 		t.heard = w.s.now()
 	}
 	w.mu.Unlock()
-	w.out.Again(true)
 	w.renewSoon()
 }
 

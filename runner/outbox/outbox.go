@@ -77,10 +77,10 @@ func New(nc *nats.Conn, waits *Waits) (*Outbox, error) {
 	}
 	o.settled.L = &o.mu
 	waits.On(o.unanswered)
-	closed := nc.StatusChanged(nats.CLOSED)
+	status := nc.StatusChanged(nats.CLOSED, nats.CONNECTED)
 	_, err := nc.Subscribe(o.inbox+"*", o.answered)
 	if err == nil {
-		go o.publish(closed)
+		go o.publish(status)
 	}
 	return o, err
 }
@@ -187,12 +187,19 @@ func (o *Outbox) enqueue(q *queue) {
 }
 
 // publish publishes what is due, once goroutines that can run have, as these may be about to send more:
-// what ends at the same time goes in one batch.
-func (o *Outbox) publish(closed <-chan nats.Status) {
+// what ends at the same time goes in one batch. A new connection gets everything again.
+func (o *Outbox) publish(status <-chan nats.Status) {
+	look := time.NewTicker(gonePause)
+	defer look.Stop()
 	for {
 		select {
-		case <-closed:
-			return
+		case is := <-status:
+			if is == nats.CLOSED {
+				return
+			}
+			o.again(true)
+		case <-look.C:
+			o.again(false)
 		case <-o.due:
 		}
 		runtime.Gosched()
@@ -234,8 +241,8 @@ func (o *Outbox) next() *nats.Msg {
 	return nil
 }
 
-// Again publishes what is pending and due; all of it if everything is.
-func (o *Outbox) Again(everything bool) {
+// again publishes what is pending and due; all of it if everything is.
+func (o *Outbox) again(everything bool) {
 	now := time.Now()
 	var list []*nats.Msg
 	o.mu.Lock()

@@ -64,7 +64,7 @@ func TestOutboxBundles(t *testing.T) {
 		_ = m.Respond([]byte{'+'})
 	})
 	require.NoError(t, err)
-	crewtest.Until(t, func() bool { out.Again(true); return done.Load() > n }, "all answers")
+	crewtest.Until(t, func() bool { out.again(true); return done.Load() > n }, "all answers")
 	out.Flush()
 	require.Empty(t, out.queues)
 	require.Zero(t, out.bytes)
@@ -116,7 +116,7 @@ func TestOutboxLetsOthersPass(t *testing.T) {
 	}
 	answered := make(chan bool, 1)
 	out.Send("other", []byte("a"), func() { answered <- true })
-	crewtest.Until(t, func() bool { out.Again(true); return len(answered) > 0 }, "the answer of the other one")
+	crewtest.Until(t, func() bool { out.again(true); return len(answered) > 0 }, "the answer of the other one")
 }
 
 // Nobody has an answer go to where only who answers may send.
