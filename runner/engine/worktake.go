@@ -167,7 +167,7 @@ func (w *crewWorker) next(h *job) {
 	if w.lines[h.from()] = line; len(line) == 0 {
 		delete(w.lines, h.from())
 	} else if line[0].waits {
-		line[0].waits, turn = false, line[:1:1]
+		line[0].waits, turn = false, []*job{line[0]}
 	}
 	w.mu.Unlock()
 	w.admit(turn...)
