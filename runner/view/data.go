@@ -5,9 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"math"
 	"strconv"
-	"time"
 
 	"crew/runner/history"
 	"crew/runner/task"
@@ -22,46 +20,28 @@ const level = 4
 
 // packed is what the script gets, as JSON.
 type packed struct {
-	Base    float64     `json:"base"` // milliseconds since 1970
-	Zone    int         `json:"zone"` // minutes east of UTC
-	More    int64       `json:"more"`
-	Kinds   [][2]string `json:"kinds"` // name and class of each outcome
-	Runs    []packedRun `json:"runs"`
-	Lanes   [][2]any    `json:"lanes"` // host and worker
-	Names   []string    `json:"names"`
-	Blocked [][]any     `json:"blocked"` // run, from and to in milliseconds after base, why
+	Base    float64           `json:"base"` // milliseconds since 1970
+	Zone    int               `json:"zone"` // minutes east of UTC
+	More    int64             `json:"more"`
+	Kinds   [][2]string       `json:"kinds"` // name and class of each outcome
+	Runs    []history.Run     `json:"runs"`
+	Lanes   []history.Lane    `json:"lanes"`
+	Blocked []history.Blocked `json:"blocked"`
+	Names   []string          `json:"names"`
 
 	Columns [12]json.RawMessage `json:"columns"` // of the attempts
-}
-
-type packedRun struct {
-	Name  string  `json:"name"`
-	Start float64 `json:"start"` // milliseconds after base
-	End   float64 `json:"end"`
 }
 
 // pack returns the data of a page: base64 of gzip of JSON.
 func pack(r *history.Report) (string, error) {
 	a := &r.Attempts
 	_, east := a.Base.Local().Zone()
-	p := &packed{
-		Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Lanes: [][2]any{}, Blocked: [][]any{},
-	}
+	p := &packed{Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Runs: r.Runs, Lanes: a.Lanes, Blocked: r.Blocked}
 	for o := range task.Outcomes {
 		p.Kinds = append(p.Kinds, [2]string{o.String(), kind(o)})
 	}
 	var names []string
 	p.Columns, names = columns(a)
-	after := func(t time.Time) float64 { return math.Round(float64(t.Sub(a.Base).Microseconds())/100) / 10 }
-	for i, run := range r.Runs {
-		p.Runs = append(p.Runs, packedRun{runName(r, i), after(run.Start), after(run.End)})
-	}
-	for _, l := range a.Lanes {
-		p.Lanes = append(p.Lanes, [2]any{show(l.Host), l.Worker})
-	}
-	for _, b := range r.Blocked {
-		p.Blocked = append(p.Blocked, []any{b.Run, after(b.From), after(b.To), show(b.Text)})
-	}
 	for most := longest; ; most /= 3 {
 		p.Names = p.Names[:0]
 		for _, name := range names {
@@ -127,13 +107,4 @@ func tenths(ns int64) int64 {
 		return -1
 	}
 	return (ns + 50_000) / 100_000
-}
-
-// runName returns by what people tell a run from the others.
-func runName(r *history.Report, i int) string {
-	run := &r.Runs[i]
-	if run.Start.IsZero() {
-		return show(run.Source)
-	}
-	return task.Moment(run.Start) + " · " + show(run.Source)
 }

@@ -72,6 +72,7 @@ func leftOut(r *history.Report, live string) (all []string) {
 		}
 	}
 	add(unknown, "The output of %s is unknown.", task.Count(unknown, "failed task"))
+	add(int64(len(r.Runs)-mostRuns), "The table of runs lacks all but the last %d.", mostRuns)
 	add(r.Flaky.More, "%s more tasks were flaky than are listed.", count(r.Flaky.More))
 	for _, table := range []named[history.Groups]{{"keys", r.Keys}, {"commands", r.Commands}, {"hosts", r.Hosts}} {
 		lacks := table.Of.Rest

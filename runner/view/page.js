@@ -23,13 +23,15 @@ const bytes = (b, most = 1000) => {
 	return visible(text.length > most ? text.slice(0, most) + "…" : text);
 };
 
+// span returns a duration with three digits, but whole seconds, as Go's Duration.String has it.
 const span = ms => {
-	const s = ms / 1000, n = Math.round(s), two = n => String(n).padStart(2, "0");
-	return ms <= 0 ? "0" : s < 0.00995 ? ms.toFixed(1) + " ms" : s < 0.9995 ? ms.toFixed(0) + " ms" :
-		s < 9.995 ? s.toFixed(2) + " s" : s < 59.95 ? s.toFixed(1) + " s" :
-		n < 3600 ? `${Math.floor(n / 60)} m ${two(n % 60)} s` :
-		n < 86400 ? `${Math.floor(n / 3600)} h ${two(Math.floor(n / 60) % 60)} m` :
-		`${Math.floor(n / 86400)} d ${two(Math.floor(n / 3600) % 24)} h`;
+	if (ms <= 0) return "0s";
+	if (ms < 1) return Math.round(ms * 10) * 100 + "µs";
+	if (ms < 99.95) return Number(ms.toFixed(1)) + "ms";
+	if (ms < 999.5) return ms.toFixed(0) + "ms";
+	if (ms < 59_950) return Number((ms / 1000).toFixed(ms < 9995 ? 2 : 1)) + "s";
+	const s = Math.round(ms / 1000), m = Math.floor(s / 60);
+	return (m < 60 ? "" : Math.floor(m / 60) + "h") + m % 60 + "m" + s % 60 + "s";
 };
 const count = n => n.toLocaleString("en");
 const tasksOf = n => n === 1 ? "1 task" : count(n) + " tasks";
@@ -48,7 +50,10 @@ const read = async () => {
 		for (let i = 1; i < column.length; i++) column[i] += column[i - 1];
 	for (const column of [A.start, A.took, A.waited])
 		for (let i = 0; i < column.length; i++) column[i] = column[i] === -1 && column !== A.start ? -1 : column[i] / 10;
-	D.runs ??= [];
+	const after = time => Date.parse(time) - D.base;
+	D.runs = (D.runs ?? []).map(r => ({name: (r.Start > "0002" ? day(after(r.Start)) + " · " : "") + visible(r.Source), start: after(r.Start), end: after(r.End)}));
+	D.lanes = (D.lanes ?? []).map(l => [visible(l.Host), l.Worker]);
+	D.blocked = (D.blocked ?? []).map(b => [b.Run, after(b.From), after(b.To), visible(b.Text)]);
 };
 
 // now is when running attempts are shown to end: in a file, when the run was last heard of.
@@ -63,7 +68,8 @@ const placeOf = i => {
 	const lane = D.lanes[A.lane[i]];
 	return !lane ? "" : [lane[0], lane[1] ? "worker " + lane[1] : ""].filter(Boolean).join(", ");
 };
-const clock = (ms, digits = 19) => Number.isFinite(ms) ? new Date(D.base + ms + D.zone * 60000).toISOString().replace("T", " ").slice(11, digits + 4) : "";
+const day = (ms, from = 0, to = 19) => new Date(D.base + ms + D.zone * 60000).toISOString().replace("T", " ").slice(from, to);
+const clock = (ms, digits = 19) => Number.isFinite(ms) ? day(ms, 11, digits + 4) : "";
 const neverRan = i => A.lane[i] < 0 && A.took[i] <= 0;
 
 // whyWaited says what kept the task of an attempt from starting, if that is known.

@@ -147,8 +147,8 @@ func TestPageIsSmall(t *testing.T) {
 
 func TestSpansAreShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", 300 * time.Microsecond: "0.3 ms", 42 * time.Millisecond: "42 ms", 1234 * time.Millisecond: "1.23 s", 59940 * time.Millisecond: "59.9 s",
-		59960 * time.Millisecond: "1 m 00 s", 3*time.Hour + 5*time.Minute: "3 h 05 m", 50 * time.Hour: "2 d 02 h",
+		0: "0s", 300 * time.Microsecond: "300µs", 42 * time.Millisecond: "42ms", 1234 * time.Millisecond: "1.23s", 59940 * time.Millisecond: "59.9s",
+		59960 * time.Millisecond: "1m0s", 3*time.Hour + 5*time.Minute: "3h5m0s", 50 * time.Hour: "50h0m0s",
 	} {
 		require.Equal(t, want, span(d))
 	}

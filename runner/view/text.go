@@ -49,29 +49,13 @@ func lines(b []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// span returns a duration with about three digits. The script has the same.
+// span returns a duration with three digits, but whole seconds. The script has the same.
 func span(d time.Duration) string {
-	s := d.Seconds()
-	switch {
-	case d <= 0:
-		return "0"
-	case s < 0.00995:
-		return fmt.Sprintf("%.1f ms", s*1000)
-	case s < 0.9995:
-		return fmt.Sprintf("%.0f ms", s*1000)
-	case s < 9.995:
-		return fmt.Sprintf("%.2f s", s)
-	case s < 59.95:
-		return fmt.Sprintf("%.1f s", s)
+	unit := 100 * time.Microsecond
+	for unit < time.Second && d+unit/2 >= 1000*unit {
+		unit *= 10
 	}
-	n := int(s + 0.5)
-	switch {
-	case n < 3600:
-		return fmt.Sprintf("%d m %02d s", n/60, n%60)
-	case n < 86400:
-		return fmt.Sprintf("%d h %02d m", n/3600, n/60%60)
-	}
-	return fmt.Sprintf("%d d %02d h", n/86400, n/3600%24)
+	return d.Round(unit).String()
 }
 
 // count returns a number with its thousands apart.

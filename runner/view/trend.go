@@ -49,7 +49,8 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 			continue
 		}
 		if last >= 0 {
-			add(&before, g.ByRun[last])
+			b := &g.ByRun[last]
+			before.Tasks, before.Failed, before.Time = before.Tasks+b.Tasks, before.Failed+b.Failed, before.Time+b.Mean*time.Duration(b.Tasks)
 		}
 		last = i
 	}
@@ -85,26 +86,14 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 	return t, true
 }
 
-// add adds to what trendOf needs of the runs before.
-func add(sum *history.Figures, f history.Figures) {
-	sum.Tasks += f.Tasks
-	sum.Failed += f.Failed
-	sum.Time += f.Mean * time.Duration(f.Tasks)
-}
-
 // mostRuns is how many runs are listed.
 const mostRuns = 200
 
-// lastRuns returns the last runs, the latest first, and how many are before them.
-func lastRuns(r *history.Report) named[[]history.Run] {
-	n := max(0, len(r.Runs)-mostRuns)
-	text := ""
-	if n > 0 {
-		text = count(int64(n))
-	}
-	last := slices.Clone(r.Runs[n:])
+// lastRuns returns the last runs, the latest first.
+func lastRuns(r *history.Report) []history.Run {
+	last := slices.Clone(r.Runs[max(0, len(r.Runs)-mostRuns):])
 	slices.Reverse(last)
-	return named[[]history.Run]{text, last}
+	return last
 }
 
 // hosts counts the hosts of the timeline.
