@@ -62,12 +62,10 @@ type Digest struct {
 	left   remains     // left behind by tasks, and killed
 	stays  remains     // made itself a daemon, and stays
 	why    string      // why the run drains; see task.Event
-	read   bool        // the input has been read to its end
-	unread bool        // it was not, and there may be more
+	unread bool        // the input was not read to its end, and there may be more
 	first  string      // what its first line says of the command that failed
 	bad    bool        // a command could not be executed at all
 	tied   bool        // a list of tasks would lack some that they come after
-	untold bool        // the run drains without a message of its own
 	told   string      // what Close has printed, or would have
 	stats  task.Stats  // the totals, after Close
 }
@@ -77,9 +75,9 @@ type described struct {
 	id    uint64
 	short string // its command, as the first line has it
 	text  string
-	like  string      // what tasks that failed alike share; see likeness
-	more  int64       // of these
-	some  []described // the first ones, of which text is the label
+	like  string   // what tasks that failed alike share; see likeness
+	more  int64    // of these
+	some  []string // the labels of the first ones
 }
 
 // NewDigest returns a Digest that writes through screen. If cfg.Line is nil, it
@@ -94,14 +92,13 @@ func (d *Digest) Consume(events []task.Event) error {
 		switch e := &events[i]; e.Kind {
 		case task.Draining, task.Stopping:
 			d.why = e.Text
-			if !d.read && d.input.Tasks != nil {
+			if d.input.Tasks != nil {
 				d.input.Tasks(0) // so the number is known in the end
 			}
-			d.untold = d.untold || e.Kind == task.Draining && e.Text == ""
 		case task.Admitted:
 			d.rerun.read(e.Task)
 		case task.InputEnd:
-			d.read = true
+			d.input.Tasks = nil // all are counted
 		case task.Retried:
 			tail, _ := e.Result.OutputTail() // which will be closed when the task is finished
 			e.Result.Tail = []byte(strings.Join(task.LastLines(tail, digestLines), "\n"))
@@ -122,39 +119,33 @@ func (d *Digest) finished(e *task.Event) {
 		d.again(t)
 		d.fail(t, r)
 	case r.Known():
-	case o == task.Cancelled && r.Final:
-		d.ended++
-	case o == task.NotRun && r.Final:
-		d.vain++
-		d.again(t)
-		d.fail(t, r)
-	case o == task.NotRun && len(r.Before) > 0:
-		last := r.Before[len(r.Before)-1]
-		if d.undone++; last.Outcome.Replaced() {
-			d.gone++
-		}
-		d.again(t)
-		d.waits = describeEarlier(d.waits, fmt.Sprintf("task %d waits for a retry: %s", t.ID, last.Verdict()+task.LaterAttempt(last.Attempt)), t, r)
-	case o == task.NotRun, o == task.Cancelled:
-		d.again(t)
 	case r.Flaky():
 		d.flaky = describeEarlier(d.flaky, fmt.Sprintf("flaky task %d: %s", t.ID, r.FlakyVerdict()), t, r)
-	}
-	if r.Known() {
-		return
+	case o == task.Cancelled && r.Final:
+		d.ended++
+	case o == task.NotRun, o == task.Cancelled:
+		d.again(t)
+		if o == task.Cancelled {
+			break
+		}
+		if r.Final {
+			d.vain++
+			d.fail(t, r)
+		} else if n := len(r.Before); n > 0 {
+			last := r.Before[n-1]
+			if d.undone++; last.Outcome.Replaced() {
+				d.gone++
+			}
+			d.waits = describeEarlier(d.waits, fmt.Sprintf("task %d waits for a retry: %s", t.ID, last.Verdict()+task.LaterAttempt(last.Attempt)), t, r)
+		}
 	}
 	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
-		switch {
-		case a != r && a.Earlier:
+		if r.Known() || a != r && a.Earlier {
 			continue
-		case a.Left != "":
-			d.left.add(t.ID, a.Left)
-		case a.Leaked:
-			d.leaks.add(t.ID, "")
 		}
-		if a.Daemons != "" {
-			d.stays.add(t.ID, a.Daemons)
-		}
+		d.left.add(t.ID, a.Left != "", a.Left)
+		d.leaks.add(t.ID, a.Leaked && a.Left == "", "")
+		d.stays.add(t.ID, a.Daemons != "", a.Daemons)
 	}
 }
 
@@ -173,8 +164,10 @@ func (d *Digest) fail(t *task.Task, r *task.Result) {
 		d.failed = append(d.failed, d.describe(t, r, like))
 	case i >= 0:
 		f := &d.failed[i]
-		if f.more++; len(f.some) < digestAlike {
-			f.some = append(f.some, described{id: t.ID, text: t.Label(digestLabel)})
+		if f.more++; f.more <= digestAlike {
+			f.some = append(f.some, t.Label(digestLabel))
+		} else if f.more == digestAlike+1 {
+			f.some = append(f.some, "…")
 		}
 	}
 }
@@ -220,7 +213,7 @@ func (d *Digest) Stats() *task.Stats { return &d.stats }
 // all returns what Close prints.
 func (d *Digest) all(s task.Stats) string {
 	switch {
-	case d.bad && d.untold && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
+	case d.bad && s.Draining && d.why == "" && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
 		d.rerun.drop()
 		return d.missing(&s)
 	case d.why == brokenPipe: // say what did not happen, and no more: few ask for it
@@ -230,8 +223,8 @@ func (d *Digest) all(s task.Stats) string {
 		}
 		return ""
 	}
-	for _, list := range [...][]described{d.failed, d.waits, d.flaky} {
-		byID(list)
+	for _, list := range [...][]described{d.failed, d.waits, d.flaky} { // as in the input
+		slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
 	}
 	text := ""
 	line, short, left := d.cut(&s)
@@ -417,20 +410,7 @@ func (f *described) alike() string {
 	if f.more == 0 {
 		return ""
 	}
-	byID(f.some)
-	var labels []string
-	for _, other := range f.some {
-		labels = append(labels, other.text)
-	}
-	if f.more > int64(len(f.some)) {
-		labels = append(labels, "…")
-	}
-	return "crew:   and " + task.Count(f.more, "more task") + " in the same way: " + strings.Join(labels, ", ") + "\n"
-}
-
-// byID puts tasks in the order of the input.
-func byID(list []described) {
-	slices.SortFunc(list, func(a, b described) int { return cmp.Compare(a.id, b.id) })
+	return "crew:   and " + task.Count(f.more, "more task") + " in the same way: " + strings.Join(f.some, ", ") + "\n"
 }
 
 // describeEarlier adds a text about a task with, of how it failed before it got result r,

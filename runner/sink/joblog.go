@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -40,6 +39,7 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 type Joblog struct {
 	path string
 	file *os.File
+	kept bool           // it is a regular file, which can be read back
 	buf  []byte         // the rows of a batch
 	mark string         // the blanks of this run; "" before its first row
 	had  map[string]int // how often the file has a row of an earlier result
@@ -75,7 +75,8 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 	if err != nil {
 		return nil, fmt.Errorf("open joblog %s: %w", path, task.WithoutPath(err))
 	}
-	j := &Joblog{path: path, file: f, had: map[string]int{}}
+	st, err := f.Stat()
+	j := &Joblog{path: path, file: f, kept: err == nil && st.Mode().IsRegular(), had: map[string]int{}}
 	if err := j.begin(mode, starts); err != nil {
 		f.Close()
 		return nil, j.fail(err)
@@ -83,18 +84,31 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 	return j, nil
 }
 
-// begin makes the file end with a whole row, or the header.
-func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) error {
-	defer j.lock()()
-	st, err := j.file.Stat()
-	if err != nil || mode == JoblogResumed && !st.Mode().IsRegular() {
-		return err
+// begin makes the file end with a whole row, or the header. A resumed run cuts a last row without
+// newline, and remembers the rows with these starts.
+func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) (err error) {
+	if mode == JoblogResumed && !j.kept {
+		return nil
 	}
-	size, text, last := st.Size(), "", []byte{'\n'}
-	if mode == JoblogResumed {
-		size, err = j.resume(starts)
-	} else if size > 0 {
-		_, err = j.file.ReadAt(last, size-1)
+	defer j.lock()()
+	size, text, last := int64(0), "", []byte{'\n'}
+	switch st, failed := j.file.Stat(); {
+	case failed != nil:
+		return failed
+	case mode != JoblogResumed:
+		if size = st.Size(); size > 0 {
+			_, err = j.file.ReadAt(last, size-1)
+		}
+	default:
+		sought := map[string]bool{} // as they stand in rows
+		if starts != nil {
+			for start := range starts {
+				sought[seconds(start.UnixMilli())] = true
+			}
+		}
+		if size, _, err = j.read(sought); err == nil {
+			err = j.file.Truncate(size)
+		}
 	}
 	if size == 0 {
 		text = joblogHeader
@@ -107,39 +121,29 @@ func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) error {
 	return err
 }
 
-// resume cuts a last row without newline, and remembers the rows with these starts. It
-// returns the size of what is left.
-func (j *Joblog) resume(starts iter.Seq[time.Time]) (whole int64, err error) {
-	sought := map[string]bool{} // as they stand in rows
-	if starts != nil {
-		for start := range starts {
-			sought[seconds(start.UnixMilli())] = true
+// read reads the file, and remembers the rows with starts that are sought. It returns the size of all
+// whole rows, and the mark that no row has yet or, if the file has rows with each, the one whose latest
+// row comes first.
+func (j *Joblog) read(sought map[string]bool) (whole int64, mark string, err error) {
+	var last [mostMarks]int
+	in := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, math.MaxInt64), 64<<10)
+	for n := 1; j.kept && err == nil; n++ {
+		var row string
+		if row, err = in.ReadString('\n'); err == nil {
+			whole += int64(len(row))
+			start, mark, key := parts(row)
+			if mark > 0 && mark <= mostMarks {
+				last[mark-1] = n
+			}
+			if sought[start] {
+				j.had[key]++
+			}
 		}
 	}
-	err = j.rows(func(row string) {
-		whole += int64(len(row))
-		if start, _, key := parts(row); sought[start] {
-			j.had[key]++
-		}
-	})
-	if err == nil {
-		err = j.file.Truncate(whole)
+	if err == io.EOF {
+		err = nil
 	}
-	return whole, err
-}
-
-// rows calls each for each whole row of the file.
-func (j *Joblog) rows(each func(row string)) error {
-	for in := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, math.MaxInt64), 64<<10); ; {
-		row, err := in.ReadString('\n')
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		each(row)
-	}
+	return whole, strings.Repeat(" ", 1+slices.Index(last[:], slices.Min(last[:]))), err
 }
 
 // parts returns the start and the mark of a row, and all of it without the mark and the task's
@@ -149,35 +153,19 @@ func parts(row string) (start string, mark int, key string) {
 	if len(cell) < 5 {
 		return "", 0, ""
 	}
-	return cell[2], task.JoblogMark(cell[3]), strings.Join([]string{cell[1], cell[2], strings.TrimLeft(cell[3], " "), cell[4]}, "\t")
+	return cell[2], task.JoblogMark(cell[3]), cell[1] + "\t" + cell[2] + "\t" + strings.TrimLeft(cell[3], " ") + "\t" + cell[4]
 }
 
 // lock keeps other runs from opening the file and from choosing a mark, until unlock is called. Without
 // locks, which some network file systems lack, runs that begin at once may get the same mark.
 func (j *Joblog) lock() (unlock func()) {
 	set := func(how int16) {
-		if st, err := j.file.Stat(); err == nil && st.Mode().IsRegular() {
-			lock := unix.Flock_t{Type: how}
-			_ = kernel.Again(func() error { return unix.FcntlFlock(j.file.Fd(), unix.F_SETLKW, &lock) })
+		if j.kept {
+			_ = kernel.Again(func() error { return unix.FcntlFlock(j.file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: how}) })
 		}
 	}
 	set(unix.F_WRLCK)
 	return func() { set(unix.F_UNLCK) }
-}
-
-// choose takes the mark that no row has yet or, if the file has rows with each, the one whose latest
-// row comes first. The file must stay locked until this run has written a row.
-func (j *Joblog) choose() error {
-	var last [mostMarks]int
-	n := 0
-	err := j.rows(func(row string) {
-		n++
-		if _, mark, _ := parts(row); mark > 0 && mark <= mostMarks {
-			last[mark-1] = n
-		}
-	})
-	j.mark = strings.Repeat(" ", 1+slices.Index(last[:], slices.Min(last[:])))
-	return err
 }
 
 // Consume writes the rows of a batch in one write.
@@ -195,8 +183,9 @@ func (j *Joblog) Consume(events []task.Event) error {
 			}
 		}
 		if j.mark == "" {
-			defer j.lock()()
-			if err := j.choose(); err != nil {
+			defer j.lock()() // until this run has written a row
+			var err error
+			if _, j.mark, err = j.read(nil); err != nil {
 				return j.fail(err)
 			}
 		}
@@ -211,12 +200,10 @@ func (j *Joblog) Consume(events []task.Event) error {
 
 // Sync makes the rows durable, unless the file is a pipe or a terminal.
 func (j *Joblog) Sync() error {
-	err := j.file.Sync()
-	st, failed := j.file.Stat() // systems have several errors for what is no file
-	if errors.Is(err, syscall.EINVAL) || failed == nil && !st.Mode().IsRegular() {
+	if !j.kept {
 		return nil
 	}
-	return j.fail(err)
+	return j.fail(j.file.Sync())
 }
 
 // Close closes the file.

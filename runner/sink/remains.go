@@ -16,19 +16,20 @@ type remains struct {
 	names []string // of the first programs
 }
 
-// add adds a task, unless it was the last one, and the names of programs, with commas between them.
-func (m *remains) add(id uint64, names string) {
+// add adds a task that did, unless it was the last one, and the names of programs, with commas between them.
+func (m *remains) add(id uint64, did bool, names string) {
+	if !did {
+		return
+	}
 	if id != m.last {
 		m.last = id
-		if m.tasks++; m.tasks <= digestTasks {
-			m.ids = append(m.ids, id)
-		}
+		m.tasks++
+		m.ids = append(m.ids, id)[:min(m.tasks, digestTasks)]
 	}
 	for name := range strings.SplitSeq(names, ", ") {
-		if name == "" || slices.Contains(m.names, name) || len(m.names) > digestTasks {
+		if n := len(m.names); name == "" || slices.Contains(m.names, name) || n > digestTasks {
 			continue
-		}
-		if len(m.names) == digestTasks {
+		} else if n == digestTasks {
 			name = "…"
 		}
 		m.names = append(m.names, name)

@@ -1,9 +1,6 @@
 package sink
 
-import (
-	"crew/runner/spool"
-	"crew/runner/task"
-)
+import "crew/runner/spool"
 
 // logSize is how much of small results is packed into one buffer.
 const logSize = 128 << 10
@@ -12,71 +9,50 @@ const logSize = 128 << 10
 // are packed, as they will be shown, into logs in the spool. Others keep their own
 // outputs. It is not safe for concurrent use.
 type reorderBuffer struct {
-	store *spool.Store
-	head  uint64 // the lowest ID that is not yet taken
-	held  map[uint64]extent
-	log   *log // takes the next small results
+	head uint64            // the lowest ID that is not yet released
+	held map[uint64]func() // what shows each result
+	log  *log              // takes the next small results
 }
 
-// extent is a result that waits: a part of a log of small ones, or all of one of its own.
-type extent struct {
-	in       *log
-	off      uint32
-	out, err uint32 // bytes of stdout, and of stderr after them
-}
-
-// log is many small results, or a large one.
+// log is many small results.
 type log struct {
 	*spool.Buffer
-	live  int    // small results in it that are not released
-	large *large // nil for small ones
-}
-
-// large is a result that waits with its outputs, which it owns.
-type large struct {
-	task   *task.Task // nil if its lines have their tags
-	result task.Result
-}
-
-func newReorderBuffer(store *spool.Store) *reorderBuffer {
-	return &reorderBuffer{store: store, head: 1, log: &log{Buffer: store.Buffer()}}
+	live int // that are not released, but for the latest log one more
 }
 
 // room returns the log for a small result of about n bytes.
-func (h *reorderBuffer) room(n int64) *log {
+func (h *reorderBuffer) room(store *spool.Store, n int64) *log {
 	if h.log.Len()+n > logSize {
-		if h.log.Spill(); h.log.live == 0 {
-			h.log.Close()
-		}
-		h.log = &log{Buffer: h.store.Buffer()}
+		full := h.log
+		full.Spill()
+		h.log = &log{Buffer: store.Buffer(), live: 1}
+		full.free()
 	}
 	return h.log
 }
 
-// hold holds a result.
-func (h *reorderBuffer) hold(id uint64, r extent) {
+// hold holds a result that show shows.
+func (h *reorderBuffer) hold(id uint64, show func()) {
 	if h.held == nil {
-		h.held = map[uint64]extent{}
+		h.held = map[uint64]func(){}
 	}
-	h.held[id] = r
-	r.in.live++
+	h.held[id] = show
 }
 
-// take moves head past id and returns what was held for it. It stays readable until free.
-func (h *reorderBuffer) take(id uint64) (r extent, ok bool) {
+// release moves head past id and shows what was held for it.
+func (h *reorderBuffer) release(id uint64) {
 	h.head = id + 1
-	r, ok = h.held[id]
+	if show := h.held[id]; show != nil {
+		show()
+	}
 	if delete(h.held, id); len(h.held) == 0 {
 		h.held = nil // a map does not shrink
 	}
-	return r, ok
 }
 
-// free gives up a result that was taken.
-func (h *reorderBuffer) free(r extent) {
-	if r.in.live--; r.in.large != nil {
-		r.in.large.result.Close()
-	} else if r.in.live == 0 && r.in != h.log {
-		r.in.Close()
+// free gives up a result in l.
+func (l *log) free() {
+	if l.live--; l.live == 0 {
+		l.Close()
 	}
 }

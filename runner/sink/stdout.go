@@ -43,12 +43,12 @@ type Stdout struct {
 
 	// used by Consume and Close alone
 
-	reorder *reorderBuffer // nil without Plan.Order
-	object  object         // buffers for JSON
-	shows   [2]shown       // where results go
-	gather  []byte         // what is shown at the end of the batch
-	stream  int            // where that goes
-	locked  bool           // Consume has taken the screen's lock, which it keeps until its end
+	reorder reorderBuffer // results that wait for their turn, with Plan.Order
+	object  object        // buffers for JSON
+	shows   [2]shown      // where results go
+	gather  []byte        // what is shown at the end of the batch
+	stream  int           // where that goes
+	locked  bool          // Consume has taken the screen's lock, which it keeps until its end
 
 	// used under the screen's lock alone
 
@@ -75,7 +75,7 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s.taggers.New = func() any { return new(tagger) }
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, frames: cfg.Plan.Show == task.ShowFrames, records: cfg.Records}
 	if cfg.Plan.Order {
-		s.reorder = newReorderBuffer(cfg.Store)
+		s.reorder = reorderBuffer{head: 1, log: &log{Buffer: cfg.Store.Buffer(), live: 1}}
 		s.lines = map[uint64]*lineBuffer{}
 	}
 	return s
@@ -95,12 +95,12 @@ func (s *Stdout) Consume(events []task.Event) error {
 			next := i+1 < len(events) && events[i+1].Kind == task.Released && events[i+1].ID == e.ID
 			s.finished(e, s.result(events[:i+1]), next)
 		case task.Released:
-			for id := e.ID; id <= e.Last; id++ {
-				s.released(id)
+			for id := e.ID; id <= e.Last && s.cfg.Plan.Order; id++ {
+				s.reorder.release(id)
 			}
 		}
 	}
-	if s.cfg.Plan.Show == task.ShowLines && s.reorder != nil {
+	if s.cfg.Plan.Show == task.ShowLines && s.cfg.Plan.Order {
 		s.passTurn(s.reorder.head)
 	}
 	s.flush()
@@ -168,14 +168,14 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome.Succeeded():
 		return
 	case r.Known(): // from an earlier run: the result has its output in every mode
-	case s.cfg.Plan.Show == task.ShowLines && s.reorder != nil:
+	case s.cfg.Plan.Show == task.ShowLines && s.cfg.Plan.Order:
 		t, r = nil, s.endLines(e.ID)
 		defer r.Close()
 	case s.cfg.Plan.Streams():
 		return
 	}
 	switch {
-	case s.reorder == nil || next && e.ID == s.reorder.head:
+	case !s.cfg.Plan.Order || next && e.ID == s.reorder.head:
 		s.show(t, r)
 	case !s.pack(e.ID, t, r):
 		for _, o := range [...]task.Output{r.Stdout, r.Stderr} {
@@ -183,7 +183,11 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 				b.Spill()
 			}
 		}
-		s.reorder.hold(e.ID, extent{in: &log{large: &large{t, *r}}})
+		own := *r
+		s.reorder.hold(e.ID, func() {
+			s.show(t, &own)
+			own.Close()
+		})
 		r.Stdout, r.Stderr, r.Before = nil, nil, nil
 	}
 }
@@ -198,39 +202,25 @@ func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
 	if size > piece {
 		return false
 	}
-	l := s.reorder.room(size)
-	off := l.Len()
-	failed := s.write(l, t, r, toStdout)
-	mid := l.Len()
-	failed = cmp.Or(failed, s.write(l, t, r, toStderr))
-	if s.note(failed); failed == nil && l.Len() > off {
-		s.reorder.hold(id, extent{l, uint32(off), uint32(mid - off), uint32(l.Len() - mid)})
+	l := s.reorder.room(s.cfg.Store, size)
+	var at [3]int64 // where each stream begins, and the end
+	var failed error
+	at[0] = l.Len()
+	for stream := range s.shows {
+		failed = cmp.Or(failed, s.write(l, t, r, stream))
+		at[stream+1] = l.Len()
+	}
+	if s.note(failed); failed == nil && at[2] > at[0] {
+		l.live++
+		s.reorder.hold(id, func() {
+			for stream := range s.shows {
+				s.note(l.WriteRange(&s.shows[stream], at[stream], at[stream+1]-at[stream]))
+			}
+			s.uncolour()
+			l.free()
+		})
 	}
 	return failed == nil
-}
-
-// released shows what was held for a task.
-func (s *Stdout) released(id uint64) {
-	if s.reorder == nil {
-		return
-	}
-	h, ok := s.reorder.take(id)
-	if !ok {
-		return
-	}
-	if l := h.in.large; l != nil {
-		s.show(l.task, &l.result)
-	} else {
-		off := int64(h.off)
-		for i, n := range [...]uint32{h.out, h.err} {
-			if n > 0 {
-				s.note(h.in.WriteRange(&s.shows[i], off, int64(n)))
-			}
-			off += int64(n)
-		}
-		s.uncolour()
-	}
-	s.reorder.free(h)
 }
 
 // captured returns how much all attempts of a task have written.
