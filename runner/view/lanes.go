@@ -1,23 +1,15 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 
 	"crew/runner/history"
 )
 
-const (
-	whyWorker = -1      // not a worker, but where it says why nothing starts
-	moreTID   = 1 << 20 // the first thread that is no worker's first row
-)
+const whyWorker = -1 // not a worker, but where it says why nothing starts
 
-// lanes are the processes and threads of a trace.
-type lanes struct {
-	hosts   map[string]int // the process of each; 1 for this machine
-	workers map[worker]*rows
-	more    int // threads that are no worker's first row
-}
-
+// worker is one of a host. A host is a process of the trace.
 type worker struct {
 	host string
 	n    int
@@ -31,17 +23,13 @@ type rows struct {
 
 // host returns the process of a host.
 func (t *Trace) host(name string) int {
-	if pid, known := t.lanes.hosts[name]; known {
-		return pid
+	pid := t.hosts[name]
+	if pid == 0 {
+		pid = len(t.hosts) + 1
+		t.hosts[name] = pid
+		t.about(pid, 0, "process_name", "name", cmp.Or(tidy(name), "this machine"))
+		t.about(pid, 0, "process_sort_index", "sort_index", pid)
 	}
-	pid, shown := 1, "this machine"
-	if name != "" {
-		t.host("")
-		pid, shown = len(t.lanes.hosts)+1, tidy(name)
-	}
-	t.lanes.hosts[name] = pid
-	t.about(pid, 0, "process_name", "name", shown)
-	t.about(pid, 0, "process_sort_index", "sort_index", pid)
 	return pid
 }
 
@@ -54,10 +42,10 @@ func (t *Trace) about(pid, tid int, what, name string, value any) {
 func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start, end micros) {
 	pid = t.host(host)
 	w := worker{host, n}
-	r := t.lanes.workers[w]
+	r := t.workers[w]
 	if r == nil {
 		r = &rows{}
-		t.lanes.workers[w] = r
+		t.workers[w] = r
 	}
 	row, begin, over := r.Take(int64(from), int64(to))
 	if row == len(r.threads) {
@@ -68,7 +56,7 @@ func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start,
 
 // thread names a new thread for a row of a worker, and returns it.
 func (t *Trace) thread(pid, n, row int) int {
-	tid, name := n, fmt.Sprint("worker ", n)
+	name := fmt.Sprint("worker ", n)
 	switch {
 	case n == whyWorker:
 		name = "why nothing starts"
@@ -77,11 +65,8 @@ func (t *Trace) thread(pid, n, row int) int {
 	case row > 1:
 		name += fmt.Sprint(", row ", row)
 	}
-	if n <= 0 || n >= moreTID || row > 1 {
-		tid = moreTID + t.lanes.more
-		t.lanes.more++
-	}
-	t.about(pid, tid, "thread_name", "name", name)
-	t.about(pid, tid, "thread_sort_index", "sort_index", max(-1, n)*1000+min(row, 999))
-	return tid
+	t.threads++
+	t.about(pid, t.threads, "thread_name", "name", name)
+	t.about(pid, t.threads, "thread_sort_index", "sort_index", n*1000+min(row, 999))
+	return t.threads
 }

@@ -26,13 +26,14 @@ const (
 // overlap: if they would, or if the worker is unknown, they get a row that is free. It is
 // not safe for concurrent use.
 type Trace struct {
-	w       *bufio.Writer
-	err     error // the first one of a write
-	any     bool  // an event has been written
+	w       *bufio.Writer // keeps its first error
+	between string        // what goes before the next event
 	fold    *history.Fold
 	base    time.Time
-	last    time.Time // when something happened
-	lanes   lanes
+	last    time.Time      // when something happened
+	hosts   map[string]int // the process of each
+	workers map[worker]*rows
+	threads int
 	flows   map[uint64]int // by task: the arrow from the attempt that failed to the next
 	arrow   int            // the last one
 	told    bool           // the source tells what runs
@@ -71,9 +72,9 @@ func (m micros) MarshalJSON() ([]byte, error) {
 
 // NewTrace returns a Trace that writes to w what f finds out.
 func NewTrace(w io.Writer, f *history.Fold) *Trace {
-	t := &Trace{w: bufio.NewWriter(w), fold: f, lanes: lanes{hosts: map[string]int{}, workers: map[worker]*rows{}}, flows: map[uint64]int{}}
+	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[worker]*rows{}, flows: map[uint64]int{}}
 	f.Attempted, f.Stuck = t.attempt, t.stuck
-	_, t.err = t.w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)
+	_, _ = t.w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return t
 }
 
@@ -82,25 +83,15 @@ func NewTrace(w io.Writer, f *history.Fold) *Trace {
 func (t *Trace) Close() error {
 	t.fold.Source("")
 	t.leave()
-	_, err := t.w.WriteString("\n]}\n")
-	return cmp.Or(t.err, err, t.w.Flush())
+	_, _ = t.w.WriteString("\n]}\n")
+	return t.w.Flush()
 }
 
 func (t *Trace) put(e *event) {
-	if t.err != nil {
-		return
-	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		t.err = err
-		return
-	}
-	between := ",\n"
-	if !t.any {
-		t.any, between = true, "\n"
-	}
-	_, _ = t.w.WriteString(between)
-	_, t.err = t.w.Write(text)
+	_, _ = t.w.WriteString(t.between)
+	t.between = ",\n"
+	text, _ := json.Marshal(e) // it has nothing that cannot be written
+	_, _ = t.w.Write(text)
 }
 
 // Add adds a line, also to the Fold, and keeps nothing of it.
@@ -112,7 +103,7 @@ func (t *Trace) Add(l *history.Line) {
 	ended := l.Name == "retried" || l.Name == "finished"
 	told := l.Name == "admitted" || l.Name == "started"
 	switch t.told = t.told || told || l.Name == "blocked"; {
-	case ended && !l.Start.IsZero() && !t.told && !t.any:
+	case ended && !l.Start.IsZero() && !t.told && t.between == "\n":
 		t.base = l.Start.Add(-earlierStart) // those that began before it end later
 	case t.base.IsZero():
 		t.base = at
