@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,54 +31,57 @@ type CIConfig struct {
 // and in a summary in Markdown. It says so when the run is over. What it keeps until
 // then is bounded.
 type CI struct {
-	cfg     CIConfig
-	failed  []told
-	flaky   []told
-	slowest []told              // the slowest first
-	retried map[uint64][]string // for each task to be retried, the end of its output when it failed
+	cfg           CIConfig
+	failed, flaky []told
+	slowest       []told // the slowest first
 }
 
 // told is a task that the annotations or the summary tell of.
 type told struct {
 	id         uint64
 	took       time.Duration
-	title      string // what became of it
-	command    string
-	lines      []string // the end of its output
+	text       string // of the summary
 	annotation string
 }
 
 // NewCI returns a CI.
-func NewCI(cfg CIConfig) *CI { return &CI{cfg: cfg, retried: map[uint64][]string{}} }
+func NewCI(cfg CIConfig) *CI { return &CI{cfg: cfg} }
 
 // Consume notes the tasks to tell of. It never returns an error.
 func (c *CI) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; {
-		case e.Kind == task.Retried && e.Result.Outcome.Failed() && !e.Result.Outcome.Replaced():
-			c.retried[e.ID] = outputEnd(e.Result)
+		case e.Kind == task.Retried:
+			e.Result.Tail = []byte(strings.Join(outputEnd(e.Result), "\n")) // the outputs are closed when the task ends
 		case e.Kind == task.Finished && !e.Result.Known():
-			c.finished(e)
-			delete(c.retried, e.ID)
+			c.finished(e.Task, e.Result)
 		}
 	}
 	return nil
 }
 
-func (c *CI) finished(e *task.Event) {
-	t, r := e.Task, e.Result
+func (c *CI) finished(t *task.Task, r *task.Result) {
+	tell := func(what string, lines []string) told {
+		x := told{id: t.ID, took: r.Duration(), text: fmt.Sprintf("task %d: %s: %s\n", t.ID, what, printable(t, r))}
+		for _, l := range lines {
+			x.text += "  | " + l + "\n"
+		}
+		return x
+	}
 	if took := r.Duration(); took > 0 && (len(c.slowest) < ciSlowest || took > c.slowest[ciSlowest-1].took) {
-		c.slowest = append(c.slowest, told{id: t.ID, took: took, title: task.Span(took), command: printable(t, r)})
+		c.slowest = append(c.slowest, tell(task.Span(took), nil))
 		slices.SortStableFunc(c.slowest, func(a, b told) int { return cmp.Compare(b.took, a.took) })
 		c.slowest = c.slowest[:min(len(c.slowest), ciSlowest)]
 	}
 	switch {
 	case r.Outcome.Failed() && len(c.failed) < ciTasks:
-		x := told{id: t.ID, title: r.Verdict(), command: printable(t, r), lines: outputEnd(r)}
-		x.annotation = c.annotation(t, r, &x)
+		lines := outputEnd(r)
+		x := tell(r.Verdict(), lines)
+		x.annotation = c.annotation(t, r, lines)
 		c.failed = append(c.failed, x)
 	case r.Flaky() && len(c.flaky) < ciTasks:
-		c.flaky = append(c.flaky, told{id: t.ID, title: r.FlakyVerdict(), command: printable(t, r), lines: c.retried[e.ID]})
+		before := r.Failures()
+		c.flaky = append(c.flaky, tell(r.FlakyVerdict(), task.LastLines(before[len(before)-1].Tail, ciLines)))
 	}
 }
 
@@ -92,14 +96,14 @@ func printable(t *task.Task, r *task.Result) string { return task.Printable(comm
 // Close prints the annotations and appends the summary. It never returns an error: a
 // summary that cannot be written is worth a line, and not a run that fails.
 func (c *CI) Close(s task.Stats) error {
-	byID := func(a, b told) int { return cmp.Compare(a.id, b.id) }
-	slices.SortFunc(c.failed, byID)
-	slices.SortFunc(c.flaky, byID)
-	var b strings.Builder
-	for _, x := range c.failed {
-		b.WriteString(x.annotation)
+	for _, list := range [...][]told{c.failed, c.flaky} {
+		slices.SortFunc(list, func(a, b told) int { return cmp.Compare(a.id, b.id) })
 	}
-	c.cfg.Say(b.String())
+	text := ""
+	for _, x := range c.failed {
+		text += x.annotation
+	}
+	c.cfg.Say(text)
 	if c.cfg.Summary != "" && s.Admitted > 0 {
 		if err := appendSummary(c.cfg.Summary, c.summary(&s)); err != nil {
 			c.cfg.Notice("write the summary for CI: " + err.Error())

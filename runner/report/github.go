@@ -22,8 +22,8 @@ var (
 )
 
 // annotation returns the workflow command that has GitHub show a failed task beside
-// the place in the source that its output names.
-func (c *CI) annotation(t *task.Task, r *task.Result, x *told) string {
+// the place in the source that its output names, with the last lines of that.
+func (c *CI) annotation(t *task.Task, r *task.Result, lines []string) string {
 	where := ""
 	if file, line, column := c.place(t, r); file != "" {
 		where = "file=" + escapeProperty.Replace(file) + ",line=" + line + ","
@@ -31,9 +31,9 @@ func (c *CI) annotation(t *task.Task, r *task.Result, x *told) string {
 			where += "col=" + column + ","
 		}
 	}
-	message := strings.Join(append([]string{x.command}, x.lines...), "\n")
-	return fmt.Sprintf("::error %stitle=%s::%s\n", where,
-		escapeProperty.Replace(fmt.Sprintf("task %d: %s", t.ID, x.title)), escapeData.Replace(message))
+	title := escapeProperty.Replace(fmt.Sprintf("task %d: %s", t.ID, r.Verdict()))
+	message := escapeData.Replace(strings.Join(append([]string{printable(t, r)}, lines...), "\n"))
+	return fmt.Sprintf("::error %stitle=%s::%s\n", where, title, message)
 }
 
 // place returns the first place in a file of the repository that the end of a task's

@@ -53,7 +53,6 @@ var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // summary returns the summary of the run in Markdown. What tasks have written stands
 // in <pre>, so it is shown as it is.
 func (c *CI) summary(s *task.Stats) string {
-	var b strings.Builder
 	n, what := s.Of(task.OK), "succeeded"
 	if failed := s.Failed(); failed > 0 {
 		n, what = failed, "failed"
@@ -61,35 +60,31 @@ func (c *CI) summary(s *task.Stats) string {
 	if skipped := s.Of(task.Skipped); skipped > 0 {
 		what += fmt.Sprintf(", %d skipped,", skipped)
 	}
-	fmt.Fprintf(&b, "### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
+	text := fmt.Sprintf("### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
+	pre := func(t string) string { return "<pre>" + escapeHTML.Replace(t) + "</pre>\n\n" }
 	if c.cfg.Command != "" {
-		fmt.Fprintf(&b, "<pre>%s</pre>\n\n", escapeHTML.Replace(task.Printable(task.Shorten(c.cfg.Command, commandBytes))))
+		text += pre(task.Printable(task.Shorten(c.cfg.Command, commandBytes)))
 	}
-	b.WriteString("| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n")
-	fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Skipped), s.Of(task.Cancelled), s.Of(task.NotRun))
+	text += "| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n" +
+		fmt.Sprintf("| %d | %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Skipped), s.Of(task.Cancelled), s.Of(task.NotRun))
 	_, failedHere, _ := s.Here()
-	list(&b, "Failed", c.failed, failedHere)
-	list(&b, "Flaky", c.flaky, s.Flaky)
-	list(&b, "Slowest", c.slowest, int64(len(c.slowest)))
-	return b.String()
-}
-
-// list appends a section about some of n tasks.
-func list(b *strings.Builder, title string, some []told, n int64) {
-	if len(some) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "#### %s\n\n<pre>\n", title)
-	for _, x := range some {
-		fmt.Fprintf(b, "task %d: %s: %s\n", x.id, escapeHTML.Replace(x.title), escapeHTML.Replace(x.command))
-		for _, l := range x.lines {
-			b.WriteString("  | " + escapeHTML.Replace(l) + "\n")
+	for _, list := range [...]struct {
+		title string
+		some  []told
+		of    int64
+	}{{"Failed", c.failed, failedHere}, {"Flaky", c.flaky, s.Flaky}, {"Slowest", c.slowest, 0}} {
+		lines := "\n"
+		for _, x := range list.some {
+			lines += x.text
+		}
+		if more := list.of - int64(len(list.some)); more > 0 {
+			lines += fmt.Sprintf("… and %d more\n", more)
+		}
+		if list.some != nil {
+			text += "#### " + list.title + "\n\n" + pre(lines)
 		}
 	}
-	if more := n - int64(len(some)); more > 0 {
-		fmt.Fprintf(b, "… and %d more\n", more)
-	}
-	b.WriteString("</pre>\n\n")
+	return text
 }
 
 // appendSummary appends text to the file of a step's summary, unless that would become
