@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
 
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -94,12 +96,12 @@ func FuzzXMLText(f *testing.F) {
 		require.NoError(t, enc.EncodeToken(xml.CharData(p)))
 		require.NoError(t, enc.Flush())
 		enc = xml.NewEncoder(&cut)
-		x := xmlText{enc: enc}
+		x := transform.NewWriter(xmlText{enc}, runes.ReplaceIllFormed())
 		for part := range slices.Chunk(p, max(1, size%16)) {
 			_, err := x.Write(part)
 			require.NoError(t, err)
 		}
-		x.close()
+		require.NoError(t, x.Close())
 		require.NoError(t, enc.Flush())
 		require.Equal(t, whole.String(), cut.String())
 	})

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
 
 	"crew/runner/task"
 )
@@ -119,31 +121,15 @@ func (j *JUnit) outputs(r *task.Result) {
 			continue
 		}
 		j.begin(x.element)
-		text := xmlText{enc: j.xml}
-		_, err := x.output.WriteTo(&text)
-		j.unread = cmp.Or(j.unread, err)
-		text.close()
+		text := transform.NewWriter(xmlText{j.xml}, runes.ReplaceIllFormed()) // characters may be cut anywhere
+		_, err := x.output.WriteTo(text)
+		j.unread = cmp.Or(j.unread, err, text.Close())
 		j.end(x.element)
 	}
 }
 
-// xmlText is an io.Writer of text whose characters may be cut anywhere. Bytes that are
-// not UTF-8 and characters that XML 1.0 cannot hold (section 2.2) become U+FFFD.
-type xmlText struct {
-	enc *xml.Encoder
-	cut []byte // the start of a character
-}
+// xmlText is an io.Writer of text, in which characters that XML 1.0 cannot hold (section 2.2)
+// become U+FFFD.
+type xmlText struct{ *xml.Encoder }
 
-func (x *xmlText) Write(p []byte) (int, error) {
-	text := append(x.cut, p...)
-	last := len(text)
-	for i := max(0, last-utf8.UTFMax+1); i < last; i++ {
-		if !utf8.FullRune(text[i:]) {
-			last = i
-		}
-	}
-	x.cut = text[last:]
-	return len(p), x.enc.EncodeToken(xml.CharData(text[:last]))
-}
-
-func (x *xmlText) close() { _ = x.enc.EncodeToken(xml.CharData(x.cut)) }
+func (x xmlText) Write(p []byte) (int, error) { return len(p), x.EncodeToken(xml.CharData(p)) }

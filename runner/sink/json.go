@@ -1,12 +1,15 @@
 package sink
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"io"
 	"slices"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 
 	"crew/runner/task"
 )
@@ -20,7 +23,6 @@ type object struct {
 	frames  bool // have them follow; see task.ShowFrames
 	records Records
 	buf     []byte
-	check   utf8Check
 	escape  escaper
 }
 
@@ -92,7 +94,7 @@ func (j *object) streams(w io.Writer, r *task.Result) error {
 			j.buf = task.AppendText(j.buf, name, "")
 			continue
 		}
-		valid, err := j.check.valid(o)
+		valid, err := isUTF8(o)
 		if err != nil {
 			return err
 		}
@@ -176,38 +178,16 @@ func (e *escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// utf8Check finds out whether an output is UTF-8. Writes may cut characters
-// anywhere.
-type utf8Check struct {
-	cut []byte // the start of a character
-}
-
-var errNotUTF8 = errors.New("not UTF-8")
-
-func (c *utf8Check) valid(o task.Output) (bool, error) {
-	c.cut = nil
-	_, err := o.WriteTo(c)
-	if errors.Is(err, errNotUTF8) {
+// isUTF8 reports whether an output is UTF-8.
+func isUTF8(o task.Output) (bool, error) {
+	if n := int(task.Length(o)); n <= piece {
+		text, err := o.Tail(n)
+		return utf8.Valid(text), err
+	}
+	w := transform.NewWriter(io.Discard, encoding.UTF8Validator)
+	_, err := o.WriteTo(w)
+	if err = cmp.Or(err, w.Close()); errors.Is(err, encoding.ErrInvalidUTF8) {
 		return false, nil
 	}
-	return len(c.cut) == 0, err
-}
-
-// Write returns errNotUTF8 at the first invalid byte, or shortly after it.
-func (c *utf8Check) Write(p []byte) (int, error) {
-	n := len(p)
-	if len(c.cut) > 0 {
-		p = append(c.cut, p...)
-	}
-	whole := len(p)
-	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
-		if !utf8.FullRune(p[len(p)-i:]) { // invalid bytes count as full
-			whole = len(p) - i
-		}
-	}
-	if !utf8.Valid(p[:whole]) {
-		return 0, errNotUTF8
-	}
-	c.cut = bytes.Clone(p[whole:])
-	return n, nil
+	return true, err
 }
