@@ -1,25 +1,20 @@
 package sink
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"syscall"
 	"time"
 )
 
 const keptLists = 20 // how many lists stay in a directory
 
-// listName is what the names of lists are like. The last part is the number of the file's
-// inode, so that a list can be told from any other file, be it a copy of one.
-var listName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^crew-again-[0-9]{8}T[0-9]{6}Z-([0-9]+)\.list$`)
-})
-
-// listFile is a new list of records, which only the user can read.
+// listFile is a new list of records, which only the user can read. The last part of its name is the
+// number of its inode, so that a list can be told from any other file, be it a copy of one.
 type listFile struct {
 	*os.File
 	path string
@@ -51,13 +46,13 @@ func createList() (*listFile, error) {
 
 // removeLists removes all lists in a directory but the latest.
 func removeLists(dir string) {
-	list, _ := os.ReadDir(dir) // in the order of their names, which is that of their times
-	list = slices.DeleteFunc(list, func(e os.DirEntry) bool {
-		m := listName().FindStringSubmatch(e.Name())
-		return m == nil || m[1] != inode(filepath.Join(dir, e.Name()))
+	names, _ := fs.Glob(os.DirFS(dir), "crew-again-*.list") // in the order of their times
+	names = slices.DeleteFunc(names, func(name string) bool {
+		n := inode(filepath.Join(dir, name))
+		return n == "" || !strings.HasSuffix(name, "Z-"+n+".list")
 	})
-	for _, e := range list[:max(0, len(list)-keptLists)] {
-		os.Remove(filepath.Join(dir, e.Name()))
+	for _, name := range names[:max(0, len(names)-keptLists)] {
+		os.Remove(filepath.Join(dir, name))
 	}
 }
 

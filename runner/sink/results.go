@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,23 +63,13 @@ func HoldsResults(dir string) bool {
 	tree := os.DirFS(dir)
 	for _, beneath := range [...]string{"", "*/", "*/*/"} {
 		found, _ := fs.Glob(tree, beneath+"[0-9]*/result.json")
-		if slices.ContainsFunc(found, func(path string) bool { return startsAs(tree, path, `{"version":`) }) {
-			return true
+		for _, path := range found {
+			if text, err := fs.ReadFile(tree, path); err == nil && bytes.HasPrefix(text, []byte(`{"version":`)) {
+				return true
+			}
 		}
 	}
 	return false
-}
-
-// startsAs reports whether a file begins with a text.
-func startsAs(tree fs.FS, path, text string) bool {
-	f, err := tree.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	head := make([]byte, len(text))
-	_, err = io.ReadFull(f, head)
-	return err == nil && string(head) == text
 }
 
 // Consume writes the files of attempts and tasks that have ended. It stops at the

@@ -67,8 +67,9 @@ func TestScenes(t *testing.T) {
 // print prints a text of a task, or of crew itself.
 func (c *scene) print(how, text string) {
 	map[string]func(string){
-		"notice": c.s.Notice, "say": c.s.Say, "urge": c.s.Urge, "last": c.s.Last, "command": c.s.Command,
-		"status": func(text string) { c.s.Status([]string{text}) },
+		"notice": c.s.Notice, "say": c.s.Say, "urge": c.s.Urge, "command": c.s.Command,
+		"last":   func(text string) { c.s.Urgent(text) },
+		"status": func(text string) { c.s.Urgent(text) },
 		"out":    func(text string) { show(c.t, c.s, 0, text) },
 		"err":    func(text string) { show(c.t, c.s, 1, text) },
 	}[how](text)

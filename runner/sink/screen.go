@@ -15,8 +15,8 @@ import (
 	"crew/runner/task"
 )
 
-// statusWithin is how long a status waits for a write.
-const statusWithin = 100 * time.Millisecond
+// urgentWithin is how long an urgent line waits for a write.
+const urgentWithin = 100 * time.Millisecond
 
 // Screen is the run's stdout and stderr with the progress bar between them.
 // Everything is shown under its lock, so writers do not mix and no line is
@@ -139,30 +139,24 @@ func (s *Screen) together() bool {
 	return failed == nil && failed2 == nil && os.SameFile(a, b)
 }
 
-// Status prints lines on stderr as lines of crew's own. It does not wait for a write
-// that is stuck because nobody reads stdout, and then leaves the progress bar to the
-// next write.
-func (s *Screen) Status(lines []string) { s.urgent(statusWithin, lines) }
-
-// Last prints text as a line of crew's own once the run is over. It does not wait for
-// a write, which may be stuck for ever.
-func (s *Screen) Last(text string) { s.urgent(0, []string{text}) }
-
-// Urge is like Last, for when nobody may be reading: it prints nothing if that would have
+// Urge is like Urgent, for when nobody may be reading: it prints nothing if that would have
 // to wait.
 func (s *Screen) Urge(text string) {
 	if got, err := poll(s.err.w, unix.POLLOUT, 0); err != nil || got&unix.POLLOUT != 0 { // or it is no file
-		s.Last(text)
+		s.Urgent(text)
 	}
 }
 
-func (s *Screen) urgent(within time.Duration, lines []string) {
+// Urgent prints lines on stderr as lines of crew's own. It does not wait for a write
+// that is stuck because nobody reads stdout, and then leaves the progress bar to the
+// next write.
+func (s *Screen) Urgent(lines ...string) {
 	text := ""
 	for _, l := range lines {
 		text += "crew: " + task.Printable(l) + "\n"
 	}
 	text = s.fenced(text)
-	for end := time.Now().Add(within); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(urgentWithin); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if !time.Now().Before(end) {
 			if s.bar != nil && free(s.bar.tty) {
 				text = eraseBar + text // whether it is shown is known only under the lock

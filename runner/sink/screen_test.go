@@ -31,7 +31,7 @@ func TestStatusDoesNotWait(t *testing.T) {
 		_, _ = s.out.Write([]byte("x"))
 	}()
 	<-stuck
-	s.Status([]string{"running", "task 1: a\x1bb"})
+	s.Urgent("running", "task 1: a\x1bb")
 	require.Equal(t, "crew: running\ncrew: task 1: a\\x1bb\n", err.String())
 	r.Close()
 	<-done

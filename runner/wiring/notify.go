@@ -39,7 +39,7 @@ func (w *wiring) notify(end ending) {
 		text = w.digest.Total()
 	}
 	if err := w.runNotify(text, append(os.Environ(), w.figures(end, text)...)); err != nil {
-		w.screen.Last("--notify: " + err.Error())
+		w.screen.Urgent("--notify: " + err.Error())
 	}
 }
 

@@ -84,7 +84,7 @@ func (w *wiring) tasks() (n int64, known bool) { return w.total.get(countWithin)
 // status prints at SIGQUIT what crew ctl status prints.
 func (w *wiring) status(now *task.Snapshot) {
 	lines := control.StatusOf(now, w.tasks).Lines(false)
-	w.screen.Status(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`))
+	w.screen.Urgent(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`)...)
 }
 
 // commandLine returns the beginning of a command line as it was typed.

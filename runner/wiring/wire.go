@@ -90,10 +90,10 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	w := newWiring(args, o, p, far, stdin, stdout, stderr)
 	end := w.run()
 	for _, text := range end.last {
-		w.screen.Last(text)
+		w.screen.Urgent(text)
 	}
 	if end.err != nil {
-		w.screen.Last(end.err.Error())
+		w.screen.Urgent(end.err.Error())
 	}
 	w.notify(end)
 	return end.exit()
