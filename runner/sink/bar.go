@@ -67,12 +67,12 @@ func free(w io.Writer) bool {
 	return err != nil || group == unix.Getpgrp() // the error of a terminal that does not control crew
 }
 
-// Columns returns how wide a terminal is, or math.MaxInt if f is none.
-func Columns(f *os.File) int {
-	if !isTerminal(f) {
+// Columns returns how wide a terminal is, or math.MaxInt if w is none.
+func Columns(w io.Writer) int {
+	if !isTerminal(w) {
 		return math.MaxInt
 	}
-	_, columns := size(f)
+	_, columns := size(w)
 	return columns
 }
 

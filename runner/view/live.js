@@ -208,7 +208,7 @@ const running = tasks => {
 	if ($("running").contains(document.activeElement)) return;
 	$("running").replaceChildren(...tasks.slice(0, mostRunning).map(t => el("tr", {},
 		el("td", {className: "n", textContent: t.task}), el("th", {scope: "row", className: "text", textContent: brief(bytes(t.command))}),
-		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {className: "least", textContent: [bytes(t.host), t.worker ? "worker " + t.worker : ""].filter(Boolean).join(", ")}),
+		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {className: "least", textContent: where(bytes(t.host), t.worker)}),
 		el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
 			button("Cancel", () => ask({op: "cancel", tasks: [t.task]}), {className: "danger", ariaLabel: "Cancel task " + t.task}))))));
 	const box = $("h-running").nextElementSibling; // it does not shrink, or what is below would jump

@@ -64,9 +64,10 @@ const outcomeOf = i => {
 	const name = A.outcome[i] ? D.kinds[A.outcome[i]][0] : document.body.dataset.live && A.took[i] < 0 ? "running" : "end unknown";
 	return name === "exit" || name === "signal" ? name + " " + A.code[i] : name;
 };
+const where = (host, worker) => worker ? "worker " + worker + (host && ` (${host})`) : host;
 const placeOf = i => {
 	const lane = D.lanes[A.lane[i]];
-	return !lane ? "" : [lane[0], lane[1] ? "worker " + lane[1] : ""].filter(Boolean).join(", ");
+	return !lane ? "" : where(...lane);
 };
 const day = (ms, from = 0, to = 19) => new Date(D.base + ms + D.zone * 60000).toISOString().replace("T", " ").slice(from, to);
 const clock = (ms, digits = 19) => Number.isFinite(ms) ? day(ms, 11, digits + 4) : "";

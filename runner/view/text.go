@@ -17,8 +17,8 @@ const longest = 1000
 var funcs = template.FuncMap{
 	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment, "zone": zone,
 	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
-	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leftOut": leftOut, "verdict": verdict,
-	"trends": trends, "failures": failuresOf, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
+	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leavesOut": leavesOut, "unknown": unknown, "known": func(output []byte) bool { return output != nil }, "verdict": verdict,
+	"trends": trends, "about": about, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
 	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "percent": percent, "work": work,
 }
 
@@ -109,14 +109,10 @@ func verdict(f task.Facts) string {
 
 // place says where an attempt ran, as far as that is known.
 func place(f task.Facts) string {
-	host := show(f.Host)
-	switch {
-	case f.Worker > 0 && host != "":
-		return fmt.Sprintf("%s, worker %d", host, f.Worker)
-	case f.Worker > 0:
-		return fmt.Sprintf("worker %d", f.Worker)
+	if f.Worker == 0 {
+		return show(f.Host)
 	}
-	return host
+	return show(f.Place())
 }
 
 // ran says when a run began and how long it took.
