@@ -37,13 +37,15 @@ func (p *process) pipes() error {
 	if p.local.room.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
-	if p.attempt.Task.Protocol != task.NoProtocol {
-		return p.workerPipes()
-	}
-	switch t := p.attempt.Task; {
-	case t.Stdin != nil || t.Block != nil:
-		if err := p.openInput(t); err != nil {
+	t, cfg := p.attempt.Task, &p.local.cfg
+	worker := t.Protocol != task.NoProtocol
+	switch {
+	case worker || t.Stdin != nil || t.Block != nil:
+		if err := p.pipe(0, &p.in); err != nil {
 			return err
+		}
+		if !worker {
+			p.openInput(t)
 		}
 	case p.local.terminal != nil:
 		// A descriptor of its own: a task may change its flags.
@@ -53,21 +55,22 @@ func (p *process) pipes() error {
 		}
 		p.child[0] = uintptr(fd)
 	}
-	m := p.attempt.Task.Makes
-	toFile := m != nil && m.Stdout
+	toFile := t.Makes != nil && t.Makes.Stdout
 	if toFile {
 		if err := p.openTarget(); err != nil {
 			return err
 		}
 	}
-	if p.local.cfg.Plan.Show == task.ShowRaw {
+	if cfg.Plan.Show == task.ShowRaw {
 		if p.child[2] = 2; !toFile {
 			p.child[1] = 1
 		}
 		return nil
 	}
-	p.size = winSize(p.local.size.Load())
-	if !toFile && p.local.cfg.readsStdout() {
+	if !worker {
+		p.size = winSize(p.local.size.Load())
+	}
+	if worker || !toFile && cfg.readsStdout() {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -109,7 +112,8 @@ func (p *process) pipe(n int, ours *int) error {
 		ends[0], ends[1] = ends[1], ends[0]
 	}
 	*ours, p.child[n] = ends[0], uintptr(ends[1])
-	return nil
+	_, err := unix.FcntlInt(uintptr(*ours), unix.F_SETFL, unix.O_NONBLOCK) // while a task does not read, crew reads its output
+	return err
 }
 
 // closeChildEnds closes the child's ends of the pipes and, only with all, those of terminals:

@@ -65,22 +65,14 @@ func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
 	return n, err
 }
 
-// openInput makes the pipe of the child's stdin.
-func (p *process) openInput(t *task.Task) error {
-	if err := p.pipe(0, &p.in); err != nil {
-		return err
-	}
-	// While a task does not read, crew must go on to read its output.
-	if err := syscall.SetNonblock(p.in, true); err != nil {
-		return err
-	}
+// openInput begins to write to the child's stdin.
+func (p *process) openInput(t *task.Task) {
 	p.unread = InputOf(t, true)
 	if b := t.Block; b == nil {
 		p.feed()
 	} else if b.Len > pipeSize {
 		kernel.Widen(p.in, splicePipe)
 	}
-	return nil
 }
 
 // feed writes as much to the task's stdin as the pipe takes.

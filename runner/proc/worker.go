@@ -64,19 +64,6 @@ func (w *Worker) Reap() syscall.WaitStatus {
 	return ws
 }
 
-// workerPipes makes the standard streams of a worker.
-func (p *process) workerPipes() error {
-	for n, ours := range [...]*int{&p.in, &p.out.fd, &p.err.fd} {
-		if err := p.pipe(n, ours); err != nil {
-			return err
-		}
-		if err := syscall.SetNonblock(*ours, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // nameOfAttempt returns how messages call the process of an attempt.
 func nameOfAttempt(a task.Attempt) string {
 	if a.Task.Protocol != task.NoProtocol {
