@@ -17,10 +17,7 @@ import (
 )
 
 // work is what an attempt makes under temporary names.
-type work struct {
-	temp string // begins the names; "" for none
-	outs []out
-}
+type work struct{ outs []out }
 
 // out is a target.
 type out struct {
@@ -42,8 +39,8 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.cfg.Journal {
 		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
 	}
-	w := &work{}
-	if err := f.open(w, a.Task); err != nil {
+	w, temp := &work{}, f.dirs.newTemp()
+	if err := f.open(w, a.Task, temp); err != nil {
 		f.leave(w)
 		now := time.Now()
 		return &task.Result{
@@ -51,34 +48,31 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
 		}
 	}
-	if w.temp == "" {
+	if len(w.outs) == 0 {
 		return nil
 	}
-	m.Temp = w.temp
+	m.Temp = temp
 	if m.Stdout { // nobody may read meanwhile what is for few
 		m.Mode = permissions(w.outs[len(w.outs)-1].path)
 	}
 	f.mu.Lock()
-	f.works[number{a.Task.ID, a.Number}] = w
+	f.works[temp] = w
 	f.mu.Unlock()
 	return nil
 }
 
-// open prepares the targets that t makes under temporary names.
-func (f *Files) open(w *work, t *task.Task) error {
+// open prepares the targets that t makes under names that begin with temp.
+func (f *Files) open(w *work, t *task.Task, temp string) error {
 	for _, target := range t.Makes.Targets {
 		if !target.Temp {
 			continue
 		}
-		if w.temp == "" {
-			w.temp = f.dirs.newTemp()
-			if t.Dir != "" && !t.Makes.Far { // it is not for crew to make it
-				if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
-					return fmt.Errorf("change to directory %s: %w", t.Dir, err)
-				}
+		if t.Dir != "" && !t.Makes.Far && len(w.outs) == 0 { // it is not for crew to make it
+			if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
+				return fmt.Errorf("change to directory %s: %w", t.Dir, err)
 			}
 		}
-		if err := f.prepare(w, target.Path, t.PathIn(f.cfg.Dir, target.Path)); err != nil {
+		if err := f.prepare(w, target.Path, t.PathIn(f.cfg.Dir, target.Path), temp); err != nil {
 			return err
 		}
 	}
@@ -86,7 +80,7 @@ func (f *Files) open(w *work, t *task.Task) error {
 }
 
 // prepare prepares a target. path is how this process names it.
-func (f *Files) prepare(w *work, name, path string) error {
+func (f *Files) prepare(w *work, name, path, temp string) error {
 	i := task.BaseIndex(path)
 	base := path[i:]
 	if base == "" || base == "." || base == ".." {
@@ -96,7 +90,7 @@ func (f *Files) prepare(w *work, name, path string) error {
 	if err != nil {
 		return err
 	}
-	temp := path[:i] + w.temp + base
+	temp = path[:i] + temp + base
 	w.outs = append(w.outs, out{name: name, path: path, temp: temp, dir: d})
 	var st unix.Stat_t
 	switch err := kernel.Again(func() error { return unix.Lstat(temp, &st) }); err {
@@ -146,10 +140,10 @@ func (f *Files) leave(w *work) {
 // End gives what an attempt has made its final names if that has succeeded, and removes it
 // otherwise. If it cannot be kept, or is not there, the attempt has failed.
 func (f *Files) End(r *task.Result) {
-	n := number{r.Task.ID, r.Attempt}
+	temp := r.Task.Makes.Temp
 	f.mu.Lock()
-	w := cmp.Or(f.works[n], &work{})
-	delete(f.works, n)
+	w := cmp.Or(f.works[temp], &work{})
+	delete(f.works, temp)
 	f.mu.Unlock()
 	if !f.cfg.DryRun {
 		f.finish(w, r)

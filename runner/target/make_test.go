@@ -178,7 +178,7 @@ func TestMoveDirectory(t *testing.T) {
 	put(t, "d/file", "old")
 	f := New(journal)
 	a := begin(t, f, making("d")).tree("d", "new")
-	o := &f.works[number{1, 1}].outs[0]
+	o := &f.works[a.Task.Makes.Temp].outs[0]
 	old, err := f.move(o)
 	require.NoError(t, err)
 	require.Equal(t, "new", read(t, "d/sub/file"))
@@ -243,7 +243,7 @@ func TestLocks(t *testing.T) {
 	// With few descriptors there are fewer marks.
 	f = New(plain)
 	f.dirs.most = 0
-	begin(t, f, making("a")).write("a", "")
+	a = begin(t, f, making("a")).write("a", "")
 	require.Zero(t, f.dirs.open)
 	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK})
 	require.FileExists(t, "a")

@@ -36,19 +36,13 @@ type Files struct {
 
 	future sync.Once // says that the time of an input is in the future
 	mu     sync.Mutex
-	works  map[number]*work
-	would  map[string]bool // with DryRun, what would have been made by now
-}
-
-// number identifies an attempt.
-type number struct {
-	task    uint64
-	attempt int
+	works  map[string]*work // by what begins the temporary names of an attempt
+	would  map[string]bool  // with DryRun, what would have been made by now
 }
 
 // New returns the Files of a run.
 func New(cfg Config) *Files {
-	return &Files{cfg: cfg, dirs: newDirs(), works: map[number]*work{}}
+	return &Files{cfg: cfg, dirs: newDirs(), works: map[string]*work{}}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older
