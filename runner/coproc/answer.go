@@ -101,7 +101,7 @@ func (w *worker) makeRoom() {
 func (w *worker) line(p []byte, read int64) {
 	switch {
 	case !w.ready:
-		w.ready = w.cfg.Life.Ready.Match(p[:len(p)-1])
+		w.ready = w.life.Ready.Match(p[:len(p)-1])
 		w.drop()
 	case w.ladder != task.Untouched:
 		w.drop()
@@ -127,7 +127,7 @@ func (w *worker) answer(p []byte) {
 		w.flush()
 	}
 	long := w.partial.Kept
-	if w.local.Plan.Show == task.ShowLines {
+	if w.Plan.Show == task.ShowLines {
 		to := w.open(f).out.To
 		if long != nil {
 			_, _ = long.WriteTo(to)
@@ -135,7 +135,7 @@ func (w *worker) answer(p []byte) {
 		_, _ = to.Write(p) // the sink itself reports an error to the run
 	}
 	small := long == nil && len(p) <= smallOutput
-	if w.local.Plan.Keeps() && !small {
+	if w.Plan.Keeps() && !small {
 		w.keep(p)
 		s := w.open(f)
 		w.partial.To = s.out.To
@@ -143,7 +143,7 @@ func (w *worker) answer(p []byte) {
 	}
 	w.drop()
 	w.answered(0, true)
-	if w.local.Plan.Keeps() && small {
+	if w.Plan.Keeps() && small {
 		w.keepSmall(p, f)
 	}
 }
@@ -174,7 +174,7 @@ func (w *worker) surplus(p []byte) {
 		return
 	}
 	what := w.excerpt(p)
-	if w.answers == 0 && w.cfg.Life.Ready == nil {
+	if w.answers == 0 && w.life.Ready == nil {
 		what += ": if that says that it is ready, add --worker-ready REGEX"
 	}
 	w.neverRead("it wrote " + what)
@@ -211,7 +211,7 @@ func (w *worker) unexpected(id uint64, came string) error {
 // keep keeps a part of an answer that is long.
 func (w *worker) keep(p []byte) {
 	if w.partial.Kept == nil {
-		w.partial.Kept = w.local.Store.Buffer()
+		w.partial.Kept = w.Store.Buffer()
 	}
 	_ = w.partial.Write(p) // the result has the error
 }

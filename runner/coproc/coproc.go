@@ -23,10 +23,10 @@ import (
 
 // Config says how workers run.
 type Config struct {
-	Local  *proc.Local                    // starts the workers, and runs tasks without a protocol; its Config holds for both, and captures
-	Stray  func(task.Slot) io.WriteCloser // takes stderr that belongs to no record; may be nil
-	Life   Life
-	LifeOf func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
+	*proc.Local                                // starts the workers, and runs tasks without a protocol; its Config holds for both, and captures
+	Stray       func(task.Slot) io.WriteCloser // takes stderr that belongs to no record; may be nil
+	Life        Life
+	LifeOf      func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
 }
 
 // Life says when workers start and end.
@@ -46,10 +46,8 @@ type Life struct {
 
 // Workers is a runner.Streamer. It is safe for concurrent use.
 type Workers struct {
-	*proc.Local
-	cfg   Config
-	local proc.Config // of Local
-	pins  kernel.Pins
+	Config // as it was given to New
+	pins   kernel.Pins
 
 	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
 	notices  atomic.Int32
@@ -65,7 +63,7 @@ type Workers struct {
 
 // New returns Workers. Close it when no more attempts run.
 func New(cfg Config) *Workers {
-	return &Workers{Local: cfg.Local, cfg: cfg, local: cfg.Local.Config(), loops: map[int]*loop{}}
+	return &Workers{Config: cfg, loops: map[int]*loop{}}
 }
 
 // lastWords is how long the user's terminal, or what reads stderr, may take for the last
@@ -164,8 +162,8 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Lock()
 	l := w.loops[a.Slot.ID]
 	if l == nil {
-		if l = w.open(a.Slot); w.cfg.LifeOf != nil {
-			l.cfg.Life = w.cfg.LifeOf(a.Task)
+		if l = w.open(a.Slot); w.LifeOf != nil {
+			l.life = w.LifeOf(a.Task)
 		}
 		go func() {
 			l.serve(l.swap)
@@ -244,11 +242,11 @@ const mostNotices = 20
 // notice shows a message without waiting for it.
 func (w *Workers) notice(text string) {
 	n := w.notices.Add(1)
-	if w.local.Notice == nil || n > mostNotices {
+	if w.Notice == nil || n > mostNotices {
 		return
 	}
 	if n == mostNotices {
 		text += "; what else goes wrong with workers is not shown"
 	}
-	w.saying.Go(func() { w.local.Notice(text) })
+	w.saying.Go(func() { w.Notice(text) })
 }

@@ -34,13 +34,13 @@ type output struct {
 func (l *loop) open(f *flight) *output {
 	if f.said == nil {
 		f.said = &output{id: f.Task.ID, number: f.Attempt}
-		if l.local.Plan.Keeps() {
-			f.said.out.Kept, f.said.err.Kept = l.local.Store.Buffer(), l.local.Store.Buffer()
+		if l.Plan.Keeps() {
+			f.said.out.Kept, f.said.err.Kept = l.Store.Buffer(), l.Store.Buffer()
 		}
-		if l.local.Plan.Show == task.ShowLines {
+		if l.Plan.Show == task.ShowLines {
 			a := f.attempt()
 			a.Slot = l.slot
-			f.said.out.To, f.said.err.To = l.local.Open(a)
+			f.said.out.To, f.said.err.To = l.Open(a)
 		}
 	}
 	return f.said
@@ -121,11 +121,11 @@ func (w *Workers) Said() map[uint64][]byte {
 
 // strays returns where stderr goes that belongs to no record.
 func (l *loop) strays() io.Writer {
-	if l.cfg.Stray == nil {
+	if l.Stray == nil {
 		return io.Discard
 	}
 	if l.stray == nil {
-		l.stray = l.cfg.Stray(l.slot)
+		l.stray = l.Stray(l.slot)
 	}
 	return l.stray
 }

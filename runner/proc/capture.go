@@ -37,7 +37,7 @@ func (p *process) pipes() error {
 	if p.local.room.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
-	t, cfg := p.attempt.Task, &p.local.cfg
+	t, l := p.attempt.Task, p.local
 	worker := t.Protocol != task.NoProtocol
 	switch {
 	case worker || t.Stdin != nil || t.Block != nil:
@@ -61,7 +61,7 @@ func (p *process) pipes() error {
 			return err
 		}
 	}
-	if cfg.Plan.Show == task.ShowRaw {
+	if l.Plan.Show == task.ShowRaw {
 		if p.child[2] = 2; !toFile {
 			p.child[1] = 1
 		}
@@ -70,7 +70,7 @@ func (p *process) pipes() error {
 	if !worker {
 		p.size = winSize(p.local.size.Load())
 	}
-	if worker || !toFile && cfg.readsStdout() {
+	if worker || !toFile && l.readsStdout() {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (p *process) target() string {
 	if t.Makes == nil || !t.Makes.Stdout {
 		return ""
 	}
-	return t.PathIn(p.local.cfg.Dir, t.Makes.TempName(t.Makes.Targets[len(t.Makes.Targets)-1].Path))
+	return t.PathIn(p.local.Dir, t.Makes.TempName(t.Makes.Targets[len(t.Makes.Targets)-1].Path))
 }
 
 // openTarget makes the file that is the child's stdout.
@@ -150,16 +150,16 @@ func (p *process) closeOurEnds() {
 // keep sets where the output of a started process is kept. Live looks there from
 // groups.add on.
 func (p *process) keep() {
-	if cfg := &p.local.cfg; cfg.Plan.Keeps() {
-		p.out.Kept, p.err.Kept = cfg.Store.Buffer(), cfg.Store.Buffer()
+	if l := p.local; l.Plan.Keeps() {
+		p.out.Kept, p.err.Kept = l.Store.Buffer(), l.Store.Buffer()
 		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
 	}
 }
 
 // openWriters sets where the output of a started process is streamed to.
 func (p *process) openWriters() {
-	if cfg := &p.local.cfg; cfg.Plan.Show == task.ShowLines {
-		p.out.To, p.err.To = cfg.Open(p.attempt)
+	if l := p.local; l.Plan.Show == task.ShowLines {
+		p.out.To, p.err.To = l.Open(p.attempt)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *Config) readsStdout() bool {
 type Local struct {
 	Clock Clock // stands still from Suspend to Resume
 
-	cfg     Config
+	Config  // as it was given to New
 	env     *environ
 	path    lookup
 	null    int // /dev/null, open for reading and writing
@@ -90,7 +90,7 @@ func New(cfg Config) (*Local, error) {
 	}
 	env := newEnviron(cfg.Env, cfg.PTY)
 	l := &Local{
-		cfg: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
+		Config: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
 		spawner: kernel.NewSpawner(), shortage: newShortage(cfg.Processes),
 	}
 	l.Clock.base = time.Now()
@@ -110,13 +110,10 @@ func New(cfg Config) (*Local, error) {
 // Tell has began called once the process of an attempt runs. See runner.Executor.
 func (l *Local) Tell(began func(task.Attempt)) { l.began = began }
 
-// Config returns what New was called with.
-func (l *Local) Config() Config { return l.cfg }
-
 // notice shows a message without waiting for it: the reader may be stuck.
 func (l *Local) notice(text string) {
-	if l.cfg.Notice != nil {
-		go l.cfg.Notice(text)
+	if l.Notice != nil {
+		go l.Notice(text)
 	}
 }
 

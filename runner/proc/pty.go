@@ -86,7 +86,7 @@ func terminalSize() winSize {
 // followSize gives the tasks' terminals the size that crew's terminal has now. crew
 // calls it once a second, which is soon enough to do without a handler for SIGWINCH.
 func (l *Local) followSize() {
-	if !l.cfg.PTY {
+	if !l.PTY {
 		return
 	}
 	size := terminalSize()

@@ -70,7 +70,7 @@ func FilesLeft() int64 {
 // filesOf returns how many descriptors an attempt of t opens.
 func (l *Local) filesOf(t *task.Task) int64 {
 	n := int64(4)
-	if l.cfg.PTY {
+	if l.PTY {
 		n += 2
 	}
 	if t.Stdin != nil || t.Block != nil || t.Protocol != task.NoProtocol {

@@ -42,7 +42,7 @@ func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
 
 // hear notes that the process has written something, or started. The caller reads that later.
 func (p *process) hear() {
-	if p.local.cfg.Idle {
+	if p.local.Idle {
 		now, _ := p.local.Clock.Now()
 		p.heard.Store(int64(now))
 	}

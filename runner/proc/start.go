@@ -38,7 +38,7 @@ func (l *Local) surroundings(t *task.Task) (dir, path string) {
 	if !ok && !t.Bare {
 		path = l.env.path
 	}
-	return cmp.Or(t.Dir, l.cfg.Dir), path
+	return cmp.Or(t.Dir, l.Dir), path
 }
 
 // start starts the attempt's process. If that fails for a reason that may go
