@@ -19,7 +19,7 @@ import (
 func (f *Files) stale(t *task.Task) string {
 	m := t.Makes
 	switch {
-	case f.cfg.Always:
+	case f.Always:
 		return "--always-make"
 	case m.Known == task.KnownUnmade:
 		return "it failed or was interrupted before"
@@ -69,14 +69,14 @@ func before(a, b unix.Timespec) bool { return a.Sec < b.Sec || a.Sec == b.Sec &&
 // target returns what there is of a target. If that cannot be up to date, why tells.
 func (f *Files) target(t *task.Task, name string) (now file, why string) {
 	var st unix.Stat_t
-	switch err := stat(t.PathIn(f.cfg.Dir, name), &st); {
+	switch err := stat(t.PathIn(f.Dir, name), &st); {
 	case name == "":
 		return now, "a target has no name"
 	case err == unix.ENOENT || err == unix.ENOTDIR:
 		return now, name + " is missing"
 	case err != nil:
 		return now, name + ": " + err.Error()
-	case isDir(&st) && !f.cfg.Directories:
+	case isDir(&st) && !f.Directories:
 		return now, name + " is a directory, which may not be whole"
 	case !isDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return now, name + " is a device, a pipe or a socket, which may hold anything"
@@ -113,9 +113,9 @@ func (f *Files) look(t *task.Task) (in inputs) {
 			continue
 		}
 		var st unix.Stat_t
-		path := t.PathIn(f.cfg.Dir, name)
+		path := t.PathIn(f.Dir, name)
 		err := stat(path, &st)
-		if f.cfg.DryRun && f.pretended(path) {
+		if f.DryRun && f.pretended(path) {
 			st.Mode, st.Mtim, err = unix.S_IFREG, unix.NsecToTimespec(time.Now().UnixNano()), nil
 		}
 		switch {
@@ -127,14 +127,14 @@ func (f *Files) look(t *task.Task) (in inputs) {
 		case in.newest.name == "" || before(in.newest.mtime, st.Mtim):
 			in.newest = file{name, st.Mtim, 0}
 		}
-		if f.cfg.Journal {
+		if f.Journal {
 			in.add(sum, name, &st)
 		}
 	}
 	in.sum = sum.Sum64()
-	if now := time.Now().Add(Racy); f.cfg.Notice != nil && !f.cfg.DryRun && in.newest.name != "" && time.Unix(in.newest.mtime.Unix()).After(now) {
+	if now := time.Now().Add(Racy); f.Notice != nil && !f.DryRun && in.newest.name != "" && time.Unix(in.newest.mtime.Unix()).After(now) {
 		f.future.Do(func() {
-			f.cfg.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
+			f.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
 		})
 	}
 	return in
@@ -148,7 +148,7 @@ func (f *Files) pretend(t *task.Task) {
 		f.would = map[string]bool{}
 	}
 	for _, target := range t.Makes.Targets {
-		f.would[filepath.Clean(t.PathIn(f.cfg.Dir, target.Path))] = true
+		f.would[filepath.Clean(t.PathIn(f.Dir, target.Path))] = true
 	}
 }
 

@@ -31,12 +31,12 @@ type out struct {
 // these, makes missing directories and removes leftovers. It returns nil, or the result
 // of an attempt that cannot start.
 func (f *Files) Begin(a task.Attempt) *task.Result {
-	if f.cfg.DryRun {
+	if f.DryRun {
 		f.pretend(a.Task)
 		return nil
 	}
 	m := a.Task.Makes
-	if f.cfg.Journal {
+	if f.Journal {
 		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
 	}
 	w, temp := &work{}, f.dirs.newTemp()
@@ -72,7 +72,7 @@ func (f *Files) open(w *work, t *task.Task, temp string) error {
 				return fmt.Errorf("change to directory %s: %w", t.Dir, err)
 			}
 		}
-		if err := f.prepare(w, target.Path, t.PathIn(f.cfg.Dir, target.Path), temp); err != nil {
+		if err := f.prepare(w, target.Path, t.PathIn(f.Dir, target.Path), temp); err != nil {
 			return err
 		}
 	}
@@ -118,11 +118,11 @@ func where(path string) string {
 // allowed returns an error if what has a mode can neither be a target nor be replaced by one.
 func (f *Files) allowed(name string, mode uint32) error {
 	switch format := mode & unix.S_IFMT; {
-	case format == unix.S_IFREG || format == unix.S_IFLNK || format == unix.S_IFDIR && f.cfg.Directories:
+	case format == unix.S_IFREG || format == unix.S_IFLNK || format == unix.S_IFDIR && f.Directories:
 		return nil
 	case format != unix.S_IFDIR:
 		return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
-	case f.cfg.Journal:
+	case f.Journal:
 		return fmt.Errorf("%s is a directory, which only a run on this machine can make", name)
 	}
 	return fmt.Errorf("%s is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", name)
@@ -145,11 +145,11 @@ func (f *Files) End(r *task.Result) {
 	w := cmp.Or(f.works[temp], &work{})
 	delete(f.works, temp)
 	f.mu.Unlock()
-	if !f.cfg.DryRun {
+	if !f.DryRun {
 		f.finish(w, r)
 	}
 	f.leave(w)
-	if f.cfg.Journal && r.Outcome == task.OK {
+	if f.Journal && r.Outcome == task.OK {
 		r.Task.Makes.Stamp.Since = f.since(r.Task)
 	}
 }
@@ -174,7 +174,7 @@ func (f *Files) finish(w *work, r *task.Result) {
 // lacks returns an error if a file is missing that the command of a task makes under its own name.
 func (f *Files) lacks(t *task.Task) error {
 	for _, target := range t.Makes.Targets {
-		if err := stat(t.PathIn(f.cfg.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
+		if err := stat(t.PathIn(f.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
 			return wasNotMade(target.Path)
 		}
 	}

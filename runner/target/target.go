@@ -31,8 +31,8 @@ type Config struct {
 
 // Files looks after the files of a run. It is safe for concurrent use.
 type Files struct {
-	cfg  Config
-	dirs dirs
+	Config // as it was given to New
+	dirs   dirs
 
 	future sync.Once // says that the time of an input is in the future
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ type Files struct {
 
 // New returns the Files of a run.
 func New(cfg Config) *Files {
-	return &Files{cfg: cfg, dirs: newDirs(), works: map[string]*work{}}
+	return &Files{Config: cfg, dirs: newDirs(), works: map[string]*work{}}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older
