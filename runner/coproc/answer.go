@@ -101,7 +101,7 @@ func (w *worker) makeRoom() {
 func (w *worker) line(p []byte, read int64) {
 	switch {
 	case !w.ready:
-		w.ready = w.life.Ready.Match(p[:len(p)-1])
+		w.ready = w.Ready.Match(p[:len(p)-1])
 		w.drop()
 	case w.ladder != task.Untouched:
 		w.drop()
@@ -174,7 +174,7 @@ func (w *worker) surplus(p []byte) {
 		return
 	}
 	what := w.excerpt(p)
-	if w.answers == 0 && w.life.Ready == nil {
+	if w.answers == 0 && w.Ready == nil {
 		what += ": if that says that it is ready, add --worker-ready REGEX"
 	}
 	w.neverRead("it wrote " + what)

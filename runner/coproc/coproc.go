@@ -163,7 +163,7 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	l := w.loops[a.Slot.ID]
 	if l == nil {
 		if l = w.open(a.Slot); w.LifeOf != nil {
-			l.life = w.LifeOf(a.Task)
+			l.Life = w.LifeOf(a.Task)
 		}
 		go func() {
 			l.serve(l.swap)

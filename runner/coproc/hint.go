@@ -48,8 +48,8 @@ func (w *worker) hint() {
 // unready ends a worker that is not ready in time, and tells the user once per run of one
 // that takes long.
 func (w *worker) unready() {
-	line := "a line on stdout that matches " + task.Quote(w.life.Ready.String())
-	limit := w.life.Start
+	line := "a line on stdout that matches " + task.Quote(w.Ready.String())
+	limit := w.Start
 	switch {
 	case limit > 0 && w.reached(w.born+limit):
 		w.neverRead(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // what it says is added

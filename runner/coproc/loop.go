@@ -37,7 +37,7 @@ type loop struct {
 	// configuration
 
 	*Workers
-	life Life // of its own worker
+	Life // of its own worker
 	slot task.Slot
 
 	// for Run, under Workers.mu
@@ -97,7 +97,7 @@ type order struct {
 }
 
 func newLoop(w *Workers, slot task.Slot) *loop {
-	return &loop{Workers: w, life: w.Life, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{}), calls: map[uint64]*call{}}
+	return &loop{Workers: w, Life: w.Life, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{}), calls: map[uint64]*call{}}
 }
 
 // order gives the loop an order. It is safe for concurrent use.
@@ -212,7 +212,7 @@ func (l *loop) begin() {
 	if len(l.flights) == 0 {
 		l.setShort(false, nil)
 	}
-	eager := l.life.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures && l.Workers.short.Load() == 0
+	eager := l.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures && l.Workers.short.Load() == 0
 	if eager || len(l.flights) > 0 {
 		wait = l.restart - l.run
 	}
@@ -239,7 +239,7 @@ func (l *loop) begin() {
 // model returns the attempt whose command the next worker runs.
 func (l *loop) model() task.Attempt {
 	if len(l.flights) == 0 {
-		return task.Attempt{Task: l.life.Eager, Slot: l.slot}
+		return task.Attempt{Task: l.Eager, Slot: l.slot}
 	}
 	return task.Attempt{Task: l.flights[0].Task, Slot: l.slot}
 }

@@ -53,7 +53,7 @@ func (w *worker) cannotWrite(err error) {
 func (w *worker) start(f *flight) {
 	f.begin, f.since, f.Start = w.put+int64(len(w.out)), w.run, w.at
 	w.count++
-	if w.count == w.life.Records {
+	if w.count == w.Records {
 		w.retired = true
 	}
 	if w.begun() == 0 {

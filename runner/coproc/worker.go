@@ -80,7 +80,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
 		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, mark: '\n', born: l.run,
-		ready: l.life.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
+		ready: l.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
 		w.mark = 0
@@ -213,7 +213,7 @@ func (w *worker) due() time.Duration {
 
 // replace closes stdin once the worker has all records that it is to get.
 func (w *worker) replace() {
-	if age := w.life.Age; age > 0 && w.count > 0 && w.reached(w.born+age) {
+	if age := w.Age; age > 0 && w.count > 0 && w.reached(w.born+age) {
 		w.retired = true
 	}
 	if w.Workers.short.Load() > 0 && len(w.flights) == 0 {
@@ -255,7 +255,7 @@ func (w *worker) expire() {
 		owed = owed[:min(len(owed), 1)]
 	}
 	for _, f := range owed {
-		limit, idle := cmp.Or(f.Task.Timeout, w.life.Timeout), w.life.Idle
+		limit, idle := cmp.Or(f.Task.Timeout, w.Timeout), w.Idle
 		switch {
 		case limit > 0 && w.reached(f.since+limit):
 		case idle > 0 && w.reached(max(f.since, w.heard)+idle) && !kernel.Readable(w.p.Out, w.p.Err):
@@ -271,7 +271,7 @@ func (w *worker) expire() {
 // finish asks the worker to end, and has it killed if it does not, or at once. The loop
 // goes on when it has ended.
 func (w *worker) finish(kill bool) {
-	grace := w.life.KillAfter
+	grace := w.KillAfter
 	if len(w.flights) > 0 {
 		grace = cmp.Or(w.flights[0].Task.KillAfter, grace)
 	}

@@ -31,13 +31,13 @@ type stream struct {
 
 // pipes makes the child's standard streams.
 func (p *process) pipes() error {
-	null := uintptr(p.local.null)
+	null := uintptr(p.null)
 	p.child = [3]uintptr{null, null, null}
-	p.files = p.local.filesOf(p.attempt.Task)
-	if p.local.room.Add(-p.files) < 0 {
+	p.files = p.filesOf(p.attempt.Task)
+	if p.room.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
-	t, l := p.attempt.Task, p.local
+	t := p.attempt.Task
 	worker := t.Protocol != task.NoProtocol
 	switch {
 	case worker || t.Stdin != nil || t.Block != nil:
@@ -47,7 +47,7 @@ func (p *process) pipes() error {
 		if !worker {
 			p.openInput(t)
 		}
-	case p.local.terminal != nil:
+	case p.terminal != nil:
 		// A descriptor of its own: a task may change its flags.
 		fd, err := openTerminal()
 		if err != nil {
@@ -61,16 +61,16 @@ func (p *process) pipes() error {
 			return err
 		}
 	}
-	if l.Plan.Show == task.ShowRaw {
+	if p.Plan.Show == task.ShowRaw {
 		if p.child[2] = 2; !toFile {
 			p.child[1] = 1
 		}
 		return nil
 	}
 	if !worker {
-		p.size = winSize(p.local.size.Load())
+		p.size = winSize(p.Local.size.Load())
 	}
-	if worker || !toFile && l.readsStdout() {
+	if worker || !toFile && p.readsStdout() {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (p *process) target() string {
 	if t.Makes == nil || !t.Makes.Stdout {
 		return ""
 	}
-	return t.PathIn(p.local.Dir, t.Makes.TempName(t.Makes.Targets[len(t.Makes.Targets)-1].Path))
+	return t.PathIn(p.Dir, t.Makes.TempName(t.Makes.Targets[len(t.Makes.Targets)-1].Path))
 }
 
 // openTarget makes the file that is the child's stdout.
@@ -123,7 +123,7 @@ func (p *process) closeChildEnds(all bool) {
 		if !all && n > 0 && p.size > 0 {
 			continue
 		}
-		if fd > 2 && int(fd) != p.local.null {
+		if fd > 2 && int(fd) != p.null {
 			_ = syscall.Close(int(fd))
 		}
 		p.child[n] = 0
@@ -143,23 +143,23 @@ func (p *process) closeOurEnds() {
 	if p.holds() {
 		p.closeChildEnds(true)
 	}
-	p.local.room.Add(p.files)
+	p.room.Add(p.files)
 	p.files = 0
 }
 
 // keep sets where the output of a started process is kept. Live looks there from
 // groups.add on.
 func (p *process) keep() {
-	if l := p.local; l.Plan.Keeps() {
-		p.out.Kept, p.err.Kept = l.Store.Buffer(), l.Store.Buffer()
+	if p.Plan.Keeps() {
+		p.out.Kept, p.err.Kept = p.Store.Buffer(), p.Store.Buffer()
 		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
 	}
 }
 
 // openWriters sets where the output of a started process is streamed to.
 func (p *process) openWriters() {
-	if l := p.local; l.Plan.Show == task.ShowLines {
-		p.out.To, p.err.To = l.Open(p.attempt)
+	if p.Plan.Show == task.ShowLines {
+		p.out.To, p.err.To = p.Open(p.attempt)
 	}
 }
 
@@ -169,8 +169,8 @@ func (p *process) read(s *stream, revents int16) {
 	if revents == 0 {
 		return
 	}
-	buf := p.local.buffers.Get().(*[pipeSize]byte)
-	defer p.local.buffers.Put(buf)
+	buf := p.buffers.Get().(*[pipeSize]byte)
+	defer p.buffers.Put(buf)
 	p.hear()    // before silence can find the pipe empty
 	p.mu.Lock() // once it is closed, resize must not use it
 	n := kernel.Read(&s.fd, buf[:])
@@ -224,7 +224,7 @@ func (p *process) turn() (over bool) {
 		{Fd: int32(p.in), Events: unix.POLLOUT},
 		{Fd: int32(p.pidfd), Events: unix.POLLIN},
 	}
-	n, err := p.local.Poll(set[:], wait)
+	n, err := p.Poll(set[:], wait)
 	if err != nil { // EINTR, or no memory for a moment
 		return false
 	}

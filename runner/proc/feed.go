@@ -79,8 +79,8 @@ func (p *process) openInput(t *task.Task) {
 func (p *process) feed() {
 	var buf []byte
 	if p.unread.left > 0 {
-		b := p.local.buffers.Get().(*[pipeSize]byte)
-		defer p.local.buffers.Put(b)
+		b := p.buffers.Get().(*[pipeSize]byte)
+		defer p.buffers.Put(b)
 		buf = b[:]
 	}
 	n, err := int64(1), error(nil)

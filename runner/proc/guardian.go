@@ -164,10 +164,7 @@ func asTable(memory []byte) (table []int32, l *lease) {
 // guardian starts the guardian process and replaces it if it ends. It is safe for
 // concurrent use.
 type guardian struct {
-	groups *groups
-	null   int
-	notice func(string)
-	look   func() // called at each look
+	*Local
 
 	mu     sync.Mutex
 	timer  *time.Timer // of the next try
@@ -207,7 +204,8 @@ func (g *guardian) try() {
 	if g.closed {
 		return
 	}
-	g.look()
+	g.reportStopped()
+	g.followSize()
 	again := guardLook
 	if err := g.ensure(); err != nil {
 		again = guardAgain

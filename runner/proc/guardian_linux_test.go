@@ -78,13 +78,12 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	t.Parallel()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	told := make(chan string, 10)
-	l := local(t, nil)
+	l := local(t, func(c *Config) { c.Notice = func(s string) { told <- s } })
 	g := &l.guardian
-	g.notice = func(s string) { told <- s }
 	g.try()
 	first := g.pid
 	awaitGuardian(t, first)
-	p := &process{local: l}
+	p := &process{Local: l}
 	born := l.groups.reserve(p)
 	defer l.groups.abandon(p)
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
@@ -148,7 +147,7 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	g.reserve(none)
 	g.abandon(none) // nothing to wait for
 	l := local(t, nil)
-	p := &process{local: l, attempt: task.Attempt{Task: sh("")}}
+	p := &process{Local: l, attempt: task.Attempt{Task: sh("")}}
 	g.reserve(p)
 	p.pid = early(t)
 	stop(t, p.pid)

@@ -213,7 +213,7 @@ func (c *census) walk() []kernel.Process {
 // kindred returns the kin of the process. The caller must hold mu.
 func (p *process) kindred() *kin {
 	if p.kin == nil {
-		e := p.local.env
+		e := p.env
 		marks := slices.DeleteFunc(e.of(p.attempt), func(kv string) bool {
 			return kv == e.pid || !slices.Contains(task.Own[:], nameOf(kv)) || strings.HasPrefix(kv, "PARALLEL_")
 		})
@@ -249,7 +249,7 @@ func (p *process) pass(walk func() []kernel.Process, own bool, sigs ...syscall.S
 // left behind if that has exited by itself. The caller must hold mu. If the leader has been reaped, something
 // must be left of the group.
 func (p *process) kill() {
-	left, daemons := p.kindred().kill(p.local.census.walk)
+	left, daemons := p.kindred().kill(p.census.walk)
 	if p.exited && p.endedBy == 0 {
 		p.left = append(p.left, names(left)...)
 	}

@@ -96,7 +96,7 @@ func New(cfg Config) (*Local, error) {
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
 	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
-	l.guardian = guardian{groups: &l.groups, null: null, notice: l.notice, look: l.lookAfter, tokens: new(jobserver.Tokens)}
+	l.guardian = guardian{Local: l, tokens: new(jobserver.Tokens)}
 	l.guardian.open()
 	l.buffers.New = func() any { return new([pipeSize]byte) }
 	if cfg.Terminal {
@@ -115,12 +115,6 @@ func (l *Local) notice(text string) {
 	if l.Notice != nil {
 		go l.Notice(text)
 	}
-}
-
-// lookAfter looks after the tasks; see guardian.
-func (l *Local) lookAfter() {
-	l.reportStopped()
-	l.followSize()
 }
 
 // Close releases what New opened. If an attempt is still running, because nothing

@@ -19,7 +19,7 @@ import (
 type process struct {
 	// configuration
 
-	local   *Local
+	*Local
 	ctx     context.Context // of the attempt
 	attempt task.Attempt
 	pid     int
@@ -78,10 +78,10 @@ func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	switch {
 	case sig == syscall.SIGKILL:
 		p.kill()
-	case p.local.groups.halted.Load(): // it gets the signal once all go on
-		p.pass(p.local.census.walk, true, sig)
+	case p.groups.halted.Load(): // it gets the signal once all go on
+		p.pass(p.census.walk, true, sig)
 	default:
-		p.pass(p.local.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
+		p.pass(p.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
 	}
 }
 
@@ -93,13 +93,13 @@ func (p *process) reap(r *task.Result) {
 	r.Outcome, r.Code, r.Signal = Classify(why, ws)
 	r.User = time.Duration(ru.Utime.Nano())
 	r.System = time.Duration(ru.Stime.Nano())
-	r.MaxRSS = p.local.peak.ofTask(int64(ru.Maxrss) << 10)
+	r.MaxRSS = p.peak.ofTask(int64(ru.Maxrss) << 10)
 }
 
 // await waits for the leader to exit and reaps it. It returns why crew ended the group. sweep
 // must follow.
 func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Outcome) {
-	if p.local.shortage.threads.Load() { // do not block a thread
+	if p.shortage.threads.Load() { // do not block a thread
 		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
 	p.early = kernel.KilledEarly(p.pid)
@@ -107,7 +107,7 @@ func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Ou
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exited = true
-	p.local.groups.leave(p)
+	p.groups.leave(p)
 	kernel.Wait(p.pid, &ws, &ru)
 	p.reaped = true
 	return ws, ru, p.endedBy
@@ -128,7 +128,7 @@ func (p *process) sweep() {
 	if p.kin != nil || !gone() {
 		p.kill()
 	}
-	p.local.groups.remove(p)
+	p.groups.remove(p)
 }
 
 // Classify returns the outcome of an attempt that crew ended because of why, 0 if

@@ -42,8 +42,8 @@ func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
 
 // hear notes that the process has written something, or started. The caller reads that later.
 func (p *process) hear() {
-	if p.local.Idle {
-		now, _ := p.local.Clock.Now()
+	if p.Idle {
+		now, _ := p.Clock.Now()
 		p.heard.Store(int64(now))
 	}
 }
@@ -57,7 +57,7 @@ func (p *process) silence() time.Duration {
 	if kernel.Readable(p.out.fd, p.err.fd) {
 		return 0
 	}
-	now, _ := p.local.Clock.Now()
+	now, _ := p.Clock.Now()
 	silent := now - time.Duration(p.heard.Load())
 	var st unix.Stat_t
 	if file := p.target(); file != "" && unix.Stat(file, &st) == nil && st.Size != p.written {

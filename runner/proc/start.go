@@ -74,7 +74,7 @@ func holdsNUL(t *task.Task, argv []string) error {
 
 // try makes the pipes and starts the process once.
 func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	p := &process{local: l, ctx: ctx, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
+	p := &process{Local: l, ctx: ctx, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
 	l.first.Do(l.guardian.try)
 	if l.live.Load() >= l.shortage.most {
 		return nil, fmt.Errorf("few processes are left: %w", syscall.EAGAIN)

@@ -171,9 +171,9 @@ func (p *process) attend(t *terminal) {
 	for !kernel.Exited(p.pid, unix.WSTOPPED) {
 		// Not while crew itself has stopped it, nor before crew has continued it: what is
 		// asked for only once is not to be lost.
-		p.local.groups.starting.RLock()
+		p.groups.starting.RLock()
 		sig := p.stop()
-		p.local.groups.starting.RUnlock()
+		p.groups.starting.RUnlock()
 		if sig == 0 {
 			continue // it goes on again
 		}

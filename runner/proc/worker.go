@@ -57,7 +57,7 @@ func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }
 func (w *Worker) Reap() syscall.WaitStatus {
 	ws, _, _ := w.p.await()
 	w.p.sweep()
-	w.p.local.live.Add(-1)
+	w.p.live.Add(-1)
 	w.p.in, w.p.out.fd, w.p.err.fd = w.In, w.Out, w.Err
 	w.p.closeOurEnds()
 	w.In, w.Out, w.Err = -1, -1, -1
