@@ -33,11 +33,11 @@ type stream struct {
 func (p *process) pipes() error {
 	null := uintptr(p.null)
 	p.child = [3]uintptr{null, null, null}
-	p.files = p.filesOf(p.attempt.Task)
+	p.files = p.filesOf(p.Task)
 	if p.room.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
-	t := p.attempt.Task
+	t := p.Task
 	worker := t.Protocol != task.NoProtocol
 	switch {
 	case worker || t.Stdin != nil || t.Block != nil:
@@ -80,7 +80,7 @@ func (p *process) pipes() error {
 
 // target returns the file that is the child's stdout, or "".
 func (p *process) target() string {
-	t := p.attempt.Task
+	t := p.Task
 	if t.Makes == nil || !t.Makes.Stdout {
 		return ""
 	}
@@ -90,7 +90,7 @@ func (p *process) target() string {
 // openTarget makes the file that is the child's stdout.
 func (p *process) openTarget() error {
 	name := p.target()
-	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, cmp.Or(p.attempt.Task.Makes.Mode, 0o666))
+	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, cmp.Or(p.Task.Makes.Mode, 0o666))
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
 	}
@@ -159,7 +159,7 @@ func (p *process) keep() {
 // openWriters sets where the output of a started process is streamed to.
 func (p *process) openWriters() {
 	if p.Plan.Show == task.ShowLines {
-		p.out.To, p.err.To = p.Open(p.attempt)
+		p.out.To, p.err.To = p.Open(p.Attempt)
 	}
 }
 

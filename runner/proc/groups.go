@@ -153,9 +153,9 @@ func (g *groups) pass(sig syscall.Signal) {
 // process of the task runs or its output is not kept. Live is safe for concurrent use.
 func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.ID == id && p.kept[0] != nil && attempt == 0 {
+		if p.Task.ID == id && p.kept[0] != nil && attempt == 0 {
 			if stdout, stderr = p.kept[0].Hold(), p.kept[1].Hold(); stdout != nil || stderr != nil { // else it has just ended
-				attempt = p.attempt.Number
+				attempt = p.Number
 			}
 		}
 	})
@@ -166,8 +166,8 @@ func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 func (l *Local) PIDs() map[uint64]int {
 	pids := map[uint64]int{}
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.Protocol == task.NoProtocol {
-			pids[p.attempt.Task.ID] = p.pid
+		if p.Task.Protocol == task.NoProtocol {
+			pids[p.Task.ID] = p.pid
 		}
 	})
 	return pids
@@ -202,7 +202,7 @@ func (p *process) stop() (sig syscall.Signal) {
 // whyStopped says that a signal has stopped the task, and the way out.
 func (p *process) whyStopped(sig syscall.Signal) string {
 	const width = 60
-	name := fmt.Sprintf("%s (%s)", nameOfAttempt(p.attempt), task.Shorten(p.attempt.Task.Words(p.attempt.Argv()), width))
+	name := fmt.Sprintf("%s (%s)", nameOfAttempt(p.Attempt), task.Shorten(p.Task.Words(p.Argv()), width))
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
 		return fmt.Sprintf("%s has stopped because it wants the terminal: --tty gives it to tasks; kill -KILL -%d ends it", name, p.pid)
 	}

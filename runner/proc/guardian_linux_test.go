@@ -147,7 +147,7 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	g.reserve(none)
 	g.abandon(none) // nothing to wait for
 	l := local(t, nil)
-	p := &process{Local: l, attempt: task.Attempt{Task: sh("")}}
+	p := &process{Local: l, Attempt: task.Attempt{Task: sh("")}}
 	g.reserve(p)
 	p.pid = early(t)
 	stop(t, p.pid)

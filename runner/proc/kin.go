@@ -214,7 +214,7 @@ func (c *census) walk() []kernel.Process {
 func (p *process) kindred() *kin {
 	if p.kin == nil {
 		e := p.env
-		marks := slices.DeleteFunc(e.of(p.attempt), func(kv string) bool {
+		marks := slices.DeleteFunc(e.of(p.Attempt), func(kv string) bool {
 			return kv == e.pid || !slices.Contains(task.Own[:], nameOf(kv)) || strings.HasPrefix(kv, "PARALLEL_")
 		})
 		session, _ := unix.Getsid(0)

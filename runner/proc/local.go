@@ -131,7 +131,7 @@ func (l *Local) Close() error {
 // Kill kills the processes of an attempt, without waiting for that. See runner.Executor.
 func (l *Local) Kill(id uint64, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task.ID == id && p.attempt.Number == attempt {
+		if p.Task.ID == id && p.Number == attempt {
 			go p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
 		}
 	})

@@ -20,10 +20,10 @@ type process struct {
 	// configuration
 
 	*Local
+	task.Attempt
 	ctx     context.Context // of the attempt
-	attempt task.Attempt
 	pid     int
-	row     int // in local.groups
+	row     int // in groups
 	started time.Time
 	kept    [2]*spool.Buffer // where its output is kept, also after it was handed over; for Live
 

@@ -33,7 +33,7 @@ func (c *Clock) Change(how func(*task.Clock, time.Time)) {
 // Config.Idle. See runner.Executor.
 func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
 	l.groups.each(func(p *process) {
-		if p.attempt.Task == a.Task && p.attempt.Number == a.Number {
+		if p.Task == a.Task && p.Number == a.Number {
 			silent = p.silence()
 		}
 	})

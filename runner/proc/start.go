@@ -74,7 +74,7 @@ func holdsNUL(t *task.Task, argv []string) error {
 
 // try makes the pipes and starts the process once.
 func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	p := &process{Local: l, ctx: ctx, attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
+	p := &process{Local: l, ctx: ctx, Attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
 	l.first.Do(l.guardian.try)
 	if l.live.Load() >= l.shortage.most {
 		return nil, fmt.Errorf("few processes are left: %w", syscall.EAGAIN)
@@ -114,9 +114,9 @@ func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*proces
 
 // spawn finds the program and executes it with the child's ends of the pipes.
 func (l *Local) spawn(p *process, argv []string, born *int32) error {
-	dir, path := l.surroundings(p.attempt.Task)
+	dir, path := l.surroundings(p.Task)
 	attr := &syscall.ProcAttr{
-		Dir: dir, Env: l.env.of(p.attempt), Files: p.child[:],
+		Dir: dir, Env: l.env.of(p.Attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if !l.guardian.there() {
