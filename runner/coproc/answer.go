@@ -11,8 +11,8 @@ import (
 
 // readOut reads stdout once into buf, and notices its end.
 func (w *worker) readOut() (n int) {
-	n = kernel.Read(&w.p.Out, w.buf[w.to:])
-	if w.p.Out < 0 && !w.exited {
+	n = kernel.Read(&w.Out, w.buf[w.to:])
+	if w.Out < 0 && !w.exited {
 		w.over = min(w.over, w.run+grace)
 	}
 	return n
@@ -22,16 +22,16 @@ func (w *worker) readOut() (n int) {
 // answer if that has come, or the end of stdout. It saves a poll(2), and with it a tenth
 // of the time.
 func (w *worker) peek() bool {
-	if w.pin == nil || w.placed == 0 || w.p.Out < 0 {
+	if w.pin == nil || w.placed == 0 || w.Out < 0 {
 		return false
 	}
 	n := w.readOut()
-	if n == 0 && w.p.Out >= 0 {
+	if n == 0 && w.Out >= 0 {
 		w.pin.Yield()
 		n = w.readOut()
 	}
 	if n == 0 {
-		return w.p.Out < 0 // which sets a time to wake up
+		return w.Out < 0 // which sets a time to wake up
 	}
 	w.run, w.at = w.Clock.Now()
 	w.heard = w.run

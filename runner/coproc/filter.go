@@ -27,7 +27,7 @@ func (w *worker) feed() bool {
 		w.start(f)
 		w.rest = proc.InputOf(f.Task, w.count == 1)
 	}
-	n, err := w.rest.Write(w.p.In, w.buf)
+	n, err := w.rest.Write(w.In, w.buf)
 	w.part += n
 	w.put += n
 	switch {

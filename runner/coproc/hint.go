@@ -32,7 +32,7 @@ func (w *worker) hint() {
 	if !w.reached(f.since + hintAfter) {
 		return
 	}
-	if w.read() < w.put || kernel.Readable(w.p.Out) {
+	if w.read() < w.put || kernel.Readable(w.Out) {
 		w.reached(w.run + hintAgain)
 		return
 	}

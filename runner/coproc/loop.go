@@ -193,7 +193,7 @@ func (l *loop) obey(orders []order) {
 func (l *loop) report(f *flight, o task.Outcome, err error) *flight {
 	f.Outcome, f.Err, f.End = o, err, l.at
 	if l.w != nil && !f.Start.IsZero() {
-		f.PID, f.Argv = l.w.p.PID, l.w.argv
+		f.PID, f.Argv = l.w.PID, l.w.argv
 	} else {
 		f.Argv = f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)
 	}

@@ -12,7 +12,7 @@ import (
 
 // send writes as much as the worker takes.
 func (w *worker) send() {
-	for w.ready && !w.full && !w.shut && w.p.In >= 0 {
+	for w.ready && !w.full && !w.shut && w.In >= 0 {
 		if len(w.out) == 0 {
 			if w.protocol == task.FilterProtocol {
 				if !w.feed() {
@@ -24,7 +24,7 @@ func (w *worker) send() {
 				return
 			}
 		}
-		n, err := syscall.Write(w.p.In, w.out)
+		n, err := syscall.Write(w.In, w.out)
 		if err != nil {
 			n = 0
 			w.cannotWrite(err)

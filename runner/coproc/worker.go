@@ -31,7 +31,7 @@ type worker struct {
 	// configuration
 
 	*loop
-	p        *proc.Worker
+	*proc.Worker
 	argv     []string
 	protocol task.Protocol
 	mark     byte // ends a record and of an answer
@@ -79,7 +79,7 @@ type worker struct {
 func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.model().Task
 	w := &worker{
-		loop: l, p: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, mark: '\n', born: l.run,
+		loop: l, Worker: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, mark: '\n', born: l.run,
 		ready: l.Ready == nil, killAt: never, over: never, heard: l.run, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
@@ -97,9 +97,9 @@ func (w *worker) turn() {
 	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
 		{}, // the bell
-		{Fd: int32(w.p.Out), Events: unix.POLLIN},
-		{Fd: int32(w.p.Err), Events: unix.POLLIN},
-		{Fd: int32(w.p.In), Events: unix.POLLHUP}, // which darwin has to be asked for
+		{Fd: int32(w.Out), Events: unix.POLLIN},
+		{Fd: int32(w.Err), Events: unix.POLLIN},
+		{Fd: int32(w.In), Events: unix.POLLHUP}, // which darwin has to be asked for
 		{Fd: -1, Events: unix.POLLIN},
 	}
 	switch {
@@ -109,7 +109,7 @@ func (w *worker) turn() {
 		set[3].Events |= unix.POLLOUT
 	}
 	if !w.exited {
-		if set[4].Fd = int32(w.p.Exit()); set[4].Fd < 0 {
+		if set[4].Fd = int32(w.Exit()); set[4].Fd < 0 {
 			wait = min(wait, soon)
 		}
 	}
@@ -135,10 +135,10 @@ func (w *worker) turn() {
 	if set[2].Revents != 0 {
 		w.readErrs()
 	}
-	if !w.exited && (set[4].Revents != 0 || set[4].Fd < 0 && w.p.Exited()) {
+	if !w.exited && (set[4].Revents != 0 || set[4].Fd < 0 && w.Exited()) {
 		w.exited, w.shut, w.over, w.killAt = true, true, w.run+grace, never
 	}
-	if w.exited && (w.p.Out < 0 && w.p.Err < 0 || w.run >= w.over) {
+	if w.exited && (w.Out < 0 && w.Err < 0 || w.run >= w.over) {
 		w.reap()
 	}
 }
@@ -158,7 +158,7 @@ func (w *worker) pace(waited time.Duration) {
 	case w.pin == nil:
 		w.quick = 0
 		if w.pin = w.pins.Take(true); w.pin != nil {
-			w.pin.Join(w.p.PID)
+			w.pin.Join(w.PID)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (w *worker) replace() {
 	}
 	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
 	refuses := w.shut && w.read() == 0 // its end is its own doing
-	if w.p.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.flights) == w.held()) {
+	if w.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.flights) == w.held()) {
 		w.dismiss()
 		for _, f := range w.flights[:w.held()] {
 			f.since = w.run
@@ -233,7 +233,7 @@ func (w *worker) replace() {
 // dismiss closes the worker's stdin, so that it ends.
 func (w *worker) dismiss() {
 	w.retired, w.dismissed = true, true
-	kernel.Close(&w.p.In)
+	kernel.Close(&w.In)
 }
 
 // begun returns how many flights the worker has got at least a part of.
@@ -258,7 +258,7 @@ func (w *worker) expire() {
 		limit, idle := cmp.Or(f.Task.Timeout, w.Timeout), w.Idle
 		switch {
 		case limit > 0 && w.reached(f.since+limit):
-		case idle > 0 && w.reached(max(f.since, w.heard)+idle) && !kernel.Readable(w.p.Out, w.p.Err):
+		case idle > 0 && w.reached(max(f.since, w.heard)+idle) && !kernel.Readable(w.Out, w.Err):
 			f.Err = task.Silent(idle)
 		default:
 			continue
@@ -280,18 +280,18 @@ func (w *worker) finish(kill bool) {
 		return
 	}
 	w.retired, w.killAt = true, w.run+wait
-	kernel.Close(&w.p.In)
+	kernel.Close(&w.In)
 	if kill {
-		w.p.Signal(syscall.SIGKILL)
+		w.Signal(syscall.SIGKILL)
 	} else {
-		w.p.Signal(syscall.SIGTERM)
+		w.Signal(syscall.SIGTERM)
 	}
 }
 
 // hangUp ends a worker that has closed a stream and lives on.
 func (w *worker) hangUp() {
 	stream := "stdin"
-	if w.p.Out < 0 {
+	if w.Out < 0 {
 		stream = "stdout"
 	}
 	w.neverRead("it closed " + stream)
@@ -311,11 +311,11 @@ func (w *worker) neverRead(why string) {
 // readErrs reads at least as much of stderr as its pipe holds now: whatever was written
 // before the answers that have been read. All that comes of a flood might never end.
 func (w *worker) readErrs() {
-	for i := 0; i < floodReads && w.p.Err >= 0; i++ {
+	for i := 0; i < floodReads && w.Err >= 0; i++ {
 		if w.errs == nil {
 			w.errs = make([]byte, pipeSize/4)
 		}
-		n := kernel.Read(&w.p.Err, w.errs)
+		n := kernel.Read(&w.Err, w.errs)
 		if n == 0 {
 			return
 		}
@@ -370,7 +370,7 @@ func (w *worker) reap() {
 	}
 	read := w.read()
 	w.unpin()
-	ws := w.p.Reap()
+	ws := w.Reap()
 	l, how := w.loop, cmp.Or(w.unread, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
@@ -423,8 +423,8 @@ func (w *worker) reap() {
 // read returns how many bytes the worker can have read.
 func (w *worker) read() int64 {
 	read := w.put - int64(len(w.out))
-	if w.p.In >= 0 {
-		read -= int64(w.p.Unread())
+	if w.In >= 0 {
+		read -= int64(w.Unread())
 	}
 	return read
 }
