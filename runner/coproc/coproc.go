@@ -217,15 +217,6 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	}
 }
 
-// free has idle workers end.
-func (w *Workers) free() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, l := range w.loops {
-		l.bell.ring()
-	}
-}
-
 // Kill kills the worker that runs an attempt. See runner.Executor.
 func (w *Workers) Kill(id uint64, attempt int) {
 	w.Local.Kill(id, attempt)
@@ -234,19 +225,4 @@ func (w *Workers) Kill(id uint64, attempt int) {
 	for _, l := range w.loops {
 		l.order(order{id, attempt, task.Cancelled, true})
 	}
-}
-
-// mostNotices is how many messages a run shows, as all its workers may fail all the time.
-const mostNotices = 20
-
-// notice shows a message without waiting for it.
-func (w *Workers) notice(text string) {
-	n := w.notices.Add(1)
-	if w.Notice == nil || n > mostNotices {
-		return
-	}
-	if n == mostNotices {
-		text += "; what else goes wrong with workers is not shown"
-	}
-	w.saying.Go(func() { w.Notice(text) })
 }

@@ -255,8 +255,13 @@ func (l *loop) setShort(short bool, err error) {
 	default:
 		l.Workers.short.Add(-1)
 	}
-	if l.short = short; short {
-		l.free()
+	if l.short = short; !short {
+		return
+	}
+	l.Workers.mu.Lock()
+	defer l.Workers.mu.Unlock()
+	for _, other := range l.loops {
+		other.bell.ring()
 	}
 }
 
@@ -312,8 +317,21 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), max(l.failures, all), how)
 }
 
-// tell shows a message about the worker.
-func (l *loop) tell(what string) { l.notice(fmt.Sprintf("worker %d %s", l.slot.ID, what)) }
+// mostNotices is how many messages a run shows, as all its workers may fail all the time.
+const mostNotices = 20
+
+// tell shows a message about the worker without waiting for it.
+func (l *loop) tell(what string) {
+	text := fmt.Sprintf("worker %d %s", l.slot.ID, what)
+	n := l.notices.Add(1)
+	if l.Notice == nil || n > mostNotices {
+		return
+	}
+	if n == mostNotices {
+		text += "; what else goes wrong with workers is not shown"
+	}
+	l.saying.Go(func() { l.Notice(text) })
+}
 
 // proven takes note of a worker that works.
 func (l *loop) proven() {

@@ -140,18 +140,14 @@ func (p *Pins) Lasted(d time.Duration, live int64) {
 	if brief := d < Brief && p.busy.Load(); brief != p.wanted.Load() {
 		p.wanted.Store(brief)
 	}
-	p.waited(d, live)
-}
-
-// waited raises GOMAXPROCS by one, once, if that saves time: if each thread that
-// waits for its task counts as running, and the Go runtime takes that from it and
-// wakes another thread, at every task. It would cost time with tasks so short that
-// the runtime does not notice, or with more tasks at once. Without it /bin/true takes
-// 1.08 times as long.
-func (p *Pins) waited(d time.Duration, live int64) {
 	if p.waits.Load() == manyWaits {
 		return
 	}
+	// GOMAXPROCS is raised by one, once, if that saves time: if each thread that
+	// waits for its task counts as running, and the Go runtime takes that from it and
+	// wakes another thread, at every task. It would cost time with tasks so short that
+	// the runtime does not notice, or with more tasks at once. Without it /bin/true takes
+	// 1.08 times as long.
 	procs := runtime.GOMAXPROCS(0)
 	if d < noticed || live > int64(procs) {
 		p.waits.Store(0)

@@ -70,7 +70,7 @@ func (p *process) pipes() error {
 	if !worker {
 		p.size = winSize(p.Local.size.Load())
 	}
-	if worker || !toFile && p.readsStdout() {
+	if worker || !toFile && (p.Plan.Streams() || p.Plan.Keeps() || p.PTY || p.Idle) {
 		if err := p.pipe(1, &p.out.fd); err != nil {
 			return err
 		}

@@ -49,11 +49,6 @@ type Outputs struct {
 	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines, which needs it
 }
 
-// readsStdout reports whether what tasks write on stdout passes through this process.
-func (c *Config) readsStdout() bool {
-	return c.Plan.Streams() || c.Plan.Keeps() || c.PTY || c.Idle
-}
-
 // Local is a runner.Executor that runs each attempt as a process group on this
 // machine. It is safe for concurrent use.
 type Local struct {
