@@ -88,10 +88,7 @@ func (r *remote) Read(p []byte) (int, error) {
 			return 0, fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
 		case err != nil:
 			return 0, a.s.explain(err)
-		case len(got.Data) == 0 && got.Done && got.Over == nil:
-			why := task.Printable(got.Notice)
-			return 0, fmt.Errorf("run %s cannot be shown: %s: remove it with crew engine cancel %[1]s", a.run.Run, why)
-		case len(got.Data) == 0 && got.Done:
+		case len(got.Data) == 0 && got.Over != nil:
 			a.over.Store(got.Over)
 			return 0, io.EOF
 		case len(got.Data) == 0:
@@ -194,7 +191,7 @@ func (a *attached) Ended() (status int, early string) {
 }
 
 // Forget removes the run from the engine: all its results were shown.
-func (a *attached) Forget() error { return a.s.forget(a.run) }
+func (a *attached) Forget() error { return a.s.forget(a.run.Run) }
 
 // Close closes the connection.
 func (a *attached) Close() error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,15 +20,15 @@ import (
 // dispatches starts a dispatcher, for which no run is submitted.
 func (b *broker) dispatches() {
 	b.runs = b.t.TempDir()
-	d, err := newDispatcher(b.connect(nil), nil, b.runs, 0, quiet)
+	none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
+	d, err := newDispatcher(b.t.Context(), b.connect(nil), none, b.runs, 0, quiet)
 	require.NoError(b.t, err)
-	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		d.serve(ctx)
+		d.serve()
 	}()
-	b.t.Cleanup(func() { cancel(); crewtest.Receive(b.t, ended, "the end of the dispatcher") })
+	b.t.Cleanup(func() { crewtest.Receive(b.t, ended, "the end of the dispatcher") })
 }
 
 // What a crash has left at the end of the file of results is not one of them.
@@ -58,6 +59,7 @@ func TestStored(t *testing.T) {
 	_, err = past[1].Outputs[1].ReadAt(b, 0)
 	require.NoError(t, err)
 	require.Equal(t, "c\n", string(b))
+	st.exec = &submitter{}
 	require.NoError(t, st.cancel([]uint64{2}, errors.New("why")))
 	st.cancelled = map[uint64]error{}
 	require.NoError(t, st.settle())
@@ -67,16 +69,18 @@ func TestStored(t *testing.T) {
 func TestHandOverWithdrawn(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
-		st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, b.connect(nil), nil)
+		s := b.connect(nil)
+		st, err := newStore(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
 		require.NoError(t, err)
 		long := bytes.Repeat([]byte("x"), maxBody)
 		for id := range uint64(3) {
-			require.NoError(t, st.Add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
+			require.NoError(t, st.add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
 		}
-		n, err := st.Withdraw()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		run, err := st.handOver(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, 3, n)
-		require.Error(t, st.Add(&task.Task{ID: 4, Stdin: long}))
+		require.Empty(t, run)
 		now, err := b.connect(nil).look(t.Context(), "")
 		require.NoError(t, err)
 		require.Empty(t, now.Runs)

@@ -1,24 +1,24 @@
 package engine
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"crew/runner/ssh"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -26,15 +26,12 @@ import (
 const (
 	dispatchAgain = 10 * time.Second    // the pause before the process of a run is started again
 	handingMost   = 30 * time.Second    // how long whoever hands a run over may be silent
-	oldEvery      = 10 * time.Second    // how often to look for runs that nobody wants
 	keptFor       = 30 * 24 * time.Hour // how long results wait for somebody to fetch them, and commands that are signed are good
 	reportEvery   = 2500 * time.Millisecond
 	mostResults   = 1 << 30 // bytes of outputs, unless the user says else
 	mostStored    = 1 << 30 // and of tasks
 	mostRuns      = 10_000
 	mostProcesses = 64 // of runs; others wait
-
-	goneSuffix = ".gone" // of the directory of a run that is removed
 )
 
 // dispatcher has the runs that were handed over: it stores their tasks, keeps a process for each that
@@ -55,13 +52,13 @@ type dispatcher struct {
 	end  context.CancelFunc
 }
 
-// newDispatcher returns a dispatcher, which has a connection.
-func newDispatcher(s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
+// newDispatcher returns a dispatcher, which has a connection. It goes on until ctx is done, or serve returns.
+func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
 	d := &dispatcher{s: s, connect: connect, dir: dir, most: cmp.Or(most, mostResults), told: &once{notice: notice}, runs: map[string]*ledger{}, places: make(chan struct{}, mostProcesses)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	d.ctx, d.end = context.WithCancel(context.Background())
+	d.ctx, d.end = context.WithCancel(ctx)
 	d.load()
 	_, err := d.s.obey(dispatchSubject, d.obey)
 	if err == nil {
@@ -70,56 +67,40 @@ func newDispatcher(s *session, connect func() (net.Conn, error), dir string, mos
 	return d, err
 }
 
-// load finds the runs that were handed over to earlier hubs.
+// load finds the runs that were handed over to earlier hubs. A directory without a record is one of which
+// the tasks had not all come, or that was being removed.
 func (d *dispatcher) load() {
 	list, _ := os.ReadDir(d.dir)
 	for _, e := range list {
 		dir := runDir(filepath.Join(d.dir, e.Name()))
-		if strings.HasSuffix(e.Name(), goneSuffix) {
-			_ = os.RemoveAll(string(dir))
-			continue
-		}
 		record, err := dir.load()
-		if err != nil {
-			d.told.say(fmt.Sprintf("a run that was handed over is left alone in %s: %v", dir, err))
-			continue
-		}
-		if record.State == runHanding { // whoever hands it over begins anew
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			_ = os.RemoveAll(string(dir))
-			continue
+		case err != nil:
+			d.told.say(fmt.Sprintf("a run that was handed over is left alone in %s: %v", dir, err))
+		default:
+			l := d.ledger(record)
+			l.tasks = dir.length(tasksFile)
+			if record.State == runDone { // or else its process tells
+				l.now.Results = dir.length(resultsFile)
+				l.now.Size = l.now.Results
+				l.unwanted.Reset(keptFor)
+			}
+			d.keep(l, nil)
 		}
-		l := d.ledger(record)
-		l.sizes[tasksFile], _ = dir.length(tasksFile)
-		if record.State == runDone { // or else its process tells
-			l.sizes[resultsFile], _ = dir.length(resultsFile)
-			l.output = l.sizes[resultsFile]
-		}
-		d.runs[record.Run] = l
-		d.submits(l)
 	}
 }
 
-// serve keeps the processes of runs until ctx is done. The next hub goes on with them.
-func (d *dispatcher) serve(ctx context.Context) error {
+// serve returns when the dispatcher has ended. The next hub goes on with the runs.
+func (d *dispatcher) serve() error {
 	defer d.wg.Wait()
 	defer d.end()
-	for tick := time.NewTicker(oldEvery); ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.s.refused:
-			return d.s.why
-		case <-tick.C:
-			for _, l := range d.all() {
-				l.mu.Lock()
-				since := time.Since(l.heard)
-				old := l.record.State == runHanding && since > handingMost || l.record.State == runDone && since > keptFor
-				l.mu.Unlock()
-				if old { // who stored its tasks was killed, or nobody wants the results
-					_ = d.forget(l)
-				}
-			}
-		}
+	select {
+	case <-d.ctx.Done():
+		return nil
+	case <-d.s.refused:
+		return d.s.why
 	}
 }
 
@@ -139,8 +120,8 @@ func (d *dispatcher) full(tasks int64) bool {
 	output := d.most
 	for _, l := range d.all() {
 		l.mu.Lock()
-		tasks -= l.sizes[tasksFile]
-		output -= l.output
+		tasks -= l.tasks
+		output -= l.now.Size
 		l.mu.Unlock()
 	}
 	return tasks < 0 || output < 0
@@ -185,12 +166,12 @@ func (d *dispatcher) obey(o *Order, a *Answer) error {
 	switch o.Op {
 	case opRead:
 		l.mu.Lock()
-		a.Done, a.Over, a.Notice = l.record.State == runDone, l.record.Over, l.record.Notice // before the file is read to its end
+		a.Over, a.Notice = l.record.Over, l.record.Notice // before the file is read to its end
 		l.mu.Unlock()
 		a.Data, err = l.read(o.File, o.At)
 		return err
 	case opTalk:
-		if l.running() {
+		if l.state() == runRunning {
 			return errors.New("it runs")
 		}
 		return talk(&l.visitors, o, a)
@@ -216,8 +197,10 @@ func (d *dispatcher) take(o *Order, a *Answer) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a.Wait, a.None = l.record.State == runHanding, l.failed != nil
-	l.heard = time.Now()
+	if a.Wait = l.record.State == runHanding; a.Wait {
+		l.unwanted.Reset(handingMost)
+	}
+	a.None = l.failed != nil
 	return l.failed
 }
 
@@ -233,74 +216,26 @@ func (d *dispatcher) begin(o *Order) (*ledger, error) {
 		return nil, errFull
 	}
 	l := d.ledger(*o.Handed)
-	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, d.s.user, nil, 0, 0
-	l.sizes[tasksFile] = o.Tasks.Size
-	err := os.Mkdir(string(l.runDir), 0o700)
-	if err != nil {
+	if err := os.Mkdir(string(l.runDir), 0o700); err != nil {
 		return nil, err
 	}
-	if err = l.save(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(string(l.runDir)))
-	}
-	d.runs[l.record.Run] = l
-	d.wg.Go(func() {
-		defer close(l.fetched)
-		if err := l.fetch(o); err != nil {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.failed = err
-		}
-	})
+	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, d.s.user, nil, 0, 0
+	l.tasks = o.Tasks.Size
+	l.unwanted.Reset(handingMost)
+	d.keep(l, o)
 	return l, nil
 }
 
-// fetch has the run begin once its tasks are here.
-func (l *ledger) fetch(o *Order) error {
-	_, err := l.write(tasksFile, 0, func(w io.Writer) error { return l.d.s.blobs.Pull(l.ctx, o.Owner, *o.Tasks, 0, w) })
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return l.ctx.Err()
-	}
-	l.record.State = runRunning
-	if err = l.save(); err == nil {
-		l.d.submits(l)
-	}
-	return err
-}
-
-// forget ends a run, and removes what there is of it.
-func (d *dispatcher) forget(l *ledger) error {
-	l.mu.Lock()
-	l.giveUp()
-	l.record.State = runDone
-	l.mu.Unlock()
-	l.active.Wait()
-	l.mu.Lock()
-	run, gone := l.record.Enrolment, string(l.runDir)+goneSuffix
-	err := os.Rename(string(l.runDir), gone) // as a whole
-	if err == nil {
-		err = os.RemoveAll(gone)
-	}
-	l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	delete(d.runs, run.Run)
-	d.mu.Unlock()
-	return d.s.over(&run)
-}
-
-// submits keeps a process that submits a run, until that is over.
-func (d *dispatcher) submits(l *ledger) {
-	l.active.Add(1)
+// keep has a run be submitted until it is over or given up, once its tasks have come, if o hands them over.
+func (d *dispatcher) keep(l *ledger, o *Order) {
+	d.runs[l.record.Run] = l
 	d.wg.Go(func() {
-		defer l.active.Done()
-		for l.running() && l.ctx.Err() == nil {
+		defer close(l.still)
+		if o != nil {
+			l.fetch(o)
+		}
+		close(l.fetched)
+		for l.state() == runRunning && l.ctx.Err() == nil {
 			select {
 			case d.places <- struct{}{}:
 			case <-l.ctx.Done():
@@ -312,16 +247,46 @@ func (d *dispatcher) submits(l *ledger) {
 				l.told.say(err.Error())
 			}
 			if status == statusNever {
-				l.mu.Lock()
-				l.record.State = runDone
-				_ = l.save()
-				l.mu.Unlock()
+				l.never()
 			}
-			if l.running() {
+			if l.state() == runRunning {
 				pause(l.ctx, dispatchAgain)
 			}
 		}
 	})
+}
+
+// fetch has the run begin once its tasks are here.
+func (l *ledger) fetch(o *Order) {
+	f, err := l.file(tasksFile)
+	if err == nil {
+		defer f.Close()
+		err = cmp.Or(l.d.s.blobs.Pull(l.ctx, o.Owner, *o.Tasks, 0, f), f.Sync())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unwanted.Stop(); err == nil {
+		l.record.State = runRunning
+		err = l.save()
+	}
+	if l.failed = err; err != nil {
+		l.record.State = runHanding
+		l.unwanted.Reset(handingMost)
+	}
+}
+
+// forget ends a run, and removes what there is of it.
+func (d *dispatcher) forget(l *ledger) error {
+	l.giveUp()
+	<-l.still
+	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // so the next hub knows what became of it
+	if err := os.RemoveAll(string(l.runDir)); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	delete(d.runs, l.record.Run)
+	d.mu.Unlock()
+	return d.s.heartbeat(l.record.Queue, Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end what runs
 }
 
 // statusNever is the exit status of the process of a run that can never be submitted.
@@ -334,61 +299,39 @@ func (l *ledger) submit() (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(l.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(l.runDir))
-	cmd.Dir = string(l.runDir)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 0, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		return 0, err
-	}
 	conn, err := l.d.connect()
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	if err = cmd.Start(); err != nil {
+	cmd := exec.CommandContext(l.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(l.runDir))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = string(l.runDir), conn, ssh.Lines(l.told.say)
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		return 0, err
 	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for lines := bufio.NewScanner(errs); lines.Scan(); {
-			l.told.say(task.Printable(strings.TrimPrefix(lines.Text(), "crew: ")))
-		}
-		_, _ = io.Copy(io.Discard, errs) // behind a line that is too long
-	})
 	go func() {
 		_, _ = io.Copy(in, conn)
 		in.Close()
 	}()
-	_, _ = io.Copy(conn, out)
-	all.Wait()
-	if err = cmd.Wait(); cmd.ProcessState == nil {
+	if err = cmd.Run(); cmd.ProcessState == nil {
 		return 0, err
 	}
 	return cmd.ProcessState.ExitCode(), nil // it has said why
 }
 
-func (l *ledger) running() bool {
+// state returns the state of the run.
+func (l *ledger) state() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.record.State == runRunning
+	return l.record.State
 }
 
 // enrol tells of all runs.
 func (d *dispatcher) enrol() {
 	for _, l := range d.all() {
 		l.mu.Lock()
-		record := l.record.Enrolment
-		stocked := *record.Stocked // which changes
+		_ = d.s.tell(enrolSubject(l.record.User, l.record.Run), &l.record.Enrolment) // whoever asks asks again
 		l.mu.Unlock()
-		record.Stocked = &stocked
-		_ = d.s.tell(enrolSubject(record.User, record.Run), record) // whoever asks asks again
 	}
 }

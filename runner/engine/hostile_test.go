@@ -202,7 +202,7 @@ func (g *siege) storm() {
 			require.True(t, p.Wait().Exited(), p.Stderr())
 			require.NotContains(t, p.Stderr(), "goroutine")
 		}
-		_ = s.drop(&r)
+		_ = s.forget(r.Run)
 	}
 	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
 }
@@ -211,11 +211,10 @@ func (g *siege) storm() {
 func (g *siege) store(s *session) {
 	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
 	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
-	st, err := handOver(wiring.HandOver{Place: wiring.Place{Queue: queue}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
+	st, err := newStore(wiring.HandOver{Place: wiring.Place{Queue: queue}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
 	if err != nil {
 		return // no worker is like that
 	}
-	st.cancel()
 	other := *spoilt(h, st.record)
 	other.Run += "x"
 	var tasks []byte

@@ -44,7 +44,7 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	defer s.close()
-	if h.runs, err = newDispatcher(s, h.server.InProcessConn, h.file("runs"), c.MaxOutput, c.Notice); err != nil {
+	if h.runs, err = newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.MaxOutput, c.Notice); err != nil {
 		return err
 	}
 	if _, err = s.obey(hubSubject, h.obey); err != nil {
@@ -56,7 +56,7 @@ func serve(c *wiring.EngineCall) error {
 		c.Notice("what invite printed before leads to " + h.before + ": correct the url there if it does not hold any more")
 	}
 	c.Ready()
-	return h.runs.serve(ctx)
+	return h.runs.serve()
 }
 
 // hub is a server, and what it keeps of runs that are handed over.

@@ -33,7 +33,7 @@ const (
 type handed struct {
 	Enrolment
 	Terms Terms `json:"terms"`
-	Over  *over `json:"over,omitempty"` // nil while the run is not over, or if it could not be submitted
+	Over  *over `json:"over,omitempty"` // nil while the run is not over
 }
 
 // over says how a run has ended.
@@ -89,14 +89,13 @@ func (d runDir) file(name string) (*os.File, error) {
 	return trust.OpenOwn(filepath.Join(string(d), name), os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// length returns how long a file is.
-func (d runDir) length(name string) (int64, error) {
-	f, err := d.file(name)
+// length returns how long a file is, 0 if there is none.
+func (d runDir) length(name string) int64 {
+	info, err := os.Stat(filepath.Join(string(d), name))
 	if err != nil {
-		return 0, err
+		return 0
 	}
-	defer f.Close()
-	return f.Seek(0, io.SeekEnd)
+	return info.Size()
 }
 
 // load reads the record.
@@ -118,23 +117,6 @@ func (d runDir) load() (record handed, err error) {
 func (r *handed) valid() bool {
 	s := r.Stocked
 	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Terms.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
-}
-
-// write writes to a file at an offset, and returns where it ends from then on. That is on disk when write
-// returns.
-func (d runDir) write(name string, at int64, put func(io.Writer) error) (end int64, err error) {
-	f, err := d.file(name)
-	if err != nil {
-		return at, err
-	}
-	defer f.Close()
-	to := io.NewOffsetWriter(f, at)
-	w := bufio.NewWriter(to)
-	if err = cmp.Or(f.Truncate(at), put(w), w.Flush(), f.Sync()); err != nil {
-		return at, err
-	}
-	n, err := to.Seek(0, io.SeekCurrent)
-	return at + n, err
 }
 
 // each calls f with the results that are on record, and where their outputs are. It returns how long
@@ -210,23 +192,23 @@ type ledger struct {
 	told *once
 
 	fetched  chan struct{}    // closed once its tasks are here, or could not be fetched
+	still    chan struct{}    // closed once nothing is done for the run any more
 	visitors control.Visitors // once it is over
-	active   sync.WaitGroup   // it is being submitted
+	unwanted *time.Timer      // until it is forgotten, for whoever hands it over is silent, or nobody fetches the results
 
 	mu     sync.Mutex
 	record handed
-	sizes  map[string]int64 // of the files, as far as they are on disk
-	output int64            // how much output is kept
-	failed error            // why its tasks could not be fetched
-	heard  time.Time        // when who hands the run over was last heard of
-	ctx    context.Context  // until the hub gives the run up
+	now    report          // as its process has told
+	tasks  int64           // bytes
+	failed error           // why its tasks could not be fetched
+	ctx    context.Context // until the hub gives the run up
 	giveUp context.CancelFunc
 }
 
 func (d *dispatcher) ledger(record handed) *ledger {
 	here := newEnrolment("", "", "", identity{})
 	record.Host, record.PID, record.Notice = here.Host, here.PID, ""
-	l := &ledger{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), sizes: map[string]int64{}, heard: time.Now(), fetched: make(chan struct{})}
+	l := &ledger{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), fetched: make(chan struct{}), still: make(chan struct{})}
 	l.told = &once{notice: func(text string) {
 		d.told.say("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
 		l.mu.Lock()
@@ -234,6 +216,7 @@ func (d *dispatcher) ledger(record handed) *ledger {
 		l.record.Notice = text
 	}}
 	l.ctx, l.giveUp = context.WithCancel(d.ctx)
+	l.unwanted = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
 	about := control.Hello{Name: record.Name, Command: task.Bytes(record.Terms.Text)}
 	over := control.Serve(control.Config{About: about, Do: l.rest, Soon: control.Never, See: control.Sight{Ended: l.ended}})
 	_ = over.Sink().Close(task.Stats{}) // it hears of no task any more
@@ -257,11 +240,12 @@ func (l *ledger) report(r *report) error {
 	if l.record.State == runDone { // it comes late
 		return nil
 	}
-	l.sizes[resultsFile], l.output = max(l.sizes[resultsFile], r.Results), r.Size
-	changed := r.Paused != l.record.Paused
-	l.record.Done, l.record.Failed, l.record.Paused = r.Done, r.Failed, r.Paused
+	l.now = *r
+	changed := r.Paused != l.record.Paused || r.Over != nil
+	l.record.Done, l.record.Failed, l.record.Paused, l.record.Over = r.Done, r.Failed, r.Paused, r.Over
 	if r.Over != nil {
-		changed, l.record.State, l.record.Notice, l.record.Over = true, runDone, "", r.Over
+		l.record.State, l.record.Notice = runDone, ""
+		l.unwanted.Reset(keptFor)
 	}
 	if !changed {
 		return nil
@@ -269,10 +253,19 @@ func (l *ledger) report(r *report) error {
 	return l.save()
 }
 
+// never has the run be over, which cannot be submitted. Its process has said why.
+func (l *ledger) never() {
+	l.mu.Lock()
+	r := l.now
+	r.Over = &over{1, task.Bytes(l.record.Notice)}
+	l.mu.Unlock()
+	_ = l.report(&r)
+}
+
 // read returns what a file has at an offset, at most a piece of it, and nothing at its end.
 func (l *ledger) read(name string, at int64) ([]byte, error) {
 	l.mu.Lock()
-	n := min(l.sizes[name]-at, maxBody)
+	n := min(map[string]int64{tasksFile: l.tasks, resultsFile: l.now.Results}[name]-at, maxBody)
 	l.mu.Unlock()
 	if n <= 0 || at < 0 {
 		return nil, nil

@@ -70,7 +70,7 @@ type Answer struct {
 
 	None   bool   `json:"none,omitempty"`   // there is no such run, or none takes such an order
 	Data   []byte `json:"data,omitempty"`   // read: what is there, nothing at the end; talk
-	Done   bool   `json:"done,omitempty"`   // read and talk: nothing more comes
+	Done   bool   `json:"done,omitempty"`   // talk: nothing more comes
 	Over   *over  `json:"over,omitempty"`   // read: how the run has ended, if it has
 	Notice string `json:"notice,omitempty"` // read: what the hub said last
 	Wait   bool   `json:"wait,omitempty"`   // store: its tasks are on their way; ask again

@@ -60,9 +60,9 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 		defer close(left)
 		_, _ = io.Copy(io.Discard, client)
 	}()
-	o := Order{Op: opTalk, ID: ID{Run: r.Run}, Client: rand.Text(), By: me()}
+	o := Order{Op: opTalk, Client: rand.Text(), By: me()}
 	defer func() {
-		o.Turn = 0
+		o.Run, o.Turn = r.Run, 0
 		_ = s.nc.Publish(subject, o.encode())
 		_ = s.nc.FlushTimeout(answerWait)
 	}()
@@ -75,10 +75,8 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 		n := min(len(said), maxBody)
 		o.Data, said = said[:n], said[n:]
 		o.Turn++
-		ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
-		a, err := s.askRun(ctx, subject, r, o)
-		cancel()
-		if err = answered(r, &a, err); err != nil {
+		a, err := s.askRun(r, subject, o)
+		if err != nil {
 			return err
 		}
 		if _, err = client.Write(a.Data); err != nil || a.Done {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -77,7 +78,9 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 	if err = s.nc.PublishRequest(askSubject, nobody, nil); err != nil {
 		return err
 	}
-	for end := time.After(askMost); ; {
+	ends, cancel := context.WithTimeout(ctx, askMost)
+	defer cancel()
+	for {
 		select {
 		case m := <-msgs:
 			if m.Subject == nobody || !take(m) {
@@ -85,9 +88,7 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 			}
 		case <-time.After(askPatience + askTimes*rtt):
 			return nil
-		case <-end:
-			return nil
-		case <-ctx.Done():
+		case <-ends.Done():
 			return ctx.Err()
 		}
 	}
@@ -111,52 +112,40 @@ func (s *session) status(c *wiring.EngineCall) error {
 
 // look asks for what status prints, or only until there is a run with an ID.
 func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
-	st := &engineStatus{Workers: []Presence{}, Queues: []queueStatus{}, Runs: []Enrolment{}}
+	workers, runs := map[string]Presence{}, map[string]Enrolment{} // by subject
 	err := s.whoIs(ctx, func(m *nats.Msg) bool {
-		st.add(m.Subject, m.Data)
-		return run == "" || !slices.ContainsFunc(st.Runs, func(r Enrolment) bool { return r.Run == run })
+		w, is := presence(m.Subject, m.Data)
+		if is && w.State != gone {
+			workers[m.Subject] = w
+		}
+		r, is := enrolment(m.Subject, m.Data)
+		if is {
+			runs[m.Subject] = r
+		}
+		return r.Run == "" || r.Run != run
 	}, presenceSubject("*", anyOne), enrolSubject("*", "*"))
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(st.Workers, func(a, b Presence) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID))
-	})
-	slices.SortFunc(st.Queues, func(a, b queueStatus) int { return cmp.Compare(a.Queue, b.Queue) })
+	st := &engineStatus{Workers: slices.AppendSeq([]Presence{}, maps.Values(workers)), Queues: []queueStatus{}, Runs: slices.AppendSeq([]Enrolment{}, maps.Values(runs))}
+	slices.SortFunc(st.Workers, func(a, b Presence) int { return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID)) })
 	slices.SortFunc(st.Runs, func(a, b Enrolment) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
-	return st, nil
-}
-
-// queue returns the row of a queue, until the next call.
-func (st *engineStatus) queue(name string) *queueStatus {
-	i := slices.IndexFunc(st.Queues, func(q queueStatus) bool { return q.Queue == name })
-	if i < 0 {
-		i = len(st.Queues)
-		st.Queues = append(st.Queues, queueStatus{Queue: name})
+	queues := map[string]queueStatus{}
+	for _, w := range st.Workers {
+		q := queues[w.Queue]
+		queues[w.Queue] = queueStatus{w.Queue, q.Workers + 1, q.Slots + w.Slots, q.Busy + w.Busy, 0}
 	}
-	return &st.Queues[i]
-}
-
-// add adds what a worker or a run tells of itself, once.
-func (st *engineStatus) add(subject string, data []byte) {
-	if w, ok := presence(subject, data); ok {
-		if w.State == gone || slices.ContainsFunc(st.Workers, func(o Presence) bool { return o.ID == w.ID && o.Queue == w.Queue }) {
-			return
-		}
-		q := st.queue(w.Queue)
-		q.Workers++
-		q.Slots += w.Slots
-		q.Busy += w.Busy
-		st.Workers = append(st.Workers, w)
-	} else if r, ok := enrolment(subject, data); ok {
-		if slices.ContainsFunc(st.Runs, func(o Enrolment) bool { return o.Run == r.Run && o.User == r.User }) {
-			return
-		}
-		if q := st.queue(r.Queue); r.Stocked != nil {
+	for _, r := range st.Runs {
+		q := queues[r.Queue]
+		if q.Queue = r.Queue; r.Stocked != nil {
 			q.Tasks += r.Tasks - uint64(r.Done)
 		}
-		st.Runs = append(st.Runs, r)
+		queues[r.Queue] = q
 	}
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		st.Queues = append(st.Queues, queues[name])
+	}
+	return st, nil
 }
 
 // text returns tables.
@@ -164,14 +153,11 @@ func (st *engineStatus) text() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) {
-		for i, c := range cells {
-			if i > 0 {
-				_, _ = t.Write([]byte{'\t'})
-			}
-			// What others have written must not break the table or the terminal.
-			_, _ = t.Write([]byte(strings.ReplaceAll(task.Printable(cmp.Or(fmt.Sprint(c), "-")), "\t", " ")))
+		var line []string
+		for _, c := range cells { // what others have written must not break the table or the terminal
+			line = append(line, strings.ReplaceAll(task.Printable(cmp.Or(fmt.Sprint(c), "-")), "\t", " "))
 		}
-		_, _ = t.Write([]byte{'\n'})
+		_, _ = fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
 	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "STATE", "LABELS", "OFFERS", "COMMAND")
 	for _, w := range st.Workers {
@@ -181,14 +167,12 @@ func (st *engineStatus) text() string {
 		}
 		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, w.State, strings.Join(w.Labels, ","), w.Offers, command)
 	}
-	_ = t.Flush()
-	b.WriteByte('\n')
+	row()
 	row("QUEUE", "WORKERS", "SLOTS", "BUSY", "TASKS")
 	for _, q := range st.Queues {
 		row(q.Queue, q.Workers, q.Slots, q.Busy, q.Tasks)
 	}
-	_ = t.Flush()
-	b.WriteByte('\n')
+	row()
 	row("RUN", "NAME", "QUEUE", "STATE", "SINCE", "SUBMITTER")
 	for _, r := range st.Runs {
 		state := r.State
@@ -196,11 +180,11 @@ func (st *engineStatus) text() string {
 			state = paused
 		}
 		if r.Stocked != nil {
-			state += fmt.Sprintf(" (%d of %s", r.Done, task.Count(int64(r.Tasks), "task"))
+			more := ""
 			if r.Failed > 0 {
-				state += fmt.Sprintf(", %d failed", r.Failed)
+				more = fmt.Sprintf(", %d failed", r.Failed)
 			}
-			state += ")"
+			state += fmt.Sprintf(" (%d of %s%s)", r.Done, task.Count(int64(r.Tasks), "task"), more)
 		}
 		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
 	}
@@ -240,65 +224,41 @@ func (s *session) find(ctx context.Context, name string) (*Enrolment, error) {
 
 // cancel has a run end, or removes what there is of one that does not run.
 func (s *session) cancel(c *wiring.EngineCall) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
-	defer cancel()
-	r, err := s.find(ctx, c.Operand)
-	if err != nil {
-		return err
-	}
-	if r.Stocked != nil && r.State != runRunning {
-		return s.drop(r)
-	}
-	a, err := s.askRun(ctx, runSubject(r.User, r.Run), r, Order{Op: opCancel, ID: ID{Run: r.Run, Epoch: r.Epoch}, By: me()})
-	return answered(r, &a, err)
-}
-
-// answered returns why a run has not done what it was asked, if so.
-func answered(r *Enrolment, a *Answer, err error) error {
+	r, err := s.find(context.Background(), c.Operand)
 	switch {
 	case err != nil:
-		return fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
-	case a.Err != "":
-		return errors.New("run " + r.Run + ": " + a.Err)
-	}
-	return nil
-}
-
-// askRun sends an order to the submitter of a run. A hub that has just taken a run does not
-// listen yet.
-func (s *session) askRun(ctx context.Context, subject string, r *Enrolment, o Order) (a Answer, err error) {
-	for {
-		a, err = s.ask(ctx, subject, o)
-		if r.Stocked == nil || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attachLook) {
-			return a, err
-		}
-	}
-}
-
-// drop ends a run that was handed over: workers end what runs, and the hub removes it.
-func (s *session) drop(r *Enrolment) error {
-	err := s.over(r)
-	if err == nil {
-		err = s.forget(r)
-	}
-	if err != nil {
-		return fmt.Errorf("cancel run %s: %w", r.Run, err)
-	}
-	return nil
-}
-
-// over has workers end what runs of a run.
-func (s *session) over(r *Enrolment) error {
-	err := s.heartbeat(r.Queue, Heartbeat{Run: r.Run, Epoch: r.Epoch, Over: true})
-	if err == nil {
-		err = s.nc.FlushTimeout(answerWait)
+	case r.Stocked != nil && r.State != runRunning:
+		err = s.forget(r.Run)
+	default:
+		_, err = s.askRun(r, runSubject(r.User, r.Run), Order{Op: opCancel, By: me()})
 	}
 	return err
 }
 
-// forget has the hub remove a run that has ended.
-func (s *session) forget(r *Enrolment) error {
-	a, err := s.askHub(dispatchSubject, Order{Op: opForget, ID: ID{Run: r.Run}})
+// askRun sends an order about a run to its submitter, or to the hub. A hub that has just taken a run does
+// not listen yet.
+func (s *session) askRun(r *Enrolment, subject string, o Order) (a Answer, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
+	defer cancel()
+	o.Run = r.Run
+	for {
+		a, err = s.ask(ctx, subject, o)
+		if r.Stocked == nil || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attachLook) {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
+	case a.Err != "":
+		err = errors.New("run " + r.Run + ": " + a.Err)
+	}
+	return a, err
+}
+
+// forget has the hub end a run that was handed over, and remove it.
+func (s *session) forget(run string) error {
+	a, err := s.askHub(dispatchSubject, Order{Op: opForget, ID: ID{Run: run}})
 	if a.None {
 		err = nil
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,48 +25,53 @@ const storeAgain = 200 * time.Millisecond
 // storeMemory is how many bytes of tasks are in no file until the hub has them.
 const storeMemory = 16 << 20
 
-// store hands the tasks of a run over: it has them until the hub has. See wiring.Store.
+// store hands the tasks of a run over: it has them until the hub has.
 type store struct {
 	s      *session
 	maker  maker
 	told   *once
 	record handed
-	ctx    context.Context // until it is over
-	cancel context.CancelFunc
 	space  *spool.Store
-
-	mu    sync.Mutex
-	lines *spool.Buffer
+	lines  *spool.Buffer
 }
 
-// HandOver returns what stores the tasks of a run, for which it fails at once if workers are
-// there and none takes them.
-func HandOver(h wiring.HandOver) (wiring.Store, error) {
+// HandOver hands the tasks of a run over, which fill adds, numbered from 1, and returns the run. It fails at
+// once if workers are there and none takes them. If ctx is done first, it returns no run, and nothing is left
+// of it.
+func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.Task) error) error) (run string, err error) {
 	var key *credentials.Key // nil if tasks bring values
 	if h.Sign != "" {
-		var err error
 		if key, err = credentials.LoadKey(h.Sign); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
 	s, err := connect(h.URL, h.Notice)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	defer s.close()
 	var st *store
 	if _, err = s.askHub(dispatchSubject, Order{}); err == nil {
-		st, err = handOver(h, s, key)
+		st, err = newStore(h, s, key)
 	}
 	if err != nil {
-		err = s.explain(err)
-		s.close()
-		return nil, err
+		return "", s.explain(err)
 	}
-	return st, nil
+	filled := make(chan error, 1)
+	go func() { filled <- fill(st.add) }()
+	select {
+	case err = <-filled:
+	case <-ctx.Done(): // the input may wait for ever
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return st.handOver(ctx)
 }
 
-// handOver is HandOver with a connection, which it takes over unless it fails.
-func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
+// newStore returns a store with no task.
+func newStore(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
 	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil), space: spool.New(storeMemory, "")}
 	live, err := st.maker.present(context.Background(), s, h.Queue)
 	if len(h.Command.Words) == 0 && key == nil {
@@ -80,41 +84,36 @@ func handOver(h wiring.HandOver, s *session, key *credentials.Key) (*store, erro
 		st.maker.sign = func(a *Attempt, subject string) { signLasting(key, a, subject) }
 	}
 	id := newIdentity()
-	st.maker.live = true
 	st.record = handed{Enrolment: newEnrolment(h.Queue, h.Name, s.user, id), Terms: Terms{
 		Orders: h.Orders, Load: h.Load, Commands: st.maker.commands, Template: st.maker.template, Text: st.maker.text, Secret: id.Secret,
 	}}
 	st.record.Stocked = &Stocked{}
-	st.ctx, st.cancel = context.WithCancel(context.Background())
 	st.lines = st.space.Buffer()
 	return st, nil
 }
 
-// Add stores a task. See wiring.Store.
-func (st *store) Add(t *task.Task) error {
+// add stores a task.
+func (st *store) add(t *task.Task) error {
 	var msg Stored
-	if err := st.signs(&msg, t); err != nil {
-		return err
+	err := st.signs(&msg, t)
+	if err == nil {
+		msg.Spec, err = journal.EncodeTask(t)
 	}
-	var err error
-	if msg.Spec, err = journal.EncodeTask(t); err != nil {
-		return err
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(&msg)
 	}
-	text, err := json.Marshal(&msg)
 	if err == nil && len(text) >= mostBody {
 		err = fmt.Errorf("it is %d bytes, and the most is %d", len(text), mostBody)
 	}
+	if err == nil {
+		st.record.Tasks = t.ID
+		_, err = st.lines.Write(append(text, '\n'))
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("hand task %d over: %w", t.ID, err)
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.ctx.Err() != nil {
-		return st.ctx.Err()
-	}
-	st.record.Tasks = t.ID
-	_, err = st.lines.Write(append(text, '\n'))
-	return err
+	return nil
 }
 
 // signs has a task bring the signature for its command.
@@ -144,39 +143,25 @@ func identityOf(id uint64) (sum [16]byte) {
 	return sum
 }
 
-// Commit hands the run over. See wiring.Store.
-func (st *store) Commit() (string, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+// handOver has the hub take the run. See HandOver.
+func (st *store) handOver(ctx context.Context) (run string, err error) {
+	defer func() { _ = errors.Join(st.lines.Close(), st.space.Close()) }()
 	lines, err := st.s.blobs.Keep(st.lines, st.lines.Len())
 	o := Order{Op: opStore, ID: ID{Run: st.record.Run}, Handed: &st.record, Tasks: &lines, Owner: st.s.user}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
-		if a, err = st.s.askAbout(st.ctx, st.told, o); a.None {
+		if a, err = st.s.askAbout(ctx, st.told, o); a.None {
 			err = errors.New(a.Err)
-		} else if err == nil {
-			err = st.ctx.Err()
 		}
 	}
-	if err != nil {
-		return "", fmt.Errorf("hand run %s over: %w", st.record.Run, st.s.explain(err))
+	switch {
+	case ctx.Err() != nil:
+		err = nil // the caller knows
+	case err == nil:
+		return st.record.Run, nil
+	default:
+		err = fmt.Errorf("hand run %s over: %w", st.record.Run, st.s.explain(err))
 	}
-	return st.record.Run, st.close()
-}
-
-// close gives up what the tasks take. The caller holds mu.
-func (st *store) close() error {
-	st.cancel()
-	st.s.close()
-	return errors.Join(st.lines.Close(), st.space.Close())
-}
-
-// Withdraw removes what was stored. See wiring.Store.
-func (st *store) Withdraw() (tasks uint64, err error) {
-	st.cancel()
-	st.mu.Lock() // once Commit has given up
-	defer st.mu.Unlock()
-	err = st.s.drop(&st.record.Enrolment)
-	return st.record.Tasks, cmp.Or(err, st.close())
+	return "", cmp.Or(err, st.s.forget(st.record.Run))
 }
 
 // askAbout sends an order about a run that is handed over to the hub, again and again until that has

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,13 +41,13 @@ type stored struct {
 	s    *session
 	do   func(task.Command) task.Reply
 
-	looking sync.Mutex // what is seen of the run is told in order
-	telling sync.Mutex
 	full    atomic.Bool // the hub has no room for more results
 	garbage atomic.Bool // a task cannot be read
 
+	telling sync.Mutex
+	now     report
+
 	mu        sync.Mutex
-	now       report
 	next      uint64             // number of the latest task
 	signed    map[uint64]*Stored // tasks that bring commands
 	cancelled map[uint64]error   // tasks that are not to run again, and why
@@ -106,7 +105,7 @@ func (st *stored) settle() error {
 	if err != nil {
 		return err
 	}
-	st.note(func(r *report) { r.Results = whole })
+	st.now.Results = whole
 	ended, err := st.file(cancelledFile)
 	if err != nil {
 		return err
@@ -164,32 +163,25 @@ func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
 	return x, err
 }
 
-// report has the hub know how far the run is. A sink must not call it, for which the run may wait.
+// report has the hub know how far the run is.
 func (st *stored) report() error {
-	st.looking.Lock()
-	defer st.looking.Unlock()
-	if now := st.do(task.Command{Op: task.Look}).Snapshot; now != nil {
-		st.note(func(r *report) { r.count(&now.Stats); r.Paused = now.State == task.Paused })
-	}
-	return st.tell()
+	return st.tell(func(r *report) {
+		if now := st.do(task.Command{Op: task.Look}).Snapshot; now != nil {
+			r.count(&now.Stats)
+			r.Paused = now.State == task.Paused
+		}
+	})
 }
 
 func (r *report) count(s *task.Stats) { r.Done, r.Failed = s.Finished(), s.Failed() }
 
-func (st *stored) note(what func(*report)) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	what(&st.now)
-}
-
-// tell tells the hub what is noted.
-func (st *stored) tell() error {
+// tell tells the hub what is known, with a change.
+func (st *stored) tell(change func(*report)) error {
 	st.telling.Lock()
 	defer st.telling.Unlock()
-	o := Order{Op: opReport, ID: ID{Run: st.record.Run}, Report: &report{}}
-	st.note(func(r *report) { *o.Report = *r })
-	o.Report.Size = max(o.Report.Results, st.held())
-	a, err := st.s.askHub(hubSubject, o)
+	change(&st.now)
+	st.now.Size = max(st.now.Results, st.held())
+	a, err := st.s.askHub(hubSubject, Order{Op: opReport, ID: ID{Run: st.record.Run}, Report: &st.now})
 	st.full.Store(a.Full)
 	return err
 }
@@ -207,8 +199,7 @@ func (st *stored) held() (size int64) {
 
 // over has it be on record that the run is over, and why early, if it is.
 func (st *stored) over(s *task.Stats, status int, early string) error {
-	st.note(func(r *report) { r.count(s); r.Over = &over{status, task.Bytes(early)} })
-	return st.tell()
+	return st.tell(func(r *report) { r.count(s); r.Over = &over{status, task.Bytes(early)} })
 }
 
 // Next returns the next task. See runner.Source.
@@ -268,30 +259,28 @@ func (st *stored) sign(a *Attempt, _ string) {
 // door carries out a command. Tasks can be cancelled before they are read. What is answered as cancelled,
 // paused or resumed stays so in the next process.
 func (st *stored) door(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
-	switch {
-	case cmd.Op == task.Cancel:
-		unread, rest, err := st.unread(cmd.IDs)
-		if len(rest) > 0 || len(cmd.IDs) == 0 {
-			cmd.IDs = rest
-			reply = do(cmd)
-		}
-		reply.IDs = append(unread, reply.IDs...)
-		ended := slices.DeleteFunc(slices.Clone(reply.IDs), func(id uint64) bool { return st.exec.flights.running(id) != nil })
-		reply.Err = cmp.Or(err, reply.Err, st.cancel(ended, cmd.Err))
-	default:
+	if cmd.Op != task.Cancel {
 		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {
 			reply.Err = st.report()
 		}
+		return reply
 	}
+	unread, rest, err := st.unread(cmd)
+	if len(rest) > 0 || len(cmd.IDs) == 0 {
+		cmd.IDs = rest
+		reply = do(cmd)
+	}
+	reply.IDs = append(unread, reply.IDs...)
+	reply.Err = cmp.Or(err, reply.Err, st.cancel(reply.IDs, cmd.Err))
 	return reply
 }
 
 // unread returns which of some tasks are not read yet, so that they can be kept from running, and those
 // that are up to the run.
-func (st *stored) unread(ids []uint64) (unread, rest []uint64, err error) {
+func (st *stored) unread(cmd task.Command) (unread, rest []uint64, err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range cmd.IDs {
 		switch {
 		case id <= st.next || id > st.record.Tasks:
 			rest = append(rest, id)
@@ -299,30 +288,29 @@ func (st *stored) unread(ids []uint64) (unread, rest []uint64, err error) {
 			err = fmt.Errorf("task %d has ended", id)
 		default:
 			unread = append(unread, id)
-			st.cancelled[id] = errors.New("cancelled")
+			st.cancelled[id] = cmd.Err
 		}
 	}
 	return unread, rest, err
 }
 
-// cancel has it be on record that tasks were cancelled of which nothing runs.
+// cancel has it be on record that tasks were cancelled, but for those that run.
 func (st *stored) cancel(ids []uint64, why error) error {
-	if len(ids) == 0 {
-		return nil
+	f, err := st.file(cancelledFile)
+	if err != nil {
+		return err
 	}
+	defer f.Close()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	at, err := st.length(cancelledFile)
-	if err == nil {
-		_, err = st.write(cancelledFile, at, func(w io.Writer) (err error) {
-			for _, id := range ids {
-				st.cancelled[id] = why
-				err = cmp.Or(err, json.NewEncoder(w).Encode(task.Facts{Task: id, Error: task.Bytes(why.Error())}))
-			}
-			return err
-		})
+	_, err = f.Seek(0, io.SeekEnd)
+	for _, id := range ids {
+		if st.exec.flights.running(id) == nil {
+			st.cancelled[id] = why
+			err = cmp.Or(err, json.NewEncoder(f).Encode(task.Facts{Task: id, Error: task.Bytes(why.Error())}))
+		}
 	}
-	return err
+	return cmp.Or(err, f.Sync())
 }
 
 // keep returns the sink that writes results, with which they are on disk, and the hub knows.
@@ -338,7 +326,7 @@ func (k *keeper) Consume(events []task.Event) error {
 	st := k.st
 	for len(events) > 0 && st.full.Load() {
 		time.Sleep(storeAgain)
-		_ = st.tell()
+		_ = st.tell(func(*report) {})
 	}
 	for i := range events {
 		if events[i].Kind == task.Finished {
@@ -355,8 +343,7 @@ func (k *keeper) Consume(events []task.Event) error {
 		return err
 	}
 	if err = st.results.Sync(); err == nil {
-		st.note(func(r *report) { r.Results = size })
-		_ = st.tell() // or the next one does
+		_ = st.tell(func(r *report) { r.Results = size }) // or the next one does
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package ssh
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -73,6 +74,13 @@ type stderrLines struct {
 	live atomic.Bool
 	last atomic.Value // a string
 	part []byte       // of a line that has not ended
+}
+
+// Lines returns what calls show with each line that a process writes to stderr.
+func Lines(show func(string)) io.Writer {
+	s := &stderrLines{show: show}
+	s.live.Store(true)
+	return s
 }
 
 // Write takes a part of the text.

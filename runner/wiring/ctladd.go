@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -319,28 +320,23 @@ func (c *ctl) addFar() error {
 	}
 	notice := func(text string) { complain(c.errs, errors.New(text)) }
 	c.Adds.Key = c.Key
-	store, err := c.far.HandOver(HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: orders, Notice: notice})
+	tasks := uint64(0)
+	h := HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: orders, Notice: notice}
+	run, err := c.far.HandOver(context.Background(), h, func(add func(*task.Task) error) error {
+		return c.additions(func(batch []task.Bytes) error {
+			for _, value := range batch {
+				tasks++
+				t := &task.Task{ID: tasks, Records: [][]string{{string(value)}}}
+				complete(t, &c.Adds)
+				if err := add(t); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 	if err != nil {
 		return err
-	}
-	run, tasks := "", uint64(0)
-	err = c.additions(func(batch []task.Bytes) error {
-		for _, value := range batch {
-			tasks++
-			t := &task.Task{ID: tasks, Records: [][]string{{string(value)}}}
-			complete(t, &c.Adds)
-			if err := store.Add(t); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		run, err = store.Commit()
-	}
-	if err != nil {
-		_, withdrawn := store.Withdraw()
-		return errors.Join(err, withdrawn)
 	}
 	if c.JSON {
 		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))

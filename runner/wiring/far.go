@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ const (
 // Far holds the functions of crew-engine that need the library of NATS.
 type Far struct {
 	Submit   func(Submission) (Executor, error)
-	HandOver func(HandOver) (Store, error)
+	HandOver func(ctx context.Context, h HandOver, fill func(add func(*task.Task) error) error) (run string, err error)
 	Work     func(Work) (Worker, error)
 	Attach   func(Attachment) (Attached, error)
 	Engine   func(EngineCall) error

@@ -1,11 +1,13 @@
 package wiring
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,14 +23,6 @@ type HandOver struct {
 	Load   // without a command, the values are for that of the queue's workers
 	Orders Orders
 	Notice func(string)
-}
-
-// Store takes the tasks of a run that is handed over. Nothing of it runs before Commit. It is
-// safe for concurrent use.
-type Store interface {
-	Add(*task.Task) error                // in input order, numbered from 1
-	Commit() (run string, err error)     // hands the run over
-	Withdraw() (tasks uint64, err error) // removes what was stored
 }
 
 // Orders say how the hub runs the tasks of a run that was handed over. They are stored as
@@ -103,9 +97,12 @@ func (w *wiring) overHanded(e core.Ending) ending {
 	return ending{err: w.handed.Over(&e.Stats, statusOf(e, w.opts.Failure), why)}
 }
 
-// handOver stores the tasks of a run, and prints the run.
+// handOver hands the tasks of a run over, and prints the run.
 func (w *wiring) handOver() (end ending) {
-	store, err := w.openStore()
+	if err := w.openInput(); err != nil {
+		return ending{err: err}
+	}
+	place, err := w.place()
 	if err != nil {
 		return ending{err: err}
 	}
@@ -116,60 +113,44 @@ func (w *wiring) handOver() (end ending) {
 		}
 	}
 	defer signal.Stop(caught)
-	run, stored := "", make(chan error, 1)
-	go func() {
-		err := storeAll(w.source.tasks, store)
-		if err == nil {
-			run, err = store.Commit()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var stored atomic.Uint64
+	fill := func(add func(*task.Task) error) error {
+		for {
+			t, err := w.source.tasks.Next(func() uint64 { return stored.Load() + 1 })
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err == nil:
+				err = add(t)
+			}
+			if err != nil {
+				return err
+			}
+			stored.Store(t.ID)
 		}
-		stored <- err
+	}
+	h := HandOver{Place: place, Load: w.load(), Orders: Orders{w.opts.Carried(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
+	run, handed := "", make(chan error, 1)
+	go func() {
+		var err error
+		run, err = w.far.HandOver(ctx, h, fill)
+		handed <- err
 	}()
 	select {
-	case end.err = <-stored:
+	case end.err = <-handed:
 	case s := <-caught:
 		end.signal = s.(syscall.Signal)
+		cancel()
+		end.err = <-handed
 	}
-	if end.err == nil && end.signal == 0 {
-		return ending{err: printText(w.out, run+"\n")}
-	}
-	if n, err := store.Withdraw(); err != nil {
-		end.err = errors.Join(end.err, err)
+	if n := stored.Load(); run != "" {
+		end.err = printText(w.out, run+"\n")
 	} else if n > 0 {
 		w.screen.Urge(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", n))
 	}
 	return end
-}
-
-// openStore opens the input, and what stores the tasks.
-func (w *wiring) openStore() (Store, error) {
-	if err := w.openInput(); err != nil {
-		return nil, err
-	}
-	place, err := w.place()
-	if err != nil {
-		return nil, err
-	}
-	h := HandOver{Place: place, Load: w.load(), Orders: Orders{w.opts.Carried(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
-	return w.far.HandOver(h)
-}
-
-// storeAll stores all tasks of a source.
-func storeAll(tasks interface {
-	Next(func() uint64) (*task.Task, error)
-}, store Store) error {
-	n := uint64(0)
-	for {
-		t, err := tasks.Next(func() uint64 { n++; return n })
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := store.Add(t); err != nil {
-			return fmt.Errorf("hand task %d over: %w", t.ID, err)
-		}
-	}
 }
 
 // attach connects to the run whose results are to be shown.
