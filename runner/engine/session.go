@@ -45,32 +45,44 @@ type session struct {
 }
 
 // connect connects to an engine, as address finds it. See dial.
-func connect(engine string, notice func(string), options ...nats.Option) (*session, error) {
+func connect(engine string, notice func(string)) (*session, error) {
 	url, how, err := address.Find(engine)
 	if err != nil {
 		return nil, err
 	}
-	return dial(url, notice, append(options, how...)...)
+	return dial(url, notice, how...)
 }
 
-// dial connects to a server. Without a URL, options say where it
+// oldInbox is in the contexts of workers that were invited by a hub of version 9.
+const oldInbox = "_INBOX.worker"
+
+// dial connects to servers. Without a URL, options say where one
 // is. notice is told what goes wrong later, once for each kind of it; it may be nil.
-func dial(url string, notice func(string), options ...nats.Option) (*session, error) {
-	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
-	options = append(s.options(&once{notice: notice}), options...)
-	s.user = userToken(userOf(url, options))
-	options = append(options, func(o *nats.Options) error {
-		if o.InboxPrefix == "" || o.InboxPrefix == oldInbox {
-			o.InboxPrefix = inboxOf(s.user)
-		}
-		return nil
-	})
-	nc, err := nats.Connect(url, options...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(url), connectHint(telling(err, url, options)))
-	}
+func dial(urls string, notice func(string), options ...nats.Option) (*session, error) {
 	if notice == nil {
 		notice = func(string) {}
+	}
+	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
+	o := nats.GetDefaultOptions()
+	s.configure(&o, &once{notice: notice})
+	for _, set := range options {
+		if err := set(&o); err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), err)
+		}
+	}
+	o.Servers = append(o.Servers, strings.FieldsFunc(urls, func(r rune) bool { return r == ',' || r == ' ' })...)
+	user := o.User
+	first, _, _ := strings.Cut(urls, ",")
+	if u, err := url.Parse(first); err == nil && u.User != nil {
+		user = u.User.Username()
+	}
+	s.user = userToken(user)
+	if o.InboxPrefix == "" || o.InboxPrefix == oldInbox {
+		o.InboxPrefix = inboxOf(s.user)
+	}
+	nc, err := o.Connect()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(telling(err, o)))
 	}
 	s.nc = nc
 	s.waits = outbox.NewWaits(notice, nc.IsConnected)
@@ -78,79 +90,66 @@ func dial(url string, notice func(string), options ...nats.Option) (*session, er
 	return s, nil
 }
 
-// oldInbox is in the contexts of workers that were invited by a hub of version 9.
-const oldInbox = "_INBOX.worker"
-
-// userOf returns as which user a connection is made, "" if that is told otherwise than by name.
-func userOf(list string, options []nats.Option) string {
-	o := nats.GetDefaultOptions()
-	for _, set := range options {
-		_ = set(&o) // connecting tells what is wrong
-	}
-	first, _, _ := strings.Cut(list, ",")
-	if u, err := url.Parse(first); err == nil && u.User != nil {
-		return u.User.Username()
-	}
-	return o.User
-}
-
-// options has the client reconnect, and tell what goes wrong.
-func (s *session) options(told *once) []nats.Option {
+// configure has the client reconnect, and tell what goes wrong.
+func (s *session) configure(o *nats.Options, told *once) {
+	// Or else whoever was asked once could answer any later question: the client takes what a
+	// consumer delivers to its inbox for the answer that it waits for.
+	o.UseOldRequestStyle = true
+	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // which the dialer does within the timeout
+	o.MaxReconnect, o.ReconnectWait, o.ReconnectBufSize = -1, reconnectWait, -1
+	o.PingInterval, o.MaxPingsOut = 2*time.Second, 2
 	away := &atomic.Bool{}
-	return []nats.Option{
-		// Or else whoever was asked once could answer any later question: the client takes what a
-		// consumer delivers to its inbox for the answer that it waits for.
-		nats.UseOldRequestStyle(),
-		nats.Name("crew"), nats.Timeout(dialWait), nats.SkipHostLookup(), // which the dialer does within the timeout
-		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
-		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
-			time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
-				if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
-					told.say("the hub is away (" + err.Error() + "): trying to reconnect")
-				}
-			})
-		}),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			if away.Swap(false) {
-				told.say("the hub is back")
-			}
-		}),
-		nats.ClosedHandler(func(nc *nats.Conn) { // not by session.close
-			s.refuse(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
-		}),
-		// A refusal comes here alone; whoever waits for a reply sees a time-out.
-		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
-			if why := refusal(err); why != nil {
-				s.refuse(nc, why)
-			} else if _, network := errors.AsType[*net.OpError](err); !network && !errors.Is(err, nats.ErrPermissionViolation) {
-				told.say("the hub says: " + plain(err))
-			}
-		}),
-	}
-}
-
-// telling returns the error of connecting to one of several URLs: that which was tried last may be
-// the only one that leads nowhere.
-func telling(err error, list string, options []nats.Option) error {
-	urls := strings.Split(list, ",")
-	if len(urls) == 1 {
-		return err
-	}
-	errs := make([]error, len(urls))
-	var all sync.WaitGroup
-	for i, url := range urls {
-		all.Go(func() {
-			var nc *nats.Conn
-			if nc, errs[i] = nats.Connect(url, options...); errs[i] == nil {
-				nc.Close() // it has just started
+	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
+		time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
+			if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
+				told.say("the hub is away (" + err.Error() + "): trying to reconnect")
 			}
 		})
 	}
-	all.Wait()
-	for _, e := range errs {
-		if _, network := errors.AsType[*net.OpError](e); e != nil && !network && !errors.Is(e, nats.ErrNoServers) && !errors.Is(e, nats.ErrTimeout) {
-			return e
+	o.ReconnectedCB = func(*nats.Conn) {
+		if away.Swap(false) {
+			told.say("the hub is back")
+		}
+	}
+	o.ClosedCB = func(nc *nats.Conn) { // not by session.close
+		s.refuse(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
+	}
+	// A refusal comes here alone; whoever waits for a reply sees a time-out.
+	o.AsyncErrorCB = func(nc *nats.Conn, _ *nats.Subscription, err error) {
+		if why := refusal(err); why != nil {
+			s.refuse(nc, why)
+		} else if !isNetwork(err) && !errors.Is(err, nats.ErrPermissionViolation) {
+			told.say("the hub says: " + plain(err))
+		}
+	}
+}
+
+func isNetwork(err error) bool {
+	_, is := errors.AsType[*net.OpError](err)
+	return is
+}
+
+// telling returns the error of connecting to one of several servers: that which was tried last may be
+// the only one that leads nowhere.
+func telling(err error, o nats.Options) error {
+	if len(o.Servers) < 2 {
+		return err
+	}
+	errs := make(chan error)
+	for _, one := range o.Servers {
+		go func() {
+			p := o
+			p.Servers = []string{one}
+			nc, err := p.Connect()
+			if err == nil {
+				nc.Close() // it has just started
+			}
+			errs <- err
+		}()
+	}
+	for range o.Servers {
+		if e := <-errs; e != nil && !isNetwork(e) && !errors.Is(e, nats.ErrNoServers) && !errors.Is(e, nats.ErrTimeout) {
+			err = e
 		}
 	}
 	return err

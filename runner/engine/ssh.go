@@ -109,16 +109,15 @@ const stdioURL = "stdio:"
 const lastMoment = 2 * time.Second
 
 // dialStdio has a connection go over standard input and output, once. When it ends, but
-// for session.close, the tasks of this process are killed and it ends. A silence ends it
-// only once the lease, which lasts for ttl, must have run out: there is no second
-// connection.
-func dialStdio(ttl time.Duration) nats.Option {
+// for session.close, gone is called. A silence ends it only once the lease, which lasts for
+// ttl, must have run out: there is no second connection.
+func dialStdio(ttl time.Duration, gone func()) nats.Option {
 	return func(o *nats.Options) error {
 		o.MaxPingsOut = max(o.MaxPingsOut, int(ttl/o.PingInterval))
 		o.Servers = []string{nats.DefaultURL} // it is never dialled
 		o.SkipHostLookup, o.AllowReconnect = true, false
 		o.CustomDialer = stdioDialer{}
-		o.ClosedCB = func(*nats.Conn) { endNow() }
+		o.ClosedCB = func(*nats.Conn) { gone() }
 		return nil
 	}
 }

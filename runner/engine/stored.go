@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -129,36 +128,24 @@ func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
 		return nil, err
 	}
 	r, t := &st.record, &st.record.Terms
-	path := filepath.Join(sub.Dir, engineFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		id := identity{Version: engineVersion, Run: r.Run, Secret: t.Secret}
-		if err = id.save(path); err != nil {
-			return nil, err
-		}
-	}
 	owner, err := address.Read(filepath.Join(string(st.runDir), "..", "..", ownerFile))
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0), func(o *nats.Options) error {
-		o.ClosedCB = func(*nats.Conn) { os.Exit(1) } // as if it was killed: the next process goes on
-		return nil
-	})
-	if err != nil {
+	gone := func() { os.Exit(1) } // as if it was killed: the next process goes on
+	if st.s, err = dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0, gone)); err != nil {
 		return nil, err
 	}
 	sub.Load, sub.Queue = t.Load, r.Queue
-	x := &submitter{handed: true, maker: maker{load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text}}
+	x := &submitter{handed: r, maker: maker{
+		load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text, live: true, echo: !t.Commands && len(t.Load.Command.Words) == 0,
+	}}
 	if t.Commands {
 		x.maker.sign = st.sign
 	}
-	x.maker.live, x.maker.echo = true, !t.Commands && len(t.Load.Command.Words) == 0
-	st.exec, st.s, st.do = x, s, sub.Do
-	if err = x.start(sub, s); err == nil {
-		go func() {
-			for _ = st.report(); x.wait(reportEvery); _ = st.report() {
-			}
-		}()
+	st.exec, st.do = x, sub.Do
+	if err = x.start(sub, st.s); err == nil {
+		x.each(reportEvery, func() { _ = st.report() })
 	}
 	return x, err
 }

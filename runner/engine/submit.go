@@ -37,7 +37,7 @@ type submitter struct {
 	lasting bool              // workers keep results until they are on record, for the run's next epoch
 	hosts   *sshHosts         // nil without hosts of its own
 	files   *travel.Submitter // nil if no files travel
-	handed  bool              // the run was handed over, and the hub tells of it
+	handed  *handed           // nil unless the run was handed over, and the hub tells of it
 
 	// state
 
@@ -155,7 +155,7 @@ func (x *submitter) open() error {
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
 	}
-	if !x.handed {
+	if x.handed == nil {
 		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
 	}
 	return err

@@ -60,7 +60,9 @@ func (x *submitter) identify() error {
 	id, err := readIdentity(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Anew:
-		id = newIdentity()
+		if id = newIdentity(); x.handed != nil {
+			id.Run, id.Secret = x.handed.Run, x.handed.Terms.Secret
+		}
 	case err != nil:
 		return fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
 	case id.User != "" && id.User != x.s.user:

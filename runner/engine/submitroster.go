@@ -65,7 +65,7 @@ func (x *submitter) openRoster() error {
 			x.heard(p)
 		}
 	})
-	if err == nil && !x.handed && x.hosts == nil {
+	if err == nil && x.handed == nil && x.hosts == nil {
 		_, err = x.maker.present(x.ctx, x.s, x.sub.Queue)
 	} else if err == nil { // others may come
 		err = x.s.nc.Publish(askSubject, nil)

@@ -40,7 +40,7 @@ func TestTenureSweep(t *testing.T) {
 func TestSSHSilence(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
 		o := nats.Options{PingInterval: 2 * time.Second, MaxPingsOut: 2}
-		require.NoError(t, dialStdio(ttl)(&o))
+		require.NoError(t, dialStdio(ttl, nil)(&o))
 		require.GreaterOrEqual(t, o.PingInterval*time.Duration(o.MaxPingsOut+1), ttl)
 	}
 }

@@ -141,7 +141,7 @@ const connectAgain = time.Second
 // connect connects to the engine, for which it waits, or to the run that has started this worker.
 func (w *crewWorker) connect() (*session, error) {
 	if w.mark != "" {
-		return dial("", w.work.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.work.TTL))
+		return dial("", w.work.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.work.TTL, endNow))
 	}
 	for {
 		s, err := connect(w.work.URL, w.work.Notice)
