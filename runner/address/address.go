@@ -46,7 +46,7 @@ type Context struct {
 // is a file's, and so is that of a file unless there is such a context. The variables
 // of the nats command say what is not in there. url may hold a password: see
 // WithoutPassword.
-func Find(engine string) (url string, options []nats.Option, err error) {
+func Find(engine string) (url string, how nats.Option, err error) {
 	c := &Context{}
 	if engine == "" {
 		c.URL, engine = os.Getenv("NATS_URL"), os.Getenv("NATS_CONTEXT")
@@ -75,8 +75,7 @@ func Find(engine string) (url string, options []nats.Option, err error) {
 		return "", nil, err
 	}
 	c.fromEnvironment(known)
-	options, err = c.options()
-	return c.URL, options, err
+	return c.URL, c.set, nil
 }
 
 // fromEnvironment takes the files of TLS from the environment, and credentials unless
@@ -92,8 +91,8 @@ func (c *Context) fromEnvironment(known bool) {
 	c.Creds, c.NKey, c.Token = os.Getenv("NATS_CREDS"), os.Getenv("NATS_NKEY"), os.Getenv("NATS_TOKEN")
 }
 
-func (c *Context) options() (options []nats.Option, err error) {
-	add := func(o nats.Option) { options = append(options, o) }
+// set has a client connect with the credentials. See nats.Option.
+func (c *Context) set(o *nats.Options) (err error) {
 	for _, file := range []*string{&c.Creds, &c.NKey, &c.CA, &c.Cert, &c.Key} {
 		if rest, ok := strings.CutPrefix(*file, "~/"); ok {
 			*file = filepath.Join(os.Getenv("HOME"), rest)
@@ -101,72 +100,60 @@ func (c *Context) options() (options []nats.Option, err error) {
 		if *file != "" {
 			f, err := os.Open(*file) // the errors of nats.go come late, and again at each attempt
 			if err != nil {
-				return nil, fmt.Errorf("read what the hub needs: %w: correct the NATS_ variable or the context that names it", err)
+				return fmt.Errorf("read what the hub needs: %w: correct the NATS_ variable or the context that names it", err)
 			}
 			f.Close()
 		}
 	}
 	switch {
 	case c.User != "":
-		add(nats.UserInfo(c.User, c.Password))
+		o.User, o.Password = c.User, c.Password
 	case c.Creds != "":
-		add(nats.UserCredentials(c.Creds))
+		err = nats.UserCredentials(c.Creds)(o)
 	case c.NKey != "":
-		o, err := nats.NkeyOptionFromSeed(c.NKey)
-		if err != nil {
-			return nil, fmt.Errorf("read the key %s: %w", c.NKey, err)
+		key, bad := nats.NkeyOptionFromSeed(c.NKey)
+		if bad != nil {
+			return fmt.Errorf("read the key %s: %w", c.NKey, bad)
 		}
-		add(o)
-	case c.Token != "":
-		add(nats.Token(c.Token))
+		err = key(o)
+	default:
+		o.Token = c.Token
 	}
-	more, err := c.trusts()
-	options = append(options, more...)
-	if c.TLSFirst {
-		add(nats.TLSHandshakeFirst())
-	}
-	if c.Inbox != "" {
-		add(nats.CustomInboxPrefix(c.Inbox))
-	}
-	return options, err
-}
-
-// trusts returns what is about certificates.
-func (c *Context) trusts() (options []nats.Option, err error) {
-	add := func(o nats.Option) { options = append(options, o) }
-	if c.CAText != "" { // of a hub, whose addresses are in order of promise
-		config, err := c.trusting()
-		if err != nil {
-			return nil, err
-		}
-		add(nats.Secure(config))
-		add(nats.DontRandomize())
-	} else if c.CA != "" {
-		add(nats.RootCAs(c.CA))
+	if c.CAText != "" || c.CA != "" {
+		err = cmp.Or(err, c.trust(o))
 	}
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
+		return errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
 	}
 	if c.Cert != "" {
-		add(nats.ClientCert(c.Cert, c.Key))
+		err = cmp.Or(err, nats.ClientCert(c.Cert, c.Key)(o))
 	}
-	return options, nil
+	if c.TLSFirst {
+		err = cmp.Or(err, nats.TLSHandshakeFirst()(o))
+	}
+	if c.Inbox != "" {
+		err = cmp.Or(err, nats.CustomInboxPrefix(c.Inbox)(o))
+	}
+	return err
 }
 
-// trusting returns what trusts the certificates of CA and CAText.
-func (c *Context) trusting() (*tls.Config, error) {
+// trust has a client trust the certificates of CA and CAText, and no others.
+func (c *Context) trust(o *nats.Options) error {
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM([]byte(c.CAText)) {
-		return nil, errors.New("the member ca_text of the context holds no certificate: ask the owner of the hub for another")
+	if c.CAText != "" && !pool.AppendCertsFromPEM([]byte(c.CAText)) {
+		return errors.New("the member ca_text of the context holds no certificate: ask the owner of the hub for another")
 	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		pool.AppendCertsFromPEM(text)
+		if !pool.AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s holds no certificate: correct the NATS_CA variable or the context that names it", c.CA)
+		}
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+	o.NoRandomize = c.CAText != "" // of a hub, whose addresses are in order of promise
+	return nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool})(o)
 }
 
 // checkURLs refuses what is no URL of a server. known reports whether credentials are

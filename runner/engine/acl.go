@@ -73,29 +73,23 @@ func (r rights) permissions() *server.Permissions {
 // leastRights returns the rights of all as a part of the configuration of a server,
 // with passwords from its environment. Another user needs them with its own name.
 func leastRights() string {
-	var b strings.Builder
-	b.WriteString("authorization {\n  users = [\n")
-	list := func(name string, subjects []string) {
-		fmt.Fprintf(&b, "      %s: [\n", name)
-		for _, s := range subjects {
-			fmt.Fprintf(&b, "        %q\n", s)
-		}
-		b.WriteString("      ]\n")
+	user := func(name, use string, r rights) string {
+		list := func(subjects []string) string { return `"` + strings.Join(subjects, "\"\n        \"") + `"` }
+		return fmt.Sprintf(`    # %s
+    { user: %s, password: $CREW_%s, permissions: {
+      publish: [
+        %s
+      ]
+      subscribe: [
+        %s
+      ]
+      allow_responses: true
+    } }
+`, use, name, strings.ToUpper(name), list(r.publish), list(r.subscribe))
 	}
-	for _, u := range []struct {
-		name, use string
-		rights    rights
-	}{
-		{"submitter", "crew --engine, crew engine status and so on", submitterRights("submitter")},
-		{"worker", "crew worker", workerRights("worker")},
-	} {
-		fmt.Fprintf(&b, "    # %s\n    { user: %s, password: $CREW_%s, permissions: {\n", u.use, u.name, strings.ToUpper(u.name))
-		list("publish", u.rights.publish)
-		list("subscribe", u.rights.subscribe)
-		b.WriteString("      allow_responses: true\n    } }\n")
-	}
-	b.WriteString("  ]\n}\n")
-	return b.String()
+	return "authorization {\n  users = [\n" +
+		user("submitter", "crew --engine, crew engine status and so on", submitterRights("submitter")) +
+		user("worker", "crew worker", workerRights("worker")) + "  ]\n}\n"
 }
 
 const (

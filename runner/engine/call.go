@@ -24,7 +24,7 @@ func Main(c wiring.EngineCall) error {
 		return serve(&c)
 	case "key":
 		k := credentials.NewKey()
-		if err := k.Save(c.Operand); err != nil {
+		if err := k.Save(c.Run); err != nil {
 			return err
 		}
 		return say(&c, k.Line()+"\n") // with which workers trust it
@@ -92,7 +92,7 @@ func (s *session) askHub(subject string, o Order) (Answer, error) {
 
 // invite has the hub let a user connect, and prints the context for that.
 func (s *session) invite(c *wiring.EngineCall) error {
-	u := &credentials.User{Name: c.Operand, Submitter: c.Invite.Submitter}
+	u := &credentials.User{Name: c.Run, Submitter: c.Invite.Submitter}
 	if c.Invite.For > 0 {
 		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
 	}
@@ -120,11 +120,11 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 
 // revoke has the hub let a user connect no more.
 func (s *session) revoke(c *wiring.EngineCall) error {
-	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Operand}})
+	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Run}})
 	if err != nil {
 		return err
 	}
-	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Operand, task.Count(int64(a.Conns), "connection")))
+	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Run, task.Count(int64(a.Conns), "connection")))
 }
 
 func say(c *wiring.EngineCall, text string) error {

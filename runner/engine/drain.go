@@ -23,7 +23,7 @@ func (s *session) drain(c *wiring.EngineCall) error {
 	if err != nil {
 		return fmt.Errorf("look for workers: %w", err)
 	}
-	list, err := st.workers(c.Workers, c.Queue)
+	list, err := st.workers(c.Work, c.Queue)
 	if err != nil {
 		return err
 	}

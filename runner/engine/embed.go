@@ -29,16 +29,15 @@ func startServer(o *server.Options) (*server.Server, error) {
 	return s, nil
 }
 
-// lockFile opens and locks a file of this user's until it is closed. It returns nil if that cannot
-// be.
-func lockFile(path string, flags int) *os.File {
+// lockFile opens and locks a file of this user's until it is closed.
+func lockFile(path string, flags int) (*os.File, error) {
 	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
-		return nil
+		return nil, err
 	}
-	return f
+	return f, nil
 }

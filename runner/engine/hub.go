@@ -158,10 +158,7 @@ func (h *hub) openDir(dir string) (err error) {
 		err = h.isHubs()
 	}
 	if err == nil {
-		h.lock, err = trust.OpenOwn(h.file("lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	}
-	if err == nil {
-		err = unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		h.lock, err = lockFile(h.file("lock"), os.O_CREATE)
 	}
 	if _, is := errors.AsType[*os.PathError](err); is {
 		return fmt.Errorf("%w: give a --dir where the hub can write", err)

@@ -50,7 +50,7 @@ func connect(engine string, notice func(string)) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dial(url, notice, how...)
+	return dial(url, notice, how)
 }
 
 // oldInbox is in the contexts of workers that were invited by a hub of version 9.
@@ -67,7 +67,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	s.configure(&o, &once{notice: notice})
 	for _, set := range options {
 		if err := set(&o); err != nil {
-			return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), err)
+			return nil, err
 		}
 	}
 	o.Servers = append(o.Servers, strings.FieldsFunc(urls, func(r rune) bool { return r == ',' || r == ' ' })...)

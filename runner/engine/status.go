@@ -224,7 +224,7 @@ func (s *session) find(ctx context.Context, name string) (*Enrolment, error) {
 
 // cancel has a run end, or removes what there is of one that does not run.
 func (s *session) cancel(c *wiring.EngineCall) error {
-	r, err := s.find(context.Background(), c.Operand)
+	r, err := s.find(context.Background(), c.Run)
 	switch {
 	case err != nil:
 	case r.Stocked != nil && r.State != runRunning:

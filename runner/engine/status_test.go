@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/cli"
 	"crew/runner/control"
 	"crew/runner/task"
 	"crew/runner/wiring"
@@ -89,7 +90,7 @@ func (d *desk) do(command string) string {
 	case "ask":
 		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})
 	default:
-		c := &wiring.EngineCall{Verb: verb, Operand: word, Workers: strings.Fields(rest), JSON: word == "--json", Out: out}
+		c := &wiring.EngineCall{Verb: verb, Ctl: cli.Ctl{Run: word, Work: strings.Fields(rest), JSON: word == "--json"}, Out: out}
 		err = d.s.carryOut(c)
 	}
 	printed, _ := os.ReadFile(out.Name())

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -61,8 +60,7 @@ func (x *submitter) heartbeat(over bool) {
 
 func (s *session) heartbeat(queue string, b Heartbeat) error {
 	b.Version = Version
-	text, _ := json.Marshal(b)
-	return s.nc.Publish(heartbeatSubject(queue), text)
+	return s.tell(heartbeatSubject(queue), b)
 }
 
 // Suspend tells the workers that this process is about to stand still. Their tasks go

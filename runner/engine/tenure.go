@@ -35,7 +35,7 @@ func succeed(mark string, patience time.Duration) *tenure {
 	}
 	sweep(dir)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(lockAgain) {
-		if f := lockFile(filepath.Join(dir, tenurePrefix+mark), os.O_CREATE); f != nil {
+		if f, err := lockFile(filepath.Join(dir, tenurePrefix+mark), os.O_CREATE); err == nil {
 			t := &tenure{file: f}
 			t.before, _ = t.last()
 			t.name(t.before) // until this worker has an ID
@@ -52,7 +52,7 @@ func sweep(dir string) {
 		if st, err := os.Lstat(name); err != nil || time.Since(st.ModTime()) < tenureKept {
 			continue
 		}
-		if f := lockFile(name, 0); f != nil {
+		if f, err := lockFile(name, 0); err == nil {
 			if _, ok := (&tenure{file: f}).last(); ok {
 				_ = os.Remove(name)
 			}

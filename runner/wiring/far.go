@@ -192,12 +192,9 @@ type Worker interface {
 // EngineCall is a command line of crew engine.
 type EngineCall struct {
 	cli.Hub
+	cli.Ctl // Run is the operand
 	Verb    string
-	URL     string   // or the name of a NATS context; "" if the environment tells
-	Operand string   // RUN or FILE
-	Workers []string // of drain; none for all
-	Queue   string   // of drain; "" for all
-	JSON    bool
+	URL     string // or the name of a NATS context; "" if the environment tells
 	Out     *os.File
 	Notice  func(string)
 	Ready   func() // called once serve does its work
@@ -208,11 +205,7 @@ func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.
 	if far == nil {
 		return becomeEngine(line)
 	}
-	c := EngineCall{
-		Hub: o.Hub, Verb: verb, URL: o.Engine.URL, Operand: o.Ctl.Run, JSON: o.Ctl.JSON, Out: out,
-		Workers: o.Ctl.Work, Queue: o.Ctl.Queue,
-		Notice: func(text string) { complain(errs, errors.New(text)) },
-	}
+	c := EngineCall{Hub: o.Hub, Ctl: o.Ctl, Verb: verb, URL: o.Engine.URL, Out: out, Notice: func(text string) { complain(errs, errors.New(text)) }}
 	c.Ready = func() { tellReady("crew engine "+verb, c.Notice) }
 	return far.Engine(c)
 }
