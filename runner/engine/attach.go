@@ -110,14 +110,12 @@ func (r *remote) Read(p []byte) (int, error) {
 // Next returns the next task once it has ended, and io.EOF once the run is over. See runner.Source.
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	var e Ended
-	for {
-		if _, err := readEnded(a.results, &e); err != nil {
-			return nil, err
+	for e.Task <= a.next {
+		_, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr) // it is there twice
+		if err == nil {
+			_, err = readEnded(a.results, &e)
 		}
-		if e.Task > a.next {
-			break
-		}
-		if _, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr); err != nil { // it is there twice
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -60,7 +60,7 @@ func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, er
 	}
 	d.ctx, d.end = context.WithCancel(ctx)
 	d.load()
-	_, err := d.s.obey(dispatchSubject, d.obey)
+	_, err := d.s.obey(dispatchSubject, d.serves)
 	if err == nil {
 		_, err = d.s.nc.Subscribe(askSubject, func(*nats.Msg) { go d.enrol() })
 	}
@@ -127,41 +127,27 @@ func (d *dispatcher) full(tasks int64) bool {
 	return tasks < 0 || output < 0
 }
 
-// find returns a run.
-func (d *dispatcher) find(run string, a *Answer) (*ledger, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l := d.runs[run]
-	if a.None = l == nil; a.None {
-		return nil, fmt.Errorf("%w %s", errNoRun, task.Printable(run))
-	}
-	return l, nil
-}
-
-// report takes what the process of a run tells.
-func (d *dispatcher) report(o *Order, a *Answer) error {
-	l, err := d.find(o.Run, a)
-	if err == nil && o.Report == nil {
-		err = errGarbage
-	}
-	if err == nil {
-		err = l.report(o.Report)
-		a.Full = d.full(math.MaxInt64)
-	}
-	return err
-}
-
-// obey takes what submitters have to do with runs that are handed over.
-func (d *dispatcher) obey(o *Order, a *Answer) error {
-	if o.Op == "" { // they ask whether a hub is there
+// serves carries out what submitters order.
+func (d *dispatcher) serves(o *Order, a *Answer) error {
+	switch o.Op {
+	case "": // they ask whether a hub is there
 		return nil
+	case opReport:
+		return o.unknown()
 	}
+	return d.obey(o, a)
+}
+
+// obey carries out what submitters, or the processes of runs, have to do with runs that are handed over.
+func (d *dispatcher) obey(o *Order, a *Answer) (err error) {
 	if o.Op == opStore {
 		return d.take(o, a)
 	}
-	l, err := d.find(o.Run, a)
-	if err != nil {
-		return err
+	d.mu.Lock()
+	l := d.runs[o.Run]
+	d.mu.Unlock()
+	if a.None = l == nil; a.None {
+		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
 	switch o.Op {
 	case opRead:
@@ -177,6 +163,13 @@ func (d *dispatcher) obey(o *Order, a *Answer) error {
 		return talk(&l.visitors, o, a)
 	case opForget:
 		return d.forget(l)
+	case opReport:
+		if o.Report == nil {
+			return errGarbage
+		}
+		err = l.report(o.Report)
+		a.Full = d.full(math.MaxInt64)
+		return err
 	}
 	return o.unknown()
 }

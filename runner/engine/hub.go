@@ -229,24 +229,19 @@ func (h *hub) close() {
 
 // obey invites and revokes users for the owner, and hears of runs that were handed over.
 func (h *hub) obey(o *Order, a *Answer) (err error) {
-	if o.Op == opReport {
-		return h.runs.report(o, a)
-	}
-	if o.User == nil {
-		return errGarbage
-	}
-	v := *o.User
-	switch o.Op {
-	case opInvite:
-		a.Context, err = h.invite(v)
-		return err
-	case opRevoke:
-		if err = h.users.Revoke(v.Name); err == nil {
-			a.Conns, err = h.cut(v.Name)
+	switch {
+	case o.Op != opInvite && o.Op != opRevoke:
+		err = h.runs.obey(o, a)
+	case o.User == nil:
+		err = errGarbage
+	case o.Op == opInvite:
+		a.Context, err = h.invite(*o.User)
+	default:
+		if err = h.users.Revoke(o.User.Name); err == nil {
+			a.Conns, err = h.cut(o.User.Name)
 		}
-		return err
 	}
-	return o.unknown()
+	return err
 }
 
 // invite lets a user connect, with the context that it returns.

@@ -84,9 +84,9 @@ func readEnded(from *bufio.Reader, e *Ended) (int, error) {
 // runDir is the directory of a run that was handed over.
 type runDir string
 
-// file opens a file.
+// file opens a file, to which what is written is appended.
 func (d runDir) file(name string) (*os.File, error) {
-	return trust.OpenOwn(filepath.Join(string(d), name), os.O_RDWR|os.O_CREATE, 0o600)
+	return trust.OpenOwn(filepath.Join(string(d), name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 // length returns how long a file is, 0 if there is none.

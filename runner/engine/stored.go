@@ -98,9 +98,6 @@ func (st *stored) settle() error {
 	if err == nil {
 		err = st.results.Truncate(whole)
 	}
-	if err == nil {
-		_, err = st.results.Seek(whole, io.SeekStart)
-	}
 	if err != nil {
 		return err
 	}
@@ -290,7 +287,6 @@ func (st *stored) cancel(ids []uint64, why error) error {
 	defer f.Close()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	_, err = f.Seek(0, io.SeekEnd)
 	for _, id := range ids {
 		if st.exec.flights.running(id) == nil {
 			st.cancelled[id] = why
@@ -325,11 +321,12 @@ func (k *keeper) Consume(events []task.Event) error {
 	if err := k.Sink.Consume(events); err != nil {
 		return err
 	}
-	size, err := st.results.Seek(0, io.SeekCurrent)
-	if err != nil || size == st.now.Results {
-		return err
+	size := st.length(resultsFile)
+	if size == st.now.Results {
+		return nil
 	}
-	if err = st.results.Sync(); err == nil {
+	err := st.results.Sync()
+	if err == nil {
 		_ = st.tell(func(r *report) { r.Results = size }) // or the next one does
 	}
 	return err
