@@ -25,10 +25,10 @@ type compiler struct {
 	// state
 
 	script    *script
-	comment   string // a placeholder in a comment, or ""
 	tail      bool   // the only placeholder was added at the script's end
 	unread    bool   // the script with its placeholders could not be parsed
 	src       string // the script with marks
+	edits     int    // how often that was set
 	marks     []mark // in order
 	evaluated int    // how many scripts it evaluates
 	names     names
@@ -106,8 +106,9 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	return s, nil
 }
 
-// resolve parses the script until every mark has its place. It starts again
-// whenever it rewrites the source.
+// resolve parses the script until every mark has its place. It starts again whenever a
+// step rewrites something that shells read in different ways, or that is easier to read
+// in another form.
 func (c *compiler) resolve(add bool) ([]seg, error) {
 	for {
 		if len(c.marks) == 0 && !add {
@@ -127,42 +128,28 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 		case odd(c.src):
 			return nil, errors.New("the command ends with a backslash, which shells read differently: leave it out")
 		}
-		if changed, err := c.rewrite(f); err != nil {
-			return nil, err
-		} else if changed {
-			continue
+		before := c.edits
+		for _, step := range [...]func(*syntax.File) error{c.joinLine, c.unquoteDocument, c.nest, c.places, c.keepText} {
+			if err := step(f); err != nil {
+				return nil, err
+			}
+			if c.edits != before {
+				break
+			}
 		}
-		if err := c.places(f); err != nil {
-			return nil, err
-		}
-		if !c.keepText() {
+		if c.edits == before {
 			return c.assemble(), nil
 		}
 	}
 }
 
-// rewrite rewrites something that shells read in different ways, or that is easier
-// to read in another form, and reports whether there was any of it.
-func (c *compiler) rewrite(f *syntax.File) (bool, error) {
-	for _, step := range [...]func(*syntax.File) (bool, error){c.joinLine, c.unquoteDocument, c.nest} {
-		if changed, err := step(f); changed || err != nil {
-			return changed, err
-		}
-	}
-	return false, nil
-}
-
-// noEnd returns the error for a script that a record cannot be appended to.
-func (c *compiler) noEnd() error {
-	if c.comment != "" {
-		return fmt.Errorf("%s stands in a comment, which no shell reads: write it where the record goes", c.comment)
-	}
-	return errors.New("the command has no {} and none can be added at its end: write {} where the record goes, or -n0 before the command to leave it out")
-}
+// errNoEnd is the error for a script that a record cannot be appended to.
+var errNoEnd = errors.New("the command has no {} that a shell reads, and none can be added at its end: write {} where the record goes, or -n0 before the command to leave it out")
 
 // set sets the source, in which the marks stand in their order.
 func (c *compiler) set(src string) {
 	c.src = src
+	c.edits++
 	at := 0
 	for i := range c.marks {
 		at += strings.Index(src[at:], markText)
@@ -174,7 +161,7 @@ func (c *compiler) set(src string) {
 // parseError returns err in terms of the script as it was written.
 func (c *compiler) parseError(err error) error {
 	if c.tail {
-		return c.noEnd()
+		return errNoEnd
 	}
 	place, text, _ := strings.Cut(err.Error(), ": ")
 	line, _, _ := strings.Cut(place, ":")
@@ -186,20 +173,14 @@ func (c *compiler) parseError(err error) error {
 		"correct it, or give the command as separate words", strings.ToValidUTF8(show(text), "?"))
 }
 
-// keepText turns the first mark that is not a placeholder where it stands back into text,
-// and reports whether there was one.
-func (c *compiler) keepText() bool {
-	i := slices.IndexFunc(c.marks, func(m mark) bool { return m.text })
-	if i < 0 {
-		return false
+// keepText turns the first mark that is not a placeholder where it stands back into text.
+func (c *compiler) keepText(*syntax.File) error {
+	if i := slices.IndexFunc(c.marks, func(m mark) bool { return m.text }); i >= 0 {
+		m := c.marks[i]
+		c.marks = slices.Delete(c.marks, i, i+1)
+		c.set(c.src[:m.at] + hide(m.piece.text) + c.src[m.at+len(markText):])
 	}
-	m := c.marks[i]
-	if m.comment {
-		c.comment = m.piece.text
-	}
-	c.marks = slices.Delete(c.marks, i, i+1)
-	c.set(c.src[:m.at] + hide(m.piece.text) + c.src[m.at+len(markText):])
-	return true
+	return nil
 }
 
 // assemble returns the script as segments.

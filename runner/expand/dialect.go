@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,35 +73,27 @@ func notInPOSIX(err error) string {
 	return "the syntax of bash"
 }
 
+// inWords matches bashisms in the plain words of a command, which have blanks between them.
+var inWords = [...]struct {
+	name  string // goes on with what the pattern has in parentheses
+	match *regexp.Regexp
+}{
+	{"== in [ ]", regexp.MustCompile(`^(?:\[|test) (?:[^- ][^ ]*)? == `)},
+	{"set -o pipefail", regexp.MustCompile(`^set .*pipefail`)},
+	{"read -", regexp.MustCompile(`^read (?:-r* )*-r*([adnNst])`)},
+	{"", regexp.MustCompile(`^(\[\[|let|declare|typeset|source|shopt|mapfile|readarray|pushd|popd) `)},
+}
+
 // inCommand returns the bashism that a command is or holds, or "".
 func inCommand(call *syntax.CallExpr) string {
-	arg := func(i int) string {
-		if i < len(call.Args) {
-			return call.Args[i].Lit()
+	words := join(call.Args, " ", (*syntax.Word).Lit)
+	for _, b := range inWords {
+		if m := b.match.FindStringSubmatch(words + " "); m != nil {
+			return b.name + strings.Join(m[1:], "")
 		}
-		return ""
 	}
-	switch name := arg(0); name {
-	case "[", "test":
-		if before := arg(1); arg(2) == "==" && len(call.Args) > 3 && !strings.HasPrefix(before, "-") {
-			return "== in [ ]"
-		}
-	case "set":
-		if slices.ContainsFunc(call.Args, func(w *syntax.Word) bool { return w.Lit() == "pipefail" }) {
-			return "set -o pipefail"
-		}
-	case "read":
-		for i := 1; strings.HasPrefix(arg(i), "-"); i++ {
-			if option := strings.TrimLeft(arg(i)[1:], "r"); option != "" && strings.IndexByte("adnNst", option[0]) >= 0 {
-				return "read -" + option[:1]
-			}
-		}
-	case "[[", "let", "declare", "typeset", "source", "shopt", "mapfile", "readarray", "pushd", "popd":
-		return name
-	default:
-		if _, ok := os.LookupEnv(functionPrefix + name + functionSuffix); ok {
-			return "the function " + name
-		}
+	if name := call.Args[0].Lit(); os.Getenv(functionPrefix+name+functionSuffix) != "" {
+		return "the function " + name
 	}
 	return braces(call.Args)
 }

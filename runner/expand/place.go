@@ -23,7 +23,6 @@ type place struct {
 	list    span   // the word to repeat for each record, if any
 	last    bool   // it is an argument of its own, and at the very end of a script runs with that
 	text    bool   // it is not a placeholder here but text of the script
-	comment bool   // that text is in a comment
 	err     error  // why no value can stand here; goes on from the placeholder's text
 }
 
@@ -109,7 +108,7 @@ func (c *compiler) places(f *syntax.File) error {
 		name, kind := p.piece.text, p.piece.kind
 		switch {
 		case c.tail && (p.err != nil || !p.last || different != ""):
-			return c.noEnd()
+			return errNoEnd
 		case p.text:
 		case p.err != nil:
 			return fmt.Errorf("%s %w", name, p.err)
@@ -202,7 +201,7 @@ type site struct {
 func (s *site) place() place {
 	n := len(s.stack)
 	if _, ok := s.stack[n-1].(*syntax.Comment); ok {
-		return place{text: true, comment: true}
+		return place{text: true}
 	}
 	if inArithmetic(s.stack) {
 		return s.arithmetic()

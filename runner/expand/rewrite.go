@@ -16,13 +16,12 @@ var errContinued = errors.New("the command has a placeholder in or after a here-
 // joinLine removes the first backslash and newline that continue a line, as a shell
 // does before it recognizes tokens (POSIX.1-2024, Shell Command Language, 2.2.1).
 // The parser does so only between some tokens. What precedes them holds no other, so
-// it is read rightly and tells whether they stand in quotes. It reports whether
-// there were any.
-func (c *compiler) joinLine(f *syntax.File) (bool, error) {
+// it is read rightly and tells whether they stand in quotes.
+func (c *compiler) joinLine(f *syntax.File) error {
 	for from := 0; ; {
 		i := strings.Index(c.src[from:], "\\\n")
 		if i < 0 {
-			return false, nil
+			return nil
 		}
 		at := from + i
 		from = at + 2
@@ -31,10 +30,10 @@ func (c *compiler) joinLine(f *syntax.File) (bool, error) {
 		}
 		switch n := skipped(f, at); {
 		case n < 0:
-			return false, errContinued
+			return errContinued
 		case n > 0:
 			c.set(c.src[:at] + c.src[at+n:])
-			return true, nil
+			return nil
 		}
 	}
 }
@@ -81,8 +80,8 @@ func quotedDelimiter(r *syntax.Redirect) bool {
 
 // unquoteDocument rewrites the first here-document that holds a mark and is taken as
 // it is, so that the shell expands it to the same text. A value can then be written
-// as a variable; as text it might hold the delimiter. It reports whether there was one.
-func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
+// as a variable; as text it might hold the delimiter.
+func (c *compiler) unquoteDocument(f *syntax.File) error {
 	for stack := range stacks(f) {
 		r, ok := stack[len(stack)-1].(*syntax.Redirect)
 		if !ok || r.Hdoc == nil || len(c.marksIn(r.Hdoc)) == 0 || !quotedDelimiter(r) {
@@ -90,20 +89,20 @@ func (c *compiler) unquoteDocument(f *syntax.File) (bool, error) {
 		}
 		delimiter := argOf(r.Word)
 		if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
-			return false, errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
+			return errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
 		}
 		body := [2]int{int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())}
 		text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
 		c.set(c.src[:r.Word.Pos().Offset()] + delimiter.text + c.src[r.Word.End().Offset():body[0]] + text + c.src[body[1]:])
-		return true, nil
+		return nil
 	}
-	return false, nil
+	return nil
 }
 
 // nest replaces the first script within the script that holds a mark, such as the
 // argument of sh -c, by one mark. It stands for the inner script, compiled for the shell
-// that reads it. It reports whether there was one.
-func (c *compiler) nest(f *syntax.File) (bool, error) {
+// that reads it.
+func (c *compiler) nest(f *syntax.File) error {
 	for stack := range stacks(f) {
 		call, ok := stack[len(stack)-1].(*syntax.CallExpr)
 		if !ok || len(call.Args) == 0 {
@@ -121,9 +120,9 @@ func (c *compiler) nest(f *syntax.File) (bool, error) {
 			continue
 		}
 		text := join(script, " ", func(a arg) string { return a.text })
-		return true, c.nested(f, sc, at, text[sc.attached:])
+		return c.nested(f, sc, at, text[sc.attached:])
 	}
-	return false, nil
+	return nil
 }
 
 // nested replaces a stretch of f, which says text, as nest does.

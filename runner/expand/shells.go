@@ -163,16 +163,16 @@ type runner struct {
 }
 
 var runners = map[string]runner{
-	"ssh":     {takes: "BbcDEeFIiJLlmOopPQRSWw", operand: 2, operands: 1, family: posix, login: true},
-	"autossh": {takes: "BbcDEeFIiJLlMmOopPQRSWw", operand: 2, operands: 1, family: posix, login: true},
-	"rsh":     {takes: "l", operand: 2, operands: 1, family: posix, login: true},
-	"sbatch":  {family: posix},
-	"su":      {option: "c", operands: 99, family: posix, login: true},
-	"runuser": {option: "c", operands: 99, family: posix, login: true},
-	"script":  {option: "c", operands: 99, family: posix, login: true},
-	"flock":   {option: "c", takes: "wE", operands: 2, family: posix, login: true},
-	"sg":      {option: "c", operand: 2, operands: 2, family: posix},
-	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx", family: posix},
+	"ssh":     {takes: "BbcDEeFIiJLlmOopPQRSWw", operand: 2, operands: 1, login: true},
+	"autossh": {takes: "BbcDEeFIiJLlMmOopPQRSWw", operand: 2, operands: 1, login: true},
+	"rsh":     {takes: "l", operand: 2, operands: 1, login: true},
+	"sbatch":  {},
+	"su":      {option: "c", operands: 99, login: true},
+	"runuser": {option: "c", operands: 99, login: true},
+	"script":  {option: "c", operands: 99, login: true},
+	"flock":   {option: "c", takes: "wE", operands: 2, login: true},
+	"sg":      {option: "c", operand: 2, operands: 2},
+	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx"},
 	"env":     {option: "S"},
 }
 
@@ -182,6 +182,9 @@ func runnerOf(a arg) (r runner, ok bool) {
 		return runner{isShell: true, operand: 1, operands: 1, family: f}, true
 	}
 	r, ok = runners[a.program()]
+	if a.program() != "env" { // which splits words in a way of its own
+		r.family = posix
+	}
 	return r, ok
 }
 
