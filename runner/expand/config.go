@@ -41,10 +41,11 @@ func (c Config) Validate() error {
 	if c.Shell != "" && strings.Trim(c.Shell, " \t") == "" {
 		return errors.New("the shell has no name: give its path")
 	}
-	if strings.Contains(strings.Join(c.Words, ""), "\x00") {
+	all := strings.Join(c.Words, "")
+	if strings.Contains(all, "\x00") {
 		return errors.New("the command holds a NUL byte: leave it out")
 	}
-	if len(c.Words) > 0 && (c.Words[0] == "" || strings.Trim(strings.Join(c.Words, ""), " \t\n") == "") {
+	if len(c.Words) > 0 && (c.Words[0] == "" || strings.Trim(all, " \t\n") == "") {
 		return errors.New("the command is empty: name a program, or give no command to run each record as a command line")
 	}
 	return nil

@@ -187,13 +187,12 @@ func fieldName(s string) bool {
 	return ok
 }
 
-// Values are the values that go into one command. This package neither changes nor
-// keeps them.
+// Values are the values that go into one command, but for {%}, {host} and {gpu}, which stay in
+// the text as marks. This package neither changes nor keeps them.
 type Values struct {
 	Records [][]string        // the columns of each record; several with Config.Batch
 	Fields  map[string]string // what {name} stands for if no column has that name
 	Seq     uint64            // {#}
-	Worker  int               // {%}, from 1; 0 leaves {%} in the text and marks it, as {host} and {gpu} always are
 
 	// state of an expansion
 
@@ -335,9 +334,6 @@ func (p *piece) in(v *Values, rec []string) string {
 	case seq:
 		return strconv.FormatUint(v.Seq, 10)
 	case worker:
-		if v.Worker > 0 {
-			return strconv.Itoa(v.Worker)
-		}
 		return slotMark
 	case host, units:
 		return textMark + p.text

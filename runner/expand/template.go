@@ -252,8 +252,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Conf
 
 // Fill sets tk's command to the one for v, and its Err if v holds a value that cannot
 // stand where it belongs, or if the default shell would not understand it. It sets
-// tk.NoArgs, too, and appends a mark to tk.Marks for each {host} and {gpu} and, if v has no
-// worker, each {%}.
+// tk.NoArgs, too, and appends a mark to tk.Marks for each {%}, {host} and {gpu}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	v.nth = v.counted()
 	t.fill(tk, &v)

@@ -77,7 +77,7 @@ func (t *Text) Constant() bool { return len(t.Placeholders) == 0 }
 func (t *Text) Expand(v Values) string { return v.seal(t.expand(&v), task.InTag) }
 
 // FillTag sets tk's tag to the text for v. It appends a mark to tk.Marks for each
-// {host} and {gpu} and, if v has no worker, each {%}.
+// {%}, {host} and {gpu}.
 func (t *Text) FillTag(tk *task.Task, v Values) {
 	tk.Tag = v.seal(t.expand(&v), task.InTag)
 	tk.Marks = append(tk.Marks, v.marks...)

@@ -46,7 +46,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 		n := len(m.Targets)
 		for _, name := range eachText(made.Text, *v) {
 			name = expand.TargetName(name)
-			if b := path.Base(name); b == "." || b == ".." || b == "/" || name == "" {
+			if b := path.Base(name); b == "." || b == ".." || b == "/" {
 				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
 			}
 			clean := path.Clean(name)
@@ -61,15 +61,11 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 			return nil, errors.New("standard output goes to one file that nothing else goes to: give each task one of its own")
 		}
 	}
-	switch {
-	case !m.Guessed:
-		for _, text := range f.Reads {
-			m.Reads = append(m.Reads, eachText(text, *v)...)
-		}
-	case len(tk.Records) == 1:
-		m.Reads = tk.Records[0]
-	default:
+	if m.Guessed {
 		m.Reads = slices.Concat(tk.Records...)
+	}
+	for _, text := range f.Reads {
+		m.Reads = append(m.Reads, eachText(text, *v)...)
 	}
 	return m, nil
 }

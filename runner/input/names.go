@@ -15,9 +15,6 @@ type Names struct {
 	tasks map[uint64]uint64 // the number of each task by the hash of its name
 }
 
-// Len returns the number of names.
-func (n *Names) Len() int { return len(n.tasks) }
-
 // Define gives a name to a task unless another one has it, and returns the number of the task
 // that has it now. The number must not be 0.
 func (n *Names) Define(name string, number uint64) uint64 {

@@ -41,7 +41,7 @@ func TestNames(t *testing.T) {
 				require.Equal(t, model[name], names.Define(name, last))
 			}
 			require.Equal(t, model[name], names.Lookup(name))
-			require.Equal(t, len(model), names.Len())
+			require.Equal(t, len(model), len(names.tasks))
 		}
 	})
 }

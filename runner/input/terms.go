@@ -69,7 +69,7 @@ func (a *asker) ask(tk *task.Task, w written) error {
 // parse returns terms with what is written.
 func (a *asker) parse(terms task.Terms, w written) (_ task.Terms, err error) {
 	if p := w[0]; p != nil {
-		if terms.Priority, err = ParsePriority(*p); err != nil {
+		if terms.Priority, err = parsePriority(*p); err != nil {
 			return terms, fmt.Errorf("priority %q %w", *p, err)
 		}
 	}
@@ -89,8 +89,8 @@ func (a *asker) parse(terms task.Terms, w written) (_ task.Terms, err error) {
 	return terms, nil
 }
 
-// ParsePriority parses a task's priority. Its error goes on from the text.
-func ParsePriority(s string) (int, error) {
+// parsePriority parses a task's priority. Its error goes on from the text.
+func parsePriority(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < -task.MaxPriority || n > task.MaxPriority {
 		return 0, fmt.Errorf("is no whole number from %d to %d", -task.MaxPriority, task.MaxPriority)

@@ -331,9 +331,9 @@ func leastChars(t *expand.Template) int {
 	least := math.MaxInt
 	for _, record := range []string{"", "x"} {
 		var tk task.Task
-		t.Fill(&tk, expand.Values{Records: [][]string{{record}}, Seq: 1, Worker: 1})
+		t.Fill(&tk, expand.Values{Records: [][]string{{record}}, Seq: 1})
 		n := 0
-		for _, w := range tk.Argv {
+		for _, w := range tk.ArgvOn(1, "", nil) {
 			n += len(w) + 1
 		}
 		least = min(least, n)
