@@ -33,7 +33,10 @@ func bashism(script string) (string, error) {
 		if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), ""); err != nil {
 			return "", err
 		}
-		return notInPOSIX(err), nil
+		if le, ok := errors.AsType[syntax.LangError](err); ok {
+			return strings.ReplaceAll(le.Feature, "`", ""), nil
+		}
+		return "the syntax of bash", nil
 	}
 	defined := map[string]bool{}
 	for stack := range stacks(f) {
@@ -63,14 +66,6 @@ func bashism(script string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// notInPOSIX names what the parser of POSIX scripts has an error for.
-func notInPOSIX(err error) string {
-	if le, ok := errors.AsType[syntax.LangError](err); ok {
-		return strings.ReplaceAll(le.Feature, "`", "")
-	}
-	return "the syntax of bash"
 }
 
 // inWords matches bashisms in the plain words of a command, which have blanks between them.

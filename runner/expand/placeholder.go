@@ -257,32 +257,24 @@ func (p *piece) perRecord(v *Values) bool {
 	return p.kind == record || p.kind == column && v.nth == nil || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
 }
 
-// Columns are placeholders for columns that a record must have.
-type Columns []piece
-
-// Columns returns the columns that a record must have for the template.
-func (h Placeholders) Columns() (columns Columns) {
-	for _, p := range h {
-		if (p.kind == column || p.kind == field && p.n > 0) && !p.may {
-			columns = append(columns, p)
-		}
-	}
-	return columns
+// needed reports whether p stands for a column that a record must have.
+func (p *piece) needed() bool {
+	return !p.may && (p.kind == column || p.kind == field && p.n > 0)
 }
 
 // Check returns an error if one of a task's records lacks a column or, where {N} counts
 // records, if there are not as many.
-func (c Columns) Check(records [][]string) error {
+func (h Placeholders) Check(records [][]string) error {
 	nth := (&Values{Records: records}).counted()
-	for i := range c {
-		p := &c[i]
+	for i := range h {
+		p := &h[i]
 		lacks, of := "the record has no column", records
 		if p.kind == column && nth != nil {
 			lacks, of = "there is no record", [][]string{nth}
 		}
 		for _, list := range of {
 			switch {
-			case max(p.n, -p.n) <= len(list):
+			case !p.needed() || max(p.n, -p.n) <= len(list):
 			case p.kind == field:
 				return fmt.Errorf("%s %q: write %s where it may be missing", lacks, p.name, p.optional())
 			default:
@@ -295,9 +287,9 @@ func (c Columns) Check(records [][]string) error {
 
 // CheckSources returns an error if no record can have one of the columns, since each has one
 // for each of n sources.
-func (c Columns) CheckSources(n int) error {
-	for i := range c {
-		if p := &c[i]; max(p.n, -p.n) > n {
+func (h Placeholders) CheckSources(n int) error {
+	for i := range h {
+		if p := &h[i]; p.needed() && max(p.n, -p.n) > n {
 			return fmt.Errorf("there is no source for %s, only %d: give another one behind :::, or write %s", p.text, n, p.optional())
 		}
 	}

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -96,10 +97,7 @@ func (t *Text) target(v *Values, rec []string) string {
 
 // TargetName returns the name of a file, as a template has it, without slashes at its end.
 func TargetName(text string) string {
-	if name := strings.TrimRight(text, "/"); name != "" {
-		return name
-	}
-	return text
+	return cmp.Or(strings.TrimRight(text, "/"), text)
 }
 
 func (t *Text) expand(v *Values) string {

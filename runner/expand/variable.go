@@ -1,8 +1,10 @@
 package expand
 
 import (
+	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -152,22 +154,11 @@ const (
 // asFunction returns what has to precede the words of a command that begins with
 // name, if that is a function exported by bash and no program.
 func asFunction(name string) []string {
-	value, ok := os.LookupEnv(functionPrefix + name + functionSuffix)
-	if !ok || !strings.HasPrefix(value, "() {") || strings.ContainsAny(name, " \t") || !plainText(name) || isProgram(name) {
+	if !strings.HasPrefix(os.Getenv(functionPrefix+name+functionSuffix), "() {") || strings.ContainsAny(name, " \t") || !plainText(name) {
+		return nil
+	}
+	if _, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {
 		return nil
 	}
 	return []string{"bash", "-c", name + ` "$@"`}
-}
-
-// isProgram reports whether a directory of PATH has a program of that name.
-func isProgram(name string) bool {
-	for dir := range strings.SplitSeq(os.Getenv("PATH"), ":") {
-		if dir == "" {
-			dir = "."
-		}
-		if st, err := os.Stat(dir + "/" + name); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
-			return true
-		}
-	}
-	return false
 }

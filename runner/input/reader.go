@@ -110,7 +110,7 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 			if stdin == nil {
 				return files, errors.New("there is no standard input")
 			}
-			f.name, f.rd = "standard input", stdin
+			f.name, f.rd, f.c = "standard input", stdin, io.NopCloser(stdin)
 		} else {
 			o, err := os.Open(path)
 			if err != nil {

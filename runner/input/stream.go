@@ -41,7 +41,7 @@ const placeLines = 40 // bits of a place that are for the line
 type file struct {
 	name string
 	rd   io.Reader
-	c    io.Closer // nil if it is not ours to close
+	c    io.Closer // leaves open what is not ours to close
 }
 
 // stream reads the records of one source: a group of values, or files one after
@@ -94,9 +94,7 @@ func (s *stream) open() {
 func (s *stream) close() error {
 	var errs []error
 	for _, f := range s.files {
-		if f.c != nil {
-			errs = append(errs, f.c.Close())
-		}
+		errs = append(errs, f.c.Close())
 	}
 	s.files = nil
 	if s.err == nil {
@@ -198,9 +196,7 @@ func (s *stream) raw() ([]byte, int, error) {
 		if err != io.EOF {
 			return nil, 0, fmt.Errorf("read %s: %w", s.name, task.WithoutPath(err))
 		}
-		if c := s.files[0].c; c != nil {
-			c.Close()
-		}
+		s.files[0].c.Close()
 		if s.files = s.files[1:]; len(s.files) == 0 {
 			return nil, 0, io.EOF
 		}

@@ -65,7 +65,7 @@ type Tasks struct {
 	cfg    TasksConfig
 	fields []string // the members of a JSON object that the templates name
 	units  []string // the caps that they name
-	must   expand.Columns
+	holds  expand.Placeholders
 	worker task.Task // with cfg.Protocol: has the command
 
 	// state
@@ -93,7 +93,7 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 			all = append(all, text.Placeholders...)
 		}
 	}
-	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), must: all.Columns(), asker: asker{Terms: cfg.Terms}}
+	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), holds: all, asker: asker{Terms: cfg.Terms}}
 	if cfg.Protocol != task.NoProtocol {
 		t.expand(&t.worker, expand.Values{})
 	}
@@ -265,14 +265,14 @@ func (t *Tasks) CheckColumns() error {
 		}
 	}
 	if values {
-		return t.must.CheckSources(sources)
+		return t.holds.CheckSources(sources)
 	}
 	return nil
 }
 
 // lacks returns an error if one of a task's records lacks a column that a template names.
 func (t *Tasks) lacks(tk *task.Task) error {
-	err := t.must.Check(tk.Records)
+	err := t.holds.Check(tk.Records)
 	if err != nil && t.r.single() && !t.cfg.Limits.batches() {
 		err = t.r.at(err)
 	}
@@ -299,7 +299,12 @@ func (t *Tasks) finish(tk *task.Task, rec *Record) {
 // called while Next runs.
 func (t *Tasks) Fill(tk *task.Task) error {
 	if t.cfg.Protocol != task.NoProtocol {
-		return t.sendFilled(tk)
+		rec := Record{Text: string(tk.Stdin)} // what the worker gets of it, unless tk.Records are all
+		if len(tk.Records) > 0 {
+			rec.Columns = tk.Records[0]
+		}
+		t.send(tk, &rec)
+		return tk.Err
 	}
 	v, err := valuesOf(tk, tk.Origin.Task, t.fields)
 	if err != nil {

@@ -27,7 +27,11 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 	case task.FilterProtocol: // it has a block
 		return
 	case task.JSONProtocol:
-		tk.Stdin = t.appendMembers(make([]byte, 0, 64+2*len(rec.Text)), tk, rec)
+		if tk.Stdin == nil {
+			tk.Stdin = t.appendMembers(make([]byte, 0, 64+2*len(rec.Text)), tk, rec)
+		} else if bytes.IndexByte(tk.Stdin, '\n') >= 0 { // another machine has made it
+			tk.Err = errors.New("what a worker gets of a record holds a newline")
+		}
 		return
 	}
 	text := rec.text()
@@ -40,24 +44,6 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 	if strings.IndexByte(text, end) >= 0 {
 		tk.Err = fmt.Errorf("the record holds %q, which ends a record for the worker: use --worker-protocol json", end)
 	}
-}
-
-// sendFilled is send for a task that has its records and, unless they are all there is
-// to it, what the worker gets of them.
-func (t *Tasks) sendFilled(tk *task.Task) error {
-	sent, rec := tk.Stdin, Record{}
-	if len(tk.Records) > 0 {
-		rec.Columns = tk.Records[0]
-	}
-	if sent != nil {
-		rec.Text = string(sent)
-	}
-	if t.send(tk, &rec); sent != nil && tk.Protocol == task.JSONProtocol {
-		if tk.Stdin = sent; bytes.IndexByte(sent, '\n') >= 0 {
-			tk.Err = errors.New("what a worker gets of a record holds a newline")
-		}
-	}
-	return tk.Err
 }
 
 // appendMembers appends what an object for a worker says of a record: its columns, and
