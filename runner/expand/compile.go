@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -102,7 +103,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for i := range s.segs {
 		s.segs[i].text = show(s.segs[i].text)
 	}
-	s.once = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body()
+	s.once = s.head(len(s.values)) + filled{s, &Values{}, nil}.body(s.name)
 	return s, nil
 }
 
@@ -195,8 +196,8 @@ func (c *compiler) assemble() []seg {
 			if c.drops(m.piece) {
 				g.text += m.none
 			} else {
-				g.value = c.valueOf(m.piece, m.check)
-				g.ref = g.value + 1
+				m.piece.check, g.value = m.check, &m.piece
+				c.script.values = append(c.script.values, m.piece)
 			}
 			segs = append(segs, g)
 			from = m.at + len(markText)
@@ -210,10 +211,14 @@ func (c *compiler) assemble() []seg {
 		add(p.from, at, &word{pieces: c.holes(p), whole: at-p.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
+	c.script.own = !mayUseArguments.MatchString(c.src)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
 }
+
+// mayUseArguments matches what a script that uses or changes its arguments has.
+var mayUseArguments = regexp.MustCompile("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")
 
 // within returns the marks in a stretch of the source.
 func (c *compiler) within(from, to int) []mark {
@@ -221,20 +226,6 @@ func (c *compiler) within(from, to int) []mark {
 	i, _ := slices.BinarySearchFunc(c.marks, from, before)
 	j, _ := slices.BinarySearchFunc(c.marks, to, before)
 	return c.marks[i:j]
-}
-
-// valueOf returns the index of a value of the script, which it adds unless it is there.
-func (c *compiler) valueOf(p piece, check check) int {
-	values := &c.script.values
-	same := func(v piece) bool {
-		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
-	}
-	if i := slices.IndexFunc(*values, same); i >= 0 {
-		return i
-	}
-	p.check = check
-	*values = append(*values, p)
-	return len(*values) - 1
 }
 
 // span is a stretch of the source.

@@ -32,9 +32,7 @@ func (s *site) holder(first int) place {
 		}
 	case *syntax.WordIter:
 		return s.c.assigned(n.Name.Value)
-	case *syntax.CaseClause, *syntax.CaseItem:
-		return place{}
-	case *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
+	case *syntax.CaseClause, *syntax.CaseItem, *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
 	default:
 		return refuseNumber
 	}

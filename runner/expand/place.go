@@ -273,30 +273,19 @@ func (s *site) inWord(p *place) {
 	w := s.stack[i].(*syntax.Word)
 	from, to := int(w.Pos().Offset()), int(w.End().Offset())
 	alone := from == s.mark.at && to == s.mark.at+len(markText)
-	mild := true
-	switch h := s.stack[i-1].(type) {
-	case *syntax.CallExpr:
-		p.list = span{from, to}
-		mild = h.Args[0] != w
-		p.last = alone && h.Args[0] != w && last[*syntax.FuncDecl](s.stack) < 0
-		if alone && len(h.Args) > 1 {
-			p.none = ""
-		}
-	case *syntax.WordIter:
-		p.list = span{from, to}
-		if alone {
-			p.none = ""
-		}
-	case *syntax.ArrayElem:
-		p.list, mild = span{from, to}, false
-	case *syntax.Redirect:
-	default:
-		mild = false
+	call, _ := s.stack[i-1].(*syntax.CallExpr)
+	_, isItem := s.stack[i-1].(*syntax.WordIter)
+	_, isElem := s.stack[i-1].(*syntax.ArrayElem)
+	_, isTarget := s.stack[i-1].(*syntax.Redirect)
+	isArg := call != nil && call.Args[0] != w
+	p.last = isArg && alone && last[*syntax.FuncDecl](s.stack) < 0
+	if alone && (isItem || call != nil && len(call.Args) > 1) {
+		p.none = ""
 	}
-	if p.check != anything || p.joined {
-		p.list = span{}
+	if (call != nil || isItem || isElem) && p.check == anything && !p.joined {
+		p.list = span{from, to}
 	}
-	if p.how == single && mild && s.mildWord(w, to) {
+	if p.how == single && (isArg || isItem || isTarget) && s.mildWord(w, to) {
 		p.how = bare
 	}
 }
