@@ -145,6 +145,7 @@ func (c *Core) blocking() *task.Blocking {
 		b.Input = b.None && c.full()
 	case c.queue.wait == sched.ForMachine && c.pool.machine.by == "": // something may start in a moment
 		return nil
+	case c.queue.count[queued] == all && c.limit(b, sched.ForSlot, nil): // as all do, and they may be many
 	case c.queue.wait != sched.ForSlot || c.queue.ready.Ready() == 0:
 		list := c.waiting()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
