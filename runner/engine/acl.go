@@ -30,14 +30,17 @@ func inboxOf(user string) string { return "_INBOX." + user }
 // rights are the least that a part of crew needs. They include answering requests.
 type rights struct{ publish, subscribe []string }
 
-// submitterRights are those of runs, and of crew engine but for serve, invite and revoke. What is for one
-// user no other one sees.
+// submitterRights are those of the runs of a user, and of crew engine but for serve, invite and revoke. It
+// knows of no other user's runs.
 func submitterRights(user string) rights {
 	return rights{
-		publish: []string{"crew.t.>", "crew.w.>", "crew.b.*", "crew.c.>", askSubject, enrolSubject(user, "*"), travel.Subject("*", "*")},
+		publish: []string{
+			taskSubject("*", anyOne, user, "*"), orderSubject("*", anyOne, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
+			askSubject, enrolSubject(user, "*"), travel.Subject("*", "*"),
+		},
 		subscribe: []string{
 			inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
-			askSubject, presenceSubject("*", anyOne), enrolSubject("*", "*"),
+			askSubject, presenceSubject("*", anyOne), enrolSubject(user, "*"),
 		},
 	}
 }
@@ -49,7 +52,7 @@ func workerRights(user string) rights {
 	return rights{
 		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*")},
 		subscribe: []string{
-			inboxOf(user) + ".>", taskSubject("*", user+".*", "*"), orderSubject("*", user+".*"), travel.Subject(user, "*"), "crew.b.*", askSubject,
+			inboxOf(user) + ".>", taskSubject("*", user+".*", "*", "*"), orderSubject("*", user+".*", "*"), travel.Subject(user, "*"), heartbeatSubject("*", "*"), askSubject,
 		},
 	}
 }
@@ -138,7 +141,7 @@ func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	if a.Lasting {
 		of := strings.Split(subject, ".") // see taskSubject
-		subject, msg = taskSubject(of[2], anyWorker, a.Run), a.common().Encode()
+		subject, msg = taskSubject(of[2], anyWorker, a.User, a.Run), a.common().Encode()
 	}
 	switch {
 	case a.Signer == [32]byte{}:

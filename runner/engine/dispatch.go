@@ -60,7 +60,7 @@ func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, er
 	}
 	d.ctx, d.end = context.WithCancel(ctx)
 	d.load()
-	_, err := d.s.obey(dispatchSubject, d.serves)
+	_, err := d.s.obey(dispatchSubject("*"), d.serves)
 	if err == nil {
 		_, err = d.s.nc.Subscribe(askSubject, func(*nats.Msg) { go d.enrol() })
 	}
@@ -146,7 +146,7 @@ func (d *dispatcher) obey(o *Order, a *Answer) (err error) {
 	d.mu.Lock()
 	l := d.runs[o.Run]
 	d.mu.Unlock()
-	if a.None = l == nil; a.None {
+	if a.None = l == nil || o.Op != opReport && o.from != l.record.User && o.from != d.s.user; a.None { // the owner has all runs
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
 	switch o.Op {
@@ -176,7 +176,7 @@ func (d *dispatcher) obey(o *Order, a *Answer) (err error) {
 
 // take takes a run, and fetches its tasks. Whoever hands it over asks again until they are there.
 func (d *dispatcher) take(o *Order, a *Answer) error {
-	if o.Handed == nil || !o.Handed.valid() || o.Handed.Version != Version || o.Tasks == nil || o.Tasks.Size < 0 || userToken(o.Owner) != o.Owner {
+	if o.Handed == nil || !o.Handed.valid() || o.Handed.Version != Version || o.Tasks == nil || o.Tasks.Size < 0 {
 		return errGarbage
 	}
 	l, err := d.begin(o)
@@ -202,8 +202,10 @@ func (d *dispatcher) begin(o *Order) (*ledger, error) {
 	full := o.Tasks.Size > mostStored || d.full(mostStored-o.Tasks.Size)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.runs[o.Handed.Run]; l != nil {
+	if l := d.runs[o.Handed.Run]; l != nil && l.record.User == o.from {
 		return l, nil
+	} else if l != nil {
+		return nil, errGarbage
 	}
 	if full || len(d.runs) >= mostRuns {
 		return nil, errFull
@@ -212,7 +214,7 @@ func (d *dispatcher) begin(o *Order) (*ledger, error) {
 	if err := os.Mkdir(string(l.runDir), 0o700); err != nil {
 		return nil, err
 	}
-	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, d.s.user, nil, 0, 0
+	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, o.from, nil, 0, 0
 	l.tasks = o.Tasks.Size
 	l.unwanted.Reset(handingMost)
 	d.keep(l, o)
@@ -254,7 +256,7 @@ func (l *ledger) fetch(o *Order) {
 	f, err := l.file(tasksFile)
 	if err == nil {
 		defer f.Close()
-		err = cmp.Or(l.d.s.blobs.Pull(l.ctx, o.Owner, *o.Tasks, 0, f), f.Sync())
+		err = cmp.Or(l.d.s.blobs.Pull(l.ctx, o.from, *o.Tasks, 0, f), f.Sync())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +281,7 @@ func (d *dispatcher) forget(l *ledger) error {
 	d.mu.Lock()
 	delete(d.runs, l.record.Run)
 	d.mu.Unlock()
-	return d.s.heartbeat(l.record.Queue, Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end what runs
+	return d.s.heartbeat(heartbeatSubject(l.record.Queue, l.record.User), Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end what runs
 }
 
 // statusNever is the exit status of the process of a run that can never be submitted.

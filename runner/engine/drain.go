@@ -31,7 +31,7 @@ func (s *session) drain(c *wiring.EngineCall) error {
 	refusals := make([]string, len(list))
 	for i, w := range list {
 		asked.Go(func() {
-			a, err := s.ask(ctx, orderSubject(w.Queue, w.ID), Order{Op: opDrain, By: me()})
+			a, err := s.ask(ctx, orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()})
 			if err != nil {
 				a.Err = "it does not answer"
 			}

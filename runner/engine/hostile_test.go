@@ -182,13 +182,13 @@ func (g *siege) storm() {
 		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opTalk}[h.IntN(5)], ID: id}
 		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return h.garbage(b) }
 		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
-		_ = s.nc.Publish(heartbeatSubject("default"), h.garbage(b))
-		_ = s.nc.Publish(runSubject("honest", id.Run), order())
+		_ = s.nc.Publish(heartbeatSubject("default", "eve"), h.garbage(b))
+		_ = s.nc.Publish(runSubject("eve", id.Run), order())
 		for _, w := range workers {
 			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second, Trip: travel.Trip{User: "eve"}}
 			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
-			_ = s.nc.Publish(taskSubject("default", w.ID, id.Run), h.garbage(spoilt(h, a).Encode()))
-			_ = s.nc.Publish(orderSubject("default", w.ID), order())
+			_ = s.nc.Publish(taskSubject("default", w.ID, "eve", id.Run), h.garbage(spoilt(h, a).Encode()))
+			_ = s.nc.Publish(orderSubject("default", w.ID, "eve"), order())
 		}
 		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
 		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(spoilt(h, fin).Encode()))
@@ -231,12 +231,12 @@ func (g *siege) store(s *session) {
 	require.NoError(g.t, err)
 	st.record.Tasks = []uint64{3, 3, 1 << 62}[h.IntN(3)]
 	for _, o := range []Order{
-		{Op: opStore, Handed: &other, Tasks: &lines, Owner: s.user}, {Op: opStore, Handed: &st.record, Tasks: spoilt(h, lines), Owner: *spoilt(h, s.user)},
-		{Op: opStore, Handed: &st.record, Tasks: &lines, Owner: s.user},
+		{Op: opStore, Handed: &other, Tasks: &lines}, {Op: opStore, Handed: &st.record, Tasks: spoilt(h, lines)},
+		{Op: opStore, Handed: &st.record, Tasks: &lines},
 		{Op: opRead, File: []string{tasksFile, "../../admin.json", recordFile}[h.IntN(3)], At: extremes[h.IntN(len(extremes))]},
 	} {
 		o.Run = st.record.Run
-		a, _ := s.ask(g.t.Context(), dispatchSubject, o)
+		a, _ := s.ask(g.t.Context(), dispatchSubject(s.user), o)
 		require.NotContains(g.t, string(a.Data), "secret")
 	}
 }

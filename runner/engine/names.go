@@ -46,10 +46,10 @@ const hubSubject = "crew.h"
 // server lets nobody else use.
 const anyOne = "*.*"
 
-// Subjects of messages. A worker is its ID. Those to a submitter have its user, and the server lets
-// nobody else have them.
-func taskSubject(queue, worker, run string) string {
-	return "crew.t." + queue + "." + worker + "." + run
+// Subjects of messages. A worker is its ID, and user that of the submitter: the server lets nobody else
+// send what comes from it, or have what is for it.
+func taskSubject(queue, worker, user, run string) string {
+	return "crew.t." + queue + "." + worker + "." + user + "." + run
 }
 func resultSubject(user, run, worker string) string {
 	return "crew.r." + user + "." + run + "." + worker
@@ -63,12 +63,18 @@ func senderOf(subject string) string {
 	return ""
 }
 
-func orderSubject(queue, worker string) string { return "crew.w." + queue + "." + worker } // Order to a worker, answered
-func heartbeatSubject(queue string) string     { return "crew.b." + queue }                // Heartbeat of submitters
-func runSubject(user, run string) string       { return "crew.c." + user + "." + run }     // Order to a submitter, answered
+// Subjects of orders, which are answered: to a worker, to a submitter, and to a hub about runs that are handed
+// over.
+func orderSubject(queue, worker, user string) string {
+	return "crew.w." + queue + "." + worker + "." + user
+}
+func runSubject(user, run string) string { return "crew.c." + user + "." + run }
+func dispatchSubject(user string) string { return "crew.d." + user }
 
-// dispatchSubject is where a hub takes runs that are handed over, and shows their results.
-const dispatchSubject = "crew.c._"
+func heartbeatSubject(queue, user string) string { return "crew.b." + queue + "." + user } // Heartbeat of submitters
+
+// userIn returns the user in a subject that ends with it.
+func userIn(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
 // askSubject asks who is there. Workers and runs then tell of themselves.
 const askSubject = "crew.a"

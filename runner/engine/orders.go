@@ -22,6 +22,8 @@ type Order struct {
 	Op      string `json:"op"`
 	ID             // of the attempt, the epoch or the run that it is about
 
+	from string // the user who gives it, for whom the server vouches
+
 	By   string            `json:"by,omitempty"`   // cancel and drain: who asks for it
 	User *credentials.User `json:"user,omitempty"` // invite and revoke
 
@@ -32,7 +34,6 @@ type Order struct {
 
 	Handed *handed      `json:"handed,omitempty"` // store
 	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: each on a line
-	Owner  string       `json:"owner,omitempty"`  // store: the user who has them
 	File   string       `json:"file,omitempty"`   // read: which
 	At     int64        `json:"at,omitempty"`     // read: where in the file
 	Data   []byte       `json:"data,omitempty"`   // talk
@@ -94,13 +95,14 @@ func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, e
 	return a, err
 }
 
-// obey has carryOut carry out the orders that come on a subject, each in a goroutine of
-// its own, and answers them.
+// obey has carryOut carry out the orders that come on a subject that ends with a user, if not all there are
+// may give them. Each has a goroutine of its own, and an answer.
 func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*nats.Subscription, error) {
 	answer := func(m *nats.Msg) {
 		var o Order
 		var a Answer
 		err := errGarbage
+		o.from = userIn(m.Subject)
 		switch bad := readJSON(m.Data, &o); {
 		case bad != nil:
 		case o.Version != Version:

@@ -47,7 +47,7 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 	subject := runSubject(r.User, r.Run)
 	switch {
 	case r.Stocked != nil && r.State == runDone:
-		subject = dispatchSubject // the hub tells of it
+		subject = dispatchSubject(s.user) // the hub tells of it
 	case r.State != runRunning:
 		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
 	}

@@ -27,7 +27,7 @@ func TestSignature(t *testing.T) {
 	other := credentials.NewKey()
 	trusted, err := credentials.LoadKeys([]string{key.Line()})
 	require.NoError(t, err)
-	subject := taskSubject("q", "w", "run")
+	subject := taskSubject("q", "w", "=", "run")
 	checks := func(msg []byte, on string) error {
 		a, err := DecodeAttempt(msg)
 		if err != nil {
@@ -41,7 +41,7 @@ func TestSignature(t *testing.T) {
 	sign(key, a, subject)
 	msg := a.Encode()
 	require.NoError(t, checks(msg, subject))
-	require.ErrorContains(t, checks(msg, taskSubject("q", "v", "run")), "is wrong")
+	require.ErrorContains(t, checks(msg, taskSubject("q", "v", "=", "run")), "is wrong")
 	for i := range msg {
 		for bit := range 8 {
 			msg[i] ^= 1 << bit

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"crew/runner/credentials"
 	"crew/runner/task"
 	"crew/runner/wiring"
 )
@@ -113,6 +114,10 @@ func (s *session) status(c *wiring.EngineCall) error {
 // look asks for what status prints, or only until there is a run with an ID.
 func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 	workers, runs := map[string]Presence{}, map[string]Enrolment{} // by subject
+	whose := s.user
+	if whose == userToken(credentials.Owner) {
+		whose = "*"
+	}
 	err := s.whoIs(ctx, func(m *nats.Msg) bool {
 		w, is := presence(m.Subject, m.Data)
 		if is && w.State != gone {
@@ -123,7 +128,7 @@ func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 			runs[m.Subject] = r
 		}
 		return r.Run == "" || r.Run != run
-	}, presenceSubject("*", anyOne), enrolSubject("*", "*"))
+	}, presenceSubject("*", anyOne), enrolSubject(whose, "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +263,7 @@ func (s *session) askRun(r *Enrolment, subject string, o Order) (a Answer, err e
 
 // forget has the hub end a run that was handed over, and remove it.
 func (s *session) forget(run string) error {
-	a, err := s.askHub(dispatchSubject, Order{Op: opForget, ID: ID{Run: run}})
+	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, ID: ID{Run: run}})
 	if a.None {
 		err = nil
 	}

@@ -43,6 +43,7 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, err)
 	inTime(t, func(t *testing.T, b *broker) {
 		d := &desk{broker: b, s: b.connect(nil)}
+		d.s.user = "ada"
 		others := b.connect(nil)
 		_, err := others.nc.Subscribe(askSubject, func(*nats.Msg) {
 			d.there.Range(func(subject, text any) bool {

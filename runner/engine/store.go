@@ -51,7 +51,7 @@ func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.T
 	}
 	defer s.close()
 	var st *store
-	if _, err = s.askHub(dispatchSubject, Order{}); err == nil {
+	if _, err = s.askHub(dispatchSubject(s.user), Order{}); err == nil {
 		st, err = newStore(h, s, key)
 	}
 	if err != nil {
@@ -130,7 +130,7 @@ func (st *store) signs(msg *Stored, t *task.Task) error {
 	if err != nil {
 		return err
 	}
-	st.maker.sign(a, taskSubject(st.record.Queue, anyWorker, st.record.Run))
+	st.maker.sign(a, taskSubject(st.record.Queue, anyWorker, st.s.user, st.record.Run))
 	msg.Expires, msg.Signer, msg.Sig = a.Expires, a.Signer[:], a.Sig[:]
 	return nil
 }
@@ -147,7 +147,7 @@ func identityOf(id uint64) (sum [16]byte) {
 func (st *store) handOver(ctx context.Context) (run string, err error) {
 	defer func() { _ = errors.Join(st.lines.Close(), st.space.Close()) }()
 	lines, err := st.s.blobs.Keep(st.lines, st.lines.Len())
-	o := Order{Op: opStore, ID: ID{Run: st.record.Run}, Handed: &st.record, Tasks: &lines, Owner: st.s.user}
+	o := Order{Op: opStore, ID: ID{Run: st.record.Run}, Handed: &st.record, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
 		if a, err = st.s.askAbout(ctx, st.told, o); a.None {
 			err = errors.New(a.Err)
@@ -168,7 +168,7 @@ func (st *store) handOver(ctx context.Context) (run string, err error) {
 // carried it out, or ctx is done. errNoRun says that it never will.
 func (s *session) askAbout(ctx context.Context, told *once, o Order) (Answer, error) {
 	for {
-		a, err := s.askHub(dispatchSubject, o)
+		a, err := s.askHub(dispatchSubject(s.user), o)
 		switch {
 		case a.None:
 			return a, errNoRun

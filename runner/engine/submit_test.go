@@ -119,7 +119,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 		},
 	}
 	b.t.Cleanup(f.s.close)
-	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID), func(m *nats.Msg) {
+	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID, "*"), func(m *nats.Msg) {
 		var o Order
 		require.NoError(b.t, json.Unmarshal(m.Data, &o))
 		if f.ignores.Load() {
@@ -131,7 +131,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 		_ = m.Respond([]byte("{}"))
 	})
 	require.NoError(b.t, err)
-	_, err = f.s.takes(taskSubject("q", f.presence.ID, "*"), func(_ string, data []byte) {
+	_, err = f.s.takes(taskSubject("q", f.presence.ID, "*", "*"), func(_ string, data []byte) {
 		for part := range parts(data) {
 			if big, err := decode[Big](part, kindBig); err == nil {
 				var msg bytes.Buffer

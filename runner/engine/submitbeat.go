@@ -55,12 +55,12 @@ func (x *submitter) tick() func() {
 
 // heartbeat tells the workers that the run goes on, or that it is over.
 func (x *submitter) heartbeat(over bool) {
-	_ = x.s.heartbeat(x.sub.Queue, Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
+	_ = x.s.heartbeat(heartbeatSubject(x.sub.Queue, x.s.user), Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
 }
 
-func (s *session) heartbeat(queue string, b Heartbeat) error {
+func (s *session) heartbeat(subject string, b Heartbeat) error {
 	b.Version = Version
-	return s.tell(heartbeatSubject(queue), b)
+	return s.tell(subject, b)
 }
 
 // Suspend tells the workers that this process is about to stand still. Their tasks go

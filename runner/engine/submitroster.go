@@ -95,7 +95,7 @@ func presence(subject string, data []byte) (p Presence, ok bool) {
 // newWorker adds a worker of which something has just been heard. Its caller holds mu.
 func (x *submitter) newWorker(id, host string, ttl time.Duration) *worker {
 	w := &worker{
-		id: id, host: host, tasks: taskSubject(x.sub.Queue, id, x.id.Run), orders: orderSubject(x.sub.Queue, id),
+		id: id, host: host, tasks: taskSubject(x.sub.Queue, id, x.s.user, x.id.Run), orders: orderSubject(x.sub.Queue, id, x.s.user),
 		ttl: min(max(ttl, time.Second), mostTTL), heard: time.Now(),
 	}
 	w.ctx, w.lost = context.WithCancelCause(x.ctx)

@@ -53,7 +53,7 @@ func TestRefusedAttempts(t *testing.T) {
 			a.Template = w.digest
 		}
 		why := ""
-		if err := w.equip(a, w.taskOf(a), taskSubject("q", "=.w", "r"), a.Encode()); err != nil {
+		if err := w.equip(a, w.taskOf(a), taskSubject("q", "=.w", "=", "r"), a.Encode()); err != nil {
 			why = err.Error()
 		}
 		require.Equal(t, row.Why, why)

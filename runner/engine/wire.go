@@ -13,7 +13,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub
 // share. Those of different versions refuse each other.
-const Version = 14
+const Version = 15
 
 // maxBody limits the length of a message. Longer data is asked for.
 const maxBody = outbox.Piece

@@ -124,7 +124,7 @@ func (w *crewWorker) open() (err error) {
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
 	if w.out, err = outbox.New(w.s.nc, w.s.waits); err == nil {
-		_, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue), w.heartbeat)
+		_, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue, "*"), w.heartbeat)
 	}
 	if err == nil {
 		_, err = w.s.nc.Subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })

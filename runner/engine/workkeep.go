@@ -156,11 +156,11 @@ func (w *crewWorker) extend(t *lease, from time.Duration) {
 
 // listen takes tasks and orders.
 func (w *crewWorker) listen(t *lease) error {
-	tasks, err := w.s.takes(taskSubject(w.work.Queue, t.id, "*"), func(subject string, data []byte) { w.take(t, subject, data) })
+	tasks, err := w.s.takes(taskSubject(w.work.Queue, t.id, "*", "*"), func(subject string, data []byte) { w.take(t, subject, data) })
 	if err != nil {
 		return err
 	}
-	orders, err := w.s.obey(orderSubject(w.work.Queue, t.id), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
+	orders, err := w.s.obey(orderSubject(w.work.Queue, t.id, "*"), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
 	t.takes = []*nats.Subscription{tasks, orders}
 	return err
 }

@@ -21,11 +21,14 @@ const (
 
 // obey carries out an order of a submitter.
 func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
+	if !w.isOf(o.Run, o.from) {
+		return errGarbage
+	}
 	switch o.Op {
 	case opCancel, opKill, opReturn:
 		w.cancel(o.ID, o.Op)
 	case opLeave:
-		w.leaveRun(t, o.Run, o.Epoch)
+		w.leaveRun(t, o.Run, o.from, o.Epoch)
 		if o.Epoch >= everyEpoch {
 			w.tenure.end() // such a worker has one run
 		}
@@ -39,6 +42,14 @@ func (w *crewWorker) obey(t *lease, o *Order, a *Answer) error {
 		return o.unknown()
 	}
 	return nil
+}
+
+// isOf reports whether a run is a user's, or unknown.
+func (w *crewWorker) isOf(run, user string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.runs[run]
+	return t == nil || t.user == user
 }
 
 // cancel ends an attempt as its submitter wants. One that has not begun is given back.
@@ -110,8 +121,8 @@ func (w *crewWorker) of(run string, epoch uint64) (list []*job) {
 
 // leaveRun ends all attempts of a run's epochs before one, brings what it has kept of them, and
 // returns once they have ended and a submitter has what they had to tell.
-func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
-	for _, exited := range w.abandon(run, epoch) {
+func (w *crewWorker) leaveRun(t *lease, run, user string, epoch uint64) {
+	for _, exited := range w.abandon(run, user, epoch) {
 		defer func() { <-exited }()
 	}
 	w.mu.Lock()
@@ -124,11 +135,11 @@ func (w *crewWorker) leaveRun(t *lease, run string, epoch uint64) {
 
 // abandon refuses and ends all attempts of a run's epochs before one. If there was none as late as
 // that, it brings what it has kept of them. For exited see Seats.End.
-func (w *crewWorker) abandon(run string, epoch uint64) (exited []<-chan struct{}) {
+func (w *crewWorker) abandon(run, user string, epoch uint64) (exited []<-chan struct{}) {
 	w.mu.Lock()
 	t := w.runs[run]
 	if t == nil {
-		t = &runState{heard: w.s.now()}
+		t = &runState{user: user, heard: w.s.now()}
 		w.runs[run] = t
 	}
 	if epoch > t.epoch {
@@ -192,6 +203,10 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		})
 		return
 	}
+	user := userIn(m.Subject)
+	if !w.isOf(b.Run, user) {
+		return
+	}
 	w.mu.Lock()
 	t := w.runs[b.Run]
 	known, newer := t != nil, t != nil && b.Epoch > t.epoch
@@ -213,7 +228,7 @@ func (w *crewWorker) heartbeat(m *nats.Msg) {
 		w.files.End(b.Run)
 		w.forgetRun(b.Run, b.Epoch+1)
 	case newer:
-		w.abandon(b.Run, b.Epoch)
+		w.abandon(b.Run, user, b.Epoch)
 	}
 }
 

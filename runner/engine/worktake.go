@@ -56,6 +56,7 @@ const (
 
 // runState is the state of a run that has had attempts on this worker.
 type runState struct {
+	user      string        // whose it is
 	epoch     uint64        // those of earlier ones are not taken any more
 	heard     time.Duration // since boot, when the run was last heard of
 	suspended bool
@@ -78,10 +79,12 @@ func (w *crewWorker) take(t *lease, subject string, data []byte) {
 // takeOne takes an attempt, or the word that a result is on record. It returns the attempt if it is to
 // be admitted now.
 func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error) {
+	i := strings.LastIndexByte(subject, '.')
+	user, run := userIn(subject[:i]), subject[i+1:]
 	if id, err := decode[ID](data, kindKept); err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if h := w.held[*id]; h != nil && h.phase >= ended {
+		if h := w.held[*id]; h != nil && h.phase >= ended && h.User == user {
 			w.letGo(h)
 		}
 		return nil, nil
@@ -93,7 +96,7 @@ func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error
 	} else if a, err = DecodeAttempt(data); err != nil {
 		return nil, err
 	}
-	if a.Run != subject[strings.LastIndexByte(subject, '.')+1:] || userToken(a.User) != a.User {
+	if a.Run != run || a.User != user {
 		return nil, errGarbage
 	}
 	h := &job{worker: w, lease: t, Attempt: a}
@@ -221,12 +224,12 @@ func (w *crewWorker) share(needs []task.Need) []task.Need {
 func (w *crewWorker) hold(h *job) bool {
 	w.mu.Lock()
 	run := w.runs[h.Run]
-	if h.lease.lost || w.held[h.ID] != nil || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
+	if h.lease.lost || w.held[h.ID] != nil || run != nil && (h.Epoch < run.epoch || h.User != run.user) || !w.seen.add(h.Token, time.Now()) {
 		w.mu.Unlock()
 		return false
 	}
 	if run == nil {
-		w.runs[h.Run] = &runState{epoch: h.Epoch, heard: w.s.now()}
+		w.runs[h.Run] = &runState{user: h.User, epoch: h.Epoch, heard: w.s.now()}
 	}
 	w.held[h.ID] = h
 	back := w.state != ready
