@@ -151,7 +151,8 @@ func (x *submitter) open() error {
 		return err
 	}
 	x.end.Go(x.begin)
-	x.each(tickEvery, x.tick())
+	x.each(tickEvery, x.tick)
+	x.each(heartbeatEvery, func() { x.heartbeat(false) })
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
 	}

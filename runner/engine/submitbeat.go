@@ -26,31 +26,21 @@ func (x *submitter) each(pause time.Duration, do func()) {
 func (x *submitter) wait(d time.Duration) bool { return pause(x.ctx, d) }
 
 // tick looks after workers, and sends orders again that may not have arrived.
-func (x *submitter) tick() func() {
-	var beat time.Time
-	return func() {
-		now := time.Now()
-		connected := x.s.nc.IsConnected()
-		x.watch(now, connected)
-		if x.hosts != nil {
-			if err := x.hosts.Deserted(now, x.roster.grace); err != nil {
-				x.sub.Do(task.Command{Op: task.Fail, Err: err})
-			}
-		}
-		select {
-		case <-x.s.refused:
-			x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
-			x.cancel(x.s.why)
-		default:
-		}
-		if connected {
-			x.flights.repeat(now)
-			if now.Sub(beat) >= heartbeatEvery {
-				beat = now
-				x.heartbeat(false)
-			}
+func (x *submitter) tick() {
+	now := time.Now()
+	x.watch(now, x.s.nc.IsConnected())
+	if x.hosts != nil {
+		if err := x.hosts.Deserted(now, x.roster.grace); err != nil {
+			x.sub.Do(task.Command{Op: task.Fail, Err: err})
 		}
 	}
+	select {
+	case <-x.s.refused:
+		x.sub.Do(task.Command{Op: task.Fail, Err: x.s.why})
+		x.cancel(x.s.why)
+	default:
+	}
+	x.flights.repeat(now)
 }
 
 // heartbeat tells the workers that the run goes on, or that it is over.

@@ -219,10 +219,14 @@ func (x *submitter) watch(now time.Time, connected bool) {
 	r.looked = now
 	slots := 0
 	for _, w := range r.workers {
-		if now.Sub(w.heard) > w.ttl && now.Sub(r.grace) > w.ttl {
+		switch {
+		case now.Sub(w.heard) > w.ttl && now.Sub(r.grace) > w.ttl:
 			x.lose(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
+		case x.leaving(w) && w.said.State != draining && now.Sub(w.told) >= orderAfter: // to end, once what runs has finished
+			w.told = now
+			x.fit(w)
+			_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // the next one follows
 		}
-		x.dismissLeaving(w, now)
 		slots += len(w.slots)
 	}
 	x.missing(now, slots)
@@ -230,17 +234,6 @@ func (x *submitter) watch(now time.Time, connected bool) {
 
 // leaving reports whether a worker is on a host that leaves the run.
 func (x *submitter) leaving(w *worker) bool { return x.hosts != nil && x.hosts.Leaving(w.said.Mark) }
-
-// dismissLeaving has a worker end, once it has finished what it runs, if its host leaves the
-// run. The caller holds mu.
-func (x *submitter) dismissLeaving(w *worker, now time.Time) {
-	if w.said.State == draining || w.said.State == gone || now.Sub(w.told) < orderAfter || !x.leaving(w) {
-		return
-	}
-	w.told = now
-	x.fit(w)
-	_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // the next one follows
-}
 
 // SetHosts has workers on the hosts of a place, and on these alone once others have left.
 func (x *submitter) SetHosts(p wiring.Place) error {

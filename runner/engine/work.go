@@ -70,7 +70,6 @@ type crewWorker struct {
 	tasks     map[uint64]*job // by their numbers here; also those of earlier leases
 	runs      map[string]*runState
 	lines     map[Holder][]*job // by slot of a run: its attempts that have not ended; the first is admitted
-	slots     int
 	seen      seen
 	needs     map[string][]task.Need // of attempts, which share them
 }

@@ -51,7 +51,7 @@ func (w *crewWorker) keep() {
 			w.drop()
 			return
 		case <-status:
-			w.reconnected()
+			w.renewSoon()
 		case <-look.C:
 		}
 		w.expire()
@@ -61,18 +61,18 @@ func (w *crewWorker) keep() {
 
 // renewAgain renews the lease in time, and when it is nudged, until the run is over.
 func (w *crewWorker) renewAgain() {
-	for due := w.work.TTL / 4; ; {
+	for due := time.Now().Add(w.work.TTL / 4); ; {
 		select {
 		case <-w.over:
 			return
 		case <-w.s.refused:
 			return
 		case <-w.kick:
-		case <-time.After(due):
+		case <-time.After(time.Until(due)):
 		}
-		due = w.work.TTL / 4
+		due = time.Now().Add(w.work.TTL / 4)
 		if !w.s.nc.IsConnected() {
-			continue // until reconnected
+			continue // until there is a connection
 		}
 		w.expire()                                                           // no renewal concerns a lease that has run out
 		if err := w.s.explain(w.renew()); err != nil && !w.s.nc.IsClosed() { // or it is refused, as is told anyway
@@ -80,19 +80,9 @@ func (w *crewWorker) renewAgain() {
 				err = errors.New("the hub does not answer; trying again")
 			}
 			w.tell("the lease of this worker could not be renewed: %v", err)
-			due = w.work.TTL / 20
+			due = time.Now().Add(w.work.TTL / 20)
 		}
 	}
-}
-
-// reconnected gives runs and the lease their time.
-func (w *crewWorker) reconnected() {
-	w.mu.Lock()
-	for _, t := range w.runs { // their heartbeats could not come
-		t.heard = w.s.now()
-	}
-	w.mu.Unlock()
-	w.renewSoon()
 }
 
 // renew renews the lease, under a new ID if that is lost.
@@ -197,8 +187,8 @@ func (w *crewWorker) presence(t *lease) Presence {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.State, w.slots = w.state, p.Slots
-	go w.seats.Resize(w.slots)
+	p.State = w.state
+	go w.seats.Resize(p.Slots)
 	return p // a copy, which the caller may change
 }
 

@@ -242,8 +242,11 @@ func (w *crewWorker) endSilent() {
 	silent := map[string][]*job{}
 	w.mu.Lock()
 	for run, t := range w.runs {
+		if !w.s.nc.IsConnected() { // its heartbeats cannot come
+			t.heard = now
+		}
 		since := now - t.heard
-		if since <= most || t.suspended && since <= suspendedFor && w.state != draining || !w.s.nc.IsConnected() {
+		if since <= most || t.suspended && since <= suspendedFor && w.state != draining {
 			continue
 		}
 		jobs := w.of(run, everyEpoch)

@@ -35,9 +35,12 @@ func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, e
 	for _, path := range files.Base {
 		f, err := c.put(path)
 		if err != nil {
-			c.Release(c.base)
+			for _, f := range c.base {
+				blobs.Drop(f.Blob)
+			}
 			return nil, fmt.Errorf("send the base file: %w", err)
 		}
+		f.Base = true
 		c.base = append(c.base, f)
 	}
 	return c, nil
@@ -67,11 +70,7 @@ func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 			back = append(back, path)
 		}
 	}
-	for _, f := range c.base {
-		f.Base = true
-		take = append(take, f)
-	}
-	if c.files.Transfer == nil {
+	if take = slices.Clone(c.base); c.files.Transfer == nil {
 		return take, back, nil
 	}
 	for _, path := range c.files.Transfer(t) {
