@@ -154,14 +154,15 @@ type Machine struct {
 // Coproc configures persistent workers, which take the records instead of a command. Words is the
 // command of each; "" is for none.
 type Coproc struct {
-	Words    string         `row:"--worker CMD | all | give the records to long-lived processes" by:"worker"`
-	Protocol task.Protocol  `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json" by:"protocol"`
-	Window   int            `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
-	Eager    bool           `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
-	Ready    *regexp.Regexp `row:"--worker-ready REGEX | all | wait for a line of the worker that matches" by:"ready"`
-	Start    time.Duration  `row:"--worker-start-timeout DUR | all | replace a worker that is not ready after DUR | 1us.."`
-	Max      int            `row:"--worker-max N | all | a fresh worker after N records | 1.."`
-	Age      time.Duration  `row:"--worker-age DUR | all | a fresh worker after DUR | 1us.."`
+	Words    string        `row:"--worker CMD | all | give the records to long-lived processes" by:"worker"`
+	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json" by:"protocol"`
+	Window   int           `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
+	Eager    bool          `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
+	Life     task.Life
+	_        struct{} `row:"--worker-ready REGEX | all | wait for a line of the worker that matches" to:"Coproc.Life.Ready" by:"ready"`
+	_        struct{} `row:"--worker-start-timeout DUR | all | replace a worker that is not ready after DUR | 1us.." to:"Coproc.Life.Start"`
+	_        struct{} `row:"--worker-max N | all | a fresh worker after N records | 1.." to:"Coproc.Life.Records"`
+	_        struct{} `row:"--worker-age DUR | all | a fresh worker after DUR | 1us.." to:"Coproc.Life.Age"`
 }
 
 // Failure configures limits of time, retries and the early end of a run. The longest delay is not less

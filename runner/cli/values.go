@@ -272,12 +272,12 @@ func parseRetryOn(s string) (RetryOn, error) {
 }
 
 // parseReady parses the expression for the line that says that a worker is ready.
-func parseReady(s string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(s)
+func parseReady(s string) (string, error) {
+	_, err := regexp.Compile(s)
 	if bad, ok := errors.AsType[*syntax.Error](err); ok {
 		err = errors.New(bad.Code.String()) // without the expression, which may have several lines
 	}
-	return re, err
+	return s, err
 }
 
 // parseHalt parses never, or soon, now or pause with fail, success or done and a number

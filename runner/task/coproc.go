@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 )
 
 // Protocol is how a persistent worker takes tasks and answers. A task's record is its
@@ -47,6 +48,14 @@ func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 		return append(m.AppendOuts(b), "}\n"...)
 	}
 	return b
+}
+
+// Life says how long a persistent worker lives.
+type Life struct {
+	Ready   string        // matches the line on stdout that says that it is ready; "" for none
+	Start   time.Duration // in which that must come; 0 for no limit
+	Records int           // after which it is replaced; 0 for never
+	Age     time.Duration // after which it is; 0 for never
 }
 
 // Swap is how a worker of an Executor gets the attempts of its slot: it reports the

@@ -103,12 +103,7 @@ type Attached interface {
 }
 
 // Life says how long a persistent worker on another machine lives, as the options do.
-type Life struct {
-	Ready   string // "" for none
-	Start   time.Duration
-	Records int
-	Age     time.Duration
-}
+type Life = task.Life
 
 // Template describes the command of values, or that of persistent workers.
 type Template struct {
@@ -298,7 +293,7 @@ func (w *wiring) watchHosts() {
 func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
 	return Load{
-		Command: w.source.commandTemplate(), Life: farLife(o.Coproc), Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
+		Command: w.source.commandTemplate(), Life: o.Coproc.Life, Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Limit.Timeout, KillAfter: o.Failure.Limit.KillAfter},
 		Files: Files{
 			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,

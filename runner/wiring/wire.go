@@ -326,7 +326,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
 	}
-	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: life(o)}), nil
+	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: lifeOf(o.Coproc.Life, o.Failure.Limit)}), nil
 }
 
 func (w *wiring) config() (core.Config, error) {

@@ -10,6 +10,7 @@ import (
 	"crew/runner"
 	"crew/runner/cli"
 	"crew/runner/coproc"
+	"crew/runner/core"
 	"crew/runner/expand"
 	"crew/runner/proc"
 	"crew/runner/task"
@@ -33,22 +34,13 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 	return nil
 }
 
-// life returns the life of workers on this machine.
-func life(o *cli.Options) coproc.Life {
-	c, f := o.Coproc, o.Failure.Limit
-	return coproc.Life{
-		Ready: c.Ready, Start: c.Start, Records: c.Max, Age: c.Age,
-		Timeout: f.Timeout, Idle: f.Idle, KillAfter: f.KillAfter,
+// lifeOf returns what a life is on this machine.
+func lifeOf(l task.Life, f core.Limit) coproc.Life {
+	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, Timeout: f.Timeout, Idle: f.Idle, KillAfter: f.KillAfter}
+	if l.Ready != "" {
+		life.Ready, _ = regexp.Compile(l.Ready) // cli has done so, too
 	}
-}
-
-// far returns the life of workers on other machines.
-func farLife(c cli.Coproc) Life {
-	l := Life{Start: c.Start, Records: c.Max, Age: c.Age}
-	if c.Ready != nil {
-		l.Ready = c.Ready.String()
-	}
-	return l
+	return life
 }
 
 // stray returns where stderr of a worker goes that belongs to no record.
@@ -59,7 +51,12 @@ func (w *wiring) stray(s task.Slot) io.WriteCloser {
 // workers returns the executor of crew worker, or that of records for persistent workers.
 func (w *wiring) workers(cfg coproc.Config) runner.Executor {
 	if own := cfg.Life; w.worker != nil {
-		cfg.LifeOf = func(t *task.Task) coproc.Life { return w.lifeOf(t, own) }
+		cfg.LifeOf = func(t *task.Task) coproc.Life {
+			if l := w.worker.Life(t); l != nil {
+				return lifeOf(*l, w.opts.Failure.Limit)
+			}
+			return own
+		}
 	} else if w.opts.Coproc.Eager {
 		cfg.Life.Eager = w.source.tasks.Worker()
 	}
@@ -86,18 +83,4 @@ func tune(n int) {
 	debug.SetGCPercent(400)
 	procs := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(procs + min(n, procs))
-}
-
-// lifeOf returns the life of the persistent worker that a task of crew worker brings, or
-// else own.
-func (w *wiring) lifeOf(t *task.Task, own coproc.Life) coproc.Life {
-	l := w.worker.Life(t)
-	if l == nil {
-		return own
-	}
-	own.Ready, own.Start, own.Records, own.Age = nil, l.Start, l.Records, l.Age
-	if l.Ready != "" {
-		own.Ready, _ = regexp.Compile(l.Ready) // the run has done so, too
-	}
-	return own
 }
