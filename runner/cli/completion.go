@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"crew/man"
 )
 
 // typing stands for the word that is to be completed.
@@ -68,7 +66,7 @@ func joinValues(words []string, at []int) (joined []string, where []int) {
 }
 
 func (x *Completion) add(word, text string) {
-	if strings.HasPrefix(word, x.prefix) {
+	if same := func(c Candidate) bool { return c.Word == word }; strings.HasPrefix(word, x.prefix) && !slices.ContainsFunc(x.words, same) {
 		x.words = append(x.words, Candidate{word, text})
 	}
 }
@@ -168,25 +166,9 @@ func (x *Completion) operand(c *command, n, first int) {
 			x.add(v, commandNamed(c.name+" "+v).text)
 		}
 	case takesTopic:
-		x.commands()
-		for _, o := range options() {
-			if o.ofRuns() && !isCommand(o.name) {
-				x.add(o.name, o.text)
-			}
-		}
-		x.manual()
-	}
-}
-
-// manual adds the pages, and the sections whose title is a word and names nothing else.
-func (x *Completion) manual() {
-	for i := range man.Pages {
-		p := &man.Pages[i]
-		x.add(p.Name+"."+p.Section, p.String())
-		for _, part := range p.Parts() {
-			word := strings.ToLower(part.Title)
-			if !part.Generic() && !strings.Contains(word, " ") && commands[0].long(word) == nil && !isCommand(word) {
-				x.add(word, p.String())
+		for _, topic := range topics() {
+			if !strings.Contains(topic.Word, " ") {
+				x.add(topic.Word, topic.Text)
 			}
 		}
 	}

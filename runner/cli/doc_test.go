@@ -181,9 +181,9 @@ func TestManPageHasTheWorkers(t *testing.T) {
 
 // Whatever crew help may be asked for, it answers; an option, with its entry.
 func TestHelpTopics(t *testing.T) {
-	for _, topic := range append(topics(), "topics") {
+	for _, topic := range append(topics(), Candidate{Word: "topics"}) {
 		var o Options
-		require.NoError(t, o.takeTopic(strings.Fields(topic)), topic)
+		require.NoError(t, o.takeTopic(strings.Fields(topic.Word)), topic)
 		require.NotEmpty(t, o.Print)
 	}
 	for _, o := range options() {

@@ -109,7 +109,11 @@ func near(topic string) string {
 	if titles != nil {
 		return "the word is in " + strings.Join(titles, ", ") + "; "
 	}
-	if hint := didYouMean(strings.ToLower(topic), topics(), "", ""); hint != "" {
+	var names []string
+	for _, known := range topics() {
+		names = append(names, known.Word)
+	}
+	if hint := didYouMean(strings.ToLower(topic), names, "", ""); hint != "" {
 		return hint + " "
 	}
 	return ""
@@ -206,22 +210,23 @@ func (c *command) page() string {
 }
 
 // topics returns what crew help may be asked for: commands, options, pages and sections.
-func topics() []string {
-	var names []string
+func topics() (all []Candidate) {
 	for _, c := range commands[1:] {
-		names = append(names, c.name)
+		all = append(all, Candidate{c.name, c.text})
 	}
 	for _, o := range options() {
 		if o.ofRuns() {
-			names = append(names, o.name)
+			all = append(all, Candidate{o.name, o.text})
 		}
 	}
 	for i := range man.Pages {
 		p := &man.Pages[i]
-		names = append(names, p.Name)
+		all = append(all, Candidate{p.Name + "." + p.Section, p.String()})
 		for _, part := range p.Parts() {
-			names = append(names, strings.ToLower(part.Title))
+			if !part.Generic() {
+				all = append(all, Candidate{strings.ToLower(part.Title), p.String()})
+			}
 		}
 	}
-	return names
+	return all
 }

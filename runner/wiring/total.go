@@ -107,68 +107,50 @@ func (t *total) close() {
 func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 	o, stdin := *w.opts, w.in
 	in := &o.Input
-	var err error
-	if st, e := stdin.Stat(); in.ReadsStdin() && (e != nil || !st.IsDir()) {
+	in.Files, in.Groups = slices.Clone(in.Files), slices.Clone(in.Groups)
+	var paths []*string
+	for i := range in.Files {
+		paths = append(paths, &in.Files[i])
+	}
+	for i := range in.Groups {
+		paths = append(paths, &in.Groups[i].File)
+	}
+	for _, path := range paths {
+		// A file that cannot be opened is left: openSource will report the error.
+		if st, err := os.Stat(*path); err != nil || *path == "-" || st.Mode().IsRegular() || st.IsDir() {
+			continue
+		}
+		f, err := os.Open(*path)
+		if err != nil {
+			continue
+		}
+		to, err := w.copy(f)
+		_ = f.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+		if *path = to.Name(); !kernel.Portable {
+			*path = fmt.Sprintf("/proc/self/fd/%d", to.Fd())
+		}
+	}
+	if st, err := stdin.Stat(); in.ReadsStdin() && (err != nil || !st.IsDir()) {
 		if stdin, err = w.copy(stdin); err != nil {
 			return nil, nil, err
-		}
-	}
-	in.Files = slices.Clone(in.Files)
-	for i := range in.Files {
-		if in.Files[i], err = w.copyFile(in.Files[i]); err != nil {
-			return nil, nil, err
-		}
-	}
-	in.Groups = slices.Clone(in.Groups)
-	for i := range in.Groups {
-		if g := &in.Groups[i]; g.File != "" {
-			if g.File, err = w.copyFile(g.File); err != nil {
-				return nil, nil, err
-			}
 		}
 	}
 	return &o, stdin, nil
 }
 
-// copyFile returns the path of a copy of a file that is no regular one. It leaves a file that
-// cannot be opened: openSource will report the error.
-func (w *wiring) copyFile(path string) (string, error) {
-	st, err := os.Stat(path)
-	if path == "-" || err != nil || st.Mode().IsRegular() || st.IsDir() {
-		return path, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return path, nil
-	}
-	defer f.Close()
-	to, err := w.copy(f)
-	switch {
-	case err != nil:
-		return "", err
-	case kernel.Portable:
-		return to.Name(), nil
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", to.Fd()), nil
-}
-
-// named creates a file that exists until the end of the run.
-func (w *wiring) named(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, "crew-input-")
-	if err == nil {
-		w.onClose(func() { _ = os.Remove(f.Name()) })
-	}
-	return f, err
-}
-
-// copy copies the rest of f to a file that is open until the end of the run. It has no name,
+// copy copies the rest of f to a file that is open until the end of the run. It has no name then,
 // unless it takes one to open a file once more.
-func (w *wiring) copy(f *os.File) (*os.File, error) {
-	create := kernel.Unnamed
+func (w *wiring) copy(f *os.File) (to *os.File, err error) {
 	if kernel.Portable {
-		create = w.named
+		if to, err = os.CreateTemp("", "crew-input-"); err == nil {
+			w.onClose(func() { _ = os.Remove(to.Name()) })
+		}
+	} else {
+		to, err = kernel.Unnamed(os.TempDir())
 	}
-	to, err := create(os.TempDir())
 	if err == nil {
 		w.close = append(w.close, to.Close)
 		_, err = io.Copy(to, f)
