@@ -9,10 +9,10 @@ const fonts = " Ar Cm Dv Em Ev Ic Li No Pa Sx Sy Va "
 var pairs = map[string]string{"Op": "[]", "Pq": "()", "Brq": "{}", "Sq": "''", "Ql": "''", "Dq": `""`}
 
 // signs are the macros that stand for a text.
-var signs = map[string]string{"Oo": "[", "Oc": "]", "Po": "(", "Pc": ")", "Fx": "FreeBSD"}
+var signs = map[string]string{"Oo": "[", "Oc": "]", "Po": "(", "Pc": ")", "Fx": "FreeBSD", "Ns": glue, "Ap": glue + "'" + glue}
 
 func isMacro(word string) bool {
-	return pairs[word] != "" || signs[word] != "" || len(word) == 2 && strings.Contains(fonts+"Fl Nm Xr Ns Ap ", " "+word+" ")
+	return pairs[word] != "" || signs[word] != "" || len(word) == 2 && strings.Contains(fonts+"Fl Nm Xr ", " "+word+" ")
 }
 
 // inline adds the text of a line of macros.
@@ -37,22 +37,11 @@ func (r *renderer) inline(args []string) {
 			i += 2
 		case arg == "Nm" && alone:
 			r.add(r.name)
-		case arg == "Ns":
-			r.glue = true
-		case arg == "Ap":
-			r.mark("'", true)
 		case signs[arg] != "":
 			r.plain(signs[arg])
 		}
 		macro = arg
 	}
-}
-
-// mark adds a character that belongs to the words behind it and, if before, to those before it.
-func (r *renderer) mark(s string, before bool) {
-	r.glue = r.glue || before
-	r.add(s)
-	r.glue = true
 }
 
 // enclose adds the rest of a line between two characters, and behind them the punctuation
@@ -62,29 +51,32 @@ func (r *renderer) enclose(pair string, args []string) {
 	for end > 0 && isClosing(args[end-1]) {
 		end--
 	}
-	r.mark(pair[:1], false)
+	r.add(pair[:1] + glue)
 	r.inline(args[:end])
-	r.mark(pair[1:], true)
-	r.glue = false
+	r.add(glue + pair[1:])
 	r.plain(args[end:]...)
 }
 
 // plain adds words and the punctuation between them.
 func (r *renderer) plain(args ...string) {
 	for _, arg := range args {
-		r.glue = r.glue || isClosing(arg)
+		switch {
+		case isClosing(arg):
+			arg = glue + arg
+		case arg == "(" || arg == "[":
+			arg += glue
+		}
 		r.add(unescape(arg))
-		r.glue = arg == "(" || arg == "["
 	}
 }
 
 func isClosing(arg string) bool { return len(arg) == 1 && strings.Contains(".,:;)]?!", arg) }
 
-// split cuts a line into its words, which end at blanks without a backslash. In the line of a
-// macro, quotes can hold blanks together.
-func split(line string, quotes bool) (words []string) {
+// split cuts the line of a macro into its words, which end at blanks without a backslash. Quotes can
+// hold blanks together.
+func split(line string) (words []string) {
 	for line = strings.TrimLeft(line, " "); line != ""; line = strings.TrimLeft(line, " ") {
-		if quotes && line[0] == '"' {
+		if line[0] == '"' {
 			word, rest, _ := strings.Cut(line[1:], `"`)
 			words, line = append(words, strings.ReplaceAll(word, " ", hard)), rest
 			continue

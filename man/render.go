@@ -8,6 +8,7 @@ import (
 
 const (
 	hard    = "\u00a0" // a blank at which no line ends
+	glue    = "\x01"   // has what is before it and behind it be one word
 	indent  = 5        // of text below a heading
 	display = 6        // more of an example
 )
@@ -27,11 +28,10 @@ type renderer struct {
 
 // paragraph is text that is not cut into lines yet.
 type paragraph struct {
-	words []string
-	glue  bool     // the next word belongs to the last one
-	left  int      // indentation of its lines
-	first int      // that of its first line, if that is less
-	tag   []string // stands before its first line, or above it if it is long
+	words string
+	left  int    // indentation of its lines
+	first int    // that of its first line, if that is less
+	tag   string // stands before its first line, or above it if it is long
 }
 
 // list is an open .Bl.
@@ -56,14 +56,12 @@ func (r *renderer) render(source string) {
 		case r.display > 0 && !strings.HasPrefix(line, ".Ed"):
 			r.line(r.display, strings.ReplaceAll(unescape(line), "\t", "        "))
 		case strings.HasPrefix(line, "."):
-			args := split(line[1:], true)
+			args := split(line[1:])
 			if !r.block(args[0], args[1:]) {
 				r.inline(args)
 			}
 		default:
-			for _, word := range split(line, false) {
-				r.add(unescape(word))
-			}
+			r.add(unescape(line))
 		}
 	}
 }
@@ -130,8 +128,8 @@ func (r *renderer) head(macro, title string) {
 func (r *renderer) example(args []string) {
 	r.flush()
 	r.inline(args)
-	r.line(r.left+display, strings.Join(r.words, " "))
-	r.words = nil
+	r.line(r.left+display, strings.Join(cut(r.words), " "))
+	r.words = ""
 }
 
 // open begins a list.
@@ -157,21 +155,21 @@ func (r *renderer) item(args []string) {
 	if r.inline(args); l.kind == "-bullet" {
 		r.add("*")
 	}
-	r.tag, r.words = r.words, nil
+	r.tag, r.words = r.words, ""
 	r.first, r.left = l.left, l.left+l.width
 }
 
 // blank has a blank line go before what follows, unless that is the first below a heading.
 func (r *renderer) blank() { r.gap = !r.headed }
 
-// add adds a word to the paragraph.
-func (r *renderer) add(word string) {
-	if n := len(r.words); r.glue && n > 0 {
-		r.words[n-1] += word
-	} else {
-		r.words = append(r.words, word)
-	}
-	r.glue = false
+// add adds words to the paragraph.
+func (r *renderer) add(words string) { r.words += " " + words }
+
+var gluing = strings.NewReplacer(" "+glue+" ", "", " "+glue, "", glue+" ", "", glue, "")
+
+// cut returns the words of a paragraph.
+func cut(text string) []string {
+	return strings.FieldsFunc(gluing.Replace(text), func(r rune) bool { return r == ' ' })
 }
 
 // flush ends the paragraph.
@@ -180,15 +178,16 @@ func (r *renderer) flush() {
 	if r.first > 0 {
 		at = r.first
 	}
-	tag := strings.Join(r.tag, " ")
-	if room := r.left - at - width(tag); r.tag != nil && len(r.words) > 0 && room >= 2 {
-		r.words[0] = strings.ReplaceAll(tag, " ", hard) + strings.Repeat(hard, room) + r.words[0]
-	} else if r.tag != nil {
-		r.fill(at, r.tag)
+	tag, words := cut(r.tag), cut(r.words)
+	joined := strings.Join(tag, hard)
+	if room := r.left - at - width(joined); r.tag != "" && len(words) > 0 && room >= 2 {
+		words[0] = joined + strings.Repeat(hard, room) + words[0]
+	} else if r.tag != "" {
+		r.fill(at, tag)
 		at = r.left
 	}
-	r.fill(at, r.words)
-	r.words, r.glue, r.first, r.tag = nil, false, 0, nil
+	r.fill(at, words)
+	r.words, r.first, r.tag = "", 0, ""
 }
 
 // fill writes words in lines, the first of which begins at a column.
