@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // Quote returns s as one word of a POSIX shell: unchanged if it needs no quoting,
@@ -293,7 +295,7 @@ func (r *Result) Verdict() string {
 	case Exit:
 		return "exit " + strconv.Itoa(r.Code) + after
 	case Signal:
-		return "killed by " + signalName(r.Signal) + after
+		return "killed by " + cmp.Or(unix.SignalName(syscall.Signal(r.Signal)), "signal "+strconv.Itoa(r.Signal)) + after
 	case BadAnswer:
 		return "bad answer" + after + r.because(", ")
 	case NoOutput:
@@ -354,23 +356,6 @@ func LaterAttempt(n int) string {
 func (r *Result) FlakyVerdict() string {
 	failed := r.Failures()
 	return fmt.Sprintf("%s, passed in attempt %d", failed[len(failed)-1].Verdict(), r.Attempt)
-}
-
-// signalName returns the name of a signal that ends processes by default, and
-// otherwise its number.
-func signalName(n int) string {
-	name := map[syscall.Signal]string{
-		syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL",
-		syscall.SIGTRAP: "TRAP", syscall.SIGABRT: "ABRT", syscall.SIGBUS: "BUS", syscall.SIGFPE: "FPE",
-		syscall.SIGKILL: "KILL", syscall.SIGUSR1: "USR1", syscall.SIGSEGV: "SEGV", syscall.SIGUSR2: "USR2",
-		syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGTERM: "TERM", syscall.SIGXCPU: "XCPU",
-		syscall.SIGXFSZ: "XFSZ", syscall.SIGVTALRM: "VTALRM", syscall.SIGPROF: "PROF", syscall.SIGIO: "IO",
-		syscall.SIGSYS: "SYS",
-	}[syscall.Signal(n)]
-	if name == "" {
-		return "signal " + strconv.Itoa(n)
-	}
-	return "SIG" + name
 }
 
 // WithoutPath returns err without the path that it may name, for a caller that names one.
