@@ -105,9 +105,10 @@ func (s *source) compile() error {
 			return err
 		}
 	}
-	files, err := s.compileFiles(&cfg)
-	if err != nil {
-		return err
+	texts := &compiler{opts: s.opts, cfg: cfg}
+	files := texts.files(&cfg)
+	if texts.err != nil {
+		return texts.err
 	}
 	t, err := compileCommand(cfg, len(files.Makes) > 0)
 	if err != nil {
@@ -117,7 +118,6 @@ func (s *source) compile() error {
 	for i, out := range cfg.Outs {
 		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
 	}
-	cfg.Outs = nil
 	if err := s.checkBatches(); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *source) compile() error {
 	if s.share != nil {
 		tc.Share = s.share.has
 	}
-	if err := s.compileTexts(&tc, cfg); err != nil {
+	if err := s.compileTexts(&tc, texts); err != nil {
 		return err
 	}
 	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
@@ -182,31 +182,24 @@ func (s *source) checkBatches() error {
 }
 
 // compileTexts compiles the templates that no shell reads.
-func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) (err error) {
+func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	o := s.opts
-	terms := &o.Terms
-	text := func(name, template string) *expand.Text {
-		t, failed := s.text(name, template, "it is known only when the task starts", cfg, expand.NewText)
-		err = cmp.Or(err, failed)
-		return t
-	}
-	tc.Key, tc.Cost = text("key", o.Sched.Key), text("cost", o.Sched.Cost)
-	tc.Priority, tc.Weight, tc.Needs = text("priority", terms.Priority), text("weight", terms.Weight), text("needs", terms.Needs)
-	if err != nil {
-		return err
-	}
-	if tc.Results, err = s.text("results", o.Output.Results, differs, cfg, expand.NewPath); err != nil {
-		return err
-	}
+	const late = "it is known only when the task starts"
+	tc.Key, tc.Cost = c.text("key", o.Sched.Key, late, expand.NewText), c.text("cost", o.Sched.Cost, late, expand.NewText)
+	tc.Priority, tc.Weight = c.text("priority", o.Terms.Priority, late, expand.NewText), c.text("weight", o.Terms.Weight, late, expand.NewText)
+	tc.Needs, tc.Results = c.text("needs", o.Terms.Needs, late, expand.NewText), c.text("results", o.Output.Results, differs, expand.NewPath)
 	tag := o.Output.TagString
 	if o.Output.Tag {
 		if tag = o.Command.Replace; s.blocks != nil {
 			tag = "{#}"
 		}
 	}
-	if tc.Tag, err = s.text("tag-string", tag, "", cfg, expand.NewText); err != nil {
-		return err
+	tc.Tag = c.text("tag-string", tag, "", expand.NewText)
+	s.transfer, s.returns = c.paths("transfer-file", o.Engine.Transfer), c.paths("return", o.Engine.Return)
+	if c.err != nil {
+		return c.err
 	}
+	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
 	tc.Caps, tc.Offers, tc.Dry = o.Queue.Caps, o.TakesOffers(), o.Show.DryRun
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
 		tc.Even = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
@@ -218,30 +211,43 @@ func (s *source) compileTexts(tc *input.TasksConfig, cfg expand.Config) (err err
 		dir, _ := tc.Results.Dir()
 		s.results = cmp.Or(dir, ".")
 	}
-	if s.transfer, err = s.compilePaths("transfer-file", o.Engine.Transfer, cfg); err == nil {
-		s.returns, err = s.compilePaths("return", o.Engine.Return, cfg)
-	}
-	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
-	return err
+	return nil
 }
 
 // differs is why a template of files cannot have what the worker of an attempt decides.
 const differs = "it may differ from attempt to attempt"
 
+// compiler compiles the templates of options until one is wrong.
+type compiler struct {
+	opts *cli.Options
+	cfg  expand.Config
+	err  error
+}
+
 // text compiles the template of an option, and returns nil for "". slotless is why it cannot have what
 // the worker decides; "" if it can.
-func (s *source) text(name, template, slotless string, cfg expand.Config, compile func(string, expand.Config) (*expand.Text, error)) (*expand.Text, error) {
-	if template == "" {
-		return nil, nil
+func (c *compiler) text(name, template, slotless string, compile func(string, expand.Config) (*expand.Text, error)) *expand.Text {
+	if template == "" || c.err != nil {
+		return nil
 	}
-	text, err := compile(template, cfg)
+	text, err := compile(template, c.cfg)
 	if err != nil {
-		return nil, misuse("bad value for --"+name, err.Error())
+		c.err = misuse("bad value for --"+name, err.Error())
+	} else if p := text.OfSlot(); p != "" && slotless != "" {
+		c.err = misuse(c.opts.Typed(name)+" cannot hold "+p, slotless)
 	}
-	if p := text.OfSlot(); p != "" && slotless != "" {
-		return nil, misuse(s.opts.Typed(name)+" cannot hold "+p, slotless)
+	return text
+}
+
+// paths compiles templates of files.
+func (c *compiler) paths(name string, templates []string) (texts []*expand.Text) {
+	for _, t := range templates {
+		if t == "{}" { // of --transfer
+			t = c.cfg.Replace
+		}
+		texts = append(texts, c.text(name, t, differs, expand.NewText))
 	}
-	return text, nil
+	return texts
 }
 
 // checkNames refuses columns with the name of another, and those with the name of a limit:
@@ -264,47 +270,24 @@ func checkNames(columns []string, caps []task.Cap) error {
 	return nil
 }
 
-// compileFiles compiles the templates of what tasks make, and has cfg know what {out}
-// stands for.
-func (s *source) compileFiles(cfg *expand.Config) (f input.Files, err error) {
-	m := &s.opts.Makes
-	if cfg.Outs, err = s.compilePaths("makes", m.Outs, *cfg); err != nil {
-		return f, err
-	}
+// files compiles the templates of what tasks make, and has cfg know what {out} stands for.
+func (c *compiler) files(cfg *expand.Config) (f input.Files) {
+	m := &c.opts.Makes
+	cfg.Outs = c.paths("makes", m.Outs)
 	for i, text := range cfg.Outs {
 		f.Makes = append(f.Makes, input.Made{Text: text})
 		if name := expand.OutName(i); slices.Contains(cfg.Names, name) {
-			return f, misuse("{"+name+"} stands for the file of --makes, and is a column, too", "give the column another name")
+			c.err = cmp.Or(c.err, misuse("{"+name+"} stands for the file of --makes, and is a column, too", "give the column another name"))
 		}
 	}
 	if m.Stdout != "" {
-		to, err := s.compilePaths("stdout-to", []string{m.Stdout}, *cfg)
-		if err != nil {
-			return f, err
-		}
-		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: to[0], Temp: true}), true
+		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: c.paths("stdout-to", []string{m.Stdout})[0], Temp: true}), true
 	}
-	if f.Far = s.opts.Elsewhere(); !f.Far { // or else that one is on the other machines
-		f.Dir = s.opts.Pool.Workdir
+	if f.Far = c.opts.Elsewhere(); !f.Far { // or else that one is on the other machines
+		f.Dir = c.opts.Pool.Workdir
 	}
-	f.Reads, err = s.compilePaths("reads", m.Reads, *cfg)
-	return f, err
-}
-
-// compilePaths compiles templates of files.
-func (s *source) compilePaths(name string, templates []string, cfg expand.Config) (texts []*expand.Text, err error) {
-	cfg.Outs = nil
-	for _, t := range templates {
-		if t == "{}" { // of --transfer
-			t = cfg.Replace
-		}
-		text, err := s.text(name, t, differs, cfg, expand.NewText)
-		if err != nil {
-			return nil, err
-		}
-		texts = append(texts, text)
-	}
-	return texts, nil
+	f.Reads = c.paths("reads", m.Reads)
+	return f
 }
 
 // pathsOf returns what yields the paths that templates make of a task, each once; nil
