@@ -25,8 +25,8 @@ const (
 // running task has only its age beside it.
 func (s *Status) Lines(narrow bool) []string {
 	lines := []string{
-		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.text()),
-		s.pace(),
+		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.Text()),
+		s.Pace(),
 	}
 	running := slices.Clone(s.Tasks)
 	slices.SortStableFunc(running, func(x, y Where) int { return x.Start.Compare(y.Start) })
@@ -47,7 +47,8 @@ func (s *Status) Lines(narrow bool) []string {
 	return lines
 }
 
-func (p *Progress) text() string {
+// Text says how far the run is.
+func (p *Progress) Text() string {
 	of := fmt.Sprintf("at least %s", task.Count(p.Done+p.Dropped+p.Running+p.Waiting, "task"))
 	if p.Total != nil {
 		of = task.Count(*p.Total, "task")
@@ -62,8 +63,8 @@ func (p *Progress) text() string {
 	return text
 }
 
-// pace says how many workers there are, and how fast they are.
-func (s *Status) pace() string {
+// Pace says how many workers there are, and how fast they are.
+func (s *Status) Pace() string {
 	hosts := map[string]bool{}
 	for _, w := range s.Slots {
 		hosts[w.Host] = true
@@ -147,7 +148,7 @@ func (h *Hello) Line() string {
 	if h.State == Silent {
 		return who + " does not answer"
 	}
-	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, clock(h.Since), h.Progress.text(), task.Shorten(string(h.Command), commandSize))
+	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, clock(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
 }
 
 // clock returns a moment as a time of the day or, if that is long ago, with its date.

@@ -76,7 +76,7 @@ func TestApp(t *testing.T) {
 	over := make(chan error)
 	a.connect(hello)
 	go func() { over <- a.loop() }()
-	await(t, s, " 6/9 done  2 failed  1/1 workers busy")
+	await(t, s, " 6 of 9 tasks finished, 2 failed, ")
 	await(t, s, "of key a wait for worker 1")
 	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
 
@@ -113,7 +113,7 @@ func TestApp(t *testing.T) {
 	require.NoError(t, server.Sink().Close(final))
 	server.Close()
 	await(t, s, "the run has ended")
-	await(t, s, " 7/9 done  3 failed  1 not run")
+	await(t, s, " 7 of 9 tasks finished, 3 failed, ")
 	s.InjectKey(tcell.KeyRune, 'p', 0)
 	s.InjectKey(tcell.KeyRune, 'q', 0)
 	require.NoError(t, <-over)

@@ -51,61 +51,38 @@ func (v *view) header(c *canvas) int {
 	p := c.fill(0, c.bar)
 	p.right("  "+cmp.Or(v.over, s.State)+"  "+task.Brief(time.Duration(s.Elapsed)), c.title)
 	p.put(fmt.Sprintf("%s  pid %d", cmp.Or(v.hello.Name, "crew"), v.hello.PID), c.title)
-	if c.h < tall {
-		v.progress(c.row(1))
-		return 2
+	y := 1
+	if c.h >= tall {
+		c.row(y).put(string(v.hello.Command), c.dim)
+		y++
 	}
-	c.row(1).put(string(v.hello.Command), c.dim)
-	v.progress(c.row(2))
-	p = c.row(3)
-	p.put("throughput ", c.dim)
-	if s.Rate > 0 {
-		p.put(task.Speed(s.Rate)+" ", c.dim)
+	v.progress(c.row(y))
+	if v.over != "" {
+		return y + 1
 	}
+	p = c.row(y + 1)
+	p.put(s.Pace()+" ", c.dim)
 	highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
 	if highest > 0 {
 		p.right(" max "+task.Speed(highest), c.dim)
 	}
 	p.graph(v.rates, highest)
-	return 4
+	return y + 2
 }
 
 // progress draws the totals and, if there is room, a bar.
 func (v *view) progress(p *pen) {
 	s := &v.status
-	count, percent := fmt.Sprintf("%d done", s.Done), ""
-	if s.Total != nil {
-		count = fmt.Sprintf("%d/%d done", s.Done, *s.Total)
-		if *s.Total > 0 {
-			percent = fmt.Sprintf(" %d%%", 100*s.Done / *s.Total)
-		}
+	style := p.plain
+	if s.Failed > 0 {
+		style = p.bad
 	}
-	parts := []string{count, fmt.Sprintf("%d failed", s.Failed)}
-	for _, o := range []task.Outcome{task.Skipped, task.Cancelled, task.NotRun} {
-		if n := s.Outcomes[o.String()]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(o.String(), "-", " ")))
-		}
+	p.put(s.Progress.Text()+"  ", style)
+	if s.Total == nil || *s.Total == 0 {
+		return
 	}
-	if v.over == "" {
-		if s.ETA != nil {
-			parts = append(parts, "eta "+task.Brief(time.Duration(*s.ETA)))
-		}
-		parts = append(parts, fmt.Sprintf("%d/%d workers busy", v.running, len(s.Slots)))
-	}
-	if s.Rate > 0 && p.h < tall {
-		parts = append(parts, task.Speed(s.Rate))
-	}
-	for i, text := range parts {
-		style := p.plain
-		if i == 1 && s.Failed > 0 {
-			style = p.bad
-		} else if i > 1 && p.x+len(text) > p.end {
-			break
-		}
-		p.put(text, style)
-		p.x += 2
-	}
-	if room := p.end - p.x - len(percent); percent != "" && room >= leastBar {
+	percent := fmt.Sprintf(" %d%%", 100*s.Done / *s.Total)
+	if room := p.end - p.x - len(percent); room >= leastBar {
 		p.right(percent, p.plain)
 		full := int(int64(room) * min(s.Done, *s.Total) / *s.Total)
 		p.put(strings.Repeat("█", full), p.good)
