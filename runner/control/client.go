@@ -134,9 +134,8 @@ func missing(run string, feeds bool) error {
 
 // names lists runs for an error.
 func names(list []Hello) string {
-	const most = 10
 	var texts []string
-	for _, h := range list[:min(len(list), most)] {
+	for _, h := range list {
 		text := strconv.Itoa(h.PID)
 		if h.State == Silent {
 			text += ", which does not answer"
@@ -144,9 +143,6 @@ func names(list []Hello) string {
 			text += " (" + task.Printable(task.Shorten(what, 40)) + ")"
 		}
 		texts = append(texts, text)
-	}
-	if len(list) > most {
-		texts = append(texts, "…")
 	}
 	return strings.Join(texts, ", ")
 }

@@ -28,7 +28,7 @@ type listener struct {
 
 	// under Sink.mu
 
-	tasks  map[uint64]bool // those that it asks about, as far as they have not ended; see toAll
+	tasks  map[uint64]bool // those that it asks about; see toAll
 	events []heard
 	lost   int64 // events that did not fit after them
 }
@@ -74,20 +74,14 @@ func (k *Sink) Consume(batch []task.Event) error {
 // hear keeps an event if the listener asks about it. The outputs of an attempt that ended
 // are still open now. The caller must hold mu.
 func (l *listener) hear(e *task.Event) {
-	switch all := l.tasks == nil; {
-	case all && e.Kind == task.Released:
+	about := e.Task != nil && l.tasks[e.Task.ID]
+	switch all := l.tasks == nil && e.Kind != task.Released; {
 	case all && (len(l.events) == mostEvents || l.lost > 0):
 		l.lost++
-	case all:
+	case all, about && e.Kind == task.Started:
 		l.events = append(l.events, heard{Event: *e})
-	case e.Task == nil || !l.tasks[e.Task.ID]:
-	case e.Kind == task.Started:
-		l.events = append(l.events, heard{Event: *e})
-	case e.Kind == task.Retried || e.Kind == task.Finished:
+	case about && e.Result != nil:
 		l.events = append(l.events, heard{*e, [2]task.Live{hold(e.Result.Stdout), hold(e.Result.Stderr)}})
-		if e.Kind == task.Finished {
-			delete(l.tasks, e.Task.ID)
-		}
 	}
 }
 

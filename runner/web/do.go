@@ -22,9 +22,13 @@ const (
 // object that has an error.
 func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	r, id, _ := s.place(req)
-	q, status, err := s.request(w, req)
+	q, err := asked(w, req)
 	switch {
 	case err != nil:
+		status := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			status = http.StatusRequestEntityTooLarge
+		}
 		refuse(w, status, err)
 		return
 	case r == nil || !r.has(id):
@@ -37,7 +41,7 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	var line []byte
-	_, err = control.Ask(req.Context(), h, *q, func(l []byte, _ *control.Reply) error {
+	_, err = control.Ask(req.Context(), h, q, func(l []byte, _ *control.Reply) error {
 		line = slices.Clone(l)
 		return nil
 	})
@@ -53,25 +57,19 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(line)
 }
 
-// request reads a request. If it is not one, or not to be passed on, it returns the status of
-// the answer.
-func (s *server) request(w http.ResponseWriter, req *http.Request) (q *control.Request, status int, err error) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTime))
+// asked reads a request. It fails if that is none, or not to be passed on.
+func asked(w http.ResponseWriter, req *http.Request) (q control.Request, err error) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(requestTime))
 	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, mostRequest))
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is longer than %d bytes", mostRequest)
-	}
+	_ = c.SetReadDeadline(time.Time{})
 	if err == nil {
 		err = json.Unmarshal(text, &q)
 	}
-	switch {
-	case err != nil:
-		return nil, http.StatusBadRequest, err
-	case q == nil || !control.Steers(q.Op):
-		return nil, http.StatusBadRequest, errors.New("a page cannot ask for that")
+	if err == nil && !control.Steers(q.Op) {
+		err = errors.New("a page cannot ask for that")
 	}
-	return q, 0, nil
+	return q, err
 }
 
 func refuse(w http.ResponseWriter, status int, err error) {
