@@ -246,7 +246,7 @@ func (m *model) enters(j *job) {
 // forgoes has a job not run if it comes after one that failed.
 func (m *model) forgoes(j *job) {
 	for _, id := range j.after {
-		if k := m.jobs[id]; !j.left && k.outcome != 0 && k.outcome != task.OK {
+		if k := m.jobs[id]; k != nil && !j.left && k.outcome != 0 && k.outcome != task.OK {
 			m.ends(j, task.NotRun)
 			return
 		}
