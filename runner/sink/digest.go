@@ -46,6 +46,8 @@ type Digest struct {
 	// Missing, which may be set before Close, returns lines about machines that were
 	// not there.
 	Missing func() []string
+	// Stats are the totals of the run, after Close.
+	Stats task.Stats
 
 	screen *Screen
 	input  Input
@@ -67,7 +69,6 @@ type Digest struct {
 	bad    bool        // a command could not be executed at all
 	tied   bool        // a list of tasks would lack some that they come after
 	told   string      // what Close has printed, or would have
-	stats  task.Stats  // the totals, after Close
 }
 
 // described is a failed task and what the digest shows of it.
@@ -190,7 +191,7 @@ func likeness(r *task.Result) string {
 // Close prints the digest. It never returns an error. It prints nothing if the run
 // ended because its command cannot be executed at all, which cli reports.
 func (d *Digest) Close(s task.Stats) error {
-	d.stats, d.told = s, d.all(s)
+	d.Stats, d.told = s, d.all(s)
 	text := d.told
 	if d.Live {
 		text = strings.Replace(text, d.first+"\n", "\n", 1)
@@ -205,10 +206,7 @@ func (d *Digest) Close(s task.Stats) error {
 func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.told))) }
 
 // Total returns the line about a run without failures, after Close.
-func (d *Digest) Total() string { return d.head(&d.stats) }
-
-// Stats returns the totals of the run after Close.
-func (d *Digest) Stats() *task.Stats { return &d.stats }
+func (d *Digest) Total() string { return d.head(&d.Stats) }
 
 // all returns what Close prints.
 func (d *Digest) all(s task.Stats) string {

@@ -63,10 +63,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if err := w.keep(p[end:]); err != nil {
-		return end, err
-	}
-	return len(p), nil
+	n, err := w.keep(p[end:])
+	return end + n, err
 }
 
 // Close passes on an unfinished line. It may be called again.
@@ -74,24 +72,23 @@ func (w *lineWriter) Close() error {
 	if w.closed {
 		return nil
 	}
-	w.closed = true
-	if w.rest == nil {
+	if w.closed = true; w.rest == nil {
 		return nil
 	}
 	return w.lines([]byte{'\n'})
 }
 
 // keep appends p to the unfinished line.
-func (w *lineWriter) keep(p []byte) error {
+func (w *lineWriter) keep(p []byte) (int, error) {
 	if len(p) == 0 {
-		return nil
+		return 0, nil
 	}
 	if w.rest == nil {
 		w.rest = w.s.cfg.Store.Buffer()
 	}
-	_, err := w.rest.Write(p)
+	n, err := w.rest.Write(p)
 	w.s.note(err)
-	return err
+	return n, err
 }
 
 // lines passes on the unfinished line and p, which ends with a newline. Nobody else writes

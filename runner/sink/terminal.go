@@ -62,7 +62,7 @@ type Terminal struct {
 	load      load                // kept only if progress is shown
 	blocking  *task.Blocking      // why nothing starts; nil if something does
 	explained time.Time           // when that was last printed
-	held      map[task.Cause]bool // that tasks wait for this figure of the machine was printed
+	held      map[task.Cause]bool // tasks have waited for this; that they do for a figure of the machine is said once
 	next      time.Time           // when progress is due; zero before the first Consume
 	last      bool                // Close prints a plain line
 }
@@ -163,7 +163,9 @@ func (t *Terminal) notice(e *task.Event) string {
 		if b == nil {
 			return ""
 		}
-		if first := t.first(b.By) && !t.cfg.Silent; !first && e.At.Sub(t.explained) < blockedAgain {
+		first := (b.By == task.ByLoad || b.By == task.ByMemory) && !t.held[b.By] && !t.cfg.Silent
+		t.held[b.By] = true
+		if !first && e.At.Sub(t.explained) < blockedAgain {
 			return ""
 		} else if first || t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers {
 			t.explained = e.At
@@ -206,16 +208,6 @@ func (t *Terminal) folded(line string) (text string) {
 		line = "crew:  " + line[at:]
 	}
 	return text + line + "\n"
-}
-
-// first reports whether it is the first time that tasks wait for this figure of the machine.
-func (t *Terminal) first(by task.Cause) bool {
-	if by != task.ByLoad && by != task.ByMemory {
-		return false
-	}
-	first := !t.held[by]
-	t.held[by] = true
-	return first
 }
 
 // unretried says how many tasks lose their retry because the run ends.

@@ -45,7 +45,7 @@ func (w *wiring) notify(end ending) {
 
 // figures returns the variables of the command of --notify.
 func (w *wiring) figures(end ending, text string) (env []string) {
-	s := w.digest.Stats()
+	s := &w.digest.Stats
 	subject, _, _ := strings.Cut(text, "\n")
 	dir, _ := os.Getwd()
 	for name, value := range map[string]any{
