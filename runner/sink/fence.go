@@ -1,9 +1,10 @@
 package sink
 
 import (
-	"bytes"
 	"io"
 	"os"
+	"regexp"
+	"sync"
 	"time"
 
 	"crew/runner/kernel"
@@ -53,25 +54,17 @@ func (s *Screen) Command(lines string) {
 
 // fenced returns lines of crew's own, with the fence around them if they need one.
 func (s *Screen) fenced(lines string) string {
-	if s.enclosure.Stop != "" || !mayCommand([]byte(lines)) {
+	if s.fence.Stop == "" || s.enclosure.Stop != "" || !commands().MatchString(lines) {
 		return lines
 	}
 	return s.fence.Stop + lines + s.fence.Resume
 }
 
-// mayCommand reports whether GitHub Actions might find a command in lines. One of the old
-// form may stand anywhere in a line.
-func mayCommand(lines []byte) bool {
-	if bytes.Contains(lines, []byte("##[")) {
-		return true
-	}
-	for l := range bytes.FieldsFuncSeq(lines, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		if bytes.HasPrefix(bytes.TrimSpace(l), []byte("::")) {
-			return true
-		}
-	}
-	return false
-}
+// commands matches where GitHub Actions might find a command. One of the old form may stand anywhere
+// in a line, and white space before one of the new.
+var commands = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`##\[|(?m:^|\r)[\s\v\x{85}\pZ]*::`)
+})
 
 // awaitRead waits until a pipe has been read, but not for ever, nor where that does not show.
 func (s *stream) awaitRead() {

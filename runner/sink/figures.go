@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
+
 	"crew/runner/task"
 )
 
@@ -80,7 +82,7 @@ func (t *Terminal) longest(columns int, now time.Time) string {
 		if line != "" {
 			next = ", " + next
 		}
-		room := columns - width(line) - len(next)
+		room := columns - uniseg.StringWidth(line) - len(next)
 		if room < nameLeast {
 			break
 		}
@@ -99,33 +101,22 @@ func fit(f []string, n tally, columns int) string {
 	if n.known {
 		most -= around + barLeast
 	}
-	for len(f) > 0 && width(strings.Join(f, "")) > most {
+	for len(f) > 0 && uniseg.StringWidth(strings.Join(f, "")) > most {
 		f, most = f[:len(f)-1], columns
 	}
 	line := strings.Join(f, "")
-	if room := min(columns-width(line)-around, barWidth); n.known && line != "" && room >= barLeast {
+	if room := min(columns-uniseg.StringWidth(line)-around, barWidth); n.known && line != "" && room >= barLeast {
 		return meter(line, n.done, n.total, room)
 	}
 	return line
 }
 
-// width returns how many columns of a terminal s takes up, at most.
-func width(s string) (n int) {
-	for _, r := range s {
-		n++
-		if r >= 0x1100 { // the first wide character: Hangul Jamo
-			n++
-		}
-	}
-	return n
-}
-
 // Cut shortens s to a number of columns of a terminal.
 func Cut(s string, columns int) string {
-	if width(s) <= columns {
+	if uniseg.StringWidth(s) <= columns {
 		return s
 	}
-	for width(s) >= columns && s != "" {
+	for uniseg.StringWidth(s) >= columns && s != "" {
 		_, n := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-n]
 	}
