@@ -1,15 +1,12 @@
 package sink
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"io"
 	"slices"
 	"unicode/utf8"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/transform"
 
 	"crew/runner/task"
 )
@@ -23,6 +20,7 @@ type object struct {
 	frames  bool // have them follow; see task.ShowFrames
 	records Records
 	buf     []byte
+	check   utf8Check
 	escape  escaper
 }
 
@@ -94,7 +92,7 @@ func (j *object) streams(w io.Writer, r *task.Result) error {
 			j.buf = task.AppendText(j.buf, name, "")
 			continue
 		}
-		valid, err := isUTF8(o)
+		valid, err := j.check.valid(o)
 		if err != nil {
 			return err
 		}
@@ -178,16 +176,38 @@ func (e *escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isUTF8 reports whether an output is UTF-8.
-func isUTF8(o task.Output) (bool, error) {
-	if n := int(task.Length(o)); n <= piece {
-		text, err := o.Tail(n)
-		return utf8.Valid(text), err
-	}
-	w := transform.NewWriter(io.Discard, encoding.UTF8Validator)
-	_, err := o.WriteTo(w)
-	if err = cmp.Or(err, w.Close()); errors.Is(err, encoding.ErrInvalidUTF8) {
+// utf8Check finds out whether an output is UTF-8. Writes may cut characters
+// anywhere.
+type utf8Check struct {
+	cut []byte // the start of a character
+}
+
+var errNotUTF8 = errors.New("not UTF-8")
+
+func (c *utf8Check) valid(o task.Output) (bool, error) {
+	c.cut = nil
+	_, err := o.WriteTo(c)
+	if errors.Is(err, errNotUTF8) {
 		return false, nil
 	}
-	return true, err
+	return len(c.cut) == 0, err
+}
+
+// Write returns errNotUTF8 at the first invalid byte, or shortly after it.
+func (c *utf8Check) Write(p []byte) (int, error) {
+	text := p
+	if len(c.cut) > 0 {
+		text = append(c.cut, p...)
+	}
+	whole := len(text)
+	for i := max(0, whole-utf8.UTFMax+1); i < whole; i++ {
+		if !utf8.FullRune(text[i:]) { // invalid bytes count as full
+			whole = i
+		}
+	}
+	if !utf8.Valid(text[:whole]) {
+		return 0, errNotUTF8
+	}
+	c.cut = bytes.Clone(text[whole:])
+	return len(p), nil
 }
