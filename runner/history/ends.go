@@ -91,14 +91,10 @@ func (e *listed) add(run int, o *open, l *Line) {
 	e.list = append(e.list, x)
 }
 
-func (s *lists) report(out *Report, place []int) {
+func (s *lists) report(out *Report, place []int, ran int64) {
 	out.Failed, out.Flaky = s.failed.report(place), s.flaky.report(place)
 	out.Slowest.List = slices.Clone(s.slowest)
 	placed(out.Slowest.List, place)
-	var ran int64
-	for i := range out.Bins {
-		ran += out.Bins[i].Tasks
-	}
 	out.Slowest.More = ran - int64(len(s.slowest))
 }
 

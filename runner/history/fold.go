@@ -337,7 +337,7 @@ func (f *Fold) Report() *Report {
 	out.Title, out.Total = title(out.Runs), f.total.figures()
 	out.Bins = histogram(f.total.took, f.failing)
 	out.Keys, out.Commands, out.Hosts = f.groups[0].report(place), f.groups[1].report(place), f.groups[2].report(place)
-	f.lists.report(out, place)
+	f.lists.report(out, place, f.total.ran)
 	out.Blocked = f.blocks(place)
 	f.timed(out, place)
 	return out

@@ -81,13 +81,13 @@ type directory struct {
 // open opens or creates a file. Nobody else can write to it, and only the user can read those
 // of a queue, whatever their modes were.
 func (d directory) open(name string, flags int) (*os.File, error) {
-	path := filepath.Join(d.path, name)
-	if !d.queue {
-		return trust.OpenOwn(path, os.O_RDWR|flags, 0o644)
+	mode := os.FileMode(0o644)
+	if d.queue {
+		mode = 0o600
 	}
-	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
-	if err == nil {
-		if err = f.Chmod(0o600); err != nil {
+	f, err := trust.OpenOwn(filepath.Join(d.path, name), os.O_RDWR|flags, mode)
+	if err == nil && d.queue {
+		if err = f.Chmod(mode); err != nil {
 			f.Close()
 		}
 	}
@@ -121,6 +121,7 @@ func (j *Journal) startOver() error {
 			if !e.has(done) {
 				e.age++
 			}
+			e.flags = 0
 			if e.duration > 0 && e.age <= maxAge {
 				d.known(e, nil, 0)
 			}
@@ -155,20 +156,13 @@ func (d *draft) copy(l *loaded, ln line) {
 	if e.offset != ln.off {
 		return
 	}
-	interrupted := ev == evStarted && l.running[id] == ln.off
-	switch {
-	case e.has(done) && ev == evEnded:
-		if e.outcome == task.Skipped && e.duration > 0 { // it is that of an earlier attempt
-			d.known(e, nil, 0)
-		}
-		d.write(d.move(endedBody(e, ln.body)))
-	case e.has(done):
-	case e.has(begun) && (!interrupted || e.attempts > 0 || e.duration > 0):
+	if e.has(begun) || e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // whose duration is that of an earlier attempt
 		d.known(e, ln.body, l.tries[id].omitted)
-	case !e.has(begun) && e.duration > 0:
-		d.known(e, nil, 0)
 	}
-	if interrupted { // the start has to be the last line about the task
+	switch {
+	case e.has(done):
+		d.write(d.move(endedBody(e, ln.body)))
+	case ev == evStarted && l.running[id] == ln.off: // has to be the last line about the task
 		d.write(ln.body)
 	}
 }
@@ -194,8 +188,7 @@ func endedBody(e *entry, body []byte) []byte {
 type draft struct {
 	file *os.File      // nil once it is in place
 	w    *bufio.Writer // keeps its first error until it is flushed
-	buf  []byte
-	err  error // the first other one
+	err  error         // the first other one
 
 	from, to *outputs // which are copied unless they are the same; nil if there are none
 }
@@ -262,23 +255,21 @@ func (j *Journal) install(d *draft) error {
 
 // write seals and writes the body of a line.
 func (d *draft) write(body []byte) {
-	d.buf = appendSum(append(d.buf[:0], body...), body)
-	_, _ = d.w.Write(d.buf)
+	_, _ = d.w.Write(appendSum(append(d.w.AvailableBuffer(), body...), body))
 }
 
-// known writes what is known of a task that is not done: its duration and, if it has
-// begun, its attempts, behind the lines of those that are kept. last is then the body of
-// the last line about it, otherwise nil.
+// known writes what is known of a task besides its end: its duration and, if it has begun, its
+// attempts, behind the lines of those that are kept. last is then the body of the last line about it.
 func (d *draft) known(e *entry, last []byte, omitted int) {
 	f := task.Facts{Duration: e.duration}
-	if last != nil {
+	if e.has(begun) {
 		f.Attempt = int(e.attempts)
 		if rec, err := parse(last); err == nil {
 			f.Command = rec.Command
 		}
 	}
 	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(e.age))
-	if last != nil {
+	if e.has(begun) {
 		b = task.AppendInt(task.AppendInt(b, "failures", int64(e.failures)), "omitted", int64(omitted))
 	}
 	d.write(b)
