@@ -123,7 +123,7 @@ func (f *Fold) Add(l *Line) {
 	case "blocked":
 		r.unblock(f, l.At)
 		if l.Blocking != nil {
-			r.stuck = &Blocked{Run: f.run, From: l.At, By: l.Blocking.By, Text: strings.Clone(l.Blocking.Shown)}
+			r.stuck = &Blocked{Run: f.run, From: l.At, Text: strings.Clone(l.Blocking.Shown)}
 		}
 	case "resized":
 		r.Workers = max(r.Workers, l.Workers)
@@ -232,7 +232,6 @@ func (f *Fold) started(r *run, l *Line) {
 	o := f.of(l)
 	a := attemptOf(f.run, l)
 	a.ran, a.Start = true, cmp.Or(l.Start, l.At).UnixNano()
-	a.own()
 	a.Waited = f.waited(&a)
 	if o.current == nil {
 		r.running++

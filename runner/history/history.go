@@ -27,13 +27,12 @@ const Damaged = "damaged"
 // and finished.
 //
 // started has Task, Attempt, Worker, Host and Start. retried and finished have the facts
-// of an attempt that ended, retried also the Wait until the next one; Wait and Worker are 0 where
-// the source does not tell them, and Start is zero for a task that never ran. The attempts
-// of a task come in order.
+// of an attempt that ended; Worker is 0 where the source does not tell it, and Start is zero for a
+// task that never ran. The attempts of a task come in order.
 type Line struct {
 	control.Event
 	task.Facts
 	Run    int    `json:"-"`     // of the source's runs, from 1 on; 0 for the one that began last
 	Again  bool   `json:"again"` // finished: what became of the task then is void, as it was done again; only journals tell
-	Output []byte `json:"-"`     // retried, finished: the end of what a failed attempt wrote; valid until the next line
+	Output []byte `json:"-"`     // finished: the end of what a failed attempt wrote; valid until the next line
 }

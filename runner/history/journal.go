@@ -69,7 +69,7 @@ func (r *reader) journalTask(rec *record) error {
 		if r.saved != nil && rec.Outcome.Failed() {
 			l.Output = seen(r.saved.End(rec.Stdout.at, tailBytes), r.saved.End(rec.Stderr.at, tailBytes))
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
-			if empty := rec.Stdout.at[1]+rec.Stderr.at[1] == 0; empty && !unkept && rec.Outcome != task.Lost {
+			if none := (journal.Extent{}); rec.Stdout.at == none && rec.Stderr.at == none && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}
 			}
 		}

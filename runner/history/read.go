@@ -271,18 +271,8 @@ func (r *reader) damage(why string) {
 
 // tries returns the lines about the attempts of a result of --json.
 func (r *record) tries() (lines []*Line) {
-	next := append(r.Attempts, r)[1:]
-	for i, a := range r.Attempts {
-		a.Wait = pause(a, next[i])
+	for _, a := range r.Attempts {
 		lines = append(lines, r.earlier(a))
 	}
 	return append(lines, r.line("finished"))
-}
-
-// pause returns how long it took from the end of an attempt to the start of the next.
-func pause(a, next *record) task.Seconds {
-	if a.Start.IsZero() || next.Start.IsZero() {
-		return 0
-	}
-	return max(0, task.Seconds(next.Start.Sub(a.Start))-a.Duration)
 }

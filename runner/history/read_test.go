@@ -57,9 +57,6 @@ func TestStreams(t *testing.T) {
 				if l.Run > 1 {
 					said = fmt.Sprint(l.Run, " ", said)
 				}
-				if l.Wait > 0 {
-					said += fmt.Sprint(" waited ", l.Wait)
-				}
 				if l.Blocking != nil {
 					said += fmt.Sprint(" by ", l.Blocking.By)
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/control"
+	"crew/runner/journal"
 	"crew/runner/task"
 )
 
@@ -39,8 +40,8 @@ type record struct {
 
 // output is an output of an attempt.
 type output struct {
-	end []byte   // of it
-	at  [3]int64 // of a journal: where it is
+	end []byte         // of it
+	at  journal.Extent // of a journal: where it is
 }
 
 // tailBytes is how much of the end of an output is kept.
@@ -73,7 +74,7 @@ func (r *record) sound() bool {
 			return false
 		}
 	}
-	return min(r.Wait, r.Duration, r.User, r.System) >= 0
+	return min(r.Duration, r.User, r.System) >= 0
 }
 
 // line returns the line about the end of an attempt.

@@ -129,7 +129,6 @@ type Lane struct {
 type Blocked struct {
 	Run      int // index in Report.Runs
 	From, To time.Time
-	By       task.Cause
 	Text     string // as in task.Blocking
 }
 

@@ -14,7 +14,7 @@ const labelSize = 120 // bytes of a command or key in the timeline
 func attemptOf(run int, l *Line) Attempt {
 	a := Attempt{
 		Run: int32(run), Number: int32(l.Attempt), Worker: int32(l.Worker), Lane: -1, Task: l.Task, Took: -1, Waited: -1,
-		Host: string(l.Host), Key: task.Shorten(string(l.Key), labelSize), Command: task.Shorten(string(l.Command), labelSize),
+		Host: label(l.Host), Key: label(l.Key), Command: label(l.Command),
 		Code: int32(l.Signal), ran: !l.Start.IsZero(),
 	}
 	if l.Exit != nil {
@@ -27,10 +27,8 @@ func attemptOf(run int, l *Line) Attempt {
 	return a
 }
 
-// own gives an attempt strings of its own, since the line's may be parts of longer ones.
-func (a *Attempt) own() {
-	a.Host, a.Key, a.Command = strings.Clone(a.Host), strings.Clone(a.Key), strings.Clone(a.Command)
-}
+// label returns the beginning of a text, which may be part of a longer one.
+func label(s task.Bytes) string { return strings.Clone(task.Shorten(string(s), labelSize)) }
 
 // hash returns a number that depends on what the attempt is alone (the finalizer of
 // splitmix64).
@@ -63,7 +61,6 @@ func (t *timeline) add(a Attempt) {
 		t.more++
 		return
 	}
-	a.own()
 	for t.list = append(t.list, a); len(t.list) > t.most; {
 		t.thin()
 	}

@@ -25,7 +25,7 @@ type compactor struct {
 }
 
 // loaded loads a journal of this run, of which it is known then what a compaction may forget.
-func (j *Journal) loaded(f *os.File, stop *atomic.Bool) (*loaded, error) {
+func (j *Journal) loaded(f *os.File) (*loaded, error) {
 	l := &loaded{}
 	if q := j.cfg.Queue; q != nil {
 		l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
@@ -36,7 +36,7 @@ func (j *Journal) loaded(f *os.File, stop *atomic.Bool) (*loaded, error) {
 			l.settled = logged
 		}
 	}
-	return l, l.loadFile(f, stop)
+	return l, l.loadFile(f)
 }
 
 func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
@@ -70,7 +70,7 @@ func (j *Journal) compactIfWasteful() {
 // still needed are copied to a new file. l is the journal as it is if it is loaded, or nil.
 func (j *Journal) compact(l *loaded) (err error) {
 	if l == nil {
-		if l, err = j.loaded(j.file, &j.compactor.stopping); err != nil {
+		if l, err = j.loaded(j.file); err != nil {
 			j.waste(j.out.end.Load())
 			return err
 		}
@@ -110,10 +110,10 @@ func (j *Journal) rewrite(l *loaded, out *outputs) error {
 	}
 	defer d.discard()
 	d.from, d.to = j.out, out
-	s := scanned{stop: &j.compactor.stopping}
+	var s scanned
 	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
-		if d.copy(l, ln); d.err != nil {
-			return d.err
+		if d.copy(l, ln); d.err != nil || j.compactor.stopping.Load() {
+			return cmp.Or(d.err, fs.ErrClosed)
 		}
 	}
 	end := d.follow(j.file, l.scanned.end)

@@ -63,7 +63,7 @@ func FuzzLoad(f *testing.F) {
 		for sealed, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
 			file := append(headOf(0x123456789abcdef), rest...)
 			l := &loaded{}
-			require.NoError(t, l.load(bytes.NewReader(file), int64(len(file)), "journal", nil))
+			require.NoError(t, l.load(bytes.NewReader(file), int64(len(file)), "journal"))
 			defer l.table.close()
 			isDone, waits := map[string]bool{}, map[string]bool{}
 			for e := range l.table.all {

@@ -51,7 +51,7 @@ func look(dir string, use func(*loaded) error) error {
 	}
 	defer f.Close()
 	l := &loaded{}
-	if err := l.loadFile(f, nil); err != nil {
+	if err := l.loadFile(f); err != nil {
 		return err
 	}
 	defer l.table.close()

@@ -219,7 +219,7 @@ func (j *Journal) openFiles() error {
 // load loads the journal, again if it was replaced, and opens its outputs. It returns an error if
 // it is a queue's and this one is not, or the other way round.
 func (j *Journal) load() error {
-	l, err := j.loaded(j.file, nil)
+	l, err := j.loaded(j.file)
 	if err != nil {
 		return err
 	}

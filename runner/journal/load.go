@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"crew/runner/task"
@@ -50,13 +49,13 @@ type Counts struct {
 	Unshown int // how many are done but not shown
 }
 
-// load reads the first size bytes of the journal in f, unless stop, if not nil, is set.
-func (l *loaded) load(f io.ReaderAt, size int64, path string, stop *atomic.Bool) (err error) {
+// load reads the first size bytes of the journal in f.
+func (l *loaded) load(f io.ReaderAt, size int64, path string) (err error) {
 	if l.head, err = readHead(f, path); err != nil {
 		return err
 	}
 	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
-	l.file, l.table, l.last, l.scanned.stop = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last, stop
+	l.file, l.table, l.last = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last
 	l.running, l.tries = map[identity]int64{}, map[identity]tries{}
 	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
@@ -103,12 +102,12 @@ func (l *loaded) count() {
 	}
 }
 
-func (l *loaded) loadFile(f *os.File, stop *atomic.Bool) error {
+func (l *loaded) loadFile(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	return l.load(f, st.Size(), f.Name(), stop)
+	return l.load(f, st.Size(), f.Name())
 }
 
 // apply updates l by a line, which overrides earlier ones. A line that makes no sense

@@ -81,11 +81,13 @@ func OpenSaved(dir string, number int64) (*Saved, error) {
 // Close closes the file.
 func (s *Saved) Close() { _ = s.out.file.Close() }
 
-// End returns at most the last n bytes of the output that a line of the journal says is at a
-// place; nil if they are missing. It verifies them only if they are the whole.
-func (s *Saved) End(at [3]int64, n int) []byte {
-	p := extent{at[0], at[1], uint32(at[2])}
-	if p.off < 0 || p.n <= 0 {
+// Extent is where a line of a journal says that an output is. The zero Extent is for an empty one.
+type Extent = extent
+
+// End returns at most the last n bytes of an output; nil if it is empty, or they are missing. It
+// verifies them only if they are the whole.
+func (s *Saved) End(p Extent, n int) []byte {
+	if p.n == 0 {
 		return nil
 	}
 	end, err := s.out.find(p).Tail(n)

@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
-	"sync/atomic"
 )
 
 // line is a good line of a journal.
@@ -24,8 +22,6 @@ type scanned struct {
 	damaged int64  // lines that cannot be read although good ones follow: a crash may leave some at the end
 	first   string // which is the first of these
 	err     error  // from reading
-
-	stop *atomic.Bool // set if the reading is to stop; may be nil
 }
 
 // damage says where there is damage; "" for nowhere.
@@ -50,10 +46,6 @@ func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 		in.Split(SplitLine)
 		var off, damaged int64 // also at the end
 		for number := 1; in.Scan(); number++ {
-			if s.stop != nil && s.stop.Load() {
-				s.err = fs.ErrClosed
-				return
-			}
 			n := int64(len(in.Bytes()))
 			if body, ok := unseal(in.Bytes()); ok {
 				s.damaged, s.end = damaged, off+n
