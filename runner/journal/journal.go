@@ -228,7 +228,7 @@ func (j *Journal) load() error {
 	}
 	j.past, j.end = l, l.scanned.end
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
-	j.queue.id = l.head.Queue
+	j.queue = queue(l.head.Queue)
 	if queue := l.head.Queue > 0; queue != j.dir.queue {
 		what := "the journal of a run, which is not a crew serve"
 		if queue {
@@ -245,20 +245,19 @@ func (j *Journal) load() error {
 	return err
 }
 
-// resume checks that the loaded journal is of the same command, and compacts it if
-// it wastes much space. If that fails, the journal stays as it is.
+// resume checks that the loaded journal is of the same command, or of another one of a queue of
+// which no task waits, and compacts it if it wastes much space. If that fails, the journal
+// stays as it is.
 func (j *Journal) resume() error {
 	l := j.past
-	queue := j.cfg.Queue
-	waiting := l.Waiting + l.Running
-	j.queue.changed = !j.cfg.Command.began(l.head)
-	if j.queue.changed && (queue == nil || waiting > 0) {
+	waiting, changed := l.Waiting+l.Running, !j.cfg.Command.began(l.head)
+	if changed && (!j.dir.queue || waiting > 0) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
 			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
-		if queue != nil {
+		if j.dir.queue {
 			hint = task.Count(int64(waiting), "task") + " still to run: finish with the former command, or give another directory"
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
@@ -266,13 +265,16 @@ func (j *Journal) resume() error {
 	if damage := l.scanned.damage(); damage != "" {
 		j.cfg.Notice(j.file.Name() + ": " + damage)
 	}
-	if !j.wastes() || j.queue.changed {
+	if !j.wastes() && !changed {
 		return nil
 	}
-	if j.compact(l) != nil {
-		return j.failure()
+	switch err := j.compact(l); {
+	case err == nil:
+		return j.load()
+	case changed:
+		return err
 	}
-	return j.load()
+	return j.failure()
 }
 
 // compare finds out which programs have changed since they did what is done, and starts over if

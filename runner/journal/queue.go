@@ -19,17 +19,14 @@ type Queue struct {
 	Keep time.Duration // how long a task is remembered after its end, at least
 }
 
-// queue is the state of the journal of a queue.
-type queue struct {
-	id      int64
-	changed bool // the file is of another command
-}
+// queue is the ID of a queue.
+type queue int64
 
 // identity returns the identity of the task that was given a number. The number
 // comes first because the table hashes the first bytes.
-func (q *queue) identity(number uint64) (id identity) {
+func (q queue) identity(number uint64) (id identity) {
 	binary.LittleEndian.PutUint64(id[:8], number)
-	binary.LittleEndian.PutUint64(id[8:], uint64(q.id))
+	binary.LittleEndian.PutUint64(id[8:], uint64(q))
 	return id
 }
 
@@ -38,21 +35,6 @@ func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 
 // Last returns the highest number that earlier runs gave to a task of the queue.
 func (j *Journal) Last() uint64 { return j.past.last }
-
-// Changed reports whether earlier runs of the queue had another command, of which no task
-// waits. Then the caller has to call Adopt.
-func (j *Journal) Changed() bool { return j.queue.changed }
-
-// Adopt records that the queue has the command of this run. It is called after Queue, and only
-// if Changed.
-func (j *Journal) Adopt() error {
-	err := j.compact(nil)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.queue.changed = false
-	j.compactor.ready = true
-	return err
-}
 
 // Accept records whole tasks, which have their IDs, and sets their Identities. When
 // it returns, they are on disk. Each call costs a sync, so callers that have several
@@ -137,7 +119,7 @@ func (j *Journal) Succeeded() (ranges [][2]uint64) {
 // Queue iterates over the tasks that earlier runs of the queue have left, ascending
 // by ID. Those that have ended have Done set; those that have succeeded and were
 // shown are left out, unless they have a name. It must be used once, after LogAll and
-// Unlogged: then the journal may be compacted, unless Adopt has to come first.
+// Unlogged: then the journal may be compacted.
 func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {
 		table := j.past.table
@@ -165,7 +147,7 @@ func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
 		}
 		table.close()
 		j.mu.Lock()
-		j.compactor.ready = !j.queue.changed
+		j.compactor.ready = true
 		j.mu.Unlock()
 	}
 }

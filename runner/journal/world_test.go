@@ -117,8 +117,6 @@ func (w *world) do(step string) error {
 		return w.j.Withdraw(w.named(names))
 	case "logall":
 		return w.j.LogAll()
-	case "adopt":
-		return w.j.Adopt()
 	case "damage":
 		require.NoError(w.t, os.Truncate(filepath.Join(w.cfg.Dir, filepath.Base(w.j.out.file.Name())), 0))
 	case "fails": // and nothing but notes is recorded any more

@@ -157,11 +157,6 @@ func (f *feed) restore() error {
 			}
 		}
 	}
-	if f.queue.Changed() {
-		if err := f.queue.Adopt(); err != nil {
-			return err
-		}
-	}
 	f.do(cmd)
 	f.goesOn(len(waiting))
 	return nil
