@@ -18,12 +18,6 @@ const (
 	mostLong = 128
 )
 
-// lists are the tasks that a Report lists.
-type lists struct {
-	failed, flaky listed
-	slowest       []Ended
-}
-
 // listed has tasks that ended. If there are too many, it has the first ones of the latest run, and
 // the last ones of those before it.
 type listed struct {
@@ -56,16 +50,16 @@ func (o *open) fail(l *Line) {
 	o.earlier = append(o.earlier, f)
 }
 
-// end lists a task that ended.
-func (s *lists) end(run int, o *open, l *Line, flaky bool) {
+// list lists a task that ended.
+func (f *Fold) list(o *open, l *Line, flaky bool) {
 	switch {
 	case l.Outcome.Failed():
-		s.failed.add(run, o, l)
+		f.failed.add(f.run, o, l)
 	case flaky:
-		s.flaky.add(run, o, l)
+		f.flaky.add(f.run, o, l)
 	}
-	if d := l.Duration; hasRun(&l.Facts) && (len(s.slowest) < MostListed || d > s.slowest[MostListed-1].Duration) {
-		s.slowest = insert(s.slowest, ended(run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
+	if d := l.Duration; hasRun(&l.Facts) && (len(f.slowest) < MostListed || d > f.slowest[MostListed-1].Duration) {
+		f.slowest = insert(f.slowest, ended(f.run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
 	}
 }
 
@@ -89,13 +83,6 @@ func (e *listed) add(run int, o *open, l *Line) {
 	}
 	x.Output = bytes.Clone(l.Output[max(0, len(l.Output)-size):])
 	e.list = append(e.list, x)
-}
-
-func (s *lists) report(out *Report, place []int, ran int64) {
-	out.Failed, out.Flaky = s.failed.report(place), s.flaky.report(place)
-	out.Slowest.List = slices.Clone(s.slowest)
-	placed(out.Slowest.List, place)
-	out.Slowest.More = ran - int64(len(s.slowest))
 }
 
 // ended returns a task that has ended, without its output.

@@ -35,7 +35,9 @@ type Fold struct {
 
 	groups [3]*groups // keys, commands and hosts
 
-	lists    lists
+	failed, flaky listed
+	slowest       []Ended
+
 	timeline *timeline
 	blocked  []Blocked
 	current
@@ -80,7 +82,7 @@ func newFold(attempts, names int) *Fold {
 	for i := range f.groups {
 		f.groups[i] = &groups{most: names, list: map[string]*group{}}
 	}
-	f.lists = lists{failed: listed{most: MostFailed}, flaky: listed{most: MostListed}}
+	f.failed.most, f.flaky.most = MostFailed, MostListed
 	f.Source("")
 	return f
 }
@@ -315,7 +317,7 @@ func (f *Fold) finished(r *run, l *Line) {
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
 			f.failing.add(duration(&l.Facts))
 		}
-		f.lists.end(f.run, o, l, flaky)
+		f.list(o, l, flaky)
 	}
 	delete(f.open, l.Task)
 	delete(f.waits, l.Task)
@@ -336,7 +338,9 @@ func (f *Fold) Report() *Report {
 	out.Title, out.Total = title(out.Runs), f.total.figures()
 	out.Bins = histogram(f.total.took, f.failing)
 	out.Keys, out.Commands, out.Hosts = f.groups[0].report(place), f.groups[1].report(place), f.groups[2].report(place)
-	f.lists.report(out, place, f.total.ran)
+	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
+	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
+	placed(out.Slowest.List, place)
 	out.Blocked = f.blocks(place)
 	f.timed(out, place)
 	return out
