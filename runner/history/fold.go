@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	mostOpen    = 1 << 19 // tasks that have been read and not ended, of which something is kept
-	mostRunning = 1000    // attempts that run, in the timeline
-	mostNamed   = 5       // sources in a title
+	mostOpen  = 1 << 19 // tasks that have been read and not ended, of which something is kept
+	mostNamed = 5       // sources in a title
 )
 
 // Fold makes a Report of lines. It is not safe for concurrent use. Its memory does not
@@ -78,7 +77,7 @@ type open struct {
 func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
 
 func newFold(attempts, names int) *Fold {
-	f := &Fold{timeline: newTimeline(attempts - min(mostRunning, attempts/100))}
+	f := &Fold{timeline: newTimeline(attempts)}
 	for i := range f.groups {
 		f.groups[i] = &groups{most: names, list: map[string]*group{}}
 	}

@@ -19,7 +19,7 @@ func isHeader(row []byte) bool { return bytes.HasPrefix(row, []byte("Seq\tHost\t
 
 // parseRow returns the end of a task that a row of a joblog tells, and the mark of its run; 0
 // for a row of parallel's. It reports false if the row is damaged.
-func parseRow(row []byte, l *Line) (mark int, ok bool) {
+func parseRow(row []byte, r *record) (mark int, ok bool) {
 	cell := strings.SplitN(string(row), "\t", columns)
 	if len(cell) < columns {
 		return 0, false
@@ -36,18 +36,15 @@ func parseRow(row []byte, l *Line) (mark int, ok bool) {
 	if mark = task.JoblogMark(cell[3]); mark > 0 {
 		command = unescaped(command)
 	}
-	*l = Line{Facts: task.Facts{Task: seq, Duration: task.Seconds(took), Command: task.Bytes(command)}}
-	l.Name, l.At = "finished", time.Unix(0, int64(start+took))
+	r.Task, r.Duration, r.Command = seq, task.Seconds(took), task.Bytes(command)
 	if cell[1] != ":" {
-		l.Host = task.Bytes(cell[1])
+		r.Host = task.Bytes(cell[1])
 	}
-	if l.Outcome, l.Signal = outcomeOf(code, signal, start > 0), signal; l.Outcome.HasCode() {
-		l.Exit = &code
+	if r.Outcome, r.Signal = outcomeOf(code, signal, start > 0), signal; r.Outcome.HasCode() {
+		r.Exit = &code
 	}
 	if start > 0 {
-		l.Start = time.Unix(0, int64(start))
-	} else {
-		l.At = time.Time{}
+		r.Start = time.Unix(0, int64(start))
 	}
 	return mark, true
 }

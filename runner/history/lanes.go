@@ -11,14 +11,11 @@ import (
 // attempts returns those of the timeline, and those that run, as they began.
 func (f *Fold) attempts() []Attempt {
 	list := slices.Clone(f.timeline.list)
-	from := len(list)
 	for _, o := range f.open {
 		if o.current != nil {
 			list = append(list, *o.current)
 		}
 	}
-	slices.SortFunc(list[from:], began)
-	list = list[:min(len(list), from+mostRunning)]
 	slices.SortFunc(list, began)
 	return list
 }

@@ -207,13 +207,13 @@ func (r *reader) row(row []byte) error {
 		clear(r.runs)
 		return nil
 	}
-	line := &Line{}
-	mark, ok := parseRow(row, line)
+	rec := &record{}
+	mark, ok := parseRow(row, rec)
 	if !ok {
 		r.damage("is no whole row of a joblog")
 		return nil
 	}
-	return r.result(mark, line)
+	return r.result(mark, rec.line("finished"))
 }
 
 // numbers are those of the tasks of a run, 64 to a word.

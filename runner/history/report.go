@@ -10,7 +10,7 @@ import (
 
 // The most of each kind that a Report has.
 const (
-	MostAttempts = 110_000 // in the timeline
+	MostAttempts = 110_000 // in the timeline, that ended
 	MostGroups   = 500     // keys, commands and hosts
 	MostFailed   = 1000
 	MostListed   = 100  // flaky and slowest tasks

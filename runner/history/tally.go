@@ -42,16 +42,6 @@ func (b *bins) add(d time.Duration) {
 	(*b)[binOf(d)]++
 }
 
-// rank returns about the duration that comes rank-th, from 1 on.
-func (b bins) rank(rank int64) time.Duration {
-	for _, i := range slices.Sorted(maps.Keys(b)) {
-		if rank -= int64(b[i]); rank <= 0 {
-			return binFrom(i) + (binWidth(i)-1)/2
-		}
-	}
-	return 0
-}
-
 // tally is what Figures are made of.
 type tally struct {
 	Figures            // but for the times and what follows from them
@@ -110,10 +100,14 @@ func inAll(ns float64) time.Duration {
 
 // rank returns about the duration that comes rank-th, from 1 on; of the last, exactly.
 func (t *tally) rank(rank int64) time.Duration {
-	if rank == t.ran {
-		return t.Most
+	if rank < t.ran {
+		for _, i := range slices.Sorted(maps.Keys(t.took)) {
+			if rank -= int64(t.took[i]); rank <= 0 {
+				return min(t.Most, binFrom(i)+(binWidth(i)-1)/2)
+			}
+		}
 	}
-	return min(t.Most, t.took.rank(rank))
+	return t.Most
 }
 
 // mostBins is how many bins a Report has about at most.

@@ -94,11 +94,6 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
 type savedOutput struct{ *io.SectionReader }
 
-// savedAt returns the n bytes of a file at off as an output.
-func savedAt(file io.ReaderAt, off, n int64) savedOutput {
-	return savedOutput{io.NewSectionReader(file, off, n)}
-}
-
 // Len returns the number of bytes.
 func (s savedOutput) Len() int64 { return s.Size() }
 

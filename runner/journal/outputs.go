@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,7 +56,9 @@ func (d directory) clear(o *outputs) {
 }
 
 // find returns the output at p, which may be empty or damaged.
-func (o *outputs) find(p extent) savedOutput { return savedAt(o.file, p.off, p.n) }
+func (o *outputs) find(p extent) savedOutput {
+	return savedOutput{io.NewSectionReader(o.file, p.off, p.n)}
+}
 
 // sync makes everything durable.
 func (o *outputs) sync() error {
