@@ -103,7 +103,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for i := range s.segs {
 		s.segs[i].text = show(s.segs[i].text)
 	}
-	s.once = s.head(len(s.values)) + filled{s, &Values{}, nil}.body(s.name)
+	s.once = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
 	return s, nil
 }
 
@@ -196,8 +196,8 @@ func (c *compiler) assemble() []seg {
 			if c.drops(m.piece) {
 				g.text += m.none
 			} else {
-				m.piece.check, g.value = m.check, &m.piece
-				c.script.values = append(c.script.values, m.piece)
+				g.value = c.valueOf(m.piece, m.check)
+				g.ref = g.value + 1
 			}
 			segs = append(segs, g)
 			from = m.at + len(markText)
@@ -226,6 +226,20 @@ func (c *compiler) within(from, to int) []mark {
 	i, _ := slices.BinarySearchFunc(c.marks, from, before)
 	j, _ := slices.BinarySearchFunc(c.marks, to, before)
 	return c.marks[i:j]
+}
+
+// valueOf returns the index of a value of the script, which it adds unless it is there.
+func (c *compiler) valueOf(p piece, check check) int {
+	values := &c.script.values
+	same := func(v piece) bool {
+		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
+	}
+	if i := slices.IndexFunc(*values, same); i >= 0 {
+		return i
+	}
+	p.check = check
+	*values = append(*values, p)
+	return len(*values) - 1
 }
 
 // span is a stretch of the source.

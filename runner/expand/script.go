@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // the script or, in a script within a script, to quoted values.
 type script struct {
 	segs   []seg
-	values []piece // the placeholders and scripts within the script, one for each reference
+	values []piece // the placeholders and scripts within the script
 	own    bool    // it uses no arguments itself, so values can be these
 	name   string  // of the variables, without their numbers
 	once   string  // the script for one record with one column, as it is run
@@ -23,7 +24,8 @@ type script struct {
 // seg is text and then a reference to a value, or to nothing.
 type seg struct {
 	text  string
-	value *piece // nil for nothing
+	ref   int // number of the variable, from 1; 0 for nothing
+	value int // index of its value in a script for one record
 	how   how
 	group *word // the placeholders of a word that is repeated for each record; nil if it stands once
 }
@@ -108,12 +110,12 @@ func (s *script) head(n int) string {
 // arguments.
 func (f filled) body(name string) string {
 	var b []byte
-	f.parts(func(g seg, ref int, _ [][]string) {
+	f.parts(func(g seg, _ [][]string) {
 		b = append(b, g.text...)
-		if ref > 0 {
+		if g.ref > 0 {
 			before, behind := g.how.around()
 			b = append(append(append(b, before...), "${"...), name...)
-			b = append(append(strconv.AppendInt(b, int64(ref), 10), "?}"...), behind...)
+			b = append(append(strconv.AppendInt(b, int64(g.ref), 10), "?}"...), behind...)
 		}
 	})
 	return string(b)
@@ -122,24 +124,33 @@ func (f filled) body(name string) string {
 // filled is a script for one task.
 type filled struct {
 	*script
-	values *Values
-	texts  []string // what references stand for
+	values  *Values
+	several bool     // words of groups are repeated
+	texts   []string // what references stand for
 }
 
 // fill fills in v.
 func (s *script) fill(v *Values) filled {
-	f := filled{s, v, make([]string, 0, len(s.values))}
-	f.parts(func(g seg, ref int, recs [][]string) {
-		if ref > 0 {
-			f.texts = append(f.texts, g.value.valueIn(v, recs))
+	f := filled{script: s, values: v}
+	f.several = slices.ContainsFunc(s.segs, func(g seg) bool { return g.group != nil && len(g.group.each(v)) > 1 })
+	if !f.several {
+		f.texts = make([]string, len(s.values))
+		for i := range s.values {
+			f.texts[i] = s.values[i].valueIn(v, v.Records)
+		}
+		return f
+	}
+	f.parts(func(g seg, recs [][]string) {
+		if g.ref > 0 {
+			f.texts = append(f.texts, s.values[g.value].valueIn(v, recs))
 		}
 	})
 	return f
 }
 
-// parts calls do with each segment of the script, the number of its reference, which is 0 for
-// none, and the records that it is for.
-func (f filled) parts(do func(g seg, ref int, recs [][]string)) {
+// parts calls do with each segment of the script and the records that it is for. Where words
+// are repeated, each reference is one to a value of its own.
+func (f filled) parts(do func(g seg, recs [][]string)) {
 	refs := 0
 	for i := 0; i < len(f.segs); {
 		group, end, each := f.segs[i].group, i+1, [][]string(nil)
@@ -155,15 +166,14 @@ func (f filled) parts(do func(g seg, ref int, recs [][]string)) {
 				recs = each[nth : nth+1]
 			}
 			if nth > 0 {
-				do(seg{text: " "}, 0, nil)
+				do(seg{text: " "}, nil)
 			}
 			for _, g := range f.segs[i:end] {
-				ref := 0
-				if g.value != nil {
+				if f.several && g.ref > 0 {
 					refs++
-					ref = refs
+					g.ref = refs
 				}
-				do(g, ref, recs)
+				do(g, recs)
 			}
 		}
 		i = end
@@ -220,10 +230,10 @@ func (f filled) assigned() string {
 func (f filled) shown() string {
 	var b strings.Builder
 	plain := !strings.Contains(f.once, "`") // in which a value would need more escapes
-	f.parts(func(g seg, ref int, _ [][]string) {
+	f.parts(func(g seg, _ [][]string) {
 		b.WriteString(g.text)
-		if ref > 0 {
-			text, ok := g.how.plain(f.texts[ref-1])
+		if g.ref > 0 {
+			text, ok := g.how.plain(f.texts[g.ref-1])
 			plain = plain && ok
 			b.WriteString(text)
 		}
@@ -238,7 +248,7 @@ func (f filled) shown() string {
 func (f filled) exec(name string) []string {
 	body := f.once
 	switch {
-	case len(f.texts) == len(f.script.values):
+	case !f.several:
 	case f.own: // which is shorter by far
 		body = f.body("")
 	default:
