@@ -242,6 +242,9 @@ func (j *Journal) load() error {
 		j.out = out
 		j.dir.clear(out)
 	}
+	if err == nil && l.Unshown > 0 { // what is shown is never lost
+		err = out.sync()
+	}
 	return err
 }
 

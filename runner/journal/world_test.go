@@ -193,6 +193,7 @@ func (w *world) open(words []string) error {
 	w.commit, w.logs, w.shown = j.Commit(), j.Logs(&w.books), j.Shown(&w.shows)
 	w.logs.due = time.Now().Add(1 << 62)
 	w.synced, w.outputs = j.end, min(w.outputs, j.out.end.Load())
+	w.note()
 	if w.cfg.Queue != nil {
 		j.cfg.Slack = 1 << 40
 		w.tasks = map[string]*task.Task{}
