@@ -3,6 +3,7 @@ package expand
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -62,9 +63,14 @@ func argOf(w *syntax.Word) arg {
 
 // What a backslash escapes, and what it does in double quotes.
 var (
-	escapes         = regexp.MustCompile(`(?s)\\(.)`)
-	escapesInQuotes = regexp.MustCompile("\\\\([$`\"\\\\])")
+	escapes         = lazily(`(?s)\\(.)`)
+	escapesInQuotes = lazily("\\\\([$`\"\\\\])")
 )
+
+// lazily returns what compiles an expression when it is first asked for: a start of crew must not pay for it.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // add appends the text of the parts, and that of a ${x:-text} among them behind a gap. In
 // double quotes, a backslash only escapes some characters.
@@ -76,7 +82,7 @@ func (a *arg) add(parts []syntax.WordPart, quoted bool) {
 			if quoted {
 				escaped = escapesInQuotes
 			}
-			a.text += escaped.ReplaceAllString(p.Value, "$1")
+			a.text += escaped().ReplaceAllString(p.Value, "$1")
 		case *syntax.SglQuoted:
 			if p.Dollar { // it may stand for an option
 				a.odd = true

@@ -190,11 +190,11 @@ func (c *compiler) builtin(args []arg, at int) place {
 }
 
 // prompted matches options of read, with a NUL between words, that end in one with a prompt.
-var prompted = regexp.MustCompile("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*p\x00?[^\x00]*$")
+var prompted = lazily("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*p\x00?[^\x00]*$")
 
 // takesPrompt reports whether args[at] is, or ends, an option of read with a prompt.
 func takesPrompt(args []arg, at int) bool {
-	return prompted.MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text }))
+	return prompted().MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text }))
 }
 
 // onlyNumber returns the place of a value that must be a number and the whole word.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -211,14 +210,15 @@ func (c *compiler) assemble() []seg {
 		add(p.from, at, &word{pieces: c.holes(p), whole: at-p.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
-	c.script.own = !mayUseArguments.MatchString(c.src)
+	bare := strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(c.src)
+	c.script.own = !mayUseArguments().MatchString(c.src) && !mayUseArguments().MatchString(bare)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
 }
 
-// mayUseArguments matches what a script that uses or changes its arguments has.
-var mayUseArguments = regexp.MustCompile("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")
+// mayUseArguments matches what a script that uses or changes its arguments has, once quotes are gone at the latest.
+var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")
 
 // within returns the marks in a stretch of the source.
 func (c *compiler) within(from, to int) []mark {

@@ -71,19 +71,19 @@ func bashism(script string) (string, error) {
 // inWords matches bashisms in the plain words of a command, which have blanks between them.
 var inWords = [...]struct {
 	name  string // goes on with what the pattern has in parentheses
-	match *regexp.Regexp
+	match func() *regexp.Regexp
 }{
-	{"== in [ ]", regexp.MustCompile(`^(?:\[|test) (?:[^- ][^ ]*)? == `)},
-	{"set -o pipefail", regexp.MustCompile(`^set .*pipefail`)},
-	{"read -", regexp.MustCompile(`^read (?:-r* )*-r*([adnNst])`)},
-	{"", regexp.MustCompile(`^(\[\[|let|declare|typeset|source|shopt|mapfile|readarray|pushd|popd) `)},
+	{"== in [ ]", lazily(`^(?:\[|test) (?:[^- ][^ ]*)? == `)},
+	{"set -o pipefail", lazily(`^set .*pipefail`)},
+	{"read -", lazily(`^read (?:-r* )*-r*([adnNst])`)},
+	{"", lazily(`^(\[\[|let|declare|typeset|source|shopt|mapfile|readarray|pushd|popd) `)},
 }
 
 // inCommand returns the bashism that a command is or holds, or "".
 func inCommand(call *syntax.CallExpr) string {
 	words := join(call.Args, " ", (*syntax.Word).Lit)
 	for _, b := range inWords {
-		if m := b.match.FindStringSubmatch(words + " "); m != nil {
+		if m := b.match().FindStringSubmatch(words + " "); m != nil {
 			return b.name + strings.Join(m[1:], "")
 		}
 	}

@@ -3,7 +3,6 @@ package expand
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -244,7 +243,7 @@ func hasCommand(args []arg) bool {
 }
 
 // replacing matches options of xargs with what it replaces.
-var replacing = regexp.MustCompile(`^(?s)(-I|-i|--replace=?)(.*)`)
+var replacing = lazily(`^(?s)(-I|-i|--replace=?)(.*)`)
 
 // replaces reports whether xargs makes what it reads part of the script sc among args.
 func replaces(args []arg, sc inline) bool {
@@ -253,7 +252,7 @@ func replaces(args []arg, sc inline) bool {
 		return false
 	}
 	for i, a := range args[x+1 : sc.from] {
-		option := replacing.FindStringSubmatch(a.text)
+		option := replacing().FindStringSubmatch(a.text)
 		if option == nil {
 			continue
 		}

@@ -2,7 +2,6 @@ package expand
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -153,13 +152,13 @@ const (
 )
 
 // decimal matches numbers that fit every shell's arithmetic.
-var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
+var decimal = lazily(`^-?(0|[1-9][0-9]{0,17})$`)
 
 // verify returns an error if s is not what it must be.
 func (c check) verify(s string) error {
 	switch c {
 	case number:
-		if !decimal.MatchString(s) {
+		if !decimal().MatchString(s) {
 			return fmt.Errorf("%q, but only a decimal number can stand there, of 18 digits at most", task.Shorten(strings.ReplaceAll(s, tempMark, ""), 100))
 		}
 	case noOption:
