@@ -64,9 +64,9 @@ func TestRogues(t *testing.T) {
 	honest, eve, mallory, web1 := g.invite("honest", "--submitter"), g.invite("eve", "--submitter"), g.invite("mallory"), g.invite("web1")
 	command := []string{"sh", "-c", "echo >> " + g.dir + "/starts; until [ -e " + g.dir + "/go ]; do sleep 0.01; done; echo \"$1\"", "sh", "{}"}
 	long := "secret" + strings.Repeat(".", 100<<10)
-	crew(t, append([]string{"worker", "--engine", web1, "-j3"}, command...)...)
+	crew(t, append([]string{"worker", "--engine", web1, "-j4"}, command...)...)
 	run := crew(t, append(append([]string{"--engine", honest, "-k", "--name", "nightly"}, command...), ":::", "secret", long)...)
-	handed := crew(t, append(append([]string{"--engine", honest, "--detach"}, command...), ":::", "secret")...)
+	handed := crew(t, append(append([]string{"--engine", honest, "--detach"}, command...), ":::", "secret", long)...)
 	handed.Exits(0)
 
 	s, err := connect(honest, nil)
@@ -75,7 +75,7 @@ func TestRogues(t *testing.T) {
 	var st *engineStatus
 	crewtest.Until(t, func() bool {
 		st, err = s.look(t.Context(), "")
-		return err == nil && len(st.Workers) == 1 && st.Workers[0].Busy == 3 && len(st.Runs) == 2
+		return err == nil && len(st.Workers) == 1 && st.Workers[0].Busy == 4 && len(st.Runs) == 2
 	}, "all to run")
 	worker, stored := st.Workers[0].ID, strings.TrimSpace(handed.Stdout())
 	nightly, err := s.find(t.Context(), "nightly")
@@ -141,9 +141,9 @@ func TestRogues(t *testing.T) {
 	require.Empty(t, run.Stderr())
 	p = crew(t, "engine", "attach", stored, "--engine", honest)
 	p.Exits(0)
-	require.Equal(t, "secret\n", p.Stdout())
+	require.Equal(t, "secret\n"+long+"\n", p.Stdout())
 	require.NoFileExists(t, filepath.Join(g.dir, "evil"))
-	require.Equal(t, "\n\n\n", read(t, filepath.Join(g.dir, "starts")), "an attempt was ended")
+	require.Equal(t, "\n\n\n\n", read(t, filepath.Join(g.dir, "starts")), "an attempt was ended")
 	for _, r := range []*rogue{submitter, thief} {
 		require.NoError(t, r.nc.Flush())
 		for len(r.msgs) > 0 {

@@ -76,9 +76,9 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	if u, err := url.Parse(first); err == nil && u.User != nil {
 		user = u.User.Username()
 	}
-	s.user = userToken(user)
+	user = userToken(user)
 	if o.InboxPrefix == "" || o.InboxPrefix == oldInbox {
-		o.InboxPrefix = inboxOf(s.user)
+		o.InboxPrefix = inboxOf(user)
 	}
 	nc, err := o.Connect()
 	if err != nil {
@@ -86,9 +86,12 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	}
 	s.nc = nc
 	s.waits = outbox.NewWaits(notice, nc.IsConnected)
-	s.blobs = travel.NewBlobs(nc, s.user, s.waits)
+	s.is(user)
 	return s, nil
 }
+
+// is has what the session sends and keeps be a user's.
+func (s *session) is(user string) { s.user, s.blobs = user, travel.NewBlobs(s.nc, user, s.waits) }
 
 // configure has the client reconnect, and tell what goes wrong.
 func (s *session) configure(o *nats.Options, told *once) {

@@ -133,7 +133,8 @@ func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
 	if st.s, err = dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0, gone)); err != nil {
 		return nil, err
 	}
-	st.s.user, sub.Load, sub.Queue = r.User, t.Load, r.Queue
+	st.s.is(r.User)
+	sub.Load, sub.Queue = t.Load, r.Queue
 	x := &submitter{handed: r, maker: maker{
 		load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text, live: true, echo: !t.Commands && len(t.Load.Command.Words) == 0,
 	}}
