@@ -121,3 +121,37 @@ func TestNoWorkers(t *testing.T) {
 		require.ErrorContains(t, err, "--sign FILE")
 	})
 }
+
+// What is dropped of a worker that was lost is not that of the same one, which was there after all.
+func TestWorkerIsThereAfterAll(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w := b.worker("a", 1, func(*fake, *Attempt) {})
+		r := b.run(1, nil)
+		find := func() *worker { return r.x.roster.find(w.presence.ID) }
+		crewtest.Until(t, func() bool { return find() != nil }, "the worker")
+		lost := find()
+		w.silent.Store(true)
+		r.said("is lost")
+		w.silent.Store(false)
+		crewtest.Until(t, func() bool { return find() != nil }, "the same worker")
+		there := make(chan bool, 1)
+		r.x.flights.send(find(), encode(kindKept, &ID{}), func() { there <- true })
+		r.x.flights.settle(lost, ID{})
+		crewtest.Receive(t, there, "an answer")
+		r.run.Do(task.Command{Op: task.Kill})
+		r.wait()
+	})
+}
+
+// A worker may tell of more or less than it sends.
+func TestOutputOfAnotherSize(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			f.says(a, Chunk{Data: []byte("one\ntwo\n")})
+			f.end(a, func(fin *Final) { fin.Stdout.Text, fin.Stdout.Size = []byte("one\n"), 20 })
+		})
+		r := b.run(1, nil)
+		r.wait()
+		require.Equal(t, task.Lost, r.results[1].Outcome)
+	})
+}

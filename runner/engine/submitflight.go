@@ -22,6 +22,8 @@ type flights struct {
 	nc     *nats.Conn
 	forget func(t *task.Task) // a task has finished
 
+	sending sync.Mutex // held to send to a worker, and to drop that; not while mu is
+
 	mu    sync.Mutex
 	m     map[attemptKey]*flight
 	lines map[int][]*flight           // by slot: those to be sent, in order
@@ -198,13 +200,17 @@ func (s *flights) settle(w *worker, id ID) { s.send(w, encode(kindKept, &id), fu
 
 // send sends a message to a worker, unless that is lost. there is called when it has arrived.
 func (s *flights) send(w *worker, msg []byte, there func()) {
-	if s.out.Send(w.tasks, msg, there); w.ctx.Err() != nil { // and what was sent was dropped, maybe before
-		s.drop(w)
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if w.ctx.Err() == nil {
+		s.out.Send(w.tasks, msg, there)
 	}
 }
 
-// drop sends nothing more to a worker.
+// drop drops what was sent to a worker that is lost: one that comes has its name, if it was not.
 func (s *flights) drop(w *worker) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	s.out.Drop(func(subject string) bool { return subject == w.tasks })
 }
 

@@ -85,7 +85,7 @@ func (x *submitter) rest(ctx context.Context, f *flight, s *stream, o *Written) 
 		if x.openOutputs(f); o.Name != "" {
 			err = x.s.blobs.Pull(ctx, f.worker.user(), o.Blob, s.n, s)
 		} else {
-			_, _ = s.Write(o.Text[s.n:])
+			_, _ = s.Write(o.Text[min(s.n, int64(len(o.Text))):])
 		}
 	}
 	if err == nil && s.n != size {

@@ -226,8 +226,8 @@ func (w *crewWorker) expire() {
 	clear(w.runs)
 	clear(w.lines)
 	w.forgotten.Broadcast()
+	w.drop() // with mu held: what is sent later is of the next lease
 	w.mu.Unlock()
-	w.drop()
 	w.end(tasks, true)
 	w.seats.End(func(*Seat) bool { return true })
 	text := "the hub has not confirmed the lease of this worker in time"
