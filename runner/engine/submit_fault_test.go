@@ -155,3 +155,49 @@ func TestOutputOfAnotherSize(t *testing.T) {
 		require.Equal(t, task.Lost, r.results[1].Outcome)
 	})
 }
+
+// A run that is heard of again is told that its attempts were ended while it was silent, even twice.
+func TestSilentRun(t *testing.T) {
+	for suspended, silence := range map[bool]time.Duration{false: time.Minute, true: suspendedFor + time.Minute} {
+		inTime(t, func(t *testing.T, b *broker) {
+			m := &model{T: t, broker: b, rand: crewtest.Rand(t, 0), running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
+			w, s := m.worker(), b.connect(nil)
+			a := &Attempt{ID: ID{"run", 1, 1, 1}, Token: Token{1}, Template: w.crew.digest, Records: [][]string{{"1"}}, Trip: travel.Trip{User: s.user}}
+			worker := ""
+			crewtest.Until(t, func() bool {
+				w.crew.mu.Lock()
+				defer w.crew.mu.Unlock()
+				if w.crew.lease != nil {
+					worker = w.crew.lease.id
+				}
+				return worker != ""
+			}, "the worker")
+			beat := func() {
+				require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Suspended: suspended}))
+				time.Sleep(time.Second)
+			}
+			require.NoError(t, s.nc.Publish(taskSubject("q", worker, s.user, "run"), a.Encode()))
+			time.Sleep(2 * time.Second)
+			for range 2 {
+				beat()
+				w.crew.mu.Lock()
+				w.crew.runs["run"].heard -= silence
+				w.crew.mu.Unlock()
+				time.Sleep(time.Second)
+			}
+			ends := make(chan *Final, 10)
+			_, err := s.takes(resultSubject(s.user, "run", anyOne), func(_ string, data []byte) {
+				if fin, err := DecodeFinal(data); err == nil {
+					ends <- fin
+				}
+			})
+			require.NoError(t, err)
+			beat()
+			fin := crewtest.Receive(t, ends, "the end of the attempt")
+			require.Equal(t, task.Lost, fin.Outcome)
+			require.Equal(t, a.Token, fin.Token)
+			w.run.Do(task.Command{Op: task.Drain})
+			<-w.over
+		})
+	}
+}

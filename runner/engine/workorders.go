@@ -187,8 +187,8 @@ func (w *crewWorker) forgetRun(run string, epoch uint64) {
 			w.letGo(h)
 		}
 	}
+	w.dropRun(run)
 	w.mu.Unlock()
-	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
 }
 
 // heartbeat takes a sign of life of a run.
@@ -250,28 +250,36 @@ func (w *crewWorker) endSilent() {
 			continue
 		}
 		jobs := w.of(run, everyEpoch)
+		again := t.silent
 		switch {
-		case len(jobs) == 0 || since > suspendedFor:
+		case len(jobs) == 0 || again && since > suspendedFor:
 			delete(w.runs, run)
-			silent[run] = nil
-		case !t.silent:
-			t.silent, silent[run] = true, jobs
+		case again:
+			continue
 		}
+		t.silent, t.heard, silent[run] = true, now, jobs
+		for _, h := range jobs {
+			h.wish = unwanted
+			h.cancel()
+			if w.letGo(h); h.phase != told && !again && !h.lease.lost { // what it is told if it lives
+				lost := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
+				a := &Attempt{ID: h.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
+				w.held[h.ID] = &job{worker: w, lease: h.lease, Attempt: a, cancel: func() {}, phase: ended, result: lost.Encode()}
+			}
+		}
+		w.dropRun(run)
 	}
 	w.mu.Unlock()
 	for _, run := range slices.Sorted(maps.Keys(silent)) {
-		jobs := silent[run]
-		if len(jobs) > 0 {
+		if len(silent[run]) > 0 {
 			w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
 		}
-		w.forgetRun(run, everyEpoch)
-		w.mu.Lock()
-		for _, h := range jobs { // what it is told if it lives
-			if h.phase != told && !h.lease.lost {
-				lost := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
-				w.held[h.ID] = &job{worker: w, lease: h.lease, Attempt: &Attempt{ID: h.ID, Trip: travel.Trip{User: h.User}}, cancel: func() {}, phase: ended, result: lost.Encode()}
-			}
-		}
-		w.mu.Unlock()
+		w.stop(false, silent[run]...)
+		w.seats.End(func(c *Seat) bool { return c.Run == run })
 	}
+}
+
+// dropRun sends nothing any more of what a run is told.
+func (w *crewWorker) dropRun(run string) {
+	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
 }
