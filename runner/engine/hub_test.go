@@ -222,6 +222,26 @@ func TestRights(t *testing.T) {
 	})
 }
 
+// On a server of one's own, admin has the rights of any submitter, and who may not ask who is there is told so.
+func TestStatusElsewhere(t *testing.T) {
+	t.Parallel()
+	server, err := startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, Users: []*server.User{
+		{Username: "admin", Password: "a", Permissions: submitterRights("admin").permissions()},
+		{Username: "worker", Password: "w", Permissions: workerRights("worker").permissions()},
+	}})
+	require.NoError(t, err)
+	defer server.Shutdown()
+	look := func(user string) error {
+		s, err := connect("nats://"+user+"@"+server.Addr().String(), quiet)
+		require.NoError(t, err)
+		defer s.close()
+		_, err = s.look(t.Context(), "")
+		return s.explain(err)
+	}
+	require.NoError(t, look("admin:a"))
+	require.ErrorContains(t, look("worker:w"), "do not allow that")
+}
+
 // A hub keeps its passwords and tasks nowhere where others may write, nor among other files.
 func TestHubRefusesDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "hub")

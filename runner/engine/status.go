@@ -91,6 +91,8 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 			return nil
 		case <-ends.Done():
 			return ctx.Err()
+		case <-s.refused:
+			return s.why
 		}
 	}
 }
@@ -115,7 +117,7 @@ func (s *session) status(c *wiring.EngineCall) error {
 func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 	workers, runs := map[string]Presence{}, map[string]Enrolment{} // by subject
 	whose := s.user
-	if whose == userToken(credentials.Owner) {
+	if whose == userToken(credentials.Owner) && s.nc.ConnectedServerName() == hubName { // elsewhere it is a name like any other
 		whose = "*"
 	}
 	err := s.whoIs(ctx, func(m *nats.Msg) bool {
