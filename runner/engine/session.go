@@ -192,11 +192,16 @@ func (s *session) refuse(nc *nats.Conn, why error) {
 }
 
 // explain returns why the session has ended if the server has refused it, and otherwise what
-// err means. A user whose connection was cut is refused only on connecting again: if the
-// connection has just been lost, explain waits for that.
+// err means. A user whose connection was cut is refused only on connecting again, and why it was
+// closed comes by another goroutine: if that has just been, explain waits for it.
 func (s *session) explain(err error) error {
-	for end := time.Now().Add(awayAfter); passes(err) && s.nc.IsReconnecting() && time.Now().Before(end); {
-		time.Sleep(reconnectWait / 10)
+	for end := time.Now().Add(awayAfter); time.Now().Before(end) &&
+		(passes(err) && s.nc.IsReconnecting() || errors.Is(err, nats.ErrConnectionClosed) && s.nc.ClosedHandler() != nil); {
+		select {
+		case <-s.refused:
+			return s.why
+		case <-time.After(reconnectWait / 10):
+		}
 	}
 	select {
 	case <-s.refused:

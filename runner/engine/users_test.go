@@ -43,7 +43,7 @@ func TestClosedForGood(t *testing.T) {
 		}()
 		s, err := dial("nats://"+l.Addr().String(), nil)
 		require.NoError(t, err)
-		crewtest.Receive(t, s.refused, "the end")
+		crewtest.Until(t, s.nc.IsClosed, "the end")
 		require.ErrorContains(t, s.explain(nats.ErrConnectionClosed), why)
 	}
 }
