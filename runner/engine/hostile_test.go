@@ -157,8 +157,11 @@ func (g *siege) storm() {
 	require.NoError(t, err)
 	defer rogue.close()
 	sum, text := digest(wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"})
-	workers, err := (&maker{}).present(t.Context(), s, "default")
-	require.Error(t, err)
+	var workers []Presence
+	crewtest.Until(t, func() bool {
+		workers, err = (&maker{}).present(t.Context(), s, "default")
+		return err != nil
+	}, "the worker, which is refused")
 	like := Presence{Queue: "evil", Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Template: fmt.Sprintf("%x", sum), Command: text, Signed: true}
 	rogues := make([]Presence, 5)
 	for i := range rogues {
