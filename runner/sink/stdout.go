@@ -96,7 +96,7 @@ func (s *Stdout) Consume(events []task.Event) error {
 			s.finished(e, s.result(events[:i+1]), next)
 		case task.Released:
 			for id := e.ID; id <= e.Last && s.cfg.Plan.Order; id++ {
-				s.reorder.release(id)
+				s.released(id)
 			}
 		}
 	}
@@ -184,10 +184,10 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 			}
 		}
 		own := *r
-		s.reorder.hold(e.ID, func() {
+		s.reorder.hold(e.ID, held{own: func() {
 			s.show(t, &own)
 			own.Close()
-		})
+		}})
 		r.Stdout, r.Stderr, r.Before = nil, nil, nil
 	}
 }
@@ -203,24 +203,33 @@ func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
 		return false
 	}
 	l := s.reorder.room(s.cfg.Store, size)
-	var at [3]int64 // where each stream begins, and the end
+	h := held{in: l}
 	var failed error
-	at[0] = l.Len()
+	h.at[0] = uint32(l.Len())
 	for stream := range s.shows {
 		failed = cmp.Or(failed, s.write(l, t, r, stream))
-		at[stream+1] = l.Len()
+		h.at[stream+1] = uint32(l.Len())
 	}
-	if s.note(failed); failed == nil && at[2] > at[0] {
+	if s.note(failed); failed == nil && h.at[2] > h.at[0] {
 		l.live++
-		s.reorder.hold(id, func() {
-			for stream := range s.shows {
-				s.note(l.WriteRange(&s.shows[stream], at[stream], at[stream+1]-at[stream]))
-			}
-			s.uncolour()
-			l.free()
-		})
+		s.reorder.hold(id, h)
 	}
 	return failed == nil
+}
+
+// released shows what was held for a task.
+func (s *Stdout) released(id uint64) {
+	h := s.reorder.release(id)
+	switch {
+	case h.own != nil:
+		h.own()
+	case h.in != nil:
+		for stream := range s.shows {
+			s.note(h.in.WriteRange(&s.shows[stream], int64(h.at[stream]), int64(h.at[stream+1]-h.at[stream])))
+		}
+		s.uncolour()
+		h.in.free()
+	}
 }
 
 // captured returns how much all attempts of a task have written.
