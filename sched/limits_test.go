@@ -162,7 +162,8 @@ func (d *driver) started(i int) {
 func (d *driver) idle(wait Wait) {
 	switch wait {
 	case ForDelay, ForRate:
-		holds(d.t, d.now.Before(d.d.Again()) && len(d.queued) > 0, "it waits until %v", d.d.Again())
+		again := d.d.Again()
+		holds(d.t, (d.now.Before(again) || again.IsZero() && len(d.granted) > 0) && len(d.queued) > 0, "it waits until %v", again)
 		return
 	case ForPlaces:
 		holds(d.t, d.d.Wide() > 0, "no places are kept")

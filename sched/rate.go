@@ -32,15 +32,15 @@ func (r Rate) From(t time.Time) Rate {
 	return r
 }
 
-// allows reports whether a start may be granted. If not, at is when it may if those that are
-// granted happen now.
+// allows reports whether a start may be granted. If not, at is when it may; zero is once one that
+// was granted has happened.
 func (r *Rate) allows(now time.Time) (ok bool, at time.Time) {
 	ahead := time.Duration(r.granted) * r.Every
-	ok, at = ahead <= r.Slack && !now.Before(r.at.Add(ahead)), r.at
-	if from := now.Add(-r.Slack); !ok && from.After(at) {
-		at = from
+	if ahead > r.Slack {
+		return false, time.Time{}
 	}
-	return ok, at.Add(ahead)
+	at = r.at.Add(ahead)
+	return !now.Before(at), at
 }
 
 // happened notes that a start that was granted has happened.

@@ -118,6 +118,9 @@ func TestRateIsReached(t *testing.T) {
 		r.happened(now)
 	}
 	require.Equal(t, 10190*time.Millisecond, now.Sub(began).Round(time.Millisecond))
+	r.granted = 5
+	ok, at := r.allows(now)
+	require.True(t, !ok && at.IsZero(), "%v", at) // nobody has to ask again until one has happened
 	from := r.From(began.Add(time.Hour))
 	require.Equal(t, began.Add(time.Hour), from.at)
 }
