@@ -41,7 +41,7 @@ func (v *view) draw(s tcell.Screen) {
 		y := v.header(c)
 		v.body(c, y, h-1-y)
 	}
-	v.footer(c, c.row(h-1))
+	v.footer(c, c.fill(h-1, c.plain))
 	s.Show()
 }
 

@@ -161,6 +161,14 @@ func TestTiny(t *testing.T) {
 	}
 }
 
+// The last line is whole where there is room for little else.
+func TestLastLine(t *testing.T) {
+	last := func(h int) string { return picture(t, busy(30), 60, h)[h-1] }
+	for h := 2; h < 9; h++ {
+		require.Equal(t, last(20), last(h), "%d rows", h)
+	}
+}
+
 // What commands hold never reaches the terminal as it is.
 func TestHostile(t *testing.T) {
 	v := busy(4)
