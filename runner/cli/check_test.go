@@ -53,6 +53,8 @@ func lineOf(conds []string) (c *command, args []string) {
 			name, operands = "engine invite", " NAME"
 		case "operands":
 			name, operands = "ctl cancel", " 1"
+		case "all&crew-ctl-stop":
+			name = "ctl stop"
 		case "all":
 			name = "ctl cancel"
 		case "only":

@@ -37,8 +37,8 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		}
 	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
 		if c.operands == takesMove {
-			if lacks = none || !hasWord("first last", operands[len(operands)-1]); lacks {
-				break
+			if none || !hasWord("first last", operands[len(operands)-1]) {
+				return c.wrong("crew %s needs first or last at the end", c.name)
 			}
 			ctl.Last, operands = operands[len(operands)-1] == "last", operands[:len(operands)-1]
 		}
