@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/spool"
 	"crew/runner/task"
 	"crew/runner/travel"
 	"crew/runner/wiring"
@@ -200,4 +201,21 @@ func TestSilentRun(t *testing.T) {
 			<-w.over
 		})
 	}
+}
+
+// A run that has no room for what a task writes says so.
+func TestNoRoom(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			f.says(a, Chunk{Data: []byte("one\n")})
+			go func() {
+				for (<-f.orders).Op != opKill {
+				}
+				f.end(a, func(fin *Final) { fin.Outcome, fin.Exit, fin.Stdout.Text = task.Cancelled, nil, []byte("one\n") })
+			}()
+		})
+		r := b.run(1, func(s *wiring.Submission) { s.Plan.Show, s.Store = task.ShowBlocks, spool.New(0, "/nowhere") })
+		require.ErrorContains(t, r.wait().Err, "its output is cut: keep output in /nowhere")
+		require.False(t, r.results[1].Final, "it can run again")
+	})
 }

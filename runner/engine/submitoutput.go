@@ -139,12 +139,13 @@ func (x *submitter) result(ctx context.Context, f *flight, fin *Final) *task.Res
 // that cannot be: it is lost.
 func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Result, error) {
 	a, w := f.attempt, f.worker
+	cut := f.out.both[0].Fault() != nil || f.out.both[1].Fault() != nil // so that it was killed
 	switch {
 	case fin == nil:
 		return nil, context.Cause(w.ctx)
 	case fin.Outcome == task.Lost || fin.Outcome == task.NotRun:
 		return nil, errUnbegun
-	case fin.Outcome == task.Cancelled && fin.Error == "" && ctx.Err() == nil:
+	case fin.Outcome == task.Cancelled && fin.Error == "" && ctx.Err() == nil && !cut:
 		return nil, errors.New("its worker ended")
 	}
 	asked := ctx.Err() != nil
@@ -166,7 +167,7 @@ func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Res
 		r.End = w.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)
 	}
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
-	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && !asked
+	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && !asked && !cut
 	err := x.keepMade(ctx, r, f, fin)
 	if err == nil && x.files != nil {
 		err = x.files.Fetch(ctx, w.user(), r.Task, &fin.Facts, fin.Returned)

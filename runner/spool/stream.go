@@ -35,6 +35,9 @@ func (s *Stream) Write(p []byte) error {
 	return nil
 }
 
+// Fault returns the first error of Kept.
+func (s *Stream) Fault() error { return s.fault }
+
 // LastOf appends p to the end of an output, of which it keeps a part.
 func LastOf(last, p []byte) []byte {
 	last = append(last, p[max(0, len(p)-tailSize):]...)
