@@ -157,7 +157,7 @@ func (s *flights) arrive(f *flight) {
 func (s *flights) sendOrder(f *flight) {
 	if f.arrived && f.op != "" {
 		f.ordered = time.Now()
-		_ = s.nc.Publish(f.worker.orders, Order{Op: f.op, ID: f.id}.encode()) // repeat tries again
+		go s.nc.Publish(f.worker.orders, Order{Op: f.op, ID: f.id}.encode()) // it may wait; repeat tries again
 	}
 }
 
