@@ -157,27 +157,50 @@ func TestOutputOfAnotherSize(t *testing.T) {
 	})
 }
 
+// realWorker returns one, and a submitter's session.
+func (b *broker) realWorker() (*modelWorker, *session) {
+	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
+	return m.worker(), b.connect(nil)
+}
+
+// give sends an attempt at a task.
+func (w *modelWorker) give(s *session, n int) *Attempt {
+	a := &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n)}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
+	crewtest.Until(w.model.T, func() bool {
+		w.crew.mu.Lock()
+		defer w.crew.mu.Unlock()
+		return w.crew.lease != nil && s.nc.Publish(taskSubject("q", w.crew.lease.id, s.user, "run"), a.Encode()) == nil
+	}, "the worker")
+	return a
+}
+
+// A run that ends leaves a worker that has more to tell of it than there is room for.
+func TestEndOfRunWithFullOutbox(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker()
+		w.give(s, 6)
+		w.give(s, 7) // which waits for its turn
+		time.Sleep(time.Second)
+		w.crew.out.Send(resultSubject(s.user, "run", "w"), make([]byte, 64<<20), func() {})
+		require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Over: true}))
+		since := time.Now()
+		w.crew.out.Flush()
+		require.Less(t, time.Since(since), time.Second)
+		w.run.Do(task.Command{Op: task.Drain})
+		<-w.over
+	})
+}
+
 // A run that is heard of again is told that its attempts were ended while it was silent, even twice.
 func TestSilentRun(t *testing.T) {
 	for suspended, silence := range map[bool]time.Duration{false: time.Minute, true: suspendedFor + time.Minute} {
 		inTime(t, func(t *testing.T, b *broker) {
-			m := &model{T: t, broker: b, rand: crewtest.Rand(t, 0), running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
-			w, s := m.worker(), b.connect(nil)
-			a := &Attempt{ID: ID{"run", 1, 1, 1}, Token: Token{1}, Template: w.crew.digest, Records: [][]string{{"1"}}, Trip: travel.Trip{User: s.user}}
-			worker := ""
-			crewtest.Until(t, func() bool {
-				w.crew.mu.Lock()
-				defer w.crew.mu.Unlock()
-				if w.crew.lease != nil {
-					worker = w.crew.lease.id
-				}
-				return worker != ""
-			}, "the worker")
+			w, s := b.realWorker()
+			a := w.give(s, 1)
 			beat := func() {
 				require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Suspended: suspended}))
 				time.Sleep(time.Second)
 			}
-			require.NoError(t, s.nc.Publish(taskSubject("q", worker, s.user, "run"), a.Encode()))
 			time.Sleep(2 * time.Second)
 			for range 2 {
 				beat()

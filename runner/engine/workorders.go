@@ -180,6 +180,7 @@ func (w *crewWorker) quit(run string, epoch uint64) (exited []<-chan struct{}) {
 
 // forgetRun ends all attempts of a run's epochs before one. Nobody wants any of their results.
 func (w *crewWorker) forgetRun(run string, epoch uint64) {
+	w.dropRun(run) // or else those that wait for their turn would wait for room to tell of their ends
 	w.quit(run, epoch)
 	w.mu.Lock()
 	for _, h := range w.of(run, epoch) {
