@@ -18,7 +18,8 @@ func Widen(fd, size int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, 
 // Splice moves up to n bytes of a file, from an offset on, to a pipe that does not block. It
 // fails with EINVAL if that cannot be done without a copy.
 func Splice(from int, off int64, to, n int) (int64, error) {
-	return unix.Splice(from, &off, to, nil, n, unix.SPLICE_F_NONBLOCK)
+	moved, err := unix.Splice(from, &off, to, nil, n, unix.SPLICE_F_NONBLOCK)
+	return int64(moved), err // the type of moved differs between architectures
 }
 
 // CloseFrom closes all descriptors from fd on.
