@@ -14,6 +14,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/task"
+	"crew/runner/travel"
 	"crew/runner/wiring"
 )
 
@@ -64,6 +65,23 @@ func TestStored(t *testing.T) {
 	st.cancelled = map[uint64]error{}
 	require.NoError(t, st.settle())
 	require.EqualError(t, st.cancelled[2], "why")
+}
+
+// Of a run that is forgotten nothing is left in memory.
+func TestForgotten(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
+		d, err := newDispatcher(t.Context(), b.connect(nil), none, t.TempDir(), 0, quiet)
+		require.NoError(t, err)
+		o := Order{from: "ada", Handed: &handed{Enrolment: Enrolment{Run: "r", Stocked: &Stocked{}}}, Tasks: &travel.Blob{}}
+		l, err := d.begin(&o)
+		require.NoError(t, err)
+		require.NoError(t, d.forget(l))
+		require.False(t, l.unwanted.Stop())
+		require.Empty(t, d.all())
+		d.end()
+		d.wg.Wait()
+	})
 }
 
 func TestHandOverWithdrawn(t *testing.T) {

@@ -210,10 +210,10 @@ func (d *dispatcher) begin(o *Order) (*ledger, error) {
 	if full || len(d.runs) >= mostRuns {
 		return nil, errFull
 	}
-	l := d.ledger(*o.Handed)
-	if err := os.Mkdir(string(l.runDir), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(d.dir, o.Handed.Run), 0o700); err != nil {
 		return nil, err
 	}
+	l := d.ledger(*o.Handed)
 	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, o.from, nil, 0, 0
 	l.tasks = o.Tasks.Size
 	l.unwanted.Reset(handingMost)
@@ -274,6 +274,7 @@ func (l *ledger) fetch(o *Order) {
 func (d *dispatcher) forget(l *ledger) error {
 	l.giveUp()
 	<-l.still
+	l.unwanted.Stop()                                          // which would keep it in memory
 	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // so the next hub knows what became of it
 	if err := os.RemoveAll(string(l.runDir)); err != nil {
 		return err
