@@ -139,7 +139,7 @@ func (s *flights) land(f *flight, kept, wait bool) {
 func (s *flights) order(f *flight, op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.op != opKill {
+	if op == opKill || f.op == "" || f.op == opReturn {
 		f.op = op
 	}
 	s.sendOrder(f)
