@@ -47,20 +47,20 @@ func night(s *session) {
 	})
 	s.enter("crew ctl top night")
 	const keys = `\n q quit .*\n$`
-	s.await(`4/4 workers busy`, `1 task waits for gpu`, keys)
+	s.await(`4 running`, `1 task waits for gpu`, keys)
 	s.pace(3 * beat)
 	s.await(keys)
 	s.shot(1600 * time.Millisecond)
 	ended := func(done int, name, line, seen string) {
 		s.pace(2 * beat)
 		s.cue(name, line)
-		s.await(fmt.Sprintf(`%d/10 done.*eta`, done), seen, keys)
+		s.await(fmt.Sprintf(`%d of 10 tasks finished`, done), seen, keys)
 		s.shot(1100 * time.Millisecond)
 	}
 	ended(1, "thumbs", "", `task 5: ok`)
 	ended(2, "small", "!no model", `task 3: exit 1`)
 	s.press("+")
-	s.await(`5/5 workers busy`, `2 tasks wait for a worker`, keys)
+	s.await(`5 running`, `2 tasks wait for a worker`, keys)
 	s.shot(1100 * time.Millisecond)
 	ended(3, "large", "", `task 2: ok`)
 	for row := range 2 {
