@@ -109,8 +109,11 @@ func (o *outputs) close(kept bool) {
 func (f *flight) live() (stdout, stderr task.Live, attempt int) {
 	f.out.mu.Lock()
 	defer f.out.mu.Unlock()
+	if f.out.over { // its result is made, without the lock
+		return nil, nil, 0
+	}
 	out, err := f.out.both[0].Kept, f.out.both[1].Kept
-	if f.out.over || out == nil || err == nil { // if it is over, its result is made, without the lock
+	if out == nil || err == nil {
 		return nil, nil, 0
 	}
 	return out.Hold(), err.Hold(), f.attempt.Number
