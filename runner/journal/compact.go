@@ -44,7 +44,7 @@ func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.c
 // wastes reports whether the lines or the outputs have become much longer than they
 // were after the last compaction. The caller holds mu, or is Open.
 func (j *Journal) wastes() bool {
-	return j.wasteful(j.end, j.compactor.needed) || j.wasteful(j.out.end.Load(), j.compactor.outputs)
+	return j.wasteful(j.end, j.compactor.needed) || j.wasteful(j.out.size(), j.compactor.outputs)
 }
 
 // compactIfWasteful starts a compaction in the background if much space is wasted.
@@ -71,13 +71,13 @@ func (j *Journal) compactIfWasteful() {
 func (j *Journal) compact(l *loaded) (err error) {
 	if l == nil {
 		if l, err = j.loaded(j.file); err != nil {
-			j.waste(j.out.end.Load())
+			j.waste(j.out.size())
 			return err
 		}
 		defer l.table.close()
 	}
 	out := j.out
-	if j.wasteful(out.end.Load(), l.outputs) {
+	if j.wasteful(out.size(), l.outputs) {
 		if out, err = j.dir.outputs(out.number+1, 0); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (j *Journal) compact(l *loaded) (err error) {
 	}
 	j.dir.clear(j.out)
 	if err != nil {
-		l.outputs = j.out.end.Load()
+		l.outputs = j.out.size()
 	}
 	j.waste(l.outputs)
 	return err

@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -13,8 +15,12 @@ import (
 	"crew/runner/task"
 )
 
-// bufferSize is how many bytes of an output are read at once.
-const bufferSize = 64 << 10
+const (
+	// bufferSize is the size up to which outputs are read and written at once.
+	bufferSize = 64 << 10
+	// smallOutput is the size up to which outputs wait to be written together.
+	smallOutput = 4 << 10
+)
 
 var errDamagedOutput = errors.New("its kept output is damaged")
 
@@ -50,17 +56,55 @@ func parseExtent(v []byte) (p extent, ok bool) {
 	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
-// save writes an output, which may be nil, and returns where it is. If not all is written, the
-// rest of its place is wasted until the next compaction.
+// save writes an output, which may be nil, and returns where it is. Few bytes wait for flush. If not
+// all are written, the others are wasted until the next compaction.
 func (o *outputs) save(out task.Output) (extent, error) {
 	n := task.Length(out)
 	if n == 0 {
 		return extent{}, nil
 	}
-	w := outputWriter{o.file, extent{off: o.end.Add(n) - n}}
-	_, err := out.WriteTo(&w)
-	o.dirty.Store(true) // a sync that begins later covers it
-	return w.extent, err
+	o.mu.Lock()
+	off := o.end
+	o.end += n
+	if n > smallOutput {
+		o.mu.Unlock()
+		buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
+		w := outputWriter{buf, extent{off: off}}
+		_, err := out.WriteTo(&w)
+		err = cmp.Or(err, buf.Flush())
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.dirty = true // a sync that begins later covers it
+		return w.extent, err
+	}
+	defer o.mu.Unlock()
+	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
+		if err := o.flushWaiting(); err != nil {
+			return extent{}, err
+		}
+		o.from = off
+	}
+	o.small = outputWriter{&o.waiting, extent{off: off}}
+	_, err := out.WriteTo(&o.small)
+	return o.small.extent, err
+}
+
+// flush writes the outputs that wait.
+func (o *outputs) flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.flushWaiting()
+}
+
+func (o *outputs) flushWaiting() error {
+	if o.waiting.Len() == 0 {
+		return nil
+	}
+	_, err := o.file.WriteAt(o.waiting.Bytes(), o.from)
+	o.from += int64(o.waiting.Len())
+	o.waiting.Reset()
+	o.dirty = true
+	return err
 }
 
 // verified returns the output at p after verifying its checksum; nil if p is empty.
@@ -78,17 +122,16 @@ func (o *outputs) verified(p extent) (task.Output, error) {
 	return out, nil
 }
 
-// outputWriter writes to a part of a file.
+// outputWriter writes to a part of the outputs.
 type outputWriter struct {
-	file   io.WriterAt
+	buf    io.Writer
 	extent extent // written so far
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
-	n, err := w.file.WriteAt(p, w.extent.off+w.extent.n)
-	w.extent.sum = crc32.Update(w.extent.sum, castagnoli(), p[:n])
-	w.extent.n += int64(n)
-	return n, err
+	w.extent.sum = crc32.Update(w.extent.sum, castagnoli(), p)
+	w.extent.n += int64(len(p))
+	return w.buf.Write(p)
 }
 
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.

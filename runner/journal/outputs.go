@@ -1,13 +1,13 @@
 package journal
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 const outputPrefix = "output."
@@ -15,11 +15,16 @@ const outputPrefix = "output."
 // outputs are the outputs of a journal, one after another in a file, whose number is in the
 // first line of the journal. The journal knows where each one is. It is safe for concurrent use.
 type outputs struct {
-	file    *os.File
-	number  int64
-	end     atomic.Int64
-	syncing sync.Mutex
-	dirty   atomic.Bool // something was saved since the last sync, or by an earlier run
+	file   *os.File
+	number int64
+
+	syncing sync.Mutex // held, before mu is taken, while the file is synced
+	mu      sync.Mutex
+	dirty   bool // something was saved since the last sync, or by an earlier run
+	end     int64
+	small   outputWriter // whose buffer is waiting
+	waiting bytes.Buffer // what is to be written at from
+	from    int64
 }
 
 // outputName returns the name of the file of outputs with a number.
@@ -39,10 +44,7 @@ func (d directory) outputs(number, end int64) (*outputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outputs{file: f, number: number}
-	o.end.Store(end)
-	o.dirty.Store(end > 0)
-	return o, f.Truncate(end)
+	return &outputs{file: f, number: number, end: end, dirty: end > 0}, f.Truncate(end)
 }
 
 // clear removes the other files of outputs, which a crash or another journal has left.
@@ -55,16 +57,27 @@ func (d directory) clear(o *outputs) {
 	}
 }
 
+// size returns how many bytes there are.
+func (o *outputs) size() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.end
+}
+
 // find returns the output at p, which may be empty or damaged.
 func (o *outputs) find(p extent) savedOutput {
 	return savedOutput{io.NewSectionReader(o.file, p.off, p.n)}
 }
 
-// sync makes everything durable.
+// sync makes everything durable that was flushed, or is large.
 func (o *outputs) sync() error {
 	o.syncing.Lock()
 	defer o.syncing.Unlock()
-	if !o.dirty.Swap(false) {
+	o.mu.Lock()
+	dirty := o.dirty
+	o.dirty = false
+	o.mu.Unlock()
+	if !dirty {
 		return nil
 	}
 	return o.file.Sync()

@@ -225,7 +225,7 @@ func (d *draft) follow(file *os.File, from int64) (end int64) {
 // sync makes a draft durable, and before it the outputs.
 func (d *draft) sync() error {
 	if d.to != nil {
-		d.err = cmp.Or(d.err, d.to.sync())
+		d.err = cmp.Or(d.err, d.to.flush(), d.to.sync())
 	}
 	return cmp.Or(d.err, d.w.Flush(), d.file.Sync())
 }

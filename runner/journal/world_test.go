@@ -192,7 +192,7 @@ func (w *world) open(words []string) error {
 	w.shows, w.books = shower{}, shower{}
 	w.commit, w.logs, w.shown = j.Commit(), j.Logs(&w.books), j.Shown(&w.shows)
 	w.logs.due = time.Now().Add(1 << 62)
-	w.synced, w.outputs = j.end, min(w.outputs, j.out.end.Load())
+	w.synced, w.outputs = j.end, min(w.outputs, j.out.end)
 	w.note()
 	if w.cfg.Queue != nil {
 		j.cfg.Slack = 1 << 40
@@ -269,11 +269,11 @@ func (w *world) end(how, name string) {
 	}
 }
 
-// says is what an attempt writes: mostly a little.
+// says is what an attempt writes: mostly a little, sometimes more than waits to be written.
 func says(name string, attempt int) string {
 	text := fmt.Sprintf("%s%d ", name, attempt)
 	if attempt%3 == 0 {
-		text = strings.Repeat(text, bufferSize/16)
+		text = strings.Repeat(text, smallOutput)
 	}
 	return text
 }
@@ -342,8 +342,11 @@ func (w *world) note() {
 	if !w.j.dirty && w.j.failure() == nil {
 		w.synced = w.j.end
 	}
-	if !o.dirty.Load() {
-		w.outputs = o.end.Load()
+	if !o.dirty {
+		w.outputs = o.end
+		if o.waiting.Len() > 0 {
+			w.outputs = o.from
+		}
 	}
 }
 

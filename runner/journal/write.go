@@ -132,8 +132,12 @@ func (j *Journal) appendNotes(lines []byte) {
 	}
 }
 
-// flush writes the waiting lines. The caller holds mu.
+// flush writes the waiting lines, and before them the outputs that wait. The caller
+// holds mu.
 func (j *Journal) flush() error {
+	if err := j.out.flush(); err != nil {
+		j.fail(fmt.Errorf("keep output: %w", err))
+	}
 	lines := j.waiting
 	j.waiting = j.waiting[:0]
 	if closed := fs.ErrClosed; j.closed {
