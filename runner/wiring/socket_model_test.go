@@ -243,10 +243,11 @@ func (m *model) enters(j *job) {
 	m.forgoes(j)
 }
 
-// forgoes has a job not run if it comes after one that failed.
+// forgoes has a job not run if it comes after one that failed, or that was refused once it had a
+// number.
 func (m *model) forgoes(j *job) {
 	for _, id := range j.after {
-		if k := m.jobs[id]; k != nil && !j.left && k.outcome != 0 && k.outcome != task.OK {
+		if k := m.jobs[id]; k == nil || !j.left && k.outcome != 0 && k.outcome != task.OK {
 			m.ends(j, task.NotRun)
 			return
 		}
