@@ -62,6 +62,9 @@ type (
 	Addition = task.Addition
 )
 
+// longest is how many bytes of a command line are told.
+const longest = 1000
+
 // Hello describes a run.
 type Hello struct {
 	PID     int        `json:"pid"`
@@ -112,18 +115,5 @@ type Status struct {
 	Held     int64            `json:"held"`              // ended, but their results are not shown yet
 	Rate     float64          `json:"rate"`              // tasks a second
 	ETA      *task.Seconds    `json:"eta"`               // how long the rest takes; null if that is not known
-	Tasks    []Where          `json:"tasks"`             // those that run, by worker and number
-	Ended    []Where          `json:"ended,omitempty"`   // tasks that failed or ended lately, the latest first
-}
-
-// Where says where a task is. Its facts are of the attempt that runs or, if it waits or
-// has ended, of the latest one as far as that is known.
-type Where struct {
-	task.Past
-	State    string         `json:"state"` // unknown, waiting, running, held (its result is) or ended
-	Tag      task.Bytes     `json:"tag,omitempty"`
-	Said     task.Bytes     `json:"said,omitempty"`     // the last line of its persistent worker's stderr
-	Blocking *task.Blocking `json:"blocking,omitempty"` // if it waits
-	Held     uint64         `json:"held,omitempty"`     // the unfinished task that its result waits for
-	Hint     string         `json:"hint,omitempty"`     // if it has ended: how more would be known
+	Ended    []task.Where     `json:"ended,omitempty"`   // tasks that failed or ended lately, the latest first
 }

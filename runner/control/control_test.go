@@ -80,7 +80,7 @@ func (r *run) do(cmd task.Command) task.Reply {
 		reply := task.Reply{Err: r.err}
 		for _, id := range cmd.IDs {
 			w := r.wheres[id]
-			w.ID = id
+			w.Task = id
 			reply.Wheres = append(reply.Wheres, w)
 		}
 		return reply
@@ -130,7 +130,7 @@ func (r *run) start(id uint64, number int) *attempt {
 	a := &attempt{&task.Task{ID: id, Argv: []string{"work"}}, number, r.store.Buffer(), r.store.Buffer()}
 	r.mu.Lock()
 	r.live[id] = a
-	r.wheres[id] = task.Where{Known: true, Task: a.task, Running: &task.Running{Task: a.task, Slot: 1, Attempt: number}}
+	r.wheres[id] = task.Where{State: "running", Of: a.task, Past: task.Past{Facts: task.Facts{Worker: 1, Attempt: number}}}
 	r.mu.Unlock()
 	r.event(task.Event{Kind: task.Started, Task: a.task, Slot: 1, Attempt: number})
 	return a
@@ -140,7 +140,7 @@ func (r *run) start(id uint64, number int) *attempt {
 func (r *run) end(a *attempt, o task.Outcome, final bool) {
 	r.mu.Lock()
 	delete(r.live, a.task.ID)
-	r.wheres[a.task.ID] = task.Where{Known: true}
+	r.wheres[a.task.ID] = task.Where{State: "ended"}
 	r.mu.Unlock()
 	res := &task.Result{Task: a.task, Attempt: a.number, Outcome: o, Start: time.Now(), End: time.Now()}
 	if o == task.Exit {

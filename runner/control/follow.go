@@ -174,7 +174,7 @@ func (f *follower) hear(e *heard) {
 				end = p.Facts
 			}
 		}
-		name(&end, e.Task, e.Task.ArgvIn(e.Result))
+		end.Describe(e.Task, e.Result.Argv)
 		f.end(end)
 	}
 }
@@ -266,51 +266,51 @@ func (c *conn) log(r *Request) (*Reply, error) {
 
 // log passes on the output of the task that w is about.
 func (f *follower) log(w *task.Where, follow bool) error {
-	switch t, was := f.tasks[w.ID], f.s.sink.find(w.ID); {
-	case w.Running == nil && w.Blocking == nil:
+	switch t, was := f.tasks[w.Task], f.s.sink.find(w.Task); {
+	case w.State != "running" && w.Blocking == nil:
 		return f.past(w)
 	case f.s.cfg.See.Live == nil:
 		return errors.New("this run keeps no output that could be shown here: --output group does")
-	case w.Running != nil:
-		t.attempt, t.told = w.Running.Attempt, w.Running.Attempt-1
-	case was != nil && !was.due.IsZero(): // it waits for its retry
-		t.told = was.result.Attempt
-		if f.show(was.past(true)); !follow {
+	case w.Blocking == nil:
+		t.attempt, t.told = w.Attempt, w.Attempt-1
+	case was != nil && was.Blocking != nil: // it waits for its retry
+		t.told = was.Attempt
+		if f.show(&was.Past); !follow {
 			return nil
 		}
 	case !follow:
-		return fmt.Errorf("task %d does not run: %s; log -f waits for it", w.ID, w.Blocking.Text(time.Now()))
+		return fmt.Errorf("task %d does not run: %s; log -f waits for it", w.Task, w.Blocking.Text(time.Now()))
 	}
 	return f.follow(!follow)
 }
 
 // past passes on the output of a task that has ended. The error says why there is none.
 func (f *follower) past(w *task.Where) error {
-	if !w.Known {
-		return fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.ID)
+	if w.State == "unknown" {
+		return fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.Task)
 	}
 	if err := f.settle(); err != nil {
 		return err
 	}
-	p := f.s.known([]uint64{w.ID}, true)[w.ID]
+	p := f.s.known([]uint64{w.Task}, true)[w.Task]
 	if see := f.s.cfg.See.Ended; see != nil && p.Cut != [2]int64{} {
-		if all := see(w.ID)[w.ID]; all.Kept {
+		if all := see(w.Task)[w.Task]; all.Kept {
 			p = all
 		}
 	}
 	switch {
 	case p.Kept:
-		f.show(p)
+		f.show(&p)
 		f.end(p.Facts)
 		return nil
 	case w.Held != 0:
-		return fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.ID, w.Held)
+		return fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.Task, w.Held)
 	}
-	return fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.ID)
+	return fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.Task)
 }
 
 // show passes on what is kept of the output of a task.
-func (c *conn) show(p task.Past) {
+func (c *conn) show(p *task.Past) {
 	for i, cut := range p.Cut {
 		if cut > 0 {
 			c.put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Cut: cut})
@@ -408,7 +408,7 @@ func (c *conn) tellEnd(f *task.Facts) {
 		return
 	}
 	if p := c.s.sink.find(f.Task); p != nil {
-		tell(c.put, f.Task, p.outs, p.cut, c.s.cfg.See.Live != nil)
+		tell(c.put, &p.Past, c.s.cfg.See.Live != nil)
 	}
 }
 

@@ -42,7 +42,7 @@ func (l *Log) Consume(batch []task.Event) error {
 			continue
 		}
 		if ended && e.Result.Outcome.Failed() {
-			l.output(e.Task.ID, e.Result)
+			l.output(e)
 		}
 		if f, event := eventOf(e); event.Name != "" {
 			l.put(&Reply{Event: &event, Facts: f})
@@ -53,18 +53,18 @@ func (l *Log) Consume(batch []task.Event) error {
 }
 
 // output writes the end of what a failed attempt wrote.
-func (l *Log) output(id uint64, r *task.Result) {
-	outs, cut := tails(r)
+func (l *Log) output(e *task.Event) {
+	r, p := e.Result, pastOf(e)
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
-	tell(l.put, id, outs, cut, l.Keeps && !elsewhere)
+	tell(l.put, &p, l.Keeps && !elsewhere)
 }
 
 // tell puts lines with the ends of outputs, as log sends them. keeps means that without any, the task
 // wrote nothing, which a line without data says.
-func tell(put func(*Reply), id uint64, outs [2][]byte, cut [2]int64, keeps bool) {
-	for i, data := range outs {
-		if data != nil || keeps && i == 1 && outs[0] == nil {
-			put(&Reply{Facts: task.Facts{Task: id}, Stream: streams[i], Data: data, Cut: cut[i]})
+func tell(put func(*Reply), p *task.Past, keeps bool) {
+	for i, o := range p.Outputs {
+		if text, _ := o.(tail); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
+			put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Data: text, Cut: p.Cut[i]})
 		}
 	}
 }

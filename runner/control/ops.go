@@ -115,7 +115,8 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 		t := &status.Tasks[i]
 		t.PID, t.Said = pids[t.Task], task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
 	}
-	status.Ended, _ = s.ended(time.Now())
+	ended, _ := s.sink.remembered()
+	status.Ended = told(ended, time.Now())
 	return status
 }
 
@@ -176,7 +177,7 @@ func (c *conn) each(cmd task.Command) (*Reply, error) {
 		}
 		got := c.do(cmd)
 		reply.Tasks = append(reply.Tasks, got.IDs...)
-		reply.Wheres = append(reply.Wheres, wheresOf(got.Wheres)...)
+		reply.Wheres = append(reply.Wheres, told(got.Wheres, time.Now())...)
 		errs = cmp.Or(errs, got.Err)
 	}
 	return reply, errs

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // ids returns the tasks of a list.
-func ids(list []Where) (ids []uint64) {
+func ids(list []task.Where) (ids []uint64) {
 	for _, w := range list {
 		ids = append(ids, w.Task)
 	}
@@ -31,7 +30,7 @@ func TestPast(t *testing.T) {
 	for id := uint64(2); id < 1000; id++ {
 		ends(id, task.OK)
 	}
-	ended, _ := r.s.ended(time.Now())
+	ended, _ := r.s.sink.remembered()
 	require.Len(t, ended, 1+mostPast)
 	require.Equal(t, uint64(999), ended[0].Task)
 	require.Equal(t, uint64(1), ended[mostPast].Task)
@@ -46,7 +45,7 @@ func TestPast(t *testing.T) {
 	for id := uint64(1001); id <= 1000+mostPast; id++ {
 		ends(id, task.Signal)
 	}
-	ended, _ = r.s.ended(time.Now())
+	ended, _ = r.s.sink.remembered()
 	require.Len(t, ended, 2*mostPast)
 	require.NotContains(t, ids(ended), uint64(1))
 	require.Contains(t, ids(ended), uint64(999))
@@ -62,7 +61,7 @@ func TestPastIsBounded(t *testing.T) {
 		a.out.Write(long)
 		r.end(a, task.OK, true)
 	}
-	ended, _ := r.s.ended(time.Now())
+	ended, _ := r.s.sink.remembered()
 	require.Len(t, ended, 3)
 	replies, err := r.ask(Request{Op: "log", Tasks: []uint64{19}})
 	require.NoError(t, err)
@@ -72,6 +71,6 @@ func TestPastIsBounded(t *testing.T) {
 	a := r.start(20, 1)
 	a.task.Stdin = make([]byte, 10<<20)
 	r.end(a, task.OK, true)
-	ended, _ = r.s.ended(time.Now())
+	ended, _ = r.s.sink.remembered()
 	require.Equal(t, []uint64{20}, ids(ended))
 }

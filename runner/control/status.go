@@ -8,9 +8,6 @@ import (
 	"crew/runner/task"
 )
 
-// longest is how many bytes of a command are shown. Whole ones can be megabytes.
-const longest = 1000
-
 // StatusOf returns the JSON form of a snapshot. total, which may be nil, returns the
 // number of tasks of the whole input, if that is known.
 func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status {
@@ -18,14 +15,11 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 	out := &Status{
 		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
 		Progress: progress(s, total), Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
-		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At), Tasks: []Where{},
+		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
 	}
-	out.Slots, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), []task.Blocking{}, s.Blocking.Told(s.At)
+	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), told(s.Tasks, s.At), []task.Blocking{}, s.Blocking.Told(s.At)
 	for i := range s.Waiting {
 		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].Told(s.At))
-	}
-	for i := range s.Running {
-		out.Tasks = append(out.Tasks, running(&s.Running[i], s.At))
 	}
 	out.ETA = eta(s, out.Total)
 	return out
@@ -38,9 +32,9 @@ func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	if total == nil || s.State >= task.Drains || slices.ContainsFunc(s.Waiting, byHand) {
 		return nil
 	}
-	ages := make([]time.Duration, len(s.Running))
-	for i, r := range s.Running {
-		ages[i] = s.At.Sub(r.Since)
+	ages := make([]time.Duration, len(s.Tasks))
+	for i := range s.Tasks {
+		ages[i] = s.At.Sub(s.Tasks[i].Start)
 	}
 	left, ok := s.Stats.ETA(max(0, *total-s.Stats.Finished()-s.Stats.Running), ages, s.At)
 	if !ok {
@@ -75,54 +69,13 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 	return by
 }
 
-// running describes a running attempt.
-func running(r *task.Running, now time.Time) Where {
-	return Where{State: "running", Tag: task.Bytes(r.Task.TagOn(r.Slot, r.Host, r.Units)), Past: pastOf(r.Task, task.Facts{
-		Attempt: r.Attempt, Worker: r.Slot, Host: task.Bytes(r.Host), Units: r.Units,
-		Start: r.Since, Duration: task.Seconds(max(0, now.Sub(r.Since))),
-	}, r.Task.ArgvOn(r.Slot, r.Host, r.Units))}
-}
-
-// name adds the facts of a task, with the given words.
-func name(f *task.Facts, t *task.Task, argv []string) {
-	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.ShortCommandLine(argv, longest))
-}
-
-// pastOf describes a task and an attempt with the given facts and words.
-func pastOf(t *task.Task, f task.Facts, argv []string) task.Past {
-	name(&f, t, argv)
-	return task.Past{
-		Facts: f, Record: task.Bytes(t.Beside(string(f.Command))), Apart: task.Bytes(t.Apart()), Note: task.Bytes(t.Terms().Note),
-	}
-}
-
-func wheresOf(list []task.Where) (all []Where) {
-	now := time.Now()
+// told returns tasks as clients are told of them.
+func told(list []task.Where, now time.Time) []task.Where {
+	all := make([]task.Where, len(list))
 	for i := range list {
-		all = append(all, whereOf(&list[i], now))
+		all[i] = list[i].Told(now)
 	}
 	return all
-}
-
-func whereOf(w *task.Where, now time.Time) Where {
-	out := Where{Held: w.Held, Blocking: w.Blocking.Told(now)}
-	switch {
-	case w.Running != nil:
-		out = running(w.Running, now)
-	case w.Blocking != nil:
-		out.State = "waiting"
-	case w.Held != 0:
-		out.State = "held"
-	case w.Known:
-		out.State = "ended"
-	default:
-		out.State = "unknown"
-	}
-	if w.Task != nil && w.Running == nil {
-		out.Past = pastOf(w.Task, task.Facts{}, w.Task.ArgvOn(0, "", nil))
-	}
-	out.Task, out.Attempt, out.Outcome = w.ID, cmp.Or(out.Attempt, w.Attempt), w.Outcome
-	return out
 }
 
 // eventOf describes an event and what it is about. The name is empty if watch does not
@@ -143,10 +96,7 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 		out.Workers = e.Slot
 	}
 	if t := e.Task; t != nil {
-		if len(argv) == 0 {
-			argv = t.ArgvOn(e.Slot, e.Host, e.Units)
-		}
-		name(&f, t, argv)
+		f.Describe(t, argv)
 	}
 	return f, out
 }

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ const (
 	mostTasks   = 100 // running tasks in a status
 	mostWaits   = 10  // groups of waiting tasks
 	commandSize = 200 // bytes of a command
-	noteSize    = 100 // bytes of a note
 )
 
 // The texts are for people, in the words of the status that SIGQUIT prints. What is
@@ -29,9 +27,9 @@ func (s *Status) Lines(narrow bool) []string {
 		s.Pace(),
 	}
 	running := slices.Clone(s.Tasks)
-	slices.SortStableFunc(running, func(x, y Where) int { return x.Start.Compare(y.Start) })
+	slices.SortStableFunc(running, func(x, y task.Where) int { return x.Start.Compare(y.Start) })
 	for i := range running[:min(len(running), mostTasks)] {
-		lines = append(lines, running[i].text(narrow))
+		lines = append(lines, running[i].Running(narrow))
 		if said := running[i].Said; said != "" {
 			lines = append(lines, "  | "+string(said))
 		}
@@ -87,38 +85,6 @@ func (s *Status) Pace() string {
 	return strings.Join(parts, ", ")
 }
 
-// Shown returns what people know the task by, instead of its command if that does not tell, and
-// its record if it has to stand beside that.
-func (r *Where) Shown() (shown, record string) {
-	if only := cmp.Or(r.Tag, r.Apart); only != "" {
-		return string(only), ""
-	}
-	return string(r.Command), string(r.Record)
-}
-
-func (r *Where) text(narrow bool) string {
-	shown, record := r.Shown()
-	name, shown := knownAs(r.Task, record, r.Note), task.Shorten(shown, commandSize)
-	age := task.Span(time.Duration(r.Duration))
-	if narrow {
-		return fmt.Sprintf("%s: %s: %s", name, age, shown)
-	}
-	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, age,
-		r.Start.Local().Format(time.TimeOnly), r.Place(), task.LaterAttempt(r.Attempt), shown)
-}
-
-// knownAs names a task, by its record, too, if its command does not tell that, and by its note.
-func knownAs(id uint64, record string, note task.Bytes) string {
-	text := fmt.Sprintf("task %d", id)
-	if record != "" && record != fmt.Sprint(id) {
-		text += " (" + record + ")"
-	}
-	if note != "" {
-		text += " [" + task.Shorten(string(note), noteSize) + "]"
-	}
-	return text
-}
-
 // Reasons says why nothing starts although a worker is idle, and what tasks wait for.
 func (s *Status) Reasons() (lines []string) {
 	// The status begins with the state, which may say it already: paused.
@@ -148,67 +114,7 @@ func (h *Hello) Line() string {
 	if h.State == Silent {
 		return who + " does not answer"
 	}
-	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, clock(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
-}
-
-// clock returns a moment as a time of the day or, if that is long ago, with its date.
-func clock(t time.Time) string {
-	if time.Since(t) < 20*time.Hour {
-		return t.Local().Format(time.TimeOnly)
-	}
-	return t.Local().Format(time.DateTime)
-}
-
-// Line says where a task is and what it waits for.
-func (w *Where) Line() string {
-	at, command := knownAs(w.Task, string(w.Record), w.Note), ""
-	if w.Command != "" {
-		command = ": " + task.Shorten(string(w.Command), commandSize)
-	}
-	switch w.State {
-	case "running":
-		return w.text(false)
-	case "waiting":
-		if w.Blocking == nil {
-			return at + " waits" + command
-		}
-		text := strings.Replace(w.Blocking.Shown, "1 task", at, 1)
-		if text == w.Blocking.Shown {
-			text = at + " waits: " + text
-		}
-		return strings.Replace(text, ", the next in", ", in", 1) + command
-	case "held", "ended":
-		at += " has ended" + w.end()
-		if w.Held > 0 {
-			at += fmt.Sprintf("; its result waits for task %d", w.Held)
-		}
-		return at + command
-	}
-	return "there is no " + at + " yet"
-}
-
-// end says how a task ended, as far as that is known.
-func (w *Where) end() string {
-	switch {
-	case w.Outcome == 0 && w.Held > 0:
-		return ""
-	case w.Outcome == 0 && w.Hint != "":
-		return ", and no more is known of it: " + w.Hint
-	case w.Outcome == 0:
-		return ", and no more is known of it"
-	case w.Start.IsZero() && w.Error == "":
-		return ": " + w.Outcome.String()
-	}
-	here := w.Facts
-	here.Host = "" // it is told with the worker
-	text := ": " + here.Verdict()
-	if !w.Start.IsZero() && w.Outcome != task.Skipped {
-		text += ", begun at " + clock(w.Start)
-	}
-	if w.Worker > 0 {
-		text += " on " + w.Place()
-	}
-	return text + task.LaterAttempt(w.Attempt)
+	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
 }
 
 // Line returns an event as crew ctl watch prints it. r has a task if the event is

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/task"
 )
 
 func TestLines(t *testing.T) {
@@ -17,7 +18,7 @@ func TestLines(t *testing.T) {
 	defer func() { time.Local = local }()
 	crewtest.Examples(t, "testdata/lines.jsonl", func(t *testing.T, row struct {
 		Hello  *Hello
-		Where  *Where
+		Where  *task.Where
 		Reply  *Reply
 		Status *Status
 		Narrow bool

@@ -28,13 +28,13 @@ type Reply struct {
 	*Event
 	task.Facts // Error is of the request at its End: why it was not carried out, or not wholly
 
-	Status int      `json:"status,omitempty"` // of an error: the client's exit status
-	Over   bool     `json:"over,omitempty"`   // of an error: the run has ended, and did nothing of what was asked
-	Hello  *Hello   `json:"hello,omitempty"`  // hello; watch: at first, without the state
-	Run    *Status  `json:"run,omitempty"`    // status; watch: at the end, and with follow at first and again and again
-	Wheres []Where  `json:"wheres,omitempty"` // explain
-	Hint   string   `json:"hint,omitempty"`   // explain: how more would be known
-	Tasks  []uint64 `json:"tasks,omitempty"`  // add: the new tasks; retry: those that run, under their new numbers; otherwise those for which it was done
+	Status int          `json:"status,omitempty"` // of an error: the client's exit status
+	Over   bool         `json:"over,omitempty"`   // of an error: the run has ended, and did nothing of what was asked
+	Hello  *Hello       `json:"hello,omitempty"`  // hello; watch: at first, without the state
+	Run    *Status      `json:"run,omitempty"`    // status; watch: at the end, and with follow at first and again and again
+	Wheres []task.Where `json:"wheres,omitempty"` // explain
+	Hint   string       `json:"hint,omitempty"`   // explain: how more would be known
+	Tasks  []uint64     `json:"tasks,omitempty"`  // add: the new tasks; retry: those that run, under their new numbers; otherwise those for which it was done
 
 	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: at the end; wait: as they end
 

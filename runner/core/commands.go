@@ -153,9 +153,9 @@ func (c *Core) snapshot() *task.Snapshot {
 		}
 	}
 	for _, id := range c.holders() {
-		s.Running = append(s.Running, *c.entries[id].running())
+		s.Tasks = append(s.Tasks, c.entries[id].running())
 	}
-	slices.SortStableFunc(s.Running, func(a, b task.Running) int { return a.Slot - b.Slot })
+	slices.SortStableFunc(s.Tasks, func(a, b task.Where) int { return a.Worker - b.Worker })
 	s.Waiting = c.waiting()
 	s.Queued, s.Buffer = c.queue.ahead(), c.buffer()
 	s.Aside, _ = c.queue.aside()

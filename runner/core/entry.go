@@ -88,6 +88,8 @@ func (e *entry) cut(err error, now time.Time) *task.Result {
 }
 
 // running describes the attempt of a task that holds a slot.
-func (e *entry) running() *task.Running {
-	return &task.Running{Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Units: e.units, Attempt: e.number, Since: e.since}
+func (e *entry) running() task.Where {
+	w := task.WhereOf("running", e.task)
+	w.Attempt, w.Worker, w.Host, w.Units, w.Start = e.number, e.slot.ID, task.Bytes(e.slot.Host), e.units, e.since
+	return w
 }

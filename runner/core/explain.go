@@ -262,27 +262,30 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	return list
 }
 
-func (c *Core) where(id uint64) task.Where {
-	w := task.Where{ID: id, Known: c.input.exists(id)}
+// where describes a task, which may have ended or not exist.
+func (c *Core) where(id uint64) (w task.Where) {
 	if e := c.entries[id]; e != nil {
-		w.Task, w.Attempt = e.task, e.number
-		switch {
-		case e.slot != nil && !e.ahead():
-			w.Running = e.running()
-		case e.state != decided:
+		if e.slot != nil && !e.ahead() {
+			return e.running()
+		}
+		w = task.WhereOf("ended", e.task)
+		if w.Attempt = e.number; e.state != decided {
 			b := c.why(e)
 			if (e.state == queued || e.state == parked || e.state == delayed) && c.paused() {
 				b = c.byPause(1)
 			}
-			w.Blocking = &b
+			w.State, w.Blocking = "waiting", &b
 		}
 		return w
 	}
-	if was, ok := c.queue.memory.tasks[id]; ok {
-		w.Task, w.Outcome, w.Attempt = was.task, was.outcome, was.attempt
-	}
-	if c.output.order != nil && w.Known && id >= c.output.order.Base() {
-		w.Held = c.output.order.Base()
+	was := c.queue.memory.tasks[id]
+	w = task.WhereOf("ended", was.task)
+	w.Task, w.Outcome, w.Attempt = id, was.outcome, was.attempt
+	switch {
+	case !c.input.exists(id):
+		w.State = "unknown"
+	case c.output.order != nil && id >= c.output.order.Base():
+		w.State, w.Held = "held", c.output.order.Base()
 	}
 	return w
 }

@@ -52,7 +52,7 @@ func (s *scene) command(verb string, words []string) {
 		s.say("  room for %d", reply.Room)
 	}
 	for _, w := range reply.Wheres {
-		s.say("  %d %s", w.ID, s.whereabouts(w))
+		s.say("  %d %s", w.Task, s.whereabouts(w))
 	}
 	if now := reply.Snapshot; now != nil {
 		s.shot(now)
@@ -68,13 +68,13 @@ func ints(ids []uint64) (list []int) {
 
 func (s *scene) whereabouts(w task.Where) (text string) {
 	switch {
-	case w.Running != nil:
-		text = fmt.Sprintf("runs in %d", w.Running.Slot)
+	case w.State == "running":
+		text = fmt.Sprintf("runs in %d", w.Worker)
 	case w.Blocking != nil:
 		text = w.Blocking.Text(s.now)
 	case w.Outcome > 0:
 		text = w.Outcome.String()
-	case !w.Known:
+	case w.State == "unknown":
 		text = "is unknown"
 	default:
 		text = "has ended"
@@ -94,8 +94,8 @@ func (s *scene) shot(now *task.Snapshot) {
 	for _, slot := range now.Slots {
 		slots = append(slots, fmt.Sprintf("%d:%d%s", slot.ID, slot.Cap, on(slot.Host)))
 	}
-	for _, r := range now.Running {
-		running = append(running, fmt.Sprintf("%d in %d", r.Task.ID, r.Slot))
+	for _, r := range now.Tasks {
+		running = append(running, fmt.Sprintf("%d in %d", r.Task, r.Worker))
 	}
 	s.say("  %v: workers %v, tasks %v, ahead %d of %d, aside %d", now.State, slots, running, now.Queued, now.Buffer, now.Aside)
 	for _, b := range now.Waiting {

@@ -291,7 +291,11 @@ func (l *ledger) rest(cmd task.Command) (reply task.Reply) {
 		reply.Snapshot = &task.Snapshot{At: time.Now(), State: task.Done, Stats: s}
 	case task.Explain:
 		for _, id := range cmd.IDs {
-			reply.Wheres = append(reply.Wheres, task.Where{ID: id, Known: 1 <= id && id <= all})
+			w := task.Where{State: "unknown"}
+			if w.Task = id; 1 <= id && id <= all {
+				w.State = "ended"
+			}
+			reply.Wheres = append(reply.Wheres, w)
 		}
 	default:
 		reply.Err = errors.New("it is over")

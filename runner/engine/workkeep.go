@@ -173,7 +173,7 @@ func (w *crewWorker) presence(t *lease) Presence {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
 	}
 	if now := w.work.Do(task.Command{Op: task.Look}).Snapshot; now != nil {
-		p.Slots, p.Busy = len(now.Slots), len(now.Running)
+		p.Slots, p.Busy = len(now.Slots), len(now.Tasks)
 		p.Done, p.Failed = now.Stats.Finished(), now.Stats.Failed()
 		switch now.State {
 		case task.Going:

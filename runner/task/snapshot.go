@@ -15,35 +15,12 @@ type Snapshot struct {
 	State    State      `json:"-"`
 	Stats    Stats      `json:"-"`
 	Slots    []Slot     `json:"workers"`            // by ID
-	Running  []Running  `json:"-"`                  // by slot and task
+	Tasks    []Where    `json:"tasks"`              // those that run, by slot and task
 	Waiting  []Blocking `json:"waits"`              // waiting tasks by what they wait for, the largest group first
 	Blocking *Blocking  `json:"blocking,omitempty"` // why nothing starts; nil if something can start or nothing is left
 	Queued   int        `json:"queued"`             // tasks read ahead, which wait for a slot or their key
 	Buffer   int        `json:"buffer"`             // how many tasks may be read ahead
 	Aside    int        `json:"aside"`              // tasks that wait for anything else: a retry, a limit or other tasks
-}
-
-// Where describes one task, as far as it is known.
-type Where struct {
-	ID       uint64
-	Task     *Task     // nil unless it waits, runs, or is remembered because it failed
-	Known    bool      // false if there was no such task yet
-	Running  *Running  // if it runs
-	Blocking *Blocking // if it waits: for what
-	Attempt  int       // the latest one
-	Outcome  Outcome   // if it has ended: how, if that is remembered; else 0
-	Held     uint64    // if it has ended and its result is held back: by this unfinished task
-}
-
-// Past describes a task that has ended, as far as that is kept.
-type Past struct {
-	Facts            // of its last attempt
-	Record  Bytes    `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
-	Apart   Bytes    `json:"apart,omitempty"`  // Task.Apart, unless the task has a tag
-	Note    Bytes    `json:"note,omitempty"`   // Terms.Note
-	Outputs [2]Live  `json:"-"`                // stdout and stderr; nil for none
-	Cut     [2]int64 `json:"-"`                // how many bytes came before what is kept of these
-	Kept    bool     `json:"-"`                // without Outputs there was none
 }
 
 // Live is the output of an attempt, which may still grow. Its methods are safe for
@@ -74,16 +51,6 @@ const (
 // String returns the state's name.
 func (s State) String() string {
 	return [...]string{"running", "paused", "draining", "draining", "stopping", "done"}[s]
-}
-
-// Running is a running attempt.
-type Running struct {
-	Task    *Task
-	Slot    int
-	Host    string // of the slot; empty for this machine
-	Units   []Units
-	Attempt int
-	Since   time.Time
 }
 
 // Cause is the kind of thing that tasks wait for, by the name that clients get.

@@ -34,7 +34,7 @@ func (f *fake) do(cmd task.Command) task.Reply {
 		return task.Reply{Snapshot: &snap}
 	}
 	if cmd.Op == task.Explain {
-		return task.Reply{Wheres: []task.Where{{ID: 7, Known: true, Running: &f.snap.Running[0]}}}
+		return task.Reply{Wheres: f.snap.Tasks}
 	}
 	f.did = append(f.did, cmd)
 	return task.Reply{Err: f.err}
@@ -54,7 +54,7 @@ func TestApp(t *testing.T) {
 	one := &task.Task{ID: 7, Argv: []string{"sleep", "1"}}
 	f := &fake{snap: task.Snapshot{
 		Stats: task.Stats{Admitted: 9, Start: start}, Slots: []task.Slot{{ID: 1}},
-		Running: []task.Running{{Task: one, Slot: 1, Attempt: 2, Since: start}},
+		Tasks:   []task.Where{{State: "running", Of: one, Past: task.Past{Facts: task.Facts{Worker: 1, Attempt: 2, Start: start}}}},
 		Waiting: []task.Blocking{{By: task.ByKey, Key: "a", Tasks: 2, Slot: 1}}, Queued: 2,
 	}}
 	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2

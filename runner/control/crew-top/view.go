@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/control"
+	"crew/runner/task"
 )
 
 // view holds what the screen shows, and which task of it is chosen.
@@ -45,7 +46,7 @@ type view struct {
 
 // row is a task that the user can choose.
 type row struct {
-	control.Where
+	task.Where
 	usage
 	measured bool
 }
@@ -91,7 +92,7 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 		v.tasks = append(v.tasks, row{t, use, measured})
 	}
 	for _, w := range s.Ended {
-		if !slices.ContainsFunc(s.Tasks, func(t control.Where) bool { return t.Task == w.Task }) {
+		if !slices.ContainsFunc(s.Tasks, func(t task.Where) bool { return t.Task == w.Task }) {
 			v.tasks = append(v.tasks, row{Where: w})
 		}
 	}
