@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"crew/runner/task"
 )
@@ -111,25 +111,35 @@ func (o *Options) set(p *option, value string) (err error) {
 		return err
 	}
 	low, high, _ := strings.Cut(p.values, "..")
-	switch to := to.Addr().Interface().(type) {
-	case *bool:
-		*to = strings.HasSuffix(p.choices, value)
-	case *string:
-		if *to = value; p.values == "" {
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+	}
+	switch to.Kind() {
+	case reflect.Bool:
+		to.SetBool(strings.HasSuffix(p.choices, value))
+	case reflect.String:
+		if to.SetString(value); p.values == "" {
 			_, err = parseText(value)
 		}
-	case *[]string:
-		*to = append(*to, value)
+	case reflect.Slice:
+		to.Set(reflect.Append(to, reflect.ValueOf(value)))
 		_, err = parseText(value)
-	case *int:
+	case reflect.Uint8: // from 1, in the order of the choices
+		to.SetUint(uint64(1 + slices.Index(strings.Fields(p.choices), value)))
+	case reflect.Int:
 		least, _ := strconv.Atoi(low)
 		most, _ := strconv.Atoi(cmp.Or(high, strconv.Itoa(math.MaxInt)))
-		*to, err = parseWhole(value, least, most)
-	case *time.Duration:
+		n, bad := parseWhole(value, least, most)
+		to.SetInt(int64(n))
+		return bad
+	case reflect.Int64:
 		least, _ := task.ParseDuration(low)
-		if *to, err = task.ParseDuration(value); err == nil && *to < least {
-			err = fmt.Errorf("write a time of at least %v", least)
+		d, bad := task.ParseDuration(value)
+		if to.SetInt(int64(d)); bad == nil && d < least {
+			bad = fmt.Errorf("write a time of at least %v", least)
 		}
+		return bad
 	}
 	return err
 }

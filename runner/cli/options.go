@@ -68,7 +68,7 @@ type Input struct {
 	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
 	EOF       string         `row:"-E, --eof STR | run | stop at the record STR | any"`
 	Shard     Shard          `row:"--shard K/N | run | take share K of the records, which N runs share" by:"shard"`
-	Times     []string       `row:"--times PATH | run | how long commands took: a joblog, --json, --state" by:"times"`
+	Times     []string       `row:"--times PATH | run | how long commands took: a joblog, --json, --state"`
 }
 
 // Shard is the part of the records that the run takes. The zero Shard is all of them.
@@ -154,8 +154,8 @@ type Machine struct {
 // Coproc configures persistent workers, which take the records instead of a command. Words is the
 // command of each; "" is for none.
 type Coproc struct {
-	Words    string        `row:"--worker CMD | all | give the records to long-lived processes" by:"worker"`
-	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json" by:"protocol"`
+	Words    string        `row:"--worker CMD | all | give the records to long-lived processes"`
+	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json"`
 	Window   int           `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
 	Eager    bool          `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
 	Life     task.Life
@@ -184,15 +184,27 @@ type Failure struct {
 	_         struct{} `row:"--deadline WHEN | runs | end the run after such as 90m, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
-// RetryOn selects the outcomes to retry.
-type RetryOn struct {
-	Any      bool // every failure
-	Exit     []ExitRange
-	Outcomes []task.Outcome
+// RetryOn selects the attempts to retry: those that one of its items matches.
+type RetryOn []Retried
+
+// Retried matches attempts with an outcome and an exit status from From to To, both included. An Outcome
+// of 0 is for every failure.
+type Retried struct {
+	Outcome  task.Outcome
+	From, To int
 }
 
-// ExitRange is the exit statuses from From to To, both included.
-type ExitRange struct{ From, To int }
+// Has reports whether r is to be retried.
+func (on RetryOn) Has(r *task.Result) bool {
+	return slices.ContainsFunc(on, func(x Retried) bool {
+		return x.Outcome == 0 || x.Outcome == r.Outcome && x.From <= r.Code && r.Code <= x.To
+	})
+}
+
+// Names reports whether an item is for this outcome alone.
+func (on RetryOn) Names(o task.Outcome) bool {
+	return slices.ContainsFunc(on, func(x Retried) bool { return x.Outcome == o })
+}
 
 // Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
 // succeed, either.
@@ -206,7 +218,7 @@ type Output struct {
 	TagString  string   `row:"--tag-string TEMPLATE | shown | begin each line with this"`
 	JSON       bool     `row:"--json | shown | print a JSON object a result"`
 	Results    string   `row:"--results DIR | shown | keep each task's results in a directory of DIR"`
-	Joblog     string   `row:"--joblog FILE | shown | a line a task, as GNU parallel does; +FILE appends" by:"joblog"`
+	Joblog     string   `row:"--joblog FILE | shown | a line a task, as GNU parallel does; +FILE appends"`
 	Append     bool     // to what the joblog holds
 	JUnit      string   `row:"--junit FILE | shown | write a test report in JUnit's XML at the end"`
 }
@@ -302,7 +314,7 @@ type Ctl struct {
 	_       struct{}      `row:"--rest | ctl-drain | first run everything that was read" to:"Ctl.Rest"`
 	_       struct{}      `row:"--only KIND | ctl-explain | waiting, running, failed or ended ones alone | waiting running failed ended" to:"Ctl.Only"`
 	_       struct{}      `row:"--limit N | ctl-explain | at most N (1000): the first, or the latest to end | 1..1000" to:"Ctl.N"`
-	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks" to:"Ctl.Key" by:"key"`
+	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks | any" to:"Ctl.Key"`
 	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks so far that have not ended" to:"Ctl.All"`
 	_       struct{}      `row:"--all | ctl-stop | all of your runs; they are listed first" to:"Ctl.All"`
 	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`
@@ -314,8 +326,8 @@ type Ctl struct {
 	_     struct{}      `row:"--in DUR | ctl-add | start it in such as 2h, and not before" to:"Ctl.Adds.At" by:"in"`
 	_     struct{}      `row:"--at WHEN | ctl-add | start it at such as 22:00 or '2027-01-31 06:00'" to:"Ctl.Adds.At" by:"at"`
 	_     struct{}      `row:"--timeout DUR | ctl-add | end an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
-	_     struct{}      `row:"--priority N | ctl-add | higher ones start first, from -1000 to 1000" to:"Ctl.Adds.Priority" by:"priority"`
-	_     struct{}      `row:"--note TEXT | ctl-add | a note that explain, status and top show" to:"Ctl.Adds.Note" by:"note"`
+	_     struct{}      `row:"--priority N | ctl-add | higher ones start first, from -1000 to 1000 | -1000..1000" to:"Ctl.Adds.Priority"`
+	_     struct{}      `row:"--note TEXT | ctl-add | a note that explain, status and top show" to:"Ctl.Adds.Note"`
 	_     struct{}      `row:"--after TASK | ctl-add | wait until this one succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
 	_     struct{}      `row:"--wait | ctl-add | show the output, end with the task's status" to:"Ctl.Wait"`
 	Adds  task.Addition // the terms of what is added
@@ -381,7 +393,7 @@ func newOptions(c *command) *Options {
 		Sched:   Sched{Policy: "fifo"},
 		Failure: Failure{
 			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
-			RetryOn: RetryOn{Any: true},
+			RetryOn: RetryOn{{To: anyStatus}},
 			Limit:   core.Limit{KillAfter: 5 * time.Second},
 		},
 		Output: Output{Mode: "group"},
@@ -515,9 +527,6 @@ func (o *Options) Silent() bool { return o.Show.Quiet || o.Output.FailedOnly && 
 
 // TakesValues reports whether values are added to crew serve, and not commands.
 func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON }
-
-// Has reports whether the outcome is in the list.
-func (on RetryOn) Has(o task.Outcome) bool { return slices.Contains(on.Outcomes, o) }
 
 // given returns the last use of an option, or nil.
 func (o *Options) given(name string) *use {

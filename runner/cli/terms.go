@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,20 +12,12 @@ import (
 	"crew/runner/task"
 )
 
-// addOffers adds several limits, with commas between them: an item without = or : is another unit of the
-// one before it.
+// addOffers adds several limits, with commas between them, as there are between the units of one.
 func addOffers(value string, caps []task.Cap) (_ []task.Cap, err error) {
-	var list []string
-	for item := range strings.SplitSeq(value, ",") {
-		if last := len(list) - 1; last >= 0 && !strings.ContainsAny(item, "=:") && strings.Contains(list[last], ":") {
-			list[last] += "," + item
-		} else {
-			list = append(list, item)
-		}
-	}
-	for _, c := range list {
-		if caps, err = addUnits(c, caps); err != nil {
-			break
+	ends := regexp.MustCompile(`(=[^,]*),|,([^,=:]*[=:])`)
+	for c := range strings.SplitSeq(ends.ReplaceAllString(value, "$1\n$2"), "\n") {
+		if err == nil {
+			caps, err = addUnits(c, caps)
 		}
 	}
 	return caps, err
@@ -44,25 +38,23 @@ const mostList = 64 << 10
 
 // parseCap parses NAME=N, or NAME and a list of units: NAME:UNIT,UNIT.
 func parseCap(s string) (c task.Cap, err error) {
-	name, count, counts := strings.Cut(s, "=")
-	list := ""
-	if i := strings.IndexByte(s, ':'); i >= 0 && i < len(name) {
-		name, list, counts = s[:i], s[i+1:], false
-	} else if !counts {
+	end := strings.IndexAny(s, "=:")
+	if end < 0 {
 		return c, errors.New("write NAME=N or NAME:UNIT,UNIT, such as gpu=3 or gpu:0,1,3")
 	}
-	if c.Name = name; !task.IsCapName(name) {
+	list := s[end+1:]
+	if c.Name = s[:end]; !task.IsCapName(c.Name) {
 		return c, errors.New("write a name of letters, digits and _ that begins with a letter, and that nothing else has as {name} or CREW_NAME")
 	}
-	if counts {
-		n, err := parseWhole(count, 1, task.MostUnits)
+	if s[end] == '=' {
+		n, err := parseWhole(list, 1, task.MostUnits)
 		if err != nil {
-			return c, fmt.Errorf("%w; of more units, let one stand for several", err)
+			err = fmt.Errorf("%w; of more units, let one stand for several", err)
 		}
 		for i := range n {
 			c.Units = append(c.Units, strconv.Itoa(i))
 		}
-		return c, nil
+		return c, err
 	}
 	c.Units = strings.Split(list, ",")
 	for i, u := range c.Units {
@@ -84,19 +76,15 @@ const mostRate = 1_000_000
 // parseRate parses N/PERIOD or N/PERIOD,burst=B.
 func parseRate(s string) (r task.Rate, err error) {
 	hint := errors.New("write up to 1000000 starts and a time, such as 100/s, 5000/h or 10/1m30s,burst=5")
-	s, burst, bursts := strings.Cut(s, ",burst=")
-	n, period, _ := strings.Cut(s, "/")
-	if len(period) == 1 && strings.Contains("smhd", period) {
-		period = "1" + period
-	}
-	if !bursts {
-		burst = "1"
+	part := regexp.MustCompile(`^([^/]+)/(?:([smhd])|([^,]+))(?:,burst=(.+))?$`).FindStringSubmatch(s)
+	if part == nil {
+		return r, hint
 	}
 	var wrong [3]error
-	r.N, wrong[0] = parseWhole(n, 1, mostRate)
-	r.Period, wrong[1] = task.ParseDuration(period)
-	r.Burst, wrong[2] = parseWhole(burst, 1, mostRate)
-	if errors.Join(wrong[:]...) != nil || period == "" || r.Period == 0 {
+	r.N, wrong[0] = parseWhole(part[1], 1, mostRate)
+	r.Period, wrong[1] = task.ParseDuration(cmp.Or(part[3], "1"+part[2]))
+	r.Burst, wrong[2] = parseWhole(cmp.Or(part[4], "1"), 1, mostRate)
+	if errors.Join(wrong[:]...) != nil || r.Period == 0 {
 		return task.Rate{}, hint
 	}
 	return r, nil

@@ -1,19 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"crew/runner/core"
 	"crew/runner/input"
@@ -24,42 +23,13 @@ import (
 // parsers are what the tags of Options name: they parse the values of options. Their errors are hints:
 // they say what to write instead. One that takes the field adds to it, as each does if that is a slice.
 var parsers = map[string]any{
-	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "times": parseTimes,
-	"block": parseBlock, "mark": parseMark, "topics": sched.ParseTopics, "cap": addUnits, "offers": addOffers, "rate": parseRate,
-	"load": parseLoad, "memfree": parseMemFree, "worker": parseWorker, "protocol": parseProtocol, "ready": parseReady,
-	"retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "joblog": parseJoblog, "progress": parseProgress,
+	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "block": parseBlock, "mark": parseMark,
+	"topics": sched.ParseTopics, "cap": addUnits, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
+	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
 	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
-	"in": parseIn, "at": parseAt, "limit": parseLimit, "priority": parsePriority, "task": parseTask,
-	"key":        func(s string) (*task.Bytes, error) { key := task.Bytes(s); return &key, nil },
-	"note":       func(s string) (task.Bytes, error) { return parseText(task.Bytes(s)) },
+	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask,
 	"version":    func(string) (string, error) { return versionText(), nil },
 	"completion": func(shell string) (string, error) { return completionScript(shell), nil },
-}
-
-// parseTimes refuses standard input, which is for records.
-func parseTimes(s string) (string, error) {
-	if s == "-" {
-		return "", errors.New("give a file or a directory: standard input is for records")
-	}
-	return parseText(s)
-}
-
-// parseWorker parses the command of a persistent worker.
-func parseWorker(s string) (string, error) {
-	if isNumber(s) {
-		return "", errors.New("write the command of a worker; -j N says how many there are")
-	}
-	return parseText(s)
-}
-
-func parseProtocol(s string) (task.Protocol, error) {
-	return task.LineProtocol + task.Protocol(slices.Index(strings.Fields(long("worker-protocol").choices), s)), nil
-}
-
-// parseJoblog parses the name of a file, which can have a + before it.
-func parseJoblog(s string) (string, error) {
-	_, err := parseText(strings.TrimPrefix(s, "+"))
-	return s, err
 }
 
 // parseLimit parses a limit of time in place of the run's own, which 0 is for.
@@ -69,11 +39,6 @@ func parseLimit(s string) (task.Seconds, error) {
 		d = -1
 	}
 	return task.Seconds(d), err
-}
-
-func parsePriority(s string) (*int, error) {
-	n, err := parseWhole(s, -task.MaxPriority, task.MaxPriority)
-	return &n, err
 }
 
 func parseOutput(s string) (int64, error) {
@@ -123,14 +88,14 @@ func matching(expr, s, hint string) (string, error) {
 }
 
 // parseLabels parses names separated by commas.
-func parseLabels(s string) ([]string, error) {
-	list := strings.Split(s, ",")
-	for _, l := range list {
-		if _, err := parseName(l); err != nil {
-			return nil, errors.New("write names separated by commas, such as gpu,eu")
+func parseLabels(s string) (list []string, err error) {
+	for l := range strings.SplitSeq(s, ",") {
+		if _, bad := parseName(l); bad != nil {
+			err = fmt.Errorf("%w, with commas between such", bad)
 		}
+		list = append(list, l)
 	}
-	return list, nil
+	return list, err
 }
 
 // here returns the time now in the zone that TZ says, or in any if that is not understood.
@@ -161,26 +126,22 @@ func deadlineAfter(s string, now time.Time, zone error) (after time.Duration, un
 
 // moment parses a local time of day, which is then the next one, a local date and time, or a
 // moment in the form of RFC 3339. zone is why now is not local.
-func moment(s string, now time.Time, zone error) (t time.Time, err error) {
-	for _, form := range [...]string{"15:04", "15:04:05"} {
+func moment(s string, now time.Time, zone error) (time.Time, error) {
+	for form := range strings.SplitSeq("15:04|15:04:05|2006-01-02 15:04|2006-01-02 15:04:05|2006-01-02T15:04|2006-01-02T15:04:05|"+
+		time.RFC3339+"|2006-01-02 15:04:05Z07:00", "|") {
 		t, err := time.Parse(form, s)
-		if err != nil {
-			continue
-		}
-		next := now
-		for year, month, day := now.Date(); !next.After(now); day++ {
-			next = local(time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), 0, time.UTC), now.Location())
-		}
-		return next, zone
-	}
-	for _, form := range [...]string{"2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(form, s); err == nil {
-			return local(t, now.Location()), zone
-		}
-	}
-	for _, form := range [...]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"} {
-		if t, err := time.Parse(form, s); err == nil {
+		switch {
+		case err != nil:
+		case strings.Contains(form, "Z"):
 			return t, nil
+		case t.Year() > 0:
+			return local(t, now.Location()), zone
+		default:
+			next := now
+			for year, month, day := now.Date(); !next.After(now); day++ {
+				next = local(t.AddDate(year, int(month)-1, day-1), now.Location())
+			}
+			return next, zone
 		}
 	}
 	return time.Time{}, errNoMoment
@@ -190,17 +151,15 @@ var errNoMoment = errors.New("no moment")
 
 // local returns the moment at which clocks of a location show what those in UTC show at t. If
 // there are two, or none as clocks are set forward, it is the later one that may be meant.
-func local(t time.Time, in *time.Location) (moment time.Time) {
-	shown := false
-	for _, day := range [...]time.Duration{-24 * time.Hour, 24 * time.Hour} {
+func local(t time.Time, in *time.Location) time.Time {
+	at := func(day time.Duration) time.Time {
 		_, offset := t.Add(day).In(in).Zone()
-		m := t.Add(-time.Duration(offset) * time.Second).In(in)
-		shows := m.Format(time.DateTime) == t.Format(time.DateTime)
-		if shows && !shown || shows == shown && m.After(moment) {
-			moment, shown = m, shows
-		}
+		return t.Add(-time.Duration(offset) * time.Second).In(in)
 	}
-	return moment
+	if m := at(24 * time.Hour); m.Format(time.DateTime) == t.Format(time.DateTime) {
+		return m
+	}
+	return at(-24 * time.Hour)
 }
 
 // parseAt parses a moment that is still to come.
@@ -235,40 +194,35 @@ func parseIn(s string) (time.Time, error) {
 
 // retryOutcomes are the outcomes that --retry-on names.
 var retryOutcomes = map[string]task.Outcome{
-	"signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed, "answer": task.BadAnswer,
-	"output": task.NoOutput, "memory": task.Memory,
+	"any": 0, "exit": task.Exit, "signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed,
+	"answer": task.BadAnswer, "output": task.NoOutput, "memory": task.Memory,
 }
+
+const anyStatus = 255 // is the largest exit status
 
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
 // answer, output, memory and any, separated by commas.
-func parseRetryOn(s string) (RetryOn, error) {
-	hint := errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255")
-	var r RetryOn
+func parseRetryOn(s string) (list RetryOn, err error) {
 	for item := range strings.SplitSeq(s, ",") {
-		if outcome, found := retryOutcomes[item]; found {
-			r.Outcomes = append(r.Outcomes, outcome)
-			continue
+		name, span, spans := strings.Cut(item, ":")
+		outcome, known := retryOutcomes[name]
+		x := Retried{outcome, 0, anyStatus}
+		if spans {
+			from, to, isRange := strings.Cut(span, "-")
+			if !isRange {
+				to = from
+			}
+			var err2 error
+			x.From, err = parseWhole(from, 1, anyStatus)
+			x.To, err2 = parseWhole(to, x.From, anyStatus)
+			known = known && outcome == task.Exit && cmp.Or(err, err2) == nil
 		}
-		switch item {
-		case "any":
-			r.Any = true
-			continue
-		case "exit":
-			item = "exit:1-255"
+		if !known {
+			return nil, errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255")
 		}
-		span, found := strings.CutPrefix(item, "exit:")
-		from, to, isRange := strings.Cut(span, "-")
-		if !isRange {
-			to = from
-		}
-		a, err := parseWhole(from, 1, 255)
-		b, err2 := parseWhole(to, a, 255)
-		if !found || err != nil || err2 != nil {
-			return RetryOn{}, hint
-		}
-		r.Exit = append(r.Exit, ExitRange{a, b})
+		list = append(list, x)
 	}
-	return r, nil
+	return list, nil
 }
 
 // parseReady parses the expression for the line that says that a worker is ready.
@@ -331,11 +285,7 @@ func checkChoice(s, choices string) error {
 func parseProgress(s string) (string, error) {
 	err := checkChoice(s, long("progress").choices)
 	if err != nil {
-		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-			if st, e := os.Stat(filepath.Join(dir, s)); e == nil && s != "" && !st.IsDir() {
-				return "", fmt.Errorf("%w, or --bar %s", err, task.Quote(s))
-			}
-		}
+		err = fmt.Errorf("%w, or --bar, which takes no value", err)
 	}
 	return s, err
 }
@@ -385,18 +335,9 @@ func oneOf(choices []string) string {
 // parseHost reads a name or an address by which a hub is found.
 func parseHost(s string) (string, error) {
 	name := strings.Trim(s, "[]")
-	odd := func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r)
+	a, err := netip.ParseAddr(name)
+	if a.Zone() != "" || a.IsUnspecified() || err != nil && !regexp.MustCompile(`^[\pL\pN._-]+$`).MatchString(s) {
+		return "", errors.New("write a name or an address, without a port, by which clients on other machines find it")
 	}
-	switch a, err := netip.ParseAddr(name); {
-	case err == nil && a.Zone() == "" && !a.IsUnspecified():
-		return name, nil
-	case err == nil:
-		return "", errors.New("clients on other machines do not find it by that: write a name or an address")
-	case strings.Contains(s, "*"):
-		return "", errors.New("no client finds it by a wildcard: write each name")
-	case s == "" || strings.ContainsFunc(s, odd):
-		return "", errors.New("write a name or an address, without a port")
-	}
-	return s, nil
+	return name, nil
 }

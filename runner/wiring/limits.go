@@ -185,7 +185,7 @@ func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
 		if b.Memory = int64(free.Of(float64(total))); b.Memory >= total {
 			return b, misuse(o.Typed("memfree")+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
 		}
-		b.End = o.Failure.RetryOn.Has(task.Memory)
+		b.End = o.Failure.RetryOn.Names(task.Memory)
 	}
 	return b, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -264,10 +263,4 @@ func (w *wiring) known() sink.Input {
 		}
 	}
 	return in
-}
-
-// retries reports whether to retry after a failed attempt.
-func retries(on cli.RetryOn, r *task.Result) bool {
-	hasCode := func(e cli.ExitRange) bool { return e.From <= r.Code && r.Code <= e.To }
-	return on.Any || on.Has(r.Outcome) || r.Outcome == task.Exit && slices.ContainsFunc(on.Exit, hasCode)
 }

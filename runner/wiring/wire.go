@@ -347,8 +347,7 @@ func (w *wiring) config() (core.Config, error) {
 		Queue: w.pool.queue, Order: core.Order{Keep: o.Output.KeepOrder, Window: window}, Limit: f.Limit, Retry: f.Retry, Halt: f.Halt, Feed: o.Serve.Feed, Tick: tick,
 	}
 	cfg.Queue.Policy, cfg.Queue.Terms = p, o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != ""
-	cfg.Retry.On = func(r *task.Result) bool { return retries(f.RetryOn, r) }
-	cfg.Retry.Jitter, cfg.Retry.Keep = rand.Float64, w.plan.KeepsAttempts()
+	cfg.Retry.On, cfg.Retry.Jitter, cfg.Retry.Keep = f.RetryOn.Has, rand.Float64, w.plan.KeepsAttempts()
 	cfg.Halt.Tasks, cfg.Halt.SameCommand = w.inputTasks, w.sameCommand()
 	cfg.Feed.Open, cfg.Feed.Remember = o.Fed() && w.attached == nil, o.Do == cli.DoServe || o.State.Dir != "" && w.handed == nil
 	if w.tokens != nil {
