@@ -4,6 +4,7 @@
 package cli
 
 import (
+	_ "embed" // the commands
 	"slices"
 	"strings"
 )
@@ -45,51 +46,23 @@ const (
 	DoWeb    = "web"
 )
 
-// commands is the command table, in the order of the help; verbs follow their command.
-var commands = [...]command{
-	{DoRun, takesCommand, "run a command for each record"},
-	{DoServe, takesCommand, "run what crew ctl add brings: values for the command or, without one, commands"},
-	{DoWork, takesCommand, "run the tasks of other crews, which --engine brings"},
-	{"state", takesDir, "print a summary of the runs that had --state DIR: what ran, what failed, and\nwhat took longest. It can be used during a run"},
-	{DoReport, takesSources, "print an HTML page of what runs did: timeline, failures and their output, and\ntrends. FILE is a joblog or the output of --json, DIR that of --state"},
-	{DoWeb, takesNothing, "show and steer your runs in a browser on this machine"},
-	{"help", takesTopic, "print this; TOPIC is one of these words, or an option"},
+// commandTable has a command a line, in the order of the help: its words, its operands, and its text
+// in the help, in which \n ends a line. Verbs follow their command.
+//
+//go:embed commands.txt
+var commandTable string
 
-	{"ctl", takesVerb, "see, steer and feed the crews that run"},
-	{"ctl ls", takesNothing, "list your running crews"},
-	{"ctl status", takesRun, "what runs, what waits for what, and why"},
-	{"ctl log", takesTask, "the output of a task so far"},
-	{"ctl explain", takesAny, "where tasks are, and what they wait for"},
-	{"ctl wait", takesWait, "end when tasks, or all, have, with their status"},
-	{"ctl watch", takesRun, "print events as they happen"},
-	{"ctl top", takesRun, "show and steer the run on the whole screen"},
-	{"ctl pause", takesRun, "start nothing; running tasks finish"},
-	{"ctl resume", takesRun, "undo pause"},
-	{"ctl resize", takesSize, "set, add or take away workers"},
-	{"ctl cancel", takesKey, "end running tasks, remove waiting ones"},
-	{"ctl retry", takesTasks, "retry now; run failed tasks again"},
-	{"ctl hold", takesTasks, "keep waiting tasks from starting"},
-	{"ctl release", takesTasks, "undo hold; start tasks before their time"},
-	{"ctl move", takesMove, "have waiting tasks start before or after all others"},
-	{"ctl drain", takesRun, "start nothing more, let what runs finish"},
-	{"ctl stop", takesRun, "drain, and end what runs; --all: of all your runs"},
-	{"ctl add", takesWork, "give tasks to a crew serve"},
-
-	{"engine", takesVerb, "run and look after the NATS server by which crew works with other machines"},
-	{"engine serve", takesNothing, "run a hub: a NATS server with its files in DIR"},
-	{"engine invite", takesName, "let a worker connect; prints with what"},
-	{"engine revoke", takesName, "end what invite began, and close the connections"},
-	{"engine init", takesNothing, "print the least rights of users of a NATS server"},
-	{"engine status", takesNothing, "list workers, queues and runs"},
-	{"engine cancel", takesFarRun, "end a run, or remove one that is over"},
-	{"engine drain", takesWorkers, "have workers end once what they run has ended"},
-	{DoAttach, takesFarRun, "show the results of a run that was handed over"},
-	{"engine key", takesFile, "make a key to sign commands, print what trusts it"},
-}
+var commands = func() (all []command) {
+	for line := range strings.Lines(commandTable) {
+		part := strings.Split(strings.TrimSpace(line), " = ")
+		all = append(all, command{part[0], part[1], strings.ReplaceAll(part[2], `\n`, "\n")})
+	}
+	return all
+}()
 
 // commandNamed returns the command of that name, or nil.
 func commandNamed(name string) *command {
-	if i := slices.IndexFunc(commands[:], func(c command) bool { return c.name == name }); i >= 0 {
+	if i := slices.IndexFunc(commands, func(c command) bool { return c.name == name }); i >= 0 {
 		return &commands[i]
 	}
 	return nil

@@ -29,25 +29,17 @@ func versionText() string {
 // long returns the option with a long name of crew's or of its peers, or nil. If c has
 // runs, the option may be one that it does not take.
 func (c *command) long(name string) *option {
-	o := c.option(func(o *option) bool { return sameName(o.name, name) })
-	if o == nil && c.hasRun() {
-		o = accepted(name)
-	}
-	return o
+	return c.option(name, func(o *option) bool { return sameName(o.name, name) })
 }
 
 // short is like long, for a letter.
 func (c *command) short(letter byte) *option {
-	o := c.option(func(o *option) bool { return strings.IndexByte(o.short, letter) >= 0 })
-	if o == nil && c.hasRun() {
-		o = accepted(string(letter))
-	}
-	return o
+	return c.option(string(letter), func(o *option) bool { return strings.IndexByte(o.short, letter) >= 0 })
 }
 
-// option returns the option for which is holds: one of the command's own or, if it has
-// runs, one of theirs.
-func (c *command) option(is func(*option) bool) (ofRuns *option) {
+// option returns the option for which is holds, or which peers spell so: one of the command's own or,
+// if it has runs, one of theirs.
+func (c *command) option(spelled string, is func(*option) bool) (ofRuns *option) {
 	for _, o := range options() {
 		switch {
 		case !is(o):
@@ -56,6 +48,9 @@ func (c *command) option(is func(*option) bool) (ofRuns *option) {
 		case o.ofRuns() && c.hasRun():
 			ofRuns = o
 		}
+	}
+	if ofRuns == nil && c.hasRun() {
+		ofRuns = accepted(spelled)
 	}
 	return ofRuns
 }

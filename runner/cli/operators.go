@@ -13,9 +13,7 @@ import (
 )
 
 // operators are the words that only a shell understands.
-var operators = [...]string{
-	";", "&", "&&", "||", "|", "|&", ">", ">>", "<", "2>", "2>>", "&>", "2>&1", ">&2",
-}
+const operators = "; & && || | |& > >> < 2> 2>> &> 2>&1 >&2"
 
 var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`) })
 
@@ -25,15 +23,14 @@ func (c Command) operator() string {
 	if len(c.Words) < 2 || c.Shell != "" {
 		return ""
 	}
-	switch path.Base(c.program()) {
-	case "test", "[", "expr", "tr":
+	if hasWord("test [ expr tr", path.Base(c.program())) {
 		return ""
 	}
 	for i, w := range c.Words {
 		switch {
-		case w == "-exec", w == "-ok", w == "-execdir", w == "-okdir":
+		case hasWord("-exec -ok -execdir -okdir", w):
 			return ""
-		case slices.Contains(operators[:], w) && (i == 0 || len(c.Words[i-1]) < 2 || c.Words[i-1][0] != '-'):
+		case hasWord(operators, w) && (i == 0 || len(c.Words[i-1]) < 2 || c.Words[i-1][0] != '-'):
 			return w
 		}
 	}
@@ -43,11 +40,11 @@ func (c Command) operator() string {
 // program returns the first word that is not one that runs the command after it, as
 // env does, or belongs to one.
 func (c Command) program() string {
-	wraps := []string{"env", "sudo", "doas", "nice", "ionice", "nohup", "time", "timeout", "setsid", "stdbuf", "chrt", "taskset"}
+	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
 	wrapped := false
 	for _, w := range c.Words {
 		switch {
-		case slices.Contains(wraps, path.Base(w)):
+		case hasWord(wraps, path.Base(w)):
 			wrapped = true
 		case wrapped && (strings.HasPrefix(w, "-") || strings.Contains(w, "=") || strings.Trim(w, "0123456789.smhd") == ""):
 		default:
@@ -87,7 +84,7 @@ func (c Command) checkOperators() error {
 func (c Command) script() string {
 	words := slices.Clone(c.Words)
 	for i, w := range words {
-		if !slices.Contains(operators[:], w) && strings.ContainsAny(w, " \t\n'\"\\$`*?[]()#&;<>|~!") {
+		if !hasWord(operators, w) && strings.ContainsAny(w, " \t\n'\"\\$`*?[]()#&;<>|~!") {
 			words[i] = task.Quote(w)
 		}
 	}

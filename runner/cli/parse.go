@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -71,37 +67,17 @@ func (c *command) read(l line) (*Options, error) {
 			bad = u.bad(err)
 		}
 	}
-	args := append([]string{"crew"}, strings.Fields(c.name)...)
-	err := app(c, o).Run(append(args, l.rest...))
-	if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
-		err = fmt.Errorf("parse options: %w", err)
+	// Its built-in options and commands are switched off, so it takes nothing for its own.
+	app := cli.App{
+		HideHelp: true, HideVersion: true, ExitErrHandler: func(*cli.Context, error) {},
+		Compiled: time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
+		Commands: []*cli.Command{{
+			Name: c.name, HideHelp: true, SkipFlagParsing: true,
+			Action: func(ctx *cli.Context) error { return c.take(o, ctx.Args().Slice()) },
+		}},
 	}
-	if bad != nil || o.Help || o.Print != "" {
-		err = bad
+	if err := app.Run(append([]string{"crew", c.name}, l.rest...)); bad == nil && !o.Help && o.Print == "" {
+		bad = err
 	}
-	return o, err
-}
-
-// app returns crew as urfave/cli sees it: with the command that the command line has, which
-// takes all that follows as operands. Its built-in options and commands are switched off, so it
-// cannot take anything for a command of its own.
-func app(c *command, o *Options) *cli.App {
-	tool, verb, isVerb := strings.Cut(c.name, " ")
-	made := &cli.Command{
-		Name:            cmp.Or(verb, tool),
-		HideHelp:        true,
-		SkipFlagParsing: true,
-		Action:          func(ctx *cli.Context) error { return c.take(o, ctx.Args().Slice()) },
-	}
-	if isVerb {
-		made = &cli.Command{Name: tool, HideHelp: true, Subcommands: []*cli.Command{made}}
-	}
-	return &cli.App{
-		Name:           "crew",
-		HideHelp:       true,
-		HideVersion:    true,
-		Compiled:       time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
-		ExitErrHandler: func(*cli.Context, error) {},
-		Commands:       []*cli.Command{made},
-	}
+	return o, bad
 }

@@ -81,30 +81,19 @@ func (r Rerun) AsRead() bool {
 // that read and cut records, those about earlier runs, and those of reports. Tasks that read their records
 // need what ends those; records of one source are given to them uncut.
 func (r Rerun) drops(name string) bool {
-	switch name {
-	case "arg-file", "replay", "retry-failed", "rerun-changed", "state-reset", "jitter", "report", "trace":
+	switch {
+	case hasWord("arg-file replay retry-failed rerun-changed state-reset jitter report trace", name):
 		return true
-	}
-	if r.Rest {
+	case r.Rest:
 		return false
-	}
-	switch name {
-	case "eof":
-		return true
-	case "input":
-		return !r.Input.JSON
-	case "null", "delimiter":
+	case hasWord("null delimiter", name):
 		return !r.AsRead()
-	case "colsep", "csv":
+	case hasWord("colsep csv", name):
 		return !r.AsRead() || r.Input.Sources() > 1
-	case "shard": // it is part of what the state is of
-		return r.State.Dir == ""
-	case "times":
-		return r.State.Dir == "" && r.Sched.Order == ""
-	case "header", "max-args", "max-chars", "spread", "replace":
-		return r.Whole
+	case hasWord("shard times", name): // they are part of what the state is of
+		return r.State.Dir == "" && (name == "shard" || r.Sched.Order == "")
 	}
-	return false
+	return name == "eof" || name == "input" && !r.Input.JSON || r.Whole && hasWord("header max-args max-chars spread replace", name)
 }
 
 // Line returns a command line, quoted for a shell, that does to other records what this
@@ -143,10 +132,8 @@ func (r Rerun) Line(options, values string) string {
 
 // commandOptions are the options that decide what the task of a record is. If they
 // differ, a journal belongs to another command.
-var commandOptions = [...]string{
-	"colsep", "csv", "header", "input", "max-args", "max-chars", "shard", "replace", "stdin", "workdir", "shell",
-	"worker", "worker-protocol", "pipe", "block", "records", "recend", "recstart",
-}
+const commandOptions = "colsep csv header input max-args max-chars shard replace stdin workdir shell " +
+	"worker worker-protocol pipe block records recend recstart"
 
 // Identity returns the command that a journal belongs to.
 func (o *Options) Identity() string {
@@ -163,7 +150,7 @@ func (o *Options) Identity() string {
 	if alone {
 		return strings.Join(words, " ")
 	}
-	for _, name := range commandOptions {
+	for name := range strings.FieldsSeq(commandOptions) {
 		if u := o.given(name); u != nil {
 			words = u.appendTyped(words)
 		}

@@ -13,8 +13,9 @@ import (
 
 // take sets what the operands say.
 func (c *command) take(o *Options, operands []string) (err error) {
-	ctl, none := &o.Ctl, len(operands) == 0
-	lacks := none
+	ctl, n := &o.Ctl, len(operands)
+	named := ctl.All || ctl.Key != nil && c.operands != takesWork
+	lacks := n == 0 || c.operands != takesWork && slices.Contains(operands, "")
 	switch c.operands {
 	case takesCommand:
 		o.Command.Words, o.Input.Groups, err = splitGroups(operands)
@@ -27,38 +28,35 @@ func (c *command) take(o *Options, operands []string) (err error) {
 	case takesTopic:
 		return o.takeTopic(operands)
 	case takesSources, takesWorkers:
-		ctl.Work, operands, lacks = operands, nil, none && !ctl.All || slices.Contains(operands, "")
+		ctl.Work, operands = operands, nil
 	case takesWork:
 		err = ctl.takeWork(operands, o.Command.Literal)
 		operands = nil
-	case takesDir, takesFile, takesFarRun, takesName:
-		if lacks = none || operands[0] == ""; !lacks {
-			ctl.Run, operands = operands[0], operands[1:]
-		}
 	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
 		if c.operands == takesMove {
-			if none || !hasWord("first last", operands[len(operands)-1]) {
+			if lacks || !hasWord("first last", operands[n-1]) {
 				return c.wrong("crew %s needs first or last at the end", c.name)
 			}
-			ctl.Last, operands = operands[len(operands)-1] == "last", operands[:len(operands)-1]
+			ctl.Last, operands, lacks = operands[n-1] == "last", operands[:n-1], n == 1
 		}
 		err = c.takeTasks(ctl, operands)
-		none = len(ctl.Tasks) == 0 && ctl.Key == nil
-		ctl.All = ctl.All || none && c.operands == takesWait
-		operands, lacks = nil, none && !ctl.All && c.operands != takesAny
+		ctl.All = ctl.All || c.operands == takesWait && lacks && !named
+		operands = nil
+	case takesNothing:
 	default:
-		if lacks = none && c.operands == takesSize; !none && c.operands == takesSize {
+		if c.operands == takesSize && !lacks {
 			err = ctl.setSize(operands[0])
 			operands = operands[1:]
 		}
-		if len(operands) > 0 && c.operands != takesNothing && ctl.Run == "" {
+		if len(operands) > 0 && ctl.Run == "" {
 			ctl.Run, operands = operands[0], operands[1:]
 		}
 	}
+	optional := c.operands == takesNothing || c.operands[0] == '[' && strings.HasSuffix(c.operands, "]")
 	switch {
 	case err != nil:
 		return err
-	case lacks:
+	case lacks && !named && !optional:
 		return c.wrong("crew %s needs an argument", c.name)
 	case len(operands) > 0:
 		return c.wrong("%q is one word too many", operands[0])

@@ -3,6 +3,7 @@ package task
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,19 +30,10 @@ const (
 	Outcomes // number of outcomes, including the invalid zero
 )
 
-var outcomeNames = [Outcomes]string{
-	OK: "ok", Exit: "exit", Signal: "signal", Timeout: "timeout",
-	StartFailed: "start-failed", Cancelled: "cancelled", NotRun: "not-run", Lost: "lost",
-	BadAnswer: "bad-answer", NoOutput: "no-output", Skipped: "skipped", Memory: "memory",
-}
+var outcomeNames = strings.Fields("unknown ok exit signal timeout start-failed cancelled not-run lost bad-answer no-output skipped memory")
 
 // String returns the outcome's name as used in the man page and in JSON.
-func (o Outcome) String() string {
-	if o == 0 || o >= Outcomes {
-		return "unknown"
-	}
-	return outcomeNames[o]
-}
+func (o Outcome) String() string { return outcomeNames[o%Outcomes] }
 
 // MarshalText implements encoding.TextMarshaler.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
