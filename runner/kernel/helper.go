@@ -24,20 +24,20 @@ const closed = ^uintptr(0)
 
 var helperEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 
-// helper returns the command line of a helper, and its descriptors by number.
-func helper(name string, null int, fds []int, word string) (argv []string, files []uintptr) {
+// helper returns the command line of a helper, and how it starts.
+func helper(name string, null int, fds []int, word string) (argv []string, attr *syscall.ProcAttr) {
 	argv = []string{name, strconv.Itoa(os.Getpid())}
-	files = slices.Repeat([]uintptr{closed}, slices.Max(append(fds, 2))+1)
+	files := slices.Repeat([]uintptr{closed}, slices.Max(append(fds, 2))+1)
 	for _, fd := range fds {
 		argv = append(argv, strconv.Itoa(fd))
 		files[fd] = uintptr(fd)
 	}
 	files[0], files[1], files[2] = uintptr(null), uintptr(null), uintptr(null)
-	return append(argv, word), files
+	return append(argv, word), &syscall.ProcAttr{Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
 }
 
 // startNow starts a helper without a delay.
-func startNow(argv []string, files []uintptr) (pid int, err error) {
+func startNow(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	path, err := OwnPath()
 	if err != nil {
 		return 0, err
@@ -45,9 +45,7 @@ func startNow(argv []string, files []uintptr) (pid int, err error) {
 	started := make(chan struct{})
 	defer close(started)
 	go Unstick(started) // there may be no other process that does
-	return forkExec(path, argv, &syscall.ProcAttr{
-		Dir: "/", Env: helperEnv, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
+	return forkExec(path, argv, attr)
 }
 
 // AsHelper returns what StartHelper was called with, with n descriptors, if this process is

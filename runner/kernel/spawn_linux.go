@@ -76,34 +76,49 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 		}
 		return forkExec(path, argv, attr)
 	}
-	c := s.write(path, argv, attr, pin)
-	pid, errno := raw.Spawn(c.calls, born, &c.self, false)
-	runtime.KeepAlive(c)
-	failed := c.failed()
-	switch err := syscall.Errno(errno); err {
-	case 0:
-	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
+	c := s.write(path, argv, attr, pin, 0)
+	pid, err = c.spawn(born, false)
+	if err == syscall.ENOSYS {
 		s.off.Store(true)
 		return s.Start(path, argv, attr, born, pin)
-	default:
+	}
+	if err != nil {
 		return 0, err
 	}
-	if failed != nil {
+	if err = c.failed(); err != nil {
 		if born != nil {
 			atomic.StoreInt32(born, 0) // the ID is free once the child is reaped
 		}
 		Wait(pid, nil, nil)
-		return 0, failed
+		return 0, err
 	}
 	return pid, nil
 }
 
-// write returns the script of a child, which is on the heap as long as write is not inlined.
+// spawn starts the child as raw.Spawn does. It fails with ENOSYS if clone3(2) does not work here.
+func (c *script) spawn(born *int32, beside bool) (pid int, err error) {
+	pid, errno := raw.Spawn(c.calls, born, &c.self, beside)
+	runtime.KeepAlive(c)
+	switch err := syscall.Errno(errno); err {
+	case 0:
+		return pid, nil
+	case syscall.EPERM, syscall.EINVAL:
+		return 0, syscall.ENOSYS
+	default:
+		return 0, err
+	}
+}
+
+// write returns the script of a child, which is on the heap as long as write is not inlined. With a
+// delay, the child closes all other descriptors and waits before it execs.
 //
 //go:noinline
-func (s *Spawner) write(path string, argv []string, attr *syscall.ProcAttr, pin *Pin) *script {
-	c := new(script)
-	c.begin(path, attr.Dir, argv, attr.Env)
+func (s *Spawner) write(path string, argv []string, attr *syscall.ProcAttr, pin *Pin, delay time.Duration) *script {
+	c := &script{calls: make([]raw.Call, 0, 16), wait: syscall.NsecToTimespec(int64(delay))}
+	c.path, _ = syscall.BytePtrFromString(path)
+	c.dir, _ = syscall.BytePtrFromString(attr.Dir)
+	c.args, _ = syscall.SlicePtrFromStrings(argv)
+	c.env, _ = syscall.SlicePtrFromStrings(attr.Env)
 	c.call(0, syscall.SYS_SETPGID, 0, 0)
 	if attr.Sys.Foreground {
 		c.mask(unix.SIG_BLOCK) // would stop a process that is not in the foreground yet
@@ -121,22 +136,26 @@ func (s *Spawner) write(path string, argv []string, attr *syscall.ProcAttr, pin 
 		c.call(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
 		c.call(uintptr(syscall.Getpid()), syscall.SYS_GETPPID) // fails if this process died before the prctl
 	}
-	c.open(attr.Files)
+	for i, fd := range attr.Files {
+		switch at := uintptr(i); fd {
+		case at:
+			c.call(0, syscall.SYS_FCNTL, at, syscall.F_SETFD, 0)
+		case closed:
+			c.call(0, unix.SYS_CLOSE_RANGE, at, at)
+		default:
+			c.call(at, syscall.SYS_DUP3, fd, at, 0)
+		}
+	}
 	if s.noFile != nil {
 		c.noFile = *s.noFile
 		c.call(0, syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.noFile)), 0)
 	}
-	c.exec()
+	if delay > 0 {
+		c.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(attr.Files)), math.MaxUint32)
+		c.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&c.wait)), 0)
+	}
+	c.call(0, syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(&c.args[0])), uintptr(unsafe.Pointer(&c.env[0])))
 	return c
-}
-
-// begin sets the words of an empty script.
-func (c *script) begin(path, dir string, argv, env []string) {
-	c.calls = make([]raw.Call, 0, 16)
-	c.path, _ = syscall.BytePtrFromString(path)
-	c.dir, _ = syscall.BytePtrFromString(dir)
-	c.args, _ = syscall.SlicePtrFromStrings(argv)
-	c.env, _ = syscall.SlicePtrFromStrings(env)
 }
 
 // call adds a system call that has to return want.
@@ -150,25 +169,6 @@ func (c *script) call(want, number uintptr, args ...uintptr) {
 func (c *script) mask(how uintptr) {
 	c.output = 1 << (syscall.SIGTTOU - 1)
 	c.call(0, syscall.SYS_RT_SIGPROCMASK, how, uintptr(unsafe.Pointer(&c.output)), 0, unsafe.Sizeof(c.output))
-}
-
-// open adds calls that open the files, each with its number.
-func (c *script) open(files []uintptr) {
-	for i, fd := range files {
-		switch at := uintptr(i); fd {
-		case at:
-			c.call(0, syscall.SYS_FCNTL, at, syscall.F_SETFD, 0)
-		case closed:
-			c.call(0, unix.SYS_CLOSE_RANGE, at, at)
-		default:
-			c.call(at, syscall.SYS_DUP3, fd, at, 0)
-		}
-	}
-}
-
-// exec adds the last call, execve(2).
-func (c *script) exec() {
-	c.call(0, syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(&c.args[0])), uintptr(unsafe.Pointer(&c.env[0])))
 }
 
 // failed returns the error of the call that failed, or nil.
@@ -187,35 +187,19 @@ func (c *script) failed() error {
 // helper starts at once if the kernel lacks clone3(2) or close_range(2), or a seccomp filter
 // forbids it. StartHelper does not wait.
 func StartHelper(name string, null int, fds []int, word string, delay time.Duration) (keep any, pid int, err error) {
-	argv, files := helper(name, null, fds, word)
-	c := delayed(argv, files, delay)
-	errno := uintptr(syscall.ENOSYS)
+	argv, attr := helper(name, null, fds, word)
 	if unix.CloseRange(math.MaxUint32, math.MaxUint32, 0) == nil {
-		pid, errno = raw.Spawn(c.calls, nil, &c.self, true)
+		c := new(Spawner).write("/proc/self/exe", argv, attr, nil, delay)
+		if pid, err = c.spawn(nil, true); err == nil {
+			// From here on it has left this process's group, and goes on if that was stopped before.
+			_ = syscall.Setpgid(pid, pid)
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+			return c, pid, nil
+		}
+		if err != syscall.ENOSYS {
+			return nil, 0, err
+		}
 	}
-	switch err := syscall.Errno(errno); err {
-	case 0:
-		// From here on it has left this process's group, and goes on if that was stopped before.
-		_ = syscall.Setpgid(pid, pid)
-		_ = syscall.Kill(pid, syscall.SIGCONT)
-		return c, pid, nil
-	case syscall.ENOSYS, syscall.EPERM, syscall.EINVAL:
-		pid, err := startNow(argv, files)
-		return nil, pid, err
-	default:
-		return nil, 0, err
-	}
-}
-
-// delayed returns the script of a helper.
-func delayed(argv []string, files []uintptr, delay time.Duration) *script {
-	c := &script{wait: syscall.NsecToTimespec(int64(delay))}
-	c.begin("/proc/self/exe", "/", argv, helperEnv)
-	c.call(0, syscall.SYS_SETPGID, 0, 0)
-	c.open(files)
-	c.call(0, unix.SYS_CLOSE_RANGE, uintptr(len(files)), math.MaxUint32)
-	c.call(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)))
-	c.call(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&c.wait)), 0)
-	c.exec()
-	return c
+	pid, err = startNow(argv, attr)
+	return nil, pid, err
 }

@@ -156,9 +156,7 @@ func TestAScriptPointsIntoItself(t *testing.T) {
 	s.noFile = &[2]uint64{100, 200}
 	c := s.write("/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"A=b"}, Files: []uintptr{3, 1, 2}, Sys: &syscall.SysProcAttr{Foreground: true, Ctty: 3},
-	}, new(Pin))
-	require.Len(t, c.calls, 11)
+	}, new(Pin), time.Hour)
+	require.Len(t, c.calls, 13)
 	pointsIntoItself(t, c)
-	argv, files := helper("true", 5, []int{7, 9}, "")
-	pointsIntoItself(t, delayed(argv, files, time.Hour))
 }
