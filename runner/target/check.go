@@ -37,18 +37,15 @@ func (f *Files) stale(t *task.Task) string {
 			return now.name + " is as it was before it was last made"
 		}
 		since = min(since, now.ctime)
-		if i == 0 || before(now.mtime, oldest.mtime) {
+		if i == 0 || now.mtime.Before(oldest.mtime) {
 			oldest = now
 		}
 	}
-	in := f.look(t)
-	if m.Known != task.KnownMade {
-		in = f.settle(t, in)
-	}
+	in := f.settled(t)
 	switch {
 	case in.missing != "":
 		return "its input " + in.missing + " is missing"
-	case before(oldest.mtime, in.newest.mtime):
+	case oldest.mtime.Before(in.newest.mtime):
 		return oldest.name + " is older than " + in.newest.name
 	case m.Known == task.KnownMade && m.Made.Inputs != in.sum:
 		return "its inputs have changed"
@@ -60,11 +57,9 @@ func (f *Files) stale(t *task.Task) string {
 // file is a file that exists.
 type file struct {
 	name  string
-	mtime unix.Timespec
+	mtime time.Time
 	ctime int64 // in nanoseconds since 1970
 }
-
-func before(a, b unix.Timespec) bool { return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec }
 
 // target returns what there is of a target. If that cannot be up to date, why tells.
 func (f *Files) target(t *task.Task, name string) (now file, why string) {
@@ -81,7 +76,7 @@ func (f *Files) target(t *task.Task, name string) (now file, why string) {
 	case !isDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return now, name + " is a device, a pipe or a socket, which may hold anything"
 	}
-	return file{name, st.Mtim, st.Ctim.Nano()}, ""
+	return file{name, time.Unix(st.Mtim.Unix()), st.Ctim.Nano()}, ""
 }
 
 // Racy is how long after a change of a file another one may leave its time the same: the
@@ -124,15 +119,15 @@ func (f *Files) look(t *task.Task) (in inputs) {
 		case err != nil:
 			in.missing = name
 			st = unix.Stat_t{Size: -1}
-		case in.newest.name == "" || before(in.newest.mtime, st.Mtim):
-			in.newest = file{name, st.Mtim, 0}
+		case in.newest.name == "" || in.newest.mtime.Before(time.Unix(st.Mtim.Unix())):
+			in.newest = file{name, time.Unix(st.Mtim.Unix()), 0}
 		}
 		if f.Journal {
 			in.add(sum, name, &st)
 		}
 	}
 	in.sum = sum.Sum64()
-	if now := time.Now().Add(Racy); f.Notice != nil && !f.DryRun && in.newest.name != "" && time.Unix(in.newest.mtime.Unix()).After(now) {
+	if now := time.Now().Add(Racy); f.Notice != nil && !f.DryRun && in.newest.mtime.After(now) {
 		f.future.Do(func() {
 			f.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
 		})
@@ -171,9 +166,9 @@ func (in *inputs) add(sum io.Writer, name string, st *unix.Stat_t) {
 	}
 }
 
-// settle returns the inputs once any later change alters their sum, however soon it comes.
-// in is what was just seen of them.
-func (f *Files) settle(t *task.Task, in inputs) inputs {
+// settled looks at the inputs of a task once any later change alters their sum, however soon it comes.
+func (f *Files) settled(t *task.Task) inputs {
+	in := f.look(t)
 	wait := time.Until(in.settled)
 	if wait <= 0 {
 		return in
@@ -189,4 +184,8 @@ func (f *Files) settle(t *task.Task, in inputs) inputs {
 
 func stat(path string, st *unix.Stat_t) error {
 	return kernel.Again(func() error { return unix.Stat(path, st) })
+}
+
+func lstat(path string, st *unix.Stat_t) error {
+	return kernel.Again(func() error { return unix.Lstat(path, st) })
 }

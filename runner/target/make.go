@@ -16,10 +16,7 @@ import (
 	"crew/runner/task"
 )
 
-// work is what an attempt makes under temporary names.
-type work struct{ outs []out }
-
-// out is a target.
+// out is a target that an attempt makes under a temporary name.
 type out struct {
 	name       string // as the task has it
 	path, temp string // as this process has the target and its temporary name
@@ -37,76 +34,80 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	}
 	m := a.Task.Makes
 	if f.Journal {
-		m.Stamp.Inputs = f.settle(a.Task, f.look(a.Task)).sum
+		m.Stamp.Inputs = f.settled(a.Task).sum
 	}
-	w, temp := &work{}, f.dirs.newTemp()
-	if err := f.open(w, a.Task, temp); err != nil {
-		f.leave(w)
+	temp := f.dirs.newTemp()
+	outs, err := f.open(a.Task, temp)
+	if err != nil {
+		f.leave(outs)
 		now := time.Now()
 		return &task.Result{
 			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
 			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
 		}
 	}
-	if len(w.outs) == 0 {
+	if len(outs) == 0 {
 		return nil
 	}
 	m.Temp = temp
 	if m.Stdout { // nobody may read meanwhile what is for few
-		m.Mode = permissions(w.outs[len(w.outs)-1].path)
+		m.Mode = permissions(outs[len(outs)-1].path)
 	}
 	f.mu.Lock()
-	f.works[temp] = w
+	f.works[temp] = outs
 	f.mu.Unlock()
 	return nil
 }
 
-// open prepares the targets that t makes under names that begin with temp.
-func (f *Files) open(w *work, t *task.Task, temp string) error {
+// open prepares the targets that t makes under names that begin with temp. After an error, outs are
+// those up to the one that it concerns.
+func (f *Files) open(t *task.Task, temp string) (outs []out, err error) {
 	for _, target := range t.Makes.Targets {
 		if !target.Temp {
 			continue
 		}
-		if t.Dir != "" && !t.Makes.Far && len(w.outs) == 0 { // it is not for crew to make it
+		if t.Dir != "" && !t.Makes.Far && outs == nil { // it is not for crew to make it
 			if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
-				return fmt.Errorf("change to directory %s: %w", t.Dir, err)
+				return nil, fmt.Errorf("change to directory %s: %w", t.Dir, err)
 			}
 		}
-		if err := f.prepare(w, target.Path, t.PathIn(f.Dir, target.Path), temp); err != nil {
-			return err
+		o := out{name: target.Path, path: t.PathIn(f.Dir, target.Path)}
+		err = f.prepare(&o, temp)
+		if o.dir != nil {
+			outs = append(outs, o)
+		}
+		if err != nil {
+			break
 		}
 	}
-	return nil
+	return outs, err
 }
 
-// prepare prepares a target. path is how this process names it.
-func (f *Files) prepare(w *work, name, path, temp string) error {
-	i := task.BaseIndex(path)
-	base := path[i:]
+// prepare prepares a target.
+func (f *Files) prepare(o *out, temp string) (err error) {
+	i := task.BaseIndex(o.path)
+	base := o.path[i:]
 	if base == "" || base == "." || base == ".." {
-		return fmt.Errorf("%q cannot be made: it does not end with a name", name)
+		return fmt.Errorf("%q cannot be made: it does not end with a name", o.name)
 	}
-	d, err := f.dirs.use(where(path))
-	if err != nil {
+	if o.dir, err = f.dirs.use(where(o.path)); err != nil {
 		return err
 	}
-	temp = path[:i] + temp + base
-	w.outs = append(w.outs, out{name: name, path: path, temp: temp, dir: d})
-	var st unix.Stat_t
-	switch err := kernel.Again(func() error { return unix.Lstat(temp, &st) }); err {
+	o.temp = o.path[:i] + temp + base
+	switch err := lstat(o.temp, &o.st); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
-		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", name, task.TempLen)
+		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", o.name, task.TempLen)
 	default:
-		return &os.PathError{Op: "stat", Path: temp, Err: cmp.Or(err, error(unix.EEXIST))}
+		return &os.PathError{Op: "stat", Path: o.temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
-	if stat(path, &st) == nil {
-		if err := f.allowed(name, uint32(st.Mode)); err != nil {
-			return err
-		}
+	if stat(o.path, &o.st) == nil {
+		err = f.allowed(o)
 	}
-	d.clean(where(path), base)
-	return nil
+	if err == nil {
+		o.dir.clean(where(o.path), base)
+	}
+	return err
 }
 
 // where returns the directory of a path.
@@ -115,24 +116,24 @@ func where(path string) string {
 	return cmp.Or(strings.TrimRight(name, "/"), name, ".")
 }
 
-// allowed returns an error if what has a mode can neither be a target nor be replaced by one.
-func (f *Files) allowed(name string, mode uint32) error {
-	switch format := mode & unix.S_IFMT; {
+// allowed returns an error if what is there can neither be a target nor be replaced by one.
+func (f *Files) allowed(o *out) error {
+	switch format := o.st.Mode & unix.S_IFMT; {
 	case format == unix.S_IFREG || format == unix.S_IFLNK || format == unix.S_IFDIR && f.Directories:
 		return nil
 	case format != unix.S_IFDIR:
-		return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", name)
+		return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", o.name)
 	case f.Journal:
-		return fmt.Errorf("%s is a directory, which only a run on this machine can make", name)
+		return fmt.Errorf("%s is a directory, which only a run on this machine can make", o.name)
 	}
-	return fmt.Errorf("%s is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", name)
+	return fmt.Errorf("%s is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", o.name)
 }
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // leave ends the use of the directories.
-func (f *Files) leave(w *work) {
-	for _, o := range w.outs {
+func (f *Files) leave(outs []out) {
+	for _, o := range outs {
 		f.dirs.leave(o.dir)
 	}
 }
@@ -142,31 +143,31 @@ func (f *Files) leave(w *work) {
 func (f *Files) End(r *task.Result) {
 	temp := r.Task.Makes.Temp
 	f.mu.Lock()
-	w := cmp.Or(f.works[temp], &work{})
+	outs := f.works[temp]
 	delete(f.works, temp)
 	f.mu.Unlock()
 	if !f.DryRun {
-		f.finish(w, r)
+		f.finish(outs, r)
 	}
-	f.leave(w)
+	f.leave(outs)
 	if f.Journal && r.Outcome == task.OK {
 		r.Task.Makes.Stamp.Since = f.since(r.Task)
 	}
 }
 
 // finish ends what Begin began.
-func (f *Files) finish(w *work, r *task.Result) {
+func (f *Files) finish(outs []out, r *task.Result) {
 	if r.Outcome == task.OK {
 		err := f.lacks(r.Task)
 		if err == nil {
-			err = f.keep(w)
+			err = f.keep(outs)
 		}
 		if err == nil {
 			return
 		}
 		r.Outcome, r.Err = task.NoOutput, err
 	}
-	for _, o := range w.outs {
+	for _, o := range outs {
 		Remove(o.temp)
 	}
 }
@@ -204,17 +205,17 @@ func (f *Files) since(t *task.Task) int64 {
 }
 
 // keep gives what was made its final names. After an error, each is as it was, or whole.
-func (f *Files) keep(w *work) error {
-	for i := range w.outs {
-		o := &w.outs[i]
-		err := kernel.Again(func() error { return unix.Lstat(o.temp, &o.st) })
+func (f *Files) keep(outs []out) error {
+	for i := range outs {
+		o := &outs[i]
+		err := lstat(o.temp, &o.st)
 		switch {
 		case err == unix.ENOENT:
 			return wasNotMade(o.name)
 		case err != nil:
 			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
 		}
-		if err := f.allowed(o.name, uint32(o.st.Mode)); err != nil {
+		if err := f.allowed(o); err != nil {
 			return err
 		}
 		if o.st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -227,10 +228,9 @@ func (f *Files) keep(w *work) error {
 			return &os.PathError{Op: "sync", Path: o.name, Err: err}
 		}
 	}
-	for i := range w.outs {
-		o := &w.outs[i]
-		if err := f.rename(o); err != nil {
-			return &os.PathError{Op: "replace", Path: o.name, Err: err}
+	for i := range outs {
+		if err := f.rename(&outs[i]); err != nil {
+			return &os.PathError{Op: "replace", Path: outs[i].name, Err: err}
 		}
 	}
 	return nil

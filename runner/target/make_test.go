@@ -178,7 +178,7 @@ func TestMoveDirectory(t *testing.T) {
 	put(t, "d/file", "old")
 	f := New(journal)
 	a := begin(t, f, making("d")).tree("d", "new")
-	o := &f.works[a.Task.Makes.Temp].outs[0]
+	o := &f.works[a.Task.Makes.Temp][0]
 	old, err := f.move(o)
 	require.NoError(t, err)
 	require.Equal(t, "new", read(t, "d/sub/file"))

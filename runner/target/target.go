@@ -36,13 +36,13 @@ type Files struct {
 
 	future sync.Once // says that the time of an input is in the future
 	mu     sync.Mutex
-	works  map[string]*work // by what begins the temporary names of an attempt
-	would  map[string]bool  // with DryRun, what would have been made by now
+	works  map[string][]out // by what begins the temporary names of an attempt
+	would  map[string]bool // with DryRun, what would have been made by now
 }
 
 // New returns the Files of a run.
 func New(cfg Config) *Files {
-	return &Files{Config: cfg, dirs: newDirs(), works: map[string]*work{}}
+	return &Files{Config: cfg, dirs: newDirs(), works: map[string][]out{}}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older
