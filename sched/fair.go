@@ -14,12 +14,8 @@ package sched
 // Each rank has its own rounds. The items of a key go in order of rank and then of Push.
 // Any slot takes any key; the slot that holds the fewest items is served first.
 type fair struct {
-	slots
-	tiers    map[int64]tier // by rank; none is empty
-	accounts map[accountID]*account
-	order    queue[*account] // by rank, by the round of the first item, then by turn
-	turn     int64           // counts items and keys as they are served and added
-	spare    spares[account]
+	grouped
+	tiers map[int64]tier // by rank; none is empty
 }
 
 // tier is what the items of one rank share.
@@ -28,76 +24,45 @@ type tier struct {
 	keys  int
 }
 
-type accountID struct {
-	rank int64
-	key  uint64
-}
-
-// account is a key with items of one rank.
-type account struct {
-	order
-
-	queue queue[*entry]
-	since int64 // the round after which it saves for its first item
-	turn  int64
-}
-
 func newFair() *fair {
-	return &fair{slots: newSlots(), tiers: map[int64]tier{}, accounts: map[accountID]*account{}}
+	p := &fair{grouped: newGrouped(), tiers: map[int64]tier{}}
+	p.id = func(it Item) uint64 { return it.Key ^ mix(uint64(it.Rank)) } // a key has a group for each rank
+	p.place = p.round
+	return p
 }
 
-func (p *fair) reorder(a *account) {
-	first := a.queue.min()
-	p.order.update(a, order{first.Rank, a.since + weight(&first.Item), a.turn})
+// round returns the order of a key: by rank, by the round of the first item, then by turn.
+func (p *fair) round(g *group) (slot int, at order) {
+	first := g.queue.min()
+	cost := weight(&first.Item)
+	g.since = max(g.since, p.tiers[first.Rank].round-cost) // a dearer item may have been removed
+	return 0, order{first.Rank, g.since + cost, g.turn}
 }
 
 func (p *fair) Push(it Item) bool {
-	id := accountID{it.Rank, it.Key}
-	if a := p.accounts[id]; a != nil {
-		p.add(&a.queue, &it)
-		return true
+	g := p.enter(&it)
+	if g.queue.len() == 0 {
+		t := p.tiers[it.Rank]
+		t.keys++
+		p.tiers[it.Rank] = t
+		g.since = t.round
 	}
-	t := p.tiers[it.Rank]
-	t.keys++
-	p.tiers[it.Rank] = t
-	p.turn++
-	a := p.spare.take()
-	a.since, a.turn = t.round, p.turn
-	p.accounts[id] = a
-	p.add(&a.queue, &it)
-	p.reorder(a)
-	return true
+	return p.push(g, &it)
 }
 
 func (p *fair) Choice(Item) Choice { return Choice{Key: true} }
 
-func (p *fair) peek(int) *entry {
-	if a := p.order.min(); a != nil {
-		return a.queue.min()
-	}
-	return nil
-}
-
 func (p *fair) pop(e *entry, served bool) Item {
-	id := accountID{e.Rank, e.Key}
-	a, t := p.accounts[id], p.tiers[e.Rank]
+	g, t := p.groups[p.id(e.Item)], p.tiers[e.Rank]
 	if served {
-		p.turn++
-		a.since, a.turn = a.since+weight(&e.Item), p.turn
-		t.round = a.since
+		g.since += weight(&e.Item)
+		t.round = g.since
 	}
-	it := p.cut(e)
-	if a.queue.len() > 0 {
-		a.since = max(a.since, t.round-weight(&a.queue.min().Item)) // a dearer item may have been removed
-		p.reorder(a)
-	} else {
-		p.order.remove(a)
-		delete(p.accounts, id)
-		p.spare.put(a)
+	if g.queue.len() == 1 {
 		t.keys--
 	}
-	if p.tiers[id.rank] = t; t.keys == 0 {
-		delete(p.tiers, id.rank)
+	if p.tiers[e.Rank] = t; t.keys == 0 {
+		delete(p.tiers, e.Rank)
 	}
-	return it
+	return p.grouped.pop(e, served)
 }

@@ -14,30 +14,18 @@ package sched
 // belongs to slot (i-1) mod N of the N slots, counted from 0 in ascending order of ID, and waits
 // for it even if others are idle. So a retried item goes to the same slot.
 type keyed struct {
-	slots
-	keys    map[uint64]*chain // those with an item
-	ready   []queue[*chain]   // by slot, 0 for none: its keys that are not blocked, by rank and ID of their first item
-	spare   spares[chain]
+	grouped
 	numbers bool // it is "round-robin"
 }
 
-// chain is a key with work.
-type chain struct {
-	order
-
-	key   uint64
-	place uint64
-	slot  int // where it was ready last; 0 if there was none to choose from
-	queue queue[*entry]
-	by    uint64 // the item that blocks it: it is running or awaited; 0 for none
-}
-
 func newKeyed(numbers bool) *keyed {
-	return &keyed{slots: newSlots(), numbers: numbers, keys: map[uint64]*chain{}, ready: make([]queue[*chain], 1)}
+	p := &keyed{grouped: newGrouped(), numbers: numbers}
+	p.id, p.place = p.key, p.first
+	return p
 }
 
-// of returns the key of an item, which is its slot in "round-robin".
-func (p *keyed) of(it *Item) uint64 {
+// key returns the key of an item, which is its slot in "round-robin".
+func (p *keyed) key(it Item) uint64 {
 	switch {
 	case !p.numbers:
 		return it.Key
@@ -55,73 +43,51 @@ func (p *keyed) home(key, place uint64) int {
 	return p.slot(place)
 }
 
+// first returns the slot of a key, and the order of its first item unless it is blocked.
+func (p *keyed) first(g *group) (slot int, at order) {
+	if g.by != 0 {
+		return 0, at
+	}
+	first := g.queue.min()
+	return p.home(g.id, g.home), order{first.Rank, int64(first.ID)}
+}
+
 // settle moves the keys, and in "round-robin" the items, to where they belong after slots have
 // joined or left.
 func (p *keyed) settle() {
 	var dealt []Item
-	for _, c := range p.keys {
-		for p.numbers && c.queue.len() > 0 {
-			dealt = append(dealt, p.cut(c.queue.min()))
+	for _, g := range p.groups {
+		for p.numbers && g.queue.len() > 0 {
+			dealt = append(dealt, p.cut(g.queue.min()))
 		}
-		p.refresh(c)
+		p.refresh(g)
 	}
 	for _, it := range dealt {
 		p.Push(it)
 	}
 }
 
-// refresh updates slots and queues after anything about c has changed.
-func (p *keyed) refresh(c *chain) {
-	if slot := p.home(c.key, c.place); c.by == 0 && c.slot != slot {
-		p.ready[c.slot].remove(c)
-		c.slot = slot
-	}
-	q := &p.ready[c.slot]
-	if c.by == 0 && c.queue.len() > 0 {
-		first := c.queue.min()
-		q.update(c, order{first.Rank, int64(first.ID)})
-		return
-	}
-	if q.remove(c); c.by == 0 {
-		delete(p.keys, c.key)
-		p.spare.put(c)
-	}
-}
-
 func (p *keyed) Push(it Item) bool {
-	key := p.of(&it)
-	c := p.keys[key]
-	if c == nil {
-		c = p.spare.take()
-		*c = chain{queue: c.queue, key: key, place: it.Place}
-		p.keys[key] = c
-	}
-	if c.by == it.ID {
-		c.by = 0
+	g := p.enter(&it)
+	if g.by == it.ID {
+		g.by = 0
 	}
 	at := order{it.Rank, int64(it.ID)}
 	if !p.numbers && it.Rank > -HandRank && it.Rank < HandRank { // it is one among keys, which are in order
 		at[0] = 0
 	}
-	p.put(&c.queue, &it, at)
-	p.refresh(c)
+	p.put(&g.queue, &it, at)
+	p.refresh(g)
 	return true
 }
 
-func (p *keyed) peek(slot int) *entry {
-	if c := p.ready[slot].min(); c != nil {
-		return c.queue.min()
-	}
-	return nil
-}
-
 func (p *keyed) pop(e *entry, served bool) Item {
-	c := p.keys[p.of(&e.Item)]
-	it := p.cut(e)
+	g := p.groups[p.key(e.Item)]
 	if served && !p.numbers {
-		c.by = it.ID
+		g.by = e.ID
 	}
-	p.refresh(c)
+	it := p.cut(e)
+	p.refresh(g)
 	return it
 }
 
@@ -132,23 +98,23 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 }
 
 func (p *keyed) release(it Item) {
-	if c := p.keys[it.Key]; c != nil && c.by == it.ID {
-		c.by = 0
-		p.refresh(c)
+	if g := p.groups[it.Key]; g != nil && g.by == it.ID {
+		g.by = 0
+		p.refresh(g)
 	}
 }
 
 func (p *keyed) fits(it *Item, slot int) bool {
-	return p.home(p.of(it), it.Place) == slot
+	return p.home(p.key(*it), it.Place) == slot
 }
 
 func (p *keyed) Choice(it Item) Choice {
-	key := p.of(&it)
-	c := Choice{Key: !p.numbers, Slot: p.home(key, it.Place)}
-	if k := p.keys[key]; k != nil && k.by != 0 {
-		c.First = k.by
-	} else if k != nil && !p.numbers {
-		c.First = k.queue.min().ID
+	id := p.key(it)
+	c := Choice{Key: !p.numbers, Slot: p.home(id, it.Place)}
+	if g := p.groups[id]; g != nil && g.by != 0 {
+		c.First = g.by
+	} else if g != nil && !p.numbers {
+		c.First = g.queue.min().ID
 	}
 	return c
 }
@@ -156,7 +122,7 @@ func (p *keyed) Choice(it Item) Choice {
 func (p *keyed) Join(s Slot) {
 	p.slots.Join(s)
 	for len(p.ready) <= s.ID {
-		p.ready = append(p.ready, queue[*chain]{})
+		p.ready = append(p.ready, queue[*group]{})
 	}
 }
 

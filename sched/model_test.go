@@ -308,7 +308,7 @@ func (d *driver) takes(was, it Item, slot int, called bool) {
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
 	for _, o := range d.queued {
 		if d.topic != nil && !d.limited && !d.refused[slot] {
-			holds(d.t, it.Rank <= o.Rank || d.topic.of(it.Key) != d.topic.of(o.Key), "%v goes before %v", it, o)
+			holds(d.t, it.Rank <= o.Rank || d.topic.of(it) != d.topic.of(o), "%v goes before %v", it, o)
 		}
 		holds(d.t, called || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
 	}

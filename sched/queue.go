@@ -88,10 +88,13 @@ func (q *queue[T]) remove(e T) {
 	*e.at() = order{}
 }
 
-// update gives an element a place, perhaps another one.
+// update gives an element a place, perhaps another one, or none.
 func (q *queue[T]) update(e T, to order) {
-	if *e.at() != to {
-		q.remove(e)
+	if *e.at() == to {
+		return
+	}
+	q.remove(e)
+	if to != (order{}) {
 		*e.at() = to
 		q.insert(e)
 	}

@@ -9,7 +9,7 @@ import (
 func (d *driver) checkTopics(p *byTopic) {
 	t := d.t
 	d.d.settle()
-	held, due, queued, places := map[*topic]int{}, 0, 0, 0
+	held, due, queued, places := map[*group]int{}, 0, 0, 0
 	for id, n := range d.w.held {
 		if d.w.in(id) {
 			n = max(n, d.w.cap(id))
@@ -17,22 +17,19 @@ func (d *driver) checkTopics(p *byTopic) {
 		places += n
 	}
 	for _, h := range d.running {
-		held[p.of(h.Key)]++
+		held[p.groups[p.of(h.Item)]]++
 	}
-	all := slices.Collect(maps.Values(p.topics))
-	if p.rest != nil {
-		all = append(all, p.rest)
-	}
+	all := slices.Collect(maps.Values(p.groups))
 	for _, m := range all {
 		holds(t, m.held == held[m], "%d held, not %d", m.held, held[m])
-		holds(t, p.auto || m.may <= p.places(m.key) && m.may >= min(1, p.places(m.key)), "it may have %d of %d", m.may, p.places(m.key))
+		holds(t, p.auto || m.may <= p.places(m.id) && m.may >= min(1, p.places(m.id)), "it may have %d of %d", m.may, p.places(m.id))
 		holds(t, !p.auto || m.queue.len()+m.held > 0, "a topic without items")
 		due += m.may
 		queued += m.queue.len()
 		for _, id := range d.w.ids {
-			fits := !d.bound[m.key] || slices.Contains(d.w.slots[id].Labels, m.key)
+			fits := !d.bound[m.id] || slices.Contains(d.w.slots[id].Labels, m.id)
 			more := m.held < m.may || p.auto
-			holds(t, !fits || !d.w.room(id) || m.queue.len() == 0 || !more || p.next(id) != nil, "a topic could have a place on slot %d", id)
+			holds(t, !fits || !d.w.room(id) || m.queue.len() == 0 || !more || p.peek(id) != nil, "a topic could have a place on slot %d", id)
 		}
 	}
 	holds(t, due <= max(places, len(all)), "%d due", due)

@@ -1,9 +1,6 @@
 package sched
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // byTopic lets each topic have items on a number of its own of places. The places themselves
 // are shared: an item takes one in the slot that holds the fewest. The rank of an item counts
@@ -20,58 +17,33 @@ import (
 // A topic whose key has been the label of a slot is bound from then on: it has places only in
 // slots with that label, which serve it first. Other topics prefer slots without labels of topics.
 type byTopic struct {
-	slots
+	grouped
 	auto   bool
-	topics map[uint64]*topic // by key
-	list   []*topic          // the listed ones, the rest last
-	rest   *topic            // nil if other keys are refused
-	ready  queue[*topic]     // those with an item that may have one more place; see order
-	turn   int64             // counts services and arrivals
-	labels map[uint64]bool   // those that slots have had
-	spare  spares[topic]
-}
-
-// topic is a key, or all those that are not listed.
-type topic struct {
-	order
-
-	key   uint64 // 0 for those that are not listed
-	queue queue[*entry]
-	held  int // places
-	turn  int64
-
-	// if listed
-
-	asked int // the slots that it is listed with
-	may   int // the places it may have
+	list   []*group        // the listed ones; the last has key 0 if it is the rest
+	labels map[uint64]bool // those that slots have had
 }
 
 func newByTopic(topics Topics) *byTopic {
-	p := &byTopic{slots: newSlots(), auto: topics.Auto, topics: map[uint64]*topic{}, labels: map[uint64]bool{}}
-	for _, t := range topics.List {
-		p.topics[t.Key] = &topic{key: t.Key, asked: t.Workers}
-		p.list = append(p.list, p.topics[t.Key])
-	}
+	p := &byTopic{grouped: newGrouped(), auto: topics.Auto, labels: map[uint64]bool{}}
+	p.id, p.place = p.of, p.order
+	list := topics.List
 	if topics.Rest > 0 {
-		p.rest = &topic{asked: topics.Rest}
-		p.list = append(p.list, p.rest)
+		list = append(slices.Clip(list), Topic{Workers: topics.Rest})
+	}
+	for _, t := range list { // key 0 is that of the rest
+		g := &group{id: t.Key, asked: t.Workers}
+		p.groups[g.id] = g
+		p.list = append(p.list, g)
 	}
 	return p
 }
 
-// of returns the topic that has the items of a key. It is nil if they are refused.
-func (p *byTopic) of(key uint64) *topic {
-	t := p.topics[key]
-	switch {
-	case t != nil:
-	case p.auto:
-		t = p.spare.take()
-		*t = topic{queue: t.queue, key: key}
-		p.topics[key] = t
-	default:
-		t = p.rest
+// of returns the topic of an item.
+func (p *byTopic) of(it Item) uint64 {
+	if !p.auto && p.groups[it.Key] == nil {
+		return 0
 	}
-	return t
+	return it.Key
 }
 
 // places returns how many places there are in slots that may serve the topic of a key, with those
@@ -92,17 +64,17 @@ func (p *byTopic) settle() {
 	left, spare := p.places(0), len(p.ids) // slots that no topic asks for
 	most := make([]int, len(p.list))
 	for i, t := range p.list {
-		most[i] = p.places(t.key)
+		most[i] = p.places(t.id)
 		t.may = min(1, most[i])
 		left -= t.may
 		spare -= t.asked
 	}
 	for ; left > 0; left-- {
-		var best *topic
+		var best *group
 		ratio := 0.0
 		for i, t := range p.list {
 			asked := t.asked
-			if t == p.rest {
+			if t.id == 0 {
 				asked += max(spare, 0)
 			}
 			if r := float64(asked) / float64(t.may+1); t.may < most[i] && r > ratio {
@@ -119,55 +91,28 @@ func (p *byTopic) settle() {
 	}
 }
 
-// refresh updates what is known of a topic after anything about it has changed.
-func (p *byTopic) refresh(t *topic) {
-	if t.queue.len() > 0 && (p.auto || t.held < t.may) {
-		p.ready.update(t, p.order(t))
-	} else {
-		p.ready.remove(t)
-	}
-	if p.auto && t.queue.len()+t.held == 0 {
-		delete(p.topics, t.key)
-		p.spare.put(t)
-	}
-}
-
 // order returns the order of a topic among those that may have one more place: of two that wait
 // as much for it, a bound one first.
-func (p *byTopic) order(t *topic) order {
-	o := order{0, 0, t.turn}
-	if !p.labels[t.key] {
+func (p *byTopic) order(t *group) (slot int, o order) {
+	if !p.auto && t.held >= t.may {
+		return 0, o
+	}
+	o[2] = t.turn
+	if !p.labels[t.id] {
 		o[0] = 1
 	}
 	if p.auto && t.held > 0 {
 		o[0] += 2
 		o[1] = -int64(t.queue.len()+t.held) << 24 / int64(t.held+1)
 	}
-	return o
+	return 0, o
 }
 
 func (p *byTopic) Push(it Item) bool {
-	t := p.of(it.Key)
-	if t == nil {
+	if !p.auto && p.groups[p.of(it)] == nil {
 		return false
 	}
-	if t.queue.len() == 0 {
-		p.turn++
-		t.turn = p.turn
-	}
-	p.add(&t.queue, &it)
-	p.refresh(t)
-	return true
-}
-
-// next returns the topic that a slot serves next, or nil.
-func (p *byTopic) next(slot int) *topic {
-	for _, t := range p.ready.items[p.ready.head:] {
-		if p.may(t.key, slot) {
-			return t
-		}
-	}
-	return nil
+	return p.push(p.enter(&it), &it)
 }
 
 // may reports whether a slot may serve the topic of a key.
@@ -176,31 +121,22 @@ func (p *byTopic) may(key uint64, slot int) bool {
 }
 
 func (p *byTopic) peek(slot int) *entry {
-	if t := p.next(slot); t != nil {
-		return t.queue.min()
+	for _, t := range p.ready[0].items[p.ready[0].head:] {
+		if p.may(t.id, slot) {
+			return t.queue.min()
+		}
 	}
 	return nil
 }
 
-func (p *byTopic) pop(e *entry, served bool) Item {
-	t := p.of(e.Key)
-	if served {
-		p.turn++
-		t.turn = p.turn
-	}
-	it := p.cut(e)
-	p.refresh(t)
-	return it
-}
-
 func (p *byTopic) Take(slot int, it Item) {
 	p.slots.Take(slot, it)
-	p.holds(it.Key, 1)
+	p.holds(&it, 1)
 }
 
-// holds notes that a topic holds one place more or, if by is -1, less.
-func (p *byTopic) holds(key uint64, by int) {
-	t := p.of(key)
+// holds notes that the topic of an item holds one place more or, if by is -1, less.
+func (p *byTopic) holds(it *Item, by int) {
+	t := p.enter(it)
 	t.held += by
 	p.refresh(t)
 }
@@ -208,16 +144,16 @@ func (p *byTopic) holds(key uint64, by int) {
 func (p *byTopic) Done(slot int, it Item, again bool) {
 	p.changed = p.all[slot].held > p.all[slot].Cap
 	p.slots.Done(slot, it, again)
-	p.holds(it.Key, -1)
+	p.holds(&it, -1)
 }
 
 func (p *byTopic) fits(it *Item, slot int) bool {
-	t := cmp.Or(p.topics[it.Key], p.rest)
-	return p.auto && p.may(it.Key, slot) || t != nil && t.held < t.may && p.may(t.key, slot)
+	t := p.groups[p.of(*it)]
+	return p.auto && p.may(it.Key, slot) || t != nil && t.held < t.may && p.may(t.id, slot)
 }
 
 func (p *byTopic) Choice(it Item) Choice {
-	named := p.topics[it.Key] != nil
+	named := p.groups[it.Key] != nil
 	return Choice{Key: named, None: named && p.labels[it.Key] && p.places(it.Key) == 0}
 }
 
@@ -225,7 +161,7 @@ func (p *byTopic) Join(s Slot) {
 	p.slots.Join(s)
 	for _, l := range s.Labels {
 		p.labels[l] = true
-		t := p.topics[l]
+		t := p.groups[l]
 		if t != nil {
 			p.refresh(t)
 		}

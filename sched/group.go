@@ -1,0 +1,101 @@
+package sched
+
+// grouped is the base of the policies that go by key. Each item is in a group, as are others of its
+// key; groups that are ready are in order, and the first item of the first one is next.
+type grouped struct {
+	slots
+	groups map[uint64]*group // those with items, and others that a policy knows
+	ready  []queue[*group]   // by slot or, if there is but one, for all slots
+	turn   int64             // counts items that were served, and groups as they get their first item
+	spare  spares[group]
+
+	// id returns the group of an item, and place the slot and the order of a group with items among
+	// those that are ready; none if it is not.
+	id    func(Item) uint64
+	place func(*group) (slot int, at order)
+}
+
+// group is what has the items of a key.
+type group struct {
+	order
+
+	id    uint64
+	queue queue[*entry]
+	slot  int   // where it is ready
+	turn  int64 // when it was served, or got its first item
+
+	home  uint64 // for "keyed": Item.Place
+	by    uint64 // the same: the item that blocks it, as it is running or awaited; 0 for none
+	since int64  // for "fair": the round after which it saves for its first item
+
+	// for "topic"
+
+	held  int // places
+	asked int // the slots that it is listed with; 0 if it is not
+	may   int // the places it may have, if it is listed
+}
+
+func newGrouped() grouped {
+	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: make([]queue[*group], 1)}
+}
+
+// enter returns the group of an item, which it makes if there is none.
+func (p *grouped) enter(it *Item) *group {
+	id := p.id(*it)
+	g := p.groups[id]
+	if g == nil {
+		g = p.spare.take()
+		*g = group{queue: g.queue, id: id, home: it.Place}
+		p.groups[id] = g
+	}
+	if g.queue.len() == 0 {
+		p.served(g)
+	}
+	return g
+}
+
+func (p *grouped) served(g *group) {
+	p.turn++
+	g.turn = p.turn
+}
+
+// push queues an item in its group, behind those of its rank.
+func (p *grouped) push(g *group, it *Item) bool {
+	p.add(&g.queue, it)
+	p.refresh(g)
+	return true
+}
+
+// refresh updates what is known of a group after anything about it has changed.
+func (p *grouped) refresh(g *group) {
+	slot, at := 0, order{}
+	if g.queue.len() > 0 {
+		slot, at = p.place(g)
+	}
+	if slot != g.slot {
+		p.ready[g.slot].remove(g)
+		g.slot = slot
+	}
+	p.ready[slot].update(g, at)
+	if g.queue.len()+g.held+g.asked == 0 && g.by == 0 {
+		delete(p.groups, g.id)
+		p.spare.put(g)
+	}
+}
+
+func (p *grouped) peek(slot int) *entry {
+	if g := p.ready[min(slot, len(p.ready)-1)].min(); g != nil {
+		return g.queue.min()
+	}
+	return nil
+}
+
+func (p *grouped) pop(e *entry, served bool) Item {
+	g := p.groups[p.id(e.Item)]
+	if served {
+		p.served(g)
+	}
+	it := p.cut(e)
+	p.refresh(g)
+	return it
+}
