@@ -335,7 +335,7 @@ func (r *Run) start(fx *core.Effects, mine *turn) {
 		if r.sender != nil {
 			r.sender.Expect(fx.Start[i].Attempt)
 		}
-		if mine != nil && !mine.runs {
+		if mine != nil && mine.taken == nil {
 			mine.begin(&fx.Start[i])
 			continue
 		}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 
 	"crew/runner/core"
 	"crew/runner/task"
@@ -9,45 +10,54 @@ import (
 
 // turn holds what a goroutine that brings a fact takes over from the door.
 type turn struct {
-	runs    bool // there is an attempt to run
-	attempt task.Attempt
-	taken   []task.Attempt // to run in the goroutine's slot of a Streamer
-	left    task.Left      // what that slot has to expect
+	taken []task.Attempt // to run: one, or those in the goroutine's slot of a Streamer
+	left  task.Left      // what that slot has to expect
 
-	ctx context.Context // the attempt's alone, so a late end finds nobody
+	one      [1]task.Attempt
+	ctx      context.Context // that attempt's alone, so a late end finds nobody
+	verdicts []core.Verdict
 }
 
 // begin takes an attempt over.
 func (t *turn) begin(s *core.Start) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	t.runs, t.attempt, t.ctx, *s.Tag = true, s.Attempt, ctx, cancel
+	t.one[0], t.ctx, *s.Tag = s.Attempt, ctx, cancel
+	t.taken = t.one[:]
 }
 
 // work runs an attempt and those that start in its place.
 func (r *Run) work(t *turn) {
-	var verdicts []core.Verdict
-	for t.runs {
-		if r.rec != nil {
-			r.rec.Started(t.attempt, false)
+	r.started(t)
+	for len(t.taken) > 0 {
+		res := r.prepare(t.one[0])
+		if res == nil {
+			res = r.complete(r.exec.Run(t.ctx, t.one[0]))
 		}
-		res := r.attempt(t)
-		if r.rec != nil {
-			verdicts = r.record(t.attempt.Slot, []*task.Result{res}, verdicts)
-		}
-		t.runs = false
-		r.do(func(c *core.Core) { c.Ended(res) }, t)
+		r.report(t, t.one[0].Slot, []*task.Result{res}, func(c *core.Core) { c.Ended(res) })
 	}
-	if r.rec != nil {
+}
+
+// report has the ends of attempts of a slot decided and recorded, brings the fact of them, and
+// has recorded what starts then, which is in t.
+func (r *Run) report(t *turn, slot task.Slot, ended []*task.Result, fact func(*core.Core)) {
+	if r.rec != nil && len(ended) > 0 {
+		r.record(t, slot, ended)
+	}
+	t.taken, t.left = nil, task.LeftNone // if the run is over
+	r.do(fact, t)
+	r.started(t)
+	if r.rec != nil && len(ended) > 0 && len(t.taken) == 0 {
 		r.rec.Idle()
 	}
 }
 
-// attempt runs an attempt and looks after the files that it makes.
-func (r *Run) attempt(t *turn) *task.Result {
-	if res := r.prepare(t.attempt); res != nil {
-		return res
+// started has recorded that attempts start.
+func (r *Run) started(t *turn) {
+	if r.rec != nil {
+		for i, a := range t.taken {
+			r.rec.Started(a, i < len(t.taken)-1)
+		}
 	}
-	return r.complete(r.exec.Run(t.ctx, t.attempt))
 }
 
 // prepare prepares the files of an attempt, and returns its result if it cannot start.
@@ -70,26 +80,23 @@ func (r *Run) complete(res *task.Result) *task.Result {
 	return res
 }
 
-// record has the ends of attempts of a slot decided and recorded. It returns the
-// verdicts in the buffer.
-func (r *Run) record(slot task.Slot, ended []*task.Result, verdicts []core.Verdict) []core.Verdict {
-	verdicts = verdicts[:0]
+// record has the ends of attempts of a slot decided and recorded.
+func (r *Run) record(t *turn, slot task.Slot, ended []*task.Result) {
+	t.verdicts = t.verdicts[:0]
 	r.do(func(c *core.Core) {
 		for _, res := range ended {
-			verdicts = append(verdicts, c.Decide(res))
+			t.verdicts = append(t.verdicts, c.Decide(res))
 		}
 	}, nil)
-	for i, v := range verdicts {
+	for i, v := range t.verdicts {
 		if res := ended[i]; v != core.Void {
 			r.rec.Ended(task.Attempt{Task: res.Task, Number: res.Attempt, Slot: slot}, res, v == core.Final)
 		}
 	}
-	return verdicts
 }
 
 // serve has the Streamer serve a slot until there is nothing more to run.
 func (r *Run) serve(slot task.Slot) {
-	var verdicts []core.Verdict
 	var t turn
 	var unmade []*task.Result // of attempts that could not start
 	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
@@ -97,23 +104,15 @@ func (r *Run) serve(slot task.Slot) {
 			r.complete(res)
 		}
 		ended, unmade = append(ended, unmade...), nil
-		if r.rec != nil && len(ended) > 0 {
-			verdicts = r.record(slot, ended, verdicts)
-		}
-		t = turn{left: task.LeftNone} // if the run is over
-		r.do(func(c *core.Core) { c.Swap(slot.ID, ended) }, &t)
-		if r.rec != nil {
-			for i, a := range t.taken {
-				r.rec.Started(a, i < len(t.taken)-1)
+		r.report(&t, slot, ended, func(c *core.Core) { c.Swap(slot.ID, ended) })
+		t.taken = slices.DeleteFunc(t.taken, func(a task.Attempt) bool {
+			res := r.prepare(a)
+			if res != nil {
+				unmade = append(unmade, res)
 			}
-			if len(ended) > 0 && len(t.taken) == 0 {
-				r.rec.Idle()
-			}
-		}
-		if r.maker != nil {
-			t.taken, unmade = r.beginAll(t.taken)
-		}
-		if len(unmade) > 0 {
+			return res != nil
+		})
+		if unmade != nil {
 			r.streamer.Wake(slot.ID)
 		}
 		return t.taken, t.left
@@ -123,19 +122,6 @@ func (r *Run) serve(slot task.Slot) {
 		again = false
 		r.do(func(c *core.Core) { again = c.Served(slot.ID) }, nil)
 	}
-}
-
-// beginAll prepares the files of attempts. It returns those that can start, and the results
-// of the others.
-func (r *Run) beginAll(all []task.Attempt) (begun []task.Attempt, unmade []*task.Result) {
-	for _, a := range all {
-		if res := r.prepare(a); res != nil {
-			unmade = append(unmade, res)
-		} else {
-			begun = append(begun, a)
-		}
-	}
-	return begun, unmade
 }
 
 // read is the reader.

@@ -37,7 +37,7 @@ type Files struct {
 	future sync.Once // says that the time of an input is in the future
 	mu     sync.Mutex
 	works  map[string][]out // by what begins the temporary names of an attempt
-	would  map[string]bool // with DryRun, what would have been made by now
+	would  map[string]bool  // with DryRun, what would have been made by now
 }
 
 // New returns the Files of a run.
