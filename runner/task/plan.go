@@ -1,7 +1,7 @@
 package task
 
-// Plan says how the output of tasks is captured, shown and kept. It is made once,
-// in cli.
+// Plan says how the output of tasks is captured, shown and kept. It is decided once, before
+// a run opens anything.
 type Plan struct {
 	Show       Show
 	Order      bool // show results in input order

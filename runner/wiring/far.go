@@ -253,7 +253,7 @@ func (w *wiring) place() (Place, error) {
 	p.Hosts, w.hostFiles, err = cli.Hosts(e.Hosts)
 	for i := range p.Hosts {
 		if p.Hosts[i].Slots == 0 && o.Pool.Jobs != "" {
-			p.Hosts[i].Slots = w.pool.jobs
+			p.Hosts[i].Slots = w.plan.jobs
 		}
 	}
 	return p, err

@@ -56,7 +56,7 @@ func RunHanded(h *Handed, far *Far) int {
 		return complain(os.Stderr, err)
 	}
 	o.Engine.URL, o.Engine.Reach, o.State.Dir, o.Control.Name = "here", 0, h.State, h.Name
-	p, err := poolOf(o, "")
+	p, err := planOf(o, func(string) string { return "" }, false)
 	if err != nil {
 		return complain(os.Stderr, err)
 	}

@@ -23,7 +23,7 @@ const makeTime = 2 * time.Second
 
 // openTokens joins make's jobserver, or opens one for the tasks.
 func (w *wiring) openTokens() (err error) {
-	w.tokens, err = tokensOf(w.opts, &w.pool, w.screen.Notice)
+	w.tokens, err = tokensOf(w.opts, &w.plan, w.screen.Notice)
 	if w.tokens != nil {
 		w.close = append(w.close, w.tokens.Close)
 	}
@@ -31,7 +31,7 @@ func (w *wiring) openTokens() (err error) {
 }
 
 // tokensOf returns the tokens of a run, or nil if its places are shared with nobody.
-func tokensOf(o *cli.Options, p *pool, notice func(string)) (tokens *jobserver.Tokens, err error) {
+func tokensOf(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.Tokens, err error) {
 	if o.Show.DryRun {
 		return nil, nil
 	}

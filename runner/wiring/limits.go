@@ -39,7 +39,7 @@ const (
 )
 
 // checkLimits refuses limits under which the run is not possible.
-func checkLimits(o *cli.Options, p pool) error {
+func checkLimits(o *cli.Options, p plan) error {
 	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), files(o, p)
 	if left < need {
 		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n",
@@ -56,7 +56,7 @@ func checkLimits(o *cli.Options, p pool) error {
 }
 
 // files is how many descriptors the run opens with one task at a time.
-func files(o *cli.Options, p pool) int64 {
+func files(o *cli.Options, p plan) int64 {
 	inputs := len(slices.DeleteFunc(o.Input.Paths(), func(path string) bool { return path == "-" }))
 	if o.Failure.Halt.Percent {
 		inputs += 1 + inputs // copies of what can be read only once, stdin too
@@ -106,14 +106,9 @@ func argMax(environ []string) int {
 }
 
 // ready returns why a run could do nothing here, if that shows before it reads anything.
-func ready(o *cli.Options, p pool, stdin *os.File) error {
+func ready(o *cli.Options, p plan, stdin *os.File) error {
 	if err := checkLimits(o, p); err != nil {
 		return err
-	}
-	if !o.Elsewhere() && !o.Show.DryRun {
-		if _, err := boundsOf(o, machine.New("")); err != nil {
-			return err
-		}
 	}
 	if o.Pool.Workdir != "" && !o.Elsewhere() {
 		if strings.Contains(o.Pool.Workdir, "{}") {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"crew/runner"
-	"crew/runner/cli"
 	"crew/runner/kernel"
 	"crew/runner/report"
 	"crew/runner/sink"
@@ -108,28 +107,11 @@ func (w *wiring) runNotify(text string, env []string) error {
 	return nil
 }
 
-// ciServer returns the CI server to tell of the run: github, gitlab or none.
-func ciServer(o *cli.Options, getenv func(string) string) string {
-	switch {
-	case o.Do == cli.DoWork || o.Engine.Detach || o.Show.DryRun:
-		return "none"
-	case o.Show.CI != "auto":
-		return o.Show.CI
-	case getenv("CREW_PID") != "": // the crew whose task this is tells of it
-		return "none"
-	case getenv("GITHUB_ACTIONS") == "true":
-		return "github"
-	case getenv("GITLAB_CI") == "true":
-		return "gitlab"
-	}
-	return "none"
-}
-
 // openLog prepares the streams for the log of the CI server, if that is named, and returns
 // what makes the lines around blocks of output, or nil. These stand among the tasks' output.
 func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)) {
-	server := ciServer(w.opts, func(string) string { return "" })
-	if server == "none" {
+	server := w.plan.ci
+	if server == "none" || w.opts.Show.CI == "auto" {
 		return nil
 	}
 	log, blocks := report.NewLog(), w.plan.Show == task.ShowBlocks

@@ -2,28 +2,83 @@ package wiring
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
+	"math/rand/v2"
+	"slices"
+	"time"
 
-	"github.com/mattn/go-isatty"
-
-	"crew/runner"
 	"crew/runner/cli"
-	"crew/runner/journal"
-	"crew/runner/report"
+	"crew/runner/core"
+	"crew/runner/jobserver"
+	"crew/runner/machine"
 	"crew/runner/sink"
 	"crew/runner/task"
 )
 
-// planOf returns what becomes of output.
-func planOf(o *cli.Options) task.Plan {
+// plan is what becomes of a command line, decided before anything is opened. What is opened adds only
+// what it alone knows.
+type plan struct {
+	task.Plan             // what becomes of outputs
+	limits    core.Config // of the run
+
+	jobs      int             // number of workers; 0 for a pause, which only file can ask for
+	file      string          // that jobs was read from; "" for none
+	join      *jobserver.Auth // make's jobserver, which the run joins; nil for none
+	processes int64           // how many processes and threads crew and its tasks may come to
+
+	ci        string // the CI server to tell of the run: github, gitlab or none
+	progress  sink.Progress
+	failures  bool // say at once that a task has failed: to a person, or in the log of a CI server
+	announces bool // print commands before their tasks start, which write to stdout themselves
+}
+
+// With keys, limits by name, priorities or an order by cost, keyedBuffer tasks are read ahead, and
+// workerBuffer with persistent workers, so that the reader is not woken for every few. In all these
+// cases, what is read ahead takes no more than mostBufferBytes.
+const (
+	keyedBuffer     = 4096
+	workerBuffer    = 512
+	mostBufferBytes = 16 << 20
+)
+
+const (
+	window = 1 << 20                // tasks that --keep-order may admit beyond the first unreleased one
+	tick   = 200 * time.Millisecond // how often the sinks are called while nothing happens
+)
+
+// attachJobs is how many results are fetched at once.
+const attachJobs = 4
+
+// planOf returns the plan of options, in an environment and with or without a person at stderr.
+func planOf(o *cli.Options, getenv func(string) string, person bool) (p plan, err error) {
+	here := machine.New("")
+	p.processes = here.Processes()
+	if written := o.Pool.Jobs; written != "" {
+		if p.jobs, p.file, err = readJobs(written, p.processes); err != nil {
+			return p, o.Bad("jobs", err)
+		}
+	}
+	switch {
+	case o.Do == cli.DoAttach:
+		p.jobs = attachJobs
+	case o.Pool.TTY:
+		p.jobs = 1
+	}
+	p.findJobserver(o, getenv("MAKEFLAGS"))
+	if p.jobs == 0 && p.file == "" {
+		p.jobs = cmp.Or(o.Sched.Topics.Workers(), here.Processors())
+	}
+	p.planOutput(o, getenv, person)
+	p.limit(o)
+	if !o.Elsewhere() && !o.Show.DryRun {
+		p.limits.Pool.Machine, err = boundsOf(o, here)
+	}
+	return p, err
+}
+
+// planOutput says what becomes of outputs, and what people are told.
+func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person bool) {
 	out := &o.Output
-	p := task.Plan{
+	p.Plan = task.Plan{
 		Show: task.ShowBlocks, Order: out.KeepOrder, Tag: out.Tag || out.TagString != "",
 		Copy:     out.Results != "" || (o.Do == cli.DoServe || out.JUnit != "") && out.Mode != "raw", // crew ctl shows them
 		Attempts: out.JUnit != "",
@@ -47,220 +102,106 @@ func planOf(o *cli.Options) task.Plan {
 	if o.Show.DryRun && p.Streams() {
 		p.Show = task.ShowBlocks // nothing runs that could write by itself
 	}
-	return p
-}
-
-// openSinks opens the outputs and lists them in the order in which they get events, behind
-// firstSinks: stdout after all that read outputs, because it takes those
-// that have to wait for their turn, and the progress bar last.
-func (w *wiring) openSinks() error {
-	o := w.opts
-	show := &o.Show
-	cfg := sink.StdoutConfig{Plan: w.plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
-	in := w.known()
-	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
-		Progress: w.progress(), Explain: show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
-		Typed: w.typed(), Silent: o.Silent(),
-	})
-	w.stdout = sink.NewStdout(w.screen, cfg)
-	logs, err := w.logs()
-	if err != nil {
-		return err
-	}
-	var sinks []runner.Sink
-	var stdout runner.Sink = w.stdout
-	if w.state == nil {
-		for _, log := range logs {
-			sinks = append(sinks, log)
-		}
-	} else {
-		if w.handed != nil {
-			stdout = w.handed.Keep(w.stdout)
-		}
-		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(stdout)
-	}
-	if o.Output.JUnit != "" {
-		junit, err := w.openJUnit()
-		if err != nil {
-			return err
-		}
-		w.onClose(junit.Drop)
-		sinks = append(sinks, junit)
-	}
-	record, err := w.openRecord()
-	if err != nil {
-		return err
-	}
-	if record != nil {
-		sinks = append(sinks, record)
-	}
-	if !show.Quiet || o.After.Notify != "" {
-		w.digest = sink.NewDigest(w.screen, in, w.source.rerun())
-		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
-		w.digest.Quiet = show.Quiet
-		sinks = append(sinks, tells(o, w.digest))
-	}
-	if ciServer(w.opts, os.Getenv) == "github" {
-		sinks = append(sinks, tells(o, w.annotate()))
-	}
-	if show.Verbose || show.DryRun {
-		verbose := sink.NewVerbose(w.screen)
-		verbose.WhyOnly, verbose.Announced = !show.Verbose, w.announces()
-		sinks = append(sinks, verbose)
-	}
-	if sinks = append(sinks, stdout); w.tellsFailures() {
-		sinks = append(sinks, sink.NewFailures(w.screen))
-		w.digest.Live = w.digest != nil
-	}
-	w.sinks = append(sinks, tells(o, terminal))
-	return nil
-}
-
-// tellsFailures reports whether to say at once that a task has failed: to a person, or in
-// the log of a CI server.
-func (w *wiring) tellsFailures() bool {
-	o := w.opts
-	seen := isatty.IsTerminal(w.errs.Fd()) || ciServer(w.opts, os.Getenv) != "none"
-	return seen && !o.Show.Quiet && o.Do != cli.DoWork
-}
-
-// openJUnit opens the report. It is renamed in the end, so it must not take the place of
-// a file that the run uses otherwise.
-func (w *wiring) openJUnit() (*report.JUnit, error) {
-	o := w.opts
-	path := o.Output.JUnit
-	if err := w.replaceable("--junit", path); err != nil {
-		return nil, err
-	}
-	return report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
-}
-
-// logs opens the sinks that keep results in files.
-func (w *wiring) logs() (logs []journal.Log, err error) {
-	o := w.opts
-	out := &o.Output
-	resumed := false
-	if w.state != nil {
-		_, resumed = w.state.Resumed()
-	}
-	anew := o.State.Replay || logsEmpty(o, w.source.results)
-	if resumed && anew && keepsLogs(o) {
-		if err := w.state.LogAll(); err != nil {
-			return nil, err
-		}
-	}
-	if path := out.Joblog; path != "" {
-		mode, starts := sink.JoblogResumed, w.state.Unlogged
-		switch {
-		case !resumed && out.Append:
-			mode = sink.JoblogShared
-		case !resumed || o.State.Replay && !out.Append:
-			mode = sink.JoblogNew
-		case anew && !out.Append:
-			starts = nil
-		}
-		log, err := sink.OpenJoblog(path, mode, starts)
-		if err != nil {
-			return nil, placed(err, path)
-		}
-		logs = append(logs, log)
-	}
-	if dir := w.source.results; dir != "" {
-		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
-		if err != nil {
-			return nil, placed(err, filepath.Join(dir, "1"))
-		}
-		logs = append(logs, tree)
-	}
-	return logs, nil
-}
-
-// checkResults refuses a directory with the results of another run, which those of this one would
-// mix with. A run that goes on from a journal takes them for its own.
-func (w *wiring) checkResults() error {
-	o, dir := w.opts, w.source.results
-	own := o.State.Reset || o.State.Dir != "" && journal.In(o.State.Dir) || o.Fed() || o.Makes.Any()
-	if dir == "" || dir == "." || own || o.Show.DryRun || !sink.HoldsResults(dir) {
-		return nil
-	}
-	return misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
-}
-
-// placed adds to the error of a file that cannot be opened what is wrong with the directory that
-// is to hold it, if that is missing or is none.
-func placed(err error, path string) error {
-	switch dir := filepath.Dir(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: mkdir -p %s makes its directory", err, task.Quote(dir))
-	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("%w: give the name of a file", err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		for up := dir; up != "." && up != "/"; up = filepath.Dir(up) {
-			if st, gone := os.Stat(up); gone == nil && !st.IsDir() {
-				return fmt.Errorf("%w: %s is a file: give a directory, or another name", err, up)
-			}
-		}
-	}
-	return err
-}
-
-// keepsLogs reports whether results are kept in files.
-func keepsLogs(o *cli.Options) bool { return o.Output.Joblog != "" || o.Output.Results != "" }
-
-// logsEmpty reports whether the joblog and the directory for results hold nothing
-// yet.
-func logsEmpty(o *cli.Options, results string) bool {
-	if st, err := os.Stat(o.Output.Joblog); err == nil && st.Size() > 0 {
-		return false
-	}
-	entries, err := os.ReadDir(results)
-	return err != nil || len(entries) == 0
-}
-
-// announces reports whether commands are printed before their tasks start. The
-// tasks write to stdout themselves then, so they have to wait for that.
-func (w *wiring) announces() bool { return w.opts.Show.Verbose && w.plan.Streams() }
-
-// announced is a Recorder that prints each command before it runs.
-type announced struct {
-	runner.Recorder
-	verbose sink.Verbose
-}
-
-func (n announced) Started(a task.Attempt, more bool) {
-	n.verbose.Before(a)
-	n.Recorder.Started(a, more)
-}
-
-// unrecorded is the Recorder of a run that needs none.
-type unrecorded struct{}
-
-func (unrecorded) Started(task.Attempt, bool)             {}
-func (unrecorded) Ended(task.Attempt, *task.Result, bool) {}
-func (unrecorded) Idle()                                  {}
-
-// progress returns when to show progress.
-func (w *wiring) progress() sink.Progress {
-	switch when := w.opts.Show.Progress; {
-	case when == "never", when == "auto" && w.opts.Do == cli.DoServe: // that mostly runs in the background of a shell
-		return sink.ProgressNever
+	p.ci = ciServer(o, getenv)
+	p.failures = (person || p.ci != "none") && !o.Show.Quiet && o.Do != cli.DoWork
+	p.announces = o.Show.Verbose && p.Streams()
+	switch when := o.Show.Progress; {
+	case when == "never", when == "auto" && o.Do == cli.DoServe: // that mostly runs in the background of a shell
+		p.progress = sink.ProgressNever
 	case when == "always":
-		return sink.ProgressAlways
-	case when == "auto" && ciServer(w.opts, os.Getenv) != "none" && !w.plan.FailedOnly:
-		return sink.ProgressLines
+		p.progress = sink.ProgressAlways
+	case p.ci != "none" && !p.FailedOnly:
+		p.progress = sink.ProgressLines
 	}
-	return sink.ProgressAuto
 }
 
-// known returns what is known of the input.
-func (w *wiring) known() sink.Input {
-	in := sink.Input{Tasks: w.total.get, Shown: w.opts.Do == cli.DoAttach}
-	in.Kept = !w.opts.Fed() && w.source.goesOn() // in the files
-	if w.state != nil {
-		left, _ := w.state.Resumed()
-		if in.Kept, in.Done = true, int64(left.Done); w.opts.State.RetryFailed {
-			in.Done -= int64(left.Failed)
+// ciServer returns the CI server to tell of the run: github, gitlab or none.
+func ciServer(o *cli.Options, getenv func(string) string) string {
+	switch {
+	case o.Do == cli.DoWork || o.Engine.Detach || o.Show.DryRun:
+		return "none"
+	case o.Show.CI != "auto":
+		return o.Show.CI
+	case getenv("CREW_PID") != "": // the crew whose task this is tells of it
+		return "none"
+	case getenv("GITHUB_ACTIONS") == "true":
+		return "github"
+	case getenv("GITLAB_CI") == "true":
+		return "gitlab"
+	}
+	return "none"
+}
+
+// limit says how the run is limited.
+func (p *plan) limit(o *cli.Options) {
+	f := &o.Failure
+	p.limits = core.Config{
+		Pool:  core.Pool{Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay},
+		Queue: o.Queue, Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
+		Limit: f.Limit, Retry: f.Retry, Halt: f.Halt, Feed: o.Serve.Feed, Tick: tick,
+	}
+	p.readAhead(o)
+	cfg, q := &p.limits, &p.limits.Queue
+	q.Terms = o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != ""
+	cfg.Retry.On, cfg.Retry.Jitter, cfg.Retry.Keep = f.RetryOn.Has, rand.Float64, p.KeepsAttempts()
+	cfg.Feed.Open, cfg.Feed.Remember = o.Fed() && o.Do != cli.DoAttach, o.Do == cli.DoServe || o.State.Dir != ""
+	if o.Show.DryRun {
+		cfg.Limit, q.Rate, q.KeyRate = core.Limit{}, task.Rate{}, task.Rate{}
+		if cfg.Halt.When == core.Pause { // nobody can resume it
+			cfg.Halt.When = core.Never
 		}
 	}
-	return in
+	// Workers on other machines are sent attempts before it is their turn, unless that could change what
+	// runs: where starts are limited, or what comes later can be first, or an end is to keep others from
+	// starting.
+	limited := q.PerKey > 0 || len(q.Caps) > 0 || o.Terms.Needs != "" || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 ||
+		o.Terms.Weight != "" || o.Sched.Policy == "topic"
+	long := o.Pipe.On || o.Makes.Any() // messages, which come in any order
+	if o.Far() && !o.Engine.Detach && !long && !limited && !q.Terms && cfg.Halt.When == core.Never && !p.announces {
+		cfg.Pool.Ahead = 3
+	}
+}
+
+// findJobserver finds make's jobserver, which gives the number of workers unless
+// options do.
+func (p *plan) findJobserver(o *cli.Options, makeflags string) {
+	if makeflags == "" || o.Jobserver.Mode == "no" || o.Elsewhere() || o.Do == cli.DoAttach {
+		return
+	}
+	if auth, found := jobserver.Parse(makeflags); found {
+		p.join = &auth
+		if o.Workers() == "" && p.jobs == 0 {
+			p.jobs = min(auth.Jobs, mostJobs)
+		}
+	}
+}
+
+// readAhead says how much is read ahead.
+func (p *plan) readAhead(o *cli.Options) {
+	q := &p.limits.Queue
+	switch {
+	case o.Do == cli.DoAttach:
+		q.Buffer = 2 * attachJobs
+	case o.Fed():
+		q.Buffer = o.Serve.Feed.MaxQueued
+	}
+	if q.Buffer > 0 {
+		return
+	}
+	least := 64
+	switch {
+	case o.Pipe.On: // a block for each worker, or many small ones
+		q.Few = max(1, p.jobs)
+		q.Bytes = q.Few * int(max(o.Pipe.Block, cli.DefaultBlock))
+	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Queue.PerKey > 0 || o.Queue.KeyRate.N > 0 ||
+		len(o.Queue.Caps) > 0 || o.Terms.Needs != "" || o.Terms.Priority != "" || o.Sched.Order != "":
+		// Many tasks of one key, or that need one thing, must not keep others from being read, nor
+		// an order hold for a few tasks only.
+		least, q.Bytes = keyedBuffer, mostBufferBytes
+	case o.Coproc.Words != "":
+		least, q.Bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records
+	case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
+		least = 16 // each is many records, which take memory
+	}
+	q.Buffer = max(least, 2*p.jobs*o.Coproc.Window)
 }

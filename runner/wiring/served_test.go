@@ -102,19 +102,19 @@ type served struct {
 // queue and the state. A failed task has another attempt after 10 s.
 func serve(t *testing.T, line string) *served {
 	o := parsed(t, strings.Fields("serve "+line)...)
-	p, err := poolOf(o, "")
+	p, err := planOf(o, unset, false)
 	require.NoError(t, err)
 	src, err := openSource(o, p.jobs, nil, nil)
 	require.NoError(t, err)
 	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
 	require.NoError(t, err)
 	cfg := core.Config{
-		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.queue.Buffer, Terms: true, Caps: o.Queue.Caps},
+		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.limits.Queue.Buffer, Terms: true, Caps: o.Queue.Caps},
 		Retry: core.Retry{Max: 1, Delay: 10 * time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }},
 		Feed:  core.Feed{Open: true, MaxQueued: o.Serve.Feed.MaxQueued, Remember: true},
 	}
 	s := &served{fakeWork: &fakeWork{t: t, store: spool.New(1<<20, ""), turns: map[uint64]*fakeTurn{}}, end: make(chan core.Ending, 1)}
-	w := &wiring{opts: o, plan: planOf(o), source: src, screen: sink.NewScreen(os.Stdout, os.Stderr), out: os.Stdout}
+	w := &wiring{opts: o, plan: p, source: src, screen: sink.NewScreen(os.Stdout, os.Stderr), out: os.Stdout}
 	require.NoError(t, w.openState())
 	s.feed = newFeed(src, w.state, func(cmd task.Command) task.Reply { return s.run.Do(cmd) }, func(left int) { s.left = left })
 	see := control.Sight{Live: s.Live}

@@ -45,7 +45,7 @@ func (w *wiring) openState() error {
 		Past: journal.Past{
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
-		Output:      journal.Output{Plan: w.plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
+		Output:      journal.Output{Plan: w.plan.Plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
 		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: slack,
 	})
 	var wrong *journal.WrongDir

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/mattn/go-isatty"
 
@@ -22,7 +21,6 @@ import (
 	"crew/runner/cli"
 	"crew/runner/coproc"
 	"crew/runner/core"
-	"crew/runner/machine"
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
@@ -31,11 +29,7 @@ import (
 	"crew/sched"
 )
 
-const (
-	memoryBudget = 16 << 20               // bytes of output in memory; the rest goes to a temporary file
-	window       = 1 << 20                // tasks that --keep-order may admit beyond the first unreleased one
-	tick         = 200 * time.Millisecond // how often the sinks are called while nothing happens
-)
+const memoryBudget = 16 << 20 // bytes of output in memory; the rest goes to a temporary file
 
 // Main runs crew with a command line and returns its exit status. If a signal ended
 // the run, Main does not return: the process dies by that signal. far is nil in crew,
@@ -76,7 +70,7 @@ func printText(stdout io.Writer, text string) error {
 
 // run runs the tasks of a command line and returns the exit status.
 func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File) int {
-	p, err := poolOf(o, os.Getenv("MAKEFLAGS"))
+	p, err := planOf(o, os.Getenv, isatty.IsTerminal(stderr.Fd()))
 	switch {
 	case err != nil:
 	case far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
@@ -99,10 +93,10 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	return end.exit()
 }
 
-func newWiring(args []string, o *cli.Options, p pool, far *Far, stdin, stdout, stderr *os.File) *wiring {
+func newWiring(args []string, o *cli.Options, p plan, far *Far, stdin, stdout, stderr *os.File) *wiring {
 	store := spool.New(memoryBudget, "")
 	return &wiring{
-		args: args, opts: o, pool: p, plan: planOf(o), far: far,
+		args: args, opts: o, plan: p, far: far,
 		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
 		store: store, close: []func() error{store.Close}, begun: make(chan struct{}),
 	}
@@ -130,9 +124,9 @@ func (w *wiring) run() (end ending) {
 		}
 	}
 	w.signals.Serve(w.made, w.status, w.screen.Hide)
-	if file := w.pool.file; file != "" {
+	if file := w.plan.file; file != "" {
 		do := func(cmd task.Command) { w.made.Do(cmd) }
-		w.onClose(watchJobs(file, w.pool.jobs, do, w.screen.Notice))
+		w.onClose(watchJobs(file, w.plan.jobs, do, w.screen.Notice))
 	}
 	w.watchHosts()
 	e := w.made.Wait()
@@ -185,7 +179,7 @@ func (w *wiring) openInput() (err error) {
 	}
 	w.total = newTotal(o, stdin)
 	w.onClose(w.total.close)
-	if w.source, err = openSource(o, w.pool.jobs, w.share, stdin); err != nil {
+	if w.source, err = openSource(o, w.plan.jobs, w.share, stdin); err != nil {
 		return err
 	}
 	w.total.source = w.source
@@ -198,22 +192,31 @@ func (w *wiring) openInput() (err error) {
 
 // makeRun makes the run of all that is open.
 func (w *wiring) makeRun() error {
-	cfg, err := w.config()
+	o, cfg := w.opts, &w.plan.limits
+	policy, err := sched.New(sched.Config{Name: cmp.Or(o.Sched.Order, o.Sched.Policy), Topics: o.Sched.Topics})
 	if err != nil {
 		return err
+	}
+	cfg.Queue.Policy, cfg.Pool.Workers = policy, max(1, w.plan.jobs)
+	cfg.Halt.Tasks, cfg.Halt.SameCommand = w.inputTasks, w.sameCommand()
+	if w.tokens != nil {
+		cfg.Pool.Tokens = w.tokens
+	}
+	if !o.Show.DryRun {
+		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
 	}
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
 	if w.handed != nil {
-		in = w.handed.Source
+		in, cfg.Feed.Remember = w.handed.Source, false
 	}
 	if w.state != nil {
 		in, rec = w.state.Source(in), w.state
 	}
-	if w.times != nil && w.opts.Sched.Order != "" {
+	if w.times != nil && o.Sched.Order != "" {
 		in = completed{in, w.times.price}
 	}
-	if w.announces() {
+	if w.plan.announces {
 		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
 	}
 	switch {
@@ -224,14 +227,14 @@ func (w *wiring) makeRun() error {
 	case w.attached != nil:
 		in = completed{w.attached, w.source.tasks.Tag}
 	}
-	if w.made, err = runner.New(cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
+	if w.made, err = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
 		return err
 	}
 	w.watchMachine()
 	if w.handed != nil && w.handed.Paused {
 		w.made.Do(task.Command{Op: task.Pause})
 	}
-	if o := w.opts; o.Makes.Any() {
+	if o.Makes.Any() {
 		kept, dir := w.state != nil, o.Pool.Workdir
 		if o.Elsewhere() {
 			dir = "" // that one is on the other machines
@@ -240,7 +243,7 @@ func (w *wiring) makeRun() error {
 			Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun && !o.Elsewhere(), Journal: kept,
 			Notice: w.screen.Notice,
 		})
-		if proc.SavesThreads(w.pool.processes) {
+		if proc.SavesThreads(w.plan.processes) {
 			m = &inTurn{Maker: m}
 		}
 		w.made.Make(m)
@@ -294,7 +297,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
 	}
 	// A running attempt takes a thread, and crew ctl can make the pool larger.
-	debug.SetMaxThreads(max(w.pool.jobs, 100_000) + 2000)
+	debug.SetMaxThreads(max(w.plan.jobs, 100_000) + 2000)
 	switch {
 	case w.attached != nil:
 		return w.attached, nil
@@ -304,7 +307,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
 		Notice: w.screen.Notice, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
-		Idle: o.Failure.Limit.Idle > 0, Processes: w.pool.processes,
+		Idle: o.Failure.Limit.Idle > 0, Processes: w.plan.processes,
 	}
 	if o.Makes.Any() {
 		cfg.Spare = target.Descriptors()
@@ -327,55 +330,6 @@ func (w *wiring) executor() (runner.Executor, error) {
 		return exec, nil
 	}
 	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: lifeOf(o.Coproc.Life, o.Failure.Limit)}), nil
-}
-
-func (w *wiring) config() (core.Config, error) {
-	o := w.opts
-	f, in := &o.Failure, &o.Sched
-	policy := sched.Config{Name: in.Policy, Topics: in.Topics}
-	if in.Order != "" {
-		policy.Name = in.Order
-	}
-	p, err := sched.New(policy)
-	if err != nil {
-		return core.Config{}, err
-	}
-	cfg := core.Config{
-		Pool: core.Pool{
-			Workers: max(1, w.pool.jobs), Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay,
-		},
-		Queue: w.pool.queue, Order: core.Order{Keep: o.Output.KeepOrder, Window: window}, Limit: f.Limit, Retry: f.Retry, Halt: f.Halt, Feed: o.Serve.Feed, Tick: tick,
-	}
-	cfg.Queue.Policy, cfg.Queue.Terms = p, o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != ""
-	cfg.Retry.On, cfg.Retry.Jitter, cfg.Retry.Keep = f.RetryOn.Has, rand.Float64, w.plan.KeepsAttempts()
-	cfg.Halt.Tasks, cfg.Halt.SameCommand = w.inputTasks, w.sameCommand()
-	cfg.Feed.Open, cfg.Feed.Remember = o.Fed() && w.attached == nil, o.Do == cli.DoServe || o.State.Dir != "" && w.handed == nil
-	if w.tokens != nil {
-		cfg.Pool.Tokens = w.tokens
-	}
-	if o.Show.DryRun {
-		cfg.Limit, cfg.Queue.Rate, cfg.Queue.KeyRate = core.Limit{}, task.Rate{}, task.Rate{}
-		if cfg.Halt.When == core.Pause { // nobody can resume it
-			cfg.Halt.When = core.Never
-		}
-	} else if cfg.Pool.Machine, err = boundsOf(o, machine.New("")); err == nil {
-		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
-	}
-	if w.sendsAhead(&cfg) {
-		cfg.Pool.Ahead = 3
-	}
-	return cfg, err
-}
-
-// sendsAhead reports whether workers on other machines are sent attempts before it is their turn.
-// Not if that could change what runs: where starts are limited, or what comes later can be
-// first, or an end is to keep others from starting.
-func (w *wiring) sendsAhead(cfg *core.Config) bool {
-	o, q := w.opts, &cfg.Queue
-	limited := q.PerKey > 0 || len(q.Caps) > 0 || o.Terms.Needs != "" || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 || o.Terms.Weight != ""
-	limited = limited || cfg.Pool.Tokens != nil || o.Sched.Policy == "topic"
-	ordered := !o.Pipe.On && !o.Makes.Any() // as long messages are not
-	return o.Far() && !o.Engine.Detach && ordered && !limited && !q.Terms && cfg.Halt.When == core.Never && !w.announces()
 }
 
 // ending returns what remains to do after a run that ended with e.
@@ -442,7 +396,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if end.signal != 0 || e.Reason == core.Unread {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
-		say(stateNotes(w.state, w.plan, e, o.Makes.Any() || o.Silent() || o.Fed())...)
+		say(stateNotes(w.state, w.plan.Plan, e, o.Makes.Any() || o.Silent() || o.Fed())...)
 	}
 	return end
 }

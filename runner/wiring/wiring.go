@@ -14,7 +14,6 @@ import (
 	"crew/runner/proc"
 	"crew/runner/sink"
 	"crew/runner/spool"
-	"crew/runner/task"
 )
 
 // Executor runs attempts. It is closed when none runs any more.
@@ -30,8 +29,7 @@ type wiring struct {
 
 	args    []string // the command line
 	opts    *cli.Options
-	pool    pool
-	plan    task.Plan
+	plan    plan
 	far     *Far // nil in crew
 	in, out *os.File
 	errs    *os.File
@@ -81,5 +79,5 @@ func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTer
 
 // outputs says what becomes of the outputs of tasks.
 func (w *wiring) outputs() proc.Outputs {
-	return proc.Outputs{Plan: w.plan, Store: w.store, Open: w.stdout.Open}
+	return proc.Outputs{Plan: w.plan.Plan, Store: w.store, Open: w.stdout.Open}
 }

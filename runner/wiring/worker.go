@@ -28,7 +28,7 @@ func (w *wiring) openWorker() (err error) {
 // workerReady says, also to systemd, that runs can find crew worker.
 func (w *wiring) workerReady() {
 	w.remark("worker " + w.worker.Host() + " is ready for tasks of queue " + w.opts.Engine.Queue + " on " +
-		task.Count(int64(w.pool.jobs), "slot"))
+		task.Count(int64(w.plan.jobs), "slot"))
 	tellReady("crew worker", w.screen.Notice)
 }
 

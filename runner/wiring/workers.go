@@ -68,8 +68,8 @@ func (w *wiring) workers(cfg coproc.Config) runner.Executor {
 		return far
 	}
 	w.close = append(w.close, exec.Close)
-	if !proc.SavesThreads(w.pool.processes) {
-		tune(w.pool.jobs)
+	if !proc.SavesThreads(w.plan.processes) {
+		tune(w.plan.jobs)
 	}
 	return exec
 }
