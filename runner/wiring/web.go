@@ -156,24 +156,8 @@ func (w *wiring) replaceable(option, path string) error {
 			}
 		}
 	}
-	o := w.opts
-	for _, uses := range []struct {
-		what  string
-		files []string
-	}{
-		{"-a", o.Input.Files},
-		{"--times", o.Input.Times},
-		{"--joblog", []string{o.Output.Joblog}},
-		{"--lock", []string{o.Pool.Lock}},
-		{"--junit", []string{o.Output.JUnit}},
-		{"--report", []string{o.After.Report}},
-		{"--trace", []string{o.After.Trace}},
-	} {
-		for _, other := range uses.files {
-			if other != "" && uses.what != option && leadsTo(path) == leadsTo(other) {
-				return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, uses.what)
-			}
-		}
+	if other := w.opts.OtherFile(option, func(file string) bool { return leadsTo(file) == leadsTo(path) }); other != "" {
+		return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, other)
 	}
 	return nil
 }
