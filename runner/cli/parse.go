@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -62,6 +63,9 @@ func (c *command) read(l line) (*Options, error) {
 		err := o.set(u.opt, u.value)
 		if err == nil && u.opt.choices != "" {
 			err = checkChoice(u.value, u.opt.choices)
+		}
+		if hint := peer(u.opt.name+"="+u.value, advises); hint != "" && err != nil {
+			err = errors.New(hint)
 		}
 		if err != nil && bad == nil {
 			bad = u.bad(err)

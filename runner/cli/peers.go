@@ -22,11 +22,12 @@ const (
 	advises = ": "
 )
 
-// peer returns what there is about an option of peers, or "".
+// peer returns what there is about an option of peers, or about an option of crew with a value of theirs,
+// as name=value, or "".
 func peer(name, about string) string {
 	for line := range strings.Lines(peers) {
 		names, says, _ := strings.Cut(strings.TrimSpace(line), about)
-		if says != "" && slices.ContainsFunc(strings.Fields(names), func(s string) bool { return sameName(s, name) }) {
+		if says != "" && slices.ContainsFunc(strings.Fields(names), func(s string) bool { return s == name || !strings.Contains(s, "=") && sameName(s, name) }) {
 			return says
 		}
 	}

@@ -132,13 +132,16 @@ func (c *command) verbs() (verbs []string) {
 }
 
 // peerVerbs are the verbs for what other queues, such as pueue, call otherwise.
-const peerVerbs = "list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
+const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
 	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
 
 // takeTasks reads the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
 		id, err := parseTask(w)
+		if c.long(w) != nil {
+			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "did you mean --" + w + "?"}
+		}
 		if _, bad := parseName(w); err != nil && bad == nil && ctl.Run == "" {
 			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "if it is a run, write --run " + w}
 		} else if err != nil {

@@ -241,12 +241,6 @@ func parseHalt(s string) (core.Halt, error) {
 	if s == "never" {
 		return core.Halt{}, nil
 	}
-	oldForms := map[string]string{ // of parallel
-		"0": "never", "1": "soon,fail=1", "2": "now,fail=1", "-1": "soon,success=1", "-2": "now,success=1",
-	}
-	if modern, ok := oldForms[s]; ok {
-		return core.Halt{}, errors.New("write " + modern)
-	}
 	part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
 	if part == nil {
 		return core.Halt{}, hint
