@@ -117,32 +117,50 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Each command has the options of a column that says so, each of them once.
+// TestColumns prints which command takes which option (+), refuses it by name (-), or does not know it, and
+// has help and completion list what it takes, each once. TestManPageHasTheOptions and
+// TestManPageHasTheVerbs hold the manual to the same rows.
 func TestColumns(t *testing.T) {
-	for i := range commands {
-		c := &commands[i]
-		seen := map[string]bool{}
-		for _, o := range options() {
-			if c.hasRun() && c.long(o.name) == o { // it is taken, or refused by name
-				l, _ := c.split([]string{optionOf(c, o.name)})
-				got, _ := c.read(l)
-				require.Equal(t, c.takes(o), !strings.Contains(fmt.Sprint(got.refusals()), o.name+" is no option of"))
-			}
-			if !c.takes(o) {
-				continue
-			}
-			for _, name := range append(strings.Split(o.short, ""), o.name) {
-				require.False(t, name != "" && seen[name], "%s %s", c.name, name)
-				seen[name] = true
-			}
-		}
-		require.True(t, seen["help"] || c.operands == takesTopic, c.name)
+	var table strings.Builder
+	var helps, lists []string
+	for i, c := range commands {
+		helps = append(helps, c.help(false))
+		lists = append(lists, complete("bash", append(strings.Fields(strings.TrimPrefix(c.name, DoRun)), "--")).Text(nil))
+		table.WriteString(strings.Repeat("| ", i) + c.name + "\n")
+		require.True(t, c.long("help") != nil || c.operands == takesTopic, c.name)
 	}
-	for _, o := range options() {
+	for _, o := range slices.DeleteFunc(slices.Clone(options()), func(o *option) bool { return o.of == "" }) {
+		row := optionRows(false, func(row *option) bool { return row == o })
+		for i, c := range commands {
+			at, is, got := c.name+" "+o.form, "  ", c.long(o.name)
+			if got == nil {
+				_, err := c.split([]string{"--" + o.name})
+				require.True(t, err != nil || c.operands == takesTopic, at)
+			} else if got == o {
+				l, _ := c.split([]string{optionOf(&c, o.name)})
+				read, _ := c.read(l)
+				is = "+ "
+				if strings.Contains(fmt.Sprint(read.refusals()), o.name+" is no option of") {
+					is = "- "
+				}
+			}
+			require.Equal(t, c.takes(o), is == "+ ", at)
+			for _, letter := range o.short {
+				require.True(t, is != "+ " || c.short(byte(letter)) == o, at)
+			}
+			require.Equal(t, got != nil && c.takes(got), strings.Contains(lists[i], "\n--"+o.name+"\n"), at)
+			if c.operands != takesVerb {
+				require.Equal(t, is == "+ " || c.name == DoRun && o.ofRuns(), strings.Contains(helps[i], row), at)
+			}
+			table.WriteString(is)
+		}
+		table.WriteString(o.form + "\n")
+		require.True(t, o.preset == "" || new(Options).set(o, o.preset) == nil, o.form)
 		for of := range strings.FieldsSeq(o.of) {
 			require.NotNil(t, commandNamed(strings.Replace(of, "-", " ", 1)), of)
 		}
 	}
+	t.Log("\n" + table.String())
 }
 
 // Choices that the man page lists in a sentence or a list are all there.
