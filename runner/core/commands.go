@@ -54,6 +54,9 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		if lost := c.time.Start(c.now); lost > 0 {
 			c.tick(c.now)
 			c.output.emit(task.Event{Kind: task.Continued, Wait: lost})
+			for _, id := range c.ids(timed) {
+				c.queue.due.Push(id, c.run)
+			}
 		}
 	case task.Add:
 		return c.take(cmd)

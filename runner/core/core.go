@@ -34,8 +34,7 @@ type Core struct {
 }
 
 // Effects tell the caller of Step what to do. They are valid until the next Step.
-// Wakes, Acts, Recall, Record, Checks and Quiet, and Taken until the next Swap of the slot, are the
-// caller's.
+// Its lists are the caller's, Taken until the next Swap of the slot.
 type Effects struct {
 	Tokens []func(Tokens) // to call, in order and before anything starts
 	Start  []Start        // to run, each in a goroutine; none with a Streamer
@@ -107,12 +106,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 // Step brings the time and a fact, and returns what follows.
 func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	fx := &c.fx
-	start := fx.Start
-	if len(start) > 1 { // the first is overwritten soon
-		clear(start[1:])
-	}
 	*fx = Effects{}
-	fx.Start = start[:0]
 	c.tick(now)
 	fact(c)
 	c.due()
@@ -144,7 +138,7 @@ func (c *Core) due() {
 		switch e := c.entries[id]; {
 		case e == nil: // it has ended with the run
 		case e.state == delayed && c.queue.paused: // see resume
-		case e.state == delayed:
+		case e.state == delayed, e.state == timed:
 			c.place(e)
 		default:
 			c.overdue(e)
@@ -157,12 +151,8 @@ func (c *Core) due() {
 		c.unreadDue()
 	}
 	c.deadlineDue()
-	if c.end.phase > going {
-		return
-	}
-	c.idle()
-	for id, ok := c.queue.later.Due(c.now); ok; id, ok = c.queue.later.Due(c.now) {
-		c.place(c.entries[id])
+	if c.end.phase == going {
+		c.idle()
 	}
 }
 
@@ -184,12 +174,8 @@ func (c *Core) wake() time.Time {
 	if c.needs() {
 		at = earlier(at, c.pool.machine.gauge.Due())
 	}
-	next, waits := q.later.Next()
-	if waits || c.untilPending() {
+	if c.untilPending() {
 		at = earlier(at, c.run.Add(clockLook-c.run.Sub(c.run.Truncate(clockLook))))
 	}
-	if at = c.time.Real(at); waits {
-		at = earlier(at, c.now.Add(next.Sub(c.now))) // with a monotonic reading, as all others
-	}
-	return at
+	return c.time.Real(at)
 }

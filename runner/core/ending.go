@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/task"
-	"crew/sched"
 )
 
 const (
@@ -202,7 +201,6 @@ func (c *Core) enter(kind task.Kind, why string) {
 	ids := c.holders()
 	c.output.emit(task.Event{Kind: kind, Running: ids[:min(10, len(ids))], Retries: retries, Text: why})
 	c.queue.ready.Abandon() // to take out thousands of tasks one by one would keep signals waiting
-	c.queue.later = sched.NewDelay()
 	c.output.events = slices.Grow(c.output.events, 2*len(waiting))
 	for _, id := range waiting {
 		c.notRun(c.entries[id])

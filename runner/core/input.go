@@ -137,15 +137,19 @@ func (c *Core) admit(t *task.Task) {
 		c.notRun(e)
 		return
 	}
-	var err error
+	var err, why error
 	if e.item.Claim, err = c.queue.caps.claim(t); err == nil {
-		err = c.queue.depend(e)
+		why = c.queue.depend(e)
 	}
-	if _, ok := err.(*notSucceeded); ok {
-		c.forgo(e, err)
-	} else if err != nil {
+	if err == nil && why == nil {
+		err = c.queue.makers.claim(t)
+	}
+	switch {
+	case why != nil:
+		c.forgo(e, why)
+	case err != nil:
 		c.refuse(e, err)
-	} else {
+	default:
 		c.place(e)
 	}
 }

@@ -23,8 +23,7 @@ type queue struct {
 	wait      sched.Wait        // why none of these starts
 	again     time.Time         // when to ask again; zero for never
 	caps      caps
-	due       *sched.Delay  // when delayed tasks go on, and overdue is called for running ones
-	later     *sched.Delay  // when timed tasks go on, by the machine's clock
+	due       *sched.Delay  // when delayed tasks go on, timed ones are looked at, and overdue is called for running ones
 	succeeded *sched.Ranges // tasks that have; nil if none can come after another
 	makers    makers
 	memory    memory // of those that have failed; empty without Feed.Remember
@@ -36,7 +35,7 @@ type queue struct {
 
 func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
 	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), later: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), makers: makers{}, memory: memory{tasks: map[uint64]remembered{}},
+		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), makers: makers{}, memory: memory{tasks: map[uint64]remembered{}},
 		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
 	if cfg.Terms {
@@ -107,9 +106,7 @@ func (q *queue) unqueue(e *entry) {
 	switch e.state {
 	case queued, parked:
 		q.ready.Remove(e.item)
-	case timed:
-		q.later.Remove(e.item.ID)
-	case delayed:
+	case timed, delayed:
 		q.due.Remove(e.item.ID)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"crew/runner/task"
 	"crew/sched"
@@ -57,9 +56,9 @@ func (m makers) release(t *task.Task) {
 	}
 }
 
-// depend notes for which tasks one has to wait. The error is a notSucceeded, or that it makes what
-// another one makes.
-func (q *queue) depend(e *entry) error {
+// depend notes for which tasks one has to wait. It returns why it is not to run, if one of them did not
+// succeed.
+func (q *queue) depend(e *entry) (why error) {
 	for _, id := range e.task.Terms().After {
 		before := q.entries[id]
 		switch was, ok := q.memory.tasks[id]; {
@@ -67,39 +66,25 @@ func (q *queue) depend(e *entry) error {
 			before.followers = append(before.followers, e.item.ID)
 			e.awaits++
 		case ok:
-			return &notSucceeded{id, was.task, ended(was.outcome, was.code)}
+			return notSucceeded(was.task, was.outcome, was.code)
 		case !q.succeeded.Has(id):
-			return &notSucceeded{id: id}
+			return fmt.Errorf("task %d, which it comes after, failed or is forgotten", id)
 		}
 	}
-	return q.makers.claim(e.task)
+	return nil
 }
 
-// notSucceeded is the error of a task that comes after one that did not succeed.
-type notSucceeded struct {
-	id   uint64
-	task *task.Task // that one; nil if it is forgotten
-	how  string     // it ended
-}
-
-func (n *notSucceeded) Error() string {
-	text := fmt.Sprintf("task %d, which it comes after, failed or is forgotten", n.id)
-	if n.task == nil {
-		return text
+// notSucceeded returns the error of a task that comes after t, which ended otherwise. Of one that an
+// earlier run has finished the code is unknown, 0.
+func notSucceeded(t *task.Task, o task.Outcome, code int) error {
+	name, how := "", o.String()
+	if t.Terms().Name != "" {
+		name = " (" + t.Terms().Name + ")"
 	}
-	name := ""
-	if n.task.Terms().Name != "" {
-		name = " (" + n.task.Terms().Name + ")"
-	}
-	return fmt.Sprintf("task %d%s, which it comes after, did not succeed: %s", n.id, name, n.how)
-}
-
-// ended says how a task ended. Of one that an earlier run has finished the code is unknown, 0.
-func ended(o task.Outcome, code int) string {
 	if o == task.Exit && code != 0 {
-		return fmt.Sprintf("exit %d", code)
+		how = fmt.Sprintf("exit %d", code)
 	}
-	return o.String()
+	return fmt.Errorf("task %d%s, which it comes after, did not succeed: %s", t.ID, name, how)
 }
 
 // goOn tells the tasks that come after one how that has ended.
@@ -119,7 +104,7 @@ func (c *Core) goOn(e *entry, r *task.Result) {
 		switch {
 		case next == nil: // it has ended
 		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
-			c.forgo(next, &notSucceeded{id, t, ended(o, r.Code)})
+			c.forgo(next, notSucceeded(t, o, r.Code))
 		default:
 			if next.awaits--; next.awaits == 0 && next.state == following {
 				c.place(next)
@@ -179,7 +164,7 @@ func (c *Core) waits(e *entry) bool {
 		q.set(e, held)
 	case terms != nil && terms.At.After(c.now):
 		q.set(e, timed)
-		q.later.Push(e.item.ID, earlier(terms.At, c.now.Add(farthest)))
+		q.due.Push(e.item.ID, c.run.Add(min(terms.At.Sub(c.now), clockLook)))
 	case c.run.Before(e.due):
 		q.delay(e, e.due)
 	case e.task.Makes != nil && !e.checked:
@@ -190,10 +175,6 @@ func (c *Core) waits(e *entry) bool {
 	}
 	return true
 }
-
-// farthest is how far ahead the core looks: differences of more than 292 years do not fit into
-// a time.Duration.
-const farthest = 100 * 365 * 24 * time.Hour
 
 // Checked takes the result of a task that has been checked. It is nil if the task has to run.
 func (c *Core) Checked(t *task.Task, r *task.Result) {
