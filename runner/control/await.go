@@ -57,11 +57,11 @@ func (c *conn) await(r *Request) (*Reply, error) {
 
 // settle waits until the sink, which is behind the run, has heard of all tasks that have ended.
 func (f *follower) settle() error {
-	snap, err := f.s.snapshot()
+	now, err := f.s.status()
 	if err != nil {
 		return err
 	}
 	return f.attend(f.events, func() (time.Duration, bool) {
-		return followLeast, f.s.sink.ends() >= snap.Stats.Finished()
+		return followLeast, f.s.sink.ends() >= now.Stats.Finished()
 	})
 }

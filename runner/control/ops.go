@@ -67,12 +67,12 @@ func about(op task.Op) op {
 }
 
 func (c *conn) hello(*Request) (*Reply, error) {
-	snap, err := c.s.snapshot()
+	now, err := c.s.status()
 	if err != nil {
 		return nil, err
 	}
 	h := c.s.cfg.About
-	h.State, h.Progress = snap.State.String(), progress(snap, c.s.cfg.See.Total)
+	h.State, h.Progress = now.State, now.Progress
 	return &Reply{Hello: &h}, nil
 }
 
@@ -81,13 +81,13 @@ func (c *conn) status(*Request) (*Reply, error) {
 	return &Reply{Run: now}, err
 }
 
-// status returns the status of the run.
+// status returns the status of the run, which is not older than the call.
 func (s *Server) status() (*Status, error) {
-	snap, err := s.snapshot()
-	if err != nil {
-		return nil, err
+	reply := s.ask(task.Command{Op: task.Look})
+	if reply.Snapshot == nil {
+		return nil, cmp.Or(reply.Err, error(errOver))
 	}
-	return s.describe(snap), nil
+	return s.describe(reply.Snapshot), reply.Err
 }
 
 // final returns the status of a run that is over, or nil if it did not get to its end.

@@ -14,8 +14,18 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 	st := &s.Stats
 	out := &Status{
 		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
-		Progress: progress(s, total), Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
+		Progress: Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.Of(task.Skipped), Dropped: st.Finished() - st.Done(), Running: st.Running},
+		Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
+	}
+	out.Progress.Waiting = max(0, st.Admitted-st.Finished()-st.Running)
+	if st.InputEnd {
+		out.Total = &st.Admitted
+	}
+	if total != nil {
+		if all, known := total(); known {
+			out.Total = &all
+		}
 	}
 	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), told(s.Tasks, s.At), []task.Blocking{}, s.Blocking.Told(s.At)
 	for i := range s.Waiting {
@@ -41,21 +51,6 @@ func eta(s *task.Snapshot, total *int64) *task.Seconds {
 		return nil
 	}
 	return (*task.Seconds)(&left)
-}
-
-func progress(s *task.Snapshot, total func() (int64, bool)) Progress {
-	st := &s.Stats
-	p := Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.Of(task.Skipped), Dropped: st.Finished() - st.Done(), Running: st.Running}
-	p.Waiting = max(0, st.Admitted-st.Finished()-p.Running)
-	if st.InputEnd {
-		p.Total = &st.Admitted
-	}
-	if total != nil {
-		if all, known := total(); known {
-			p.Total = &all
-		}
-	}
-	return p
 }
 
 // outcomes returns the counts that are not zero, by name.
@@ -128,13 +123,4 @@ func (s *Server) ask(cmd task.Command) task.Reply {
 	now := time.Now()
 	s.from, s.latest = now.Add(min(share*now.Sub(began), rarest)), cmp.Or(reply.Snapshot, s.latest)
 	return reply
-}
-
-// snapshot returns a snapshot that is not older than the call.
-func (s *Server) snapshot() (*task.Snapshot, error) {
-	reply := s.ask(task.Command{Op: task.Look})
-	if reply.Snapshot == nil {
-		return nil, cmp.Or(reply.Err, error(errOver))
-	}
-	return reply.Snapshot, reply.Err
 }

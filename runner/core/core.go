@@ -76,22 +76,47 @@ type Act struct {
 func New(cfg Config, now time.Time, streams bool) *Core {
 	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
 	c.tick(now)
-	limits := cfg.limits()
-	limits.Delay, limits.Parked = limits.Delay.From(c.run.Add(cfg.Pool.Jitter)), c.queue.park
-	if m := cfg.Pool.Machine; m.Load > 0 || m.Memory > 0 {
-		limits.Allow = c.pool.machine.allow
+	q, p, o := &c.queue, &c.pool, &c.output
+	*q = queue{
+		entries: c.entries, due: sched.NewDelay(), makers: makers{}, memory: memory{tasks: map[uint64]remembered{}},
+		caps:   caps{list: cfg.Queue.Caps, claims: map[wanted]*sched.Claim{}, hosts: cfg.Pool.Remote, names: map[string]int{}},
+		lowest: -sched.HandRank, highest: sched.HandRank,
 	}
-	if cfg.Pool.Tokens != nil || cfg.Pool.Ahead > 0 {
-		limits.May = c.pool.may
+	limits := sched.Limits{
+		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
+		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)),
+		Ages:  cfg.Queue.Terms, Told: cfg.Pool.Told, Parked: q.park,
+	}
+	for i, limit := range cfg.Queue.Caps {
+		n := len(limit.Units)
+		q.caps.names[limit.Name], q.caps.held, limits.Caps = i, append(q.caps.held, make([]bool, n)), append(limits.Caps, n)
+	}
+	o.clock = &c.clock
+	*p = pool{output: o, most: cfg.Pool.Ahead, timeless: cfg.Pool.Remote || streams, machine: machine{cfg: cfg.Pool.Machine}}
+	p.streams.on = streams
+	if t := cfg.Pool.Tokens; t != nil {
+		p.tokens.on, p.tokens.own = true, t.Own()
+	}
+	if m := cfg.Pool.Machine; m.Load > 0 || m.Memory > 0 {
+		limits.Allow, p.machine.gauge = p.machine.allow, sched.NewMachine(m.Load, m.Memory)
+	}
+	if p.tokens.on || p.most > 0 {
+		limits.May = p.may
 	}
 	if cfg.Queue.Policy.Serial() {
-		limits.Fit = c.fit
+		limits.Fit = func(id uint64) bool { // it is the task's turn
+			e := c.entries[id]
+			e.turn = true
+			return !c.waits(e)
+		}
 	}
-	c.queue = newQueue(cfg.Queue, limits, cfg.Pool.Remote, c.entries)
-	c.output.clock = &c.clock
-	c.pool = newPool(cfg.Pool, c.queue.ready, streams, &c.output)
+	q.ready = sched.NewDispatcher(cfg.Queue.Policy, limits)
+	p.ready = q.ready
+	if cfg.Queue.Terms {
+		q.succeeded = sched.NewRanges(asideTasks)
+	}
 	if cfg.Order.Keep {
-		c.output.order = sched.NewReorder(1)
+		o.order = sched.NewReorder(1)
 	}
 	c.explainer.since = c.run
 	if d := cfg.Limit.Run; d > 0 {
@@ -117,7 +142,9 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	c.askBack()
 	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
 	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
-	c.measure()
+	if m := &c.pool.machine; c.needs() && !c.time.Stopped() && !c.run.Before(m.gauge.Due()) {
+		m.asked, fx.Sample = true, true
+	}
 	c.deal()
 	c.explain()
 	fx.Read = c.letRead()

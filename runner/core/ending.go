@@ -72,16 +72,6 @@ func (d *end) because(why Reason, r *task.Result, err error) {
 // over reports whether the sinks have seen everything and are closed, or are given up.
 func (d *end) over() bool { return d.shown && d.unreadAt.IsZero() || d.Unshown }
 
-// judge ends the run if a finished task is a reason to.
-func (c *Core) judge(r *task.Result) {
-	c.interrupt(r)
-	if r.BadCommand && c.cfg.Halt.SameCommand {
-		c.end.because(BadCommand, r, nil)
-		c.turnTo(draining, "")
-	}
-	c.halt(r)
-}
-
 // interrupt drains the run if the user has interrupted an attempt.
 func (c *Core) interrupt(r *task.Result) {
 	if r.Interrupted {
@@ -209,16 +199,11 @@ func (c *Core) enter(kind task.Kind, why string) {
 
 // terminate asks a running task to end, and sets the time at which it is killed.
 func (c *Core) terminate(e *entry, cause error) {
-	c.terminateWithin(e, cause, c.grace(e))
-}
-
-// grace returns how long a task may take to end before it is killed.
-func (c *Core) grace(e *entry) time.Duration { return cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter) }
-
-// terminateWithin is terminate with a time of its own until the task is killed.
-func (c *Core) terminateWithin(e *entry, cause error, grace time.Duration) {
-	wait, ok := e.ladder.Step(false, grace)
-	if ok && !c.recall(e, cause) {
+	grace := cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter)
+	if cause == task.ErrMemory {
+		grace = min(grace, memoryGrace)
+	}
+	if wait, ok := e.ladder.Step(false, grace); ok && !c.recall(e, cause) {
 		c.act(e, cause, wait)
 	}
 }
@@ -244,8 +229,12 @@ func (c *Core) act(e *entry, cause error, wait time.Duration) {
 func (c *Core) Abort(err error) {
 	d := &c.end
 	switch {
-	case errors.Is(err, syscall.EPIPE):
-		c.unread(err)
+	case errors.Is(err, syscall.EPIPE): // the run ends a moment later
+		if d.Reason < Unread && d.phase < draining {
+			d.unreadAt = c.run.Add(moment)
+		}
+		d.because(Unread, nil, err)
+		c.turnTo(draining, sigpipe)
 		return
 	case d.Reason < Broken:
 		d.because(Broken, nil, err)
@@ -262,15 +251,6 @@ func (c *Core) Abort(err error) {
 		why = err.Error()
 	}
 	c.turnTo(draining, why)
-}
-
-// unread ends a run whose reader has gone, a moment later.
-func (c *Core) unread(err error) {
-	if c.end.Reason < Unread && c.end.phase < draining {
-		c.end.unreadAt = c.run.Add(moment)
-	}
-	c.end.because(Unread, nil, err)
-	c.turnTo(draining, sigpipe)
 }
 
 // unreadDue handles the end of a moment.

@@ -170,10 +170,13 @@ func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	case sched.ForToken:
 		b.By = task.ByTokens
 	case sched.ForMachine:
-		if c.pool.machine.by == "" { // something may start in a moment
+		m := &c.pool.machine
+		if m.by == "" { // something may start in a moment
 			return false
 		}
-		c.pool.machine.blocks(b)
+		if b.By, b.Figure, b.Bound = m.by, m.figure, m.cfg.Load; m.by == task.ByMemory {
+			b.Bound = float64(m.cfg.Memory)
+		}
 	case sched.ForKey:
 		b.By, b.Key, b.Limit = task.ByLimit, task.Bytes(e.task.Key), c.cfg.Queue.PerKey
 	case sched.ForKeyRate:

@@ -174,13 +174,6 @@ func (c *Core) newEntry() *entry {
 	return new(entry)
 }
 
-// enqueue queues a task, or refuses it if the policy has no slot that would ever take it.
-func (c *Core) enqueue(e *entry) {
-	if !c.queue.push(e) {
-		c.refuse(e, fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", e.task.Key))
-	}
-}
-
 // refuse ends a task that cannot be run, once that is recorded.
 func (c *Core) refuse(e *entry, err error) {
 	c.settle(e, &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now})

@@ -26,13 +26,6 @@ type machine struct {
 	stale  bool   // it ended while figures were on their way, so they may be those of before
 }
 
-func newMachine(cfg Machine) (m machine) {
-	if m.cfg = cfg; cfg.Load > 0 || cfg.Memory > 0 {
-		m.gauge = sched.NewMachine(cfg.Load, cfg.Memory)
-	}
-	return m
-}
-
 // allow reports whether an attempt may start now, as far as the machine is concerned. If not, at is
 // when one may, or zero, and new figures may be needed first.
 func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
@@ -57,13 +50,6 @@ func (c *Core) needs() bool {
 	return m.gauge != nil && !m.asked && (c.queue.wait == sched.ForMachine || relieves)
 }
 
-// measure asks for figures once they are needed.
-func (c *Core) measure() {
-	if m := &c.pool.machine; c.needs() && !c.time.Stopped() && !c.run.Before(m.gauge.Due()) {
-		m.asked, c.fx.Sample = true, true
-	}
-}
-
 // Sampled takes the number of processes that have something to do, and of free bytes.
 func (c *Core) Sampled(processes float64, free int64) {
 	m := &c.pool.machine
@@ -76,7 +62,7 @@ func (c *Core) Sampled(processes float64, free int64) {
 	if e := c.youngest(); e != nil && m.cfg.End && m.ending == nil && m.gauge.Short() && c.end.phase == going {
 		m.ending = e
 		m.gauge.Relieve(c.run)
-		c.terminateWithin(e, task.ErrMemory, min(memoryGrace, c.grace(e)))
+		c.terminate(e, task.ErrMemory)
 	}
 }
 
@@ -103,13 +89,5 @@ func (c *Core) youngest() (last *entry) {
 func (m *machine) gone(e *entry) {
 	if m.ending == e {
 		m.ending, m.stale = nil, m.asked
-	}
-}
-
-// blocks says that tasks wait for the load to fall, or for free memory.
-func (m *machine) blocks(b *task.Blocking) {
-	b.By, b.Figure, b.Bound = m.by, m.figure, m.cfg.Load
-	if m.by == task.ByMemory {
-		b.Bound = float64(m.cfg.Memory)
 	}
 }

@@ -35,15 +35,6 @@ type place struct {
 	stream stream
 }
 
-func newPool(cfg Pool, ready *sched.Dispatcher, streams bool, o *output) pool {
-	p := pool{output: o, ready: ready, most: cfg.Ahead, timeless: cfg.Remote || streams, machine: newMachine(cfg.Machine)}
-	if t := cfg.Tokens; t != nil {
-		p.tokens.on, p.tokens.own = true, t.Own()
-	}
-	p.streams.on = streams
-	return p
-}
-
 // slot returns the slot of a number, or nil.
 func (p *pool) slot(id int) *task.Slot {
 	if id < 0 || id >= len(p.places) {

@@ -33,17 +33,6 @@ type queue struct {
 	lowest, highest int64 // of the ranks that were given by hand
 }
 
-func newQueue(cfg Queue, limits sched.Limits, hosts bool, entries map[uint64]*entry) queue {
-	q := queue{
-		entries: entries, ready: sched.NewDispatcher(cfg.Policy, limits), due: sched.NewDelay(), caps: newCaps(cfg.Caps, hosts), makers: makers{}, memory: memory{tasks: map[uint64]remembered{}},
-		lowest: -sched.HandRank, highest: sched.HandRank,
-	}
-	if cfg.Terms {
-		q.succeeded = sched.NewRanges(asideTasks)
-	}
-	return q
-}
-
 // set moves a task to another state.
 func (q *queue) set(e *entry, s state) {
 	q.count[e.state]--
@@ -139,8 +128,9 @@ func (m *memory) keep(r *task.Result, t *task.Task) {
 	m.tasks[t.ID] = remembered{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()
-	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.tasks) > 1 {
-		m.forget(m.order[0])
+	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.order) > 1 {
+		m.bytes -= m.tasks[m.order[0]].task.Size()
+		delete(m.tasks, m.order[0])
 		m.order = m.order[1:]
 	}
 }
@@ -151,11 +141,4 @@ func (m *memory) latest(id uint64) uint64 {
 		id = m.tasks[id].again
 	}
 	return id
-}
-
-func (m *memory) forget(id uint64) {
-	if was, ok := m.tasks[id]; ok {
-		m.bytes -= was.task.Size()
-		delete(m.tasks, id)
-	}
 }

@@ -137,22 +137,19 @@ type forgone struct {
 	why error
 }
 
-// place has a task wait for whatever it has to wait for, or queues it.
+// place has a task wait for whatever it has to wait for, or queues it, or refuses it if the policy has no
+// slot that would ever take it.
 func (c *Core) place(e *entry) {
-	if c.takesTurns(e.task) && !e.turn || !c.waits(e) {
-		c.enqueue(e)
+	if (!c.takesTurns(e.task) || e.turn) && c.waits(e) {
+		return
+	}
+	if !c.queue.push(e) {
+		c.refuse(e, fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", e.task.Key))
 	}
 }
 
 // takesTurns reports whether a task waits for its turn before all else.
 func (c *Core) takesTurns(t *task.Task) bool { return t.Makes != nil && c.queue.ready.Serial() }
-
-// fit takes that it is a task's turn under a serial policy, and reports whether it may start.
-func (c *Core) fit(id uint64) bool {
-	e := c.entries[id]
-	e.turn = true
-	return !c.waits(e)
-}
 
 // waits has a task wait for what it has to wait for, and reports whether there is something.
 func (c *Core) waits(e *entry) bool {

@@ -271,7 +271,12 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	}
 	c.output.release(id)
 	if !r.Known() {
-		c.judge(r)
+		c.interrupt(r)
+		if r.BadCommand && c.cfg.Halt.SameCommand {
+			c.end.because(BadCommand, r, nil)
+			c.turnTo(draining, "")
+		}
+		c.halt(r)
 	}
 	c.goOn(e, r)
 	*e = entry{}

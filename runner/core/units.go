@@ -24,27 +24,6 @@ type wanted struct {
 // mostClaims bounds the claims that are remembered, so that tasks share them.
 const mostClaims = 1 << 14
 
-func newCaps(list []task.Cap, hosts bool) caps {
-	c := caps{list: list, claims: map[wanted]*sched.Claim{}, hosts: hosts, names: map[string]int{}}
-	for i, limit := range list {
-		c.names[limit.Name] = i
-		c.held = append(c.held, make([]bool, len(limit.Units)))
-	}
-	return c
-}
-
-// limits returns what the dispatcher minds.
-func (c Config) limits() sched.Limits {
-	l := sched.Limits{
-		PerKey: c.Queue.PerKey, KeyRate: rateOf(c.Queue.KeyRate), Rate: rateOf(c.Queue.Rate), Delay: sched.Rate{Every: c.Pool.Delay},
-		Ages: c.Queue.Terms, Told: c.Pool.Told,
-	}
-	for _, limit := range c.Queue.Caps {
-		l.Caps = append(l.Caps, len(limit.Units))
-	}
-	return l
-}
-
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
 // find returns the index of a limit, which is one of hosts if there is no other.
