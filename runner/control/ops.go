@@ -230,30 +230,22 @@ func naming(r *Request, op task.Op) (task.Command, error) {
 	return cmd, nil
 }
 
-// mayFeed returns why the run does not take what a request adds, or nil.
-func (c *conn) mayFeed(r *Request) error {
+// add adds tasks and, if asked to, follows them.
+func (c *conn) add(r *Request) (*Reply, error) {
 	a := r.Add
 	switch {
 	case c.s.cfg.Feed == nil:
-		return errors.New("this run takes no tasks: crew serve makes one that does")
+		return nil, errors.New("this run takes no tasks: crew serve makes one that does")
 	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
-		return bad("%s needs either values or a command", r.Op)
+		return nil, bad("%s needs either values or a command", r.Op)
 	case a.Lines && len(a.Values) == 0:
-		return bad("lines are values")
+		return nil, bad("lines are values")
 	case a.Priority != nil && (*a.Priority < -task.MaxPriority || *a.Priority > task.MaxPriority):
-		return bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
-	}
-	return nil
-}
-
-// add adds tasks and, if asked to, follows them.
-func (c *conn) add(r *Request) (*Reply, error) {
-	if err := c.mayFeed(r); err != nil {
-		return nil, err
+		return nil, bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
 	}
 	var ids []uint64
 	var f *follower
-	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
+	err := c.s.cfg.Feed(a, func(got []uint64) {
 		if ids = slices.Clone(got); r.Wait {
 			f = newFollower(c, ids...)
 		}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"crew/runner/task"
@@ -48,10 +49,7 @@ func (c *Core) watch(e *entry, heard time.Time) {
 
 // timesOut returns when a running attempt reaches its timeout. The zero time is never.
 func (c *Core) timesOut(e *entry) time.Time {
-	timeout := c.cfg.Limit.Timeout
-	if e.task.Timeout != 0 {
-		timeout = e.task.Timeout
-	}
+	timeout := cmp.Or(e.task.Timeout, c.cfg.Limit.Timeout)
 	if timeout <= 0 {
 		return time.Time{}
 	}

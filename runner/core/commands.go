@@ -80,18 +80,30 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// take takes tasks that a command brings, if there is room for them.
+// take admits tasks that a command brings, if there is room for them. Their numbers are of Number or of
+// an earlier run.
 func (c *Core) take(cmd task.Command) (reply task.Reply) {
 	c.input.fed = true
 	if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
-		reply.Err = task.ErrFull
-	} else {
-		for _, r := range cmd.Succeeded {
-			c.queue.succeeded.Add(r[0], r[1])
-		}
-		reply.Err = c.add(cmd.Tasks)
-		c.input.given(uint64(cmd.N))
+		return task.Reply{Err: task.ErrFull, Room: c.mayAdd()}
 	}
+	for _, r := range cmd.Succeeded {
+		c.queue.succeeded.Add(r[0], r[1])
+	}
+	for _, t := range cmd.Tasks {
+		for _, id := range t.Terms().After {
+			if id == 0 || id >= t.ID {
+				reply.Err = fmt.Errorf("no task %d came before, which task %d could come after", id, t.ID)
+			}
+		}
+	}
+	for _, t := range cmd.Tasks {
+		if reply.Err == nil {
+			c.input.given(t.ID)
+			c.admit(t)
+		}
+	}
+	c.input.given(uint64(cmd.N))
 	reply.Room = c.mayAdd()
 	return reply
 }

@@ -200,22 +200,6 @@ func (c *Core) mayAdd() int {
 	return max(0, most+free-c.queue.waits())
 }
 
-// add admits tasks that a command brings, whose numbers are of Number or of an earlier run.
-func (c *Core) add(tasks []*task.Task) error {
-	for _, t := range tasks {
-		for _, id := range t.Terms().After {
-			if id == 0 || id >= t.ID {
-				return fmt.Errorf("no task %d came before, which task %d could come after", id, t.ID)
-			}
-		}
-	}
-	for _, t := range tasks {
-		c.input.given(t.ID)
-		c.admit(t)
-	}
-	return nil
-}
-
 // EndInput takes the end of the input: io.EOF, or what broke it. After a broken
 // input the tasks read so far still run, and then the run has failed.
 func (c *Core) EndInput(err error) {

@@ -354,8 +354,8 @@ func (s *sim) wait() *Ending {
 // try carries out a command.
 func (s *sim) try(cmd task.Command) (reply task.Reply) {
 	s.step(func(c *Core) {
-		if reply = c.Do(cmd); cmd.Op == task.Retry && c.cfg.Feed.Open {
-			require.NoError(s.t, c.add(reply.Tasks))
+		if reply = c.Do(cmd); len(reply.Tasks) > 0 && cmd.Op == task.Retry && c.cfg.Feed.Open {
+			require.NoError(s.t, c.take(task.Command{Tasks: reply.Tasks, N: 1}).Err)
 		}
 	})
 	return reply

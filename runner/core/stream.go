@@ -40,15 +40,6 @@ func (c *Core) Served(slot int) (again bool) {
 	return again
 }
 
-// assign gives an attempt to its slot.
-func (c *Core) assign(at *place, e *entry) {
-	at.stream.next = append(at.stream.next, e.run())
-	c.serve(at)
-	if at != c.pool.streams.taker { // which takes it now
-		c.rouse(at)
-	}
-}
-
 // serve has a slot served.
 func (c *Core) serve(at *place) {
 	if s := &at.stream; !s.serving {

@@ -48,7 +48,11 @@ func (c *Core) begin(e *entry, slot int) {
 		c.pool.lookAt = c.run.Add(brief)
 	}
 	if c.pool.streams.on {
-		c.assign(at, e)
+		at.stream.next = append(at.stream.next, e.run())
+		c.serve(at)
+		if at != c.pool.streams.taker { // which takes it now
+			c.rouse(at)
+		}
 	} else {
 		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
 	}
@@ -146,7 +150,12 @@ func (c *Core) decide(e *entry, r *task.Result) {
 	}
 	if r.Outcome == task.Cancelled {
 		r.Final = r.Final || e.cancelled != nil
-		r.Err = cmp.Or(c.canceller(e), r.Err)
+		switch { // who has cancelled it is told
+		case e.cancelled != nil && e.cancelled != task.ErrCancelled:
+			r.Err = e.cancelled
+		case c.end.Reason == Told && c.end.phase >= stopping:
+			r.Err = cmp.Or(c.end.Err, r.Err)
+		}
 	}
 	e.result = r
 	c.queue.set(e, decided)
@@ -302,15 +311,4 @@ func (c *Core) cancel(e *entry, why error, kill bool) {
 		r.Final = true
 		c.finish(e, r)
 	}
-}
-
-// canceller returns the error that says who has cancelled a task or the run, or nil.
-func (c *Core) canceller(e *entry) error {
-	switch {
-	case e.cancelled != nil && e.cancelled != task.ErrCancelled:
-		return e.cancelled
-	case c.end.Reason == Told && c.end.phase >= stopping:
-		return c.end.Err
-	}
-	return nil
 }
