@@ -13,9 +13,6 @@ const (
 	templates = "key cost priority weight needs"
 )
 
-// WithTerms are the options of a run whose tasks have priorities, or times before which they do not start.
-var WithTerms = []string{"--priority={#}"}
-
 // Carried returns the options that a run takes along when it is handed over at a time, each as one word.
 func (o *Options) Carried(now time.Time) (words []string) {
 	for _, u := range o.uses {

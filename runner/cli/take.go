@@ -164,14 +164,17 @@ func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
 		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
 	}
 	if url, far := strings.CutPrefix(ctl.Run, EnginePrefix); far {
-		if ctl.URL, ctl.Queue, err = splitEngine(url); err != nil {
-			return &UsageError{"bad queue in --to " + ctl.Run, err.Error()}
+		i := strings.LastIndexByte(url, '/')
+		name, err := parseName(url[i+1:])
+		if i < 1 || url[i-1] == '/' || strings.HasSuffix(name, ".json") || err != nil {
+			return &UsageError{ctl.Run + " names no crew serve", "write engine:URL/NAME, with the --name of crew serve --engine URL"}
 		}
+		ctl.URL, ctl.Run = url[:i], name
 	}
 	return nil
 }
 
-// EnginePrefix begins the RUN of crew ctl add --to that is a queue of an engine.
+// EnginePrefix begins a RUN that is reached by a hub.
 const EnginePrefix = "engine:"
 
 // setSize reads the number of workers.
@@ -195,21 +198,4 @@ func parseTask(text string) (uint64, error) {
 		return 0, errors.New("write the number that add has printed for the task")
 	}
 	return id, nil
-}
-
-// splitEngine splits URL[/QUEUE]. URL can have slashes behind :// and, as a file,
-// before .json.
-func splitEngine(text string) (url, queue string, err error) {
-	from := 0
-	if i := strings.LastIndex(text, "://"); i >= 0 {
-		from = i + len("://")
-	} else if i := strings.LastIndex(text, ".json"); i >= 0 {
-		from = i
-	}
-	host, queue, found := strings.Cut(text[from:], "/")
-	if !found {
-		queue = defaultQueue
-	}
-	_, err = parseQueue(queue)
-	return text[:from] + host, queue, err
 }

@@ -230,22 +230,42 @@ func naming(r *Request, op task.Op) (task.Command, error) {
 	return cmd, nil
 }
 
+// ReadAddition reads the line of a request to add tasks, which has come otherwise than by a connection.
+func ReadAddition(line []byte) (*Addition, error) {
+	r, err := decode(line)
+	if err == nil {
+		err = adds(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Add, nil
+}
+
+// adds returns what is wrong with a request to add tasks.
+func adds(r *Request) error {
+	switch a := r.Add; {
+	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
+		return bad("%s needs either values or a command", r.Op)
+	case a.Lines && len(a.Values) == 0:
+		return bad("lines are values")
+	case a.Priority != nil && (*a.Priority < -task.MaxPriority || *a.Priority > task.MaxPriority):
+		return bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
+	}
+	return nil
+}
+
 // add adds tasks and, if asked to, follows them.
 func (c *conn) add(r *Request) (*Reply, error) {
-	a := r.Add
-	switch {
-	case c.s.cfg.Feed == nil:
+	if c.s.cfg.Feed == nil {
 		return nil, errors.New("this run takes no tasks: crew serve makes one that does")
-	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
-		return nil, bad("%s needs either values or a command", r.Op)
-	case a.Lines && len(a.Values) == 0:
-		return nil, bad("lines are values")
-	case a.Priority != nil && (*a.Priority < -task.MaxPriority || *a.Priority > task.MaxPriority):
-		return nil, bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
+	}
+	if err := adds(r); err != nil {
+		return nil, err
 	}
 	var ids []uint64
 	var f *follower
-	err := c.s.cfg.Feed(a, func(got []uint64) {
+	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
 		if ids = slices.Clone(got); r.Wait {
 			f = newFollower(c, ids...)
 		}

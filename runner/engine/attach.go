@@ -57,6 +57,8 @@ func (a *attached) open(name string) (err error) {
 	switch r := a.run; {
 	case r.Version != Version:
 		return fmt.Errorf("run %s was handed over by another crew: %w", r.Run, &versionError{r.Version})
+	case r.State == runLeft:
+		return fmt.Errorf("%s is no run: it was left for a crew serve, which takes it once it is there", r.Run)
 	case r.Stocked == nil:
 		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
 	case r.State == runHanding:
@@ -125,11 +127,6 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	t, err := readTask(a.tasks, a.next, &Stored{})
 	if err != nil {
 		return nil, err
-	}
-	if len(t.Argv) == 0 {
-		for _, w := range e.Argv {
-			t.Argv = append(t.Argv, string(w))
-		}
 	}
 	r := e.Facts.Result(t)
 	r.Argv = t.ArgvOn(r.Worker, r.Host, r.Units)

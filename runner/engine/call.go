@@ -17,6 +17,11 @@ import (
 	"crew/runner/wiring"
 )
 
+// Far returns what crew needs of this package.
+func Far() *wiring.Far {
+	return &wiring.Far{Submit: Submit, HandOver: HandOver, Leave: Leave, Work: Work, Attach: Attach, Engine: Main}
+}
+
 // Main carries out a command of crew engine.
 func Main(c wiring.EngineCall) error {
 	switch c.Verb {

@@ -47,6 +47,8 @@ type dispatcher struct {
 
 	mu   sync.Mutex
 	runs map[string]*ledger
+	more chan struct{} // closed, and replaced, when a request was left
+	last uint64        // the number of the latest one, which is its epoch
 	wg   sync.WaitGroup
 	ctx  context.Context // until the hub ends
 	end  context.CancelFunc
@@ -54,7 +56,7 @@ type dispatcher struct {
 
 // newDispatcher returns a dispatcher, which has a connection. It goes on until ctx is done, or serve returns.
 func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{s: s, connect: connect, dir: dir, most: cmp.Or(most, mostResults), told: &once{notice: notice}, runs: map[string]*ledger{}, places: make(chan struct{}, mostProcesses)}
+	d := &dispatcher{s: s, connect: connect, dir: dir, most: cmp.Or(most, mostResults), told: &once{notice: notice}, runs: map[string]*ledger{}, more: make(chan struct{}), places: make(chan struct{}, mostProcesses)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -82,6 +84,9 @@ func (d *dispatcher) load() {
 		default:
 			l := d.ledger(record)
 			l.tasks = dir.length(tasksFile)
+			if record.For != "" {
+				d.last = max(d.last, record.Epoch)
+			}
 			if record.State == runDone { // or else its process tells
 				l.now.Results = dir.length(resultsFile)
 				l.now.Size = l.now.Results
@@ -140,8 +145,11 @@ func (d *dispatcher) serves(o *Order, a *Answer) error {
 
 // obey carries out what submitters, or the processes of runs, have to do with runs that are handed over.
 func (d *dispatcher) obey(o *Order, a *Answer) (err error) {
-	if o.Op == opStore {
+	switch o.Op {
+	case opStore:
 		return d.take(o, a)
+	case opNext:
+		return d.next(o, a)
 	}
 	d.mu.Lock()
 	l := d.runs[o.Run]
@@ -176,7 +184,7 @@ func (d *dispatcher) obey(o *Order, a *Answer) (err error) {
 
 // take takes a run, and fetches its tasks. Whoever hands it over asks again until they are there.
 func (d *dispatcher) take(o *Order, a *Answer) error {
-	if o.Handed == nil || !o.Handed.valid() || o.Handed.Version != Version || o.Tasks == nil || o.Tasks.Size < 0 {
+	if o.Handed == nil || !o.Handed.valid() || o.Handed.Version != Version || o.Tasks == nil || o.Tasks.Size < 0 || o.Handed.For != "" && o.Tasks.Size > mostLeft {
 		return errGarbage
 	}
 	l, err := d.begin(o)
@@ -215,7 +223,10 @@ func (d *dispatcher) begin(o *Order) (*ledger, error) {
 	}
 	l := d.ledger(*o.Handed)
 	l.record.State, l.record.User, l.record.Over, l.record.Done, l.record.Failed = runHanding, o.from, nil, 0, 0
-	l.tasks = o.Tasks.Size
+	if l.tasks = o.Tasks.Size; l.record.For != "" {
+		d.last++
+		l.record.Epoch = d.last
+	}
 	l.unwanted.Reset(handingMost)
 	d.keep(l, o)
 	return l, nil
@@ -230,6 +241,12 @@ func (d *dispatcher) keep(l *ledger, o *Order) {
 			l.fetch(o)
 		}
 		close(l.fetched)
+		if l.record.For != "" {
+			d.mu.Lock()
+			close(d.more)
+			d.more = make(chan struct{})
+			d.mu.Unlock()
+		}
 		for l.state() == runRunning && l.ctx.Err() == nil {
 			select {
 			case d.places <- struct{}{}:
@@ -261,7 +278,9 @@ func (l *ledger) fetch(o *Order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.unwanted.Stop(); err == nil {
-		l.record.State = runRunning
+		if l.record.State = runRunning; l.record.For != "" {
+			l.record.State, l.record.Over = runLeft, &over{} // its file is whole
+		}
 		err = l.save()
 	}
 	if l.failed = err; err != nil {
@@ -282,6 +301,9 @@ func (d *dispatcher) forget(l *ledger) error {
 	d.mu.Lock()
 	delete(d.runs, l.record.Run)
 	d.mu.Unlock()
+	if l.record.For != "" {
+		return nil
+	}
 	return d.s.heartbeat(heartbeatSubject(l.record.Queue, l.record.User), Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end what runs
 }
 
@@ -325,7 +347,14 @@ func (l *ledger) state() string {
 
 // enrol tells of all runs.
 func (d *dispatcher) enrol() {
+	left := 0
 	for _, l := range d.all() {
+		if l.record.For != "" {
+			left++
+		}
+		if left > mostToldLeft {
+			continue
+		}
 		l.mu.Lock()
 		_ = d.s.tell(enrolSubject(l.record.User, l.record.Run), &l.record.Enrolment) // whoever asks asks again
 		l.mu.Unlock()

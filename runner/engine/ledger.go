@@ -66,9 +66,8 @@ type Stored struct {
 // Ended is how a task of such a run has ended, as JSON; see task.ShowFrames.
 type Ended struct {
 	task.Facts
-	Argv   []task.Bytes `json:"argv,omitempty"` // the command, if only its worker knows that
-	Stdout int64        `json:"out"`            // how long the outputs are
-	Stderr int64        `json:"err"`
+	Stdout int64 `json:"out"` // how long the outputs are
+	Stderr int64 `json:"err"`
 }
 
 // readEnded reads how a task has ended, of which the outputs follow, and returns the length of the line.
@@ -116,6 +115,9 @@ func (d runDir) load() (record handed, err error) {
 // valid reports whether a run can be like that.
 func (r *handed) valid() bool {
 	s := r.Stocked
+	if r.For != "" {
+		return validName(r.Run) && s != nil && s.Tasks == 0
+	}
 	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Terms.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
 }
 

@@ -34,7 +34,5 @@ func engineMain() int {
 	if len(args) == 3 && args[1] == wiring.SubmitVerb {
 		return Submitted(args[2])
 	}
-	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
-		Submit: Submit, HandOver: HandOver, Work: Work, Attach: Attach, Engine: Main,
-	})
+	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, Far())
 }

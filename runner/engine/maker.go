@@ -26,7 +26,6 @@ type maker struct {
 	secret   []byte                           // makes tokens
 	sign     func(a *Attempt, subject string) // nil if nothing needs a signature
 	live     bool                             // output is wanted while attempts run
-	echo     bool                             // results are to bring the commands of values
 }
 
 func makerOf(load *wiring.Load, commands bool) maker {
@@ -65,7 +64,7 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	t, c := a.Task, k.load
 	m := &Attempt{
 		ID: id, Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
-		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live, Echo: k.echo,
+		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live,
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}
 	if m.Makes = t.Makes.Files(true); t.Makes != nil {

@@ -22,7 +22,8 @@
 //
 // With --detach the hub fetches the run's tasks into a directory and starts a process that submits them, a
 // run with --state whose results go to a file. crew engine attach reads that. The process reaches the hub
-// by its standard input and output, and ends with it; the next hub starts another one.
+// by its standard input and output, and ends with it; the next hub starts another one. What is left there
+// for a crew serve is stored like the tasks of a run, until it is in the journal of that.
 //
 // crew ctl elsewhere starts crew-engine, which carries what it and the control server of a run
 // say to each other as orders and answers.
@@ -130,6 +131,7 @@ type Enrolment struct {
 	Since    time.Time `json:"since"`
 	State    string    `json:"state"`
 	Paused   bool      `json:"paused,omitempty"`
+	For      string    `json:"for,omitempty"` // the crew serve for which it was left, if it is no run but a request to add tasks
 	*Stocked           // of a run that was handed over; Host and PID are the hub's
 }
 
@@ -156,6 +158,7 @@ const (
 	runHanding = "handing over" // its tasks are being stored
 	runRunning = "running"
 	runDone    = "done" // its results wait for crew engine attach
+	runLeft    = "left" // it is a request to add tasks, which waits for a crew serve
 )
 
 // newEnrolment returns what is told of a run that begins now.

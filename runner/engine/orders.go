@@ -34,6 +34,7 @@ type Order struct {
 
 	Handed *handed      `json:"handed,omitempty"` // store
 	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: each on a line
+	For    string       `json:"for,omitempty"`    // next: the name of the crew serve
 	File   string       `json:"file,omitempty"`   // read: which
 	At     int64        `json:"at,omitempty"`     // read: where in the file
 	Data   []byte       `json:"data,omitempty"`   // talk
@@ -58,6 +59,7 @@ const (
 	opStore  = "store"  // to the hub: take a run, and fetch its tasks
 	opRead   = "read"   // what has a file of a run at an offset?
 	opForget = "forget" // remove a run
+	opNext   = "next"   // remove the request that was taken last: which is the next one for a crew serve?
 )
 
 // Answer replies to an Order, as JSON.
@@ -76,6 +78,7 @@ type Answer struct {
 	Notice string `json:"notice,omitempty"` // read: what the hub said last
 	Wait   bool   `json:"wait,omitempty"`   // store: its tasks are on their way; ask again
 	Full   bool   `json:"full,omitempty"`   // report: there is no room for more outputs
+	Run    string `json:"run,omitempty"`    // next: it is stored as the tasks of a run; "" for none yet
 
 	then func() // nil, or what to do once it is sent
 }

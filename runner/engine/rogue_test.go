@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,6 +69,7 @@ func TestRogues(t *testing.T) {
 	run := crew(t, append(append([]string{"--engine", honest, "-k", "--name", "nightly"}, command...), ":::", "secret", long)...)
 	handed := crew(t, append(append([]string{"--engine", honest, "--detach"}, command...), ":::", "secret", long)...)
 	handed.Exits(0)
+	crew(t, "ctl", "add", "--to", "engine:"+honest+"/mail", "secret").Exits(0)
 
 	s, err := connect(honest, nil)
 	require.NoError(t, err)
@@ -75,9 +77,10 @@ func TestRogues(t *testing.T) {
 	var st *engineStatus
 	crewtest.Until(t, func() bool {
 		st, err = s.look(t.Context(), "")
-		return err == nil && len(st.Workers) == 1 && st.Workers[0].Busy == 4 && len(st.Runs) == 2
+		return err == nil && len(st.Workers) == 1 && st.Workers[0].Busy == 4 && len(st.Runs) == 3
 	}, "all to run")
 	worker, stored := st.Workers[0].ID, strings.TrimSpace(handed.Stdout())
+	left := st.Runs[slices.IndexFunc(st.Runs, func(r Enrolment) bool { return r.State == runLeft })].Run
 	nightly, err := s.find(t.Context(), "nightly")
 	require.NoError(t, err)
 
@@ -119,17 +122,22 @@ func TestRogues(t *testing.T) {
 			final := Final{ID: id, Facts: task.Facts{Outcome: task.OK}}
 			require.True(t, thief.says(resultSubject("honest", run, "mallory.m"), final.Encode()))
 		}
+		over, _ := json.Marshal(Heartbeat{Version: Version, Run: run, Epoch: 2, Over: true})
+		require.True(t, submitter.says(heartbeatSubject("default", "eve"), over))
+		crew(t, "engine", "cancel", run, "--engine", eve).Exits(1)
+		crew(t, "engine", "attach", run, "--engine", eve).Exits(1)
+	}
+	for _, run := range []string{nightly.Run, stored, left} {
 		for _, o := range []Order{{Op: opTalk, Turn: 1, Client: "c", Data: []byte("{}\n")}, {Op: opRead, File: tasksFile}, {Op: opRead, File: resultsFile}, {Op: opForget}} {
 			o.Run = run
 			m, err := submitter.nc.Request(dispatchSubject("eve"), o.encode(), answerWait)
 			require.NoError(t, err)
 			require.Contains(t, string(m.Data), errNoRun.Error())
 		}
-		over, _ := json.Marshal(Heartbeat{Version: Version, Run: run, Epoch: 2, Over: true})
-		require.True(t, submitter.says(heartbeatSubject("default", "eve"), over))
-		crew(t, "engine", "cancel", run, "--engine", eve).Exits(1)
-		crew(t, "engine", "attach", run, "--engine", eve).Exits(1)
 	}
+	m, err := submitter.nc.Request(dispatchSubject("eve"), Order{Op: opNext, ID: ID{Run: left}, For: "mail"}.encode(), 2*answerWait)
+	require.NoError(t, err)
+	require.JSONEq(t, "{}", string(m.Data))
 	p := crew(t, "engine", "status", "--engine", eve)
 	p.Exits(0)
 	require.NotContains(t, p.Stdout(), "nightly")
@@ -142,8 +150,12 @@ func TestRogues(t *testing.T) {
 	p = crew(t, "engine", "attach", stored, "--engine", honest)
 	p.Exits(0)
 	require.Equal(t, "secret\n"+long+"\n", p.Stdout())
+	mail := crew(t, append([]string{"serve", "--engine", honest, "--name", "mail", "--state", g.dir + "/mail"}, command...)...)
+	crewtest.Until(t, func() bool { return mail.Stdout() == "secret\n" }, "what was left")
+	mail.Send(syscall.SIGTERM)
+	mail.Wait()
 	require.NoFileExists(t, filepath.Join(g.dir, "evil"))
-	require.Equal(t, "\n\n\n\n", read(t, filepath.Join(g.dir, "starts")), "an attempt was ended")
+	require.Equal(t, "\n\n\n\n\n", read(t, filepath.Join(g.dir, "starts")), "an attempt was ended")
 	for _, r := range []*rogue{submitter, thief} {
 		require.NoError(t, r.nc.Flush())
 		for len(r.msgs) > 0 {

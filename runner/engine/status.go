@@ -143,6 +143,9 @@ func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 		queues[w.Queue] = queueStatus{w.Queue, q.Workers + 1, q.Slots + w.Slots, q.Busy + w.Busy, 0}
 	}
 	for _, r := range st.Runs {
+		if r.State == runLeft {
+			continue
+		}
 		q := queues[r.Queue]
 		if q.Queue = r.Queue; r.Stocked != nil {
 			q.Tasks += r.Tasks - uint64(r.Done)
@@ -186,7 +189,9 @@ func (st *engineStatus) text() string {
 		if r.Paused {
 			state = paused
 		}
-		if r.Stocked != nil {
+		if r.For != "" {
+			state += " for " + r.For
+		} else if r.Stocked != nil {
 			more := ""
 			if r.Failed > 0 {
 				more = fmt.Sprintf(", %d failed", r.Failed)

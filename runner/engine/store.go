@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,11 +38,9 @@ type store struct {
 // once if workers are there and none takes them. If ctx is done first, it returns no run, and nothing is left
 // of it.
 func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.Task) error) error) (run string, err error) {
-	var key *credentials.Key // nil if tasks bring values
-	if h.Sign != "" {
-		if key, err = credentials.LoadKey(h.Sign); err != nil {
-			return "", err
-		}
+	key, err := signingKey(&h.Load)
+	if err != nil {
+		return "", err
 	}
 	s, err := connect(h.URL, h.Notice)
 	if err != nil {
@@ -73,11 +70,7 @@ func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.T
 // newStore returns a store with no task.
 func newStore(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
 	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil), space: spool.New(storeMemory, "")}
-	live, err := st.maker.present(context.Background(), s, h.Queue)
-	if len(h.Command.Words) == 0 && key == nil {
-		st.maker.template, st.maker.text, err = commandOf(live, h.Queue)
-	}
-	if err != nil {
+	if _, err := st.maker.present(context.Background(), s, h.Queue); err != nil {
 		return nil, err
 	}
 	if key != nil {
@@ -145,23 +138,34 @@ func identityOf(id uint64) (sum [16]byte) {
 
 // handOver has the hub take the run. See HandOver.
 func (st *store) handOver(ctx context.Context) (run string, err error) {
-	defer func() { _ = errors.Join(st.lines.Close(), st.space.Close()) }()
-	lines, err := st.s.blobs.Keep(st.lines, st.lines.Len())
-	o := Order{Op: opStore, ID: ID{Run: st.record.Run}, Handed: &st.record, Tasks: &lines}
+	defer st.space.Close()
+	switch err = st.s.handOver(ctx, st.told, &st.record, st.lines, st.lines.Len()); err {
+	case nil:
+		return st.record.Run, nil
+	case ctx.Err(): // the caller knows
+		return "", nil
+	}
+	return "", fmt.Errorf("hand run %s over: %w", st.record.Run, err)
+}
+
+// handOver has the hub take a run with its tasks, which it closes. If it returns the error of ctx, nothing is
+// left of the run there.
+func (s *session) handOver(ctx context.Context, told *once, record *handed, tasks task.Live, size int64) error {
+	lines, err := s.blobs.Keep(tasks, size)
+	defer s.blobs.Drop(lines)
+	o := Order{Op: opStore, ID: ID{Run: record.Run}, Handed: record, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
-		if a, err = st.s.askAbout(ctx, st.told, o); a.None {
+		if a, err = s.askAbout(ctx, told, o); a.None {
 			err = errors.New(a.Err)
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
-		err = nil // the caller knows
-	case err == nil:
-		return st.record.Run, nil
-	default:
-		err = fmt.Errorf("hand run %s over: %w", st.record.Run, st.s.explain(err))
+	if err == nil {
+		return nil
 	}
-	return "", cmp.Or(err, st.s.forget(st.record.Run))
+	if left := s.forget(record.Run); left != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w, which may have it all the same", left)
+	}
+	return cmp.Or(ctx.Err(), s.explain(err))
 }
 
 // askAbout sends an order about a run that is handed over to the hub, again and again until that has
@@ -175,31 +179,11 @@ func (s *session) askAbout(ctx context.Context, told *once, o Order) (Answer, er
 		case err == nil || errors.Is(err, nats.ErrConnectionClosed) || ctx.Err() != nil:
 			return a, cmp.Or(err, ctx.Err())
 		case !errors.Is(err, nats.ErrReconnectBufExceeded): // which means that it is away
-			told.say("the hub does not answer about run " + o.Run + ": " + plain(err) + ": trying again")
+			if passes(err) {
+				err = errors.New("the hub does not answer")
+			}
+			told.say(err.Error() + ": trying again")
 		}
 		pause(ctx, storeAgain)
 	}
-}
-
-// commandOf returns the digest of the command that the workers of a queue run, and the
-// command for people.
-func commandOf(live []Presence, queue string) (sum [32]byte, text string, err error) {
-	found := ""
-	for _, w := range live {
-		switch {
-		case w.Template == "":
-		case found != "" && w.Template != found:
-			return sum, "", fmt.Errorf("the workers of queue %s run different commands: start them with the same one, or in queues of their own", queue)
-		default:
-			found, text = w.Template, w.Command
-		}
-	}
-	if found == "" {
-		return sum, "", fmt.Errorf("no worker of queue %s is there, whose command the values would be for: start crew worker first", queue)
-	}
-	b, err := hex.DecodeString(found)
-	if err != nil || len(b) != len(sum) {
-		return sum, "", errors.New("a worker of queue " + queue + " tells garbage of its command")
-	}
-	return [32]byte(b), text, nil
 }

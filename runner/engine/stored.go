@@ -136,7 +136,7 @@ func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
 	st.s.is(r.User)
 	sub.Load, sub.Queue = t.Load, r.Queue
 	x := &submitter{handed: r, maker: maker{
-		load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text, live: true, echo: !t.Commands && len(t.Load.Command.Words) == 0,
+		load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text, live: true,
 	}}
 	if t.Commands {
 		x.maker.sign = st.sign

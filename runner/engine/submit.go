@@ -60,19 +60,9 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if len(sub.Hosts) > 0 {
 		return submitToHosts(sub)
 	}
-	var key *credentials.Key // nil if tasks bring values
-	var err error
-	switch {
-	case sub.Sign != "":
-		if key, err = credentials.LoadKey(sub.Sign); err != nil {
-			return nil, err
-		}
-	case len(sub.Command.Words) == 0:
-		return nil, errors.New("without a command each record is one, and workers run only signed ones: " +
-			"add --sign FILE, which crew engine key makes")
-	case sub.Files.Any():
-		return nil, errors.New("files travel with commands alone, and workers run only signed ones: " +
-			"add --sign FILE, which crew engine key makes")
+	key, err := signingKey(&sub.Load)
+	if err != nil {
+		return nil, err
 	}
 	s, err := connect(sub.URL, sub.Notice)
 	if err != nil {
@@ -83,6 +73,22 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 		x.maker.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
 	}
 	return x, x.start(sub, s)
+}
+
+// signingKey returns the key that signs the commands which a run's tasks bring, or nil if they bring values.
+func signingKey(load *wiring.Load) (*credentials.Key, error) {
+	what := ""
+	switch {
+	case load.Sign != "":
+		return credentials.LoadKey(load.Sign)
+	case len(load.Command.Words) == 0:
+		what = "without a command each record is one"
+	case load.Files.Any():
+		what = "files travel with commands alone"
+	default:
+		return nil, nil
+	}
+	return nil, errors.New(what + ", and workers run only signed ones: add --sign FILE, which crew engine key makes")
 }
 
 // submitToHosts returns the executor of a run with a server and workers of its own,
@@ -155,6 +161,9 @@ func (x *submitter) open() error {
 	x.each(heartbeatEvery, func() { x.heartbeat(false) })
 	if x.sub.Needs {
 		x.each(loneFor, x.lacking())
+	}
+	if x.sub.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
+		x.end.Go(x.takeLeft)
 	}
 	if x.handed == nil {
 		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.enrol() })

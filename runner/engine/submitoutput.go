@@ -162,9 +162,7 @@ func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Res
 	}
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, unitsOf(a, r.Units)
-	if r.Argv = fin.Argv; !x.maker.echo {
-		r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
-	}
+	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
 	r.End = time.Now() // by this machine's clock
 	if !r.Start.IsZero() {
 		r.End = w.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)

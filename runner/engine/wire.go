@@ -69,7 +69,6 @@ type Attempt struct {
 	Timeout   time.Duration
 	KillAfter time.Duration
 	travel.Trip
-	Echo bool // the result is to bring the command
 
 	Lasting bool      // the signature holds for all attempts of the task, on whatever worker
 	Expires time.Time // of the signature
@@ -161,8 +160,6 @@ type Final struct {
 
 	task.Facts // as its worker knows them; the outcome is Lost if it was handed back, and one that is Cancelled has an Error if somebody there cancelled it by name
 	BadCommand bool
-
-	Argv []string // if the attempt asks for it and it is not long
 
 	Stdout, Stderr Written
 	Returned       []travel.File

@@ -198,9 +198,6 @@ func (w *crewWorker) final(h *job, r *task.Result) *Final {
 		f.Error = "" // its submitter knows why
 	}
 	f.Host, f.Key = task.Bytes(w.host), ""
-	if h.Echo && textSize(r.Argv) <= restSize {
-		f.Argv = r.Argv
-	}
 	for i, o := range []task.Output{r.Stdout, r.Stderr} {
 		if o == nil {
 			continue
@@ -291,11 +288,4 @@ func (h *job) outcome(r *task.Result) (o task.Outcome, byName bool) {
 		return r.Outcome, h.wish == toRun
 	}
 	return r.Outcome, false
-}
-
-func textSize(list []string) (n int) {
-	for _, s := range list {
-		n += len(s) + 8
-	}
-	return n
 }

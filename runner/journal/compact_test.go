@@ -18,7 +18,7 @@ func TestCompactionInVain(t *testing.T) {
 	require.NoError(t, w.do("open"))
 	for id := uint64(1); id < 20; id++ {
 		tk := &task.Task{ID: id, Argv: []string{"x"}, Bare: true}
-		require.NoError(t, w.j.Accept([]*task.Task{tk}))
+		require.NoError(t, w.j.Accept([]*task.Task{tk}, ""))
 		r := &task.Result{Task: tk, Attempt: 1, Outcome: task.OK, Start: time.Now(), Stdout: text(strings.Repeat("o", 5000))}
 		w.j.Started(task.Attempt{Task: tk, Number: 1}, false)
 		w.j.Ended(task.Attempt{Task: tk, Number: 1}, r, true)

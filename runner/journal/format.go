@@ -52,6 +52,7 @@ const (
 const (
 	evAccepted  = "accepted"  // a task was added, or changed while it waits: this is what it is now
 	evWithdrawn = "withdrawn" // these tasks were not added after all
+	evDoor      = "door"      // tasks of these numbers follow: so many, or else none of them counts
 )
 
 // streams are the names of the members that hold extents.

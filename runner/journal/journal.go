@@ -130,6 +130,7 @@ type Journal struct {
 	syncing sync.Mutex   // held, before mu is taken, while file is synced or replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
 	queue   queue
+	door    string // see Door
 
 	compactor compactor
 }
@@ -225,6 +226,11 @@ func (j *Journal) load() error {
 	}
 	if j.past != nil {
 		j.past.table.close()
+	}
+	if j.door = l.door; l.lacks > 0 {
+		l.undo()
+		l.Counts, l.needed, l.outputs, j.door = Counts{}, 0, 0, ""
+		l.count()
 	}
 	j.past, j.end = l, l.scanned.end
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs

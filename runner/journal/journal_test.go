@@ -80,7 +80,7 @@ func TestQueueUnderLoad(t *testing.T) {
 		adders.Go(func() {
 			for id := first + 1; id <= n; id += 4 {
 				tk := &task.Task{ID: id, Argv: []string{"x"}, Bare: true, Env: []string{fmt.Sprint("A=", id%5)}}
-				failed := w.j.Accept([]*task.Task{tk})
+				failed := w.j.Accept([]*task.Task{tk}, "")
 				if id%10 != 0 { // or it waits
 					w.j.Started(task.Attempt{Task: tk, Number: 1}, false)
 					r := &task.Result{Task: tk, Attempt: 1, Outcome: task.OK, Start: time.Now(), Stdout: text(strings.Repeat("o", 5000))}
@@ -98,7 +98,7 @@ func TestQueueUnderLoad(t *testing.T) {
 	}
 	adders.Wait()
 	require.NoError(t, w.j.Close())
-	require.Error(t, w.j.Accept(nil))
+	require.Error(t, w.j.Accept(nil, ""))
 	require.NoError(t, w.do("open -compact"))
 	require.Less(t, size(t, w.cfg.Dir), int64(n)*500)
 	require.Len(t, w.order, int(n/10))

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"crew/runner/task"
@@ -30,6 +33,13 @@ type loaded struct {
 	outEnd  int64  // end of the last output
 	closed  bool   // the latest run ended normally
 	run     int64  // offset of the latest evRun
+
+	// of the latest evDoor
+
+	door     string
+	doorAt   int64 // its offset
+	from, to uint64
+	lacks    uint64 // how many of its tasks have not come
 
 	// once all lines are read
 
@@ -115,6 +125,7 @@ func (l *loaded) loadFile(f *os.File) error {
 func (l *loaded) apply(ln line) {
 	switch string(ln.event) {
 	case evRun:
+		l.undo()
 		clear(l.running)
 		l.closed, l.run = false, ln.off
 	case evClosed:
@@ -128,7 +139,11 @@ func (l *loaded) apply(ln line) {
 	case evUnlogged:
 		l.table.clear(logged)
 	case evWithdrawn:
-		l.withdraw(ln.body)
+		l.withdraw(identities(ln.body))
+	case evDoor:
+		l.undo()
+		l.door, l.doorAt = strings.Trim(string(field(ln.body, "door")), `"`), ln.off
+		l.from, l.to, l.lacks = number(ln.body, "from"), number(ln.body, "to"), number(ln.body, "tasks")
 	default:
 		if ln.id != (identity{}) {
 			l.applyTask(ln)
@@ -285,6 +300,9 @@ func (l *loaded) known(ln line) {
 func (l *loaded) accepted(ln line) {
 	e := l.table.add(ln.id)
 	e.spec, e.specSize = ln.off, int32(ln.n)
+	if n := number(ln.body, "task"); l.lacks > 0 && l.from <= n && n <= l.to {
+		l.lacks--
+	}
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
 	}
@@ -302,9 +320,23 @@ func (l *loaded) gone(e *entry) bool {
 	return e.has(done|l.settled) && e.outcome.Succeeded() && !e.has(named)
 }
 
-// withdraw forgets the tasks that a body lists.
-func (l *loaded) withdraw(body []byte) {
-	for id := range identities(body) {
+// undo forgets the tasks of the latest evDoor unless all of them have come.
+func (l *loaded) undo() {
+	if l.lacks == 0 {
+		return
+	}
+	var ids []identity
+	for e := range l.table.all {
+		if n := numberOf(e.id); l.from <= n && n <= l.to {
+			ids = append(ids, e.id)
+		}
+	}
+	l.withdraw(slices.Values(ids))
+}
+
+// withdraw forgets tasks.
+func (l *loaded) withdraw(ids iter.Seq[identity]) {
+	for id := range ids {
 		if e := l.table.find(id); e != nil && e.spec > 0 && !e.has(done) {
 			e.spec, e.specSize = 0, 0
 			delete(l.tries, id)

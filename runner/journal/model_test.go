@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,16 +63,18 @@ type model struct {
 	past   []moment // since the run began
 	broken bool     // nothing is recorded any more
 	last   int      // number of a task of the queue
+	door   string   // by which tasks came last
 	steps  []string
 
-	maybe []map[string]fate // what the next run may know
-	lossy bool              // outputs that were not synced may be lost
+	maybe []moment // what the next run may know
+	lossy bool     // outputs that were not synced may be lost
 }
 
 // moment is what should be known if the journal is cut at its end or later.
 type moment struct {
 	end   int64
 	tasks map[string]fate
+	door  string
 }
 
 // begin is what is known of a task once an attempt has begun, in place of its former end.
@@ -176,7 +179,7 @@ func (m *model) take(step string, names []string, should func(fate) fate) {
 		k.kept = k.kept || k.done != "" && !m.j.dirty && len(m.j.waiting) == 0
 		m.tasks[name] = k
 	}
-	m.past = append(m.past, moment{m.j.end + int64(len(m.j.waiting)), maps.Clone(m.tasks)})
+	m.past = append(m.past, moment{m.j.end + int64(len(m.j.waiting)), maps.Clone(m.tasks), m.door})
 }
 
 // each takes a step with each of some tasks.
@@ -244,7 +247,11 @@ func (m *model) stepOfQueue(n int, waits func(string, *task.Task) bool) {
 	case n < 20:
 		m.last += 2
 		names := []string{fmt.Sprint(m.last - 1), fmt.Sprint(m.last)}
-		m.take("accept "+strings.Join(names, " "), names, func(k fate) fate { k.there = true; return k })
+		step := "accept "
+		if m.r.IntN(2) == 0 && !m.broken {
+			step, m.door = "accept-door ", names[0]
+		}
+		m.take(step+strings.Join(names, " "), names, func(k fate) fate { k.there = true; return k })
 	case n == 20 && m.r.IntN(2) == 0:
 		m.each("withdraw", m.some(1, waits), func(fate) fate { return fate{} })
 	case n == 20:
@@ -289,10 +296,7 @@ func (m *model) stop() {
 	for n > 1 && m.past[n-1].end > end {
 		n--
 	}
-	m.maybe = nil
-	for _, p := range m.past[n-1 : min(n+1, len(m.past))] {
-		m.maybe = append(m.maybe, p.tasks)
-	}
+	m.maybe = m.past[n-1 : min(n+1, len(m.past))]
 }
 
 // open begins the next run, and checks what it is told.
@@ -314,8 +318,8 @@ func (m *model) open() {
 	require.NoError(m.t, m.do(step))
 	m.tasks = map[string]fate{}
 	names := map[string]fate{}
-	for _, tasks := range m.maybe {
-		maps.Copy(names, tasks)
+	for _, p := range m.maybe {
+		maps.Copy(names, p.tasks)
 	}
 	for name := range m.world.tasks {
 		names[name] = fate{}
@@ -323,7 +327,20 @@ func (m *model) open() {
 	for name := range names {
 		m.tasks[name] = m.choose(name, strings.Contains(step, "-compact"))
 	}
-	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks)}}
+	before, after := m.door, m.door
+	if len(m.maybe) > 0 {
+		before, after = m.maybe[0].door, m.maybe[len(m.maybe)-1].door
+	}
+	if m.door = m.j.Door(); before == after {
+		require.Equal(m.t, after, m.door)
+	} else { // the tasks have come whole, or not at all
+		require.Contains(m.t, []string{before, after, ""}, m.door)
+		first, _ := strconv.Atoi(after)
+		for _, name := range []string{after, fmt.Sprint(first + 1)} {
+			require.Equal(m.t, m.door == after, m.tasks[name].there, "task %s of door %s", name, after)
+		}
+	}
+	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks), m.door}}
 	m.count()
 }
 
@@ -334,11 +351,11 @@ func (m *model) choose(name string, compacts bool) fate {
 		got = m.world.view(name)
 	}
 	var wants []string
-	for _, tasks := range append(m.maybe, map[string]fate{}) {
-		if len(m.maybe) > 0 && len(tasks) == 0 && len(wants) > 0 {
+	for _, p := range append(slices.Clone(m.maybe), moment{}) {
+		if len(m.maybe) > 0 && len(p.tasks) == 0 && len(wants) > 0 {
 			break
 		}
-		k := tasks[name]
+		k := p.tasks[name]
 		if k.runs > 0 {
 			k = k.begin()
 		}

@@ -36,18 +36,31 @@ func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 // Last returns the highest number that earlier runs gave to a task of the queue.
 func (j *Journal) Last() uint64 { return j.past.last }
 
+// Door returns the ID of what Accept was last given with one, in this run or an earlier one; "" for none.
+func (j *Journal) Door() string { return j.door }
+
 // Accept records whole tasks, which have their IDs, and sets their Identities. When
 // it returns, they are on disk. Each call costs a sync, so callers that have several
 // tasks should bring them at once. If Accept returns an error, none of the tasks was
 // accepted; if the disk failed, nothing is recorded any more, and the sinks return
-// the error, too.
-func (j *Journal) Accept(tasks []*task.Task) error {
+// the error, too. With a door, which is the ID of what brings some of them, a crash leaves all of
+// the tasks and the ID, or none of them. That costs a second sync. The tasks ascend by ID.
+func (j *Journal) Accept(tasks []*task.Task, door string) error {
 	for _, t := range tasks {
 		t.Identity = j.queue.identity(t.ID)
 	}
-	err := j.Change(tasks)
-	if err != nil {
+	var err error
+	if door != "" {
+		err = cmp.Or(j.append(false, func(b []byte) []byte {
+			b = task.AppendInt(begin(b, evDoor), "from", int64(tasks[0].ID))
+			b = task.AppendInt(task.AppendInt(b, "to", int64(tasks[len(tasks)-1].ID)), "tasks", int64(len(tasks)))
+			return task.AppendText(b, "door", door)
+		}), j.sync())
+	}
+	if err = cmp.Or(err, j.Change(tasks)); err != nil {
 		_ = j.Withdraw(tasks) // they may be on disk all the same
+	} else if door != "" {
+		j.door = door
 	}
 	return err
 }

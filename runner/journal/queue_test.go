@@ -34,7 +34,7 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 		again, err := EncodeTask(tk)
 		require.NoError(t, err)
 		require.JSONEq(t, string(row.Spec), string(again))
-		require.NoError(t, w.j.Accept([]*task.Task{tk}))
+		require.NoError(t, w.j.Accept([]*task.Task{tk}, ""))
 		if row.Known != task.NotKnown {
 			w.j.Started(task.Attempt{Task: tk, Number: 1}, false)
 			tk.Makes.Known = row.Known
@@ -60,8 +60,8 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	w := newWorld(t, true)
 	require.NoError(t, w.do("open"))
 	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", MaxLine*3/4)} // in base64
-	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}))
-	require.ErrorContains(t, w.j.Accept([]*task.Task{{ID: 2, Env: huge}}), "at most 67108864 can be recorded")
+	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}, ""))
+	require.ErrorContains(t, w.j.Accept([]*task.Task{{ID: 2, Env: huge}}, ""), "at most 67108864 can be recorded")
 	require.NoError(t, w.do("accept 3"))
 	require.NoError(t, w.do("close"))
 	require.NoError(t, w.do("open -compact"))

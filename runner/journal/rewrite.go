@@ -143,6 +143,13 @@ func (d *draft) copy(l *loaded, ln line) {
 	if ev == evRun && l.run == ln.off || ev == evClosed && l.closed {
 		d.write(ln.body)
 	}
+	if ev == evDoor && l.doorAt == ln.off {
+		body := ln.body
+		if l.lacks == 0 { // some of its tasks may be left out
+			body = task.AppendText(begin(nil, evDoor), "door", l.door)
+		}
+		d.write(body)
+	}
 	e := l.table.find(id)
 	if e == nil || l.forgets(e) {
 		return

@@ -110,7 +110,9 @@ func (w *world) do(step string) error {
 		w.logs.due = time.Now().Add(1 << 62)
 		return err
 	case "accept":
-		return w.accept(names)
+		return w.accept(names, "")
+	case "accept-door":
+		return w.accept(names, names[0])
 	case "change":
 		return w.change(names[0], names[1:])
 	case "withdraw":
@@ -314,15 +316,15 @@ func (w *world) named(names []string) (tasks []*task.Task) {
 	return tasks
 }
 
-// accept adds tasks to a queue. Their names are their numbers.
-func (w *world) accept(names []string) error {
+// accept adds tasks to a queue, maybe by a door. Their names are their numbers.
+func (w *world) accept(names []string, door string) error {
 	for _, name := range names {
 		id, err := strconv.ParseUint(name, 10, 64)
 		require.NoError(w.t, err)
 		w.tasks[name] = &task.Task{ID: id, Argv: []string{"x", name}, Bare: true, Env: []string{"A=" + name[:1], "B=2"}}
 		w.before[name] = &task.Attempts{}
 	}
-	return w.j.Accept(w.named(names))
+	return w.j.Accept(w.named(names), door)
 }
 
 // change gives a task of a queue a note, and a name, too.

@@ -55,7 +55,7 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
 	}
 	if j.frames {
-		return j.frame(w, t, r)
+		return j.frame(w, r)
 	}
 	if err := j.streams(w, r); err != nil {
 		return err
@@ -66,10 +66,7 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 }
 
 // frame writes buf and the outputs behind it.
-func (j *object) frame(w io.Writer, t *task.Task, r *task.Result) error {
-	if len(t.Argv) == 0 { // only its worker knows the command
-		j.buf = task.AppendColumns(task.AppendName(j.buf, "argv"), r.Argv)
-	}
+func (j *object) frame(w io.Writer, r *task.Result) error {
 	j.buf = task.AppendInt(task.AppendInt(j.buf, "out", task.Length(r.Stdout)), "err", task.Length(r.Stderr))
 	_, err := w.Write(append(j.buf, "}\n"...))
 	for _, o := range [...]task.Output{r.Stdout, r.Stderr} {

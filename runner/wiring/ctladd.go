@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +57,7 @@ type stream struct {
 
 // add gives tasks to a run: values or, if it takes none, a command.
 func (c *ctl) add() error {
-	if c.Queue != "" {
+	if c.URL != "" {
 		return c.addFar()
 	}
 	if err := c.mayAdd(); err != nil {
@@ -308,38 +309,28 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 	return &failure{status: status}
 }
 
-// addFar hands tasks over to the workers of a queue of an engine, and prints the run
-// that they make up.
+// addFar leaves what to add at a hub, for a crew serve that may not be there yet.
 func (c *ctl) addFar() error {
 	if c.far == nil {
 		return becomeEngine(c.line)
 	}
-	var orders Orders
-	if !c.Adds.At.IsZero() || c.Adds.Priority != nil {
-		orders.Words = cli.WithTerms
-	}
-	notice := func(text string) { complain(c.errs, errors.New(text)) }
 	c.Adds.Key = c.Key
-	tasks := uint64(0)
-	h := HandOver{Place: Place{URL: c.URL, Queue: c.Queue}, Orders: orders, Notice: notice}
-	run, err := c.far.HandOver(context.Background(), h, func(add func(*task.Task) error) error {
-		return c.additions(func(batch []task.Bytes) error {
-			for _, value := range batch {
-				tasks++
-				t := &task.Task{ID: tasks, Records: [][]string{{string(value)}}}
-				complete(t, &c.Adds)
-				if err := add(t); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
+	notice := func(text string) { complain(c.errs, errors.New(text)) }
+	leave, end, err := c.far.Leave(Leaving{URL: c.URL, Name: c.Run, Wait: c.Block, Notice: notice})
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.printJSON(fmt.Appendf(nil, `{"run":%q}`, run))
-	}
-	return c.print(run)
+	defer end()
+	return c.additions(func(words []task.Bytes) error {
+		all := c.Adds
+		all.Values, all.Lines = words, c.Stdin
+		line, err := json.Marshal(control.Request{V: control.Version, Op: "add", Add: &all})
+		if err == nil {
+			err = leave(line)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return &failure{"the hub has not taken what to add: --block DUR waits longer for it", statusBusy}
+		}
+		return err
+	})
 }

@@ -45,6 +45,15 @@ type Far struct {
 	Work     func(Work) (Worker, error)
 	Attach   func(Attachment) (Attached, error)
 	Engine   func(EngineCall) error
+	Leave    func(Leaving) (leave func(line []byte) error, end func(), err error)
+}
+
+// Leaving says for which crew serve requests to add tasks are left at a hub, each as a line.
+type Leaving struct {
+	URL    string
+	Name   string        // of the crew serve, which need not be there yet
+	Wait   time.Duration // for the hub, which may be away or full
+	Notice func(string)
 }
 
 // Submission describes a run whose tasks run on other machines. The executor that is
@@ -57,6 +66,11 @@ type Submission struct {
 	Notice  func(string)
 	Do      func(task.Command) task.Reply
 	Welcome func(control.Link) // has the run's control server serve a client; nil if it has none
+
+	// Arrive adds what the line of a request says that was left for this run at the hub, under an ID, unless
+	// it has: it comes again until it was not to come later. Arrive is nil if the run has no name, or would
+	// not remember the ID.
+	Arrive func(id string, line []byte) (later bool, err error)
 }
 
 // Place says where the tasks of a run go, and what is known there of an earlier run.
@@ -211,7 +225,11 @@ func (w *wiring) submit() (Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	exec, err := w.far.Submit(Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Welcome: w.welcome})
+	s := Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Welcome: w.welcome}
+	if w.feed != nil && w.state != nil && place.Name != "" {
+		s.Arrive = w.feed.Arrive
+	}
+	exec, err := w.far.Submit(s)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,7 @@ type feed struct {
 type addition struct {
 	*control.Addition
 	numbered func(ids []uint64)
+	door     string // the ID of what has brought it; "" for a client
 	tasks    []*task.Task
 	over     bool
 	err      error // if over
@@ -175,10 +176,33 @@ func shared[T any](known map[string][]T, key string, list []T) []T {
 // Add is the Feed of the control server. Once it returns no error, the tasks are in the
 // journal, if there is one, and run even if this run ends before.
 func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) error {
-	if err := f.check(a); err != nil {
+	return f.add(&addition{Addition: a, numbered: numbered})
+}
+
+// Arrive adds what the line of a request says that was left for this run at the hub, under an ID, unless
+// it has. It may be added later if it was not wrong.
+func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
+	<-f.begun
+	if f.queue.Door() == id {
+		return false, nil
+	}
+	a, err := control.ReadAddition(line)
+	if err != nil {
+		return false, err
+	}
+	if !a.Lines && !f.source.opts.TakesValues() { // whoever left it does not know the run
+		a.Values, a.Command = nil, a.Values
+	}
+	a.Lines, a.Dir, a.Env = a.Lines && !f.source.opts.TakesValues(), "", nil
+	err = f.add(&addition{Addition: a, numbered: func([]uint64) {}, door: id})
+	refused, is := errors.AsType[*control.Refused](err)
+	return err != nil && !(is && refused.Status == statusTrouble), err
+}
+
+func (f *feed) add(x *addition) error {
+	if err := f.check(x.Addition); err != nil {
 		return err
 	}
-	x := &addition{Addition: a, numbered: numbered}
 	f.mu.Lock()
 	f.arrived = append(f.arrived, x)
 	f.mu.Unlock()
@@ -199,11 +223,11 @@ func (f *feed) check(a *control.Addition) error {
 	o := f.source.opts
 	switch {
 	case o.TakesValues() && (a.Lines || len(a.Command) > 0):
-		return errors.New("it takes values, not commands")
+		return wrong("it takes values, not commands")
 	case !o.TakesValues() && !a.Lines && len(a.Values) > 0:
-		return errors.New("it takes commands, not values")
+		return wrong("it takes commands, not values")
 	case len(a.Values) == 0 && len(a.Command) == 0:
-		return errors.New("there is nothing to add")
+		return wrong("there is nothing to add")
 	}
 	return nil
 }
@@ -211,7 +235,7 @@ func (f *feed) check(a *control.Addition) error {
 // admit admits the tasks of additions, each as a whole or not at all.
 func (f *feed) admit(list []*addition) {
 	now := f.mayAdd()
-	var all []*task.Task
+	room := now.Room
 	for _, x := range list {
 		var numbers []uint64
 		number := func() uint64 {
@@ -219,10 +243,12 @@ func (f *feed) admit(list []*addition) {
 			return numbers[len(numbers)-1]
 		}
 		if x.over, x.err = true, now.Err; x.err == nil {
-			x.tasks, x.err = f.tasks(x, number)
-		}
-		if x.err == nil && len(x.tasks) > now.Room-len(all) {
-			x.err = f.full(len(x.tasks))
+			var err error
+			if x.tasks, err = f.tasks(x, number); err != nil {
+				x.err = wrong(err.Error())
+			} else if len(x.tasks) > room {
+				x.err = f.full(len(x.tasks))
+			}
 		}
 		if x.err != nil {
 			if len(numbers) > 0 {
@@ -231,27 +257,34 @@ func (f *feed) admit(list []*addition) {
 			}
 			continue
 		}
-		all = append(all, x.tasks...)
+		room -= len(x.tasks)
 	}
-	f.commit(slices.DeleteFunc(list, func(x *addition) bool { return x.err != nil }), all)
+	f.commit(slices.DeleteFunc(list, func(x *addition) bool { return x.err != nil || len(x.tasks) == 0 }))
 }
+
+// wrong returns the error of an addition that this run never takes.
+func wrong(text string) error { return &control.Refused{Text: text, Status: statusTrouble} }
 
 // full returns why there is no room for n tasks.
 func (f *feed) full(n int) error {
 	if most := f.source.opts.Serve.Feed.MaxQueued; n > most { // to wait might be in vain
-		return fmt.Errorf("%d tasks at once are more than --max-queued %d: add fewer", n, most)
+		return wrong(fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
 	}
 	return &control.Refused{Text: task.ErrFull.Error(), Status: statusBusy}
 }
 
 // commit records all tasks of additions and gives them to the run.
-func (f *feed) commit(list []*addition, all []*task.Task) {
-	if len(all) == 0 {
+func (f *feed) commit(list []*addition) {
+	if len(list) == 0 {
 		return
 	}
 	var err error
+	all, door := allOf(list), ""
+	for _, x := range list {
+		door = cmp.Or(door, x.door)
+	}
 	if f.queue != nil {
-		err = f.queue.Accept(all)
+		err = f.queue.Accept(all, door)
 	}
 	if err == nil {
 		for _, x := range list {
@@ -265,12 +298,23 @@ func (f *feed) commit(list []*addition, all []*task.Task) {
 	if err == nil {
 		err = f.offer(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
 		if f.queue != nil && err != nil { // the run has just begun to drain
-			err = cmp.Or(f.queue.Withdraw(all), err)
+			left := func(x *addition) bool { return x.door != "" } // the next run has it
+			if list = slices.DeleteFunc(list, left); len(list) > 0 {
+				err = cmp.Or(f.queue.Withdraw(allOf(list)), err)
+			}
 		}
 	}
 	for _, x := range list {
 		x.err = cmp.Or(x.err, err)
 	}
+}
+
+// allOf returns the tasks of additions.
+func allOf(list []*addition) (all []*task.Task) {
+	for _, x := range list {
+		all = append(all, x.tasks...)
+	}
+	return all
 }
 
 // tasks makes the tasks of an addition.

@@ -36,7 +36,9 @@ func (f *feed) retry(cmd task.Command) task.Reply {
 		t.Identity = [16]byte{}
 	}
 	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, numbered: func([]uint64) {}}
-	f.commit([]*addition{x}, x.tasks)
+	if len(x.tasks) > 0 {
+		f.commit([]*addition{x})
+	}
 	if x.err != nil {
 		return task.Reply{Err: x.err}
 	}

@@ -20,7 +20,7 @@ import (
 // HandOver describes a run whose tasks are stored, for the hub to submit them.
 type HandOver struct {
 	Place
-	Load   // without a command, the values are for that of the queue's workers
+	Load
 	Orders Orders
 	Notice func(string)
 }

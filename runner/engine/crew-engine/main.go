@@ -27,8 +27,6 @@ func main() {
 	}
 	debug.SetGCPercent(200) // what lives is little: collections take a tenth of the time otherwise
 	os.Exit(kernel.Run(func() int {
-		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, &wiring.Far{
-			Submit: engine.Submit, HandOver: engine.HandOver, Work: engine.Work, Attach: engine.Attach, Engine: engine.Main,
-		})
+		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, engine.Far())
 	}))
 }
