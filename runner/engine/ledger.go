@@ -219,7 +219,7 @@ func (d *dispatcher) ledger(record handed) *ledger {
 	}}
 	l.ctx, l.giveUp = context.WithCancel(d.ctx)
 	l.unwanted = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
-	about := control.Hello{Name: record.Name, Command: task.Bytes(record.Terms.Text)}
+	about := control.Hello{Name: record.Name, Command: task.Bytes(makerOf(&record.Terms.Load).text)}
 	over := control.Serve(control.Config{About: about, Do: l.rest, Soon: control.Never, See: control.Sight{Ended: l.ended}})
 	_ = over.Sink().Close(task.Stats{}) // it hears of no task any more
 	l.visitors.Welcome = over.Welcome

@@ -28,9 +28,9 @@ type maker struct {
 	live     bool                             // output is wanted while attempts run
 }
 
-func makerOf(load *wiring.Load, commands bool) maker {
+func makerOf(load *wiring.Load) maker {
 	sum, text := digest(load.Command)
-	return maker{load: load, commands: commands, template: sum, text: text}
+	return maker{load: load, commands: load.Sign != "", template: sum, text: text}
 }
 
 // token returns the proof that a result of an attempt must bring, from the worker that was

@@ -147,9 +147,7 @@ type Stocked struct {
 type Terms struct {
 	Orders   wiring.Orders `json:"orders"`
 	Load     wiring.Load   `json:"load"`
-	Commands bool          `json:"commands"` // tasks bring commands, not values
-	Template [32]byte      `json:"template"` // digest of the command
-	Text     string        `json:"text"`     // the command for people
+	Template [32]byte      `json:"template"` // digest of the command, whose words JSON may have changed
 	Secret   []byte        `json:"secret"`   // what results are believed by
 }
 

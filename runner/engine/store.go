@@ -69,7 +69,7 @@ func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.T
 
 // newStore returns a store with no task.
 func newStore(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
-	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load, key != nil), space: spool.New(storeMemory, "")}
+	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load), space: spool.New(storeMemory, "")}
 	if _, err := st.maker.present(context.Background(), s, h.Queue); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func newStore(h wiring.HandOver, s *session, key *credentials.Key) (*store, erro
 	}
 	id := newIdentity()
 	st.record = handed{Enrolment: newEnrolment(h.Queue, h.Name, s.user, id), Terms: Terms{
-		Orders: h.Orders, Load: h.Load, Commands: st.maker.commands, Template: st.maker.template, Text: st.maker.text, Secret: id.Secret,
+		Orders: h.Orders, Load: h.Load, Template: st.maker.template, Secret: id.Secret,
 	}}
 	st.record.Stocked = &Stocked{}
 	st.lines = st.space.Buffer()

@@ -62,10 +62,12 @@ func Submitted(dir string) int {
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub, which gets them, too, decides
 	r := &st.record
+	k := makerOf(&r.Terms.Load)
+	k.template, k.live = r.Terms.Template, true
 	status := wiring.RunHanded(&wiring.Handed{
-		Orders: r.Terms.Orders, Name: r.Name, Command: r.Terms.Text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
+		Orders: r.Terms.Orders, Name: r.Name, Command: k.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
 		Source: st, Results: st.results, Keep: st.keep, Door: st.door, Over: st.over,
-	}, &wiring.Far{Submit: st.submit})
+	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return st.submit(sub, k) }})
 	if status == statusUsage || st.garbage.Load() {
 		return statusNever
 	}
@@ -120,7 +122,7 @@ func (st *stored) settle() error {
 }
 
 // submit returns the executor of the run.
-func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
+func (st *stored) submit(sub wiring.Submission, k maker) (wiring.Executor, error) {
 	if err := st.settle(); err != nil {
 		return nil, err
 	}
@@ -135,10 +137,8 @@ func (st *stored) submit(sub wiring.Submission) (wiring.Executor, error) {
 	}
 	st.s.is(r.User)
 	sub.Load, sub.Queue = t.Load, r.Queue
-	x := &submitter{handed: r, maker: maker{
-		load: &t.Load, commands: t.Commands, template: t.Template, text: t.Text, live: true,
-	}}
-	if t.Commands {
+	x := &submitter{handed: r, maker: k}
+	if k.commands {
 		x.maker.sign = st.sign
 	}
 	st.exec, st.do = x, sub.Do

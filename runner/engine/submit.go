@@ -68,7 +68,7 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &submitter{maker: makerOf(&sub.Load, key != nil)}
+	x := &submitter{maker: makerOf(&sub.Load)}
 	if key != nil {
 		x.maker.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
 	}
@@ -98,7 +98,8 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load, true)}
+	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load)}
+	x.maker.commands = true
 	s, err := hosts.connect(sub.Notice)
 	if err == nil {
 		err = x.start(sub, s)

@@ -299,7 +299,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	if change != nil {
 		change(&sub)
 	}
-	r.x = &submitter{maker: makerOf(&sub.Load, false)}
+	r.x = &submitter{maker: makerOf(&sub.Load)}
 	err := r.x.start(sub, b.connectBy(notice, b.way()))
 	if err != nil {
 		return nil, err
