@@ -50,9 +50,9 @@ type part struct {
 func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	c := cutter{boundary: []byte(cfg.End + cfg.Start), ending: len(cfg.End), bytes: cfg.Bytes, records: cfg.Records}
 	b := &Blocks{cutter: c, header: cfg.Header}
-	b.buffers.least = 2 * span // with Records, several blocks share one
+	b.buffers.size = 2 * span // with Records, several blocks share one
 	if cfg.Records == 0 {
-		b.buffers.least = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
+		b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
 	}
 	paths := cfg.Files
 	if len(paths) == 0 {

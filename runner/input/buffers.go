@@ -1,66 +1,46 @@
 package input
 
 import (
-	"crew/runner/task"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
+	"sync/atomic"
+
+	"crew/runner/task"
 )
 
-// buffers are memory for blocks, which is used again and again. They are safe for
-// concurrent use.
+// buffers are memory for blocks, which is used again. They are safe for concurrent use.
 type buffers struct {
-	mu    sync.Mutex
-	spare []*buffer
-	least int // size of one
-	usual int // size of the latest block; 0 if that is less than least
+	pool sync.Pool // of *buffer
+	size int       // of one, unless a block needs more
 }
 
 // mostBuffer is the size of the largest buffer: behind a block comes a boundary.
 const mostBuffer = MaxBlock + 1<<20
 
+// largeBuffer is the size beyond which a buffer is not used for much smaller blocks.
+const largeBuffer = 16 << 20
+
 // buffer holds one block or more, and what has been read of the next one.
 type buffer struct {
 	bytes []byte
-	users int
-	free  func() // ends the use by a block
+	users atomic.Int32
+	free  func() // ends a use
 }
 
 // get returns a buffer for at least n bytes, with one user.
 func (s *buffers) get(n int) *buffer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	least := max(n, s.least, s.usual)
-	if i := slices.IndexFunc(s.spare, func(b *buffer) bool { return len(b.bytes) >= least }); i >= 0 {
-		b := s.spare[i]
-		s.spare = slices.Delete(s.spare, i, i+1)
-		b.users = 1
-		return b
+	b, _ := s.pool.Get().(*buffer)
+	if b == nil || len(b.bytes) < n || len(b.bytes) > max(4*n, 4*s.size, largeBuffer) {
+		b = &buffer{bytes: make([]byte, max(n, s.size))}
+		b.free = func() {
+			if b.users.Add(-1) == 0 {
+				s.pool.Put(b)
+			}
+		}
 	}
-	b := &buffer{bytes: make([]byte, max(least, s.usual+s.usual/8)), users: 1}
-	b.free = func() { s.drop(b) }
+	b.users.Store(1)
 	return b
-}
-
-// took says that a block of n bytes was taken from b.
-func (s *buffers) took(b *buffer, n int) {
-	s.mu.Lock()
-	b.users++
-	if s.usual = n; n < s.least {
-		s.usual = 0
-	}
-	s.mu.Unlock()
-}
-
-// drop ends a use. A buffer of unusual size is left to the garbage collector.
-func (s *buffers) drop(b *buffer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	usual := max(s.least, s.usual)
-	if b.users--; b.users == 0 && usual <= len(b.bytes) && len(b.bytes) <= 4*usual {
-		s.spare = append(s.spare, b)
-	}
 }
 
 // inMemory is a stream that is read into buffers.
@@ -119,7 +99,7 @@ func (m *inMemory) move(n int) {
 	m.buf = m.from.get(n)
 	if old != nil {
 		m.end = copy(m.buf.bytes, old.bytes[m.begin:m.end])
-		m.from.drop(old)
+		old.free()
 	}
 	m.begin = 0
 }
@@ -129,6 +109,6 @@ func (m *inMemory) take(n int) (text []byte, free func()) {
 	text = m.buf.bytes[m.begin : m.begin+n]
 	m.begin += n
 	m.off += int64(n)
-	m.from.took(m.buf, n)
+	m.buf.users.Add(1)
 	return text, m.buf.free
 }
