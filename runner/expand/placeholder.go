@@ -285,17 +285,6 @@ func (h Placeholders) Check(records [][]string) error {
 	return nil
 }
 
-// CheckSources returns an error if no record can have one of the columns, since each has one
-// for each of n sources.
-func (h Placeholders) CheckSources(n int) error {
-	for i := range h {
-		if p := &h[i]; p.needed() && max(p.n, -p.n) > n {
-			return fmt.Errorf("there is no source for %s, only %d: give another one behind :::, or write %s", p.text, n, p.optional())
-		}
-	}
-	return nil
-}
-
 // optional returns the placeholder as it is written where the column may be missing.
 func (p *piece) optional() string {
 	i := strings.LastIndexAny(p.text, "0123456789")

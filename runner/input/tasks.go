@@ -264,8 +264,8 @@ func (t *Tasks) CheckColumns() error {
 			sources, values = sources+1, values || s.files == nil
 		}
 	}
-	if values {
-		return t.holds.CheckSources(sources)
+	if err := t.holds.Check([][]string{make([]string, sources)}); values && err != nil {
+		return fmt.Errorf("%w, or give another source behind :::", err)
 	}
 	return nil
 }
