@@ -142,11 +142,10 @@ func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
 		if o.UnmarshalText(field(body, "outcome")) != nil || failed && !o.Failed() {
 			continue
 		}
-		if last = append(last, bytes.Clone(body)); len(last) == 2*n {
-			last = append(last[:0], last[n:]...)
-		}
+		last = append(last, bytes.Clone(body))
+		last = last[max(0, len(last)-n):]
 	}
-	for _, body := range last[max(0, len(last)-n):] {
+	for _, body := range last {
 		if p, ok := j.pastOf(body); ok {
 			list = append(list, p)
 		}
@@ -201,7 +200,8 @@ func (l *loaded) summary() *Summary {
 	}
 	running := slices.Sorted(maps.Values(l.running))
 	for _, off := range running[:min(len(running), MostMentioned)] {
-		s.Interrupted = append(s.Interrupted, mention(l.file, off))
+		r, _ := readRecord(l.file, off)
+		s.Interrupted = append(s.Interrupted, r.Facts)
 	}
 	return s
 }
@@ -218,13 +218,4 @@ func process(dir string) string {
 		return ""
 	}
 	return strconv.Itoa(pid)
-}
-
-// mention returns what is known of the task that the line at off is about.
-func mention(f io.ReaderAt, off int64) task.Facts {
-	r, err := readRecord(f, off)
-	if err != nil {
-		return task.Facts{}
-	}
-	return r.Facts
 }

@@ -291,7 +291,7 @@ func (j *Journal) resume() error {
 func (j *Journal) compare() error {
 	now := j.cfg.Command.Programs
 	if j.past.run > 0 && j.past.used() {
-		if r, err := readRecord(j.past.file, j.past.run); err == nil && r.Programs != "" {
+		if r, _ := readRecord(j.past.file, j.past.run); r.Programs != "" {
 			j.programs = strings.Split(string(r.Programs), "\n")
 		}
 	}
@@ -390,7 +390,8 @@ func (j *Journal) Missing() (first []task.Facts, n int) {
 	for e := range j.past.table.all {
 		if e.has(begun) && !e.has(done) && e.seen == 0 {
 			if n++; n <= MostMentioned {
-				first = append(first, mention(j.file, e.offset))
+				r, _ := readRecord(j.file, e.offset)
+				first = append(first, r.Facts)
 			}
 		}
 	}

@@ -126,11 +126,11 @@ type record struct {
 
 var errDamagedRecord = errors.New("its record is damaged")
 
-// parse parses the body of a line.
+// parse parses the body of a line. On error the record is empty.
 func parse(body []byte) (*record, error) {
 	r := new(record)
 	if json.Unmarshal(append(body[:len(body):len(body)], '}'), r) != nil {
-		return nil, errDamagedRecord
+		return new(record), errDamagedRecord
 	}
 	return r, nil
 }

@@ -271,9 +271,8 @@ func (d *draft) known(e *entry, last []byte, omitted int) {
 	f := task.Facts{Duration: e.duration}
 	if e.has(begun) {
 		f.Attempt = int(e.attempts)
-		if rec, err := parse(last); err == nil {
-			f.Command = rec.Command
-		}
+		rec, _ := parse(last)
+		f.Command = rec.Command
 	}
 	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(e.age))
 	if e.has(begun) {

@@ -75,15 +75,15 @@ func SplitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	return n, data[:n], nil
 }
 
-// readRecord reads the record whose line begins at off.
+// readRecord reads the record whose line begins at off. On error it is empty.
 func readRecord(f io.ReaderAt, off int64) (*record, error) {
 	text, err := readLine(f, off)
 	if err != nil {
-		return nil, fmt.Errorf("its record cannot be read: %w", err)
+		return &record{}, fmt.Errorf("its record cannot be read: %w", err)
 	}
 	body, ok := unseal(text)
 	if !ok {
-		return nil, errDamagedRecord
+		return &record{}, errDamagedRecord
 	}
 	return parse(body)
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -79,7 +78,7 @@ func (j *Journal) Logs(logs ...Log) *Logs { return &Logs{journal: j, logs: logs}
 // Consume passes a batch to all the logs.
 func (l *Logs) Consume(events []task.Event) (err error) {
 	for _, log := range l.logs {
-		err = joinErrors(err, log.Consume(events))
+		err = cmp.Or(err, log.Consume(events))
 	}
 	if l.failed = l.failed || err != nil; l.failed || !l.journal.cfg.Output.Logs {
 		return err
@@ -102,7 +101,7 @@ func (l *Logs) sync() (err error) {
 		return nil
 	}
 	for _, log := range l.logs {
-		err = joinErrors(err, log.Sync())
+		err = cmp.Or(err, log.Sync())
 	}
 	if l.failed = err != nil; !l.failed {
 		l.journal.appendNotes(appendNotes(nil, evLogged, l.ended))
@@ -115,17 +114,9 @@ func (l *Logs) sync() (err error) {
 func (l *Logs) Close(stats task.Stats) (err error) {
 	err = l.sync()
 	for _, log := range l.logs {
-		err = joinErrors(err, log.Close(stats))
+		err = cmp.Or(err, log.Close(stats))
 	}
 	return err
-}
-
-// joinErrors is errors.Join with a message of one line.
-func joinErrors(a, b error) error {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
-	}
-	return fmt.Errorf("%w; %w", a, b)
 }
 
 // Shown wraps the sink that shows results and records which it has shown. It is a runner.Sink.
