@@ -58,24 +58,23 @@ func (j *Journal) compactIfWasteful() {
 	}
 	c.ready = false
 	c.running.Go(func() {
-		_ = j.compact(nil) // if it fails, the journal stays as it is, until it has grown as much again
+		l, err := j.loaded(j.file)
+		if err == nil {
+			err = j.compact(l)
+			l.table.close()
+		}
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		c.ready = true
+		if c.ready = true; err != nil { // the journal stays as it is, until it has grown as much again
+			c.needed, c.outputs = j.end, j.out.size()
+		}
 	})
 }
 
-// compact replaces the journal by one with only what is still needed, to which it copies
-// the lines that are written meanwhile. If the outputs waste much space, those that are
-// still needed are copied to a new file. l is the journal as it is if it is loaded, or nil.
+// compact replaces the journal, as it was loaded, by one with only what is still needed, to
+// which it copies the lines that are written meanwhile. If the outputs waste much space, those
+// that are still needed are copied to a new file.
 func (j *Journal) compact(l *loaded) (err error) {
-	if l == nil {
-		if l, err = j.loaded(j.file); err != nil {
-			j.waste(j.out.size())
-			return err
-		}
-		defer l.table.close()
-	}
 	out := j.out
 	if j.wasteful(out.size(), l.outputs) {
 		if out, err = j.dir.outputs(out.number+1, 0); err != nil {
@@ -86,18 +85,7 @@ func (j *Journal) compact(l *loaded) (err error) {
 		_ = out.file.Close()
 	}
 	j.dir.clear(j.out)
-	if err != nil {
-		l.outputs = j.out.size()
-	}
-	j.waste(l.outputs)
 	return err
-}
-
-// waste has the next compaction wait until the lines and the outputs have grown as much again.
-func (j *Journal) waste(outputs int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.compactor.needed, j.compactor.outputs = j.end, outputs
 }
 
 // rewrite writes what is needed of l to a new journal and puts that in the place of the old one.
@@ -141,6 +129,7 @@ func (j *Journal) rewrite(l *loaded, out *outputs) error {
 	err = j.install(d)
 	if d.file == nil { // it is the journal
 		j.out = out
+		j.compactor.needed, j.compactor.outputs = j.end, l.outputs
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func TestCompactionInVain(t *testing.T) {
 	require.NoError(t, os.Rename(file, kept))
 	require.NoError(t, os.MkdirAll(filepath.Join(file, "full"), 0o700))
 	w.j.cfg.Slack = -1 << 40
-	require.Error(t, w.j.compact(nil))
+	require.Error(t, w.compact())
 	require.NoError(t, os.RemoveAll(file))
 	require.NoError(t, os.Rename(kept, file))
 	left, err := filepath.Glob(filepath.Join(w.cfg.Dir, "output.*"))

@@ -130,7 +130,7 @@ func (w *world) do(step string) error {
 	case "compact", "compact-all":
 		w.j.cfg.Slack = map[bool]int64{true: -1 << 40, false: 1 << 20}[op == "compact-all"]
 		defer func() { w.j.cfg.Slack = 1 << 40 }()
-		return w.j.compact(nil)
+		return w.compact()
 	case "breaks": // the disk, from now on, as a device does
 		var err error
 		w.j.file.Close()
@@ -514,4 +514,12 @@ func (g *given) Next(func() uint64) (*task.Task, error) {
 	t := (*g)[0]
 	*g = (*g)[1:]
 	return t, nil
+}
+
+// compact compacts the journal as it does by itself.
+func (w *world) compact() error {
+	l, err := w.j.loaded(w.j.file)
+	require.NoError(w.t, err)
+	defer l.table.close()
+	return w.j.compact(l)
 }
