@@ -58,16 +58,6 @@ func look(dir string, use func(*loaded) error) error {
 	return use(l)
 }
 
-// headIn returns the first line of the journal of a directory.
-func headIn(dir string) (*record, error) {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readHead(f, f.Name())
-}
-
 // dump writes the lines. What has been written since they were loaded may be read in part,
 // which would look like damage.
 func (l *loaded) dump(w io.Writer) error {
@@ -98,7 +88,12 @@ func (l *loaded) dump(w io.Writer) error {
 
 // IsOf reports whether the journal of a directory is of a command, or cannot be read.
 func IsOf(dir string, c Command) bool {
-	head, err := headIn(dir)
+	f, err := os.Open(filepath.Join(dir, journalName))
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	head, err := readHead(f, f.Name())
 	return err != nil || c.began(head)
 }
 

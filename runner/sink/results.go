@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -151,16 +152,13 @@ func begin(dir string, empty bool) error {
 	if err != nil {
 		return err
 	}
+	own := regexp.MustCompile(`^std(out|err)(\.[1-9][0-9]*)?$`)
 	for _, name := range names {
-		stream, attempt, several := strings.Cut(name, ".")
-		if n, err := strconv.Atoi(attempt); stream != "stdout" && stream != "stderr" || several && (err != nil || n < 1) {
-			continue // none of crew's
-		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return err
+		if own.MatchString(name) {
+			err = cmp.Or(err, os.Remove(filepath.Join(dir, name)))
 		}
 	}
-	return nil
+	return err
 }
 
 func saveBoth(dir, suffix string, r *task.Result) error {
