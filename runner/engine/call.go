@@ -78,6 +78,19 @@ func (s *session) carryOut(c *wiring.EngineCall) error {
 	return s.cancel(c)
 }
 
+// connectHub connects to a hub, which answers.
+func connectHub(url string, notice func(string)) (*session, error) {
+	s, err := connect(url, notice)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = s.askHub(dispatchSubject(s.user), Order{}); err != nil {
+		err = s.explain(err)
+		s.close()
+	}
+	return s, err
+}
+
 // askHub sends an order to the hub.
 func (s *session) askHub(subject string, o Order) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)

@@ -21,16 +21,11 @@ const (
 // Leave returns a function that has a hub take a request to add tasks, for a crew serve that takes it from
 // there, and once it returns no error, that is on the hub's disk.
 func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err error) {
-	s, err := connect(c.URL, c.Notice)
-	for end := time.Now().Add(c.Wait); errors.Is(err, errNoServer) && time.Now().Before(end); time.Sleep(reconnectWait) {
-		s, err = connect(c.URL, c.Notice)
+	s, err := connectHub(c.URL, c.Notice)
+	for end := time.Now().Add(c.Wait); (errors.Is(err, errNoServer) || errors.Is(err, errNoAnswer)) && time.Now().Before(end); time.Sleep(reconnectWait) {
+		s, err = connectHub(c.URL, c.Notice)
 	}
 	if err != nil {
-		return nil, nil, err
-	}
-	if _, err = s.askHub(dispatchSubject(s.user), Order{}); err != nil {
-		err = s.explain(err)
-		s.close()
 		return nil, nil, err
 	}
 	told := &once{notice: c.Notice}

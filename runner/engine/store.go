@@ -42,15 +42,12 @@ func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.T
 	if err != nil {
 		return "", err
 	}
-	s, err := connect(h.URL, h.Notice)
+	s, err := connectHub(h.URL, h.Notice)
 	if err != nil {
 		return "", err
 	}
 	defer s.close()
-	var st *store
-	if _, err = s.askHub(dispatchSubject(s.user), Order{}); err == nil {
-		st, err = newStore(h, s, key)
-	}
+	st, err := newStore(h, s, key)
 	if err != nil {
 		return "", s.explain(err)
 	}
