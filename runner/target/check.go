@@ -119,7 +119,7 @@ func (f *Files) look(t *task.Task) (in inputs) {
 		case err != nil:
 			in.missing = name
 			st = unix.Stat_t{Size: -1}
-		case in.newest.name == "" || in.newest.mtime.Before(time.Unix(st.Mtim.Unix())):
+		case in.newest.mtime.Before(time.Unix(st.Mtim.Unix())):
 			in.newest = file{name, time.Unix(st.Mtim.Unix()), 0}
 		}
 		if f.Journal {

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"cmp"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,25 +23,20 @@ type dirs struct {
 	first int64 // of the run's numbers
 
 	mu       sync.Mutex
-	attempts int64 // that have got a number
-	byID     map[id]*dir
-	open     int           // where the numbers are marked
-	most     int           // of these; in the other directories they are not
-	syncs    chan struct{} // has room for as many files as are brought to disk at once
+	attempts int64              // that have got a number
+	byID     map[[2]uint64]*dir // by device and inode
+	open     int                // where the numbers are marked
+	most     int                // of these; in the other directories they are not
+	syncs    chan struct{}      // has room for as many files as are brought to disk at once
 }
-
-// id identifies a directory.
-type id struct{ dev, ino uint64 }
 
 // dir is a directory.
 type dir struct {
 	users  int    // attempts that make files in it
 	unmark func() // ends the mark of the run's numbers; nil if they are not marked
 
-	// The temporary names that were there when the run first used it, by base name. They are
-	// set once; nil for none.
 	once      sync.Once
-	leftovers map[string][]string
+	leftovers []string // the temporary names that were there when the run first used it
 }
 
 // mostDirs is how many directories a run remembers. It forgets those without users when
@@ -52,7 +49,7 @@ func Descriptors() int { return int(min(kernel.Limit(syscall.RLIMIT_NOFILE)/8, 1
 // newDirs returns no directories.
 func newDirs() dirs {
 	half := Descriptors() / 2
-	return dirs{first: rand.Int64N(numbers/ofRun) * ofRun, byID: map[id]*dir{}, most: half, syncs: make(chan struct{}, half)}
+	return dirs{first: rand.Int64N(numbers/ofRun) * ofRun, byID: map[[2]uint64]*dir{}, most: half, syncs: make(chan struct{}, half)}
 }
 
 // use returns the directory of a name, which is made if it is missing, with the run's numbers
@@ -73,7 +70,12 @@ func (ds *dirs) use(name string) (*dir, error) {
 	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	d := ds.remember(id{uint64(st.Dev), st.Ino})
+	key := [2]uint64{uint64(st.Dev), st.Ino}
+	if len(ds.byID) >= mostDirs {
+		maps.DeleteFunc(ds.byID, func(_ [2]uint64, d *dir) bool { return d.users == 0 })
+	}
+	d := cmp.Or(ds.byID[key], &dir{})
+	ds.byID[key] = d
 	d.users++
 	if d.unmark == nil && ds.open < ds.most {
 		if d.unmark, err = kernel.Mark(name, tempName(ds.first), ds.first, ofRun); err == nil {
@@ -81,23 +83,6 @@ func (ds *dirs) use(name string) (*dir, error) {
 		}
 	}
 	return d, nil
-}
-
-func (ds *dirs) remember(key id) *dir {
-	d := ds.byID[key]
-	if d != nil {
-		return d
-	}
-	if len(ds.byID) >= mostDirs {
-		for key, d := range ds.byID {
-			if d.users == 0 {
-				delete(ds.byID, key)
-			}
-		}
-	}
-	d = &dir{}
-	ds.byID[key] = d
-	return d
 }
 
 // leave undoes use.
@@ -114,23 +99,21 @@ func (ds *dirs) leave(d *dir) {
 // clean removes the leftovers of targets with the given base name from a directory. A name
 // whose mark cannot be looked at is none.
 func (d *dir) clean(name, base string) {
-	list := []string{}
-	d.once.Do(func() {
-		d.leftovers = leftovers(name)
-		list = d.leftovers[""]
-	})
-	for _, temp := range append(list, d.leftovers[base]...) {
-		first, base, _ := parseTemp(temp)
-		if !kernel.Marked(name, tempName(first), first, ofRun) && base != "" {
+	d.once.Do(func() { d.leftovers = leftovers(name) })
+	for _, temp := range d.leftovers {
+		if first, of, _ := parseTemp(temp); of == base && !marked(name, first) {
 			Remove(name + "/" + temp)
 		}
 	}
 }
 
-// leftovers returns the temporary names in a directory by base name, which is "" for the
-// file of a mark. On a network file system, where the marks of other machines are not seen,
-// it finds none.
-func leftovers(name string) (byBase map[string][]string) {
+func marked(name string, first int64) bool {
+	return kernel.Marked(name, tempName(first), first, ofRun)
+}
+
+// leftovers returns the temporary names in a directory, and has files of marks removed that have
+// ended. On a network file system, where the marks of other machines are not seen, it finds none.
+func leftovers(name string) (list []string) {
 	if kernel.Remote(name) {
 		return nil
 	}
@@ -141,16 +124,16 @@ func leftovers(name string) (byBase map[string][]string) {
 	defer file.Close()
 	for {
 		names, err := file.Readdirnames(1024)
-		for _, name := range names {
-			if _, base, ok := parseTemp(name); ok {
-				if byBase == nil {
-					byBase = map[string][]string{}
-				}
-				byBase[base] = append(byBase[base], name)
+		for _, temp := range names {
+			switch first, base, ok := parseTemp(temp); {
+			case ok && base != "":
+				list = append(list, temp)
+			case ok:
+				marked(name, first)
 			}
 		}
 		if err != nil {
-			return byBase
+			return list
 		}
 	}
 }

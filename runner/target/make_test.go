@@ -254,7 +254,7 @@ func TestManyDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := New(plain)
 	for i := range mostDirs {
-		f.dirs.byID[id{ino: ^uint64(i)}] = &dir{}
+		f.dirs.byID[[2]uint64{0, ^uint64(i)}] = &dir{}
 	}
 	put(t, ".crew-12345678.a", "")
 	begin(t, f, making("a")).write("a", "").ok()
