@@ -5,7 +5,6 @@ package kernel
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -15,23 +14,12 @@ import (
 // SyncTree makes a file durable, or a directory with all that is in it: one call (syncfs(2))
 // costs less than one for each file.
 func SyncTree(path string, dir bool) error {
-	fd, err := reopen(path, unix.O_NOFOLLOW)
-	sync := unix.Fsync
-	if dir {
-		sync = unix.Syncfs
-	}
-	if err == unix.EACCES { // it was made so that nobody reads it
-		sync = unix.Syncfs
-		fd, err = reopen(filepath.Dir(path), unix.O_DIRECTORY)
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err = Again(func() error { return sync(fd) }); err == unix.EINVAL { // its file system cannot
-		return nil
-	}
-	return err
+	return syncBy(path, func(f *os.File) error {
+		if dir {
+			return unix.Syncfs(int(f.Fd()))
+		}
+		return f.Sync()
+	})
 }
 
 // Dying reports whether a process has been killed but may still exist

@@ -14,13 +14,14 @@ import (
 )
 
 // SyncTree makes a file durable, or a directory with all that is in it: sync(2) need not wait
-// until all is written.
+// until all is written. In the end the cache of the disk is emptied, which fsync(2) of darwin
+// does not do.
 func SyncTree(path string, _ bool) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && (e.IsDir() || e.Type().IsRegular()) {
-			err = fsync(path, false)
+			err = syncBy(path, func(f *os.File) error { return Again(func() error { return unix.Fsync(int(f.Fd())) }) })
 		}
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) { // fsync has seen to it; or it was removed
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) { // syncBy has seen to it; or it was removed
 			return nil
 		}
 		return err
@@ -28,30 +29,7 @@ func SyncTree(path string, _ bool) error {
 	if err != nil {
 		return err
 	}
-	return fsync(path, true)
-}
-
-// fsync writes a file or a directory to the disk, and if full is set empties the cache of
-// the disk, which fsync(2) of darwin does not.
-func fsync(path string, full bool) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrPermission) { // it was made so that nobody reads it
-		unix.Sync()
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if full {
-		err = f.Sync()
-	} else {
-		err = Again(func() error { return unix.Fsync(int(f.Fd())) })
-	}
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported) { // its file system cannot
-		return nil
-	}
-	return err
+	return syncBy(path, (*os.File).Sync)
 }
 
 // Dying reports whether a process has been killed but may still exist, or it is not known.

@@ -15,6 +15,7 @@
 package kernel
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -161,6 +162,23 @@ func reopen(path string, flags int) (fd int, err error) {
 		return err
 	})
 	return fd, err
+}
+
+// syncBy makes a file or a directory durable by a call, if its file system can.
+func syncBy(path string, call func(*os.File) error) error {
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.EACCES) { // it was made so that nobody reads it
+		unix.Sync()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err = call(f); errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
 }
 
 // Ignored reports whether a signal is ignored, as it may have been from the
