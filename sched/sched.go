@@ -118,9 +118,6 @@ func New(cfg Config) (Policy, error) {
 	case "fair":
 		return newFair(), nil
 	case "topic":
-		if t := cfg.Topics; t.Auto == (len(t.List) > 0 || t.Rest > 0) {
-			return nil, errors.New("topics are either automatic or listed")
-		}
 		return newByTopic(cfg.Topics), nil
 	default:
 		return nil, fmt.Errorf("unknown policy %q", cfg.Name)

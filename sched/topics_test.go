@@ -56,12 +56,7 @@ func FuzzParseTopics(f *testing.F) {
 	})
 }
 
-// What is given to New is a policy, or there are topics both ways.
 func TestNewRefuses(t *testing.T) {
 	_, err := New(Config{Name: "lifo"})
 	require.ErrorContains(t, err, `"lifo"`)
-	for _, topics := range []Topics{{}, {Auto: true, Rest: 1}, {Auto: true, List: []Topic{{1, 1}}}} {
-		_, err := New(Config{Name: "topic", Topics: topics})
-		require.Error(t, err)
-	}
 }
