@@ -41,7 +41,7 @@ type counter struct{ all, taken int }
 // line holds the items with one claim, in order of rank and of ID.
 type line struct {
 	claim  *Claim
-	queue  queue[*entry]
+	queue  queue
 	passed int   // how many have passed the first one
 	at     *room // where units of a host and several places are kept for it; nil for none
 }
@@ -150,6 +150,7 @@ func (d *Dispatcher) grant(it *Item) bool {
 	}
 	if l == nil {
 		l = &line{claim: it.Claim}
+		l.queue.line = l
 		d.lines = append(d.lines, l)
 	}
 	d.park(&l.queue, it)
@@ -233,17 +234,9 @@ func (d *Dispatcher) keep() {
 	}
 }
 
-// lineOf returns the line that a parked item is in; nil if it is in a gate.
-func (d *Dispatcher) lineOf(e *entry) *line {
-	if l := d.line(e.Claim); l != nil && e.in == &l.queue {
-		return l
-	}
-	return nil
-}
-
 // cut takes an item out of a line or a gate.
 func (d *Dispatcher) cut(e *entry) Item {
-	l := d.lineOf(e)
+	l := e.in.line
 	if l != nil && e == l.queue.min() {
 		l.passed = 0
 	}

@@ -47,7 +47,7 @@ type Dispatcher struct {
 	gates         // of keys
 	claims
 	parked store
-	called queue[*entry] // of the parked items those that wait for a slot again, with all that they claim
+	called queue // of the parked items those that wait for a slot again, with all that they claim
 
 	best, worst int64 // the priorities that were queued since nothing waited
 	started     int64 // the items that started since these differ
@@ -98,7 +98,7 @@ func (d *Dispatcher) Wide() uint64 {
 // Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
-	l := d.lineOf(e)
+	l := e.in.line
 	if l == nil {
 		return d.closed(d.of[e.Key])
 	}
@@ -231,13 +231,13 @@ func (d *Dispatcher) admit(e *entry, it *Item) bool {
 }
 
 // park parks an item in a queue.
-func (d *Dispatcher) park(q *queue[*entry], it *Item) {
+func (d *Dispatcher) park(q *queue, it *Item) {
 	d.parked.insert(q, it)
 	d.limits.Parked(it.ID, true)
 }
 
 // unpark takes the first item out of a queue.
-func (d *Dispatcher) unpark(q *queue[*entry]) Item {
+func (d *Dispatcher) unpark(q *queue) Item {
 	d.limits.Parked(q.min().ID, false)
 	return d.cut(q.min())
 }
@@ -314,7 +314,7 @@ func (d *Dispatcher) Remove(it Item) bool {
 		return false
 	}
 	called := e.in == &d.called
-	passed := called || d.lineOf(e) != nil
+	passed := called || e.in.line != nil
 	if it = d.cut(e); called {
 		d.giveBack(&it)
 	}
@@ -329,5 +329,5 @@ func (d *Dispatcher) Remove(it Item) bool {
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.late = gates{}, nil, nil
-	d.parked, d.called = store{}, queue[*entry]{}
+	d.parked, d.called = store{}, queue{}
 }

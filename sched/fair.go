@@ -53,7 +53,7 @@ func (p *fair) Push(it Item) bool {
 func (p *fair) Choice(Item) Choice { return Choice{Key: true} }
 
 func (p *fair) pop(e *entry, served bool) Item {
-	g, t := p.groups[p.id(e.Item)], p.tiers[e.Rank]
+	g, t := e.group, p.tiers[e.Rank]
 	if served {
 		g.since += weight(&e.Item)
 		t.round = g.since

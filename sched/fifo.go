@@ -12,7 +12,7 @@ package sched
 // is not taken for a short one.
 type fifo struct {
 	slots
-	queue queue[*entry]
+	queue queue
 	sign  int64
 }
 

@@ -14,7 +14,7 @@ type gate struct {
 	key    uint64
 	passed int // items that have not ended
 	rate   Rate
-	parked queue[*entry] // in order of rank and of ID
+	parked queue // in order of rank and of ID
 }
 
 // pass reports whether an item passes the gate of its key. If not, it is parked.

@@ -5,7 +5,7 @@ package sched
 type grouped struct {
 	slots
 	groups map[uint64]*group // those with items, and others that a policy knows
-	ready  []queue[*group]   // by slot or, if there is but one, for all slots
+	ready  []queue           // by slot or, if there is but one, for all slots
 	turn   int64             // counts items that were served, and groups as they get their first item
 	spare  spares[group]
 
@@ -17,10 +17,9 @@ type grouped struct {
 
 // group is what has the items of a key.
 type group struct {
-	order
-
+	ready entry // in a queue of those that are
 	id    uint64
-	queue queue[*entry]
+	queue queue
 	slot  int   // where it is ready
 	turn  int64 // when it was served, or got its first item
 
@@ -36,7 +35,7 @@ type group struct {
 }
 
 func newGrouped() grouped {
-	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: make([]queue[*group], 1)}
+	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: make([]queue, 1)}
 }
 
 // enter returns the group of an item, which it makes if there is none.
@@ -61,7 +60,7 @@ func (p *grouped) served(g *group) {
 
 // push queues an item in its group, behind those of its rank.
 func (p *grouped) push(g *group, it *Item) bool {
-	p.add(&g.queue, it)
+	p.add(&g.queue, it).group = g
 	p.refresh(g)
 	return true
 }
@@ -73,10 +72,11 @@ func (p *grouped) refresh(g *group) {
 		slot, at = p.place(g)
 	}
 	if slot != g.slot {
-		p.ready[g.slot].remove(g)
+		p.ready[g.slot].remove(&g.ready)
 		g.slot = slot
 	}
-	p.ready[slot].update(g, at)
+	g.ready.group = g
+	p.ready[slot].update(&g.ready, at)
 	if g.queue.len()+g.held+g.asked == 0 && g.by == 0 {
 		delete(p.groups, g.id)
 		p.spare.put(g)
@@ -84,14 +84,14 @@ func (p *grouped) refresh(g *group) {
 }
 
 func (p *grouped) peek(slot int) *entry {
-	if g := p.ready[min(slot, len(p.ready)-1)].min(); g != nil {
-		return g.queue.min()
+	if e := p.ready[min(slot, len(p.ready)-1)].min(); e != nil {
+		return e.group.queue.min()
 	}
 	return nil
 }
 
 func (p *grouped) pop(e *entry, served bool) Item {
-	g := p.groups[p.id(e.Item)]
+	g := e.group
 	if served {
 		p.served(g)
 	}

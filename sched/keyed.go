@@ -76,19 +76,16 @@ func (p *keyed) Push(it Item) bool {
 	if !p.numbers && it.Rank > -HandRank && it.Rank < HandRank { // it is one among keys, which are in order
 		at[0] = 0
 	}
-	p.put(&g.queue, &it, at)
+	p.put(&g.queue, &it, at).group = g
 	p.refresh(g)
 	return true
 }
 
 func (p *keyed) pop(e *entry, served bool) Item {
-	g := p.groups[p.key(e.Item)]
 	if served && !p.numbers {
-		g.by = e.ID
+		e.group.by = e.ID
 	}
-	it := p.cut(e)
-	p.refresh(g)
-	return it
+	return p.grouped.pop(e, served)
 }
 
 func (p *keyed) Done(slot int, it Item, again bool) {
@@ -122,7 +119,7 @@ func (p *keyed) Choice(it Item) Choice {
 func (p *keyed) Join(s Slot) {
 	p.slots.Join(s)
 	for len(p.ready) <= s.ID {
-		p.ready = append(p.ready, queue[*group]{})
+		p.ready = append(p.ready, queue{})
 	}
 }
 

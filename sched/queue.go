@@ -15,8 +15,6 @@ type store struct {
 // the lowest second one, and then third one.
 type order [3]int64
 
-func (o *order) at() *order { return o }
-
 func (o *order) less(b *order) bool {
 	if o[0] != b[0] {
 		return o[0] < b[0]
@@ -24,35 +22,29 @@ func (o *order) less(b *order) bool {
 	return o[1] < b[1] || o[1] == b[1] && o[2] < b[2]
 }
 
-// ordered is an element of a queue, or of none: then its order is zero. No two of a queue have the
-// same one, which a queue alone changes.
-type ordered interface {
-	comparable
-	at() *order
-}
-
-// queue holds elements in order: mostly they come in order, and the first one goes. The zero queue is
-// empty. A queue of entries does not move while it has any.
-type queue[T ordered] struct {
-	items []T // those before head have gone
+// queue holds entries in order: mostly they come in order, and the first one goes. The zero queue is
+// empty. A queue does not move while it has any.
+type queue struct {
+	items []*entry // those before head have gone
 	head  int
+	line  *line // whose queue it is; nil for none
 }
 
-func (q *queue[T]) len() int { return len(q.items) - q.head }
+func (q *queue) len() int { return len(q.items) - q.head }
 
-// min returns the first element of a queue, or nil.
-func (q *queue[T]) min() (first T) {
+// min returns the first entry of a queue, or nil.
+func (q *queue) min() *entry {
 	if q.head < len(q.items) {
-		first = q.items[q.head]
+		return q.items[q.head]
 	}
-	return first
+	return nil
 }
 
-// find returns where an element is, or would be.
-func (q *queue[T]) find(e T) int {
-	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, func(a, b T) int {
+// find returns where an entry is, or would be.
+func (q *queue) find(e *entry) int {
+	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, func(a, b *entry) int {
 		switch {
-		case a.at().less(b.at()):
+		case a.less(&b.order):
 			return -1
 		case a == b:
 			return 0
@@ -62,22 +54,22 @@ func (q *queue[T]) find(e T) int {
 	return q.head + i
 }
 
-func (q *queue[T]) insert(e T) {
+func (q *queue) insert(e *entry) {
 	if q.head > 64 && q.head > q.len() {
 		q.items = q.items[:copy(q.items, q.items[q.head:])]
 		q.head = 0
 	}
 	i := len(q.items)
-	if q.len() > 0 && e.at().less(q.items[i-1].at()) {
+	if q.len() > 0 && e.less(&q.items[i-1].order) {
 		i = q.find(e)
 	}
 	q.items = slices.Insert(q.items, i, e)
 }
 
-// remove removes an element, unless it is in no queue.
-func (q *queue[T]) remove(e T) {
+// remove removes an entry, unless it is in no queue.
+func (q *queue) remove(e *entry) {
 	switch {
-	case *e.at() == (order{}):
+	case e.order == (order{}):
 		return
 	case q.min() == e:
 		q.head++
@@ -85,44 +77,46 @@ func (q *queue[T]) remove(e T) {
 		i := q.find(e)
 		q.items = slices.Delete(q.items, i, i+1)
 	}
-	*e.at() = order{}
+	e.order = order{}
 }
 
-// update gives an element a place, perhaps another one, or none.
-func (q *queue[T]) update(e T, to order) {
-	if *e.at() == to {
+// update gives an entry a place, perhaps another one, or none.
+func (q *queue) update(e *entry, to order) {
+	if e.order == to {
 		return
 	}
 	q.remove(e)
 	if to != (order{}) {
-		*e.at() = to
+		e.order = to
 		q.insert(e)
 	}
 }
 
-// entry is an item in a queue.
+// entry is an item in a queue or, in one of groups, a group. Its order is zero if it is in none. No
+// two of a queue have the same one, which a queue alone changes.
 type entry struct {
 	Item
 	order
-	in *queue[*entry] // nil if it is not used
+	in    *queue // of the item; nil if it is not used
+	group *group // that it is, or that the item is in; nil for none
 }
 
 // Len returns the number of items in the store.
 func (s *store) Len() int { return s.n }
 
 // add puts an item into q behind those of its rank.
-func (s *store) add(q *queue[*entry], it *Item) *entry {
+func (s *store) add(q *queue, it *Item) *entry {
 	s.pushed++
 	return s.put(q, it, order{it.Rank, s.pushed})
 }
 
 // insert puts an item into q, in which the items of each rank are in order of ID.
-func (s *store) insert(q *queue[*entry], it *Item) *entry {
+func (s *store) insert(q *queue, it *Item) *entry {
 	return s.put(q, it, order{it.Rank, int64(it.ID)})
 }
 
 // put puts an item into a place of q.
-func (s *store) put(q *queue[*entry], it *Item, at order) *entry {
+func (s *store) put(q *queue, it *Item, at order) *entry {
 	if len(s.unused) == 0 {
 		s.made = append(s.made, &entry{})
 		s.unused.put(s.made[len(s.made)-1])

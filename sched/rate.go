@@ -58,7 +58,7 @@ func (r *Rate) happened(now time.Time) {
 // passes the time. NewDelay makes one.
 type Delay struct {
 	store
-	queue queue[*entry]
+	queue queue
 	base  time.Time // ranks are nanoseconds since then
 }
 

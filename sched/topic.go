@@ -121,9 +121,9 @@ func (p *byTopic) may(key uint64, slot int) bool {
 }
 
 func (p *byTopic) peek(slot int) *entry {
-	for _, t := range p.ready[0].items[p.ready[0].head:] {
-		if p.may(t.id, slot) {
-			return t.queue.min()
+	for _, e := range p.ready[0].items[p.ready[0].head:] {
+		if p.may(e.group.id, slot) {
+			return e.group.queue.min()
 		}
 	}
 	return nil
