@@ -1,9 +1,6 @@
 package sched
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Claim is what an item takes beside a place of a slot. Items share it, and it does not change.
 type Claim struct {
@@ -180,8 +177,9 @@ func (d *Dispatcher) serve() (best *line, at *room) {
 		d.keep()
 		best = nil
 		for _, l := range d.lines {
-			if r, ok := d.spot(l); ok && (best == nil || compare(l, best) < 0) {
+			if r, ok := d.spot(l); ok {
 				best, at = l, r
+				break
 			}
 		}
 		if best == nil || d.placed(best.claim) {
@@ -194,12 +192,6 @@ func (d *Dispatcher) serve() (best *line, at *room) {
 	return nil, nil
 }
 
-// compare compares lines by the order of their first items.
-func compare(a, b *line) int {
-	x, y := a.queue.min(), b.queue.min()
-	return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
-}
-
 // Width returns how many places an item takes; 0 if no host has what it claims.
 func (d *Dispatcher) Width(c *Claim) (n int) {
 	for _, r := range d.slots.rooms {
@@ -210,19 +202,19 @@ func (d *Dispatcher) Width(c *Claim) (n int) {
 	return n
 }
 
-// keep notes which lines are late, and on which hosts something is kept for them: on the first that
-// has what is claimed and keeps none of it for others. No places are kept while what is
-// queued again has units that the line claims, since it might find no slot then.
+// keep puts the lines in the order of their first items. It notes which are late, and on which
+// hosts something is kept for them: on the first that has what is claimed and keeps none of it for
+// others. No places are kept while what is queued again has units that the line claims, since it
+// might find no slot then.
 func (d *Dispatcher) keep() {
 	d.late = d.late[:0]
+	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.min().compare(b.queue.min()) })
 	for _, l := range d.lines {
-		if l.at = nil; l.passed >= patience*d.slots.capacity && d.Width(l.claim) > 0 {
-			d.late = append(d.late, l)
-		}
-	}
-	slices.SortFunc(d.late, compare)
-	for _, l := range d.late {
 		width := d.Width(l.claim)
+		if l.at = nil; l.passed < patience*d.slots.capacity || width == 0 {
+			continue
+		}
+		d.late = append(d.late, l)
 		holds := l.claim.wide() && slices.ContainsFunc(d.called.items[d.called.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
 		i := slices.IndexFunc(d.slots.rooms, func(r *room) bool {
 			return !holds && r.all >= width && d.possible(l.claim, r) && !d.kept(places, r, l) &&

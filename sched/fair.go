@@ -32,11 +32,11 @@ func newFair() *fair {
 }
 
 // round returns the order of a key: by rank, by the round of the first item, then by turn.
-func (p *fair) round(g *group) (slot int, at order) {
+func (p *fair) round(g *group) (slot int, a, b, c int64) {
 	first := g.queue.min()
 	cost := weight(&first.Item)
 	g.since = max(g.since, p.tiers[first.Rank].round-cost) // a dearer item may have been removed
-	return 0, order{first.Rank, g.since + cost, g.turn}
+	return 0, first.Rank, g.since + cost, g.turn
 }
 
 func (p *fair) Push(it Item) bool {

@@ -9,10 +9,10 @@ type grouped struct {
 	turn   int64             // counts items that were served, and groups as they get their first item
 	spare  spares[group]
 
-	// id returns the group of an item, and place the slot and the order of a group with items among
-	// those that are ready; none if it is not.
+	// id returns the group of an item, and place the slot and the order, in three numbers, of a group
+	// with items among those that are ready; zeros if it is not.
 	id    func(Item) uint64
-	place func(*group) (slot int, at order)
+	place func(*group) (slot int, a, b, c int64)
 }
 
 // group is what has the items of a key.
@@ -69,7 +69,7 @@ func (p *grouped) push(g *group, it *Item) bool {
 func (p *grouped) refresh(g *group) {
 	slot, at := 0, order{}
 	if g.queue.len() > 0 {
-		slot, at = p.place(g)
+		slot, at[0], at[1], at[2] = p.place(g)
 	}
 	if slot != g.slot {
 		p.ready[g.slot].remove(&g.ready)

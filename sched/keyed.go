@@ -44,12 +44,12 @@ func (p *keyed) home(key, place uint64) int {
 }
 
 // first returns the slot of a key, and the order of its first item unless it is blocked.
-func (p *keyed) first(g *group) (slot int, at order) {
+func (p *keyed) first(g *group) (slot int, a, b, c int64) {
 	if g.by != 0 {
-		return 0, at
+		return 0, 0, 0, 0
 	}
 	first := g.queue.min()
-	return p.home(g.id, g.home), order{first.Rank, int64(first.ID)}
+	return p.home(g.id, g.home), first.Rank, int64(first.ID), 0
 }
 
 // settle moves the keys, and in "round-robin" the items, to where they belong after slots have

@@ -15,13 +15,6 @@ type store struct {
 // the lowest second one, and then third one.
 type order [3]int64
 
-func (o *order) less(b *order) bool {
-	if o[0] != b[0] {
-		return o[0] < b[0]
-	}
-	return o[1] < b[1] || o[1] == b[1] && o[2] < b[2]
-}
-
 // queue holds entries in order: mostly they come in order, and the first one goes. The zero queue is
 // empty. A queue does not move while it has any.
 type queue struct {
@@ -42,15 +35,7 @@ func (q *queue) min() *entry {
 
 // find returns where an entry is, or would be.
 func (q *queue) find(e *entry) int {
-	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, func(a, b *entry) int {
-		switch {
-		case a.less(&b.order):
-			return -1
-		case a == b:
-			return 0
-		}
-		return 1
-	})
+	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, (*entry).compare)
 	return q.head + i
 }
 
@@ -60,7 +45,7 @@ func (q *queue) insert(e *entry) {
 		q.head = 0
 	}
 	i := len(q.items)
-	if q.len() > 0 && e.less(&q.items[i-1].order) {
+	if q.len() > 0 && e.compare(q.items[i-1]) < 0 {
 		i = q.find(e)
 	}
 	q.items = slices.Insert(q.items, i, e)
@@ -100,6 +85,8 @@ type entry struct {
 	in    *queue // of the item; nil if it is not used
 	group *group // that it is, or that the item is in; nil for none
 }
+
+func (e *entry) compare(other *entry) int { return slices.Compare(e.order[:], other.order[:]) }
 
 // Len returns the number of items in the store.
 func (s *store) Len() int { return s.n }

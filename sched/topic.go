@@ -93,19 +93,18 @@ func (p *byTopic) settle() {
 
 // order returns the order of a topic among those that may have one more place: of two that wait
 // as much for it, a bound one first.
-func (p *byTopic) order(t *group) (slot int, o order) {
+func (p *byTopic) order(t *group) (slot int, class, share, turn int64) {
 	if !p.auto && t.held >= t.may {
-		return 0, o
+		return 0, 0, 0, 0
 	}
-	o[2] = t.turn
 	if !p.labels[t.id] {
-		o[0] = 1
+		class = 1
 	}
 	if p.auto && t.held > 0 {
-		o[0] += 2
-		o[1] = -int64(t.queue.len()+t.held) << 24 / int64(t.held+1)
+		class += 2
+		share = -int64(t.queue.len()+t.held) << 24 / int64(t.held+1)
 	}
-	return 0, o
+	return 0, class, share, t.turn
 }
 
 func (p *byTopic) Push(it Item) bool {
