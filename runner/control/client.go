@@ -70,16 +70,16 @@ func ask(path string) *Hello {
 	return nil
 }
 
-// Relayed returns the run to which a program leads: each time it is started, a client is at its standard
-// input and output.
-func Relayed(path string, argv []string) (h Hello, err error) {
+// Relayed returns the run to which a program leads, of which words are the path and the arguments: each
+// time it is started, a client is at its standard input and output.
+func Relayed(words []string) (h Hello, err error) {
 	h.dial = func() (*os.File, error) {
 		ours, theirs, err := pair()
 		if err != nil {
 			return nil, err
 		}
 		defer theirs.Close()
-		p, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{theirs, theirs, os.Stderr}})
+		p, err := os.StartProcess(words[0], words[1:], &os.ProcAttr{Files: []*os.File{theirs, theirs, os.Stderr}})
 		if err != nil {
 			ours.Close()
 			return nil, err

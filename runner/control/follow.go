@@ -65,10 +65,11 @@ func (t *course) letGo() {
 
 // newFollower returns a follower of tasks, which hears of what happens to them from now on.
 func newFollower(c *conn, ids ...uint64) *follower {
-	f := &follower{conn: c, events: c.s.sink.listen(to(ids...)), tasks: map[uint64]*course{}}
+	f, about := &follower{conn: c, tasks: map[uint64]*course{}}, map[uint64]bool{}
 	for _, id := range ids {
-		f.tasks[id] = &course{id: id}
+		f.tasks[id], about[id] = &course{id: id}, true
 	}
+	f.events = c.s.sink.listen(&listener{tasks: about})
 	return f
 }
 
@@ -325,7 +326,7 @@ func (c *conn) show(p *task.Past) {
 // totals. If it follows, it is told how tasks ended before and what runs, too, the state of the run first
 // and every watchGap, and the ends of what failed attempts wrote.
 func (c *conn) watch(r *Request) (*Reply, error) {
-	l := c.s.sink.listen(toAll())
+	l := c.s.sink.listen(&listener{all: true})
 	defer c.s.sink.leave(l)
 	told := time.Now()
 	var first *Status

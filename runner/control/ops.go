@@ -121,7 +121,6 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 }
 
 func (c *conn) explain(r *Request) (*Reply, error) {
-	only, known := map[string]task.Only{"": 0, "waiting": task.OnlyWaiting, "running": task.OnlyRunning}[r.Only]
 	ended, named := r.Only == "failed" || r.Only == "ended", len(r.Tasks) > 0
 	switch {
 	case r.N < 0 || r.N > mostListed:
@@ -130,12 +129,12 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 		return nil, bad("explain needs either tasks or a kind of them")
 	case ended:
 		return c.s.endedLast(cmp.Or(r.N, mostListed), r.Only == "failed"), nil
-	case !known:
+	case !slices.Contains([]string{"", "waiting", "running"}, r.Only):
 		return nil, bad("there are no tasks that are only %q", r.Only)
 	case named && r.N > 0:
 		r.Tasks = r.Tasks[:min(len(r.Tasks), r.N)]
 	}
-	reply, err := c.each(task.Command{Op: task.Explain, N: r.N, IDs: r.Tasks, Only: only})
+	reply, err := c.each(task.Command{Op: task.Explain, N: cmp.Or(r.N, mostListed), IDs: r.Tasks, Only: r.Only})
 	if !named && len(reply.Wheres) == mostListed {
 		reply.Hint = fmt.Sprintf("these are the first %d", mostListed)
 	}

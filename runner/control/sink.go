@@ -28,7 +28,8 @@ type listener struct {
 
 	// under Sink.mu
 
-	tasks  map[uint64]bool // those that it asks about; see toAll
+	all    bool            // it asks about all events
+	tasks  map[uint64]bool // or else about those of these tasks, which have not ended
 	events []heard
 	lost   int64 // events that did not fit after them
 }
@@ -75,7 +76,7 @@ func (k *Sink) Consume(batch []task.Event) error {
 // are still open now. The caller must hold mu.
 func (l *listener) hear(e *task.Event) {
 	about := e.Task != nil && l.tasks[e.Task.ID]
-	switch all := l.tasks == nil && e.Kind != task.Released; {
+	switch all := l.all && e.Kind != task.Released; {
 	case all && (len(l.events) == mostEvents || l.lost > 0):
 		l.lost++
 	case all, about && e.Kind == task.Started:
@@ -102,20 +103,9 @@ func (k *Sink) Close(final task.Stats) error {
 	return nil
 }
 
-// toAll returns a new listener for all events: it has no map of tasks.
-func toAll() *listener { return &listener{wake: make(chan struct{}, 1)} }
-
-// to returns a new listener for the events of tasks that have not ended. There may be none.
-func to(tasks ...uint64) *listener {
-	l := &listener{tasks: make(map[uint64]bool, len(tasks)), wake: make(chan struct{}, 1)}
-	for _, id := range tasks {
-		l.tasks[id] = true
-	}
-	return l
-}
-
 // listen adds a listener.
 func (k *Sink) listen(l *listener) *listener {
+	l.wake = make(chan struct{}, 1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.listeners[l] = struct{}{}

@@ -36,13 +36,13 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Join:
 		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
 	case task.Leave:
-		if c.pool.slot(cmd.N) != nil {
-			c.pool.leave(cmd.N)
-			for _, e := range c.pool.places[cmd.N].list {
-				c.ask(e)
-			}
-		} else {
+		if cmd.N < 0 || cmd.N >= len(c.pool.places) || c.pool.places[cmd.N].slot == nil {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
+			break
+		}
+		c.pool.leave(cmd.N)
+		for _, e := range c.pool.places[cmd.N].list {
+			c.ask(e)
 		}
 	case task.Pause:
 		c.queue.paused = true

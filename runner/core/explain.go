@@ -249,11 +249,11 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
 		for id, e := range c.entries {
-			if cmd.Only == 0 || (cmd.Only == task.OnlyWaiting) == (e.state.waits() || e.ahead()) {
+			if cmd.Only == "" || (cmd.Only == "waiting") == (e.state.waits() || e.ahead()) {
 				ids = append(ids, id)
 			}
 		}
-		if cmd.Only == 0 {
+		if cmd.Only == "" {
 			ids = slices.AppendSeq(ids, maps.Keys(c.queue.memory.tasks))
 		}
 		slices.Sort(ids)

@@ -35,14 +35,6 @@ type place struct {
 	stream stream
 }
 
-// slot returns the slot of a number, or nil.
-func (p *pool) slot(id int) *task.Slot {
-	if id < 0 || id >= len(p.places) {
-		return nil
-	}
-	return p.places[id].slot
-}
-
 // own returns the numbers of this machine's own slots, sorted.
 func (p *pool) own() (ids []int) {
 	for id, at := range p.places {

@@ -33,15 +33,6 @@ const (
 	Unused                   // give the numbers IDs, which no task got, to the next tasks
 )
 
-// Only selects tasks.
-type Only uint8
-
-// What to select. The zero Only selects tasks that run, wait, or have failed lately.
-const (
-	OnlyWaiting Only = iota + 1
-	OnlyRunning
-)
-
 // Command is a request to a run. It names tasks by their IDs or, if there are none, all
 // unfinished ones with Key or, with All, whatever their key.
 type Command struct {
@@ -50,8 +41,8 @@ type Command struct {
 	IDs   []uint64
 	Key   string
 	All   bool
-	Only  Only
-	Kill  bool // for Cancel: kill attempts instead of asking them to end
+	Only  string // for Explain: tasks that are "waiting" or "running", or, if empty, both and those that retry can run again
+	Kill  bool   // for Cancel: kill attempts instead of asking them to end
 	Slot  Slot
 	Tasks []*Task
 

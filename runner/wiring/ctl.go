@@ -99,12 +99,11 @@ func (c *ctl) call() error {
 
 // find returns the run that is meant.
 func (c *ctl) find() (control.Hello, error) {
-	if name, far := strings.CutPrefix(c.Run, cli.EnginePrefix); far {
-		path, argv, err := relay(name)
-		if err != nil {
-			return control.Hello{}, err
-		}
-		return control.Relayed(path, argv)
+	switch words, err := relay(c.Run); {
+	case err != nil:
+		return control.Hello{}, err
+	case words != nil:
+		return control.Relayed(words)
 	}
 	return control.Find(c.Run)
 }

@@ -247,14 +247,19 @@ func (w *wiring) welcome(l control.Link) {
 	w.control.Welcome(l)
 }
 
-// relay returns the program that leads to the run that URL/RUN names, and its arguments.
-func relay(name string) (path string, argv []string, err error) {
+// relay returns the program that leads to a run on another machine, and its arguments. Without any, it is no
+// such run.
+func relay(run string) (words []string, err error) {
+	name, far := strings.CutPrefix(run, cli.EnginePrefix)
+	if !far {
+		return nil, nil
+	}
 	i := strings.LastIndexByte(name, '/')
 	if i < 1 || name[i-1] == '/' || name[i+1:] == "" {
-		return "", nil, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
+		return nil, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
 	}
-	path, err = findProgram(engineProgram, "a run elsewhere", engineHint)
-	return path, []string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol), RelayVerb, name[:i], name[i+1:]}, err
+	path, err := findProgram(engineProgram, "a run elsewhere", engineHint)
+	return []string{path, engineProgram, "--protocol", strconv.Itoa(EngineProtocol), RelayVerb, name[:i], name[i+1:]}, err
 }
 
 // place says where the run's tasks go.

@@ -3,10 +3,8 @@ package wiring
 import (
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 
-	"crew/runner/cli"
 	"crew/runner/control"
 )
 
@@ -19,14 +17,11 @@ func (c *ctl) top() error {
 	if c.JSON {
 		return misuse("crew ctl top has a screen to show, no replies", "write crew ctl status --json")
 	}
-	args := []string{topProgram, "--protocol", strconv.Itoa(control.Version), c.Run}
-	if name, far := strings.CutPrefix(c.Run, cli.EnginePrefix); far {
-		path, argv, err := relay(name)
-		if err != nil {
-			return err
-		}
-		args = append(append(args, path), argv...)
+	words, err := relay(c.Run)
+	if err != nil {
+		return err
 	}
+	args := append([]string{topProgram, "--protocol", strconv.Itoa(control.Version), c.Run}, words...)
 	path, err := findProgram(topProgram, "crew ctl top", engineHint+", or use crew ctl status")
 	if err != nil {
 		return err

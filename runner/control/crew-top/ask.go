@@ -25,17 +25,6 @@ func (a *app) connect(hello control.Hello) {
 	}()
 }
 
-// attempts returns when the running attempts began, by process id.
-func attempts(s *control.Status) map[int]time.Time {
-	pids := map[int]time.Time{}
-	for i := range s.Tasks {
-		if pid := s.Tasks[i].PID; pid > 0 {
-			pids[pid] = s.Tasks[i].Start
-		}
-	}
-	return pids
-}
-
 // answered shows the answer to a request that steers the run.
 func (a *app) answered(request *control.Request, reply *control.Reply, err error) {
 	switch {
@@ -60,7 +49,13 @@ func (a *app) watch(hello control.Hello) {
 	m := &meter{list: processes}
 	how := control.UntilOver(context.Background(), hello, func(_ []byte, r *control.Reply) error {
 		if r.Run != nil {
-			used := m.measure(time.Now(), attempts(r.Run))
+			began := map[int]time.Time{} // by process ID
+			for _, t := range r.Run.Tasks {
+				if t.PID > 0 {
+					began[t.PID] = t.Start
+				}
+			}
+			used := m.measure(time.Now(), began)
 			a.post(func() { a.learn(r.Run, used, time.Now()) })
 		}
 		return nil
