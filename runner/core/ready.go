@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"crew/runner/task"
 	"crew/sched"
@@ -103,7 +102,7 @@ func (c *Core) goOn(e *entry, r *task.Result) {
 		next := c.entries[id2]
 		switch {
 		case next == nil: // it has ended
-		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
+		case !o.Succeeded():
 			c.forgo(next, notSucceeded(t, o, r.Code))
 		default:
 			if next.awaits--; next.awaits == 0 && next.state == following {
