@@ -98,7 +98,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 			t.load.apply(e, t.stats.Clock.At(e.At))
 		}
 		if s := t.notice(e); s != "" {
-			t.screen.Notice(s)
+			t.screen.Say(t.folded("crew: " + task.Printable(s)))
 		}
 	}
 	if t.every == 0 {
@@ -194,6 +194,20 @@ func (t *Terminal) notice(e *task.Event) string {
 		return doing + task.Count(n, "running task") + ids(e.Running, n) + unretried(e) + next
 	}
 	return ""
+}
+
+// folded ends a line, and breaks it between words where it is longer than the terminal is
+// wide.
+func (t *Terminal) folded(line string) (text string) {
+	for columns := Columns(t.screen.err.w); len(line) > columns; {
+		at := strings.LastIndexByte(line[:columns+1], ' ')
+		if at < len("crew:  ") {
+			break
+		}
+		text += line[:at] + "\n"
+		line = "crew:  " + line[at:]
+	}
+	return text + line + "\n"
 }
 
 // unretried says how many tasks lose their retry because the run ends.
