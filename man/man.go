@@ -173,7 +173,7 @@ func ranked(pages []Page, count func(own string) int) []*Part {
 // sections and subsections with that title, or whose title begins with these words or holds
 // them, each in any case or form.
 func Find(topic string) []*Part {
-	var all, found []*Part
+	var all []*Part
 	for i := range Pages {
 		p := &Pages[i]
 		if topic == p.Name || topic == p.String() || topic == p.Name+"."+p.Section || topic == p.Section+" "+p.Name {
@@ -182,16 +182,10 @@ func Find(topic string) []*Part {
 		all = append(all, p.Parts()...)
 	}
 	forms := forms(topic, "[ ,]")
-	for how := range 3 {
-		for level := 1; level <= 2; level++ {
-			for _, p := range all {
-				if p.Level == level && match(p.Title, forms) == how {
-					found = append(found, p)
-				}
-			}
-		}
-	}
-	return found
+	slices.SortStableFunc(all, func(a, b *Part) int {
+		return cmp.Or(match(a.Title, forms)-match(b.Title, forms), a.Level-b.Level)
+	})
+	return slices.DeleteFunc(all, func(p *Part) bool { return match(p.Title, forms) == 3 })
 }
 
 // match returns 0 if words are the title, 1 if it begins with them, 2 if it holds them,

@@ -1,9 +1,6 @@
 package cli
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // carried are the options that a run takes along when it is handed over. Of a template, which its tasks
 // have filled in, only that there is one matters.
@@ -34,14 +31,16 @@ func (o *Options) Carried(now time.Time) (words []string) {
 // ParseCarried returns the options of a run that was handed over. Somebody else may have written the
 // words: others than Carried returns are refused.
 func ParseCarried(words []string) (*Options, error) {
-	for _, w := range words {
-		name, _, _ := strings.Cut(w, "=")
-		if name, long := strings.CutPrefix(name, "--"); !long || !hasWord(carried+" "+templates, name) {
-			return nil, &UsageError{Msg: "a run that is handed over takes no " + w}
-		}
-	}
 	c := commandNamed(DoRun)
 	l, err := c.split(words)
+	for _, u := range l.uses {
+		if !hasWord(carried+" "+templates, u.opt.name) {
+			err = &UsageError{Msg: "a run that is handed over takes no " + u.spelled}
+		}
+	}
+	if err == nil && len(l.rest) > 0 {
+		err = &UsageError{Msg: "a run that is handed over takes no command"}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
+	"sync"
 )
 
 // Host is a machine of --ssh.
@@ -73,28 +73,32 @@ func cutSlots(item string) (slots, target string) {
 	return slots, target
 }
 
+// hostForm matches a host, with or without slots: what ssh knows it by has no blank and begins with no
+// hyphen, and only ssh:// has slashes.
+var hostForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(\d+)/)?(ssh://[^\s\pZ\pC]+|[^-/\s\pZ\pC][^/\s\pZ\pC]*)$`)
+})
+
 // appendHost adds a host. Errors begin with where.
 func appendHost(hosts []Host, item, where string) ([]Host, error) {
 	bad := func(hint string) error {
 		return &UsageError{fmt.Sprintf("%sbad host for --ssh: %q", where, item), hint}
 	}
-	slots, target := cutSlots(item)
-	h := Host{Target: target}
-	if slots != "" {
+	part := hostForm().FindStringSubmatch(item)
+	if part == nil {
+		return nil, bad(hostsHint + "; options of ssh go into ~/.ssh/config")
+	}
+	h := Host{Target: part[2]}
+	if part[1] != "" {
 		var err error
-		if h.Slots, err = parseWhole(slots, 1, mostSlots); err != nil {
+		if h.Slots, err = parseWhole(part[1], 1, mostSlots); err != nil {
 			return nil, bad(fmt.Sprintf("write 1 to %d before the slash", mostSlots))
 		}
 	}
-	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	if target == "" || target[0] == '-' || strings.ContainsFunc(target, odd) ||
-		strings.Contains(target, "/") && !strings.HasPrefix(target, "ssh://") {
-		return nil, bad(hostsHint + "; options of ssh go into ~/.ssh/config")
-	}
-	switch host, port, found := strings.Cut(target, ":"); {
-	case target == ":":
+	switch host, port, _ := strings.Cut(h.Target, ":"); {
+	case h.Target == ":":
 		h.Target = ""
-	case found && host != "" && isNumber(port): // neither IPv6 nor ssh://
+	case host != "" && isNumber(port): // neither IPv6 nor ssh://
 		h.Target, h.Port = host, port
 	}
 	h.Name = hostName(h.Target)

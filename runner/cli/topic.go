@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"crew/man"
+	"crew/runner/task"
 )
 
 // helpWidth returns how wide the manual is printed: as man(1) would, but no wider than --help.
@@ -72,27 +72,24 @@ stop: SIGNALS
 func everydayHelp(topic string) string {
 	word := strings.ToLower(topic)
 	_, rest, found := strings.Cut(everyday, "\n"+word+": ")
-	if !found || word == "" {
+	if !found {
 		return ""
 	}
 	title, _, _ := strings.Cut(rest, "\n")
-	text, more := partHelp(title), ""
+	more := ""
 	if commandNamed("ctl "+word) != nil {
-		more = "ctl " + word
+		more = "\nThere is also crew help ctl " + word + ".\n"
 	} else if long(word) != nil {
-		more = "--" + word
+		more = "\nThere is also crew help --" + word + ".\n"
 	}
-	if more != "" {
-		text += "\nThere is also crew help " + more + ".\n"
-	}
-	return text
+	return partHelp(title) + more
 }
 
 // commandHelp returns what --help prints after the command of that name and which sections
 // the topic names, too, or "".
 func commandHelp(name, topic string) string {
 	if c := commandNamed(name); c != nil && name != DoRun {
-		return c.help(false) + seeAlso(others(topic, nil))
+		return c.help(false) + seeAlso("", man.Find(topic))
 	}
 	return ""
 }
@@ -130,23 +127,14 @@ func optionHelp(topic string) (text string) {
 	letter := strings.TrimPrefix(topic, "-")
 	for _, o := range options() {
 		row := optionRows(false, func(row *option) bool { return row == o })
-		short, named := len(letter) == 1 && strings.Contains(o.short, letter), topic == "--"+o.name
+		named := topic == "--"+o.name
 		switch {
-		case o.ofRuns() && (short || named || topic == o.name):
-			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], others(o.name, man.Mentions(o.name)))
-		case o.of == "" || o.ofRuns() || !named:
-			continue
+		case o.ofRuns() && (named || topic == o.name || len(letter) == 1 && strings.Contains(o.short, letter)):
+			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], append(man.Find(o.name), man.Mentions(o.name)...))
+		case named && o.of != "":
+			of := "crew " + strings.NewReplacer("-", " ", " ", ", crew ").Replace(o.of)
+			text += row + "\nOf " + task.Shorten(of, helpWidth()/2) + "\n"
 		}
-		var of []string
-		for j := range commands {
-			if c := &commands[j]; c.takes(o) {
-				of = append(of, "crew "+c.name)
-			}
-		}
-		if len(of) > 3 {
-			of = append(of[:3], "...")
-		}
-		text += row + "\nOf " + strings.Join(of, ", ") + "\n"
 	}
 	return text
 }
@@ -165,34 +153,23 @@ func partHelp(topic string) string {
 	return text + origin(parts[0].Page, parts[1:])
 }
 
-// others returns up to four parts: those that the topic names and then those of more.
-func others(topic string, more []*man.Part) []*man.Part {
-	var parts []*man.Part
-	for _, p := range append(man.Find(topic), more...) {
-		if !slices.ContainsFunc(parts, func(q *man.Part) bool { return q.Page == p.Page && q.Title == p.Title }) {
-			parts = append(parts, p)
-		}
-	}
-	return parts[:min(len(parts), 4)]
-}
-
 // origin returns the lines that end a part of a page: what it is from, and where there is more.
 func origin(page *man.Page, more []*man.Part) string {
-	text := fmt.Sprintf("\nThis is from %s.", page)
-	if len(more) == 0 {
-		return text + "\n"
-	}
-	return text + " " + seeAlso(more)
+	from := fmt.Sprintf("\nThis is from %s.", page)
+	return cmp.Or(seeAlso(from+" ", more), from+"\n")
 }
 
-// seeAlso returns the lines that say where there is more, if there is.
-func seeAlso(parts []*man.Part) string {
+// seeAlso returns the lines that say where there is more, up to four parts, behind others; "" for none.
+func seeAlso(text string, parts []*man.Part) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	text := "See also:\n"
+	text += "See also:\n"
+	most := strings.Count(text, "\n") + 4
 	for _, p := range parts {
-		text += fmt.Sprintf("  %s in %s\n", p.Title, p.Page)
+		if line := fmt.Sprintf("  %s in %s\n", p.Title, p.Page); strings.Count(text, "\n") < most && !strings.Contains(text, line) {
+			text += line
+		}
 	}
 	return text
 }
