@@ -71,32 +71,27 @@ func (c *command) wrong(format string, args ...any) error {
 
 // splitGroups splits the operands of a run into the command and the groups of values.
 func splitGroups(operands []string) (command []string, groups []input.Group, err error) {
-	separates := func(w string) bool { return w == ":::" || w == "::::" || w == ":::+" || w == "::::+" }
-	cut := func() (words []string) {
-		n := slices.IndexFunc(operands, separates)
-		if n < 0 {
-			n = len(operands)
-		}
-		words, operands = append(words, operands[:n]...), operands[n:]
-		return words
-	}
-	for command = cut(); len(operands) > 0; {
-		separator := operands[0]
-		operands = operands[1:]
-		words, linked := cut(), strings.HasSuffix(separator, "+")
-		if !strings.HasPrefix(separator, "::::") {
-			groups = append(groups, input.Group{Values: append([]string{}, words...), Linked: linked})
-			continue
-		}
-		if len(words) == 0 {
-			return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
-		}
-		for _, w := range words {
-			if len(w) > 1 && w[0] == '-' {
-				return nil, nil, &UsageError{task.Quote(w) + " is among the files of ::::",
-					"options come before the command; " + task.Quote("./"+w) + " is a file"}
+	const separators = "::: :::: :::+ ::::+"
+	separator := ""
+	for i, w := range operands {
+		switch {
+		case w == ":::" || w == ":::+":
+			separator = w
+			groups = append(groups, input.Group{Values: []string{}, Linked: w == ":::+"})
+		case hasWord(separators, w):
+			if separator = w; i+1 == len(operands) || hasWord(separators, operands[i+1]) {
+				return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
 			}
-			groups = append(groups, input.Group{File: w, Linked: linked})
+		case separator == "":
+			command = append(command, w)
+		case hasWord("::: :::+", separator):
+			g := &groups[len(groups)-1]
+			g.Values = append(g.Values, w)
+		case len(w) > 1 && w[0] == '-':
+			return nil, nil, &UsageError{task.Quote(w) + " is among the files of ::::",
+				"options come before the command; " + task.Quote("./"+w) + " is a file"}
+		default:
+			groups = append(groups, input.Group{File: w, Linked: separator == "::::+"})
 		}
 	}
 	return command, groups, nil

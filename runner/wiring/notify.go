@@ -66,20 +66,26 @@ func (w *wiring) runNotify(text string, env []string) error {
 	child.WaitDelay = time.Second // for what it leaves behind to read
 	kill := func(sig syscall.Signal) { _ = syscall.Kill(-child.Process.Pid, sig) }
 	var err error
-	var late *time.Timer
-	done, killed := make(chan struct{}), make(chan struct{})
+	late, done := false, make(chan struct{})
 	sig := w.signals.Await(func() <-chan struct{} {
 		if err = child.Start(); err != nil {
 			close(done)
 			return done
 		}
-		late = time.AfterFunc(notifyTime, func() {
-			kill(syscall.SIGKILL)
-			close(killed)
-		})
+		exited := make(chan struct{})
 		go func() {
 			kernel.Exited(child.Process.Pid, 0) // its ID stays its own until no signal may be sent to it
-			close(done)
+			close(exited)
+		}()
+		go func() {
+			defer close(done)
+			select {
+			case <-exited:
+			case <-time.After(notifyTime):
+				late = true
+				kill(syscall.SIGKILL)
+				<-exited
+			}
 		}()
 		return done
 	})
@@ -91,15 +97,11 @@ func (w *wiring) runNotify(text string, env []string) error {
 		runner.Die(sig, false)
 		<-done
 	}
-	inTime := late.Stop()
-	if !inTime {
-		<-killed
-	}
 	err = child.Wait()
 	switch state := child.ProcessState; {
 	case state == nil:
 		return err
-	case !inTime:
+	case late:
 		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTime))
 	case !state.Success():
 		return fmt.Errorf("%s: %s", state, w.opts.After.Notify)

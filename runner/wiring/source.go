@@ -81,10 +81,8 @@ func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
 // columns.
 func (s *source) compile() error {
 	c := s.opts.Command
-	cfg := expand.Config{
-		Words: s.opts.Words(), Shell: c.Shell, Replace: c.Replace, Names: s.reader.Names(), Fields: s.opts.Input.JSON,
-		Insert: expand.AtEnd, Batch: c.Batches(), Caps: s.opts.AllCaps(),
-	}
+	cfg := s.opts.Template()
+	cfg.Names, cfg.Fields, cfg.Insert, cfg.Batch, cfg.Caps = s.reader.Names(), s.opts.Input.JSON, expand.AtEnd, c.Batches(), s.opts.AllCaps()
 	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
 		return err
 	}
