@@ -461,7 +461,7 @@ func (o *Options) finishPipe() {
 	if p.Block == 0 && p.Records == 0 {
 		p.Block = DefaultBlock
 	}
-	if o.given("recend") == nil && o.given("recstart") == nil {
+	if !o.Any("recend recstart") {
 		p.End = "\n"
 	}
 	if o.Coproc.Words != "" { // a filter's last block lasts until the filter exits, beside the next one
@@ -527,6 +527,11 @@ func (o *Options) given(name string) *use {
 		}
 	}
 	return nil
+}
+
+// Any reports whether one of the options with these names was given.
+func (o *Options) Any(names string) bool {
+	return slices.ContainsFunc(o.uses, func(u use) bool { return hasWord(names, u.opt.name) })
 }
 
 // Typed returns how an option was typed, or "" if it was not given.

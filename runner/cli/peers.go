@@ -60,10 +60,7 @@ func sameName(a, b string) bool {
 func (o *Options) WholeLines() string {
 	u := o.given("max-args")
 	values := func(g input.Group) bool { return g.File == "" }
-	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) {
-		return ""
-	}
-	if cut := func(u use) bool { return hasWord("null delimiter colsep csv", u.opt.name) }; slices.ContainsFunc(o.uses, cut) {
+	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) || o.Any("null delimiter colsep csv") {
 		return ""
 	}
 	return u.spelled

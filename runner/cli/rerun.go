@@ -23,10 +23,8 @@ type Rerun struct {
 // CommandsSuffice reports whether the command lines of failed tasks are enough to
 // run them again: nothing else depends on their records.
 func (r Rerun) CommandsSuffice() bool {
-	byRecord := r.Sched.Key + r.Sched.Cost + r.Terms.Priority + r.Terms.Weight + r.Terms.Needs + r.Output.TagString + r.State.Dir
 	fromEnv := func(u use) bool { return u.env }
-	return !r.Input.JSON && !r.Makes.Any() && !r.Command.Stdin && !r.Output.Tag && !r.Output.JSON && byRecord == "" &&
-		!slices.ContainsFunc(r.uses, fromEnv)
+	return !r.Input.JSON && !r.Any("key cost priority weight needs tag tag-string json state makes stdout-to stdin") && !slices.ContainsFunc(r.uses, fromEnv)
 }
 
 // Unlike returns why a task would change if it were run from a list, or "".

@@ -133,7 +133,7 @@ func ready(o *cli.Options, p plan, stdin *os.File) error {
 // but a shell is needed to compile a script.
 func findCommand(o *cli.Options) error {
 	name := o.Template().Program()
-	told := !o.Input.ReadsStdin() || o.State.Dir != "" || keepsLogs(o) || o.Output.JUnit != ""
+	told := !o.Input.ReadsStdin() || o.Any("state joblog results junit")
 	if name == "" || o.Elsewhere() || o.Show.DryRun || told && o.Command.Shell == "" {
 		return nil
 	}
@@ -165,43 +165,39 @@ func strayInput(in *os.File) bool {
 // boundsOf returns the bounds for the load and the memory that options set on a machine. The error
 // is that it does not tell these.
 func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
-	load, free := o.Machine.Load, o.Machine.MemFree
-	if load.N > 0 {
-		if _, err = m.Load(); err != nil {
-			return b, misuse(o.Typed("load")+": "+err.Error(), "drop it")
-		}
+	name := "load"
+	if load := o.Machine.Load; load.N > 0 {
 		b.Load = load.Of(float64(m.Processors()))
+		_, err = m.Load()
 	}
-	if free.N > 0 {
-		_, total, err := m.Memory()
-		if err != nil {
-			return b, misuse(o.Typed("memfree")+": "+err.Error(), "drop it")
-		}
-		if b.Memory = int64(free.Of(float64(total))); b.Memory >= total {
-			return b, misuse(o.Typed("memfree")+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
+	if free := o.Machine.MemFree; free.N > 0 && err == nil {
+		var total int64
+		name = "memfree"
+		_, total, err = m.Memory()
+		if b.Memory = int64(free.Of(float64(total))); err == nil && b.Memory >= total {
+			return b, misuse(o.Typed(name)+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
 		}
 		b.End = o.Failure.RetryOn.Names(task.Memory)
 	}
-	return b, nil
+	if err != nil {
+		err = misuse(o.Typed(name)+": "+err.Error(), "drop it")
+	}
+	return b, err
 }
 
 // watchMachine has the run know the machine that its tasks run on.
 func (w *wiring) watchMachine() {
-	o := w.opts
-	if o.Show.DryRun || o.Far() || w.attached != nil {
+	if o := w.opts; o.Show.DryRun || o.Far() || w.attached != nil {
 		return
 	}
 	here := machine.New("")
 	deaths := machine.NewDeaths(here)
 	w.onClose(deaths.Close)
 	w.made.Watch(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
-		if o.Machine.Load.N > 0 {
-			processes, _ = here.Load()
-		}
-		if free = math.MaxInt64; o.Machine.MemFree.N > 0 {
-			if now, _, err := here.Memory(); err == nil {
-				free = now
-			}
+		processes, _ = here.Load()
+		free, _, err := here.Memory()
+		if err != nil {
+			free = math.MaxInt64
 		}
 		return processes, free
 	}})

@@ -154,9 +154,8 @@ func (p *plan) limit(o *cli.Options) {
 	// Workers on other machines are sent attempts before it is their turn, unless that could change what
 	// runs: where starts are limited, or what comes later can be first, or an end is to keep others from
 	// starting.
-	limited := q.PerKey > 0 || len(q.Caps) > 0 || o.Terms.Needs != "" || q.Rate.N > 0 || q.KeyRate.N > 0 || cfg.Pool.Delay > 0 ||
-		o.Terms.Weight != "" || o.Sched.Policy == "topic"
-	long := o.Pipe.On || o.Makes.Any() // messages, which come in any order
+	limited := o.Any("per-key cap needs rate key-rate delay weight topics")
+	long := o.Any("pipe makes stdout-to") // messages, which come in any order
 	if o.Far() && !o.Engine.Detach && !long && !limited && !q.Terms && cfg.Halt.When == core.Never && !p.announces {
 		cfg.Pool.Ahead = 3
 	}
@@ -193,8 +192,7 @@ func (p *plan) readAhead(o *cli.Options) {
 	case o.Pipe.On: // a block for each worker, or many small ones
 		q.Few = max(1, p.jobs)
 		q.Bytes = q.Few * int(max(o.Pipe.Block, cli.DefaultBlock))
-	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Queue.PerKey > 0 || o.Queue.KeyRate.N > 0 ||
-		len(o.Queue.Caps) > 0 || o.Terms.Needs != "" || o.Terms.Priority != "" || o.Sched.Order != "":
+	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Any("per-key key-rate cap offers needs priority order"):
 		// Many tasks of one key, or that need one thing, must not keep others from being read, nor
 		// an order hold for a few tasks only.
 		least, q.Bytes = keyedBuffer, mostBufferBytes

@@ -95,6 +95,7 @@ func (s *source) rest(id uint64, at int64) string {
 		return ""
 	}
 	file, from, unit, z := 0, at+1, "byte", ""
+	tool := fmt.Sprintf("tail -c +%d", from)
 	if !o.Pipe.On {
 		file, from = s.tasks.Rest(id)
 		switch unit = "record"; {
@@ -105,15 +106,9 @@ func (s *source) rest(id uint64, at int64) string {
 		default:
 			z = "?" // no tool knows such separators
 		}
-	}
-	var tool string
-	switch {
-	case o.Pipe.On:
-		tool = fmt.Sprintf("tail -c +%d", from)
-	case in.Header:
-		tool = fmt.Sprintf("sed -%se %d,%dd", z, s.reader.Header()+1, from-1)
-	default:
-		tool = fmt.Sprintf("tail -%sn +%d", z, from)
+		if tool = fmt.Sprintf("tail -%sn +%d", z, from); in.Header {
+			tool = fmt.Sprintf("sed -%se %d,%dd", z, s.reader.Header()+1, from-1)
+		}
 	}
 	again := cli.Rerun{Options: o, Rest: true}
 	name, how := task.Printable(paths[file]), wholly

@@ -47,19 +47,22 @@ func (w *wiring) openSinks() error {
 		}
 		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(stdout)
 	}
-	if o.Output.JUnit != "" {
-		junit, err := w.openJUnit()
+	if path := o.Output.JUnit; path != "" { // it is renamed in the end
+		if err := w.replaceable("--junit", path); err != nil {
+			return err
+		}
+		junit, err := report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
 		if err != nil {
 			return err
 		}
 		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
-	record, err := w.openRecord()
-	if err != nil {
-		return err
-	}
-	if record != nil {
+	if o.Any("report trace") {
+		record, err := w.openRecord()
+		if err != nil {
+			return err
+		}
 		sinks = append(sinks, record)
 	}
 	if !show.Quiet || o.After.Notify != "" {
@@ -82,17 +85,6 @@ func (w *wiring) openSinks() error {
 	}
 	w.sinks = append(sinks, tells(o, terminal))
 	return nil
-}
-
-// openJUnit opens the report. It is renamed in the end, so it must not take the place of
-// a file that the run uses otherwise.
-func (w *wiring) openJUnit() (*report.JUnit, error) {
-	o := w.opts
-	path := o.Output.JUnit
-	if err := w.replaceable("--junit", path); err != nil {
-		return nil, err
-	}
-	return report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
 }
 
 // logs opens the sinks that keep results in files.

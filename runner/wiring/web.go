@@ -78,12 +78,9 @@ func (p patient) Write(b []byte) (int, error) {
 	return p.File.Write(b)
 }
 
-// openRecord returns the sink that makes the files, or nil if none is asked for.
+// openRecord returns the sink that makes the files.
 func (w *wiring) openRecord() (*record, error) {
 	after := w.opts.After
-	if after.Report == "" && after.Trace == "" {
-		return nil, nil
-	}
 	if err := cmp.Or(w.replaceable("--report", after.Report), w.replaceable("--trace", after.Trace)); err != nil {
 		return nil, err
 	}
