@@ -53,12 +53,7 @@ func (t *times) notes(o *cli.Options) []string {
 	if o.Input.Shard.Of == 0 {
 		so = "none is known to be longer than others"
 	}
-	has := " has"
-	if len(o.Input.Times) > 1 {
-		has = " have"
-	}
-	return []string{strings.Join(o.Input.Times, " and ") + has + " the time of no command of this run, so " + so + ": " +
-		"give what a run with the same command left"}
+	return []string{"no command of this run has a time in " + strings.Join(o.Input.Times, " or ") + ", so " + so + ": give what a run with the same command left"}
 }
 
 // price has a task cost the time of its command, unless it has a cost or the journal knows its time. As

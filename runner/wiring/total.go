@@ -62,15 +62,12 @@ func (t *total) get(wait time.Duration) (int64, bool) {
 	t.once.Do(func() { go t.count() })
 	select {
 	case <-t.done:
-		return t.tasks, t.ok
-	default:
+	case <-time.After(wait):
 	}
-	late := time.NewTimer(wait)
-	defer late.Stop()
 	select {
 	case <-t.done:
 		return t.tasks, t.ok
-	case <-late.C:
+	default: // it may still be counted
 		return 0, false
 	}
 }

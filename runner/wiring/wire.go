@@ -363,8 +363,7 @@ func (w *wiring) ending(e core.Ending) ending {
 			say("run " + o.Ctl.Run + " has ended early: " + early)
 		}
 	}
-	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Show.Quiet && !o.Pipe.On &&
-		!o.Input.SkipEmpty && o.Input.Shard.Of == 0 && !w.typed() {
+	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Any("quiet pipe no-run-if-empty shard") && !w.typed() {
 		what := "values"
 		if len(o.Words()) == 0 {
 			what = "commands"
@@ -374,7 +373,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
 		say(w.times.notes(o)...)
 	}
-	if o.Do == cli.DoRun && !o.Input.ReadsStdin() && !o.Silent() && !o.Show.DryRun && strayInput(w.in) {
+	if o.Do == cli.DoRun && !o.Input.ReadsStdin() && !o.Any("quiet quiet-success dry-run") && strayInput(w.in) {
 		say("standard input was not read: add :::: - to take values from it, or have the tasks read a file")
 	}
 	if e.Unshown && end.err == nil {
