@@ -182,10 +182,11 @@ func Find(topic string) []*Part {
 		all = append(all, p.Parts()...)
 	}
 	forms := forms(topic, "[ ,]")
-	slices.SortStableFunc(all, func(a, b *Part) int {
+	found := slices.DeleteFunc(all, func(p *Part) bool { return match(p.Title, forms) == 3 })
+	slices.SortStableFunc(found, func(a, b *Part) int {
 		return cmp.Or(match(a.Title, forms)-match(b.Title, forms), a.Level-b.Level)
 	})
-	return slices.DeleteFunc(all, func(p *Part) bool { return match(p.Title, forms) == 3 })
+	return found
 }
 
 // match returns 0 if words are the title, 1 if it begins with them, 2 if it holds them,
