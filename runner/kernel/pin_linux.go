@@ -35,8 +35,7 @@ var epoch = time.Now()
 // may use. A thread is unpinned when its attempt has ended or is no longer brief.
 // Pins is safe for concurrent use.
 type Pins struct {
-	busy   atomic.Bool                                   // there have been as many attempts at once as processors
-	wanted atomic.Bool                                   // busy, and the last attempt was brief
+	wanted atomic.Bool                                   // attempts are brief, and there are as many at once as processors
 	waits  atomic.Int32                                  // attempts in a row whose threads waited long
 	until  atomic.Int64                                  // when Yield works again, in nanoseconds since epoch
 	off    atomic.Bool                                   // affinity cannot be changed, or there is but one processor
@@ -134,11 +133,8 @@ func (pin *Pin) Yield() {
 
 // Lasted reports to p how long an attempt took, and how many were live then.
 func (p *Pins) Lasted(d time.Duration, live int64) {
-	if live >= int64(runtime.NumCPU()) && !p.busy.Load() {
-		p.busy.Store(true)
-	}
-	if brief := d < Brief && p.busy.Load(); brief != p.wanted.Load() {
-		p.wanted.Store(brief)
+	if wanted := p.wanted.Load(); wanted != (d < Brief) && (wanted || live >= int64(runtime.NumCPU())) {
+		p.wanted.Store(!wanted)
 	}
 	if p.waits.Load() == manyWaits {
 		return
