@@ -73,15 +73,16 @@ func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := open(filepath.Join(dir, filepath.Base(path)), flags&^os.O_TRUNC|unix.O_NOFOLLOW, perm)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, Own(path, &unix.Stat_t{Mode: unix.S_IFLNK})
-	}
+	var st unix.Stat_t
+	real := filepath.Join(dir, filepath.Base(path))
+	fd, err := open(real, flags&^os.O_TRUNC, perm)
 	if err != nil {
+		if unix.Lstat(real, &st) == nil && Own(path, &st) != nil {
+			return nil, Own(path, &st)
+		}
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), path)
-	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
 		err = Own(path, &st)
 	}
@@ -129,24 +130,26 @@ func OpenFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 // Open is OpenFile for a descriptor. If a link on the way is not to be followed, the
 // error is an *Error.
 func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
-	fd, err = open(path, flags, perm)
-	if errors.Is(err, unix.ELOOP) {
-		var real string
-		var magic bool
-		if real, magic, err = resolve(path); err == nil && magic {
-			fd, err = retry(func() (int, error) { return unix.Open(real, flags|unix.O_CLOEXEC, uint32(perm)) })
-		} else if err == nil {
-			fd, err = open(real, flags, perm)
-		}
+	real, magic, err := resolve(path)
+	if err != nil {
+		return -1, err
 	}
-	if errno, ok := err.(unix.Errno); ok {
-		err = &os.PathError{Op: "open", Path: path, Err: errno}
+	if strings.HasSuffix(path, "/") {
+		real += "/" // only a directory has such a path
+	}
+	if magic {
+		fd, err = openat(unix.AT_FDCWD, real, flags, perm)
+	} else {
+		fd, err = open(real, flags, perm)
+	}
+	if err != nil {
+		err = &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	return fd, err
 }
 
-// open opens a file if there is no symbolic link in its path, by opening one directory after
-// another. Otherwise the error is ELOOP, or an *Error.
+// open opens a file with no symbolic link in its path, by opening one directory after another. If
+// somebody puts a link there meanwhile, it fails.
 func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 	dir, base := filepath.Split(path)
 	names := strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
@@ -154,35 +157,26 @@ func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 		names = append([]string{"/"}, names...)
 	}
 	at := unix.AT_FDCWD
-	next := func(name string, flags int, perm uint32) error {
-		fd, err = retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm) })
+	for i := 0; i <= len(names) && err == nil; i++ {
+		if i < len(names) {
+			fd, err = openat(at, names[i], kernel.SearchDir|unix.O_NOFOLLOW, 0)
+		} else {
+			fd, err = openat(at, cmp.Or(base, "."), flags|unix.O_NOFOLLOW, perm)
+		}
 		if at != unix.AT_FDCWD {
 			_ = unix.Close(at)
 		}
 		at = fd
-		return err
 	}
-	for _, name := range names {
-		if err = next(name, kernel.SearchDir, 0); err != nil {
-			break
-		}
-	}
-	if err == nil && next(cmp.Or(base, "."), flags, uint32(perm)) == nil {
-		return fd, nil
-	}
-	// The error that tells of a link differs from system to system.
-	if real, magic, failed := resolve(path); failed != nil || magic || real != filepath.Clean(path) {
-		return -1, cmp.Or(failed, error(unix.ELOOP))
-	}
-	return -1, err
+	return fd, err
 }
 
-func retry(open func() (int, error)) (fd int, err error) {
-	for {
-		if fd, err = open(); err != unix.EINTR {
-			return fd, err
-		}
-	}
+func openat(dir int, name string, flags int, perm fs.FileMode) (fd int, err error) {
+	err = kernel.Again(func() (err error) {
+		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(perm))
+		return err
+	})
+	return fd, err
 }
 
 // Resolve returns a path to the same file with no symbolic link in it. What does not
@@ -223,7 +217,7 @@ func resolve(path string) (real string, magic bool, err error) {
 		if err := unix.Lstat(dir, &parent); err != nil {
 			return "", false, &os.PathError{Op: "stat", Path: dir, Err: err}
 		}
-		if !leads(&st, &parent) {
+		if !trusted(st.Uid) && (!trusted(parent.Uid) || parent.Mode&0o022 != 0) {
 			return "", false, &Error{fmt.Sprintf("%s is a symbolic link of another user (%d), in a directory where others may write: give another path",
 				next, st.Uid)}
 		}
@@ -237,11 +231,6 @@ func resolve(path string) (real string, magic bool, err error) {
 		rest = target + "/" + rest
 	}
 	return cmp.Or(real, "."), false, nil
-}
-
-// leads reports whether a symbolic link in a directory may be followed.
-func leads(link, dir *unix.Stat_t) bool {
-	return trusted(link.Uid) || trusted(dir.Uid) && dir.Mode&0o022 == 0
 }
 
 // trusted reports whether a user can do anything that this one can. Where the user
