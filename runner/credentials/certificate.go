@@ -84,12 +84,9 @@ func Make(dir string, names []string) (c Certificate, err error) {
 	file := filepath.Join(dir, "ca.pem")
 	ca, err := tls.LoadX509KeyPair(file, file)
 	if errors.Is(err, os.ErrNotExist) {
-		var pair []byte
-		if pair, err = issue(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(certified)}, "hub of crew", nil); err == nil {
-			err = trust.WritePrivate(file, pair)
-		}
-		if err == nil {
-			ca, err = tls.X509KeyPair(pair, pair)
+		var text []byte
+		if ca, text, err = issue(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(certified)}, "hub of crew", nil); err == nil {
+			err = trust.WritePrivate(file, text)
 		}
 	}
 	if err != nil {
@@ -103,11 +100,7 @@ func Make(dir string, names []string) (c Certificate, err error) {
 			leaf.DNSNames = append(leaf.DNSNames, name)
 		}
 	}
-	pair, err := issue(leaf, names[0], &ca)
-	var cert tls.Certificate
-	if err == nil {
-		cert, err = tls.X509KeyPair(pair, pair)
-	}
+	cert, _, err := issue(leaf, names[0], &ca)
 	if err != nil {
 		return c, fmt.Errorf("make the hub's certificate: %w", err)
 	}
@@ -115,11 +108,11 @@ func Make(dir string, names []string) (c Certificate, err error) {
 }
 
 // issue makes a certificate for a new key, which an authority signs, or the key itself. It
-// returns both as PEM.
-func issue(c *x509.Certificate, name string, by *tls.Certificate) ([]byte, error) {
+// returns both, also as PEM.
+func issue(c *x509.Certificate, name string, by *tls.Certificate) (pair tls.Certificate, text []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return pair, nil, err
 	}
 	// The clocks of clients may be behind.
 	c.Subject, c.NotBefore, c.BasicConstraintsValid = pkix.Name{CommonName: name}, time.Now().Add(-24*time.Hour), true
@@ -129,10 +122,12 @@ func issue(c *x509.Certificate, name string, by *tls.Certificate) ([]byte, error
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
 	if err != nil {
-		return nil, err
+		return pair, nil, err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	return append([]byte(pemOf(der)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...), err
+	secret, _ := x509.MarshalPKCS8PrivateKey(key) // or else it is no pair
+	text = append([]byte(pemOf(der)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+	pair, err = tls.X509KeyPair(text, text)
+	return pair, text, err
 }
 
 func pemOf(der []byte) string {

@@ -132,12 +132,9 @@ func (u *Users) Revoke(name string) error {
 	if name == Owner {
 		return errors.New("the hub would have no owner: remove admin.json from its directory and start it again, and it makes another password")
 	}
-	var names []string
+	names := Owner
 	for _, v := range u.list {
-		names = append(names, v.Name)
+		names += ", " + v.Name
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("nobody is called %s, nor invited at all", name)
-	}
-	return fmt.Errorf("nobody is called %s: invited are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("nobody is called %s: there are %s", name, names)
 }

@@ -31,7 +31,7 @@ func TestUsers(t *testing.T) {
 	text, err := os.ReadFile(u.file)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), first)
-	require.ErrorContains(t, u.Revoke("web2"), "invited are web1, late")
+	require.ErrorContains(t, u.Revoke("web2"), "there are admin, web1, late")
 	require.ErrorContains(t, u.Revoke(Owner), "would have no owner")
 	require.NoError(t, u.Revoke("web1"))
 	second, err := u.Invite(User{Name: "web1"})
