@@ -64,20 +64,13 @@ func sweep(dir string) {
 // last returns the ID of the worker that the file names, or "". It returns false if the file is
 // none of a tenure.
 func (t *tenure) last() (id string, ok bool) {
-	text := make([]byte, 256)
-	n, _ := t.file.ReadAt(text, 0)
-	id, ok = strings.CutPrefix(string(text[:n]), tenureText)
-	id, rest, whole := strings.Cut(id, "\n")
-	return id, ok && whole && rest == ""
+	text, _ := os.ReadFile(t.file.Name())
+	id, ok = strings.CutPrefix(string(text), tenureText)
+	return strings.TrimSpace(id), ok
 }
 
 // name writes the ID of the worker. If that fails, the next worker knows less.
-func (t *tenure) name(id string) {
-	line := tenureText + id + "\n"
-	if _, err := t.file.WriteAt([]byte(line), 0); err == nil {
-		_ = t.file.Truncate(int64(len(line)))
-	}
-}
+func (t *tenure) name(id string) { _ = os.WriteFile(t.file.Name(), []byte(tenureText+id+"\n"), 0) }
 
 // end removes the file: no worker comes that has to know of this one. A nil tenure is none.
 func (t *tenure) end() {

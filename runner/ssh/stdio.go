@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +18,7 @@ import (
 // Stdio returns the worker's end of its connection: standard input and output, which it
 // moves away, so that nothing else reads or writes there.
 func Stdio() (net.Conn, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
 	}
@@ -32,32 +31,29 @@ func Stdio() (net.Conn, error) {
 	return stdioConn{in, out}, err
 }
 
-// moveAway returns the file of a descriptor, which is made the same as another one.
+// moveAway returns the file of a descriptor, which is made the same as another one. After an error
+// the process has no use for either.
 func moveAway(fd, like int) (*os.File, error) {
-	moved, err := syscall.Dup(fd)
-	if err != nil {
-		return nil, os.NewSyscallError("dup", err)
-	}
-	syscall.CloseOnExec(moved)
-	// Only what does not block has deadlines.
-	if err = syscall.SetNonblock(moved, true); err == nil {
+	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
 		err = unix.Dup2(like, fd)
 	}
-	if err != nil {
-		return nil, errors.Join(os.NewSyscallError("dup", err), syscall.Close(moved))
+	if err == nil {
+		err = unix.SetNonblock(moved, true) // or else it has no deadlines
 	}
-	return os.NewFile(uintptr(moved), "standard input or output"), nil
+	return os.NewFile(uintptr(moved), "standard input or output"), os.NewSyscallError("dup", err)
 }
 
 // stdioConn is standard input and output as a connection.
-type stdioConn struct{ in, out *os.File }
+type stdioConn struct {
+	*os.File // standard input
+	out      *os.File
+}
 
-func (c stdioConn) Read(p []byte) (int, error)         { return c.in.Read(p) }
 func (c stdioConn) Write(p []byte) (int, error)        { return c.out.Write(p) }
-func (c stdioConn) Close() error                       { return errors.Join(c.in.Close(), c.out.Close()) }
+func (c stdioConn) Close() error                       { return errors.Join(c.File.Close(), c.out.Close()) }
 func (c stdioConn) LocalAddr() net.Addr                { return &net.UnixAddr{Net: "stdio", Name: "stdio:"} }
 func (c stdioConn) RemoteAddr() net.Addr               { return c.LocalAddr() }
-func (c stdioConn) SetReadDeadline(t time.Time) error  { return c.in.SetReadDeadline(t) }
 func (c stdioConn) SetWriteDeadline(t time.Time) error { return c.out.SetWriteDeadline(t) }
 func (c stdioConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
