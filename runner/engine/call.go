@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,12 +92,7 @@ func connectHub(url string, notice func(string)) (*session, error) {
 
 // askHub sends an order to the hub.
 func (s *session) askHub(subject string, o Order) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
-	defer cancel()
-	a, err := s.ask(ctx, subject, o)
-	for errors.Is(err, nats.ErrNoResponders) && s.nc.ConnectedServerName() == hubName && pause(ctx, reconnectWait) { // it is starting
-		a, err = s.ask(ctx, subject, o)
-	}
+	a, err := s.order(subject, o, s.nc.ConnectedServerName() == hubName) // which may be starting
 	if errors.Is(err, nats.ErrNoResponders) {
 		err = errors.New("what answers there is no crew engine serve: it hands no runs out, and its configuration says who may connect (crew engine init prints the least rights)")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/cli"
 	"crew/runner/crewtest"
 	"crew/runner/task"
 	"crew/runner/travel"
@@ -88,7 +89,7 @@ func TestHandOverWithdrawn(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
 		s := b.connect(nil)
-		st, err := newStore(wiring.HandOver{Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
+		st, err := newStore(wiring.HandOver{Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
 		require.NoError(t, err)
 		long := bytes.Repeat([]byte("x"), maxBody)
 		for id := range uint64(3) {

@@ -17,9 +17,7 @@ import (
 
 // drain has workers end in an orderly way, and returns once they have said that they will.
 func (s *session) drain(c *wiring.EngineCall) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
-	defer cancel()
-	st, err := s.look(ctx, "")
+	st, err := s.look(context.Background(), "")
 	if err != nil {
 		return fmt.Errorf("look for workers: %w", err)
 	}
@@ -31,7 +29,7 @@ func (s *session) drain(c *wiring.EngineCall) error {
 	refusals := make([]string, len(list))
 	for i, w := range list {
 		asked.Go(func() {
-			a, err := s.ask(ctx, orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()})
+			a, err := s.order(orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
 			if err != nil {
 				a.Err = "it does not answer"
 			}

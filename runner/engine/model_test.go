@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/cli"
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/spool"
@@ -87,9 +88,9 @@ func (m *model) worker() *modelWorker {
 	w := &modelWorker{model: m, line: m.broker.line(time.Duration(m.rand.IntN(30)) * time.Millisecond), over: make(chan struct{}), kills: map[uint64]context.CancelFunc{}}
 	made := make(chan struct{})
 	w.crew = workerOf(wiring.Work{
-		Queue: "q", Name: fmt.Sprint("w", len(m.workers)), TTL: modelTTL, Notice: m.note, Ready: func() {},
-		Takes: wiring.Takes{Template: testCommand, Make: func(t *task.Task, _, _ []string) error { t.Argv = []string{"true", t.Records[0][0]}; return nil }},
-		Do:    func(c task.Command) task.Reply { <-made; return w.run.Do(c) },
+		Engine: cli.Engine{Queue: "q", TTL: modelTTL}, Name: fmt.Sprint("w", len(m.workers)), Notice: m.note, Ready: func() {},
+		Template: testCommand, Make: func(t *task.Task, _, _ []string) error { t.Argv = []string{"true", t.Records[0][0]}; return nil },
+		Do: func(c task.Command) task.Reply { <-made; return w.run.Do(c) },
 	})
 	w.crew.s = m.connectOver(w.line)
 	require.NoError(m, w.crew.open())

@@ -35,6 +35,7 @@ const (
 type session struct {
 	nc    *nats.Conn
 	user  string // as a part of subjects
+	asker *outbox.Asker
 	blobs *travel.Blobs
 	waits *outbox.Waits
 	now   func() time.Duration // since boot: it goes on while the machine or the process is suspended
@@ -86,12 +87,13 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	}
 	s.nc = nc
 	s.waits = outbox.NewWaits(notice, nc.IsConnected)
+	s.asker, err = outbox.NewAsker(nc)
 	s.is(user)
-	return s, nil
+	return s, err
 }
 
 // is has what the session sends and keeps be a user's.
-func (s *session) is(user string) { s.user, s.blobs = user, travel.NewBlobs(s.nc, user, s.waits) }
+func (s *session) is(user string) { s.user, s.blobs = user, travel.NewBlobs(s.asker, user, s.waits) }
 
 // configure has the client reconnect, and tell what goes wrong.
 func (s *session) configure(o *nats.Options, told *once) {

@@ -247,18 +247,22 @@ func (s *session) cancel(c *wiring.EngineCall) error {
 	return err
 }
 
-// askRun sends an order about a run to its submitter, or to the hub. A hub that has just taken a run does
-// not listen yet.
-func (s *session) askRun(r *Enrolment, subject string, o Order) (a Answer, err error) {
+// order sends an order. Where nobody listens yet, it tries again for some time.
+func (s *session) order(subject string, o Order, yet bool) (a Answer, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
-	o.Run = r.Run
 	for {
 		a, err = s.ask(ctx, subject, o)
-		if r.Stocked == nil || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attachLook) {
-			break
+		if !yet || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, reconnectWait) {
+			return a, err
 		}
 	}
+}
+
+// askRun sends an order about a run to its submitter, or to the hub, which may just have taken the run.
+func (s *session) askRun(r *Enrolment, subject string, o Order) (Answer, error) {
+	o.Run = r.Run
+	a, err := s.order(subject, o, r.Stocked != nil)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))

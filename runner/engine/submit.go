@@ -135,12 +135,10 @@ func (x *submitter) open() error {
 		return err
 	}
 	x.record, x.maker.secret = newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
-	if x.flights.out, err = outbox.New(x.s.nc, x.s.waits); err != nil {
-		return err
-	}
+	x.flights.out = outbox.New(x.s.asker, x.s.waits)
 	if x.sub.Files.Any() {
 		f := x.sub.Files
-		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return, Cleanup: f.Cleanup}
+		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return}
 		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.sub.Notice); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/cli"
 	"crew/runner/crewtest"
 	"crew/runner/spool"
 	"crew/runner/task"
@@ -118,7 +119,7 @@ func TestNoWorkers(t *testing.T) {
 		w := b.worker("a", 2, answer)
 		require.NotNil(t, w)
 		r.ok(5)
-		_, err := Submit(wiring.Submission{Place: wiring.Place{URL: "nats://127.0.0.1:1"}})
+		_, err := Submit(wiring.Submission{Place: wiring.Place{Engine: cli.Engine{URL: "nats://127.0.0.1:1"}}})
 		require.ErrorContains(t, err, "--sign FILE")
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner"
+	"crew/runner/cli"
 	"crew/runner/core"
 	"crew/runner/crewtest"
 	"crew/runner/proc"
@@ -293,7 +294,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	made := make(chan struct{})
 	notice := func(text string) { r.notices <- text }
 	sub := wiring.Submission{
-		Place: wiring.Place{Queue: "q"}, Load: wiring.Load{Command: testCommand}, Outputs: proc.Outputs{Store: store}, Notice: notice,
+		Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Outputs: proc.Outputs{Store: store}, Notice: notice,
 		Do: func(c task.Command) task.Reply { <-made; return r.run.Do(c) },
 	}
 	if change != nil {

@@ -59,7 +59,7 @@ func (x *submitter) identify() error {
 	path := filepath.Join(x.sub.Dir, engineFile)
 	id, err := readIdentity(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Anew:
+	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Reset:
 		if id = newIdentity(); x.handed != nil {
 			id.Run, id.Secret = x.handed.Run, x.handed.Terms.Secret
 		}

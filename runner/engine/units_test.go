@@ -42,11 +42,11 @@ func TestRefusedAttempts(t *testing.T) {
 		Attempt       Attempt
 		Why           string
 	}) {
-		takes := wiring.Takes{Commands: row.Commands, Make: func(*task.Task, []string, []string) error { return nil }}
-		if row.Own {
-			takes.Template = testCommand
+		work := wiring.Work{Make: func(*task.Task, []string, []string) error { return nil }}
+		if work.Commands = row.Commands; row.Own {
+			work.Template = testCommand
 		}
-		w := workerOf(wiring.Work{Takes: takes})
+		w := workerOf(work)
 		w.trust = map[[32]byte]bool{}
 		a := &row.Attempt
 		if a.Template == [32]byte{} {

@@ -122,10 +122,8 @@ func (w *crewWorker) open() (err error) {
 		w.tenure = succeed(w.mark, min(w.work.TTL, endedWithin))
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
-	if w.out, err = outbox.New(w.s.nc, w.s.waits); err == nil {
-		_, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue, "*"), w.heartbeat)
-	}
-	if err == nil {
+	w.out = outbox.New(w.s.asker, w.s.waits)
+	if _, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue, "*"), w.heartbeat); err == nil {
 		_, err = w.s.nc.Subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
 	}
 	return err

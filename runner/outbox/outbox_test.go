@@ -28,9 +28,9 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox) {
 	t.Cleanup(nc.Close)
 	waits := NewWaits(nil, func() bool { return false })
 	t.Cleanup(waits.Close)
-	out, err = New(nc, waits)
+	asker, err := NewAsker(nc)
 	require.NoError(t, err)
-	return nc, out
+	return nc, New(asker, waits)
 }
 
 // What waits for a message of its subject goes in one, in order, and again until it is answered. A
@@ -54,6 +54,7 @@ func TestOutboxBundles(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if tries++; tries == 1 {
+			out.asker.again()
 			return // it is lost
 		}
 		for part := range strings.FieldsSeq(string(m.Data)) {
@@ -64,7 +65,7 @@ func TestOutboxBundles(t *testing.T) {
 		_ = m.Respond([]byte{'+'})
 	})
 	require.NoError(t, err)
-	crewtest.Until(t, func() bool { out.again(true); return done.Load() > n }, "all answers")
+	crewtest.Until(t, func() bool { return done.Load() > n }, "all answers")
 	out.Flush()
 	require.Empty(t, out.queues)
 	require.Zero(t, out.bytes)
@@ -72,15 +73,6 @@ func TestOutboxBundles(t *testing.T) {
 	defer mu.Unlock()
 	require.Len(t, got, n)
 	require.Less(t, tries, n/2)
-}
-
-// sends waits until a message has been sent.
-func (o *Outbox) sends(t *testing.T) {
-	crewtest.Until(t, func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return len(o.pending) == 1
-	}, "the message to be sent")
 }
 
 // Who takes messages and answers none is told of.
@@ -91,7 +83,6 @@ func TestOutboxUnanswered(t *testing.T) {
 	require.NoError(t, nc.Flush())
 	for range 3 {
 		out.Send("elsewhere", []byte("a"), func() { t.Error("it is answered") })
-		out.sends(t)
 	}
 	told := make(chan string, 1)
 	waits := NewWaits(func(text string) { told <- text }, func() bool { return true })
@@ -106,7 +97,7 @@ func TestOutboxUnanswered(t *testing.T) {
 // What one party does not answer keeps nothing from others for long.
 func TestOutboxLetsOthersPass(t *testing.T) {
 	nc, out := testOutbox(t)
-	_, err := nc.Subscribe("silent", func(*nats.Msg) {})
+	_, err := nc.Subscribe("silent", func(*nats.Msg) { out.asker.again() })
 	require.NoError(t, err)
 	_, err = nc.Subscribe("other", func(m *nats.Msg) { Answer(m, []byte{'+'}) })
 	require.NoError(t, err)
@@ -116,7 +107,7 @@ func TestOutboxLetsOthersPass(t *testing.T) {
 	}
 	answered := make(chan bool, 1)
 	out.Send("other", []byte("a"), func() { answered <- true })
-	crewtest.Until(t, func() bool { out.again(true); return len(answered) > 0 }, "the answer of the other one")
+	crewtest.Receive(t, answered, "the answer of the other one")
 }
 
 // Nobody has an answer go to where only who answers may send.

@@ -22,57 +22,44 @@ const (
 // grows from 64 KiB as long as they arrive at once, and shrinks when they are late, so that whatever
 // comes behind them has to wait for less than a second. It is safe for concurrent use.
 type Window struct {
+	turn chan struct{} // full while somebody waits for room: others wait behind
+	room chan struct{} // there is more
+
 	mu   sync.Mutex
-	more sync.Cond // room for more
 	size int
 	used int
 }
 
 // NewWindow returns a window with nothing on its way.
 func NewWindow() *Window {
-	w := &Window{size: leastWindow}
-	w.more.L = &w.mu
-	return w
+	return &Window{turn: make(chan struct{}, 1), room: make(chan struct{}, 1), size: leastWindow}
 }
 
-// Try has n bytes be on their way if there is room for them, or nothing else is on its way.
-func (w *Window) Try(n int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.try(n)
+// Take has n bytes be on their way once there is room for them, or nothing else is on its way, in the order of
+// the calls. It returns the error of ctx if that is done before.
+func (w *Window) Take(ctx context.Context, n int) error {
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+	}
+	for ctx.Err() == nil && !w.try(n) {
+		select {
+		case <-w.room:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 func (w *Window) try(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	ok := w.used == 0 || w.used+n <= w.size
 	if ok {
 		w.used += n
 	}
 	return ok
-}
-
-// Take waits until Try succeeds, or ctx is done.
-func (w *Window) Take(ctx context.Context, n int) error {
-	defer context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		w.more.Broadcast()
-		w.mu.Unlock()
-	})()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for !w.try(n) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		w.more.Wait()
-	}
-	return nil
-}
-
-// Size returns how many bytes may be on their way.
-func (w *Window) Size() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.size
 }
 
 // Give notes that n bytes have arrived, or are given up, and how long they took; 0 if that
@@ -87,5 +74,8 @@ func (w *Window) Give(n int, took time.Duration) {
 		w.size = min(mostWindow, w.size+n)
 	}
 	w.used -= n
-	w.more.Broadcast()
+	select {
+	case w.room <- struct{}{}:
+	default:
+	}
 }

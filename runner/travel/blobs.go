@@ -22,10 +22,8 @@ import (
 var ErrNone = errors.New("it is not there any more")
 
 const (
-	pieceWait  = 5 * time.Second        // after which a piece is asked for again
-	piecePause = 200 * time.Millisecond // the same if nobody is there to ask
-	flushWait  = 5 * time.Second
-	mostAsked  = 32 // pieces of a blob that are asked for at once
+	flushWait = 5 * time.Second
+	mostAsked = 32 // pieces of a blob that are asked for at once
 )
 
 // Blob is content that stays with its owner until who needs it has it. Only its owner and those it
@@ -39,7 +37,7 @@ type Blob struct {
 // Blobs are those that a process owns, and its way to those of others. What is on its way at once, in
 // either direction, is as much as arrives within a second. It is safe for concurrent use.
 type Blobs struct {
-	nc       *nats.Conn
+	asker    *outbox.Asker
 	user     string
 	place    string
 	down, up *outbox.Window
@@ -53,9 +51,9 @@ type Blobs struct {
 // Subject returns where the owners of blobs are asked who connect as a user: at * for all.
 func Subject(user, place string) string { return "crew.o." + user + "." + place }
 
-// NewBlobs returns the blobs of a user's connection, of which there are none.
-func NewBlobs(nc *nats.Conn, user string, waits *outbox.Waits) *Blobs {
-	b := &Blobs{nc: nc, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
+// NewBlobs returns the blobs of a user, who asks for others' on the same connection. There are none.
+func NewBlobs(asker *outbox.Asker, user string, waits *outbox.Waits) *Blobs {
+	b := &Blobs{asker: asker, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
 	waits.On(func(time.Duration) (int64, string) {
 		came := b.came.Load()
 		if b.pulls.Load() == 0 {
@@ -71,7 +69,7 @@ func (b *Blobs) Keep(content task.Live, size int64) (Blob, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.owned == nil {
-		if _, err := b.nc.Subscribe(Subject(b.user, b.place), b.answer); err != nil {
+		if _, err := b.asker.Conn.Subscribe(Subject(b.user, b.place), b.answer); err != nil {
 			_ = content.Close()
 			return Blob{}, err
 		}
@@ -129,7 +127,7 @@ func (b *Blobs) answer(m *nats.Msg) {
 		ctx, cancel := context.WithTimeout(context.Background(), flushWait)
 		defer cancel()
 		took := time.Duration(0)
-		if b.nc.FlushWithContext(ctx) == nil { // the server has it
+		if b.asker.Conn.FlushWithContext(ctx) == nil { // the server has it
 			took = time.Since(began)
 		}
 		b.up.Give(len(answer), took)
@@ -146,15 +144,16 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	defer b.pulls.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	left := from.Size - at
 	asked := make(chan chan []byte, mostAsked)
 	go func() {
 		defer close(asked)
 		for ; at < from.Size; at += outbox.Piece {
-			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan []byte, 1)
+			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan []byte, 1) // a byte, and the piece
 			if b.down.Take(ctx, p.N) != nil {
 				return
 			}
-			go func() { got <- b.ask(ctx, Subject(user, from.Place), p) }()
+			go func() { got <- b.asker.Ask(ctx, b.down, p.N, Subject(user, from.Place), wire.Append(nil, p)) }()
 			select {
 			case asked <- got:
 			case <-ctx.Done():
@@ -164,41 +163,14 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	}()
 	for got := range asked {
 		data := <-got
-		if data == nil {
+		if int64(len(data)) != 1+min(outbox.Piece, left) {
 			return cmp.Or(ctx.Err(), ErrNone)
 		}
+		left -= int64(len(data)) - 1
 		b.came.Add(int64(len(data)))
-		if _, err := to.Write(data); err != nil {
+		if _, err := to.Write(data[1:]); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
-}
-
-// ask asks for a piece, for which there is room, until it is answered. While it is not, others have that
-// room. It returns nil if nobody has the piece any more, or ctx is done.
-func (b *Blobs) ask(ctx context.Context, owner string, p piece) []byte {
-	for began := time.Now(); ; began = time.Now() {
-		try, cancel := context.WithTimeout(ctx, pieceWait)
-		m, err := b.nc.RequestWithContext(try, owner, wire.Append(nil, p))
-		cancel()
-		if err == nil {
-			b.down.Give(p.N, time.Since(began))
-			if len(m.Data) != 1+p.N {
-				return nil
-			}
-			return m.Data[1:]
-		}
-		if b.down.Give(p.N, 0); errors.Is(err, nats.ErrConnectionClosed) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(piecePause):
-		}
-		if b.down.Take(ctx, p.N) != nil {
-			return nil
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -29,15 +30,12 @@ type sent struct {
 	uses int
 }
 
-// NewSubmitter returns the Submitter of a run.
+// NewSubmitter returns the Submitter of a run, which does not start after an error.
 func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, error) {
 	c := &Submitter{blobs: blobs, files: files, notice: notice, sent: map[[sha256.Size]byte]*sent{}}
 	for _, path := range files.Base {
 		f, err := c.put(path)
 		if err != nil {
-			for _, f := range c.base {
-				blobs.Drop(f.Blob)
-			}
 			return nil, fmt.Errorf("send the base file: %w", err)
 		}
 		f.Base = true
@@ -59,15 +57,14 @@ func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 			return nil, nil, fmt.Errorf("return a file: %w", err)
 		}
 	}
-	own := t.Makes.Files(false)
-	for _, path := range slices.Concat(own, t.Makes.Files(true)) {
-		if err := local(path); err != nil {
-			return nil, nil, fmt.Errorf("make a file: %w", err)
-		}
-	}
-	for _, path := range own {
-		if !slices.Contains(back, path) {
-			back = append(back, path)
+	for _, temp := range []bool{false, true} {
+		for _, path := range t.Makes.Files(temp) {
+			if err := local(path); err != nil {
+				return nil, nil, fmt.Errorf("make a file: %w", err)
+			}
+			if !temp && !slices.Contains(back, path) {
+				back = append(back, path)
+			}
 		}
 	}
 	if take = slices.Clone(c.base); c.files.Transfer == nil {
@@ -105,13 +102,8 @@ func (c *Submitter) put(path string) (f File, err error) {
 		return f, err
 	}
 	f.Path = filepath.Clean(path)
-	in, mode, err := openRegular(dir, path)
+	in, err := f.read(dir, path, io.Discard)
 	if err != nil {
-		return f, err
-	}
-	f.Mode = mode
-	if f.Sum, f.Size, err = sumOf(in); err != nil {
-		in.Close()
 		return f, err
 	}
 	c.mu.Lock()

@@ -23,7 +23,6 @@ import (
 type Files struct {
 	Base             []string
 	Transfer, Return func(*task.Task) []string // nil for none
-	Cleanup          bool
 }
 
 // File is a file that travels.
@@ -38,12 +37,6 @@ type File struct {
 
 // ErrChanged is the error of a file whose content is not what its owner has said.
 var ErrChanged = errors.New("it was changed while it was needed")
-
-func sumOf(r io.Reader) ([sha256.Size]byte, int64, error) {
-	h := sha256.New()
-	n, err := io.Copy(h, r)
-	return [sha256.Size]byte(h.Sum(nil)), n, err
-}
 
 // fetch has a file of a user's be at a path, which is absolute or relative to dir, as a whole or not at
 // all. No symbolic link leads out of dir.
@@ -75,19 +68,6 @@ func (b *Blobs) fetch(ctx context.Context, user string, f File, dir, path string
 	return err
 }
 
-// is reports whether a file with the same content and permissions is at path, as openRegular
-// has it. It may be the very file, where the submitter is on this machine or both see the same
-// disk.
-func (f *File) is(dir, path string) bool {
-	in, mode, err := openRegular(dir, path)
-	if err != nil {
-		return false
-	}
-	defer in.Close()
-	sum, _, err := sumOf(in)
-	return err == nil && mode == f.Mode && sum == f.Sum
-}
-
 // inside returns where a file belongs that is sent as path: below the working
 // directory, or at path if that is absolute. As with rsync, what is before /./ is not
 // part of the way there.
@@ -112,34 +92,36 @@ func local(path string) error {
 	return nil
 }
 
-// openRegular opens a file to read it and returns its permissions. Its path is absolute or
-// relative to dir, out of which no symbolic link leads.
-func openRegular(dir, path string) (*os.File, uint32, error) {
+// read opens a regular file, copies its content, and sets the permissions, size and sum in f. Its path is
+// absolute or relative to dir, out of which no symbolic link leads.
+func (f *File) read(dir, path string, to io.Writer) (in *os.File, err error) {
 	open := os.OpenFile
 	if !filepath.IsAbs(path) {
 		root, err := os.OpenRoot(cmp.Or(dir, "."))
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		defer root.Close()
 		open = root.OpenFile
 	}
-	f, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	in, err = open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
 	if e, is := errors.AsType[*fs.PathError](err); is {
 		e.Op = "open" // it may be openat, of a root
+		return nil, err
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
+	info, err := in.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is not a regular file")}
 	}
-	if err != nil {
-		f.Close()
-		return nil, 0, err
+	if err == nil {
+		h := sha256.New()
+		f.Size, err = io.Copy(io.MultiWriter(h, to), in)
+		f.Mode, f.Sum = uint32(info.Mode().Perm()), [sha256.Size]byte(h.Sum(nil))
 	}
-	return f, uint32(info.Mode().Perm()), nil
+	if err != nil {
+		in.Close()
+	}
+	return in, err
 }
 
 // openParent makes the directory of a path, which is absolute or relative to dir. It returns

@@ -27,6 +27,7 @@ type pair struct {
 	c           *Submitter
 	p           *Worker
 	here, there string
+	cleanup     bool
 	said        crewtest.Output
 }
 
@@ -43,7 +44,9 @@ func newBlobs(t *testing.T) (both [2]*Blobs) {
 		t.Cleanup(nc.Close)
 		waits := outbox.NewWaits(nil, func() bool { return false })
 		t.Cleanup(waits.Close)
-		both[i] = NewBlobs(nc, user, waits)
+		asker, err := outbox.NewAsker(nc)
+		require.NoError(t, err)
+		both[i] = NewBlobs(asker, user, waits)
 	}
 	return both
 }
@@ -74,7 +77,7 @@ func newPair(t *testing.T, files Files) *pair {
 // run has a task whose record is a name take files, do something, and bring files back.
 func (v *pair) run(id uint64, name string, do func()) error {
 	tk := &task.Task{ID: id, Records: [][]string{{name}}}
-	a := &Trip{User: "ada", Cleanup: v.c.files.Cleanup}
+	a := &Trip{User: "ada", Cleanup: v.cleanup}
 	var err error
 	if a.Take, a.Return, err = v.c.Send(tk); err != nil {
 		return err
@@ -108,7 +111,8 @@ func read(t *testing.T, name string) string {
 }
 
 func TestFilesTravel(t *testing.T) {
-	v := newPair(t, Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/"), Cleanup: true})
+	v := newPair(t, Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/")})
+	v.cleanup = true
 	fixed := v.s[0].Count()
 	require.NoError(t, v.run(1, "a", func() {
 		require.Equal(t, "A", read(t, filepath.Join(v.there, "data/a")))
@@ -178,8 +182,8 @@ func TestFileChangedAtOnce(t *testing.T) {
 // TestFilesHere has the worker in the submitter's directory, as on this machine: what
 // comes from there is not removed.
 func TestFilesHere(t *testing.T) {
-	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out."), Cleanup: true})
-	v.p = v.newWorker("")
+	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out.")})
+	v.p, v.cleanup = v.newWorker(""), true
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
@@ -230,15 +234,15 @@ func TestFilesRefused(t *testing.T) {
 		require.NoFileExists(t, c.Name)
 		require.Contains(t, v.said.String(), "task 2 has left no file "+c.Name+" on web1")
 	}
+	require.Zero(t, v.s[0].Count()+v.s[1].Count())
 	_, err := NewSubmitter(v.s[0], Files{Base: []string{"base", "missing"}}, nil)
 	require.ErrorContains(t, err, "missing")
-	require.Zero(t, v.s[0].Count()+v.s[1].Count())
 }
 
 // What is made comes back under its temporary name, and nothing of it stays there. A directory
 // in which others make files stays until the end of the run.
 func TestMadeTravels(t *testing.T) {
-	v := newPair(t, Files{Return: named("out/log-"), Cleanup: true})
+	v := newPair(t, Files{Return: named("out/log-")})
 	tasks, trips := [2]*task.Task{}, [2]*Trip{}
 	for i, name := range []string{"a", "b"} {
 		m := &task.Making{Targets: []task.Target{{Path: "out/" + name, Temp: true}, {Path: "own/" + name}}, Temp: ".crew-0000000" + name + "."}

@@ -137,7 +137,11 @@ func (p *Worker) fetch(ctx context.Context, user string, h *placed, f File) erro
 		return nil // it is as it was fetched
 	}
 	h.content = [sha256.Size]byte{}
-	if !f.is(h.dir, h.path) {
+	var there File // it may be the very file, where both machines see the same disk
+	if in, err := there.read(h.dir, h.path, io.Discard); err == nil {
+		in.Close()
+	}
+	if there.Mode != f.Mode || there.Sum != f.Sum {
 		if err := p.blobs.fetch(ctx, user, f, h.dir, h.path); err != nil {
 			return err
 		}
@@ -185,15 +189,11 @@ func (p *Worker) Bring(a *Trip, made bool) (list []File, err error) {
 
 // copy copies a file to a blob: the next task may change it.
 func (p *Worker) copy(dir, path string, f *File) error {
-	in, mode, err := openRegular(dir, path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	content := p.store.Buffer()
 	defer content.Close()
-	f.Mode = mode
-	if f.Sum, f.Size, err = sumOf(io.TeeReader(in, content)); err == nil {
+	in, err := f.read(dir, path, content)
+	if err == nil {
+		in.Close()
 		f.Blob, err = p.blobs.Keep(content.Hold(), f.Size)
 	}
 	return err

@@ -75,14 +75,10 @@ type Submission struct {
 
 // Place says where the tasks of a run go, and what is known there of an earlier run.
 type Place struct {
-	URL   string     // or the name of a NATS context; "" with Hosts
-	Hosts []cli.Host // of --ssh
-	Queue string
-	TTL   time.Duration // with Hosts
-	Reach time.Duration // of --connect-timeout; 0 for none
-	Dir   string        // of --state; "" for none
-	Anew  bool          // of --state-reset: nothing of an earlier run counts
-	Name  string        // of --name; "" for none
+	cli.Engine
+	cli.State
+	Hosts []cli.Host // of --ssh; then there is no URL
+	Name  string     // of --name; "" for none
 }
 
 // Load describes what the tasks of a run bring to the workers.
@@ -166,27 +162,17 @@ func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Ret
 
 // Work describes a worker: a run whose tasks the engine brings.
 type Work struct {
-	URL     string
-	Queue   string
-	Name    string       // "" for the machine's
-	Workdir string       // of tasks that have none; "" for this process's
-	Store   *spool.Store // of what tasks bring back
-	TTL     time.Duration
-	Window  int // records that a persistent worker has at once
-	Takes
-	Do     func(task.Command) task.Reply
-	Notice func(string)
-	Ready  func() // called once runs can find the worker
-}
-
-// Takes says which tasks a worker takes.
-type Takes struct {
-	Labels   []string
+	cli.Engine
+	Name     string                                         // "" for the machine's
+	Workdir  string                                         // of tasks that have none; "" for this process's
+	Store    *spool.Store                                   // of what tasks bring back
+	Window   int                                            // records that a persistent worker has at once
 	Offers   []task.Cap                                     // what it has for tasks that need it, which are the limits of its run
-	Commands bool                                           // signed ones, beside or instead of values for Template
-	Trust    []string                                       // files of the keys that may sign commands
 	Template Template                                       // without Words, it has none
 	Make     func(t *task.Task, names, caps []string) error // expands the template with the task's Records and Object
+	Do       func(task.Command) task.Reply
+	Notice   func(string)
+	Ready    func() // called once runs can find the worker
 }
 
 // Worker takes tasks from the engine, runs them, and brings back their results.
@@ -265,7 +251,7 @@ func relay(run string) (words []string, err error) {
 // place says where the run's tasks go.
 func (w *wiring) place() (Place, error) {
 	o, e := w.opts, &w.opts.Engine
-	p := Place{URL: e.URL, Queue: e.Queue, TTL: e.TTL, Reach: e.Reach, Dir: o.State.Dir, Anew: o.State.Reset, Name: o.Control.Name}
+	p := Place{Engine: *e, State: o.State, Name: o.Control.Name}
 	if len(e.Hosts) == 0 {
 		if o.Fed() {
 			p.Reach = 0 // others may come for what is added

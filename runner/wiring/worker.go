@@ -14,11 +14,8 @@ import (
 func (w *wiring) openWorker() (err error) {
 	if o := w.opts; o.Do == cli.DoWork {
 		w.worker, err = w.far.Work(Work{
-			URL: o.Engine.URL, Workdir: o.Pool.Workdir, Store: w.store, Queue: o.Engine.Queue, Name: o.Control.Name, TTL: o.Engine.TTL, Window: o.Coproc.Window,
-			Takes: Takes{
-				Labels: o.Engine.Labels, Offers: o.Queue.Caps, Commands: o.Engine.Commands, Trust: o.Engine.Trust, Template: w.source.commandTemplate(),
-				Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill,
-			},
+			Engine: o.Engine, Name: o.Control.Name, Workdir: o.Pool.Workdir, Store: w.store, Window: o.Coproc.Window, Offers: o.Queue.Caps,
+			Template: w.source.commandTemplate(), Make: (&maker{source: w.source, known: map[string]*input.Tasks{}}).fill,
 			Do: w.do, Notice: w.screen.Notice, Ready: w.workerReady,
 		})
 	}
