@@ -127,7 +127,7 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 
 // Missing returns a line for the hosts that never had a worker and one for those that
 // have lost theirs. There is none if all hosts had one all the time, or if it is hopeless. Those that leave do
-// not count, nor do those that have had no time to answer.
+// not count, nor do those that have had no time to answer, or that crew-engine is being copied to.
 func (p *Hosts) Missing() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *Hosts) Missing() (lines []string) {
 		case h.leaving:
 		case h.lost:
 			lost = append(lost, h.name())
-		case !h.served && (h.failed || time.Since(h.joined) >= shortTime):
+		case !h.served && (h.failed || h.at == starting && time.Since(h.joined) >= shortTime):
 			never = append(never, h.name())
 		}
 	}
