@@ -89,7 +89,7 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	if w.s, err = w.connect(); err != nil {
 		return nil, err
 	}
-	if err = w.open(); err != nil {
+	if err = w.s.explain(w.open()); err != nil {
 		w.s.close()
 		return nil, err
 	}
