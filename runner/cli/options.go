@@ -272,7 +272,7 @@ type Serve struct {
 // Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
 type Engine struct {
 	URL   string        `row:"--engine URL | all | run the tasks on the workers of a NATS server"`
-	Queue string        `row:"--queue NAME | all | which workers of the hub (default)" by:"queue" preset:"default"`
+	Queue string        `row:"--queue NAME | all | which workers of the hub (default)" by:"queue"`
 	Hosts []string      `row:"-S, --ssh HOSTS | runs | run on 8/host,user@host,: over ssh; or a FILE"`
 	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)" preset:"30s"`
 
@@ -385,7 +385,7 @@ const defaultQueue = "default"
 // newOptions returns Options for an empty command line, without the defaults that
 // finish fills in.
 func newOptions(c *command) *Options {
-	o := &Options{Do: c.name, of: c}
+	o := &Options{Do: c.name, of: c, Engine: Engine{Queue: defaultQueue}} // its parser is too slow for every start
 	for _, p := range options() {
 		if p.preset != "" {
 			_ = o.set(p, p.preset) // a test sees to it that this works

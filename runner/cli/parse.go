@@ -64,10 +64,10 @@ func (c *command) read(l line) (*Options, error) {
 		if err == nil && u.opt.choices != "" {
 			err = checkChoice(u.value, u.opt.choices)
 		}
-		if hint := peer(u.opt.name+"="+u.value, advises); hint != "" && err != nil {
-			err = errors.New(hint)
-		}
 		if err != nil && bad == nil {
+			if hint := peer(u.opt.name+"="+u.value, advises); hint != "" {
+				err = errors.New(hint)
+			}
 			bad = u.bad(err)
 		}
 	}
