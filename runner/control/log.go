@@ -54,7 +54,7 @@ func (l *Log) Consume(batch []task.Event) error {
 
 // output writes the end of what a failed attempt wrote.
 func (l *Log) output(e *task.Event) {
-	r, p := e.Result, pastOf(e)
+	r, p := e.Result, pastOf(e).where().Past
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
 	tell(l.put, &p, l.Keeps && !elsewhere)
 }

@@ -26,24 +26,44 @@ func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(
 // Close does nothing.
 func (tail) Close() error { return nil }
 
-// pastOf returns what is kept of an attempt that ended: the ends of its outputs, too.
-func pastOf(e *task.Event) task.Past {
+// past is what is kept of an attempt that ended.
+type past struct {
+	of     *task.Task
+	size   int         // of the task
+	result task.Result // without outputs
+	outs   [2]task.Live
+	cut    [2]int64
+	due    time.Time // when the task is tried again; zero if it is not
+}
+
+func pastOf(e *task.Event) *past {
 	r := e.Result
-	p := task.Past{Facts: r.Facts(), Argv: r.Argv}
-	if p.Task = e.Task.ID; p.Exit != nil {
-		p.Exit = new(r.Code) // what is kept keeps no result
-	}
+	p := &past{of: e.Task, size: e.Task.Size(), result: *r}
+	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
 			text, _ := o.Tail(pastTail) // an error has ended the run, or will
-			p.Outputs[i], p.Cut[i] = tail(text), n-int64(len(text))
+			p.outs[i], p.cut[i] = tail(text), n-int64(len(text))
 		}
 	}
 	if len(r.Tail) > 0 {
-		p.Outputs[1] = tail(r.Tail)
+		p.outs[1] = tail(r.Tail)
 	}
-	p.Kept = p.Outputs != [2]task.Live{}
+	if e.Kind == task.Retried {
+		p.due = e.At.Add(e.Wait)
+	}
 	return p
+}
+
+// where tells where the task was when the attempt had ended. It is made when somebody asks: most of
+// what is remembered nobody asks about.
+func (p *past) where() task.Where {
+	w := task.WhereOf("ended", p.of)
+	w.Past = task.Past{Facts: p.result.Facts(), Argv: p.result.Argv, Outputs: p.outs, Cut: p.cut, Kept: p.outs != [2]task.Live{}}
+	if w.Task = p.of.ID; !p.due.IsZero() {
+		w.State, w.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}
+	}
+	return w
 }
 
 // note remembers how an attempt ended. The caller must hold mu.
@@ -52,33 +72,33 @@ func (k *Sink) note(e *task.Event) {
 	if r.Known() || r.Unbegun {
 		return
 	}
-	w := &task.Where{State: "ended", Of: e.Task, Past: pastOf(e)}
-	if e.Kind == task.Retried {
-		w.State, w.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: e.At.Add(e.Wait)}
-	}
 	if r.Attempt > 1 || len(r.Before) > 0 {
-		k.past = slices.DeleteFunc(k.past, func(was *task.Where) bool { return was.Task == w.Task })
+		k.past = slices.DeleteFunc(k.past, func(was *past) bool { return was.of.ID == e.Task.ID })
 	}
-	k.past = slices.Insert(k.past, 0, w)
-	if k.size += w.Of.Size(); len(k.past) > 3*mostPast || k.size > 3*pastBytes { // seldom, as it takes long
+	p := pastOf(e)
+	k.past = slices.Insert(k.past, 0, p)
+	if k.size += p.size; len(k.past) > 3*mostPast || k.size > 3*pastBytes { // seldom, as it takes long
 		k.trim()
 	}
 }
 
 // trim forgets all but the latest. The caller must hold mu.
 func (k *Sink) trim() {
-	n, size := map[bool]int{}, map[bool]int{} // of those that failed, and of the others
-	k.past = slices.DeleteFunc(k.past, func(w *task.Where) bool {
-		failed, bytes := w.Outcome.Failed(), w.Of.Size()
-		if n[failed] == mostPast || n[failed] > 0 && size[failed]+bytes > pastBytes {
+	var n, size [2]int // of those that did not fail, and of those that did
+	k.past = slices.DeleteFunc(k.past, func(p *past) bool {
+		i := 0
+		if p.result.Outcome.Failed() {
+			i = 1
+		}
+		if n[i] == mostPast || n[i] > 0 && size[i]+p.size > pastBytes {
 			k.forgot = true
 			return true
 		}
-		n[failed]++
-		size[failed] += bytes
+		n[i]++
+		size[i] += p.size
 		return false
 	})
-	k.size = size[false] + size[true]
+	k.size = size[0] + size[1]
 }
 
 // remembered returns what is remembered of tasks that have ended or failed, the latest first, and whether
@@ -87,8 +107,8 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.trim()
-	for _, w := range k.past {
-		list = append(list, *w)
+	for _, p := range k.past {
+		list = append(list, p.where())
 	}
 	return list, k.forgot
 }
@@ -97,8 +117,9 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 func (k *Sink) find(id uint64) *task.Where {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if i := slices.IndexFunc(k.past, func(w *task.Where) bool { return w.Task == id }); i >= 0 {
-		return k.past[i]
+	if i := slices.IndexFunc(k.past, func(p *past) bool { return p.of.ID == id }); i >= 0 {
+		w := k.past[i].where()
+		return &w
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ const mostEvents = 4096
 // taken yet, so it never waits for them.
 type Sink struct {
 	mu        sync.Mutex
-	past      []*task.Where // the latest attempts that ended, the latest first
-	size      int           // of their tasks
-	forgot    bool          // there were more
+	past      []*past // the latest attempts that ended, the latest first
+	size      int     // of their tasks
+	forgot    bool    // there were more
 	listeners map[*listener]struct{}
 	finished  int64       // events of that kind so far
 	final     *task.Stats // the totals, once no more events come
