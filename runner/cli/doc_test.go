@@ -155,7 +155,6 @@ func TestColumns(t *testing.T) {
 			table.WriteString(is)
 		}
 		table.WriteString(o.form + "\n")
-		require.True(t, o.preset == "" || new(Options).set(o, o.preset) == nil, o.form)
 		for of := range strings.FieldsSeq(o.of) {
 			require.NotNil(t, commandNamed(strings.Replace(of, "-", " ", 1)), of)
 		}

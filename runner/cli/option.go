@@ -23,7 +23,6 @@ type option struct {
 	values string // the least and the most number, or any; the value of an option that takes none
 	to     string // the path of the field that it sets
 	by     string // which of the parsers its value takes; "" if the field tells
-	preset string // the value unless it is given; "" for the zero value
 
 	name    string // long, without dashes; "" of a heading
 	short   string // letters of the short forms
@@ -56,7 +55,7 @@ func optionsOf(t reflect.Type, path string) (all []*option) {
 // newOption takes the tag of a field apart.
 func newOption(f reflect.StructField, row, path string) *option {
 	part := strings.Split(row, " | ")
-	o := &option{form: part[0], of: cmp.Or(sets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), to: path + f.Name, by: f.Tag.Get("by"), preset: f.Tag.Get("preset")}
+	o := &option{form: part[0], of: cmp.Or(sets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), to: path + f.Name, by: f.Tag.Get("by")}
 	letters, rest, _ := strings.Cut(o.form, "--")
 	name, value, alone := strings.Cut(rest, "[=")
 	if !alone {

@@ -60,7 +60,7 @@ type Input struct {
 	Files     []string       `row:"-a, --arg-file FILE | run | records from FILE, - is stdin; several one by one"`
 	Groups    []input.Group  // read after the files
 	_         struct{}       `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delim"`
-	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter" preset:"\\n"`
+	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
 	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | cut records into columns at REGEX" by:"colsep"`
 	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
 	Header    bool           `row:"--header | run | the first record names the columns"`
@@ -84,7 +84,7 @@ type Command struct {
 	NoArgs   bool   // -n0: the record is not inserted
 	MaxChars int    `row:"-s, --max-chars N | run | as many records as fit a command of N bytes | 1.."`
 	Spread   bool   `row:"-X, --spread | run | as many as fit; workers share the last ones evenly"`
-	Replace  string `row:"-I, --replace STR | all | STR stands for the record in place of {}" preset:"{}"`
+	Replace  string `row:"-I, --replace STR | all | STR stands for the record in place of {}"`
 	Stdin    bool   `row:"--stdin | all | give the record to the task's standard input"`
 	Shell    string // "" if only shell syntax calls for one
 }
@@ -126,7 +126,7 @@ type Jobserver struct {
 
 // Sched configures the order of tasks and which worker runs them. An Order of "" is that of the input.
 type Sched struct {
-	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair" preset:"fifo"`
+	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
 	Key    string       `row:"--key TEMPLATE | runs | what policy and limits go by, such as '{1}'"`
 	Cost   string       `row:"--cost TEMPLATE | runs | a number: how heavy a task is"`
 	Topics sched.Topics `row:"--topics LIST | runs | workers for each key: mail=2,db=1,*=5, or auto" by:"topics"`
@@ -155,8 +155,8 @@ type Machine struct {
 // command of each; "" is for none.
 type Coproc struct {
 	Words    string        `row:"--worker CMD | all | give the records to long-lived processes"`
-	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json" preset:"line"`
-	Window   int           `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536" preset:"1"`
+	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json"`
+	Window   int           `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
 	Eager    bool          `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
 	Life     task.Life
 	_        struct{} `row:"--worker-ready REGEX | all | wait for a line of the worker that matches" to:"Coproc.Life.Ready" by:"ready"`
@@ -172,12 +172,12 @@ type Failure struct {
 	Limit     core.Limit
 	Halt      core.Halt
 	_         struct{} `row:"--retries N | runs | N more attempts after the first | 0.." to:"Failure.Retry.Max"`
-	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling" to:"Failure.Retry.Delay" preset:"1s"`
-	_         struct{} `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay" preset:"1m"`
-	RetryOn   RetryOn  `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on" preset:"any"`
+	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling" to:"Failure.Retry.Delay"`
+	_         struct{} `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
+	RetryOn   RetryOn  `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
 	_         struct{} `row:"--timeout DUR | runs | end an attempt after DUR" to:"Failure.Limit.Timeout"`
 	_         struct{} `row:"--idle-timeout DUR | runs | end an attempt that writes nothing for DUR" to:"Failure.Limit.Idle"`
-	_         struct{} `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM" to:"Failure.Limit.KillAfter" preset:"5s"`
+	_         struct{} `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM" to:"Failure.Limit.KillAfter"`
 	FlakyFail bool     `row:"--flaky-fail | runs | status 123 also if a task passed only in a retry"`
 	_         struct{} `row:"--halt WHEN | runs | such as now,fail=1, soon,done=10% or pause,fail=3" to:"Failure.Halt" by:"halt"`
 	_         struct{} `row:"--fail-fast | runs | at the first failure end all (--halt now,fail=1) | now,fail=1" to:"Failure.Halt" by:"halt"`
@@ -210,7 +210,7 @@ func (on RetryOn) Names(o task.Outcome) bool {
 // succeed, either.
 type Output struct {
 	KeepOrder  bool     `row:"-k, --keep-order | run engine-attach | results in input order"`
-	Mode       string   `row:"--output MODE | shown | group (default), line, raw or none | group line raw none" preset:"group"`
+	Mode       string   `row:"--output MODE | shown | group (default), line, raw or none | group line raw none"`
 	_          struct{} `row:"--line-buffer | shown | same as --output line | output=line"`
 	_          struct{} `row:"-u, --ungroup | shown | same as --output raw | output=raw"`
 	FailedOnly bool     `row:"--quiet-success | shown | show only tasks that failed; nothing if none did"`
@@ -232,8 +232,8 @@ type After struct {
 
 // Show configures what people see beside the results.
 type Show struct {
-	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none" preset:"auto"`
-	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress" preset:"auto"`
+	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none"`
+	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress"`
 	_        struct{} `row:"--bar | everywhere | same as --progress always | progress=always"`
 	Quiet    bool     `row:"-q, --quiet | everywhere | no lines about failures, nor a digest at the end"`
 	Verbose  bool     `row:"-t, --verbose | all | each command on stderr before it runs"`
@@ -264,9 +264,9 @@ type State struct {
 // Serve configures a run that others feed.
 type Serve struct {
 	Feed core.Feed
-	_    struct{}      `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued" preset:"100000"`
+	_    struct{}      `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued"`
 	_    struct{}      `row:"--idle-exit DUR | serve | end after DUR without a task | 1us.." to:"Serve.Feed.IdleExit"`
-	Keep time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)" preset:"24h"`
+	Keep time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
 }
 
 // Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
@@ -274,7 +274,7 @@ type Engine struct {
 	URL   string        `row:"--engine URL | all | run the tasks on the workers of a NATS server"`
 	Queue string        `row:"--queue NAME | all | which workers of the hub (default)" by:"queue"`
 	Hosts []string      `row:"-S, --ssh HOSTS | runs | run on 8/host,user@host,: over ssh; or a FILE"`
-	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)" preset:"30s"`
+	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)"`
 
 	// of a run
 
@@ -291,7 +291,7 @@ type Engine struct {
 
 	Labels   []string      `row:"--labels LIST | worker | crew worker: topics of these names run there alone" by:"labels"`
 	_        struct{}      `row:"--offers LIST | worker | crew worker: what it has for --needs: gpu=2,mem=16" to:"Queue.Caps" by:"offers"`
-	TTL      time.Duration `row:"--worker-ttl DUR | all | a worker counts as lost when silent for DUR (10s) | 1s.." preset:"10s"`
+	TTL      time.Duration `row:"--worker-ttl DUR | all | a worker counts as lost when silent for DUR (10s) | 1s.."`
 	Commands bool          `row:"--allow-commands | worker | crew worker: run commands that are signed"`
 	Trust    []string      `row:"--trust FILE | worker | crew worker: whose signatures count"`
 }
@@ -385,13 +385,22 @@ const defaultQueue = "default"
 // newOptions returns Options for an empty command line, without the defaults that
 // finish fills in.
 func newOptions(c *command) *Options {
-	o := &Options{Do: c.name, of: c, Engine: Engine{Queue: defaultQueue}} // its parser is too slow for every start
-	for _, p := range options() {
-		if p.preset != "" {
-			_ = o.set(p, p.preset) // a test sees to it that this works
-		}
+	return &Options{ // as literals: to parse them costs a tenth of the start
+		Do: c.name, of: c,
+		Input:   Input{Delim: "\n"},
+		Command: Command{Replace: "{}"},
+		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
+		Sched:   Sched{Policy: "fifo"},
+		Failure: Failure{
+			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
+			RetryOn: RetryOn{{To: anyStatus}},
+			Limit:   core.Limit{KillAfter: 5 * time.Second},
+		},
+		Output: Output{Mode: "group"},
+		Show:   Show{Progress: "auto", CI: "auto"},
+		Engine: Engine{Queue: defaultQueue, TTL: 10 * time.Second, Reach: 30 * time.Second},
+		Serve:  Serve{Feed: core.Feed{MaxQueued: 100_000}, Keep: 24 * time.Hour},
 	}
-	return o
 }
 
 // TakesOffers reports whether tasks can need what workers offer.
