@@ -12,8 +12,21 @@ import (
 
 type union struct{} // there is none here
 
-// OpenExit fails: the caller has to look from time to time.
-func OpenExit(int) (fd int, err error) { return -1, unix.ENOSYS }
+// OpenExit returns a descriptor that poll(2) finds readable once a child has exited: a
+// kqueue(2). It fails if the child has exited already, with ESRCH.
+func OpenExit(pid int) (fd int, err error) {
+	if fd, err = unix.Kqueue(); err != nil {
+		return -1, err
+	}
+	unix.CloseOnExec(fd)
+	exit := []unix.Kevent_t{{Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD, Fflags: unix.NOTE_EXIT}}
+	unix.SetKevent(&exit[0], pid, unix.EVFILT_PROC, unix.EV_ADD)
+	if _, err = unix.Kevent(fd, exit, nil, nil); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
 
 const getModes, setModes, unread = unix.TIOCGETA, unix.TIOCSETA, 0x4004667f // FIONREAD of sys/filio.h
 
