@@ -63,10 +63,7 @@ const (
 // whoIs asks who is there, and calls take with what comes on some subjects until that returns false,
 // nobody is there, or nothing has come for some time.
 func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
-	rtt, err := s.nc.RTT()
-	if err != nil {
-		return err
-	}
+	begun := time.Now()
 	nobody := s.nc.NewInbox() // where the server says so
 	msgs := make(chan *nats.Msg, 1<<16)
 	for _, subject := range append(subjects, nobody) {
@@ -76,9 +73,10 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
-	if err = s.nc.PublishRequest(askSubject, nobody, nil); err != nil {
+	if err := cmp.Or(s.nc.PublishRequest(askSubject, nobody, nil), s.allowed()); err != nil {
 		return err
 	}
+	rtt := time.Since(begun)
 	ends, cancel := context.WithTimeout(ctx, askMost)
 	defer cancel()
 	for {
