@@ -227,12 +227,12 @@ func (j *Journal) load() error {
 	if j.past != nil {
 		j.past.table.close()
 	}
-	if j.door = l.door; l.lacks > 0 {
+	if l.lacks > 0 {
 		l.undo()
-		l.Counts, l.needed, l.outputs, j.door = Counts{}, 0, 0, ""
+		l.Counts, l.needed, l.outputs = Counts{}, 0, 0
 		l.count()
 	}
-	j.past, j.end = l, l.scanned.end
+	j.past, j.end, j.door = l, l.scanned.end, l.door
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	j.queue = queue(l.head.Queue)
 	if queue := l.head.Queue > 0; queue != j.dir.queue {

@@ -320,7 +320,7 @@ func (l *loaded) gone(e *entry) bool {
 	return e.has(done|l.settled) && e.outcome.Succeeded() && !e.has(named)
 }
 
-// undo forgets the tasks of the latest evDoor unless all of them have come.
+// undo forgets the latest evDoor and its tasks unless all of them have come: their numbers may be given again.
 func (l *loaded) undo() {
 	if l.lacks == 0 {
 		return
@@ -332,6 +332,7 @@ func (l *loaded) undo() {
 		}
 	}
 	l.withdraw(slices.Values(ids))
+	l.door, l.doorAt, l.lacks = "", 0, 0
 }
 
 // withdraw forgets tasks.

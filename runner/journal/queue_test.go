@@ -70,3 +70,22 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	require.Equal(t, []string{"1", "3"}, w.order)
 	require.True(t, large == w.tasks["1"].Argv[0] && "A="+large == w.tasks["1"].Env[0])
 }
+
+// TestDoorOfTasksThatNeverCame: another run may give their numbers to other tasks.
+func TestDoorOfTasksThatNeverCame(t *testing.T) {
+	w := newWorld(t, true)
+	require.NoError(t, w.do("open"))
+	huge := []string{strings.Repeat("\xff", MaxLine*3/4)}
+	require.Error(t, w.j.Accept([]*task.Task{{ID: 1}, {ID: 2, Env: huge}}, "d"))
+	for _, open := range []string{"open", "open -compact"} {
+		require.NoError(t, w.do("close"))
+		require.NoError(t, w.do(open))
+		require.Zero(t, w.j.Last())
+		require.Empty(t, w.j.Door())
+	}
+	require.NoError(t, w.do("accept 1"))
+	require.NoError(t, w.do("close"))
+	require.NoError(t, w.do("open"))
+	require.Len(t, w.order, 1)
+	require.Empty(t, w.j.Door())
+}
