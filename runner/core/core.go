@@ -34,7 +34,7 @@ type Core struct {
 }
 
 // Effects tell the caller of Step what to do. They are valid until the next Step.
-// Its lists are the caller's, Taken until the next Swap of the slot.
+// The lists but for Start are the caller's, Taken until the next Swap of the slot.
 type Effects struct {
 	Tokens []func(Tokens) // to call, in order and before anything starts
 	Start  []Start        // to run, each in a goroutine; none with a Streamer
@@ -131,7 +131,8 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 // Step brings the time and a fact, and returns what follows.
 func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	fx := &c.fx
-	*fx = Effects{}
+	clear(fx.Start)
+	*fx = Effects{Start: fx.Start[:0]}
 	c.tick(now)
 	fact(c)
 	c.due()

@@ -72,6 +72,14 @@ func TestUntilIsLookedForAgain(t *testing.T) {
 	require.Equal(t, Late, c.Ending().Reason)
 }
 
+// The list of what starts is used again: a new one for each task would cost time.
+func TestStartsAreListedInOnePlace(t *testing.T) {
+	s := simulate(t, config(1), 2)
+	s.wait()
+	require.Empty(t, s.core.fx.Start)
+	require.NotZero(t, cap(s.core.fx.Start))
+}
+
 // A chain of tasks that come one after another ends however long it is, and is cancelled as
 // a whole.
 func TestLongChains(t *testing.T) {
