@@ -75,6 +75,10 @@ func (d *dispatcher) load() {
 	list, _ := os.ReadDir(d.dir)
 	for _, e := range list {
 		dir := runDir(filepath.Join(d.dir, e.Name()))
+		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == takenExt {
+			time.AfterFunc(takenFor-time.Since(info.ModTime()), func() { _ = os.Remove(string(dir)) })
+			continue
+		}
 		record, err := dir.load()
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -154,6 +158,9 @@ func (d *dispatcher) obey(o *Order, a *Answer) (err error) {
 	d.mu.Lock()
 	l := d.runs[o.Run]
 	d.mu.Unlock()
+	if o.Op == opForget && l == nil && d.taken(o.Run) {
+		return errTaken
+	}
 	if a.None = l == nil || o.Op != opReport && o.from != l.record.User && o.from != d.s.user; a.None { // the owner has all runs
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
@@ -191,6 +198,8 @@ func (d *dispatcher) take(o *Order, a *Answer) error {
 	if err != nil {
 		a.None = err != errFull
 		return err
+	} else if l == nil {
+		return nil // it is here no more
 	}
 	select {
 	case <-l.fetched:
@@ -205,7 +214,8 @@ func (d *dispatcher) take(o *Order, a *Answer) error {
 	return l.failed
 }
 
-// begin begins to fetch the tasks of a run, unless that has begun.
+// begin begins to fetch the tasks of a run, unless that has begun. Without an error it returns nil for what a
+// crew serve has taken since.
 func (d *dispatcher) begin(o *Order) (*ledger, error) {
 	full := o.Tasks.Size > mostStored || d.full(mostStored-o.Tasks.Size)
 	d.mu.Lock()
@@ -214,6 +224,8 @@ func (d *dispatcher) begin(o *Order) (*ledger, error) {
 		return l, nil
 	} else if l != nil {
 		return nil, errGarbage
+	} else if d.taken(o.Handed.Run) {
+		return nil, nil
 	}
 	if full || len(d.runs) >= mostRuns {
 		return nil, errFull
@@ -293,7 +305,12 @@ func (l *ledger) fetch(o *Order) {
 func (d *dispatcher) forget(l *ledger) error {
 	l.giveUp()
 	<-l.still
-	l.unwanted.Stop()                                          // which would keep it in memory
+	l.unwanted.Stop() // which would keep it in memory
+	if l.state() == runLeft {
+		mark := d.mark(l.record.Run)
+		_ = os.WriteFile(mark, nil, 0o600) // or else it may come again
+		time.AfterFunc(takenFor, func() { _ = os.Remove(mark) })
+	}
 	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // so the next hub knows what became of it
 	if err := os.RemoveAll(string(l.runDir)); err != nil {
 		return err

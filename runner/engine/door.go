@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"crew/runner/task"
@@ -16,7 +18,20 @@ const (
 	doorWait     = 4 * time.Second // how long a hub waits for what is left for a crew serve, before it is asked again
 	mostLeft     = 8 << 20         // bytes of one request to add tasks
 	mostToldLeft = 100             // how many of them a hub tells of
+
+	takenExt = ".taken"
+	takenFor = 10 * time.Minute // how long a hub knows what was taken: whoever left it may not have heard that it was stored
 )
+
+var errTaken = errors.New("a crew serve has taken it")
+
+// mark returns the path of the file that says that a request was taken.
+func (d *dispatcher) mark(run string) string { return filepath.Join(d.dir, run+takenExt) }
+
+func (d *dispatcher) taken(run string) bool {
+	_, err := os.Stat(d.mark(run))
+	return err == nil && validName(run)
+}
 
 // Leave returns a function that has a hub take a request to add tasks, for a crew serve that takes it from
 // there, and once it returns no error, that is on the hub's disk.

@@ -96,3 +96,39 @@ func TestLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestLeftUnheard has somebody not hear that the hub has a request until a crew serve has taken it, and
+// others: it does not come again, and counts as left.
+func TestLeftUnheard(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.dispatches()
+		s := b.connect(nil)
+		ask := func(o Order) Answer {
+			a, err := s.askHub(dispatchSubject(s.user), o)
+			require.NoError(t, err)
+			return a
+		}
+		content := kept{io.NewSectionReader(strings.NewReader("x"), 0, 1), io.NopCloser(nil)}
+		lines, err := s.blobs.Keep(content, 1)
+		require.NoError(t, err)
+		var stores []Order
+		for range 2 {
+			record := handed{Enrolment: newEnrolment("", "", s.user, newIdentity())}
+			record.For, record.Stocked = "mail", &Stocked{}
+			o := Order{Op: opStore, ID: ID{Run: record.Run}, Handed: &record, Tasks: &lines}
+			require.False(t, ask(o).Wait)
+			stores = append(stores, o)
+		}
+		next := Order{Op: opNext, For: "mail"}
+		for _, o := range stores {
+			next.Run = ask(next).Run
+			require.Equal(t, o.Run, next.Run)
+		}
+		require.Empty(t, ask(next).Run)
+		require.False(t, ask(stores[0]).Wait)
+		require.Empty(t, ask(next).Run)
+		late, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, s.handOver(late, &once{}, stores[1].Handed, content, 1))
+	})
+}

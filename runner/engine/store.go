@@ -159,7 +159,9 @@ func (s *session) handOver(ctx context.Context, told *once, record *handed, task
 	if err == nil {
 		return nil
 	}
-	if left := s.forget(record.Run); left != nil && ctx.Err() != nil {
+	if left := s.forget(record.Run); left != nil && left.Error() == errTaken.Error() {
+		return nil
+	} else if left != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w, which may have it all the same", left)
 	}
 	return cmp.Or(ctx.Err(), s.explain(err))
