@@ -87,9 +87,13 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	}
 	s.nc = nc
 	s.waits = outbox.NewWaits(notice, nc.IsConnected)
-	s.asker, err = outbox.NewAsker(nc)
+	if s.asker, err = outbox.NewAsker(nc); err != nil { // it has been closed
+		err = s.explain(err)
+		s.close()
+		return nil, err
+	}
 	s.is(user)
-	return s, err
+	return s, nil
 }
 
 // is has what the session sends and keeps be a user's.
