@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -126,6 +127,9 @@ func (s *Results) write(e *task.Event) error {
 	return s.result(dir, e)
 }
 
+// own matches the names of outputs. It is made once, for runs that find any.
+var own = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^std(out|err)(\.[1-9][0-9]*)?$`) })
+
 // begin makes a task's directory, or removes result.json from it. If empty is
 // true it also removes the outputs of an earlier run.
 func begin(dir string, empty bool) error {
@@ -152,9 +156,8 @@ func begin(dir string, empty bool) error {
 	if err != nil {
 		return err
 	}
-	own := regexp.MustCompile(`^std(out|err)(\.[1-9][0-9]*)?$`)
 	for _, name := range names {
-		if own.MatchString(name) {
+		if own().MatchString(name) {
 			err = cmp.Or(err, os.Remove(filepath.Join(dir, name)))
 		}
 	}
