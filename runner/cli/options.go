@@ -322,7 +322,7 @@ type Ctl struct {
 
 	// of add
 
-	_     struct{}      `row:"--to RUN | ctl-add | the crew serve, or engine:URL/QUEUE | any" to:"Ctl.Run"`
+	_     struct{}      `row:"--to RUN | ctl-add | the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
 	_     struct{}      `row:"--in DUR | ctl-add | start it in such as 2h, and not before" to:"Ctl.Adds.At" by:"in"`
 	_     struct{}      `row:"--at WHEN | ctl-add | start it at such as 22:00 or '2027-01-31 06:00'" to:"Ctl.Adds.At" by:"at"`
 	_     struct{}      `row:"--timeout DUR | ctl-add | end an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
@@ -554,7 +554,11 @@ func (o *Options) Typed(name string) string {
 // OtherFile returns another option whose file is the same, or "".
 func (o *Options) OtherFile(option string, same func(file string) bool) string {
 	for _, u := range o.uses {
-		if typed := u.opt.typed(); typed != option && hasWord("arg-file times joblog lock junit report trace", u.opt.name) && same(strings.TrimPrefix(u.value, "+")) {
+		file := u.value
+		if u.opt.name == "joblog" {
+			file = strings.TrimPrefix(file, "+")
+		}
+		if typed := u.opt.typed(); typed != option && hasWord("arg-file times joblog lock junit report trace", u.opt.name) && same(file) {
 			return typed
 		}
 	}
