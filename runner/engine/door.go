@@ -36,8 +36,9 @@ func (d *dispatcher) taken(run string) bool {
 // Leave returns a function that has a hub take a request to add tasks, for a crew serve that takes it from
 // there, and once it returns no error, that is on the hub's disk.
 func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err error) {
+	wait := max(c.Wait, 2*answerWait)
 	s, err := connectHub(c.URL, c.Notice)
-	for end := time.Now().Add(c.Wait); (errors.Is(err, errNoServer) || errors.Is(err, errNoAnswer)) && time.Now().Before(end); time.Sleep(reconnectWait) {
+	for end := time.Now().Add(wait); (errors.Is(err, errNoServer) || errors.Is(err, errNoAnswer)) && time.Now().Before(end); time.Sleep(reconnectWait) {
 		s, err = connectHub(c.URL, c.Notice)
 	}
 	if err != nil {
@@ -47,7 +48,7 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 	return func(line []byte) error {
 		record := handed{Enrolment: newEnrolment("", "", s.user, newIdentity())}
 		record.For, record.Stocked = c.Name, &Stocked{}
-		ctx, cancel := context.WithTimeout(context.Background(), max(c.Wait, 2*answerWait))
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
 		content := kept{io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
 		err := s.handOver(ctx, told, &record, content, int64(len(line)))

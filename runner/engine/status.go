@@ -141,7 +141,7 @@ func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 		queues[w.Queue] = queueStatus{w.Queue, q.Workers + 1, q.Slots + w.Slots, q.Busy + w.Busy, 0}
 	}
 	for _, r := range st.Runs {
-		if r.State == runLeft {
+		if r.For != "" {
 			continue
 		}
 		q := queues[r.Queue]
