@@ -22,14 +22,16 @@ import (
 // that wait, read as slowly as can be.
 func truth(file []byte) (isDone, waits map[string]bool) {
 	isDone, accepted := map[string]bool{}, map[string]bool{}
+	var from, to, lacks uint64 // of the latest door
 	for _, l := range bytes.SplitAfter(file, []byte("\n")) {
 		i := bytes.LastIndex(l, []byte(`,"crc":"`))
 		if i < 0 || string(l[i:]) != fmt.Sprintf(",\"crc\":\"%08x\"}\n", crc32.Checksum(l[:i], crc32.MakeTable(crc32.Castagnoli))) {
 			continue
 		}
 		var r struct {
-			Event, ID, Outcome string
-			IDs                []string
+			Event, ID, Outcome    string
+			IDs                   []string
+			From, To, Tasks, Task uint64
 		}
 		if json.Unmarshal(l, &r) != nil || r.ID == string(appendID(nil, identity{})) { // which no task has
 			continue
@@ -40,7 +42,15 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 		case "ended":
 			isDone[r.ID] = true
 		case "accepted":
-			accepted[r.ID] = true
+			if accepted[r.ID] = true; lacks > 0 && from <= r.Task && r.Task <= to {
+				lacks--
+			}
+		case "run", "door":
+			maps.DeleteFunc(accepted, func(text string, _ bool) bool {
+				id, _ := parseID([]byte(text))
+				return lacks > 0 && from <= numberOf(id) && numberOf(id) <= to && !isDone[text]
+			})
+			from, to, lacks = r.From, r.To, r.Tasks
 		case "withdrawn":
 			for _, id := range r.IDs {
 				if !isDone[id] {

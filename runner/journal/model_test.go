@@ -341,6 +341,7 @@ func (m *model) open() {
 		}
 	}
 	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks), m.door}}
+	m.last = int(m.j.Last()) // numbers of tasks that never came are given again
 	m.count()
 }
 
