@@ -78,13 +78,13 @@ func splitGroups(operands []string) (command []string, groups []input.Group, err
 		case w == ":::" || w == ":::+":
 			separator = w
 			groups = append(groups, input.Group{Values: []string{}, Linked: w == ":::+"})
-		case hasWord(separators, w):
+		case w == "::::" || w == "::::+":
 			if separator = w; i+1 == len(operands) || hasWord(separators, operands[i+1]) {
 				return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
 			}
 		case separator == "":
 			command = append(command, w)
-		case hasWord("::: :::+", separator):
+		case !strings.HasPrefix(separator, "::::"):
 			g := &groups[len(groups)-1]
 			g.Values = append(g.Values, w)
 		case len(w) > 1 && w[0] == '-':

@@ -134,7 +134,7 @@ func moment(s string, now time.Time, zone error) (time.Time, error) {
 		case err != nil:
 		case strings.Contains(form, "Z"):
 			return t, nil
-		case t.Year() > 0:
+		case len(form) > len(time.TimeOnly):
 			return local(t, now.Location()), zone
 		default:
 			next := now
