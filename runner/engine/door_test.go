@@ -104,7 +104,7 @@ func TestLeftUnheard(t *testing.T) {
 		b.dispatches()
 		s := b.connect(nil)
 		ask := func(o Order) Answer {
-			a, err := s.askHub(dispatchSubject(s.user), o)
+			a, err := s.askAbout(t.Context(), &once{}, o)
 			require.NoError(t, err)
 			return a
 		}
