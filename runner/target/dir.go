@@ -101,7 +101,10 @@ func (ds *dirs) leave(d *dir) {
 func (d *dir) clean(name, base string) {
 	d.once.Do(func() { d.leftovers = leftovers(name) })
 	for _, temp := range d.leftovers {
-		if first, of, _ := parseTemp(temp); of == base && !marked(name, first) {
+		if temp[task.TempLen:] != base { // there may be thousands
+			continue
+		}
+		if first, _, _ := parseTemp(temp); !marked(name, first) {
 			Remove(name + "/" + temp)
 		}
 	}
