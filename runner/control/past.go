@@ -31,7 +31,7 @@ type past struct {
 	of     *task.Task
 	size   int         // of the task
 	result task.Result // without outputs
-	outs   [2]task.Live
+	outs   [2]tail
 	cut    [2]int64
 	due    time.Time // when the task is tried again; zero if it is not
 }
@@ -43,11 +43,11 @@ func pastOf(e *task.Event) *past {
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
 			text, _ := o.Tail(pastTail) // an error has ended the run, or will
-			p.outs[i], p.cut[i] = tail(text), n-int64(len(text))
+			p.outs[i], p.cut[i] = text, n-int64(len(text))
 		}
 	}
 	if len(r.Tail) > 0 {
-		p.outs[1] = tail(r.Tail)
+		p.outs[1] = r.Tail
 	}
 	if e.Kind == task.Retried {
 		p.due = e.At.Add(e.Wait)
@@ -59,7 +59,12 @@ func pastOf(e *task.Event) *past {
 // what is remembered nobody asks about.
 func (p *past) where() task.Where {
 	w := task.WhereOf("ended", p.of)
-	w.Past = task.Past{Facts: p.result.Facts(), Argv: p.result.Argv, Outputs: p.outs, Cut: p.cut, Kept: p.outs != [2]task.Live{}}
+	w.Past = task.Past{Facts: p.result.Facts(), Argv: p.result.Argv, Cut: p.cut}
+	for i, o := range p.outs {
+		if len(o) > 0 {
+			w.Outputs[i], w.Kept = o, true
+		}
+	}
 	if w.Task = p.of.ID; !p.due.IsZero() {
 		w.State, w.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}
 	}
