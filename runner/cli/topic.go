@@ -132,8 +132,8 @@ func optionHelp(topic string) (text string) {
 		case o.ofRuns() && (named || topic == o.name || len(letter) == 1 && strings.Contains(o.short, letter)):
 			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], append(man.Find(o.name), man.Mentions(o.name)...))
 		case named && o.of != "":
-			of := "crew " + strings.NewReplacer("-", " ", " ", ", crew ").Replace(o.of)
-			text += row + "\nOf " + task.Shorten(of, helpWidth()/2) + "\n"
+			of := "Of crew " + strings.NewReplacer("-", " ", " ", ", crew ").Replace(o.of)
+			text += row + "\n" + task.Shorten(of, helpWidth()-1) + "\n"
 		}
 	}
 	return text
