@@ -30,6 +30,7 @@ func TestArrive(t *testing.T) {
 			require.EqualValues(t, want, (<-s.end).Stats.Admitted)
 		}
 		s = serve(t, "-j1 --max-queued 3 --state "+dir)
+		synctest.Wait()
 		arrive("a", false, false, "task a", "task b")
 		arrive("a", false, false, "task a", "task b")
 		arrive("b", false, true, "task a", "task b", "task c", "task d")
@@ -42,7 +43,15 @@ func TestArrive(t *testing.T) {
 		arrive("e", true, true, "task e", "task f")
 
 		s = serve(t, "-j1 --max-queued 3 --state "+dir)
+		synctest.Wait()
 		arrive("c", false, false, "task c", "task d")
 		ends(4)
 	})
+}
+
+// What arrives before the run begins does not wait for that, which may never be.
+func TestArriveBeforeTheRun(t *testing.T) {
+	later, err := newFeed(nil, nil, nil, nil).Arrive("x", nil)
+	require.NoError(t, err)
+	require.True(t, later)
 }
