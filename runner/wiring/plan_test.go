@@ -78,10 +78,14 @@ func TestJobs(t *testing.T) {
 
 // TestMostTasks: however many jobs are asked for, descriptors and processes bound them.
 func TestMostTasks(t *testing.T) {
-	for _, c := range []struct{ files, processes, want int }{
+	for _, c := range []struct {
+		files     uint64
+		processes int64
+		want      int
+	}{
 		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, mostJobs}, {1 << 20, 100 + kernel.SignalThreads, 44}, {1 << 20, 50 + kernel.SignalThreads, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
 	} {
-		require.Equal(t, c.want, mostTasks(uint64(c.files), int64(c.processes)))
+		require.Equal(t, c.want, mostTasks(c.files, c.processes))
 	}
 	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": mostJobs, " -j-7": 0} {
 		var p plan
