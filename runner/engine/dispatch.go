@@ -20,6 +20,7 @@ import (
 
 	"crew/runner/ssh"
 	"crew/runner/task"
+	"crew/runner/trust"
 	"crew/runner/wiring"
 )
 
@@ -81,7 +82,7 @@ func (d *dispatcher) load() {
 		}
 		record, err := dir.load()
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), d.taken(e.Name()):
 			_ = os.RemoveAll(string(dir))
 		case err != nil:
 			d.told.say(fmt.Sprintf("a run that was handed over is left alone in %s: %v", dir, err))
@@ -308,7 +309,7 @@ func (d *dispatcher) forget(l *ledger) error {
 	l.unwanted.Stop() // which would keep it in memory
 	if l.state() == runLeft {
 		mark := d.mark(l.record.Run)
-		_ = os.WriteFile(mark, nil, 0o600) // or else it may come again
+		_ = trust.WritePrivate(mark, nil) // or else it may come again, also after a power cut
 		time.AfterFunc(takenFor, func() { _ = os.Remove(mark) })
 	}
 	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // so the next hub knows what became of it

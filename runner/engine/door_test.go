@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -119,6 +120,8 @@ func TestLeftUnheard(t *testing.T) {
 			require.False(t, ask(o).Wait)
 			stores = append(stores, o)
 		}
+		before := t.TempDir()
+		require.NoError(t, os.CopyFS(before, os.DirFS(b.runs)))
 		next := Order{Op: opNext, For: "mail"}
 		for _, o := range stores {
 			next.Run = ask(next).Run
@@ -130,5 +133,12 @@ func TestLeftUnheard(t *testing.T) {
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, s.handOver(late, &once{}, stores[1].Handed, content, 1))
+
+		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power cut brings them back
+		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, quiet)
+		require.NoError(t, err)
+		require.Empty(t, d.all())
+		d.end()
+		d.wg.Wait()
 	})
 }

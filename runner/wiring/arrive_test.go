@@ -31,21 +31,22 @@ func TestArrive(t *testing.T) {
 		}
 		s = serve(t, "-j1 --max-queued 3 --state "+dir)
 		synctest.Wait()
-		arrive("a", false, false, "task a", "task b")
-		arrive("a", false, false, "task a", "task b")
-		arrive("b", false, true, "task a", "task b", "task c", "task d")
-		arrive("c", false, false, "task c", "task d")
-		later, err := s.Arrive("d", []byte("garbage\n"))
+		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e") // more than may wait
+		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e")
+		later, err := s.Arrive("b", []byte("garbage\n"))
 		require.False(t, later)
 		require.ErrorContains(t, err, "bad request")
-		arrive("e", true, true, "task e", "task f")
-		ends(4)
-		arrive("e", true, true, "task e", "task f")
+		arrive("c", true, true, "task f", "task g")
+		ends(5)
+		arrive("c", true, true, "task f", "task g")
 
-		s = serve(t, "-j1 --max-queued 3 --state "+dir)
+		s = serve(t, "-j6 --max-queued 3 --state "+dir)
 		synctest.Wait()
-		arrive("c", false, false, "task c", "task d")
-		ends(4)
+		arrive("a", false, false, "task a", "task b")
+		arrive("c", false, false, "task f", "task g")
+		synctest.Wait()
+		arrive("d", true, true, "task h", "task i", "task j", "task k")
+		ends(7)
 	})
 }
 

@@ -250,8 +250,8 @@ func (f *feed) admit(list []*addition) {
 			var err error
 			if x.tasks, err = f.tasks(x, number); err != nil {
 				x.err = wrong(err.Error())
-			} else if len(x.tasks) > room {
-				x.err = f.full(len(x.tasks))
+			} else if n := len(x.tasks); n > room && (x.door == "" || room < f.source.opts.Serve.Feed.MaxQueued) {
+				x.err = f.full(x)
 			}
 		}
 		if x.err != nil {
@@ -269,9 +269,11 @@ func (f *feed) admit(list []*addition) {
 // wrong returns the error of an addition that this run never takes.
 func wrong(text string) error { return &control.Refused{Text: text, Status: statusTrouble} }
 
-// full returns why there is no room for n tasks.
-func (f *feed) full(n int) error {
-	if most := f.source.opts.Serve.Feed.MaxQueued; n > most { // to wait might be in vain
+// full returns why there is no room for the tasks of an addition. What came by a door was accepted before:
+// it is taken whole once nothing waits, however much it is.
+func (f *feed) full(x *addition) error {
+	n, most := len(x.tasks), f.source.opts.Serve.Feed.MaxQueued
+	if n > most && x.door == "" { // to wait might be in vain
 		return wrong(fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
 	}
 	return &control.Refused{Text: task.ErrFull.Error(), Status: statusBusy}
