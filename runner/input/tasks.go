@@ -265,7 +265,7 @@ func (t *Tasks) CheckColumns() error {
 		}
 	}
 	if err := t.holds.Check([][]string{make([]string, sources)}); values && err != nil {
-		return fmt.Errorf("%w, or give another source behind :::", err)
+		return fmt.Errorf("%w, or put ::: and another source behind it", err)
 	}
 	return nil
 }
