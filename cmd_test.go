@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
+	"crew/runner/exec/kernel"
 )
 
 func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 6}.Run()) }
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 6}.Run()) }
 // systems other than Linux.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	crewtest.Build(t, "crew/runner/web/crew-web")
+	crewtest.Build(t, "crew/runner/show/web/crew-web")
 	programs := filepath.Dir(crewtest.Build(t, "crew"))
 	require.NoError(t, os.Setenv("PATH", programs+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	testscript.Run(t, testscript.Params{

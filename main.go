@@ -6,8 +6,8 @@ package main
 import (
 	"os"
 
-	"crew/runner/kernel"
-	"crew/runner/wiring"
+	"crew/runner/exec/kernel"
+	"crew/runner/front/wiring"
 )
 
 func main() {

@@ -16,21 +16,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readImports returns what stands behind each package and library in testdata/imports.txt.
+// readImports returns what stands behind each wing, package and library in testdata/imports.txt.
 func readImports(t *testing.T) map[string][]string {
 	text, err := os.ReadFile("testdata/imports.txt")
 	require.NoError(t, err)
-	rooms := map[string][]string{}
+	rules := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		if name, list, ok := strings.Cut(line, ":"); ok && line[0] != '#' {
-			rooms[name] = strings.Fields(list)
+			rules[name] = strings.Fields(list)
 		}
 	}
-	return rooms
+	return rules
+}
+
+// room returns the name of a package in testdata/imports.txt, and its wing, with a slash. A package
+// outside the wings is its own wing.
+func room(pkg string) (name, wing string) {
+	if pkg == "crew" {
+		return "main", "main"
+	}
+	name, in := strings.CutPrefix(pkg, "crew/runner/")
+	if wing, _, below := strings.Cut(name, "/"); in && below {
+		return name, wing + "/"
+	}
+	name = strings.TrimPrefix(name, "crew/")
+	return name, name
 }
 
 func TestImports(t *testing.T) {
-	rooms, seen := readImports(t), map[string]bool{}
+	rules, seen := readImports(t), map[string]bool{}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() && (d.Name() == "testdata" || d.Name() != ".." && strings.HasPrefix(d.Name(), ".")) {
 			return fs.SkipDir
@@ -40,10 +54,10 @@ func TestImports(t *testing.T) {
 		}
 		rel, err := filepath.Rel("..", filepath.Dir(file))
 		require.NoError(t, err)
-		pkg := path.Join("crew", filepath.ToSlash(rel))
-		room, known := rooms[pkg]
-		require.True(t, known, "%s is a new room: say what it may import", pkg)
-		seen[pkg] = true
+		pkg, wing := room(path.Join("crew", filepath.ToSlash(rel)))
+		may, known := rules[pkg]
+		require.True(t, known, "%s is a new package: say what it may import", pkg)
+		seen[pkg], seen[wing] = true, true
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		require.NoError(t, err)
 		for _, spec := range f.Imports {
@@ -52,10 +66,14 @@ func TestImports(t *testing.T) {
 			first, _, _ := strings.Cut(name, "/")
 			switch {
 			case first == "crew":
-				require.Contains(t, room, name, file)
+				name, of := room(name)
+				require.Contains(t, may, name, file)
+				if wing != pkg && of != wing {
+					require.Contains(t, rules[wing], strings.TrimSuffix(of, "/"), file)
+				}
 			case strings.Contains(first, "."):
-				require.NotContains(t, room, "std", "%s imports %s", file, name)
-				if by, limited := rooms[name]; limited {
+				require.NotContains(t, may, "std", "%s imports %s", file, name)
+				if by, limited := rules[name]; limited {
 					require.Contains(t, by, pkg, "%s imports %s", file, name)
 				}
 			}
@@ -63,8 +81,8 @@ func TestImports(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	for pkg := range rooms {
-		require.True(t, seen[pkg] || strings.Contains(pkg, "."), "there is no %s", pkg)
+	for name := range rules {
+		require.True(t, seen[name] || strings.Contains(name, "."), "there is no %s", name)
 	}
 }
 
@@ -72,8 +90,8 @@ func TestImports(t *testing.T) {
 func TestCrewLinksNoCompanion(t *testing.T) {
 	list, err := exec.Command("go", "list", "-deps", "..").Output()
 	require.NoError(t, err)
-	require.Contains(t, string(list), "crew/runner/wiring")
-	for _, lib := range []string{"nats", "tcell", "html/template", "crew/runner/view"} {
+	require.Contains(t, string(list), "crew/runner/front/wiring")
+	for _, lib := range []string{"nats", "tcell", "html/template", "crew/runner/show/view"} {
 		require.NotContains(t, string(list), lib)
 	}
 	require.False(t, slices.Contains(strings.Fields(string(list)), "net"), "crew links package net")

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/core"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 )
 
 // lanes is a Streamer whose slots answer their attempts with a function.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/core"
 	"crew/runner/crewtest"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 )
 
 // model is a run with all that surrounds it, at random: a Source, an Executor, a Recorder, and

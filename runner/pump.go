@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"time"
 
-	"crew/runner/core"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 )
 
 // pump hands batches of events to the sinks. Only its goroutine calls them.

@@ -19,8 +19,8 @@ import (
 	"sync"
 	"time"
 
-	"crew/runner/core"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 )
 
 var errOver = errors.New("the run is over")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/core"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 	"crew/sched"
 )
 

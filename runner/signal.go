@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
-	"crew/runner/kernel"
-	"crew/runner/task"
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
 )
 
 // Signals handles the signals that crew itself receives: it catches them, turns

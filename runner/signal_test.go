@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crew/runner/core"
 	"crew/runner/crewtest"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 )
 
 // Signals come a second apart; the last one is the command.

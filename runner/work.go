@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"crew/runner/core"
-	"crew/runner/task"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
 )
 
 // turn holds what a goroutine that brings a fact takes over from the door.

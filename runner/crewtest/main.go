@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"crew/runner/kernel"
+	"crew/runner/exec/kernel"
 )
 
 // Apart runs the tests of m apart from what surrounds them. At least so many of those that

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"crew/runner/kernel"
+	"crew/runner/exec/kernel"
 )
 
 // markVariable stands in the environment of a test's processes, so that they are found

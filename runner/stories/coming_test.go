@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/kernel"
+	"crew/runner/exec/kernel"
 )
 
 // use is something that people do with another tool, and how they do it with crew: a

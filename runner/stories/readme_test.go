@@ -62,7 +62,7 @@ func TestReadme(t *testing.T) {
 	require.Equal(t, known, runs, "the command lines of the README, and what becomes of them here")
 	require.Len(t, lines, len(runs)+len(cannot))
 
-	s := newSandbox(t, readFiles(t, "readme"), engine, "crew/runner/control/crew-top", "crew/runner/web/crew-web")
+	s := newSandbox(t, readFiles(t, "readme"), engine, "crew/runner/steer/control/crew-top", "crew/runner/show/web/crew-web")
 	s.goes()
 	s.files = s.look()
 	repository, err := os.Getwd()

@@ -17,7 +17,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-const engine = "crew/runner/engine/crew-engine"
+const engine = "crew/runner/far/engine/crew-engine"
 
 // sh begins a program that stands in for one that needs a network or is not installed
 // everywhere.

@@ -36,7 +36,7 @@ func record() (frames []frame, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+"/bin/", ".", "./runner/control/crew-top")
+	build := exec.Command("go", "build", "-o", dir+"/bin/", ".", "./runner/steer/control/crew-top")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {

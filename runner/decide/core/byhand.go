@@ -1,0 +1,112 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"crew/runner/decide/task"
+)
+
+// waits reports whether a task waits in this state.
+func (s state) waits() bool { return s != nowhere && s != running && s != decided }
+
+// byHand carries out a command about waiting tasks.
+func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
+	ids := cmd.IDs
+	if cmd.Op == task.Move && cmd.N < 0 { // the first one is moved last
+		ids = slices.Clone(ids)
+		slices.Reverse(ids)
+	}
+	for _, id := range ids {
+		e, err := c.unfinished(id)
+		switch {
+		case err != nil:
+		case e.ahead():
+			err = fmt.Errorf("task %d has been sent to a worker already", id)
+		case !e.state.waits():
+			err = fmt.Errorf("task %d runs already", id)
+		default:
+			err = c.setTerms(e, cmd)
+		}
+		if err != nil {
+			reply.Err = cmp.Or(reply.Err, err)
+			continue
+		}
+		reply.IDs, reply.Tasks = append(reply.IDs, id), append(reply.Tasks, e.task)
+	}
+	return reply
+}
+
+// unfinished returns a task that has not ended.
+func (c *Core) unfinished(id uint64) (*entry, error) {
+	switch e := c.entries[id]; {
+	case e != nil:
+		return e, nil
+	case c.input.exists(id):
+		return nil, fmt.Errorf("task %d has ended", id)
+	}
+	return nil, noTask(id)
+}
+
+// setTerms changes the terms of a waiting task.
+func (c *Core) setTerms(e *entry, cmd task.Command) error {
+	q, terms := &c.queue, e.task.Terms()
+	switch {
+	case cmd.Op == task.Hold:
+		terms.Held = true
+	case cmd.Op == task.Move && cmd.N < 0:
+		q.lowest--
+		terms.Rank = q.lowest
+	case cmd.Op == task.Move:
+		q.highest++
+		terms.Rank = q.highest
+	case terms.Held:
+		terms.Held = false
+	case terms.At.After(c.now):
+		terms.At = c.now
+	default:
+		return fmt.Errorf("task %d is not held, and does not wait for its time", e.item.ID)
+	}
+	changed := *e.task
+	changed.Asked = &terms
+	c.replace(e, &changed)
+	return nil
+}
+
+// replace replaces the task of an entry that waits by one with other terms, and has it wait for what
+// it has to wait for now. A task that is being checked goes on to be.
+func (c *Core) replace(e *entry, t *task.Task) {
+	if e.state != checking {
+		c.queue.unqueue(e)
+	}
+	c.queue.bytes[e.state] += t.Size() - e.size
+	e.task, e.size, e.item.Rank = t, t.Size(), c.rank(t)
+	if e.state != checking {
+		c.place(e)
+	}
+}
+
+// find returns the tasks that a command names, all of which must exist.
+func (c *Core) find(cmd task.Command) ([]uint64, error) {
+	ids := c.named(cmd)
+	if i := slices.IndexFunc(ids, func(id uint64) bool { return !c.input.exists(id) }); i >= 0 {
+		return nil, noTask(ids[i])
+	}
+	return ids, nil
+}
+
+// named returns the tasks that a command names: its IDs or, without any, the unfinished ones
+// of its key or, with All, of the run.
+func (c *Core) named(cmd task.Command) (ids []uint64) {
+	if len(cmd.IDs) > 0 {
+		return cmd.IDs
+	}
+	for id, e := range c.entries {
+		if cmd.All || e.task.Key == cmd.Key {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,81 @@
+package core
+
+import (
+	"cmp"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+// clock is the run's time at the moment of the current step.
+type clock struct {
+	time task.Clock
+	now  time.Time // on the machine's clock
+	run  time.Time // on the run's clock, for deadlines
+	at   time.Time // of events: now, or when the clock stopped
+}
+
+// tick sets the time.
+func (k *clock) tick(now time.Time) {
+	k.now, k.run = now, k.time.At(now)
+	k.at = k.time.Real(k.run)
+}
+
+// reached reports whether a time on the run's clock has come. Zero is never.
+func (k *clock) reached(at time.Time) bool { return !at.IsZero() && !k.run.Before(at) }
+
+// earlier returns the earlier of two times. The zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// watch sets when overdue is called for a running attempt that was last heard of then,
+// unless the executor ends it at its limits.
+func (c *Core) watch(e *entry, heard time.Time) {
+	if c.pool.timeless || e.task.Protocol != task.NoProtocol {
+		return
+	}
+	at := c.timesOut(e)
+	if idle := c.cfg.Limit.Idle; idle > 0 {
+		at = earlier(at, heard.Add(idle))
+	}
+	if !at.IsZero() {
+		c.queue.due.Push(e.item.ID, at)
+	}
+}
+
+// timesOut returns when a running attempt reaches its timeout. The zero time is never.
+func (c *Core) timesOut(e *entry) time.Time {
+	timeout := cmp.Or(e.task.Timeout, c.cfg.Limit.Timeout)
+	if timeout <= 0 {
+		return time.Time{}
+	}
+	return e.begun.Add(timeout)
+}
+
+// overdue takes the next step in ending a running task, or asks whether it is time.
+func (c *Core) overdue(e *entry) {
+	switch {
+	case e.ladder != task.Untouched:
+		c.kill(e)
+	case c.reached(c.timesOut(e)):
+		c.terminate(e, task.ErrTimeout)
+	default:
+		c.fx.Quiet = append(c.fx.Quiet, e.run())
+	}
+}
+
+// Quiet takes for how long an attempt of Effects.Quiet has written nothing.
+func (c *Core) Quiet(a task.Attempt, silent time.Duration) {
+	e, idle := c.entries[a.Task.ID], c.cfg.Limit.Idle
+	switch {
+	case e == nil || e.state != running || e.number != a.Number || e.ladder != task.Untouched:
+	case silent >= idle:
+		c.terminate(e, task.Silent(idle))
+	default:
+		c.watch(e, c.run.Add(-silent))
+	}
+}

@@ -1,0 +1,226 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"crew/runner/decide/task"
+)
+
+// Do carries out a command.
+func (c *Core) Do(cmd task.Command) (reply task.Reply) {
+	if err := c.refusal(cmd); err != nil {
+		return task.Reply{Err: err}
+	}
+	switch cmd.Op {
+	case task.Drain, task.Stop, task.Kill:
+		c.told(cmd)
+	case task.Fail:
+		if c.end.phase == going && !c.end.sealed {
+			c.Abort(cmd.Err)
+		}
+	case task.Rest:
+		c.stopReading()
+	case task.Resize, task.Grow:
+		n := cmd.N
+		if cmd.Op == task.Grow {
+			n += len(c.pool.own())
+		}
+		if c.cfg.Pool.Remote {
+			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
+		} else {
+			c.pool.resize(n, c.cfg.Pool.Window)
+		}
+	case task.Join:
+		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
+	case task.Leave:
+		if cmd.N < 0 || cmd.N >= len(c.pool.places) || c.pool.places[cmd.N].slot == nil {
+			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
+			break
+		}
+		c.pool.leave(cmd.N)
+		for _, e := range c.pool.places[cmd.N].list {
+			c.ask(e)
+		}
+	case task.Pause:
+		c.queue.paused = true
+	case task.Resume:
+		c.resume()
+	case task.Suspend:
+		c.time.Stop(c.now)
+	case task.Continue:
+		if lost := c.time.Start(c.now); lost > 0 {
+			c.tick(c.now)
+			c.output.emit(task.Event{Kind: task.Continued, Wait: lost})
+			for _, id := range c.ids(timed) {
+				c.queue.due.Push(id, c.run)
+			}
+		}
+	case task.Add:
+		return c.take(cmd)
+	case task.Cancel:
+		reply.IDs, reply.Err = c.cancelAll(cmd)
+	case task.Unused:
+		c.input.unused(cmd.IDs)
+	case task.Retry:
+		return c.retry(cmd.IDs)
+	case task.Hold, task.Release, task.Move:
+		return c.byHand(cmd)
+	case task.Find:
+		reply.IDs, reply.Err = c.find(cmd)
+	case task.Unfinished:
+		reply.IDs = slices.DeleteFunc(slices.Clone(cmd.IDs), func(id uint64) bool { return c.entries[id] == nil })
+	case task.Look:
+		reply.Snapshot = c.snapshot()
+	case task.Explain:
+		reply.Wheres = c.wheres(cmd)
+	}
+	return reply
+}
+
+// take admits tasks that a command brings, if there is room for them. Their numbers are of Number or of
+// an earlier run.
+func (c *Core) take(cmd task.Command) (reply task.Reply) {
+	c.input.fed = true
+	if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
+		return task.Reply{Err: task.ErrFull, Room: c.mayAdd()}
+	}
+	for _, r := range cmd.Succeeded {
+		c.queue.succeeded.Add(r[0], r[1])
+	}
+	for _, t := range cmd.Tasks {
+		for _, id := range t.Terms().After {
+			if id == 0 || id >= t.ID {
+				reply.Err = fmt.Errorf("no task %d came before, which task %d could come after", id, t.ID)
+			}
+		}
+	}
+	for _, t := range cmd.Tasks {
+		if reply.Err == nil {
+			c.input.given(t.ID)
+			c.admit(t)
+		}
+	}
+	c.input.given(uint64(cmd.N))
+	reply.Room = c.mayAdd()
+	return reply
+}
+
+// resume undoes a pause. After one by Config.Halt, results count anew.
+func (c *Core) resume() {
+	if c.queue.halted {
+		c.end.since = c.end.count
+	}
+	c.queue.paused, c.queue.halted = false, false
+	for _, id := range c.ids(delayed) {
+		c.queue.delay(c.entries[id], c.entries[id].due)
+	}
+}
+
+// stopReading stops reading; admitted tasks still run.
+func (c *Core) stopReading() {
+	if c.input.over() {
+		return
+	}
+	c.rest()
+	if !c.input.ended {
+		c.end.because(Told, nil, nil)
+	}
+	c.output.notice("draining: nothing more is read; what was read still runs")
+}
+
+// cancelAll cancels the tasks that a command names, and returns those that it could
+// cancel.
+func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
+	named := c.named(cmd)
+	if len(named) == 0 && !cmd.All {
+		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
+	}
+	if len(cmd.IDs) == 0 { // what comes after another one is cancelled before it, or else it is not run
+		slices.Reverse(named)
+	}
+	for _, id := range named {
+		e, gone := c.unfinished(id)
+		if gone == nil {
+			c.cancel(e, cmp.Or(cmd.Err, task.ErrCancelled), cmd.Kill)
+			ids = append(ids, id)
+		} else if len(cmd.IDs) > 0 {
+			err = cmp.Or(err, gone)
+		}
+	}
+	if cmd.Err != nil && len(ids) > 0 {
+		c.output.notice(task.Count(int64(len(ids)), "task") + " " + cmd.Err.Error())
+	}
+	slices.Sort(ids)
+	return ids, err
+}
+
+func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }
+
+// snapshot describes what the run does now.
+func (c *Core) snapshot() *task.Snapshot {
+	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.output.stats, Blocking: c.blocking()}
+	for _, at := range c.pool.places {
+		if at.slot != nil {
+			s.Slots = append(s.Slots, *at.slot)
+		}
+	}
+	for _, id := range c.holders() {
+		s.Tasks = append(s.Tasks, c.entries[id].running())
+	}
+	slices.SortStableFunc(s.Tasks, func(a, b task.Where) int { return a.Worker - b.Worker })
+	s.Waiting = c.waiting()
+	s.Queued, s.Buffer = c.queue.ahead(), c.buffer()
+	s.Aside, _ = c.queue.aside()
+	return s
+}
+
+// reasons say why a command is refused in a state.
+var reasons = [task.Done + 1]string{
+	task.Rests:  "it drains: it takes nothing more",
+	task.Drains: "it drains: nothing more starts",
+	task.Stops:  "it stops: its tasks are being ended",
+	task.Done:   "it is done: only its results are still being shown",
+}
+
+// refusal returns why a command is not carried out now, or nil. A signal is always
+// obeyed.
+func (c *Core) refusal(cmd task.Command) error {
+	state := c.state()
+	if state == task.Paused && c.input.rest && cmd.Op == task.Add {
+		state = task.Rests
+	}
+	last := task.Done // the state up to which it is carried out, as in the table of the man page
+	switch cmd.Op {
+	case task.Add:
+		last = task.Paused
+	case task.Rest, task.Resize, task.Grow, task.Pause, task.Resume, task.Retry, task.Hold, task.Release, task.Move:
+		last = task.Rests
+	case task.Drain:
+		last = task.Drains
+	case task.Cancel:
+		last = task.Stops
+	}
+	if state <= last || cmd.Signal != 0 {
+		return nil
+	}
+	return errors.New(reasons[state])
+}
+
+func (c *Core) state() task.State {
+	switch {
+	case c.end.sealed:
+		return task.Done
+	case c.end.phase >= stopping:
+		return task.Stops
+	case c.end.phase == draining:
+		return task.Drains
+	case c.paused():
+		return task.Paused
+	case c.input.rest:
+		return task.Rests
+	}
+	return task.Going
+}

@@ -1,0 +1,151 @@
+package core
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// Whatever the policy, no slot is free while something waits at another one that it could run.
+func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
+	for _, name := range []string{"fifo", "longest-first", "fair", "least-busy", "round-robin", "keyed"} {
+		for round := range crewtest.Rounds(10) {
+			n := crewtest.Rand(t, round)
+			s := simulate(t, sendAhead(name, 1+n.IntN(3)), 200, func(s *sim) {
+				s.Pause = time.Duration(n.IntN(3)) * 100 * time.Millisecond
+				s.change = func(t *task.Task) { t.Key, t.Cost = string(rune('a'+n.IntN(30))), 1+n.Int64N(5) }
+				s.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+					return time.Duration(n.IntN(1000)) * time.Millisecond, task.OK
+				}
+			})
+			for _, host := range []string{"a", "b", "c", "d"} {
+				s.join(1+n.IntN(3), host)
+				s.sleep(time.Second)
+			}
+			for !s.over {
+				at, ok := s.next()
+				require.True(t, ok)
+				s.sleep(at.Sub(s.now))
+				for _, a := range s.ahead {
+					free := s.core.couldBegin(s.core.entries[a.Task.ID])
+					require.False(t, free, "%s: task %d waits at worker %d", name, a.Task.ID, a.Slot.ID)
+				}
+			}
+			require.EqualValues(t, 200, s.wait().Stats.Of(task.OK))
+			require.Len(t, s.about(task.Started), 200)
+			require.LessOrEqual(t, len(s.recalled), 150, "%s: recalls of tasks go on", name)
+		}
+	}
+}
+
+// The end of an attempt can come before that of the one before it in the slot.
+func TestEndsComeInAnyOrder(t *testing.T) {
+	s := simulate(t, sendAhead("fifo", 1), 3)
+	s.join(1, "a")
+	second := s.ahead[0]
+	s.ahead = nil
+	s.step(func(c *Core) { c.Ended(&task.Result{Task: second.Task, Attempt: 1, Outcome: task.OK}) })
+	require.EqualValues(t, 1, s.core.snapshot().Stats.Running)
+	require.EqualValues(t, 3, s.wait().Stats.Of(task.OK))
+}
+
+// The machine's clock may be set, and the machine may sleep, so it is looked at again
+// and again.
+func TestUntilIsLookedForAgain(t *testing.T) {
+	cfg := config(1)
+	cfg.Limit.Until = epoch.Add(time.Hour)
+	c := New(cfg, epoch, false)
+	wake := func(after time.Duration) time.Duration {
+		now := epoch.Add(after)
+		return c.Step(now, func(*Core) {}).Wake.Sub(now)
+	}
+	require.LessOrEqual(t, wake(0), clockLook)
+	require.LessOrEqual(t, wake(59*time.Minute+59*time.Second), time.Second)
+	wake(time.Hour)
+	require.Equal(t, Late, c.Ending().Reason)
+}
+
+// The list of what starts is used again: a new one for each task would cost time.
+func TestStartsAreListedInOnePlace(t *testing.T) {
+	s := simulate(t, config(1), 2)
+	s.wait()
+	require.Empty(t, s.core.fx.Start)
+	require.NotZero(t, cap(s.core.fx.Start))
+}
+
+// A chain of tasks that come one after another ends however long it is, and is cancelled as
+// a whole.
+func TestLongChains(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		s := simulate(t, feed(1), 0, func(s *sim) {
+			s.Open = true
+			s.do = func(task.Attempt) (time.Duration, task.Outcome) { return time.Second, task.Exit }
+		})
+		const long = 5_000
+		list := make([]*task.Task, long)
+		for i := range list {
+			list[i] = &task.Task{ID: uint64(i + 1)}
+			if i > 0 {
+				list[i].Asked = &task.Terms{After: []uint64{uint64(i)}}
+			}
+		}
+		s.add(list...)
+		want := task.NotRun
+		if cancel {
+			want = task.Cancelled
+			require.Len(t, s.ask(task.Command{Op: task.Cancel, All: true}).IDs, long)
+		}
+		s.ask(task.Command{Op: task.Rest})
+		require.GreaterOrEqual(t, s.wait().Stats.Of(want), int64(long-1))
+	}
+}
+
+// TestWhatIsLegal tries each command in each state: what the man page says of it holds.
+func TestWhatIsLegal(t *testing.T) {
+	page, err := os.ReadFile("../../../man/crew-serve.1")
+	require.NoError(t, err)
+	ops := map[string]task.Op{
+		"pause": task.Pause, "resume": task.Resume, "resize": task.Resize, "cancel": task.Cancel, "retry": task.Retry,
+		"drain": task.Drain, "drain --rest": task.Rest, "stop": task.Stop, "add": task.Add,
+		"hold": task.Hold, "release": task.Release, "move": task.Move,
+	}
+	_, table, _ := strings.Cut(string(page), " running  paused  rest  draining  stopping  done\n")
+	table, _, _ = strings.Cut(table, ".Ed")
+	reach := [task.Done][]task.Op{
+		task.Paused: {task.Pause}, task.Rests: {task.Rest}, task.Drains: {task.Drain}, task.Stops: {task.Drain, task.Stop},
+	}
+	for line := range strings.Lines(table) {
+		cells := regexp.MustCompile(`  +`).Split(strings.TrimSpace(line), -1)
+		require.Len(t, cells, 2+int(task.Done), line)
+		require.Contains(t, ops, cells[0])
+		cmd := task.Command{Op: ops[cells[0]], N: 1}
+		delete(ops, cells[0])
+		if cmd.Op == task.Cancel {
+			cmd.IDs = []uint64{1}
+		}
+		for state, first := range reach {
+			s := simulate(t, config(1), 1000, func(s *sim) { s.Grace = time.Minute })
+			for _, op := range first {
+				s.ask(task.Command{Op: op})
+			}
+			require.EqualValues(t, state, s.core.snapshot().State)
+			err := s.try(cmd).Err
+			require.Equal(t, cells[1+state] == "yes", err == nil, "%s in %d: %v", cells[0], state, err)
+			if err != nil {
+				require.EqualError(t, err, reasons[state])
+			}
+			cmd := cmd
+			cmd.Signal = 2
+			require.NoError(t, s.try(cmd).Err, "a signal is always obeyed")
+			s.ask(task.Command{Op: task.Kill})
+		}
+	}
+	require.Empty(t, ops, "the man page lacks them")
+}

@@ -1,0 +1,239 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/sched"
+)
+
+// fewTasks may be read ahead whatever their size, unless Queue.Few says how many.
+const fewTasks = 64
+
+// furthest is how far a task that takes turns is moved by hand.
+const furthest = 1 << 20
+
+// input tells which tasks are still to come, from the reader or by commands.
+type input struct {
+	numbered atomic.Uint64 // the last task number handed out
+	ended    bool
+	rest     bool      // nothing more is read or added
+	reading  bool      // the reader is awake
+	fed      bool      // task.Add has come
+	idleAt   time.Time // when the last task finished; zero if some are unfinished
+}
+
+// over reports whether no more tasks come.
+func (i *input) over() bool { return i.ended || i.rest }
+
+// exists reports whether a task has had a number.
+func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
+
+// given notes that an earlier run has given the numbers up to last.
+func (i *input) given(last uint64) { i.numbered.Store(max(i.numbered.Load(), last)) }
+
+// unused takes numbers back that no task got, so that the next tasks get them, unless others
+// have been given later ones.
+func (i *input) unused(ids []uint64) {
+	if n := len(ids); n > 0 && ids[n-1]-ids[0] == uint64(n-1) {
+		i.numbered.CompareAndSwap(ids[n-1], ids[0]-1)
+	}
+}
+
+// Number returns the number of a new task. Nobody else numbers tasks. Without Feed.Open the
+// task must then be admitted, in any order. It is safe for concurrent use and the only
+// method called outside Step.
+func (c *Core) Number() uint64 { return c.input.numbered.Add(1) }
+
+// Read takes tasks from the reader, and returns how many it may bring next. If that is
+// none, it waits for Effects.Read.
+func (c *Core) Read(tasks []*task.Task) (room int) {
+	for _, t := range tasks {
+		c.admit(t)
+	}
+	room = c.room()
+	c.input.reading = room > 0
+	return min(room, batch)
+}
+
+// room is the number of tasks that may still be read.
+func (c *Core) room() int {
+	q, o := &c.queue, &c.output
+	if c.input.over() || c.end.phase > going || c.end.sealed || c.crowded() || o.full() {
+		return 0
+	}
+	n := c.buffer() - q.ahead()
+	if most := c.cfg.Queue.Bytes; most > 0 && q.bytes[queued] >= most {
+		n = min(n, cmp.Or(c.cfg.Queue.Few, fewTasks)-q.ahead())
+	}
+	if o.order != nil {
+		n = min(n, c.cfg.Order.Window-int(o.stats.Admitted-o.stats.Released))
+	}
+	return max(n, 0)
+}
+
+// buffer returns how many tasks may be read ahead.
+func (c *Core) buffer() int {
+	if c.cfg.Pool.Remote { // the number of slots is not known before
+		return max(c.cfg.Queue.Buffer, 2*c.pool.capacity)
+	}
+	return c.cfg.Queue.Buffer
+}
+
+// crowded reports whether the space outside the read-ahead is used up.
+func (c *Core) crowded() bool {
+	n, bytes := c.queue.aside()
+	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Queue.Bytes)
+}
+
+// letRead reports whether to wake the reader: when half of the read-ahead is used up,
+// so that it reads many tasks at a time, or when a slot is free.
+func (c *Core) letRead() bool {
+	if c.input.reading || c.room() == 0 {
+		return false
+	}
+	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.free() > 0
+	return c.input.reading
+}
+
+// admit takes a task into the run.
+func (c *Core) admit(t *task.Task) {
+	if c.end.sealed {
+		return
+	}
+	if !c.input.exists(t.ID) {
+		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.numbered.Load()))
+	}
+	c.output.stats.Apply(c.output.event(task.Admitted, t.ID, t))
+	e := c.newEntry()
+	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
+	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
+	if k := t.Known; k != nil {
+		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
+	}
+	if t.Asked != nil {
+		e.item.Rank = c.rank(t)
+		c.queue.lowest, c.queue.highest = min(c.queue.lowest, t.Asked.Rank), max(c.queue.highest, t.Asked.Rank)
+	}
+	if t.Key != "" {
+		e.item.Key, e.item.Place = sched.Hash(t.Key), sched.Place(t.Key)
+	}
+	c.entries[t.ID] = e
+	switch {
+	case t.Done != nil:
+		c.finish(e, t.Done)
+		c.halt(nil) // fewer tasks are left, so the share that counts has grown
+		return
+	case t.Err != nil:
+		c.refuse(e, t.Err)
+		return
+	case c.end.phase > going:
+		c.notRun(e)
+		return
+	}
+	var err, why error
+	if e.item.Claim, err = c.queue.caps.claim(t); err == nil {
+		why = c.queue.depend(e)
+	}
+	if err == nil && why == nil {
+		err = c.queue.makers.claim(t)
+	}
+	switch {
+	case why != nil:
+		c.forgo(e, why)
+	case err != nil:
+		c.refuse(e, err)
+	default:
+		c.place(e)
+	}
+}
+
+// rank returns the rank of a task: what it was given by hand, or its priority. One that waits for its
+// turn stays in the order of its key.
+func (c *Core) rank(t *task.Task) int64 {
+	terms := t.Terms()
+	rank := cmp.Or(terms.Rank, -int64(terms.Priority))
+	if c.takesTurns(t) {
+		rank = max(-furthest, min(rank, furthest))
+	}
+	return rank
+}
+
+func (c *Core) newEntry() *entry {
+	if n := len(c.spare); n > 0 {
+		e := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return e
+	}
+	return new(entry)
+}
+
+// refuse ends a task that cannot be run, once that is recorded.
+func (c *Core) refuse(e *entry, err error) {
+	c.settle(e, &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now})
+}
+
+// settle ends a task without an attempt, once its result is recorded.
+func (c *Core) settle(e *entry, r *task.Result) {
+	c.queue.set(e, decided)
+	e.result = r
+	c.fx.Record = append(c.fx.Record, r)
+}
+
+// mayAdd returns how many tasks there is room for. Those that idle slots can take at
+// once need none.
+func (c *Core) mayAdd() int {
+	most := c.cfg.Feed.MaxQueued
+	if most == 0 {
+		return math.MaxInt
+	}
+	free := 0
+	if c.end.phase == going && !c.queue.paused {
+		free = max(0, c.free())
+	}
+	return max(0, most+free-c.queue.waits())
+}
+
+// EndInput takes the end of the input: io.EOF, or what broke it. After a broken
+// input the tasks read so far still run, and then the run has failed.
+func (c *Core) EndInput(err error) {
+	if err != io.EOF {
+		c.end.because(Broken, nil, err)
+	}
+	c.input.ended = true
+	c.output.emit(task.Event{Kind: task.InputEnd})
+}
+
+// endFeed ends the input of a run that takes its tasks from commands: its number of
+// tasks is final.
+func (c *Core) endFeed() {
+	if c.cfg.Feed.Open && !c.input.ended {
+		c.EndInput(io.EOF)
+	}
+}
+
+// rest notes that nothing more is read or added.
+func (c *Core) rest() {
+	c.endFeed()
+	c.input.rest = true
+}
+
+// idle ends a run that has had nothing to do for Feed.IdleExit.
+func (c *Core) idle() {
+	limit, i := c.cfg.Feed.IdleExit, &c.input
+	switch {
+	case limit == 0 || !i.fed:
+	case len(c.entries) > 0:
+		i.idleAt = time.Time{}
+	case i.idleAt.IsZero():
+		i.idleAt = c.run
+	case !c.run.Before(i.idleAt.Add(limit)):
+		c.rest()
+	}
+}

@@ -1,0 +1,144 @@
+package core
+
+import (
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/sched"
+)
+
+const (
+	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead,
+	// for a retry or for a limit. Queue.Bytes is allowed, too.
+	asideTasks = 32 << 10
+	asideBytes = 16 << 20
+)
+
+// queue holds the tasks that wait, and counts the tasks of each state.
+type queue struct {
+	entries   map[uint64]*entry // the core's
+	count     [states]int       // tasks by state
+	bytes     [states]int       // their sizes by state
+	ready     *sched.Dispatcher // of the tasks that are queued or parked
+	wait      sched.Wait        // why none of these starts
+	again     time.Time         // when to ask again; zero for never
+	caps      caps
+	due       *sched.Delay  // when delayed tasks go on, timed ones are looked at, and overdue is called for running ones
+	succeeded *sched.Ranges // tasks that have; nil if none can come after another
+	makers    makers
+	memory    memory // of those that have failed; empty without Feed.Remember
+	paused    bool
+	halted    bool // Config.Halt has paused the run
+
+	lowest, highest int64 // of the ranks that were given by hand
+}
+
+// set moves a task to another state.
+func (q *queue) set(e *entry, s state) {
+	q.count[e.state]--
+	q.bytes[e.state] -= e.size
+	e.state = s
+	q.count[s]++
+	q.bytes[s] += e.size
+}
+
+// aside returns the number and size of the tasks that wait outside the read-ahead.
+func (q *queue) aside() (n, bytes int) {
+	for _, s := range [...]state{parked, following, held, timed, delayed} {
+		n += q.count[s]
+		bytes += q.bytes[s]
+	}
+	return n, bytes
+}
+
+// waits returns the number of waiting tasks.
+func (q *queue) waits() int {
+	n, _ := q.aside()
+	return q.ahead() + n
+}
+
+// ahead returns the number of tasks in the read-ahead.
+func (q *queue) ahead() int { return q.count[queued] + q.count[checking] }
+
+// push queues a task. It returns false if no slot would ever take it.
+func (q *queue) push(e *entry) bool {
+	push := q.ready.Push
+	if e.back && e.asked {
+		push = q.ready.Return
+	}
+	ok := push(e.item)
+	if ok {
+		q.set(e, queued)
+	}
+	return ok
+}
+
+// park notes that a queued task is parked, or a parked one queued.
+func (q *queue) park(id uint64, park bool) {
+	s := queued
+	if park {
+		s = parked
+	}
+	q.set(q.entries[id], s)
+}
+
+// delay has a task wait for its next attempt.
+func (q *queue) delay(e *entry, due time.Time) {
+	q.set(e, delayed)
+	e.due = due
+	q.due.Push(e.item.ID, due)
+}
+
+// unqueue takes a waiting task out of whatever it waits in. Under a serial policy, the others
+// of its key go on to wait for one that has begun.
+func (q *queue) unqueue(e *entry) {
+	switch e.state {
+	case queued, parked:
+		q.ready.Remove(e.item)
+	case timed, delayed:
+		q.due.Remove(e.item.ID)
+	}
+}
+
+// withdraw removes a waiting task for good.
+func (q *queue) withdraw(e *entry) {
+	q.unqueue(e)
+	if q.ready.Serial() {
+		q.ready.Remove(e.item) // it may be awaited there
+	}
+}
+
+// memory holds the latest tasks that have ended and can be run again, the oldest first.
+type memory struct {
+	tasks map[uint64]remembered
+	order []uint64
+	bytes int
+}
+
+type remembered struct {
+	task    *task.Task
+	outcome task.Outcome
+	code    int
+	attempt int
+	again   uint64 // the task as which it was run again; 0 if it was not
+}
+
+// keep remembers a task and forgets others if there are too many.
+func (m *memory) keep(r *task.Result, t *task.Task) {
+	m.tasks[t.ID] = remembered{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
+	m.order = append(m.order, t.ID)
+	m.bytes += t.Size()
+	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.order) > 1 {
+		m.bytes -= m.tasks[m.order[0]].task.Size()
+		delete(m.tasks, m.order[0])
+		m.order = m.order[1:]
+	}
+}
+
+// latest returns the number under which a task was run again last, or else its own.
+func (m *memory) latest(id uint64) uint64 {
+	for m.tasks[id].again > 0 {
+		id = m.tasks[id].again
+	}
+	return id
+}

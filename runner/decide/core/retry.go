@@ -1,0 +1,107 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"crew/runner/decide/task"
+)
+
+// retry starts the next attempts of tasks now or, if they have failed for good, runs them
+// again as new tasks, and with them those that were not run because they came after these.
+// With Feed.Open it only returns the new tasks, which Add brings once they are recorded.
+func (c *Core) retry(ids []uint64) (reply task.Reply) {
+	chosen := map[uint64]bool{}
+	for _, id := range ids {
+		switch e := c.entries[id]; {
+		case e != nil && e.state == delayed:
+			c.queue.delay(e, c.run)
+			reply.IDs = append(reply.IDs, id)
+		default:
+			err := c.mayRetry(id)
+			if reply.Err = cmp.Or(reply.Err, err); err == nil {
+				chosen[id] = true
+			}
+		}
+	}
+	for _, id := range c.withFollowers(chosen) {
+		t := c.renew(id, slices.Contains(ids, id))
+		reply.IDs, reply.Tasks = append(reply.IDs, t.ID), append(reply.Tasks, t)
+	}
+	if !c.cfg.Feed.Open {
+		for _, t := range reply.Tasks {
+			c.admit(t)
+		}
+	}
+	return reply
+}
+
+// mayRetry returns why a task cannot be run again, or nil.
+func (c *Core) mayRetry(id uint64) error {
+	was, ok := c.queue.memory.tasks[id]
+	switch {
+	case c.entries[id] != nil:
+		return fmt.Errorf("task %d does not wait for a retry", id)
+	case was.again > 0:
+		return fmt.Errorf("task %d was run again already, as task %d", id, was.again)
+	case ok && was.task.Block != nil && was.task.Block.Free != nil:
+		return fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
+	case ok:
+		return nil
+	case !c.input.exists(id):
+		return noTask(id)
+	case c.cfg.Feed.Remember:
+		return fmt.Errorf("task %d has not failed, or did so long ago", id)
+	}
+	return fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
+}
+
+// withFollowers returns the chosen tasks and those that can run once they have succeeded,
+// sorted: a task comes after some with lower numbers.
+func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
+	q := &c.queue
+	if q.succeeded != nil && len(chosen) > 0 {
+		for _, id := range slices.Sorted(maps.Keys(q.memory.tasks)) {
+			was := q.memory.tasks[id]
+			named := func(id uint64) bool { return chosen[id] }
+			failed := func(id uint64) bool {
+				latest := q.memory.latest(id)
+				return !chosen[id] && c.entries[latest] == nil && !q.succeeded.Has(latest)
+			}
+			after := was.task.Terms().After
+			if was.outcome == task.NotRun && was.again == 0 && slices.ContainsFunc(after, named) && !slices.ContainsFunc(after, failed) {
+				chosen[id] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(chosen))
+}
+
+// renew returns a new task that does what one did that has failed. It comes after those tasks of
+// the former one's that run again or have not ended and, unless it is named, waits for its time.
+func (c *Core) renew(id uint64, named bool) *task.Task {
+	m := &c.queue.memory
+	was := m.tasks[id]
+	c.queue.makers.release(was.task)
+	t := was.task.Again(c.Number(), was.attempt)
+	var after []uint64
+	for _, id := range was.task.Terms().After {
+		latest := m.latest(id)
+		_, failed := m.tasks[latest]
+		if c.entries[id] != nil || latest != id && !failed {
+			after = append(after, latest)
+		}
+	}
+	terms := t.Terms()
+	if terms.After = after; !named {
+		terms.At, terms.Held = was.task.Terms().At, was.task.Terms().Held
+	}
+	if !terms.IsZero() {
+		t.Asked = &terms
+	}
+	was.again = t.ID
+	m.tasks[id] = was
+	return t
+}

@@ -1,0 +1,201 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+)
+
+var update = flag.Bool("update", false, "write into the scripts what happens")
+
+// TestScripts plays the scripts in testdata: each is a paragraph that begins with what it shows. A
+// line is a command of task.Op, or one of scene.play, with fields to set; what follows from it is
+// indented below.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		scripts := strings.Split(strings.TrimSpace(string(text)), "\n\n")
+		for i, script := range scripts {
+			title, _, _ := strings.Cut(strings.TrimPrefix(script, "# "), "\n")
+			t.Run(title, func(t *testing.T) {
+				s := &scene{t: t, plans: map[uint64]*plan{}}
+				for line := range strings.Lines(script) {
+					if line[0] != ' ' {
+						s.say("%s", strings.TrimSpace(line))
+						s.play(strings.Fields(line))
+					}
+				}
+				played := strings.Join(s.lines, "\n")
+				if *update {
+					scripts[i] = played
+				}
+				require.Equal(t, scripts[i], played)
+			})
+		}
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(strings.Join(scripts, "\n\n")+"\n"), 0o644))
+		}
+	}
+}
+
+// scene is a script that is being played.
+type scene struct {
+	*sim
+	t     *testing.T
+	lines []string
+	rules [][]string // of tasks: which, and their fields
+	plans map[uint64]*plan
+	log   []happening // not said yet
+}
+
+// plan is a task, and what becomes of it.
+type plan struct {
+	task.Task
+	Takes   time.Duration
+	Eats    int64          // of the machine's memory, a tenth of that a second
+	Ends    []task.Outcome // of its attempts; the last one is that of all others, too
+	Unbegun int            // how many attempts come back without having begun
+	Size    int            // of its input
+	Streams bool           // its input is a block of a stream
+	Bad     bool           // its command cannot be executed
+	Fault   error          // of crew, in its attempts
+	Killed  int            // the signal with which the user interrupts it
+	Fresh   bool           // what it makes is up to date
+	tries   int
+}
+
+// scope is what is set for a run.
+type scope struct {
+	Config
+	world
+}
+
+func (s *scene) say(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+// play carries out a line of a script.
+func (s *scene) play(words []string) {
+	switch verb := words[0]; verb {
+	case "#":
+		return
+	case "task":
+		s.rules = append(s.rules, words[1:])
+		return
+	case "run":
+		s.begin(words[1:])
+	case "now": // something changes around the run
+		fields(&s.world, words[1:])
+		s.step(func(*Core) {})
+	case "sleep":
+		s.sleep(duration(words[1]))
+	case "wait":
+		s.ended(s.wait())
+	case "die":
+		s.die(words[1])
+	case "tokens": // others take or bring some
+		s.share(int(numbers(words[1])[0]))
+		s.flush()
+		s.say("  %d there, %d held, %d of its own", s.tokens.there, s.tokens.held, s.tokens.all)
+	case "silent": // it is said of an attempt, however late, that it was for a minute
+		id := numbers(words[1])
+		a := task.Attempt{Task: &task.Task{ID: uint64(id[0])}, Number: int(id[1])}
+		s.step(func(c *Core) { c.Quiet(a, time.Minute) })
+	case "abort":
+		err := map[string]error{"EPIPE": syscall.EPIPE}[words[1]]
+		s.step(func(c *Core) { c.Abort(cmp.Or(err, errors.New(words[1]))) })
+	case "gone": // the tokens
+		s.step(func(c *Core) { c.Answered(false, errors.New("gone")) })
+	default:
+		s.command(verb, words[1:])
+	}
+	s.flush()
+}
+
+// begin begins the run.
+func (s *scene) begin(words []string) {
+	to := scope{Config: config(1)}
+	to.Queue.Terms = true
+	fields(&to, words)
+	if to.Retry.Jitter = func() float64 { return 1 }; to.Retry.MaxDelay == 0 {
+		to.Retry.MaxDelay = to.Retry.Delay
+	}
+	if to.Again > 0 {
+		to.Retry.On = func(r *task.Result) bool { return r.Outcome == to.Again }
+	}
+	s.sim = simulate(s.t, to.Config, to.Tasks, func(made *sim) {
+		s.sim, made.world, made.note = made, to.world, s.note
+		made.figures = s.figures
+		made.change = func(t *task.Task) {
+			p := s.plan(t.ID)
+			*t, t.Stdin = p.Task, make([]byte, p.Size)
+			if p.Streams {
+				t.Block = &task.Block{Free: func() { s.free(t.ID) }}
+			}
+			if t.Done != nil {
+				t.Done.Task = t
+			}
+		}
+		made.do = func(a task.Attempt) (time.Duration, task.Outcome) {
+			p := s.plan(a.Task.ID)
+			if p.tries++; len(p.Ends) == 0 {
+				return p.Takes, task.OK
+			}
+			return p.Takes, p.Ends[min(p.tries, len(p.Ends))-1]
+		}
+		made.result = func(r *task.Result) {
+			p := s.plan(r.Task.ID)
+			r.Unbegun, r.BadCommand, r.Fault = r.Outcome == task.Lost && p.tries <= p.Unbegun, p.Bad, p.Fault
+			r.Signal, r.Interrupted = p.Killed, p.Killed > 0
+		}
+		made.silent = func(a task.Attempt) time.Duration {
+			wrote := later(made.core.entries[a.Task.ID].begun, epoch.Add(made.Writes))
+			return max(0, made.core.run.Sub(wrote))
+		}
+		made.check = func(t *task.Task) *task.Result {
+			if s.plan(t.ID).Fresh {
+				return &task.Result{Task: t, Outcome: task.Skipped}
+			}
+			return nil
+		}
+	})
+}
+
+// figures are those of the machine: running tasks add to them.
+func (s *scene) figures() (processes float64, free int64) {
+	processes, free = s.Load, s.Free
+	for _, r := range s.running {
+		processes += s.Each
+		free -= s.plan(r.Task.ID).Eats * min(10, int64(s.now.Sub(r.begun)/time.Second)) / 10
+	}
+	return processes, max(0, free)
+}
+
+// plan returns the plan of a task.
+func (s *scene) plan(id uint64) *plan {
+	if s.plans[id] == nil {
+		p := &plan{Task: task.Task{ID: id, Argv: []string{"true"}, Cost: 1}, Takes: time.Second}
+		for _, rule := range s.rules {
+			if rule[0] == "all" || slices.Contains(numbers(rule[0]), int64(id)) {
+				fields(p, rule[1:])
+			}
+		}
+		s.plans[id] = p
+	}
+	return s.plans[id]
+}

@@ -1,0 +1,474 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/sched"
+)
+
+// sim runs a Core without goroutines, in a time of its own: input, executor, recorder and
+// sinks are at hand at once, and attempts take as long as do says.
+type sim struct {
+	t    *testing.T
+	core *Core
+	now  time.Time
+	wake time.Time
+
+	// what the run is given
+
+	world
+	change func(*task.Task)
+	do     func(task.Attempt) (time.Duration, task.Outcome) // nil for a second and OK
+	result func(*task.Result)                               // completes a result; may be nil
+	check  func(*task.Task) *task.Result                    // of tasks that make files; nil if all have to run
+	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
+	tokens *basket
+	note   func(*Effects, []task.Event) // what a step has brought; may be nil
+	// figures are those of the machine.
+	figures func() (processes float64, free int64)
+
+	// what happens
+
+	running  []simulated
+	ahead    []task.Attempt // waiting at their slots
+	recalled []uint64
+	most     int // attempts at once
+	reading  bool
+	ready    time.Time      // when the reader has the next task
+	ring     bool           // the sinks are to take events
+	closed   bool           // they are
+	seen     int            // how many of the events that wait for them are noted
+	ends     []*task.Result // to be recorded
+	checks   []*task.Task   // to be checked
+	answers  []func(*Core)  // to Tokens.Ask, and about silence
+	causes   []error        // of attempts' ends
+	over     bool
+	sampled  []time.Time
+	begun    []uint64
+	verdicts []Verdict
+	events   []task.Event
+	finished map[uint64]task.Outcome
+}
+
+// world is what goes on around a run.
+type world struct {
+	Tasks int           // still to be read
+	Open  bool          // the input does not end
+	Pause time.Duration // before each task
+	Grace time.Duration // how long an attempt takes that is asked to end, unless it is killed
+	Deaf  bool          // attempts do not end before their time
+	Slow  bool          // checks do not end
+	Stuck bool          // nobody takes events
+	Ends  error         // of the input; nil for io.EOF
+	Again task.Outcome  // the only one that is retried; 0 for all failures
+
+	Keeps bool // ends of attempts are put on record first
+	Quiet bool // a script does not say what becomes of tasks
+
+	Writes time.Duration // until then attempts are not silent
+
+	// of the machine
+
+	Load, Each float64 // how many processes have something to do: without tasks, and more for each that runs
+	Free       int64   // bytes, without tasks
+}
+
+// simulated is a running attempt.
+type simulated struct {
+	task.Attempt
+	begun, end time.Time
+	outcome    task.Outcome
+}
+
+// epoch is when runs begin.
+var epoch = time.Unix(1_000_000_000, 0)
+
+// simulate returns a run of n tasks that has just begun.
+func simulate(t *testing.T, cfg Config, n int, set ...func(*sim)) *sim {
+	require.NoError(t, cfg.Validate())
+	s := &sim{t: t, now: epoch, ready: epoch, world: world{Tasks: n}, finished: map[uint64]task.Outcome{}}
+	for _, f := range set {
+		f(s)
+	}
+	s.tokens, _ = cfg.Pool.Tokens.(*basket)
+	s.core = New(cfg, epoch, false)
+	s.step(func(*Core) {})
+	return s
+}
+
+// step brings a fact to the core and does what follows, until nothing more happens now.
+func (s *sim) step(fact func(*Core)) {
+	s.bring(fact)
+	for s.follow() {
+	}
+}
+
+// bring brings a fact to the core and notes what follows.
+func (s *sim) bring(fact func(*Core)) {
+	if s.over {
+		return
+	}
+	fx := s.core.Step(s.now, fact)
+	s.wake, s.over = fx.Wake, fx.Over
+	s.notice(fx)
+	s.reading = s.reading || fx.Read
+	s.ring = s.ring || fx.Show
+	s.ends = append(s.ends, fx.Record...)
+	s.checks = append(s.checks, fx.Checks...)
+	for _, a := range fx.Start {
+		s.start(a.Attempt)
+	}
+	for _, a := range fx.Acts {
+		s.act(a)
+	}
+	for _, a := range fx.Recall {
+		s.recalled = append(s.recalled, a.Task.ID)
+		s.giveBack(a.Task.ID)
+	}
+	for _, a := range fx.Quiet {
+		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
+	}
+	if fx.Sample {
+		s.sampled = append(s.sampled, s.now)
+		s.answers = append(s.answers, func(c *Core) { c.Sampled(s.figures()) })
+	}
+	for _, call := range fx.Tokens {
+		call(s.tokens)
+	}
+	if s.tokens != nil {
+		s.answers = append(s.answers, s.tokens.give()...)
+	}
+}
+
+// notice takes the events of a step, before the sinks do.
+func (s *sim) notice(fx *Effects) {
+	events := s.core.output.events[s.seen:]
+	s.seen += len(events)
+	for _, e := range events {
+		if e.Kind == task.Finished {
+			if o, twice := s.finished[e.ID]; twice {
+				s.t.Fatalf("task %d finished twice: %v, %v", e.ID, o, e.Result.Outcome)
+			}
+			s.finished[e.ID] = e.Result.Outcome
+		}
+	}
+	s.events = append(s.events, events...)
+	if s.note != nil {
+		s.note(fx, events)
+	}
+}
+
+// follow does one thing that follows, and returns false if there is none.
+func (s *sim) follow() bool {
+	switch {
+	case s.over:
+		return false
+	case len(s.ends) > 0:
+		r := s.ends[0]
+		s.ends = s.ends[1:]
+		s.bring(func(c *Core) { c.Ended(r) })
+	case len(s.checks) > 0 && !s.Slow:
+		t := s.checks[0]
+		s.checks = s.checks[1:]
+		var r *task.Result
+		if s.check != nil {
+			r = s.check(t)
+		}
+		s.bring(func(c *Core) { c.Checked(t, r) })
+	case len(s.answers) > 0:
+		answer := s.answers[0]
+		s.answers = s.answers[1:]
+		s.bring(answer)
+	case s.reading && !s.now.Before(s.ready):
+		s.read()
+	case s.ring && !s.closed && !s.Stuck:
+		s.ring = false
+		s.show()
+	default:
+		return false
+	}
+	return true
+}
+
+// giveBack ends an attempt that has not begun.
+func (s *sim) giveBack(id uint64) bool {
+	i := slices.IndexFunc(s.ahead, func(a task.Attempt) bool { return a.Task.ID == id })
+	if i < 0 {
+		return false
+	}
+	a := s.ahead[i]
+	s.ahead = slices.Delete(s.ahead, i, i+1)
+	r := &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Outcome: task.Lost, Unbegun: true, End: s.now}
+	s.answers = append(s.answers, func(c *Core) { c.Ended(r) })
+	return true
+}
+
+// follows starts the attempt that waits for one that has ended.
+func (s *sim) follows(slot int) {
+	if i := slices.IndexFunc(s.ahead, func(a task.Attempt) bool { return a.Slot.ID == slot }); i >= 0 {
+		a := s.ahead[i]
+		s.ahead = slices.Delete(s.ahead, i, i+1)
+		s.start(a)
+	}
+}
+
+func (s *sim) start(a task.Attempt) {
+	if s.core.cfg.Pool.Ahead > 0 && slices.ContainsFunc(s.running, func(r simulated) bool { return r.Slot.ID == a.Slot.ID }) {
+		s.ahead = append(s.ahead, a)
+		return
+	}
+	took, o := time.Second, task.OK
+	if s.do != nil {
+		took, o = s.do(a)
+	}
+	s.begun = append(s.begun, a.Task.ID)
+	s.running = append(s.running, simulated{a, s.now, s.now.Add(took), o})
+	s.most = max(s.most, len(s.running))
+}
+
+func (s *sim) act(a Act) {
+	s.causes = append(s.causes, a.Cause)
+	if s.giveBack(a.Task) {
+		return
+	}
+	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
+	if i < 0 || s.Deaf {
+		return
+	}
+	if r := &s.running[i]; a.Cause == nil {
+		r.end = s.now
+	} else {
+		r.outcome = task.EndedBy(a.Cause)
+		r.end = s.now.Add(s.Grace)
+	}
+}
+
+// read brings the next task, or the end of the input.
+func (s *sim) read() {
+	switch {
+	case s.Tasks > 0:
+		s.Tasks--
+		id := s.core.Number()
+		t := &task.Task{ID: id, Argv: []string{"true"}, Records: [][]string{{fmt.Sprint(id)}}, Cost: 1}
+		if s.change != nil {
+			s.change(t)
+		}
+		s.ready = s.now.Add(s.Pause)
+		s.reading = false
+		s.bring(func(c *Core) { s.reading = c.Read([]*task.Task{t}) > 0 })
+	case s.Open:
+		s.ready = s.now.Add(1000 * time.Hour)
+	default:
+		s.reading = false
+		s.bring(func(c *Core) { c.EndInput(cmp.Or(s.Ends, io.EOF)) })
+	}
+}
+
+// show has the sinks take the events and, after the last, close.
+func (s *sim) show() {
+	var last bool
+	s.bring(func(c *Core) {
+		s.seen = 0
+		_, last = c.Take(nil)
+	})
+	if last {
+		s.closed = true
+		s.bring((*Core).Shown)
+	}
+}
+
+// next returns when something happens next, or false if nothing does.
+func (s *sim) next() (time.Time, bool) {
+	at := s.wake
+	for _, r := range s.running {
+		at = earlier(at, r.end)
+	}
+	if s.reading {
+		at = earlier(at, s.ready)
+	}
+	return at, !at.IsZero() && !s.over
+}
+
+// sleep lets time pass.
+func (s *sim) sleep(d time.Duration) {
+	until := s.now.Add(d)
+	for at, ok := s.next(); ok && !at.After(until); at, ok = s.next() {
+		s.now = later(s.now, at)
+		i := slices.IndexFunc(s.running, func(r simulated) bool { return !r.end.After(s.now) })
+		if i < 0 {
+			s.step(func(*Core) {})
+			continue
+		}
+		r := s.running[i]
+		s.running = slices.Delete(s.running, i, i+1)
+		s.follows(r.Slot.ID)
+		res := r.result(s.now)
+		if s.result != nil {
+			s.result(res)
+		}
+		if s.Keeps {
+			s.step(func(c *Core) { s.verdicts = append(s.verdicts, c.Decide(res)) })
+		}
+		s.step(func(c *Core) { c.Ended(res) })
+	}
+	s.now = until
+}
+
+func (r *simulated) result(now time.Time) *task.Result {
+	res := &task.Result{Task: r.Task, Attempt: r.Number, Worker: r.Slot.ID, Outcome: r.outcome, Start: r.begun, End: now}
+	if r.outcome == task.Exit {
+		res.Code = 1
+	}
+	return res
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// wait lets time pass until the run is over, and returns how it has ended.
+func (s *sim) wait() *Ending {
+	for !s.over {
+		at, ok := s.next()
+		if !ok {
+			require.Fail(s.t, "nothing will ever happen", "%+v", s.core.blocking())
+		}
+		s.sleep(max(0, at.Sub(s.now)))
+	}
+	end := s.core.Ending()
+	return &end
+}
+
+// try carries out a command.
+func (s *sim) try(cmd task.Command) (reply task.Reply) {
+	s.step(func(c *Core) {
+		if reply = c.Do(cmd); len(reply.Tasks) > 0 && cmd.Op == task.Retry && c.cfg.Feed.Open {
+			require.NoError(s.t, c.take(task.Command{Tasks: reply.Tasks, N: 1}).Err)
+		}
+	})
+	return reply
+}
+
+// ask is try for a command that is not refused.
+func (s *sim) ask(cmd task.Command) task.Reply {
+	s.t.Helper()
+	reply := s.try(cmd)
+	require.NoError(s.t, reply.Err)
+	return reply
+}
+
+// took returns how long the run has taken.
+func (s *sim) took() time.Duration { return s.now.Sub(epoch) }
+
+// policy returns a policy by its name; behind a colon there may be its topics.
+func policy(text string) sched.Policy {
+	name, topics, ok := strings.Cut(text, ":")
+	cfg := sched.Config{Name: name}
+	var err error
+	if ok {
+		cfg.Topics, err = sched.ParseTopics(topics)
+	}
+	p, err2 := sched.New(cfg)
+	if err = cmp.Or(err, err2); err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func config(workers int) Config {
+	return Config{
+		Pool:  Pool{Workers: workers},
+		Queue: Queue{Policy: policy("fifo"), Buffer: max(64, 2*workers)},
+		Limit: Limit{KillAfter: 5 * time.Second},
+	}
+}
+
+// sendAhead is a configuration of a run on other machines whose slots hold n attempts ahead.
+func sendAhead(name string, n int) Config {
+	cfg := remote(name)
+	cfg.Pool.Ahead = n
+	return cfg
+}
+
+func (s *sim) about(kind task.Kind) (ids []uint64) {
+	for _, e := range s.events {
+		if e.Kind == kind {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// feed returns the configuration of a run that takes its tasks from commands.
+func feed(workers int) Config {
+	cfg := config(workers)
+	cfg.Feed, cfg.Queue.Terms = Feed{Open: true, Remember: true}, true
+	return cfg
+}
+
+func numbered(ids ...uint64) (list []*task.Task) {
+	for _, id := range ids {
+		list = append(list, &task.Task{ID: id, Argv: []string{"true"}})
+	}
+	return list
+}
+
+// add adds tasks.
+func (s *sim) add(tasks ...*task.Task) { s.ask(task.Command{Op: task.Add, Tasks: tasks}) }
+
+// remote is a configuration without slots of its own.
+func remote(name string) Config {
+	cfg := config(0)
+	cfg.Pool.Remote, cfg.Queue.Policy = true, policy(name)
+	cfg.Limit.Timeout = time.Millisecond
+	return cfg
+}
+
+// join adds n slots of a host with labels.
+func (s *sim) join(n int, host string, labels ...string) []int {
+	return s.ask(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: host, Labels: labels}}).Slots
+}
+
+func (s *sim) leave(slots []int) {
+	for _, id := range slots {
+		s.ask(task.Command{Op: task.Leave, N: id})
+	}
+}
+
+// die has the attempts of a host be lost.
+func (s *sim) die(host string) {
+	for i := range s.running {
+		if r := &s.running[i]; r.Slot.Host == host {
+			r.end, r.outcome = s.now, task.Lost
+		}
+	}
+	for _, a := range slices.Clone(s.ahead) {
+		if a.Slot.Host == host {
+			s.giveBack(a.Task.ID)
+		}
+	}
+	s.sleep(0)
+}
+
+// making returns a task of a key that makes files.
+func making(id uint64, key string, targets ...string) *task.Task {
+	t := &task.Task{ID: id, Key: key, Argv: []string{"true"}, Makes: &task.Making{}}
+	for _, path := range targets {
+		t.Makes.Targets = append(t.Makes.Targets, task.Target{Path: path})
+	}
+	return t
+}
+
+func skipped(t *task.Task) *task.Result { return &task.Result{Task: t, Outcome: task.Skipped} }

@@ -1,0 +1,314 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/sched"
+)
+
+const (
+	// poison is the number of lost attempts after which a task is not tried again: its
+	// workers may have died of it. The same holds for attempts that are ended for memory.
+	poison = 5
+	// returnedWait is how much longer a task waits each time that it comes back without
+	// having begun: there may be no worker that really takes it.
+	returnedWait = 100 * time.Millisecond
+)
+
+// next starts an attempt if one can start now.
+func (c *Core) next() bool {
+	q := &c.queue
+	c.pool.tokens.short, q.wait, q.again = false, sched.ForSlot, time.Time{}
+	if c.end.phase > going || c.paused() || c.output.full() {
+		return false
+	}
+	it, slot, wait := q.ready.Next(c.run)
+	if slot == 0 {
+		if wait == sched.ForToken && c.pool.most > 0 {
+			wait = sched.ForSlot
+		}
+		q.wait, q.again = wait, q.ready.Again()
+		return false
+	}
+	c.begin(c.entries[it.ID], slot)
+	return true
+}
+
+func (c *Core) begin(e *entry, slot int) {
+	c.queue.set(e, running)
+	at := c.pool.begin(slot, e, c.run)
+	e.attempt = attempt{slot: at.slot, number: e.number + 1, starts: c.cfg.Pool.Told}
+	c.queue.caps.hold(e)
+	if c.pool.most == 0 || len(at.list) == 1 {
+		c.started(e)
+	} else if c.pool.lookAt.IsZero() {
+		c.pool.lookAt = c.run.Add(brief)
+	}
+	if c.pool.streams.on {
+		at.stream.next = append(at.stream.next, e.run())
+		c.serve(at)
+		if at != c.pool.streams.taker { // which takes it now
+			c.rouse(at)
+		}
+	} else {
+		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
+	}
+}
+
+// Began takes that the process of an attempt runs.
+func (c *Core) Began(a task.Attempt) {
+	if e := c.entries[a.Task.ID]; e != nil && e.slot != nil && e.number == a.Number {
+		c.starts(e)
+	}
+}
+
+// starts notes that an attempt has started or never will.
+func (c *Core) starts(e *entry) {
+	if e.starts {
+		e.starts = false
+		c.queue.ready.Started(c.run, e.item)
+	}
+}
+
+// started notes that it is an attempt's turn in its slot.
+func (c *Core) started(e *entry) {
+	e.since, e.begun = c.now, c.run
+	c.watch(e, c.run)
+	retry := 0
+	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
+		retry = e.failures - int(e.task.Failures)
+	}
+	ev := c.output.event(task.Started, e.task.ID, e.task)
+	ev.Slot, ev.Host, ev.Units, ev.Attempt, ev.Retries = e.slot.ID, e.slot.Host, e.units, e.number, retry
+	c.output.stats.Apply(ev)
+}
+
+// Verdict says what follows from the end of an attempt.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Void  Verdict = iota // nothing: the run has given the attempt up
+	Again                // another attempt
+	Final                // the end of the task
+)
+
+// Decide takes the result of an attempt whose end has to be put on record. Unless the
+// verdict is Void, Ended has to follow, and until then the task keeps its slot: so at
+// most one attempt of a slot is in doubt if crew is killed.
+func (c *Core) Decide(r *task.Result) Verdict {
+	e := c.entries[r.Task.ID]
+	if e == nil {
+		return Void
+	}
+	c.decide(e, r)
+	if e.again {
+		return Again
+	}
+	return Final
+}
+
+// Ended takes results of attempts, or of tasks that are refused. If there is a
+// recorder, they are on record.
+func (c *Core) Ended(results ...*task.Result) {
+	for _, r := range results {
+		e := c.entries[r.Task.ID]
+		if e == nil { // it was given up
+			continue
+		}
+		if e.result != r {
+			c.decide(e, r)
+		}
+		c.recorded(e)
+	}
+}
+
+// decide decides whether a result finishes its task.
+func (c *Core) decide(e *entry, r *task.Result) {
+	if e.state != running {
+		panic(fmt.Sprintf("internal error: task %d is in state %d and has a result", e.item.ID, e.state))
+	}
+	if e.slot.Host != "" {
+		r.Host = e.slot.Host
+	}
+	if e.ahead() && !r.Unbegun { // the end of the one before is still to come
+		c.started(e)
+	}
+	if r.Outcome.Replaced() && (e.cancelled != nil || c.end.phase >= stopping && !r.Unbegun) {
+		r.Outcome = task.Cancelled // it would have been ended anyway
+	}
+	if r.Fault != nil && r.Outcome == task.OK {
+		r.Outcome = task.Cancelled // a part of its output is missing
+	}
+	c.queue.due.Remove(e.item.ID)
+	e.again = c.retries(e, r)
+	if !e.again {
+		r.Before, r.Omitted = e.before, e.omitted
+	}
+	if r.Outcome == task.Cancelled {
+		r.Final = r.Final || e.cancelled != nil
+		switch { // who has cancelled it is told
+		case e.cancelled != nil && e.cancelled != task.ErrCancelled:
+			r.Err = e.cancelled
+		case c.end.Reason == Told && c.end.phase >= stopping:
+			r.Err = cmp.Or(c.end.Err, r.Err)
+		}
+	}
+	e.result = r
+	c.queue.set(e, decided)
+	if r.Fault != nil {
+		c.Abort(r.Fault)
+	}
+}
+
+// recorded acts on a decision that is on record: the task is finished, or waits
+// for its next attempt.
+func (c *Core) recorded(e *entry) {
+	r := e.result
+	if !e.again {
+		c.finish(e, r)
+		return
+	}
+	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.replaced
+	switch {
+	case r.Unbegun && e.asked:
+	case r.Unbegun:
+		wait = time.Duration(min(e.returned, 10)) * returnedWait
+		e.returned++
+	case r.Outcome.Replaced():
+		before-- // it counts already
+	default:
+		wait = c.backoff(e.failures)
+		e.failures++
+	}
+	var dropped *task.Result
+	if !r.Unbegun {
+		var full bool
+		if e.before, dropped, full = task.KeepAttempt(e.before, r); full {
+			e.omitted++
+		}
+	}
+	if !e.ahead() { // or else no Started has come
+		c.output.emit(task.Event{
+			Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
+			Took: c.run.Sub(e.begun),
+		})
+	}
+	if e.back = r.Unbegun; e.back && r.Host == "" {
+		e.number-- // other machines know attempts by their number
+	}
+	c.vacate(e)
+	c.queue.delay(e, c.run.Add(wait))
+	switch {
+	case e.cancelled != nil:
+		c.cancel(e, e.cancelled, false)
+	case c.end.phase > going:
+		c.queue.withdraw(e)
+		c.notRun(e)
+	}
+	c.interrupt(r)
+}
+
+// vacate gives up the task's slot, if it holds one.
+func (c *Core) vacate(e *entry) {
+	if e.slot == nil {
+		return
+	}
+	at := c.pool.end(e)
+	c.starts(e)
+	c.pool.machine.gone(e)
+	c.queue.ready.Done(at.id, e.item, e.again)
+	c.queue.caps.giveBack(e)
+	e.slot = nil
+	if len(at.list) > 0 && at.list[0].ahead() {
+		c.started(at.list[0])
+	}
+}
+
+// retries reports whether the task has another attempt after this one. If the run
+// drains, the task waits for it and is not run; a resumed run makes that attempt.
+func (c *Core) retries(e *entry, r *task.Result) bool {
+	if r.Outcome.Replaced() && r.Fault == nil {
+		if !r.Unbegun {
+			e.replaced++
+		}
+		return e.replaced < poison
+	}
+	if !r.Outcome.Failed() || e.cancelled != nil || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
+		return false
+	}
+	if r.BadCommand && c.cfg.Halt.SameCommand {
+		return false // the run ends
+	}
+	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
+}
+
+// backoff returns how long to wait after a failure that follows n others. It
+// grows exponentially, with full jitter ("Exponential Backoff And Jitter", AWS
+// Architecture Blog, 2015).
+func (c *Core) backoff(n int) time.Duration {
+	most := c.cfg.Retry.Delay
+	for ; n > 0 && most < c.cfg.Retry.MaxDelay; n-- {
+		most *= 2
+	}
+	return time.Duration(c.cfg.Retry.Jitter() * float64(min(most, c.cfg.Retry.MaxDelay)))
+}
+
+// finish gives a task its outcome and releases the results that are in order now.
+func (c *Core) finish(e *entry, r *task.Result) {
+	id, ran, took := e.task.ID, 0, time.Duration(0)
+	if e.slot != nil {
+		if !e.ahead() {
+			ran, took = e.number, c.run.Sub(e.begun)
+		}
+		e.again = false
+		c.vacate(e)
+	}
+	c.queue.set(e, nowhere)
+	delete(c.entries, id)
+	ev := c.output.event(task.Finished, id, e.task)
+	ev.Result, ev.Attempt, ev.Took = r, ran, took
+	c.output.stats.Apply(ev)
+	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Final) {
+		c.queue.memory.keep(r, e.task)
+	}
+	if b := e.task.Block; b != nil && b.Free != nil {
+		b.Free() // no attempt follows, however long the result waits to be shown
+	}
+	c.output.release(id)
+	if !r.Known() {
+		c.interrupt(r)
+		if r.BadCommand && c.cfg.Halt.SameCommand {
+			c.end.because(BadCommand, r, nil)
+			c.turnTo(draining, "")
+		}
+		c.halt(r)
+	}
+	c.goOn(e, r)
+	*e = entry{}
+	c.spare = append(c.spare, e)
+}
+
+// notRun finishes a waiting task without another attempt.
+func (c *Core) notRun(e *entry) { c.finish(e, e.end(task.NotRun, nil, c.now)) }
+
+// cancel ends one task in whatever state, by killing it if it runs and kill is true.
+func (c *Core) cancel(e *entry, why error, kill bool) {
+	e.cancelled = why
+	switch e.state {
+	case running:
+		c.terminate(e, why)
+		if kill {
+			c.kill(e)
+		}
+	case decided: // recorded cancels it if it is to be retried
+	default:
+		c.queue.withdraw(e)
+		r := e.end(task.Cancelled, why, c.now)
+		r.Final = true
+		c.finish(e, r)
+	}
+}

@@ -1,0 +1,244 @@
+package coproc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// eval is a worker that does what each record says: the shell reads no more than that.
+const eval = `while read -r x; do eval "$x"; done`
+
+func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", eval) }
+
+// TestWorkersAndTheirRecords has workers answer records, or fail to.
+func TestWorkersAndTheirRecords(t *testing.T) {
+	t.Parallel()
+	whole := strings.NewReplacer("$LONG", strings.Repeat("x", 200_000), "$EXCERPT", strings.Repeat("x", excerptSize)).Replace
+	protocols := map[string]task.Protocol{"": task.LineProtocol, "NUL": task.NULProtocol, "JSON": task.JSONProtocol, "filter": task.FilterProtocol}
+	crewtest.Examples(t, "testdata/workers.txt", func(t *testing.T, c struct {
+		Name, Protocol, Script, Stray     string // the script is eval if empty
+		Argv, Records, Want, Said         []string
+		Ready, Gone, Back                 bool
+		Slots, Window, Timeout, End, Kill int
+	}) {
+		t.Parallel()
+		life := Life{KillAfter: time.Duration(c.Timeout) * 25 * time.Millisecond}
+		if c.Ready {
+			life.Ready = regexp.MustCompile("^ready")
+		}
+		w := newCrowd(t, Config{Life: life}, "sh", "-c", cmp.Or(c.Script, eval))
+		if c.Argv != nil {
+			w.argv = c.Argv
+		}
+		w.protocol, w.slots, w.window, w.gone, w.dir = protocols[c.Protocol], max(1, c.Slots), max(1, c.Window), c.Gone, t.TempDir()
+		for i, rec := range c.Records {
+			w.add(whole(rec))
+			if added := w.queue[i].Task; c.Protocol == "filter" {
+				added.Stdin, added.Block = nil, &task.Block{Text: []byte(whole(rec))}
+			} else if i+1 == c.Timeout {
+				added.Timeout = 50 * time.Millisecond
+			}
+		}
+		w.ended = func(r *task.Result) {
+			switch {
+			case r.Task.ID != 1:
+			case c.End > 0:
+				go w.End(1, uint64(c.End), 1, errors.New("enough"))
+			case c.Kill > 0:
+				go w.Kill(uint64(c.Kill), 1)
+			}
+		}
+		w.run()
+		for i, want := range c.Want {
+			shown := w.show(t, uint64(i+1))
+			want, exact := strings.CutPrefix(whole(want), "=")
+			if exact {
+				require.Equal(t, want, shown)
+			}
+			require.Contains(t, shown, want)
+		}
+		bad := func(r *task.Result) bool { return r.BadCommand }
+		require.Equal(t, c.Gone, slices.ContainsFunc(slices.Collect(maps.Values(w.results)), bad))
+		require.True(t, c.Gone || c.Back || len(w.back) == 0, "%v", w.back)
+		require.Contains(t, w.stray.String(), c.Stray)
+		all := strings.Join(w.said(t, len(c.Said)), "\n")
+		for _, part := range c.Said {
+			require.Contains(t, all, part)
+		}
+	})
+}
+
+// To end is how a worker fails a record, so it delays no other.
+func TestFailedRecordsDelayNothing(t *testing.T) {
+	t.Parallel()
+	c := shells(t, Config{})
+	c.add("exit 3", "exit 3", "exit 3", "kill -SEGV $$", "kill -SEGV $$", "exit 3", "echo 7")
+	var deaths []int
+	c.ended = func(*task.Result) {
+		c.Workers.mu.Lock()
+		defer c.Workers.mu.Unlock()
+		deaths = append(deaths, c.loops[1].deaths)
+	}
+	c.run()
+	require.Equal(t, []int{0, 0, 0, 1, 2, 0, 0}, deaths)
+}
+
+func TestALateLineEndsTheWorker(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := newCrowd(t, Config{}, "sh", "-c", `read x; echo "$x"; read y <go; echo late; cat`)
+	require.NoError(t, mkfifo(dir+"/go"))
+	c.dir = dir
+	c.hold = true
+	c.add("1")
+	c.ended = func(r *task.Result) {
+		if r.Task.ID == 1 {
+			go fill(dir + "/go")
+		}
+	}
+	c.noticed = func(string) {
+		c.hold = false
+		go c.Wake(1)
+	}
+	c.run()
+	require.Equal(t, []string{`worker 1 wrote a line that answers no record, and is replaced: "late"`}, c.said(t, 1))
+}
+
+func TestEndOfARecordThatWaits(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^go$")}}, "sh", "-c", "read x <go; echo go; exec cat")
+	c.dir = t.TempDir()
+	require.NoError(t, mkfifo(c.dir+"/go"))
+	c.window = 2
+	c.add("1", "2")
+	c.ended = func(r *task.Result) {
+		if r.Task.ID == 2 {
+			go fill(c.dir + "/go")
+		}
+	}
+	c.taken = func() { go c.End(1, 2, 1, errors.New("enough")) }
+	c.run()
+	require.Equal(t, "cancelled||", c.show(t, 2))
+	require.Equal(t, "ok|1\n|", c.show(t, 1))
+}
+
+func TestWorkersAreReplaced(t *testing.T) {
+	t.Parallel()
+	for _, window := range []int{1, 4} {
+		c := newCrowd(t, Config{Life: Life{Records: 3}}, "sh", "-c", `while read x; do echo $$; done`)
+		c.window = window
+		c.add(numbers(10)...)
+		c.run()
+		pids := map[string]int{}
+		for id := uint64(1); id <= 10; id++ {
+			pids[c.show(t, id)]++
+		}
+		require.Len(t, pids, 4)
+		for _, n := range pids {
+			require.LessOrEqual(t, n, 3)
+		}
+		require.Empty(t, c.notices)
+	}
+	c := newCrowd(t, Config{Life: Life{Age: time.Nanosecond}}, "cat")
+	c.hold = true
+	c.add("1")
+	c.ended = func(r *task.Result) {
+		if c.hold = r.Task.ID < 3; c.hold {
+			go c.add("next")
+		}
+	}
+	c.run()
+	require.Len(t, c.results, 3)
+}
+
+func TestEager(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, mkfifo(dir+"/go"))
+	argv := []string{"sh", "-c", "echo >go; exec cat"}
+	model := &task.Task{Argv: argv, Dir: dir, Protocol: task.LineProtocol}
+	c := newCrowd(t, Config{Life: Life{Eager: model}}, argv...)
+	c.dir, c.hold = dir, true
+	go func() {
+		_, _ = os.ReadFile(dir + "/go")
+		c.add("1")
+	}()
+	c.ended = func(*task.Result) { c.hold = false }
+	c.run()
+	require.Equal(t, "ok|1\n|", c.show(t, 1))
+}
+
+func TestWorkersThatAreNotReady(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, mkfifo(dir+"/go"))
+	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo >go; cat; echo loading; cat")
+	c.dir = dir
+	c.add("1")
+	go func() {
+		_, _ = os.ReadFile(dir + "/go")
+		c.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= readyAfter })
+		c.Wake(1)
+	}()
+	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
+	c.run()
+	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.said(t, 1))
+}
+
+// Run takes records of runs that have no reader of their own, and tasks that are no records.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	c := shells(t, Config{})
+	run := func(ctx context.Context, id uint64, rec string) (shown string) {
+		c.results[id] = c.Run(ctx, task.Attempt{
+			Task: &task.Task{ID: id, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte(rec)}, Number: 1, Slot: task.Slot{ID: 1},
+		})
+		return c.show(t, id)
+	}
+	require.Equal(t, "ok|1\n|", run(t.Context(), 1, "echo 1"))
+	require.Equal(t, "ok|2\n|", run(t.Context(), 2, "echo 2"))
+	require.Equal(t, c.results[1].PID, c.results[2].PID, "the worker lives on")
+	require.Contains(t, run(t.Context(), 3, "exit 3"), "exit 3|")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	begun := t.TempDir() + "/begun"
+	go func() {
+		crewtest.Exists(t, begun)
+		cancel(task.ErrTimeout)
+	}()
+	require.Contains(t, run(ctx, 4, "echo >"+begun+"; exec sleep 1000"), "timeout signal 15|")
+	r := c.Run(t.Context(), task.Attempt{Task: &task.Task{ID: 6, Argv: []string{"true"}}, Number: 1, Slot: task.Slot{ID: 1}})
+	require.Equal(t, task.OK, r.Outcome)
+}
+
+// TestEndedEarly has an attempt ended between a swap and the one that brings it.
+func TestEndedEarly(t *testing.T) {
+	t.Parallel()
+	c := shells(t, Config{})
+	swaps, ended := 0, task.Outcome(0)
+	c.Serve(task.Slot{ID: 1}, func(came []*task.Result) (next []task.Attempt, left task.Left) {
+		switch swaps++; {
+		case swaps == 1:
+			c.Wake(1)
+			c.End(1, 1, 1, task.ErrTimeout)
+		case swaps == 2:
+			next = []task.Attempt{{Task: &task.Task{ID: 1, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte("echo 1")}, Number: 1}}
+		case len(came) > 0:
+			ended, left = came[0].Outcome, task.LeftNone
+		}
+		return next, left
+	})
+	require.Equal(t, task.Timeout, ended)
+}

@@ -1,0 +1,81 @@
+package coproc
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// minutes lets time pass on the run's clock.
+func (c *crowd) minutes(n time.Duration) {
+	c.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= n * time.Minute })
+	c.Wake(1)
+}
+
+// until waits until a worker has written that on stderr for a record.
+func (c *crowd) until(t *testing.T, id uint64, stderr string) {
+	crewtest.Until(t, func() bool { return string(c.Said()[id]) == stderr }, "stderr of record %d", id)
+}
+
+// A record's time begins when its worker gets it, and anew with what the worker writes.
+// Then the worker is ended, and another one takes the next record.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `exec 3<lines; while read x; do eval "$x"; echo $x; done`)
+	c.dir = t.TempDir()
+	require.NoError(t, mkfifo(c.dir+"/lines"))
+	lines, err := os.OpenFile(c.dir+"/lines", os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer lines.Close()
+	c.add("echo a >&2; read y <&3; echo b >&2; read y <&3", "echo c >&2; exec sleep 1000", ":")
+	go func() {
+		for _, said := range []string{"a\n", "a\nb\n"} {
+			c.until(t, 1, said)
+			c.minutes(40)
+			_, _ = lines.WriteString("\n")
+		}
+		c.until(t, 2, "c\n")
+		c.minutes(61)
+	}()
+	c.run()
+	require.Contains(t, c.show(t, 1), "ok|")
+	require.Equal(t, "timeout signal 15||c\n|silent for 1h0m0s", c.show(t, 2))
+	require.Equal(t, "ok|:\n|", c.show(t, 3))
+}
+
+// A worker's silence is that of all records that it has.
+func TestIdleJSON(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `read x; read x; echo up >&2; exec sleep 1000`)
+	c.protocol, c.window = task.JSONProtocol, 2
+	c.add(`"a"`, `"b"`)
+	go func() {
+		c.until(t, 1, "up\n")
+		c.minutes(61)
+	}()
+	c.run()
+	require.Equal(t, "timeout signal 15||up\n|silent for 1h0m0s", c.show(t, 1))
+	require.Equal(t, "timeout signal 15|||silent for 1h0m0s", c.show(t, 2))
+}
+
+// The run waits for a worker that neither answers nor ends, and the user learns of it.
+func TestHint(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Config{}, "sh", "-c", "while read x; do echo here >&2; done")
+	c.hold = true
+	c.add("1")
+	c.ended = func(*task.Result) { c.hold = false }
+	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
+	go func() {
+		c.until(t, 1, "here\n")
+		c.minutes(1)
+	}()
+	c.run()
+	require.Contains(t, c.said(t, 1)[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
+}

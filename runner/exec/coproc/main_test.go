@@ -1,0 +1,226 @@
+package coproc
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+	"crew/runner/exec/proc"
+	"crew/runner/exec/spool"
+)
+
+func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
+
+// crowd runs tasks on Workers as a run does: it gives back at once what comes back
+// uncounted.
+type crowd struct {
+	*Workers
+	slots, window int
+	argv          []string
+	protocol      task.Protocol
+	dir           string
+	hold          bool // do not say that no more come
+	gone          bool // end as soon as a task has failed
+
+	mu      sync.Mutex
+	queue   []task.Attempt
+	over    bool
+	out     int            // attempts in the hands of workers
+	held    map[uint64]int // the slots of these
+	results map[uint64]*task.Result
+	back    map[uint64]int // how often a task came back uncounted
+	notices []string
+	stray   bytes.Buffer
+
+	// Called as that happens, if not nil.
+	ended   func(*task.Result)
+	taken   func()
+	noticed func(string)
+}
+
+func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
+	t.Helper()
+	store := spool.New(1<<20, t.TempDir())
+	c := &crowd{
+		slots: 1, window: 1, argv: argv, protocol: task.LineProtocol,
+		held: map[uint64]int{}, results: map[uint64]*task.Result{}, back: map[uint64]int{},
+	}
+	var err error
+	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: proc.Outputs{Store: store}, Notice: func(text string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.notices = append(c.notices, text)
+		if c.noticed != nil {
+			c.noticed(text)
+		}
+	}})
+	require.NoError(t, err)
+	cfg.Stray = func(task.Slot) io.WriteCloser { return &stray{c} }
+	if cfg.Life.KillAfter == 0 {
+		cfg.Life.KillAfter = 10 * time.Second
+	}
+	c.Workers = New(cfg)
+	t.Cleanup(func() {
+		for _, r := range c.results {
+			r.Close()
+		}
+		require.NoError(t, c.Close())
+		require.NoError(t, cfg.Local.Close())
+		require.NoError(t, store.Close())
+	})
+	return c
+}
+
+// stray keeps what belongs to no record.
+type stray struct{ c *crowd }
+
+func (s *stray) Write(p []byte) (int, error) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.c.stray.Write(p)
+}
+
+func (s *stray) Close() error { return nil }
+
+// add adds a task for each record.
+func (c *crowd) add(records ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, rec := range records {
+		id := uint64(len(c.queue) + c.out + len(c.results) + 1)
+		t := &task.Task{ID: id, Argv: c.argv, Dir: c.dir, Protocol: c.protocol, Stdin: []byte(rec)}
+		c.queue = append(c.queue, task.Attempt{Task: t, Number: 1})
+	}
+	for slot := 1; slot <= c.slots; slot++ {
+		go c.Wake(slot)
+	}
+}
+
+// run runs what add added.
+func (c *crowd) run() {
+	var wg sync.WaitGroup
+	for slot := 1; slot <= c.slots; slot++ {
+		wg.Go(func() { c.Serve(task.Slot{ID: slot, Cap: c.window}, c.swap(slot)) })
+	}
+	wg.Wait()
+}
+
+// said returns the notices once n have come.
+func (c *crowd) said(t *testing.T, n int) (notices []string) {
+	t.Helper()
+	crewtest.Until(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		notices = slices.Clone(c.notices)
+		return len(notices) >= n
+	}, "%d notices", n)
+	return notices
+}
+
+func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
+
+// fill writes to a FIFO that somebody reads.
+func fill(path string) { _ = os.WriteFile(path, []byte("\n"), 0) }
+
+func (c *crowd) swap(slot int) task.Swap {
+	mine := 0
+	return func(ended []*task.Result) (next []task.Attempt, left task.Left) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, r := range ended {
+			mine--
+			c.out--
+			id := r.Task.ID
+			delete(c.held, id)
+			if r.Outcome == task.Lost && r.Unbegun {
+				if c.back[id]++; c.over {
+					continue
+				}
+				c.queue = append([]task.Attempt{{Task: r.Task, Number: r.Attempt}}, c.queue...)
+				r.Close()
+				continue
+			}
+			if c.results[id] != nil {
+				panic(fmt.Sprintf("task %d ended twice", id))
+			}
+			c.results[id] = r
+			if c.gone && r.Outcome.Failed() {
+				c.over, c.queue = true, nil
+			}
+			if c.ended != nil {
+				c.ended(r)
+			}
+		}
+		for len(c.queue) > 0 && mine < c.window {
+			next = append(next, c.queue[0])
+			c.held[c.queue[0].Task.ID] = slot
+			c.queue = c.queue[1:]
+			mine++
+			c.out++
+		}
+		if len(next) > 0 && c.taken != nil {
+			c.taken()
+		}
+		switch {
+		case len(c.queue)+c.out == 0 && !c.hold:
+			for other := 1; other <= c.slots; other++ {
+				if len(ended) > 0 && other != slot {
+					go c.Wake(other)
+				}
+			}
+			return nil, task.LeftNone
+		case len(c.queue) == 0 && !c.hold:
+			left = task.LeftRest
+		}
+		return next, left
+	}
+}
+
+// show returns how a task ended, with its outputs.
+func (c *crowd) show(t *testing.T, id uint64) string {
+	t.Helper()
+	r := c.results[id]
+	require.NotNil(t, r, "task %d", id)
+	text := r.Outcome.String()
+	if r.Code != 0 {
+		text += fmt.Sprintf(" %d", r.Code)
+	}
+	if r.Signal != 0 {
+		text += fmt.Sprintf(" signal %d", r.Signal)
+	}
+	for _, out := range []task.Output{r.Stdout, r.Stderr} {
+		var b bytes.Buffer
+		if out != nil {
+			_, err := out.WriteTo(&b)
+			require.NoError(t, err)
+		}
+		text += fmt.Sprintf("|%s", b.String())
+	}
+	if r.Err != nil {
+		text += "|" + r.Err.Error()
+	}
+	return text
+}
+
+// lines returns a loop whose worker owes n answers, without a process.
+func lines(t *testing.T, n int) *loop {
+	c := newCrowd(t, Config{}, "cat")
+	l := newLoop(c.Workers, task.Slot{ID: 1})
+	for id := range n {
+		l.push(task.Attempt{Task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
+	}
+	l.w = newWorker(l, &proc.Worker{In: -1, Out: -1, Err: -1})
+	l.w.placed, l.w.put = n, math.MaxInt64
+	return l
+}

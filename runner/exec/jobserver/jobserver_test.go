@@ -1,0 +1,346 @@
+package jobserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
+	"crew/runner/exec/kernel"
+)
+
+func TestParse(t *testing.T) {
+	r, w := pipe(t)
+	_, another := pipe(t)
+	file, err := os.Open("jobserver_test.go")
+	require.NoError(t, err)
+	defer file.Close()
+	fill := strings.NewReplacer("$R", fmt.Sprint(r), "$W", fmt.Sprint(w), "$FILE", fmt.Sprint(file.Fd())).Replace
+	crewtest.Examples(t, "testdata/flags.txt", func(t *testing.T, row [2]string) {
+		a, found := Parse(fill(row[0]))
+		where := fmt.Sprintf("%d,%d", a.r, a.w)
+		switch {
+		case a.fifo != "":
+			where = "fifo:" + a.fifo
+		case !found && a == Auth{Jobs: a.Jobs}, a.r == -1 && a.w == -1:
+			where = "closed"
+		}
+		require.Equal(t, fill(row[1]), fmt.Sprint(found, a.Jobs, " ", where))
+	})
+	a, _ := Parse(fmt.Sprintf(" --jobserver-auth=%d,%d", r, another))
+	require.Equal(t, kernel.PipeIsOne, a.r == -1 && a.w == -1)
+}
+
+// Whatever was in MAKEFLAGS, tasks find the jobserver, and make its variables.
+func FuzzMakeflags(f *testing.F) {
+	for i, flags := range []string{"", "ks", " -j8 --jobserver-auth=3,4", "k -j8 --jobserver-fds=3,4 -j -- A=", " -- A=1 B=2", " --no-print-directory"} {
+		f.Add(flags, i+1)
+	}
+	f.Fuzz(func(t *testing.T, inherited string, n int) {
+		if n < 1 {
+			return
+		}
+		a, found := Parse(makeflags(inherited, "fifo:/x", n))
+		require.True(t, found)
+		require.Equal(t, Auth{Jobs: n, fifo: "/x", r: -1, w: -1}, a)
+		_, before := split(inherited)
+		_, after := split(makeflags(inherited, "fifo:/x", n))
+		require.Equal(t, before, after)
+	})
+}
+
+// pipe returns the ends of a pipe.
+func pipe(t *testing.T) (r, w int) {
+	var ends [2]int
+	require.NoError(t, kernel.Pipe(&ends))
+	t.Cleanup(func() { _, _ = unix.Close(ends[0]), unix.Close(ends[1]) })
+	return ends[0], ends[1]
+}
+
+// server is a jobserver of the test's, with tokens of which each is another byte.
+type server struct {
+	t    *testing.T
+	r, w int
+	auth string
+}
+
+func newServer(t *testing.T, fifo bool, tokens string) *server {
+	s := &server{t: t}
+	if fifo {
+		name := filepath.Join(t.TempDir(), "fifo")
+		require.NoError(t, unix.Mkfifo(name, 0o600))
+		fd, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		s.r, s.w, s.auth = fd, fd, "fifo:"+name
+	} else {
+		s.r, s.w = pipe(t)
+		s.auth = fmt.Sprintf("%d,%d", s.r, s.w)
+	}
+	s.put(tokens)
+	return s
+}
+
+func (s *server) put(tokens string) {
+	_, err := unix.Write(s.w, []byte(tokens))
+	require.NoError(s.t, err)
+}
+
+// there is how many tokens nobody holds.
+func (s *server) there() int {
+	n, err := kernel.Unread(s.r)
+	require.NoError(s.t, err)
+	return n
+}
+
+// take takes as many tokens as were put, and returns them sorted.
+func (s *server) take(n int) string {
+	crewtest.Until(s.t, func() bool { return s.there() >= n }, "%d tokens", n)
+	all := make([]byte, n+1)
+	got, err := unix.Read(s.r, all)
+	require.NoError(s.t, err)
+	slices.Sort(all[:got])
+	return string(all[:got])
+}
+
+func (s *server) join() (*Tokens, chan bool) {
+	a, found := Parse(" -j4 --jobserver-auth=" + s.auth)
+	require.True(s.t, found)
+	tokens, err := Join(a)
+	return watch(s.t, tokens, err)
+}
+
+// watch returns tokens and the answers to their Asks. This process is the guardian, too.
+func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
+	require.NoError(t, err)
+	tokens.Guard(func() (int, error) {
+		var asks [2]int // stays open
+		require.NoError(t, kernel.Pipe(&asks))
+		go func() {
+			for k := Keep(tokens.Kept()); read(asks[0], make([]byte, 1)); {
+				k.Give()
+			}
+		}()
+		return asks[1], nil
+	})
+	answers := make(chan bool, 100)
+	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
+	return tokens, answers
+}
+
+// share makes a jobserver with n tokens, all of which it holds, and joins it.
+func share(t *testing.T, inherited string, n int, pipe bool) (own *Tokens, answers chan bool, other *Tokens, others chan bool, a Auth) {
+	own, err := Share(inherited, n, pipe)
+	own, answers = watch(t, own, err)
+	a, found := Parse(own.Makeflags())
+	require.True(t, found)
+	other, err = Join(a)
+	other, others = watch(t, other, err)
+	own.Create(n)
+	return own, answers, other, others, a
+}
+
+func forms(t *testing.T, f func(t *testing.T, fifo bool)) {
+	t.Run("pipe", func(t *testing.T) { t.Parallel(); f(t, false) })
+	t.Run("fifo", func(t *testing.T) { t.Parallel(); f(t, true) })
+}
+
+func TestEachTokenComesBack(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		s := newServer(t, fifo, "+a\x00")
+		tokens, answers := s.join()
+		require.False(t, tokens.Own())
+		defer tokens.Close()
+		for range 3 {
+			tokens.Ask()
+			require.True(t, <-answers)
+		}
+		require.Zero(t, s.there())
+		tokens.Ask()
+		tokens.Withdraw()
+		require.False(t, <-answers)
+		tokens.Ask()
+		s.put("x") // comes later
+		require.True(t, <-answers)
+		tokens.Return(1)
+		crewtest.Until(t, func() bool { return s.there() == 1 }, "the token")
+		tokens.Ask()
+		require.True(t, <-answers)
+		tokens.Ask() // to be answered by nobody
+		tokens.Settle(true)
+		require.Equal(t, "\x00+ax", s.take(4))
+	})
+}
+
+// A read(2) that blocks, since another process was faster, delays no answer, and what it
+// brings too late goes back.
+func TestATokenThatIsGone(t *testing.T) {
+	var ends [2]int
+	require.NoError(t, unix.Pipe(ends[:]))
+	s := &server{t: t, r: ends[0], w: ends[1]}
+	tokens := &Tokens{in: s.r, r: os.NewFile(uintptr(s.r), "pipe")}
+	tokens.keeper.w = s.w
+	_, answers := watch(t, tokens, nil)
+	tokens.Ask()
+	tokens.Withdraw()
+	require.False(t, <-answers)
+	for range 2 {
+		s.put("+") // the first may come before read(2)
+		crewtest.Until(t, func() bool { tokens.mu.Lock(); defer tokens.mu.Unlock(); return !tokens.taking }, "the end of the read")
+	}
+	require.Equal(t, 2, s.there())
+	require.Zero(t, tokens.held)
+}
+
+// Nothing is started, and nothing waited for, unless a token is needed. Without a guardian
+// none is taken.
+func TestTokensThatNobodyAsksFor(t *testing.T) {
+	s := newServer(t, true, "+")
+	tokens, _ := s.join()
+	started := false
+	tokens.Guard(func() (int, error) { started = true; return 0, errors.New("none") })
+	tokens.Settle(true)
+	require.NoError(t, tokens.Close())
+	require.False(t, started)
+	require.Equal(t, "+", s.take(1))
+
+	tokens, answers := s.join()
+	s.put("+")
+	tokens.Guard(func() (int, error) { return 0, errors.New("none") })
+	tokens.Ask()
+	require.False(t, <-answers)
+	require.NoError(t, tokens.Close())
+	require.Equal(t, "+", s.take(1))
+}
+
+// At whatever moment this process is killed, the guardian gives back each token once.
+func TestTokensOfACrewThatIsKilled(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		s := newServer(t, fifo, "abcd")
+		tokens, answers := s.join()
+		for range 3 {
+			tokens.Ask()
+			require.True(t, <-answers)
+		}
+		tokens.Return(1)
+		crewtest.Until(t, func() bool { return s.there() == 2 }, "the token")
+		require.True(t, read(s.r, tokens.keeper.at(3)), "and not counted")
+		guardian := Keep(tokens.Kept())
+		guardian.End()
+		require.Equal(t, "abcd", s.take(4))
+		tokens.Return(1) // what it was to do has been done
+		guardian.End()
+		require.Zero(t, s.there())
+	})
+}
+
+// Close does what a guardian that stands still does not.
+func TestAGuardianThatIsStopped(t *testing.T) {
+	s := newServer(t, true, "abc")
+	tokens, answers := s.join()
+	tokens.Guard(func() (int, error) {
+		_, asks := pipe(t)
+		return asks, nil
+	})
+	for range 3 {
+		tokens.Ask()
+		require.True(t, <-answers)
+	}
+	tokens.Return(1)
+	tokens.Settle(true)
+	require.Zero(t, s.there())
+	require.NoError(t, tokens.Close())
+	require.Equal(t, "abc", s.take(3))
+}
+
+func TestNoJobserver(t *testing.T) {
+	for name, flags := range map[string]string{
+		"closed":  " --jobserver-auth=-2,-2",
+		"missing": " --jobserver-auth=fifo:" + filepath.Join(t.TempDir(), "none"),
+		"file":    " --jobserver-auth=fifo:jobserver_test.go",
+	} {
+		a, found := Parse(flags)
+		require.True(t, found, name)
+		_, err := Join(a)
+		require.Error(t, err, name)
+		require.Equal(t, name == "closed", errors.Is(err, ErrClosed), name)
+	}
+}
+
+// The path of the FIFO is one that clients read as it is, in whatever directory.
+func TestShareMakesAFIFO(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	require.NoError(t, os.Mkdir("rel", 0o700))
+	t.Setenv("TMPDIR", "rel")
+	own, err := Share("", 1, false)
+	require.NoError(t, err)
+	require.Contains(t, own.Makeflags(), "fifo:"+dir+"/rel/crew-jobserver-")
+	require.NoError(t, own.Close())
+	for _, name := range []string{"a b", "a$b", `a\b`, "missing"} {
+		t.Setenv("TMPDIR", filepath.Join(dir, name))
+		if name != "missing" {
+			require.NoError(t, os.Mkdir(name, 0o700))
+		}
+		_, err = Share("", 1, false)
+		require.ErrorContains(t, err, ": set TMPDIR to another directory", name)
+	}
+}
+
+// Tokens of a holder that was killed are replaced, and not doubled if they come back.
+func TestRecount(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		own, answers, other, others, _ := share(t, "", 3, !fifo)
+		own.Return(3)
+		other.Ask()
+		take := func(n int) {
+			for range n {
+				own.Ask()
+				require.True(t, <-answers)
+			}
+			own.Ask()
+			own.Withdraw()
+			require.False(t, <-answers, "no more than %d", n)
+			own.Return(n)
+		}
+		require.True(t, <-others)
+		take(2)
+		own.Recount()
+		take(3)
+		require.NoError(t, other.Close())
+		crewtest.Until(t, func() bool { n, _ := kernel.Unread(own.in); return n == 4 }, "the token")
+		own.Recount()
+		take(3)
+		require.NoError(t, own.Close())
+	})
+}
+
+func TestShare(t *testing.T) {
+	forms(t, func(t *testing.T, fifo bool) {
+		own, answers, other, others, a := share(t, "k", 3, !fifo)
+		require.True(t, own.Own())
+		require.Equal(t, 3, a.Jobs)
+		other.Ask()
+		own.Return(1)
+		require.True(t, <-others)
+		own.Ask()
+		own.Withdraw()
+		require.False(t, <-answers)
+		own.Destroy(2)
+		require.NoError(t, other.Close())
+		own.Ask()
+		require.True(t, <-answers)
+		require.NoError(t, own.Close())
+		if fifo {
+			require.NoFileExists(t, a.fifo)
+			require.NoDirExists(t, filepath.Dir(a.fifo))
+		}
+	})
+}

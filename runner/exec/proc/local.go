@@ -1,0 +1,248 @@
+// Package proc runs one attempt as one process group: it starts the process,
+// captures its output, ends it on request, and turns the wait status into an
+// outcome.
+//
+// Each attempt is one goroutine that blocks in system calls. Reading pipes with
+// poll(2) costs less per task than the runtime's poller, and a blocked thread per
+// task is cheap up to some thousands.
+//
+// Package kernel has the parts below Go's standard library, in which systems differ.
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/jobserver"
+	"crew/runner/exec/kernel"
+	"crew/runner/exec/spool"
+)
+
+// Config says how tasks run. Outputs that are captured pass through this process: neither with
+// Terminal nor with task.ShowRaw, which excludes PTY.
+type Config struct {
+	Outputs
+	Dir      string       // working directory; empty for crew's own
+	Env      []string     // the environment that tasks inherit
+	Notice   func(string) // shows a message to the user; called in its own goroutine; may be nil
+	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
+	PTY      bool         // tasks write to pseudo-terminals, one for each output
+	Idle     bool         // Silence is called
+	Spare    int          // descriptors that attempts leave to others beside what crew itself takes
+
+	// Processes is how many processes and threads crew and the tasks may come to; 0 if that is
+	// not known.
+	Processes int64
+}
+
+// Outputs says what becomes of the outputs of attempts.
+type Outputs struct {
+	Plan  task.Plan
+	Store *spool.Store                                 // holds the outputs of results; needed if Plan.Keeps
+	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines, which needs it
+}
+
+// Local is a runner.Executor that runs each attempt as a process group on this
+// machine. It is safe for concurrent use.
+type Local struct {
+	Clock Clock // stands still from Suspend to Resume
+
+	Config  // as it was given to New
+	env     *environ
+	path    lookup
+	null    int // /dev/null, open for reading and writing
+	spawner *kernel.Spawner
+	pins    kernel.Pins
+	live    atomic.Int64  // processes started and not reaped
+	room    atomic.Int64  // descriptors that attempts may still open
+	size    atomic.Uint32 // the winSize of terminals that are to be made; 0 without Config.PTY
+	peak    peak
+
+	groups   groups
+	census   census
+	guardian guardian
+	first    sync.Once // starts the guardian
+	shortage *shortage
+	ran      atomic.Value // the program that started last
+	terminal *terminal    // nil without Config.Terminal
+	began    func(task.Attempt)
+
+	buffers sync.Pool // of *[pipeSize]byte, to read into
+}
+
+// New returns a Local. Close it when no more attempts run.
+func New(cfg Config) (*Local, error) {
+	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /dev/null: %w", err)
+	}
+	env := newEnviron(cfg.Env, cfg.PTY)
+	l := &Local{
+		Config: cfg, env: env, path: lookup{path: env.path, found: map[string]string{}}, null: null,
+		spawner: kernel.NewSpawner(), shortage: newShortage(cfg.Processes),
+	}
+	l.Clock.base = time.Now()
+	l.Clock.run.Store(new(task.Clock))
+	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
+	l.guardian = guardian{Local: l, tokens: new(jobserver.Tokens)}
+	l.guardian.open()
+	l.buffers.New = func() any { return new([pipeSize]byte) }
+	if cfg.Terminal {
+		if l.terminal, err = newTerminal(); err != nil {
+			return nil, errors.Join(err, syscall.Close(null))
+		}
+	}
+	return l, nil
+}
+
+// Tell has began called once the process of an attempt runs. See runner.Executor.
+func (l *Local) Tell(began func(task.Attempt)) { l.began = began }
+
+// notice shows a message without waiting for it: the reader may be stuck.
+func (l *Local) notice(text string) {
+	if l.Notice != nil {
+		go l.Notice(text)
+	}
+}
+
+// Close releases what New opened. If an attempt is still running, because nothing
+// takes its output, its processes are killed.
+func (l *Local) Close() error {
+	l.groups.each(func(p *process) { p.end(task.Cancelled, syscall.SIGKILL) })
+	l.guardian.close()
+	if l.terminal != nil {
+		kernel.Close(&l.terminal.fd)
+	}
+	return syscall.Close(l.null)
+}
+
+// Kill kills the processes of an attempt, without waiting for that. See runner.Executor.
+func (l *Local) Kill(id uint64, attempt int) {
+	l.groups.each(func(p *process) {
+		if p.Task.ID == id && p.Number == attempt {
+			go p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
+		}
+	})
+}
+
+// Lease has the guardian kill all process groups from the given time on until
+// another one is set, even if this process is stopped or hangs; the zero time is
+// never. until must have been computed from time.Now shortly before.
+func (l *Local) Lease(until time.Time) {
+	l.groups.lease.set(until)
+	l.first.Do(l.guardian.try)
+}
+
+// Hold keeps a descriptor open, should this process be killed, until all process
+// groups are gone. It must come before the first attempt, and the first Lease.
+func (l *Local) Hold(fd int) { l.guardian.held = fd }
+
+// Keep has the guardian give back the tokens of the run if this process is killed. It must come
+// before the first attempt, and the first Lease.
+func (l *Local) Keep(t *jobserver.Tokens) {
+	l.guardian.tokens = t
+	t.Guard(func() (asks int, err error) {
+		if l.first.Do(l.guardian.try); !l.guardian.there() {
+			return 0, errors.New("nobody would return them if crew was killed")
+		}
+		return l.guardian.pipe[1], nil
+	})
+}
+
+// Suspend stops all process groups. See runner.Executor.
+func (l *Local) Suspend() {
+	l.Clock.Change((*task.Clock).Stop)
+	l.groups.suspend()
+	if l.terminal != nil {
+		l.terminal.suspend()
+	}
+}
+
+// Resume continues all process groups. See runner.Executor.
+func (l *Local) Resume() {
+	if l.terminal != nil {
+		l.terminal.resume()
+	}
+	l.groups.resume()
+	l.Clock.Change(func(k *task.Clock, now time.Time) { k.Start(now) })
+}
+
+// Run runs one attempt to its end. See runner.Executor.
+func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
+	if l.terminal != nil {
+		return l.runOnTerminal(ctx, a)
+	}
+	return l.run(ctx, a)
+}
+
+func newResult(a task.Attempt) *task.Result {
+	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: a.Argv(), Start: time.Now()}
+}
+
+func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
+	r := newResult(a)
+	p, err := l.start(ctx, a, a.Exec())
+	if err != nil {
+		StartFailed(ctx, r, err)
+		return r
+	}
+	r.Start, r.PID = p.started, p.pid
+	if l.began != nil {
+		l.began(a)
+	}
+
+	stop := context.AfterFunc(ctx, func() { p.end(task.EndedBy(context.Cause(ctx)), syscall.SIGTERM) })
+	p.capture()
+	if p.fault != nil {
+		p.end(task.Cancelled, syscall.SIGKILL)
+	}
+	if l.terminal != nil {
+		p.attend(l.terminal)
+	}
+	p.reap(r)
+	switch r.Outcome {
+	case task.StartFailed:
+		r.Err, r.Code, r.Signal = p.broken, 126, 0
+	case task.Timeout:
+		if cause := context.Cause(ctx); cause != task.ErrTimeout {
+			r.Err = cause
+		}
+	}
+	p.unpin()
+	if !l.shortage.threads.Load() {
+		l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())
+	}
+	stop()
+	l.live.Add(-1)
+	p.handOver(r)
+	if p.early && r.Outcome == task.Signal { // not by crew: it has not run
+		r.Close()
+		return l.run(ctx, a)
+	}
+	return r
+}
+
+// StartFailed fills in the result of an attempt whose process did not start.
+func StartFailed(ctx context.Context, r *task.Result, err error) {
+	r.End = time.Now()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		r.Outcome = task.EndedBy(context.Cause(ctx))
+		return
+	}
+	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126
+	if fault, ok := errors.AsType[faultError](err); ok {
+		r.Fault = fault
+	}
+	bad, ok := errors.AsType[*commandError](err)
+	if ok {
+		r.Code = bad.status
+	}
+	r.BadCommand = ok || errors.Is(err, ErrInVain)
+}

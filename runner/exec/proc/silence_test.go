@@ -1,0 +1,119 @@
+package proc
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// talker is an attempt that runs a script.
+type talker struct {
+	t      *testing.T
+	l      *Local
+	lines  *os.File // what the script reads
+	a      task.Attempt
+	cancel context.CancelCauseFunc
+	over   chan *task.Result
+}
+
+// talk starts one, whose stdout is the file, if one is given.
+func talk(t *testing.T, l *Local, script string, files ...string) *talker {
+	fifo := t.TempDir() + "/lines"
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	lines, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { lines.Close() })
+	k := &talker{t: t, l: l, lines: lines, over: make(chan *task.Result)}
+	k.a = task.Attempt{Task: sh("exec <" + fifo + "; " + script), Number: 1}
+	for _, file := range files {
+		k.a.Task.Makes = &task.Making{Targets: []task.Target{{Path: file}}, Stdout: true}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	k.cancel = cancel
+	require.Zero(t, l.Silence(k.a), "nothing runs")
+	go func() { k.over <- l.Run(ctx, k.a) }()
+	crewtest.Until(t, func() bool { return len(l.PIDs()) == 1 }, "the task")
+	return k
+}
+
+// heard waits until output has been read in the last hour.
+func (k *talker) heard() {
+	k.t.Helper()
+	crewtest.Until(k.t, func() bool { s := k.l.Silence(k.a); return 0 < s && s < time.Hour }, "the output to be read")
+}
+
+// end ends the attempt for its silence.
+func (k *talker) end() *task.Result {
+	k.cancel(task.Silent(time.Hour))
+	r := <-k.over
+	r.Close()
+	require.Zero(k.t, k.l.Silence(k.a))
+	return r
+}
+
+// hours lets time pass on the run's clock.
+func hours(l *Local, n time.Duration) {
+	l.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= n * time.Hour })
+}
+
+func TestSilence(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"kept":    func(*Config) {},
+		"pty":     onPTYs,
+		"nothing": func(c *Config) { c.Plan.Show = task.ShowNothing },
+		"a file":  func(*Config) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := local(t, func(c *Config) { c.Idle = true; change(c) })
+			var files []string
+			if name == "a file" {
+				files = []string{t.TempDir() + "/out"}
+			}
+			k := talk(t, l, "read x; echo out; read x; echo err >&2; exec sleep 1000", files...)
+			for range 2 {
+				hours(l, 1)
+				require.GreaterOrEqual(t, l.Silence(k.a), time.Hour)
+				k.lines.WriteString("\n")
+				k.heard()
+			}
+			l.Suspend()
+			require.Equal(t, l.Silence(k.a), l.Silence(k.a), "the time stands still")
+			l.Resume()
+			_, _, attempt := l.Live(7)
+			require.Equal(t, name != "nothing", attempt == 1, "its output can be read meanwhile")
+			r := k.end()
+			require.Equal(t, task.Timeout, r.Outcome)
+			require.True(t, strings.HasPrefix(r.Verdict(), "silent for 1h0m0s, ended after "), r.Verdict())
+			facts := r.Facts()
+			require.Equal(t, r.Verdict(), facts.Verdict())
+		})
+	}
+}
+
+// What a task has written counts although nobody has taken it.
+func TestUnreadOutputIsNoSilence(t *testing.T) {
+	taken, here := io.Pipe()
+	l := local(t, func(c *Config) {
+		c.Idle, c.Plan.Show = true, task.ShowLines
+		c.Open = func(task.Attempt) (out, err io.WriteCloser) { return here, new(crewtest.Output) }
+	})
+	k := talk(t, l, "echo a; read x; echo b; exec sleep 1000")
+	_, err := taken.Read(make([]byte, 1))
+	require.NoError(t, err)
+	k.lines.WriteString("\n")
+	crewtest.Until(t, func() bool { return l.Silence(k.a) == 0 }, "the output")
+	hours(l, 2)
+	require.Zero(t, l.Silence(k.a))
+	taken.Close()
+	k.heard()
+	k.end()
+}

@@ -1,0 +1,191 @@
+package target
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"io"
+	"math"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+)
+
+// stale returns why a task has to run; "" if it need not. Then its stamp is that of what
+// there is.
+func (f *Files) stale(t *task.Task) string {
+	m := t.Makes
+	switch {
+	case f.Always:
+		return "--always-make"
+	case m.Known == task.KnownUnmade:
+		return "it failed or was interrupted before"
+	case m.Known == task.KnownMade && m.Made.Command != m.Stamp.Command:
+		return "its command has changed"
+	}
+	var oldest file
+	since := int64(math.MaxInt64)
+	for i, target := range m.Targets {
+		now, why := f.target(t, target.Path)
+		switch {
+		case why != "":
+			return why
+		case m.Known == task.KnownMade && now.ctime < m.Made.Since:
+			return now.name + " is as it was before it was last made"
+		}
+		since = min(since, now.ctime)
+		if i == 0 || now.mtime.Before(oldest.mtime) {
+			oldest = now
+		}
+	}
+	in := f.settled(t)
+	switch {
+	case in.missing != "":
+		return "its input " + in.missing + " is missing"
+	case oldest.mtime.Before(in.newest.mtime):
+		return oldest.name + " is older than " + in.newest.name
+	case m.Known == task.KnownMade && m.Made.Inputs != in.sum:
+		return "its inputs have changed"
+	}
+	m.Stamp.Inputs, m.Stamp.Since = in.sum, since
+	return ""
+}
+
+// file is a file that exists.
+type file struct {
+	name  string
+	mtime time.Time
+	ctime int64 // in nanoseconds since 1970
+}
+
+// target returns what there is of a target. If that cannot be up to date, why tells.
+func (f *Files) target(t *task.Task, name string) (now file, why string) {
+	var st unix.Stat_t
+	switch err := stat(t.PathIn(f.Dir, name), &st); {
+	case name == "":
+		return now, "a target has no name"
+	case err == unix.ENOENT || err == unix.ENOTDIR:
+		return now, name + " is missing"
+	case err != nil:
+		return now, name + ": " + err.Error()
+	case isDir(&st) && !f.Directories:
+		return now, name + " is a directory, which may not be whole"
+	case !isDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return now, name + " is a device, a pipe or a socket, which may hold anything"
+	}
+	return file{name, time.Unix(st.Mtim.Unix()), st.Ctim.Nano()}, ""
+}
+
+// Racy is how long after a change of a file another one may leave its time the same: the
+// longest tick of the clock from which the kernel takes that time.
+const Racy = 10 * time.Millisecond
+
+// inputs is what was seen of the inputs of a task.
+type inputs struct {
+	newest  file
+	missing string // one that does not exist
+
+	// with a journal; without one, sum and settled are as if there were no inputs
+	sum     uint64    // see task.Stamp
+	began   time.Time // before they were looked at
+	settled time.Time // when any later change alters sum; zero for at once
+}
+
+// look looks at the inputs of a task. A target is none.
+func (f *Files) look(t *task.Task) (in inputs) {
+	m := t.Makes
+	in.began = time.Now()
+	sum := fnv.New64a() // RFC 9923; it must stay the same: journals hold it
+	made := make(map[string]bool, len(m.Targets))
+	for _, target := range m.Targets {
+		made[filepath.Clean(target.Path)] = true
+	}
+	for _, name := range m.Reads {
+		if name == "" || made[filepath.Clean(name)] {
+			continue
+		}
+		var st unix.Stat_t
+		path := t.PathIn(f.Dir, name)
+		err := stat(path, &st)
+		if f.DryRun && f.pretended(path) {
+			st.Mode, st.Mtim, err = unix.S_IFREG, unix.NsecToTimespec(time.Now().UnixNano()), nil
+		}
+		switch {
+		case m.Guessed && (err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG):
+			continue
+		case err != nil:
+			in.missing = name
+			st = unix.Stat_t{Size: -1}
+		case in.newest.mtime.Before(time.Unix(st.Mtim.Unix())):
+			in.newest = file{name, time.Unix(st.Mtim.Unix()), 0}
+		}
+		if f.Journal {
+			in.add(sum, name, &st)
+		}
+	}
+	in.sum = sum.Sum64()
+	if now := time.Now().Add(Racy); f.Notice != nil && !f.DryRun && in.newest.mtime.After(now) {
+		f.future.Do(func() {
+			f.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
+		})
+	}
+	return in
+}
+
+// pretend notes what a task would make, so that it is new to those that read it.
+func (f *Files) pretend(t *task.Task) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.would == nil {
+		f.would = map[string]bool{}
+	}
+	for _, target := range t.Makes.Targets {
+		f.would[filepath.Clean(t.PathIn(f.Dir, target.Path))] = true
+	}
+}
+
+func (f *Files) pretended(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.would[filepath.Clean(path)]
+}
+
+// add adds a file to the stamp.
+func (in *inputs) add(sum io.Writer, name string, st *unix.Stat_t) {
+	text := []byte(name)
+	for _, n := range [...]int64{int64(len(name)), st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)} {
+		text = binary.LittleEndian.AppendUint64(text, uint64(n))
+	}
+	_, _ = sum.Write(text)
+	at := time.Unix(st.Mtim.Unix())
+	if age := in.began.Sub(at); -Racy < age && age < Racy && in.settled.Before(at.Add(Racy)) {
+		in.settled = at.Add(Racy)
+	}
+}
+
+// settled looks at the inputs of a task once any later change alters their sum, however soon it comes.
+func (f *Files) settled(t *task.Task) inputs {
+	in := f.look(t)
+	wait := time.Until(in.settled)
+	if wait <= 0 {
+		return in
+	}
+	time.Sleep(wait)
+	in = f.look(t)
+	if time.Until(in.settled) > 0 {
+		// It is being written, so what is made of it now is not up to date.
+		in.sum += uint64(time.Now().UnixNano())
+	}
+	return in
+}
+
+func stat(path string, st *unix.Stat_t) error {
+	return kernel.Again(func() error { return unix.Stat(path, st) })
+}
+
+func lstat(path string, st *unix.Stat_t) error {
+	return kernel.Again(func() error { return unix.Lstat(path, st) })
+}

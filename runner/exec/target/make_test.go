@@ -1,0 +1,262 @@
+package target
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// making returns a task that makes targets under temporary names.
+func making(targets ...string) *task.Task {
+	t := &task.Task{ID: 1, Makes: &task.Making{Guessed: true}}
+	for _, name := range targets {
+		t.Makes.Targets = append(t.Makes.Targets, task.Target{Path: name, Temp: true})
+	}
+	return t
+}
+
+// attempt is an attempt of a test.
+type attempt struct {
+	task.Attempt
+	t *testing.T
+	f *Files
+}
+
+// begin begins an attempt of a task.
+func begin(t *testing.T, f *Files, tk *task.Task) *attempt {
+	t.Helper()
+	a := &attempt{task.Attempt{Task: tk, Number: 1}, t, f}
+	if res := f.Begin(a.Attempt); res != nil {
+		require.NoError(t, res.Err)
+	}
+	return a
+}
+
+// temp returns the temporary name of a target.
+func (a *attempt) temp(name string) string { return a.Task.Makes.TempName(name) }
+
+// write writes a file under the temporary name of a target.
+func (a *attempt) write(name, text string) *attempt {
+	a.t.Helper()
+	require.NoFileExists(a.t, a.temp(name))
+	require.NoError(a.t, os.WriteFile(a.temp(name), []byte(text), 0o666))
+	return a
+}
+
+// tree is write for a directory with a file in it.
+func (a *attempt) tree(name, text string) *attempt {
+	a.t.Helper()
+	require.NoError(a.t, os.MkdirAll(a.temp(name)+"/sub", 0o777))
+	require.NoError(a.t, os.WriteFile(a.temp(name)+"/sub/file", []byte(text), 0o666))
+	return a
+}
+
+// end ends the attempt, and returns its outcome then. No temporary name is left.
+func (a *attempt) end(o task.Outcome) (task.Outcome, error) {
+	a.t.Helper()
+	r := &task.Result{Task: a.Task, Attempt: a.Number, Outcome: o}
+	a.f.End(r)
+	require.Empty(a.t, a.f.works)
+	require.Empty(a.t, temporary(a.t))
+	require.Empty(a.t, marks(a.t))
+	return r.Outcome, r.Err
+}
+
+// ok has an attempt that succeeds keep what it has made.
+func (a *attempt) ok() {
+	a.t.Helper()
+	o, err := a.end(task.OK)
+	require.NoError(a.t, err)
+	require.Equal(a.t, task.OK, o)
+}
+
+// fails has an attempt that succeeds fail, as what it has made cannot be kept.
+func (a *attempt) fails(text string) {
+	a.t.Helper()
+	o, err := a.end(task.OK)
+	require.EqualError(a.t, err, text)
+	require.Equal(a.t, task.NoOutput, o)
+}
+
+// refused returns why an attempt of a task cannot start.
+func refused(t *testing.T, f *Files, tk *task.Task) string {
+	t.Helper()
+	a := task.Attempt{Task: tk, Number: 1}
+	res := f.Begin(a)
+	require.NotNil(t, res)
+	require.Equal(t, task.StartFailed, res.Outcome)
+	require.Equal(t, 126, res.Code)
+	require.Empty(t, f.works)
+	require.Empty(t, tk.Makes.Temp)
+	return res.Err.Error()
+}
+
+// temporary returns the temporary names below the working directory, but not those of marks.
+func temporary(t *testing.T) (list []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		if name := filepath.Base(path); strings.HasPrefix(name, tempStart) && len(name) > task.TempLen {
+			list = append(list, path)
+		}
+		return err
+	}))
+	return list
+}
+
+// marks returns the files of marks in the working directory.
+func marks(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob(tempStart + strings.Repeat("?", digits) + ".")
+	require.NoError(t, err)
+	return list
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(b)
+}
+
+var (
+	plain   = Config{}
+	journal = Config{Journal: true, Directories: true}
+)
+
+// Whatever the outcome, the final name has what it had, or all that was made.
+func TestOutcomes(t *testing.T) {
+	for o := task.OK; o < task.Outcomes; o++ {
+		t.Run(o.String(), func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			put(t, "old", "old")
+			open := descriptors(t)
+			a := begin(t, New(plain), making("old", "new", "sub/never")).write("old", "whole").write("new", "whole")
+			if o == task.OK {
+				a.write("sub/never", "whole")
+			}
+			require.Equal(t, "old", read(t, "old"))
+			got, err := a.end(o)
+			require.NoError(t, err)
+			require.Equal(t, open, descriptors(t))
+			require.Equal(t, o, got)
+			if o == task.OK {
+				require.Equal(t, "wholewholewhole", read(t, "old")+read(t, "new")+read(t, "sub/never"))
+			} else {
+				require.Equal(t, "old", read(t, "old"))
+				require.NoFileExists(t, "new")
+			}
+		})
+	}
+}
+
+// descriptors returns the number of open descriptors.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/dev/fd")
+	require.NoError(t, err)
+	return len(list)
+}
+
+// Where directories cannot be exchanged, they are moved.
+func TestMoveDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "d/file", "old")
+	f := New(journal)
+	a := begin(t, f, making("d")).tree("d", "new")
+	o := &f.works[a.Task.Makes.Temp][0]
+	old, err := f.move(o)
+	require.NoError(t, err)
+	require.Equal(t, "new", read(t, "d/sub/file"))
+	require.Equal(t, "old", read(t, old+"/file"))
+	_, err = f.move(o)
+	require.ErrorIs(t, err, unix.ENOENT)
+	require.Equal(t, "new", read(t, "d/sub/file"), "it is moved back")
+	require.NoError(t, os.RemoveAll(old))
+	a.fails("d was not made")
+}
+
+// Leftovers are removed by a run that makes the same target, unless another run uses them.
+func TestLeftovers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holdTarget+"="+dir+"/a")
+	other := crewtest.New(t, cmd).Start()
+	other.Says(other.Stdout, "begun")
+	for _, name := range []string{".crew-12345678.a", ".crew-12345678.b", ".crew-ABCDEFGH.a"} {
+		put(t, name, "")
+	}
+
+	made := func(f *Files) []string {
+		a := begin(t, f, making("a")).write("a", "")
+		f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK})
+		return temporary(t)
+	}
+	left := made(New(plain))
+	require.Len(t, left, 3)
+	require.NotContains(t, left, ".crew-12345678.a")
+	require.NoError(t, os.Remove(".crew-ABCDEFGH.a"))
+
+	f := New(plain)
+	require.Len(t, made(f), 2)
+	other.Kill()
+	require.Equal(t, []string{".crew-12345678.b"}, made(f))
+	require.Empty(t, marks(t))
+}
+
+// Attempts share the descriptor of a directory.
+func TestLocks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Symlink(".", "link"))
+	f := New(plain)
+	open := descriptors(t)
+	a := begin(t, f, making("a", "link/a2", "./a3"))
+	b := begin(t, f, &task.Task{ID: 2, Makes: making("b").Makes}).write("b", "")
+	require.LessOrEqual(t, descriptors(t), open+2, "one for the directory, or for each attempt")
+	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.Exit})
+	for _, other := range []*Files{f, New(plain)} {
+		require.NoError(t, os.RemoveAll("b"))
+		for _, d := range other.dirs.byID {
+			d.once = sync.Once{} // so that it reads the directory now
+		}
+		c := begin(t, other, &task.Task{ID: 3, Makes: making("b").Makes}).write("b", "")
+		other.End(&task.Result{Task: c.Task, Attempt: 1, Outcome: task.OK})
+		require.FileExists(t, b.temp("b"))
+	}
+
+	// With few descriptors there are fewer marks.
+	f = New(plain)
+	f.dirs.most = 0
+	a = begin(t, f, making("a")).write("a", "")
+	require.Zero(t, f.dirs.open)
+	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK})
+	require.FileExists(t, "a")
+}
+
+// A run can forget the directories that it has seen.
+func TestManyDirectories(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := New(plain)
+	for i := range mostDirs {
+		f.dirs.byID[[2]uint64{0, ^uint64(i)}] = &dir{}
+	}
+	put(t, ".crew-12345678.a", "")
+	begin(t, f, making("a")).write("a", "").ok()
+	require.Len(t, f.dirs.byID, 1)
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"crew/runner/far/credentials"
+	"crew/runner/far/travel"
+)
+
+// userToken returns a user's name as a part of subjects. No two users of a hub have the same.
+func userToken(name string) string {
+	return strings.Map(func(r rune) rune {
+		if outOfName(r) {
+			return '='
+		}
+		return r
+	}, cmp.Or(name, "="))
+}
+
+// inboxOf begins the subjects of the replies to a user.
+func inboxOf(user string) string { return "_INBOX." + user }
+
+// rights are the least that a part of crew needs. They include answering requests.
+type rights struct{ publish, subscribe []string }
+
+// submitterRights are those of the runs of a user, and of crew engine but for serve, invite and revoke. It
+// knows of no other user's runs.
+func submitterRights(user string) rights {
+	return rights{
+		publish: []string{
+			taskSubject("*", anyOne, user, "*"), orderSubject("*", anyOne, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
+			askSubject, enrolSubject(user, "*"), travel.Subject("*", "*"),
+		},
+		subscribe: []string{
+			inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
+			askSubject, presenceSubject("*", anyOne), enrolSubject(user, "*"),
+		},
+	}
+}
+
+// workerRights are those of crew worker. It can tell of itself, take the tasks that it was
+// given and bring their results, all on subjects with its user's name. It cannot bring tasks,
+// give orders, or read results.
+func workerRights(user string) rights {
+	return rights{
+		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*")},
+		subscribe: []string{
+			inboxOf(user) + ".>", taskSubject("*", user+".*", "*", "*"), orderSubject("*", user+".*", "*"), travel.Subject(user, "*"), heartbeatSubject("*", "*"), askSubject,
+		},
+	}
+}
+
+func rightsOf(u credentials.User) *server.Permissions {
+	if u.Submitter {
+		return submitterRights(userToken(u.Name)).permissions()
+	}
+	return workerRights(userToken(u.Name)).permissions()
+}
+
+// permissions returns the rights as a server has them.
+func (r rights) permissions() *server.Permissions {
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: r.publish},
+		Subscribe: &server.SubjectPermission{Allow: r.subscribe},
+		Response:  &server.ResponsePermission{MaxMsgs: server.DEFAULT_ALLOW_RESPONSE_MAX_MSGS, Expires: server.DEFAULT_ALLOW_RESPONSE_EXPIRATION},
+	}
+}
+
+// leastRights returns the rights of all as a part of the configuration of a server,
+// with passwords from its environment. Another user needs them with its own name.
+func leastRights() string {
+	user := func(name, use string, r rights) string {
+		list := func(subjects []string) string { return `"` + strings.Join(subjects, "\"\n        \"") + `"` }
+		return fmt.Sprintf(`    # %s
+    { user: %s, password: $CREW_%s, permissions: {
+      publish: [
+        %s
+      ]
+      subscribe: [
+        %s
+      ]
+      allow_responses: true
+    } }
+`, use, name, strings.ToUpper(name), list(r.publish), list(r.subscribe))
+	}
+	return "authorization {\n  users = [\n" +
+		user("submitter", "crew --engine, crew engine status and so on", submitterRights("submitter")) +
+		user("worker", "crew worker", workerRights("worker")) + "  ]\n}\n"
+}
+
+const (
+	signedFor   = 5 * time.Minute
+	signContext = "crew-attempt-1\x00" // keeps signatures from meaning anything elsewhere
+)
+
+// sign sets the fields of the signature of an attempt that will be sent on subject.
+// Unless Expires is set, the signature holds for a few minutes. Nothing else may
+// change afterwards.
+func sign(k *credentials.Key, a *Attempt, subject string) {
+	if a.Expires.IsZero() {
+		a.Expires = time.Now().Add(signedFor)
+	}
+	a.Signer = k.Signer
+	a.Sig = k.Sign(signedText(a.Encode(), subject))
+}
+
+// signLasting is sign for all attempts of a task, on whatever worker of the queue in subject.
+func signLasting(k *credentials.Key, a *Attempt, subject string) {
+	a.Lasting, a.Expires = true, time.Now().Add(keptFor)
+	sign(k, a, subject)
+}
+
+// common returns what all attempts of a task have in common.
+func (a *Attempt) common() *Attempt {
+	c := *a
+	c.Epoch, c.Number, c.Token, c.User, c.Keep, c.Slot, c.Units, c.Needs = 0, 0, Token{}, "", false, 0, nil, nil
+	return &c
+}
+
+// signedText returns what is signed of a message: all but the signature at its end,
+// and the subject.
+func signedText(msg []byte, subject string) []byte {
+	b := make([]byte, 0, len(signContext)+len(subject)+1+len(msg))
+	b = append(b, signContext...)
+	b = append(b, subject...)
+	b = append(b, 0)
+	return append(b, msg[:len(msg)-ed25519.SignatureSize]...)
+}
+
+// check returns why an attempt must not run: msg, which came on subject and which a
+// was decoded from, is not signed by a trusted key, or no longer. The caller must
+// refuse what it has taken before.
+func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
+	left := time.Until(a.Expires)
+	if a.Lasting {
+		of := strings.Split(subject, ".") // see taskSubject
+		subject, msg = taskSubject(of[2], anyWorker, a.User, a.Run), a.common().Encode()
+	}
+	switch {
+	case a.Signer == [32]byte{}:
+		return errors.New("its command is not signed: give the run --sign FILE")
+	case !t[a.Signer]:
+		return errors.New("its command is signed by a key that is not trusted: add " +
+			credentials.Line(a.Signer) + " to a file of --trust")
+	case a.Sig == [64]byte{}, !ed25519.Verify(a.Signer[:], signedText(msg, subject), msg[len(msg)-ed25519.SignatureSize:]):
+		return errors.New("its signature is wrong: it was changed on its way")
+	case left <= 0:
+		return fmt.Errorf("its signature expired %v ago: compare the clocks of the two machines", -left.Round(time.Second))
+	}
+	return nil
+}

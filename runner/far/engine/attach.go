@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
+	"crew/runner/front/wiring"
+)
+
+// attachLook is how often to look for more results.
+const attachLook = 200 * time.Millisecond
+
+// attached brings the results of a run that was handed over.
+type attached struct {
+	s       *session
+	run     *Enrolment
+	told    *once
+	store   *spool.Store
+	tasks   *bufio.Reader
+	results *bufio.Reader
+	next    uint64               // number of the task that was read last
+	ready   sync.Map             // results of tasks that are about to be shown, by number
+	over    atomic.Pointer[over] // nil while more results may come
+	ctx     context.Context      // until it is closed
+	cancel  context.CancelFunc
+}
+
+// Attach returns what brings the results of a run that was handed over.
+func Attach(c wiring.Attachment) (wiring.Attached, error) {
+	s, err := connect(c.URL, c.Notice)
+	if err != nil {
+		return nil, err
+	}
+	a := &attached{s: s, told: &once{notice: c.Notice}, store: c.Store}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	if err := a.open(c.Run); err != nil {
+		err = s.explain(err)
+		_ = a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// open finds the run, and what is stored of it.
+func (a *attached) open(name string) (err error) {
+	if a.run, err = a.s.find(a.ctx, name); err != nil {
+		return err
+	}
+	switch r := a.run; {
+	case r.Version != Version:
+		return fmt.Errorf("run %s was handed over by another crew: %w", r.Run, &versionError{r.Version})
+	case r.State == runLeft:
+		return fmt.Errorf("%s is no run: it was left for a crew serve, which takes it once it is there", r.Run)
+	case r.Stocked == nil:
+		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
+	case r.State == runHanding:
+		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
+	}
+	a.tasks, a.results = a.file(tasksFile), a.file(resultsFile)
+	return nil
+}
+
+// file returns what the hub has in a file of the run, with what comes.
+func (a *attached) file(name string) *bufio.Reader {
+	return bufio.NewReader(&remote{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}})
+}
+
+// remote is a file of the hub's. It ends once the run is over.
+type remote struct {
+	a     *attached
+	order Order
+	rest  []byte // that has come and was not read
+}
+
+// Read waits until there is something to read.
+func (r *remote) Read(p []byte) (int, error) {
+	a := r.a
+	for len(r.rest) == 0 {
+		got, err := a.s.askAbout(a.ctx, a.told, r.order)
+		switch {
+		case errors.Is(err, errNoRun):
+			return 0, fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
+		case err != nil:
+			return 0, a.s.explain(err)
+		case len(got.Data) == 0 && got.Over != nil:
+			a.over.Store(got.Over)
+			return 0, io.EOF
+		case len(got.Data) == 0:
+			if got.Notice != "" {
+				a.told.say("the hub says: " + task.Printable(got.Notice))
+			}
+			if !pause(a.ctx, attachLook) {
+				return 0, io.EOF
+			}
+		}
+		r.rest = got.Data
+		r.order.At += int64(len(r.rest))
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// Next returns the next task once it has ended, and io.EOF once the run is over. See runner.Source.
+func (a *attached) Next(number func() uint64) (*task.Task, error) {
+	var e Ended
+	for e.Task <= a.next {
+		_, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr) // it is there twice
+		if err == nil {
+			_, err = readEnded(a.results, &e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if a.next++; e.Task != a.next {
+		return nil, errGarbage
+	}
+	t, err := readTask(a.tasks, a.next, &Stored{})
+	if err != nil {
+		return nil, err
+	}
+	r := e.Facts.Result(t)
+	r.Argv = t.ArgvOn(r.Worker, r.Host, r.Units)
+	if r.Stdout, err = a.output(e.Stdout); err == nil {
+		r.Stderr, err = a.output(e.Stderr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it does not run again
+	t.Asked, t.ID = nil, number()
+	a.ready.Store(t.ID, r)
+	return t, nil
+}
+
+// Run returns the result of a task. See runner.Executor.
+func (a *attached) Run(_ context.Context, at task.Attempt) *task.Result {
+	r, _ := a.ready.Load(at.Task.ID)
+	result := *r.(*task.Result)
+	result.Attempt = max(1, result.Attempt)
+	if !result.Outcome.Replaced() { // which comes again
+		a.ready.Delete(at.Task.ID)
+	}
+	return &result
+}
+
+// Kill does nothing. See runner.Executor.
+func (a *attached) Kill(uint64, int) {}
+
+// Suspend does nothing. See runner.Executor.
+func (a *attached) Suspend() {}
+
+// Resume does nothing. See runner.Executor.
+func (a *attached) Resume() {}
+
+// output takes the output that comes next.
+func (a *attached) output(n int64) (task.Output, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := a.store.Buffer()
+	if _, err := io.CopyN(b, a.results, n); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// Tasks returns how many tasks the run has.
+func (a *attached) Tasks() uint64 { return a.run.Tasks }
+
+// Ended returns how the run has ended: with which exit status, and why early, if it did.
+func (a *attached) Ended() (status int, early string) {
+	if o := a.over.Load(); o != nil {
+		return o.Status, string(o.Early)
+	}
+	return 0, ""
+}
+
+// Forget removes the run from the engine: all its results were shown.
+func (a *attached) Forget() error { return a.s.forget(a.run.Run) }
+
+// Close closes the connection.
+func (a *attached) Close() error {
+	a.cancel()
+	a.s.close()
+	return nil
+}

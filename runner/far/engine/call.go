@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"crew/runner/decide/task"
+	"crew/runner/far/address"
+	"crew/runner/far/credentials"
+	"crew/runner/front/wiring"
+)
+
+// Far returns what crew needs of this package.
+func Far() *wiring.Far {
+	return &wiring.Far{Submit: Submit, HandOver: HandOver, Leave: Leave, Work: Work, Attach: Attach, Engine: Main}
+}
+
+// Main carries out a command of crew engine.
+func Main(c wiring.EngineCall) error {
+	switch c.Verb {
+	case "serve":
+		return serve(&c)
+	case "key":
+		k := credentials.NewKey()
+		if err := k.Save(c.Run); err != nil {
+			return err
+		}
+		return say(&c, k.Line()+"\n") // with which workers trust it
+	case "init":
+		return say(&c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
+	}
+	s, err := connectFor(&c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.explain(s.carryOut(&c))
+}
+
+// connectFor connects for a command. With --dir it is the owner of a hub that may be starting.
+func connectFor(c *wiring.EngineCall) (s *session, err error) {
+	if c.Dir == "" {
+		return connect(c.URL, c.Notice)
+	}
+	file, told := filepath.Join(c.Dir, ownerFile), once{notice: c.Notice}
+	for end := time.Now().Add(startWait); ; time.Sleep(reconnectWait) {
+		s, err = connect(file, c.Notice)
+		missing, left := errors.Is(err, os.ErrNotExist), time.Until(end)
+		switch {
+		case !missing && !errors.Is(err, errNoServer), left < 0 && !missing:
+			return s, err
+		case left < 0:
+			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
+		case left < startWait-time.Second:
+			told.say("waiting for the hub in " + c.Dir)
+		}
+	}
+}
+
+func (s *session) carryOut(c *wiring.EngineCall) error {
+	switch c.Verb {
+	case "status":
+		return s.status(c)
+	case opDrain:
+		return s.drain(c)
+	case opInvite:
+		return s.invite(c)
+	case opRevoke:
+		return s.revoke(c)
+	}
+	return s.cancel(c)
+}
+
+// connectHub connects to a hub, which answers.
+func connectHub(url string, notice func(string)) (*session, error) {
+	s, err := connect(url, notice)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = s.askHub(dispatchSubject(s.user), Order{}); err != nil {
+		err = s.explain(err)
+		s.close()
+	}
+	return s, err
+}
+
+// askHub sends an order to the hub.
+func (s *session) askHub(subject string, o Order) (Answer, error) {
+	a, err := s.order(subject, o, s.nc.ConnectedServerName() == hubName) // which may be starting
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = errors.New("what answers there is no crew engine serve: it hands no runs out, and its configuration says who may connect (crew engine init prints the least rights)")
+	}
+	if err == nil && a.Err != "" {
+		err = errors.New(a.Err)
+	}
+	return a, err
+}
+
+// invite has the hub let a user connect, and prints the context for that.
+func (s *session) invite(c *wiring.EngineCall) error {
+	u := &credentials.User{Name: c.Run, Submitter: c.Invite.Submitter}
+	if c.Invite.For > 0 {
+		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
+	}
+	a, err := s.askHub(hubSubject, Order{Op: opInvite, User: u})
+	if err != nil {
+		return err
+	}
+	if err = printContext(c, a.Context); err != nil { // nobody has the credentials
+		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
+		err = fmt.Errorf("%w: %s is not invited: have it written elsewhere", err, u.Name)
+	}
+	return err
+}
+
+func printContext(c *wiring.EngineCall, x *address.Context) error {
+	if st, err := c.Out.Stat(); err == nil && st.Mode().IsRegular() {
+		_ = c.Out.Chmod(0o600) // it may be another user's, who lets this one write
+	}
+	text, err := contextText(x)
+	if err == nil {
+		err = say(c, string(text))
+	}
+	return err
+}
+
+// revoke has the hub let a user connect no more.
+func (s *session) revoke(c *wiring.EngineCall) error {
+	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Run}})
+	if err != nil {
+		return err
+	}
+	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Run, task.Count(int64(a.Conns), "connection")))
+}
+
+func say(c *wiring.EngineCall, text string) error {
+	_, err := io.WriteString(c.Out, text)
+	return err
+}

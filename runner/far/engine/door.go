@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/front/wiring"
+)
+
+const (
+	doorWait     = 4 * time.Second // how long a hub waits for what is left for a crew serve, before it is asked again
+	mostLeft     = 8 << 20         // bytes of one request to add tasks
+	mostToldLeft = 100             // how many of them a hub tells of
+
+	takenExt = ".taken"
+	takenFor = 10 * time.Minute // how long a hub knows what was taken: whoever left it may not have heard that it was stored
+)
+
+var errTaken = errors.New("a crew serve has taken it")
+
+// mark returns the path of the file that says that a request was taken.
+func (d *dispatcher) mark(run string) string { return filepath.Join(d.dir, run+takenExt) }
+
+func (d *dispatcher) taken(run string) bool {
+	_, err := os.Stat(d.mark(run))
+	return err == nil && validName(run)
+}
+
+// Leave returns a function that has a hub take a request to add tasks, for a crew serve that takes it from
+// there, and once it returns no error, that is on the hub's disk.
+func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err error) {
+	wait := max(c.Wait, 2*answerWait)
+	s, err := connectHub(c.URL, c.Notice)
+	for end := time.Now().Add(wait); (errors.Is(err, errNoServer) || errors.Is(err, errNoAnswer)) && time.Now().Before(end); time.Sleep(reconnectWait) {
+		s, err = connectHub(c.URL, c.Notice)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	told := &once{notice: c.Notice}
+	return func(line []byte) error {
+		record := handed{Enrolment: newEnrolment("", "", s.user, newIdentity())}
+		record.For, record.Stocked = c.Name, &Stocked{}
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		content := kept{io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
+		err := s.handOver(ctx, told, &record, content, int64(len(line)))
+		if err != nil && err != ctx.Err() {
+			err = fmt.Errorf("leave what to add at the hub: %w", err)
+		}
+		return err
+	}, s.close, nil
+}
+
+// left returns the request that was left first for a crew serve of a user's, or nil. The channel is closed
+// once there is another one.
+func (d *dispatcher) left(user, name string) (first *ledger, more <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.runs {
+		r := &l.record
+		if r.For == name && r.User == user && l.state() == runLeft && (first == nil || r.Epoch < first.record.Epoch) {
+			first = l
+		}
+	}
+	return first, d.more
+}
+
+// next forgets the request that a crew serve has taken last, and names the one that was left first of those
+// that it has not.
+func (d *dispatcher) next(o *Order, a *Answer) error {
+	if o.For == "" {
+		return errGarbage
+	}
+	d.mu.Lock()
+	l := d.runs[o.Run]
+	d.mu.Unlock()
+	if l != nil && l.record.For == o.For && l.record.User == o.from {
+		if err := d.forget(l); err != nil {
+			return err
+		}
+	}
+	for ends := time.After(doorWait); ; {
+		first, more := d.left(o.from, o.For)
+		if first != nil {
+			a.Run = first.record.Run
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ends:
+			return nil
+		case <-d.ctx.Done():
+			return d.ctx.Err()
+		}
+	}
+}
+
+// takeLeft has the run take what was left for it at the hub, one request after another. The hub keeps what
+// the run has not recorded.
+func (x *submitter) takeLeft() {
+	o := Order{Op: opNext, For: x.sub.Name}
+	told := &once{notice: x.sub.Notice}
+	for x.ctx.Err() == nil {
+		a, err := x.s.askAbout(x.ctx, told, o)
+		if a.None {
+			x.sub.Notice("nothing can be left for this run at the hub: " + task.Printable(a.Err))
+		}
+		if err != nil {
+			return
+		}
+		if o.Run = a.Run; a.Run == "" {
+			continue
+		}
+		at := &attached{s: x.s, run: &Enrolment{Run: a.Run}, told: told, ctx: x.ctx}
+		line, err := io.ReadAll(at.file(tasksFile))
+		if x.ctx.Err() != nil {
+			return
+		}
+		for later := err == nil; later; {
+			if later, err = x.sub.Arrive(a.Run, line); later && !pause(x.ctx, storeAgain) {
+				return
+			}
+		}
+		if err != nil {
+			x.sub.Notice("what was left at the hub is not added: " + task.Printable(err.Error()))
+		}
+	}
+}

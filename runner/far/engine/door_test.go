@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/front/wiring"
+)
+
+// TestLeft has hubs and crew serves come and go while requests to add tasks are left: each is taken once,
+// in order.
+func TestLeft(t *testing.T) {
+	for round := range crewtest.Rounds(4) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
+			inTime(t, func(t *testing.T, b *broker) {
+				const all = 30
+				dir, hubs, serves, leaver := t.TempDir(), crewtest.Rand(t, round), crewtest.Rand(t, round), b.connect(nil)
+				ctx, over := context.WithCancel(t.Context())
+				hub := func() {
+					s := b.connect(nil)
+					none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
+					d, err := newDispatcher(ctx, s, none, dir, 0, quiet)
+					require.NoError(t, err)
+					pause(ctx, time.Duration(hubs.IntN(5000))*time.Millisecond)
+					s.close() // as if it was killed
+					d.end()
+					d.wg.Wait()
+				}
+				var taken []string
+				var came atomic.Int32
+				door := ""
+				serve := func() {
+					x := &submitter{s: b.connect(nil)}
+					var end context.CancelCauseFunc
+					x.ctx, end = context.WithCancelCause(ctx)
+					x.sub = wiring.Submission{Place: wiring.Place{Name: "mail"}, Notice: quiet, Arrive: func(id string, line []byte) (bool, error) {
+						switch n := serves.IntN(6); {
+						case id == door:
+							return false, nil
+						case n == 0:
+							return true, errors.New("it is full")
+						case n == 1:
+							end(nil) // once it has it, and before the hub knows
+						}
+						taken, door = append(taken, string(line)), id
+						came.Add(1)
+						return false, nil
+					}}
+					x.takeLeft()
+					x.s.close()
+				}
+				left := make(chan struct{})
+				go func() {
+					defer close(left)
+					for i := range all {
+						record := handed{Enrolment: newEnrolment("", "", leaver.user, newIdentity())}
+						record.For, record.Stocked = "mail", &Stocked{}
+						line := strconv.Itoa(i)
+						content := kept{io.NewSectionReader(strings.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
+						require.NoError(t, leaver.handOver(ctx, &once{}, &record, content, int64(len(line))))
+					}
+				}()
+				ended := make(chan struct{}, 2)
+				for _, again := range []func(){hub, serve} {
+					go func() {
+						for ctx.Err() == nil {
+							again()
+						}
+						ended <- struct{}{}
+					}()
+				}
+				<-left
+				for n := 0; came.Load() < all; n++ {
+					require.Less(t, n, 1000, "%d have come", came.Load())
+					time.Sleep(time.Second)
+				}
+				time.Sleep(time.Minute)
+				over()
+				<-ended
+				<-ended
+				for i, line := range taken {
+					require.Equal(t, strconv.Itoa(i), line)
+				}
+				require.Len(t, taken, all)
+			})
+		})
+	}
+}
+
+// TestLeftUnheard has somebody not hear that the hub has a request until a crew serve has taken it, and
+// others: it does not come again, and counts as left.
+func TestLeftUnheard(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.dispatches()
+		s := b.connect(nil)
+		ask := func(o Order) Answer {
+			a, err := s.askAbout(t.Context(), &once{}, o)
+			require.NoError(t, err)
+			return a
+		}
+		content := kept{io.NewSectionReader(strings.NewReader("x"), 0, 1), io.NopCloser(nil)}
+		lines, err := s.blobs.Keep(content, 1)
+		require.NoError(t, err)
+		var stores []Order
+		for range 2 {
+			record := handed{Enrolment: newEnrolment("", "", s.user, newIdentity())}
+			record.For, record.Stocked = "mail", &Stocked{}
+			o := Order{Op: opStore, ID: ID{Run: record.Run}, Handed: &record, Tasks: &lines}
+			require.False(t, ask(o).Wait)
+			stores = append(stores, o)
+		}
+		before := t.TempDir()
+		require.NoError(t, os.CopyFS(before, os.DirFS(b.runs)))
+		next := Order{Op: opNext, For: "mail"}
+		for _, o := range stores {
+			next.Run = ask(next).Run
+			require.Equal(t, o.Run, next.Run)
+		}
+		require.Empty(t, ask(next).Run)
+		require.False(t, ask(stores[0]).Wait)
+		require.Empty(t, ask(next).Run)
+		late, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, s.handOver(late, &once{}, stores[1].Handed, content, 1))
+
+		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power cut brings them back
+		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, quiet)
+		require.NoError(t, err)
+		require.Empty(t, d.all())
+		d.end()
+		d.wg.Wait()
+	})
+}

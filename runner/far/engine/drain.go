@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"crew/runner/decide/task"
+	"crew/runner/front/wiring"
+)
+
+// drain has workers end in an orderly way, and returns once they have said that they will.
+func (s *session) drain(c *wiring.EngineCall) error {
+	st, err := s.look(context.Background(), "")
+	if err != nil {
+		return fmt.Errorf("look for workers: %w", err)
+	}
+	list, err := st.workers(c.Work, c.Queue)
+	if err != nil {
+		return err
+	}
+	var asked sync.WaitGroup
+	refusals := make([]string, len(list))
+	for i, w := range list {
+		asked.Go(func() {
+			a, err := s.order(orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
+			if err != nil {
+				a.Err = "it does not answer"
+			}
+			if a.Err != "" {
+				refusals[i] = "worker " + w.ID + ": " + a.Err
+			}
+		})
+	}
+	asked.Wait()
+	refusals = slices.DeleteFunc(refusals, func(text string) bool { return text == "" })
+	err = say(c, task.Count(int64(len(list)-len(refusals)), "worker")+" draining\n")
+	if len(refusals) > 0 {
+		err = errors.New(strings.Join(refusals, "; "))
+	}
+	return err
+}
+
+// workers returns the workers of a queue, or of all, that are there: those with an ID or a
+// name among names or, without any, all.
+func (st *engineStatus) workers(names []string, queue string) (list []Presence, err error) {
+	of := ""
+	if queue != "" {
+		of = " of queue " + queue
+	}
+	found := map[string]bool{}
+	for _, w := range st.Workers {
+		if queue != "" && w.Queue != queue {
+			continue
+		}
+		found[w.ID], found[w.Host] = true, true
+		if len(names) == 0 || slices.Contains(names, w.ID) || slices.Contains(names, w.Host) {
+			list = append(list, w)
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return nil, fmt.Errorf("no worker%s is called %s: crew engine status lists them", of, task.Printable(name))
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no worker%s is there", of)
+	}
+	return list, nil
+}
+
+// me says who gives an order: a user on a machine.
+func me() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name + " on " + hostName("")
+}

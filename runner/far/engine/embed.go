@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/keep/trust"
+)
+
+const startWait = 10 * time.Second // for a server that starts
+
+// startServer starts a server in this process. Without a port in o it listens to nobody, and only
+// nats.InProcessServer reaches it.
+func startServer(o *server.Options) (*server.Server, error) {
+	o.NoSigs, o.NoLog = true, o.LogFile == ""
+	s, err := server.NewServer(o)
+	if err != nil {
+		return nil, err
+	}
+	s.Start()
+	if !s.ReadyForConnections(startWait) {
+		s.Shutdown()
+		return nil, errors.New("the embedded server does not start")
+	}
+	return s, nil
+}
+
+// lockFile opens and locks a file of this user's until it is closed.
+func lockFile(path string, flags int) (*os.File, error) {
+	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

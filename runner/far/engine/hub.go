@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/far/address"
+	"crew/runner/far/credentials"
+	"crew/runner/front/wiring"
+	"crew/runner/keep/trust"
+)
+
+const hubName = "crew" // of its server
+
+// serve runs a hub until a signal ends it.
+func serve(c *wiring.EngineCall) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	h, err := openHub(c)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	if err = h.writeOwner(); err != nil {
+		return err
+	}
+	s, err := h.connect(c.Notice)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if h.runs, err = newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.MaxOutput, c.Notice); err != nil {
+		return err
+	}
+	if _, err = s.obey(hubSubject, h.obey); err != nil {
+		return err
+	}
+	c.Notice("the hub listens at " + h.url)
+	c.Notice("connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them")
+	if h.before != "" && !strings.HasSuffix(h.before, h.url) {
+		c.Notice("what invite printed before leads to " + h.before + ": correct the url there if it does not hold any more")
+	}
+	c.Ready()
+	return h.runs.serve()
+}
+
+// hub is a server, and what it keeps of runs that are handed over.
+type hub struct {
+	dir      string
+	lock     *os.File
+	server   *server.Server
+	runs     *dispatcher
+	users    *credentials.Users
+	password string // of its owner
+	url      string // for clients
+	here     string // for the owner, what comes before that: a router may not lead from this machine to its own address
+	before   string // url, and maybe here, when it was last started; "" if it is new
+	ca       string // that they are to trust, as PEM; "" without TLS, or for a public authority
+}
+
+// ownerFile is the name of the context of the owner, who may do everything.
+const ownerFile = "admin.json"
+
+// openHub starts the server.
+func openHub(c *wiring.EngineCall) (h *hub, err error) {
+	h = &hub{}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	l, err := address.ListenAt(c.Listen, c.Hosts, c.Cert != "")
+	if err != nil {
+		return h, err
+	}
+	if err := h.openDir(c.Dir); err != nil {
+		return h, err
+	}
+	if err := l.Probe(); err != nil {
+		return h, err
+	}
+	o := &server.Options{Host: l.Host, Port: cmp.Or(l.Port, server.RANDOM_PORT), ServerName: hubName}
+	if l.TLS {
+		if err = h.secure(c, &l, o); err != nil {
+			return h, err
+		}
+	}
+	if h.users, err = h.openUsers(); err != nil {
+		return h, err
+	}
+	o.CustomClientAuthentication = h.users
+	if h.server, err = startServer(o); err != nil {
+		return h, err
+	}
+	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
+	port := h.server.Addr().(*net.TCPAddr).Port
+	if h.url = l.URL(port); l.TLS && c.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
+		h.here = fmt.Sprintf("tls://127.0.0.1:%d,", port)
+	}
+	return h, nil
+}
+
+// secure has the server speak TLS.
+func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Options) error {
+	var cert credentials.Certificate
+	var err error
+	if c.Cert == "" {
+		cert, err = credentials.Make(h.dir, l.Names)
+	} else {
+		cert, err = credentials.Load(c.Cert, c.Key, c.Hosts)
+	}
+	l.Names, h.ca = cert.Names, cert.CA
+	o.TLS, o.TLSTimeout, o.TLSConfig = true, 5, cert.TLS
+	return err
+}
+
+// connect connects as the owner, from within.
+func (h *hub) connect(notice func(string)) (*session, error) {
+	return dial("", notice, nats.InProcessServer(h.server), nats.UserInfo(credentials.Owner, h.password))
+}
+
+// serverLog tells the errors of a server.
+type serverLog struct{ told once }
+
+func (l *serverLog) Errorf(format string, v ...any) {
+	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // clients are told what they do wrong
+		l.told.say("the hub says: " + text)
+	}
+}
+func (l *serverLog) Fatalf(format string, v ...any) { l.Errorf(format, v...) }
+func (l *serverLog) Warnf(string, ...any)           {}
+func (l *serverLog) Noticef(string, ...any)         {}
+func (l *serverLog) Debugf(string, ...any)          {}
+func (l *serverLog) Tracef(string, ...any)          {}
+
+// openDir makes the directory, and holds it against other hubs. One with files that are not a
+// hub's is refused.
+func (h *hub) openDir(dir string) (err error) {
+	if h.dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err = trust.MakeDir(h.dir); err == nil {
+		err = h.isHubs()
+	}
+	if err == nil {
+		h.lock, err = lockFile(h.file("lock"), os.O_CREATE)
+	}
+	if _, is := errors.AsType[*os.PathError](err); is {
+		return fmt.Errorf("%w: give a --dir where the hub can write", err)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("another crew engine serve uses %s: end it, or give another --dir", h.dir)
+	}
+	return err
+}
+
+// isHubs returns an error unless the directory is a hub's, or empty. A hub begins with its lock.
+func (h *hub) isHubs() error {
+	list, err := os.ReadDir(h.dir)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if st, err := os.Lstat(h.file("lock")); err == nil && st.Size() == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s has files that are not of a hub: give a new --dir, or an empty one", h.dir)
+}
+
+// file returns the path of a file of the hub.
+func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
+
+// openUsers reads who may connect, and the owner's password, or makes one.
+func (h *hub) openUsers() (*credentials.Users, error) {
+	switch c, err := address.Read(h.file(ownerFile)); {
+	case err == nil && c.Password != "":
+		h.password, h.before = c.Password, c.URL
+	case err == nil:
+		return nil, fmt.Errorf("there is no password in %s: remove it, and a new one is made", h.file(ownerFile))
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	default:
+		h.password = rand.Text()
+	}
+	return credentials.OpenUsers(h.dir, h.password, rightsOf)
+}
+
+// writeOwner writes the context of the owner.
+func (h *hub) writeOwner() error {
+	c := h.context(credentials.Owner, h.password)
+	c.URL = h.here + c.URL
+	text, err := contextText(c)
+	if err != nil {
+		return err
+	}
+	return trust.WritePrivate(h.file(ownerFile), text)
+}
+
+func contextText(c *address.Context) ([]byte, error) {
+	text, err := json.MarshalIndent(c, "", "  ")
+	return append(text, '\n'), err
+}
+
+// close ends the server.
+func (h *hub) close() {
+	if h.server != nil {
+		h.server.Shutdown()
+		h.server.WaitForShutdown()
+	}
+	if h.lock != nil {
+		_ = unix.Flock(int(h.lock.Fd()), unix.LOCK_UN) // a process that is just being started may have inherited it
+		h.lock.Close()
+	}
+}
+
+// obey invites and revokes users for the owner, and hears of runs that were handed over.
+func (h *hub) obey(o *Order, a *Answer) (err error) {
+	switch {
+	case o.Op != opInvite && o.Op != opRevoke:
+		err = h.runs.obey(o, a)
+	case o.User == nil:
+		err = errGarbage
+	case o.Op == opInvite:
+		a.Context, err = h.invite(*o.User)
+	default:
+		if err = h.users.Revoke(o.User.Name); err == nil {
+			a.Conns, err = h.cut(o.User.Name)
+		}
+	}
+	return err
+}
+
+// invite lets a user connect, with the context that it returns.
+func (h *hub) invite(v credentials.User) (*address.Context, error) {
+	password, err := h.users.Invite(v)
+	if err != nil {
+		return nil, err
+	}
+	c := h.context(v.Name, password)
+	c.Expires = v.Expires
+	return c, nil
+}
+
+// cut closes the connections of a user, and returns how many there were. A client has its name
+// before it is let in, so none that was let in is missed.
+func (h *hub) cut(name string) (n int, err error) {
+	list, err := h.server.Connz(&server.ConnzOptions{User: name, Limit: math.MaxInt})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range list.Conns {
+		if h.server.DisconnectClientByID(c.Cid) == nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// context returns the context of a user.
+func (h *hub) context(name, password string) *address.Context {
+	return &address.Context{URL: h.url, User: name, Password: password, CAText: h.ca}
+}

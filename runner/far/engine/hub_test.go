@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/far/address"
+	"crew/runner/far/credentials"
+	"crew/runner/front/cli"
+	"crew/runner/front/wiring"
+	"crew/runner/keep/trust"
+)
+
+func quiet(string) {}
+
+// served returns a call of crew engine serve.
+func served(dir, listen string) *wiring.EngineCall {
+	return &wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: listen}, Notice: quiet}
+}
+
+// testHub returns a hub at a free port of loopback.
+func testHub(t *testing.T, dir string) *hub {
+	t.Helper()
+	h, err := openHub(served(dir, "127.0.0.1:0"))
+	require.NoError(t, err)
+	t.Cleanup(h.close)
+	return h
+}
+
+// as returns the file with the context of a user of the hub, who is invited the first time.
+func (h *hub) as(t *testing.T, name string) string {
+	t.Helper()
+	file := h.file(name + ".json")
+	c, err := address.Read(file)
+	if err == nil {
+		c.URL = h.url // it may have started anew
+	} else {
+		c, err = h.invite(credentials.User{Name: name, Submitter: name == "submitter"})
+		require.NoError(t, err)
+	}
+	text, err := contextText(c)
+	require.NoError(t, err)
+	require.NoError(t, trust.WritePrivate(file, text))
+	return file
+}
+
+func TestHub(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := testHub(t, dir)
+	_, err := openHub(served(dir, "127.0.0.1:0"))
+	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
+	_, err = openHub(served(t.TempDir(), h.server.Addr().String()))
+	require.ErrorContains(t, err, "address already in use: end what listens there")
+	_, err = openHub(served(t.TempDir(), "192.0.2.1:0"))
+	require.ErrorContains(t, err, "it is none of this machine: write --listen 0.0.0.0 --host 192.0.2.1")
+	for _, listen := range []string{":x", "4222", "127.0.0.1:65536", "a:b:c"} {
+		_, err = openHub(served(t.TempDir(), listen))
+		require.ErrorContains(t, err, "is no address to listen at", listen)
+	}
+
+	_, err = connect(h.url, nil)
+	require.ErrorContains(t, err, "does not know this user")
+	s, err := connect(h.as(t, "submitter"), nil)
+	require.NoError(t, err)
+	s.close()
+
+	h.close()
+	h, err = openHub(served(dir, "127.0.0.1:0"))
+	require.NoError(t, err)
+	defer h.close()
+	s, err = connect(h.as(t, "submitter"), nil)
+	require.NoError(t, err)
+	s.close()
+}
+
+// certificate makes a certificate for a name, and returns its files.
+func certificate(t *testing.T, name string) (cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(secret)
+	require.NoError(t, err)
+	write := func(file, kind string, der []byte) string {
+		file = filepath.Join(dir, file)
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return file
+	}
+	return write("cert", "CERTIFICATE", der), write("key", "PRIVATE KEY", private)
+}
+
+// reopenHub opens a hub at the port of one that was closed. A program that another test starts has
+// that port, too, for its first moments.
+func reopenHub(t *testing.T, c *wiring.EngineCall) (h *hub) {
+	t.Helper()
+	var err error
+	crewtest.Until(t, func() bool {
+		syscall.ForkLock.RLock() // openHub lets go of the port for a moment
+		defer syscall.ForkLock.RUnlock()
+		h, err = openHub(c)
+		return !errors.Is(err, syscall.EADDRINUSE)
+	}, "the port of the hub")
+	require.NoError(t, err)
+	return h
+}
+
+func TestHubTLS(t *testing.T) {
+	t.Parallel()
+	port := steadyPort()
+	c := served(t.TempDir(), "0.0.0.0:"+port)
+	h, err := openHub(c)
+	require.NoError(t, err)
+	require.Regexp(t, `^tls://.*:`+port+`$`, h.url)
+	_, err = connect("nats://worker:x@127.0.0.1:"+port, nil)
+	require.ErrorContains(t, err, "has no ca_text")
+	s, err := connect(h.as(t, "worker"), nil)
+	require.NoError(t, err)
+	s.close()
+	was := h.url
+	require.Empty(t, h.before)
+	require.NoError(t, h.writeOwner())
+	h.close()
+
+	// The authority stays, and with it the contexts.
+	c.Hosts = []string{"localhost", "::1"}
+	c.Listen = "127.0.0.1:" + port
+	h = reopenHub(t, c)
+	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
+	require.Contains(t, h.before, was)
+	s, err = connect(h.as(t, "worker"), nil)
+	require.NoError(t, err)
+	s.close()
+	h.close()
+	require.NoError(t, os.Remove(h.file("ca.pem")))
+	h = reopenHub(t, c)
+	defer h.close()
+	_, err = connect(h.as(t, "worker"), nil)
+	require.ErrorContains(t, err, "the context is for another hub")
+}
+
+func TestOwnCertificate(t *testing.T) {
+	t.Parallel()
+	c := served(t.TempDir(), "0.0.0.0:0")
+	c.Cert, c.Key = certificate(t, "localhost")
+	h, err := openHub(c)
+	require.NoError(t, err)
+	require.Regexp(t, `^tls://localhost:\d+$`, h.url)
+	s, err := connect(h.as(t, "worker"), nil)
+	require.NoError(t, err)
+	s.close()
+	h.close()
+	fails := func(why string) {
+		t.Helper()
+		_, err := openHub(c)
+		require.ErrorContains(t, err, why)
+	}
+	c.Hosts = []string{"hub.example.com"}
+	fails("is not for --host hub.example.com")
+	c.Hosts, c.Key = nil, c.Cert
+	fails("read the certificate")
+	c.Cert, c.Key = certificate(t, "*.example.com")
+	fails("give --host NAME, by which clients find the hub")
+	c.Hosts = []string{"hub.example.com"}
+	h, err = openHub(c)
+	require.NoError(t, err)
+	h.close()
+}
+
+// TestRights has a server with the rights that crew engine init prints, and nothing
+// more. That they are enough, the runs over a hub show.
+func TestRights(t *testing.T) {
+	t.Setenv("CREW_SUBMITTER", "s")
+	t.Setenv("CREW_WORKER", "w")
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	text := strings.Replace(leastRights(), "users = [", "users = [\n{ user: owner, password: o }", 1)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	o, err := server.ProcessConfigFile(file)
+	require.NoError(t, err)
+	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
+	server, err := startServer(o)
+	require.NoError(t, err)
+	defer server.Shutdown()
+	url := server.ClientURL()
+	crewtest.Examples(t, "testdata/rights.jsonl", func(t *testing.T, row struct {
+		User, Publish, Read string
+		May                 bool
+	}) {
+		nc, err := nats.Connect(url, nats.UserInfo(row.User, row.User[:1]))
+		require.NoError(t, err)
+		defer nc.Close()
+		if row.Publish != "" {
+			_ = nc.Publish(row.Publish, []byte("{}"))
+		} else {
+			_, _ = nc.SubscribeSync(row.Read)
+		}
+		require.NoError(t, nc.Flush()) // refusals come before the reply
+		require.Equal(t, !row.May, errors.Is(nc.LastError(), nats.ErrPermissionViolation))
+	})
+}
+
+// On a server of one's own, admin has the rights of any submitter, and who may not ask who is there is told so.
+func TestStatusElsewhere(t *testing.T) {
+	t.Parallel()
+	server, err := startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, Users: []*server.User{
+		{Username: "admin", Password: "a", Permissions: submitterRights("admin").permissions()},
+		{Username: "worker", Password: "w", Permissions: workerRights("worker").permissions()},
+	}})
+	require.NoError(t, err)
+	defer server.Shutdown()
+	look := func(user string) error {
+		s, err := connect("nats://"+user+"@"+server.Addr().String(), quiet)
+		require.NoError(t, err)
+		defer s.close()
+		_, err = s.look(t.Context(), "")
+		return s.explain(err)
+	}
+	require.NoError(t, look("admin:a"))
+	require.ErrorContains(t, look("worker:w"), "do not allow that")
+}
+
+// A hub keeps its passwords and tasks nowhere where others may write, nor among other files.
+func TestHubRefusesDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hub")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o770))
+	open := func() error {
+		_, err := openHub(served(dir, "127.0.0.1:0"))
+		return err
+	}
+	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
+	require.NoError(t, os.Chmod(dir, 0o700))
+	require.NoError(t, os.Symlink("../victim", filepath.Join(dir, "lock")))
+	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
+	require.NoError(t, os.Remove(dir+"/lock"))
+	require.NoError(t, os.WriteFile(dir+"/thesis.tex", nil, 0o600))
+	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
+	require.NoFileExists(t, dir+"/lock")
+	require.NoFileExists(t, dir+"/../victim")
+}
+
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
+	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
+}

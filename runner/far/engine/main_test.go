@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"crew/runner/crewtest"
+	"crew/runner/front/wiring"
+)
+
+// TestMain makes this binary stand in for crew-engine where crew would start that.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
+		os.Exit(engineMain())
+	}
+	if words := strings.Fields(os.Getenv(asNode)); len(words) > 0 {
+		fmt.Fprintln(os.Stderr, serveNode(words))
+		os.Exit(1)
+	}
+	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
+}
+
+func engineMain() int {
+	args, err := wiring.EngineArgs(os.Args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crew-engine:", err)
+		return 2
+	}
+	if len(args) == 4 && args[1] == wiring.RelayVerb {
+		return Relay(args[2], args[3], os.Stdin)
+	}
+	if len(args) == 3 && args[1] == wiring.SubmitVerb {
+		return Submitted(args[2])
+	}
+	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, Far())
+}

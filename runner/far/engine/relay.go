@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+// talk has a client of crew ctl elsewhere talk to a run. Turn 0 ends that.
+func talk(v *control.Visitors, o *Order, a *Answer) (err error) {
+	if o.Turn == 0 {
+		v.Leave(o.Client)
+		return nil
+	}
+	from := task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200))
+	a.Data, a.Done, err = v.Turn(o.Client, from, o.Turn == 1, o.Data)
+	return err
+}
+
+// Relay has a client of crew ctl at the other end of a socket talk to a run, and returns the exit
+// status. The client is told what goes wrong.
+func Relay(engine, run string, client io.ReadWriter) int {
+	s, err := connect(engine, nil)
+	if err == nil {
+		defer s.close()
+		err = s.explain(s.relay(run, client))
+	}
+	if err != nil {
+		text, _ := json.Marshal(control.Reply{V: control.Version, End: true, Facts: task.Facts{Error: task.Bytes(err.Error())}, Status: 1})
+		_, _ = client.Write(append(text, '\n'))
+	}
+	return 0
+}
+
+func (s *session) relay(name string, client io.ReadWriter) error {
+	r, err := s.find(context.Background(), name)
+	if err != nil {
+		return err
+	}
+	subject := runSubject(r.User, r.Run)
+	switch {
+	case r.Stocked != nil && r.State == runDone:
+		subject = dispatchSubject(s.user) // the hub tells of it
+	case r.State != runRunning:
+		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
+	}
+	said, err := bufio.NewReader(client).ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_, _ = io.Copy(io.Discard, client)
+	}()
+	o := Order{Op: opTalk, Client: rand.Text(), By: me()}
+	defer func() {
+		o.Run, o.Turn = r.Run, 0
+		_ = s.nc.Publish(subject, o.encode())
+		_ = s.nc.FlushTimeout(answerWait)
+	}()
+	for {
+		select {
+		case <-left:
+			return nil
+		default:
+		}
+		n := min(len(said), maxBody)
+		o.Data, said = said[:n], said[n:]
+		o.Turn++
+		a, err := s.askRun(r, subject, o)
+		if err != nil {
+			return err
+		}
+		if _, err = client.Write(a.Data); err != nil || a.Done {
+			return nil
+		}
+	}
+}

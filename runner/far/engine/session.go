@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"crew/runner/exec/kernel"
+	"crew/runner/far/address"
+	"crew/runner/far/outbox"
+	"crew/runner/far/travel"
+)
+
+const (
+	dialWait      = 5 * time.Second // for each address
+	reconnectWait = 200 * time.Millisecond
+	awayAfter     = 2 * time.Second // without a connection the user is told
+	answerWait    = 5 * time.Second // for a reply of the server
+)
+
+// session is a connection to the engine. It reconnects for ever, unless the server will not
+// have it.
+type session struct {
+	nc    *nats.Conn
+	user  string // as a part of subjects
+	asker *outbox.Asker
+	blobs *travel.Blobs
+	waits *outbox.Waits
+	now   func() time.Duration // since boot: it goes on while the machine or the process is suspended
+
+	refusing sync.Once
+	refused  chan struct{} // closed when the server has refused this user, or what it needs
+	why      error         // that says so; set before refused is closed
+}
+
+// connect connects to an engine, as address finds it. See dial.
+func connect(engine string, notice func(string)) (*session, error) {
+	url, how, err := address.Find(engine)
+	if err != nil {
+		return nil, err
+	}
+	return dial(url, notice, how)
+}
+
+// oldInbox is in the contexts of workers that were invited by a hub of version 9.
+const oldInbox = "_INBOX.worker"
+
+// dial connects to servers. Without a URL, options say where one
+// is. notice is told what goes wrong later, once for each kind of it; it may be nil.
+func dial(urls string, notice func(string), options ...nats.Option) (*session, error) {
+	if notice == nil {
+		notice = func(string) {}
+	}
+	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
+	o := nats.GetDefaultOptions()
+	s.configure(&o, &once{notice: notice})
+	for _, set := range options {
+		if err := set(&o); err != nil {
+			return nil, err
+		}
+	}
+	o.Servers = append(o.Servers, strings.FieldsFunc(urls, func(r rune) bool { return r == ',' || r == ' ' })...)
+	user := o.User
+	first, _, _ := strings.Cut(urls, ",")
+	if u, err := url.Parse(first); err == nil && u.User != nil {
+		user = u.User.Username()
+	}
+	user = userToken(user)
+	if o.InboxPrefix == "" || o.InboxPrefix == oldInbox {
+		o.InboxPrefix = inboxOf(user)
+	}
+	nc, err := o.Connect()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(telling(err, o)))
+	}
+	s.nc = nc
+	s.waits = outbox.NewWaits(notice, nc.IsConnected)
+	if s.asker, err = outbox.NewAsker(nc); err != nil { // it has been closed
+		err = s.explain(err)
+		s.close()
+		return nil, err
+	}
+	s.is(user)
+	return s, nil
+}
+
+// is has what the session sends and keeps be a user's.
+func (s *session) is(user string) { s.user, s.blobs = user, travel.NewBlobs(s.asker, user, s.waits) }
+
+// configure has the client reconnect, and tell what goes wrong.
+func (s *session) configure(o *nats.Options, told *once) {
+	// Or else whoever was asked once could answer any later question: the client takes what a
+	// consumer delivers to its inbox for the answer that it waits for.
+	o.UseOldRequestStyle = true
+	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // which the dialer does within the timeout
+	o.MaxReconnect, o.ReconnectWait, o.ReconnectBufSize = -1, reconnectWait, -1
+	o.PingInterval, o.MaxPingsOut = 2*time.Second, 2
+	away := &atomic.Bool{}
+	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
+		time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
+			if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
+				told.say("the hub is away (" + err.Error() + "): trying to reconnect")
+			}
+		})
+	}
+	o.ReconnectedCB = func(*nats.Conn) {
+		if away.Swap(false) {
+			told.say("the hub is back")
+		}
+	}
+	o.ClosedCB = func(nc *nats.Conn) { // not by session.close
+		s.refuse(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
+	}
+	// A refusal comes here alone; whoever waits for a reply sees a time-out.
+	o.AsyncErrorCB = func(nc *nats.Conn, _ *nats.Subscription, err error) {
+		if why := refusal(err); why != nil {
+			s.refuse(nc, why)
+		} else if !isNetwork(err) && !errors.Is(err, nats.ErrPermissionViolation) {
+			told.say("the hub says: " + plain(err))
+		}
+	}
+}
+
+func isNetwork(err error) bool {
+	_, is := errors.AsType[*net.OpError](err)
+	return is
+}
+
+// telling returns the error of connecting to one of several servers: that which was tried last may be
+// the only one that leads nowhere.
+func telling(err error, o nats.Options) error {
+	if len(o.Servers) < 2 {
+		return err
+	}
+	errs := make(chan error)
+	for _, one := range o.Servers {
+		go func() {
+			p := o
+			p.Servers = []string{one}
+			nc, err := p.Connect()
+			if err == nil {
+				nc.Close() // it has just started
+			}
+			errs <- err
+		}()
+	}
+	for range o.Servers {
+		if e := <-errs; e != nil && !isNetwork(e) && !errors.Is(e, nats.ErrNoServers) && !errors.Is(e, nats.ErrTimeout) {
+			err = e
+		}
+	}
+	return err
+}
+
+// refusal explains an error after which the server will not have this user or what it does,
+// or returns nil for another one.
+func refusal(err error) error {
+	switch _, what, _ := strings.Cut(err.Error(), "Permissions Violation for "); {
+	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
+		return errors.New("the credentials for the hub have expired: ask the owner of the hub for new ones, which crew engine invite makes")
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
+		return errRefused
+	case errors.Is(err, nats.ErrPermissionViolation) && !isAnswer(what):
+		return fmt.Errorf("these credentials do not allow that: runs need those of a submitter, crew worker those of a worker, "+
+			"crew engine init, invite and revoke those of the owner (refused was %s)", what)
+	}
+	return nil
+}
+
+// isAnswer reports whether a refusal is about the answer to a question, which came too late.
+func isAnswer(what string) bool {
+	subject, published := strings.CutPrefix(what, `Publish to "`)
+	return published && !strings.HasPrefix(subject, "crew.") && !strings.HasPrefix(subject, "$")
+}
+
+var errRefused = errors.New("the hub does not know this user: the credentials are missing, have expired, were revoked, or are for another one: " +
+	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
+
+// refuse ends the session.
+func (s *session) refuse(nc *nats.Conn, why error) {
+	s.refusing.Do(func() {
+		s.why = why
+		close(s.refused)
+		nc.Close()
+	})
+}
+
+// explain returns why the session has ended if the server has refused it, and otherwise what
+// err means. A user whose connection was cut is refused only on connecting again, and why it was
+// closed comes by another goroutine: if that has just been, explain waits for it.
+func (s *session) explain(err error) error {
+	for end := time.Now().Add(awayAfter); time.Now().Before(end) &&
+		(passes(err) && s.nc.IsReconnecting() || errors.Is(err, nats.ErrConnectionClosed) && s.nc.ClosedHandler() != nil); {
+		select {
+		case <-s.refused:
+			return s.why
+		case <-time.After(reconnectWait / 10):
+		}
+	}
+	select {
+	case <-s.refused:
+		if err != nil {
+			return s.why
+		}
+	default:
+	}
+	if passes(err) {
+		err = errNoAnswer
+	}
+	return err
+}
+
+// allowed returns an error if the server does not answer, or has refused something so far.
+func (s *session) allowed() error {
+	err := s.nc.FlushTimeout(answerWait)
+	if last := s.nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
+		<-s.refused // whose error comes by another goroutine
+		err = s.why
+	}
+	return err
+}
+
+// Nobody is there, maybe not yet.
+var (
+	errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")
+	errSilent   = fmt.Errorf("nothing answers within %v: correct the URL, or have the network let it through", dialWait)
+)
+
+// connectHint says what to do about an error of connecting.
+func connectHint(err error) error {
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	name, isName := errors.AsType[x509.HostnameError](err)
+	network, isNetwork := errors.AsType[*net.OpError](err)
+	switch {
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF): // the others while it starts or ends
+		return errNoServer
+	case refusal(err) != nil:
+		return refusal(err)
+	case unknown:
+		return errors.New("the server's certificate is not trusted: the context is for another hub, or has no ca_text: " +
+			"use what crew engine invite prints there, or set NATS_CA")
+	case isInvalid && invalid.Reason == x509.Expired:
+		return errors.New("the server's certificate has expired, or does not hold yet: have it renewed, or set this machine's clock")
+	case isName:
+		return fmt.Errorf("the server's certificate is not for %s: have it serve with --host %[1]s", name.Host)
+	case errors.Is(err, nats.ErrNoInfoReceived):
+		return errors.New("what answers is no NATS server: correct the URL")
+	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		return errors.New("one side wants TLS, and the other does not: write tls:// or nats://")
+	case isNetwork && network.Timeout(), errors.Is(err, nats.ErrTimeout):
+		return errSilent
+	case isNetwork:
+		return fmt.Errorf("%w: correct the URL", err)
+	}
+	return errors.New(plain(err))
+}
+
+// plain returns an error of the client without the name of its package.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
+
+func (s *session) close() {
+	s.waits.Close()
+	s.nc.SetClosedHandler(nil) // this end is no surprise
+	s.nc.Close()
+}
+
+// errNoAnswer says that the connection does not hold.
+var errNoAnswer = errors.New("the hub does not answer: try again once it is up")
+
+// passes reports whether an error of talking to the engine may be one of the connection.
+func passes(err error) bool {
+	for _, e := range [...]error{
+		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
+		nats.ErrTimeout, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits for some time. It returns false at once when ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// once gives notices, each as long as no other has come since. It is safe for
+// concurrent use.
+type once struct {
+	notice func(string) // nil for none
+	mu     sync.Mutex
+	last   string
+}
+
+func (o *once) say(text string) {
+	o.mu.Lock()
+	again := text == o.last
+	o.last = text
+	o.mu.Unlock()
+	if !again && o.notice != nil {
+		o.notice(text)
+	}
+}

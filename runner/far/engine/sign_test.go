@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/far/credentials"
+	"crew/runner/far/travel"
+)
+
+func testAttempt() *Attempt {
+	return &Attempt{
+		ID: ID{"run", 1, 2, 1}, Token: Token{9}, Slot: 3, Key: "k",
+		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Records: [][]string{{"x", ""}},
+		Stdin: []byte("in"), HasStdin: true, Timeout: time.Second, KillAfter: time.Second,
+		Trip: travel.Trip{
+			Dir: "/tmp", Take: []travel.File{{Path: "p", Sum: [32]byte{1}, Mode: 0o644}}, Return: []string{"r"}, Makes: []string{"m"}, Temp: ".crew-12345678.", Cleanup: true,
+		},
+	}
+}
+
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	key := credentials.NewKey()
+	other := credentials.NewKey()
+	trusted, err := credentials.LoadKeys([]string{key.Line()})
+	require.NoError(t, err)
+	subject := taskSubject("q", "w", "=", "run")
+	checks := func(msg []byte, on string) error {
+		a, err := DecodeAttempt(msg)
+		if err != nil {
+			return err
+		}
+		return check(trusted, a, on, msg)
+	}
+
+	a := testAttempt()
+	require.ErrorContains(t, checks(a.Encode(), subject), "is not signed")
+	sign(key, a, subject)
+	msg := a.Encode()
+	require.NoError(t, checks(msg, subject))
+	require.ErrorContains(t, checks(msg, taskSubject("q", "v", "=", "run")), "is wrong")
+	for i := range msg {
+		for bit := range 8 {
+			msg[i] ^= 1 << bit
+			require.Error(t, checks(msg, subject), "byte %d", i)
+			msg[i] ^= 1 << bit
+		}
+	}
+
+	a = testAttempt()
+	sign(other, a, subject)
+	require.ErrorContains(t, checks(a.Encode(), subject), "add "+other.Line())
+	a.Signer = key.Signer
+	require.ErrorContains(t, checks(a.Encode(), subject), "is wrong")
+	a.Expires = time.Now().Add(-3 * time.Second)
+	sign(key, a, subject)
+	require.Regexp(t, `expired [3-9]s ago: compare the clocks`, checks(a.Encode(), subject).Error())
+	require.ErrorContains(t, check(nil, a, subject, a.Encode()), "not trusted")
+}

@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"crew/runner/decide/task"
+	"crew/runner/far/credentials"
+	"crew/runner/front/wiring"
+)
+
+// engineStatus is the output of crew engine status --json.
+type engineStatus struct {
+	Workers []Presence    `json:"workers"`
+	Queues  []queueStatus `json:"queues"`
+	Runs    []Enrolment   `json:"runs"`
+}
+
+type queueStatus struct {
+	Queue   string `json:"queue"`
+	Workers int    `json:"workers"`
+	Slots   int    `json:"slots"`
+	Busy    int    `json:"busy"`
+	Tasks   uint64 `json:"tasks"` // handed over, and not ended
+}
+
+// enrolment reads what a run tells of itself. It refuses what names another one than the subject does,
+// for whose user the server vouches, and what no run can be like.
+func enrolment(subject string, data []byte) (r Enrolment, ok bool) {
+	if readJSON(data, &r) != nil || enrolSubject(r.User, r.Run) != subject || !validName(r.Run) {
+		return r, false
+	}
+	s := r.Stocked
+	return r, s == nil || 0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
+}
+
+// tell publishes what there is to tell of a worker or a run.
+func (s *session) tell(subject string, what any) error {
+	text, err := json.Marshal(what)
+	if err == nil {
+		err = s.nc.Publish(subject, text)
+	}
+	return err
+}
+
+const (
+	askPatience = 300 * time.Millisecond // and some times what it takes to the server and back
+	askTimes    = 4
+	askMost     = 5 * time.Second // in all
+)
+
+// whoIs asks who is there, and calls take with what comes on some subjects until that returns false,
+// nobody is there, or nothing has come for some time.
+func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
+	begun := time.Now()
+	nobody := s.nc.NewInbox() // where the server says so
+	msgs := make(chan *nats.Msg, 1<<16)
+	for _, subject := range append(subjects, nobody) {
+		sub, err := s.nc.ChanSubscribe(subject, msgs)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+	}
+	if err := cmp.Or(s.nc.PublishRequest(askSubject, nobody, nil), s.allowed()); err != nil {
+		return err
+	}
+	rtt := time.Since(begun)
+	ends, cancel := context.WithTimeout(ctx, askMost)
+	defer cancel()
+	for {
+		select {
+		case m := <-msgs:
+			if m.Subject == nobody || !take(m) {
+				return nil
+			}
+		case <-time.After(askPatience + askTimes*rtt):
+			return nil
+		case <-ends.Done():
+			return ctx.Err()
+		case <-s.refused:
+			return s.why
+		}
+	}
+}
+
+// status prints the workers and the runs that there are.
+func (s *session) status(c *wiring.EngineCall) error {
+	st, err := s.look(context.Background(), "")
+	if err != nil {
+		return fmt.Errorf("ask the hub: %w", err)
+	}
+	if c.JSON {
+		text, err := json.Marshal(st)
+		if err != nil {
+			return err
+		}
+		return say(c, string(text)+"\n")
+	}
+	return say(c, st.text())
+}
+
+// look asks for what status prints, or only until there is a run with an ID.
+func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
+	workers, runs := map[string]Presence{}, map[string]Enrolment{} // by subject
+	whose := s.user
+	if whose == userToken(credentials.Owner) && s.nc.ConnectedServerName() == hubName { // elsewhere it is a name like any other
+		whose = "*"
+	}
+	err := s.whoIs(ctx, func(m *nats.Msg) bool {
+		w, is := presence(m.Subject, m.Data)
+		if is && w.State != gone {
+			workers[m.Subject] = w
+		}
+		r, is := enrolment(m.Subject, m.Data)
+		if is {
+			runs[m.Subject] = r
+		}
+		return r.Run == "" || r.Run != run
+	}, presenceSubject("*", anyOne), enrolSubject(whose, "*"))
+	if err != nil {
+		return nil, err
+	}
+	st := &engineStatus{Workers: slices.AppendSeq([]Presence{}, maps.Values(workers)), Queues: []queueStatus{}, Runs: slices.AppendSeq([]Enrolment{}, maps.Values(runs))}
+	slices.SortFunc(st.Workers, func(a, b Presence) int { return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(st.Runs, func(a, b Enrolment) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
+	queues := map[string]queueStatus{}
+	for _, w := range st.Workers {
+		q := queues[w.Queue]
+		queues[w.Queue] = queueStatus{w.Queue, q.Workers + 1, q.Slots + w.Slots, q.Busy + w.Busy, 0}
+	}
+	for _, r := range st.Runs {
+		if r.For != "" {
+			continue
+		}
+		q := queues[r.Queue]
+		if q.Queue = r.Queue; r.Stocked != nil {
+			q.Tasks += r.Tasks - uint64(r.Done)
+		}
+		queues[r.Queue] = q
+	}
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		st.Queues = append(st.Queues, queues[name])
+	}
+	return st, nil
+}
+
+// text returns tables.
+func (st *engineStatus) text() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		var line []string
+		for _, c := range cells { // what others have written must not break the table or the terminal
+			line = append(line, strings.ReplaceAll(task.Printable(cmp.Or(fmt.Sprint(c), "-")), "\t", " "))
+		}
+		_, _ = fmt.Fprintln(t, strings.Join(line, "\t"))
+	}
+	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "STATE", "LABELS", "OFFERS", "COMMAND")
+	for _, w := range st.Workers {
+		command := w.Command
+		if w.Signed {
+			command = strings.TrimPrefix(command+" or what is signed", " or ")
+		}
+		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, w.State, strings.Join(w.Labels, ","), w.Offers, command)
+	}
+	row()
+	row("QUEUE", "WORKERS", "SLOTS", "BUSY", "TASKS")
+	for _, q := range st.Queues {
+		row(q.Queue, q.Workers, q.Slots, q.Busy, q.Tasks)
+	}
+	row()
+	row("RUN", "NAME", "QUEUE", "STATE", "SINCE", "SUBMITTER")
+	for _, r := range st.Runs {
+		state := r.State
+		if r.Paused {
+			state = paused
+		}
+		if r.For != "" {
+			state += " for " + r.For
+		} else if r.Stocked != nil {
+			more := ""
+			if r.Failed > 0 {
+				more = fmt.Sprintf(", %d failed", r.Failed)
+			}
+			state += fmt.Sprintf(" (%d of %s%s)", r.Done, task.Count(int64(r.Tasks), "task"), more)
+		}
+		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
+	}
+	_ = t.Flush()
+	return b.String()
+}
+
+var errNoRun = errors.New("there is no run")
+
+// find returns the run with an ID or, if there is just one, with a name.
+func (s *session) find(ctx context.Context, name string) (*Enrolment, error) {
+	if name == "" { // which would be every run without a name
+		return nil, errors.New("the name of the run is empty: crew engine status lists them")
+	}
+	st, err := s.look(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("look for run %s: %w", name, err)
+	}
+	var found []string
+	var run *Enrolment
+	for i := range st.Runs {
+		switch r := &st.Runs[i]; name {
+		case r.Run:
+			return r, nil
+		case r.Name:
+			run, found = r, append(found, r.Run)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%w %s: crew engine status lists them", errNoRun, name)
+	case 1:
+		return run, nil
+	}
+	return nil, fmt.Errorf("several runs are called %s: write one of %s", name, strings.Join(found, ", "))
+}
+
+// cancel has a run end, or removes what there is of one that does not run.
+func (s *session) cancel(c *wiring.EngineCall) error {
+	r, err := s.find(context.Background(), c.Run)
+	switch {
+	case err != nil:
+	case r.Stocked != nil && r.State != runRunning:
+		err = s.forget(r.Run)
+	default:
+		_, err = s.askRun(r, runSubject(r.User, r.Run), Order{Op: opCancel, By: me()})
+	}
+	return err
+}
+
+// order sends an order. Where nobody listens yet, it tries again for some time.
+func (s *session) order(subject string, o Order, yet bool) (a Answer, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
+	defer cancel()
+	for {
+		a, err = s.ask(ctx, subject, o)
+		if !yet || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, reconnectWait) {
+			return a, err
+		}
+	}
+}
+
+// askRun sends an order about a run to its submitter, or to the hub, which may just have taken the run.
+func (s *session) askRun(r *Enrolment, subject string, o Order) (Answer, error) {
+	o.Run = r.Run
+	a, err := s.order(subject, o, r.Stocked != nil)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
+	case a.Err != "":
+		err = errors.New("run " + r.Run + ": " + a.Err)
+	}
+	return a, err
+}
+
+// forget has the hub end a run that was handed over, and remove it.
+func (s *session) forget(run string) error {
+	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, ID: ID{Run: run}})
+	if a.None {
+		err = nil
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/runner/front/cli"
+	"crew/runner/front/wiring"
+	"crew/runner/steer/control"
+)
+
+// desk is where somebody uses crew engine.
+type desk struct {
+	*broker
+	s     *session
+	there sync.Map // what is told of workers and runs, by subject
+	asked string   // what the submitters were asked for since
+}
+
+// TestStatus does what testdata/status.txt says: each line that begins with > is a command, and
+// what it prints follows. Apart from those of crew engine there are
+//
+//	there SUBJECT TEXT      what a worker or a run tells of itself when it is asked, from now on
+//	answer SUBJECT TEXT     a submitter that says this when it is asked
+//	ask RUN                 as crew ctl pause would
+//	submit WORDS            what a run with that command finds
+//	wait DURATION
+func TestStatus(t *testing.T) {
+	text, err := os.ReadFile("testdata/status.txt")
+	require.NoError(t, err)
+	inTime(t, func(t *testing.T, b *broker) {
+		d := &desk{broker: b, s: b.connect(nil)}
+		d.s.user = "ada"
+		others := b.connect(nil)
+		_, err := others.nc.Subscribe(askSubject, func(*nats.Msg) {
+			d.there.Range(func(subject, text any) bool {
+				return others.nc.Publish(subject.(string), []byte(text.(string))) == nil
+			})
+		})
+		require.NoError(t, err)
+		require.NoError(t, others.nc.Flush())
+		times, spaces := regexp.MustCompile(`\d{4}-\d\d-\d\d[ T][0-9:.]+(Z|[-+][0-9:]+)?`), regexp.MustCompile(` +`)
+		text := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), "")
+		for _, step := range strings.Split("\n"+text, "\n> ")[1:] {
+			command, want, _ := strings.Cut(step, "\n")
+			got := strings.TrimSpace(spaces.ReplaceAllString(d.do(command), " "))
+			require.Equal(t, strings.TrimSpace(want), times.ReplaceAllString(got, "TIME"), command)
+		}
+	})
+}
+
+// do returns what a command prints.
+func (d *desk) do(command string) string {
+	verb, rest, _ := strings.Cut(command, " ")
+	word, text, _ := strings.Cut(rest, " ")
+	out, err := os.CreateTemp(d.t.TempDir(), "")
+	require.NoError(d.t, err)
+	defer out.Close()
+	d.asked = ""
+	switch verb {
+	case "there":
+		d.there.Store(word, text)
+	case "answer":
+		_, err = d.s.nc.Subscribe(word, func(m *nats.Msg) {
+			var o Order
+			require.NoError(d.t, json.Unmarshal(m.Data, &o))
+			if o.Op == opTalk && o.Turn == 0 {
+				return // the client has gone
+			}
+			d.asked += fmt.Sprintln("asked to", o.Op, o.Run, "by me:", o.By == me())
+			_ = m.Respond([]byte(text))
+		})
+	case "submit":
+		_, err = d.tryRun(&records{}, func(s *wiring.Submission) { s.Command.Words = strings.Fields(rest) })
+	case "wait":
+		pause, _ := time.ParseDuration(rest)
+		time.Sleep(pause)
+	case "ask":
+		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})
+	default:
+		c := &wiring.EngineCall{Verb: verb, Ctl: cli.Ctl{Run: word, Work: strings.Fields(rest), JSON: word == "--json"}, Out: out}
+		err = d.s.carryOut(c)
+	}
+	printed, _ := os.ReadFile(out.Name())
+	if err != nil {
+		return string(printed) + d.asked + task.Printable(err.Error())
+	}
+	return string(printed) + d.asked
+}
+
+// asks makes a request of a run, as crew ctl does.
+func (s *session) asks(run string, req control.Request) error {
+	here, there := net.Pipe()
+	defer here.Close()
+	go json.NewEncoder(here).Encode(req)
+	var failed error
+	go func() {
+		defer there.Close()
+		failed = s.relay(run, there)
+	}()
+	var reply control.Reply
+	for lines := json.NewDecoder(here); !reply.End; {
+		if err := lines.Decode(&reply); err != nil {
+			return cmp.Or(failed, err)
+		}
+	}
+	if reply.Error != "" {
+		return errors.New(string(reply.Error))
+	}
+	return nil
+}

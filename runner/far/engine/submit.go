@@ -1,0 +1,339 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"crew/runner"
+	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
+	"crew/runner/far/credentials"
+	"crew/runner/far/outbox"
+	"crew/runner/far/travel"
+	"crew/runner/front/wiring"
+	"crew/runner/steer/control"
+)
+
+// submitter is the executor of a run whose attempts workers run. News come from the
+// goroutines of the results and of the workers' records, and from what recurs: see each.
+//
+// Locks: roster.mu may be held when flights.mu is taken, never the other way round. A
+// command that is given with roster.mu held can call Kill, which therefore takes
+// flights.mu alone.
+type submitter struct {
+	// configuration
+
+	sub     wiring.Submission
+	s       *session
+	id      identity // its Workers are under roster.mu
+	record  Enrolment
+	maker   maker
+	lasting bool              // workers keep results until they are on record, for the run's next epoch
+	hosts   *sshHosts         // nil without hosts of its own
+	files   *travel.Submitter // nil if no files travel
+	handed  *handed           // nil unless the run was handed over, and the hub tells of it
+
+	// state
+
+	flights  flights
+	roster   roster
+	visitors control.Visitors
+	begun    chan struct{} // closed once slots have joined
+
+	suspended atomic.Bool
+	ran       atomic.Bool // an attempt has begun, so there is a run
+
+	ctx    context.Context // until no result can come any more
+	cancel context.CancelCauseFunc
+	end    sync.WaitGroup
+}
+
+// Submit returns the executor of a run. It fails at once if the engine cannot be
+// reached, or if workers are there and none takes the run's tasks.
+func Submit(sub wiring.Submission) (wiring.Executor, error) {
+	if len(sub.Hosts) > 0 {
+		return submitToHosts(sub)
+	}
+	key, err := signingKey(&sub.Load)
+	if err != nil {
+		return nil, err
+	}
+	s, err := connect(sub.URL, sub.Notice)
+	if err != nil {
+		return nil, err
+	}
+	x := &submitter{maker: makerOf(&sub.Load)}
+	if key != nil {
+		x.maker.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
+	}
+	return x, x.start(sub, s)
+}
+
+// signingKey returns the key that signs the commands which a run's tasks bring, or nil if they bring values.
+func signingKey(load *wiring.Load) (*credentials.Key, error) {
+	what := ""
+	switch {
+	case load.Sign != "":
+		return credentials.LoadKey(load.Sign)
+	case len(load.Command.Words) == 0:
+		what = "without a command each record is one"
+	case load.Files.Any():
+		what = "files travel with commands alone"
+	default:
+		return nil, nil
+	}
+	return nil, errors.New(what + ", and workers run only signed ones: add --sign FILE, which crew engine key makes")
+}
+
+// submitToHosts returns the executor of a run with a server and workers of its own,
+// which end with it.
+func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
+	hosts, err := startHosts(sub)
+	if err != nil {
+		return nil, err
+	}
+	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load)}
+	x.maker.commands = true
+	s, err := hosts.connect(sub.Notice)
+	if err == nil {
+		err = x.start(sub, s)
+	}
+	if err != nil {
+		hosts.close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// start begins to submit a run over a connection, which it takes over. The maker is there,
+// and hosts that the run has of its own.
+func (x *submitter) start(sub wiring.Submission, s *session) error {
+	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
+	x.maker.live = x.maker.live || sub.Plan.Streams()
+	x.visitors.Welcome, x.begun = sub.Welcome, make(chan struct{})
+	x.flights = flights{nc: s.nc, forget: x.forget, m: map[attemptKey]*flight{}, lines: map[int][]*flight{}, past: map[[16]byte][]earlierFinal{}}
+	x.ctx, x.cancel = context.WithCancelCause(context.Background())
+	if err := x.open(); err != nil {
+		x.cancel(nil)
+		err = x.s.explain(err)
+		x.s.close()
+		return err
+	}
+	return nil
+}
+
+// open opens what the run needs and starts its goroutines.
+func (x *submitter) open() error {
+	err := x.identify()
+	if err != nil {
+		return err
+	}
+	x.record, x.maker.secret = newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
+	x.flights.out = outbox.New(x.s.asker, x.s.waits)
+	if x.sub.Files.Any() {
+		f := x.sub.Files
+		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return}
+		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.sub.Notice); err != nil {
+			return err
+		}
+	}
+	if _, err = x.s.takes(resultSubject(x.s.user, x.id.Run, anyOne), x.receive); err != nil { // before a worker can be lost
+		return err
+	}
+	if err = x.openRoster(); err != nil {
+		return err
+	}
+	if _, err = x.s.obey(runSubject(x.s.user, x.id.Run), x.command); err != nil {
+		return err
+	}
+	if err = x.s.allowed(); err != nil {
+		return err
+	}
+	x.end.Go(x.begin)
+	x.each(tickEvery, x.tick)
+	x.each(heartbeatEvery, func() { x.heartbeat(false) })
+	if x.sub.Needs {
+		x.each(loneFor, x.lacking())
+	}
+	if x.sub.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
+		x.end.Go(x.takeLeft)
+	}
+	if x.handed == nil {
+		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
+	}
+	return err
+}
+
+// Close ends the run on the engine, too: what workers still hold of it, they drop.
+func (x *submitter) Close() error {
+	x.cancel(errors.New("the run is over"))
+	x.part()
+	x.s.close()
+	select {
+	case <-x.begun:
+		x.end.Wait()
+	default: // the run was never made, and what waits for that does so for ever
+	}
+	if x.hosts != nil {
+		x.hosts.close()
+	}
+	return nil
+}
+
+// Run has a worker run an attempt. See runner.Executor.
+func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
+	x.ran.Store(true)
+	f := x.flights.open(a)
+	fin, r := x.take(f), (*task.Result)(nil)
+	if fin == nil {
+		if r = x.send(ctx, f); r == nil {
+			fin = x.await(ctx, f)
+		}
+	}
+	if r == nil {
+		r = x.result(ctx, f, fin)
+	}
+	x.s.blobs.Drop(f.body)
+	if x.files != nil {
+		x.files.Release(f.take)
+	}
+	kept := fin != nil && (x.lasting || len(fin.blobs()) > 0)
+	x.flights.land(f, kept, x.lasting && !r.Unbegun)
+	return r
+}
+
+// send sends an attempt to its worker when its turn has come, or returns its result.
+func (x *submitter) send(ctx context.Context, f *flight) *task.Result {
+	defer x.flights.sent(f)
+	select {
+	case <-f.turn:
+	case <-ctx.Done():
+	}
+	if !x.assign(f) {
+		return outcome(f.attempt, task.Lost, nil, true) // it is recalled, or the slot has just left
+	}
+	err := x.dispatch(ctx, f)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil && (passes(err) || !x.s.nc.IsConnected()):
+		return outcome(f.attempt, task.Lost, err, true)
+	}
+	return notStarted(ctx, f.attempt, err)
+}
+
+// await returns how the attempt of a flight has ended, or nil if its worker is lost.
+func (x *submitter) await(ctx context.Context, f *flight) *Final {
+	for end := ctx.Done(); ; {
+		select {
+		case fin := <-f.done:
+			return fin
+		case <-end:
+			x.flights.order(f, opCancel)
+			end = nil
+		case <-f.worker.ctx.Done():
+			select {
+			case fin := <-f.done: // it came before
+				return fin
+			default:
+				return nil
+			}
+		}
+	}
+}
+
+// Kill has the worker kill an attempt. See runner.Executor.
+func (x *submitter) Kill(id uint64, attempt int) {
+	if f := x.flights.find(attemptKey{id, attempt}); f != nil {
+		x.flights.order(f, opKill)
+	}
+}
+
+// Expect takes the order of the attempts of a slot. See runner.Sender.
+func (x *submitter) Expect(a task.Attempt) { x.flights.open(a) }
+
+// Recall has the worker give an attempt back that has not begun. See runner.Sender.
+func (x *submitter) Recall(a task.Attempt) {
+	if f := x.flights.find(keyOfAttempt(a)); f != nil {
+		x.flights.order(f, opReturn)
+	}
+}
+
+// Live returns the output of a running task, as far as it has come. See proc.Local.
+func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
+	if f := x.flights.running(id); f != nil {
+		return f.live()
+	}
+	return nil, nil, 0
+}
+
+// Sink returns the sink that gets the events after the journal.
+func (x *submitter) Sink() runner.Sink { return &x.flights }
+
+// Missing returns lines that name the hosts of --ssh that were not there, or not always.
+func (x *submitter) Missing() []string {
+	if x.hosts == nil {
+		return nil
+	}
+	return x.hosts.Missing()
+}
+
+// outcome returns the result of an attempt that no Final tells of.
+func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
+	r := &task.Result{
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
+		Outcome: o, Err: err, Unbegun: unbegun, End: time.Now(),
+	}
+	r.Start = r.End
+	return r
+}
+
+// notStarted returns the result of an attempt that an error kept from starting, or that
+// was asked to end meanwhile.
+func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
+	if ctx.Err() != nil {
+		return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
+	}
+	r := outcome(a, task.StartFailed, err, false)
+	r.Code = 126
+	return r
+}
+
+// dispatch sends an attempt to its worker.
+func (x *submitter) dispatch(ctx context.Context, f *flight) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	m, err := x.maker.message(f.id, f.attempt)
+	if err != nil {
+		return err
+	}
+	m.Token, m.User, m.Keep = f.token, x.s.user, x.lasting
+	if x.files != nil {
+		if m.Take, m.Return, err = x.files.Send(f.attempt.Task); err != nil {
+			return err
+		}
+		m.Cleanup, f.take = x.sub.Files.Cleanup, m.Take
+	}
+	if x.maker.sign != nil {
+		x.maker.sign(m, f.worker.tasks)
+	}
+	msg := m.Encode()
+	if len(msg) > mostBody {
+		return fmt.Errorf("hand the task over: it is %d bytes, and the most is %d", len(msg), mostBody)
+	}
+	if len(msg) > maxBody {
+		if f.body, err = x.s.blobs.Keep(spool.Text(msg), int64(len(msg))); err != nil {
+			return err
+		}
+		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, f.body})
+	}
+	x.flights.send(f.worker, msg, func() { x.flights.arrive(f) })
+	return nil
+}

@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
+	"crew/runner/far/travel"
+	"crew/runner/front/cli"
+	"crew/runner/front/wiring"
+)
+
+// ok requires that all of n tasks succeeded and showed their record.
+func (r *testRun) ok(n int) {
+	r.t.Helper()
+	e := r.wait()
+	require.Equal(r.t, int64(n), e.Stats.Of(task.OK), "%+v", e)
+	for id := range uint64(n) {
+		require.Equal(r.t, fmt.Sprintln(id+1), r.outputs[id+1])
+	}
+}
+
+// TestLostAttempts has a worker lose attempts in several ways: they run again.
+func TestLostAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		tasks, lost int
+		lose        func(*fake, *Attempt)
+	}{
+		"given back, more often than a task may be lost": {1, 10, func(f *fake, a *Attempt) {
+			f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
+		}},
+		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) {
+			f.end(a, func(fin *Final) { fin.Stdout.Blob = travel.Blob{Name: "none", Size: 5} })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, b *broker) {
+				var n atomic.Int32
+				b.worker("a", 2, func(f *fake, a *Attempt) {
+					if n.Add(1) > int32(c.lost) {
+						answer(f, a)
+						return
+					}
+					c.lose(f, a)
+				})
+				r := b.run(c.tasks, nil)
+				r.ok(c.tasks)
+				require.Equal(t, c.lost, r.lost)
+			})
+		})
+	}
+}
+
+func TestOutputAsItComes(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		var out, errs crewtest.Output
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			require.True(t, a.Live)
+			f.says(a, Chunk{Data: []byte("one\n")})
+			crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
+			f.end(a, func(fin *Final) {
+				fin.Outcome, fin.Exit = task.Exit, status(1)
+				fin.Stdout.Text, fin.Stderr.Text = []byte("one\ntwo\n"), []byte("why\n")
+			})
+		})
+		r := b.run(1, func(s *wiring.Submission) {
+			s.Plan.Show = task.ShowLines
+			s.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return &out, &errs }
+		})
+		r.wait()
+		require.Equal(t, "one\ntwo\n", out.String())
+		require.Equal(t, "why\n", errs.String())
+		require.Equal(t, "why\n", string(r.results[1].Tail))
+		require.Nil(t, r.results[1].Stdout)
+	})
+}
+
+// TestLongInput has tasks whose standard input is too long for a message.
+func TestLongInput(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		in := bytes.Repeat([]byte("x"), 3<<20)
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			require.Equal(t, in, a.Stdin)
+			answer(f, a)
+		})
+		r, err := b.tryRun(&records{n: 2, change: func(t *task.Task) { t.Stdin = in }}, nil)
+		require.NoError(t, err)
+		r.ok(2)
+		require.Zero(t, r.x.s.blobs.Count(), "they are let go")
+	})
+}
+
+// A run that all workers refuse ends with the reason.
+func TestRefusingWorkers(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		r := b.run(5, func(s *wiring.Submission) { s.Reach = 30 * time.Second })
+		r.said("no worker of queue q is there")
+		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Template: "ab", Command: "make {}"}, b.connect(nil)
+		for len(r.ending) == 0 {
+			require.NoError(t, s.tell(presenceSubject("q", other.ID), other))
+			time.Sleep(time.Second)
+		}
+		require.ErrorContains(t, r.wait().Err, "worker w runs make {}, not true '{}'")
+	})
+}
+
+func TestNoWorkers(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		r := b.run(5, nil)
+		r.said("no worker of queue q is there")
+		w := b.worker("a", 2, answer)
+		require.NotNil(t, w)
+		r.ok(5)
+		_, err := Submit(wiring.Submission{Place: wiring.Place{Engine: cli.Engine{URL: "nats://127.0.0.1:1"}}})
+		require.ErrorContains(t, err, "--sign FILE")
+	})
+}
+
+// What is dropped of a worker that was lost is not that of the same one, which was there after all.
+func TestWorkerIsThereAfterAll(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w := b.worker("a", 1, func(*fake, *Attempt) {})
+		r := b.run(1, nil)
+		find := func() *worker { return r.x.roster.find(w.presence.ID) }
+		crewtest.Until(t, func() bool { return find() != nil }, "the worker")
+		lost := find()
+		w.silent.Store(true)
+		r.said("is lost")
+		w.silent.Store(false)
+		crewtest.Until(t, func() bool { return find() != nil }, "the same worker")
+		there := make(chan bool, 1)
+		r.x.flights.send(find(), encode(kindKept, &ID{}), func() { there <- true })
+		r.x.flights.settle(lost, ID{})
+		crewtest.Receive(t, there, "an answer")
+		r.run.Do(task.Command{Op: task.Kill})
+		r.wait()
+	})
+}
+
+// A worker may tell of more or less than it sends.
+func TestOutputOfAnotherSize(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			f.says(a, Chunk{Data: []byte("one\ntwo\n")})
+			f.end(a, func(fin *Final) { fin.Stdout.Text, fin.Stdout.Size = []byte("one\n"), 20 })
+		})
+		r := b.run(1, nil)
+		r.wait()
+		require.Equal(t, task.Lost, r.results[1].Outcome)
+	})
+}
+
+// realWorker returns one, and a submitter's session.
+func (b *broker) realWorker() (*modelWorker, *session) {
+	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
+	return m.worker(), b.connect(nil)
+}
+
+// give sends an attempt at a task.
+func (w *modelWorker) give(s *session, n int) *Attempt {
+	a := &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n)}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
+	crewtest.Until(w.model.T, func() bool {
+		w.crew.mu.Lock()
+		defer w.crew.mu.Unlock()
+		return w.crew.lease != nil && s.nc.Publish(taskSubject("q", w.crew.lease.id, s.user, "run"), a.Encode()) == nil
+	}, "the worker")
+	return a
+}
+
+// A run that ends leaves a worker that has more to tell of it than there is room for.
+func TestEndOfRunWithFullOutbox(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker()
+		w.give(s, 6)
+		w.give(s, 7) // which waits for its turn
+		time.Sleep(time.Second)
+		w.crew.out.Send(resultSubject(s.user, "run", "w"), make([]byte, 64<<20), func() {})
+		require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Over: true}))
+		since := time.Now()
+		w.crew.out.Flush()
+		require.Less(t, time.Since(since), time.Second)
+		w.run.Do(task.Command{Op: task.Drain})
+		<-w.over
+	})
+}
+
+// A run that is heard of again is told that its attempts were ended while it was silent, even twice.
+func TestSilentRun(t *testing.T) {
+	for suspended, silence := range map[bool]time.Duration{false: time.Minute, true: suspendedFor + time.Minute} {
+		inTime(t, func(t *testing.T, b *broker) {
+			w, s := b.realWorker()
+			a := w.give(s, 1)
+			beat := func() {
+				require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Suspended: suspended}))
+				time.Sleep(time.Second)
+			}
+			time.Sleep(2 * time.Second)
+			for range 2 {
+				beat()
+				w.crew.mu.Lock()
+				w.crew.runs["run"].heard -= silence
+				w.crew.mu.Unlock()
+				time.Sleep(time.Second)
+			}
+			ends := make(chan *Final, 10)
+			_, err := s.takes(resultSubject(s.user, "run", anyOne), func(_ string, data []byte) {
+				if fin, err := DecodeFinal(data); err == nil {
+					ends <- fin
+				}
+			})
+			require.NoError(t, err)
+			beat()
+			fin := crewtest.Receive(t, ends, "the end of the attempt")
+			require.Equal(t, task.Lost, fin.Outcome)
+			require.Equal(t, a.Token, fin.Token)
+			w.run.Do(task.Command{Op: task.Drain})
+			<-w.over
+		})
+	}
+}
+
+// A run that has no room for what a task writes says so.
+func TestNoRoom(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			f.says(a, Chunk{Data: []byte("one\n")})
+			go func() {
+				for (<-f.orders).Op != opKill {
+				}
+				f.end(a, func(fin *Final) { fin.Outcome, fin.Exit, fin.Stdout.Text = task.Cancelled, nil, []byte("one\n") })
+			}()
+		})
+		r := b.run(1, func(s *wiring.Submission) { s.Plan.Show, s.Store = task.ShowBlocks, spool.New(0, "/nowhere") })
+		require.ErrorContains(t, r.wait().Err, "its output is cut: keep output in /nowhere")
+		require.False(t, r.results[1].Final, "it can run again")
+	})
+}

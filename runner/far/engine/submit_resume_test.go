@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/runner/front/wiring"
+)
+
+// die has the submitter vanish without a word, as kill -9 has it.
+func (r *testRun) die() {
+	r.x.s.nc.Close()
+	r.run.Do(task.Command{Op: task.Kill})
+	r.x.cancel(nil)
+	r.wait()
+}
+
+func inDir(dir string) func(*wiring.Submission) {
+	return func(s *wiring.Submission) { s.Dir = dir }
+}
+
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), engineFile)
+	id := newIdentity()
+	require.NoError(t, id.save(path))
+	again, err := readIdentity(path)
+	require.NoError(t, err)
+	require.Equal(t, id, again)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the tokens come from it")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, bad := range []string{
+		"", "\n", "x", strings.Replace(string(text), engineVersion, "crew-engine-1", 1), strings.Replace(string(text), ":1,", `:"1",`, 1),
+		string(text[:len(text)-3]), strings.Replace(string(text), id.Run, "a.b", 1),
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
+		_, err := readIdentity(path)
+		require.ErrorContains(t, err, path, "%q", bad)
+	}
+}

@@ -1,0 +1,338 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner"
+	"crew/runner/crewtest"
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
+	"crew/runner/exec/proc"
+	"crew/runner/exec/spool"
+	"crew/runner/front/cli"
+	"crew/runner/front/wiring"
+	"crew/sched"
+)
+
+// broker is a server that can be killed and restarted.
+type broker struct {
+	t       *testing.T
+	dir     string
+	current atomic.Pointer[server.Server]
+	ahead   int    // core.Pool.Ahead of its runs
+	policy  string // of its runs; "" for fifo
+	runs    string // the directory of its dispatchers
+	over    *line  // for its runs and dispatchers; nil for none
+}
+
+func (b *broker) start() {
+	s, err := startServer(&server.Options{DontListen: true})
+	require.NoError(b.t, err)
+	b.current.Store(s)
+}
+
+func (b *broker) stop() {
+	if s := b.current.Swap(nil); s != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+}
+
+// InProcessConn connects to the server that runs now.
+func (b *broker) InProcessConn() (net.Conn, error) {
+	if s := b.current.Load(); s != nil {
+		return s.InProcessConn()
+	}
+	return nil, io.ErrClosedPipe
+}
+
+func (b *broker) connect(notice func(string)) *session {
+	return b.connectBy(notice, b)
+}
+
+// connectOver connects over a line.
+func (b *broker) connectOver(l *line) *session { return b.connectBy(nil, l) }
+
+func (b *broker) connectBy(notice func(string), by nats.InProcessConnProvider) *session {
+	s, err := b.dial(notice, by)
+	require.NoError(b.t, err)
+	return s
+}
+
+func (b *broker) dial(notice func(string), by nats.InProcessConnProvider) (*session, error) {
+	s, err := dial("", notice, nats.InProcessServer(by))
+	if err == nil {
+		s.now = func() time.Duration { return time.Duration(time.Now().UnixNano()) }
+		b.t.Cleanup(s.close)
+	}
+	return s, err
+}
+
+// way is how runs and dispatchers get there.
+func (b *broker) way() nats.InProcessConnProvider {
+	if b.over != nil {
+		return b.over
+	}
+	return b
+}
+
+// fakeTTL is that of a fake, which puts its record every 250 ms.
+const fakeTTL = 3 * time.Second
+
+// fake is a worker that speaks the wire format and runs nothing.
+type fake struct {
+	t        *testing.T
+	s        *session
+	queue    string
+	presence Presence
+	run      func(f *fake, a *Attempt) // called in turn
+	orders   chan Order
+	leaves   func() // what it does before it answers that it has left a run; nil for nothing
+	silent   atomic.Bool
+	ignores  atomic.Bool // to orders
+	mu       sync.Mutex  // held to put presence
+}
+
+var testCommand = wiring.Template{Words: []string{"true", "{}"}, Replace: "{}"}
+
+func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake {
+	sum, text := digest(testCommand)
+	f := &fake{
+		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
+		presence: Presence{
+			Queue: "q", Version: Version, ID: "=." + name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
+			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
+		},
+	}
+	b.t.Cleanup(f.s.close)
+	_, err := f.s.nc.Subscribe(orderSubject("q", f.presence.ID, "*"), func(m *nats.Msg) {
+		var o Order
+		require.NoError(b.t, json.Unmarshal(m.Data, &o))
+		if f.ignores.Load() {
+			return
+		}
+		if f.orders <- o; o.Op == opLeave && f.leaves != nil {
+			f.leaves()
+		}
+		_ = m.Respond([]byte("{}"))
+	})
+	require.NoError(b.t, err)
+	_, err = f.s.takes(taskSubject("q", f.presence.ID, "*", "*"), func(_ string, data []byte) {
+		for part := range parts(data) {
+			if big, err := decode[Big](part, kindBig); err == nil {
+				var msg bytes.Buffer
+				_ = f.s.blobs.Pull(context.Background(), big.User, big.Blob, 0, &msg)
+				part = msg.Bytes()
+			}
+			if a, err := DecodeAttempt(part); err == nil {
+				f.run(f, a)
+			}
+		}
+	})
+	require.NoError(b.t, err)
+	f.put(ready)
+	stop := make(chan struct{})
+	b.t.Cleanup(func() { close(stop) })
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(250 * time.Millisecond):
+				if !f.silent.Load() {
+					f.mu.Lock()
+					f.store()
+					f.mu.Unlock()
+				}
+			}
+		}
+	}()
+	return f
+}
+
+// put puts the worker's record.
+func (f *fake) put(state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.presence.State = state
+	require.NoError(f.t, f.store())
+}
+
+func (f *fake) store() error {
+	return f.s.tell(presenceSubject(f.queue, f.presence.ID), f.presence)
+}
+
+// final returns the result of an attempt that went well.
+func (f *fake) final(a *Attempt) *Final {
+	return &Final{
+		ID: a.ID, Token: a.Token, Identity: a.Identity,
+		Facts: task.Facts{Host: task.Bytes(f.presence.Host), Outcome: task.OK, Exit: status(0), Duration: task.Seconds(time.Millisecond)},
+	}
+}
+
+func status(code int) *int { return &code }
+
+func (f *fake) publish(a *Attempt, msg []byte) {
+	_ = f.s.nc.Publish(resultSubject(a.User, a.Run, f.presence.ID), msg)
+}
+
+// end publishes the result of an attempt that went well, but for what change changes.
+func (f *fake) end(a *Attempt, change func(*Final)) {
+	fin := f.final(a)
+	change(fin)
+	f.publish(a, fin.Encode())
+}
+
+// says publishes a part of the output of an attempt.
+func (f *fake) says(a *Attempt, c Chunk) {
+	c.ID, c.Token = a.ID, a.Token
+	f.publish(a, c.Encode())
+}
+
+// answer answers at once.
+func answer(f *fake, a *Attempt) { f.end(a, shows(a.Records[0][0]+"\n")) }
+
+// shows has a result bring all of stdout.
+func shows(text string) func(*Final) {
+	return func(fin *Final) { fin.Stdout.Text = []byte(text) }
+}
+
+// records is a runner.Source of n tasks.
+type records struct {
+	n, next int
+	change  func(*task.Task) // nil, or called with each
+}
+
+func (r *records) Next(number func() uint64) (*task.Task, error) {
+	if r.next == r.n {
+		return nil, io.EOF
+	}
+	r.next++
+	id := number()
+	t := &task.Task{ID: id, Argv: []string{"true", fmt.Sprint(r.next)}, Records: [][]string{{fmt.Sprint(r.next)}}}
+	t.Identity[0], t.Identity[1], t.Identity[2] = 1, byte(r.next), byte(r.next>>8)
+	if r.change != nil {
+		r.change(t)
+	}
+	return t, nil
+}
+
+// collect is a runner.Sink.
+type collect struct {
+	mu      sync.Mutex
+	results map[uint64]*task.Result
+	outputs map[uint64]string
+	lost    int
+	seen    []func(*task.Result) // called instead of collecting outputs, if there are any
+}
+
+func (c *collect) Consume(events []task.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range events {
+		switch {
+		case e.Kind == task.Finished:
+			c.results[e.ID] = e.Result
+			for _, seen := range c.seen {
+				seen(e.Result)
+			}
+			if e.Result.Stdout != nil && c.seen == nil {
+				var b strings.Builder
+				if _, err := e.Result.Stdout.WriteTo(&b); err != nil {
+					return err
+				}
+				c.outputs[e.ID] = b.String()
+			}
+		case e.Kind == task.Retried && e.Result.Outcome == task.Lost:
+			c.lost++
+		}
+	}
+	return nil
+}
+
+func (c *collect) Close(task.Stats) error { return nil }
+
+// testRun is a run whose tasks go to workers.
+type testRun struct {
+	*collect
+	t       *testing.T
+	x       *submitter
+	run     *runner.Run
+	notices chan string
+	ending  chan core.Ending
+}
+
+// run starts a run of n tasks. change may change what is submitted.
+func (b *broker) run(n int, change func(*wiring.Submission), seen ...func(*task.Result)) *testRun {
+	r, err := b.tryRun(&records{n: n}, change, seen...)
+	require.NoError(b.t, err)
+	return r
+}
+
+func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), seen ...func(*task.Result)) (*testRun, error) {
+	store := spool.New(1<<20, b.t.TempDir())
+	b.t.Cleanup(func() { store.Close() })
+	r := &testRun{
+		t: b.t, collect: &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}, seen: seen},
+		notices: make(chan string, 1000), ending: make(chan core.Ending, 1),
+	}
+	made := make(chan struct{})
+	notice := func(text string) { r.notices <- text }
+	sub := wiring.Submission{
+		Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Outputs: proc.Outputs{Store: store}, Notice: notice,
+		Do: func(c task.Command) task.Reply { <-made; return r.run.Do(c) },
+	}
+	if change != nil {
+		change(&sub)
+	}
+	r.x = &submitter{maker: makerOf(&sub.Load)}
+	err := r.x.start(sub, b.connectBy(notice, b.way()))
+	if err != nil {
+		return nil, err
+	}
+	policy, err := sched.New(sched.Config{Name: cmp.Or(b.policy, "fifo")})
+	require.NoError(b.t, err)
+	r.run, err = runner.New(core.Config{
+		Pool: core.Pool{Workers: 1, Remote: true, Ahead: b.ahead}, Queue: core.Queue{Policy: policy, Buffer: 1024}, Limit: core.Limit{KillAfter: time.Second},
+	}, source, r.x, nil, []runner.Sink{r.x.Sink(), r.collect})
+	require.NoError(b.t, err)
+	r.run.Make(naming{})
+	close(made)
+	go func() {
+		ending := r.run.Wait()
+		_ = r.x.Close()
+		r.ending <- ending
+	}()
+	return r, nil
+}
+
+// wait returns how the run ended.
+func (r *testRun) wait() core.Ending {
+	r.t.Helper()
+	return crewtest.Receive(r.t, r.ending, "the end of the run")
+}
+
+// said waits for a notice that holds a text.
+func (r *testRun) said(text string) string {
+	r.t.Helper()
+	for {
+		if n := crewtest.Receive(r.t, r.notices, "a notice with "+text); strings.Contains(n, text) {
+			return n
+		}
+	}
+}

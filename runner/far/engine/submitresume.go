@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/aes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/keep/trust"
+)
+
+const (
+	engineFile    = "engine" // in the directory of --state
+	engineVersion = "crew-engine-2"
+
+	evictWait = time.Second // for one answer
+)
+
+// identity names a run on the engine. With --state it is kept as JSON, so that the next
+// epoch finds the results of those before.
+type identity struct {
+	Version string
+	Run     string
+	Epoch   uint64 // how many submitters the run has had
+	Secret  []byte
+	User    string      // to whom its results come; "" if it is not known
+	Workers []lastKnown // that may still run something of it
+}
+
+// lastKnown is what the next epoch has to know of a worker.
+type lastKnown struct {
+	ID, Host string
+	TTL      time.Duration
+}
+
+// newIdentity returns the identity of a run that nobody knows yet.
+func newIdentity() identity {
+	return identity{Version: engineVersion, Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
+}
+
+// identify sets the run's identity. With --state it is on disk when identify returns.
+func (x *submitter) identify() error {
+	if !x.lasting {
+		x.id = newIdentity()
+		return nil
+	}
+	path := filepath.Join(x.sub.Dir, engineFile)
+	id, err := readIdentity(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Reset:
+		if id = newIdentity(); x.handed != nil {
+			id.Run, id.Secret = x.handed.Run, x.handed.Terms.Secret
+		}
+	case err != nil:
+		return fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
+	case id.User != "" && id.User != x.s.user:
+		return fmt.Errorf("the run was begun as user %s, to whom its results come: go on with these credentials, or remove %s to begin anew", id.User, path)
+	default:
+		id.Epoch++
+	}
+	x.id, x.id.User = id, x.s.user
+	return x.id.save(path)
+}
+
+func readIdentity(path string) (id identity, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return id, err
+	}
+	switch err := json.Unmarshal(text, &id); {
+	case err == nil && id.Version != engineVersion:
+		return id, fmt.Errorf("read %s: it is of version %s", path, id.Version)
+	case err != nil || len(id.Secret) != aes.BlockSize || !validName(id.Run):
+		return id, fmt.Errorf("read %s: it is damaged", path)
+	}
+	return id, nil
+}
+
+// validName reports whether a name can be a part of a subject.
+func validName(name string) bool { return name != "" && !strings.ContainsFunc(name, outOfName) }
+
+func outOfName(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
+}
+
+// save replaces the file.
+func (id *identity) save(path string) error {
+	text, err := json.Marshal(id)
+	if err == nil {
+		err = trust.WritePrivate(path, text)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// remember has the next epoch know of a worker, before that is given anything. It returns false if that
+// cannot be. The caller holds the roster's mu.
+func (x *submitter) remember(w *worker) bool {
+	if !x.lasting || slices.ContainsFunc(x.id.Workers, w.is) {
+		return true
+	}
+	x.id.Workers = append(x.id.Workers, lastKnown{w.id, w.host, w.ttl})
+	err := x.id.save(filepath.Join(x.sub.Dir, engineFile))
+	if err != nil {
+		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
+		x.tell("worker " + w.host + " is given nothing: " + err.Error())
+	}
+	return err == nil
+}
+
+// is reports whether it is this worker.
+func (w *worker) is(k lastKnown) bool { return k.ID == w.id }
+
+// earlierFinal is the result of an attempt of an earlier epoch, which its worker has kept.
+type earlierFinal struct {
+	worker *worker
+	*Final
+}
+
+// earlier takes the result of an attempt of an earlier epoch, until slots join.
+func (x *submitter) earlier(from string, fin *Final) {
+	x.roster.mu.RLock()
+	defer x.roster.mu.RUnlock()
+	w := x.roster.workers[from]
+	if w == nil || x.roster.open || fin.Run != x.id.Run || fin.Epoch >= x.id.Epoch || x.maker.token(from, fin.ID) != fin.Token {
+		return
+	}
+	switch fin.Outcome {
+	case task.Lost, task.NotRun, task.Cancelled:
+		x.flights.settle(w, fin.ID)
+		return
+	}
+	s := &x.flights
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.past[fin.Identity]
+	if !slices.ContainsFunc(list, func(e earlierFinal) bool { return e.ID == fin.ID }) { // it may come again
+		s.past[fin.Identity] = append(list, earlierFinal{w, fin})
+	}
+}
+
+// forget gives up the results that attempts of a task had in earlier epochs: it has finished.
+func (x *submitter) forget(t *task.Task) {
+	s, id := &x.flights, resultIdentity(t)
+	s.mu.Lock()
+	list := s.past[id]
+	delete(s.past, id)
+	s.mu.Unlock()
+	for _, e := range list {
+		s.settle(e.worker, e.ID)
+	}
+}
+
+// take returns the result that the attempt of a flight had in an earlier epoch, or nil.
+// Results of attempts before that one are on record already.
+func (x *submitter) take(f *flight) *Final {
+	s, id := &x.flights, resultIdentity(f.attempt.Task)
+	s.mu.Lock()
+	list := s.past[id]
+	i := slices.IndexFunc(list, func(e earlierFinal) bool { return e.Number >= f.attempt.Number })
+	if i < 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	e := list[i]
+	s.past[id] = slices.Delete(list, i, i+1)
+	f.worker, f.id = e.worker, e.ID
+	s.mu.Unlock()
+	s.sent(f)
+	return e.Final
+}
+
+// begin has what earlier epochs left come to an end and bring its results, and lets slots join.
+func (x *submitter) begin() {
+	defer close(x.begun)
+	x.evict()
+	r := &x.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open, r.looked = true, time.Now()
+	r.empty = r.looked
+	// Topics must have learnt of their labels before any task starts.
+	first := func(a, b *worker) int {
+		return cmp.Or(len(b.said.Labels)-len(a.said.Labels), strings.Compare(a.id, b.id))
+	}
+	for _, w := range slices.SortedFunc(maps.Values(r.workers), first) {
+		x.fit(w)
+	}
+}
+
+// evict has the workers end what they run of earlier epochs, and bring what they have kept of them. It
+// returns once each has answered that it has, or its lease has ended.
+func (x *submitter) evict() {
+	order := Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: x.id.Epoch}}
+	x.roster.mu.RLock()
+	before := slices.Clone(x.id.Workers)
+	x.roster.mu.RUnlock()
+	var all sync.WaitGroup
+	for _, w := range x.roster.all() {
+		if !slices.ContainsFunc(before, w.is) {
+			continue
+		}
+		all.Go(func() {
+			for ok := true; ok && x.roster.find(w.id) == w; ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
+				ctx, cancel := context.WithTimeout(x.ctx, evictWait)
+				a, err := x.s.ask(ctx, w.orders, order)
+				cancel()
+				if err == nil && a.Err == "" {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}

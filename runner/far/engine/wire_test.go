@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"encoding/hex"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/runner/far/travel"
+	"crew/runner/front/wiring"
+)
+
+// FuzzWire has each kind of message that can be read be the same once it is written and read again.
+func FuzzWire(f *testing.F) {
+	for _, msg := range [][]byte{
+		(&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode(),
+		(&Attempt{Trip: travel.Trip{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode(),
+		(&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}).Encode(),
+		(&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode(),
+		(&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode(),
+		(&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: Written{Text: []byte("x")}}).Encode(),
+	} {
+		f.Add(msg)
+	}
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		stays(t, msg, DecodeAttempt, (*Attempt).Encode)
+		stays(t, msg, DecodeChunk, (*Chunk).Encode)
+		stays(t, msg, DecodeFinal, (*Final).Encode)
+	})
+}
+
+func stays[T any](t *testing.T, msg []byte, read func([]byte) (*T, error), write func(*T) []byte) {
+	if v, err := read(msg); err == nil {
+		msg = write(v) // times in UTC
+		again, err := read(msg)
+		require.NoError(t, err)
+		require.Equal(t, msg, write(again))
+	}
+}
+
+// known returns facts of which each differs from zero.
+func known() task.Facts {
+	return task.Facts{
+		Task: 1, Key: "k", Command: "c", Outcome: task.Exit, Exit: status(3), Signal: 4, Error: "no", Attempt: 5, Worker: 6, Host: "h", Units: task.Holding{{Name: "u", Held: []string{"v"}}}, PID: 7,
+		Start: time.Unix(8, 9).UTC(), Duration: 10, User: 11, System: 12, MaxRSS: 13, Leaked: true,
+	}
+}
+
+// A change of this message, as by a fact more, needs another Version.
+func TestFactsOnTheWire(t *testing.T) {
+	f := known()
+	for v, i := reflect.ValueOf(f), 0; i < v.NumField(); i++ {
+		require.False(t, v.Field(i).IsZero(), "known lacks one")
+	}
+	msg := (&Final{Facts: f}).Encode()
+	require.Equal(t, 15, Version)
+	require.Contains(t, hex.EncodeToString(msg), "01616b6163020304626e6f0506616881a2644e616d6561756448656c6481617607781e313937302d30312d30315430303a30303a30382e3030303030303030395a0a0b0c0df5")
+	got, err := DecodeFinal(msg)
+	require.NoError(t, err)
+	require.Equal(t, f, got.Facts)
+}
+
+func FuzzParts(f *testing.F) {
+	f.Add([]byte("a"), []byte("bc"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		for range parts(a) { // whatever it is
+		}
+		a, b = (&Chunk{Data: a}).Encode(), (&Final{Stdout: Written{Text: b}}).Encode()
+		require.Equal(t, [][]byte{a, b}, slices.Collect(parts(slices.Concat(a, b))))
+	})
+}

@@ -1,0 +1,162 @@
+package travel
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"crew/runner/decide/task"
+)
+
+// Submitter has the files that a run's attempts take, and fetches those that they bring
+// back. It is safe for concurrent use.
+type Submitter struct {
+	blobs  *Blobs
+	files  Files
+	notice func(string)
+	base   []File
+
+	mu   sync.Mutex
+	sent map[[sha256.Size]byte]*sent // by content
+}
+
+// sent is content that attempts take.
+type sent struct {
+	Blob
+	uses int
+}
+
+// NewSubmitter returns the Submitter of a run, which does not start after an error.
+func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, error) {
+	c := &Submitter{blobs: blobs, files: files, notice: notice, sent: map[[sha256.Size]byte]*sent{}}
+	for _, path := range files.Base {
+		f, err := c.put(path)
+		if err != nil {
+			return nil, fmt.Errorf("send the base file: %w", err)
+		}
+		f.Base = true
+		c.base = append(c.base, f)
+	}
+	return c, nil
+}
+
+// Send has the files be there that an attempt of t takes, until Release. It returns them, and the paths
+// of those that the attempt is to bring back beside what it makes under temporary names. If it fails,
+// the attempt cannot start.
+func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
+	if c.files.Return != nil {
+		back = c.files.Return(t)
+	}
+	for _, path := range back {
+		_, path = split(path)
+		if err := local(path); err != nil {
+			return nil, nil, fmt.Errorf("return a file: %w", err)
+		}
+	}
+	for _, temp := range []bool{false, true} {
+		for _, path := range t.Makes.Files(temp) {
+			if err := local(path); err != nil {
+				return nil, nil, fmt.Errorf("make a file: %w", err)
+			}
+			if !temp && !slices.Contains(back, path) {
+				back = append(back, path)
+			}
+		}
+	}
+	if take = slices.Clone(c.base); c.files.Transfer == nil {
+		return take, back, nil
+	}
+	for _, path := range c.files.Transfer(t) {
+		f, err := c.put(path)
+		if err != nil {
+			c.Release(take)
+			return nil, nil, fmt.Errorf("send a file: %w", err)
+		}
+		take = append(take, f)
+	}
+	return take, back, nil
+}
+
+// Release gives up files that an attempt has taken. It has ended.
+func (c *Submitter) Release(files []File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range files {
+		if p := c.sent[f.Sum]; !f.Base {
+			if p.uses--; p.uses == 0 {
+				delete(c.sent, f.Sum)
+				c.blobs.Drop(p.Blob)
+			}
+		}
+	}
+}
+
+// put has a file be a blob, unless the same content is one.
+func (c *Submitter) put(path string) (f File, err error) {
+	dir, path := split(path)
+	if err = local(path); err != nil {
+		return f, err
+	}
+	f.Path = filepath.Clean(path)
+	in, err := f.read(dir, path, io.Discard)
+	if err != nil {
+		return f, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.sent[f.Sum]
+	if p != nil {
+		in.Close()
+	} else {
+		p = &sent{}
+		if p.Blob, err = c.blobs.Keep(in, f.Size); err != nil {
+			return f, err
+		}
+		c.sent[f.Sum] = p
+	}
+	p.uses++
+	f.Blob = p.Blob
+	return f, nil
+}
+
+// Fetch writes the files of Files.Return that an attempt of t has brought back to a user's worker, and
+// whose facts are f. It says which are missing although the attempt has succeeded. The error is ErrNone
+// if they cannot be had any more.
+func (c *Submitter) Fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
+	if c.files.Return == nil {
+		return nil
+	}
+	return c.fetch(ctx, user, t, f, returned, c.files.Return(t), false, inside)
+}
+
+// FetchMade writes what an attempt of t, which has succeeded with the facts f, has made: what
+// has a temporary name here to that, and the rest to where it belongs. See Fetch.
+func (c *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
+	err := c.fetch(ctx, user, t, f, returned, t.Makes.Files(true), true, t.Makes.TempName)
+	if err == nil {
+		err = c.fetch(ctx, user, t, f, returned, t.Makes.Files(false), false, filepath.Clean)
+	}
+	return err
+}
+
+// fetch writes the files among returned that have these paths, and were made under temporary names or
+// not, to where they belong. Of what was made so, whoever gives the names says what is missing.
+func (c *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File, paths []string, made bool, at func(path string) string) error {
+	for _, path := range paths {
+		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == made })
+		if i < 0 {
+			if !made && f.Outcome == task.OK {
+				c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+			}
+			continue
+		}
+		if err := c.blobs.fetch(ctx, user, returned[i], "", at(path)); err != nil {
+			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package travel
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
+	"crew/runner/far/outbox"
+)
+
+// pair is a Submitter in one directory and a Worker in another.
+type pair struct {
+	t           *testing.T
+	s           [2]*Blobs // of the submitter and the worker
+	c           *Submitter
+	p           *Worker
+	here, there string
+	cleanup     bool
+	said        crewtest.Output
+}
+
+// newBlobs returns the blobs of two users of a server.
+func newBlobs(t *testing.T) (both [2]*Blobs) {
+	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	require.True(t, s.ReadyForConnections(time.Minute))
+	for i, user := range []string{"ada", "web1"} {
+		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UseOldRequestStyle())
+		require.NoError(t, err)
+		t.Cleanup(nc.Close)
+		waits := outbox.NewWaits(nil, func() bool { return false })
+		t.Cleanup(waits.Close)
+		asker, err := outbox.NewAsker(nc)
+		require.NoError(t, err)
+		both[i] = NewBlobs(asker, user, waits)
+	}
+	return both
+}
+
+// newWorker returns a Worker in a directory.
+func (v *pair) newWorker(dir string) *Worker {
+	store := spool.New(1<<20, v.t.TempDir())
+	v.t.Cleanup(func() { store.Close() })
+	return NewWorker(v.s[1], store, dir)
+}
+
+func newPair(t *testing.T, files Files) *pair {
+	v := &pair{t: t, here: t.TempDir(), there: filepath.Join(t.TempDir(), "work")}
+	v.s = newBlobs(t)
+	v.p = v.newWorker(v.there)
+	t.Chdir(v.here)
+	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "data/empty": "", "run": "#!/bin/sh\n"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	require.NoError(t, os.Chmod("run", 0o750))
+	var err error
+	v.c, err = NewSubmitter(v.s[0], files, func(text string) { fmt.Fprintln(&v.said, text) })
+	require.NoError(t, err)
+	return v
+}
+
+// run has a task whose record is a name take files, do something, and bring files back.
+func (v *pair) run(id uint64, name string, do func()) error {
+	tk := &task.Task{ID: id, Records: [][]string{{name}}}
+	a := &Trip{User: "ada", Cleanup: v.cleanup}
+	var err error
+	if a.Take, a.Return, err = v.c.Send(tk); err != nil {
+		return err
+	}
+	defer func() { v.c.Release(a.Take) }()
+	f := &task.Facts{Host: "web1", Outcome: task.OK}
+	defer v.p.Leave(a)
+	require.NoError(v.t, v.p.Take(v.t.Context(), "RUN", a))
+	do()
+	back, err := v.p.Bring(a, true)
+	require.NoError(v.t, err)
+	defer v.drop(back)
+	return v.c.Fetch(v.t.Context(), "web1", tk, f, back)
+}
+
+// drop gives up what was brought back.
+func (v *pair) drop(back []File) {
+	for _, f := range back {
+		v.s[1].Drop(f.Blob)
+	}
+}
+
+func named(prefix string) func(*task.Task) []string {
+	return func(t *task.Task) []string { return []string{prefix + t.Records[0][0]} }
+}
+
+func read(t *testing.T, name string) string {
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestFilesTravel(t *testing.T) {
+	v := newPair(t, Files{Base: []string{"base", "run"}, Transfer: named("data/"), Return: named("out/")})
+	v.cleanup = true
+	fixed := v.s[0].Count()
+	require.NoError(t, v.run(1, "a", func() {
+		require.Equal(t, "A", read(t, filepath.Join(v.there, "data/a")))
+		require.Equal(t, "base", read(t, filepath.Join(v.there, "base")))
+		info, err := os.Stat(filepath.Join(v.there, "run"))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o750), info.Mode())
+		sent := v.s[0].Count()
+		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.s[0].Count(), "the same content is kept once") }))
+		require.NoError(t, os.MkdirAll(filepath.Join(v.there, "out"), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(v.there, "out/a"), []byte("result"), 0o600))
+	}))
+	require.Equal(t, "result", read(t, "out/a"))
+	info, err := os.Stat("out/a")
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Equal(t, "task 2 has left no file out/b on web1: nothing is returned\n", v.said.String())
+	require.Equal(t, fixed, v.s[0].Count())
+	require.Zero(t, v.s[1].Count())
+	left, err := os.ReadDir(v.there)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the base files")
+	v.p.End("OTHER")
+	require.DirExists(t, v.there)
+	v.p.End("RUN")
+	require.NoDirExists(t, v.there)
+}
+
+// TestFilesStay has no cleanup: a file that is there is not fetched again.
+func TestFilesStay(t *testing.T) {
+	v := newPair(t, Files{Transfer: named("data/")})
+	there := filepath.Join(v.there, "data/a")
+	require.NoError(t, v.run(1, "a", func() {}))
+	require.NoError(t, os.Chtimes(there, time.Time{}, time.Unix(1e9, 0))) // long ago, so that its time tells
+	before, err := os.Stat(there)
+	require.NoError(t, err)
+	require.NoError(t, v.run(2, "a", func() {}))
+	after, err := os.Stat(there)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.NoError(t, os.WriteFile("data/a", []byte("anew"), 0o644))
+	require.NoError(t, v.run(5, "empty", func() { require.Empty(t, read(t, filepath.Join(v.there, "data/empty"))) }))
+	require.NoError(t, v.run(3, "a", func() {}))
+	require.Equal(t, "anew", read(t, there))
+	require.NoError(t, os.WriteFile(there, []byte("spoilt"), 0o644))
+	require.NoError(t, v.run(4, "a", func() {}))
+	require.Equal(t, "anew", read(t, there))
+}
+
+// A task changes a file as soon as it is there, whose time stays the same. The test's clock is
+// years behind that of the files, so each has just been written.
+func TestFileChangedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newPair(t, Files{Transfer: named("data/")})
+		path := filepath.Join(v.there, "data/a")
+		require.NoError(t, v.run(1, "a", func() {
+			was := read(t, path)
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("B"), len(was)), 0o644))
+			require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+		}))
+		require.NoError(t, v.run(2, "a", func() { require.NotContains(t, read(t, path), "B") }))
+	})
+}
+
+// TestFilesHere has the worker in the submitter's directory, as on this machine: what
+// comes from there is not removed.
+func TestFilesHere(t *testing.T) {
+	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out.")})
+	v.p, v.cleanup = v.newWorker(""), true
+	before, err := os.Stat("data/a")
+	require.NoError(t, err)
+	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
+	v.p.End("RUN")
+	after, err := os.Stat("data/a")
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.FileExists(t, "base")
+	require.NoError(t, v.run(2, "a", func() { require.NoError(t, os.WriteFile("data/a", []byte("changed"), 0o600)) }))
+	require.Equal(t, "changed", read(t, "data/a"))
+}
+
+// A file that is none, or does not lie below the directory, neither leaves nor comes, whatever leads there.
+func TestFilesRefused(t *testing.T) {
+	rows, _ := crewtest.Rows[struct {
+		Name           string
+		Sent           bool
+		Made, LeadsOut string // the file, or a link out of the directory, that the task makes
+		Error          string // "" if nothing comes
+	}]("testdata/refused.jsonl")
+	v := newPair(t, Files{Return: named("")})
+	require.NoError(t, os.Symlink(t.TempDir(), "out"))
+	require.NoError(t, os.WriteFile("out/x", nil, 0o666))
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, nil, 0o666))
+	for _, c := range rows {
+		if v.c.files.Transfer = nil; c.Sent {
+			v.c.files.Transfer = named("")
+		}
+		err := v.run(2, c.Name, func() {
+			if c.Made != "" {
+				require.NoError(t, os.MkdirAll(filepath.Join(v.there, filepath.Dir(c.Made)), 0o777))
+				require.NoError(t, os.WriteFile(filepath.Join(v.there, c.Made), nil, 0o666))
+			}
+			if c.LeadsOut != "" {
+				to := secret
+				if c.LeadsOut != c.Name {
+					to = filepath.Dir(secret)
+				}
+				require.NoError(t, os.Symlink(to, filepath.Join(v.there, c.LeadsOut)))
+			}
+		})
+		if c.Error != "" {
+			require.ErrorContains(t, err, c.Error)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoFileExists(t, c.Name)
+		require.Contains(t, v.said.String(), "task 2 has left no file "+c.Name+" on web1")
+	}
+	require.Zero(t, v.s[0].Count()+v.s[1].Count())
+	_, err := NewSubmitter(v.s[0], Files{Base: []string{"base", "missing"}}, nil)
+	require.ErrorContains(t, err, "missing")
+}
+
+// What is made comes back under its temporary name, and nothing of it stays there. A directory
+// in which others make files stays until the end of the run.
+func TestMadeTravels(t *testing.T) {
+	v := newPair(t, Files{Return: named("out/log-")})
+	tasks, trips := [2]*task.Task{}, [2]*Trip{}
+	for i, name := range []string{"a", "b"} {
+		m := &task.Making{Targets: []task.Target{{Path: "out/" + name, Temp: true}, {Path: "own/" + name}}, Temp: ".crew-0000000" + name + "."}
+		tasks[i] = &task.Task{ID: uint64(i), Records: [][]string{{name}}, Makes: m}
+		trips[i] = &Trip{User: "ada", Makes: m.Files(true), Temp: m.Temp, Cleanup: true}
+		var err error
+		_, trips[i].Return, err = v.c.Send(tasks[i])
+		require.NoError(t, err)
+		require.NoError(t, v.p.Take(t.Context(), "RUN", trips[i]))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(v.there, "own"), 0o777))
+	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
+		require.NoError(t, os.WriteFile(filepath.Join(v.there, name), []byte(name), 0o750))
+	}
+	back, err := v.p.Bring(trips[0], true)
+	require.NoError(t, err)
+	require.Len(t, back, 3)
+	v.p.Leave(trips[0])
+	left, err := os.ReadDir(filepath.Join(v.there, "out"))
+	require.NoError(t, err, "another task makes files there")
+	require.Empty(t, left)
+	require.NoDirExists(t, filepath.Join(v.there, "own"))
+
+	require.NoError(t, os.Mkdir("out", 0o777))
+	facts := &task.Facts{Host: "web1", Outcome: task.OK}
+	require.NoError(t, v.c.FetchMade(t.Context(), "web1", tasks[0], facts, back))
+	require.Equal(t, "out/.crew-0000000a.a", read(t, "out/.crew-0000000a.a"))
+	require.Equal(t, "own/a", read(t, "own/a"))
+	require.NoFileExists(t, "out/a")
+	v.drop(back)
+	require.NoError(t, os.Remove("out/.crew-0000000a.a"))
+	require.ErrorIs(t, v.c.FetchMade(t.Context(), "web1", tasks[0], facts, back), ErrNone)
+
+	back, err = v.p.Bring(trips[1], false)
+	require.NoError(t, err)
+	require.Empty(t, back, "it has failed")
+	v.p.Leave(trips[1])
+	v.p.End("RUN")
+	require.NoDirExists(t, v.there)
+}
+
+// A blob comes from where it is wanted on, until its owner does not have it any more.
+func TestBlobs(t *testing.T) {
+	t.Parallel()
+	both := newBlobs(t)
+	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+	b, err := both[1].Keep(spool.Text(text), int64(len(text)))
+	require.NoError(t, err)
+	var got bytes.Buffer
+	require.NoError(t, both[0].Pull(t.Context(), "web1", b, 16, &got))
+	require.True(t, bytes.Equal(text[16:], got.Bytes()))
+
+	elsewhere, none := b, b
+	elsewhere.Place, none.Name = b.Place+".>", "NONE"
+	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", elsewhere, 0, &got), ErrNone)
+	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", none, 0, &got), ErrNone)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, both[0].Pull(ctx, "web1", b, 0, writes(func([]byte) { cancel() })), context.Canceled)
+	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", b, 0, writes(func([]byte) { both[1].Drop(b) })), ErrNone)
+}
+
+// writes is a function that writes.
+type writes func([]byte)
+
+func (w writes) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}

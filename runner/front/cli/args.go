@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"crew/runner/decide/task"
+)
+
+// line is a command line split into its options and its operands.
+type line struct {
+	uses  []use
+	rest  []string
+	ended bool // a -- ended the options; it is in neither part
+}
+
+// split splits args, which lack the command's name. It knows what urfave/cli does
+// not: attached values (-j4), bundles (-0kj4), values that begin with a dash (-j -1),
+// and options between operands. Where options end at the first operand, the command
+// there keeps its own.
+func (c *command) split(args []string) (line, error) {
+	var l line
+	for len(args) > 0 {
+		arg, next := args[0], args[1:]
+		var uses []use
+		var err error
+		switch {
+		case arg == "--":
+			l.ended = len(l.rest) == 0
+			l.rest = append(l.rest, next...)
+			return l, nil
+		case c.hasRun() && longDash(arg) != "":
+			return line{}, &UsageError{arg + " begins with a dash that is no hyphen", "write " + longDash(arg)}
+		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
+			if !c.mixes() {
+				l.rest = args
+				return l, l.checkHeader()
+			}
+			l.rest, args = append(l.rest, arg), next
+			continue
+		case arg[1] == '-':
+			uses, args, err = c.splitLong(arg, next)
+		default:
+			uses, args, err = c.splitShort(arg, next)
+		}
+		if err != nil && c.operands == takesVerb && len(l.rest) > 0 {
+			return line{}, c.noVerb(l.rest)
+		}
+		if err != nil {
+			return line{}, ofWorker(err, l.uses, arg)
+		}
+		l.uses = append(l.uses, uses...)
+	}
+	return l, nil
+}
+
+// checkHeader refuses the value that --header has in parallel.
+func (l *line) checkHeader() error {
+	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.rest[0] == ":" {
+		return &UsageError{"--header takes no value", "drop the : behind it"}
+	}
+	return nil
+}
+
+// longDash returns an option whose hyphens an editor has made longer as it was probably
+// typed, or "".
+func longDash(arg string) string {
+	name := strings.TrimLeft(arg, "-—–−")
+	option, _, _ := strings.Cut(name, "=")
+	switch {
+	case name == "" || name == arg || arg[0] == '-':
+		return ""
+	case long(option) != nil:
+		return "--" + name
+	}
+	return "-" + name
+}
+
+// ofWorker returns err, which arg has caused, with another hint if arg is probably an
+// option of the worker's command, which was not quoted.
+func ofWorker(err error, before []use, arg string) error {
+	var e *UsageError
+	if n := len(before); n > 0 && before[n-1].opt.name == "worker" && errors.As(err, &e) {
+		e.Hint = "if it is the worker's, quote the whole command: " + before[n-1].spelled + " " + task.Quote(before[n-1].value+" "+arg+" ...")
+	}
+	return err
+}
+
+// splitLong reads --name, --name=value or --name value. next are the arguments
+// that follow arg; rest are those that are left.
+func (c *command) splitLong(arg string, next []string) (uses []use, rest []string, err error) {
+	name, value, attached := strings.Cut(arg[2:], "=")
+	u := use{opt: c.long(name), spelled: "--" + name, value: value}
+	switch {
+	case u.opt == nil:
+		return nil, nil, c.unknownLong(u.spelled)
+	case u.opt.value == "" && attached:
+		return nil, nil, &UsageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
+	case u.opt.alone != "" && !attached:
+		u.value = u.opt.alone
+	case u.opt.value != "" && !attached:
+		if len(next) == 0 {
+			return nil, nil, missingValue(u)
+		}
+		u.value, next = next[0], next[1:]
+	}
+	return []use{u.resolve()}, next, nil
+}
+
+// splitShort reads a bundle of short options, of which the last can have its
+// value in the next argument. Options can follow an attached number (-n2k).
+func (c *command) splitShort(arg string, next []string) (uses []use, rest []string, err error) {
+	for i := 1; i < len(arg); i++ {
+		u := use{opt: c.short(arg[i]), spelled: "-" + arg[i:i+1]}
+		attached := arg[i+1:]
+		n := numberLen(attached)
+		switch {
+		case u.opt == nil:
+			return nil, nil, c.unknownShort(arg, i)
+		case u.opt.value == "":
+		case u.opt.value == "N" && n < len(attached) && n > 0 && c.short(attached[n]) != nil:
+			u.value = attached[:n]
+			i += n
+		case attached != "":
+			u.value = attached
+			i = len(arg)
+		case len(next) > 0:
+			u.value, next = next[0], next[1:]
+		default:
+			return nil, nil, missingValue(u)
+		}
+		uses = append(uses, u.resolve())
+	}
+	return uses, next, nil
+}
+
+// numberLen returns the length of the number that s begins with, which can have a
+// sign before it or a percent sign after it; 0 if there is none.
+func numberLen(s string) int {
+	digits := strings.TrimLeft(s, "+-")
+	rest := strings.TrimLeft(digits, "0123456789")
+	if len(s)-len(digits) > 1 || len(rest) == len(digits) {
+		return 0
+	}
+	return len(s) - len(strings.TrimPrefix(rest, "%"))
+}
+
+// respell makes an -N that does not go with --pipe the -n that it is to xargs and
+// parallel.
+func respell(uses []use) {
+	if slices.ContainsFunc(uses, func(u use) bool { return u.opt.name == "pipe" }) {
+		return
+	}
+	for i := range uses {
+		if u := &uses[i]; u.opt.name == "records" && u.spelled != "--records" {
+			u.opt = long("max-args")
+		}
+	}
+}
+
+// wordPart is a part of a line of words: blanks, what is in single or double quotes or behind a
+// backslash, or any other character.
+var wordPart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)^(?:([ \t\n]+)|'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]))`)
+})
+
+// quotedEscapes are what a backslash takes its meaning in double quotes.
+var quotedEscapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`")
+
+// shellWords splits s as a shell does that knows blanks, quotes and backslashes
+// but no expansions.
+func shellWords(s string) (words []string, err error) {
+	inside := false // a word, which can be empty: ''
+	for s != "" {
+		part := wordPart().FindStringSubmatch(s)
+		switch {
+		case s == `\`:
+			return nil, errors.New("it ends in a backslash")
+		case part == nil:
+			return nil, fmt.Errorf("a %s in it is not closed", s[:1])
+		case part[1] != "":
+			inside = false
+		default:
+			if !inside {
+				words = append(words, "")
+			}
+			inside = true
+			words[len(words)-1] += part[2] + quotedEscapes.Replace(part[3]) + part[4] + part[5]
+		}
+		s = s[len(part[0]):]
+	}
+	return words, nil
+}
+
+// fromEnvironment returns the options in the value of CREW_OPTS.
+func fromEnvironment(value string) ([]use, error) {
+	words, err := shellWords(value)
+	if err != nil {
+		return nil, &UsageError{"CREW_OPTS cannot be split into words", err.Error()}
+	}
+	l, err := commands[0].split(words)
+	switch u, usage := errors.AsType[*UsageError](err); {
+	case usage:
+		return nil, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
+	case l.ended:
+		return nil, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
+	case len(l.rest) > 0:
+		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
+	}
+	for i := range l.uses {
+		u := &l.uses[i]
+		if hasWord("help version completion", u.opt.name) {
+			return nil, &UsageError{"CREW_OPTS holds " + u.spelled, "no run would ever start: write it on the command line"}
+		}
+		u.env = true
+	}
+	return l.uses, nil
+}
+
+// resolve replaces an option that is short for another one with a value (-u is
+// --output raw) by that one. It keeps the spelling.
+func (u use) resolve() use {
+	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
+		u.opt, u.value = long(name), value
+	}
+	return u
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"crew/runner/decide/task"
+	"crew/runner/read/expand"
+)
+
+// operators are the words that only a shell understands.
+const operators = "; & && || | |& > >> < 2> 2>> &> 2>&1 >&2"
+
+var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`) })
+
+// operator returns the first word of a command without a shell that was probably
+// meant for one, or "".
+func (c Command) operator() string {
+	if len(c.Words) < 2 || c.Shell != "" {
+		return ""
+	}
+	if hasWord("test [ expr tr", path.Base(c.program())) {
+		return ""
+	}
+	for i, w := range c.Words {
+		switch {
+		case hasWord("-exec -ok -execdir -okdir", w):
+			return ""
+		case hasWord(operators, w) && (i == 0 || len(c.Words[i-1]) < 2 || c.Words[i-1][0] != '-'):
+			return w
+		}
+	}
+	return ""
+}
+
+// program returns the first word that is not one that runs the command after it, as
+// env does, or belongs to one.
+func (c Command) program() string {
+	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
+	wrapped := false
+	for _, w := range c.Words {
+		switch {
+		case hasWord(wraps, path.Base(w)):
+			wrapped = true
+		case wrapped && (strings.HasPrefix(w, "-") || strings.Contains(w, "=") || strings.Trim(w, "0123456789.smhd") == ""):
+		default:
+			return w
+		}
+	}
+	return ""
+}
+
+// TakesFound reports whether the record takes the place of the {} that find has for what
+// it has found.
+func (c Command) TakesFound() bool {
+	line := strings.Join(c.Words, " ")
+	return !c.Literal && c.Replace == "{}" && (strings.Contains(line, " -exec") || strings.Contains(line, " -ok")) &&
+		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
+}
+
+// checkOperators refuses a command that was probably meant for a shell.
+func (c Command) checkOperators() error {
+	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && assignment().MatchString(c.Words[0]) {
+		return &UsageError{
+			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
+			"write env before it, or -- before the command if it is one",
+		}
+	}
+	w := c.operator()
+	if w == "" || c.Literal {
+		return nil
+	}
+	return &UsageError{
+		task.Quote(w) + " would be an argument, because a command of several words runs without a shell",
+		"write " + task.Quote(c.script()) + " for one, or -- before the command to keep the word",
+	}
+}
+
+// script returns the command as its author probably meant it for a shell.
+func (c Command) script() string {
+	words := slices.Clone(c.Words)
+	for i, w := range words {
+		if !hasWord(operators, w) && strings.ContainsAny(w, " \t\n'\"\\$`*?[]()#&;<>|~!") {
+			words[i] = task.Quote(w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Template returns the command as its template begins, before the names of columns are
+// known.
+func (o *Options) Template() expand.Config {
+	c := o.Command
+	return expand.Config{Words: o.Words(), Shell: c.Shell, Replace: c.Replace, Fields: o.Input.JSON || o.Input.Header}
+}
+
+// MayLackColons reports whether a command without placeholders may end in values
+// that lack a ::: before them, or be meant to run once.
+func (o *Options) MayLackColons() bool {
+	return len(o.Input.Files)+len(o.Input.Groups) == 0 && o.Template().Bare()
+}
+
+// Typing returns what to say when a person is to type the records.
+func (o *Options) Typing() string {
+	text := "reading tasks from the terminal: end with Ctrl-D"
+	if o.MayLackColons() && len(o.Command.Words) > 1 {
+		text += "; values in the command line need ::: before them"
+	}
+	return text + o.Command.aboutVerb()
+}
+
+// aboutVerb returns the end of a message about a command that is a verb of crew ctl.
+func (c Command) aboutVerb() string {
+	if len(c.Words) == 0 || c.Shell != "" {
+		return ""
+	}
+	verb := c.Words[0]
+	if verb == "list" {
+		verb = "ls"
+	}
+	if commandNamed("ctl "+verb) == nil {
+		return ""
+	}
+	return "; for runs, write crew ctl " + verb
+}
+
+// NoRecords returns the error of a run that would read /dev/null.
+func (o *Options) NoRecords() error {
+	hint := "write ::: VALUE... after the command"
+	switch words := o.Words(); {
+	case o.Pipe.On:
+		hint = "give the stream on standard input, or files with -a FILE"
+	case len(words) == 0:
+		hint = "write ::: COMMAND... or -a FILE"
+	case o.Coproc.Words == "":
+		once := strings.Join(words, " ")
+		if len(words) > 1 && o.Command.Shell == "" {
+			once = o.Command.script()
+		}
+		hint += ", or, to run it once, ::: " + task.Quote(once) + " in its place"
+	}
+	return &UsageError{"standard input is /dev/null, so there are no tasks", hint + o.Command.aboutVerb()}
+}
+
+// CannotRun returns what to say about a command that no task can run, which a shell would
+// end with status.
+func (o *Options) CannotRun(err error, status int) string {
+	c, text := o.Command, err.Error()+": no task can run it"
+	switch {
+	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
+		text += "; crew --version prints the version"
+	case len(c.Words) > 1 && strings.ContainsAny(c.Words[0], " \t\n;&|<>$`"): // shell syntax
+		text += "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
+	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
+		if st, err := os.Stat(c.Words[0]); err == nil && st.Mode().IsRegular() {
+			text += "; if its lines are the tasks, write -a " + task.Quote(c.Words[0])
+			break
+		}
+		fallthrough
+	default:
+		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
+		if status == 127 && here && c.aboutVerb() == "" && assignment().MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
+			text += "; if " + f + " is a shell function, run export -f " + f + " first"
+		}
+	}
+	return text + c.aboutVerb()
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"crew/runner/decide/task"
+)
+
+// option is the tag of a field of Options, taken apart. The parser, --help and the completion use it,
+// and a test compares the man page with it. Its row has form, of, text and values with " | " between
+// them. A field called _ sets another one or, without to, stands for an option with a value.
+type option struct {
+	form   string // the names and the value, as --help has them, or a heading
+	of     string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs; "" of a heading
+	text   string // description in --help
+	values string // the least and the most number, or any; the value of an option that takes none
+	to     string // the path of the field that it sets
+	by     string // which of the parsers its value takes; "" if the field tells
+
+	name    string // long, without dashes; "" of a heading
+	short   string // letters of the short forms
+	value   string // name of the value; "" if the option takes none
+	choices string // the values, if they are a closed set
+	alone   string // the value if none is attached; "" if one has to follow
+	means   string // name=value of the option that this one is short for
+}
+
+// options returns the table of options, in the order of --help.
+var options = sync.OnceValue(func() []*option { return optionsOf(reflect.TypeFor[Options](), "") })
+
+// optionsOf returns the options that set the fields of a struct at a path, with their headings.
+func optionsOf(t reflect.Type, path string) (all []*option) {
+	for f := range t.Fields() {
+		if row, found := f.Tag.Lookup("row"); found {
+			all = append(all, newOption(f, row, path))
+			continue
+		}
+		if heading, found := f.Tag.Lookup("heading"); found {
+			all = append(all, &option{form: heading})
+		}
+		if f.Type.Kind() == reflect.Struct {
+			all = append(all, optionsOf(f.Type, path+f.Name+".")...)
+		}
+	}
+	return all
+}
+
+// newOption takes the tag of a field apart.
+func newOption(f reflect.StructField, row, path string) *option {
+	part := strings.Split(row, " | ")
+	o := &option{form: part[0], of: cmp.Or(sets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), to: path + f.Name, by: f.Tag.Get("by")}
+	letters, rest, _ := strings.Cut(o.form, "--")
+	name, value, alone := strings.Cut(rest, "[=")
+	if !alone {
+		name, value, _ = strings.Cut(rest, " ")
+	}
+	o.name, o.value = name, strings.TrimSuffix(value, "]")
+	for ; strings.HasPrefix(letters, "-"); letters = letters[len("-x, "):] {
+		o.short += letters[1:2]
+	}
+	if strings.Contains(o.values, " ") {
+		o.choices = o.values
+	}
+	if alone {
+		o.alone, _, _ = strings.Cut(o.choices, " ")
+	}
+	if f.Name != "_" {
+		return o
+	}
+	if o.to = f.Tag.Get("to"); o.to == "" {
+		o.means = o.values
+	}
+	return o
+}
+
+// sets are the commands that words of rows stand for.
+var sets = map[string]string{
+	"runs":       "run serve",
+	"all":        "run serve worker",
+	"shown":      "run serve engine-attach",
+	"everywhere": "run serve worker engine-attach",
+	"named": "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel " +
+		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop ctl-add",
+	"linked": "engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach",
+}
+
+// set sets the field of an option.
+func (o *Options) set(p *option, value string) (err error) {
+	to := reflect.ValueOf(o).Elem()
+	for name := range strings.SplitSeq(p.to, ".") {
+		to = to.FieldByName(name)
+	}
+	if p.value == "" {
+		value = p.values
+	}
+	if parse := reflect.ValueOf(parsers[p.by]); parse.IsValid() {
+		args := []reflect.Value{reflect.ValueOf(value), to}
+		out := parse.Call(args[:parse.Type().NumIn()])
+		if out[0].Type() != to.Type() {
+			out[0] = reflect.Append(to, out[0])
+		}
+		to.Set(out[0])
+		err, _ = out[1].Interface().(error)
+		return err
+	}
+	low, high, _ := strings.Cut(p.values, "..")
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+	}
+	switch to.Kind() {
+	case reflect.Bool:
+		to.SetBool(strings.HasSuffix(p.choices, value))
+	case reflect.String:
+		if to.SetString(value); p.values == "" {
+			_, err = parseText(value)
+		}
+	case reflect.Slice:
+		to.Set(reflect.Append(to, reflect.ValueOf(value)))
+		_, err = parseText(value)
+	case reflect.Uint8: // from 1, in the order of the choices
+		to.SetUint(uint64(1 + slices.Index(strings.Fields(p.choices), value)))
+	case reflect.Int:
+		least, _ := strconv.Atoi(low)
+		most, _ := strconv.Atoi(cmp.Or(high, strconv.Itoa(math.MaxInt)))
+		n, bad := parseWhole(value, least, most)
+		to.SetInt(int64(n))
+		return bad
+	case reflect.Int64:
+		least, _ := task.ParseDuration(low)
+		d, bad := task.ParseDuration(value)
+		if to.SetInt(int64(d)); bad == nil && d < least {
+			bad = fmt.Errorf("write a time of at least %v", least)
+		}
+		return bad
+	}
+	return err
+}
+
+// ofRuns reports whether the option is one of those that run tasks.
+func (o *option) ofRuns() bool {
+	return hasWord(o.of, DoRun) || hasWord(o.of, DoServe) || hasWord(o.of, DoWork)
+}
+
+// use is one occurrence of an option.
+type use struct {
+	opt     *option
+	spelled string // as typed, such as -k, for messages
+	value   string // "" if the option takes none
+	env     bool   // it comes from CREW_OPTS
+}
+
+// word returns the option as one word: --name or --name=value.
+func (u use) word() string {
+	if u.opt.value == "" {
+		return "--" + u.opt.name
+	}
+	return "--" + u.opt.name + "=" + u.value
+}
+
+// String returns the option as typed, and says so if it comes from CREW_OPTS.
+func (u use) String() string {
+	if u.env {
+		return u.spelled + " (from CREW_OPTS)"
+	}
+	return u.spelled
+}
+
+// withValue is like String, with the value after the option.
+func (u use) withValue() string {
+	u.spelled += " " + u.value
+	return u.String()
+}
+
+// withChoice is like String, with the value if it is one of a closed set.
+func (u use) withChoice() string {
+	if u.opt.alone != "" && u.value != u.opt.alone {
+		u.spelled += "=" + u.value
+		return u.String()
+	}
+	if u.opt.choices == "" || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
+		return u.String()
+	}
+	return u.withValue()
+}
+
+func missingValue(u use) error {
+	return &UsageError{u.spelled + " needs a value", "write " + u.spelled + " " + u.opt.value}
+}
+
+// bad returns the error of a value of the option.
+func (u use) bad(err error) error {
+	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
+}
+
+// typed returns the option's shortest form.
+func (o *option) typed() string {
+	if o.short != "" {
+		return "-" + o.short[:1]
+	}
+	return "--" + o.name
+}
+
+// command is a row of the command table. The parser, the help and the completion use
+// it, and a test compares the man page with it.
+type command struct {
+	name     string // all its words: "ctl log"
+	operands string // as the help has them, one of the constants below
+	text     string // description in the help
+}
+
+// UsageError is a mistake in how crew was called, found before anything ran.
+type UsageError struct {
+	Msg  string // what is wrong
+	Hint string // what to write instead; can be ""
+}
+
+// Error returns the message and the hint on one line.
+func (e *UsageError) Error() string {
+	if e.Hint == "" {
+		return e.Msg
+	}
+	return e.Msg + ": " + e.Hint
+}

@@ -1,0 +1,588 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
+	"crew/runner/read/input"
+	"crew/sched"
+)
+
+// Options is a parsed and checked command line. A field whose tag has a row is set by the option that
+// the row describes, in the order of --help. See option.
+type Options struct {
+	Do         string      // the command, such as Run or "ctl log"
+	Print      string      // what to print instead; "" for nothing
+	Completion *Completion // what to complete instead; nil for nothing
+
+	Input   Input `heading:"Tasks in"`
+	Command Command
+	Pipe    Pipe
+
+	Pool      Pool `heading:"How tasks run"`
+	Jobserver Jobserver
+	Sched     Sched
+	Terms     Terms
+	Queue     core.Queue // as far as options say it; Caps are in order of name
+	Machine   Machine
+	Coproc    Coproc
+
+	Failure Failure `heading:"When tasks fail"`
+	Output  Output  `heading:"Results out"`
+	After   After
+	Show    Show
+	Makes   Makes   `heading:"Outputs"`
+	State   State   `heading:"Lasting state"`
+	Serve   Serve   `heading:"Serving a queue"`
+	Engine  Engine  `heading:"Other machines"`
+	Control Control `heading:"Other"`
+
+	Help bool     `row:"-h, --help | all | print this; -h: what is used most, on one screen"`
+	_    struct{} `row:"-V, --version | all | print the version" to:"Print" by:"version"`
+	_    struct{} `row:"--completion SHELL | all | print a script that completes for bash, zsh or fish | bash zsh fish" to:"Print" by:"completion"`
+
+	Ctl  Ctl
+	Hub  Hub
+	Look Look
+	_    struct{} `row:"-h, --help | ctl engine state report web | print this" to:"Help"`
+
+	of   *command
+	uses []use // the options given, in order, without those that were dropped
+}
+
+// Input configures where records come from and how they are cut. Delim, which ends a record, is
+// not empty.
+type Input struct {
+	Files     []string       `row:"-a, --arg-file FILE | run | records from FILE, - is stdin; several one by one"`
+	Groups    []input.Group  // read after the files
+	_         struct{}       `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delim"`
+	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
+	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | cut records into columns at REGEX" by:"colsep"`
+	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
+	Header    bool           `row:"--header | run | the first record names the columns"`
+	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: an object a line | lines json"`
+	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
+	EOF       string         `row:"-E, --eof STR | run | stop at the record STR | any"`
+	Shard     Shard          `row:"--shard K/N | run | take share K of the records, which N runs share" by:"shard"`
+	Times     []string       `row:"--times PATH | run | how long commands took: a joblog, --json, --state"`
+}
+
+// Shard is the part of the records that the run takes. The zero Shard is all of them.
+type Shard struct{ Number, Of int } // Number from 1
+
+// Command configures the command that runs for a record. It has no Words if each record is a
+// command line. A MaxArgs of 0 is for as many records as MaxChars allows, of which 0 is for the
+// system's limit.
+type Command struct {
+	Words    []string
+	Literal  bool   // after a --, so that a word such as ; is what it says
+	MaxArgs  int    `row:"-n, --max-args N | all | N records in one command; 0 takes one, adds none | 0.."`
+	NoArgs   bool   // -n0: the record is not inserted
+	MaxChars int    `row:"-s, --max-chars N | run | as many records as fit a command of N bytes | 1.."`
+	Spread   bool   `row:"-X, --spread | run | as many as fit; workers share the last ones evenly"`
+	Replace  string `row:"-I, --replace STR | all | STR stands for the record in place of {}"`
+	Stdin    bool   `row:"--stdin | all | give the record to the task's standard input"`
+	Shell    string // "" if only shell syntax calls for one
+}
+
+// Batches reports whether a command can take several records.
+func (c Command) Batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
+
+// Pipe configures how a stream is cut into blocks. Block is bytes or, if it is negative, blocks of
+// a worker. For either, 0 is for any; a Start or End of "" is for any, too.
+type Pipe struct {
+	On      bool   `row:"--pipe | run | cut a stream into blocks, each a task's stdin"`
+	Block   int64  `row:"--block SIZE | run | about SIZE bytes in a block (1M); -N: N a worker" by:"block"`
+	Records int    `row:"-N, --records N | run | N records in a block; without --pipe the same as -n | 1.."`
+	End     string `row:"--recend STR | run | records of blocks end with STR (\\n); knows \\n \\t \\0" by:"mark"`
+	Start   string `row:"--recstart STR | run | records of blocks begin with STR" by:"mark"`
+}
+
+// Pool configures the workers. Jobs are as written, or a file with their number; "" is for the
+// default.
+type Pool struct {
+	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 for most, or a FILE"`
+	_        struct{}      `row:"--buffer N | run | have N tasks wait (2 x jobs, >= 64; 4096 by key) | 1..1073741824" to:"Queue.Buffer"`
+	Delay    time.Duration `row:"--delay DUR | all | at least DUR between starts"`
+	Jitter   time.Duration `row:"--jitter DUR | all | wait a random time up to DUR before the first start"`
+	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds it"`
+	LockWait time.Duration `row:"--lock-wait DUR | all | with --lock: wait for the other run up to DUR"`
+	Workdir  string        `row:"--workdir DIR | all | run tasks in DIR"`
+	Nice     int           `row:"--nice N | all | add N to the tasks' niceness | -20..19"`
+	PTY      bool          `row:"--pty | all | tasks write to terminals: colours, progress bars"`
+	TTY      bool          `row:"--tty | run | one task at a time, with the terminal, for prompts"`
+	_        struct{}      `row:"--shell PATH | all | run the command in this shell" to:"Command.Shell"`
+}
+
+// Jobserver configures with whom the run shares the places for its tasks.
+type Jobserver struct {
+	Mode  string `row:"--jobserver[=WHEN] | all | share the places as make -j does; =no: join none | share join no"`
+	Style string `row:"--jobserver-style FORM | all | auto (default), fifo, or pipe for make before 4.4 | auto fifo pipe"`
+}
+
+// Sched configures the order of tasks and which worker runs them. An Order of "" is that of the input.
+type Sched struct {
+	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
+	Key    string       `row:"--key TEMPLATE | runs | what policy and limits go by, such as '{1}'"`
+	Cost   string       `row:"--cost TEMPLATE | runs | a number: how heavy a task is"`
+	Topics sched.Topics `row:"--topics LIST | runs | workers for each key: mail=2,db=1,*=5, or auto" by:"topics"`
+	_      struct{}     `row:"--per-key N | runs | at most N tasks of one key at once | 1.." to:"Queue.PerKey"`
+	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
+}
+
+// Terms configures what tasks take to start, beside a worker.
+type Terms struct {
+	Priority string   `row:"--priority TEMPLATE | runs | higher starts first, from -1000 to 1000 (0)"`
+	Weight   string   `row:"--weight TEMPLATE | runs | a whole number: the places a task takes (1)"`
+	_        struct{} `row:"--cap NAME=N | runs | a limit by name, or gpu:0,1,3; repeatable" to:"Queue.Caps" by:"cap"`
+	Needs    string   `row:"--needs TEMPLATE | runs | what a task takes of them: gpu, or db:2,net"`
+	_        struct{} `row:"--rate N/PERIOD | runs | at most N starts in it: 100/s, 10/1m,burst=5" to:"Queue.Rate" by:"rate"`
+	_        struct{} `row:"--key-rate N/PERIOD | runs | the same for each key" to:"Queue.KeyRate" by:"rate"`
+}
+
+// Machine configures when too much is going on on this machine to start more. Its zero amounts are
+// no bounds.
+type Machine struct {
+	Load    Amount `row:"--load N | runs | start while fewer than N, N% of CPUs, are busy" by:"load"`
+	MemFree Amount `row:"--memfree SIZE | runs | start while SIZE, or N%, of memory is free" by:"memfree"`
+}
+
+// Coproc configures persistent workers, which take the records instead of a command. Words is the
+// command of each; "" is for none.
+type Coproc struct {
+	Words    string        `row:"--worker CMD | all | give the records to long-lived processes"`
+	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json"`
+	Window   int           `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
+	Eager    bool          `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
+	Life     task.Life
+	_        struct{} `row:"--worker-ready REGEX | all | wait for a line of the worker that matches" to:"Coproc.Life.Ready" by:"ready"`
+	_        struct{} `row:"--worker-start-timeout DUR | all | replace a worker that is not ready after DUR | 1us.." to:"Coproc.Life.Start"`
+	_        struct{} `row:"--worker-max N | all | a fresh worker after N records | 1.." to:"Coproc.Life.Records"`
+	_        struct{} `row:"--worker-age DUR | all | a fresh worker after DUR | 1us.." to:"Coproc.Life.Age"`
+}
+
+// Failure configures limits of time, retries and the early end of a run. The longest delay is not less
+// than the first.
+type Failure struct {
+	Retry     core.Retry
+	Limit     core.Limit
+	Halt      core.Halt
+	_         struct{} `row:"--retries N | runs | N more attempts after the first | 0.." to:"Failure.Retry.Max"`
+	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling" to:"Failure.Retry.Delay"`
+	_         struct{} `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
+	RetryOn   RetryOn  `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
+	_         struct{} `row:"--timeout DUR | runs | end an attempt after DUR" to:"Failure.Limit.Timeout"`
+	_         struct{} `row:"--idle-timeout DUR | runs | end an attempt that writes nothing for DUR" to:"Failure.Limit.Idle"`
+	_         struct{} `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM" to:"Failure.Limit.KillAfter"`
+	FlakyFail bool     `row:"--flaky-fail | runs | status 123 also if a task passed only in a retry"`
+	_         struct{} `row:"--halt WHEN | runs | such as now,fail=1, soon,done=10% or pause,fail=3" to:"Failure.Halt" by:"halt"`
+	_         struct{} `row:"--fail-fast | runs | at the first failure end all (--halt now,fail=1) | now,fail=1" to:"Failure.Halt" by:"halt"`
+	_         struct{} `row:"--deadline WHEN | runs | end the run after such as 90m, or at 06:00" to:"Failure.Limit" by:"deadline"`
+}
+
+// RetryOn selects the attempts to retry: those that one of its items matches.
+type RetryOn []Retried
+
+// Retried matches attempts with an outcome and an exit status from From to To, both included. An Outcome
+// of 0 is for every failure.
+type Retried struct {
+	Outcome  task.Outcome
+	From, To int
+}
+
+// Has reports whether r is to be retried.
+func (on RetryOn) Has(r *task.Result) bool {
+	return slices.ContainsFunc(on, func(x Retried) bool {
+		return x.Outcome == 0 || x.Outcome == r.Outcome && x.From <= r.Code && r.Code <= x.To
+	})
+}
+
+// Names reports whether an item is for this outcome alone.
+func (on RetryOn) Names(o task.Outcome) bool {
+	return slices.ContainsFunc(on, func(x Retried) bool { return x.Outcome == o })
+}
+
+// Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
+// succeed, either.
+type Output struct {
+	KeepOrder  bool     `row:"-k, --keep-order | run engine-attach | results in input order"`
+	Mode       string   `row:"--output MODE | shown | group (default), line, raw or none | group line raw none"`
+	_          struct{} `row:"--line-buffer | shown | same as --output line | output=line"`
+	_          struct{} `row:"-u, --ungroup | shown | same as --output raw | output=raw"`
+	FailedOnly bool     `row:"--quiet-success | shown | show only tasks that failed; nothing if none did"`
+	Tag        bool     `row:"--tag | shown | begin each line with the record"`
+	TagString  string   `row:"--tag-string TEMPLATE | shown | begin each line with this"`
+	JSON       bool     `row:"--json | shown | print a JSON object a result"`
+	Results    string   `row:"--results DIR | shown | keep each task's results in a directory of DIR"`
+	Joblog     string   `row:"--joblog FILE | shown | a line a task, as GNU parallel does; +FILE appends"`
+	Append     bool     // to what the joblog holds
+	JUnit      string   `row:"--junit FILE | shown | write a test report in JUnit's XML at the end"`
+}
+
+// After configures what is made of a run in the end. Notify is a command line of the shell.
+type After struct {
+	Report string `row:"--report FILE | shown | write an HTML page about the run at the end"`
+	Trace  string `row:"--trace FILE | shown | write a trace for Perfetto or chrome://tracing"`
+	Notify string `row:"--notify CMD | shown | run CMD at the end, with the digest as its input"`
+}
+
+// Show configures what people see beside the results.
+type Show struct {
+	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none"`
+	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress"`
+	_        struct{} `row:"--bar | everywhere | same as --progress always | progress=always"`
+	Quiet    bool     `row:"-q, --quiet | everywhere | no lines about failures, nor a digest at the end"`
+	Verbose  bool     `row:"-t, --verbose | all | each command on stderr before it runs"`
+	DryRun   bool     `row:"--dry-run | run | print the commands, run nothing"`
+}
+
+// Makes configures the files that tasks make. Without Reads, the columns that name files are what
+// they are made from.
+type Makes struct {
+	Outs   []string `row:"--makes TEMPLATE | runs | make this file, as {out}, unless it is up to date"`
+	Stdout string   `row:"--stdout-to TEMPLATE | runs | make it of the task's standard output"`
+	Reads  []string `row:"--reads TEMPLATE | runs | what it is made from; repeatable"`
+	Always bool     `row:"--always-make | runs | make what is up to date, too"`
+}
+
+// Any reports whether anything is known of what tasks make.
+func (m *Makes) Any() bool { return len(m.Outs) > 0 || m.Stdout != "" }
+
+// State configures the journal.
+type State struct {
+	Dir         string `row:"--state DIR | runs | keep a journal in DIR; go on where it stopped"`
+	Replay      bool   `row:"--replay | run | show the results of earlier runs, too"`
+	RetryFailed bool   `row:"--retry-failed | run | run again what failed in earlier runs"`
+	Changed     bool   `row:"--rerun-changed | runs | run all again if a program in the command changed"`
+	Reset       bool   `row:"--state-reset | runs | begin anew in a DIR that holds another run"`
+}
+
+// Serve configures a run that others feed.
+type Serve struct {
+	Feed core.Feed
+	_    struct{}      `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued"`
+	_    struct{}      `row:"--idle-exit DUR | serve | end after DUR without a task | 1us.." to:"Serve.Feed.IdleExit"`
+	Keep time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
+}
+
+// Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
+type Engine struct {
+	URL   string        `row:"--engine URL | all | run the tasks on the workers of a NATS server"`
+	Queue string        `row:"--queue NAME | all | which workers of the hub (default)" by:"queue"`
+	Hosts []string      `row:"-S, --ssh HOSTS | runs | run on 8/host,user@host,: over ssh; or a FILE"`
+	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)"`
+
+	// of a run
+
+	Env       []string `row:"--env NAME | runs | pass this variable to remote tasks" by:"variable"`
+	Sign      string   `row:"--sign FILE | runs | sign commands with the key in FILE"`
+	Detach    bool     `row:"--detach | run | hand the tasks over, print the run's name and end"`
+	BaseFiles []string `row:"--basefile FILE | runs | copy FILE to every host first"`
+	_         struct{} `row:"--transfer | runs | same as --transfer-file {} | transfer-file={}"`
+	Transfer  []string `row:"--transfer-file FILE | runs | copy this file to the task's host"`
+	Return    []string `row:"--return TEMPLATE | runs | copy this file back when the task has ended"`
+	Cleanup   bool     `row:"--cleanup | runs | remove copied files from the hosts"`
+
+	// of crew worker
+
+	Labels   []string      `row:"--labels LIST | worker | crew worker: topics of these names run there alone" by:"labels"`
+	_        struct{}      `row:"--offers LIST | worker | crew worker: what it has for --needs: gpu=2,mem=16" to:"Queue.Caps" by:"offers"`
+	TTL      time.Duration `row:"--worker-ttl DUR | all | a worker counts as lost when silent for DUR (10s) | 1s.."`
+	Commands bool          `row:"--allow-commands | worker | crew worker: run commands that are signed"`
+	Trust    []string      `row:"--trust FILE | worker | crew worker: whose signatures count"`
+}
+
+// Control configures how others see and steer the run. With Off there is no socket.
+type Control struct {
+	Name string `row:"--name NAME | all | what crew ctl calls the run" by:"name"`
+	Off  bool   `row:"--no-control | run worker | make no socket for crew ctl"`
+}
+
+// Ctl is a command of crew ctl, and of what takes its operands: crew engine, crew state and crew
+// report. Run is the run, the file of crew engine key, or the directory of crew state; "" is for the
+// only one. Work is what to add, the workers of crew engine drain, or the files and directories of
+// crew report, of which "-" is stdin.
+type Ctl struct {
+	task.Request        // without Op and Add, of which Adds is a part
+	Run          string `row:"--run RUN | named | the pid or the name of the run | any"`
+
+	_       struct{}      `row:"-f, --follow | ctl-log | go on until the task ends" to:"Ctl.Follow"`
+	_       struct{}      `row:"--rest | ctl-drain | first run everything that was read" to:"Ctl.Rest"`
+	_       struct{}      `row:"--only KIND | ctl-explain | waiting, running, failed or ended ones alone | waiting running failed ended" to:"Ctl.Only"`
+	_       struct{}      `row:"--limit N | ctl-explain | at most N (1000): the first, or the latest to end | 1..1000" to:"Ctl.N"`
+	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks | any" to:"Ctl.Key"`
+	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks so far that have not ended" to:"Ctl.All"`
+	_       struct{}      `row:"--all | ctl-stop | all of your runs; they are listed first" to:"Ctl.All"`
+	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`
+	Timeout time.Duration `row:"--timeout DUR | ctl-wait | end with status 124 after DUR"`
+
+	// of add
+
+	_     struct{}      `row:"--to RUN | ctl-add | the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
+	_     struct{}      `row:"--in DUR | ctl-add | start it in such as 2h, and not before" to:"Ctl.Adds.At" by:"in"`
+	_     struct{}      `row:"--at WHEN | ctl-add | start it at such as 22:00 or '2027-01-31 06:00'" to:"Ctl.Adds.At" by:"at"`
+	_     struct{}      `row:"--timeout DUR | ctl-add | end an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
+	_     struct{}      `row:"--priority N | ctl-add | higher ones start first, from -1000 to 1000 | -1000..1000" to:"Ctl.Adds.Priority"`
+	_     struct{}      `row:"--note TEXT | ctl-add | a note that explain, status and top show" to:"Ctl.Adds.Note"`
+	_     struct{}      `row:"--after TASK | ctl-add | wait until this one succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
+	_     struct{}      `row:"--wait | ctl-add | show the output, end with the task's status" to:"Ctl.Wait"`
+	Adds  task.Addition // the terms of what is added
+	Work  []string
+	Stdin bool          // the records of standard input are to be added
+	Null  bool          `row:"-0, --null | ctl-add | records of - end with a NUL byte"`
+	Block time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room, or for the next crew serve"`
+
+	// of the engine that Run names; no Queue for none, or for all in crew engine drain
+
+	URL   string
+	Queue string   `row:"--queue NAME | engine-drain | only workers of this queue" by:"queue"`
+	JSON  bool     `row:"--json | ctl engine-status state | print lines of JSON"`
+	_     struct{} `row:"--engine URL | linked | the NATS server, or the name of a NATS context" to:"Engine.URL"`
+}
+
+// Hub configures crew engine serve, init, invite and revoke. Its Hosts are nil for its own, and a
+// MaxOutput of 0 is for the default.
+type Hub struct {
+	Dir       string   `row:"--dir DIR | engine-serve engine-invite engine-revoke | where the hub keeps everything"`
+	Listen    string   `row:"--listen HOST:PORT | engine-serve | where it listens (127.0.0.1:4222)"`
+	Hosts     []string `row:"--host NAME | engine-serve | by which clients find it (its own); repeatable" by:"host"`
+	Cert      string   `row:"--tls-cert FILE | engine-serve | its certificate (it makes one)"`
+	Key       string   `row:"--tls-key FILE | engine-serve | the key of the certificate"`
+	MaxOutput int64    `row:"--max-output SIZE | engine-serve | output of runs that are handed over (1G)" by:"output"`
+	Invite    Invite
+}
+
+// Invite configures crew engine invite. For is how long until the credentials end; 0 is for ever.
+type Invite struct {
+	Submitter bool          `row:"--submitter | engine-invite | it may submit runs, not work"`
+	For       time.Duration `row:"--expires DUR | engine-invite | when the credentials end (never) | 1s.."`
+}
+
+// Look configures crew report and crew web.
+type Look struct {
+	Trace     bool   `row:"--trace | report | print a trace for Perfetto, not a page"`
+	Listen    string `row:"--listen HOST:PORT | web | where it listens (127.0.0.1, any port)"`
+	TokenFile string `row:"--token-file FILE | web | keep the token of its URL in FILE"`
+}
+
+// Elsewhere reports whether the tasks run on other machines, or would without --dry-run.
+func (o *Options) Elsewhere() bool {
+	return (o.Do == DoRun || o.Do == DoServe) && (o.Engine.URL != "" || len(o.Engine.Hosts) > 0)
+}
+
+// Far reports whether anything is to run on other machines.
+func (o *Options) Far() bool { return o.Elsewhere() && !o.Show.DryRun }
+
+// Fed reports whether others bring the run's tasks.
+func (o *Options) Fed() bool { return o.Do != DoRun }
+
+const defaultQueue = "default"
+
+// newOptions returns Options for an empty command line, without the defaults that
+// finish fills in.
+func newOptions(c *command) *Options {
+	return &Options{ // as literals: to parse them costs a tenth of the start
+		Do: c.name, of: c,
+		Input:   Input{Delim: "\n"},
+		Command: Command{Replace: "{}"},
+		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
+		Sched:   Sched{Policy: "fifo"},
+		Failure: Failure{
+			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
+			RetryOn: RetryOn{{To: anyStatus}},
+			Limit:   core.Limit{KillAfter: 5 * time.Second},
+		},
+		Output: Output{Mode: "group"},
+		Show:   Show{Progress: "auto", CI: "auto"},
+		Engine: Engine{Queue: defaultQueue, TTL: 10 * time.Second, Reach: 30 * time.Second},
+		Serve:  Serve{Feed: core.Feed{MaxQueued: 100_000}, Keep: 24 * time.Hour},
+	}
+}
+
+// TakesOffers reports whether tasks can need what workers offer.
+func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Elsewhere() }
+
+// AllCaps returns the limits by name, and, without units, what workers offer as far as --needs names
+// it as it is.
+func (o *Options) AllCaps() []task.Cap {
+	all := o.Queue.Caps
+	if !o.TakesOffers() {
+		return all
+	}
+	for item := range strings.SplitSeq(o.Terms.Needs, ",") {
+		name, _, _ := strings.Cut(item, ":")
+		if task.IsCapName(name) && !slices.ContainsFunc(all, func(c task.Cap) bool { return c.Name == name }) {
+			all = append(slices.Clip(all), task.Cap{Name: name})
+		}
+	}
+	return all
+}
+
+// finish fills in the defaults that depend on other options.
+func (o *Options) finish() {
+	if o.Fed() {
+		o.Input.Groups = []input.Group{{Values: []string{}}} // values, of which none is there yet
+	}
+	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
+	if o.Do == DoAttach {
+		o.Output.KeepOrder = o.Output.Mode != "raw"
+	}
+	o.Output.KeepOrder = o.Output.KeepOrder || o.Show.DryRun
+	o.Output.Joblog, o.Output.Append = strings.CutPrefix(o.Output.Joblog, "+")
+	o.Sched.Order = strings.TrimPrefix(o.Sched.Order, "input")
+	if o.Pool.TTY {
+		o.Output.Mode = "raw"
+	}
+	o.finishPipe()
+	c := &o.Command
+	c.NoArgs = c.MaxArgs == 0 && o.given("max-args") != nil
+	switch {
+	case c.MaxArgs > 0 || c.MaxChars > 0:
+	case c.Spread:
+		c.MaxChars = spreadChars
+	default:
+		c.MaxArgs = 1
+	}
+	if r := &o.Failure.Retry; o.given("retry-max-delay") == nil {
+		r.MaxDelay = max(r.MaxDelay, r.Delay)
+	} else if o.given("retry-delay") == nil {
+		r.Delay = min(r.Delay, r.MaxDelay)
+	}
+}
+
+// spreadChars is the size of a command with -X, which xargs fills, too. Larger ones hardly
+// run faster, and up to one for each worker is held back.
+const spreadChars = 128 << 10
+
+// DefaultBlock is the size of blocks, unless --block says otherwise.
+const DefaultBlock = 1 << 20
+
+// finishPipe fills in the defaults of --pipe.
+func (o *Options) finishPipe() {
+	p := &o.Pipe
+	if !p.On {
+		return
+	}
+	if p.Block == 0 && p.Records == 0 {
+		p.Block = DefaultBlock
+	}
+	if !o.Any("recend recstart") {
+		p.End = "\n"
+	}
+	if o.Coproc.Words != "" { // a filter's last block lasts until the filter exits, beside the next one
+		o.Coproc.Window = max(o.Coproc.Window, 2)
+	}
+}
+
+// Words returns the command that takes the records, which with --worker is that of
+// the workers. It is empty if each record is a command line.
+func (o *Options) Words() []string {
+	if o.Coproc.Words != "" {
+		return []string{o.Coproc.Words}
+	}
+	return o.Command.Words
+}
+
+// Protocol returns how records reach the command.
+func (o *Options) Protocol() task.Protocol {
+	switch {
+	case o.Coproc.Words == "":
+		return task.NoProtocol
+	case o.Pipe.On:
+		return task.FilterProtocol
+	}
+	return o.Coproc.Protocol
+}
+
+// ReadsStdin reports whether records come from standard input.
+func (in Input) ReadsStdin() bool { return slices.Contains(in.Paths(), "-") }
+
+// Paths returns the files that records come from; "-" is standard input.
+func (in Input) Paths() []string {
+	if in.Sources() == 0 {
+		return []string{"-"}
+	}
+	paths := slices.Clone(in.Files)
+	for _, g := range in.Groups {
+		if g.File != "" {
+			paths = append(paths, g.File)
+		}
+	}
+	return paths
+}
+
+// Sources returns the number of sources that are linked or multiplied.
+func (in Input) Sources() int { return min(1, len(in.Files)) + len(in.Groups) }
+
+// ObjectTasks reports whether each JSON object describes a task. With a command it
+// is data.
+func (o *Options) ObjectTasks() bool { return o.Input.JSON && len(o.Words()) == 0 }
+
+// Silent reports whether crew says nothing of its own while all is well.
+func (o *Options) Silent() bool { return o.Show.Quiet || o.Output.FailedOnly && !o.Show.DryRun }
+
+// TakesValues reports whether values are added to crew serve, and not commands.
+func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON }
+
+// given returns the last use of an option, or nil.
+func (o *Options) given(name string) *use {
+	for i := len(o.uses) - 1; i >= 0; i-- {
+		if o.uses[i].opt.name == name {
+			return &o.uses[i]
+		}
+	}
+	return nil
+}
+
+// Any reports whether one of the options with these names was given.
+func (o *Options) Any(names string) bool {
+	return slices.ContainsFunc(o.uses, func(u use) bool { return hasWord(names, u.opt.name) })
+}
+
+// Typed returns how an option was typed, or "" if it was not given.
+func (o *Options) Typed(name string) string {
+	if u := o.given(name); u != nil {
+		return u.String()
+	}
+	return ""
+}
+
+// OtherFile returns another option whose file is the same, or "".
+func (o *Options) OtherFile(option string, same func(file string) bool) string {
+	for _, u := range o.uses {
+		file := u.value
+		if u.opt.name == "joblog" {
+			file = strings.TrimPrefix(file, "+")
+		}
+		if typed := u.opt.typed(); typed != option && hasWord("arg-file times joblog lock junit report trace", u.opt.name) && same(file) {
+			return typed
+		}
+	}
+	return ""
+}
+
+// Bad returns the error of an option's value, for which err is the hint.
+func (o *Options) Bad(name string, err error) error { return o.given(name).bad(err) }
+
+// Completion lists what a word of a command line may be.
+type Completion struct {
+	Runs  bool   // the names of the runs that crew ctl sees, too
+	Tasks bool   // the numbers of the tasks of a run, too
+	Run   string // this one; "" for the only one
+
+	shell  string // a value of --completion, in whose form Text is
+	lead   string // what stands before each word
+	prefix string // what each begins with, behind that
+	words  []Candidate
+
+	// What the shell is to complete beside or instead of these words: files, dirs, programs,
+	// or the arguments of the command that begins with the line's Nth word, command N.
+	kind string
+}
+
+// Candidate is a word, with its description.
+type Candidate struct{ Word, Text string }

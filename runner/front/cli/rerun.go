@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crew/runner/decide/task"
+	"crew/runner/read/expand"
+)
+
+// Rerun writes the command lines that run again what a run has left.
+type Rerun struct {
+	*Options
+	Whole bool // the command lines of tasks are the records
+	Rest  bool // the records are those of the input that were not read, on standard input
+}
+
+// CommandsSuffice reports whether the command lines of failed tasks are enough to
+// run them again: nothing else depends on their records.
+func (r Rerun) CommandsSuffice() bool {
+	fromEnv := func(u use) bool { return u.env }
+	return !r.Input.JSON && !r.Any("key cost priority weight needs tag tag-string json state makes stdout-to stdin") && !slices.ContainsFunc(r.uses, fromEnv)
+}
+
+// Unlike returns why a task would change if it were run from a list, or "".
+func (r Rerun) Unlike(t *task.Task) string {
+	if t.Block != nil {
+		return "there are no blocks"
+	}
+	words := r.Words()
+	if len(words) == 0 {
+		words = t.Argv // otherwise, inserted values do not count
+	}
+	number := r.NumberIn(words)
+	if r.holds(slices.Concat(r.Makes.Outs, r.Makes.Reads, []string{r.Makes.Stdout}), "{#}") {
+		number = "{#}"
+	}
+	if number != "" {
+		return number + " would be another number"
+	}
+	for _, u := range r.uses {
+		if name := u.opt.name; r.State.Dir != "" && (name == "colsep" || name == "csv") && r.drops(name) {
+			return "without " + u.opt.typed() + " they are of another command"
+		}
+	}
+	return ""
+}
+
+// NumberIn returns what stands for the number of a task in the words of its command, or
+// "".
+func (r Rerun) NumberIn(words []string) string {
+	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
+		if anyContains(words, name) {
+			return "$" + name
+		}
+	}
+	if len(r.Words()) > 0 && r.holds(words, "{#}") {
+		return "{#}"
+	}
+	return ""
+}
+
+func anyContains(words []string, text string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, text) })
+}
+
+// AsRead reports whether a task gets the text of its records, and not their columns.
+func (r Rerun) AsRead() bool {
+	p := r.Protocol()
+	return r.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
+}
+
+// drops reports whether such a run does without an option, such as those
+// that read and cut records, those about earlier runs, and those of reports. Tasks that read their records
+// need what ends those; records of one source are given to them uncut.
+func (r Rerun) drops(name string) bool {
+	switch {
+	case hasWord("arg-file replay retry-failed rerun-changed state-reset jitter report trace", name):
+		return true
+	case r.Rest:
+		return false
+	case hasWord("null delimiter", name):
+		return !r.AsRead()
+	case hasWord("colsep csv", name):
+		return !r.AsRead() || r.Input.Sources() > 1
+	case hasWord("shard times", name): // they are part of what the state is of
+		return r.State.Dir == "" && (name == "shard" || r.Sched.Order == "")
+	}
+	return name == "eof" || name == "input" && !r.Input.JSON || r.Whole && hasWord("header max-args max-chars spread replace", name)
+}
+
+// Line returns a command line, quoted for a shell, that does to other records what this
+// one does. options and values give those records and are inserted as they are.
+func (r Rerun) Line(options, values string) string {
+	var words []string
+	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
+	// option that is not in effect there, or has another value.
+	clearEnv := slices.ContainsFunc(r.uses, func(u use) bool {
+		return u.env && (r.drops(u.opt.name) || r.besides(u) != u)
+	})
+	if clearEnv {
+		words = append(words, "CREW_OPTS=")
+	}
+	words = append(words, "crew")
+	for _, u := range r.uses {
+		if (!u.env || clearEnv) && !r.drops(u.opt.name) {
+			words = r.besides(u).appendTyped(words)
+		}
+	}
+	if r.State.Dir != "" {
+		words = append(words, "--retry-failed")
+	}
+	words = append(words, options)
+	if command := r.Command.Words; len(command) > 0 && !r.Whole {
+		if strings.HasPrefix(command[0], "-") || isCommand(command[0]) || r.Command.operator() != "" {
+			words = append(words, "--")
+		}
+		for _, w := range command {
+			words = append(words, task.Quote(w))
+		}
+	}
+	words = append(words, values)
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// commandOptions are the options that decide what the task of a record is. If they
+// differ, a journal belongs to another command.
+const commandOptions = "colsep csv header input max-args max-chars shard replace stdin workdir shell " +
+	"worker worker-protocol pipe block records recend recstart"
+
+// Identity returns the command that a journal belongs to.
+func (o *Options) Identity() string {
+	words := []string{"crew"}
+	if o.Do == DoServe {
+		words = append(words, DoServe)
+	}
+	alone := o.Makes.Any() && o.Do != DoServe // a task is what it makes, by whatever command
+	for _, u := range o.uses {
+		if n := u.opt.name; n == "makes" || n == "stdout-to" || alone && n == "workdir" {
+			words = u.appendTyped(words)
+		}
+	}
+	if alone {
+		return strings.Join(words, " ")
+	}
+	for name := range strings.FieldsSeq(commandOptions) {
+		if u := o.given(name); u != nil {
+			words = u.appendTyped(words)
+		}
+		if name == "shard" && o.Input.Shard.Of > 0 {
+			for _, path := range o.Input.Times { // which say what is in the share
+				words = append(words, "--times", task.Quote(path))
+			}
+		}
+	}
+	command := o.Command.Words
+	appends := o.Command.Shell == "" && !o.Command.Stdin && !o.Command.NoArgs && !o.Pipe.On
+	if n := len(command) - 1; appends && n > 0 && command[n] == o.Command.Replace &&
+		!anyContains(command[:n], "{") && !anyContains(command[:n], o.Command.Replace) {
+		command = command[:n] // at the end it is appended anyway
+	}
+	for _, w := range command {
+		words = append(words, task.Quote(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// appendTyped appends the option in its shortest form, quoted for a shell.
+func (u use) appendTyped(words []string) []string {
+	if u.opt.alone != "" {
+		return append(words, u.word())
+	}
+	words = append(words, u.opt.typed())
+	if u.opt.value != "" {
+		words = append(words, task.Quote(u.value))
+	}
+	return words
+}
+
+// besides returns an option for such a run with which this run's joblog,
+// report and results stay: it names other files. With --state that run completes them.
+func (r Rerun) besides(u use) use {
+	if r.State.Dir != "" {
+		return u
+	}
+	switch u.opt.name {
+	case "joblog", "junit":
+		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
+			u.value = r.unused(u.value)
+		}
+	case "results":
+		path, err := expand.NewPath(u.value, expand.Config{Replace: r.Command.Replace, Fields: true})
+		if err != nil {
+			break
+		}
+		dir, constant := path.Dir()
+		rest := ""
+		if !constant {
+			rest = "/" + u.value[len(dir):]
+		}
+		u.value = r.unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
+	}
+	return u
+}
+
+// unused returns a path like this one at which there is no file: log, log.2, log.3. For what was
+// not read it is the one after that.
+func (r Rerun) unused(path string) string {
+	stem := regexp.MustCompile(`\.\d+$`).ReplaceAllString(path, "")
+	for n, rest := 2, r.Rest; ; n++ {
+		if _, err := os.Lstat(path); err != nil {
+			if !rest {
+				return path
+			}
+			rest = false
+		}
+		path = stem + "." + strconv.Itoa(n)
+	}
+}
+
+// holds reports whether words have a placeholder that stands for what crew says it does.
+func (o *Options) holds(words []string, placeholder string) bool {
+	return o.Command.Replace != placeholder && anyContains(words, placeholder)
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crew/runner/decide/task"
+)
+
+// unknownLong returns the error for an unknown long option.
+func (c *command) unknownLong(spelled string) error {
+	if !c.hasRun() {
+		return c.hasNo(spelled)
+	}
+	return &UsageError{"unknown option " + quoteOption(spelled), optionHint(strings.TrimPrefix(spelled, "--"))}
+}
+
+// unknownShort returns the error for the unknown short option arg[i], or for a
+// long option with a single dash.
+func (c *command) unknownShort(arg string, i int) error {
+	if !c.hasRun() {
+		return c.hasNo("-" + arg[i:i+1])
+	}
+	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(peer(arg[i:i+1], advises), seeHelp)
+	if len(arg) > 2 {
+		msg += " in " + quoteOption(arg)
+	}
+	if long := optionHint(arg[1:]); len(arg) > 3 && long != seeHelp {
+		hint = long
+	}
+	return &UsageError{msg, hint}
+}
+
+// hasNo returns the error for an unknown option of a command that has few.
+func (c *command) hasNo(spelled string) error {
+	hint := "it takes " + oneOf(c.optionNames())
+	if c.operands == takesVerb {
+		hint = "options follow the verb, as in " + c.usage()
+	}
+	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), hint}
+}
+
+const seeHelp = "see crew --help"
+
+// didYouMean returns a hint for a word that is none of names: the names that begin with
+// it, if these are few, or else the one that is most similar, or else the other hint.
+// They are written with dashes before them.
+func didYouMean(word string, names []string, dashes, other string) string {
+	near := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return word == "" || !strings.HasPrefix(n, word) })
+	switch {
+	case slices.Contains(near, word):
+		near = []string{word}
+	case len(near) == 0 || len(near) > 4:
+		near = []string{task.Nearest(word, names)}
+	}
+	if near[0] == "" {
+		return other
+	}
+	for i := range near {
+		near[i] = dashes + near[i]
+	}
+	return "did you mean " + oneOf(near) + "?"
+}
+
+// optionHint returns a hint for the unknown long option of runs with that name.
+func optionHint(name string) string {
+	if hint := peer(name, advises); hint != "" {
+		return hint
+	}
+	var names []string
+	for _, o := range options() {
+		if o.ofRuns() {
+			names = append(names, o.name)
+		}
+	}
+	return didYouMean(name, names, "--", seeHelp)
+}
+
+// quoteOption returns an option as typed, quoted if it holds special characters.
+func quoteOption(s string) string {
+	if q := fmt.Sprintf("%q", s); q[1:len(q)-1] != s {
+		return q
+	}
+	return s
+}
+
+// usage returns how the command is written.
+func (c *command) usage() string {
+	words := []string{"crew", c.name}
+	own := slices.DeleteFunc(c.optionNames(), func(name string) bool { return name == "--json" || name == "--help" })
+	switch {
+	case c.operands == takesVerb:
+		return strings.Join(append(words, takesVerb, "[options] ..."), " ")
+	case len(own) > 0:
+		words = append(words, "[options]")
+	}
+	return strings.TrimSpace(strings.Join(append(words, c.operands), " "))
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crew/runner/decide/task"
+	"crew/runner/read/input"
+)
+
+// take sets what the operands say.
+func (c *command) take(o *Options, operands []string) (err error) {
+	ctl, n := &o.Ctl, len(operands)
+	named := ctl.All || ctl.Key != nil && c.operands != takesWork
+	lacks := n == 0 || c.operands != takesWork && slices.Contains(operands, "")
+	switch c.operands {
+	case takesCommand:
+		o.Command.Words, o.Input.Groups, err = splitGroups(operands)
+		if in := &o.Input; err == nil && len(in.Files) == 0 && len(in.Groups) > 0 && in.Groups[0].Linked {
+			err = &UsageError{"the first group of values is linked to nothing", "begin with ::: or ::::"}
+		}
+		return err
+	case takesVerb:
+		return c.noVerb(operands)
+	case takesTopic:
+		return o.takeTopic(operands)
+	case takesSources, takesWorkers:
+		ctl.Work, operands = operands, nil
+	case takesWork:
+		err = ctl.takeWork(operands, o.Command.Literal)
+		operands = nil
+	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
+		if c.operands == takesMove {
+			if lacks || !hasWord("first last", operands[n-1]) {
+				return c.wrong("crew %s needs first or last at the end", c.name)
+			}
+			ctl.Last, operands, lacks = operands[n-1] == "last", operands[:n-1], n == 1
+		}
+		err = c.takeTasks(ctl, operands)
+		ctl.All = ctl.All || c.operands == takesWait && lacks && !named
+		operands = nil
+	case takesNothing:
+	default:
+		if c.operands == takesSize && !lacks {
+			err = ctl.setSize(operands[0])
+			operands = operands[1:]
+		}
+		if len(operands) > 0 && ctl.Run == "" {
+			ctl.Run, operands = operands[0], operands[1:]
+		}
+	}
+	optional := c.operands == takesNothing || c.operands[0] == '[' && strings.HasSuffix(c.operands, "]")
+	switch {
+	case err != nil:
+		return err
+	case lacks && !named && !optional:
+		return c.wrong("crew %s needs an argument", c.name)
+	case len(operands) > 0:
+		return c.wrong("%q is one word too many", operands[0])
+	}
+	return nil
+}
+
+// wrong returns the error of operands that the command does not take.
+func (c *command) wrong(format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...), "write " + c.usage()}
+}
+
+// splitGroups splits the operands of a run into the command and the groups of values.
+func splitGroups(operands []string) (command []string, groups []input.Group, err error) {
+	const separators = "::: :::: :::+ ::::+"
+	separator := ""
+	for i, w := range operands {
+		switch {
+		case w == ":::" || w == ":::+":
+			separator = w
+			groups = append(groups, input.Group{Values: []string{}, Linked: w == ":::+"})
+		case w == "::::" || w == "::::+":
+			if separator = w; i+1 == len(operands) || hasWord(separators, operands[i+1]) {
+				return nil, nil, &UsageError{":::: names no file", "write :::: FILE, or ::: for values on the command line"}
+			}
+		case separator == "":
+			command = append(command, w)
+		case !strings.HasPrefix(separator, "::::"):
+			g := &groups[len(groups)-1]
+			g.Values = append(g.Values, w)
+		case len(w) > 1 && w[0] == '-':
+			return nil, nil, &UsageError{task.Quote(w) + " is among the files of ::::",
+				"options come before the command; " + task.Quote("./"+w) + " is a file"}
+		default:
+			groups = append(groups, input.Group{File: w, Linked: separator == "::::+"})
+		}
+	}
+	return command, groups, nil
+}
+
+// noVerb returns the error of a command of verbs without one that it knows.
+func (c *command) noVerb(operands []string) error {
+	verbs := c.verbs()
+	if len(operands) == 0 {
+		return &UsageError{"crew " + c.name + " needs a verb, such as " + verbs[0] + " or status", "see crew " + c.name + " --help"}
+	}
+	word := operands[0]
+	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
+	for known := range strings.FieldsSeq(peerVerbs) {
+		if known, found := strings.CutPrefix(known, word+":"); found && slices.Contains(verbs, known) {
+			hint = "write crew " + c.name + " " + known
+		}
+	}
+	if commandNamed("ctl "+word) != nil {
+		hint = "write crew ctl " + word + " --run engine:URL/RUN"
+	}
+	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
+}
+
+// verbs returns the verbs of a command of verbs.
+func (c *command) verbs() (verbs []string) {
+	for _, v := range commands {
+		if tool, verb, _ := strings.Cut(v.name, " "); tool == c.name && verb != "" {
+			verbs = append(verbs, verb)
+		}
+	}
+	return verbs
+}
+
+// peerVerbs are the verbs for what other queues, such as pueue, call otherwise.
+const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
+	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
+
+// takeTasks reads the numbers of tasks.
+func (c *command) takeTasks(ctl *Ctl, operands []string) error {
+	for _, w := range operands {
+		id, err := parseTask(w)
+		if c.long(w) != nil {
+			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "did you mean --" + w + "?"}
+		}
+		if _, bad := parseName(w); err != nil && bad == nil && ctl.Run == "" {
+			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "if it is a run, write --run " + w}
+		} else if err != nil {
+			return c.wrong("%q is no number of a task", w)
+		}
+		ctl.Tasks = append(ctl.Tasks, id)
+	}
+	if c.operands == takesTask && len(ctl.Tasks) > 1 {
+		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
+	}
+	return nil
+}
+
+// takeWork reads what is to be added. literal says that a - is a value.
+func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
+	if ctl.Stdin = len(operands) == 1 && operands[0] == "-" && !literal; !ctl.Stdin {
+		ctl.Work = operands
+	}
+	if ctl.Null && len(ctl.Work) > 0 {
+		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
+	}
+	if url, far := strings.CutPrefix(ctl.Run, EnginePrefix); far {
+		i := strings.LastIndexByte(url, '/')
+		name, err := parseName(url[i+1:])
+		if i < 1 || url[i-1] == '/' || strings.HasSuffix(name, ".json") || err != nil {
+			return &UsageError{ctl.Run + " names no crew serve", "write engine:URL/NAME, with the --name of crew serve --engine URL"}
+		}
+		ctl.URL, ctl.Run = url[:i], name
+	}
+	return nil
+}
+
+// EnginePrefix begins a RUN that is reached by a hub.
+const EnginePrefix = "engine:"
+
+// setSize reads the number of workers.
+func (ctl *Ctl) setSize(text string) error {
+	digits := strings.TrimLeft(text, "+-")
+	n, err := strconv.Atoi(text)
+	ctl.N, ctl.Relative = n, text != digits
+	switch {
+	case text == "0":
+		return &UsageError{"a run has at least one worker", "write crew ctl pause to start nothing"}
+	case err != nil || !isNumber(digits):
+		return &UsageError{fmt.Sprintf("%q is no number of workers", text), "write a number from 1, or +N or -N for more or fewer"}
+	}
+	return nil
+}
+
+// parseTask parses the number of a task.
+func parseTask(text string) (uint64, error) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || id == 0 {
+		return 0, errors.New("write the number that add has printed for the task")
+	}
+	return id, nil
+}

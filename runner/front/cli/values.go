@@ -1,0 +1,337 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
+	"crew/runner/read/input"
+	"crew/sched"
+)
+
+// parsers are what the tags of Options name: they parse the values of options. Their errors are hints:
+// they say what to write instead. One that takes the field adds to it, as each does if that is a slice.
+var parsers = map[string]any{
+	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "block": parseBlock, "mark": parseMark,
+	"topics": sched.ParseTopics, "cap": addUnits, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
+	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
+	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
+	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask,
+	"version":    func(string) (string, error) { return versionText(), nil },
+	"completion": func(shell string) (string, error) { return completionScript(shell), nil },
+}
+
+// parseLimit parses a limit of time in place of the run's own, which 0 is for.
+func parseLimit(s string) (task.Seconds, error) {
+	d, err := task.ParseDuration(s)
+	if d == 0 {
+		d = -1
+	}
+	return task.Seconds(d), err
+}
+
+func parseOutput(s string) (int64, error) {
+	n, err := task.ParseSize(s)
+	if err == nil && n < 1<<20 {
+		err = errors.New("one message would fill it: write 1M or more")
+	}
+	return n, err
+}
+
+// parseWhole parses a decimal number from least to most, without a plus sign.
+func parseWhole(s string, least, most int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err == nil && n >= least && n <= most && s[0] != '+' {
+		return n, nil
+	}
+	if most == math.MaxInt && !errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("write a whole number from %d up", least)
+	}
+	return 0, fmt.Errorf("write a whole number from %d to %d", least, most)
+}
+
+const digits = "0123456789"
+
+// parseName parses the name of a run, which must not look like the number of a
+// process.
+func parseName(s string) (string, error) {
+	return matching(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
+}
+
+// parseQueue reads the name of a queue, which is a part of the names of NATS's subjects.
+func parseQueue(s string) (string, error) {
+	return matching(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
+}
+
+// parseVariable parses the name of an environment variable.
+func parseVariable(s string) (string, error) {
+	return matching(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
+}
+
+// matching refuses what does not match an expression, or is a number.
+func matching(expr, s, hint string) (string, error) {
+	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
+		return "", errors.New(hint)
+	}
+	return s, nil
+}
+
+// parseLabels parses names separated by commas.
+func parseLabels(s string) (list []string, err error) {
+	for l := range strings.SplitSeq(s, ",") {
+		if _, bad := parseName(l); bad != nil {
+			err = fmt.Errorf("%w, with commas between such", bad)
+		}
+		list = append(list, l)
+	}
+	return list, err
+}
+
+// here returns the time now in the zone that TZ says, or in any if that is not understood.
+func here() (now time.Time, zone error) {
+	at, err := task.Zone(os.LookupEnv("TZ"))
+	if err != nil {
+		at = time.UTC
+	}
+	return time.Now().In(at), err
+}
+
+// parseDeadline parses the time of a run, a duration or a moment.
+func parseDeadline(s string, l core.Limit) (_ core.Limit, err error) {
+	now, zone := here()
+	l.Run, l.Until, err = deadlineAfter(s, now, zone)
+	return l, err
+}
+
+func deadlineAfter(s string, now time.Time, zone error) (after time.Duration, until time.Time, err error) {
+	if until, err = moment(s, now, zone); err != errNoMoment {
+		return 0, until, err
+	}
+	if after, err = task.ParseDuration(s); err != nil || after == 0 {
+		err = errors.New("write a time such as 90m, 06:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z")
+	}
+	return after, until, err
+}
+
+// moment parses a local time of day, which is then the next one, a local date and time, or a
+// moment in the form of RFC 3339. zone is why now is not local.
+func moment(s string, now time.Time, zone error) (time.Time, error) {
+	for form := range strings.SplitSeq("15:04|15:04:05|2006-01-02 15:04|2006-01-02 15:04:05|2006-01-02T15:04|2006-01-02T15:04:05|"+
+		time.RFC3339+"|2006-01-02 15:04:05Z07:00", "|") {
+		t, err := time.Parse(form, s)
+		switch {
+		case err != nil:
+		case strings.Contains(form, "Z"):
+			return t, nil
+		case len(form) > len(time.TimeOnly):
+			return local(t, now.Location()), zone
+		default:
+			next := now
+			for year, month, day := now.Date(); !next.After(now); day++ {
+				next = local(t.AddDate(year, int(month)-1, day-1), now.Location())
+			}
+			return next, zone
+		}
+	}
+	return time.Time{}, errNoMoment
+}
+
+var errNoMoment = errors.New("no moment")
+
+// local returns the moment at which clocks of a location show what those in UTC show at t. If
+// there are two, or none as clocks are set forward, it is the later one that may be meant.
+func local(t time.Time, in *time.Location) time.Time {
+	at := func(day time.Duration) time.Time {
+		_, offset := t.Add(day).In(in).Zone()
+		return t.Add(-time.Duration(offset) * time.Second).In(in)
+	}
+	if m := at(24 * time.Hour); m.Format(time.DateTime) == t.Format(time.DateTime) {
+		return m
+	}
+	return at(-24 * time.Hour)
+}
+
+// parseAt parses a moment that is still to come.
+func parseAt(s string) (time.Time, error) {
+	now, zone := here()
+	return momentAfter(s, now, zone)
+}
+
+func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
+	t, err := moment(s, now, zone)
+	switch {
+	case err == errNoMoment:
+		hint := errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
+		if d, err := task.ParseDuration(s); err == nil && d > 0 && !isNumber(s) {
+			hint = errors.New("write --in " + s)
+		}
+		return t, hint
+	case err == nil && !t.After(now):
+		return t, errors.New("that is past: it is " + now.Format(time.DateTime+" -0700"))
+	}
+	return t, err
+}
+
+// parseIn parses how long until a moment.
+func parseIn(s string) (time.Time, error) {
+	d, err := task.ParseDuration(s)
+	if err == nil && d == 0 {
+		err = errors.New("write a time such as 2h or 90m")
+	}
+	return time.Now().Add(d).Round(0), err
+}
+
+// retryOutcomes are the outcomes that --retry-on names.
+var retryOutcomes = map[string]task.Outcome{
+	"any": 0, "exit": task.Exit, "signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed,
+	"answer": task.BadAnswer, "output": task.NoOutput, "memory": task.Memory,
+}
+
+const anyStatus = 255 // is the largest exit status
+
+// parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
+// answer, output, memory and any, separated by commas.
+func parseRetryOn(s string) (list RetryOn, err error) {
+	for item := range strings.SplitSeq(s, ",") {
+		name, span, spans := strings.Cut(item, ":")
+		outcome, known := retryOutcomes[name]
+		x := Retried{outcome, 0, anyStatus}
+		if spans {
+			from, to, isRange := strings.Cut(span, "-")
+			if !isRange {
+				to = from
+			}
+			var err2 error
+			x.From, err = parseWhole(from, 1, anyStatus)
+			x.To, err2 = parseWhole(to, x.From, anyStatus)
+			known = known && outcome == task.Exit && cmp.Or(err, err2) == nil
+		}
+		if !known {
+			return nil, errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255")
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// parseReady parses the expression for the line that says that a worker is ready.
+func parseReady(s string) (string, error) {
+	_, err := regexp.Compile(s)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
+		err = errors.New(bad.Code.String()) // without the expression, which may have several lines
+	}
+	return s, err
+}
+
+// parseHalt parses never, or soon, now or pause with fail, success or done and a number
+// or a percentage: now,fail=1 or soon,done=10%.
+func parseHalt(s string) (core.Halt, error) {
+	hint := errors.New("write never, or such as now,fail=1, soon,done=10% or pause,fail=3")
+	if s == "never" {
+		return core.Halt{}, nil
+	}
+	part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
+	if part == nil {
+		return core.Halt{}, hint
+	}
+	h := core.Halt{When: core.When(part[1]), On: core.On(part[2]), Percent: part[4] != ""}
+	most := math.MaxInt
+	if h.Percent {
+		most = 100
+	}
+	n, err := parseWhole(part[3], 1, most)
+	if err != nil {
+		return core.Halt{}, hint
+	}
+	h.N = n
+	return h, nil
+}
+
+// parseText refuses the empty string, which is most likely an unset variable of
+// the shell.
+func parseText[T ~string](s T) (T, error) {
+	if s == "" {
+		return "", errors.New("write something there; it is empty")
+	}
+	return s, nil
+}
+
+// checkChoice refuses what is none of the choices.
+func checkChoice(s, choices string) error {
+	if list := strings.Fields(choices); !slices.Contains(list, s) {
+		return errors.New("write " + oneOf(list))
+	}
+	return nil
+}
+
+// parseProgress parses when to show progress. parallel's --progress takes no value.
+func parseProgress(s string) (string, error) {
+	err := checkChoice(s, long("progress").choices)
+	if err != nil {
+		err = fmt.Errorf("%w, or --bar, which takes no value", err)
+	}
+	return s, err
+}
+
+// parseBlock parses a size or, if it is negative, a number of blocks for each worker.
+func parseBlock(s string) (int64, error) {
+	if blocks, negative := strings.CutPrefix(s, "-"); negative {
+		if n, err := parseWhole(blocks, 1, math.MaxInt32); err == nil {
+			return -int64(n), nil
+		}
+	} else if n, err := task.ParseSize(s); err == nil {
+		return n, nil
+	}
+	return 0, errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
+}
+
+// parseMark parses what a record begins or ends with.
+func parseMark(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	return input.ParseDelimiter(s)
+}
+
+// parseShard parses K/N.
+func parseShard(s string) (Shard, error) {
+	k, n, _ := strings.Cut(s, "/")
+	of, err := parseWhole(n, 1, math.MaxInt32)
+	number, err2 := parseWhole(k, 1, max(1, of))
+	if err != nil || err2 != nil {
+		return Shard{}, errors.New("write K/N, such as 2/4 for the second of four shares; K is from 1 to N")
+	}
+	return Shard{number, of}, nil
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
+
+// oneOf lists choices.
+func oneOf(choices []string) string {
+	last := len(choices) - 1
+	if last == 0 {
+		return choices[0]
+	}
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}
+
+// parseHost reads a name or an address by which a hub is found.
+func parseHost(s string) (string, error) {
+	name := strings.Trim(s, "[]")
+	a, err := netip.ParseAddr(name)
+	if a.Zone() != "" || a.IsUnspecified() || err != nil && !regexp.MustCompile(`^[\pL\pN._-]+$`).MatchString(s) {
+		return "", errors.New("write a name or an address, without a port, by which clients on other machines find it")
+	}
+	return name, nil
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/sched"
+)
+
+// TestMoments reads testdata/moments.txt, whose columns are a zone, the time there, what is
+// written, and what that is to --deadline and to --at. Where clocks are set, a task may start
+// late but not early.
+func TestMoments(t *testing.T) {
+	text, err := os.ReadFile("testdata/moments.txt")
+	require.NoError(t, err)
+	for row := range strings.Lines(string(text)) {
+		column := strings.Split(strings.TrimSuffix(row, "\n"), " | ")
+		zone, err := time.LoadLocation(column[0])
+		if err != nil {
+			t.Skip(err)
+		}
+		now, err := time.ParseInLocation(time.DateTime, column[1], zone)
+		require.NoError(t, err)
+		after, until, err := deadlineAfter(column[2], now, nil)
+		require.Equal(t, column[3], fmt.Sprint(after, until, err), row)
+		at, err := momentAfter(column[2], now, nil)
+		require.Equal(t, column[4], fmt.Sprint(at, err), row)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	for name := range strings.FieldsSeq(long("sched").choices) {
+		_, err := sched.New(sched.Config{Name: name, Topics: sched.Topics{Auto: true}})
+		require.NoError(t, err)
+	}
+}
+
+// No value of an option makes the parsers crash, and whatever is read is what the other
+// packages take.
+func FuzzValues(f *testing.F) {
+	for _, s := range []string{"1d12h", "exit:1-99,any", "soon,done=10%", "gpu=3", "gpu:0,1,3", "10/1m,burst=5", "5/h"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := task.ParseDuration(s); err == nil {
+			require.True(t, d >= 0 && d <= task.MaxDuration)
+		}
+		if h, err := parseHalt(s); err == nil {
+			require.Equal(t, h.When == "", h.N == 0)
+		}
+		if c, err := parseCap(s); err == nil {
+			require.True(t, task.IsCapName(c.Name) && len(c.Units) > 0 && len(strings.Join(c.Units, ",")) <= mostList)
+			units := slices.Compact(slices.Sorted(slices.Values(c.Units)))
+			require.Len(t, units, len(c.Units))
+			require.True(t, units[0] != "" && !slices.ContainsFunc(units, func(u string) bool { return !task.Plain(u) }))
+		}
+		if r, err := parseRate(s); err == nil {
+			require.True(t, r.N > 0 && r.Burst > 0 && r.Period > 0 && r.Period <= task.MaxDuration)
+		}
+		_, _ = parseRetryOn(s)
+	})
+}

@@ -1,0 +1,58 @@
+package wiring
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+// TestArrive: what was left for a crew serve is added once, also by the next one, unless it never can be.
+func TestArrive(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", crewtest.ShortDir(t))
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var s *served
+		arrive := func(id string, later, wrong bool, values ...task.Bytes) {
+			t.Helper()
+			line := textOf(control.Request{Op: "add", Add: &control.Addition{Values: values, Lines: len(values) > 1, Dir: "/nowhere", Env: []task.Bytes{"A=b"}}})
+			got, err := s.Arrive(id, []byte(line))
+			require.Equal(t, []bool{later, wrong}, []bool{got, err != nil}, "%v", err)
+		}
+		ends := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			s.run.Do(task.Command{Op: task.Stop})
+			require.EqualValues(t, want, (<-s.end).Stats.Admitted)
+		}
+		s = serve(t, "-j1 --max-queued 3 --state "+dir)
+		synctest.Wait()
+		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e") // more than may wait
+		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e")
+		later, err := s.Arrive("b", []byte("garbage\n"))
+		require.False(t, later)
+		require.ErrorContains(t, err, "bad request")
+		arrive("c", true, true, "task f", "task g")
+		ends(5)
+		arrive("c", true, true, "task f", "task g")
+
+		s = serve(t, "-j6 --max-queued 3 --state "+dir)
+		synctest.Wait()
+		arrive("a", false, false, "task a", "task b")
+		arrive("c", false, false, "task f", "task g")
+		synctest.Wait()
+		arrive("d", true, true, "task h", "task i", "task j", "task k")
+		ends(7)
+	})
+}
+
+// What arrives before the run begins does not wait for that, which may never be.
+func TestArriveBeforeTheRun(t *testing.T) {
+	later, err := newFeed(nil, nil, nil, nil).Arrive("x", nil)
+	require.NoError(t, err)
+	require.True(t, later)
+}

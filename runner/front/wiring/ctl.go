@@ -1,0 +1,240 @@
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"crew/runner/decide/task"
+	"crew/runner/front/cli"
+	"crew/runner/show/sink"
+	"crew/runner/steer/control"
+)
+
+// narrow is a width that has no room for all there is to say of a task.
+const narrow = 80
+
+// ctl carries out a command of crew ctl.
+type ctl struct {
+	*cli.Ctl
+	verb          string
+	line          []string // the command line
+	far           *Far     // nil in crew
+	in, out, errs *os.File
+}
+
+// candidates returns the runs that crew ctl sees and the tasks of one, as far as the
+// completion wants them.
+func candidates(x *cli.Completion) (list []cli.Candidate) {
+	if x.Runs {
+		for _, h := range control.List() {
+			list = append(list, cli.Candidate{Word: cmp.Or(h.Name, strconv.Itoa(h.PID)), Text: task.Printable(string(h.Command))})
+		}
+	}
+	if h, err := control.Find(x.Run); x.Tasks && err == nil {
+		_ = (&ctl{}).request(h, control.Request{Op: "explain"}, func(_ []byte, r *control.Reply) error {
+			for _, w := range r.Wheres {
+				_, text, _ := strings.Cut(w.Line(), ": ")
+				list = append(list, cli.Candidate{Word: strconv.FormatUint(w.Task, 10), Text: text})
+			}
+			return nil
+		})
+	}
+	return list
+}
+
+// do carries out the verb.
+func (c *ctl) do() error {
+	switch c.verb {
+	case "ls":
+		return c.ls()
+	case "stop":
+		if c.All {
+			return c.stopAll(control.List())
+		}
+	case "top":
+		return c.top()
+	case "add":
+		return c.add()
+	}
+	return c.call()
+}
+
+// stopAll lists runs, and then stops them.
+func (c *ctl) stopAll(runs []control.Hello) (err error) {
+	for _, h := range runs {
+		err = errors.Join(err, c.print("stopping "+h.Line()))
+	}
+	for _, h := range runs {
+		err = errors.Join(err, c.request(h, control.Request{Op: "stop"}, c.take))
+	}
+	return err
+}
+
+// call makes a request of the run, and prints the replies. The status is that of the
+// tasks that end with a reply.
+func (c *ctl) call() error {
+	h, err := c.find()
+	if err != nil {
+		return err
+	}
+	var ended []task.Facts
+	c.Op = c.verb
+	err = c.request(h, c.Request, func(line []byte, r *control.Reply) error {
+		ended = append(ended, r.Ended...)
+		return c.take(line, r)
+	})
+	if err != nil {
+		return err
+	}
+	return c.statusOf(ended)
+}
+
+// find returns the run that is meant.
+func (c *ctl) find() (control.Hello, error) {
+	switch words, err := relay(c.Run); {
+	case err != nil:
+		return control.Hello{}, err
+	case words != nil:
+		return control.Relayed(words)
+	}
+	return control.Find(c.Run)
+}
+
+// take prints a reply.
+func (c *ctl) take(line []byte, r *control.Reply) error {
+	switch {
+	case c.JSON:
+		return c.printJSON(line)
+	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
+	case r.Cut > 0:
+		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+	case c.verb == "retry", c.verb == "add":
+		var lines []string
+		for _, id := range r.Tasks {
+			lines = append(lines, strconv.FormatUint(id, 10))
+		}
+		return c.print(lines...)
+	case c.verb == "log":
+		return c.output(r)
+	case c.verb == "status":
+		columns := sink.Columns(c.out)
+		lines := r.Run.Lines(columns < narrow)
+		for i := range lines {
+			lines[i] = sink.Cut(task.Printable(lines[i]), columns)
+		}
+		return c.print(lines...)
+	case c.verb == "explain":
+		var lines []string
+		for i := range r.Wheres {
+			lines = append(lines, r.Wheres[i].Line())
+		}
+		if r.Hint != "" {
+			complain(c.errs, errors.New(r.Hint))
+		}
+		return c.print(lines...)
+	case c.verb == "watch" && r.Event != nil:
+		return c.print(r.Line())
+	case len(r.Tasks) > 0:
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " " + done[c.verb])
+	case c.verb == "cancel" && r.End:
+		return c.print("0 tasks cancelled")
+	}
+	return nil
+}
+
+// done says what verbs have done with tasks.
+var done = map[string]string{
+	"cancel": "cancelled", "hold": "held", "release": "released", "move": "moved",
+}
+
+// request makes a request of a run, on a connection of its own.
+func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
+	ctx := context.Background()
+	if c.verb == "wait" && c.Timeout > 0 {
+		limited, end := context.WithTimeout(ctx, c.Timeout)
+		defer end()
+		ctx = limited
+	}
+	_, err := control.Ask(ctx, h, req, take)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &failure{"not all of the tasks have ended after " + c.Timeout.String(), statusTimeout}
+	}
+	refused, ok := errors.AsType[*control.Refused](err)
+	if !ok {
+		return err
+	}
+	text := refusalText(h, refused.Text)
+	if c.verb == "add" && refused.Status == statusBusy && c.Block == 0 {
+		text += ": --block DUR waits for room, or for the next crew serve"
+	}
+	return &control.Refused{Text: text, Status: refused.Status, Over: refused.Over}
+}
+
+func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
+
+// refusalText says which run refused a request.
+func refusalText(h control.Hello, why string) string {
+	run := "run " + strconv.Itoa(h.PID)
+	if h.Name != "" {
+		run += " (" + h.Name + ")"
+	}
+	for _, subject := range []string{"it ", "this run "} {
+		if rest, ok := strings.CutPrefix(why, subject); ok {
+			return run + " " + rest
+		}
+	}
+	return run + ": " + why
+}
+
+func (c *ctl) write(f *os.File, p []byte) error {
+	_, err := f.Write(p)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write to %s: %w", filepath.Base(failed.Path), failed.Err)
+	}
+	return err
+}
+
+// print prints lines on stdout, with what is unprintable in them escaped.
+func (c *ctl) print(lines ...string) error {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(task.Printable(l) + "\n")
+	}
+	return c.write(c.out, []byte(b.String()))
+}
+
+func (c *ctl) ls() error {
+	for _, h := range control.List() {
+		line := h.Line()
+		if c.JSON {
+			text, err := json.Marshal(h)
+			if err != nil {
+				return fmt.Errorf("describe run %d: %w", h.PID, err)
+			}
+			line = string(text)
+		}
+		if err := c.print(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output writes a piece of a task's output.
+func (c *ctl) output(r *control.Reply) error {
+	switch r.Stream {
+	case "stdout":
+		return c.write(c.out, r.Data)
+	case "stderr":
+		return c.write(c.errs, r.Data)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package wiring
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/front/cli"
+)
+
+// examples returns the shell text of the manual pages.
+func examples(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	unescape := strings.NewReplacer(`\&`, "", `\(dq`, `"`, `\e`, `\`)
+	for _, m := range regexp.MustCompile(`(?m)^\.Dl (.*)`).FindAllStringSubmatch(manText(t, "*.[17]"), -1) {
+		list = append(list, unescape.Replace(m[1])+"\n")
+	}
+	return list
+}
+
+// Every command line of crew in the manual pages is one that crew accepts.
+func TestExamples(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	require.NoError(t, err)
+	seen := 0
+	for _, text := range examples(t) {
+		dir := t.TempDir()
+		for _, m := range regexp.MustCompile(`(?m)< ([\w.-]+)`).FindAllStringSubmatch(text, -1) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]), nil, 0o666))
+		}
+		// The shell finds no program, and gives the words of crew's command lines.
+		cmd := exec.Command(bash, "-c", `crew() { printf '%s\0' "$@" END >&3; }; PATH=; exec 3>&1 >&2 2>/dev/null; `+text)
+		cmd.Dir = dir
+		out, _ := cmd.Output() // the last command may be none of crew's
+		for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "END\x00"), "END\x00") {
+			words := strings.Split(strings.TrimSuffix(line, "\x00"), "\x00")
+			if line == "" {
+				continue
+			}
+			seen++
+			o := parsed(t, words...)
+			if o.Print != "" || o.Do != cli.DoRun || o.Input.Header {
+				continue
+			}
+			o.Input.Files, o.Input.Groups = nil, nil
+			s, err := openSource(o, 1, nil, strings.NewReader(""))
+			require.NoError(t, err, "%q", words)
+			require.NoError(t, s.reader.Close())
+		}
+	}
+	require.Greater(t, seen, 25)
+}

@@ -1,0 +1,46 @@
+package wiring
+
+import (
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+// Do carries out a command. A task that has ended is retried as another one, which is
+// recorded like those that are added; what is done by hand with one that waits is recorded, too.
+func (f *feed) Do(cmd task.Command) (reply task.Reply) {
+	if cmd.Op != task.Look { // by which clients find the run
+		<-f.begun // or it would know nothing of most tasks
+	}
+	switch cmd.Op {
+	case task.Hold, task.Release, task.Move:
+		f.turn.Lock()
+		defer f.turn.Unlock()
+		if reply = f.do(cmd); f.queue != nil && len(reply.Tasks) > 0 {
+			if err := f.queue.Change(reply.Tasks); err != nil {
+				return task.Reply{Err: err}
+			}
+		}
+		return reply
+	case task.Retry:
+		return f.retry(cmd)
+	}
+	return f.do(cmd)
+}
+
+// retry retries tasks. Those that run as new ones are recorded together.
+func (f *feed) retry(cmd task.Command) task.Reply {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	reply := f.do(cmd)
+	for _, t := range reply.Tasks {
+		t.Identity = [16]byte{}
+	}
+	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, numbered: func([]uint64) {}}
+	if len(x.tasks) > 0 {
+		f.commit([]*addition{x})
+	}
+	if x.err != nil {
+		return task.Reply{Err: x.err}
+	}
+	return reply
+}

@@ -1,0 +1,341 @@
+package wiring
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/keep/journal"
+	"crew/runner/show/history"
+)
+
+// resultsWork is the script of the tasks. A task says what it is in lines of its record and
+// the name of a stream; one of them is more than crew writes at once.
+const resultsWork = `echo $1 >> effects
+case $1 in
+quiet) exit ;;
+retried) ! mkdir tried 2> /dev/null || { echo retried try; exit 75; } ;;
+failing) printf "failing out %0$2d\n" 0; echo failing err >&2; exit 3 ;;
+esac
+echo $1 out 0
+echo $1 err >&2
+`
+
+var resultsRecords = []string{"a", "quiet", "failing", "b", "retried", "c", "d"}
+
+// resultsRun is what a run has shown.
+type resultsRun struct {
+	out, err []string        // whole lines, without what is the same in each: "a out", or "a" of an object
+	noted    map[string]bool // records of which the journal said then that their results had been shown
+	repeats  bool            // its options let it show results again
+}
+
+// killedResults is a run with --state, resumed until its end. Each task has run, and again
+// only if it ran at a kill; each result was shown, and again only if the journal did not say
+// yet that it had been; the joblog and the results tree are complete. If runs before came to
+// their end, their logs are gone.
+type killedResults struct {
+	*scene
+	shown                                     []resultsRun
+	json, ordered, streams, keeps, raw, reset bool
+}
+
+func newKilledResults(s *scene) *killedResults {
+	k := &killedResults{scene: s, json: s.has("--json"), ordered: s.has("-k"), raw: s.has("=raw"), reset: slices.Contains(s.With, "--state-reset")}
+	k.streams = k.raw || s.has("=line")
+	k.keeps = !k.streams && !s.has("=none")
+	return k
+}
+
+func (k *killedResults) prepare() {
+	k.write("work", resultsWork)
+	k.write("log", "what another command has left\n")
+	k.write("tree/3/stdout", "what another command has left\n")
+	k.write("tree/3/result.json", "{}\n")
+	for i, options := range k.Before {
+		d := &disturbance{}
+		if i == len(k.Before)-1 && k.Cut != "" {
+			d = callNamed("kill", k.Cut)
+		}
+		k.again(d, options...)
+		require.Equal(k.t, d.what == "kill", d.hit, "%v", k.calls)
+	}
+	if k.Before != nil && k.Cut == "" { // they come back from the journal
+		require.NoError(k.t, os.Remove(filepath.Join(k.dir, "log")))
+		require.NoError(k.t, os.RemoveAll(filepath.Join(k.dir, "tree")))
+	}
+}
+
+func (k *killedResults) run(d *disturbance) {
+	k.again(d, k.With...)
+	k.With = nil
+}
+
+// again runs crew with more options.
+func (k *killedResults) again(d *disturbance, options ...string) {
+	args := slices.Concat([]string{"-q", "--state=state", "--retries=1", "--retry-delay=1ms", "--retry-on=exit:75"}, k.Args, options)
+	cmd := crew(append(args, "/bin/sh", "work", "{}", strconv.Itoa(k.zeros()))...)
+	cmd.Stdin = strings.NewReader(strings.Join(resultsRecords, "\n") + "\n")
+	k.crew(d, 123, nil, cmd)
+	out := k.read(fmt.Sprintf("stdout.%d", k.runs-1))
+	r := resultsRun{out: k.units(out), err: k.units(crewLine.ReplaceAllString(k.said, "")), noted: k.noted(), repeats: options != nil}
+	k.shown = append(k.shown, r)
+	k.ordering(&r)
+}
+
+// zeros is how many zeros one task writes: no more than it does at once where its output is
+// crew's own.
+func (k *killedResults) zeros() int { return map[bool]int{true: 3000, false: 100000}[k.raw] }
+
+// line is what a task writes to a stream in the end.
+func (k *killedResults) line(record, stream string) string {
+	switch {
+	case record == "quiet":
+		return ""
+	case stream == "err":
+		return record + " err\n"
+	case record == "failing":
+		return fmt.Sprintf("failing out %0*d\n", k.zeros(), 0)
+	}
+	return record + " out 0\n"
+}
+
+// units splits what a run has shown. A last line that was cut is none.
+func (k *killedResults) units(text string) (units []string) {
+	for l := range strings.Lines(text) {
+		words := strings.Fields(l)
+		switch {
+		case !strings.HasSuffix(l, "\n"):
+		case k.json && strings.Contains(l, `"outcome":"not-run"`): // after a failure
+		case k.json:
+			units = append(units, k.object(l))
+		case l == "retried try\n":
+			// It is the last attempt of a run that drains, and otherwise seen only where outputs are not kept.
+			require.True(k.t, k.streams || k.hit, l)
+		default:
+			require.Equal(k.t, k.line(words[0], words[1]), l)
+			units = append(units, words[0]+" "+words[1])
+		}
+	}
+	return units
+}
+
+// object checks a result in JSON and returns its record.
+func (k *killedResults) object(text string) string {
+	var o struct {
+		Task           int
+		Outcome        string
+		Args           []string
+		Stdout, Stderr string
+	}
+	require.NoError(k.t, json.Unmarshal([]byte(text), &o), text)
+	record := resultsRecords[o.Task-1]
+	require.Equal(k.t, []string{record}, o.Args)
+	if record == "retried" && k.hit { // it may have been the first attempt
+		return record
+	}
+	require.Equal(k.t, record == "failing", o.Outcome == "exit")
+	if k.keeps {
+		require.Equal(k.t, []string{k.line(record, "out"), k.line(record, "err")}, []string{o.Stdout, o.Stderr})
+	}
+	return record
+}
+
+// noted returns the records whose results have been shown, as the journal has it.
+func (k *killedResults) noted() map[string]bool {
+	var text bytes.Buffer
+	if _, err := journal.Dump(filepath.Join(k.dir, "state"), &text); !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(k.t, err)
+	}
+	records, noted := map[string]string{}, map[string]bool{}
+	for l := range strings.Lines(text.String()) {
+		var line struct {
+			Event, ID       string
+			Task            int
+			IDs             []string
+			Released, Shown bool
+		}
+		require.NoError(k.t, json.Unmarshal([]byte(l), &line), l)
+		switch line.Event {
+		case "started":
+			noted[resultsRecords[line.Task-1]] = false
+		case "ended":
+			records[line.ID] = resultsRecords[line.Task-1]
+			noted[records[line.ID]] = line.Released || line.Shown
+		case "released", "shown": // a full disk may have taken the note but not the end
+			for _, id := range line.IDs {
+				noted[records[id]] = records[id] != ""
+			}
+		}
+	}
+	return noted
+}
+
+// ordering checks that what a run has shown is in order, if that was asked for, and noted.
+func (k *killedResults) ordering(r *resultsRun) {
+	at := func(unit string) int { return slices.Index(resultsRecords, strings.Fields(unit)[0]) }
+	for _, units := range [][]string{r.out, r.err} {
+		require.True(k.t, !k.ordered || slices.IsSortedFunc(units, func(a, b string) int { return at(a) - at(b) }), "%v", units)
+		for _, u := range units {
+			require.True(k.t, k.killed || k.rough || r.noted[strings.Fields(u)[0]], "%s is shown and not noted", u)
+		}
+	}
+}
+
+func (k *killedResults) holds() {}
+
+func (k *killedResults) check() {
+	did := k.effects()
+	for _, stream := range []string{"out", "err"} {
+		k.stream(stream)
+	}
+	k.joblog(did)
+	k.tree()
+	s, r, err := history.State(filepath.Join(k.dir, "state"))
+	require.NoError(k.t, err)
+	require.EqualValues(k.t, len(resultsRecords), r.Total.Tasks)
+	require.Equal(k.t, []int{0, 0}, []int{s.Unshown, s.Running})
+	require.True(k.t, s.Closed)
+	require.Zero(k.t, s.Damage)
+
+	// Nothing is left to run, to show or to log.
+	log, tree := k.read("log"), k.files("/tree")
+	k.again(&disturbance{})
+	last := k.shown[len(k.shown)-1]
+	require.Empty(k.t, append(last.out, last.err...))
+	require.Equal(k.t, did, k.effects())
+	require.Equal(k.t, log, k.read("log"))
+	require.Equal(k.t, tree, k.files("/tree"))
+	if k.keeps && k.ordered { // a replay shows what a run that was never disturbed shows
+		k.again(&disturbance{}, "--replay")
+		last = k.shown[len(k.shown)-1]
+		require.Equal(k.t, k.wanted("out"), last.out)
+		require.Equal(k.t, k.wanted("err"), last.err)
+		k.tree()
+	}
+}
+
+// most is how often a task ends, at most, if nothing is disturbed.
+func (k *killedResults) most(record string) int {
+	switch {
+	case k.reset:
+		return 2
+	case record == "failing":
+		return max(1, len(k.Before))
+	}
+	return 1
+}
+
+// effects returns how often each task ran, which is no more often than kills explain.
+func (k *killedResults) effects() (did map[string]int) {
+	did = map[string]int{}
+	for _, record := range strings.Fields(k.read("effects")) {
+		did[record]++
+	}
+	again := 0
+	for _, r := range resultsRecords {
+		require.Positive(k.t, did[r], "task %s is lost", r)
+		most := k.most(r)
+		if r == "retried" {
+			most++
+		}
+		again += max(0, did[r]-most)
+	}
+	if !k.runsAgain() && !k.rough {
+		require.LessOrEqual(k.t, again, k.cuts*4, "more ran again than could run at a kill: %v", did)
+	}
+	return did
+}
+
+// runsAgain reports whether a task may run again although its end is recorded: its lines waited
+// for their turn, and were lost.
+func (k *killedResults) runsAgain() bool { return k.streams && k.ordered && !k.has("--results") }
+
+// wanted returns what all runs together have to show of a stream.
+func (k *killedResults) wanted(stream string) (units []string) {
+	for _, r := range resultsRecords {
+		switch {
+		case k.json && stream == "out":
+			units = append(units, r)
+		case !k.json && !k.has("=none") && r != "quiet":
+			units = append(units, r+" "+stream)
+		}
+	}
+	return units
+}
+
+// stream checks that all was shown, and nothing again of which the journal said that it had
+// been.
+func (k *killedResults) stream(name string) {
+	var all []string
+	noted := map[string]bool{} // before the run
+	for i, r := range k.shown {
+		units := map[string][]string{"out": r.out, "err": r.err}[name]
+		for _, u := range units {
+			require.False(k.t, noted[strings.Fields(u)[0]] && !r.repeats, "run %d shows %s again", i+1, u)
+		}
+		all, noted = append(all, units...), r.noted
+	}
+	require.Subset(k.t, all, k.wanted(name))
+}
+
+// joblog checks that the joblog has a header and a row for each end of a task.
+func (k *killedResults) joblog(did map[string]int) {
+	if !k.has("--joblog") {
+		return
+	}
+	header, text, _ := strings.Cut(k.read("log"), "\n")
+	require.True(k.t, strings.HasPrefix(header, "Seq\tHost\t"), header)
+	rows := map[string]int{}
+	for l := range strings.Lines(text) {
+		cell := strings.Split(strings.TrimSuffix(l, "\n"), "\t")
+		require.True(k.t, len(cell) == 9 && strings.HasSuffix(l, "\n"), l)
+		seq, err := strconv.Atoi(cell[0])
+		require.NoError(k.t, err, l)
+		record := resultsRecords[seq-1]
+		rows[record]++
+		require.Equal(k.t, map[bool]string{true: "3", false: "0"}[record == "failing"], cell[6], l)
+		if k.keeps || k.has("--results") {
+			require.Equal(k.t, strconv.Itoa(len(k.line(record, "out"))), cell[5], l)
+		}
+	}
+	for _, r := range resultsRecords {
+		most := k.most(r)
+		if k.runsAgain() || k.rough {
+			most = max(most, did[r])
+		}
+		require.True(k.t, rows[r] > 0 && rows[r] <= most, "%d rows of %s", rows[r], r)
+	}
+}
+
+// tree checks that each task has its directory, complete, and that there is nothing else.
+func (k *killedResults) tree() {
+	if !k.has("--results") {
+		return
+	}
+	files := k.files("/tree")
+	for i, r := range resultsRecords {
+		dir := "/tree/" + strconv.Itoa(i+1)
+		require.Equal(k.t, k.line(r, "out"), files[dir+"/stdout"].text)
+		require.Equal(k.t, k.line(r, "err"), files[dir+"/stderr"].text)
+		text := files[dir+"/result.json"].text
+		require.True(k.t, json.Valid([]byte(text)) && strings.Contains(text, `"args":["`+r+`"]`), text)
+		for _, name := range []string{"stdout", "stderr", "result.json"} {
+			delete(files, dir+"/"+name)
+		}
+		if r == "retried" { // a kill can lose what a failed attempt wrote
+			delete(files, dir+"/stdout.1")
+			delete(files, dir+"/stderr.1")
+		}
+	}
+	require.Empty(k.t, files)
+}

@@ -1,0 +1,99 @@
+package wiring
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"golang.org/x/sys/unix"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+	"crew/runner/keep/trust"
+)
+
+// takeLock locks the file of --lock. It is a lock of flock(2), as flock(1) takes it,
+// and so belongs to whoever has the open file: crew, and the guardian, which ends the
+// tasks of a crew that was killed.
+func (w *wiring) takeLock() error {
+	p := &w.opts.Pool
+	if p.Lock == "" || w.opts.Show.DryRun {
+		return nil
+	}
+	fd, err := openLock(p.Lock)
+	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
+		return fmt.Errorf("open lock: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
+	}
+	// Unlocked, not closed, since the guardian may live a moment longer.
+	w.onClose(func() { _ = flock(fd, unix.LOCK_UN, p.Lock) })
+	w.lock = fd
+	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB, p.Lock); !errors.Is(err, unix.EWOULDBLOCK) {
+		return err
+	}
+	if p.LockWait == 0 {
+		return locked(fd, p.Lock, ": to wait for it, add --lock-wait DUR")
+	}
+	if w.opts.Show.Verbose || isatty.IsTerminal(w.errs.Fd()) && !w.opts.Show.Quiet {
+		w.screen.Notice("waiting for " + lockHolder(fd) + ", which has locked " + p.Lock)
+	}
+	got := make(chan error, 1)
+	go func() { got <- flock(fd, unix.LOCK_EX, p.Lock) }() // if it is too late, until crew's end
+	select {
+	case err = <-got:
+		return err
+	case <-time.After(p.LockWait):
+		return locked(fd, p.Lock, ", still after "+task.Span(p.LockWait)+": give --lock-wait more time")
+	}
+}
+
+func locked(fd int, path, hint string) error {
+	return &failure{path + " is locked by " + lockHolder(fd) + hint, statusBusy}
+}
+
+// openLock opens a file to lock it, and makes it if it is missing. It is opened for
+// writing if possible, which NFS asks for.
+func openLock(path string) (fd int, err error) {
+	for _, how := range [...]int{unix.O_RDWR | unix.O_CREAT, unix.O_RDWR, unix.O_RDONLY} {
+		// O_NONBLOCK is for a FIFO.
+		fd, failed := trust.Open(path, how|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
+		if failed == nil {
+			return fd, nil
+		}
+		if err = cmp.Or(err, failed); errors.Is(failed, unix.ENOENT) {
+			break // the first error says why it could not be made
+		}
+	}
+	return -1, err
+}
+
+func flock(fd, how int, path string) error {
+	if err := kernel.Again(func() error { return unix.Flock(fd, how) }); err != nil {
+		return fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
+	}
+	return nil
+}
+
+// lockHolder says which process has locked a file, by proc_locks(5). That lists none
+// of another PID namespace, and only Linux has it.
+func lockHolder(fd int) string {
+	var st unix.Stat_t
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil || unix.Fstat(fd, &st) != nil {
+		return "another process"
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)
+	for line := range strings.Lines(string(text)) {
+		// 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
+		if f := strings.Fields(line); len(f) > 5 && f[1] == "FLOCK" && f[5] == file {
+			return "process " + f[4]
+		}
+	}
+	return "another process"
+}

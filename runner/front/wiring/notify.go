@@ -1,0 +1,144 @@
+package wiring
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"crew/runner"
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+	"crew/runner/show/report"
+	"crew/runner/show/sink"
+)
+
+// notifyTime is how long crew waits for the command of --notify.
+const notifyTime = time.Minute
+
+// notify runs the command of --notify, which gets the digest on its standard input and
+// the figures of the run in its environment. What becomes of it changes nothing but a
+// line on stderr.
+func (w *wiring) notify(end ending) {
+	if w.opts.After.Notify == "" || w.digest == nil || w.made == nil {
+		return
+	}
+	text := w.digest.Text()
+	for _, line := range end.last {
+		text += "crew: " + task.Printable(line) + "\n"
+	}
+	if end.err != nil {
+		text += "crew: " + task.Printable(end.err.Error()) + "\n"
+	}
+	if text == "" {
+		text = w.digest.Total()
+	}
+	if err := w.runNotify(text, append(os.Environ(), w.figures(end, text)...)); err != nil {
+		w.screen.Urgent("--notify: " + err.Error())
+	}
+}
+
+// figures returns the variables of the command of --notify.
+func (w *wiring) figures(end ending, text string) (env []string) {
+	s := &w.digest.Stats
+	subject, _, _ := strings.Cut(text, "\n")
+	dir, _ := os.Getwd()
+	for name, value := range map[string]any{
+		"SUBJECT": subject, "NAME": w.opts.Control.Name, "COMMAND": strings.ReplaceAll(commandLine(w.args), "\x00", ""), "DIR": dir,
+		"STATUS": end.willExit(), "TASKS": s.Admitted, "SUCCEEDED": s.Of(task.OK), "FAILED": s.Failed(), "SKIPPED": s.Of(task.Skipped),
+		"CANCELLED": s.Of(task.Cancelled), "NOT_RUN": s.Of(task.NotRun), "RETRIED": s.Retried, "FLAKY": s.Flaky,
+		"SECONDS": fmt.Sprintf("%.3f", s.Elapsed(s.Last).Seconds()), "REPORT": w.opts.After.Report,
+	} {
+		env = append(env, fmt.Sprintf("CREW_%s=%v", name, value))
+	}
+	return env
+}
+
+// runNotify runs the command in a group of its own, with what it prints on crew's stderr.
+func (w *wiring) runNotify(text string, env []string) error {
+	child := exec.Command("/bin/sh", "-c", w.opts.After.Notify)
+	child.Env, child.Stdin, child.Stdout, child.Stderr = env, strings.NewReader(text), w.errs, w.errs
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	child.WaitDelay = time.Second // for what it leaves behind to read
+	kill := func(sig syscall.Signal) { _ = syscall.Kill(-child.Process.Pid, sig) }
+	var err error
+	late, done := false, make(chan struct{})
+	sig := w.signals.Await(func() <-chan struct{} {
+		if err = child.Start(); err != nil {
+			close(done)
+			return done
+		}
+		exited := make(chan struct{})
+		go func() {
+			kernel.Exited(child.Process.Pid, 0) // its ID stays its own until no signal may be sent to it
+			close(exited)
+		}()
+		go func() {
+			defer close(done)
+			select {
+			case <-exited:
+			case <-time.After(notifyTime):
+				late = true
+				kill(syscall.SIGKILL)
+				<-exited
+			}
+		}()
+		return done
+	})
+	if err != nil {
+		return err
+	}
+	if sig != 0 { // at Ctrl-C, the terminal tells crew alone
+		kill(sig)
+		runner.Die(sig, false)
+		<-done
+	}
+	err = child.Wait()
+	switch state := child.ProcessState; {
+	case state == nil:
+		return err
+	case late:
+		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTime))
+	case !state.Success():
+		return fmt.Errorf("%s: %s", state, w.opts.After.Notify)
+	}
+	return nil
+}
+
+// openLog prepares the streams for the log of the CI server, if that is named, and returns
+// what makes the lines around blocks of output, or nil. These stand among the tasks' output.
+func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)) {
+	server := w.plan.ci
+	if server == "none" || w.opts.Show.CI == "auto" {
+		return nil
+	}
+	log, blocks := report.NewLog(), w.plan.Show == task.ShowBlocks
+	if server == "gitlab" && blocks {
+		return log.GitLabGroup
+	} else if server == "gitlab" {
+		return nil
+	}
+	var f sink.Fence
+	f.Stop, f.Resume = log.GitHubFence()
+	w.screen.Guard(f)
+	if blocks {
+		return log.GitHubGroup
+	}
+	if w.plan.Streams() {
+		w.onClose(w.screen.Enclose(f, w.plan.Show == task.ShowRaw))
+	}
+	return nil
+}
+
+// annotate returns the sink that tells GitHub Actions what has failed.
+func (w *wiring) annotate() *report.CI {
+	dir, _ := filepath.Abs(cmp.Or(w.opts.Pool.Workdir, ".")) // without one, no file is named
+	return report.NewCI(report.CIConfig{
+		Command: strings.Join(w.opts.Words(), " "), Dir: dir, Root: os.Getenv("GITHUB_WORKSPACE"),
+		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.Command, Notice: w.screen.Notice,
+	})
+}

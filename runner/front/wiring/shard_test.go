@@ -1,0 +1,133 @@
+package wiring
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+	"crew/runner/show/sink"
+)
+
+// tasksOf returns the tasks of a command line.
+func tasksOf(t *testing.T, stdin string, args ...string) (list []*task.Task) {
+	t.Helper()
+	o := parsed(t, args...)
+	known, err := openTimes(o)
+	require.NoError(t, err)
+	src, err := openSource(o, 1, openShare(o, known), strings.NewReader(stdin))
+	require.NoError(t, err)
+	defer src.reader.Close()
+	number := func() uint64 { return uint64(len(list)) + 1 }
+	for {
+		tk, err := src.tasks.Next(number)
+		if err == io.EOF {
+			return list
+		}
+		require.NoError(t, err)
+		list = append(list, tk)
+	}
+}
+
+// recordsOf returns the records of tasks, each as a text.
+func recordsOf(list []*task.Task) (texts []string) {
+	for _, tk := range list {
+		for _, r := range tk.Records {
+			texts = append(texts, tk.Object+strings.Join(r, "\t"))
+		}
+	}
+	return texts
+}
+
+// TestShares: shares have each record once, in input order, and each key in one of them;
+// records that go do not move others.
+func TestShares(t *testing.T) {
+	type row struct {
+		Options, Command, Lines []string
+		Times                   []int
+	}
+	crewtest.Examples(t, "testdata/shares.jsonl", func(t *testing.T, row row) {
+		input := func(lines []string) string { return string(latin(strings.Join(lines, "\n"))) }
+		words := slices.Concat(row.Options, row.Command)
+		all := tasksOf(t, input(row.Lines), words...)
+		if row.Times != nil {
+			took := func(tk *task.Task) int { return row.Times[tk.ID-1] }
+			some := slices.DeleteFunc(slices.Clone(all), func(tk *task.Task) bool { return took(tk) < 0 })
+			words = slices.Concat([]string{"--times", joblogOf(t, some, took)}, words)
+		}
+		n := 1 + len(row.Lines)%8
+		shares := func(lines []string) (of map[string]int, got []string) {
+			of, keys := map[string]int{}, map[string]int{}
+			for k := 1; k <= n; k++ {
+				for i, tk := range tasksOf(t, input(lines), append([]string{"--shard", fmt.Sprintf("%d/%d", k, n)}, words...)...) {
+					require.EqualValues(t, i+1, tk.ID)
+					for _, r := range recordsOf([]*task.Task{tk}) {
+						require.True(t, of[r] == 0 || of[r] == k, "equal records stay together")
+						of[r], got = k, append(got, r)
+					}
+					if tk.Key != "" && len(tk.Records) == 1 {
+						require.True(t, keys[tk.Key] == 0 || keys[tk.Key] == k, "key %q", tk.Key)
+						keys[tk.Key] = k
+					}
+				}
+			}
+			return of, got
+		}
+		of, got := shares(row.Lines)
+		require.ElementsMatch(t, recordsOf(all), got)
+		if len(row.Lines) > 1 {
+			fewer, _ := shares(slices.Delete(slices.Clone(row.Lines), 1, 2))
+			for r, k := range fewer {
+				require.Equal(t, of[r], k, r)
+			}
+		}
+	})
+}
+
+// joblogOf writes a joblog of tasks that took so many milliseconds.
+func joblogOf(t *testing.T, list []*task.Task, took func(*task.Task) int) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "log")
+	j, err := sink.OpenJoblog(path, sink.JoblogNew, nil)
+	require.NoError(t, err)
+	for _, tk := range list {
+		r := &task.Result{Task: tk, Outcome: task.OK, Start: time.Unix(1, 0)}
+		r.End = r.Start.Add(time.Duration(took(tk)) * time.Millisecond)
+		require.NoError(t, j.Consume([]task.Event{{Kind: task.Finished, Task: tk, Result: r}}))
+	}
+	require.NoError(t, j.Close(task.Stats{}))
+	return path
+}
+
+func TestSharesByTimesAreEven(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var lines []string
+	cost := map[string]int{}
+	for i := range 300 {
+		cost[fmt.Sprint("t ", i)] = 1 + int(100*math.Exp(2*rnd.NormFloat64()))
+		lines = append(lines, fmt.Sprint(i))
+	}
+	took := func(tk *task.Task) int { return cost[tk.CommandLine(tk.Argv)] }
+	stdin := strings.Join(lines, "\n")
+	log := joblogOf(t, tasksOf(t, stdin, "t", "{}"), took)
+	for _, n := range []int{1, 2, 4} {
+		sum, most := 0, 0
+		for k := 1; k <= n; k++ {
+			share := 0
+			for _, tk := range tasksOf(t, stdin, "--shard", fmt.Sprintf("%d/%d", k, n), "--times", log, "t", "{}") {
+				share += took(tk)
+			}
+			sum, most = sum+share, max(most, share)
+		}
+		require.Less(t, float64(most), 1.01*float64(sum)/float64(n))
+	}
+}

@@ -1,0 +1,381 @@
+package wiring
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+	"crew/runner/front/cli"
+	"crew/runner/read/expand"
+	"crew/runner/read/input"
+	"crew/runner/show/sink"
+)
+
+// source is the open input and the tasks made from it.
+type source struct {
+	opts     *cli.Options
+	jobs     int    // number of workers
+	share    *share // nil for all records
+	input    input.Config
+	config   input.TasksConfig
+	reader   *input.Reader
+	template *expand.Template
+	blocks   *input.Blocks // with --pipe; the reader has no records then
+	tasks    *input.Tasks
+	results  string // the directory that holds all results; "" for none
+
+	transfer, returns []*expand.Text // files that travel
+}
+
+// openSource opens the input and compiles the templates, for a number of workers.
+func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *source, err error) {
+	s = &source{opts: o, jobs: jobs, share: share, input: inputConfig(o, stdin)}
+	if err := s.input.Validate(); err != nil {
+		return nil, misuse("bad input", err.Error())
+	}
+	if o.Pipe.On {
+		s.reader = input.Named(nil)
+		widen(stdin)
+		s.blocks, err = input.OpenBlocks(s.blocksConfig(stdin))
+	} else {
+		s.reader, err = input.Open(s.input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.compile(); err != nil {
+		_ = s.reader.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
+	in := o.Input
+	cfg := input.Config{
+		Stdin: stdin, Files: in.Files, Groups: in.Groups, SkipEmpty: in.SkipEmpty,
+		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header},
+		Comments: len(o.Words()) == 0 && !in.JSON,
+	}
+	switch {
+	case in.CSV:
+		cfg.Format.Kind = input.CSV
+	case in.JSON:
+		cfg.Format.Kind = input.JSON
+	}
+	if !o.Command.Stdin && o.Coproc.Words == "" {
+		cfg.MaxRecord = 2 << 20 // more than fits into arguments
+	}
+	if in.EOF != "" {
+		cfg.EOF = &in.EOF
+	}
+	return cfg
+}
+
+// compile compiles the templates, for which the reader knows the names of the
+// columns.
+func (s *source) compile() error {
+	c := s.opts.Command
+	cfg := s.opts.Template()
+	cfg.Names, cfg.Fields, cfg.Insert, cfg.Batch, cfg.Caps = s.reader.Names(), s.opts.Input.JSON, expand.AtEnd, c.Batches(), s.opts.AllCaps()
+	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
+		return err
+	}
+	if s.mayName(cfg) {
+		cfg.First = s.reader.First()
+	}
+	protocol := s.opts.Protocol()
+	switch {
+	case s.blocks != nil:
+		cfg.Insert = expand.Refused
+	case c.NoArgs:
+		cfg.Insert = expand.Nowhere
+	case c.Stdin, protocol != task.NoProtocol:
+		cfg.Insert = expand.InPlace
+	}
+	if protocol != task.NoProtocol {
+		if err := checkWorker(s.opts, cfg); err != nil {
+			return err
+		}
+	}
+	texts := &compiler{opts: s.opts, cfg: cfg}
+	files := texts.files(&cfg)
+	if texts.err != nil {
+		return texts.err
+	}
+	t, err := compileCommand(cfg, len(files.Makes) > 0)
+	if err != nil {
+		return err
+	}
+	s.template = t
+	for i, out := range cfg.Outs {
+		files.Makes[i].Temp = t.Holds(out) || protocol == task.JSONProtocol
+	}
+	if err := s.checkBatches(); err != nil {
+		return err
+	}
+	tc := input.TasksConfig{
+		Template: s.template, Objects: s.opts.ObjectTasks(),
+		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(mostEnviron(cfg.Caps))},
+		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
+	}
+	if c.Spread {
+		tc.Limits.Workers = s.jobs
+	}
+	if s.share != nil {
+		tc.Share = s.share.has
+	}
+	if err := s.compileTexts(&tc, texts); err != nil {
+		return err
+	}
+	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
+	if err := s.tasks.CheckColumns(); err != nil {
+		return misuse(err.Error(), "")
+	}
+	return nil
+}
+
+// mayName reports whether a template has what looks like the name of a column, where
+// columns have none.
+func (s *source) mayName(cfg expand.Config) bool {
+	o := s.opts
+	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs}, cfg.Words...)
+	return (o.Input.CSV || o.Input.Colsep != nil) && !o.Input.Header && slices.ContainsFunc(texts, cfg.MayName)
+}
+
+// compileCommand compiles the command. If it makes files, {out} without a --makes of its own
+// is a mistake, unless a column may have that name.
+func compileCommand(cfg expand.Config, makes bool) (*expand.Template, error) {
+	name, missing := expand.OutName(len(cfg.Outs)), &expand.Text{}
+	if makes && !cfg.Fields && !slices.Contains(cfg.Names, name) {
+		cfg.Outs = append(slices.Clip(cfg.Outs), missing)
+	}
+	t, err := expand.New(cfg)
+	switch {
+	case err != nil:
+		return nil, misuse(err.Error(), "")
+	case t.Holds(missing):
+		return nil, misuse("there is no --makes for {"+name+"}", "add --makes TEMPLATE")
+	}
+	return t, nil
+}
+
+// checkBatches refuses a command that could not take the records that it is to take.
+func (s *source) checkBatches() error {
+	c := s.opts.Command
+	if c.Spread && s.countsRecords() {
+		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
+			"and how many there are is not known: write {} for all, or -n N")
+	}
+	if least := leastChars(s.template); c.MaxChars > 0 && c.MaxChars < least {
+		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
+			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
+	}
+	return nil
+}
+
+// compileTexts compiles the templates that no shell reads.
+func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
+	o := s.opts
+	const late = "it is known only when the task starts"
+	tc.Key, tc.Cost = c.text("key", o.Sched.Key, late, expand.NewText), c.text("cost", o.Sched.Cost, late, expand.NewText)
+	tc.Priority, tc.Weight = c.text("priority", o.Terms.Priority, late, expand.NewText), c.text("weight", o.Terms.Weight, late, expand.NewText)
+	tc.Needs, tc.Results = c.text("needs", o.Terms.Needs, late, expand.NewText), c.text("results", o.Output.Results, differs, expand.NewPath)
+	tag := o.Output.TagString
+	if o.Output.Tag {
+		if tag = o.Command.Replace; s.blocks != nil {
+			tag = "{#}"
+		}
+	}
+	tc.Tag = c.text("tag-string", tag, "", expand.NewText)
+	s.transfer, s.returns = c.paths("transfer-file", o.Engine.Transfer), c.paths("return", o.Engine.Return)
+	if c.err != nil {
+		return c.err
+	}
+	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
+	tc.Caps, tc.Offers, tc.Dry = o.Queue.Caps, o.TakesOffers(), o.Show.DryRun
+	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
+		tc.Even = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
+	}
+	if err := tc.Terms.Validate(); err != nil {
+		return misuse("--"+err.Error(), "")
+	}
+	if tc.Results != nil {
+		dir, _ := tc.Results.Dir()
+		s.results = cmp.Or(dir, ".")
+	}
+	return nil
+}
+
+// differs is why a template of files cannot have what the worker of an attempt decides.
+const differs = "it may differ from attempt to attempt"
+
+// compiler compiles the templates of options until one is wrong.
+type compiler struct {
+	opts *cli.Options
+	cfg  expand.Config
+	err  error
+}
+
+// text compiles the template of an option, and returns nil for "". slotless is why it cannot have what
+// the worker decides; "" if it can.
+func (c *compiler) text(name, template, slotless string, compile func(string, expand.Config) (*expand.Text, error)) *expand.Text {
+	if template == "" || c.err != nil {
+		return nil
+	}
+	text, err := compile(template, c.cfg)
+	if err != nil {
+		c.err = misuse("bad value for --"+name, err.Error())
+	} else if p := text.OfSlot(); p != "" && slotless != "" {
+		c.err = misuse(c.opts.Typed(name)+" cannot hold "+p, slotless)
+	}
+	return text
+}
+
+// paths compiles templates of files.
+func (c *compiler) paths(name string, templates []string) (texts []*expand.Text) {
+	for _, t := range templates {
+		if t == "{}" { // of --transfer
+			t = c.cfg.Replace
+		}
+		texts = append(texts, c.text(name, t, differs, expand.NewText))
+	}
+	return texts
+}
+
+// checkNames refuses columns with the name of another, and those with the name of a limit:
+// in braces it stands for the units.
+func checkNames(columns []string, caps []task.Cap) error {
+	for i, name := range columns {
+		if name != "" && slices.Contains(columns[:i], name) {
+			return misuse(fmt.Sprintf("two columns are called %q", name), "give one of them another name, or leave out --header and write {1}, {2} and so on")
+		}
+	}
+	for _, c := range caps {
+		if slices.Contains(columns, c.Name) {
+			of := "--cap "
+			if len(c.Units) == 0 {
+				of = "--needs "
+			}
+			return misuse("{"+c.Name+"} stands for the units of "+of+c.Name+", and is a column, too", "give one of them another name")
+		}
+	}
+	return nil
+}
+
+// files compiles the templates of what tasks make, and has cfg know what {out} stands for.
+func (c *compiler) files(cfg *expand.Config) (f input.Files) {
+	m := &c.opts.Makes
+	cfg.Outs = c.paths("makes", m.Outs)
+	for i, text := range cfg.Outs {
+		f.Makes = append(f.Makes, input.Made{Text: text})
+		if name := expand.OutName(i); slices.Contains(cfg.Names, name) {
+			c.err = cmp.Or(c.err, misuse("{"+name+"} stands for the file of --makes, and is a column, too", "give the column another name"))
+		}
+	}
+	if m.Stdout != "" {
+		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: c.paths("stdout-to", []string{m.Stdout})[0], Temp: true}), true
+	}
+	if f.Far = c.opts.Elsewhere(); !f.Far { // or else that one is on the other machines
+		f.Dir = c.opts.Pool.Workdir
+	}
+	f.Reads = c.paths("reads", m.Reads)
+	return f
+}
+
+// pathsOf returns what yields the paths that templates make of a task, each once; nil
+// without templates.
+func pathsOf(texts []*expand.Text) func(*task.Task) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return func(t *task.Task) (list []string) {
+		for _, text := range texts {
+			for _, path := range input.EachRecord(text, t) {
+				if !slices.Contains(list, path) {
+					list = append(list, path)
+				}
+			}
+		}
+		return list
+	}
+}
+
+// leastChars returns the length of the shortest command with one record, as -s
+// counts it. A shell quotes the empty record, so that need not be the shortest.
+func leastChars(t *expand.Template) int {
+	least := math.MaxInt
+	for _, record := range []string{"", "x"} {
+		var tk task.Task
+		t.Fill(&tk, expand.Values{Records: [][]string{{record}}, Seq: 1})
+		n := 0
+		for _, w := range tk.ArgvOn(1, "", nil) {
+			n += len(w) + 1
+		}
+		least = min(least, n)
+	}
+	return least
+}
+
+// countsRecords reports whether {N} in the command is the Nth of its records.
+func (s *source) countsRecords() bool {
+	in := s.opts.Input
+	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header
+	return !columns && s.template.Counts()
+}
+
+// sameCommand reports whether all tasks run the same program, without which nothing
+// can go on. A queue can: others may mend it.
+func (s *source) sameCommand() bool {
+	if s.opts.ObjectTasks() || s.opts.Fed() {
+		return false
+	}
+	_, same := s.template.Command()
+	return same
+}
+
+// sameCommand reports whether all tasks run the same program.
+func (w *wiring) sameCommand() bool {
+	if w.handed != nil {
+		return w.handed.SameCommand
+	}
+	return w.source.sameCommand()
+}
+
+// goesOn reports whether the same command goes on, without a journal, where a run has
+// stopped: what is done is up to date then, and nothing else looks like that.
+func (s *source) goesOn() bool {
+	makes := s.config.Files.Makes
+	return len(makes) > 0 && !s.opts.Makes.Always && !slices.ContainsFunc(makes, func(m input.Made) bool { return !m.Temp })
+}
+
+// records returns what the records of tasks are like.
+func (s *source) records() sink.Records {
+	in, c := s.opts.Input, s.opts.Command
+	return sink.Records{Several: c.Batches(), Names: s.reader.Names(), Objects: in.JSON && len(s.opts.Words()) > 0}
+}
+
+// widen makes a pipe larger, so that a block takes fewer reads: 10 MB blocks come in a
+// quarter less time.
+func widen(stdin io.Reader) {
+	if f, ok := stdin.(*os.File); ok {
+		kernel.Widen(int(f.Fd()), cli.DefaultBlock)
+	}
+}
+
+// blocksConfig returns what is cut into blocks.
+func (s *source) blocksConfig(stdin io.Reader) input.BlocksConfig {
+	in, p := s.opts.Input, s.opts.Pipe
+	cfg := input.BlocksConfig{
+		Stdin: stdin, Files: in.Files, Bytes: max(0, p.Block), Records: p.Records, Start: p.Start, End: p.End, Header: in.Header,
+	}
+	if p.Block < 0 {
+		cfg.Parts = int(-p.Block) * max(1, s.jobs)
+	}
+	return cfg
+}

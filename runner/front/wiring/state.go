@@ -1,0 +1,157 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
+	"crew/runner/front/cli"
+	"crew/runner/keep/journal"
+	"crew/runner/steer/control"
+)
+
+const (
+	slack    = 64 << 10         // superfluous bytes that a journal can hold before it is compacted
+	handOver = 10 * time.Second // for a crew serve to make its socket, or to end without one
+)
+
+// openState opens the journal with --state.
+func (w *wiring) openState() error {
+	o := w.opts
+	if o.State.Dir == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(o.Pool.Workdir) // of "": the working directory
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir) // a shell remembers the links by which it came
+	}
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	var queue *journal.Queue
+	if o.Do == cli.DoServe {
+		queue = &journal.Queue{Keep: o.Serve.Keep}
+	}
+	j, err := w.openJournal(journal.Config{
+		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir, Programs: programs(o, dir)}, Queue: queue,
+		Past: journal.Past{
+			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
+		},
+		Output:      journal.Output{Plan: w.plan.Plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
+		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: slack,
+	})
+	var wrong *journal.WrongDir
+	switch {
+	case errors.As(err, &wrong):
+		return misuse(err.Error(), "")
+	case err != nil:
+		return placed(err, filepath.Join(o.State.Dir, "lock"))
+	}
+	w.state = j
+	w.close = append(w.close, j.Close)
+	return nil
+}
+
+// openJournal opens the journal. A crew serve first waits for the end of another one of its
+// name that has the journal.
+func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
+	other, seen := 0, time.Now()
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		j, err := journal.Open(cfg)
+		busy, ok := errors.AsType[*journal.InUse](err)
+		if !ok || cfg.Queue == nil || busy.PID == 0 {
+			return j, err
+		}
+		if busy.PID != other {
+			h, gone := control.Find(strconv.Itoa(busy.PID))
+			none := gone != nil || h.State == control.Silent // it has no socket yet, or not any more
+			if none && time.Since(seen) < handOver {
+				continue
+			}
+			if none || !h.Feeds || h.Name != w.opts.Control.Name {
+				return nil, err
+			}
+			other = busy.PID
+			text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
+			if !journal.IsOf(cfg.Dir, cfg.Command) {
+				text += "; it has another command, which has to run what waits first"
+			}
+			w.remark(text)
+		}
+		seen = time.Now()
+	}
+}
+
+// tellState says what an earlier run left.
+func (w *wiring) tellState() error {
+	o := w.opts
+	if w.state == nil {
+		return nil
+	}
+	if left, ok := w.state.Resumed(); ok && o.Do != cli.DoServe && left.Done+left.Running > 0 {
+		text := fmt.Sprintf("%d done", left.Done)
+		if left.Failed > 0 {
+			text += fmt.Sprintf(", %d of them failed", left.Failed)
+		}
+		w.remarkLeft(text, left.Running)
+	}
+	if changed := w.state.Edited(); len(changed) > 0 {
+		how := "--rerun-changed runs all again, as --state-reset does"
+		if o.State.Changed {
+			how = "all run again"
+		}
+		w.remark("changed since these were done: " + strings.Join(changed, ", ") + ": " + how)
+	}
+	return nil
+}
+
+// remarkLeft says what an earlier run left.
+func (w *wiring) remarkLeft(text string, interrupted int) {
+	if interrupted > 0 {
+		text += fmt.Sprintf(", %d interrupted", interrupted)
+	}
+	w.remark("going on in " + w.opts.State.Dir + ": " + text)
+}
+
+// maybeClosed reports whether stdout was probably closed when crew was started:
+// Go's runtime then opens /dev/null for reading and writing instead, which hardly
+// any caller does.
+func maybeClosed(stdout *os.File) bool {
+	flags, err := unix.FcntlInt(stdout.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR && isNull(stdout)
+}
+
+// stateNotes returns what to say about earlier runs at the end: results that could
+// not be replayed and, if the input was read to its end, that all its tasks were done before,
+// unless they were judged by what they made, and tasks that it lacks.
+func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, made bool) (lines []string) {
+	if n := j.Unkept(); n > 0 && (plan.Keeps() || plan.Streams()) {
+		lines = append(lines, fmt.Sprintf(
+			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
+	}
+	if !e.Stats.InputEnd || e.Reason > core.Halted {
+		return lines
+	}
+	if n := e.Stats.Resumed(); n > 0 && n == e.Stats.Admitted && !made {
+		lines = append(lines, fmt.Sprintf("nothing to do: %d of %d done before, by their commands", n, n))
+	}
+	first, n := j.Missing()
+	if n > 0 {
+		lines = append(lines, "not in this input: "+task.Count(int64(n), "task")+" that an earlier run began and did not finish: to run what is missing, give it again")
+	}
+	for _, m := range first {
+		lines = append(lines, "  "+task.Printable(string(m.Command)))
+	}
+	if more := n - len(first); more > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more", more))
+	}
+	return lines
+}

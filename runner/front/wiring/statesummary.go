@@ -1,0 +1,98 @@
+package wiring
+
+import (
+	_ "embed" // the summary
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"reflect"
+	"strings"
+	"text/template"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/keep/journal"
+	"crew/runner/show/history"
+)
+
+// showState carries out crew state: it prints a summary of the journal in dir, or the
+// journal itself as lines of JSON.
+func showState(dir string, json bool, stdout io.Writer) (err error) {
+	t := summary{Now: time.Now()}
+	if json {
+		_, err = journal.Dump(dir, stdout)
+	} else {
+		t.Summary, t.Report, err = history.State(dir)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s holds no journal", dir)
+	case err != nil || json:
+		return err
+	}
+	return printText(stdout, t.text())
+}
+
+// stateText is the template of what crew state prints of a summary.
+//
+//go:embed statesummary.txt
+var stateText string
+
+// summary describes a journal for people.
+type summary struct {
+	*journal.Summary
+	*history.Report
+	Now time.Time
+}
+
+func (t summary) text() string {
+	funcs := template.FuncMap{
+		"line":    func(s any) string { return task.Printable(fmt.Sprint(s)) },
+		"span":    func(d time.Duration) string { return task.Span(max(0, d)) },
+		"date":    task.Moment,
+		"size":    task.Size,
+		"later":   task.LaterAttempt,
+		"outcome": func(i int) task.Outcome { return task.Outcome(i) },
+		"count":   func(n any, thing string) string { return task.Count(reflect.ValueOf(n).Int(), thing) },
+		"less":    func(n, list any) int { return int(reflect.ValueOf(n).Int()) - reflect.ValueOf(list).Len() },
+		"first":   func(n int, list []history.Ended) []history.Ended { return list[:min(n, len(list))] },
+	}
+	var b strings.Builder
+	if err := template.Must(template.New("").Funcs(funcs).Parse(stateText)).Execute(&b, t); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	return b.String()
+}
+
+// Took returns how long the latest run has taken, as far as that is known.
+func (t summary) Took() time.Duration {
+	until := t.Begun
+	if n := len(t.Runs); n > 0 {
+		until = t.Runs[n-1].End
+	}
+	if t.Process != "" {
+		until = t.Now
+	}
+	return until.Sub(t.Begun)
+}
+
+// Named returns the keys that took longest, unless no task has one.
+func (t summary) Named() []history.Group {
+	keys := t.Keys.List
+	if len(keys) == 1 && keys[0].Name == "" {
+		return nil
+	}
+	return keys[:min(len(keys), journal.MostMentioned)]
+}
+
+// Others returns how many tasks have keys that are not among those.
+func (t summary) Others() (n int64) {
+	for i, k := range t.Named() {
+		if i == 0 {
+			n = t.Total.Tasks
+		}
+		n -= k.Tasks
+	}
+	return n
+}

@@ -1,0 +1,11 @@
+// Package keep holds what outlives a run.
+//
+//   - journal is the record in the directory of --state: what was admitted, started, ended and
+//     shown. A killed run resumes from it, and a queue keeps its tasks in it.
+//   - trust opens, creates and replaces files only where no other user could interfere.
+//
+// The core decides, and the journal is told through runner.Recorder; it never decides itself. A
+// line that says that something ended is written after the output that it refers to.
+//
+// Begin with journal.Open.
+package keep

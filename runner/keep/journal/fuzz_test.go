@@ -1,0 +1,106 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+)
+
+// truth returns what a journal says of the tasks that are done and, in a queue, of those
+// that wait, read as slowly as can be.
+func truth(file []byte) (isDone, waits map[string]bool) {
+	isDone, accepted := map[string]bool{}, map[string]bool{}
+	var from, to, lacks uint64 // of the latest door
+	for _, l := range bytes.SplitAfter(file, []byte("\n")) {
+		i := bytes.LastIndex(l, []byte(`,"crc":"`))
+		if i < 0 || string(l[i:]) != fmt.Sprintf(",\"crc\":\"%08x\"}\n", crc32.Checksum(l[:i], crc32.MakeTable(crc32.Castagnoli))) {
+			continue
+		}
+		var r struct {
+			Event, ID, Outcome    string
+			IDs                   []string
+			From, To, Tasks, Task uint64
+		}
+		if json.Unmarshal(l, &r) != nil || r.ID == string(appendID(nil, identity{})) { // which no task has
+			continue
+		}
+		switch r.Event {
+		case "started":
+			delete(isDone, r.ID)
+		case "ended":
+			isDone[r.ID] = true
+		case "accepted":
+			if accepted[r.ID] = true; lacks > 0 && from <= r.Task && r.Task <= to {
+				lacks--
+			}
+		case "run", "door":
+			maps.DeleteFunc(accepted, func(text string, _ bool) bool {
+				id, _ := parseID([]byte(text))
+				return lacks > 0 && from <= numberOf(id) && numberOf(id) <= to && !isDone[text]
+			})
+			from, to, lacks = r.From, r.To, r.Tasks
+		case "withdrawn":
+			for _, id := range r.IDs {
+				if !isDone[id] {
+					delete(accepted, id)
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(accepted, func(id string, _ bool) bool { return isDone[id] })
+	return isDone, accepted
+}
+
+// FuzzLoad: whatever stands in a journal, nothing is done that no good line says
+// so of, all that good lines say is known, and the file can be gone on with. Nor is a line with
+// a right sum trusted to make sense.
+func FuzzLoad(f *testing.F) {
+	scratch, err := os.Create(filepath.Join(f.TempDir(), "scratch"))
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for sealed, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
+			file := append(headOf(0x123456789abcdef), rest...)
+			l := &loaded{}
+			require.NoError(t, l.load(bytes.NewReader(file), int64(len(file)), "journal"))
+			defer l.table.close()
+			isDone, waits := map[string]bool{}, map[string]bool{}
+			for e := range l.table.all {
+				if id := string(appendID(nil, e.id)); e.has(done) {
+					isDone[id] = true
+				} else if e.spec > 0 {
+					waits[id] = true
+				}
+				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: &outputs{file: scratch}}
+				_, _ = j.restore(e, map[string][]string{})
+				if r, err := readRecord(l.file, e.offset); err == nil {
+					_, _ = r.result(&task.Task{}, j.out)
+				}
+			}
+			if sealed == 0 {
+				done, waiting := truth(file)
+				require.Equal(t, []any{done, waiting, len(done)}, []any{isDone, waits, l.Done})
+			}
+			d := &draft{w: bufio.NewWriter(io.Discard), from: &outputs{file: scratch}, to: &outputs{file: scratch}}
+			for ln := range new(scanned).lines(bytes.NewReader(file)) {
+				d.copy(l, ln)
+			}
+		}
+	})
+}
+
+// headOf is the first line of the journal of a queue.
+func headOf(queue int64) []byte {
+	return firstLine(Command{Line: "crew x", Dir: "/"}, queue, 0, 0, time.Time{})
+}

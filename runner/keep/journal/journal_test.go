@@ -1,0 +1,122 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// A run that is told to end does not wait for its reader, which takes no output that it can
+// read no more for damaged.
+func TestNothingIsReadOnceItIsClosed(t *testing.T) {
+	j, err := Open(configured(t.TempDir()))
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	_, err = j.Source(&given{{Argv: []string{"x"}}}).Next(nil)
+	require.ErrorIs(t, err, io.EOF)
+	_, err = j.out.verified(extent{0, 2, 0})
+	require.ErrorIs(t, err, os.ErrClosed)
+}
+
+// All that a result says comes back.
+func TestReplayedResult(t *testing.T) {
+	w := newWorld(t, false)
+	require.NoError(t, w.do("open a"))
+	start := time.Date(2026, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
+	r := task.Result{
+		Task: w.tasks["a"], Attempt: 1, Worker: 1, Argv: w.tasks["a"].Argv,
+		Host: "web1", PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
+		User: 1500 * time.Microsecond, System: time.Nanosecond, MaxRSS: 1 << 20, Leaked: true, Err: errors.New("a \"reason\"\n"),
+		Units:  []task.Units{{Name: "db", Held: []string{"0", "1"}}, {Name: "gpu", Held: []string{"0"}}},
+		Stdout: text(strings.Repeat("0123456789abcdef", bufferSize/8)), Stderr: text("err\xff\x00"),
+	}
+	// all returns what a result says, but for its task and where its outputs are.
+	all := func(r task.Result) string {
+		said := ""
+		for _, o := range []task.Output{r.Stdout, r.Stderr} {
+			var b strings.Builder
+			n, err := o.WriteTo(&b)
+			require.NoError(t, err)
+			tail, err := o.Tail(7)
+			require.NoError(t, err)
+			said += fmt.Sprintf("%s %d %d %s\n", b.String(), n, o.Len(), tail)
+		}
+		r.Task, r.Stdout, r.Stderr = nil, nil, nil
+		r.Err = errors.New(r.Err.Error())
+		times := fmt.Sprintln(r.Start.Format(time.RFC3339Nano), r.Duration())
+		r.Start, r.End = time.Time{}, time.Time{}
+		return said + times + fmt.Sprintf("%+v", r)
+	}
+	want := all(r)
+	w.j.Ended(task.Attempt{Task: r.Task, Number: 1}, &r, true)
+	require.NoError(t, w.do("close"))
+	require.NoError(t, w.do("open a"))
+	require.True(t, want == all(*w.tasks["a"].Done))
+}
+
+// Tasks come and go while the journal of a queue is compacted again and again: what is
+// remembered is what it should be, and the directory stays small.
+func TestQueueUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	n := uint64(3 * crewtest.Rounds(60))
+	w.cfg.Queue.Keep, w.cfg.Slack = -time.Hour, 10_000
+	require.NoError(t, w.do("open"))
+	w.j.cfg.Slack = w.cfg.Slack
+	var adders sync.WaitGroup
+	var showing sync.Mutex
+	for first := range uint64(4) {
+		adders.Go(func() {
+			for id := first + 1; id <= n; id += 4 {
+				tk := &task.Task{ID: id, Argv: []string{"x"}, Bare: true, Env: []string{fmt.Sprint("A=", id%5)}}
+				failed := w.j.Accept([]*task.Task{tk}, "")
+				if id%10 != 0 { // or it waits
+					w.j.Started(task.Attempt{Task: tk, Number: 1}, false)
+					r := &task.Result{Task: tk, Attempt: 1, Outcome: task.OK, Start: time.Now(), Stdout: text(strings.Repeat("o", 5000))}
+					w.j.Ended(task.Attempt{Task: tk, Number: 1}, r, true)
+					events := []task.Event{{Kind: task.Finished, ID: id, Task: tk, Result: r, Attempt: 1}, {Kind: task.Released, ID: id, Last: id}}
+					showing.Lock()
+					failed = errors.Join(failed, w.commit.Consume(events), w.shown.Consume(events))
+					showing.Unlock()
+				}
+				if failed != nil {
+					t.Error(failed)
+				}
+			}
+		})
+	}
+	adders.Wait()
+	require.NoError(t, w.j.Close())
+	require.Error(t, w.j.Accept(nil, ""))
+	require.NoError(t, w.do("open -compact"))
+	require.Less(t, size(t, w.cfg.Dir), int64(n)*500)
+	require.Len(t, w.order, int(n/10))
+	for _, tk := range w.tasks {
+		require.Zero(t, tk.ID%10)
+		require.Equal(t, []string{fmt.Sprint("A=", tk.ID%5)}, tk.Env)
+	}
+	require.Equal(t, n, w.j.Last(), "it is known although most are forgotten")
+}
+
+// size returns how much disk space a directory takes.
+func size(t testing.TB, dir string) (n int64) {
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			n += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+	}
+	return n
+}

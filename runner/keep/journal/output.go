@@ -1,0 +1,156 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"strconv"
+
+	"crew/runner/decide/task"
+)
+
+const (
+	// bufferSize is the size up to which outputs are read and written at once.
+	bufferSize = 64 << 10
+	// smallOutput is the size up to which outputs wait to be written together.
+	smallOutput = 4 << 10
+)
+
+var errDamagedOutput = errors.New("its kept output is damaged")
+
+// extent is the position of an output in the file of outputs. In the journal it is
+// [offset,length,checksum]. An empty output has length 0 and is not recorded.
+type extent struct {
+	off, n int64
+	sum    uint32 // CRC-32C
+}
+
+// appendExtent appends a member for p unless p is empty.
+func appendExtent(b []byte, name string, p extent) []byte {
+	if p.n == 0 {
+		return b
+	}
+	return fmt.Appendf(task.AppendName(b, name), "[%d,%d,%d]", p.off, p.n, p.sum)
+}
+
+// parseExtent parses an extent without its brackets.
+func parseExtent(v []byte) (p extent, ok bool) {
+	var n [3]int64
+	for i := range n {
+		digits, rest, _ := bytes.Cut(v, []byte(","))
+		d, err := strconv.ParseInt(string(digits), 10, 64)
+		if err != nil || d < 0 {
+			return p, false
+		}
+		n[i], v = d, rest
+	}
+	if len(v) > 0 || n[2] > math.MaxUint32 || n[0]+n[1] < 0 {
+		return p, false
+	}
+	return extent{n[0], n[1], uint32(n[2])}, true
+}
+
+// save writes an output, which may be nil, and returns where it is. Few bytes wait for flush. If not
+// all are written, the others are wasted until the next compaction.
+func (o *outputs) save(out task.Output) (extent, error) {
+	n := task.Length(out)
+	if n == 0 {
+		return extent{}, nil
+	}
+	o.mu.Lock()
+	off := o.end
+	o.end += n
+	if n > smallOutput {
+		o.mu.Unlock()
+		buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
+		w := outputWriter{buf, extent{off: off}}
+		_, err := out.WriteTo(&w)
+		err = cmp.Or(err, buf.Flush())
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.dirty = true // a sync that begins later covers it
+		return w.extent, err
+	}
+	defer o.mu.Unlock()
+	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
+		if err := o.flushWaiting(); err != nil {
+			return extent{}, err
+		}
+		o.from = off
+	}
+	o.small = outputWriter{&o.waiting, extent{off: off}}
+	_, err := out.WriteTo(&o.small)
+	return o.small.extent, err
+}
+
+// flush writes the outputs that wait.
+func (o *outputs) flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.flushWaiting()
+}
+
+func (o *outputs) flushWaiting() error {
+	if o.waiting.Len() == 0 {
+		return nil
+	}
+	_, err := o.file.WriteAt(o.waiting.Bytes(), o.from)
+	o.from += int64(o.waiting.Len())
+	o.waiting.Reset()
+	o.dirty = true
+	return err
+}
+
+// verified returns the output at p after verifying its checksum; nil if p is empty.
+func (o *outputs) verified(p extent) (task.Output, error) {
+	if p.n == 0 {
+		return nil, nil
+	}
+	out, sum := o.find(p), crc32.New(castagnoli())
+	switch n, err := out.WriteTo(sum); {
+	case errors.Is(err, os.ErrClosed):
+		return nil, err
+	case err != nil || n != p.n || sum.Sum32() != p.sum:
+		return nil, errDamagedOutput
+	}
+	return out, nil
+}
+
+// outputWriter writes to a part of the outputs.
+type outputWriter struct {
+	buf    io.Writer
+	extent extent // written so far
+}
+
+func (w *outputWriter) Write(p []byte) (int, error) {
+	w.extent.sum = crc32.Update(w.extent.sum, castagnoli(), p)
+	w.extent.n += int64(len(p))
+	return w.buf.Write(p)
+}
+
+// savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
+type savedOutput struct{ *io.SectionReader }
+
+// Len returns the number of bytes.
+func (s savedOutput) Len() int64 { return s.Size() }
+
+// WriteTo writes the whole output to w.
+func (s savedOutput) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(w, io.NewSectionReader(s, 0, s.Size()), make([]byte, min(s.Size(), bufferSize)))
+}
+
+// Tail returns at most the last n bytes.
+func (s savedOutput) Tail(n int) ([]byte, error) {
+	b := make([]byte, min(int64(n), s.Size()))
+	_, err := s.ReadAt(b, s.Size()-int64(len(b)))
+	return b, err
+}
+
+// Close does nothing: others may read the file.
+func (s savedOutput) Close() error { return nil }

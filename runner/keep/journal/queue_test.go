@@ -1,0 +1,91 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// What a queue accepted is there again, whole, whatever bytes it has, and equal environments are
+// kept once. Neither they nor more of a task than a part of its command are printed.
+func TestQueueHoldsWholeTasks(t *testing.T) {
+	w := newWorld(t, true)
+	rows, _ := crewtest.Rows[struct {
+		ID    uint64
+		Env   words // of a bare task
+		Known task.Known
+		Spec  json.RawMessage
+	}]("testdata/tasks.jsonl")
+	require.NoError(t, w.do("open"))
+	want := map[string]*task.Task{}
+	for _, row := range rows {
+		tk := &task.Task{ID: row.ID}
+		require.NoError(t, DecodeTask(row.Spec, tk))
+		if tk.Bare {
+			tk.Env = row.Env
+		}
+		again, err := EncodeTask(tk)
+		require.NoError(t, err)
+		require.JSONEq(t, string(row.Spec), string(again))
+		require.NoError(t, w.j.Accept([]*task.Task{tk}, ""))
+		if row.Known != task.NotKnown {
+			w.j.Started(task.Attempt{Task: tk, Number: 1}, false)
+			tk.Makes.Known = row.Known
+		}
+		want[fmt.Sprint(row.ID)] = tk
+	}
+	for range 3 {
+		require.NoError(t, w.do("close"))
+		var out bytes.Buffer
+		_, err := Dump(w.cfg.Dir, &out)
+		require.NoError(t, err)
+		require.Equal(t, len(rows), strings.Count(out.String(), `"event":"accepted"`))
+		require.NotRegexp(t, "SECRET|environment", out.String())
+		require.NoError(t, w.do("open"))
+		require.Equal(t, want, w.tasks)
+		w.cfg.Slack = -1 << 40 // compacts from now on
+	}
+}
+
+// A task may be as large as the kernel lets a process be, and a little larger.
+func TestQueueOfLargeTasks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	require.NoError(t, w.do("open"))
+	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", MaxLine*3/4)} // in base64
+	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}, ""))
+	require.ErrorContains(t, w.j.Accept([]*task.Task{{ID: 2, Env: huge}}, ""), "at most 67108864 can be recorded")
+	require.NoError(t, w.do("accept 3"))
+	require.NoError(t, w.do("close"))
+	require.NoError(t, w.do("open -compact"))
+	require.NoError(t, w.do("close"))
+	require.NoError(t, w.do("open"))
+	require.Equal(t, []string{"1", "3"}, w.order)
+	require.True(t, large == w.tasks["1"].Argv[0] && "A="+large == w.tasks["1"].Env[0])
+}
+
+// TestDoorOfTasksThatNeverCame: another run may give their numbers to other tasks.
+func TestDoorOfTasksThatNeverCame(t *testing.T) {
+	w := newWorld(t, true)
+	require.NoError(t, w.do("open"))
+	huge := []string{strings.Repeat("\xff", MaxLine*3/4)}
+	require.Error(t, w.j.Accept([]*task.Task{{ID: 1}, {ID: 2, Env: huge}}, "d"))
+	for _, open := range []string{"open", "open -compact"} {
+		require.NoError(t, w.do("close"))
+		require.NoError(t, w.do(open))
+		require.Zero(t, w.j.Last())
+		require.Empty(t, w.j.Door())
+	}
+	require.NoError(t, w.do("accept 1"))
+	require.NoError(t, w.do("close"))
+	require.NoError(t, w.do("open"))
+	require.Len(t, w.order, 1)
+	require.Empty(t, w.j.Door())
+}

@@ -1,0 +1,199 @@
+package journal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+// spec is a whole task in the journal of a queue, except its number and the
+// environment of a bare task. Many tasks have the same one, so it stands beside the spec,
+// see packEnv.
+type spec struct {
+	Argv      words         `json:"argv,omitempty"`
+	Exec      words         `json:"exec,omitempty"`
+	Shell     bool          `json:"shell,omitempty"`
+	Env       words         `json:"env,omitempty"`
+	Bare      bool          `json:"bare,omitempty"`
+	Dir       task.Bytes    `json:"dir,omitempty"`
+	Stdin     *task.Bytes   `json:"stdin,omitempty"` // nil is /dev/null
+	Protocol  task.Protocol `json:"protocol,omitempty"`
+	Key       task.Bytes    `json:"key,omitempty"`
+	Cost      int64         `json:"cost,omitempty"`
+	Timeout   time.Duration `json:"timeout,omitempty"`
+	KillAfter time.Duration `json:"killafter,omitempty"`
+	Name      task.Bytes    `json:"name,omitempty"`
+	Note      task.Bytes    `json:"note,omitempty"`
+	Records   []words       `json:"records,omitempty"`
+	Object    task.Bytes    `json:"object,omitempty"`
+	Tag       task.Bytes    `json:"tag,omitempty"`
+	Marks     []task.Mark   `json:"marks,omitempty"`
+	Makes     *making       `json:"makes,omitempty"`
+	Error     string        `json:"error,omitempty"` // why the task cannot be run
+	task.Terms
+}
+
+// making is what a task.Making says before anything is known of the task.
+type making struct {
+	Targets []target `json:"targets"`
+	Reads   words    `json:"reads,omitempty"`
+	Guessed bool     `json:"guessed,omitempty"`
+	Stdout  bool     `json:"stdout,omitempty"`
+}
+
+type target struct {
+	Path task.Bytes `json:"path"`
+	Temp bool       `json:"temp,omitempty"`
+}
+
+// words are task.Bytes.
+type words []string
+
+// MarshalJSON implements json.Marshaler.
+func (w words) MarshalJSON() ([]byte, error) { return task.AppendColumns(nil, w), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *words) UnmarshalJSON(text []byte) error {
+	var list []task.Bytes
+	err := json.Unmarshal(text, &list)
+	*w = make(words, len(list))
+	for i, s := range list {
+		(*w)[i] = string(s)
+	}
+	return err
+}
+
+func specOf(t *task.Task) *spec {
+	asked := t.Terms()
+	s := &spec{
+		Terms: asked, Name: task.Bytes(asked.Name), Note: task.Bytes(asked.Note),
+		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
+		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, KillAfter: t.KillAfter, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
+	}
+	if !t.Bare {
+		s.Env = t.Env
+	}
+	if t.Stdin != nil {
+		stdin := task.Bytes(t.Stdin)
+		s.Stdin = &stdin
+	}
+	for _, r := range t.Records {
+		s.Records = append(s.Records, r)
+	}
+	if m := t.Makes; m != nil {
+		s.Makes = &making{Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout}
+		for _, x := range m.Targets {
+			s.Makes.Targets = append(s.Makes.Targets, target{task.Bytes(x.Path), x.Temp})
+		}
+	}
+	if t.Err != nil {
+		s.Error = t.Err.Error()
+	}
+	return s
+}
+
+// fill sets the fields of t that s holds.
+func (s *spec) fill(t *task.Task) {
+	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
+	t.Dir, t.Key, t.Cost, t.Timeout, t.KillAfter = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.KillAfter
+	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
+	asked := s.Terms
+	if asked.Name, asked.Note = string(s.Name), string(s.Note); !asked.IsZero() {
+		t.Asked = &asked
+	}
+	if s.Stdin != nil {
+		t.Stdin = []byte(*s.Stdin)
+	}
+	for _, r := range s.Records {
+		t.Records = append(t.Records, r)
+	}
+	if m := s.Makes; m != nil {
+		t.Makes = &task.Making{Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout}
+		for _, x := range m.Targets {
+			t.Makes.Targets = append(t.Makes.Targets, task.Target{Path: string(x.Path), Temp: x.Temp})
+		}
+	}
+	if s.Error != "" {
+		t.Err = errors.New(s.Error)
+	}
+}
+
+// EncodeTask returns a task, but for its number and what is known of it, as the journal of a
+// queue has it.
+func EncodeTask(t *task.Task) ([]byte, error) { return json.Marshal(specOf(t)) }
+
+// DecodeTask sets what EncodeTask has returned in t.
+func DecodeTask(text []byte, t *task.Task) error {
+	s := &spec{}
+	err := json.Unmarshal(text, s)
+	if err == nil {
+		s.fill(t)
+	}
+	return err
+}
+
+// namedName is the name of the member that says that a task has a name.
+const namedName = "named"
+
+// envMark begins the part of an evAccepted line that is printed nowhere. No string
+// before it can contain it, because their quotes are escaped.
+const envMark = `,"environment":`
+
+// appendWhole appends the line about a task that was accepted or changed. env is the environment
+// of a bare task, as packEnv returns it.
+func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, error) {
+	spec, err := json.Marshal(specOf(t))
+	if err != nil {
+		return b, fmt.Errorf("task %d: %w", t.ID, err)
+	}
+	from := len(b)
+	b = beginTask(b, evAccepted, t.Identity)
+	f := task.Facts{Task: t.ID, Command: task.Bytes(t.ShortCommandLine(t.Argv, maxCommand))}
+	b = task.AppendTime(f.Append(b), "at", now)
+	if t.Terms().Name != "" {
+		b = task.AppendTrue(b, namedName)
+	}
+	b = append(b, envMark+`"`...)
+	if t.Bare {
+		b = base64.StdEncoding.AppendEncode(b, env)
+	}
+	b = append(append(b, `","spec":`...), spec...)
+	b = seal(b, from)
+	if n := len(b) - from; n > MaxLine {
+		return b, fmt.Errorf("task %d takes %d bytes: at most %d can be recorded", t.ID, n, MaxLine)
+	}
+	return b, nil
+}
+
+// packEnv returns the environment of a bare task as its line has it.
+func packEnv(env []string) []byte {
+	var b bytes.Buffer // which takes all
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	_, _ = io.WriteString(z, strings.Join(env, "\x00"))
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// unpackEnv is the reverse of packEnv.
+func unpackEnv(packed []byte) ([]string, error) {
+	var text []byte
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		text, err = io.ReadAll(z)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("its environment: %w", errDamagedRecord)
+	case len(text) == 0:
+		return []string{}, nil
+	}
+	return strings.Split(string(text), "\x00"), nil
+}

@@ -1,0 +1,289 @@
+// Package trust decides whether a path may be trusted: whether another user could have
+// chosen what crew reads, runs or overwrites there. Files that crew goes on from, such
+// as those of a journal, must be the user's own (Own). Files that it only writes may be
+// anywhere, but it follows no symbolic link of another user to them (Resolve).
+package trust
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/exec/kernel"
+)
+
+// maxLinks limits the symbolic links that a path may lead through, as in path_resolution(7).
+const maxLinks = 40
+
+// Error says why a path is not trusted, and what the user can do.
+type Error struct{ text string }
+
+func (e *Error) Error() string { return e.text }
+
+// Own returns an *Error unless the file or directory at path, whose status is st,
+// belongs to the user and nobody else may write to it.
+func Own(path string, st *unix.Stat_t) error {
+	switch format := st.Mode & unix.S_IFMT; {
+	case format == unix.S_IFLNK:
+		return &Error{path + " is a symbolic link: remove it, or give another directory"}
+	case format != unix.S_IFREG && format != unix.S_IFDIR:
+		return &Error{path + " is not a regular file: remove it, or give another directory"}
+	case st.Uid != uint32(os.Geteuid()):
+		return &Error{fmt.Sprintf("%s belongs to another user (%d): give a directory of your own", path, st.Uid)}
+	case st.Mode&0o022 != 0:
+		return &Error{fmt.Sprintf("others may write to %s: run chmod -R go-w on it, or give another directory", path)}
+	}
+	return nil
+}
+
+// MakeDir makes a directory that only the user can use, and those above it, unless it
+// exists. The error is an *Error if it is not the user's own.
+func MakeDir(path string) error {
+	real, err := Resolve(path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(real), 0o777)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(real, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(real, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return &os.PathError{Op: "open", Path: path, Err: unix.ENOTDIR}
+	}
+	return Own(path, &st)
+}
+
+// OpenOwn is os.OpenFile for a regular file in a directory of MakeDir. The error is an
+// *Error if the file is not the user's own; then it is as it was.
+func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
+	dir, err := Resolve(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	real := filepath.Join(dir, filepath.Base(path))
+	fd, err := open(real, flags&^os.O_TRUNC, perm)
+	if err != nil {
+		if unix.Lstat(real, &st) == nil && Own(path, &st) != nil {
+			return nil, Own(path, &st)
+		}
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = Own(path, &st)
+	}
+	if err == nil && flags&os.O_TRUNC != 0 {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// WritePrivate replaces a file that only its user can read. It is on disk when
+// WritePrivate returns.
+func WritePrivate(path string, text []byte) error {
+	f, err := OpenOwn(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// OpenFile is os.OpenFile for any file that crew only writes. See Open.
+func OpenFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
+	fd, err := Open(path, flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// Open is OpenFile for a descriptor. If a link on the way is not to be followed, the
+// error is an *Error.
+func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
+	real, magic, err := resolve(path)
+	if err != nil {
+		return -1, err
+	}
+	if strings.HasSuffix(path, "/") {
+		real += "/" // only a directory has such a path
+	}
+	if magic {
+		fd, err = openat(unix.AT_FDCWD, real, flags, perm)
+	} else {
+		fd, err = open(real, flags, perm)
+	}
+	if err != nil {
+		err = &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, err
+}
+
+// open opens a file with no symbolic link in its path, by opening one directory after another. If
+// somebody puts a link there meanwhile, it fails.
+func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
+	dir, base := filepath.Split(path)
+	names := strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
+	if filepath.IsAbs(path) {
+		names = append([]string{"/"}, names...)
+	}
+	at := unix.AT_FDCWD
+	for i := 0; i <= len(names) && err == nil; i++ {
+		if i < len(names) {
+			fd, err = openat(at, names[i], kernel.SearchDir|unix.O_NOFOLLOW, 0)
+		} else {
+			fd, err = openat(at, cmp.Or(base, "."), flags|unix.O_NOFOLLOW, perm)
+		}
+		if at != unix.AT_FDCWD {
+			_ = unix.Close(at)
+		}
+		at = fd
+	}
+	return fd, err
+}
+
+func openat(dir int, name string, flags int, perm fs.FileMode) (fd int, err error) {
+	err = kernel.Again(func() (err error) {
+		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(perm))
+		return err
+	})
+	return fd, err
+}
+
+// Resolve returns a path to the same file with no symbolic link in it. What does not
+// exist stays as it is. The error is an *Error if a link is not to be followed: if
+// another user may have made it, as it belongs to him and stands in a directory where
+// others than this user and root may write. (With fs.protected_symlinks the kernel does
+// the same, but only in directories with the sticky bit; proc_sys_fs(5).)
+func Resolve(path string) (string, error) {
+	real, _, err := resolve(path)
+	return real, err
+}
+
+// resolve is Resolve. If magic is true, the path leads through a link of proc(5), which
+// only the kernel can follow, and stays as it is from there on.
+func resolve(path string) (real string, magic bool, err error) {
+	rest, links := path, 0
+	if filepath.IsAbs(path) {
+		real = "/"
+	}
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		next := filepath.Join(real, name)
+		var st, parent unix.Stat_t
+		if err := unix.Lstat(next, &st); name == "" || err != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			if next != "." || name == ".." {
+				real = next
+			}
+			continue
+		}
+		dir := filepath.Dir(next)
+		if links++; links > maxLinks {
+			return "", false, &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+		}
+		if kernel.IsProc(dir) {
+			return filepath.Join(next, rest), true, nil
+		}
+		if err := unix.Lstat(dir, &parent); err != nil {
+			return "", false, &os.PathError{Op: "stat", Path: dir, Err: err}
+		}
+		if !trusted(st.Uid) && (!trusted(parent.Uid) || parent.Mode&0o022 != 0) {
+			return "", false, &Error{fmt.Sprintf("%s is a symbolic link of another user (%d), in a directory where others may write: give another path",
+				next, st.Uid)}
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", false, err
+		}
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return cmp.Or(real, "."), false, nil
+}
+
+// trusted reports whether a user can do anything that this one can. Where the user
+// namespace knows no root, root's files have the owner of the root directory.
+func trusted(uid uint32) bool {
+	var root unix.Stat_t
+	return uid == uint32(os.Geteuid()) || uid == 0 || unix.Lstat("/", &root) == nil && uid == root.Uid
+}
+
+// Whole is a file that takes its name when it is complete: until then it has a temporary
+// name in the same directory.
+type Whole struct {
+	*os.File        // nil once it is complete or dropped
+	Path     string // the name that it takes
+}
+
+// CreateWhole begins a file. If path is a symbolic link, the file that it names is
+// replaced. The caller must call Drop in the end. Errors do not name the file, but for an
+// Error.
+func CreateWhole(path string) (*Whole, error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil, errors.New("not a regular file: name one that can be replaced as a whole")
+	}
+	target, err := Resolve(path)
+	var f *os.File
+	if err == nil {
+		f, err = OpenFile(fmt.Sprintf("%s.%08x.tmp", target, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	}
+	if why, ok := errors.AsType[*os.PathError](err); ok {
+		err = fmt.Errorf("%w: name a file in a directory that you can write to", why.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Whole{f, target}, nil
+}
+
+// Complete puts the file in place of the old one, if there is one. After an error the old
+// one is still there.
+func (w *Whole) Complete() error {
+	if err := os.Rename(w.Name(), w.Path); err != nil {
+		return err
+	}
+	err := w.Close()
+	w.File = nil
+	return err
+}
+
+// Drop removes the file unless it is complete. It may be repeated.
+func (w *Whole) Drop() {
+	if w.File != nil {
+		w.Close()
+		os.Remove(w.Name())
+		w.File = nil
+	}
+}

@@ -1,0 +1,105 @@
+package expand
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"crew/runner/decide/task"
+)
+
+// check refuses a text with {name} where no column has that name but columns have
+// names, one with a placeholder of another tool, and with Refused one with a record.
+// After a $ or a backslash, braces are text.
+func (c *Config) check(s string) error {
+	if strings.IndexByte(s, '{') < 0 && c.Insert != Refused {
+		return nil
+	}
+	for _, p := range scan(s, c) {
+		if c.Insert == Refused && p.ofRecord() {
+			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
+		}
+	}
+	for _, in := range c.braces(s) {
+		if instead := ofParallel(in); instead != "" {
+			return fmt.Errorf("there is no placeholder {%s}: %s", in, instead)
+		}
+		if err := c.noColumn(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// braces returns what stands in braces that are text.
+func (c *Config) braces(s string) (list []string) {
+	for _, p := range scan(s, c) {
+		for from := 0; !p.isHole(); from++ {
+			n := strings.IndexByte(p.text[from:], '{')
+			if n < 0 {
+				break
+			}
+			from += n
+			in, _, closed := strings.Cut(p.text[from+1:], "}")
+			if closed && (from == 0 || p.text[from-1] != '$' && p.text[from-1] != '\\') {
+				list = append(list, in)
+			}
+		}
+	}
+	return list
+}
+
+// MayName reports whether a text holds {name}, for which a column may be meant.
+func (c Config) MayName(s string) bool {
+	for _, in := range c.braces(s) {
+		if fieldName(columnName(in)) {
+			return true
+		}
+	}
+	return false
+}
+
+// columnName returns the name in a placeholder without its braces.
+func columnName(in string) string { return strings.TrimSuffix(strings.TrimRight(in, "./"), "?") }
+
+// noColumn returns an error if in, the inside of braces, can only be meant for the
+// name of a column.
+func (c *Config) noColumn(in string) error {
+	name := columnName(in)
+	if slices.Contains(c.First, name) && fieldName(name) {
+		return fmt.Errorf("{%s} is text, and %q stands in the first record: add --header if that names the columns, or write { %[1]s }", in, name)
+	}
+	if len(c.Names) == 0 || !fieldName(strings.ReplaceAll(name, " ", "_")) {
+		return nil
+	}
+	near := task.Nearest(name, c.Names)
+	switch {
+	case near != "":
+		return fmt.Errorf("no column is called %q: did you mean {%s}?", name, near+in[len(name):])
+	case strings.Contains(name, " "):
+		return nil
+	}
+	named := slices.DeleteFunc(slices.Clone(c.Names), func(n string) bool { return n == "" })
+	return fmt.Errorf("no column is called %q: the columns are %s; { %s } is text",
+		name, task.Shorten(strings.Join(named, ", "), 200), in)
+}
+
+// ofParallel returns what to write instead of a placeholder of GNU parallel, given the
+// inside of its braces, or "".
+func ofParallel(in string) string {
+	bare := strings.TrimLeft(in, "0123456789")
+	number := in[:len(in)-len(bare)]
+	switch {
+	case bare == "##":
+		return "tasks are not counted before they run"
+	case bare == "+/":
+		return "write {" + number + "//} for the directory"
+	}
+	// A percent sign stands before a suffix rather than before a format of printf or date, such
+	// as %ld and %hhx.
+	if ok, _ := regexp.MatchString(`(?s)^(/?\.\.\.?|\+\.{1,3}|%(\.[a-zA-Z][\w.-]*|_[\w.-]+|[a-gi-km-zA-Z][\w.-]{2,})|= .*|=.+=)$`, bare); !ok {
+		return ""
+	}
+	return "in one quoted command, write f={" + number + `} and change "$f" there, as with "${f%.*}" or sed`
+}

@@ -1,0 +1,201 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync/atomic"
+
+	"crew/runner/decide/task"
+)
+
+// BlocksConfig says what is cut into blocks of whole records, and where.
+type BlocksConfig struct {
+	Stdin      io.Reader // read for "-", and if there are no Files
+	Files      []string  // read one after another; a block is of one
+	Bytes      int64     // in a block, unless a record is longer; 0: only Records counts
+	Parts      int       // into how many blocks regular files are cut, instead of by Bytes; 0: any number
+	Records    int       // in a block at most; 0: only Bytes counts
+	Start, End string    // with what a record begins and ends; with neither, a byte is a record
+	Header     bool      // the first record is repeated before each block
+}
+
+// MaxBlock is the size of the largest block of what is no regular file.
+const MaxBlock = 1 << 30
+
+// Blocks cuts files and streams into blocks. A regular file is only looked at where it is
+// cut; the block is a range of it. Its size is that at the start. Anything else is read
+// into memory, which a block gives back for another one when it is freed.
+type Blocks struct {
+	cutter  cutter
+	header  bool
+	head    []byte
+	parts   []part // the first is being cut
+	buffers buffers
+}
+
+// part is one of the files and streams, which are cut one after another.
+type part struct {
+	name string
+	file *os.File // nil for a stream
+	content
+	off   int64 // where its next block begins
+	begun bool  // it has been looked at for a header
+}
+
+// OpenBlocks opens all files and cuts off the header. Files with blocks stay open.
+func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
+	c := cutter{boundary: []byte(cfg.End + cfg.Start), ending: len(cfg.End), bytes: cfg.Bytes, records: cfg.Records}
+	b := &Blocks{cutter: c, header: cfg.Header}
+	b.buffers.size = 2 * span // with Records, several blocks share one
+	if cfg.Records == 0 {
+		b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
+	}
+	paths := cfg.Files
+	if len(paths) == 0 {
+		paths = []string{"-"}
+	}
+	files, err := openFiles(cfg.Stdin, paths)
+	if err != nil {
+		return nil, err
+	}
+	total := int64(0)
+	for _, f := range files {
+		p := part{name: f.name}
+		if o, at, size := seekable(f.rd); o != nil {
+			p.file, p.off, p.content = o, at, &inFile{name: f.name, file: o, end: size, buf: make([]byte, 0, 2*span+len(c.boundary))}
+			total += size - at
+		} else if cfg.Bytes > MaxBlock || cfg.Parts > 0 {
+			return nil, fmt.Errorf("%s is no regular file, of which blocks are ranges: write a --block of at most 1G", f.name)
+		} else {
+			p.content = &inMemory{name: f.name, rd: f.rd, from: &b.buffers}
+		}
+		b.parts = append(b.parts, p)
+	}
+	if cfg.Parts > 0 {
+		b.cutter.bytes, b.cutter.over = (total-1)/int64(cfg.Parts)+1, true
+	}
+	return b, nil
+}
+
+// seekable returns r as a regular file with its offset and size, or nil. Those of proc(5)
+// and sysfs(5) do not have the size that they say.
+func seekable(r io.Reader) (f *os.File, at, size int64) {
+	f, ok := r.(*os.File)
+	if !ok {
+		return nil, 0, 0
+	}
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
+		return nil, 0, 0
+	}
+	if n, _ := f.ReadAt(make([]byte, 1), st.Size()-1); n == 0 {
+		return nil, 0, 0
+	}
+	if at, err = f.Seek(0, io.SeekCurrent); err != nil {
+		return nil, 0, 0
+	}
+	return f, at, max(at, st.Size())
+}
+
+// next makes blk the next block, or returns io.EOF.
+func (b *Blocks) next(blk *task.Block) error {
+	for len(b.parts) > 0 {
+		p := &b.parts[0]
+		if err := b.cutHeader(p); err != nil {
+			return err
+		}
+		to, err := b.cutter.next(p, p.off)
+		if err != nil {
+			return err
+		}
+		if from := p.off; to > from {
+			p.off = to
+			*blk = task.Block{Head: b.head, Name: p.name, File: p.file, Off: from}
+			if p.file != nil {
+				blk.Len = to - from
+			} else {
+				blk.Text, blk.Free = p.content.(*inMemory).take(int(to - from))
+			}
+			return nil
+		}
+		b.parts = b.parts[1:]
+	}
+	return io.EOF
+}
+
+// cutHeader cuts off the header, if a part begins with one.
+func (b *Blocks) cutHeader(p *part) error {
+	if p.begun || !b.header {
+		return nil
+	}
+	p.begun = true
+	one := b.cutter
+	one.bytes, one.records = 0, 1
+	to, err := one.next(p, p.off)
+	if err != nil {
+		return err
+	}
+	n := int(to - p.off)
+	text, err := p.at(p.off, n)
+	switch {
+	case err != nil || n == 0:
+		return err
+	case b.head == nil:
+		b.head = bytes.Clone(text[:n])
+	case !bytes.Equal(b.head, text[:n]):
+		return nil
+	}
+	if p.off = to; p.file == nil {
+		_, free := p.content.(*inMemory).take(n)
+		free()
+	}
+	return nil
+}
+
+// CountBlocks returns the number of blocks, if all files are regular. It stops when stop
+// is set.
+func CountBlocks(cfg BlocksConfig, stop *atomic.Bool) (n int64, ok bool) {
+	if !(Config{Files: cfg.Files}).regular() {
+		return 0, false
+	}
+	b, err := OpenBlocks(cfg)
+	if err != nil || slices.ContainsFunc(b.parts, func(p part) bool { return p.file == nil }) {
+		return 0, false
+	}
+	return count(stop, func() error { return b.next(new(task.Block)) })
+}
+
+// inFile is a regular file that is cut in place.
+type inFile struct {
+	name string
+	file *os.File
+	end  int64
+	buf  []byte // of the file at off
+	off  int64
+}
+
+func (f *inFile) last(int64) (int64, error) { return f.end, nil }
+
+func (f *inFile) at(off int64, n int) ([]byte, error) {
+	n = int(max(0, min(int64(n), f.end-off)))
+	if skip := off - f.off; skip >= 0 && skip+int64(n) <= int64(len(f.buf)) {
+		return f.buf[skip:], nil
+	}
+	if n > cap(f.buf) {
+		f.buf = make([]byte, n)
+	}
+	f.buf, f.off = f.buf[:min(int64(cap(f.buf)), f.end-off)], off
+	got, err := f.file.ReadAt(f.buf, off)
+	f.buf = f.buf[:got]
+	switch {
+	case got >= n:
+		return f.buf, nil
+	case err == io.EOF:
+		err = errors.New("it has become shorter")
+	}
+	return nil, fmt.Errorf("read %s: %w", f.name, task.WithoutPath(err))
+}

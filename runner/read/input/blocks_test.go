@@ -1,0 +1,179 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"crew/runner/decide/task"
+)
+
+// naive returns where the blocks of text end, from its beginning on.
+func naive(text []byte, c BlocksConfig) (ends []int) {
+	around := []byte(c.End + c.Start)
+	// after returns the first end of a record from i on, in a block that begins at off.
+	after := func(off, i int) int {
+		from := max(i, off+1, off+len(c.End)) - len(c.End)
+		if at := bytes.Index(text[min(from, len(text)):], around); at >= 0 {
+			return min(from+at+len(c.End), len(text))
+		}
+		return len(text)
+	}
+	for off := 0; off < len(text); {
+		end := after(off, 0)
+		if c.Records > 0 {
+			for n := 1; n < c.Records && end < len(text); n++ {
+				next := after(end, 0)
+				if c.Bytes > 0 && next-off > int(c.Bytes) {
+					break
+				}
+				end = next
+			}
+		} else if to := off + int(c.Bytes); to >= len(text) {
+			end = len(text)
+		} else {
+			for next := end; next <= to; next = after(off, next+1) {
+				end = next
+			}
+		}
+		ends = append(ends, end)
+		off = end
+	}
+	return ends
+}
+
+// blocksOf returns what the tasks of all blocks read, which do so and free their blocks late: until
+// then no block changes, and afterwards others take their memory.
+func blocksOf(t require.TestingT, cfg BlocksConfig) (list []string) {
+	const late = 3
+	b, err := OpenBlocks(cfg)
+	require.NoError(t, err)
+	for queue := []*task.Block(nil); err == nil || len(queue) > 0; {
+		if err == nil {
+			blk := &task.Block{}
+			if err = b.next(blk); err == nil {
+				queue = append(queue, blk)
+			}
+		}
+		for err != nil && len(queue) > 0 || len(queue) > late {
+			var w bytes.Buffer
+			_, err := queue[0].WriteTo(&w)
+			require.NoError(t, err)
+			require.Equal(t, int64(w.Len()), queue[0].Size())
+			list = append(list, w.String())
+			if queue[0].Free != nil {
+				queue[0].Free()
+			}
+			queue = queue[1:]
+		}
+	}
+	require.Equal(t, io.EOF, err)
+	return list
+}
+
+// checkBlocks compares the blocks of text, as a stream and as a file, with naive ones.
+func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig, of func(io.Reader) io.Reader) {
+	want, off := []string(nil), 0
+	for _, end := range naive(text, cfg) {
+		want = append(want, string(text[off:end]))
+		off = end
+	}
+	if cfg.Header && len(want) > 0 {
+		one := cfg
+		one.Bytes, one.Records = 0, 1
+		n := naive(text, one)[0]
+		want, off = nil, n
+		for _, end := range naive(text[n:], cfg) {
+			want = append(want, string(text[:n])+string(text[off:n+end]))
+			off = n + end
+		}
+	}
+	same := func(got []string) {
+		if !slices.Equal(want, got) { // they may be long
+			require.Equal(t, len(want), len(got))
+			for i := range want {
+				require.Equal(t, len(want[i]), len(got[i]), "block %d of %+v", i, cfg)
+			}
+			require.Fail(t, "blocks hold other bytes", "%+v", cfg)
+		}
+	}
+	cfg.Stdin = of(bytes.NewReader(text))
+	same(blocksOf(t, cfg))
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	cfg.Stdin, cfg.Files = nil, []string{path}
+	same(blocksOf(t, cfg))
+	n, ok := CountBlocks(cfg, new(atomic.Bool))
+	require.Equal(t, len(text) > 0, ok)
+	require.True(t, !ok || int(n) == len(want))
+	if !cfg.Header && len(text) > 0 { // A part ends behind its share, so there are not more parts than asked for.
+		cfg.Bytes, cfg.Records, cfg.Parts = 0, 0, 1+len(text)%5
+		parts := blocksOf(t, cfg)
+		require.True(t, string(text) == strings.Join(parts, ""))
+		require.LessOrEqual(t, len(parts), cfg.Parts)
+	}
+}
+
+func TestBlocksAreThoseOfAModel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	rapid.Check(t, func(t *rapid.T) {
+		marks := rapid.SampledFrom([]string{"", "\n", "\n\n", "aba", "ab", ">", "-\n-", "\x00"})
+		cfg := BlocksConfig{Start: marks.Draw(t, "start"), End: marks.Draw(t, "end"), Header: rapid.Bool().Draw(t, "header")}
+		size := rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 3*span))
+		cfg.Bytes = int64(size.Draw(t, "bytes"))
+		cfg.Records = rapid.IntRange(0, 4).Draw(t, "records")
+		if cfg.Records > 0 && rapid.Bool().Draw(t, "of any size") {
+			cfg.Bytes = 0
+		}
+		var text []byte
+		for range rapid.IntRange(0, 12).Draw(t, "runs") {
+			run := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 2*span))
+			if cfg.Start+cfg.End == "" || cfg.Bytes < 100 {
+				run = rapid.IntRange(0, 30)
+			}
+			text = append(text, strings.Repeat("x", run.Draw(t, "run"))...)
+			text = append(text, rapid.SampledFrom([]string{cfg.End + cfg.Start, cfg.End, cfg.Start, "ababa", "\n\n\n", ""}).Draw(t, "mark")...)
+		}
+		checkBlocks(t, path, text, cfg, pieces[rapid.IntRange(0, len(pieces)-1).Draw(t, "pieces")])
+	})
+}
+
+// What is looked at in one go may end within a boundary.
+func TestBlocksEndAnywhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	const size = 3 * span
+	for _, mark := range []int{size - span, size + span, size + 2*span} { // these are cut within a few bytes of it
+		for p := mark - 8; p < mark+8; p++ {
+			text := []byte(strings.Repeat("x", p) + "-\n-" + strings.Repeat("y", 2*size))
+			checkBlocks(t, path, text, BlocksConfig{Bytes: size, End: "-\n", Start: "-"}, pieces[0])
+		}
+	}
+}
+
+func TestBlocksThatCannotBeRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("line\n"), 100_000), 0o600))
+	b, err := OpenBlocks(BlocksConfig{Files: []string{path}, Bytes: 100_000, End: "\n"})
+	require.NoError(t, err)
+	var blk task.Block
+	require.NoError(t, b.next(&blk))
+	require.NoError(t, os.Truncate(path, 10))
+	require.ErrorContains(t, b.next(&blk), "it has become shorter")
+	_, err = blk.WriteTo(io.Discard)
+	require.Equal(t, io.ErrUnexpectedEOF, err)
+
+	broken := io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(errors.New("broken")))
+	b, err = OpenBlocks(BlocksConfig{Stdin: broken, Records: 1, End: "\n"})
+	require.NoError(t, err)
+	require.NoError(t, b.next(&blk))
+	require.EqualError(t, b.next(&blk), "read standard input: broken")
+}

@@ -1,0 +1,261 @@
+package input
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/read/expand"
+)
+
+// description is a JSON object that describes a task.
+type description struct {
+	task.Task          // as far as it says something of it; its Timeout is negative for no limit
+	Command   []string // words, or one string for a shell; nil if missing
+	Script    bool     // Command is a string
+	Args      []string // never nil
+	Name      string   // "" if missing
+	After     []string // names; nil if missing
+	Texts     written
+}
+
+// known are the members of a description.
+var known = []string{
+	"after", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
+}
+
+// describe reads a description. A member that is null counts as missing. On error the
+// description holds the name alone, if that is right: later records may name it.
+func describe(obj Object) (*description, error) {
+	d := &description{Args: []string{}}
+	var err error
+	for _, name := range slices.Sorted(maps.Keys(obj)) {
+		if err == nil || name == "id" {
+			err = cmp.Or(err, d.member(name, obj[name]))
+		}
+	}
+	if err == nil && d.Command == nil && (len(d.Args) == 0 || d.Args[0] == "") {
+		err = errors.New(`no command: neither the command line nor "command" nor "args" has one`)
+	}
+	if err != nil {
+		return &description{Name: d.Name}, err
+	}
+	return d, nil
+}
+
+// member sets the member called name unless it is null.
+func (d *description) member(name string, v json.RawMessage) error {
+	if !slices.Contains(known, name) {
+		hint := didYouMean(name, known)
+		if hint == "" {
+			hint = ": it has " + strings.Join(known, ", ")
+		}
+		return fmt.Errorf("%q is no member of a task%s", name, hint)
+	}
+	if string(v) == "null" {
+		return nil
+	}
+	if err := d.set(name, v); err != nil {
+		return fmt.Errorf("%q %w", name, err)
+	}
+	return nil
+}
+
+// set sets one member. Its error goes on from the name of the member.
+func (d *description) set(name string, v json.RawMessage) (err error) {
+	switch name {
+	case "args":
+		d.Args, err = scalars(v)
+	case "command":
+		d.Script = v[0] == '"'
+		d.Command, err = listOr(text, v)
+		if err == nil && (len(d.Command) == 0 || d.Command[0] == "" || d.Script && strings.TrimSpace(d.Command[0]) == "") {
+			err = errEmpty
+		}
+	case "needs":
+		var list []string
+		list, err = listOr(text, v)
+		d.Texts[2] = new(strings.Join(list, ","))
+	case "env":
+		d.Env, err = environment(v)
+	case "dir":
+		if d.Dir, err = text(v); err == nil && d.Dir == "" {
+			err = errEmpty
+		}
+	case "stdin":
+		var s string
+		s, err = text(v)
+		d.Stdin = []byte(s)
+	case "timeout":
+		d.Timeout, err = timeout(v)
+	case "id":
+		d.Name, err = scalar(v)
+		if err == nil && d.Name == "" {
+			err = errEmpty
+		}
+	case "after":
+		d.After, err = listOr(scalar, v)
+		if err == nil && slices.Contains(d.After, "") {
+			err = errors.New("has an empty id")
+		}
+	default:
+		var s string
+		s, err = scalar(v)
+		d.Texts[slices.Index(textual[:], name)] = &s
+	}
+	return err
+}
+
+var (
+	errEmpty  = errors.New("is empty")
+	errScalar = errors.New("is not a string, a number, true or false")
+)
+
+// text returns the value of a JSON string.
+func text(v json.RawMessage) (string, error) {
+	if v[0] != '"' {
+		return "", errors.New("is not a string")
+	}
+	var s string
+	err := json.Unmarshal(v, &s)
+	return s, err
+}
+
+// scalar returns the value of a JSON string, or the text of a number, true or
+// false.
+func scalar(v json.RawMessage) (string, error) {
+	switch v[0] {
+	case '[', '{', 'n':
+		return "", errScalar
+	}
+	return plainText(v)
+}
+
+func scalars(v json.RawMessage) ([]string, error) {
+	var raw []json.RawMessage
+	if json.Unmarshal(v, &raw) != nil {
+		return nil, errors.New("is not an array")
+	}
+	list := make([]string, len(raw))
+	for i, e := range raw {
+		var err error
+		if list[i], err = scalar(e); err != nil {
+			return nil, fmt.Errorf("[%d] %w", i, err)
+		}
+	}
+	return list, nil
+}
+
+// listOr reads an array of scalars, or what one reads, which has the list to itself.
+func listOr(one func(json.RawMessage) (string, error), v json.RawMessage) ([]string, error) {
+	if v[0] == '[' {
+		return scalars(v)
+	}
+	s, err := one(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w and not an array", err)
+	}
+	return []string{s}, nil
+}
+
+func environment(v json.RawMessage) ([]string, error) {
+	raw, err := parseObject(string(v))
+	if err != nil {
+		return nil, fmt.Errorf("is not an object of strings: %w", err)
+	}
+	list := make([]string, 0, len(raw))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		s, err := text(raw[name])
+		if err != nil {
+			return nil, fmt.Errorf("is not an object of strings: %q %w", name, err)
+		}
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(s, "\x00") {
+			return nil, fmt.Errorf("holds %q, which cannot be in an environment", name)
+		}
+		list = append(list, name+"="+s)
+	}
+	return list, nil
+}
+
+// timeout reads a number of seconds, or a string as of --timeout. It returns -1 for 0,
+// which stands for no limit.
+func timeout(v json.RawMessage) (time.Duration, error) {
+	s, err := text(v)
+	if err != nil {
+		var seconds float64
+		if json.Unmarshal(v, &seconds) != nil {
+			return 0, errors.New("is not a string and not a number of seconds")
+		}
+		s = strconv.FormatFloat(seconds, 'f', -1, 64)
+	}
+	d, err := task.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("is %s: %w", v, err)
+	case d == 0:
+		return -1, nil
+	}
+	return d, nil
+}
+
+// described returns the task that a JSON object describes. The object takes
+// precedence over the command line.
+func (t *Tasks) described(rec *Record, id uint64) *task.Task {
+	d, err := describe(rec.Object)
+	asked, wrong := t.terms(d, id)
+	if err = cmp.Or(err, wrong); err != nil {
+		bad := *rec
+		bad.Err = t.r.at(err)
+		tk := t.of([]Record{bad}, id)
+		tk.Asked = asked
+		return tk
+	}
+	tk := new(d.Task) // without the rest of the description
+	tk.ID, tk.Records, tk.Object, tk.Asked = id, [][]string{d.Args}, rec.Text, asked
+	v := expand.Values{Records: tk.Records}
+	t.fill(tk, &v, rec.Object, d.Texts)
+	return t.given(tk, d.Command, d.Script, d.Args)
+}
+
+// terms gives the task with this number its name, and returns the terms on which it starts;
+// nil for none. On error they hold the name alone, if the task has got it. A task without a
+// number gets neither.
+func (t *Tasks) terms(d *description, number uint64) (*task.Terms, error) {
+	if number == 0 {
+		return nil, nil
+	}
+	if d.Name != "" {
+		if first := t.names.Define(d.Name, number); first != number {
+			return nil, fmt.Errorf(`"id" %q is that of task %d, too`, d.Name, first)
+		}
+	}
+	after, err := t.numbers(d.After, number)
+	if d.Name == "" && after == nil {
+		return nil, err
+	}
+	return &task.Terms{After: after, Name: d.Name}, err
+}
+
+// numbers returns the numbers of the tasks with these ids, each once, in order. They must
+// not be that of the task that comes after them, which is number.
+func (t *Tasks) numbers(ids []string, number uint64) (list []uint64, err error) {
+	for _, id := range ids {
+		switch n := t.names.Lookup(id); n {
+		case 0:
+			return nil, fmt.Errorf(`"after": no record before has the id %q`, id)
+		case number:
+			return nil, fmt.Errorf(`"after": the record itself has the id %q`, id)
+		default:
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}

@@ -1,0 +1,295 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"crew/runner/decide/task"
+)
+
+// Record is one item of the input.
+type Record struct {
+	Text    string   // as read, without its separator; "" in a product of several sources
+	Columns []string // at least one; with JSON, the text
+	Object  Object   // only with JSON
+	Err     error    // what is wrong with it; Columns are then its text, or nil if it is too long
+	place   place    // where it begins, unless it comes from a product
+}
+
+// text returns the record as one text.
+func (r *Record) text() string {
+	if r.Text == "" {
+		return strings.Join(r.Columns, " ")
+	}
+	return r.Text
+}
+
+// place is where a record begins: the number of its file, from 0, and its line, from 1, in one
+// word.
+type place int64
+
+const placeLines = 40 // bits of a place that are for the line
+
+// file is a file open for reading.
+type file struct {
+	name string
+	rd   io.Reader
+	c    io.Closer // leaves open what is not ours to close
+}
+
+// stream reads the records of one source: a group of values, or files one after
+// another.
+type stream struct {
+	// configuration
+
+	cfg   Config
+	delim string
+	split splitter
+
+	// state
+
+	values []string
+	files  []file // the first is being read
+	scan   scanner
+	slab   slab
+	name   string
+	header []string // of the first file; a later file that begins with the same row loses it
+	first  bool     // the next record is the first of its file
+	at     int      // number of the file that is being read
+	line   int      // where the latest record began
+	lines  int      // line ends read in this file
+	err    error    // ended the stream
+	peeked *Record  // read already, and next; nil for none
+}
+
+func newStream(cfg Config, values []string, files []file) *stream {
+	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files}
+	s.delim = cfg.Format.Delimiter
+	if s.delim == "" {
+		s.delim = "\n"
+	}
+	s.scan = scanner{delim: []byte(s.delim), csv: s.split.csv, max: cfg.MaxRecord}
+	if s.scan.max == 0 {
+		s.scan.max = defaultMaxRecord
+	}
+	if len(files) > 0 {
+		s.open()
+	}
+	return s
+}
+
+func (s *stream) open() {
+	s.name, s.first = s.files[0].name, true
+	s.line, s.lines = 0, 0
+	s.scan.reset(s.files[0].rd)
+}
+
+func (s *stream) close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.c.Close())
+	}
+	s.files = nil
+	if s.err == nil {
+		s.err = fs.ErrClosed
+	}
+	return errors.Join(errs...)
+}
+
+// next stores the next record that is not left out in rec.
+func (s *stream) next(rec *Record) error {
+	if s.peeked != nil {
+		*rec, s.peeked = *s.peeked, nil
+		return nil
+	}
+	for s.err == nil {
+		text, size, err := s.text()
+		if err != nil {
+			s.err = err
+			break
+		}
+		if size > s.scan.max {
+			s.first = false
+			*rec = Record{place: s.place(s.line), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
+			return nil
+		}
+		if s.cfg.EOF != nil && text == *s.cfg.EOF {
+			s.err = io.EOF
+			break
+		}
+		if s.skips(text) {
+			continue
+		}
+		first := s.first
+		s.first = false
+		s.record(rec, text)
+		if first && s.header != nil && slices.Equal(rec.Columns, s.header) {
+			continue
+		}
+		return nil
+	}
+	return s.err
+}
+
+// buffered reports whether next certainly returns without reading any more.
+func (s *stream) buffered() bool {
+	if s.peeked != nil || s.err != nil || s.files == nil {
+		return s.peeked != nil || s.err == nil
+	}
+	// What is left out is empty or blank, or a comment. At the start of a file a byte
+	// order mark may hide that.
+	rec, ok := s.scan.buffered()
+	all := s.cfg.Format.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments // are taken
+	return ok && (!s.first || s.header == nil) && (all || s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#')
+}
+
+// skips reports whether a record is left out because of its text.
+func (s *stream) skips(text string) bool {
+	switch {
+	case text == "":
+		return s.cfg.SkipEmpty || s.cfg.Comments || s.cfg.Format.Kind != Lines
+	case s.cfg.Comments && text[0] == '#':
+		return true
+	case s.cfg.Comments || s.cfg.Format.Kind == JSON:
+		return strings.TrimSpace(text) == ""
+	}
+	return false
+}
+
+// text returns the text and the size of the next record. The text is "" if the
+// record is too long.
+func (s *stream) text() (string, int, error) {
+	if s.files == nil {
+		if len(s.values) == 0 {
+			return "", 0, io.EOF
+		}
+		v := s.values[0]
+		s.values = s.values[1:]
+		s.line++
+		return v, 0, nil
+	}
+	raw, size, err := s.raw()
+	if err != nil {
+		return "", 0, err
+	}
+	return s.slab.string(s.clean(raw)), size, nil
+}
+
+// raw returns the bytes and the size of the next record of a file. The bytes are
+// valid until the next call.
+func (s *stream) raw() ([]byte, int, error) {
+	for {
+		raw, size, err := s.scan.next()
+		if err == nil {
+			return raw, size, nil
+		}
+		if err != io.EOF {
+			return nil, 0, fmt.Errorf("read %s: %w", s.name, task.WithoutPath(err))
+		}
+		s.files[0].c.Close()
+		if s.files = s.files[1:]; len(s.files) == 0 {
+			return nil, 0, io.EOF
+		}
+		s.at++
+		s.open()
+	}
+}
+
+// clean counts the lines of a record and strips what is not part of it: the CR at
+// the end of a CSV row, and the byte order mark at the start of a file with columns or
+// with names for them.
+func (s *stream) clean(raw []byte) []byte {
+	s.line = s.lines + 1
+	s.lines++
+	f := &s.cfg.Format
+	if s.line == 1 && (f.Kind != Lines || f.Colsep != nil || f.Header) {
+		raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
+	}
+	if s.split.csv {
+		s.lines += bytes.Count(raw, []byte{'\n'})
+		raw = bytes.TrimSuffix(raw, []byte{'\r'})
+	}
+	return raw
+}
+
+// record makes a record of its text.
+func (s *stream) record(rec *Record, text string) {
+	rec.Text, rec.Object, rec.place = text, nil, s.place(s.line)
+	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
+		rec.Object, rec.Err = parseObject(text)
+	}
+	if rec.Err != nil {
+		rec.Columns = []string{text}
+		rec.Err = fmt.Errorf("%s: %w", s.where(), rec.Err)
+	}
+}
+
+// place returns where a record of this file begins.
+func (s *stream) place(line int) place { return place(s.at)<<placeLines | place(line) }
+
+// after returns where the record after the latest one begins.
+func (s *stream) after() place { return s.place(s.lines + 1) }
+
+// where names the latest record and its source.
+func (s *stream) where() string {
+	if s.name == "" {
+		return fmt.Sprintf("value %d", s.line)
+	}
+	return fmt.Sprintf("line %d of %s", s.line, s.name)
+}
+
+// Count returns how many tasks Tasks would make. Where each record is one, it does not
+// make them: it only reads the records of each source. It opens the files again, so cfg
+// needs a Stdin of its own if records come from there. ok is false if a file is not a
+// regular one or cannot be read, or if stop was set meanwhile.
+func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
+	if !cfg.regular() {
+		return 0, false
+	}
+	r, err := Open(cfg)
+	if err != nil {
+		return 0, false
+	}
+	defer r.Close()
+	if tc.Share != nil || tc.Limits.batches() {
+		t, id := NewTasks(r, tc), uint64(0)
+		return count(stop, func() error {
+			if !tc.Objects { // else tasks need no numbers, and without them no names are kept
+				id++
+			}
+			_, err := t.Next(func() uint64 { return id })
+			return err
+		})
+	}
+	n = 1
+	for _, a := range r.axes {
+		shortest := int64(math.MaxInt64)
+		for _, s := range a.parts {
+			var rec Record
+			records, ok := count(stop, func() error { return s.next(&rec) })
+			if !ok {
+				return 0, false
+			}
+			shortest = min(shortest, records)
+		}
+		n *= shortest
+	}
+	return n, true
+}
+
+// count returns how often next returns no error until it returns io.EOF.
+func count(stop *atomic.Bool, next func() error) (n int64, ok bool) {
+	for ; !stop.Load(); n++ {
+		if err := next(); err != nil {
+			return n, err == io.EOF
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,362 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+const (
+	mostOpen  = 1 << 19 // tasks that have been read and not ended, of which something is kept
+	mostNamed = 5       // sources in a title
+)
+
+// Fold makes a Report of lines. It is not safe for concurrent use. Its memory does not
+// grow with the number of tasks.
+type Fold struct {
+	// Attempted, which may be set before Add, is told of each attempt that was seen for the last
+	// time at a moment, in nanoseconds since 1970. l is the line about its end; of one whose end is
+	// unknown it has no name.
+	Attempted func(a *Attempt, until int64, l *Line)
+	// Stuck, which may be set before Add, is told of each time in which nothing started.
+	Stuck func(b *Blocked)
+
+	runs     []*run // in the order in which they come
+	total    tally  // but for tasks that were done again
+	outcomes [task.Outcomes]int64
+	failing  bins  // durations of failed tasks
+	missed   int64 // events
+
+	groups [3]*groups // keys, commands and hosts
+
+	failed, flaky listed
+	slowest       []Ended
+
+	timeline *timeline
+	blocked  []Blocked
+	current
+}
+
+// current is the source that is read.
+type current struct {
+	source string
+	first  int                  // index of its first run
+	run    int                  // index of the run of the line
+	fresh  bool                 // the next line begins a run
+	waits  map[uint64]time.Time // since when tasks wait that were read or are to be retried
+	open   map[uint64]*open     // tasks that have begun and not ended
+}
+
+// run is one of Report.Runs.
+type run struct {
+	Run
+	tally
+	number        int      // index in Fold.runs
+	running, peak int      // attempts
+	used          Rows     // by attempts whose beginning was not told
+	told          bool     // the source tells more than the ends of attempts
+	final         bool     // no more tasks come
+	stuck         *Blocked // since when and why nothing starts; nil if tasks start
+}
+
+// open is a task that has begun and not ended.
+type open struct {
+	run     int          // of its latest attempt
+	attempt int          // the number of its latest attempt
+	current *Attempt     // the attempt that runs, or nil
+	failed  bool         // an attempt has failed, and was not just replaced
+	earlier []task.Facts // the last that failed
+}
+
+// NewFold returns a Fold of no lines.
+func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
+
+func newFold(attempts, names int) *Fold {
+	f := &Fold{timeline: newTimeline(attempts)}
+	for i := range f.groups {
+		f.groups[i] = &groups{most: names, list: map[string]*group{}}
+	}
+	f.failed.most, f.flaky.most = MostFailed, MostListed
+	f.Source("")
+	return f
+}
+
+// Source says that the next lines are of this source. Before it is called, the lines are of
+// one without a name.
+func (f *Fold) Source(name string) {
+	f.leave()
+	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*open{}}
+}
+
+// Add adds a line, and keeps nothing of it.
+func (f *Fold) Add(l *Line) {
+	if l.Name == "notice" || l.Name == Damaged {
+		return
+	}
+	if l.Name == Began || f.fresh {
+		f.begin(l)
+	}
+	f.run = len(f.runs) - 1
+	if l.Run > 0 {
+		f.run = f.first + l.Run - 1
+	}
+	r := f.runs[f.run]
+	r.touch(l)
+	switch l.Name {
+	case "admitted":
+		r.told = true
+		f.wait(l.Task, l.At)
+	case "started":
+		r.told = true
+		r.unblock(f, l.At)
+		f.started(r, l)
+	case "lost":
+		f.missed += l.Count
+	case "retried":
+		f.retried(r, l)
+	case "finished":
+		f.finished(r, l)
+	case "blocked":
+		r.unblock(f, l.At)
+		if l.Blocking != nil {
+			r.stuck = &Blocked{Run: f.run, From: l.At, Text: strings.Clone(l.Blocking.Shown)}
+		}
+	case "resized":
+		r.Workers = max(r.Workers, l.Workers)
+	case "input-end", "draining", "stopping":
+		r.final = true
+	case Over:
+		r.unblock(f, l.At)
+		r.Ended = true
+	}
+}
+
+func (f *Fold) begin(l *Line) {
+	f.leave()
+	f.fresh = false
+	r := &run{Run: Run{Source: f.source}, number: len(f.runs)}
+	if l.Name == Began {
+		r.Command = strings.Clone(task.Shorten(l.Text, factSize))
+	}
+	f.runs = append(f.runs, r)
+}
+
+// leave ends what the current run has left undone. The tasks may go on in the next one.
+func (f *Fold) leave() {
+	if len(f.runs) == 0 || f.fresh {
+		return
+	}
+	r := f.runs[len(f.runs)-1]
+	r.Ended = r.ended(f)
+	r.unblock(f, r.End)
+	for _, id := range slices.Sorted(maps.Keys(f.open)) {
+		o := f.open[id]
+		if a := o.current; a != nil {
+			f.draw(*a, &Line{Facts: task.Facts{Task: id, Attempt: int(a.Number), Key: task.Bytes(a.Key), Command: task.Bytes(a.Command)}})
+		}
+		o.current = nil
+	}
+	r.running = 0
+	clear(f.waits)
+}
+
+// Now returns how many attempts run and how many tasks wait.
+func (f *Fold) Now() (running, waiting int) { return f.runs[f.run].running, len(f.waits) }
+
+// wait notes that a task waits, if it does not yet: a journal also tells of one that was changed.
+func (f *Fold) wait(id uint64, since time.Time) {
+	if _, waits := f.waits[id]; !waits && len(f.waits) < mostOpen {
+		f.waits[id] = since
+	}
+}
+
+// ended reports whether the current run has come to an end of its own. Where the source
+// does not say so, it did if no task is left.
+func (r *run) ended(f *Fold) bool {
+	if r.Ended || !r.told {
+		return true
+	}
+	left := len(f.waits)
+	for _, o := range f.open {
+		if f.runs[o.run] == r {
+			left++
+		}
+	}
+	return r.final && left == 0
+}
+
+// touch notes when something happened.
+func (r *run) touch(l *Line) {
+	from, to := cmp.Or(l.At, l.Start), cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
+	if from.IsZero() {
+		return
+	}
+	if !r.told && !l.Start.IsZero() && l.Start.Before(from) {
+		from = l.Start
+	}
+	if r.Start.IsZero() || from.Before(r.Start) {
+		r.Start = from
+	}
+	if to.After(r.End) {
+		r.End = to
+	}
+}
+
+// of returns what is known of the task of a line, which may be another one than that of an
+// earlier run with the same number: the attempts of a task are in order.
+func (f *Fold) of(l *Line) *open {
+	o := f.open[l.Task]
+	if o != nil && (l.Attempt < o.attempt || l.Attempt == o.attempt && o.current == nil) {
+		o = nil
+	}
+	if o == nil {
+		o = &open{}
+	}
+	return o
+}
+
+func (f *Fold) remember(id uint64, o *open) {
+	delete(f.waits, id)
+	if len(f.open) >= mostOpen && f.open[id] == nil {
+		return
+	}
+	o.run = f.run
+	f.open[id] = o
+}
+
+func (f *Fold) started(r *run, l *Line) {
+	o := f.of(l)
+	a := attemptOf(f.run, l)
+	a.ran, a.Start = true, cmp.Or(l.Start, l.At).UnixNano()
+	a.Waited = f.waited(&a)
+	if o.current == nil {
+		r.running++
+		r.peak = max(r.peak, r.running)
+	}
+	o.attempt, o.current = l.Attempt, &a
+	f.remember(l.Task, o)
+}
+
+// waited returns how long an attempt that began has waited, or -1.
+func (f *Fold) waited(a *Attempt) int64 {
+	since, known := f.waits[a.Task]
+	if !known || !a.ran {
+		return -1
+	}
+	return max(0, a.Start-since.UnixNano())
+}
+
+// draw puts an attempt into the timeline.
+func (f *Fold) draw(a Attempt, l *Line) {
+	if f.Attempted != nil && a.ran {
+		f.Attempted(&a, f.until(&a), l)
+	}
+	f.timeline.add(a)
+}
+
+// attempted adds an attempt that ended to the timeline, unless an earlier run made it: its
+// task was read, and yet it began before the run.
+func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
+	a := attemptOf(f.run, l)
+	a.Final, a.Outcome, a.Took = final, l.Outcome, int64(duration(&l.Facts))
+	_, waits := f.waits[l.Task]
+	switch c := o.current; {
+	case c != nil:
+		r.running--
+		a.Waited = c.Waited
+		if a.Worker == 0 {
+			a.Worker, a.Host = c.Worker, c.Host
+		}
+	case waits && a.ran && l.Start.Before(r.Start):
+		return
+	default:
+		a.Waited = f.waited(&a)
+		if a.ran && a.Outcome != task.StartFailed { // which has no worker
+			r.used.Take(a.Start, a.Start+a.Took)
+		}
+	}
+	switch {
+	case a.ran || !l.At.IsZero():
+	case r.End.IsZero(): // nobody knows when
+		f.timeline.more++
+		return
+	default:
+		a.Start = r.End.UnixNano()
+	}
+	f.draw(a, l)
+}
+
+func (f *Fold) retried(r *run, l *Line) {
+	o := f.of(l)
+	f.attempted(r, o, l, false)
+	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
+		f.count(l, func(t *tally) { t.Retries++ })
+	}
+	o.current, o.attempt = nil, l.Attempt
+	if l.Outcome.Failed() && !l.Outcome.Replaced() {
+		o.failed = true
+	}
+	o.fail(l)
+	f.remember(l.Task, o)
+	f.wait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
+}
+
+func (f *Fold) finished(r *run, l *Line) {
+	o := f.of(l)
+	f.attempted(r, o, l, !l.Again)
+	flaky := l.Outcome == task.OK && o.failed
+	f.count(l, func(t *tally) { t.end(l, flaky) })
+	if !l.Again {
+		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
+		if l.Outcome.Failed() && hasRun(&l.Facts) {
+			f.failing.add(duration(&l.Facts))
+		}
+		f.list(o, l, flaky)
+	}
+	delete(f.open, l.Task)
+	delete(f.waits, l.Task)
+}
+
+// Report returns what is known so far. Lines may be added afterwards; they do not change it.
+func (f *Fold) Report() *Report {
+	out := &Report{Made: time.Now(), Outcomes: f.outcomes, Missed: f.missed}
+	order := slices.SortedStableFunc(slices.Values(f.runs), func(a, b *run) int { return a.Start.Compare(b.Start) })
+	place := make([]int, len(order)) // by the indexes of runs as they come
+	for i, r := range order {
+		place[r.number] = i
+		one := r.Run
+		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak, r.used.n)
+		one.Ended = r.Ended || r.number == len(f.runs)-1 && r.ended(f)
+		out.Runs = append(out.Runs, one)
+	}
+	out.Title, out.Total = title(out.Runs), f.total.figures()
+	out.Bins = histogram(f.total.took, f.failing)
+	out.Keys, out.Commands, out.Hosts = f.groups[0].report(place), f.groups[1].report(place), f.groups[2].report(place)
+	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
+	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
+	placed(out.Slowest.List, place)
+	out.Blocked = f.blocks(place)
+	f.timed(out, place)
+	return out
+}
+
+func title(runs []Run) string {
+	if len(runs) == 1 && runs[0].Command != "" {
+		return runs[0].Command
+	}
+	var names []string
+	for i := range runs {
+		if name := runs[i].Source; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if more := len(names) - mostNamed; more > 0 {
+		names = append(names[:mostNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,101 @@
+package history
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"crew/runner/decide/task"
+)
+
+const labelSize = 120 // bytes of a command or key in the timeline
+
+// attemptOf returns the attempt of a line.
+func attemptOf(run int, l *Line) Attempt {
+	a := Attempt{
+		Run: int32(run), Number: int32(l.Attempt), Worker: int32(l.Worker), Lane: -1, Task: l.Task, Took: -1, Waited: -1,
+		Host: label(l.Host), Key: label(l.Key), Command: label(l.Command),
+		Code: int32(l.Signal), ran: !l.Start.IsZero(),
+	}
+	if l.Exit != nil {
+		a.Code = int32(*l.Exit)
+	}
+	a.Start = l.At.UnixNano()
+	if a.ran {
+		a.Start = l.Start.UnixNano()
+	}
+	return a
+}
+
+// label returns the beginning of a text, which may be part of a longer one.
+func label(s task.Bytes) string { return strings.Clone(task.Shorten(string(s), labelSize)) }
+
+// hash returns a number that depends on what the attempt is alone (the finalizer of
+// splitmix64).
+func (a *Attempt) hash() uint64 {
+	x := (a.Task<<8 + uint64(a.Number) + uint64(a.Start)) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// timeline has some of the attempts: failures, the longest, and an even sample of the others.
+// Failures are sampled if they are more than half of all.
+type timeline struct {
+	most int
+	list []Attempt
+	more int64 // attempts that are left out
+
+	// what is kept, which is less whenever there are too many
+
+	failed, others uint64 // attempts whose hash is below that
+	long           int64  // others that took longer
+}
+
+func newTimeline(most int) *timeline {
+	return &timeline{most: most, failed: math.MaxUint64, others: math.MaxUint64}
+}
+
+func (t *timeline) add(a Attempt) {
+	if !t.keeps(&a) {
+		t.more++
+		return
+	}
+	for t.list = append(t.list, a); len(t.list) > t.most; {
+		t.thin()
+	}
+}
+
+// mustTell reports whether an attempt failed, or its end is unknown.
+func (a *Attempt) mustTell() bool { return a.Outcome.Failed() || a.Took < 0 }
+
+func (t *timeline) keeps(a *Attempt) bool {
+	if a.mustTell() {
+		return a.hash() < t.failed
+	}
+	return a.Took > t.long || a.hash() < t.others
+}
+
+// thin drops about an eighth of the failures or of the others. A tenth of all may be the longest.
+func (t *timeline) thin() {
+	failed, longest := 0, []int64{}
+	for i := range t.list {
+		if a := &t.list[i]; a.mustTell() {
+			failed++
+		} else if a.Took > t.long {
+			longest = append(longest, a.Took)
+		}
+	}
+	limit := &t.others
+	if failed > t.most/2 {
+		limit = &t.failed
+	}
+	*limit -= min(*limit, *limit/8+1)
+	if less := len(longest) - t.most/10; less > 0 {
+		slices.Sort(longest)
+		t.long = longest[less-1]
+	}
+	was := len(t.list)
+	t.list = slices.DeleteFunc(t.list, func(a Attempt) bool { return !t.keeps(&a) })
+	t.more += int64(was - len(t.list))
+}

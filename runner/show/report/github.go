@@ -1,0 +1,123 @@
+package report
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"crew/runner/decide/task"
+)
+
+// placeTail is in how much of the end of an output a place is looked for.
+const placeTail = 4 << 10
+
+// Data of workflow commands, and their properties, are escaped so.
+var (
+	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// annotation returns the workflow command that has GitHub show a failed task beside
+// the place in the source that its output names, with the last lines of that.
+func (c *CI) annotation(t *task.Task, r *task.Result, lines []string) string {
+	where := ""
+	if file, line, column := c.place(t, r); file != "" {
+		where = "file=" + escapeProperty.Replace(file) + ",line=" + line + ","
+		if column != "" {
+			where += "col=" + column + ","
+		}
+	}
+	title := escapeProperty.Replace(fmt.Sprintf("task %d: %s", t.ID, r.Verdict()))
+	message := escapeData.Replace(strings.Join(append([]string{printable(t, r)}, lines...), "\n"))
+	return fmt.Sprintf("::error %stitle=%s::%s\n", where, title, message)
+}
+
+// place returns the first place in a file of the repository that the end of a task's
+// output names. The path is relative to the repository.
+func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
+	var text []byte
+	for _, o := range [...]task.Output{r.Stderr, r.Stdout} {
+		if o != nil {
+			tail, _ := o.Tail(placeTail)
+			text = append(append(text, tail...), '\n')
+		}
+	}
+	text = append(text, r.Tail...)
+	form := regexp.MustCompile(`(?m)^(.*?):(0*[1-9][0-9]*):(?:(0*[1-9][0-9]*):)?`) // path:line: or path:line:column:
+	for _, m := range form.FindAllStringSubmatch(string(task.Uncoloured(text)), -1) {
+		path := m[1]
+		// The path may stand behind other words.
+		for _, p := range [...]string{strings.TrimSpace(path), path[strings.LastIndexAny(path, " \t(\"'")+1:]} {
+			if file, ok := c.file(t, p); ok {
+				return file, m[2], m[3]
+			}
+		}
+	}
+	return "", "", ""
+}
+
+// file returns the path from the root of the repository of a file that a task names,
+// if it is there.
+func (c *CI) file(t *task.Task, path string) (string, bool) {
+	if path == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cmp.Or(t.Dir, c.cfg.Dir), path)
+	}
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return "", false
+	}
+	rel, err := filepath.Rel(cmp.Or(c.cfg.Root, c.cfg.Dir), path)
+	return rel, err == nil && filepath.IsLocal(rel)
+}
+
+// Log makes the lines around tasks' output in the log of a CI server. They hold a random
+// token, so no task can write them.
+type Log struct{ token string }
+
+// NewLog returns the lines for a run.
+func NewLog() Log { return Log{rand.Text()} }
+
+// GitHubFence returns the lines between which GitHub Actions obeys no workflow command.
+func (l Log) GitHubFence() (stop, resume string) {
+	return "::stop-commands::" + l.token + "\n", "::" + l.token + "::\n"
+}
+
+// GitHubGroup returns the lines around a block of a task's output in the log of GitHub
+// Actions, which obeys nothing in it.
+func (l Log) GitHubGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
+	stop, resume := l.GitHubFence()
+	return "::group::" + escapeData.Replace(groupTitle(t, r, stderr)) + "\n" + stop, resume + "::endgroup::\n"
+}
+
+// GitLabGroup is like GitHubGroup for GitLab, which shows how long a section took and
+// wants each to have a name of its own. Those of tasks that succeeded are closed.
+func (l Log) GitLabGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
+	const erase = "\x1b[0K"
+	name := fmt.Sprintf("crew_%s_%d", l.token, t.ID)
+	if stderr {
+		name += "_stderr"
+	}
+	closed := ""
+	if !r.Outcome.Failed() {
+		closed = "[collapsed=true]"
+	}
+	begin = fmt.Sprintf("%ssection_start:%d:%s%s\r%s%s\n", erase, r.Start.Unix(), name, closed, erase, groupTitle(t, r, stderr))
+	return begin, fmt.Sprintf("%ssection_end:%d:%s\r%s\n", erase, r.End.Unix(), name, erase)
+}
+
+func groupTitle(t *task.Task, r *task.Result, stderr bool) string {
+	title := fmt.Sprintf("task %d: %s", t.ID, printable(t, r))
+	if stderr {
+		title += " (stderr)"
+	}
+	if r.Outcome.Failed() {
+		title += ": " + r.Verdict()
+	}
+	return title
+}

@@ -1,0 +1,107 @@
+// Package report writes what CI servers read about a run: a JUnit report, workflow
+// commands and a summary in Markdown.
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"crew/runner/decide/task"
+	"crew/runner/keep/trust"
+)
+
+const (
+	nameBytes    = 1000 // of the name of a test case, at most
+	commandBytes = 200  // of a command
+	traceLines   = 20   // of the end of an output
+)
+
+// label returns the text that identifies a task: its tag, its records or, without any,
+// its command or number.
+func label(t *task.Task, r *task.Result) string {
+	if t.Tag != "" {
+		return t.TagOn(r.Worker, r.Host, r.Units)
+	}
+	if t.Block != nil {
+		return t.Block.Place()
+	}
+	var words []string
+	for _, columns := range t.Records {
+		words = append(words, columns...)
+	}
+	if name := strings.Join(words, " "); t.Object == "" && strings.TrimSpace(name) != "" {
+		return name
+	}
+	return cmp.Or(command(t, r), fmt.Sprintf("task %d", t.ID))
+}
+
+// command returns the start of a task's command.
+func command(t *task.Task, r *task.Result) string {
+	return t.ShortCommandLine(t.ArgvIn(r), commandBytes)
+}
+
+// maxSummary is GitHub's limit for the file of a step's summary.
+const maxSummary = 1 << 20
+
+// escapeHTML escapes text inside <pre>, where Markdown means nothing.
+var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// summary returns the summary of the run in Markdown. What tasks have written stands
+// in <pre>, so it is shown as it is.
+func (c *CI) summary(s *task.Stats) string {
+	n, what := s.Of(task.OK), "succeeded"
+	if failed := s.Failed(); failed > 0 {
+		n, what = failed, "failed"
+	}
+	if skipped := s.Of(task.Skipped); skipped > 0 {
+		what += fmt.Sprintf(", %d skipped,", skipped)
+	}
+	text := fmt.Sprintf("### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
+	pre := func(t string) string { return "<pre>" + escapeHTML.Replace(t) + "</pre>\n\n" }
+	if c.cfg.Command != "" {
+		text += pre(task.Printable(task.Shorten(c.cfg.Command, commandBytes)))
+	}
+	text += "| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n" +
+		fmt.Sprintf("| %d | %d | %d | %d | %d | %d |\n\n", s.Of(task.OK), s.Failed(), s.Flaky, s.Of(task.Skipped), s.Of(task.Cancelled), s.Of(task.NotRun))
+	_, failedHere, _ := s.Here()
+	for _, list := range [...]struct {
+		title string
+		some  []told
+		of    int64
+	}{{"Failed", c.failed, failedHere}, {"Flaky", c.flaky, s.Flaky}, {"Slowest", c.slowest, 0}} {
+		lines := "\n"
+		for _, x := range list.some {
+			lines += x.text
+		}
+		if more := list.of - int64(len(list.some)); more > 0 {
+			lines += fmt.Sprintf("… and %d more\n", more)
+		}
+		if list.some != nil {
+			text += "#### " + list.title + "\n\n" + pre(lines)
+		}
+	}
+	return text
+}
+
+// appendSummary appends text to the file of a step's summary, unless that would become
+// too large to be shown at all. A FIFO that nobody reads is an error.
+func appendSummary(path, text string) error {
+	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
+	if err != nil {
+		return fmt.Errorf("%w: have GITHUB_STEP_SUMMARY name a file that can be written, or give --ci none", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size()+int64(len(text)) > maxSummary {
+		return errors.New(path + " is full: GitHub shows no more than 1 MiB")
+	}
+	_, err = f.WriteString(text)
+	return err
+}

@@ -1,0 +1,107 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
+)
+
+// Verbose prints each command on stderr when an attempt starts (-t), as a shell
+// would read it and without a prefix, as xargs and parallel do. Of a task that makes
+// files it says why that is made, before its first command, or that it is up to date. As
+// a sink it prints this before the output of the batch. If tasks write to stderr
+// themselves that is too late; Before prints in time.
+type Verbose struct {
+	// WhyOnly, which may be set before Consume, means to print no commands.
+	WhyOnly bool
+	// Announced, which may be set before Consume, means that Before is called for all
+	// attempts, so Consume tells only of tasks that have none.
+	Announced bool
+
+	screen *Screen
+	line   func(t *task.Task, argv []string) string
+}
+
+// NewVerbose returns a Verbose that writes through screen.
+func NewVerbose(screen *Screen) Verbose {
+	return Verbose{screen: screen, line: lineFor(isTerminal(screen.err.w))}
+}
+
+// lineFor returns what makes the command lines that are shown, on a terminal or elsewhere.
+func lineFor(terminal bool) func(t *task.Task, argv []string) string {
+	if terminal {
+		return (*task.Task).VisibleLine
+	}
+	return (*task.Task).CommandLine
+}
+
+// Consume prints the commands that have started and the tasks that did not have to, in
+// one write. It never returns an error.
+func (v Verbose) Consume(events []task.Event) error {
+	var text []byte
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Kind == task.Started && !v.Announced:
+			text = v.append(text, task.Attempt{Task: e.Task, Number: e.Attempt, Slot: task.Slot{ID: e.Slot, Host: e.Host}, Units: e.Units})
+		case e.Kind == task.Finished && e.Task.Makes != nil && e.Attempt == 0 && e.Result.Outcome.Succeeded():
+			text = appendWhy(text, e.Task, e.Task.Makes.Targets[0].Path+" is up to date")
+		}
+	}
+	v.screen.Say(string(text))
+	return nil
+}
+
+// Close does nothing.
+func (Verbose) Close(task.Stats) error { return nil }
+
+// Before prints the command of an attempt that is about to start. It is safe for
+// concurrent use.
+func (v Verbose) Before(a task.Attempt) { v.screen.Say(string(v.append(nil, a))) }
+
+// append appends what is printed of an attempt that starts.
+func (v Verbose) append(text []byte, a task.Attempt) []byte {
+	if m := a.Task.Makes; m != nil && m.Why != "" && a.Number == a.Task.Attempts+1 {
+		text = appendWhy(text, a.Task, m.Why)
+	}
+	if v.WhyOnly {
+		return text
+	}
+	return append(append(text, v.line(a.Task, a.Argv())...), '\n')
+}
+
+// appendWhy appends a line of crew's own about a task.
+func appendWhy(text []byte, t *task.Task, why string) []byte {
+	return fmt.Appendf(text, "crew: task %d: %s\n", t.ID, task.Printable(why))
+}
+
+// DryRun is an executor (runner.Executor) that runs nothing: each attempt is
+// OK, and its stdout is the command line that would have run, and the place of its
+// block. So order and tags are those of a real run. It is safe for concurrent use.
+type DryRun struct {
+	Terminal bool // the commands are shown on a terminal
+}
+
+// Run returns the attempt's command as its output.
+func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
+	argv, now := a.Argv(), time.Now()
+	line := lineFor(d.Terminal)(a.Task, argv)
+	if b := a.Task.Block; b != nil {
+		line += " # " + task.Printable(b.Place())
+	}
+	return &task.Result{
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: argv,
+		Outcome: task.OK, Start: now, End: now, Stdout: spool.Text(line + "\n"),
+	}
+}
+
+// Kill does nothing: no attempt takes any time.
+func (DryRun) Kill(uint64, int) {}
+
+// Suspend does nothing.
+func (DryRun) Suspend() {}
+
+// Resume does nothing.
+func (DryRun) Resume() {}

@@ -1,0 +1,210 @@
+package sink
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"crew/runner/decide/task"
+)
+
+// object writes results as JSON, one object a line: their task.Facts, the record and, if
+// attempts failed before, attempts with theirs. It streams outputs, so their size does not
+// matter. What is not UTF-8 is written as task.Bytes are. fields has the columns that have
+// names, for each record.
+type object struct {
+	outputs bool // include stdout and stderr
+	frames  bool // have them follow; see task.ShowFrames
+	records Records
+	buf     []byte
+	check   utf8Check
+	escape  escaper
+}
+
+// Records says what the records of tasks are like.
+type Records struct {
+	Several bool     // a task can have several
+	Names   []string // of the columns, "" for one without; nil if none has one
+	Objects bool     // they are JSON objects, whose members have names
+}
+
+// write writes the object of a task that ended with r.
+func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
+	j.buf = j.begin(j.buf[:0], t, r)
+	if len(r.Before) > 0 {
+		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
+		for _, b := range r.Before {
+			f := b.Facts()
+			f.Task, f.Key = 0, "" // as above
+			open := len(j.buf)
+			j.buf = f.Append(j.buf)
+			j.buf[open] = '{' // in place of the comma
+			if !b.Earlier {
+				if err := j.streams(w, b); err != nil {
+					return err
+				}
+			}
+			j.buf = append(j.buf, "},"...)
+		}
+		j.buf[len(j.buf)-1] = ']'
+	}
+	if r.Omitted > 0 {
+		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
+	}
+	if j.frames {
+		return j.frame(w, r)
+	}
+	if err := j.streams(w, r); err != nil {
+		return err
+	}
+	j.buf = append(j.buf, "}\n"...)
+	_, err := w.Write(j.buf)
+	return err
+}
+
+// frame writes buf and the outputs behind it.
+func (j *object) frame(w io.Writer, r *task.Result) error {
+	j.buf = task.AppendInt(task.AppendInt(j.buf, "out", task.Length(r.Stdout)), "err", task.Length(r.Stderr))
+	_, err := w.Write(append(j.buf, "}\n"...))
+	for _, o := range [...]task.Output{r.Stdout, r.Stderr} {
+		if err == nil && task.Length(o) > 0 {
+			_, err = o.WriteTo(w)
+		}
+	}
+	return err
+}
+
+// streams writes buf and both outputs, if they are included. It leaves the rest to be
+// written in buf.
+func (j *object) streams(w io.Writer, r *task.Result) error {
+	if !j.outputs {
+		return nil
+	}
+	for i, name := range [...]string{"stdout", "stderr"} {
+		o := [...]task.Output{r.Stdout, r.Stderr}[i]
+		if task.Length(o) == 0 {
+			j.buf = task.AppendText(j.buf, name, "")
+			continue
+		}
+		valid, err := j.check.valid(o)
+		if err != nil {
+			return err
+		}
+		open, end := `"`, `"`
+		if !valid {
+			open, end = `{"base64":"`, `"}`
+		}
+		j.buf = append(task.AppendName(j.buf, name), open...)
+		if _, err := w.Write(j.buf); err != nil {
+			return err
+		}
+		if valid {
+			j.escape.w = w
+			_, err = o.WriteTo(&j.escape)
+		} else {
+			enc := base64.NewEncoder(base64.StdEncoding, w)
+			if _, err = o.WriteTo(enc); err == nil {
+				err = enc.Close()
+			}
+		}
+		if j.buf = append(j.buf[:0], end...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin appends the members before attempts and outputs. The object stays open.
+func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
+	form, open := &j.records, len(b)
+	f := r.Facts()
+	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.CommandLine(t.ArgvIn(r)))
+	b = f.Append(b)
+	b[open] = '{' // in place of the comma
+	b = form.append(task.AppendName(b, "args"), t.Records, task.AppendColumns)
+	switch {
+	case form.Objects && t.Object != "":
+		b = append(task.AppendName(b, "fields"), t.Object...)
+	case form.Names != nil && len(t.Records) > 0:
+		b = form.append(task.AppendName(b, "fields"), t.Records, func(b []byte, columns []string) []byte {
+			return task.AppendFields(b, form.Names, columns)
+		})
+	}
+	if block := t.Block; block != nil { // where it begins in the input, and its size
+		b = append(task.AppendName(b, "block"), `{"input":`...)
+		b = task.AppendInt(task.Bytes(block.Name).Append(b), "offset", block.Off)
+		b = append(task.AppendInt(b, "bytes", block.Size()-int64(len(block.Head))), '}')
+	}
+	return b
+}
+
+// append appends what value makes of the record, or an array of that if tasks can have
+// several.
+func (form *Records) append(b []byte, records [][]string, value func([]byte, []string) []byte) []byte {
+	if len(records) == 1 && !form.Several {
+		return value(b, records[0])
+	}
+	b = append(b, '[')
+	for i, r := range records {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = value(b, r)
+	}
+	return append(b, ']')
+}
+
+// escaper writes the inside of a JSON string to w.
+type escaper struct {
+	w   io.Writer
+	buf []byte
+}
+
+func (e *escaper) Write(p []byte) (int, error) {
+	for part := range slices.Chunk(p, piece) {
+		e.buf = task.AppendJSON(e.buf[:0], part)
+		if _, err := e.w.Write(e.buf); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// utf8Check finds out whether an output is UTF-8. Writes may cut characters
+// anywhere.
+type utf8Check struct {
+	cut []byte // the start of a character
+}
+
+var errNotUTF8 = errors.New("not UTF-8")
+
+func (c *utf8Check) valid(o task.Output) (bool, error) {
+	c.cut = nil
+	_, err := o.WriteTo(c)
+	if errors.Is(err, errNotUTF8) {
+		return false, nil
+	}
+	return len(c.cut) == 0, err
+}
+
+// Write returns errNotUTF8 at the first invalid byte, or shortly after it.
+func (c *utf8Check) Write(p []byte) (int, error) {
+	text := p
+	if len(c.cut) > 0 {
+		text = append(c.cut, p...)
+	}
+	whole := len(text)
+	for i := max(0, whole-utf8.UTFMax+1); i < whole; i++ {
+		if !utf8.FullRune(text[i:]) { // invalid bytes count as full
+			whole = i
+		}
+	}
+	if !utf8.Valid(text[:whole]) {
+		return 0, errNotUTF8
+	}
+	c.cut = bytes.Clone(text[whole:])
+	return len(p), nil
+}

@@ -1,0 +1,205 @@
+package sink
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+	"crew/runner/exec/spool"
+	"crew/runner/keep/trust"
+)
+
+// resultVersion is the version of the format of result.json.
+const resultVersion = 2
+
+// Results writes a directory for each task that has ended, named by its number
+// beneath the directory for its results.
+// The directory holds stdout, stderr and result.json of the last attempt, and
+// stdout.N and stderr.N of each attempt N before it. Files of output that was not
+// captured are empty.
+//
+// result.json is written last and atomically: if it exists, the rest is complete.
+// A task that never ran because the run ended before it has none, and one that was skipped
+// keeps what it has.
+type Results struct {
+	dir    string // as of has it
+	real   string // the same without symbolic links
+	of     func(*task.Task) string
+	object object
+	buf    bytes.Buffer // for result.json
+}
+
+// OpenResults creates the directory if it is missing and asks whether files may
+// be created in it. Existing files stay until a task of the same number ends,
+// whose files replace them. of returns a task's directory, which is dir or beneath it.
+func OpenResults(dir string, of func(*task.Task) string, records Records) (*Results, error) {
+	real, err := trust.Resolve(dir)
+	if err == nil {
+		err = os.MkdirAll(real, 0o777)
+	}
+	if may := unix.Faccessat(unix.AT_FDCWD, real, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err == nil && may != nil {
+		err = &os.PathError{Op: "write to", Path: real, Err: may}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open results: %w", err)
+	}
+	return &Results{dir: dir, real: real, of: of, object: object{records: records}}, nil
+}
+
+// HoldsResults reports whether a directory has results of an earlier run, in itself or a few levels
+// beneath it.
+func HoldsResults(dir string) bool {
+	tree := os.DirFS(dir)
+	for _, beneath := range [...]string{"", "*/", "*/*/"} {
+		found, _ := fs.Glob(tree, beneath+"[0-9]*/result.json")
+		for _, path := range found {
+			if text, err := fs.ReadFile(tree, path); err == nil && bytes.HasPrefix(text, []byte(`{"version":`)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Consume writes the files of attempts and tasks that have ended. It stops at the
+// first error.
+func (s *Results) Consume(events []task.Event) error {
+	for i := range events {
+		e := &events[i]
+		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && ran(e) && e.Result.Outcome != task.Skipped {
+			if err := s.write(e); err != nil {
+				return fmt.Errorf("write results: %w", err) // err names the file
+			}
+		}
+	}
+	return nil
+}
+
+// Sync makes the files durable.
+func (s *Results) Sync() error {
+	if err := kernel.SyncTree(s.real, true); err != nil {
+		return fmt.Errorf("write results: %w", &fs.PathError{Op: "sync", Path: s.dir, Err: task.WithoutPath(err)})
+	}
+	return nil
+}
+
+// Close does nothing.
+func (s *Results) Close(task.Stats) error { return nil }
+
+// write writes the files of an attempt that was retried, or of a task's last one.
+func (s *Results) write(e *task.Event) error {
+	r, dir := e.Result, s.of(e.Task)
+	if rest, within := strings.CutPrefix(dir, s.dir); within {
+		dir = filepath.Join(s.real, rest)
+	}
+	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
+	retried, replayed := e.Kind == task.Retried, e.Result.Known()
+	n := len(r.Before)
+	first := n == 0 || r.Before[n-1].Earlier // of the task's attempts in this run
+	if retried {
+		first = e.Retries == 0
+	}
+	if first || replayed {
+		// Files of attempts in earlier runs stay: a replayed result may not bring them.
+		if err := begin(dir, r.Attempt <= 1); err != nil {
+			return err
+		}
+	}
+	if retried {
+		return saveBoth(dir, "."+strconv.Itoa(r.Attempt), r)
+	}
+	if err := saveBoth(dir, "", r); err != nil {
+		return err
+	}
+	return s.result(dir, e)
+}
+
+// own matches the names of outputs. It is made once, for runs that find any.
+var own = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^std(out|err)(\.[1-9][0-9]*)?$`) })
+
+// begin makes a task's directory, or removes result.json from it. If empty is
+// true it also removes the outputs of an earlier run.
+func begin(dir string, empty bool) error {
+	err := os.Mkdir(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(dir, 0o777)
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	there, err := trust.OpenFile(dir, syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	// It goes first, as the files that it vouches for are about to change.
+	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !empty {
+		return nil
+	}
+	names, err := there.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if own().MatchString(name) {
+			err = cmp.Or(err, os.Remove(filepath.Join(dir, name)))
+		}
+	}
+	return err
+}
+
+func saveBoth(dir, suffix string, r *task.Result) error {
+	if err := save(filepath.Join(dir, "stdout"+suffix), r.Stdout); err != nil {
+		return err
+	}
+	return save(filepath.Join(dir, "stderr"+suffix), r.Stderr)
+}
+
+// save writes o to a file, but follows no links of other users. Its errors name the file.
+func save(path string, o task.Output) error {
+	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		_, err = o.WriteTo(f)
+	}
+	err = cmp.Or(err, f.Close())
+	if err != nil && !errors.As(err, new(*fs.PathError)) {
+		err = &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return err
+}
+
+// result writes result.json: the object of --json with the version of the format
+// in front.
+func (s *Results) result(dir string, e *task.Event) error {
+	s.buf.Reset()
+	fmt.Fprintf(&s.buf, `{"version":%d`, resultVersion)
+	open := s.buf.Len()
+	if err := s.object.write(&s.buf, e.Task, e.Result); err != nil {
+		return err
+	}
+	s.buf.Bytes()[open] = ','
+	path := filepath.Join(dir, "result.json")
+	if err := save(path+".tmp", spool.Text(s.buf.Bytes())); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}

@@ -1,0 +1,98 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+)
+
+// The charts are SVG of numbers alone, which have units of their own in their view boxes, so that they
+// need no script and no scaling.
+
+// outcome is how many tasks ended in a way, and how many stand before them.
+type outcome struct {
+	Name, Kind string
+	N, Before  int64
+}
+
+// outcomes returns those that there are, the failures last.
+func outcomes(r *history.Report) (all []outcome) {
+	before := int64(0)
+	for _, failed := range []bool{false, true} {
+		for o, n := range r.Outcomes {
+			if o := task.Outcome(o); n > 0 && o.Failed() == failed {
+				all = append(all, outcome{o.String(), kind(o), n, before})
+				before += n
+			}
+		}
+	}
+	return all
+}
+
+// bars are a histogram.
+type bars struct {
+	Bins  []history.Bin
+	Most  int64  // tasks in one of them
+	Marks []mark // below some
+}
+
+// mark is a duration at a place in percent of the width.
+type mark struct {
+	From time.Duration
+	X    float64
+}
+
+func histogram(bins []history.Bin) (h bars) {
+	h.Bins = bins
+	for i, b := range bins {
+		h.Most = max(h.Most, b.Tasks)
+		if i%((len(bins)+5)/6) == 0 {
+			h.Marks = append(h.Marks, mark{b.From, 100 * float64(i) / float64(len(bins))})
+		}
+	}
+	return h
+}
+
+// spark returns a small line of a figure over the runs that have tasks, with a dot at the last one.
+func spark(name string, runs []history.Figures, of func(history.Figures) float64) template.HTML {
+	points, last, most := "", "", 0.0
+	for i, f := range runs {
+		if f.Tasks > 0 {
+			last = fmt.Sprintf(" %d,%.4g", i, -of(f))
+			points, most = points+last, max(most, of(f))
+		}
+	}
+	if most = cmp.Or(most, 1); points == "" {
+		return ""
+	}
+	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers, and names of our own
+		`<svg class="spark %[1]s" width="90" height="18" viewBox="0 -%.4[2]g %[3]d %.4[2]g" preserveAspectRatio="none" role="img" aria-label="%[1]s"><polyline points="%[4]s"/><polyline class="dot" points="%[5]s%[5]s"/></svg>`,
+		name, most, max(1, len(runs)-1), points, last))
+}
+
+// sparks returns how the mean and the failures of a group went over the runs.
+func sparks(runs []history.Figures) [2]template.HTML {
+	return [2]template.HTML{
+		spark("mean", runs, func(f history.Figures) float64 { return f.Mean.Seconds() }),
+		spark("failures", runs, func(f history.Figures) float64 { return float64(f.Failed) }),
+	}
+}
+
+// work says how much time the tasks took for each second of the runs.
+func work(r *history.Report) string {
+	wall := time.Duration(0)
+	for _, run := range r.Runs {
+		wall += max(0, run.End.Sub(run.Start))
+	}
+	if wall == 0 || r.Total.Time == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f at once", r.Total.Time.Seconds()/wall.Seconds())
+}
+
+// percent returns which part of the longest time another one is.
+func percent(d, most task.Seconds) float64 { return 100 * float64(d) / float64(max(1, most)) }

@@ -1,0 +1,110 @@
+package view
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+)
+
+// mostPacked is how long the block of data may be. Where it would be longer, commands
+// and keys are cut.
+const mostPacked = 4 << 20
+
+// level is that of gzip: within 2 % of the best, in a third of its time.
+const level = 4
+
+// packed is what the script gets, as JSON.
+type packed struct {
+	Base    float64           `json:"base"` // milliseconds since 1970
+	Zone    int               `json:"zone"` // minutes east of UTC
+	More    int64             `json:"more"`
+	Kinds   [][2]string       `json:"kinds"` // name and class of each outcome
+	Runs    []history.Run     `json:"runs"`
+	Lanes   []history.Lane    `json:"lanes"`
+	Blocked []history.Blocked `json:"blocked"`
+	Names   []string          `json:"names"`
+
+	Columns [12]json.RawMessage `json:"columns"` // of the attempts
+}
+
+// pack returns the data of a page: base64 of gzip of JSON.
+func pack(r *history.Report) (string, error) {
+	a := &r.Attempts
+	_, east := a.Base.Local().Zone()
+	p := &packed{Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Runs: r.Runs, Lanes: a.Lanes, Blocked: r.Blocked}
+	for o := range task.Outcomes {
+		p.Kinds = append(p.Kinds, [2]string{o.String(), kind(o)})
+	}
+	var names []string
+	p.Columns, names = columns(a)
+	for most := longest; ; most /= 3 {
+		p.Names = p.Names[:0]
+		for _, name := range names {
+			p.Names = append(p.Names, visible(name, most))
+		}
+		if text, err := squeeze(p); err != nil || len(text) <= mostPacked || most < 20 {
+			return text, err
+		}
+	}
+}
+
+func squeeze(p *packed) (string, error) {
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, level)
+	err := json.NewEncoder(z).Encode(p)
+	if err == nil {
+		err = z.Close()
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes()), err
+}
+
+// columns returns the columns of the attempts: task, start, command, run, attempt, lane, outcome,
+// final, code, key, took, waited; and their keys and commands, each once. Times are in units of
+// 0.1 ms, -1 where one is unknown. The first three hold the differences to the number before.
+func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) {
+	index := map[string]int64{}
+	name := func(s string) int64 {
+		i, known := index[s]
+		if !known {
+			i = int64(len(names))
+			index[s], names = i, append(names, s)
+		}
+		return i
+	}
+	name("")
+	var last [3]int64
+	between := byte('[')
+	for i := range a.List {
+		x, final := &a.List[i], int64(0)
+		if x.Final {
+			final = 1
+		}
+		at := [...]int64{int64(x.Task), tenths(x.Start - a.Base.UnixNano()), name(x.Command)}
+		for c, n := range [...]int64{
+			at[0] - last[0], at[1] - last[1], at[2] - last[2], int64(x.Run), int64(x.Number), int64(x.Lane), int64(x.Outcome),
+			final, int64(x.Code), name(x.Key), tenths(x.Took), tenths(x.Waited),
+		} {
+			columns[c] = strconv.AppendInt(append(columns[c], between), n, 10)
+		}
+		last, between = at, ','
+	}
+	for c := range columns {
+		if len(a.List) > 0 {
+			columns[c] = append(columns[c], ']')
+		}
+	}
+	return columns, names
+}
+
+// tenths returns nanoseconds in units of 0.1 ms. What is negative is -1.
+func tenths(ns int64) int64 {
+	if ns < 0 {
+		return -1
+	}
+	return (ns + 50_000) / 100_000
+}

@@ -1,0 +1,46 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+)
+
+// about says of a failed task its key, place and time, and how the attempts before failed.
+func about(r *history.Report, e history.Ended) string {
+	var all []string
+	if len(r.Runs) > 1 && e.Run < len(r.Runs) {
+		all = append(all, "run "+show(r.Runs[e.Run].Source))
+	}
+	if e.Key != "" {
+		all = append(all, "key "+show(e.Key))
+	}
+	if where := place(e.Facts); where != "" {
+		all = append(all, where)
+	}
+	if !e.Start.IsZero() {
+		all = append(all, "began "+task.Moment(e.Start))
+	}
+	for _, before := range e.Earlier {
+		all = append(all, fmt.Sprintf("attempt %d: %s", before.Attempt, verdict(before)))
+	}
+	return strings.Join(all, " · ")
+}
+
+// unknown counts failed tasks whose output is unknown.
+func unknown(r *history.Report) (n int64) {
+	for _, e := range r.Failed.List {
+		if e.Output == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// leavesOut reports whether the page lacks something. A live one can ask for outputs.
+func leavesOut(r *history.Report, live string) bool {
+	rest := r.Keys.Rest + r.Commands.Rest + r.Hosts.Rest
+	return r.Attempts.More+r.Failed.More+r.Flaky.More+r.Missed+rest > 0 || len(r.Runs) > mostRuns || live == "" && unknown(r) > 0
+}

@@ -1,0 +1,72 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+
+	"crew/runner/show/history"
+)
+
+const whyWorker = -1 // not a worker, but where it says why nothing starts
+
+// worker is one of a host. A host is a process of the trace.
+type worker struct {
+	host string
+	n    int
+}
+
+// rows are the threads of a worker, one a row.
+type rows struct {
+	history.Rows
+	threads []int
+}
+
+// host returns the process of a host.
+func (t *Trace) host(name string) int {
+	pid := t.hosts[name]
+	if pid == 0 {
+		pid = len(t.hosts) + 1
+		t.hosts[name] = pid
+		t.about(pid, 0, "process_name", "name", cmp.Or(tidy(name), "this machine"))
+		t.about(pid, 0, "process_sort_index", "sort_index", pid)
+	}
+	return pid
+}
+
+// about writes something about a process or a thread.
+func (t *Trace) about(pid, tid int, what, name string, value any) {
+	t.put(&event{Name: what, Ph: "M", PID: pid, TID: tid, Args: map[string]any{name: value}})
+}
+
+// place returns the thread of something that lasts, and from when until when it is shown.
+func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start, end micros) {
+	pid = t.host(host)
+	w := worker{host, n}
+	r := t.workers[w]
+	if r == nil {
+		r = &rows{}
+		t.workers[w] = r
+	}
+	row, begin, over := r.Take(int64(from), int64(to))
+	if row == len(r.threads) {
+		r.threads = append(r.threads, t.thread(pid, n, row+1))
+	}
+	return pid, r.threads[row], micros(begin), micros(over)
+}
+
+// thread names a new thread for a row of a worker, and returns it.
+func (t *Trace) thread(pid, n, row int) int {
+	name := fmt.Sprint("worker ", n)
+	switch {
+	case n == whyWorker:
+		name = "why nothing starts"
+	case n == 0:
+		name = fmt.Sprint("row ", row)
+	case row > 1:
+		name += fmt.Sprint(", row ", row)
+	}
+	t.threads++
+	t.about(pid, t.threads, "thread_name", "name", name)
+	t.about(pid, t.threads, "thread_sort_index", "sort_index", n*1000+min(row, 999))
+	return t.threads
+}

@@ -1,0 +1,98 @@
+// Package view makes what people look at of a report: a page of HTML, which needs no
+// network, and a trace for the viewers of browsers.
+//
+// Text of tasks is hostile. It gets into a page through the escaping of html/template,
+// in the compressed block of data, which the script takes apart, and nowhere else; the
+// script puts it there as text alone. The page's policy allows its own script and style
+// by their hashes.
+package view
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+
+	"crew/runner/show/history"
+	"crew/runner/steer/control"
+)
+
+//go:embed *.html *.css *.js
+var files embed.FS
+
+var pages = template.Must(template.New("").Funcs(funcs).ParseFS(files, "*.html"))
+
+// frame is what all pages have.
+type frame struct {
+	Head   string // what the browser shows as the title
+	CSP    string
+	Style  template.CSS
+	Script template.JS
+
+	Refresh int // seconds until the browser loads the page again; 0 if it does not
+}
+
+// newFrame returns the frame of a page with some of the scripts, which connects to
+// where it came from if it is live.
+func newFrame(title string, live bool, scripts ...string) frame {
+	style, script := text("page.css"), ""
+	for _, name := range scripts {
+		script += text(name)
+	}
+	csp := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(style)
+	if script != "" {
+		csp += "; script-src " + hash(script)
+	}
+	if live {
+		csp += "; connect-src 'self'"
+	}
+	return frame{Head: title, CSP: csp, Style: template.CSS(style), Script: template.JS(script)} //nolint:gosec // these are our own files
+}
+
+func text(name string) string {
+	b, err := files.ReadFile(name)
+	if err != nil {
+		panic("internal error: " + err.Error())
+	}
+	return string(b)
+}
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Page writes the page of a report. live is "" for a file. Otherwise it is the URL,
+// relative to the page, below which "events", "do" and "log" are; it ends with a slash.
+func Page(w io.Writer, r *history.Report, live string) error {
+	packed, err := pack(r)
+	if err != nil {
+		return fmt.Errorf("pack the attempts: %w", err)
+	}
+	title := "report"
+	scripts := []string{"page.js", "timeline.js", "tasks.js"}
+	if live != "" {
+		title, scripts = "live", append(scripts, "live.js")
+	}
+	return pages.ExecuteTemplate(w, "page.html", struct {
+		frame
+		*history.Report
+		Live string
+		Data template.HTML
+	}{
+		newFrame(visible(r.Title, 80)+" · crew "+title, live != "", append(scripts, "start.js")...), r, live,
+		template.HTML(packed), //nolint:gosec // base64
+	})
+}
+
+// Index writes the page that lists runs. Each links to "run/PID/".
+func Index(w io.Writer, runs []control.Hello) error {
+	f := newFrame("crew runs", false)
+	f.Refresh = 5
+	return pages.ExecuteTemplate(w, "index.html", struct {
+		frame
+		Runs []control.Hello
+	}{f, runs})
+}

@@ -1,0 +1,157 @@
+package view
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+	"crew/runner/steer/control"
+)
+
+// many is the page of a run with 12,000 tasks.
+var many = sync.OnceValue(func() string {
+	var b strings.Builder
+	_ = Page(&b, made(12_000, 1), "")
+	return b.String()
+})
+
+// page returns the page of a report.
+func page(t *testing.T, r *history.Report, live string) string {
+	var b bytes.Buffer
+	require.NoError(t, Page(&b, r, live))
+	return b.String()
+}
+
+// unpacked returns what a reader of a page sees: its texts and its charts, and the data of its
+// script.
+func unpacked(t *testing.T, html string) string {
+	packed := regexp.MustCompile(`id="data">([^<]*)<`).FindStringSubmatch(html)[1]
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
+	require.NoError(t, err)
+	data, err := io.ReadAll(z)
+	require.NoError(t, err)
+	html = regexp.MustCompile(`(?s)<(style|script).*?</(style|script)>`).ReplaceAllString(html, "")
+	html = regexp.MustCompile(`</?[a-z0-9]+[^>]*>`).ReplaceAllStringFunc(html, func(tag string) string {
+		if regexp.MustCompile(`^<(rect|path|line|polyline|circle)`).MatchString(tag) {
+			return tag
+		}
+		return "\n"
+	})
+	text := regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(html, "\n") + "\n" + strings.ReplaceAll(string(data), `,"`, ",\n\"")
+	return strings.ReplaceAll(text, strings.Repeat("w", 200), "W")
+}
+
+// The texts of testdata were read by people. CREW_UPDATE writes them anew.
+func TestPageTellsWhatHappened(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	for name, r := range map[string]*history.Report{"run": made(300, 1), "runs": made(360, 3)} {
+		got, file := unpacked(t, page(t, r, "")), "testdata/"+name+".txt"
+		if os.Getenv("CREW_UPDATE") != "" {
+			require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+		}
+		want, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got)
+	}
+}
+
+func TestPageOfNothing(t *testing.T) {
+	html := page(t, &history.Report{}, "")
+	require.Contains(t, html, "<h1>Nothing to report</h1>")
+	require.Contains(t, html, "No task has ended.")
+	require.NotContains(t, html, `href="#h-timeline"`)
+	html = page(t, &history.Report{}, "./")
+	require.Contains(t, html, `data-live="./"`)
+	require.Contains(t, html, "No task has ended yet.")
+}
+
+func TestIndexListsRuns(t *testing.T) {
+	total := int64(90)
+	var b bytes.Buffer
+	require.NoError(t, Index(&b, []control.Hello{
+		{PID: 4711, Name: "nightly", Command: task.Bytes(hostile[0]), State: "paused", Progress: control.Progress{Total: &total, Done: 12, Failed: 3}},
+		{PID: 4712, State: control.Silent},
+	}))
+	for _, want := range []string{`http-equiv="refresh" content="5"`, `href="run/4711/"`, "nightly", "paused", "of 90", "silent", "&lt;script&gt;"} {
+		require.Contains(t, b.String(), want)
+	}
+	require.NotContains(t, b.String(), hostile[0])
+	b.Reset()
+	require.NoError(t, Index(&b, nil))
+	require.Contains(t, b.String(), "crew -j4")
+}
+
+// What may run is what the policy has the hash of, and that is all that there is.
+func TestPolicyAllowsWhatThePageHas(t *testing.T) {
+	var index bytes.Buffer
+	require.NoError(t, Index(&index, nil))
+	for _, html := range []string{page(t, made(400, 2), ""), page(t, made(400, 1), "./"), index.String()} {
+		csp := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(html)[1]
+		csp = strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(csp)
+		require.True(t, strings.HasPrefix(csp, "default-src 'none';"))
+		require.Equal(t, strings.Contains(html, "data-live"), strings.Contains(csp, "connect-src 'self'"))
+		for _, tag := range []string{"style", `script type="module"`} {
+			for _, m := range regexp.MustCompile(`(?s)<`+tag+`>(.*?)</`).FindAllStringSubmatch(html, -1) {
+				sum := sha256.Sum256([]byte(m[1]))
+				require.Contains(t, csp, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+			}
+		}
+		require.NotRegexp(t, `<[a-z][^>]*\s(style|on[a-z]+)=`, html)
+		require.NotRegexp(t, `(src|href)="?(https?:|//|javascript:)`, html)
+	}
+}
+
+func TestNamesAreNoMarkup(t *testing.T) {
+	r := made(400, 1)
+	for i, name := range hostile {
+		f := history.Ended{Facts: task.Facts{Task: uint64(i), Command: task.Bytes(name), Key: task.Bytes(name), Host: task.Bytes(name), Error: task.Bytes(name), Outcome: task.StartFailed}, Output: []byte(name)}
+		r.Failed.List = append([]history.Ended{f}, r.Failed.List...)
+		r.Slowest.List = append([]history.Ended{f}, r.Slowest.List...)
+		r.Flaky.List = append([]history.Ended{f}, r.Flaky.List...)
+		for _, g := range []*history.Groups{&r.Keys, &r.Commands, &r.Hosts} {
+			g.List = append(g.List, history.Group{Name: name})
+		}
+		r.Runs[0].Source, r.Title = name, name
+		html := page(t, r, "")
+		require.NotContains(t, html, `<script>document`)
+		require.NotContains(t, html, `<img`)
+		require.NotContains(t, html, `<svg onload`)
+		require.NotRegexp(t, `[\x00-\x08\x0b-\x1f\x7f\x{202a}-\x{202e}\x{2066}-\x{2069}\x{200b}\x{fffd}]`, html)
+		require.Less(t, len(html), 5<<20)
+	}
+}
+
+func TestPageIsSmall(t *testing.T) {
+	require.Less(t, len(many()), 5<<20/15)
+	r := made(1000, 1)
+	long := strings.Repeat("\x01", 1<<20)
+	for i := range r.Attempts.List {
+		r.Attempts.List[i].Command = long
+	}
+	require.Less(t, len(page(t, r, "")), 5<<20, "long commands are cut")
+}
+
+func TestSpansAreShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 300 * time.Microsecond: "300µs", 42 * time.Millisecond: "42ms", 1234 * time.Millisecond: "1.23s", 59940 * time.Millisecond: "59.9s",
+		59960 * time.Millisecond: "1m0s", 3*time.Hour + 5*time.Minute: "3h5m0s", 50 * time.Hour: "50h0m0s",
+	} {
+		require.Equal(t, want, span(d))
+	}
+	require.Equal(t, "12,345,678", count(12345678))
+	require.Equal(t, "-1,000", count(-1000))
+}

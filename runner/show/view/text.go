@@ -1,0 +1,128 @@
+package view
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+)
+
+// longest is how many bytes of a command, a key or a name are shown.
+const longest = 1000
+
+var funcs = template.FuncMap{
+	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment, "zone": zone,
+	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
+	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leavesOut": leavesOut, "unknown": unknown, "known": func(output []byte) bool { return output != nil }, "verdict": verdict,
+	"trends": trends, "about": about, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
+	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "percent": percent, "work": work,
+}
+
+type named[T any] struct {
+	Name string
+	Of   T
+}
+
+// groups is a table of figures.
+type groups struct {
+	Title, Name string
+	Of          history.Groups
+}
+
+// show returns text of a task, in one line and not too long.
+func show(s any) string { return visible(fmt.Sprint(s), longest) }
+
+func visible(s string, n int) string { return task.Printable(task.Shorten(s, n)) }
+
+// lines returns output with its line breaks, without colours, and with all else that is
+// unprintable made visible.
+func lines(b []byte) string {
+	text := strings.ReplaceAll(string(task.Uncoloured(b)), "\r\n", "\n")
+	all := strings.Split(text, "\n")
+	for i, line := range all {
+		all[i] = task.Printable(line)
+	}
+	return strings.Join(all, "\n")
+}
+
+// span returns a duration with three digits, but whole seconds. The script has the same.
+func span(d time.Duration) string {
+	unit := 100 * time.Microsecond
+	for unit < time.Second && d+unit/2 >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// count returns a number with its thousands apart.
+func count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// share returns a part of a whole in percent: "–" for nothing.
+func share(part, whole int64) string {
+	switch p := 100 * float64(part) / float64(max(whole, 1)); {
+	case part == 0:
+		return "–"
+	case p < 0.1:
+		return "< 0.1 %"
+	case p < 10 && part != whole:
+		return fmt.Sprintf("%.1f %%", p)
+	default:
+		return fmt.Sprintf("%.0f %%", p)
+	}
+}
+
+// zone names the time zone in which the page's times are.
+func zone(t time.Time) string { return "UTC" + t.Local().Format("-07:00") }
+
+// kind returns the class of an outcome: which colour it has.
+func kind(o task.Outcome) string {
+	switch o {
+	case 0:
+		return "run"
+	case task.OK:
+		return "ok"
+	case task.Timeout:
+		return "slow"
+	case task.Lost, task.Memory:
+		return "lost"
+	case task.Cancelled, task.NotRun, task.Skipped:
+		return "off"
+	}
+	return "fail"
+}
+
+// verdict says how an attempt ended, but for its host, which is told with its worker.
+func verdict(f task.Facts) string {
+	f.Host = ""
+	return show(f.Verdict())
+}
+
+// place says where an attempt ran, as far as that is known.
+func place(f task.Facts) string {
+	if f.Worker == 0 {
+		return show(f.Host)
+	}
+	return show(f.Place())
+}
+
+// ran says when a run began and how long it took.
+func ran(r history.Run) string {
+	if r.Start.IsZero() {
+		return ""
+	}
+	text := task.Moment(r.Start)
+	if r.End.After(r.Start) {
+		text += " for " + span(r.End.Sub(r.Start))
+	}
+	return text
+}

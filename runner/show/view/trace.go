@@ -1,0 +1,210 @@
+package view
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+)
+
+const (
+	traceName    = 200     // bytes of the name of an attempt
+	traceText    = 1000    // bytes of other texts
+	mostArrows   = 1 << 19 // that have begun and not ended
+	earlierStart = 24 * time.Hour
+	countGap     = time.Millisecond
+)
+
+// Trace writes lines in the Trace Event Format, which Perfetto and chrome://tracing read, as
+// they come. A host is a process, and a worker is a thread. Attempts of a thread do not
+// overlap: if they would, or if the worker is unknown, they get a row that is free. It is
+// not safe for concurrent use.
+type Trace struct {
+	w       *bufio.Writer // keeps its first error
+	between string        // what goes before the next event
+	fold    *history.Fold
+	base    time.Time
+	last    time.Time      // when something happened
+	hosts   map[string]int // the process of each
+	workers map[worker]*rows
+	threads int
+	flows   map[uint64]int // by task: the arrow from the attempt that failed to the next
+	arrow   int            // the last one
+	told    bool           // the source tells what runs
+	counted time.Time
+}
+
+// event is one of the format.
+type event struct {
+	Name  string  `json:"name"`
+	Cat   string  `json:"cat,omitempty"`
+	Ph    string  `json:"ph"`
+	TS    micros  `json:"ts"`
+	Dur   *micros `json:"dur,omitempty"`
+	PID   int     `json:"pid"`
+	TID   int     `json:"tid"`
+	ID    int     `json:"id,omitempty"`
+	BP    string  `json:"bp,omitempty"`
+	Scope string  `json:"s,omitempty"`
+	Color string  `json:"cname,omitempty"`
+	Args  any     `json:"args,omitempty"`
+}
+
+// details are what is shown of an attempt that is selected.
+type details struct {
+	task.Facts
+	Wait task.Seconds `json:"wait,omitzero"`
+}
+
+// micros is a time in nanoseconds that is written in microseconds.
+type micros time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (m micros) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
+}
+
+// NewTrace returns a Trace that writes to w what f finds out.
+func NewTrace(w io.Writer, f *history.Fold) *Trace {
+	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[worker]*rows{}, flows: map[uint64]int{}}
+	f.Attempted, f.Stuck = t.attempt, t.stuck
+	_, _ = t.w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)
+	return t
+}
+
+// Close completes the JSON. Attempts that still run end there, as another source begins. It returns
+// the first error of any write.
+func (t *Trace) Close() error {
+	t.fold.Source("")
+	t.leave()
+	_, _ = t.w.WriteString("\n]}\n")
+	return t.w.Flush()
+}
+
+func (t *Trace) put(e *event) {
+	_, _ = t.w.WriteString(t.between)
+	t.between = ",\n"
+	text, _ := json.Marshal(e) // it has nothing that cannot be written
+	_, _ = t.w.Write(text)
+}
+
+// Add adds a line, also to the Fold, and keeps nothing of it.
+func (t *Trace) Add(l *history.Line) {
+	at := l.At
+	if !l.Start.IsZero() {
+		at = cmp.Or(at, l.Start.Add(time.Duration(l.Duration)))
+	}
+	ended := l.Name == "retried" || l.Name == "finished"
+	told := l.Name == "admitted" || l.Name == "started"
+	switch t.told = t.told || told || l.Name == "blocked"; {
+	case ended && !l.Start.IsZero() && !t.told && t.between == "\n":
+		t.base = l.Start.Add(-earlierStart) // those that began before it end later
+	case t.base.IsZero():
+		t.base = at
+	}
+	t.fold.Add(l)
+	switch {
+	case l.Name == history.Began:
+		t.leave()
+	case told, ended:
+		t.count(at)
+	case l.Name == "draining", l.Name == "stopping", l.Name == "notice":
+		t.instant(l, at)
+	}
+	if at.After(t.last) {
+		t.last = at
+	}
+}
+
+// at returns a time of the trace. Perfetto drops events of negative times.
+func (t *Trace) at(when time.Time) micros { return micros(max(0, when.Sub(t.base))) }
+
+// attempt writes an attempt. See history.Fold.
+func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
+	end := time.Unix(0, until)
+	if t.told && end.Before(t.base) { // an earlier run made it
+		return
+	}
+	color := ""
+	if l.Outcome.Failed() {
+		color = "terrible"
+	}
+	pid, tid, from, to := t.place(a.Host, int(a.Worker), t.at(time.Unix(0, a.Start)), t.at(end))
+	t.slice(&event{Name: label(l), Cat: l.Outcome.String(), PID: pid, TID: tid, TS: from, Color: color, Args: details{task.Facts{
+		Task: l.Task, Attempt: l.Attempt, Key: tidy(l.Key), Command: tidy(l.Command), Exit: l.Exit, Signal: l.Signal, Error: tidy(l.Error),
+	}, task.Seconds(max(0, a.Waited))}}, to)
+	t.arrows(l, pid, tid, from, to)
+}
+
+// slice writes an event that lasts.
+func (t *Trace) slice(e *event, to micros) {
+	e.Ph = "X"
+	dur := to - e.TS
+	e.Dur = &dur
+	t.put(e)
+}
+
+// arrows writes the end of the arrow from the attempt before, and the beginning of one to
+// the next attempt.
+func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
+	e := event{Name: "retry", Cat: "retry", PID: pid, TID: tid}
+	if id, known := t.flows[l.Task]; known && l.Attempt > 1 {
+		e.Ph, e.ID, e.BP, e.TS = "f", id, "e", from
+		t.put(&e)
+	}
+	delete(t.flows, l.Task)
+	if l.Name == "retried" && len(t.flows) < mostArrows {
+		t.arrow++
+		t.flows[l.Task] = t.arrow
+		e.Ph, e.ID, e.BP, e.TS = "s", t.arrow, "", max(from, to-1) // inside of the attempt
+		t.put(&e)
+	}
+}
+
+// stuck writes a time in which nothing started.
+func (t *Trace) stuck(b *history.Blocked) {
+	pid, tid, from, to := t.place("", whyWorker, t.at(b.From), t.at(b.To))
+	t.slice(&event{Name: tidy(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
+}
+
+func (t *Trace) instant(l *history.Line, at time.Time) {
+	name := l.Name
+	if l.Text != "" {
+		name += ": " + tidy(l.Text)
+	}
+	t.put(&event{Name: name, Cat: "run", Ph: "i", Scope: "g", TS: t.at(at), PID: t.host("")})
+}
+
+// count writes how many attempts run and how many tasks wait, if it is a while since the
+// last time.
+func (t *Trace) count(at time.Time) {
+	if !t.told || at.Sub(t.counted) < countGap {
+		return
+	}
+	t.counted = at
+	running, waiting := t.fold.Now()
+	t.put(&event{Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""), Args: map[string]int{"running": running, "waiting": waiting}})
+}
+
+// leave counts at the end of a run, when nothing is left.
+func (t *Trace) leave() {
+	t.counted = time.Time{}
+	t.count(t.last)
+}
+
+// label names an attempt.
+func label(l *history.Line) string {
+	name := task.Printable(task.Shorten(string(l.Command), traceName))
+	if name == "" {
+		return "task " + strconv.FormatUint(l.Task, 10)
+	}
+	return task.Shorten(name, traceName)
+}
+
+func tidy[T ~string](s T) T { return T(task.Printable(task.Shorten(string(s), traceText))) }

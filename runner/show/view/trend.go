@@ -1,0 +1,114 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"crew/runner/show/history"
+)
+
+// trend is how a group changed: its latest run against those before.
+type trend struct {
+	history.Group
+	What            string        // "key" or "command"
+	Latest, Earlier time.Duration // means
+	LatestP95       time.Duration // of the latest run
+	Change          string
+	Words           []named[string] // what is worth a word, with its class
+	weight          float64
+}
+
+const (
+	mostTrends = 100
+	much       = 1.25                  // a mean that grew by this factor is slower
+	least      = 20 * time.Millisecond // and by this much
+)
+
+// trends returns the groups that are in several runs, what changed most first.
+func trends(r *history.Report) []trend {
+	var all []trend
+	for _, of := range []named[history.Groups]{{"key", r.Keys}, {"command", r.Commands}} {
+		for _, g := range of.Of.List {
+			if t, ok := trendOf(g, of.Name); ok {
+				all = append(all, t)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b trend) int { return cmp.Compare(b.weight, a.weight) })
+	return all[:min(len(all), mostTrends)]
+}
+
+func trendOf(g history.Group, what string) (t trend, ok bool) {
+	last := -1
+	var before history.Figures
+	for i, f := range g.ByRun {
+		if f.Tasks == 0 {
+			continue
+		}
+		if last >= 0 {
+			b := &g.ByRun[last]
+			before.Tasks, before.Failed, before.Time = before.Tasks+b.Tasks, before.Failed+b.Failed, before.Time+b.Mean*time.Duration(b.Tasks)
+		}
+		last = i
+	}
+	if before.Tasks == 0 || g.Name == "" {
+		return t, false
+	}
+	now := g.ByRun[last]
+	t = trend{Group: g, What: what, Latest: now.Mean, LatestP95: now.P95, Earlier: before.Time / time.Duration(before.Tasks)}
+	say := func(class, word string, weight float64) {
+		t.Words, t.weight = append(t.Words, named[string]{class, word}), t.weight+weight
+	}
+	if ratio := float64(t.Latest) / float64(max(1, t.Earlier)); t.Earlier > 0 && t.Latest > 0 {
+		t.Change = fmt.Sprintf("× %.2f", ratio)
+		t.weight = math.Abs(math.Log(ratio))
+		switch {
+		case ratio >= much && t.Latest-t.Earlier >= least:
+			say("slow", "got slower", 1)
+		case ratio <= 1/much && t.Earlier-t.Latest >= least:
+			say("ok", "got faster", 0.5)
+		}
+	}
+	switch {
+	case now.Failed > 0 && before.Failed == 0:
+		say("fail", "newly failing", 3)
+	case now.Failed > 0:
+		say("fail", "failing", 1)
+	case before.Failed > 0:
+		say("ok", "no longer failing", 0.5)
+	}
+	if g.Flaky > 0 {
+		say("lost", "flaky", 0.5)
+	}
+	return t, true
+}
+
+// mostRuns is how many runs are listed.
+const mostRuns = 200
+
+// lastRuns returns the last runs, the latest first.
+func lastRuns(r *history.Report) []history.Run {
+	last := slices.Clone(r.Runs[max(0, len(r.Runs)-mostRuns):])
+	slices.Reverse(last)
+	return last
+}
+
+// hosts counts the hosts of the timeline.
+func hosts(r *history.Report) int {
+	seen := map[string]bool{}
+	for _, l := range r.Attempts.Lanes {
+		seen[l.Host] = true
+	}
+	return len(seen)
+}
+
+// runFigures returns the figures of the runs.
+func runFigures(r *history.Report) (all []history.Figures) {
+	for _, run := range r.Runs {
+		all = append(all, run.Figures)
+	}
+	return all
+}

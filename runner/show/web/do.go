@@ -1,0 +1,120 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"crew/runner/steer/control"
+)
+
+const (
+	mostRequest = 64 << 10 // bytes
+	requestTime = 10 * time.Second
+)
+
+// do has the run do what the request asks for, and answers with the run's reply, or with an
+// object that has an error.
+func (s *server) do(w http.ResponseWriter, req *http.Request) {
+	r, id, _ := s.place(req)
+	q, err := asked(w, req)
+	switch {
+	case err != nil:
+		status := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			status = http.StatusRequestEntityTooLarge
+		}
+		refuse(w, status, err)
+		return
+	case r == nil || !r.has(id):
+		refuse(w, http.StatusGone, errors.New("this page is not of a run that is watched: load it again"))
+		return
+	}
+	h, over := r.about()
+	if !over.IsZero() {
+		refuse(w, http.StatusGone, errors.New("the run is over"))
+		return
+	}
+	var line []byte
+	_, err = control.Ask(req.Context(), h, q, func(l []byte, _ *control.Reply) error {
+		line = slices.Clone(l)
+		return nil
+	})
+	refused, ok := errors.AsType[*control.Refused](err)
+	if err != nil && !ok {
+		refuse(w, http.StatusBadGateway, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if ok {
+		w.WriteHeader(statusOf(refused))
+	}
+	_, _ = w.Write(line)
+}
+
+// asked reads a request. It fails if that is none, or not to be passed on.
+func asked(w http.ResponseWriter, req *http.Request) (q control.Request, err error) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(requestTime))
+	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, mostRequest))
+	_ = c.SetReadDeadline(time.Time{})
+	if err == nil {
+		err = json.Unmarshal(text, &q)
+	}
+	if err == nil && !control.Steers(q.Op) {
+		err = errors.New("a page cannot ask for that")
+	}
+	return q, err
+}
+
+func refuse(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encoded(map[string]string{"error": err.Error()}))
+}
+
+// statusOf returns the status of an answer that says why a run has refused something.
+func statusOf(r *control.Refused) int {
+	switch {
+	case r.Over:
+		return http.StatusGone
+	case r.Status == 2: // the request makes no sense
+		return http.StatusBadRequest
+	}
+	return http.StatusConflict
+}
+
+// showLog sends what a task has written, and then what it writes until it ends.
+func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
+	r, id, _ := s.place(req)
+	task, err := strconv.ParseUint(req.FormValue("task"), 10, 64)
+	if err != nil || r == nil || !r.has(id) {
+		http.Error(w, "there is no such task", http.StatusNotFound)
+		return
+	}
+	h, _ := r.about()
+	began := false
+	flush := http.NewResponseController(w).Flush
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err = control.Ask(req.Context(), h, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
+		if l.Error != "" {
+			return nil
+		}
+		began = true
+		if l.Cut > 0 {
+			fmt.Fprintf(w, "… %d bytes before this are not kept\n", l.Cut)
+		}
+		if _, err := w.Write(l.Data); err != nil {
+			return err
+		}
+		return flush()
+	})
+	if err != nil && !began {
+		http.Error(w, err.Error(), http.StatusNotFound)
+	}
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"crew/runner/keep/trust"
+)
+
+const (
+	policy     = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+	textPolicy = "default-src 'none'; sandbox; " + policy
+)
+
+// headers are those of all answers. A page replaces the policy by one to which it adds its own.
+var headers = map[string]string{
+	"Content-Security-Policy":      textPolicy,
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cache-Control":                "no-store",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+}
+
+// guard lets through requests with the token, which it takes off their paths. Without it
+// they learn nothing.
+func (s *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		c := http.NewResponseController(w)
+		rest, status, why := s.check(r)
+		if status == 0 {
+			r.URL.Path, r.URL.RawPath = "/"+rest, ""
+			next.ServeHTTP(&pacer{w, c}, r)
+			return
+		}
+		_ = c.SetReadDeadline(time.Now()) // or it holds the connection by a body that it does not send
+		w.Header().Set("Connection", "close")
+		if why == "" {
+			w.WriteHeader(status)
+			return
+		}
+		http.Error(w, why, status)
+	})
+}
+
+// check returns the path of a request behind the token, or the status with which it is
+// refused, and why, unless it is not to learn that.
+func (s *server) check(r *http.Request) (rest string, status int, why string) {
+	first, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch {
+	case subtle.ConstantTimeCompare([]byte(first), []byte(s.token)) != 1 || !found:
+		return "", http.StatusNotFound, ""
+	case !s.isOwn(r.Host):
+		return "", http.StatusForbidden, "crew web is reached as localhost or 127.0.0.1, not as another name"
+	case http.NewCrossOriginProtection().Check(r) != nil:
+		return "", http.StatusForbidden, "no page but those of crew web can change anything"
+	}
+	return rest, 0, ""
+}
+
+// isOwn reports whether a Host header can be that of a browser which was given an address of
+// this server, and not a name that its owner has made lead here. The port is any, as that
+// of ssh -L may differ.
+func (s *server) isOwn(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	return strings.EqualFold(name, "localhost") || name == "127.0.0.1" || name == "::1" || name == s.ip.String()
+}
+
+// pacer ends a connection whose browser takes nothing for sendTime.
+type pacer struct {
+	http.ResponseWriter
+	conn *http.ResponseController
+}
+
+// Write writes p.
+func (p *pacer) Write(b []byte) (int, error) {
+	_ = p.conn.SetWriteDeadline(time.Now().Add(sendTime))
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (p *pacer) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+const tokenBytes = 24 // of a new token; one in a file has 16 or more
+
+var tokenText = base64.RawURLEncoding.Strict()
+
+func newToken() string {
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // never fails
+	return tokenText.EncodeToString(b)
+}
+
+// readToken returns the token that a file keeps, a new one if there is no file yet, or with
+// "" one that is kept nowhere.
+func readToken(file string) (string, error) {
+	if file == "" {
+		return newToken(), nil
+	}
+	f, err := trust.OpenOwn(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block
+	if errors.Is(err, fs.ErrNotExist) {
+		token := newToken()
+		if err := trust.WritePrivate(file, []byte(token+"\n")); err != nil {
+			return "", fmt.Errorf("write the token: %w", err)
+		}
+		return token, nil
+	}
+	var text []byte
+	var info fs.FileInfo
+	if err == nil {
+		defer f.Close()
+		text, err = io.ReadAll(io.LimitReader(f, 1000))
+	}
+	if err == nil {
+		info, err = f.Stat()
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("others can read the token in %s: remove the file, so that a new one is made", file)
+	}
+	token := strings.TrimSpace(string(text))
+	if b, err := tokenText.DecodeString(token); err != nil || len(b) < 16 {
+		return "", fmt.Errorf("%s holds no token: remove it, so that one is made, or name another file", file)
+	}
+	return token, nil
+}

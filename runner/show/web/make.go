@@ -1,0 +1,125 @@
+package web
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"crew/runner/decide/task"
+	"crew/runner/keep/trust"
+	"crew/runner/show/history"
+	"crew/runner/show/view"
+)
+
+// maker makes a page, a trace or both of lines.
+type maker struct {
+	page  *out // nil for none
+	trace *out
+	fold  *history.Fold
+	lines int64
+
+	tracer *view.Trace
+}
+
+// out is where a page or a trace goes.
+type out struct {
+	*bufio.Writer
+	file *trust.Whole // nil for stdout
+	what string       // for messages
+}
+
+// newMaker returns a maker of what has a place to go to.
+func newMaker(page, trace *out) *maker {
+	m := &maker{page: page, trace: trace, fold: history.NewFold()}
+	if trace != nil {
+		m.tracer = view.NewTrace(trace, m.fold)
+	}
+	return m
+}
+
+func (m *maker) add(l *history.Line) error {
+	if l.Name == history.Damaged {
+		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(l.Text))
+		return nil
+	}
+	if m.lines++; m.trace != nil {
+		m.tracer.Add(l)
+	} else {
+		m.fold.Add(l)
+	}
+	return nil
+}
+
+// complete writes what is not written yet.
+func (m *maker) complete() error {
+	var errs error
+	if m.page != nil {
+		errs = m.page.complete(view.Page(m.page, m.fold.Report(), ""))
+	}
+	if m.trace != nil { // closing the trace ends the run
+		errs = errors.Join(errs, m.trace.complete(m.tracer.Close()))
+	}
+	return errs
+}
+
+// complete puts a file in place. err is from writing it.
+func (o *out) complete(err error) error {
+	if err = cmp.Or(err, o.Flush()); err == nil && o.file != nil {
+		err = o.file.Complete()
+	}
+	return o.fail(err)
+}
+
+func (o *out) fail(err error) error {
+	if _, untrusted := errors.AsType[*trust.Error](err); err == nil || untrusted {
+		return err
+	}
+	return fmt.Errorf("write %s: %w", o.what, task.WithoutPath(err))
+}
+
+// report writes the page, or the trace, of what sources hold to stdout.
+func report(trace bool, sources []string) error {
+	to := &out{Writer: bufio.NewWriterSize(os.Stdout, 64<<10), what: "to stdout"}
+	m := newMaker(to, nil)
+	if trace {
+		m = newMaker(nil, to)
+	}
+	for _, name := range sources {
+		m.fold.Source(name)
+		if err := history.Read(name, os.Stdin, m.add); err != nil {
+			return err
+		}
+	}
+	return m.complete()
+}
+
+// record writes a page, a trace or both of the run that standard input tells of, once that
+// ends. It says on stdout when the files are open. A run that never began leaves them as
+// they were.
+func record(page, trace string) error {
+	var outs [2]*out
+	for i, path := range [...]string{page, trace} {
+		if path == "" {
+			continue
+		}
+		o := &out{what: [...]string{"report ", "trace "}[i] + path}
+		var err error
+		if o.file, err = trust.CreateWhole(path); err != nil {
+			return o.fail(err)
+		}
+		defer o.file.Drop()
+		o.Writer = bufio.NewWriterSize(o.file, 64<<10)
+		outs[i] = o
+	}
+	if _, err := io.WriteString(os.Stdout, "ready\n"); err != nil {
+		return err
+	}
+	m := newMaker(outs[0], outs[1])
+	if err := history.ReadStream("", os.Stdin, m.add); err != nil || m.lines == 0 {
+		return err
+	}
+	return m.complete()
+}

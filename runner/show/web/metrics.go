@@ -1,0 +1,91 @@
+package web
+
+import (
+	_ "embed"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+// stale is how old the status of a run is at least that does not answer.
+const stale = 10 * time.Second
+
+// limits are the upper limits of the histogram of durations, in seconds and in their canonical form.
+var limits = [...]string{"0.01", "0.1", "0.5", "1.0", "5.0", "10.0", "60.0", "300.0", "900.0", "3600.0", "+Inf"}
+
+// spread is a histogram.
+type spread struct {
+	Count [len(limits)]int64 // up to each limit
+	Sum   float64
+}
+
+// All returns how many there are.
+func (s spread) All() int64 { return s.Count[len(limits)-1] }
+
+// add counts an attempt that ran.
+func (s *spread) add(f *task.Facts) {
+	if f.Start.IsZero() {
+		return
+	}
+	took := time.Duration(f.Duration).Seconds()
+	for i, limit := range limits {
+		if most, _ := strconv.ParseFloat(limit, 64); took <= most {
+			s.Count[i]++
+		}
+	}
+	s.Sum += took
+}
+
+// measured is what metrics tell of a run.
+type measured struct {
+	control.Hello
+	Status *control.Status // nil if the run has never told one
+	Took   spread
+	Up     bool // it goes on, and has told the status lately
+}
+
+// Labels returns the beginning of the labels that a run has, with the brace.
+func (m *measured) Labels() string {
+	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(name(&m.Hello), "\ufffd"))
+	return fmt.Sprintf(`{run="%s",pid="%d"`, text, m.PID)
+}
+
+func (r *run) measure() *measured {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &measured{r.hello, r.status, r.past.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
+}
+
+//go:embed metrics.tmpl
+var metricsText string
+
+// exposition writes a []*measured in the text format of OpenMetrics 1.0.
+var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
+	"limits":     func() []string { return limits[:] },
+	"states":     func() []string { return []string{"running", "paused", "draining", "stopping", "done"} },
+	"thousandth": func(n int64) float64 { return float64(n) / 1000 },
+	"number":     func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
+	"outcomes": func() (all []task.Outcome) {
+		for o := task.OK; o < task.Outcomes; o++ {
+			all = append(all, o)
+		}
+		return all
+	},
+}).Parse(metricsText))
+
+// showMetrics answers with what OpenMetrics calls an exposition. Runs that are over are in it for as
+// long as they are shown.
+func (s *server) showMetrics(w http.ResponseWriter, _ *http.Request) {
+	var all []*measured
+	for _, r := range s.list() {
+		all = append(all, r.run.measure())
+	}
+	w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+	_ = exposition.Execute(w, all)
+}

@@ -1,0 +1,36 @@
+package web
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+// TestExposition: any numbers and names make text as section 3 of OpenMetrics 1.0 has it.
+func TestExposition(t *testing.T) {
+	var took spread
+	for _, d := range []time.Duration{0, 10 * time.Millisecond, time.Second, time.Second + 1, 1e6 * time.Hour} {
+		took.add(&task.Facts{Start: time.Now(), Duration: task.Seconds(d)})
+	}
+	took.add(&task.Facts{Duration: 5}) // it never ran
+	status := &control.Status{
+		State: "paused", Rate: 1e-9, Retried: 1e15, Lost: 6, Outcomes: map[string]int64{"ok": 3, "exit": 1}, Progress: control.Progress{Running: 4, Waiting: 5},
+	}
+	status.Slots = make([]task.Slot, 2)
+	want, err := os.ReadFile("testdata/metrics.txt")
+	require.NoError(t, err)
+	var got strings.Builder
+	require.NoError(t, exposition.Execute(&got, []*measured{
+		{Hello: control.Hello{PID: 1}},
+		{Hello: control.Hello{PID: 2, Name: "x", Since: time.UnixMilli(1_700_000_000_250)}, Status: status, Took: took, Up: true},
+		{Hello: control.Hello{PID: 3, Name: "x"}},
+		{Hello: control.Hello{PID: 4, Name: "a \"b\\c\n\xff"}},
+	}))
+	require.Equal(t, string(want), got.String())
+}

@@ -1,0 +1,37 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"syscall"
+
+	"crew/runner/steer/control"
+)
+
+// follow watches the run until it is over, or ctx ends. The run tells first what was before.
+func (r *run) follow(ctx context.Context) {
+	h, _ := r.about()
+	var output []byte // the end of what the attempt wrote that the next line is about; nil if that is unknown
+	how := control.UntilOver(ctx, h, func(line []byte, reply *control.Reply) error {
+		switch {
+		case reply.Hello != nil:
+			if !sameRun(&h, reply.Hello) { // another one has its process ID now
+				return &control.Unreached{PID: h.PID, Err: syscall.ECONNREFUSED}
+			}
+			if reply.Run != nil {
+				reply.Hello.State = reply.Run.State
+			}
+			r.begin(*reply.Hello)
+		case reply.Stream != "":
+			output = append(bytes.Clone(output), reply.Data...)
+		case reply.Event != nil:
+			r.add(bytes.Clone(line), reply, output)
+			output = nil
+		}
+		r.learn(reply.Run)
+		return nil
+	}, func(error) {})
+	if how != "" {
+		r.end(how)
+	}
+}

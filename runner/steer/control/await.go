@@ -1,0 +1,67 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+// await tells the client how tasks end, as they do, and at first how those did that had ended before.
+func (c *conn) await(r *Request) (*Reply, error) {
+	cmd, err := naming(r, task.Find)
+	if err != nil {
+		return nil, err
+	}
+	named := c.s.cfg.Do(cmd)
+	if named.Err != nil {
+		return nil, named.Err
+	}
+	f := newFollower(c, named.IDs...)
+	defer f.close()
+	f.waits = true
+	before := maps.Clone(f.tasks)
+	for _, id := range c.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: named.IDs}).IDs {
+		delete(before, id)
+	}
+	var unknown error // of one of which no more is known
+	if len(before) > 0 {
+		err = f.settle()
+		f.hearAll()
+	}
+	ids := slices.Sorted(maps.Keys(before))
+	known := c.s.known(ids, true)
+	for _, id := range ids {
+		if f.tasks[id] == nil { // it was heard of
+			continue
+		}
+		if e := known[id].Facts; e.Outcome != 0 {
+			f.end(e)
+			continue
+		}
+		delete(f.tasks, id)
+		more := ""
+		if c.s.cfg.See.Ended == nil {
+			more = ": --state DIR keeps more"
+		}
+		unknown = cmp.Or(unknown, fmt.Errorf("task %d has ended, and no more is known of it%s", id, more))
+	}
+	if err == nil {
+		err = f.follow(false)
+	}
+	return nil, cmp.Or(err, unknown)
+}
+
+// settle waits until the sink, which is behind the run, has heard of all tasks that have ended.
+func (f *follower) settle() error {
+	now, err := f.s.status()
+	if err != nil {
+		return err
+	}
+	return f.attend(f.events, func() (time.Duration, bool) {
+		return followLeast, f.s.sink.ends() >= now.Stats.Finished()
+	})
+}

@@ -1,0 +1,281 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+const (
+	// helloTime is how long a client waits for a run to say what it is.
+	helloTime = 2 * time.Second
+	// answerTime is how long it waits for the answer to a request that takes no time.
+	answerTime = 20 * time.Second
+)
+
+// List returns the user's live runs, the oldest first, and removes the sockets of
+// dead ones. A run that does not answer has the state Silent.
+func List() []Hello { return list("") }
+
+// list is List for those with a process ID or a name, or for all.
+func list(run string) (list []Hello) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, dir := range dirs() {
+		for _, path := range sockets(dir) {
+			if pid, name := named(path); run != "" && run != name && run != strconv.Itoa(pid) {
+				continue
+			}
+			wg.Go(func() {
+				if h := ask(path); h != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					list = append(list, *h)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	slices.SortFunc(list, func(a, b Hello) int { return cmp.Or(a.Since.Compare(b.Since), a.PID-b.PID) })
+	return list
+}
+
+// ask asks the run at path what it is. It returns nil if there is none.
+func ask(path string) *Hello {
+	silent := Hello{State: Silent, path: path}
+	silent.PID, silent.Name = named(path)
+	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
+	_, unanswered := errors.AsType[stopped](err)
+	refused, crowded := errors.AsType[*Refused](err) // it has no room for one more client
+	switch {
+	case last != nil && last.Hello != nil:
+		return last.Hello
+	case err == nil, unanswered, errors.Is(err, syscall.EAGAIN), crowded && !refused.Over:
+		return &silent
+	}
+	return nil
+}
+
+// Relayed returns the run to which a program leads, of which words are the path and the arguments: each
+// time it is started, a client is at its standard input and output.
+func Relayed(words []string) (h Hello, err error) {
+	h.dial = func() (*os.File, error) {
+		ours, theirs, err := pair()
+		if err != nil {
+			return nil, err
+		}
+		defer theirs.Close()
+		p, err := os.StartProcess(words[0], words[1:], &os.ProcAttr{Files: []*os.File{theirs, theirs, os.Stderr}})
+		if err != nil {
+			ours.Close()
+			return nil, err
+		}
+		go func() { _, _ = p.Wait() }()
+		return ours, nil
+	}
+	last, err := Ask(context.Background(), h, Request{Op: "hello"}, nil)
+	if err == nil && last.Hello != nil {
+		h = *last.Hello
+	}
+	return h, err
+}
+
+// Find returns the run with a process ID or a name. "" stands for the only one.
+func Find(run string) (Hello, error) { return find(run, false) }
+
+// FindFeed is Find for adding tasks: "" stands for the only run that takes any.
+func FindFeed(run string) (Hello, error) { return find(run, true) }
+
+func find(run string, feeds bool) (Hello, error) {
+	found := list(run)
+	if run == "" && feeds { // one that does not answer may be a crew serve
+		some := slices.ContainsFunc(found, func(h Hello) bool { return h.Feeds })
+		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds && (some || h.State != Silent) })
+	}
+	switch len(found) {
+	case 0:
+		return Hello{}, missing(run, feeds)
+	case 1:
+		return found[0], nil
+	}
+	if run == "" {
+		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(found), names(found))
+	}
+	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(found), run, names(found))
+}
+
+// missing returns the error that there is no such run.
+func missing(run string, feeds bool) error {
+	all := List()
+	switch {
+	case len(all) == 0 && untrusted() != nil:
+		return untrusted()
+	case feeds && (len(all) == 0 || run == ""):
+		return errors.New("no crew serve is running: start one, as with crew serve -j1 &")
+	case len(all) == 0:
+		return errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
+	}
+	return fmt.Errorf("no run has the process ID or name %q: running are %s", run, names(all))
+}
+
+// names lists runs for an error.
+func names(list []Hello) string {
+	var texts []string
+	for _, h := range list {
+		text := strconv.Itoa(h.PID)
+		if h.State == Silent {
+			text += ", which does not answer"
+		} else if what := cmp.Or(h.Name, string(h.Command)); what != "" {
+			text += " (" + task.Printable(task.Shorten(what, 40)) + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Unreached is the error of Ask if there is no such run any more, or it cannot be reached.
+type Unreached struct {
+	PID int
+	Err error
+}
+
+// Error names the run and says why.
+func (e *Unreached) Error() string {
+	return fmt.Sprintf("run %d has ended or cannot be reached: %v", e.PID, e.Err)
+}
+
+// Unwrap returns why.
+func (e *Unreached) Unwrap() error { return e.Err }
+
+// stopped is the error of Ask if the run with that process ID does not answer.
+type stopped int
+
+// Error says so.
+func (pid stopped) Error() string {
+	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
+}
+
+// Ask sends a request, whose V it sets, to a run that List, Find or Relayed returned, on a connection of
+// its own. It calls f, unless it is nil, once for each reply, the last one and that of an error
+// included: with the line, without its newline and valid until f returns, and with what it says. It
+// returns the last reply, and the first error of f, a *Refused, an *Unreached, why ctx has ended, or
+// why the connection failed.
+func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
+	dial := h.dial
+	if dial == nil {
+		dial = func() (*os.File, error) { return connect(h.path, helloTime) }
+	}
+	conn, err := dial()
+	if err != nil {
+		return nil, &Unreached{h.PID, err}
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if !slices.Contains([]string{"add", "log", "watch", "wait"}, r.Op) {
+		wait := answerTime
+		if h.State == Silent {
+			wait = helloTime // it was given time already
+		}
+		_ = conn.SetDeadline(time.Now().Add(wait))
+	}
+	last, err = exchange(conn, h, r, f)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = stopped(h.PID)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		err = fmt.Errorf("run %d ended before it answered", h.PID)
+	}
+	return last, err
+}
+
+// How a run is over.
+const (
+	Ended  = "ended"
+	Killed = "killed"
+)
+
+// UntilOver watches a run and its state until it is over, again if that fails, and returns how. That
+// is "" if ctx ends first. It calls f as Ask does. crowded is told when the run has no room for one
+// more client.
+func UntilOver(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, crowded func(error)) (how string) {
+	for gone := Ended; ; {
+		_, err := Ask(ctx, h, Request{Op: "watch", Follow: true}, f)
+		if ctx.Err() != nil {
+			return ""
+		}
+		refused, ok := errors.AsType[*Refused](err)
+		wait := 50 * time.Millisecond
+		switch {
+		case err == nil:
+			return Ended
+		case ok && refused.Over, errors.Is(err, os.ErrNotExist):
+			return gone
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return Killed
+		case ok:
+			crowded(err)
+			wait = time.Second
+		default: // a run that ends of its own says so, unless this program was stopped meanwhile
+			gone = Killed
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// exchange is Ask over a connection.
+func exchange(conn io.ReadWriter, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
+	r.V = Version
+	var b bytes.Buffer
+	if err := writeLine(&b, r); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxLine {
+		return nil, &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: malformed}
+	}
+	// A server that has no room for the client says so and does not read.
+	_, sent := conn.Write(b.Bytes())
+	for in := bufio.NewReader(conn); ; {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return last, cmp.Or(sent, err)
+		}
+		last = &Reply{}
+		if err := json.Unmarshal(line, last); err != nil {
+			return nil, fmt.Errorf("the run sent no reply of this version: %w", err)
+		}
+		if last.Hello != nil {
+			last.Hello.path, last.Hello.dial = h.path, h.dial
+		}
+		if f != nil {
+			err = f(line[:len(line)-1], last)
+		}
+		switch {
+		case err != nil:
+			return last, err
+		case last.End && last.Error != "":
+			return last, &Refused{string(last.Error), last.Status, last.Over}
+		case last.End:
+			return last, nil
+		}
+	}
+}

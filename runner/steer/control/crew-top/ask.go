@@ -1,0 +1,87 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"crew/runner/steer/control"
+)
+
+// connect starts to exchange requests and answers with the run, and to watch it.
+// The goroutines end with the program.
+func (a *app) connect(hello control.Hello) {
+	a.looked = time.Now()
+	a.hello, a.status.State = hello, hello.State
+	a.follow = func(l *log) { go a.followLog(hello, l) }
+	go a.watch(hello)
+	go func() {
+		for request := range a.asks {
+			reply, err := control.Ask(context.Background(), hello, request, nil)
+			a.post(func() { a.answered(&request, reply, err) })
+		}
+	}()
+}
+
+// answered shows the answer to a request that steers the run.
+func (a *app) answered(request *control.Request, reply *control.Reply, err error) {
+	switch {
+	case err != nil:
+		a.message = err.Error()
+		if what, ok := strings.CutPrefix(a.message, "it "); ok {
+			a.message = "the run " + what
+		}
+	case request.Op == "pause":
+		a.message = "paused: running tasks finish; p resumes"
+	case request.Op == "cancel":
+		a.message = fmt.Sprintf("task %d is being cancelled", request.Tasks[0])
+	case request.Op == "retry" && len(reply.Tasks) > 0 && reply.Tasks[0] != request.Tasks[0]:
+		a.message = fmt.Sprintf("task %d runs again as task %d", request.Tasks[0], reply.Tasks[0])
+	case request.Op == "retry":
+		a.message = fmt.Sprintf("task %d is tried again now", request.Tasks[0])
+	}
+}
+
+// watch posts the state of the run again and again, and how it ended.
+func (a *app) watch(hello control.Hello) {
+	m := &meter{list: processes}
+	how := control.UntilOver(context.Background(), hello, func(_ []byte, r *control.Reply) error {
+		if r.Run != nil {
+			began := map[int]time.Time{} // by process ID
+			for _, t := range r.Run.Tasks {
+				if t.PID > 0 {
+					began[t.PID] = t.Start
+				}
+			}
+			used := m.measure(time.Now(), began)
+			a.post(func() { a.learn(r.Run, used, time.Now()) })
+		}
+		return nil
+	}, func(err error) {
+		a.post(func() { a.message = "the run is not seen: " + err.Error() })
+	})
+	a.post(func() { a.end(how) })
+}
+
+// followLog posts the output of a task to a log, until it is left.
+func (a *app) followLog(hello control.Hello, l *log) {
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	a.post(func() { l.close = leave })
+	_, err := control.Ask(ctx, hello, control.Request{Op: "log", Tasks: []uint64{l.id}, Follow: true}, func(_ []byte, r *control.Reply) error {
+		a.post(func() { l.take(r) })
+		return nil
+	})
+	a.post(func() {
+		switch {
+		case a.log == l && len(l.lines) == 0 && err != nil:
+			a.log, a.message = nil, err.Error()
+		case err != nil:
+			l.ended = err.Error()
+		default:
+			l.ended = cmp.Or(l.ended, "ended")
+		}
+	})
+}

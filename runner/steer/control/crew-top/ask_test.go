@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+// fake is a run that this test tells what happens, and that records what it is asked.
+type fake struct {
+	mu   sync.Mutex
+	snap task.Snapshot
+	did  []task.Command
+	err  error
+}
+
+func (f *fake) do(cmd task.Command) task.Reply {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cmd.Op == task.Look {
+		snap := f.snap
+		snap.At = time.Now()
+		return task.Reply{Snapshot: &snap}
+	}
+	if cmd.Op == task.Explain {
+		return task.Reply{Wheres: f.snap.Tasks}
+	}
+	f.did = append(f.did, cmd)
+	return task.Reply{Err: f.err}
+}
+
+// await waits until the screen shows a text.
+func await(t *testing.T, s tcell.SimulationScreen, text string) {
+	t.Helper()
+	screen := func() string { return strings.Join(lines(s), "\n") }
+	crewtest.Until(t, func() bool { return strings.Contains(screen(), text) }, "%q:\n%s", text, crewtest.Seen(screen))
+}
+
+// The whole program but its terminal and the run's processes.
+func TestApp(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	start := time.Now()
+	one := &task.Task{ID: 7, Argv: []string{"sleep", "1"}}
+	f := &fake{snap: task.Snapshot{
+		Stats: task.Stats{Admitted: 9, Start: start}, Slots: []task.Slot{{ID: 1}},
+		Tasks:   []task.Where{{State: "running", Of: one, Past: task.Past{Facts: task.Facts{Worker: 1, Attempt: 2, Start: start}}}},
+		Waiting: []task.Blocking{{By: task.ByKey, Key: "a", Tasks: 2, Slot: 1}}, Queued: 2,
+	}}
+	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2
+	server := control.Serve(control.Config{
+		About: control.Hello{Name: "fake"}, Do: f.do,
+		See: control.Sight{
+			PIDs:  func() map[uint64]int { return map[uint64]int{7: os.Getpid()} },
+			Total: func() (int64, bool) { return 9, true },
+		},
+	})
+	defer server.Close()
+	hello, err := control.Find(strconv.Itoa(os.Getpid()))
+	require.NoError(t, err)
+
+	s := tcell.NewSimulationScreen("UTF-8")
+	require.NoError(t, s.Init())
+	s.SetSize(80, 24)
+	a := newApp(s)
+	over := make(chan error)
+	a.connect(hello)
+	go func() { over <- a.loop() }()
+	await(t, s, " 6 of 9 tasks finished, 2 failed, ")
+	await(t, s, "of key a wait for worker 1")
+	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
+
+	f.mu.Lock()
+	f.err = errors.New("the run drains: nothing more starts")
+	f.mu.Unlock()
+	s.InjectKey(tcell.KeyRune, '+', 0)
+	await(t, s, " the run drains: nothing more starts")
+	f.mu.Lock()
+	require.Equal(t, []task.Command{{Op: task.Grow, N: 1}}, f.did)
+	f.err = nil
+	f.mu.Unlock()
+	s.InjectKey(tcell.KeyRune, 'l', 0)
+	await(t, s, "this run keeps no output")
+
+	s.SetSize(40, 10)
+	require.NoError(t, s.PostEvent(tcell.NewEventResize(40, 10)))
+	await(t, s, "\n  W  TASK")
+	s.SetSize(80, 24)
+	require.NoError(t, s.PostEvent(tcell.NewEventResize(80, 24)))
+
+	// What happens after the last look is counted as well.
+	await(t, s, "TRY")
+	now := time.Now().Add(time.Hour)
+	two := &task.Task{ID: 8, Argv: []string{"sleep", "2"}}
+	result := &task.Result{Task: two, Outcome: task.Exit, Code: 3, Attempt: 1, Start: now.Add(-2 * time.Second), End: now}
+	require.NoError(t, server.Sink().Consume([]task.Event{
+		{Kind: task.Finished, At: now, ID: 8, Task: two, Result: result, Attempt: 1},
+	}))
+	await(t, s, " task 8: exit 3 after 2s: sleep 2")
+	final := f.snap.Stats
+	final.ByOutcome[task.Exit]++
+	final.ByOutcome[task.NotRun]++
+	require.NoError(t, server.Sink().Close(final))
+	server.Close()
+	await(t, s, "the run has ended")
+	await(t, s, " 7 of 9 tasks finished, 3 failed, ")
+	s.InjectKey(tcell.KeyRune, 'p', 0)
+	s.InjectKey(tcell.KeyRune, 'q', 0)
+	require.NoError(t, <-over)
+	require.Len(t, f.did, 1)
+	s.Fini()
+}

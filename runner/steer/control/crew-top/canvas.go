@@ -1,0 +1,123 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+
+	"crew/runner/decide/task"
+)
+
+// canvas is the screen while one picture is drawn on it.
+type canvas struct {
+	tcell.Screen
+	w, h int
+	styles
+}
+
+// styles are the looks of text. Colors are the terminal's own, so they go with its
+// background; without colors, attributes alone tell them apart.
+type styles struct {
+	plain, bold, dim, bar, title, chosen, good, warn, bad tcell.Style
+}
+
+func newStyles(colors int) styles {
+	p := tcell.StyleDefault
+	s := styles{
+		plain: p, bold: p.Bold(true), dim: p.Dim(true), bar: p.Reverse(true), title: p.Reverse(true).Bold(true), chosen: p.Reverse(true),
+		good: p, warn: p.Bold(true), bad: p.Bold(true),
+	}
+	if colors >= 8 {
+		s.good, s.warn, s.bad = p.Foreground(tcell.ColorGreen), p.Foreground(tcell.ColorOlive), p.Foreground(tcell.ColorMaroon)
+	}
+	return s
+}
+
+// pen writes into a part of a row: from column x on, up to column end.
+type pen struct {
+	*canvas
+	x, y, end int
+}
+
+// row returns a pen for a row but its first and last column.
+func (c *canvas) row(y int) *pen { return &pen{c, 1, y, c.w - 1} }
+
+// fill gives a row a style.
+func (c *canvas) fill(y int, style tcell.Style) *pen {
+	for x := range c.w {
+		c.Put(x, y, " ", style)
+	}
+	return c.row(y)
+}
+
+// put writes s, without control characters, cut if it is too long.
+func (p *pen) put(s string, style tcell.Style) {
+	s = task.Printable(strings.ReplaceAll(task.Shorten(s, 8*max(p.end-p.x, 0)), "\t", " "))
+	for s != "" && p.x < p.end {
+		rest, n := p.Put(p.x, p.y, s, style)
+		if n == 0 {
+			break
+		}
+		if p.x+n > p.end || p.x+n == p.end && rest != "" { // no room, or none for what follows
+			if p.x+n > p.end || n > 1 {
+				p.Put(p.x, p.y, " ", style) // a wide character
+			}
+			p.Put(p.end-1, p.y, "…", style)
+			p.x = p.end
+			return
+		}
+		s, p.x = rest, p.x+n
+	}
+}
+
+// right writes s at the right end, before which the pen ends then.
+func (p *pen) right(s string, style tcell.Style) {
+	last := *p
+	p.end = max(p.x, p.end-len(s))
+	last.x = p.end
+	last.put(s, style)
+}
+
+// shifted returns s without control characters and the first columns.
+func shifted(s string, left int) string {
+	r := []rune(task.Printable(strings.ReplaceAll(s, "\t", "    ")))
+	return string(r[min(left, len(r)):])
+}
+
+// list draws those of n items for which there are rows from y on. first is the first one
+// shown and changes so that the chosen one, of which there may be none, is visible.
+func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pen, style tcell.Style)) {
+	*first = max(0, min(*first, n-rows))
+	if 0 <= chosen && chosen < n {
+		*first = min(max(*first, chosen-rows+1), chosen)
+	}
+	for i := *first; i < min(n, *first+rows); i++ {
+		style := c.plain
+		if i == chosen {
+			style = c.chosen
+			c.fill(y, style)
+		}
+		draw(i, c.row(y), style)
+		y++
+	}
+}
+
+// fallbacks are for terminals without Unicode.
+var fallbacks = [...]struct{ char, instead string }{
+	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"}, {"░", "."},
+}
+
+// levels are the columns of a graph by height.
+const levels = "▁▂▃▄▅▆▇█"
+
+// graph draws the latest values, the last at the right. Only 0 has the lowest level.
+func (p *pen) graph(values []float64, highest float64) {
+	values = values[max(0, len(values)-max(0, p.end-p.x)):]
+	for i, v := range values {
+		level, style := 0, p.dim
+		if v > 0 {
+			level, style = 1+int(v/highest*6), p.good
+		}
+		p.Put(p.end-len(values)+i, p.y, string([]rune(levels)[min(level, 7)]), style)
+	}
+}

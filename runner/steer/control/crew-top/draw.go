@@ -1,0 +1,289 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+
+	"crew/runner/decide/task"
+)
+
+const (
+	tall     = 16 // so many rows have room for more than the tasks
+	narrow   = 60 // fewer columns have no room for memory and attempts
+	longHost = 20 // bytes of the name of a machine
+	leastBar = 12 // fewer columns are not worth a progress bar
+)
+
+// draw draws the view.
+func (v *view) draw(s tcell.Screen) {
+	s.Clear()
+	w, h := s.Size()
+	c := &canvas{Screen: s, w: w, h: h, styles: newStyles(s.Colors())}
+	if v.over != "" {
+		c.chosen = c.plain // nothing can be done with it
+	}
+	switch {
+	case h < 2 || w < 2:
+	case v.runs != nil:
+		c.fill(0, c.bar).put("crew ctl top: which run?", c.title)
+		c.list(1, h-2, len(v.runs), v.run, &v.firstRun, func(i int, p *pen, style tcell.Style) { p.put(v.runs[i].Line(), style) })
+	case v.help:
+		c.drawHelp()
+	case v.log != nil:
+		v.log.draw(c)
+	default:
+		y := v.header(c)
+		v.body(c, y, h-1-y)
+	}
+	v.footer(c, c.fill(h-1, c.plain))
+	s.Show()
+}
+
+// header draws the totals. It returns the row below.
+func (v *view) header(c *canvas) int {
+	s := &v.status
+	p := c.fill(0, c.bar)
+	p.right("  "+cmp.Or(v.over, s.State)+"  "+task.Brief(time.Duration(s.Elapsed)), c.title)
+	p.put(fmt.Sprintf("%s  pid %d", cmp.Or(v.hello.Name, "crew"), v.hello.PID), c.title)
+	y := 1
+	if c.h >= tall {
+		c.row(y).put(string(v.hello.Command), c.dim)
+		y++
+	}
+	v.progress(c.row(y))
+	if v.over != "" {
+		return y + 1
+	}
+	p = c.row(y + 1)
+	p.put(s.Pace()+" ", c.dim)
+	highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
+	if highest > 0 {
+		p.right(" max "+task.Speed(highest), c.dim)
+	}
+	p.graph(v.rates, highest)
+	return y + 2
+}
+
+// progress draws the totals and, if there is room, a bar.
+func (v *view) progress(p *pen) {
+	s := &v.status
+	style := p.plain
+	if s.Failed > 0 {
+		style = p.bad
+	}
+	p.put(s.Progress.Text()+"  ", style)
+	if s.Total == nil || *s.Total == 0 {
+		return
+	}
+	percent := fmt.Sprintf(" %d%%", 100*s.Done / *s.Total)
+	if room := p.end - p.x - len(percent); room >= leastBar {
+		p.right(percent, p.plain)
+		full := int(int64(room) * min(s.Done, *s.Total) / *s.Total)
+		p.put(strings.Repeat("█", full), p.good)
+		p.put(strings.Repeat("░", room-full), p.dim)
+	}
+}
+
+// body shares rows from y on among the tasks, what waits, and what has ended. The chosen
+// task is always shown.
+func (v *view) body(c *canvas, y, rows int) {
+	fit := func(lines, room int) int { // with a title
+		if lines == 0 || room < 2 {
+			return 0
+		}
+		return min(1+lines, room)
+	}
+	past := len(v.tasks) - v.running
+	rest := rows - min(1+v.running, max(4, rows*2/3))
+	waits := fit(len(v.waits), min(rest, max(2, rest/2, rest-1-past)))
+	if v.past && rest-waits < 2 {
+		waits = 0
+	}
+	ended := fit(past, rest-waits)
+	tasks := min(1+v.running, rows-waits-ended)
+	gap := 0
+	if rows-tasks-waits-ended >= 2 {
+		gap = 1
+	}
+	v.table(c, y, tasks)
+	y += tasks
+	if waits > 0 {
+		y += gap
+		more, none := "", 0
+		if n := len(v.waits) - waits + 1; n > 0 {
+			more = fmt.Sprintf("%d more  ", n)
+		}
+		if n := v.status.Held; n > 0 {
+			more += task.Count(n, "result") + " behind those of earlier tasks"
+		}
+		c.section(y, "WAITING", more)
+		c.list(y+1, waits-1, len(v.waits), -1, &none, func(i int, p *pen, style tcell.Style) {
+			if b := v.status.Blocking; b != nil && v.waits[i] == b.Shown { // why nothing starts
+				style = c.warn
+			}
+			p.put(v.waits[i], style)
+		})
+		y += waits
+	}
+	if ended > 0 {
+		y += gap
+		c.section(y, "ENDED", "the latest first")
+		c.list(y+1, ended-1, past, v.chosenRow()-v.running, &v.firstEnded, func(i int, p *pen, style tcell.Style) {
+			t := &v.tasks[v.running+i]
+			if !t.Outcome.Succeeded() && style == c.plain {
+				style = c.bad
+			}
+			p.put(shifted(endedText(t), v.left), style)
+		})
+	}
+}
+
+// section draws the title of a part.
+func (c *canvas) section(y int, title, more string) {
+	p := c.row(y)
+	p.put(title, c.bold)
+	p.put("  "+more, c.dim)
+}
+
+// endedText describes a task that has ended, or failed and waits for its retry.
+func endedText(t *row) string {
+	at := "        "
+	if !t.Start.IsZero() {
+		at = t.Start.Add(time.Duration(t.Duration)).Local().Format(time.TimeOnly)
+	}
+	text := fmt.Sprintf("%s task %d: %s", at, t.Task, t.Verdict())
+	if t.State == "waiting" {
+		text += ", waits for its retry"
+	}
+	return text + ": " + t.name()
+}
+
+// column is one of the table's.
+type column struct {
+	title string
+	width int  // at least, with the blank before it
+	wide  bool // a narrow screen has no room for it
+	value func(*row) string
+	order func(a, b *row) int // by which the tasks can be sorted; nil if they cannot
+}
+
+// columns are those before the command. One without a value in any row is left out.
+var columns = [...]column{
+	{title: "WORKER", width: 3, value: func(r *row) string { return strconv.Itoa(r.Worker) }, order: func(a, b *row) int { return a.Worker - b.Worker }},
+	{title: "HOST", wide: true, value: func(r *row) string { return task.HostName(string(r.Host[:min(len(r.Host), longHost)])) }},
+	{title: "TASK", width: 6, value: func(r *row) string { return strconv.FormatUint(r.Task, 10) }},
+	{title: "AGE", width: 7, value: func(r *row) string { return task.Brief(time.Duration(r.Duration)) }, order: func(a, b *row) int { return cmp.Compare(b.Duration, a.Duration) }},
+	{title: "TRY", wide: true, value: func(r *row) string { return strconv.Itoa(r.Attempt) }},
+	{title: "CPU%", value: func(r *row) string { return r.measure("%.0f", 100*r.cpu) }, order: func(a, b *row) int { return cmp.Compare(b.cpu, a.cpu) }},
+	{title: "MEM", width: 6, wide: true, value: func(r *row) string { return r.measure("%.0fM", float64(r.memory>>20)) }, order: func(a, b *row) int { return cmp.Compare(b.memory, a.memory) }},
+}
+
+// measure formats what was measured of a task.
+func (r *row) measure(format string, n float64) string {
+	if !r.measured {
+		return "-"
+	}
+	return fmt.Sprintf(format, n)
+}
+
+// columns returns the columns for which there is room, as wide as their values.
+func (v *view) columns(w int) (cols []column) {
+	for i, col := range columns {
+		if w < narrow && i == 0 {
+			col.title = "W"
+		}
+		longest := 0
+		for i := range v.running {
+			longest = max(longest, len(col.value(&v.tasks[i])))
+		}
+		col.width = max(col.width, len(col.title)+1, longest+1)
+		if longest > 0 && (w >= narrow || !col.wide) {
+			cols = append(cols, col)
+		}
+	}
+	return cols
+}
+
+// table draws the running tasks.
+func (v *view) table(c *canvas, y, rows int) {
+	running, cols := v.tasks[:v.running], v.columns(c.w)
+	cells := func(p *pen, style tcell.Style, text func(*column) string) {
+		for i := range cols {
+			end := p.x + cols[i].width
+			(&pen{c, p.x, p.y, end}).right(text(&cols[i]), style)
+			p.x = end
+		}
+		p.x++
+	}
+	rows--
+	v.page = max(rows, 1)
+	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) {
+		p.x = 0
+		cells(p, style, func(col *column) string { return col.value(&running[i]) })
+		p.put(" "+shifted(running[i].name(), v.left), style)
+	})
+	p := &pen{c, 0, y, c.w - 1}
+	cells(p, c.bold, func(col *column) string { return col.title })
+	switch {
+	case v.running == 0:
+		p.put("no task is running", c.dim)
+		return
+	case rows < v.running:
+		p.right(fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, v.running), c.dim)
+	}
+	p.put(" COMMAND", c.bold)
+}
+
+// drawHelp draws what the keys do.
+func (c *canvas) drawHelp() {
+	c.fill(0, c.bar).put("crew ctl top: the keys", c.title)
+	lines := []string{
+		"up down    choose a task, also one that has ended; also k j, page up and down,",
+		"           home, end",
+		"left right shift the commands",
+	}
+	for _, cmd := range commands {
+		lines = append(lines, fmt.Sprintf("%-10s %s", cmd.keys, cmd.help))
+	}
+	lines = append(lines, "CPU and memory are those of all processes of a task, CPU% of one processor")
+	first := 0
+	c.list(1, c.h-2, len(lines), -1, &first, func(i int, p *pen, style tcell.Style) { p.put(lines[i], style) })
+}
+
+// footer draws the last line: what there is to say, or the keys.
+func (v *view) footer(c *canvas, p *pen) {
+	silent := v.silent(time.Now())
+	switch {
+	case v.ask != nil:
+		c.fill(p.y, c.bar)
+		p.end -= 5
+		p.put(v.ask.question, c.title)
+		p.end += 5
+		p.put("  y/n", c.title)
+	case v.message != "":
+		p.put(v.message, c.warn)
+	case v.over != "":
+		p.put(v.overText()+"  q quit", c.warn)
+	case silent > 0:
+		p.put("the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
+	case v.runs != nil:
+		p.put("enter show  q quit", c.dim)
+	case v.help || v.log != nil:
+		p.put("q back", c.dim)
+	default:
+		for _, cmd := range commands {
+			if p.x+len(cmd.keys)+1+len(cmd.hint) > p.end {
+				break
+			}
+			p.put(cmd.keys, c.bold)
+			p.put(" "+cmd.hint, c.dim)
+			p.x += 2
+		}
+	}
+}

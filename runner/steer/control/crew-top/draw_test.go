@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.Local)
+
+// picture draws a view on a screen of some size and returns its lines.
+func picture(t *testing.T, v *view, w, h int) []string {
+	s := tcell.NewSimulationScreen("UTF-8")
+	require.NoError(t, s.Init())
+	defer s.Fini()
+	s.SetSize(w, h)
+	v.draw(s)
+	return lines(s)
+}
+
+// lines returns what a screen shows, without blanks at the ends of lines.
+func lines(s tcell.SimulationScreen) (lines []string) {
+	w, h := s.Size()
+	for y := range h {
+		var b strings.Builder
+		for x := 0; x < w; x++ {
+			text, _, width := s.Get(x, y)
+			b.WriteString(text)
+			x += max(width, 1) - 1
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
+// busy is a view of a run with so many running tasks.
+func busy(tasks int) *view {
+	v := &view{}
+	for i := range 100 {
+		v.rates = append(v.rates, float64(i%20))
+	}
+	total, eta := int64(5000), task.Seconds(20*time.Minute)
+	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
+	r := &control.Status{
+		State: "running", Progress: control.Progress{Done: 1234, Total: &total, Failed: 3},
+		Elapsed: 432e9, ETA: &eta, Rate: 8.4,
+		Snapshot: task.Snapshot{
+			Slots: make([]task.Slot, tasks), Queued: 120, Aside: 3,
+			Waiting: []task.Blocking{{Shown: "12 tasks of key a wait for worker 3"}, {Shown: "3 tasks wait for a retry, the next in 4s"}},
+		},
+	}
+	used := map[int]usage{}
+	for i := range tasks {
+		r.Tasks = append(r.Tasks, task.Where{State: "running", Past: task.Past{Facts: task.Facts{
+			Task: uint64(1235 + i), Worker: i + 1, Attempt: 1 + i%3, PID: 100 + i, Duration: task.Seconds(i * i * 1e9),
+			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i)),
+		}}})
+		if i != 1 {
+			used[100+i] = usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678}
+		}
+	}
+	three := 3
+	for i := range 5 {
+		r.Ended = append(r.Ended, task.Where{State: "ended", Past: task.Past{Facts: task.Facts{
+			Task: uint64(105 - i), Outcome: task.Exit, Exit: &three, Duration: 2e9, Start: noon, Worker: 1,
+			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi'", i)),
+		}}})
+	}
+	r.Ended[1].State = "waiting"
+	v.learn(r, used, time.Now())
+	return v
+}
+
+// odd changes a view of busy tasks, as its name says.
+func odd(name string, v *view) {
+	s := v.status
+	switch name {
+	case "odd": // hosts, records and texts that are no texts
+		v.hello.Command, v.hello.Name = "printf '\x1b[2J\x07\xff\u202e\n\tend'", "日本語日本語日本語日本語日本語日本語"
+		v.tasks[0].Command, v.tasks[0].Record = task.Bytes(strings.Repeat("界", 200)), "film 0.avi"
+		v.tasks[1].Command, v.tasks[1].Record = task.Bytes("x"+strings.Repeat("界", 200)), task.Bytes(strings.Repeat("r", 100))
+		v.tasks[2].Command, v.tasks[2].Host = task.Bytes(strings.Repeat("e\u0301", 500)), "web1.\x1bexample.org.of.a.long.name"
+		v.tasks[3].Tag = "tag"
+	case "script": // that all tasks share: what tells them apart is shown
+		v.tasks[0].Command, v.tasks[0].Record, v.tasks[0].Apart = "for i in 1 2 3; do\n:; done", "film 0.avi", "film 0.avi"
+	case "skipped": // such tasks are done, and add nothing to the throughput
+		s.Done, s.Skipped, s.Outcomes = s.Done+100, 100, map[string]int64{"skipped": 100}
+		v.learn(&s, nil, time.Now().Add(time.Second))
+	case "bursts": // only 0 is at the lowest level
+		v.rates = []float64{9, 9, 9, 0, 0.01, 8}
+	case "fresh":
+		v.rates = nil
+	case "fewer": // the choice stays with its task, as long as that is there
+		v.choose(len(v.tasks) - 2)
+		s.Tasks = s.Tasks[1:]
+		v.learn(&s, nil, time.Now())
+		s.Ended = s.Ended[:1]
+		v.learn(&s, nil, time.Now())
+	case "runs": // one of them is to be chosen
+		*v = view{run: 20}
+		for i := range 30 {
+			v.runs = append(v.runs, control.Hello{PID: 100 + i, State: control.Silent})
+		}
+	case "log":
+		v.log = &log{id: 7, state: "running", command: "make all", follow: true, close: func() {}}
+		for i := range 100 {
+			v.log.add(fmt.Appendf(nil, "line %d \x1b[1;31m\x1b[2J\t%s\x1b[0m\r\n", i, strings.Repeat("=", 50)), false)
+		}
+	}
+}
+
+// TestPictures compares what the screen shows with pictures that people have looked at. A line
+// before each names the tasks, what is odd, the size of the screen and keys that are pressed
+// before. CREW_UPDATE draws them anew.
+func TestPictures(t *testing.T) {
+	const file = "testdata/pictures.txt"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, part := range strings.Split(string(text), "== ")[1:] {
+		title, want, _ := strings.Cut(part, "\n")
+		words := append(strings.Fields(title), "")
+		tasks, err := strconv.Atoi(words[0])
+		require.NoError(t, err)
+		var w, h int
+		_, err = fmt.Sscanf(words[2], "%dx%d", &w, &h)
+		require.NoError(t, err)
+		a := keyed(t, tasks, "")
+		odd(words[1], &a.view)
+		a.looked = time.Now().Add(time.Hour) // however long this takes, the run has just answered
+		picture(t, &a.view, w, h)
+		press(a, words[3])
+		got := strings.Join(picture(t, &a.view, w, h), "\n") + "\n\n"
+		if os.Getenv("CREW_UPDATE") == "" {
+			require.Equal(t, want, got, title)
+		}
+		fmt.Fprintf(&all, "== %s\n%s", title, got)
+	}
+	if os.Getenv("CREW_UPDATE") != "" {
+		require.NoError(t, os.WriteFile(file, []byte(all.String()), 0o600))
+	}
+}
+
+// Every size is drawn, however small.
+func TestTiny(t *testing.T) {
+	for _, w := range []int{0, 1, 2, 3, 8, 20, 39, 59, 60, 90} {
+		for _, h := range []int{0, 1, 2, 3, 4, 6, 9, 15, 16, 20} {
+			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{question: "cancel?"}}, {runs: make([]control.Hello, 3)}} {
+				picture(t, v, w, h)
+			}
+		}
+	}
+}
+
+// The last line is whole where there is room for little else.
+func TestLastLine(t *testing.T) {
+	last := func(h int) string { return picture(t, busy(30), 60, h)[h-1] }
+	for h := 2; h < 9; h++ {
+		require.Equal(t, last(20), last(h), "%d rows", h)
+	}
+}
+
+// What commands hold never reaches the terminal as it is.
+func TestHostile(t *testing.T) {
+	v := busy(4)
+	odd("odd", v)
+	for w := 30; w < 100; w++ {
+		for _, r := range strings.Join(picture(t, v, w, 24), "") {
+			require.True(t, r >= ' ' && r != 0x7f && r != 0x202e && r != 0xfffd, "%q", r)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+
+	"crew/runner/steer/control"
+)
+
+// sideways is how many columns the left and right keys shift text.
+const sideways = 8
+
+// key obeys a key.
+func (a *app) key(k tcell.Key, r rune) {
+	a.message = ""
+	switch {
+	case k == tcell.KeyCtrlC:
+		a.quit = true
+	case k == tcell.KeyCtrlL:
+		a.screen.Sync()
+	case k == tcell.KeyCtrlZ:
+		a.stop()
+	case a.runs != nil:
+		a.chooseRun(k, r)
+	case a.ask != nil:
+		yes := a.ask.yes
+		if a.ask = nil; r == 'y' || r == 'Y' {
+			yes()
+		}
+	case a.help:
+		a.help = false
+	case a.log != nil:
+		if k == tcell.KeyEscape || r == 'q' || r == 'l' {
+			a.log.close()
+			a.log = nil
+		} else if rows := moves(k, r, a.log.page); rows != 0 {
+			a.log.scroll(rows)
+		} else {
+			shift(&a.log.left, k)
+		}
+	default:
+		if rows := moves(k, r, a.page); rows != 0 {
+			a.choose(a.chosenRow() + rows)
+		} else if !shift(&a.left, k) {
+			a.command(k, r)
+		}
+	}
+}
+
+// moves returns by how many rows a key moves in a list that shows page of them. It
+// returns 0 for other keys.
+func moves(k tcell.Key, r rune, page int) int {
+	switch {
+	case k == tcell.KeyUp, r == 'k':
+		return -1
+	case k == tcell.KeyDown, r == 'j':
+		return 1
+	case k == tcell.KeyPgUp:
+		return -page
+	case k == tcell.KeyPgDn, r == ' ':
+		return page
+	case k == tcell.KeyHome, r == 'g':
+		return math.MinInt32
+	case k == tcell.KeyEnd, r == 'G':
+		return math.MaxInt32
+	}
+	return 0
+}
+
+// shift changes how many columns of text are left out. It reports whether the key does
+// that.
+func shift(left *int, k tcell.Key) bool {
+	switch k {
+	case tcell.KeyLeft:
+		*left = max(0, *left-sideways)
+	case tcell.KeyRight:
+		*left += sideways
+	default:
+		return false
+	}
+	return true
+}
+
+// chooseRun obeys a key while a run is to be chosen, and shows the one that is.
+func (a *app) chooseRun(k tcell.Key, r rune) {
+	a.run = max(0, min(a.run+moves(k, r, len(a.runs)), len(a.runs)-1))
+	switch {
+	case k == tcell.KeyEnter:
+		run := a.runs[a.run]
+		a.runs = nil
+		a.connect(run)
+	case k == tcell.KeyEscape, r == 'q':
+		a.quit = true
+	}
+}
+
+// commands list what the other keys do, the most important first.
+var commands = [...]struct {
+	keys       string
+	hint, help string
+	do         func(a *app, key rune)
+}{
+	{"q", "quit", "quit; the run goes on", func(a *app, _ rune) { a.quit = true }},
+	{"?", "help", "show the keys", func(a *app, _ rune) { a.help = true }},
+	{"p", "pause", "pause; again: resume", func(a *app, _ rune) {
+		op := "pause"
+		if a.status.State == "paused" {
+			op = "resume"
+		}
+		a.steer(control.Request{Op: op})
+	}},
+	{"+ -", "workers", "a worker more, a worker fewer", func(a *app, key rune) {
+		n := 1
+		if key == '-' {
+			n = -1
+		}
+		a.steer(control.Request{Op: "resize", N: n, Relative: true})
+	}},
+	{"c", "cancel", "cancel the task", func(a *app, _ rune) {
+		if t := a.chosenTask("ended"); t != nil {
+			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.known()), func() {
+				a.steer(control.Request{Op: "cancel", Tasks: []uint64{t.Task}})
+			}}
+		}
+	}},
+	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
+		if t := a.chosenTask(""); t != nil {
+			a.log = &log{id: t.Task, state: t.State, command: t.known(), follow: true, close: func() {}}
+			a.follow(a.log)
+		}
+	}},
+	{"r", "retry", "run the failed task again, or now if it waits for its retry", func(a *app, _ rune) {
+		if t := a.chosenTask("running"); t != nil {
+			a.steer(control.Request{Op: "retry", Tasks: []uint64{t.Task}})
+		}
+	}},
+	{"s", "sort", "sort by worker, age, CPU, memory", func(a *app, _ rune) {
+		for a.order++; columns[a.order%len(columns)].order == nil; a.order++ {
+		}
+		a.order %= len(columns)
+		a.sort()
+		a.message = "sorted by " + columns[a.order].title
+	}},
+	{"d", "drain", "drain: start nothing more, then end", confirmed("drain", "drain: start nothing more, and end after the running tasks?")},
+	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},
+}
+
+// confirmed returns what makes a request after a question.
+func confirmed(op, text string) func(a *app, key rune) {
+	return func(a *app, _ rune) {
+		a.ask = &question{text, func() { a.steer(control.Request{Op: op}) }}
+	}
+}
+
+// command carries out the command of a key. A run that is over has few left.
+func (a *app) command(k tcell.Key, r rune) {
+	switch {
+	case k == tcell.KeyEnter:
+		r = 'l'
+	case r == 'h':
+		r = '?'
+	case r == '=':
+		r = '+'
+	}
+	for _, c := range commands {
+		switch {
+		case !strings.ContainsRune(c.keys, r):
+		case a.over != "" && !strings.ContainsRune("q?s", r):
+			a.message = a.overText()
+		default:
+			c.do(a, r)
+		}
+	}
+}
+
+// chosenTask returns the chosen task unless it is in a state. If there is none, it says
+// so and returns nil.
+func (a *app) chosenTask(but string) *row {
+	if len(a.tasks) == 0 {
+		a.message = "no task is running"
+		return nil
+	}
+	t := a.tasks[a.chosenRow()]
+	switch {
+	case t.State != but:
+		return &t
+	case but == "ended":
+		a.message = fmt.Sprintf("task %d has ended", t.Task)
+	default:
+		a.message = fmt.Sprintf("task %d is running", t.Task)
+	}
+	return nil
+}
+
+// steer asks the run to do something, unless it leaves too many requests unanswered.
+func (a *app) steer(r control.Request) {
+	select {
+	case a.asks <- r:
+	default:
+		a.message = "the run does not answer"
+	}
+}

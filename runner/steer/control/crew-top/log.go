@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+
+	"github.com/gdamore/tcell/v2"
+
+	"crew/runner/decide/task"
+	"crew/runner/steer/control"
+)
+
+const (
+	keptLines = 5000
+	longest   = 2048 // bytes of a line; the rest is left out
+)
+
+// log is the output of a task, as it comes.
+type log struct {
+	id      uint64
+	state   string // when it was asked for; as in control.Where
+	command string
+	close   func() // ends the wait for more
+
+	lines []*logLine
+	open  [2]*logLine // of stdout and stderr: the lines without an end
+	ended string      // how the task ended; "" while it runs
+
+	first  int // the first line shown, unless follow
+	follow bool
+	left   int // columns that are scrolled out on the left
+	page   int // how many lines were shown
+}
+
+// logLine is a line of output.
+type logLine struct {
+	text   []byte
+	stderr bool
+}
+
+// take takes a reply to a request for the output.
+func (l *log) take(r *control.Reply) {
+	if r.Cut > 0 {
+		l.add(fmt.Appendf(nil, "… %d bytes before this are not kept\n", r.Cut), r.Stream == "stderr")
+	}
+	l.add(r.Data, r.Stream == "stderr")
+	if len(r.Ended) > 0 {
+		l.ended = "ended: " + r.Ended[0].Outcome.String()
+	}
+}
+
+// add adds output. As on a terminal, a carriage return makes what follows replace
+// the line.
+func (l *log) add(p []byte, stderr bool) {
+	stream := 0
+	if stderr {
+		stream = 1
+	}
+	for len(p) > 0 {
+		piece, rest, whole := bytes.Cut(p, []byte("\n"))
+		line := l.open[stream]
+		if line == nil {
+			line = &logLine{stderr: stderr}
+			l.lines = append(l.lines, line)
+		}
+		line.text = append(line.text, piece...)
+		if i := bytes.LastIndexByte(bytes.TrimSuffix(line.text, []byte("\r")), '\r'); i >= 0 {
+			line.text = line.text[i+1:]
+		}
+		line.text = line.text[:min(len(line.text), longest)]
+		l.open[stream], p = line, rest
+		if whole {
+			l.open[stream] = nil
+		}
+	}
+	if more := len(l.lines) - keptLines; more > 0 {
+		l.lines = append([]*logLine(nil), l.lines[more:]...)
+		l.first = max(0, l.first-more)
+	}
+}
+
+// draw draws the log on the whole screen but its last line.
+func (l *log) draw(c *canvas) {
+	p := c.fill(0, c.bar)
+	p.put(fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.title)
+	p.put(l.command, c.bar)
+	l.page = max(1, c.h-2)
+	if l.follow {
+		l.first = len(l.lines)
+	}
+	c.list(1, c.h-2, len(l.lines), -1, &l.first, func(i int, p *pen, style tcell.Style) {
+		if l.lines[i].stderr {
+			style = c.bad
+		}
+		text := task.Uncoloured(bytes.TrimSuffix(l.lines[i].text, []byte("\r")))
+		p.x, p.end = 0, c.w
+		p.put(shifted(string(text), l.left), style)
+	})
+	if len(l.lines) == 0 {
+		c.row(1).put("no output yet", c.dim)
+	}
+}
+
+// scroll scrolls by some rows. At the end, it follows what comes.
+func (l *log) scroll(rows int) {
+	l.first = max(0, min(l.first, len(l.lines)-l.page)+rows)
+	l.follow = l.first >= len(l.lines)-l.page
+}

@@ -1,0 +1,105 @@
+// Command crew-top shows a running crew on the whole screen and steers it; "crew ctl
+// top" starts it. It is a program of its own so that crew itself does without a
+// terminal library.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/gdamore/tcell/v2"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+	"crew/runner/steer/control"
+)
+
+func main() {
+	task.SetZone()
+	status, err := show(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
+	}
+	os.Exit(status)
+}
+
+// show shows the run that the arguments name, or to which a program leads that follows with its own
+// arguments. It returns the exit status.
+func show(args []string) (int, error) {
+	if len(args) < 3 || args[0] != "--protocol" {
+		return 1, errors.New("crew-top is started by crew: write crew ctl top")
+	}
+	if args[1] != strconv.Itoa(control.Version) {
+		return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
+			args[1], control.Version)
+	}
+	var hello control.Hello
+	var runs []control.Hello // of which the user is to choose one
+	if args[2] == "" {
+		runs = control.List()
+	}
+	if len(runs) < 2 {
+		var err error
+		if runs = nil; len(args) > 4 {
+			hello, err = control.Relayed(args[3:])
+		} else {
+			hello, err = control.Find(args[2])
+		}
+		if err != nil {
+			return 1, err
+		}
+	}
+	screen, err := newScreen()
+	if err != nil {
+		return 1, err
+	}
+	a := newApp(screen)
+	defer screen.Fini() // also at a panic
+	err = errors.Join(kernel.Take(a.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP), kernel.Take(a.continued, syscall.SIGCONT))
+	if err != nil {
+		return 1, err
+	}
+	go a.obey()
+	if a.runs = runs; runs == nil {
+		a.connect(hello)
+	}
+	if err := a.loop(); err != nil {
+		return 1, fmt.Errorf("read the terminal: %w", err)
+	}
+	if a.signal != 0 {
+		return 128 + int(a.signal), nil
+	}
+	return 0, nil
+}
+
+// newScreen takes the terminal.
+func newScreen() (tcell.Screen, error) {
+	name := os.Getenv("TERM")
+	if _, err := kernel.Modes(int(os.Stdout.Fd())); err != nil || name == "dumb" || name == "" {
+		return nil, errors.New("this needs a terminal that can place the cursor: use crew ctl status")
+	}
+	known, err := tcell.LookupTerminfo(name)
+	if err != nil {
+		return nil, fmt.Errorf("the terminal %s is unknown: set TERM to one that it resembles, or use crew ctl status", name)
+	}
+	// As an xterm it would get keyboard protocols and a window title, which stay if this process is
+	// killed.
+	plain := *known
+	plain.Name, plain.XTermLike = "crew-"+name, false
+	plain.AltChars = "" // few terminals have all that is drawn here
+	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII)
+	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(nil, &plain)
+	if err == nil {
+		err = screen.Init()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the terminal: %w: use crew ctl status", err)
+	}
+	for _, f := range fallbacks {
+		screen.RegisterRuneFallback([]rune(f.char)[0], f.instead)
+	}
+	return screen, nil
+}

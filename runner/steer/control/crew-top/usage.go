@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crew/runner/exec/kernel"
+)
+
+// tick is how exactly the CPU time of processes is known.
+const tick = time.Second / 100
+
+// usage is the resource usage of a task's processes.
+type usage struct {
+	cpu    float64 // of one processor, since the last measurement or the start
+	memory int64   // resident bytes, of which shared ones count several times
+}
+
+// meter measures what attempts use.
+type meter struct {
+	list func() []kernel.Process // all that there are
+	at   time.Time               // of the last measurement
+	used map[int]time.Duration   // the CPU time of each attempt until then, by process id
+}
+
+// measure returns the usage of attempts, given by process id and start. The
+// processes of an attempt are its process group and all their descendants. Those
+// that cannot be seen are missing from the result.
+func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage {
+	used, found, all := map[int]time.Duration{}, map[int]usage{}, map[int]*kernel.Process{}
+	if len(attempts) > 0 {
+		for _, p := range m.list() {
+			all[p.PID] = &p
+		}
+	}
+	for pid, p := range all {
+		owner := ownerOf(pid, all, attempts)
+		if owner == 0 {
+			continue
+		}
+		used[owner] += p.Used
+		u := found[owner]
+		u.memory += p.Memory
+		found[owner] = u
+	}
+	for pid, u := range found {
+		since, before := attempts[pid], time.Duration(0)
+		if old, ok := m.used[pid]; ok && since.Before(m.at) {
+			since, before = m.at, old
+		}
+		if passed := now.Sub(since); passed >= tick {
+			u.cpu = max(0, float64(used[pid]-before)) / float64(passed)
+			found[pid] = u
+		}
+	}
+	m.at, m.used = now, used
+	return found
+}
+
+// ownerOf returns the attempt that a process belongs to, or 0.
+func ownerOf(pid int, all map[int]*kernel.Process, attempts map[int]time.Time) int {
+	for range all { // a parent's id may have been used again meanwhile: no endless loop
+		p := all[pid]
+		if _, ok := attempts[pid]; ok {
+			return pid
+		}
+		if p == nil {
+			return 0
+		}
+		if _, ok := attempts[p.Group]; ok {
+			return p.Group
+		}
+		pid = p.Parent
+	}
+	return 0
+}
+
+// processes returns all processes.
+func processes() []kernel.Process {
+	all := kernel.Processes()
+	if slices.ContainsFunc(all, func(p kernel.Process) bool { return p.Memory > 0 }) {
+		return all
+	}
+	return listed()
+}
+
+// listed asks ps(1) for all processes, for systems that do not tell what these use.
+func listed() (all []kernel.Process) {
+	ps := exec.Command("ps", "-axSo", "pid,ppid,pgid,rss,time") // -S: with children that have ended
+	ps.Env = append(os.Environ(), "LC_ALL=C")
+	out, _ := ps.Output()
+	for line := range strings.Lines(string(out)) {
+		var p kernel.Process
+		var used string
+		if n, _ := fmt.Sscan(line, &p.PID, &p.Parent, &p.Group, &p.Memory, &used); n == 5 {
+			p.Used, p.Memory = usedBy(used), p.Memory<<10
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// usedBy reads a time as ps(1) prints it: [[days-]hours:]minutes:seconds[.fraction].
+func usedBy(text string) time.Duration {
+	seconds, days := 0.0, 0
+	if before, rest, ok := strings.Cut(text, "-"); ok {
+		days, _ = strconv.Atoi(before)
+		text = rest
+	}
+	for part := range strings.SplitSeq(text, ":") {
+		n, _ := strconv.ParseFloat(part, 64)
+		seconds = seconds*60 + n
+	}
+	return time.Duration(days)*24*time.Hour + time.Duration(seconds*float64(time.Second)).Round(tick)
+}

@@ -1,0 +1,155 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"crew/runner/keep/trust"
+)
+
+// suffix ends the name of a socket, which begins with the process ID and, behind a hyphen, the name
+// of the run.
+const suffix = ".sock"
+
+// dirs returns the directories in which sockets may be, the preferred ones first:
+// where a run makes its socket, and where a client looks for it. They can differ,
+// since a crew started by cron lacks the variables of a login shell.
+func dirs() []string {
+	uid := strconv.Itoa(os.Geteuid())
+	var list []string
+	add := func(dir string) {
+		if !slices.Contains(list, dir) {
+			list = append(list, dir)
+		}
+	}
+	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
+		if filepath.IsAbs(base) && inspect(base, 0) == nil {
+			add(filepath.Join(base, "crew"))
+		}
+	}
+	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp"} {
+		if filepath.IsAbs(base) {
+			add(filepath.Join(base, "crew-"+uid))
+		}
+	}
+	return list
+}
+
+// others are the permissions of all but the user.
+const others = 0o077
+
+// inspect returns an error unless path is the user's own directory, no symbolic link to
+// one, and has none of the permissions in forbidden.
+func inspect(path string, forbidden uint32) error {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	switch {
+	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG:
+		err = syscall.ENOTDIR
+	case err == nil:
+		err = trust.Own(path, &st)
+	}
+	if err == nil && uint32(st.Mode)&forbidden != 0 {
+		err = syscall.EPERM
+	}
+	return err
+}
+
+// untrusted returns why a directory where a run could have made its socket is not used,
+// if that is another user's, or others may write there.
+func untrusted() error {
+	for _, dir := range dirs() {
+		if e, ok := errors.AsType[*trust.Error](inspect(dir, 0)); ok {
+			return fmt.Errorf("%w, with XDG_RUNTIME_DIR or TMPDIR", e)
+		}
+	}
+	return nil
+}
+
+// listen makes the socket of a run of this process in the first directory that works, and
+// removes what dead runs have left there.
+func listen(name string) (f *os.File, path string, err error) {
+	file := strconv.Itoa(os.Getpid())
+	if name != "" {
+		file += "-" + name
+	}
+	err = errors.New("there is no directory for sockets")
+	for _, dir := range dirs() {
+		if e := makeDir(dir); e != nil {
+			err = e
+			continue
+		}
+		clean(dir)
+		path := filepath.Join(dir, file+suffix)
+		if f, err = listenAt(path); err == nil {
+			return f, path, nil
+		}
+	}
+	return nil, "", err
+}
+
+// Dir returns a directory for what concerns this machine, and no other than this user may
+// see: that where a run makes its socket. It makes it if there is none.
+func Dir() (dir string, err error) {
+	for _, dir := range dirs() {
+		if err = makeDir(dir); err == nil {
+			return dir, nil
+		}
+	}
+	return "", err
+}
+
+// makeDir makes one of dirs unless it is there. It fails if others have permissions there.
+func makeDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return inspect(dir, others)
+}
+
+// clean removes the sockets of dead runs. It leaves those of living processes alone:
+// a connection would disturb them. This process's own can only be an earlier one's.
+func clean(dir string) {
+	for _, path := range sockets(dir) {
+		pid, _ := named(path)
+		if syscall.Kill(pid, 0) == nil && pid != os.Getpid() {
+			continue
+		}
+		if f, err := connect(path, 0); err == nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// named returns the process ID and the name in the path of a socket, or 0 if that is another path.
+func named(path string) (pid int, name string) {
+	text, ok := strings.CutSuffix(filepath.Base(path), suffix)
+	text, name, _ = strings.Cut(text, "-")
+	pid, err := strconv.Atoi(text)
+	if !ok || err != nil || pid < 1 {
+		return 0, ""
+	}
+	return pid, name
+}
+
+// sockets returns the paths of the sockets in a directory.
+func sockets(dir string) (paths []string) {
+	if inspect(dir, others) != nil {
+		return nil
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if pid, _ := named(e.Name()); pid > 0 && e.Type() == os.ModeSocket {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}

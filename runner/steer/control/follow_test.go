@@ -1,0 +1,73 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+// call sends a request in another goroutine. The replies come over a channel, which
+// is closed after the last one.
+func (r *run) call(q Request) (<-chan Reply, <-chan error) {
+	replies, over := make(chan Reply, 10_000), make(chan error, 1)
+	go func() {
+		over <- r.talk(q, func(reply *Reply) error {
+			replies <- *reply
+			return nil
+		})
+		close(replies)
+	}()
+	return replies, over
+}
+
+// TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.
+func TestSlowWatcher(t *testing.T) {
+	r := newRun(t, func(c *Config) { c.gap = time.Minute })
+	watching, goOn := make(chan struct{}), make(chan struct{})
+	var got, lost int64
+	over := make(chan error)
+	go func() {
+		over <- r.talk(Request{Op: "watch"}, func(reply *Reply) error {
+			switch {
+			case reply.Event == nil:
+			case reply.Name == "watching":
+				close(watching)
+				<-goOn
+			case reply.Name == "lost":
+				lost += reply.Count
+			default:
+				got++
+				if want := fmt.Sprint(got + lost); !strings.HasPrefix(reply.Text, want+" ") {
+					return fmt.Errorf("%.10q instead of event %s", reply.Text, want)
+				}
+			}
+			return nil
+		})
+	}()
+	<-watching
+	const events = 20_000
+	long := strings.Repeat("x", 1000)
+	for i := range events {
+		r.event(task.Event{Kind: task.Notice, Text: fmt.Sprint(i+1, " ", long)})
+	}
+	close(goOn)
+	crewtest.Until(t, func() bool {
+		r.s.sink.mu.Lock()
+		defer r.s.sink.mu.Unlock()
+		for l := range r.s.sink.listeners {
+			return len(l.events) == 0
+		}
+		return false
+	}, "the events to be handed over")
+	r.s.Close()
+	require.NoError(t, <-over)
+	require.EqualValues(t, events, got+lost)
+	require.Positive(t, lost)
+	require.GreaterOrEqual(t, got, int64(mostEvents))
+}

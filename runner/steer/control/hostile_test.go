@@ -1,0 +1,190 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
+	"crew/runner/decide/task"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// connect returns a bare connection to the run.
+func (r *run) connect() *os.File {
+	f, err := connect(r.s.path, time.Minute)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// works checks that the run still answers.
+func (r *run) works() {
+	r.t.Helper()
+	replies, err := r.ask(Request{Op: "hello"})
+	require.NoError(r.t, err)
+	require.Equal(r.t, "fake", replies[0].Hello.Name)
+}
+
+func TestLongLines(t *testing.T) {
+	r := newRun(t, func(c *Config) { c.lineTime = crewtest.Patience })
+	long := strings.Repeat("x", maxLine-len(`{"v":2,"op":"add","add":{"values":[""]}}`)-1)
+	replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
+	require.NoError(t, err)
+	require.Len(t, replies[0].Tasks, 1)
+	_, err = r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long + "x")}}})
+	require.ErrorContains(t, err, "longer than 8 MiB")
+
+	f := r.connect()
+	go io.WriteString(f, strings.Repeat("y", 2*maxLine)) // ends when the server has had enough
+	got := make([]byte, 1000)
+	n, err := f.Read(got)
+	require.NoError(t, err)
+	require.Contains(t, string(got[:n]), "the line is longer than 8 MiB")
+	_, err = io.ReadAll(f)
+	require.True(t, err == nil || strings.Contains(err.Error(), "connection reset"), "%v", err)
+	r.works()
+
+	for size := block - 200; size < block+200; size += 41 { // around what is read at once
+		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long[:size])}}})
+		require.NoError(t, err)
+		require.Len(t, replies[0].Tasks, 1)
+	}
+}
+
+// TestClientsThatHang: those that take nothing neither slow the run nor its end.
+func TestClientsThatHang(t *testing.T) {
+	r := newRun(t, nil)
+	a := r.start(1, 1)
+	a.out.Write(make([]byte, 4<<20))
+	for _, text := range []string{
+		"", `{"v":2,`, `{"v":2,"op":"watch"}` + "\n", `{"v":2,"op":"log","tasks":[1],"follow":true}` + "\n",
+		`{"v":2,"op":"add","wait":true,"add":{"values":["x"]}}` + "\n",
+		strings.Repeat(`{"v":2,"op":"status"}`+"\n", 2000),
+	} {
+		for range 3 {
+			io.WriteString(r.connect(), text)
+		}
+	}
+	crewtest.Until(t, func() bool { return r.listeners() == 9 }, "the clients")
+	long := strings.Repeat("x", 10_000)
+	for range 5000 {
+		r.event(task.Event{Kind: task.Notice, Text: long})
+	}
+	r.end(a, task.OK, true)
+	r.works()
+	r.s.Close()
+	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
+}
+
+// TestSlowReaderAtTheEnd: a client that takes its time, but takes something, still
+// gets all of what its task has written.
+func TestSlowReaderAtTheEnd(t *testing.T) {
+	r := newRun(t, func(c *Config) { c.gap = time.Minute })
+	got, slow := 0, true
+	over := make(chan error)
+	numbered := make(chan struct{})
+	go func() {
+		over <- r.talk(Request{Op: "add", Wait: true, Add: &Addition{Values: []task.Bytes{"x"}}}, func(reply *Reply) error {
+			if len(reply.Tasks) > 0 {
+				close(numbered)
+			}
+			if got += len(reply.Data); slow && got > 1<<20 {
+				slow = false
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		})
+	}()
+	<-numbered
+	a := r.start(1, 1)
+	a.out.Write(make([]byte, 4<<20))
+	r.end(a, task.OK, true)
+	r.s.Close()
+	require.NoError(t, <-over)
+	require.Equal(t, 4<<20, got)
+}
+
+// TestFeedThatHangs holds up the end of the run no more than a client.
+func TestFeedThatHangs(t *testing.T) {
+	hangs, goOn := make(chan struct{}), make(chan struct{})
+	r := newRun(t, func(c *Config) { c.gap = 10 * time.Millisecond })
+	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
+		close(hangs)
+		<-goOn
+		return task.ErrFull
+	}
+	defer close(goOn)
+	_, over := r.call(Request{Op: "add", Add: &Addition{Values: []task.Bytes{"x"}}})
+	<-hangs
+	r.s.Close()
+	require.ErrorContains(t, <-over, "ended before it answered")
+}
+
+func TestManyConnections(t *testing.T) {
+	r := newRun(t, nil)
+	var files []*os.File
+	for range mostConns {
+		f := r.connect()
+		files = append(files, f)
+		io.WriteString(f, `{"v":2,"op":"watch"}`+"\n")
+	}
+	crewtest.Until(t, func() bool { return r.listeners() == mostConns }, "the clients")
+	for range 3 {
+		_, err := r.ask(Request{Op: "hello"})
+		require.ErrorContains(t, err, "too many clients")
+	}
+	for _, f := range files {
+		f.Close()
+	}
+	room := func() bool {
+		_, err := r.ask(Request{Op: "hello"})
+		return err == nil
+	}
+	crewtest.Until(t, room, "those that are gone to make room")
+	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
+
+	r = newRun(t, func(c *Config) { c.lineTime = 50 * time.Millisecond })
+	for range mostConns {
+		r.connect()
+	}
+	crewtest.Until(t, room, "those that ask nothing to make room")
+}
+
+// FuzzRequest: whatever is accepted means the same when it is sent again.
+func FuzzRequest(f *testing.F) {
+	for _, s := range []string{
+		`{"v":2,"op":"status"}`, `{"v":2,"op":"cancel","key":{"base64":"/w=="}}`, `{"v":2,"op":"resize","n":-1,"relative":true}`,
+		`{"v":2,"op":"add","wait":true,"add":{"command":["a"],"env":["A=b"],"dir":"/","after":[1]}}`,
+		`{"v":2,"op":"x"}`, `{"op":"hello","v":2}x`, `{"v":2,"op":"log","tasks":[18446744073709551615],"follow":true}`, `"{`, `{"a":{"b":"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		q, err := decode(line)
+		if err != nil {
+			e, ours := errors.AsType[*Refused](err)
+			require.True(t, ours)
+			require.Equal(t, malformed, e.Status)
+			return
+		}
+		require.Equal(t, Version, q.V)
+		again, err := decode(encode(t, q))
+		require.NoError(t, err)
+		require.Equal(t, encode(t, q), encode(t, again))
+	})
+}
+
+func encode(t *testing.T, q *Request) []byte {
+	b, err := json.Marshal(q)
+	require.NoError(t, err)
+	return b
+}

@@ -1,0 +1,290 @@
+package control
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+const (
+	// mostIDs is how many tasks one pass through the door is about.
+	mostIDs = 1000
+	// mostListed is how many tasks explain lists unless it names them.
+	mostListed = 1000
+	// mostWorkers is the largest number that a resize may name.
+	mostWorkers = 100_000
+)
+
+// op carries out a request. It returns the last reply, and why it failed.
+type op func(*conn, *Request) (*Reply, error)
+
+// asks are the requests that leave the run's tasks as they are, and add.
+var asks = map[string]op{
+	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
+	"explain": (*conn).explain, "wait": (*conn).await, "add": (*conn).add,
+}
+
+// steers are the requests that steer the run.
+var steers = map[string]op{
+	"pause": send(task.Pause), "resume": send(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
+	"retry": about(task.Retry), "hold": about(task.Hold), "release": about(task.Release), "move": about(task.Move),
+	"drain": (*conn).drain, "stop": send(task.Stop),
+}
+
+// Steers reports whether a request of that name steers a run.
+func Steers(name string) bool { return steers[name] != nil }
+
+// opOf returns the op with a name, or nil.
+func opOf(name string) op {
+	if op := steers[name]; op != nil {
+		return op
+	}
+	return asks[name]
+}
+
+// send returns a function that has a command carried out.
+func send(op task.Op) op {
+	return func(c *conn, _ *Request) (*Reply, error) { return c.each(task.Command{Op: op}) }
+}
+
+// about returns a function that has a command about tasks carried out.
+func about(op task.Op) op {
+	return func(c *conn, r *Request) (*Reply, error) {
+		if len(r.Tasks) == 0 {
+			return nil, bad("%s needs tasks", r.Op)
+		}
+		cmd := task.Command{Op: op, IDs: r.Tasks}
+		if op == task.Move && !r.Last {
+			cmd.N = -1
+		}
+		return c.each(cmd)
+	}
+}
+
+func (c *conn) hello(*Request) (*Reply, error) {
+	now, err := c.s.status()
+	if err != nil {
+		return nil, err
+	}
+	h := c.s.cfg.About
+	h.State, h.Progress = now.State, now.Progress
+	return &Reply{Hello: &h}, nil
+}
+
+func (c *conn) status(*Request) (*Reply, error) {
+	now, err := c.s.status()
+	return &Reply{Run: now}, err
+}
+
+// status returns the status of the run, which is not older than the call.
+func (s *Server) status() (*Status, error) {
+	reply := s.ask(task.Command{Op: task.Look})
+	if reply.Snapshot == nil {
+		return nil, cmp.Or(reply.Err, error(errOver))
+	}
+	return s.describe(reply.Snapshot), reply.Err
+}
+
+// final returns the status of a run that is over, or nil if it did not get to its end.
+func (s *Server) final() *Status {
+	s.sink.mu.Lock()
+	stats := s.sink.final
+	s.sink.mu.Unlock()
+	if stats == nil {
+		return nil
+	}
+	return s.describe(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats})
+}
+
+// describe returns the status of the run at a moment, with what ended before it.
+func (s *Server) describe(snap *task.Snapshot) *Status {
+	status := StatusOf(snap, s.cfg.See.Total)
+	var pids map[uint64]int
+	var said map[uint64][]byte
+	if see := s.cfg.See; see.PIDs != nil {
+		pids = see.PIDs()
+	} else if see.Said != nil {
+		said = see.Said()
+	}
+	for i := range status.Tasks {
+		t := &status.Tasks[i]
+		t.PID, t.Said = pids[t.Task], task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
+	}
+	ended, _ := s.sink.remembered()
+	status.Ended = told(ended, time.Now())
+	return status
+}
+
+func (c *conn) explain(r *Request) (*Reply, error) {
+	ended, named := r.Only == "failed" || r.Only == "ended", len(r.Tasks) > 0
+	switch {
+	case r.N < 0 || r.N > mostListed:
+		return nil, bad("explain lists at most %d tasks", mostListed)
+	case r.Only != "" && named:
+		return nil, bad("explain needs either tasks or a kind of them")
+	case ended:
+		return c.s.endedLast(cmp.Or(r.N, mostListed), r.Only == "failed"), nil
+	case !slices.Contains([]string{"", "waiting", "running"}, r.Only):
+		return nil, bad("there are no tasks that are only %q", r.Only)
+	case named && r.N > 0:
+		r.Tasks = r.Tasks[:min(len(r.Tasks), r.N)]
+	}
+	reply, err := c.each(task.Command{Op: task.Explain, N: cmp.Or(r.N, mostListed), IDs: r.Tasks, Only: r.Only})
+	if !named && len(reply.Wheres) == mostListed {
+		reply.Hint = fmt.Sprintf("these are the first %d", mostListed)
+	}
+	c.s.recall(reply.Wheres, named)
+	return reply, err
+}
+
+// do carries out a command, and says who asks for it if that is somebody elsewhere.
+func (c *conn) do(cmd task.Command) task.Reply {
+	if cmd.Op == task.Explain {
+		return c.s.ask(cmd) // the run may have to look at all tasks
+	}
+	if l, is := c.f.(far); is {
+		switch cmd.Op {
+		case task.Cancel:
+			cmd.Err = errors.New("cancelled by " + l.from)
+		case task.Drain, task.Stop:
+			cmd.Err = errors.New("ended by " + l.from)
+		}
+	}
+	return c.s.cfg.Do(cmd)
+}
+
+// each sends a command through the door, in parts if it is about many tasks. Of tasks that are moved
+// before all others, the last part goes first.
+func (c *conn) each(cmd task.Command) (*Reply, error) {
+	reply := &Reply{}
+	var errs error
+	parts := slices.Collect(slices.Chunk(cmd.IDs, mostIDs))
+	switch {
+	case len(parts) == 0:
+		parts = [][]uint64{nil}
+	case cmd.N < 0:
+		slices.Reverse(parts)
+	}
+	for _, cmd.IDs = range parts {
+		if c.s.over() {
+			return reply, errOver
+		}
+		got := c.do(cmd)
+		reply.Tasks = append(reply.Tasks, got.IDs...)
+		reply.Wheres = append(reply.Wheres, told(got.Wheres, time.Now())...)
+		errs = cmp.Or(errs, got.Err)
+	}
+	return reply, errs
+}
+
+func (c *conn) resize(r *Request) (*Reply, error) {
+	cmd := task.Command{Op: task.Resize, N: r.N}
+	switch {
+	case r.N > mostWorkers || r.N < -mostWorkers:
+		return nil, bad("a run has at most %d workers", mostWorkers)
+	case r.Relative && r.N != 0:
+		cmd.Op = task.Grow
+	case r.N < 1:
+		return nil, bad("resize needs a number of workers: pause starts nothing more")
+	}
+	return c.each(cmd)
+}
+
+func (c *conn) drain(r *Request) (*Reply, error) {
+	if r.Rest {
+		return send(task.Rest)(c, r)
+	}
+	return send(task.Drain)(c, r)
+}
+
+func (c *conn) cancel(r *Request) (*Reply, error) {
+	cmd, err := naming(r, task.Cancel)
+	if err != nil {
+		return nil, err
+	}
+	return c.each(cmd)
+}
+
+// naming returns a command about the tasks that a request names, which it does in one way.
+func naming(r *Request, op task.Op) (task.Command, error) {
+	cmd, ways := task.Command{Op: op, IDs: r.Tasks, All: r.All}, 0
+	if len(r.Tasks) > 0 {
+		ways++
+	}
+	if r.Key != nil {
+		cmd.Key = string(*r.Key)
+		ways++
+	}
+	if r.All {
+		ways++
+	}
+	if ways != 1 {
+		return cmd, bad("%s needs either tasks, a key, or all", r.Op)
+	}
+	return cmd, nil
+}
+
+// ReadAddition reads the line of a request to add tasks, which has come otherwise than by a connection.
+func ReadAddition(line []byte) (*Addition, error) {
+	r, err := decode(line)
+	if err == nil {
+		err = adds(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Add, nil
+}
+
+// adds returns what is wrong with a request to add tasks.
+func adds(r *Request) error {
+	switch a := r.Add; {
+	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
+		return bad("%s needs either values or a command", r.Op)
+	case a.Lines && len(a.Values) == 0:
+		return bad("lines are values")
+	case a.Priority != nil && (*a.Priority < -task.MaxPriority || *a.Priority > task.MaxPriority):
+		return bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
+	}
+	return nil
+}
+
+// add adds tasks and, if asked to, follows them.
+func (c *conn) add(r *Request) (*Reply, error) {
+	if c.s.cfg.Feed == nil {
+		return nil, errors.New("this run takes no tasks: crew serve makes one that does")
+	}
+	if err := adds(r); err != nil {
+		return nil, err
+	}
+	var ids []uint64
+	var f *follower
+	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
+		if ids = slices.Clone(got); r.Wait {
+			f = newFollower(c, ids...)
+		}
+	})
+	if f != nil {
+		defer f.close()
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case f == nil:
+		return &Reply{Tasks: ids}, nil
+	}
+	c.put(&Reply{Tasks: ids})
+	_ = c.flush()
+	if err = f.follow(false); err == error(errOver) {
+		err = errors.New(errOver.Text) // but the tasks were added
+	}
+	if left := f.left(); err != nil && len(left) > 0 {
+		_, _ = c.each(task.Command{Op: task.Cancel, IDs: left})
+	}
+	return &Reply{Ended: f.ended}, err
+}

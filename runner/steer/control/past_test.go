@@ -1,0 +1,76 @@
+package control
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
+)
+
+// ids returns the tasks of a list.
+func ids(list []task.Where) (ids []uint64) {
+	for _, w := range list {
+		ids = append(ids, w.Task)
+	}
+	return ids
+}
+
+// What has ended is remembered, the failed ones beside the others, the latest first.
+func TestPast(t *testing.T) {
+	r := newRun(t, func(c *Config) { c.See.Live = nil })
+	ends := func(id uint64, o task.Outcome) {
+		a := r.start(id, 1)
+		a.err.Write([]byte("oops\n"))
+		r.end(a, o, true)
+	}
+	ends(1, task.Exit)
+	for id := uint64(2); id < 1000; id++ {
+		ends(id, task.OK)
+	}
+	ended, _ := r.s.sink.remembered()
+	require.Len(t, ended, 1+mostPast)
+	require.Equal(t, uint64(999), ended[0].Task)
+	require.Equal(t, uint64(1), ended[mostPast].Task)
+	require.Equal(t, "exit 3 after 0s", ended[mostPast].Verdict())
+
+	replies, err := r.ask(Request{Op: "explain", Tasks: []uint64{1, 2, 999}})
+	require.NoError(t, err)
+	require.Equal(t, []task.Outcome{task.Exit, 0, task.OK}, []task.Outcome{replies[0].Wheres[0].Outcome, replies[0].Wheres[1].Outcome, replies[0].Wheres[2].Outcome})
+	require.Equal(t, "--state DIR keeps more", replies[0].Wheres[1].Hint)
+
+	// More failed ones take the place of failed ones.
+	for id := uint64(1001); id <= 1000+mostPast; id++ {
+		ends(id, task.Signal)
+	}
+	ended, _ = r.s.sink.remembered()
+	require.Len(t, ended, 2*mostPast)
+	require.NotContains(t, ids(ended), uint64(1))
+	require.Contains(t, ids(ended), uint64(999))
+}
+
+// What is remembered is bounded, however large tasks and their outputs are.
+func TestPastIsBounded(t *testing.T) {
+	r := newRun(t, nil)
+	long := bytes.Repeat([]byte("x"), 100<<10)
+	for id := uint64(1); id < 20; id++ {
+		a := r.start(id, 1)
+		a.task.Stdin = []byte(strings.Repeat("s", pastBytes/4))
+		a.out.Write(long)
+		r.end(a, task.OK, true)
+	}
+	ended, _ := r.s.sink.remembered()
+	require.Len(t, ended, 3)
+	replies, err := r.ask(Request{Op: "log", Tasks: []uint64{19}})
+	require.NoError(t, err)
+	require.Equal(t, int64(len(long)-pastTail), replies[0].Cut)
+	require.Len(t, replies[1].Data, pastTail)
+
+	a := r.start(20, 1)
+	a.task.Stdin = make([]byte, 10<<20)
+	r.end(a, task.OK, true)
+	ended, _ = r.s.sink.remembered()
+	require.Equal(t, []uint64{20}, ids(ended))
+}

@@ -1,0 +1,126 @@
+package control
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+// StatusOf returns the JSON form of a snapshot. total, which may be nil, returns the
+// number of tasks of the whole input, if that is known.
+func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status {
+	st := &s.Stats
+	out := &Status{
+		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
+		Progress: Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.Of(task.Skipped), Dropped: st.Finished() - st.Done(), Running: st.Running},
+		Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
+		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
+	}
+	out.Progress.Waiting = max(0, st.Admitted-st.Finished()-st.Running)
+	if st.InputEnd {
+		out.Total = &st.Admitted
+	}
+	if total != nil {
+		if all, known := total(); known {
+			out.Total = &all
+		}
+	}
+	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), told(s.Tasks, s.At), []task.Blocking{}, s.Blocking.Told(s.At)
+	for i := range s.Waiting {
+		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].Told(s.At))
+	}
+	out.ETA = eta(s, out.Total)
+	return out
+}
+
+// eta returns how long the rest of the tasks takes. It is nil if that cannot
+// be said, as when they do not all run.
+func eta(s *task.Snapshot, total *int64) *task.Seconds {
+	byHand := func(b task.Blocking) bool { return b.By == task.ByHold || b.By == task.ByTime }
+	if total == nil || s.State >= task.Drains || slices.ContainsFunc(s.Waiting, byHand) {
+		return nil
+	}
+	ages := make([]time.Duration, len(s.Tasks))
+	for i := range s.Tasks {
+		ages[i] = s.At.Sub(s.Tasks[i].Start)
+	}
+	left, ok := s.Stats.ETA(max(0, *total-s.Stats.Finished()-s.Stats.Running), ages, s.At)
+	if !ok {
+		return nil
+	}
+	return (*task.Seconds)(&left)
+}
+
+// outcomes returns the counts that are not zero, by name.
+func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
+	by := map[string]int64{}
+	for o, n := range counts {
+		if n != 0 {
+			by[task.Outcome(o).String()] = n
+		}
+	}
+	return by
+}
+
+// told returns tasks as clients are told of them.
+func told(list []task.Where, now time.Time) []task.Where {
+	all := make([]task.Where, len(list))
+	for i := range list {
+		all[i] = list[i].Told(now)
+	}
+	return all
+}
+
+// eventOf describes an event and what it is about. The name is empty if watch does not
+// tell it.
+func eventOf(e *task.Event) (f task.Facts, out Event) {
+	out = Event{At: e.At, Text: e.Text, Wait: task.Seconds(e.Wait), Blocking: e.Blocking.Told(e.At), Name: [...]string{
+		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
+		task.InputEnd: "input-end", task.Resized: "resized", task.Draining: "draining", task.Stopping: "stopping",
+		task.Blocked: "blocked", task.Continued: "continued", task.Notice: "notice",
+	}[e.Kind]}
+	var argv []string
+	switch e.Kind {
+	case task.Started:
+		f.Worker, f.Host, f.Units, f.Attempt = e.Slot, task.Bytes(e.Host), e.Units, e.Attempt
+	case task.Retried, task.Finished:
+		f, argv = e.Result.Facts(), e.Result.Argv
+	case task.Resized:
+		out.Workers = e.Slot
+	}
+	if t := e.Task; t != nil {
+		f.Describe(t, argv)
+	}
+	return f, out
+}
+
+const (
+	// share is the part of the time, as a divisor, for which questions may hold the
+	// door.
+	share = 20
+	// rarest is the longest wait for an answer.
+	rarest = 500 * time.Millisecond
+)
+
+// ask asks the run a question whose answer can take a while. Together such questions hold
+// the door for a small share of the time only, however many clients ask. Those who ask for a
+// snapshot while one is on the way share it.
+func (s *Server) ask(cmd task.Command) task.Reply {
+	asked := time.Now()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if cmd.Op == task.Look && s.latest != nil && !s.latest.At.Before(asked) {
+		return task.Reply{Snapshot: s.latest}
+	}
+	select {
+	case <-time.After(time.Until(s.from)):
+	case <-s.closing:
+	}
+	began := time.Now()
+	reply := s.cfg.Do(cmd)
+	now := time.Now()
+	s.from, s.latest = now.Add(min(share*now.Sub(began), rarest)), cmp.Or(reply.Snapshot, s.latest)
+	return reply
+}

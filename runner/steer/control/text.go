@@ -1,0 +1,158 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+const (
+	mostTasks   = 100 // running tasks in a status
+	mostWaits   = 10  // groups of waiting tasks
+	commandSize = 200 // bytes of a command
+)
+
+// The texts are for people, in the words of the status that SIGQUIT prints. What is
+// unprintable in them is not escaped.
+
+// Lines returns the status of a run, in at most 215 lines: the totals and the speed,
+// the running tasks, the oldest first, and what the others wait for. If narrow, a
+// running task has only its age beside it.
+func (s *Status) Lines(narrow bool) []string {
+	lines := []string{
+		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.Text()),
+		s.Pace(),
+	}
+	running := slices.Clone(s.Tasks)
+	slices.SortStableFunc(running, func(x, y task.Where) int { return x.Start.Compare(y.Start) })
+	for i := range running[:min(len(running), mostTasks)] {
+		lines = append(lines, running[i].Running(narrow))
+		if said := running[i].Said; said != "" {
+			lines = append(lines, "  | "+string(said))
+		}
+	}
+	if n := len(running) - mostTasks; n > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", n))
+	}
+	waits := s.Reasons()
+	lines = append(lines, waits[:min(len(waits), mostWaits)]...)
+	if len(waits) > mostWaits {
+		lines = append(lines, "… and more")
+	}
+	return lines
+}
+
+// Text says how far the run is.
+func (p *Progress) Text() string {
+	of := fmt.Sprintf("at least %s", task.Count(p.Done+p.Dropped+p.Running+p.Waiting, "task"))
+	if p.Total != nil {
+		of = task.Count(*p.Total, "task")
+	}
+	text := fmt.Sprintf("%d of %s finished, %d failed, %d running", p.Done, of, p.Failed, p.Running)
+	if p.Skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", p.Skipped)
+	}
+	if p.Dropped > 0 {
+		text += fmt.Sprintf(", %d cancelled or not run", p.Dropped)
+	}
+	return text
+}
+
+// Pace says how many workers there are, and how fast they are.
+func (s *Status) Pace() string {
+	hosts := map[string]bool{}
+	for _, w := range s.Slots {
+		hosts[w.Host] = true
+	}
+	delete(hosts, "")
+	workers := task.Count(int64(len(s.Slots)), "worker")
+	if n := len(hosts); n > 0 {
+		workers += " on " + task.Count(int64(n), "host")
+	}
+	parts := []string{workers}
+	if s.Lost > 0 {
+		parts = append(parts, task.Count(s.Lost, "attempt")+" lost")
+	}
+	if s.Rate > 0 {
+		parts = append(parts, task.Speed(s.Rate))
+	}
+	if s.ETA != nil {
+		parts = append(parts, "eta "+task.Brief(max(time.Duration(*s.ETA), time.Second)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Reasons says why nothing starts although a worker is idle, and what tasks wait for.
+func (s *Status) Reasons() (lines []string) {
+	// The status begins with the state, which may say it already: paused.
+	if s.Blocking != nil && s.Blocking.Shown != s.State && s.Blocking.By != task.BySlots {
+		lines = append(lines, s.Blocking.Shown)
+	}
+	for _, w := range s.Snapshot.Waiting {
+		if s.Blocking != nil && s.Blocking.By == task.ByDelay && w.By == task.BySlots {
+			continue // they are those that wait for --delay, as a worker is idle
+		}
+		if !slices.Contains(lines, w.Shown) {
+			lines = append(lines, w.Shown)
+		}
+	}
+	if s.State == task.Done.String() {
+		lines = append(lines, "output waits for its reader")
+	}
+	return lines
+}
+
+// Line returns a run as crew ctl ls lists it.
+func (h *Hello) Line() string {
+	who := fmt.Sprint(h.PID)
+	if h.Name != "" {
+		who += " (" + h.Name + ")"
+	}
+	if h.State == Silent {
+		return who + " does not answer"
+	}
+	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
+}
+
+// Line returns an event as crew ctl watch prints it. r has a task if the event is
+// about one.
+func (r *Reply) Line() string {
+	e := r.Event
+	if e.Name == "lost" {
+		return "lost " + task.Count(e.Count, "event")
+	}
+	return e.At.Local().Format(time.TimeOnly) + " " + e.text(&r.Facts)
+}
+
+func (e *Event) text(f *task.Facts) string {
+	id, command := fmt.Sprintf("task %d", f.Task), ": "+task.Shorten(string(f.Command), commandSize)
+	switch e.Name {
+	case "admitted":
+		return id + " was read" + command
+	case "started":
+		return fmt.Sprintf("%s started on %s%s%s", id, f.Place(), task.LaterAttempt(f.Attempt), command)
+	case "retried":
+		return fmt.Sprintf("%s: %s; again in %s", id, f.Verdict(), task.Span(time.Duration(e.Wait)))
+	case "finished":
+		return id + ": " + f.Verdict()
+	case "input-end":
+		return "the input has been read"
+	case "resized":
+		return task.Count(int64(e.Workers), "worker")
+	case "draining", "stopping":
+		if e.Text != "" {
+			return e.Name + ": " + e.Text
+		}
+	case "blocked":
+		if e.Blocking == nil {
+			return "tasks start again"
+		}
+		return e.Blocking.Shown
+	case "notice":
+		return e.Text
+	}
+	return e.Name
+}
