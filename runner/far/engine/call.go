@@ -18,7 +18,7 @@ import (
 
 // Far returns what crew needs of this package.
 func Far() *wiring.Far {
-	return &wiring.Far{Submit: Submit, HandOver: HandOver, Leave: Leave, Work: Work, Attach: Attach, Engine: Main}
+	return &wiring.Far{Submit: Submit, Detach: Detach, Leave: Leave, Work: Work, Attach: Attach, Engine: Main}
 }
 
 // Main carries out a command of crew engine.

@@ -89,7 +89,7 @@ func TestHandOverWithdrawn(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
 		s := b.connect(nil)
-		st, err := newStore(wiring.HandOver{Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
+		st, err := newStore(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
 		require.NoError(t, err)
 		long := bytes.Repeat([]byte("x"), maxBody)
 		for id := range uint64(3) {

@@ -215,7 +215,7 @@ func (g *siege) storm() {
 func (g *siege) store(s *session) {
 	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
 	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
-	st, err := newStore(wiring.HandOver{Place: wiring.Place{Engine: cli.Engine{Queue: queue}}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
+	st, err := newStore(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: queue}}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
 	if err != nil {
 		return // no worker is like that
 	}

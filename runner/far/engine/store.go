@@ -34,10 +34,10 @@ type store struct {
 	lines  *spool.Buffer
 }
 
-// HandOver hands the tasks of a run over, which fill adds, numbered from 1, and returns the run. It fails at
+// Detach hands the tasks of a run over, which fill adds, numbered from 1, and returns the run. It fails at
 // once if workers are there and none takes them. If ctx is done first, it returns no run, and nothing is left
 // of it.
-func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.Task) error) error) (run string, err error) {
+func Detach(ctx context.Context, h wiring.Detachment, fill func(add func(*task.Task) error) error) (run string, err error) {
 	key, err := signingKey(&h.Load)
 	if err != nil {
 		return "", err
@@ -65,7 +65,7 @@ func HandOver(ctx context.Context, h wiring.HandOver, fill func(add func(*task.T
 }
 
 // newStore returns a store with no task.
-func newStore(h wiring.HandOver, s *session, key *credentials.Key) (*store, error) {
+func newStore(h wiring.Detachment, s *session, key *credentials.Key) (*store, error) {
 	st := &store{s: s, told: &once{notice: h.Notice}, maker: makerOf(&h.Load), space: spool.New(storeMemory, "")}
 	if _, err := st.maker.present(context.Background(), s, h.Queue); err != nil {
 		return nil, err

@@ -64,9 +64,9 @@ func Submitted(dir string) int {
 	r := &st.record
 	k := makerOf(&r.Terms.Load)
 	k.template, k.live = r.Terms.Template, true
-	status := wiring.RunHanded(&wiring.Handed{
+	status := wiring.RunDetached(&wiring.DetachedRun{
 		Orders: r.Terms.Orders, Name: r.Name, Command: k.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
-		Source: st, Results: st.results, Keep: st.keep, Door: st.door, Over: st.over,
+		Source: st, Results: st.results, WrapSink: st.keep, Do: st.door, Finish: st.over,
 	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return st.submit(sub, k) }})
 	if status == statusUsage || st.garbage.Load() {
 		return statusNever

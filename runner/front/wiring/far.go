@@ -40,12 +40,12 @@ const (
 
 // Far holds the functions of crew-engine that need the library of NATS.
 type Far struct {
-	Submit   func(Submission) (Executor, error)
-	HandOver func(ctx context.Context, h HandOver, fill func(add func(*task.Task) error) error) (run string, err error)
-	Work     func(Work) (Worker, error)
-	Attach   func(Attachment) (Attached, error)
-	Engine   func(EngineCall) error
-	Leave    func(Leaving) (leave func(line []byte) error, end func(), err error)
+	Submit func(Submission) (Executor, error)
+	Detach func(ctx context.Context, h Detachment, fill func(add func(*task.Task) error) error) (run string, err error)
+	Work   func(Work) (Worker, error)
+	Attach func(Attachment) (Attached, error)
+	Engine func(EngineCall) error
+	Leave  func(Leaving) (leave func(line []byte) error, end func(), err error)
 }
 
 // Leaving says for which crew serve requests to add tasks are left at a hub, each as a line.

@@ -42,8 +42,8 @@ func (w *wiring) openSinks() error {
 			sinks = append(sinks, log)
 		}
 	} else {
-		if w.handed != nil {
-			stdout = w.handed.Keep(w.stdout)
+		if w.detached != nil {
+			stdout = w.detached.WrapSink(w.stdout)
 		}
 		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(stdout)
 	}

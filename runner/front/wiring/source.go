@@ -341,8 +341,8 @@ func (s *source) sameCommand() bool {
 
 // sameCommand reports whether all tasks run the same program.
 func (w *wiring) sameCommand() bool {
-	if w.handed != nil {
-		return w.handed.SameCommand
+	if w.detached != nil {
+		return w.detached.SameCommand
 	}
 	return w.source.sameCommand()
 }

@@ -51,7 +51,7 @@ func (w *wiring) openControl() error {
 	if w.worker != nil || w.opts.Failure.Halt.When == core.Pause {
 		cfg.Soon = 0
 	}
-	if w.handed != nil { // it is its submitter's, not this user's
+	if w.detached != nil { // it is its submitter's, not this user's
 		cfg.Soon = control.Never
 	}
 	w.control = control.Serve(cfg)
@@ -63,8 +63,8 @@ func (w *wiring) openControl() error {
 func (w *wiring) about() control.Hello {
 	dir, _ := os.Getwd() // crew ctl ls can do without
 	h := control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)}
-	if w.handed != nil {
-		h.Command = task.Bytes(w.handed.Command)
+	if w.detached != nil {
+		h.Command = task.Bytes(w.detached.Command)
 	}
 	return h
 }
@@ -72,8 +72,8 @@ func (w *wiring) about() control.Hello {
 // do carries out a command, which can come before the run is made.
 func (w *wiring) do(cmd task.Command) task.Reply {
 	<-w.begun
-	if w.handed != nil {
-		return w.handed.Door(cmd, w.made.Do)
+	if w.detached != nil {
+		return w.detached.Do(cmd, w.made.Do)
 	}
 	return w.made.Do(cmd)
 }

@@ -112,10 +112,10 @@ func (w *wiring) run() (end ending) {
 		}
 	}()
 	if w.opts.Engine.Detach {
-		return w.handOver()
+		return w.detach()
 	}
 	for _, open := range []func() error{
-		w.takeLock, w.openInput, w.openHanded, w.checkResults, w.openWorker, w.openState,
+		w.takeLock, w.openInput, w.countDetached, w.checkResults, w.openWorker, w.openState,
 		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, for the engine, or for another crew
 		w.tellState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
 	} {
@@ -130,8 +130,8 @@ func (w *wiring) run() (end ending) {
 	}
 	w.watchHosts()
 	e := w.made.Wait()
-	if w.handed != nil {
-		return w.overHanded(e)
+	if w.detached != nil {
+		return w.finishDetached(e)
 	}
 	return w.ending(e)
 }
@@ -207,8 +207,8 @@ func (w *wiring) makeRun() error {
 	}
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
-	if w.handed != nil {
-		in, cfg.Feed.Remember = w.handed.Source, false
+	if w.detached != nil {
+		in, cfg.Feed.Remember = w.detached.Source, false
 	}
 	if w.state != nil {
 		in, rec = w.state.Source(in), w.state
@@ -231,7 +231,7 @@ func (w *wiring) makeRun() error {
 		return err
 	}
 	w.watchMachine()
-	if w.handed != nil && w.handed.Paused {
+	if w.detached != nil && w.detached.Paused {
 		w.made.Do(task.Command{Op: task.Pause})
 	}
 	if o.Makes.Any() {

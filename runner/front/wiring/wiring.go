@@ -56,7 +56,7 @@ type wiring struct {
 	lock       int               // descriptor of the file of --lock; 0 for none
 	tokens     *jobserver.Tokens // nil if the places are shared with nobody
 	worker     Worker            // nil unless its tasks are those of other runs
-	handed     *Handed           // nil unless it was handed over to a hub, whose process this is
+	detached   *DetachedRun      // nil unless it was handed over to a hub, whose process this is
 	attached   Attached          // nil unless it shows the results of another run
 	state      *journal.Journal  // nil without --state
 	close      []func() error    // in order of opening

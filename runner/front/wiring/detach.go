@@ -18,7 +18,7 @@ import (
 )
 
 // HandOver describes a run whose tasks are stored, for the hub to submit them.
-type HandOver struct {
+type Detachment struct {
 	Place
 	Load
 	Orders Orders
@@ -33,24 +33,24 @@ type Orders struct {
 }
 
 // Handed is a run that was handed over, in the process that submits it.
-type Handed struct {
+type DetachedRun struct {
 	Orders
-	Name    string // "" for none
-	Command string // for people
-	Tasks   uint64
-	Paused  bool   // it was, when an earlier process ended
-	State   string // directory of the journal
-	Source  runner.Source
-	Results *os.File                      // to which the results go, in input order; see task.ShowFrames
-	Keep    func(runner.Sink) runner.Sink // wraps the sink that writes them
+	Name     string // "" for none
+	Command  string // for people
+	Tasks    uint64
+	Paused   bool   // it was, when an earlier process ended
+	State    string // directory of the journal
+	Source   runner.Source
+	Results  *os.File                      // to which the results go, in input order; see task.ShowFrames
+	WrapSink func(runner.Sink) runner.Sink // wraps the sink that writes them
 
-	Door func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command by do
-	Over func(s *task.Stats, status int, early string) error               // the run has ended, and why early, if it did
+	Do     func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command by do
+	Finish func(s *task.Stats, status int, early string) error               // the run has ended, and why early, if it did
 }
 
 // RunHanded runs the tasks of a run that was handed over, and returns the exit status. statusUsage says
 // that it never can.
-func RunHanded(h *Handed, far *Far) int {
+func RunDetached(h *DetachedRun, far *Far) int {
 	o, err := cli.ParseCarried(h.Words)
 	if err != nil {
 		return complain(os.Stderr, err)
@@ -66,13 +66,13 @@ func RunHanded(h *Handed, far *Far) int {
 	}
 	defer null.Close()
 	w := newWiring([]string{"crew"}, o, p, far, null, h.Results, os.Stderr)
-	w.handed, w.plan.Show = h, task.ShowFrames
+	w.detached, w.plan.Show = h, task.ShowFrames
 	return complain(os.Stderr, w.run().err)
 }
 
 // openHanded has what is known of a run that was handed over in place of what its input tells.
-func (w *wiring) openHanded() error {
-	if h := w.handed; h != nil {
+func (w *wiring) countDetached() error {
+	if h := w.detached; h != nil {
 		w.inputTasks = h.Tasks
 		w.total.set(h.Tasks)
 	}
@@ -81,7 +81,7 @@ func (w *wiring) openHanded() error {
 
 // overHanded has it be on record how a run that was handed over has ended. Where it could not go on, a
 // later process may.
-func (w *wiring) overHanded(e core.Ending) ending {
+func (w *wiring) finishDetached(e core.Ending) ending {
 	if e.Reason == core.Broken {
 		return ending{err: e.Err}
 	}
@@ -94,11 +94,11 @@ func (w *wiring) overHanded(e core.Ending) ending {
 	if e.Err != nil && e.Reason == core.Told {
 		why = "it was " + why
 	}
-	return ending{err: w.handed.Over(&e.Stats, statusOf(e, w.opts.Failure), why)}
+	return ending{err: w.detached.Finish(&e.Stats, statusOf(e, w.opts.Failure), why)}
 }
 
 // handOver hands the tasks of a run over, and prints the run.
-func (w *wiring) handOver() (end ending) {
+func (w *wiring) detach() (end ending) {
 	if err := w.openInput(); err != nil {
 		return ending{err: err}
 	}
@@ -131,11 +131,11 @@ func (w *wiring) handOver() (end ending) {
 			stored.Store(t.ID)
 		}
 	}
-	h := HandOver{Place: place, Load: w.load(), Orders: Orders{w.opts.Carried(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
+	h := Detachment{Place: place, Load: w.load(), Orders: Orders{w.opts.Carried(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
 	run, handed := "", make(chan error, 1)
 	go func() {
 		var err error
-		run, err = w.far.HandOver(ctx, h, fill)
+		run, err = w.far.Detach(ctx, h, fill)
 		handed <- err
 	}()
 	select {
