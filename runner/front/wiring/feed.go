@@ -128,11 +128,11 @@ func (f *feed) restore() error {
 		f.mayAdd() // from now on it can be idle
 		return nil
 	}
-	cmd := task.Command{Op: task.Add, N: int(f.queue.Last()), Succeeded: f.queue.Succeeded()}
+	cmd := task.Command{Op: task.Add, N: int(f.queue.LastID()), Succeeded: f.queue.Succeeded()}
 	known := map[uint64]bool{} // those of which it is known whether they have succeeded
 	needs := map[string][]task.Need{}
 	var waiting []*task.Task
-	for t, err := range f.queue.Queue() {
+	for t, err := range f.queue.QueueTasks() {
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 	default: // and it may never: whoever ends the run does not wait for that
 		return true, nil
 	}
-	if f.queue.Door() == id {
+	if f.queue.LastDelivery() == id {
 		return false, nil
 	}
 	a, err := control.ReadAddition(line)

@@ -122,7 +122,7 @@ func serve(t *testing.T, line string) *served {
 	var sinks []runner.Sink
 	if s.queue != nil {
 		rec, sinks = s.queue, append(sinks, s.queue.Commit())
-		see.Ended, see.Latest = s.queue.Past, s.queue.Latest
+		see.Ended, see.Latest = s.queue.EndedTasks, s.queue.LatestEnded
 	}
 	s.srv = control.Serve(control.Config{Do: s.feed.Do, Feed: s.Add, See: see, Soon: 1 << 62})
 	s.run, err = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))

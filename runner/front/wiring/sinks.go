@@ -97,7 +97,7 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 	}
 	anew := o.State.Replay || logsEmpty(o, w.source.results)
 	if resumed && anew && keepsLogs(o) {
-		if err := w.state.LogAll(); err != nil {
+		if err := w.state.ClearLogged(); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +131,7 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 // mix with. A run that goes on from a journal takes them for its own.
 func (w *wiring) checkResults() error {
 	o, dir := w.opts, w.source.results
-	own := o.State.Reset || o.State.Dir != "" && journal.In(o.State.Dir) || o.Fed() || o.Makes.Any()
+	own := o.State.Reset || o.State.Dir != "" && journal.Exists(o.State.Dir) || o.Fed() || o.Makes.Any()
 	if dir == "" || dir == "." || own || o.Show.DryRun || !sink.HoldsResults(dir) {
 		return nil
 	}

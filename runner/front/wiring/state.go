@@ -42,10 +42,10 @@ func (w *wiring) openState() error {
 	}
 	j, err := w.openJournal(journal.Config{
 		Dir: o.State.Dir, Command: journal.Command{Line: o.Identity(), Dir: dir, Programs: programs(o, dir)}, Queue: queue,
-		Past: journal.Past{
+		Resume: journal.Resume{
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
-		Output:      journal.Output{Plan: w.plan.Plan, Logs: keepsLogs(o), Null: w.plan.Recalls() && maybeClosed(w.out)},
+		Output:      journal.Output{Plan: w.plan.Plan, Logs: keepsLogs(o), MaybeClosed: w.plan.Recalls() && maybeClosed(w.out)},
 		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: slack,
 	})
 	var wrong *journal.WrongDir
@@ -81,7 +81,7 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 			}
 			other = busy.PID
 			text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
-			if !journal.IsOf(cfg.Dir, cfg.Command) {
+			if !journal.BelongsTo(cfg.Dir, cfg.Command) {
 				text += "; it has another command, which has to run what waits first"
 			}
 			w.remark(text)
@@ -103,7 +103,7 @@ func (w *wiring) tellState() error {
 		}
 		w.remarkLeft(text, left.Running)
 	}
-	if changed := w.state.Edited(); len(changed) > 0 {
+	if changed := w.state.ChangedPrograms(); len(changed) > 0 {
 		how := "--rerun-changed runs all again, as --state-reset does"
 		if o.State.Changed {
 			how = "all run again"

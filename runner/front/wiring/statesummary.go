@@ -83,7 +83,7 @@ func (t summary) Named() []history.Group {
 	if len(keys) == 1 && keys[0].Name == "" {
 		return nil
 	}
-	return keys[:min(len(keys), journal.MostMentioned)]
+	return keys[:min(len(keys), journal.MaxMentioned)]
 }
 
 // Others returns how many tasks have keys that are not among those.

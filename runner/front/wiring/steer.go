@@ -42,7 +42,7 @@ func (w *wiring) openControl() error {
 		cfg.See.PIDs = x.PIDs
 	}
 	if w.state != nil {
-		cfg.See.Ended, cfg.See.Latest = w.state.Past, w.state.Latest
+		cfg.See.Ended, cfg.See.Latest = w.state.EndedTasks, w.state.LatestEnded
 	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0

@@ -30,7 +30,7 @@ func (j *Journal) loaded(f *os.File) (*loaded, error) {
 	if q := j.cfg.Queue; q != nil {
 		l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
 		switch out := &j.cfg.Output; {
-		case !out.Null:
+		case !out.MaybeClosed:
 			l.settled = shown | logged
 		case out.Logs:
 			l.settled = logged

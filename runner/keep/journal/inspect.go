@@ -86,8 +86,8 @@ func (l *loaded) dump(w io.Writer) error {
 	return err
 }
 
-// IsOf reports whether the journal of a directory is of a command, or cannot be read.
-func IsOf(dir string, c Command) bool {
+// BelongsTo reports whether the journal of a directory is of a command, or cannot be read.
+func BelongsTo(dir string, c Command) bool {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if err != nil {
 		return true
@@ -97,10 +97,10 @@ func IsOf(dir string, c Command) bool {
 	return err != nil || c.began(head)
 }
 
-// Past returns what is recorded of tasks that have ended, as far as it is known: in a
+// EndedTasks returns what is recorded of tasks that have ended, as far as it is known: in a
 // queue of any that is not forgotten, otherwise of those of this run. It reads the
 // journal, so it takes the longer the longer that is; calls wait for one another.
-func (j *Journal) Past(ids ...uint64) map[uint64]task.Past {
+func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.Past {
 	found := map[uint64]task.Past{}
 	for body := range j.ends {
 		if id := number(body, "task"); slices.Contains(ids, id) {
@@ -128,9 +128,9 @@ func (j *Journal) pastOf(body []byte) (p task.Past, ok bool) {
 	return p, true
 }
 
-// Latest returns what is recorded of the tasks that ended last, at most n, or only of those
-// of them that failed, the latest last. Like Past it reads the journal.
-func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
+// LatestEnded returns what is recorded of the tasks that ended last, at most n, or only of those
+// of them that failed, the latest last. Like EndedTasks it reads the journal.
+func (j *Journal) LatestEnded(n int, failed bool) (list []task.Past) {
 	var last [][]byte
 	for body := range j.ends {
 		var o task.Outcome
@@ -148,7 +148,7 @@ func (j *Journal) Latest(n int, failed bool) (list []task.Past) {
 	return list
 }
 
-// ends is an iter.Seq of the lines about tasks that have ended, as far as they count for Past.
+// ends is an iter.Seq of the lines about tasks that have ended, as far as they count for EndedTasks.
 func (j *Journal) ends(yield func(body []byte) bool) {
 	j.reading.Lock()
 	defer j.reading.Unlock()
@@ -182,8 +182,8 @@ type Summary struct {
 	Damage                    string // where there is some; "" for nowhere
 }
 
-// MostMentioned is how many tasks a Summary mentions.
-const MostMentioned = 10
+// MaxMentioned is how many tasks a Summary mentions.
+const MaxMentioned = 10
 
 func (l *loaded) summary() *Summary {
 	s := &Summary{
@@ -194,7 +194,7 @@ func (l *loaded) summary() *Summary {
 		s.Begun, s.Before = run.At, run.Done
 	}
 	running := slices.Sorted(maps.Values(l.running))
-	for _, off := range running[:min(len(running), MostMentioned)] {
+	for _, off := range running[:min(len(running), MaxMentioned)] {
 		r, _ := readRecord(l.file, off)
 		s.Interrupted = append(s.Interrupted, r.Facts)
 	}

@@ -36,7 +36,7 @@ import (
 type Config struct {
 	Dir     string // created if missing
 	Command Command
-	Past    Past
+	Resume  Resume
 	Output  Output
 
 	// SameCommand means that a command that cannot be executed for one task ends
@@ -51,8 +51,8 @@ type Config struct {
 	Queue *Queue
 }
 
-// Past says how to treat the tasks that earlier runs finished.
-type Past struct {
+// Resume says how to treat the tasks that earlier runs finished.
+type Resume struct {
 	Replay      bool // show their results again
 	Recall      bool // bring their whole results along although they were shown
 	RetryFailed bool // run those that failed again
@@ -63,13 +63,13 @@ type Past struct {
 
 // Output says what happens to results outside the journal.
 type Output struct {
-	Plan task.Plan
-	Logs bool // a joblog or a results tree receives them, through Journal.Logs
-	Null bool // stdout may be closed: do not record that it has a result
+	Plan        task.Plan
+	Logs        bool // a joblog or a results tree receives them, through Journal.Logs
+	MaybeClosed bool // stdout may be closed: do not record that it has a result
 }
 
 // shownAtEnd reports whether a result counts as shown when its task ends.
-func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.Null }
+func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.MaybeClosed }
 
 // InUse is the error of Open if another run has the directory.
 type InUse struct {
@@ -93,7 +93,7 @@ type WrongDir struct{ text string }
 func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open record of a run. Its Source is used by one goroutine and its
-// sinks by one. Started, Ended, Idle, Unkept, Past, Accept, Withdraw, Last and Close
+// sinks by one. Started, Ended, Idle, Unkept, EndedTasks, Accept, Withdraw, LastID and Close
 // are safe for concurrent use.
 type Journal struct {
 	// configuration
@@ -112,9 +112,9 @@ type Journal struct {
 
 	// recording
 
-	reading sync.Mutex // held while Past reads the journal
+	reading sync.Mutex // held while EndedTasks reads the journal
 
-	began int64 // offset of the first line that counts for Past
+	began int64 // offset of the first line that counts for EndedTasks
 	lock  *os.File
 	out   *outputs // its field is set while saving, syncing, mu and reading are held
 	file  *os.File
@@ -130,7 +130,7 @@ type Journal struct {
 	syncing sync.Mutex   // held, before mu is taken, while file is synced or replaced
 	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
 	queue   queue
-	door    string // see Door
+	door    string // see LastDelivery
 
 	compactor compactor
 }
@@ -173,15 +173,15 @@ func open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-// In reports whether a directory holds a journal.
-func In(dir string) bool {
+// Exists reports whether a directory holds a journal.
+func Exists(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, journalName))
 	return err == nil
 }
 
 // checkDir returns an error if a directory without a journal holds other files.
 func checkDir(dir string) error {
-	if In(dir) {
+	if Exists(dir) {
 		return nil
 	}
 	entries, err := os.ReadDir(dir)
@@ -202,7 +202,7 @@ func (j *Journal) openFiles() error {
 		err = j.load()
 	}
 	_, unknown := errors.AsType[*headError](err)
-	switch reset := j.cfg.Past.Reset; {
+	switch reset := j.cfg.Resume.Reset; {
 	case err == nil && !reset:
 		if err = j.resume(); err == nil {
 			err = j.compare()
@@ -300,15 +300,15 @@ func (j *Journal) compare() error {
 			j.changed = append(j.changed, path)
 		}
 	}
-	if len(j.changed) == 0 || !j.cfg.Past.Changed {
+	if len(j.changed) == 0 || !j.cfg.Resume.Changed {
 		return nil
 	}
 	j.programs = nil
 	return j.startOver()
 }
 
-// Edited returns the programs that have changed since they did what is done.
-func (j *Journal) Edited() []string { return j.changed }
+// ChangedPrograms returns the programs that have changed since they did what is done.
+func (j *Journal) ChangedPrograms() []string { return j.changed }
 
 // begin records that a run begins.
 func (j *Journal) begin() error {
@@ -360,10 +360,10 @@ func (j *Journal) Resumed() (c Counts, ok bool) {
 	return j.past.Counts, j.past.used() || j.past.Waiting > 0
 }
 
-// LogAll lets every result of earlier runs be logged again, by this run or by later
+// ClearLogged lets every result of earlier runs be logged again, by this run or by later
 // ones. It is called before the Source is used and before the joblog or the results
 // tree is emptied.
-func (j *Journal) LogAll() error {
+func (j *Journal) ClearLogged() error {
 	j.past.table.clear(logged)
 	return j.append(true, func(b []byte) []byte { return begin(b, evUnlogged) })
 }
@@ -389,7 +389,7 @@ func (j *Journal) Missing() (first []task.Facts, n int) {
 	}
 	for e := range j.past.table.all {
 		if e.has(begun) && !e.has(done) && e.seen == 0 {
-			if n++; n <= MostMentioned {
+			if n++; n <= MaxMentioned {
 				r, _ := readRecord(j.file, e.offset)
 				first = append(first, r.Facts)
 			}

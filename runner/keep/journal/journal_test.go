@@ -106,7 +106,7 @@ func TestQueueUnderLoad(t *testing.T) {
 		require.Zero(t, tk.ID%10)
 		require.Equal(t, []string{fmt.Sprint("A=", tk.ID%5)}, tk.Env)
 	}
-	require.Equal(t, n, w.j.Last(), "it is known although most are forgotten")
+	require.Equal(t, n, w.j.LastID(), "it is known although most are forgotten")
 }
 
 // size returns how much disk space a directory takes.

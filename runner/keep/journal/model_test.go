@@ -128,7 +128,7 @@ func (k fate) gone(c *Config) bool {
 
 // view is what a run is told of a task.
 func (k fate) view(name string, c *Config) (s string) {
-	past := c.Past
+	past := c.Resume
 	if k.gone(c) {
 		return "absent"
 	}
@@ -331,7 +331,7 @@ func (m *model) open() {
 	if len(m.maybe) > 0 {
 		before, after = m.maybe[0].door, m.maybe[len(m.maybe)-1].door
 	}
-	if m.door = m.j.Door(); before == after {
+	if m.door = m.j.LastDelivery(); before == after {
 		require.Equal(m.t, after, m.door)
 	} else { // the tasks have come whole, or not at all
 		require.Contains(m.t, []string{before, after, ""}, m.door)
@@ -341,7 +341,7 @@ func (m *model) open() {
 		}
 	}
 	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks), m.door}}
-	m.last = int(m.j.Last()) // numbers of tasks that never came are given again
+	m.last = int(m.j.LastID()) // numbers of tasks that never came are given again
 	m.count()
 }
 

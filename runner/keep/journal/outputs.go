@@ -100,9 +100,9 @@ func (s *Saved) Close() { _ = s.out.file.Close() }
 // Extent is where a line of a journal says that an output is. The zero Extent is for an empty one.
 type Extent = extent
 
-// End returns at most the last n bytes of an output; nil if it is empty, or they are missing. It
+// Tail returns at most the last n bytes of an output; nil if it is empty, or they are missing. It
 // verifies them only if they are the whole.
-func (s *Saved) End(p Extent, n int) []byte {
+func (s *Saved) Tail(p Extent, n int) []byte {
 	if p.n == 0 {
 		return nil
 	}

@@ -33,11 +33,11 @@ func (q queue) identity(number uint64) (id identity) {
 // numberOf returns the number that q.identity was given.
 func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 
-// Last returns the highest number that earlier runs gave to a task of the queue.
-func (j *Journal) Last() uint64 { return j.past.last }
+// LastID returns the highest number that earlier runs gave to a task of the queue.
+func (j *Journal) LastID() uint64 { return j.past.last }
 
-// Door returns the ID of what Accept was last given with one, in this run or an earlier one; "" for none.
-func (j *Journal) Door() string { return j.door }
+// LastDelivery returns the ID of what Accept was last given with one, in this run or an earlier one; "" for none.
+func (j *Journal) LastDelivery() string { return j.door }
 
 // Accept records whole tasks, which have their IDs, and sets their Identities. When
 // it returns, they are on disk. Each call costs a sync, so callers that have several
@@ -110,7 +110,7 @@ func (j *Journal) Withdraw(tasks []*task.Task) error {
 }
 
 // Succeeded returns the numbers of the tasks that have, as far as they are kept, in ranges
-// that ascend, both ends included. It is called before Queue is used.
+// that ascend, both ends included. It is called before QueueTasks is used.
 func (j *Journal) Succeeded() (ranges [][2]uint64) {
 	var numbers []uint64
 	for e := range j.past.table.all {
@@ -129,11 +129,11 @@ func (j *Journal) Succeeded() (ranges [][2]uint64) {
 	return ranges
 }
 
-// Queue iterates over the tasks that earlier runs of the queue have left, ascending
+// QueueTasks iterates over the tasks that earlier runs of the queue have left, ascending
 // by ID. Those that have ended have Done set; those that have succeeded and were
-// shown are left out, unless they have a name. It must be used once, after LogAll and
+// shown are left out, unless they have a name. It must be used once, after ClearLogged and
 // Unlogged: then the journal may be compacted.
-func (j *Journal) Queue() iter.Seq2[*task.Task, error] {
+func (j *Journal) QueueTasks() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {
 		table := j.past.table
 		var numbers []uint64
@@ -199,11 +199,11 @@ func (j *Journal) restore(e *entry, envs map[string][]string) (*task.Task, error
 }
 
 // recallEnded sets the result of a task that has ended. It is to be shown if it was
-// not; Past.Recall brings it along in any case. If it is damaged although nobody has
+// not; Resume.Recall brings it along in any case. If it is damaged although nobody has
 // seen it, the task runs again, unless the user has cancelled it.
 func (j *Journal) recallEnded(t *task.Task, e *entry) {
 	t.Done = e.result(t)
-	if (j.cfg.Past.Recall || !e.has(shown|logged)) && e.reusable() {
+	if (j.cfg.Resume.Recall || !e.has(shown|logged)) && e.reusable() {
 		switch r, err := j.recall(t, e); {
 		case err == nil:
 			t.Done = r

@@ -80,12 +80,12 @@ func TestDoorOfTasksThatNeverCame(t *testing.T) {
 	for _, open := range []string{"open", "open -compact"} {
 		require.NoError(t, w.do("close"))
 		require.NoError(t, w.do(open))
-		require.Zero(t, w.j.Last())
-		require.Empty(t, w.j.Door())
+		require.Zero(t, w.j.LastID())
+		require.Empty(t, w.j.LastDelivery())
 	}
 	require.NoError(t, w.do("accept 1"))
 	require.NoError(t, w.do("close"))
 	require.NoError(t, w.do("open"))
 	require.Len(t, w.order, 1)
-	require.Empty(t, w.j.Door())
+	require.Empty(t, w.j.LastDelivery())
 }

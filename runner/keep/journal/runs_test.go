@@ -108,7 +108,7 @@ func (w *world) see(what string) string {
 		return fmt.Sprint(w.j.Succeeded())
 	case "latest": // of the last three
 		var numbers []string
-		for _, p := range w.j.Latest(3, arg != "") {
+		for _, p := range w.j.LatestEnded(3, arg != "") {
 			numbers = append(numbers, fmt.Sprint(p.Task))
 		}
 		return strings.Join(numbers, " ")
@@ -117,11 +117,11 @@ func (w *world) see(what string) string {
 		require.NoError(w.t, err)
 		return w.kept(id)
 	case "last":
-		return fmt.Sprint(w.j.Last())
+		return fmt.Sprint(w.j.LastID())
 	case "unkept":
 		return fmt.Sprint(w.j.Unkept())
 	case "edited":
-		return strings.Join(w.j.Edited(), " ")
+		return strings.Join(w.j.ChangedPrograms(), " ")
 	}
 	return w.seeDirectory(word, arg, what)
 }
@@ -158,7 +158,7 @@ func (w *world) seeDirectory(word, arg, what string) string {
 
 // kept says what is kept of a task that has ended.
 func (w *world) kept(id uint64) string {
-	p := w.j.Past(id)[id]
+	p := w.j.EndedTasks(id)[id]
 	if !p.Kept {
 		return "none"
 	}

@@ -160,7 +160,7 @@ func (s *Shown) Consume(events []task.Event) error {
 	if out.Logs { // which may have them by then, but not on disk
 		event = evShown
 	}
-	if len(released) > 0 && !out.Null {
+	if len(released) > 0 && !out.MaybeClosed {
 		s.journal.appendNotes(appendNotes(nil, event, released))
 	}
 	return nil

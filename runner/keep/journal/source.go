@@ -35,7 +35,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	past := s.journal.cfg.Past
+	past := s.journal.cfg.Resume
 	e, closed := s.entry(t)
 	if closed {
 		return nil, io.EOF
@@ -84,7 +84,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 func (s *Source) making(t *task.Task, e *entry) (err error) {
 	j, m := s.journal, t.Makes
 	m.Known = e.known()
-	switch past := &j.cfg.Past; {
+	switch past := &j.cfg.Resume; {
 	case m.Known != task.KnownMade:
 		if !e.has(done) && e.made.Command == m.Stamp.Command { // another one has all its retries
 			t.Failures = int32(e.failures)
@@ -148,7 +148,7 @@ func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Earlier = e.has(shown) && !j.cfg.Past.Replay
+	r.Earlier = e.has(shown) && !j.cfg.Resume.Replay
 	r.Logged = e.has(logged)
 	if !r.Earlier && (rec.Streamed || rec.Dropped) {
 		j.unkept.Add(1)

@@ -118,7 +118,7 @@ func (w *world) do(step string) error {
 	case "withdraw":
 		return w.j.Withdraw(w.named(names))
 	case "logall":
-		return w.j.LogAll()
+		return w.j.ClearLogged()
 	case "damage":
 		require.NoError(w.t, os.Truncate(filepath.Join(w.cfg.Dir, filepath.Base(w.j.out.file.Name())), 0))
 	case "fails": // and nothing but notes is recorded any more
@@ -153,22 +153,22 @@ func (w *world) do(step string) error {
 // open begins a run. Of a name that comes again, the task gets the name with a plus. A word
 // with commas stands for a file, the command that makes it, and the hash of its inputs.
 func (w *world) open(words []string) error {
-	w.cfg.Past = Past{Costs: true}
+	w.cfg.Resume = Resume{Costs: true}
 	var input given
 	w.tasks, w.order = map[string]*task.Task{}, nil
 	slack := w.cfg.Slack
 	for _, word := range words {
 		switch word {
 		case "-retry":
-			w.cfg.Past.RetryFailed = true
+			w.cfg.Resume.RetryFailed = true
 		case "-replay":
-			w.cfg.Past.Replay = true
+			w.cfg.Resume.Replay = true
 		case "-recall":
-			w.cfg.Past.Recall = true
+			w.cfg.Resume.Recall = true
 		case "-changed":
-			w.cfg.Past.Changed = true
+			w.cfg.Resume.Changed = true
 		case "-reset":
-			w.cfg.Past.Reset = true
+			w.cfg.Resume.Reset = true
 		case "-compact":
 			w.cfg.Slack = -1 << 40
 		case "-lines":
@@ -494,13 +494,13 @@ func left(t testing.TB, j *Journal) map[uint64]*task.Task {
 	t.Helper()
 	tasks := map[uint64]*task.Task{}
 	last := uint64(0)
-	for tk, err := range j.Queue() {
+	for tk, err := range j.QueueTasks() {
 		require.NoError(t, err)
 		require.Greater(t, tk.ID, last)
 		last = tk.ID
 		tasks[tk.ID] = tk
 	}
-	require.LessOrEqual(t, last, j.Last())
+	require.LessOrEqual(t, last, j.LastID())
 	return tasks
 }
 

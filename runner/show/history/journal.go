@@ -67,7 +67,7 @@ func (r *reader) journalTask(rec *record) error {
 		delete(r.retried, rec.ID)
 		l.Name = "finished"
 		if r.saved != nil && rec.Outcome.Failed() {
-			l.Output = seen(r.saved.End(rec.Stdout.at, tailBytes), r.saved.End(rec.Stderr.at, tailBytes))
+			l.Output = seen(r.saved.Tail(rec.Stdout.at, tailBytes), r.saved.Tail(rec.Stderr.at, tailBytes))
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
 			if none := (journal.Extent{}); rec.Stdout.at == none && rec.Stderr.at == none && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}
