@@ -210,3 +210,41 @@ func TestHelpTopics(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpIndex asks for each word of the index, and gets the first section that the index has for it.
+func TestHelpIndex(t *testing.T) {
+	sections := map[string][]string{} // of each word
+	for line := range strings.Lines(index) {
+		title, words, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		require.Equal(t, title, man.Find(title)[0].Title)
+		for word := range strings.SplitSeq(words, ", ") {
+			require.NotContains(t, sections[word], title, word)
+			sections[word] = append(sections[word], title)
+		}
+	}
+	require.Greater(t, len(sections), 60)
+	for word, titles := range sections {
+		var o Options
+		require.NoError(t, o.takeTopic(strings.Fields(strings.ToUpper(word))), word)
+		first, rest, _ := strings.Cut(o.Print, "\n")
+		require.Equal(t, titles[0], strings.TrimSpace(first), word)
+		for _, title := range titles[1:] {
+			require.Contains(t, rest[strings.LastIndex(rest, "See also:"):], title+" in crew", word)
+		}
+		require.LessOrEqual(t, len(titles), 4, word)
+	}
+}
+
+// What newcomers look for stands in the section that they get.
+func TestHelpAnswers(t *testing.T) {
+	for topic, want := range map[string]string{
+		"resume": "--state", "gpu": "--cap", "quoting": "{}", "cron": "crontab", "exit": "123",
+		"Ctrl-C": "SIGINT", "power loss": "power", "queue": "crew serve", "ssh": "-S", "rate": "--rate",
+		"stop everything": "crew ctl", "stdin": "standard input", "timeout": "--timeout", "env": "CREW_SEQ", "dependencies": "--after",
+		"first failure": "--halt", "orphans": "SIGKILL",
+	} {
+		var o Options
+		require.NoError(t, o.takeTopic(strings.Fields(topic)), topic)
+		require.Contains(t, o.Print, want, topic)
+	}
+}

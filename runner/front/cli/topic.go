@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	_ "embed" // the index
 	"fmt"
 	"os"
 	"strconv"
@@ -29,60 +30,51 @@ func (o *Options) takeTopic(words []string) error {
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth())
 	default:
-		o.Print = cmp.Or(everydayHelp(topic), commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
+		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
 	}
 	if o.Print == "" {
 		return &UsageError{
 			fmt.Sprintf("there is no help on %q", topic),
-			near(topic) + "crew help topics lists all; to run a program called help, write crew -- help",
+			near(topic) + "crew help topics lists all",
 		}
 	}
 	return nil
 }
 
-// everyday has the words of people who do not know crew's, each with the section of the
-// manual about it, in the order of its titles.
-const everyday = `
-retry: Retries
-retrying: Retries
-backoff: Retries
-resume: RESUMING A RUN
-resuming: RESUMING A RUN
-power: RESUMING A RUN
-crash: RESUMING A RUN
-quoting: VALUES IN SCRIPTS
-quotes: VALUES IN SCRIPTS
-quote: VALUES IN SCRIPTS
-escaping: VALUES IN SCRIPTS
-injection: VALUES IN SCRIPTS
-queue: SERVING A QUEUE
-gpu: Names and their units
-gpus: Names and their units
-cron: Later and again
-schedule: Later and again
-order: Priority and order
-ctrl-c: SIGNALS
-interrupt: SIGNALS
-kill: SIGNALS
-stop: SIGNALS
-`
+// index has a section of the manual on each line, by its title, and the words that lead to it. A word
+// on several lines leads to the first section, and to the others by "See also".
+//
+//go:embed topics.txt
+var index string
 
-// everydayHelp returns the section for one of the everyday words, and which command or
-// option of that name has a help of its own, or "".
-func everydayHelp(topic string) string {
-	word := strings.ToLower(topic)
-	_, rest, found := strings.Cut(everyday, "\n"+word+": ")
-	if !found {
+// indexHelp returns the section to which the index leads from the topic, followed by the other
+// sections and the help of a verb or an option of that name, or "".
+func indexHelp(topic string) string {
+	word := plainWord(topic)
+	var parts []*man.Part
+	for line := range strings.Lines(index) {
+		title, words, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		for w := range strings.SplitSeq(words, ", ") {
+			if plainWord(w) == word {
+				parts = append(parts, man.Find(title)[0])
+			}
+		}
+	}
+	if len(parts) == 0 {
 		return ""
 	}
-	title, _, _ := strings.Cut(rest, "\n")
-	more := ""
+	text := parts[0].Text(helpWidth()) + origin(parts[0].Page, parts[1:])
 	if commandNamed("ctl "+word) != nil {
-		more = "\nThere is also crew help ctl " + word + ".\n"
+		text += "\nThere is also crew help ctl " + word + ".\n"
 	} else if long(word) != nil {
-		more = "\nThere is also crew help --" + word + ".\n"
+		text += "\nThere is also crew help --" + word + ".\n"
 	}
-	return partHelp(title) + more
+	return text
+}
+
+// plainWord returns a topic in lower case, with blanks for hyphens and underscores.
+func plainWord(topic string) string {
+	return strings.NewReplacer("-", " ", "_", " ").Replace(strings.ToLower(topic))
 }
 
 // commandHelp returns what --help prints after the command of that name and which sections
@@ -94,8 +86,8 @@ func commandHelp(name, topic string) string {
 	return ""
 }
 
-// near returns what the hint for an unknown topic begins with: sections that have the word,
-// or else similar topics.
+// near returns the beginning of the hint for an unknown topic: the sections that contain the word or,
+// if there are none, similar topics.
 func near(topic string) string {
 	var titles []string
 	for _, p := range man.Search(topic) {
@@ -116,8 +108,9 @@ func near(topic string) string {
 	return ""
 }
 
-const topicsHead = `crew help TOPIC prints a section of the manual, named by its title or a word of
-it, or else a page, an option such as --topics or a command such as ctl add.
+const topicsHead = `crew help TOPIC prints a section of the manual. TOPIC is a word from its title or
+a common word such as retry or cron. It can also be a page, an option such as
+--topics, or a command such as ctl add.
 
 `
 
