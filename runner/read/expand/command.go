@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// skipPrefixes returns the index of the word that names the command, after words
-// that only say how it is run. It is len(args) if that word is not known.
+// skipPrefixes returns the index of the word that names the command, after prefixes such as
+// exec and time. It returns len(args) if that word is not known before the command runs.
 func skipPrefixes(args []arg) int {
 	i := nameIndex(args)
 	if a := args[i]; a.unknown() || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
@@ -18,7 +18,7 @@ func skipPrefixes(args []arg) int {
 	return i
 }
 
-// nameIndex is skipPrefixes for a name that may be known only when the command runs.
+// nameIndex is like skipPrefixes, but also finds a name that is not known before the command runs.
 func nameIndex(args []arg) (i int) {
 	prefix := ""
 	for ; i < len(args)-1; i++ {
@@ -28,7 +28,7 @@ func nameIndex(args []arg) (i int) {
 		case !args[i].static() || !strings.HasPrefix(text, "-"):
 			return i
 		case prefix == "exec" && strings.HasSuffix(text, "a") && i < len(args)-2:
-			i++ // the name that the command is given
+			i++ // the argument of exec -a
 		}
 	}
 	return i
@@ -36,8 +36,8 @@ func nameIndex(args []arg) (i int) {
 
 const prefixes list = "command builtin exec time"
 
-// argument says how the mark in args[at], a word of a command, may stand there. If no
-// shell runs the command, the family of c is foreign.
+// argument returns the place of the mark in args[at], a word of a command. If no shell runs
+// the command, c.family is foreign.
 func (c *compiler) argument(args []arg, at int) place {
 	if sc, ok := scriptOf(args, c.family); ok && sc.from <= at && at < sc.to {
 		return refuse("cannot be in the script of "+sc.shell+", parts of which are not known before it runs",
@@ -49,32 +49,32 @@ func (c *compiler) argument(args []arg, at int) place {
 	}
 	name := args[n]
 	switch {
-	case (i == at || at == 0) && !args[at].odd:
+	case (i == at || at == 0) && !args[at].obscure:
 		return c.commandName(args[at].text)
-	case i < len(args) && i > at: // the name that exec gives a command
+	case i < len(args) && i > at: // the argument of exec -a
 		return place{}
 	case at > n && name.marks() && c.family != foreign && !strings.Contains(name.text, "/"):
 		return refuse("cannot be given to a command that is a value, too", "write the path of the command, as in ./{}, or leave out the shell")
 	}
 	shell := slices.IndexFunc(args[:at], takesScript)
-	guard, joined := position(args, at)
+	guard, joined := optionGuard(args, at)
 	switch {
-	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && c.risky(args),
-		(i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.unknown)) && scriptLike(args[at]),
+	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && c.risky(args),
+		(i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.unknown)) && looksLikeScript(args[at]),
 		shell >= 0 && (slices.ContainsFunc(args[shell+1:at], mayHide) || startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
 		return refuseHidden
 	case i == len(args):
 		return place{}
 	}
 	p := place{joined: joined}
-	if p.err = interpreted(args, i, at); p.err != nil {
+	if p.err = checkInterpreted(args, i, at); p.err != nil {
 		return p
 	}
 	if variable, _, ok := strings.Cut(args[at].text, "="); ok && name.wraps() {
 		if strings.Contains(variable, markText) {
 			return refuseName
-		} else if commands(variable) {
-			return c.assigned(variable)
+		} else if choosesProgram(variable) {
+			return c.assignTo(variable)
 		}
 	}
 	if strings.HasPrefix(args[at].text, markText) && guard > 0 {
@@ -90,22 +90,22 @@ func (c *compiler) argument(args []arg, at int) place {
 	return p
 }
 
-// risky reports whether a command may evaluate its arguments or run them.
+// risky reports whether a command may evaluate or run its arguments.
 func (c *compiler) risky(args []arg) bool {
 	i := nameIndex(args)
 	name := args[i].text
 	use, ok := useOf(name)
-	return slices.ContainsFunc(args, takesScript) || args[i].wraps() || args[i].odd ||
+	return slices.ContainsFunc(args, takesScript) || args[i].wraps() || args[i].obscure ||
 		c.family != foreign && ok && use != asText
 }
 
-// scriptBytes are the bytes that tell a script from a word.
+// scriptBytes are the bytes that distinguish a script from a plain word.
 const scriptBytes = " \t\n;|&<>()$`"
 
-// scriptLike reports whether a word that holds a value looks like a script.
-func scriptLike(a arg) bool { return strings.ContainsAny(a.text, scriptBytes) }
+// looksLikeScript reports whether a, which holds a value, looks like a script.
+func looksLikeScript(a arg) bool { return strings.ContainsAny(a.text, scriptBytes) }
 
-// mayHide reports whether the word may be an option of a shell that is not seen.
+// mayHide reports whether a may be an option of a shell that the compiler does not see.
 func mayHide(a arg) bool {
 	return !a.static() && (a.split || a.mayBeOption()) ||
 		startsOption(a.text) && len(a.text) > 2 && a.text[1] != '-' && strings.ContainsAny(a.text[1:len(a.text)-1], "oO") // -onoclobber
@@ -117,7 +117,7 @@ func takesScript(a arg) bool {
 	return ok && (r.isShell || r.option == "c")
 }
 
-// commandName says how a mark may stand in the word that names the command.
+// commandName returns the place of a mark in name, the word that names the command.
 func (c *compiler) commandName(name string) place {
 	if c.family == foreign || strings.Contains(name, "/") {
 		return place{}
@@ -128,21 +128,20 @@ func (c *compiler) commandName(name string) place {
 	return place{joined: true}
 }
 
-// use says what a builtin does with its arguments.
+// use says how a builtin treats its arguments.
 type use uint8
 
 const (
-	refused  use = iota // may evaluate them
-	asText              // nothing but text
-	asNumber            // evaluates them as numbers
-	asName              // takes them for the names of variables
-	declares            // assigns to variables
-	special             // depends on the argument
+	refused  use = iota // it may evaluate them
+	asText              // it treats them as text
+	asNumber            // it evaluates them as numbers
+	asName              // it takes them as names of variables
+	declares            // it assigns to variables
+	special             // it depends on the argument
 )
 
-// builtins are those of dash, busybox and bash, and words that shells reserve, by what they do
-// with their arguments. What stands in none of them is a program or a function, whose arguments
-// are text.
+// builtins lists the builtins of dash, busybox and bash, and some reserved words, by their use of
+// arguments. Any other name is a program or a function, and its arguments are text.
 var builtins = [...]list{
 	refused:  "[[ alias bind compgen complete compopt coproc enable fc function history jobs select shopt suspend unalias",
 	asText:   ". : builtin cd chdir command dirs echo exec false hash help kill popd pushd pwd source times true type umask",
@@ -152,14 +151,13 @@ var builtins = [...]list{
 	special:  "[ eval let printf read set test trap",
 }
 
-// useOf returns what a builtin does with its arguments. ok is false if name is none.
+// useOf returns how a builtin treats its arguments. ok is false if name is not a builtin.
 func useOf(name string) (u use, ok bool) {
 	i, ok := which(builtins[:], name)
 	return use(i), ok
 }
 
-// builtin says how the mark may stand in args[at], an argument of args[0], which may be a
-// builtin of a shell.
+// builtin returns the place of the mark in args[at], an argument of args[0], which may be a builtin.
 func (c *compiler) builtin(args []arg, at int) place {
 	name := args[0].text
 	switch use, ok := useOf(name); {
@@ -189,15 +187,15 @@ func (c *compiler) builtin(args []arg, at int) place {
 	return refuse("cannot be among the arguments of "+name+", which may evaluate them", `put it into a variable, as in x={}, and use "$x" where it is needed`)
 }
 
-// prompted matches options of read, with a NUL between words, that end in one with a prompt.
+// prompted matches the options of read, separated by NUL bytes, if the last one is -p and its prompt.
 var prompted = lazily("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*p\x00?[^\x00]*$")
 
-// takesPrompt reports whether args[at] is, or ends, an option of read with a prompt.
+// takesPrompt reports whether args[at] is the prompt of read -p.
 func takesPrompt(args []arg, at int) bool {
 	return prompted().MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text }))
 }
 
-// onlyNumber returns the place of a value that must be a number and the whole word.
+// onlyNumber returns the place of a value that must be a number and a word of its own.
 func onlyNumber(a arg) place {
 	if a.text == markText {
 		return place{check: number}
@@ -205,15 +203,15 @@ func onlyNumber(a arg) place {
 	return refuseNumber
 }
 
-// isolated reports whether no letter, digit or sign of a name stands beside a mark
-// in an arithmetic expression.
+// isolated reports whether, in an arithmetic expression, every mark stands apart from letters,
+// digits and other characters of names.
 func isolated(s string) bool {
 	const other = `[^-+*/%<>=!&|^~?:,() ]`
 	joined, _ := regexp.MatchString(other+markText+"|"+markText+other, s)
 	return !joined
 }
 
-// printf says how the mark may stand in args[at]: not as the variable that bash prints to.
+// printf returns the place of the mark in args[at]. A value cannot be the variable of bash's printf -v.
 func (c *compiler) printf(args []arg, at int) place {
 	format := 1
 	if len(args) > 2 && args[1].text == "--" {
@@ -234,7 +232,7 @@ func (c *compiler) printf(args []arg, at int) place {
 // comparing are the operators of [ that compare numbers.
 const comparing list = "-eq -ne -lt -le -gt -ge"
 
-// test says how the mark may stand among the arguments of test or [.
+// test returns the place of the mark in args[at], an argument of test or [.
 func (c *compiler) test(args []arg, at int) place {
 	before, after := args[at-1], arg{}
 	if at+1 < len(args) {

@@ -11,26 +11,26 @@ import (
 )
 
 // compiler turns a script with placeholders into one with references to variables. It
-// parses the script with a mark, a rune that is only a letter to every parser, instead of
-// each placeholder. The syntax around a mark decides how a reference is quoted there, and
-// whether the value is evaluated.
+// replaces each placeholder by a mark, a rune that every parser treats as a letter, and
+// parses the result. The syntax around a mark decides how a reference is quoted there, and
+// whether the shell evaluates the value.
 type compiler struct {
 	// configuration
 
 	*Config
 	family family // of the shell that will run the script
-	prefix string // of variables, for a script that another one evaluates; or ""
-	outer  names  // those of that one; or nil
+	prefix string // of the names of variables, for a script that an outer script evaluates; otherwise ""
+	outer  names  // variables of the outer script, or nil
 
 	// state
 
 	script    *script
-	tail      bool   // the only placeholder was added at the script's end
-	unread    bool   // the script with its placeholders could not be parsed
+	tail      bool   // the record was appended, as there was no placeholder
+	unparsed  bool   // the script with its placeholders could not be parsed
 	src       string // the script with marks
-	edits     int    // how often that was set
-	marks     []mark // in order
-	evaluated int    // how many scripts it evaluates
+	edits     int    // counts the calls of setSource
+	marks     []mark // in the order of the source
+	evaluated int    // number of scripts that this script evaluates
 	names     names
 }
 
@@ -38,28 +38,28 @@ func newCompiler(f family, cfg *Config, login bool) *compiler {
 	return &compiler{Config: cfg, family: f, script: &script{login: login}}
 }
 
-// drops reports whether p stands for nothing.
-func (c *Config) drops(p piece) bool { return c.Insert == Nowhere && p.ofRecord() }
+// isDropped reports whether p is replaced by nothing.
+func (c *Config) isDropped(p piece) bool { return c.Insert == Nowhere && p.ofRecord() }
 
-// mark is a placeholder, its offset in the source, and what that means for it.
+// mark is a placeholder, its offset in the source, and its place in the syntax.
 type mark struct {
 	at    int
 	piece piece
 	place
 }
 
-// The source holds printable ASCII, tabs, newlines and runes of the private use area
-// only. Every other byte is hidden in the rune privateUse + byte: the parser accepts UTF-8
-// alone, and takes a carriage return for a blank, which it is to no shell. No command holds
-// the NUL of a hole, so nothing else in a script is taken for the mark.
+// The source holds only printable ASCII, tabs, newlines and runes of the private use area.
+// Every other byte is written as the rune privateUse + byte: the parser accepts only UTF-8,
+// and treats a carriage return as a blank, which no shell does. The NUL of a hole becomes the
+// mark. No command holds a NUL byte, so nothing else in a script looks like a mark.
 const (
 	privateUse = 0xe000
 	hole       = "\x00"
 	markText   = string(rune(privateUse))
 )
 
-// hide replaces the bytes that are not printable ASCII, tabs or newlines.
-func hide(s string) string {
+// hideBytes encodes every byte except printable ASCII, tabs and newlines.
+func hideBytes(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, c := range []byte(s) {
@@ -72,8 +72,8 @@ func hide(s string) string {
 	return b.String()
 }
 
-// show undoes hide.
-func show(s string) string {
+// showBytes undoes hideBytes.
+func showBytes(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {
 		b = append(b, byte(r))
@@ -81,15 +81,14 @@ func show(s string) string {
 	return string(b)
 }
 
-// compile compiles a script. If add is set and there is no placeholder, the record is
-// appended.
+// compile compiles a script. If add is set and there is no placeholder, it appends the record.
 func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for _, p := range pieces {
-		if p.isHole() {
+		if p.isPlaceholder() {
 			c.marks = append(c.marks, mark{piece: p})
 		}
 	}
-	c.set(hide(textOf(pieces, hole)))
+	c.setSource(hideBytes(textOf(pieces, hole)))
 	s := c.script
 	text := join(pieces, "", func(p piece) string { return p.text })
 	for s.name = cmp.Or(c.prefix, "_crew"); strings.Contains(text, s.name); {
@@ -100,15 +99,15 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 		return nil, err
 	}
 	for i := range s.segs {
-		s.segs[i].text = show(s.segs[i].text)
+		s.segs[i].text = showBytes(s.segs[i].text)
 	}
-	s.once = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
+	s.oneRecord = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
 	return s, nil
 }
 
-// resolve parses the script until every mark has its place. It starts again whenever a
-// step rewrites something that shells read in different ways, or that is easier to read
-// in another form.
+// resolve parses the script and finds the place of every mark. It starts again whenever a
+// step has rewritten something that shells read in different ways, or that is easier to
+// handle in another form.
 func (c *compiler) resolve(add bool) ([]seg, error) {
 	for {
 		if len(c.marks) == 0 && !add {
@@ -117,19 +116,19 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(c.src), "")
 		switch {
 		case err != nil:
-			c.unread = len(c.marks) > 0 && !c.tail
+			c.unparsed = len(c.marks) > 0 && !c.tail
 			return nil, c.parseError(err)
 		case len(c.marks) == 0:
-			// Its place is checked like any other.
+			// The appended placeholder is checked like any other.
 			c.marks = []mark{{piece: appended}}
-			c.set(strings.TrimRight(c.src, " \t\n") + " " + markText)
+			c.setSource(strings.TrimRight(c.src, " \t\n") + " " + markText)
 			c.tail, add = true, false
 			continue
-		case odd(c.src):
+		case oddBackslashes(c.src):
 			return nil, errors.New("the command ends with a backslash, which shells read differently: leave it out")
 		}
 		before := c.edits
-		for _, step := range [...]func(*syntax.File) error{c.joinLine, c.unquoteDocument, c.nest, c.places, c.keepText} {
+		for _, step := range [...]func(*syntax.File) error{c.joinLine, c.unquoteDocument, c.nestScript, c.findPlaces, c.restoreText} {
 			if err := step(f); err != nil {
 				return nil, err
 			}
@@ -143,11 +142,11 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 	}
 }
 
-// errNoEnd is the error for a script that a record cannot be appended to.
+// errNoEnd is the error for a script that no record can be appended to.
 var errNoEnd = errors.New("the command has no {} that a shell reads, and none can be added at its end: write {} where the record goes, or -n0 before the command to leave it out")
 
-// set sets the source, in which the marks stand in their order.
-func (c *compiler) set(src string) {
+// setSource sets the source and finds the marks in it, which must be in the same order as before.
+func (c *compiler) setSource(src string) {
 	c.src = src
 	c.edits++
 	at := 0
@@ -158,7 +157,7 @@ func (c *compiler) set(src string) {
 	}
 }
 
-// parseError returns err in terms of the script as it was written.
+// parseError describes err in terms of the script as the user wrote it.
 func (c *compiler) parseError(err error) error {
 	if c.tail {
 		return errNoEnd
@@ -167,23 +166,23 @@ func (c *compiler) parseError(err error) error {
 	line, _, _ := strings.Cut(place, ":")
 	text = "line " + line + ": " + text
 	if len(c.marks) > 0 {
-		text = strings.ReplaceAll(text, markText, hide(c.marks[0].piece.text))
+		text = strings.ReplaceAll(text, markText, hideBytes(c.marks[0].piece.text))
 	}
 	return fmt.Errorf("syntax error in the command (%s): "+
-		"correct it, or give the command as separate words", strings.ToValidUTF8(show(text), "?"))
+		"correct it, or give the command as separate words", strings.ToValidUTF8(showBytes(text), "?"))
 }
 
-// keepText turns the first mark that is not a placeholder where it stands back into text.
-func (c *compiler) keepText(*syntax.File) error {
+// restoreText turns the first mark that is not a placeholder, as in a comment or after $, back into text.
+func (c *compiler) restoreText(*syntax.File) error {
 	if i := slices.IndexFunc(c.marks, func(m mark) bool { return m.text }); i >= 0 {
 		m := c.marks[i]
 		c.marks = slices.Delete(c.marks, i, i+1)
-		c.set(c.src[:m.at] + hide(m.piece.text) + c.src[m.at+len(markText):])
+		c.setSource(c.src[:m.at] + hideBytes(m.piece.text) + c.src[m.at+len(markText):])
 	}
 	return nil
 }
 
-// assemble returns the script as segments.
+// assemble splits the script into segments.
 func (c *compiler) assemble() []seg {
 	var segs []seg
 	add := func(from, to int, group *word) {
@@ -192,7 +191,7 @@ func (c *compiler) assemble() []seg {
 			if m.escaped {
 				g.text += `\`
 			}
-			if c.drops(m.piece) {
+			if c.isDropped(m.piece) {
 				g.text += m.none
 			} else {
 				g.value = c.valueOf(m.piece, m.check)
@@ -207,20 +206,21 @@ func (c *compiler) assemble() []seg {
 	for _, p := range c.groups() {
 		add(at, p.from, nil)
 		at = p.to
-		add(p.from, at, &word{pieces: c.holes(p), whole: at-p.from > len(markText)})
+		add(p.from, at, &word{pieces: c.placeholders(p), whole: at-p.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
 	bare := strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(c.src)
-	c.script.own = !mayUseArguments().MatchString(c.src) && !mayUseArguments().MatchString(bare)
+	c.script.argsFree = !mayUseArguments().MatchString(c.src) && !mayUseArguments().MatchString(bare)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
 }
 
-// mayUseArguments matches what a script that uses or changes its arguments has, once quotes are gone at the latest.
+// mayUseArguments matches scripts that may use or change their arguments. Quotes can hide this, so the
+// script is also matched without them.
 var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")
 
-// within returns the marks in a stretch of the source.
+// within returns the marks from offset from up to offset to.
 func (c *compiler) within(from, to int) []mark {
 	before := func(m mark, at int) int { return m.at - at }
 	i, _ := slices.BinarySearchFunc(c.marks, from, before)
@@ -228,7 +228,7 @@ func (c *compiler) within(from, to int) []mark {
 	return c.marks[i:j]
 }
 
-// valueOf returns the index of a value of the script, which it adds unless it is there.
+// valueOf returns the index of a value of the script. It adds the value if it is new.
 func (c *compiler) valueOf(p piece, check check) int {
 	values := &c.script.values
 	same := func(v piece) bool {
@@ -242,22 +242,22 @@ func (c *compiler) valueOf(p piece, check check) int {
 	return len(*values) - 1
 }
 
-// span is a stretch of the source.
+// span is a range of offsets in the source.
 type span struct{ from, to int }
 
-// holes returns the placeholders in a stretch.
-func (c *compiler) holes(s span) (list Placeholders) {
+// placeholders returns the placeholders in s.
+func (c *compiler) placeholders(s span) (list Placeholders) {
 	for _, m := range c.within(s.from, s.to) {
 		list = append(list, m.piece)
 	}
 	return list
 }
 
-// groups returns, in order, the words that are repeated for each record. Of nested words it
-// takes the outer one.
+// groups returns the words that are repeated for each record, in order. If such words are
+// nested, it returns the outer one.
 func (c *compiler) groups() (out []span) {
 	for _, m := range c.marks {
-		if m.list.to == 0 || !m.piece.ofEach() || c.drops(m.piece) {
+		if m.list.to == 0 || !m.piece.ofEach() || c.isDropped(m.piece) {
 			continue
 		}
 		n := len(out)

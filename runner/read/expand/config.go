@@ -11,32 +11,31 @@ import (
 // Config describes a command template.
 type Config struct {
 	Words   []string   // the command; if empty, each record is a shell command line
-	Shell   string     // shell and options that run scripts; "" means /bin/sh, used only where a shell is needed
+	Shell   string     // shell and options that run scripts; "" means /bin/sh, used only if a shell is needed
 	Replace string     // placeholder for the record; "" means "{}"
-	Names   []string   // names of the columns
-	First   []string   // the first record, where columns have no names; none of them can stand in braces
+	Names   []string   // names of the columns, if they have names
+	First   []string   // first record, if columns have no names: its values are refused as {name}
 	Fields  bool       // {name} may name an entry of Values.Fields
-	Insert  Insert     // where the record goes
+	Insert  Insert     // where the record is inserted
 	Batch   bool       // a command may take several records
-	Outs    []*Text    // files that the command makes, for each of which {out} or {out2} … stands
-	Caps    []task.Cap // limits, for whose units at an attempt their names in braces stand
+	Outs    []*Text    // files that the command makes: {out}, {out2} and so on stand for them
+	Caps    []task.Cap // named limits: {gpu} stands for the units of limit gpu that an attempt holds
 }
 
-// Insert says where a command has the record.
+// Insert says where a command takes the record.
 type Insert uint8
 
-// Where the record goes.
+// The values of Insert.
 const (
-	InPlace Insert = iota // only where placeholders are
-	AtEnd                 // at the end of a command without placeholders, too
-	Nowhere               // placeholders for it stand for nothing
-	Refused               // nowhere, since there are only blocks of a stream: placeholders for it are errors
+	InPlace Insert = iota // only at placeholders
+	AtEnd                 // at placeholders, or at the end of a command without any
+	Nowhere               // placeholders for the record are replaced by nothing
+	Refused               // the input is split into blocks: placeholders for a record are errors
 )
 
 const defaultShell = "/bin/sh"
 
-// Validate reports the first error in the configuration that shows without
-// compiling it.
+// Validate reports the first error that can be found without compiling the command.
 func (c Config) Validate() error {
 	if c.Shell != "" && strings.Trim(c.Shell, " \t") == "" {
 		return errors.New("the shell has no name: give its path")
@@ -51,16 +50,16 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Bare reports whether the command holds no placeholder.
+// Bare reports whether the command has no placeholder.
 func (c Config) Bare() bool {
 	return !slices.ContainsFunc(c.Words, func(w string) bool {
-		return slices.ContainsFunc(scan(w, &c), piece.isHole)
+		return slices.ContainsFunc(scan(w, &c), piece.isPlaceholder)
 	})
 }
 
-// Program returns the name of the program that every task runs, as Template.Command does,
-// but before the names of columns are known. It is "" if it varies by task, or if a shell
-// is needed that was not asked for.
+// Program returns the name of the program that every task runs, like Template.Command,
+// but can be called before the names of columns are known. It returns "" if the program
+// varies by task, or if the command needs a shell and none was named.
 func (c Config) Program() string {
 	if shell := strings.Fields(c.Shell); len(shell) > 0 {
 		return shell[0]

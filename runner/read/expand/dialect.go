@@ -11,8 +11,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// checkDialect returns an error if a script holds what POSIX does not have and common
-// shells called /bin/sh do not understand.
+// checkDialect returns an error if script uses syntax that is not in POSIX and that the usual
+// shells behind /bin/sh do not understand.
 func checkDialect(script string) error {
 	unknown, err := bashism(strings.ToValidUTF8(script, "x"))
 	switch {
@@ -21,12 +21,12 @@ func checkDialect(script string) error {
 	case err != nil && strings.Contains(err.Error(), "unclosed here-document"):
 		return errors.New("the here-document has no end: give commands of several lines with -0, a NUL byte behind each")
 	}
-	return nil // others report a script that cannot be parsed
+	return nil // the shell reports other syntax errors
 }
 
-// bashism returns the first thing in a script that only bash and its kin understand, as people
-// know it, or "". A function that bash has exported is such a thing, too. The error is that of
-// a script that bash does not understand either.
+// bashism returns a name for the first thing in a script that only bash and similar shells
+// understand, or "". A function exported by bash counts, too. It returns an error if bash
+// cannot parse the script either.
 func bashism(script string) (string, error) {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(script), "")
 	if err != nil {
@@ -43,7 +43,7 @@ func bashism(script string) (string, error) {
 		name := ""
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.FuncDecl:
-			if n.Name != nil { // the parser takes () without a name
+			if n.Name != nil { // the parser accepts () without a name
 				defined[n.Name.Value] = true
 			}
 		case *syntax.CallExpr:
@@ -51,7 +51,7 @@ func bashism(script string) (string, error) {
 				name = inCommand(n)
 			}
 		case *syntax.WordIter:
-			name = braces(n.Items)
+			name = braceExpansion(n.Items)
 		case *syntax.Subshell:
 			if strings.HasPrefix(script[n.Pos().Offset():], "((") {
 				name = "(("
@@ -68,9 +68,9 @@ func bashism(script string) (string, error) {
 	return "", nil
 }
 
-// inWords matches bashisms in the plain words of a command, which have blanks between them.
+// inWords matches bashisms in the words of a command without quotes, separated by blanks.
 var inWords = [...]struct {
-	name  string // goes on with what the pattern has in parentheses
+	name  string // the groups of the pattern are appended
 	match func() *regexp.Regexp
 }{
 	{"== in [ ]", lazily(`^(?:\[|test) (?:[^- ][^ ]*)? == `)},
@@ -79,7 +79,7 @@ var inWords = [...]struct {
 	{"", lazily(`^(\[\[|let|declare|typeset|source|shopt|mapfile|readarray|pushd|popd) `)},
 }
 
-// inCommand returns the bashism that a command is or holds, or "".
+// inCommand returns the first bashism in a command, or "".
 func inCommand(call *syntax.CallExpr) string {
 	words := join(call.Args, " ", (*syntax.Word).Lit)
 	for _, b := range inWords {
@@ -90,11 +90,11 @@ func inCommand(call *syntax.CallExpr) string {
 	if name := call.Args[0].Lit(); os.Getenv(functionPrefix+name+functionSuffix) != "" {
 		return "the function " + name
 	}
-	return braces(call.Args)
+	return braceExpansion(call.Args)
 }
 
-// braces returns a text for words that are subject to brace expansion, or "".
-func braces(words []*syntax.Word) string {
+// braceExpansion returns a description of brace expansion if a word is subject to it, or "".
+func braceExpansion(words []*syntax.Word) string {
 	for _, w := range words {
 		c := *w
 		syntax.SplitBraces(&c)

@@ -7,8 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// holder says what the value must be because of what holds its word, stack[first], or
-// refuses it.
+// holder returns the place of the mark by the node that holds its outermost word, stack[first].
 func (s *site) holder(first int) place {
 	word := s.stack[first].(*syntax.Word)
 	if last[*syntax.CoprocClause](s.stack[:first]) >= 0 {
@@ -31,7 +30,7 @@ func (s *site) holder(first int) place {
 			return refuseName
 		}
 	case *syntax.WordIter:
-		return s.c.assigned(n.Name.Value)
+		return s.c.assignTo(n.Name.Value)
 	case *syntax.CaseClause, *syntax.CaseItem, *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
 	default:
 		return refuseNumber
@@ -39,8 +38,8 @@ func (s *site) holder(first int) place {
 	return place{}
 }
 
-// redirect says how the value may stand in a redirection's target or in the text of a
-// here-document.
+// redirect returns the place of the mark in word, which is the target of a redirection or the
+// text of a here-document.
 func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
 	switch {
 	case r.Hdoc == word:
@@ -53,8 +52,8 @@ func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
 	return place{}
 }
 
-// feedsShell reports whether the mark's statement is, or writes to, what a shell reads as
-// its script.
+// feedsShell reports whether a shell reads the output or the here-document of the mark's
+// statement as its script.
 func (s *site) feedsShell() bool {
 	own := true
 	for i, n := range slices.Backward(s.stack) {
@@ -82,8 +81,7 @@ func (s *site) feedsShell() bool {
 	return false
 }
 
-// writesToShell reports whether a statement has a process substitution that it writes to
-// and that is a shell.
+// writesToShell reports whether a statement writes to a process substitution that runs a shell.
 func writesToShell(st *syntax.Stmt) bool {
 	for stack := range stacks(st) {
 		sub, ok := stack[len(stack)-1].(*syntax.ProcSubst)
@@ -94,8 +92,8 @@ func writesToShell(st *syntax.Stmt) bool {
 	return false
 }
 
-// readsScript reports whether a statement is a shell that reads its script from its
-// standard input or from a file, or has later ones do so by exec.
+// readsScript reports whether a statement is a shell that reads its script from standard input
+// or from a file, or an exec that redirects the input of later shells.
 func readsScript(st *syntax.Stmt) bool {
 	if t, ok := st.Cmd.(*syntax.TimeClause); ok && t.Stmt != nil {
 		return readsScript(t.Stmt)
@@ -105,7 +103,7 @@ func readsScript(st *syntax.Stmt) bool {
 		return false
 	}
 	args := words(call)
-	isShell := func(a arg) bool { return a.odd || familyOf(a.program()) != foreign }
+	isShell := func(a arg) bool { return a.obscure || familyOf(a.program()) != foreign }
 	if sc, ok := scriptOf(args, posix); ok {
 		return sc.from >= len(args) || replaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
@@ -122,8 +120,8 @@ func readsScript(st *syntax.Stmt) bool {
 		})
 }
 
-// assign says how the value may stand in the assignment stack[i]. isValue is whether
-// it is in the value and not in an index.
+// assign returns the place of the mark in the assignment stack[i]. isValue is false if the mark
+// is in an index.
 func (s *site) assign(i int, isValue bool) place {
 	a := s.stack[i].(*syntax.Assign)
 	if !isValue {
@@ -131,7 +129,7 @@ func (s *site) assign(i int, isValue bool) place {
 	}
 	d, ok := s.stack[i-1].(*syntax.DeclClause)
 	if !ok {
-		return s.c.assigned(a.Name.Value)
+		return s.c.assignTo(a.Name.Value)
 	}
 	name := ""
 	if a.Name != nil && !a.Naked {
@@ -146,12 +144,12 @@ func (s *site) assign(i int, isValue bool) place {
 	return s.c.declaration(args, len(args), name)
 }
 
-// declaration says how a value may be assigned to name among the arguments of a
-// declaration, those before args[at].
+// declaration returns the place of a value that a declaration assigns to name. The options of
+// the declaration are in args before args[at].
 func (c *compiler) declaration(args []arg, at int, name string) place {
-	p := c.assigned(name)
+	p := c.assignTo(name)
 	if c.names[name+"["] {
-		p.check = number // it may be read as a list of elements, in which commands are run
+		p.check = number // it may be read as a list of elements, and their indexes can run commands
 	}
 	for _, a := range args[1:at] {
 		switch before, _, _ := strings.Cut(a.text, "="); {
@@ -166,12 +164,12 @@ func (c *compiler) declaration(args []arg, at int, name string) place {
 	return p
 }
 
-// assigned says how a value may be assigned to a variable.
-func (c *compiler) assigned(name string) place {
+// assignTo returns the place of a value that is assigned to a variable.
+func (c *compiler) assignTo(name string) place {
 	switch {
-	case commands(name):
+	case choosesProgram(name):
 		return refuse("cannot be assigned to "+name+", by which programs choose what they run", "use another name, or, if that is meant, x={} and then "+name+"=$x")
-	case c.names[name], c.names["*"], integers.has(name):
+	case c.names[name], c.names["*"], integerVariables.has(name):
 		return place{check: number}
 	}
 	return place{}

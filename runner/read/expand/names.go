@@ -9,9 +9,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// check refuses a text with {name} where no column has that name but columns have
-// names, one with a placeholder of another tool, and with Refused one with a record.
-// After a $ or a backslash, braces are text.
+// check returns an error if s has a {name} that is not the name of a column although columns
+// have names, a placeholder of another tool or, with Refused, a placeholder for the record.
+// Braces after a $ or a backslash are text.
 func (c *Config) check(s string) error {
 	if strings.IndexByte(s, '{') < 0 && c.Insert != Refused {
 		return nil
@@ -21,21 +21,21 @@ func (c *Config) check(s string) error {
 			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)
 		}
 	}
-	for _, in := range c.braces(s) {
-		if instead := ofParallel(in); instead != "" {
+	for _, in := range c.bracedText(s) {
+		if instead := parallelHint(in); instead != "" {
 			return fmt.Errorf("there is no placeholder {%s}: %s", in, instead)
 		}
-		if err := c.noColumn(in); err != nil {
+		if err := c.checkColumn(in); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// braces returns what stands in braces that are text.
-func (c *Config) braces(s string) (list []string) {
+// bracedText returns the text between each pair of braces that are not a placeholder.
+func (c *Config) bracedText(s string) (list []string) {
 	for _, p := range scan(s, c) {
-		for from := 0; !p.isHole(); from++ {
+		for from := 0; !p.isPlaceholder(); from++ {
 			n := strings.IndexByte(p.text[from:], '{')
 			if n < 0 {
 				break
@@ -50,9 +50,9 @@ func (c *Config) braces(s string) (list []string) {
 	return list
 }
 
-// MayName reports whether a text holds {name}, for which a column may be meant.
+// MayName reports whether s holds a {name} that may be meant for a column.
 func (c Config) MayName(s string) bool {
-	for _, in := range c.braces(s) {
+	for _, in := range c.bracedText(s) {
 		if fieldName(columnName(in)) {
 			return true
 		}
@@ -63,9 +63,9 @@ func (c Config) MayName(s string) bool {
 // columnName returns the name in a placeholder without its braces.
 func columnName(in string) string { return strings.TrimSuffix(strings.TrimRight(in, "./"), "?") }
 
-// noColumn returns an error if in, the inside of braces, can only be meant for the
-// name of a column.
-func (c *Config) noColumn(in string) error {
+// checkColumn returns an error if in, the text between braces, can only be meant as the name of
+// a column.
+func (c *Config) checkColumn(in string) error {
 	name := columnName(in)
 	if slices.Contains(c.First, name) && fieldName(name) {
 		return fmt.Errorf("{%s} is text, and %q stands in the first record: add --header if that names the columns, or write { %[1]s }", in, name)
@@ -85,9 +85,9 @@ func (c *Config) noColumn(in string) error {
 		name, task.Shorten(strings.Join(named, ", "), 200), in)
 }
 
-// ofParallel returns what to write instead of a placeholder of GNU parallel, given the
-// inside of its braces, or "".
-func ofParallel(in string) string {
+// parallelHint returns what to write instead of a placeholder of GNU parallel, given
+// the text between its braces. It returns "" for any other text.
+func parallelHint(in string) string {
 	bare := strings.TrimLeft(in, "0123456789")
 	number := in[:len(in)-len(bare)]
 	switch {
@@ -96,8 +96,8 @@ func ofParallel(in string) string {
 	case bare == "+/":
 		return "write {" + number + "//} for the directory"
 	}
-	// A percent sign stands before a suffix rather than before a format of printf or date, such
-	// as %ld and %hhx.
+	// After a percent sign, a suffix of a file name is refused, but not a format of printf or
+	// date such as %ld and %hhx.
 	if ok, _ := regexp.MatchString(`(?s)^(/?\.\.\.?|\+\.{1,3}|%(\.[a-zA-Z][\w.-]*|_[\w.-]+|[a-gi-km-zA-Z][\w.-]{2,})|= .*|=.+=)$`, bare); !ok {
 		return ""
 	}

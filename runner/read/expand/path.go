@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// form is the part of a value that a placeholder stands for.
+// form selects the part of a value that a placeholder stands for.
 type form uint8
 
 const (
@@ -16,11 +16,11 @@ const (
 	stem
 )
 
-// suffixes are how the forms are written, behind a name or alone.
+// suffixes are the suffixes that select the forms. They stand after a name or alone.
 var suffixes = [...]string{whole: "", dir: "//", basedStem: "/.", base: "/", stem: "."}
 
-// of returns the part of s that f stands for. It does not allocate.
-func (f form) of(s string) string {
+// cut returns the part of s that f selects. It does not allocate.
+func (f form) cut(s string) string {
 	switch f {
 	case stem:
 		return cutExt(s)
@@ -57,8 +57,8 @@ func dirname(s string) string {
 }
 
 // cutExt returns s without trailing slashes and without the last extension of its
-// last component. If s consists of slashes, it stays as it is. Leading dots do not
-// begin an extension, so ".bashrc", "." and ".." stay whole, while GNU parallel
+// last component. It returns s unchanged if s consists of slashes. Leading dots do not
+// begin an extension, so ".bashrc", "." and ".." stay whole; GNU parallel
 // cuts them to "", "" and ".". As in GNU parallel, "foo." has an empty extension.
 func cutExt(s string) string {
 	t := strings.TrimRight(s, "/")

@@ -11,23 +11,24 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// place says how a value is referred to where a mark stands, and what it must be.
+// place describes where a mark stands in a script or command: how its value is referred to
+// there, and what the value must be.
 type place struct {
 	how     how
 	check   check
-	none    string // written if no value is inserted
-	escaped bool   // the backslash before it is one
-	joined  bool   // its word must stay one, whatever it stands for
-	single  bool   // its word cannot be several, and what would make it so is an error
-	guard   int    // how many words from its word on must not be options
+	none    string // text to write if no value is inserted
+	escaped bool   // a backslash before the mark escapes it
+	joined  bool   // the word must stay one word, whatever the value is
+	single  bool   // it is an error if the word becomes several
+	guard   int    // how many words, counted from this one, must not be options
 	list    span   // the word to repeat for each record, if any
-	last    bool   // it is an argument of its own, and at the very end of a script runs with that
-	text    bool   // it is not a placeholder here but text of the script
-	err     error  // why no value can stand here; goes on from the placeholder's text
+	last    bool   // it is a word of its own and an argument that is not in a function
+	text    bool   // it is text of the script and not a placeholder
+	err     error  // why no value can stand here; continues the placeholder's text
 }
 
-// refuse returns a place where no value can stand, with the reason and what to
-// write instead.
+// refuse returns a place where no value can stand. why continues the placeholder's text, and
+// how says what to write instead.
 func refuse(why, how string) place { return place{err: errors.New(why + ": " + how)} }
 
 var (
@@ -35,13 +36,13 @@ var (
 	refuseNumber     = refuse("cannot be part of a number", "write {} alone, as in $(({} + 1)), which then must be a number in every task")
 	refuseNested     = refuse(`cannot stand in quotes or behind a backslash within ${…}`, "leave these out")
 	refuseDollar     = refuse(`cannot stand in $'…' or $"…"`, "leave out the dollar sign")
-	refuseUnknown    = refuse("stands where it is not known how the shell reads it", `put it into a variable, as in x={}, and write "$x" there`)
-	refuseHidden     = refuse("stands where it is not known what is run and with which options", "write the words before it as they are")
+	refuseUnknown    = refuse("stands where crew cannot tell how the shell reads it", `put it into a variable, as in x={}, and write "$x" there`)
+	refuseHidden     = refuse("stands where crew cannot tell what is run with which options", "write the words before it as they are")
 	refuseBackquotes = refuse("cannot stand in backquotes that hold a backslash, a # or a here-document", "write $(…) instead")
 	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
 )
 
-// stacks yields each node of f as the last of the nodes from f down to it. The slice is
+// stacks yields, for each node below f, the path of nodes from f to that node. The slice is
 // reused.
 func stacks(f syntax.Node) iter.Seq[[]syntax.Node] {
 	return func(yield func([]syntax.Node) bool) {
@@ -59,7 +60,7 @@ func stacks(f syntax.Node) iter.Seq[[]syntax.Node] {
 	}
 }
 
-// last returns the index of the last of the nodes that is a T, or -1.
+// last returns the index of the last T among nodes, or -1.
 func last[T syntax.Node](nodes []syntax.Node) int {
 	for i, n := range slices.Backward(nodes) {
 		if _, ok := n.(T); ok {
@@ -69,7 +70,7 @@ func last[T syntax.Node](nodes []syntax.Node) int {
 	return -1
 }
 
-// inHereDoc reports whether the last node of the stack is in a here-document.
+// inHereDoc reports whether the last node of the stack is in the text of a here-document.
 func inHereDoc(stack []syntax.Node) bool {
 	for i, node := range stack[:len(stack)-1] {
 		if r, ok := node.(*syntax.Redirect); ok && r.Hdoc != nil && stack[i+1] == syntax.Node(r.Hdoc) {
@@ -79,8 +80,8 @@ func inHereDoc(stack []syntax.Node) bool {
 	return false
 }
 
-// places finds the place of each mark in f, which is the script.
-func (c *compiler) places(f *syntax.File) error {
+// findPlaces finds the place of each mark in f, the parsed script.
+func (c *compiler) findPlaces(f *syntax.File) error {
 	for _, s := range [...]string{"$$(", "$${", "$$["} {
 		if strings.Contains(c.src, s) {
 			return fmt.Errorf("the command holds %s, which shells read differently: write ${$} for the number of the process", s)
@@ -93,7 +94,7 @@ func (c *compiler) places(f *syntax.File) error {
 	different := ""
 	for stack := range stacks(f) {
 		leaf := stack[len(stack)-1]
-		different = cmp.Or(different, c.differs(leaf), c.misread(leaf))
+		different = cmp.Or(different, c.shellDifference(leaf), c.parserDifference(leaf))
 		switch leaf.(type) {
 		case *syntax.Lit, *syntax.SglQuoted, *syntax.Comment:
 			marks := c.marksIn(leaf)
@@ -116,7 +117,7 @@ func (c *compiler) places(f *syntax.File) error {
 			return fmt.Errorf("%s cannot stand in a script with %s, which shells read in different ways: "+
 				"leave that out, or name the shell, as in --shell bash", name, different)
 		case p.check == number && (kind == seq || kind == worker):
-			p.check = anything // crew makes it
+			p.check = anything // crew makes the value, and it is a number
 		case p.check == number && (kind == host || kind == units):
 			return fmt.Errorf("%s cannot stand where only a number can: leave it out", name)
 		}
@@ -129,8 +130,8 @@ func (c *compiler) marksIn(n syntax.Node) []mark {
 	return c.within(int(n.Pos().Offset()), int(n.End().Offset()))
 }
 
-// differs returns what other shells than bash read in a node as other commands, or "".
-func (c *compiler) differs(n syntax.Node) string {
+// shellDifference names the syntax in n that shells other than bash read differently, or returns "".
+func (c *compiler) shellDifference(n syntax.Node) string {
 	if c.family == bash {
 		return ""
 	}
@@ -149,7 +150,7 @@ func (c *compiler) differs(n syntax.Node) string {
 		if n.Dollar {
 			return "$'…'"
 		}
-	case *syntax.Word: // a shell may take the second dollar sign for that of $'…'
+	case *syntax.Word: // a shell may read the second dollar sign as the beginning of $'…'
 		for i, p := range n.Parts[1:] {
 			pid, ok := n.Parts[i].(*syntax.ParamExp)
 			if _, isLit := p.(*syntax.Lit); ok && !isLit && pid.Short && pid.Param != nil && pid.Param.Value == "$" {
@@ -164,8 +165,8 @@ func (c *compiler) differs(n syntax.Node) string {
 	return ""
 }
 
-// misread returns what the parser reads in a node as no shell does, or "".
-func (c *compiler) misread(n syntax.Node) string {
+// parserDifference names the syntax in n that the parser reads differently from all shells, or returns "".
+func (c *compiler) parserDifference(n syntax.Node) string {
 	switch n := n.(type) {
 	case *syntax.ParamExp:
 		if text := c.src[n.Pos().Offset():n.End().Offset()]; strings.Contains(text, "<(") || strings.Contains(text, ">(") {
@@ -176,7 +177,7 @@ func (c *compiler) misread(n syntax.Node) string {
 			break
 		}
 		delimiter, _, _ := strings.Cut(argOf(n.Word).text, gap)
-		delimiter += "\n" // the last one has no line break
+		delimiter += "\n" // the delimiter that ends the document has no line break
 		for line := range strings.Lines(c.src[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()]) {
 			if n.Op == syntax.DashHdoc {
 				line = strings.TrimLeft(line, "\t")
@@ -189,7 +190,7 @@ func (c *compiler) misread(n syntax.Node) string {
 	return ""
 }
 
-// site is a mark and the nodes that it is in.
+// site is a mark and the nodes that contain it.
 type site struct {
 	c     *compiler
 	mark  mark
@@ -229,8 +230,7 @@ func (s *site) place() place {
 	return p
 }
 
-// inBackquotes reports whether the mark is in backquotes in which shells may read something
-// in another way than in $(…).
+// inBackquotes reports whether the mark is in backquotes that shells may read differently from $(…).
 func (s *site) inBackquotes() bool {
 	return slices.ContainsFunc(s.stack, func(n syntax.Node) bool {
 		sub, ok := n.(*syntax.CmdSubst)
@@ -242,21 +242,21 @@ func (s *site) inBackquotes() bool {
 	})
 }
 
-// arithmetic returns the place of a value in arithmetic, where it must be a number
-// that stands for itself and does not join what is beside it.
+// arithmetic returns the place of a value in arithmetic. The value must be a number and an
+// operand of its own.
 func (s *site) arithmetic() place {
 	n := len(s.stack)
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
 		return refuseNumber
 	}
 	if before := s.c.src[:s.mark.at]; last[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
-		return place{how: apart, check: number} // but a blank would end a word of let
+		return place{how: apart, check: number} // in let, a blank would end the word
 	}
 	return place{how: inDouble, check: number}
 }
 
-// word returns the index of the outermost word that holds the mark within its
-// own statement, or -1.
+// word returns the index of the outermost word that contains the mark within its innermost
+// statement, or -1.
 func (s *site) word() int {
 	for i := last[*syntax.Stmt](s.stack) + 1; i < len(s.stack); i++ {
 		if _, ok := s.stack[i].(*syntax.Word); ok {
@@ -266,8 +266,8 @@ func (s *site) word() int {
 	return -1
 }
 
-// inWord sets what depends on the innermost word around the mark: whether it is
-// repeated for each record, and whether quotes can be left out where it is shown.
+// inWord sets the fields of p that depend on the innermost word around the mark: whether it is
+// repeated for each record, and whether it is displayed without quotes.
 func (s *site) inWord(p *place) {
 	i := last[*syntax.Word](s.stack)
 	w := s.stack[i].(*syntax.Word)
@@ -290,8 +290,8 @@ func (s *site) inWord(p *place) {
 	}
 }
 
-// mildWord reports whether w, which ends at to, consists of marks and harmless
-// bytes alone, and what follows cannot join it.
+// mildWord reports whether w, which ends at to, consists only of marks and harmless bytes, and
+// is followed by the end of a word.
 func (s *site) mildWord(w *syntax.Word, to int) bool {
 	if text := w.Lit(); text == "" || !plainText(text) {
 		return false
@@ -299,11 +299,11 @@ func (s *site) mildWord(w *syntax.Word, to int) bool {
 	return to >= len(s.c.src) || strings.IndexByte(" \t\n;|)", s.c.src[to]) >= 0
 }
 
-// quote says how a reference is quoted where the mark stands, by the innermost quotes.
+// quote returns how a reference is quoted at the mark, depending on the quotes around it.
 func (s *site) quote() place {
 	document := inHereDoc(s.stack)
-	var param *syntax.ParamExp       // the innermost one
-	var literal, within, quoted bool // in single quotes; in double quotes, outside of param
+	var param *syntax.ParamExp       // the innermost ${…}
+	var literal, within, quoted bool // in single quotes; in double quotes inside param; in double quotes around param
 	for i := len(s.stack) - 1; ; i-- {
 		switch h := s.stack[i].(type) {
 		case *syntax.DblQuoted:
@@ -347,7 +347,7 @@ func (s *site) quote() place {
 	case param != nil:
 		return s.quoteParam(p, param, quoted, within)
 	case quoted && (document || s.from == s.mark.at && strings.IndexByte("\"`)}]", s.c.src[s.from-1]) < 0):
-		p.how = inner // behind a variable without braces, or in what may hold double quotes
+		p.how = inner // follows a variable without braces, or is in text that may hold double quotes
 	case quoted:
 		p.how = inDouble
 	case p.escaped:
@@ -358,14 +358,14 @@ func (s *site) quote() place {
 	return p
 }
 
-// takesWord reports whether w is a word of p that is expanded like any other, and
-// not arithmetic.
+// takesWord reports whether p expands w like any other word, and does not evaluate it as
+// arithmetic.
 func takesWord(p *syntax.ParamExp, w *syntax.Word) bool {
 	return p.Exp != nil && p.Exp.Word == w || p.Repl != nil && (p.Repl.Orig == w || p.Repl.With == w)
 }
 
-// quoteParam says how a reference is quoted in the word of a ${…}. quoted is whether that
-// is in double quotes, within whether there are double quotes inside it.
+// quoteParam returns how a reference is quoted in the word of a ${…}. quoted says whether
+// the ${…} is in double quotes, within whether there are double quotes inside it.
 func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) place {
 	pattern := param.Repl != nil
 	if !pattern {
@@ -373,7 +373,7 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 		case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 			pattern = true
 		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
-			if a := s.c.assigned(param.Param.Value); a.err != nil || a.check != anything {
+			if a := s.c.assignTo(param.Param.Value); a.err != nil || a.check != anything {
 				return refuseUnknown
 			}
 		case syntax.OtherParamOps, syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
@@ -393,14 +393,14 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 	return p
 }
 
-// beside looks at what stands right before the mark: a backslash, or a dollar sign, which
-// would give the braces another meaning.
+// beside returns the place of the mark as far as the bytes before it decide it: a backslash, or a
+// dollar sign, which gives the braces another meaning.
 func (s *site) beside() place {
 	src, at := s.c.src, s.mark.at
-	p := place{escaped: odd(src[s.from:at])}
+	p := place{escaped: oddBackslashes(src[s.from:at])}
 	signs := at - len(strings.TrimRight(src[:at], "$"))
-	if signs > 0 && odd(src[:at-signs]) {
-		signs-- // one is only text
+	if signs > 0 && oddBackslashes(src[:at-signs]) {
+		signs-- // an escaped dollar sign is text
 	}
 	if signs%2 == 0 { // $$ is a variable
 		return p
@@ -412,7 +412,7 @@ func (s *site) beside() place {
 	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)
 }
 
-// odd reports whether an odd number of backslashes ends s.
-func odd(s string) bool {
+// oddBackslashes reports whether s ends with an odd number of backslashes.
+func oddBackslashes(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }

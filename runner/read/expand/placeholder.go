@@ -12,7 +12,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// kind says which part of a task's values a piece of a template stands for.
+// kind says which of a task's values a piece of a template stands for.
 type kind uint8
 
 const (
@@ -23,58 +23,58 @@ const (
 	seq          // {#}
 	worker       // {%}
 	host         // {host}
-	units        // {gpu}: the units of a Config.Caps
+	units        // {gpu}: the units of a limit in Config.Caps that the attempt holds
 	made         // {out}, {out2}
 	nested       // a script within the script
 )
 
-// piece is a stretch of text or one placeholder.
+// piece is a piece of text or one placeholder.
 type piece struct {
-	text string // as written
-	kind kind
-	form form
-	n    int    // column: its number, negative from the end; field: its column, or 0 for an entry of Values.Fields
-	name string // field, units
-	may  bool   // column or field: the record may lack it
-	made *Text  // made: the file
+	text       string // as written
+	kind       kind
+	form       form
+	n          int    // column: its number, negative if counted from the end; field: its column, or 0 for an entry of Values.Fields
+	name       string // field, units
+	isOptional bool   // column or field: the record may lack it
+	made       *Text  // made: the file
 
 	inner *script // nested
 
 	check check // what the value must be
-	path  bool  // the value is part of a component of a path
+	path  bool  // the value is part of one component of a path
 }
 
-// ofRecord reports whether p takes anything from the record.
+// ofRecord reports whether p depends on the record.
 func (p piece) ofRecord() bool {
 	return p.kind == record || p.kind == column || p.kind == field
 }
 
-// ofData reports whether p stands for text that crew has not made.
+// ofData reports whether p stands for text that does not come from crew.
 func (p piece) ofData() bool { return p.ofRecord() || p.kind == made }
 
-// ofEach reports whether p differs from record to record of a task.
+// ofEach reports whether p can differ between the records of a task.
 func (p piece) ofEach() bool { return p.ofRecord() || p.kind == made && p.made.OfRecord() }
 
-// ofSlot reports whether p is known only when an attempt starts.
+// ofSlot reports whether the value of p is known only when an attempt starts.
 func (p piece) ofSlot() bool { return p.kind == worker || p.kind == host || p.kind == units }
 
-// anyText reports whether p may stand for more than digits, and for a value.
+// anyText reports whether the value of p may hold more than digits.
 func (p piece) anyText() bool { return p.ofData() || p.kind == host || p.kind == units }
 
-// isHole reports whether p is no text of its own.
-func (p piece) isHole() bool { return p.kind != literal }
+// isPlaceholder reports whether p is not literal text.
+func (p piece) isPlaceholder() bool { return p.kind != literal }
 
-// textOf returns a text with another one instead of each placeholder.
+// textOf returns the text of pieces with hole in the place of each placeholder.
 func textOf(pieces []piece, hole string) string {
 	return join(pieces, "", func(p piece) string {
-		if p.isHole() {
+		if p.isPlaceholder() {
 			return hole
 		}
 		return p.text
 	})
 }
 
-// scan splits s into text and placeholders.
+// scan splits s into pieces of text and placeholders.
 func scan(s string, cfg *Config) []piece {
 	var out []piece
 	rep, from := cmp.Or(cfg.Replace, "{}"), 0
@@ -102,8 +102,8 @@ func scan(s string, cfg *Config) []piece {
 	return out
 }
 
-// brace returns the placeholder at the start of s, which is a brace. It returns a
-// literal if there is none.
+// brace returns the placeholder at the start of s, which is a brace, or a literal if there is no
+// placeholder.
 func brace(s string, cfg *Config) piece {
 	end := strings.IndexByte(s, '}')
 	if end < 2 {
@@ -138,12 +138,12 @@ func brace(s string, cfg *Config) piece {
 			p.kind = record
 		case p.find(name, cfg):
 		case may && p.find(bare, cfg):
-			p.may = true
+			p.isOptional = true
 			if p.n == 0 {
 				p.name = name
 			}
 		case may && cfg.Names != nil && fieldName(bare):
-			p.kind, p.n, p.name, p.may = field, math.MaxInt, bare, true
+			p.kind, p.n, p.name, p.isOptional = field, math.MaxInt, bare, true
 		}
 	}
 	if p.kind == literal && p.text == task.HostMark {
@@ -152,7 +152,7 @@ func brace(s string, cfg *Config) piece {
 	return p
 }
 
-// OutName returns the name of the placeholder for an element of Config.Outs.
+// OutName returns the name of the placeholder for Config.Outs[i].
 func OutName(i int) string {
 	if i == 0 {
 		return "out"
@@ -160,8 +160,8 @@ func OutName(i int) string {
 	return "out" + strconv.Itoa(i+1)
 }
 
-// find makes p the column or field called s, and reports whether there can be
-// one. A column's name takes precedence over a number.
+// find makes p the column or field called s, and reports whether s can be one. The name of a
+// column takes precedence over a number.
 func (p *piece) find(s string, cfg *Config) bool {
 	if i := slices.Index(cfg.Names, s); i >= 0 {
 		p.kind, p.n, p.name = field, i+1, s
@@ -178,31 +178,30 @@ func (p *piece) find(s string, cfg *Config) bool {
 	return false
 }
 
-// fieldName reports whether s may name a field of a record: it starts with a
-// letter, an underscore or a byte above ASCII, and may go on with digits, hyphens
-// and single dots. Brace expressions of a shell, such as {a,b} and {a..z}, are
-// not names.
+// fieldName reports whether s can be the name of a field: a letter, an underscore or a byte
+// above ASCII, followed by these, digits, hyphens and single dots. Brace expressions of
+// a shell, such as {a,b} and {a..z}, are not names.
 func fieldName(s string) bool {
 	ok, _ := regexp.MatchString(`^([a-zA-Z_]|[^[:ascii:]])(\.?([\w-]|[^[:ascii:]]))*$`, s)
 	return ok
 }
 
-// Values are the values that go into one command, but for {%}, {host} and {gpu}, which stay in
-// the text as marks. This package neither changes nor keeps them.
+// Values are the values that are inserted into one command, except for {%}, {host} and {gpu}, which
+// stay in the text as marks. This package neither changes nor keeps them.
 type Values struct {
-	Records [][]string        // the columns of each record; several with Config.Batch
-	Fields  map[string]string // what {name} stands for if no column has that name
+	Records [][]string        // columns of each record; more than one only with Config.Batch
+	Fields  map[string]string // values of {name} if no column has that name
 	Seq     uint64            // {#}
 
 	// state of an expansion
 
-	marks []task.Mark // each {%}, {host} and {gpu} left in the text
-	nth   []string    // what {N} stands for, if that is the Nth record
+	marks []task.Mark // positions of the {%}, {host} and {gpu} left in the text
+	flat  []string    // the records, if {N} stands for the Nth record; otherwise nil
 	err   error       // why the command cannot be made
 }
 
-// Until a word is complete, a NUL and another byte in it stand for a slot's number, for where
-// a {host}, {gpu} or temporary name begins, or for the NUL of a value.
+// Until a word is complete, a NUL byte and the byte after it mark the number of a slot, the
+// start of a {host} or {gpu}, the start of a temporary name, or a NUL byte of a value.
 const (
 	slotMark = "\x00%"
 	textMark = "\x00m"
@@ -210,10 +209,10 @@ const (
 	nulMark  = "\x000"
 )
 
-// hideNUL returns a value as it stands in a word that is not complete.
+// hideNUL returns a value in the form that it has in an incomplete word.
 func hideNUL(s string) string { return strings.ReplaceAll(s, "\x00", nulMark) }
 
-// seal returns a complete word with {%}, {host} and {gpu} in it, and marks these.
+// seal returns a complete word, and appends the positions of the {%}, {host} and {gpu} in it to v.marks.
 func (v *Values) seal(word string, index int) string {
 	if strings.IndexByte(word, 0) < 0 {
 		return word
@@ -235,16 +234,16 @@ func (v *Values) seal(word string, index int) string {
 	return b.String()
 }
 
-// verify notes an error unless s, which name stands for, is what it must be.
-func (v *Values) verify(c check, name, s string) {
+// checkValue sets v.err if s, the value of the placeholder called name, does not satisfy c.
+func (v *Values) checkValue(c check, name, s string) {
 	if err := c.verify(s); err != nil && v.err == nil {
 		v.err = fmt.Errorf("%s is %w", name, err)
 	}
 }
 
-// counted returns what {N} stands for if it counts records, of which there are several
-// with one column each; or nil.
-func (v *Values) counted() []string {
+// flatten returns the records as one list if {N} stands for the Nth record, that is if there
+// are several records with one column each. Otherwise it returns nil.
+func (v *Values) flatten() []string {
 	several := func(rec []string) bool { return len(rec) != 1 }
 	if len(v.Records) < 2 || slices.ContainsFunc(v.Records, several) {
 		return nil
@@ -254,18 +253,18 @@ func (v *Values) counted() []string {
 
 // perRecord reports whether p has a value for each record of v.
 func (p *piece) perRecord(v *Values) bool {
-	return p.kind == record || p.kind == column && v.nth == nil || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
+	return p.kind == record || p.kind == column && v.flat == nil || p.kind == field && p.n > 0 || p.kind == made && p.ofEach()
 }
 
-// needed reports whether p stands for a column that a record must have.
-func (p *piece) needed() bool {
-	return !p.may && (p.kind == column || p.kind == field && p.n > 0)
+// isRequired reports whether p stands for a column that a record must have.
+func (p *piece) isRequired() bool {
+	return !p.isOptional && (p.kind == column || p.kind == field && p.n > 0)
 }
 
-// Check returns an error if one of a task's records lacks a column or, where {N} counts
-// records, if there are not as many.
+// Check returns an error if one of a task's records lacks a column that the placeholders need.
+// If {N} stands for the Nth record, it returns an error if there are too few records.
 func (h Placeholders) Check(records [][]string) error {
-	nth := (&Values{Records: records}).counted()
+	nth := (&Values{Records: records}).flatten()
 	for i := range h {
 		p := &h[i]
 		lacks, of := "the record has no column", records
@@ -274,19 +273,19 @@ func (h Placeholders) Check(records [][]string) error {
 		}
 		for _, list := range of {
 			switch {
-			case !p.needed() || max(p.n, -p.n) <= len(list):
+			case !p.isRequired() || max(p.n, -p.n) <= len(list):
 			case p.kind == field:
-				return fmt.Errorf("%s %q: write %s where it may be missing", lacks, p.name, p.optional())
+				return fmt.Errorf("%s %q: write %s where it may be missing", lacks, p.name, p.optionalText())
 			default:
-				return fmt.Errorf("%s for %s, only %d: write %s where it may be missing", lacks, p.text, len(list), p.optional())
+				return fmt.Errorf("%s for %s, only %d: write %s where it may be missing", lacks, p.text, len(list), p.optionalText())
 			}
 		}
 	}
 	return nil
 }
 
-// optional returns the placeholder as it is written where the column may be missing.
-func (p *piece) optional() string {
+// optionalText returns the text of the placeholder with a ? that makes the column optional.
+func (p *piece) optionalText() string {
 	i := strings.LastIndexAny(p.text, "0123456789")
 	if p.kind == field {
 		i = strings.Index(p.text, p.name) + len(p.name) - 1
@@ -294,24 +293,24 @@ func (p *piece) optional() string {
 	return p.text[:i+1] + "?" + p.text[i+1:]
 }
 
-// value returns what p stands for in recs, separated by spaces if it has a value
-// for each.
+// value returns the value of p in recs. If p has a value for each record, they are separated by
+// spaces.
 func (p *piece) value(v *Values, recs [][]string) string {
 	switch {
 	case len(recs) == 0:
-		return p.in(v, nil)
+		return p.valueInRecord(v, nil)
 	case len(recs) == 1 || !p.perRecord(v):
-		return p.in(v, recs[0])
+		return p.valueInRecord(v, recs[0])
 	}
-	return join(recs, " ", func(rec []string) string { return p.in(v, rec) })
+	return join(recs, " ", func(rec []string) string { return p.valueInRecord(v, rec) })
 }
 
-// in returns what p stands for in one record of v. It allocates only to join
-// columns and to format a number.
-func (p *piece) in(v *Values, rec []string) string {
+// valueInRecord returns the value of p for one record of v. It allocates only to join columns and
+// to format a number.
+func (p *piece) valueInRecord(v *Values, rec []string) string {
 	switch p.kind {
 	case record:
-		return join(rec, " ", p.form.of)
+		return join(rec, " ", p.form.cut)
 	case seq:
 		return strconv.FormatUint(v.Seq, 10)
 	case worker:
@@ -323,12 +322,12 @@ func (p *piece) in(v *Values, rec []string) string {
 	}
 	if p.n == 0 { // a field
 		if s, ok := v.Fields[p.name]; ok {
-			return p.form.of(s)
+			return p.form.cut(s)
 		}
 		return p.text
 	}
-	if p.kind == column && v.nth != nil {
-		rec = v.nth
+	if p.kind == column && v.flat != nil {
+		rec = v.flat
 	}
 	i := p.n - 1
 	if p.n < 0 {
@@ -337,10 +336,10 @@ func (p *piece) in(v *Values, rec []string) string {
 	if i < 0 || i >= len(rec) {
 		return ""
 	}
-	return p.form.of(rec[i])
+	return p.form.cut(rec[i])
 }
 
-// join returns the text of each element of list, with sep between them.
+// join returns the texts of the elements of list, separated by sep.
 func join[T any](list []T, sep string, text func(T) string) string {
 	switch len(list) {
 	case 0:

@@ -2,23 +2,23 @@ package expand
 
 import "strings"
 
-// plain splits a command line that needs no shell into words: plain words with
-// blanks between them, the first of which is a program. If in doubt, ok is false.
-func plain(pieces []piece) (words [][]piece, ok bool) {
+// plainPieces splits a command line into words if it needs no shell: plain words separated by
+// blanks, the first of which is a program. If in doubt, it returns false.
+func plainPieces(pieces []piece) (words [][]piece, ok bool) {
 	if !plainText(textOf(pieces, "")) {
 		return nil, false
 	}
 	list, ok := splitPlain(textOf(pieces, hole))
-	holes := holesOf(pieces)
+	holes := placeholdersOf(pieces)
 	for _, w := range list {
-		words = append(words, fill(w, &holes))
+		words = append(words, fillHoles(w, &holes))
 	}
 	return words, ok
 }
 
-// fill returns the pieces of a text in which each hole stands for the next
-// placeholder. It removes those from holes.
-func fill(text string, holes *Placeholders) []piece {
+// fillHoles returns the pieces of text, in which each hole stands for the next of holes. It
+// removes the placeholders that it uses from holes.
+func fillHoles(text string, holes *Placeholders) []piece {
 	var pieces []piece
 	for i, s := range strings.Split(text, hole) {
 		if i > 0 {
@@ -32,32 +32,32 @@ func fill(text string, holes *Placeholders) []piece {
 	return pieces
 }
 
-// fields is plain for a text without placeholders.
-func fields(s string) (words []string, ok bool) {
+// plainWords is like plainPieces, for a text without placeholders.
+func plainWords(s string) (words []string, ok bool) {
 	if !plainText(s) {
 		return nil, false
 	}
 	return splitPlain(s)
 }
 
-// splitPlain splits a plain text into words. ok is false if the first of them is
-// not known to be a program.
+// splitPlain splits a plain text into words. ok is false if the first word may not be a program.
 func splitPlain(s string) (words []string, ok bool) {
 	words = strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' })
 	return words, len(words) > 0 && !strings.Contains(words[0], "=") && !shellWords.has(words[0])
 }
 
-// plainText reports whether s consists of blanks and plain bytes.
+// plainText reports whether s consists only of blanks and plain bytes.
 func plainText(s string) bool { return !strings.ContainsAny(s, unplain) }
 
-// unplain are the bytes that do not mean themselves to every shell, in any position.
+// unplain are the bytes that are special to some shell, in some position.
 const unplain = "\x00\x01\x02\x03\x04\x05\x06\a\b\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f" +
 	"!\"#$&'()*;<>?[\\]^`{|}~\x7f"
 
-// shellWords are words that, as the first of a command, mean something to a shell that no program
-// of that name can do: the reserved words of POSIX, its special built-ins, and the other built-ins
-// that no program can replace. Those of bash alone are there for dialect to refuse. Missing are
-// echo, printf, test, kill, true, false and pwd, which are programs everywhere, while time is not.
+// shellWords are words that, at the start of a command, have a meaning in the shell that no
+// program of that name can provide: the reserved words of POSIX, its special built-ins, and other
+// built-ins that a program cannot replace. Those that only bash has are listed so that checkDialect
+// refuses them. Not listed are echo, printf, test, kill, true, false and pwd, which are programs on
+// every system; time is listed, as it is not.
 const shellWords list = `case do done elif else esac fi for if in then until while time
 	. : break continue eval exec exit export readonly return set shift times trap unset
 	alias bg cd command fg getopts hash jobs read type ulimit umask unalias wait

@@ -15,8 +15,8 @@ var errContinued = errors.New("the command has a placeholder in or after a here-
 
 // joinLine removes the first backslash and newline that continue a line, as a shell
 // does before it recognizes tokens (POSIX.1-2024, Shell Command Language, 2.2.1).
-// The parser does so only between some tokens. What precedes them holds no other, so
-// it is read rightly and tells whether they stand in quotes.
+// The parser does so only between some tokens. No other continuation precedes the first one, so
+// the parser reads the source before it correctly and can tell whether it is in quotes.
 func (c *compiler) joinLine(f *syntax.File) error {
 	for from := 0; ; {
 		i := strings.Index(c.src[from:], "\\\n")
@@ -25,23 +25,23 @@ func (c *compiler) joinLine(f *syntax.File) error {
 		}
 		at := from + i
 		from = at + 2
-		if !odd(c.src[:at+1]) {
+		if !oddBackslashes(c.src[:at+1]) {
 			continue
 		}
 		switch n := skipped(f, at); {
 		case n < 0:
 			return errContinued
 		case n > 0:
-			c.set(c.src[:at] + c.src[at+n:])
+			c.setSource(c.src[:at] + c.src[at+n:])
 			return nil
 		}
 	}
 }
 
-// skipped returns how many bytes a shell skips of the backslash and the newline at offset at:
-// both or, in a comment, which the newline ends but not for the parser, the first; neither in
-// single quotes and in a here-document that is taken as it is. It is negative in a
-// here-document that the shell expands.
+// skipped returns how many bytes of the backslash and the newline at offset at a shell skips.
+// In single quotes and in a here-document with a quoted delimiter it skips neither. In a comment it
+// skips the backslash: the newline ends the comment, but the parser joins the lines. The result is
+// negative in a here-document that the shell expands.
 func skipped(f *syntax.File, at int) (n int) {
 	n = 2
 	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
@@ -63,14 +63,14 @@ func skipped(f *syntax.File, at int) (n int) {
 					n = 0
 				}
 			case at > int(leaf.Word.Pos().Offset()) && (leaf.Hdoc == nil || at < int(leaf.Hdoc.End().Offset())):
-				n = -1 // or on the line before it: the parser may begin it too late
+				n = -1 // also on the line before the document: the parser may find its start too late
 			}
 		}
 	}
 	return n
 }
 
-// quotedDelimiter reports whether the here-document r is taken as it is.
+// quotedDelimiter reports whether the delimiter of r is quoted, so that the shell expands nothing in it.
 func quotedDelimiter(r *syntax.Redirect) bool {
 	return slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
 		l, ok := p.(*syntax.Lit)
@@ -78,9 +78,9 @@ func quotedDelimiter(r *syntax.Redirect) bool {
 	})
 }
 
-// unquoteDocument rewrites the first here-document that holds a mark and is taken as
-// it is, so that the shell expands it to the same text. A value can then be written
-// as a variable; as text it might hold the delimiter.
+// unquoteDocument removes the quotes from the delimiter of the first here-document that holds
+// a mark, and escapes its text so that the shell expands it to the same text. A value
+// can then be written as a variable; inserted as text, it could hold the delimiter.
 func (c *compiler) unquoteDocument(f *syntax.File) error {
 	for stack := range stacks(f) {
 		r, ok := stack[len(stack)-1].(*syntax.Redirect)
@@ -93,16 +93,16 @@ func (c *compiler) unquoteDocument(f *syntax.File) error {
 		}
 		body := [2]int{int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())}
 		text := strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(c.src[body[0]:body[1]])
-		c.set(c.src[:r.Word.Pos().Offset()] + delimiter.text + c.src[r.Word.End().Offset():body[0]] + text + c.src[body[1]:])
+		c.setSource(c.src[:r.Word.Pos().Offset()] + delimiter.text + c.src[r.Word.End().Offset():body[0]] + text + c.src[body[1]:])
 		return nil
 	}
 	return nil
 }
 
-// nest replaces the first script within the script that holds a mark, such as the
-// argument of sh -c, by one mark. It stands for the inner script, compiled for the shell
-// that reads it.
-func (c *compiler) nest(f *syntax.File) error {
+// nestScript replaces the first script within the script that holds a mark, such as the
+// argument of sh -c, by a single mark. This mark stands for the inner script, compiled for the
+// shell that reads it.
+func (c *compiler) nestScript(f *syntax.File) error {
 	for stack := range stacks(f) {
 		call, ok := stack[len(stack)-1].(*syntax.CallExpr)
 		if !ok || len(call.Args) == 0 {
@@ -120,14 +120,14 @@ func (c *compiler) nest(f *syntax.File) error {
 			continue
 		}
 		text := join(script, " ", func(a arg) string { return a.text })
-		return c.nested(f, sc, at, text[sc.attached:])
+		return c.replaceNested(f, sc, at, text[sc.attached:])
 	}
 	return nil
 }
 
-// nested replaces a stretch of f, which says text, as nest does.
-func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error {
-	inside := c.holes(at)
+// replaceNested replaces the span at of f, the script text, as nestScript describes.
+func (c *compiler) replaceNested(f *syntax.File, sc inline, at span, text string) error {
+	inside := c.placeholders(at)
 	switch {
 	case len(inside) != strings.Count(text, markText), !plainText(sc.option):
 		return fmt.Errorf("%s %w", inside[0].text, refuseUnknown.err)
@@ -135,12 +135,12 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 		return errWhole(inside[0], sc)
 	}
 	rest := inside
-	whole, pieces := piece{text: inside[0].text, kind: nested}, fill(show(text), &rest)
+	whole, pieces := piece{text: inside[0].text, kind: nested}, fillHoles(showBytes(text), &rest)
 	if !sc.family.takesValues() {
-		return cmp.Or(unread(pieces, sc.shell), fmt.Errorf("%s %w", whole.text, refuseUnknown.err))
+		return cmp.Or(errUnknownQuoting(pieces, sc.shell), fmt.Errorf("%s %w", whole.text, refuseUnknown.err))
 	}
 	inner := newCompiler(sc.family, c.Config, sc.login)
-	if sc.same {
+	if sc.sameShell {
 		c.evaluated++
 		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
 	}
@@ -153,6 +153,6 @@ func (c *compiler) nested(f *syntax.File, sc inline, at span, text string) error
 	}
 	before := len(c.within(0, at.from))
 	c.marks = slices.Replace(c.marks, before, before+len(inside), mark{piece: whole})
-	c.set(c.src[:at.from] + sc.option + markText + c.src[at.to:])
+	c.setSource(c.src[:at.from] + sc.option + markText + c.src[at.to:])
 	return nil
 }

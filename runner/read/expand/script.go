@@ -8,44 +8,43 @@ import (
 	"crew/runner/decide/task"
 )
 
-// script is a compiled script. Its text holds references to variables, _crew1 and so on,
-// which stand for its values in order. They are set on its first line: to arguments of
-// the script or, in a script within a script, to quoted values.
+// script is a compiled script. Its text refers to its values by variables, _crew1 and so on,
+// in order. Its first line sets them: to the arguments of the script or, in a script within
+// a script, to quoted values.
 type script struct {
-	segs   []seg
-	values []piece // the placeholders and scripts within the script
-	own    bool    // it uses no arguments itself, so values can be these
-	name   string  // of the variables, without their numbers
-	once   string  // the script for one record with one column, as it is run
-	login  bool    // for a shell that somebody chose, far away or for a user
-	bash   bool    // it holds what only bash understands
+	segs      []seg
+	values    []piece // placeholders and nested scripts
+	argsFree  bool    // the script does not use its arguments, so it can refer to values as arguments
+	name      string  // of the variables, without their numbers
+	oneRecord string  // the script as it is run for one record with one column
+	login     bool    // it is for a user's login shell, or one on another host, which may not be a POSIX shell
+	bash      bool    // it holds syntax that only bash understands
 }
 
-// seg is text and then a reference to a value, or to nothing.
+// seg is a piece of text, followed by a reference to a value if ref is not 0.
 type seg struct {
 	text  string
-	ref   int // number of the variable, from 1; 0 for nothing
-	value int // index of its value in a script for one record
+	ref   int // number of the variable, from 1; 0 for no reference
+	value int // index in script.values
 	how   how
-	group *word // the placeholders of a word that is repeated for each record; nil if it stands once
+	group *word // placeholders of the word that is repeated for each record; nil if the text is not repeated
 }
 
-// how says in which form a reference stands, and what can stand there instead for people
-// to read.
+// how is the form of a reference, and of the value that is displayed in its place.
 type how uint8
 
 const (
-	bare     how = iota // "${v?}"; or the value, quoted if it needs it
-	single              // the same; or the value in quotes
-	inSingle            // '"${v?}"'; or the value as in single quotes
-	inDouble            // ${v?}; or the value as it is, unless double quotes forbid that
-	outer               // "${v?}"
-	inner               // ${v?}
-	apart               // the same behind a blank; or the value, which is a number
+	bare     how = iota // "${v?}"; displayed: the value, quoted if necessary
+	single              // "${v?}"; displayed: the value in single quotes
+	inSingle            // '"${v?}"'; displayed: the value as in single quotes
+	inDouble            // ${v?}; displayed: the value, unless it cannot stand in double quotes
+	outer               // "${v?}"; never displayed as a value
+	inner               // ${v?}; never displayed as a value
+	apart               // a blank and ${v?}; displayed: the value, which is a number
 )
 
-// around returns what stands before and behind a reference.
-func (h how) around() (before, behind string) {
+// quotes returns the text before and after a reference.
+func (h how) quotes() (before, behind string) {
 	switch h {
 	case bare, single, outer:
 		return `"`, `"`
@@ -57,8 +56,8 @@ func (h how) around() (before, behind string) {
 	return "", ""
 }
 
-// plain returns s as it can stand instead of a reference. ok is false if it cannot.
-func (h how) plain(s string) (_ string, ok bool) {
+// displayed returns s in the form in which it is displayed in place of a reference. ok is false if there is none.
+func (h how) displayed(s string) (_ string, ok bool) {
 	s = strings.ReplaceAll(s, tempMark, "")
 	switch h {
 	case bare:
@@ -78,11 +77,10 @@ func (h how) plain(s string) (_ string, ok bool) {
 	return "", false
 }
 
-// escape returns s as it is written between single quotes.
+// escape returns s in the form that it has between single quotes.
 func escape(s string) string { return strings.ReplaceAll(s, "'", `'\''`) }
 
-// mildInDouble reports whether every byte of s means itself in double quotes, in
-// every shell and locale.
+// mildInDouble reports whether no byte of s is special in double quotes, in any shell and locale.
 func mildInDouble(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != 0 || c >= 0x7f || c == '"' || c == '$' || c == '`' || c == '\\' || c == '!' {
@@ -92,7 +90,7 @@ func mildInDouble(s string) bool {
 	return true
 }
 
-// head returns what sets n variables to the first arguments.
+// head returns commands that set n variables to the first n arguments.
 func (s *script) head(n int) string {
 	if n == 0 {
 		return ""
@@ -106,14 +104,14 @@ func (s *script) head(n int) string {
 	return string(append(strconv.AppendInt(append(b, " shift "...), int64(n), 10), "; "...))
 }
 
-// body returns the script with references to variables or, without a name for these, to
-// arguments.
+// body returns the script with references to variables called name and a number, or to
+// arguments if name is "".
 func (f filled) body(name string) string {
 	var b []byte
 	f.parts(func(g seg, _ [][]string) {
 		b = append(b, g.text...)
 		if g.ref > 0 {
-			before, behind := g.how.around()
+			before, behind := g.how.quotes()
 			b = append(append(append(b, before...), "${"...), name...)
 			b = append(append(strconv.AppendInt(b, int64(g.ref), 10), "?}"...), behind...)
 		}
@@ -121,35 +119,35 @@ func (f filled) body(name string) string {
 	return string(b)
 }
 
-// filled is a script for one task.
+// filled is a script with the values of one task.
 type filled struct {
 	*script
 	values  *Values
-	several bool     // words of groups are repeated
-	texts   []string // what references stand for
+	repeats bool     // some group is repeated, so each reference has a value of its own
+	texts   []string // texts of the values that the references stand for
 }
 
-// fill fills in v.
+// fill returns the script filled in with v.
 func (s *script) fill(v *Values) filled {
 	f := filled{script: s, values: v}
-	f.several = slices.ContainsFunc(s.segs, func(g seg) bool { return g.group != nil && len(g.group.each(v)) > 1 })
-	if !f.several {
+	f.repeats = slices.ContainsFunc(s.segs, func(g seg) bool { return g.group != nil && len(g.group.each(v)) > 1 })
+	if !f.repeats {
 		f.texts = make([]string, len(s.values))
 		for i := range s.values {
-			f.texts[i] = s.values[i].valueIn(v, v.Records)
+			f.texts[i] = s.values[i].textIn(v, v.Records)
 		}
 		return f
 	}
 	f.parts(func(g seg, recs [][]string) {
 		if g.ref > 0 {
-			f.texts = append(f.texts, s.values[g.value].valueIn(v, recs))
+			f.texts = append(f.texts, s.values[g.value].textIn(v, recs))
 		}
 	})
 	return f
 }
 
-// parts calls do with each segment of the script and the records that it is for. Where words
-// are repeated, each reference is one to a value of its own.
+// parts calls do with each segment of the script and its records. If a group is repeated, it
+// numbers all references anew.
 func (f filled) parts(do func(g seg, recs [][]string)) {
 	refs := 0
 	for i := 0; i < len(f.segs); {
@@ -169,7 +167,7 @@ func (f filled) parts(do func(g seg, recs [][]string)) {
 				do(seg{text: " "}, nil)
 			}
 			for _, g := range f.segs[i:end] {
-				if f.several && g.ref > 0 {
+				if f.repeats && g.ref > 0 {
 					refs++
 					g.ref = refs
 				}
@@ -180,10 +178,10 @@ func (f filled) parts(do func(g seg, recs [][]string)) {
 	}
 }
 
-// within returns the script for a shell within another. One that somebody chose may be
-// fish or csh, which ends a line even in quotes.
-func (f filled) within() string {
-	text := f.assigned()
+// embedded returns the script as part of an outer script. A login shell may be fish or csh, and
+// csh ends a line even in quotes.
+func (f filled) embedded() string {
+	text := f.withAssignments()
 	if !f.login {
 		return text
 	}
@@ -197,7 +195,7 @@ func (f filled) within() string {
 	return "exec " + shell + " -c '" + everywhere.Replace(text) + "'"
 }
 
-// printfFormat returns what printf(1) writes a text from, which may hold marks of a slot.
+// printfFormat returns a format for printf(1) that writes text, which may hold the marks of a slot.
 func printfFormat(text string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "\x00") {
@@ -211,11 +209,11 @@ func printfFormat(text string) string {
 	return b.String()
 }
 
-// everywhere escapes a text in single quotes so that POSIX shells, fish and csh read the same.
+// everywhere escapes text in single quotes so that POSIX shells, fish and csh read it the same way.
 var everywhere = strings.NewReplacer("'", `'\''`, `\`, `'\\'`, "!", `'\!'`)
 
-// assigned returns the script with its values at its beginning.
-func (f filled) assigned() string {
+// withAssignments returns the script after assignments of its values.
+func (f filled) withAssignments() string {
 	var b strings.Builder
 	for i, t := range f.texts {
 		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + task.Quote(t))
@@ -225,31 +223,31 @@ func (f filled) assigned() string {
 	return b.String()
 }
 
-// shown returns the script for people to read, with its values where they stand if they
-// can stand there, and otherwise at its beginning.
-func (f filled) shown() string {
+// forDisplay returns the script for people to read. It shows values in the place of references if
+// all of them can stand there, and otherwise as assignments before the script.
+func (f filled) forDisplay() string {
 	var b strings.Builder
-	plain := !strings.Contains(f.once, "`") // in which a value would need more escapes
+	plain := !strings.Contains(f.oneRecord, "`") // in backquotes, a value would need more escapes
 	f.parts(func(g seg, _ [][]string) {
 		b.WriteString(g.text)
 		if g.ref > 0 {
-			text, ok := g.how.plain(f.texts[g.ref-1])
+			text, ok := g.how.displayed(f.texts[g.ref-1])
 			plain = plain && ok
 			b.WriteString(text)
 		}
 	})
 	if !plain {
-		return f.assigned()
+		return f.withAssignments()
 	}
 	return b.String()
 }
 
-// exec returns the script, its name and its arguments.
+// exec returns the arguments of a shell after -c: the script, name and the values.
 func (f filled) exec(name string) []string {
-	body := f.once
+	body := f.oneRecord
 	switch {
-	case !f.several:
-	case f.own: // which is shorter by far
+	case !f.repeats:
+	case f.argsFree: // much shorter than with variables
 		body = f.body("")
 	default:
 		body = f.head(len(f.texts)) + f.body(f.name)

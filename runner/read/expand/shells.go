@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// family says how much is known about the language of a shell.
+// family classifies shells by how much crew knows about their languages.
 type family uint8
 
 const (
 	foreign family = iota // not known to be a shell
 	posix                 // sh, dash, busybox
-	bash                  // bash, whose scripts are not for sh
-	korn                  // zsh, ksh93, mksh and yash, whose scripts get values as arguments alone
-	alien                 // a shell in which POSIX quoting is not safe
+	bash                  // bash, whose scripts sh may not understand
+	korn                  // zsh, ksh93, mksh and yash, which get values only as arguments
+	alien                 // shells in which POSIX quoting is not safe
 )
 
-// familyOf returns the family of a program, by its name without directory and
-// version.
+// familyOf returns the family of a program. It ignores the directory and the version in the name.
 func familyOf(program string) family {
 	name := strings.TrimPrefix(basename(program), "-") // a login shell's argv[0]
 	f, _ := which(families[:], strings.TrimRight(name, "0123456789.-"))
@@ -33,13 +32,13 @@ var families = [...]list{
 	alien: "fish csh tcsh nu elvish xonsh rc es",
 }
 
-// list is a text of names with blanks between them.
+// list is a list of names separated by blanks.
 type list string
 
 // has reports whether the name is in the list.
 func (l list) has(name string) bool {
 	if !strings.Contains(string(l), name) {
-		return false // as for most names, in a tenth of the time
+		return false // the case for most names, and ten times faster
 	}
 	for n := range strings.FieldsSeq(string(l)) {
 		if n == name {
@@ -49,15 +48,15 @@ func (l list) has(name string) bool {
 	return false
 }
 
-// which returns the index of the list that has the name.
+// which returns the index of the first list that has the name.
 func which(lists []list, name string) (i int, ok bool) {
 	i = slices.IndexFunc(lists, func(l list) bool { return l.has(name) })
 	return max(i, 0), i >= 0
 }
 
 // familyOfCommand returns the family of the shell that a command starts, such as
-// "busybox sh" or "/usr/bin/env bash", and the index of its name. It is foreign,
-// at index 0, if the command starts no shell.
+// "busybox sh" or "/usr/bin/env bash", and the index of the shell's name. It returns
+// foreign and 0 if the command starts no shell.
 func familyOfCommand(words []string) (f family, at int) {
 	for i, w := range words {
 		if f := familyOf(w); f != foreign {
@@ -70,24 +69,23 @@ func familyOfCommand(words []string) (f family, at int) {
 	return foreign, 0
 }
 
-// takesValues reports whether values can stand in a script for f.
+// takesValues reports whether scripts for f can refer to values.
 func (f family) takesValues() bool { return f == posix || f == bash }
 
-// inline is the text of a script within a command: one of its arguments, or
-// several, which are then joined with blanks.
+// inline is a script within a command: one of its arguments, or several that are joined with
+// blanks.
 type inline struct {
-	from, to int    // the words it is made of
-	attached int    // how many bytes of words[from] stand before it, as in -c'…'
-	option   string // the option that it is attached to, written out
-	shell    string // the program that runs it, for messages
-	same     bool   // the shell that runs the command runs it, too
+	from, to  int    // indexes of its words
+	attached  int    // how many bytes of words[from] precede it, as in -c'…'
+	option    string // the option that it is attached to
+	shell     string // the program that runs it, for messages
+	sameShell bool   // the shell that runs the command runs it, as with eval
 	runner
 }
 
-// scriptOf finds the script among the arguments of a command, in which much can stand
-// before the shell: env, sudo, xargs, find -exec. If family is not foreign, the command
-// is run by a shell of that family, which has builtins. A script that is still to
-// come, as after a final -c, starts at len(args).
+// scriptOf finds the script among the arguments of a command. Much can precede the shell: env,
+// sudo, xargs, find -exec. If f is not foreign, a shell of that family, which has
+// builtins, runs the command. A script that is missing, as after a final -c, starts at len(args).
 func scriptOf(args []arg, f family) (s inline, ok bool) {
 	first := 0
 	if f != foreign {
@@ -107,7 +105,7 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		if ok = from < to; name.text == "trap" {
 			ok, to = from+1 < to, from+1
 		}
-		return inline{from: from, to: to, shell: name.text, same: true, runner: runner{family: f}}, ok
+		return inline{from: from, to: to, shell: name.text, sameShell: true, runner: runner{family: f}}, ok
 	}
 	for i, a := range args[first:] {
 		i += first
@@ -115,13 +113,13 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		if ok {
 			s, ok = r.script(args, i)
 		}
-		// Behind a program that is not known to run others, a name may be only a word.
+		// After a program that is not known to run others, a shell's name may be a plain argument.
 		sure := i == first || args[first].wraps() || familyOf(args[first].text) != foreign
-		if ok && (r.isShell || sure || s.from < len(args) && scriptLike(args[s.from])) {
+		if ok && (r.isShell || sure || s.from < len(args) && looksLikeScript(args[s.from])) {
 			return s, true
 		}
 		if quoting.has(a.program()) && sure {
-			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks() && scriptLike(a) }); from >= 0 {
+			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks() && looksLikeScript(a) }); from >= 0 {
 				return inline{from: i + from, to: i + from + 1, shell: a.program()}, true
 			}
 		}
@@ -130,35 +128,35 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 }
 
 const (
-	// notWrappers are commands that run nothing, even if an argument is called sh.
+	// notWrappers are commands that run no other command, even if an argument is sh.
 	notWrappers list = "echo printf print grep egrep fgrep test [ which type rsync scp git"
-	// wrappers are some that run the command that their arguments name.
+	// wrappers are commands that run the command in their arguments.
 	wrappers list = `. source env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset
 		flock xargs find busybox chroot unshare nsenter strace watch parallel crew ssh sshpass su runuser
 		script chronic systemd-run docker podman kubectl`
-	// quoting are some that read an argument with blanks as a script, with a quoting of their own.
+	// quoting are commands that run an argument with blanks as a script, with quoting rules of their own.
 	quoting list = "parallel crew tmux"
-	// joining are some that make one script of all their arguments.
+	// joining are commands that join all their arguments into one script.
 	joining list = "pdsh clush pssh parallel-ssh dsh bsub"
-	// loginShells start a shell that reads its script from standard input.
+	// loginShells are commands that start a shell that reads its script from standard input.
 	loginShells list = "ssh rsh at batch su runuser sg script sbatch"
-	// dashed take what follows their script for options, unless -- stands between.
+	// dashed are programs that read arguments after their script as options, unless they follow a --.
 	dashed list = "fish perl ruby node php"
 )
 
 // wraps reports whether a is one of the wrappers.
 func (a arg) wraps() bool { return wrappers.has(basename(a.text)) }
 
-// runner is a program that gives a script to a shell, or a shell.
+// runner describes a shell, or a program that passes a script to a shell.
 type runner struct {
-	isShell  bool   // then the first operand is a script if there is an option -c
-	option   string // letter of the short option that the script belongs to
+	isShell  bool   // it is a shell: its first operand is a script if there is an option -c
+	option   string // letter of the short option whose value is a script
 	takes    string // letters of other options with a value
-	operand  int    // the operand, from 1, that begins a script of the remaining words; 0 is none, but the long options
-	operands int    // how many may be taken for options
-	unless   string // letters of options without a value, of which x means that it starts no shell
+	operand  int    // number, from 1, of the operand that starts the script; 0 if only options, also long ones, have scripts
+	operands int    // how many operands may be read as options
+	unless   string // letters of options without a value; the x among them means that no shell is started
 	family   family
-	login    bool // the shell is one that somebody chose, far away or for a user
+	login    bool // it starts a user's login shell, or a shell on another host
 }
 
 var runners = map[string]runner{
@@ -175,34 +173,34 @@ var runners = map[string]runner{
 	"env":     {option: "S"},
 }
 
-// runnerOf returns what is known of a program. ok is false if it is no runner.
+// runnerOf returns the description of a program. ok is false if it is not a runner.
 func runnerOf(a arg) (r runner, ok bool) {
 	if f := familyOf(a.program()); f != foreign {
 		return runner{isShell: true, operand: 1, operands: 1, family: f}, true
 	}
 	r, ok = runners[a.program()]
-	if a.program() != "env" { // which splits words in a way of its own
+	if a.program() != "env" { // env splits words by rules of its own
 		r.family = posix
 	}
 	return r, ok
 }
 
-// isOption reports whether a is, in every task, an option or a bundle of them.
+// isOption reports whether a is an option, or a group of short options, in every task.
 func (r runner) isOption(a arg) bool {
 	return a.static() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
-// interpreted says why no value can be args[at], the command of which begins at
-// args[first]: a program that is no shell would give it to one, or a shell of another
-// grammar may take it for an option.
-func interpreted(args []arg, first, at int) error {
+// checkInterpreted returns an error if no value can be args[at]. The command starts at args[first].
+// A program that is not a shell may pass the value to a shell, and a shell that is not a POSIX shell
+// may read it as an option.
+func checkInterpreted(args []arg, first, at int) error {
 	for j := first; j < at && (j == first || args[first].wraps()); j++ {
 		name, before := args[j].program(), args[j+1:at]
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
 		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "parallel" && !(listed && hasCommand(before)), name == "crew" && !hasCommand(before):
-			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, of which crew knows the script, crew -- gzip {} or parallel gzip ::: {}").err
+			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, whose script crew knows, crew -- gzip {} or parallel gzip ::: {}").err
 		case (f == korn || f == alien) && !endsOptions(before, f):
 			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
 		}
@@ -210,8 +208,8 @@ func interpreted(args []arg, first, at int) error {
 	return nil
 }
 
-// endsOptions reports whether a shell of family f takes what follows its arguments for no
-// option, and not for the name of a script.
+// endsOptions reports whether a shell of family f reads a word after args neither as an option nor
+// as the name of a script.
 func endsOptions(args []arg, f family) bool {
 	for _, a := range args {
 		switch operand := a.static() && !startsOption(a.text); {
@@ -242,10 +240,10 @@ func hasCommand(args []arg) bool {
 	return false
 }
 
-// replacing matches options of xargs with what it replaces.
+// replacing matches the options of xargs that replace a text in the command.
 var replacing = lazily(`^(?s)(-I|-i|--replace=?)(.*)`)
 
-// replaces reports whether xargs makes what it reads part of the script sc among args.
+// replaces reports whether xargs inserts its input into the script sc among args.
 func replaces(args []arg, sc inline) bool {
 	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.program() == "xargs" })
 	if x < 0 {
@@ -267,11 +265,11 @@ func replaces(args []arg, sc inline) bool {
 	return runners[name].operand > 0
 }
 
-// script finds the script that args[i], which is r, is given. One that is still to come
-// starts at len(args).
+// script finds the script in the arguments of args[i], which is described by r. A script that
+// is missing starts at len(args).
 func (r runner) script(args []arg, i int) (s inline, ok bool) {
 	s = inline{from: len(args), to: len(args), shell: basename(args[i].text), runner: r}
-	operands, given := 0, !r.isShell // that the operand is a script
+	operands, given := 0, !r.isShell // given: the operand is a script
 	if r.isShell {
 		s.shell += " -c"
 	}
@@ -288,19 +286,19 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 				script = args[s.from].text
 			}
 			again := func(a arg) bool { return r.optionEnd(a) > 0 && r.operands > 2 }
-			// The shell takes what looks like an option for one, and what env splits may
-			// end in sh -c.
+			// The shell reads a script that looks like an option as an option. The words that
+			// env -S splits may end in sh -c.
 			if r.family == foreign || startsOption(script) || slices.ContainsFunc(args[min(s.to, len(args)):], again) {
 				s.family, s.to = foreign, len(args)
 			}
 			return s, true
 		case a.unknown() && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
-		case r.unless != "" && (cluster(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
+		case r.unless != "" && (hasOption(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
 		case r.isOption(a) && !(r.isShell && args[j-1].text == "--"):
 			given = given || a.text == "--command" || !strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "c")
-			j += r.values(a.text)
+			j += r.valueCount(a.text)
 		default:
 			if operands++; operands == r.operand {
 				s.from = j
@@ -314,7 +312,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 	return s, given && operands == r.operand-1
 }
 
-// optionEnd returns where the option in a ends that a script belongs to, or 0.
+// optionEnd returns the length of the option in a whose value is a script, or 0 if there is none.
 func (r runner) optionEnd(a arg) int {
 	name, _, attached := strings.Cut(a.text, "=")
 	isLong := func(long string) bool {
@@ -325,7 +323,7 @@ func (r runner) optionEnd(a arg) int {
 		return len(name) + 1
 	case long:
 		return len(name)
-	case r.option != "" && a.options():
+	case r.option != "" && a.isShortOptions():
 		if n := strings.Index(a.text, r.option); !strings.ContainsAny(a.text[:max(n, 0)], markText+gap) {
 			return n + 1
 		}
@@ -333,14 +331,14 @@ func (r runner) optionEnd(a arg) int {
 	return 0
 }
 
-// scripting are the long options that a script belongs to.
+// scripting are the long options whose value is a script.
 const scripting = "--command --session-command --split-string --wrap"
 
-// valued are the long options with a value in a word of its own.
+// valued are the long options whose value is the next word.
 const valued list = "--interval --equexit --timeout --wait --conflict-exit-code --rcfile --init-file"
 
-// values returns how many of the words after an option are its values.
-func (r runner) values(option string) int {
+// valueCount returns how many of the words after option are its values.
+func (r runner) valueCount(option string) int {
 	switch {
 	case valued.has(option):
 		return 1
@@ -353,10 +351,10 @@ func (r runner) values(option string) int {
 	return 0
 }
 
-// position reports how many of the words from args[at] on may be taken for options by a
-// program that gives a script to a shell, or by a shell, and whether args[at] must stay
-// one word, since another would be a script.
-func position(args []arg, at int) (guard int, joined bool) {
+// optionGuard returns the place of args[at] among the arguments of shells and of programs that
+// pass a script to a shell: how many words from args[at] on they may read as options, and
+// whether args[at] must stay one word because a second word would be a script.
+func optionGuard(args []arg, at int) (guard int, joined bool) {
 	if notWrappers.has(args[0].text) {
 		return 0, false
 	}
@@ -365,29 +363,30 @@ func position(args []arg, at int) (guard int, joined bool) {
 		if !ok || strings.Contains(a.text, "/") && !strings.Contains(a.text, "bin/") { // ./script is not script(1)
 			continue
 		}
-		n := r.count(args[i+1 : at])
+		n := r.countOperands(args[i+1 : at])
 		isDashes := func(a arg) bool { return a.text == "--" }
-		if !slices.ContainsFunc(args[i+1:at], isDashes) || r.operand == 2 { // ssh goes on to look for options
+		// ssh accepts options after --, too.
+		if !slices.ContainsFunc(args[i+1:at], isDashes) || r.operand == 2 {
 			guard = max(guard, r.operands-n)
 		}
 		sure := i == 0 || args[0].wraps() || prefixes.has(args[0].text)
 		joined = joined || sure && (n == optionValue || !r.isShell && n < max(r.operand, r.operands))
 		if r.isShell && n > 0 {
-			break // what follows are arguments of a script
+			break // the other words are arguments of the script
 		}
 	}
 	return guard, joined
 }
 
-// optionValue is the result of count if the next word is an option's value.
+// optionValue is the result of countOperands if the next word is the value of an option.
 const optionValue = math.MaxInt
 
-// count returns how many of the words after r are operands.
-func (r runner) count(args []arg) (n int) {
+// countOperands returns how many of the words after the name of r are operands.
+func (r runner) countOperands(args []arg) (n int) {
 	i := 0
 	for ; i < len(args); i++ {
 		if r.isOption(args[i]) {
-			i += r.values(args[i].text)
+			i += r.valueCount(args[i].text)
 		} else {
 			n++
 		}
@@ -398,8 +397,7 @@ func (r runner) count(args []arg) (n int) {
 	return n
 }
 
-// cluster reports whether s is a bundle of short options that includes one of
-// options.
-func cluster(s, options string) bool {
+// hasOption reports whether s is a group of short options that includes one of options.
+func hasOption(s, options string) bool {
 	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.ContainsAny(s[1:], options)
 }

@@ -1,15 +1,15 @@
-// Package expand turns a command template and records into argument vectors, or
-// into shell scripts in which no value ever becomes syntax.
+// Package expand turns a command template and records into argument vectors or shell scripts.
+// No value ever becomes syntax of a script.
 //
-// A template is compiled once, and every error in it is reported then. Compiled
-// templates never change and are safe for concurrent use.
+// A template is compiled once, and compiling reports all its errors. Compiled templates never
+// change and are safe for concurrent use.
 //
-// No value is written into a script: it is passed beside the script, which refers to it
-// (script.go). The script is parsed with mvdan.cc/sh once, to know how a reference is
-// quoted where it stands (place.go) and whether a command there evaluates it
-// (command.go): then it must be a number, or the script is refused. What the parser
-// reads differently from shells is rewritten before (rewrite.go). A script within the
-// script is compiled like the outer one, for the shell that will read it (shells.go).
+// Values are not written into scripts. They are passed as arguments, and the script refers to
+// them (script.go). The script is parsed once with mvdan.cc/sh, to find out how a reference must
+// be quoted (place.go), and whether a command evaluates its value (command.go): the value must
+// then be a number, or the script is refused. Syntax that the parser reads differently from
+// shells is rewritten first (rewrite.go). A script within the script is compiled in the same
+// way, for the shell that will read it (shells.go).
 package expand
 
 import (
@@ -25,17 +25,16 @@ import (
 // Template is a compiled command. It is safe for concurrent use.
 type Template struct {
 	Placeholders
-	words   []word   // nil if each record is a command line
-	script  *script  // what the words run, which are a shell and its options; nil if they hold all
-	shell   []string // the shell and its options, for scripts
-	implied bool     // the default shell was not asked for, so people are shown its script alone
-	empty   bool     // nothing of the record is inserted
+	words    []word   // nil if each record is a command line
+	script   *script  // run by the words, which are a shell and its options; nil if there is none
+	shell    []string // the shell and its options, for scripts
+	implied  bool     // the shell is the default, so only its script is displayed
+	noRecord bool     // nothing of the record is inserted
 }
 
-// New compiles a template. Its errors say what is wrong and, after a colon, what
-// to write instead.
+// New compiles a template. Its errors say what is wrong and, after a colon, what to write instead.
 func New(cfg Config) (*Template, error) {
-	t, all := &Template{empty: cfg.Insert == Nowhere}, strings.Join(cfg.Words, " ")
+	t, all := &Template{noRecord: cfg.Insert == Nowhere}, strings.Join(cfg.Words, " ")
 	err := cmp.Or(cfg.Validate(), cfg.check(all))
 	switch forced := strings.Fields(cfg.Shell); {
 	case err != nil:
@@ -46,7 +45,7 @@ func New(cfg Config) (*Template, error) {
 		err = t.compileScript(all, &cfg)
 	case len(cfg.Words) == 1:
 		pieces := scan(all, &cfg)
-		if words, ok := plain(pieces); ok {
+		if words, ok := plainPieces(pieces); ok {
 			err = t.compileWords(words, &cfg)
 		} else {
 			t.useShell(nil)
@@ -63,15 +62,15 @@ func New(cfg Config) (*Template, error) {
 		return nil, err
 	}
 	for _, w := range t.words {
-		t.Placeholders = append(t.Placeholders, holesOf(w.pieces)...)
+		t.Placeholders = append(t.Placeholders, placeholdersOf(w.pieces)...)
 	}
 	if t.script != nil {
-		t.Placeholders = append(t.Placeholders, holesOf(t.script.values)...)
+		t.Placeholders = append(t.Placeholders, placeholdersOf(t.script.values)...)
 	}
 	return t, nil
 }
 
-// useShell sets the shell, and adds -c unless forced ends in such an option.
+// useShell sets the shell. It adds -c unless forced ends in that option.
 func (t *Template) useShell(forced []string) {
 	if len(forced) == 0 {
 		t.shell, t.implied = []string{defaultShell, "-c"}, true
@@ -82,37 +81,37 @@ func (t *Template) useShell(forced []string) {
 	f, at := familyOfCommand(forced)
 	complete := len(forced) > at+1 && strings.HasPrefix(last, "-")
 	if complete && f != foreign {
-		complete = cluster(last, "c") && strings.HasSuffix(last, "c")
+		complete = hasOption(last, "c") && strings.HasSuffix(last, "c")
 	}
 	if !complete {
 		t.shell = append(t.shell, "-c")
 	}
 }
 
-// add appends words to the command that are the same for all tasks.
-func (t *Template) add(words ...string) {
+// addFixed appends words that are the same for all tasks.
+func (t *Template) addFixed(words ...string) {
 	for _, w := range words {
 		t.words = append(t.words, word{pieces: []piece{{text: w}}})
 	}
 }
 
-// compileScript makes t run s in its shell.
+// compileScript makes t a command that runs s in its shell.
 func (t *Template) compileScript(s string, cfg *Config) error {
 	f, at := familyOfCommand(t.shell)
 	add := cfg.Insert == AtEnd
-	t.add(t.shell...)
+	t.addFixed(t.shell...)
 	if i := slices.IndexFunc(t.shell[:at], func(w string) bool { return runners[basename(w)].operand > 0 }); i >= 0 {
 		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
 	c := newCompiler(f, cfg, false)
 	script, err := t.compilePieces(c, pieces, t.shell[at], add)
-	if err != nil && c.unread && !slices.ContainsFunc(pieces, piece.ofData) {
-		t.words = append(t.words, word{pieces: pieces}) // errors are the shell's to report
+	if err != nil && c.unparsed && !slices.ContainsFunc(pieces, piece.ofData) {
+		t.words = append(t.words, word{pieces: pieces}) // the shell reports the syntax errors
 		return nil
 	}
 	if t.script = script; !f.takesValues() {
-		t.add(t.beforeArgs()...)
+		t.addFixed(t.beforeArgs()...)
 		if add {
 			t.words = append(t.words, word{pieces: []piece{appended}})
 		}
@@ -120,23 +119,22 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	return err
 }
 
-// compilePieces compiles a script, or appends it as a word if it is given no values.
+// compilePieces compiles a script. It appends the script as a word if it has no values.
 func (t *Template) compilePieces(c *compiler, pieces []piece, shell string, add bool) (*script, error) {
 	if !c.family.takesValues() {
 		t.words = append(t.words, word{pieces: pieces})
-		return nil, unread(pieces, shell)
+		return nil, errUnknownQuoting(pieces, shell)
 	}
 	script, err := c.compile(pieces, add)
 	if err == nil && len(script.values) == 0 {
-		t.add(script.once)
+		t.addFixed(script.oneRecord)
 		return nil, nil
 	}
 	return script, err
 }
 
-// beforeArgs returns what has to stand between the shell's script and its arguments: the
-// $0 of a script, or "--" where an argument would be taken for an option or for another
-// script.
+// beforeArgs returns the words between the shell's script and its arguments: the $0 of the
+// script, or "--" for a program that would read an argument as an option or as another script.
 func (t *Template) beforeArgs() []string {
 	f, at := familyOfCommand(t.shell)
 	switch name := basename(t.shell[at]); {
@@ -148,9 +146,9 @@ func (t *Template) beforeArgs() []string {
 	return nil
 }
 
-// unread returns an error for a script of a program whose quoting is not known, unless only
-// numbers and names made by crew stand in it.
-func unread(pieces []piece, shell string) error {
+// errUnknownQuoting returns an error if pieces, a script of a program whose quoting rules crew does
+// not know, hold a placeholder for anything except numbers and names made by crew.
+func errUnknownQuoting(pieces []piece, shell string) error {
 	i := slices.IndexFunc(pieces, piece.ofData)
 	if i < 0 {
 		return nil
@@ -159,10 +157,10 @@ func unread(pieces []piece, shell string) error {
 		"pass it as an argument, which is $1 in sh and zsh, $argv[1] in fish and sys.argv[1] in python", pieces[i].text, shell)
 }
 
-// appended is the placeholder that is added to a command without any.
+// appended is the placeholder that is added to a command without placeholders.
 var appended = piece{text: "{}", kind: record}
 
-// notOption returns a script that no shell takes for an option.
+// notOption returns script in a form that no shell reads as an option.
 func notOption(script string) string {
 	if strings.HasPrefix(script, "-") || strings.HasPrefix(script, "+") {
 		return " " + script
@@ -170,21 +168,21 @@ func notOption(script string) string {
 	return script
 }
 
-// errWhole returns the error for a placeholder that would be the whole of sc.
+// errWhole returns the error for a placeholder that is all of the script sc.
 func errWhole(p piece, sc inline) error {
 	return fmt.Errorf("%s would be run by %s, whatever it holds: give no command at all to run each record as a command line, "+
 		"or pass it as an argument, as in sh -c '… \"$1\"' sh {}", p.text, sc.shell)
 }
 
-// compileWords makes t a command of words. A shell among them may have a script.
+// compileWords makes t a command of separate words. One of them may start a shell with a script.
 func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	args := make([]arg, len(words))
 	for i, w := range words {
 		args[i].text = textOf(w, markText)
 	}
-	t.add(asFunction(args[0].text)...)
+	t.addFixed(asFunction(args[0].text)...)
 	sc, found := scriptOf(args, foreign)
-	hasHole := func(w []piece) bool { return slices.ContainsFunc(w, piece.isHole) }
+	hasHole := func(w []piece) bool { return slices.ContainsFunc(w, piece.isPlaceholder) }
 	add := sc.shell == "ssh" && cfg.Insert == AtEnd && !slices.ContainsFunc(words, hasHole)
 	c := newCompiler(foreign, cfg, false)
 	for i := 0; i < len(words); i++ {
@@ -212,12 +210,12 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	return t.compileWord([]piece{appended}, p)
 }
 
-// compileWord appends a word that may stand as p says.
+// compileWord appends a word at place p.
 func (t *Template) compileWord(pieces []piece, p place) error {
 	if at := slices.IndexFunc(pieces, piece.ofData); at >= 0 && p.err != nil {
 		return fmt.Errorf("%s %w", pieces[at].text, p.err)
 	}
-	if n := len(pieces); t.empty {
+	if n := len(pieces); t.noRecord {
 		pieces, p.guard = slices.DeleteFunc(pieces, piece.ofRecord), 0
 		if len(pieces) == 0 && n > 0 {
 			return nil
@@ -227,15 +225,15 @@ func (t *Template) compileWord(pieces []piece, p place) error {
 	return nil
 }
 
-// compileInline appends the script sc, which a shell will read; its words have a placeholder, or
-// add is set and the record is appended.
+// compileInline appends the script sc, made of words. Its words have a placeholder, or add is set
+// and the record is appended.
 func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Config) error {
 	pieces := words[0]
 	for _, w := range words[1:] {
 		pieces = slices.Concat(pieces, []piece{{text: " "}}, w)
 	}
 	if sc.attached > 0 {
-		t.add(sc.option)
+		t.addFixed(sc.option)
 		if pieces[0].text = pieces[0].text[sc.attached:]; pieces[0].text == "" {
 			pieces = pieces[1:]
 		}
@@ -250,20 +248,20 @@ func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Conf
 	return err
 }
 
-// Fill sets tk's command to the one for v, and its Err if v holds a value that cannot
-// stand where it belongs, or if the default shell would not understand it. It sets
-// tk.NoArgs, too, and appends a mark to tk.Marks for each {%}, {host} and {gpu}.
+// Fill sets tk.Argv, tk.Exec, tk.Shell and tk.NoArgs to the command for v. It sets tk.Err if a
+// value cannot stand in the command, or if the default shell would not understand it. It
+// appends a mark to tk.Marks for each {%}, {host} and {gpu}.
 func (t *Template) Fill(tk *task.Task, v Values) {
-	v.nth = v.counted()
+	v.flat = v.flatten()
 	t.fill(tk, &v)
-	tk.NoArgs = t.empty
+	tk.NoArgs = t.noRecord
 	tk.Marks = append(tk.Marks, v.marks...)
 	switch line := tk.Argv[len(tk.Argv)-1]; {
 	case v.err != nil, t.words != nil:
 		tk.Err = v.err
 	case strings.HasSuffix(line, "\r") || strings.Contains(line, "\r\n"):
 		tk.Err = errors.New("the command line ends in a carriage return, as on Windows: write -d '\\r\\n', or take it out first")
-	case odd(line):
+	case oddBackslashes(line):
 		tk.Err = errors.New("the command line ends in a backslash, and each line is a command: write it on one line")
 	case tk.Shell:
 		tk.Err = checkDialect(line)
@@ -284,7 +282,7 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 		f := t.script.fill(v)
 		_, at := familyOfCommand(argv)
 		tk.Exec = slices.Concat(argv, f.exec(argv[at]))
-		argv = append(argv, f.shown())
+		argv = append(argv, f.forDisplay())
 	}
 	for i, w := range tk.Exec {
 		tk.Exec[i] = v.seal(w, task.InExec-i)
@@ -295,21 +293,21 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	tk.Argv = argv
 }
 
-// line returns the command where each record is a command line. Several records
-// are the lines of one script.
+// line returns the command for v if each record is a command line. Several records are the
+// lines of one script.
 func (t *Template) line(v *Values) (argv []string, shell bool) {
 	text := join(v.Records, "\n", func(rec []string) string { return strings.Join(rec, " ") })
 	if t.implied {
-		if words, ok := fields(text); ok {
+		if words, ok := plainWords(text); ok {
 			return append(asFunction(words[0]), words...), false
 		}
 	}
 	return append(slices.Clone(t.shell), notOption(text)), t.implied
 }
 
-// Script returns the command that runs a script with args as its arguments. The
-// template has no command. A script that is a plain command line gets args as its
-// last words; any other has to mention them, as with "$@".
+// Script returns the command that runs a script with args as its arguments. The template must
+// have no command. If the script is a plain command line, args become its last words; otherwise
+// it must refer to them, as in "$@".
 func (t *Template) Script(script string, args []string) (argv []string, shell bool, err error) {
 	argv, shell = t.line(&Values{Records: [][]string{{script}}})
 	if shell {
@@ -330,17 +328,16 @@ func (t *Template) Script(script string, args []string) (argv []string, shell bo
 	return append(argv, args...), false, nil
 }
 
-// Holds reports whether the template holds a placeholder for the file of Config.Outs.
+// Holds reports whether the template has a placeholder for out, an element of Config.Outs.
 func (t *Template) Holds(out *Text) bool {
 	return t.any(func(p piece) bool { return p.kind == made && p.made == out })
 }
 
-// Counts reports whether the template holds {N}, which stands for the Nth record
-// of several that have one column each.
+// Counts reports whether the template has a placeholder {N}, which stands for the Nth record if
+// there are several with one column each.
 func (t *Template) Counts() bool { return t.any(func(p piece) bool { return p.kind == column }) }
 
-// Command returns the program that every task runs. ok is false if it varies by
-// task.
+// Command returns the program that every task runs. ok is false if it varies by task.
 func (t *Template) Command() (program string, ok bool) {
 	if t.words == nil {
 		return t.shell[0], !t.implied

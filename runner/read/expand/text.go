@@ -15,19 +15,19 @@ type Text struct {
 	Placeholders
 }
 
-// NewText compiles s. It uses only Replace, Names, Fields and Caps of cfg. Its errors are
-// like those of New.
+// NewText compiles s. It uses only the fields Replace, Names, First, Fields, Insert, Outs and Caps of
+// cfg. Its errors have the same form as those of New.
 func NewText(s string, cfg Config) (*Text, error) {
 	if err := cfg.check(s); err != nil {
 		return nil, err
 	}
 	pieces := scan(s, &cfg)
-	return &Text{word{pieces: pieces}, holesOf(pieces)}, nil
+	return &Text{word{pieces: pieces}, placeholdersOf(pieces)}, nil
 }
 
 // NewPath is like NewText, for the name of a file. A value is never more than part
 // of one component of the name: / in it becomes \_, a backslash \\, a tab \t and NUL
-// \0, as in parallel(1), and an empty value, . and .. begin with a backslash.
+// \0, as in parallel(1), and a backslash precedes ., .. and an empty value.
 func NewPath(s string, cfg Config) (*Text, error) {
 	t, err := NewText(s, cfg)
 	if err != nil {
@@ -39,8 +39,8 @@ func NewPath(s string, cfg Config) (*Text, error) {
 	return t, nil
 }
 
-// Dir returns the directory that is the same whatever the placeholders stand for: the
-// text itself if it has none (constant), or "" if one is in the first part of the path.
+// Dir returns the directory part of the text before the first placeholder, which is the same for
+// all tasks, or "" if there is none. If the text has no placeholders, it returns all of it and true.
 func (t *Text) Dir() (dir string, constant bool) {
 	if text, ok := t.fixed(); ok {
 		return text, true
@@ -52,10 +52,10 @@ func (t *Text) Dir() (dir string, constant bool) {
 	return before[:strings.LastIndexByte(before, '/')+1], false
 }
 
-// OfSlot returns a placeholder in the text that varies by slot, or "".
+// OfSlot returns the first placeholder that varies by slot, or "".
 func (h Placeholders) OfSlot() string { return h.first(piece.ofSlot) }
 
-// OfTask returns a placeholder in the text that varies by task, or "".
+// OfTask returns the first placeholder that varies by task, or "".
 func (h Placeholders) OfTask() string { return h.first(func(p piece) bool { return !p.ofSlot() }) }
 
 // first returns the first placeholder that satisfies is, or "".
@@ -72,19 +72,19 @@ func (h Placeholders) OfRecord() bool { return h.any(piece.ofRecord) }
 // Constant reports whether the text is the same for all tasks.
 func (t *Text) Constant() bool { return len(t.Placeholders) == 0 }
 
-// Expand returns the text for one task. With several records, a placeholder
-// stands for its values in all of them, separated by spaces. But if each record
-// has one column, {N} stands for the Nth record.
+// Expand returns the text for one task. With several records, a placeholder stands for its
+// values in all of them, separated by spaces. If each of several records has one column,
+// {N} stands for the Nth record.
 func (t *Text) Expand(v Values) string { return v.seal(t.expand(&v), task.InTag) }
 
-// FillTag sets tk's tag to the text for v. It appends a mark to tk.Marks for each
-// {%}, {host} and {gpu}.
+// FillTag sets tk.Tag to the text for v. It appends a mark to tk.Marks for each {%}, {host} and
+// {gpu}.
 func (t *Text) FillTag(tk *task.Task, v Values) {
 	tk.Tag = v.seal(t.expand(&v), task.InTag)
 	tk.Marks = append(tk.Marks, v.marks...)
 }
 
-// target returns the name of the file for a record, marked where its base name begins.
+// target returns the file name for a record, with a mark at the start of its base name.
 func (t *Text) target(v *Values, rec []string) string {
 	of := Values{Fields: v.Fields, Seq: v.Seq}
 	if rec != nil {
@@ -95,12 +95,12 @@ func (t *Text) target(v *Values, rec []string) string {
 	return name[:i] + tempMark + name[i:]
 }
 
-// TargetName returns the name of a file, as a template has it, without slashes at its end.
+// TargetName returns a file name without trailing slashes.
 func TargetName(text string) string {
 	return cmp.Or(strings.TrimRight(text, "/"), text)
 }
 
 func (t *Text) expand(v *Values) string {
-	v.nth = v.counted()
+	v.flat = v.flatten()
 	return t.build(v, v.Records)
 }

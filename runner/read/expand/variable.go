@@ -11,9 +11,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// names are the variables that a script uses in arithmetic or declares as anything but
-// text, wherever it does. Only a value that is assigned to one directly counts. A name with
-// a bracket is that of an array, and a star any.
+// names holds the variables that a script uses in arithmetic, or declares as anything but text,
+// anywhere in the script. Values assigned to them must be numbers. Values that reach them
+// through other variables are not checked. "x[" means that x is an array, and "*" any variable.
 type names map[string]bool
 
 func (c *compiler) namesIn(f *syntax.File) names {
@@ -25,7 +25,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.DeclClause:
 			v.declare(declared(n))
-		case *syntax.CallExpr: // such as: command declare -i x
+		case *syntax.CallExpr: // for example: command declare -i x
 			if args := words(n); len(args) > 0 {
 				v.declare(args[nameIndex(args):])
 			}
@@ -42,7 +42,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 	return v
 }
 
-// declared returns the words of a declaration.
+// declared returns the words of a declaration, its name first.
 func declared(d *syntax.DeclClause) []arg {
 	args := []arg{{text: d.Variant.Value}}
 	for _, a := range d.Args {
@@ -60,11 +60,11 @@ func declared(d *syntax.DeclClause) []arg {
 	return args
 }
 
-// declare notes what a declaration says of its variables: that they are numbers, stand
-// for others or, if it has options that are not known, anything.
+// declare adds the variables that a declaration makes numbers or references to other
+// variables. If it cannot tell which options the declaration has, it adds "*".
 func (v names) declare(args []arg) {
 	use, _ := useOf(args[0].text)
-	if slices.ContainsFunc(args, func(a arg) bool { return a.odd }) && (args[0].odd || use == declares) {
+	if slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && (args[0].obscure || use == declares) {
 		v["*"] = true
 	}
 	if use != declares {
@@ -82,7 +82,7 @@ func (v names) declare(args []arg) {
 	}
 }
 
-// use notes the names in an arithmetic expression.
+// use adds the names in an arithmetic expression.
 func (v names) use(text string) {
 	notName := func(r rune) bool { return !syntax.ValidName(string(r)) && (r < '0' || r > '9') }
 	for _, name := range strings.FieldsFunc(text, notName) {
@@ -90,8 +90,8 @@ func (v names) use(text string) {
 	}
 }
 
-// inArithmetic reports whether the last node of the stack is in arithmetic that is
-// part of its own statement.
+// inArithmetic reports whether the last node of the stack is in arithmetic within its innermost
+// statement.
 func inArithmetic(stack []syntax.Node) bool {
 	for i := last[*syntax.Stmt](stack) + 1; i < len(stack); i++ {
 		if w, ok := stack[i].(*syntax.Word); ok && isArithmetic(stack[i-1], w) {
@@ -101,8 +101,7 @@ func inArithmetic(stack []syntax.Node) bool {
 	return false
 }
 
-// isArithmetic reports whether w is an operand of arithmetic, given the node that
-// holds it.
+// isArithmetic reports whether w, a child of holder, is an operand of arithmetic.
 func isArithmetic(holder syntax.Node, w *syntax.Word) bool {
 	switch h := holder.(type) {
 	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm,
@@ -125,34 +124,34 @@ func isArithmetic(holder syntax.Node, w *syntax.Word) bool {
 	return false
 }
 
-// commanding are the variables whose values shells and programs expand or read as commands, or
-// with which they choose what to run; integers are those that they read as numbers.
+// commandVariables are the variables whose values shells and programs run as commands or expand,
+// or use to choose the programs that they run. integerVariables are read as numbers.
 const (
-	commanding list = `CREW_OPTS PARALLEL PARALLEL_SHELL SHELL EDITOR VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE GIT_SSH
+	commandVariables list = `CREW_OPTS PARALLEL PARALLEL_SHELL SHELL EDITOR VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE GIT_SSH
 		GIT_SSH_COMMAND GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_ASKPASS GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND
 		SSH_ASKPASS RSYNC_RSH CVS_RSH BORG_RSH MAKEFLAGS GNUMAKEFLAGS TAR_OPTIONS PERL5OPT PERL5DB RUBYOPT NODE_OPTIONS
 		PYTHONSTARTUP JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS FZF_DEFAULT_COMMAND BASH_ENV ENV PROMPT_COMMAND
 		PS0 PS1 PS2 PS3 PS4 SHELLOPTS BASHOPTS IFS PATH BASH_ALIASES BASH_CMDS BASH_COMPAT BASH_XTRACEFD FCEDIT
 		MAILPATH POSIXLY_CORRECT CHILD_MAX FUNCNAME GROUPS PIPESTATUS DIRSTACK HISTCMD PROMPT_DIRTRIM histchars`
-	integers list = `OPTIND RANDOM SRANDOM SECONDS LINENO COLUMNS LINES HISTSIZE HISTFILESIZE TMOUT MAILCHECK UID EUID PPID SHLVL
+	integerVariables list = `OPTIND RANDOM SRANDOM SECONDS LINENO COLUMNS LINES HISTSIZE HISTFILESIZE TMOUT MAILCHECK UID EUID PPID SHLVL
 		BASHPID BASH_ARGC BASH_SUBSHELL IGNOREEOF FUNCNEST OPTERR EPOCHSECONDS EPOCHREALTIME`
 )
 
-// commands reports whether a variable decides what programs run.
-func commands(name string) bool {
-	return commanding.has(name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_CONFIG_", functionPrefix},
+// choosesProgram reports whether the variable called name determines which programs run.
+func choosesProgram(name string) bool {
+	return commandVariables.has(name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_CONFIG_", functionPrefix},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// Bash exports a function as an entry of the environment whose name has this prefix
-// and suffix, and whose value begins with "() {".
+// Bash exports a function as an environment variable whose name has this prefix and suffix. Its
+// value begins with "() {".
 const (
 	functionPrefix = "BASH_FUNC_"
 	functionSuffix = "%%"
 )
 
-// asFunction returns what has to precede the words of a command that begins with
-// name, if that is a function exported by bash and no program.
+// asFunction returns the words that must precede a command that starts with name, if name is a
+// function exported by bash and not a program. Otherwise it returns nil.
 func asFunction(name string) []string {
 	if !strings.HasPrefix(os.Getenv(functionPrefix+name+functionSuffix), "() {") || strings.ContainsAny(name, " \t") || !plainText(name) {
 		return nil

@@ -8,30 +8,30 @@ import (
 	"crew/runner/decide/task"
 )
 
-// word is one word of a command or a text of its own, such as a key.
+// word is one word of a command, or a text of its own such as a key.
 type word struct {
 	pieces []piece
-	whole  bool // it is one word for each record, even if it is {} alone
-	place       // where it stands in a command
+	whole  bool // it is one word for each record, even if it is only {}
+	place       // its place in the command
 }
 
-// fixed returns the text of w. ok is false if it may differ from command to command.
+// fixed returns the text of w. ok is false if it has placeholders.
 func (w *word) fixed() (text string, ok bool) {
-	if slices.ContainsFunc(w.pieces, piece.isHole) {
+	if slices.ContainsFunc(w.pieces, piece.isPlaceholder) {
 		return "", false
 	}
 	return textOf(w.pieces, ""), true
 }
 
-// Placeholders are those of a template, or of several.
+// Placeholders are the placeholders of one or more templates.
 type Placeholders []piece
 
-// holesOf returns the placeholders among pieces, and those of the scripts among them.
-func holesOf(pieces []piece) (list Placeholders) {
+// placeholdersOf returns the placeholders among pieces, and in the scripts among them.
+func placeholdersOf(pieces []piece) (list Placeholders) {
 	for _, p := range pieces {
 		switch {
 		case p.inner != nil:
-			list = append(list, holesOf(p.inner.values)...)
+			list = append(list, placeholdersOf(p.inner.values)...)
 		case p.kind != literal:
 			list = append(list, p)
 		}
@@ -39,7 +39,7 @@ func holesOf(pieces []piece) (list Placeholders) {
 	return list
 }
 
-// any reports whether one of the placeholders satisfies is.
+// any reports whether a placeholder satisfies is.
 func (h Placeholders) any(is func(piece) bool) bool { return slices.ContainsFunc(h, is) }
 
 // Fields returns the names of the entries of Values.Fields that the template uses.
@@ -47,7 +47,7 @@ func (h Placeholders) Fields() []string {
 	return h.names(func(p piece) bool { return p.kind == field && p.n == 0 })
 }
 
-// Caps returns the names of those of Config.Caps that the template uses.
+// Caps returns the names of the limits in Config.Caps whose units the template uses.
 func (h Placeholders) Caps() []string { return h.names(func(p piece) bool { return p.kind == units }) }
 
 // names returns the names of the placeholders that satisfy is.
@@ -60,8 +60,8 @@ func (h Placeholders) names(is func(piece) bool) (names []string) {
 	return names
 }
 
-// each returns the records for each of which a command has w once. If these are not several,
-// it has w once for all of v. If w is {} and nothing else, each column counts as a record.
+// each returns the records for which a command repeats w. If it returns fewer than two, the
+// command has w once, for all of v. If w is only {}, each column counts as a record.
 func (w *word) each(v *Values) [][]string {
 	switch {
 	case w.joined:
@@ -80,7 +80,7 @@ func (w *word) each(v *Values) [][]string {
 	return nil
 }
 
-// appendTo appends the words that a command has for w.
+// appendTo appends the words that w becomes in a command.
 func (w *word) appendTo(list []string, v *Values) []string {
 	each, n := w.each(v), len(list)
 	if len(each) == 0 {
@@ -91,7 +91,7 @@ func (w *word) appendTo(list []string, v *Values) []string {
 		list = append(list, w.build(v, each[i:i+1]))
 	}
 	for _, s := range list[n:min(n+w.guard, len(list))] {
-		v.verify(noOption, join(w.pieces, "", func(p piece) string { return p.text }), s)
+		v.checkValue(noOption, join(w.pieces, "", func(p piece) string { return p.text }), s)
 	}
 	if w.single && len(each) > 1 && v.err == nil {
 		v.err = fmt.Errorf("%s would take the second of several arguments for a script: write {} where each column goes", list[0])
@@ -99,32 +99,32 @@ func (w *word) appendTo(list []string, v *Values) []string {
 	return list
 }
 
-// build returns w with the values that its placeholders have in recs.
+// build returns the text of w with the values of its placeholders in recs.
 func (w *word) build(v *Values, recs [][]string) string {
 	if len(w.pieces) == 1 {
-		return w.pieces[0].valueIn(v, recs)
+		return w.pieces[0].textIn(v, recs)
 	}
 	var a [512]byte
 	b := a[:0]
 	for i := range w.pieces {
-		b = append(b, w.pieces[i].valueIn(v, recs)...)
+		b = append(b, w.pieces[i].textIn(v, recs)...)
 	}
 	return string(b)
 }
 
-// valueIn returns the piece's value in recs, as it stands in a word that is not complete.
-func (p *piece) valueIn(v *Values, recs [][]string) string {
+// textIn returns the value of p in recs, in the form that it has in an incomplete word.
+func (p *piece) textIn(v *Values, recs [][]string) string {
 	switch p.kind {
 	case literal:
 		return p.text
 	case nested:
-		return p.inner.fill(v).within()
+		return p.inner.fill(v).embedded()
 	}
 	s := p.value(v, recs)
-	v.verify(p.check, p.text, s)
+	v.checkValue(p.check, p.text, s)
 	switch {
 	case p.path:
-		return component(s)
+		return escapeComponent(s)
 	case p.ofSlot(), p.kind == made:
 		return s
 	}
@@ -133,8 +133,8 @@ func (p *piece) valueIn(v *Values, recs [][]string) string {
 
 var componentEscapes = strings.NewReplacer("/", `\_`, `\`, `\\`, "\t", `\t`, "\x00", `\0`)
 
-// component returns s as a part of a component of a path.
-func component(s string) string {
+// escapeComponent returns s in a form that is part of a single component of a path.
+func escapeComponent(s string) string {
 	escaped := componentEscapes.Replace(s)
 	if s == "" || s == "." || s == ".." {
 		return `\` + escaped
@@ -142,19 +142,19 @@ func component(s string) string {
 	return escaped
 }
 
-// check says what a value must be where it stands.
+// check is a condition on the value of a placeholder.
 type check uint8
 
 const (
 	anything check = iota
 	number         // an integer, which the shell evaluates
-	noOption       // no option, which would be evaluated
+	noOption       // not an option, which a command would act on
 )
 
-// decimal matches numbers that fit every shell's arithmetic.
+// decimal matches integers that fit into the arithmetic of every shell.
 var decimal = lazily(`^-?(0|[1-9][0-9]{0,17})$`)
 
-// verify returns an error if s is not what it must be.
+// verify returns an error if s does not satisfy c.
 func (c check) verify(s string) error {
 	switch c {
 	case number:
