@@ -14,19 +14,20 @@ const (
 	mostEarlier = 10   // earlier attempts
 
 	tailSize = 8 << 10 // bytes of the end of an output
-	partSize = 1 << 10 // the same where there are already mostLong longer ones
+	partSize = 1 << 10 // the same once mostLong outputs are longer than this
 	mostLong = 128
 )
 
-// listed has tasks that ended. If there are too many, it has the first ones of the latest run, and
-// the last ones of those before it.
+// listed is a bounded list of tasks that ended. When it is full, tasks of a later run push out the
+// oldest tasks of earlier runs, and further tasks of the same run are only counted.
 type listed struct {
 	most int
 	list []Ended
 	all  int64
 }
 
-// report returns the list in the order of the runs.
+// report returns the list in the order of the runs. place maps an index in Fold.runs to one in
+// Report.Runs.
 func (e *listed) report(place []int) List {
 	out := List{List: slices.Clone(e.list), More: e.all - int64(len(e.list))}
 	placed(out.List, place)
@@ -40,7 +41,7 @@ func placed(list []Ended, place []int) {
 	}
 }
 
-// fail keeps what is told of a failed attempt until its task has ended.
+// fail keeps the facts of a failed attempt until its task ends.
 func (o *open) fail(l *Line) {
 	f := facts(&l.Facts)
 	f.Command = ""
@@ -50,7 +51,7 @@ func (o *open) fail(l *Line) {
 	o.earlier = append(o.earlier, f)
 }
 
-// list lists a task that ended.
+// list adds a task that ended to the lists of failed, flaky and slowest tasks.
 func (f *Fold) list(o *open, l *Line, flaky bool) {
 	switch {
 	case l.Outcome.Failed():
@@ -63,7 +64,7 @@ func (f *Fold) list(o *open, l *Line, flaky bool) {
 	}
 }
 
-// add lists a task.
+// add adds a task, or only counts it if the list is full of tasks of the same or a later run.
 func (e *listed) add(run int, o *open, l *Line) {
 	e.all++
 	if len(e.list) == e.most {
@@ -85,12 +86,12 @@ func (e *listed) add(run int, o *open, l *Line) {
 	e.list = append(e.list, x)
 }
 
-// ended returns a task that has ended, without its output.
+// ended returns a copy of a task that ended, without its output.
 func ended(run int, o *open, l *Line) Ended {
 	return Ended{Facts: facts(&l.Facts), Run: run, Earlier: slices.Clone(o.earlier)}
 }
 
-// facts returns a copy of facts that can be kept. Texts are cut.
+// facts returns a copy of f that shares no memory with it and has its texts cut to factSize.
 func facts(f *task.Facts) task.Facts {
 	own := *f
 	for _, s := range [...]*task.Bytes{&own.Key, &own.Command, &own.Error, &own.Host} {

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	mostOpen  = 1 << 19 // tasks that have been read and not ended, of which something is kept
+	mostOpen  = 1 << 19 // tasks that were read and have not ended; further ones are not tracked
 	mostNamed = 5       // sources in a title
 )
 
-// Fold makes a Report of lines. It is not safe for concurrent use. Its memory does not
-// grow with the number of tasks.
+// Fold makes a Report from Lines. It is not safe for concurrent use. Its memory does not grow with
+// the number of tasks.
 type Fold struct {
-	// Attempted, which may be set before Add, is told of each attempt that was seen for the last
-	// time at a moment, in nanoseconds since 1970. l is the line about its end; of one whose end is
-	// unknown it has no name.
+	// Attempted, if not nil, is called for each attempt once it ended or its run did. until is the
+	// time of that, in nanoseconds since 1970. l is the line about the end; if the end is unknown,
+	// l.Name is "". It must be set before the first Add.
 	Attempted func(a *Attempt, until int64, l *Line)
-	// Stuck, which may be set before Add, is told of each time in which nothing started.
+	// Stuck, if not nil, is called for each stall. It must be set before the first Add.
 	Stuck func(b *Blocked)
 
-	runs     []*run // in the order in which they come
-	total    tally  // but for tasks that were done again
+	runs     []*run // in the order of their Began lines
+	total    tally  // without void results of tasks that ran again
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
-	missed   int64 // events
+	missed   int64 // events that were lost
 
 	groups [3]*groups // keys, commands and hosts
 
@@ -42,38 +42,38 @@ type Fold struct {
 	current
 }
 
-// current is the source that is read.
+// current is the state of the source being read.
 type current struct {
 	source string
 	first  int                  // index of its first run
-	run    int                  // index of the run of the line
+	run    int                  // index of the run of the latest line
 	fresh  bool                 // the next line begins a run
-	waits  map[uint64]time.Time // since when tasks wait that were read or are to be retried
-	open   map[uint64]*open     // tasks that have begun and not ended
+	waits  map[uint64]time.Time // since when a task waits to start or to be retried
+	open   map[uint64]*open     // tasks that began and have not ended
 }
 
-// run is one of Report.Runs.
+// run accumulates a Run.
 type run struct {
 	Run
 	tally
 	number        int      // index in Fold.runs
 	running, peak int      // attempts
-	used          Rows     // by attempts whose beginning was not told
-	told          bool     // the source tells more than the ends of attempts
-	final         bool     // no more tasks come
+	used          Rows     // rows of attempts that have no started line
+	told          bool     // the source records more than the ends of attempts
+	final         bool     // the run reads no more tasks
 	stuck         *Blocked // since when and why nothing starts; nil if tasks start
 }
 
-// open is a task that has begun and not ended.
+// open is a task that began and has not ended.
 type open struct {
-	run     int          // of its latest attempt
-	attempt int          // the number of its latest attempt
-	current *Attempt     // the attempt that runs, or nil
-	failed  bool         // an attempt has failed, and was not just replaced
-	earlier []task.Facts // the last that failed
+	run     int          // index of the run of its latest attempt
+	attempt int          // number of its latest attempt
+	current *Attempt     // the running attempt, or nil
+	failed  bool         // an attempt failed, and was not just replaced
+	earlier []task.Facts // the latest failed attempts, at most mostEarlier
 }
 
-// NewFold returns a Fold of no lines.
+// NewFold returns an empty Fold.
 func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
 
 func newFold(attempts, names int) *Fold {
@@ -86,14 +86,14 @@ func newFold(attempts, names int) *Fold {
 	return f
 }
 
-// Source says that the next lines are of this source. Before it is called, the lines are of
-// one without a name.
+// Source begins a new source: the lines that follow belong to it. Lines before the first call belong
+// to a source named "".
 func (f *Fold) Source(name string) {
 	f.leave()
 	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*open{}}
 }
 
-// Add adds a line, and keeps nothing of it.
+// Add adds a line. It does not keep l or any memory of it.
 func (f *Fold) Add(l *Line) {
 	if l.Name == "notice" || l.Name == Damaged {
 		return
@@ -146,7 +146,8 @@ func (f *Fold) begin(l *Line) {
 	f.runs = append(f.runs, r)
 }
 
-// leave ends what the current run has left undone. The tasks may go on in the next one.
+// leave closes the current run: attempts that still run end here. Their tasks may continue in the
+// next run.
 func (f *Fold) leave() {
 	if len(f.runs) == 0 || f.fresh {
 		return
@@ -165,18 +166,19 @@ func (f *Fold) leave() {
 	clear(f.waits)
 }
 
-// Now returns how many attempts run and how many tasks wait.
+// Now returns how many attempts run and how many tasks wait after the latest line.
 func (f *Fold) Now() (running, waiting int) { return f.runs[f.run].running, len(f.waits) }
 
-// wait notes that a task waits, if it does not yet: a journal also tells of one that was changed.
+// wait records since when a task waits. A task that already waits keeps its time, because a journal
+// repeats the line of a task that was changed.
 func (f *Fold) wait(id uint64, since time.Time) {
 	if _, waits := f.waits[id]; !waits && len(f.waits) < mostOpen {
 		f.waits[id] = since
 	}
 }
 
-// ended reports whether the current run has come to an end of its own. Where the source
-// does not say so, it did if no task is left.
+// ended reports whether r, the current run, ended by itself. If the source does not record that, the
+// run ended if no task is left.
 func (r *run) ended(f *Fold) bool {
 	if r.Ended || !r.told {
 		return true
@@ -190,7 +192,7 @@ func (r *run) ended(f *Fold) bool {
 	return r.final && left == 0
 }
 
-// touch notes when something happened.
+// touch extends the time of the run to include the line.
 func (r *run) touch(l *Line) {
 	from, to := cmp.Or(l.At, l.Start), cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
 	if from.IsZero() {
@@ -207,8 +209,8 @@ func (r *run) touch(l *Line) {
 	}
 }
 
-// of returns what is known of the task of a line, which may be another one than that of an
-// earlier run with the same number: the attempts of a task are in order.
+// of returns the open task that l belongs to, or a new one. Tasks of different runs may have the same
+// number. As the attempts of a task come in order, a lower attempt number means another task.
 func (f *Fold) of(l *Line) *open {
 	o := f.open[l.Task]
 	if o != nil && (l.Attempt < o.attempt || l.Attempt == o.attempt && o.current == nil) {
@@ -242,7 +244,7 @@ func (f *Fold) started(r *run, l *Line) {
 	f.remember(l.Task, o)
 }
 
-// waited returns how long an attempt that began has waited, or -1.
+// waited returns how long an attempt waited before it started, or -1 if that is unknown.
 func (f *Fold) waited(a *Attempt) int64 {
 	since, known := f.waits[a.Task]
 	if !known || !a.ran {
@@ -251,7 +253,7 @@ func (f *Fold) waited(a *Attempt) int64 {
 	return max(0, a.Start-since.UnixNano())
 }
 
-// draw puts an attempt into the timeline.
+// draw adds an attempt to the timeline.
 func (f *Fold) draw(a Attempt, l *Line) {
 	if f.Attempted != nil && a.ran {
 		f.Attempted(&a, f.until(&a), l)
@@ -259,8 +261,8 @@ func (f *Fold) draw(a Attempt, l *Line) {
 	f.timeline.add(a)
 }
 
-// attempted adds an attempt that ended to the timeline, unless an earlier run made it: its
-// task was read, and yet it began before the run.
+// attempted adds an attempt that ended to the timeline, unless it belongs to an earlier run: then its
+// task waits in this one, but the attempt began before the run did.
 func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	a := attemptOf(f.run, l)
 	a.Final, a.Outcome, a.Took = final, l.Outcome, int64(duration(&l.Facts))
@@ -282,7 +284,7 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	}
 	switch {
 	case a.ran || !l.At.IsZero():
-	case r.End.IsZero(): // nobody knows when
+	case r.End.IsZero(): // it has no time at all
 		f.timeline.more++
 		return
 	default:
@@ -294,7 +296,7 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 func (f *Fold) retried(r *run, l *Line) {
 	o := f.of(l)
 	f.attempted(r, o, l, false)
-	if l.Outcome != task.Cancelled { // the run has ended, and the next one does it again
+	if l.Outcome != task.Cancelled { // a cancelled attempt is no retry: its run ended, and the next one repeats the task
 		f.count(l, func(t *tally) { t.Retries++ })
 	}
 	o.current, o.attempt = nil, l.Attempt
@@ -322,7 +324,7 @@ func (f *Fold) finished(r *run, l *Line) {
 	delete(f.waits, l.Task)
 }
 
-// Report returns what is known so far. Lines may be added afterwards; they do not change it.
+// Report returns a report of the lines so far. Lines that are added later do not change it.
 func (f *Fold) Report() *Report {
 	out := &Report{Made: time.Now(), Outcomes: f.outcomes, Missed: f.missed}
 	order := slices.SortedStableFunc(slices.Values(f.runs), func(a, b *run) int { return a.Start.Compare(b.Start) })

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	mostNames = 4096 // of each kind that have tallies
-	mostRuns  = 64   // the latest, of which each of them has a tally
+	mostNames = 4096 // names of each kind that have a tally of their own
+	mostRuns  = 64   // latest runs with tallies of their own by name
 	nameSize  = 400  // bytes of a name
 )
 
-// groups are tallies by name, and by name and run, of the first names that come.
+// groups holds tallies by name, and by name and run, for the first names that occur.
 type groups struct {
-	most int // names
+	most int // names in list
 	list map[string]*group
-	rest tally // of all later names
+	rest tally // of all further names
 }
 
 type group struct {
-	tally // but for tasks that were done again
+	tally // without void results of tasks that ran again
 	by    map[int]*tally
 }
 
-// count calls add with the tallies to which a line about a task belongs.
+// count calls add with each tally that a line about a task belongs to.
 func (f *Fold) count(l *Line, add func(*tally)) {
 	both := func(all, own *tally) {
 		if !l.Again {
@@ -43,7 +43,8 @@ func (f *Fold) count(l *Line, add func(*tally)) {
 	}
 }
 
-// in returns the tallies of a name, of all runs and of one of so many.
+// in returns the tallies of a name: the one over all runs, and the one of run. runs is the number of
+// runs so far; tallies of runs that are more than mostRuns back are dropped.
 func (g *groups) in(run, runs int, name string) (all, own *tally) {
 	name = task.Abridge(name, nameSize)
 	of := g.list[name]
@@ -62,8 +63,8 @@ func (g *groups) in(run, runs int, name string) (all, own *tally) {
 	return &of.tally, own
 }
 
-// report returns the groups, those first that took most time. runs are the indexes that the
-// runs have in the report.
+// report returns the groups sorted by their total time, longest first. runs maps an index in Fold.runs
+// to one in Report.Runs.
 func (g *groups) report(runs []int) (out Groups) {
 	for name, of := range g.list {
 		out.List = append(out.List, Group{Name: name, Figures: of.figures()})

@@ -10,15 +10,15 @@ import (
 	"crew/runner/decide/task"
 )
 
-// columns are those of a joblog: Seq, Host, Starttime, JobRuntime, Send, Receive, Exitval,
-// Signal and Command.
+// columns is the number of columns of a joblog: Seq, Host, Starttime, JobRuntime, Send, Receive,
+// Exitval, Signal and Command.
 const columns = 9
 
-// isHeader reports whether a row is the first one of a joblog.
+// isHeader reports whether a row is the header of a joblog.
 func isHeader(row []byte) bool { return bytes.HasPrefix(row, []byte("Seq\tHost\tStarttime\t")) }
 
-// parseRow returns the end of a task that a row of a joblog tells, and the mark of its run; 0
-// for a row of parallel's. It reports false if the row is damaged.
+// parseRow parses a row of a joblog into r and returns the mark of its run, which is 0 for a row that
+// GNU parallel wrote. ok is false if the row is damaged.
 func parseRow(row []byte, r *record) (mark int, ok bool) {
 	cell := strings.SplitN(string(row), "\t", columns)
 	if len(cell) < columns {
@@ -49,9 +49,9 @@ func parseRow(row []byte, r *record) (mark int, ok bool) {
 	return mark, true
 }
 
-// outcomeOf returns the outcome of a row. It cannot tell apart those that have the status
-// -1, which are all that crew itself brought about and lost tasks: the commonest of them
-// that is a failure is a timeout, and it is the only one that parallel writes so.
+// outcomeOf returns the outcome of a row. Exit status -1 stands for lost tasks and for every outcome
+// that crew itself caused. They are all read as a timeout: it is the most common failure of them, and
+// GNU parallel writes -1 for nothing else.
 func outcomeOf(code, signal int, ran bool) task.Outcome {
 	switch {
 	case !ran && code == 0 && signal == 0:
@@ -68,16 +68,16 @@ func outcomeOf(code, signal int, ran bool) task.Outcome {
 	return task.OK
 }
 
-// parseDecimal parses a number of seconds, which may have blanks before it. ok is false for
-// one that is negative or more nanoseconds than there are.
+// parseDecimal parses a number of seconds, which may have leading blanks. ok is false if it is
+// negative or exceeds maxSeconds.
 func parseDecimal(s string) (d time.Duration, ok bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	d = time.Duration(math.Round(n*1e6)) * time.Microsecond
 	return d, err == nil && n >= 0 && n < float64(maxSeconds)
 }
 
-// unescaped undoes what crew does to a command in its joblog. A text that crew cannot have
-// written stays as it is.
+// unescaped reverses the escaping of a command in a joblog of crew. A text that crew cannot have
+// written is returned unchanged.
 func unescaped(s string) string {
 	var b strings.Builder
 	for rest := s; ; {

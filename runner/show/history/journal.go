@@ -6,7 +6,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// journaled tells what a line of a journal says.
+// journaled handles a line of a journal.
 func (r *reader) journaled(rec *record) error {
 	r.turn(journalForm)
 	switch rec.Name {
@@ -27,7 +27,7 @@ func (r *reader) journaled(rec *record) error {
 	default:
 		return nil
 	}
-	if !r.began { // a compaction has removed the line about it
+	if !r.began { // compaction removed the line that began the run
 		at := rec.Start
 		if at.IsZero() {
 			at = rec.At
@@ -39,7 +39,7 @@ func (r *reader) journaled(rec *record) error {
 	return r.journalTask(rec)
 }
 
-// journalTask tells what a line of a journal says of a task.
+// journalTask handles a line of a journal about a task.
 func (r *reader) journalTask(rec *record) error {
 	l := rec.line(rec.Name)
 	switch rec.Name {
@@ -49,7 +49,7 @@ func (r *reader) journalTask(rec *record) error {
 		l.At = rec.Start
 	case "attempt":
 		switch l.Name = "finished"; {
-		case rec.Outcome == task.Cancelled: // the next run does the task again
+		case rec.Outcome == task.Cancelled: // the next run repeats the task
 			l.Name = "retried"
 		case rec.Retried, rec.Outcome.Replaced():
 			l.Name = "retried"
@@ -57,7 +57,7 @@ func (r *reader) journalTask(rec *record) error {
 		}
 	case "ended":
 		last := r.retried[rec.ID]
-		for _, a := range rec.Attempts { // a compaction may have removed their lines
+		for _, a := range rec.Attempts { // compaction may have removed their own lines
 			if a.Attempt > last && last != rec.Attempt-1 {
 				if err := r.tell(rec.earlier(a)); err != nil {
 					return err
@@ -77,10 +77,10 @@ func (r *reader) journalTask(rec *record) error {
 	return r.tell(l)
 }
 
-// maxPieces is of how many tasks that have not ended the outputs are kept.
+// maxPieces is the number of unfinished tasks whose output is kept.
 const maxPieces = 1000
 
-// watched tells what a line of crew ctl watch --json says.
+// watched handles a line of crew ctl watch --json.
 func (r *reader) watched(rec *record) error {
 	r.turn(watchForm)
 	switch {
@@ -116,7 +116,7 @@ func (r *reader) watched(rec *record) error {
 	return r.tell(rec.line(rec.Name))
 }
 
-// piece keeps the end of an output.
+// piece appends a piece of output to its task's, and keeps only the end.
 func (r *reader) piece(rec *record) {
 	p := r.pieces[rec.Task]
 	if p == nil {
@@ -130,7 +130,7 @@ func (r *reader) piece(rec *record) {
 	if rec.Stream == "stderr" {
 		o = &p[1]
 	}
-	if o.end == nil { // a piece may be empty, which is to be known, too
+	if o.end == nil { // an empty piece means that the output is known to be empty
 		o.end = []byte{}
 	}
 	o.end = append(o.end, rec.Data...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// attempts returns those of the timeline, and those that run, as they began.
+// attempts returns the attempts of the timeline and those that still run, sorted by their start.
 func (f *Fold) attempts() []Attempt {
 	list := slices.Clone(f.timeline.list)
 	for _, o := range f.open {
@@ -24,7 +24,7 @@ func began(a, b Attempt) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Number, b.Number))
 }
 
-// timed puts the attempts into the report.
+// timed adds the attempts and their lanes to the report.
 func (f *Fold) timed(out *Report, place []int) {
 	list := f.attempts()
 	out.Attempts = Attempts{List: list, More: f.timeline.more}
@@ -41,8 +41,8 @@ func (f *Fold) timed(out *Report, place []int) {
 	}
 }
 
-// lane is one of Attempts.Lanes: a worker has several rows if attempts of it overlap, as
-// with places.
+// lane identifies one of Attempts.Lanes. A worker has several rows if its attempts overlap, for
+// example if it has several places.
 type lane struct {
 	host        string
 	worker, row int32
@@ -52,8 +52,8 @@ func (l lane) compare(o lane) int {
 	return cmp.Or(strings.Compare(l.host, o.host), cmp.Compare(l.worker, o.worker), cmp.Compare(l.row, o.row))
 }
 
-// lanes gives each attempt a row of its worker that is free, or of its host if the worker is
-// unknown, and returns the rows.
+// lanes assigns each attempt a free row of its worker, or of its host if the worker is unknown, and
+// returns the rows.
 func (f *Fold) lanes(list []Attempt) (all []Lane) {
 	taken, workers, ids := make([]lane, len(list)), map[lane]*Rows{}, map[lane]int32{}
 	for i := range list {
@@ -79,7 +79,7 @@ func (f *Fold) lanes(list []Attempt) (all []Lane) {
 	return all
 }
 
-// until returns when an attempt ended or, if that is unknown, when its run was seen last.
+// until returns when an attempt ended or, if that is unknown, the time of the last line of its run.
 func (f *Fold) until(a *Attempt) int64 {
 	if a.Took >= 0 {
 		return a.Start + a.Took

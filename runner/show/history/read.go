@@ -15,14 +15,16 @@ import (
 	"crew/runner/steer/control"
 )
 
-// Read tells what a source holds: a joblog of crew or of GNU parallel, a file of --json, of
-// crew ctl watch --json or of crew state --json, each with one or more runs one after the
-// other, or a directory of --state, which a run may be writing meanwhile; "-" is stdin. What is
-// damaged is left out, which Damaged at the end says. An error of each ends it. Nothing at
-// all is told of an empty file.
+// Read reads a source and calls each for every line of it. A source is a --state directory, which a
+// run may be writing at the same time, or a file with one or more runs one after the other: a joblog
+// of crew or GNU parallel, or the output of --json, crew ctl watch --json or crew state --json. The
+// path "-" means stdin.
 //
-// The runs of a joblog are told apart by the marks of their rows. Those with the same mark,
-// and those of results, are told apart by the numbers of their tasks: each comes once in a run.
+// Damaged parts are skipped, and a Damaged line at the end says so. If each returns an error, Read
+// stops and returns it. For an empty file, each is never called.
+//
+// The runs of a joblog are told apart by the marks of their rows. Runs with the same mark, and those
+// of --json results, are told apart by task numbers, as a number occurs once in a run.
 func Read(path string, stdin io.Reader, each func(*Line) error) error {
 	if path == "-" {
 		return ReadStream("standard input", stdin, each)
@@ -30,12 +32,12 @@ func Read(path string, stdin io.Reader, each func(*Line) error) error {
 	return newReader(path, each).open()
 }
 
-// ReadStream is Read for an open file with this name.
+// ReadStream is like Read for an open file; name is used in messages.
 func ReadStream(name string, r io.Reader, each func(*Line) error) error {
 	return newReader(name, each).read(r)
 }
 
-// open reads the file or directory that is named.
+// open reads the file or directory r.name.
 func (r *reader) open() error {
 	f, err := os.Open(r.name)
 	if err != nil {
@@ -55,22 +57,22 @@ func (r *reader) open() error {
 	return r.read(f)
 }
 
-// failed returns the error of a source that cannot be read.
+// failed wraps the error of a source that cannot be read.
 func (r *reader) failed(err error) error {
 	return fmt.Errorf("read %s: %w", r.name, task.WithoutPath(err))
 }
 
-// State returns how the runs of a directory of --state stand, and a Report of them. Without a
-// journal the error is fs.ErrNotExist.
+// State returns the summary and a Report of the runs of a --state directory. If there is no journal,
+// the error is fs.ErrNotExist.
 func State(dir string) (*journal.Summary, *Report, error) {
 	f := NewFold()
 	s, err := newReader(dir, func(l *Line) error { f.Add(l); return nil }).readDir()
 	return s, f.Report(), err
 }
 
-// readDir reads a directory of --state.
+// readDir reads a --state directory.
 func (r *reader) readDir() (s *journal.Summary, err error) {
-	r.saved = &journal.Saved{} // until the first line says which
+	r.saved = &journal.Saved{} // until the first line names the file of outputs
 	defer func() { r.saved.Close() }()
 	lines, to := io.Pipe()
 	dumped := make(chan error, 1)
@@ -92,7 +94,7 @@ func (r *reader) readDir() (s *journal.Summary, err error) {
 	return s, r.say(Damaged, time.Time{}, damage.Error())
 }
 
-// form is a form of lines.
+// form is a format of lines.
 type form uint8
 
 const (
@@ -102,34 +104,34 @@ const (
 	journalForm
 )
 
-// reader tells what a source holds.
+// reader reads one source and calls each with its lines.
 type reader struct {
 	name string
 	each func(*Line) error
 
-	form    form      // of the line before; noForm for none
-	at      time.Time // of the last line that was told
-	began   bool      // a run has begun
-	begun   int       // so many have
-	lines   int64     // that were begun
-	damaged int64     // lines
-	first   string    // which line was the first of these, and why
+	form    form      // of the previous line; noForm before the first
+	at      time.Time // of the last line passed to each
+	began   bool      // a run began
+	begun   int       // how many runs began
+	lines   int64     // lines read
+	damaged int64     // lines that were skipped
+	first   string    // number and fault of the first damaged line
 
-	runs   map[int]*numbers      // of results: the latest run with a mark
-	pieces map[uint64]*[2]output // of watch: the ends of outputs, by task
+	runs   map[int]*numbers      // results: the latest run by mark
+	pieces map[uint64]*[2]output // watch: the ends of outputs, by task
 
-	// of a journal
+	// journals
 
 	command string
-	retried map[string]int // the last attempt of a task that has not ended, by its ID
-	saved   *journal.Saved // nil without its directory
+	retried map[string]int // by task ID: the last attempt of a task that has not ended
+	saved   *journal.Saved // the file of outputs; nil if the source is no --state directory
 }
 
 func newReader(name string, each func(*Line) error) *reader {
 	return &reader{name: name, each: each, runs: map[int]*numbers{}, pieces: map[uint64]*[2]output{}, retried: map[string]int{}}
 }
 
-// wrong returns the error of a source that has none of the forms.
+// wrong returns the error of a source that has none of the formats.
 func (r *reader) wrong() error {
 	return fmt.Errorf("read %s: it is no joblog, no output of --json, and no directory of --state", r.name)
 }
@@ -171,7 +173,7 @@ func (r *reader) read(from io.Reader) error {
 	return nil
 }
 
-// turn notes the form of a line. With another one than that of the line before, a run begins.
+// turn sets the format of the current line. A change of format begins a new run.
 func (r *reader) turn(to form) {
 	if r.form != to {
 		r.form, r.began = to, false
@@ -179,19 +181,19 @@ func (r *reader) turn(to form) {
 	}
 }
 
-// begin tells that a run begins.
+// begin emits the Began line of a new run.
 func (r *reader) begin(at time.Time, command string) error {
 	r.began = true
 	r.begun++
 	return r.say(Began, at, command)
 }
 
-// say tells a line about no task.
+// say emits a line that is not about a task.
 func (r *reader) say(name string, at time.Time, text string) error {
 	return r.tell(&Line{Event: control.Event{Name: name, At: at, Text: text}})
 }
 
-// tell tells a line.
+// tell emits a line. If the line has no time, it gets the time of the previous line.
 func (r *reader) tell(l *Line) error {
 	if l.At.IsZero() {
 		l.At = r.at
@@ -200,7 +202,7 @@ func (r *reader) tell(l *Line) error {
 	return r.each(l)
 }
 
-// row reads a row of a joblog.
+// row handles a row of a joblog.
 func (r *reader) row(row []byte) error {
 	if isHeader(row) {
 		r.turn(resultsForm)
@@ -216,13 +218,14 @@ func (r *reader) row(row []byte) error {
 	return r.result(mark, rec.line("finished"))
 }
 
-// numbers are those of the tasks of a run, 64 to a word.
+// numbers is a bit set of the task numbers seen in a run.
 type numbers struct {
 	run  int
 	seen map[uint64]uint64
 }
 
-// result tells the attempts of a task that has ended, in a run with this mark.
+// result emits the attempts of a task that ended in a run with the given mark. It begins a new run if
+// the latest one with this mark already has the task.
 func (r *reader) result(mark int, attempts ...*Line) error {
 	r.turn(resultsForm)
 	id, run := attempts[0].Task, r.runs[mark]
@@ -243,8 +246,8 @@ func (r *reader) result(mark int, attempts ...*Line) error {
 	return nil
 }
 
-// object reads a line that is an object. A last one without newline may not be whole, as a run may be
-// writing it.
+// object handles a line that is a JSON object. If last is true, the line has no newline and may be
+// incomplete because a run is still writing it; an invalid one is then ignored.
 func (r *reader) object(text []byte, last bool) error {
 	rec := &record{}
 	switch err := json.Unmarshal(text, rec); {
@@ -269,7 +272,7 @@ func (r *reader) damage(why string) {
 	}
 }
 
-// tries returns the lines about the attempts of a result of --json.
+// tries returns the lines of all attempts of a --json result.
 func (r *record) tries() (lines []*Line) {
 	for _, a := range r.Attempts {
 		lines = append(lines, r.earlier(a))

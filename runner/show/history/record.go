@@ -10,44 +10,43 @@ import (
 	"crew/runner/steer/control"
 )
 
-// record is an object of any of the forms: of --json, of crew ctl watch --json, or of
-// crew state --json.
+// record is an object of any of the JSON formats: --json, crew ctl watch --json or crew state --json.
 type record struct {
 	Line
 	Stdout   output    `json:"stdout"`
 	Stderr   output    `json:"stderr"`
-	Attempts []*record `json:"attempts"` // those that failed before
+	Attempts []*record `json:"attempts"` // failed attempts before the last
 
-	// of watch
+	// watch only
 
 	V     int            `json:"v"`
 	Hello *control.Hello `json:"hello"`
 	End   *struct {
 		At time.Time `json:"at"`
 	} `json:"run"` // the run ended
-	Stream string `json:"stream"` // the name of the output of which Data is a piece
+	Stream string `json:"stream"` // of Data: stdout or stderr
 	Data   []byte `json:"data"`
 
-	// of a journal
+	// journals only
 
 	Outputs  int64  `json:"outputs"` // number of the file of outputs
 	ID       string `json:"id"`
 	Retried  bool   `json:"retried"`  // another attempt follows
 	Streamed bool   `json:"streamed"` // the outputs are not kept
 	Dropped  bool   `json:"dropped"`  // the outputs are not kept
-	Made     string `json:"made"`     // of a task that may have written to a file
+	Made     string `json:"made"`     // set if the task may have written its output to a file
 }
 
 // output is an output of an attempt.
 type output struct {
-	end []byte         // of it
-	at  journal.Extent // of a journal: where it is
+	end []byte         // its last bytes; nil if unknown
+	at  journal.Extent // journals: its place in the file of outputs
 }
 
-// tailBytes is how much of the end of an output is kept.
+// tailBytes is how many of the last bytes of an output are kept.
 const tailBytes = 8 << 10
 
-// UnmarshalJSON reads an output, or where it is.
+// UnmarshalJSON reads an output or, if the value is an array, its extent.
 func (o *output) UnmarshalJSON(text []byte) error {
 	if text[0] == '[' {
 		return json.Unmarshal(text, &o.at)
@@ -58,11 +57,11 @@ func (o *output) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// maxSeconds is the latest time after 1970 that is taken for one: in 2262. Later ones are
-// no number of nanoseconds.
+// maxSeconds is the latest valid time, in seconds since 1970: in 2262 the number of nanoseconds no
+// longer fits into 64 bits.
 const maxSeconds = math.MaxInt64 / int64(time.Second)
 
-// sound reports whether the times of an object can be those of an attempt.
+// sound reports whether the times and durations of r are valid.
 func (r *record) sound() bool {
 	for _, t := range [...]time.Time{r.At, r.Start} {
 		if !t.IsZero() && (t.Unix() < 0 || t.Unix() > maxSeconds) {
@@ -77,7 +76,7 @@ func (r *record) sound() bool {
 	return min(r.Duration, r.User, r.System) >= 0
 }
 
-// line returns the line about the end of an attempt.
+// line returns the record as a line with the given event name.
 func (r *record) line(event string) *Line {
 	if r.Name = event; r.At.IsZero() && !r.Start.IsZero() {
 		r.At = r.Start.Add(time.Duration(r.Duration))
@@ -88,14 +87,13 @@ func (r *record) line(event string) *Line {
 	return &r.Line
 }
 
-// earlier returns the line about an attempt before the last.
+// earlier returns the line of a, an attempt before the last.
 func (r *record) earlier(a *record) *Line {
 	a.Task, a.Key, a.Command = r.Task, r.Key, r.Command
 	return a.line("retried")
 }
 
-// seen returns the end of what a failed attempt wrote: on stderr or, if there is nothing to
-// see, on stdout.
+// seen returns the output to show of a failed attempt: stderr or, if that is blank, stdout.
 func seen(stdout, stderr []byte) []byte {
 	if len(task.LastLines(stderr, 1)) > 0 || len(stdout) == 0 {
 		return stderr

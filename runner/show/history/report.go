@@ -8,50 +8,50 @@ import (
 	"crew/runner/decide/task"
 )
 
-// The most of each kind that a Report has.
+// The limits of the lists of a Report.
 const (
-	MostAttempts = 110_000 // in the timeline, that ended
+	MostAttempts = 110_000 // ended attempts in the timeline
 	MostGroups   = 500     // keys, commands and hosts
 	MostFailed   = 1000
 	MostListed   = 100  // flaky and slowest tasks
-	MostBlocked  = 1000 // times in which nothing started
+	MostBlocked  = 1000 // stalls
 )
 
-// Report is what is known of one or more runs. All lists are bounded; what they lack is
-// counted, and the figures are of everything.
+// Report describes one or more runs. All lists are bounded and count what they leave out. The figures
+// cover everything.
 type Report struct {
 	Title string // the command of the only run, or the names of the sources
 	Made  time.Time
-	Runs  []Run   // in the order of their beginnings
-	Total Figures // as all lists, of tasks as they ended last
+	Runs  []Run   // sorted by start
+	Total Figures // like all lists, of the last result of each task
 
-	Outcomes [task.Outcomes]int64 // tasks by how they ended
-	Bins     []Bin                // durations of the last attempts, without gaps, the shortest first
+	Outcomes [task.Outcomes]int64 // number of tasks by outcome
+	Bins     []Bin                // durations of the last attempts, shortest first, without gaps
 
 	Keys, Commands, Hosts Groups
-	Failed, Flaky         List // in the order of their ends
-	Slowest               List // the slowest first
+	Failed, Flaky         List // sorted by end
+	Slowest               List // slowest first
 
 	Attempts Attempts
-	Missed   int64     // events that nobody heard, such as ends of tasks; they are in no figure
-	Blocked  []Blocked // why nothing started although a worker was free: the longest times, as they began
+	Missed   int64     // events that were lost, such as ends of tasks; no figure includes them
+	Blocked  []Blocked // the longest stalls, sorted by start
 }
 
 // Run is one run, or the part of a resumed run between its start and its end.
 type Run struct {
 	Source     string // the file or directory, as the user named it
-	Command    string // "" if that is unknown
+	Command    string // "" if unknown
 	Start, End time.Time
-	Ended      bool // it came to an end of its own, as far as the source tells
-	Workers    int  // the most at once; 0 if that is unknown
-	Figures         // of all tasks that ended in it, also those that a later run did again
+	Ended      bool // it ended by itself, as far as the source records that
+	Workers    int  // most workers at once; 0 if unknown
+	Figures         // of all tasks that ended in it, including tasks that a later run repeated
 }
 
-// Figures are about tasks, and their times about the last attempts of those that ran.
+// Figures are statistics of tasks. Times cover the last attempt of each task that ran.
 type Figures struct {
 	Tasks, Failed, Flaky, Retries int64
-	Mean, Median, P95, Most       time.Duration // the middle two to within 4 %
-	Time, User, System            time.Duration // in all
+	Mean, Median, P95, Most       time.Duration // Median and P95 to within 4 %
+	Time, User, System            time.Duration // sums
 	MaxRSS                        int64         // bytes; 0 if unknown
 }
 
@@ -62,55 +62,55 @@ type Bin struct {
 	Failed int64
 }
 
-// Groups are figures by name, those first that took most time in all.
+// Groups are figures by name, sorted by their total time, longest first.
 type Groups struct {
 	List []Group
-	Rest int64 // tasks of all names that the list lacks
+	Rest int64 // tasks of the names that are not in List
 }
 
-// Group has the figures of a key, a command or a host. The name is "" for tasks without
-// one, and abridged if it has more than 400 bytes.
+// Group has the figures of a key, a command or a host. Name is "" for tasks without one; a name of
+// more than 400 bytes is abridged.
 type Group struct {
 	Name string
 	Figures
-	ByRun []Figures // of all tasks that ended in it, in the order of Report.Runs; nil if there is only one
+	ByRun []Figures // of the tasks that ended in each of Report.Runs; nil if there is only one run
 }
 
-// List has some of several tasks.
+// List is a bounded list of tasks.
 type List struct {
 	List []Ended
-	More int64 // how many the list lacks
+	More int64 // number of tasks that did not fit
 }
 
-// Ended is a task that has ended, with its last attempt.
+// Ended is a task that ended. The Facts describe its last attempt.
 type Ended struct {
 	task.Facts
 	Run     int          // index in Report.Runs
-	Output  []byte       // the end of what its last attempt wrote, if that failed; nil if that is unknown
-	Earlier []task.Facts // the last 10 of its failed attempts before, without commands
+	Output  []byte       // the end of the output of its last attempt, if that failed; nil if unknown
+	Earlier []task.Facts // the last 10 failed attempts before that, without commands
 }
 
-// Attempts are the attempts of the timeline as they began. If there were more, these are the
+// Attempts are the attempts of the timeline, sorted by start. If they do not all fit, List has the
 // failures, the longest, and an even sample of the others.
 type Attempts struct {
 	List  []Attempt
-	Lanes []Lane    // where they ran: by host, then by worker
-	More  int64     // how many there were beside these
-	Base  time.Time // the beginning of the first, or of its run
+	Lanes []Lane    // the rows of the timeline, sorted by host, then by worker
+	More  int64     // number of attempts that did not fit
+	Base  time.Time // start of the first attempt or, if earlier, of its run
 }
 
-// Attempt is one of the timeline. Times are in nanoseconds.
+// Attempt is an attempt in the timeline. Times are in nanoseconds.
 type Attempt struct {
 	Task         uint64
 	Start        int64  // since 1970
-	Took         int64  // negative if it runs, or its end is unknown
-	Waited       int64  // between when the task was read, or the attempt before ended, and Start; -1 if unknown
-	Key, Command string // their beginnings
+	Took         int64  // negative if it still runs or its end is unknown
+	Waited       int64  // from when the task was read, or the previous attempt ended, to Start; -1 if unknown
+	Key, Command string // cut to 120 bytes
 	Run          int32  // index in Report.Runs
 	Number       int32
 	Lane         int32        // index in Attempts.Lanes; -1 if it never ran
 	Code         int32        // exit status or signal
-	Outcome      task.Outcome // 0 if it runs, or its end is unknown
+	Outcome      task.Outcome // 0 if it still runs or its end is unknown
 	Final        bool         // the last attempt of its task
 
 	Worker int32
@@ -118,21 +118,21 @@ type Attempt struct {
 	ran    bool
 }
 
-// Lane is a worker or, where the source does not tell workers, a row that keeps attempts
-// apart which overlap.
+// Lane is a row of the timeline: a worker or, if the source does not record workers, one of several
+// rows that keep overlapping attempts apart.
 type Lane struct {
 	Host   string // "" for the machine of the run
-	Worker int    // 0 where the source does not tell
+	Worker int    // 0 if unknown
 }
 
-// Blocked is a time in which nothing started although a worker was free.
+// Blocked is a stall: a period in which nothing started although a worker was free.
 type Blocked struct {
 	Run      int // index in Report.Runs
 	From, To time.Time
-	Text     string // as in task.Blocking
+	Text     string // the reason, as in task.Blocking
 }
 
-// unblock ends the time in which nothing started.
+// unblock ends the current stall, if there is one.
 func (r *run) unblock(f *Fold, at time.Time) {
 	if b := r.stuck; b != nil && at.After(b.From) {
 		b.To = at
@@ -144,17 +144,17 @@ func (r *run) unblock(f *Fold, at time.Time) {
 	r.stuck = nil
 }
 
-// longer compares times in which nothing started.
+// longer sorts stalls by length, longest first.
 func longer(a, b Blocked) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) }
 
-// insert puts x into a sorted list, behind those that are equal, and drops what is more than most.
+// insert inserts x into a sorted list, after equal elements, and cuts the list to most elements.
 func insert[T any](list []T, x T, most int, compare func(a, b T) int) []T {
 	at, _ := slices.BinarySearchFunc(list, x, func(a, b T) int { return cmp.Or(compare(a, b), -1) })
 	list = slices.Insert(list, at, x)
 	return list[:min(len(list), most)]
 }
 
-// blocks returns the longest times in which nothing started, the first of them first.
+// blocks returns the longest stalls, sorted by start.
 func (f *Fold) blocks(place []int) []Blocked {
 	list := slices.Clone(f.blocked)
 	if n := len(f.runs); n > 0 && f.runs[n-1].stuck != nil {

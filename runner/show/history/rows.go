@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	mostGaps = 200                         // in which a row was free, for what comes late
-	slack    = int64(2 * time.Millisecond) // by which times may be rounded
+	mostGaps = 200                         // gaps to remember in the past, for attempts that are reported late
+	slack    = int64(2 * time.Millisecond) // how far times may be rounded
 )
 
-// Rows are the rows of a chart in which nothing overlaps. The zero Rows has none.
+// Rows places intervals in rows so that those of one row do not overlap. The zero Rows has no rows.
 type Rows struct {
-	n    int
-	gaps []gap // the times in which rows are free, as they begin
+	n    int   // number of rows
+	gaps []gap // when rows are free, sorted by start
 }
 
 type gap struct {
@@ -23,9 +23,9 @@ type gap struct {
 	row      int
 }
 
-// Take returns the row, from 0 on, of something that lasts, and from when until when it is shown.
-// Of the rows that are free, the one that is free for the shortest time is taken. So there are few
-// whether things come as they began or as they ended.
+// Take places an interval. It returns the row, counted from 0, and the start and end to draw, which
+// may be rounded to avoid an overlap. It chooses the free row whose gap began last, which keeps the
+// number of rows low whether intervals are added in the order of their starts or of their ends.
 func (r *Rows) Take(from, to int64) (row int, start, end int64) {
 	rounded := min((to-from)/4, slack)
 	i, _ := slices.BinarySearchFunc(r.gaps, from+rounded+1, gap.compare)
@@ -47,8 +47,7 @@ func (r *Rows) Take(from, to int64) (row int, start, end int64) {
 
 func (g gap) compare(at int64) int { return cmp.Compare(g.from, at) }
 
-// add adds a time in which a row is free. Of those in the past, it forgets the first if there
-// are too many.
+// add adds a gap. If there are too many in the past, it drops the earliest.
 func (r *Rows) add(g gap) {
 	if g.from == g.to {
 		return

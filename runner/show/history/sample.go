@@ -10,7 +10,7 @@ import (
 
 const labelSize = 120 // bytes of a command or key in the timeline
 
-// attemptOf returns the attempt of a line.
+// attemptOf returns the attempt that a line is about.
 func attemptOf(run int, l *Line) Attempt {
 	a := Attempt{
 		Run: int32(run), Number: int32(l.Attempt), Worker: int32(l.Worker), Lane: -1, Task: l.Task, Took: -1, Waited: -1,
@@ -27,11 +27,10 @@ func attemptOf(run int, l *Line) Attempt {
 	return a
 }
 
-// label returns the beginning of a text, which may be part of a longer one.
+// label returns a copy of s, cut to labelSize. The copy does not keep a longer text alive.
 func label(s task.Bytes) string { return strings.Clone(task.Shorten(string(s), labelSize)) }
 
-// hash returns a number that depends on what the attempt is alone (the finalizer of
-// splitmix64).
+// hash returns a hash of the attempt's identity: the finalizer of splitmix64.
 func (a *Attempt) hash() uint64 {
 	x := (a.Task<<8 + uint64(a.Number) + uint64(a.Start)) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -39,17 +38,17 @@ func (a *Attempt) hash() uint64 {
 	return x ^ x>>31
 }
 
-// timeline has some of the attempts: failures, the longest, and an even sample of the others.
-// Failures are sampled if they are more than half of all.
+// timeline is a bounded sample of attempts: the failures, the longest, and an even sample of the
+// others. Failures are sampled, too, if they fill more than half of it.
 type timeline struct {
 	most int
 	list []Attempt
-	more int64 // attempts that are left out
+	more int64 // attempts that were left out
 
-	// what is kept, which is less whenever there are too many
+	// The thresholds, which get stricter each time the sample is full.
 
-	failed, others uint64 // attempts whose hash is below that
-	long           int64  // others that took longer
+	failed, others uint64 // failures and other attempts with a lower hash are kept
+	long           int64  // other attempts that took longer are kept, too
 }
 
 func newTimeline(most int) *timeline {
@@ -66,7 +65,7 @@ func (t *timeline) add(a Attempt) {
 	}
 }
 
-// mustTell reports whether an attempt failed, or its end is unknown.
+// mustTell reports whether an attempt failed or its end is unknown.
 func (a *Attempt) mustTell() bool { return a.Outcome.Failed() || a.Took < 0 }
 
 func (t *timeline) keeps(a *Attempt) bool {
@@ -76,7 +75,8 @@ func (t *timeline) keeps(a *Attempt) bool {
 	return a.Took > t.long || a.hash() < t.others
 }
 
-// thin drops about an eighth of the failures or of the others. A tenth of all may be the longest.
+// thin drops about an eighth of the failures or of the others. The longest attempts may fill a tenth
+// of the sample.
 func (t *timeline) thin() {
 	failed, longest := 0, []int64{}
 	for i := range t.list {

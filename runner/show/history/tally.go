@@ -10,8 +10,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// bins count durations on a logarithmic scale of 16 bins for each power of two, as
-// HdrHistogram does, so the middle of a bin is within 4 % of all that it counts.
+// bins counts durations on a logarithmic scale of 16 bins per power of two, as HdrHistogram does. The
+// middle of a bin is within 4 % of every duration in it.
 type bins map[int]uint32
 
 const perOctave = 16
@@ -25,7 +25,7 @@ func binOf(d time.Duration) int {
 	return shift*perOctave + int(d>>shift)
 }
 
-// binFrom returns the shortest duration of bin i, and binWidth how many there are.
+// binFrom returns the shortest duration of bin i.
 func binFrom(i int) time.Duration {
 	if i < 2*perOctave {
 		return time.Duration(i)
@@ -33,6 +33,7 @@ func binFrom(i int) time.Duration {
 	return time.Duration(i%perOctave+perOctave) * binWidth(i)
 }
 
+// binWidth returns the width of bin i.
 func binWidth(i int) time.Duration { return 1 << max(0, i/perOctave-1) }
 
 func (b *bins) add(d time.Duration) {
@@ -42,15 +43,15 @@ func (b *bins) add(d time.Duration) {
 	(*b)[binOf(d)]++
 }
 
-// tally is what Figures are made of.
+// tally accumulates Figures.
 type tally struct {
-	Figures            // but for the times and what follows from them
-	ran                int64
-	time, user, system float64 // nanoseconds: of many tasks they are more than a time.Duration holds
+	Figures                    // only the counts, Most and MaxRSS are set
+	ran                int64   // tasks that ran
+	time, user, system float64 // sums in nanoseconds, which may exceed a time.Duration
 	took               bins
 }
 
-// end adds a task that ended.
+// end counts a task that ended.
 func (t *tally) end(l *Line, flaky bool) {
 	t.Tasks++
 	f := &l.Facts
@@ -73,7 +74,7 @@ func (t *tally) end(l *Line, flaky bool) {
 	t.took.add(d)
 }
 
-// hasRun reports whether the time of an attempt says something of its task.
+// hasRun reports whether an attempt ran and was not cancelled, so that its duration counts.
 func hasRun(f *task.Facts) bool {
 	return !f.Start.IsZero() && f.Outcome != task.Cancelled && f.Outcome != task.NotRun && f.Outcome != task.Skipped
 }
@@ -90,7 +91,7 @@ func (t *tally) figures() Figures {
 	return f
 }
 
-// inAll converts nanoseconds, or as many as there can be.
+// inAll converts a sum of nanoseconds, limited to the longest time.Duration.
 func inAll(ns float64) time.Duration {
 	if ns >= math.MaxInt64 {
 		return math.MaxInt64
@@ -98,7 +99,8 @@ func inAll(ns float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// rank returns about the duration that comes rank-th, from 1 on; of the last, exactly.
+// rank returns the rank-th shortest duration, counted from 1. The longest is exact, the others are
+// within 4 %.
 func (t *tally) rank(rank int64) time.Duration {
 	if rank < t.ran {
 		for _, i := range slices.Sorted(maps.Keys(t.took)) {
@@ -110,11 +112,10 @@ func (t *tally) rank(rank int64) time.Duration {
 	return t.Most
 }
 
-// mostBins is how many bins a Report has about at most.
+// mostBins is roughly the most bins of a Report.
 const mostBins = 64
 
-// histogram returns the durations of all, and of those that failed, in a number of bins
-// that can be drawn.
+// histogram merges bins of all tasks and of the failed ones until there are few enough to draw.
 func histogram(all, failed bins) (list []Bin) {
 	keys := slices.Sorted(maps.Keys(all))
 	if keys == nil {

@@ -9,28 +9,27 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// Times says how long commands took in earlier runs. It knows a command by its whole line
-// and, from directories of --state, by what its task does. The zero Times knows none.
+// Times holds how long commands took in earlier runs. A command is known by its whole line or, from
+// --state directories, by the identity of its task. The zero Times is empty.
 type Times struct {
 	took map[string]took
-	was  map[string]string // the command in took that is this one as crew writes it in a joblog
-	dirs bool              // some are known by what their tasks do
-	n    int               // how many sources there are
+	was  map[string]string // by unescaped command: the escaped form of a joblog that is the key in took
+	dirs bool              // took has identities of tasks
+	n    int               // number of sources
 }
 
-// took is how long a command took, by the source with a number.
+// took is how long a command took, and the number of the source that says so.
 type took struct {
 	time.Duration
 	source int
 }
 
-// leastTime is the time of commands that took less. Joblogs tell no shorter ones, and a
-// start costs about as much.
+// leastTime is the shortest time of a command. Joblogs have no shorter times, and starting a process
+// takes about as long.
 const leastTime = time.Millisecond
 
-// Add adds what a source holds; see Read. The last time of a command counts, and of several
-// sources the last one that has it. A command that took no time, as if it had been skipped,
-// counts only where there is no other time of it.
+// Add adds the times of a source; see Read. Of several times of a command, the last one of the last
+// source counts. A time of zero, as of a skipped task, counts only if there is no other.
 func (t *Times) Add(path string) error {
 	if t.took == nil {
 		t.took, t.was = map[string]took{}, map[string]string{}
@@ -43,12 +42,12 @@ func (t *Times) Add(path string) error {
 		}
 		return nil
 	}
-	r := newReader(path, nil) // a queue or a file, or it says what is wrong
+	r := newReader(path, nil) // a queue, a file, or an error that says what is wrong
 	r.each = func(l *Line) error {
-		cut := r.form != resultsForm && strings.Contains(string(l.Command), "…") // it may be another's, too
+		cut := r.form != resultsForm && strings.Contains(string(l.Command), "…") // then it may stand for several commands
 		if l.Name == "finished" && !cut {
 			t.note(string(l.Command), time.Duration(l.Duration))
-			if was := unescaped(string(l.Command)); was != string(l.Command) { // a row of crew's that other programs have changed
+			if was := unescaped(string(l.Command)); was != string(l.Command) { // a row of crew that another program changed
 				t.was[was] = string(l.Command)
 			}
 		}
@@ -57,7 +56,7 @@ func (t *Times) Add(path string) error {
 	return r.open()
 }
 
-// keyOf returns by what a task's identity is known. No command has a NUL.
+// keyOf returns the key of an identity in Times.took. It begins with a NUL, which no command has.
 func keyOf(id journal.Identity) string { return "\x00" + string(id[:]) }
 
 func (t *Times) note(key string, d time.Duration) {
@@ -66,10 +65,10 @@ func (t *Times) note(key string, d time.Duration) {
 	}
 }
 
-// Len returns of how many commands the times are known.
+// Len returns the number of commands with a known time.
 func (t *Times) Len() int { return len(t.took) }
 
-// All iterates over the times, each with what the command is known by.
+// All iterates over the keys of commands and their times.
 func (t *Times) All() iter.Seq2[string, time.Duration] {
 	return func(yield func(string, time.Duration) bool) {
 		for key, d := range t.took {
@@ -80,8 +79,8 @@ func (t *Times) All() iter.Seq2[string, time.Duration] {
 	}
 }
 
-// Of returns how long a task's command took, and what it is known by. It is safe for
-// concurrent use.
+// Of returns how long the command of a task took, and its key as in All. It is safe for concurrent
+// use.
 func (t *Times) Of(tk *task.Task) (key string, d time.Duration, ok bool) {
 	key = tk.CommandLine(tk.Argv)
 	latest, ok := t.took[key]
