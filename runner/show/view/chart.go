@@ -10,16 +10,16 @@ import (
 	"crew/runner/show/history"
 )
 
-// The charts are SVG of numbers alone, which have units of their own in their view boxes, so that they
-// need no script and no scaling.
+// The charts are SVG with coordinates in the units of their data: the view box scales them, so they
+// need no script.
 
-// outcome is how many tasks ended in a way, and how many stand before them.
+// outcome is a segment of the bar of outcomes: N tasks, drawn after Before others.
 type outcome struct {
 	Name, Kind string
 	N, Before  int64
 }
 
-// outcomes returns those that there are, the failures last.
+// outcomes returns the outcomes that occurred, failures last.
 func outcomes(r *history.Report) (all []outcome) {
 	before := int64(0)
 	for _, failed := range []bool{false, true} {
@@ -33,14 +33,14 @@ func outcomes(r *history.Report) (all []outcome) {
 	return all
 }
 
-// bars are a histogram.
+// bars is a histogram.
 type bars struct {
 	Bins  []history.Bin
-	Most  int64  // tasks in one of them
-	Marks []mark // below some
+	Most  int64  // tasks in the fullest bin
+	Marks []mark // labels of the axis
 }
 
-// mark is a duration at a place in percent of the width.
+// mark labels the axis at X percent of the width.
 type mark struct {
 	From time.Duration
 	X    float64
@@ -57,7 +57,7 @@ func histogram(bins []history.Bin) (h bars) {
 	return h
 }
 
-// spark returns a small line of a figure over the runs that have tasks, with a dot at the last one.
+// spark returns a sparkline of a figure over the runs that have tasks, with a dot at the last one.
 func spark(name string, runs []history.Figures, of func(history.Figures) float64) template.HTML {
 	points, last, most := "", "", 0.0
 	for i, f := range runs {
@@ -74,7 +74,7 @@ func spark(name string, runs []history.Figures, of func(history.Figures) float64
 		name, most, max(1, len(runs)-1), points, last))
 }
 
-// sparks returns how the mean and the failures of a group went over the runs.
+// sparks returns sparklines of the mean and the failures over the runs.
 func sparks(runs []history.Figures) [2]template.HTML {
 	return [2]template.HTML{
 		spark("mean", runs, func(f history.Figures) float64 { return f.Mean.Seconds() }),
@@ -82,7 +82,7 @@ func sparks(runs []history.Figures) [2]template.HTML {
 	}
 }
 
-// work says how much time the tasks took for each second of the runs.
+// work returns how many tasks ran at once on average: their total time divided by that of the runs.
 func work(r *history.Report) string {
 	wall := time.Duration(0)
 	for _, run := range r.Runs {
@@ -94,5 +94,5 @@ func work(r *history.Report) string {
 	return fmt.Sprintf("%.1f at once", r.Total.Time.Seconds()/wall.Seconds())
 }
 
-// percent returns which part of the longest time another one is.
+// percent returns d in percent of most.
 func percent(d, most task.Seconds) float64 { return 100 * float64(d) / float64(max(1, most)) }

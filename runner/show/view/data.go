@@ -11,14 +11,14 @@ import (
 	"crew/runner/show/history"
 )
 
-// mostPacked is how long the block of data may be. Where it would be longer, commands
-// and keys are cut.
+// mostPacked is the largest size of the block of data. If it would be larger, commands and keys are
+// cut shorter.
 const mostPacked = 4 << 20
 
-// level is that of gzip: within 2 % of the best, in a third of its time.
+// level is the gzip level: within 2 % of the best size, in a third of the time.
 const level = 4
 
-// packed is what the script gets, as JSON.
+// packed is the data for the script, as JSON.
 type packed struct {
 	Base    float64           `json:"base"` // milliseconds since 1970
 	Zone    int               `json:"zone"` // minutes east of UTC
@@ -63,9 +63,9 @@ func squeeze(p *packed) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), err
 }
 
-// columns returns the columns of the attempts: task, start, command, run, attempt, lane, outcome,
-// final, code, key, took, waited; and their keys and commands, each once. Times are in units of
-// 0.1 ms, -1 where one is unknown. The first three hold the differences to the number before.
+// columns returns the attempts as columns: task, start, command, run, attempt, lane, outcome, final,
+// code, key, took, waited. Commands and keys are indexes in names. Times are in units of 0.1 ms, or -1
+// if unknown. The first three columns hold differences to the previous number.
 func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) {
 	index := map[string]int64{}
 	name := func(s string) int64 {
@@ -101,7 +101,7 @@ func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) 
 	return columns, names
 }
 
-// tenths returns nanoseconds in units of 0.1 ms. What is negative is -1.
+// tenths converts nanoseconds to units of 0.1 ms. It returns -1 for a negative number.
 func tenths(ns int64) int64 {
 	if ns < 0 {
 		return -1

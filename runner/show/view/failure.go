@@ -8,7 +8,7 @@ import (
 	"crew/runner/show/history"
 )
 
-// about says of a failed task its key, place and time, and how the attempts before failed.
+// about describes a failed task: its key, worker and start, and how its earlier attempts failed.
 func about(r *history.Report, e history.Ended) string {
 	var all []string
 	if len(r.Runs) > 1 && e.Run < len(r.Runs) {
@@ -29,7 +29,7 @@ func about(r *history.Report, e history.Ended) string {
 	return strings.Join(all, " · ")
 }
 
-// unknown counts failed tasks whose output is unknown.
+// unknown counts the failed tasks whose output is unknown.
 func unknown(r *history.Report) (n int64) {
 	for _, e := range r.Failed.List {
 		if e.Output == nil {
@@ -39,7 +39,8 @@ func unknown(r *history.Report) (n int64) {
 	return n
 }
 
-// leavesOut reports whether the page lacks something. A live one can ask for outputs.
+// leavesOut reports whether the page is incomplete. Unknown outputs do not count on a live page, which
+// can ask for them.
 func leavesOut(r *history.Report, live string) bool {
 	rest := r.Keys.Rest + r.Commands.Rest + r.Hosts.Rest
 	return r.Attempts.More+r.Failed.More+r.Flaky.More+r.Missed+rest > 0 || len(r.Runs) > mostRuns || live == "" && unknown(r) > 0

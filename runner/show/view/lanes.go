@@ -7,21 +7,21 @@ import (
 	"crew/runner/show/history"
 )
 
-const whyWorker = -1 // not a worker, but where it says why nothing starts
+const whyWorker = -1 // the thread that shows why nothing starts
 
-// worker is one of a host. A host is a process of the trace.
+// worker identifies a worker of a host. A host is a process of the trace.
 type worker struct {
 	host string
 	n    int
 }
 
-// rows are the threads of a worker, one a row.
+// rows are the rows of a worker. Each row is a thread of the trace.
 type rows struct {
 	history.Rows
 	threads []int
 }
 
-// host returns the process of a host.
+// host returns the process ID of a host. A new host gets the next one.
 func (t *Trace) host(name string) int {
 	pid := t.hosts[name]
 	if pid == 0 {
@@ -33,12 +33,12 @@ func (t *Trace) host(name string) int {
 	return pid
 }
 
-// about writes something about a process or a thread.
+// about writes a metadata event of a process or a thread.
 func (t *Trace) about(pid, tid int, what, name string, value any) {
 	t.put(&event{Name: what, Ph: "M", PID: pid, TID: tid, Args: map[string]any{name: value}})
 }
 
-// place returns the thread of something that lasts, and from when until when it is shown.
+// place returns the process and thread for a slice from from to to, and the times at which to draw it.
 func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start, end micros) {
 	pid = t.host(host)
 	w := worker{host, n}
@@ -54,7 +54,7 @@ func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start,
 	return pid, r.threads[row], micros(begin), micros(over)
 }
 
-// thread names a new thread for a row of a worker, and returns it.
+// thread creates and names a thread for a row of a worker.
 func (t *Trace) thread(pid, n, row int) int {
 	name := fmt.Sprint("worker ", n)
 	switch {

@@ -1,10 +1,9 @@
-// Package view makes what people look at of a report: a page of HTML, which needs no
-// network, and a trace for the viewers of browsers.
+// Package view renders a report as a self-contained HTML page that needs no network, and as a trace
+// for Perfetto and chrome://tracing.
 //
-// Text of tasks is hostile. It gets into a page through the escaping of html/template,
-// in the compressed block of data, which the script takes apart, and nowhere else; the
-// script puts it there as text alone. The page's policy allows its own script and style
-// by their hashes.
+// Text of tasks is hostile. It enters a page only through the escaping of html/template and in the
+// compressed block of data, which the script decodes and inserts as text, never as HTML. The page's
+// content security policy allows its own script and style by their hashes.
 package view
 
 import (
@@ -24,9 +23,9 @@ var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(funcs).ParseFS(files, "*.html"))
 
-// frame is what all pages have.
+// frame holds the parts that all pages share.
 type frame struct {
-	Head   string // what the browser shows as the title
+	Head   string // the title in the browser's tab
 	CSP    string
 	Style  template.CSS
 	Script template.JS
@@ -34,8 +33,8 @@ type frame struct {
 	Refresh int // seconds until the browser loads the page again; 0 if it does not
 }
 
-// newFrame returns the frame of a page with some of the scripts, which connects to
-// where it came from if it is live.
+// newFrame returns the frame of a page with the given scripts. A live page may connect to its own
+// server.
 func newFrame(title string, live bool, scripts ...string) frame {
 	style, script := text("page.css"), ""
 	for _, name := range scripts {
@@ -64,8 +63,8 @@ func hash(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Page writes the page of a report. live is "" for a file. Otherwise it is the URL,
-// relative to the page, below which "events", "do" and "log" are; it ends with a slash.
+// Page writes the page of a report. live is "" for a file. For a live page it is the URL, relative to
+// the page and ending with a slash, under which the server answers "events", "do" and "log".
 func Page(w io.Writer, r *history.Report, live string) error {
 	packed, err := pack(r)
 	if err != nil {
@@ -87,7 +86,7 @@ func Page(w io.Writer, r *history.Report, live string) error {
 	})
 }
 
-// Index writes the page that lists runs. Each links to "run/PID/".
+// Index writes the page that lists runs. Each run links to "run/PID/".
 func Index(w io.Writer, runs []control.Hello) error {
 	f := newFrame("crew runs", false)
 	f.Refresh = 5

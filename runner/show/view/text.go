@@ -11,7 +11,7 @@ import (
 	"crew/runner/show/history"
 )
 
-// longest is how many bytes of a command, a key or a name are shown.
+// longest is the number of bytes shown of a command, a key or a name.
 const longest = 1000
 
 var funcs = template.FuncMap{
@@ -27,19 +27,18 @@ type named[T any] struct {
 	Of   T
 }
 
-// groups is a table of figures.
+// groups is a table of figures by name.
 type groups struct {
 	Title, Name string
 	Of          history.Groups
 }
 
-// show returns text of a task, in one line and not too long.
+// show returns a text of a task as one printable line, cut to longest.
 func show(s any) string { return visible(fmt.Sprint(s), longest) }
 
 func visible(s string, n int) string { return task.Printable(task.Shorten(s, n)) }
 
-// lines returns output with its line breaks, without colours, and with all else that is
-// unprintable made visible.
+// lines returns output as printable lines, without colours.
 func lines(b []byte) string {
 	text := strings.ReplaceAll(string(task.Uncoloured(b)), "\r\n", "\n")
 	all := strings.Split(text, "\n")
@@ -49,7 +48,8 @@ func lines(b []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// span returns a duration with three digits, but whole seconds. The script has the same.
+// span formats a duration with three digits, or in whole seconds from 100 s on. The script has the same
+// function.
 func span(d time.Duration) string {
 	unit := 100 * time.Microsecond
 	for unit < time.Second && d+unit/2 >= 1000*unit {
@@ -58,7 +58,7 @@ func span(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// count returns a number with its thousands apart.
+// count formats a number with commas between thousands.
 func count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -67,7 +67,7 @@ func count(n int64) string {
 	return s
 }
 
-// share returns a part of a whole in percent: "–" for nothing.
+// share formats a part of a whole in percent, and "–" if part is 0.
 func share(part, whole int64) string {
 	switch p := 100 * float64(part) / float64(max(whole, 1)); {
 	case part == 0:
@@ -81,10 +81,10 @@ func share(part, whole int64) string {
 	}
 }
 
-// zone names the time zone in which the page's times are.
+// zone returns the time zone of the page.
 func zone(t time.Time) string { return "UTC" + t.Local().Format("-07:00") }
 
-// kind returns the class of an outcome: which colour it has.
+// kind returns the CSS class of an outcome, which sets its colour.
 func kind(o task.Outcome) string {
 	switch o {
 	case 0:
@@ -101,13 +101,13 @@ func kind(o task.Outcome) string {
 	return "fail"
 }
 
-// verdict says how an attempt ended, but for its host, which is told with its worker.
+// verdict says how an attempt ended. It leaves out the host, which place shows.
 func verdict(f task.Facts) string {
 	f.Host = ""
 	return show(f.Verdict())
 }
 
-// place says where an attempt ran, as far as that is known.
+// place says where an attempt ran, or "" if that is unknown.
 func place(f task.Facts) string {
 	if f.Worker == 0 {
 		return show(f.Host)

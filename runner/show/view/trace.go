@@ -14,33 +14,32 @@ import (
 )
 
 const (
-	traceName    = 200     // bytes of the name of an attempt
-	traceText    = 1000    // bytes of other texts
-	mostArrows   = 1 << 19 // that have begun and not ended
-	earlierStart = 24 * time.Hour
-	countGap     = time.Millisecond
+	traceName    = 200              // bytes of the name of an attempt
+	traceText    = 1000             // bytes of other texts
+	mostArrows   = 1 << 19          // arrows that wait for their end
+	earlierStart = 24 * time.Hour   // how long before the first end a run without started lines may have begun
+	countGap     = time.Millisecond // between two counter events
 )
 
-// Trace writes lines in the Trace Event Format, which Perfetto and chrome://tracing read, as
-// they come. A host is a process, and a worker is a thread. Attempts of a thread do not
-// overlap: if they would, or if the worker is unknown, they get a row that is free. It is
-// not safe for concurrent use.
+// Trace writes lines, as they come, in the Trace Event Format that Perfetto and chrome://tracing read.
+// A host is a process, and a worker is a thread. Attempts of a thread do not overlap: if they would,
+// or if the worker is unknown, they get a free row. Trace is not safe for concurrent use.
 type Trace struct {
 	w       *bufio.Writer // keeps its first error
-	between string        // what goes before the next event
+	between string        // written before the next event
 	fold    *history.Fold
-	base    time.Time
-	last    time.Time      // when something happened
-	hosts   map[string]int // the process of each
+	base    time.Time      // time zero of the trace
+	last    time.Time      // of the latest line
+	hosts   map[string]int // process IDs
 	workers map[worker]*rows
-	threads int
-	flows   map[uint64]int // by task: the arrow from the attempt that failed to the next
-	arrow   int            // the last one
-	told    bool           // the source tells what runs
-	counted time.Time
+	threads int            // number of threads so far
+	flows   map[uint64]int // by task: the arrow from its failed attempt to the next
+	arrow   int            // number of arrows so far
+	told    bool           // the source records what runs
+	counted time.Time      // time of the last counter event
 }
 
-// event is one of the format.
+// event is an event of the format.
 type event struct {
 	Name  string  `json:"name"`
 	Cat   string  `json:"cat,omitempty"`
@@ -56,13 +55,13 @@ type event struct {
 	Args  any     `json:"args,omitempty"`
 }
 
-// details are what is shown of an attempt that is selected.
+// details are shown for a selected attempt.
 type details struct {
 	task.Facts
 	Wait task.Seconds `json:"wait,omitzero"`
 }
 
-// micros is a time in nanoseconds that is written in microseconds.
+// micros is a time in nanoseconds. Its JSON is in microseconds.
 type micros time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -70,7 +69,7 @@ func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", m/1000, m%1000), nil
 }
 
-// NewTrace returns a Trace that writes to w what f finds out.
+// NewTrace returns a Trace that writes to w. It sets the callbacks of f.
 func NewTrace(w io.Writer, f *history.Fold) *Trace {
 	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[worker]*rows{}, flows: map[uint64]int{}}
 	f.Attempted, f.Stuck = t.attempt, t.stuck
@@ -78,8 +77,7 @@ func NewTrace(w io.Writer, f *history.Fold) *Trace {
 	return t
 }
 
-// Close completes the JSON. Attempts that still run end there, as another source begins. It returns
-// the first error of any write.
+// Close completes the JSON and returns the first error of any write. Attempts that still run end here.
 func (t *Trace) Close() error {
 	t.fold.Source("")
 	t.leave()
@@ -90,11 +88,11 @@ func (t *Trace) Close() error {
 func (t *Trace) put(e *event) {
 	_, _ = t.w.WriteString(t.between)
 	t.between = ",\n"
-	text, _ := json.Marshal(e) // it has nothing that cannot be written
+	text, _ := json.Marshal(e) // never fails for an event
 	_, _ = t.w.Write(text)
 }
 
-// Add adds a line, also to the Fold, and keeps nothing of it.
+// Add adds a line to the trace and to the Fold. It does not keep l or any memory of it.
 func (t *Trace) Add(l *history.Line) {
 	at := l.At
 	if !l.Start.IsZero() {
@@ -104,7 +102,7 @@ func (t *Trace) Add(l *history.Line) {
 	told := l.Name == "admitted" || l.Name == "started"
 	switch t.told = t.told || told || l.Name == "blocked"; {
 	case ended && !l.Start.IsZero() && !t.told && t.between == "\n":
-		t.base = l.Start.Add(-earlierStart) // those that began before it end later
+		t.base = l.Start.Add(-earlierStart) // attempts that began earlier may end later
 	case t.base.IsZero():
 		t.base = at
 	}
@@ -125,10 +123,10 @@ func (t *Trace) Add(l *history.Line) {
 // at returns a time of the trace. Perfetto drops events of negative times.
 func (t *Trace) at(when time.Time) micros { return micros(max(0, when.Sub(t.base))) }
 
-// attempt writes an attempt. See history.Fold.
+// attempt writes an attempt. See history.Fold.Attempted.
 func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
 	end := time.Unix(0, until)
-	if t.told && end.Before(t.base) { // an earlier run made it
+	if t.told && end.Before(t.base) { // it belongs to an earlier run
 		return
 	}
 	color := ""
@@ -142,7 +140,7 @@ func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
 	t.arrows(l, pid, tid, from, to)
 }
 
-// slice writes an event that lasts.
+// slice writes an event with a duration.
 func (t *Trace) slice(e *event, to micros) {
 	e.Ph = "X"
 	dur := to - e.TS
@@ -150,8 +148,8 @@ func (t *Trace) slice(e *event, to micros) {
 	t.put(e)
 }
 
-// arrows writes the end of the arrow from the attempt before, and the beginning of one to
-// the next attempt.
+// arrows writes the end of the arrow from the previous attempt and, if the task is retried, the
+// beginning of an arrow to the next one.
 func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
 	e := event{Name: "retry", Cat: "retry", PID: pid, TID: tid}
 	if id, known := t.flows[l.Task]; known && l.Attempt > 1 {
@@ -162,12 +160,12 @@ func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
 	if l.Name == "retried" && len(t.flows) < mostArrows {
 		t.arrow++
 		t.flows[l.Task] = t.arrow
-		e.Ph, e.ID, e.BP, e.TS = "s", t.arrow, "", max(from, to-1) // inside of the attempt
+		e.Ph, e.ID, e.BP, e.TS = "s", t.arrow, "", max(from, to-1) // inside the attempt
 		t.put(&e)
 	}
 }
 
-// stuck writes a time in which nothing started.
+// stuck writes a period in which nothing started.
 func (t *Trace) stuck(b *history.Blocked) {
 	pid, tid, from, to := t.place("", whyWorker, t.at(b.From), t.at(b.To))
 	t.slice(&event{Name: tidy(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
@@ -181,8 +179,7 @@ func (t *Trace) instant(l *history.Line, at time.Time) {
 	t.put(&event{Name: name, Cat: "run", Ph: "i", Scope: "g", TS: t.at(at), PID: t.host("")})
 }
 
-// count writes how many attempts run and how many tasks wait, if it is a while since the
-// last time.
+// count writes how many attempts run and how many tasks wait, unless it did so less than countGap ago.
 func (t *Trace) count(at time.Time) {
 	if !t.told || at.Sub(t.counted) < countGap {
 		return
@@ -192,7 +189,7 @@ func (t *Trace) count(at time.Time) {
 	t.put(&event{Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""), Args: map[string]int{"running": running, "waiting": waiting}})
 }
 
-// leave counts at the end of a run, when nothing is left.
+// leave writes the final counts of a run.
 func (t *Trace) leave() {
 	t.counted = time.Time{}
 	t.count(t.last)

@@ -10,24 +10,24 @@ import (
 	"crew/runner/show/history"
 )
 
-// trend is how a group changed: its latest run against those before.
+// trend compares the latest run of a group to the earlier ones.
 type trend struct {
 	history.Group
 	What            string        // "key" or "command"
 	Latest, Earlier time.Duration // means
-	LatestP95       time.Duration // of the latest run
+	LatestP95       time.Duration
 	Change          string
-	Words           []named[string] // what is worth a word, with its class
-	weight          float64
+	Words           []named[string] // what changed: CSS class and word
+	weight          float64         // how much it changed, to sort by
 }
 
 const (
 	mostTrends = 100
-	much       = 1.25                  // a mean that grew by this factor is slower
-	least      = 20 * time.Millisecond // and by this much
+	much       = 1.25                  // a mean that grew by this factor
+	least      = 20 * time.Millisecond // and by this much is slower
 )
 
-// trends returns the groups that are in several runs, what changed most first.
+// trends returns the groups that occur in several runs, largest change first.
 func trends(r *history.Report) []trend {
 	var all []trend
 	for _, of := range []named[history.Groups]{{"key", r.Keys}, {"command", r.Commands}} {
@@ -86,7 +86,7 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 	return t, true
 }
 
-// mostRuns is how many runs are listed.
+// mostRuns is the number of runs that are listed.
 const mostRuns = 200
 
 // lastRuns returns the last runs, the latest first.
@@ -96,7 +96,7 @@ func lastRuns(r *history.Report) []history.Run {
 	return last
 }
 
-// hosts counts the hosts of the timeline.
+// hosts returns the number of hosts in the timeline.
 func hosts(r *history.Report) int {
 	seen := map[string]bool{}
 	for _, l := range r.Attempts.Lanes {
