@@ -18,8 +18,8 @@ const (
 	requestTime = 10 * time.Second
 )
 
-// do has the run do what the request asks for, and answers with the run's reply, or with an
-// object that has an error.
+// do passes a request to the run and answers with the run's reply, or with an object that has an
+// error.
 func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	r, id, _ := s.place(req)
 	q, err := asked(w, req)
@@ -57,7 +57,8 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(line)
 }
 
-// asked reads a request. It fails if that is none, or not to be passed on.
+// asked reads a request. It returns an error if the body is no request, or one that pages must not
+// make.
 func asked(w http.ResponseWriter, req *http.Request) (q control.Request, err error) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(requestTime))
@@ -78,7 +79,7 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	_, _ = w.Write(encoded(map[string]string{"error": err.Error()}))
 }
 
-// statusOf returns the status of an answer that says why a run has refused something.
+// statusOf returns the HTTP status for a request that the run refused.
 func statusOf(r *control.Refused) int {
 	switch {
 	case r.Over:
@@ -89,7 +90,7 @@ func statusOf(r *control.Refused) int {
 	return http.StatusConflict
 }
 
-// showLog sends what a task has written, and then what it writes until it ends.
+// showLog sends the output of a task so far, and what it writes until it ends.
 func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
 	r, id, _ := s.place(req)
 	task, err := strconv.ParseUint(req.FormValue("task"), 10, 64)

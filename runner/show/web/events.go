@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	gather = 100 * time.Millisecond // between two looks for what is to be sent
-	silent = 15 * time.Second       // until something is sent so that one that is gone is noticed
+	gather = 100 * time.Millisecond // between two looks for news
+	silent = 15 * time.Second       // until something is sent to notice that a browser is gone
 )
 
-// place returns what the URL of a request is about: a run, which is nil if there is none, the
-// id of its lines, and a place in them.
+// place parses the URL of a request: the run, or nil if there is none, the id of its lines, and the
+// number of the next line to send, or -1.
 func (s *server) place(req *http.Request) (r *run, id string, next int) {
 	id, n, _ := strings.Cut(req.PathValue("place"), "-")
 	next, err := strconv.Atoi(n)
@@ -30,12 +30,12 @@ func (s *server) place(req *http.Request) (r *run, id string, next int) {
 	return s.find(req.PathValue("pid")), id, next
 }
 
-// placeOf returns the part of a URL that place takes apart, as a relative URL.
+// placeOf returns the relative URL that place parses.
 func placeOf(id string, next int) string { return fmt.Sprintf("./%s-%d/", id, next) }
 
-// showEvents sends what happens in a run after a place, until it is over: the events lines,
-// each with the place behind it as its id, and status. The last one is over, or reload if
-// the page has to be loaded again.
+// showEvents sends what happens in a run from a place on, until the run is over. It sends lines, with
+// the number of the next line as the event's id, and status. The last event is over, or reload if the
+// page has to be loaded again.
 func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	r, id, next := s.place(req)
@@ -72,7 +72,7 @@ func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// events returns the news as server-sent events. next is the place behind them.
+// events returns the news as server-sent events. next is the number of the line after them.
 func (n *news) events(next int) []byte {
 	var b bytes.Buffer
 	if n.lost {
@@ -100,25 +100,25 @@ func encoded(v any) []byte {
 }
 
 const (
-	mostKept  = 16 << 20  // bytes of the lines of a run
-	mostBatch = 256 << 10 // of those that are sent at once, unless it is one line
+	mostKept  = 16 << 20  // bytes of lines kept of a run
+	mostBatch = 256 << 10 // bytes of lines in one event, unless a single line is longer
 )
 
 // lines are the latest lines of a run, numbered from 0.
 type lines struct {
-	id    string // of this numbering, as another one gives the same numbers to other lines
+	id    string // identifies this numbering; after a reset, the same numbers mean other lines
 	kept  [][]byte
-	first int // the number of kept[0]
-	size  int // bytes of kept
-	most  int // the most that size is to be
+	first int // number of kept[0]
+	size  int // bytes in kept
+	most  int // limit of size
 }
 
 func newLines() lines { return lines{id: rand.Text(), most: mostKept} }
 
-// next returns the number of the line that comes next.
+// next returns the number of the next line.
 func (l *lines) next() int { return l.first + len(l.kept) }
 
-// add adds a line, which is not copied.
+// add adds a line without copying it, and drops the oldest ones if there are too many.
 func (l *lines) add(line []byte) {
 	l.kept = append(l.kept, line)
 	l.size += len(line)
@@ -127,7 +127,7 @@ func (l *lines) add(line []byte) {
 	}
 }
 
-// drop forgets the first n lines that are kept.
+// drop drops the first n kept lines.
 func (l *lines) drop(n int) {
 	for i := range n {
 		l.size -= len(l.kept[i])
@@ -137,8 +137,8 @@ func (l *lines) drop(n int) {
 	l.first += n
 }
 
-// from returns lines from a number on, or false if they are not kept any more, or never
-// were.
+// from returns a batch of lines from number n on. ok is false if line n is no longer kept or never
+// existed.
 func (l *lines) from(n int) (batch [][]byte, ok bool) {
 	if n < l.first || n > l.next() {
 		return nil, false

@@ -23,7 +23,7 @@ const (
 	textPolicy = "default-src 'none'; sandbox; " + policy
 )
 
-// headers are those of all answers. A page replaces the policy by one to which it adds its own.
+// headers are sent with every answer. Pages replace the content security policy.
 var headers = map[string]string{
 	"Content-Security-Policy":      textPolicy,
 	"X-Content-Type-Options":       "nosniff",
@@ -33,8 +33,8 @@ var headers = map[string]string{
 	"Cross-Origin-Resource-Policy": "same-origin",
 }
 
-// guard lets through requests with the token, which it takes off their paths. Without it
-// they learn nothing.
+// guard passes on requests whose path begins with the token, and strips it. Requests without it learn
+// nothing.
 func (s *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range headers {
@@ -47,7 +47,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(&pacer{w, c}, r)
 			return
 		}
-		_ = c.SetReadDeadline(time.Now()) // or it holds the connection by a body that it does not send
+		_ = c.SetReadDeadline(time.Now()) // otherwise a client holds the connection by not sending its body
 		w.Header().Set("Connection", "close")
 		if why == "" {
 			w.WriteHeader(status)
@@ -57,8 +57,8 @@ func (s *server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// check returns the path of a request behind the token, or the status with which it is
-// refused, and why, unless it is not to learn that.
+// check returns the path of a request after the token. To refuse the request it returns a status and,
+// unless the client must not learn it, the reason.
 func (s *server) check(r *http.Request) (rest string, status int, why string) {
 	first, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
@@ -72,9 +72,9 @@ func (s *server) check(r *http.Request) (rest string, status int, why string) {
 	return rest, 0, ""
 }
 
-// isOwn reports whether a Host header can be that of a browser which was given an address of
-// this server, and not a name that its owner has made lead here. The port is any, as that
-// of ssh -L may differ.
+// isOwn reports whether a Host header names an address of this server. Any other name may be a foreign
+// domain that resolves to this machine (DNS rebinding). Any port is accepted, because that of ssh -L
+// may differ.
 func (s *server) isOwn(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -84,22 +84,22 @@ func (s *server) isOwn(host string) bool {
 	return strings.EqualFold(name, "localhost") || name == "127.0.0.1" || name == "::1" || name == s.ip.String()
 }
 
-// pacer ends a connection whose browser takes nothing for sendTime.
+// pacer closes a connection whose browser reads nothing for sendTime.
 type pacer struct {
 	http.ResponseWriter
 	conn *http.ResponseController
 }
 
-// Write writes p.
+// Write writes b within sendTime.
 func (p *pacer) Write(b []byte) (int, error) {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(sendTime))
 	return p.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the ResponseWriter, for http.ResponseController.
 func (p *pacer) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-const tokenBytes = 24 // of a new token; one in a file has 16 or more
+const tokenBytes = 24 // of a new token; a token in a file has at least 16
 
 var tokenText = base64.RawURLEncoding.Strict()
 
@@ -109,8 +109,8 @@ func newToken() string {
 	return tokenText.EncodeToString(b)
 }
 
-// readToken returns the token that a file keeps, a new one if there is no file yet, or with
-// "" one that is kept nowhere.
+// readToken returns the token in a file. If there is no file, it makes a new token and writes it; if
+// file is "", the new token is not stored.
 func readToken(file string) (string, error) {
 	if file == "" {
 		return newToken(), nil

@@ -14,7 +14,7 @@ import (
 	"crew/runner/show/view"
 )
 
-// maker makes a page, a trace or both of lines.
+// maker makes a page, a trace or both from lines.
 type maker struct {
 	page  *out // nil for none
 	trace *out
@@ -24,14 +24,14 @@ type maker struct {
 	tracer *view.Trace
 }
 
-// out is where a page or a trace goes.
+// out is the destination of a page or a trace.
 type out struct {
 	*bufio.Writer
 	file *trust.Whole // nil for stdout
 	what string       // for messages
 }
 
-// newMaker returns a maker of what has a place to go to.
+// newMaker returns a maker of a page, a trace or both; nil means none.
 func newMaker(page, trace *out) *maker {
 	m := &maker{page: page, trace: trace, fold: history.NewFold()}
 	if trace != nil {
@@ -53,19 +53,19 @@ func (m *maker) add(l *history.Line) error {
 	return nil
 }
 
-// complete writes what is not written yet.
+// complete writes the page and finishes the trace.
 func (m *maker) complete() error {
 	var errs error
 	if m.page != nil {
 		errs = m.page.complete(view.Page(m.page, m.fold.Report(), ""))
 	}
-	if m.trace != nil { // closing the trace ends the run
+	if m.trace != nil { // after the page, because closing the trace ends the run
 		errs = errors.Join(errs, m.trace.complete(m.tracer.Close()))
 	}
 	return errs
 }
 
-// complete puts a file in place. err is from writing it.
+// complete flushes the output and puts the file in place, unless err, the error of writing it, is set.
 func (o *out) complete(err error) error {
 	if err = cmp.Or(err, o.Flush()); err == nil && o.file != nil {
 		err = o.file.Complete()
@@ -80,7 +80,7 @@ func (o *out) fail(err error) error {
 	return fmt.Errorf("write %s: %w", o.what, task.WithoutPath(err))
 }
 
-// report writes the page, or the trace, of what sources hold to stdout.
+// report writes the page or the trace of sources to stdout.
 func report(trace bool, sources []string) error {
 	to := &out{Writer: bufio.NewWriterSize(os.Stdout, 64<<10), what: "to stdout"}
 	m := newMaker(to, nil)
@@ -96,9 +96,8 @@ func report(trace bool, sources []string) error {
 	return m.complete()
 }
 
-// record writes a page, a trace or both of the run that standard input tells of, once that
-// ends. It says on stdout when the files are open. A run that never began leaves them as
-// they were.
+// record reads the events of a run from stdin and, once it ends, writes a page, a trace or both. It
+// prints "ready" on stdout once the files are open. If the run never began, the old files stay.
 func record(page, trace string) error {
 	var outs [2]*out
 	for i, path := range [...]string{page, trace} {

@@ -13,19 +13,19 @@ import (
 	"crew/runner/steer/control"
 )
 
-// stale is how old the status of a run is at least that does not answer.
+// stale is the age of a status from which on a run counts as not answering.
 const stale = 10 * time.Second
 
 // limits are the upper limits of the histogram of durations, in seconds and in their canonical form.
 var limits = [...]string{"0.01", "0.1", "0.5", "1.0", "5.0", "10.0", "60.0", "300.0", "900.0", "3600.0", "+Inf"}
 
-// spread is a histogram.
+// spread is a cumulative histogram of durations.
 type spread struct {
 	Count [len(limits)]int64 // up to each limit
 	Sum   float64
 }
 
-// All returns how many there are.
+// All returns the number of durations.
 func (s spread) All() int64 { return s.Count[len(limits)-1] }
 
 // add counts an attempt that ran.
@@ -42,15 +42,15 @@ func (s *spread) add(f *task.Facts) {
 	s.Sum += took
 }
 
-// measured is what metrics tell of a run.
+// measured holds the metrics of a run.
 type measured struct {
 	control.Hello
-	Status *control.Status // nil if the run has never told one
+	Status *control.Status // nil if the run has never sent one
 	Took   spread
-	Up     bool // it goes on, and has told the status lately
+	Up     bool // the run is not over and has sent its status lately
 }
 
-// Labels returns the beginning of the labels that a run has, with the brace.
+// Labels returns the labels of a run, with the opening brace.
 func (m *measured) Labels() string {
 	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(name(&m.Hello), "\ufffd"))
 	return fmt.Sprintf(`{run="%s",pid="%d"`, text, m.PID)
@@ -79,8 +79,7 @@ var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 	},
 }).Parse(metricsText))
 
-// showMetrics answers with what OpenMetrics calls an exposition. Runs that are over are in it for as
-// long as they are shown.
+// showMetrics sends an OpenMetrics exposition of all runs in the list, also of those that are over.
 func (s *server) showMetrics(w http.ResponseWriter, _ *http.Request) {
 	var all []*measured
 	for _, r := range s.list() {

@@ -9,17 +9,17 @@ import (
 	"crew/runner/steer/control"
 )
 
-// run is a run as far as it was watched.
+// run is a run that is or was watched.
 type run struct {
 	mu     sync.Mutex
 	hello  control.Hello // the state is ended or killed once the run is over
-	over   time.Time     // since when it is; zero if it is not
+	over   time.Time     // when it ended; zero if it has not
 	lines  lines
 	past   past
 	status *control.Status // the latest; nil if there is none
 }
 
-// past is what all lines of a run say together.
+// past accumulates all lines of a run.
 type past struct {
 	fold *history.Fold
 	took spread // durations of attempts
@@ -31,8 +31,8 @@ func newRun(h control.Hello) *run {
 	return r
 }
 
-// begin forgets what happened and begins with a run that is described by h. That changes
-// nothing for those who have seen nothing else.
+// begin starts over with the run that h describes. It does nothing if there are no lines yet and h is
+// the same run, so open pages stay valid.
 func (r *run) begin(h control.Hello) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,14 +41,15 @@ func (r *run) begin(h control.Hello) {
 	}
 }
 
-// reset is begin for a caller that holds mu, and wants everybody to begin again.
+// reset drops everything and starts over with h. All open pages have to be loaded again. The caller
+// must hold mu.
 func (r *run) reset(h control.Hello) {
 	r.hello, r.lines, r.past = h, newLines(), past{fold: history.NewFold()}
 	r.past.fold.Source(name(&h))
 	r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
 
-// add adds what happened. The line is that of crew ctl watch --json, and is not copied.
+// add adds an event. line is that of crew ctl watch --json and is not copied.
 func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	l := history.Line{Event: *reply.Event, Facts: reply.Facts, Output: output}
 	if l.Name == "started" && l.Start.IsZero() {
@@ -63,7 +64,7 @@ func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	}
 }
 
-// learn notes a status, unless it is nil.
+// learn stores a status, unless it is nil.
 func (r *run) learn(status *control.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +73,7 @@ func (r *run) learn(status *control.Status) {
 	}
 }
 
-// end notes that the run is over, and how.
+// end records that the run is over, and how it ended.
 func (r *run) end(how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,14 +83,15 @@ func (r *run) end(how string) {
 	}
 }
 
-// about returns what is known of the run, and since when it is over.
+// about returns the description of the run and when it ended, or zero if it has not.
 func (r *run) about() (h control.Hello, over time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hello, r.over
 }
 
-// meet notes what a run says of itself now, and reports whether it is this one.
+// meet updates the run from h, a new description of a run with the same process ID. It returns false
+// if h is another run.
 func (r *run) meet(h control.Hello) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,43 +109,44 @@ func (r *run) meet(h control.Hello) bool {
 	return true
 }
 
-// has reports whether the run's lines have an id.
+// has reports whether id identifies the run's lines.
 func (r *run) has(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines.id == id
 }
 
-// sameRun reports whether what runs with the same process ID have said can be of one run.
-// One that does not answer has said nothing.
+// sameRun reports whether two descriptions with the same process ID can be of one run. Since is zero
+// in the description of a run that does not answer.
 func sameRun(a, b *control.Hello) bool {
 	return a.Since.IsZero() || b.Since.IsZero() || a.Since.Equal(b.Since)
 }
 
-// forget forgets the lines.
+// forget drops the lines.
 func (r *run) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines.drop(len(r.lines.kept))
 }
 
-// report returns a report and the place in the lines up to which it tells what happened.
+// report returns a report, the id of the lines, and the number of the first line that the report does
+// not include.
 func (r *run) report() (rep *history.Report, id string, next int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.past.fold.Report(), r.lines.id, r.lines.next()
 }
 
-// news is what a browser at a place is to be sent.
+// news is what to send to a browser next.
 type news struct {
 	lines  [][]byte
 	status *control.Status
-	over   string // how the run ended, once there are no lines behind these
-	lost   bool   // the lines of the place are not kept
-	rest   bool   // there are lines behind these
+	over   string // how the run ended, if no more lines follow
+	lost   bool   // the lines that the browser needs are no longer kept
+	rest   bool   // more lines follow
 }
 
-// since returns the news at a place.
+// since returns the news for a browser that needs line next.
 func (r *run) since(id string, next int) (n news) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +158,7 @@ func (r *run) since(id string, next int) (n news) {
 	return n
 }
 
-// pause waits for d. It returns false if ctx ends before that.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	mostOver = 8           // runs that are over and still shown
-	keptFor  = time.Minute // the lines of a run that is over
+	mostOver = 8           // runs that are over and still listed
+	keptFor  = time.Minute // how long to keep the lines of a run that is over
 )
 
 // lookAgain looks for runs until ctx ends.
@@ -22,7 +22,7 @@ func (s *server) lookAgain(ctx context.Context) {
 	}
 }
 
-// look looks for runs, and has new ones watched until ctx ends.
+// look looks for runs and starts to watch new ones, until ctx ends.
 func (s *server) look(ctx context.Context) {
 	found := control.List()
 	s.mu.Lock()
@@ -38,7 +38,7 @@ func (s *server) look(ctx context.Context) {
 	s.forget()
 }
 
-// forget forgets runs that have been over for long. The caller must hold mu.
+// forget drops runs, or their lines, that have been over for long. The caller must hold mu.
 func (s *server) forget() {
 	over := 0
 	for _, r := range s.sorted() {
@@ -53,7 +53,7 @@ func (s *server) forget() {
 	}
 }
 
-// find returns a run, or nil if there is none.
+// find returns the run with a process ID, or nil if there is none.
 func (s *server) find(pid string) *run {
 	n, _ := strconv.Atoi(pid)
 	s.mu.Lock()
@@ -61,22 +61,22 @@ func (s *server) find(pid string) *run {
 	return s.runs[n]
 }
 
-// seen is a run as it was at a moment.
+// seen is a snapshot of a run.
 type seen struct {
 	run   *run
 	hello control.Hello
-	over  time.Time // zero if it was not
+	over  time.Time // when it ended; zero if it has not
 }
 
-// list returns the runs: first those that are not over, the oldest first, and then the
-// others, the latest first.
+// list returns the runs: first those that are not over, oldest first, then the others, the last to end
+// first.
 func (s *server) list() []seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sorted()
 }
 
-// sorted is list for a caller that holds mu.
+// sorted is like list. The caller must hold mu.
 func (s *server) sorted() (list []seen) {
 	for _, r := range s.runs {
 		h, over := r.about()

@@ -8,14 +8,14 @@ import (
 	"crew/runner/steer/control"
 )
 
-// follow watches the run until it is over, or ctx ends. The run tells first what was before.
+// follow watches the run until it is over or ctx ends. The run first repeats what happened before.
 func (r *run) follow(ctx context.Context) {
 	h, _ := r.about()
-	var output []byte // the end of what the attempt wrote that the next line is about; nil if that is unknown
+	var output []byte // the end of the output of the attempt in the next line; nil if unknown
 	how := control.UntilOver(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Hello != nil:
-			if !sameRun(&h, reply.Hello) { // another one has its process ID now
+			if !sameRun(&h, reply.Hello) { // another run has its process ID now
 				return &control.Unreached{PID: h.PID, Err: syscall.ECONNREFUSED}
 			}
 			if reply.Run != nil {

@@ -1,15 +1,15 @@
-// Package web is the server of crew web. It shows the user's runs in a browser and steers
-// them, over their control sockets: whatever has one, so also crew serve, and the workers
-// and submitters of an engine, but not the queue that an engine keeps itself.
+// Package web is the server of crew web. It shows the user's runs in a browser and controls them over
+// their control sockets. That includes crew serve and the workers and submitters of an engine, but not
+// the queue inside an engine, which has no socket.
 //
-// Serve looks for runs once a second. Each has a goroutine that watches it from then on.
-// Its lines are folded into a report for pages to come, and the latest are kept as they
-// are for pages that are open. The stream of a browser is a position in these lines, so a
-// slow browser costs nothing. If it falls behind what is kept, it loads the page again.
+// Serve looks for runs once a second and starts a goroutine for each new one, which watches it. The
+// lines of a run are folded into a report for pages that will be loaded, and the latest lines are kept
+// for pages that are open. The stream of a browser is just a position in these lines, so a slow browser
+// costs nothing. If it falls behind the kept lines, it loads the page again.
 //
-// All URLs begin with a token, and only loopback addresses are listened on. Other users of
-// the machine, and pages of other sites in the user's browser, reach the server, but do not
-// know the token. Nor may a page of another site change anything.
+// All URLs begin with a token, and the server listens only on loopback addresses. Other users of the
+// machine and pages of other sites in the user's browser can reach it, but do not know the token. Even
+// with the token, a page of another site cannot change anything.
 package web
 
 import (
@@ -39,17 +39,17 @@ const (
 	lookEvery = time.Second // for runs
 	mostConns = 256         // of browsers
 	sendTime  = 30 * time.Second
-	partTime  = 2 * time.Second // for requests under way when the server ends
+	partTime  = 2 * time.Second // for pending requests when the server ends
 )
 
-// Config says where crew web is reached.
+// Config configures Serve.
 type Config struct {
 	Listen    string           // a loopback address with a port, which may be 0; "" for 127.0.0.1:0
-	TokenFile string           // keeps the token, and is made if there is none; "" for a token that ends with Serve
-	Notice    func(url string) // gets the URL once it can be opened
+	TokenFile string           // file with the token, created if missing; "" for a new token that is not stored
+	Notice    func(url string) // called with the URL once it can be opened
 }
 
-// Serve serves until ctx ends, and returns nil then. The runs are not affected by that.
+// Serve serves until ctx ends and then returns nil. Runs are not affected when it returns.
 func Serve(ctx context.Context, cfg Config) error {
 	address, err := loopback(cfg.Listen)
 	if err != nil {
@@ -76,7 +76,7 @@ func Serve(ctx context.Context, cfg Config) error {
 		ConnState: func(c net.Conn, to http.ConnState) {
 			switch {
 			case to == http.StateNew && conns.Add(1) > mostConns:
-				_ = c.Close() // which it is told of in turn
+				_ = c.Close() // ConnState is called again with StateClosed
 			case to == http.StateClosed:
 				conns.Add(-1)
 			}
@@ -96,7 +96,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// loopback returns the address to listen on.
+// loopback parses the address to listen on. It returns an error unless that is a loopback address.
 func loopback(text string) (*net.TCPAddr, error) {
 	if text == "" {
 		text = "127.0.0.1:0"
@@ -111,12 +111,12 @@ func loopback(text string) (*net.TCPAddr, error) {
 	return a, nil
 }
 
-// server has the runs.
+// server answers requests and holds the runs.
 type server struct {
 	// configuration
 
 	token string
-	ip    net.IP                                                  // it listens there
+	ip    net.IP                                                  // where it listens
 	page  func(w io.Writer, r *history.Report, live string) error // view.Page
 
 	// state
@@ -130,7 +130,7 @@ func newServer(token string, ip net.IP) *server {
 	return &server{token: token, ip: ip, page: view.Page, runs: map[int]*run{}}
 }
 
-// routes returns what answers the requests that guard lets through.
+// routes returns the handler of the requests that pass guard.
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answer := range map[string]http.HandlerFunc{
@@ -149,7 +149,7 @@ func (s *server) routes() http.Handler {
 // protocol is wiring.WebProtocol.
 const protocol = 1
 
-// Main is the main function of crew-web, but that it returns the exit status.
+// Main is the main function of crew-web. It returns the exit status.
 func Main(args []string) int {
 	task.SetZone()
 	err := do(args[1:])
@@ -157,14 +157,14 @@ func Main(args []string) int {
 	case err == nil:
 		return 0
 	case len(args) > 2 && args[2] == "record":
-		fmt.Println(task.Printable(err.Error())) // crew tells it
+		fmt.Println(task.Printable(err.Error())) // crew prints it
 	default:
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
 	}
 	return 1
 }
 
-// do carries out what crew asks for.
+// do carries out the verb of crew's command line.
 func do(args []string) error {
 	if len(args) < 2 || args[0] == "" || args[0][0] < '0' || args[0][0] > '9' {
 		return errors.New("crew-web is started by crew: write crew report, crew web, or crew --report FILE")
@@ -189,13 +189,13 @@ func do(args []string) error {
 	return fmt.Errorf("crew and crew-web differ about %q: install both from the same source", args[1])
 }
 
-// pageHeaders lets a page have scripts and styles, as its own policy says.
+// pageHeaders sets the headers of a page. Its own policy allows its script and style.
 func pageHeaders(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 }
 
-// showIndex shows the runs. The state of those that are over is ended or killed.
+// showIndex sends the list of runs. The state of a run that is over is ended or killed.
 func (s *server) showIndex(w http.ResponseWriter, _ *http.Request) {
 	var runs []control.Hello
 	for _, r := range s.list() {
@@ -205,7 +205,7 @@ func (s *server) showIndex(w http.ResponseWriter, _ *http.Request) {
 	_ = view.Index(w, runs)
 }
 
-// showPage shows a run. The page goes on with the events after the last one that it tells.
+// showPage sends the page of a run. The page then asks for the events that it does not include.
 func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 	r := s.find(req.PathValue("pid"))
 	if r == nil {
@@ -217,5 +217,5 @@ func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 	_ = s.page(w, report, placeOf(id, next))
 }
 
-// name returns what people call a run.
+// name returns the name of a run or, if it has none, its process ID.
 func name(h *control.Hello) string { return cmp.Or(h.Name, strconv.Itoa(h.PID)) }

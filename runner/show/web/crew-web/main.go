@@ -1,6 +1,6 @@
-// Command crew-web makes pages and traces of runs, and shows runs in a browser: crew
-// report, crew web, and runs with --report or --trace start it. It is a program of its own
-// so that crew itself does without what HTML and HTTP take.
+// Command crew-web renders pages and traces of runs and shows runs in a browser. It is started by
+// crew report, crew web, and runs with --report or --trace. It is a separate program so that crew
+// itself links neither HTML templates nor an HTTP server.
 package main
 
 import (
