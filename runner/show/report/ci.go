@@ -11,43 +11,42 @@ import (
 )
 
 const (
-	ciTasks   = 10 // failed tasks that have an annotation, as GitHub shows no more; and tasks in each list of the summary
-	ciSlowest = 5
-	ciLines   = 5 // of the output of each
+	ciTasks   = 10 // failed tasks with an annotation, as GitHub shows no more; also tasks per list of the summary
+	ciSlowest = 5  // tasks in the list of the slowest
+	ciLines   = 5  // lines of output per task
 )
 
 // CIConfig configures a CI.
 type CIConfig struct {
-	Command string // of the run, as it was typed
+	Command string // command line of the run, as typed
 	Dir     string // working directory of tasks that have none of their own
-	Root    string // of the repository, which annotations name files from; "" for Dir
+	Root    string // root of the repository; paths in annotations are relative to it; "" means Dir
 	Summary string // file to which the summary is appended; "" for none
 
 	Say    func(text string) // prints whole lines on stderr
-	Notice func(text string) // prints a line of crew's own
+	Notice func(text string) // prints a notice of crew
 }
 
-// CI tells GitHub Actions what has failed: as annotations, which are lines on stderr,
-// and in a summary in Markdown. It says so when the run is over. What it keeps until
-// then is bounded.
+// CI reports the failures of a run to GitHub Actions once the run is over: as annotations, which are
+// lines on stderr, and in a summary in Markdown. Its memory is bounded.
 type CI struct {
 	cfg           CIConfig
 	failed, flaky []told
 	slowest       []told // the slowest first
 }
 
-// told is a task that the annotations or the summary tell of.
+// told is a task in the annotations or the summary.
 type told struct {
 	id         uint64
 	took       time.Duration
-	text       string // of the summary
+	text       string // for the summary
 	annotation string
 }
 
-// NewCI returns a CI.
+// NewCI returns a CI for one run.
 func NewCI(cfg CIConfig) *CI { return &CI{cfg: cfg} }
 
-// Consume notes the tasks to tell of. It never returns an error.
+// Consume collects the tasks to report. It never returns an error.
 func (c *CI) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; {
@@ -93,8 +92,8 @@ func outputEnd(r *task.Result) []string {
 
 func printable(t *task.Task, r *task.Result) string { return task.Printable(command(t, r)) }
 
-// Close prints the annotations and appends the summary. It never returns an error: a
-// summary that cannot be written is worth a line, and not a run that fails.
+// Close prints the annotations and appends the summary. It never returns an error: if the summary
+// cannot be written, it prints a notice and the run does not fail.
 func (c *CI) Close(s task.Stats) error {
 	for _, list := range [...][]told{c.failed, c.flaky} {
 		slices.SortFunc(list, func(a, b told) int { return cmp.Compare(a.id, b.id) })

@@ -12,17 +12,17 @@ import (
 	"crew/runner/decide/task"
 )
 
-// placeTail is in how much of the end of an output a place is looked for.
+// placeTail is how many bytes at the end of an output are searched for a place in the source.
 const placeTail = 4 << 10
 
-// Data of workflow commands, and their properties, are escaped so.
+// Escapes for the data and the properties of workflow commands.
 var (
 	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// annotation returns the workflow command that has GitHub show a failed task beside
-// the place in the source that its output names, with the last lines of that.
+// annotation returns the workflow command for a failed task. GitHub shows it, with the last lines of
+// output, beside the place in the source that the output names.
 func (c *CI) annotation(t *task.Task, r *task.Result, lines []string) string {
 	where := ""
 	if file, line, column := c.place(t, r); file != "" {
@@ -36,8 +36,8 @@ func (c *CI) annotation(t *task.Task, r *task.Result, lines []string) string {
 	return fmt.Sprintf("::error %stitle=%s::%s\n", where, title, message)
 }
 
-// place returns the first place in a file of the repository that the end of a task's
-// output names. The path is relative to the repository.
+// place returns the first place in a file of the repository that the end of a task's output names, or
+// "". The path is relative to the root of the repository.
 func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
 	var text []byte
 	for _, o := range [...]task.Output{r.Stderr, r.Stdout} {
@@ -50,7 +50,7 @@ func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
 	form := regexp.MustCompile(`(?m)^(.*?):(0*[1-9][0-9]*):(?:(0*[1-9][0-9]*):)?`) // path:line: or path:line:column:
 	for _, m := range form.FindAllStringSubmatch(string(task.Uncoloured(text)), -1) {
 		path := m[1]
-		// The path may stand behind other words.
+		// The path may follow other words.
 		for _, p := range [...]string{strings.TrimSpace(path), path[strings.LastIndexAny(path, " \t(\"'")+1:]} {
 			if file, ok := c.file(t, p); ok {
 				return file, m[2], m[3]
@@ -60,8 +60,8 @@ func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
 	return "", "", ""
 }
 
-// file returns the path from the root of the repository of a file that a task names,
-// if it is there.
+// file resolves a path that a task printed and returns it relative to the root of the repository. ok is
+// false unless it is a regular file in the repository.
 func (c *CI) file(t *task.Task, path string) (string, bool) {
 	if path == "" {
 		return "", false
@@ -76,27 +76,27 @@ func (c *CI) file(t *task.Task, path string) (string, bool) {
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// Log makes the lines around tasks' output in the log of a CI server. They hold a random
-// token, so no task can write them.
+// Log makes the lines around the output of tasks in the log of a CI server. They have a random token,
+// so a task cannot forge them.
 type Log struct{ token string }
 
-// NewLog returns the lines for a run.
+// NewLog returns a Log with a new token.
 func NewLog() Log { return Log{rand.Text()} }
 
-// GitHubFence returns the lines between which GitHub Actions obeys no workflow command.
+// GitHubFence returns a pair of lines between which GitHub Actions ignores workflow commands.
 func (l Log) GitHubFence() (stop, resume string) {
 	return "::stop-commands::" + l.token + "\n", "::" + l.token + "::\n"
 }
 
-// GitHubGroup returns the lines around a block of a task's output in the log of GitHub
-// Actions, which obeys nothing in it.
+// GitHubGroup returns the lines around a block of a task's output in the log of GitHub Actions, which
+// ignores workflow commands in it.
 func (l Log) GitHubGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
 	stop, resume := l.GitHubFence()
 	return "::group::" + escapeData.Replace(groupTitle(t, r, stderr)) + "\n" + stop, resume + "::endgroup::\n"
 }
 
-// GitLabGroup is like GitHubGroup for GitLab, which shows how long a section took and
-// wants each to have a name of its own. Those of tasks that succeeded are closed.
+// GitLabGroup is like GitHubGroup for GitLab, which shows how long a section took and wants unique
+// names. Sections of tasks that succeeded are collapsed.
 func (l Log) GitLabGroup(t *task.Task, r *task.Result, stderr bool) (begin, end string) {
 	const erase = "\x1b[0K"
 	name := fmt.Sprintf("crew_%s_%d", l.token, t.ID)

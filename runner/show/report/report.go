@@ -1,5 +1,5 @@
-// Package report writes what CI servers read about a run: a JUnit report, workflow
-// commands and a summary in Markdown.
+// Package report writes reports of a run for CI servers: JUnit XML, workflow commands and a summary in
+// Markdown.
 package report
 
 import (
@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	nameBytes    = 1000 // of the name of a test case, at most
-	commandBytes = 200  // of a command
-	traceLines   = 20   // of the end of an output
+	nameBytes    = 1000 // longest name of a test case
+	commandBytes = 200  // longest command
+	traceLines   = 20   // lines of the end of an output
 )
 
-// label returns the text that identifies a task: its tag, its records or, without any,
-// its command or number.
+// label returns the text that identifies a task: its tag, its records or, if it has none, its command
+// or number.
 func label(t *task.Task, r *task.Result) string {
 	if t.Tag != "" {
 		return t.TagOn(r.Worker, r.Host, r.Units)
@@ -47,11 +47,11 @@ func command(t *task.Task, r *task.Result) string {
 // maxSummary is GitHub's limit for the file of a step's summary.
 const maxSummary = 1 << 20
 
-// escapeHTML escapes text inside <pre>, where Markdown means nothing.
+// escapeHTML escapes text inside <pre>, where Markdown does not apply.
 var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// summary returns the summary of the run in Markdown. What tasks have written stands
-// in <pre>, so it is shown as it is.
+// summary returns the summary of the run in Markdown. Output of tasks is in <pre>, so it is shown
+// unchanged.
 func (c *CI) summary(s *task.Stats) string {
 	n, what := s.Of(task.OK), "succeeded"
 	if failed := s.Failed(); failed > 0 {
@@ -87,8 +87,8 @@ func (c *CI) summary(s *task.Stats) string {
 	return text
 }
 
-// appendSummary appends text to the file of a step's summary, unless that would become
-// too large to be shown at all. A FIFO that nobody reads is an error.
+// appendSummary appends text to the file of a step's summary. It returns an error if the file would
+// become too large for GitHub to show, or is a FIFO without a reader.
 func appendSummary(path, text string) error {
 	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// testCase writes the case of a task, with its elements in the order that Surefire's
-// schema wants.
+// testCase writes the test case of a task, with its elements in the order of Surefire's schema.
 func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 	j.counts.tests++
 	shown, others, again := r, r.Failures(), "rerun"
@@ -53,13 +52,12 @@ func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 	return cmp.Or(j.unread, err)
 }
 
-// isError reports whether an attempt failed for another reason than what its command
-// did.
+// isError reports whether an attempt failed for a reason other than its command.
 func isError(r *task.Result) bool {
 	return r.Outcome == task.StartFailed || r.Outcome == task.Lost || r.Outcome == task.BadAnswer || r.Outcome == task.Memory
 }
 
-// skippedText says why a task has neither succeeded nor failed in this run.
+// skippedText says why a task neither succeeded nor failed in this run.
 func skippedText(r *task.Result) string {
 	if r.Outcome == task.Cancelled || r.Outcome == task.Skipped || r.Err != nil {
 		return r.Verdict()
@@ -67,8 +65,8 @@ func skippedText(r *task.Result) string {
 	return "not run: the run ended before"
 }
 
-// class returns the name of a task's program, or crew if it is a shell. What comes before
-// a dot would be the class's package.
+// class returns the name of a task's program, or crew for a shell command. Dots are replaced, because
+// readers would take the part before a dot as the class's package.
 func class(t *task.Task, r *task.Result) string {
 	argv := t.ArgvIn(r)
 	if t.Shell || len(argv) == 0 {
@@ -79,8 +77,8 @@ func class(t *task.Task, r *task.Result) string {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// begin begins an element with attributes, which are pairs of name and value. The error
-// of a write comes later.
+// begin begins an element with attributes, given as pairs of name and value. Errors show up in a later
+// Write or Flush.
 func (j *JUnit) begin(element string, attributes ...string) {
 	start := xml.StartElement{Name: xml.Name{Local: element}}
 	for pair := range slices.Chunk(attributes, 2) {
@@ -93,8 +91,9 @@ func (j *JUnit) end(element string) {
 	_ = j.xml.EncodeToken(xml.EndElement{Name: xml.Name{Local: element}})
 }
 
-// attempt writes an element about a failed attempt, with the command and the end of its output
-// in place of a stack trace. One that the case does not show has its outputs, too.
+// attempt writes an element about a failed attempt, with the command and the end of its output as the
+// stack trace. If other is true, the test case shows another attempt, and the element also gets the
+// whole outputs.
 func (j *JUnit) attempt(element string, t *task.Task, r *task.Result, other bool) {
 	tail, err := r.OutputTail()
 	j.unread = cmp.Or(j.unread, err)
@@ -111,7 +110,7 @@ func (j *JUnit) attempt(element string, t *task.Task, r *task.Result, other bool
 	j.end(element)
 }
 
-// outputs writes the outputs of an attempt, if there are any.
+// outputs writes the outputs of an attempt that are not empty.
 func (j *JUnit) outputs(r *task.Result) {
 	for _, x := range [...]struct {
 		element string
@@ -121,14 +120,14 @@ func (j *JUnit) outputs(r *task.Result) {
 			continue
 		}
 		j.begin(x.element)
-		text := transform.NewWriter(xmlText{j.xml}, runes.ReplaceIllFormed()) // characters may be cut anywhere
+		text := transform.NewWriter(xmlText{j.xml}, runes.ReplaceIllFormed()) // joins characters that are split between writes
 		_, err := x.output.WriteTo(text)
 		j.unread = cmp.Or(j.unread, err, text.Close())
 		j.end(x.element)
 	}
 }
 
-// xmlText is an io.Writer of text, in which characters that XML 1.0 cannot hold (section 2.2)
+// xmlText is an io.Writer of character data. Characters that XML 1.0 does not allow (section 2.2)
 // become U+FFFD.
 type xmlText struct{ *xml.Encoder }
 
