@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	drawLeast = 50 * time.Millisecond // between two pictures, while much happens
+	drawLeast = 50 * time.Millisecond // between two redraws while much happens
 	keptAsks  = 16                    // requests that wait for an answer
-	keptTodo  = 16                    // what was posted and is not done yet
+	keptTodo  = 16                    // posted functions that wait to be called
 )
 
-// app connects the screen, the view and the run. Its methods are called by the
-// goroutine of loop alone; others post what is to be done.
+// app connects the screen, the view and the run. Only the goroutine of loop calls its methods; other
+// goroutines post functions to it.
 type app struct {
 	view
 	screen    tcell.Screen
-	todo      chan func()          // what is posted
-	asks      chan control.Request // to the goroutine that talks to the run
-	follow    func(*log)           // starts to show the output of a task
-	drawn     time.Time
-	away      bool // the terminal is given back
+	todo      chan func()          // posted functions
+	asks      chan control.Request // requests for the goroutine that talks to the run
+	follow    func(*log)           // starts to follow the output of a task
+	drawn     time.Time            // of the last redraw
+	away      bool                 // the terminal could not be taken back after a stop
 	quit      bool
-	err       error               // of the terminal, because of which to quit
-	signal    syscall.Signal      // because of which to quit; 0 for none
-	signals   chan syscall.Signal // that this process receives
-	continued chan syscall.Signal // has room for one SIGCONT
+	err       error               // error of the terminal that made the program quit
+	signal    syscall.Signal      // signal that made the program quit; 0 for none
+	signals   chan syscall.Signal // signals that this process receives
+	continued chan syscall.Signal // SIGCONT, with room for one
 }
 
 func newApp(screen tcell.Screen) *app {
@@ -40,11 +40,11 @@ func newApp(screen tcell.Screen) *app {
 		signals: make(chan syscall.Signal, 4), continued: make(chan syscall.Signal, 1)}
 }
 
-// post has loop call do. It is safe for concurrent use, but do must not call it. The queue of the
-// screen is not used for that: until there is room in it, the screen does not let go of the terminal.
+// post makes loop call do. It is safe for concurrent use, but do must not call it. It does not use the
+// event queue of the screen, because Suspend blocks while that is full.
 func (a *app) post(do func()) { a.todo <- do }
 
-// loop shows the view until the user quits or the terminal is gone.
+// loop runs until the user quits or the terminal is gone.
 func (a *app) loop() error {
 	go func() {
 		for e := a.screen.PollEvent(); e != nil; e = a.screen.PollEvent() {
@@ -61,7 +61,7 @@ func (a *app) loop() error {
 	return a.err
 }
 
-// happened takes an event of the terminal.
+// happened handles an event of the terminal.
 func (a *app) happened(e tcell.Event) {
 	switch e := e.(type) {
 	case *tcell.EventError:
@@ -73,20 +73,20 @@ func (a *app) happened(e tcell.Event) {
 	}
 }
 
-// obey does what signals ask for, until the program ends.
+// obey handles signals until the program ends.
 func (a *app) obey() {
 	for sig := range a.signals {
 		if sig == syscall.SIGTSTP {
 			a.post(a.stop)
 			continue
 		}
-		kernel.Reset(sig) // once more, and it acts at once
+		kernel.Reset(sig) // the second one ends the program at once
 		a.post(func() { a.quit, a.signal = true, sig })
 	}
 }
 
-// stopWithin is how long a process waits to be stopped by SIGTSTP, which the kernel discards
-// where no shell could continue it.
+// stopWithin is how long stop waits for SIGTSTP to stop the process and SIGCONT to continue it. The
+// kernel discards SIGTSTP if no shell could continue the process.
 const stopWithin = time.Second
 
 // inSession reports whether the parent may be a shell that can continue this process.
@@ -96,16 +96,16 @@ func inSession() bool {
 	return err == nil && failed == nil && own == of
 }
 
-// stop stops the whole job, as a terminal does at Ctrl-Z. The terminal is as it was before meanwhile.
+// stop stops the whole job, as Ctrl-Z does. Meanwhile the terminal is restored.
 func (a *app) stop() {
 	_ = a.screen.Suspend()
 	select {
-	case <-a.continued: // before this
+	case <-a.continued: // drop an earlier SIGCONT
 	default:
 	}
 	kernel.Reset(syscall.SIGTSTP)
-	_ = syscall.Kill(0, syscall.SIGTSTP) // which may return before this process stops
-	if kernel.Portable && inSession() {  // the Go runtime keeps its handler, which does nothing
+	_ = syscall.Kill(0, syscall.SIGTSTP) // may return before this process stops
+	if kernel.Portable && inSession() {  // the Go runtime keeps its handler, so SIGTSTP does nothing
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
 	select {

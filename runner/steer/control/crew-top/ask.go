@@ -10,8 +10,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// connect starts to exchange requests and answers with the run, and to watch it.
-// The goroutines end with the program.
+// connect starts to watch the run and to send it requests. The goroutines end with the program.
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
@@ -25,7 +24,7 @@ func (a *app) connect(hello control.Hello) {
 	}()
 }
 
-// answered shows the answer to a request that steers the run.
+// answered shows the answer to a request.
 func (a *app) answered(request *control.Request, reply *control.Reply, err error) {
 	switch {
 	case err != nil:
@@ -44,7 +43,7 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 	}
 }
 
-// watch posts the state of the run again and again, and how it ended.
+// watch posts each status of the run, and in the end how it ended.
 func (a *app) watch(hello control.Hello) {
 	m := &meter{list: processes}
 	how := control.UntilOver(context.Background(), hello, func(_ []byte, r *control.Reply) error {
@@ -65,7 +64,7 @@ func (a *app) watch(hello control.Hello) {
 	a.post(func() { a.end(how) })
 }
 
-// followLog posts the output of a task to a log, until it is left.
+// followLog posts the output of a task to a log, until the log is closed.
 func (a *app) followLog(hello control.Hello, l *log) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()

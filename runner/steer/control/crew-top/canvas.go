@@ -8,15 +8,15 @@ import (
 	"crew/runner/decide/task"
 )
 
-// canvas is the screen while one picture is drawn on it.
+// canvas is the screen during one redraw.
 type canvas struct {
 	tcell.Screen
 	w, h int
 	styles
 }
 
-// styles are the looks of text. Colors are the terminal's own, so they go with its
-// background; without colors, attributes alone tell them apart.
+// styles are the styles of text. They use the terminal's own palette, which suits its background.
+// Without colors they differ only in attributes.
 type styles struct {
 	plain, bold, dim, bar, title, chosen, good, warn, bad tcell.Style
 }
@@ -33,16 +33,16 @@ func newStyles(colors int) styles {
 	return s
 }
 
-// pen writes into a part of a row: from column x on, up to column end.
+// pen writes into a part of a row: from column x up to, but not including, column end.
 type pen struct {
 	*canvas
 	x, y, end int
 }
 
-// row returns a pen for a row but its first and last column.
+// row returns a pen for a row without its first and last column.
 func (c *canvas) row(y int) *pen { return &pen{c, 1, y, c.w - 1} }
 
-// fill gives a row a style.
+// fill clears a row, gives it a style and returns a pen for it.
 func (c *canvas) fill(y int, style tcell.Style) *pen {
 	for x := range c.w {
 		c.Put(x, y, " ", style)
@@ -50,7 +50,7 @@ func (c *canvas) fill(y int, style tcell.Style) *pen {
 	return c.row(y)
 }
 
-// put writes s, without control characters, cut if it is too long.
+// put writes s with control characters escaped, and cuts it at the end of the pen.
 func (p *pen) put(s string, style tcell.Style) {
 	s = task.Printable(strings.ReplaceAll(task.Shorten(s, 8*max(p.end-p.x, 0)), "\t", " "))
 	for s != "" && p.x < p.end {
@@ -58,7 +58,7 @@ func (p *pen) put(s string, style tcell.Style) {
 		if n == 0 {
 			break
 		}
-		if p.x+n > p.end || p.x+n == p.end && rest != "" { // no room, or none for what follows
+		if p.x+n > p.end || p.x+n == p.end && rest != "" { // no room, or no room for the rest
 			if p.x+n > p.end || n > 1 {
 				p.Put(p.x, p.y, " ", style) // a wide character
 			}
@@ -70,7 +70,7 @@ func (p *pen) put(s string, style tcell.Style) {
 	}
 }
 
-// right writes s at the right end, before which the pen ends then.
+// right writes s right-aligned and moves the end of the pen before it.
 func (p *pen) right(s string, style tcell.Style) {
 	last := *p
 	p.end = max(p.x, p.end-len(s))
@@ -78,14 +78,14 @@ func (p *pen) right(s string, style tcell.Style) {
 	last.put(s, style)
 }
 
-// shifted returns s without control characters and the first columns.
+// shifted returns s with control characters escaped and without its first left columns.
 func shifted(s string, left int) string {
 	r := []rune(task.Printable(strings.ReplaceAll(s, "\t", "    ")))
 	return string(r[min(left, len(r)):])
 }
 
-// list draws those of n items for which there are rows from y on. first is the first one
-// shown and changes so that the chosen one, of which there may be none, is visible.
+// list draws as many of n items as fit into rows from y on. first is the first item shown and is
+// changed to keep the chosen item visible. chosen is -1 for none.
 func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pen, style tcell.Style)) {
 	*first = max(0, min(*first, n-rows))
 	if 0 <= chosen && chosen < n {
@@ -107,10 +107,10 @@ var fallbacks = [...]struct{ char, instead string }{
 	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"}, {"░", "."},
 }
 
-// levels are the columns of a graph by height.
+// levels are the columns of a graph, lowest first.
 const levels = "▁▂▃▄▅▆▇█"
 
-// graph draws the latest values, the last at the right. Only 0 has the lowest level.
+// graph draws the latest values, the last one at the right. Only 0 is drawn at the lowest level.
 func (p *pen) graph(values []float64, highest float64) {
 	values = values[max(0, len(values)-max(0, p.end-p.x)):]
 	for i, v := range values {

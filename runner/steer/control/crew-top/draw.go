@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	tall     = 16 // so many rows have room for more than the tasks
-	narrow   = 60 // fewer columns have no room for memory and attempts
-	longHost = 20 // bytes of the name of a machine
-	leastBar = 12 // fewer columns are not worth a progress bar
+	tall     = 16 // rows from which on the command of the run is shown
+	narrow   = 60 // columns below which wide table columns are left out
+	longHost = 20 // bytes shown of a host name
+	leastBar = 12 // columns below which there is no progress bar
 )
 
 // draw draws the view.
@@ -26,7 +26,7 @@ func (v *view) draw(s tcell.Screen) {
 	w, h := s.Size()
 	c := &canvas{Screen: s, w: w, h: h, styles: newStyles(s.Colors())}
 	if v.over != "" {
-		c.chosen = c.plain // nothing can be done with it
+		c.chosen = c.plain // a task of a run that is over cannot be acted on
 	}
 	switch {
 	case h < 2 || w < 2:
@@ -45,7 +45,7 @@ func (v *view) draw(s tcell.Screen) {
 	s.Show()
 }
 
-// header draws the totals. It returns the row below.
+// header draws the totals and returns the row below them.
 func (v *view) header(c *canvas) int {
 	s := &v.status
 	p := c.fill(0, c.bar)
@@ -70,7 +70,7 @@ func (v *view) header(c *canvas) int {
 	return y + 2
 }
 
-// progress draws the totals and, if there is room, a bar.
+// progress draws the totals and, if there is room, a progress bar.
 func (v *view) progress(p *pen) {
 	s := &v.status
 	style := p.plain
@@ -90,8 +90,8 @@ func (v *view) progress(p *pen) {
 	}
 }
 
-// body shares rows from y on among the tasks, what waits, and what has ended. The chosen
-// task is always shown.
+// body divides the rows from y on between the running tasks, the reasons for waiting, and the tasks
+// that ended. The chosen task is always visible.
 func (v *view) body(c *canvas, y, rows int) {
 	fit := func(lines, room int) int { // with a title
 		if lines == 0 || room < 2 {
@@ -124,7 +124,7 @@ func (v *view) body(c *canvas, y, rows int) {
 		}
 		c.section(y, "WAITING", more)
 		c.list(y+1, waits-1, len(v.waits), -1, &none, func(i int, p *pen, style tcell.Style) {
-			if b := v.status.Blocking; b != nil && v.waits[i] == b.Shown { // why nothing starts
+			if b := v.status.Blocking; b != nil && v.waits[i] == b.Shown { // the reason why nothing starts
 				style = c.warn
 			}
 			p.put(v.waits[i], style)
@@ -144,14 +144,14 @@ func (v *view) body(c *canvas, y, rows int) {
 	}
 }
 
-// section draws the title of a part.
+// section draws the title of a section.
 func (c *canvas) section(y int, title, more string) {
 	p := c.row(y)
 	p.put(title, c.bold)
 	p.put("  "+more, c.dim)
 }
 
-// endedText describes a task that has ended, or failed and waits for its retry.
+// endedText describes a task that ended, or that failed and waits for its retry.
 func endedText(t *row) string {
 	at := "        "
 	if !t.Start.IsZero() {
@@ -164,16 +164,16 @@ func endedText(t *row) string {
 	return text + ": " + t.name()
 }
 
-// column is one of the table's.
+// column is a column of the table of running tasks.
 type column struct {
 	title string
-	width int  // at least, with the blank before it
-	wide  bool // a narrow screen has no room for it
+	width int  // minimum, with the leading blank
+	wide  bool // left out on a narrow screen
 	value func(*row) string
-	order func(a, b *row) int // by which the tasks can be sorted; nil if they cannot
+	order func(a, b *row) int // compares rows to sort by the column; nil if it cannot be sorted
 }
 
-// columns are those before the command. One without a value in any row is left out.
+// columns are the columns before the command. A column that is empty in all rows is left out.
 var columns = [...]column{
 	{title: "WORKER", width: 3, value: func(r *row) string { return strconv.Itoa(r.Worker) }, order: func(a, b *row) int { return a.Worker - b.Worker }},
 	{title: "HOST", wide: true, value: func(r *row) string { return task.HostName(string(r.Host[:min(len(r.Host), longHost)])) }},
@@ -184,7 +184,7 @@ var columns = [...]column{
 	{title: "MEM", width: 6, wide: true, value: func(r *row) string { return r.measure("%.0fM", float64(r.memory>>20)) }, order: func(a, b *row) int { return cmp.Compare(b.memory, a.memory) }},
 }
 
-// measure formats what was measured of a task.
+// measure formats a measured number of a task, or returns "-" if nothing was measured.
 func (r *row) measure(format string, n float64) string {
 	if !r.measured {
 		return "-"
@@ -192,7 +192,7 @@ func (r *row) measure(format string, n float64) string {
 	return fmt.Sprintf(format, n)
 }
 
-// columns returns the columns for which there is room, as wide as their values.
+// columns returns the columns that fit into w, as wide as their values.
 func (v *view) columns(w int) (cols []column) {
 	for i, col := range columns {
 		if w < narrow && i == 0 {
@@ -240,7 +240,7 @@ func (v *view) table(c *canvas, y, rows int) {
 	p.put(" COMMAND", c.bold)
 }
 
-// drawHelp draws what the keys do.
+// drawHelp draws the list of keys.
 func (c *canvas) drawHelp() {
 	c.fill(0, c.bar).put("crew ctl top: the keys", c.title)
 	lines := []string{
@@ -256,7 +256,7 @@ func (c *canvas) drawHelp() {
 	c.list(1, c.h-2, len(lines), -1, &first, func(i int, p *pen, style tcell.Style) { p.put(lines[i], style) })
 }
 
-// footer draws the last line: what there is to say, or the keys.
+// footer draws the last line: a question, a message, or the keys.
 func (v *view) footer(c *canvas, p *pen) {
 	silent := v.silent(time.Now())
 	switch {

@@ -10,10 +10,10 @@ import (
 	"crew/runner/steer/control"
 )
 
-// sideways is how many columns the left and right keys shift text.
+// sideways is the number of columns by which the left and right keys shift text.
 const sideways = 8
 
-// key obeys a key.
+// key handles a key.
 func (a *app) key(k tcell.Key, r rune) {
 	a.message = ""
 	switch {
@@ -50,8 +50,7 @@ func (a *app) key(k tcell.Key, r rune) {
 	}
 }
 
-// moves returns by how many rows a key moves in a list that shows page of them. It
-// returns 0 for other keys.
+// moves returns by how many rows a key moves in a list that shows page rows, or 0 for other keys.
 func moves(k tcell.Key, r rune, page int) int {
 	switch {
 	case k == tcell.KeyUp, r == 'k':
@@ -70,8 +69,8 @@ func moves(k tcell.Key, r rune, page int) int {
 	return 0
 }
 
-// shift changes how many columns of text are left out. It reports whether the key does
-// that.
+// shift changes left, the number of hidden columns, if k is the left or right key. It reports whether
+// it is.
 func shift(left *int, k tcell.Key) bool {
 	switch k {
 	case tcell.KeyLeft:
@@ -84,7 +83,7 @@ func shift(left *int, k tcell.Key) bool {
 	return true
 }
 
-// chooseRun obeys a key while a run is to be chosen, and shows the one that is.
+// chooseRun handles a key in the list of runs. Enter connects to the marked run.
 func (a *app) chooseRun(k tcell.Key, r rune) {
 	a.run = max(0, min(a.run+moves(k, r, len(a.runs)), len(a.runs)-1))
 	switch {
@@ -97,7 +96,7 @@ func (a *app) chooseRun(k tcell.Key, r rune) {
 	}
 }
 
-// commands list what the other keys do, the most important first.
+// commands are the commands of the other keys, most important first.
 var commands = [...]struct {
 	keys       string
 	hint, help string
@@ -148,14 +147,14 @@ var commands = [...]struct {
 	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},
 }
 
-// confirmed returns what makes a request after a question.
+// confirmed returns a command that sends op after the user has confirmed text.
 func confirmed(op, text string) func(a *app, key rune) {
 	return func(a *app, _ rune) {
 		a.ask = &question{text, func() { a.steer(control.Request{Op: op}) }}
 	}
 }
 
-// command carries out the command of a key. A run that is over has few left.
+// command runs the command of a key. Once the run is over, only a few are allowed.
 func (a *app) command(k tcell.Key, r rune) {
 	switch {
 	case k == tcell.KeyEnter:
@@ -176,8 +175,8 @@ func (a *app) command(k tcell.Key, r rune) {
 	}
 }
 
-// chosenTask returns the chosen task unless it is in a state. If there is none, it says
-// so and returns nil.
+// chosenTask returns the chosen task. If there is none, or it is in the state but, it shows a message
+// and returns nil.
 func (a *app) chosenTask(but string) *row {
 	if len(a.tasks) == 0 {
 		a.message = "no task is running"
@@ -195,7 +194,7 @@ func (a *app) chosenTask(but string) *row {
 	return nil
 }
 
-// steer asks the run to do something, unless it leaves too many requests unanswered.
+// steer sends a request to the run, unless too many are unanswered.
 func (a *app) steer(r control.Request) {
 	select {
 	case a.asks <- r:

@@ -13,24 +13,24 @@ import (
 
 const (
 	keptLines = 5000
-	longest   = 2048 // bytes of a line; the rest is left out
+	longest   = 2048 // bytes kept of a line
 )
 
-// log is the output of a task, as it comes.
+// log is the output of a task that is being shown.
 type log struct {
 	id      uint64
-	state   string // when it was asked for; as in control.Where
+	state   string // of the task when the log was opened; as in task.Where
 	command string
-	close   func() // ends the wait for more
+	close   func() // stops followLog
 
 	lines []*logLine
-	open  [2]*logLine // of stdout and stderr: the lines without an end
+	open  [2]*logLine // the incomplete last lines of stdout and stderr
 	ended string      // how the task ended; "" while it runs
 
 	first  int // the first line shown, unless follow
 	follow bool
-	left   int // columns that are scrolled out on the left
-	page   int // how many lines were shown
+	left   int // hidden columns on the left
+	page   int // number of lines shown
 }
 
 // logLine is a line of output.
@@ -39,7 +39,7 @@ type logLine struct {
 	stderr bool
 }
 
-// take takes a reply to a request for the output.
+// take adds a reply to a request for the output.
 func (l *log) take(r *control.Reply) {
 	if r.Cut > 0 {
 		l.add(fmt.Appendf(nil, "… %d bytes before this are not kept\n", r.Cut), r.Stream == "stderr")
@@ -50,8 +50,7 @@ func (l *log) take(r *control.Reply) {
 	}
 }
 
-// add adds output. As on a terminal, a carriage return makes what follows replace
-// the line.
+// add adds output. As on a terminal, text after a carriage return replaces the line.
 func (l *log) add(p []byte, stderr bool) {
 	stream := 0
 	if stderr {
@@ -80,7 +79,7 @@ func (l *log) add(p []byte, stderr bool) {
 	}
 }
 
-// draw draws the log on the whole screen but its last line.
+// draw draws the log on the whole screen except the last line.
 func (l *log) draw(c *canvas) {
 	p := c.fill(0, c.bar)
 	p.put(fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.title)
@@ -102,7 +101,7 @@ func (l *log) draw(c *canvas) {
 	}
 }
 
-// scroll scrolls by some rows. At the end, it follows what comes.
+// scroll scrolls by some rows. At the end it begins to follow new output.
 func (l *log) scroll(rows int) {
 	l.first = max(0, min(l.first, len(l.lines)-l.page)+rows)
 	l.follow = l.first >= len(l.lines)-l.page

@@ -1,6 +1,5 @@
-// Command crew-top shows a running crew on the whole screen and steers it; "crew ctl
-// top" starts it. It is a program of its own so that crew itself does without a
-// terminal library.
+// Command crew-top shows a running crew on the whole screen and controls it. It is started by
+// crew ctl top. It is a separate program so that crew itself links no terminal library.
 package main
 
 import (
@@ -26,8 +25,8 @@ func main() {
 	os.Exit(status)
 }
 
-// show shows the run that the arguments name, or to which a program leads that follows with its own
-// arguments. It returns the exit status.
+// show shows the run that the arguments name and returns the exit status. A program and its arguments
+// may follow, over which the run is reached.
 func show(args []string) (int, error) {
 	if len(args) < 3 || args[0] != "--protocol" {
 		return 1, errors.New("crew-top is started by crew: write crew ctl top")
@@ -37,7 +36,7 @@ func show(args []string) (int, error) {
 			args[1], control.Version)
 	}
 	var hello control.Hello
-	var runs []control.Hello // of which the user is to choose one
+	var runs []control.Hello // for the user to choose from
 	if args[2] == "" {
 		runs = control.List()
 	}
@@ -85,11 +84,11 @@ func newScreen() (tcell.Screen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the terminal %s is unknown: set TERM to one that it resembles, or use crew ctl status", name)
 	}
-	// As an xterm it would get keyboard protocols and a window title, which stay if this process is
-	// killed.
+	// For an xterm, tcell sets keyboard protocols and a window title, which would stay if this process
+	// is killed.
 	plain := *known
 	plain.Name, plain.XTermLike = "crew-"+name, false
-	plain.AltChars = "" // few terminals have all that is drawn here
+	plain.AltChars = "" // few terminals have all characters that are drawn here
 	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII)
 	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(nil, &plain)
 	if err == nil {

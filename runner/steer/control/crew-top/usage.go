@@ -12,25 +12,25 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// tick is how exactly the CPU time of processes is known.
+// tick is the resolution of the CPU time of processes.
 const tick = time.Second / 100
 
 // usage is the resource usage of a task's processes.
 type usage struct {
-	cpu    float64 // of one processor, since the last measurement or the start
-	memory int64   // resident bytes, of which shared ones count several times
+	cpu    float64 // share of one processor since the last measurement or the start
+	memory int64   // resident bytes; pages shared by processes count several times
 }
 
-// meter measures what attempts use.
+// meter measures the resource usage of attempts.
 type meter struct {
-	list func() []kernel.Process // all that there are
+	list func() []kernel.Process // returns all processes
 	at   time.Time               // of the last measurement
-	used map[int]time.Duration   // the CPU time of each attempt until then, by process id
+	used map[int]time.Duration   // CPU time of each attempt until then, by process ID
 }
 
-// measure returns the usage of attempts, given by process id and start. The
-// processes of an attempt are its process group and all their descendants. Those
-// that cannot be seen are missing from the result.
+// measure returns the usage of attempts by process ID. attempts maps process IDs to start times. An
+// attempt consists of its process group and all descendants of that. Attempts whose processes cannot be
+// seen are missing from the result.
 func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage {
 	used, found, all := map[int]time.Duration{}, map[int]usage{}, map[int]*kernel.Process{}
 	if len(attempts) > 0 {
@@ -64,7 +64,7 @@ func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage
 
 // ownerOf returns the attempt that a process belongs to, or 0.
 func ownerOf(pid int, all map[int]*kernel.Process, attempts map[int]time.Time) int {
-	for range all { // a parent's id may have been used again meanwhile: no endless loop
+	for range all { // bounded, because a reused parent ID could make a cycle
 		p := all[pid]
 		if _, ok := attempts[pid]; ok {
 			return pid
@@ -89,7 +89,7 @@ func processes() []kernel.Process {
 	return listed()
 }
 
-// listed asks ps(1) for all processes, for systems that do not tell what these use.
+// listed gets all processes from ps(1), for systems where the kernel package does not know their usage.
 func listed() (all []kernel.Process) {
 	ps := exec.Command("ps", "-axSo", "pid,ppid,pgid,rss,time") // -S: with children that have ended
 	ps.Env = append(os.Environ(), "LC_ALL=C")

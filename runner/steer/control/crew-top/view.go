@@ -9,49 +9,50 @@ import (
 	"crew/runner/steer/control"
 )
 
-// view holds what the screen shows, and which task of it is chosen.
+// view holds the state of the screen.
 type view struct {
-	// what is known of the run
+	// the run
 
 	hello   control.Hello
-	status  control.Status // when it was last looked at
-	tasks   []row          // the running ones, in order; then those that have ended, or failed and wait for their retry, the latest first
-	running int            // how many of tasks run
-	waits   []string       // what waits for what
-	rates   []float64      // tasks per second, one for each look at the run
+	status  control.Status // the latest one
+	tasks   []row          // running tasks, sorted; then tasks that ended or wait for their retry, latest first
+	running int            // number of running tasks
+	waits   []string       // reasons why tasks wait
+	rates   []float64      // tasks per second, one for each status
 	over    string         // control.Ended or Killed; "" while it runs
 	looked  time.Time      // when the run last answered
 
-	// what the user wants
+	// the user's choices
 
-	order      int    // which of columns the running tasks are sorted by
-	chosen     uint64 // the task; 0 for none
-	past       bool   // it is one of those that do not run
-	place      int    // its row when it was last seen
-	first      int    // the first running task shown
-	firstEnded int    // the same of the others
-	page       int    // how many running tasks were shown
-	left       int    // columns of the commands that are not shown
+	order      int    // index in columns to sort running tasks by
+	chosen     uint64 // number of the chosen task; 0 for none
+	past       bool   // the chosen task does not run
+	place      int    // row of the chosen task when it was last seen
+	first      int    // first running task shown
+	firstEnded int    // first of the other tasks shown
+	page       int    // number of running tasks shown
+	left       int    // hidden columns of the commands
 
-	// what is shown instead or on the last line
+	// other screens and the last line
 
-	runs     []control.Hello // of which one is to be chosen; nil once it is
-	run      int             // the one that is marked
-	firstRun int             // the first one shown
-	help     bool            // the keys are shown
-	log      *log            // the output that is shown; nil for none
-	ask      *question       // waits for an answer; nil for none
-	message  string          // what there is to say, until the next key
+	runs     []control.Hello // runs to choose from; nil once one is chosen
+	run      int             // the marked run
+	firstRun int             // the first run shown
+	help     bool            // the list of keys is shown
+	log      *log            // the log that is shown; nil for none
+	ask      *question       // a pending question; nil for none
+	message  string          // shown until the next key
 }
 
-// row is a task that the user can choose.
+// row is a task in the view.
 type row struct {
 	task.Where
 	usage
 	measured bool
 }
 
-// name returns what the table calls the task: with its record if the rest does not tell that.
+// name returns the text of the task in the table: its note, its record unless the command shows it, and
+// the command.
 func (r *row) name() string {
 	name, record := r.Shown()
 	if r.Note != "" {
@@ -63,7 +64,7 @@ func (r *row) name() string {
 	return name
 }
 
-// known returns what people recognize the task by.
+// known returns the record of the task or, if it has none, its name.
 func (r *row) known() string { return cmp.Or(string(r.Record), r.name()) }
 
 // question asks for consent before a command is sent.
@@ -73,11 +74,11 @@ type question struct {
 }
 
 const (
-	keptRates = 1000            // looks; more than any terminal has columns
+	keptRates = 1000            // more than any terminal has columns
 	patience  = 3 * time.Second // until the run counts as silent
 )
 
-// learn takes the status of the run at a moment, and what its tasks use by process ID.
+// learn stores a new status of the run and the usage of its tasks by process ID.
 func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 	if passed := now.Sub(v.looked).Seconds(); v.status.Elapsed > 0 && passed > 0 {
 		ran := s.Done - s.Skipped - (v.status.Done - v.status.Skipped)
@@ -99,8 +100,7 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 	v.sort()
 }
 
-// sort puts the running tasks in order. If the chosen one has ended, the one that has
-// its place is chosen.
+// sort sorts the running tasks. If the chosen task has ended, the task in its row is chosen.
 func (v *view) sort() {
 	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int {
 		return cmp.Or(columns[v.order].order(&a, &b), columns[0].order(&a, &b), cmp.Compare(a.Task, b.Task))
@@ -108,7 +108,7 @@ func (v *view) sort() {
 	v.choose(v.chosenRow())
 }
 
-// chosenRow returns the row of the chosen task or, if that is gone, its place.
+// chosenRow returns the row of the chosen task or, if that is gone, the nearest row to its last one.
 func (v *view) chosenRow() int {
 	from, to := 0, v.running
 	if v.past {
@@ -123,7 +123,7 @@ func (v *view) chosenRow() int {
 	return max(0, min(v.place, to-1))
 }
 
-// choose chooses the task of a row, or the next one that exists.
+// choose chooses the task in a row, or in the nearest row that exists.
 func (v *view) choose(row int) {
 	v.place, v.past, v.chosen = max(0, min(row, len(v.tasks)-1)), false, 0
 	if len(v.tasks) > 0 {
@@ -139,7 +139,7 @@ func (v *view) end(how string) {
 	}
 }
 
-// silent returns how long the run has not answered, if that is remarkably long.
+// silent returns how long the run has not answered, or 0 if that is less than patience.
 func (v *view) silent(now time.Time) time.Duration {
 	if d := now.Sub(v.looked); v.over == "" && !v.looked.IsZero() && d >= patience {
 		return d
