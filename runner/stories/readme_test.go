@@ -14,19 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cannot are the command lines of the README that do not run.
+// cannot are the command lines of these pages that do not run.
 var cannot = []string{
 	"go test ./...", // which runs this test
 }
 
-// readmeLines returns the command lines of the README: those of its blocks of shell, and
-// what its crontab starts. printed is what the README shows below a command that has a $
-// before it.
+// readmeLines returns the command lines of the README, and after them those of the cookbook: the lines of
+// their blocks of shell, and the commands of crontabs. printed is the output that the README shows below
+// a command with a $ before it.
 func readmeLines(t *testing.T) (lines []string, printed string) {
 	t.Helper()
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+	cookbook, err := os.ReadFile("man/cookbook.md")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text)+string(cookbook), -1) {
 		switch block := m[2]; m[1] {
 		case "crontab":
 			lines = append(lines, strings.TrimSpace(strings.SplitN(block, " ", 6)[5]))
@@ -46,8 +48,8 @@ func readmeLines(t *testing.T) (lines []string, printed string) {
 	return lines, printed
 }
 
-// TestReadme runs the README from top to bottom. CREW_SOAK has go do what it says there,
-// in place of taking programs that are built faster.
+// TestReadme runs the README and the cookbook from top to bottom. With CREW_SOAK, go installs crew as
+// written there; otherwise the test copies programs that are already built.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	lines, printed := readmeLines(t)
@@ -59,7 +61,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	runs := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(cannot, line) })
-	require.Equal(t, known, runs, "the command lines of the README, and what becomes of them here")
+	require.Equal(t, known, runs, "the command lines of the README and the cookbook, and their outcomes here")
 	require.Len(t, lines, len(runs)+len(cannot))
 
 	s := newSandbox(t, readFiles(t, "readme"), engine, "crew/runner/steer/control/crew-top", "crew/runner/show/web/crew-web")
@@ -154,7 +156,7 @@ func TestReadmeComingFrom(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	section = strings.ReplaceAll(section, `\|`, "|")
 	rows := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*?)`").FindAllStringSubmatch(section, -1)
-	require.Len(t, rows, 8)
+	require.Len(t, rows, 6)
 	for _, row := range rows {
 		require.True(t, slices.ContainsFunc(slices.Concat(uses, slices.Concat(tables...)), func(u use) bool {
 			return strings.Contains(u.theirs, row[1]) && strings.Contains(u.crew, row[2])
