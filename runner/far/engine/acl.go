@@ -14,7 +14,7 @@ import (
 	"crew/runner/far/travel"
 )
 
-// userToken returns a user's name as a part of subjects. No two users of a hub have the same.
+// userToken returns a user's name as a part of subjects. No two users of a hub have the same token.
 func userToken(name string) string {
 	return strings.Map(func(r rune) rune {
 		if outOfName(r) {
@@ -24,30 +24,30 @@ func userToken(name string) string {
 	}, cmp.Or(name, "="))
 }
 
-// inboxOf begins the subjects of the replies to a user.
+// inboxOf returns the prefix of the subjects of replies to a user.
 func inboxOf(user string) string { return "_INBOX." + user }
 
-// rights are the least that a part of crew needs. They include answering requests.
+// rights are the least permissions for one role. They include answering requests.
 type rights struct{ publish, subscribe []string }
 
-// submitterRights are those of the runs of a user, and of crew engine but for serve, invite and revoke. It
-// knows of no other user's runs.
+// submitterRights returns the rights of a user's runs, and of crew engine except serve, invite and
+// revoke. They do not reach the runs of other users.
 func submitterRights(user string) rights {
 	return rights{
 		publish: []string{
-			taskSubject("*", anyOne, user, "*"), orderSubject("*", anyOne, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
-			askSubject, enrolSubject(user, "*"), travel.Subject("*", "*"),
+			taskSubject("*", allWorkers, user, "*"), orderSubject("*", allWorkers, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
+			askSubject, runInfoSubject(user, "*"), travel.Subject("*", "*"),
 		},
 		subscribe: []string{
 			inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
-			askSubject, presenceSubject("*", anyOne), enrolSubject(user, "*"),
+			askSubject, presenceSubject("*", allWorkers), runInfoSubject(user, "*"),
 		},
 	}
 }
 
-// workerRights are those of crew worker. It can tell of itself, take the tasks that it was
-// given and bring their results, all on subjects with its user's name. It cannot bring tasks,
-// give orders, or read results.
+// workerRights returns the rights of crew worker: to announce itself, receive the attempts sent to it
+// and publish their results, all on subjects with its user's name. It cannot submit tasks, give orders
+// or read results.
 func workerRights(user string) rights {
 	return rights{
 		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*")},
@@ -64,7 +64,7 @@ func rightsOf(u credentials.User) *server.Permissions {
 	return workerRights(userToken(u.Name)).permissions()
 }
 
-// permissions returns the rights as a server has them.
+// permissions converts r to the server's type.
 func (r rights) permissions() *server.Permissions {
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: r.publish},
@@ -73,8 +73,8 @@ func (r rights) permissions() *server.Permissions {
 	}
 }
 
-// leastRights returns the rights of all as a part of the configuration of a server,
-// with passwords from its environment. Another user needs them with its own name.
+// leastRights returns the rights of both roles as a part of a server's configuration, with passwords
+// from its environment. A further user needs the same rights with its own name.
 func leastRights() string {
 	user := func(name, use string, r rights) string {
 		list := func(subjects []string) string { return `"` + strings.Join(subjects, "\"\n        \"") + `"` }
@@ -97,12 +97,11 @@ func leastRights() string {
 
 const (
 	signedFor   = 5 * time.Minute
-	signContext = "crew-attempt-1\x00" // keeps signatures from meaning anything elsewhere
+	signContext = "crew-attempt-1\x00" // so a signature is valid for nothing else
 )
 
-// sign sets the fields of the signature of an attempt that will be sent on subject.
-// Unless Expires is set, the signature holds for a few minutes. Nothing else may
-// change afterwards.
+// sign signs an attempt that will be sent on subject. The signature holds until Expires or, if that is
+// zero, for signedFor. No field may change afterwards.
 func sign(k *credentials.Key, a *Attempt, subject string) {
 	if a.Expires.IsZero() {
 		a.Expires = time.Now().Add(signedFor)
@@ -111,21 +110,20 @@ func sign(k *credentials.Key, a *Attempt, subject string) {
 	a.Sig = k.Sign(signedText(a.Encode(), subject))
 }
 
-// signLasting is sign for all attempts of a task, on whatever worker of the queue in subject.
+// signLasting signs all attempts of a task, on any worker of the queue in subject.
 func signLasting(k *credentials.Key, a *Attempt, subject string) {
 	a.Lasting, a.Expires = true, time.Now().Add(keptFor)
 	sign(k, a, subject)
 }
 
-// common returns what all attempts of a task have in common.
+// common returns the fields that all attempts of a task share.
 func (a *Attempt) common() *Attempt {
 	c := *a
 	c.Epoch, c.Number, c.Token, c.User, c.Keep, c.Slot, c.Units, c.Needs = 0, 0, Token{}, "", false, 0, nil, nil
 	return &c
 }
 
-// signedText returns what is signed of a message: all but the signature at its end,
-// and the subject.
+// signedText returns the signed bytes: the subject and msg without the signature at its end.
 func signedText(msg []byte, subject string) []byte {
 	b := make([]byte, 0, len(signContext)+len(subject)+1+len(msg))
 	b = append(b, signContext...)
@@ -134,14 +132,14 @@ func signedText(msg []byte, subject string) []byte {
 	return append(b, msg[:len(msg)-ed25519.SignatureSize]...)
 }
 
-// check returns why an attempt must not run: msg, which came on subject and which a
-// was decoded from, is not signed by a trusted key, or no longer. The caller must
-// refuse what it has taken before.
+// check returns why an attempt must not run: its signature is missing, wrong, expired or not by a
+// trusted key. a was decoded from msg, which came on subject. A signed message can be sent twice: the
+// caller must drop attempts that it has already accepted.
 func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	if a.Lasting {
 		of := strings.Split(subject, ".") // see taskSubject
-		subject, msg = taskSubject(of[2], anyWorker, a.User, a.Run), a.common().Encode()
+		subject, msg = taskSubject(of[2], signedForAll, a.User, a.Run), a.common().Encode()
 	}
 	switch {
 	case a.Signer == [32]byte{}:

@@ -21,15 +21,15 @@ const attachLook = 200 * time.Millisecond
 // attached brings the results of a run that was handed over.
 type attached struct {
 	s       *session
-	run     *Enrolment
-	told    *once
+	run     *RunInfo
+	notices *notifier
 	store   *spool.Store
 	tasks   *bufio.Reader
 	results *bufio.Reader
-	next    uint64               // number of the task that was read last
-	ready   sync.Map             // results of tasks that are about to be shown, by number
-	over    atomic.Pointer[over] // nil while more results may come
-	ctx     context.Context      // until it is closed
+	next    uint64                 // number of the task that was read last
+	ready   sync.Map               // results of tasks that are about to be shown, by number
+	end     atomic.Pointer[runEnd] // nil while more results may come
+	ctx     context.Context        // until it is closed
 	cancel  context.CancelFunc
 }
 
@@ -39,7 +39,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &attached{s: s, told: &once{notice: c.Notice}, store: c.Store}
+	a := &attached{s: s, notices: &notifier{notice: c.Notice}, store: c.Store}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.open(c.Run); err != nil {
 		err = s.explain(err)
@@ -51,7 +51,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 
 // open finds the run, and what is stored of it.
 func (a *attached) open(name string) (err error) {
-	if a.run, err = a.s.find(a.ctx, name); err != nil {
+	if a.run, err = a.s.findRun(a.ctx, name); err != nil {
 		return err
 	}
 	switch r := a.run; {
@@ -59,7 +59,7 @@ func (a *attached) open(name string) (err error) {
 		return fmt.Errorf("run %s was handed over by another crew: %w", r.Run, &versionError{r.Version})
 	case r.State == runLeft:
 		return fmt.Errorf("%s is no run: it was left for a crew serve, which takes it once it is there", r.Run)
-	case r.Stocked == nil:
+	case r.Progress == nil:
 		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
 	case r.State == runHanding:
 		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
@@ -70,34 +70,34 @@ func (a *attached) open(name string) (err error) {
 
 // file returns what the hub has in a file of the run, with what comes.
 func (a *attached) file(name string) *bufio.Reader {
-	return bufio.NewReader(&remote{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}})
+	return bufio.NewReader(&remoteFile{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}})
 }
 
 // remote is a file of the hub's. It ends once the run is over.
-type remote struct {
+type remoteFile struct {
 	a     *attached
 	order Order
 	rest  []byte // that has come and was not read
 }
 
 // Read waits until there is something to read.
-func (r *remote) Read(p []byte) (int, error) {
+func (r *remoteFile) Read(p []byte) (int, error) {
 	a := r.a
 	for len(r.rest) == 0 {
-		got, err := a.s.askAbout(a.ctx, a.told, r.order)
+		got, err := a.s.askUntilDone(a.ctx, a.notices, r.order)
 		switch {
 		case errors.Is(err, errNoRun):
 			return 0, fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
 		case err != nil:
 			return 0, a.s.explain(err)
-		case len(got.Data) == 0 && got.Over != nil:
-			a.over.Store(got.Over)
+		case len(got.Data) == 0 && got.End != nil:
+			a.end.Store(got.End)
 			return 0, io.EOF
 		case len(got.Data) == 0:
 			if got.Notice != "" {
-				a.told.say("the hub says: " + task.Printable(got.Notice))
+				a.notices.notify("the hub says: " + task.Printable(got.Notice))
 			}
-			if !pause(a.ctx, attachLook) {
+			if !sleep(a.ctx, attachLook) {
 				return 0, io.EOF
 			}
 		}
@@ -124,7 +124,7 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	if a.next++; e.Task != a.next {
 		return nil, errGarbage
 	}
-	t, err := readTask(a.tasks, a.next, &Stored{})
+	t, err := readTask(a.tasks, a.next, &StoredTask{})
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +179,14 @@ func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
 // Ended returns how the run has ended: with which exit status, and why early, if it did.
 func (a *attached) Ended() (status int, early string) {
-	if o := a.over.Load(); o != nil {
+	if o := a.end.Load(); o != nil {
 		return o.Status, string(o.Early)
 	}
 	return 0, ""
 }
 
 // Forget removes the run from the engine: all its results were shown.
-func (a *attached) Forget() error { return a.s.forget(a.run.Run) }
+func (a *attached) Forget() error { return a.s.forgetRun(a.run.Run) }
 
 // Close closes the connection.
 func (a *attached) Close() error {

@@ -31,9 +31,9 @@ func Main(c wiring.EngineCall) error {
 		if err := k.Save(c.Run); err != nil {
 			return err
 		}
-		return say(&c, k.Line()+"\n") // with which workers trust it
+		return write(&c, k.Line()+"\n") // with which workers trust it
 	case "init":
-		return say(&c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
+		return write(&c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 	}
 	s, err := connectFor(&c)
 	if err != nil {
@@ -48,7 +48,7 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 	if c.Dir == "" {
 		return connect(c.URL, c.Notice)
 	}
-	file, told := filepath.Join(c.Dir, ownerFile), once{notice: c.Notice}
+	file, told := filepath.Join(c.Dir, ownerFile), notifier{notice: c.Notice}
 	for end := time.Now().Add(startWait); ; time.Sleep(reconnectWait) {
 		s, err = connect(file, c.Notice)
 		missing, left := errors.Is(err, os.ErrNotExist), time.Until(end)
@@ -58,7 +58,7 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 		case left < 0:
 			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
 		case left < startWait-time.Second:
-			told.say("waiting for the hub in " + c.Dir)
+			told.notify("waiting for the hub in " + c.Dir)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func connectHub(url string, notice func(string)) (*session, error) {
 
 // askHub sends an order to the hub.
 func (s *session) askHub(subject string, o Order) (Answer, error) {
-	a, err := s.order(subject, o, s.nc.ConnectedServerName() == hubName) // which may be starting
+	a, err := s.askRetrying(subject, o, s.nc.ConnectedServerName() == hubName) // which may be starting
 	if errors.Is(err, nats.ErrNoResponders) {
 		err = errors.New("what answers there is no crew engine serve: it hands no runs out, and its configuration says who may connect (crew engine init prints the least rights)")
 	}
@@ -125,7 +125,7 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 	}
 	text, err := contextText(x)
 	if err == nil {
-		err = say(c, string(text))
+		err = write(c, string(text))
 	}
 	return err
 }
@@ -136,10 +136,10 @@ func (s *session) revoke(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	return say(c, fmt.Sprintf("%s revoked, %s closed\n", c.Run, task.Count(int64(a.Conns), "connection")))
+	return write(c, fmt.Sprintf("%s revoked, %s closed\n", c.Run, task.Count(int64(a.Conns), "connection")))
 }
 
-func say(c *wiring.EngineCall, text string) error {
+func write(c *wiring.EngineCall, text string) error {
 	_, err := io.WriteString(c.Out, text)
 	return err
 }

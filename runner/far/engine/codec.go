@@ -14,20 +14,20 @@ import (
 
 var errGarbage = wire.ErrGarbage
 
-// versionError is the error of a message of another version.
+// versionError reports a message of another version.
 type versionError struct{ got int }
 
 func (e *versionError) Error() string {
 	return fmt.Sprintf("it is of version %d of crew's wire format, this is version %d: install the same crew on all machines", e.got, Version)
 }
 
-// headSize is the length of what begins each message.
+// headSize is the length of the header of each message.
 const headSize = 4
 
-// encode returns the message of a kind that holds what from points to.
+// encode returns a message of the given kind with the fields of *from.
 func encode(kind byte, from any) []byte { return wire.Append([]byte{'c', 'r', Version, kind}, from) }
 
-// decode reads a whole message of a kind.
+// decode decodes all of msg, which must be of the given kind.
 func decode[T any](msg []byte, kind byte) (*T, error) {
 	if len(msg) < headSize || msg[0] != 'c' || msg[1] != 'r' || msg[2] == Version && msg[3] != kind {
 		return nil, errGarbage
@@ -39,7 +39,7 @@ func decode[T any](msg []byte, kind byte) (*T, error) {
 	return to, wire.Decode(msg[headSize:], to)
 }
 
-// readJSON reads what came from elsewhere into what to points to. Its numbers are bounded.
+// readJSON decodes JSON from another process into *to and checks that its numbers are within bounds.
 func readJSON(text []byte, to any) error {
 	err := json.Unmarshal(text, to)
 	if err == nil && !wire.Bounded(to) {
@@ -48,8 +48,9 @@ func readJSON(text []byte, to any) error {
 	return err
 }
 
-// parts returns the messages of several, one behind the other. After a mistake they are one.
-func parts(msg []byte) iter.Seq[[]byte] {
+// splitMessages yields the messages bundled in msg. From the first malformed one on, it yields the
+// rest as one.
+func splitMessages(msg []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(msg) > 0 {
 			rest := wire.Rest(msg[min(len(msg), headSize):])
@@ -61,9 +62,9 @@ func parts(msg []byte) iter.Seq[[]byte] {
 	}
 }
 
-// digest returns what a submitter and a worker compare of their commands, and the
-// command as people read it. Two commands with the same digest make the same of a
-// record, as far as that has the same columns: their names travel with each task.
+// digest returns what submitters and workers compare of their commands, and the command for people.
+// Two commands with the same digest do the same with a record, provided that it has the same columns:
+// their names are part of each attempt.
 func digest(t wiring.Template) (sum [32]byte, text string) {
 	t.Names, t.Caps = nil, nil
 	b := wire.Append([]byte("crew-template-4"), &t)

@@ -35,8 +35,8 @@ func (b *broker) dispatches() {
 
 // What a crash has left at the end of the file of results is not one of them.
 func TestStored(t *testing.T) {
-	record := handed{Enrolment: newEnrolment("q", "", "=", identity{Run: "r"}), Terms: Terms{Secret: newIdentity().Secret}}
-	record.Stocked = &Stocked{Tasks: 2}
+	record := runRecord{RunInfo: newRunInfo("q", "", "=", identity{Run: "r"}), Options: RunOptions{Secret: newIdentity().Secret}}
+	record.Progress = &Progress{Tasks: 2}
 	dir := filepath.Join(t.TempDir(), "r")
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -46,26 +46,26 @@ func TestStored(t *testing.T) {
 	require.NoError(t, err)
 	write(recordFile, string(text))
 	whole := `{"task":1,"outcome":"ok","out":3,"err":2}` + "\nab\nc\n"
-	st := &stored{runDir: runDir(dir), cancelled: map[uint64]error{}}
+	d := &detachedRun{runDir: runDir(dir), cancelErrs: map[uint64]error{}}
 	for _, rest := range []string{"", "{", `{"task":2,"outcome":"ok","out":3,"err":0}` + "\nab", `{"task":2,"out":0,"err":0}` + "\n"} {
 		write(resultsFile, whole+rest)
-		require.NoError(t, st.open())
-		require.NoError(t, st.settle())
+		require.NoError(t, d.open())
+		require.NoError(t, d.recover())
 		now, err := os.ReadFile(filepath.Join(dir, resultsFile))
 		require.NoError(t, err)
 		require.Equal(t, whole, string(now))
 	}
-	past := st.ended(1, 2)
+	past := d.ended(1, 2)
 	require.Len(t, past, 1)
 	b := make([]byte, 2)
 	_, err = past[1].Outputs[1].ReadAt(b, 0)
 	require.NoError(t, err)
 	require.Equal(t, "c\n", string(b))
-	st.exec = &submitter{}
-	require.NoError(t, st.cancel([]uint64{2}, errors.New("why")))
-	st.cancelled = map[uint64]error{}
-	require.NoError(t, st.settle())
-	require.EqualError(t, st.cancelled[2], "why")
+	d.submitter = &submitter{}
+	require.NoError(t, d.recordCancelled([]uint64{2}, errors.New("why")))
+	d.cancelErrs = map[uint64]error{}
+	require.NoError(t, d.recover())
+	require.EqualError(t, d.cancelErrs[2], "why")
 }
 
 // Of a run that is forgotten nothing is left in memory.
@@ -74,13 +74,13 @@ func TestForgotten(t *testing.T) {
 		none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
 		d, err := newDispatcher(t.Context(), b.connect(nil), none, t.TempDir(), 0, quiet)
 		require.NoError(t, err)
-		o := Order{from: "ada", Handed: &handed{Enrolment: Enrolment{Run: "r", Stocked: &Stocked{}}}, Tasks: &travel.Blob{}}
-		l, err := d.begin(&o)
+		o := Order{from: "ada", Record: &runRecord{RunInfo: RunInfo{Run: "r", Progress: &Progress{}}}, Tasks: &travel.Blob{}}
+		l, err := d.addRun(&o)
 		require.NoError(t, err)
 		require.NoError(t, d.forget(l))
-		require.False(t, l.unwanted.Stop())
+		require.False(t, l.expiry.Stop())
 		require.Empty(t, d.all())
-		d.end()
+		d.cancel()
 		d.wg.Wait()
 	})
 }
@@ -89,18 +89,18 @@ func TestHandOverWithdrawn(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
 		s := b.connect(nil)
-		st, err := newStore(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
+		u, err := newUploader(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
 		require.NoError(t, err)
-		long := bytes.Repeat([]byte("x"), maxBody)
+		long := bytes.Repeat([]byte("x"), maxMessage)
 		for id := range uint64(3) {
-			require.NoError(t, st.add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
+			require.NoError(t, u.add(&task.Task{ID: id + 1, Argv: []string{"true"}, Stdin: long}))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		run, err := st.handOver(ctx)
+		run, err := u.upload(ctx)
 		require.NoError(t, err)
 		require.Empty(t, run)
-		now, err := b.connect(nil).look(t.Context(), "")
+		now, err := b.connect(nil).queryStatus(t.Context(), "")
 		require.NoError(t, err)
 		require.Empty(t, now.Runs)
 		left, err := os.ReadDir(b.runs)

@@ -17,7 +17,7 @@ import (
 
 // drain has workers end in an orderly way, and returns once they have said that they will.
 func (s *session) drain(c *wiring.EngineCall) error {
-	st, err := s.look(context.Background(), "")
+	st, err := s.queryStatus(context.Background(), "")
 	if err != nil {
 		return fmt.Errorf("look for workers: %w", err)
 	}
@@ -29,7 +29,7 @@ func (s *session) drain(c *wiring.EngineCall) error {
 	refusals := make([]string, len(list))
 	for i, w := range list {
 		asked.Go(func() {
-			a, err := s.order(orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
+			a, err := s.askRetrying(orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
 			if err != nil {
 				a.Err = "it does not answer"
 			}
@@ -40,7 +40,7 @@ func (s *session) drain(c *wiring.EngineCall) error {
 	}
 	asked.Wait()
 	refusals = slices.DeleteFunc(refusals, func(text string) bool { return text == "" })
-	err = say(c, task.Count(int64(len(list)-len(refusals)), "worker")+" draining\n")
+	err = write(c, task.Count(int64(len(list)-len(refusals)), "worker")+" draining\n")
 	if len(refusals) > 0 {
 		err = errors.New(strings.Join(refusals, "; "))
 	}

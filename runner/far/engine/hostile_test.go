@@ -160,7 +160,7 @@ func (g *siege) storm() {
 	sum, text := digest(wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"})
 	var workers []Presence
 	crewtest.Until(t, func() bool {
-		workers, err = (&maker{}).present(t.Context(), s, "default")
+		workers, err = (&messageBuilder{}).probeWorkers(t.Context(), s, "default")
 		return err != nil
 	}, "the worker, which is refused")
 	like := Presence{Queue: "evil", Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Template: fmt.Sprintf("%x", sum), Command: text, Signed: true}
@@ -169,13 +169,13 @@ func (g *siege) storm() {
 		rogues[i] = like
 		rogues[i].ID = rogue.newID("m")
 		p := spoilt(h, rogues[i])
-		_ = rogue.tell(presenceSubject("evil", rogues[i].ID), p)
+		_ = rogue.publishJSON(presenceSubject("evil", rogues[i].ID), p)
 	}
 	for range 8 {
 		g.store(s)
 	}
-	var runs []Enrolment
-	if st, err := s.look(t.Context(), ""); err == nil {
+	var runs []RunInfo
+	if st, err := s.queryStatus(t.Context(), ""); err == nil {
 		runs = st.Runs
 	}
 	for range 50 {
@@ -206,7 +206,7 @@ func (g *siege) storm() {
 			require.True(t, p.Wait().Exited(), p.Stderr())
 			require.NotContains(t, p.Stderr(), "goroutine")
 		}
-		_ = s.forget(r.Run)
+		_ = s.forgetRun(r.Run)
 	}
 	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
 }
@@ -215,17 +215,17 @@ func (g *siege) storm() {
 func (g *siege) store(s *session) {
 	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
 	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
-	st, err := newStore(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: queue}}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
+	u, err := newUploader(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: queue}}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
 	if err != nil {
 		return // no worker is like that
 	}
-	other := *spoilt(h, st.record)
+	other := *spoilt(h, u.record)
 	other.Run += "x"
 	var tasks []byte
 	for i := range uint64(3) {
 		spec, err := journal.EncodeTask(&task.Task{ID: i + 1, Records: [][]string{{"x"}}, Cost: 1})
 		require.NoError(g.t, err)
-		text, err := json.Marshal(spoilt(h, Stored{Spec: g.spoilJSON(spec)}))
+		text, err := json.Marshal(spoilt(h, StoredTask{Spec: g.spoilJSON(spec)}))
 		if err != nil { // the spec is none any more
 			text = spec
 		}
@@ -233,13 +233,13 @@ func (g *siege) store(s *session) {
 	}
 	lines, err := s.blobs.Keep(spool.Text(h.garbage(tasks)), int64(len(tasks)))
 	require.NoError(g.t, err)
-	st.record.Tasks = []uint64{3, 3, 1 << 62}[h.IntN(3)]
+	u.record.Tasks = []uint64{3, 3, 1 << 62}[h.IntN(3)]
 	for _, o := range []Order{
-		{Op: opStore, Handed: &other, Tasks: &lines}, {Op: opStore, Handed: &st.record, Tasks: spoilt(h, lines)},
-		{Op: opStore, Handed: &st.record, Tasks: &lines},
+		{Op: opStore, Record: &other, Tasks: &lines}, {Op: opStore, Record: &u.record, Tasks: spoilt(h, lines)},
+		{Op: opStore, Record: &u.record, Tasks: &lines},
 		{Op: opRead, File: []string{tasksFile, "../../admin.json", recordFile}[h.IntN(3)], At: extremes[h.IntN(len(extremes))]},
 	} {
-		o.Run = st.record.Run
+		o.Run = u.record.Run
 		a, _ := s.ask(g.t.Context(), dispatchSubject(s.user), o)
 		require.NotContains(g.t, string(a.Data), "secret")
 	}

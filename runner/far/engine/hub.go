@@ -47,13 +47,13 @@ func serve(c *wiring.EngineCall) error {
 	if h.runs, err = newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.MaxOutput, c.Notice); err != nil {
 		return err
 	}
-	if _, err = s.obey(hubSubject, h.obey); err != nil {
+	if _, err = s.serveOrders(hubSubject, h.carryOut); err != nil {
 		return err
 	}
 	c.Notice("the hub listens at " + h.url)
 	c.Notice("connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them")
-	if h.before != "" && !strings.HasSuffix(h.before, h.url) {
-		c.Notice("what invite printed before leads to " + h.before + ": correct the url there if it does not hold any more")
+	if h.previousURL != "" && !strings.HasSuffix(h.previousURL, h.url) {
+		c.Notice("what invite printed before leads to " + h.previousURL + ": correct the url there if it does not hold any more")
 	}
 	c.Ready()
 	return h.runs.serve()
@@ -61,16 +61,16 @@ func serve(c *wiring.EngineCall) error {
 
 // hub is a server, and what it keeps of runs that are handed over.
 type hub struct {
-	dir      string
-	lock     *os.File
-	server   *server.Server
-	runs     *dispatcher
-	users    *credentials.Users
-	password string // of its owner
-	url      string // for clients
-	here     string // for the owner, what comes before that: a router may not lead from this machine to its own address
-	before   string // url, and maybe here, when it was last started; "" if it is new
-	ca       string // that they are to trust, as PEM; "" without TLS, or for a public authority
+	dir         string
+	lock        *os.File
+	server      *server.Server
+	runs        *dispatcher
+	users       *credentials.Users
+	password    string // of its owner
+	url         string // for clients
+	localURL    string // for the owner, what comes before that: a router may not lead from this machine to its own address
+	previousURL string // url, and maybe here, when it was last started; "" if it is new
+	ca          string // that they are to trust, as PEM; "" without TLS, or for a public authority
 }
 
 // ownerFile is the name of the context of the owner, who may do everything.
@@ -107,10 +107,10 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	if h.server, err = startServer(o); err != nil {
 		return h, err
 	}
-	h.server.SetLogger(&serverLog{once{notice: c.Notice}}, false, false)
+	h.server.SetLogger(&serverLog{notifier{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	if h.url = l.URL(port); l.TLS && c.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
-		h.here = fmt.Sprintf("tls://127.0.0.1:%d,", port)
+		h.localURL = fmt.Sprintf("tls://127.0.0.1:%d,", port)
 	}
 	return h, nil
 }
@@ -135,11 +135,11 @@ func (h *hub) connect(notice func(string)) (*session, error) {
 }
 
 // serverLog tells the errors of a server.
-type serverLog struct{ told once }
+type serverLog struct{ notices notifier }
 
 func (l *serverLog) Errorf(format string, v ...any) {
 	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // clients are told what they do wrong
-		l.told.say("the hub says: " + text)
+		l.notices.notify("the hub says: " + text)
 	}
 }
 func (l *serverLog) Fatalf(format string, v ...any) { l.Errorf(format, v...) }
@@ -155,7 +155,7 @@ func (h *hub) openDir(dir string) (err error) {
 		return err
 	}
 	if err = trust.MakeDir(h.dir); err == nil {
-		err = h.isHubs()
+		err = h.checkDir()
 	}
 	if err == nil {
 		h.lock, err = lockFile(h.file("lock"), os.O_CREATE)
@@ -170,7 +170,7 @@ func (h *hub) openDir(dir string) (err error) {
 }
 
 // isHubs returns an error unless the directory is a hub's, or empty. A hub begins with its lock.
-func (h *hub) isHubs() error {
+func (h *hub) checkDir() error {
 	list, err := os.ReadDir(h.dir)
 	if err != nil || len(list) == 0 {
 		return err
@@ -188,7 +188,7 @@ func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
 func (h *hub) openUsers() (*credentials.Users, error) {
 	switch c, err := address.Read(h.file(ownerFile)); {
 	case err == nil && c.Password != "":
-		h.password, h.before = c.Password, c.URL
+		h.password, h.previousURL = c.Password, c.URL
 	case err == nil:
 		return nil, fmt.Errorf("there is no password in %s: remove it, and a new one is made", h.file(ownerFile))
 	case !errors.Is(err, os.ErrNotExist):
@@ -202,7 +202,7 @@ func (h *hub) openUsers() (*credentials.Users, error) {
 // writeOwner writes the context of the owner.
 func (h *hub) writeOwner() error {
 	c := h.context(credentials.Owner, h.password)
-	c.URL = h.here + c.URL
+	c.URL = h.localURL + c.URL
 	text, err := contextText(c)
 	if err != nil {
 		return err
@@ -228,17 +228,17 @@ func (h *hub) close() {
 }
 
 // obey invites and revokes users for the owner, and hears of runs that were handed over.
-func (h *hub) obey(o *Order, a *Answer) (err error) {
+func (h *hub) carryOut(o *Order, a *Answer) (err error) {
 	switch {
 	case o.Op != opInvite && o.Op != opRevoke:
-		err = h.runs.obey(o, a)
+		err = h.runs.carryOut(o, a)
 	case o.User == nil:
 		err = errGarbage
 	case o.Op == opInvite:
 		a.Context, err = h.invite(*o.User)
 	default:
 		if err = h.users.Revoke(o.User.Name); err == nil {
-			a.Conns, err = h.cut(o.User.Name)
+			a.Conns, err = h.disconnect(o.User.Name)
 		}
 	}
 	return err
@@ -257,7 +257,7 @@ func (h *hub) invite(v credentials.User) (*address.Context, error) {
 
 // cut closes the connections of a user, and returns how many there were. A client has its name
 // before it is let in, so none that was let in is missed.
-func (h *hub) cut(name string) (n int, err error) {
+func (h *hub) disconnect(name string) (n int, err error) {
 	list, err := h.server.Connz(&server.ConnzOptions{User: name, Limit: math.MaxInt})
 	if err != nil {
 		return 0, err

@@ -141,7 +141,7 @@ func TestHubTLS(t *testing.T) {
 	require.NoError(t, err)
 	s.close()
 	was := h.url
-	require.Empty(t, h.before)
+	require.Empty(t, h.previousURL)
 	require.NoError(t, h.writeOwner())
 	h.close()
 
@@ -150,7 +150,7 @@ func TestHubTLS(t *testing.T) {
 	c.Listen = "127.0.0.1:" + port
 	h = reopenHub(t, c)
 	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
-	require.Contains(t, h.before, was)
+	require.Contains(t, h.previousURL, was)
 	s, err = connect(h.as(t, "worker"), nil)
 	require.NoError(t, err)
 	s.close()
@@ -235,7 +235,7 @@ func TestStatusElsewhere(t *testing.T) {
 		s, err := connect("nats://"+user+"@"+server.Addr().String(), quiet)
 		require.NoError(t, err)
 		defer s.close()
-		_, err = s.look(t.Context(), "")
+		_, err = s.queryStatus(t.Context(), "")
 		return s.explain(err)
 	}
 	require.NoError(t, look("admin:a"))

@@ -61,7 +61,7 @@ type model struct {
 
 // modelWorker is a worker of the model, and what runs its tasks.
 type modelWorker struct {
-	crew  *crewWorker
+	crew  *worker
 	model *model
 	line  *line
 	run   *runner.Run
@@ -87,13 +87,13 @@ func outcomeOf(n int) (task.Outcome, int) {
 func (m *model) worker() *modelWorker {
 	w := &modelWorker{model: m, line: m.broker.line(time.Duration(m.rand.IntN(30)) * time.Millisecond), over: make(chan struct{}), kills: map[uint64]context.CancelFunc{}}
 	made := make(chan struct{})
-	w.crew = workerOf(wiring.Work{
+	w.crew = newWorker(wiring.Work{
 		Engine: cli.Engine{Queue: "q", TTL: modelTTL}, Name: fmt.Sprint("w", len(m.workers)), Notice: m.note, Ready: func() {},
 		Template: testCommand, Make: func(t *task.Task, _, _ []string) error { t.Argv = []string{"true", t.Records[0][0]}; return nil },
 		Do: func(c task.Command) task.Reply { <-made; return w.run.Do(c) },
 	})
 	w.crew.s = m.connectOver(w.line)
-	require.NoError(m, w.crew.open())
+	require.NoError(m, w.crew.subscribe())
 	policy, err := sched.New(sched.Config{Name: "fifo"})
 	require.NoError(m, err)
 	exec := w.crew.Executor(w)
@@ -277,9 +277,9 @@ func (m *model) echo() {
 		often, late := m.echoes.IntN(12), time.Duration(m.echoes.IntN(9000))*time.Millisecond
 		m.mu.Unlock()
 		data := slices.Clone(msg.Data)
-		for part := range parts(data) {
+		for part := range splitMessages(data) {
 			if a, err := DecodeAttempt(part); err == nil && often == 2 {
-				fin := Final{ID: a.ID, Facts: task.Facts{Outcome: task.OK, Exit: status(0)}, Stdout: Written{Text: []byte("forged")}}
+				fin := Final{ID: a.ID, Facts: task.Facts{Outcome: task.OK, Exit: status(0)}, Stdout: FinalOutput{Text: []byte("forged")}}
 				_ = s.nc.Publish(resultSubject(a.User, a.Run, strings.Join(strings.Split(msg.Subject, ".")[3:5], ".")), fin.Encode())
 			}
 		}

@@ -16,71 +16,71 @@ import (
 	"crew/runner/far/travel"
 )
 
-// Order is a request to a worker or a submitter, as JSON.
+// Order is a request to a worker, a submitter or a hub, as JSON.
 type Order struct {
 	Version int    `json:"version"`
 	Op      string `json:"op"`
-	ID             // of the attempt, the epoch or the run that it is about
+	ID             // the attempt, the epoch or the run concerned
 
-	from string // the user who gives it, for whom the server vouches
+	from string // the user who sent it, as checked by the server
 
-	By   string            `json:"by,omitempty"`   // cancel and drain: who asks for it
+	By   string            `json:"by,omitempty"`   // cancel, drain and talk: the person who asks
 	User *credentials.User `json:"user,omitempty"` // invite and revoke
 
-	Client string `json:"client,omitempty"` // talk: whose turn it is
-	Turn   uint64 `json:"turn,omitempty"`   // talk: from 1; 0 if the client has gone
+	Client string `json:"client,omitempty"` // talk: identifies the client
+	Turn   uint64 `json:"turn,omitempty"`   // talk: number of the exchange, from 1; 0 once the client has disconnected
 
-	// about a run that is handed over
+	// about a detached run
 
-	Handed *handed      `json:"handed,omitempty"` // store
-	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: each on a line
-	For    string       `json:"for,omitempty"`    // next: the name of the crew serve
-	File   string       `json:"file,omitempty"`   // read: which
-	At     int64        `json:"at,omitempty"`     // read: where in the file
+	Record *runRecord   `json:"handed,omitempty"` // store
+	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: its tasks, one a line
+	For    string       `json:"for,omitempty"`    // next: name of the crew serve
+	File   string       `json:"file,omitempty"`   // read: name of the file
+	At     int64        `json:"at,omitempty"`     // read: offset in the file
 	Data   []byte       `json:"data,omitempty"`   // talk
 	Report *report      `json:"report,omitempty"` // report
 }
 
-// The requests. Those to a worker come from submitters, but for drain, those to a
-// submitter from crew engine.
+// The operations. Orders to a worker come from submitters, except for drain; orders to a submitter
+// come from crew engine.
 const (
-	opCancel = "cancel" // end the attempt (TERM, then KILL), tasks, or the run
+	opCancel = "cancel" // end the attempt (TERM, then KILL), or the run
 	opKill   = "kill"   // kill the attempt
-	opReturn = "return" // give the attempt back unless it has begun
-	opLeave  = "leave"  // end all attempts of the run's older epochs, and answer once they have ended
-	opTalk   = "talk"   // what does the run's control server say to that?
+	opReturn = "return" // return the attempt unless it has begun
+	opLeave  = "leave"  // end all attempts of the run's older epochs; the answer comes once they have ended
+	opTalk   = "talk"   // pass Data to the run's control server
 
-	opDrain = "drain" // end once what runs has ended
+	opDrain = "drain" // end once the running attempts have ended
 
 	opInvite = "invite" // to the hub: let a user connect
-	opRevoke = "revoke" // to the hub: let a user connect no more
+	opRevoke = "revoke" // to the hub: let a user no longer connect
 
-	opReport = "report" // to the hub: so far is the run that was handed over
-	opStore  = "store"  // to the hub: take a run, and fetch its tasks
-	opRead   = "read"   // what has a file of a run at an offset?
-	opForget = "forget" // remove a run
-	opNext   = "next"   // remove the request that was taken last: which is the next one for a crew serve?
+	opReport = "report" // to the hub: progress of a detached run
+	opStore  = "store"  // to the hub: accept a run, and fetch its tasks
+	opRead   = "read"   // to the hub: return a part of a file of a run
+	opForget = "forget" // to the hub: end and remove a run
+	opNext   = "next"   // to the hub: remove the request taken last, and name the next one for a crew serve
 )
 
 // Answer replies to an Order, as JSON.
 type Answer struct {
 	Err   string `json:"err,omitempty"`
-	Conns int    `json:"conns,omitempty"` // revoke: how many connections it has closed
+	Conns int    `json:"conns,omitempty"` // revoke: number of closed connections
 
 	Context *address.Context `json:"context,omitempty"` // invite
 
-	// about a run that was handed over
+	// about a detached run
 
-	None   bool   `json:"none,omitempty"`   // there is no such run, or none takes such an order
-	Data   []byte `json:"data,omitempty"`   // read: what is there, nothing at the end; talk
-	Done   bool   `json:"done,omitempty"`   // talk: nothing more comes
-	Over   *over  `json:"over,omitempty"`   // read: how the run has ended, if it has
-	Notice string `json:"notice,omitempty"` // read: what the hub said last
-	Wait   bool   `json:"wait,omitempty"`   // store: its tasks are on their way; ask again
-	Full   bool   `json:"full,omitempty"`   // report: there is no room for more outputs
-	Run    string `json:"run,omitempty"`    // next: it is stored as the tasks of a run; "" for none yet
+	None   bool    `json:"none,omitempty"`   // there is no such run, or the order is not possible at all
+	Data   []byte  `json:"data,omitempty"`   // read: bytes of the file, none at its end; talk: the reply
+	Done   bool    `json:"done,omitempty"`   // talk: the conversation is over
+	End    *runEnd `json:"over,omitempty"`   // read: how the run ended; nil if it has not
+	Notice string  `json:"notice,omitempty"` // read: the last notice about the run
+	Wait   bool    `json:"wait,omitempty"`   // store: the tasks are being fetched; ask again
+	Full   bool    `json:"full,omitempty"`   // report: the hub has no room for more outputs
+	Run    string  `json:"run,omitempty"`    // next: the run in whose tasks file the request is; "" for none yet
 
-	then func() // nil, or what to do once it is sent
+	after func() // called once the answer is sent; may be nil
 }
 
 func (o Order) encode() []byte {
@@ -89,7 +89,7 @@ func (o Order) encode() []byte {
 	return b
 }
 
-// ask sends an order and returns the answer.
+// ask sends an order and waits for the answer.
 func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, err error) {
 	m, err := s.nc.RequestWithContext(ctx, subject, o.encode())
 	if err == nil {
@@ -98,9 +98,9 @@ func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, e
 	return a, err
 }
 
-// obey has carryOut carry out the orders that come on a subject that ends with a user, if not all there are
-// may give them. Each has a goroutine of its own, and an answer.
-func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*nats.Subscription, error) {
+// serveOrders calls carryOut for each order on a subject, in a goroutine of its own, and answers it.
+// The subject ends with the user who may give the orders, unless every user may.
+func (s *session) serveOrders(subject string, carryOut func(*Order, *Answer) error) (*nats.Subscription, error) {
 	answer := func(m *nats.Msg) {
 		var o Order
 		var a Answer
@@ -118,15 +118,15 @@ func (s *session) obey(subject string, carryOut func(*Order, *Answer) error) (*n
 		}
 		b, _ := json.Marshal(a)
 		outbox.Answer(m, b)
-		if a.then != nil {
-			a.then()
+		if a.after != nil {
+			a.after()
 		}
 	}
 	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
 }
 
-// takes takes messages of others' outboxes, and answers them once take has returned.
-func (s *session) takes(subject string, take func(subject string, data []byte)) (*nats.Subscription, error) {
+// serveMessages receives messages that other outboxes send, and answers each once take has returned.
+func (s *session) serveMessages(subject string, take func(subject string, data []byte)) (*nats.Subscription, error) {
 	return s.nc.Subscribe(subject, func(m *nats.Msg) {
 		take(m.Subject, m.Data)
 		outbox.Answer(m, []byte{'+'})
@@ -135,7 +135,7 @@ func (s *session) takes(subject string, take func(subject string, data []byte)) 
 
 func (o *Order) unknown() error { return fmt.Errorf("there is no order %q", o.Op) }
 
-// done says who has had something done.
-func (o *Order) done(what string) error {
+// cause returns the error for something done by order: "cancelled by ann on web1".
+func (o *Order) cause(what string) error {
 	return errors.New(what + " by " + task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200)))
 }

@@ -40,13 +40,13 @@ func Relay(engine, run string, client io.ReadWriter) int {
 }
 
 func (s *session) relay(name string, client io.ReadWriter) error {
-	r, err := s.find(context.Background(), name)
+	r, err := s.findRun(context.Background(), name)
 	if err != nil {
 		return err
 	}
 	subject := runSubject(r.User, r.Run)
 	switch {
-	case r.Stocked != nil && r.State == runDone:
+	case r.Progress != nil && r.State == runDone:
 		subject = dispatchSubject(s.user) // the hub tells of it
 	case r.State != runRunning:
 		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
@@ -72,7 +72,7 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 			return nil
 		default:
 		}
-		n := min(len(said), maxBody)
+		n := min(len(said), maxMessage)
 		o.Data, said = said[:n], said[n:]
 		o.Turn++
 		a, err := s.askRun(r, subject, o)

@@ -76,27 +76,27 @@ func TestRogues(t *testing.T) {
 	defer s.close()
 	var st *engineStatus
 	crewtest.Until(t, func() bool {
-		st, err = s.look(t.Context(), "")
+		st, err = s.queryStatus(t.Context(), "")
 		return err == nil && len(st.Workers) == 1 && st.Workers[0].Busy == 4 && len(st.Runs) == 3
 	}, "all to run")
 	worker, stored := st.Workers[0].ID, strings.TrimSpace(handed.Stdout())
-	left := st.Runs[slices.IndexFunc(st.Runs, func(r Enrolment) bool { return r.State == runLeft })].Run
-	nightly, err := s.find(t.Context(), "nightly")
+	left := st.Runs[slices.IndexFunc(st.Runs, func(r RunInfo) bool { return r.State == runLeft })].Run
+	nightly, err := s.findRun(t.Context(), "nightly")
 	require.NoError(t, err)
 
 	submitter, thief := g.rogue(eve), g.rogue(mallory)
 	for _, r := range []*rogue{submitter, thief} {
 		for _, subject := range []string{
 			">", "crew.>", "crew.t.>", "crew.w.>", "crew.r.>", "crew.c.>", "crew.d.*", "crew.e.>", "crew.o.>", "crew.h", "_INBOX.>", "$SYS.>", "$JS.>",
-			taskSubject("*", worker, "*", "*"), orderSubject("*", worker, "*"), resultSubject("honest", "*", anyOne), runSubject("honest", "*"),
-			enrolSubject("honest", "*"), dispatchSubject("honest"), inboxOf("honest") + ".>", inboxOf("web1") + ".>", "crew.o.honest.*", "crew.o.web1.*",
+			taskSubject("*", worker, "*", "*"), orderSubject("*", worker, "*"), resultSubject("honest", "*", allWorkers), runSubject("honest", "*"),
+			runInfoSubject("honest", "*"), dispatchSubject("honest"), inboxOf("honest") + ".>", inboxOf("web1") + ".>", "crew.o.honest.*", "crew.o.web1.*",
 		} {
 			require.False(t, r.hears(subject), subject)
 		}
 		for _, run := range []string{nightly.Run, stored} {
 			for _, subject := range []string{
 				taskSubject("default", worker, "honest", run), orderSubject("default", worker, "honest"), heartbeatSubject("default", "honest"),
-				resultSubject("honest", run, worker), runSubject("honest", run), enrolSubject("honest", run), presenceSubject("default", worker),
+				resultSubject("honest", run, worker), runSubject("honest", run), runInfoSubject("honest", run), presenceSubject("default", worker),
 				dispatchSubject("honest"), hubSubject, inboxOf("honest") + ".x", inboxOf("web1") + ".x",
 			} {
 				require.False(t, r.says(subject, nil), subject)

@@ -40,9 +40,9 @@ type session struct {
 	waits *outbox.Waits
 	now   func() time.Duration // since boot: it goes on while the machine or the process is suspended
 
-	refusing sync.Once
-	refused  chan struct{} // closed when the server has refused this user, or what it needs
-	why      error         // that says so; set before refused is closed
+	refusing   sync.Once
+	refused    chan struct{} // closed when the server has refused this user, or what it needs
+	refusedErr error         // that says so; set before refused is closed
 }
 
 // connect connects to an engine, as address finds it. See dial.
@@ -65,7 +65,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	}
 	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
 	o := nats.GetDefaultOptions()
-	s.configure(&o, &once{notice: notice})
+	s.configure(&o, &notifier{notice: notice})
 	for _, set := range options {
 		if err := set(&o); err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	}
 	nc, err := o.Connect()
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(telling(err, o)))
+		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(dialError(err, o)))
 	}
 	s.nc = nc
 	s.waits = outbox.NewWaits(notice, nc.IsConnected)
@@ -92,15 +92,17 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 		s.close()
 		return nil, err
 	}
-	s.is(user)
+	s.setUser(user)
 	return s, nil
 }
 
 // is has what the session sends and keeps be a user's.
-func (s *session) is(user string) { s.user, s.blobs = user, travel.NewBlobs(s.asker, user, s.waits) }
+func (s *session) setUser(user string) {
+	s.user, s.blobs = user, travel.NewBlobs(s.asker, user, s.waits)
+}
 
 // configure has the client reconnect, and tell what goes wrong.
-func (s *session) configure(o *nats.Options, told *once) {
+func (s *session) configure(o *nats.Options, notices *notifier) {
 	// Or else whoever was asked once could answer any later question: the client takes what a
 	// consumer delivers to its inbox for the answer that it waits for.
 	o.UseOldRequestStyle = true
@@ -111,24 +113,24 @@ func (s *session) configure(o *nats.Options, told *once) {
 	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
 		time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
 			if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
-				told.say("the hub is away (" + err.Error() + "): trying to reconnect")
+				notices.notify("the hub is away (" + err.Error() + "): trying to reconnect")
 			}
 		})
 	}
 	o.ReconnectedCB = func(*nats.Conn) {
 		if away.Swap(false) {
-			told.say("the hub is back")
+			notices.notify("the hub is back")
 		}
 	}
 	o.ClosedCB = func(nc *nats.Conn) { // not by session.close
-		s.refuse(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
+		s.fail(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
 	}
 	// A refusal comes here alone; whoever waits for a reply sees a time-out.
 	o.AsyncErrorCB = func(nc *nats.Conn, _ *nats.Subscription, err error) {
 		if why := refusal(err); why != nil {
-			s.refuse(nc, why)
+			s.fail(nc, why)
 		} else if !isNetwork(err) && !errors.Is(err, nats.ErrPermissionViolation) {
-			told.say("the hub says: " + plain(err))
+			notices.notify("the hub says: " + plain(err))
 		}
 	}
 }
@@ -140,7 +142,7 @@ func isNetwork(err error) bool {
 
 // telling returns the error of connecting to one of several servers: that which was tried last may be
 // the only one that leads nowhere.
-func telling(err error, o nats.Options) error {
+func dialError(err error, o nats.Options) error {
 	if len(o.Servers) < 2 {
 		return err
 	}
@@ -172,7 +174,7 @@ func refusal(err error) error {
 		return errors.New("the credentials for the hub have expired: ask the owner of the hub for new ones, which crew engine invite makes")
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
 		return errRefused
-	case errors.Is(err, nats.ErrPermissionViolation) && !isAnswer(what):
+	case errors.Is(err, nats.ErrPermissionViolation) && !isLateReply(what):
 		return fmt.Errorf("these credentials do not allow that: runs need those of a submitter, crew worker those of a worker, "+
 			"crew engine init, invite and revoke those of the owner (refused was %s)", what)
 	}
@@ -180,7 +182,7 @@ func refusal(err error) error {
 }
 
 // isAnswer reports whether a refusal is about the answer to a question, which came too late.
-func isAnswer(what string) bool {
+func isLateReply(what string) bool {
 	subject, published := strings.CutPrefix(what, `Publish to "`)
 	return published && !strings.HasPrefix(subject, "crew.") && !strings.HasPrefix(subject, "$")
 }
@@ -189,9 +191,9 @@ var errRefused = errors.New("the hub does not know this user: the credentials ar
 	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
 
 // refuse ends the session.
-func (s *session) refuse(nc *nats.Conn, why error) {
+func (s *session) fail(nc *nats.Conn, why error) {
 	s.refusing.Do(func() {
-		s.why = why
+		s.refusedErr = why
 		close(s.refused)
 		nc.Close()
 	})
@@ -202,32 +204,32 @@ func (s *session) refuse(nc *nats.Conn, why error) {
 // closed comes by another goroutine: if that has just been, explain waits for it.
 func (s *session) explain(err error) error {
 	for end := time.Now().Add(awayAfter); time.Now().Before(end) &&
-		(passes(err) && s.nc.IsReconnecting() || errors.Is(err, nats.ErrConnectionClosed) && s.nc.ClosedHandler() != nil); {
+		(isTransient(err) && s.nc.IsReconnecting() || errors.Is(err, nats.ErrConnectionClosed) && s.nc.ClosedHandler() != nil); {
 		select {
 		case <-s.refused:
-			return s.why
+			return s.refusedErr
 		case <-time.After(reconnectWait / 10):
 		}
 	}
 	select {
 	case <-s.refused:
 		if err != nil {
-			return s.why
+			return s.refusedErr
 		}
 	default:
 	}
-	if passes(err) {
+	if isTransient(err) {
 		err = errNoAnswer
 	}
 	return err
 }
 
 // allowed returns an error if the server does not answer, or has refused something so far.
-func (s *session) allowed() error {
+func (s *session) checkAllowed() error {
 	err := s.nc.FlushTimeout(answerWait)
 	if last := s.nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
 		<-s.refused // whose error comes by another goroutine
-		err = s.why
+		err = s.refusedErr
 	}
 	return err
 }
@@ -281,7 +283,7 @@ func (s *session) close() {
 var errNoAnswer = errors.New("the hub does not answer: try again once it is up")
 
 // passes reports whether an error of talking to the engine may be one of the connection.
-func passes(err error) bool {
+func isTransient(err error) bool {
 	for _, e := range [...]error{
 		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
 		nats.ErrTimeout, context.DeadlineExceeded,
@@ -294,7 +296,7 @@ func passes(err error) bool {
 }
 
 // pause waits for some time. It returns false at once when ctx is done.
-func pause(ctx context.Context, d time.Duration) bool {
+func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -305,13 +307,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // once gives notices, each as long as no other has come since. It is safe for
 // concurrent use.
-type once struct {
+type notifier struct {
 	notice func(string) // nil for none
 	mu     sync.Mutex
 	last   string
 }
 
-func (o *once) say(text string) {
+func (o *notifier) notify(text string) {
 	o.mu.Lock()
 	again := text == o.last
 	o.last = text

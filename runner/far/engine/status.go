@@ -24,7 +24,7 @@ import (
 type engineStatus struct {
 	Workers []Presence    `json:"workers"`
 	Queues  []queueStatus `json:"queues"`
-	Runs    []Enrolment   `json:"runs"`
+	Runs    []RunInfo     `json:"runs"`
 }
 
 type queueStatus struct {
@@ -37,16 +37,16 @@ type queueStatus struct {
 
 // enrolment reads what a run tells of itself. It refuses what names another one than the subject does,
 // for whose user the server vouches, and what no run can be like.
-func enrolment(subject string, data []byte) (r Enrolment, ok bool) {
-	if readJSON(data, &r) != nil || enrolSubject(r.User, r.Run) != subject || !validName(r.Run) {
+func parseRunInfo(subject string, data []byte) (r RunInfo, ok bool) {
+	if readJSON(data, &r) != nil || runInfoSubject(r.User, r.Run) != subject || !validName(r.Run) {
 		return r, false
 	}
-	s := r.Stocked
+	s := r.Progress
 	return r, s == nil || 0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
 }
 
 // tell publishes what there is to tell of a worker or a run.
-func (s *session) tell(subject string, what any) error {
+func (s *session) publishJSON(subject string, what any) error {
 	text, err := json.Marshal(what)
 	if err == nil {
 		err = s.nc.Publish(subject, text)
@@ -55,14 +55,14 @@ func (s *session) tell(subject string, what any) error {
 }
 
 const (
-	askPatience = 300 * time.Millisecond // and some times what it takes to the server and back
-	askTimes    = 4
-	askMost     = 5 * time.Second // in all
+	discoverWait  = 300 * time.Millisecond // and some times what it takes to the server and back
+	discoverTrips = 4
+	discoverMax   = 5 * time.Second // in all
 )
 
 // whoIs asks who is there, and calls take with what comes on some subjects until that returns false,
 // nobody is there, or nothing has come for some time.
-func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
+func (s *session) discover(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
 	begun := time.Now()
 	nobody := s.nc.NewInbox() // where the server says so
 	msgs := make(chan *nats.Msg, 1<<16)
@@ -73,11 +73,11 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
-	if err := cmp.Or(s.nc.PublishRequest(askSubject, nobody, nil), s.allowed()); err != nil {
+	if err := cmp.Or(s.nc.PublishRequest(askSubject, nobody, nil), s.checkAllowed()); err != nil {
 		return err
 	}
 	rtt := time.Since(begun)
-	ends, cancel := context.WithTimeout(ctx, askMost)
+	ends, cancel := context.WithTimeout(ctx, discoverMax)
 	defer cancel()
 	for {
 		select {
@@ -85,19 +85,19 @@ func (s *session) whoIs(ctx context.Context, take func(*nats.Msg) (more bool), s
 			if m.Subject == nobody || !take(m) {
 				return nil
 			}
-		case <-time.After(askPatience + askTimes*rtt):
+		case <-time.After(discoverWait + discoverTrips*rtt):
 			return nil
 		case <-ends.Done():
 			return ctx.Err()
 		case <-s.refused:
-			return s.why
+			return s.refusedErr
 		}
 	}
 }
 
 // status prints the workers and the runs that there are.
 func (s *session) status(c *wiring.EngineCall) error {
-	st, err := s.look(context.Background(), "")
+	st, err := s.queryStatus(context.Background(), "")
 	if err != nil {
 		return fmt.Errorf("ask the hub: %w", err)
 	}
@@ -106,35 +106,35 @@ func (s *session) status(c *wiring.EngineCall) error {
 		if err != nil {
 			return err
 		}
-		return say(c, string(text)+"\n")
+		return write(c, string(text)+"\n")
 	}
-	return say(c, st.text())
+	return write(c, st.text())
 }
 
 // look asks for what status prints, or only until there is a run with an ID.
-func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
-	workers, runs := map[string]Presence{}, map[string]Enrolment{} // by subject
+func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, error) {
+	workers, runs := map[string]Presence{}, map[string]RunInfo{} // by subject
 	whose := s.user
 	if whose == userToken(credentials.Owner) && s.nc.ConnectedServerName() == hubName { // elsewhere it is a name like any other
 		whose = "*"
 	}
-	err := s.whoIs(ctx, func(m *nats.Msg) bool {
-		w, is := presence(m.Subject, m.Data)
+	err := s.discover(ctx, func(m *nats.Msg) bool {
+		w, is := parsePresence(m.Subject, m.Data)
 		if is && w.State != gone {
 			workers[m.Subject] = w
 		}
-		r, is := enrolment(m.Subject, m.Data)
+		r, is := parseRunInfo(m.Subject, m.Data)
 		if is {
 			runs[m.Subject] = r
 		}
 		return r.Run == "" || r.Run != run
-	}, presenceSubject("*", anyOne), enrolSubject(whose, "*"))
+	}, presenceSubject("*", allWorkers), runInfoSubject(whose, "*"))
 	if err != nil {
 		return nil, err
 	}
-	st := &engineStatus{Workers: slices.AppendSeq([]Presence{}, maps.Values(workers)), Queues: []queueStatus{}, Runs: slices.AppendSeq([]Enrolment{}, maps.Values(runs))}
+	st := &engineStatus{Workers: slices.AppendSeq([]Presence{}, maps.Values(workers)), Queues: []queueStatus{}, Runs: slices.AppendSeq([]RunInfo{}, maps.Values(runs))}
 	slices.SortFunc(st.Workers, func(a, b Presence) int { return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID)) })
-	slices.SortFunc(st.Runs, func(a, b Enrolment) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
+	slices.SortFunc(st.Runs, func(a, b RunInfo) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
 	queues := map[string]queueStatus{}
 	for _, w := range st.Workers {
 		q := queues[w.Queue]
@@ -145,7 +145,7 @@ func (s *session) look(ctx context.Context, run string) (*engineStatus, error) {
 			continue
 		}
 		q := queues[r.Queue]
-		if q.Queue = r.Queue; r.Stocked != nil {
+		if q.Queue = r.Queue; r.Progress != nil {
 			q.Tasks += r.Tasks - uint64(r.Done)
 		}
 		queues[r.Queue] = q
@@ -189,7 +189,7 @@ func (st *engineStatus) text() string {
 		}
 		if r.For != "" {
 			state += " for " + r.For
-		} else if r.Stocked != nil {
+		} else if r.Progress != nil {
 			more := ""
 			if r.Failed > 0 {
 				more = fmt.Sprintf(", %d failed", r.Failed)
@@ -205,16 +205,16 @@ func (st *engineStatus) text() string {
 var errNoRun = errors.New("there is no run")
 
 // find returns the run with an ID or, if there is just one, with a name.
-func (s *session) find(ctx context.Context, name string) (*Enrolment, error) {
+func (s *session) findRun(ctx context.Context, name string) (*RunInfo, error) {
 	if name == "" { // which would be every run without a name
 		return nil, errors.New("the name of the run is empty: crew engine status lists them")
 	}
-	st, err := s.look(ctx, name)
+	st, err := s.queryStatus(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("look for run %s: %w", name, err)
 	}
 	var found []string
-	var run *Enrolment
+	var run *RunInfo
 	for i := range st.Runs {
 		switch r := &st.Runs[i]; name {
 		case r.Run:
@@ -234,11 +234,11 @@ func (s *session) find(ctx context.Context, name string) (*Enrolment, error) {
 
 // cancel has a run end, or removes what there is of one that does not run.
 func (s *session) cancel(c *wiring.EngineCall) error {
-	r, err := s.find(context.Background(), c.Run)
+	r, err := s.findRun(context.Background(), c.Run)
 	switch {
 	case err != nil:
-	case r.Stocked != nil && r.State != runRunning:
-		err = s.forget(r.Run)
+	case r.Progress != nil && r.State != runRunning:
+		err = s.forgetRun(r.Run)
 	default:
 		_, err = s.askRun(r, runSubject(r.User, r.Run), Order{Op: opCancel, By: me()})
 	}
@@ -246,21 +246,21 @@ func (s *session) cancel(c *wiring.EngineCall) error {
 }
 
 // order sends an order. Where nobody listens yet, it tries again for some time.
-func (s *session) order(subject string, o Order, yet bool) (a Answer, err error) {
+func (s *session) askRetrying(subject string, o Order, yet bool) (a Answer, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
 	for {
 		a, err = s.ask(ctx, subject, o)
-		if !yet || !errors.Is(err, nats.ErrNoResponders) || !pause(ctx, reconnectWait) {
+		if !yet || !errors.Is(err, nats.ErrNoResponders) || !sleep(ctx, reconnectWait) {
 			return a, err
 		}
 	}
 }
 
 // askRun sends an order about a run to its submitter, or to the hub, which may just have taken the run.
-func (s *session) askRun(r *Enrolment, subject string, o Order) (Answer, error) {
+func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	o.Run = r.Run
-	a, err := s.order(subject, o, r.Stocked != nil)
+	a, err := s.askRetrying(subject, o, r.Progress != nil)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
@@ -271,7 +271,7 @@ func (s *session) askRun(r *Enrolment, subject string, o Order) (Answer, error) 
 }
 
 // forget has the hub end a run that was handed over, and remove it.
-func (s *session) forget(run string) error {
+func (s *session) forgetRun(run string) error {
 	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, ID: ID{Run: run}})
 	if a.None {
 		err = nil

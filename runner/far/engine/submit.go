@@ -29,29 +29,29 @@ import (
 type submitter struct {
 	// configuration
 
-	sub     wiring.Submission
-	s       *session
-	id      identity // its Workers are under roster.mu
-	record  Enrolment
-	maker   maker
-	lasting bool              // workers keep results until they are on record, for the run's next epoch
-	hosts   *sshHosts         // nil without hosts of its own
-	files   *travel.Submitter // nil if no files travel
-	handed  *handed           // nil unless the run was handed over, and the hub tells of it
+	sub       wiring.Submission
+	s         *session
+	id        identity // its Workers are under roster.mu
+	record    RunInfo
+	builder   messageBuilder
+	resumable bool              // workers keep results until they are on record, for the run's next epoch
+	hosts     *sshHosts         // nil without hosts of its own
+	files     *travel.Submitter // nil if no files travel
+	detached  *runRecord        // nil unless the run was handed over, and the hub tells of it
 
 	// state
 
-	flights  flights
+	attempts attemptTable
 	roster   roster
 	visitors control.Visitors
-	begun    chan struct{} // closed once slots have joined
+	joined   chan struct{} // closed once slots have joined
 
 	suspended atomic.Bool
-	ran       atomic.Bool // an attempt has begun, so there is a run
+	started   atomic.Bool // an attempt has begun, so there is a run
 
 	ctx    context.Context // until no result can come any more
 	cancel context.CancelCauseFunc
-	end    sync.WaitGroup
+	wg     sync.WaitGroup
 }
 
 // Submit returns the executor of a run. It fails at once if the engine cannot be
@@ -68,9 +68,9 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &submitter{maker: makerOf(&sub.Load)}
+	x := &submitter{builder: newMessageBuilder(&sub.Load)}
 	if key != nil {
-		x.maker.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
+		x.builder.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
 	}
 	return x, x.start(sub, s)
 }
@@ -98,8 +98,8 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &submitter{hosts: hosts, maker: makerOf(&sub.Load)}
-	x.maker.commands = true
+	x := &submitter{hosts: hosts, builder: newMessageBuilder(&sub.Load)}
+	x.builder.commands = true
 	s, err := hosts.connect(sub.Notice)
 	if err == nil {
 		err = x.start(sub, s)
@@ -114,10 +114,10 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 // start begins to submit a run over a connection, which it takes over. The maker is there,
 // and hosts that the run has of its own.
 func (x *submitter) start(sub wiring.Submission, s *session) error {
-	x.sub, x.s, x.lasting = sub, s, sub.Dir != "" && x.hosts == nil
-	x.maker.live = x.maker.live || sub.Plan.Streams()
-	x.visitors.Welcome, x.begun = sub.Welcome, make(chan struct{})
-	x.flights = flights{nc: s.nc, forget: x.forget, m: map[attemptKey]*flight{}, lines: map[int][]*flight{}, past: map[[16]byte][]earlierFinal{}}
+	x.sub, x.s, x.resumable = sub, s, sub.Dir != "" && x.hosts == nil
+	x.builder.live = x.builder.live || sub.Plan.Streams()
+	x.visitors.Welcome, x.joined = sub.Welcome, make(chan struct{})
+	x.attempts = attemptTable{nc: s.nc, forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel(nil)
@@ -134,8 +134,8 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.record, x.maker.secret = newEnrolment(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
-	x.flights.out = outbox.New(x.s.asker, x.s.waits)
+	x.record, x.builder.secret = newRunInfo(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
+	x.attempts.out = outbox.New(x.s.asker, x.s.waits)
 	if x.sub.Files.Any() {
 		f := x.sub.Files
 		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return}
@@ -143,29 +143,29 @@ func (x *submitter) open() error {
 			return err
 		}
 	}
-	if _, err = x.s.takes(resultSubject(x.s.user, x.id.Run, anyOne), x.receive); err != nil { // before a worker can be lost
+	if _, err = x.s.serveMessages(resultSubject(x.s.user, x.id.Run, allWorkers), x.receiveResults); err != nil { // before a worker can be lost
 		return err
 	}
 	if err = x.openRoster(); err != nil {
 		return err
 	}
-	if _, err = x.s.obey(runSubject(x.s.user, x.id.Run), x.command); err != nil {
+	if _, err = x.s.serveOrders(runSubject(x.s.user, x.id.Run), x.carryOut); err != nil {
 		return err
 	}
-	if err = x.s.allowed(); err != nil {
+	if err = x.s.checkAllowed(); err != nil {
 		return err
 	}
-	x.end.Go(x.begin)
-	x.each(tickEvery, x.tick)
-	x.each(heartbeatEvery, func() { x.heartbeat(false) })
+	x.wg.Go(x.admitWorkers)
+	x.every(tickEvery, x.tick)
+	x.every(heartbeatEvery, func() { x.heartbeat(false) })
 	if x.sub.Needs {
-		x.each(loneFor, x.lacking())
+		x.every(noSlotsAfter, x.unmetNeedsReporter())
 	}
 	if x.sub.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
-		x.end.Go(x.takeLeft)
+		x.wg.Go(x.takeRequests)
 	}
-	if x.handed == nil {
-		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.enrol() })
+	if x.detached == nil {
+		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.announce() })
 	}
 	return err
 }
@@ -173,11 +173,11 @@ func (x *submitter) open() error {
 // Close ends the run on the engine, too: what workers still hold of it, they drop.
 func (x *submitter) Close() error {
 	x.cancel(errors.New("the run is over"))
-	x.part()
+	x.leaveHub()
 	x.s.close()
 	select {
-	case <-x.begun:
-		x.end.Wait()
+	case <-x.joined:
+		x.wg.Wait()
 	default: // the run was never made, and what waits for that does so for ever
 	}
 	if x.hosts != nil {
@@ -188,58 +188,58 @@ func (x *submitter) Close() error {
 
 // Run has a worker run an attempt. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
-	x.ran.Store(true)
-	f := x.flights.open(a)
-	fin, r := x.take(f), (*task.Result)(nil)
+	x.started.Store(true)
+	p := x.attempts.add(a)
+	fin, r := x.takeEarlier(p), (*task.Result)(nil)
 	if fin == nil {
-		if r = x.send(ctx, f); r == nil {
-			fin = x.await(ctx, f)
+		if r = x.sendInTurn(ctx, p); r == nil {
+			fin = x.await(ctx, p)
 		}
 	}
 	if r == nil {
-		r = x.result(ctx, f, fin)
+		r = x.result(ctx, p, fin)
 	}
-	x.s.blobs.Drop(f.body)
+	x.s.blobs.Drop(p.body)
 	if x.files != nil {
-		x.files.Release(f.take)
+		x.files.Release(p.inputs)
 	}
-	kept := fin != nil && (x.lasting || len(fin.blobs()) > 0)
-	x.flights.land(f, kept, x.lasting && !r.Unbegun)
+	kept := fin != nil && (x.resumable || len(fin.blobs()) > 0)
+	x.attempts.finish(p, kept, x.resumable && !r.Unbegun)
 	return r
 }
 
 // send sends an attempt to its worker when its turn has come, or returns its result.
-func (x *submitter) send(ctx context.Context, f *flight) *task.Result {
-	defer x.flights.sent(f)
+func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Result {
+	defer x.attempts.dequeue(p)
 	select {
-	case <-f.turn:
+	case <-p.turn:
 	case <-ctx.Done():
 	}
-	if !x.assign(f) {
-		return outcome(f.attempt, task.Lost, nil, true) // it is recalled, or the slot has just left
+	if !x.assign(p) {
+		return outcome(p.attempt, task.Lost, nil, true) // it is recalled, or the slot has just left
 	}
-	err := x.dispatch(ctx, f)
+	err := x.sendAttempt(ctx, p)
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() == nil && (passes(err) || !x.s.nc.IsConnected()):
-		return outcome(f.attempt, task.Lost, err, true)
+	case ctx.Err() == nil && (isTransient(err) || !x.s.nc.IsConnected()):
+		return outcome(p.attempt, task.Lost, err, true)
 	}
-	return notStarted(ctx, f.attempt, err)
+	return notStarted(ctx, p.attempt, err)
 }
 
 // await returns how the attempt of a flight has ended, or nil if its worker is lost.
-func (x *submitter) await(ctx context.Context, f *flight) *Final {
+func (x *submitter) await(ctx context.Context, p *pendingAttempt) *Final {
 	for end := ctx.Done(); ; {
 		select {
-		case fin := <-f.done:
+		case fin := <-p.done:
 			return fin
 		case <-end:
-			x.flights.order(f, opCancel)
+			x.attempts.order(p, opCancel)
 			end = nil
-		case <-f.worker.ctx.Done():
+		case <-p.worker.ctx.Done():
 			select {
-			case fin := <-f.done: // it came before
+			case fin := <-p.done: // it came before
 				return fin
 			default:
 				return nil
@@ -250,31 +250,31 @@ func (x *submitter) await(ctx context.Context, f *flight) *Final {
 
 // Kill has the worker kill an attempt. See runner.Executor.
 func (x *submitter) Kill(id uint64, attempt int) {
-	if f := x.flights.find(attemptKey{id, attempt}); f != nil {
-		x.flights.order(f, opKill)
+	if p := x.attempts.find(attemptKey{id, attempt}); p != nil {
+		x.attempts.order(p, opKill)
 	}
 }
 
 // Expect takes the order of the attempts of a slot. See runner.Sender.
-func (x *submitter) Expect(a task.Attempt) { x.flights.open(a) }
+func (x *submitter) Expect(a task.Attempt) { x.attempts.add(a) }
 
 // Recall has the worker give an attempt back that has not begun. See runner.Sender.
 func (x *submitter) Recall(a task.Attempt) {
-	if f := x.flights.find(keyOfAttempt(a)); f != nil {
-		x.flights.order(f, opReturn)
+	if p := x.attempts.find(keyOfAttempt(a)); p != nil {
+		x.attempts.order(p, opReturn)
 	}
 }
 
 // Live returns the output of a running task, as far as it has come. See proc.Local.
 func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
-	if f := x.flights.running(id); f != nil {
-		return f.live()
+	if p := x.attempts.running(id); p != nil {
+		return p.live()
 	}
 	return nil, nil, 0
 }
 
 // Sink returns the sink that gets the events after the journal.
-func (x *submitter) Sink() runner.Sink { return &x.flights }
+func (x *submitter) Sink() runner.Sink { return &x.attempts }
 
 // Missing returns lines that name the hosts of --ssh that were not there, or not always.
 func (x *submitter) Missing() []string {
@@ -306,34 +306,34 @@ func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
 }
 
 // dispatch sends an attempt to its worker.
-func (x *submitter) dispatch(ctx context.Context, f *flight) error {
+func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	m, err := x.maker.message(f.id, f.attempt)
+	m, err := x.builder.message(p.id, p.attempt)
 	if err != nil {
 		return err
 	}
-	m.Token, m.User, m.Keep = f.token, x.s.user, x.lasting
+	m.Token, m.User, m.Keep = p.token, x.s.user, x.resumable
 	if x.files != nil {
-		if m.Take, m.Return, err = x.files.Send(f.attempt.Task); err != nil {
+		if m.Take, m.Return, err = x.files.Send(p.attempt.Task); err != nil {
 			return err
 		}
-		m.Cleanup, f.take = x.sub.Files.Cleanup, m.Take
+		m.Cleanup, p.inputs = x.sub.Files.Cleanup, m.Take
 	}
-	if x.maker.sign != nil {
-		x.maker.sign(m, f.worker.tasks)
+	if x.builder.sign != nil {
+		x.builder.sign(m, p.worker.tasks)
 	}
 	msg := m.Encode()
-	if len(msg) > mostBody {
-		return fmt.Errorf("hand the task over: it is %d bytes, and the most is %d", len(msg), mostBody)
+	if len(msg) > maxTaskSize {
+		return fmt.Errorf("hand the task over: it is %d bytes, and the most is %d", len(msg), maxTaskSize)
 	}
-	if len(msg) > maxBody {
-		if f.body, err = x.s.blobs.Keep(spool.Text(msg), int64(len(msg))); err != nil {
+	if len(msg) > maxMessage {
+		if p.body, err = x.s.blobs.Keep(spool.Text(msg), int64(len(msg))); err != nil {
 			return err
 		}
-		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, f.body})
+		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, p.body})
 	}
-	x.flights.send(f.worker, msg, func() { x.flights.arrive(f) })
+	x.attempts.send(p.worker, msg, func() { x.attempts.markDelivered(p) })
 	return nil
 }

@@ -105,7 +105,7 @@ func TestRefusingWorkers(t *testing.T) {
 		r.said("no worker of queue q is there")
 		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Template: "ab", Command: "make {}"}, b.connect(nil)
 		for len(r.ending) == 0 {
-			require.NoError(t, s.tell(presenceSubject("q", other.ID), other))
+			require.NoError(t, s.publishJSON(presenceSubject("q", other.ID), other))
 			time.Sleep(time.Second)
 		}
 		require.ErrorContains(t, r.wait().Err, "worker w runs make {}, not true '{}'")
@@ -129,7 +129,7 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		w := b.worker("a", 1, func(*fake, *Attempt) {})
 		r := b.run(1, nil)
-		find := func() *worker { return r.x.roster.find(w.presence.ID) }
+		find := func() *remoteWorker { return r.x.roster.find(w.presence.ID) }
 		crewtest.Until(t, func() bool { return find() != nil }, "the worker")
 		lost := find()
 		w.silent.Store(true)
@@ -137,8 +137,8 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 		w.silent.Store(false)
 		crewtest.Until(t, func() bool { return find() != nil }, "the same worker")
 		there := make(chan bool, 1)
-		r.x.flights.send(find(), encode(kindKept, &ID{}), func() { there <- true })
-		r.x.flights.settle(lost, ID{})
+		r.x.attempts.send(find(), encode(kindRecorded, &ID{}), func() { there <- true })
+		r.x.attempts.releaseResult(lost, ID{})
 		crewtest.Receive(t, there, "an answer")
 		r.run.Do(task.Command{Op: task.Kill})
 		r.wait()
@@ -211,7 +211,7 @@ func TestSilentRun(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			ends := make(chan *Final, 10)
-			_, err := s.takes(resultSubject(s.user, "run", anyOne), func(_ string, data []byte) {
+			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
 				if fin, err := DecodeFinal(data); err == nil {
 					ends <- fin
 				}

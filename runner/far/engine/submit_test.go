@@ -132,8 +132,8 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 		_ = m.Respond([]byte("{}"))
 	})
 	require.NoError(b.t, err)
-	_, err = f.s.takes(taskSubject("q", f.presence.ID, "*", "*"), func(_ string, data []byte) {
-		for part := range parts(data) {
+	_, err = f.s.serveMessages(taskSubject("q", f.presence.ID, "*", "*"), func(_ string, data []byte) {
+		for part := range splitMessages(data) {
 			if big, err := decode[Big](part, kindBig); err == nil {
 				var msg bytes.Buffer
 				_ = f.s.blobs.Pull(context.Background(), big.User, big.Blob, 0, &msg)
@@ -174,7 +174,7 @@ func (f *fake) put(state string) {
 }
 
 func (f *fake) store() error {
-	return f.s.tell(presenceSubject(f.queue, f.presence.ID), f.presence)
+	return f.s.publishJSON(presenceSubject(f.queue, f.presence.ID), f.presence)
 }
 
 // final returns the result of an attempt that went well.
@@ -300,7 +300,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	if change != nil {
 		change(&sub)
 	}
-	r.x = &submitter{maker: makerOf(&sub.Load)}
+	r.x = &submitter{builder: newMessageBuilder(&sub.Load)}
 	err := r.x.start(sub, b.connectBy(notice, b.way()))
 	if err != nil {
 		return nil, err

@@ -16,28 +16,28 @@ import (
 
 // outputs hold the output of an attempt that has arrived so far.
 type outputs struct {
-	mu   sync.Mutex
-	over bool      // no chunk is taken any more
-	both [2]stream // stdout and stderr
+	mu      sync.Mutex
+	closed  bool      // no chunk is taken any more
+	streams [2]stream // stdout and stderr
 }
 
 // stream is one of the outputs. It keeps nothing before anything has come.
 type stream struct {
-	n int64 // how much has come
+	received int64 // how much has come
 	spool.Stream
 }
 
 // Write takes the next bytes. What cannot be kept is a fault of the result.
 func (s *stream) Write(p []byte) (int, error) {
-	s.n += int64(len(p))
+	s.received += int64(len(p))
 	_ = s.Stream.Write(p)
 	return len(p), nil
 }
 
 // openOutputs sets where the output of a flight goes, once there is some. Its caller holds f.out.mu or is
 // the only one to use that.
-func (x *submitter) openOutputs(f *flight) {
-	stdout, stderr := &f.out.both[0], &f.out.both[1]
+func (x *submitter) openOutputsLocked(p *pendingAttempt) {
+	stdout, stderr := &p.out.streams[0], &p.out.streams[1]
 	if stdout.Kept != nil || stdout.To != nil {
 		return
 	}
@@ -45,7 +45,7 @@ func (x *submitter) openOutputs(f *flight) {
 		stdout.Kept, stderr.Kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
 	}
 	if x.sub.Plan.Show == task.ShowLines {
-		stdout.To, stderr.To = x.sub.Open(f.attempt)
+		stdout.To, stderr.To = x.sub.Open(p.attempt)
 	}
 	if x.sub.Files.Stdout { // it goes to a file that the task makes
 		stdout.End()
@@ -56,20 +56,20 @@ func (x *submitter) openOutputs(f *flight) {
 }
 
 // chunk takes a part of a flight's output, as far as that is the next one.
-func (x *submitter) chunk(f *flight, c *Chunk) {
-	o := &f.out
+func (x *submitter) receiveChunk(p *pendingAttempt, c *Chunk) {
+	o := &p.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := &o.both[c.stream()]
-	if o.over || c.Offset > s.n || c.Offset+int64(len(c.Data)) <= s.n {
+	s := &o.streams[c.stream()]
+	if o.closed || c.Offset > s.received || c.Offset+int64(len(c.Data)) <= s.received {
 		return
 	}
-	x.openOutputs(f)
-	at := s.n
-	s.n = c.Offset + int64(len(c.Data))
+	x.openOutputsLocked(p)
+	at := s.received
+	s.received = c.Offset + int64(len(c.Data))
 	if s.Stream.Write(c.Data[at-c.Offset:]) != nil {
-		o.over = true
-		go x.flights.order(f, opKill)
+		o.closed = true
+		go x.attempts.order(p, opKill)
 	}
 }
 
@@ -79,16 +79,16 @@ var (
 )
 
 // rest fetches what no chunk has brought of an output. Its caller is as for openOutputs.
-func (x *submitter) rest(ctx context.Context, f *flight, s *stream, o *Written) (err error) {
+func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *stream, o *FinalOutput) (err error) {
 	size := max(o.Size, int64(len(o.Text)))
-	if s.n < size {
-		if x.openOutputs(f); o.Name != "" {
-			err = x.s.blobs.Pull(ctx, f.worker.user(), o.Blob, s.n, s)
+	if s.received < size {
+		if x.openOutputsLocked(p); o.Name != "" {
+			err = x.s.blobs.Pull(ctx, p.worker.user(), o.Blob, s.received, s)
 		} else {
-			_, _ = s.Write(o.Text[min(s.n, int64(len(o.Text))):])
+			_, _ = s.Write(o.Text[min(s.received, int64(len(o.Text))):])
 		}
 	}
-	if err == nil && s.n != size {
+	if err == nil && s.received != size {
 		err = errCut
 	}
 	return err
@@ -96,8 +96,8 @@ func (x *submitter) rest(ctx context.Context, f *flight, s *stream, o *Written) 
 
 // close closes the writers, and what was kept if it is not handed over.
 func (o *outputs) close(kept bool) {
-	for i := range o.both {
-		s := &o.both[i]
+	for i := range o.streams {
+		s := &o.streams[i]
 		s.End()
 		if kept && s.Kept != nil {
 			_ = s.Kept.Close()
@@ -106,43 +106,43 @@ func (o *outputs) close(kept bool) {
 }
 
 // live returns what has come. See submitter.Live.
-func (f *flight) live() (stdout, stderr task.Live, attempt int) {
-	f.out.mu.Lock()
-	defer f.out.mu.Unlock()
-	if f.out.over { // its result is made, without the lock
+func (p *pendingAttempt) live() (stdout, stderr task.Live, attempt int) {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	if p.out.closed { // its result is made, without the lock
 		return nil, nil, 0
 	}
-	out, err := f.out.both[0].Kept, f.out.both[1].Kept
+	out, err := p.out.streams[0].Kept, p.out.streams[1].Kept
 	if out == nil || err == nil {
 		return nil, nil, 0
 	}
-	return out.Hold(), err.Hold(), f.attempt.Number
+	return out.Hold(), err.Hold(), p.attempt.Number
 }
 
 // result makes the result of a flight that has ended, or whose worker is lost if fin is nil. An attempt
 // whose result cannot be had is lost.
-func (x *submitter) result(ctx context.Context, f *flight, fin *Final) *task.Result {
-	f.out.mu.Lock()
-	f.out.over = true
-	f.out.mu.Unlock()
-	r, err := x.fetch(ctx, f, fin)
-	f.out.close(err != nil)
+func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *task.Result {
+	p.out.mu.Lock()
+	p.out.closed = true
+	p.out.mu.Unlock()
+	r, err := x.fetchResult(ctx, p, fin)
+	p.out.close(err != nil)
 	unbegun := errors.Is(err, errUnbegun)
 	switch {
 	case err == nil:
-		spool.HandOver(r, &f.out.both[0].Stream, &f.out.both[1].Stream)
+		spool.HandOver(r, &p.out.streams[0].Stream, &p.out.streams[1].Stream)
 		return r
 	case ctx.Err() != nil && !unbegun:
-		return outcome(f.attempt, task.EndedBy(context.Cause(ctx)), err, false)
+		return outcome(p.attempt, task.EndedBy(context.Cause(ctx)), err, false)
 	}
-	return outcome(f.attempt, task.Lost, err, unbegun)
+	return outcome(p.attempt, task.Lost, err, unbegun)
 }
 
 // fetch makes a result of what a worker tells of it, and has its outputs and files be here. It fails if
 // that cannot be: it is lost.
-func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Result, error) {
-	a, w := f.attempt, f.worker
-	cut := f.out.both[0].Fault() != nil || f.out.both[1].Fault() != nil // so that it was killed
+func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Final) (*task.Result, error) {
+	a, w := p.attempt, p.worker
+	cut := p.out.streams[0].Fault() != nil || p.out.streams[1].Fault() != nil // so that it was killed
 	switch {
 	case fin == nil:
 		return nil, context.Cause(w.ctx)
@@ -156,20 +156,20 @@ func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Res
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
 	for i, o := range fin.outputs() {
-		if err := x.rest(ctx, f, &f.out.both[i], o); err != nil {
+		if err := x.fetchRest(ctx, p, &p.out.streams[i], o); err != nil {
 			return nil, err
 		}
 	}
 	r := fin.Facts.Result(a.Task)
-	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, unitsOf(a, r.Units)
+	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, allUnits(a, r.Units)
 	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
 	r.End = time.Now() // by this machine's clock
 	if !r.Start.IsZero() {
-		r.End = w.clock.end(r.Start.Add(time.Duration(fin.Duration)), r.End)
+		r.End = w.clock.toLocal(r.Start.Add(time.Duration(fin.Duration)), r.End)
 	}
 	r.Start = r.End.Add(-time.Duration(fin.Duration))
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && !asked && !cut
-	err := x.keepMade(ctx, r, f, fin)
+	err := x.fetchMade(ctx, r, p, fin)
 	if err == nil && x.files != nil {
 		err = x.files.Fetch(ctx, w.user(), r.Task, &fin.Facts, fin.Returned)
 	}
@@ -184,19 +184,19 @@ func (x *submitter) fetch(ctx context.Context, f *flight, fin *Final) (*task.Res
 
 // keepMade has what a task has made be here under its temporary names. An attempt whose files
 // cannot be kept has failed.
-func (x *submitter) keepMade(ctx context.Context, r *task.Result, f *flight, fin *Final) error {
+func (x *submitter) fetchMade(ctx context.Context, r *task.Result, p *pendingAttempt, fin *Final) error {
 	m := r.Task.Makes
 	if m == nil {
 		return nil
 	}
-	stdout := &f.out.both[0]
+	stdout := &p.out.streams[0]
 	if m.Stdout {
 		defer stdout.Discard()
 	}
 	if r.Outcome != task.OK {
 		return nil
 	}
-	err := x.files.FetchMade(ctx, f.worker.user(), r.Task, &fin.Facts, fin.Returned)
+	err := x.files.FetchMade(ctx, p.worker.user(), r.Task, &fin.Facts, fin.Returned)
 	if err == nil && m.Stdout {
 		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path), cmp.Or(m.Mode, 0o666))
 	}

@@ -46,14 +46,14 @@ func TestRefusedAttempts(t *testing.T) {
 		if work.Commands = row.Commands; row.Own {
 			work.Template = testCommand
 		}
-		w := workerOf(work)
+		w := newWorker(work)
 		w.trust = map[[32]byte]bool{}
 		a := &row.Attempt
 		if a.Template == [32]byte{} {
 			a.Template = w.digest
 		}
 		why := ""
-		if err := w.equip(a, w.taskOf(a), taskSubject("q", "=.w", "=", "r"), a.Encode()); err != nil {
+		if err := w.setCommand(a, w.taskOf(a), taskSubject("q", "=.w", "=", "r"), a.Encode()); err != nil {
 			why = err.Error()
 		}
 		require.Equal(t, row.Why, why)

@@ -13,10 +13,10 @@ import (
 const (
 	// A worker kills its tasks when it has not confirmed its lease for fence of TTL,
 	// and its guardian does at lastFence if the worker itself cannot.
-	fence     = 70 // per cent
-	lastFence = 80
-	lookEvery = 250 * time.Millisecond
-	leastLook = 20 * time.Millisecond
+	fence      = 70 // per cent
+	lastFence  = 80
+	checkEvery = 250 * time.Millisecond
+	minCheck   = 20 * time.Millisecond
 )
 
 // lease holds a worker's lease under one ID. When it is lost, so is every task taken under it.
@@ -28,7 +28,7 @@ type lease struct {
 
 	lost    bool
 	renewed time.Duration // since boot, when the last confirmed renewal was sent; 0 for none
-	takes   []*nats.Subscription
+	subs    []*nats.Subscription
 }
 
 // guarded is an executor that kills its tasks at a time even if this process is
@@ -36,38 +36,38 @@ type lease struct {
 type guarded interface{ Lease(until time.Time) }
 
 // keep has the lease renewed until the run is over, and ends the tasks if that fails for too long.
-func (w *crewWorker) keep() {
-	look := time.NewTicker(max(min(lookEvery, w.work.TTL/40), leastLook))
+func (w *worker) maintainLease() {
+	look := time.NewTicker(max(min(checkEvery, w.work.TTL/40), minCheck))
 	defer look.Stop()
 	status := w.s.nc.StatusChanged(nats.CONNECTED)
-	go w.renewAgain()
+	go w.renewLoop()
 	for {
 		select {
-		case <-w.over:
+		case <-w.done:
 			return
 		case <-w.s.refused:
 			w.s.nc.Close() // without which the lease might be certain
 			w.expire()
-			w.drop()
+			w.dropMessages()
 			return
 		case <-status:
 			w.renewSoon()
 		case <-look.C:
 		}
 		w.expire()
-		w.endSilent()
+		w.endSilentRuns()
 	}
 }
 
 // renewAgain renews the lease in time, and when it is nudged, until the run is over.
-func (w *crewWorker) renewAgain() {
+func (w *worker) renewLoop() {
 	for due := time.Now().Add(w.work.TTL / 4); ; {
 		select {
-		case <-w.over:
+		case <-w.done:
 			return
 		case <-w.s.refused:
 			return
-		case <-w.kick:
+		case <-w.renewNow:
 		case <-time.After(time.Until(due)):
 		}
 		due = time.Now().Add(w.work.TTL / 4)
@@ -79,64 +79,64 @@ func (w *crewWorker) renewAgain() {
 			if errors.Is(err, errNoAnswer) { // whose hint is for people
 				err = errors.New("the hub does not answer; trying again")
 			}
-			w.tell("the lease of this worker could not be renewed: %v", err)
+			w.noticef("the lease of this worker could not be renewed: %v", err)
 			due = time.Now().Add(w.work.TTL / 20)
 		}
 	}
 }
 
 // renew renews the lease, under a new ID if that is lost.
-func (w *crewWorker) renew() error {
-	w.record <- struct{}{}
-	defer func() { <-w.record }()
-	if w.left {
+func (w *worker) renew() error {
+	w.announceSem <- struct{}{}
+	defer func() { <-w.announceSem }()
+	if w.retired {
 		return nil
 	}
 	w.mu.Lock()
-	t, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
+	l, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
 	w.mu.Unlock()
-	if t != nil {
-		return w.confirm(t, patience)
+	if l != nil {
+		return w.confirm(l, patience)
 	}
-	t = &lease{id: w.s.newID(w.host), since: time.Now()}
-	if w.tenure != nil {
-		w.tenure.name(t.id)
+	l = &lease{id: w.s.newID(w.host), since: time.Now()}
+	if w.hostLock != nil {
+		w.hostLock.setOwner(l.id)
 	}
-	err := w.listen(t)
+	err := w.listen(l)
 	if err == nil {
-		w.extend(t, w.s.now()) // tasks may come before it is confirmed
-		err = w.confirm(t, max(patience, answerWait))
+		w.extend(l, w.s.now()) // tasks may come before it is confirmed
+		err = w.confirm(l, max(patience, answerWait))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		t.end()
+		l.endLocked()
 		return err
 	}
-	if w.lease = t; w.began {
+	if w.lease = l; w.hadLease {
 		go w.work.Notice("this worker is ready for tasks again")
 	}
-	w.began = true
+	w.hadLease = true
 	return nil
 }
 
 // confirm tells of the worker, and extends its lease once the server has got that.
-func (w *crewWorker) confirm(t *lease, patience time.Duration) error {
+func (w *worker) confirm(l *lease, patience time.Duration) error {
 	sent := w.s.now()
-	err := w.put(w.presence(t), patience)
+	err := w.announce(w.presence(l), patience)
 	if err == nil {
-		w.extend(t, sent)
+		w.extend(l, sent)
 	}
 	return err
 }
 
 // extend counts a lease from a time since boot. A renewal that was sent when the lease was
 // no longer certain comes too late: the tasks may have been killed, and expire ends it.
-func (w *crewWorker) extend(t *lease, from time.Duration) {
+func (w *worker) extend(l *lease, from time.Duration) {
 	w.mu.Lock()
-	late := t.lost || t.renewed > 0 && from >= t.renewed+w.work.TTL*fence/100
+	late := l.lost || l.renewed > 0 && from >= l.renewed+w.work.TTL*fence/100
 	if !late {
-		t.renewed = from
+		l.renewed = from
 	}
 	w.mu.Unlock()
 	if g, ok := w.local.(guarded); ok && !late {
@@ -145,29 +145,29 @@ func (w *crewWorker) extend(t *lease, from time.Duration) {
 }
 
 // listen takes tasks and orders.
-func (w *crewWorker) listen(t *lease) error {
-	tasks, err := w.s.takes(taskSubject(w.work.Queue, t.id, "*", "*"), func(subject string, data []byte) { w.take(t, subject, data) })
+func (w *worker) listen(l *lease) error {
+	tasks, err := w.s.serveMessages(taskSubject(w.work.Queue, l.id, "*", "*"), func(subject string, data []byte) { w.receive(l, subject, data) })
 	if err != nil {
 		return err
 	}
-	orders, err := w.s.obey(orderSubject(w.work.Queue, t.id, "*"), func(o *Order, a *Answer) error { return w.obey(t, o, a) })
-	t.takes = []*nats.Subscription{tasks, orders}
+	orders, err := w.s.serveOrders(orderSubject(w.work.Queue, l.id, "*"), func(o *Order, a *Answer) error { return w.carryOut(l, o, a) })
+	l.subs = []*nats.Subscription{tasks, orders}
 	return err
 }
 
 // end stops taking tasks and orders. Its caller holds mu.
-func (t *lease) end() {
-	t.lost = true
-	for _, s := range t.takes {
+func (l *lease) endLocked() {
+	l.lost = true
+	for _, s := range l.subs {
 		_ = s.Unsubscribe()
 	}
 }
 
 // presence describes the worker for submitters.
-func (w *crewWorker) presence(t *lease) Presence {
+func (w *worker) presence(l *lease) Presence {
 	p := Presence{
-		Queue: w.work.Queue, Version: Version, ID: t.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: t.since,
-		Mark: w.mark, After: w.after(),
+		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: l.since,
+		Mark: w.mark, After: w.previousWorker(),
 	}
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
@@ -180,7 +180,7 @@ func (w *crewWorker) presence(t *lease) Presence {
 			w.setState(ready)
 		case task.Paused:
 			w.setState(paused)
-			w.handBack()
+			w.returnUnbegun()
 		default:
 			w.setState(draining)
 		}
@@ -194,8 +194,8 @@ func (w *crewWorker) presence(t *lease) Presence {
 
 // put tells of the worker, and returns once the server has got it, and so passes it on before anything
 // that comes later.
-func (w *crewWorker) put(p Presence, patience time.Duration) error {
-	err := w.s.tell(presenceSubject(p.Queue, p.ID), p)
+func (w *worker) announce(p Presence, patience time.Duration) error {
+	err := w.s.publishJSON(presenceSubject(p.Queue, p.ID), p)
 	if err == nil {
 		err = w.s.nc.FlushTimeout(patience)
 	}
@@ -203,32 +203,32 @@ func (w *crewWorker) put(p Presence, patience time.Duration) error {
 }
 
 // expire ends everything if the lease cannot be renewed.
-func (w *crewWorker) expire() {
+func (w *worker) expire() {
 	w.mu.Lock()
-	t := w.lease
-	if t == nil || w.leased(t) {
+	l := w.lease
+	if l == nil || w.leasedLocked(l) {
 		w.mu.Unlock()
 		return
 	}
-	t.end()
+	l.endLocked()
 	w.lease = nil
 	var tasks []uint64
 	for id, h := range w.tasks {
-		if h.lease == t && h.phase < ended {
+		if h.lease == l && h.phase < phaseEnded {
 			tasks = append(tasks, id)
 		}
 	}
 	lost := len(w.held)
 	for _, h := range w.held {
 		h.cancel()
-		w.letGo(h)
+		w.forgetLocked(h)
 	}
 	clear(w.runs)
-	clear(w.lines)
-	w.forgotten.Broadcast()
-	w.drop() // with mu held: what is sent later is of the next lease
+	clear(w.queues)
+	w.heldChanged.Broadcast()
+	w.dropMessages() // with mu held: what is sent later is of the next lease
 	w.mu.Unlock()
-	w.end(tasks, true)
+	w.cancelTasks(tasks, true)
 	w.seats.End(func(*Seat) bool { return true })
 	text := "the hub has not confirmed the lease of this worker in time"
 	if w.s.nc.IsClosed() {
@@ -245,29 +245,29 @@ func (w *crewWorker) expire() {
 }
 
 // drop sends nothing any more of what has come so far.
-func (w *crewWorker) drop() { w.out.Drop(func(string) bool { return true }) }
+func (w *worker) dropMessages() { w.out.Drop(func(string) bool { return true }) }
 
 // leased reports whether a lease is certain, and the connection not lost for
 // ever, as that of a worker of --ssh can be. Its caller holds mu.
-func (w *crewWorker) leased(t *lease) bool {
-	return !t.lost && !w.s.nc.IsClosed() && w.s.now() < t.renewed+w.work.TTL*fence/100
+func (w *worker) leasedLocked(l *lease) bool {
+	return !l.lost && !w.s.nc.IsClosed() && w.s.now() < l.renewed+w.work.TTL*fence/100
 }
 
 // leave says that the worker has gone. Nothing runs any more.
-func (w *crewWorker) leave() {
-	w.record <- struct{}{}
-	defer func() { <-w.record }()
-	w.left = true
+func (w *worker) announceGone() {
+	w.announceSem <- struct{}{}
+	defer func() { <-w.announceSem }()
+	w.retired = true
 	w.mu.Lock()
-	t := w.lease
+	l := w.lease
 	w.mu.Unlock()
-	if t == nil || !w.s.nc.IsConnected() {
+	if l == nil || !w.s.nc.IsConnected() {
 		return
 	}
-	_ = t.takes[0].Unsubscribe() // what comes now has not begun
-	p := w.presence(t)
+	_ = l.subs[0].Unsubscribe() // what comes now has not begun
+	p := w.presence(l)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	if w.put(p, answerWait) == nil {
-		w.tenure.end()
+	if w.announce(p, answerWait) == nil {
+		w.hostLock.remove()
 	}
 }

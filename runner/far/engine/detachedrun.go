@@ -28,48 +28,48 @@ import (
 
 // stored is a run that was handed over, in the process that the hub has started for it. It is a run with
 // --state whose tasks come from a file, and whose results go to one.
-type stored struct {
+type detachedRun struct {
 	runDir
-	record  handed // as it was when the process started
+	record  runRecord // as it was when the process started
 	tasks   *bufio.Reader
 	results *os.File
 
 	// once it is submitted
 
-	exec *submitter
-	s    *session
-	do   func(task.Command) task.Reply
+	submitter *submitter
+	s         *session
+	do        func(task.Command) task.Reply
 
 	full    atomic.Bool // the hub has no room for more results
-	garbage atomic.Bool // a task cannot be read
+	badTask atomic.Bool // a task cannot be read
 
-	telling sync.Mutex
-	now     report
+	reportMu sync.Mutex
+	latest   report
 
-	mu        sync.Mutex
-	next      uint64             // number of the latest task
-	signed    map[uint64]*Stored // tasks that bring commands
-	cancelled map[uint64]error   // tasks that are not to run again, and why
+	mu         sync.Mutex
+	next       uint64                 // number of the latest task
+	signatures map[uint64]*StoredTask // tasks that bring commands
+	cancelErrs map[uint64]error       // tasks that are not to run again, and why
 }
 
 // Submitted submits a run that was handed over, of which a hub has what there is in a directory, and
 // returns the exit status. The hub is at the other end of standard input and output.
 func Submitted(dir string) int {
-	st := &stored{runDir: runDir(dir), signed: map[uint64]*Stored{}, cancelled: map[uint64]error{}}
-	if err := st.open(); err != nil {
+	d := &detachedRun{runDir: runDir(dir), signatures: map[uint64]*StoredTask{}, cancelErrs: map[uint64]error{}}
+	if err := d.open(); err != nil {
 		fmt.Fprintln(os.Stderr, "crew:", err)
 		return 1
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub, which gets them, too, decides
-	r := &st.record
-	k := makerOf(&r.Terms.Load)
-	k.template, k.live = r.Terms.Template, true
+	r := &d.record
+	k := newMessageBuilder(&r.Options.Load)
+	k.template, k.live = r.Options.Template, true
 	status := wiring.RunDetached(&wiring.DetachedRun{
-		Orders: r.Terms.Orders, Name: r.Name, Command: k.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
-		Source: st, Results: st.results, WrapSink: st.keep, Do: st.door, Finish: st.over,
-	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return st.submit(sub, k) }})
-	if status == statusUsage || st.garbage.Load() {
-		return statusNever
+		Orders: r.Options.Orders, Name: r.Name, Command: k.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
+		Source: d, Results: d.results, WrapSink: d.syncResults, Do: d.carryOut, Finish: d.recordEnd,
+	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return d.submit(sub, k) }})
+	if status == statusUsage || d.badTask.Load() {
+		return statusHopeless
 	}
 	return status
 }
@@ -78,33 +78,33 @@ func Submitted(dir string) int {
 const statusUsage = 2
 
 // open opens the files.
-func (st *stored) open() (err error) {
-	if st.record, err = st.load(); err != nil {
+func (d *detachedRun) open() (err error) {
+	if d.record, err = d.load(); err != nil {
 		return err
 	}
-	tasks, err := st.file(tasksFile)
+	tasks, err := d.file(tasksFile)
 	if err != nil {
 		return err
 	}
-	st.tasks = bufio.NewReader(tasks)
-	if st.results, err = st.file(resultsFile); err != nil {
+	d.tasks = bufio.NewReader(tasks)
+	if d.results, err = d.file(resultsFile); err != nil {
 		return err
 	}
-	st.now.Paused = st.record.Paused
+	d.latest.Paused = d.record.Paused
 	return nil
 }
 
 // settle goes on with what an earlier process has left, which a crash may have cut. The state is locked.
-func (st *stored) settle() error {
-	whole, err := st.each(func(*Ended, int64) {})
+func (d *detachedRun) recover() error {
+	whole, err := d.each(func(*Ended, int64) {})
 	if err == nil {
-		err = st.results.Truncate(whole)
+		err = d.results.Truncate(whole)
 	}
 	if err != nil {
 		return err
 	}
-	st.now.Results = whole
-	ended, err := st.file(cancelledFile)
+	d.latest.Results = whole
+	ended, err := d.file(cancelledFile)
 	if err != nil {
 		return err
 	}
@@ -116,42 +116,42 @@ func (st *stored) settle() error {
 		if err != nil {
 			return ended.Truncate(whole)
 		}
-		st.cancelled[f.Task] = errors.New(string(f.Error))
+		d.cancelErrs[f.Task] = errors.New(string(f.Error))
 		whole += int64(n)
 	}
 }
 
 // submit returns the executor of the run.
-func (st *stored) submit(sub wiring.Submission, k maker) (wiring.Executor, error) {
-	if err := st.settle(); err != nil {
+func (d *detachedRun) submit(sub wiring.Submission, k messageBuilder) (wiring.Executor, error) {
+	if err := d.recover(); err != nil {
 		return nil, err
 	}
-	r, t := &st.record, &st.record.Terms
-	owner, err := address.Read(filepath.Join(string(st.runDir), "..", "..", ownerFile))
+	r, t := &d.record, &d.record.Options
+	owner, err := address.Read(filepath.Join(string(d.runDir), "..", "..", ownerFile))
 	if err != nil {
 		return nil, err
 	}
 	gone := func() { os.Exit(1) } // as if it was killed: the next process goes on
-	if st.s, err = dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0, gone)); err != nil {
+	if d.s, err = dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0, gone)); err != nil {
 		return nil, err
 	}
-	st.s.is(r.User)
+	d.s.setUser(r.User)
 	sub.Load, sub.Queue = t.Load, r.Queue
-	x := &submitter{handed: r, maker: k}
+	x := &submitter{detached: r, builder: k}
 	if k.commands {
-		x.maker.sign = st.sign
+		x.builder.sign = d.sign
 	}
-	st.exec, st.do = x, sub.Do
-	if err = x.start(sub, st.s); err == nil {
-		x.each(reportEvery, func() { _ = st.report() })
+	d.submitter, d.do = x, sub.Do
+	if err = x.start(sub, d.s); err == nil {
+		x.every(reportEvery, func() { _ = d.report() })
 	}
 	return x, err
 }
 
 // report has the hub know how far the run is.
-func (st *stored) report() error {
-	return st.tell(func(r *report) {
-		if now := st.do(task.Command{Op: task.Look}).Snapshot; now != nil {
+func (d *detachedRun) report() error {
+	return d.sendReport(func(r *report) {
+		if now := d.do(task.Command{Op: task.Look}).Snapshot; now != nil {
 			r.count(&now.Stats)
 			r.Paused = now.State == task.Paused
 		}
@@ -161,19 +161,19 @@ func (st *stored) report() error {
 func (r *report) count(s *task.Stats) { r.Done, r.Failed = s.Finished(), s.Failed() }
 
 // tell tells the hub what is known, with a change.
-func (st *stored) tell(change func(*report)) error {
-	st.telling.Lock()
-	defer st.telling.Unlock()
-	change(&st.now)
-	st.now.Size = max(st.now.Results, st.held())
-	a, err := st.s.askHub(hubSubject, Order{Op: opReport, ID: ID{Run: st.record.Run}, Report: &st.now})
-	st.full.Store(a.Full)
+func (d *detachedRun) sendReport(change func(*report)) error {
+	d.reportMu.Lock()
+	defer d.reportMu.Unlock()
+	change(&d.latest)
+	d.latest.Size = max(d.latest.Results, d.journalOutput())
+	a, err := d.s.askHub(hubSubject, Order{Op: opReport, ID: ID{Run: d.record.Run}, Report: &d.latest})
+	d.full.Store(a.Full)
 	return err
 }
 
 // held returns how much output the journal has, of which some may wait for its turn.
-func (st *stored) held() (size int64) {
-	list, _ := os.ReadDir(filepath.Join(string(st.runDir), stateDir))
+func (d *detachedRun) journalOutput() (size int64) {
+	list, _ := os.ReadDir(filepath.Join(string(d.runDir), stateDir))
 	for _, e := range list {
 		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), "output.") {
 			size += info.Size()
@@ -183,36 +183,36 @@ func (st *stored) held() (size int64) {
 }
 
 // over has it be on record that the run is over, and why early, if it is.
-func (st *stored) over(s *task.Stats, status int, early string) error {
-	return st.tell(func(r *report) { r.count(s); r.Over = &over{status, task.Bytes(early)} })
+func (d *detachedRun) recordEnd(s *task.Stats, status int, early string) error {
+	return d.sendReport(func(r *report) { r.count(s); r.End = &runEnd{status, task.Bytes(early)} })
 }
 
 // Next returns the next task. See runner.Source.
-func (st *stored) Next(number func() uint64) (*task.Task, error) {
-	id := st.next + 1
-	if id > st.record.Tasks {
+func (d *detachedRun) Next(number func() uint64) (*task.Task, error) {
+	id := d.next + 1
+	if id > d.record.Tasks {
 		return nil, io.EOF
 	}
-	line := &Stored{}
-	t, err := readTask(st.tasks, id, line)
+	line := &StoredTask{}
+	t, err := readTask(d.tasks, id, line)
 	if err != nil {
-		st.garbage.Store(true)
+		d.badTask.Store(true)
 		return nil, err
 	}
 	t.Identity = identityOf(id)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.next, t.ID = id, number()
-	if why := st.cancelled[id]; why != nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next, t.ID = id, number()
+	if why := d.cancelErrs[id]; why != nil {
 		t.Done = &task.Result{Task: t, Outcome: task.Cancelled, Err: why, Final: true}
 	} else if line.Spec = nil; len(line.Signer) > 0 {
-		st.signed[id] = line
+		d.signatures[id] = line
 	}
 	return t, nil
 }
 
 // readTask reads the task with a number.
-func readTask(from *bufio.Reader, id uint64, line *Stored) (*task.Task, error) {
+func readTask(from *bufio.Reader, id uint64, line *StoredTask) (*task.Task, error) {
 	t := &task.Task{ID: id}
 	_, err := readLine(from, line)
 	if err == nil {
@@ -228,13 +228,13 @@ func readTask(from *bufio.Reader, id uint64, line *Stored) (*task.Task, error) {
 }
 
 // Buffered reports whether the next task is here. See runner.Source.
-func (st *stored) Buffered() bool { return true }
+func (d *detachedRun) Buffered() bool { return true }
 
 // sign has an attempt bring the signature that its submitter has made.
-func (st *stored) sign(a *Attempt, _ string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if line := st.signed[a.Task]; line != nil {
+func (d *detachedRun) sign(a *Attempt, _ string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if line := d.signatures[a.Task]; line != nil {
 		a.Lasting, a.Expires = true, line.Expires
 		copy(a.Signer[:], line.Signer)
 		copy(a.Sig[:], line.Sig)
@@ -243,54 +243,54 @@ func (st *stored) sign(a *Attempt, _ string) {
 
 // door carries out a command. Tasks can be cancelled before they are read. What is answered as cancelled,
 // paused or resumed stays so in the next process.
-func (st *stored) door(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
+func (d *detachedRun) carryOut(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
 	if cmd.Op != task.Cancel {
 		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {
-			reply.Err = st.report()
+			reply.Err = d.report()
 		}
 		return reply
 	}
-	unread, rest, err := st.unread(cmd)
+	unread, rest, err := d.splitUnread(cmd)
 	if len(rest) > 0 || len(cmd.IDs) == 0 {
 		cmd.IDs = rest
 		reply = do(cmd)
 	}
 	reply.IDs = append(unread, reply.IDs...)
-	reply.Err = cmp.Or(err, reply.Err, st.cancel(reply.IDs, cmd.Err))
+	reply.Err = cmp.Or(err, reply.Err, d.recordCancelled(reply.IDs, cmd.Err))
 	return reply
 }
 
 // unread returns which of some tasks are not read yet, so that they can be kept from running, and those
 // that are up to the run.
-func (st *stored) unread(cmd task.Command) (unread, rest []uint64, err error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+func (d *detachedRun) splitUnread(cmd task.Command) (unread, rest []uint64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, id := range cmd.IDs {
 		switch {
-		case id <= st.next || id > st.record.Tasks:
+		case id <= d.next || id > d.record.Tasks:
 			rest = append(rest, id)
-		case st.cancelled[id] != nil:
+		case d.cancelErrs[id] != nil:
 			err = fmt.Errorf("task %d has ended", id)
 		default:
 			unread = append(unread, id)
-			st.cancelled[id] = cmd.Err
+			d.cancelErrs[id] = cmd.Err
 		}
 	}
 	return unread, rest, err
 }
 
 // cancel has it be on record that tasks were cancelled, but for those that run.
-func (st *stored) cancel(ids []uint64, why error) error {
-	f, err := st.file(cancelledFile)
+func (d *detachedRun) recordCancelled(ids []uint64, why error) error {
+	f, err := d.file(cancelledFile)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, id := range ids {
-		if st.exec.flights.running(id) == nil {
-			st.cancelled[id] = why
+		if d.submitter.attempts.running(id) == nil {
+			d.cancelErrs[id] = why
 			err = cmp.Or(err, json.NewEncoder(f).Encode(task.Facts{Task: id, Error: task.Bytes(why.Error())}))
 		}
 	}
@@ -298,37 +298,37 @@ func (st *stored) cancel(ids []uint64, why error) error {
 }
 
 // keep returns the sink that writes results, with which they are on disk, and the hub knows.
-func (st *stored) keep(results runner.Sink) runner.Sink { return &keeper{results, st} }
+func (d *detachedRun) syncResults(results runner.Sink) runner.Sink { return &syncedSink{results, d} }
 
-type keeper struct {
+type syncedSink struct {
 	runner.Sink
-	st *stored
+	st *detachedRun
 }
 
 // Consume waits while the hub has no room. See runner.Sink.
-func (k *keeper) Consume(events []task.Event) error {
-	st := k.st
-	for len(events) > 0 && st.full.Load() {
-		time.Sleep(storeAgain)
-		_ = st.tell(func(*report) {})
+func (k *syncedSink) Consume(events []task.Event) error {
+	d := k.st
+	for len(events) > 0 && d.full.Load() {
+		time.Sleep(retryWait)
+		_ = d.sendReport(func(*report) {})
 	}
 	for i := range events {
 		if events[i].Kind == task.Finished {
-			st.mu.Lock()
-			delete(st.signed, events[i].ID)
-			st.mu.Unlock()
+			d.mu.Lock()
+			delete(d.signatures, events[i].ID)
+			d.mu.Unlock()
 		}
 	}
 	if err := k.Sink.Consume(events); err != nil {
 		return err
 	}
-	size := st.length(resultsFile)
-	if size == st.now.Results {
+	size := d.length(resultsFile)
+	if size == d.latest.Results {
 		return nil
 	}
-	err := st.results.Sync()
+	err := d.results.Sync()
 	if err == nil {
-		_ = st.tell(func(r *report) { r.Results = size }) // or the next one does
+		_ = d.sendReport(func(r *report) { r.Results = size }) // or the next one does
 	}
 	return err
 }

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	doorWait     = 4 * time.Second // how long a hub waits for what is left for a crew serve, before it is asked again
-	mostLeft     = 8 << 20         // bytes of one request to add tasks
-	mostToldLeft = 100             // how many of them a hub tells of
+	requestWait  = 4 * time.Second // how long a hub waits for what is left for a crew serve, before it is asked again
+	maxRequest   = 8 << 20         // bytes of one request to add tasks
+	maxAnnounced = 100             // how many of them a hub tells of
 
 	takenExt = ".taken"
 	takenFor = 10 * time.Minute // how long a hub knows what was taken: whoever left it may not have heard that it was stored
@@ -26,10 +26,10 @@ const (
 var errTaken = errors.New("a crew serve has taken it")
 
 // mark returns the path of the file that says that a request was taken.
-func (d *dispatcher) mark(run string) string { return filepath.Join(d.dir, run+takenExt) }
+func (d *dispatcher) takenPath(run string) string { return filepath.Join(d.dir, run+takenExt) }
 
-func (d *dispatcher) taken(run string) bool {
-	_, err := os.Stat(d.mark(run))
+func (d *dispatcher) isTaken(run string) bool {
+	_, err := os.Stat(d.takenPath(run))
 	return err == nil && validName(run)
 }
 
@@ -44,14 +44,14 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 	if err != nil {
 		return nil, nil, err
 	}
-	told := &once{notice: c.Notice}
+	notices := &notifier{notice: c.Notice}
 	return func(line []byte) error {
-		record := handed{Enrolment: newEnrolment("", "", s.user, newIdentity())}
-		record.For, record.Stocked = c.Name, &Stocked{}
+		record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
+		record.For, record.Progress = c.Name, &Progress{}
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		content := kept{io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
-		err := s.handOver(ctx, told, &record, content, int64(len(line)))
+		content := fileSection{io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
+		err := s.handOver(ctx, notices, &record, content, int64(len(line)))
 		if err != nil && err != ctx.Err() {
 			err = fmt.Errorf("leave what to add at the hub: %w", err)
 		}
@@ -61,7 +61,7 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 
 // left returns the request that was left first for a crew serve of a user's, or nil. The channel is closed
 // once there is another one.
-func (d *dispatcher) left(user, name string) (first *ledger, more <-chan struct{}) {
+func (d *dispatcher) oldestRequest(user, name string) (first *hubRun, more <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.runs {
@@ -70,12 +70,12 @@ func (d *dispatcher) left(user, name string) (first *ledger, more <-chan struct{
 			first = l
 		}
 	}
-	return first, d.more
+	return first, d.requestLeft
 }
 
 // next forgets the request that a crew serve has taken last, and names the one that was left first of those
 // that it has not.
-func (d *dispatcher) next(o *Order, a *Answer) error {
+func (d *dispatcher) nextRequest(o *Order, a *Answer) error {
 	if o.For == "" {
 		return errGarbage
 	}
@@ -87,8 +87,8 @@ func (d *dispatcher) next(o *Order, a *Answer) error {
 			return err
 		}
 	}
-	for ends := time.After(doorWait); ; {
-		first, more := d.left(o.from, o.For)
+	for ends := time.After(requestWait); ; {
+		first, more := d.oldestRequest(o.from, o.For)
 		if first != nil {
 			a.Run = first.record.Run
 			return nil
@@ -105,11 +105,11 @@ func (d *dispatcher) next(o *Order, a *Answer) error {
 
 // takeLeft has the run take what was left for it at the hub, one request after another. The hub keeps what
 // the run has not recorded.
-func (x *submitter) takeLeft() {
+func (x *submitter) takeRequests() {
 	o := Order{Op: opNext, For: x.sub.Name}
-	told := &once{notice: x.sub.Notice}
+	notices := &notifier{notice: x.sub.Notice}
 	for x.ctx.Err() == nil {
-		a, err := x.s.askAbout(x.ctx, told, o)
+		a, err := x.s.askUntilDone(x.ctx, notices, o)
 		if a.None {
 			x.sub.Notice("nothing can be left for this run at the hub: " + task.Printable(a.Err))
 		}
@@ -119,13 +119,13 @@ func (x *submitter) takeLeft() {
 		if o.Run = a.Run; a.Run == "" {
 			continue
 		}
-		at := &attached{s: x.s, run: &Enrolment{Run: a.Run}, told: told, ctx: x.ctx}
+		at := &attached{s: x.s, run: &RunInfo{Run: a.Run}, notices: notices, ctx: x.ctx}
 		line, err := io.ReadAll(at.file(tasksFile))
 		if x.ctx.Err() != nil {
 			return
 		}
 		for later := err == nil; later; {
-			if later, err = x.sub.Arrive(a.Run, line); later && !pause(x.ctx, storeAgain) {
+			if later, err = x.sub.Arrive(a.Run, line); later && !sleep(x.ctx, retryWait) {
 				return
 			}
 		}

@@ -22,7 +22,7 @@ func FuzzWire(f *testing.F) {
 		(&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}).Encode(),
 		(&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode(),
 		(&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode(),
-		(&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: Written{Text: []byte("x")}}).Encode(),
+		(&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: FinalOutput{Text: []byte("x")}}).Encode(),
 	} {
 		f.Add(msg)
 	}
@@ -67,9 +67,9 @@ func TestFactsOnTheWire(t *testing.T) {
 func FuzzParts(f *testing.F) {
 	f.Add([]byte("a"), []byte("bc"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		for range parts(a) { // whatever it is
+		for range splitMessages(a) { // whatever it is
 		}
-		a, b = (&Chunk{Data: a}).Encode(), (&Final{Stdout: Written{Text: b}}).Encode()
-		require.Equal(t, [][]byte{a, b}, slices.Collect(parts(slices.Concat(a, b))))
+		a, b = (&Chunk{Data: a}).Encode(), (&Final{Stdout: FinalOutput{Text: b}}).Encode()
+		require.Equal(t, [][]byte{a, b}, slices.Collect(splitMessages(slices.Concat(a, b))))
 	})
 }

@@ -25,7 +25,7 @@ const (
 	engineFile    = "engine" // in the directory of --state
 	engineVersion = "crew-engine-2"
 
-	evictWait = time.Second // for one answer
+	epochWait = time.Second // for one answer
 )
 
 // identity names a run on the engine. With --state it is kept as JSON, so that the next
@@ -35,12 +35,12 @@ type identity struct {
 	Run     string
 	Epoch   uint64 // how many submitters the run has had
 	Secret  []byte
-	User    string      // to whom its results come; "" if it is not known
-	Workers []lastKnown // that may still run something of it
+	User    string        // to whom its results come; "" if it is not known
+	Workers []knownWorker // that may still run something of it
 }
 
 // lastKnown is what the next epoch has to know of a worker.
-type lastKnown struct {
+type knownWorker struct {
 	ID, Host string
 	TTL      time.Duration
 }
@@ -52,7 +52,7 @@ func newIdentity() identity {
 
 // identify sets the run's identity. With --state it is on disk when identify returns.
 func (x *submitter) identify() error {
-	if !x.lasting {
+	if !x.resumable {
 		x.id = newIdentity()
 		return nil
 	}
@@ -60,8 +60,8 @@ func (x *submitter) identify() error {
 	id, err := readIdentity(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Reset:
-		if id = newIdentity(); x.handed != nil {
-			id.Run, id.Secret = x.handed.Run, x.handed.Terms.Secret
+		if id = newIdentity(); x.detached != nil {
+			id.Run, id.Secret = x.detached.Run, x.detached.Options.Secret
 		}
 	case err != nil:
 		return fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
@@ -109,114 +109,114 @@ func (id *identity) save(path string) error {
 
 // remember has the next epoch know of a worker, before that is given anything. It returns false if that
 // cannot be. The caller holds the roster's mu.
-func (x *submitter) remember(w *worker) bool {
-	if !x.lasting || slices.ContainsFunc(x.id.Workers, w.is) {
+func (x *submitter) rememberLocked(w *remoteWorker) bool {
+	if !x.resumable || slices.ContainsFunc(x.id.Workers, w.matches) {
 		return true
 	}
-	x.id.Workers = append(x.id.Workers, lastKnown{w.id, w.host, w.ttl})
+	x.id.Workers = append(x.id.Workers, knownWorker{w.id, w.host, w.ttl})
 	err := x.id.save(filepath.Join(x.sub.Dir, engineFile))
 	if err != nil {
-		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.is)
-		x.tell("worker " + w.host + " is given nothing: " + err.Error())
+		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.matches)
+		x.noticeOnceLocked("worker " + w.host + " is given nothing: " + err.Error())
 	}
 	return err == nil
 }
 
 // is reports whether it is this worker.
-func (w *worker) is(k lastKnown) bool { return k.ID == w.id }
+func (w *remoteWorker) matches(k knownWorker) bool { return k.ID == w.id }
 
 // earlierFinal is the result of an attempt of an earlier epoch, which its worker has kept.
 type earlierFinal struct {
-	worker *worker
+	worker *remoteWorker
 	*Final
 }
 
 // earlier takes the result of an attempt of an earlier epoch, until slots join.
-func (x *submitter) earlier(from string, fin *Final) {
+func (x *submitter) receiveEarlier(from string, fin *Final) {
 	x.roster.mu.RLock()
 	defer x.roster.mu.RUnlock()
 	w := x.roster.workers[from]
-	if w == nil || x.roster.open || fin.Run != x.id.Run || fin.Epoch >= x.id.Epoch || x.maker.token(from, fin.ID) != fin.Token {
+	if w == nil || x.roster.open || fin.Run != x.id.Run || fin.Epoch >= x.id.Epoch || x.builder.token(from, fin.ID) != fin.Token {
 		return
 	}
 	switch fin.Outcome {
 	case task.Lost, task.NotRun, task.Cancelled:
-		x.flights.settle(w, fin.ID)
+		x.attempts.releaseResult(w, fin.ID)
 		return
 	}
-	s := &x.flights
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.past[fin.Identity]
+	tab := &x.attempts
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	list := tab.earlier[fin.Identity]
 	if !slices.ContainsFunc(list, func(e earlierFinal) bool { return e.ID == fin.ID }) { // it may come again
-		s.past[fin.Identity] = append(list, earlierFinal{w, fin})
+		tab.earlier[fin.Identity] = append(list, earlierFinal{w, fin})
 	}
 }
 
 // forget gives up the results that attempts of a task had in earlier epochs: it has finished.
-func (x *submitter) forget(t *task.Task) {
-	s, id := &x.flights, resultIdentity(t)
-	s.mu.Lock()
-	list := s.past[id]
-	delete(s.past, id)
-	s.mu.Unlock()
+func (x *submitter) forgetEarlier(t *task.Task) {
+	tab, id := &x.attempts, resultIdentity(t)
+	tab.mu.Lock()
+	list := tab.earlier[id]
+	delete(tab.earlier, id)
+	tab.mu.Unlock()
 	for _, e := range list {
-		s.settle(e.worker, e.ID)
+		tab.releaseResult(e.worker, e.ID)
 	}
 }
 
 // take returns the result that the attempt of a flight had in an earlier epoch, or nil.
 // Results of attempts before that one are on record already.
-func (x *submitter) take(f *flight) *Final {
-	s, id := &x.flights, resultIdentity(f.attempt.Task)
-	s.mu.Lock()
-	list := s.past[id]
-	i := slices.IndexFunc(list, func(e earlierFinal) bool { return e.Number >= f.attempt.Number })
+func (x *submitter) takeEarlier(p *pendingAttempt) *Final {
+	tab, id := &x.attempts, resultIdentity(p.attempt.Task)
+	tab.mu.Lock()
+	list := tab.earlier[id]
+	i := slices.IndexFunc(list, func(e earlierFinal) bool { return e.Number >= p.attempt.Number })
 	if i < 0 {
-		s.mu.Unlock()
+		tab.mu.Unlock()
 		return nil
 	}
 	e := list[i]
-	s.past[id] = slices.Delete(list, i, i+1)
-	f.worker, f.id = e.worker, e.ID
-	s.mu.Unlock()
-	s.sent(f)
+	tab.earlier[id] = slices.Delete(list, i, i+1)
+	p.worker, p.id = e.worker, e.ID
+	tab.mu.Unlock()
+	tab.dequeue(p)
 	return e.Final
 }
 
 // begin has what earlier epochs left come to an end and bring its results, and lets slots join.
-func (x *submitter) begin() {
-	defer close(x.begun)
-	x.evict()
+func (x *submitter) admitWorkers() {
+	defer close(x.joined)
+	x.endEarlierEpochs()
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open, r.looked = true, time.Now()
-	r.empty = r.looked
+	r.open, r.lastCheck = true, time.Now()
+	r.emptySince = r.lastCheck
 	// Topics must have learnt of their labels before any task starts.
-	first := func(a, b *worker) int {
-		return cmp.Or(len(b.said.Labels)-len(a.said.Labels), strings.Compare(a.id, b.id))
+	first := func(a, b *remoteWorker) int {
+		return cmp.Or(len(b.presence.Labels)-len(a.presence.Labels), strings.Compare(a.id, b.id))
 	}
 	for _, w := range slices.SortedFunc(maps.Values(r.workers), first) {
-		x.fit(w)
+		x.fitSlotsLocked(w)
 	}
 }
 
 // evict has the workers end what they run of earlier epochs, and bring what they have kept of them. It
 // returns once each has answered that it has, or its lease has ended.
-func (x *submitter) evict() {
+func (x *submitter) endEarlierEpochs() {
 	order := Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: x.id.Epoch}}
 	x.roster.mu.RLock()
 	before := slices.Clone(x.id.Workers)
 	x.roster.mu.RUnlock()
 	var all sync.WaitGroup
 	for _, w := range x.roster.all() {
-		if !slices.ContainsFunc(before, w.is) {
+		if !slices.ContainsFunc(before, w.matches) {
 			continue
 		}
 		all.Go(func() {
-			for ok := true; ok && x.roster.find(w.id) == w; ok = x.wait(evictWait / 10) { // where nobody listens, the request fails at once
-				ctx, cancel := context.WithTimeout(x.ctx, evictWait)
+			for ok := true; ok && x.roster.find(w.id) == w; ok = x.sleep(epochWait / 10) { // where nobody listens, the request fails at once
+				ctx, cancel := context.WithTimeout(x.ctx, epochWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()
 				if err == nil && a.Err == "" {

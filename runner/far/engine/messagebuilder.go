@@ -18,7 +18,7 @@ import (
 )
 
 // maker makes the messages about a run's attempts. It is not changed once it is in use.
-type maker struct {
+type messageBuilder struct {
 	load     *wiring.Load
 	commands bool // tasks bring commands, not values
 	template [32]byte
@@ -28,15 +28,15 @@ type maker struct {
 	live     bool                             // output is wanted while attempts run
 }
 
-func makerOf(load *wiring.Load) maker {
+func newMessageBuilder(load *wiring.Load) messageBuilder {
 	sum, text := digest(load.Command)
-	return maker{load: load, commands: load.Sign != "", template: sum, text: text}
+	return messageBuilder{load: load, commands: load.Sign != "", template: sum, text: text}
 }
 
 // token returns the proof that a result of an attempt must bring, from the worker that was
 // given the attempt.
-func (k *maker) token(worker string, id ID) (t Token) {
-	h := hmac.New(sha256.New, k.secret)
+func (b *messageBuilder) token(worker string, id ID) (t Token) {
+	h := hmac.New(sha256.New, b.secret)
 	fmt.Fprintf(h, "%s %d %d %d", worker, id.Epoch, id.Task, id.Number)
 	copy(t[:], h.Sum(nil))
 	return t
@@ -54,24 +54,24 @@ func resultIdentity(t *task.Task) [16]byte {
 }
 
 // mostBlock is the size of the largest block of a stream that travels.
-const mostBlock = 64 << 20
+const maxBlock = 64 << 20
 
 // mostBody is the most bytes of a task.
-const mostBody = 2 * mostBlock
+const maxTaskSize = 2 * maxBlock
 
 // message returns what the worker is told of an attempt. A block goes along as a whole.
-func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
-	t, c := a.Task, k.load
+func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
+	t, c := a.Task, b.load
 	m := &Attempt{
-		ID: id, Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: needsThere(a),
-		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: k.live,
+		ID: id, Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: workerNeeds(a),
+		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: b.live,
 		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
 	}
 	if m.Makes = t.Makes.Files(true); t.Makes != nil {
 		m.Temp = t.Makes.Temp
 	}
-	if !k.commands {
-		m.Template, m.Names, m.Caps, m.Records, m.Object = k.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
+	if !b.commands {
+		m.Template, m.Names, m.Caps, m.Records, m.Object = b.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
 		return m, nil
 	}
 	m.Argv, m.Exec, m.Marks = a.Sent(m.Needs)
@@ -83,8 +83,8 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 	if t.Block == nil {
 		return m, nil
 	}
-	if n := t.Block.Size(); n > mostBlock {
-		return nil, fmt.Errorf("its block is %d bytes, and other machines take %d: write a smaller --block", n, mostBlock)
+	if n := t.Block.Size(); n > maxBlock {
+		return nil, fmt.Errorf("its block is %d bytes, and other machines take %d: write a smaller --block", n, maxBlock)
 	}
 	block := bytes.NewBuffer(make([]byte, 0, t.Block.Size()))
 	_, err := t.Block.WriteTo(block)
@@ -93,7 +93,7 @@ func (k *maker) message(id ID, a task.Attempt) (*Attempt, error) {
 }
 
 // needsThere returns what an attempt needs of what its worker offers: what it does not hold.
-func needsThere(a task.Attempt) (needs []task.Need) {
+func workerNeeds(a task.Attempt) (needs []task.Need) {
 	for _, n := range a.Task.Terms().Needs {
 		if !slices.ContainsFunc(a.Units, func(u task.Units) bool { return u.Name == n.Name }) {
 			needs = append(needs, n)
@@ -103,9 +103,9 @@ func needsThere(a task.Attempt) (needs []task.Need) {
 }
 
 // unitsOf returns the units that an attempt has held, of which there are those that its worker gave out.
-func unitsOf(a task.Attempt, there []task.Units) []task.Units {
+func allUnits(a task.Attempt, there []task.Units) []task.Units {
 	units := a.Units
-	for _, n := range needsThere(a) {
+	for _, n := range workerNeeds(a) {
 		if s := slices.IndexFunc(there, func(u task.Units) bool { return u.Name == n.Name }); s >= 0 {
 			units = append(slices.Clip(units), there[s])
 		}
@@ -114,36 +114,36 @@ func unitsOf(a task.Attempt, there []task.Units) []task.Units {
 }
 
 // refuses returns why the run does not use a worker, or "".
-func (k *maker) refuses(p Presence) string {
+func (b *messageBuilder) unusable(p Presence) string {
 	switch {
 	case p.Version != Version:
 		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, this is version %d: install the same crew on all machines",
 			p.Host, p.Version, Version)
-	case k.commands && !p.Signed:
+	case b.commands && !p.Signed:
 		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"
-	case !k.commands && p.Template == "":
-		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + k.text + ", or give this run --sign FILE"
-	case !k.commands && p.Template != fmt.Sprintf("%x", k.template):
-		return "worker " + p.Host + " runs " + p.Command + ", not " + k.text + ": write the same command here and there"
+	case !b.commands && p.Template == "":
+		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + b.text + ", or give this run --sign FILE"
+	case !b.commands && p.Template != fmt.Sprintf("%x", b.template):
+		return "worker " + p.Host + " runs " + p.Command + ", not " + b.text + ": write the same command here and there"
 	}
 	return ""
 }
 
 // present returns the workers of a queue that are there, as soon as there is one that the run can use. If
 // it uses none of several, that is an error.
-func (k *maker) present(ctx context.Context, s *session, queue string) (live []Presence, err error) {
+func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) (live []Presence, err error) {
 	why := ""
-	err = s.whoIs(ctx, func(m *nats.Msg) bool {
-		p, ok := presence(m.Subject, m.Data)
+	err = s.discover(ctx, func(m *nats.Msg) bool {
+		p, ok := parsePresence(m.Subject, m.Data)
 		if !ok || p.State == gone {
 			return true
 		}
 		live = append(live, p)
-		if why = k.refuses(p); p.State != ready {
+		if why = b.unusable(p); p.State != ready {
 			why = ""
 		}
 		return why != ""
-	}, presenceSubject(queue, anyOne))
+	}, presenceSubject(queue, allWorkers))
 	if err == nil && why != "" {
 		err = errors.New(why)
 	}

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	restSize  = outbox.Piece / 3 // the most of an output that rides with the end of its attempt
+	maxInline = outbox.Piece / 3 // the most of an output that rides with the end of its attempt
 	liveAfter = 100 * time.Millisecond
 )
 
 // publisher is the executor of the worker's run.
 type publisher struct {
 	wiring.Executor
-	w *crewWorker
+	w *worker
 }
 
 // Run runs an attempt and publishes how it ended.
@@ -29,7 +29,7 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Lock()
 	h := w.tasks[a.Task.ID]
 	w.mu.Unlock()
-	r := p.seated(ctx, h, a)
+	r := p.runInSeat(ctx, h, a)
 	r.Worker = a.Slot.ID
 	if r.Fault != nil { // its output is not whole
 		r.Outcome, r.Err = task.Lost, r.Fault
@@ -41,24 +41,24 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 
 // seated runs an attempt in the process of its seat, if it is for one. The seat is left
 // before the run knows, and sends the next attempt of its slot.
-func (p *publisher) seated(ctx context.Context, h *job, a task.Attempt) *task.Result {
-	s, by := &p.w.seats, h.holder()
+func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
+	s, by := &p.w.seats, h.seatHolder()
 	if by.Run == "" && s.Window == 1 {
 		return p.run(ctx, h, a)
 	}
-	it := s.Take(ctx, by, h.ownCommand())
-	if it == nil {
+	seat := s.Acquire(ctx, by, h.ownCommand())
+	if seat == nil {
 		return notStarted(ctx, a, nil)
 	}
-	defer s.Leave(it, by)
+	defer s.Release(seat, by)
 	if by.Run != "" {
-		a.Slot.ID = it.Number
+		a.Slot.ID = seat.Number
 	}
 	return p.run(ctx, h, a)
 }
 
 // Life returns how long the persistent worker lives that a run sends. See wiring.Worker.
-func (w *crewWorker) Life(t *task.Task) *wiring.Life {
+func (w *worker) Life(t *task.Task) *wiring.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.tasks[t.ID]
@@ -69,11 +69,11 @@ func (w *crewWorker) Life(t *task.Task) *wiring.Life {
 }
 
 // holder returns whose process takes the attempt, if that is a record.
-func (h *job) holder() Holder {
+func (h *heldAttempt) seatHolder() RunSlot {
 	if h.Protocol == task.NoProtocol {
-		return Holder{}
+		return RunSlot{}
 	}
-	return h.from()
+	return h.runSlot()
 }
 
 // ownCommand reports whether the attempt is for the command of the worker.
@@ -81,11 +81,11 @@ func (a *Attempt) ownCommand() bool { return len(a.Argv) == 0 && !a.Shell }
 
 // run runs an attempt, unless it must not begin any more, once its files are there, and sends
 // those that it was to leave.
-func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Result {
+func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
 	p.w.mu.Lock()
-	over := h.over()
+	over := h.stoppedLocked()
 	if !over {
-		h.phase = begun
+		h.phase = phaseBegun
 	}
 	p.w.mu.Unlock()
 	if over {
@@ -94,7 +94,7 @@ func (p *publisher) run(ctx context.Context, h *job, a task.Attempt) *task.Resul
 	if h.Live {
 		ended := make(chan struct{})
 		defer close(ended)
-		go p.w.follow(h, a.Task.ID, ended)
+		go p.w.sendLive(h, a.Task.ID, ended)
 	}
 	if len(h.Take)+len(h.Return)+len(h.Makes) == 0 {
 		return p.Executor.Run(ctx, a)
@@ -125,7 +125,7 @@ func (p *publisher) Close() error {
 }
 
 // finished publishes the end of a task that has ended without an attempt.
-func (w *crewWorker) finished(e *task.Event) {
+func (w *worker) taskFinished(e *task.Event) {
 	w.mu.Lock()
 	h := w.tasks[e.ID]
 	delete(w.tasks, e.ID)
@@ -136,12 +136,12 @@ func (w *crewWorker) finished(e *task.Event) {
 }
 
 // finish publishes the end of an attempt.
-func (w *crewWorker) finish(h *job, r *task.Result) {
-	w.next(h)
+func (w *worker) finish(h *heldAttempt, r *task.Result) {
+	w.dequeue(h)
 	h.cancel()
 	w.mu.Lock()
-	again := h.phase >= ended
-	h.phase = max(h.phase, ended)
+	again := h.phase >= phaseEnded
+	h.phase = max(h.phase, phaseEnded)
 	w.mu.Unlock()
 	if again {
 		return
@@ -152,42 +152,42 @@ func (w *crewWorker) finish(h *job, r *task.Result) {
 	defer w.mu.Unlock()
 	h.result, h.blobs = f.Encode(), f.blobs()
 	switch {
-	case !w.leased(h.lease), w.held[h.ID] != h: // whatever it did counts as lost, or nobody wants it
+	case !w.leasedLocked(h.lease), w.held[h.ID] != h: // whatever it did counts as lost, or nobody wants it
 		w.s.blobs.Drop(h.blobs...)
-		w.forgotten.Broadcast()
-	case h.wish == unwanted:
-		w.letGo(h)
+		w.heldChanged.Broadcast()
+	case h.stop == stopDiscard:
+		w.forgetLocked(h)
 	default:
-		w.send(h)
+		w.sendResultLocked(h)
 	}
 }
 
 // send sends the result of an attempt.
-func (w *crewWorker) send(h *job) {
-	w.out.Send(h.results(), h.result, func() {
+func (w *worker) sendResultLocked(h *heldAttempt) {
+	w.out.Send(h.resultSubject(), h.result, func() {
 		w.mu.Lock()
-		h.phase = told
-		if w.forgotten.Broadcast(); !h.Keep && len(h.blobs) == 0 {
-			w.letGo(h)
+		h.phase = phaseReported
+		if w.heldChanged.Broadcast(); !h.Keep && len(h.blobs) == 0 {
+			w.forgetLocked(h)
 		}
 		w.mu.Unlock()
 	})
 }
 
 // results is the subject of what the attempt brings.
-func (h *job) results() string { return resultSubject(h.User, h.Run, h.lease.id) }
+func (h *heldAttempt) resultSubject() string { return resultSubject(h.User, h.Run, h.lease.id) }
 
 // letGo takes an attempt from those that are held. Its caller holds mu.
-func (w *crewWorker) letGo(h *job) {
+func (w *worker) forgetLocked(h *heldAttempt) {
 	if w.held[h.ID] == h {
 		delete(w.held, h.ID)
 		w.s.blobs.Drop(h.blobs...)
-		w.forgotten.Broadcast()
+		w.heldChanged.Broadcast()
 	}
 }
 
 // final describes how an attempt ended. It takes the outputs off the result.
-func (w *crewWorker) final(h *job, r *task.Result) *Final {
+func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 	f := &Final{
 		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
 	}
@@ -202,11 +202,11 @@ func (w *crewWorker) final(h *job, r *task.Result) *Final {
 		if o == nil {
 			continue
 		}
-		if err := w.written(f.outputs()[i], o); err != nil {
+		if err := w.setOutput(f.outputs()[i], o); err != nil {
 			f.Outcome = task.Lost
 		}
 		if f.Outcome != task.OK {
-			r.Tail, _ = o.Tail(restSize)
+			r.Tail, _ = o.Tail(maxInline)
 		}
 		_ = o.Close()
 	}
@@ -215,8 +215,8 @@ func (w *crewWorker) final(h *job, r *task.Result) *Final {
 }
 
 // written has an output be in a message or, if it is long, keeps it.
-func (w *crewWorker) written(as *Written, o task.Output) (err error) {
-	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > restSize {
+func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
+	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > maxInline {
 		as.Blob, err = w.s.blobs.Keep(live.Hold(), o.Len())
 		return err
 	}
@@ -227,7 +227,7 @@ func (w *crewWorker) written(as *Written, o task.Output) (err error) {
 }
 
 // follow sends what an attempt writes, as far as the submitter takes it, until it has ended.
-func (w *crewWorker) follow(h *job, id uint64, ended <-chan struct{}) {
+func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 	local, ok := w.local.(interface {
 		Live(id uint64) (stdout, stderr task.Live, attempt int)
 	})
@@ -250,7 +250,7 @@ func (w *crewWorker) follow(h *job, id uint64, ended <-chan struct{}) {
 			}
 			c := Chunk{ID: h.ID, Token: h.Token, Stderr: i == 1, Offset: at[i], Data: buf[:n]}
 			at[i], sent = at[i]+int64(n), true
-			w.out.Send(h.results(), c.Encode(), func() { nudge(taken) })
+			w.out.Send(h.resultSubject(), c.Encode(), func() { nudge(taken) })
 			select {
 			case <-taken:
 			case <-ended:
@@ -275,17 +275,17 @@ func (w *crewWorker) follow(h *job, id uint64, ended <-chan struct{}) {
 
 // outcome returns the attempt's outcome for its submitter, and whether somebody here has
 // cancelled it by name. What was ended here otherwise, and not by the submitter, runs elsewhere.
-func (h *job) outcome(r *task.Result) (o task.Outcome, byName bool) {
+func (h *heldAttempt) outcome(r *task.Result) (o task.Outcome, byName bool) {
 	h.worker.mu.Lock()
 	defer h.worker.mu.Unlock()
 	switch r.Outcome {
 	case task.NotRun:
 		return task.Lost, false
 	case task.Cancelled:
-		if h.wish == toReturn || h.wish == toRun && !r.Final {
+		if h.stop == stopReturn || h.stop == stopNone && !r.Final {
 			return task.Lost, false
 		}
-		return r.Outcome, h.wish == toRun
+		return r.Outcome, h.stop == stopNone
 	}
 	return r.Outcome, false
 }

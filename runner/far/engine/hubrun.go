@@ -30,30 +30,30 @@ const (
 )
 
 // handed is the record of a run that was handed over, as JSON.
-type handed struct {
-	Enrolment
-	Terms Terms `json:"terms"`
-	Over  *over `json:"over,omitempty"` // nil while the run is not over
+type runRecord struct {
+	RunInfo
+	Options RunOptions `json:"terms"`
+	End     *runEnd    `json:"over,omitempty"` // nil while the run is not over
 }
 
 // over says how a run has ended.
-type over struct {
+type runEnd struct {
 	Status int        `json:"status"`          // the exit status that it would have had at its owner's
 	Early  task.Bytes `json:"early,omitempty"` // why it ended early, if it did
 }
 
 // report is what the process of a run tells the hub, as JSON.
 type report struct {
-	Results int64 `json:"results"` // how long their file is, as far as it is on disk
-	Size    int64 `json:"size"`    // of all output that is kept
-	Done    int64 `json:"done"`
-	Failed  int64 `json:"failed"`
-	Paused  bool  `json:"paused,omitempty"`
-	Over    *over `json:"over,omitempty"`
+	Results int64   `json:"results"` // how long their file is, as far as it is on disk
+	Size    int64   `json:"size"`    // of all output that is kept
+	Done    int64   `json:"done"`
+	Failed  int64   `json:"failed"`
+	Paused  bool    `json:"paused,omitempty"`
+	End     *runEnd `json:"over,omitempty"`
 }
 
 // Stored is a task of a run that was handed over, as JSON.
-type Stored struct {
+type StoredTask struct {
 	Spec json.RawMessage `json:"spec"` // as journal.EncodeTask has it
 
 	// of the signature for its attempts, if they bring commands
@@ -98,7 +98,7 @@ func (d runDir) length(name string) int64 {
 }
 
 // load reads the record.
-func (d runDir) load() (record handed, err error) {
+func (d runDir) load() (record runRecord, err error) {
 	text, err := os.ReadFile(filepath.Join(string(d), recordFile))
 	if err == nil {
 		err = readJSON(text, &record)
@@ -113,12 +113,12 @@ func (d runDir) load() (record handed, err error) {
 }
 
 // valid reports whether a run can be like that.
-func (r *handed) valid() bool {
-	s := r.Stocked
+func (r *runRecord) valid() bool {
+	s := r.Progress
 	if r.For != "" {
 		return validName(r.Run) && s != nil && s.Tasks == 0
 	}
-	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Terms.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
+	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Options.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
 }
 
 // each calls f with the results that are on record, and where their outputs are. It returns how long
@@ -155,7 +155,7 @@ func (d runDir) ended(ids ...uint64) map[uint64]task.Past {
 }
 
 // kept is a part of a file.
-type kept struct {
+type fileSection struct {
 	*io.SectionReader
 	io.Closer
 }
@@ -167,7 +167,7 @@ func (d runDir) output(at, n int64) task.Live {
 		f.Close()
 		return nil
 	}
-	return kept{io.NewSectionReader(f, at, n), f}
+	return fileSection{io.NewSectionReader(f, at, n), f}
 }
 
 // readLine reads a line of JSON into what to points to, and returns its length.
@@ -176,7 +176,7 @@ func readLine(r *bufio.Reader, to any) (int, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		switch text = append(text, part...); {
-		case errors.Is(err, bufio.ErrBufferFull) && len(text) < mostBody:
+		case errors.Is(err, bufio.ErrBufferFull) && len(text) < maxTaskSize:
 		case err != nil:
 			return 0, err
 		case readJSON(text, to) != nil:
@@ -188,46 +188,46 @@ func readLine(r *bufio.Reader, to any) (int, error) {
 }
 
 // ledger is a run that was handed over, as the hub has it.
-type ledger struct {
+type hubRun struct {
 	runDir
-	d    *dispatcher
-	told *once
+	d       *dispatcher
+	notices *notifier
 
 	fetched  chan struct{}    // closed once its tasks are here, or could not be fetched
-	still    chan struct{}    // closed once nothing is done for the run any more
+	stopped  chan struct{}    // closed once nothing is done for the run any more
 	visitors control.Visitors // once it is over
-	unwanted *time.Timer      // until it is forgotten, for whoever hands it over is silent, or nobody fetches the results
+	expiry   *time.Timer      // until it is forgotten, for whoever hands it over is silent, or nobody fetches the results
 
-	mu     sync.Mutex
-	record handed
-	now    report          // as its process has told
-	tasks  int64           // bytes
-	failed error           // why its tasks could not be fetched
-	ctx    context.Context // until the hub gives the run up
-	giveUp context.CancelFunc
+	mu       sync.Mutex
+	record   runRecord
+	latest   report          // as its process has told
+	tasks    int64           // bytes
+	fetchErr error           // why its tasks could not be fetched
+	ctx      context.Context // until the hub gives the run up
+	giveUp   context.CancelFunc
 }
 
-func (d *dispatcher) ledger(record handed) *ledger {
-	here := newEnrolment("", "", "", identity{})
+func (d *dispatcher) newRun(record runRecord) *hubRun {
+	here := newRunInfo("", "", "", identity{})
 	record.Host, record.PID, record.Notice = here.Host, here.PID, ""
-	l := &ledger{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), fetched: make(chan struct{}), still: make(chan struct{})}
-	l.told = &once{notice: func(text string) {
-		d.told.say("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
+	l := &hubRun{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), fetched: make(chan struct{}), stopped: make(chan struct{})}
+	l.notices = &notifier{notice: func(text string) {
+		d.notices.notify("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.record.Notice = text
 	}}
 	l.ctx, l.giveUp = context.WithCancel(d.ctx)
-	l.unwanted = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
-	about := control.Hello{Name: record.Name, Command: task.Bytes(makerOf(&record.Terms.Load).text)}
-	over := control.Serve(control.Config{About: about, Do: l.rest, Soon: control.Never, See: control.Sight{Ended: l.ended}})
+	l.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
+	about := control.Hello{Name: record.Name, Command: task.Bytes(newMessageBuilder(&record.Options.Load).text)}
+	over := control.Serve(control.Config{About: about, Do: l.answerEnded, Soon: control.Never, See: control.Sight{Ended: l.ended}})
 	_ = over.Sink().Close(task.Stats{}) // it hears of no task any more
 	l.visitors.Welcome = over.Welcome
 	return l
 }
 
 // save has the record be that on disk. The caller holds mu.
-func (l *ledger) save() error {
+func (l *hubRun) saveLocked() error {
 	text, err := json.Marshal(&l.record)
 	if err == nil {
 		err = trust.WritePrivate(filepath.Join(string(l.runDir), recordFile), text)
@@ -236,38 +236,38 @@ func (l *ledger) save() error {
 }
 
 // report takes what the process of the run tells.
-func (l *ledger) report(r *report) error {
+func (l *hubRun) applyReport(r *report) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.record.State == runDone { // it comes late
 		return nil
 	}
-	l.now = *r
-	changed := r.Paused != l.record.Paused || r.Over != nil
-	l.record.Done, l.record.Failed, l.record.Paused, l.record.Over = r.Done, r.Failed, r.Paused, r.Over
-	if r.Over != nil {
+	l.latest = *r
+	changed := r.Paused != l.record.Paused || r.End != nil
+	l.record.Done, l.record.Failed, l.record.Paused, l.record.End = r.Done, r.Failed, r.Paused, r.End
+	if r.End != nil {
 		l.record.State, l.record.Notice = runDone, ""
-		l.unwanted.Reset(keptFor)
+		l.expiry.Reset(keptFor)
 	}
 	if !changed {
 		return nil
 	}
-	return l.save()
+	return l.saveLocked()
 }
 
 // never has the run be over, which cannot be submitted. Its process has said why.
-func (l *ledger) never() {
+func (l *hubRun) fail() {
 	l.mu.Lock()
-	r := l.now
-	r.Over = &over{1, task.Bytes(l.record.Notice)}
+	r := l.latest
+	r.End = &runEnd{1, task.Bytes(l.record.Notice)}
 	l.mu.Unlock()
-	_ = l.report(&r)
+	_ = l.applyReport(&r)
 }
 
 // read returns what a file has at an offset, at most a piece of it, and nothing at its end.
-func (l *ledger) read(name string, at int64) ([]byte, error) {
+func (l *hubRun) read(name string, at int64) ([]byte, error) {
 	l.mu.Lock()
-	n := min(map[string]int64{tasksFile: l.tasks, resultsFile: l.now.Results}[name]-at, maxBody)
+	n := min(map[string]int64{tasksFile: l.tasks, resultsFile: l.latest.Results}[name]-at, maxMessage)
 	l.mu.Unlock()
 	if n <= 0 || at < 0 {
 		return nil, nil
@@ -283,7 +283,7 @@ func (l *ledger) read(name string, at int64) ([]byte, error) {
 }
 
 // rest answers clients once the run is over.
-func (l *ledger) rest(cmd task.Command) (reply task.Reply) {
+func (l *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch all := l.record.Tasks; cmd.Op {

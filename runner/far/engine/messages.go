@@ -11,40 +11,40 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// Version is the version of everything that submitters, workers and the hub
-// share. Those of different versions refuse each other.
+// Version is the version of everything that submitters, workers and the hub exchange. Different
+// versions refuse each other.
 const Version = 15
 
-// maxBody limits the length of a message. Longer data is asked for.
-const maxBody = outbox.Piece
+// maxMessage limits the length of a message in bytes. The receiver fetches longer data.
+const maxMessage = outbox.Piece
 
-// chunkSize is the most output that one message holds.
+// chunkSize is the most bytes of output in one message.
 const chunkSize = outbox.Piece
 
-// Token proves that a result comes from the worker that was given the attempt.
+// Token proves that a result comes from the worker to which the attempt was sent.
 type Token [16]byte
 
-// ID names an attempt. Its result counts once.
+// ID identifies an attempt. Its result counts once.
 type ID struct {
 	Run    string
-	Epoch  uint64 // which of the submitters that the run has had; from 1
+	Epoch  uint64 // counts the submitters of the run, from 1
 	Task   uint64
 	Number int
 }
 
-// Attempt asks a worker to run one. It brings either a command (Argv), with a
-// signature, or values for the worker's own command.
+// Attempt asks a worker to run an attempt. It brings either a command (Argv), with a signature, or
+// values for the worker's own command.
 type Attempt struct {
 	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
-	Keep     bool     // the worker keeps the result until the submitter has it on record
+	Keep     bool     // the worker keeps the result until the submitter has recorded it
 	Identity [16]byte // of the task, with --state
 	Slot     int
 	Key      string
-	Units    []task.Units // that it holds
-	Needs    []task.Need  // which the worker gives out
-	Marks    []task.Mark  // where these are to stand in a command
+	Units    []task.Units // units that the submitter has allotted
+	Needs    []task.Need  // units that the worker has to allot
+	Marks    []task.Mark  // where the units of Needs go in the command
 
 	// a command
 
@@ -55,31 +55,31 @@ type Attempt struct {
 
 	// or values
 
-	Template [32]byte // digest of the command that they are for
+	Template [32]byte // digest of the command that takes the values
 	Names    []string
-	Caps     []string // names of all limits
+	Caps     []string // names of all limits of the run
 	Records  [][]string
 	Object   string
 
 	Stdin     []byte
 	HasStdin  bool
-	Protocol  task.Protocol // of the persistent worker that gets Stdin
+	Protocol  task.Protocol // of the persistent worker that reads Stdin
 	Life      wiring.Life   // of that worker
-	Live      bool          // output is wanted while the attempt runs
+	Live      bool          // send output while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration
 	travel.Trip
 
-	Lasting bool      // the signature holds for all attempts of the task, on whatever worker
+	Lasting bool      // the signature covers all attempts of the task, on any worker
 	Expires time.Time // of the signature
 	Signer  [32]byte  // public key
-	Sig     [64]byte  // of all the rest and the subject; the last bytes of the message
+	Sig     [64]byte  // of all other fields and the subject; the last bytes of the message
 }
 
 // Encode returns the message.
 func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
 
-// DecodeAttempt reads a message. It does not look at the signature.
+// DecodeAttempt decodes a message and checks its fields, but not its signature.
 func DecodeAttempt(msg []byte) (*Attempt, error) {
 	a, err := decode[Attempt](msg, kindAttempt)
 	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) || a.badMarks() ||
@@ -91,7 +91,7 @@ func DecodeAttempt(msg []byte) (*Attempt, error) {
 
 func badNeed(n task.Need) bool { return !task.IsCapName(n.Name) || n.N < 1 }
 
-// badMarks reports whether the marks are not those of names in the command, in order.
+// badMarks reports whether Marks are anything but positions of names in the command, in order.
 func (a *Attempt) badMarks() bool {
 	word, from := 0, 0
 	for _, m := range a.Marks {
@@ -114,20 +114,20 @@ func (a *Attempt) badMarks() bool {
 	return false
 }
 
-// badUnits reports whether units are none that a run can have.
+// badUnits reports whether no attempt can hold u.
 func badUnits(u task.Units) bool {
 	return !task.IsCapName(u.Name) || slices.ContainsFunc(u.Held, func(s string) bool { return s == "" || !task.Plain(s) })
 }
 
-// Big is an attempt that is too long for a message.
+// Big announces an attempt that is too long for a message.
 type Big struct {
 	ID
 	Token       Token
 	User        string
-	travel.Blob // the message
+	travel.Blob // the encoded Attempt
 }
 
-// Chunk is a part of the output of an attempt that runs. Those of a stream come in order.
+// Chunk is a part of the output of a running attempt. The chunks of a stream come in order.
 type Chunk struct {
 	_ struct{} `cbor:",toarray"`
 	ID
@@ -148,33 +148,33 @@ func (k *Chunk) stream() int {
 // Encode returns the message.
 func (k *Chunk) Encode() []byte { return encode(kindChunk, k) }
 
-// DecodeChunk reads a message, of which Data is a part.
+// DecodeChunk decodes a message. Data aliases it.
 func DecodeChunk(msg []byte) (*Chunk, error) { return decode[Chunk](msg, kindChunk) }
 
-// Final tells how an attempt ended.
+// Final is how an attempt ended.
 type Final struct {
 	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
 	Identity [16]byte
 
-	task.Facts // as its worker knows them; the outcome is Lost if it was handed back, and one that is Cancelled has an Error if somebody there cancelled it by name
+	task.Facts // Lost: the worker returned it unbegun; Cancelled with an Error: crew ctl on the worker cancelled it
 	BadCommand bool
 
-	Stdout, Stderr Written
+	Stdout, Stderr FinalOutput
 	Returned       []travel.File
 }
 
-// Written is an output, or where there is more than the message has room for, a blob.
-type Written struct {
+// FinalOutput is an output of an attempt: Text, or a blob if it is too long for the message.
+type FinalOutput struct {
 	Text []byte
 	travel.Blob
 }
 
-// outputs returns both.
-func (f *Final) outputs() [2]*Written { return [...]*Written{&f.Stdout, &f.Stderr} }
+// outputs returns stdout and stderr.
+func (f *Final) outputs() [2]*FinalOutput { return [...]*FinalOutput{&f.Stdout, &f.Stderr} }
 
-// blobs returns what the worker has to keep for the submitter.
+// blobs returns the blobs that the worker has to keep for the submitter.
 func (f *Final) blobs() (list []travel.Blob) {
 	for _, o := range f.outputs() {
 		if o.Name != "" {
@@ -190,7 +190,7 @@ func (f *Final) blobs() (list []travel.Blob) {
 // Encode returns the message.
 func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 
-// DecodeFinal reads a message, of which the outputs are a part.
+// DecodeFinal decodes a message and checks its facts. The outputs alias it.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
 	if err == nil && badFacts(&f.Facts) {
@@ -199,16 +199,16 @@ func DecodeFinal(msg []byte) (*Final, error) {
 	return f, err
 }
 
-// badFacts reports whether they are those of no attempt.
+// badFacts reports whether no attempt can have ended with f.
 func badFacts(f *task.Facts) bool {
 	return f.Outcome == 0 || f.Outcome >= task.Outcomes || f.Duration < 0 || f.Attempt < 0 || slices.ContainsFunc(f.Units, badUnits)
 }
 
 // The kinds of messages of attempts.
 const (
-	kindAttempt = 'a'
-	kindBig     = 'b'
-	kindKept    = 'k' // the ID of an attempt whose result is on record
-	kindChunk   = 'c'
-	kindFinal   = 'f'
+	kindAttempt  = 'a'
+	kindBig      = 'b'
+	kindRecorded = 'k' // the ID of an attempt whose result the submitter has recorded
+	kindChunk    = 'c'
+	kindFinal    = 'f'
 )

@@ -15,8 +15,8 @@ import (
 
 // job is an attempt in this worker's hands, until its submitter has the result and need not ask for it
 // again.
-type job struct {
-	worker *crewWorker
+type heldAttempt struct {
+	worker *worker
 	lease  *lease
 	*Attempt
 	ctx    context.Context // until it is not to run any more
@@ -27,9 +27,9 @@ type job struct {
 	// under worker.mu
 
 	task   *task.Task // here; nil before all of it has come
-	waits  bool       // for those of its slot that came before
+	queued bool       // for those of its slot that came before
 	phase  phase
-	wish   wish
+	stop   stopReason
 	result []byte        // its Final, once that is made
 	blobs  []travel.Blob // which that names
 }
@@ -38,20 +38,20 @@ type job struct {
 type phase int
 
 const (
-	taken phase = iota
-	begun
-	ended // its result is made, or about to be
-	told  // a submitter has got that
+	phaseTaken phase = iota
+	phaseBegun
+	phaseEnded    // its result is made, or about to be
+	phaseReported // a submitter has got that
 )
 
 // wish says what an attempt that has not ended is to end for.
-type wish int
+type stopReason int
 
 const (
-	toRun    wish = iota
-	toEnd         // its submitter has it ended
-	toReturn      // it is given back before it begins
-	unwanted      // nobody wants its result
+	stopNone    stopReason = iota
+	stopCancel             // its submitter has it ended
+	stopReturn             // it is given back before it begins
+	stopDiscard            // nobody wants its result
 )
 
 // runState is the state of a run that has had attempts on this worker.
@@ -64,11 +64,11 @@ type runState struct {
 }
 
 // take takes a message with attempts.
-func (w *crewWorker) take(t *lease, subject string, data []byte) {
-	var jobs []*job
-	for part := range parts(data) {
-		if h, err := w.takeOne(t, subject, part); err != nil {
-			w.dropped.Do(func() { w.tell("a task was dropped: %v; more of them are dropped without a word", err) })
+func (w *worker) receive(l *lease, subject string, data []byte) {
+	var jobs []*heldAttempt
+	for part := range splitMessages(data) {
+		if h, err := w.receiveOne(l, subject, part); err != nil {
+			w.droppedOnce.Do(func() { w.noticef("a task was dropped: %v; more of them are dropped without a word", err) })
 		} else if h != nil {
 			jobs = append(jobs, h)
 		}
@@ -78,14 +78,14 @@ func (w *crewWorker) take(t *lease, subject string, data []byte) {
 
 // takeOne takes an attempt, or the word that a result is on record. It returns the attempt if it is to
 // be admitted now.
-func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error) {
+func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt, error) {
 	i := strings.LastIndexByte(subject, '.')
 	user, run := userIn(subject[:i]), subject[i+1:]
-	if id, err := decode[ID](data, kindKept); err == nil {
+	if id, err := decode[ID](data, kindRecorded); err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if h := w.held[*id]; h != nil && h.phase >= ended && h.User == user {
-			w.letGo(h)
+		if h := w.held[*id]; h != nil && h.phase >= phaseEnded && h.User == user {
+			w.forgetLocked(h)
 		}
 		return nil, nil
 	}
@@ -99,26 +99,26 @@ func (w *crewWorker) takeOne(t *lease, subject string, data []byte) (*job, error
 	if a.Run != run || a.User != user {
 		return nil, errGarbage
 	}
-	h := &job{worker: w, lease: t, Attempt: a}
+	h := &heldAttempt{worker: w, lease: l, Attempt: a}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	switch {
-	case !w.hold(h):
+	case !w.accept(h):
 	case big != nil:
-		go w.takeBig(h, subject, big) // others need not wait for it
-	case w.queue(h, a, subject, data):
+		go w.fetchBig(h, subject, big) // others need not wait for it
+	case w.enqueue(h, a, subject, data):
 		return h, nil
 	}
 	return nil, nil
 }
 
 // takeBig takes an attempt that is too long for a message.
-func (w *crewWorker) takeBig(h *job, subject string, b *Big) {
+func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 	var msg bytes.Buffer
 	var a *Attempt
 	err := errGarbage
-	w.big <- struct{}{}
-	defer func() { <-w.big }()
-	if b.Size <= mostBody {
+	w.bigSem <- struct{}{}
+	defer func() { <-w.bigSem }()
+	if b.Size <= maxTaskSize {
 		err = w.s.blobs.Pull(h.ctx, b.User, b.Blob, 0, &msg)
 	}
 	if err == nil {
@@ -128,56 +128,56 @@ func (w *crewWorker) takeBig(h *job, subject string, b *Big) {
 		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has given it up, or it is garbage
 		return
 	}
-	if w.queue(h, a, subject, msg.Bytes()) {
+	if w.enqueue(h, a, subject, msg.Bytes()) {
 		w.admit(h)
 	}
 }
 
 // from returns the slot of a run that has given the attempt.
-func (h *job) from() Holder { return Holder{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
+func (h *heldAttempt) runSlot() RunSlot { return RunSlot{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
 
 // queue makes the task of an attempt, which msg brought, and reports whether it is its turn. Those of a
 // slot of a run wait for one another.
-func (w *crewWorker) queue(h *job, a *Attempt, subject string, msg []byte) bool {
+func (w *worker) enqueue(h *heldAttempt, a *Attempt, subject string, msg []byte) bool {
 	t := w.taskOf(a)
-	if t.Err = w.equip(a, t, subject, msg); t.Err != nil {
+	if t.Err = w.setCommand(a, t, subject, msg); t.Err != nil {
 		t.Argv, t.Exec, t.Shell = nil, nil, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.Attempt, h.task = a, t
-	if h.over() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it waits for its seat
+	if h.stoppedLocked() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it waits for its seat
 		return true
 	}
-	line := append(w.lines[h.from()], h)
-	w.lines[h.from()] = line
-	h.waits = len(line) > 1
-	return !h.waits
+	line := append(w.queues[h.runSlot()], h)
+	w.queues[h.runSlot()] = line
+	h.queued = len(line) > 1
+	return !h.queued
 }
 
 // over reports whether an attempt must not begin any more. It goes by the clock: a process that
 // stood still has not noticed yet that its lease has run out. The caller holds worker.mu.
-func (h *job) over() bool {
-	return h.wish >= toReturn || h.phase >= ended || !h.worker.leased(h.lease)
+func (h *heldAttempt) stoppedLocked() bool {
+	return h.stop >= stopReturn || h.phase >= phaseEnded || !h.worker.leasedLocked(h.lease)
 }
 
 // next takes an attempt that has ended from its line, and admits the one whose turn it is then.
-func (w *crewWorker) next(h *job) {
-	var turn []*job
+func (w *worker) dequeue(h *heldAttempt) {
+	var turn []*heldAttempt
 	w.mu.Lock()
-	h.waits = false
-	line := slices.DeleteFunc(w.lines[h.from()], func(o *job) bool { return o == h })
-	if w.lines[h.from()] = line; len(line) == 0 {
-		delete(w.lines, h.from())
-	} else if line[0].waits {
-		line[0].waits, turn = false, []*job{line[0]}
+	h.queued = false
+	line := slices.DeleteFunc(w.queues[h.runSlot()], func(o *heldAttempt) bool { return o == h })
+	if w.queues[h.runSlot()] = line; len(line) == 0 {
+		delete(w.queues, h.runSlot())
+	} else if line[0].queued {
+		line[0].queued, turn = false, []*heldAttempt{line[0]}
 	}
 	w.mu.Unlock()
 	w.admit(turn...)
 }
 
 // taskOf makes the task of an attempt.
-func (w *crewWorker) taskOf(a *Attempt) *task.Task {
+func (w *worker) taskOf(a *Attempt) *task.Task {
 	s := new(struct { // allocate both together
 		task.Task
 		task.Origin
@@ -193,7 +193,7 @@ func (w *crewWorker) taskOf(a *Attempt) *task.Task {
 	}
 	whole := w.work.Window > 1 && a.Protocol == task.NoProtocol // it takes a whole slot
 	if whole || len(a.Needs) > 0 {
-		s.Task.Asked = &task.Terms{Needs: w.share(a.Needs)}
+		s.Task.Asked = &task.Terms{Needs: w.shareNeeds(a.Needs)}
 	}
 	if whole {
 		s.Task.Asked.Weight = w.work.Window
@@ -202,16 +202,16 @@ func (w *crewWorker) taskOf(a *Attempt) *task.Task {
 }
 
 // mostNeeds is how many different needs a worker remembers.
-const mostNeeds = 1000
+const maxNeeds = 1000
 
 // share returns needs that attempts share which need the same, as the run compares them.
-func (w *crewWorker) share(needs []task.Need) []task.Need {
+func (w *worker) shareNeeds(needs []task.Need) []task.Need {
 	text := task.NeedsText(needs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known, ok := w.needs[text]
 	if !ok {
-		if len(w.needs) == mostNeeds {
+		if len(w.needs) == maxNeeds {
 			clear(w.needs)
 		}
 		known, w.needs[text] = needs, needs
@@ -221,7 +221,7 @@ func (w *crewWorker) share(needs []task.Need) []task.Need {
 
 // hold takes an attempt into the worker's hands. It returns false if there is nothing more to do
 // about it.
-func (w *crewWorker) hold(h *job) bool {
+func (w *worker) accept(h *heldAttempt) bool {
 	w.mu.Lock()
 	run := w.runs[h.Run]
 	if h.lease.lost || w.held[h.ID] != nil || run != nil && (h.Epoch < run.epoch || h.User != run.user) || !w.seen.add(h.Token, time.Now()) {
@@ -234,7 +234,7 @@ func (w *crewWorker) hold(h *job) bool {
 	w.held[h.ID] = h
 	back := w.state != ready
 	if back {
-		h.wish = toReturn
+		h.stop = stopReturn
 	}
 	w.mu.Unlock()
 	if back {
@@ -244,7 +244,7 @@ func (w *crewWorker) hold(h *job) bool {
 }
 
 // equip gives an attempt's task its command, or returns why it must not run.
-func (w *crewWorker) equip(a *Attempt, t *task.Task, subject string, msg []byte) error {
+func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte) error {
 	if task.Lacks(w.work.Offers, a.Needs, false) != nil {
 		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
 	}
@@ -281,33 +281,33 @@ func (w *crewWorker) equip(a *Attempt, t *task.Task, subject string, msg []byte)
 }
 
 // admit gives the tasks of attempts to the run, and has those end that are to end already.
-func (w *crewWorker) admit(jobs ...*job) {
+func (w *worker) admit(jobs ...*heldAttempt) {
 	if len(jobs) == 0 {
 		return
 	}
 	tasks := make([]*task.Task, len(jobs))
-	w.turn.Lock()
+	w.admitMu.Lock()
 	w.mu.Lock()
 	for i, h := range jobs {
-		w.last++
-		h.task.ID, tasks[i] = w.last, h.task
-		w.tasks[w.last] = h
+		w.lastTask++
+		h.task.ID, tasks[i] = w.lastTask, h.task
+		w.tasks[w.lastTask] = h
 	}
 	w.mu.Unlock()
 	err := w.work.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err
-	w.turn.Unlock()
-	var late []*job
+	w.admitMu.Unlock()
+	var late []*heldAttempt
 	w.mu.Lock()
 	for _, h := range jobs {
 		if err != nil {
 			delete(w.tasks, h.task.ID)
 		}
-		if err != nil || h.over() {
+		if err != nil || h.stoppedLocked() {
 			late = append(late, h)
 		}
 	}
 	w.mu.Unlock()
-	w.stop(false, late...)
+	w.stopAttempts(false, late...)
 	if err != nil {
 		for _, h := range jobs {
 			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
@@ -317,27 +317,27 @@ func (w *crewWorker) admit(jobs ...*job) {
 
 // seen remembers which attempts were taken, by their tokens: for at least seenFor, or
 // only the latest ones.
-type seen struct {
-	most        int // in now; 0 for no limit
-	now, before map[Token]struct{}
-	since       time.Time // of now; zero at first
+type tokenSet struct {
+	max           int // in now; 0 for no limit
+	recent, older map[Token]struct{}
+	since         time.Time // of now; zero at first
 }
 
 const (
-	seenFor  = 6 * time.Minute // longer than a signature is valid
-	mostSeen = 100_000         // where nobody gains from a message that comes twice
+	tokensKept = 6 * time.Minute // longer than a signature is valid
+	maxSeen    = 100_000         // where nobody gains from a message that comes twice
 )
 
 // add returns false if it has been called with the token before.
-func (s *seen) add(t Token, at time.Time) bool {
-	if at.Sub(s.since) > seenFor || s.most > 0 && len(s.now) >= s.most {
-		s.now, s.before, s.since = map[Token]struct{}{}, s.now, at
+func (s *tokenSet) add(t Token, at time.Time) bool {
+	if at.Sub(s.since) > tokensKept || s.max > 0 && len(s.recent) >= s.max {
+		s.recent, s.older, s.since = map[Token]struct{}{}, s.recent, at
 	}
-	_, now := s.now[t]
-	_, before := s.before[t]
+	_, now := s.recent[t]
+	_, before := s.older[t]
 	if now || before {
 		return false
 	}
-	s.now[t] = struct{}{}
+	s.recent[t] = struct{}{}
 	return true
 }

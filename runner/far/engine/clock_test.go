@@ -14,7 +14,7 @@ func TestClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 3 * time.Hour, -3 * time.Hour} {
 		c := &clock{}
 		end := func(at, late time.Duration) time.Duration {
-			return c.end(here.Add(at-ahead), here.Add(at+late)).Sub(here)
+			return c.toLocal(here.Add(at-ahead), here.Add(at+late)).Sub(here)
 		}
 		require.Equal(t, 60*time.Millisecond, end(0, 60*time.Millisecond), "nothing better is known")
 		require.Equal(t, 105*time.Millisecond, end(100*time.Millisecond, 5*time.Millisecond))

@@ -32,9 +32,9 @@ func TestLeft(t *testing.T) {
 					none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
 					d, err := newDispatcher(ctx, s, none, dir, 0, quiet)
 					require.NoError(t, err)
-					pause(ctx, time.Duration(hubs.IntN(5000))*time.Millisecond)
+					sleep(ctx, time.Duration(hubs.IntN(5000))*time.Millisecond)
 					s.close() // as if it was killed
-					d.end()
+					d.cancel()
 					d.wg.Wait()
 				}
 				var taken []string
@@ -57,18 +57,18 @@ func TestLeft(t *testing.T) {
 						came.Add(1)
 						return false, nil
 					}}
-					x.takeLeft()
+					x.takeRequests()
 					x.s.close()
 				}
 				left := make(chan struct{})
 				go func() {
 					defer close(left)
 					for i := range all {
-						record := handed{Enrolment: newEnrolment("", "", leaver.user, newIdentity())}
-						record.For, record.Stocked = "mail", &Stocked{}
+						record := runRecord{RunInfo: newRunInfo("", "", leaver.user, newIdentity())}
+						record.For, record.Progress = "mail", &Progress{}
 						line := strconv.Itoa(i)
-						content := kept{io.NewSectionReader(strings.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
-						require.NoError(t, leaver.handOver(ctx, &once{}, &record, content, int64(len(line))))
+						content := fileSection{io.NewSectionReader(strings.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
+						require.NoError(t, leaver.handOver(ctx, &notifier{}, &record, content, int64(len(line))))
 					}
 				}()
 				ended := make(chan struct{}, 2)
@@ -105,18 +105,18 @@ func TestLeftUnheard(t *testing.T) {
 		b.dispatches()
 		s := b.connect(nil)
 		ask := func(o Order) Answer {
-			a, err := s.askAbout(t.Context(), &once{}, o)
+			a, err := s.askUntilDone(t.Context(), &notifier{}, o)
 			require.NoError(t, err)
 			return a
 		}
-		content := kept{io.NewSectionReader(strings.NewReader("x"), 0, 1), io.NopCloser(nil)}
+		content := fileSection{io.NewSectionReader(strings.NewReader("x"), 0, 1), io.NopCloser(nil)}
 		lines, err := s.blobs.Keep(content, 1)
 		require.NoError(t, err)
 		var stores []Order
 		for range 2 {
-			record := handed{Enrolment: newEnrolment("", "", s.user, newIdentity())}
-			record.For, record.Stocked = "mail", &Stocked{}
-			o := Order{Op: opStore, ID: ID{Run: record.Run}, Handed: &record, Tasks: &lines}
+			record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
+			record.For, record.Progress = "mail", &Progress{}
+			o := Order{Op: opStore, ID: ID{Run: record.Run}, Record: &record, Tasks: &lines}
 			require.False(t, ask(o).Wait)
 			stores = append(stores, o)
 		}
@@ -132,13 +132,13 @@ func TestLeftUnheard(t *testing.T) {
 		require.Empty(t, ask(next).Run)
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.NoError(t, s.handOver(late, &once{}, stores[1].Handed, content, 1))
+		require.NoError(t, s.handOver(late, &notifier{}, stores[1].Record, content, 1))
 
 		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power cut brings them back
 		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, quiet)
 		require.NoError(t, err)
 		require.Empty(t, d.all())
-		d.end()
+		d.cancel()
 		d.wg.Wait()
 	})
 }

@@ -23,10 +23,10 @@ func TestTenureSweep(t *testing.T) {
 		path := filepath.Join(dir, name)
 		crewtest.WriteFile(t, path, text, 0o600)
 		if name != "worker.new" {
-			require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-2*tenureKept)))
+			require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-2*lockKept)))
 		}
 	}
-	sweep(dir)
+	removeStaleLocks(dir)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	var left []string
