@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// compactor is the state of compactions: one when the journal is opened and, of a queue,
-// others while the run goes on.
+// compactor is the state of compactions. There may be one when the journal is opened and, in a
+// queue, more during the run.
 type compactor struct {
 	running  sync.WaitGroup // compactions in the background
-	stopping atomic.Bool    // a compaction is to be given up, and none begins
+	stopping atomic.Bool    // compactions must stop, and none may begin
 
-	// under Journal.mu
+	// guarded by Journal.mu
 
-	ready   bool  // a compaction may begin: none is under way
-	needed  int64 // bytes of lines after the last compaction, or that it would have left
-	outputs int64 // the same of outputs
+	ready   bool  // a compaction may begin: none is running
+	needed  int64 // bytes of lines after the last compaction, or estimated for one
+	outputs int64 // the same for outputs
 }
 
-// loaded loads a journal of this run, of which it is known then what a compaction may forget.
-func (j *Journal) loaded(f *os.File) (*loaded, error) {
-	l := &loaded{}
+// loadContents loads a journal, and sets which tasks a compaction may drop in this run.
+func (j *Journal) loadContents(f *os.File) (*contents, error) {
+	l := &contents{}
 	if q := j.cfg.Queue; q != nil {
-		l.before = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
+		l.expireBefore = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
 		switch out := &j.cfg.Output; {
 		case !out.MaybeClosed:
-			l.settled = shown | logged
+			l.settledFlags = shown | logged
 		case out.Logs:
-			l.settled = logged
+			l.settledFlags = logged
 		}
 	}
 	return l, l.loadFile(f)
@@ -41,93 +41,91 @@ func (j *Journal) loaded(f *os.File) (*loaded, error) {
 
 func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
 
-// wastes reports whether the lines or the outputs have become much longer than they
-// were after the last compaction. The caller holds mu, or is Open.
-func (j *Journal) wastes() bool {
+// wastesSpaceLocked reports whether the lines or the outputs are much longer than after the last
+// compaction. The caller must hold mu, except in Open.
+func (j *Journal) wastesSpaceLocked() bool {
 	return j.wasteful(j.end, j.compactor.needed) || j.wasteful(j.out.size(), j.compactor.outputs)
 }
 
-// compactIfWasteful starts a compaction in the background if much space is wasted.
-// Close waits for it.
+// compactIfWasteful starts a compaction in the background if much space is wasted. Close stops it
+// and waits for it.
 func (j *Journal) compactIfWasteful() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	c := &j.compactor
-	if !c.ready || j.failure() != nil || c.stopping.Load() || !j.wastes() {
+	if !c.ready || j.failure() != nil || c.stopping.Load() || !j.wastesSpaceLocked() {
 		return
 	}
 	c.ready = false
 	c.running.Go(func() {
-		l, err := j.loaded(j.file)
+		l, err := j.loadContents(j.file)
 		if err == nil {
 			err = j.compact(l)
 			l.table.close()
 		}
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if c.ready = true; err != nil { // the journal stays as it is, until it has grown as much again
+		if c.ready = true; err != nil { // try again when the files have doubled
 			c.needed, c.outputs = j.end, j.out.size()
 		}
 	})
 }
 
-// compact replaces the journal, as it was loaded, by one with only what is still needed, to
-// which it copies the lines that are written meanwhile. If the outputs waste much space, those
-// that are still needed are copied to a new file.
-func (j *Journal) compact(l *loaded) (err error) {
+// compact replaces the journal by one that has only the needed lines of l and the lines written in
+// the meantime. If the outputs waste much space, it also copies the needed outputs to a new file.
+func (j *Journal) compact(l *contents) (err error) {
 	out := j.out
 	if j.wasteful(out.size(), l.outputs) {
-		if out, err = j.dir.outputs(out.number+1, 0); err != nil {
+		if out, err = j.dir.openOutputs(out.number+1, 0); err != nil {
 			return err
 		}
 	}
 	if err = j.rewrite(l, out); err != nil && out != j.out {
 		_ = out.file.Close()
 	}
-	j.dir.clear(j.out)
+	j.dir.removeOtherOutputs(j.out)
 	return err
 }
 
-// rewrite writes what is needed of l to a new journal and puts that in the place of the old one.
-// Most is copied and made durable before that, so that little remains to be done while nothing
-// can be recorded.
-func (j *Journal) rewrite(l *loaded, out *outputs) error {
-	d, err := j.draft(l.head.Queue, l.last, out.number)
+// rewrite writes the needed lines of l to a new journal and then replaces the old one. Most of the
+// work is done, and made durable, before it blocks the recording.
+func (j *Journal) rewrite(l *contents, out *outputs) error {
+	d, err := j.newDraft(l.head.Queue, l.last, out.number)
 	if err != nil {
 		return err
 	}
 	defer d.discard()
-	d.from, d.to = j.out, out
-	var s scanned
-	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
-		if d.copy(l, ln); d.err != nil || j.compactor.stopping.Load() {
+	d.oldOutputs, d.newOutputs = j.out, out
+	var s scanner
+	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scan.end)) {
+		if d.copyLine(l, ln); d.err != nil || j.compactor.stopping.Load() {
 			return cmp.Or(d.err, fs.ErrClosed)
 		}
 	}
-	end := d.follow(j.file, l.scanned.end)
+	end := d.copyFrom(j.file, l.scan.end)
 	if err := cmp.Or(s.err, d.sync()); err != nil {
 		return err
 	}
-	j.reading.Lock()
-	defer j.reading.Unlock()
-	j.saving.Lock()
-	defer j.saving.Unlock()
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
+	j.readMu.Lock()
+	defer j.readMu.Unlock()
+	j.saveMu.Lock()
+	defer j.saveMu.Unlock()
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.flush(); err != nil {
+	if err := j.flushLocked(); err != nil {
 		return err
 	}
 	if j.compactor.stopping.Load() {
 		return fs.ErrClosed
 	}
-	d.follow(j.file, end)
+	d.copyFrom(j.file, end)
 	if err := d.sync(); err != nil {
 		return err
 	}
-	err = j.install(d)
-	if d.file == nil { // it is the journal
+	err = j.installLocked(d)
+	if d.file == nil { // the draft is the journal now
 		j.out = out
 		j.compactor.needed, j.compactor.outputs = j.end, l.outputs
 	}

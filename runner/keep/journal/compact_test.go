@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A compaction whose journal cannot be put in its place leaves the outputs to the old one.
-func TestCompactionInVain(t *testing.T) {
+// TestFailedCompaction checks that a compaction whose journal cannot be installed keeps the old
+// outputs.
+func TestFailedCompaction(t *testing.T) {
 	w := newWorld(t, true)
 	w.cfg.Queue.Keep, w.cfg.Slack = time.Hour, 1<<40
 	require.NoError(t, w.do("open"))

@@ -11,61 +11,60 @@ import (
 	"crew/runner/decide/task"
 )
 
-// version is the version of the format on disk. A journal of another version is
-// refused.
+// version is the version of the format on disk. A journal with another version is refused.
 const version = 8
 
-// A journal is a file of JSON lines, one record each, that grep and jq can read.
-// After a damaged line, reading goes on at the next newline. Each line ends with
-// the CRC-32C of the bytes before it:
+// A journal is a file of JSON lines, one record each, that grep and jq can read. After a damaged
+// line, reading resumes at the next newline. Each line ends with the CRC-32C of the bytes before
+// it:
 //
 //	{"event":"ended","id":"…","task":7,…,"outcome":"ok",…,"crc":"1a2b3c4d"}
 //
-// A line counts only if its checksum is right and its newline is there. The checksum
-// covers the body of a line: the object without its closing brace.
+// A line is valid only if it has the right checksum and ends with a newline. The checksum covers
+// the body of the line, which is the object without its closing brace and the checksum itself.
 const (
 	eventMark = `{"event":"`
 	idMark    = `,"id":"`
-	idLen     = 22 // of an identity in base64url without padding (RFC 4648)
+	idLen     = 22 // length of an identity in base64url without padding (RFC 4648)
 	sumLen    = len(`,"crc":"1a2b3c4d"}` + "\n")
 )
 
-// MaxLine is how many bytes a line may have. A longer one is damaged.
+// MaxLine is the maximum length of a line in bytes. A longer line counts as damaged.
 const MaxLine = 64 << 20
 
 // The events of a journal.
 const (
-	evJournal  = "journal"  // the first line: format, command
+	evJournal  = "journal"  // the first line: format and command
 	evRun      = "run"      // a run begins or resumes
 	evStarted  = "started"  // an attempt starts
-	evAttempt  = "attempt"  // an attempt ended that does not finish its task
-	evEnded    = "ended"    // a task is finished
-	evReleased = "released" // the results of these tasks are shown and logged
-	evShown    = "shown"    // they are shown
-	evLogged   = "logged"   // they are in the joblog and the results tree
-	evUnlogged = "unlogged" // the joblog and the results tree start empty: nothing is logged
-	evKnown    = "known"    // what removed lines said about a task
+	evAttempt  = "attempt"  // an attempt ended, but not its task
+	evEnded    = "ended"    // a task is done
+	evReleased = "released" // these results were shown and logged
+	evShown    = "shown"    // these results were shown
+	evLogged   = "logged"   // these results are in the joblog and the results tree
+	evUnlogged = "unlogged" // the joblog and the results tree were emptied
+	evKnown    = "known"    // facts about a task from removed lines
 	evClosed   = "closed"   // the run ended normally
 )
 
-// More events of the journal of a queue.
+// Further events in the journal of a queue.
 const (
-	evAccepted  = "accepted"  // a task was added, or changed while it waits: this is what it is now
+	evAccepted  = "accepted"  // a task was added, or changed while waiting; has the whole task
 	evWithdrawn = "withdrawn" // these tasks were not added after all
-	evDoor      = "door"      // tasks of these numbers follow: so many, or else none of them counts
+	evDelivery  = "door"      // a delivery follows; its tasks count only if all of them follow
 )
 
-// streams are the names of the members that hold extents.
+// streams names the members that hold extents.
 var streams = [...]string{"stdout", "stderr"}
 
-// castagnoli returns the table of CRC-32C. The standard library computes it at the
-// first call, so a run without a journal does not pay for it.
+// castagnoli returns the CRC-32C table. The standard library computes it on the first call, so a
+// run without a journal does not pay for it.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// seal completes the line whose body is b[from:].
+// seal completes the line with body b[from:].
 func seal(b []byte, from int) []byte { return appendSum(b, b[from:]) }
 
-// appendSum appends the end of a line: the checksum of body, brace and newline.
+// appendSum appends the end of a line: the checksum of body, a brace and a newline.
 func appendSum(b, body []byte) []byte {
 	var sum [crc32.Size]byte
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(body, castagnoli()))
@@ -74,7 +73,7 @@ func appendSum(b, body []byte) []byte {
 	return append(b, "\"}\n"...)
 }
 
-// unseal returns the body of a line, if the line is complete and undamaged.
+// unseal returns the body of a line. ok is false if the line is incomplete or damaged.
 func unseal(line []byte) (body []byte, ok bool) {
 	n := len(line) - sumLen
 	if n < 0 || !bytes.HasPrefix(line[:n], []byte(eventMark)) {
@@ -84,14 +83,14 @@ func unseal(line []byte) (body []byte, ok bool) {
 	return line[:n], bytes.Equal(line[n:], appendSum(sum[:0], line[:n]))
 }
 
-// begin appends the start of a line about an event.
-func begin(b []byte, event string) []byte {
+// beginLine appends the beginning of a line about an event.
+func beginLine(b []byte, event string) []byte {
 	return append(append(append(b, eventMark...), event...), '"')
 }
 
-// beginTask appends the start of a line about an event of a task.
-func beginTask(b []byte, event string, id identity) []byte {
-	b = append(begin(b, event), idMark...)
+// beginTaskLine appends the beginning of a line about an event of a task.
+func beginTaskLine(b []byte, event string, id identity) []byte {
+	b = append(beginLine(b, event), idMark...)
 	return append(appendID(b, id), '"')
 }
 
@@ -99,7 +98,7 @@ func appendID(b []byte, id identity) []byte {
 	return base64.RawURLEncoding.AppendEncode(b, id[:])
 }
 
-// appendIDs appends the member that lists identities.
+// appendIDs appends a member that lists identities.
 func appendIDs(b []byte, ids []identity) []byte {
 	b = append(task.AppendName(b, "ids"), '[')
 	for i, id := range ids {
@@ -111,7 +110,7 @@ func appendIDs(b []byte, ids []identity) []byte {
 	return append(b, ']')
 }
 
-// parseID parses an identity. It accepts only what appendID writes.
+// parseID parses an identity in exactly the form that appendID writes.
 func parseID(b []byte) (id identity, ok bool) {
 	if len(b) != idLen {
 		return id, false
@@ -122,8 +121,8 @@ func parseID(b []byte) (id identity, ok bool) {
 	return id, true
 }
 
-// identities is an iterator over the tasks that a body lists.
-func identities(body []byte) iter.Seq[identity] {
+// listedIDs iterates over the identities that a body lists.
+func listedIDs(body []byte) iter.Seq[identity] {
 	return func(yield func(identity) bool) {
 		for word := range bytes.SplitSeq(field(body, "ids"), []byte(",")) {
 			if id, ok := parseID(bytes.Trim(word, `"`)); ok && !yield(id) {
@@ -133,8 +132,9 @@ func identities(body []byte) iter.Seq[identity] {
 	}
 }
 
-// subject returns the name of a body's event, and the identity of the task that it is about.
-func subject(body []byte) (event []byte, id identity) {
+// parseEvent returns the event that a body describes and the identity of its task, which is zero if
+// it has none.
+func parseEvent(body []byte) (event []byte, id identity) {
 	event, rest, _ := bytes.Cut(body[len(eventMark):], []byte(`"`))
 	if rest, found := bytes.CutPrefix(rest, []byte(idMark)); found {
 		id, _ = parseID(rest[:min(idLen, len(rest))])
@@ -142,9 +142,9 @@ func subject(body []byte) (event []byte, id identity) {
 	return event, id
 }
 
-// members iterates over the members of a body. Names and strings come without their
-// quotes but with their escapes, lists without their brackets. The iteration ends
-// early if the body is not in this format.
+// members iterates over the members of a body. Names and strings have no quotes but keep their
+// escapes, and lists have no brackets. The iteration stops early if the body does not have this
+// format.
 func members(body []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for rest := body; len(rest) > 2 && rest[1] == '"'; {
@@ -174,7 +174,7 @@ func members(body []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// stringLen returns the offset of the quote that ends a string, or -1.
+// stringLen returns the index of the closing quote of a string, or -1.
 func stringLen(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -187,8 +187,8 @@ func stringLen(b []byte) int {
 	return -1
 }
 
-// listLen returns the offset of the bracket that ends a list, or -1. A list of objects holds
-// others.
+// listLen returns the index of the closing bracket of a list, or -1. A list of objects can contain
+// other lists.
 func listLen(b []byte) int {
 	if end := bytes.IndexByte(b, ']'); !bytes.HasPrefix(b, []byte("{")) {
 		return end
@@ -212,7 +212,7 @@ func listLen(b []byte) int {
 	return -1
 }
 
-// field returns the value of the named member of a body, or nil.
+// field returns the value of the named member, or nil.
 func field(body []byte, name string) []byte {
 	for n, value := range members(body) {
 		if string(n) == name {

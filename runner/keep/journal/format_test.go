@@ -15,8 +15,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Every line is JSON that says what went in, whatever the command looks like, and no byte of it
-// can change.
+// TestLinesAreJSON checks that lines are JSON with the right values, whatever the command looks
+// like, and that a change of any byte is detected.
 func TestLinesAreJSON(t *testing.T) {
 	for _, command := range []string{"", `a","outcome":"ok`, "q\"\\\n\t\x00\x1b\x7f", "é\xff世界", `\`, "]}", strings.Repeat("é", maxCommand)} {
 		tk := &task.Task{ID: 7, Argv: []string{"sh", "-c", command}, Shell: true, Identity: identity{1, 2, 3}}
@@ -25,7 +25,7 @@ func TestLinesAreJSON(t *testing.T) {
 		require.True(t, json.Valid(line), "%s", line)
 		body, ok := unseal(line)
 		require.True(t, ok)
-		_, id := subject(body)
+		_, id := parseEvent(body)
 		rec, err := parse(body)
 		require.NoError(t, err)
 		require.Equal(t, []any{tk.Identity, "exit", extent{12, 34, 1<<32 - 1}, 3, task.Bytes(task.Shorten(command, maxCommand))},
@@ -45,11 +45,12 @@ func TestMembersBehindAListOfObjects(t *testing.T) {
 	require.Equal(t, "true", string(field(body, "shown")))
 }
 
-// What a task does, or which files it makes, and nothing else, makes it another task.
+// TestIdentity checks that identities depend on the task's work, or on the files it makes, and on
+// nothing else.
 func TestIdentity(t *testing.T) {
 	rows, lines := crewtest.Rows[struct {
 		Task task.Task
-		Bad  bool // it cannot be run
+		Bad  bool // it cannot run
 	}]("testdata/identities.jsonl")
 	var h hasher
 	seen := map[identity]int{}
@@ -58,20 +59,20 @@ func TestIdentity(t *testing.T) {
 		if rows[i].Bad {
 			tk.Err = os.ErrInvalid
 		}
-		id, _ := h.of(tk)
+		id, _ := h.identify(tk)
 		for _, one := range []identity{id, h.occurrence(id, 2), h.occurrence(id, 3)} {
 			require.Zero(t, seen[one], "lines %d and %d", seen[one], lines[i])
 			seen[one] = lines[i]
 		}
 		again := *tk
 		again.ID, again.Key, again.Cost, again.Tag, again.Timeout = 9, "k", 9, "t", 9
-		same, _ := h.of(&again)
+		same, _ := h.identify(&again)
 		require.Equal(t, id, same)
 	}
 }
 
-// TestTable: entries come and go between memory and file, and where the file takes no more,
-// or there is none, they stay in memory.
+// TestTable checks that entries move between memory and the file, and that they stay in memory if
+// the file is full or there is none.
 func TestTable(t *testing.T) {
 	for _, limit := range []string{"", "full", "no file"} {
 		table, want := newTable(map[string]string{"": t.TempDir(), "full": t.TempDir(), "no file": "/nowhere"}[limit], 0), map[identity]uint32{}
@@ -81,7 +82,7 @@ func TestTable(t *testing.T) {
 			if limit == "full" && i == 20_000 {
 				var err error
 				table.file, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", table.file.Fd()))
-				require.NoError(t, err) // it can be read, but nothing can be added
+				require.NoError(t, err) // readable, but not writable
 			}
 			id := identity{0: byte(r.IntN(256)), 1: byte(r.IntN(160)), 9: byte(r.IntN(2))}
 			if r.IntN(2) == 0 {
@@ -94,7 +95,7 @@ func TestTable(t *testing.T) {
 			e.seen++
 			want[id]++
 		}
-		require.Equal(t, limit != "", table.full)
+		require.Equal(t, limit != "", table.fileFull)
 		require.Equal(t, limit != "no file", table.file != nil, "there are more than fit into memory")
 		n := 0
 		for e := range table.all {
@@ -117,8 +118,8 @@ func holds(t *testing.T, ok bool) {
 	}
 }
 
-// dumped returns what Dump returns, and the numbers of tasks that ended last with each
-// outcome, with that of all at 0.
+// dumped returns the results of Dump: the summary, and how many tasks ended with each outcome, with
+// the total at index 0.
 func dumped(t testing.TB, dir string) (*Summary, [task.Outcomes]int) {
 	var text bytes.Buffer
 	s, err := Dump(dir, &text)
@@ -126,7 +127,7 @@ func dumped(t testing.TB, dir string) (*Summary, [task.Outcomes]int) {
 	var last [task.Outcomes]int
 	for l := range bytes.Lines(text.Bytes()) {
 		var o task.Outcome
-		if ev, _ := subject(l); string(ev) == evEnded && field(l, "again") == nil {
+		if ev, _ := parseEvent(l); string(ev) == evEnded && field(l, "again") == nil {
 			require.NoError(t, o.UnmarshalText(field(l, "outcome")))
 			last[o]++
 			last[0]++

@@ -18,11 +18,11 @@ import (
 	"crew/runner/decide/task"
 )
 
-// truth returns what a journal says of the tasks that are done and, in a queue, of those
-// that wait, read as slowly as can be.
+// truth reads a journal in the simplest possible way. It returns the done tasks and, in a queue,
+// the waiting ones.
 func truth(file []byte) (isDone, waits map[string]bool) {
 	isDone, accepted := map[string]bool{}, map[string]bool{}
-	var from, to, lacks uint64 // of the latest door
+	var from, to, lacks uint64 // of the latest delivery
 	for _, l := range bytes.SplitAfter(file, []byte("\n")) {
 		i := bytes.LastIndex(l, []byte(`,"crc":"`))
 		if i < 0 || string(l[i:]) != fmt.Sprintf(",\"crc\":\"%08x\"}\n", crc32.Checksum(l[:i], crc32.MakeTable(crc32.Castagnoli))) {
@@ -33,7 +33,7 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 			IDs                   []string
 			From, To, Tasks, Task uint64
 		}
-		if json.Unmarshal(l, &r) != nil || r.ID == string(appendID(nil, identity{})) { // which no task has
+		if json.Unmarshal(l, &r) != nil || r.ID == string(appendID(nil, identity{})) { // no task has the zero identity
 			continue
 		}
 		switch r.Event {
@@ -63,16 +63,15 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 	return isDone, accepted
 }
 
-// FuzzLoad: whatever stands in a journal, nothing is done that no good line says
-// so of, all that good lines say is known, and the file can be gone on with. Nor is a line with
-// a right sum trusted to make sense.
+// FuzzLoad checks that every task recorded by a valid line is known, that no other is, and that the
+// file can be continued. Lines with a right checksum may make no sense.
 func FuzzLoad(f *testing.F) {
 	scratch, err := os.Create(filepath.Join(f.TempDir(), "scratch"))
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for sealed, rest := range [][]byte{text, seal(bytes.Clone(text), 0)} {
 			file := append(headOf(0x123456789abcdef), rest...)
-			l := &loaded{}
+			l := &contents{}
 			require.NoError(t, l.load(bytes.NewReader(file), int64(len(file)), "journal"))
 			defer l.table.close()
 			isDone, waits := map[string]bool{}, map[string]bool{}
@@ -82,8 +81,8 @@ func FuzzLoad(f *testing.F) {
 				} else if e.spec > 0 {
 					waits[id] = true
 				}
-				j := &Journal{cfg: Config{Notice: func(string) {}}, past: l, out: &outputs{file: scratch}}
-				_, _ = j.restore(e, map[string][]string{})
+				j := &Journal{cfg: Config{Notice: func(string) {}}, contents: l, out: &outputs{file: scratch}}
+				_, _ = j.restoreTask(e, map[string][]string{})
 				if r, err := readRecord(l.file, e.offset); err == nil {
 					_, _ = r.result(&task.Task{}, j.out)
 				}
@@ -92,15 +91,15 @@ func FuzzLoad(f *testing.F) {
 				done, waiting := truth(file)
 				require.Equal(t, []any{done, waiting, len(done)}, []any{isDone, waits, l.Done})
 			}
-			d := &draft{w: bufio.NewWriter(io.Discard), from: &outputs{file: scratch}, to: &outputs{file: scratch}}
-			for ln := range new(scanned).lines(bytes.NewReader(file)) {
-				d.copy(l, ln)
+			d := &draft{w: bufio.NewWriter(io.Discard), oldOutputs: &outputs{file: scratch}, newOutputs: &outputs{file: scratch}}
+			for ln := range new(scanner).lines(bytes.NewReader(file)) {
+				d.copyLine(l, ln)
 			}
 		}
 	})
 }
 
-// headOf is the first line of the journal of a queue.
+// headOf returns the first line of a queue's journal.
 func headOf(queue int64) []byte {
 	return firstLine(Command{Line: "crew x", Dir: "/"}, queue, 0, 0, time.Time{})
 }

@@ -9,27 +9,26 @@ import (
 	"crew/runner/decide/task"
 )
 
-// identity identifies a task across runs: 128 bits of SHA-256 over what the task
-// does, or which files it makes, and, from the second of equal tasks on, over its
-// occurrence.
+// identity identifies a task across runs. It is 128 bits of a SHA-256 over the task's work, or over
+// the files that it makes. The second and later of equal tasks also have their occurrence hashed.
 type identity = [16]byte
 
 // hasher computes identities. It is not safe for concurrent use.
 type hasher struct{ buf []byte }
 
-// of returns the identity of the first task that is the same as t. One that makes files is
-// the same if it makes the same ones: what it does for that, command tells for their stamp. A source may
-// have set the identity.
-func (h *hasher) of(t *task.Task) (id identity, command uint64) {
+// identify returns the identity of t, as the first of equal tasks. Tasks that make the same files
+// are equal; for these, command is a hash of their work for the stamp. An identity that t already
+// has, from its source, is kept.
+func (h *hasher) identify(t *task.Task) (id identity, command uint64) {
 	if t.Identity != (identity{}) {
 		return t.Identity, 0
 	}
-	id = h.does(t)
+	id = h.hashWork(t)
 	command = binary.LittleEndian.Uint64(id[:8])
-	if t.Makes == nil || t.Err != nil { // it may have no targets
+	if t.Makes == nil || t.Err != nil { // such a task may have no targets
 		return id, command
 	}
-	h.buf = append(h.buf[:0], ofTargets)
+	h.buf = append(h.buf[:0], targetsPrefix)
 	h.number(len(t.Makes.Targets))
 	for _, target := range t.Makes.Targets {
 		h.text(filepath.Clean(t.PathIn("", target.Path)))
@@ -37,14 +36,14 @@ func (h *hasher) of(t *task.Task) (id identity, command uint64) {
 	return h.sum(), command
 }
 
-// ofTargets is the first byte of what is hashed for the files of a task. Nothing else that is
-// hashed begins with it.
-const ofTargets = 2
+// targetsPrefix is the first byte of the hash input for targets. No other hash input begins with
+// it.
+const targetsPrefix = 2
 
-// does returns a hash of what t does. It covers the command, in which {%} stands for any
-// worker, and the task's own directory, environment and input. Every part is preceded by
-// its length, so tasks cannot become equal by shifting bytes from one part to the next.
-func (h *hasher) does(t *task.Task) identity {
+// hashWork returns a hash of the work of t: its command, with {%} standing for any worker, and its
+// own directory, environment and input. Every part has its length in front, so that shifting bytes
+// between parts changes the hash.
+func (h *hasher) hashWork(t *task.Task) identity {
 	h.buf = h.buf[:0]
 	for _, set := range [...]bool{t.Err != nil, t.Shell, t.Varies(), t.Stdin != nil} {
 		b := byte(0)
@@ -53,7 +52,7 @@ func (h *hasher) does(t *task.Task) identity {
 		}
 		h.buf = append(h.buf, b)
 	}
-	if t.Err != nil { // it has no command, so its records identify it
+	if t.Err != nil { // without a command, its records identify it
 		h.text(t.Object)
 		h.number(len(t.Records))
 		for _, r := range t.Records {
@@ -67,7 +66,7 @@ func (h *hasher) does(t *task.Task) identity {
 	h.buf = append(h.buf, t.Stdin...)
 	if t.Block != nil {
 		block := sha256.New()
-		n, _ := t.Block.WriteTo(block) // a file that cannot be read fails the attempt
+		n, _ := t.Block.WriteTo(block) // an unreadable file fails the attempt
 		h.number(int(n))
 		h.buf = block.Sum(h.buf)
 	}
@@ -77,8 +76,8 @@ func (h *hasher) does(t *task.Task) identity {
 	return h.sum()
 }
 
-// occurrence returns the identity of the nth of equal tasks, from the second on. first
-// is the identity of the first.
+// occurrence returns the identity of the nth of equal tasks, where n is at least 2 and first is the
+// identity of the first one.
 func (h *hasher) occurrence(first identity, n uint32) identity {
 	h.buf = append(h.buf[:0], first[:]...)
 	h.number(int(n))
@@ -104,21 +103,21 @@ func (h *hasher) text(s string) {
 
 func (h *hasher) number(n int) { h.buf = binary.AppendUvarint(h.buf, uint64(n)) }
 
-// Identity is what a task is recognized by in the directories of all runs: it is equal for
-// tasks that do the same, or that make the same files.
+// Identity identifies a task in the directories of all runs. It is equal for tasks that do the same
+// work or make the same files.
 type Identity = identity
 
-// IdentityOf returns the identity of a task that is not one of a queue.
+// IdentityOf returns the identity of a task that is not from a queue.
 func IdentityOf(t *task.Task) Identity {
-	id, _ := new(hasher).of(t)
+	id, _ := new(hasher).identify(t)
 	return id
 }
 
-// Times returns how long the tasks took that the journal of a directory knows. A run may be
-// writing it meanwhile. The journal of a queue tells tasks apart by their numbers alone: of
-// it, Times returns nil. Without a journal the error is fs.ErrNotExist.
+// Times returns the durations of the tasks in a directory's journal, which a run may be writing. It
+// returns nil for a queue, whose tasks are identified only by their numbers. If there is no
+// journal, the error is fs.ErrNotExist.
 func Times(dir string) (times map[Identity]time.Duration, err error) {
-	err = look(dir, func(l *loaded) error {
+	err = withContents(dir, func(l *contents) error {
 		if l.head.Queue > 0 {
 			return nil
 		}

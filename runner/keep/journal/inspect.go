@@ -17,19 +17,19 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Dump writes the good lines of a directory's journal to w, without their checksums,
-// and of a queue without the environments and the specifications of its tasks, and returns
-// what is known of the runs. What a line says of how a task ended is void, and the line
-// has "again", if the task has begun again since.
-// A run may be writing the journal meanwhile. If lines are damaged, Dump writes all
-// good ones and then returns an error, too. Without a journal the error is fs.ErrNotExist.
+// Dump writes the valid lines of a directory's journal to w and returns a summary of its runs. The
+// lines have no checksums and, in a queue, no environments and task specifications. If a task has
+// begun again after a line that says how it ended, that line is void and gets the member "again".
+//
+// A run may be writing the journal. If lines are damaged, Dump writes all valid ones and then
+// returns an error. If there is no journal, the error is fs.ErrNotExist.
 func Dump(dir string, w io.Writer) (*Summary, error) {
 	var s *Summary
 	for again := true; again; {
-		before := process(dir)
-		err := look(dir, func(l *loaded) error {
-			now := process(dir)
-			if again = now != before; again { // a run began or ended meanwhile
+		before := lockHolderOf(dir)
+		err := withContents(dir, func(l *contents) error {
+			now := lockHolderOf(dir)
+			if again = now != before; again { // a run began or ended in the meantime
 				return nil
 			}
 			s = l.summary()
@@ -43,14 +43,14 @@ func Dump(dir string, w io.Writer) (*Summary, error) {
 	return s, nil
 }
 
-// look loads the journal of a directory, which a run may be writing, for use.
-func look(dir string, use func(*loaded) error) error {
+// withContents loads a directory's journal, which a run may be writing, and passes it to use.
+func withContents(dir string, use func(*contents) error) error {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	l := &loaded{}
+	l := &contents{}
 	if err := l.loadFile(f); err != nil {
 		return err
 	}
@@ -58,12 +58,12 @@ func look(dir string, use func(*loaded) error) error {
 	return use(l)
 }
 
-// dump writes the lines. What has been written since they were loaded may be read in part,
-// which would look like damage.
-func (l *loaded) dump(w io.Writer) error {
+// dump writes the lines that were loaded. Later ones may be incomplete, which would look like
+// damage.
+func (l *contents) dump(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
-	var s scanned
-	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scanned.end)) {
+	var s scanner
+	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scan.end)) {
 		body, end := ln.body, "}\n"
 		switch ev := string(ln.event); ev {
 		case evAccepted:
@@ -86,7 +86,8 @@ func (l *loaded) dump(w io.Writer) error {
 	return err
 }
 
-// BelongsTo reports whether the journal of a directory is of a command, or cannot be read.
+// BelongsTo reports whether a directory's journal belongs to a command. It also returns true if the
+// journal cannot be read.
 func BelongsTo(dir string, c Command) bool {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if err != nil {
@@ -94,17 +95,17 @@ func BelongsTo(dir string, c Command) bool {
 	}
 	defer f.Close()
 	head, err := readHead(f, f.Name())
-	return err != nil || c.began(head)
+	return err != nil || c.matches(head)
 }
 
-// EndedTasks returns what is recorded of tasks that have ended, as far as it is known: in a
-// queue of any that is not forgotten, otherwise of those of this run. It reads the
-// journal, so it takes the longer the longer that is; calls wait for one another.
+// EndedTasks returns the records of ended tasks by ID. In a queue these are the tasks that it still
+// remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal
+// from the start, and calls wait for one another.
 func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.Past {
 	found := map[uint64]task.Past{}
-	for body := range j.ends {
-		if id := number(body, "task"); slices.Contains(ids, id) {
-			if p, ok := j.pastOf(body); ok {
+	for body := range j.endedLines {
+		if id := uintField(body, "task"); slices.Contains(ids, id) {
+			if p, ok := j.parseEnded(body); ok {
 				found[id] = p
 			}
 		}
@@ -115,24 +116,24 @@ func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.Past {
 	return found
 }
 
-// pastOf returns what a line says of a task that has ended.
-func (j *Journal) pastOf(body []byte) (p task.Past, ok bool) {
+// parseEnded parses a line about a task that has ended.
+func (j *Journal) parseEnded(body []byte) (p task.Past, ok bool) {
 	r, err := parse(body)
 	if err != nil || !isDone(r.Outcome) {
 		return p, false
 	}
 	p = task.Past{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 	if p.Kept {
-		p.Outputs = [2]task.Live{j.out.find(r.Stdout), j.out.find(r.Stderr)}
+		p.Outputs = [2]task.Live{j.out.outputAt(r.Stdout), j.out.outputAt(r.Stderr)}
 	}
 	return p, true
 }
 
-// LatestEnded returns what is recorded of the tasks that ended last, at most n, or only of those
-// of them that failed, the latest last. Like EndedTasks it reads the journal.
+// LatestEnded returns the records of the last n tasks that ended, or that failed, with the latest
+// one at the end. Like EndedTasks, it reads the journal.
 func (j *Journal) LatestEnded(n int, failed bool) (list []task.Past) {
 	var last [][]byte
-	for body := range j.ends {
+	for body := range j.endedLines {
 		var o task.Outcome
 		if o.UnmarshalText(field(body, "outcome")) != nil || failed && !o.Failed() {
 			continue
@@ -141,56 +142,55 @@ func (j *Journal) LatestEnded(n int, failed bool) (list []task.Past) {
 		last = last[max(0, len(last)-n):]
 	}
 	for _, body := range last {
-		if p, ok := j.pastOf(body); ok {
+		if p, ok := j.parseEnded(body); ok {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// ends is an iter.Seq of the lines about tasks that have ended, as far as they count for EndedTasks.
-func (j *Journal) ends(yield func(body []byte) bool) {
-	j.reading.Lock()
-	defer j.reading.Unlock()
-	j.Idle()                             // writes what is to be found
-	f, err := j.dir.open(journalName, 0) // j.file may be replaced meanwhile
+// endedLines is an iter.Seq of the lines that EndedTasks and LatestEnded look at.
+func (j *Journal) endedLines(yield func(body []byte) bool) {
+	j.readMu.Lock()
+	defer j.readMu.Unlock()
+	j.Idle()                                 // write pending lines, so that they are found
+	f, err := j.dir.openFile(journalName, 0) // j.file may be replaced in the meantime
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	var s scanned
-	for ln := range s.lines(io.NewSectionReader(f, j.began, math.MaxInt64-j.began)) {
+	var s scanner
+	for ln := range s.lines(io.NewSectionReader(f, j.runOffset, math.MaxInt64-j.runOffset)) {
 		if string(ln.event) == evEnded && !yield(ln.body) {
 			return
 		}
 	}
 }
 
-// Summary says how the runs of a journal stand. What became of their tasks is a matter of
-// its lines.
+// Summary describes the state of a journal's runs. Its lines say how their tasks ended.
 type Summary struct {
 	Command Command
-	Begun   time.Time // when the latest run began
-	Process string    // ID of the process of a run that goes on now; empty if none
+	Begun   time.Time // start of the latest run
+	Process string    // process ID of the run that is writing the journal; empty if there is none
 	Closed  bool      // the latest run ended normally
 
 	Counts
-	Before      int          // tasks that were done when the latest run began
-	Interrupted []task.Facts // the first few of those that run, or did when the run stopped
+	Before      int          // number of tasks that were done when the latest run began
+	Interrupted []task.Facts // up to MaxMentioned tasks that are running, or were when the run stopped
 
 	JournalBytes, OutputBytes int64
-	Damage                    string // where there is some; "" for nowhere
+	Damage                    string // description of damaged lines; empty if there are none
 }
 
-// MaxMentioned is how many tasks a Summary mentions.
+// MaxMentioned is the maximum number of tasks that a Summary or Missing lists.
 const MaxMentioned = 10
 
-func (l *loaded) summary() *Summary {
+func (l *contents) summary() *Summary {
 	s := &Summary{
 		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed, Counts: l.Counts,
-		JournalBytes: l.scanned.end, OutputBytes: l.outputs, Damage: l.scanned.damage(),
+		JournalBytes: l.scan.end, OutputBytes: l.outputs, Damage: l.scan.damage(),
 	}
-	if run, err := readRecord(l.file, l.run); err == nil {
+	if run, err := readRecord(l.file, l.runOffset); err == nil {
 		s.Begun, s.Before = run.At, run.Done
 	}
 	running := slices.Sorted(maps.Values(l.running))
@@ -201,8 +201,8 @@ func (l *loaded) summary() *Summary {
 	return s
 }
 
-// process returns the ID of the process that holds the lock of dir, or "".
-func process(dir string) string {
+// lockHolderOf returns the ID of the process that holds the lock of dir, or "" if it is not locked.
+func lockHolderOf(dir string) string {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
 		return ""

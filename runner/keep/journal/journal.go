@@ -1,19 +1,18 @@
-// Package journal records a run in a directory, so that the same command, started
-// again, resumes where it stopped, however it was stopped.
+// Package journal records a run in a directory, so that the same command can resume it, however it
+// stopped.
 //
-// The record is a file of JSON lines that is only appended to (see seal), beside files of
-// outputs. Both are compacted once they waste much space. An attempt's start is in the
-// file before its process exists, and its end, with its output, before another attempt
-// starts in its slot; so after a kill -9 at most one task per worker is in doubt. To that
-// end the run reports to the journal, which is a runner.Recorder, what it decided about
-// each attempt.
+// The journal is an append-only file of JSON lines (see seal) next to a file of task outputs. Both
+// are compacted once they waste much space. The start of an attempt is in the file before its
+// process exists, and its end, with its output, before the next attempt starts in the same slot. So
+// after a kill -9, at most one task per worker is in doubt. To make this possible, the Journal is a
+// runner.Recorder: the run reports the start and the end of each attempt to it.
 //
-// A queue has no input that could be read again, so its journal holds the tasks
-// themselves (see Journal.Accept), and is compacted while the run goes on.
+// A queue has no input to read again, so its journal holds the tasks themselves (see
+// Journal.Accept) and is also compacted during the run.
 //
-// The sinks of this package do the rest. Commit makes results durable before they
-// are shown, with one fsync for all that ended since the last (group commit). Shown
-// records that they were shown, and Logs that the joblog and the results tree have them.
+// The package has three sinks. Commit makes results durable before they are shown, with one fsync
+// for all results that ended since the last one (group commit). Shown records which results were
+// shown, and Logs which results are in the joblog and the results tree.
 package journal
 
 import (
@@ -39,45 +38,44 @@ type Config struct {
 	Resume  Resume
 	Output  Output
 
-	// SameCommand means that a command that cannot be executed for one task ends
-	// the run. The task is then not done, and the next run tries it again.
+	// SameCommand means that all tasks run the same program, so the run ends if that cannot be
+	// executed. The task that found this out is not done and runs again in the next run.
 	SameCommand bool
-	// Notice receives messages for the user.
+	// Notice prints a message for the user.
 	Notice func(string)
-	// Slack is how many bytes a file may waste, beyond as many as it needs, before
-	// it is compacted.
+	// Slack is how many bytes a file may exceed twice its needed size before it is compacted.
 	Slack int64
-	// Queue makes it the journal of a queue, if not nil.
+	// Queue is non-nil for the journal of a queue.
 	Queue *Queue
 }
 
-// Resume says how to treat the tasks that earlier runs finished.
+// Resume says how to treat tasks that earlier runs finished.
 type Resume struct {
 	Replay      bool // show their results again
-	Recall      bool // bring their whole results along although they were shown
-	RetryFailed bool // run those that failed again
-	Reset       bool // run all of them again
-	Changed     bool // run all of them again if a program has changed
-	Costs       bool // let Source set the cost of a task that has none to its last duration
+	Recall      bool // reload full results even if they were shown (for --json or --junit)
+	RetryFailed bool // run failed tasks again
+	Reset       bool // run all tasks again
+	Changed     bool // run all tasks again if a program has changed
+	Costs       bool // set the Cost of tasks without one to their last duration
 }
 
-// Output says what happens to results outside the journal.
+// Output says where results go besides the journal.
 type Output struct {
 	Plan        task.Plan
-	Logs        bool // a joblog or a results tree receives them, through Journal.Logs
-	MaybeClosed bool // stdout may be closed: do not record that it has a result
+	Logs        bool // results also go to a joblog or a results tree, through Journal.Logs
+	MaybeClosed bool // stdout may be closed, so results are never recorded as shown
 }
 
-// shownAtEnd reports whether a result counts as shown when its task ends.
+// shownAtEnd reports whether a result counts as shown as soon as its task ends.
 func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.MaybeClosed }
 
-// InUse is the error of Open if another run has the directory.
+// InUse is the error of Open if another run has locked the directory.
 type InUse struct {
 	Dir string
-	PID int // 0 if it belongs to another PID namespace
+	PID int // 0 if the process is in another PID namespace
 }
 
-// Error names the directory and the process.
+// Error names the directory and the process that uses it.
 func (e *InUse) Error() string {
 	if e.PID == 0 {
 		return e.Dir + " is in use by another crew"
@@ -85,59 +83,58 @@ func (e *InUse) Error() string {
 	return fmt.Sprintf("%s is in use by crew, process %d", e.Dir, e.PID)
 }
 
-// WrongDir is the error of Open if the directory belongs to another command or another
-// user, or holds other files than a journal's. The user has to decide what to do.
+// WrongDir is the error of Open if the directory belongs to another command or another user, or
+// contains files that are not part of a journal. The user has to decide.
 type WrongDir struct{ text string }
 
-// Error says what is in the directory and what the user can do.
+// Error describes the problem and the possible solutions.
 func (e *WrongDir) Error() string { return e.text }
 
-// Journal is the open record of a run. Its Source is used by one goroutine and its
-// sinks by one. Started, Ended, Idle, Unkept, EndedTasks, Accept, Withdraw, LastID and Close
-// are safe for concurrent use.
+// Journal is the open journal of a run. Its Source is for one goroutine, as are its sinks. Started,
+// Ended, Idle, Unkept, EndedTasks, Accept, Withdraw, LastID and Close are safe for concurrent use.
 type Journal struct {
 	// configuration
 
 	cfg Config
 	dir directory
 
-	// earlier runs; used by Open, then by the Source, and closed while using is held
+	// earlier runs; used by Open, then by the Source, and closed with tableMu held
 
-	using  sync.Mutex // of the table: a run that is told to end does not wait for the Source
-	past   *loaded
-	unkept atomic.Int64 // results to be shown again whose outputs were not kept
+	tableMu  sync.Mutex // guards the table, so that Close need not wait until the Source ends
+	contents *contents
+	unkept   atomic.Int64 // results to be shown again without kept outputs
 
-	programs []string // as they were when this journal first had a task
-	changed  []string // the paths of those that are no longer like that
+	programs        []string // when this journal got its first task
+	changedPrograms []string // paths of the programs that have changed since then
 
 	// recording
 
-	reading sync.Mutex // held while EndedTasks reads the journal
+	readMu sync.Mutex // held while EndedTasks reads the journal
 
-	began int64 // offset of the first line that counts for EndedTasks
-	lock  *os.File
-	out   *outputs // its field is set while saving, syncing, mu and reading are held
-	file  *os.File
+	runOffset int64 // EndedTasks reads from here on
+	lock      *os.File
+	out       *outputs // replaced only with readMu, saveMu, syncMu and mu held
+	file      *os.File
 
 	mu      sync.Mutex
-	waiting []byte // lines to be written with the next ones
-	end     int64  // of the last line in file
-	dirty   bool   // written to since the last sync
+	pending []byte // lines to be written together with the next ones
+	end     int64  // offset after the last line in file
+	dirty   bool   // file was written to since the last sync
 	closed  bool
 
-	fault atomic.Pointer[error] // the first error; nothing but notes is written after it
+	fault atomic.Pointer[error] // the first error; after it, only notes are written
 
-	syncing sync.Mutex   // held, before mu is taken, while file is synced or replaced
-	saving  sync.RWMutex // held for reading, before mu is taken, while an output and its line are written
-	queue   queue
-	door    string // see LastDelivery
+	syncMu   sync.Mutex   // held while file is synced or replaced; locked before mu
+	saveMu   sync.RWMutex // read-locked while an output and its line are written; locked before mu
+	queueID  queueID
+	delivery string // see LastDelivery
 
 	compactor compactor
 }
 
-// Open creates or resumes the journal of a directory and locks the directory. The
-// error is a *WrongDir if the directory is not for this run, or not the user's own, and an
-// *InUse while another run has it.
+// Open opens the journal in a directory, or creates it, and locks the directory. The error is a
+// *WrongDir if the directory belongs to another command or user, and an *InUse if another run has
+// locked it.
 func Open(cfg Config) (*Journal, error) {
 	j, err := open(cfg)
 	switch err := err.(type) {
@@ -164,7 +161,7 @@ func open(cfg Config) (*Journal, error) {
 	j := &Journal{cfg: cfg, dir: dir, lock: lock, out: &outputs{}}
 	err = j.openFiles()
 	if err == nil {
-		err = j.begin()
+		err = j.recordRun()
 	}
 	if err != nil {
 		j.Close()
@@ -173,13 +170,13 @@ func open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-// Exists reports whether a directory holds a journal.
+// Exists reports whether the directory holds a journal.
 func Exists(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, journalName))
 	return err == nil
 }
 
-// checkDir returns an error if a directory without a journal holds other files.
+// checkDir returns an error if the directory has other files and no journal.
 func checkDir(dir string) error {
 	if Exists(dir) {
 		return nil
@@ -193,10 +190,10 @@ func checkDir(dir string) error {
 	return err
 }
 
-// openFiles loads the journal, which it creates or compacts first if needed, and
-// opens the files of outputs.
+// openFiles loads the journal and opens its file of outputs. First it creates or compacts the
+// journal if necessary.
 func (j *Journal) openFiles() error {
-	f, err := j.dir.open(journalName, 0)
+	f, err := j.dir.openFile(journalName, 0)
 	if err == nil {
 		j.file = f
 		err = j.load()
@@ -205,7 +202,7 @@ func (j *Journal) openFiles() error {
 	switch reset := j.cfg.Resume.Reset; {
 	case err == nil && !reset:
 		if err = j.resume(); err == nil {
-			err = j.compare()
+			err = j.checkPrograms()
 		}
 	case err == nil, errors.Is(err, fs.ErrNotExist), unknown && reset:
 		err = j.startOver()
@@ -214,27 +211,27 @@ func (j *Journal) openFiles() error {
 		return err
 	}
 	_ = os.Remove(filepath.Join(j.cfg.Dir, newName)) // a crash may have left it
-	return j.file.Truncate(j.end)                    // drops a torn line
+	return j.file.Truncate(j.end)                    // drop an incomplete line
 }
 
-// load loads the journal, again if it was replaced, and opens its outputs. It returns an error if
-// it is a queue's and this one is not, or the other way round.
+// load loads the journal, or reloads it after it was replaced, and opens its outputs. It returns an
+// error if the journal is a queue's and this run is not, or the reverse.
 func (j *Journal) load() error {
-	l, err := j.loaded(j.file)
+	l, err := j.loadContents(j.file)
 	if err != nil {
 		return err
 	}
-	if j.past != nil {
-		j.past.table.close()
+	if j.contents != nil {
+		j.contents.table.close()
 	}
-	if l.lacks > 0 {
-		l.undo()
+	if l.missing > 0 {
+		l.undoDelivery()
 		l.Counts, l.needed, l.outputs = Counts{}, 0, 0
 		l.count()
 	}
-	j.past, j.end, j.door = l, l.scanned.end, l.door
+	j.contents, j.end, j.delivery = l, l.scan.end, l.delivery
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
-	j.queue = queue(l.head.Queue)
+	j.queueID = queueID(l.head.Queue)
 	if queue := l.head.Queue > 0; queue != j.dir.queue {
 		what := "the journal of a run, which is not a crew serve"
 		if queue {
@@ -242,24 +239,24 @@ func (j *Journal) load() error {
 		}
 		return &WrongDir{j.cfg.Dir + " holds " + what + ": give another directory"}
 	}
-	out, err := j.dir.outputs(l.head.Outputs, l.outEnd)
+	out, err := j.dir.openOutputs(l.head.Outputs, l.outEnd)
 	if err == nil {
 		_ = j.out.file.Close() // may be nil
 		j.out = out
-		j.dir.clear(out)
+		j.dir.removeOtherOutputs(out)
 	}
-	if err == nil && l.Unshown > 0 { // what is shown is never lost
+	if err == nil && l.Unshown > 0 { // outputs must be durable before they are shown
 		err = out.sync()
 	}
 	return err
 }
 
-// resume checks that the loaded journal is of the same command, or of another one of a queue of
-// which no task waits, and compacts it if it wastes much space. If that fails, the journal
+// resume checks that the loaded journal belongs to this command, and compacts it if it wastes much
+// space. A queue may change its command if no task waits. If the compaction fails, the journal
 // stays as it is.
 func (j *Journal) resume() error {
-	l := j.past
-	waiting, changed := l.Waiting+l.Running, !j.cfg.Command.began(l.head)
+	l := j.contents
+	waiting, changed := l.Waiting+l.Running, !j.cfg.Command.matches(l.head)
 	if changed && (!j.dir.queue || waiting > 0) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
@@ -271,10 +268,10 @@ func (j *Journal) resume() error {
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}
 	}
-	if damage := l.scanned.damage(); damage != "" {
+	if damage := l.scan.damage(); damage != "" {
 		j.cfg.Notice(j.file.Name() + ": " + damage)
 	}
-	if !j.wastes() && !changed {
+	if !j.wastesSpaceLocked() && !changed {
 		return nil
 	}
 	switch err := j.compact(l); {
@@ -286,42 +283,42 @@ func (j *Journal) resume() error {
 	return j.failure()
 }
 
-// compare finds out which programs have changed since they did what is done, and starts over if
-// that is asked for.
-func (j *Journal) compare() error {
+// checkPrograms finds the programs that have changed since the recorded tasks ran, and starts over
+// if Resume.Changed is set.
+func (j *Journal) checkPrograms() error {
 	now := j.cfg.Command.Programs
-	if j.past.run > 0 && j.past.used() {
-		if r, _ := readRecord(j.past.file, j.past.run); r.Programs != "" {
+	if j.contents.runOffset > 0 && j.contents.used() {
+		if r, _ := readRecord(j.contents.file, j.contents.runOffset); r.Programs != "" {
 			j.programs = strings.Split(string(r.Programs), "\n")
 		}
 	}
 	for _, p := range j.programs {
 		if _, path, _ := strings.Cut(p, " "); !slices.Contains(now, p) {
-			j.changed = append(j.changed, path)
+			j.changedPrograms = append(j.changedPrograms, path)
 		}
 	}
-	if len(j.changed) == 0 || !j.cfg.Resume.Changed {
+	if len(j.changedPrograms) == 0 || !j.cfg.Resume.Changed {
 		return nil
 	}
 	j.programs = nil
 	return j.startOver()
 }
 
-// ChangedPrograms returns the programs that have changed since they did what is done.
-func (j *Journal) ChangedPrograms() []string { return j.changed }
+// ChangedPrograms returns the paths of the programs that have changed since the recorded tasks ran.
+func (j *Journal) ChangedPrograms() []string { return j.changedPrograms }
 
-// begin records that a run begins.
-func (j *Journal) begin() error {
+// recordRun records that a run begins.
+func (j *Journal) recordRun() error {
 	if j.cfg.Queue == nil {
-		j.began = j.end
+		j.runOffset = j.end
 	}
 	if j.programs == nil {
 		j.programs = j.cfg.Command.Programs
 	}
 	return j.append(true, func(b []byte) []byte {
-		b = task.AppendTime(begin(b, evRun), "at", time.Now())
+		b = task.AppendTime(beginLine(b, evRun), "at", time.Now())
 		b = task.AppendInt(b, "pid", int64(os.Getpid()))
-		b = task.AppendInt(b, "done", int64(j.past.Done))
+		b = task.AppendInt(b, "done", int64(j.contents.Done))
 		if len(j.programs) > 0 {
 			b = task.AppendText(b, "programs", strings.Join(j.programs, "\n"))
 		}
@@ -329,25 +326,25 @@ func (j *Journal) begin() error {
 	})
 }
 
-// Close closes the files and releases the lock. It may be called again.
+// Close closes the files and unlocks the directory. Further calls do nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	j.compactor.stopping.Store(true)
 	j.mu.Unlock()
 	j.compactor.running.Wait()
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return nil
 	}
-	_ = j.flush()
+	_ = j.flushLocked()
 	j.closed = true
-	if j.past != nil {
-		j.using.Lock()
-		j.past.table.close()
-		j.using.Unlock()
+	if j.contents != nil {
+		j.tableMu.Lock()
+		j.contents.table.close()
+		j.tableMu.Unlock()
 	}
 	_ = j.file.Close() // may be nil
 	_ = j.out.file.Close()
@@ -355,24 +352,23 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// Resumed returns what earlier runs left. ok is false if that is nothing.
+// Resumed returns the counts of the tasks that earlier runs left. ok is false if there are none.
 func (j *Journal) Resumed() (c Counts, ok bool) {
-	return j.past.Counts, j.past.used() || j.past.Waiting > 0
+	return j.contents.Counts, j.contents.used() || j.contents.Waiting > 0
 }
 
-// ClearLogged lets every result of earlier runs be logged again, by this run or by later
-// ones. It is called before the Source is used and before the joblog or the results
-// tree is emptied.
+// ClearLogged records that no result is in the joblog or the results tree any more, so this run or
+// a later one logs all of them again. Call it before using the Source, and before truncating the
+// joblog or the results tree.
 func (j *Journal) ClearLogged() error {
-	j.past.table.clear(logged)
-	return j.append(true, func(b []byte) []byte { return begin(b, evUnlogged) })
+	j.contents.table.clearFlags(logged)
+	return j.append(true, func(b []byte) []byte { return beginLine(b, evUnlogged) })
 }
 
-// Unlogged is an iter.Seq of the start times of the tasks that earlier runs finished
-// and the joblog or the results tree may lack. It is called before the Source is
-// used.
+// Unlogged is an iter.Seq of the start times of tasks that earlier runs finished and that may be
+// missing from the joblog or the results tree. Use it before the Source.
 func (j *Journal) Unlogged(yield func(time.Time) bool) {
-	for e := range j.past.table.all {
+	for e := range j.contents.table.all {
 		if e.has(done) && !e.has(logged) {
 			if r, err := readRecord(j.file, e.offset); err == nil && !yield(r.Start) {
 				return
@@ -381,13 +377,13 @@ func (j *Journal) Unlogged(yield func(time.Time) bool) {
 	}
 }
 
-// Missing returns the first few of the tasks that an earlier run began, that are not
-// done, and that the Source has not returned; and their number.
+// Missing returns the number of tasks that an earlier run began but did not finish and that the
+// Source has not returned, and the first MaxMentioned of them.
 func (j *Journal) Missing() (first []task.Facts, n int) {
-	if j.cfg.Queue != nil || !j.past.used() {
+	if j.cfg.Queue != nil || !j.contents.used() {
 		return nil, 0
 	}
-	for e := range j.past.table.all {
+	for e := range j.contents.table.all {
 		if e.has(begun) && !e.has(done) && e.seen == 0 {
 			if n++; n <= MaxMentioned {
 				r, _ := readRecord(j.file, e.offset)
@@ -398,6 +394,6 @@ func (j *Journal) Missing() (first []task.Facts, n int) {
 	return first, n
 }
 
-// Unkept returns how many results of earlier runs were to be shown so far although
-// their output was not kept.
+// Unkept returns how many results of earlier runs should have been shown so far, but had no kept
+// output.
 func (j *Journal) Unkept() int64 { return j.unkept.Load() }

@@ -17,9 +17,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// A run that is told to end does not wait for its reader, which takes no output that it can
-// read no more for damaged.
-func TestNothingIsReadOnceItIsClosed(t *testing.T) {
+// TestCloseWhileReading checks that Close does not wait for the Source, and that the Source does
+// not then call outputs damaged that it cannot read any more.
+func TestCloseWhileReading(t *testing.T) {
 	j, err := Open(configured(t.TempDir()))
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
@@ -29,7 +29,7 @@ func TestNothingIsReadOnceItIsClosed(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrClosed)
 }
 
-// All that a result says comes back.
+// TestReplayedResult checks that a replayed result is complete.
 func TestReplayedResult(t *testing.T) {
 	w := newWorld(t, false)
 	require.NoError(t, w.do("open a"))
@@ -41,7 +41,7 @@ func TestReplayedResult(t *testing.T) {
 		Units:  []task.Units{{Name: "db", Held: []string{"0", "1"}}, {Name: "gpu", Held: []string{"0"}}},
 		Stdout: text(strings.Repeat("0123456789abcdef", bufferSize/8)), Stderr: text("err\xff\x00"),
 	}
-	// all returns what a result says, but for its task and where its outputs are.
+	// all returns a result as text, without its task and the places of its outputs.
 	all := func(r task.Result) string {
 		said := ""
 		for _, o := range []task.Output{r.Stdout, r.Stderr} {
@@ -65,8 +65,8 @@ func TestReplayedResult(t *testing.T) {
 	require.True(t, want == all(*w.tasks["a"].Done))
 }
 
-// Tasks come and go while the journal of a queue is compacted again and again: what is
-// remembered is what it should be, and the directory stays small.
+// TestQueueUnderLoad checks that, while a queue is compacted again and again, it remembers the
+// right tasks and the directory stays small.
 func TestQueueUnderLoad(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -81,7 +81,7 @@ func TestQueueUnderLoad(t *testing.T) {
 			for id := first + 1; id <= n; id += 4 {
 				tk := &task.Task{ID: id, Argv: []string{"x"}, Bare: true, Env: []string{fmt.Sprint("A=", id%5)}}
 				failed := w.j.Accept([]*task.Task{tk}, "")
-				if id%10 != 0 { // or it waits
+				if id%10 != 0 { // others wait
 					w.j.Started(task.Attempt{Task: tk, Number: 1}, false)
 					r := &task.Result{Task: tk, Attempt: 1, Outcome: task.OK, Start: time.Now(), Stdout: text(strings.Repeat("o", 5000))}
 					w.j.Ended(task.Attempt{Task: tk, Number: 1}, r, true)
@@ -109,7 +109,7 @@ func TestQueueUnderLoad(t *testing.T) {
 	require.Equal(t, n, w.j.LastID(), "it is known although most are forgotten")
 }
 
-// size returns how much disk space a directory takes.
+// size returns the disk space of a directory.
 func size(t testing.TB, dir string) (n int64) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

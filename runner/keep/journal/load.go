@@ -18,73 +18,73 @@ import (
 
 const journalName = "journal.jsonl"
 
-// loaded is the content of a journal as far as a run needs it.
-type loaded struct {
+// contents holds the facts of a journal that a run needs.
+type contents struct {
 	file    io.ReaderAt
 	head    *record
 	table   *table
-	running map[identity]int64 // offsets of the starts in the latest run without an end
-	tries   map[identity]tries
-	scanned scanned
+	running map[identity]int64 // offsets of starts in the latest run that have no end
+	prior   map[identity]priorAttempts
+	scan    scanner
 
-	before  uint32 // tasks that ended before that may be forgotten, in seconds since 1970
-	settled flags  // of a task with whose result nothing remains to be done
-	last    uint64 // the highest number of a task of a queue
-	outEnd  int64  // end of the last output
-	closed  bool   // the latest run ended normally
-	run     int64  // offset of the latest evRun
+	expireBefore uint32 // ended tasks older than this may be forgotten; seconds since 1970
+	settledFlags flags  // flags of a result that needs nothing more
+	last         uint64 // highest task number of a queue
+	outEnd       int64  // end of the last output
+	closed       bool   // the latest run ended normally
+	runOffset    int64  // offset of the latest evRun
 
-	// of the latest evDoor
+	// the latest evDelivery
 
-	door     string
-	doorAt   int64 // its offset
-	from, to uint64
-	lacks    uint64 // how many of its tasks have not come
+	delivery                 string
+	deliveryAt               int64 // offset of its line
+	deliveryFrom, deliveryTo uint64
+	missing                  uint64 // how many of its tasks have not been read
 
-	// once all lines are read
+	// set after all lines were read
 
-	needed  int64 // bytes of lines that a compaction would keep, but for attempts of tasks that are not done
+	needed  int64 // bytes of lines that a compaction would keep, without attempts of unfinished tasks
 	outputs int64 // bytes of outputs that a compaction would keep
 
 	Counts
 }
 
-// Counts are how many tasks of a journal stand how.
+// Counts says how many tasks of a journal are in each state.
 type Counts struct {
-	Waiting int // of a queue: not done, and they do not run
-	Begins  int // an attempt has begun, they are not done, and they do not run
-	Running int // they run, or did when the latest run stopped
+	Waiting int // queued, not done and not running
+	Begins  int // begun, not done and not running
+	Running int // running now, or when the latest run stopped
 	Done    int
-	Failed  int // how many of these failed
-	Unshown int // how many are done but not shown
+	Failed  int // how many of Done failed
+	Unshown int // how many of Done were not shown
 }
 
-// load reads the first size bytes of the journal in f.
-func (l *loaded) load(f io.ReaderAt, size int64, path string) (err error) {
+// load reads the first size bytes of f, the journal at path.
+func (l *contents) load(f io.ReaderAt, size int64, path string) (err error) {
 	if l.head, err = readHead(f, path); err != nil {
 		return err
 	}
-	const perTask = 700 // about how many bytes a task takes; the table grows if it is less
+	const perTask = 700 // typical bytes per task; if a task takes less, the table grows
 	l.file, l.table, l.last = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last
-	l.running, l.tries = map[identity]int64{}, map[identity]tries{}
-	for ln := range l.scanned.lines(io.NewSectionReader(f, 0, size)) {
+	l.running, l.prior = map[identity]int64{}, map[identity]priorAttempts{}
+	for ln := range l.scan.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
 	l.count()
-	if err := cmp.Or(l.scanned.err, l.table.err); err != nil {
+	if err := cmp.Or(l.scan.err, l.table.err); err != nil {
 		l.table.close()
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
 }
 
-// used reports whether a task has begun.
-func (l *loaded) used() bool { return l.Begins+l.Running+l.Done > 0 }
+// used reports whether any task has begun.
+func (l *contents) used() bool { return l.Begins+l.Running+l.Done > 0 }
 
-// count counts the tasks, and what a compaction would keep of them.
-func (l *loaded) count() {
+// count counts the tasks, and the bytes that a compaction would keep.
+func (l *contents) count() {
 	for e := range l.table.all {
-		if !l.forgets(e) {
+		if !l.expired(e) {
 			l.needed += int64(e.lineSize) + int64(e.specSize)
 			l.outputs += e.outputs
 		}
@@ -112,7 +112,7 @@ func (l *loaded) count() {
 	}
 }
 
-func (l *loaded) loadFile(f *os.File) error {
+func (l *contents) loadFile(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
@@ -120,30 +120,30 @@ func (l *loaded) loadFile(f *os.File) error {
 	return l.load(f, st.Size(), f.Name())
 }
 
-// apply updates l by a line, which overrides earlier ones. A line that makes no sense
-// although its checksum is right is ignored.
-func (l *loaded) apply(ln line) {
+// apply updates l from a line, which overrides earlier lines. It ignores lines that make no sense
+// although their checksum is right.
+func (l *contents) apply(ln line) {
 	switch string(ln.event) {
 	case evRun:
-		l.undo()
+		l.undoDelivery()
 		clear(l.running)
-		l.closed, l.run = false, ln.off
+		l.closed, l.runOffset = false, ln.off
 	case evClosed:
 		l.closed = true
 	case evReleased:
-		l.mark(ln.body, shown|logged)
+		l.setFlags(ln.body, shown|logged)
 	case evShown:
-		l.mark(ln.body, shown)
+		l.setFlags(ln.body, shown)
 	case evLogged:
-		l.mark(ln.body, logged)
+		l.setFlags(ln.body, logged)
 	case evUnlogged:
-		l.table.clear(logged)
+		l.table.clearFlags(logged)
 	case evWithdrawn:
-		l.withdraw(identities(ln.body))
-	case evDoor:
-		l.undo()
-		l.door, l.doorAt = strings.Trim(string(field(ln.body, "door")), `"`), ln.off
-		l.from, l.to, l.lacks = number(ln.body, "from"), number(ln.body, "to"), number(ln.body, "tasks")
+		l.withdraw(listedIDs(ln.body))
+	case evDelivery:
+		l.undoDelivery()
+		l.delivery, l.deliveryAt = strings.Trim(string(field(ln.body, "door")), `"`), ln.off
+		l.deliveryFrom, l.deliveryTo, l.missing = uintField(ln.body, "from"), uintField(ln.body, "to"), uintField(ln.body, "tasks")
 	default:
 		if ln.id != (identity{}) {
 			l.applyTask(ln)
@@ -151,49 +151,49 @@ func (l *loaded) apply(ln line) {
 	}
 }
 
-func (l *loaded) applyTask(ln line) {
+func (l *contents) applyTask(ln line) {
 	if l.head.Queue > 0 {
-		l.last = max(l.last, number(ln.body, "task"))
+		l.last = max(l.last, uintField(ln.body, "task"))
 	}
 	switch string(ln.event) {
 	case evAccepted:
-		l.accepted(ln)
+		l.applyAccepted(ln)
 	case evStarted:
-		l.begin(ln)
+		l.applyStarted(ln)
 	case evAttempt:
-		l.attempt(ln)
+		l.applyAttempt(ln)
 	case evEnded:
-		l.ended(ln)
+		l.applyEnded(ln)
 	case evKnown:
-		l.known(ln)
+		l.applyKnown(ln)
 	}
 }
 
-// begin notes the start of an attempt.
-func (l *loaded) begin(ln line) {
+// applyStarted notes the start of an attempt.
+func (l *contents) applyStarted(ln line) {
 	l.running[ln.id] = ln.off
 	e := l.table.add(ln.id)
-	e.forget()
-	e.attempts = max(e.attempts, max(1, small(ln.body, "attempt"))-1)
+	e.markUndone()
+	e.attempts = max(e.attempts, max(1, uint16Field(ln.body, "attempt"))-1)
 	e.flags |= begun
-	e.at(ln)
+	e.setLine(ln)
 }
 
-// at notes the last line about a task that counts.
-func (e *entry) at(ln line) { e.offset, e.lineSize = ln.off, int32(ln.n) }
+// setLine makes ln the line that describes the task.
+func (e *entry) setLine(ln line) { e.offset, e.lineSize = ln.off, int32(ln.n) }
 
-// attempt notes the end of an attempt that did not finish its task.
-func (l *loaded) attempt(ln line) {
+// applyAttempt notes the end of an attempt that did not finish its task.
+func (l *contents) applyAttempt(ln line) {
 	delete(l.running, ln.id)
-	e := l.table.add(ln.id) // a compaction may have left this as the first line about the task
+	e := l.table.add(ln.id) // after a compaction this may be the first line about the task
 	if e.has(done) {
 		return
 	}
 	if v := field(ln.body, stampName); v != nil {
 		s := parseStamp(v)
-		if s.Command != e.made.Command { // another command starts over with the retries
+		if s.Command != e.made.Command { // a changed command gets all its retries
 			e.failures = 0
-			delete(l.tries, ln.id)
+			delete(l.prior, ln.id)
 		}
 		e.made = s
 	}
@@ -201,28 +201,28 @@ func (l *loaded) attempt(ln line) {
 	var o task.Outcome
 	replaced := o.UnmarshalText(field(ln.body, "outcome")) == nil && o.Replaced()
 	if retried || replaced {
-		e.attempts = max(e.attempts, small(ln.body, "attempt"))
+		e.attempts = max(e.attempts, uint16Field(ln.body, "attempt"))
 	}
 	if retried {
 		e.failures++
 	}
 	if retried || replaced && field(ln.body, "unbegun") == nil {
-		l.tried(ln)
+		l.notePrior(ln)
 	}
-	e.at(ln)
+	e.setLine(ln)
 }
 
-// mark sets flags of the tasks that a body lists, if they are done.
-func (l *loaded) mark(body []byte, f flags) {
-	for id := range identities(body) {
+// setFlags sets flags of the done tasks that a body lists.
+func (l *contents) setFlags(body []byte, f flags) {
+	for id := range listedIDs(body) {
 		if e := l.table.find(id); e != nil && e.has(done) {
 			e.flags |= f
 		}
 	}
 }
 
-// forget makes a done task one that is not done, because it runs again.
-func (e *entry) forget() {
+// markUndone makes e an unfinished task, because the task runs again.
+func (e *entry) markUndone() {
 	if !e.has(done) {
 		return
 	}
@@ -230,18 +230,18 @@ func (e *entry) forget() {
 	e.flags &^= done | shown | logged | streamed | begun
 }
 
-func (l *loaded) ended(ln line) {
+func (l *contents) applyEnded(ln line) {
 	delete(l.running, ln.id)
 	last := entry{id: ln.id, flags: done}
-	last.at(ln)
+	last.setLine(ln)
 	for name, v := range members(ln.body) {
 		switch string(name) {
 		case "outcome":
 			_ = last.outcome.UnmarshalText(v)
 		case "at":
-			last.ended = parseMoment(v)
+			last.ended = parseUnixTime(v)
 		case "attempt":
-			last.attempts = parseSmall(v)
+			last.attempts = parseUint16(v)
 		case "duration":
 			_ = last.duration.UnmarshalJSON(v)
 		case evReleased:
@@ -254,7 +254,7 @@ func (l *loaded) ended(ln line) {
 			last.flags |= streamed
 		case stampName:
 			last.made = parseStamp(v)
-		case "stdout", "stderr": // as in streams; a switch is slower unless all cases are constants
+		case "stdout", "stderr": // keep in step with streams: a switch with only constant cases is faster
 			p, _ := parseExtent(v)
 			last.outputs += p.n
 			l.outEnd = max(l.outEnd, p.off+p.n)
@@ -264,8 +264,8 @@ func (l *loaded) ended(ln line) {
 		return
 	}
 	e := l.table.add(ln.id)
-	e.forget()
-	delete(l.tries, ln.id)
+	e.markUndone()
+	delete(l.prior, ln.id)
 	if last.outcome == task.Skipped {
 		last.duration = e.duration
 	}
@@ -274,9 +274,9 @@ func (l *loaded) ended(ln line) {
 	*e = last
 }
 
-// known restores what removed lines said about a task.
-func (l *loaded) known(ln line) {
-	age := small(ln.body, "age")
+// applyKnown restores facts about a task from removed lines.
+func (l *contents) applyKnown(ln line) {
+	age := uint16Field(ln.body, "age")
 	if age > maxAge {
 		return
 	}
@@ -288,67 +288,68 @@ func (l *loaded) known(ln line) {
 	_ = e.duration.UnmarshalJSON(field(ln.body, "duration"))
 	if field(ln.body, "failures") != nil {
 		e.flags |= begun
-		e.attempts, e.failures = small(ln.body, "attempt"), small(ln.body, "failures")
-		if t, tried := l.tries[ln.id]; tried {
-			l.tries[ln.id] = tries{t.lines, int(number(ln.body, "omitted"))}
+		e.attempts, e.failures = uint16Field(ln.body, "attempt"), uint16Field(ln.body, "failures")
+		if t, tried := l.prior[ln.id]; tried {
+			l.prior[ln.id] = priorAttempts{t.offsets, int(uintField(ln.body, "omitted"))}
 		}
 	}
-	e.at(ln)
+	e.setLine(ln)
 }
 
-// accepted notes where the whole task of a queue is, as it was accepted or changed later.
-func (l *loaded) accepted(ln line) {
+// applyAccepted notes where a task of a queue is stored, as accepted or last changed.
+func (l *contents) applyAccepted(ln line) {
 	e := l.table.add(ln.id)
 	e.spec, e.specSize = ln.off, int32(ln.n)
-	if n := number(ln.body, "task"); l.lacks > 0 && l.from <= n && n <= l.to {
-		l.lacks--
+	if n := uintField(ln.body, "task"); l.missing > 0 && l.deliveryFrom <= n && n <= l.deliveryTo {
+		l.missing--
 	}
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
 	}
 }
 
-// forgets reports whether a compaction leaves out a task of a queue: it ended long
-// ago, and nothing remains to be done with its result.
-func (l *loaded) forgets(e *entry) bool {
-	return l.before > 0 && e.has(done|l.settled) && e.ended < l.before
+// expired reports whether a compaction may drop a task of a queue: it ended long ago, and its
+// result needs nothing more.
+func (l *contents) expired(e *entry) bool {
+	return l.expireBefore > 0 && e.has(done|l.settledFlags) && e.ended < l.expireBefore
 }
 
-// gone reports whether a task of a queue has succeeded, nothing remains to be done with its
-// result, and no other can come after it by its name. Nobody will ask what it was.
-func (l *loaded) gone(e *entry) bool {
-	return e.has(done|l.settled) && e.outcome.Succeeded() && !e.has(named)
+// droppable reports whether a task of a queue has succeeded, its result needs nothing more, and no
+// other task can name it as a dependency. Compaction may drop such a task.
+func (l *contents) droppable(e *entry) bool {
+	return e.has(done|l.settledFlags) && e.outcome.Succeeded() && !e.has(named)
 }
 
-// undo forgets the latest evDoor and its tasks unless all of them have come: their numbers may be given again.
-func (l *loaded) undo() {
-	if l.lacks == 0 {
+// undoDelivery forgets the latest delivery and its tasks if it is incomplete. Their numbers may be
+// used again.
+func (l *contents) undoDelivery() {
+	if l.missing == 0 {
 		return
 	}
 	var ids []identity
 	for e := range l.table.all {
-		if n := numberOf(e.id); l.from <= n && n <= l.to {
+		if n := numberOf(e.id); l.deliveryFrom <= n && n <= l.deliveryTo {
 			ids = append(ids, e.id)
 		}
 	}
 	l.withdraw(slices.Values(ids))
-	l.door, l.doorAt, l.lacks = "", 0, 0
+	l.delivery, l.deliveryAt, l.missing = "", 0, 0
 }
 
-// withdraw forgets tasks.
-func (l *loaded) withdraw(ids iter.Seq[identity]) {
+// withdraw forgets tasks that wait.
+func (l *contents) withdraw(ids iter.Seq[identity]) {
 	for id := range ids {
 		if e := l.table.find(id); e != nil && e.spec > 0 && !e.has(done) {
 			e.spec, e.specSize = 0, 0
-			delete(l.tries, id)
+			delete(l.prior, id)
 		}
 	}
 }
 
-// number returns a member that is a whole number; 0 if there is none.
-func number(body []byte, name string) uint64 { return parseNumber(field(body, name)) }
+// uintField returns the value of an unsigned integer member, or 0 if it is missing or invalid.
+func uintField(body []byte, name string) uint64 { return parseUint(field(body, name)) }
 
-func parseNumber(v []byte) uint64 {
+func parseUint(v []byte) uint64 {
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	if err != nil {
 		return 0
@@ -356,13 +357,13 @@ func parseNumber(v []byte) uint64 {
 	return n
 }
 
-// small is number for one that is at most 65535.
-func small(body []byte, name string) uint16 { return parseSmall(field(body, name)) }
+// uint16Field is like uintField, but returns at most 65535.
+func uint16Field(body []byte, name string) uint16 { return parseUint16(field(body, name)) }
 
-func parseSmall(v []byte) uint16 { return uint16(min(parseNumber(v), math.MaxUint16)) }
+func parseUint16(v []byte) uint16 { return uint16(min(parseUint(v), math.MaxUint16)) }
 
-// parseMoment parses a time to the second; 0 means unknown.
-func parseMoment(v []byte) uint32 {
+// parseUnixTime returns a time in seconds since 1970, or 0 if it is invalid.
+func parseUnixTime(v []byte) uint32 {
 	at, err := time.Parse(time.RFC3339Nano, string(v))
 	if err != nil {
 		return 0
@@ -370,36 +371,36 @@ func parseMoment(v []byte) uint32 {
 	return uint32(at.Unix())
 }
 
-// tries are the attempts of a task that failed or, once begun, were lost since it was
-// last done, if it is not done.
-type tries struct {
-	lines   []int64 // the offsets of those that are kept; see task.KeepAttempt
-	omitted int     // the others
+// priorAttempts describes the attempts of an unfinished task since it was last done: failed ones, and
+// ones that were lost after they had begun.
+type priorAttempts struct {
+	offsets []int64 // lines of the attempts that are kept; see task.KeepAttempt
+	omitted int     // number of other attempts
 }
 
-// tried notes an attempt. Its line is kept until the task is done.
-func (l *loaded) tried(ln line) {
-	t := l.tries[ln.id]
+// notePrior adds an attempt to the prior ones. Compaction keeps its line until the task is done.
+func (l *contents) notePrior(ln line) {
+	t := l.prior[ln.id]
 	var full bool
-	if t.lines, _, full = task.KeepAttempt(t.lines, ln.off); full {
+	if t.offsets, _, full = task.KeepAttempt(t.offsets, ln.off); full {
 		t.omitted++
 	}
-	l.tries[ln.id] = t
+	l.prior[ln.id] = t
 }
 
-// restoreTries sets what is known of the earlier attempts of t. What they wrote is not.
-func (l *loaded) restoreTries(t *task.Task) {
-	known, tried := l.tries[t.Identity]
+// restorePrior sets t.Known to the earlier attempts of t. Their outputs are lost.
+func (l *contents) restorePrior(t *task.Task) {
+	known, tried := l.prior[t.Identity]
 	if !tried {
 		return
 	}
 	t.Known = &task.Attempts{Omitted: known.omitted}
-	for _, off := range known.lines {
+	for _, off := range known.offsets {
 		rec, err := readRecord(l.file, off)
 		if err != nil {
 			t.Known.Omitted++
 			continue
 		}
-		t.Known.Before = append(t.Known.Before, earlier(t, &rec.Facts))
+		t.Known.Before = append(t.Known.Before, earlierResult(t, &rec.Facts))
 	}
 }

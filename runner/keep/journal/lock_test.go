@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNoChildInheritsTheLock: not one that crew was killed over before it had
-// another program, either.
+// TestNoChildInheritsTheLock also covers a child that had not called exec when crew was killed.
 func TestNoChildInheritsTheLock(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Open(configured(dir))

@@ -7,5 +7,5 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestMain has tests run in parallel, as most wait for the disk.
+// TestMain runs the tests in parallel, because most of them wait for the disk.
 func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }

@@ -17,8 +17,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Whatever a run does, and however it ends, the next one knows of each task what was
-// acknowledged, and of the rest all or nothing.
+// TestModel checks that, however a run ends, the next one knows everything that was acknowledged
+// and, of the rest, all or nothing per step.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for round := range crewtest.Rounds(24) {
@@ -40,44 +40,44 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// fate is what the model knows of a task.
+// fate is the model's state of a task.
 type fate struct {
-	tries, fails, runs int // runs is the number of the attempt that runs
+	tries, fails, runs int // runs is the number of the running attempt
 	before             task.Attempts
-	done               string // how it ended
-	says               int    // its last attempt wrote something
+	done               string // how it ended, if it did
+	says               int    // length of the last attempt's output
 	shown, logged      bool
-	inLog              bool // the logs have it, maybe not on disk
+	inLog              bool // the logs have it, perhaps not on disk
 	kept               bool // its output is on disk
-	lost, doubt        bool // its output is damaged, or may be
+	lost, doubt        bool // its output is or may be damaged
 	took               int
 	note               string
 	there              bool // a queue has accepted it
 }
 
-// model is a world and what it should know.
+// model runs a world and predicts its state.
 type model struct {
 	*world
 	r      *rand.Rand
 	tasks  map[string]fate
 	past   []moment // since the run began
-	broken bool     // nothing is recorded any more
-	last   int      // number of a task of the queue
-	door   string   // by which tasks came last
+	broken bool     // nothing more is recorded
+	last   int      // highest task number of the queue
+	door   string   // last delivery
 	steps  []string
 
-	maybe []moment // what the next run may know
+	maybe []moment // possible states in the next run
 	lossy bool     // outputs that were not synced may be lost
 }
 
-// moment is what should be known if the journal is cut at its end or later.
+// moment is the expected state if the journal is cut at its end or later.
 type moment struct {
 	end   int64
 	tasks map[string]fate
 	door  string
 }
 
-// begin is what is known of a task once an attempt has begun, in place of its former end.
+// begin returns the state after an attempt has begun, which replaces an earlier end.
 func (k fate) begin() fate {
 	if k.done != "" {
 		k = fate{tries: k.tries, took: k.took, note: k.note, runs: k.runs, there: k.there}
@@ -86,7 +86,7 @@ func (k fate) begin() fate {
 	return k
 }
 
-// end is what is known of a task whose attempt ends.
+// end returns the state after an attempt has ended.
 func (k fate) end(how string) fate {
 	n := max(k.runs, 1)
 	k = k.begin()
@@ -118,15 +118,15 @@ func (k fate) end(how string) fate {
 	return k
 }
 
-// settled reports whether nothing remains to be done with the result.
+// settled reports whether the result needs nothing more.
 func (k fate) settled() bool { return k.done != "" && k.shown && k.logged }
 
-// gone reports whether a queue does not mention the task any more.
+// gone reports whether a queue leaves the task out.
 func (k fate) gone(c *Config) bool {
 	return c.Queue != nil && (!k.there || k.settled() && (k.done == "ok" || k.done == "skipped"))
 }
 
-// view is what a run is told of a task.
+// view returns the expected answer of world.view.
 func (k fate) view(name string, c *Config) (s string) {
 	past := c.Resume
 	if k.gone(c) {
@@ -163,7 +163,7 @@ func (k fate) view(name string, c *Config) (s string) {
 	return strings.TrimSpace(s + " " + k.note)
 }
 
-// take takes a step, and does to the tasks that it is about what it should.
+// take takes a step and updates the states of its tasks.
 func (m *model) take(step string, names []string, should func(fate) fate) {
 	m.steps = append(m.steps, step)
 	err := m.do(step)
@@ -176,10 +176,10 @@ func (m *model) take(step string, names []string, should func(fate) fate) {
 		m.tasks[name] = should(m.tasks[name])
 	}
 	for name, k := range m.tasks {
-		k.kept = k.kept || k.done != "" && !m.j.dirty && len(m.j.waiting) == 0
+		k.kept = k.kept || k.done != "" && !m.j.dirty && len(m.j.pending) == 0
 		m.tasks[name] = k
 	}
-	m.past = append(m.past, moment{m.j.end + int64(len(m.j.waiting)), maps.Clone(m.tasks), m.door})
+	m.past = append(m.past, moment{m.j.end + int64(len(m.j.pending)), maps.Clone(m.tasks), m.door})
 }
 
 // each takes a step with each of some tasks.
@@ -189,7 +189,7 @@ func (m *model) each(op string, names []string, should func(fate) fate) {
 	}
 }
 
-// some returns at most n of the tasks of this run for which ok holds.
+// some returns at most n tasks of this run for which ok is true.
 func (m *model) some(n int, ok func(name string, tk *task.Task) bool) (names []string) {
 	for name, tk := range m.world.tasks {
 		if (m.cfg.Queue == nil || m.tasks[name].there) && ok(name, tk) {
@@ -265,7 +265,7 @@ func (m *model) stepOfQueue(n int, waits func(string, *task.Task) bool) {
 	}
 }
 
-// compacted is what is known of a task after a compaction.
+// compacted returns the state of a task after a compaction.
 func (m *model) compacted(k fate) fate {
 	if m.cfg.Queue != nil && m.cfg.Queue.Keep < 0 && k.settled() {
 		return fate{}
@@ -273,7 +273,7 @@ func (m *model) compacted(k fate) fate {
 	return k
 }
 
-// stop ends the run in one way or another.
+// stop ends the run in a random way.
 func (m *model) stop() {
 	how := m.r.IntN(3)
 	if m.lossy = how == 2; how == 0 {
@@ -299,7 +299,7 @@ func (m *model) stop() {
 	m.maybe = m.past[n-1 : min(n+1, len(m.past))]
 }
 
-// open begins the next run, and checks what it is told.
+// open begins the next run and checks its view of the tasks.
 func (m *model) open() {
 	step := "open"
 	flags := []string{"-compact", "-recall", "-replay", "-retry"}
@@ -333,7 +333,7 @@ func (m *model) open() {
 	}
 	if m.door = m.j.LastDelivery(); before == after {
 		require.Equal(m.t, after, m.door)
-	} else { // the tasks have come whole, or not at all
+	} else { // a delivery is complete or absent
 		require.Contains(m.t, []string{before, after, ""}, m.door)
 		first, _ := strconv.Atoi(after)
 		for _, name := range []string{after, fmt.Sprint(first + 1)} {
@@ -341,11 +341,11 @@ func (m *model) open() {
 		}
 	}
 	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks), m.door}}
-	m.last = int(m.j.LastID()) // numbers of tasks that never came are given again
+	m.last = int(m.j.LastID()) // numbers of an incomplete delivery are used again
 	m.count()
 }
 
-// choose returns what this run knows of a task, which has to be one of what it may.
+// choose returns the state that this run has of a task, and checks that it is a possible one.
 func (m *model) choose(name string, compacts bool) fate {
 	got := "absent"
 	if m.world.tasks[name] != nil {
@@ -379,7 +379,7 @@ func (m *model) choose(name string, compacts bool) fate {
 	return fate{}
 }
 
-// count checks the figures about all tasks.
+// count checks the counts of all tasks.
 func (m *model) count() {
 	var want Counts
 	for _, k := range m.tasks {

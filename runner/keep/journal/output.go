@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// bufferSize is the size up to which outputs are read and written at once.
+	// bufferSize is the size of buffers for reading and writing outputs.
 	bufferSize = 64 << 10
-	// smallOutput is the size up to which outputs wait to be written together.
+	// smallOutput is the maximum size of outputs that are collected and written together.
 	smallOutput = 4 << 10
 )
 
 var errDamagedOutput = errors.New("its kept output is damaged")
 
-// extent is the position of an output in the file of outputs. In the journal it is
+// extent is the position of an output in the file of outputs, recorded in the journal as
 // [offset,length,checksum]. An empty output has length 0 and is not recorded.
 type extent struct {
 	off, n int64
 	sum    uint32 // CRC-32C
 }
 
-// appendExtent appends a member for p unless p is empty.
+// appendExtent appends a member for p, unless p is empty.
 func appendExtent(b []byte, name string, p extent) []byte {
 	if p.n == 0 {
 		return b
@@ -39,7 +39,7 @@ func appendExtent(b []byte, name string, p extent) []byte {
 	return fmt.Appendf(task.AppendName(b, name), "[%d,%d,%d]", p.off, p.n, p.sum)
 }
 
-// parseExtent parses an extent without its brackets.
+// parseExtent parses an extent without brackets.
 func parseExtent(v []byte) (p extent, ok bool) {
 	var n [3]int64
 	for i := range n {
@@ -56,8 +56,8 @@ func parseExtent(v []byte) (p extent, ok bool) {
 	return extent{n[0], n[1], uint32(n[2])}, true
 }
 
-// save writes an output, which may be nil, and returns where it is. Few bytes wait for flush. If not
-// all are written, the others are wasted until the next compaction.
+// save writes an output, which may be nil, and returns its extent. Small outputs are buffered until
+// flush. If only a part can be written, its space is wasted until the next compaction.
 func (o *outputs) save(out task.Output) (extent, error) {
 	n := task.Length(out)
 	if n == 0 {
@@ -74,45 +74,45 @@ func (o *outputs) save(out task.Output) (extent, error) {
 		err = cmp.Or(err, buf.Flush())
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.dirty = true // a sync that begins later covers it
+		o.dirty = true // the next sync covers it
 		return w.extent, err
 	}
 	defer o.mu.Unlock()
-	if off != o.from+int64(o.waiting.Len()) || o.waiting.Len() > maxWaiting {
-		if err := o.flushWaiting(); err != nil {
+	if off != o.pendingAt+int64(o.pending.Len()) || o.pending.Len() > maxPending {
+		if err := o.flushLocked(); err != nil {
 			return extent{}, err
 		}
-		o.from = off
+		o.pendingAt = off
 	}
-	o.small = outputWriter{&o.waiting, extent{off: off}}
+	o.small = outputWriter{&o.pending, extent{off: off}}
 	_, err := out.WriteTo(&o.small)
 	return o.small.extent, err
 }
 
-// flush writes the outputs that wait.
+// flush writes the buffered outputs.
 func (o *outputs) flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.flushWaiting()
+	return o.flushLocked()
 }
 
-func (o *outputs) flushWaiting() error {
-	if o.waiting.Len() == 0 {
+func (o *outputs) flushLocked() error {
+	if o.pending.Len() == 0 {
 		return nil
 	}
-	_, err := o.file.WriteAt(o.waiting.Bytes(), o.from)
-	o.from += int64(o.waiting.Len())
-	o.waiting.Reset()
+	_, err := o.file.WriteAt(o.pending.Bytes(), o.pendingAt)
+	o.pendingAt += int64(o.pending.Len())
+	o.pending.Reset()
 	o.dirty = true
 	return err
 }
 
-// verified returns the output at p after verifying its checksum; nil if p is empty.
+// verified returns the output at p after checking its checksum, or nil if p is empty.
 func (o *outputs) verified(p extent) (task.Output, error) {
 	if p.n == 0 {
 		return nil, nil
 	}
-	out, sum := o.find(p), crc32.New(castagnoli())
+	out, sum := o.outputAt(p), crc32.New(castagnoli())
 	switch n, err := out.WriteTo(sum); {
 	case errors.Is(err, os.ErrClosed):
 		return nil, err
@@ -122,10 +122,10 @@ func (o *outputs) verified(p extent) (task.Output, error) {
 	return out, nil
 }
 
-// outputWriter writes to a part of the outputs.
+// outputWriter writes one output and notes its extent.
 type outputWriter struct {
 	buf    io.Writer
-	extent extent // written so far
+	extent extent // the part written so far
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
@@ -137,7 +137,7 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
 type savedOutput struct{ *io.SectionReader }
 
-// Len returns the number of bytes.
+// Len returns the length in bytes.
 func (s savedOutput) Len() int64 { return s.Size() }
 
 // WriteTo writes the whole output to w.
@@ -145,12 +145,12 @@ func (s savedOutput) WriteTo(w io.Writer) (int64, error) {
 	return io.CopyBuffer(w, io.NewSectionReader(s, 0, s.Size()), make([]byte, min(s.Size(), bufferSize)))
 }
 
-// Tail returns at most the last n bytes.
+// Tail returns the last n bytes, or all if there are fewer.
 func (s savedOutput) Tail(n int) ([]byte, error) {
 	b := make([]byte, min(int64(n), s.Size()))
 	_, err := s.ReadAt(b, s.Size()-int64(len(b)))
 	return b, err
 }
 
-// Close does nothing: others may read the file.
+// Close does nothing, because the file is shared.
 func (s savedOutput) Close() error { return nil }

@@ -12,43 +12,45 @@ import (
 
 const outputPrefix = "output."
 
-// outputs are the outputs of a journal, one after another in a file, whose number is in the
-// first line of the journal. The journal knows where each one is. It is safe for concurrent use.
+// outputs is a file in which the outputs of a journal are stored one after another. The lines of
+// the journal say where each one is, and its first line has the number of the file. It is safe for
+// concurrent use.
 type outputs struct {
 	file   *os.File
 	number int64
 
-	syncing sync.Mutex // held, before mu is taken, while the file is synced
-	mu      sync.Mutex
-	dirty   bool // something was saved since the last sync, or by an earlier run
-	end     int64
-	small   outputWriter // whose buffer is waiting
-	waiting bytes.Buffer // what is to be written at from
-	from    int64
+	syncMu    sync.Mutex // held while the file is synced; locked before mu
+	mu        sync.Mutex
+	dirty     bool // something was saved since the last sync, or by an earlier run
+	end       int64
+	small     outputWriter // writes to pending
+	pending   bytes.Buffer // to be written at pendingAt
+	pendingAt int64
 }
 
-// outputName returns the name of the file of outputs with a number.
+// outputName returns the name of a file of outputs.
 func outputName(number int64) string { return outputPrefix + strconv.FormatInt(number, 10) }
 
-// outputNumber returns the number of the file with a name. ok is false if that is no file of
-// outputs.
+// outputNumber returns the number of the file of outputs with the given name. ok is false if name
+// is not a file of outputs.
 func outputNumber(name string) (number int64, ok bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(name, outputPrefix), 10, 63)
 	number = int64(n)
 	return number, err == nil && name == outputName(number)
 }
 
-// outputs opens or creates a file of outputs, which ends at an offset.
-func (d directory) outputs(number, end int64) (*outputs, error) {
-	f, err := d.open(outputName(number), os.O_CREATE)
+// openOutputs opens or creates a file of outputs and truncates it to end bytes.
+func (d directory) openOutputs(number, end int64) (*outputs, error) {
+	f, err := d.openFile(outputName(number), os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
 	return &outputs{file: f, number: number, end: end, dirty: end > 0}, f.Truncate(end)
 }
 
-// clear removes the other files of outputs, which a crash or another journal has left.
-func (d directory) clear(o *outputs) {
+// removeOtherOutputs removes all files of outputs except o, which a crash or another journal has
+// left.
+func (d directory) removeOtherOutputs(o *outputs) {
 	entries, _ := os.ReadDir(d.path)
 	for _, e := range entries {
 		if n, ok := outputNumber(e.Name()); ok && n != o.number {
@@ -57,22 +59,22 @@ func (d directory) clear(o *outputs) {
 	}
 }
 
-// size returns how many bytes there are.
+// size returns the size in bytes, including buffered outputs.
 func (o *outputs) size() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.end
 }
 
-// find returns the output at p, which may be empty or damaged.
-func (o *outputs) find(p extent) savedOutput {
+// outputAt returns the output at p, which may be empty or damaged.
+func (o *outputs) outputAt(p extent) savedOutput {
 	return savedOutput{io.NewSectionReader(o.file, p.off, p.n)}
 }
 
-// sync makes everything durable that was flushed, or is large.
+// sync makes all outputs durable except buffered ones.
 func (o *outputs) sync() error {
-	o.syncing.Lock()
-	defer o.syncing.Unlock()
+	o.syncMu.Lock()
+	defer o.syncMu.Unlock()
 	o.mu.Lock()
 	dirty := o.dirty
 	o.dirty = false
@@ -83,12 +85,11 @@ func (o *outputs) sync() error {
 	return o.file.Sync()
 }
 
-// Saved reads the outputs that a directory keeps, without its lock: a run may be writing
-// there meanwhile.
+// Saved reads saved outputs without locking the directory, so a run may be writing there.
 type Saved struct{ out outputs }
 
-// OpenSaved opens the file of outputs with a number, which is in the first line of the journal. A
-// compaction may have removed it.
+// OpenSaved opens the file of outputs with the given number, which is in the first line of the
+// journal. A compaction may have removed the file.
 func OpenSaved(dir string, number int64) (*Saved, error) {
 	f, err := os.Open(filepath.Join(dir, outputName(number)))
 	return &Saved{outputs{file: f}}, err
@@ -97,16 +98,17 @@ func OpenSaved(dir string, number int64) (*Saved, error) {
 // Close closes the file.
 func (s *Saved) Close() { _ = s.out.file.Close() }
 
-// Extent is where a line of a journal says that an output is. The zero Extent is for an empty one.
+// Extent is the position of an output, as recorded in a line of a journal. The zero Extent is an
+// empty output.
 type Extent = extent
 
-// Tail returns at most the last n bytes of an output; nil if it is empty, or they are missing. It
-// verifies them only if they are the whole.
+// Tail returns the last n bytes of an output, or all if there are fewer. It returns nil if the
+// output is empty or cannot be read. It verifies the checksum only if it returns the whole output.
 func (s *Saved) Tail(p Extent, n int) []byte {
 	if p.n == 0 {
 		return nil
 	}
-	end, err := s.out.find(p).Tail(n)
+	end, err := s.out.outputAt(p).Tail(n)
 	if err == nil && p.n <= int64(n) {
 		_, err = s.out.verified(p)
 	}

@@ -12,94 +12,96 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Queue configures the journal of a queue. Such a journal holds whole tasks with their
-// environments, so only the user can read it. A task that it has accepted is not lost,
-// and runs again only if an attempt was running when crew was killed or stopped.
+// Queue configures the journal of a queue. It stores whole tasks with their environments, so only
+// the user can read it. An accepted task is never lost, and runs twice only if an attempt was
+// running when crew was killed or stopped.
 type Queue struct {
-	Keep time.Duration // how long a task is remembered after its end, at least
+	Keep time.Duration // minimum time that an ended task is remembered
 }
 
-// queue is the ID of a queue.
-type queue int64
+// queueID is the ID of a queue.
+type queueID int64
 
-// identity returns the identity of the task that was given a number. The number
-// comes first because the table hashes the first bytes.
-func (q queue) identity(number uint64) (id identity) {
+// identity returns the identity of the task with the given number. The number comes first, because
+// the table hashes the first bytes.
+func (q queueID) identity(number uint64) (id identity) {
 	binary.LittleEndian.PutUint64(id[:8], number)
 	binary.LittleEndian.PutUint64(id[8:], uint64(q))
 	return id
 }
 
-// numberOf returns the number that q.identity was given.
+// numberOf is the inverse of queueID.identity.
 func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 
-// LastID returns the highest number that earlier runs gave to a task of the queue.
-func (j *Journal) LastID() uint64 { return j.past.last }
+// LastID returns the highest task number that earlier runs of the queue used.
+func (j *Journal) LastID() uint64 { return j.contents.last }
 
-// LastDelivery returns the ID of what Accept was last given with one, in this run or an earlier one; "" for none.
-func (j *Journal) LastDelivery() string { return j.door }
+// LastDelivery returns the ID of the last delivery that was accepted, in this run or an earlier
+// one, or "".
+func (j *Journal) LastDelivery() string { return j.delivery }
 
-// Accept records whole tasks, which have their IDs, and sets their Identities. When
-// it returns, they are on disk. Each call costs a sync, so callers that have several
-// tasks should bring them at once. If Accept returns an error, none of the tasks was
-// accepted; if the disk failed, nothing is recorded any more, and the sinks return
-// the error, too. With a door, which is the ID of what brings some of them, a crash leaves all of
-// the tasks and the ID, or none of them. That costs a second sync. The tasks ascend by ID.
-func (j *Journal) Accept(tasks []*task.Task, door string) error {
+// Accept records whole tasks and sets their Identity. The tasks must have ascending IDs. When
+// Accept returns, they are on disk. Each call costs a sync, so callers should accept several tasks
+// at once. After an error, none of the tasks was accepted. If the disk failed, nothing more is
+// recorded, and the sinks return the error, too.
+//
+// If delivery is not "", it is the ID of the delivery that some of the tasks belong to. After a
+// crash, the journal then has either the ID and all of the tasks, or neither. That costs a second
+// sync.
+func (j *Journal) Accept(tasks []*task.Task, delivery string) error {
 	for _, t := range tasks {
-		t.Identity = j.queue.identity(t.ID)
+		t.Identity = j.queueID.identity(t.ID)
 	}
 	var err error
-	if door != "" {
+	if delivery != "" {
 		err = cmp.Or(j.append(false, func(b []byte) []byte {
-			b = task.AppendInt(begin(b, evDoor), "from", int64(tasks[0].ID))
+			b = task.AppendInt(beginLine(b, evDelivery), "from", int64(tasks[0].ID))
 			b = task.AppendInt(task.AppendInt(b, "to", int64(tasks[len(tasks)-1].ID)), "tasks", int64(len(tasks)))
-			return task.AppendText(b, "door", door)
+			return task.AppendText(b, "door", delivery)
 		}), j.sync())
 	}
 	if err = cmp.Or(err, j.Change(tasks)); err != nil {
-		_ = j.Withdraw(tasks) // they may be on disk all the same
-	} else if door != "" {
-		j.door = door
+		_ = j.Withdraw(tasks) // they may be on disk despite the error
+	} else if delivery != "" {
+		j.delivery = delivery
 	}
 	return err
 }
 
-// Change records new versions of tasks that were accepted and wait. When it returns nil, they
-// are on disk.
+// Change records new versions of accepted tasks that are waiting. When it returns nil, they are on
+// disk.
 func (j *Journal) Change(tasks []*task.Task) error {
-	err := cmp.Or(j.whole(tasks), j.sync())
+	err := cmp.Or(j.writeTasks(tasks), j.sync())
 	if err == nil {
 		j.compactIfWasteful()
 	}
 	return err
 }
 
-// whole writes the lines of tasks.
-func (j *Journal) whole(tasks []*task.Task) error {
+// writeTasks writes the lines of whole tasks.
+func (j *Journal) writeTasks(tasks []*task.Task) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	from, now := len(j.waiting), time.Now()
+	from, now := len(j.pending), time.Now()
 	var env []byte
 	var last []string
 	var err error
 	for _, t := range tasks {
-		if t.Bare && (env == nil || !same(t.Env, last)) {
+		if t.Bare && (env == nil || !sameMemory(t.Env, last)) {
 			last, env = t.Env, packEnv(t.Env)
 		}
-		if j.waiting, err = appendWhole(j.waiting, t, env, now); err != nil {
-			j.waiting = j.waiting[:from]
+		if j.pending, err = appendAccepted(j.pending, t, env, now); err != nil {
+			j.pending = j.pending[:from]
 			return err
 		}
 	}
-	return j.flush()
+	return j.flushLocked()
 }
 
-// same reports whether two slices are the same memory.
-func same(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+// sameMemory reports whether two slices have the same elements in memory.
+func sameMemory(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// Withdraw forgets tasks that were accepted and that the run refused. When it
-// returns, that is on disk.
+// Withdraw forgets accepted tasks that the run has refused. When it returns nil, that is on disk.
 func (j *Journal) Withdraw(tasks []*task.Task) error {
 	ids := make([]identity, len(tasks))
 	for i, t := range tasks {
@@ -109,11 +111,11 @@ func (j *Journal) Withdraw(tasks []*task.Task) error {
 	return j.sync()
 }
 
-// Succeeded returns the numbers of the tasks that have, as far as they are kept, in ranges
-// that ascend, both ends included. It is called before QueueTasks is used.
+// Succeeded returns the numbers of remembered tasks that succeeded, as ascending ranges with both
+// ends included. Call it before QueueTasks.
 func (j *Journal) Succeeded() (ranges [][2]uint64) {
 	var numbers []uint64
-	for e := range j.past.table.all {
+	for e := range j.contents.table.all {
 		if e.has(done) && e.outcome.Succeeded() {
 			numbers = append(numbers, numberOf(e.id))
 		}
@@ -129,24 +131,24 @@ func (j *Journal) Succeeded() (ranges [][2]uint64) {
 	return ranges
 }
 
-// QueueTasks iterates over the tasks that earlier runs of the queue have left, ascending
-// by ID. Those that have ended have Done set; those that have succeeded and were
-// shown are left out, unless they have a name. It must be used once, after ClearLogged and
-// Unlogged: then the journal may be compacted.
+// QueueTasks iterates over the tasks that earlier runs of the queue left, in the order of their
+// IDs. Ended tasks have Done set. Tasks that succeeded and were shown are left out, unless they
+// have a name. Use it once, after ClearLogged and Unlogged, because it allows the journal to be
+// compacted.
 func (j *Journal) QueueTasks() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {
-		table := j.past.table
+		table := j.contents.table
 		var numbers []uint64
 		for e := range table.all {
-			if e.spec > 0 && !j.past.gone(e) {
+			if e.spec > 0 && !j.contents.droppable(e) {
 				numbers = append(numbers, numberOf(e.id))
 			}
 		}
 		slices.Sort(numbers)
 		envs := map[string][]string{}
 		for _, n := range numbers {
-			e := *table.find(j.queue.identity(n))
-			t, err := j.restore(&e, envs)
+			e := *table.find(j.queueID.identity(n))
+			t, err := j.restoreTask(&e, envs)
 			if err == nil {
 				err = table.err
 			}
@@ -165,11 +167,10 @@ func (j *Journal) QueueTasks() iter.Seq2[*task.Task, error] {
 	}
 }
 
-// restore returns the task of an entry. envs holds the environments read so far, as they are
-// packed.
-func (j *Journal) restore(e *entry, envs map[string][]string) (*task.Task, error) {
+// restoreTask returns the task of an entry. envs caches the environments by their packed form.
+func (j *Journal) restoreTask(e *entry, envs map[string][]string) (*task.Task, error) {
 	t := &task.Task{ID: numberOf(e.id), Identity: e.id, Attempts: int(e.attempts)}
-	rec, err := readRecord(j.past.file, e.spec)
+	rec, err := readRecord(j.contents.file, e.spec)
 	if err == nil && rec.Spec == nil {
 		err = errDamagedRecord
 	}
@@ -187,21 +188,21 @@ func (j *Journal) restore(e *entry, envs map[string][]string) (*task.Task, error
 		t.Err, err = err, nil
 	}
 	if t.Makes != nil && e.flags&(done|begun) != 0 {
-		t.Makes.Known = task.KnownUnmade // the files of other tasks of a queue go by their times
+		t.Makes.Known = task.KnownUnmade // for files of other tasks of a queue, only their times count
 	}
 	if e.has(done) {
-		j.recallEnded(t, e)
+		j.restoreResult(t, e)
 	} else {
 		t.Failures = int32(e.failures)
-		j.past.restoreTries(t)
+		j.contents.restorePrior(t)
 	}
 	return t, err
 }
 
-// recallEnded sets the result of a task that has ended. It is to be shown if it was
-// not; Resume.Recall brings it along in any case. If it is damaged although nobody has
-// seen it, the task runs again, unless the user has cancelled it.
-func (j *Journal) recallEnded(t *task.Task, e *entry) {
+// restoreResult sets t.Done to the result of an ended task. It loads the full result if it was not
+// shown and logged yet, or if Resume.Recall is set. If a result that was not shown is damaged, the
+// task runs again, unless it was cancelled or never ran.
+func (j *Journal) restoreResult(t *task.Task, e *entry) {
 	t.Done = e.result(t)
 	if (j.cfg.Resume.Recall || !e.has(shown|logged)) && e.reusable() {
 		switch r, err := j.recall(t, e); {

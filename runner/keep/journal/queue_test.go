@@ -13,8 +13,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// What a queue accepted is there again, whole, whatever bytes it has, and equal environments are
-// kept once. Neither they nor more of a task than a part of its command are printed.
+// TestQueueHoldsWholeTasks checks that accepted tasks are restored completely, whatever bytes they
+// have, that equal environments share memory, and that Dump prints neither environments nor
+// specifications.
 func TestQueueHoldsWholeTasks(t *testing.T) {
 	w := newWorld(t, true)
 	rows, _ := crewtest.Rows[struct {
@@ -50,11 +51,12 @@ func TestQueueHoldsWholeTasks(t *testing.T) {
 		require.NotRegexp(t, "SECRET|environment", out.String())
 		require.NoError(t, w.do("open"))
 		require.Equal(t, want, w.tasks)
-		w.cfg.Slack = -1 << 40 // compacts from now on
+		w.cfg.Slack = -1 << 40 // compact always
 	}
 }
 
-// A task may be as large as the kernel lets a process be, and a little larger.
+// TestQueueOfLargeTasks checks tasks of the largest size that the kernel allows, and slightly
+// larger ones.
 func TestQueueOfLargeTasks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -71,8 +73,8 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	require.True(t, large == w.tasks["1"].Argv[0] && "A="+large == w.tasks["1"].Env[0])
 }
 
-// TestDoorOfTasksThatNeverCame: another run may give their numbers to other tasks.
-func TestDoorOfTasksThatNeverCame(t *testing.T) {
+// TestIncompleteDelivery checks that the numbers of an incomplete delivery are used again.
+func TestIncompleteDelivery(t *testing.T) {
 	w := newWorld(t, true)
 	require.NoError(t, w.do("open"))
 	huge := []string{strings.Repeat("\xff", MaxLine*3/4)}

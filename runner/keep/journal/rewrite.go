@@ -20,19 +20,20 @@ import (
 const (
 	newName = "journal.new"
 
-	// maxCommandLine is how many bytes of the command line the first line shows.
+	// maxCommandLine limits the bytes of the command line in the first line.
 	maxCommandLine = 4000
 	// maxAge is how many resets a duration survives without being measured again.
 	maxAge = 3
 )
 
-// Command describes what the tasks of a journal share.
+// Command describes the command of a run.
 type Command struct {
-	Line string // the command line as far as it determines the tasks
+	Line string // the part of the command line that determines the tasks
 	Dir  string // the working directory of the tasks
 
-	// Programs are the files that the command runs: each a path, behind a blank and words that
-	// differ if the file does. Tasks are known without them.
+	// Programs lists the files that the command runs. Each element is a fingerprint, a space and
+	// the path. The fingerprint changes with the file. Programs do not affect the identities of
+	// tasks.
 	Programs []string
 }
 
@@ -45,20 +46,19 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
-// began reports whether a journal with this head is of the command: in the same directory, by
-// whatever links that was entered. Journals hold its physical name, older ones any.
-func (c Command) began(head *record) bool {
+// matches reports whether a journal with this first line belongs to c. Directories that differ only
+// in symbolic links are the same: new journals record the resolved name, old ones any name.
+func (c Command) matches(head *record) bool {
 	if dir, err := filepath.EvalSymlinks(string(head.Dir)); err == nil && dir == c.Dir {
 		c.Dir = string(head.Dir)
 	}
 	return head.Sum == c.sum()
 }
 
-// firstLine returns the first line of a journal. queue is the ID of a queue, in which last
-// is the highest number that was given; it is 0 for a run. outputs is the number of the file
-// of outputs.
+// firstLine returns the first line of a journal. queue is the ID of a queue, or 0, and last is the
+// highest task number used in it. outputs is the number of the file of outputs.
 func firstLine(c Command, queue int64, last uint64, outputs int64, now time.Time) []byte {
-	b := begin(nil, evJournal)
+	b := beginLine(nil, evJournal)
 	b = task.AppendInt(b, "version", version)
 	b = task.AppendTime(b, "created", now)
 	b = task.AppendText(b, "command", task.Shorten(c.Line, maxCommandLine))
@@ -72,15 +72,15 @@ func firstLine(c Command, queue int64, last uint64, outputs int64, now time.Time
 	return seal(b, 0)
 }
 
-// directory is the one of a journal.
+// directory is the directory of a journal.
 type directory struct {
 	path  string
 	queue bool
 }
 
-// open opens or creates a file. Nobody else can write to it, and only the user can read those
-// of a queue, whatever their modes were.
-func (d directory) open(name string, flags int) (*os.File, error) {
+// openFile opens or creates a file that no other user can write. Files of a queue also become
+// unreadable for other users, whatever their mode was.
+func (d directory) openFile(name string, flags int) (*os.File, error) {
 	mode := os.FileMode(0o644)
 	if d.queue {
 		mode = 0o600
@@ -94,16 +94,16 @@ func (d directory) open(name string, flags int) (*os.File, error) {
 	return f, err
 }
 
-// startOver puts a journal without tasks in the place of the one that may be loaded, of which
-// it keeps how long the tasks took.
+// startOver replaces the journal, if there is one, by an empty one that keeps only the durations of
+// tasks.
 func (j *Journal) startOver() error {
 	var number, queue int64
-	if j.past != nil {
-		number = j.past.head.Outputs + 1
+	if j.contents != nil {
+		number = j.contents.head.Outputs + 1
 	}
-	// Its name becomes durable with the journal's. It is not truncated yet: it may belong to
-	// a journal that stays because this one cannot be completed.
-	output, err := j.dir.open(outputName(number), os.O_CREATE)
+	// Create it now, so that its name becomes durable together with the journal's. Do not truncate
+	// it yet: it may belong to the old journal, which stays if the new one cannot be completed.
+	output, err := j.dir.openFile(outputName(number), os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -111,25 +111,25 @@ func (j *Journal) startOver() error {
 	if j.cfg.Queue != nil {
 		queue = 1 + rand.Int64N(math.MaxInt64)
 	}
-	d, err := j.draft(queue, 0, number)
+	d, err := j.newDraft(queue, 0, number)
 	if err != nil {
 		return err
 	}
 	defer d.discard()
-	if j.past != nil {
-		for e := range j.past.table.all {
+	if j.contents != nil {
+		for e := range j.contents.table.all {
 			if !e.has(done) {
 				e.age++
 			}
 			e.flags = 0
 			if e.duration > 0 && e.age <= maxAge {
-				d.known(e, nil, 0)
+				d.writeKnown(e, nil, 0)
 			}
 		}
 	}
 	err = d.sync()
 	if err == nil {
-		err = j.install(d)
+		err = j.installLocked(d)
 	}
 	if err == nil {
 		err = j.load()
@@ -137,45 +137,45 @@ func (j *Journal) startOver() error {
 	return err
 }
 
-// copy writes what a line of l says that no later one does.
-func (d *draft) copy(l *loaded, ln line) {
+// copyLine writes the facts of ln that no later line of l overrides.
+func (d *draft) copyLine(l *contents, ln line) {
 	ev, id := string(ln.event), ln.id
-	if ev == evRun && l.run == ln.off || ev == evClosed && l.closed {
+	if ev == evRun && l.runOffset == ln.off || ev == evClosed && l.closed {
 		d.write(ln.body)
 	}
-	if ev == evDoor && l.doorAt == ln.off {
+	if ev == evDelivery && l.deliveryAt == ln.off {
 		body := ln.body
-		if l.lacks == 0 { // some of its tasks may be left out
-			body = task.AppendText(begin(nil, evDoor), "door", l.door)
+		if l.missing == 0 { // some tasks of the delivery may be dropped
+			body = task.AppendText(beginLine(nil, evDelivery), "door", l.delivery)
 		}
 		d.write(body)
 	}
 	e := l.table.find(id)
-	if e == nil || l.forgets(e) {
+	if e == nil || l.expired(e) {
 		return
 	}
-	if ev == evAccepted && e.spec == ln.off && !l.gone(e) {
+	if ev == evAccepted && e.spec == ln.off && !l.droppable(e) {
 		d.write(ln.body)
 	}
-	if slices.Contains(l.tries[id].lines, ln.off) {
+	if slices.Contains(l.prior[id].offsets, ln.off) {
 		d.write(ln.body)
 	}
 	if e.offset != ln.off {
 		return
 	}
-	if e.has(begun) || e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // whose duration is that of an earlier attempt
-		d.known(e, ln.body, l.tries[id].omitted)
+	if e.has(begun) || e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
+		d.writeKnown(e, ln.body, l.prior[id].omitted)
 	}
 	switch {
 	case e.has(done):
-		d.write(d.move(endedBody(e, ln.body)))
-	case ev == evStarted && l.running[id] == ln.off: // has to be the last line about the task
+		d.write(d.moveOutputs(endedBody(e, ln.body)))
+	case ev == evStarted && l.running[id] == ln.off: // must be the last line about the task
 		d.write(ln.body)
 	}
 }
 
-// endedBody returns the body of an evEnded line that also says whether the result
-// has been shown and logged since.
+// endedBody returns the body of an evEnded line, updated with whether the result has been shown and
+// logged.
 func endedBody(e *entry, body []byte) []byte {
 	for _, name := range [...]string{evReleased, evShown, evLogged} {
 		body = bytes.Replace(body, task.AppendTrue(nil, name), nil, 1)
@@ -191,18 +191,18 @@ func endedBody(e *entry, body []byte) []byte {
 	return body
 }
 
-// draft is the journal that is to replace this one.
+// draft is a new journal that will replace the current one.
 type draft struct {
-	file *os.File      // nil once it is in place
-	w    *bufio.Writer // keeps its first error until it is flushed
-	err  error         // the first other one
+	file *os.File      // nil after installLocked
+	w    *bufio.Writer // keeps its first error until Flush
+	err  error         // the first other error
 
-	from, to *outputs // which are copied unless they are the same; nil if there are none
+	oldOutputs, newOutputs *outputs // outputs are copied if these differ; nil if there are none
 }
 
-// draft begins a draft. See firstLine for its parameters.
-func (j *Journal) draft(queue int64, last uint64, outputs int64) (*draft, error) {
-	f, err := j.dir.open(newName, os.O_CREATE|os.O_TRUNC)
+// newDraft creates a draft with a first line; see firstLine for the parameters.
+func (j *Journal) newDraft(queue int64, last uint64, outputs int64) (*draft, error) {
+	f, err := j.dir.openFile(newName, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (j *Journal) draft(queue int64, last uint64, outputs int64) (*draft, error)
 	return d, nil
 }
 
-// discard removes a draft that is not in place.
+// discard removes a draft that was not installed.
 func (d *draft) discard() {
 	if d.file != nil {
 		d.file.Close()
@@ -219,28 +219,28 @@ func (d *draft) discard() {
 	}
 }
 
-// follow copies the lines of a file that are behind an offset, and returns where they end.
-func (d *draft) follow(file *os.File, from int64) (end int64) {
-	var s scanned
+// copyFrom copies the lines of file from an offset on, and returns the offset after the last one.
+func (d *draft) copyFrom(file *os.File, from int64) (end int64) {
+	var s scanner
 	for ln := range s.lines(io.NewSectionReader(file, from, math.MaxInt64-from)) {
-		d.write(d.move(ln.body))
+		d.write(d.moveOutputs(ln.body))
 	}
 	d.err = cmp.Or(d.err, s.err)
 	return from + s.end
 }
 
-// sync makes a draft durable, and before it the outputs.
+// sync makes the draft durable, and its outputs before it.
 func (d *draft) sync() error {
-	if d.to != nil {
-		d.err = cmp.Or(d.err, d.to.flush(), d.to.sync())
+	if d.newOutputs != nil {
+		d.err = cmp.Or(d.err, d.newOutputs.flush(), d.newOutputs.sync())
 	}
 	return cmp.Or(d.err, d.w.Flush(), d.file.Sync())
 }
 
-// install puts a draft in the place of the journal. At any moment one of the two is there
-// and complete. If the draft may be gone after a power cut, nothing is recorded any more.
-// The caller holds mu.
-func (j *Journal) install(d *draft) error {
+// installLocked replaces the journal by the draft. At any moment, one of the two is in place and
+// complete. If a power cut could undo the replacement, recording ends with an error. The caller
+// must hold mu, except in Open.
+func (j *Journal) installLocked(d *draft) error {
 	size, err := d.file.Seek(0, io.SeekEnd)
 	if err = cmp.Or(err, os.Rename(d.file.Name(), filepath.Join(j.dir.path, journalName))); err != nil {
 		return err
@@ -251,9 +251,9 @@ func (j *Journal) install(d *draft) error {
 		j.fail(err)
 		return err
 	}
-	if f, err := j.dir.open(journalName, 0); err == nil {
+	if f, err := j.dir.openFile(journalName, 0); err == nil {
 		file.Close()
-		file = f // whose errors have the right name
+		file = f // so that errors name the right file
 	}
 	_ = j.file.Close() // may be nil
 	j.file, j.end, j.dirty = file, size, false
@@ -265,16 +265,17 @@ func (d *draft) write(body []byte) {
 	_, _ = d.w.Write(appendSum(append(d.w.AvailableBuffer(), body...), body))
 }
 
-// known writes what is known of a task besides its end: its duration and, if it has begun, its
-// attempts, behind the lines of those that are kept. last is then the body of the last line about it.
-func (d *draft) known(e *entry, last []byte, omitted int) {
+// writeKnown writes an evKnown line about a task: its duration and, if it has begun, its attempts.
+// It goes behind the lines of kept attempts. last is the body of the last line about the task; it
+// may be nil if the task has not begun. omitted is the number of attempts that were not kept.
+func (d *draft) writeKnown(e *entry, last []byte, omitted int) {
 	f := task.Facts{Duration: e.duration}
 	if e.has(begun) {
 		f.Attempt = int(e.attempts)
 		rec, _ := parse(last)
 		f.Command = rec.Command
 	}
-	b := task.AppendInt(f.Append(beginTask(nil, evKnown, e.id)), "age", int64(e.age))
+	b := task.AppendInt(f.Append(beginTaskLine(nil, evKnown, e.id)), "age", int64(e.age))
 	if e.has(begun) {
 		b = task.AppendInt(task.AppendInt(b, "failures", int64(e.failures)), "omitted", int64(omitted))
 	}
@@ -290,16 +291,16 @@ func (d directory) sync() error {
 	return cmp.Or(f.Sync(), f.Close())
 }
 
-// move copies the outputs of a body, if they are to be, and returns a body with their new
-// extents. An output that is cut short keeps its length, so it is found damaged when it
-// is opened.
-func (d *draft) move(body []byte) []byte {
+// moveOutputs copies the outputs of a body to newOutputs, if that is another file, and returns the
+// body with the new extents. A truncated output keeps its length, so it is found to be damaged when
+// it is used.
+func (d *draft) moveOutputs(body []byte) []byte {
 	for _, name := range streams {
 		p, ok := parseExtent(field(body, name))
-		if !ok || p.n == 0 || d.from == d.to {
+		if !ok || p.n == 0 || d.oldOutputs == d.newOutputs {
 			continue
 		}
-		moved, err := d.to.save(d.from.find(p))
+		moved, err := d.newOutputs.save(d.oldOutputs.outputAt(p))
 		d.err = cmp.Or(d.err, err)
 		moved.n, moved.sum = p.n, p.sum
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)

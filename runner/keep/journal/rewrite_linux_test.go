@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A directory that takes the new journal and does not say that it keeps it: the
-// run does not begin, rather than go on in a file that has no name any more.
-func TestCompactionThatMayNotLast(t *testing.T) {
-	asNobody(t)
+// TestCompactionWithoutDirectorySync checks that the run does not begin if the directory cannot be
+// synced after the new journal was put in place, because its name might be lost.
+func TestCompactionWithoutDirectorySync(t *testing.T) {
+	asNobodyUser(t)
 	dir, err := os.MkdirTemp("", "crew")
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
@@ -24,10 +24,10 @@ func TestCompactionThatMayNotLast(t *testing.T) {
 	}
 	j := &Journal{cfg: w.cfg, dir: directory{path: dir}, out: &outputs{}}
 	j.cfg.Slack = -1 << 40
-	j.file, err = j.dir.open(journalName, 0)
+	j.file, err = j.dir.openFile(journalName, 0)
 	require.NoError(t, err)
 	require.NoError(t, j.load())
-	require.NoError(t, os.Chmod(dir, 0o300)) // names can be changed, but it cannot be opened
+	require.NoError(t, os.Chmod(dir, 0o300)) // names can be changed, but the directory cannot be opened
 	err = j.resume()
 	require.NoError(t, os.Chmod(dir, 0o700))
 	require.ErrorIs(t, err, fs.ErrPermission)
@@ -36,12 +36,12 @@ func TestCompactionThatMayNotLast(t *testing.T) {
 	require.Equal(t, "ok shown logged took 1", w.view("b"), "the new journal is whole")
 }
 
-// asNobody makes this goroutine somebody to whom permissions apply.
-func asNobody(t *testing.T) {
+// asNobody makes this goroutine run as a user to whom permissions apply.
+func asNobodyUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		return
 	}
-	setEUID := func(uid uintptr) { // of this thread alone
+	setEUID := func(uid uintptr) { // for this thread only
 		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0))
 		require.Zero(t, errno)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each row of testdata/runs.txt and queues.txt is a story of runs: steps of a world, and
-// behind > what there is to see. It holds as well if each run compacts the journal first.
+// TestStories runs the rows of testdata/runs.txt and queues.txt. Each is a story of runs: steps of
+// a world and, after >, the expected view. It also holds if each run compacts the journal first.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"runs.txt", "queues.txt"} {
@@ -37,15 +37,14 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// tell takes a line of a story. One of a journal of its own is of "logs", or of the "same"
-// command for all tasks.
+// tell carries out a line of a story. "logs" and "same" set options of the journal.
 func (w *world) tell(line string) {
 	seen, is := strings.CutPrefix(line, ">")
 	switch {
 	case is:
 		what, want, _ := strings.Cut(strings.TrimSpace(seen)+" ", ": ")
 		require.Equal(w.t, strings.TrimSpace(want), w.see(what), "%s", line)
-	case strings.HasPrefix(line, "programs "): // each with what tells its versions apart
+	case strings.HasPrefix(line, "programs "): // each with a fingerprint
 		w.cfg.Command.Programs = strings.Split(line[len("programs "):], ", ")
 	case line == "logs":
 		w.cfg.Output.Logs = true
@@ -53,16 +52,16 @@ func (w *world) tell(line string) {
 		w.cfg.SameCommand = true
 	case line == "forgets":
 		w.cfg.Queue.Keep = -w.cfg.Queue.Keep
-	case strings.HasPrefix(line, "slack "): // how much waste is compacted
+	case strings.HasPrefix(line, "slack "): // waste allowed before a compaction
 		_, err := fmt.Sscan(line[len("slack "):], &w.cfg.Slack)
 		require.NoError(w.t, err)
-	case line == "new": // the directory is to be made
+	case line == "new": // use a new directory
 		w.cfg.Dir = filepath.Join(w.cfg.Dir, "deep", "new")
-	case strings.HasPrefix(line, "edit "): // what somebody else does to the journal
+	case strings.HasPrefix(line, "edit "): // another program changes the journal
 		old, text, _ := strings.Cut(line[len("edit "):], " => ")
 		edited := strings.Replace(read(w.t, w.cfg.Dir), old, text, 1)
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.cfg.Dir, journalName), []byte(edited), 0o644))
-	case line == "publish": // what somebody else does to the directory
+	case line == "publish": // another program changes the directory
 		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(path string, _ os.DirEntry, _ error) error { return os.Chmod(path, 0o755) }))
 	case strings.HasPrefix(line, "command "):
 		w.cfg.Command.Line = line[len("command "):]
@@ -73,7 +72,7 @@ func (w *world) tell(line string) {
 	}
 }
 
-// see returns what there is to see of a task, or of all.
+// see returns the view of a task, or of all.
 func (w *world) see(what string) string {
 	word, arg, _ := strings.Cut(what, " ")
 	switch word {
@@ -100,13 +99,13 @@ func (w *world) see(what string) string {
 		return regexp.MustCompile(`byte \d+`).ReplaceAllString(all, "some byte")
 	case "stdout":
 		return strings.TrimSpace(w.shows.String())
-	case "lines": // that hold a text
+	case "lines": // containing a text
 		return strconv.Itoa(strings.Count(read(w.t, w.cfg.Dir), arg))
 	case "tasks":
 		return strings.Join(w.order, " ")
 	case "succeeded":
 		return fmt.Sprint(w.j.Succeeded())
-	case "latest": // of the last three
+	case "latest": // the last three
 		var numbers []string
 		for _, p := range w.j.LatestEnded(3, arg != "") {
 			numbers = append(numbers, fmt.Sprint(p.Task))
@@ -126,10 +125,10 @@ func (w *world) see(what string) string {
 	return w.seeDirectory(word, arg, what)
 }
 
-// seeDirectory returns what there is to see in the directory, or of a task.
+// seeDirectory returns a view of the directory, or of a task in it.
 func (w *world) seeDirectory(word, arg, what string) string {
 	switch word {
-	case "below": // so many bytes is all that the directory takes
+	case "below": // whether the directory takes at most so many bytes
 		most, err := strconv.ParseInt(arg, 10, 64)
 		require.NoError(w.t, err)
 		return strconv.FormatBool(size(w.t, w.cfg.Dir) < most)
@@ -156,7 +155,7 @@ func (w *world) seeDirectory(word, arg, what string) string {
 	return w.view(what)
 }
 
-// kept says what is kept of a task that has ended.
+// kept returns the record of a task that has ended.
 func (w *world) kept(id uint64) string {
 	p := w.j.EndedTasks(id)[id]
 	if !p.Kept {

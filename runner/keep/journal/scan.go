@@ -8,24 +8,24 @@ import (
 	"iter"
 )
 
-// line is a good line of a journal.
+// line is a valid line of a journal.
 type line struct {
-	off, n int64    // its offset and length
+	off, n int64    // offset and length
 	body   []byte   // valid until the next line
 	event  []byte   // its name
-	id     identity // of the task that it is about; zero for none
+	id     identity // identity of its task, or zero
 }
 
-// scanned says what has been found in a journal.
-type scanned struct {
-	end     int64  // of the last good line
-	damaged int64  // lines that cannot be read although good ones follow: a crash may leave some at the end
-	first   string // which is the first of these
-	err     error  // from reading
+// scanner iterates over the lines of a journal and notes damaged ones.
+type scanner struct {
+	end     int64  // offset after the last valid line
+	damaged int64  // number of invalid lines before the last valid one; a crash may leave others at the end
+	first   string // description of the first damaged line
+	err     error  // read error
 }
 
-// damage says where there is damage; "" for nowhere.
-func (s *scanned) damage() string {
+// damage returns a description of the damaged lines, or "".
+func (s *scanner) damage() string {
 	switch s.damaged {
 	case 0:
 		return ""
@@ -35,21 +35,21 @@ func (s *scanned) damage() string {
 	return fmt.Sprintf("%s and %d more are damaged and left out", s.first, s.damaged-1)
 }
 
-// readLen is how many bytes are read at once.
+// readLen is the initial size of the read buffer.
 const readLen = 64 << 10
 
-// lines iterates over the good lines of r, in order.
-func (s *scanned) lines(r io.Reader) iter.Seq[line] {
+// lines iterates over the valid lines of r, in order.
+func (s *scanner) lines(r io.Reader) iter.Seq[line] {
 	return func(yield func(line) bool) {
 		in := bufio.NewScanner(r)
 		in.Buffer(make([]byte, readLen), MaxLine+1)
 		in.Split(SplitLine)
-		var off, damaged int64 // also at the end
+		var off, damaged int64 // including lines at the end
 		for number := 1; in.Scan(); number++ {
 			n := int64(len(in.Bytes()))
 			if body, ok := unseal(in.Bytes()); ok {
 				s.damaged, s.end = damaged, off+n
-				event, id := subject(body)
+				event, id := parseEvent(body)
 				if !yield(line{off, n, body, event, id}) {
 					return
 				}
@@ -62,8 +62,8 @@ func (s *scanned) lines(r io.Reader) iter.Seq[line] {
 	}
 }
 
-// SplitLine is a bufio.SplitFunc for lines with their newlines. It cuts a line that is
-// longer than any good one.
+// SplitLine is a bufio.SplitFunc for lines including their newlines. It splits a line that is
+// longer than MaxLine.
 func SplitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	n := bytes.IndexByte(data, '\n') + 1
 	if n == 0 && (atEOF || len(data) >= MaxLine) {
@@ -75,7 +75,7 @@ func SplitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	return n, data[:n], nil
 }
 
-// readRecord reads the record whose line begins at off. On error it is empty.
+// readRecord reads the record at offset off. On error it returns an empty record.
 func readRecord(f io.ReaderAt, off int64) (*record, error) {
 	text, err := readLine(f, off)
 	if err != nil {
@@ -88,7 +88,7 @@ func readRecord(f io.ReaderAt, off int64) (*record, error) {
 	return parse(body)
 }
 
-// readLine reads the line at off. At the end of f it has no newline.
+// readLine reads the line at offset off. The newline is missing at the end of the file.
 func readLine(f io.ReaderAt, off int64) ([]byte, error) {
 	in := bufio.NewReaderSize(io.NewSectionReader(f, off, MaxLine), 1<<10)
 	text, err := in.ReadBytes('\n')
@@ -103,8 +103,8 @@ type headError struct{ text string }
 
 func (e *headError) Error() string { return e.text }
 
-// readHead reads the first line. Its checksum is verified last because another
-// version may have another kind.
+// readHead reads the first line. It verifies the checksum last, because another version of the
+// format may have another kind of checksum.
 func readHead(f io.ReaderAt, path string) (*record, error) {
 	first, err := readLine(f, 0)
 	if err != nil {

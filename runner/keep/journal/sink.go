@@ -14,17 +14,16 @@ type sink interface {
 	Close(task.Stats) error
 }
 
-// Commit is the sink that makes ends durable before any other sink sees them, so it
-// must be the first. If the disk fails, results are shown all the same, or they
-// would be lost if nobody resumed the run. They are then not recorded, and their
-// tasks run again in the next run.
+// Commit is the sink that makes results durable before any other sink sees them, so it must be the
+// first sink. If the disk fails, results are still shown, because they would be lost if the run is
+// never resumed. Such results are not recorded, so their tasks run again in the next run.
 type Commit struct{ journal *Journal }
 
-// Commit returns the sink that makes the record durable.
+// Commit returns the sink that makes results durable.
 func (j *Journal) Commit() *Commit { return &Commit{j} }
 
-// Consume makes the ends in a batch durable with one fsync. After an error nothing
-// is recorded any more.
+// Consume makes the results in a batch durable with one fsync. After an error, nothing more is
+// recorded.
 func (c *Commit) Consume(events []task.Event) error {
 	j, ended := c.journal, false
 	for i := range events {
@@ -33,9 +32,9 @@ func (c *Commit) Consume(events []task.Event) error {
 			continue
 		}
 		ended = true
-		if e.Attempt == 0 && e.Result.Final { // of which a runner.Recorder is not told
+		if e.Attempt == 0 && e.Result.Final { // Ended is not called for it
 			_ = j.append(false, func(b []byte) []byte {
-				return j.endMembers(appendResult(b, evEnded, e.Task, e.Result), e.Result)
+				return j.appendEndMembers(appendResult(b, evEnded, e.Task, e.Result), e.Result)
 			})
 		}
 	}
@@ -48,34 +47,35 @@ func (c *Commit) Consume(events []task.Event) error {
 	return j.sync()
 }
 
-// Close returns the error that ended the recording, if any. The journal stays open.
+// Close returns the error that ended the recording, if any. It does not close the journal.
 func (c *Commit) Close(task.Stats) error { return c.journal.failure() }
 
 // Log is a sink that keeps results in files: the joblog or the results tree.
 type Log interface {
 	sink
-	// Sync makes durable what Consume has written.
+	// Sync makes everything that Consume has written durable.
 	Sync() error
 }
 
-// logPause is the time between two syncs of the logs. What the logs have but no note says, a run
-// that is resumed logs once more.
+// logPause is the time between two syncs of the logs. After a crash, a resumed run repeats the
+// results that were not synced.
 const logPause = time.Second
 
-// Logs combines logs, and records what they have once that is durable. If one of them fails, later
-// results are not recorded as logged.
+// Logs is a runner.Sink that passes events to the joblog and the results tree, and records which
+// results are there once that is durable. After an error of one log, no more results are recorded
+// as logged.
 type Logs struct {
-	journal *Journal
-	logs    []Log
-	ended   []identity // of results that they have since the last sync
-	due     time.Time  // when the next sync may begin
-	failed  bool
+	journal  *Journal
+	logs     []Log
+	unsynced []identity // results logged since the last sync
+	due      time.Time  // time of the next sync
+	failed   bool
 }
 
-// Logs returns a Logs. It is a runner.Sink that must come before Shown.
+// Logs returns the sink for the given logs. It must come before Shown.
 func (j *Journal) Logs(logs ...Log) *Logs { return &Logs{journal: j, logs: logs} }
 
-// Consume passes a batch to all the logs.
+// Consume passes a batch to all logs.
 func (l *Logs) Consume(events []task.Event) (err error) {
 	for _, log := range l.logs {
 		err = cmp.Or(err, log.Consume(events))
@@ -84,33 +84,33 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 		return err
 	}
 	for i := range events {
-		if e := &events[i]; e.Kind == task.Finished && l.journal.owes(e) {
-			l.ended = append(l.ended, e.Task.Identity)
+		if e := &events[i]; e.Kind == task.Finished && l.journal.mustRecord(e) {
+			l.unsynced = append(l.unsynced, e.Task.Identity)
 		}
 	}
-	if len(l.ended) > 0 && time.Now().After(l.due) {
+	if len(l.unsynced) > 0 && time.Now().After(l.due) {
 		err = l.sync()
 		l.due = time.Now().Add(logPause)
 	}
 	return err
 }
 
-// sync makes all logs durable, and records that they have what they were given.
+// sync makes all logs durable and records the results that are in them.
 func (l *Logs) sync() (err error) {
-	if l.failed || len(l.ended) == 0 {
+	if l.failed || len(l.unsynced) == 0 {
 		return nil
 	}
 	for _, log := range l.logs {
 		err = cmp.Or(err, log.Sync())
 	}
 	if l.failed = err != nil; !l.failed {
-		l.journal.appendNotes(appendNotes(nil, evLogged, l.ended))
-		l.ended = l.ended[:0]
+		l.journal.appendNotes(appendNotes(nil, evLogged, l.unsynced))
+		l.unsynced = l.unsynced[:0]
 	}
 	return err
 }
 
-// Close makes all the logs durable and closes them.
+// Close makes all logs durable and closes them.
 func (l *Logs) Close(stats task.Stats) (err error) {
 	err = l.sync()
 	for _, log := range l.logs {
@@ -119,25 +119,26 @@ func (l *Logs) Close(stats task.Stats) (err error) {
 	return err
 }
 
-// Shown wraps the sink that shows results and records which it has shown. It is a runner.Sink.
+// Shown is a runner.Sink that wraps the sink that shows results, and records which results were
+// shown.
 type Shown struct {
 	journal *Journal
 	sink    sink
 	pending map[uint64]identity // results that are finished but not released, by task ID
 }
 
-// maxIDs is how many tasks one line lists at most.
+// maxIDs is the maximum number of tasks in one line.
 const maxIDs = 4000
 
-// Shown returns s wrapped in a Shown.
+// Shown returns a sink that wraps s.
 func (j *Journal) Shown(s sink) *Shown {
 	return &Shown{journal: j, sink: s, pending: map[uint64]identity{}}
 }
 
-// Consume shows a batch and then records what happened to its results. The notes are
-// not made durable at once: if crew is killed, the next run may show a result again,
-// but none is lost. They are written even if nothing else can be recorded, because
-// results that were recorded before that should not be shown again either.
+// Consume shows a batch and then records that its results were shown. The notes are not made
+// durable at once: if crew is killed, the next run may show a result again, but no result is lost.
+// Notes are written even after recording has failed, because results that were recorded before
+// should not be shown again.
 func (s *Shown) Consume(events []task.Event) error {
 	var released []identity
 	for i := range events {
@@ -157,7 +158,7 @@ func (s *Shown) Consume(events []task.Event) error {
 		return err
 	}
 	out, event := &s.journal.cfg.Output, evReleased
-	if out.Logs { // which may have them by then, but not on disk
+	if out.Logs { // the logs may have them, but perhaps not on disk
 		event = evShown
 	}
 	if len(released) > 0 && !out.MaybeClosed {
@@ -166,41 +167,40 @@ func (s *Shown) Consume(events []task.Event) error {
 	return nil
 }
 
-// finished handles a finished result, which may have been shown already, by an earlier run or
-// while the task ran.
+// finished notes a finished result, unless it has already been shown by an earlier run or while its
+// task ran.
 func (s *Shown) finished(e *task.Event) {
 	known := e.Result.Known() || !s.journal.cfg.Output.shownAtEnd()
-	if known && !e.Result.Earlier && s.journal.owes(e) {
+	if known && !e.Result.Earlier && s.journal.mustRecord(e) {
 		s.pending[e.ID] = e.Task.Identity
 	}
 }
 
-// owes reports whether something is to be recorded of what became of a finished result.
-func (j *Journal) owes(e *task.Event) bool {
+// mustRecord reports whether it must be recorded that a finished result was shown or logged.
+func (j *Journal) mustRecord(e *task.Event) bool {
 	r := e.Result
 	return e.Task.Identity != identity{} && j.finishes(r) && !(r.Earlier && r.Logged)
 }
 
-// appendNotes appends notes about tasks, each about some of them.
+// appendNotes appends lines that list ids.
 func appendNotes(b []byte, event string, ids []identity) []byte {
 	for some := range slices.Chunk(ids, maxIDs) {
 		from := len(b)
-		b = seal(appendIDs(begin(b, event), some), from)
+		b = seal(appendIDs(beginLine(b, event), some), from)
 	}
 	return b
 }
 
-// Close closes the wrapped sink and, if all went well, records that the run ended
-// normally.
+// Close closes the wrapped sink and, if there was no error, records that the run ended normally.
 func (s *Shown) Close(stats task.Stats) error {
 	if err := s.sink.Close(stats); err != nil {
 		return err
 	}
 	j := s.journal
 	if j.failure() != nil {
-		return nil // Commit returns it
+		return nil // Commit returns the error
 	}
-	err := j.append(true, func(b []byte) []byte { return task.AppendTime(begin(b, evClosed), "at", time.Now()) })
+	err := j.append(true, func(b []byte) []byte { return task.AppendTime(beginLine(b, evClosed), "at", time.Now()) })
 	if err != nil {
 		return err
 	}

@@ -11,27 +11,27 @@ import (
 	"crew/runner/decide/task"
 )
 
-// tasks is a source of tasks.
-type tasks interface {
+// source is the part of a runner.Source that a Source needs.
+type source interface {
 	Next(number func() uint64) (*task.Task, error)
 }
 
-// Source adds to the tasks of another source what the journal knows about them. It
-// is a runner.Source.
+// Source is a runner.Source that adds to the tasks of another source the past that the
+// journal has recorded.
 type Source struct {
 	journal *Journal
-	tasks   tasks
+	src     source
 	hasher  hasher
 }
 
 // Source returns a Source for the tasks of src.
-func (j *Journal) Source(src tasks) *Source { return &Source{journal: j, tasks: src} }
+func (j *Journal) Source(src source) *Source { return &Source{journal: j, src: src} }
 
-// Next returns the next task. It sets Done if the task is done, and Identity if
-// something may still be recorded about it: a failed one can be run again, as can one that
-// makes files. Once the journal is closed there are no more tasks.
+// Next returns the next task. It sets Done if the task is done, and sets Identity if the task may
+// still be recorded: failed tasks and tasks that make files can run again. After Close it returns
+// io.EOF.
 func (s *Source) Next(number func() uint64) (*task.Task, error) {
-	t, err := s.tasks.Next(number)
+	t, err := s.src.Next(number)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	if closed {
 		return nil, io.EOF
 	}
-	if err := s.journal.past.table.err; err != nil {
+	if err := s.journal.contents.table.err; err != nil {
 		t.Err = fmt.Errorf("read its entry of the journal: %w", err)
 	}
 	if past.Costs && t.Cost == 0 {
@@ -49,11 +49,11 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	t.Identity, t.Attempts = e.id, int(e.attempts)
 	switch {
 	case t.Makes != nil:
-		err = s.making(t, &e)
+		err = s.setMaking(t, &e)
 	case !e.reusable(), e.outcome.Failed() && past.RetryFailed:
 		if !e.has(done) {
 			t.Failures = int32(e.failures)
-			s.journal.past.restoreTries(t)
+			s.journal.contents.restorePrior(t)
 		}
 	case e.has(shown|logged) && !past.Replay && !past.Recall:
 		t.Done = e.result(t)
@@ -66,29 +66,29 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		if e.has(shown|logged) && !e.outcome.Failed() {
 			t.Identity = identity{}
 		}
-	case err != nil && !errors.Is(err, os.ErrClosed): // or the run is over
+	case err != nil && !errors.Is(err, os.ErrClosed): // or Close was called
 		s.journal.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 	}
 	return t, nil
 }
 
-// making sets what is known of a task that makes files. The check says later whether it is
-// done. A kill or a power cut may lose some of what a task did, but a file that is not the one
-// wanted is noticed:
-//   - It has begun, and its end is not recorded: it is made again.
-//   - Its end is recorded, which is done after the target got its name, but a power cut has
-//     undone the latter: the target last changed before Stamp.Since.
-//   - The target is new, but its start is not recorded, which is done before: that, too, is
-//     from a power cut. The target was synced before it got its name, so it is whole, and it
-//     is taken for what the record has of it: a former stamp that is not that of now, or none.
-func (s *Source) making(t *task.Task, e *entry) (err error) {
+// setMaking sets the recorded facts about a task that makes files. The check decides later whether it is
+// done. A kill or a power cut may lose some of the task's work, but a wrong target is noticed:
+//   - The task has begun, but its end is not recorded. It runs again.
+//   - Its end is recorded, which happens after the target was renamed, but a power cut has undone
+//     the rename. Then the target last changed before Stamp.Since.
+//   - The target is new, but the start is not recorded, which happens before. This too is due to a
+//     power cut. The target was synced before it was renamed, so it is complete. Any stamp in the
+//     journal is an old one and does not match, so the task runs again; without a stamp, the times
+//     of the files decide.
+func (s *Source) setMaking(t *task.Task, e *entry) (err error) {
 	j, m := s.journal, t.Makes
-	m.Known = e.known()
+	m.Known = e.knownState()
 	switch past := &j.cfg.Resume; {
 	case m.Known != task.KnownMade:
-		if !e.has(done) && e.made.Command == m.Stamp.Command { // another one has all its retries
+		if !e.has(done) && e.made.Command == m.Stamp.Command { // a changed command gets all its retries
 			t.Failures = int32(e.failures)
-			j.past.restoreTries(t)
+			j.contents.restorePrior(t)
 		}
 	case !e.has(shown|logged) || past.Replay || past.Recall:
 		if m.Done, err = j.recall(t, e); err != nil {
@@ -104,19 +104,19 @@ func (s *Source) making(t *task.Task, e *entry) (err error) {
 
 // Buffered reports whether Next returns at once. See runner.Source.
 func (s *Source) Buffered() bool {
-	b, ok := s.tasks.(interface{ Buffered() bool })
+	b, ok := s.src.(interface{ Buffered() bool })
 	return ok && b.Buffered()
 }
 
-// entry returns a copy of the entry of the next task, and counts the task as seen.
+// entry returns a copy of the entry of the next task and counts its occurrence.
 func (s *Source) entry(t *task.Task) (_ entry, closed bool) {
-	s.journal.using.Lock()
-	defer s.journal.using.Unlock()
-	table := s.journal.past.table
+	s.journal.tableMu.Lock()
+	defer s.journal.tableMu.Unlock()
+	table := s.journal.contents.table
 	if table.index == nil {
 		return entry{}, true
 	}
-	id, command := s.hasher.of(t)
+	id, command := s.hasher.identify(t)
 	if t.Makes != nil && t.Identity == (identity{}) {
 		t.Makes.Stamp.Command = command
 	}
@@ -132,15 +132,14 @@ func (s *Source) entry(t *task.Task) (_ entry, closed bool) {
 	return *e, false
 }
 
-// result returns as much of the result of a task that is done as the entry holds.
+// result returns the result of a done task, without its details and outputs.
 func (e *entry) result(t *task.Task) *task.Result {
 	return &task.Result{Task: t, Attempt: int(e.attempts), Outcome: e.outcome, Earlier: true, Logged: true}
 }
 
-// recall returns the whole result of a task that is done, to be shown or logged if it
-// was not.
+// recall returns the full result of a done task, to be shown or logged.
 func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
-	rec, err := readRecord(j.past.file, e.offset)
+	rec, err := readRecord(j.contents.file, e.offset)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +155,8 @@ func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
 	return r, nil
 }
 
-// cost returns how long a task took, in microseconds. An unknown duration counts as
-// longer than any other.
+// cost returns the duration of a task in microseconds. An unknown duration counts as longer than
+// any other.
 func cost(e *entry) int64 {
 	if e.duration <= 0 {
 		return math.MaxInt64

@@ -14,9 +14,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// spec is a whole task in the journal of a queue, except its number and the
-// environment of a bare task. Many tasks have the same one, so it stands beside the spec,
-// see packEnv.
+// spec is a whole task in the journal of a queue, without its number and, for a bare task, without
+// its environment. That is stored next to the spec (see packEnv), because many tasks have the same
+// one.
 type spec struct {
 	Argv      words         `json:"argv,omitempty"`
 	Exec      words         `json:"exec,omitempty"`
@@ -24,7 +24,7 @@ type spec struct {
 	Env       words         `json:"env,omitempty"`
 	Bare      bool          `json:"bare,omitempty"`
 	Dir       task.Bytes    `json:"dir,omitempty"`
-	Stdin     *task.Bytes   `json:"stdin,omitempty"` // nil is /dev/null
+	Stdin     *task.Bytes   `json:"stdin,omitempty"` // nil means /dev/null
 	Protocol  task.Protocol `json:"protocol,omitempty"`
 	Key       task.Bytes    `json:"key,omitempty"`
 	Cost      int64         `json:"cost,omitempty"`
@@ -36,25 +36,25 @@ type spec struct {
 	Object    task.Bytes    `json:"object,omitempty"`
 	Tag       task.Bytes    `json:"tag,omitempty"`
 	Marks     []task.Mark   `json:"marks,omitempty"`
-	Makes     *making       `json:"makes,omitempty"`
-	Error     string        `json:"error,omitempty"` // why the task cannot be run
+	Makes     *makingSpec   `json:"makes,omitempty"`
+	Error     string        `json:"error,omitempty"` // why the task cannot run
 	task.Terms
 }
 
-// making is what a task.Making says before anything is known of the task.
-type making struct {
-	Targets []target `json:"targets"`
-	Reads   words    `json:"reads,omitempty"`
-	Guessed bool     `json:"guessed,omitempty"`
-	Stdout  bool     `json:"stdout,omitempty"`
+// makingSpec is the part of a task.Making that the task's command determines.
+type makingSpec struct {
+	Targets []targetSpec `json:"targets"`
+	Reads   words        `json:"reads,omitempty"`
+	Guessed bool         `json:"guessed,omitempty"`
+	Stdout  bool         `json:"stdout,omitempty"`
 }
 
-type target struct {
+type targetSpec struct {
 	Path task.Bytes `json:"path"`
 	Temp bool       `json:"temp,omitempty"`
 }
 
-// words are task.Bytes.
+// words are encoded as task.Bytes.
 type words []string
 
 // MarshalJSON implements json.Marshaler.
@@ -89,9 +89,9 @@ func specOf(t *task.Task) *spec {
 		s.Records = append(s.Records, r)
 	}
 	if m := t.Makes; m != nil {
-		s.Makes = &making{Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout}
+		s.Makes = &makingSpec{Reads: m.Reads, Guessed: m.Guessed, Stdout: m.Stdout}
 		for _, x := range m.Targets {
-			s.Makes.Targets = append(s.Makes.Targets, target{task.Bytes(x.Path), x.Temp})
+			s.Makes.Targets = append(s.Makes.Targets, targetSpec{task.Bytes(x.Path), x.Temp})
 		}
 	}
 	if t.Err != nil {
@@ -126,11 +126,10 @@ func (s *spec) fill(t *task.Task) {
 	}
 }
 
-// EncodeTask returns a task, but for its number and what is known of it, as the journal of a
-// queue has it.
+// EncodeTask returns a task in the format of a queue's journal, without its number and its past.
 func EncodeTask(t *task.Task) ([]byte, error) { return json.Marshal(specOf(t)) }
 
-// DecodeTask sets what EncodeTask has returned in t.
+// DecodeTask is the inverse of EncodeTask: it sets the encoded fields in t.
 func DecodeTask(text []byte, t *task.Task) error {
 	s := &spec{}
 	err := json.Unmarshal(text, s)
@@ -140,22 +139,22 @@ func DecodeTask(text []byte, t *task.Task) error {
 	return err
 }
 
-// namedName is the name of the member that says that a task has a name.
+// namedName names the member that says that a task has a name.
 const namedName = "named"
 
-// envMark begins the part of an evAccepted line that is printed nowhere. No string
-// before it can contain it, because their quotes are escaped.
+// envMark begins the part of an evAccepted line that is never printed. Strings before it cannot
+// contain it, because their quotes are escaped.
 const envMark = `,"environment":`
 
-// appendWhole appends the line about a task that was accepted or changed. env is the environment
-// of a bare task, as packEnv returns it.
-func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, error) {
+// appendAccepted appends the line about a task that was accepted or changed. For a bare task, env
+// is its packed environment.
+func appendAccepted(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, error) {
 	spec, err := json.Marshal(specOf(t))
 	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	from := len(b)
-	b = beginTask(b, evAccepted, t.Identity)
+	b = beginTaskLine(b, evAccepted, t.Identity)
 	f := task.Facts{Task: t.ID, Command: task.Bytes(t.ShortCommandLine(t.Argv, maxCommand))}
 	b = task.AppendTime(f.Append(b), "at", now)
 	if t.Terms().Name != "" {
@@ -173,16 +172,16 @@ func appendWhole(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, err
 	return b, nil
 }
 
-// packEnv returns the environment of a bare task as its line has it.
+// packEnv encodes the environment of a bare task.
 func packEnv(env []string) []byte {
-	var b bytes.Buffer // which takes all
+	var b bytes.Buffer // never returns an error
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 	_, _ = io.WriteString(z, strings.Join(env, "\x00"))
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// unpackEnv is the reverse of packEnv.
+// unpackEnv is the inverse of packEnv.
 func unpackEnv(packed []byte) ([]string, error) {
 	var text []byte
 	z, err := gzip.NewReader(bytes.NewReader(packed))

@@ -12,41 +12,41 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// entry holds what the table keeps about a task. The rest can be read from the journal.
+// entry holds the facts about a task that are kept in the table. The rest is in the journal.
 type entry struct {
 	id       identity
-	ended    uint32       // of a task of a queue, if done: when, in seconds since 1970
-	seen     uint32       // how many tasks with this identity the input has had so far
-	duration task.Seconds // of the last attempt; 0 is unknown
-	offset   int64        // of the last line about the task that counts
-	lineSize int32        // of that line
-	specSize int32        // of that at spec
-	spec     int64        // of a task of a queue: the offset of the line that holds the whole task; 0 if there is none
-	outputs  int64        // bytes of its outputs, if done
-	attempts uint16       // that ended; an interrupted one does not count
-	failures uint16       // attempts since the task was last done that used up a retry
+	ended    uint32       // end of a done task of a queue, in seconds since 1970
+	seen     uint32       // number of tasks with this identity in the input so far
+	duration task.Seconds // of the last attempt; 0 if unknown
+	offset   int64        // offset of the line that describes the task
+	lineSize int32        // length of that line
+	specSize int32        // length of the line at spec
+	spec     int64        // in a queue: offset of the line with the whole task; 0 if there is none
+	outputs  int64        // bytes of outputs, if done
+	attempts uint16       // ended attempts, without interrupted ones
+	failures uint16       // attempts that used up a retry since the task was last done
 	outcome  task.Outcome // if done
 	flags    flags
-	age      uint8 // of the duration: resets since it was measured
+	age      uint8 // resets since the duration was measured
 
-	made task.Stamp // of the last attempt that ended, if the task makes files
+	made task.Stamp // of the last ended attempt, if the task makes files
 }
 
 type flags uint8
 
 const (
-	done     flags = 1 << iota // it has ended
-	shown                      // stdout has its result
-	logged                     // the joblog and the results tree have its result
+	done     flags = 1 << iota // the task has ended
+	shown                      // its result was shown
+	logged                     // its result is in the joblog and the results tree
 	streamed                   // if done: its output was shown but not captured
 	begun                      // if not done: an attempt has begun
-	named                      // of a queue: others can come after it by its name
+	named                      // in a queue: other tasks can name it as a dependency
 )
 
 func (e *entry) has(f flags) bool { return e.flags&f == f }
 
-// known returns what a resumed run has to know of a task that makes files.
-func (e *entry) known() task.Known {
+// knownState returns the state of a task that makes files, as a resumed run knows it.
+func (e *entry) knownState() task.Known {
 	switch {
 	case e.reusable() && e.outcome.Succeeded():
 		return task.KnownMade
@@ -56,32 +56,33 @@ func (e *entry) known() task.Known {
 	return task.NotKnown
 }
 
-// reusable reports whether a resumed run can use the result of an earlier one. It
-// cannot if the output was held back for order when that run ended: it is lost.
+// reusable reports whether a resumed run can use the result of an earlier one. It cannot if the
+// output was not captured and was still held back for order when that run ended, because it is
+// lost.
 func (e *entry) reusable() bool { return e.has(done) && (e.has(shown) || !e.has(streamed)) }
 
 const (
-	pageLen  = 256 // entries per page
-	maxPages = 32  // pages in memory
-	minIndex = 1024
-	beside   = 4 // see near
+	pageLen   = 256 // entries per page
+	maxPages  = 32  // pages in memory
+	minIndex  = 1024
+	nearRange = 4 // see table.near
 )
 
-// table finds entries by identity. The entries are in pages. Of those, a few that were
-// used last are in memory and the others in an unnamed file, so only the index grows with
-// the number of tasks: 8 bytes per entry, at a load between 7/16 and 7/8.
+// table finds entries by identity. Entries are stored in pages. The recently used pages are in
+// memory and the others in an unnamed file, so only the index grows with the number of tasks: it
+// takes 8 bytes per entry, at a load factor between 7/16 and 7/8.
 type table struct {
-	index []uint64         // hash in the upper half, number of the entry in the lower; 0 is free
-	free  func()           // frees the index
-	n     int              // entries; they are numbered from 1
-	pages map[uint32]*page // by number
-	last  *page            // the one used last
-	at    int              // where in last the entry used last is
+	index     []uint64         // hash in the upper half, entry number in the lower; 0 is free
+	free      func()           // frees the index
+	n         int              // number of entries; they are numbered from 1
+	pages     map[uint32]*page // by number
+	lastPage  *page            // the page used last
+	lastIndex int              // index in lastPage of the entry used last
 
-	dir  string
-	file *os.File
-	full bool  // the file could not take a page, so all stay in memory from now on
-	err  error // from reading the file
+	dir      string
+	file     *os.File
+	fileFull bool  // the file could not take a page, so all further pages stay in memory
+	err      error // first read error of the file
 }
 
 type page struct {
@@ -89,8 +90,7 @@ type page struct {
 	entries [pageLen]entry
 }
 
-// newTable returns a table with an index for about n entries. Its file will be in
-// dir.
+// newTable returns a table with an index for about n entries. It puts its file into dir.
 func newTable(dir string, n int) *table {
 	size := minIndex
 	for size/8*7 < n {
@@ -101,8 +101,8 @@ func newTable(dir string, n int) *table {
 	return t
 }
 
-// makeIndex makes an empty index, outside the heap if possible: because of a large
-// index in the heap, the garbage collector would let the heap grow by as much again.
+// makeIndex returns an empty index, outside the heap if possible. A large index in the heap would
+// let the garbage collector grow the heap by the same size again.
 func makeIndex(size int) (index []uint64, free func()) {
 	n := uintptr(size) * 8
 	p, err := unix.MmapPtr(-1, 0, nil, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -112,7 +112,7 @@ func makeIndex(size int) (index []uint64, free func()) {
 	return unsafe.Slice((*uint64)(p), size), func() { _ = unix.MunmapPtr(p, n) }
 }
 
-// close frees the index and closes the file. It may be called again.
+// close frees the index and closes the file. Further calls do nothing.
 func (t *table) close() {
 	if t.index != nil {
 		t.free()
@@ -121,11 +121,11 @@ func (t *table) close() {
 	}
 }
 
-// hashOf returns part of an identity, which is evenly distributed already.
+// hashOf returns part of an identity, which is already evenly distributed.
 func hashOf(id *identity) uint32 { return binary.LittleEndian.Uint32(id[:]) }
 
-// search returns the entry of id. If there is none, i is where id belongs in the index.
-// Collisions are resolved by linear probing.
+// search returns the entry of id. If there is none, e is nil and i is the index slot for id. The
+// index uses linear probing.
 func (t *table) search(id *identity) (i int, e *entry) {
 	if e := t.near(id); e != nil {
 		return 0, e
@@ -145,32 +145,31 @@ func (t *table) search(id *identity) (i int, e *entry) {
 	}
 }
 
-// near returns the entry of id if it is beside the one used last, as it mostly is when a
-// run is resumed: tasks come in the same order again, but for those that ran side by side.
-// A look at the index, which is at random places of the memory, takes much longer.
+// near returns the entry of id if it is close to the one used last. It usually is when a run is
+// resumed, because tasks come in nearly the same order again. A random access to the index takes
+// much longer.
 func (t *table) near(id *identity) *entry {
-	if t.last == nil {
+	if t.lastPage == nil {
 		return nil
 	}
-	some := t.last.entries[max(0, t.at-beside):min(t.at+beside+1, pageLen, t.n-int(t.last.number)*pageLen)]
+	some := t.lastPage.entries[max(0, t.lastIndex-nearRange):min(t.lastIndex+nearRange+1, pageLen, t.n-int(t.lastPage.number)*pageLen)]
 	for i := range some {
 		if some[i].id == *id {
-			t.at += i - min(t.at, beside)
+			t.lastIndex += i - min(t.lastIndex, nearRange)
 			return &some[i]
 		}
 	}
 	return nil
 }
 
-// entry returns an entry by its number. It is valid until the next call.
+// entry returns the entry with the given number. It is valid until the next call.
 func (t *table) entry(number uint32) *entry {
 	number--
-	t.at = int(number % pageLen)
-	return &t.page(number / pageLen).entries[t.at]
+	t.lastIndex = int(number % pageLen)
+	return &t.page(number / pageLen).entries[t.lastIndex]
 }
 
-// find returns the entry of id, or nil. The caller may use and change it until it uses the
-// table again.
+// find returns the entry of id, or nil. The caller may change it, until the next use of the table.
 func (t *table) find(id identity) *entry {
 	_, e := t.search(&id)
 	return e
@@ -209,8 +208,8 @@ func (t *table) grow() {
 	free()
 }
 
-// all is an iter.Seq of the entries in the order in which they were added. The caller may
-// use and change each until it uses the table again.
+// all is an iter.Seq of the entries in the order in which they were added. The caller may change
+// each entry until the next use of the table.
 func (t *table) all(yield func(*entry) bool) {
 	for n := range uint32(t.n) {
 		if !yield(t.entry(n + 1)) {
@@ -219,17 +218,17 @@ func (t *table) all(yield func(*entry) bool) {
 	}
 }
 
-// clear clears flags of every entry.
-func (t *table) clear(f flags) {
+// clearFlags clears flags of every entry.
+func (t *table) clearFlags(f flags) {
 	for e := range t.all {
 		e.flags &^= f
 	}
 }
 
-// page returns a page after loading it into memory if needed.
+// page returns a page, and loads it into memory if necessary.
 func (t *table) page(number uint32) *page {
-	if t.last != nil && t.last.number == number {
-		return t.last
+	if t.lastPage != nil && t.lastPage.number == number {
+		return t.lastPage
 	}
 	p := t.pages[number]
 	if p == nil {
@@ -241,14 +240,14 @@ func (t *table) page(number uint32) *page {
 			t.err = cmp.Or(t.err, err)
 		}
 	}
-	t.last = p
+	t.lastPage = p
 	return p
 }
 
-// evict returns memory for a page: that of another one, which it writes to the file, if
-// there are many in memory and the file can take one.
+// evict returns memory for a page. If many pages are in memory, it writes one of them to the file
+// and reuses its memory.
 func (t *table) evict() *page {
-	if len(t.pages) < maxPages || t.full {
+	if len(t.pages) < maxPages || t.fileFull {
 		return new(page)
 	}
 	var err error
@@ -256,13 +255,13 @@ func (t *table) evict() *page {
 		t.file, err = kernel.Unnamed(t.dir)
 	}
 	for number, p := range t.pages {
-		if p == t.last {
+		if p == t.lastPage {
 			continue
 		}
 		if err == nil {
 			_, err = t.file.WriteAt(p.bytes(), p.offset())
 		}
-		if t.full = err != nil; t.full {
+		if t.fileFull = err != nil; t.fileFull {
 			break
 		}
 		delete(t.pages, number)
@@ -271,11 +270,11 @@ func (t *table) evict() *page {
 	return new(page)
 }
 
-// bytes returns the entries as they are in the file. No other process reads it, so
-// byte order and padding do not matter.
+// bytes returns the entries in the format of the file. Only this process reads it, so byte order
+// and padding do not matter.
 func (p *page) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&p.entries)), unsafe.Sizeof(p.entries))
 }
 
-// offset returns the page's offset in the file.
+// offset returns the offset of the page in the file.
 func (p *page) offset() int64 { return int64(p.number) * int64(unsafe.Sizeof(p.entries)) }

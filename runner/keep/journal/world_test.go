@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,8 +19,8 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// world is a state directory and the runs that use it, one after another. Its steps are lines
-// of words, which the rows in testdata and the model share.
+// world is a state directory and a sequence of runs that use it. Its steps are lines of words,
+// which the rows in testdata and the model share.
 type world struct {
 	t       testing.TB
 	cfg     Config
@@ -30,17 +29,17 @@ type world struct {
 	j      *Journal
 	tasks  map[string]*task.Task     // of this run, by name
 	order  []string                  // their names
-	runs   map[string]bool           // those that run
-	ended  map[string]*task.Result   // that are to be shown
-	before map[string]*task.Attempts // the earlier attempts at a task
+	runs   map[string]bool           // the running tasks
+	ended  map[string]*task.Result   // results to be shown
+	before map[string]*task.Attempts // earlier attempts at a task
 	shows  shower
-	books  shower // that Logs keeps
+	books  shower // the sink behind Logs
 	commit *Commit
 	logs   *Logs
 	shown  *Shown
 
-	synced  int64 // of the journal: what a power cut leaves
-	outputs int64 // the same of the outputs
+	synced  int64 // size of the journal that survives a power cut
+	outputs int64 // the same for the outputs
 }
 
 func newWorld(t testing.TB, queue bool) *world {
@@ -52,8 +51,7 @@ func newWorld(t testing.TB, queue bool) *world {
 	return w
 }
 
-// endings are how attempts end, by the words of the steps. Their output is that of OK and of
-// failed ones.
+// endings maps words of steps to ends of attempts. OK and failed ones have output.
 var endings = map[string]struct {
 	result task.Result
 	last   bool // it ends the task
@@ -75,7 +73,7 @@ var endings = map[string]struct {
 	"notrun":    {task.Result{Outcome: task.NotRun, Final: true}, true, true},
 }
 
-// do takes a step. What it returns is an error of the disk.
+// do takes a step. It returns an error of the disk.
 func (w *world) do(step string) error {
 	words := strings.Fields(step)
 	op, names := words[0], words[1:]
@@ -121,17 +119,17 @@ func (w *world) do(step string) error {
 		return w.j.ClearLogged()
 	case "damage":
 		require.NoError(w.t, os.Truncate(filepath.Join(w.cfg.Dir, filepath.Base(w.j.out.file.Name())), 0))
-	case "fails": // and nothing but notes is recorded any more
+	case "fails": // only notes are recorded from now on
 		w.j.fail(errors.New("no room"))
-	case "block": // nothing can be made under the name of a new journal
+	case "block": // nothing can be created under the name of a new journal
 		return os.MkdirAll(filepath.Join(w.cfg.Dir, newName, "full"), 0o700)
-	case "litter": // as a crash leaves it
+	case "litter": // files that a crash may leave
 		return os.WriteFile(filepath.Join(w.cfg.Dir, names[0]), []byte("of a crash"), 0o600)
 	case "compact", "compact-all":
 		w.j.cfg.Slack = map[bool]int64{true: -1 << 40, false: 1 << 20}[op == "compact-all"]
 		defer func() { w.j.cfg.Slack = 1 << 40 }()
 		return w.compact()
-	case "breaks": // the disk, from now on, as a device does
+	case "breaks": // the disk fails from now on
 		var err error
 		w.j.file.Close()
 		w.j.file, err = os.OpenFile(names[0], os.O_RDWR, 0)
@@ -150,8 +148,8 @@ func (w *world) do(step string) error {
 	return nil
 }
 
-// open begins a run. Of a name that comes again, the task gets the name with a plus. A word
-// with commas stands for a file, the command that makes it, and the hash of its inputs.
+// open begins a run. A repeated name gets a plus. A word with commas stands for a file, the command
+// that makes it, and the hash of its inputs.
 func (w *world) open(words []string) error {
 	w.cfg.Resume = Resume{Costs: true}
 	var input given
@@ -218,7 +216,7 @@ func (w *world) open(words []string) error {
 	return nil
 }
 
-// plain is a task as it is read.
+// plain returns a task as the source returns it.
 func (w *world) plain(word string, id uint64) *task.Task {
 	parts := strings.Split(strings.TrimRight(word, "+"), ",")
 	if len(parts) < 3 {
@@ -236,7 +234,8 @@ func (w *world) start(name string, more bool) {
 	w.j.Started(task.Attempt{Task: w.tasks[name], Number: w.tasks[name].Attempts + 1, Slot: task.Slot{ID: 1}}, more)
 }
 
-// end ends an attempt at a task, which it starts if need be, or the task without one. The nth attempt takes n seconds.
+// end ends an attempt at a task, after starting it if necessary, or ends the task without one. The
+// nth attempt takes n seconds.
 func (w *world) end(how, name string) {
 	tk, e := w.tasks[name], endings[how]
 	if !e.none && !w.runs[name] {
@@ -257,7 +256,7 @@ func (w *world) end(how, name string) {
 		r.Before, r.Omitted = before.Before, before.Omitted
 		w.ended[name] = &r
 	}
-	if how != "notrun" { // of which the sinks alone are told
+	if how != "notrun" { // only the sinks get it
 		w.j.Ended(task.Attempt{Task: tk, Number: r.Attempt}, &r, e.last)
 	}
 	if !e.last {
@@ -271,7 +270,7 @@ func (w *world) end(how, name string) {
 	}
 }
 
-// says is what an attempt writes: mostly a little, sometimes more than waits to be written.
+// says returns the output of an attempt: usually short, sometimes longer than the buffer.
 func says(name string, attempt int) string {
 	text := fmt.Sprintf("%s%d ", name, attempt)
 	if attempt%3 == 0 {
@@ -280,7 +279,7 @@ func says(name string, attempt int) string {
 	return text
 }
 
-// show gives the sinks results, of this run or of earlier ones, or only has them committed.
+// show passes results to the sinks, of this run or of earlier ones, or only commits them.
 func (w *world) show(names []string, shown bool) error {
 	var events []task.Event
 	for _, name := range names {
@@ -316,7 +315,7 @@ func (w *world) named(names []string) (tasks []*task.Task) {
 	return tasks
 }
 
-// accept adds tasks to a queue, maybe by a door. Their names are their numbers.
+// accept adds tasks to a queue, perhaps as a delivery. Their names are their numbers.
 func (w *world) accept(names []string, door string) error {
 	for _, name := range names {
 		id, err := strconv.ParseUint(name, 10, 64)
@@ -327,7 +326,7 @@ func (w *world) accept(names []string, door string) error {
 	return w.j.Accept(w.named(names), door)
 }
 
-// change gives a task of a queue a note, and a name, too.
+// change gives a task of a queue a note and perhaps a name.
 func (w *world) change(name string, words []string) error {
 	changed := *w.tasks[name]
 	changed.Asked = &task.Terms{Note: words[0]}
@@ -338,7 +337,7 @@ func (w *world) change(name string, words []string) error {
 	return w.j.Change([]*task.Task{&changed})
 }
 
-// note notes what a power cut would leave.
+// note notes the files that a power cut would leave.
 func (w *world) note() {
 	o := w.j.out
 	if !w.j.dirty && w.j.failure() == nil {
@@ -346,14 +345,14 @@ func (w *world) note() {
 	}
 	if !o.dirty {
 		w.outputs = o.end
-		if o.waiting.Len() > 0 {
-			w.outputs = o.from
+		if o.pending.Len() > 0 {
+			w.outputs = o.pendingAt
 		}
 	}
 }
 
-// kill goes on in a copy of the directory as a kill leaves it: of the journal n bytes and a torn
-// tail. A power cut loses what was not synced, but for the places of the outputs.
+// kill continues in a copy of the directory as a kill leaves it: n bytes of the journal and an
+// incomplete line. A power cut also loses what was not synced, except the positions of outputs.
 func (w *world) kill(n int64, torn string, powercut bool) {
 	dir := w.t.TempDir()
 	require.NoError(w.t, os.CopyFS(dir, os.DirFS(w.cfg.Dir)))
@@ -374,8 +373,8 @@ func (w *world) kill(n int64, torn string, powercut bool) {
 	w.cfg.Dir = dir
 }
 
-// view says what the run was told of a task: how it ended in an earlier one, or how often it
-// was tried.
+// view returns the state of a task at the start of the run: how it ended in an earlier one, or how
+// often it was tried.
 func (w *world) view(name string) string {
 	tk := w.tasks[name]
 	var b strings.Builder
@@ -455,70 +454,9 @@ func queued(dir string) Config {
 	return cfg
 }
 
-// shower is the sink that shows: it gathers what it is given.
-type shower struct {
-	bytes.Buffer
-	err, unsynced error
-}
-
-func (s *shower) Consume(events []task.Event) error {
-	for _, e := range events {
-		if e.Kind == task.Finished && e.Result.Stdout != nil && !e.Result.Earlier && s.err == nil {
-			_, _ = e.Result.Stdout.WriteTo(s)
-		}
-	}
-	return s.err
-}
-
-func (s *shower) Sync() error { return s.unsynced }
-
-func (s *shower) Close(task.Stats) error { return s.err }
-
-func read(t testing.TB, dir string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, journalName))
-	require.NoError(t, err)
-	return string(b)
-}
-
-// known returns what is known of the earlier attempts of a task.
-func known(t *task.Task) task.Attempts {
-	if t.Known == nil {
-		return task.Attempts{}
-	}
-	return *t.Known
-}
-
-// left returns the tasks that a queue holds at its start, by number.
-func left(t testing.TB, j *Journal) map[uint64]*task.Task {
-	t.Helper()
-	tasks := map[uint64]*task.Task{}
-	last := uint64(0)
-	for tk, err := range j.QueueTasks() {
-		require.NoError(t, err)
-		require.Greater(t, tk.ID, last)
-		last = tk.ID
-		tasks[tk.ID] = tk
-	}
-	require.LessOrEqual(t, last, j.LastID())
-	return tasks
-}
-
-// given is a source of tasks.
-type given []*task.Task
-
-func (g *given) Next(func() uint64) (*task.Task, error) {
-	if len(*g) == 0 {
-		return nil, io.EOF
-	}
-	t := (*g)[0]
-	*g = (*g)[1:]
-	return t, nil
-}
-
-// compact compacts the journal as it does by itself.
+// compact compacts the journal in the same way as the journal itself does.
 func (w *world) compact() error {
-	l, err := w.j.loaded(w.j.file)
+	l, err := w.j.loadContents(w.j.file)
 	if err == nil {
 		defer l.table.close()
 		err = w.j.compact(l)

@@ -8,19 +8,18 @@ import (
 	"crew/runner/decide/task"
 )
 
-// maxWaiting is how many bytes of lines may wait to be written.
-const maxWaiting = 64 << 10
+// maxPending is the size of pending lines or outputs above which they are written.
+const maxPending = 64 << 10
 
-// Started records that an attempt is about to start. The starts of several cost one
-// write. See runner.Recorder.
+// Started records that an attempt is about to start. Several starts cost one write; more says that
+// another one follows. See runner.Recorder.
 func (j *Journal) Started(a task.Attempt, more bool) {
 	_ = j.append(!more, func(b []byte) []byte { return appendStarted(b, a, time.Now()) })
 }
 
-// Ended records how an attempt ended, with its outputs if that finishes its task.
-// The line may be written only with the next start, with Idle or by Commit, so that
-// an end and a start together cost one write. Commit reports errors. See
-// runner.Recorder.
+// Ended records how an attempt ended and, if it finishes its task, its outputs. The line may be
+// written only with the next start, by Idle or by Commit, so that an end and a start together cost
+// one write. Commit returns errors. See runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	if !final || !j.finishes(r) {
 		_ = j.append(false, func(b []byte) []byte {
@@ -38,8 +37,8 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	if j.failure() != nil {
 		return
 	}
-	j.saving.RLock()
-	defer j.saving.RUnlock()
+	j.saveMu.RLock()
+	defer j.saveMu.RUnlock()
 	var saved [len(streams)]extent
 	for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
 		var err error
@@ -60,13 +59,13 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 		if r.Omitted > 0 {
 			b = task.AppendInt(b, "omitted", int64(r.Omitted))
 		}
-		return j.endMembers(b, r)
+		return j.appendEndMembers(b, r)
 	})
 }
 
-// endMembers appends what a line says of a task that has ended, besides its result: when, in a
-// queue, and what happens to its output.
-func (j *Journal) endMembers(b []byte, r *task.Result) []byte {
+// appendEndMembers appends the members that follow the result of an ended task: in a queue the
+// time, and how its output was treated.
+func (j *Journal) appendEndMembers(b []byte, r *task.Result) []byte {
 	if j.cfg.Queue != nil {
 		b = task.AppendTime(b, "at", time.Now())
 	}
@@ -88,18 +87,17 @@ func (j *Journal) endMembers(b []byte, r *task.Result) []byte {
 	return b
 }
 
-// Idle writes the lines that wait to be written with a start. It does nothing once
-// the journal is closed. See runner.Recorder.
+// Idle writes the pending lines. It does nothing after Close. See runner.Recorder.
 func (j *Journal) Idle() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.closed {
-		_ = j.flush()
+		_ = j.flushLocked()
 	}
 }
 
-// finishes reports whether a task with this result is done, so that it does not run
-// again when the run is resumed.
+// finishes reports whether a task with result r is done, so that a resumed run does not run it
+// again.
 func (j *Journal) finishes(r *task.Result) bool {
 	if j.cfg.Queue != nil && r.Final && isDone(r.Outcome) {
 		return true
@@ -107,52 +105,50 @@ func (j *Journal) finishes(r *task.Result) bool {
 	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)
 }
 
-// append adds a line, whose body is appended by body, to those that are waiting, and writes
-// all of them if now is set or they are many. After an error it writes nothing more, and
-// returns the error again.
+// append adds a line, whose body the function body appends, to the pending lines. It writes them if
+// now is set or there are many. After an error it writes nothing more and returns the error again.
 func (j *Journal) append(now bool, body func([]byte) []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	from := len(j.waiting)
-	j.waiting = seal(body(j.waiting), from)
-	if now || len(j.waiting) > maxWaiting {
-		return j.flush()
+	from := len(j.pending)
+	j.pending = seal(body(j.pending), from)
+	if now || len(j.pending) > maxPending {
+		return j.flushLocked()
 	}
 	return nil
 }
 
-// appendNotes writes lines about what was shown. It tries even after an error: what was
-// recorded before that should not be shown again.
+// appendNotes writes lines about shown or logged results. It tries that even after an error,
+// because results that were recorded before should not be shown again.
 func (j *Journal) appendNotes(lines []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_ = j.flush()
-	if err := j.write(lines); err != nil {
+	_ = j.flushLocked()
+	if err := j.writeLocked(lines); err != nil {
 		j.fail(err)
 	}
 }
 
-// flush writes the waiting lines, and before them the outputs that wait. The caller
-// holds mu.
-func (j *Journal) flush() error {
+// flushLocked writes the pending outputs and then the pending lines. The caller must hold mu.
+func (j *Journal) flushLocked() error {
 	if err := j.out.flush(); err != nil {
 		j.fail(fmt.Errorf("keep output: %w", err))
 	}
-	lines := j.waiting
-	j.waiting = j.waiting[:0]
+	lines := j.pending
+	j.pending = j.pending[:0]
 	if closed := fs.ErrClosed; j.closed {
 		j.fault.CompareAndSwap(nil, &closed)
 	}
 	if err := j.failure(); err != nil || len(lines) == 0 {
 		return err
 	}
-	if err := j.write(lines); err != nil {
+	if err := j.writeLocked(lines); err != nil {
 		j.fail(err)
 	}
 	return j.failure()
 }
 
-func (j *Journal) write(lines []byte) error {
+func (j *Journal) writeLocked(lines []byte) error {
 	if _, err := j.file.WriteAt(lines, j.end); err != nil {
 		_ = j.file.Truncate(j.end)
 		return err
@@ -162,13 +158,13 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// fail ends the recording because of err, unless it has ended.
+// fail ends the recording because of err, unless it has already ended.
 func (j *Journal) fail(err error) {
 	err = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
 	j.fault.CompareAndSwap(nil, &err)
 }
 
-// failure returns why nothing is recorded any more, or nil.
+// failure returns the error that ended the recording, or nil.
 func (j *Journal) failure() error {
 	if err := j.fault.Load(); err != nil {
 		return *err
@@ -176,18 +172,17 @@ func (j *Journal) failure() error {
 	return nil
 }
 
-// sync makes everything recorded so far durable: the outputs, and then the lines about them.
+// sync makes everything recorded so far durable: first the outputs, then the lines about them.
 //
-// A line that is written between the two syncs can be durable without its output, as
-// can any line that the kernel writes back by itself. So the next run believes an end
-// only if a note that was written after such a sync says that the result was shown, or
-// if the output has the right checksum. Holding lines back instead would let starts
-// wait for the disk.
+// A line that is written between the two syncs can be durable without its output, as can any line
+// that the kernel writes back by itself. So the next run believes a recorded end only if the output
+// has the right checksum, or if a note that was written after such a sync says that the result was
+// shown. Holding lines back instead would make starts wait for the disk.
 func (j *Journal) sync() error {
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
 	j.mu.Lock()
-	_ = j.flush()
+	_ = j.flushLocked()
 	dirty := j.dirty
 	j.dirty = false
 	j.mu.Unlock()
