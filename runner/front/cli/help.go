@@ -8,29 +8,29 @@ import (
 
 const helpHead = `Usage: crew [options] [--] command [args...] [::: values...]...
        crew [options]        each record is a shell command line
-       crew serve [options] [command [args...]]   run what crew ctl add brings
-       crew worker [options] [command [args...]]   run what --engine brings
-       crew ctl VERB         see and steer runs: crew ctl --help
-       crew engine VERB      other machines: crew engine --help
-       crew state DIR        what a run with --state did: crew state --help
-       crew report FILE      an HTML page of what runs did: crew report --help
+       crew serve [options] [command [args...]]    a queue: crew serve --help
+       crew worker [options] [command [args...]]   a worker of a hub
+       crew ctl VERB         inspect and control runs: crew ctl --help
+       crew engine VERB      hubs and workers: crew engine --help
+       crew state DIR        summary of a run with --state: crew state --help
+       crew report FILE      HTML report of runs: crew report --help
        crew web              your runs in a browser: crew web --help
-       crew help [TOPIC]     this; TOPIC is such as ctl, --retries or signals
+       crew help [TOPIC]     help on a topic: crew help retry, crew help ctl add
 
-Runs a command for each record of its input, several at a time.
-Options end at the first word that is not an option; the rest belongs to the
-command.
+Runs a command for each record of its input, in parallel. A record is a line of
+stdin by default. Options end at the first word that is not an option.
 
   ::: a b      values on the command line    :::: FILE    values from a file
-  :::+ ::::+   in step with the group before; other groups give the product
+  :::+ ::::+   in step with the group before; without +, every combination
 
   {} record   {.} no extension   {/} basename   {//} dirname   {/.} both
   {1} column or source 1, {-1} the last, {1/.} and so on; {name} with --header
-  {#} task number   {%} worker number   {host} its machine
+  {#} task number   {%} worker number   {host} machine of the task
 `
 
 const helpTail = `
-Times are seconds, or such as 500ms, 2m, 1d. CREW_OPTS holds your defaults.
+DUR is in seconds, or has a unit: 500ms, 2m, 1h30m, 1d. CREW_OPTS holds your
+default options.
 
 Examples:
   find . -name '*.log' -print0 | crew -0 gzip -9 {}
@@ -40,9 +40,9 @@ Examples:
   crew --retries 2 --timeout 30 curl -fsSO {} < urls
   crew -k --worker 'jq --unbuffered -c .user' < events.json
 
-Exit status: 0 all well, 1 crew could not go on, 2 usage, 123 a task failed,
-126 the command cannot be executed, 127 not found, 128+N ended by signal N.
-See crew(1) for the rest, or crew help TOPIC; crew help topics lists them.
+Exit status: 0 all tasks succeeded, 1 crew itself failed, 2 usage, 123 a task
+failed, 126 the command cannot be executed, 127 not found, 128+N signal N.
+See crew(1), or crew help TOPIC; crew help topics lists the topics.
 `
 
 // shortHead, the options of shortOptions and shortTail are what -h prints, on one screen.
@@ -58,16 +58,16 @@ const (
 // What the help of some commands ends with.
 const (
 	wordTail = `
-See crew --help for what the words of a command are.
+See crew --help for the placeholders of a command.
 `
 	ctlTail = `
-RUN is the pid of a crew or the name that --name gave it. It can be left out
-while only one runs. --json prints the replies as lines of JSON.
+RUN is the process ID or the --name of a run. Leave it out if only one runs.
+--json prints the replies as lines of JSON.
 See crew ctl VERB --help.
 `
 	engineTail = `
-URL is such as nats://hub:4222, the name of a NATS context, or a file of one.
-Without --engine it is that of NATS_URL.
+URL is nats://hub:4222, for example, or the name or the file of a NATS context.
+Without --engine, NATS_URL is used.
 See crew engine VERB --help.
 `
 )

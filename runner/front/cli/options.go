@@ -41,9 +41,9 @@ type Options struct {
 	Engine  Engine  `heading:"Other machines"`
 	Control Control `heading:"Other"`
 
-	Help bool     `row:"-h, --help | all | print this; -h: what is used most, on one screen"`
+	Help bool     `row:"-h, --help | all | print this; -h: the common options, on one screen"`
 	_    struct{} `row:"-V, --version | all | print the version" to:"Print" by:"version"`
-	_    struct{} `row:"--completion SHELL | all | print a script that completes for bash, zsh or fish | bash zsh fish" to:"Print" by:"completion"`
+	_    struct{} `row:"--completion SHELL | all | print a completion script for bash, zsh or fish | bash zsh fish" to:"Print" by:"completion"`
 
 	Ctl  Ctl
 	Hub  Hub
@@ -57,18 +57,18 @@ type Options struct {
 // Input configures where records come from and how they are cut. Delim, which ends a record, is
 // not empty.
 type Input struct {
-	Files     []string       `row:"-a, --arg-file FILE | run | records from FILE, - is stdin; several one by one"`
+	Files     []string       `row:"-a, --arg-file FILE | run | read records from FILE (- is stdin); repeatable"`
 	Groups    []input.Group  // read after the files
 	_         struct{}       `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delim"`
 	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
-	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | cut records into columns at REGEX" by:"colsep"`
+	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | split records into columns at REGEX" by:"colsep"`
 	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
 	Header    bool           `row:"--header | run | the first record names the columns"`
-	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: an object a line | lines json"`
+	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: one object per line | lines json"`
 	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
-	EOF       string         `row:"-E, --eof STR | run | stop at the record STR | any"`
-	Shard     Shard          `row:"--shard K/N | run | take share K of the records, which N runs share" by:"shard"`
-	Times     []string       `row:"--times PATH | run | how long commands took: a joblog, --json, --state"`
+	EOF       string         `row:"-E, --eof STR | run | stop reading at the record STR | any"`
+	Shard     Shard          `row:"--shard K/N | run | run only share K of N shares of the records" by:"shard"`
+	Times     []string       `row:"--times PATH | run | durations of earlier runs: joblog, --json, --state"`
 }
 
 // Shard is the part of the records that the run takes. The zero Shard is all of them.
@@ -80,12 +80,12 @@ type Shard struct{ Number, Of int } // Number from 1
 type Command struct {
 	Words    []string
 	Literal  bool   // after a --, so that a word such as ; is what it says
-	MaxArgs  int    `row:"-n, --max-args N | all | N records in one command; 0 takes one, adds none | 0.."`
+	MaxArgs  int    `row:"-n, --max-args N | all | up to N records per command; 0: leave them out | 0.."`
 	NoArgs   bool   // -n0: the record is not inserted
-	MaxChars int    `row:"-s, --max-chars N | run | as many records as fit a command of N bytes | 1.."`
-	Spread   bool   `row:"-X, --spread | run | as many as fit; workers share the last ones evenly"`
-	Replace  string `row:"-I, --replace STR | all | STR stands for the record in place of {}"`
-	Stdin    bool   `row:"--stdin | all | give the record to the task's standard input"`
+	MaxChars int    `row:"-s, --max-chars N | run | as many records per command as fit in N bytes | 1.."`
+	Spread   bool   `row:"-X, --spread | run | as many records as fit, shared out evenly"`
+	Replace  string `row:"-I, --replace STR | all | use STR instead of {} for the record"`
+	Stdin    bool   `row:"--stdin | all | give the record to the task on its stdin"`
 	Shell    string // "" if only shell syntax calls for one
 }
 
@@ -95,60 +95,60 @@ func (c Command) Batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
 // Pipe configures how a stream is cut into blocks. Block is bytes or, if it is negative, blocks of
 // a worker. For either, 0 is for any; a Start or End of "" is for any, too.
 type Pipe struct {
-	On      bool   `row:"--pipe | run | cut a stream into blocks, each a task's stdin"`
-	Block   int64  `row:"--block SIZE | run | about SIZE bytes in a block (1M); -N: N a worker" by:"block"`
-	Records int    `row:"-N, --records N | run | N records in a block; without --pipe the same as -n | 1.."`
-	End     string `row:"--recend STR | run | records of blocks end with STR (\\n); knows \\n \\t \\0" by:"mark"`
-	Start   string `row:"--recstart STR | run | records of blocks begin with STR" by:"mark"`
+	On      bool   `row:"--pipe | run | cut a stream into blocks, one per task, on stdin"`
+	Block   int64  `row:"--block SIZE | run | about SIZE bytes per block (1M); -N: N per worker" by:"block"`
+	Records int    `row:"-N, --records N | run | N records per block; without --pipe, same as -n | 1.."`
+	End     string `row:"--recend STR | run | with --pipe: records end with STR (\\n)" by:"mark"`
+	Start   string `row:"--recstart STR | run | with --pipe: records begin with STR" by:"mark"`
 }
 
 // Pool configures the workers. Jobs are as written, or a file with their number; "" is for the
 // default.
 type Pool struct {
-	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 for most, or a FILE"`
-	_        struct{}      `row:"--buffer N | run | have N tasks wait (2 x jobs, >= 64; 4096 by key) | 1..1073741824" to:"Queue.Buffer"`
-	Delay    time.Duration `row:"--delay DUR | all | at least DUR between starts"`
+	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 (maximum), or a FILE"`
+	_        struct{}      `row:"--buffer N | run | read N records ahead (2 per worker, at least 64) | 1..1073741824" to:"Queue.Buffer"`
+	Delay    time.Duration `row:"--delay DUR | all | wait at least DUR between two starts"`
 	Jitter   time.Duration `row:"--jitter DUR | all | wait a random time up to DUR before the first start"`
-	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds it"`
-	LockWait time.Duration `row:"--lock-wait DUR | all | with --lock: wait for the other run up to DUR"`
+	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds the lock FILE"`
+	LockWait time.Duration `row:"--lock-wait DUR | all | with --lock: wait up to DUR for the other run"`
 	Workdir  string        `row:"--workdir DIR | all | run tasks in DIR"`
-	Nice     int           `row:"--nice N | all | add N to the tasks' niceness | -20..19"`
-	PTY      bool          `row:"--pty | all | tasks write to terminals: colours, progress bars"`
+	Nice     int           `row:"--nice N | all | add N to the niceness of tasks | -20..19"`
+	PTY      bool          `row:"--pty | all | let tasks write to a terminal: colours, bars"`
 	TTY      bool          `row:"--tty | run | one task at a time, with the terminal, for prompts"`
 	_        struct{}      `row:"--shell PATH | all | run the command in this shell" to:"Command.Shell"`
 }
 
 // Jobserver configures with whom the run shares the places for its tasks.
 type Jobserver struct {
-	Mode  string `row:"--jobserver[=WHEN] | all | share the places as make -j does; =no: join none | share join no"`
-	Style string `row:"--jobserver-style FORM | all | auto (default), fifo, or pipe for make before 4.4 | auto fifo pipe"`
+	Mode  string `row:"--jobserver[=WHEN] | all | share the workers with make -j; =no: join none | share join no"`
+	Style string `row:"--jobserver-style FORM | all | auto (default), fifo, or pipe (make before 4.4) | auto fifo pipe"`
 }
 
 // Sched configures the order of tasks and which worker runs them. An Order of "" is that of the input.
 type Sched struct {
 	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
-	Key    string       `row:"--key TEMPLATE | runs | what policy and limits go by, such as '{1}'"`
-	Cost   string       `row:"--cost TEMPLATE | runs | a number: how heavy a task is"`
-	Topics sched.Topics `row:"--topics LIST | runs | workers for each key: mail=2,db=1,*=5, or auto" by:"topics"`
-	_      struct{}     `row:"--per-key N | runs | at most N tasks of one key at once | 1.." to:"Queue.PerKey"`
+	Key    string       `row:"--key TEMPLATE | runs | what policies and limits group by, e.g. '{1}'"`
+	Cost   string       `row:"--cost TEMPLATE | runs | how heavy a task is: a number (1)"`
+	Topics sched.Topics `row:"--topics LIST | runs | workers per key: mail=2,db=1,*=5, or auto" by:"topics"`
+	_      struct{}     `row:"--per-key N | runs | run at most N tasks of one key at once | 1.." to:"Queue.PerKey"`
 	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
 }
 
 // Terms configures what tasks take to start, beside a worker.
 type Terms struct {
-	Priority string   `row:"--priority TEMPLATE | runs | higher starts first, from -1000 to 1000 (0)"`
-	Weight   string   `row:"--weight TEMPLATE | runs | a whole number: the places a task takes (1)"`
-	_        struct{} `row:"--cap NAME=N | runs | a limit by name, or gpu:0,1,3; repeatable" to:"Queue.Caps" by:"cap"`
-	Needs    string   `row:"--needs TEMPLATE | runs | what a task takes of them: gpu, or db:2,net"`
-	_        struct{} `row:"--rate N/PERIOD | runs | at most N starts in it: 100/s, 10/1m,burst=5" to:"Queue.Rate" by:"rate"`
-	_        struct{} `row:"--key-rate N/PERIOD | runs | the same for each key" to:"Queue.KeyRate" by:"rate"`
+	Priority string   `row:"--priority TEMPLATE | runs | -1000 to 1000 (0); higher starts first"`
+	Weight   string   `row:"--weight TEMPLATE | runs | how many workers a task occupies (1)"`
+	_        struct{} `row:"--cap NAME=N | runs | a named limit: gpu=3, or gpu:0,1,3; repeatable" to:"Queue.Caps" by:"cap"`
+	Needs    string   `row:"--needs TEMPLATE | runs | what a task takes of --cap: gpu, or db:2,net"`
+	_        struct{} `row:"--rate N/PERIOD | runs | start at most N tasks per PERIOD: 100/s, 10/1m" to:"Queue.Rate" by:"rate"`
+	_        struct{} `row:"--key-rate N/PERIOD | runs | the same limit for each key" to:"Queue.KeyRate" by:"rate"`
 }
 
 // Machine configures when too much is going on on this machine to start more. Its zero amounts are
 // no bounds.
 type Machine struct {
-	Load    Amount `row:"--load N | runs | start while fewer than N, N% of CPUs, are busy" by:"load"`
-	MemFree Amount `row:"--memfree SIZE | runs | start while SIZE, or N%, of memory is free" by:"memfree"`
+	Load    Amount `row:"--load N | runs | start nothing while the load is N or N% of CPUs" by:"load"`
+	MemFree Amount `row:"--memfree SIZE | runs | start nothing while less than SIZE or N% is free" by:"memfree"`
 }
 
 // Coproc configures persistent workers, which take the records instead of a command. Words is the
@@ -156,13 +156,13 @@ type Machine struct {
 type Coproc struct {
 	Words    string        `row:"--worker CMD | all | give the records to long-lived processes"`
 	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json"`
-	Window   int           `row:"--worker-window N | all | up to N records in a worker at once (1) | 1..65536"`
-	Eager    bool          `row:"--worker-start WHEN | all | lazy (default), with the first record, or eager | lazy eager"`
+	Window   int           `row:"--worker-window N | all | send a worker up to N records at once (1) | 1..65536"`
+	Eager    bool          `row:"--worker-start WHEN | all | lazy (default): with the first record; or eager | lazy eager"`
 	Life     task.Life
-	_        struct{} `row:"--worker-ready REGEX | all | wait for a line of the worker that matches" to:"Coproc.Life.Ready" by:"ready"`
+	_        struct{} `row:"--worker-ready REGEX | all | wait until the worker prints a matching line" to:"Coproc.Life.Ready" by:"ready"`
 	_        struct{} `row:"--worker-start-timeout DUR | all | replace a worker that is not ready after DUR | 1us.." to:"Coproc.Life.Start"`
-	_        struct{} `row:"--worker-max N | all | a fresh worker after N records | 1.." to:"Coproc.Life.Records"`
-	_        struct{} `row:"--worker-age DUR | all | a fresh worker after DUR | 1us.." to:"Coproc.Life.Age"`
+	_        struct{} `row:"--worker-max N | all | replace a worker after N records | 1.." to:"Coproc.Life.Records"`
+	_        struct{} `row:"--worker-age DUR | all | replace a worker after DUR | 1us.." to:"Coproc.Life.Age"`
 }
 
 // Failure configures limits of time, retries and the early end of a run. The longest delay is not less
@@ -171,17 +171,17 @@ type Failure struct {
 	Retry     core.Retry
 	Limit     core.Limit
 	Halt      core.Halt
-	_         struct{} `row:"--retries N | runs | N more attempts after the first | 0.." to:"Failure.Retry.Max"`
-	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s), then doubling" to:"Failure.Retry.Delay"`
+	_         struct{} `row:"--retries N | runs | retry a failed task up to N times | 0.." to:"Failure.Retry.Max"`
+	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s); then it doubles" to:"Failure.Retry.Delay"`
 	_         struct{} `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
 	RetryOn   RetryOn  `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
-	_         struct{} `row:"--timeout DUR | runs | end an attempt after DUR" to:"Failure.Limit.Timeout"`
-	_         struct{} `row:"--idle-timeout DUR | runs | end an attempt that writes nothing for DUR" to:"Failure.Limit.Idle"`
-	_         struct{} `row:"--kill-after DUR | all | KILL comes DUR (5s) after TERM" to:"Failure.Limit.KillAfter"`
-	FlakyFail bool     `row:"--flaky-fail | runs | status 123 also if a task passed only in a retry"`
-	_         struct{} `row:"--halt WHEN | runs | such as now,fail=1, soon,done=10% or pause,fail=3" to:"Failure.Halt" by:"halt"`
-	_         struct{} `row:"--fail-fast | runs | at the first failure end all (--halt now,fail=1) | now,fail=1" to:"Failure.Halt" by:"halt"`
-	_         struct{} `row:"--deadline WHEN | runs | end the run after such as 90m, or at 06:00" to:"Failure.Limit" by:"deadline"`
+	_         struct{} `row:"--timeout DUR | runs | kill an attempt after DUR" to:"Failure.Limit.Timeout"`
+	_         struct{} `row:"--idle-timeout DUR | runs | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
+	_         struct{} `row:"--kill-after DUR | all | time between SIGTERM and SIGKILL (5s)" to:"Failure.Limit.KillAfter"`
+	FlakyFail bool     `row:"--flaky-fail | runs | exit with 123 also if a task passed only on retry"`
+	_         struct{} `row:"--halt WHEN | runs | stop early: now,fail=1 soon,done=10% pause,fail=3" to:"Failure.Halt" by:"halt"`
+	_         struct{} `row:"--fail-fast | runs | stop at the first failure; exit with its status | now,fail=1" to:"Failure.Halt" by:"halt"`
+	_         struct{} `row:"--deadline WHEN | runs | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
 // RetryOn selects the attempts to retry: those that one of its items matches.
@@ -209,25 +209,25 @@ func (on RetryOn) Names(o task.Outcome) bool {
 // Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
 // succeed, either.
 type Output struct {
-	KeepOrder  bool     `row:"-k, --keep-order | run engine-attach | results in input order"`
+	KeepOrder  bool     `row:"-k, --keep-order | run engine-attach | print results in input order"`
 	Mode       string   `row:"--output MODE | shown | group (default), line, raw or none | group line raw none"`
 	_          struct{} `row:"--line-buffer | shown | same as --output line | output=line"`
 	_          struct{} `row:"-u, --ungroup | shown | same as --output raw | output=raw"`
-	FailedOnly bool     `row:"--quiet-success | shown | show only tasks that failed; nothing if none did"`
-	Tag        bool     `row:"--tag | shown | begin each line with the record"`
-	TagString  string   `row:"--tag-string TEMPLATE | shown | begin each line with this"`
-	JSON       bool     `row:"--json | shown | print a JSON object a result"`
-	Results    string   `row:"--results DIR | shown | keep each task's results in a directory of DIR"`
-	Joblog     string   `row:"--joblog FILE | shown | a line a task, as GNU parallel does; +FILE appends"`
+	FailedOnly bool     `row:"--quiet-success | shown | print failed tasks only; nothing if all is well"`
+	Tag        bool     `row:"--tag | shown | prefix each line with the record"`
+	TagString  string   `row:"--tag-string TEMPLATE | shown | prefix each line with TEMPLATE"`
+	JSON       bool     `row:"--json | shown | print one JSON object per result"`
+	Results    string   `row:"--results DIR | shown | save each task's output in a directory under DIR"`
+	Joblog     string   `row:"--joblog FILE | shown | log a line per task, as parallel; +FILE appends"`
 	Append     bool     // to what the joblog holds
-	JUnit      string   `row:"--junit FILE | shown | write a test report in JUnit's XML at the end"`
+	JUnit      string   `row:"--junit FILE | shown | write a JUnit XML report at the end"`
 }
 
 // After configures what is made of a run in the end. Notify is a command line of the shell.
 type After struct {
-	Report string `row:"--report FILE | shown | write an HTML page about the run at the end"`
+	Report string `row:"--report FILE | shown | write an HTML report at the end"`
 	Trace  string `row:"--trace FILE | shown | write a trace for Perfetto or chrome://tracing"`
-	Notify string `row:"--notify CMD | shown | run CMD at the end, with the digest as its input"`
+	Notify string `row:"--notify CMD | shown | run CMD at the end, with the summary on its stdin"`
 }
 
 // Show configures what people see beside the results.
@@ -235,18 +235,18 @@ type Show struct {
 	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none"`
 	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress"`
 	_        struct{} `row:"--bar | everywhere | same as --progress always | progress=always"`
-	Quiet    bool     `row:"-q, --quiet | everywhere | no lines about failures, nor a digest at the end"`
-	Verbose  bool     `row:"-t, --verbose | all | each command on stderr before it runs"`
+	Quiet    bool     `row:"-q, --quiet | everywhere | no failure messages and no summary"`
+	Verbose  bool     `row:"-t, --verbose | all | print each command to stderr before it runs"`
 	DryRun   bool     `row:"--dry-run | run | print the commands, run nothing"`
 }
 
 // Makes configures the files that tasks make. Without Reads, the columns that name files are what
 // they are made from.
 type Makes struct {
-	Outs   []string `row:"--makes TEMPLATE | runs | make this file, as {out}, unless it is up to date"`
-	Stdout string   `row:"--stdout-to TEMPLATE | runs | make it of the task's standard output"`
-	Reads  []string `row:"--reads TEMPLATE | runs | what it is made from; repeatable"`
-	Always bool     `row:"--always-make | runs | make what is up to date, too"`
+	Outs   []string `row:"--makes TEMPLATE | runs | a file that the task makes; skip it if up to date"`
+	Stdout string   `row:"--stdout-to TEMPLATE | runs | make this file from the task's standard output"`
+	Reads  []string `row:"--reads TEMPLATE | runs | a file that the task reads; repeatable"`
+	Always bool     `row:"--always-make | runs | run tasks that are up to date, too"`
 }
 
 // Any reports whether anything is known of what tasks make.
@@ -254,51 +254,51 @@ func (m *Makes) Any() bool { return len(m.Outs) > 0 || m.Stdout != "" }
 
 // State configures the journal.
 type State struct {
-	Dir         string `row:"--state DIR | runs | keep a journal in DIR; go on where it stopped"`
-	Replay      bool   `row:"--replay | run | show the results of earlier runs, too"`
-	RetryFailed bool   `row:"--retry-failed | run | run again what failed in earlier runs"`
+	Dir         string `row:"--state DIR | runs | keep a journal in DIR; resume where it stopped"`
+	Replay      bool   `row:"--replay | run | also print the results of earlier runs"`
+	RetryFailed bool   `row:"--retry-failed | run | when resuming, run failed tasks again"`
 	Changed     bool   `row:"--rerun-changed | runs | run all again if a program in the command changed"`
-	Reset       bool   `row:"--state-reset | runs | begin anew in a DIR that holds another run"`
+	Reset       bool   `row:"--state-reset | runs | discard the run in DIR and start over"`
 }
 
 // Serve configures a run that others feed.
 type Serve struct {
 	Feed core.Feed
-	_    struct{}      `row:"--max-queued N | serve | at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued"`
-	_    struct{}      `row:"--idle-exit DUR | serve | end after DUR without a task | 1us.." to:"Serve.Feed.IdleExit"`
+	_    struct{}      `row:"--max-queued N | serve | let at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued"`
+	_    struct{}      `row:"--idle-exit DUR | serve | exit after DUR without a task | 1us.." to:"Serve.Feed.IdleExit"`
 	Keep time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
 }
 
 // Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
 type Engine struct {
-	URL   string        `row:"--engine URL | all | run the tasks on the workers of a NATS server"`
-	Queue string        `row:"--queue NAME | all | which workers of the hub (default)" by:"queue"`
-	Hosts []string      `row:"-S, --ssh HOSTS | runs | run on 8/host,user@host,: over ssh; or a FILE"`
-	Reach time.Duration `row:"--connect-timeout DUR | runs | end when no host takes tasks for DUR (30s)"`
+	URL   string        `row:"--engine URL | all | run tasks on the workers of this NATS server"`
+	Queue string        `row:"--queue NAME | all | the queue of workers to use (default)" by:"queue"`
+	Hosts []string      `row:"-S, --ssh HOSTS | runs | run over ssh on 8/web1,ada@web2,: or a FILE of them"`
+	Reach time.Duration `row:"--connect-timeout DUR | runs | give up if no host is reached for DUR (30s)"`
 
 	// of a run
 
 	Env       []string `row:"--env NAME | runs | pass this variable to remote tasks" by:"variable"`
 	Sign      string   `row:"--sign FILE | runs | sign commands with the key in FILE"`
-	Detach    bool     `row:"--detach | run | hand the tasks over, print the run's name and end"`
+	Detach    bool     `row:"--detach | run | leave the run to the hub, print its name and exit"`
 	BaseFiles []string `row:"--basefile FILE | runs | copy FILE to every host first"`
 	_         struct{} `row:"--transfer | runs | same as --transfer-file {} | transfer-file={}"`
-	Transfer  []string `row:"--transfer-file FILE | runs | copy this file to the task's host"`
-	Return    []string `row:"--return TEMPLATE | runs | copy this file back when the task has ended"`
-	Cleanup   bool     `row:"--cleanup | runs | remove copied files from the hosts"`
+	Transfer  []string `row:"--transfer-file FILE | runs | copy this file to the host of the task"`
+	Return    []string `row:"--return TEMPLATE | runs | copy this file back after the task"`
+	Cleanup   bool     `row:"--cleanup | runs | remove the copied files from the hosts"`
 
 	// of crew worker
 
-	Labels   []string      `row:"--labels LIST | worker | crew worker: topics of these names run there alone" by:"labels"`
+	Labels   []string      `row:"--labels LIST | worker | crew worker: topics that run only on such workers" by:"labels"`
 	_        struct{}      `row:"--offers LIST | worker | crew worker: what it has for --needs: gpu=2,mem=16" to:"Queue.Caps" by:"offers"`
-	TTL      time.Duration `row:"--worker-ttl DUR | all | a worker counts as lost when silent for DUR (10s) | 1s.."`
+	TTL      time.Duration `row:"--worker-ttl DUR | all | consider a worker lost after DUR of silence (10s) | 1s.."`
 	Commands bool          `row:"--allow-commands | worker | crew worker: run commands that are signed"`
-	Trust    []string      `row:"--trust FILE | worker | crew worker: whose signatures count"`
+	Trust    []string      `row:"--trust FILE | worker | crew worker: file of public keys to trust"`
 }
 
 // Control configures how others see and steer the run. With Off there is no socket.
 type Control struct {
-	Name string `row:"--name NAME | all | what crew ctl calls the run" by:"name"`
+	Name string `row:"--name NAME | all | name of the run, for crew ctl" by:"name"`
 	Off  bool   `row:"--no-control | run worker | make no socket for crew ctl"`
 }
 
@@ -308,33 +308,33 @@ type Control struct {
 // crew report, of which "-" is stdin.
 type Ctl struct {
 	task.Request        // without Op and Add, of which Adds is a part
-	Run          string `row:"--run RUN | named | the pid or the name of the run | any"`
+	Run          string `row:"--run RUN | named | the process ID or the name of the run | any"`
 
-	_       struct{}      `row:"-f, --follow | ctl-log | go on until the task ends" to:"Ctl.Follow"`
+	_       struct{}      `row:"-f, --follow | ctl-log | keep printing until the task ends" to:"Ctl.Follow"`
 	_       struct{}      `row:"--rest | ctl-drain | first run everything that was read" to:"Ctl.Rest"`
-	_       struct{}      `row:"--only KIND | ctl-explain | waiting, running, failed or ended ones alone | waiting running failed ended" to:"Ctl.Only"`
-	_       struct{}      `row:"--limit N | ctl-explain | at most N (1000): the first, or the latest to end | 1..1000" to:"Ctl.N"`
+	_       struct{}      `row:"--only KIND | ctl-explain | only waiting, running, failed or ended tasks | waiting running failed ended" to:"Ctl.Only"`
+	_       struct{}      `row:"--limit N | ctl-explain | at most N tasks: the first, or the last to end | 1..1000" to:"Ctl.N"`
 	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks | any" to:"Ctl.Key"`
-	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks so far that have not ended" to:"Ctl.All"`
-	_       struct{}      `row:"--all | ctl-stop | all of your runs; they are listed first" to:"Ctl.All"`
+	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks that were read and have not ended" to:"Ctl.All"`
+	_       struct{}      `row:"--all | ctl-stop | stop all of your runs, after listing them" to:"Ctl.All"`
 	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`
-	Timeout time.Duration `row:"--timeout DUR | ctl-wait | end with status 124 after DUR"`
+	Timeout time.Duration `row:"--timeout DUR | ctl-wait | give up with status 124 after DUR"`
 
 	// of add
 
-	_     struct{}      `row:"--to RUN | ctl-add | the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
-	_     struct{}      `row:"--in DUR | ctl-add | start it in such as 2h, and not before" to:"Ctl.Adds.At" by:"in"`
-	_     struct{}      `row:"--at WHEN | ctl-add | start it at such as 22:00 or '2027-01-31 06:00'" to:"Ctl.Adds.At" by:"at"`
-	_     struct{}      `row:"--timeout DUR | ctl-add | end an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
-	_     struct{}      `row:"--priority N | ctl-add | higher ones start first, from -1000 to 1000 | -1000..1000" to:"Ctl.Adds.Priority"`
-	_     struct{}      `row:"--note TEXT | ctl-add | a note that explain, status and top show" to:"Ctl.Adds.Note"`
-	_     struct{}      `row:"--after TASK | ctl-add | wait until this one succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
-	_     struct{}      `row:"--wait | ctl-add | show the output, end with the task's status" to:"Ctl.Wait"`
+	_     struct{}      `row:"--to RUN | ctl-add | the name of the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
+	_     struct{}      `row:"--in DUR | ctl-add | start it no sooner than DUR from now" to:"Ctl.Adds.At" by:"in"`
+	_     struct{}      `row:"--at WHEN | ctl-add | start it no sooner than 22:00 or 2027-01-31 06:00" to:"Ctl.Adds.At" by:"at"`
+	_     struct{}      `row:"--timeout DUR | ctl-add | kill an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
+	_     struct{}      `row:"--priority N | ctl-add | -1000 to 1000; higher starts first | -1000..1000" to:"Ctl.Adds.Priority"`
+	_     struct{}      `row:"--note TEXT | ctl-add | a note for explain, status and top to show" to:"Ctl.Adds.Note"`
+	_     struct{}      `row:"--after TASK | ctl-add | start it when TASK has succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
+	_     struct{}      `row:"--wait | ctl-add | print the output, exit with the task's status" to:"Ctl.Wait"`
 	Adds  task.Addition // the terms of what is added
 	Work  []string
 	Stdin bool          // the records of standard input are to be added
 	Null  bool          `row:"-0, --null | ctl-add | records of - end with a NUL byte"`
-	Block time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room, or for the next crew serve"`
+	Block time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room or for the next crew serve"`
 
 	// of the engine that Run names; no Queue for none, or for all in crew engine drain
 
@@ -347,26 +347,26 @@ type Ctl struct {
 // Hub configures crew engine serve, init, invite and revoke. Its Hosts are nil for its own, and a
 // MaxOutput of 0 is for the default.
 type Hub struct {
-	Dir       string   `row:"--dir DIR | engine-serve engine-invite engine-revoke | where the hub keeps everything"`
-	Listen    string   `row:"--listen HOST:PORT | engine-serve | where it listens (127.0.0.1:4222)"`
-	Hosts     []string `row:"--host NAME | engine-serve | by which clients find it (its own); repeatable" by:"host"`
-	Cert      string   `row:"--tls-cert FILE | engine-serve | its certificate (it makes one)"`
+	Dir       string   `row:"--dir DIR | engine-serve engine-invite engine-revoke | the directory of the hub"`
+	Listen    string   `row:"--listen HOST:PORT | engine-serve | the address to listen on (127.0.0.1:4222)"`
+	Hosts     []string `row:"--host NAME | engine-serve | a name by which clients find the hub; repeatable" by:"host"`
+	Cert      string   `row:"--tls-cert FILE | engine-serve | the hub's certificate (by default it makes one)"`
 	Key       string   `row:"--tls-key FILE | engine-serve | the key of the certificate"`
-	MaxOutput int64    `row:"--max-output SIZE | engine-serve | output of runs that are handed over (1G)" by:"output"`
+	MaxOutput int64    `row:"--max-output SIZE | engine-serve | how much output of detached runs to keep (1G)" by:"output"`
 	Invite    Invite
 }
 
 // Invite configures crew engine invite. For is how long until the credentials end; 0 is for ever.
 type Invite struct {
-	Submitter bool          `row:"--submitter | engine-invite | it may submit runs, not work"`
-	For       time.Duration `row:"--expires DUR | engine-invite | when the credentials end (never) | 1s.."`
+	Submitter bool          `row:"--submitter | engine-invite | let it submit runs instead of working"`
+	For       time.Duration `row:"--expires DUR | engine-invite | the credentials end after DUR (never) | 1s.."`
 }
 
 // Look configures crew report and crew web.
 type Look struct {
 	Trace     bool   `row:"--trace | report | print a trace for Perfetto, not a page"`
-	Listen    string `row:"--listen HOST:PORT | web | where it listens (127.0.0.1, any port)"`
-	TokenFile string `row:"--token-file FILE | web | keep the token of its URL in FILE"`
+	Listen    string `row:"--listen HOST:PORT | web | the address to listen on (127.0.0.1, any port)"`
+	TokenFile string `row:"--token-file FILE | web | keep the token of the URL in FILE"`
 }
 
 // Elsewhere reports whether the tasks run on other machines, or would without --dry-run.

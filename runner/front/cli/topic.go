@@ -108,9 +108,9 @@ func near(topic string) string {
 	return ""
 }
 
-const topicsHead = `crew help TOPIC prints a section of the manual. TOPIC is a word from its title or
-a common word such as retry or cron. It can also be a page, an option such as
---topics, or a command such as ctl add.
+const topicsHead = `crew help TOPIC prints a section of the manual. TOPIC is a word of its title or
+a common word, for example retry or cron. It can also be a page, an option
+(--topics) or a command (ctl add).
 
 `
 
