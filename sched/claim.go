@@ -26,10 +26,10 @@ const patience = 4
 // An item that claims several places or units of a host takes all of them there. They are kept
 // for it on one host, which others leave to it; it may still start on another.
 type claims struct {
-	caps   Stock
-	lines  []*line            // none is empty
-	late   []*line            // those for which something is kept, in order, as of the latest serve
-	spread map[uint64]*spread // by item, of those that were placed
+	caps       Stock
+	lines      []*line               // none is empty
+	overdue    []*line               // those for which something is kept, in order, as of the latest serve
+	placements map[uint64]*placement // by item, of those that were placed
 }
 
 // counter counts the units of a limit.
@@ -37,15 +37,15 @@ type counter struct{ all, taken int }
 
 // line holds the items with one claim, in order of rank and of ID.
 type line struct {
-	claim  *Claim
-	queue  queue
-	passed int   // how many have passed the first one
-	at     *room // where units of a host and several places are kept for it; nil for none
+	claim      *Claim
+	queue      queue
+	overtaken  int   // how many have passed the first one
+	reservedOn *host // where units of a host and several places are kept for it; nil for none
 }
 
-// spread is what an item takes on a host.
-type spread struct {
-	at    *room
+// placement is what an item takes on a host.
+type placement struct {
+	host  *host
 	slots []int // of its places, the first one as its own
 }
 
@@ -53,12 +53,12 @@ type spread struct {
 const places = -1
 
 func newClaims(caps []int) claims {
-	return claims{caps: *NewStock(caps), spread: map[uint64]*spread{}}
+	return claims{caps: *NewStock(caps), placements: map[uint64]*placement{}}
 }
 
 // counter returns the counter of a limit, which is that of a host if the limit is one of hosts;
 // nil if there is none.
-func (c *claims) counter(limit int, at *room) *counter {
+func (c *claims) counter(limit int, at *host) *counter {
 	switch own := limit - len(c.caps); {
 	case own < 0:
 		return &c.caps[limit]
@@ -69,13 +69,13 @@ func (c *claims) counter(limit int, at *room) *counter {
 	}
 }
 
-// local reports whether units of a host are claimed.
-func (c *claims) local(of *Claim) bool {
+// usesHostUnits reports whether units of a host are claimed.
+func (c *claims) usesHostUnits(of *Claim) bool {
 	return slices.ContainsFunc(of.Units, func(u Units) bool { return u.Cap >= len(c.caps) })
 }
 
-// placed reports whether an item with this claim cannot start in any slot that has a place.
-func (c *claims) placed(of *Claim) bool { return of.wide() || c.local(of) }
+// needsHost reports whether an item with this claim cannot start in any slot that has a place.
+func (c *claims) needsHost(of *Claim) bool { return of.wide() || c.usesHostUnits(of) }
 
 // wide reports whether an item with this claim takes several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
@@ -98,13 +98,13 @@ func (c *claims) line(of *Claim) *line {
 	return nil
 }
 
-// kept reports whether units of a limit, or the places of a host, are kept for others than a line.
-func (c *claims) kept(limit int, at *room, l *line) bool {
-	for _, late := range c.late {
+// reserved reports whether units of a limit, or the places of a host, are kept for others than a line.
+func (c *claims) reserved(limit int, at *host, l *line) bool {
+	for _, late := range c.overdue {
 		if late == l {
 			break
 		}
-		if late.claim.has(limit) && (late.at == at || limit >= 0 && limit < len(c.caps)) {
+		if late.claim.has(limit) && (late.reservedOn == at || limit >= 0 && limit < len(c.caps)) {
 			return true
 		}
 	}
@@ -113,36 +113,36 @@ func (c *claims) kept(limit int, at *room, l *line) bool {
 
 // enough reports whether the units that are claimed are free and not kept for others than l,
 // those of a host there.
-func (c *claims) enough(of *Claim, l *line, at *room) bool {
+func (c *claims) enough(of *Claim, l *line, at *host) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
 		n := c.counter(u.Cap, at)
-		return n == nil || n.taken+u.N > n.all || c.kept(u.Cap, at, l)
+		return n == nil || n.taken+u.N > n.all || c.reserved(u.Cap, at, l)
 	})
 }
 
-// possible reports whether a host has the units that are claimed, free or not.
-func (c *claims) possible(of *Claim, at *room) bool {
+// hostHas reports whether a host has the units that are claimed, free or not.
+func (c *claims) hostHas(of *Claim, at *host) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
 		n := c.counter(u.Cap, at)
 		return n == nil || u.N > n.all
 	})
 }
 
-// take adds by times what is claimed to what is taken, there in case of units of a host.
-func (c *claims) take(of *Claim, by int, at *room) {
+// addTaken adds by times what is claimed to what is taken, there in case of units of a host.
+func (c *claims) addTaken(of *Claim, by int, at *host) {
 	for _, u := range of.Units {
 		c.counter(u.Cap, at).taken += by * u.N
 	}
 }
 
-// grant reports whether an item has now taken what it claims. If not, it is parked in a line.
-func (d *Dispatcher) grant(it *Item) bool {
+// tryClaim reports whether an item has now taken what it claims. If not, it is parked in a line.
+func (d *Dispatcher) tryClaim(it *Item) bool {
 	if it.Claim == nil {
 		return true
 	}
 	l := d.line(it.Claim)
-	if l == nil && !d.placed(it.Claim) && d.enough(it.Claim, nil, nil) {
-		d.take(it.Claim, 1, nil)
+	if l == nil && !d.needsHost(it.Claim) && d.enough(it.Claim, nil, nil) {
+		d.addTaken(it.Claim, 1, nil)
 		return true
 	}
 	if l == nil {
@@ -154,95 +154,95 @@ func (d *Dispatcher) grant(it *Item) bool {
 	return false
 }
 
-// giveBack gives back all that an item has taken but for the place of its slot.
-func (d *Dispatcher) giveBack(it *Item) {
+// returnClaim gives back all that an item has taken but for the place of its slot.
+func (d *Dispatcher) returnClaim(it *Item) {
 	if it.Claim == nil {
 		return
 	}
-	var at *room
-	if s := d.spread[it.ID]; s != nil {
-		at = s.at
+	var at *host
+	if s := d.placements[it.ID]; s != nil {
+		at = s.host
 		for _, id := range s.slots[1:] {
 			d.Policy.Done(id, *it, false)
 		}
-		delete(d.spread, it.ID)
+		delete(d.placements, it.ID)
 	}
-	d.take(it.Claim, -1, at)
+	d.addTaken(it.Claim, -1, at)
 }
 
-// serve queues the items again that are first in their lines and have enough, and takes that for
+// serveLines queues the items again that are first in their lines and have enough, and takes that for
 // them. If the next one has to be placed, and can be, it returns its line, and where.
-func (d *Dispatcher) serve() (best *line, at *room) {
+func (d *Dispatcher) serveLines() (best *line, at *host) {
 	for len(d.lines) > 0 {
-		d.keep()
+		d.reserve()
 		best = nil
 		for _, l := range d.lines {
-			if r, ok := d.spot(l); ok {
+			if r, ok := d.findHost(l); ok {
 				best, at = l, r
 				break
 			}
 		}
-		if best == nil || d.placed(best.claim) {
+		if best == nil || d.needsHost(best.claim) {
 			return best, at
 		}
-		d.take(best.claim, 1, nil)
-		d.requeue(d.unpark(&best.queue))
+		d.addTaken(best.claim, 1, nil)
+		d.pushGranted(d.unpark(&best.queue))
 	}
-	d.late = d.late[:0]
+	d.overdue = d.overdue[:0]
 	return nil, nil
 }
 
 // Width returns how many places an item takes; 0 if no host has what it claims.
 func (d *Dispatcher) Width(c *Claim) (n int) {
-	for _, r := range d.slots.rooms {
-		if d.possible(c, r) {
+	for _, r := range d.slots.hosts {
+		if d.hostHas(c, r) {
 			n = max(n, min(max(c.Places, 1), r.all))
 		}
 	}
 	return n
 }
 
-// keep puts the lines in the order of their first items. It notes which are late, and on which
+// reserve puts the lines in the order of their first items. It notes which are late, and on which
 // hosts something is kept for them: on the first that has what is claimed and keeps none of it for
 // others. No places are kept while what is queued again has units that the line claims, since it
 // might find no slot then.
-func (d *Dispatcher) keep() {
-	d.late = d.late[:0]
-	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.min().compare(b.queue.min()) })
+func (d *Dispatcher) reserve() {
+	d.overdue = d.overdue[:0]
+	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {
 		width := d.Width(l.claim)
-		if l.at = nil; l.passed < patience*d.slots.capacity || width == 0 {
+		if l.reservedOn = nil; l.overtaken < patience*d.slots.capacity || width == 0 {
 			continue
 		}
-		d.late = append(d.late, l)
-		holds := l.claim.wide() && slices.ContainsFunc(d.called.items[d.called.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
-		i := slices.IndexFunc(d.slots.rooms, func(r *room) bool {
-			return !holds && r.all >= width && d.possible(l.claim, r) && !d.kept(places, r, l) &&
-				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.kept(u.Cap, r, l) })
+		d.overdue = append(d.overdue, l)
+		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
+		i := slices.IndexFunc(d.slots.hosts, func(r *host) bool {
+			return !holds && r.all >= width && d.hostHas(l.claim, r) && !d.reserved(places, r, l) &&
+				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Cap, r, l) })
 		})
 		if i >= 0 {
-			l.at = d.slots.rooms[i]
+			l.reservedOn = d.slots.hosts[i]
 		}
 	}
 }
 
-// cut takes an item out of a line or a gate.
-func (d *Dispatcher) cut(e *entry) Item {
-	l := e.in.line
-	if l != nil && e == l.queue.min() {
-		l.passed = 0
+// unparkEntry takes an item out of a line or a gate.
+func (d *Dispatcher) unparkEntry(e *entry) Item {
+	l := e.queue.line
+	if l != nil && e == l.queue.first() {
+		l.overtaken = 0
 	}
-	it := d.parked.cut(e)
+	it := d.parked.remove(e)
 	if l != nil && l.queue.len() == 0 {
 		d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
 	}
 	return it
 }
 
-// place gives the first item of a line places, the lowest that are free on a host. It returns
+// startPlaced gives the first item of a line places, the lowest that are free on a host. It returns
 // the lowest slot, or 0 if that may take none.
-func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
-	left, s := d.Width(l.claim), &spread{at: at}
+func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
+	left, s := d.Width(l.claim), &placement{host: at}
 	for _, id := range at.ids {
 		for x := d.slots.all[id]; left > 0 && x.held < x.Cap; left-- {
 			s.slots = append(s.slots, id)
@@ -250,38 +250,40 @@ func (d *Dispatcher) place(l *line, at *room) (it Item, in int) {
 		}
 	}
 	in = s.slots[0]
-	if d.limits.May != nil && !d.limits.May(in) {
+	if d.limits.AllowSlot != nil && !d.limits.AllowSlot(in) {
 		return it, 0
 	}
 	it = d.unpark(&l.queue)
-	d.take(it.Claim, 1, at)
+	d.addTaken(it.Claim, 1, at)
 	for _, id := range s.slots {
 		d.Policy.Take(id, it)
 	}
-	d.spread[it.ID] = s
+	d.placements[it.ID] = s
 	return it, in
 }
 
-// keepFrom has what lines wait for kept that an item would pass though their first items are of
+// reserveAgainst has what lines wait for kept that an item would pass though their first items are of
 // lower ranks. It reports whether there are such lines, for which nothing was kept before.
-func (d *Dispatcher) keepFrom(it *Item) (any bool) {
+func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 	for _, l := range d.lines {
-		if l.passed < patience*d.slots.capacity && l.queue.min().Rank < it.Rank && l.passedBy(it.Claim) {
-			l.passed, any = patience*d.slots.capacity, true
+		if l.overtaken < patience*d.slots.capacity && l.queue.first().Rank < it.Rank && l.overtakenBy(it.Claim) {
+			l.overtaken, any = patience*d.slots.capacity, true
 		}
 	}
 	return any
 }
 
-// passedBy reports whether an item with a claim, or nil, passes the first one of a line if it
+// overtakenBy reports whether an item with a claim, or nil, passes the first one of a line if it
 // starts.
-func (l *line) passedBy(c *Claim) bool { return l.claim != c && (l.claim.wide() || l.claim.shares(c)) }
+func (l *line) overtakenBy(c *Claim) bool {
+	return l.claim != c && (l.claim.wide() || l.claim.shares(c))
+}
 
-// passed notes that an item with a claim, or nil, has started.
-func (d *Dispatcher) passed(c *Claim) {
+// countOvertaken notes that an item with a claim, or nil, has started.
+func (d *Dispatcher) countOvertaken(c *Claim) {
 	for _, l := range d.lines {
-		if l.passedBy(c) {
-			l.passed++
+		if l.overtakenBy(c) {
+			l.overtaken++
 		}
 	}
 }

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// HandRank is where the ranks begin that items are given by hand: above it, and below -HandRank.
+// ManualRank is where the ranks begin that items are given by hand: above it, and below -HandRank.
 // The ranks between are priorities, the highest the lowest rank.
-const HandRank = 1 << 32
+const ManualRank = 1 << 32
 
-// step is after how many starts what comes counts as one priority lower, while priorities
+// agingStep is after how many starts what comes counts as one priority lower, while priorities
 // differ. So nothing waits for ever.
-const step = 64
+const agingStep = 64
 
 // Limits are what a Dispatcher minds beside its policy. All counts are of what slots hold.
 type Limits struct {
-	PerKey  int   // items of a key at once; 0 for no limit
-	KeyRate Rate  // of the starts of a key
-	Delay   Rate  // of all starts
-	Rate    Rate  // the same
-	Caps    []int // units of each limit of which items claim some
-	Ages    bool  // whether ranks are priorities; see HandRank
-	Told    bool  // Started tells when an item has started; or else it has once Next returns it
+	PerKey        int   // items of a key at once; 0 for no limit
+	KeyRate       Rate  // of the starts of a key
+	Delay         Rate  // of all starts
+	Rate          Rate  // the same
+	Caps          []int // units of each limit of which items claim some
+	Aging         bool  // whether ranks are priorities; see HandRank
+	ReportsStarts bool  // Started tells when an item has started; or else it has once Next returns it
 
 	// Allow reports whether an item may start or, if that is known, when, and May whether a slot may
 	// take one, for reasons of the caller's. Nil is always.
-	Allow func(now time.Time) (ok bool, at time.Time)
-	May   func(slot int) bool
-	// Fit reports whether an item may start, and not only slots have to be free for it. If not, it is
+	Allow     func(now time.Time) (ok bool, at time.Time)
+	AllowSlot func(slot int) bool
+	// AllowItem reports whether an item may start, and not only slots have to be free for it. If not, it is
 	// awaited. Nil is always.
-	Fit func(id uint64) bool
+	AllowItem func(id uint64) bool
 	// Parked learns that an item is parked, or not any more because it is queued again or starts.
 	Parked func(id uint64, parked bool)
 }
@@ -46,11 +46,11 @@ type Dispatcher struct {
 	slots  *slots // of the policy
 	gates         // of keys
 	claims
-	parked store
-	called queue // of the parked items those that wait for a slot again, with all that they claim
+	parked  store
+	granted queue // of the parked items those that wait for a slot again, with all that they claim
 
-	best, worst int64 // the priorities that were queued since nothing waited
-	started     int64 // the items that started since these differ
+	lowestRank, highestRank int64 // the priorities that were queued since nothing waited
+	agingStarts             int64 // the items that started since these differ
 }
 
 // Wait is what an item waits for.
@@ -80,16 +80,16 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 		d.limits.PerKey = 0
 	}
 	if d.limits.PerKey > 0 || d.limits.KeyRate.Every > 0 {
-		d.gates = gates{of: map[uint64]*gate{}, due: NewDelay()}
+		d.gates = gates{byKey: map[uint64]*gate{}, gateDue: NewDelay()}
 	}
 	return d
 }
 
 // Wide returns the item for which places are kept, or 0. Nothing may have changed since Next.
 func (d *Dispatcher) Wide() uint64 {
-	for _, l := range d.late {
-		if l.at != nil && l.claim.wide() {
-			return l.queue.min().ID
+	for _, l := range d.overdue {
+		if l.reservedOn != nil && l.claim.wide() {
+			return l.queue.first().ID
 		}
 	}
 	return 0
@@ -98,16 +98,16 @@ func (d *Dispatcher) Wide() uint64 {
 // Waits returns what a parked item waits for.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
-	l := e.in.line
+	l := e.queue.line
 	if l == nil {
-		return d.closed(d.of[e.Key])
+		return d.gateWait(d.byKey[e.Key])
 	}
-	switch _, ok := d.spot(l); {
+	switch _, ok := d.findHost(l); {
 	case ok:
 		return ForSlot
-	case d.local(l.claim) && d.Width(l.claim) == 0:
+	case d.usesHostUnits(l.claim) && d.Width(l.claim) == 0:
 		return ForStock
-	case l.claim.wide() && slices.ContainsFunc(d.slots.rooms, func(r *room) bool { return d.enough(l.claim, l, r) }):
+	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(r *host) bool { return d.enough(l.claim, l, r) }):
 		return ForPlaces
 	}
 	return ForUnits
@@ -124,13 +124,13 @@ func (d *Dispatcher) settle() {
 // Ready returns a slot with free capacity for which an item is queued or called, or 0 if there is none.
 func (d *Dispatcher) Ready() int {
 	d.settle()
-	return d.slots.emptiest(func(id int) bool { return d.peek(id) != nil })
+	return d.slots.leastLoaded(func(id int) bool { return d.peek(id) != nil })
 }
 
 // peek returns the next item for a slot that has free capacity, or nil.
 func (d *Dispatcher) peek(slot int) *entry {
 	e := d.Policy.peek(slot)
-	for _, c := range d.called.items[d.called.head:] {
+	for _, c := range d.granted.items[d.granted.head:] {
 		if (e == nil || c.Rank <= e.Rank) && d.fits(&c.Item, slot) {
 			return c
 		}
@@ -142,7 +142,7 @@ func (d *Dispatcher) peek(slot int) *entry {
 func (d *Dispatcher) Choice(it Item) Choice {
 	d.settle()
 	c := d.Policy.Choice(it)
-	c.Free = d.slots.emptiest(func(id int) bool { return d.fits(&it, id) })
+	c.Free = d.slots.leastLoaded(func(id int) bool { return d.fits(&it, id) })
 	return c
 }
 
@@ -155,36 +155,36 @@ func (d *Dispatcher) Held() int { return d.slots.taken }
 func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	d.now = now
 	d.settle()
-	d.recall()
+	d.admitDue()
 	for {
-		l, at := d.serve()
+		l, at := d.serveLines()
 		if l == nil {
 			if slot = d.Ready(); slot == 0 {
 				return it, 0, ForSlot
 			}
 		}
-		if wait = d.early(); wait != ForSlot {
+		if wait = d.globalWait(); wait != ForSlot {
 			return it, 0, wait
 		}
 		if l != nil {
-			if it, slot = d.place(l, at); slot == 0 {
+			if it, slot = d.startPlaced(l, at); slot == 0 {
 				return it, 0, ForToken
 			}
-			d.start(&it)
+			d.noteStart(&it)
 			return it, slot, ForSlot
 		}
-		if !d.open(slot) {
-			slot = d.slots.emptiest(func(id int) bool { return d.open(id) && d.peek(id) != nil })
+		if !d.slotOpen(slot) {
+			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
 		switch e := d.peek(slot); {
 		case slot == 0 && d.Wide() > 0:
 			return it, 0, ForPlaces
 		case slot == 0:
 			return it, 0, ForToken
-		case d.keepFrom(&e.Item):
-		case d.admit(e, &it):
+		case d.reserveAgainst(&e.Item):
+		case d.tryStart(e, &it):
 			d.Take(slot, it)
-			d.start(&it)
+			d.noteStart(&it)
 			return it, slot, ForSlot
 		}
 	}
@@ -193,8 +193,8 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 // Again returns when to ask again what starts, if nothing else has happened; zero is never.
 func (d *Dispatcher) Again() time.Time { return d.again }
 
-// early returns what all items wait for.
-func (d *Dispatcher) early() Wait {
+// globalWait returns what all items wait for.
+func (d *Dispatcher) globalWait() Wait {
 	ok, at := d.limits.Delay.allows(d.now)
 	wait := ForDelay
 	if free, next := d.limits.Rate.allows(d.now); !free && (ok || next.After(at)) {
@@ -213,21 +213,21 @@ func (d *Dispatcher) early() Wait {
 	return ForSlot
 }
 
-// open reports whether a slot may take an item that takes one place.
-func (d *Dispatcher) open(slot int) bool {
+// slotOpen reports whether a slot may take an item that takes one place.
+func (d *Dispatcher) slotOpen(slot int) bool {
 	at := &d.slots.all[slot]
-	return d.slots.hasRoom(slot) && !d.kept(places, at.room, nil) && (d.limits.May == nil || d.limits.May(slot))
+	return d.slots.hasRoom(slot) && !d.reserved(places, at.host, nil) && (d.limits.AllowSlot == nil || d.limits.AllowSlot(slot))
 }
 
-// admit takes an item out of its queue, and reports whether it may start. If not, it is parked or
+// tryStart takes an item out of its queue, and reports whether it may start. If not, it is parked or
 // awaited.
-func (d *Dispatcher) admit(e *entry, it *Item) bool {
-	if e.in == &d.called {
-		*it = d.parked.cut(e)
+func (d *Dispatcher) tryStart(e *entry, it *Item) bool {
+	if e.queue == &d.granted {
+		*it = d.parked.remove(e)
 		return true
 	}
 	*it = d.pop(e, true)
-	return (d.limits.Fit == nil || d.limits.Fit(it.ID)) && d.pass(it) && d.grant(it)
+	return (d.limits.AllowItem == nil || d.limits.AllowItem(it.ID)) && d.enterGate(it) && d.tryClaim(it)
 }
 
 // park parks an item in a queue.
@@ -238,23 +238,23 @@ func (d *Dispatcher) park(q *queue, it *Item) {
 
 // unpark takes the first item out of a queue.
 func (d *Dispatcher) unpark(q *queue) Item {
-	d.limits.Parked(q.min().ID, false)
-	return d.cut(q.min())
+	d.limits.Parked(q.first().ID, false)
+	return d.unparkEntry(q.first())
 }
 
-// requeue has an item wait for a slot, with all that it claims.
-func (d *Dispatcher) requeue(it Item) { d.parked.insert(&d.called, &it) }
+// pushGranted has an item wait for a slot, with all that it claims.
+func (d *Dispatcher) pushGranted(it Item) { d.parked.insert(&d.granted, &it) }
 
-// start notes that an item is to start.
-func (d *Dispatcher) start(it *Item) {
-	d.limits.Delay.granted++
-	d.limits.Rate.granted++
-	if !d.limits.Told {
+// noteStart notes that an item is to start.
+func (d *Dispatcher) noteStart(it *Item) {
+	d.limits.Delay.pending++
+	d.limits.Rate.pending++
+	if !d.limits.ReportsStarts {
 		d.Started(d.now, *it)
 	}
-	d.passed(it.Claim)
-	if d.best < d.worst {
-		d.started++
+	d.countOvertaken(it.Claim)
+	if d.lowestRank < d.highestRank {
+		d.agingStarts++
 	}
 }
 
@@ -262,22 +262,22 @@ func (d *Dispatcher) start(it *Item) {
 // must come before Done.
 func (d *Dispatcher) Started(now time.Time, it Item) {
 	d.now = now
-	d.limits.Delay.happened(now)
-	d.limits.Rate.happened(now)
-	if g := d.of[it.Key]; g != nil {
-		g.rate.happened(now)
-		d.call(g)
+	d.limits.Delay.started(now)
+	d.limits.Rate.started(now)
+	if g := d.byKey[it.Key]; g != nil {
+		g.rate.started(now)
+		d.admitParked(g)
 	}
 }
 
 // Push queues an item, as Policy.Push does.
 func (d *Dispatcher) Push(it Item) bool {
-	if d.limits.Ages && it.Rank > -HandRank && it.Rank < HandRank {
+	if d.limits.Aging && it.Rank > -ManualRank && it.Rank < ManualRank {
 		if d.Len()+d.parked.Len() == 0 {
-			d.best, d.worst, d.started = it.Rank, it.Rank, 0
+			d.lowestRank, d.highestRank, d.agingStarts = it.Rank, it.Rank, 0
 		}
-		d.best, d.worst = min(d.best, it.Rank), max(d.worst, it.Rank)
-		it.Rank += d.started / step
+		d.lowestRank, d.highestRank = min(d.lowestRank, it.Rank), max(d.highestRank, it.Rank)
+		it.Rank += d.agingStarts / agingStep
 	}
 	d.settle()
 	return d.Policy.Push(it)
@@ -286,8 +286,8 @@ func (d *Dispatcher) Push(it Item) bool {
 // Return queues an item again that was taken back from its slot before it had begun: before
 // all others of its rank.
 func (d *Dispatcher) Return(it Item) bool {
-	if d.pass(&it) && d.grant(&it) {
-		d.requeue(it)
+	if d.enterGate(&it) && d.tryClaim(&it) {
+		d.pushGranted(it)
 	}
 	return true
 }
@@ -296,8 +296,8 @@ func (d *Dispatcher) Return(it Item) bool {
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
 	d.settle()
 	d.Policy.Done(slot, it, again)
-	d.giveBack(&it)
-	d.unpass(it.Key, true)
+	d.returnClaim(&it)
+	d.leaveGate(it.Key, true)
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was one of
@@ -313,21 +313,21 @@ func (d *Dispatcher) Remove(it Item) bool {
 	if e == nil {
 		return false
 	}
-	called := e.in == &d.called
-	passed := called || e.in.line != nil
-	if it = d.cut(e); called {
-		d.giveBack(&it)
+	called := e.queue == &d.granted
+	passed := called || e.queue.line != nil
+	if it = d.unparkEntry(e); called {
+		d.returnClaim(&it)
 	}
 	if passed {
-		d.unpass(it.Key, false)
+		d.leaveGate(it.Key, false)
 	} else {
-		d.call(d.of[it.Key])
+		d.admitParked(d.byKey[it.Key])
 	}
 	return true
 }
 
 // Abandon gives up what is queued and parked, since nothing starts any more.
 func (d *Dispatcher) Abandon() {
-	d.gates, d.lines, d.late = gates{}, nil, nil
-	d.parked, d.called = store{}, queue{}
+	d.gates, d.lines, d.overdue = gates{}, nil, nil
+	d.parked, d.granted = store{}, queue{}
 }

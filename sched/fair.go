@@ -26,17 +26,17 @@ type tier struct {
 
 func newFair() *fair {
 	p := &fair{grouped: newGrouped(), tiers: map[int64]tier{}}
-	p.id = func(it Item) uint64 { return it.Key ^ mix(uint64(it.Rank)) } // a key has a group for each rank
-	p.place = p.round
+	p.groupOf = func(it Item) uint64 { return it.Key ^ mix(uint64(it.Rank)) } // a key has a group for each rank
+	p.orderOf = p.roundOrder
 	return p
 }
 
-// round returns the order of a key: by rank, by the round of the first item, then by turn.
-func (p *fair) round(g *group) (slot int, a, b, c int64) {
-	first := g.queue.min()
+// roundOrder returns the order of a key: by rank, by the round of the first item, then by turn.
+func (p *fair) roundOrder(g *group) (slot int, a, b, c int64) {
+	first := g.queue.first()
 	cost := weight(&first.Item)
-	g.since = max(g.since, p.tiers[first.Rank].round-cost) // a dearer item may have been removed
-	return 0, first.Rank, g.since + cost, g.turn
+	g.savesFrom = max(g.savesFrom, p.tiers[first.Rank].round-cost) // a dearer item may have been removed
+	return 0, first.Rank, g.savesFrom + cost, g.turn
 }
 
 func (p *fair) Push(it Item) bool {
@@ -45,7 +45,7 @@ func (p *fair) Push(it Item) bool {
 		t := p.tiers[it.Rank]
 		t.keys++
 		p.tiers[it.Rank] = t
-		g.since = t.round
+		g.savesFrom = t.round
 	}
 	return p.push(g, &it)
 }
@@ -55,8 +55,8 @@ func (p *fair) Choice(Item) Choice { return Choice{Key: true} }
 func (p *fair) pop(e *entry, served bool) Item {
 	g, t := e.group, p.tiers[e.Rank]
 	if served {
-		g.since += weight(&e.Item)
-		t.round = g.since
+		g.savesFrom += weight(&e.Item)
+		t.round = g.savesFrom
 	}
 	if g.queue.len() == 1 {
 		t.keys--

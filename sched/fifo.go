@@ -25,4 +25,4 @@ func (p *fifo) Push(it Item) bool {
 	return true
 }
 
-func (p *fifo) peek(int) *entry { return p.queue.min() }
+func (p *fifo) peek(int) *entry { return p.queue.first() }

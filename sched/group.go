@@ -7,12 +7,12 @@ type grouped struct {
 	groups map[uint64]*group // those with items, and others that a policy knows
 	ready  []queue           // by slot or, if there is but one, for all slots
 	turn   int64             // counts items that were served, and groups as they get their first item
-	spare  spares[group]
+	spare  freeList[group]
 
-	// id returns the group of an item, and place the slot and the order, in three numbers, of a group
+	// groupOf returns the group of an item, and place the slot and the order, in three numbers, of a group
 	// with items among those that are ready; zeros if it is not.
-	id    func(Item) uint64
-	place func(*group) (slot int, a, b, c int64)
+	groupOf func(Item) uint64
+	orderOf func(*group) (slot int, a, b, c int64)
 }
 
 // group is what has the items of a key.
@@ -23,15 +23,15 @@ type group struct {
 	slot  int   // where it is ready
 	turn  int64 // when it was served, or got its first item
 
-	home  uint64 // for "keyed": Item.Place
-	by    uint64 // the same: the item that blocks it, as it is running or awaited; 0 for none
-	since int64  // for "fair": the round after which it saves for its first item
+	stableKey uint64 // for "keyed": Item.Place
+	blockedBy uint64 // the same: the item that blocks it, as it is running or awaited; 0 for none
+	savesFrom int64  // for "fair": the round after which it saves for its first item
 
 	// for "topic"
 
-	held  int // places
-	asked int // the slots that it is listed with; 0 if it is not
-	may   int // the places it may have, if it is listed
+	held    int // places
+	workers int // the slots that it is listed with; 0 if it is not
+	quota   int // the places it may have, if it is listed
 }
 
 func newGrouped() grouped {
@@ -40,20 +40,20 @@ func newGrouped() grouped {
 
 // enter returns the group of an item, which it makes if there is none.
 func (p *grouped) enter(it *Item) *group {
-	id := p.id(*it)
+	id := p.groupOf(*it)
 	g := p.groups[id]
 	if g == nil {
-		g = p.spare.take()
-		*g = group{queue: g.queue, id: id, home: it.Place}
+		g = p.spare.get()
+		*g = group{queue: g.queue, id: id, stableKey: it.StableKey}
 		p.groups[id] = g
 	}
 	if g.queue.len() == 0 {
-		p.served(g)
+		p.noteServed(g)
 	}
 	return g
 }
 
-func (p *grouped) served(g *group) {
+func (p *grouped) noteServed(g *group) {
 	p.turn++
 	g.turn = p.turn
 }
@@ -69,7 +69,7 @@ func (p *grouped) push(g *group, it *Item) bool {
 func (p *grouped) refresh(g *group) {
 	slot, at := 0, order{}
 	if g.queue.len() > 0 {
-		slot, at[0], at[1], at[2] = p.place(g)
+		slot, at[0], at[1], at[2] = p.orderOf(g)
 	}
 	if slot != g.slot {
 		p.ready[g.slot].remove(&g.ready)
@@ -77,15 +77,15 @@ func (p *grouped) refresh(g *group) {
 	}
 	g.ready.group = g
 	p.ready[slot].update(&g.ready, at)
-	if g.queue.len()+g.held+g.asked == 0 && g.by == 0 {
+	if g.queue.len()+g.held+g.workers == 0 && g.blockedBy == 0 {
 		delete(p.groups, g.id)
 		p.spare.put(g)
 	}
 }
 
 func (p *grouped) peek(slot int) *entry {
-	if e := p.ready[min(slot, len(p.ready)-1)].min(); e != nil {
-		return e.group.queue.min()
+	if e := p.ready[min(slot, len(p.ready)-1)].first(); e != nil {
+		return e.group.queue.first()
 	}
 	return nil
 }
@@ -93,9 +93,9 @@ func (p *grouped) peek(slot int) *entry {
 func (p *grouped) pop(e *entry, served bool) Item {
 	g := e.group
 	if served {
-		p.served(g)
+		p.noteServed(g)
 	}
-	it := p.cut(e)
+	it := p.remove(e)
 	p.refresh(g)
 	return it
 }

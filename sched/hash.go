@@ -12,9 +12,9 @@ var seed = maphash.MakeSeed()
 // process's seed can make two strings with the same key.
 func Hash(s string) uint64 { return maphash.String(seed, s) }
 
-// Place returns what chooses the slot of a string: 64-bit FNV-1a, the same in every
+// StableHash returns what chooses the slot of a string: 64-bit FNV-1a, the same in every
 // run and on every machine. Different strings may share a place.
-func Place(s string) uint64 {
+func StableHash(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
 		h ^= uint64(s[i])
@@ -39,7 +39,7 @@ func jump(key uint64, buckets int) int {
 
 // Bucket returns the bucket of a string, from 0 to buckets-1, the same in every run and
 // on every machine. When there are more buckets, strings move only to the new ones.
-func Bucket(s string, buckets int) int { return jump(mix(Place(s)), buckets) }
+func Bucket(s string, buckets int) int { return jump(mix(StableHash(s)), buckets) }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
 // Pseudorandom Number Generators", 2014): a bijection in which every bit of the
@@ -50,17 +50,17 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// slot returns the slot of a place, or 0 if there are no slots. The host is the
+// slotFor returns the slot of a place, or 0 if there are no slots. The host is the
 // one with the highest weight for the place (rendezvous hashing: Thaler and
 // Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998), so a
 // host that joins takes only the keys it gets, and one that leaves gives up only
 // its own. jump chooses among the slots of the host.
-func (s *slots) slot(place uint64) int {
+func (s *slots) slotFor(place uint64) int {
 	var ids []int
 	var most uint64
-	for _, r := range s.rooms {
+	for _, r := range s.hosts {
 		// No two hosts have the same weight, since mix is a bijection.
-		switch w := mix(place ^ mix(r.host)); {
+		switch w := mix(place ^ mix(r.id)); {
 		case ids == nil || w > most:
 			ids, most = r.ids, w
 		case w == most:

@@ -25,8 +25,8 @@ func TestJumpGolden(t *testing.T) {
 		}
 	}
 	// From the reference vectors of the FNV page.
-	require.Equal(t, uint64(0xcbf29ce484222325), Place(""))
-	require.Equal(t, uint64(0x85944171f73967e8), Place("foobar"))
+	require.Equal(t, uint64(0xcbf29ce484222325), StableHash(""))
+	require.Equal(t, uint64(0x85944171f73967e8), StableHash("foobar"))
 }
 
 // When there are more buckets, only those strings move that the new ones get; so do keys when
@@ -38,7 +38,7 @@ func TestFewStringsMoveAndAllSpread(t *testing.T) {
 		for id := range n {
 			p.Join(Slot{ID: id + 1, Host: uint64(id)})
 		}
-		return func(s string) int { return p.Choice(Item{Place: Place(s)}).Slot - 1 }
+		return func(s string) int { return p.Choice(Item{StableKey: StableHash(s)}).Slot - 1 }
 	}
 	buckets := func(n int) func(string) int { return func(s string) int { return Bucket(s, n) } }
 	for _, kind := range []func(int) func(string) int{buckets, hosts} {

@@ -15,19 +15,19 @@ package sched
 // for it even if others are idle. So a retried item goes to the same slot.
 type keyed struct {
 	grouped
-	numbers bool // it is "round-robin"
+	roundRobin bool // it is "round-robin"
 }
 
 func newKeyed(numbers bool) *keyed {
-	p := &keyed{grouped: newGrouped(), numbers: numbers}
-	p.id, p.place = p.key, p.first
+	p := &keyed{grouped: newGrouped(), roundRobin: numbers}
+	p.groupOf, p.orderOf = p.key, p.firstOrder
 	return p
 }
 
 // key returns the key of an item, which is its slot in "round-robin".
 func (p *keyed) key(it Item) uint64 {
 	switch {
-	case !p.numbers:
+	case !p.roundRobin:
 		return it.Key
 	case len(p.ids) == 0:
 		return 0
@@ -37,19 +37,19 @@ func (p *keyed) key(it Item) uint64 {
 
 // home returns the slot of a key, or 0 if there are no slots.
 func (p *keyed) home(key, place uint64) int {
-	if p.numbers {
+	if p.roundRobin {
 		return int(key)
 	}
-	return p.slot(place)
+	return p.slotFor(place)
 }
 
-// first returns the slot of a key, and the order of its first item unless it is blocked.
-func (p *keyed) first(g *group) (slot int, a, b, c int64) {
-	if g.by != 0 {
+// firstOrder returns the slot of a key, and the order of its first item unless it is blocked.
+func (p *keyed) firstOrder(g *group) (slot int, a, b, c int64) {
+	if g.blockedBy != 0 {
 		return 0, 0, 0, 0
 	}
-	first := g.queue.min()
-	return p.home(g.id, g.home), first.Rank, int64(first.ID), 0
+	first := g.queue.first()
+	return p.home(g.id, g.stableKey), first.Rank, int64(first.ID), 0
 }
 
 // settle moves the keys, and in "round-robin" the items, to where they belong after slots have
@@ -57,8 +57,8 @@ func (p *keyed) first(g *group) (slot int, a, b, c int64) {
 func (p *keyed) settle() {
 	var dealt []Item
 	for _, g := range p.groups {
-		for p.numbers && g.queue.len() > 0 {
-			dealt = append(dealt, p.cut(g.queue.min()))
+		for p.roundRobin && g.queue.len() > 0 {
+			dealt = append(dealt, p.remove(g.queue.first()))
 		}
 		p.refresh(g)
 	}
@@ -69,11 +69,11 @@ func (p *keyed) settle() {
 
 func (p *keyed) Push(it Item) bool {
 	g := p.enter(&it)
-	if g.by == it.ID {
-		g.by = 0
+	if g.blockedBy == it.ID {
+		g.blockedBy = 0
 	}
 	at := order{it.Rank, int64(it.ID)}
-	if !p.numbers && it.Rank > -HandRank && it.Rank < HandRank { // it is one among keys, which are in order
+	if !p.roundRobin && it.Rank > -ManualRank && it.Rank < ManualRank { // it is one among keys, which are in order
 		at[0] = 0
 	}
 	p.put(&g.queue, &it, at).group = g
@@ -82,8 +82,8 @@ func (p *keyed) Push(it Item) bool {
 }
 
 func (p *keyed) pop(e *entry, served bool) Item {
-	if served && !p.numbers {
-		e.group.by = e.ID
+	if served && !p.roundRobin {
+		e.group.blockedBy = e.ID
 	}
 	return p.grouped.pop(e, served)
 }
@@ -95,23 +95,23 @@ func (p *keyed) Done(slot int, it Item, again bool) {
 }
 
 func (p *keyed) release(it Item) {
-	if g := p.groups[it.Key]; g != nil && g.by == it.ID {
-		g.by = 0
+	if g := p.groups[it.Key]; g != nil && g.blockedBy == it.ID {
+		g.blockedBy = 0
 		p.refresh(g)
 	}
 }
 
 func (p *keyed) fits(it *Item, slot int) bool {
-	return p.home(p.key(*it), it.Place) == slot
+	return p.home(p.key(*it), it.StableKey) == slot
 }
 
 func (p *keyed) Choice(it Item) Choice {
 	id := p.key(it)
-	c := Choice{Key: !p.numbers, Slot: p.home(id, it.Place)}
-	if g := p.groups[id]; g != nil && g.by != 0 {
-		c.First = g.by
-	} else if g != nil && !p.numbers {
-		c.First = g.queue.min().ID
+	c := Choice{Key: !p.roundRobin, Slot: p.home(id, it.StableKey)}
+	if g := p.groups[id]; g != nil && g.blockedBy != 0 {
+		c.First = g.blockedBy
+	} else if g != nil && !p.roundRobin {
+		c.First = g.queue.first().ID
 	}
 	return c
 }
@@ -123,4 +123,4 @@ func (p *keyed) Join(s Slot) {
 	}
 }
 
-func (p *keyed) Serial() bool { return !p.numbers }
+func (p *keyed) Serial() bool { return !p.roundRobin }

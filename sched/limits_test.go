@@ -49,7 +49,7 @@ func someWindow(r *rand.Rand) window {
 func someLimits(r *rand.Rand, shared bool) limits {
 	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]int{}, startsOf: map[uint64][]time.Time{}}
 	l.Limits = Limits{
-		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Ages: r.IntN(2) == 0, Told: r.IntN(2) == 0,
+		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Aging: r.IntN(2) == 0, ReportsStarts: r.IntN(2) == 0,
 	}
 	l.claims = make([]*Claim, 3)
 	if r.IntN(2) == 0 {
@@ -126,7 +126,7 @@ func (d *driver) hold(h *holding) {
 	if !d.limited {
 		return
 	}
-	if d.granted = append(d.granted, *h); !d.Told {
+	if d.granted = append(d.granted, *h); !d.ReportsStarts {
 		d.started(0)
 	}
 	for i, n := range d.Caps {
@@ -149,7 +149,7 @@ func (d *driver) hold(h *holding) {
 // started has an item start to which that was granted.
 func (d *driver) started(i int) {
 	h := cut(&d.granted, i)
-	if d.Told {
+	if d.ReportsStarts {
 		d.d.Started(d.now, h.Item)
 	}
 	d.starts, d.startsOf[h.Key] = append(d.starts, d.now), append(d.startsOf[h.Key], d.now)
@@ -185,22 +185,22 @@ func (d *driver) idle(wait Wait) {
 
 // waits reports whether an item has to wait although there is a place.
 func (d *driver) waits(it Item) bool {
-	if g := d.d.of[it.Key]; g != nil && d.d.closed(g) != ForSlot {
+	if g := d.d.byKey[it.Key]; g != nil && d.d.gateWait(g) != ForSlot {
 		return true
 	}
 	if it.Claim == nil {
 		return false
 	}
 	for _, u := range it.Claim.Units {
-		if u.Cap < len(d.Caps) && (d.d.caps[u.Cap].taken+u.N > d.Caps[u.Cap] || d.d.kept(u.Cap, nil, nil)) {
+		if u.Cap < len(d.Caps) && (d.d.caps[u.Cap].taken+u.N > d.Caps[u.Cap] || d.d.reserved(u.Cap, nil, nil)) {
 			return true
 		}
 	}
-	if !d.d.placed(it.Claim) {
+	if !d.d.needsHost(it.Claim) {
 		return false
 	}
-	for _, r := range d.d.slots.rooms {
-		kept := d.d.kept(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.kept(u.Cap, r, nil) })
+	for _, r := range d.d.slots.hosts {
+		kept := d.d.reserved(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Cap, r, nil) })
 		if !kept && r.free >= max(1, min(it.Claim.Places, d.most(it.Claim))) && !d.lacks(r.stock, it.Claim, true) {
 			return false
 		}

@@ -14,10 +14,10 @@ const (
 	growEvery = 200 * time.Millisecond
 	// smoothOver is the time constant of the average load.
 	smoothOver = 500 * time.Millisecond
-	// lately is how long it may take until the free memory shows what a task takes.
-	lately = time.Second
-	// capFor is how long, after Relieve, no more tasks run than were left then.
-	capFor = 10 * time.Second
+	// recentFor is how long it may take until the free memory shows what a task takes.
+	recentFor = time.Second
+	// reliefFor is how long, after Relieve, no more tasks run than were left then.
+	reliefFor = 10 * time.Second
 )
 
 // Machine holds starts back by the load and the free memory of the machine: past a bound
@@ -41,17 +41,17 @@ type Machine struct {
 	// state
 
 	running int       // tasks
-	most    int       // so many may run near a bound, until grow
+	allowed int       // so many may run near a bound, until grow
 	peak    int       // most tasks since the last sample
-	grow    time.Time // when there may be one more
+	growAt  time.Time // when there may be one more
 
 	sampled time.Time // zero before the first sample
 	excess  float64   // average number of processes without one for each task
 	free    int64
 	recent  []sample // lately
 
-	cap    int // tasks that may run until capped is long ago or twice the bound is free; 0 for no limit
-	capped time.Time
+	relief     int // tasks that may run until capped is long ago or twice the bound is free; 0 for no limit
+	relievedAt time.Time
 }
 
 type sample struct {
@@ -80,11 +80,11 @@ func (m *Machine) Sample(now time.Time, processes float64, free int64) {
 	}
 	m.excess = keep*m.excess + (1-keep)*(processes-float64(m.running))
 	m.sampled, m.free = now, free
-	m.recent = slices.DeleteFunc(m.recent, func(s sample) bool { return now.Sub(s.at) > lately })
+	m.recent = slices.DeleteFunc(m.recent, func(s sample) bool { return now.Sub(s.at) > recentFor })
 	m.recent = append(m.recent, sample{now, free, m.running})
-	m.most, m.peak = m.peak, m.running
-	if free >= 2*m.memory || now.Sub(m.capped) >= capFor {
-		m.cap = 0
+	m.allowed, m.peak = m.peak, m.running
+	if free >= 2*m.memory || now.Sub(m.relievedAt) >= reliefFor {
+		m.relief = 0
 	}
 }
 
@@ -100,8 +100,8 @@ func (m *Machine) Due() time.Time {
 func (m *Machine) Started(now time.Time) {
 	m.running++
 	m.peak = max(m.peak, m.running)
-	if m.running > m.most {
-		m.most, m.grow = m.running, now.Add(growEvery)
+	if m.running > m.allowed {
+		m.allowed, m.growAt = m.running, now.Add(growEvery)
 	}
 }
 
@@ -120,8 +120,8 @@ func (m *Machine) May(now time.Time) (ok bool, at time.Time) {
 		return true, at
 	case z == past:
 		return false, at
-	case z == near && m.running >= m.most && now.Before(m.grow):
-		return false, m.grow
+	case z == near && m.running >= m.allowed && now.Before(m.growAt):
+		return false, m.growAt
 	}
 	return true, at
 }
@@ -140,7 +140,7 @@ func (m *Machine) Short() bool { return m.free < m.memory/2 }
 
 // Relieve takes that a running task is ended for want of memory. For ten seconds or until twice
 // the bound is free, no more tasks run than are left.
-func (m *Machine) Relieve(now time.Time) { m.cap, m.capped = max(1, m.running-1), now }
+func (m *Machine) Relieve(now time.Time) { m.relief, m.relievedAt = max(1, m.running-1), now }
 
 func (m *Machine) loadZone() zone {
 	load := m.excess + float64(m.running)
@@ -165,7 +165,7 @@ func (m *Machine) memoryZone() zone {
 	}
 	took, grown := most-m.free, int64(m.running-least)
 	switch {
-	case m.free < m.memory, m.cap > 0 && m.running >= m.cap:
+	case m.free < m.memory, m.relief > 0 && m.running >= m.relief:
 		return past
 	case m.free-grown*m.memory < 2*m.memory, m.free-took < m.memory:
 		return near

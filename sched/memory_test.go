@@ -20,10 +20,10 @@ func (c *carousel) turn() {
 	c.id++
 	key := c.id * 0x9e3779b97f4a7c15
 	if c.keys > 0 {
-		key = Place(string(rune('0' + c.id%c.keys)))
+		key = StableHash(string(rune('0' + c.id%c.keys)))
 	}
 	c.now = c.now.Add(time.Millisecond)
-	c.d.Push(Item{ID: c.id, Key: key, Place: key, Cost: int64(c.id%7) + 1})
+	c.d.Push(Item{ID: c.id, Key: key, StableKey: key, Cost: int64(c.id%7) + 1})
 	for it, slot, _ := c.d.Next(c.now); slot != 0; it, slot, _ = c.d.Next(c.now) {
 		c.held = append(c.held, placed{it, slot})
 	}

@@ -128,7 +128,7 @@ func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
 		holds(t, d.parked[id] != parked, "%d was parked: %v", id, parked)
 		d.parked[id] = parked
 	}
-	d.May = func(slot int) bool { return !d.refused[slot] }
+	d.AllowSlot = func(slot int) bool { return !d.refused[slot] }
 	d.d = NewDispatcher(p, d.Limits)
 	d.topic, _ = p.(*byTopic)
 	for i := range c.keys {
@@ -192,7 +192,7 @@ func (d *driver) step() {
 	case k < 91: // a queued item gets another rank
 		if it, ok := d.any(&d.queued); ok {
 			d.drop(it)
-			it.Rank = int64(d.r.IntN(7)-3) * []int64{1, HandRank}[d.r.IntN(2)]
+			it.Rank = int64(d.r.IntN(7)-3) * []int64{1, ManualRank}[d.r.IntN(2)]
 			d.pushItem(it)
 		}
 	case k < 93:
@@ -218,7 +218,7 @@ func (d *driver) push() {
 	}
 	d.last++
 	it := Item{ID: d.last, Key: d.keys[d.r.IntN(len(d.keys))], Cost: int64(1 + d.r.IntN(5)), Rank: d.rank()}
-	it.Place = placeOf(it.Key)
+	it.StableKey = placeOf(it.Key)
 	if len(d.claims) > 0 {
 		it.Claim = d.claims[d.r.IntN(len(d.claims))]
 	}
@@ -230,7 +230,7 @@ func (d *driver) rank() int64 {
 	if d.r.IntN(100) >= 15 {
 		return 0
 	}
-	return []int64{-3 * HandRank, -2, -1, 1, 2, 3 * HandRank}[d.r.IntN(6)]
+	return []int64{-3 * ManualRank, -2, -1, 1, 2, 3 * ManualRank}[d.r.IntN(6)]
 }
 
 func (d *driver) pushItem(it Item) {
@@ -269,7 +269,7 @@ func (d *driver) next() bool {
 	before, called := d.d.Held(), map[uint64]bool{}
 	for _, it := range d.queued {
 		e := d.d.parked.find(it.ID)
-		called[it.ID] = e != nil && e.in == &d.d.called
+		called[it.ID] = e != nil && e.queue == &d.d.granted
 	}
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
@@ -301,14 +301,14 @@ func (d *driver) next() bool {
 // takes notes that a slot has taken a queued item, perhaps one that was parked and called again: of
 // its key others may have come meanwhile.
 func (d *driver) takes(was, it Item, slot int, called bool) {
-	holds(d.t, was.Rank == it.Rank || d.Ages && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
+	holds(d.t, was.Rank == it.Rank || d.Aging && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
 	was.Rank = it.Rank
 	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
 	holds(d.t, d.w.in(slot) && (d.w.room(slot) || d.limited) && !d.refused[slot], "slot %d may take nothing", slot)
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
 	for _, o := range d.queued {
 		if d.topic != nil && !d.limited && !d.refused[slot] {
-			holds(d.t, it.Rank <= o.Rank || d.topic.of(it) != d.topic.of(o), "%v goes before %v", it, o)
+			holds(d.t, it.Rank <= o.Rank || d.topic.topicOf(it) != d.topic.topicOf(o), "%v goes before %v", it, o)
 		}
 		holds(d.t, called || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
 	}
@@ -419,7 +419,7 @@ func (d *driver) changed(id int) {
 }
 
 func (d *driver) check() {
-	parked := d.d.called.len()
+	parked := d.d.granted.len()
 	for _, it := range d.queued {
 		if d.parked[it.ID] {
 			parked++
@@ -472,7 +472,7 @@ func (d *driver) drain() {
 	require.Empty(d.t, d.queued, "wait for ever; running: %v, limits: %+v", d.running, d.Limits)
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
 	d.d.Next(d.now.Add(time.Hour))
-	require.Zero(d.t, len(d.d.of)+d.d.parked.Len()+len(d.d.lines)+d.d.Held(), "what is left over")
+	require.Zero(d.t, len(d.d.byKey)+d.d.parked.Len()+len(d.d.lines)+d.d.Held(), "what is left over")
 }
 
 func TestDispatcherAgainstModels(t *testing.T) {

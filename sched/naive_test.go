@@ -169,7 +169,7 @@ type naiveKey struct {
 func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
 
 // placeOf returns the place of a key of the driver's. Some keys share one.
-func placeOf(key uint64) uint64 { return Place(string(rune('a' + key%5))) }
+func placeOf(key uint64) uint64 { return StableHash(string(rune('a' + key%5))) }
 
 // home returns the slot that a key belongs to.
 func (m *naiveKeyed) home(key uint64) int {
@@ -213,7 +213,7 @@ func (m *naiveKeyed) push(it Item) {
 	}
 	k.queue = append(k.queue, it)
 	hand := func(it Item) Item {
-		if it.Rank > -HandRank && it.Rank < HandRank {
+		if it.Rank > -ManualRank && it.Rank < ManualRank {
 			it.Rank = 0
 		}
 		return it

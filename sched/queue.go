@@ -5,8 +5,8 @@ import "slices"
 // store holds the items of many queues. The zero store is empty.
 type store struct {
 	n      int
-	made   []*entry
-	unused spares[entry]
+	all    []*entry
+	unused freeList[entry]
 	index  map[uint64]*entry // by ID; nil until one is looked for: before, it would only cost time
 	pushed int64
 }
@@ -25,8 +25,8 @@ type queue struct {
 
 func (q *queue) len() int { return len(q.items) - q.head }
 
-// min returns the first entry of a queue, or nil.
-func (q *queue) min() *entry {
+// first returns the first entry of a queue, or nil.
+func (q *queue) first() *entry {
 	if q.head < len(q.items) {
 		return q.items[q.head]
 	}
@@ -56,7 +56,7 @@ func (q *queue) remove(e *entry) {
 	switch {
 	case e.order == (order{}):
 		return
-	case q.min() == e:
+	case q.first() == e:
 		q.head++
 	default:
 		i := q.find(e)
@@ -82,7 +82,7 @@ func (q *queue) update(e *entry, to order) {
 type entry struct {
 	Item
 	order
-	in    *queue // of the item; nil if it is not used
+	queue *queue // of the item; nil if it is not used
 	group *group // that it is, or that the item is in; nil for none
 }
 
@@ -105,11 +105,11 @@ func (s *store) insert(q *queue, it *Item) *entry {
 // put puts an item into a place of q.
 func (s *store) put(q *queue, it *Item, at order) *entry {
 	if len(s.unused) == 0 {
-		s.made = append(s.made, &entry{})
-		s.unused.put(s.made[len(s.made)-1])
+		s.all = append(s.all, &entry{})
+		s.unused.put(s.all[len(s.all)-1])
 	}
-	e := s.unused.take()
-	*e = entry{Item: *it, order: at, in: q}
+	e := s.unused.get()
+	*e = entry{Item: *it, order: at, queue: q}
 	s.n++
 	if s.index != nil {
 		s.index[it.ID] = e
@@ -118,10 +118,10 @@ func (s *store) put(q *queue, it *Item, at order) *entry {
 	return e
 }
 
-// cut takes an item out of its queue.
-func (s *store) cut(e *entry) Item {
-	e.in.remove(e)
-	e.in = nil
+// remove takes an item out of its queue.
+func (s *store) remove(e *entry) Item {
+	e.queue.remove(e)
+	e.queue = nil
 	s.n--
 	if s.index != nil {
 		delete(s.index, e.ID)
@@ -134,8 +134,8 @@ func (s *store) cut(e *entry) Item {
 func (s *store) find(id uint64) *entry {
 	if s.index == nil {
 		s.index = map[uint64]*entry{}
-		for _, e := range s.made {
-			if e.in != nil {
+		for _, e := range s.all {
+			if e.queue != nil {
 				s.index[e.ID] = e
 			}
 		}
@@ -143,11 +143,11 @@ func (s *store) find(id uint64) *entry {
 	return s.index[id]
 }
 
-// spares is a free list.
-type spares[T any] []*T
+// freeList is a free list.
+type freeList[T any] []*T
 
-// take returns a spare value, as it was put back, or a new one.
-func (s *spares[T]) take() *T {
+// get returns a spare value, as it was put back, or a new one.
+func (s *freeList[T]) get() *T {
 	last := len(*s) - 1
 	if last < 0 {
 		return new(T)
@@ -157,4 +157,4 @@ func (s *spares[T]) take() *T {
 	return x
 }
 
-func (s *spares[T]) put(x *T) { *s = append(*s, x) }
+func (s *freeList[T]) put(x *T) { *s = append(*s, x) }

@@ -9,8 +9,8 @@ import "time"
 // zero Rate is no limit.
 type Rate struct {
 	Every, Slack time.Duration
-	at           time.Time // when the next start may be: Slack before all that have happened have taken up their time
-	granted      int       // starts that have not happened
+	next         time.Time // when the next start may be: Slack before all that have happened have taken up their time
+	pending      int       // starts that have not happened
 }
 
 // NewRate returns a Rate of n starts in a period, with bursts of burst, which is at least 1. It is no
@@ -28,30 +28,30 @@ func NewRate(n int, period time.Duration, burst int) Rate {
 
 // From returns r for starts from a time on.
 func (r Rate) From(t time.Time) Rate {
-	r.at = t
+	r.next = t
 	return r
 }
 
 // allows reports whether a start may be granted. If not, at is when it may; zero is once one that
 // was granted has happened.
 func (r *Rate) allows(now time.Time) (ok bool, at time.Time) {
-	ahead := time.Duration(r.granted) * r.Every
+	ahead := time.Duration(r.pending) * r.Every
 	if ahead > r.Slack {
 		return false, time.Time{}
 	}
-	at = r.at.Add(ahead)
+	at = r.next.Add(ahead)
 	return !now.Before(at), at
 }
 
-// happened notes that a start that was granted has happened.
-func (r *Rate) happened(now time.Time) {
-	if r.granted--; r.Every == 0 {
+// started notes that a start that was granted has happened.
+func (r *Rate) started(now time.Time) {
+	if r.pending--; r.Every == 0 {
 		return
 	}
-	if from := now.Add(-r.Slack); from.After(r.at) {
-		r.at = from
+	if from := now.Add(-r.Slack); from.After(r.next) {
+		r.next = from
 	}
-	r.at = r.at.Add(r.Every)
+	r.next = r.next.Add(r.Every)
 }
 
 // Delay holds IDs that become due at given times. It has no clock: the caller
@@ -81,7 +81,7 @@ func (d *Delay) Due(now time.Time) (uint64, bool) {
 	if !ok || at.After(now) {
 		return 0, false
 	}
-	return d.cut(d.queue.min()).ID, true
+	return d.remove(d.queue.first()).ID, true
 }
 
 // Next returns when the next ID is due. It returns false if there is none.
@@ -89,14 +89,14 @@ func (d *Delay) Next() (time.Time, bool) {
 	if d.queue.len() == 0 {
 		return time.Time{}, false
 	}
-	return d.base.Add(time.Duration(d.queue.min().Rank)), true
+	return d.base.Add(time.Duration(d.queue.first().Rank)), true
 }
 
 // Remove removes id and reports whether it was in.
 func (d *Delay) Remove(id uint64) bool {
 	e := d.find(id)
 	if e != nil {
-		d.cut(e)
+		d.remove(e)
 	}
 	return e != nil
 }

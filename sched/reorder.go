@@ -25,8 +25,8 @@ func (r *Reorder) Put(n uint64) {
 		panic(fmt.Sprintf("internal error: %d put twice", n))
 	}
 	r.later.Add(n, n)
-	if first := r.later.list[0]; first.from == r.base {
-		r.base = first.to + 1
+	if first := r.later.list[0]; first.first == r.base {
+		r.base = first.last + 1
 		r.later.list = slices.Delete(r.later.list, 0, 1)
 	}
 }
@@ -38,7 +38,7 @@ type Ranges struct {
 	most int    // 0 for no limit
 }
 
-type span struct{ from, to uint64 } // both included
+type span struct{ first, last uint64 } // both included
 
 // NewRanges returns an empty set of at most so many ranges. When there would be more, it
 // forgets the lowest numbers.
@@ -48,14 +48,14 @@ func NewRanges(most int) *Ranges { return &Ranges{most: most} }
 func (r *Ranges) Add(from, to uint64) {
 	// The ranges from i up to j touch the new one.
 	i, _ := slices.BinarySearchFunc(r.list, from, func(s span, from uint64) int {
-		if s.to+1 < from {
+		if s.last+1 < from {
 			return -1
 		}
 		return 1
 	})
 	j := i
-	for ; j < len(r.list) && r.list[j].from <= to+1; j++ {
-		from, to = min(from, r.list[j].from), max(to, r.list[j].to)
+	for ; j < len(r.list) && r.list[j].first <= to+1; j++ {
+		from, to = min(from, r.list[j].first), max(to, r.list[j].last)
 	}
 	r.list = slices.Replace(r.list, i, j, span{from, to})
 	if r.most > 0 && len(r.list) > r.most {
@@ -67,9 +67,9 @@ func (r *Ranges) Add(from, to uint64) {
 func (r *Ranges) Has(n uint64) bool {
 	_, found := slices.BinarySearchFunc(r.list, n, func(s span, n uint64) int {
 		switch {
-		case s.to < n:
+		case s.last < n:
 			return -1
-		case s.from > n:
+		case s.first > n:
 			return 1
 		}
 		return 0

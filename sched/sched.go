@@ -17,12 +17,12 @@ import (
 
 // Item is a task as a policy sees it.
 type Item struct {
-	ID    uint64 // unique among the items that are in; from 1, in input order
-	Key   uint64 // Hash of the task's key
-	Place uint64 // Place of that, for "keyed"
-	Cost  int64  // how heavy it is; at least 1
-	Claim *Claim // what it takes beside a place; nil for nothing. It matters to a Dispatcher alone.
-	Rank  int64  // its place among the items that wait, mostly 0: a lower rank goes first, equal ranks in the policy's own order
+	ID        uint64 // unique among the items that are in; from 1, in input order
+	Key       uint64 // Hash of the task's key
+	StableKey uint64 // Place of that, for "keyed"
+	Cost      int64  // how heavy it is; at least 1
+	Claim     *Claim // what it takes beside a place; nil for nothing. It matters to a Dispatcher alone.
+	Rank      int64  // its place among the items that wait, mostly 0: a lower rank goes first, equal ranks in the policy's own order
 }
 
 // Slot is one of the numbered places where items run.

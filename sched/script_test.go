@@ -60,7 +60,7 @@ func newScript(t *testing.T, name string, o options) *script {
 	require.NoError(t, err)
 	return &script{
 		t:          t,
-		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: numbers(o["caps"]), Ages: o["ages"] != "", Parked: func(uint64, bool) {}}),
+		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: numbers(o["caps"]), Aging: o["ages"] != "", Parked: func(uint64, bool) {}}),
 		claims:     map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }
@@ -160,7 +160,7 @@ func (s *script) do(words []string) (said string) {
 	case "waits":
 		return waits[s.Waits(uint64(numbers(arg)[0]))]
 	case "choice":
-		return fmt.Sprintf("%+v", s.Choice(Item{ID: 1, Key: Hash(arg), Place: Place(arg)}))
+		return fmt.Sprintf("%+v", s.Choice(Item{ID: 1, Key: Hash(arg), StableKey: StableHash(arg)}))
 	default:
 		require.Fail(s.t, "unknown command", name)
 	}
@@ -169,7 +169,7 @@ func (s *script) do(words []string) (said string) {
 
 func (s *script) join(ids []int, o options) {
 	for _, id := range ids {
-		at := Slot{ID: id, Cap: o.number("cap"), Host: Place(o["host"])}
+		at := Slot{ID: id, Cap: o.number("cap"), Host: StableHash(o["host"])}
 		for label := range strings.SplitSeq(o["labels"], ",") {
 			at.Labels = append(at.Labels, Hash(label))
 		}
@@ -191,7 +191,7 @@ func (s *script) push(key string, o options) string {
 		s.last++
 		cost, _ := strconv.ParseInt(o.text("cost", "1"), 10, 64)
 		rank, _ := strconv.ParseInt(o["rank"], 10, 64)
-		it := Item{ID: s.last, Key: Hash(key), Place: Place(key), Cost: cost, Rank: rank, Claim: s.claim(o["claim"])}
+		it := Item{ID: s.last, Key: Hash(key), StableKey: StableHash(key), Cost: cost, Rank: rank, Claim: s.claim(o["claim"])}
 		if !s.Push(it) {
 			return "refused"
 		}

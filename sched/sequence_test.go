@@ -92,7 +92,7 @@ func TestRangesAreASet(t *testing.T) {
 			require.True(t, r.Has(n) == in[n] || in[n] && most == 2, "%d of %v", n, r.list)
 		}
 		for i := 1; i < len(r.list); i++ {
-			require.Greater(t, r.list[i].from, r.list[i-1].to+1, "%v", r.list)
+			require.Greater(t, r.list[i].first, r.list[i-1].last+1, "%v", r.list)
 		}
 	}
 }
@@ -114,15 +114,15 @@ func TestRateIsReached(t *testing.T) {
 		if ok, at := r.allows(now); !ok {
 			now = at
 		}
-		r.granted++
-		r.happened(now)
+		r.pending++
+		r.started(now)
 	}
 	require.Equal(t, 10190*time.Millisecond, now.Sub(began).Round(time.Millisecond))
-	r.granted = 5
+	r.pending = 5
 	ok, at := r.allows(now)
 	require.True(t, !ok && at.IsZero(), "%v", at) // nobody has to ask again until one has happened
 	from := r.From(began.Add(time.Hour))
-	require.Equal(t, began.Add(time.Hour), from.at)
+	require.Equal(t, began.Add(time.Hour), from.next)
 }
 
 // The largest sum is at most 4/3 of the least, which a search finds, and ties go to the first.

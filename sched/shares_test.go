@@ -17,18 +17,18 @@ func (d *driver) checkTopics(p *byTopic) {
 		places += n
 	}
 	for _, h := range d.running {
-		held[p.groups[p.of(h.Item)]]++
+		held[p.groups[p.topicOf(h.Item)]]++
 	}
 	all := slices.Collect(maps.Values(p.groups))
 	for _, m := range all {
 		holds(t, m.held == held[m], "%d held, not %d", m.held, held[m])
-		holds(t, p.auto || m.may <= p.places(m.id) && m.may >= min(1, p.places(m.id)), "it may have %d of %d", m.may, p.places(m.id))
+		holds(t, p.auto || m.quota <= p.capacityFor(m.id) && m.quota >= min(1, p.capacityFor(m.id)), "it may have %d of %d", m.quota, p.capacityFor(m.id))
 		holds(t, !p.auto || m.queue.len()+m.held > 0, "a topic without items")
-		due += m.may
+		due += m.quota
 		queued += m.queue.len()
 		for _, id := range d.w.ids {
 			fits := !d.bound[m.id] || slices.Contains(d.w.slots[id].Labels, m.id)
-			more := m.held < m.may || p.auto
+			more := m.held < m.quota || p.auto
 			holds(t, !fits || !d.w.room(id) || m.queue.len() == 0 || !more || p.peek(id) != nil, "a topic could have a place on slot %d", id)
 		}
 	}

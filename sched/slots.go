@@ -8,11 +8,11 @@ import (
 
 // slot is a Slot as a policy sees it, even after it has left.
 type slot struct {
-	Slot       // Cap is 0 unless the slot is in
-	room *room // of its host
-	held int   // items it holds, including those from before it left
-	cost int64 // of these
-	last bool  // others are served first
+	Slot             // Cap is 0 unless the slot is in
+	host       *host // of its host
+	held       int   // items it holds, including those from before it left
+	cost       int64 // of these
+	servedLast bool  // others are served first
 }
 
 // slots is the base of the policies: the slots that are in, what they hold, and what is queued.
@@ -22,7 +22,7 @@ type slots struct {
 	ids     []int   // of the slots that are in, ascending
 	all     []slot  // by ID; all[0] is never in
 	changed bool    // slots have joined or left since settle
-	rooms   []*room // of the slots that are in
+	hosts   []*host // of the slots that are in
 	byCost  bool    // the load of a slot is not the number of its items, but their cost relative to its capacity
 
 	capacity int // places in the slots that are in
@@ -41,17 +41,17 @@ func (s *slots) Join(in Slot) {
 	for len(s.all) <= in.ID {
 		s.all = append(s.all, slot{})
 	}
-	i := slices.IndexFunc(s.rooms, func(r *room) bool { return r.host == in.Host && r.stock == in.Stock })
+	i := slices.IndexFunc(s.hosts, func(r *host) bool { return r.id == in.Host && r.stock == in.Stock })
 	if i < 0 {
-		i = len(s.rooms)
-		s.rooms = append(s.rooms, &room{host: in.Host, stock: in.Stock})
+		i = len(s.hosts)
+		s.hosts = append(s.hosts, &host{id: in.Host, stock: in.Stock})
 	}
 	in.Cap = max(in.Cap, 1)
-	r := s.rooms[i]
-	s.all[in.ID].Slot, s.all[in.ID].room, s.all[in.ID].last = in, r, false
+	r := s.hosts[i]
+	s.all[in.ID].Slot, s.all[in.ID].host, s.all[in.ID].servedLast = in, r, false
 	at, _ = slices.BinarySearch(r.ids, in.ID)
 	r.ids = slices.Insert(r.ids, at, in.ID)
-	s.count(in.ID, 1)
+	s.countPlaces(in.ID, 1)
 	s.changed = true
 }
 
@@ -62,34 +62,34 @@ func (s *slots) Leave(id int) {
 		panic(fmt.Sprintf("internal error: slot %d may not leave", id))
 	}
 	s.ids = slices.Delete(s.ids, at, at+1)
-	s.count(id, -1)
+	s.countPlaces(id, -1)
 	s.all[id].Cap = 0
-	r := s.all[id].room
+	r := s.all[id].host
 	r.ids = slices.DeleteFunc(r.ids, func(o int) bool { return o == id })
-	s.rooms = slices.DeleteFunc(s.rooms, func(r *room) bool { return r.all == 0 })
+	s.hosts = slices.DeleteFunc(s.hosts, func(r *host) bool { return r.all == 0 })
 	s.changed = true
 }
 
-// count counts the places of a slot that is in and those taken or, if by is -1, does not.
-func (s *slots) count(id, by int) {
+// countPlaces counts the places of a slot that is in and those taken or, if by is -1, does not.
+func (s *slots) countPlaces(id, by int) {
 	if x := &s.all[id]; x.Cap > 0 {
 		s.capacity += by * x.Cap
 		s.taken += by * x.held
-		x.room.all += by * x.Cap
-		x.room.free += by * max(0, x.Cap-x.held)
+		x.host.all += by * x.Cap
+		x.host.free += by * max(0, x.Cap-x.held)
 	}
 }
 
-// hold has a slot hold so many more of an item.
-func (s *slots) hold(id int, it *Item, n int) {
-	s.count(id, -1)
+// addHeld has a slot hold so many more of an item.
+func (s *slots) addHeld(id int, it *Item, n int) {
+	s.countPlaces(id, -1)
 	s.all[id].held += n
 	s.all[id].cost += int64(n) * weight(it)
-	s.count(id, 1)
+	s.countPlaces(id, 1)
 }
 
-func (s *slots) Take(id int, it Item)         { s.hold(id, &it, 1) }
-func (s *slots) Done(id int, it Item, _ bool) { s.hold(id, &it, -1) }
+func (s *slots) Take(id int, it Item)         { s.addHeld(id, &it, 1) }
+func (s *slots) Done(id int, it Item, _ bool) { s.addHeld(id, &it, -1) }
 func (s *slots) base() *slots                 { return s }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
@@ -102,10 +102,10 @@ func (s *slots) hasRoom(id int) bool {
 	return s.all[id].held < s.all[id].Cap
 }
 
-// emptiest returns the slot with the least load of those with room that may be taken, the lowest ID
+// leastLoaded returns the slot with the least load of those with room that may be taken, the lowest ID
 // among equals, or 0 if there is none. It looks at each: that costs less than to keep them in order,
 // but for many thousands.
-func (s *slots) emptiest(may func(id int) bool) (best int) {
+func (s *slots) leastLoaded(may func(id int) bool) (best int) {
 	least := math.Inf(1)
 	for _, id := range s.ids {
 		if s.hasRoom(id) && s.load(id) < least && may(id) {
@@ -120,7 +120,7 @@ func (s *slots) load(id int) float64 {
 	switch {
 	case s.byCost:
 		return float64(x.cost) / float64(x.Cap)
-	case x.last:
+	case x.servedLast:
 		return 1<<50 + float64(x.held)
 	}
 	return float64(x.held)
@@ -130,6 +130,6 @@ func (s *slots) load(id int) float64 {
 
 func (s *slots) Choice(Item) Choice        { return Choice{} }
 func (s *slots) fits(*Item, int) bool      { return true }
-func (s *slots) pop(e *entry, _ bool) Item { return s.cut(e) }
+func (s *slots) pop(e *entry, _ bool) Item { return s.remove(e) }
 func (s *slots) release(Item)              {}
 func (s *slots) settle()                   {}

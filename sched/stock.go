@@ -13,22 +13,22 @@ func NewStock(all []int) *Stock {
 	return &s
 }
 
-// room is where items find all their places, and units of a host: the slots of a host that are in.
-type room struct {
-	host      uint64
+// host is where items find all their places, and units of a host: the slots of a host that are in.
+type host struct {
+	id        uint64
 	stock     *Stock // nil for none
 	ids       []int  // of the slots, ascending
 	all, free int    // places
 }
 
-// spot reports whether the first item of a line can start, and returns the room with the most free
+// findHost reports whether the first item of a line can start, and returns the room with the most free
 // places of those where it can. Any will do for an item that need not be placed.
-func (d *Dispatcher) spot(l *line) (most *room, ok bool) {
-	if !d.placed(l.claim) {
+func (d *Dispatcher) findHost(l *line) (most *host, ok bool) {
+	if !d.needsHost(l.claim) {
 		return nil, d.enough(l.claim, l, nil)
 	}
-	for _, r := range d.slots.rooms {
-		if d.enough(l.claim, l, r) && r.free >= d.Width(l.claim) && !d.kept(places, r, l) && (most == nil || r.free > most.free) {
+	for _, r := range d.slots.hosts {
+		if d.enough(l.claim, l, r) && r.free >= d.Width(l.claim) && !d.reserved(places, r, l) && (most == nil || r.free > most.free) {
 			most = r
 		}
 	}

@@ -19,38 +19,38 @@ import "slices"
 type byTopic struct {
 	grouped
 	auto   bool
-	list   []*group        // the listed ones; the last has key 0 if it is the rest
+	listed []*group        // the listed ones; the last has key 0 if it is the rest
 	labels map[uint64]bool // those that slots have had
 }
 
 func newByTopic(topics Topics) *byTopic {
 	p := &byTopic{grouped: newGrouped(), auto: topics.Auto, labels: map[uint64]bool{}}
-	p.id, p.place = p.of, p.order
+	p.groupOf, p.orderOf = p.topicOf, p.topicOrder
 	list := topics.List
 	if topics.Rest > 0 {
 		list = append(slices.Clip(list), Topic{Workers: topics.Rest})
 	}
 	for _, t := range list { // key 0 is that of the rest
-		g := &group{id: t.Key, asked: t.Workers}
+		g := &group{id: t.Key, workers: t.Workers}
 		p.groups[g.id] = g
-		p.list = append(p.list, g)
+		p.listed = append(p.listed, g)
 	}
 	return p
 }
 
-// of returns the topic of an item.
-func (p *byTopic) of(it Item) uint64 {
+// topicOf returns the topic of an item.
+func (p *byTopic) topicOf(it Item) uint64 {
 	if !p.auto && p.groups[it.Key] == nil {
 		return 0
 	}
 	return it.Key
 }
 
-// places returns how many places there are in slots that may serve the topic of a key, with those
+// capacityFor returns how many places there are in slots that may serve the topic of a key, with those
 // that items have in slots that have left.
-func (p *byTopic) places(key uint64) (n int) {
+func (p *byTopic) capacityFor(key uint64) (n int) {
 	for id := range p.all {
-		if p.may(key, id) {
+		if p.mayServe(key, id) {
 			n += max(p.all[id].Cap, p.all[id].held)
 		}
 	}
@@ -61,40 +61,40 @@ func (p *byTopic) places(key uint64) (n int) {
 // others one by one to the topic with the highest ratio of what it asks for to what it has and
 // one more (the D'Hondt method).
 func (p *byTopic) settle() {
-	left, spare := p.places(0), len(p.ids) // slots that no topic asks for
-	most := make([]int, len(p.list))
-	for i, t := range p.list {
-		most[i] = p.places(t.id)
-		t.may = min(1, most[i])
-		left -= t.may
-		spare -= t.asked
+	left, spare := p.capacityFor(0), len(p.ids) // slots that no topic asks for
+	most := make([]int, len(p.listed))
+	for i, t := range p.listed {
+		most[i] = p.capacityFor(t.id)
+		t.quota = min(1, most[i])
+		left -= t.quota
+		spare -= t.workers
 	}
 	for ; left > 0; left-- {
 		var best *group
 		ratio := 0.0
-		for i, t := range p.list {
-			asked := t.asked
+		for i, t := range p.listed {
+			asked := t.workers
 			if t.id == 0 {
 				asked += max(spare, 0)
 			}
-			if r := float64(asked) / float64(t.may+1); t.may < most[i] && r > ratio {
+			if r := float64(asked) / float64(t.quota+1); t.quota < most[i] && r > ratio {
 				best, ratio = t, r
 			}
 		}
 		if best == nil {
 			break
 		}
-		best.may++
+		best.quota++
 	}
-	for _, t := range p.list {
+	for _, t := range p.listed {
 		p.refresh(t)
 	}
 }
 
-// order returns the order of a topic among those that may have one more place: of two that wait
+// topicOrder returns the order of a topic among those that may have one more place: of two that wait
 // as much for it, a bound one first.
-func (p *byTopic) order(t *group) (slot int, class, share, turn int64) {
-	if !p.auto && t.held >= t.may {
+func (p *byTopic) topicOrder(t *group) (slot int, class, share, turn int64) {
+	if !p.auto && t.held >= t.quota {
 		return 0, 0, 0, 0
 	}
 	if !p.labels[t.id] {
@@ -108,21 +108,21 @@ func (p *byTopic) order(t *group) (slot int, class, share, turn int64) {
 }
 
 func (p *byTopic) Push(it Item) bool {
-	if !p.auto && p.groups[p.of(it)] == nil {
+	if !p.auto && p.groups[p.topicOf(it)] == nil {
 		return false
 	}
 	return p.push(p.enter(&it), &it)
 }
 
-// may reports whether a slot may serve the topic of a key.
-func (p *byTopic) may(key uint64, slot int) bool {
+// mayServe reports whether a slot may serve the topic of a key.
+func (p *byTopic) mayServe(key uint64, slot int) bool {
 	return !p.labels[key] || slices.Contains(p.all[slot].Labels, key)
 }
 
 func (p *byTopic) peek(slot int) *entry {
 	for _, e := range p.ready[0].items[p.ready[0].head:] {
-		if p.may(e.group.id, slot) {
-			return e.group.queue.min()
+		if p.mayServe(e.group.id, slot) {
+			return e.group.queue.first()
 		}
 	}
 	return nil
@@ -130,11 +130,11 @@ func (p *byTopic) peek(slot int) *entry {
 
 func (p *byTopic) Take(slot int, it Item) {
 	p.slots.Take(slot, it)
-	p.holds(&it, 1)
+	p.countHeld(&it, 1)
 }
 
-// holds notes that the topic of an item holds one place more or, if by is -1, less.
-func (p *byTopic) holds(it *Item, by int) {
+// countHeld notes that the topic of an item holds one place more or, if by is -1, less.
+func (p *byTopic) countHeld(it *Item, by int) {
 	t := p.enter(it)
 	t.held += by
 	p.refresh(t)
@@ -143,17 +143,17 @@ func (p *byTopic) holds(it *Item, by int) {
 func (p *byTopic) Done(slot int, it Item, again bool) {
 	p.changed = p.all[slot].held > p.all[slot].Cap
 	p.slots.Done(slot, it, again)
-	p.holds(&it, -1)
+	p.countHeld(&it, -1)
 }
 
 func (p *byTopic) fits(it *Item, slot int) bool {
-	t := p.groups[p.of(*it)]
-	return p.auto && p.may(it.Key, slot) || t != nil && t.held < t.may && p.may(t.id, slot)
+	t := p.groups[p.topicOf(*it)]
+	return p.auto && p.mayServe(it.Key, slot) || t != nil && t.held < t.quota && p.mayServe(t.id, slot)
 }
 
 func (p *byTopic) Choice(it Item) Choice {
 	named := p.groups[it.Key] != nil
-	return Choice{Key: named, None: named && p.labels[it.Key] && p.places(it.Key) == 0}
+	return Choice{Key: named, None: named && p.labels[it.Key] && p.capacityFor(it.Key) == 0}
 }
 
 func (p *byTopic) Join(s Slot) {
@@ -164,6 +164,6 @@ func (p *byTopic) Join(s Slot) {
 		if t != nil {
 			p.refresh(t)
 		}
-		p.all[s.ID].last = p.all[s.ID].last || p.auto || t != nil
+		p.all[s.ID].servedLast = p.all[s.ID].servedLast || p.auto || t != nil
 	}
 }

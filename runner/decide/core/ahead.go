@@ -13,72 +13,72 @@ import (
 // There they wait for their turn, so the core counts them as started only then. Those that
 // have not begun are asked back when they could start elsewhere, or are not to start there.
 
-// brief is how long the attempt that runs in a slot may have run when another one is sent there, and
+// briefFor is how long the attempt that runs in a slot may have run when another one is sent there, and
 // while it waits: so a long task holds up no other.
-const brief = time.Second
+const briefFor = time.Second
 
-// free returns how many more attempts could run now.
-func (c *Core) free() int {
-	if c.pool.most > 0 {
+// freePlaces returns how many more attempts could run now.
+func (c *Core) freePlaces() int {
+	if c.pool.aheadMax > 0 {
 		return c.pool.idle
 	}
 	return c.pool.capacity - c.queue.ready.Held()
 }
 
-// askBack asks attempts back that wait at slots: all if nothing more is to start, and those behind
+// recallAhead asks attempts back that wait at slots: all if nothing more is to start, and those behind
 // one that is not brief, for which it looks from time to time; and then, last come first, one for
 // each slot that has none.
-func (c *Core) askBack() {
+func (c *Core) recallAhead() {
 	p := &c.pool
-	all, looks, idle := c.end.phase > going || c.paused(), c.reached(p.lookAt), p.idle
-	if c.output.full() || c.queue.wait != sched.ForSlot {
+	all, looks, idle := c.end.phase > going || c.paused(), c.reached(p.recheckAt), p.idle
+	if c.output.full() || c.queue.blockedBy != sched.ForSlot {
 		idle = 0
 	}
-	if p.lookAt.IsZero() || idle == 0 && !all && !looks {
+	if p.recheckAt.IsZero() || idle == 0 && !all && !looks {
 		return
 	}
 	if looks {
-		p.lookAt = time.Time{}
+		p.recheckAt = time.Time{}
 	}
 	type waiting struct {
 		*entry
 		at int // its place in the slot
 	}
 	var list []waiting
-	for _, at := range p.places {
-		for i, e := range at.list {
-			if !e.ahead() {
+	for _, at := range p.slots {
+		for i, e := range at.attempts {
+			if !e.sentAhead() {
 				continue
 			}
 			if looks {
-				p.lookAt = c.run.Add(brief)
+				p.recheckAt = c.run.Add(briefFor)
 			}
 			switch {
-			case e.asked:
+			case e.recalled:
 				idle--
-			case all, looks && c.run.Sub(at.list[0].begun) >= brief:
-				c.ask(e)
-			case c.couldBegin(e):
+			case all, looks && c.run.Sub(at.attempts[0].begunRun) >= briefFor:
+				c.recallOne(e)
+			case c.fitsElsewhere(e):
 				list = append(list, waiting{e, i})
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b waiting) int { return cmp.Or(b.at-a.at, cmp.Compare(a.item.ID, b.item.ID)) })
 	for _, w := range list[:min(len(list), max(idle, 0))] {
-		c.ask(w.entry)
+		c.recallOne(w.entry)
 	}
 }
 
-// couldBegin reports whether an attempt that waits at its slot could begin in an idle one.
-func (c *Core) couldBegin(e *entry) bool {
+// fitsElsewhere reports whether an attempt that waits at its slot could begin in an idle one.
+func (c *Core) fitsElsewhere(e *entry) bool {
 	at := c.queue.ready.Choice(e.item).Free
-	return at > 0 && len(c.pool.places[at].list) == 0
+	return at > 0 && len(c.pool.slots[at].attempts) == 0
 }
 
-// ask asks an attempt back that waits at its slot, once, unless it is being ended.
-func (c *Core) ask(e *entry) {
-	if e.ahead() && !e.asked && e.ladder == task.Untouched {
-		e.asked = true
-		c.fx.Recall = append(c.fx.Recall, e.run())
+// recallOne asks an attempt back that waits at its slot, once, unless it is being ended.
+func (c *Core) recallOne(e *entry) {
+	if e.sentAhead() && !e.recalled && e.ladder == task.Untouched {
+		e.recalled = true
+		c.fx.Recall = append(c.fx.Recall, e.toAttempt())
 	}
 }

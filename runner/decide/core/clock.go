@@ -32,13 +32,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// watch sets when overdue is called for a running attempt that was last heard of then,
+// setTimer sets when overdue is called for a running attempt that was last heard of then,
 // unless the executor ends it at its limits.
-func (c *Core) watch(e *entry, heard time.Time) {
-	if c.pool.timeless || e.task.Protocol != task.NoProtocol {
+func (c *Core) setTimer(e *entry, heard time.Time) {
+	if c.pool.noTimers || e.task.Protocol != task.NoProtocol {
 		return
 	}
-	at := c.timesOut(e)
+	at := c.timeoutAt(e)
 	if idle := c.cfg.Limit.Idle; idle > 0 {
 		at = earlier(at, heard.Add(idle))
 	}
@@ -47,13 +47,13 @@ func (c *Core) watch(e *entry, heard time.Time) {
 	}
 }
 
-// timesOut returns when a running attempt reaches its timeout. The zero time is never.
-func (c *Core) timesOut(e *entry) time.Time {
+// timeoutAt returns when a running attempt reaches its timeout. The zero time is never.
+func (c *Core) timeoutAt(e *entry) time.Time {
 	timeout := cmp.Or(e.task.Timeout, c.cfg.Limit.Timeout)
 	if timeout <= 0 {
 		return time.Time{}
 	}
-	return e.begun.Add(timeout)
+	return e.begunRun.Add(timeout)
 }
 
 // overdue takes the next step in ending a running task, or asks whether it is time.
@@ -61,10 +61,10 @@ func (c *Core) overdue(e *entry) {
 	switch {
 	case e.ladder != task.Untouched:
 		c.kill(e)
-	case c.reached(c.timesOut(e)):
+	case c.reached(c.timeoutAt(e)):
 		c.terminate(e, task.ErrTimeout)
 	default:
-		c.fx.Quiet = append(c.fx.Quiet, e.run())
+		c.fx.Quiet = append(c.fx.Quiet, e.toAttempt())
 	}
 }
 
@@ -76,6 +76,6 @@ func (c *Core) Quiet(a task.Attempt, silent time.Duration) {
 	case silent >= idle:
 		c.terminate(e, task.Silent(idle))
 	default:
-		c.watch(e, c.run.Add(-silent))
+		c.setTimer(e, c.run.Add(-silent))
 	}
 }

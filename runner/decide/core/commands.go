@@ -16,7 +16,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	}
 	switch cmd.Op {
 	case task.Drain, task.Stop, task.Kill:
-		c.told(cmd)
+		c.endByCommand(cmd)
 	case task.Fail:
 		if c.end.phase == going && !c.end.sealed {
 			c.Abort(cmd.Err)
@@ -26,7 +26,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Resize, task.Grow:
 		n := cmd.N
 		if cmd.Op == task.Grow {
-			n += len(c.pool.own())
+			n += len(c.pool.ownSlots())
 		}
 		if c.cfg.Pool.Remote {
 			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
@@ -36,13 +36,13 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Join:
 		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
 	case task.Leave:
-		if cmd.N < 0 || cmd.N >= len(c.pool.places) || c.pool.places[cmd.N].slot == nil {
+		if cmd.N < 0 || cmd.N >= len(c.pool.slots) || c.pool.slots[cmd.N].current == nil {
 			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
 			break
 		}
 		c.pool.leave(cmd.N)
-		for _, e := range c.pool.places[cmd.N].list {
-			c.ask(e)
+		for _, e := range c.pool.slots[cmd.N].attempts {
+			c.recallOne(e)
 		}
 	case task.Pause:
 		c.queue.paused = true
@@ -59,15 +59,15 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 			}
 		}
 	case task.Add:
-		return c.take(cmd)
+		return c.addTasks(cmd)
 	case task.Cancel:
 		reply.IDs, reply.Err = c.cancelAll(cmd)
 	case task.Unused:
-		c.input.unused(cmd.IDs)
+		c.input.giveBack(cmd.IDs)
 	case task.Retry:
 		return c.retry(cmd.IDs)
 	case task.Hold, task.Release, task.Move:
-		return c.byHand(cmd)
+		return c.editWaiting(cmd)
 	case task.Find:
 		reply.IDs, reply.Err = c.find(cmd)
 	case task.Unfinished:
@@ -80,12 +80,12 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// take admits tasks that a command brings, if there is room for them. Their numbers are of Number or of
+// addTasks admits tasks that a command brings, if there is room for them. Their numbers are of Number or of
 // an earlier run.
-func (c *Core) take(cmd task.Command) (reply task.Reply) {
+func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 	c.input.fed = true
-	if cmd.N == 0 && len(cmd.Tasks) > c.mayAdd() {
-		return task.Reply{Err: task.ErrFull, Room: c.mayAdd()}
+	if cmd.N == 0 && len(cmd.Tasks) > c.addRoom() {
+		return task.Reply{Err: task.ErrFull, Room: c.addRoom()}
 	}
 	for _, r := range cmd.Succeeded {
 		c.queue.succeeded.Add(r[0], r[1])
@@ -99,19 +99,19 @@ func (c *Core) take(cmd task.Command) (reply task.Reply) {
 	}
 	for _, t := range cmd.Tasks {
 		if reply.Err == nil {
-			c.input.given(t.ID)
+			c.input.reserve(t.ID)
 			c.admit(t)
 		}
 	}
-	c.input.given(uint64(cmd.N))
-	reply.Room = c.mayAdd()
+	c.input.reserve(uint64(cmd.N))
+	reply.Room = c.addRoom()
 	return reply
 }
 
 // resume undoes a pause. After one by Config.Halt, results count anew.
 func (c *Core) resume() {
 	if c.queue.halted {
-		c.end.since = c.end.count
+		c.end.haltBase = c.end.haltCount
 	}
 	c.queue.paused, c.queue.halted = false, false
 	for _, id := range c.ids(delayed) {
@@ -124,9 +124,9 @@ func (c *Core) stopReading() {
 	if c.input.over() {
 		return
 	}
-	c.rest()
+	c.stopInput()
 	if !c.input.ended {
-		c.end.because(Told, nil, nil)
+		c.end.setReason(Told, nil, nil)
 	}
 	c.output.notice("draining: nothing more is read; what was read still runs")
 }
@@ -162,23 +162,23 @@ func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }
 // snapshot describes what the run does now.
 func (c *Core) snapshot() *task.Snapshot {
 	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.output.stats, Blocking: c.blocking()}
-	for _, at := range c.pool.places {
-		if at.slot != nil {
-			s.Slots = append(s.Slots, *at.slot)
+	for _, at := range c.pool.slots {
+		if at.current != nil {
+			s.Slots = append(s.Slots, *at.current)
 		}
 	}
 	for _, id := range c.holders() {
-		s.Tasks = append(s.Tasks, c.entries[id].running())
+		s.Tasks = append(s.Tasks, c.entries[id].where())
 	}
 	slices.SortStableFunc(s.Tasks, func(a, b task.Where) int { return a.Worker - b.Worker })
-	s.Waiting = c.waiting()
-	s.Queued, s.Buffer = c.queue.ahead(), c.buffer()
+	s.Waiting = c.waitingGroups()
+	s.Queued, s.Buffer = c.queue.readAhead(), c.buffer()
 	s.Aside, _ = c.queue.aside()
 	return s
 }
 
 // reasons say why a command is refused in a state.
-var reasons = [task.Done + 1]string{
+var refusals = [task.Done + 1]string{
 	task.Rests:  "it drains: it takes nothing more",
 	task.Drains: "it drains: nothing more starts",
 	task.Stops:  "it stops: its tasks are being ended",
@@ -189,7 +189,7 @@ var reasons = [task.Done + 1]string{
 // obeyed.
 func (c *Core) refusal(cmd task.Command) error {
 	state := c.state()
-	if state == task.Paused && c.input.rest && cmd.Op == task.Add {
+	if state == task.Paused && c.input.resting && cmd.Op == task.Add {
 		state = task.Rests
 	}
 	last := task.Done // the state up to which it is carried out, as in the table of the man page
@@ -206,7 +206,7 @@ func (c *Core) refusal(cmd task.Command) error {
 	if state <= last || cmd.Signal != 0 {
 		return nil
 	}
-	return errors.New(reasons[state])
+	return errors.New(refusals[state])
 }
 
 func (c *Core) state() task.State {
@@ -219,7 +219,7 @@ func (c *Core) state() task.State {
 		return task.Drains
 	case c.paused():
 		return task.Paused
-	case c.input.rest:
+	case c.input.resting:
 		return task.Rests
 	}
 	return task.Going

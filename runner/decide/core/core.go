@@ -19,9 +19,9 @@ import (
 type Core struct {
 	cfg Config
 	clock
-	entries map[uint64]*entry // unfinished tasks, each in one state
-	spare   []*entry          // for reuse
-	forgone []forgone         // see forgo
+	entries  map[uint64]*entry // unfinished tasks, each in one state
+	spare    []*entry          // for reuse
+	skipping []skippedTask     // see forgo
 
 	input     input
 	queue     queue
@@ -78,21 +78,21 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	c.tick(now)
 	q, p, o := &c.queue, &c.pool, &c.output
 	*q = queue{
-		entries: c.entries, due: sched.NewDelay(), makers: makers{}, memory: memory{tasks: map[uint64]remembered{}},
-		caps:   caps{list: cfg.Queue.Caps, claims: map[wanted]*sched.Claim{}, hosts: cfg.Pool.Remote, names: map[string]int{}},
-		lowest: -sched.HandRank, highest: sched.HandRank,
+		entries: c.entries, due: sched.NewDelay(), makers: makers{}, failed: failedTasks{tasks: map[uint64]failedTask{}},
+		caps:       caps{list: cfg.Queue.Caps, claims: map[claimKey]*sched.Claim{}, hosts: cfg.Pool.Remote, names: map[string]int{}},
+		lowestRank: -sched.ManualRank, highestRank: sched.ManualRank,
 	}
 	limits := sched.Limits{
 		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
 		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)),
-		Ages:  cfg.Queue.Terms, Told: cfg.Pool.Told, Parked: q.park,
+		Aging: cfg.Queue.Terms, ReportsStarts: cfg.Pool.Told, Parked: q.park,
 	}
 	for i, limit := range cfg.Queue.Caps {
 		n := len(limit.Units)
 		q.caps.names[limit.Name], q.caps.held, limits.Caps = i, append(q.caps.held, make([]bool, n)), append(limits.Caps, n)
 	}
 	o.clock = &c.clock
-	*p = pool{output: o, most: cfg.Pool.Ahead, timeless: cfg.Pool.Remote || streams, machine: machine{cfg: cfg.Pool.Machine}}
+	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, noTimers: cfg.Pool.Remote || streams, machine: machine{cfg: cfg.Pool.Machine}}
 	p.streams.on = streams
 	if t := cfg.Pool.Tokens; t != nil {
 		p.tokens.on, p.tokens.own = true, t.Own()
@@ -100,14 +100,14 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	if m := cfg.Pool.Machine; m.Load > 0 || m.Memory > 0 {
 		limits.Allow, p.machine.gauge = p.machine.allow, sched.NewMachine(m.Load, m.Memory)
 	}
-	if p.tokens.on || p.most > 0 {
-		limits.May = p.may
+	if p.tokens.on || p.aheadMax > 0 {
+		limits.AllowSlot = p.mayStart
 	}
 	if cfg.Queue.Policy.Serial() {
-		limits.Fit = func(id uint64) bool { // it is the task's turn
+		limits.AllowItem = func(id uint64) bool { // it is the task's turn
 			e := c.entries[id]
-			e.turn = true
-			return !c.waits(e)
+			e.hasTurn = true
+			return !c.mustWait(e)
 		}
 	}
 	q.ready = sched.NewDispatcher(cfg.Queue.Policy, limits)
@@ -118,9 +118,9 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	if cfg.Order.Keep {
 		o.order = sched.NewReorder(1)
 	}
-	c.explainer.since = c.run
+	c.explainer.lastLook = c.run
 	if d := cfg.Limit.Run; d > 0 {
-		c.end.lateAt = c.run.Add(d)
+		c.end.deadlineAt = c.run.Add(d)
 	}
 	if !cfg.Pool.Remote {
 		c.pool.resize(cfg.Pool.Workers, cfg.Pool.Window)
@@ -135,30 +135,30 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	*fx = Effects{Start: fx.Start[:0]}
 	c.tick(now)
 	fact(c)
-	c.due()
+	c.handleDue()
 	slots := c.pool.capacity / max(1, c.cfg.Pool.Window)
 	c.pool.tokens.create(slots)
-	for c.next() {
+	for c.startNext() {
 	}
-	c.askBack()
+	c.recallAhead()
 	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
 	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
-	if m := &c.pool.machine; c.needs() && !c.time.Stopped() && !c.run.Before(m.gauge.Due()) {
-		m.asked, fx.Sample = true, true
+	if m := &c.pool.machine; c.needsSample() && !c.time.Stopped() && !c.run.Before(m.gauge.Due()) {
+		m.samplePending, fx.Sample = true, true
 	}
-	c.deal()
+	c.handOver()
 	c.explain()
-	fx.Read = c.letRead()
+	fx.Read = c.shouldRead()
 	fx.Show, fx.Wake = c.output.due()
 	fx.Show = c.seal() && !c.end.shown || fx.Show
-	fx.Over = c.end.over()
-	fx.Wake = earlier(fx.Wake, c.wake())
-	c.tell()
+	fx.Over = c.end.isOver()
+	fx.Wake = earlier(fx.Wake, c.nextWake())
+	c.updateStreams()
 	return fx
 }
 
-// due handles whatever is due now.
-func (c *Core) due() {
+// handleDue handles whatever is due now.
+func (c *Core) handleDue() {
 	if c.time.Stopped() {
 		return
 	}
@@ -167,7 +167,7 @@ func (c *Core) due() {
 		case e == nil: // it has ended with the run
 		case e.state == delayed && c.queue.paused: // see resume
 		case e.state == delayed, e.state == timed:
-			c.place(e)
+			c.schedule(e)
 		default:
 			c.overdue(e)
 		}
@@ -176,34 +176,34 @@ func (c *Core) due() {
 		c.giveUp()
 	}
 	if c.reached(c.end.unreadAt) {
-		c.unreadDue()
+		c.handleUnread()
 	}
-	c.deadlineDue()
+	c.handleDeadline()
 	if c.end.phase == going {
-		c.idle()
+		c.checkIdleExit()
 	}
 }
 
-// wake returns when something is due, on the machine's clock. The zero time is never.
-func (c *Core) wake() time.Time {
+// nextWake returns when something is due, on the machine's clock. The zero time is never.
+func (c *Core) nextWake() time.Time {
 	if c.time.Stopped() {
 		return time.Time{}
 	}
 	q, d := &c.queue, &c.end
 	at, _ := q.due.Next()
-	at = earlier(earlier(at, d.giveUpAt), earlier(d.unreadAt, d.lateAt))
+	at = earlier(earlier(at, d.giveUpAt), earlier(d.unreadAt, d.deadlineAt))
 	if !c.input.idleAt.IsZero() && d.phase == going {
 		at = earlier(at, c.input.idleAt.Add(c.cfg.Feed.IdleExit))
 	}
 	if d.phase == going && !q.paused {
-		at = earlier(earlier(at, q.again), c.pool.lookAt)
-		at = earlier(at, c.explainer.wake())
+		at = earlier(earlier(at, q.askAgain), c.pool.recheckAt)
+		at = earlier(at, c.explainer.nextLook())
 	}
-	if c.needs() {
+	if c.needsSample() {
 		at = earlier(at, c.pool.machine.gauge.Due())
 	}
 	if c.untilPending() {
-		at = earlier(at, c.run.Add(clockLook-c.run.Sub(c.run.Truncate(clockLook))))
+		at = earlier(at, c.run.Add(clockCheckEvery-c.run.Sub(c.run.Truncate(clockCheckEvery))))
 	}
 	return c.time.Real(at)
 }

@@ -34,7 +34,7 @@ func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
 				require.True(t, ok)
 				s.sleep(at.Sub(s.now))
 				for _, a := range s.ahead {
-					free := s.core.couldBegin(s.core.entries[a.Task.ID])
+					free := s.core.fitsElsewhere(s.core.entries[a.Task.ID])
 					require.False(t, free, "%s: task %d waits at worker %d", name, a.Task.ID, a.Slot.ID)
 				}
 			}
@@ -66,7 +66,7 @@ func TestUntilIsLookedForAgain(t *testing.T) {
 		now := epoch.Add(after)
 		return c.Step(now, func(*Core) {}).Wake.Sub(now)
 	}
-	require.LessOrEqual(t, wake(0), clockLook)
+	require.LessOrEqual(t, wake(0), clockCheckEvery)
 	require.LessOrEqual(t, wake(59*time.Minute+59*time.Second), time.Second)
 	wake(time.Hour)
 	require.Equal(t, Late, c.Ending().Reason)
@@ -139,7 +139,7 @@ func TestWhatIsLegal(t *testing.T) {
 			err := s.try(cmd).Err
 			require.Equal(t, cells[1+state] == "yes", err == nil, "%s in %d: %v", cells[0], state, err)
 			if err != nil {
-				require.EqualError(t, err, reasons[state])
+				require.EqualError(t, err, refusals[state])
 			}
 			cmd := cmd
 			cmd.Signal = 2

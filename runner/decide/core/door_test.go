@@ -158,8 +158,8 @@ func (d *door) checks() {
 	waits, groups := 0, 0
 	for id, e := range d.core.entries {
 		where := d.core.where(id)
-		require.Equal(d.t, e.state.waits(), where.Blocking != nil)
-		if e.state.waits() {
+		require.Equal(d.t, e.state.isWaiting(), where.Blocking != nil)
+		if e.state.isWaiting() {
 			waits++
 		}
 	}
@@ -174,7 +174,7 @@ func (d *door) checks() {
 	if waits > 0 && d.cfg.Pool.Machine == (Machine{}) {
 		require.NotNil(d.t, now.Blocking, "no reason: %v", now.Waiting)
 		shared := d.policy != "keyed" && d.policy != "round-robin" && d.policy != "topic:auto"
-		require.False(d.t, shared && now.Blocking.By == task.BySlots && d.core.free() > 0, "a slot is free: %v", now.Waiting)
+		require.False(d.t, shared && now.Blocking.By == task.BySlots && d.core.freePlaces() > 0, "a slot is free: %v", now.Waiting)
 	}
 	if w := d.cfg.Order; w.Keep {
 		require.LessOrEqual(d.t, int(now.Stats.Admitted-now.Stats.Released), w.Window)
@@ -204,7 +204,7 @@ func (d *door) act() {
 		d.suspended = true
 	case task.Cancel:
 		for id, e := range d.core.entries {
-			waiting[id] = e.state.waits()
+			waiting[id] = e.state.isWaiting()
 		}
 	case task.Retry:
 		delete(d.again, id)

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// margin is added to the grace of the tasks when the run is told to end: time
+	// endMargin is added to the grace of the tasks when the run is told to end: time
 	// for the kernel to end them and for a reader to take the rest of the output.
-	margin = time.Second
-	// moment is how long a run whose reader has gone waits for a signal. Ctrl-C
+	endMargin = time.Second
+	// unreadTick is how long a run whose reader has gone waits for a signal. Ctrl-C
 	// reaches all of a pipeline, and the reader may die before crew has noticed. If
 	// tasks are running, the run waits for up to moments, since a busy machine can
 	// take long to deliver a signal.
-	moment  = 10 * time.Millisecond
-	moments = 30
-	// clockLook is how often the core looks at the machine's clock while something waits for
+	unreadTick     = 10 * time.Millisecond
+	maxUnreadTicks = 30
+	// clockCheckEvery is how often the core looks at the machine's clock while something waits for
 	// a time of that: the clock can be set, and goes on while the machine sleeps.
-	clockLook = time.Minute
+	clockCheckEvery = time.Minute
 	// sigpipe is the reason in the events of a run that ends because nobody reads it.
 	sigpipe = "SIGPIPE"
 )
@@ -47,42 +47,42 @@ const (
 
 // end is the way to the end of the run.
 type end struct {
-	Ending    // why and how, so far
-	phase     phase
-	sealed    bool         // every task has an outcome, and no more are admitted
-	shown     bool         // the sinks are closed
-	count     int64        // results that Config.Halt counts
-	counted   *task.Result // the latest of them
-	since     int64        // how many had counted when the run last went on after a pause by Config.Halt
-	giveUpAt  time.Time    // when a run that was told to end stops waiting; zero is never
-	unreadAt  time.Time    // when a run whose reader has just gone acts on that; zero is never
-	unreadFor int          // moments that have passed since
-	lateAt    time.Time    // when deadlineDue takes its next step; zero is never
-	overtime  bool         // the run's time is over
+	Ending         // why and how, so far
+	phase          phase
+	sealed         bool         // every task has an outcome, and no more are admitted
+	shown          bool         // the sinks are closed
+	haltCount      int64        // results that Config.Halt counts
+	haltResult     *task.Result // the latest of them
+	haltBase       int64        // how many had counted when the run last went on after a pause by Config.Halt
+	giveUpAt       time.Time    // when a run that was told to end stops waiting; zero is never
+	unreadAt       time.Time    // when a run whose reader has just gone acts on that; zero is never
+	unreadTicks    int          // moments that have passed since
+	deadlineAt     time.Time    // when deadlineDue takes its next step; zero is never
+	deadlinePassed bool         // the run's time is over
 }
 
-// because notes a reason for the end of the run. The worst one stays, and the first
+// setReason notes a reason for the end of the run. The worst one stays, and the first
 // of equals.
-func (d *end) because(why Reason, r *task.Result, err error) {
+func (d *end) setReason(why Reason, r *task.Result, err error) {
 	if d.Reason < why {
 		d.Reason, d.Result, d.Err = why, r, err
 	}
 }
 
-// over reports whether the sinks have seen everything and are closed, or are given up.
-func (d *end) over() bool { return d.shown && d.unreadAt.IsZero() || d.Unshown }
+// isOver reports whether the sinks have seen everything and are closed, or are given up.
+func (d *end) isOver() bool { return d.shown && d.unreadAt.IsZero() || d.Unshown }
 
-// interrupt drains the run if the user has interrupted an attempt.
-func (c *Core) interrupt(r *task.Result) {
+// noteInterrupt drains the run if the user has interrupted an attempt.
+func (c *Core) noteInterrupt(r *task.Result) {
 	if r.Interrupted {
 		c.end.Interrupted = true
-		c.told(task.Command{Op: task.Drain, Signal: r.Signal})
+		c.endByCommand(task.Command{Op: task.Drain, Signal: r.Signal})
 	}
 }
 
-// halt ends or pauses the run once enough results count for Config.Halt. r is the
+// checkHalt ends or pauses the run once enough results count for Config.Halt. r is the
 // latest one.
-func (c *Core) halt(r *task.Result) {
+func (c *Core) checkHalt(r *task.Result) {
 	h, d, s := c.cfg.Halt, &c.end, &c.output.stats
 	if h.When == Never || h.When != Pause && d.Reason >= Halted {
 		return
@@ -95,10 +95,10 @@ func (c *Core) halt(r *task.Result) {
 	case OnDone:
 		n = ok + failed + skipped
 	}
-	if n > d.count {
-		d.count, d.counted = n, r
+	if n > d.haltCount {
+		d.haltCount, d.haltResult = n, r
 	}
-	n -= d.since
+	n -= d.haltBase
 	enough := n >= int64(h.N)
 	if h.Percent {
 		of := int64(h.Tasks) - s.Resumed() // as far as they have been read
@@ -111,19 +111,19 @@ func (c *Core) halt(r *task.Result) {
 		c.queue.paused, c.queue.halted = true, true
 		return
 	}
-	d.because(Halted, d.counted, nil)
+	d.setReason(Halted, d.haltResult, nil)
 	to := draining
 	if h.When == Now {
 		to = stopping
 	}
-	c.turnTo(to, "--halt")
+	c.advanceTo(to, "--halt")
 }
 
-// told ends the run because a command asks for it.
-func (c *Core) told(cmd task.Command) {
+// endByCommand ends the run because a command asks for it.
+func (c *Core) endByCommand(cmd task.Command) {
 	d := &c.end
 	again := d.phase == draining && d.Reason < Told // for another reason
-	d.because(Told, nil, nil)
+	d.setReason(Told, nil, nil)
 	d.unreadAt = time.Time{}
 	if cmd.Signal != 0 {
 		d.Signal = cmd.Signal
@@ -138,30 +138,30 @@ func (c *Core) told(cmd task.Command) {
 	switch cmd.Op {
 	case task.Drain:
 		if again {
-			c.enter(task.Draining, why)
+			c.stopStarting(task.Draining, why)
 		}
-		c.turnTo(draining, why)
+		c.advanceTo(draining, why)
 	case task.Stop:
-		c.turnTo(stopping, why)
-		c.wait()
+		c.advanceTo(stopping, why)
+		c.limitWait()
 	case task.Kill:
-		c.turnTo(killing, why)
-		d.giveUpAt = c.run.Add(margin)
+		c.advanceTo(killing, why)
+		d.giveUpAt = c.run.Add(endMargin)
 		if d.sealed {
 			c.giveUp()
 		}
 	}
 }
 
-// turnTo goes to a phase, unless the run has come so far, and says why.
-func (c *Core) turnTo(to phase, why string) {
+// advanceTo goes to a phase, unless the run has come so far, and says why.
+func (c *Core) advanceTo(to phase, why string) {
 	from, begins := c.end.phase, to >= stopping && c.end.phase < stopping
 	c.end.phase = max(from, to)
 	switch {
 	case begins && c.pool.running > 0:
-		c.enter(task.Stopping, why)
+		c.stopStarting(task.Stopping, why)
 	case from == going:
-		c.enter(task.Draining, why)
+		c.stopStarting(task.Draining, why)
 	}
 	if begins {
 		for _, id := range c.ids(running) {
@@ -177,9 +177,9 @@ func (c *Core) turnTo(to phase, why string) {
 	}
 }
 
-// enter begins a phase in which nothing more starts, and says so with an event of a kind.
+// stopStarting begins a phase in which nothing more starts, and says so with an event of a kind.
 // Waiting tasks end as not run.
-func (c *Core) enter(kind task.Kind, why string) {
+func (c *Core) stopStarting(kind task.Kind, why string) {
 	c.endFeed()
 	waiting := c.ids(queued, parked, following, held, timed, checking, delayed)
 	retries := 0
@@ -203,8 +203,8 @@ func (c *Core) terminate(e *entry, cause error) {
 	if cause == task.ErrMemory {
 		grace = min(grace, memoryGrace)
 	}
-	if wait, ok := e.ladder.Step(false, grace); ok && !c.recall(e, cause) {
-		c.act(e, cause, wait)
+	if wait, ok := e.ladder.Step(false, grace); ok && !c.cancelUntaken(e, cause) {
+		c.sendAct(e, cause, wait)
 	}
 }
 
@@ -213,12 +213,12 @@ func (c *Core) kill(e *entry) {
 	c.terminate(e, errStopped)
 	if e.state == running {
 		wait, _ := e.ladder.Step(true, 0)
-		c.act(e, nil, wait)
+		c.sendAct(e, nil, wait)
 	}
 }
 
-// act takes a step in ending a running task, and the next one after a wait.
-func (c *Core) act(e *entry, cause error, wait time.Duration) {
+// sendAct takes a step in ending a running task, and the next one after a wait.
+func (c *Core) sendAct(e *entry, cause error, wait time.Duration) {
 	c.fx.Acts = append(c.fx.Acts, Act{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
 	c.queue.due.Push(e.item.ID, c.run.Add(wait))
 }
@@ -231,13 +231,13 @@ func (c *Core) Abort(err error) {
 	switch {
 	case errors.Is(err, syscall.EPIPE): // the run ends a moment later
 		if d.Reason < Unread && d.phase < draining {
-			d.unreadAt = c.run.Add(moment)
+			d.unreadAt = c.run.Add(unreadTick)
 		}
-		d.because(Unread, nil, err)
-		c.turnTo(draining, sigpipe)
+		d.setReason(Unread, nil, err)
+		c.advanceTo(draining, sigpipe)
 		return
 	case d.Reason < Broken:
-		d.because(Broken, nil, err)
+		d.setReason(Broken, nil, err)
 	case d.sealed:
 		d.More = append(d.More, err)
 	default:
@@ -250,54 +250,54 @@ func (c *Core) Abort(err error) {
 	if c.pool.running > 0 { // otherwise the run ends now and reports the error anyway
 		why = err.Error()
 	}
-	c.turnTo(draining, why)
+	c.advanceTo(draining, why)
 }
 
-// unreadDue handles the end of a moment.
-func (c *Core) unreadDue() {
+// handleUnread handles the end of a moment.
+func (c *Core) handleUnread() {
 	d := &c.end
-	if d.unreadFor++; c.pool.running > 0 && d.unreadFor < moments {
-		d.unreadAt = c.run.Add(moment)
+	if d.unreadTicks++; c.pool.running > 0 && d.unreadTicks < maxUnreadTicks {
+		d.unreadAt = c.run.Add(unreadTick)
 		return
 	}
 	d.unreadAt = time.Time{}
-	c.turnTo(stopping, sigpipe)
-	c.wait()
+	c.advanceTo(stopping, sigpipe)
+	c.limitWait()
 }
 
-// deadlineDue ends a run whose time is over: it drains, and attempts that still run
+// handleDeadline ends a run whose time is over: it drains, and attempts that still run
 // Limit.KillAfter later are asked to end.
-func (c *Core) deadlineDue() {
+func (c *Core) handleDeadline() {
 	d := &c.end
 	if c.untilPending() {
-		d.lateAt = c.run.Add(c.cfg.Limit.Until.Sub(c.now))
+		d.deadlineAt = c.run.Add(c.cfg.Limit.Until.Sub(c.now))
 	}
 	switch {
-	case !c.reached(d.lateAt):
+	case !c.reached(d.deadlineAt):
 	case d.sealed:
-		d.lateAt = time.Time{}
-	case !d.overtime:
-		d.overtime, d.lateAt = true, c.run.Add(c.cfg.Limit.KillAfter)
-		d.because(Late, nil, nil)
-		c.turnTo(draining, "--deadline")
+		d.deadlineAt = time.Time{}
+	case !d.deadlinePassed:
+		d.deadlinePassed, d.deadlineAt = true, c.run.Add(c.cfg.Limit.KillAfter)
+		d.setReason(Late, nil, nil)
+		c.advanceTo(draining, "--deadline")
 	default:
-		d.lateAt = time.Time{}
-		c.turnTo(stopping, "--deadline")
-		c.wait()
+		d.deadlineAt = time.Time{}
+		c.advanceTo(stopping, "--deadline")
+		c.limitWait()
 	}
 }
 
 // untilPending reports whether Limit.Until is still to come, as far as the core has
 // noticed.
 func (c *Core) untilPending() bool {
-	return !c.cfg.Limit.Until.IsZero() && !c.end.overtime && !c.end.sealed
+	return !c.cfg.Limit.Until.IsZero() && !c.end.deadlinePassed && !c.end.sealed
 }
 
-// wait limits the time that a run which was told to end may still take. A run
+// limitWait limits the time that a run which was told to end may still take. A run
 // that ends by itself waits for its tasks and its reader as long as they take.
-func (c *Core) wait() {
+func (c *Core) limitWait() {
 	if c.end.giveUpAt.IsZero() {
-		c.end.giveUpAt = c.run.Add(c.cfg.Limit.KillAfter + margin)
+		c.end.giveUpAt = c.run.Add(c.cfg.Limit.KillAfter + endMargin)
 	}
 }
 
@@ -305,7 +305,7 @@ func (c *Core) wait() {
 // are none, for the reader of the output.
 func (c *Core) giveUp() {
 	d := &c.end
-	d.giveUpAt = c.run.Add(margin)
+	d.giveUpAt = c.run.Add(endMargin)
 	if d.sealed {
 		d.Unshown = true
 		return
@@ -319,11 +319,11 @@ func (c *Core) giveUp() {
 		e := c.entries[id]
 		c.queue.due.Remove(id)
 		if e.state == decided {
-			c.recorded(e)
+			c.applyEnd(e)
 			continue
 		}
 		d.Abandoned++
-		c.finish(e, e.cut(errAbandoned, c.now))
+		c.finish(e, e.cancelResult(errAbandoned, c.now))
 	}
 }
 
@@ -354,7 +354,7 @@ func (c *Core) Ending() Ending {
 
 // holders returns the numbers of the tasks that hold a slot and do not wait there, sorted.
 func (c *Core) holders() []uint64 {
-	return slices.DeleteFunc(c.ids(running, decided), func(id uint64) bool { return c.entries[id].slot == nil || c.entries[id].ahead() })
+	return slices.DeleteFunc(c.ids(running, decided), func(id uint64) bool { return c.entries[id].slot == nil || c.entries[id].sentAhead() })
 }
 
 // ids returns the numbers of the tasks in any of the states, sorted.

@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// lookEvery is how often explain looks for a reason.
-	lookEvery = time.Second
-	// mostGroups limits the groups of waiting tasks in a snapshot.
-	mostGroups = 100
-	// mostListed limits the tasks in a list that names none.
-	mostListed = 1000
+	// explainEvery is how often explain looks for a reason.
+	explainEvery = time.Second
+	// maxGroups limits the groups of waiting tasks in a snapshot.
+	maxGroups = 100
+	// maxListed limits the tasks in a list that names none.
+	maxListed = 1000
 )
 
 // explainer measures how long slots were free although something is left to run.
 type explainer struct {
-	idle    bool           // that is so now
-	since   time.Time      // the last look
-	last    time.Time      // when idle was last set
-	idleFor time.Duration  // how long idle was true since the last look
-	told    *task.Blocking // the reason emitted last, while it holds
-	full    bool           // the notice about tasks outside the read-ahead was given
-	halted  bool           // the notice about the present pause by Config.Halt was given
+	idle       bool           // that is so now
+	lastLook   time.Time      // the last look
+	lastStep   time.Time      // when idle was last set
+	idleFor    time.Duration  // how long idle was true since the last look
+	reported   *task.Blocking // the reason emitted last, while it holds
+	crowdNoted bool           // the notice about tasks outside the read-ahead was given
+	haltNoted  bool           // the notice about the present pause by Config.Halt was given
 }
 
-// wake returns the time of the next look. The zero time is never.
-func (x *explainer) wake() time.Time {
-	if !x.idle && x.told == nil {
+// nextLook returns the time of the next look. The zero time is never.
+func (x *explainer) nextLook() time.Time {
+	if !x.idle && x.reported == nil {
 		return time.Time{}
 	}
-	return x.since.Add(lookEvery)
+	return x.lastLook.Add(explainEvery)
 }
 
 // explain emits the reason why nothing starts if slots were free at least half of
@@ -44,44 +44,44 @@ func (x *explainer) wake() time.Time {
 // progress: it only makes room for a few others.
 func (c *Core) explain() {
 	x := &c.explainer
-	c.explainCrowd()
-	c.explainHalt()
+	c.noteCrowd()
+	c.noteHalt()
 	if x.idle {
-		x.idleFor += c.run.Sub(x.last)
+		x.idleFor += c.run.Sub(x.lastStep)
 	}
-	idle := (c.free() > 0 || c.pool.capacity == 0) && c.goesOn() && !c.paused() || c.waitsForWorkers()
-	if idle && !x.idle && x.told == nil && x.idleFor == 0 {
-		x.since = c.run
+	idle := (c.freePlaces() > 0 || c.pool.capacity == 0) && c.hasWork() && !c.paused() || c.onlyWorkersLeft()
+	if idle && !x.idle && x.reported == nil && x.idleFor == 0 {
+		x.lastLook = c.run
 	}
-	x.idle, x.last = idle, c.run
-	passed := c.run.Sub(x.since)
-	if passed < lookEvery {
+	x.idle, x.lastStep = idle, c.run
+	passed := c.run.Sub(x.lastLook)
+	if passed < explainEvery {
 		return
 	}
 	var b *task.Blocking
 	if idle && 2*x.idleFor >= passed {
 		b = c.blocking()
 	}
-	if told := x.told; b != nil && told != nil {
+	if told := x.reported; b != nil && told != nil {
 		now := *b
 		now.Figure = told.Figure // changes all the time
 		if now == *told {
 			b = told
 		}
 	}
-	if b != x.told {
+	if b != x.reported {
 		c.output.emit(task.Event{Kind: task.Blocked, Blocking: b})
 	}
-	x.told, x.since, x.idleFor = b, c.run, 0
+	x.reported, x.lastLook, x.idleFor = b, c.run, 0
 }
 
-// explainCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
+// noteCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
 // nothing more is read. It is no news that most wait for those that they come after.
-func (c *Core) explainCrowd() {
+func (c *Core) noteCrowd() {
 	x := &c.explainer
-	if !x.full && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
+	if !x.crowdNoted && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
 		n, _ := c.queue.aside()
-		if x.full = true; 2*c.queue.count[following] > n {
+		if x.crowdNoted = true; 2*c.queue.count[following] > n {
 			return
 		}
 		c.output.notice(fmt.Sprintf(
@@ -89,30 +89,30 @@ func (c *Core) explainCrowd() {
 	}
 }
 
-// explainHalt gives a notice, once, when Config.Halt has paused the run and something is
+// noteHalt gives a notice, once, when Config.Halt has paused the run and something is
 // left to run.
-func (c *Core) explainHalt() {
+func (c *Core) noteHalt() {
 	x := &c.explainer
 	switch {
 	case !c.queue.halted:
-		x.halted = false
-	case c.goesOn() && !x.halted:
-		x.halted = true
-		b := c.byPause(0)
+		x.haltNoted = false
+	case c.hasWork() && !x.haltNoted:
+		x.haltNoted = true
+		b := c.pauseBlocking(0)
 		c.output.notice(b.Text(c.now))
 	}
 }
 
-// goesOn reports whether something is left to run, and the end of the run has not begun.
-func (c *Core) goesOn() bool {
-	return c.end.phase == going && (!c.input.over() || c.queue.waits() > 0)
+// hasWork reports whether something is left to run, and the end of the run has not begun.
+func (c *Core) hasWork() bool {
+	return c.end.phase == going && (!c.input.over() || c.queue.waiting() > 0)
 }
 
 // paused reports whether the run is paused or suspended.
 func (c *Core) paused() bool { return c.queue.paused || c.time.Stopped() }
 
-// byPause says that so many tasks wait since the run is paused.
-func (c *Core) byPause(tasks int) task.Blocking {
+// pauseBlocking says that so many tasks wait since the run is paused.
+func (c *Core) pauseBlocking(tasks int) task.Blocking {
 	b := task.Blocking{By: task.ByPause, Tasks: tasks}
 	if c.queue.halted {
 		b.Halt = c.cfg.Halt.String()
@@ -123,15 +123,15 @@ func (c *Core) byPause(tasks int) task.Blocking {
 // blocking returns why nothing starts. It is nil if something can start or
 // nothing is left.
 func (c *Core) blocking() *task.Blocking {
-	all := c.queue.waits()
+	all := c.queue.waiting()
 	b := &task.Blocking{Tasks: all}
 	switch {
-	case c.waitsForWorkers():
+	case c.onlyWorkersLeft():
 		b.By, b.Tasks = task.ByWorkers, c.pool.streams.serving
 	case c.end.phase > going:
 		b.By = task.ByEnd
 	case c.paused():
-		*b = c.byPause(all)
+		*b = c.pauseBlocking(all)
 	case c.output.full():
 		b.By = task.ByReader
 	case all == 0 && c.input.over():
@@ -140,41 +140,41 @@ func (c *Core) blocking() *task.Blocking {
 		b.By, b.ID = task.ByOrder, c.output.order.Base()
 	case all == 0:
 		b.By = task.ByInput
-	case c.queue.wait == sched.ForSlot && c.free() <= 0:
+	case c.queue.blockedBy == sched.ForSlot && c.freePlaces() <= 0:
 		b.By, b.None = task.BySlots, c.pool.capacity == 0
-		b.Input = b.None && c.full()
-	case c.queue.wait == sched.ForMachine && c.pool.machine.by == "": // something may start in a moment
+		b.Input = b.None && c.readAheadFull()
+	case c.queue.blockedBy == sched.ForMachine && c.pool.machine.blockedBy == "": // something may start in a moment
 		return nil
-	case c.queue.count[queued] == all && c.limit(b, sched.ForSlot, nil): // as all do, and they may be many
-	case c.queue.wait != sched.ForSlot || c.queue.ready.Ready() == 0:
-		list := c.waiting()
+	case c.queue.count[queued] == all && c.blockingLimit(b, sched.ForSlot, nil): // as all do, and they may be many
+	case c.queue.blockedBy != sched.ForSlot || c.queue.ready.Ready() == 0:
+		list := c.waitingGroups()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
-		b.Input = c.queue.wait == sched.ForSlot && c.full()
+		b.Input = c.queue.blockedBy == sched.ForSlot && c.readAheadFull()
 	default:
 		return nil
 	}
 	return b
 }
 
-// limit says which limit a task waits for, and reports whether there is one.
-func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
+// blockingLimit says which limit a task waits for, and reports whether there is one.
+func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	q := &c.queue
 	if wait == sched.ForSlot { // it has what it claims, and would be next
-		wait = q.wait
+		wait = q.blockedBy
 	}
 	switch wait {
 	case sched.ForDelay:
-		b.By, b.Until = task.ByDelay, c.time.Real(q.again)
+		b.By, b.Until = task.ByDelay, c.time.Real(q.askAgain)
 	case sched.ForRate:
-		b.By, b.Until = task.ByRate, c.time.Real(q.again)
+		b.By, b.Until = task.ByRate, c.time.Real(q.askAgain)
 	case sched.ForToken:
 		b.By = task.ByTokens
 	case sched.ForMachine:
 		m := &c.pool.machine
-		if m.by == "" { // something may start in a moment
+		if m.blockedBy == "" { // something may start in a moment
 			return false
 		}
-		if b.By, b.Figure, b.Bound = m.by, m.figure, m.cfg.Load; m.by == task.ByMemory {
+		if b.By, b.Figure, b.Bound = m.blockedBy, m.blockedFigure, m.cfg.Load; m.blockedBy == task.ByMemory {
 			b.Bound = float64(m.cfg.Memory)
 		}
 	case sched.ForKey:
@@ -184,7 +184,7 @@ func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	case sched.ForUnits:
 		b.By, b.Needs = task.ByNeeds, task.NeedsText(e.task.Terms().Needs)
 	case sched.ForStock:
-		b.By, b.Needs = task.ByOffers, task.NeedsText(q.caps.offered(e.task.Terms().Needs))
+		b.By, b.Needs = task.ByOffers, task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs))
 	case sched.ForPlaces:
 		if e.state != parked {
 			b.ID = q.ready.Wide()
@@ -197,28 +197,28 @@ func (c *Core) limit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	return true
 }
 
-// waitsForWorkers reports whether only the end of persistent workers is missing.
-func (c *Core) waitsForWorkers() bool {
+// onlyWorkersLeft reports whether only the end of persistent workers is missing.
+func (c *Core) onlyWorkersLeft() bool {
 	return c.pool.streams.serving > 0 && len(c.entries) == 0 && (c.input.over() || c.end.phase > going)
 }
 
-// full reports whether nothing more is read because the read-ahead is full.
-func (c *Core) full() bool {
+// readAheadFull reports whether nothing more is read because the read-ahead is full.
+func (c *Core) readAheadFull() bool {
 	return !c.input.over() && !c.cfg.Feed.Open && (2*c.queue.count[queued] >= c.buffer() || c.room() == 0)
 }
 
-// waiting groups the waiting tasks by what they wait for, the largest groups first, and then that of
+// waitingGroups groups the waiting tasks by what they wait for, the largest groups first, and then that of
 // the first task.
-func (c *Core) waiting() (list []task.Blocking) {
+func (c *Core) waitingGroups() (list []task.Blocking) {
 	groups := map[task.Blocking]int{} // in the list, from 1
 	for _, id := range slices.Sorted(maps.Keys(c.entries)) {
 		e := c.entries[id]
-		if !e.state.waits() && !e.ahead() {
+		if !e.state.isWaiting() && !e.sentAhead() {
 			continue
 		}
-		b := c.why(e)
+		b := c.blockingOf(e)
 		switch {
-		case e.ahead():
+		case e.sentAhead():
 			b.By, b.Slot = task.BySlots, 0
 		case b.By == task.ByKey && b.Slot > 0: // the first one changes all the time
 			b.ID = 0
@@ -240,7 +240,7 @@ func (c *Core) waiting() (list []task.Blocking) {
 		list = append(list, task.Blocking{By: task.ByOrder, Tasks: n, ID: c.output.order.Base()})
 	}
 	slices.SortStableFunc(list, func(x, y task.Blocking) int { return y.Tasks - x.Tasks })
-	return list[:min(len(list), mostGroups)]
+	return list[:min(len(list), maxGroups)]
 }
 
 // wheres says what is known of the tasks that a command names or, without IDs, of the first
@@ -249,15 +249,15 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
 		for id, e := range c.entries {
-			if cmd.Only == "" || (cmd.Only == "waiting") == (e.state.waits() || e.ahead()) {
+			if cmd.Only == "" || (cmd.Only == "waiting") == (e.state.isWaiting() || e.sentAhead()) {
 				ids = append(ids, id)
 			}
 		}
 		if cmd.Only == "" {
-			ids = slices.AppendSeq(ids, maps.Keys(c.queue.memory.tasks))
+			ids = slices.AppendSeq(ids, maps.Keys(c.queue.failed.tasks))
 		}
 		slices.Sort(ids)
-		ids = ids[:min(len(ids), cmp.Or(cmd.N, mostListed))]
+		ids = ids[:min(len(ids), cmp.Or(cmd.N, maxListed))]
 	}
 	for _, id := range ids {
 		list = append(list, c.where(id))
@@ -268,20 +268,20 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 // where describes a task, which may have ended or not exist.
 func (c *Core) where(id uint64) (w task.Where) {
 	if e := c.entries[id]; e != nil {
-		if e.slot != nil && !e.ahead() {
-			return e.running()
+		if e.slot != nil && !e.sentAhead() {
+			return e.where()
 		}
 		w = task.WhereOf("ended", e.task)
 		if w.Attempt = e.number; e.state != decided {
-			b := c.why(e)
+			b := c.blockingOf(e)
 			if (e.state == queued || e.state == parked || e.state == delayed) && c.paused() {
-				b = c.byPause(1)
+				b = c.pauseBlocking(1)
 			}
 			w.State, w.Blocking = "waiting", &b
 		}
 		return w
 	}
-	was := c.queue.memory.tasks[id]
+	was := c.queue.failed.tasks[id]
 	w = task.WhereOf("ended", was.task)
 	w.Task, w.Outcome, w.Attempt = id, was.outcome, was.attempt
 	switch {
@@ -293,11 +293,11 @@ func (c *Core) where(id uint64) (w task.Where) {
 	return w
 }
 
-// why returns what a waiting task waits for unless the run is paused.
-func (c *Core) why(e *entry) task.Blocking {
+// blockingOf returns what a waiting task waits for unless the run is paused.
+func (c *Core) blockingOf(e *entry) task.Blocking {
 	b := task.Blocking{By: task.BySlots, Tasks: 1}
 	switch {
-	case e.ahead():
+	case e.sentAhead():
 		b.By, b.Slot = task.BySlot, e.slot.ID
 	case e.state == checking:
 		b.By = task.ByCheck
@@ -311,7 +311,7 @@ func (c *Core) why(e *entry) task.Blocking {
 		after := e.task.Terms().After
 		b.By, b.ID = task.ByAfter, after[slices.IndexFunc(after, func(id uint64) bool { return c.entries[id] != nil })]
 	case e.state == parked:
-		c.limit(&b, c.queue.ready.Waits(e.item.ID), e)
+		c.blockingLimit(&b, c.queue.ready.Waits(e.item.ID), e)
 	default:
 		choice := c.queue.ready.Choice(e.item)
 		switch first := c.entries[choice.First]; {
@@ -320,7 +320,7 @@ func (c *Core) why(e *entry) task.Blocking {
 			if first.slot != nil {
 				b.Slot = first.slot.ID
 			}
-		case c.limit(&b, c.queue.wait, e):
+		case c.blockingLimit(&b, c.queue.blockedBy, e):
 		case choice.Key && e.task.Key != "":
 			b.By, b.Slot, b.Key, b.None = task.ByKey, choice.Slot, task.Bytes(e.task.Key), choice.None
 		case choice.Slot > 0:

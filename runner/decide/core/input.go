@@ -13,34 +13,34 @@ import (
 	"crew/sched"
 )
 
-// fewTasks may be read ahead whatever their size, unless Queue.Few says how many.
-const fewTasks = 64
+// minReadAhead may be read ahead whatever their size, unless Queue.Few says how many.
+const minReadAhead = 64
 
-// furthest is how far a task that takes turns is moved by hand.
-const furthest = 1 << 20
+// maxTurnRank is how far a task that takes turns is moved by hand.
+const maxTurnRank = 1 << 20
 
 // input tells which tasks are still to come, from the reader or by commands.
 type input struct {
 	numbered atomic.Uint64 // the last task number handed out
 	ended    bool
-	rest     bool      // nothing more is read or added
+	resting  bool      // nothing more is read or added
 	reading  bool      // the reader is awake
 	fed      bool      // task.Add has come
 	idleAt   time.Time // when the last task finished; zero if some are unfinished
 }
 
 // over reports whether no more tasks come.
-func (i *input) over() bool { return i.ended || i.rest }
+func (i *input) over() bool { return i.ended || i.resting }
 
 // exists reports whether a task has had a number.
 func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
 
-// given notes that an earlier run has given the numbers up to last.
-func (i *input) given(last uint64) { i.numbered.Store(max(i.numbered.Load(), last)) }
+// reserve notes that an earlier run has given the numbers up to last.
+func (i *input) reserve(last uint64) { i.numbered.Store(max(i.numbered.Load(), last)) }
 
-// unused takes numbers back that no task got, so that the next tasks get them, unless others
+// giveBack takes numbers back that no task got, so that the next tasks get them, unless others
 // have been given later ones.
-func (i *input) unused(ids []uint64) {
+func (i *input) giveBack(ids []uint64) {
 	if n := len(ids); n > 0 && ids[n-1]-ids[0] == uint64(n-1) {
 		i.numbered.CompareAndSwap(ids[n-1], ids[0]-1)
 	}
@@ -68,9 +68,9 @@ func (c *Core) room() int {
 	if c.input.over() || c.end.phase > going || c.end.sealed || c.crowded() || o.full() {
 		return 0
 	}
-	n := c.buffer() - q.ahead()
+	n := c.buffer() - q.readAhead()
 	if most := c.cfg.Queue.Bytes; most > 0 && q.bytes[queued] >= most {
-		n = min(n, cmp.Or(c.cfg.Queue.Few, fewTasks)-q.ahead())
+		n = min(n, cmp.Or(c.cfg.Queue.Few, minReadAhead)-q.readAhead())
 	}
 	if o.order != nil {
 		n = min(n, c.cfg.Order.Window-int(o.stats.Admitted-o.stats.Released))
@@ -92,13 +92,13 @@ func (c *Core) crowded() bool {
 	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Queue.Bytes)
 }
 
-// letRead reports whether to wake the reader: when half of the read-ahead is used up,
+// shouldRead reports whether to wake the reader: when half of the read-ahead is used up,
 // so that it reads many tasks at a time, or when a slot is free.
-func (c *Core) letRead() bool {
+func (c *Core) shouldRead() bool {
 	if c.input.reading || c.room() == 0 {
 		return false
 	}
-	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.free() > 0
+	c.input.reading = c.queue.count[queued] <= c.buffer()/2 || c.freePlaces() > 0
 	return c.input.reading
 }
 
@@ -110,7 +110,7 @@ func (c *Core) admit(t *task.Task) {
 	if !c.input.exists(t.ID) {
 		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.numbered.Load()))
 	}
-	c.output.stats.Apply(c.output.event(task.Admitted, t.ID, t))
+	c.output.stats.Apply(c.output.newEvent(task.Admitted, t.ID, t))
 	e := c.newEntry()
 	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
 	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
@@ -119,16 +119,16 @@ func (c *Core) admit(t *task.Task) {
 	}
 	if t.Asked != nil {
 		e.item.Rank = c.rank(t)
-		c.queue.lowest, c.queue.highest = min(c.queue.lowest, t.Asked.Rank), max(c.queue.highest, t.Asked.Rank)
+		c.queue.lowestRank, c.queue.highestRank = min(c.queue.lowestRank, t.Asked.Rank), max(c.queue.highestRank, t.Asked.Rank)
 	}
 	if t.Key != "" {
-		e.item.Key, e.item.Place = sched.Hash(t.Key), sched.Place(t.Key)
+		e.item.Key, e.item.StableKey = sched.Hash(t.Key), sched.StableHash(t.Key)
 	}
 	c.entries[t.ID] = e
 	switch {
 	case t.Done != nil:
 		c.finish(e, t.Done)
-		c.halt(nil) // fewer tasks are left, so the share that counts has grown
+		c.checkHalt(nil) // fewer tasks are left, so the share that counts has grown
 		return
 	case t.Err != nil:
 		c.refuse(e, t.Err)
@@ -139,18 +139,18 @@ func (c *Core) admit(t *task.Task) {
 	}
 	var err, why error
 	if e.item.Claim, err = c.queue.caps.claim(t); err == nil {
-		why = c.queue.depend(e)
+		why = c.queue.addDependencies(e)
 	}
 	if err == nil && why == nil {
 		err = c.queue.makers.claim(t)
 	}
 	switch {
 	case why != nil:
-		c.forgo(e, why)
+		c.skip(e, why)
 	case err != nil:
 		c.refuse(e, err)
 	default:
-		c.place(e)
+		c.schedule(e)
 	}
 }
 
@@ -159,8 +159,8 @@ func (c *Core) admit(t *task.Task) {
 func (c *Core) rank(t *task.Task) int64 {
 	terms := t.Terms()
 	rank := cmp.Or(terms.Rank, -int64(terms.Priority))
-	if c.takesTurns(t) {
-		rank = max(-furthest, min(rank, furthest))
+	if c.waitsForTurn(t) {
+		rank = max(-maxTurnRank, min(rank, maxTurnRank))
 	}
 	return rank
 }
@@ -176,35 +176,35 @@ func (c *Core) newEntry() *entry {
 
 // refuse ends a task that cannot be run, once that is recorded.
 func (c *Core) refuse(e *entry, err error) {
-	c.settle(e, &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now})
+	c.recordEnd(e, &task.Result{Task: e.task, Outcome: task.StartFailed, Err: err, Code: 126, Start: c.now, End: c.now})
 }
 
-// settle ends a task without an attempt, once its result is recorded.
-func (c *Core) settle(e *entry, r *task.Result) {
-	c.queue.set(e, decided)
+// recordEnd ends a task without an attempt, once its result is recorded.
+func (c *Core) recordEnd(e *entry, r *task.Result) {
+	c.queue.setState(e, decided)
 	e.result = r
 	c.fx.Record = append(c.fx.Record, r)
 }
 
-// mayAdd returns how many tasks there is room for. Those that idle slots can take at
+// addRoom returns how many tasks there is room for. Those that idle slots can take at
 // once need none.
-func (c *Core) mayAdd() int {
+func (c *Core) addRoom() int {
 	most := c.cfg.Feed.MaxQueued
 	if most == 0 {
 		return math.MaxInt
 	}
 	free := 0
 	if c.end.phase == going && !c.queue.paused {
-		free = max(0, c.free())
+		free = max(0, c.freePlaces())
 	}
-	return max(0, most+free-c.queue.waits())
+	return max(0, most+free-c.queue.waiting())
 }
 
 // EndInput takes the end of the input: io.EOF, or what broke it. After a broken
 // input the tasks read so far still run, and then the run has failed.
 func (c *Core) EndInput(err error) {
 	if err != io.EOF {
-		c.end.because(Broken, nil, err)
+		c.end.setReason(Broken, nil, err)
 	}
 	c.input.ended = true
 	c.output.emit(task.Event{Kind: task.InputEnd})
@@ -218,14 +218,14 @@ func (c *Core) endFeed() {
 	}
 }
 
-// rest notes that nothing more is read or added.
-func (c *Core) rest() {
+// stopInput notes that nothing more is read or added.
+func (c *Core) stopInput() {
 	c.endFeed()
-	c.input.rest = true
+	c.input.resting = true
 }
 
-// idle ends a run that has had nothing to do for Feed.IdleExit.
-func (c *Core) idle() {
+// checkIdleExit ends a run that has had nothing to do for Feed.IdleExit.
+func (c *Core) checkIdleExit() {
 	limit, i := c.cfg.Feed.IdleExit, &c.input
 	switch {
 	case limit == 0 || !i.fed:
@@ -234,6 +234,6 @@ func (c *Core) idle() {
 	case i.idleAt.IsZero():
 		i.idleAt = c.run
 	case !c.run.Before(i.idleAt.Add(limit)):
-		c.rest()
+		c.stopInput()
 	}
 }

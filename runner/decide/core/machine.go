@@ -13,14 +13,14 @@ const memoryGrace = 500 * time.Millisecond
 
 // machine holds starts back by the figures of the machine. The zero value has no bounds.
 type machine struct {
-	gauge *sched.Machine // nil without bounds
-	cfg   Machine
-	asked bool // Effects.Sample was set, and Sampled is still to come
+	gauge         *sched.Machine // nil without bounds
+	cfg           Machine
+	samplePending bool // Effects.Sample was set, and Sampled is still to come
 
 	// of the latest look at new figures
 
-	by     task.Cause // why nothing may start until they change; "" if something may soon
-	figure float64    // the load, or the number of free bytes
+	blockedBy     task.Cause // why nothing may start until they change; "" if something may soon
+	blockedFigure float64    // the load, or the number of free bytes
 
 	ending *entry // the task that is being ended for memory
 	stale  bool   // it ended while figures were on their way, so they may be those of before
@@ -33,27 +33,27 @@ func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
 		return false, at
 	}
 	ok, at = m.gauge.May(now)
-	switch m.by = ""; {
+	switch m.blockedBy = ""; {
 	case ok, !at.IsZero():
 	case m.gauge.ByMemory():
-		m.by, m.figure = task.ByMemory, float64(m.gauge.Free())
+		m.blockedBy, m.blockedFigure = task.ByMemory, float64(m.gauge.Free())
 	default:
-		m.by, m.figure = task.ByLoad, m.gauge.Load()
+		m.blockedBy, m.blockedFigure = task.ByLoad, m.gauge.Load()
 	}
 	return ok, at
 }
 
-// needs reports whether something depends on new figures.
-func (c *Core) needs() bool {
+// needsSample reports whether something depends on new figures.
+func (c *Core) needsSample() bool {
 	m := &c.pool.machine
 	relieves := m.cfg.End && c.pool.running > 1 && c.end.phase == going
-	return m.gauge != nil && !m.asked && (c.queue.wait == sched.ForMachine || relieves)
+	return m.gauge != nil && !m.samplePending && (c.queue.blockedBy == sched.ForMachine || relieves)
 }
 
 // Sampled takes the number of processes that have something to do, and of free bytes.
 func (c *Core) Sampled(processes float64, free int64) {
 	m := &c.pool.machine
-	m.asked = false
+	m.samplePending = false
 	m.gauge.Sample(c.run, processes, free)
 	if m.stale {
 		m.stale = false
@@ -75,7 +75,7 @@ func (c *Core) youngest() (last *entry) {
 			continue
 		}
 		n++
-		if last == nil || e.begun.After(last.begun) || e.begun.Equal(last.begun) && e.item.ID > last.item.ID {
+		if last == nil || e.begunRun.After(last.begunRun) || e.begunRun.Equal(last.begunRun) && e.item.ID > last.item.ID {
 			last = e
 		}
 	}
@@ -85,9 +85,9 @@ func (c *Core) youngest() (last *entry) {
 	return last
 }
 
-// gone notes that a task has given up its slot.
-func (m *machine) gone(e *entry) {
+// freed notes that a task has given up its slot.
+func (m *machine) freed(e *entry) {
 	if m.ending == e {
-		m.ending, m.stale = nil, m.asked
+		m.ending, m.stale = nil, m.samplePending
 	}
 }

@@ -88,7 +88,7 @@ func TestOffersRandom(t *testing.T) {
 			}
 			waits := false
 			for _, e := range s.core.entries {
-				waits = waits || e.state.waits() && e.state != delayed && len(e.task.Terms().Needs) > 0
+				waits = waits || e.state.isWaiting() && e.state != delayed && len(e.task.Terms().Needs) > 0
 			}
 			for host, ids := range slots {
 				busy := 0

@@ -20,11 +20,11 @@ const (
 // output holds the events for the sinks, the totals that they add up to, and the order
 // of results.
 type output struct {
-	clock  *clock
-	stats  task.Stats
-	events []task.Event
-	handed time.Time      // when the pump last took events
-	order  *sched.Reorder // of results; nil without Order.Keep
+	clock    *clock
+	stats    task.Stats
+	events   []task.Event
+	handedAt time.Time      // when the pump last took events
+	order    *sched.Reorder // of results; nil without Order.Keep
 }
 
 // emit counts an event and passes it on to the sinks.
@@ -36,9 +36,9 @@ func (o *output) emit(e task.Event) {
 
 func (o *output) notice(text string) { o.emit(task.Event{Kind: task.Notice, Text: text}) }
 
-// event adds an event of a task, for the caller to fill in and count. With four events
+// newEvent adds an event of a task, for the caller to fill in and count. With four events
 // of every task, this takes 5 % less time than emit.
-func (o *output) event(kind task.Kind, id uint64, t *task.Task) *task.Event {
+func (o *output) newEvent(kind task.Kind, id uint64, t *task.Task) *task.Event {
 	n := len(o.events)
 	if n < cap(o.events) {
 		o.events = o.events[:n+1] // the pump has cleared it
@@ -60,7 +60,7 @@ func (o *output) release(id uint64) {
 		next = o.order.Base()
 	}
 	if next > first {
-		ev := o.event(task.Released, first, nil)
+		ev := o.newEvent(task.Released, first, nil)
 		ev.Last = next - 1
 		o.stats.Apply(ev)
 	}
@@ -72,7 +72,7 @@ func (o *output) full() bool { return len(o.events) >= outboxFull }
 // due reports whether the sinks are to take the events, since they are many or have
 // waited long enough. If not, at is when that will be so; zero is never.
 func (o *output) due() (now bool, at time.Time) {
-	switch at = o.handed.Add(lag); {
+	switch at = o.handedAt.Add(lag); {
 	case len(o.events) == 0:
 		return false, time.Time{}
 	case len(o.events) >= batch || !at.After(o.clock.now):
@@ -88,6 +88,6 @@ func (c *Core) Stats() task.Stats { return c.output.stats }
 // come.
 func (c *Core) Take(empty []task.Event) (events []task.Event, last bool) {
 	o := &c.output
-	events, o.events, o.handed = o.events, empty, o.clock.now
+	events, o.events, o.handedAt = o.events, empty, o.clock.now
 	return events, c.seal()
 }

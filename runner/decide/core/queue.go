@@ -20,21 +20,21 @@ type queue struct {
 	count     [states]int       // tasks by state
 	bytes     [states]int       // their sizes by state
 	ready     *sched.Dispatcher // of the tasks that are queued or parked
-	wait      sched.Wait        // why none of these starts
-	again     time.Time         // when to ask again; zero for never
+	blockedBy sched.Wait        // why none of these starts
+	askAgain  time.Time         // when to ask again; zero for never
 	caps      caps
 	due       *sched.Delay  // when delayed tasks go on, timed ones are looked at, and overdue is called for running ones
 	succeeded *sched.Ranges // tasks that have; nil if none can come after another
 	makers    makers
-	memory    memory // of those that have failed; empty without Feed.Remember
+	failed    failedTasks // of those that have failed; empty without Feed.Remember
 	paused    bool
 	halted    bool // Config.Halt has paused the run
 
-	lowest, highest int64 // of the ranks that were given by hand
+	lowestRank, highestRank int64 // of the ranks that were given by hand
 }
 
-// set moves a task to another state.
-func (q *queue) set(e *entry, s state) {
+// setState moves a task to another state.
+func (q *queue) setState(e *entry, s state) {
 	q.count[e.state]--
 	q.bytes[e.state] -= e.size
 	e.state = s
@@ -51,24 +51,24 @@ func (q *queue) aside() (n, bytes int) {
 	return n, bytes
 }
 
-// waits returns the number of waiting tasks.
-func (q *queue) waits() int {
+// waiting returns the number of waiting tasks.
+func (q *queue) waiting() int {
 	n, _ := q.aside()
-	return q.ahead() + n
+	return q.readAhead() + n
 }
 
-// ahead returns the number of tasks in the read-ahead.
-func (q *queue) ahead() int { return q.count[queued] + q.count[checking] }
+// readAhead returns the number of tasks in the read-ahead.
+func (q *queue) readAhead() int { return q.count[queued] + q.count[checking] }
 
 // push queues a task. It returns false if no slot would ever take it.
 func (q *queue) push(e *entry) bool {
 	push := q.ready.Push
-	if e.back && e.asked {
+	if e.cameBack && e.recalled {
 		push = q.ready.Return
 	}
 	ok := push(e.item)
 	if ok {
-		q.set(e, queued)
+		q.setState(e, queued)
 	}
 	return ok
 }
@@ -79,12 +79,12 @@ func (q *queue) park(id uint64, park bool) {
 	if park {
 		s = parked
 	}
-	q.set(q.entries[id], s)
+	q.setState(q.entries[id], s)
 }
 
 // delay has a task wait for its next attempt.
 func (q *queue) delay(e *entry, due time.Time) {
-	q.set(e, delayed)
+	q.setState(e, delayed)
 	e.due = due
 	q.due.Push(e.item.ID, due)
 }
@@ -100,32 +100,32 @@ func (q *queue) unqueue(e *entry) {
 	}
 }
 
-// withdraw removes a waiting task for good.
-func (q *queue) withdraw(e *entry) {
+// remove removes a waiting task for good.
+func (q *queue) remove(e *entry) {
 	q.unqueue(e)
 	if q.ready.Serial() {
 		q.ready.Remove(e.item) // it may be awaited there
 	}
 }
 
-// memory holds the latest tasks that have ended and can be run again, the oldest first.
-type memory struct {
-	tasks map[uint64]remembered
+// failedTasks holds the latest tasks that have ended and can be run again, the oldest first.
+type failedTasks struct {
+	tasks map[uint64]failedTask
 	order []uint64
 	bytes int
 }
 
-type remembered struct {
+type failedTask struct {
 	task    *task.Task
 	outcome task.Outcome
 	code    int
 	attempt int
-	again   uint64 // the task as which it was run again; 0 if it was not
+	rerunAs uint64 // the task as which it was run again; 0 if it was not
 }
 
-// keep remembers a task and forgets others if there are too many.
-func (m *memory) keep(r *task.Result, t *task.Task) {
-	m.tasks[t.ID] = remembered{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
+// remember remembers a task and forgets others if there are too many.
+func (m *failedTasks) remember(r *task.Result, t *task.Task) {
+	m.tasks[t.ID] = failedTask{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
 	m.order = append(m.order, t.ID)
 	m.bytes += t.Size()
 	for len(m.order) > asideTasks || m.bytes > asideBytes && len(m.order) > 1 {
@@ -135,10 +135,10 @@ func (m *memory) keep(r *task.Result, t *task.Task) {
 	}
 }
 
-// latest returns the number under which a task was run again last, or else its own.
-func (m *memory) latest(id uint64) uint64 {
-	for m.tasks[id].again > 0 {
-		id = m.tasks[id].again
+// latestRun returns the number under which a task was run again last, or else its own.
+func (m *failedTasks) latestRun(id uint64) uint64 {
+	for m.tasks[id].rerunAs > 0 {
+		id = m.tasks[id].rerunAs
 	}
 	return id
 }

@@ -55,12 +55,12 @@ func (m makers) release(t *task.Task) {
 	}
 }
 
-// depend notes for which tasks one has to wait. It returns why it is not to run, if one of them did not
+// addDependencies notes for which tasks one has to wait. It returns why it is not to run, if one of them did not
 // succeed.
-func (q *queue) depend(e *entry) (why error) {
+func (q *queue) addDependencies(e *entry) (why error) {
 	for _, id := range e.task.Terms().After {
 		before := q.entries[id]
-		switch was, ok := q.memory.tasks[id]; {
+		switch was, ok := q.failed.tasks[id]; {
 		case before != nil:
 			before.followers = append(before.followers, e.item.ID)
 			e.awaits++
@@ -86,8 +86,8 @@ func notSucceeded(t *task.Task, o task.Outcome, code int) error {
 	return fmt.Errorf("task %d%s, which it comes after, did not succeed: %s", t.ID, name, how)
 }
 
-// goOn tells the tasks that come after one how that has ended.
-func (c *Core) goOn(e *entry, r *task.Result) {
+// notifyFollowers tells the tasks that come after one how that has ended.
+func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 	q, id, t, o := &c.queue, e.item.ID, e.task, r.Outcome
 	if q.succeeded != nil && o.Succeeded() {
 		q.succeeded.Add(id, id)
@@ -103,43 +103,43 @@ func (c *Core) goOn(e *entry, r *task.Result) {
 		switch {
 		case next == nil: // it has ended
 		case !o.Succeeded():
-			c.forgo(next, notSucceeded(t, o, r.Code))
+			c.skip(next, notSucceeded(t, o, r.Code))
 		default:
 			if next.awaits--; next.awaits == 0 && next.state == following {
-				c.place(next)
+				c.schedule(next)
 			}
 		}
 	}
 }
 
-// forgo ends a task that comes after one that did not succeed, and then those that come
+// skip ends a task that comes after one that did not succeed, and then those that come
 // after that, one after another: they may be many.
-func (c *Core) forgo(e *entry, why error) {
-	c.forgone = append(c.forgone, forgone{e.item.ID, why})
-	if len(c.forgone) > 1 {
+func (c *Core) skip(e *entry, why error) {
+	c.skipping = append(c.skipping, skippedTask{e.item.ID, why})
+	if len(c.skipping) > 1 {
 		return // the first one goes on with it
 	}
-	for i := 0; i < len(c.forgone); i++ {
-		if e := c.entries[c.forgone[i].id]; e != nil {
-			r := e.end(task.NotRun, c.forgone[i].why, c.now)
+	for i := 0; i < len(c.skipping); i++ {
+		if e := c.entries[c.skipping[i].id]; e != nil {
+			r := e.endResult(task.NotRun, c.skipping[i].why, c.now)
 			r.Final = true
-			c.queue.withdraw(e) // it may have gone on meanwhile
+			c.queue.remove(e) // it may have gone on meanwhile
 			c.finish(e, r)
 		}
 	}
-	c.forgone = nil
+	c.skipping = nil
 }
 
-// forgone is a task that is not run, and why.
-type forgone struct {
+// skippedTask is a task that is not run, and why.
+type skippedTask struct {
 	id  uint64
 	why error
 }
 
-// place has a task wait for whatever it has to wait for, or queues it, or refuses it if the policy has no
+// schedule has a task wait for whatever it has to wait for, or queues it, or refuses it if the policy has no
 // slot that would ever take it.
-func (c *Core) place(e *entry) {
-	if (!c.takesTurns(e.task) || e.turn) && c.waits(e) {
+func (c *Core) schedule(e *entry) {
+	if (!c.waitsForTurn(e.task) || e.hasTurn) && c.mustWait(e) {
 		return
 	}
 	if !c.queue.push(e) {
@@ -147,24 +147,24 @@ func (c *Core) place(e *entry) {
 	}
 }
 
-// takesTurns reports whether a task waits for its turn before all else.
-func (c *Core) takesTurns(t *task.Task) bool { return t.Makes != nil && c.queue.ready.Serial() }
+// waitsForTurn reports whether a task waits for its turn before all else.
+func (c *Core) waitsForTurn(t *task.Task) bool { return t.Makes != nil && c.queue.ready.Serial() }
 
-// waits has a task wait for what it has to wait for, and reports whether there is something.
-func (c *Core) waits(e *entry) bool {
+// mustWait has a task wait for what it has to wait for, and reports whether there is something.
+func (c *Core) mustWait(e *entry) bool {
 	q, terms := &c.queue, e.task.Asked
 	switch {
 	case e.awaits > 0:
-		q.set(e, following)
+		q.setState(e, following)
 	case terms != nil && terms.Held:
-		q.set(e, held)
+		q.setState(e, held)
 	case terms != nil && terms.At.After(c.now):
-		q.set(e, timed)
-		q.due.Push(e.item.ID, c.run.Add(min(terms.At.Sub(c.now), clockLook)))
+		q.setState(e, timed)
+		q.due.Push(e.item.ID, c.run.Add(min(terms.At.Sub(c.now), clockCheckEvery)))
 	case c.run.Before(e.due):
 		q.delay(e, e.due)
 	case e.task.Makes != nil && !e.checked:
-		q.set(e, checking)
+		q.setState(e, checking)
 		c.fx.Checks = append(c.fx.Checks, e.task)
 	default:
 		return false
@@ -180,17 +180,17 @@ func (c *Core) Checked(t *task.Task, r *task.Result) {
 	}
 	if r == nil {
 		e.checked = true
-		c.place(e)
+		c.schedule(e)
 		return
 	}
-	c.queue.withdraw(e)
+	c.queue.remove(e)
 	switch {
 	case r.Known():
 		c.finish(e, r)
-		c.halt(nil) // as in admit
+		c.checkHalt(nil) // as in admit
 	case r.Earlier:
 		c.finish(e, r)
 	default:
-		c.settle(e, r)
+		c.recordEnd(e, r)
 	}
 }

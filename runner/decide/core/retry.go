@@ -40,12 +40,12 @@ func (c *Core) retry(ids []uint64) (reply task.Reply) {
 
 // mayRetry returns why a task cannot be run again, or nil.
 func (c *Core) mayRetry(id uint64) error {
-	was, ok := c.queue.memory.tasks[id]
+	was, ok := c.queue.failed.tasks[id]
 	switch {
 	case c.entries[id] != nil:
 		return fmt.Errorf("task %d does not wait for a retry", id)
-	case was.again > 0:
-		return fmt.Errorf("task %d was run again already, as task %d", id, was.again)
+	case was.rerunAs > 0:
+		return fmt.Errorf("task %d was run again already, as task %d", id, was.rerunAs)
 	case ok && was.task.Block != nil && was.task.Block.Free != nil:
 		return fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	case ok:
@@ -63,15 +63,15 @@ func (c *Core) mayRetry(id uint64) error {
 func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 	q := &c.queue
 	if q.succeeded != nil && len(chosen) > 0 {
-		for _, id := range slices.Sorted(maps.Keys(q.memory.tasks)) {
-			was := q.memory.tasks[id]
+		for _, id := range slices.Sorted(maps.Keys(q.failed.tasks)) {
+			was := q.failed.tasks[id]
 			named := func(id uint64) bool { return chosen[id] }
 			failed := func(id uint64) bool {
-				latest := q.memory.latest(id)
+				latest := q.failed.latestRun(id)
 				return !chosen[id] && c.entries[latest] == nil && !q.succeeded.Has(latest)
 			}
 			after := was.task.Terms().After
-			if was.outcome == task.NotRun && was.again == 0 && slices.ContainsFunc(after, named) && !slices.ContainsFunc(after, failed) {
+			if was.outcome == task.NotRun && was.rerunAs == 0 && slices.ContainsFunc(after, named) && !slices.ContainsFunc(after, failed) {
 				chosen[id] = true
 			}
 		}
@@ -82,13 +82,13 @@ func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 // renew returns a new task that does what one did that has failed. It comes after those tasks of
 // the former one's that run again or have not ended and, unless it is named, waits for its time.
 func (c *Core) renew(id uint64, named bool) *task.Task {
-	m := &c.queue.memory
+	m := &c.queue.failed
 	was := m.tasks[id]
 	c.queue.makers.release(was.task)
 	t := was.task.Again(c.Number(), was.attempt)
 	var after []uint64
 	for _, id := range was.task.Terms().After {
-		latest := m.latest(id)
+		latest := m.latestRun(id)
 		_, failed := m.tasks[latest]
 		if c.entries[id] != nil || latest != id && !failed {
 			after = append(after, latest)
@@ -101,7 +101,7 @@ func (c *Core) renew(id uint64, named bool) *task.Task {
 	if !terms.IsZero() {
 		t.Asked = &terms
 	}
-	was.again = t.ID
+	was.rerunAs = t.ID
 	m.tasks[id] = was
 	return t
 }

@@ -164,7 +164,7 @@ func (s *scene) begin(words []string) {
 			r.Signal, r.Interrupted = p.Killed, p.Killed > 0
 		}
 		made.silent = func(a task.Attempt) time.Duration {
-			wrote := later(made.core.entries[a.Task.ID].begun, epoch.Add(made.Writes))
+			wrote := later(made.core.entries[a.Task.ID].begunRun, epoch.Add(made.Writes))
 			return max(0, made.core.run.Sub(wrote))
 		}
 		made.check = func(t *task.Task) *task.Result {

@@ -355,7 +355,7 @@ func (s *sim) wait() *Ending {
 func (s *sim) try(cmd task.Command) (reply task.Reply) {
 	s.step(func(c *Core) {
 		if reply = c.Do(cmd); len(reply.Tasks) > 0 && cmd.Op == task.Retry && c.cfg.Feed.Open {
-			require.NoError(s.t, c.take(task.Command{Tasks: reply.Tasks, N: 1}).Err)
+			require.NoError(s.t, c.addTasks(task.Command{Tasks: reply.Tasks, N: 1}).Err)
 		}
 	})
 	return reply

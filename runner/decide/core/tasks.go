@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// poison is the number of lost attempts after which a task is not tried again: its
+	// maxLost is the number of lost attempts after which a task is not tried again: its
 	// workers may have died of it. The same holds for attempts that are ended for memory.
-	poison = 5
-	// returnedWait is how much longer a task waits each time that it comes back without
+	maxLost = 5
+	// returnDelay is how much longer a task waits each time that it comes back without
 	// having begun: there may be no worker that really takes it.
-	returnedWait = 100 * time.Millisecond
+	returnDelay = 100 * time.Millisecond
 )
 
-// next starts an attempt if one can start now.
-func (c *Core) next() bool {
+// startNext starts an attempt if one can start now.
+func (c *Core) startNext() bool {
 	q := &c.queue
-	c.pool.tokens.short, q.wait, q.again = false, sched.ForSlot, time.Time{}
+	c.pool.tokens.short, q.blockedBy, q.askAgain = false, sched.ForSlot, time.Time{}
 	if c.end.phase > going || c.paused() || c.output.full() {
 		return false
 	}
 	it, slot, wait := q.ready.Next(c.run)
 	if slot == 0 {
-		if wait == sched.ForToken && c.pool.most > 0 {
+		if wait == sched.ForToken && c.pool.aheadMax > 0 {
 			wait = sched.ForSlot
 		}
-		q.wait, q.again = wait, q.ready.Again()
+		q.blockedBy, q.askAgain = wait, q.ready.Again()
 		return false
 	}
 	c.begin(c.entries[it.ID], slot)
@@ -38,50 +38,50 @@ func (c *Core) next() bool {
 }
 
 func (c *Core) begin(e *entry, slot int) {
-	c.queue.set(e, running)
-	at := c.pool.begin(slot, e, c.run)
-	e.attempt = attempt{slot: at.slot, number: e.number + 1, starts: c.cfg.Pool.Told}
-	c.queue.caps.hold(e)
-	if c.pool.most == 0 || len(at.list) == 1 {
-		c.started(e)
-	} else if c.pool.lookAt.IsZero() {
-		c.pool.lookAt = c.run.Add(brief)
+	c.queue.setState(e, running)
+	at := c.pool.occupy(slot, e, c.run)
+	e.attempt = attempt{slot: at.current, number: e.number + 1, startPending: c.cfg.Pool.Told}
+	c.queue.caps.takeUnits(e)
+	if c.pool.aheadMax == 0 || len(at.attempts) == 1 {
+		c.beginTurn(e)
+	} else if c.pool.recheckAt.IsZero() {
+		c.pool.recheckAt = c.run.Add(briefFor)
 	}
 	if c.pool.streams.on {
-		at.stream.next = append(at.stream.next, e.run())
+		at.stream.next = append(at.stream.next, e.toAttempt())
 		c.serve(at)
 		if at != c.pool.streams.taker { // which takes it now
-			c.rouse(at)
+			c.wakeSlot(at)
 		}
 	} else {
-		c.fx.Start = append(c.fx.Start, Start{e.run(), &e.tag})
+		c.fx.Start = append(c.fx.Start, Start{e.toAttempt(), &e.tag})
 	}
 }
 
 // Began takes that the process of an attempt runs.
 func (c *Core) Began(a task.Attempt) {
 	if e := c.entries[a.Task.ID]; e != nil && e.slot != nil && e.number == a.Number {
-		c.starts(e)
+		c.noteStarted(e)
 	}
 }
 
-// starts notes that an attempt has started or never will.
-func (c *Core) starts(e *entry) {
-	if e.starts {
-		e.starts = false
+// noteStarted notes that an attempt has started or never will.
+func (c *Core) noteStarted(e *entry) {
+	if e.startPending {
+		e.startPending = false
 		c.queue.ready.Started(c.run, e.item)
 	}
 }
 
-// started notes that it is an attempt's turn in its slot.
-func (c *Core) started(e *entry) {
-	e.since, e.begun = c.now, c.run
-	c.watch(e, c.run)
+// beginTurn notes that it is an attempt's turn in its slot.
+func (c *Core) beginTurn(e *entry) {
+	e.begunAt, e.begunRun = c.now, c.run
+	c.setTimer(e, c.run)
 	retry := 0
-	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.back {
+	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.cameBack {
 		retry = e.failures - int(e.task.Failures)
 	}
-	ev := c.output.event(task.Started, e.task.ID, e.task)
+	ev := c.output.newEvent(task.Started, e.task.ID, e.task)
 	ev.Slot, ev.Host, ev.Units, ev.Attempt, ev.Retries = e.slot.ID, e.slot.Host, e.units, e.number, retry
 	c.output.stats.Apply(ev)
 }
@@ -104,7 +104,7 @@ func (c *Core) Decide(r *task.Result) Verdict {
 	if e == nil {
 		return Void
 	}
-	c.decide(e, r)
+	c.decideEnd(e, r)
 	if e.again {
 		return Again
 	}
@@ -120,22 +120,22 @@ func (c *Core) Ended(results ...*task.Result) {
 			continue
 		}
 		if e.result != r {
-			c.decide(e, r)
+			c.decideEnd(e, r)
 		}
-		c.recorded(e)
+		c.applyEnd(e)
 	}
 }
 
-// decide decides whether a result finishes its task.
-func (c *Core) decide(e *entry, r *task.Result) {
+// decideEnd decides whether a result finishes its task.
+func (c *Core) decideEnd(e *entry, r *task.Result) {
 	if e.state != running {
 		panic(fmt.Sprintf("internal error: task %d is in state %d and has a result", e.item.ID, e.state))
 	}
 	if e.slot.Host != "" {
 		r.Host = e.slot.Host
 	}
-	if e.ahead() && !r.Unbegun { // the end of the one before is still to come
-		c.started(e)
+	if e.sentAhead() && !r.Unbegun { // the end of the one before is still to come
+		c.beginTurn(e)
 	}
 	if r.Outcome.Replaced() && (e.cancelled != nil || c.end.phase >= stopping && !r.Unbegun) {
 		r.Outcome = task.Cancelled // it would have been ended anyway
@@ -144,7 +144,7 @@ func (c *Core) decide(e *entry, r *task.Result) {
 		r.Outcome = task.Cancelled // a part of its output is missing
 	}
 	c.queue.due.Remove(e.item.ID)
-	e.again = c.retries(e, r)
+	e.again = c.willRetry(e, r)
 	if !e.again {
 		r.Before, r.Omitted = e.before, e.omitted
 	}
@@ -158,15 +158,15 @@ func (c *Core) decide(e *entry, r *task.Result) {
 		}
 	}
 	e.result = r
-	c.queue.set(e, decided)
+	c.queue.setState(e, decided)
 	if r.Fault != nil {
 		c.Abort(r.Fault)
 	}
 }
 
-// recorded acts on a decision that is on record: the task is finished, or waits
+// applyEnd acts on a decision that is on record: the task is finished, or waits
 // for its next attempt.
-func (c *Core) recorded(e *entry) {
+func (c *Core) applyEnd(e *entry) {
 	r := e.result
 	if !e.again {
 		c.finish(e, r)
@@ -174,9 +174,9 @@ func (c *Core) recorded(e *entry) {
 	}
 	wait, before := time.Duration(0), e.failures-int(e.task.Failures)+e.replaced
 	switch {
-	case r.Unbegun && e.asked:
+	case r.Unbegun && e.recalled:
 	case r.Unbegun:
-		wait = time.Duration(min(e.returned, 10)) * returnedWait
+		wait = time.Duration(min(e.returned, 10)) * returnDelay
 		e.returned++
 	case r.Outcome.Replaced():
 		before-- // it counts already
@@ -191,51 +191,51 @@ func (c *Core) recorded(e *entry) {
 			e.omitted++
 		}
 	}
-	if !e.ahead() { // or else no Started has come
+	if !e.sentAhead() { // or else no Started has come
 		c.output.emit(task.Event{
 			Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
-			Took: c.run.Sub(e.begun),
+			Took: c.run.Sub(e.begunRun),
 		})
 	}
-	if e.back = r.Unbegun; e.back && r.Host == "" {
+	if e.cameBack = r.Unbegun; e.cameBack && r.Host == "" {
 		e.number-- // other machines know attempts by their number
 	}
-	c.vacate(e)
+	c.freeSlot(e)
 	c.queue.delay(e, c.run.Add(wait))
 	switch {
 	case e.cancelled != nil:
 		c.cancel(e, e.cancelled, false)
 	case c.end.phase > going:
-		c.queue.withdraw(e)
+		c.queue.remove(e)
 		c.notRun(e)
 	}
-	c.interrupt(r)
+	c.noteInterrupt(r)
 }
 
-// vacate gives up the task's slot, if it holds one.
-func (c *Core) vacate(e *entry) {
+// freeSlot gives up the task's slot, if it holds one.
+func (c *Core) freeSlot(e *entry) {
 	if e.slot == nil {
 		return
 	}
-	at := c.pool.end(e)
-	c.starts(e)
-	c.pool.machine.gone(e)
+	at := c.pool.vacate(e)
+	c.noteStarted(e)
+	c.pool.machine.freed(e)
 	c.queue.ready.Done(at.id, e.item, e.again)
-	c.queue.caps.giveBack(e)
+	c.queue.caps.returnUnits(e)
 	e.slot = nil
-	if len(at.list) > 0 && at.list[0].ahead() {
-		c.started(at.list[0])
+	if len(at.attempts) > 0 && at.attempts[0].sentAhead() {
+		c.beginTurn(at.attempts[0])
 	}
 }
 
-// retries reports whether the task has another attempt after this one. If the run
+// willRetry reports whether the task has another attempt after this one. If the run
 // drains, the task waits for it and is not run; a resumed run makes that attempt.
-func (c *Core) retries(e *entry, r *task.Result) bool {
+func (c *Core) willRetry(e *entry, r *task.Result) bool {
 	if r.Outcome.Replaced() && r.Fault == nil {
 		if !r.Unbegun {
 			e.replaced++
 		}
-		return e.replaced < poison
+		return e.replaced < maxLost
 	}
 	if !r.Outcome.Failed() || e.cancelled != nil || r.Fault != nil || e.failures >= c.cfg.Retry.Max {
 		return false
@@ -261,39 +261,39 @@ func (c *Core) backoff(n int) time.Duration {
 func (c *Core) finish(e *entry, r *task.Result) {
 	id, ran, took := e.task.ID, 0, time.Duration(0)
 	if e.slot != nil {
-		if !e.ahead() {
-			ran, took = e.number, c.run.Sub(e.begun)
+		if !e.sentAhead() {
+			ran, took = e.number, c.run.Sub(e.begunRun)
 		}
 		e.again = false
-		c.vacate(e)
+		c.freeSlot(e)
 	}
-	c.queue.set(e, nowhere)
+	c.queue.setState(e, nowhere)
 	delete(c.entries, id)
-	ev := c.output.event(task.Finished, id, e.task)
+	ev := c.output.newEvent(task.Finished, id, e.task)
 	ev.Result, ev.Attempt, ev.Took = r, ran, took
 	c.output.stats.Apply(ev)
 	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Final) {
-		c.queue.memory.keep(r, e.task)
+		c.queue.failed.remember(r, e.task)
 	}
 	if b := e.task.Block; b != nil && b.Free != nil {
 		b.Free() // no attempt follows, however long the result waits to be shown
 	}
 	c.output.release(id)
 	if !r.Known() {
-		c.interrupt(r)
+		c.noteInterrupt(r)
 		if r.BadCommand && c.cfg.Halt.SameCommand {
-			c.end.because(BadCommand, r, nil)
-			c.turnTo(draining, "")
+			c.end.setReason(BadCommand, r, nil)
+			c.advanceTo(draining, "")
 		}
-		c.halt(r)
+		c.checkHalt(r)
 	}
-	c.goOn(e, r)
+	c.notifyFollowers(e, r)
 	*e = entry{}
 	c.spare = append(c.spare, e)
 }
 
 // notRun finishes a waiting task without another attempt.
-func (c *Core) notRun(e *entry) { c.finish(e, e.end(task.NotRun, nil, c.now)) }
+func (c *Core) notRun(e *entry) { c.finish(e, e.endResult(task.NotRun, nil, c.now)) }
 
 // cancel ends one task in whatever state, by killing it if it runs and kill is true.
 func (c *Core) cancel(e *entry, why error, kill bool) {
@@ -306,8 +306,8 @@ func (c *Core) cancel(e *entry, why error, kill bool) {
 		}
 	case decided: // recorded cancels it if it is to be retried
 	default:
-		c.queue.withdraw(e)
-		r := e.end(task.Cancelled, why, c.now)
+		c.queue.remove(e)
+		r := e.endResult(task.Cancelled, why, c.now)
 		r.Final = true
 		c.finish(e, r)
 	}

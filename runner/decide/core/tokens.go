@@ -25,23 +25,23 @@ type Tokens interface {
 
 // tokens are the run's share of Tokens. The zero value needs none.
 type tokens struct {
-	on        bool
-	own       bool
-	held      int
-	all       int  // if own: how many there are
-	busy      int  // slots with attempts
-	stale     bool // if own: attempts have run since the last Recount
-	short     bool // a task could start now with one more
-	asked     bool
-	withdrawn bool // the request
+	on           bool
+	own          bool
+	held         int
+	all          int  // if own: how many there are
+	busy         int  // slots with attempts
+	needsRecount bool // if own: attempts have run since the last Recount
+	short        bool // a task could start now with one more
+	requested    bool
+	withdrawn    bool // the request
 
 	calls []func(Tokens) // of this step
 }
 
-func (t *tokens) call(method func(Tokens)) { t.calls = append(t.calls, method) }
+func (t *tokens) queueCall(method func(Tokens)) { t.calls = append(t.calls, method) }
 
-// free returns how many busy slots need no token.
-func (t *tokens) free() int {
+// exempt returns how many busy slots need no token.
+func (t *tokens) exempt() int {
 	if t.own {
 		return 0
 	}
@@ -49,12 +49,12 @@ func (t *tokens) free() int {
 }
 
 // surplus returns how many tokens of the run no slot needs.
-func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.free()) }
+func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.exempt()) }
 
 // allow reports whether an attempt may start in a slot that is idle. If not, the run is
 // short of a token.
 func (t *tokens) allow() bool {
-	t.short = t.on && (t.busy >= t.free()+t.held || t.stale && t.busy == 0)
+	t.short = t.on && (t.busy >= t.exempt()+t.held || t.needsRecount && t.busy == 0)
 	return !t.short
 }
 
@@ -62,7 +62,7 @@ func (t *tokens) allow() bool {
 func (t *tokens) create(slots int) {
 	if n := slots - t.all; t.own && n > 0 {
 		t.all, t.held = t.all+n, t.held+n
-		t.call(func(on Tokens) { on.Create(n) })
+		t.queueCall(func(on Tokens) { on.Create(n) })
 	}
 }
 
@@ -75,37 +75,37 @@ func (t *tokens) settle(slots int, begun bool) {
 	}
 	if n := min(t.all-slots, t.surplus()); t.own && n > 0 {
 		t.all, t.held = t.all-n, t.held-n
-		t.call(func(on Tokens) { on.Destroy(n) })
+		t.queueCall(func(on Tokens) { on.Destroy(n) })
 	}
 	if n := t.surplus(); n > 0 && begun {
 		t.held -= n
-		t.call(func(on Tokens) { on.Return(n) })
+		t.queueCall(func(on Tokens) { on.Return(n) })
 	}
-	if t.stale && t.busy == 0 {
-		t.stale = false
-		t.call(Tokens.Recount)
+	if t.needsRecount && t.busy == 0 {
+		t.needsRecount = false
+		t.queueCall(Tokens.Recount)
 	}
 	switch want := t.short || t.own && t.all > slots; {
-	case want && !t.asked:
-		t.asked = true
-		t.call(Tokens.Ask)
-	case !want && t.asked && !t.withdrawn:
+	case want && !t.requested:
+		t.requested = true
+		t.queueCall(Tokens.Ask)
+	case !want && t.requested && !t.withdrawn:
 		t.withdrawn = true
-		t.call(Tokens.Withdraw)
+		t.queueCall(Tokens.Withdraw)
 	}
 }
 
 // Answered takes the answer to an Ask.
 func (c *Core) Answered(got bool, err error) {
 	t := &c.pool.tokens
-	t.asked, t.withdrawn = false, false
+	t.requested, t.withdrawn = false, false
 	switch {
 	case err != nil:
 		if t.own && t.held > 0 {
 			t.held-- // for the attempt that needs none from now on
 		}
-		t.own, t.stale = false, false
-		t.asked = true // for ever; what is held stays until no slot needs it
+		t.own, t.needsRecount = false, false
+		t.requested = true // for ever; what is held stays until no slot needs it
 		most := "one task"
 		if t.held > 0 {
 			most = fmt.Sprintf("at most %d tasks", 1+t.held)

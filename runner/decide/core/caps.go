@@ -9,25 +9,25 @@ import (
 type caps struct {
 	list   []task.Cap
 	held   [][]bool // of each, whether an attempt holds a unit
-	claims map[wanted]*sched.Claim
+	claims map[claimKey]*sched.Claim
 
 	hosts bool           // names of no limit are those of hosts, whose units are given out there
 	names map[string]int // the index of each limit; those of hosts come behind
 }
 
-// wanted is what a task claims. Tasks that need the same mostly share the list.
-type wanted struct {
+// claimKey is what a task claims. Tasks that need the same mostly share the list.
+type claimKey struct {
 	weight int
 	needs  *task.Need // the first one
 }
 
-// mostClaims bounds the claims that are remembered, so that tasks share them.
-const mostClaims = 1 << 14
+// maxClaims bounds the claims that are remembered, so that tasks share them.
+const maxClaims = 1 << 14
 
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
-// find returns the index of a limit, which is one of hosts if there is no other.
-func (c *caps) find(name string) int {
+// index returns the index of a limit, which is one of hosts if there is no other.
+func (c *caps) index(name string) int {
 	i, known := c.names[name]
 	if !known {
 		i = len(c.names)
@@ -41,14 +41,14 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 	if o == nil {
 		return nil
 	}
-	for _, at := range c.pool.places {
+	for _, at := range c.pool.slots {
 		if at.latest != nil && at.latest.Offers == o {
 			return at.stock
 		}
 	}
 	all, caps := []int{}, &c.queue.caps
 	for _, need := range *o {
-		if i := caps.find(need.Name) - len(caps.list); i >= 0 { // or else the run's own limit counts
+		if i := caps.index(need.Name) - len(caps.list); i >= 0 { // or else the run's own limit counts
 			all = append(all, make([]int, max(0, i+1-len(all)))...)
 			all[i] = need.N
 		}
@@ -56,10 +56,10 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 	return sched.NewStock(all)
 }
 
-// offered returns those needs that are of hosts.
-func (c *caps) offered(needs []task.Need) (list []task.Need) {
+// hostNeeds returns those needs that are of hosts.
+func (c *caps) hostNeeds(needs []task.Need) (list []task.Need) {
 	for _, n := range needs {
-		if c.find(n.Name) >= len(c.list) {
+		if c.index(n.Name) >= len(c.list) {
 			list = append(list, n)
 		}
 	}
@@ -72,7 +72,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if t.Asked == nil || t.Asked.Weight <= 1 && len(t.Asked.Needs) == 0 {
 		return nil, nil
 	}
-	w := wanted{weight: max(t.Asked.Weight, 1)}
+	w := claimKey{weight: max(t.Asked.Weight, 1)}
 	if needs := t.Asked.Needs; len(needs) > 0 {
 		w.needs = &needs[0]
 	}
@@ -85,17 +85,17 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	}
 	claim = &sched.Claim{Places: w.weight}
 	for _, n := range t.Asked.Needs {
-		claim.Units = append(claim.Units, sched.Units{Cap: c.find(n.Name), N: n.N})
+		claim.Units = append(claim.Units, sched.Units{Cap: c.index(n.Name), N: n.N})
 	}
-	if len(c.claims) >= mostClaims {
+	if len(c.claims) >= maxClaims {
 		clear(c.claims)
 	}
 	c.claims[w] = claim
 	return claim, nil
 }
 
-// hold has an attempt hold the units that its task needs, those first that come first.
-func (c *caps) hold(e *entry) {
+// takeUnits has an attempt hold the units that its task needs, those first that come first.
+func (c *caps) takeUnits(e *entry) {
 	if e.item.Claim == nil {
 		return
 	}
@@ -114,10 +114,10 @@ func (c *caps) hold(e *entry) {
 	}
 }
 
-// giveBack gives back the units that an attempt holds.
-func (c *caps) giveBack(e *entry) {
+// returnUnits gives back the units that an attempt holds.
+func (c *caps) returnUnits(e *entry) {
 	for _, u := range e.units {
-		limit := c.find(u.Name)
+		limit := c.index(u.Name)
 		for i, left := 0, u.Held; len(left) > 0; i++ { // in the same order
 			if c.list[limit].Units[i] == left[0] {
 				c.held[limit][i], left = false, left[1:]

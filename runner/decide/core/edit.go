@@ -8,11 +8,11 @@ import (
 	"crew/runner/decide/task"
 )
 
-// waits reports whether a task waits in this state.
-func (s state) waits() bool { return s != nowhere && s != running && s != decided }
+// isWaiting reports whether a task waits in this state.
+func (s state) isWaiting() bool { return s != nowhere && s != running && s != decided }
 
-// byHand carries out a command about waiting tasks.
-func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
+// editWaiting carries out a command about waiting tasks.
+func (c *Core) editWaiting(cmd task.Command) (reply task.Reply) {
 	ids := cmd.IDs
 	if cmd.Op == task.Move && cmd.N < 0 { // the first one is moved last
 		ids = slices.Clone(ids)
@@ -22,9 +22,9 @@ func (c *Core) byHand(cmd task.Command) (reply task.Reply) {
 		e, err := c.unfinished(id)
 		switch {
 		case err != nil:
-		case e.ahead():
+		case e.sentAhead():
 			err = fmt.Errorf("task %d has been sent to a worker already", id)
-		case !e.state.waits():
+		case !e.state.isWaiting():
 			err = fmt.Errorf("task %d runs already", id)
 		default:
 			err = c.setTerms(e, cmd)
@@ -56,11 +56,11 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	case cmd.Op == task.Hold:
 		terms.Held = true
 	case cmd.Op == task.Move && cmd.N < 0:
-		q.lowest--
-		terms.Rank = q.lowest
+		q.lowestRank--
+		terms.Rank = q.lowestRank
 	case cmd.Op == task.Move:
-		q.highest++
-		terms.Rank = q.highest
+		q.highestRank++
+		terms.Rank = q.highestRank
 	case terms.Held:
 		terms.Held = false
 	case terms.At.After(c.now):
@@ -70,20 +70,20 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	}
 	changed := *e.task
 	changed.Asked = &terms
-	c.replace(e, &changed)
+	c.replaceTask(e, &changed)
 	return nil
 }
 
-// replace replaces the task of an entry that waits by one with other terms, and has it wait for what
+// replaceTask replaces the task of an entry that waits by one with other terms, and has it wait for what
 // it has to wait for now. A task that is being checked goes on to be.
-func (c *Core) replace(e *entry, t *task.Task) {
+func (c *Core) replaceTask(e *entry, t *task.Task) {
 	if e.state != checking {
 		c.queue.unqueue(e)
 	}
 	c.queue.bytes[e.state] += t.Size() - e.size
 	e.task, e.size, e.item.Rank = t, t.Size(), c.rank(t)
 	if e.state != checking {
-		c.place(e)
+		c.schedule(e)
 	}
 }
 
