@@ -254,7 +254,7 @@ func newModel(t *testing.T, round int) *model {
 
 // steer gives commands until the run is over.
 func (m *model) steer(r *Run) {
-	for err := error(nil); !errors.Is(err, errOver); err = r.Do(task.Command{Op: task.Look}).Err {
+	for err := error(nil); !errors.Is(err, errRunOver); err = r.Do(task.Command{Op: task.Look}).Err {
 		time.Sleep(time.Duration(m.int(3000)) * time.Millisecond)
 		for _, op := range []task.Op{task.Resume, task.Continue} {
 			r.Do(task.Command{Op: op})

@@ -11,17 +11,17 @@ import (
 
 // pump hands batches of events to the sinks. Only its goroutine calls them.
 type pump struct {
-	r      *Run
-	sinks  []Sink
-	tick   time.Duration
-	keep   bool // Retry.Keep
-	bell   chan struct{}
-	broken []bool // by sink: only Close is still called
+	r           *Run
+	sinks       []Sink
+	tick        time.Duration
+	keepRetried bool // Retry.Keep
+	bell        chan struct{}
+	broken      []bool // by sink: only Close is still called
 }
 
 func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
 	return &pump{
-		r: r, sinks: sinks, tick: tick, keep: keep,
+		r: r, sinks: sinks, tick: tick, keepRetried: keep,
 		bell: make(chan struct{}, 1), broken: make([]bool, len(sinks)),
 	}
 }
@@ -86,7 +86,7 @@ func (p *pump) consume(batch []task.Event) {
 	}
 	for i := range batch {
 		e := &batch[i]
-		if e.Result != nil && !(p.keep && e.Kind == task.Retried && !e.Result.Unbegun) {
+		if e.Result != nil && !(p.keepRetried && e.Kind == task.Retried && !e.Result.Unbegun) {
 			e.Result.Close()
 		}
 		if e.Dropped != nil {

@@ -23,7 +23,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-var errOver = errors.New("the run is over")
+var errRunOver = errors.New("the run is over")
 
 // Source yields tasks in input order. Next blocks until a task has been read,
 // calls number once for its ID, and then returns without blocking again. At the
@@ -146,12 +146,12 @@ type Run struct {
 
 	// state, under the lock
 
-	mu    sync.Mutex
-	core  *core.Core
-	clock time.Time // when the machine's clock was last read
-	timer *time.Timer
-	armed time.Time // when the timer fires; zero if it is stopped
-	ended bool      // over is closed
+	mu        sync.Mutex
+	core      *core.Core
+	clockRead time.Time // when the machine's clock was last read
+	timer     *time.Timer
+	timerAt   time.Time // when the timer fires; zero if it is stopped
+	ended     bool      // over is closed
 }
 
 // New returns a run of the tasks of src on exec. Events go to sinks; rec may be
@@ -161,7 +161,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		return nil, err
 	}
 	r := &Run{
-		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, clock: time.Now(),
+		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, clockRead: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
@@ -173,7 +173,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		cfg.Pool.Told = true
 		t.Tell(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
-	r.core = core.New(cfg, r.clock, r.streamer != nil)
+	r.core = core.New(cfg, r.clockRead, r.streamer != nil)
 	if r.tokens != nil {
 		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}
@@ -190,11 +190,11 @@ type Machine struct {
 	Starved func() bool
 }
 
-// Watch has m tell of the machine. It must come before Wait.
-func (r *Run) Watch(m Machine) { r.machine = m }
+// SetMachine has m tell of the machine. It must come before Wait.
+func (r *Run) SetMachine(m Machine) { r.machine = m }
 
-// Make has m look after the files that tasks make. It must come before Wait.
-func (r *Run) Make(m Maker) { r.maker = m }
+// SetMaker has m look after the files that tasks make. It must come before Wait.
+func (r *Run) SetMaker(m Maker) { r.maker = m }
 
 // Wait runs the tasks until all are done or a command ends the run, and closes
 // the sinks. It is called once.
@@ -205,7 +205,7 @@ func (r *Run) Make(m Maker) { r.maker = m }
 // were killed (Ending.Abandoned).
 func (r *Run) Wait() core.Ending {
 	r.mu.Lock() // commands may come already
-	r.timer = time.AfterFunc(time.Hour, r.due)
+	r.timer = time.AfterFunc(time.Hour, r.onTimer)
 	r.mu.Unlock()
 	defer r.timer.Stop()
 	go r.read()
@@ -222,45 +222,45 @@ func (r *Run) Wait() core.Ending {
 func (r *Run) readClock() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.clock = time.Now()
+	r.clockRead = time.Now()
 }
 
-// due has the core look at what is due.
-func (r *Run) due() {
+// onTimer has the core look at what is due.
+func (r *Run) onTimer() {
 	r.readClock()
-	r.do(func(*core.Core) { r.armed = time.Time{} }, nil)
+	r.do(func(*core.Core) { r.timerAt = time.Time{} }, nil)
 }
 
 // Do carries out a command.
 func (r *Run) Do(cmd task.Command) task.Reply {
 	r.readClock()
-	reply := task.Reply{Err: errOver}
+	reply := task.Reply{Err: errRunOver}
 	r.do(func(c *core.Core) { reply = c.Do(cmd) }, nil)
 	return reply
 }
 
 // do is the door: it brings a fact to the core and carries out what follows. If an
-// attempt can start, the first goes to mine instead of a goroutine of its own,
-// unless mine is nil. Once the run is over, do does nothing.
-func (r *Run) do(fact func(*core.Core), mine *turn) {
-	for ; fact != nil; mine = nil {
-		fact = r.step(fact, mine)
+// attempt can start, the first goes to reuse instead of a goroutine of its own,
+// unless reuse is nil. Once the run is over, do does nothing.
+func (r *Run) do(fact func(*core.Core), reuse *handoff) {
+	for ; fact != nil; reuse = nil {
+		fact = r.step(fact, reuse)
 	}
 }
 
 // step does the work of do, and returns the next fact, if it brings one itself.
-func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
+func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)) {
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
 		return nil
 	}
-	now := r.clock.Add(time.Since(r.clock)) // half the cost of time.Now
+	now := r.clockRead.Add(time.Since(r.clockRead)) // half the cost of time.Now
 	fx := r.core.Step(now, fact)
 	for _, call := range fx.Tokens {
 		call(r.tokens)
 	}
-	r.start(fx, mine)
+	r.startAttempts(fx, reuse)
 	if fx.Read {
 		r.wake <- struct{}{}
 	}
@@ -271,7 +271,7 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 		r.ended = true
 		close(r.over)
 	}
-	r.arm(now, fx.Wake)
+	r.setTimer(now, fx.Wake)
 	for _, a := range fx.Acts {
 		if cancel, ok := a.Tag.(context.CancelCauseFunc); ok && a.Cause != nil {
 			cancel(a.Cause)
@@ -292,12 +292,12 @@ func (r *Run) step(fact func(*core.Core), mine *turn) (next func(*core.Core)) {
 	for _, slot := range after.Wakes {
 		r.streamer.Wake(slot)
 	}
-	return r.follow(&after)
+	return r.afterStep(&after)
 }
 
-// follow records results, asks how long attempts have been silent, checks whether tasks have
+// afterStep records results, asks how long attempts have been silent, checks whether tasks have
 // to run, takes a sample of the machine's figures, and returns the fact that this is done, or nil.
-func (r *Run) follow(fx *core.Effects) func(*core.Core) {
+func (r *Run) afterStep(fx *core.Effects) func(*core.Core) {
 	var facts []func(*core.Core)
 	for _, res := range fx.Record {
 		if r.rec != nil {
@@ -329,34 +329,34 @@ func (r *Run) follow(fx *core.Effects) func(*core.Core) {
 	}
 }
 
-// start has goroutines run what starts.
-func (r *Run) start(fx *core.Effects, mine *turn) {
+// startAttempts has goroutines run what starts.
+func (r *Run) startAttempts(fx *core.Effects, reuse *handoff) {
 	for i := range fx.Start {
 		if r.sender != nil {
 			r.sender.Expect(fx.Start[i].Attempt)
 		}
-		if mine != nil && mine.taken == nil {
-			mine.begin(&fx.Start[i])
+		if reuse != nil && reuse.attempts == nil {
+			reuse.begin(&fx.Start[i])
 			continue
 		}
-		t := &turn{}
+		t := &handoff{}
 		t.begin(&fx.Start[i])
 		go r.work(t)
 	}
 	for _, slot := range fx.Serve {
 		go r.serve(slot)
 	}
-	if r.streamer != nil && mine != nil {
-		mine.taken, mine.left = fx.Taken, fx.Left
+	if r.streamer != nil && reuse != nil {
+		reuse.attempts, reuse.left = fx.Taken, fx.Left
 	}
 }
 
-// arm sets the timer.
-func (r *Run) arm(now, at time.Time) {
-	if at.Equal(r.armed) || r.timer == nil {
+// setTimer sets the timer.
+func (r *Run) setTimer(now, at time.Time) {
+	if at.Equal(r.timerAt) || r.timer == nil {
 		return
 	}
-	r.armed = at
+	r.timerAt = at
 	if at.IsZero() || r.ended {
 		r.timer.Stop()
 	} else {

@@ -15,15 +15,15 @@ import (
 // their default action, except that package kernel catches SIGQUIT, SIGUSR1 and
 // SIGUSR2 from the start, since the Go runtime would act on these itself.
 type Signals struct {
-	// Gentle is set before Serve if the first SIGTERM is to drain: a run that others
+	// TermDrains is set before Serve if the first SIGTERM is to drain: a run that others
 	// feed is ended like that as a matter of routine.
-	Gentle bool
+	TermDrains bool
 
-	in         chan syscall.Signal
-	ends       []syscall.Signal // the caught ones that ask for the end
-	jobs       bool             // SIGTSTP and SIGCONT are caught as well
-	halt, mark func()           // they stop this process, and send it fence
-	quit, done chan struct{}    // nil before Serve
+	caught              chan syscall.Signal
+	ending              []syscall.Signal // the caught ones that ask for the end
+	jobControl          bool             // SIGTSTP and SIGCONT are caught as well
+	stopSelf, sendFence func()           // they stop this process, and send it fence
+	quit, done          chan struct{}    // nil before Serve
 
 	suspension suspension // of Serve's goroutine
 }
@@ -32,10 +32,10 @@ type Signals struct {
 type suspension uint8
 
 const (
-	awake     suspension = iota
-	suspended            // the run is, but other signals may have come meanwhile
-	looked               // those that had are obeyed
-	stopped              // this process has been stopped, or will be in a moment
+	notSuspended suspension = iota
+	suspended               // the run is, but other signals may have come meanwhile
+	fenceSeen               // those that had are obeyed
+	stopped                 // this process has been stopped, or will be in a moment
 )
 
 // fence comes behind the signals that came before the run was suspended: crew sends it to itself,
@@ -53,14 +53,14 @@ func CatchSignals() (*Signals, error) {
 	s := newSignals()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !kernel.Ignored(sig) {
-			s.ends = append(s.ends, sig)
+			s.ending = append(s.ending, sig)
 		}
 	}
-	all := append(s.ends[:len(s.ends):len(s.ends)], syscall.SIGUSR1, syscall.SIGUSR2)
-	if s.jobs = !kernel.Ignored(syscall.SIGTSTP) && !kernel.IsInit(); s.jobs {
+	all := append(s.ending[:len(s.ending):len(s.ending)], syscall.SIGUSR1, syscall.SIGUSR2)
+	if s.jobControl = !kernel.Ignored(syscall.SIGTSTP) && !kernel.IsInit(); s.jobControl {
 		all = append(all, syscall.SIGTSTP, syscall.SIGCONT, fence)
 	}
-	if err := kernel.Take(s.in, all...); err != nil {
+	if err := kernel.Take(s.caught, all...); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -68,11 +68,11 @@ func CatchSignals() (*Signals, error) {
 
 func newSignals() *Signals {
 	return &Signals{
-		in: make(chan syscall.Signal, 16),
+		caught: make(chan syscall.Signal, 16),
 		// The default action of SIGTSTP would not stop an orphaned process group, but
 		// SIGSTOP does.
-		halt: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) },
-		mark: func() { _ = syscall.Kill(os.Getpid(), fence) },
+		stopSelf:  func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) },
+		sendFence: func() { _ = syscall.Kill(os.Getpid(), fence) },
 	}
 }
 
@@ -89,14 +89,14 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.done)
-		l := ladder{gentle: s.Gentle}
+		l := ladder{termDrains: s.TermDrains}
 		for {
 			select {
 			case <-s.quit:
-				s.resume(r)
+				s.endSuspension(r)
 				return
-			case sig := <-s.in:
-				s.follow(r, sig, hide)
+			case sig := <-s.caught:
+				s.followJobControl(r, sig, hide)
 				if cmd := l.command(sig, time.Now()); cmd.Op != 0 {
 					if now := r.Do(cmd).Snapshot; now != nil {
 						go status(now)
@@ -107,10 +107,10 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	}()
 }
 
-// follow suspends and continues the run as a signal asks.
-func (s *Signals) follow(r *Run, sig syscall.Signal, hide func()) {
+// followJobControl suspends and continues the run as a signal asks.
+func (s *Signals) followJobControl(r *Run, sig syscall.Signal, hide func()) {
 	switch {
-	case sig == syscall.SIGTSTP && s.suspension == awake:
+	case sig == syscall.SIGTSTP && s.suspension == notSuspended:
 		s.suspension = suspended
 		r.Do(task.Command{Op: task.Suspend})
 		r.exec.Suspend()
@@ -118,24 +118,24 @@ func (s *Signals) follow(r *Run, sig syscall.Signal, hide func()) {
 	case sig == syscall.SIGTSTP && s.suspension == stopped: // the kernel drops a SIGCONT right before it
 		s.suspension = suspended
 	case sig == fence && s.suspension == suspended:
-		s.suspension = looked
-	case sig == syscall.SIGCONT || slices.Contains(s.ends, sig):
-		s.resume(r)
+		s.suspension = fenceSeen
+	case sig == syscall.SIGCONT || slices.Contains(s.ending, sig):
+		s.endSuspension(r)
 	}
 	switch {
-	case len(s.in) > 0:
+	case len(s.caught) > 0:
 	case s.suspension == suspended: // again behind each signal, since those before it left perhaps no room
-		s.mark()
-	case s.suspension == looked:
+		s.sendFence()
+	case s.suspension == fenceSeen:
 		s.suspension = stopped
-		s.halt()
+		s.stopSelf()
 	}
 }
 
-// resume continues the run if it is suspended.
-func (s *Signals) resume(r *Run) {
-	if s.suspension != awake {
-		s.suspension = awake
+// endSuspension continues the run if it is suspended.
+func (s *Signals) endSuspension(r *Run) {
+	if s.suspension != notSuspended {
+		s.suspension = notSuspended
 		r.exec.Resume()
 		r.Do(task.Command{Op: task.Continue})
 	}
@@ -150,10 +150,10 @@ func (s *Signals) Release() {
 		<-s.done
 		s.quit = nil
 	}
-	for _, sig := range s.ends {
+	for _, sig := range s.ending {
 		kernel.Reset(sig)
 	}
-	if s.jobs {
+	if s.jobControl {
 		kernel.Reset(syscall.SIGTSTP)
 	}
 }
@@ -161,7 +161,7 @@ func (s *Signals) Release() {
 // Await begins something after Release. It waits until the channel that begin returns is closed,
 // or until a signal asks for the end, and returns that, or 0.
 func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
-	err := kernel.Take(s.in, s.ends...)
+	err := kernel.Take(s.caught, s.ending...)
 	done := begin()
 	if err != nil {
 		<-done
@@ -172,8 +172,8 @@ func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
 		select {
 		case <-done:
 			return 0
-		case sig := <-s.in:
-			if slices.Contains(s.ends, sig) {
+		case sig := <-s.caught:
+			if slices.Contains(s.ending, sig) {
 				return sig
 			}
 		}
@@ -182,9 +182,9 @@ func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
 
 // ladder counts how urgently signals have asked for the end.
 type ladder struct {
-	gentle bool
-	rung   int
-	quit   time.Time // when the last SIGQUIT came
+	termDrains bool
+	rung       int
+	lastQuit   time.Time // when the last SIGQUIT came
 }
 
 // quitAgain is how soon after a SIGQUIT another one kills.
@@ -202,12 +202,12 @@ func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	case syscall.SIGINT:
 		l.rung++
 	case syscall.SIGTERM:
-		if l.rung++; !l.gentle {
+		if l.rung++; !l.termDrains {
 			l.rung = max(l.rung, 2)
 		}
 	case syscall.SIGQUIT:
-		last := l.quit
-		l.quit = now
+		last := l.lastQuit
+		l.lastQuit = now
 		if now.Sub(last) > quitAgain {
 			return task.Command{Op: task.Look}
 		}

@@ -24,7 +24,7 @@ func TestSignalsAreCommands(t *testing.T) {
 		Signal int
 	}
 	crewtest.Examples(t, "testdata/signals.txt", func(t *testing.T, c row) {
-		l, last := ladder{gentle: c.Gentle}, task.Command{}
+		l, last := ladder{termDrains: c.Gentle}, task.Command{}
 		for i, s := range c.Sent {
 			last = l.command(s, time.Unix(int64(i), 0))
 		}
@@ -63,10 +63,10 @@ func TestSignalsBehindSuspend(t *testing.T) {
 			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
 			require.NoError(t, err)
 			s := newSignals()
-			s.ends, s.halt = []syscall.Signal{syscall.SIGTERM}, func() { t.Errorf("%v: crew is stopped", c.behind) }
-			s.mark = func() { s.in <- fence }
+			s.ending, s.stopSelf = []syscall.Signal{syscall.SIGTERM}, func() { t.Errorf("%v: crew is stopped", c.behind) }
+			s.sendFence = func() { s.caught <- fence }
 			for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGUSR1, c.behind} {
-				s.in <- sig
+				s.caught <- sig
 			}
 			s.Serve(r, nil, func() {})
 			require.Equal(t, c.why, r.Wait().Reason)
@@ -85,22 +85,22 @@ func TestSuspendStops(t *testing.T) {
 		require.NoError(t, err)
 		s := newSignals()
 		stopped := 0
-		s.halt, s.mark = func() { stopped++ }, func() { s.in <- fence }
+		s.stopSelf, s.sendFence = func() { stopped++ }, func() { s.caught <- fence }
 		for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTSTP, syscall.SIGUSR1} {
-			s.in <- sig
+			s.caught <- sig
 		}
 		s.Serve(r, nil, func() {
-			for len(s.in) < cap(s.in) { // more come than there is room for
-				s.in <- syscall.SIGUSR1
+			for len(s.caught) < cap(s.caught) { // more come than there is room for
+				s.caught <- syscall.SIGUSR1
 			}
 		})
 		synctest.Wait()
 		require.Equal(t, 1, stopped)
-		s.in <- syscall.SIGTSTP // the SIGCONT before it is lost
+		s.caught <- syscall.SIGTSTP // the SIGCONT before it is lost
 		synctest.Wait()
 		require.Equal(t, 2, stopped)
 		require.Equal(t, 1, x.suspended)
-		s.in <- syscall.SIGCONT
+		s.caught <- syscall.SIGCONT
 		require.Equal(t, core.Completed, r.Wait().Reason)
 		close(s.quit)
 		<-s.done

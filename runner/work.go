@@ -8,10 +8,10 @@ import (
 	"crew/runner/decide/task"
 )
 
-// turn holds what a goroutine that brings a fact takes over from the door.
-type turn struct {
-	taken []task.Attempt // to run: one, or those in the goroutine's slot of a Streamer
-	left  task.Left      // what that slot has to expect
+// handoff holds what a goroutine that brings a fact takes over from the door.
+type handoff struct {
+	attempts []task.Attempt // to run: one, or those in the goroutine's slot of a Streamer
+	left     task.Left      // what that slot has to expect
 
 	one      [1]task.Attempt
 	ctx      context.Context // that attempt's alone, so a late end finds nobody
@@ -19,16 +19,16 @@ type turn struct {
 }
 
 // begin takes an attempt over.
-func (t *turn) begin(s *core.Start) {
+func (t *handoff) begin(s *core.Start) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	t.one[0], t.ctx, *s.Tag = s.Attempt, ctx, cancel
-	t.taken = t.one[:]
+	t.attempts = t.one[:]
 }
 
 // work runs an attempt and those that start in its place.
-func (r *Run) work(t *turn) {
-	r.started(t)
-	for len(t.taken) > 0 {
+func (r *Run) work(t *handoff) {
+	r.recordStarts(t)
+	for len(t.attempts) > 0 {
 		res := r.prepare(t.one[0])
 		if res == nil {
 			res = r.complete(r.exec.Run(t.ctx, t.one[0]))
@@ -39,23 +39,23 @@ func (r *Run) work(t *turn) {
 
 // report has the ends of attempts of a slot decided and recorded, brings the fact of them, and
 // has recorded what starts then, which is in t.
-func (r *Run) report(t *turn, slot task.Slot, ended []*task.Result, fact func(*core.Core)) {
+func (r *Run) report(t *handoff, slot task.Slot, ended []*task.Result, fact func(*core.Core)) {
 	if r.rec != nil && len(ended) > 0 {
-		r.record(t, slot, ended)
+		r.recordEnds(t, slot, ended)
 	}
-	t.taken, t.left = nil, task.LeftNone // if the run is over
+	t.attempts, t.left = nil, task.LeftNone // if the run is over
 	r.do(fact, t)
-	r.started(t)
-	if r.rec != nil && len(ended) > 0 && len(t.taken) == 0 {
+	r.recordStarts(t)
+	if r.rec != nil && len(ended) > 0 && len(t.attempts) == 0 {
 		r.rec.Idle()
 	}
 }
 
-// started has recorded that attempts start.
-func (r *Run) started(t *turn) {
+// recordStarts has recorded that attempts start.
+func (r *Run) recordStarts(t *handoff) {
 	if r.rec != nil {
-		for i, a := range t.taken {
-			r.rec.Started(a, i < len(t.taken)-1)
+		for i, a := range t.attempts {
+			r.rec.Started(a, i < len(t.attempts)-1)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func (r *Run) complete(res *task.Result) *task.Result {
 	return res
 }
 
-// record has the ends of attempts of a slot decided and recorded.
-func (r *Run) record(t *turn, slot task.Slot, ended []*task.Result) {
+// recordEnds has the ends of attempts of a slot decided and recorded.
+func (r *Run) recordEnds(t *handoff, slot task.Slot, ended []*task.Result) {
 	t.verdicts = t.verdicts[:0]
 	r.do(func(c *core.Core) {
 		for _, res := range ended {
@@ -97,7 +97,7 @@ func (r *Run) record(t *turn, slot task.Slot, ended []*task.Result) {
 
 // serve has the Streamer serve a slot until there is nothing more to run.
 func (r *Run) serve(slot task.Slot) {
-	var t turn
+	var t handoff
 	var unmade []*task.Result // of attempts that could not start
 	swap := func(ended []*task.Result) ([]task.Attempt, task.Left) {
 		for _, res := range ended {
@@ -105,7 +105,7 @@ func (r *Run) serve(slot task.Slot) {
 		}
 		ended, unmade = append(ended, unmade...), nil
 		r.report(&t, slot, ended, func(c *core.Core) { c.Swap(slot.ID, ended) })
-		t.taken = slices.DeleteFunc(t.taken, func(a task.Attempt) bool {
+		t.attempts = slices.DeleteFunc(t.attempts, func(a task.Attempt) bool {
 			res := r.prepare(a)
 			if res != nil {
 				unmade = append(unmade, res)
@@ -115,7 +115,7 @@ func (r *Run) serve(slot task.Slot) {
 		if unmade != nil {
 			r.streamer.Wake(slot.ID)
 		}
-		return t.taken, t.left
+		return t.attempts, t.left
 	}
 	for again := true; again; {
 		r.streamer.Serve(slot, swap)

@@ -311,7 +311,7 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 		Pool: core.Pool{Workers: 1, Remote: true, Ahead: b.ahead}, Queue: core.Queue{Policy: policy, Buffer: 1024}, Limit: core.Limit{KillAfter: time.Second},
 	}, source, r.x, nil, []runner.Sink{r.x.Sink(), r.collect})
 	require.NoError(b.t, err)
-	r.run.Make(naming{})
+	r.run.SetMaker(naming{})
 	close(made)
 	go func() {
 		ending := r.run.Wait()

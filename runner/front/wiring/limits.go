@@ -193,7 +193,7 @@ func (w *wiring) watchMachine() {
 	here := machine.New("")
 	deaths := machine.NewDeaths(here)
 	w.onClose(deaths.Close)
-	w.made.Watch(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
+	w.made.SetMachine(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
 		processes, _ = here.Load()
 		free, _, err := here.Memory()
 		if err != nil {

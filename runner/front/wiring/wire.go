@@ -139,7 +139,7 @@ func (w *wiring) run() (end ending) {
 func (w *wiring) catchSignals() (err error) {
 	if w.signals, err = runner.CatchSignals(); err == nil {
 		w.onClose(w.signals.Release)
-		w.signals.Gentle = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
+		w.signals.TermDrains = w.opts.Do == cli.DoServe || w.opts.Do == cli.DoWork
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func (w *wiring) makeRun() error {
 		if proc.SavesThreads(w.plan.processes) {
 			m = &inTurn{Maker: m}
 		}
-		w.made.Make(m)
+		w.made.SetMaker(m)
 	}
 	close(w.begun)
 	return nil
