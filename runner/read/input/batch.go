@@ -10,62 +10,62 @@ import (
 	"crew/runner/read/expand"
 )
 
-// batch returns the task of as many records as go into one command. A record that
-// cannot be run is a task of its own.
-func (t *Tasks) batch(number func() uint64) (*task.Task, error) {
+// nextBatch returns the task of as many records as go into one command. A record with an Err
+// becomes a task of its own.
+func (t *Tasks) nextBatch(number func() uint64) (*task.Task, error) {
 	var n int
 	var err error
 	if t.cfg.Limits.Workers > 1 {
-		n, err = t.spread()
+		n, err = t.countShare()
 	} else {
-		n, err = t.gather(math.MaxInt)
+		n, err = t.countFitting(math.MaxInt)
 	}
 	if err != nil {
 		return nil, err
 	}
 	id := number()
-	tk := t.of(t.queue[:n], id)
-	for n > 1 && errors.Is(tk.Err, errTooLong) { // a late record has changed how all are written
+	tk := t.newTask(t.queue[:n], id)
+	for n > 1 && errors.Is(tk.Err, errTooLong) { // a later record has changed how the others are written
 		n /= 2
-		tk = t.of(t.queue[:n], id)
+		tk = t.newTask(t.queue[:n], id)
 	}
-	t.latest, t.usual = id, n
+	t.batchID, t.batchSize = id, n
 	for _, r := range t.queue[:n] {
-		t.held -= r.size()
+		t.queuedBytes -= r.size()
 	}
 	clear(t.queue[:n])
 	t.queue = t.queue[n:]
-	after := t.r.first().after()
+	after := t.r.firstSource().nextPlace()
 	if len(t.queue) > 0 {
 		after = t.queue[0].place
 	}
-	t.end(id, after)
+	t.noteEnd(id, after)
 	return tk, nil
 }
 
-// gather returns how many records of the queue go into the next command: as many as the limits
-// allow, and at most as many as most. It makes commands of more and more, and looks between the
-// last that is within the limits and the first that is not. It reads what the queue lacks. An
-// error means that there is no record, because the input has ended.
-func (t *Tasks) gather(most int) (n int, err error) {
+// countFitting returns how many records of the queue go into the next command: as many as the
+// limits allow, but at most most. It tries larger and larger numbers, and then searches between the
+// largest that fits and the smallest that does not. It reads more records into the queue as needed.
+// An error means that there is no record because the input has ended.
+func (t *Tasks) countFitting(most int) (n int, err error) {
 	if l := t.cfg.Limits.Records; l > 0 {
 		most = min(most, l)
 	}
-	if n, err := t.ready(1); n == 0 {
+	if n, err := t.fillQueue(1); n == 0 {
 		return 1, err
 	}
-	fits, spare, over, lack := 1, 0, 0, 0 // over is the first number that is too many, or 0
+	fits, spare, over, lack := 1, 0, 0, 0 // over is the smallest number that does not fit, or 0
 	for step := 0; fits < most && fits+1 != over; step++ {
-		n := max(16, t.usual+t.usual/16, 2*fits)
+		n := max(16, t.batchSize+t.batchSize/16, 2*fits)
 		switch between := over - fits; {
 		case over == 0 && most <= len(t.queue):
 			n = most
-		case over > 0 && step%2 == 0: // as if all records were of one size
+		case over > 0 && step%2 == 0: // interpolate, as if all records had the same size
 			n = fits + min(max(1, between*spare/(spare+lack)), between-1)
 		case over > 0:
 			n = fits + between/2
 		}
-		ready, _ := t.ready(min(n, most))
+		ready, _ := t.fillQueue(min(n, most))
 		if ready < min(n, most) {
 			most = ready
 		}
@@ -78,12 +78,12 @@ func (t *Tasks) gather(most int) (n int, err error) {
 	return fits, nil
 }
 
-// ready reads until the queue has so many records, or there are no more that can be run, and
-// returns how many there are. An error means that there is none.
-func (t *Tasks) ready(want int) (n int, err error) {
+// fillQueue reads until the queue starts with want records that can be run, or the next one
+// cannot be run, or the input ends. It returns how many there are, and an error if there are none.
+func (t *Tasks) fillQueue(want int) (n int, err error) {
 	for ; n < want; n++ {
 		if n == len(t.queue) {
-			if err := t.more(); err != nil {
+			if err := t.readToQueue(); err != nil {
 				if n > 0 {
 					err = nil // the reader will return it again
 				}
@@ -97,45 +97,45 @@ func (t *Tasks) ready(want int) (n int, err error) {
 	return n, nil
 }
 
-// more reads a record into the queue.
-func (t *Tasks) more() error {
+// readToQueue reads a record into the queue.
+func (t *Tasks) readToQueue() error {
 	err := t.read()
 	if err == nil {
-		if len(t.queue) == cap(t.queue) { // to grow by a quarter, as append does, takes longer
+		if len(t.queue) == cap(t.queue) { // doubling is faster than growing by a quarter, as append does
 			t.queue = slices.Grow(t.queue, max(16, len(t.queue)))
 		}
 		t.queue = append(t.queue, t.rec[0])
-		t.held += t.rec[0].size()
+		t.queuedBytes += t.rec[0].size()
 	}
 	return err
 }
 
-// mostHeld is how many bytes of records may be held back for each worker: about as many as
+// maxQueuedBytes is how many bytes of records the queue may hold for each worker: about as many as
 // Linux allows in a command.
-const mostHeld = 2 << 20
+const maxQueuedBytes = 2 << 20
 
-// spread returns how many records go into the next command if workers share the last ones,
-// as many as go into a command for each. It reads until there are more, or the input ends.
-func (t *Tasks) spread() (int, error) {
+// countShare returns how many records go into the next command if workers share the last records,
+// which would fill fewer commands than there are workers. It reads until there are more records or the input ends.
+func (t *Tasks) countShare() (int, error) {
 	workers := t.cfg.Limits.Workers
-	full, err := t.gather(math.MaxInt)
+	full, err := t.countFitting(math.MaxInt)
 	if err != nil {
 		return 0, err
 	}
-	for t.shares == 0 {
+	for t.sharers == 0 {
 		switch {
-		case len(t.queue) > full*workers, t.held > mostHeld*workers:
+		case len(t.queue) > full*workers, t.queuedBytes > maxQueuedBytes*workers:
 			return full, nil
-		case t.more() != nil: // the reader will return it again
-			t.shares = workers
+		case t.readToQueue() != nil: // the reader will return it again
+			t.sharers = workers
 		}
 	}
-	most := (len(t.queue) + t.shares - 1) / t.shares
-	t.shares = max(1, t.shares-1)
-	return t.gather(most)
+	most := (len(t.queue) + t.sharers - 1) / t.sharers
+	t.sharers = max(1, t.sharers-1)
+	return t.countFitting(most)
 }
 
-// size returns how many bytes the columns have.
+// size returns the number of bytes in the columns.
 func (r *Record) size() (n int) {
 	for _, c := range r.Columns {
 		n += len(c)
@@ -143,30 +143,14 @@ func (r *Record) size() (n int) {
 	return n
 }
 
-// room returns how much the command of recs, and what people see of it, may grow; see left.
+// room returns how many bytes the command of recs, in both its forms, may still grow; see left.
 func (t *Tasks) room(recs []Record) int {
 	tk := &task.Task{Records: columnsOf(recs)}
-	last := t.latest + uint64(max(1, t.cfg.Limits.Workers)) // of the queue
+	last := t.batchID + uint64(max(1, t.cfg.Limits.Workers)) // the largest number that a task of the queue can get
 	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: last})
 	left := min(t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits())), maxArgument-longest(tk.Argv))
 	if l := t.cfg.Limits.Chars; l > 0 && t.cfg.Stdin {
 		left = min(left, l-charsOf(tk.Argv)-len(t.stdin(recs)))
 	}
 	return left
-}
-
-// charsOf returns how long a command is as xargs -s counts it.
-func charsOf(argv []string) (n int) {
-	for _, w := range argv {
-		n += len(w) + 1
-	}
-	return n
-}
-
-// longest returns the length of the longest word.
-func longest(argv []string) (n int) {
-	for _, w := range argv {
-		n = max(n, len(w))
-	}
-	return n
 }

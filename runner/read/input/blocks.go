@@ -12,45 +12,45 @@ import (
 	"crew/runner/decide/task"
 )
 
-// BlocksConfig says what is cut into blocks of whole records, and where.
+// BlocksConfig describes the input of Blocks, and how it is cut into blocks of whole records.
 type BlocksConfig struct {
 	Stdin      io.Reader // read for "-", and if there are no Files
-	Files      []string  // read one after another; a block is of one
-	Bytes      int64     // in a block, unless a record is longer; 0: only Records counts
-	Parts      int       // into how many blocks regular files are cut, instead of by Bytes; 0: any number
-	Records    int       // in a block at most; 0: only Bytes counts
-	Start, End string    // with what a record begins and ends; with neither, a byte is a record
-	Header     bool      // the first record is repeated before each block
+	Files      []string  // read one after another; a block never spans two files
+	Bytes      int64     // size of a block, unless a record is longer; 0: no limit
+	Parts      int       // number of blocks that regular files are cut into, instead of Bytes; 0: use Bytes
+	Records    int       // number of records in a block at most; 0: no limit
+	Start, End string    // text at the start and at the end of a record; if both are empty, a byte is a record
+	Header     bool      // the first record is a header, which is repeated before each block
 }
 
-// MaxBlock is the size of the largest block of what is no regular file.
+// MaxBlock is the size of the largest block of an input that is not a regular file.
 const MaxBlock = 1 << 30
 
-// Blocks cuts files and streams into blocks. A regular file is only looked at where it is
-// cut; the block is a range of it. Its size is that at the start. Anything else is read
-// into memory, which a block gives back for another one when it is freed.
+// Blocks cuts files and streams into blocks. It reads a regular file only where it cuts it, and
+// the block is a range of the file. The size of the file is its size when it was opened. Other input
+// is read into buffers, which are reused once their blocks are freed.
 type Blocks struct {
 	cutter  cutter
 	header  bool
 	head    []byte
-	parts   []part // the first is being cut
+	parts   []part // the first one is being cut
 	buffers buffers
 }
 
-// part is one of the files and streams, which are cut one after another.
+// part is one of the files and streams that are cut one after another.
 type part struct {
 	name string
 	file *os.File // nil for a stream
 	content
-	off   int64 // where its next block begins
-	begun bool  // it has been looked at for a header
+	off        int64 // where the next block begins
+	headerDone bool  // its header has been cut off, if it has one
 }
 
-// OpenBlocks opens all files and cuts off the header. Files with blocks stay open.
+// OpenBlocks opens all files. Files that are cut into ranges stay open.
 func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	c := cutter{boundary: []byte(cfg.End + cfg.Start), ending: len(cfg.End), bytes: cfg.Bytes, records: cfg.Records}
 	b := &Blocks{cutter: c, header: cfg.Header}
-	b.buffers.size = 2 * span // with Records, several blocks share one
+	b.buffers.size = 2 * span // with Records, several blocks share a buffer
 	if cfg.Records == 0 {
 		b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
 	}
@@ -69,20 +69,20 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 			p.file, p.off, p.content = o, at, &inFile{name: f.name, file: o, end: size, buf: make([]byte, 0, 2*span+len(c.boundary))}
 			total += size - at
 		} else if cfg.Bytes > MaxBlock || cfg.Parts > 0 {
-			return nil, fmt.Errorf("%s is no regular file, of which blocks are ranges: write a --block of at most 1G", f.name)
+			return nil, fmt.Errorf("%s is not a regular file, so each block has to fit into memory: write a --block of at most 1G", f.name)
 		} else {
 			p.content = &inMemory{name: f.name, rd: f.rd, from: &b.buffers}
 		}
 		b.parts = append(b.parts, p)
 	}
 	if cfg.Parts > 0 {
-		b.cutter.bytes, b.cutter.over = (total-1)/int64(cfg.Parts)+1, true
+		b.cutter.bytes, b.cutter.roundUp = (total-1)/int64(cfg.Parts)+1, true
 	}
 	return b, nil
 }
 
-// seekable returns r as a regular file with its offset and size, or nil. Those of proc(5)
-// and sysfs(5) do not have the size that they say.
+// seekable returns r as a regular file, with its offset and size, or nil. It returns nil for files
+// of proc(5) and sysfs(5), whose sizes are wrong.
 func seekable(r io.Reader) (f *os.File, at, size int64) {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -101,7 +101,7 @@ func seekable(r io.Reader) (f *os.File, at, size int64) {
 	return f, at, max(at, st.Size())
 }
 
-// next makes blk the next block, or returns io.EOF.
+// next sets blk to the next block. It returns io.EOF if there is none.
 func (b *Blocks) next(blk *task.Block) error {
 	for len(b.parts) > 0 {
 		p := &b.parts[0]
@@ -127,12 +127,12 @@ func (b *Blocks) next(blk *task.Block) error {
 	return io.EOF
 }
 
-// cutHeader cuts off the header, if a part begins with one.
+// cutHeader cuts off the header if p starts with it.
 func (b *Blocks) cutHeader(p *part) error {
-	if p.begun || !b.header {
+	if p.headerDone || !b.header {
 		return nil
 	}
-	p.begun = true
+	p.headerDone = true
 	one := b.cutter
 	one.bytes, one.records = 0, 1
 	to, err := one.next(p, p.off)
@@ -156,8 +156,8 @@ func (b *Blocks) cutHeader(p *part) error {
 	return nil
 }
 
-// CountBlocks returns the number of blocks, if all files are regular. It stops when stop
-// is set.
+// CountBlocks returns the number of blocks. ok is false if a file is not a regular file or cannot be
+// read, or if stop is set before it has counted all of them.
 func CountBlocks(cfg BlocksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	if !(Config{Files: cfg.Files}).regular() {
 		return 0, false
@@ -169,16 +169,16 @@ func CountBlocks(cfg BlocksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	return count(stop, func() error { return b.next(new(task.Block)) })
 }
 
-// inFile is a regular file that is cut in place.
+// inFile is the content of a regular file. Blocks are ranges of the file.
 type inFile struct {
 	name string
 	file *os.File
 	end  int64
-	buf  []byte // of the file at off
+	buf  []byte // bytes of the file from off on
 	off  int64
 }
 
-func (f *inFile) last(int64) (int64, error) { return f.end, nil }
+func (f *inFile) endOf(int64) (int64, error) { return f.end, nil }
 
 func (f *inFile) at(off int64, n int) ([]byte, error) {
 	n = int(max(0, min(int64(n), f.end-off)))

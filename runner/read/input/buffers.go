@@ -9,23 +9,23 @@ import (
 	"crew/runner/decide/task"
 )
 
-// buffers are memory for blocks, which is used again. They are safe for concurrent use.
+// buffers is a pool of memory for blocks. It is safe for concurrent use.
 type buffers struct {
 	pool sync.Pool // of *buffer
-	size int       // of one, unless a block needs more
+	size int       // of a buffer, unless a block needs more
 }
 
-// mostBuffer is the size of the largest buffer: behind a block comes a boundary.
-const mostBuffer = MaxBlock + 1<<20
+// maxBuffer is the size of the largest buffer: a boundary follows the block.
+const maxBuffer = MaxBlock + 1<<20
 
-// largeBuffer is the size beyond which a buffer is not used for much smaller blocks.
+// largeBuffer is the size above which a buffer is not reused for much smaller blocks.
 const largeBuffer = 16 << 20
 
-// buffer holds one block or more, and what has been read of the next one.
+// buffer holds one or more blocks, and the beginning of the next one.
 type buffer struct {
 	bytes []byte
 	users atomic.Int32
-	free  func() // ends a use
+	free  func() // drops a user; the last one returns the buffer to the pool
 }
 
 // get returns a buffer for at least n bytes, with one user.
@@ -43,19 +43,19 @@ func (s *buffers) get(n int) *buffer {
 	return b
 }
 
-// inMemory is a stream that is read into buffers.
+// inMemory is the content of a stream, which is read into buffers.
 type inMemory struct {
 	name string
 	rd   io.Reader
 	from *buffers
-	err  error // ended rd
+	err  error // the error that ended rd
 
 	buf        *buffer // nil at first
-	begin, end int     // in buf: the next block, as far as it has been read
-	off        int64   // of the next block in the stream
+	begin, end int     // range of buf that has been read and is not part of a block yet
+	off        int64   // offset of begin in the stream
 }
 
-func (m *inMemory) last(off int64) (int64, error) {
+func (m *inMemory) endOf(off int64) (int64, error) {
 	_, err := m.at(off, 1)
 	return m.off + int64(m.end-m.begin), err
 }
@@ -74,15 +74,15 @@ func (m *inMemory) at(off int64, n int) ([]byte, error) {
 	return m.buf.bytes[m.begin+skip : m.end], nil
 }
 
-// read reads what is there, but not much more than the n bytes that the next block is
-// to have at least.
+// read reads the bytes that are available, but not many more than the n bytes that the next block
+// needs at least.
 func (m *inMemory) read(n int) {
-	if n > mostBuffer {
-		m.err = fmt.Errorf("no record ends in 1 GiB from byte %d on: tell where with --recend, or give a regular file with -a", m.off)
+	if n > maxBuffer {
+		m.err = fmt.Errorf("no record ends within 1 GiB after byte %d: set the end of records with --recend, or give a regular file with -a", m.off)
 		return
 	}
 	if m.buf == nil || m.begin+n > len(m.buf.bytes) {
-		m.move(n)
+		m.moveToNew(n)
 	}
 	room := m.buf.bytes[m.end:min(len(m.buf.bytes), m.begin+max(n, m.end-m.begin+2*span))]
 	got := 0
@@ -90,11 +90,11 @@ func (m *inMemory) read(n int) {
 	m.end += got
 }
 
-// move moves what has been read of the next block to a buffer with room for n bytes.
-func (m *inMemory) move(n int) {
+// moveToNew moves the beginning of the next block to a new buffer with room for n bytes.
+func (m *inMemory) moveToNew(n int) {
 	old := m.buf
 	if old != nil && m.begin == 0 {
-		n = max(n, min(2*len(old.bytes), mostBuffer))
+		n = max(n, min(2*len(old.bytes), maxBuffer))
 	}
 	m.buf = m.from.get(n)
 	if old != nil {
@@ -104,7 +104,7 @@ func (m *inMemory) move(n int) {
 	m.begin = 0
 }
 
-// take returns the next n bytes, which are a block, and what frees them.
+// take returns the next n bytes as a block, and a function that frees it.
 func (m *inMemory) take(n int) (text []byte, free func()) {
 	text = m.buf.bytes[m.begin : m.begin+n]
 	m.begin += n

@@ -11,7 +11,7 @@ import (
 // splitter splits the text of a record into columns.
 type splitter struct {
 	re      *regexp.Regexp // nil means one column
-	literal string         // the text that re matches, if it is plain text and needs no regexp engine
+	literal string         // the text that re matches if it is a fixed text, which is faster to split at
 	csv     bool
 	scratch []string
 }
@@ -31,7 +31,7 @@ func (sp *splitter) columns(text string, sl *slab) ([]string, error) {
 	switch {
 	case sp.csv:
 		var err error
-		sp.scratch, err = fields(sp.scratch[:0], text)
+		sp.scratch, err = splitRow(sp.scratch[:0], text)
 		return append(sl.columns(len(sp.scratch))[:0], sp.scratch...), err
 	case sp.literal != "":
 		cols := sl.columns(strings.Count(text, sp.literal) + 1)
@@ -84,14 +84,14 @@ func (sl *slab) columns(n int) []string {
 	return sl.cols[from : from+n : from+n]
 }
 
-// ParseColsep compiles a column separator, a regular expression as in package
-// regexp. One that matches the empty string is an error, since it would split
-// between any two bytes. Errors say what is wrong or what to write.
+// ParseColsep compiles a column separator, a regular expression in the syntax of package regexp.
+// A separator that matches the empty string is an error, as it would split between any two
+// bytes. Errors say what is wrong or what to write.
 func ParseColsep(s string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(s)
 	if err != nil {
 		if bad, ok := errors.AsType[*syntax.Error](err); ok {
-			err = errors.New(bad.Code.String()) // without the expression, which may have several lines
+			err = errors.New(bad.Code.String()) // leave out the expression, which may have several lines
 		}
 		return nil, err
 	}
@@ -103,10 +103,10 @@ func ParseColsep(s string) (*regexp.Regexp, error) {
 
 var errDelimiter = errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH are known`)
 
-// ParseDelimiter interprets the escapes in a delimiter typed by a person:
-// \n \t \r \a \b \f \v \\, octal numbers of up to three digits such as \0, and
-// \xHH. A backslash at the end and all other text stand for themselves. An empty
-// delimiter and an unknown escape are errors, which say what to write.
+// ParseDelimiter interprets the escapes in a delimiter that a user has typed: \n \t \r \a \b \f \v
+// \\, octal numbers of up to three digits such as \0, and \xHH. All other text, and a backslash at
+// the end, stands for itself. It returns an error that says what to write if the delimiter is empty
+// or has an unknown escape.
 func ParseDelimiter(s string) (string, error) {
 	wrong := s == ""
 	escapes := regexp.MustCompile(`(?s)\\(?:[0-7]{1,3}|x[[:xdigit:]]{1,2}|.)`)
@@ -115,7 +115,7 @@ func ParseDelimiter(s string) (string, error) {
 		if i := strings.IndexByte(letters, escape[1]); i >= 0 {
 			return meant[i : i+1]
 		}
-		c, err := strconv.ParseUint("0"+escape[1:], 0, 8) // such as 0x1f and 012
+		c, err := strconv.ParseUint("0"+escape[1:], 0, 8) // of 0x1f or 012
 		wrong = wrong || err != nil
 		return string([]byte{byte(c)})
 	})

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// rowState is the state of a search for the end of a CSV row (RFC 4180), a newline
-// outside of quotes. A quote opens only at the start of a field, so a stray one
-// spoils no row but its own.
+// rowState is the state of the search for the newline that ends a CSV row (RFC 4180), which is
+// not in quotes. A quote has a meaning only at the start of a field, so that a stray quote spoils
+// only its own row.
 type rowState uint8
 
 const (
@@ -20,11 +20,11 @@ const (
 	fileStart // at the start of a field, or within a byte order mark before it
 )
 
-// byteOrderMark may stand at the start of a file.
+// byteOrderMark may be at the start of a file.
 const byteOrderMark = "\ufeff"
 
-// end returns the index in b of the newline that ends the row, or -1. Each call
-// goes on where the last one ended.
+// end returns the index in b of the newline that ends the row, or -1. Each call continues where
+// the last one stopped.
 func (s *rowState) end(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
@@ -52,8 +52,8 @@ func (s *rowState) end(b []byte) int {
 	return -1
 }
 
-// fields appends the fields of a row, which is without its line end, to dst.
-func fields(dst []string, row string) ([]string, error) {
+// splitRow appends the fields of a row to dst. The row has no line end.
+func splitRow(dst []string, row string) ([]string, error) {
 	for n := 1; ; n++ {
 		if !strings.HasPrefix(row, `"`) {
 			f, rest, more := strings.Cut(row, ",")
@@ -84,7 +84,7 @@ func fields(dst []string, row string) ([]string, error) {
 
 var errOpenQuote = errors.New("no closing quote in field")
 
-// quotedField splits s, the text after an opening quote, at the closing one.
+// quotedField splits s, the text after an opening quote, at the closing quote.
 func quotedField(s string) (field, rest string, err error) {
 	for i := 0; ; i += len(`""`) {
 		n := strings.IndexByte(s[i:], '"')

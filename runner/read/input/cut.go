@@ -2,61 +2,61 @@ package input
 
 import "bytes"
 
-// content is of a file or a stream that is cut into blocks.
+// content is a file or a stream that is cut into blocks. Offsets must not precede the next block.
 type content interface {
-	// at returns bytes of the next block or behind it, from an offset on: at least n,
-	// unless it ends before. They are valid until the next call.
+	// at returns bytes from an offset on: at least n, unless the content ends before. They are
+	// valid until the next call.
 	at(off int64, n int) ([]byte, error)
-	// last returns where it ends. That is behind the offset unless no byte is there.
-	last(off int64) (int64, error)
+	// endOf returns an offset up to which the content is known to reach. It is greater than off
+	// unless the content ends at off.
+	endOf(off int64) (int64, error)
 }
 
-// cutter finds where blocks end: behind a record.
+// cutter finds the ends of blocks, which are ends of records.
 type cutter struct {
-	boundary []byte // what is around the end of a record: what it ends with, what the next begins with
-	ending   int    // how many bytes of that end the record; without any, a byte is a record
-	bytes    int64  // in a block, unless a record is longer; 0 for no limit
-	records  int    // in a block; 0 for no limit
-	over     bool   // rather more bytes than fewer
+	boundary []byte // the bytes around the end of a record: its last bytes and the first of the next record
+	ending   int    // how many bytes of boundary belong to the record that ends; if boundary is empty, a byte is a record
+	bytes    int64  // size of a block, unless a record is longer; 0 for no limit
+	records  int    // number of records in a block; 0 for no limit
+	roundUp  bool   // end a block after bytes rather than before
 }
 
-// span is how many bytes are looked at in one go.
+// span is how many bytes are searched at a time.
 const span = 32 << 10
 
-// first returns where the boundary at the end of a record can begin: no record is empty.
-func (c *cutter) first(off int64) int64 {
+// firstBoundary returns the first offset at which a record that starts at off can have its boundary: no record is empty.
+func (c *cutter) firstBoundary(off int64) int64 {
 	if c.ending == 0 {
 		return off + 1
 	}
 	return off
 }
 
-// next returns where the block that begins at off ends. That is off at the end of the
-// content.
+// next returns the end of the block that starts at off. It returns off at the end of the content.
 func (c *cutter) next(t content, off int64) (int64, error) {
 	if c.records > 0 {
-		return c.count(t, off)
+		return c.nextByCount(t, off)
 	}
 	to := off + c.bytes
-	if end, err := t.last(to); err != nil || end <= to {
+	if end, err := t.endOf(to); err != nil || end <= to {
 		return end, err
 	}
-	if !c.over {
-		if p, err := c.last(t, off, to); err != nil || p > off {
+	if !c.roundUp {
+		if p, err := c.lastEnd(t, off, to); err != nil || p > off {
 			return p, err
 		}
 	}
-	return c.after(t, max(c.first(off), to-int64(c.ending)+1))
+	return c.endAfter(t, max(c.firstBoundary(off), to-int64(c.ending)+1))
 }
 
-// count is next with a limit on the number of records.
-func (c *cutter) count(t content, off int64) (int64, error) {
+// nextByCount is next with a limit on the number of records.
+func (c *cutter) nextByCount(t content, off int64) (int64, error) {
 	p := off
 	for range c.records {
-		if end, err := t.last(p); err != nil || end <= p {
+		if end, err := t.endOf(p); err != nil || end <= p {
 			return p, err
 		}
-		end, err := c.after(t, c.first(p))
+		end, err := c.endAfter(t, c.firstBoundary(p))
 		if err != nil {
 			return off, err
 		}
@@ -68,9 +68,9 @@ func (c *cutter) count(t content, off int64) (int64, error) {
 	return p, nil
 }
 
-// last returns the last end of a record from off to to, or off if there is none.
-func (c *cutter) last(t content, off, to int64) (int64, error) {
-	size, first := len(c.boundary), c.first(off)
+// lastEnd returns the last end of a record between off and to, or off if there is none.
+func (c *cutter) lastEnd(t content, off, to int64) (int64, error) {
+	size, first := len(c.boundary), c.firstBoundary(off)
 	for hi := to + int64(size-c.ending); ; {
 		lo := max(first, hi-int64(size+span))
 		b, err := t.at(lo, int(hi-lo))
@@ -87,9 +87,9 @@ func (c *cutter) last(t content, off, to int64) (int64, error) {
 	}
 }
 
-// after returns the end of the first record whose boundary begins at from or behind it,
-// or else the end of the content.
-func (c *cutter) after(t content, from int64) (int64, error) {
+// endAfter returns the end of the first record whose boundary begins at from or later, or the end
+// of the content if there is none.
+func (c *cutter) endAfter(t content, from int64) (int64, error) {
 	size := len(c.boundary)
 	for {
 		b, err := t.at(from, size)

@@ -14,21 +14,20 @@ import (
 	"crew/runner/read/expand"
 )
 
-// Files are templates for the files that a task makes, and for those that it makes them
-// from.
+// Files are templates for the names of the files that a task makes and reads.
 type Files struct {
-	Makes  []Made         // nil if nothing is known of what tasks make
-	Stdout bool           // the last one is the task's standard output
+	Makes  []Made         // nil if it is not known which files tasks make
+	Stdout bool           // the last of Makes is the task's standard output
 	Reads  []*expand.Text // nil for the columns that name files
 	Far    bool           // see task.Making
-	Dir    string         // of tasks that have none; "" for crew's own
+	Dir    string         // directory of tasks without one; "" for crew's own
 }
 
-// Made is a file that a task makes, or one for each of its records if the text takes
-// anything from these.
+// Made is a file that a task makes. If its name depends on the record, the task makes one file for
+// each of its records.
 type Made struct {
 	Text *expand.Text
-	Temp bool // under a temporary name
+	Temp bool // the task writes it under a temporary name
 }
 
 func (f *Files) texts() (list []*expand.Text) {
@@ -38,16 +37,16 @@ func (f *Files) texts() (list []*expand.Text) {
 	return append(list, f.Reads...)
 }
 
-// of returns what a task makes.
-func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
+// makingOf returns the files that a task makes and reads.
+func (f *Files) makingOf(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	m := &task.Making{Guessed: f.Reads == nil, Stdout: f.Stdout, Far: f.Far}
-	have := map[string]int{} // indices of targets by their clean names
+	have := map[string]int{} // index of each target by its clean name
 	for i, made := range f.Makes {
 		n := len(m.Targets)
 		for _, name := range eachText(made.Text, *v) {
 			name = expand.TargetName(name)
 			if b := path.Base(name); b == "." || b == ".." || b == "/" {
-				return nil, fmt.Errorf("%q is no name of a file that could be made", name)
+				return nil, fmt.Errorf("%q cannot be the name of a file that a task makes", name)
 			}
 			clean := path.Clean(name)
 			if i, found := have[clean]; found {
@@ -58,7 +57,7 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 			m.Targets = append(m.Targets, task.Target{Path: name, Temp: made.Temp})
 		}
 		if n = len(m.Targets) - n; f.Stdout && i == len(f.Makes)-1 && n != 1 {
-			return nil, errors.New("standard output goes to one file that nothing else goes to: give each task one of its own")
+			return nil, errors.New("each task needs a file of its own for its standard output: use a different name for each task")
 		}
 	}
 	if m.Guessed {
@@ -70,8 +69,8 @@ func (f *Files) of(tk *task.Task, v *expand.Values) (*task.Making, error) {
 	return m, nil
 }
 
-// eachText returns what a text is for each record, or for all of them if it takes nothing
-// from these.
+// eachText returns the text for each record, or for all of them if it does not depend on the
+// record.
 func eachText(text *expand.Text, v expand.Values) (list []string) {
 	if len(v.Records) < 2 || !text.OfRecord() {
 		return []string{text.Expand(v)}
@@ -83,18 +82,19 @@ func eachText(text *expand.Text, v expand.Values) (list []string) {
 	return list
 }
 
-// mostDirs is how many directories spellings remember.
-const mostDirs = 4096
+// maxDirs is how many directories spellings remembers.
+const maxDirs = 4096
 
-// spellings find what the spellings of a file have in common. They are safe for concurrent use.
+// spellings finds the real names of files, so that different spellings of one file can be
+// recognized. It is safe for concurrent use.
 type spellings struct {
 	mu   sync.Mutex
-	dirs map[string]string // by directory, as it is written: its real name
+	dirs map[string]string // real name of each directory by its name as written
 }
 
-// spell sets what is common to all spellings of the files that a task makes. Links to others are
-// followed, as far as they lead anywhere now.
-func (s *spellings) spell(tk *task.Task, dir string) {
+// resolve sets Real, the name that all spellings of a file share, for the files that a task makes.
+// It follows symbolic links to files that exist.
+func (s *spellings) resolve(tk *task.Task, dir string) {
 	if tk.Makes == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (s *spellings) spell(tk *task.Task, dir string) {
 		target := &tk.Makes.Targets[i]
 		name := tk.PathIn(dir, target.Path)
 		at := task.BaseIndex(name)
-		target.Real = s.real(name[:at]) + "/" + name[at:]
+		target.Real = s.realDir(name[:at]) + "/" + name[at:]
 		if _, err := os.Readlink(name); err == nil {
 			if real, err := filepath.EvalSymlinks(target.Real); err == nil {
 				target.Real = real
@@ -112,18 +112,18 @@ func (s *spellings) spell(tk *task.Task, dir string) {
 }
 
 // real returns the real name of a directory.
-func (s *spellings) real(dir string) string {
+func (s *spellings) realDir(dir string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if real, known := s.dirs[dir]; known {
 		return real
 	}
-	if s.dirs == nil || len(s.dirs) == mostDirs {
+	if s.dirs == nil || len(s.dirs) == maxDirs {
 		s.dirs = map[string]string{}
 	}
 	real, err := filepath.Abs(dir)
 	for rest := ""; err == nil; real, rest = filepath.Dir(real), "/"+filepath.Base(real)+rest {
-		if found, err := filepath.EvalSymlinks(real); err == nil || real == "/" { // what is missing will be made
+		if found, err := filepath.EvalSymlinks(real); err == nil || real == "/" { // directories that are missing will be made
 			real = strings.TrimSuffix(found, "/") + rest
 			break
 		}

@@ -3,8 +3,8 @@
 // tasks.
 //
 // It streams: a record is returned as soon as its separator has been read, and no
-// buffer grows with the input. Only the inner groups of a product are held in
-// memory. Nothing here is safe for concurrent use.
+// buffer grows with the input. Only the inner groups of a product are kept in
+// memory. Nothing here is safe for concurrent use unless its comment says so.
 package input
 
 import (
@@ -25,8 +25,8 @@ const (
 	JSON              // an object on a line
 )
 
-// Format says how bytes become records and records become columns. The zero
-// Format is lines of one column.
+// Format says how bytes become records, and how records become columns. The zero Format means
+// lines with one column.
 type Format struct {
 	Kind      Kind
 	Delimiter string         // ends a record of Lines and JSON; "" means "\n"
@@ -34,31 +34,30 @@ type Format struct {
 	Header    bool           // the first record of each source names its columns; not with JSON
 }
 
-// Group is one source of a product: the given values or, if Values is nil, the
-// records of a file.
+// Group is one source of a product: the given values or, if Values is nil, the records of a file.
 type Group struct {
 	Values []string
 	File   string // "-" is standard input
-	Linked bool   // not the first: advances together with the group before it; the shortest ends them all
+	Linked bool   // advances together with the group before it, so it is not the first; the shortest ends them all
 }
 
-// Config says what a Reader reads. This package does not change its fields.
+// Config describes the input of a Reader. This package does not change its fields.
 type Config struct {
 	Stdin     io.Reader // read for "-", and if there are neither Files nor Groups
 	Files     []string  // one source, read one after another; it precedes Groups
 	Groups    []Group   // several sources form a product, the last varying fastest; JSON has one
 	Format    Format
-	EOF       *string // a source ends before the record with this text, unless nil
+	EOF       *string // if not nil, a source ends before a record with this text
 	SkipEmpty bool    // leave out empty records
-	Comments  bool    // leave out blank records and those that begin with #
+	Comments  bool    // leave out blank records and records that begin with #
 	MaxRecord int     // in bytes; a longer record gets an Err; 0 means 16 MiB
 }
 
 const defaultMaxRecord = 16 << 20
 
-// Validate returns an error if standard input is more than one source.
+// Validate returns an error if more than one source is standard input.
 func (c Config) Validate() error {
-	read := false // standard input
+	read := false // standard input is a source
 	for _, s := range c.sources() {
 		is := slices.Contains(s.files, "-")
 		if is && read {
@@ -75,7 +74,7 @@ type source struct {
 	files []string
 }
 
-// sources returns the sources in their order.
+// sources returns the sources in order.
 func (c Config) sources() (list []source) {
 	switch {
 	case len(c.Files) > 0:
@@ -93,8 +92,8 @@ func (c Config) sources() (list []source) {
 	return list
 }
 
-// regular reports whether all files of the input are regular ones. To read another
-// would take from the run.
+// regular reports whether all files of the input are regular files. Others cannot be read twice: a
+// second reader would take records from the run.
 func (c Config) regular() bool {
 	for _, s := range c.sources() {
 		for _, path := range s.files {

@@ -14,11 +14,11 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Object is a JSON object: its members by name, as JSON text.
+// Object is a JSON object: JSON texts by the names of the members.
 type Object map[string]json.RawMessage
 
-// parseObject reads one JSON object. Text that encoding/json would alter is an
-// error: invalid UTF-8, half a surrogate pair, or two members of one name.
+// parseObject parses one JSON object. Text that encoding/json would change is an
+// error: invalid UTF-8, half of a surrogate pair, or two members with the same name.
 func parseObject(text string) (Object, error) {
 	if !utf8.ValidString(text) {
 		return nil, errors.New("not UTF-8, as JSON must be")
@@ -58,8 +58,8 @@ func parseObject(text string) (Object, error) {
 	return o, nil
 }
 
-// member returns what {name} stands for: the member called name or, for a name
-// such as a.b, the member b of the object a. ok is false if there is none.
+// member returns the value of {name}: the member called name or, for a name such as a.b, the
+// member b of the object a. ok is false if there is none.
 func (o Object) member(name string) (value string, ok bool, err error) {
 	if v, ok := o[name]; ok {
 		value, err = plainText(v)
@@ -79,8 +79,8 @@ func (o Object) member(name string) (value string, ok bool, err error) {
 	return "", false, nil
 }
 
-// fields returns what {name} stands for, for each of names. One that ends in a question
-// mark may be missing.
+// fields returns the values of the placeholders called names. A member may be missing if its name
+// ends in a question mark.
 func (o Object) fields(names []string) (map[string]string, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -101,8 +101,7 @@ func (o Object) fields(names []string) (map[string]string, error) {
 	return fields, nil
 }
 
-// didYouMean returns the one of names that name probably stands for, as a hint, or
-// "".
+// didYouMean returns a hint with the one of names that name is probably meant for, or "".
 func didYouMean(name string, names []string) string {
 	if near := task.Nearest(name, names); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
@@ -110,8 +109,8 @@ func didYouMean(name string, names []string) string {
 	return ""
 }
 
-// plainText returns the value of a string, "" for null, and the compact JSON text
-// of anything else.
+// plainText returns the value of a string, "" for null, and the compact JSON text of any other
+// value.
 func plainText(v json.RawMessage) (string, error) {
 	switch v[0] {
 	case '"':

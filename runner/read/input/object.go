@@ -17,28 +17,28 @@ import (
 
 // description is a JSON object that describes a task.
 type description struct {
-	task.Task          // as far as it says something of it; its Timeout is negative for no limit
+	task.Task          // the fields that members set; a Timeout of -1 means no limit
 	Command   []string // words, or one string for a shell; nil if missing
-	Script    bool     // Command is a string
+	Script    bool     // Command is one string for a shell
 	Args      []string // never nil
 	Name      string   // "" if missing
-	After     []string // names; nil if missing
-	Texts     written
+	After     []string // names of other tasks; nil if missing
+	Texts     rawTexts
 }
 
-// known are the members of a description.
-var known = []string{
+// members are the names of all members that a description can have.
+var members = []string{
 	"after", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
 }
 
-// describe reads a description. A member that is null counts as missing. On error the
-// description holds the name alone, if that is right: later records may name it.
+// describe parses a description. It ignores members that are null. On error it still returns the
+// name, if that is valid, because later records may refer to it.
 func describe(obj Object) (*description, error) {
 	d := &description{Args: []string{}}
 	var err error
 	for _, name := range slices.Sorted(maps.Keys(obj)) {
 		if err == nil || name == "id" {
-			err = cmp.Or(err, d.member(name, obj[name]))
+			err = cmp.Or(err, d.setMember(name, obj[name]))
 		}
 	}
 	if err == nil && d.Command == nil && (len(d.Args) == 0 || d.Args[0] == "") {
@@ -50,14 +50,14 @@ func describe(obj Object) (*description, error) {
 	return d, nil
 }
 
-// member sets the member called name unless it is null.
-func (d *description) member(name string, v json.RawMessage) error {
-	if !slices.Contains(known, name) {
-		hint := didYouMean(name, known)
+// setMember sets the member called name unless v is null.
+func (d *description) setMember(name string, v json.RawMessage) error {
+	if !slices.Contains(members, name) {
+		hint := didYouMean(name, members)
 		if hint == "" {
-			hint = ": it has " + strings.Join(known, ", ")
+			hint = ": it has " + strings.Join(members, ", ")
 		}
-		return fmt.Errorf("%q is no member of a task%s", name, hint)
+		return fmt.Errorf("%q is not a member of a task%s", name, hint)
 	}
 	if string(v) == "null" {
 		return nil
@@ -68,7 +68,7 @@ func (d *description) member(name string, v json.RawMessage) error {
 	return nil
 }
 
-// set sets one member. Its error goes on from the name of the member.
+// set sets one member. Its error continues the name of the member.
 func (d *description) set(name string, v json.RawMessage) (err error) {
 	switch name {
 	case "args":
@@ -108,7 +108,7 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	default:
 		var s string
 		s, err = scalar(v)
-		d.Texts[slices.Index(textual[:], name)] = &s
+		d.Texts[slices.Index(textMembers[:], name)] = &s
 	}
 	return err
 }
@@ -128,8 +128,7 @@ func text(v json.RawMessage) (string, error) {
 	return s, err
 }
 
-// scalar returns the value of a JSON string, or the text of a number, true or
-// false.
+// scalar returns the value of a JSON string, or the text of a number, true or false.
 func scalar(v json.RawMessage) (string, error) {
 	switch v[0] {
 	case '[', '{', 'n':
@@ -153,7 +152,7 @@ func scalars(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// listOr reads an array of scalars, or what one reads, which has the list to itself.
+// listOr parses an array of scalars, or a single value with one.
 func listOr(one func(json.RawMessage) (string, error), v json.RawMessage) ([]string, error) {
 	if v[0] == '[' {
 		return scalars(v)
@@ -184,8 +183,8 @@ func environment(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// timeout reads a number of seconds, or a string as of --timeout. It returns -1 for 0,
-// which stands for no limit.
+// timeout parses a number of seconds, or a string as --timeout takes it. It returns -1 for 0, which
+// means no limit.
 func timeout(v json.RawMessage) (time.Duration, error) {
 	s, err := text(v)
 	if err != nil {
@@ -205,51 +204,51 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 	return d, nil
 }
 
-// described returns the task that a JSON object describes. The object takes
-// precedence over the command line.
-func (t *Tasks) described(rec *Record, id uint64) *task.Task {
+// describedTask returns the task that a JSON object describes. The object takes precedence over
+// the command line.
+func (t *Tasks) describedTask(rec *Record, id uint64) *task.Task {
 	d, err := describe(rec.Object)
-	asked, wrong := t.terms(d, id)
+	asked, wrong := t.termsOf(d, id)
 	if err = cmp.Or(err, wrong); err != nil {
 		bad := *rec
-		bad.Err = t.r.at(err)
-		tk := t.of([]Record{bad}, id)
+		bad.Err = t.r.errorAt(err)
+		tk := t.newTask([]Record{bad}, id)
 		tk.Asked = asked
 		return tk
 	}
-	tk := new(d.Task) // without the rest of the description
+	tk := new(d.Task) // a copy, so that the rest of the description can be freed
 	tk.ID, tk.Records, tk.Object, tk.Asked = id, [][]string{d.Args}, rec.Text, asked
 	v := expand.Values{Records: tk.Records}
 	t.fill(tk, &v, rec.Object, d.Texts)
-	return t.given(tk, d.Command, d.Script, d.Args)
+	return t.setCommand(tk, d.Command, d.Script, d.Args)
 }
 
-// terms gives the task with this number its name, and returns the terms on which it starts;
-// nil for none. On error they hold the name alone, if the task has got it. A task without a
-// number gets neither.
-func (t *Tasks) terms(d *description, number uint64) (*task.Terms, error) {
+// termsOf registers the name of the task with this number, and returns its Terms, or nil if they are
+// empty. On error they hold only the name, if it could be registered. If number is 0, it does
+// nothing.
+func (t *Tasks) termsOf(d *description, number uint64) (*task.Terms, error) {
 	if number == 0 {
 		return nil, nil
 	}
 	if d.Name != "" {
 		if first := t.names.Define(d.Name, number); first != number {
-			return nil, fmt.Errorf(`"id" %q is that of task %d, too`, d.Name, first)
+			return nil, fmt.Errorf(`"id" %q is already the id of task %d`, d.Name, first)
 		}
 	}
-	after, err := t.numbers(d.After, number)
+	after, err := t.numbersOf(d.After, number)
 	if d.Name == "" && after == nil {
 		return nil, err
 	}
 	return &task.Terms{After: after, Name: d.Name}, err
 }
 
-// numbers returns the numbers of the tasks with these ids, each once, in order. They must
-// not be that of the task that comes after them, which is number.
-func (t *Tasks) numbers(ids []string, number uint64) (list []uint64, err error) {
+// numbersOf returns the numbers of the tasks with these ids, sorted and without duplicates. It
+// returns an error if an id is unknown, or is the id of the task itself, which has this number.
+func (t *Tasks) numbersOf(ids []string, number uint64) (list []uint64, err error) {
 	for _, id := range ids {
 		switch n := t.names.Lookup(id); n {
 		case 0:
-			return nil, fmt.Errorf(`"after": no record before has the id %q`, id)
+			return nil, fmt.Errorf(`"after": no earlier record has the id %q`, id)
 		case number:
 			return nil, fmt.Errorf(`"after": the record itself has the id %q`, id)
 		default:

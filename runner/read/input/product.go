@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// axis is one factor of a product: a source, or several linked ones. A product
-// reads its first axis as it goes and holds the others in rows.
+// axis is one factor of a product: a source, or several linked ones. A product reads its first
+// axis as it advances, and keeps the records of the others in rows.
 type axis struct {
 	parts []*stream
 	slab  slab
 	rows  []Record
-	at    int // the current row
+	at    int // index of the current row
 }
 
-// next stores the next record in rec. The record of linked parts has the columns
-// of all parts, and the shortest part ends them.
+// next stores the next record in rec. If the axis has several parts, the record has the columns of
+// all parts, and the shortest part ends the axis.
 func (a *axis) next(rec *Record) error {
 	if len(a.parts) == 1 {
 		return a.parts[0].next(rec)
@@ -26,12 +26,12 @@ func (a *axis) next(rec *Record) error {
 			return err
 		}
 	}
-	*rec = join(recs, &a.slab)
+	*rec = joinRecords(recs, &a.slab)
 	return nil
 }
 
-// hold reads all of the axis into rows. It returns io.EOF if there are none.
-func (a *axis) hold() error {
+// readAll reads all records of the axis into rows. It returns io.EOF if there are none.
+func (a *axis) readAll() error {
 	for {
 		var rec Record
 		switch err := a.next(&rec); {
@@ -45,9 +45,9 @@ func (a *axis) hold() error {
 	}
 }
 
-// join makes one record of several, with the columns of all. If one of them has
-// an Err, join returns that one.
-func join(recs []Record, sl *slab) Record {
+// joinRecords returns one record with the columns of all of recs. If one of them has an Err,
+// it returns that record.
+func joinRecords(recs []Record, sl *slab) Record {
 	n := 0
 	for _, r := range recs {
 		if r.Err != nil {
@@ -63,13 +63,13 @@ func join(recs []Record, sl *slab) Record {
 	return Record{Columns: cols}
 }
 
-// advance moves the last axis by one record, and each axis before it whenever the
-// one after it starts again.
+// advance moves the last axis by one record. Whenever an axis starts again, it moves the axis before
+// it, too.
 func (r *Reader) advance() error {
 	for i, a := range slices.Backward(r.axes[1:]) {
 		if a.rows != nil {
 			a.at = (a.at + 1) % len(a.rows)
-		} else if err := a.hold(); err != nil {
+		} else if err := a.readAll(); err != nil {
 			return err
 		}
 		r.row[1+i] = a.rows[a.at]

@@ -17,14 +17,14 @@ type Reader struct {
 
 	delimiter string
 	names     []string
-	header    int // lines of the first source that its names take
+	header    int // number of lines in the header of the first source that has one
 
 	// state
 
 	axes []*axis
-	row  []Record // the product's current record of each axis
+	row  []Record // the current record of each axis
 	slab slab
-	err  error // ended the input
+	err  error // the error that ended the input
 }
 
 // Open opens all files and reads the headers, if any. cfg must be valid. The Reader owns the files,
@@ -41,7 +41,7 @@ func Open(cfg Config) (*Reader, error) {
 func (r *Reader) open(cfg Config) error {
 	for _, g := range cfg.sources() {
 		files, err := openFiles(cfg.Stdin, g.files)
-		s := newStream(cfg, g.Values, files) // on error it has the files that are open
+		s := newStream(cfg, g.Values, files) // on error it owns the files opened so far
 		if !g.Linked {
 			r.axes = append(r.axes, &axis{})
 		}
@@ -51,22 +51,22 @@ func (r *Reader) open(cfg Config) error {
 			return err
 		}
 	}
-	r.delimiter, r.row = r.first().delim, make([]Record, len(r.axes))
+	r.delimiter, r.row = r.firstSource().delim, make([]Record, len(r.axes))
 	if !cfg.Format.Header {
 		return nil
 	}
 	return r.readHeaders()
 }
 
-// First returns the columns of the first record of the first source, which read will
-// return. It blocks until that has been read. It returns nil if there is none, or if
-// something is wrong with it.
+// First returns the columns of the first record of the first source, which read will return,
+// too. It blocks until the record has been read. It returns nil if there is no record or the
+// record has an Err.
 func (r *Reader) First() []string {
 	if len(r.axes) == 0 {
 		return nil
 	}
 	var rec Record
-	s := r.first()
+	s := r.firstSource()
 	if s.next(&rec) != nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (r *Reader) First() []string {
 	return rec.Columns
 }
 
-// readHeaders takes the first record of each source for names.
+// readHeaders reads the first record of each source as names of its columns.
 func (r *Reader) readHeaders() error {
 	r.names = []string{}
 	for _, a := range r.axes {
@@ -93,15 +93,15 @@ func (r *Reader) readHeaders() error {
 			s.header = rec.Columns
 			r.header = cmp.Or(r.header, s.lines)
 			for _, n := range rec.Columns {
-				r.names = append(r.names, strings.TrimSuffix(n, "\r")) // the file may have CRLF line ends
+				r.names = append(r.names, strings.TrimSuffix(n, "\r")) // the lines may end in CRLF
 			}
 		}
 	}
 	return nil
 }
 
-// openFiles opens the files at paths; "-" is stdin. On error it returns the files
-// opened so far.
+// openFiles opens the files at paths, where "-" is stdin. On error it returns the files opened so
+// far.
 func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 	var files []file
 	for _, path := range paths {
@@ -128,14 +128,14 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 	return files, nil
 }
 
-// Names returns the names of the columns, with "" for a column without one. Two may be the
-// same. It returns nil if there is no header.
+// Names returns the names of the columns, with "" for a column without a name. Two may be equal. It
+// returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
 
-// Header returns how many lines the names of the columns take, if there are any.
+// Header returns how many lines of the first source are a header.
 func (r *Reader) Header() int { return r.header }
 
-// Named returns a Reader without records whose columns have these names.
+// Named returns a Reader without records whose columns have the given names.
 func Named(names []string) *Reader { return &Reader{names: names} }
 
 // read stores the next record in rec. It blocks until the record has been read.
@@ -148,21 +148,21 @@ func (r *Reader) read(rec *Record) error {
 		r.err = r.axes[0].next(rec)
 	default:
 		if r.err = r.advance(); r.err == nil {
-			*rec = join(r.row, &r.slab)
+			*rec = joinRecords(r.row, &r.slab)
 		}
 	}
 	return r.err
 }
 
-// first returns the first source.
-func (r *Reader) first() *stream { return r.axes[0].parts[0] }
+// firstSource returns the first source.
+func (r *Reader) firstSource() *stream { return r.axes[0].parts[0] }
 
-// single reports whether there is one source.
+// single reports whether there is only one source.
 func (r *Reader) single() bool { return len(r.axes) == 1 && len(r.axes[0].parts) == 1 }
 
-// at returns an error in the latest record of the first source, with its place.
-func (r *Reader) at(err error) error {
-	return fmt.Errorf("%s: %w", r.first().where(), err)
+// errorAt returns err with the position of the latest record of the first source.
+func (r *Reader) errorAt(err error) error {
+	return fmt.Errorf("%s: %w", r.firstSource().where(), err)
 }
 
 // Close closes the files. It must not be called during a read.

@@ -8,24 +8,24 @@ import (
 
 const bufferSize = 64 << 10
 
-// scanner splits the bytes of a reader into records. It reads only when it holds
-// no whole record, and then takes what is there.
+// scanner splits the bytes of a reader into records. It reads only if it holds no whole record,
+// and then takes the bytes that are available.
 type scanner struct {
 	// configuration
 
 	delim []byte // ends a record; with csv only outside of quotes
 	csv   bool
-	max   int // bytes of a record
+	max   int // size of the largest record in bytes
 
 	// state
 
 	rd   *bufio.Reader // nil at first
-	err  error         // ended rd
+	err  error         // the error that ended rd
 	row  rowState
-	long []byte // the record as far as it has been read, if the buffer did not have all of it
+	long []byte // the beginning of a record that does not fit into the buffer
 }
 
-// reset continues with another reader. It drops what is left of the last one.
+// reset makes s read from rd. It drops the rest of the last reader.
 func (s *scanner) reset(rd io.Reader) {
 	if s.rd == nil {
 		s.rd = bufio.NewReaderSize(rd, bufferSize)
@@ -34,10 +34,9 @@ func (s *scanner) reset(rd io.Reader) {
 	s.err, s.row = nil, fileStart
 }
 
-// next returns the next record without its separator, and its size. The bytes are
-// valid until the next call; of a record longer than max they are only some. The
-// last record needs no separator before io.EOF. Before any other error it is
-// incomplete and is not returned.
+// next returns the next record without its separator, and its size. The bytes are valid until
+// the next call; if the record is longer than max, they are incomplete. At io.EOF, the last record
+// needs no separator. At any other error, an incomplete record is dropped.
 func (s *scanner) next() (rec []byte, size int, err error) {
 	s.long = s.long[:0]
 	sep := len(s.delim)
@@ -55,7 +54,7 @@ func (s *scanner) next() (rec []byte, size int, err error) {
 		if len(s.long) == 0 {
 			s.long = append(s.long, rec...)
 		}
-		if size > s.max+sep { // the last bytes may begin the separator
+		if size > s.max+sep { // keep the last bytes: they may begin the separator
 			s.long = append(s.long[:0], s.long[max(0, len(s.long)-sep):]...)
 		}
 		if err != bufio.ErrBufferFull {
@@ -68,8 +67,8 @@ func (s *scanner) next() (rec []byte, size int, err error) {
 	return s.long, size, nil
 }
 
-// buffered returns the record that next returns. ok is false if it is not known that this
-// has been read to its separator.
+// buffered returns the record that next will return if all of it, up to its separator, is in the
+// buffer. Otherwise ok is false.
 func (s *scanner) buffered() (rec []byte, ok bool) {
 	b, _ := s.rd.Peek(s.rd.Buffered())
 	at, row := bytes.Index(b, s.delim), s.row

@@ -19,8 +19,8 @@ type Record struct {
 	Text    string   // as read, without its separator; "" in a product of several sources
 	Columns []string // at least one; with JSON, the text
 	Object  Object   // only with JSON
-	Err     error    // what is wrong with it; Columns are then its text, or nil if it is too long
-	place   place    // where it begins, unless it comes from a product
+	Err     error    // why the record cannot be used; Columns are then its text, or nil if it is too long
+	place   place    // position of its start, unless it comes from a product
 }
 
 // text returns the record as one text.
@@ -31,21 +31,20 @@ func (r *Record) text() string {
 	return r.Text
 }
 
-// place is where a record begins: the number of its file, from 0, and its line, from 1, in one
-// word.
+// place is the position where a record begins: the number of its file, from 0, and of its line,
+// from 1.
 type place int64
 
-const placeLines = 40 // bits of a place that are for the line
+const placeLines = 40 // bits of a place that hold the line
 
 // file is a file open for reading.
 type file struct {
 	name string
 	rd   io.Reader
-	c    io.Closer // leaves open what is not ours to close
+	c    io.Closer // does nothing for files that the Reader does not own
 }
 
-// stream reads the records of one source: a group of values, or files one after
-// another.
+// stream reads the records of one source: a group of values, or files one after another.
 type stream struct {
 	// configuration
 
@@ -56,17 +55,17 @@ type stream struct {
 	// state
 
 	values []string
-	files  []file // the first is being read
+	files  []file // the first one is being read
 	scan   scanner
 	slab   slab
 	name   string
-	header []string // of the first file; a later file that begins with the same row loses it
+	header []string // of the first file; an equal first record of a later file is left out
 	first  bool     // the next record is the first of its file
 	at     int      // number of the file that is being read
 	line   int      // where the latest record began
-	lines  int      // line ends read in this file
-	err    error    // ended the stream
-	peeked *Record  // read already, and next; nil for none
+	lines  int      // number of line ends read in this file
+	err    error    // the error that ended the stream
+	peeked *Record  // the next record if it has been read already, or nil
 }
 
 func newStream(cfg Config, values []string, files []file) *stream {
@@ -103,7 +102,7 @@ func (s *stream) close() error {
 	return errors.Join(errs...)
 }
 
-// next stores the next record that is not left out in rec.
+// next stores the next record that is not skipped in rec.
 func (s *stream) next(rec *Record) error {
 	if s.peeked != nil {
 		*rec, s.peeked = *s.peeked, nil
@@ -138,19 +137,19 @@ func (s *stream) next(rec *Record) error {
 	return s.err
 }
 
-// buffered reports whether next certainly returns without reading any more.
+// buffered reports whether next certainly returns without reading from a file.
 func (s *stream) buffered() bool {
 	if s.peeked != nil || s.err != nil || s.files == nil {
 		return s.peeked != nil || s.err == nil
 	}
-	// What is left out is empty or blank, or a comment. At the start of a file a byte
-	// order mark may hide that.
+	// Skipped records are empty or blank, or comments. At the start of a file, a byte order mark
+	// may hide this.
 	rec, ok := s.scan.buffered()
-	all := s.cfg.Format.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments // are taken
+	all := s.cfg.Format.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments // no record is skipped
 	return ok && (!s.first || s.header == nil) && (all || s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#')
 }
 
-// skips reports whether a record is left out because of its text.
+// skips reports whether a record with this text is left out.
 func (s *stream) skips(text string) bool {
 	switch {
 	case text == "":
@@ -163,8 +162,8 @@ func (s *stream) skips(text string) bool {
 	return false
 }
 
-// text returns the text and the size of the next record. The text is "" if the
-// record is too long.
+// text returns the text and the size of the next record. If the record is too long, the text is
+// incomplete.
 func (s *stream) text() (string, int, error) {
 	if s.files == nil {
 		if len(s.values) == 0 {
@@ -202,9 +201,9 @@ func (s *stream) raw() ([]byte, int, error) {
 	}
 }
 
-// clean counts the lines of a record and strips what is not part of it: the CR at
+// clean counts the lines of a record and strips bytes that are not part of it: the CR at
 // the end of a CSV row, and the byte order mark at the start of a file with columns or
-// with names for them.
+// with a header.
 func (s *stream) clean(raw []byte) []byte {
 	s.line = s.lines + 1
 	s.lines++
@@ -219,7 +218,7 @@ func (s *stream) clean(raw []byte) []byte {
 	return raw
 }
 
-// record makes a record of its text.
+// record sets rec to the record with this text.
 func (s *stream) record(rec *Record, text string) {
 	rec.Text, rec.Object, rec.place = text, nil, s.place(s.line)
 	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
@@ -231,13 +230,13 @@ func (s *stream) record(rec *Record, text string) {
 	}
 }
 
-// place returns where a record of this file begins.
+// place returns the position of a line in this file.
 func (s *stream) place(line int) place { return place(s.at)<<placeLines | place(line) }
 
-// after returns where the record after the latest one begins.
-func (s *stream) after() place { return s.place(s.lines + 1) }
+// nextPlace returns the position of the record after the latest one.
+func (s *stream) nextPlace() place { return s.place(s.lines + 1) }
 
-// where names the latest record and its source.
+// where describes the position of the latest record, for messages.
 func (s *stream) where() string {
 	if s.name == "" {
 		return fmt.Sprintf("value %d", s.line)
@@ -245,10 +244,10 @@ func (s *stream) where() string {
 	return fmt.Sprintf("line %d of %s", s.line, s.name)
 }
 
-// Count returns how many tasks Tasks would make. Where each record is one, it does not
-// make them: it only reads the records of each source. It opens the files again, so cfg
-// needs a Stdin of its own if records come from there. ok is false if a file is not a
-// regular one or cannot be read, or if stop was set meanwhile.
+// Count returns how many tasks a Tasks would make. If each record is a task, it only counts the
+// records of each source. It opens the files again, so cfg.Stdin must be a different reader from
+// the run's. ok is false if a file is not a regular file or cannot be read, or if stop is set before
+// Count is done.
 func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	if !cfg.regular() {
 		return 0, false
@@ -261,7 +260,7 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	if tc.Share != nil || tc.Limits.batches() {
 		t, id := NewTasks(r, tc), uint64(0)
 		return count(stop, func() error {
-			if !tc.Objects { // else tasks need no numbers, and without them no names are kept
+			if !tc.Objects { // tasks of Objects keep the name 0, so that their names are not stored
 				id++
 			}
 			_, err := t.Next(func() uint64 { return id })
@@ -284,7 +283,7 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	return n, true
 }
 
-// count returns how often next returns no error until it returns io.EOF.
+// count returns how often next returns nil before it returns io.EOF. ok is false after any other error and if stop is set.
 func count(stop *atomic.Bool, next func() error) (n int64, ok bool) {
 	for ; !stop.Load(); n++ {
 		if err := next(); err != nil {

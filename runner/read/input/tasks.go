@@ -1,11 +1,8 @@
 package input
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"crew/runner/decide/task"
@@ -20,72 +17,57 @@ type TasksConfig struct {
 	Stdin    bool // the task reads its records, each with its separator
 	Texts
 
-	// Share reports whether to take a record, by the task of that record alone, which has
-	// no number and comes after no other; nil takes all. It is safe for concurrent use.
+	// Share reports whether to take a record; nil takes all. It gets a task made of that record
+	// alone, which has no number and waits for no other task. It is safe for concurrent use.
 	Share func(*task.Task) bool
 
-	Blocks *Blocks // what each task reads one of, instead of records; nil for none
+	Blocks *Blocks // each task reads one of these blocks instead of records; nil for none
 
-	// Protocol says how records reach the persistent worker whose command Template is.
-	// That must not take anything from records, and Limits must be one record.
+	// Protocol says how records reach the persistent worker whose command is Template. The
+	// template must not depend on records, and Limits must be one record per task.
 	Protocol task.Protocol
 }
 
-// Texts are templates for what a task has beside its command.
+// Texts are templates for the properties of a task other than its command.
 type Texts struct {
 	Key     *expand.Text // nil means no key
 	Cost    *expand.Text // nil means 1
 	Tag     *expand.Text // nil means no tag
-	Results *expand.Text // the directory for a task's results; nil if nothing asks for it
+	Results *expand.Text // directory for a task's results; nil if it is not needed
 	Files   Files
-	Travel  []*expand.Text // names of files that travel with a task
+	Travel  []*expand.Text // names of files that are copied between machines for a task
 	Terms
 }
 
-// Limits bound how many records go into one command. The zero Limits means one
-// record of any size.
-type Limits struct {
-	Records int // number of records; 0 means no limit if Chars is set, else 1
-	Chars   int // bytes of arguments including NULs, counted as xargs does; 0 means no limit
-	ArgMax  int // bytes of arguments including NULs and pointers, counted as execve does; 0 means no limit
-
-	// Workers is how many commands share the last records evenly. Up to as many full
-	// commands are held back until more has been read. If it is 0 or 1, each command is
-	// filled as the records come.
-	Workers int
-}
-
-func (l Limits) batches() bool { return l.Records > 1 || l.Chars > 0 }
-
-// Tasks makes tasks of the records of a Reader. It is a runner.Source.
+// Tasks makes tasks of the records of a Reader. It implements runner.Source.
 type Tasks struct {
 	// configuration
 
-	r      *Reader
-	cfg    TasksConfig
-	fields []string // the members of a JSON object that the templates name
-	units  []string // the caps that they name
-	holds  expand.Placeholders
-	worker task.Task // with cfg.Protocol: has the command
+	r            *Reader
+	cfg          TasksConfig
+	fields       []string            // the members of a JSON object that the templates use
+	units        []string            // the limits whose units the templates use
+	placeholders expand.Placeholders // of all templates
+	worker       task.Task           // holds the command if cfg.Protocol is set
 
 	// state
 
-	rec    [1]Record   // the latest record
-	queue  []Record    // read, for the next batches
-	held   int         // bytes of the columns of these
-	shares int         // with Limits.Workers: how many are to share them; 0 until the input has ended
-	latest uint64      // number of the latest batch
-	usual  int         // how many records that has
-	spare  []oneRecord // not yet returned by allocate
-	names  Names       // with cfg.Objects: of the tasks
-	asker  asker
-	spells spellings
+	rec         [1]Record   // the latest record
+	queue       []Record    // read, for the next batches
+	queuedBytes int         // size of the columns in queue
+	sharers     int         // with Limits.Workers, how many commands are to share queue; 0 until the input has ended
+	batchID     uint64      // number of the latest batch
+	batchSize   int         // number of its records
+	spare       []oneRecord // allocated, but not used yet
+	names       Names       // of the tasks, with cfg.Objects
+	parser      termsParser
+	spellings   spellings
 
-	ends [512]place // what comes after the latest tasks, by their numbers
+	ends [512]place // position after each of the latest tasks, by their numbers
 }
 
-// NewTasks returns the tasks of what is left in r. With JSON, cfg must not put several records
-// into a command.
+// NewTasks returns the tasks of the records that r has not returned yet. With JSON, each record must
+// be a command of its own.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	all := slices.Clone(cfg.Template.Placeholders)
 	for _, text := range append(append(cfg.Files.texts(), cfg.Travel...), cfg.Key, cfg.Cost, cfg.Tag, cfg.Results, cfg.Priority, cfg.Weight, cfg.Needs) {
@@ -93,19 +75,19 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 			all = append(all, text.Placeholders...)
 		}
 	}
-	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), holds: all, asker: asker{Terms: cfg.Terms}}
+	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all, parser: termsParser{Terms: cfg.Terms}}
 	if cfg.Protocol != task.NoProtocol {
 		t.expand(&t.worker, expand.Values{})
 	}
 	return t
 }
 
-// Separator returns the bytes that end each record on a task's standard input,
-// which are those that end the records of the input.
+// Separator returns the bytes that end each record on a task's standard input. They are the bytes
+// that end the records of the input.
 func (t *Tasks) Separator() string { return t.r.delimiter }
 
-// Names returns the names of tasks: the ids of the records so far. What the caller defines
-// or undoes there counts for later records. It must not do so while Next runs.
+// Names returns the names of tasks: the ids of the records so far. Names that the caller defines or
+// removes count for later records. The caller must not change them while Next runs.
 func (t *Tasks) Names() *Names { return &t.names }
 
 // Results returns the directory for a task's results. It may be called while Next
@@ -119,8 +101,8 @@ func (t *Tasks) Results(tk *task.Task) string {
 	return strings.Join(parts, "/")
 }
 
-// EachRecord returns what a text is for each record of a task, or for all of them if it takes
-// nothing from these.
+// EachRecord returns the text for each record of a task, or once for all of them if it does not
+// depend on the record.
 func EachRecord(text *expand.Text, tk *task.Task) []string {
 	v, _ := valuesOf(tk, tk.ID, text.Fields()) // tk.Err has the error
 	return eachText(text, v)
@@ -142,61 +124,61 @@ func valuesOf(tk *task.Task, seq uint64, fields []string) (v expand.Values, err 
 const maxName = 255
 
 // Next returns the next task, which gets its ID from number. It blocks until the
-// task's records have been read. A record that cannot be run becomes a task with
+// task's records have been read. A record that cannot be used becomes a task with
 // an Err. An error, such as io.EOF, ends the input. The caller owns the task.
 func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 	switch {
 	case t.cfg.Blocks != nil:
-		return t.block(number)
+		return t.nextBlock(number)
 	case t.cfg.Limits.batches():
-		return t.batch(number)
+		return t.nextBatch(number)
 	}
 	if err := t.read(); err != nil {
 		return nil, err
 	}
 	id := number()
-	t.end(id, t.r.first().after())
-	return t.of(t.rec[:], id), nil
+	t.noteEnd(id, t.r.firstSource().nextPlace())
+	return t.newTask(t.rec[:], id), nil
 }
 
-// end notes where what comes after a task begins.
-func (t *Tasks) end(id uint64, after place) { t.ends[id%uint64(len(t.ends))] = after }
+// noteEnd records the position after a task.
+func (t *Tasks) noteEnd(id uint64, after place) { t.ends[id%uint64(len(t.ends))] = after }
 
-// Rest returns where the record after a task begins: the number of its file, from 0, and of
-// its line, from 1. Where other separators than line ends end records, it counts these. The
-// input must have one source. Rest may be called while Next runs, but not if that has returned
-// more than 256 tasks after this one.
+// Rest returns the position of the record after a task: the number of its file, from 0, and of its
+// line, from 1. If records do not end with line ends, it counts records. The input must have one
+// source. Rest may be called while Next runs, but not after Next has returned more than 256 tasks
+// after this one.
 func (t *Tasks) Rest(id uint64) (file int, line int64) {
 	at := t.ends[id%uint64(len(t.ends))]
 	return int(at >> placeLines), int64(at & (1<<placeLines - 1))
 }
 
-// read stores the next record of the share in rec.
+// read stores the next record that Share accepts in t.rec.
 func (t *Tasks) read() error {
 	for {
 		err := t.r.read(&t.rec[0])
-		if err != nil || t.cfg.Share == nil || t.cfg.Share(t.of(t.rec[:], 0)) {
+		if err != nil || t.cfg.Share == nil || t.cfg.Share(t.newTask(t.rec[:], 0)) {
 			return err
 		}
 	}
 }
 
-// Buffered reports whether Next certainly returns without blocking, since a whole record
-// has been read. It is false where that is not known, as in a product or with a Share.
-// The goroutine of Next may call it.
+// Buffered reports whether Next certainly returns without blocking, because a whole record has
+// been read. It returns false if that is not known, as in a product or with a Share.
+// It must not be called while Next runs.
 func (t *Tasks) Buffered() bool {
-	return t.cfg.Share == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.first().buffered()
+	return t.cfg.Share == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.firstSource().buffered()
 }
 
-// oneRecord is a task together with the slice that it needs.
+// oneRecord is a task together with its slice of records.
 type oneRecord struct {
 	task.Task
 	records [1][]string
 }
 
-// allocate returns a zero oneRecord. Those for workers, of which there may be a million
-// a second, share an allocation, which lives as long as any of them. This takes a fifth
-// less of the CPU.
+// allocate returns a zero oneRecord. There may be a million tasks a second for persistent workers,
+// so several share an allocation, which lives as long as any of them. This saves a fifth of the
+// CPU time.
 func (t *Tasks) allocate() *oneRecord {
 	if t.cfg.Protocol == task.NoProtocol {
 		return new(oneRecord)
@@ -209,11 +191,11 @@ func (t *Tasks) allocate() *oneRecord {
 	return s
 }
 
-// of returns the task of records, of which there is one unless it is a batch.
-func (t *Tasks) of(recs []Record, id uint64) *task.Task {
+// newTask returns the task of recs. If it is not a batch, they are a single record.
+func (t *Tasks) newTask(recs []Record, id uint64) *task.Task {
 	rec := &recs[0]
 	if t.cfg.Objects && rec.Err == nil {
-		return t.described(rec, id)
+		return t.describedTask(rec, id)
 	}
 	s := t.allocate()
 	if s.records[0] = rec.Columns; len(recs) > 1 {
@@ -242,7 +224,7 @@ func columnsOf(recs []Record) [][]string {
 }
 
 // block returns the task of the next block.
-func (t *Tasks) block(number func() uint64) (*task.Task, error) {
+func (t *Tasks) nextBlock(number func() uint64) (*task.Task, error) {
 	tk := &task.Task{Block: new(task.Block)}
 	if err := t.cfg.Blocks.next(tk.Block); err != nil {
 		return nil, err
@@ -252,8 +234,8 @@ func (t *Tasks) block(number func() uint64) (*task.Task, error) {
 	return tk, nil
 }
 
-// CheckColumns returns an error if no record can have a column that the templates name:
-// there are values, and each source is one column.
+// CheckColumns returns an error if the templates use a column that no record can have, because
+// the input consists of values with one column for each source.
 func (t *Tasks) CheckColumns() error {
 	sources, values := 0, false
 	for _, a := range t.r.axes {
@@ -264,224 +246,24 @@ func (t *Tasks) CheckColumns() error {
 			sources, values = sources+1, values || s.files == nil
 		}
 	}
-	if err := t.holds.Check([][]string{make([]string, sources)}); values && err != nil {
+	if err := t.placeholders.Check([][]string{make([]string, sources)}); values && err != nil {
 		return fmt.Errorf("%w, or put ::: and another source behind it", err)
 	}
 	return nil
 }
 
-// lacks returns an error if one of a task's records lacks a column that a template names.
-func (t *Tasks) lacks(tk *task.Task) error {
-	err := t.holds.Check(tk.Records)
+// checkRecords returns an error if one of a task's records lacks a column that a template uses.
+func (t *Tasks) checkRecords(tk *task.Task) error {
+	err := t.placeholders.Check(tk.Records)
 	if err != nil && t.r.single() && !t.cfg.Limits.batches() {
-		err = t.r.at(err)
+		err = t.r.errorAt(err)
 	}
 	return err
 }
 
-// finish sets what follows from the task's records, of which rec is the first.
-func (t *Tasks) finish(tk *task.Task, rec *Record) {
-	if tk.Err == nil {
-		tk.Err = t.lacks(tk)
-	}
-	v := expand.Values{Records: tk.Records}
-	t.fill(tk, &v, rec.Object, written{})
-	switch {
-	case tk.Err != nil:
-	case t.cfg.Protocol != task.NoProtocol:
-		t.send(tk, rec)
-	default:
-		t.expand(tk, v)
-	}
-}
-
-// Fill sets the command of a task whose records another machine has read. It may be
-// called while Next runs.
-func (t *Tasks) Fill(tk *task.Task) error {
-	if t.cfg.Protocol != task.NoProtocol {
-		rec := Record{Text: string(tk.Stdin)} // what the worker gets of it, unless tk.Records are all
-		if len(tk.Records) > 0 {
-			rec.Columns = tk.Records[0]
-		}
-		t.send(tk, &rec)
-		return tk.Err
-	}
-	v, err := valuesOf(tk, tk.Origin.Task, t.fields)
-	if err != nil {
-		return err
-	}
-	t.expand(tk, v)
-	return tk.Err
-}
-
-// Tag sets the tag of a task that has its records.
-func (t *Tasks) Tag(tk *task.Task) {
-	if t.cfg.Tag != nil {
-		t.cfg.Tag.FillTag(tk, expand.Values{Records: tk.Records, Seq: tk.ID})
-	}
-}
-
-// fill sets what does not depend on the task's command. obj is the JSON object
-// that it comes from, if any, and w what stands there instead of texts from templates.
-func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object, w written) {
-	v.Seq = tk.ID
-	if obj != nil && tk.Err == nil {
-		err := t.ambiguous(obj)
-		if err == nil {
-			v.Fields, err = obj.fields(t.fields)
-		}
-		if err != nil {
-			tk.Err = t.r.at(err)
-		}
-	}
-	for i, text := range [...]*expand.Text{t.cfg.Priority, t.cfg.Weight, t.cfg.Needs, t.cfg.Key, t.cfg.Cost} {
-		if text != nil && w[i] == nil {
-			w[i] = new(text.Expand(*v))
-		}
-	}
-	if w[3] != nil {
-		tk.Key = *w[3]
-	}
-	if t.cfg.Tag != nil {
-		t.cfg.Tag.FillTag(tk, *v)
-	}
-	if w[4] != nil && tk.Err == nil {
-		tk.Cost, tk.Err = parseCost(*w[4])
-	}
-	if tk.Err == nil {
-		tk.Err = t.asker.ask(tk, w)
-	}
-	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
-		tk.Makes, tk.Err = t.cfg.Files.of(tk, v)
-		t.spells.spell(tk, t.cfg.Files.Dir)
-	}
-}
-
-// expand sets the task's command, or its Err if the system would not accept it.
-func (t *Tasks) expand(tk *task.Task, v expand.Values) {
-	t.cfg.Template.Fill(tk, v)
-	t.bound(tk)
-}
-
-// bound leaves the task without a command if it has an Err or exceeds a limit.
-func (t *Tasks) bound(tk *task.Task) {
-	if tk.Err == nil {
-		tk.Err = t.fits(tk)
-	}
-	if tk.Err != nil {
-		tk.Argv, tk.Exec, tk.Shell = nil, nil, false
-	}
-}
-
-// stdin returns what a task reads of records.
-func (t *Tasks) stdin(recs []Record) (text []byte) {
-	for i := range recs {
-		text = append(append(text, recs[i].text()...), t.r.delimiter...)
-	}
-	return text
-}
-
-// parseCost reads a positive number. It rounds up, and to the largest int64 at the
-// most.
-func parseCost(s string) (int64, error) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		return n, nil
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	switch {
-	case err != nil || !(f > 0) || math.IsInf(f, 1) || strings.ContainsAny(s, "xX"):
-		return 0, fmt.Errorf("cost %q is not a positive number", s)
-	case f >= math.MaxInt64:
-		return math.MaxInt64, nil
-	}
-	return int64(math.Ceil(f)), nil
-}
-
-// maxArgument is the longest argument that Linux accepts, without its NUL
-// (MAX_ARG_STRLEN in linux/binfmts.h). It holds on other systems, too, so that a run which
-// one machine takes another does not refuse.
-const maxArgument = 128<<10 - 1
-
-const pointerSize = 8
-
-var (
-	errTooLong = errors.New("argument list too long")
-	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000`)
-)
-
-// left returns how many bytes the task's command, with what the task adds to the environment,
-// may grow until it exceeds a limit of the system or Limits.Chars. argv is what is run.
-func (t *Tasks) left(tk *task.Task, argv []string) int {
-	temps := 0
-	for _, m := range tk.Marks {
-		if m.Temp { // at least of people's form or of that which runs
-			temps += task.TempLen
-		}
-	}
-	left := maxArgument - longest(argv) - temps
-	if l := t.cfg.Limits.Chars; l > 0 {
-		left = min(left, l-charsOf(tk.Argv))
-	}
-	if l := t.cfg.Limits.ArgMax; l > 0 {
-		left = min(left, l-temps-charsOf(argv)-pointerSize*len(argv)-charsOf(tk.Env)-pointerSize*len(tk.Env))
-	}
-	return left
-}
-
-// fits returns an error if the system would not accept the command.
-func (t *Tasks) fits(tk *task.Task) error {
-	argv := tk.ExecOn(0, "", nil)
-	// For other records the hint would be wrong: there -0 helps.
-	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
-		return errNUL
-	}
-	left := t.left(tk, argv)
-	if left >= 0 {
-		return nil
-	}
-	n := -1
-	for _, cols := range tk.Records {
-		n += charsOf(cols)
-	}
-	unit := "bytes"
-	if n == 1 {
-		unit = "byte"
-	}
-	return fmt.Errorf("%w: record is %d %s, the limit is %d", errTooLong, n, unit, max(0, n+left))
-}
-
-// Give has Next go on with values, of which it makes what it would make of the
-// values of a Group. The Reader must have one Group of values, and Next must have
-// read it to its end.
+// Give makes Next continue with values, as if they were the values of a Group. The Reader must have
+// one Group of values, and Next must have read it to its end.
 func (t *Tasks) Give(values []string) {
-	s := t.r.first()
+	s := t.r.firstSource()
 	s.values, s.line, s.err, t.r.err = values, 0, nil, nil
-}
-
-// Command returns a task that runs words as they are: one word as a command line,
-// several as a program with its arguments. Its record is the command line. The
-// template must have no command. The caller owns the task.
-func (t *Tasks) Command(words []string, id uint64) *task.Task {
-	tk, script := &task.Task{ID: id}, len(words) == 1
-	line := words[0]
-	if !script {
-		line = tk.CommandLine(words)
-	}
-	tk.Records = [][]string{{line}}
-	t.fill(tk, &expand.Values{Records: tk.Records}, nil, written{})
-	return t.given(tk, words, script, nil)
-}
-
-// given has a task run what its record gives as the command: words, of which the only one may
-// be a script, and arguments.
-func (t *Tasks) given(tk *task.Task, words []string, script bool, args []string) *task.Task {
-	switch {
-	case tk.Err != nil:
-	case script:
-		tk.Argv, tk.Shell, tk.Err = t.cfg.Template.Script(words[0], args)
-	default:
-		tk.Argv = slices.Concat(words, args)
-	}
-	t.bound(tk)
-	return tk
 }

@@ -87,16 +87,16 @@ func FuzzTerms(f *testing.F) {
 		f.Add(s[0], s[1], s[2])
 	}
 	f.Fuzz(func(t *testing.T, priority, weight, needs string) {
-		a := asker{Terms: Terms{Caps: caps}}
+		a := termsParser{Terms: Terms{Caps: caps}}
 		var tk, again task.Task
-		if err := a.ask(&tk, written{&priority, &weight, &needs}); err != nil {
+		if err := a.setTerms(&tk, rawTexts{&priority, &weight, &needs}); err != nil {
 			require.Nil(t, tk.Asked)
 			return
 		}
 		terms := tk.Terms()
 		require.NoError(t, task.Lacks(caps, terms.Needs, false))
 		require.LessOrEqual(t, max(terms.Priority, -terms.Priority), task.MaxPriority)
-		require.NoError(t, a.ask(&again, written{new(fmt.Sprint(terms.Priority)), new(fmt.Sprint(max(terms.Weight, 1))), new(needs)}))
+		require.NoError(t, a.setTerms(&again, rawTexts{new(fmt.Sprint(terms.Priority)), new(fmt.Sprint(max(terms.Weight, 1))), new(needs)}))
 		require.Equal(t, terms, again.Terms())
 	})
 }

@@ -12,48 +12,48 @@ import (
 	"crew/runner/read/expand"
 )
 
-// Terms are templates for what a task's Terms have a number or names for.
+// Terms are templates for the values in a task's Terms.
 type Terms struct {
 	Priority *expand.Text // nil means 0
 	Weight   *expand.Text // nil means 1
 	Needs    *expand.Text // nil means nothing
-	Caps     []task.Cap   // what tasks can need
-	Offers   bool         // and what hosts offer, by other names
-	Dry      bool         // nobody counts what these offer
-	Even     string       // why all tasks weigh the same; "" if they need not
+	Caps     []task.Cap   // the limits whose units tasks can need
+	Offers   bool         // tasks can also need units of other names, which hosts offer
+	Dry      bool         // the units that hosts offer are not counted
+	Even     string       // why all tasks must have the same weight; "" if they need not
 }
 
-// Validate returns the error of every task if a template is the same for all. It begins with the
-// name of the template.
+// Validate returns an error if a template that is the same for all tasks has an invalid value. The
+// error begins with the name of the template.
 func (c *Terms) Validate() error {
-	var w written
+	var w rawTexts
 	for i, text := range [...]*expand.Text{c.Priority, c.Weight, c.Needs} {
 		if text != nil && text.Constant() {
 			w[i] = new(text.Expand(expand.Values{}))
 		}
 	}
-	_, err := (&asker{Terms: *c}).parse(task.Terms{}, w)
+	_, err := (&termsParser{Terms: *c}).parse(task.Terms{}, w)
 	return err
 }
 
-// written is what a task has of these as somebody wrote it; nil for nothing.
-type written [len(textual)]*string
+// rawTexts are the unparsed values of textMembers; nil means that there is none.
+type rawTexts [len(textMembers)]*string
 
-var textual = [...]string{"priority", "weight", "needs", "key", "cost"}
+var textMembers = [...]string{"priority", "weight", "needs", "key", "cost"}
 
-// asker parses priorities, weights and needs. Tasks with equal needs share them.
-type asker struct {
+// termsParser parses priorities, weights and needs. Tasks with equal needs share memory.
+type termsParser struct {
 	Terms
 	needs map[string][]task.Need
 }
 
-// mostNeeds is how many texts an asker remembers: more than a limit has units. Tasks that do not
-// share what they need wait in lines of their own, which takes the time of the run.
-const mostNeeds = 1 << 14
+// maxNeeds is how many texts a termsParser remembers: more than a limit has units. Each distinct
+// slice of needs gets a wait queue of its own, which slows down the run.
+const maxNeeds = 1 << 14
 
-// ask sets the terms that are written.
-func (a *asker) ask(tk *task.Task, w written) error {
-	if w == (written{}) {
+// setTerms sets the terms of tk that have a text in w.
+func (a *termsParser) setTerms(tk *task.Task, w rawTexts) error {
+	if w == (rawTexts{}) {
 		return nil
 	}
 	terms, err := a.parse(tk.Terms(), w)
@@ -66,8 +66,8 @@ func (a *asker) ask(tk *task.Task, w written) error {
 	return nil
 }
 
-// parse returns terms with what is written.
-func (a *asker) parse(terms task.Terms, w written) (_ task.Terms, err error) {
+// parse returns terms with the values in w.
+func (a *termsParser) parse(terms task.Terms, w rawTexts) (_ task.Terms, err error) {
 	if p := w[0]; p != nil {
 		if terms.Priority, err = parsePriority(*p); err != nil {
 			return terms, fmt.Errorf("priority %q %w", *p, err)
@@ -89,11 +89,11 @@ func (a *asker) parse(terms task.Terms, w written) (_ task.Terms, err error) {
 	return terms, nil
 }
 
-// parsePriority parses a task's priority. Its error goes on from the text.
+// parsePriority parses a task's priority. Its error continues the text.
 func parsePriority(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < -task.MaxPriority || n > task.MaxPriority {
-		return 0, fmt.Errorf("is no whole number from %d to %d", -task.MaxPriority, task.MaxPriority)
+		return 0, fmt.Errorf("is not a whole number from %d to %d", -task.MaxPriority, task.MaxPriority)
 	}
 	return n, nil
 }
@@ -101,16 +101,16 @@ func parsePriority(s string) (int, error) {
 func parseWeight(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if errors.Is(err, strconv.ErrRange) && n > 0 {
-		return math.MaxInt, nil // more than all places are all
+		return math.MaxInt, nil // a larger weight takes all slots, too
 	}
 	if err != nil || n < 1 {
-		return 0, errors.New("is no whole number from 1 up")
+		return 0, errors.New("is not a whole number from 1 up")
 	}
 	return n, nil
 }
 
-// parseNeeds returns what a task needs, in the memory of the same text if that is known.
-func (a *asker) parseNeeds(s string) ([]task.Need, error) {
+// parseNeeds parses needs. For a text that it remembers, it returns the same slice again.
+func (a *termsParser) parseNeeds(s string) ([]task.Need, error) {
 	if known, ok := a.needs[s]; ok {
 		return known, nil
 	}
@@ -119,20 +119,21 @@ func (a *asker) parseNeeds(s string) ([]task.Need, error) {
 		err = task.Lacks(a.Caps, needs, a.Offers)
 	}
 	if err == nil && a.Offers {
-		needs, err = a.ofHosts(needs)
+		needs, err = a.countedNeeds(needs)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if a.needs == nil || len(a.needs) == mostNeeds {
+	if a.needs == nil || len(a.needs) == maxNeeds {
 		a.needs = map[string][]task.Need{}
 	}
 	a.needs[strings.Clone(s)] = needs
 	return needs, nil
 }
 
-// ofHosts returns needs of which some may be of what hosts offer, or why they cannot.
-func (a *asker) ofHosts(needs []task.Need) (counted []task.Need, err error) {
+// countedNeeds returns the needs that are counted. It returns an error if units offered by hosts are
+// needed but cannot be.
+func (a *termsParser) countedNeeds(needs []task.Need) (counted []task.Need, err error) {
 	for _, n := range needs {
 		own := slices.ContainsFunc(a.Caps, func(c task.Cap) bool { return c.Name == n.Name })
 		if !own && a.Even != "" {
@@ -145,18 +146,18 @@ func (a *asker) ofHosts(needs []task.Need) (counted []task.Need, err error) {
 	return counted, nil
 }
 
-// ambiguous returns an error if a record has a member with the name of a cap for whose units
-// a template has a placeholder.
-func (t *Tasks) ambiguous(obj Object) error {
+// checkUnits returns an error if a JSON object has a member called like a limit whose units a
+// template refers to.
+func (t *Tasks) checkUnits(obj Object) error {
 	for _, name := range t.units {
 		if _, has := obj[name]; has {
-			return fmt.Errorf("the member %q has the name of --cap %[1]s, for whose units {%[1]s} stands: call one of them something else", name)
+			return fmt.Errorf("the member %q has the name of --cap %[1]s, for whose units {%[1]s} stands: rename one of them", name)
 		}
 	}
 	return nil
 }
 
-// longestUnits returns more units than any attempt holds.
+// longestUnits returns units that are at least as long, as text, as those of any attempt.
 func (t *Tasks) longestUnits() (all []task.Units) {
 	for _, c := range t.cfg.Caps {
 		all = append(all, task.Units{Name: c.Name, Held: c.Units})

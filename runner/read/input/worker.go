@@ -10,32 +10,32 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Worker returns a task with the command of the persistent workers alone.
+// Worker returns a task that holds only the command of the persistent workers.
 func (t *Tasks) Worker() *task.Task {
 	w := t.worker
 	w.Protocol = t.cfg.Protocol
 	return &w
 }
 
-// send makes tk the task of a persistent worker that takes the record. Tasks share the
+// fillForWorker makes tk a task for a persistent worker, which gets the record. Tasks share the
 // worker's command.
-func (t *Tasks) send(tk *task.Task, rec *Record) {
+func (t *Tasks) fillForWorker(tk *task.Task, rec *Record) {
 	w := &t.worker
 	tk.Protocol, tk.Argv, tk.Exec, tk.Shell, tk.Err = t.cfg.Protocol, w.Argv, w.Exec, w.Shell, w.Err
 	tk.Marks = append(tk.Marks, w.Marks...)
 	switch tk.Protocol {
-	case task.FilterProtocol: // it has a block
+	case task.FilterProtocol: // it reads the block of the task
 		return
 	case task.JSONProtocol:
 		if tk.Stdin == nil {
 			tk.Stdin = t.appendMembers(make([]byte, 0, 64+2*len(rec.Text)), tk, rec)
-		} else if bytes.IndexByte(tk.Stdin, '\n') >= 0 { // another machine has made it
-			tk.Err = errors.New("what a worker gets of a record holds a newline")
+		} else if bytes.IndexByte(tk.Stdin, '\n') >= 0 { // another machine has made the line
+			tk.Err = errors.New("the record for a worker holds a newline")
 		}
 		return
 	}
 	text := rec.text()
-	// There may be a million a second. Nobody changes the record, so share its memory.
+	// There may be a million records a second. Records do not change, so share their memory.
 	tk.Stdin = unsafe.Slice(unsafe.StringData(text), len(text))
 	end := byte('\n')
 	if tk.Protocol == task.NULProtocol {
@@ -46,8 +46,8 @@ func (t *Tasks) send(tk *task.Task, rec *Record) {
 	}
 }
 
-// appendMembers appends what an object for a worker says of a record: its columns, and
-// those with a name by name or the members of its object.
+// appendMembers appends the members of the JSON object that tells a worker about a record: its
+// columns, and either the members of its object or the columns with names.
 func (t *Tasks) appendMembers(b []byte, tk *task.Task, rec *Record) []byte {
 	b = task.AppendColumns(append(b, `"args":`...), rec.Columns)
 	b = append(b, `,"fields":`...)

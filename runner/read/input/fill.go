@@ -1,0 +1,146 @@
+package input
+
+import (
+	"crew/runner/decide/task"
+	"crew/runner/read/expand"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// finish fills in everything that depends on the task's records. rec is the first record.
+func (t *Tasks) finish(tk *task.Task, rec *Record) {
+	if tk.Err == nil {
+		tk.Err = t.checkRecords(tk)
+	}
+	v := expand.Values{Records: tk.Records}
+	t.fill(tk, &v, rec.Object, rawTexts{})
+	switch {
+	case tk.Err != nil:
+	case t.cfg.Protocol != task.NoProtocol:
+		t.fillForWorker(tk, rec)
+	default:
+		t.expand(tk, v)
+	}
+}
+
+// Fill sets the command of a task whose records another machine has read. It may be called
+// while Next runs.
+func (t *Tasks) Fill(tk *task.Task) error {
+	if t.cfg.Protocol != task.NoProtocol {
+		rec := Record{Text: string(tk.Stdin)} // what the worker reads, if tk.Records are not complete
+		if len(tk.Records) > 0 {
+			rec.Columns = tk.Records[0]
+		}
+		t.fillForWorker(tk, &rec)
+		return tk.Err
+	}
+	v, err := valuesOf(tk, tk.Origin.Task, t.fields)
+	if err != nil {
+		return err
+	}
+	t.expand(tk, v)
+	return tk.Err
+}
+
+// Tag sets the tag of a task that has its records.
+func (t *Tasks) Tag(tk *task.Task) {
+	if t.cfg.Tag != nil {
+		t.cfg.Tag.FillTag(tk, expand.Values{Records: tk.Records, Seq: tk.ID})
+	}
+}
+
+// fill sets what does not depend on the task's command. obj is the JSON object that the task comes
+// from, if any, and the texts in w take precedence over templates.
+func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object, w rawTexts) {
+	v.Seq = tk.ID
+	if obj != nil && tk.Err == nil {
+		err := t.checkUnits(obj)
+		if err == nil {
+			v.Fields, err = obj.fields(t.fields)
+		}
+		if err != nil {
+			tk.Err = t.r.errorAt(err)
+		}
+	}
+	for i, text := range [...]*expand.Text{t.cfg.Priority, t.cfg.Weight, t.cfg.Needs, t.cfg.Key, t.cfg.Cost} {
+		if text != nil && w[i] == nil {
+			w[i] = new(text.Expand(*v))
+		}
+	}
+	if w[3] != nil {
+		tk.Key = *w[3]
+	}
+	if t.cfg.Tag != nil {
+		t.cfg.Tag.FillTag(tk, *v)
+	}
+	if w[4] != nil && tk.Err == nil {
+		tk.Cost, tk.Err = parseCost(*w[4])
+	}
+	if tk.Err == nil {
+		tk.Err = t.parser.setTerms(tk, w)
+	}
+	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
+		tk.Makes, tk.Err = t.cfg.Files.makingOf(tk, v)
+		t.spellings.resolve(tk, t.cfg.Files.Dir)
+	}
+}
+
+// expand sets the task's command, or its Err if the system would not accept the command.
+func (t *Tasks) expand(tk *task.Task, v expand.Values) {
+	t.cfg.Template.Fill(tk, v)
+	t.checkLimits(tk)
+}
+
+// stdin returns the standard input of a task with these records.
+func (t *Tasks) stdin(recs []Record) (text []byte) {
+	for i := range recs {
+		text = append(append(text, recs[i].text()...), t.r.delimiter...)
+	}
+	return text
+}
+
+// parseCost parses a positive number. It rounds up, and numbers above the largest int64 down to it.
+func parseCost(s string) (int64, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || !(f > 0) || math.IsInf(f, 1) || strings.ContainsAny(s, "xX"):
+		return 0, fmt.Errorf("cost %q is not a positive number", s)
+	case f >= math.MaxInt64:
+		return math.MaxInt64, nil
+	}
+	return int64(math.Ceil(f)), nil
+}
+
+// Command returns a task that runs words without expanding placeholders: one word is a command
+// line, several are a program and its arguments. Its record is the command line. The template must
+// have no command. The caller owns the task.
+func (t *Tasks) Command(words []string, id uint64) *task.Task {
+	tk, script := &task.Task{ID: id}, len(words) == 1
+	line := words[0]
+	if !script {
+		line = tk.CommandLine(words)
+	}
+	tk.Records = [][]string{{line}}
+	t.fill(tk, &expand.Values{Records: tk.Records}, nil, rawTexts{})
+	return t.setCommand(tk, words, script, nil)
+}
+
+// setCommand sets the command of a task that comes from its record: words and args. If script is
+// set, words is a single shell script.
+func (t *Tasks) setCommand(tk *task.Task, words []string, script bool, args []string) *task.Task {
+	switch {
+	case tk.Err != nil:
+	case script:
+		tk.Argv, tk.Shell, tk.Err = t.cfg.Template.Script(words[0], args)
+	default:
+		tk.Argv = slices.Concat(words, args)
+	}
+	t.checkLimits(tk)
+	return tk
+}
