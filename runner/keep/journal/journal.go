@@ -184,7 +184,7 @@ func checkDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if _, ok := outputNumber(e.Name()); !ok && e.Name() != lockName && e.Name() != newName {
-			return &WrongDir{dir + " is not empty and holds no journal: give a directory of its own"}
+			return &WrongDir{dir + " is not empty and holds no journal: use an empty directory"}
 		}
 	}
 	return err
@@ -233,9 +233,9 @@ func (j *Journal) load() error {
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	j.queueID = queueID(l.head.Queue)
 	if queue := l.head.Queue > 0; queue != j.dir.queue {
-		what := "the journal of a run, which is not a crew serve"
+		what := "a run, not a queue of crew serve"
 		if queue {
-			what = "the tasks of a crew serve"
+			what = "a queue of crew serve"
 		}
 		return &WrongDir{j.cfg.Dir + " holds " + what + ": give another directory"}
 	}

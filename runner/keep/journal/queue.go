@@ -209,7 +209,7 @@ func (j *Journal) restoreResult(t *task.Task, e *entry) {
 		case err == nil:
 			t.Done = r
 		case e.has(shown) || !finishes(e.outcome):
-			j.cfg.Notice(fmt.Sprintf("task %d has ended but is not shown: %v", t.ID, err))
+			j.cfg.Notice(fmt.Sprintf("task %d has ended, but its result cannot be shown: %v", t.ID, err))
 		default:
 			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 			t.Done = nil

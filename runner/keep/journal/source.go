@@ -41,7 +41,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 		return nil, io.EOF
 	}
 	if err := s.journal.contents.table.err; err != nil {
-		t.Err = fmt.Errorf("read its entry of the journal: %w", err)
+		t.Err = fmt.Errorf("read its journal entry: %w", err)
 	}
 	if past.Costs && t.Cost == 0 {
 		t.Cost = cost(&e)

@@ -160,7 +160,7 @@ func (j *Journal) writeLocked(lines []byte) error {
 
 // fail ends the recording because of err, unless it has already ended.
 func (j *Journal) fail(err error) {
-	err = fmt.Errorf("record the run: %w; what ended after that runs again in the next run", err)
+	err = fmt.Errorf("record the run: %w; tasks that end from now on run again next time", err)
 	j.fault.CompareAndSwap(nil, &err)
 }
 
