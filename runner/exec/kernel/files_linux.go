@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncTree makes a file durable, or a directory with all that is in it: one call (syncfs(2))
-// costs less than one for each file.
+// SyncTree makes a file durable, or a directory with everything in it. For a directory, one syncfs(2)
+// costs less than an fsync(2) for each file.
 func SyncTree(path string, dir bool) error {
 	return syncBy(path, func(f *os.File) error {
 		if dir {
@@ -22,8 +22,8 @@ func SyncTree(path string, dir bool) error {
 	})
 }
 
-// Dying reports whether a process has been killed but may still exist
-// (proc_pid_stat(5), proc_pid_status(5)).
+// Dying reports whether a process has been killed, even if it still exists (proc_pid_stat(5),
+// proc_pid_status(5)).
 func Dying(pid int) bool {
 	p, ok := Look(pid)
 	if !ok {
@@ -36,9 +36,9 @@ func Dying(pid int) bool {
 	return p.exiting || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
 }
 
-// Mark marks n numbers from one on in a directory, for others to see, until unmark is called
-// or this process ends. Here that is a lock of an open file description (fcntl(2)) on bytes
-// of the directory; elsewhere it takes a file, which gets the name.
+// Mark marks the n numbers from from on in a directory, so that other processes see them, until unmark
+// is called or this process ends. On Linux a mark is a lock of an open file description (fcntl(2)) on
+// bytes of the directory. On other systems it is a file, which gets the name.
 func Mark(dir, _ string, from, n int64) (unmark func(), err error) {
 	fd, err := reopen(dir, unix.O_DIRECTORY)
 	if err != nil {
@@ -48,7 +48,8 @@ func Mark(dir, _ string, from, n int64) (unmark func(), err error) {
 	return func() { _ = unix.Close(fd) }, nil
 }
 
-// Marked reports whether any of n numbers is marked, or it is not known.
+// Marked reports whether any of the n numbers from from on is marked. It returns true if it cannot
+// tell.
 func Marked(dir, _ string, from, n int64) bool {
 	fd, err := reopen(dir, unix.O_DIRECTORY)
 	if err != nil {
@@ -59,10 +60,10 @@ func Marked(dir, _ string, from, n int64) bool {
 	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock) != nil || lock.Type != unix.F_UNLCK
 }
 
-// OwnPath returns the path of this very program, even if its file has been replaced.
+// OwnPath returns a path to the program of this process that works even if the file has been replaced.
 func OwnPath() (string, error) { return "/proc/self/exe", nil }
 
-// newShared makes a file of a size for NewShared.
+// newShared creates a file of the given size for NewShared.
 func newShared(name string, size int64) (fd int, err error) {
 	if fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC); err != nil {
 		return -1, err
@@ -73,8 +74,8 @@ func newShared(name string, size int64) (fd int, err error) {
 	return fd, err
 }
 
-// Socket makes a unix(7) socket of a type that programs do not inherit. No call on it waits if
-// that is SOCK_STREAM.
+// Socket creates a unix(7) socket of the given type, with close-on-exec set. A SOCK_STREAM socket does
+// not block.
 func Socket(kind int) (fd int, err error) {
 	if kind == unix.SOCK_STREAM {
 		kind |= unix.SOCK_NONBLOCK
@@ -82,7 +83,7 @@ func Socket(kind int) (fd int, err error) {
 	return unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 }
 
-// Accept takes a client from a socket that listens and does not block.
+// Accept accepts a connection on a non-blocking listening socket. The connection does not block either.
 func Accept(listener int) (*os.File, error) {
 	fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 	if err != nil {

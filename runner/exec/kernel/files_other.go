@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncTree makes a file durable, or a directory with all that is in it: sync(2) need not wait
-// until all is written. In the end the cache of the disk is emptied, which fsync(2) of darwin
-// does not do.
+// SyncTree makes a file durable, or a directory with everything in it. It syncs every file, because
+// sync(2) need not wait until the data is written. At the end it calls File.Sync, which on darwin also
+// flushes the disk's cache; fsync(2) does not do that there.
 func SyncTree(path string, _ bool) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && (e.IsDir() || e.Type().IsRegular()) {
 			err = syncBy(path, func(f *os.File) error { return Again(func() error { return unix.Fsync(int(f.Fd())) }) })
 		}
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) { // syncBy has seen to it; or it was removed
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) { // syncBy has called sync(2), or the file is gone
 			return nil
 		}
 		return err
@@ -32,13 +32,12 @@ func SyncTree(path string, _ bool) error {
 	return syncBy(path, (*os.File).Sync)
 }
 
-// Dying reports whether a process has been killed but may still exist, or it is not known.
+// Dying reports whether a process has been killed. Here it always returns true, because it cannot tell.
 func Dying(int) bool { return true }
 
-// Mark marks numbers in a directory, for others to see, until unmark is called or this process
-// ends. Here that is a file in the directory, with the name, that is locked (flock(2)): locks of
-// bytes (fcntl(2)) would end as soon as this process closes any other descriptor of the same
-// file.
+// Mark marks numbers in a directory, so that other processes see them, until unmark is called or this
+// process ends. Here a mark is a file with the given name in the directory, locked with flock(2). Locks
+// of bytes (fcntl(2)) would end as soon as this process closes any other descriptor of the same file.
 func Mark(dir, name string, _, _ int64) (unmark func(), err error) {
 	path := dir + "/" + name
 	for {
@@ -61,12 +60,12 @@ func Mark(dir, name string, _, _ int64) (unmark func(), err error) {
 		case st.Nlink > 0:
 			return unmark, nil
 		}
-		_ = unix.Close(fd) // before it was locked, others have taken it for an old one
+		_ = unix.Close(fd) // another process removed it as stale before it was locked
 	}
 }
 
-// Marked reports whether numbers are marked by the file with the name, or it is not known. It
-// removes the file of a process that has ended.
+// Marked reports whether the file with the given name marks numbers. It returns true if it cannot tell.
+// It removes the file of a process that has ended.
 func Marked(dir, name string, _, _ int64) bool {
 	path := dir + "/" + name
 	fd, err := reopen(path, unix.O_NOFOLLOW)
@@ -75,7 +74,7 @@ func Marked(dir, name string, _, _ int64) bool {
 	}
 	defer unix.Close(fd)
 	for tries := 10; flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil; tries-- {
-		if time.Sleep(5 * time.Millisecond); tries == 0 { // not by a child that has yet to execute, either
+		if time.Sleep(5 * time.Millisecond); tries == 0 { // a child between fork and exec would have let go by now
 			return true
 		}
 	}
@@ -85,11 +84,11 @@ func Marked(dir, name string, _, _ int64) bool {
 
 func flock(fd, how int) error { return Again(func() error { return unix.Flock(fd, how) }) }
 
-// OwnPath returns the path of this program. Its file may have been replaced meanwhile.
+// OwnPath returns the path of the program of this process. The file may have been replaced meanwhile.
 func OwnPath() (string, error) { return os.Executable() }
 
-// newShared makes a file of a size for NewShared. It is written, as a full disk would kill the
-// process that stores something in a hole.
+// newShared creates a file of the given size for NewShared. It fills the file with zeros: storing into
+// a hole of a mapped file kills the process if the disk is full.
 func newShared(_ string, size int64) (fd int, err error) {
 	for _, dir := range [...]string{os.TempDir(), "/tmp", "/var/tmp"} {
 		var f *os.File
@@ -104,8 +103,8 @@ func newShared(_ string, size int64) (fd int, err error) {
 	return -1, err
 }
 
-// Socket makes a unix(7) socket of a type that programs do not inherit. No call on it waits if
-// that is SOCK_STREAM.
+// Socket creates a unix(7) socket of the given type, with close-on-exec set. A SOCK_STREAM socket does
+// not block.
 func Socket(kind int) (fd int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -116,7 +115,7 @@ func Socket(kind int) (fd int, err error) {
 	return fd, err
 }
 
-// Accept takes a client from a socket that listens and does not block.
+// Accept accepts a connection on a non-blocking listening socket. The connection does not block either.
 func Accept(listener int) (*os.File, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

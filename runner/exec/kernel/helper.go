@@ -10,24 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A helper is a process of this very program that does one job for it and may outlive
-// it. Its argv[0] is not the program's name, so that killing every crew by name spares
-// the helpers. The other arguments are the ID of this process, descriptors, and a word;
-// they are no environment variables, which anybody may set and every process inherits.
+// A helper is a process that runs this same program, does one job for the process that
+// started it, and may outlive it. Its argv[0] is not the program's name, so that killing
+// every crew by name spares the helpers. The other arguments are the ID of the starting
+// process, descriptors, and a word. Arguments are used because anyone can set environment
+// variables, and every process inherits them.
 //
-// A helper runs in a process group of its own, in the root directory, with null as its
-// three standard streams; its only other descriptors are its arguments, of which 0 is
-// none, if the kernel has close_range(2).
+// A helper runs in its own process group, in the root directory, with null as its three
+// standard streams. If the kernel has close_range(2), its only other descriptors are those
+// among its arguments; 0 there stands for no descriptor.
 
-// closed is no descriptor.
-const closed = ^uintptr(0)
+// noFD in ProcAttr.Files leaves a descriptor closed.
+const noFD = ^uintptr(0)
 
 var helperEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"}
 
-// helper returns the command line of a helper, and how it starts.
+// helper returns the command line of a helper and the attributes to start it with.
 func helper(name string, null int, fds []int, word string) (argv []string, attr *syscall.ProcAttr) {
 	argv = []string{name, strconv.Itoa(os.Getpid())}
-	files := slices.Repeat([]uintptr{closed}, slices.Max(append(fds, 2))+1)
+	files := slices.Repeat([]uintptr{noFD}, slices.Max(append(fds, 2))+1)
 	for _, fd := range fds {
 		argv = append(argv, strconv.Itoa(fd))
 		files[fd] = uintptr(fd)
@@ -44,13 +45,14 @@ func startNow(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	}
 	started := make(chan struct{})
 	defer close(started)
-	go Unstick(started) // there may be no other process that does
+	go Unstick(started) // no other process may be left to do it
 	return forkExec(path, argv, attr)
 }
 
-// AsHelper returns what StartHelper was called with, with n descriptors, if this process is
-// such a helper. Call it in an init function: then no other package has to be initialised
-// first, and every binary that starts helpers, such as a test, is its own.
+// AsHelper reports whether this process is a helper that StartHelper started under name with n
+// descriptors, and returns the ID of the process that started it, the descriptors and the word. Call it
+// in an init function: then no other package has to be initialised first, and any binary that starts
+// helpers, such as a test, can run as its own helper.
 func AsHelper(name string, n int) (parent int, fds []int, word string, ok bool) {
 	if len(os.Args) != n+3 || os.Args[0] != name {
 		return 0, nil, "", false
@@ -63,8 +65,8 @@ func AsHelper(name string, n int) (parent int, fds []int, word string, ok bool) 
 	return numbers[0], numbers[1:], os.Args[n+2], true
 }
 
-// NewShared makes memory that helpers can share, and its descriptor: a file without a name. It
-// has the first of the sizes that the limit on the size of files allows.
+// NewShared creates memory to share with helpers, backed by a file without a name, and returns it with
+// the file's descriptor. It uses the first of the sizes that the limit on file sizes allows.
 func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
 	for _, size := range sizes {
 		if fd, err = newShared(name, size); err == nil {
@@ -80,7 +82,7 @@ func NewShared(name string, sizes ...int64) (memory []byte, fd int, err error) {
 	return memory, fd, err
 }
 
-// OpenShared returns the memory of a descriptor.
+// OpenShared maps the memory that NewShared created, given its descriptor.
 func OpenShared(fd int) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -98,7 +100,7 @@ func Wait(pid int, ws *syscall.WaitStatus, ru *syscall.Rusage) {
 	}
 }
 
-// Close closes a descriptor unless that is -1, which it is then.
+// Close closes *fd and sets it to -1. It does nothing if *fd is negative.
 func Close(fd *int) {
 	if *fd >= 0 {
 		_ = syscall.Close(*fd)
@@ -106,8 +108,8 @@ func Close(fd *int) {
 	}
 }
 
-// Read reads once from a descriptor, and closes it at the end of the stream or after an
-// error, also of a terminal, which ends with EIO. It returns 0 if nothing is there.
+// Read reads once from *fd. At the end of the stream or after an error it closes *fd; the end of a
+// terminal is the error EIO. It returns 0 if there is nothing to read.
 func Read(fd *int, p []byte) int {
 	n, err := syscall.Read(*fd, p)
 	if err == syscall.EINTR || err == syscall.EAGAIN {
@@ -120,8 +122,8 @@ func Read(fd *int, p []byte) int {
 	return n
 }
 
-// Readable reports whether one of the descriptors has something to read. Those that are negative
-// have not.
+// Readable reports whether at least one of the descriptors has something to read. Negative descriptors
+// are ignored.
 func Readable(fds ...int) bool {
 	return slices.ContainsFunc(fds, func(fd int) bool {
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -130,7 +132,7 @@ func Readable(fds ...int) bool {
 	})
 }
 
-// What has become of a child: CLD_KILLED, CLD_DUMPED and CLD_STOPPED of sigaction(2).
+// The states of a child in childInfo.code: CLD_KILLED, CLD_DUMPED and CLD_STOPPED of sigaction(2).
 const (
 	killedChild  = 2
 	dumpedChild  = 3
@@ -145,8 +147,8 @@ type childInfo struct {
 	_              [104]byte
 }
 
-// Stopped returns the signal that has stopped a child, or 0, without waiting. It returns that
-// once for each stop.
+// Stopped returns the signal that stopped a child, or 0. It does not wait, and it returns the signal
+// only once for each stop.
 func Stopped(pid int) syscall.Signal {
 	var info childInfo
 	if waitChild(pid, unix.WSTOPPED|unix.WNOHANG, &info) != 0 || info.pid == 0 {
@@ -155,9 +157,9 @@ func Stopped(pid int) syscall.Signal {
 	return syscall.Signal(info.status)
 }
 
-// Exited waits until a child has exited, and leaves it to be reaped. It reports
-// whether the child has exited: with unix.WNOHANG it does not wait, and with
-// unix.WSTOPPED it also returns if the child has stopped.
+// Exited waits until a child has exited, without reaping it, and reports whether it has. With
+// unix.WNOHANG in options it does not wait; with unix.WSTOPPED it also returns if the child has
+// stopped.
 func Exited(pid, options int) bool {
 	info, errno := await(pid, options)
 	return errno != 0 || info.pid != 0 && info.code != stoppedChild
@@ -172,9 +174,9 @@ func await(pid, options int) (info childInfo, errno syscall.Errno) {
 	}
 }
 
-// KilledEarly waits until a child has exited, and leaves it to be reaped. It reports whether it
-// was killed before it executed its program: by a signal for this process's group, which it had
-// not left yet.
+// KilledEarly waits until a child has exited, without reaping it. It reports whether the child was
+// killed before it executed its program, by a signal for this process's group, which the child had not
+// left yet.
 func KilledEarly(pid int) bool {
 	info, _ := await(pid, 0)
 	if info.code != killedChild && info.code != dumpedChild {
@@ -184,10 +186,10 @@ func KilledEarly(pid int) bool {
 	return p.Unbegun
 }
 
-// forkExec is syscall.ForkExec, but fails with EMFILE if the child found no descriptor: there
-// dup2(2) fails with EBADF, since ForkExec asks for the number after the highest one. It resets
-// Foreground: ForkExec does not block SIGTTOU, so a child in the background would
-// stop, and ForkExec wait for ever.
+// forkExec is syscall.ForkExec with two differences. It fails with EMFILE if the child found no free
+// descriptor: dup2(2) then fails with EBADF, because ForkExec asks for the number after the highest
+// one. And it clears Foreground: ForkExec does not block SIGTTOU, so a child in the background would
+// stop and ForkExec would wait for ever.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	attr.Sys.Foreground = false
 	pid, err = syscall.ForkExec(path, argv, attr)
@@ -197,22 +199,22 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 	return pid, err
 }
 
-// Process is what the system tells of a process.
+// Process describes a process as the system reports it.
 type Process struct {
 	PID, Parent, Group, Session int
 
-	Start   int64  // when it began, in a unit of the system's; with PID it identifies the process
-	Name    string // of the program, perhaps cut
-	Ended   bool   // it is a zombie of which no thread is left
+	Start   int64  // start time in units of the system's choice; with PID it identifies the process
+	Name    string // of the program; may be truncated
+	Ended   bool   // a zombie without any threads left
 	Stopped bool
-	Used    time.Duration // CPU time, with that of children that have ended; Linux alone tells it
-	Memory  int64         // resident bytes; the same
-	Unbegun bool          // it has not executed a program since it was forked
-	exiting bool          // it is about to end, or has; for Dying
+	Used    time.Duration // CPU time, including that of reaped children; Linux only
+	Memory  int64         // resident bytes; Linux only
+	Unbegun bool          // has not executed a program since it was forked
+	exiting bool          // is exiting or has exited; for Dying
 }
 
-// Free continues the children of parent that have stopped before they executed their program, as a
-// signal for its process group makes them.
+// Free continues the children of parent that were stopped before they executed their program, by a
+// signal for parent's process group.
 func Free(parent int) {
 	for _, p := range Processes() {
 		if p.Parent == parent && p.Unbegun && p.Stopped {
@@ -221,8 +223,8 @@ func Free(parent int) {
 	}
 }
 
-// Unstick frees children of this process until done is closed. The calls that start them would
-// wait for ever.
+// Unstick frees the children of this process again and again until done is closed. The calls that start
+// such children would otherwise wait for ever.
 func Unstick(done <-chan struct{}) {
 	for {
 		select {

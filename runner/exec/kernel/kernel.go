@@ -1,17 +1,17 @@
-// Package kernel is where systems differ. On Linux it replaces parts of Go's standard
-// library that cost too much here. Each trick earns its keep. These are the times that a run takes without it,
-// relative to one with it, measured interleaved on two processors:
+// Package kernel holds the code that differs between systems. On Linux it replaces parts of Go's
+// standard library that cost too much here. These are the tricks, each with the time that a run takes
+// without it, relative to a run with it, measured interleaved on two processors:
 //
-//   - starting processes with clone3(2) and a prepared list of system calls
-//     (Spawner): 1.6 for no-op tasks, 1.10 for /bin/true;
-//   - pinning a brief task and its thread to one processor (Pins): 1.26 and 1.00, and
-//     1.4 for cat as a worker;
+//   - starting processes with clone3(2) and a prepared list of system calls (Spawner): 1.6 for no-op
+//     tasks, 1.10 for /bin/true;
+//   - pinning a brief task and its thread to one processor (Pins): 1.26 and 1.00, and 1.4 for cat as a
+//     worker;
 //   - signal handlers in assembly (Take): 1.07 and 1.03, and 1.13 for one task.
 //
-// The tricks need amd64 or arm64. What needs Linux is in files named x_linux.go; the
-// portable form of the same, in x_other.go, stands on what POSIX systems share. On Linux the
-// build tag crew_portable selects that one, too, so that it can be tested. What each system
-// calls by another name is in os_linux.go, os_bsd.go and their like.
+// The tricks need amd64 or arm64. Code that needs Linux is in files named x_linux.go. Its portable
+// counterpart is in x_other.go and relies only on features that POSIX systems share. The build tag
+// crew_portable selects the portable code on Linux too, so that it can be tested. Names that differ
+// from system to system are in os_linux.go, os_bsd.go, os_darwin.go and os_freebsd.go.
 package kernel
 
 import (
@@ -27,21 +27,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Modes returns the modes of a terminal. It fails if the descriptor is none.
+// Modes returns the modes of a terminal. It fails if fd is not a terminal.
 func Modes(fd int) (*unix.Termios, error) { return unix.IoctlGetTermios(fd, getModes) }
 
 // SetModes sets the modes of a terminal.
 func SetModes(fd int, modes *unix.Termios) error { return unix.IoctlSetTermios(fd, setModes, modes) }
 
-// Unread returns how many bytes a descriptor has to read at once: of a pipe, a terminal or
-// a socket.
+// Unread returns how many bytes can be read from a pipe, a terminal or a socket without waiting.
 func Unread(fd int) (int, error) { return unix.IoctlGetInt(fd, unread) }
 
-// OpenPTY opens a pseudo-terminal. theirs is for writing only. On an error, what is open is
-// not -1.
+// OpenPTY opens a pseudo-terminal. theirs is write-only. After an error, a descriptor that is not -1 is
+// open.
 func OpenPTY() (ours, theirs int, err error) {
 	m, t, err := pty.Open()
-	if err == syscall.ENXIO { // on darwin if all are in use
+	if err == syscall.ENXIO { // darwin's error if all terminals are in use
 		err = syscall.ENOSPC
 	}
 	if err != nil {
@@ -56,7 +55,7 @@ func OpenPTY() (ours, theirs int, err error) {
 	return ours, theirs, err
 }
 
-// Again repeats a system call that a signal has interrupted.
+// Again calls call until it fails with an error other than EINTR, or succeeds.
 func Again(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
@@ -65,7 +64,7 @@ func Again(call func() error) error {
 	}
 }
 
-// Limit returns the soft limit of a resource, or math.MaxUint64 for none.
+// Limit returns the soft limit of a resource. It returns math.MaxUint64 if there is no limit.
 func Limit(resource int) uint64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(resource, &r); err != nil {
@@ -74,16 +73,16 @@ func Limit(resource int) uint64 {
 	return uint64(r.Cur)
 }
 
-// countsUsers is the limit on the processes of a user below which UserProcesses counts them.
-const countsUsers = 1024
+// countBelow is the limit below which UserProcesses counts the user's processes.
+const countBelow = 1024
 
-// UserProcesses returns how many processes and threads, its own included, this process may come
-// to under the limit on those of its user: less what the user has elsewhere if the limit is below
-// countsUsers. It is math.MaxInt64 without a limit. No limit is on root, but for one of a user
-// namespace who is somebody else outside.
+// UserProcesses returns how many processes and threads, including its own, this process can have under
+// its user's limit. If the limit is below countBelow, the user's other processes are subtracted. It
+// returns math.MaxInt64 if there is no limit. Root has none, except root of a user namespace that is a
+// different user outside.
 func UserProcesses() int64 {
 	left, uid := int64(min(Limit(unix.RLIMIT_NPROC), math.MaxInt64)), os.Getuid()
-	if left >= countsUsers {
+	if left >= countBelow {
 		return left
 	}
 	if uid == 0 {
@@ -101,14 +100,14 @@ func UserProcesses() int64 {
 	return left + Threads()
 }
 
-// Threads returns how many threads this process has, or 1 where the system does not tell.
+// Threads returns how many threads this process has, or 1 if the system does not tell.
 func Threads() int64 {
 	n, _ := threads("/proc/self/task")
 	return max(n, 1)
 }
 
-// threads returns how many subdirectories a directory of /proc has, and whose it is. owner is
-// -1 if it is gone.
+// threads returns the number of subdirectories of a directory of /proc, and the directory's owner.
+// owner is -1 if the directory is gone.
 func threads(dir string) (n int64, owner int) {
 	var st syscall.Stat_t
 	if syscall.Stat(dir, &st) != nil {
@@ -117,7 +116,7 @@ func threads(dir string) (n int64, owner int) {
 	return int64(st.Nlink) - 2, int(st.Uid)
 }
 
-// Unnamed creates a file in a directory, open for reading and writing, and removes its name.
+// Unnamed creates a file in dir, open for reading and writing, and removes its name.
 func Unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "crew-")
 	if err != nil {
@@ -130,9 +129,9 @@ func Unnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ShortPath returns a path to the same file that is short enough for the address of a
-// socket, until done is called: by way of a symbolic link in a directory that only this
-// user can enter.
+// ShortPath returns a path to the same file that is short enough for the address of a socket. It goes
+// through a symbolic link in a directory that only this user can enter, and is valid until done is
+// called.
 func ShortPath(path string) (short string, done func(), err error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -154,8 +153,7 @@ func ShortPath(path string) (short string, done func(), err error) {
 	return filepath.Join(link, filepath.Base(path)), done, nil
 }
 
-// reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after
-// an error.
+// reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after an error.
 func reopen(path string, flags int) (fd int, err error) {
 	err = Again(func() error {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0o666)
@@ -164,10 +162,10 @@ func reopen(path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// syncBy makes a file or a directory durable by a call, if its file system can.
+// syncBy makes a file or a directory durable with call, if its file system supports that.
 func syncBy(path string, call func(*os.File) error) error {
 	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.EACCES) { // it was made so that nobody reads it
+	if errors.Is(err, unix.EACCES) { // not readable, even by its owner
 		unix.Sync()
 		return nil
 	}
@@ -181,21 +179,21 @@ func syncBy(path string, call func(*os.File) error) error {
 	return err
 }
 
-// Ignored reports whether a signal is ignored, as it may have been from the
-// start. Package os/signal knows that of SIGHUP and SIGINT alone.
+// Ignored reports whether a signal is ignored. It may have been ignored since before this process
+// started; package os/signal can only tell for SIGHUP and SIGINT.
 func Ignored(sig syscall.Signal) bool {
 	const ignore = 1
 	var now [16]uintptr
 	return action(sig, &now) == 0 && now[0] == ignore
 }
 
-// routes holds the channel of each signal taken.
+// routes maps each taken signal to its channel.
 var (
 	routesMu sync.Mutex
 	routes   [65]chan<- syscall.Signal
 )
 
-// route sends a signal that has come to its channel.
+// route sends a received signal to its channel.
 func route(sig syscall.Signal) {
 	routesMu.Lock()
 	to := routes[sig]
@@ -203,8 +201,8 @@ func route(sig syscall.Signal) {
 	send(to, sig)
 }
 
-// send sends a signal to a channel if that has room. SIGCONT leaves half of it to others: many
-// that come at once mean no more than one, and must not displace SIGTERM.
+// send sends a signal to a channel if there is room. SIGCONT may use only half of the room: several at
+// once mean the same as one, and they must not displace SIGTERM.
 func send(to chan<- syscall.Signal, sig syscall.Signal) {
 	if sig == syscall.SIGCONT && len(to) > cap(to)/2 {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever makes a mark lets others open it.
+// Other processes can open a mark.
 func TestMarksCanBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Mark(dir, "mark", 0, 0)
@@ -21,8 +21,8 @@ func TestMarksCanBeOpened(t *testing.T) {
 	require.NotZero(t, st.Mode()&0o400)
 }
 
-// The file of a process that was killed is removed, but never that of a mark which is just
-// being set.
+// Marked removes the file of a process that was killed, but never that of a mark which is just being
+// set.
 func TestOldMarks(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mark")

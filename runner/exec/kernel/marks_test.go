@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All see marks until they end, and no file is left.
+// Marks can be seen until they end, and leave no files.
 func TestMarks(t *testing.T) {
 	dir := t.TempDir()
 	marked := func(name string, from int64) bool { return Marked(dir, name, from, 100) }

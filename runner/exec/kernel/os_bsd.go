@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type union struct{} // there is none here
+type union struct{} // siginfo_t has no union at this place
 
-// OpenExit returns a descriptor that poll(2) finds readable once a child has exited: a
-// kqueue(2). It fails if the child has exited already, with ESRCH.
+// OpenExit returns a descriptor, a kqueue(2), that becomes readable for poll(2) once a child has
+// exited. It fails with ESRCH if the child has exited already.
 func OpenExit(pid int) (fd int, err error) {
 	if fd, err = unix.Kqueue(); err != nil {
 		return -1, err
@@ -30,15 +30,15 @@ func OpenExit(pid int) (fd int, err error) {
 
 const getModes, setModes, unread = unix.TIOCGETA, unix.TIOCSETA, 0x4004667f // FIONREAD of sys/filio.h
 
-// Pending returns how many bytes a pipe holds, as far as its end for writing tells: that of
-// darwin does, by fstat(2).
+// Pending returns how many bytes a pipe holds, given its write end. Only darwin tells, through
+// fstat(2).
 func Pending(fd int) int {
 	var st unix.Stat_t
 	_ = unix.Fstat(fd, &st)
 	return int(st.Size)
 }
 
-// action fills in the start of struct sigaction, the handler, and more that is not needed.
+// action fills in the start of struct sigaction: the handler, followed by fields that are not used.
 func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(to)))
 	return errno
@@ -53,18 +53,19 @@ func PeerUser(fd int) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// IsProc returns false: the links of all file systems can be read.
+// IsProc returns false: here the links of all file systems can be read.
 func IsProc(string) bool { return false }
 
-// Remote reports whether other machines may use the file system of a directory, or it is not
-// known (statfs(2)).
+// Remote reports whether other machines may use the file system of a directory (statfs(2)). It returns
+// true if it cannot tell.
 func Remote(dir string) bool {
 	var st unix.Statfs_t
 	return Again(func() error { return unix.Statfs(dir, &st) }) != nil || st.Flags&unix.MNT_LOCAL == 0
 }
 
-// Mount returns what identifies the file system that a file is on, or the file that a
-// symbolic link leads to. Every mount is another file system.
+// Mount returns values that identify the file system of a file. If follow is true and path is a
+// symbolic link, it is the file system of the link's target. Here every mount is a different file
+// system.
 func Mount(path string, follow bool) [3]uint64 {
 	stat := unix.Lstat
 	if follow {
@@ -75,12 +76,12 @@ func Mount(path string, follow bool) [3]uint64 {
 	return [3]uint64{uint64(st.Dev)}
 }
 
-// ArgMax is how many bytes of arguments and environment execve(2) takes: 1 MiB on darwin
-// and 512 KiB on freebsd, but half as much on its small machines (sys/syslimits.h).
+// ArgMax is the most bytes of arguments and environment that execve(2) accepts: 1 MiB on darwin and 512
+// KiB on freebsd, but half as much on its small machines (sys/syslimits.h).
 const ArgMax = 256 << 10
 
-// SinceBoot is the time on a clock that goes on while the process is suspended and, on
-// darwin, the machine.
+// SinceBoot returns the time of a clock that keeps running while the process and, on darwin, the
+// machine is suspended.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAgain is how often waitChild looks whether a child that has stopped exits.
+// lookAgain is how often waitChild checks whether a stopped child has exited.
 const lookAgain = 20 * time.Millisecond
 
-// waitChild is waitid(2). The kernel tells of a child that has stopped even if it is not asked
-// for.
+// waitChild is waitid(2). The kernel also reports a child that has stopped, even without WSTOPPED.
 func waitChild(pid, options int, info *childInfo) syscall.Errno {
 	const one = 1 // P_PID
 	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, one, uintptr(pid), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
@@ -26,28 +25,28 @@ func waitChild(pid, options int, info *childInfo) syscall.Errno {
 	return errno
 }
 
-// ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
+// ErrFormat is the error of execve(2), besides ENOEXEC, for a program built for another machine.
 const ErrFormat = syscall.EBADARCH
 
-// Environ returns the arguments and the environment with which a process began, each ending in
-// NUL, or nil if they are not to be had. The system hides the environment of its own programs.
+// Environ returns the arguments and the environment that a process started with, each ending in NUL. It
+// returns nil if they are not available. The system hides the environment of its own programs.
 func Environ(pid int) []byte {
 	env, _ := unix.SysctlRaw("kern.procargs2", pid)
 	return env
 }
 
-// SearchDir are the flags to open a directory in order to open what is in it: that takes no
-// right to read it, except on old systems, which do not know the first, O_EXEC of sys/fcntl.h.
+// SearchDir holds the flags for opening a directory only to open files in it. That needs no permission
+// to read the directory, except on old systems, which do not know the first flag, O_EXEC of
+// sys/fcntl.h.
 const SearchDir = 0x40000000 | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the
-// system or the file system cannot do that.
+// Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the system or the file
+// system does not support that.
 func Exchange(a, b string) error {
 	return Again(func() error { return unix.RenamexNp(a, b, unix.RENAME_SWAP) })
 }
 
-// Look returns what the system tells of a process. It returns false if there is no such
-// process.
+// Look describes a process. ok is false if there is no such process.
 func Look(pid int) (p Process, ok bool) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
@@ -56,7 +55,7 @@ func Look(pid int) (p Process, ok bool) {
 	return process(info), true
 }
 
-// Processes returns all processes that the system tells of.
+// Processes returns all processes that the system shows.
 func Processes() (all []Process) {
 	list, _ := unix.SysctlKinfoProcSlice("kern.proc.all")
 	for i := range list {

@@ -16,39 +16,38 @@ func waitChild(pid, options int, info *childInfo) syscall.Errno {
 	return errno
 }
 
-// ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
+// ErrFormat is the error of execve(2), besides ENOEXEC, for a program built for another machine.
 const ErrFormat = syscall.EFTYPE
 
-// Environ returns the environment with which a process began, each variable ending in NUL,
-// or nil if that is not to be had.
+// Environ returns the environment that a process started with, each variable ending in NUL. It returns
+// nil if the environment is not available.
 func Environ(pid int) []byte {
 	env, _ := unix.SysctlRaw("kern.proc.env", pid)
 	return env
 }
 
-// SearchDir are the flags to open a directory in order to open what is in it: that takes no
-// right to read it. The first is O_EXEC of sys/fcntl.h.
+// SearchDir holds the flags for opening a directory only to open files in it. That needs no permission
+// to read the directory. The first flag is O_EXEC of sys/fcntl.h.
 const SearchDir = 0x00040000 | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 // Exchange fails with errors.ErrUnsupported.
 func Exchange(string, string) error { return unix.ENOSYS }
 
-// Look returns what the system tells of a process. It returns false if there is no such
-// process, or the system hides it.
+// Look describes a process. ok is false if there is no such process or the system hides it.
 func Look(pid int) (p Process, ok bool) {
 	info, _ := unix.SysctlRaw("kern.proc.pid", pid)
-	if len(info) < leastInfo {
+	if len(info) < minInfoSize {
 		return p, false
 	}
 	return process(info), true
 }
 
-// Processes returns all processes that the system tells of.
+// Processes returns all processes that the system shows.
 func Processes() (all []Process) {
 	list, _ := unix.SysctlRaw("kern.proc.proc")
-	for len(list) >= leastInfo {
+	for len(list) >= minInfoSize {
 		size := int(binary.NativeEndian.Uint32(list)) // ki_structsize
-		if size < leastInfo || size > len(list) {
+		if size < minInfoSize || size > len(list) {
 			break
 		}
 		all, list = append(all, process(list[:size])), list[size:]
@@ -56,8 +55,8 @@ func Processes() (all []Process) {
 	return all
 }
 
-// leastInfo is up to where process reads struct kinfo_proc.
-const leastInfo = 447 + 20
+// minInfoSize is how much of struct kinfo_proc process reads.
+const minInfoSize = 447 + 20
 
 // process reads struct kinfo_proc of sys/user.h, with pointers of 64 bits.
 func process(info []byte) Process {
@@ -66,7 +65,7 @@ func process(info []byte) Process {
 	seconds, micros := binary.NativeEndian.Uint64(info[336:]), binary.NativeEndian.Uint64(info[344:]) // ki_start
 	return Process{
 		PID: number(72), Parent: number(76), Group: number(80), Session: number(88),
-		Start: int64(seconds)*1e6 + int64(micros), Name: unix.ByteSliceToString(info[447:leastInfo]), // ki_comm
+		Start: int64(seconds)*1e6 + int64(micros), Name: unix.ByteSliceToString(info[447:minInfoSize]), // ki_comm
 		Ended:   info[388] == zombie, // ki_stat
 		Stopped: info[388] == stopped,
 		Unbegun: binary.NativeEndian.Uint64(info[368:])&exec == 0, // ki_flag

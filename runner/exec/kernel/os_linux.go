@@ -12,35 +12,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type union [0]uintptr // of members some of which hold pointers
+type union [0]uintptr // aligns the following union, which has members with pointers
 
 func waitChild(pid, options int, info *childInfo) syscall.Errno {
 	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, unix.P_PID, uintptr(pid), uintptr(unsafe.Pointer(info)), uintptr(options), 0, 0)
 	return errno
 }
 
-// OpenExit returns a descriptor that poll(2) finds readable once a child has exited.
+// OpenExit returns a descriptor that becomes readable for poll(2) once a child has exited.
 func OpenExit(pid int) (fd int, err error) { return unix.PidfdOpen(pid, 0) }
 
 const getModes, setModes, unread = unix.TCGETS, unix.TCSETS, unix.TIOCINQ
 
-// Pending returns how many bytes a pipe holds, as far as its end for writing tells.
+// Pending returns how many bytes a pipe holds, given its write end.
 func Pending(fd int) int {
 	n, _ := Unread(fd)
 	return n
 }
 
-// ErrFormat is an error of execve(2) besides ENOEXEC: the program is for another machine.
+// ErrFormat is the error of execve(2), besides ENOEXEC, for a program built for another machine.
 const ErrFormat = syscall.ELIBBAD
 
-// action fills in the start of struct sigaction, the handler, and more that is not needed.
+// action fills in the start of struct sigaction: the handler, followed by fields that are not used.
 func action(sig syscall.Signal, to *[16]uintptr) syscall.Errno {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(to)), 8, 0, 0)
 	return errno
 }
 
-// Environ returns the environment with which a process began, each variable ending in NUL,
-// or nil if that is not to be had.
+// Environ returns the environment that a process started with, each variable ending in NUL. It returns
+// nil if the environment is not available.
 func Environ(pid int) []byte {
 	env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return env
@@ -55,23 +55,22 @@ func PeerUser(fd int) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// ArgMax is how many bytes of arguments and environment execve(2) takes, however large the
-// stack may be.
+// ArgMax is the most bytes of arguments and environment that execve(2) accepts, however large the stack
+// may be.
 const ArgMax = 6 << 20
 
-// SearchDir are the flags to open a directory in order to open what is in it: that takes no
-// right to read it.
+// SearchDir holds the flags for opening a directory only to open files in it. That needs no permission
+// to read the directory.
 const SearchDir = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// IsProc reports whether a directory is one of proc(5), whose links only the kernel can
-// follow.
+// IsProc reports whether a directory is in proc(5), whose links only the kernel can follow.
 func IsProc(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
 }
 
-// Remote reports whether other machines may use the file system of a directory, or it is not
-// known (statfs(2)).
+// Remote reports whether other machines may use the file system of a directory (statfs(2)). It returns
+// true if it cannot tell.
 func Remote(dir string) bool {
 	var st unix.Statfs_t
 	if Again(func() error { return unix.Statfs(dir, &st) }) != nil {
@@ -86,8 +85,8 @@ func Remote(dir string) bool {
 	return false
 }
 
-// Mount returns what identifies the mount that a file is on, or the file that a symbolic
-// link leads to. Before Linux 5.8, that is the file system.
+// Mount returns values that identify the mount of a file. If follow is true and path is a symbolic
+// link, it is the mount of the link's target. Before Linux 5.8 the values identify the file system.
 func Mount(path string, follow bool) [3]uint64 {
 	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if follow {
@@ -98,15 +97,15 @@ func Mount(path string, follow bool) [3]uint64 {
 	return [3]uint64{st.Mnt_id, uint64(st.Dev_major), uint64(st.Dev_minor)}
 }
 
-// Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the
-// system or the file system cannot do that.
+// Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the system or the file
+// system does not support that.
 func Exchange(a, b string) error {
 	return Again(func() error {
 		return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	})
 }
 
-// SinceBoot is the time on a clock that goes on while the machine or the process is
+// SinceBoot returns the time of a clock that keeps running while the machine or the process is
 // suspended.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
@@ -114,11 +113,10 @@ func SinceBoot() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// tick is the unit of times in /proc, on every processor that Go has Linux for.
+// tick is the unit of times in /proc, on every processor that Go supports on Linux.
 const tick = time.Second / 100
 
-// Look returns what the system tells of a process. It returns false if there is no such
-// process, or the system hides it.
+// Look describes a process. ok is false if there is no such process or the system hides it.
 func Look(pid int) (p Process, ok bool) {
 	var buf [1024]byte
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.ReadFile takes twice as long
@@ -150,7 +148,7 @@ func Look(pid int) (p Process, ok bool) {
 	}, true
 }
 
-// Processes returns all processes that the system tells of.
+// Processes returns all processes that the system shows.
 func Processes() (all []Process) {
 	names, _ := os.ReadDir("/proc")
 	for _, name := range names {

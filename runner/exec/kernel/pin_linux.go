@@ -11,50 +11,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Brief is the longest time of a task that counts as brief.
+// Brief is the longest duration of a brief task.
 const Brief = 4 * time.Millisecond
 
 const (
-	noticed   = 200 * time.Microsecond // how long a thread waits before the Go runtime notices
-	manyWaits = 64                     // noticed waits in a row after which GOMAXPROCS is raised
+	noticed   = 200 * time.Microsecond // how long a thread waits in a system call before the Go runtime notices
+	manyWaits = 64                     // so many noticed waits in a row raise GOMAXPROCS
 
-	crowded    = time.Millisecond // how long Yield takes if it is not the task alone that runs
-	crowdedFor = 16               // for how many times as long Yield then does nothing
+	crowded    = time.Millisecond // Yield takes longer than this if other processes run, not only the task
+	crowdedFor = 16               // how many times as long Yield then does nothing
 )
 
-// epoch is the start of the time that Pins count.
+// epoch is the zero of the times in Pins.
 var epoch = time.Now()
 
-// Pins keeps the thread that starts a brief task and waits for it on its current
-// processor. The task and the thread take turns. Without a pin the kernel wakes
-// either on any idle processor, and the smallest tasks spend a quarter of their
-// time on waking processors. Nothing is pinned while some processors stay idle:
-// the kernel lets a task begin on one of those, far from its thread.
+// Pins keeps the thread that starts a brief task and waits for it on its current processor. The task
+// and the thread take turns. Without a pin, the kernel wakes each of them on any idle processor, and
+// the smallest tasks spend a quarter of their time on waking processors. Nothing is pinned while some
+// processors are idle: the kernel lets a task begin on an idle processor, far from its thread.
 //
-// At most one thread is pinned to a processor. Tasks keep all the processors they
-// may use. A thread is unpinned when its attempt has ended or is no longer brief.
-// Pins is safe for concurrent use.
+// At most one thread is pinned to a processor. Tasks keep all the processors they may use. A thread is
+// unpinned when its attempt has ended or is no longer brief. Pins is safe for concurrent use.
 type Pins struct {
-	wanted atomic.Bool                                   // attempts are brief, and there are as many at once as processors
+	wanted atomic.Bool                                   // attempts are brief, and as many run at once as there are processors
 	waits  atomic.Int32                                  // attempts in a row whose threads waited long
 	until  atomic.Int64                                  // when Yield works again, in nanoseconds since epoch
-	off    atomic.Bool                                   // affinity cannot be changed, or there is but one processor
-	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // by processor
+	off    atomic.Bool                                   // affinity cannot be changed, or there is only one processor
+	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // indexed by processor
 }
 
-// Pin ties a thread to a processor. A nil *Pin stands for none, and its methods
-// do nothing.
+// Pin ties a thread to a processor. The methods of a nil *Pin do nothing.
 type Pin struct {
 	of   *Pins
 	cpu  uint32
-	all  unix.CPUSet // the thread's affinity without the pin, and the task's
-	peer int         // a process that is kept there, too; 0 for none
-	free unix.CPUSet // its affinity without that
+	all  unix.CPUSet // affinity of the task, and of the thread without the pin
+	peer int         // a process that is pinned to the same processor; 0 for none
+	free unix.CPUSet // affinity of peer without the pin
 }
 
-// Take locks the calling goroutine to its thread, and the thread to its current
-// processor, until Release. It returns nil if it is not certain that this is worthwhile and the
-// latest attempts do not say so, or if another thread is pinned to that processor.
+// Take locks the calling goroutine to its thread, and the thread to its current processor, until
+// Release. It returns nil if another thread is pinned to that processor. Unless certain is true, it
+// also returns nil if the latest attempts suggest that a pin is not worthwhile.
 func (p *Pins) Take(certain bool) *Pin {
 	if p.off.Load() || !certain && !p.wanted.Load() {
 		return nil
@@ -89,8 +86,8 @@ func (pin *Pin) take() bool {
 	return true
 }
 
-// Join keeps the main thread of a process on the pin's processor, too, until Release,
-// which must come before the process is reaped.
+// Join pins the main thread of a process to the same processor, until Release, which must be called
+// before the process is reaped.
 func (pin *Pin) Join(pid int) {
 	var one unix.CPUSet
 	one.Set(int(pin.cpu))
@@ -99,7 +96,7 @@ func (pin *Pin) Join(pid int) {
 	}
 }
 
-// Release undoes Take and Join. The goroutine that called Take must call it.
+// Release undoes Take and Join. It must be called by the goroutine that called Take.
 func (pin *Pin) Release() {
 	if pin == nil {
 		return
@@ -112,10 +109,10 @@ func (pin *Pin) Release() {
 	runtime.UnlockOSThread()
 }
 
-// Yield lets the worker run, which may be waiting for the same processor. It brings a tenth
-// for cat. But it lets everything else run, too, that waits for that processor, so it does
-// nothing for a while after that took long. Beside 20 busy loops on two processors, cat
-// otherwise takes 1.6 times as long.
+// Yield lets the worker process run, which may be waiting for the same processor. This saves cat a
+// tenth of the time. But it also lets every other process run that waits for that processor, so Yield
+// does nothing for a while after it took long. Without that, cat takes 1.6 times as long beside 20 busy
+// loops on two processors.
 func (pin *Pin) Yield() {
 	if pin == nil {
 		return
@@ -131,7 +128,7 @@ func (pin *Pin) Yield() {
 	}
 }
 
-// Lasted reports to p how long an attempt took, and how many were live then.
+// Lasted records how long an attempt took, and how many attempts were live when it ended.
 func (p *Pins) Lasted(d time.Duration, live int64) {
 	if wanted := p.wanted.Load(); wanted != (d < Brief) && (wanted || live >= int64(runtime.NumCPU())) {
 		p.wanted.Store(!wanted)
@@ -139,11 +136,11 @@ func (p *Pins) Lasted(d time.Duration, live int64) {
 	if p.waits.Load() == manyWaits {
 		return
 	}
-	// GOMAXPROCS is raised by one, once, if that saves time: if each thread that
-	// waits for its task counts as running, and the Go runtime takes that from it and
-	// wakes another thread, at every task. It would cost time with tasks so short that
-	// the runtime does not notice, or with more tasks at once. Without it /bin/true takes
-	// 1.08 times as long.
+	// Raise GOMAXPROCS by one, once, if that saves time. A thread that waits for its
+	// task counts as running until the Go runtime notices, takes its processor away and
+	// wakes another thread, which happens at every task. Raising it would cost time with
+	// tasks so short that the runtime does not notice, or with more tasks at once. Without
+	// it /bin/true takes 1.08 times as long.
 	procs := runtime.GOMAXPROCS(0)
 	if d < noticed || live > int64(procs) {
 		p.waits.Store(0)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipe makes a pipe that programs do not inherit: its ends for reading and writing.
+// Pipe creates a pipe with close-on-exec set. ends[0] is for reading, ends[1] for writing.
 func Pipe(ends *[2]int) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -26,15 +26,16 @@ func Widen(int, int) {}
 // Splice fails with EINVAL: the caller has to copy.
 func Splice(int, int64, int, int) (int64, error) { return 0, syscall.EINVAL }
 
-// CloseFrom closes all descriptors from fd on that a process usually has.
+// CloseFrom closes all descriptors from fd on, up to the highest number that a process usually has.
 func CloseFrom(fd int) {
 	for n := fd; n < 1<<16; n++ {
 		_ = syscall.Close(n)
 	}
 }
 
-// PipeIsOne is false: the ends of a pipe have inodes of their own.
+// PipeIsOne reports whether both ends of a pipe are the same file for fstat(2). Here each has an inode
+// of its own.
 const PipeIsOne = false
 
-// Reopen duplicates the descriptor: whether it blocks is up to all that share it.
+// Reopen duplicates fd. The duplicate blocks or not, as all other descriptors of the same pipe end do.
 func Reopen(fd, _ int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }

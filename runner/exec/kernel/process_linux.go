@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process 1 of a PID namespace, as a container has one, differs from other processes
-// in two ways: it inherits the orphans of the namespace and has to reap them, and the
-// kernel spares it the default action of signals.
+// Process 1 of a PID namespace, for instance of a container, differs from other processes
+// in two ways: it inherits the orphans of the namespace and has to reap them, and signals
+// do not have their default action in it.
 
 // reapEvery is the interval at which process 1 reaps orphans.
 const reapEvery = 100 * time.Millisecond
 
-// deadly are the signals that crew resets and whose default action is to end the
-// process; fatal gets them in process 1.
+// deadly lists the signals that crew resets and whose default action is to end the
+// process. Process 1 receives them on fatal.
 var (
 	deadly = [...]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 	fatal  = make(chan syscall.Signal, 1)
@@ -38,10 +38,9 @@ func init() {
 	}
 }
 
-// Run calls main and returns the exit status that main returns. As process 1 it reaps
-// orphans meanwhile, and returns early if a signal whose default action is to end the
-// process comes while it has that action; the status is 128 plus its number then. Run
-// must be called from the main goroutine.
+// Run calls main and returns its exit status. It must be called from the main goroutine. In process 1
+// it also reaps orphans, and it returns early, with status 128 plus the signal's number, if a signal
+// arrives that has its default action and that action is to end the process.
 func Run(main func() int) int {
 	if !IsInit() {
 		return main()
@@ -67,18 +66,18 @@ func Run(main func() int) int {
 	}
 }
 
-// Reset gives a signal its default action, or what Run makes of that.
+// Reset gives a signal its default action. In process 1, Run takes that action.
 func Reset(sig syscall.Signal) {
 	if !IsInit() || !slices.Contains(deadly[:], sig) || Take(fatal, sig) != nil {
 		reset(sig)
 	}
 }
 
-// Portable reports whether this is the portable form.
+// Portable reports whether this is the portable code.
 const Portable = false
 
-// DieWith has a process that is started with attr get a signal when the thread that starts
-// it ends (PR_SET_PDEATHSIG). It returns attr.
+// DieWith makes the kernel send sig to a process started with attr when the thread that started it ends
+// (PR_SET_PDEATHSIG). It returns attr.
 func DieWith(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr {
 	attr.Pdeathsig = sig
 	return attr

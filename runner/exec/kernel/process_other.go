@@ -4,18 +4,18 @@ package kernel
 
 import "syscall"
 
-// IsInit returns false: the portable form is not for process 1, which it leaves to a
-// real init.
+// IsInit returns false: the portable code does not do the duties of process 1. It leaves them to a real
+// init.
 func IsInit() bool { return false }
 
-// Run calls main and returns the exit status that main returns.
+// Run calls main and returns its exit status.
 func Run(main func() int) int { return main() }
 
 // Reset gives a signal its default action.
 func Reset(sig syscall.Signal) { reset(sig) }
 
-// Portable reports whether this is the portable form.
+// Portable reports whether this is the portable code.
 const Portable = true
 
-// DieWith returns attr: a process does not learn that its parent has ended.
+// DieWith returns attr unchanged: a process is not told when its parent ends.
 func DieWith(attr *syscall.SysProcAttr, _ syscall.Signal) *syscall.SysProcAttr { return attr }

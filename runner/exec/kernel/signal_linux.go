@@ -11,15 +11,14 @@ import (
 	"crew/runner/exec/kernel/raw"
 )
 
-// Take sends the signals to a channel from now on, as signal.Notify does. It
-// drops a signal when the channel has no room, so give it room for those that may
-// arrive at once. The signals stay taken until Reset or the end of the process;
-// child processes start with the default action. Take is safe for concurrent use.
-// Do not use os/signal for the same signals.
+// Take sends the signals to a channel from now on, as signal.Notify does. It drops a signal if the
+// channel is full, so the channel needs room for all signals that may arrive at once. Take stays in
+// effect until Reset or the end of the process. Child processes start with the default action. Take is
+// safe for concurrent use. Do not use os/signal for the same signals.
 //
-// Package os/signal starts three threads and switches between two of them for
-// each signal. Here a handler in assembly writes the signal's number to a pipe,
-// and the runtime's poller wakes a goroutine that reads it.
+// Package os/signal starts three threads and switches between two of them for each signal. Here a
+// handler in assembly writes the signal's number to a pipe, and the runtime's poller wakes a goroutine
+// that reads it.
 func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	routesMu.Lock()
 	defer routesMu.Unlock()
@@ -43,25 +42,25 @@ func handler(f, restore uintptr) *raw.Action {
 	return &raw.Action{Handler: f, Flags: raw.HandlerFlags, Restorer: restore, Mask: ^uint64(0)}
 }
 
-// SignalThreads is how many threads Take needs for itself alone.
+// SignalThreads is how many threads Take needs for itself.
 const SignalThreads = 0
 
 // deliver sends the signals that arrive through the pipe to their channels.
 func deliver(from *os.File) {
-	var came [16]byte
+	var received [16]byte
 	for {
-		n, err := from.Read(came[:])
+		n, err := from.Read(received[:])
 		if err != nil {
 			return
 		}
-		for _, sig := range came[:n] {
+		for _, sig := range received[:n] {
 			route(syscall.Signal(sig))
 		}
 	}
 }
 
-// SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing
-// the process, on stdout and stderr too.
+// SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing the process, on stdout
+// and stderr too.
 func SurvivePipes() {
 	// When a write to stdout or stderr fails, the runtime asks whether SIGPIPE is
 	// ignored. Children must not inherit that, so the kernel gets a handler.

@@ -11,34 +11,32 @@ import (
 )
 
 var (
-	came    = make(chan os.Signal, 64)
-	deliver = sync.OnceFunc(func() {
+	received = make(chan os.Signal, 64)
+	deliver  = sync.OnceFunc(func() {
 		go func() {
-			for sig := range came {
+			for sig := range received {
 				route(sig.(syscall.Signal))
 			}
 		}()
 	})
 )
 
-// Take sends the signals to a channel from now on, as signal.Notify does. It
-// drops a signal when the channel has no room, so give it room for those that may
-// arrive at once. The signals stay taken until Reset or the end of the process;
-// child processes start with the default action. Take is safe for concurrent use.
-// Do not use os/signal for the same signals.
+// Take sends the signals to a channel from now on, as signal.Notify does. It drops a signal if the
+// channel is full, so the channel needs room for all signals that may arrive at once. Take stays in
+// effect until Reset or the end of the process. Child processes start with the default action. Take is
+// safe for concurrent use. Do not use os/signal for the same signals.
 func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	routesMu.Lock()
 	defer routesMu.Unlock()
 	deliver()
 	for _, sig := range sigs {
 		routes[sig] = to
-		signal.Notify(came, sig)
+		signal.Notify(received, sig)
 	}
 	return nil
 }
 
-// SignalThreads is how many threads Take needs for itself alone: that in which package os/signal
-// waits.
+// SignalThreads is how many threads Take needs for itself: package os/signal waits in one.
 const SignalThreads = 1
 
 // SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing
@@ -47,8 +45,8 @@ func SurvivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func reset(sig syscall.Signal) { signal.Reset(sig) }
 
-// Kill is kill(2), with the default action in this process: the Go runtime would write the
-// stacks of all goroutines at SIGQUIT, and exit. Only a shell in its place does without.
+// Kill is kill(2), except that SIGQUIT has its default action in this process. The Go runtime would
+// print the stacks of all goroutines and exit; only a shell in place of this process avoids that.
 func Kill(pid int, sig syscall.Signal) error {
 	if sig != syscall.SIGQUIT || pid != 0 && pid != os.Getpid() {
 		return syscall.Kill(pid, sig)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// No program inherits a socket, and a stream does not wait.
+// Programs do not inherit sockets, and stream sockets do not block.
 func TestSocket(t *testing.T) {
 	inherited := func(fd uintptr) bool {
 		flags, err := unix.FcntlInt(fd, unix.F_GETFD, 0)
@@ -40,7 +40,7 @@ func TestSocket(t *testing.T) {
 	require.Equal(t, syscall.EAGAIN, err)
 }
 
-// A short path leads to a file that is deep down, until it is done with.
+// A short path leads to a deeply nested file until done is called.
 func TestShortPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 50))
 	require.NoError(t, os.MkdirAll(dir, 0o700))

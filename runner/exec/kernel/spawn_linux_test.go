@@ -154,7 +154,7 @@ func pointsIntoItself(t *testing.T, c *script) {
 func TestAScriptPointsIntoItself(t *testing.T) {
 	s := NewSpawner()
 	s.noFile = &[2]uint64{100, 200}
-	c := s.write("/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
+	c := s.newScript("/bin/true", []string{"true", "a"}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"A=b"}, Files: []uintptr{3, 1, 2}, Sys: &syscall.SysProcAttr{Foreground: true, Ctty: 3},
 	}, new(Pin), time.Hour)
 	require.Len(t, c.calls, 13)

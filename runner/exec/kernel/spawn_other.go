@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Spawner starts processes, one at a time: so no more than one is not known yet when this
+// Spawner starts processes one at a time, so that at most one process is not registered yet when this
 // process is killed. It is safe for concurrent use.
 type Spawner struct{ mu sync.Mutex }
 
 // NewSpawner returns a Spawner.
 func NewSpawner() *Spawner { return new(Spawner) }
 
-// Start starts a program as attr says, and stores the process ID in born unless that is nil.
+// Start starts a program as attr says, and stores the process ID in *born unless born is nil.
 func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born *int32, _ *Pin) (pid int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,16 +26,16 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, err
 }
 
-// StartHelper starts a helper that gets the descriptors and the word.
+// StartHelper starts a helper with the given descriptors and word.
 func StartHelper(name string, null int, fds []int, word string, _ time.Duration) (keep any, pid int, err error) {
 	pid, err = startNow(helper(name, null, fds, word))
 	return nil, pid, err
 }
 
-// Brief is the longest time of a task that counts as brief.
+// Brief is the longest duration of a brief task.
 const Brief = 0
 
-// Pins does nothing: ForkExec could not reset the affinity of a child.
+// Pins does nothing here: ForkExec could not reset the affinity of a child.
 type Pins struct{}
 
 // Pin is always nil.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStartShortOfDescriptors runs itself under a low limit: whatever is short, the error is
-// one that may go away.
+// TestStartShortOfDescriptors runs itself under a low limit. Wherever Start runs out of descriptors, it
+// must return a transient error.
 func TestStartShortOfDescriptors(t *testing.T) {
 	const variable = "CREW_TEST_DESCRIPTORS"
 	if os.Getenv(variable) == "" {
@@ -31,7 +31,7 @@ func TestStartShortOfDescriptors(t *testing.T) {
 		require.NoError(t, err)
 		open = append(open, fd)
 	}
-	last := uintptr(open[len(open)-1]) // from which the child counts on
+	last := uintptr(open[len(open)-1]) // ForkExec asks for the numbers after it
 	for ; len(open) > 1; open = open[1:] {
 		pid, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{
 			Files: []uintptr{last, last, last}, Sys: &syscall.SysProcAttr{Setpgid: true},

@@ -1,29 +1,26 @@
 //go:build (amd64 || arm64) && !crew_portable
 
-// Package raw does what has to be in assembly or has to run before any other
-// package is initialised. It is for package kernel alone, on amd64 and arm64.
+// Package raw contains assembly, and code that must run before any other package is initialised. It is
+// for package kernel alone, on amd64 and arm64.
 //
-// It must import nothing but unsafe: a package without imports whose path sorts
-// before "syscall" is initialised before it (The Go Programming Language
-// Specification, "Package initialization"). So it still sees the soft limit on
-// open files, which package syscall raises, and which tasks have to get back.
+// It must import nothing but unsafe: a package without imports whose path sorts before "syscall" is
+// initialised before it (The Go Programming Language Specification, "Package initialization"). So it
+// still sees the soft limit on open files that tasks must get back, before package syscall raises it.
 package raw
 
 import "unsafe"
 
-// NoFile holds the soft and the hard limit on open files that this process
-// started with.
+// NoFile holds the soft and the hard limit on open files that this process started with.
 var NoFile = noFile()
 
-// Pipe is the descriptor to which the note handler writes the number of a signal,
-// as one byte.
+// Pipe is the descriptor to which the note handler writes the number of a signal, as one byte.
 var Pipe int32
 
 // Call is a system call.
 type Call struct {
 	Number uintptr
 	Args   [4]uintptr
-	Want   uintptr // in a child, the result without which the child exits
+	Want   uintptr // in a child: the child exits if the result is another
 	got    uintptr
 }
 
@@ -53,7 +50,7 @@ const (
 	rlimitNoFile      = 7
 )
 
-// Until crew takes its signals, SIGQUIT kills it without a dump of all goroutines'
+// Until crew handles its signals, SIGQUIT kills it without a dump of all goroutines'
 // stacks. The Go runtime itself ignores SIGUSR1 and SIGUSR2.
 func init() {
 	const sigquit = 3
@@ -81,20 +78,17 @@ type cloneArgs struct {
 	_          [6]uint64 // stack, stack_size, tls, set_tid, set_tid_size, cgroup
 }
 
-// Spawn starts a child that makes the calls one after another. It exits with
-// status 127 as soon as a call does not return what it should; the last call is
-// an execve, which returns only if it fails. Until the exec the child shares this
-// process's memory; it runs no Go code and inherits no signal handlers. If born is
-// not nil, the kernel stores the child's ID there before the child runs, even if
-// this process is killed meanwhile; the child itself stores it in self, for its calls.
+// Spawn starts a child that makes the calls one after another. The child exits with status 127 as soon
+// as a call returns anything other than its Want. The last call is an execve, which returns only if it
+// fails. Until the exec the child shares this process's memory; it runs no Go code and inherits no
+// signal handlers. If born is not nil, the kernel stores the child's ID there before the child runs,
+// even if this process is killed meanwhile. The child itself stores its ID in self, for its calls.
 //
-// Spawn returns the child's ID, or the error number of clone3(2). If beside is
-// false, it returns when the child has exec'ed or ended; if a call has failed, the
-// caller has to reap the child. If beside is true, Spawn does not wait, and calls
-// and self must stay in place until the exec.
+// Spawn returns the child's ID, or the error number of clone3(2). If beside is false, it returns when
+// the child has exec'ed or ended; if a call has failed, the caller has to reap the child. If beside is
+// true, Spawn does not wait, and calls and self must stay in place until the exec.
 //
-// The caller must keep alive what Args point to, and must not have it on its
-// stack.
+// The caller must keep the data that Args point to alive and off its stack.
 //
 //go:nosplit
 func Spawn(calls []Call, born, self *int32, beside bool) (pid int, err uintptr) {
@@ -116,7 +110,7 @@ func Spawn(calls []Call, born, self *int32, beside bool) (pid int, err uintptr) 
 	return int(r), 0
 }
 
-// noFile returns the limits on open files.
+// noFile returns the soft and the hard limit on open files.
 func noFile() (limit [2]uint64) {
 	c := Call{Number: sysPrlimit64, Args: [4]uintptr{0, rlimitNoFile, 0, uintptr(unsafe.Pointer(&limit))}}
 	do(&c)
@@ -143,7 +137,6 @@ func clone(args *cloneArgs, size uintptr, calls *Call) (pid uintptr)
 //go:noescape
 func do(c *Call)
 
-// Handlers returns the addresses of code that the kernel calls: a signal handler
-// that writes the signal's number to Pipe, one that does nothing, and the code
-// that both return to.
+// Handlers returns the addresses of code that the kernel calls: a signal handler that writes the
+// signal's number to Pipe, a handler that does nothing, and the code to which both return.
 func Handlers() (note, nothing, restore uintptr)

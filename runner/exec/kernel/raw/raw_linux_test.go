@@ -18,8 +18,8 @@ import (
 	"crew/runner/exec/kernel/raw"
 )
 
-// start starts this test program without tests; its runtime traces on stderr which
-// packages it has initialised.
+// start starts this test program without tests. Its runtime traces on stderr which packages it has
+// initialised.
 func start(t *testing.T, stderr *os.File) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^$")
@@ -63,14 +63,14 @@ func TestEarlySignals(t *testing.T) {
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGQUIT))
 	require.NoError(t, w.Close())
-	said, err := io.ReadAll(r)
+	output, err := io.ReadAll(r)
 	require.NoError(t, err)
 	_ = cmd.Wait()
 	require.Equal(t, syscall.SIGQUIT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
-	require.NotContains(t, string(said), "goroutine")
+	require.NotContains(t, string(output), "goroutine")
 }
 
-// A child that does what it should stores its ID, and makes no call behind one that ends it.
+// A child whose calls succeed stores its ID, and makes no call after one that ends it.
 func TestSpawn(t *testing.T) {
 	calls := []raw.Call{{Number: syscall.SYS_GETPPID, Want: uintptr(os.Getpid())}, {Number: syscall.SYS_EXIT}, {Number: syscall.SYS_CLOSE}}
 	var self int32
