@@ -60,7 +60,7 @@ func CatchSignals() (*Signals, error) {
 	if s.jobControl = !kernel.Ignored(syscall.SIGTSTP) && !kernel.IsInit(); s.jobControl {
 		all = append(all, syscall.SIGTSTP, syscall.SIGCONT, fence)
 	}
-	if err := kernel.Take(s.caught, all...); err != nil {
+	if err := kernel.Notify(s.caught, all...); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -161,7 +161,7 @@ func (s *Signals) Release() {
 // Await begins something after Release. It waits until the channel that begin returns is closed,
 // or until a signal asks for the end, and returns that, or 0.
 func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
-	err := kernel.Take(s.caught, s.ending...)
+	err := kernel.Notify(s.caught, s.ending...)
 	done := begin()
 	if err != nil {
 		<-done

@@ -158,7 +158,7 @@ func (w *worker) pace(waited time.Duration) {
 	case w.pin == nil:
 		w.quick = 0
 		if w.pin = w.pins.Take(true); w.pin != nil {
-			w.pin.Join(w.PID)
+			w.pin.AddProcess(w.PID)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		require.Equal(t, fill(row[1]), fmt.Sprint(found, a.Jobs, " ", where))
 	})
 	a, _ := Parse(fmt.Sprintf(" --jobserver-auth=%d,%d", r, another))
-	require.Equal(t, kernel.PipeIsOne, a.r == -1 && a.w == -1)
+	require.Equal(t, kernel.PipeEndsShareInode, a.r == -1 && a.w == -1)
 }
 
 // Whatever was in MAKEFLAGS, tasks find the jobserver, and make its variables.

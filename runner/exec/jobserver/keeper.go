@@ -83,7 +83,7 @@ func (k *Keeper) End() {
 
 // read reads from a pipe, and reports whether anything came.
 func read(r int, to []byte) (came bool) {
-	_ = kernel.Again(func() error {
+	_ = kernel.IgnoreEINTR(func() error {
 		n, err := unix.Read(r, to)
 		came = n > 0
 		return err
@@ -94,6 +94,6 @@ func read(r int, to []byte) (came bool) {
 // write writes to a pipe, which must have room.
 func write(w int, tokens []byte) {
 	if len(tokens) > 0 {
-		_ = kernel.Again(func() error { _, err := unix.Write(w, tokens); return err })
+		_ = kernel.IgnoreEINTR(func() error { _, err := unix.Write(w, tokens); return err })
 	}
 }

@@ -52,7 +52,7 @@ func (a *Auth) pipe(value string) {
 	}
 	in, isIn := pipeOf(r, unix.O_WRONLY)
 	out, isOut := pipeOf(w, unix.O_RDONLY)
-	if isIn && isOut && (!kernel.PipeIsOne || in.Dev == out.Dev && in.Ino == out.Ino) {
+	if isIn && isOut && (!kernel.PipeEndsShareInode || in.Dev == out.Dev && in.Ino == out.Ino) {
 		a.r, a.w = r, w
 	}
 }

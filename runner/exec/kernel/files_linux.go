@@ -25,7 +25,7 @@ func SyncTree(path string, dir bool) error {
 // Dying reports whether a process has been killed, even if it still exists (proc_pid_stat(5),
 // proc_pid_status(5)).
 func Dying(pid int) bool {
-	p, ok := Look(pid)
+	p, ok := FindProcess(pid)
 	if !ok {
 		return syscall.Kill(pid, 0) == syscall.ESRCH
 	}

@@ -19,7 +19,7 @@ import (
 func SyncTree(path string, _ bool) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && (e.IsDir() || e.Type().IsRegular()) {
-			err = syncBy(path, func(f *os.File) error { return Again(func() error { return unix.Fsync(int(f.Fd())) }) })
+			err = syncBy(path, func(f *os.File) error { return IgnoreEINTR(func() error { return unix.Fsync(int(f.Fd())) }) })
 		}
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) { // syncBy has called sync(2), or the file is gone
 			return nil
@@ -82,7 +82,7 @@ func Marked(dir, name string, _, _ int64) bool {
 	return false
 }
 
-func flock(fd, how int) error { return Again(func() error { return unix.Flock(fd, how) }) }
+func flock(fd, how int) error { return IgnoreEINTR(func() error { return unix.Flock(fd, how) }) }
 
 // OwnPath returns the path of the program of this process. The file may have been replaced meanwhile.
 func OwnPath() (string, error) { return os.Executable() }
@@ -92,7 +92,7 @@ func OwnPath() (string, error) { return os.Executable() }
 func newShared(_ string, size int64) (fd int, err error) {
 	for _, dir := range [...]string{os.TempDir(), "/tmp", "/var/tmp"} {
 		var f *os.File
-		if f, err = Unnamed(dir); err != nil {
+		if f, err = CreateUnnamed(dir); err != nil {
 			continue
 		}
 		defer f.Close()

@@ -182,8 +182,8 @@ func KilledEarly(pid int) bool {
 	if info.code != killedChild && info.code != dumpedChild {
 		return false
 	}
-	p, _ := Look(pid)
-	return p.Unbegun
+	p, _ := FindProcess(pid)
+	return p.BeforeExec
 }
 
 // forkExec is syscall.ForkExec with two differences. It fails with EMFILE if the child found no free
@@ -203,21 +203,21 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 type Process struct {
 	PID, Parent, Group, Session int
 
-	Start   int64  // start time in units of the system's choice; with PID it identifies the process
-	Name    string // of the program; may be truncated
-	Ended   bool   // a zombie without any threads left
-	Stopped bool
-	Used    time.Duration // CPU time, including that of reaped children; Linux only
-	Memory  int64         // resident bytes; Linux only
-	Unbegun bool          // has not executed a program since it was forked
-	exiting bool          // is exiting or has exited; for Dying
+	Start      int64  // start time in units of the system's choice; with PID it identifies the process
+	Name       string // of the program; may be truncated
+	Ended      bool   // a zombie without any threads left
+	Stopped    bool
+	Used       time.Duration // CPU time, including that of reaped children; Linux only
+	Memory     int64         // resident bytes; Linux only
+	BeforeExec bool          // has not executed a program since it was forked
+	exiting    bool          // is exiting or has exited; for Dying
 }
 
-// Free continues the children of parent that were stopped before they executed their program, by a
+// ResumeStuck continues the children of parent that were stopped before they executed their program, by a
 // signal for parent's process group.
-func Free(parent int) {
+func ResumeStuck(parent int) {
 	for _, p := range Processes() {
-		if p.Parent == parent && p.Unbegun && p.Stopped {
+		if p.Parent == parent && p.BeforeExec && p.Stopped {
 			_ = syscall.Kill(p.PID, syscall.SIGCONT)
 		}
 	}
@@ -232,6 +232,6 @@ func Unstick(done <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		Free(os.Getpid())
+		ResumeStuck(os.Getpid())
 	}
 }

@@ -6,7 +6,7 @@
 //     tasks, 1.10 for /bin/true;
 //   - pinning a brief task and its thread to one processor (Pins): 1.26 and 1.00, and 1.4 for cat as a
 //     worker;
-//   - signal handlers in assembly (Take): 1.07 and 1.03, and 1.13 for one task.
+//   - signal handlers in assembly (Notify): 1.07 and 1.03, and 1.13 for one task.
 //
 // The tricks need amd64 or arm64. Code that needs Linux is in files named x_linux.go. Its portable
 // counterpart is in x_other.go and relies only on features that POSIX systems share. The build tag
@@ -55,8 +55,8 @@ func OpenPTY() (ours, theirs int, err error) {
 	return ours, theirs, err
 }
 
-// Again calls call until it fails with an error other than EINTR, or succeeds.
-func Again(call func() error) error {
+// IgnoreEINTR calls call until it fails with an error other than EINTR, or succeeds.
+func IgnoreEINTR(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
 			return err
@@ -116,8 +116,8 @@ func threads(dir string) (n int64, owner int) {
 	return int64(st.Nlink) - 2, int(st.Uid)
 }
 
-// Unnamed creates a file in dir, open for reading and writing, and removes its name.
-func Unnamed(dir string) (*os.File, error) {
+// CreateUnnamed creates a file in dir, open for reading and writing, and removes its name.
+func CreateUnnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "crew-")
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func ShortPath(path string) (short string, done func(), err error) {
 
 // reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after an error.
 func reopen(path string, flags int) (fd int, err error) {
-	err = Again(func() error {
+	err = IgnoreEINTR(func() error {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0o666)
 		return err
 	})

@@ -60,7 +60,7 @@ func IsProc(string) bool { return false }
 // true if it cannot tell.
 func Remote(dir string) bool {
 	var st unix.Statfs_t
-	return Again(func() error { return unix.Statfs(dir, &st) }) != nil || st.Flags&unix.MNT_LOCAL == 0
+	return IgnoreEINTR(func() error { return unix.Statfs(dir, &st) }) != nil || st.Flags&unix.MNT_LOCAL == 0
 }
 
 // Mount returns values that identify the file system of a file. If follow is true and path is a
@@ -72,7 +72,7 @@ func Mount(path string, follow bool) [3]uint64 {
 		stat = unix.Stat
 	}
 	var st unix.Stat_t
-	_ = Again(func() error { return stat(path, &st) })
+	_ = IgnoreEINTR(func() error { return stat(path, &st) })
 	return [3]uint64{uint64(st.Dev)}
 }
 

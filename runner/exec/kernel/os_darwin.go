@@ -43,11 +43,11 @@ const SearchDir = 0x40000000 | unix.O_DIRECTORY | unix.O_CLOEXEC
 // Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the system or the file
 // system does not support that.
 func Exchange(a, b string) error {
-	return Again(func() error { return unix.RenamexNp(a, b, unix.RENAME_SWAP) })
+	return IgnoreEINTR(func() error { return unix.RenamexNp(a, b, unix.RENAME_SWAP) })
 }
 
-// Look describes a process. ok is false if there is no such process.
-func Look(pid int) (p Process, ok bool) {
+// FindProcess describes a process. ok is false if there is no such process.
+func FindProcess(pid int) (p Process, ok bool) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
 		return p, false
@@ -71,8 +71,8 @@ func process(info *unix.KinfoProc) Process {
 	return Process{
 		PID: pid, Parent: int(info.Eproc.Ppid), Group: int(info.Eproc.Pgid), Session: session,
 		Start: info.Proc.P_starttime.Nano(), Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
-		Ended:   info.Proc.P_stat == zombie,
-		Stopped: info.Proc.P_stat == stopped,
-		Unbegun: info.Proc.P_flag&exec == 0,
+		Ended:      info.Proc.P_stat == zombie,
+		Stopped:    info.Proc.P_stat == stopped,
+		BeforeExec: info.Proc.P_flag&exec == 0,
 	}
 }

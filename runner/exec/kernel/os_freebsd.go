@@ -33,8 +33,8 @@ const SearchDir = 0x00040000 | unix.O_DIRECTORY | unix.O_CLOEXEC
 // Exchange fails with errors.ErrUnsupported.
 func Exchange(string, string) error { return unix.ENOSYS }
 
-// Look describes a process. ok is false if there is no such process or the system hides it.
-func Look(pid int) (p Process, ok bool) {
+// FindProcess describes a process. ok is false if there is no such process or the system hides it.
+func FindProcess(pid int) (p Process, ok bool) {
 	info, _ := unix.SysctlRaw("kern.proc.pid", pid)
 	if len(info) < minInfoSize {
 		return p, false
@@ -66,8 +66,8 @@ func process(info []byte) Process {
 	return Process{
 		PID: number(72), Parent: number(76), Group: number(80), Session: number(88),
 		Start: int64(seconds)*1e6 + int64(micros), Name: unix.ByteSliceToString(info[447:minInfoSize]), // ki_comm
-		Ended:   info[388] == zombie, // ki_stat
-		Stopped: info[388] == stopped,
-		Unbegun: binary.NativeEndian.Uint64(info[368:])&exec == 0, // ki_flag
+		Ended:      info[388] == zombie, // ki_stat
+		Stopped:    info[388] == stopped,
+		BeforeExec: binary.NativeEndian.Uint64(info[368:])&exec == 0, // ki_flag
 	}
 }

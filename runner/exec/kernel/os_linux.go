@@ -73,7 +73,7 @@ func IsProc(dir string) bool {
 // true if it cannot tell.
 func Remote(dir string) bool {
 	var st unix.Statfs_t
-	if Again(func() error { return unix.Statfs(dir, &st) }) != nil {
+	if IgnoreEINTR(func() error { return unix.Statfs(dir, &st) }) != nil {
 		return true
 	}
 	switch uint32(st.Type) {
@@ -93,14 +93,14 @@ func Mount(path string, follow bool) [3]uint64 {
 		flags = 0
 	}
 	var st unix.Statx_t
-	_ = Again(func() error { return unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_MNT_ID, &st) })
+	_ = IgnoreEINTR(func() error { return unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_MNT_ID, &st) })
 	return [3]uint64{st.Mnt_id, uint64(st.Dev_major), uint64(st.Dev_minor)}
 }
 
 // Exchange exchanges two names. It fails with EINVAL or errors.ErrUnsupported if the system or the file
 // system does not support that.
 func Exchange(a, b string) error {
-	return Again(func() error {
+	return IgnoreEINTR(func() error {
 		return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	})
 }
@@ -116,8 +116,8 @@ func SinceBoot() time.Duration {
 // tick is the unit of times in /proc, on every processor that Go supports on Linux.
 const tick = time.Second / 100
 
-// Look describes a process. ok is false if there is no such process or the system hides it.
-func Look(pid int) (p Process, ok bool) {
+// FindProcess describes a process. ok is false if there is no such process or the system hides it.
+func FindProcess(pid int) (p Process, ok bool) {
 	var buf [1024]byte
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.ReadFile takes twice as long
 	if err != nil {
@@ -143,8 +143,8 @@ func Look(pid int) (p Process, ok bool) {
 		Ended:   f[0] == "Z" && f[17] == "1",
 		Stopped: f[0] == "T",
 		Used:    time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, Memory: number(21) * int64(os.Getpagesize()),
-		Unbegun: number(6)&fork != 0,
-		exiting: number(6)&exiting != 0 || f[0] == "Z" || f[0] == "X",
+		BeforeExec: number(6)&fork != 0,
+		exiting:    number(6)&exiting != 0 || f[0] == "Z" || f[0] == "X",
 	}, true
 }
 
@@ -153,7 +153,7 @@ func Processes() (all []Process) {
 	names, _ := os.ReadDir("/proc")
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name.Name()); err == nil {
-			if p, ok := Look(pid); ok {
+			if p, ok := FindProcess(pid); ok {
 				all = append(all, p)
 			}
 		}

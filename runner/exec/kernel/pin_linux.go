@@ -86,9 +86,9 @@ func (pin *Pin) take() bool {
 	return true
 }
 
-// Join pins the main thread of a process to the same processor, until Release, which must be called
+// AddProcess pins the main thread of a process to the same processor, until Release, which must be called
 // before the process is reaped.
-func (pin *Pin) Join(pid int) {
+func (pin *Pin) AddProcess(pid int) {
 	var one unix.CPUSet
 	one.Set(int(pin.cpu))
 	if unix.SchedGetaffinity(pid, &pin.free) == nil && pin.free.IsSet(int(pin.cpu)) && unix.SchedSetaffinity(pid, &one) == nil {
@@ -96,7 +96,7 @@ func (pin *Pin) Join(pid int) {
 	}
 }
 
-// Release undoes Take and Join. It must be called by the goroutine that called Take.
+// Release undoes Take and AddProcess. It must be called by the goroutine that called Take.
 func (pin *Pin) Release() {
 	if pin == nil {
 		return
@@ -128,8 +128,8 @@ func (pin *Pin) Yield() {
 	}
 }
 
-// Lasted records how long an attempt took, and how many attempts were live when it ended.
-func (p *Pins) Lasted(d time.Duration, live int64) {
+// Observe records how long an attempt took, and how many attempts were live when it ended.
+func (p *Pins) Observe(d time.Duration, live int64) {
 	if wanted := p.wanted.Load(); wanted != (d < Brief) && (wanted || live >= int64(runtime.NumCPU())) {
 		p.wanted.Store(!wanted)
 	}

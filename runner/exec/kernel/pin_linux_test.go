@@ -23,9 +23,9 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	var p Pins
 	require.Nil(t, p.Take(false), "no brief attempt yet")
-	p.Lasted(Brief/2, 1)
+	p.Observe(Brief/2, 1)
 	require.Nil(t, p.Take(false), "a processor is idle")
-	p.Lasted(Brief/2, int64(runtime.NumCPU()))
+	p.Observe(Brief/2, int64(runtime.NumCPU()))
 	pin := p.Take(false)
 	require.NotNil(t, pin)
 	var now unix.CPUSet
@@ -44,6 +44,6 @@ func TestPinsAreTakenAndReleased(t *testing.T) {
 	pin = p.Take(false)
 	require.NotNil(t, pin)
 	pin.Release()
-	p.Lasted(2*Brief, int64(runtime.NumCPU()))
+	p.Observe(2*Brief, int64(runtime.NumCPU()))
 	require.Nil(t, p.Take(false))
 }

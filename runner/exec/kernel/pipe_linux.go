@@ -12,8 +12,8 @@ import (
 // Pipe creates a pipe with close-on-exec set. ends[0] is for reading, ends[1] for writing.
 func Pipe(ends *[2]int) error { return unix.Pipe2(ends[:], unix.O_CLOEXEC) }
 
-// Widen makes room for size bytes in a pipe, if the kernel allows that.
-func Widen(fd, size int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size) }
+// SetPipeSize makes room for size bytes in a pipe, if the kernel allows that.
+func SetPipeSize(fd, size int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size) }
 
 // Splice moves up to n bytes of a file, starting at offset off, to a pipe without blocking. It fails
 // with EINVAL if that is not possible without a copy.
@@ -25,8 +25,8 @@ func Splice(from int, off int64, to, n int) (int64, error) {
 // CloseFrom closes all descriptors from fd on.
 func CloseFrom(fd int) { _ = unix.CloseRange(uint(fd), math.MaxUint32, 0) }
 
-// PipeIsOne reports whether both ends of a pipe are the same file for fstat(2).
-const PipeIsOne = true
+// PipeEndsShareInode reports whether both ends of a pipe are the same file for fstat(2).
+const PipeEndsShareInode = true
 
 // Reopen opens an end of a pipe a second time, in non-blocking mode. The mode of fd itself, which other
 // processes may share, does not change.

@@ -20,8 +20,8 @@ func Pipe(ends *[2]int) error {
 	return err
 }
 
-// Widen does nothing.
-func Widen(int, int) {}
+// SetPipeSize does nothing.
+func SetPipeSize(int, int) {}
 
 // Splice fails with EINVAL: the caller has to copy.
 func Splice(int, int64, int, int) (int64, error) { return 0, syscall.EINVAL }
@@ -33,9 +33,9 @@ func CloseFrom(fd int) {
 	}
 }
 
-// PipeIsOne reports whether both ends of a pipe are the same file for fstat(2). Here each has an inode
+// PipeEndsShareInode reports whether both ends of a pipe are the same file for fstat(2). Here each has an inode
 // of its own.
-const PipeIsOne = false
+const PipeEndsShareInode = false
 
 // Reopen duplicates fd. The duplicate blocks or not, as all other descriptors of the same pipe end do.
 func Reopen(fd, _ int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }

@@ -68,7 +68,7 @@ func Run(main func() int) int {
 
 // Reset gives a signal its default action. In process 1, Run takes that action.
 func Reset(sig syscall.Signal) {
-	if !IsInit() || !slices.Contains(deadly[:], sig) || Take(fatal, sig) != nil {
+	if !IsInit() || !slices.Contains(deadly[:], sig) || Notify(fatal, sig) != nil {
 		reset(sig)
 	}
 }
@@ -76,9 +76,9 @@ func Reset(sig syscall.Signal) {
 // Portable reports whether this is the portable code.
 const Portable = false
 
-// DieWith makes the kernel send sig to a process started with attr when the thread that started it ends
+// DieWithParent makes the kernel send sig to a process started with attr when the thread that started it ends
 // (PR_SET_PDEATHSIG). It returns attr.
-func DieWith(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr {
+func DieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr {
 	attr.Pdeathsig = sig
 	return attr
 }

@@ -17,5 +17,5 @@ func Reset(sig syscall.Signal) { reset(sig) }
 // Portable reports whether this is the portable code.
 const Portable = true
 
-// DieWith returns attr unchanged: a process is not told when its parent ends.
-func DieWith(attr *syscall.SysProcAttr, _ syscall.Signal) *syscall.SysProcAttr { return attr }
+// DieWithParent returns attr unchanged: a process is not told when its parent ends.
+func DieWithParent(attr *syscall.SysProcAttr, _ syscall.Signal) *syscall.SysProcAttr { return attr }

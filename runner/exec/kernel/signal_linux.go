@@ -11,15 +11,15 @@ import (
 	"crew/runner/exec/kernel/raw"
 )
 
-// Take sends the signals to a channel from now on, as signal.Notify does. It drops a signal if the
-// channel is full, so the channel needs room for all signals that may arrive at once. Take stays in
-// effect until Reset or the end of the process. Child processes start with the default action. Take is
+// Notify sends the signals to a channel from now on, as signal.Notify does. It drops a signal if the
+// channel is full, so the channel needs room for all signals that may arrive at once. Notify stays in
+// effect until Reset or the end of the process. Child processes start with the default action. Notify is
 // safe for concurrent use. Do not use os/signal for the same signals.
 //
 // Package os/signal starts three threads and switches between two of them for each signal. Here a
 // handler in assembly writes the signal's number to a pipe, and the runtime's poller wakes a goroutine
 // that reads it.
-func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
+func Notify(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	routesMu.Lock()
 	defer routesMu.Unlock()
 	if raw.Pipe == 0 {
@@ -42,7 +42,7 @@ func handler(f, restore uintptr) *raw.Action {
 	return &raw.Action{Handler: f, Flags: raw.HandlerFlags, Restorer: restore, Mask: ^uint64(0)}
 }
 
-// SignalThreads is how many threads Take needs for itself.
+// SignalThreads is how many threads Notify needs for itself.
 const SignalThreads = 0
 
 // deliver sends the signals that arrive through the pipe to their channels.

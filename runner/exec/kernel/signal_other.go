@@ -21,11 +21,11 @@ var (
 	})
 )
 
-// Take sends the signals to a channel from now on, as signal.Notify does. It drops a signal if the
-// channel is full, so the channel needs room for all signals that may arrive at once. Take stays in
-// effect until Reset or the end of the process. Child processes start with the default action. Take is
+// Notify sends the signals to a channel from now on, as signal.Notify does. It drops a signal if the
+// channel is full, so the channel needs room for all signals that may arrive at once. Notify stays in
+// effect until Reset or the end of the process. Child processes start with the default action. Notify is
 // safe for concurrent use. Do not use os/signal for the same signals.
-func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
+func Notify(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	routesMu.Lock()
 	defer routesMu.Unlock()
 	deliver()
@@ -36,7 +36,7 @@ func Take(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	return nil
 }
 
-// SignalThreads is how many threads Take needs for itself: package os/signal waits in one.
+// SignalThreads is how many threads Notify needs for itself: package os/signal waits in one.
 const SignalThreads = 1
 
 // SurvivePipes makes a write to a closed pipe fail with EPIPE instead of killing

@@ -30,8 +30,8 @@ func next(t *testing.T, from <-chan syscall.Signal) syscall.Signal {
 
 func TestSignalsGoToTheirChannels(t *testing.T) {
 	one, two := make(chan syscall.Signal, 8), make(chan syscall.Signal, 8)
-	require.NoError(t, Take(one, syscall.SIGUSR1, syscall.SIGINT))
-	require.NoError(t, Take(two, syscall.SIGUSR2))
+	require.NoError(t, Notify(one, syscall.SIGUSR1, syscall.SIGINT))
+	require.NoError(t, Notify(two, syscall.SIGUSR2))
 	for range 100 {
 		kill(t, syscall.SIGUSR1)
 		require.Equal(t, syscall.SIGUSR1, next(t, one))
@@ -40,7 +40,7 @@ func TestSignalsGoToTheirChannels(t *testing.T) {
 		kill(t, syscall.SIGINT)
 		require.Equal(t, syscall.SIGINT, next(t, one))
 	}
-	require.NoError(t, Take(two, syscall.SIGUSR1))
+	require.NoError(t, Notify(two, syscall.SIGUSR1))
 	kill(t, syscall.SIGUSR1)
 	require.Equal(t, syscall.SIGUSR1, next(t, two))
 	require.Empty(t, one)
@@ -48,8 +48,8 @@ func TestSignalsGoToTheirChannels(t *testing.T) {
 
 func TestSignalsWithoutRoomAreDropped(t *testing.T) {
 	full, other := make(chan syscall.Signal), make(chan syscall.Signal, 1)
-	require.NoError(t, Take(full, syscall.SIGUSR1))
-	require.NoError(t, Take(other, syscall.SIGUSR2))
+	require.NoError(t, Notify(full, syscall.SIGUSR1))
+	require.NoError(t, Notify(other, syscall.SIGUSR2))
 	for range 100 {
 		kill(t, syscall.SIGUSR1)
 	}
@@ -60,7 +60,7 @@ func TestSignalsWithoutRoomAreDropped(t *testing.T) {
 // The handler may run at any instruction, on any thread, and must not disturb it.
 func TestSignalsDisturbNoGoroutine(t *testing.T) {
 	came := make(chan syscall.Signal, 1)
-	require.NoError(t, Take(came, syscall.SIGUSR1))
+	require.NoError(t, Notify(came, syscall.SIGUSR1))
 	stop := make(chan struct{})
 	sums := make(chan int)
 	for range 4 {

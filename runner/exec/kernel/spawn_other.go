@@ -44,11 +44,11 @@ type Pin struct{}
 // Take returns nil.
 func (*Pins) Take(bool) *Pin { return nil }
 
-// Join does nothing.
-func (*Pin) Join(int) {}
+// AddProcess does nothing.
+func (*Pin) AddProcess(int) {}
 
-// Lasted does nothing.
-func (*Pins) Lasted(time.Duration, int64) {}
+// Observe does nothing.
+func (*Pins) Observe(time.Duration, int64) {}
 
 // Release does nothing.
 func (*Pin) Release() {}

@@ -71,7 +71,7 @@ func (p *process) openInput(t *task.Task) {
 	if b := t.Block; b == nil {
 		p.feed()
 	} else if b.Len > pipeSize {
-		kernel.Widen(p.in, splicePipe)
+		kernel.SetPipeSize(p.in, splicePipe)
 	}
 }
 

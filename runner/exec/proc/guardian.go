@@ -122,7 +122,7 @@ func (k *kin) addListed(table []int32) {
 // be the one that would have to continue it, or that all others wait for.
 func (l *lease) free(crew int) {
 	if l.starts.Load() > 0 {
-		kernel.Free(crew)
+		kernel.ResumeStuck(crew)
 	}
 }
 

@@ -39,7 +39,7 @@ type kin struct {
 
 // newKin returns a kin without groups.
 func newKin(crew, session int, marks []string) *kin {
-	self, _ := kernel.Look(crew)
+	self, _ := kernel.FindProcess(crew)
 	return &kin{crew: crew, session: session, since: self.Start, marks: marks, groups: map[int]int64{}}
 }
 
@@ -49,7 +49,7 @@ func (k *kin) add(group int, reaped bool) {
 		return
 	}
 	k.groups[group] = 0
-	if leader, ok := kernel.Look(group); ok && !reaped && leader.Session == k.session {
+	if leader, ok := kernel.FindProcess(group); ok && !reaped && leader.Session == k.session {
 		k.groups[group] = leader.Start
 	}
 }
@@ -151,7 +151,7 @@ func (k *kin) target(p kernel.Process) int {
 func (k *kin) signal(own []kernel.Process, done map[int]bool, sigs ...syscall.Signal) (sent bool) {
 	for _, p := range own {
 		to := k.target(p)
-		if now, ok := kernel.Look(p.PID); done[to] || !ok || now.Start != p.Start || now.Group != p.Group {
+		if now, ok := kernel.FindProcess(p.PID); done[to] || !ok || now.Start != p.Start || now.Group != p.Group {
 			continue
 		}
 		done[to], sent = true, true

@@ -217,7 +217,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	p.unpin()
 	if !l.shortage.threads.Load() {
-		l.pins.Lasted(r.End.Sub(r.Start), l.live.Load())
+		l.pins.Observe(r.End.Sub(r.Start), l.live.Load())
 	}
 	stop()
 	l.live.Add(-1)

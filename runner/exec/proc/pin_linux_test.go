@@ -50,7 +50,7 @@ func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 		workers.Go(func() {
 			for range crewtest.Rounds(6) {
 				for _, argv := range [][]string{{"grep", allowed, "/proc/self/status"}, {script}, {"no-such-command"}} {
-					l.pins.Lasted(kernel.Brief/2, int64(runtime.NumCPU()))
+					l.pins.Observe(kernel.Brief/2, int64(runtime.NumCPU()))
 					r := run(l, &task.Task{ID: 1, Argv: argv})
 					if got := strings.TrimSpace(text(t, r.Stdout)); got != before && !r.BadCommand {
 						t.Errorf("%q says %q, not %q", argv, got, before)
@@ -74,7 +74,7 @@ func TestAPinWithoutClone3(t *testing.T) {
 func TestAPinIsReleasedWhenATaskIsNotBrief(t *testing.T) {
 	needProcessors(t)
 	l := local(t, nil)
-	l.pins.Lasted(kernel.Brief/2, int64(runtime.NumCPU()))
+	l.pins.Observe(kernel.Brief/2, int64(runtime.NumCPU()))
 	for _, script := range []string{
 		"sleep 0.1; ",
 		"yes | head -c 20000000 >&2; ",

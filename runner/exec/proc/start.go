@@ -120,7 +120,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if !l.guardian.there() {
-		attr.Sys = kernel.DieWith(attr.Sys, syscall.SIGKILL)
+		attr.Sys = kernel.DieWithParent(attr.Sys, syscall.SIGKILL)
 	}
 	if l.terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd

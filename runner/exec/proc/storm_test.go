@@ -20,7 +20,7 @@ func TestSignalsOfTheGroupSpareTasks(t *testing.T) {
 	}
 	l := local(t, nil)
 	came, over := make(chan syscall.Signal, 1), make(chan struct{})
-	require.NoError(t, kernel.Take(came, syscall.SIGUSR1))
+	require.NoError(t, kernel.Notify(came, syscall.SIGUSR1))
 	var storm sync.WaitGroup
 	storm.Go(func() {
 		for {

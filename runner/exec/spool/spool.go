@@ -87,7 +87,7 @@ func (s *Store) extent() (*os.File, int64, error) {
 		return nil, 0, s.failed(fs.ErrClosed)
 	}
 	if s.file == nil {
-		f, err := kernel.Unnamed(s.dir)
+		f, err := kernel.CreateUnnamed(s.dir)
 		if err != nil {
 			return nil, 0, s.failed(err)
 		}

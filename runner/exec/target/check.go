@@ -183,9 +183,9 @@ func (f *Files) settled(t *task.Task) inputs {
 }
 
 func stat(path string, st *unix.Stat_t) error {
-	return kernel.Again(func() error { return unix.Stat(path, st) })
+	return kernel.IgnoreEINTR(func() error { return unix.Stat(path, st) })
 }
 
 func lstat(path string, st *unix.Stat_t) error {
-	return kernel.Again(func() error { return unix.Lstat(path, st) })
+	return kernel.IgnoreEINTR(func() error { return unix.Lstat(path, st) })
 }

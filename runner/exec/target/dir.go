@@ -179,7 +179,7 @@ func parseTemp(name string) (first int64, base string, ok bool) {
 // something is mounted in it: tasks that build a root file system mount /dev there, and a
 // killed one leaves it mounted.
 func Remove(path string) {
-	err := kernel.Again(func() error { return unix.Unlink(path) })
+	err := kernel.IgnoreEINTR(func() error { return unix.Unlink(path) })
 	if (err == unix.EISDIR || err == unix.EPERM) && !holdsMount(path) {
 		_ = os.RemoveAll(path)
 	}

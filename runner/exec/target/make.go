@@ -245,7 +245,7 @@ func (f *Files) rename(o *out) error {
 			return err
 		}
 	}
-	err := kernel.Again(func() error { return unix.Rename(o.temp, o.path) })
+	err := kernel.IgnoreEINTR(func() error { return unix.Rename(o.temp, o.path) })
 	switch {
 	case err == unix.EXDEV && o.st.Mode&unix.S_IFMT == unix.S_IFREG:
 		return f.across(o)

@@ -174,7 +174,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 		cmd = exec.CommandContext(ctx, h.all.c.ssh(), h.sshArgs("exec /bin/sh")...)
 	}
 	// Ctrl-C at the terminal must not reach it. It ends with its standard input, too.
-	cmd.SysProcAttr = kernel.DieWith(&syscall.SysProcAttr{Setsid: true}, syscall.SIGKILL)
+	cmd.SysProcAttr = kernel.DieWithParent(&syscall.SysProcAttr{Setsid: true}, syscall.SIGKILL)
 	return cmd, nil
 }
 

@@ -208,7 +208,7 @@ func (p *judged) answer() error {
 		}
 	}
 	send := func() error { return p.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) }
-	return unless(kernel.Again(send), unix.ENOENT)
+	return unless(kernel.IgnoreEINTR(send), unix.ENOENT)
 }
 
 func unless(err error, these ...unix.Errno) error {

@@ -74,7 +74,7 @@ func openLock(path string) (fd int, err error) {
 }
 
 func flock(fd, how int, path string) error {
-	if err := kernel.Again(func() error { return unix.Flock(fd, how) }); err != nil {
+	if err := kernel.IgnoreEINTR(func() error { return unix.Flock(fd, how) }); err != nil {
 		return fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
 	}
 	return nil

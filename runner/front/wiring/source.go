@@ -364,7 +364,7 @@ func (s *source) records() sink.Records {
 // quarter less time.
 func widen(stdin io.Reader) {
 	if f, ok := stdin.(*os.File); ok {
-		kernel.Widen(int(f.Fd()), cli.DefaultBlock)
+		kernel.SetPipeSize(int(f.Fd()), cli.DefaultBlock)
 	}
 }
 

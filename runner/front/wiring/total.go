@@ -146,7 +146,7 @@ func (w *wiring) copy(f *os.File) (to *os.File, err error) {
 			w.onClose(func() { _ = os.Remove(to.Name()) })
 		}
 	} else {
-		to, err = kernel.Unnamed(os.TempDir())
+		to, err = kernel.CreateUnnamed(os.TempDir())
 	}
 	if err == nil {
 		w.close = append(w.close, to.Close)

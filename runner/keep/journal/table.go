@@ -252,7 +252,7 @@ func (t *table) evict() *page {
 	}
 	var err error
 	if t.file == nil {
-		t.file, err = kernel.Unnamed(t.dir)
+		t.file, err = kernel.CreateUnnamed(t.dir)
 	}
 	for number, p := range t.pages {
 		if p == t.lastPage {

@@ -172,7 +172,7 @@ func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 }
 
 func openat(dir int, name string, flags int, perm fs.FileMode) (fd int, err error) {
-	err = kernel.Again(func() (err error) {
+	err = kernel.IgnoreEINTR(func() (err error) {
 		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(perm))
 		return err
 	})

@@ -161,7 +161,7 @@ func parts(row string) (start string, mark int, key string) {
 func (j *Joblog) lock() (unlock func()) {
 	set := func(how int16) {
 		if j.kept {
-			_ = kernel.Again(func() error { return unix.FcntlFlock(j.file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: how}) })
+			_ = kernel.IgnoreEINTR(func() error { return unix.FcntlFlock(j.file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: how}) })
 		}
 	}
 	set(unix.F_WRLCK)

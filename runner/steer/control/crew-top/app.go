@@ -112,7 +112,7 @@ func (a *app) stop() {
 	case <-a.continued:
 	case <-time.After(stopWithin):
 	}
-	_ = kernel.Take(a.signals, syscall.SIGTSTP)
+	_ = kernel.Notify(a.signals, syscall.SIGTSTP)
 	if a.away = a.screen.Resume() != nil; !a.away {
 		a.screen.Sync()
 	}

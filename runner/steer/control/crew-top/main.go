@@ -57,7 +57,7 @@ func show(args []string) (int, error) {
 	}
 	a := newApp(screen)
 	defer screen.Fini() // also at a panic
-	err = errors.Join(kernel.Take(a.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP), kernel.Take(a.continued, syscall.SIGCONT))
+	err = errors.Join(kernel.Notify(a.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP), kernel.Notify(a.continued, syscall.SIGCONT))
 	if err != nil {
 		return 1, err
 	}
