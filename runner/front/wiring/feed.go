@@ -256,7 +256,7 @@ func (f *feed) admit(list []*addition) {
 		}
 		if x.err != nil {
 			if len(numbers) > 0 {
-				f.source.tasks.Names().Undo(numbers[0] - 1)
+				f.source.tasks.Names().RemoveAfter(numbers[0] - 1)
 				f.do(task.Command{Op: task.Unused, IDs: numbers})
 			}
 			continue
@@ -328,7 +328,7 @@ func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err 
 	if len(x.Command) > 0 {
 		list = append(list, f.source.tasks.Command(convert[string](x.Command), number()))
 	} else {
-		f.source.tasks.Give(convert[string](x.Values))
+		f.source.tasks.SetValues(convert[string](x.Values))
 		for {
 			t, err := f.source.tasks.Next(number)
 			if err == io.EOF {

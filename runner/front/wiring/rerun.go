@@ -97,7 +97,7 @@ func (s *source) rest(id uint64, at int64) string {
 	file, from, unit, z := 0, at+1, "byte", ""
 	tool := fmt.Sprintf("tail -c +%d", from)
 	if !o.Pipe.On {
-		file, from = s.tasks.Rest(id)
+		file, from = s.tasks.After(id)
 		switch unit = "record"; {
 		case in.CSV, in.JSON, in.Delim == "\n":
 			unit = "line"

@@ -366,7 +366,7 @@ func testModel(t *testing.T, dir string, r *rand.Rand) {
 	}
 	if w.e.Groups == nil && (w.e.Format.Kind != CSV || w.e.MaxRecord == 0) {
 		for i, n := range w.batches(records) {
-			file, line := src.Rest(uint64(i + 1))
+			file, line := src.After(uint64(i + 1))
 			at, last := place(file)<<placeLines|place(line), records[n-1]
 			behind, next := place(last.file)<<placeLines|place(last.rest), place(math.MaxInt64)
 			if records = records[n:]; len(records) > 0 {

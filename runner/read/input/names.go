@@ -37,7 +37,7 @@ func (n *Names) Lookup(name string) uint64 {
 	return n.tasks[maphash.String(n.seed, name)]
 }
 
-// Undo removes the names of all tasks with numbers above last. It takes time for each name.
-func (n *Names) Undo(last uint64) {
+// RemoveAfter removes the names of all tasks with numbers above last. It takes time for each name.
+func (n *Names) RemoveAfter(last uint64) {
 	maps.DeleteFunc(n.tasks, func(_, number uint64) bool { return number > last })
 }

@@ -144,11 +144,11 @@ func (t *Tasks) Next(number func() uint64) (*task.Task, error) {
 // noteEnd records the position after a task.
 func (t *Tasks) noteEnd(id uint64, after place) { t.ends[id%uint64(len(t.ends))] = after }
 
-// Rest returns the position of the record after a task: the number of its file, from 0, and of its
+// After returns the position of the record after a task: the number of its file, from 0, and of its
 // line, from 1. If records do not end with line ends, it counts records. The input must have one
-// source. Rest may be called while Next runs, but not after Next has returned more than 256 tasks
+// source. After may be called while Next runs, but not after Next has returned more than 256 tasks
 // after this one.
-func (t *Tasks) Rest(id uint64) (file int, line int64) {
+func (t *Tasks) After(id uint64) (file int, line int64) {
 	at := t.ends[id%uint64(len(t.ends))]
 	return int(at >> placeLines), int64(at & (1<<placeLines - 1))
 }
@@ -261,9 +261,9 @@ func (t *Tasks) checkRecords(tk *task.Task) error {
 	return err
 }
 
-// Give makes Next continue with values, as if they were the values of a Group. The Reader must have
+// SetValues makes Next continue with values, as if they were the values of a Group. The Reader must have
 // one Group of values, and Next must have read it to its end.
-func (t *Tasks) Give(values []string) {
+func (t *Tasks) SetValues(values []string) {
 	s := t.r.firstSource()
 	s.values, s.line, s.err, t.r.err = values, 0, nil, nil
 }

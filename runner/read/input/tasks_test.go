@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0, 1:
 				upTo := last - min(last, rapid.Uint64Range(0, 5).Draw(t, "undone"))
-				names.Undo(upTo)
+				names.RemoveAfter(upTo)
 				for name, n := range model {
 					if n > upTo {
 						delete(model, name)
