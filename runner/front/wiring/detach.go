@@ -148,7 +148,7 @@ func (w *wiring) detach() (end ending) {
 	if n := stored.Load(); run != "" {
 		end.err = printText(w.out, run+"\n")
 	} else if n > 0 {
-		w.screen.Urge(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", n))
+		w.screen.TryUrgent(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", n))
 	}
 	return end
 }

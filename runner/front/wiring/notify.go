@@ -35,7 +35,7 @@ func (w *wiring) notify(end ending) {
 		text += "crew: " + task.Printable(end.err.Error()) + "\n"
 	}
 	if text == "" {
-		text = w.digest.Total()
+		text = w.digest.TotalsLine()
 	}
 	if err := w.runNotify(text, append(os.Environ(), w.figures(end, text)...)); err != nil {
 		w.screen.Urgent("--notify: " + err.Error())
@@ -124,12 +124,12 @@ func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool
 	}
 	var f sink.Fence
 	f.Stop, f.Resume = log.GitHubFence()
-	w.screen.Guard(f)
+	w.screen.FenceOwnLines(f)
 	if blocks {
 		return log.GitHubGroup
 	}
 	if w.plan.Streams() {
-		w.onClose(w.screen.Enclose(f, w.plan.Show == task.ShowRaw))
+		w.onClose(w.screen.FenceOutput(f, w.plan.Show == task.ShowRaw))
 	}
 	return nil
 }
@@ -139,6 +139,6 @@ func (w *wiring) annotate() *report.CI {
 	dir, _ := filepath.Abs(cmp.Or(w.opts.Pool.Workdir, ".")) // without one, no file is named
 	return report.NewCI(report.CIConfig{
 		Command: strings.Join(w.opts.Words(), " "), Dir: dir, Root: os.Getenv("GITHUB_WORKSPACE"),
-		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.Command, Notice: w.screen.Notice,
+		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.CICommands, Notice: w.screen.Notice,
 	})
 }

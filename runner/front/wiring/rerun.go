@@ -34,16 +34,16 @@ func (s *source) rerun() sink.RerunConfig {
 	again := cli.Rerun{Options: o}
 	number := again.NumberIn(o.Words())
 	byRecord := s.results != o.Output.Results
-	cfg := sink.RerunConfig{Line: again.Line, Rest: s.rest, State: o.State.Dir != ""}
+	cfg := sink.RerunConfig{Line: again.Line, Unread: s.rest, State: o.State.Dir != ""}
 	if len(in.Paths()) == 0 {
-		cfg.More = s.more
+		cfg.ReadMore = s.more
 	}
 	if (number == "{#}" || number == "" && regroups) && again.CommandsSuffice() && !byRecord {
 		again.Whole = true
-		cfg.Line, cfg.Whole = again.Line, true
+		cfg.Line, cfg.CommandLines = again.Line, true
 		return cfg
 	}
-	cfg.Unlike, cfg.Same = again.Unlike, s.goesOn()
+	cfg.WhyChanged, cfg.SameCommand = again.Unlike, s.goesOn()
 	cfg.Columns, cfg.JSON = in.Sources() > 1 || cuts && !again.AsRead(), in.JSON
 	switch {
 	case regroups:
@@ -52,7 +52,7 @@ func (s *source) rerun() sink.RerunConfig {
 		cfg.Batch = c.MaxArgs
 	}
 	if again.AsRead() {
-		cfg.Stdin = s.tasks.Separator()
+		cfg.StdinEnd = s.tasks.Separator()
 	}
 	if in.Header {
 		cfg.Header = s.reader.Names

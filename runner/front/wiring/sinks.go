@@ -67,7 +67,7 @@ func (w *wiring) openSinks() error {
 	}
 	if !show.Quiet || o.After.Notify != "" {
 		w.digest = sink.NewDigest(w.screen, in, w.source.rerun())
-		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.Missing = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
+		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.MissingHosts = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
 		w.digest.Quiet = show.Quiet
 		sinks = append(sinks, tells(o, w.digest))
 	}
@@ -81,7 +81,7 @@ func (w *wiring) openSinks() error {
 	}
 	if sinks = append(sinks, stdout); w.plan.failures {
 		sinks = append(sinks, sink.NewFailures(w.screen))
-		w.digest.Live = w.digest != nil
+		w.digest.FailuresShown = w.digest != nil
 	}
 	w.sinks = append(sinks, tells(o, terminal))
 	return nil
@@ -189,12 +189,12 @@ func (unrecorded) Idle()                                  {}
 
 // known returns what is known of the input.
 func (w *wiring) known() sink.Input {
-	in := sink.Input{Tasks: w.total.get, Shown: w.opts.Do == cli.DoAttach}
-	in.Kept = !w.opts.Fed() && w.source.goesOn() // in the files
+	in := sink.Input{Tasks: w.total.get, Elsewhere: w.opts.Do == cli.DoAttach}
+	in.Resumable = !w.opts.Fed() && w.source.goesOn() // in the files
 	if w.state != nil {
 		left, _ := w.state.Resumed()
-		if in.Kept, in.Done = true, int64(left.Done); w.opts.State.RetryFailed {
-			in.Done -= int64(left.Failed)
+		if in.Resumable, in.DoneBefore = true, int64(left.Done); w.opts.State.RetryFailed {
+			in.DoneBefore -= int64(left.Failed)
 		}
 	}
 	return in

@@ -123,7 +123,7 @@ func (w *wiring) run() (end ending) {
 			return ending{err: err}
 		}
 	}
-	w.signals.Serve(w.made, w.status, w.screen.Hide)
+	w.signals.Serve(w.made, w.status, w.screen.HideBar)
 	if file := w.plan.file; file != "" {
 		do := func(cmd task.Command) { w.made.Do(cmd) }
 		w.onClose(watchJobs(file, w.plan.jobs, do, w.screen.Notice))
@@ -355,7 +355,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	case e.Reason == core.BadCommand:
 		say(o.CannotRun(e.Result.Err, e.Result.Code))
 	}
-	lost := w.stdout.Lost()
+	lost := w.stdout.LostOutput()
 	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && !lost {
 		end.err = w.attached.Forget() // all results were shown
 		status, early := w.attached.Ended()
@@ -377,20 +377,20 @@ func (w *wiring) ending(e core.Ending) ending {
 		say("standard input was not read: add :::: - to take values from it, or have the tasks read a file")
 	}
 	if e.Unshown && end.err == nil {
-		w.screen.Urge("nobody reads stdout: what had not been written there is lost")
+		w.screen.TryUrgent("nobody reads stdout: what had not been written there is lost")
 	}
 	if lost && e.Reason != core.Unread {
 		text := "results could not be shown: nobody reads stdout any more"
 		if w.state != nil && w.plan.Recalls() {
 			text += ": the same command shows what --state has kept"
 		}
-		w.screen.Urge(text)
+		w.screen.TryUrgent(text)
 	}
 	for _, err := range e.More {
-		w.screen.Urge(err.Error())
+		w.screen.TryUrgent(err.Error())
 	}
 	if n := e.Abandoned; n > 0 && !e.Unshown {
-		w.screen.Urge(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
+		w.screen.TryUrgent(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
 	if end.signal != 0 || e.Reason == core.Unread {
 		end.last = nil // exit without waiting for a reader of stderr

@@ -45,7 +45,7 @@ func lifeOf(l task.Life, f core.Limit) coproc.Life {
 
 // stray returns where stderr of a worker goes that belongs to no record.
 func (w *wiring) stray(s task.Slot) io.WriteCloser {
-	return w.stdout.Stray("worker " + strconv.Itoa(s.ID))
+	return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID))
 }
 
 // workers returns the executor of crew worker, or that of records for persistent workers.

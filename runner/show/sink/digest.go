@@ -40,12 +40,12 @@ type Digest struct {
 	FlakyFail bool
 	// Quiet, which may be set before Close, means to print nothing at all: only Text tells.
 	Quiet bool
-	// Live, which may be set before Close, means that each failure had a line of its own when
+	// FailuresShown, which may be set before Close, means that each failure had a line of its own when
 	// it happened, so the first line names none.
-	Live bool
-	// Missing, which may be set before Close, returns lines about machines that were
+	FailuresShown bool
+	// MissingHosts, which may be set before Close, returns lines about machines that were
 	// not there.
-	Missing func() []string
+	MissingHosts func() []string
 	// Stats are the totals of the run, after Close.
 	Stats task.Stats
 
@@ -193,7 +193,7 @@ func likeness(r *task.Result) string {
 func (d *Digest) Close(s task.Stats) error {
 	d.Stats, d.told = s, d.all(s)
 	text := d.told
-	if d.Live {
+	if d.FailuresShown {
 		text = strings.Replace(text, d.first+"\n", "\n", 1)
 	}
 	if !d.Quiet {
@@ -205,8 +205,8 @@ func (d *Digest) Close(s task.Stats) error {
 // Text returns the digest after Close, without colours; "" if there was nothing to print.
 func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.told))) }
 
-// Total returns the line about a run without failures, after Close.
-func (d *Digest) Total() string { return d.head(&d.Stats) }
+// TotalsLine returns the line about a run without failures, after Close.
+func (d *Digest) TotalsLine() string { return d.head(&d.Stats) }
 
 // all returns what Close prints.
 func (d *Digest) all(s task.Stats) string {
@@ -262,7 +262,7 @@ func (d *Digest) all(s task.Stats) string {
 
 // goOn says how to run again what has no success, after a run that has or has not ended early.
 func (d *Digest) goOn(s *task.Stats, early bool) string {
-	if early && d.input.Kept {
+	if early && d.input.Resumable {
 		d.rerun.drop()
 		if d.rerun.cfg.State && s.Failed() > 0 {
 			return "crew: to go on, give the same command again; --retry-failed runs again what failed, too\n"
@@ -281,10 +281,10 @@ func (d *Digest) goOn(s *task.Stats, early bool) string {
 
 // missing returns lines about machines that were not there, unless no task needed any.
 func (d *Digest) missing(s *task.Stats) (text string) {
-	if d.Missing == nil || s.Admitted > 0 && s.Of(task.Skipped) == s.Admitted {
+	if d.MissingHosts == nil || s.Admitted > 0 && s.Of(task.Skipped) == s.Admitted {
 		return ""
 	}
-	for _, line := range d.Missing() {
+	for _, line := range d.MissingHosts() {
 		text += "crew: " + task.Printable(line) + "\n"
 	}
 	return text
@@ -298,7 +298,7 @@ func (d *Digest) cut(s *task.Stats) (line string, short, left bool) {
 	}
 	n := d.input.tally(s, digestCount)
 	d.unread = !s.InputEnd && (!n.known || n.total > s.Admitted)
-	if d.input.Shown && strings.HasPrefix(d.why, "SIG") {
+	if d.input.Elsewhere && strings.HasPrefix(d.why, "SIG") {
 		return fmt.Sprintf("%d of %s shown; the run is left as it is, and the same command shows it from the beginning",
 			n.done, task.Count(n.total, "task")), true, false
 	}

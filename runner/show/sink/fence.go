@@ -17,17 +17,17 @@ type Fence struct{ Stop, Resume string }
 // readWithin is how long a stream waits for the reader of the other one.
 const readWithin = time.Second
 
-// Guard has lines of crew's own be fenced if they might hold a command to the CI server,
+// FenceOwnLines has lines of crew's own be fenced if they might hold a command to the CI server,
 // and the log's reader see stdout and stderr in the order in which they are written.
 // It must be called before anything is printed.
-func (s *Screen) Guard(f Fence) {
+func (s *Screen) FenceOwnLines(f Fence) {
 	s.fence, s.inOrder = f, !s.together()
 }
 
-// Enclose fences all that is shown from now on, until it calls the returned function. If
+// FenceOutput fences all that is shown from now on, until it calls the returned function. If
 // raw, tasks write by themselves, so nobody knows whether they have ended their last line.
 // It must be called before anything is printed.
-func (s *Screen) Enclose(f Fence, raw bool) (open func()) {
+func (s *Screen) FenceOutput(f Fence, raw bool) (open func()) {
 	if raw {
 		f.Resume = "\n" + f.Resume
 	}
@@ -44,9 +44,9 @@ func (s *Screen) Enclose(f Fence, raw bool) (open func()) {
 	return func() { both(f.Resume) }
 }
 
-// Command prints commands to the CI server on stderr, outside of any fence. Errors are
+// CICommands prints commands to the CI server on stderr, outside of any fence. Errors are
 // ignored.
-func (s *Screen) Command(lines string) {
+func (s *Screen) CICommands(lines string) {
 	if lines != "" {
 		s.say(s.enclosure.Resume + lines + s.enclosure.Stop)
 	}

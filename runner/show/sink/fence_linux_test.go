@@ -21,7 +21,7 @@ func TestStreamsAreReadInOrder(t *testing.T) {
 	fromErr, errs, err := os.Pipe()
 	require.NoError(t, err)
 	s := NewScreen(out, errs)
-	s.Guard(testFence)
+	s.FenceOwnLines(testFence)
 	begin, said := time.Now(), make(chan struct{})
 	show(t, s, 0, "one")
 	go func() {

@@ -130,13 +130,13 @@ type Input struct {
 	// may begin to count them. It waits for that, but not longer than wait. It may be
 	// nil.
 	Tasks func(wait time.Duration) (n int64, ok bool)
-	// Done is how many of them an earlier run has done, as far as is known.
-	Done int64
-	// Kept means that what is done is known to the next run, from a journal or from the
+	// DoneBefore is how many of them an earlier run has done, as far as is known.
+	DoneBefore int64
+	// Resumable means that what is done is known to the next run, from a journal or from the
 	// files that tasks make, so the same command goes on where a run has stopped.
-	Kept bool
-	// Shown means that the tasks run elsewhere, and only their results are shown.
-	Shown bool
+	Resumable bool
+	// Elsewhere means that the tasks run elsewhere, and only their results are shown.
+	Elsewhere bool
 }
 
 // tally says how many tasks there are and what became of them.
@@ -156,7 +156,7 @@ func (in Input) tally(s *task.Stats, wait time.Duration) tally {
 		if n, ok := in.Tasks(wait); ok && n >= s.Admitted {
 			t.total, t.known = n, true
 			// Those that are done already and not read yet.
-			t.before += max(0, min(in.Done-t.before, n-s.Admitted))
+			t.before += max(0, min(in.DoneBefore-t.before, n-s.Admitted))
 		}
 	}
 	t.done = s.Done() + t.before - s.Resumed()

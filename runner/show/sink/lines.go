@@ -28,9 +28,9 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 	return &both[toStdout], &both[toStderr]
 }
 
-// Stray returns a writer for lines on stderr that belong to no task. It is for one
+// OpenStderr returns a writer for lines on stderr that belong to no task. It is for one
 // goroutine.
-func (s *Stdout) Stray(tag string) io.WriteCloser {
+func (s *Stdout) OpenStderr(tag string) io.WriteCloser {
 	w := &lineWriter{s: s, stream: toStderr}
 	if s.cfg.Group != nil {
 		w.fence = s.scr.fence // outside of all groups

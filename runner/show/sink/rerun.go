@@ -28,38 +28,38 @@ type RerunConfig struct {
 	// Header returns the names of the columns, once a task has failed. Nil without --header,
 	// which stays in the line.
 	Header func() []string
-	// Unlike returns why a task would change if it were listed ("{#} would be
+	// WhyChanged returns why a task would change if it were listed ("{#} would be
 	// another number"), or "". Nil if none would.
-	Unlike func(t *task.Task) string
-	// More calls list with the tasks that the run would have read after the one with a
+	WhyChanged func(t *task.Task) string
+	// ReadMore calls list with the tasks that the run would have read after the one with a
 	// number, as far as they can be had at once, and returns the number of the last one. all
 	// reports whether no other would have followed. Nil if there is only what was read.
-	More func(id uint64, list func(*task.Task)) (last uint64, all bool)
-	// Rest says from where on the input was not read after the task with a number, or from
+	ReadMore func(id uint64, list func(*task.Task)) (last uint64, all bool)
+	// Unread says from where on the input was not read after the task with a number, or from
 	// a byte on if it is cut into blocks, and how to run what is there. It returns "" if nothing
 	// is. Nil if that is never said.
-	Rest func(id uint64, at int64) string
-	// Batch is how many records a task takes if there are enough (-n). 0: a task may
-	// have any number. math.MaxInt: list at most one task.
-	Batch int
+	Unread func(id uint64, at int64) string
 	// State says that the run keeps a journal, so --retry-failed knows what has failed, and
 	// there is no need for a file.
 	State bool
-	// Same says that the same command runs again what has failed, and nothing else.
-	Same bool
+	// SameCommand says that the same command runs again what has failed, and nothing else.
+	SameCommand bool
 	RerunRecords
 }
 
 // RerunRecords says what the records of tasks are like.
 type RerunRecords struct {
+	// Batch is how many records a task takes if there are enough (-n). 0: a task may
+	// have any number. math.MaxInt: list at most one task.
+	Batch int
 	// Columns says that a record can have more than one column, each given by itself.
 	Columns bool
-	// Stdin is what ends each record if tasks read them (--stdin, --worker), else empty. Then
+	// StdinEnd is what ends each record if tasks read them (--stdin, --worker), else empty. Then
 	// -0 or -d stays in the line. Without Columns records are run again as they were
 	// read, so -C and --csv stay in the line, too.
-	Stdin string
-	// Whole says that the records are the tasks' own command lines.
-	Whole bool
+	StdinEnd string
+	// CommandLines says that the records are the tasks' own command lines.
+	CommandLines bool
 	// JSON says that the records are JSON objects (--input json).
 	JSON bool
 }
@@ -117,8 +117,8 @@ func (r *rerun) add(t *task.Task) {
 		r.bad++
 		return
 	}
-	if r.cfg.Unlike != nil {
-		if why := r.cfg.Unlike(t); why != "" {
+	if r.cfg.WhyChanged != nil {
+		if why := r.cfg.WhyChanged(t); why != "" {
 			r.unlike++
 			r.why = why
 			return
@@ -145,7 +145,7 @@ func (r *rerun) list(f failure) bool {
 		return false
 	}
 	fits := r.file == nil && r.fits(f.records)
-	if !fits && (r.cfg.State || r.cfg.Stdin != "" && r.cfg.Columns) {
+	if !fits && (r.cfg.State || r.cfg.StdinEnd != "" && r.cfg.Columns) {
 		return false
 	}
 	if short {
@@ -169,12 +169,12 @@ func (r *rerun) header() []string {
 // records returns copies of what has to be listed for a task. ok is false if no
 // list can hold that.
 func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
-	switch sep := r.cfg.Stdin; {
+	switch sep := r.cfg.StdinEnd; {
 	case r.cfg.JSON:
 		return [][]string{{t.Object}}, t.Object != "" && !strings.Contains(t.Object, "\n")
 	case len(t.Records) == 0:
 		return nil, false
-	case r.cfg.Whole:
+	case r.cfg.CommandLines:
 		line := "exec " + t.CommandLine(t.Argv) // the program, and no built-in of that name
 		if t.Shell {
 			line = strings.Clone(t.CommandLine(t.Argv))
@@ -237,8 +237,8 @@ func (c *RerunConfig) format() (options, end string) {
 	switch {
 	case c.JSON:
 		return "-a ", "\n"
-	case c.Stdin != "": // the line has the option for it
-		return "-a ", c.Stdin
+	case c.StdinEnd != "": // the line has the option for it
+		return "-a ", c.StdinEnd
 	case c.Columns:
 		return `-0 -C '\x1f' -a `, "\x00"
 	}
@@ -274,16 +274,16 @@ func (r *rerun) give(why string) {
 
 // rest returns the digest's line on what was not read, and lists it if that can be read at once.
 func (r *rerun) rest() string {
-	if r.cfg.More != nil {
+	if r.cfg.ReadMore != nil {
 		all := false
-		if r.last, all = r.cfg.More(r.last, r.add); all {
+		if r.last, all = r.cfg.ReadMore(r.last, r.add); all {
 			return ""
 		}
 	}
-	if r.cfg.Rest == nil {
+	if r.cfg.Unread == nil {
 		return ""
 	}
-	if line := r.cfg.Rest(r.last, r.at); line != "" {
+	if line := r.cfg.Unread(r.last, r.at); line != "" {
 		return "crew: " + line + "\n"
 	}
 	return ""
@@ -329,7 +329,7 @@ func (r *rerun) cannot(n int64, why string) string {
 	switch {
 	case r.cfg.State:
 		how = "the same command with --retry-failed runs " + them(n) + " again"
-	case r.cfg.Same:
+	case r.cfg.SameCommand:
 		how = "the same command runs " + them(n) + " again"
 	}
 	return fmt.Sprintf("crew: %s cannot be run again from a list%s: %s\n", task.Count(n, "task"), why, how)

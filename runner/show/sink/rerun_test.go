@@ -47,12 +47,12 @@ func TestRerun(t *testing.T) {
 		File                           text
 	}) {
 		dir := tempDir(t)
-		cfg := RerunConfig{RerunRecords: RerunRecords{Columns: c.Columns, JSON: c.JSON, Stdin: c.Stdin}, Batch: c.Batch, State: c.State, Line: crewLine}
+		cfg := RerunConfig{RerunRecords: RerunRecords{Columns: c.Columns, JSON: c.JSON, StdinEnd: c.Stdin, Batch: c.Batch}, State: c.State, Line: crewLine}
 		if c.Header != nil {
 			cfg.Header = func() []string { return c.Header }
 		}
 		if c.Numbered {
-			cfg.Unlike = func(*task.Task) string { return "{#} would be another number" }
+			cfg.WhyChanged = func(*task.Task) string { return "{#} would be another number" }
 		}
 		want := ""
 		if c.Again != "" {

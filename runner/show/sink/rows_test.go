@@ -196,7 +196,7 @@ func TestDigest(t *testing.T) {
 		Events    []happening
 		Says      text
 	}) {
-		in := Input{Done: c.Input.Done, Kept: c.Input.Kept, Shown: c.Input.Shown}
+		in := Input{DoneBefore: c.Input.Done, Resumable: c.Input.Kept, Elsewhere: c.Input.Shown}
 		if n := c.Input.Tasks; n != nil {
 			in.Tasks = func(time.Duration) (int64, bool) { return *n, *n >= 0 }
 		}

@@ -67,7 +67,7 @@ func TestScenes(t *testing.T) {
 // print prints a text of a task, or of crew itself.
 func (c *scene) print(how, text string) {
 	map[string]func(string){
-		"notice": c.s.Notice, "say": c.s.Say, "urge": c.s.Urge, "command": c.s.Command,
+		"notice": c.s.Notice, "say": c.s.Say, "urge": c.s.TryUrgent, "command": c.s.CICommands,
 		"last":   func(text string) { c.s.Urgent(text) },
 		"status": func(text string) { c.s.Urgent(text) },
 		"out":    func(text string) { show(c.t, c.s, 0, text) },
@@ -94,15 +94,15 @@ func (c *scene) do(op, args string) {
 		require.NoError(c.t, err)
 		c.s = NewScreen(c.file, os.NewFile(uintptr(fd), "again"))
 	case "fence":
-		c.s.Guard(testFence)
+		c.s.FenceOwnLines(testFence)
 	case "enclose":
-		c.leave = c.s.Enclose(testFence, false)
+		c.leave = c.s.FenceOutput(testFence, false)
 	case "leave":
 		c.leave()
 	case "typed":
 		c.cfg.Typed = true
 	case "shown":
-		c.cfg.Input.Shown = true
+		c.cfg.Input.Elsewhere = true
 	case "progress":
 		c.cfg.Progress = map[string]Progress{"auto": ProgressAuto, "always": ProgressAlways, "lines": ProgressLines, "never": ProgressNever}[args]
 		c.sinks = append(c.sinks, NewTerminal(c.s, c.cfg))

@@ -75,8 +75,8 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Hide removes the bar until it is drawn again, unless something is being written.
-func (s *Screen) Hide() {
+// HideBar removes the bar until it is drawn again, unless something is being written.
+func (s *Screen) HideBar() {
 	if s.bar != nil && s.mu.TryLock() {
 		s.bar.clear()
 		s.mu.Unlock()
@@ -139,9 +139,9 @@ func (s *Screen) together() bool {
 	return failed == nil && failed2 == nil && os.SameFile(a, b)
 }
 
-// Urge is like Urgent, for when nobody may be reading: it prints nothing if that would have
+// TryUrgent is like Urgent, for when nobody may be reading: it prints nothing if that would have
 // to wait.
-func (s *Screen) Urge(text string) {
+func (s *Screen) TryUrgent(text string) {
 	if got, err := poll(s.err.w, unix.POLLOUT, 0); err != nil || got&unix.POLLOUT != 0 { // or it is no file
 		s.Urgent(text)
 	}

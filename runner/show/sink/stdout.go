@@ -144,9 +144,9 @@ func (s *Stdout) note(err error) error {
 	return s.fault
 }
 
-// Lost reports whether something could not be shown because nobody read stdout any
+// LostOutput reports whether something could not be shown because nobody read stdout any
 // more. It is safe for concurrent use.
-func (s *Stdout) Lost() bool { return s.ports[toStdout].unread.Load() }
+func (s *Stdout) LostOutput() bool { return s.ports[toStdout].unread.Load() }
 
 // result returns the result to show of the task that the last event finishes. If its
 // attempt has just failed and gets no retry because the run ends, it is that one's.

@@ -271,7 +271,7 @@ func (m *talk) finish() {
 	default:
 		require.NoError(m, failed)
 	}
-	require.Equal(m, len(m.want[0]) > m.takes[0], m.s.Lost())
+	require.Equal(m, len(m.want[0]) > m.takes[0], m.s.LostOutput())
 }
 
 // Tasks write their lines at the same time, while a pump consumes their ends.

@@ -172,7 +172,7 @@ func (t *Terminal) notice(e *task.Event) string {
 			return b.Text(e.At)
 		}
 	case task.Draining, task.Stopping:
-		if t.cfg.Input.Shown { // nothing ends but that
+		if t.cfg.Input.Elsewhere { // nothing ends but that
 			return ""
 		}
 		doing, next := "ending"+why+": ", "; Ctrl-C again kills them"
