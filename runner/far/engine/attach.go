@@ -18,7 +18,8 @@ import (
 // attachLook is how often to look for more results.
 const attachLook = 200 * time.Millisecond
 
-// attached brings the results of a run that was handed over.
+// attached fetches the results of a detached run from the hub. It is a runner.Source of the tasks that
+// have ended, and an executor that returns their results.
 type attached struct {
 	s       *session
 	run     *RunInfo
@@ -26,14 +27,14 @@ type attached struct {
 	store   *spool.Store
 	tasks   *bufio.Reader
 	results *bufio.Reader
-	next    uint64                 // number of the task that was read last
-	ready   sync.Map               // results of tasks that are about to be shown, by number
-	end     atomic.Pointer[runEnd] // nil while more results may come
-	ctx     context.Context        // until it is closed
+	next    uint64                 // number of the latest task
+	ready   sync.Map               // results of tasks that are about to be shown, by task ID
+	end     atomic.Pointer[runEnd] // nil until the run is over
+	ctx     context.Context        // done once closed
 	cancel  context.CancelFunc
 }
 
-// Attach returns what brings the results of a run that was handed over.
+// Attach connects to a detached run whose results are to be shown.
 func Attach(c wiring.Attachment) (wiring.Attached, error) {
 	s, err := connect(c.URL, c.Notice)
 	if err != nil {
@@ -49,7 +50,7 @@ func Attach(c wiring.Attachment) (wiring.Attached, error) {
 	return a, nil
 }
 
-// open finds the run, and what is stored of it.
+// open finds the run and opens its files.
 func (a *attached) open(name string) (err error) {
 	if a.run, err = a.s.findRun(a.ctx, name); err != nil {
 		return err
@@ -68,16 +69,17 @@ func (a *attached) open(name string) (err error) {
 	return nil
 }
 
-// file returns what the hub has in a file of the run, with what comes.
+// file returns a reader of a file that the hub has of the run. It waits for more data until the run is
+// over.
 func (a *attached) file(name string) *bufio.Reader {
 	return bufio.NewReader(&remoteFile{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}})
 }
 
-// remote is a file of the hub's. It ends once the run is over.
+// remoteFile reads a file of the run from the hub. It ends once the run is over.
 type remoteFile struct {
 	a     *attached
 	order Order
-	rest  []byte // that has come and was not read
+	rest  []byte // fetched but not read yet
 }
 
 // Read waits until there is something to read.
@@ -113,7 +115,7 @@ func (r *remoteFile) Read(p []byte) (int, error) {
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	var e Ended
 	for e.Task <= a.next {
-		_, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr) // it is there twice
+		_, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr) // a result may be there twice
 		if err == nil {
 			_, err = readEnded(a.results, &e)
 		}
@@ -136,7 +138,7 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it does not run again
+	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it will not run again
 	t.Asked, t.ID = nil, number()
 	a.ready.Store(t.ID, r)
 	return t, nil
@@ -147,7 +149,7 @@ func (a *attached) Run(_ context.Context, at task.Attempt) *task.Result {
 	r, _ := a.ready.Load(at.Task.ID)
 	result := *r.(*task.Result)
 	result.Attempt = max(1, result.Attempt)
-	if !result.Outcome.Replaced() { // which comes again
+	if !result.Outcome.Replaced() { // the run calls again
 		a.ready.Delete(at.Task.ID)
 	}
 	return &result
@@ -162,7 +164,7 @@ func (a *attached) Suspend() {}
 // Resume does nothing. See runner.Executor.
 func (a *attached) Resume() {}
 
-// output takes the output that comes next.
+// output copies the next n bytes of the results, an output.
 func (a *attached) output(n int64) (task.Output, error) {
 	if n == 0 {
 		return nil, nil
@@ -174,10 +176,10 @@ func (a *attached) output(n int64) (task.Output, error) {
 	return b, nil
 }
 
-// Tasks returns how many tasks the run has.
+// Tasks returns the number of tasks of the run.
 func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
-// Ended returns how the run has ended: with which exit status, and why early, if it did.
+// Ended returns the exit status of the run, and why it ended early; "" if it did not.
 func (a *attached) Ended() (status int, early string) {
 	if o := a.end.Load(); o != nil {
 		return o.Status, string(o.Early)
@@ -185,7 +187,7 @@ func (a *attached) Ended() (status int, early string) {
 	return 0, ""
 }
 
-// Forget removes the run from the engine: all its results were shown.
+// Forget removes the run from the hub, since all its results were shown.
 func (a *attached) Forget() error { return a.s.forgetRun(a.run.Run) }
 
 // Close closes the connection.

@@ -16,12 +16,12 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// Far returns what crew needs of this package.
+// Far returns the functions of this package that crew calls.
 func Far() *wiring.Far {
 	return &wiring.Far{Submit: Submit, Detach: Detach, Leave: Leave, Work: Work, Attach: Attach, Engine: Main}
 }
 
-// Main carries out a command of crew engine.
+// Main runs a command of crew engine.
 func Main(c wiring.EngineCall) error {
 	switch c.Verb {
 	case "serve":
@@ -31,7 +31,7 @@ func Main(c wiring.EngineCall) error {
 		if err := k.Save(c.Run); err != nil {
 			return err
 		}
-		return write(&c, k.Line()+"\n") // with which workers trust it
+		return write(&c, k.Line()+"\n") // for the --trust file of workers
 	case "init":
 		return write(&c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 	}
@@ -43,7 +43,8 @@ func Main(c wiring.EngineCall) error {
 	return s.explain(s.carryOut(&c))
 }
 
-// connectFor connects for a command. With --dir it is the owner of a hub that may be starting.
+// connectFor connects for a command of crew engine. With --dir it connects as the owner of the hub
+// there, which may still be starting.
 func connectFor(c *wiring.EngineCall) (s *session, err error) {
 	if c.Dir == "" {
 		return connect(c.URL, c.Notice)
@@ -77,7 +78,7 @@ func (s *session) carryOut(c *wiring.EngineCall) error {
 	return s.cancel(c)
 }
 
-// connectHub connects to a hub, which answers.
+// connectHub connects to a hub. It returns an error if another server answers.
 func connectHub(url string, notice func(string)) (*session, error) {
 	s, err := connect(url, notice)
 	if err != nil {
@@ -90,9 +91,9 @@ func connectHub(url string, notice func(string)) (*session, error) {
 	return s, err
 }
 
-// askHub sends an order to the hub.
+// askHub sends an order to the hub. An Answer with Err becomes an error.
 func (s *session) askHub(subject string, o Order) (Answer, error) {
-	a, err := s.askRetrying(subject, o, s.nc.ConnectedServerName() == hubName) // which may be starting
+	a, err := s.askRetrying(subject, o, s.nc.ConnectedServerName() == hubName) // the hub may be starting
 	if errors.Is(err, nats.ErrNoResponders) {
 		err = errors.New("what answers there is no crew engine serve: it hands no runs out, and its configuration says who may connect (crew engine init prints the least rights)")
 	}
@@ -102,7 +103,7 @@ func (s *session) askHub(subject string, o Order) (Answer, error) {
 	return a, err
 }
 
-// invite has the hub let a user connect, and prints the context for that.
+// invite asks the hub to let a user connect, and prints the user's context.
 func (s *session) invite(c *wiring.EngineCall) error {
 	u := &credentials.User{Name: c.Run, Submitter: c.Invite.Submitter}
 	if c.Invite.For > 0 {
@@ -112,7 +113,7 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	if err = printContext(c, a.Context); err != nil { // nobody has the credentials
+	if err = printContext(c, a.Context); err != nil { // the invitation is of no use
 		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
 		err = fmt.Errorf("%w: %s is not invited: have it written elsewhere", err, u.Name)
 	}
@@ -121,7 +122,7 @@ func (s *session) invite(c *wiring.EngineCall) error {
 
 func printContext(c *wiring.EngineCall, x *address.Context) error {
 	if st, err := c.Out.Stat(); err == nil && st.Mode().IsRegular() {
-		_ = c.Out.Chmod(0o600) // it may be another user's, who lets this one write
+		_ = c.Out.Chmod(0o600) // fails if the file is another user's
 	}
 	text, err := contextText(x)
 	if err == nil {
@@ -130,7 +131,7 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 	return err
 }
 
-// revoke has the hub let a user connect no more.
+// revoke asks the hub to let a user no longer connect.
 func (s *session) revoke(c *wiring.EngineCall) error {
 	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Run}})
 	if err != nil {

@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// mostLate is how long after its end a result may come and still say something of the
-// worker's clock.
+// maxDelay is how long a result may take to arrive and still tell the offset of the worker's clock.
 const maxDelay = time.Second
 
-// clock turns the times of a worker's clock into those of this machine's. It takes the least
-// delay between the end of an attempt there and the arrival of its result here for the
-// difference of the clocks, so attempts keep their distances. It is safe for concurrent use.
+// clock converts times of a worker's clock to this machine's. It takes the shortest delay between the
+// end of an attempt there and the arrival of its result here as the offset of the clocks, so the
+// distances between attempts are preserved. It is safe for concurrent use.
 type clock struct {
 	mu     sync.Mutex
 	known  bool
-	offset time.Duration // of this machine's clock
+	offset time.Duration // this machine's clock less the worker's
 }
 
-// end returns when an attempt ended by this machine's clock, of which the worker's says when,
-// and whose result came now. Where the worker's clock seems to have been set, it begins anew.
+// toLocal converts there, when an attempt ended by the worker's clock, to this machine's clock. now is
+// when its result arrived. If the worker's clock seems to have been set, the offset is measured again.
 func (c *clock) toLocal(there, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now = now.Round(0) // clocks that are set count
+	now = now.Round(0) // compare wall clocks
 	if d := now.Sub(there); !c.known || d < c.offset || d > c.offset+maxDelay {
 		c.known, c.offset = true, d
 	}

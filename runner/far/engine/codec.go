@@ -62,9 +62,9 @@ func splitMessages(msg []byte) iter.Seq[[]byte] {
 	}
 }
 
-// digest returns what submitters and workers compare of their commands, and the command for people.
-// Two commands with the same digest do the same with a record, provided that it has the same columns:
-// their names are part of each attempt.
+// digest returns a hash that submitters and workers compare of their commands, and the command for
+// people. Two commands with the same digest do the same with a record, provided that it has the same
+// columns: their names are part of each attempt.
 func digest(t wiring.Template) (sum [32]byte, text string) {
 	t.Names, t.Caps = nil, nil
 	b := wire.Append([]byte("crew-template-4"), &t)

@@ -26,41 +26,41 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// stored is a run that was handed over, in the process that the hub has started for it. It is a run with
-// --state whose tasks come from a file, and whose results go to one.
+// detachedRun is a detached run in the process that the hub has started for it: a run with --state
+// whose tasks come from a file, and whose results go to one.
 type detachedRun struct {
 	runDir
-	record  runRecord // as it was when the process started
+	record  runRecord // as of the start of the process
 	tasks   *bufio.Reader
 	results *os.File
 
-	// once it is submitted
+	// set by submit
 
 	submitter *submitter
 	s         *session
 	do        func(task.Command) task.Reply
 
 	full    atomic.Bool // the hub has no room for more results
-	badTask atomic.Bool // a task cannot be read
+	badTask atomic.Bool // a task could not be read
 
 	reportMu sync.Mutex
 	latest   report
 
 	mu         sync.Mutex
 	next       uint64                 // number of the latest task
-	signatures map[uint64]*StoredTask // tasks that bring commands
-	cancelErrs map[uint64]error       // tasks that are not to run again, and why
+	signatures map[uint64]*StoredTask // tasks with signed commands, by number
+	cancelErrs map[uint64]error       // why tasks that must not run were cancelled
 }
 
-// Submitted submits a run that was handed over, of which a hub has what there is in a directory, and
-// returns the exit status. The hub is at the other end of standard input and output.
+// Submitted submits the detached run in a directory of the hub, and returns the exit status. Standard
+// input and output are the connection to the hub.
 func Submitted(dir string) int {
 	d := &detachedRun{runDir: runDir(dir), signatures: map[uint64]*StoredTask{}, cancelErrs: map[uint64]error{}}
 	if err := d.open(); err != nil {
 		fmt.Fprintln(os.Stderr, "crew:", err)
 		return 1
 	}
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub, which gets them, too, decides
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub gets them, too, and ends this process
 	r := &d.record
 	k := newMessageBuilder(&r.Options.Load)
 	k.template, k.live = r.Options.Template, true
@@ -74,10 +74,10 @@ func Submitted(dir string) int {
 	return status
 }
 
-// statusUsage is the exit status of a command line that is wrong, as of a process that panics.
+// statusUsage is the exit status of a wrong command line, and of a process that panics.
 const statusUsage = 2
 
-// open opens the files.
+// open reads the record and opens the files.
 func (d *detachedRun) open() (err error) {
 	if d.record, err = d.load(); err != nil {
 		return err
@@ -94,7 +94,8 @@ func (d *detachedRun) open() (err error) {
 	return nil
 }
 
-// settle goes on with what an earlier process has left, which a crash may have cut. The state is locked.
+// recover truncates files that a crash may have cut short, and loads what earlier processes recorded.
+// The directory of --state must be locked.
 func (d *detachedRun) recover() error {
 	whole, err := d.each(func(*Ended, int64) {})
 	if err == nil {
@@ -131,7 +132,7 @@ func (d *detachedRun) submit(sub wiring.Submission, k messageBuilder) (wiring.Ex
 	if err != nil {
 		return nil, err
 	}
-	gone := func() { os.Exit(1) } // as if it was killed: the next process goes on
+	gone := func() { os.Exit(1) } // as if killed: the next process continues
 	if d.s, err = dial("", sub.Notice, nats.UserInfo(credentials.Owner, owner.Password), dialStdio(0, gone)); err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (d *detachedRun) submit(sub wiring.Submission, k messageBuilder) (wiring.Ex
 	return x, err
 }
 
-// report has the hub know how far the run is.
+// report reports the run's progress to the hub.
 func (d *detachedRun) report() error {
 	return d.sendReport(func(r *report) {
 		if now := d.do(task.Command{Op: task.Look}).Snapshot; now != nil {
@@ -160,7 +161,7 @@ func (d *detachedRun) report() error {
 
 func (r *report) count(s *task.Stats) { r.Done, r.Failed = s.Finished(), s.Failed() }
 
-// tell tells the hub what is known, with a change.
+// sendReport applies change to the latest report and sends it to the hub.
 func (d *detachedRun) sendReport(change func(*report)) error {
 	d.reportMu.Lock()
 	defer d.reportMu.Unlock()
@@ -171,7 +172,8 @@ func (d *detachedRun) sendReport(change func(*report)) error {
 	return err
 }
 
-// held returns how much output the journal has, of which some may wait for its turn.
+// journalOutput returns the bytes of output in the journal. Some may wait for its turn in the results
+// file.
 func (d *detachedRun) journalOutput() (size int64) {
 	list, _ := os.ReadDir(filepath.Join(string(d.runDir), stateDir))
 	for _, e := range list {
@@ -182,7 +184,7 @@ func (d *detachedRun) journalOutput() (size int64) {
 	return size
 }
 
-// over has it be on record that the run is over, and why early, if it is.
+// recordEnd reports the end of the run to the hub, and why it ended early, if it did.
 func (d *detachedRun) recordEnd(s *task.Stats, status int, early string) error {
 	return d.sendReport(func(r *report) { r.count(s); r.End = &runEnd{status, task.Bytes(early)} })
 }
@@ -211,14 +213,14 @@ func (d *detachedRun) Next(number func() uint64) (*task.Task, error) {
 	return t, nil
 }
 
-// readTask reads the task with a number.
+// readTask reads the task with the number id, and its line into *line.
 func readTask(from *bufio.Reader, id uint64, line *StoredTask) (*task.Task, error) {
 	t := &task.Task{ID: id}
 	_, err := readLine(from, line)
 	if err == nil {
 		err = journal.DecodeTask(line.Spec, t)
 	}
-	if err == nil && t.Makes != nil { // which no run has that is handed over
+	if err == nil && t.Makes != nil { // no detached run has such tasks
 		err = errGarbage
 	}
 	if err != nil {
@@ -227,10 +229,10 @@ func readTask(from *bufio.Reader, id uint64, line *StoredTask) (*task.Task, erro
 	return t, nil
 }
 
-// Buffered reports whether the next task is here. See runner.Source.
+// Buffered reports whether the next task can be read without waiting. See runner.Source.
 func (d *detachedRun) Buffered() bool { return true }
 
-// sign has an attempt bring the signature that its submitter has made.
+// sign adds the signature of the client to an attempt.
 func (d *detachedRun) sign(a *Attempt, _ string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -241,8 +243,8 @@ func (d *detachedRun) sign(a *Attempt, _ string) {
 	}
 }
 
-// door carries out a command. Tasks can be cancelled before they are read. What is answered as cancelled,
-// paused or resumed stays so in the next process.
+// carryOut carries out a command. Tasks can be cancelled before they are read. Cancelled tasks, and a
+// run that was paused or resumed, stay so in the next process.
 func (d *detachedRun) carryOut(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
 	if cmd.Op != task.Cancel {
 		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {
@@ -260,8 +262,8 @@ func (d *detachedRun) carryOut(cmd task.Command, do func(task.Command) task.Repl
 	return reply
 }
 
-// unread returns which of some tasks are not read yet, so that they can be kept from running, and those
-// that are up to the run.
+// splitUnread splits the IDs of cmd into tasks that were not read yet, which can simply be skipped,
+// and the rest, which the run has to cancel.
 func (d *detachedRun) splitUnread(cmd task.Command) (unread, rest []uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,7 +281,7 @@ func (d *detachedRun) splitUnread(cmd task.Command) (unread, rest []uint64, err 
 	return unread, rest, err
 }
 
-// cancel has it be on record that tasks were cancelled, but for those that run.
+// recordCancelled records that tasks were cancelled, except running ones.
 func (d *detachedRun) recordCancelled(ids []uint64, why error) error {
 	f, err := d.file(cancelledFile)
 	if err != nil {
@@ -297,7 +299,8 @@ func (d *detachedRun) recordCancelled(ids []uint64, why error) error {
 	return cmp.Or(err, f.Sync())
 }
 
-// keep returns the sink that writes results, with which they are on disk, and the hub knows.
+// syncResults wraps the sink that writes results: after each batch they are on disk, and the hub is
+// told.
 func (d *detachedRun) syncResults(results runner.Sink) runner.Sink { return &syncedSink{results, d} }
 
 type syncedSink struct {
@@ -305,7 +308,7 @@ type syncedSink struct {
 	st *detachedRun
 }
 
-// Consume waits while the hub has no room. See runner.Sink.
+// Consume waits while the hub has no room for results. See runner.Sink.
 func (k *syncedSink) Consume(events []task.Event) error {
 	d := k.st
 	for len(events) > 0 && d.full.Load() {
@@ -328,7 +331,7 @@ func (k *syncedSink) Consume(events []task.Event) error {
 	}
 	err := d.results.Sync()
 	if err == nil {
-		_ = d.sendReport(func(r *report) { r.Results = size }) // or the next one does
+		_ = d.sendReport(func(r *report) { r.Results = size }) // the next report repeats it
 	}
 	return err
 }

@@ -25,37 +25,38 @@ import (
 )
 
 const (
-	restartWait     = 10 * time.Second    // the pause before the process of a run is started again
-	handOverTimeout = 30 * time.Second    // how long whoever hands a run over may be silent
-	keptFor         = 30 * 24 * time.Hour // how long results wait for somebody to fetch them, and commands that are signed are good
+	restartWait     = 10 * time.Second    // pause before the process of a run is restarted
+	handOverTimeout = 30 * time.Second    // how long the client that hands a run over may be silent
+	keptFor         = 30 * 24 * time.Hour // how long results are kept for crew engine attach, and lasting signatures hold
 	reportEvery     = 2500 * time.Millisecond
-	maxResults      = 1 << 30 // bytes of outputs, unless the user says else
-	maxTasks        = 1 << 30 // and of tasks
+	maxResults      = 1 << 30 // bytes of output, unless the user sets another limit
+	maxTasks        = 1 << 30 // bytes of tasks
 	maxRuns         = 10_000
-	maxProcesses    = 64 // of runs; others wait
+	maxProcesses    = 64 // processes of runs; other runs wait
 )
 
-// dispatcher has the runs that were handed over: it stores their tasks, keeps a process for each that
-// submits them, and shows their results. There is one, in the hub's process.
+// dispatcher holds the detached runs: it stores their tasks, keeps a process for each that submits
+// them, and serves their results. There is one, in the hub's process.
 type dispatcher struct {
 	s         *session
-	connect   func() (net.Conn, error) // to the server
-	dir       string                   // of the runs, each in a directory of its name
-	maxOutput int64                    // bytes of outputs
+	connect   func() (net.Conn, error) // opens a connection to the server
+	dir       string                   // holds a directory for each run, named by its ID
+	maxOutput int64                    // most bytes of output
 	notices   *notifier
 
-	processSem chan struct{} // one for each process of a run
+	processSem chan struct{} // limits the processes of runs
 
 	mu          sync.Mutex
 	runs        map[string]*hubRun
-	requestLeft chan struct{} // closed, and replaced, when a request was left
-	lastRequest uint64        // the number of the latest one, which is its epoch
+	requestLeft chan struct{} // closed, and replaced, when a request is left
+	lastRequest uint64        // number of the latest request, which is its Epoch
 	wg          sync.WaitGroup
-	ctx         context.Context // until the hub ends
+	ctx         context.Context // done once the hub ends
 	cancel      context.CancelFunc
 }
 
-// newDispatcher returns a dispatcher, which has a connection. It goes on until ctx is done, or serve returns.
+// newDispatcher returns a dispatcher that uses the connection s. It runs until ctx is done or serve
+// returns.
 func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
 	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}, requestLeft: make(chan struct{}), processSem: make(chan struct{}, maxProcesses)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -70,8 +71,8 @@ func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, er
 	return d, err
 }
 
-// load finds the runs that were handed over to earlier hubs. A directory without a record is one of which
-// the tasks had not all come, or that was being removed.
+// load loads the runs that earlier hubs have accepted. A directory without a record belongs to a run
+// whose tasks had not all arrived, or that was being removed.
 func (d *dispatcher) load() {
 	list, _ := os.ReadDir(d.dir)
 	for _, e := range list {
@@ -92,7 +93,7 @@ func (d *dispatcher) load() {
 			if record.For != "" {
 				d.lastRequest = max(d.lastRequest, record.Epoch)
 			}
-			if record.State == runDone { // or else its process tells
+			if record.State == runDone { // otherwise its process reports these
 				l.latest.Results = dir.length(resultsFile)
 				l.latest.Size = l.latest.Results
 				l.expiry.Reset(keptFor)
@@ -102,7 +103,7 @@ func (d *dispatcher) load() {
 	}
 }
 
-// serve returns when the dispatcher has ended. The next hub goes on with the runs.
+// serve returns when the dispatcher has ended. The next hub continues the runs.
 func (d *dispatcher) serve() error {
 	defer d.wg.Wait()
 	defer d.cancel()
@@ -114,6 +115,7 @@ func (d *dispatcher) serve() error {
 	}
 }
 
+// all returns all runs.
 func (d *dispatcher) all() (list []*hubRun) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,7 +127,8 @@ func (d *dispatcher) all() (list []*hubRun) {
 
 var errFull = errors.New("the hub keeps as much as it may: crew engine attach and cancel make room")
 
-// full reports whether the runs have more tasks than so many bytes, or more output than they may.
+// full reports whether the tasks of all runs exceed the given number of bytes, or their output exceeds
+// maxOutput.
 func (d *dispatcher) full(tasks int64) bool {
 	output := d.maxOutput
 	for _, l := range d.all() {
@@ -137,10 +140,10 @@ func (d *dispatcher) full(tasks int64) bool {
 	return tasks < 0 || output < 0
 }
 
-// serves carries out what submitters order.
+// carryOutForUser carries out an order of a user.
 func (d *dispatcher) carryOutForUser(o *Order, a *Answer) error {
 	switch o.Op {
-	case "": // they ask whether a hub is there
+	case "": // a client asks whether there is a hub
 		return nil
 	case opReport:
 		return o.unknown()
@@ -148,7 +151,7 @@ func (d *dispatcher) carryOutForUser(o *Order, a *Answer) error {
 	return d.carryOut(o, a)
 }
 
-// obey carries out what submitters, or the processes of runs, have to do with runs that are handed over.
+// carryOut carries out an order about detached runs, of a user or of the process of a run.
 func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	switch o.Op {
 	case opStore:
@@ -162,13 +165,13 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	if o.Op == opForget && l == nil && d.isTaken(o.Run) {
 		return errTaken
 	}
-	if a.None = l == nil || o.Op != opReport && o.from != l.record.User && o.from != d.s.user; a.None { // the owner has all runs
+	if a.None = l == nil || o.Op != opReport && o.from != l.record.User && o.from != d.s.user; a.None { // the owner may access all runs
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
 	switch o.Op {
 	case opRead:
 		l.mu.Lock()
-		a.End, a.Notice = l.record.End, l.record.Notice // before the file is read to its end
+		a.End, a.Notice = l.record.End, l.record.Notice // read before the file, so a run that has ended has all its results there
 		l.mu.Unlock()
 		a.Data, err = l.read(o.File, o.At)
 		return err
@@ -190,7 +193,8 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	return o.unknown()
 }
 
-// take takes a run, and fetches its tasks. Whoever hands it over asks again until they are there.
+// acceptRun accepts a run and fetches its tasks. The client repeats the order until all tasks have
+// arrived.
 func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 	if o.Record == nil || !o.Record.valid() || o.Record.Version != Version || o.Tasks == nil || o.Tasks.Size < 0 || o.Record.For != "" && o.Tasks.Size > maxRequest {
 		return errGarbage
@@ -200,7 +204,7 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 		a.None = err != errFull
 		return err
 	} else if l == nil {
-		return nil // it is here no more
+		return nil // a crew serve has taken it already
 	}
 	select {
 	case <-l.fetched:
@@ -215,8 +219,8 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 	return l.fetchErr
 }
 
-// begin begins to fetch the tasks of a run, unless that has begun. Without an error it returns nil for what a
-// crew serve has taken since.
+// addRun adds a run and starts to fetch its tasks, unless the run is there already. It returns nil
+// without an error for a request that a crew serve has taken since.
 func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	full := o.Tasks.Size > maxTasks || d.full(maxTasks-o.Tasks.Size)
 	d.mu.Lock()
@@ -245,7 +249,9 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	return l, nil
 }
 
-// keep has a run be submitted until it is over or given up, once its tasks have come, if o hands them over.
+// superviseLocked starts a goroutine that fetches the tasks if o brings them, and then runs and
+// restarts the submitting process until the run is over or given up. The caller must hold mu, except
+// while the hub starts.
 func (d *dispatcher) superviseLocked(l *hubRun, o *Order) {
 	d.runs[l.record.Run] = l
 	d.wg.Go(func() {
@@ -281,7 +287,7 @@ func (d *dispatcher) superviseLocked(l *hubRun, o *Order) {
 	})
 }
 
-// fetch has the run begin once its tasks are here.
+// fetch fetches the tasks. The run can start once they are on disk.
 func (l *hubRun) fetch(o *Order) {
 	f, err := l.file(tasksFile)
 	if err == nil {
@@ -292,7 +298,7 @@ func (l *hubRun) fetch(o *Order) {
 	defer l.mu.Unlock()
 	if l.expiry.Stop(); err == nil {
 		if l.record.State = runRunning; l.record.For != "" {
-			l.record.State, l.record.End = runLeft, &runEnd{} // its file is whole
+			l.record.State, l.record.End = runLeft, &runEnd{} // so readers of its file stop at the end
 		}
 		err = l.saveLocked()
 	}
@@ -302,17 +308,17 @@ func (l *hubRun) fetch(o *Order) {
 	}
 }
 
-// forget ends a run, and removes what there is of it.
+// forget ends a run and removes all its files.
 func (d *dispatcher) forget(l *hubRun) error {
 	l.giveUp()
 	<-l.stopped
-	l.expiry.Stop() // which would keep it in memory
+	l.expiry.Stop() // it would keep the run in memory
 	if l.state() == runLeft {
 		mark := d.takenPath(l.record.Run)
-		_ = trust.WritePrivate(mark, nil) // or else it may come again, also after a power cut
+		_ = trust.WritePrivate(mark, nil) // otherwise it may arrive again, even after a power failure
 		time.AfterFunc(takenFor, func() { _ = os.Remove(mark) })
 	}
-	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // so the next hub knows what became of it
+	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // first, so that the next hub does not load a run half removed
 	if err := os.RemoveAll(string(l.runDir)); err != nil {
 		return err
 	}
@@ -322,14 +328,14 @@ func (d *dispatcher) forget(l *hubRun) error {
 	if l.record.For != "" {
 		return nil
 	}
-	return d.s.heartbeat(heartbeatSubject(l.record.Queue, l.record.User), Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end what runs
+	return d.s.heartbeat(heartbeatSubject(l.record.Queue, l.record.User), Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end its attempts
 }
 
-// statusNever is the exit status of the process of a run that can never be submitted.
+// statusHopeless is the exit status of the process of a run that can never be submitted.
 const statusHopeless = 64
 
-// submit has a process submit the run, and returns its exit status. Its standard input and output are its
-// connection to the hub, with which it ends.
+// runProcess runs a process that submits the run, and returns its exit status. Its standard input and
+// output are its connection to the hub; it ends with that.
 func (l *hubRun) runProcess() (status int, err error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -353,7 +359,7 @@ func (l *hubRun) runProcess() (status int, err error) {
 	if err = cmd.Run(); cmd.ProcessState == nil {
 		return 0, err
 	}
-	return cmd.ProcessState.ExitCode(), nil // it has said why
+	return cmd.ProcessState.ExitCode(), nil // the process has reported its errors itself
 }
 
 // state returns the state of the run.
@@ -363,7 +369,7 @@ func (l *hubRun) state() string {
 	return l.record.State
 }
 
-// enrol tells of all runs.
+// announce publishes the RunInfo of every run, but only some of the requests to add tasks.
 func (d *dispatcher) announce() {
 	left := 0
 	for _, l := range d.all() {
@@ -374,7 +380,7 @@ func (d *dispatcher) announce() {
 			continue
 		}
 		l.mu.Lock()
-		_ = d.s.publishJSON(runInfoSubject(l.record.User, l.record.Run), &l.record.RunInfo) // whoever asks asks again
+		_ = d.s.publishJSON(runInfoSubject(l.record.User, l.record.Run), &l.record.RunInfo) // a client asks again
 		l.mu.Unlock()
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// drain has workers end in an orderly way, and returns once they have said that they will.
+// drain tells workers to end once their attempts have ended, and returns once they have confirmed.
 func (s *session) drain(c *wiring.EngineCall) error {
 	st, err := s.queryStatus(context.Background(), "")
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *session) drain(c *wiring.EngineCall) error {
 	return err
 }
 
-// workers returns the workers of a queue, or of all, that are there: those with an ID or a
-// name among names or, without any, all.
+// workers returns the workers of a queue, or of all queues if that is "". If names is not empty, it
+// returns only workers whose ID or host is in names.
 func (st *engineStatus) workers(names []string, queue string) (list []Presence, err error) {
 	of := ""
 	if queue != "" {
@@ -75,7 +75,7 @@ func (st *engineStatus) workers(names []string, queue string) (list []Presence, 
 	return list, nil
 }
 
-// me says who gives an order: a user on a machine.
+// me returns the user and the machine, as in "ann on web1".
 func me() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {

@@ -11,9 +11,9 @@ import (
 	"crew/runner/keep/trust"
 )
 
-const startWait = 10 * time.Second // for a server that starts
+const startWait = 10 * time.Second // limit for the start of a server
 
-// startServer starts a server in this process. Without a port in o it listens to nobody, and only
+// startServer starts a server in this process. Without a port in o it does not listen, and only
 // nats.InProcessServer reaches it.
 func startServer(o *server.Options) (*server.Server, error) {
 	o.NoSigs, o.NoLog = true, o.LogFile == ""
@@ -29,7 +29,7 @@ func startServer(o *server.Options) (*server.Server, error) {
 	return s, nil
 }
 
-// lockFile opens and locks a file of this user's until it is closed.
+// lockFile opens a file of this user and locks it until it is closed.
 func lockFile(path string, flags int) (*os.File, error) {
 	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
 	if err != nil {

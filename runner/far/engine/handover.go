@@ -18,13 +18,14 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// storeAgain is the pause after the hub did not take or show something, or could not write it.
+// retryWait is the pause before a request to the hub, or a write there, is tried again.
 const retryWait = 200 * time.Millisecond
 
-// storeMemory is how many bytes of tasks are in no file until the hub has them.
+// storeMemory is how many bytes of tasks are kept in memory rather than in a file, until the hub has
+// them.
 const storeMemory = 16 << 20
 
-// store hands the tasks of a run over: it has them until the hub has.
+// uploader hands the tasks of a run over to the hub. It holds them until the hub has them.
 type uploader struct {
 	s       *session
 	builder messageBuilder
@@ -34,9 +35,9 @@ type uploader struct {
 	lines   *spool.Buffer
 }
 
-// Detach hands the tasks of a run over, which fill adds, numbered from 1, and returns the run. It fails at
-// once if workers are there and none takes them. If ctx is done first, it returns no run, and nothing is left
-// of it.
+// Detach hands a run over to a hub and returns its ID. fill adds the tasks, numbered from 1. Detach
+// returns an error if there are workers but none is usable for the run. If ctx is done first, it
+// returns "", and the hub keeps nothing of the run.
 func Detach(ctx context.Context, h wiring.Detachment, fill func(add func(*task.Task) error) error) (run string, err error) {
 	key, err := signingKey(&h.Load)
 	if err != nil {
@@ -55,7 +56,7 @@ func Detach(ctx context.Context, h wiring.Detachment, fill func(add func(*task.T
 	go func() { filled <- fill(u.add) }()
 	select {
 	case err = <-filled:
-	case <-ctx.Done(): // the input may wait for ever
+	case <-ctx.Done(): // fill may block for ever on the input
 		return "", nil
 	}
 	if err != nil {
@@ -64,7 +65,7 @@ func Detach(ctx context.Context, h wiring.Detachment, fill func(add func(*task.T
 	return u.upload(ctx)
 }
 
-// newStore returns a store with no task.
+// newUploader returns an uploader without tasks.
 func newUploader(h wiring.Detachment, s *session, key *credentials.Key) (*uploader, error) {
 	u := &uploader{s: s, notices: &notifier{notice: h.Notice}, builder: newMessageBuilder(&h.Load), space: spool.New(storeMemory, "")}
 	if _, err := u.builder.probeWorkers(context.Background(), s, h.Queue); err != nil {
@@ -82,7 +83,7 @@ func newUploader(h wiring.Detachment, s *session, key *credentials.Key) (*upload
 	return u, nil
 }
 
-// add stores a task.
+// add adds a task.
 func (u *uploader) add(t *task.Task) error {
 	var msg StoredTask
 	err := u.signTask(&msg, t)
@@ -106,7 +107,7 @@ func (u *uploader) add(t *task.Task) error {
 	return nil
 }
 
-// signs has a task bring the signature for its command.
+// signTask adds the signature for the attempts of a task to msg.
 func (u *uploader) signTask(msg *StoredTask, t *task.Task) error {
 	if u.builder.sign == nil || t.Err != nil {
 		return nil
@@ -127,26 +128,26 @@ func (u *uploader) signTask(msg *StoredTask, t *task.Task) error {
 
 func attemptOf(t *task.Task) task.Attempt { return task.Attempt{Task: t} }
 
-// identityOf returns the identity of a task of a run that was handed over.
+// identityOf returns the identity of a task of a detached run.
 func identityOf(id uint64) (sum [16]byte) {
 	copy(sum[:], strconv.AppendUint(nil, id, 36))
 	return sum
 }
 
-// handOver has the hub take the run. See Detach.
+// upload makes the hub accept the run. See Detach.
 func (u *uploader) upload(ctx context.Context) (run string, err error) {
 	defer u.space.Close()
 	switch err = u.s.handOver(ctx, u.notices, &u.record, u.lines, u.lines.Len()); err {
 	case nil:
 		return u.record.Run, nil
-	case ctx.Err(): // the caller knows
+	case ctx.Err(): // the caller has cancelled it
 		return "", nil
 	}
 	return "", fmt.Errorf("hand run %s over: %w", u.record.Run, err)
 }
 
-// handOver has the hub take a run with its tasks, which it closes. If it returns the error of ctx, nothing is
-// left of the run there.
+// handOver makes the hub accept a run with its tasks, and closes tasks. If it returns the error of
+// ctx, the hub keeps nothing of the run.
 func (s *session) handOver(ctx context.Context, notices *notifier, record *runRecord, tasks task.Live, size int64) error {
 	lines, err := s.blobs.Keep(tasks, size)
 	defer s.blobs.Drop(lines)
@@ -167,8 +168,8 @@ func (s *session) handOver(ctx context.Context, notices *notifier, record *runRe
 	return cmp.Or(ctx.Err(), s.explain(err))
 }
 
-// askAbout sends an order about a run that is handed over to the hub, again and again until that has
-// carried it out, or ctx is done. errNoRun says that it never will.
+// askUntilDone repeats an order about a detached run until the hub has carried it out, or ctx is done.
+// It returns errNoRun if the hub will never carry it out.
 func (s *session) askUntilDone(ctx context.Context, notices *notifier, o Order) (Answer, error) {
 	for {
 		a, err := s.askHub(dispatchSubject(s.user), o)
@@ -177,7 +178,7 @@ func (s *session) askUntilDone(ctx context.Context, notices *notifier, o Order) 
 			return a, errNoRun
 		case err == nil || errors.Is(err, nats.ErrConnectionClosed) || ctx.Err() != nil:
 			return a, cmp.Or(err, ctx.Err())
-		case !errors.Is(err, nats.ErrReconnectBufExceeded): // which means that it is away
+		case !errors.Is(err, nats.ErrReconnectBufExceeded): // this one means that the hub is away, as the session reports
 			if isTransient(err) {
 				err = errors.New("the hub does not answer")
 			}

@@ -9,25 +9,25 @@ import (
 	"crew/runner/steer/control"
 )
 
-// tenure is a file on the machine of a worker of --ssh, which is for one run and host. It
-// is locked by the worker and, should that be killed, by its guardian until all tasks have
-// ended. So once the next worker has the lock, it knows that the worker which the file names
-// has ended with all its tasks.
+// hostLock is a locked file on the machine of a worker of --ssh, for one run and host. The worker
+// holds the lock and, if the worker is killed, its guardian does until all tasks have ended. So once
+// the next worker has the lock, the previous one, whose ID is in the file, has ended with all its
+// tasks.
 type hostLock struct {
 	file     *os.File
-	previous string // ID of the last worker; "" for none
+	previous string // ID of the previous worker; "" for none
 }
 
 const (
-	lockRetry  = 10 * time.Millisecond // the pause before another try to lock the file
-	lockPrefix = "worker."             // of the names of the files
-	lockText   = "crew worker "        // with which they begin; the ID of a worker follows
-	lockWait   = 30 * time.Second      // in which the last worker must have ended for the next one to say so
-	lockKept   = 24 * time.Hour        // how long one is kept that no worker has locked
+	lockRetry  = 10 * time.Millisecond // pause before the next try to lock the file
+	lockPrefix = "worker."             // begins the names of the files
+	lockText   = "crew worker "        // begins the text of the files; the ID of a worker follows
+	lockWait   = 30 * time.Second      // longest wait for the lock
+	lockKept   = 24 * time.Hour        // age at which an unlocked file is removed
 )
 
-// succeed takes the place of the last worker with a mark. It returns nil if that worker has not
-// ended within patience, or there is no such file.
+// acquireHostLock locks the file for mark. It returns nil if the file cannot be opened, or if the
+// previous worker has not ended within patience.
 func acquireHostLock(mark string, patience time.Duration) *hostLock {
 	dir, err := control.Dir()
 	if err != nil || !validName(mark) {
@@ -45,7 +45,7 @@ func acquireHostLock(mark string, patience time.Duration) *hostLock {
 	return nil
 }
 
-// sweep removes the files in a directory that runs have left which were killed.
+// removeStaleLocks removes the files that runs have left in dir because they were killed.
 func removeStaleLocks(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, lockPrefix+"*"))
 	for _, name := range old {
@@ -61,18 +61,17 @@ func removeStaleLocks(dir string) {
 	}
 }
 
-// last returns the ID of the worker that the file names, or "". It returns false if the file is
-// none of a tenure.
+// owner returns the ID of the worker in the file, or "". ok is false if the file is no lock of a host.
 func (l *hostLock) owner() (id string, ok bool) {
 	text, _ := os.ReadFile(l.file.Name())
 	id, ok = strings.CutPrefix(string(text), lockText)
 	return strings.TrimSpace(id), ok
 }
 
-// name writes the ID of the worker. If that fails, the next worker knows less.
+// setOwner writes the ID of the worker. If that fails, the next worker does not know its predecessor.
 func (l *hostLock) setOwner(id string) { _ = os.WriteFile(l.file.Name(), []byte(lockText+id+"\n"), 0) }
 
-// end removes the file: no worker comes that has to know of this one. A nil tenure is none.
+// remove removes the file: no later worker needs it. l may be nil.
 func (l *hostLock) remove() {
 	if l != nil {
 		_ = os.Remove(l.file.Name())

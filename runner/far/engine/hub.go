@@ -25,7 +25,7 @@ import (
 	"crew/runner/keep/trust"
 )
 
-const hubName = "crew" // of its server
+const hubName = "crew" // name of the hub's server
 
 // serve runs a hub until a signal ends it.
 func serve(c *wiring.EngineCall) error {
@@ -59,24 +59,24 @@ func serve(c *wiring.EngineCall) error {
 	return h.runs.serve()
 }
 
-// hub is a server, and what it keeps of runs that are handed over.
+// hub is a NATS server with its users, and the dispatcher of detached runs.
 type hub struct {
 	dir         string
 	lock        *os.File
 	server      *server.Server
 	runs        *dispatcher
 	users       *credentials.Users
-	password    string // of its owner
-	url         string // for clients
-	localURL    string // for the owner, what comes before that: a router may not lead from this machine to its own address
-	previousURL string // url, and maybe here, when it was last started; "" if it is new
-	ca          string // that they are to trust, as PEM; "" without TLS, or for a public authority
+	password    string // the owner's
+	url         string // URL for clients
+	localURL    string // goes before url for the owner, with a comma: a router may not lead this machine to its own public address
+	previousURL string // the owner's URL when the hub was last started; "" for a new hub
+	ca          string // certificate that clients have to trust, as PEM; "" without TLS, or for a public authority
 }
 
-// ownerFile is the name of the context of the owner, who may do everything.
+// ownerFile is the name of the owner's context. The owner has all rights.
 const ownerFile = "admin.json"
 
-// openHub starts the server.
+// openHub opens the hub's directory and starts its server.
 func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	h = &hub{}
 	defer func() {
@@ -115,7 +115,7 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	return h, nil
 }
 
-// secure has the server speak TLS.
+// secure sets the TLS options of the server.
 func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Options) error {
 	var cert credentials.Certificate
 	var err error
@@ -129,16 +129,17 @@ func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Optio
 	return err
 }
 
-// connect connects as the owner, from within.
+// connect connects as the owner, within this process.
 func (h *hub) connect(notice func(string)) (*session, error) {
 	return dial("", notice, nats.InProcessServer(h.server), nats.UserInfo(credentials.Owner, h.password))
 }
 
-// serverLog tells the errors of a server.
+// serverLog reports the errors of a server, except errors of a single client, which the client
+// reports.
 type serverLog struct{ notices notifier }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // clients are told what they do wrong
+	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // a client's own error
 		l.notices.notify("the hub says: " + text)
 	}
 }
@@ -148,8 +149,7 @@ func (l *serverLog) Noticef(string, ...any)         {}
 func (l *serverLog) Debugf(string, ...any)          {}
 func (l *serverLog) Tracef(string, ...any)          {}
 
-// openDir makes the directory, and holds it against other hubs. One with files that are not a
-// hub's is refused.
+// openDir makes the directory and locks it. It refuses a directory with files that are not a hub's.
 func (h *hub) openDir(dir string) (err error) {
 	if h.dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (h *hub) openDir(dir string) (err error) {
 	return err
 }
 
-// isHubs returns an error unless the directory is a hub's, or empty. A hub begins with its lock.
+// checkDir returns an error unless the directory is empty or a hub's. A hub creates its lock first.
 func (h *hub) checkDir() error {
 	list, err := os.ReadDir(h.dir)
 	if err != nil || len(list) == 0 {
@@ -181,10 +181,10 @@ func (h *hub) checkDir() error {
 	return fmt.Errorf("%s has files that are not of a hub: give a new --dir, or an empty one", h.dir)
 }
 
-// file returns the path of a file of the hub.
+// file returns the path of a file in the hub's directory.
 func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
 
-// openUsers reads who may connect, and the owner's password, or makes one.
+// openUsers loads the users, and loads or makes the owner's password.
 func (h *hub) openUsers() (*credentials.Users, error) {
 	switch c, err := address.Read(h.file(ownerFile)); {
 	case err == nil && c.Password != "":
@@ -199,7 +199,7 @@ func (h *hub) openUsers() (*credentials.Users, error) {
 	return credentials.OpenUsers(h.dir, h.password, rightsOf)
 }
 
-// writeOwner writes the context of the owner.
+// writeOwner writes the owner's context.
 func (h *hub) writeOwner() error {
 	c := h.context(credentials.Owner, h.password)
 	c.URL = h.localURL + c.URL
@@ -215,19 +215,20 @@ func contextText(c *address.Context) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// close ends the server.
+// close stops the server and unlocks the directory.
 func (h *hub) close() {
 	if h.server != nil {
 		h.server.Shutdown()
 		h.server.WaitForShutdown()
 	}
 	if h.lock != nil {
-		_ = unix.Flock(int(h.lock.Fd()), unix.LOCK_UN) // a process that is just being started may have inherited it
+		_ = unix.Flock(int(h.lock.Fd()), unix.LOCK_UN) // a process that is being started may have inherited the lock
 		h.lock.Close()
 	}
 }
 
-// obey invites and revokes users for the owner, and hears of runs that were handed over.
+// carryOut carries out an order: the owner invites and revokes users, and the processes of detached
+// runs report.
 func (h *hub) carryOut(o *Order, a *Answer) (err error) {
 	switch {
 	case o.Op != opInvite && o.Op != opRevoke:
@@ -244,7 +245,7 @@ func (h *hub) carryOut(o *Order, a *Answer) (err error) {
 	return err
 }
 
-// invite lets a user connect, with the context that it returns.
+// invite lets a user connect with the context that it returns.
 func (h *hub) invite(v credentials.User) (*address.Context, error) {
 	password, err := h.users.Invite(v)
 	if err != nil {
@@ -255,8 +256,8 @@ func (h *hub) invite(v credentials.User) (*address.Context, error) {
 	return c, nil
 }
 
-// cut closes the connections of a user, and returns how many there were. A client has its name
-// before it is let in, so none that was let in is missed.
+// disconnect closes the connections of a user, and returns how many there were. The server knows the
+// name of a client before it admits it, so no admitted client is missed.
 func (h *hub) disconnect(name string) (n int, err error) {
 	list, err := h.server.Connz(&server.ConnzOptions{User: name, Limit: math.MaxInt})
 	if err != nil {
@@ -270,7 +271,7 @@ func (h *hub) disconnect(name string) (n int, err error) {
 	return n, nil
 }
 
-// context returns the context of a user.
+// context returns the context for a user.
 func (h *hub) context(name, password string) *address.Context {
 	return &address.Context{URL: h.url, User: name, Password: password, CAText: h.ca}
 }

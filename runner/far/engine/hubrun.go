@@ -20,57 +20,57 @@ import (
 	"crew/runner/steer/control"
 )
 
-// What the directory of a run holds that was handed over.
+// The files in the directory of a detached run.
 const (
-	recordFile    = "run"       // handed
-	tasksFile     = "tasks"     // Stored, each on a line
-	resultsFile   = "results"   // Ended, each on a line, which the outputs follow; in input order
-	cancelledFile = "cancelled" // task.Facts of tasks that were cancelled before they ran
-	stateDir      = "state"     // of --state
+	recordFile    = "run"       // a runRecord
+	tasksFile     = "tasks"     // StoredTask values, one a line
+	resultsFile   = "results"   // Ended values in input order, each a line that its outputs follow
+	cancelledFile = "cancelled" // task.Facts of tasks that were cancelled before they ran, one a line
+	stateDir      = "state"     // the directory of --state
 )
 
-// handed is the record of a run that was handed over, as JSON.
+// runRecord is the record of a detached run or of a request to add tasks, as JSON.
 type runRecord struct {
 	RunInfo
 	Options RunOptions `json:"terms"`
-	End     *runEnd    `json:"over,omitempty"` // nil while the run is not over
+	End     *runEnd    `json:"over,omitempty"` // nil until the run is over
 }
 
-// over says how a run has ended.
+// runEnd is how a run has ended.
 type runEnd struct {
-	Status int        `json:"status"`          // the exit status that it would have had at its owner's
-	Early  task.Bytes `json:"early,omitempty"` // why it ended early, if it did
+	Status int        `json:"status"`          // the exit status that the run would have had without --detach
+	Early  task.Bytes `json:"early,omitempty"` // why it ended early; "" if it did not
 }
 
-// report is what the process of a run tells the hub, as JSON.
+// report is the progress of a run that its process reports to the hub, as JSON.
 type report struct {
-	Results int64   `json:"results"` // how long their file is, as far as it is on disk
-	Size    int64   `json:"size"`    // of all output that is kept
+	Results int64   `json:"results"` // bytes of the results file that are on disk
+	Size    int64   `json:"size"`    // bytes of all stored output
 	Done    int64   `json:"done"`
 	Failed  int64   `json:"failed"`
 	Paused  bool    `json:"paused,omitempty"`
 	End     *runEnd `json:"over,omitempty"`
 }
 
-// Stored is a task of a run that was handed over, as JSON.
+// StoredTask is a task of a detached run, as JSON.
 type StoredTask struct {
-	Spec json.RawMessage `json:"spec"` // as journal.EncodeTask has it
+	Spec json.RawMessage `json:"spec"` // as journal.EncodeTask encodes it
 
-	// of the signature for its attempts, if they bring commands
+	// the signature of its attempts, if they bring commands
 
 	Expires time.Time `json:"expires,omitzero"`
 	Signer  []byte    `json:"signer,omitempty"`
 	Sig     []byte    `json:"sig,omitempty"`
 }
 
-// Ended is how a task of such a run has ended, as JSON; see task.ShowFrames.
+// Ended is the result of one task of a detached run, as JSON; see task.ShowFrames.
 type Ended struct {
 	task.Facts
-	Stdout int64 `json:"out"` // how long the outputs are
+	Stdout int64 `json:"out"` // length of the output in bytes
 	Stderr int64 `json:"err"`
 }
 
-// readEnded reads how a task has ended, of which the outputs follow, and returns the length of the line.
+// readEnded reads an Ended, which its outputs follow, and returns the length of its line.
 func readEnded(from *bufio.Reader, e *Ended) (int, error) {
 	*e = Ended{}
 	n, err := readLine(from, e)
@@ -80,15 +80,15 @@ func readEnded(from *bufio.Reader, e *Ended) (int, error) {
 	return n, err
 }
 
-// runDir is the directory of a run that was handed over.
+// runDir is the directory of a detached run.
 type runDir string
 
-// file opens a file, to which what is written is appended.
+// file opens a file for reading and appending. It creates a missing one.
 func (d runDir) file(name string) (*os.File, error) {
 	return trust.OpenOwn(filepath.Join(string(d), name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// length returns how long a file is, 0 if there is none.
+// length returns the length of a file, 0 if it does not exist.
 func (d runDir) length(name string) int64 {
 	info, err := os.Stat(filepath.Join(string(d), name))
 	if err != nil {
@@ -112,7 +112,7 @@ func (d runDir) load() (record runRecord, err error) {
 	return record, err
 }
 
-// valid reports whether a run can be like that.
+// valid reports whether r can be the record of a run or of a request.
 func (r *runRecord) valid() bool {
 	s := r.Progress
 	if r.For != "" {
@@ -121,8 +121,8 @@ func (r *runRecord) valid() bool {
 	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Options.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
 }
 
-// each calls f with the results that are on record, and where their outputs are. It returns how long
-// all are: a crash may have left a part of one.
+// each calls f with each stored result and the offset of its outputs. It returns the length of all
+// complete results: a crash may have left a part of another one.
 func (d runDir) each(f func(e *Ended, at int64)) (whole int64, err error) {
 	file, err := d.file(resultsFile)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d runDir) each(f func(e *Ended, at int64)) (whole int64, err error) {
 	}
 }
 
-// ended returns what is on record of tasks that have ended. See control.Sight.
+// ended returns what is stored of tasks that have ended. See control.Sight.
 func (d runDir) ended(ids ...uint64) map[uint64]task.Past {
 	all := map[uint64]task.Past{}
 	_, _ = d.each(func(e *Ended, at int64) {
@@ -154,13 +154,13 @@ func (d runDir) ended(ids ...uint64) map[uint64]task.Past {
 	return all
 }
 
-// kept is a part of a file.
+// fileSection is a part of a file that closes the file.
 type fileSection struct {
 	*io.SectionReader
 	io.Closer
 }
 
-// output returns an output that is on record, or nil if it is empty or cannot be read.
+// output returns a stored output, or nil if it is empty or cannot be read.
 func (d runDir) output(at, n int64) task.Live {
 	f, err := d.file(resultsFile)
 	if err != nil || n == 0 {
@@ -170,7 +170,7 @@ func (d runDir) output(at, n int64) task.Live {
 	return fileSection{io.NewSectionReader(f, at, n), f}
 }
 
-// readLine reads a line of JSON into what to points to, and returns its length.
+// readLine decodes a line of JSON into *to, and returns the length of the line.
 func readLine(r *bufio.Reader, to any) (int, error) {
 	var text []byte
 	for {
@@ -187,26 +187,27 @@ func readLine(r *bufio.Reader, to any) (int, error) {
 	}
 }
 
-// ledger is a run that was handed over, as the hub has it.
+// hubRun is a detached run, or a request to add tasks, in the hub's process.
 type hubRun struct {
 	runDir
 	d       *dispatcher
 	notices *notifier
 
-	fetched  chan struct{}    // closed once its tasks are here, or could not be fetched
-	stopped  chan struct{}    // closed once nothing is done for the run any more
-	visitors control.Visitors // once it is over
-	expiry   *time.Timer      // until it is forgotten, for whoever hands it over is silent, or nobody fetches the results
+	fetched  chan struct{}    // closed once the tasks are fetched, or fetching has failed
+	stopped  chan struct{}    // closed once the supervising goroutine has ended
+	visitors control.Visitors // clients of crew ctl, once the run is over
+	expiry   *time.Timer      // removes the run if its client is silent, or if its results are not fetched
 
 	mu       sync.Mutex
 	record   runRecord
-	latest   report          // as its process has told
-	tasks    int64           // bytes
-	fetchErr error           // why its tasks could not be fetched
-	ctx      context.Context // until the hub gives the run up
+	latest   report          // the latest report of its process
+	tasks    int64           // bytes of its tasks
+	fetchErr error           // why the tasks could not be fetched
+	ctx      context.Context // done once the hub gives the run up
 	giveUp   context.CancelFunc
 }
 
+// newRun returns a run with the given record. It is not supervised yet.
 func (d *dispatcher) newRun(record runRecord) *hubRun {
 	here := newRunInfo("", "", "", identity{})
 	record.Host, record.PID, record.Notice = here.Host, here.PID, ""
@@ -221,12 +222,12 @@ func (d *dispatcher) newRun(record runRecord) *hubRun {
 	l.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
 	about := control.Hello{Name: record.Name, Command: task.Bytes(newMessageBuilder(&record.Options.Load).text)}
 	over := control.Serve(control.Config{About: about, Do: l.answerEnded, Soon: control.Never, See: control.Sight{Ended: l.ended}})
-	_ = over.Sink().Close(task.Stats{}) // it hears of no task any more
+	_ = over.Sink().Close(task.Stats{}) // no more tasks will come
 	l.visitors.Welcome = over.Welcome
 	return l
 }
 
-// save has the record be that on disk. The caller holds mu.
+// saveLocked writes the record to disk. The caller must hold mu.
 func (l *hubRun) saveLocked() error {
 	text, err := json.Marshal(&l.record)
 	if err == nil {
@@ -235,11 +236,11 @@ func (l *hubRun) saveLocked() error {
 	return err
 }
 
-// report takes what the process of the run tells.
+// applyReport applies a report of the run's process.
 func (l *hubRun) applyReport(r *report) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.record.State == runDone { // it comes late
+	if l.record.State == runDone { // the report is late
 		return nil
 	}
 	l.latest = *r
@@ -255,7 +256,7 @@ func (l *hubRun) applyReport(r *report) error {
 	return l.saveLocked()
 }
 
-// never has the run be over, which cannot be submitted. Its process has said why.
+// fail marks a run that can never be submitted as done. Its process has already reported why.
 func (l *hubRun) fail() {
 	l.mu.Lock()
 	r := l.latest
@@ -264,7 +265,7 @@ func (l *hubRun) fail() {
 	_ = l.applyReport(&r)
 }
 
-// read returns what a file has at an offset, at most a piece of it, and nothing at its end.
+// read returns the bytes of a file from offset at on, at most maxMessage, and none at its end.
 func (l *hubRun) read(name string, at int64) ([]byte, error) {
 	l.mu.Lock()
 	n := min(map[string]int64{tasksFile: l.tasks, resultsFile: l.latest.Results}[name]-at, maxMessage)
@@ -282,7 +283,7 @@ func (l *hubRun) read(name string, at int64) ([]byte, error) {
 	return b, err
 }
 
-// rest answers clients once the run is over.
+// answerEnded answers commands of clients once the run is over.
 func (l *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	requestWait  = 4 * time.Second // how long a hub waits for what is left for a crew serve, before it is asked again
-	maxRequest   = 8 << 20         // bytes of one request to add tasks
-	maxAnnounced = 100             // how many of them a hub tells of
+	requestWait  = 4 * time.Second // how long the hub waits for a request before it replies to a crew serve without one
+	maxRequest   = 8 << 20         // bytes of a request to add tasks
+	maxAnnounced = 100             // how many requests the hub announces
 
 	takenExt = ".taken"
-	takenFor = 10 * time.Minute // how long a hub knows what was taken: whoever left it may not have heard that it was stored
+	takenFor = 10 * time.Minute // how long the hub remembers a request that was taken; until then its sender may send it again
 )
 
 var errTaken = errors.New("a crew serve has taken it")
 
-// mark returns the path of the file that says that a request was taken.
+// takenPath returns the path of the file that marks a request as taken.
 func (d *dispatcher) takenPath(run string) string { return filepath.Join(d.dir, run+takenExt) }
 
 func (d *dispatcher) isTaken(run string) bool {
@@ -33,8 +33,8 @@ func (d *dispatcher) isTaken(run string) bool {
 	return err == nil && validName(run)
 }
 
-// Leave returns a function that has a hub take a request to add tasks, for a crew serve that takes it from
-// there, and once it returns no error, that is on the hub's disk.
+// Leave connects to a hub and returns a function that leaves a request to add tasks there for a crew
+// serve. When leave returns nil, the request is on the hub's disk. end closes the connection.
 func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err error) {
 	wait := max(c.Wait, 2*answerWait)
 	s, err := connectHub(c.URL, c.Notice)
@@ -59,8 +59,8 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 	}, s.close, nil
 }
 
-// left returns the request that was left first for a crew serve of a user's, or nil. The channel is closed
-// once there is another one.
+// oldestRequest returns the oldest request for a crew serve of the user, or nil. more is closed once
+// another one is left.
 func (d *dispatcher) oldestRequest(user, name string) (first *hubRun, more <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,8 +73,8 @@ func (d *dispatcher) oldestRequest(user, name string) (first *hubRun, more <-cha
 	return first, d.requestLeft
 }
 
-// next forgets the request that a crew serve has taken last, and names the one that was left first of those
-// that it has not.
+// nextRequest removes the request that the crew serve has taken last, if any, and returns the oldest
+// of the others. It waits for one up to requestWait.
 func (d *dispatcher) nextRequest(o *Order, a *Answer) error {
 	if o.For == "" {
 		return errGarbage
@@ -103,8 +103,8 @@ func (d *dispatcher) nextRequest(o *Order, a *Answer) error {
 	}
 }
 
-// takeLeft has the run take what was left for it at the hub, one request after another. The hub keeps what
-// the run has not recorded.
+// takeRequests passes the requests that are left for this run at the hub to the run, one after
+// another. The hub keeps each until the run has recorded it.
 func (x *submitter) takeRequests() {
 	o := Order{Op: opNext, For: x.sub.Name}
 	notices := &notifier{notice: x.sub.Notice}

@@ -17,15 +17,15 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// maker makes the messages about a run's attempts. It is not changed once it is in use.
+// messageBuilder builds the messages about a run's attempts. It must not be changed once it is in use.
 type messageBuilder struct {
 	load     *wiring.Load
 	commands bool // tasks bring commands, not values
 	template [32]byte
-	text     string                           // the command for people
-	secret   []byte                           // makes tokens
-	sign     func(a *Attempt, subject string) // nil if nothing needs a signature
-	live     bool                             // output is wanted while attempts run
+	text     string                           // the command, for people
+	secret   []byte                           // key of the tokens
+	sign     func(a *Attempt, subject string) // nil if attempts are not signed
+	live     bool                             // ask for output while attempts run
 }
 
 func newMessageBuilder(load *wiring.Load) messageBuilder {
@@ -33,8 +33,8 @@ func newMessageBuilder(load *wiring.Load) messageBuilder {
 	return messageBuilder{load: load, commands: load.Sign != "", template: sum, text: text}
 }
 
-// token returns the proof that a result of an attempt must bring, from the worker that was
-// given the attempt.
+// token returns the token that a result of an attempt must bring from the worker to which the attempt
+// was sent.
 func (b *messageBuilder) token(worker string, id ID) (t Token) {
 	h := hmac.New(sha256.New, b.secret)
 	fmt.Fprintf(h, "%s %d %d %d", worker, id.Epoch, id.Task, id.Number)
@@ -42,8 +42,9 @@ func (b *messageBuilder) token(worker string, id ID) (t Token) {
 	return t
 }
 
-// resultIdentity returns what has to be the same for a result to count in a later epoch. A task that
-// makes files is the same one whatever its command and its inputs are, but its result is not.
+// resultIdentity returns the identity that a result and a task must share for the result to count in a
+// later epoch. For a task that makes files it depends on the command and the inputs, which
+// Task.Identity does not.
 func resultIdentity(t *task.Task) [16]byte {
 	id := t.Identity
 	if t.Makes != nil {
@@ -53,13 +54,13 @@ func resultIdentity(t *task.Task) [16]byte {
 	return id
 }
 
-// mostBlock is the size of the largest block of a stream that travels.
+// maxBlock is the most bytes of a block that a task reads on another machine.
 const maxBlock = 64 << 20
 
-// mostBody is the most bytes of a task.
+// maxTaskSize is the most bytes of an encoded attempt or task.
 const maxTaskSize = 2 * maxBlock
 
-// message returns what the worker is told of an attempt. A block goes along as a whole.
+// message returns the message for an attempt. A block becomes its Stdin.
 func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 	t, c := a.Task, b.load
 	m := &Attempt{
@@ -92,7 +93,8 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 	return m, err
 }
 
-// needsThere returns what an attempt needs of what its worker offers: what it does not hold.
+// workerNeeds returns the needs of an attempt that its worker has to allot: those without units of the
+// run.
 func workerNeeds(a task.Attempt) (needs []task.Need) {
 	for _, n := range a.Task.Terms().Needs {
 		if !slices.ContainsFunc(a.Units, func(u task.Units) bool { return u.Name == n.Name }) {
@@ -102,7 +104,7 @@ func workerNeeds(a task.Attempt) (needs []task.Need) {
 	return needs
 }
 
-// unitsOf returns the units that an attempt has held, of which there are those that its worker gave out.
+// allUnits returns the units that an attempt held; there lists those allotted by its worker.
 func allUnits(a task.Attempt, there []task.Units) []task.Units {
 	units := a.Units
 	for _, n := range workerNeeds(a) {
@@ -113,7 +115,7 @@ func allUnits(a task.Attempt, there []task.Units) []task.Units {
 	return units
 }
 
-// refuses returns why the run does not use a worker, or "".
+// unusable returns why the run cannot use a worker, or "".
 func (b *messageBuilder) unusable(p Presence) string {
 	switch {
 	case p.Version != Version:
@@ -129,8 +131,8 @@ func (b *messageBuilder) unusable(p Presence) string {
 	return ""
 }
 
-// present returns the workers of a queue that are there, as soon as there is one that the run can use. If
-// it uses none of several, that is an error.
+// probeWorkers looks for workers of a queue and returns those found, as soon as one is usable. If
+// there are workers but none is usable, it returns an error.
 func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) (live []Presence, err error) {
 	why := ""
 	err = s.discover(ctx, func(m *nats.Msg) bool {

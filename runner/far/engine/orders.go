@@ -71,14 +71,14 @@ type Answer struct {
 
 	// about a detached run
 
-	None   bool    `json:"none,omitempty"`   // there is no such run, or the order is not possible at all
+	None   bool    `json:"none,omitempty"`   // the run does not exist, or the order can never be carried out
 	Data   []byte  `json:"data,omitempty"`   // read: bytes of the file, none at its end; talk: the reply
 	Done   bool    `json:"done,omitempty"`   // talk: the conversation is over
 	End    *runEnd `json:"over,omitempty"`   // read: how the run ended; nil if it has not
 	Notice string  `json:"notice,omitempty"` // read: the last notice about the run
 	Wait   bool    `json:"wait,omitempty"`   // store: the tasks are being fetched; ask again
 	Full   bool    `json:"full,omitempty"`   // report: the hub has no room for more outputs
-	Run    string  `json:"run,omitempty"`    // next: the run in whose tasks file the request is; "" for none yet
+	Run    string  `json:"run,omitempty"`    // next: the run with the request in its tasks file; "" for none yet
 
 	after func() // called once the answer is sent; may be nil
 }

@@ -13,7 +13,8 @@ import (
 	"crew/runner/steer/control"
 )
 
-// talk has a client of crew ctl elsewhere talk to a run. Turn 0 ends that.
+// talk passes one turn of a client of crew ctl on another machine to a run. Turn 0 disconnects the
+// client.
 func talk(v *control.Visitors, o *Order, a *Answer) (err error) {
 	if o.Turn == 0 {
 		v.Leave(o.Client)
@@ -24,8 +25,8 @@ func talk(v *control.Visitors, o *Order, a *Answer) (err error) {
 	return err
 }
 
-// Relay has a client of crew ctl at the other end of a socket talk to a run, and returns the exit
-// status. The client is told what goes wrong.
+// Relay connects a client of crew ctl to a run on another machine, and returns the exit status. Errors
+// are reported to the client.
 func Relay(engine, run string, client io.ReadWriter) int {
 	s, err := connect(engine, nil)
 	if err == nil {
@@ -47,7 +48,7 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 	subject := runSubject(r.User, r.Run)
 	switch {
 	case r.Progress != nil && r.State == runDone:
-		subject = dispatchSubject(s.user) // the hub tells of it
+		subject = dispatchSubject(s.user) // the hub answers for a run that is over
 	case r.State != runRunning:
 		return fmt.Errorf("run %s is %s, and nothing of it runs", r.Run, r.State)
 	}

@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// Seats says which persistent worker takes an attempt, where one machine runs attempts of
-// several runs. Each is a numbered slot of coproc.Workers, which keeps a process there. The slots
-// in which the attempts come would not do: a record must go to the process that had those
-// of its slot in its own run. Seats is safe for concurrent use.
+// Seats assigns attempts of several runs to the persistent workers of one machine. A seat is a
+// numbered slot of coproc.Workers and has one process. It is not the slot in which the attempt runs
+// here: a record must go to the process that had the earlier records of its slot in its own run. Seats
+// is safe for concurrent use.
 type Seats struct {
-	Window  int                              // records that a process has at once
-	Dismiss func(number int) <-chan struct{} // see coproc.Workers
+	Window  int                              // most records that a process has at once
+	Dismiss func(number int) <-chan struct{} // ends the process of a seat; see coproc.Workers
 
 	mu       sync.Mutex
-	max      int     // that there should be
-	list     []*Seat // by number, less 1
-	lastTurn int     // counts attempts
+	max      int     // number of seats
+	list     []*Seat // by number - 1
+	lastTurn int     // counts assignments
 	waiting  []*claim
 }
 
-// Seat is the place of a persistent worker. The zero Seat but for its number is free.
+// Seat is the place of one persistent worker. A Seat with only a Number is free.
 type Seat struct {
 	Number int
 	RunSlot
-	Busy int // records that it has; Window if a task has it that is none
+	Busy int // records that it has; Window while a task that is no record has it
 
-	own  bool // its process is that of the machine's own command, which serves all runs
-	over bool // its run is over
-	turn int  // when it was last taken
+	own  bool // its process runs the machine's own command, which serves all runs
+	over bool // its run is over: free it once it is not busy
+	turn int  // Seats.lastTurn when it was last assigned
 }
 
-// Holder is a slot of a run. The zero Holder is that of a task that is no record.
+// RunSlot is a slot of a run. The zero RunSlot stands for tasks that are no records.
 type RunSlot struct {
 	Run   string
 	Epoch uint64
@@ -46,10 +46,10 @@ type claim struct {
 	given chan *Seat
 }
 
-// Take returns a seat for an attempt of a holder, for the machine's own command or one that
-// the attempt brings. It waits while that of the holder has its window full, or while
-// others have all seats; then those that come later wait, too. It returns nil if ctx is
-// done before. Its caller calls Leave when the attempt has ended.
+// Acquire returns a seat for an attempt of h, for the machine's own command or for a command in the
+// attempt. It waits while the seat of h has a full window, or while others have all seats; in the
+// latter case later calls wait, too. It returns nil if ctx is done before. The caller must call
+// Release when the attempt has ended.
 func (s *Seats) Acquire(ctx context.Context, h RunSlot, own bool) *Seat {
 	c := &claim{h, own, make(chan *Seat, 1)}
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *Seats) Acquire(ctx context.Context, h RunSlot, own bool) *Seat {
 	return <-c.given
 }
 
-// give gives seats to the claims, in order. Its caller holds mu.
+// assignLocked assigns seats to claims, in order. The caller must hold mu.
 func (s *Seats) assignLocked() {
 	none := false
 	s.waiting = slices.DeleteFunc(s.waiting, func(c *claim) bool {
@@ -99,8 +99,8 @@ func (s *Seats) weight(h RunSlot) int {
 	return 1
 }
 
-// find returns the seat that a claim has to get, at once or later, or nil if that is not
-// certain yet. Its caller holds mu.
+// findLocked returns the seat that a claim must get, now or later, or nil if that is not decided yet.
+// The caller must hold mu.
 func (s *Seats) findLocked(c *claim) *Seat {
 	var free, oldest *Seat
 	for _, seat := range s.list {
@@ -126,7 +126,7 @@ func (s *Seats) findLocked(c *claim) *Seat {
 	return oldest
 }
 
-// Leave ends the use of a seat by an attempt of a holder.
+// Release ends the use of a seat by an attempt of h.
 func (s *Seats) Release(seat *Seat, h RunSlot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Seats) Release(seat *Seat, h RunSlot) {
 	s.assignLocked()
 }
 
-// Resize sets how many seats there should be.
+// Resize sets the number of seats.
 func (s *Seats) Resize(most int) {
 	s.mu.Lock()
 	s.max = most
@@ -146,7 +146,7 @@ func (s *Seats) Resize(most int) {
 	s.endWhere(func(seat *Seat) bool { return seat.Number > most })
 }
 
-// free ends the process of a seat, if it has one. Its caller holds mu.
+// freeLocked ends the process of a seat, if it has one. The caller must hold mu.
 func (s *Seats) freeLocked(seat *Seat) (ended <-chan struct{}) {
 	if seat.Run != "" {
 		ended = s.Dismiss(seat.Number)
@@ -155,8 +155,8 @@ func (s *Seats) freeLocked(seat *Seat) (ended <-chan struct{}) {
 	return ended
 }
 
-// End ends the processes of runs for which over holds. ended are closed when those that
-// were not busy have exited.
+// End ends the processes whose seats over selects, except processes of the machine's own command. A
+// busy process ends after its records; the channels in ended are closed when the others have exited.
 func (s *Seats) End(over func(seat *Seat) bool) (ended []<-chan struct{}) {
 	return s.endWhere(func(seat *Seat) bool { return !seat.own && over(seat) })
 }

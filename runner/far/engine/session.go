@@ -24,28 +24,28 @@ import (
 )
 
 const (
-	dialWait      = 5 * time.Second // for each address
+	dialWait      = 5 * time.Second // limit for connecting to one address
 	reconnectWait = 200 * time.Millisecond
-	awayAfter     = 2 * time.Second // without a connection the user is told
-	answerWait    = 5 * time.Second // for a reply of the server
+	awayAfter     = 2 * time.Second // report a lost connection after this long
+	answerWait    = 5 * time.Second // limit for a reply of the server
 )
 
-// session is a connection to the engine. It reconnects for ever, unless the server will not
-// have it.
+// session is a connection to a hub, or to another NATS server. It reconnects until it is closed, or
+// until the server refuses this user.
 type session struct {
 	nc    *nats.Conn
-	user  string // as a part of subjects
+	user  string // user token, as a part of subjects
 	asker *outbox.Asker
 	blobs *travel.Blobs
 	waits *outbox.Waits
-	now   func() time.Duration // since boot: it goes on while the machine or the process is suspended
+	now   func() time.Duration // time since boot, which includes the time that the machine or the process was suspended
 
 	refusing   sync.Once
-	refused    chan struct{} // closed when the server has refused this user, or what it needs
-	refusedErr error         // that says so; set before refused is closed
+	refused    chan struct{} // closed once the server has refused this user or its requests
+	refusedErr error         // why; set before refused is closed
 }
 
-// connect connects to an engine, as address finds it. See dial.
+// connect connects to the hub that address finds for engine. See dial.
 func connect(engine string, notice func(string)) (*session, error) {
 	url, how, err := address.Find(engine)
 	if err != nil {
@@ -54,11 +54,11 @@ func connect(engine string, notice func(string)) (*session, error) {
 	return dial(url, notice, how)
 }
 
-// oldInbox is in the contexts of workers that were invited by a hub of version 9.
+// oldInbox is the inbox prefix in contexts of workers that a hub of version 9 invited.
 const oldInbox = "_INBOX.worker"
 
-// dial connects to servers. Without a URL, options say where one
-// is. notice is told what goes wrong later, once for each kind of it; it may be nil.
+// dial connects to one of urls, which are separated by commas or blanks, or to the server that options
+// name. notice receives later errors; the same one is not repeated. It may be nil.
 func dial(urls string, notice func(string), options ...nats.Option) (*session, error) {
 	if notice == nil {
 		notice = func(string) {}
@@ -87,7 +87,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	}
 	s.nc = nc
 	s.waits = outbox.NewWaits(notice, nc.IsConnected)
-	if s.asker, err = outbox.NewAsker(nc); err != nil { // it has been closed
+	if s.asker, err = outbox.NewAsker(nc); err != nil { // the server has closed the connection
 		err = s.explain(err)
 		s.close()
 		return nil, err
@@ -96,22 +96,22 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	return s, nil
 }
 
-// is has what the session sends and keeps be a user's.
+// setUser makes the session send messages, and keep blobs, in the name of user.
 func (s *session) setUser(user string) {
 	s.user, s.blobs = user, travel.NewBlobs(s.asker, user, s.waits)
 }
 
-// configure has the client reconnect, and tell what goes wrong.
+// configure makes the client reconnect and report errors to notices.
 func (s *session) configure(o *nats.Options, notices *notifier) {
-	// Or else whoever was asked once could answer any later question: the client takes what a
-	// consumer delivers to its inbox for the answer that it waits for.
+	// Otherwise a peer that was once sent a request could answer any later one: the client would take
+	// messages that a consumer delivers to its inbox for the reply that it waits for.
 	o.UseOldRequestStyle = true
-	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // which the dialer does within the timeout
+	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // the dialer looks hosts up within the timeout
 	o.MaxReconnect, o.ReconnectWait, o.ReconnectBufSize = -1, reconnectWait, -1
 	o.PingInterval, o.MaxPingsOut = 2*time.Second, 2
 	away := &atomic.Bool{}
 	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
-		time.AfterFunc(awayAfter, func() { // it may be refused, or back at once
+		time.AfterFunc(awayAfter, func() { // by then it may have been refused, or be back
 			if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
 				notices.notify("the hub is away (" + err.Error() + "): trying to reconnect")
 			}
@@ -122,10 +122,10 @@ func (s *session) configure(o *nats.Options, notices *notifier) {
 			notices.notify("the hub is back")
 		}
 	}
-	o.ClosedCB = func(nc *nats.Conn) { // not by session.close
+	o.ClosedCB = func(nc *nats.Conn) { // session.close has removed this
 		s.fail(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
 	}
-	// A refusal comes here alone; whoever waits for a reply sees a time-out.
+	// A refusal is reported only here; a request that waits for a reply times out.
 	o.AsyncErrorCB = func(nc *nats.Conn, _ *nats.Subscription, err error) {
 		if why := refusal(err); why != nil {
 			s.fail(nc, why)
@@ -140,8 +140,8 @@ func isNetwork(err error) bool {
 	return is
 }
 
-// telling returns the error of connecting to one of several servers: that which was tried last may be
-// the only one that leads nowhere.
+// dialError returns the best error for a failed connect to one of several servers. err comes from the
+// last server, which may be the only unreachable one; dialError tries each server again.
 func dialError(err error, o nats.Options) error {
 	if len(o.Servers) < 2 {
 		return err
@@ -153,7 +153,7 @@ func dialError(err error, o nats.Options) error {
 			p.Servers = []string{one}
 			nc, err := p.Connect()
 			if err == nil {
-				nc.Close() // it has just started
+				nc.Close() // the server has just started
 			}
 			errs <- err
 		}()
@@ -166,8 +166,8 @@ func dialError(err error, o nats.Options) error {
 	return err
 }
 
-// refusal explains an error after which the server will not have this user or what it does,
-// or returns nil for another one.
+// refusal returns a message for an error that means that the server refuses this user or its requests.
+// It returns nil for other errors.
 func refusal(err error) error {
 	switch _, what, _ := strings.Cut(err.Error(), "Permissions Violation for "); {
 	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
@@ -181,7 +181,7 @@ func refusal(err error) error {
 	return nil
 }
 
-// isAnswer reports whether a refusal is about the answer to a question, which came too late.
+// isLateReply reports whether the server refused a reply to a request, which came too late.
 func isLateReply(what string) bool {
 	subject, published := strings.CutPrefix(what, `Publish to "`)
 	return published && !strings.HasPrefix(subject, "crew.") && !strings.HasPrefix(subject, "$")
@@ -190,7 +190,7 @@ func isLateReply(what string) bool {
 var errRefused = errors.New("the hub does not know this user: the credentials are missing, have expired, were revoked, or are for another one: " +
 	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
 
-// refuse ends the session.
+// fail ends the session because the server has refused it.
 func (s *session) fail(nc *nats.Conn, why error) {
 	s.refusing.Do(func() {
 		s.refusedErr = why
@@ -199,9 +199,9 @@ func (s *session) fail(nc *nats.Conn, why error) {
 	})
 }
 
-// explain returns why the session has ended if the server has refused it, and otherwise what
-// err means. A user whose connection was cut is refused only on connecting again, and why it was
-// closed comes by another goroutine: if that has just been, explain waits for it.
+// explain returns why the server refused the session, if it has, and otherwise a readable form of err.
+// A user whose connection was cut is refused only on reconnecting, and the reason for a closed
+// connection is reported by another goroutine, so explain waits a little for either.
 func (s *session) explain(err error) error {
 	for end := time.Now().Add(awayAfter); time.Now().Before(end) &&
 		(isTransient(err) && s.nc.IsReconnecting() || errors.Is(err, nats.ErrConnectionClosed) && s.nc.ClosedHandler() != nil); {
@@ -224,30 +224,30 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// allowed returns an error if the server does not answer, or has refused something so far.
+// checkAllowed returns an error if the server does not answer, or has refused a request so far.
 func (s *session) checkAllowed() error {
 	err := s.nc.FlushTimeout(answerWait)
 	if last := s.nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) && refusal(last) != nil {
-		<-s.refused // whose error comes by another goroutine
+		<-s.refused // another goroutine sets the error
 		err = s.refusedErr
 	}
 	return err
 }
 
-// Nobody is there, maybe not yet.
+// No server answers, perhaps not yet.
 var (
 	errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")
 	errSilent   = fmt.Errorf("nothing answers within %v: correct the URL, or have the network let it through", dialWait)
 )
 
-// connectHint says what to do about an error of connecting.
+// connectHint returns a message for an error of connecting that says what to do.
 func connectHint(err error) error {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	name, isName := errors.AsType[x509.HostnameError](err)
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	switch {
-	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF): // the others while it starts or ends
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF): // the last two while a server starts or ends
 		return errNoServer
 	case refusal(err) != nil:
 		return refusal(err)
@@ -270,19 +270,20 @@ func connectHint(err error) error {
 	return errors.New(plain(err))
 }
 
-// plain returns an error of the client without the name of its package.
+// plain returns the text of an error of the client without the package name.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
 
 func (s *session) close() {
 	s.waits.Close()
-	s.nc.SetClosedHandler(nil) // this end is no surprise
+	s.nc.SetClosedHandler(nil) // a close by this side is no error
 	s.nc.Close()
 }
 
-// errNoAnswer says that the connection does not hold.
+// errNoAnswer means that the connection does not hold.
 var errNoAnswer = errors.New("the hub does not answer: try again once it is up")
 
-// passes reports whether an error of talking to the engine may be one of the connection.
+// isTransient reports whether err may come from an interrupted connection, so that the request can be
+// tried again.
 func isTransient(err error) bool {
 	for _, e := range [...]error{
 		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
@@ -295,7 +296,7 @@ func isTransient(err error) bool {
 	return false
 }
 
-// pause waits for some time. It returns false at once when ctx is done.
+// sleep waits for d. It returns false, at once, when ctx is done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -305,10 +306,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// once gives notices, each as long as no other has come since. It is safe for
-// concurrent use.
+// notifier passes on notices that differ from the previous one. It is safe for concurrent use.
 type notifier struct {
-	notice func(string) // nil for none
+	notice func(string) // may be nil
 	mu     sync.Mutex
 	last   string
 }

@@ -18,12 +18,12 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// sshHosts is what a run with --ssh has of its own: a worker on each host, and in this
-// process, without a port, the server that they share with the submitter.
+// sshHosts is the infrastructure of a run with --ssh: a worker on each host and, in this process and
+// without a port, the server that connects them with the submitter.
 type sshHosts struct {
 	*ssh.Hosts
-	secret   string // of which the marks of its hosts are made
-	password string // of the owner
+	secret   string // the marks of the hosts are derived from it
+	password string // of the submitter
 	server   *server.Server
 }
 
@@ -32,7 +32,7 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	p := &sshHosts{secret: rand.Text(), password: rand.Text()}
 	var err error
 	p.server, err = startServer(&server.Options{
-		DontListen: true, WriteDeadline: time.Minute, // cuts off an ssh that stands still this long
+		DontListen: true, WriteDeadline: time.Minute, // closes the connection of an ssh that stalls this long
 		CustomClientAuthentication: p,
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	return p, nil
 }
 
-// workers returns the workers of a run.
+// workers returns the workers to start on the hosts of sub.
 func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
 	for _, h := range sub.Hosts {
 		sum := sha256.Sum256([]byte(p.secret + " " + h.Target + " " + h.Port))
@@ -70,8 +70,8 @@ func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
 	return list
 }
 
-// Check has a client be the owner, or a worker whose name is the mark of its host, which other
-// hosts cannot guess. See server.Authentication.
+// Check authenticates a client as the submitter, or as a worker whose name is the mark of its host,
+// which other hosts cannot guess. See server.Authentication.
 func (p *sshHosts) Check(c server.ClientAuthentication) bool {
 	switch o := c.GetOpts(); {
 	case o.Username == credentials.Owner:
@@ -101,20 +101,20 @@ func (p *sshHosts) stop() {
 	p.server.WaitForShutdown()
 }
 
-// stdioURL begins the engine of a worker that --ssh has started: the server of the run,
-// which it reaches through its standard input and output. What follows marks its host.
+// stdioURL begins the --engine of a worker that --ssh has started. The worker reaches the run's server
+// through its standard input and output. The mark of its host follows.
 const stdioURL = "stdio:"
 
-// lastMoment limits how long a worker whose run is gone takes to end.
+// lastMoment limits how long a worker takes to end after its run has gone.
 const lastMoment = 2 * time.Second
 
-// dialStdio has a connection go over standard input and output, once. When it ends, but
-// for session.close, gone is called. A silence ends it only once the lease, which lasts for
-// ttl, must have run out: there is no second connection.
+// dialStdio makes a connection use standard input and output, once. When it ends other than by
+// session.close, gone is called. Because there is no second connection, silence ends it only after
+// ttl, when the lease must have run out.
 func dialStdio(ttl time.Duration, gone func()) nats.Option {
 	return func(o *nats.Options) error {
 		o.MaxPingsOut = max(o.MaxPingsOut, int(ttl/o.PingInterval))
-		o.Servers = []string{nats.DefaultURL} // it is never dialled
+		o.Servers = []string{nats.DefaultURL} // never dialled
 		o.SkipHostLookup, o.AllowReconnect = true, false
 		o.CustomDialer = stdioDialer{}
 		o.ClosedCB = func(*nats.Conn) { gone() }
@@ -122,9 +122,9 @@ func dialStdio(ttl time.Duration, gone func()) nats.Option {
 	}
 }
 
-// endNow ends this process as several SIGTERM do, of which the first would let its tasks
-// finish, and the third kills them. If something still holds it up, it kills itself, and
-// its guardian the tasks.
+// endNow ends this process like three SIGTERM: the first alone would let its tasks finish, and the
+// third kills them. If the process is still there after lastMoment, it kills itself, and its guardian
+// kills the tasks.
 func endNow() {
 	time.AfterFunc(lastMoment, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 	for range 3 {

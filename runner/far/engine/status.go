@@ -32,11 +32,11 @@ type queueStatus struct {
 	Workers int    `json:"workers"`
 	Slots   int    `json:"slots"`
 	Busy    int    `json:"busy"`
-	Tasks   uint64 `json:"tasks"` // handed over, and not ended
+	Tasks   uint64 `json:"tasks"` // unfinished tasks of detached runs
 }
 
-// enrolment reads what a run tells of itself. It refuses what names another one than the subject does,
-// for whose user the server vouches, and what no run can be like.
+// parseRunInfo decodes the announcement of a run. ok is false if the announcement is invalid, or names
+// another run than the subject: the server has checked the user in the subject.
 func parseRunInfo(subject string, data []byte) (r RunInfo, ok bool) {
 	if readJSON(data, &r) != nil || runInfoSubject(r.User, r.Run) != subject || !validName(r.Run) {
 		return r, false
@@ -45,7 +45,7 @@ func parseRunInfo(subject string, data []byte) (r RunInfo, ok bool) {
 	return r, s == nil || 0 <= s.Failed && s.Failed <= s.Done && uint64(s.Done) <= s.Tasks && s.Tasks <= math.MaxInt64/100
 }
 
-// tell publishes what there is to tell of a worker or a run.
+// publishJSON publishes what, encoded as JSON.
 func (s *session) publishJSON(subject string, what any) error {
 	text, err := json.Marshal(what)
 	if err == nil {
@@ -55,16 +55,16 @@ func (s *session) publishJSON(subject string, what any) error {
 }
 
 const (
-	discoverWait  = 300 * time.Millisecond // and some times what it takes to the server and back
+	discoverWait  = 300 * time.Millisecond // and discoverTrips round trips to the server
 	discoverTrips = 4
-	discoverMax   = 5 * time.Second // in all
+	discoverMax   = 5 * time.Second // in total
 )
 
-// whoIs asks who is there, and calls take with what comes on some subjects until that returns false,
-// nobody is there, or nothing has come for some time.
+// discover asks all workers and runs to announce themselves, and calls take with each message on
+// subjects until take returns false, nothing listens, or nothing has come for a while.
 func (s *session) discover(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
 	begun := time.Now()
-	nobody := s.nc.NewInbox() // where the server says so
+	nobody := s.nc.NewInbox() // the server replies here if nothing listens
 	msgs := make(chan *nats.Msg, 1<<16)
 	for _, subject := range append(subjects, nobody) {
 		sub, err := s.nc.ChanSubscribe(subject, msgs)
@@ -95,7 +95,7 @@ func (s *session) discover(ctx context.Context, take func(*nats.Msg) (more bool)
 	}
 }
 
-// status prints the workers and the runs that there are.
+// status prints the workers, queues and runs.
 func (s *session) status(c *wiring.EngineCall) error {
 	st, err := s.queryStatus(context.Background(), "")
 	if err != nil {
@@ -111,11 +111,12 @@ func (s *session) status(c *wiring.EngineCall) error {
 	return write(c, st.text())
 }
 
-// look asks for what status prints, or only until there is a run with an ID.
+// queryStatus asks for the status. It returns as soon as it has found the run with the ID run; ""
+// waits for all.
 func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, error) {
 	workers, runs := map[string]Presence{}, map[string]RunInfo{} // by subject
 	whose := s.user
-	if whose == userToken(credentials.Owner) && s.nc.ConnectedServerName() == hubName { // elsewhere it is a name like any other
+	if whose == userToken(credentials.Owner) && s.nc.ConnectedServerName() == hubName { // on other servers the name is nothing special
 		whose = "*"
 	}
 	err := s.discover(ctx, func(m *nats.Msg) bool {
@@ -156,13 +157,13 @@ func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, e
 	return st, nil
 }
 
-// text returns tables.
+// text returns the status as tables.
 func (st *engineStatus) text() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) {
 		var line []string
-		for _, c := range cells { // what others have written must not break the table or the terminal
+		for _, c := range cells { // text from other machines must not break the table or the terminal
 			line = append(line, strings.ReplaceAll(task.Printable(cmp.Or(fmt.Sprint(c), "-")), "\t", " "))
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(line, "\t"))
@@ -204,9 +205,9 @@ func (st *engineStatus) text() string {
 
 var errNoRun = errors.New("there is no run")
 
-// find returns the run with an ID or, if there is just one, with a name.
+// findRun returns the run with an ID or, if only one has it, with a name.
 func (s *session) findRun(ctx context.Context, name string) (*RunInfo, error) {
-	if name == "" { // which would be every run without a name
+	if name == "" { // every run without a name would match
 		return nil, errors.New("the name of the run is empty: crew engine status lists them")
 	}
 	st, err := s.queryStatus(ctx, name)
@@ -232,7 +233,7 @@ func (s *session) findRun(ctx context.Context, name string) (*RunInfo, error) {
 	return nil, fmt.Errorf("several runs are called %s: write one of %s", name, strings.Join(found, ", "))
 }
 
-// cancel has a run end, or removes what there is of one that does not run.
+// cancel ends a run, or removes a detached run that is not running.
 func (s *session) cancel(c *wiring.EngineCall) error {
 	r, err := s.findRun(context.Background(), c.Run)
 	switch {
@@ -245,19 +246,21 @@ func (s *session) cancel(c *wiring.EngineCall) error {
 	return err
 }
 
-// order sends an order. Where nobody listens yet, it tries again for some time.
-func (s *session) askRetrying(subject string, o Order, yet bool) (a Answer, err error) {
+// askRetrying sends an order and returns the answer. With retry, it tries again for some time while
+// nothing listens on the subject.
+func (s *session) askRetrying(subject string, o Order, retry bool) (a Answer, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
 	defer cancel()
 	for {
 		a, err = s.ask(ctx, subject, o)
-		if !yet || !errors.Is(err, nats.ErrNoResponders) || !sleep(ctx, reconnectWait) {
+		if !retry || !errors.Is(err, nats.ErrNoResponders) || !sleep(ctx, reconnectWait) {
 			return a, err
 		}
 	}
 }
 
-// askRun sends an order about a run to its submitter, or to the hub, which may just have taken the run.
+// askRun sends an order about a run to its submitter or to the hub, which may just have accepted the
+// run.
 func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	o.Run = r.Run
 	a, err := s.askRetrying(subject, o, r.Progress != nil)
@@ -270,7 +273,7 @@ func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	return a, err
 }
 
-// forget has the hub end a run that was handed over, and remove it.
+// forgetRun asks the hub to end and remove a detached run.
 func (s *session) forgetRun(run string) error {
 	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, ID: ID{Run: run}})
 	if a.None {

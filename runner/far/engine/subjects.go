@@ -92,7 +92,7 @@ type Presence struct {
 	Host     string        `json:"host"` // NAME; CREW_HOST
 	Slots    int           `json:"slots"`
 	Labels   []string      `json:"labels,omitempty"`
-	Offers   string        `json:"offers,omitempty"` // what its tasks can take with --needs, as in gpu:2,mem:16
+	Offers   string        `json:"offers,omitempty"` // units for the --needs of tasks, as in gpu:2,mem:16
 	TTL      time.Duration `json:"ttl"`
 	State    string        `json:"state"`              // ready, paused (no slots), draining, gone
 	Template string        `json:"template,omitempty"` // digest of its command, in hexadecimal; "" without one
@@ -166,8 +166,9 @@ func newRunInfo(queue, name, user string, id identity) RunInfo {
 	}
 }
 
-// Heartbeat keeps a run's attempts alive, as JSON. A worker ends the attempts of a run whose last
-// heartbeat is older than three times its TTL, and those of older epochs at once.
+// Heartbeat keeps a run's attempts alive, as JSON. When the last heartbeat of a run is older than
+// three times its TTL, a worker ends the attempts of the run. It ends attempts of older epochs at
+// once.
 type Heartbeat struct {
 	Version   int    `json:"version"`
 	Run       string `json:"run"`

@@ -20,42 +20,41 @@ import (
 	"crew/runner/steer/control"
 )
 
-// submitter is the executor of a run whose attempts workers run. News come from the
-// goroutines of the results and of the workers' records, and from what recurs: see each.
+// submitter is the executor of a run whose attempts are run by workers. Results, announcements and
+// orders arrive in goroutines of the connection's subscriptions; every starts the periodic jobs.
 //
-// Locks: roster.mu may be held when flights.mu is taken, never the other way round. A
-// command that is given with roster.mu held can call Kill, which therefore takes
-// flights.mu alone.
+// Locks: roster.mu may be held when attempts.mu is taken, never the other way round. A command that is
+// given with roster.mu held can call Kill, which therefore takes only attempts.mu.
 type submitter struct {
 	// configuration
 
 	sub       wiring.Submission
 	s         *session
-	id        identity // its Workers are under roster.mu
+	id        identity // roster.mu guards its Workers
 	record    RunInfo
 	builder   messageBuilder
-	resumable bool              // workers keep results until they are on record, for the run's next epoch
-	hosts     *sshHosts         // nil without hosts of its own
+	resumable bool              // workers keep results until they are recorded, for a later epoch of the run
+	hosts     *sshHosts         // nil without --ssh
 	files     *travel.Submitter // nil if no files travel
-	detached  *runRecord        // nil unless the run was handed over, and the hub tells of it
+	detached  *runRecord        // nil unless the run is detached; then the hub announces it
 
 	// state
 
 	attempts attemptTable
 	roster   roster
 	visitors control.Visitors
-	joined   chan struct{} // closed once slots have joined
+	joined   chan struct{} // closed once admitWorkers has returned
 
 	suspended atomic.Bool
-	started   atomic.Bool // an attempt has begun, so there is a run
+	started   atomic.Bool // an attempt has begun, so sub.Do can be called
 
-	ctx    context.Context // until no result can come any more
+	ctx    context.Context // done once no result can arrive any more
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 }
 
-// Submit returns the executor of a run. It fails at once if the engine cannot be
-// reached, or if workers are there and none takes the run's tasks.
+// Submit returns the executor of a run. It returns an error if the hub cannot be reached, or if there
+// are workers but none is usable for the run.
 func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	if len(sub.Hosts) > 0 {
 		return submitToHosts(sub)
@@ -75,7 +74,8 @@ func Submit(sub wiring.Submission) (wiring.Executor, error) {
 	return x, x.start(sub, s)
 }
 
-// signingKey returns the key that signs the commands which a run's tasks bring, or nil if they bring values.
+// signingKey returns the key that signs the commands of a run's tasks, or nil if tasks bring values
+// for the workers' own command.
 func signingKey(load *wiring.Load) (*credentials.Key, error) {
 	what := ""
 	switch {
@@ -91,8 +91,8 @@ func signingKey(load *wiring.Load) (*credentials.Key, error) {
 	return nil, errors.New(what + ", and workers run only signed ones: add --sign FILE, which crew engine key makes")
 }
 
-// submitToHosts returns the executor of a run with a server and workers of its own,
-// which end with it.
+// submitToHosts returns the executor of a run with a server and workers of its own, which end with the
+// run.
 func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	hosts, err := startHosts(sub)
 	if err != nil {
@@ -111,8 +111,8 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 	return x, nil
 }
 
-// start begins to submit a run over a connection, which it takes over. The maker is there,
-// and hosts that the run has of its own.
+// start begins to submit a run over s, which it takes over and closes on error. builder and hosts must
+// be set.
 func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.resumable = sub, s, sub.Dir != "" && x.hosts == nil
 	x.builder.live = x.builder.live || sub.Plan.Streams()
@@ -128,7 +128,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	return nil
 }
 
-// open opens what the run needs and starts its goroutines.
+// open opens what the run needs, subscribes, and starts the goroutines.
 func (x *submitter) open() error {
 	err := x.identify()
 	if err != nil {
@@ -143,7 +143,7 @@ func (x *submitter) open() error {
 			return err
 		}
 	}
-	if _, err = x.s.serveMessages(resultSubject(x.s.user, x.id.Run, allWorkers), x.receiveResults); err != nil { // before a worker can be lost
+	if _, err = x.s.serveMessages(resultSubject(x.s.user, x.id.Run, allWorkers), x.receiveResults); err != nil { // results must be able to arrive before a worker can be lost
 		return err
 	}
 	if err = x.openRoster(); err != nil {
@@ -170,7 +170,7 @@ func (x *submitter) open() error {
 	return err
 }
 
-// Close ends the run on the engine, too: what workers still hold of it, they drop.
+// Close ends the run; workers drop its remaining attempts and results.
 func (x *submitter) Close() error {
 	x.cancel(errors.New("the run is over"))
 	x.leaveHub()
@@ -178,7 +178,7 @@ func (x *submitter) Close() error {
 	select {
 	case <-x.joined:
 		x.wg.Wait()
-	default: // the run was never made, and what waits for that does so for ever
+	default: // the run was never created: a goroutine that needs it waits for ever
 	}
 	if x.hosts != nil {
 		x.hosts.close()
@@ -186,7 +186,7 @@ func (x *submitter) Close() error {
 	return nil
 }
 
-// Run has a worker run an attempt. See runner.Executor.
+// Run runs an attempt on the worker of its slot. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	x.started.Store(true)
 	p := x.attempts.add(a)
@@ -208,7 +208,8 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// send sends an attempt to its worker when its turn has come, or returns its result.
+// sendInTurn waits for the attempt's turn in its slot and sends it to the worker. It returns a result
+// if the attempt could not be sent.
 func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Result {
 	defer x.attempts.dequeue(p)
 	select {
@@ -216,7 +217,7 @@ func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Res
 	case <-ctx.Done():
 	}
 	if !x.assign(p) {
-		return outcome(p.attempt, task.Lost, nil, true) // it is recalled, or the slot has just left
+		return outcome(p.attempt, task.Lost, nil, true) // it was recalled, or the slot has just left
 	}
 	err := x.sendAttempt(ctx, p)
 	switch {
@@ -228,7 +229,7 @@ func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Res
 	return notStarted(ctx, p.attempt, err)
 }
 
-// await returns how the attempt of a flight has ended, or nil if its worker is lost.
+// await returns how an attempt ended, or nil if its worker is lost.
 func (x *submitter) await(ctx context.Context, p *pendingAttempt) *Final {
 	for end := ctx.Done(); ; {
 		select {
@@ -239,7 +240,7 @@ func (x *submitter) await(ctx context.Context, p *pendingAttempt) *Final {
 			end = nil
 		case <-p.worker.ctx.Done():
 			select {
-			case fin := <-p.done: // it came before
+			case fin := <-p.done: // it arrived before the worker was lost
 				return fin
 			default:
 				return nil
@@ -248,24 +249,24 @@ func (x *submitter) await(ctx context.Context, p *pendingAttempt) *Final {
 	}
 }
 
-// Kill has the worker kill an attempt. See runner.Executor.
+// Kill orders the worker to kill an attempt. See runner.Executor.
 func (x *submitter) Kill(id uint64, attempt int) {
 	if p := x.attempts.find(attemptKey{id, attempt}); p != nil {
 		x.attempts.order(p, opKill)
 	}
 }
 
-// Expect takes the order of the attempts of a slot. See runner.Sender.
+// Expect queues an attempt in its slot. See runner.Sender.
 func (x *submitter) Expect(a task.Attempt) { x.attempts.add(a) }
 
-// Recall has the worker give an attempt back that has not begun. See runner.Sender.
+// Recall orders the worker to return an attempt unless it has begun. See runner.Sender.
 func (x *submitter) Recall(a task.Attempt) {
 	if p := x.attempts.find(keyOfAttempt(a)); p != nil {
 		x.attempts.order(p, opReturn)
 	}
 }
 
-// Live returns the output of a running task, as far as it has come. See proc.Local.
+// Live returns the output of a running task that has arrived so far. See proc.Local.
 func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	if p := x.attempts.running(id); p != nil {
 		return p.live()
@@ -273,10 +274,10 @@ func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	return nil, nil, 0
 }
 
-// Sink returns the sink that gets the events after the journal.
+// Sink returns the sink that must consume events after the journal.
 func (x *submitter) Sink() runner.Sink { return &x.attempts }
 
-// Missing returns lines that name the hosts of --ssh that were not there, or not always.
+// Missing returns a line for each host of --ssh that was unreachable, if only at times.
 func (x *submitter) Missing() []string {
 	if x.hosts == nil {
 		return nil
@@ -284,7 +285,7 @@ func (x *submitter) Missing() []string {
 	return x.hosts.Missing()
 }
 
-// outcome returns the result of an attempt that no Final tells of.
+// outcome returns the result of an attempt that has no Final.
 func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
 	r := &task.Result{
 		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
@@ -294,8 +295,8 @@ func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Resu
 	return r
 }
 
-// notStarted returns the result of an attempt that an error kept from starting, or that
-// was asked to end meanwhile.
+// notStarted returns the result of an attempt that err kept from starting, or that was cancelled
+// before it started.
 func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
 	if ctx.Err() != nil {
 		return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
@@ -305,7 +306,7 @@ func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
 	return r
 }
 
-// dispatch sends an attempt to its worker.
+// sendAttempt encodes an attempt and sends it to its worker.
 func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -12,53 +12,53 @@ import (
 	"crew/runner/far/travel"
 )
 
-// orderAfter is after which time an order is sent again if the attempt has not ended.
+// orderAfter is how long an order waits for the end of its attempt before it is repeated.
 const orderAfter = time.Second
 
-// flights are the attempts that are to go to workers, that workers have, and whose results workers keep
-// until they are on record. As a sink they see what is. Their messages go by out.
+// attemptTable holds the attempts that are waiting to be sent, that workers have, and whose results
+// workers keep until they are recorded. As a sink, it sees which results are recorded.
 type attemptTable struct {
 	out    *outbox.Outbox
 	nc     *nats.Conn
-	forget func(t *task.Task) // a task has finished
+	forget func(t *task.Task) // called when a task has finished
 
-	sending sync.Mutex // held to send to a worker, and to drop that; not while mu is
+	sending sync.Mutex // held while messages to a worker are sent or dropped; taken without mu
 
 	mu      sync.Mutex
 	byKey   map[attemptKey]*pendingAttempt
-	queues  map[int][]*pendingAttempt   // by slot: those to be sent, in order
-	earlier map[[16]byte][]earlierFinal // results of earlier epochs, by the identity of their tasks
+	queues  map[int][]*pendingAttempt   // by slot: attempts that are not sent yet, in order
+	earlier map[[16]byte][]earlierFinal // results from earlier epochs, by resultIdentity
 }
 
-// attemptKey names an attempt within an epoch.
+// attemptKey identifies an attempt within an epoch.
 type attemptKey struct {
 	task   uint64
 	number int
 }
 
-// flight is an attempt from when it is to go to a worker.
+// pendingAttempt is an attempt from when it is queued for a worker until its result is recorded.
 type pendingAttempt struct {
 	attempt task.Attempt
-	id      ID            // of an earlier epoch if its result was taken from there
-	turn    chan struct{} // closed once those before it in its slot were sent
-	done    chan *Final   // gets one
-	body    travel.Blob   // its message, if that is long
-	inputs  []travel.File // that its task takes
+	id      ID            // of an earlier epoch if the result comes from there
+	turn    chan struct{} // closed once all earlier attempts of the slot were sent
+	done    chan *Final   // receives the result; holds one
+	body    travel.Blob   // its message, if too long to be sent at once
+	inputs  []travel.File // files that its task takes
 	out     outputs
 
-	// under flights.mu
+	// under attemptTable.mu
 
 	token     Token
-	worker    *remoteWorker // nil before it has one
-	delivered bool          // its worker has it
-	kept      bool          // it has ended, and its worker keeps the result until it is told not to
+	worker    *remoteWorker // nil until assigned
+	delivered bool          // the worker has confirmed it
+	kept      bool          // it has ended, and the worker keeps the result until releaseResult
 	order     string        // the latest order; "" for none
-	orderSent time.Time     // when that was sent
+	orderSent time.Time     // when order was sent
 }
 
 func keyOfAttempt(a task.Attempt) attemptKey { return attemptKey{a.Task.ID, a.Number} }
 
-// open returns the flight of an attempt, behind those of its slot that are to be sent.
+// add returns the entry of an attempt. A new entry goes to the end of the queue of its slot.
 func (tab *attemptTable) add(a task.Attempt) *pendingAttempt {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -74,7 +74,7 @@ func (tab *attemptTable) add(a task.Attempt) *pendingAttempt {
 	return p
 }
 
-// sent notes that a flight has been sent, or will not be.
+// dequeue takes an attempt out of its slot's queue: it has been sent, or will not be.
 func (tab *attemptTable) dequeue(p *pendingAttempt) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -86,14 +86,14 @@ func (tab *attemptTable) dequeue(p *pendingAttempt) {
 	}
 }
 
-// find returns the flight of an attempt, or nil.
+// find returns the entry of an attempt, or nil.
 func (tab *attemptTable) find(key attemptKey) *pendingAttempt {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	return tab.byKey[key]
 }
 
-// of returns the flights for which which holds, which is called with mu held.
+// filter returns the attempts for which which returns true. It calls which with mu held.
 func (tab *attemptTable) filter(which func(*pendingAttempt) bool) (list []*pendingAttempt) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -105,7 +105,7 @@ func (tab *attemptTable) filter(which func(*pendingAttempt) bool) (list []*pendi
 	return list
 }
 
-// running returns the flight of a task that a worker has, or nil.
+// running returns the unfinished attempt of a task that is assigned to a worker, or nil.
 func (tab *attemptTable) running(id uint64) *pendingAttempt {
 	for _, p := range tab.filter(func(p *pendingAttempt) bool { return p.attempt.Task.ID == id && p.worker != nil && !p.kept }) {
 		return p
@@ -113,8 +113,8 @@ func (tab *attemptTable) running(id uint64) *pendingAttempt {
 	return nil
 }
 
-// awaited returns the flight that a result with this token belongs to, or nil. It must come from
-// the worker that was given the attempt.
+// match returns the attempt to which a result with this ID and token belongs, or nil. The result must
+// come from the worker of the attempt.
 func (tab *attemptTable) match(from string, id ID, t Token) *pendingAttempt {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -124,8 +124,8 @@ func (tab *attemptTable) match(from string, id ID, t Token) *pendingAttempt {
 	return nil
 }
 
-// land notes that a flight has ended, and whether its worker keeps the result: until that is on record, or
-// if wait is not set until now.
+// finish notes that an attempt has ended. kept says whether its worker keeps the result: until it is
+// recorded or, without wait, until now.
 func (tab *attemptTable) finish(p *pendingAttempt, kept, wait bool) {
 	tab.mu.Lock()
 	p.kept, p.order = kept, ""
@@ -135,7 +135,7 @@ func (tab *attemptTable) finish(p *pendingAttempt, kept, wait bool) {
 	}
 }
 
-// order sends an order about a flight, again and again until that ends.
+// order sends an order about an attempt, and repeats it until the attempt ends.
 func (tab *attemptTable) order(p *pendingAttempt, op string) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -145,7 +145,7 @@ func (tab *attemptTable) order(p *pendingAttempt, op string) {
 	tab.sendOrderLocked(p)
 }
 
-// arrive notes that the worker of a flight has it, and sends what was ordered meanwhile.
+// markDelivered notes that the worker has an attempt, and sends an order that came before.
 func (tab *attemptTable) markDelivered(p *pendingAttempt) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -153,15 +153,16 @@ func (tab *attemptTable) markDelivered(p *pendingAttempt) {
 	tab.sendOrderLocked(p)
 }
 
-// sendOrder sends the order about a flight, if there is one and its worker has it. Its caller holds mu.
+// sendOrderLocked sends the order about an attempt if there is one and the worker has the attempt. The
+// caller must hold mu.
 func (tab *attemptTable) sendOrderLocked(p *pendingAttempt) {
 	if p.delivered && p.order != "" {
 		p.orderSent = time.Now()
-		go tab.nc.Publish(p.worker.orders, Order{Op: p.order, ID: p.id}.encode()) // it may wait; repeat tries again
+		go tab.nc.Publish(p.worker.orders, Order{Op: p.order, ID: p.id}.encode()) // it may block; repeatOrders tries again
 	}
 }
 
-// repeat sends orders again that may not have arrived.
+// repeatOrders repeats orders that may have been lost.
 func (tab *attemptTable) repeatOrders(now time.Time) {
 	tab.filter(func(p *pendingAttempt) bool {
 		if now.Sub(p.orderSent) >= orderAfter {
@@ -171,7 +172,7 @@ func (tab *attemptTable) repeatOrders(now time.Time) {
 	})
 }
 
-// Consume sees which attempts are on record. See runner.Sink.
+// Consume sees which attempts are recorded. See runner.Sink.
 func (tab *attemptTable) Consume(events []task.Event) error {
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried {
@@ -184,7 +185,7 @@ func (tab *attemptTable) Consume(events []task.Event) error {
 	return nil
 }
 
-// remove forgets a flight, and has its worker not keep the result any more.
+// remove removes an attempt. Its worker need no longer keep the result.
 func (tab *attemptTable) remove(key attemptKey) {
 	tab.mu.Lock()
 	p := tab.byKey[key]
@@ -195,21 +196,22 @@ func (tab *attemptTable) remove(key attemptKey) {
 	}
 }
 
-// settle tells a worker that a result is on record.
+// releaseResult tells a worker that the result of an attempt is recorded.
 func (tab *attemptTable) releaseResult(w *remoteWorker, id ID) {
 	tab.send(w, encode(kindRecorded, &id), func() {})
 }
 
-// send sends a message to a worker, unless that is lost. there is called when it has arrived.
-func (tab *attemptTable) send(w *remoteWorker, msg []byte, there func()) {
+// send sends a message to a worker unless the worker is lost. It calls delivered once the message has
+// arrived.
+func (tab *attemptTable) send(w *remoteWorker, msg []byte, delivered func()) {
 	tab.sending.Lock()
 	defer tab.sending.Unlock()
 	if w.ctx.Err() == nil {
-		tab.out.Send(w.tasks, msg, there)
+		tab.out.Send(w.tasks, msg, delivered)
 	}
 }
 
-// drop drops what was sent to a worker that is lost: one that comes has its name, if it was not.
+// dropMessages drops the undelivered messages to a worker that is lost.
 func (tab *attemptTable) dropMessages(w *remoteWorker) {
 	tab.sending.Lock()
 	defer tab.sending.Unlock()

@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	engineFile    = "engine" // in the directory of --state
+	engineFile    = "engine" // file in the directory of --state
 	engineVersion = "crew-engine-2"
 
-	epochWait = time.Second // for one answer
+	epochWait = time.Second // limit for one answer
 )
 
-// identity names a run on the engine. With --state it is kept as JSON, so that the next
-// epoch finds the results of those before.
+// identity identifies a run. With --state it is stored as JSON, so that the next epoch finds the
+// results of earlier ones.
 type identity struct {
 	Version string
 	Run     string
-	Epoch   uint64 // how many submitters the run has had
+	Epoch   uint64 // number of submitters that the run has had
 	Secret  []byte
-	User    string        // to whom its results come; "" if it is not known
-	Workers []knownWorker // that may still run something of it
+	User    string        // the user that receives the results; "" if unknown
+	Workers []knownWorker // workers that may still run attempts of the run
 }
 
-// lastKnown is what the next epoch has to know of a worker.
+// knownWorker describes a worker to the next epoch.
 type knownWorker struct {
 	ID, Host string
 	TTL      time.Duration
 }
 
-// newIdentity returns the identity of a run that nobody knows yet.
+// newIdentity returns the identity of a new run.
 func newIdentity() identity {
 	return identity{Version: engineVersion, Run: rand.Text()[:16], Epoch: 1, Secret: []byte(rand.Text()[:aes.BlockSize])}
 }
@@ -88,14 +88,14 @@ func readIdentity(path string) (id identity, err error) {
 	return id, nil
 }
 
-// validName reports whether a name can be a part of a subject.
+// validName reports whether name can be a part of a subject.
 func validName(name string) bool { return name != "" && !strings.ContainsFunc(name, outOfName) }
 
 func outOfName(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 }
 
-// save replaces the file.
+// save replaces the file at path.
 func (id *identity) save(path string) error {
 	text, err := json.Marshal(id)
 	if err == nil {
@@ -107,8 +107,8 @@ func (id *identity) save(path string) error {
 	return nil
 }
 
-// remember has the next epoch know of a worker, before that is given anything. It returns false if that
-// cannot be. The caller holds the roster's mu.
+// rememberLocked stores a worker for the next epoch, before it gets its first attempt. It returns
+// false if that fails. The caller must hold roster.mu.
 func (x *submitter) rememberLocked(w *remoteWorker) bool {
 	if !x.resumable || slices.ContainsFunc(x.id.Workers, w.matches) {
 		return true
@@ -122,16 +122,17 @@ func (x *submitter) rememberLocked(w *remoteWorker) bool {
 	return err == nil
 }
 
-// is reports whether it is this worker.
+// matches reports whether k is this worker.
 func (w *remoteWorker) matches(k knownWorker) bool { return k.ID == w.id }
 
-// earlierFinal is the result of an attempt of an earlier epoch, which its worker has kept.
+// earlierFinal is the result of an attempt of an earlier epoch, which its worker still keeps.
 type earlierFinal struct {
 	worker *remoteWorker
 	*Final
 }
 
-// earlier takes the result of an attempt of an earlier epoch, until slots join.
+// receiveEarlier stores the result of an attempt of an earlier epoch. Once slots have joined, it
+// ignores such results.
 func (x *submitter) receiveEarlier(from string, fin *Final) {
 	x.roster.mu.RLock()
 	defer x.roster.mu.RUnlock()
@@ -148,12 +149,12 @@ func (x *submitter) receiveEarlier(from string, fin *Final) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	list := tab.earlier[fin.Identity]
-	if !slices.ContainsFunc(list, func(e earlierFinal) bool { return e.ID == fin.ID }) { // it may come again
+	if !slices.ContainsFunc(list, func(e earlierFinal) bool { return e.ID == fin.ID }) { // it may arrive twice
 		tab.earlier[fin.Identity] = append(list, earlierFinal{w, fin})
 	}
 }
 
-// forget gives up the results that attempts of a task had in earlier epochs: it has finished.
+// forgetEarlier releases the results from earlier epochs of a task that has finished.
 func (x *submitter) forgetEarlier(t *task.Task) {
 	tab, id := &x.attempts, resultIdentity(t)
 	tab.mu.Lock()
@@ -165,8 +166,8 @@ func (x *submitter) forgetEarlier(t *task.Task) {
 	}
 }
 
-// take returns the result that the attempt of a flight had in an earlier epoch, or nil.
-// Results of attempts before that one are on record already.
+// takeEarlier returns the result from an earlier epoch for an attempt, or nil. It skips results with
+// lower attempt numbers, which are recorded already.
 func (x *submitter) takeEarlier(p *pendingAttempt) *Final {
 	tab, id := &x.attempts, resultIdentity(p.attempt.Task)
 	tab.mu.Lock()
@@ -184,7 +185,7 @@ func (x *submitter) takeEarlier(p *pendingAttempt) *Final {
 	return e.Final
 }
 
-// begin has what earlier epochs left come to an end and bring its results, and lets slots join.
+// admitWorkers ends the attempts of earlier epochs, collects their results, and then lets slots join.
 func (x *submitter) admitWorkers() {
 	defer close(x.joined)
 	x.endEarlierEpochs()
@@ -193,7 +194,7 @@ func (x *submitter) admitWorkers() {
 	defer r.mu.Unlock()
 	r.open, r.lastCheck = true, time.Now()
 	r.emptySince = r.lastCheck
-	// Topics must have learnt of their labels before any task starts.
+	// All topics must have their labels before any task starts.
 	first := func(a, b *remoteWorker) int {
 		return cmp.Or(len(b.presence.Labels)-len(a.presence.Labels), strings.Compare(a.id, b.id))
 	}
@@ -202,8 +203,8 @@ func (x *submitter) admitWorkers() {
 	}
 }
 
-// evict has the workers end what they run of earlier epochs, and bring what they have kept of them. It
-// returns once each has answered that it has, or its lease has ended.
+// endEarlierEpochs tells workers to end their attempts of earlier epochs and to send the results that
+// they keep. It returns once each worker has confirmed, or its lease has run out.
 func (x *submitter) endEarlierEpochs() {
 	order := Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: x.id.Epoch}}
 	x.roster.mu.RLock()
@@ -215,7 +216,7 @@ func (x *submitter) endEarlierEpochs() {
 			continue
 		}
 		all.Go(func() {
-			for ok := true; ok && x.roster.find(w.id) == w; ok = x.sleep(epochWait / 10) { // where nobody listens, the request fails at once
+			for ok := true; ok && x.roster.find(w.id) == w; ok = x.sleep(epochWait / 10) { // a request fails at once if nothing listens
 				ctx, cancel := context.WithTimeout(x.ctx, epochWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()

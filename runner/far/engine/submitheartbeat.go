@@ -11,10 +11,11 @@ import (
 const (
 	tickEvery      = 100 * time.Millisecond
 	heartbeatEvery = time.Second
-	leaveWait      = 2 * time.Second // for the server, at the end
+	leaveWait      = 2 * time.Second // limit for the server's reply at the end
 )
 
-// each calls do at once and then again and again, with a pause, until the run is over.
+// every starts a goroutine that calls do at once, and then again after each pause until the run is
+// over.
 func (x *submitter) every(pause time.Duration, do func()) {
 	x.wg.Go(func() {
 		for do(); x.sleep(pause); do() {
@@ -22,10 +23,10 @@ func (x *submitter) every(pause time.Duration, do func()) {
 	})
 }
 
-// wait waits for some time. It returns false at once when the run is over.
+// sleep waits for d. It returns false, at once, when the run is over.
 func (x *submitter) sleep(d time.Duration) bool { return sleep(x.ctx, d) }
 
-// tick looks after workers, and sends orders again that may not have arrived.
+// tick checks the workers and the connection, and repeats orders.
 func (x *submitter) tick() {
 	now := time.Now()
 	x.checkWorkers(now, x.s.nc.IsConnected())
@@ -43,9 +44,9 @@ func (x *submitter) tick() {
 	x.attempts.repeatOrders(now)
 }
 
-// heartbeat tells the workers that the run goes on, or that it is over.
+// heartbeat tells the workers that the run continues, or that it is over.
 func (x *submitter) heartbeat(over bool) {
-	_ = x.s.heartbeat(heartbeatSubject(x.sub.Queue, x.s.user), Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // the next one follows
+	_ = x.s.heartbeat(heartbeatSubject(x.sub.Queue, x.s.user), Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // repeated if lost
 }
 
 func (s *session) heartbeat(subject string, b Heartbeat) error {
@@ -53,8 +54,8 @@ func (s *session) heartbeat(subject string, b Heartbeat) error {
 	return s.publishJSON(subject, b)
 }
 
-// Suspend tells the workers that this process is about to stand still. Their tasks go
-// on. See runner.Executor.
+// Suspend tells the workers that this process is about to be suspended. Their attempts continue. See
+// runner.Executor.
 func (x *submitter) Suspend() {
 	x.suspended.Store(true)
 	x.heartbeat(false)
@@ -67,18 +68,18 @@ func (x *submitter) Resume() {
 	x.heartbeat(false)
 }
 
-// enrol tells of the run. There is no core before an attempt has begun.
+// announce publishes the RunInfo. sub.Do must not be called before an attempt has begun.
 func (x *submitter) announce() {
 	e := x.record
 	if x.started.Load() {
 		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
 		e.Paused = now != nil && now.State == task.Paused
 	}
-	_ = x.s.publishJSON(runInfoSubject(e.User, e.Run), e) // whoever asks asks again
+	_ = x.s.publishJSON(runInfoSubject(e.User, e.Run), e) // a client asks again
 }
 
-// receive takes what a worker tells of attempts. It ignores what no attempt of the run waits for, and
-// garbage: the token tells.
+// receiveResults handles results and output from a worker. It ignores garbage and results that no
+// attempt expects, which have the wrong token.
 func (x *submitter) receiveResults(subject string, data []byte) {
 	from := senderOf(subject)
 	for part := range splitMessages(data) {
@@ -90,7 +91,7 @@ func (x *submitter) receiveResults(subject string, data []byte) {
 			if p := x.attempts.match(from, fin.ID, fin.Token); p != nil {
 				select {
 				case p.done <- fin:
-				default: // it came before
+				default: // a duplicate
 				}
 			} else {
 				x.receiveEarlier(from, fin)
@@ -99,7 +100,7 @@ func (x *submitter) receiveResults(subject string, data []byte) {
 	}
 }
 
-// command carries out an order of crew engine, or of a client of crew ctl.
+// carryOut carries out an order of crew engine or of a client of crew ctl.
 func (x *submitter) carryOut(o *Order, a *Answer) error {
 	switch o.Op {
 	case opCancel:
@@ -110,7 +111,7 @@ func (x *submitter) carryOut(o *Order, a *Answer) error {
 	return o.unknown()
 }
 
-// part ends the run on the engine: workers drop what they still hold of it.
+// leaveHub tells the workers that the run is over.
 func (x *submitter) leaveHub() {
 	if !x.s.nc.IsConnected() {
 		return
@@ -123,15 +124,15 @@ func (x *submitter) leaveHub() {
 }
 
 const (
-	dismissWait   = 45 * time.Second // for persistent workers to end
-	dismissNotice = time.Second      // after which the user is told
+	dismissWait   = 45 * time.Second // limit for persistent workers to end
+	dismissNotice = time.Second      // tell the user after this long
 )
 
-// everyEpoch is above all epochs.
+// maxEpoch is greater than every epoch.
 const maxEpoch = 1 << 62
 
-// dismiss has the workers on hosts of the run's own know that nobody follows them, and waits for
-// the end of persistent workers, which would be killed with the connection.
+// dismissWorkers tells the workers of --ssh that no other worker follows them on their hosts, and
+// waits until their persistent workers have ended: they would be killed with the connection.
 func (x *submitter) dismissWorkers() {
 	if x.hosts == nil {
 		return

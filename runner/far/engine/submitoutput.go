@@ -14,28 +14,28 @@ import (
 	"crew/runner/far/travel"
 )
 
-// outputs hold the output of an attempt that has arrived so far.
+// outputs holds the output of an attempt that has arrived so far.
 type outputs struct {
 	mu      sync.Mutex
-	closed  bool      // no chunk is taken any more
+	closed  bool      // no more chunks are accepted
 	streams [2]stream // stdout and stderr
 }
 
-// stream is one of the outputs. It keeps nothing before anything has come.
+// stream is stdout or stderr. It opens nothing before output arrives.
 type stream struct {
-	received int64 // how much has come
+	received int64 // bytes that have arrived
 	spool.Stream
 }
 
-// Write takes the next bytes. What cannot be kept is a fault of the result.
+// Write appends p. If it cannot be stored, the result gets a Fault.
 func (s *stream) Write(p []byte) (int, error) {
 	s.received += int64(len(p))
 	_ = s.Stream.Write(p)
 	return len(p), nil
 }
 
-// openOutputs sets where the output of a flight goes, once there is some. Its caller holds f.out.mu or is
-// the only one to use that.
+// openOutputsLocked sets where the output of an attempt goes, unless that is set. The caller must hold
+// p.out.mu, or be the only user of p.out.
 func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	stdout, stderr := &p.out.streams[0], &p.out.streams[1]
 	if stdout.Kept != nil || stdout.To != nil {
@@ -47,7 +47,7 @@ func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	if x.sub.Plan.Show == task.ShowLines {
 		stdout.To, stderr.To = x.sub.Open(p.attempt)
 	}
-	if x.sub.Files.Stdout { // it goes to a file that the task makes
+	if x.sub.Files.Stdout { // it is a file that the task makes
 		stdout.End()
 		if stdout.To = nil; stdout.Kept == nil {
 			stdout.Kept = x.sub.Store.Buffer()
@@ -55,7 +55,7 @@ func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	}
 }
 
-// chunk takes a part of a flight's output, as far as that is the next one.
+// receiveChunk appends a chunk to the output of an attempt, unless an earlier chunk is missing.
 func (x *submitter) receiveChunk(p *pendingAttempt, c *Chunk) {
 	o := &p.out
 	o.mu.Lock()
@@ -78,7 +78,8 @@ var (
 	errUnbegun = errors.New("its worker gave it back")
 )
 
-// rest fetches what no chunk has brought of an output. Its caller is as for openOutputs.
+// fetchRest appends the part of an output that did not arrive in chunks. The caller must hold
+// p.out.mu, or be the only user of p.out.
 func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *stream, o *FinalOutput) (err error) {
 	size := max(o.Size, int64(len(o.Text)))
 	if s.received < size {
@@ -94,7 +95,8 @@ func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *stream,
 	return err
 }
 
-// close closes the writers, and what was kept if it is not handed over.
+// close ends the streams. With kept, it also closes the stored output: the result does not take it
+// over.
 func (o *outputs) close(kept bool) {
 	for i := range o.streams {
 		s := &o.streams[i]
@@ -105,11 +107,11 @@ func (o *outputs) close(kept bool) {
 	}
 }
 
-// live returns what has come. See submitter.Live.
+// live returns the output so far. See submitter.Live.
 func (p *pendingAttempt) live() (stdout, stderr task.Live, attempt int) {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()
-	if p.out.closed { // its result is made, without the lock
+	if p.out.closed { // result uses the streams without the lock
 		return nil, nil, 0
 	}
 	out, err := p.out.streams[0].Kept, p.out.streams[1].Kept
@@ -119,8 +121,8 @@ func (p *pendingAttempt) live() (stdout, stderr task.Live, attempt int) {
 	return out.Hold(), err.Hold(), p.attempt.Number
 }
 
-// result makes the result of a flight that has ended, or whose worker is lost if fin is nil. An attempt
-// whose result cannot be had is lost.
+// result returns the result of an attempt that ended with fin; fin is nil if the worker is lost. If
+// the result cannot be fetched, the attempt is lost.
 func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *task.Result {
 	p.out.mu.Lock()
 	p.out.closed = true
@@ -138,11 +140,11 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 	return outcome(p.attempt, task.Lost, err, unbegun)
 }
 
-// fetch makes a result of what a worker tells of it, and has its outputs and files be here. It fails if
-// that cannot be: it is lost.
+// fetchResult converts fin to a result and fetches its outputs and files. On error the attempt is
+// lost.
 func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Final) (*task.Result, error) {
 	a, w := p.attempt, p.worker
-	cut := p.out.streams[0].Fault() != nil || p.out.streams[1].Fault() != nil // so that it was killed
+	cut := p.out.streams[0].Fault() != nil || p.out.streams[1].Fault() != nil // output could not be written, so receiveChunk has killed the attempt
 	switch {
 	case fin == nil:
 		return nil, context.Cause(w.ctx)
@@ -182,8 +184,8 @@ func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Fin
 	return r, nil
 }
 
-// keepMade has what a task has made be here under its temporary names. An attempt whose files
-// cannot be kept has failed.
+// fetchMade fetches the files that a task has made, under their temporary names. If one cannot be
+// stored, the attempt has failed.
 func (x *submitter) fetchMade(ctx context.Context, r *task.Result, p *pendingAttempt, fin *Final) error {
 	m := r.Task.Makes
 	if m == nil {
@@ -206,7 +208,7 @@ func (x *submitter) fetchMade(ctx context.Context, r *task.Result, p *pendingAtt
 	return err
 }
 
-// save writes what was kept to a file, which has these permissions if it is new.
+// save writes the stored output to a file, with the permissions mode if the file is new.
 func (s *stream) save(path string, mode uint32) error {
 	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, os.FileMode(mode))
 	if err != nil {

@@ -18,46 +18,46 @@ import (
 
 // roster is the workers that this run uses, and their slots.
 type roster struct {
-	mu         sync.RWMutex // held while slots join, so that an attempt finds its slot's worker
-	open       bool         // slots may join
+	mu         sync.RWMutex // held while slots join, so an attempt finds the worker of its slot
+	open       bool         // slots may join; false until earlier epochs have ended
 	workers    map[string]*remoteWorker
 	bySlot     map[int]*remoteWorker
-	noticed    map[string]bool // notices given
-	emptySince time.Time       // since when there has been no slot; zero if there are some
-	refusal    string          // a worker was refused last, at refused
+	noticed    map[string]bool // notices given so far
+	emptySince time.Time       // when the last slot left; zero if there are slots
+	refusal    string          // why a worker was last refused, at refusedAt
 	refusedAt  time.Time
-	lastDeaf   time.Time // when this process last could not have heard of workers; for the ticker alone
-	lastCheck  time.Time // when it last looked for silent ones
+	lastDeaf   time.Time // when this process last could not receive announcements; used by tick only
+	lastCheck  time.Time // when checkWorkers last ran
 }
 
-// worker is a worker that this run uses.
+// remoteWorker is a worker that this run uses.
 type remoteWorker struct {
-	id, host      string // as it first said
+	id, host      string // from its first announcement
 	tasks, orders string // subjects
 	ttl           time.Duration
 	offers        *task.Offers
 	clock         clock
-	ctx           context.Context // until it is lost, which is its cause
+	ctx           context.Context // done once the worker is lost; its cause is the error of the attempts
 	lost          context.CancelCauseFunc
 
-	// The roster's mu guards what follows.
-	presence  Presence // last; without slots if it is here only for what an earlier epoch gave it
+	// under roster.mu
+	presence  Presence // the latest one; zero if only an earlier epoch knew the worker
 	heardAt   time.Time
-	slots     []int     // of the run
-	drainSent time.Time // when it was last told to end, as its host leaves
+	slots     []int     // IDs in the run
+	drainSent time.Time // when it was last told to drain, since its host leaves
 }
 
-// user returns as which user the worker connects.
+// user returns the user as which the worker connects.
 func (w *remoteWorker) user() string {
 	user, _, _ := strings.Cut(w.id, ".")
 	return user
 }
 
-// openRoster begins to listen to the workers of the queue.
+// openRoster subscribes to the announcements of the queue's workers.
 func (x *submitter) openRoster() error {
 	r := &x.roster
 	r.workers, r.bySlot, r.noticed = map[string]*remoteWorker{}, map[int]*remoteWorker{}, map[string]bool{}
-	for _, k := range x.id.Workers { // until they have left what they may run of earlier epochs, or their leases have ended
+	for _, k := range x.id.Workers { // they may still run attempts of earlier epochs: see endEarlierEpochs
 		x.addWorkerLocked(k.ID, k.Host, k.TTL)
 	}
 	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, allWorkers), func(m *nats.Msg) {
@@ -67,23 +67,23 @@ func (x *submitter) openRoster() error {
 	})
 	if err == nil && x.detached == nil && x.hosts == nil {
 		_, err = x.builder.probeWorkers(x.ctx, x.s, x.sub.Queue)
-	} else if err == nil { // others may come
+	} else if err == nil { // a detached run, or one with hosts of its own, starts without workers
 		err = x.s.nc.Publish(askSubject, nil)
 	}
 	return err
 }
 
-// mostTTL is the longest lease.
+// maxTTL is the longest lease.
 const maxTTL = 30 * 24 * time.Hour
 
-// validWorker reports whether an ID can be a worker's.
+// validWorker reports whether id is well formed.
 func validWorker(id string) bool {
 	user, name, _ := strings.Cut(id, ".")
 	return user != "" && userToken(user) == user && validName(name)
 }
 
-// presence reads what a worker tells of itself. It ignores what names another one than the subject
-// does, for whose user the server vouches.
+// parsePresence decodes the announcement of a worker. ok is false if the announcement is invalid, or
+// names another worker than the subject: the server has checked the user in the subject.
 func parsePresence(subject string, data []byte) (p Presence, ok bool) {
 	if readJSON(data, &p) != nil || presenceSubject(p.Queue, p.ID) != subject || !validWorker(p.ID) || p.Host == "" {
 		return p, false
@@ -92,7 +92,7 @@ func parsePresence(subject string, data []byte) (p Presence, ok bool) {
 	return p, true
 }
 
-// newWorker adds a worker of which something has just been heard. Its caller holds mu.
+// addWorkerLocked adds a worker that has just announced itself. The caller must hold mu.
 func (x *submitter) addWorkerLocked(id, host string, ttl time.Duration) *remoteWorker {
 	w := &remoteWorker{
 		id: id, host: host, tasks: taskSubject(x.sub.Queue, id, x.s.user, x.id.Run), orders: orderSubject(x.sub.Queue, id, x.s.user),
@@ -103,13 +103,13 @@ func (x *submitter) addWorkerLocked(id, host string, ttl time.Duration) *remoteW
 	return w
 }
 
-// heard takes what a worker tells of itself.
+// receivePresence handles the announcement of a worker.
 func (x *submitter) receivePresence(p Presence) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w, why := r.workers[p.ID], x.builder.unusable(p)
-	if why != "" && r.open { // before that, Submit may return it as an error
+	if why != "" && r.open { // before that, Submit may return the reason as an error
 		x.noticeOnceLocked(why)
 		r.refusal, r.refusedAt = why, time.Now()
 	}
@@ -130,24 +130,24 @@ func (x *submitter) receivePresence(p Presence) {
 	} else {
 		x.fitSlotsLocked(w)
 	}
-	// On an engine, who says so may be anybody.
+	// Through a hub, any worker could claim to follow another.
 	if last := r.workers[p.After]; last != nil && last != w && x.hosts != nil {
 		x.loseLocked(last, "it has ended")
 	}
 }
 
-// tell gives a notice once.
+// noticeOnceLocked gives a notice, once. The caller must hold mu.
 func (x *submitter) noticeOnceLocked(text string) {
 	if r := &x.roster; !r.noticed[text] && len(r.noticed) < 100 {
 		r.noticed[text] = true
-		go x.sub.Notice(text) // which may wait for a reader
+		go x.sub.Notice(text) // it may block
 	}
 }
 
-// mostSlots is how many a run has at most, whatever workers say.
+// maxSlots is the most slots of a run, however many its workers announce.
 const maxSlots = 1 << 18
 
-// fit has as many slots of a worker in the run as it offers. The caller holds mu.
+// fitSlotsLocked makes the run have as many slots of a worker as it offers. The caller must hold mu.
 func (x *submitter) fitSlotsLocked(w *remoteWorker) {
 	r := &x.roster
 	want := 0
@@ -171,8 +171,8 @@ func (x *submitter) fitSlotsLocked(w *remoteWorker) {
 	}
 }
 
-// assign gives a flight to the worker of its slot. It returns false if that has just left, or the flight
-// is recalled.
+// assign assigns an attempt to the worker of its slot. It returns false if that has just left, or the
+// attempt was recalled.
 func (x *submitter) assign(p *pendingAttempt) bool {
 	x.roster.mu.RLock()
 	defer x.roster.mu.RUnlock()
@@ -187,8 +187,9 @@ func (x *submitter) assign(p *pendingAttempt) bool {
 	return true
 }
 
-// lose forgets a worker, which has ended or is silent: what it was given and has not brought back is
-// lost. why is "" if it has said that it has gone, and nothing of that has begun. The caller holds mu.
+// loseLocked removes a worker that has ended or is silent; its unfinished attempts are lost. why is ""
+// if the worker has announced its end, and so has returned those attempts unbegun. The caller must
+// hold mu.
 func (x *submitter) loseLocked(w *remoteWorker, why string) {
 	delete(x.roster.workers, w.id)
 	x.id.Workers = slices.DeleteFunc(x.id.Workers, w.matches)
@@ -207,14 +208,14 @@ func (x *submitter) loseLocked(w *remoteWorker, why string) {
 	x.attempts.dropMessages(w)
 }
 
-// watch looks for workers that are silent. connected says whether this process can
-// hear of them.
+// checkWorkers removes silent workers, and tells workers on leaving hosts to drain. connected says
+// whether this process can receive announcements now.
 func (x *submitter) checkWorkers(now time.Time, connected bool) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !connected || now.Sub(r.lastCheck) > time.Second {
-		r.lastDeaf = now // or this process stood still
+		r.lastDeaf = now // or this process was suspended
 	}
 	r.lastCheck = now
 	slots := 0
@@ -222,33 +223,33 @@ func (x *submitter) checkWorkers(now time.Time, connected bool) {
 		switch {
 		case now.Sub(w.heardAt) > w.ttl && now.Sub(r.lastDeaf) > w.ttl:
 			x.loseLocked(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
-		case x.leaving(w) && w.presence.State != draining && now.Sub(w.drainSent) >= orderAfter: // to end, once what runs has finished
+		case x.leaving(w) && w.presence.State != draining && now.Sub(w.drainSent) >= orderAfter: // it has to drain
 			w.drainSent = now
 			x.fitSlotsLocked(w)
-			_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // the next one follows
+			_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // repeated if lost
 		}
 		slots += len(w.slots)
 	}
 	x.reportNoSlotsLocked(now, slots)
 }
 
-// leaving reports whether a worker is on a host that leaves the run.
+// leaving reports whether the host of a worker is to leave the run.
 func (x *submitter) leaving(w *remoteWorker) bool {
 	return x.hosts != nil && x.hosts.Leaving(w.presence.Mark)
 }
 
-// SetHosts has workers on the hosts of a place, and on these alone once others have left.
+// SetHosts replaces the hosts of the run by those of p. Workers on other hosts drain first.
 func (x *submitter) SetHosts(p wiring.Place) error {
 	sub := x.sub
 	sub.Place = p
 	return x.hosts.Set(x.hosts.workers(sub))
 }
 
-// loneFor is how long a run is without slots before it says so: the last worker may be
-// restarting.
+// noSlotsAfter is how long a run has no slots before it says so: the last worker may be restarting.
 const noSlotsAfter = time.Second
 
-// missing says when there is no slot, and hence nothing runs.
+// reportNoSlotsLocked says when there is no slot, so that nothing can run. The run fails if all
+// workers have been refused for the time of --reach. The caller must hold mu.
 func (x *submitter) reportNoSlotsLocked(now time.Time, slots int) {
 	r := &x.roster
 	switch {
@@ -258,7 +259,7 @@ func (x *submitter) reportNoSlotsLocked(now time.Time, slots int) {
 	case !r.open || x.hosts != nil:
 	case r.emptySince.IsZero():
 		r.emptySince = now
-	case now.Sub(r.emptySince) > x.sub.Reach && now.Sub(r.refusedAt) < x.sub.Reach: // all that are there are refused
+	case now.Sub(r.emptySince) > x.sub.Reach && now.Sub(r.refusedAt) < x.sub.Reach: // all workers are refused
 		x.sub.Do(task.Command{Op: task.Fail, Err: errors.New(r.refusal)})
 	case now.Sub(r.emptySince) > noSlotsAfter:
 		x.noticeOnceLocked(x.noWorkerText())
@@ -269,12 +270,13 @@ func (x *submitter) noWorkerText() string {
 	return "no worker of queue " + x.sub.Queue + " is there: the run waits for a crew worker"
 }
 
-// lacking says what tasks need and no worker offers: once, when it has been so for some time.
+// unmetNeedsReporter returns a function that says, once, which needs of tasks no worker offers, if
+// that was so in two calls in a row.
 func (x *submitter) unmetNeedsReporter() func() {
-	seen := map[string]int{} // how often in a row
+	seen := map[string]int{} // consecutive calls, by needs
 	return func() {
 		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
-		if now == nil || len(now.Slots) == 0 { // missing says that
+		if now == nil || len(now.Slots) == 0 { // reportNoSlotsLocked says that
 			return
 		}
 		tasks := map[string]int{}
@@ -296,14 +298,14 @@ func (x *submitter) unmetNeedsReporter() func() {
 	}
 }
 
-// all returns the workers that are used.
+// all returns the workers of the run.
 func (r *roster) all() []*remoteWorker {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Collect(maps.Values(r.workers))
 }
 
-// find returns the worker with an ID if it is still used, or nil.
+// find returns the worker with an ID, or nil if the run does not use it.
 func (r *roster) find(id string) *remoteWorker {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

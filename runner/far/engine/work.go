@@ -20,61 +20,61 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// crewWorker brings the attempts of other runs into the run of crew worker: it is the
-// run's Source, admits each attempt as a task, has its executor publish what comes of
-// it, and keeps the lease without which it must run nothing.
+// worker brings the attempts of other runs into the run of crew worker. It is the run's Source, admits
+// each attempt as a task, wraps the run's executor to publish the results, and maintains the lease
+// without which no attempt may run.
 //
-// It has these goroutines: keep, which renews the lease and ends the tasks if that fails,
-// and those of the connection's subscriptions.
+// maintainLease runs in the goroutine that calls Next. The other methods are called by the run, or by
+// the goroutines of the connection's subscriptions.
 type worker struct {
 	// configuration
 
 	work   wiring.Work
 	host   string
-	mark   string           // of the host of --ssh; "" for none
-	digest [32]byte         // of the template
-	values bool             // there is a template
-	text   string           // the template for people
-	offers string           // as Presence has them
-	trust  credentials.Keys // nil if every command is of the run that has started this worker
+	mark   string           // of the host of --ssh; "" for a worker of a hub
+	digest [32]byte         // of the command
+	values bool             // there is a command, which takes values
+	text   string           // the command, for people
+	offers string           // in the form of Presence.Offers
+	trust  credentials.Keys // nil if every command comes from the run that has started this worker
 
-	// what is open
+	// open resources
 
 	s        *session
 	out      *outbox.Outbox
 	local    wiring.Executor
 	seats    Seats
 	files    *travel.Worker
-	hostLock *hostLock     // nil without
+	hostLock *hostLock     // nil if the lock was not obtained, and without --ssh
 	done     chan struct{} // closed when the run is over
-	renewNow chan struct{} // the worker is to tell of itself now
+	renewNow chan struct{} // asks renewLoop to renew the lease now
 	notices  *notifier
 
-	droppedOnce, ignoredOnce sync.Once // something was, and that was said
+	droppedOnce, ignoredOnce sync.Once // for the first notice about dropped tasks and ignored runs
 
 	// state
 
 	admitMu  sync.Mutex // held while tasks are numbered and admitted
 	lastTask uint64     // number of the latest task
 
-	bigSem      chan struct{} // holds one for each attempt that is too long for a message and comes
-	announceSem chan struct{} // holds one while the worker tells of itself, which takes time
-	retired     bool          // it has said that it has gone; under record
+	bigSem      chan struct{} // limits how many long attempts are fetched at once
+	announceSem chan struct{} // held by sending while the worker announces itself
+	retired     bool          // announceGone was called; under announceSem
 
 	mu          sync.Mutex
-	heldChanged sync.Cond // an attempt was forgotten
-	lease       *lease    // nil while there is none
-	hadLease    bool      // there has been one
+	heldChanged sync.Cond // an attempt was removed from held, or reported
+	lease       *lease    // nil while the worker has none
+	hadLease    bool      // the worker has had a lease
 	state       string    // ready, paused, draining or gone
 	held        map[ID]*heldAttempt
-	tasks       map[uint64]*heldAttempt // by their numbers here; also those of earlier leases
+	tasks       map[uint64]*heldAttempt // by number in this worker's run, also under earlier leases
 	runs        map[string]*runState
-	queues      map[RunSlot][]*heldAttempt // by slot of a run: its attempts that have not ended; the first is admitted
+	queues      map[RunSlot][]*heldAttempt // unfinished attempts by slot of their run, in order; the first is admitted
 	seen        tokenSet
-	needs       map[string][]task.Need // of attempts, which share them
+	needs       map[string][]task.Need // by their text; attempts share them
 }
 
-// Work returns a worker. It is connected to the engine.
+// Work returns a worker that is connected to the hub.
 func Work(work wiring.Work) (wiring.Worker, error) {
 	w := newWorker(work)
 	var err error
@@ -116,9 +116,9 @@ func newWorker(work wiring.Work) *worker {
 	return w
 }
 
-// open begins to hear of runs.
+// subscribe opens what the worker needs, and subscribes to heartbeats and requests to announce itself.
 func (w *worker) subscribe() (err error) {
-	if w.mark != "" { // without a tenure the submitter waits for the end of the last worker's lease
+	if w.mark != "" { // without the lock, the submitter waits until the lease of the previous worker runs out
 		w.hostLock = acquireHostLock(w.mark, min(w.work.TTL, lockWait))
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
@@ -129,13 +129,13 @@ func (w *worker) subscribe() (err error) {
 	return err
 }
 
-// mostBig is how many attempts come at once that are too long for a message.
+// maxBig is how many long attempts are fetched at once.
 const maxBig = 16
 
-// connectAgain is the pause before a worker tries again to reach a server that is not up yet.
+// connectRetry is the pause before the next try to connect to a server that is not up yet.
 const connectRetry = time.Second
 
-// connect connects to the engine, for which it waits, or to the run that has started this worker.
+// connect waits for the hub and connects to it, or connects to the run that has started this worker.
 func (w *worker) connect() (*session, error) {
 	if w.mark != "" {
 		return dial("", w.work.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.work.TTL, endNow))
@@ -150,7 +150,7 @@ func (w *worker) connect() (*session, error) {
 	}
 }
 
-// hostName returns a name, or this machine's if it is empty, as a part of subjects.
+// hostName returns name, or this machine's name if that is empty, as a part of subjects.
 func hostName(name string) string {
 	if name == "" {
 		name, _ = os.Hostname()
@@ -164,14 +164,14 @@ func hostName(name string) string {
 	}, name)
 }
 
-// newID returns the ID of a worker of the session's user with a host's name.
+// newID returns a new ID for a worker of the session's user on a host.
 func (s *session) newID(host string) string {
 	return s.user + "." + host + "-" + strings.ToLower(rand.Text()[:10])
 }
 
-// Next takes tasks from the engine until the run is over.
+// Next maintains the lease until the run is over: tasks come through Add instead. See runner.Source.
 func (w *worker) Next(func() uint64) (*task.Task, error) {
-	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on it can be idle
+	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on the run may be idle
 		if err := w.join(); err != nil {
 			return nil, fmt.Errorf("join the workers of the hub: %w", err)
 		}
@@ -186,7 +186,7 @@ func (w *worker) Next(func() uint64) (*task.Task, error) {
 	}
 }
 
-// join has runs find the worker, unless it is refused something.
+// join announces the worker for the first time. It returns an error if the server refuses something.
 func (w *worker) join() error {
 	err := w.renew()
 	if err == nil {
@@ -195,7 +195,7 @@ func (w *worker) join() error {
 	return w.s.explain(err)
 }
 
-// Executor returns an executor that publishes what comes of attempts that local runs.
+// Executor returns an executor that runs attempts on local and publishes their results.
 func (w *worker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
 	if h, ok := local.(interface{ Hold(fd int) }); ok && w.hostLock != nil {
@@ -209,8 +209,8 @@ func (w *worker) Executor(local wiring.Executor) wiring.Executor {
 	return &publisher{local, w}
 }
 
-// Consume looks at events for tasks that ended without an attempt, and for changes
-// that submitters should know of soon.
+// Consume handles tasks that ended without an attempt, and announces changes that submitters should
+// know of soon. See runner.Sink.
 func (w *worker) Consume(events []task.Event) error {
 	for i := range events {
 		switch e := &events[i]; e.Kind {
@@ -229,13 +229,13 @@ func (w *worker) Consume(events []task.Event) error {
 	return nil
 }
 
-// Close returns once submitters have all results, or the lease is lost, and says that
-// the worker has gone.
+// Close returns once submitters have all results, or the lease is lost. It then announces that the
+// worker has ended.
 func (w *worker) Close(task.Stats) error {
 	w.setState(draining)
 	w.out.Flush()
 	w.mu.Lock()
-	for w.s.blobs.Count() > 0 { // whoever needs them has still to get them
+	for w.s.blobs.Count() > 0 { // submitters are still fetching them
 		w.heldChanged.Wait()
 	}
 	w.mu.Unlock()
@@ -243,7 +243,7 @@ func (w *worker) Close(task.Stats) error {
 	return nil
 }
 
-// close closes the connection. The run is over.
+// close closes the connection. The run must be over.
 func (w *worker) close() {
 	w.files.End("")
 	close(w.done)
@@ -262,7 +262,8 @@ func (w *worker) setState(state string) {
 
 func (w *worker) renewSoon() { nudge(w.renewNow) }
 
-// nudge wakes the goroutine that waits for c, or has it not wait the next time.
+// nudge wakes the goroutine that receives from c or, if none does, makes its next receive return at
+// once. c must have a buffer of one.
 func nudge(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -272,10 +273,11 @@ func nudge(c chan struct{}) {
 
 var errNoCommands = errors.New("this worker runs no commands: start it with --allow-commands --trust FILE")
 
-// tell says something that is not said again until something else was.
+// noticef gives a notice unless the previous one was the same.
 func (w *worker) noticef(format string, args ...any) { w.notices.notify(fmt.Sprintf(format, args...)) }
 
-// after returns the ID of the worker before this one, which has ended; "" for none.
+// previousWorker returns the ID of the previous worker on this host, which has ended; "" if there is
+// none.
 func (w *worker) previousWorker() string {
 	if w.hostLock == nil {
 		return ""
@@ -283,5 +285,5 @@ func (w *worker) previousWorker() string {
 	return w.hostLock.previous
 }
 
-// Host returns the name of the worker.
+// Host returns the worker's host name.
 func (w *worker) Host() string { return w.host }

@@ -13,25 +13,25 @@ import (
 	"crew/runner/far/travel"
 )
 
-// job is an attempt in this worker's hands, until its submitter has the result and need not ask for it
-// again.
+// heldAttempt is an attempt that this worker has accepted and not yet forgotten: its submitter may
+// still need the result.
 type heldAttempt struct {
 	worker *worker
 	lease  *lease
 	*Attempt
-	ctx    context.Context // until it is not to run any more
+	ctx    context.Context // done once it must not run any more
 	cancel context.CancelFunc
 
 	returned []travel.File
 
 	// under worker.mu
 
-	task   *task.Task // here; nil before all of it has come
-	queued bool       // for those of its slot that came before
+	task   *task.Task // of this worker's run; nil until the whole attempt has arrived
+	queued bool       // it waits for earlier attempts of its slot
 	phase  phase
 	stop   stopReason
-	result []byte        // its Final, once that is made
-	blobs  []travel.Blob // which that names
+	result []byte        // the encoded Final; nil until it has ended
+	blobs  []travel.Blob // blobs that result names
 }
 
 // phase is how far an attempt has come.
@@ -40,30 +40,30 @@ type phase int
 const (
 	phaseTaken phase = iota
 	phaseBegun
-	phaseEnded    // its result is made, or about to be
-	phaseReported // a submitter has got that
+	phaseEnded    // its result exists, or is about to
+	phaseReported // a submitter has the result
 )
 
-// wish says what an attempt that has not ended is to end for.
+// stopReason says why an attempt that has not ended must stop.
 type stopReason int
 
 const (
 	stopNone    stopReason = iota
-	stopCancel             // its submitter has it ended
-	stopReturn             // it is given back before it begins
-	stopDiscard            // nobody wants its result
+	stopCancel             // its submitter has cancelled it
+	stopReturn             // it must be returned before it begins
+	stopDiscard            // its result is to be discarded
 )
 
 // runState is the state of a run that has had attempts on this worker.
 type runState struct {
-	user      string        // whose it is
-	epoch     uint64        // those of earlier ones are not taken any more
-	heard     time.Duration // since boot, when the run was last heard of
+	user      string        // the submitter's user
+	epoch     uint64        // attempts of earlier epochs are refused
+	heard     time.Duration // time since boot of the last heartbeat
 	suspended bool
-	silent    bool // its attempts were ended for that, as it is told if it lives
+	silent    bool // its attempts were ended for want of heartbeats; it is told if it reappears
 }
 
-// take takes a message with attempts.
+// receive handles a message with attempts.
 func (w *worker) receive(l *lease, subject string, data []byte) {
 	var jobs []*heldAttempt
 	for part := range splitMessages(data) {
@@ -76,8 +76,8 @@ func (w *worker) receive(l *lease, subject string, data []byte) {
 	w.admit(jobs...)
 }
 
-// takeOne takes an attempt, or the word that a result is on record. It returns the attempt if it is to
-// be admitted now.
+// receiveOne handles an attempt, or the note that a result is recorded. It returns the attempt if it
+// can be admitted now.
 func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt, error) {
 	i := strings.LastIndexByte(subject, '.')
 	user, run := userIn(subject[:i]), subject[i+1:]
@@ -104,14 +104,14 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 	switch {
 	case !w.accept(h):
 	case big != nil:
-		go w.fetchBig(h, subject, big) // others need not wait for it
+		go w.fetchBig(h, subject, big) // later attempts need not wait
 	case w.enqueue(h, a, subject, data):
 		return h, nil
 	}
 	return nil, nil
 }
 
-// takeBig takes an attempt that is too long for a message.
+// fetchBig fetches an attempt that is too long for a message, and enqueues it.
 func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 	var msg bytes.Buffer
 	var a *Attempt
@@ -125,7 +125,7 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 		a, err = DecodeAttempt(msg.Bytes())
 	}
 	if err != nil || a.ID != h.ID || a.Token != h.Token || a.User != h.User {
-		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has given it up, or it is garbage
+		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has dropped it, or it is garbage
 		return
 	}
 	if w.enqueue(h, a, subject, msg.Bytes()) {
@@ -133,11 +133,11 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 	}
 }
 
-// from returns the slot of a run that has given the attempt.
+// runSlot returns the slot of the run that has sent the attempt.
 func (h *heldAttempt) runSlot() RunSlot { return RunSlot{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
 
-// queue makes the task of an attempt, which msg brought, and reports whether it is its turn. Those of a
-// slot of a run wait for one another.
+// enqueue makes the task of an attempt, which was decoded from msg, and reports whether it can be
+// admitted now. Attempts of the same slot of a run wait for one another.
 func (w *worker) enqueue(h *heldAttempt, a *Attempt, subject string, msg []byte) bool {
 	t := w.taskOf(a)
 	if t.Err = w.setCommand(a, t, subject, msg); t.Err != nil {
@@ -146,7 +146,7 @@ func (w *worker) enqueue(h *heldAttempt, a *Attempt, subject string, msg []byte)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.Attempt, h.task = a, t
-	if h.stoppedLocked() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it waits for its seat
+	if h.stoppedLocked() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it will wait for its seat
 		return true
 	}
 	line := append(w.queues[h.runSlot()], h)
@@ -155,13 +155,14 @@ func (w *worker) enqueue(h *heldAttempt, a *Attempt, subject string, msg []byte)
 	return !h.queued
 }
 
-// over reports whether an attempt must not begin any more. It goes by the clock: a process that
-// stood still has not noticed yet that its lease has run out. The caller holds worker.mu.
+// stoppedLocked reports whether an attempt must not begin any more. It checks the clock, because a
+// process that was suspended has not yet noticed that its lease has run out. The caller must hold
+// worker.mu.
 func (h *heldAttempt) stoppedLocked() bool {
 	return h.stop >= stopReturn || h.phase >= phaseEnded || !h.worker.leasedLocked(h.lease)
 }
 
-// next takes an attempt that has ended from its line, and admits the one whose turn it is then.
+// dequeue removes an attempt that has ended from the queue of its slot, and admits the next one.
 func (w *worker) dequeue(h *heldAttempt) {
 	var turn []*heldAttempt
 	w.mu.Lock()
@@ -176,7 +177,7 @@ func (w *worker) dequeue(h *heldAttempt) {
 	w.admit(turn...)
 }
 
-// taskOf makes the task of an attempt.
+// taskOf returns the task of an attempt.
 func (w *worker) taskOf(a *Attempt) *task.Task {
 	s := new(struct { // allocate both together
 		task.Task
@@ -191,7 +192,7 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
 	}
-	whole := w.work.Window > 1 && a.Protocol == task.NoProtocol // it takes a whole slot
+	whole := w.work.Window > 1 && a.Protocol == task.NoProtocol // it fills the slot
 	if whole || len(a.Needs) > 0 {
 		s.Task.Asked = &task.Terms{Needs: w.shareNeeds(a.Needs)}
 	}
@@ -201,10 +202,10 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 	return &s.Task
 }
 
-// mostNeeds is how many different needs a worker remembers.
+// maxNeeds is how many different needs a worker keeps.
 const maxNeeds = 1000
 
-// share returns needs that attempts share which need the same, as the run compares them.
+// shareNeeds returns one slice for all attempts with the same needs, since the run compares slices.
 func (w *worker) shareNeeds(needs []task.Need) []task.Need {
 	text := task.NeedsText(needs)
 	w.mu.Lock()
@@ -219,8 +220,8 @@ func (w *worker) shareNeeds(needs []task.Need) []task.Need {
 	return known
 }
 
-// hold takes an attempt into the worker's hands. It returns false if there is nothing more to do
-// about it.
+// accept adds an attempt to held. It returns false if nothing more is to be done with it: it is a
+// duplicate, was refused or has been returned.
 func (w *worker) accept(h *heldAttempt) bool {
 	w.mu.Lock()
 	run := w.runs[h.Run]
@@ -243,7 +244,7 @@ func (w *worker) accept(h *heldAttempt) bool {
 	return !back
 }
 
-// equip gives an attempt's task its command, or returns why it must not run.
+// setCommand sets the command of an attempt's task, or returns why it must not run.
 func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte) error {
 	if task.Lacks(w.work.Offers, a.Needs, false) != nil {
 		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
@@ -270,17 +271,17 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 		return errors.New("this worker runs its own command in its own environment: drop --env")
 	}
 	err := w.work.Make(t, a.Names, a.Caps)
-	if t.Protocol != task.NoProtocol { // the worker serves many runs
+	if t.Protocol != task.NoProtocol { // its persistent worker serves many runs
 		t.Origin.Slot = 0
 		return err
 	}
 	for _, name := range a.Caps {
-		t.Env = append(t.Env, task.CapVariable(name)+"=") // unless it holds units
+		t.Env = append(t.Env, task.CapVariable(name)+"=") // empty unless it holds units
 	}
 	return err
 }
 
-// admit gives the tasks of attempts to the run, and has those end that are to end already.
+// admit adds the tasks of attempts to the run, and cancels those that were stopped meanwhile.
 func (w *worker) admit(jobs ...*heldAttempt) {
 	if len(jobs) == 0 {
 		return
@@ -315,20 +316,20 @@ func (w *worker) admit(jobs ...*heldAttempt) {
 	}
 }
 
-// seen remembers which attempts were taken, by their tokens: for at least seenFor, or
-// only the latest ones.
+// tokenSet remembers the tokens of accepted attempts: for at least tokensKept or, with max, at least
+// the latest ones.
 type tokenSet struct {
-	max           int // in now; 0 for no limit
+	max           int // most tokens in recent; 0 for no limit
 	recent, older map[Token]struct{}
-	since         time.Time // of now; zero at first
+	since         time.Time // start of recent; zero at first
 }
 
 const (
 	tokensKept = 6 * time.Minute // longer than a signature is valid
-	maxSeen    = 100_000         // where nobody gains from a message that comes twice
+	maxSeen    = 100_000         // enough where commands are not signed, so replaying one gains nothing
 )
 
-// add returns false if it has been called with the token before.
+// add adds a token. It returns false if the set has it already.
 func (s *tokenSet) add(t Token, at time.Time) bool {
 	if at.Sub(s.since) > tokensKept || s.max > 0 && len(s.recent) >= s.max {
 		s.recent, s.older, s.since = map[Token]struct{}{}, s.recent, at

@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// A worker kills its tasks when it has not confirmed its lease for fence of TTL,
-	// and its guardian does at lastFence if the worker itself cannot.
-	fence      = 70 // per cent
+	// A worker kills its tasks when it has not confirmed its lease for fence of TTL. Its guardian does
+	// at lastFence, in case the worker cannot.
+	fence      = 70 // per cent of TTL
 	lastFence  = 80
 	checkEvery = 250 * time.Millisecond
 	minCheck   = 20 * time.Millisecond
 )
 
-// lease holds a worker's lease under one ID. When it is lost, so is every task taken under it.
+// lease is a worker's lease under one ID. When it is lost, so is every task accepted under it.
 type lease struct {
 	id    string
 	since time.Time
 
-	// under crewWorker.mu
+	// under worker.mu
 
 	lost    bool
-	renewed time.Duration // since boot, when the last confirmed renewal was sent; 0 for none
+	renewed time.Duration // time since boot at which the last confirmed renewal was sent; 0 for none
 	subs    []*nats.Subscription
 }
 
-// guarded is an executor that kills its tasks at a time even if this process is
-// stopped.
+// guarded is an executor that kills its tasks at the given time even if this process is stopped.
 type guarded interface{ Lease(until time.Time) }
 
-// keep has the lease renewed until the run is over, and ends the tasks if that fails for too long.
+// maintainLease renews the lease until the run is over. When the lease is lost, it kills the tasks.
 func (w *worker) maintainLease() {
 	look := time.NewTicker(max(min(checkEvery, w.work.TTL/40), minCheck))
 	defer look.Stop()
@@ -46,7 +45,7 @@ func (w *worker) maintainLease() {
 		case <-w.done:
 			return
 		case <-w.s.refused:
-			w.s.nc.Close() // without which the lease might be certain
+			w.s.nc.Close() // so that expire finds the lease lost
 			w.expire()
 			w.dropMessages()
 			return
@@ -59,7 +58,7 @@ func (w *worker) maintainLease() {
 	}
 }
 
-// renewAgain renews the lease in time, and when it is nudged, until the run is over.
+// renewLoop renews the lease in time, and when nudged, until the run is over.
 func (w *worker) renewLoop() {
 	for due := time.Now().Add(w.work.TTL / 4); ; {
 		select {
@@ -72,11 +71,11 @@ func (w *worker) renewLoop() {
 		}
 		due = time.Now().Add(w.work.TTL / 4)
 		if !w.s.nc.IsConnected() {
-			continue // until there is a connection
+			continue // a new connection nudges
 		}
-		w.expire()                                                           // no renewal concerns a lease that has run out
-		if err := w.s.explain(w.renew()); err != nil && !w.s.nc.IsClosed() { // or it is refused, as is told anyway
-			if errors.Is(err, errNoAnswer) { // whose hint is for people
+		w.expire()                                                           // a lease that has run out must not be renewed
+		if err := w.s.explain(w.renew()); err != nil && !w.s.nc.IsClosed() { // a refusal is reported elsewhere
+			if errors.Is(err, errNoAnswer) { // its hint is for commands
 				err = errors.New("the hub does not answer; trying again")
 			}
 			w.noticef("the lease of this worker could not be renewed: %v", err)
@@ -85,7 +84,7 @@ func (w *worker) renewLoop() {
 	}
 }
 
-// renew renews the lease, under a new ID if that is lost.
+// renew renews the lease, or starts one under a new ID if there is none.
 func (w *worker) renew() error {
 	w.announceSem <- struct{}{}
 	defer func() { <-w.announceSem }()
@@ -93,7 +92,7 @@ func (w *worker) renew() error {
 		return nil
 	}
 	w.mu.Lock()
-	l, patience := w.lease, w.work.TTL*3/10 // short enough to try again before the lease ends
+	l, patience := w.lease, w.work.TTL*3/10 // leaves time for another try before the lease ends
 	w.mu.Unlock()
 	if l != nil {
 		return w.confirm(l, patience)
@@ -104,7 +103,7 @@ func (w *worker) renew() error {
 	}
 	err := w.listen(l)
 	if err == nil {
-		w.extend(l, w.s.now()) // tasks may come before it is confirmed
+		w.extend(l, w.s.now()) // tasks may arrive before the confirmation
 		err = w.confirm(l, max(patience, answerWait))
 	}
 	w.mu.Lock()
@@ -120,7 +119,7 @@ func (w *worker) renew() error {
 	return nil
 }
 
-// confirm tells of the worker, and extends its lease once the server has got that.
+// confirm announces the worker, and extends its lease once the server has the announcement.
 func (w *worker) confirm(l *lease, patience time.Duration) error {
 	sent := w.s.now()
 	err := w.announce(w.presence(l), patience)
@@ -130,8 +129,8 @@ func (w *worker) confirm(l *lease, patience time.Duration) error {
 	return err
 }
 
-// extend counts a lease from a time since boot. A renewal that was sent when the lease was
-// no longer certain comes too late: the tasks may have been killed, and expire ends it.
+// extend extends a lease that was renewed at from, a time since boot. A renewal that was sent after
+// the lease had run out does not count: the tasks may have been killed, and expire ends the lease.
 func (w *worker) extend(l *lease, from time.Duration) {
 	w.mu.Lock()
 	late := l.lost || l.renewed > 0 && from >= l.renewed+w.work.TTL*fence/100
@@ -144,7 +143,7 @@ func (w *worker) extend(l *lease, from time.Duration) {
 	}
 }
 
-// listen takes tasks and orders.
+// listen subscribes to the tasks and orders of a lease.
 func (w *worker) listen(l *lease) error {
 	tasks, err := w.s.serveMessages(taskSubject(w.work.Queue, l.id, "*", "*"), func(subject string, data []byte) { w.receive(l, subject, data) })
 	if err != nil {
@@ -155,7 +154,7 @@ func (w *worker) listen(l *lease) error {
 	return err
 }
 
-// end stops taking tasks and orders. Its caller holds mu.
+// endLocked ends the subscriptions of a lost lease. The caller must hold worker.mu.
 func (l *lease) endLocked() {
 	l.lost = true
 	for _, s := range l.subs {
@@ -163,7 +162,7 @@ func (l *lease) endLocked() {
 	}
 }
 
-// presence describes the worker for submitters.
+// presence returns the worker's announcement.
 func (w *worker) presence(l *lease) Presence {
 	p := Presence{
 		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: l.since,
@@ -189,11 +188,11 @@ func (w *worker) presence(l *lease) Presence {
 	defer w.mu.Unlock()
 	p.State = w.state
 	go w.seats.Resize(p.Slots)
-	return p // a copy, which the caller may change
+	return p // a copy that the caller may change
 }
 
-// put tells of the worker, and returns once the server has got it, and so passes it on before anything
-// that comes later.
+// announce publishes p and returns once the server has it. The server delivers it before everything
+// that is published later.
 func (w *worker) announce(p Presence, patience time.Duration) error {
 	err := w.s.publishJSON(presenceSubject(p.Queue, p.ID), p)
 	if err == nil {
@@ -202,7 +201,7 @@ func (w *worker) announce(p Presence, patience time.Duration) error {
 	return err
 }
 
-// expire ends everything if the lease cannot be renewed.
+// expire kills all tasks and forgets all attempts if the lease has run out.
 func (w *worker) expire() {
 	w.mu.Lock()
 	l := w.lease
@@ -226,14 +225,14 @@ func (w *worker) expire() {
 	clear(w.runs)
 	clear(w.queues)
 	w.heldChanged.Broadcast()
-	w.dropMessages() // with mu held: what is sent later is of the next lease
+	w.dropMessages() // with mu held, so no message of the next lease is dropped
 	w.mu.Unlock()
 	w.cancelTasks(tasks, true)
 	w.seats.End(func(*Seat) bool { return true })
 	text := "the hub has not confirmed the lease of this worker in time"
 	if w.s.nc.IsClosed() {
 		text = "the hub has ended the lease of this worker"
-		if lost == 0 { // why is said anyway
+		if lost == 0 { // the reason is reported elsewhere
 			return
 		}
 	}
@@ -244,16 +243,16 @@ func (w *worker) expire() {
 	w.renewSoon()
 }
 
-// drop sends nothing any more of what has come so far.
+// dropMessages drops all undelivered messages.
 func (w *worker) dropMessages() { w.out.Drop(func(string) bool { return true }) }
 
-// leased reports whether a lease is certain, and the connection not lost for
-// ever, as that of a worker of --ssh can be. Its caller holds mu.
+// leasedLocked reports whether a lease still holds. It does not once the connection is closed for
+// good, as that of a worker of --ssh can be. The caller must hold mu.
 func (w *worker) leasedLocked(l *lease) bool {
 	return !l.lost && !w.s.nc.IsClosed() && w.s.now() < l.renewed+w.work.TTL*fence/100
 }
 
-// leave says that the worker has gone. Nothing runs any more.
+// announceGone announces that the worker has ended. No attempt may be running.
 func (w *worker) announceGone() {
 	w.announceSem <- struct{}{}
 	defer func() { <-w.announceSem }()
@@ -264,7 +263,7 @@ func (w *worker) announceGone() {
 	if l == nil || !w.s.nc.IsConnected() {
 		return
 	}
-	_ = l.subs[0].Unsubscribe() // what comes now has not begun
+	_ = l.subs[0].Unsubscribe() // attempts that arrive from now on count as not begun
 	p := w.presence(l)
 	p.State, p.Slots, p.Busy = gone, 0, 0
 	if w.announce(p, answerWait) == nil {

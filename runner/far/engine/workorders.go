@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	silentTTLs = 3 // times TTL after which a run that is not heard of is over
-	minSilent  = 30 * time.Second
-
-	suspendedFor = 24 * time.Hour // the same for one that is suspended, unless the worker drains
+	// A run without heartbeats is over after silentTTLs times TTL, but not before minSilent. A suspended run is
+	// over after suspendedFor, unless the worker drains.
+	silentTTLs   = 3
+	minSilent    = 30 * time.Second
+	suspendedFor = 24 * time.Hour
 )
 
-// obey carries out an order of a submitter.
+// carryOut carries out an order of a submitter.
 func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 	if !w.mayOrder(o.Run, o.from) {
 		return errGarbage
@@ -30,21 +31,21 @@ func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 	case opLeave:
 		w.endEpochs(l, o.Run, o.from, o.Epoch)
 		if o.Epoch >= maxEpoch {
-			w.hostLock.remove() // such a worker has one run
+			w.hostLock.remove() // a worker of --ssh has one run
 		}
 	case opDrain:
 		drain := task.Command{Op: task.Drain}
-		if o.By != "" { // or else its run has said so
+		if o.By != "" { // otherwise the worker's own run has sent it
 			drain.Err = o.cause("drained")
 		}
-		a.after = func() { w.work.Do(drain) } // after which it may end at once
+		a.after = func() { w.work.Do(drain) } // the worker may end at once
 	default:
 		return o.unknown()
 	}
 	return nil
 }
 
-// isOf reports whether a run is a user's, or unknown.
+// mayOrder reports whether a run belongs to user, or is unknown.
 func (w *worker) mayOrder(run, user string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +53,8 @@ func (w *worker) mayOrder(run, user string) bool {
 	return r == nil || r.user == user
 }
 
-// cancel ends an attempt as its submitter wants. One that has not begun is given back.
+// cancel carries out opCancel, opKill or opReturn for an attempt. An attempt that has not begun is
+// returned.
 func (w *worker) cancel(id ID, op string) {
 	w.mu.Lock()
 	h, end := w.held[id], false
@@ -68,15 +70,15 @@ func (w *worker) cancel(id ID, op string) {
 	}
 }
 
-// end asks tasks to end, or kills them.
+// cancelTasks cancels tasks of this worker's run.
 func (w *worker) cancelTasks(tasks []uint64, kill bool) {
 	if len(tasks) > 0 {
 		w.work.Do(task.Command{Op: task.Cancel, IDs: tasks, Kill: kill})
 	}
 }
 
-// stop ends attempts that are in the run, or kills them. Those that wait for their turn end at
-// once.
+// stopAttempts cancels the tasks of attempts. Attempts that are queued behind others of their slot end
+// at once.
 func (w *worker) stopAttempts(kill bool, jobs ...*heldAttempt) {
 	var tasks []uint64
 	var waiting []*heldAttempt
@@ -95,7 +97,7 @@ func (w *worker) stopAttempts(kill bool, jobs ...*heldAttempt) {
 	w.cancelTasks(tasks, kill)
 }
 
-// handBack gives back all attempts that have not begun.
+// returnUnbegun returns all attempts that have not begun.
 func (w *worker) returnUnbegun() {
 	var list []*heldAttempt
 	w.mu.Lock()
@@ -109,7 +111,7 @@ func (w *worker) returnUnbegun() {
 	w.stopAttempts(false, list...)
 }
 
-// of returns the attempts of a run's epochs before one. Its caller holds mu.
+// beforeEpochLocked returns the held attempts of a run's epochs before epoch. The caller must hold mu.
 func (w *worker) beforeEpochLocked(run string, epoch uint64) (list []*heldAttempt) {
 	for id, h := range w.held {
 		if id.Run == run && id.Epoch < epoch {
@@ -119,8 +121,8 @@ func (w *worker) beforeEpochLocked(run string, epoch uint64) (list []*heldAttemp
 	return list
 }
 
-// leaveRun ends all attempts of a run's epochs before one, brings what it has kept of them, and
-// returns once they have ended and a submitter has what they had to tell.
+// endEpochs ends all attempts of a run's epochs before epoch, resends the results that are kept of
+// them, and returns once the attempts have ended and a submitter has all results.
 func (w *worker) endEpochs(l *lease, run, user string, epoch uint64) {
 	for _, exited := range w.refuseEpochs(run, user, epoch) {
 		defer func() { <-exited }()
@@ -133,8 +135,8 @@ func (w *worker) endEpochs(l *lease, run, user string, epoch uint64) {
 	}
 }
 
-// abandon refuses and ends all attempts of a run's epochs before one. If there was none as late as
-// that, it brings what it has kept of them. For exited see Seats.End.
+// refuseEpochs refuses and ends all attempts of a run's epochs before epoch. If epoch is newer than
+// all so far, it also resends the results that are kept of them. For exited see Seats.End.
 func (w *worker) refuseEpochs(run, user string, epoch uint64) (exited []<-chan struct{}) {
 	w.mu.Lock()
 	r := w.runs[run]
@@ -150,8 +152,8 @@ func (w *worker) refuseEpochs(run, user string, epoch uint64) (exited []<-chan s
 	return w.stopEpochs(run, epoch)
 }
 
-// bring sends what attempts of a run's epochs before one have to tell, if they have ended. Its caller
-// holds mu.
+// resendLocked sends the results that are kept of a run's epochs before epoch. The caller must hold
+// mu.
 func (w *worker) resendLocked(run string, epoch uint64) {
 	for _, h := range w.beforeEpochLocked(run, epoch) {
 		if h.result != nil {
@@ -161,8 +163,8 @@ func (w *worker) resendLocked(run string, epoch uint64) {
 	}
 }
 
-// quit ends all attempts of a run's epochs before one, and their processes. Nobody wants
-// their results any more, except those that are on their way. For exited see Seats.End.
+// stopEpochs ends all attempts of a run's epochs before epoch, and their processes. Their results are
+// discarded unless they are being sent already. For exited see Seats.End.
 func (w *worker) stopEpochs(run string, epoch uint64) (exited []<-chan struct{}) {
 	var list []*heldAttempt
 	w.mu.Lock()
@@ -178,9 +180,9 @@ func (w *worker) stopEpochs(run string, epoch uint64) (exited []<-chan struct{})
 	return w.seats.End(func(seat *Seat) bool { return seat.Run == run && seat.Epoch < epoch })
 }
 
-// forgetRun ends all attempts of a run's epochs before one. Nobody wants any of their results.
+// forgetRun ends all attempts of a run's epochs before epoch and discards all their results.
 func (w *worker) forgetRun(run string, epoch uint64) {
-	w.dropRunMessages(run) // or else those that wait for their turn would wait for room to tell of their ends
+	w.dropRunMessages(run) // otherwise queued attempts, which end at once, would wait for room in the outbox
 	w.stopEpochs(run, epoch)
 	w.mu.Lock()
 	for _, h := range w.beforeEpochLocked(run, epoch) {
@@ -192,7 +194,7 @@ func (w *worker) forgetRun(run string, epoch uint64) {
 	w.mu.Unlock()
 }
 
-// heartbeat takes a sign of life of a run.
+// receiveHeartbeat handles a heartbeat of a run.
 func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	var b Heartbeat
 	if readJSON(m.Data, &b) != nil {
@@ -233,17 +235,17 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	}
 }
 
-// endSilent ends the attempts of runs that have not been heard of for too long.
+// endSilentRuns ends the attempts of runs without a recent heartbeat.
 func (w *worker) endSilentRuns() {
 	most := max(silentTTLs*w.work.TTL, minSilent)
-	if w.s.nc.ConnectedClusterName() != "" { // a part of which a run may be cut off from, and take this worker for lost
+	if w.s.nc.ConnectedClusterName() != "" { // a run may be cut off from this part of the cluster, and consider this worker lost
 		most = w.work.TTL * fence / 100
 	}
 	now := w.s.now()
 	silent := map[string][]*heldAttempt{}
 	w.mu.Lock()
 	for run, r := range w.runs {
-		if !w.s.nc.IsConnected() { // its heartbeats cannot come
+		if !w.s.nc.IsConnected() { // heartbeats cannot arrive
 			r.heard = now
 		}
 		since := now - r.heard
@@ -262,7 +264,7 @@ func (w *worker) endSilentRuns() {
 		for _, h := range jobs {
 			h.stop = stopDiscard
 			h.cancel()
-			if w.forgetLocked(h); h.phase != phaseReported && !again && !h.lease.lost { // what it is told if it lives
+			if w.forgetLocked(h); h.phase != phaseReported && !again && !h.lease.lost { // sent if the run reappears
 				lost := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
 				a := &Attempt{ID: h.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
 				w.held[h.ID] = &heldAttempt{worker: w, lease: h.lease, Attempt: a, cancel: func() {}, phase: phaseEnded, result: lost.Encode()}
@@ -280,7 +282,7 @@ func (w *worker) endSilentRuns() {
 	}
 }
 
-// dropRun sends nothing any more of what a run is told.
+// dropRunMessages drops the undelivered messages to a run.
 func (w *worker) dropRunMessages(run string) {
 	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
 }

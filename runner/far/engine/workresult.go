@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxInline = outbox.Piece / 3 // the most of an output that rides with the end of its attempt
-	liveAfter = 100 * time.Millisecond
+	maxInline = outbox.Piece / 3       // most bytes of an output in a Final
+	liveAfter = 100 * time.Millisecond // pause before looking for new output
 )
 
 // publisher is the executor of the worker's run.
@@ -23,7 +23,7 @@ type publisher struct {
 	w *worker
 }
 
-// Run runs an attempt and publishes how it ended.
+// Run runs an attempt and publishes its result.
 func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w := p.w
 	w.mu.Lock()
@@ -31,7 +31,7 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Unlock()
 	r := p.runInSeat(ctx, h, a)
 	r.Worker = a.Slot.ID
-	if r.Fault != nil { // its output is not whole
+	if r.Fault != nil { // its output is incomplete
 		r.Outcome, r.Err = task.Lost, r.Fault
 	}
 	r.Final = r.Outcome == task.Cancelled && context.Cause(ctx) == task.ErrCancelled
@@ -39,8 +39,8 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// seated runs an attempt in the process of its seat, if it is for one. The seat is left
-// before the run knows, and sends the next attempt of its slot.
+// runInSeat runs an attempt, in a seat if it needs one. It releases the seat before the run knows that
+// the attempt has ended, and sends the next one of its slot.
 func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
 	s, by := &p.w.seats, h.seatHolder()
 	if by.Run == "" && s.Window == 1 {
@@ -57,7 +57,7 @@ func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attemp
 	return p.run(ctx, h, a)
 }
 
-// Life returns how long the persistent worker lives that a run sends. See wiring.Worker.
+// Life returns how long the persistent worker for a task lives. See wiring.Worker.
 func (w *worker) Life(t *task.Task) *wiring.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,8 @@ func (w *worker) Life(t *task.Task) *wiring.Life {
 	return &h.Attempt.Life
 }
 
-// holder returns whose process takes the attempt, if that is a record.
+// seatHolder returns the slot of a run whose persistent worker takes the attempt; zero if its task is
+// no record of one.
 func (h *heldAttempt) seatHolder() RunSlot {
 	if h.Protocol == task.NoProtocol {
 		return RunSlot{}
@@ -76,11 +77,11 @@ func (h *heldAttempt) seatHolder() RunSlot {
 	return h.runSlot()
 }
 
-// ownCommand reports whether the attempt is for the command of the worker.
+// ownCommand reports whether the attempt is for the worker's own command.
 func (a *Attempt) ownCommand() bool { return len(a.Argv) == 0 && !a.Shell }
 
-// run runs an attempt, unless it must not begin any more, once its files are there, and sends
-// those that it was to leave.
+// run runs an attempt unless it was stopped. It first waits for the attempt's files, and afterwards
+// offers those that it has to return.
 func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
 	p.w.mu.Lock()
 	over := h.stoppedLocked()
@@ -118,13 +119,13 @@ func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *ta
 	return r
 }
 
-// Close closes the worker, too.
+// Close closes the worker and the executor.
 func (p *publisher) Close() error {
 	p.w.close()
 	return p.Executor.Close()
 }
 
-// finished publishes the end of a task that has ended without an attempt.
+// taskFinished publishes the end of a task that ended without an attempt.
 func (w *worker) taskFinished(e *task.Event) {
 	w.mu.Lock()
 	h := w.tasks[e.ID]
@@ -135,7 +136,7 @@ func (w *worker) taskFinished(e *task.Event) {
 	}
 }
 
-// finish publishes the end of an attempt.
+// finish publishes the result of an attempt.
 func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	w.dequeue(h)
 	h.cancel()
@@ -152,7 +153,7 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	defer w.mu.Unlock()
 	h.result, h.blobs = f.Encode(), f.blobs()
 	switch {
-	case !w.leasedLocked(h.lease), w.held[h.ID] != h: // whatever it did counts as lost, or nobody wants it
+	case !w.leasedLocked(h.lease), w.held[h.ID] != h: // it counts as lost, or was discarded
 		w.s.blobs.Drop(h.blobs...)
 		w.heldChanged.Broadcast()
 	case h.stop == stopDiscard:
@@ -162,7 +163,7 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	}
 }
 
-// send sends the result of an attempt.
+// sendResultLocked sends the result of an attempt. The caller must hold mu.
 func (w *worker) sendResultLocked(h *heldAttempt) {
 	w.out.Send(h.resultSubject(), h.result, func() {
 		w.mu.Lock()
@@ -174,10 +175,10 @@ func (w *worker) sendResultLocked(h *heldAttempt) {
 	})
 }
 
-// results is the subject of what the attempt brings.
+// resultSubject returns the subject of the attempt's output and result.
 func (h *heldAttempt) resultSubject() string { return resultSubject(h.User, h.Run, h.lease.id) }
 
-// letGo takes an attempt from those that are held. Its caller holds mu.
+// forgetLocked removes an attempt from held. The caller must hold mu.
 func (w *worker) forgetLocked(h *heldAttempt) {
 	if w.held[h.ID] == h {
 		delete(w.held, h.ID)
@@ -186,7 +187,7 @@ func (w *worker) forgetLocked(h *heldAttempt) {
 	}
 }
 
-// final describes how an attempt ended. It takes the outputs off the result.
+// final returns the message about the end of an attempt. It moves the outputs from r to the message.
 func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 	f := &Final{
 		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
@@ -195,7 +196,7 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 	if f.Outcome, byName = h.outcome(r); byName {
 		f.Error = "cancelled by crew ctl on " + task.Bytes(w.host)
 	} else if f.Outcome == task.Cancelled {
-		f.Error = "" // its submitter knows why
+		f.Error = "" // the submitter knows why
 	}
 	f.Host, f.Key = task.Bytes(w.host), ""
 	for i, o := range []task.Output{r.Stdout, r.Stderr} {
@@ -214,7 +215,8 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 	return f
 }
 
-// written has an output be in a message or, if it is long, keeps it.
+// setOutput sets the output of a Final: the text, or a blob that the session keeps if the output is
+// long.
 func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
 	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > maxInline {
 		as.Blob, err = w.s.blobs.Keep(live.Hold(), o.Len())
@@ -226,7 +228,8 @@ func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
 	return err
 }
 
-// follow sends what an attempt writes, as far as the submitter takes it, until it has ended.
+// sendLive sends the output of a running attempt, a chunk at a time as the submitter confirms them,
+// until it has ended.
 func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 	local, ok := w.local.(interface {
 		Live(id uint64) (stdout, stderr task.Live, attempt int)
@@ -273,8 +276,9 @@ func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 	}
 }
 
-// outcome returns the attempt's outcome for its submitter, and whether somebody here has
-// cancelled it by name. What was ended here otherwise, and not by the submitter, runs elsewhere.
+// outcome returns the outcome to report to the submitter, and whether crew ctl on this worker
+// cancelled the attempt. An attempt that was ended here for another reason, and not by the submitter,
+// is lost and so runs elsewhere.
 func (h *heldAttempt) outcome(r *task.Result) (o task.Outcome, byName bool) {
 	h.worker.mu.Lock()
 	defer h.worker.mu.Unlock()

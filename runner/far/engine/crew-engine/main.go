@@ -1,6 +1,6 @@
-// Command crew-engine is the part of crew that works with other machines: it runs
-// crew worker, crew engine, and crew with --engine or --ssh. It is a program of its
-// own so that crew's start-up does not pay for the library of NATS. crew starts it.
+// Command crew-engine is the part of crew that works with other machines: crew starts it for crew
+// worker, crew engine, and for runs with --engine or --ssh. It is a separate program so that the start
+// of crew does not pay for the NATS library.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	if len(args) == 3 && args[1] == wiring.SubmitVerb {
 		os.Exit(kernel.Run(func() int { return engine.Submitted(args[2]) }))
 	}
-	debug.SetGCPercent(200) // what lives is little: collections take a tenth of the time otherwise
+	debug.SetGCPercent(200) // little is live, and collections would take a tenth of the time
 	os.Exit(kernel.Run(func() int {
 		return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, engine.Far())
 	}))
