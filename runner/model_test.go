@@ -319,8 +319,8 @@ func (m *model) run() {
 	require.Equal(m.t, sink.stats.ByOutcome, end.Stats.ByOutcome)
 	require.Equal(m.t, sink.stats.ByOutcome, sink.final.ByOutcome)
 	require.Equal(m.t, sink.stats.Busy, sink.final.Busy)
-	require.True(m.t, m.input == io.EOF || !end.Stats.InputEnd || end.Reason >= core.Told, "nobody says that the input has failed")
-	require.True(m.t, bad == nil || bad.good >= 0 || end.Reason >= core.Unread, "nobody says that a sink has failed")
+	require.True(m.t, m.input == io.EOF || !end.Stats.InputEnd || end.Reason >= core.Requested, "nobody says that the input has failed")
+	require.True(m.t, bad == nil || bad.good >= 0 || end.Reason >= core.PipeClosed, "nobody says that a sink has failed")
 	for id, l := range m.lives {
 		if l.admitted {
 			m.check(id, l, end.Reason == core.Completed)

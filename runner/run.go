@@ -170,7 +170,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		r.sender = exec.(Sender)
 	}
 	if t, ok := exec.(interface{ Tell(func(task.Attempt)) }); ok && r.streamer == nil && cfg.Paced() {
-		cfg.Pool.Told = true
+		cfg.Pool.ReportsStarts = true
 		t.Tell(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
 	r.core = core.New(cfg, r.clockRead, r.streamer != nil)

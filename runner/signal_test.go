@@ -57,9 +57,9 @@ func TestSignalsBehindSuspend(t *testing.T) {
 	for _, c := range []struct {
 		behind syscall.Signal
 		why    core.Reason
-	}{{syscall.SIGCONT, core.Completed}, {syscall.SIGTERM, core.Told}} {
+	}{{syscall.SIGCONT, core.Completed}, {syscall.SIGTERM, core.Requested}} {
 		synctest.Test(t, func(t *testing.T) {
-			x := &suspensions{resumed: make(chan struct{}), asked: c.why == core.Told}
+			x := &suspensions{resumed: make(chan struct{}), asked: c.why == core.Requested}
 			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
 			require.NoError(t, err)
 			s := newSignals()

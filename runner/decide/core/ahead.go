@@ -15,7 +15,7 @@ import (
 
 // briefFor is how long the attempt that runs in a slot may have run when another one is sent there, and
 // while it waits: so a long task holds up no other.
-const briefFor = time.Second
+const longAfter = time.Second
 
 // freePlaces returns how many more attempts could run now.
 func (c *Core) freePlaces() int {
@@ -51,12 +51,12 @@ func (c *Core) recallAhead() {
 				continue
 			}
 			if looks {
-				p.recheckAt = c.run.Add(briefFor)
+				p.recheckAt = c.run.Add(longAfter)
 			}
 			switch {
 			case e.recalled:
 				idle--
-			case all, looks && c.run.Sub(at.attempts[0].begunRun) >= briefFor:
+			case all, looks && c.run.Sub(at.attempts[0].begunRun) >= longAfter:
 				c.recallOne(e)
 			case c.fitsElsewhere(e):
 				list = append(list, waiting{e, i})

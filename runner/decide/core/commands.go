@@ -126,7 +126,7 @@ func (c *Core) stopReading() {
 	}
 	c.stopInput()
 	if !c.input.ended {
-		c.end.setReason(Told, nil, nil)
+		c.end.setReason(Requested, nil, nil)
 	}
 	c.output.notice("draining: nothing more is read; what was read still runs")
 }

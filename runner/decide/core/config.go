@@ -23,35 +23,35 @@ type Config struct {
 
 // Pool configures the slots.
 type Pool struct {
-	Workers int           // slots on this machine
-	Remote  bool          // there are none, but slots of other machines join and leave; the executor ends attempts at their timeouts
-	Window  int           // attempts that a slot of this machine runs at once; less than 1 is 1
-	Ahead   int           // attempts that a slot of another machine holds beside the one that runs there, and runs in turn; with it, PerKey, Caps, rates and weights must not limit starts
-	Delay   time.Duration // between two starts
-	Jitter  time.Duration // before the first start
-	Told    bool          // Began tells when attempts start, for Delay, Rate and KeyRate
-	Tokens  Tokens        // the places for attempts are shared with other programs; nil if they are not
-	Machine Machine       // holds starts back
+	Workers       int           // slots on this machine
+	Remote        bool          // slots of other machines join and leave, and Workers is ignored; the executor enforces timeouts
+	Window        int           // attempts that a slot of this machine runs at once; less than 1 counts as 1
+	Ahead         int           // attempts sent to a remote slot beside the running one; PerKey, Caps, rates and weights must not limit starts then
+	Delay         time.Duration // minimum time between two starts
+	Jitter        time.Duration // time before the first start
+	ReportsStarts bool          // Began reports when attempts have started, for Delay, Rate and KeyRate
+	Tokens        Tokens        // other programs share the places for attempts; nil if they do not
+	Machine       Machine
 }
 
-// Machine configures when too much is going on on this machine to start more. One attempt may
-// always run. With a bound, Effects.Sample asks for the figures.
+// Machine holds starts back while this machine is too busy. One attempt may always run. With a
+// bound, Effects.Sample asks for the figures.
 type Machine struct {
-	Load   float64 // nothing starts unless fewer processes have something to do; 0 for no bound
-	Memory int64   // nothing starts unless so many bytes are free; 0 for no bound
-	End    bool    // the attempt that has started last is ended, and made again, while less than half of Memory is free
+	Load   float64 // start only while fewer processes than this have work to do; 0 for no bound
+	Memory int64   // start only while this many bytes are free; 0 for no bound
+	End    bool    // while less than half of Memory is free, end the attempt that started last, and run it again later
 }
 
-// Queue configures which tasks wait, and which of them is next.
+// Queue configures which tasks wait, and in which order they start.
 type Queue struct {
-	Policy sched.Policy // without slots: the run adds them
-	PerKey int          // running tasks of one key at most; 0 for no limit
-	Terms  bool         // tasks can come after others, and have priorities
-	Buffer int          // tasks to read ahead at most; with Pool.Remote, twice the slots if that is more
-	Bytes  int          // their size at most, except for the first few tasks; 0 for no limit
-	Few    int          // how many these are; 0 for as many as are no burden
+	Policy sched.Policy // has no slots yet
+	PerKey int          // tasks of one key that run at once; 0 for no limit
+	Terms  bool         // tasks may come after others, and have priorities
+	Buffer int          // tasks to read ahead; with Pool.Remote, at least twice the number of slots
+	Bytes  int          // total size of the tasks to read ahead; 0 for no limit
+	Few    int          // tasks that may be read ahead whatever their size; 0 for the default
 
-	Caps    []task.Cap // limits by name, which task.Terms.Needs goes by; in order of name; with Pool.Remote, other names are of what hosts offer
+	Caps    []task.Cap // limits by name, sorted, for task.Terms.Needs; with Pool.Remote, other names are offered by hosts
 	Rate    task.Rate  // of all starts
 	KeyRate task.Rate  // of the starts of each key
 }
@@ -59,31 +59,30 @@ type Queue struct {
 // Order configures the order of results.
 type Order struct {
 	Keep   bool // release results in input order
-	Window int  // with Keep: tasks to admit at most, counted from the first unreleased one
+	Window int  // with Keep: how many tasks may be admitted from the first unreleased one on
 }
 
-// Limit limits the time of an attempt, and that of the run, which has one of two
-// limits at most.
+// Limit limits the time of each attempt and of the run. At most one of Run and Until is set.
 type Limit struct {
-	Timeout   time.Duration // 0 for none
-	Idle      time.Duration // for which it writes nothing; 0 for no limit
-	KillAfter time.Duration // from asking an attempt to end to killing it; also from the end of the run's time to asking
+	Timeout   time.Duration // of an attempt; 0 for none
+	Idle      time.Duration // how long an attempt may write nothing; 0 for no limit
+	KillAfter time.Duration // from asking an attempt to end until it is killed, and from the run's deadline until attempts are asked to end
 	Run       time.Duration // of the run; 0 for none
-	Until     time.Time     // when the run's time is over, by the machine's clock, however long it was suspended; zero for never
+	Until     time.Time     // deadline of the run on the machine's clock, not moved by suspension; zero for none
 }
 
-// Retry configures the attempts after a failed one.
+// Retry configures the attempts that follow a failed one.
 type Retry struct {
 	Max      int           // attempts after the first
 	Delay    time.Duration // before the first retry; doubles with each
 	MaxDelay time.Duration
 	On       func(*task.Result) bool // whether to retry a failure; nil for always
-	Jitter   func() float64          // uniform in [0,1)
-	Keep     bool                    // keep outputs of failed attempts open until the task is finished
+	Jitter   func() float64          // returns a number in [0,1), uniformly
+	Keep     bool                    // keep the outputs of failed attempts open until the task is finished
 }
 
-// Halt configures when the run ends early or pauses. The zero value is never. Results
-// of an earlier run (task.Task.Done) do not count.
+// Halt says when the run ends early or pauses. The zero value means never. Results of an earlier
+// run (task.Task.Done) do not count.
 type Halt struct {
 	When    When
 	On      On
@@ -91,20 +90,20 @@ type Halt struct {
 	Percent bool   // N is a percentage of Tasks
 	Tasks   uint64 // number of tasks in the input
 
-	// SameCommand means that all tasks have the same command: if it cannot be
-	// executed for one task, the run ends.
+	// SameCommand means that all tasks run the same command, so the run ends if it cannot be
+	// executed.
 	SameCommand bool
 }
 
-// Feed configures what commands do with tasks.
+// Feed configures how commands add tasks and run them again.
 type Feed struct {
-	Open      bool          // tasks come by task.Add, and the Source has none
-	MaxQueued int           // waiting tasks at most, or task.Add is refused; 0 for no limit
-	IdleExit  time.Duration // end the run after so long without a task, counted from the first task.Add; 0 for never
-	Remember  bool          // remember tasks that have failed, so that task.Retry can run them again
+	Open      bool          // tasks come by task.Add; the Source yields none
+	MaxQueued int           // task.Add is refused if more tasks than this would wait; 0 for no limit
+	IdleExit  time.Duration // end the run after this long without a task, once task.Add has come; 0 for never
+	Remember  bool          // remember failed tasks, so that task.Retry can run them again
 }
 
-// When is how a run halts, by the word that --halt has for it.
+// When is how a run halts, spelled as in --halt.
 type When string
 
 // The ways to halt.
@@ -115,7 +114,7 @@ const (
 	Pause When = "pause" // start nothing until task.Resume, and then count anew
 )
 
-// On is the kind of result that a halt counts, by the word that --halt has for it.
+// On is the kind of result that a halt counts, spelled as in --halt.
 type On string
 
 // The kinds of result.
@@ -125,7 +124,7 @@ const (
 	OnDone    On = "done"
 )
 
-// String returns h, which is not zero, as the value of --halt.
+// String returns h in the form of --halt. h must not be zero.
 func (h Halt) String() string {
 	share := ""
 	if h.Percent {
@@ -134,12 +133,12 @@ func (h Halt) String() string {
 	return fmt.Sprintf("%s,%s=%d%s", h.When, h.On, h.N, share)
 }
 
-// Paced reports whether starts have to keep apart.
+// Paced reports whether starts are spaced in time.
 func (c Config) Paced() bool {
 	return c.Pool.Delay > 0 || c.Queue.Rate.N > 0 || c.Queue.KeyRate.N > 0
 }
 
-// Validate returns an error if no run is possible with c.
+// Validate returns an error if a run with c is impossible.
 func (c Config) Validate() error {
 	switch {
 	case c.Pool.Workers < 1 && !c.Pool.Remote:
@@ -158,17 +157,17 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Reason is why a run ended. Reasons are ordered, and the worst one counts.
+// Reason is why a run ended. Reasons are ordered; the highest one that applies is reported.
 type Reason uint8
 
 // The reasons, from good to bad.
 const (
-	Completed  Reason = iota // every task of the input had its turn
+	Completed  Reason = iota // the input ended, and every task had its turn
 	Halted                   // Config.Halt
 	Late                     // Limit.Run or Limit.Until
 	BadCommand               // the command of all tasks cannot be executed
-	Unread                   // nobody reads stdout any more
-	Told                     // a command or a signal
+	PipeClosed               // the reader of stdout has gone
+	Requested                // a command or a signal asked for it
 	Broken                   // the input or an output failed
 )
 
@@ -176,18 +175,18 @@ const (
 type Ending struct {
 	Reason Reason
 	Stats  task.Stats
-	Err    error        // if Broken or Unread: the first error of that kind; if Told: the Err of the latest command that had one
+	Err    error        // for Broken and PipeClosed: the first such error; for Requested: the error of the latest command that had one
 	More   []error      // later errors that no sink has shown
-	Signal int          // if Told: the last signal that asked for the end, or 0
-	Result *task.Result // if Halted or BadCommand: the result that decided it
+	Signal int          // for Requested: the last signal that asked for the end, or 0
+	Result *task.Result // for Halted and BadCommand: the result that decided it
 
-	// Interrupted means that the signal was sent to a task (task.Result.Interrupted),
-	// and not to crew's process group.
+	// Interrupted means that the signal went to a task (task.Result.Interrupted), not to crew's
+	// process group.
 	Interrupted bool
-	// Abandoned is the number of attempts that did not end although they were
-	// killed: they are stuck in the kernel, or wait for a reader of their output.
+	// Abandoned counts the attempts that were killed and still did not end: they are stuck in the
+	// kernel, or wait for a reader of their output.
 	Abandoned int
-	// Unshown means that the run was told to end and gave up its output because
-	// nobody read it.
+	// Unshown means that the run was asked to end and dropped the rest of its output, since its
+	// reader did not take it.
 	Unshown bool
 }

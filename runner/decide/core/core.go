@@ -1,10 +1,30 @@
-// Package core decides what a run does: what is read, what starts where, what follows
-// from the end of an attempt, and how the run ends. It has no lock, no goroutine and no
-// clock, and does no I/O: Core.Step takes the time and a fact, and returns what to do.
+// Package core is the state machine of a run: it decides which tasks are read, which attempt starts
+// in which slot, what follows when an attempt ends, why nothing starts, and how the run ends.
 //
-// The state has owners: input (which tasks are to come), queue (those that wait), pool
-// (the slots and what runs there), end (how the run ends), and output (what the sinks are
-// told). explain reads them to say why nothing starts.
+// Everything that happens is a fact: tasks were read, an attempt ended, a command came, a timer
+// fired. The caller passes each fact to Core.Step, together with the time, and carries out the
+// Effects that Step returns. The core has no lock, no goroutine and no clock, and does no I/O.
+//
+// An unfinished task is one entry, in one state at a time:
+//
+//	following → held → timed → checking → queued ⇄ parked → running → decided → finished
+//	                                        ↑                            │
+//	                                        └────────── delayed ─────────┘
+//
+// Most tasks skip the first four states. A task is decided while its result is being recorded; then
+// it is finished, or delayed until its next attempt.
+//
+// The fields of Core are divided among owners:
+//
+//   - input: the tasks that are still to come
+//   - queue: the tasks that wait, and the sched.Dispatcher that chooses among them
+//   - pool: the slots and the attempts in them
+//   - end: how far the run has come towards its end, and why it ends
+//   - output: the events for the sinks, their totals, and the order of results
+//   - explainer: whether the user should be told why nothing starts
+//
+// Begin with Step and startNext, and then follow one task through admit, schedule, begin, decideEnd
+// and finish.
 package core
 
 import (
@@ -14,14 +34,14 @@ import (
 	"crew/sched"
 )
 
-// Core is a run's state machine. Its methods, Number apart, are facts and questions for
-// the function that Step calls.
+// Core is the state of a run. Its exported methods, except Number, may only be called by the fact
+// passed to Step.
 type Core struct {
 	cfg Config
 	clock
 	entries  map[uint64]*entry // unfinished tasks, each in one state
 	spare    []*entry          // for reuse
-	skipping []skippedTask     // see forgo
+	skipping []skippedTask     // see skip
 
 	input     input
 	queue     queue
@@ -30,26 +50,26 @@ type Core struct {
 	output    output
 	explainer explainer
 
-	fx Effects // of this step
+	fx Effects // of the current step
 }
 
-// Effects tell the caller of Step what to do. They are valid until the next Step.
-// The lists but for Start are the caller's, Taken until the next Swap of the slot.
+// Effects tell the caller of Step what to do. They are valid until the next Step. The lists except
+// Start may be kept, Taken until the next Swap of its slot.
 type Effects struct {
-	Tokens []func(Tokens) // to call, in order and before anything starts
-	Start  []Start        // to run, each in a goroutine; none with a Streamer
-	Serve  []task.Slot    // to have the Streamer serve, each in a goroutine
-	Taken  []task.Attempt // to run in the slot that swaps
-	Left   task.Left      // what that slot has to expect
-	Wakes  []int          // slots to have the Streamer wake
-	Acts   []Act          // to carry out
-	Recall []task.Attempt // that the Executor is to give back unless they have begun
-	Record []*task.Result // to put on record as final, and then to bring to Ended
-	Checks []*task.Task   // to check whether they have to run, and then to bring to Checked
-	Quiet  []task.Attempt // to bring to Core.Quiet, with how long each has been silent
-	Sample bool           // bring the figures of Config.Pool.Machine to Core.Sampled
+	Tokens []func(Tokens) // to call in order, before anything starts
+	Start  []Start        // attempts to run, each in a goroutine; none with a Streamer
+	Serve  []task.Slot    // slots for the Streamer to serve, each in a goroutine
+	Taken  []task.Attempt // attempts to run in the slot that swaps
+	Left   task.Left      // the work that this slot can expect
+	Wakes  []int          // slots for the Streamer to wake
+	Acts   []Act
+	Recall []task.Attempt // attempts that the Executor must give back unless they have begun
+	Record []*task.Result // final results to record and then pass to Core.Ended
+	Checks []*task.Task   // tasks to check for being up to date; the results go to Core.Checked
+	Quiet  []task.Attempt // attempts whose silence must be measured; the answers go to Core.Quiet
+	Sample bool           // measure Config.Pool.Machine's figures and pass them to Core.Sampled
 	Read   bool           // wake the reader
-	Show   bool           // have the pump Take the events
+	Show   bool           // wake the pump, which calls Core.Take
 	Wake   time.Time      // when to call Step even if nothing happens; zero for never
 	Over   bool           // the run is over
 }
@@ -57,12 +77,11 @@ type Effects struct {
 // Start is an attempt that starts.
 type Start struct {
 	Attempt task.Attempt
-	Tag     *any // for the caller, who finds it in Acts
+	Tag     *any // for the caller, and later in Act.Tag
 }
 
-// Act asks a running attempt to end because of Cause or, if that is nil, kills it.
-// Task 0 stands for the process that serves the slot or, if it is killed, for all of
-// these.
+// Act asks a running attempt to end because of Cause or, if Cause is nil, kills it. Task 0 means
+// the worker process that serves the slot or, if Cause is nil, the worker processes of all slots.
 type Act struct {
 	Slot    int
 	Task    uint64
@@ -71,8 +90,8 @@ type Act struct {
 	Tag     any
 }
 
-// New returns a Core without tasks, whose time begins now. If streams, a Streamer serves
-// its slots. cfg must be valid.
+// New returns a Core with no tasks, whose clock starts at now. With streams, a Streamer serves the
+// slots. cfg must be valid.
 func New(cfg Config, now time.Time, streams bool) *Core {
 	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
 	c.tick(now)
@@ -85,7 +104,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	limits := sched.Limits{
 		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
 		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)),
-		Aging: cfg.Queue.Terms, ReportsStarts: cfg.Pool.Told, Parked: q.park,
+		Aging: cfg.Queue.Terms, ReportsStarts: cfg.Pool.ReportsStarts, Parked: q.park,
 	}
 	for i, limit := range cfg.Queue.Caps {
 		n := len(limit.Units)
@@ -104,7 +123,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 		limits.AllowSlot = p.mayStart
 	}
 	if cfg.Queue.Policy.Serial() {
-		limits.AllowItem = func(id uint64) bool { // it is the task's turn
+		limits.AllowItem = func(id uint64) bool {
 			e := c.entries[id]
 			e.hasTurn = true
 			return !c.mustWait(e)
@@ -128,7 +147,7 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	return c
 }
 
-// Step brings the time and a fact, and returns what follows.
+// Step takes a fact that happened at now, and returns what to do.
 func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	fx := &c.fx
 	clear(fx.Start)
@@ -157,15 +176,15 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	return fx
 }
 
-// handleDue handles whatever is due now.
+// handleDue acts on everything whose time has come.
 func (c *Core) handleDue() {
 	if c.time.Stopped() {
 		return
 	}
 	for id, ok := c.queue.due.Due(c.run); ok; id, ok = c.queue.due.Due(c.run) {
 		switch e := c.entries[id]; {
-		case e == nil: // it has ended with the run
-		case e.state == delayed && c.queue.paused: // see resume
+		case e == nil: // the end of the run finished it
+		case e.state == delayed && c.queue.paused: // resume sets it up again
 		case e.state == delayed, e.state == timed:
 			c.schedule(e)
 		default:
@@ -184,7 +203,7 @@ func (c *Core) handleDue() {
 	}
 }
 
-// nextWake returns when something is due, on the machine's clock. The zero time is never.
+// nextWake returns when Step must be called next, on the machine's clock; zero for never.
 func (c *Core) nextWake() time.Time {
 	if c.time.Stopped() {
 		return time.Time{}

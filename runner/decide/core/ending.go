@@ -122,8 +122,8 @@ func (c *Core) checkHalt(r *task.Result) {
 // endByCommand ends the run because a command asks for it.
 func (c *Core) endByCommand(cmd task.Command) {
 	d := &c.end
-	again := d.phase == draining && d.Reason < Told // for another reason
-	d.setReason(Told, nil, nil)
+	again := d.phase == draining && d.Reason < Requested // for another reason
+	d.setReason(Requested, nil, nil)
 	d.unreadAt = time.Time{}
 	if cmd.Signal != 0 {
 		d.Signal = cmd.Signal
@@ -132,7 +132,7 @@ func (c *Core) endByCommand(cmd task.Command) {
 	if cmd.Err != nil {
 		why = cmd.Err.Error()
 	}
-	if d.Reason == Told {
+	if d.Reason == Requested {
 		d.Err = cmp.Or(cmd.Err, d.Err)
 	}
 	switch cmd.Op {
@@ -230,10 +230,10 @@ func (c *Core) Abort(err error) {
 	d := &c.end
 	switch {
 	case errors.Is(err, syscall.EPIPE): // the run ends a moment later
-		if d.Reason < Unread && d.phase < draining {
+		if d.Reason < PipeClosed && d.phase < draining {
 			d.unreadAt = c.run.Add(unreadTick)
 		}
-		d.setReason(Unread, nil, err)
+		d.setReason(PipeClosed, nil, err)
 		c.advanceTo(draining, sigpipe)
 		return
 	case d.Reason < Broken:

@@ -12,15 +12,15 @@ type state uint8
 
 const (
 	nowhere   state = iota // not admitted, or finished
-	queued                 // to start
-	parked                 // until others of its key have ended
+	queued                 // waiting for a slot
+	parked                 // chosen by the policy, but waiting for a limit
 	following              // waiting for the tasks that it comes after
-	held                   // waiting to be released
-	timed                  // waiting for its time, by the machine's clock
-	checking               // being checked, since it may be up to date
+	held                   // until task.Release
+	timed                  // until its start time, on the machine's clock
+	checking               // being checked for being up to date
 	delayed                // waiting for its next attempt
 	running                // in a slot
-	decided                // its end is being recorded; a task that ran still holds its slot
+	decided                // its result is being recorded; if it ran, it still holds its slot
 	states
 )
 
@@ -31,14 +31,14 @@ type entry struct {
 	size int
 
 	state     state
-	cancelled error        // why a command has cancelled it; nil if none has
-	checked   bool         // it has to run, even if it makes files
-	hasTurn   bool         // those before it of its key have ended, under a serial policy
-	awaits    int          // how many tasks it waits for; if not 0, it is following
-	followers []uint64     // those that come after it
-	due       time.Time    // when the next attempt may start; zero for the first
-	result    *task.Result // if decided
-	again     bool         // if decided: another attempt follows
+	cancelled error        // why a command cancelled it; nil if none did
+	checked   bool         // the check of its files has shown that it must run
+	hasTurn   bool         // under a serial policy: the tasks of its key before it have ended
+	awaits    int          // unfinished tasks that it comes after
+	followers []uint64     // tasks that come after it
+	due       time.Time    // earliest start of the next attempt; zero for the first
+	result    *task.Result // while decided
+	again     bool         // while decided: another attempt follows
 
 	attempt
 	history
@@ -49,28 +49,28 @@ type attempt struct {
 	slot         *task.Slot // the slot that the task holds; nil if none
 	number       int
 	begunAt      time.Time // when it began, on the machine's clock
-	begunRun     time.Time // the same on the run's clock; zero until then
+	begunRun     time.Time // the same on the run's clock; zero until it begins
 	ladder       task.Ladder
-	units        []task.Units // that it holds
+	units        []task.Units // held units
 	tag          any          // Start.Tag
-	recalled     bool         // it is to be given back if it has not begun
-	startPending bool         // Began is still to come
+	recalled     bool         // the executor was asked to give it back unless it has begun
+	startPending bool         // Began has not reported it yet
 }
 
-// history tells of the earlier attempts of a task.
+// history sums up the earlier attempts of a task.
 type history struct {
-	failures int            // failed attempts; each used up a retry
-	replaced int            // attempts of this run that were lost after they had begun, or ended for memory; none used up a retry
+	failures int            // failed attempts, each of which used up a retry
+	replaced int            // attempts of this run that were lost after they had begun, or ended for memory; they used up no retry
 	returned int            // attempts that came back without having begun
-	cameBack bool           // the latest one did
-	before   []*task.Result // the attempts that failed, were lost or ended for memory, without those that had not begun
-	omitted  int            // those that before leaves out
+	cameBack bool           // the latest attempt came back like that
+	before   []*task.Result // results of the attempts that failed, were lost or ended for memory
+	omitted  int            // such attempts whose results before has dropped
 }
 
-// sentAhead reports whether the attempt waits at its slot until those before have ended.
+// sentAhead reports whether the attempt waits at its slot until the attempts before it have ended.
 func (e *entry) sentAhead() bool { return e.slot != nil && e.begunRun.IsZero() }
 
-// toAttempt returns the attempt as the executor gets it.
+// toAttempt returns the attempt in the executor's form.
 func (e *entry) toAttempt() task.Attempt {
 	return task.Attempt{Task: e.task, Number: e.number, Slot: *e.slot, Units: e.units}
 }
@@ -80,7 +80,7 @@ func (e *entry) endResult(o task.Outcome, err error, now time.Time) *task.Result
 	return &task.Result{Task: e.task, Attempt: e.number, Outcome: o, Err: err, Before: e.before, Omitted: e.omitted, End: now}
 }
 
-// cancelResult returns the result of an attempt that the run ends by itself.
+// cancelResult returns the result of an attempt that the run itself cancels.
 func (e *entry) cancelResult(err error, now time.Time) *task.Result {
 	return &task.Result{
 		Task: e.task, Attempt: e.number, Worker: e.slot.ID, Host: e.slot.Host, Units: e.units, Outcome: task.Cancelled, Err: err, End: now,

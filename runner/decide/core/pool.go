@@ -105,7 +105,7 @@ func (p *pool) resized() {
 func (p *pool) mayStart(slot int) bool {
 	at := p.slots[slot]
 	if len(at.attempts) > 0 {
-		return p.aheadMax == 0 || p.output.clock.run.Sub(at.attempts[0].begunRun) < briefFor
+		return p.aheadMax == 0 || p.output.clock.run.Sub(at.attempts[0].begunRun) < longAfter
 	}
 	return p.tokens.allow()
 }

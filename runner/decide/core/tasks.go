@@ -40,12 +40,12 @@ func (c *Core) startNext() bool {
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.setState(e, running)
 	at := c.pool.occupy(slot, e, c.run)
-	e.attempt = attempt{slot: at.current, number: e.number + 1, startPending: c.cfg.Pool.Told}
+	e.attempt = attempt{slot: at.current, number: e.number + 1, startPending: c.cfg.Pool.ReportsStarts}
 	c.queue.caps.takeUnits(e)
 	if c.pool.aheadMax == 0 || len(at.attempts) == 1 {
 		c.beginTurn(e)
 	} else if c.pool.recheckAt.IsZero() {
-		c.pool.recheckAt = c.run.Add(briefFor)
+		c.pool.recheckAt = c.run.Add(longAfter)
 	}
 	if c.pool.streams.on {
 		at.stream.next = append(at.stream.next, e.toAttempt())
@@ -153,7 +153,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 		switch { // who has cancelled it is told
 		case e.cancelled != nil && e.cancelled != task.ErrCancelled:
 			r.Err = e.cancelled
-		case c.end.Reason == Told && c.end.phase >= stopping:
+		case c.end.Reason == Requested && c.end.phase >= stopping:
 			r.Err = cmp.Or(c.end.Err, r.Err)
 		}
 	}

@@ -86,12 +86,12 @@ func (w *wiring) finishDetached(e core.Ending) ending {
 		return ending{err: e.Err}
 	}
 	why := map[core.Reason]string{
-		core.Halted: "--halt has ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Told: "it was cancelled",
+		core.Halted: "--halt has ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Requested: "it was cancelled",
 	}[e.Reason]
 	if e.Err != nil {
 		why = e.Err.Error()
 	}
-	if e.Err != nil && e.Reason == core.Told {
+	if e.Err != nil && e.Reason == core.Requested {
 		why = "it was " + why
 	}
 	return ending{err: w.detached.Finish(&e.Stats, statusOf(e, w.opts.Failure), why)}

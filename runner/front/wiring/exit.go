@@ -72,9 +72,9 @@ type ending struct {
 // statusOf returns the exit status of a run that did not end as Broken.
 func statusOf(e core.Ending, f cli.Failure) int {
 	switch halt := f.Halt; {
-	case e.Reason == core.Unread:
+	case e.Reason == core.PipeClosed:
 		return statusSignal + int(syscall.SIGPIPE)
-	case e.Reason == core.Told && e.Signal != 0:
+	case e.Reason == core.Requested && e.Signal != 0:
 		return statusSignal + e.Signal
 	case e.Reason == core.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // the command may have run before
 		return statusTrouble
@@ -87,7 +87,7 @@ func statusOf(e core.Ending, f cli.Failure) int {
 	case e.Stats.Failed() > 0, f.FlakyFail && e.Stats.Flaky > 0:
 		return statusFailed
 	case e.Reason != core.Halted && e.Stats.Of(task.Cancelled)+e.Stats.Of(task.NotRun) > 0,
-		e.Reason == core.Told && !e.Stats.InputEnd:
+		e.Reason == core.Requested && !e.Stats.InputEnd:
 		return statusFailed // what was asked for was not done, at somebody's command
 	}
 	return statusOK

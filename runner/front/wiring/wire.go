@@ -348,7 +348,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	switch {
 	case e.Reason == core.Broken && !hungUp:
 		end.err = e.Err
-	case e.Reason == core.Told || hungUp:
+	case e.Reason == core.Requested || hungUp:
 		end.signal, end.group = syscall.Signal(e.Signal), e.Interrupted
 	case e.Reason == core.BadCommand && end.status == statusTrouble:
 		say(e.Result.Err.Error())
@@ -379,7 +379,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if e.Unshown && end.err == nil {
 		w.screen.TryUrgent("nobody reads stdout: what had not been written there is lost")
 	}
-	if lost && e.Reason != core.Unread {
+	if lost && e.Reason != core.PipeClosed {
 		text := "results could not be shown: nobody reads stdout any more"
 		if w.state != nil && w.plan.Recalls() {
 			text += ": the same command shows what --state has kept"
@@ -392,7 +392,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	if n := e.Abandoned; n > 0 && !e.Unshown {
 		w.screen.TryUrgent(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
 	}
-	if end.signal != 0 || e.Reason == core.Unread {
+	if end.signal != 0 || e.Reason == core.PipeClosed {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
 		say(stateNotes(w.state, w.plan.Plan, e, o.Makes.Any() || o.Silent() || o.Fed())...)
