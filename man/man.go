@@ -19,6 +19,10 @@ var (
 	engine1 string
 	//go:embed crew-state.1
 	state1 string
+	//go:embed crew-workers.7
+	workers7 string
+	//go:embed crew-migrate.7
+	migrate7 string
 	//go:embed crew.7
 	crew7 string
 )
@@ -32,7 +36,7 @@ type Page struct {
 // Pages are all pages, in the order in which they are searched.
 var Pages = [...]Page{
 	{"crew", "1", &crew1}, {"crew-serve", "1", &serve1}, {"crew-engine", "1", &engine1}, {"crew-state", "1", &state1},
-	{"crew", "7", &crew7},
+	{"crew-workers", "7", &workers7}, {"crew-migrate", "7", &migrate7}, {"crew", "7", &crew7},
 }
 
 // String returns the page as it is referred to, such as crew(1).
@@ -206,7 +210,7 @@ func match(title string, words *regexp.Regexp) int {
 
 // Generic reports whether the part is a section that many pages have, or any.
 func (p *Part) Generic() bool {
-	return strings.Contains("|NAME|SYNOPSIS|DESCRIPTION|OPTIONS|FILES|SEE ALSO|", "|"+p.Title+"|")
+	return strings.Contains("|NAME|SYNOPSIS|DESCRIPTION|FIRST EXAMPLES|OPTIONS|FILES|SEE ALSO|", "|"+p.Title+"|")
 }
 
 // Topics lists the titles that Find finds, by page, in lines of up to width characters.

@@ -23,7 +23,7 @@ type use struct{ theirs, crew string }
 // that stands alone, and the tables below it.
 func usesOfManPage(t *testing.T) (uses []use, alone string, tables [][]use) {
 	t.Helper()
-	text, err := os.ReadFile("man/crew.7")
+	text, err := os.ReadFile("man/crew-migrate.7")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), ".Sh COMING FROM OTHER TOOLS\n")
 	require.True(t, found)

@@ -187,7 +187,7 @@ func TestManPageHasTheWorkers(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 6)
-	section, _, _ := strings.Cut(manSection(t, "crew(7)", ".Ss Six workers"), ".Sh ")
+	section, _, _ := strings.Cut(manSection(t, "crew-workers(7)", ".Ss Six workers"), ".Sh ")
 	section = strings.NewReplacer(`\&`, "", `\e`, `\`).Replace(section)
 	for _, f := range files {
 		text, err := os.ReadFile(dir + "/" + f.Name())

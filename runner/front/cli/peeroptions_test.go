@@ -75,7 +75,7 @@ func TestPeerOptionsTable(t *testing.T) {
 
 // The man page lists what is accepted.
 func TestManPageHasThePeersSpellings(t *testing.T) {
-	_, text, found := strings.Cut(manSection(t, "crew(7)", ".Ss From both xargs and parallel"), "These spellings of theirs are accepted:\n")
+	_, text, found := strings.Cut(manSection(t, "crew-migrate(7)", ".Ss From both xargs and parallel"), "These spellings of theirs are accepted:\n")
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, ".Pp\n")
 	want := map[string]string{}
