@@ -21,7 +21,7 @@ const (
 	tenthOfThem = manyLines / 10
 )
 
-// crowd is more lines than a Fold with small bounds keeps.
+// crowd makes more lines than a Fold with small bounds keeps.
 type crowd struct {
 	*testing.T
 	runs, most int // names
@@ -30,7 +30,7 @@ type crowd struct {
 	blocked    []time.Duration
 }
 
-// ran is the end of a task in a run.
+// ran returns the line of a task that ended in a run.
 type ran struct {
 	*Line
 	run int
@@ -38,8 +38,8 @@ type ran struct {
 
 var longOutput = bytes.Repeat([]byte("long\n"), 4000)
 
-// A report is bounded: what it lists is what it should be, and what it lacks is counted. It is the
-// same for the same lines, and does not change with further ones.
+// TestReportsAreBounded checks that a report lists the right items and counts the rest, is the same for
+// the same lines, and does not change when more lines are added.
 func TestReportsAreBounded(t *testing.T) {
 	for round := range crewtest.Rounds(6) {
 		r := crewtest.Rand(t, round)
@@ -66,9 +66,9 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// gather makes up lines, and tells add of each.
+// gather makes random lines and passes them to add.
 func (c *crowd) gather(r *rand.Rand, add func(*Line)) {
-	base := []time.Duration{time.Second, 1 << 50}[r.IntN(2)] // of which sums are rounded
+	base := []time.Duration{time.Second, 1 << 50}[r.IntN(2)] // sums of the second are rounded
 	if c.runs > 2 {
 		base = time.Second
 	}
@@ -96,8 +96,8 @@ func (c *crowd) gather(r *rand.Rand, add func(*Line)) {
 	}
 }
 
-// checkGroups checks that the first names are listed, each with the figures of all that has its name,
-// also of the last run.
+// checkGroups checks that the first names are listed, each with the right figures over all runs and for
+// the last run.
 func (c *crowd) checkGroups(got *Groups, name func(ran) string) {
 	sums := map[string]time.Duration{}
 	var first []string
@@ -137,8 +137,8 @@ func (c *crowd) checkGroups(got *Groups, name func(ran) string) {
 	require.Equal(c, rest, got.Rest)
 }
 
-// checkTimeline checks that it has the failures, unless they are too many, and the longest attempts,
-// and some of each part of the others.
+// checkTimeline checks that the timeline has the failures, unless there are too many, the longest
+// attempts, and an even sample of the others.
 func (c *crowd) checkTimeline(got *Attempts) {
 	require.LessOrEqual(c, len(got.List), mostTimes)
 	require.GreaterOrEqual(c, len(got.List), mostTimes*3/4, "of so many, few are left out")
@@ -163,7 +163,7 @@ func (c *crowd) checkTimeline(got *Attempts) {
 	}
 }
 
-// checkLists checks what is told of failures, of the slowest tasks, and of times without a start.
+// checkLists checks the lists of failures, slowest tasks and stalls.
 func (c *crowd) checkLists(got *Report) {
 	require.Len(c, got.Failed.List, min(MostFailed, c.failed))
 	require.EqualValues(c, c.failed, got.Failed.More+int64(len(got.Failed.List)))

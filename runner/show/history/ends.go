@@ -30,20 +30,20 @@ type listed struct {
 // Report.Runs.
 func (e *listed) report(place []int) List {
 	out := List{List: slices.Clone(e.list), More: e.all - int64(len(e.list))}
-	placed(out.List, place)
+	moveToRuns(out.List, place)
 	slices.SortStableFunc(out.List, func(a, b Ended) int { return cmp.Compare(a.Run, b.Run) })
 	return out
 }
 
-func placed(list []Ended, place []int) {
+func moveToRuns(list []Ended, place []int) {
 	for i := range list {
 		list[i].Run = place[list[i].Run]
 	}
 }
 
-// fail keeps the facts of a failed attempt until its task ends.
-func (o *open) fail(l *Line) {
-	f := facts(&l.Facts)
+// addFailure keeps the facts of a failed attempt until its task ends.
+func (o *openTask) addFailure(l *Line) {
+	f := cloneFacts(&l.Facts)
 	f.Command = ""
 	if len(o.earlier) == mostEarlier {
 		o.earlier = append(o.earlier[:0], o.earlier[1:]...)
@@ -52,7 +52,7 @@ func (o *open) fail(l *Line) {
 }
 
 // list adds a task that ended to the lists of failed, flaky and slowest tasks.
-func (f *Fold) list(o *open, l *Line, flaky bool) {
+func (f *Fold) list(o *openTask, l *Line, flaky bool) {
 	switch {
 	case l.Outcome.Failed():
 		f.failed.add(f.run, o, l)
@@ -60,12 +60,12 @@ func (f *Fold) list(o *open, l *Line, flaky bool) {
 		f.flaky.add(f.run, o, l)
 	}
 	if d := l.Duration; hasRun(&l.Facts) && (len(f.slowest) < MostListed || d > f.slowest[MostListed-1].Duration) {
-		f.slowest = insert(f.slowest, ended(f.run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
+		f.slowest = insert(f.slowest, newEnded(f.run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
 	}
 }
 
 // add adds a task, or only counts it if the list is full of tasks of the same or a later run.
-func (e *listed) add(run int, o *open, l *Line) {
+func (e *listed) add(run int, o *openTask, l *Line) {
 	e.all++
 	if len(e.list) == e.most {
 		if e.list[0].Run >= run {
@@ -73,7 +73,7 @@ func (e *listed) add(run int, o *open, l *Line) {
 		}
 		e.list[0], e.list = Ended{}, e.list[1:]
 	}
-	x, size, long := ended(run, o, l), tailSize, 0
+	x, size, long := newEnded(run, o, l), tailSize, 0
 	for i := range e.list {
 		if len(e.list[i].Output) > partSize {
 			long++
@@ -86,13 +86,13 @@ func (e *listed) add(run int, o *open, l *Line) {
 	e.list = append(e.list, x)
 }
 
-// ended returns a copy of a task that ended, without its output.
-func ended(run int, o *open, l *Line) Ended {
-	return Ended{Facts: facts(&l.Facts), Run: run, Earlier: slices.Clone(o.earlier)}
+// newEnded returns a copy of a task that newEnded, without its output.
+func newEnded(run int, o *openTask, l *Line) Ended {
+	return Ended{Facts: cloneFacts(&l.Facts), Run: run, Earlier: slices.Clone(o.earlier)}
 }
 
-// facts returns a copy of f that shares no memory with it and has its texts cut to factSize.
-func facts(f *task.Facts) task.Facts {
+// cloneFacts returns a copy of f that shares no memory with it and has its texts cut to factSize.
+func cloneFacts(f *task.Facts) task.Facts {
 	own := *f
 	for _, s := range [...]*task.Bytes{&own.Key, &own.Command, &own.Error, &own.Host} {
 		*s = task.Bytes(strings.Clone(task.Shorten(string(*s), factSize)))

@@ -49,7 +49,7 @@ type current struct {
 	run    int                  // index of the run of the latest line
 	fresh  bool                 // the next line begins a run
 	waits  map[uint64]time.Time // since when a task waits to start or to be retried
-	open   map[uint64]*open     // tasks that began and have not ended
+	open   map[uint64]*openTask // tasks that began and have not ended
 }
 
 // run accumulates a Run.
@@ -59,13 +59,13 @@ type run struct {
 	number        int      // index in Fold.runs
 	running, peak int      // attempts
 	used          Rows     // rows of attempts that have no started line
-	told          bool     // the source records more than the ends of attempts
+	detailed      bool     // the source records more than the ends of attempts
 	final         bool     // the run reads no more tasks
 	stuck         *Blocked // since when and why nothing starts; nil if tasks start
 }
 
-// open is a task that began and has not ended.
-type open struct {
+// openTask is a task that began and has not ended.
+type openTask struct {
 	run     int          // index of the run of its latest attempt
 	attempt int          // number of its latest attempt
 	current *Attempt     // the running attempt, or nil
@@ -89,8 +89,8 @@ func newFold(attempts, names int) *Fold {
 // Source begins a new source: the lines that follow belong to it. Lines before the first call belong
 // to a source named "".
 func (f *Fold) Source(name string) {
-	f.leave()
-	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*open{}}
+	f.closeRun()
+	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*openTask{}}
 }
 
 // Add adds a line. It does not keep l or any memory of it.
@@ -99,7 +99,7 @@ func (f *Fold) Add(l *Line) {
 		return
 	}
 	if l.Name == Began || f.fresh {
-		f.begin(l)
+		f.beginRun(l)
 	}
 	f.run = len(f.runs) - 1
 	if l.Run > 0 {
@@ -109,10 +109,10 @@ func (f *Fold) Add(l *Line) {
 	r.touch(l)
 	switch l.Name {
 	case "admitted":
-		r.told = true
-		f.wait(l.Task, l.At)
+		r.detailed = true
+		f.startWait(l.Task, l.At)
 	case "started":
-		r.told = true
+		r.detailed = true
 		r.unblock(f, l.At)
 		f.started(r, l)
 	case "lost":
@@ -136,8 +136,8 @@ func (f *Fold) Add(l *Line) {
 	}
 }
 
-func (f *Fold) begin(l *Line) {
-	f.leave()
+func (f *Fold) beginRun(l *Line) {
+	f.closeRun()
 	f.fresh = false
 	r := &run{Run: Run{Source: f.source}, number: len(f.runs)}
 	if l.Name == Began {
@@ -146,9 +146,9 @@ func (f *Fold) begin(l *Line) {
 	f.runs = append(f.runs, r)
 }
 
-// leave closes the current run: attempts that still run end here. Their tasks may continue in the
+// closeRun closes the current run: attempts that still run end here. Their tasks may continue in the
 // next run.
-func (f *Fold) leave() {
+func (f *Fold) closeRun() {
 	if len(f.runs) == 0 || f.fresh {
 		return
 	}
@@ -158,7 +158,7 @@ func (f *Fold) leave() {
 	for _, id := range slices.Sorted(maps.Keys(f.open)) {
 		o := f.open[id]
 		if a := o.current; a != nil {
-			f.draw(*a, &Line{Facts: task.Facts{Task: id, Attempt: int(a.Number), Key: task.Bytes(a.Key), Command: task.Bytes(a.Command)}})
+			f.addToTimeline(*a, &Line{Facts: task.Facts{Task: id, Attempt: int(a.Number), Key: task.Bytes(a.Key), Command: task.Bytes(a.Command)}})
 		}
 		o.current = nil
 	}
@@ -169,9 +169,9 @@ func (f *Fold) leave() {
 // Now returns how many attempts run and how many tasks wait after the latest line.
 func (f *Fold) Now() (running, waiting int) { return f.runs[f.run].running, len(f.waits) }
 
-// wait records since when a task waits. A task that already waits keeps its time, because a journal
+// startWait records since when a task waits. A task that already waits keeps its time, because a journal
 // repeats the line of a task that was changed.
-func (f *Fold) wait(id uint64, since time.Time) {
+func (f *Fold) startWait(id uint64, since time.Time) {
 	if _, waits := f.waits[id]; !waits && len(f.waits) < mostOpen {
 		f.waits[id] = since
 	}
@@ -180,7 +180,7 @@ func (f *Fold) wait(id uint64, since time.Time) {
 // ended reports whether r, the current run, ended by itself. If the source does not record that, the
 // run ended if no task is left.
 func (r *run) ended(f *Fold) bool {
-	if r.Ended || !r.told {
+	if r.Ended || !r.detailed {
 		return true
 	}
 	left := len(f.waits)
@@ -198,7 +198,7 @@ func (r *run) touch(l *Line) {
 	if from.IsZero() {
 		return
 	}
-	if !r.told && !l.Start.IsZero() && l.Start.Before(from) {
+	if !r.detailed && !l.Start.IsZero() && l.Start.Before(from) {
 		from = l.Start
 	}
 	if r.Start.IsZero() || from.Before(r.Start) {
@@ -209,20 +209,20 @@ func (r *run) touch(l *Line) {
 	}
 }
 
-// of returns the open task that l belongs to, or a new one. Tasks of different runs may have the same
-// number. As the attempts of a task come in order, a lower attempt number means another task.
-func (f *Fold) of(l *Line) *open {
+// taskOf returns the open task that l belongs to, or a new one. Tasks taskOf different runs may have the same
+// number. As the attempts taskOf a task come in order, a lower attempt number means another task.
+func (f *Fold) taskOf(l *Line) *openTask {
 	o := f.open[l.Task]
 	if o != nil && (l.Attempt < o.attempt || l.Attempt == o.attempt && o.current == nil) {
 		o = nil
 	}
 	if o == nil {
-		o = &open{}
+		o = &openTask{}
 	}
 	return o
 }
 
-func (f *Fold) remember(id uint64, o *open) {
+func (f *Fold) keepOpen(id uint64, o *openTask) {
 	delete(f.waits, id)
 	if len(f.open) >= mostOpen && f.open[id] == nil {
 		return
@@ -232,7 +232,7 @@ func (f *Fold) remember(id uint64, o *open) {
 }
 
 func (f *Fold) started(r *run, l *Line) {
-	o := f.of(l)
+	o := f.taskOf(l)
 	a := attemptOf(f.run, l)
 	a.ran, a.Start = true, cmp.Or(l.Start, l.At).UnixNano()
 	a.Waited = f.waited(&a)
@@ -241,7 +241,7 @@ func (f *Fold) started(r *run, l *Line) {
 		r.peak = max(r.peak, r.running)
 	}
 	o.attempt, o.current = l.Attempt, &a
-	f.remember(l.Task, o)
+	f.keepOpen(l.Task, o)
 }
 
 // waited returns how long an attempt waited before it started, or -1 if that is unknown.
@@ -253,17 +253,17 @@ func (f *Fold) waited(a *Attempt) int64 {
 	return max(0, a.Start-since.UnixNano())
 }
 
-// draw adds an attempt to the timeline.
-func (f *Fold) draw(a Attempt, l *Line) {
+// addToTimeline adds an attempt to the timeline.
+func (f *Fold) addToTimeline(a Attempt, l *Line) {
 	if f.Attempted != nil && a.ran {
 		f.Attempted(&a, f.until(&a), l)
 	}
 	f.timeline.add(a)
 }
 
-// attempted adds an attempt that ended to the timeline, unless it belongs to an earlier run: then its
+// attemptEnded adds an attempt that ended to the timeline, unless it belongs to an earlier run: then its
 // task waits in this one, but the attempt began before the run did.
-func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
+func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 	a := attemptOf(f.run, l)
 	a.Final, a.Outcome, a.Took = final, l.Outcome, int64(duration(&l.Facts))
 	_, waits := f.waits[l.Task]
@@ -290,12 +290,12 @@ func (f *Fold) attempted(r *run, o *open, l *Line, final bool) {
 	default:
 		a.Start = r.End.UnixNano()
 	}
-	f.draw(a, l)
+	f.addToTimeline(a, l)
 }
 
 func (f *Fold) retried(r *run, l *Line) {
-	o := f.of(l)
-	f.attempted(r, o, l, false)
+	o := f.taskOf(l)
+	f.attemptEnded(r, o, l, false)
 	if l.Outcome != task.Cancelled { // a cancelled attempt is no retry: its run ended, and the next one repeats the task
 		f.count(l, func(t *tally) { t.Retries++ })
 	}
@@ -303,16 +303,16 @@ func (f *Fold) retried(r *run, l *Line) {
 	if l.Outcome.Failed() && !l.Outcome.Replaced() {
 		o.failed = true
 	}
-	o.fail(l)
-	f.remember(l.Task, o)
-	f.wait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
+	o.addFailure(l)
+	f.keepOpen(l.Task, o)
+	f.startWait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
 }
 
 func (f *Fold) finished(r *run, l *Line) {
-	o := f.of(l)
-	f.attempted(r, o, l, !l.Again)
+	o := f.taskOf(l)
+	f.attemptEnded(r, o, l, !l.Again)
 	flaky := l.Outcome == task.OK && o.failed
-	f.count(l, func(t *tally) { t.end(l, flaky) })
+	f.count(l, func(t *tally) { t.count(l, flaky) })
 	if !l.Again {
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
@@ -341,9 +341,9 @@ func (f *Fold) Report() *Report {
 	out.Keys, out.Commands, out.Hosts = f.groups[0].report(place), f.groups[1].report(place), f.groups[2].report(place)
 	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
 	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
-	placed(out.Slowest.List, place)
+	moveToRuns(out.Slowest.List, place)
 	out.Blocked = f.blocks(place)
-	f.timed(out, place)
+	f.addAttempts(out, place)
 	return out
 }
 

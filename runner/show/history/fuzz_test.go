@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRead: whatever a file holds, it is read to its end, a run begins before anything is
-// told of it, and how the file is read does not matter.
+// FuzzRead checks that any file is read to its end, that each run begins before its other lines, and
+// that the sizes of reads do not matter.
 func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		first := true

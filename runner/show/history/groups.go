@@ -38,14 +38,14 @@ func (f *Fold) count(l *Line, add func(*tally)) {
 	both(&f.total, &f.runs[f.run].tally)
 	for i, name := range [...]task.Bytes{l.Key, l.Command, l.Host} {
 		if i < 2 || !l.Start.IsZero() { // a task that has not begun has no host
-			both(f.groups[i].in(f.run, len(f.runs), string(name)))
+			both(f.groups[i].tallies(f.run, len(f.runs), string(name)))
 		}
 	}
 }
 
-// in returns the tallies of a name: the one over all runs, and the one of run. runs is the number of
+// tallies returns the tallies of a name: the one over all runs, and the one of run. runs is the number of
 // runs so far; tallies of runs that are more than mostRuns back are dropped.
-func (g *groups) in(run, runs int, name string) (all, own *tally) {
+func (g *groups) tallies(run, runs int, name string) (all, own *tally) {
 	name = task.Abridge(name, nameSize)
 	of := g.list[name]
 	if of == nil && len(g.list) == g.most {

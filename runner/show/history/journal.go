@@ -6,9 +6,9 @@ import (
 	"crew/runner/steer/control"
 )
 
-// journaled handles a line of a journal.
-func (r *reader) journaled(rec *record) error {
-	r.turn(journalForm)
+// journalLine handles a line of a journal.
+func (r *reader) journalLine(rec *record) error {
+	r.setForm(journalForm)
 	switch rec.Name {
 	case "journal":
 		if r.command, r.began = string(rec.Command), false; r.saved != nil {
@@ -22,7 +22,7 @@ func (r *reader) journaled(rec *record) error {
 		if !r.began {
 			return nil
 		}
-		return r.say(Over, rec.At, "")
+		return r.emitEvent(Over, rec.At, "")
 	case "accepted", "started", "attempt", "ended":
 	default:
 		return nil
@@ -59,7 +59,7 @@ func (r *reader) journalTask(rec *record) error {
 		last := r.retried[rec.ID]
 		for _, a := range rec.Attempts { // compaction may have removed their own lines
 			if a.Attempt > last && last != rec.Attempt-1 {
-				if err := r.tell(rec.earlier(a)); err != nil {
+				if err := r.emit(rec.earlier(a)); err != nil {
 					return err
 				}
 			}
@@ -67,22 +67,22 @@ func (r *reader) journalTask(rec *record) error {
 		delete(r.retried, rec.ID)
 		l.Name = "finished"
 		if r.saved != nil && rec.Outcome.Failed() {
-			l.Output = seen(r.saved.Tail(rec.Stdout.at, tailBytes), r.saved.Tail(rec.Stderr.at, tailBytes))
+			l.Output = shownOutput(r.saved.Tail(rec.Stdout.at, tailBytes), r.saved.Tail(rec.Stderr.at, tailBytes))
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
 			if none := (journal.Extent{}); rec.Stdout.at == none && rec.Stderr.at == none && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}
 			}
 		}
 	}
-	return r.tell(l)
+	return r.emit(l)
 }
 
 // maxPieces is the number of unfinished tasks whose output is kept.
 const maxPieces = 1000
 
-// watched handles a line of crew ctl watch --json.
-func (r *reader) watched(rec *record) error {
-	r.turn(watchForm)
+// watchLine handles a line of crew ctl watch --json.
+func (r *reader) watchLine(rec *record) error {
+	r.setForm(watchForm)
 	switch {
 	case rec.Name == "watching":
 		clear(r.pieces)
@@ -102,7 +102,7 @@ func (r *reader) watched(rec *record) error {
 	}
 	switch rec.Name {
 	case "":
-		return r.say(Over, rec.End.At, "")
+		return r.emitEvent(Over, rec.End.At, "")
 	case "started":
 		if rec.Start.IsZero() {
 			rec.Start = rec.At
@@ -113,7 +113,7 @@ func (r *reader) watched(rec *record) error {
 			delete(r.pieces, rec.Task)
 		}
 	}
-	return r.tell(rec.line(rec.Name))
+	return r.emit(rec.line(rec.Name))
 }
 
 // piece appends a piece of output to its task's, and keeps only the end.

@@ -24,8 +24,8 @@ func began(a, b Attempt) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Number, b.Number))
 }
 
-// timed adds the attempts and their lanes to the report.
-func (f *Fold) timed(out *Report, place []int) {
+// addAttempts adds the attempts and their lanes to the report.
+func (f *Fold) addAttempts(out *Report, place []int) {
 	list := f.attempts()
 	out.Attempts = Attempts{List: list, More: f.timeline.more}
 	if len(list) == 0 {

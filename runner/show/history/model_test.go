@@ -14,7 +14,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// model makes up runs, and keeps all of what a Fold is told.
+// model makes random runs and keeps every line that it passes to a Fold.
 type model struct {
 	*rapid.T
 	f     *Fold
@@ -40,11 +40,11 @@ type modelTry struct {
 	final, flaky, everFailed bool
 }
 
-// modelTask is what is left to do of a task.
+// modelTask is a task that has not ended.
 type modelTask struct {
 	id         uint64
 	key        string
-	ready      float64 // since when it waits, or -1 if nobody tells
+	ready      float64 // since when it waits, or -1 if unknown
 	number     int     // of attempts so far
 	everFailed bool
 }
@@ -72,7 +72,7 @@ func (m *model) source(name string, at float64) float64 {
 	return at
 }
 
-// run makes up a run, and returns when it ended and what it has not done.
+// run makes a random run and returns when it ended and the tasks that are left.
 func (m *model) run(source string, told bool, at float64, todo []modelTask) (float64, []modelTask) {
 	command := fmt.Sprint("run ", len(m.runs))
 	r := &modelRun{Run: Run{Source: source, Command: command, Start: sec(at), End: sec(at)}, killed: never}
@@ -127,8 +127,8 @@ func (m *model) run(source string, told bool, at float64, todo []modelTask) (flo
 	return end + 1, left
 }
 
-// try makes up an attempt, unless the run is killed before, and tells whether another
-// one follows, or the task has ended.
+// try makes a random attempt, unless the run is killed first, and reports whether another one follows
+// or the task ended.
 func (m *model) try(r *modelRun, told bool, worker int, from float64, t *modelTask, free *float64) (again, done bool) {
 	outcome := []task.Outcome{task.OK, task.OK, task.Exit, task.Timeout, task.Lost, task.Cancelled, task.NotRun}[m.n("outcome", 0, 6)]
 	if outcome == task.NotRun && t.number == 0 {
@@ -196,7 +196,7 @@ func TestFoldIsAsTheModel(t *testing.T) {
 	})
 }
 
-// finals returns the last attempts that match, by when they ended.
+// finals returns the last attempts that match, sorted by end.
 func (m *model) finals(which func(*modelTry) bool) (list []modelTry) {
 	for i := range m.tries {
 		if a := &m.tries[i]; a.final && which(a) {
@@ -206,7 +206,7 @@ func (m *model) finals(which func(*modelTry) bool) (list []modelTry) {
 	return list
 }
 
-// figures returns those of the attempts that match.
+// figures returns the figures of the attempts that match.
 func (m *model) figures(which func(*modelTry) bool) (f Figures, ran []time.Duration) {
 	for i := range m.tries {
 		switch a := &m.tries[i]; {

@@ -41,24 +41,24 @@ func ReadStream(name string, r io.Reader, each func(*Line) error) error {
 func (r *reader) open() error {
 	f, err := os.Open(r.name)
 	if err != nil {
-		return r.failed(err)
+		return r.readError(err)
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
 		_, err := r.readDir()
 		if errors.Is(err, os.ErrNotExist) {
-			return r.wrong()
+			return r.unknownForm()
 		}
 		if _, shut := errors.AsType[*os.PathError](err); shut {
-			return r.failed(err)
+			return r.readError(err)
 		}
 		return err
 	}
 	return r.read(f)
 }
 
-// failed wraps the error of a source that cannot be read.
-func (r *reader) failed(err error) error {
+// readError wraps the error of a source that cannot be read.
+func (r *reader) readError(err error) error {
 	return fmt.Errorf("read %s: %w", r.name, task.WithoutPath(err))
 }
 
@@ -91,7 +91,7 @@ func (r *reader) readDir() (s *journal.Summary, err error) {
 	case s == nil:
 		return nil, damage
 	}
-	return s, r.say(Damaged, time.Time{}, damage.Error())
+	return s, r.emitEvent(Damaged, time.Time{}, damage.Error())
 }
 
 // form is a format of lines.
@@ -109,15 +109,15 @@ type reader struct {
 	name string
 	each func(*Line) error
 
-	form    form      // of the previous line; noForm before the first
-	at      time.Time // of the last line passed to each
-	began   bool      // a run began
-	begun   int       // how many runs began
-	lines   int64     // lines read
-	damaged int64     // lines that were skipped
-	first   string    // number and fault of the first damaged line
+	form         form      // of the previous line; noForm before the first
+	at           time.Time // of the last line passed to each
+	began        bool      // a run began
+	runCount     int       // how many runs began
+	lines        int64     // lines read
+	damagedLines int64     // lines that were skipped
+	firstDamage  string    // number and fault of the first damaged line
 
-	runs   map[int]*numbers      // results: the latest run by mark
+	runs   map[int]*seenTasks    // results: the latest run by mark
 	pieces map[uint64]*[2]output // watch: the ends of outputs, by task
 
 	// journals
@@ -128,11 +128,11 @@ type reader struct {
 }
 
 func newReader(name string, each func(*Line) error) *reader {
-	return &reader{name: name, each: each, runs: map[int]*numbers{}, pieces: map[uint64]*[2]output{}, retried: map[string]int{}}
+	return &reader{name: name, each: each, runs: map[int]*seenTasks{}, pieces: map[uint64]*[2]output{}, retried: map[string]int{}}
 }
 
-// wrong returns the error of a source that has none of the formats.
-func (r *reader) wrong() error {
+// unknownForm returns the error of a source that has none of the formats.
+func (r *reader) unknownForm() error {
 	return fmt.Errorf("read %s: it is no joblog, no output of --json, and no directory of --state", r.name)
 }
 
@@ -164,17 +164,17 @@ func (r *reader) read(from io.Reader) error {
 	}
 	switch err := in.Err(); {
 	case err != nil:
-		return r.failed(err)
-	case r.damaged > 0 && r.form == noForm:
-		return r.wrong()
-	case r.damaged > 0:
-		return r.say(Damaged, time.Time{}, r.name+": "+task.Count(r.damaged, "damaged line")+" left out, first "+r.first)
+		return r.readError(err)
+	case r.damagedLines > 0 && r.form == noForm:
+		return r.unknownForm()
+	case r.damagedLines > 0:
+		return r.emitEvent(Damaged, time.Time{}, r.name+": "+task.Count(r.damagedLines, "damaged line")+" left out, first "+r.firstDamage)
 	}
 	return nil
 }
 
-// turn sets the format of the current line. A change of format begins a new run.
-func (r *reader) turn(to form) {
+// setForm sets the format of the current line. A change of format begins a new run.
+func (r *reader) setForm(to form) {
 	if r.form != to {
 		r.form, r.began = to, false
 		clear(r.runs)
@@ -184,17 +184,17 @@ func (r *reader) turn(to form) {
 // begin emits the Began line of a new run.
 func (r *reader) begin(at time.Time, command string) error {
 	r.began = true
-	r.begun++
-	return r.say(Began, at, command)
+	r.runCount++
+	return r.emitEvent(Began, at, command)
 }
 
-// say emits a line that is not about a task.
-func (r *reader) say(name string, at time.Time, text string) error {
-	return r.tell(&Line{Event: control.Event{Name: name, At: at, Text: text}})
+// emitEvent emits a line that is not about a task.
+func (r *reader) emitEvent(name string, at time.Time, text string) error {
+	return r.emit(&Line{Event: control.Event{Name: name, At: at, Text: text}})
 }
 
-// tell emits a line. If the line has no time, it gets the time of the previous line.
-func (r *reader) tell(l *Line) error {
+// emit emits a line. If the line has no time, it gets the time of the previous line.
+func (r *reader) emit(l *Line) error {
 	if l.At.IsZero() {
 		l.At = r.at
 	}
@@ -205,7 +205,7 @@ func (r *reader) tell(l *Line) error {
 // row handles a row of a joblog.
 func (r *reader) row(row []byte) error {
 	if isHeader(row) {
-		r.turn(resultsForm)
+		r.setForm(resultsForm)
 		clear(r.runs)
 		return nil
 	}
@@ -218,8 +218,8 @@ func (r *reader) row(row []byte) error {
 	return r.result(mark, rec.line("finished"))
 }
 
-// numbers is a bit set of the task numbers seen in a run.
-type numbers struct {
+// seenTasks is a bit set of the task seenTasks seen in a run.
+type seenTasks struct {
 	run  int
 	seen map[uint64]uint64
 }
@@ -227,19 +227,19 @@ type numbers struct {
 // result emits the attempts of a task that ended in a run with the given mark. It begins a new run if
 // the latest one with this mark already has the task.
 func (r *reader) result(mark int, attempts ...*Line) error {
-	r.turn(resultsForm)
+	r.setForm(resultsForm)
 	id, run := attempts[0].Task, r.runs[mark]
 	if run == nil || run.seen[id/64]>>(id%64)&1 > 0 {
 		if err := r.begin(attempts[0].Start, ""); err != nil {
 			return err
 		}
-		run = &numbers{r.begun, map[uint64]uint64{}}
+		run = &seenTasks{r.runCount, map[uint64]uint64{}}
 		r.runs[mark] = run
 	}
 	run.seen[id/64] |= 1 << (id % 64)
 	for _, l := range attempts {
 		l.Run = run.run
-		if err := r.tell(l); err != nil {
+		if err := r.emit(l); err != nil {
 			return err
 		}
 	}
@@ -253,13 +253,13 @@ func (r *reader) object(text []byte, last bool) error {
 	switch err := json.Unmarshal(text, rec); {
 	case err != nil && last:
 		return nil
-	case err != nil || !rec.sound():
+	case err != nil || !rec.isValid():
 	case rec.V > 0:
-		return r.watched(rec)
+		return r.watchLine(rec)
 	case rec.Name != "":
-		return r.journaled(rec)
+		return r.journalLine(rec)
 	case rec.Task > 0 && rec.Outcome != 0:
-		return r.result(0, rec.tries()...)
+		return r.result(0, rec.attemptLines()...)
 	}
 	r.damage("is no object of crew's")
 	return nil
@@ -267,13 +267,13 @@ func (r *reader) object(text []byte, last bool) error {
 
 // damage counts the latest line as damaged.
 func (r *reader) damage(why string) {
-	if r.damaged++; r.damaged == 1 {
-		r.first = fmt.Sprintf("line %d, which %s", r.lines, why)
+	if r.damagedLines++; r.damagedLines == 1 {
+		r.firstDamage = fmt.Sprintf("line %d, which %s", r.lines, why)
 	}
 }
 
-// tries returns the lines of all attempts of a --json result.
-func (r *record) tries() (lines []*Line) {
+// attemptLines returns the lines of all attempts of a --json result.
+func (r *record) attemptLines() (lines []*Line) {
 	for _, a := range r.Attempts {
 		lines = append(lines, r.earlier(a))
 	}

@@ -44,7 +44,8 @@ func briefs(list *[]string) func(*Line) error {
 	}
 }
 
-// TestStreams: what files tell, with the number of the run before it if that is not the first.
+// TestStreams checks the lines read from files. Each has the number of its run in front, except for the
+// first run.
 // § stands for a long text.
 func TestStreams(t *testing.T) {
 	long := strings.Repeat("x", tailBytes-4)

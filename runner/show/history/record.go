@@ -61,15 +61,15 @@ func (o *output) UnmarshalJSON(text []byte) error {
 // longer fits into 64 bits.
 const maxSeconds = math.MaxInt64 / int64(time.Second)
 
-// sound reports whether the times and durations of r are valid.
-func (r *record) sound() bool {
+// isValid reports whether the times and durations of r are valid.
+func (r *record) isValid() bool {
 	for _, t := range [...]time.Time{r.At, r.Start} {
 		if !t.IsZero() && (t.Unix() < 0 || t.Unix() > maxSeconds) {
 			return false
 		}
 	}
 	for _, a := range r.Attempts {
-		if a == nil || !a.sound() {
+		if a == nil || !a.isValid() {
 			return false
 		}
 	}
@@ -82,7 +82,7 @@ func (r *record) line(event string) *Line {
 		r.At = r.Start.Add(time.Duration(r.Duration))
 	}
 	if r.Outcome.Failed() {
-		r.Output = seen(r.Stdout.end, r.Stderr.end)
+		r.Output = shownOutput(r.Stdout.end, r.Stderr.end)
 	}
 	return &r.Line
 }
@@ -93,8 +93,8 @@ func (r *record) earlier(a *record) *Line {
 	return a.line("retried")
 }
 
-// seen returns the output to show of a failed attempt: stderr or, if that is blank, stdout.
-func seen(stdout, stderr []byte) []byte {
+// shownOutput returns the output to show of a failed attempt: stderr or, if that is blank, stdout.
+func shownOutput(stdout, stderr []byte) []byte {
 	if len(task.LastLines(stderr, 1)) > 0 || len(stdout) == 0 {
 		return stderr
 	}

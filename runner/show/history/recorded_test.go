@@ -16,8 +16,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// What real runs have left behind is read: directories of --state, the output of --json and of
-// ctl watch, and a joblog of GNU parallel.
+// TestRecorded reads records of real runs: --state directories, the output of --json and of ctl watch,
+// and a joblog of GNU parallel.
 func TestRecorded(t *testing.T) {
 	crewtest.Examples(t, "testdata/recorded.jsonl", func(t *testing.T, c struct {
 		It, Name string
@@ -36,7 +36,8 @@ func TestRecorded(t *testing.T) {
 	})
 }
 
-// Each story of testdata/folds.txt has lines of runs, and behind > what a report then says.
+// TestFolds checks the stories of testdata/folds.txt: lines of runs and, after >, what the report then
+// says.
 func TestFolds(t *testing.T) {
 	stories, err := os.ReadFile("testdata/folds.txt")
 	require.NoError(t, err)
@@ -61,8 +62,8 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// lineOf returns a line by its name, when it was or began and ended in seconds, its task and
-// attempt @ worker, and its outcome.
+// lineOf parses a line: its name, its time or its start and end in seconds, task, attempt @ worker, and
+// outcome.
 func lineOf(t *testing.T, text string) *Line {
 	words := append(strings.Fields(text), "", "", "", "")
 	at, _ := strconv.ParseFloat(words[1], 64)
@@ -110,7 +111,7 @@ func placeOf(t *testing.T, word string) (id uint64, attempt, worker int) {
 	return id, attempt, worker
 }
 
-// reported returns what stands in a report, by the names and numbers that lead there.
+// reported returns the value in a report that a path of names and numbers leads to.
 func reported(t *testing.T, r *Report, path string) string {
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -126,7 +127,7 @@ func reported(t *testing.T, r *Report, path string) string {
 				v = in[i]
 				break
 			}
-			of := make([]any, len(in)) // what each has by that name
+			of := make([]any, len(in)) // the field of each element
 			for i := range in {
 				of[i] = in[i].(map[string]any)[name]
 			}

@@ -65,11 +65,11 @@ func (t *timeline) add(a Attempt) {
 	}
 }
 
-// mustTell reports whether an attempt failed or its end is unknown.
-func (a *Attempt) mustTell() bool { return a.Outcome.Failed() || a.Took < 0 }
+// isNotable reports whether an attempt failed or its end is unknown.
+func (a *Attempt) isNotable() bool { return a.Outcome.Failed() || a.Took < 0 }
 
 func (t *timeline) keeps(a *Attempt) bool {
-	if a.mustTell() {
+	if a.isNotable() {
 		return a.hash() < t.failed
 	}
 	return a.Took > t.long || a.hash() < t.others
@@ -80,7 +80,7 @@ func (t *timeline) keeps(a *Attempt) bool {
 func (t *timeline) thin() {
 	failed, longest := 0, []int64{}
 	for i := range t.list {
-		if a := &t.list[i]; a.mustTell() {
+		if a := &t.list[i]; a.isNotable() {
 			failed++
 		} else if a.Took > t.long {
 			longest = append(longest, a.Took)

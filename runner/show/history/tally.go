@@ -51,8 +51,8 @@ type tally struct {
 	took               bins
 }
 
-// end counts a task that ended.
-func (t *tally) end(l *Line, flaky bool) {
+// count counts a task that ended.
+func (t *tally) count(l *Line, flaky bool) {
 	t.Tasks++
 	f := &l.Facts
 	if f.Outcome.Failed() {

@@ -13,7 +13,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// What several sources tell of how long commands took.
+// TestTimes checks the times of commands from several sources.
 func TestTimes(t *testing.T) {
 	crewtest.Examples(t, "testdata/times.jsonl", func(t *testing.T, c struct {
 		It      string
