@@ -12,15 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browser is a headless Chromium, which is told what to do by the DevTools protocol
-// over a pipe.
+// browser is a headless Chromium, controlled by the DevTools protocol over a pipe.
 type browser struct {
 	t       *testing.T
 	to      *os.File
 	from    *bufio.Reader
 	last    int
 	session string
-	errors  []string // what the pages have complained about
+	errors  []string // errors that pages logged
 }
 
 type message struct {
@@ -31,7 +30,7 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// open starts a browser with an empty page. It skips the test where there is none.
+// open starts a browser with an empty page. It skips the test if Chromium is not installed.
 func open(t *testing.T) *browser {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -48,7 +47,7 @@ func open(t *testing.T) *browser {
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "crew-view")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // as far as what the browser leaves running lets it
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // processes that the browser leaves running may still write to it
 	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
 		"--remote-debugging-pipe", "--user-data-dir="+dir, "about:blank")
 	cmd.ExtraFiles = []*os.File{in, out}
@@ -115,7 +114,7 @@ func (b *browser) call(method string, params, result any) {
 	}
 }
 
-// next returns the next message, and notes what it complains about.
+// next returns the next message and collects the errors that pages log.
 func (b *browser) next() *message {
 	text, err := b.from.ReadBytes(0)
 	if err != nil && b.session == "" {
@@ -143,8 +142,8 @@ func (b *browser) eval(expression string) any {
 	return got.Result.Value
 }
 
-// visit opens a URL and waits until the page's script has done its work. It returns after
-// how many milliseconds it had.
+// visit opens a URL, waits until the page's script is ready, and returns after how many milliseconds
+// that was.
 func (b *browser) visit(url string) float64 {
 	b.t.Helper()
 	b.call("Page.navigate", map[string]any{"url": "about:blank"}, nil)

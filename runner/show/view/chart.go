@@ -82,8 +82,8 @@ func sparks(runs []history.Figures) [2]template.HTML {
 	}
 }
 
-// work returns how many tasks ran at once on average: their total time divided by that of the runs.
-func work(r *history.Report) string {
+// parallelism returns how many tasks ran at once on average: their total time divided by that of the runs.
+func parallelism(r *history.Report) string {
 	wall := time.Duration(0)
 	for _, run := range r.Runs {
 		wall += max(0, run.End.Sub(run.Start))

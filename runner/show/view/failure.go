@@ -8,8 +8,8 @@ import (
 	"crew/runner/show/history"
 )
 
-// about describes a failed task: its key, worker and start, and how its earlier attempts failed.
-func about(r *history.Report, e history.Ended) string {
+// describe describes a failed task: its key, worker and start, and how its earlier attempts failed.
+func describe(r *history.Report, e history.Ended) string {
 	var all []string
 	if len(r.Runs) > 1 && e.Run < len(r.Runs) {
 		all = append(all, "run "+show(r.Runs[e.Run].Source))
@@ -29,8 +29,8 @@ func about(r *history.Report, e history.Ended) string {
 	return strings.Join(all, " · ")
 }
 
-// unknown counts the failed tasks whose output is unknown.
-func unknown(r *history.Report) (n int64) {
+// unknownOutputs counts the failed tasks whose output is unknownOutputs.
+func unknownOutputs(r *history.Report) (n int64) {
 	for _, e := range r.Failed.List {
 		if e.Output == nil {
 			n++
@@ -39,9 +39,9 @@ func unknown(r *history.Report) (n int64) {
 	return n
 }
 
-// leavesOut reports whether the page is incomplete. Unknown outputs do not count on a live page, which
+// isIncomplete reports whether the page is incomplete. Unknown outputs do not count on a live page, which
 // can ask for them.
-func leavesOut(r *history.Report, live string) bool {
+func isIncomplete(r *history.Report, live string) bool {
 	rest := r.Keys.Rest + r.Commands.Rest + r.Hosts.Rest
-	return r.Attempts.More+r.Failed.More+r.Flaky.More+r.Missed+rest > 0 || len(r.Runs) > mostRuns || live == "" && unknown(r) > 0
+	return r.Attempts.More+r.Failed.More+r.Flaky.More+r.Missed+rest > 0 || len(r.Runs) > mostRuns || live == "" && unknownOutputs(r) > 0
 }

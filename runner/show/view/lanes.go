@@ -27,14 +27,14 @@ func (t *Trace) host(name string) int {
 	if pid == 0 {
 		pid = len(t.hosts) + 1
 		t.hosts[name] = pid
-		t.about(pid, 0, "process_name", "name", cmp.Or(tidy(name), "this machine"))
-		t.about(pid, 0, "process_sort_index", "sort_index", pid)
+		t.metadata(pid, 0, "process_name", "name", cmp.Or(tidy(name), "this machine"))
+		t.metadata(pid, 0, "process_sort_index", "sort_index", pid)
 	}
 	return pid
 }
 
-// about writes a metadata event of a process or a thread.
-func (t *Trace) about(pid, tid int, what, name string, value any) {
+// metadata writes a metadata event of a process or a thread.
+func (t *Trace) metadata(pid, tid int, what, name string, value any) {
 	t.put(&event{Name: what, Ph: "M", PID: pid, TID: tid, Args: map[string]any{name: value}})
 }
 
@@ -66,7 +66,7 @@ func (t *Trace) thread(pid, n, row int) int {
 		name += fmt.Sprint(", row ", row)
 	}
 	t.threads++
-	t.about(pid, t.threads, "thread_name", "name", name)
-	t.about(pid, t.threads, "thread_sort_index", "sort_index", n*1000+min(row, 999))
+	t.metadata(pid, t.threads, "thread_name", "name", name)
+	t.metadata(pid, t.threads, "thread_sort_index", "sort_index", n*1000+min(row, 999))
 	return t.threads
 }

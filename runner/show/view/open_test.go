@@ -18,7 +18,7 @@ import (
 	"crew/runner/show/history"
 )
 
-// One browser opens all pages, since its start takes a second or two.
+// TestBrowser opens all pages in one browser, because starting it takes a second or two.
 func TestBrowser(t *testing.T) {
 	b := open(t)
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -74,7 +74,7 @@ func search(t *testing.T, b *browser, url string) {
 	b.key("Escape")
 	require.Equal(t, true, b.eval(`document.querySelector("#detail").hidden`))
 
-	// A failure that is in the data alone.
+	// A failure that only the data has.
 	b.visit(url + "#t=0.11818")
 	b.eval(`[...document.querySelectorAll("#detail button")].find(b => b.textContent === "Show its output").click()`)
 	require.Contains(t, b.text("#f0-11818[open]"), "error")
@@ -93,7 +93,7 @@ func widths(t *testing.T, b *browser, url string) {
 	require.EqualValues(t, 3, b.eval(`document.querySelector("#run").options.length`))
 }
 
-// live opens a page of a run that a server plays.
+// live opens the page of a run that a fake server plays.
 func live(t *testing.T, b *browser) {
 	events, asked, streams, over := make(chan string, 8), make(chan string, 8), make(chan string, 8), make(chan struct{})
 	start := time.Now().Add(-time.Minute)
@@ -159,7 +159,7 @@ func live(t *testing.T, b *browser) {
 	b.eval(`document.querySelector("#pause").click()`)
 	require.Equal(t, `application/json {"op":"pause"}`, <-asked)
 	b.await(`document.querySelector("#error").textContent === "<b>not now</b>"`)
-	b.errors = slices.DeleteFunc(b.errors, func(e string) bool { return strings.Contains(e, "409 (Conflict)") }) // as it should be
+	b.errors = slices.DeleteFunc(b.errors, func(e string) bool { return strings.Contains(e, "409 (Conflict)") }) // expected
 	b.eval(`document.querySelector("#more").click()`)
 	require.Equal(t, `application/json {"op":"resize","n":1,"relative":true}`, <-asked)
 	b.eval(`document.querySelector("#f0-1 summary").click()`)

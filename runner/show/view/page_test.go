@@ -34,8 +34,7 @@ func page(t *testing.T, r *history.Report, live string) string {
 	return b.String()
 }
 
-// unpacked returns what a reader of a page sees: its texts and its charts, and the data of its
-// script.
+// unpacked returns the content of a page: its texts, its charts, and the data of its script.
 func unpacked(t *testing.T, html string) string {
 	packed := regexp.MustCompile(`id="data">([^<]*)<`).FindStringSubmatch(html)[1]
 	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
@@ -53,7 +52,8 @@ func unpacked(t *testing.T, html string) string {
 	return strings.ReplaceAll(text, strings.Repeat("w", 200), "W")
 }
 
-// The texts of testdata were read by people. CREW_UPDATE writes them anew.
+// TestPageTellsWhatHappened compares pages with texts in testdata that people have checked. CREW_UPDATE
+// rewrites them.
 func TestPageTellsWhatHappened(t *testing.T) {
 	local := time.Local
 	time.Local = time.UTC
@@ -95,7 +95,8 @@ func TestIndexListsRuns(t *testing.T) {
 	require.Contains(t, b.String(), "crew -j4")
 }
 
-// What may run is what the policy has the hash of, and that is all that there is.
+// TestPolicyAllowsWhatThePageHas checks that the policy has the hash of each script and style, and
+// allows nothing else.
 func TestPolicyAllowsWhatThePageHas(t *testing.T) {
 	var index bytes.Buffer
 	require.NoError(t, Index(&index, nil))

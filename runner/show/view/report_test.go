@@ -12,7 +12,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// canary is what a script would leave behind if one of these names ran it.
+// canary is a global variable that a script in one of these names would set.
 const canary = `document.documentElement.dataset.canary=1`
 
 var hostile = []string{
@@ -36,14 +36,14 @@ var (
 
 const madeWorkers = 16 // on each host
 
-// line is one about an attempt, at a time of the run that plays.
+// line returns a line about an attempt, at a time of the run.
 func line(name string, at time.Time, f task.Facts) *history.Line {
 	return &history.Line{Event: control.Event{Name: name, At: at}, Facts: f}
 }
 
-// played tells what a run of n tasks did on four hosts, the same each time, on the day-th day: of
-// 200 one fails, of 700 one passes at its second attempt, and after each 500 nothing starts
-// for a while. Some names are hostile.
+// played emits the lines of a run of n tasks on four hosts on the given day, the same each time: one in
+// 200 fails, one in 700 passes at its second attempt, and after every 500 nothing starts for a while.
+// Some names are hostile.
 func played(n, day int) (lines []*history.Line) {
 	rnd := rand.New(rand.NewPCG(1, uint64(day)))
 	base := madeBase.AddDate(0, 0, day)
@@ -96,7 +96,7 @@ func played(n, day int) (lines []*history.Line) {
 	return append([]*history.Line{began}, lines...)
 }
 
-// made is a report of runs of n tasks together.
+// made returns a report of several runs with n tasks in all.
 func made(n, runs int) *history.Report {
 	f := history.NewFold()
 	for day := range runs {

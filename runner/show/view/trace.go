@@ -25,18 +25,18 @@ const (
 // A host is a process, and a worker is a thread. Attempts of a thread do not overlap: if they would,
 // or if the worker is unknown, they get a free row. Trace is not safe for concurrent use.
 type Trace struct {
-	w       *bufio.Writer // keeps its first error
-	between string        // written before the next event
-	fold    *history.Fold
-	base    time.Time      // time zero of the trace
-	last    time.Time      // of the latest line
-	hosts   map[string]int // process IDs
-	workers map[worker]*rows
-	threads int            // number of threads so far
-	flows   map[uint64]int // by task: the arrow from its failed attempt to the next
-	arrow   int            // number of arrows so far
-	told    bool           // the source records what runs
-	counted time.Time      // time of the last counter event
+	w        *bufio.Writer // keeps its first error
+	between  string        // written before the next event
+	fold     *history.Fold
+	base     time.Time      // time zero of the trace
+	last     time.Time      // of the latest line
+	hosts    map[string]int // process IDs
+	workers  map[worker]*rows
+	threads  int            // number of threads so far
+	flows    map[uint64]int // by task: the arrow from its failed attempt to the next
+	arrow    int            // number of arrows so far
+	detailed bool           // the source records what runs
+	counted  time.Time      // time of the last counter event
 }
 
 // event is an event of the format.
@@ -80,7 +80,7 @@ func NewTrace(w io.Writer, f *history.Fold) *Trace {
 // Close completes the JSON and returns the first error of any write. Attempts that still run end here.
 func (t *Trace) Close() error {
 	t.fold.Source("")
-	t.leave()
+	t.closeRun()
 	_, _ = t.w.WriteString("\n]}\n")
 	return t.w.Flush()
 }
@@ -100,8 +100,8 @@ func (t *Trace) Add(l *history.Line) {
 	}
 	ended := l.Name == "retried" || l.Name == "finished"
 	told := l.Name == "admitted" || l.Name == "started"
-	switch t.told = t.told || told || l.Name == "blocked"; {
-	case ended && !l.Start.IsZero() && !t.told && t.between == "\n":
+	switch t.detailed = t.detailed || told || l.Name == "blocked"; {
+	case ended && !l.Start.IsZero() && !t.detailed && t.between == "\n":
 		t.base = l.Start.Add(-earlierStart) // attempts that began earlier may end later
 	case t.base.IsZero():
 		t.base = at
@@ -109,7 +109,7 @@ func (t *Trace) Add(l *history.Line) {
 	t.fold.Add(l)
 	switch {
 	case l.Name == history.Began:
-		t.leave()
+		t.closeRun()
 	case told, ended:
 		t.count(at)
 	case l.Name == "draining", l.Name == "stopping", l.Name == "notice":
@@ -126,7 +126,7 @@ func (t *Trace) at(when time.Time) micros { return micros(max(0, when.Sub(t.base
 // attempt writes an attempt. See history.Fold.Attempted.
 func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
 	end := time.Unix(0, until)
-	if t.told && end.Before(t.base) { // it belongs to an earlier run
+	if t.detailed && end.Before(t.base) { // it belongs to an earlier run
 		return
 	}
 	color := ""
@@ -181,7 +181,7 @@ func (t *Trace) instant(l *history.Line, at time.Time) {
 
 // count writes how many attempts run and how many tasks wait, unless it did so less than countGap ago.
 func (t *Trace) count(at time.Time) {
-	if !t.told || at.Sub(t.counted) < countGap {
+	if !t.detailed || at.Sub(t.counted) < countGap {
 		return
 	}
 	t.counted = at
@@ -189,8 +189,8 @@ func (t *Trace) count(at time.Time) {
 	t.put(&event{Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""), Args: map[string]int{"running": running, "waiting": waiting}})
 }
 
-// leave writes the final counts of a run.
-func (t *Trace) leave() {
+// closeRun writes the final counts of a run.
+func (t *Trace) closeRun() {
 	t.counted = time.Time{}
 	t.count(t.last)
 }

@@ -26,8 +26,7 @@ type traced struct {
 	Args     map[string]any
 }
 
-// traceOf returns what is written of lines, and the attempts in it. It checks what all
-// traces must hold to.
+// traceOf returns the trace of lines and the attempts in it, and checks the invariants of traces.
 func traceOf(t *testing.T, lines []*history.Line) (text string, attempts []traced) {
 	var b bytes.Buffer
 	tr := NewTrace(&b, history.NewFold())
@@ -84,7 +83,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// No attempts overlap on a row, and there are no more rows than workers, in whatever order lines come.
+// TestTraceKeepsApartWhatOverlaps checks that attempts of a row do not overlap, and that there are no
+// more rows than workers, whatever the order of the lines.
 func TestTraceKeepsApartWhatOverlaps(t *testing.T) {
 	lines := played(400, 0)
 	ended := slices.DeleteFunc(slices.Clone(lines), func(l *history.Line) bool { return l.Outcome == task.Outcome(0) })
@@ -96,7 +96,7 @@ func TestTraceKeepsApartWhatOverlaps(t *testing.T) {
 	require.LessOrEqual(t, len(rows), len(madeHosts)*madeWorkers+1)
 	for seed := range uint64(8) {
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(ended), func(i, j int) { ended[i], ended[j] = ended[j], ended[i] })
-		for _, l := range ended[:seed*40] { // nobody says which worker it was
+		for _, l := range ended[:seed*40] { // without their workers
 			l.Worker = 0
 		}
 		_, list := traceOf(t, ended)
