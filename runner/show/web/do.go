@@ -21,23 +21,23 @@ const (
 // do passes a request to the run and answers with the run's reply, or with an object that has an
 // error.
 func (s *server) do(w http.ResponseWriter, req *http.Request) {
-	r, id, _ := s.place(req)
-	q, err := asked(w, req)
+	r, id, _ := s.parsePlace(req)
+	q, err := readRequest(w, req)
 	switch {
 	case err != nil:
 		status := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			status = http.StatusRequestEntityTooLarge
 		}
-		refuse(w, status, err)
+		writeError(w, status, err)
 		return
-	case r == nil || !r.has(id):
-		refuse(w, http.StatusGone, errors.New("this page is not of a run that is watched: load it again"))
+	case r == nil || !r.hasLines(id):
+		writeError(w, http.StatusGone, errors.New("this page is not of a run that is watched: load it again"))
 		return
 	}
-	h, over := r.about()
+	h, over := r.describe()
 	if !over.IsZero() {
-		refuse(w, http.StatusGone, errors.New("the run is over"))
+		writeError(w, http.StatusGone, errors.New("the run is over"))
 		return
 	}
 	var line []byte
@@ -47,7 +47,7 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	})
 	refused, ok := errors.AsType[*control.Refused](err)
 	if err != nil && !ok {
-		refuse(w, http.StatusBadGateway, err)
+		writeError(w, http.StatusBadGateway, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -57,9 +57,9 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(line)
 }
 
-// asked reads a request. It returns an error if the body is no request, or one that pages must not
+// readRequest reads a request. It returns an error if the body is no request, or one that pages must not
 // make.
-func asked(w http.ResponseWriter, req *http.Request) (q control.Request, err error) {
+func readRequest(w http.ResponseWriter, req *http.Request) (q control.Request, err error) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(requestTime))
 	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, mostRequest))
@@ -73,7 +73,7 @@ func asked(w http.ResponseWriter, req *http.Request) (q control.Request, err err
 	return q, err
 }
 
-func refuse(w http.ResponseWriter, status int, err error) {
+func writeError(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(encoded(map[string]string{"error": err.Error()}))
@@ -92,13 +92,13 @@ func statusOf(r *control.Refused) int {
 
 // showLog sends the output of a task so far, and what it writes until it ends.
 func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
-	r, id, _ := s.place(req)
+	r, id, _ := s.parsePlace(req)
 	task, err := strconv.ParseUint(req.FormValue("task"), 10, 64)
-	if err != nil || r == nil || !r.has(id) {
+	if err != nil || r == nil || !r.hasLines(id) {
 		http.Error(w, "there is no such task", http.StatusNotFound)
 		return
 	}
-	h, _ := r.about()
+	h, _ := r.describe()
 	began := false
 	flush := http.NewResponseController(w).Flush
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

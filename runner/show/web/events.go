@@ -19,9 +19,9 @@ const (
 	silent = 15 * time.Second       // until something is sent to notice that a browser is gone
 )
 
-// place parses the URL of a request: the run, or nil if there is none, the id of its lines, and the
+// parsePlace parses the URL of a request: the run, or nil if there is none, the id of its lines, and the
 // number of the next line to send, or -1.
-func (s *server) place(req *http.Request) (r *run, id string, next int) {
+func (s *server) parsePlace(req *http.Request) (r *run, id string, next int) {
 	id, n, _ := strings.Cut(req.PathValue("place"), "-")
 	next, err := strconv.Atoi(n)
 	if err != nil {
@@ -38,7 +38,7 @@ func placeOf(id string, next int) string { return fmt.Sprintf("./%s-%d/", id, ne
 // page has to be loaded again.
 func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	r, id, next := s.place(req)
+	r, id, next := s.parsePlace(req)
 	if last, err := strconv.Atoi(req.Header.Get("Last-Event-ID")); err == nil {
 		next = last
 	}

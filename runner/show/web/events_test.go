@@ -18,8 +18,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// told is a run whose events a test makes up, and a server whose pages tell how many tasks
-// have finished.
+// told is a run whose events the test makes, and a server whose pages say how many tasks finished.
 type told struct {
 	*site
 	s *control.Server
@@ -44,14 +43,14 @@ func tell(t *testing.T) *told {
 		cancel()
 		web.wg.Wait()
 	})
-	web.look(ctx)
+	web.findRuns(ctx)
 	f := &told{site: &site{t: t, url: h.URL + "/" + token + "/"}, s: s, r: web.find(fmt.Sprint(os.Getpid()))}
 	require.NotNil(t, f.r)
-	f.finish(1, 1, "") // heard by whoever watches
+	f.finish(1, 1, "") // to be seen by all watchers
 	return f
 }
 
-// finish has tasks finish with a command, and waits until the server has heard of it.
+// finish makes tasks finish with a command and waits until the server has seen it.
 func (f *told) finish(from, to uint64, command string) {
 	f.t.Helper()
 	var batch []task.Event
@@ -69,7 +68,7 @@ func (f *told) finish(from, to uint64, command string) {
 	}, "task %d", to)
 }
 
-// page returns the path where a page goes on, and how many tasks it tells.
+// page returns the path of a page's events, and how many tasks the page includes.
 func (f *told) page() (path string, tasks int) {
 	f.t.Helper()
 	run := fmt.Sprintf("run/%d/", os.Getpid())
@@ -80,8 +79,8 @@ func (f *told) page() (path string, tasks int) {
 	return run + strings.TrimPrefix(live, "./"), tasks
 }
 
-// TestNoLineIsLost: what a page tells and what its stream does are all there is, once each,
-// also if the connection breaks again and again.
+// TestNoLineIsLost checks that a page and its stream together have every line once, even if the
+// connection breaks again and again.
 func TestNoLineIsLost(t *testing.T) {
 	const tasks, pages = 5000, 8
 	f := tell(t)
@@ -116,7 +115,7 @@ func TestNoLineIsLost(t *testing.T) {
 	}
 }
 
-// TestSlowBrowser: a browser that reads nothing holds up nobody, and has to load the page
+// TestSlowBrowser checks that a browser that reads nothing blocks nothing and has to load the page
 // again.
 func TestSlowBrowser(t *testing.T) {
 	t.Parallel()
@@ -152,8 +151,7 @@ func TestSlowBrowser(t *testing.T) {
 	require.Len(t, listen(t, f.url+path+"events", "").until(func(e sse) bool { return e.name == "lines" }).lines(t), 1)
 }
 
-// TestOtherPlaces: a page of another server, or of a run that is not shown any more, learns
-// that.
+// TestOtherPlaces checks the answers to pages of another server or of a run that is no longer listed.
 func TestOtherPlaces(t *testing.T) {
 	f := tell(t)
 	path, _ := f.page()

@@ -19,16 +19,16 @@ import (
 
 const token = "0123456789abcdefghijkl"
 
-// request is one, and the status of the answer.
+// request is a request and the expected status.
 type request struct {
 	Shows, Method, Path, Host, Body string
 	Headers                         map[string]string
 	Status                          int
-	Type                            string // of the answer, if that matters
+	Type                            string // expected content type, if not ""
 }
 
-// TestRequestsAreChecked: without the token a request learns nothing, a page of another site
-// can change nothing, and neither can a GET.
+// TestRequestsAreChecked checks that a request without the token learns nothing, and that neither a page
+// of another site nor a GET can change anything.
 func TestRequestsAreChecked(t *testing.T) {
 	s := newServer(token, []byte{127, 0, 0, 5})
 	h := s.guard(s.routes())
@@ -53,8 +53,8 @@ func TestRequestsAreChecked(t *testing.T) {
 	})
 }
 
-// TestRefusedHoldNothing: one without the token holds no connection, and so no room, by a body
-// that never comes.
+// TestRefusedHoldNothing checks that a request without the token cannot hold a connection by not sending
+// its body.
 func TestRefusedHoldNothing(t *testing.T) {
 	t.Parallel()
 	conn, err := net.Dial("tcp", strings.Split(startSite(t, Config{}).url, "/")[2])

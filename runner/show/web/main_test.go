@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(crewtest.Apart{M: m, Parallel: 4}.Run())
 }
 
-// TestNohup: a signal that nohup has crew web ignore does not end it.
+// TestNohup checks that crew web survives a signal that nohup ignores.
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" 1 web 127.0.0.1:0 ""`, os.Args[0])
@@ -49,7 +49,7 @@ func TestNohup(t *testing.T) {
 	p.Exits(0)
 }
 
-// startCrew starts a crew.
+// startCrew starts crew.
 func startCrew(t *testing.T, args ...string) *crewtest.Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -94,7 +94,7 @@ func (s *site) get(path string) (status int, text string) {
 
 var placeForm = regexp.MustCompile(`[A-Z2-7]{26}-[0-9]+`)
 
-// open waits for a run, and returns the path where its page goes on.
+// open waits for a run and returns the path of its page's events.
 func (s *site) open(pid int) string {
 	s.t.Helper()
 	page := ""
@@ -106,7 +106,7 @@ func (s *site) open(pid int) string {
 	return fmt.Sprintf("run/%d/%s/", pid, placeForm.FindString(page))
 }
 
-// do asks for something as a page does, and returns the answer.
+// do sends a request as a page does and returns the answer.
 func (s *site) do(path, request string) (status int, reply control.Reply) {
 	s.t.Helper()
 	req, err := http.NewRequest("POST", s.url+path+"do", strings.NewReader(request))
@@ -139,7 +139,7 @@ type browser struct {
 	in   *bufio.Reader
 }
 
-// listen opens a stream of events. last is what a browser has got before, or "".
+// listen opens a stream of events. last is the ID of the last event that the browser got, or "".
 func listen(t *testing.T, url, last string) *browser {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), crewtest.Patience)
@@ -182,7 +182,7 @@ func (b *browser) next() (e sse) {
 	}
 }
 
-// until reads events up to one that is right, and returns that.
+// until reads events until one matches, and returns it.
 func (b *browser) until(right func(sse) bool) sse {
 	b.t.Helper()
 	for {
@@ -209,7 +209,7 @@ func (b *browser) finished(id uint64) (end control.Reply) {
 	return end
 }
 
-// status waits for a status that is right.
+// status waits for a status that matches.
 func (b *browser) status(right func(*control.Status) bool) {
 	b.t.Helper()
 	b.until(func(e sse) bool {

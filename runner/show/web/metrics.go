@@ -42,8 +42,8 @@ func (s *spread) add(f *task.Facts) {
 	s.Sum += took
 }
 
-// measured holds the metrics of a run.
-type measured struct {
+// metrics holds the metrics of a run.
+type metrics struct {
 	control.Hello
 	Status *control.Status // nil if the run has never sent one
 	Took   spread
@@ -51,15 +51,15 @@ type measured struct {
 }
 
 // Labels returns the labels of a run, with the opening brace.
-func (m *measured) Labels() string {
-	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(name(&m.Hello), "\ufffd"))
+func (m *metrics) Labels() string {
+	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(runName(&m.Hello), "\ufffd"))
 	return fmt.Sprintf(`{run="%s",pid="%d"`, text, m.PID)
 }
 
-func (r *run) measure() *measured {
+func (r *run) measure() *metrics {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &measured{r.hello, r.status, r.past.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
+	return &metrics{r.hello, r.status, r.past.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
 }
 
 //go:embed metrics.tmpl
@@ -81,7 +81,7 @@ var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 
 // showMetrics sends an OpenMetrics exposition of all runs in the list, also of those that are over.
 func (s *server) showMetrics(w http.ResponseWriter, _ *http.Request) {
-	var all []*measured
+	var all []*metrics
 	for _, r := range s.list() {
 		all = append(all, r.run.measure())
 	}

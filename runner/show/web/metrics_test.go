@@ -12,7 +12,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// TestExposition: any numbers and names make text as section 3 of OpenMetrics 1.0 has it.
+// TestExposition checks that any numbers and names make a valid exposition (OpenMetrics 1.0, section 3).
 func TestExposition(t *testing.T) {
 	var took spread
 	for _, d := range []time.Duration{0, 10 * time.Millisecond, time.Second, time.Second + 1, 1e6 * time.Hour} {
@@ -26,7 +26,7 @@ func TestExposition(t *testing.T) {
 	want, err := os.ReadFile("testdata/metrics.txt")
 	require.NoError(t, err)
 	var got strings.Builder
-	require.NoError(t, exposition.Execute(&got, []*measured{
+	require.NoError(t, exposition.Execute(&got, []*metrics{
 		{Hello: control.Hello{PID: 1}},
 		{Hello: control.Hello{PID: 2, Name: "x", Since: time.UnixMilli(1_700_000_000_250)}, Status: status, Took: took, Up: true},
 		{Hello: control.Hello{PID: 3, Name: "x"}},

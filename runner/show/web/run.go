@@ -15,37 +15,37 @@ type run struct {
 	hello  control.Hello // the state is ended or killed once the run is over
 	over   time.Time     // when it ended; zero if it has not
 	lines  lines
-	past   past
+	past   totals
 	status *control.Status // the latest; nil if there is none
 }
 
-// past accumulates all lines of a run.
-type past struct {
+// totals accumulates all lines of a run.
+type totals struct {
 	fold *history.Fold
 	took spread // durations of attempts
 }
 
 func newRun(h control.Hello) *run {
 	r := &run{}
-	r.reset(h)
+	r.resetLocked(h)
 	return r
 }
 
-// begin starts over with the run that h describes. It does nothing if there are no lines yet and h is
+// startOver starts over with the run that h describes. It does nothing if there are no lines yet and h is
 // the same run, so open pages stay valid.
-func (r *run) begin(h control.Hello) {
+func (r *run) startOver(h control.Hello) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lines.next() > 0 || !r.hello.Since.Equal(h.Since) {
-		r.reset(h)
+		r.resetLocked(h)
 	}
 }
 
-// reset drops everything and starts over with h. All open pages have to be loaded again. The caller
+// resetLocked drops everything and starts over with h. All open pages have to be loaded again. The caller
 // must hold mu.
-func (r *run) reset(h control.Hello) {
-	r.hello, r.lines, r.past = h, newLines(), past{fold: history.NewFold()}
-	r.past.fold.Source(name(&h))
+func (r *run) resetLocked(h control.Hello) {
+	r.hello, r.lines, r.past = h, newLines(), totals{fold: history.NewFold()}
+	r.past.fold.Source(runName(&h))
 	r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
 
@@ -64,8 +64,8 @@ func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	}
 }
 
-// learn stores a status, unless it is nil.
-func (r *run) learn(status *control.Status) {
+// setStatus stores a status, unless it is nil.
+func (r *run) setStatus(status *control.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if status != nil {
@@ -83,16 +83,16 @@ func (r *run) end(how string) {
 	}
 }
 
-// about returns the description of the run and when it ended, or zero if it has not.
-func (r *run) about() (h control.Hello, over time.Time) {
+// describe returns the description of the run and when it ended, or zero if it has not.
+func (r *run) describe() (h control.Hello, over time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hello, r.over
 }
 
-// meet updates the run from h, a new description of a run with the same process ID. It returns false
+// update updates the run from h, a new description of a run with the same process ID. It returns false
 // if h is another run.
-func (r *run) meet(h control.Hello) bool {
+func (r *run) update(h control.Hello) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !sameRun(&r.hello, &h) {
@@ -100,7 +100,7 @@ func (r *run) meet(h control.Hello) bool {
 	}
 	switch {
 	case r.hello.Since.IsZero() && !h.Since.IsZero():
-		r.reset(h)
+		r.resetLocked(h)
 	case r.over.IsZero() && h.State == control.Silent:
 		r.hello.State = h.State
 	case r.over.IsZero():
@@ -109,8 +109,8 @@ func (r *run) meet(h control.Hello) bool {
 	return true
 }
 
-// has reports whether id identifies the run's lines.
-func (r *run) has(id string) bool {
+// hasLines reports whether id identifies the run's lines.
+func (r *run) hasLines(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines.id == id
@@ -122,8 +122,8 @@ func sameRun(a, b *control.Hello) bool {
 	return a.Since.IsZero() || b.Since.IsZero() || a.Since.Equal(b.Since)
 }
 
-// forget drops the lines.
-func (r *run) forget() {
+// dropLines drops the lines.
+func (r *run) dropLines() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines.drop(len(r.lines.kept))

@@ -15,40 +15,40 @@ const (
 	keptFor  = time.Minute // how long to keep the lines of a run that is over
 )
 
-// lookAgain looks for runs until ctx ends.
-func (s *server) lookAgain(ctx context.Context) {
+// keepFinding looks for runs until ctx ends.
+func (s *server) keepFinding(ctx context.Context) {
 	for pause(ctx, lookEvery) {
-		s.look(ctx)
+		s.findRuns(ctx)
 	}
 }
 
-// look looks for runs and starts to watch new ones, until ctx ends.
-func (s *server) look(ctx context.Context) {
+// findRuns looks for runs and starts to watch new ones, until ctx ends.
+func (s *server) findRuns(ctx context.Context) {
 	found := control.List()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range found {
-		if r := s.runs[h.PID]; r != nil && r.meet(h) {
+		if r := s.runs[h.PID]; r != nil && r.update(h) {
 			continue
 		}
 		r := newRun(h)
 		s.runs[h.PID] = r
 		s.wg.Go(func() { r.follow(ctx) })
 	}
-	s.forget()
+	s.forgetLocked()
 }
 
-// forget drops runs, or their lines, that have been over for long. The caller must hold mu.
-func (s *server) forget() {
+// forgetLocked drops runs, or their lines, that have been over for long. The caller must hold mu.
+func (s *server) forgetLocked() {
 	over := 0
-	for _, r := range s.sorted() {
+	for _, r := range s.listLocked() {
 		if r.over.IsZero() {
 			continue
 		}
 		if over++; over > mostOver {
 			delete(s.runs, r.hello.PID)
 		} else if time.Since(r.over) > keptFor {
-			r.run.forget()
+			r.run.dropLines()
 		}
 	}
 }
@@ -61,8 +61,8 @@ func (s *server) find(pid string) *run {
 	return s.runs[n]
 }
 
-// seen is a snapshot of a run.
-type seen struct {
+// snapshot is a snapshot of a run.
+type snapshot struct {
 	run   *run
 	hello control.Hello
 	over  time.Time // when it ended; zero if it has not
@@ -70,19 +70,19 @@ type seen struct {
 
 // list returns the runs: first those that are not over, oldest first, then the others, the last to end
 // first.
-func (s *server) list() []seen {
+func (s *server) list() []snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sorted()
+	return s.listLocked()
 }
 
-// sorted is like list. The caller must hold mu.
-func (s *server) sorted() (list []seen) {
+// listLocked is like list. The caller must hold mu.
+func (s *server) listLocked() (list []snapshot) {
 	for _, r := range s.runs {
-		h, over := r.about()
-		list = append(list, seen{r, h, over})
+		h, over := r.describe()
+		list = append(list, snapshot{r, h, over})
 	}
-	slices.SortFunc(list, func(a, b seen) int {
+	slices.SortFunc(list, func(a, b snapshot) int {
 		if a.over.IsZero() || b.over.IsZero() {
 			a.over, b.over = b.over, a.over // the zero time is the latest
 		}

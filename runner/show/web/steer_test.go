@@ -18,8 +18,8 @@ import (
 	"crew/runner/steer/control"
 )
 
-// waiting is a command that says its argument, in other words than its own, and ends once a file of that name holds its
-// exit status.
+// waiting is a command that prints its argument in words that the command line does not have, and exits
+// once a file of that name has its exit status.
 const waiting = `echo o""ut {}; until [ -s {} ]; do sleep 0.02; done; echo end {}; exit $(cat {})`
 
 // release lets a task of waiting exit.
@@ -30,7 +30,7 @@ func release(t *testing.T, p *crewtest.Process, name string, status int) {
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// TestSteering: a page sees what a run does and has it do things.
+// TestSteering checks that a page sees and controls a run.
 func TestSteering(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, Config{})
@@ -107,9 +107,8 @@ func TestSteering(t *testing.T) {
 	require.Regexp(t, fmt.Sprintf(`(?s)run/%d/.*>ended<`, pid), list)
 }
 
-// TestServersComeAndRunsGo: the end of a server is no concern of the run. What was before another
-// server began is known as far as the run remembers it, which is told once; the rest is missed.
-// A run that is killed is over, and says so.
+// TestServersComeAndRunsGo checks that a run survives the end of a server, that a new server knows what
+// the run remembers and counts the rest as missed, and that a run that is killed is shown as over.
 func TestServersComeAndRunsGo(t *testing.T) {
 	t.Parallel()
 	first := startSite(t, Config{})

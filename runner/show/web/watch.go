@@ -10,7 +10,7 @@ import (
 
 // follow watches the run until it is over or ctx ends. The run first repeats what happened before.
 func (r *run) follow(ctx context.Context) {
-	h, _ := r.about()
+	h, _ := r.describe()
 	var output []byte // the end of the output of the attempt in the next line; nil if unknown
 	how := control.UntilOver(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
@@ -21,14 +21,14 @@ func (r *run) follow(ctx context.Context) {
 			if reply.Run != nil {
 				reply.Hello.State = reply.Run.State
 			}
-			r.begin(*reply.Hello)
+			r.startOver(*reply.Hello)
 		case reply.Stream != "":
 			output = append(bytes.Clone(output), reply.Data...)
 		case reply.Event != nil:
 			r.add(bytes.Clone(line), reply, output)
 			output = nil
 		}
-		r.learn(reply.Run)
+		r.setStatus(reply.Run)
 		return nil
 	}, func(error) {})
 	if how != "" {

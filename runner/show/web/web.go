@@ -67,8 +67,8 @@ func Serve(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.wg.Wait()
 	defer cancel()
-	s.look(ctx)
-	s.wg.Go(func() { s.lookAgain(ctx) })
+	s.findRuns(ctx)
+	s.wg.Go(func() { s.keepFinding(ctx) })
 	var conns atomic.Int32
 	h := &http.Server{
 		Handler: s.guard(s.routes()), BaseContext: func(net.Listener) context.Context { return ctx },
@@ -152,7 +152,7 @@ const protocol = 1
 // Main is the main function of crew-web. It returns the exit status.
 func Main(args []string) int {
 	task.SetZone()
-	err := do(args[1:])
+	err := runVerb(args[1:])
 	switch {
 	case err == nil:
 		return 0
@@ -164,8 +164,8 @@ func Main(args []string) int {
 	return 1
 }
 
-// do carries out the verb of crew's command line.
-func do(args []string) error {
+// runVerb carries out the verb of crew's command line.
+func runVerb(args []string) error {
 	if len(args) < 2 || args[0] == "" || args[0][0] < '0' || args[0][0] > '9' {
 		return errors.New("crew-web is started by crew: write crew report, crew web, or crew --report FILE")
 	}
@@ -217,5 +217,5 @@ func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 	_ = s.page(w, report, placeOf(id, next))
 }
 
-// name returns the name of a run or, if it has none, its process ID.
-func name(h *control.Hello) string { return cmp.Or(h.Name, strconv.Itoa(h.PID)) }
+// runName returns the runName of a run or, if it has none, its process ID.
+func runName(h *control.Hello) string { return cmp.Or(h.Name, strconv.Itoa(h.PID)) }
