@@ -14,7 +14,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// example is a task, how its attempts ended, and what is said of it.
+// example is a task, its attempts, and the expected reports.
 type example struct {
 	Task  task.Task // its Dir is below the test's directory
 	Tries []struct {
@@ -27,7 +27,7 @@ type example struct {
 	CI         string // the annotation
 }
 
-// event returns how the task of the example ended.
+// event returns the Finished event of the example.
 func (e example) event(dir string) task.Event {
 	var tries []task.Result
 	for _, a := range e.Tries {
@@ -49,8 +49,8 @@ func (e example) event(dir string) task.Event {
 	return ev
 }
 
-// TestCases: whatever a task does, its case is valid, and its annotation is one line that
-// names a file that is there.
+// TestCases checks that test cases are valid, and that each annotation is one line and names an existing
+// file.
 func TestCases(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src", "a b"), 0o777))

@@ -13,7 +13,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// runCI returns what a CI says of the events.
+// runCI returns the output of a CI for the events.
 func runCI(cfg CIConfig, events ...task.Event) (said string, notices []string) {
 	cfg.Say = func(text string) { said += text }
 	cfg.Notice = func(text string) { notices = append(notices, text) }
@@ -75,8 +75,7 @@ task 4: 100ms: bin/job 4
 
 `, string(text))
 
-	// However much there is to say, it is little; and what would be too much for GitHub
-	// is left out.
+	// The output is bounded, and a summary that is too large for GitHub is left out.
 	long := task.Result{Outcome: task.Exit, Code: 1, Stderr: spool.Text(strings.Repeat("<"+strings.Repeat("é", 4000)+"\n", 100))}
 	events = nil
 	for range 1000 {

@@ -23,7 +23,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// ended returns the Finished event of a task whose attempts ended so.
+// ended returns the Finished event of a task with the given attempts.
 func ended(record string, attempts ...task.Result) task.Event {
 	t := &task.Task{ID: 1, Argv: []string{"bin/job", record}, Records: [][]string{{record}}}
 	last := len(attempts) - 1
@@ -37,8 +37,7 @@ func ended(record string, attempts ...task.Result) task.Event {
 	return task.Event{Kind: task.Finished, At: start, ID: 1, Task: t, Result: &attempts[last], Attempt: last + 1}
 }
 
-// write returns the report of the events, which xmllint has found valid where it is
-// installed.
+// write returns the report of the events. If xmllint is installed, it checks that the report is valid.
 func write(t *testing.T, suite string, events ...task.Event) string {
 	path := filepath.Join(t.TempDir(), "report.xml")
 	j, err := OpenJUnit(path, suite)
@@ -63,8 +62,8 @@ func write(t *testing.T, suite string, events ...task.Event) string {
 	return string(text)
 }
 
-// TestJUnitHostile: whatever tasks write, the report is XML, and what XML can hold
-// arrives.
+// TestJUnitHostile checks that the report is valid XML whatever tasks write, and keeps every character
+// that XML allows.
 func TestJUnitHostile(t *testing.T) {
 	hostile := "]]><x a=\"&lt;\">\r\n\t\x00\x1b[31m\xff\xc3(\ud7ff\ufffe\uffff\U0010ffff\xed\xa0\x80é\xe2\x82"
 	clean := "]]><x a=\"&lt;\">\r\n\t\ufffd\ufffd[31m\ufffd\ufffd(\ud7ff\ufffd\ufffd\U0010ffff\ufffd\ufffd\ufffdé"
@@ -86,7 +85,7 @@ func TestJUnitHostile(t *testing.T) {
 	}
 }
 
-// FuzzXMLText: it does not matter where writes are cut.
+// FuzzXMLText checks that the boundaries of writes do not matter.
 func FuzzXMLText(f *testing.F) {
 	f.Add([]byte("a<\xe2\x82\xac>\r\n\x00\xff&\"]]>"), 3)
 	f.Add([]byte("\xed\xa0\x80\xef\xbf\xbf\xe2\x82"), 1)
@@ -111,7 +110,8 @@ type unreadable struct{ spool.Text }
 
 func (unreadable) WriteTo(io.Writer) (int64, error) { return 0, errors.New("disk gone") }
 
-// A report that cannot be complete leaves the old one; one that is replaces the file that a link leads to.
+// TestJUnitKeepsTheOldFile checks that an incomplete report leaves the old file, and that a complete one
+// replaces the target of a symbolic link.
 func TestJUnitKeepsTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "old.xml"), filepath.Join(dir, "link.xml")
