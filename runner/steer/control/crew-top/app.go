@@ -22,21 +22,21 @@ const (
 // goroutines post functions to it.
 type app struct {
 	view
-	screen    tcell.Screen
-	todo      chan func()          // posted functions
-	asks      chan control.Request // requests for the goroutine that talks to the run
-	follow    func(*log)           // starts to follow the output of a task
-	drawn     time.Time            // of the last redraw
-	away      bool                 // the terminal could not be taken back after a stop
-	quit      bool
-	err       error               // error of the terminal that made the program quit
-	signal    syscall.Signal      // signal that made the program quit; 0 for none
-	signals   chan syscall.Signal // signals that this process receives
-	continued chan syscall.Signal // SIGCONT, with room for one
+	screen       tcell.Screen
+	todo         chan func()          // posted functions
+	requests     chan control.Request // requests for the goroutine that talks to the run
+	follow       func(*log)           // starts to follow the output of a task
+	drawn        time.Time            // of the last redraw
+	lostTerminal bool                 // the terminal could not be taken back after a stop
+	quit         bool
+	err          error               // error of the terminal that made the program quit
+	signal       syscall.Signal      // signal that made the program quit; 0 for none
+	signals      chan syscall.Signal // signals that this process receives
+	continued    chan syscall.Signal // SIGCONT, with room for one
 }
 
 func newApp(screen tcell.Screen) *app {
-	return &app{screen: screen, todo: make(chan func(), keptTodo), asks: make(chan control.Request, keptAsks),
+	return &app{screen: screen, todo: make(chan func(), keptTodo), requests: make(chan control.Request, keptAsks),
 		signals: make(chan syscall.Signal, 4), continued: make(chan syscall.Signal, 1)}
 }
 
@@ -48,11 +48,11 @@ func (a *app) post(do func()) { a.todo <- do }
 func (a *app) loop() error {
 	go func() {
 		for e := a.screen.PollEvent(); e != nil; e = a.screen.PollEvent() {
-			a.post(func() { a.happened(e) })
+			a.post(func() { a.handleEvent(e) })
 		}
 	}()
 	for !a.quit {
-		if !a.away && (len(a.todo) == 0 || time.Since(a.drawn) > drawLeast) {
+		if !a.lostTerminal && (len(a.todo) == 0 || time.Since(a.drawn) > drawLeast) {
 			a.draw(a.screen)
 			a.drawn = time.Now()
 		}
@@ -61,8 +61,8 @@ func (a *app) loop() error {
 	return a.err
 }
 
-// happened handles an event of the terminal.
-func (a *app) happened(e tcell.Event) {
+// handleEvent handles an event of the terminal.
+func (a *app) handleEvent(e tcell.Event) {
 	switch e := e.(type) {
 	case *tcell.EventError:
 		a.quit, a.err = true, e
@@ -73,8 +73,8 @@ func (a *app) happened(e tcell.Event) {
 	}
 }
 
-// obey handles signals until the program ends.
-func (a *app) obey() {
+// handleSignals handles signals until the program ends.
+func (a *app) handleSignals() {
 	for sig := range a.signals {
 		if sig == syscall.SIGTSTP {
 			a.post(a.stop)
@@ -113,7 +113,7 @@ func (a *app) stop() {
 	case <-time.After(stopWithin):
 	}
 	_ = kernel.Notify(a.signals, syscall.SIGTSTP)
-	if a.away = a.screen.Resume() != nil; !a.away {
+	if a.lostTerminal = a.screen.Resume() != nil; !a.lostTerminal {
 		a.screen.Sync()
 	}
 }

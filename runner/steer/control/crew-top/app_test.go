@@ -10,7 +10,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// keyed is an app that shows busy tasks, after some keys. Its requests stay in asks.
+// keyed returns an app that shows busy tasks, after some keys. Its requests stay in the channel.
 func keyed(t *testing.T, tasks int, keys string) *app {
 	s := tcell.NewSimulationScreen("UTF-8")
 	require.NoError(t, s.Init())
@@ -37,8 +37,8 @@ func press(a *app, keys string) {
 
 // asked returns the requests of an app.
 func (a *app) asked() (asked []control.Request) {
-	for len(a.asks) > 0 {
-		asked = append(asked, <-a.asks)
+	for len(a.requests) > 0 {
+		asked = append(asked, <-a.requests)
 	}
 	return asked
 }
@@ -61,14 +61,14 @@ func TestKeys(t *testing.T) {
 	a.key(tcell.KeyRune, 'p')
 	require.Equal(t, []control.Request{{Op: "resume"}}, a.asked())
 
-	// What is asked about is what is done, even if it ends meanwhile.
+	// The request is for the task in the question, even if it ends meanwhile.
 	a = keyed(t, 30, "c")
 	a.status.Tasks = a.status.Tasks[1:]
-	a.learn(&a.status, nil, a.looked)
+	a.update(&a.status, nil, a.looked)
 	a.key(tcell.KeyRune, 'y')
 	require.Equal(t, []control.Request{{Op: "cancel", Tasks: []uint64{1235}}}, a.asked())
 
-	// Nothing to choose, and nobody to ask.
+	// No task to choose, and no run to ask.
 	a = keyed(t, 0, "")
 	a.tasks = nil
 	a.key(tcell.KeyRune, 'c')

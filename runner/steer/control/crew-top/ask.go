@@ -17,7 +17,7 @@ func (a *app) connect(hello control.Hello) {
 	a.follow = func(l *log) { go a.followLog(hello, l) }
 	go a.watch(hello)
 	go func() {
-		for request := range a.asks {
+		for request := range a.requests {
 			reply, err := control.Ask(context.Background(), hello, request, nil)
 			a.post(func() { a.answered(&request, reply, err) })
 		}
@@ -55,7 +55,7 @@ func (a *app) watch(hello control.Hello) {
 				}
 			}
 			used := m.measure(time.Now(), began)
-			a.post(func() { a.learn(r.Run, used, time.Now()) })
+			a.post(func() { a.update(r.Run, used, time.Now()) })
 		}
 		return nil
 	}, func(err error) {
@@ -70,7 +70,7 @@ func (a *app) followLog(hello control.Hello, l *log) {
 	defer leave()
 	a.post(func() { l.close = leave })
 	_, err := control.Ask(ctx, hello, control.Request{Op: "log", Tasks: []uint64{l.id}, Follow: true}, func(_ []byte, r *control.Reply) error {
-		a.post(func() { l.take(r) })
+		a.post(func() { l.addReply(r) })
 		return nil
 	})
 	a.post(func() {

@@ -17,7 +17,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// fake is a run that this test tells what happens, and that records what it is asked.
+// fake is a run that plays events of the test and records requests.
 type fake struct {
 	mu   sync.Mutex
 	snap task.Snapshot
@@ -47,7 +47,7 @@ func await(t *testing.T, s tcell.SimulationScreen, text string) {
 	crewtest.Until(t, func() bool { return strings.Contains(screen(), text) }, "%q:\n%s", text, crewtest.Seen(screen))
 }
 
-// The whole program but its terminal and the run's processes.
+// TestApp tests the whole program except its terminal and the processes of the run.
 func TestApp(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	start := time.Now()
@@ -98,7 +98,7 @@ func TestApp(t *testing.T) {
 	s.SetSize(80, 24)
 	require.NoError(t, s.PostEvent(tcell.NewEventResize(80, 24)))
 
-	// What happens after the last look is counted as well.
+	// Events after the last status count as well.
 	await(t, s, "TRY")
 	now := time.Now().Add(time.Hour)
 	two := &task.Task{ID: 8, Argv: []string{"sleep", "2"}}

@@ -102,7 +102,7 @@ func (v *view) body(c *canvas, y, rows int) {
 	past := len(v.tasks) - v.running
 	rest := rows - min(1+v.running, max(4, rows*2/3))
 	waits := fit(len(v.waits), min(rest, max(2, rest/2, rest-1-past)))
-	if v.past && rest-waits < 2 {
+	if v.endedChosen && rest-waits < 2 {
 		waits = 0
 	}
 	ended := fit(past, rest-waits)

@@ -42,7 +42,7 @@ func lines(s tcell.SimulationScreen) (lines []string) {
 	return lines
 }
 
-// busy is a view of a run with so many running tasks.
+// busy returns a view of a run with n running tasks.
 func busy(tasks int) *view {
 	v := &view{}
 	for i := range 100 {
@@ -76,36 +76,36 @@ func busy(tasks int) *view {
 		}}})
 	}
 	r.Ended[1].State = "waiting"
-	v.learn(r, used, time.Now())
+	v.update(r, used, time.Now())
 	return v
 }
 
-// odd changes a view of busy tasks, as its name says.
+// odd changes a view of busy tasks as name says.
 func odd(name string, v *view) {
 	s := v.status
 	switch name {
-	case "odd": // hosts, records and texts that are no texts
+	case "odd": // hosts, records and texts that are not printable
 		v.hello.Command, v.hello.Name = "printf '\x1b[2J\x07\xff\u202e\n\tend'", "日本語日本語日本語日本語日本語日本語"
 		v.tasks[0].Command, v.tasks[0].Record = task.Bytes(strings.Repeat("界", 200)), "film 0.avi"
 		v.tasks[1].Command, v.tasks[1].Record = task.Bytes("x"+strings.Repeat("界", 200)), task.Bytes(strings.Repeat("r", 100))
 		v.tasks[2].Command, v.tasks[2].Host = task.Bytes(strings.Repeat("e\u0301", 500)), "web1.\x1bexample.org.of.a.long.name"
 		v.tasks[3].Tag = "tag"
-	case "script": // that all tasks share: what tells them apart is shown
+	case "script": // all tasks share it: what differs is shown
 		v.tasks[0].Command, v.tasks[0].Record, v.tasks[0].Apart = "for i in 1 2 3; do\n:; done", "film 0.avi", "film 0.avi"
 	case "skipped": // such tasks are done, and add nothing to the throughput
 		s.Done, s.Skipped, s.Outcomes = s.Done+100, 100, map[string]int64{"skipped": 100}
-		v.learn(&s, nil, time.Now().Add(time.Second))
+		v.update(&s, nil, time.Now().Add(time.Second))
 	case "bursts": // only 0 is at the lowest level
 		v.rates = []float64{9, 9, 9, 0, 0.01, 8}
 	case "fresh":
 		v.rates = nil
-	case "fewer": // the choice stays with its task, as long as that is there
+	case "fewer": // the chosen task stays chosen while it exists
 		v.choose(len(v.tasks) - 2)
 		s.Tasks = s.Tasks[1:]
-		v.learn(&s, nil, time.Now())
+		v.update(&s, nil, time.Now())
 		s.Ended = s.Ended[:1]
-		v.learn(&s, nil, time.Now())
-	case "runs": // one of them is to be chosen
+		v.update(&s, nil, time.Now())
+	case "runs": // a list to choose from
 		*v = view{run: 20}
 		for i := range 30 {
 			v.runs = append(v.runs, control.Hello{PID: 100 + i, State: control.Silent})
@@ -118,9 +118,9 @@ func odd(name string, v *view) {
 	}
 }
 
-// TestPictures compares what the screen shows with pictures that people have looked at. A line
-// before each names the tasks, what is odd, the size of the screen and keys that are pressed
-// before. CREW_UPDATE draws them anew.
+// TestPictures compares the screen with pictures that people have checked. The line before each has the
+// number of tasks, what is odd, the size of the screen and the keys to press first. CREW_UPDATE redraws
+// them.
 func TestPictures(t *testing.T) {
 	const file = "testdata/pictures.txt"
 	text, err := os.ReadFile(file)
@@ -150,7 +150,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// Every size is drawn, however small.
+// TestTiny draws every size, however small.
 func TestTiny(t *testing.T) {
 	for _, w := range []int{0, 1, 2, 3, 8, 20, 39, 59, 60, 90} {
 		for _, h := range []int{0, 1, 2, 3, 4, 6, 9, 15, 16, 20} {
@@ -161,7 +161,7 @@ func TestTiny(t *testing.T) {
 	}
 }
 
-// The last line is whole where there is room for little else.
+// TestLastLine checks that the last line is whole even on a small screen.
 func TestLastLine(t *testing.T) {
 	last := func(h int) string { return picture(t, busy(30), 60, h)[h-1] }
 	for h := 2; h < 9; h++ {
@@ -169,7 +169,7 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
-// What commands hold never reaches the terminal as it is.
+// TestHostile checks that control characters in commands never reach the terminal.
 func TestHostile(t *testing.T) {
 	v := busy(4)
 	odd("odd", v)

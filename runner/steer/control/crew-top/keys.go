@@ -109,39 +109,39 @@ var commands = [...]struct {
 		if a.status.State == "paused" {
 			op = "resume"
 		}
-		a.steer(control.Request{Op: op})
+		a.send(control.Request{Op: op})
 	}},
 	{"+ -", "workers", "a worker more, a worker fewer", func(a *app, key rune) {
 		n := 1
 		if key == '-' {
 			n = -1
 		}
-		a.steer(control.Request{Op: "resize", N: n, Relative: true})
+		a.send(control.Request{Op: "resize", N: n, Relative: true})
 	}},
 	{"c", "cancel", "cancel the task", func(a *app, _ rune) {
 		if t := a.chosenTask("ended"); t != nil {
-			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.known()), func() {
-				a.steer(control.Request{Op: "cancel", Tasks: []uint64{t.Task}})
+			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.shortName()), func() {
+				a.send(control.Request{Op: "cancel", Tasks: []uint64{t.Task}})
 			}}
 		}
 	}},
 	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
 		if t := a.chosenTask(""); t != nil {
-			a.log = &log{id: t.Task, state: t.State, command: t.known(), follow: true, close: func() {}}
+			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), follow: true, close: func() {}}
 			a.follow(a.log)
 		}
 	}},
 	{"r", "retry", "run the failed task again, or now if it waits for its retry", func(a *app, _ rune) {
 		if t := a.chosenTask("running"); t != nil {
-			a.steer(control.Request{Op: "retry", Tasks: []uint64{t.Task}})
+			a.send(control.Request{Op: "retry", Tasks: []uint64{t.Task}})
 		}
 	}},
 	{"s", "sort", "sort by worker, age, CPU, memory", func(a *app, _ rune) {
-		for a.order++; columns[a.order%len(columns)].order == nil; a.order++ {
+		for a.sortBy++; columns[a.sortBy%len(columns)].order == nil; a.sortBy++ {
 		}
-		a.order %= len(columns)
+		a.sortBy %= len(columns)
 		a.sort()
-		a.message = "sorted by " + columns[a.order].title
+		a.message = "sorted by " + columns[a.sortBy].title
 	}},
 	{"d", "drain", "drain: start nothing more, then end", confirmed("drain", "drain: start nothing more, and end after the running tasks?")},
 	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},
@@ -150,7 +150,7 @@ var commands = [...]struct {
 // confirmed returns a command that sends op after the user has confirmed text.
 func confirmed(op, text string) func(a *app, key rune) {
 	return func(a *app, _ rune) {
-		a.ask = &question{text, func() { a.steer(control.Request{Op: op}) }}
+		a.ask = &question{text, func() { a.send(control.Request{Op: op}) }}
 	}
 }
 
@@ -194,10 +194,10 @@ func (a *app) chosenTask(but string) *row {
 	return nil
 }
 
-// steer sends a request to the run, unless too many are unanswered.
-func (a *app) steer(r control.Request) {
+// send sends a request to the run, unless too many are unanswered.
+func (a *app) send(r control.Request) {
 	select {
-	case a.asks <- r:
+	case a.requests <- r:
 	default:
 		a.message = "the run does not answer"
 	}

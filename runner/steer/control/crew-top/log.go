@@ -39,8 +39,8 @@ type logLine struct {
 	stderr bool
 }
 
-// take adds a reply to a request for the output.
-func (l *log) take(r *control.Reply) {
+// addReply adds a reply to a request for the output.
+func (l *log) addReply(r *control.Reply) {
 	if r.Cut > 0 {
 		l.add(fmt.Appendf(nil, "… %d bytes before this are not kept\n", r.Cut), r.Stream == "stderr")
 	}

@@ -14,7 +14,7 @@ func (l *log) texts() (texts []string) {
 	return texts
 }
 
-// Lines of both streams stay whole, and a progress bar is one line.
+// TestLogLines checks that lines of both streams stay whole, and that a progress bar is one line.
 func TestLogLines(t *testing.T) {
 	l := &log{}
 	l.add([]byte("one\ntw"), false)

@@ -61,7 +61,7 @@ func show(args []string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	go a.obey()
+	go a.handleSignals()
 	if a.runs = runs; runs == nil {
 		a.connect(hello)
 	}

@@ -10,7 +10,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-// terminal is one at which somebody types.
+// terminal is a terminal at which a user types.
 type terminal struct {
 	io.Writer
 	typed chan string
@@ -27,7 +27,7 @@ func (t *terminal) Drain() error {
 	return nil
 }
 
-// TestBusyEnd: the terminal can be let go of while much comes and somebody types.
+// TestBusyEnd checks that the terminal can be released while many events come and the user types.
 func TestBusyEnd(t *testing.T) {
 	info, err := tcell.LookupTerminfo("xterm")
 	require.NoError(t, err)

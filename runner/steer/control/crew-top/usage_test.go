@@ -12,8 +12,8 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// A task's processes are its group and their descendants, also in other groups. What
-// children that have ended used does not get lost.
+// TestMeter checks that the processes of a task are its group and their descendants, also in other
+// groups, and that the usage of children that ended is not lost.
 func TestMeter(t *testing.T) {
 	var list []kernel.Process
 	put := func(pid, parent, group int, used, memory int64) {
@@ -48,7 +48,7 @@ func TestMeter(t *testing.T) {
 	require.Empty(t, m.measure(start.Add(8*time.Second), nil))
 }
 
-// Where the system does not tell what processes use, ps(1) does, and knows the same processes.
+// TestMeterElsewhere checks that ps(1) lists the same processes, for systems that need it.
 func TestMeterElsewhere(t *testing.T) {
 	for _, all := range [][]kernel.Process{listed(), processes()} {
 		i := slices.IndexFunc(all, func(p kernel.Process) bool { return p.PID == os.Getpid() })

@@ -24,14 +24,14 @@ type view struct {
 
 	// the user's choices
 
-	order      int    // index in columns to sort running tasks by
-	chosen     uint64 // number of the chosen task; 0 for none
-	past       bool   // the chosen task does not run
-	place      int    // row of the chosen task when it was last seen
-	first      int    // first running task shown
-	firstEnded int    // first of the other tasks shown
-	page       int    // number of running tasks shown
-	left       int    // hidden columns of the commands
+	sortBy      int    // index in columns to sort running tasks by
+	chosen      uint64 // number of the chosen task; 0 for none
+	endedChosen bool   // the chosen task does not run
+	lastRow     int    // row of the chosen task when it was last seen
+	first       int    // first running task shown
+	firstEnded  int    // first of the other tasks shown
+	page        int    // number of running tasks shown
+	left        int    // hidden columns of the commands
 
 	// other screens and the last line
 
@@ -64,8 +64,8 @@ func (r *row) name() string {
 	return name
 }
 
-// known returns the record of the task or, if it has none, its name.
-func (r *row) known() string { return cmp.Or(string(r.Record), r.name()) }
+// shortName returns the record of the task or, if it has none, its name.
+func (r *row) shortName() string { return cmp.Or(string(r.Record), r.name()) }
 
 // question asks for consent before a command is sent.
 type question struct {
@@ -74,18 +74,18 @@ type question struct {
 }
 
 const (
-	keptRates = 1000            // more than any terminal has columns
-	patience  = 3 * time.Second // until the run counts as silent
+	keptRates   = 1000            // more than any terminal has columns
+	silentAfter = 3 * time.Second // until the run counts as silent
 )
 
-// learn stores a new status of the run and the usage of its tasks by process ID.
-func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
+// update stores a new status of the run and the usage of its tasks by process ID.
+func (v *view) update(s *control.Status, used map[int]usage, now time.Time) {
 	if passed := now.Sub(v.looked).Seconds(); v.status.Elapsed > 0 && passed > 0 {
 		ran := s.Done - s.Skipped - (v.status.Done - v.status.Skipped)
 		v.rates = append(v.rates, float64(max(0, ran))/passed)
 		v.rates = v.rates[max(0, len(v.rates)-keptRates):]
 	}
-	v.place = v.chosenRow()
+	v.lastRow = v.chosenRow()
 	v.status, v.waits, v.looked = *s, s.Reasons(), now
 	v.tasks, v.running = nil, len(s.Tasks)
 	for _, t := range s.Tasks {
@@ -103,7 +103,7 @@ func (v *view) learn(s *control.Status, used map[int]usage, now time.Time) {
 // sort sorts the running tasks. If the chosen task has ended, the task in its row is chosen.
 func (v *view) sort() {
 	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int {
-		return cmp.Or(columns[v.order].order(&a, &b), columns[0].order(&a, &b), cmp.Compare(a.Task, b.Task))
+		return cmp.Or(columns[v.sortBy].order(&a, &b), columns[0].order(&a, &b), cmp.Compare(a.Task, b.Task))
 	})
 	v.choose(v.chosenRow())
 }
@@ -111,23 +111,23 @@ func (v *view) sort() {
 // chosenRow returns the row of the chosen task or, if that is gone, the nearest row to its last one.
 func (v *view) chosenRow() int {
 	from, to := 0, v.running
-	if v.past {
+	if v.endedChosen {
 		from, to = v.running, len(v.tasks)
 	}
 	if i := slices.IndexFunc(v.tasks[from:to], func(r row) bool { return r.Task == v.chosen }); i >= 0 {
 		return from + i
 	}
-	if v.past || v.running == 0 {
+	if v.endedChosen || v.running == 0 {
 		to = len(v.tasks)
 	}
-	return max(0, min(v.place, to-1))
+	return max(0, min(v.lastRow, to-1))
 }
 
 // choose chooses the task in a row, or in the nearest row that exists.
 func (v *view) choose(row int) {
-	v.place, v.past, v.chosen = max(0, min(row, len(v.tasks)-1)), false, 0
+	v.lastRow, v.endedChosen, v.chosen = max(0, min(row, len(v.tasks)-1)), false, 0
 	if len(v.tasks) > 0 {
-		v.past, v.chosen = v.place >= v.running, v.tasks[v.place].Task
+		v.endedChosen, v.chosen = v.lastRow >= v.running, v.tasks[v.lastRow].Task
 	}
 }
 
@@ -141,7 +141,7 @@ func (v *view) end(how string) {
 
 // silent returns how long the run has not answered, or 0 if that is less than patience.
 func (v *view) silent(now time.Time) time.Duration {
-	if d := now.Sub(v.looked); v.over == "" && !v.looked.IsZero() && d >= patience {
+	if d := now.Sub(v.looked); v.over == "" && !v.looked.IsZero() && d >= silentAfter {
 		return d
 	}
 	return 0
