@@ -18,20 +18,19 @@ import (
 	"crew/runner/steer/control"
 )
 
-// narrow is a width that has no room for all there is to say of a task.
+// narrow is the terminal width below which crew ctl status prints short lines.
 const narrow = 80
 
 // ctl carries out a command of crew ctl.
 type ctl struct {
 	*cli.Ctl
 	verb          string
-	line          []string // the command line
+	args          []string // the command line
 	far           *Far     // nil in crew
 	in, out, errs *os.File
 }
 
-// candidates returns the runs that crew ctl sees and the tasks of one, as far as the
-// completion wants them.
+// candidates returns the words that complete the name of a run, or the number of a task of x.Run.
 func candidates(x *cli.Completion) (list []cli.Candidate) {
 	if x.Runs {
 		for _, h := range control.List() {
@@ -67,19 +66,19 @@ func (c *ctl) do() error {
 	return c.call()
 }
 
-// stopAll lists runs, and then stops them.
+// stopAll prints the runs and then stops them.
 func (c *ctl) stopAll(runs []control.Hello) (err error) {
 	for _, h := range runs {
 		err = errors.Join(err, c.print("stopping "+h.Line()))
 	}
 	for _, h := range runs {
-		err = errors.Join(err, c.request(h, control.Request{Op: "stop"}, c.take))
+		err = errors.Join(err, c.request(h, control.Request{Op: "stop"}, c.printReply))
 	}
 	return err
 }
 
-// call makes a request of the run, and prints the replies. The status is that of the
-// tasks that end with a reply.
+// call sends the request to the run and prints the replies. Its error carries the exit status of the
+// tasks whose results the replies bring.
 func (c *ctl) call() error {
 	h, err := c.find()
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *ctl) call() error {
 	c.Op = c.verb
 	err = c.request(h, c.Request, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
-		return c.take(line, r)
+		return c.printReply(line, r)
 	})
 	if err != nil {
 		return err
@@ -97,9 +96,9 @@ func (c *ctl) call() error {
 	return c.statusOf(ended)
 }
 
-// find returns the run that is meant.
+// find returns the run that c.Run names.
 func (c *ctl) find() (control.Hello, error) {
-	switch words, err := relay(c.Run); {
+	switch words, err := relayCommand(c.Run); {
 	case err != nil:
 		return control.Hello{}, err
 	case words != nil:
@@ -108,14 +107,14 @@ func (c *ctl) find() (control.Hello, error) {
 	return control.Find(c.Run)
 }
 
-// take prints a reply.
-func (c *ctl) take(line []byte, r *control.Reply) error {
+// printReply prints a reply as the verb wants it.
+func (c *ctl) printReply(line []byte, r *control.Reply) error {
 	switch {
 	case c.JSON:
 		return c.printJSON(line)
-	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller tells the error
+	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller reports the error
 	case r.Cut > 0:
-		complain(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+		printError(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
 	case c.verb == "retry", c.verb == "add":
 		var lines []string
 		for _, id := range r.Tasks {
@@ -123,7 +122,7 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 		}
 		return c.print(lines...)
 	case c.verb == "log":
-		return c.output(r)
+		return c.writeOutput(r)
 	case c.verb == "status":
 		columns := sink.Columns(c.out)
 		lines := r.Run.Lines(columns < narrow)
@@ -137,25 +136,25 @@ func (c *ctl) take(line []byte, r *control.Reply) error {
 			lines = append(lines, r.Wheres[i].Line())
 		}
 		if r.Hint != "" {
-			complain(c.errs, errors.New(r.Hint))
+			printError(c.errs, errors.New(r.Hint))
 		}
 		return c.print(lines...)
 	case c.verb == "watch" && r.Event != nil:
 		return c.print(r.Line())
 	case len(r.Tasks) > 0:
-		return c.print(task.Count(int64(len(r.Tasks)), "task") + " " + done[c.verb])
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " " + pastTense[c.verb])
 	case c.verb == "cancel" && r.End:
 		return c.print("0 tasks cancelled")
 	}
 	return nil
 }
 
-// done says what verbs have done with tasks.
-var done = map[string]string{
+// pastTense holds the words for tasks that a verb has changed.
+var pastTense = map[string]string{
 	"cancel": "cancelled", "hold": "held", "release": "released", "move": "moved",
 }
 
-// request makes a request of a run, on a connection of its own.
+// request sends a request to a run on a new connection, and calls take for each reply.
 func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
 	ctx := context.Background()
 	if c.verb == "wait" && c.Timeout > 0 {
@@ -165,7 +164,7 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 	}
 	_, err := control.Ask(ctx, h, req, take)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &failure{"not all of the tasks have ended after " + c.Timeout.String(), statusTimeout}
+		return &statusError{"not all of the tasks have ended after " + c.Timeout.String(), statusTimeout}
 	}
 	refused, ok := errors.AsType[*control.Refused](err)
 	if !ok {
@@ -180,7 +179,7 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 
 func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
 
-// refusalText says which run refused a request.
+// refusalText returns a message that a run refused a request, and why.
 func refusalText(h control.Hello, why string) string {
 	run := "run " + strconv.Itoa(h.PID)
 	if h.Name != "" {
@@ -202,7 +201,7 @@ func (c *ctl) write(f *os.File, p []byte) error {
 	return err
 }
 
-// print prints lines on stdout, with what is unprintable in them escaped.
+// print prints lines on stdout, with unprintable characters escaped.
 func (c *ctl) print(lines ...string) error {
 	var b strings.Builder
 	for _, l := range lines {
@@ -228,8 +227,8 @@ func (c *ctl) ls() error {
 	return nil
 }
 
-// output writes a piece of a task's output.
-func (c *ctl) output(r *control.Reply) error {
+// writeOutput writes a piece of a task's output to stdout or stderr.
+func (c *ctl) writeOutput(r *control.Reply) error {
 	switch r.Stream {
 	case "stdout":
 		return c.write(c.out, r.Data)

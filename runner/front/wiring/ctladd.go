@@ -23,44 +23,44 @@ import (
 
 const (
 	batchTasks = 1000      // records of standard input in a request, at most
-	batchBytes = 256 << 10 // their size, unless one is larger
-	mostRecord = 2 << 20   // bytes of a record
-	mostWaits  = 16        // connections at once, for requests that wait for their tasks
-	mostPart   = 64 << 10  // bytes of a line that wait for its end
+	batchBytes = 256 << 10 // of records in a request, unless a single record is larger
+	maxRecord  = 2 << 20   // bytes of a record
+	maxWaits   = 16        // connections at a time that wait for tasks
+	maxPartial = 64 << 10  // bytes of an incomplete line that are held back
 
-	startTime = 2 * time.Second // for a crew serve to make its socket
+	startTimeout = 2 * time.Second // for a crew serve that has just started to make its socket
 )
 
 // adder carries out one crew ctl add.
 type adder struct {
 	// configuration
 
-	ctl *ctl
-	run control.Hello
-	all control.Addition // without values
+	ctl      *ctl
+	run      control.Hello
+	addition control.Addition // common to all requests: it has no values
 
-	// state of the requests that wait for their tasks
+	// state, with --wait
 
-	places chan struct{} // has an item for each
-	wg     sync.WaitGroup
-	mu     sync.Mutex // held for each reply
-	ended  []task.Facts
-	err    error             // the first one
-	parts  map[stream][]byte // what tasks have written of lines that they have not ended
+	sem     chan struct{} // holds an item for each open connection
+	wg      sync.WaitGroup
+	mu      sync.Mutex // held for each reply
+	ended   []task.Facts
+	err     error             // the first error
+	partial map[stream][]byte // incomplete lines of output
 }
 
-// stream is stdout or stderr of a task.
+// stream identifies stdout or stderr of a task.
 type stream struct {
 	task uint64
 	name string
 }
 
-// add gives tasks to a run: values or, if it takes none, a command.
+// add adds tasks to a run: values or, if the run takes none, a command.
 func (c *ctl) add() error {
 	if c.URL != "" {
-		return c.addFar()
+		return c.leaveAtHub()
 	}
-	if err := c.mayAdd(); err != nil {
+	if err := c.checkRunWord(); err != nil {
 		return err
 	}
 	h, err := c.findFeed()
@@ -68,18 +68,18 @@ func (c *ctl) add() error {
 		return err
 	}
 	c.Adds.Key = c.Key
-	a := &adder{ctl: c, run: h, all: c.Adds, places: make(chan struct{}, mostWaits), parts: map[stream][]byte{}}
+	a := &adder{ctl: c, run: h, addition: c.Adds, sem: make(chan struct{}, maxWaits), partial: map[stream][]byte{}}
 	if !h.Values {
 		dir, err := os.Getwd()
 		if err != nil {
 			return fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
 		}
-		a.all.Lines, a.all.Dir, a.all.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
+		a.addition.Lines, a.addition.Dir, a.addition.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
 	}
 	if c.Wait {
-		a.sayTime()
+		a.printStart()
 	}
-	err = c.additions(a.send)
+	err = c.eachBatch(a.send)
 	a.wg.Wait()
 	switch {
 	case err != nil:
@@ -87,13 +87,13 @@ func (c *ctl) add() error {
 	case a.err != nil:
 		return a.err
 	case !c.Wait:
-		a.sayTime()
+		a.printStart()
 	}
-	return a.status()
+	return a.finish()
 }
 
-// mayAdd returns an error if the first word is a run, to which the others were meant to be added.
-func (c *ctl) mayAdd() error {
+// checkRunWord returns an error if the first word names a run: the user has probably left out --to.
+func (c *ctl) checkRunWord() error {
 	if c.Run != "" || c.Stdin || len(c.Work) < 2 {
 		return nil
 	}
@@ -104,18 +104,17 @@ func (c *ctl) mayAdd() error {
 	return &cli.UsageError{Msg: c.Work[0] + " is a run", Hint: "write crew ctl add --to " + c.Work[0] + " and then what to add"}
 }
 
-// sayTime says when the tasks start, if that is given.
-func (a *adder) sayTime() {
-	if at := a.all.At; !at.IsZero() {
-		complain(a.ctl.errs, errors.New("to start at "+at.Local().Format(time.DateTime+" -0700 (MST)")))
+// printStart prints when the tasks start, if --at was given.
+func (a *adder) printStart() {
+	if at := a.addition.At; !at.IsZero() {
+		printError(a.ctl.errs, errors.New("to start at "+at.Local().Format(time.DateTime+" -0700 (MST)")))
 	}
 }
 
-// findFeed finds the run to add tasks to. A script that has just started crew serve
-// may be here before its socket is, so findFeed looks again until startTime has passed,
-// or --block.
+// findFeed finds the run to add tasks to. A script may have started crew serve so recently that it has
+// no socket yet, so findFeed keeps looking for startTimeout, or for --block if that is longer.
 func (c *ctl) findFeed() (h control.Hello, err error) {
-	for end := time.Now().Add(max(startTime, c.Block)); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(max(startTimeout, c.Block)); ; time.Sleep(20 * time.Millisecond) {
 		h, err = control.FindFeed(c.Run)
 		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
 			return h, err
@@ -123,9 +122,9 @@ func (c *ctl) findFeed() (h control.Hello, err error) {
 	}
 }
 
-// additions calls send with the words to add, or with the records of standard input,
-// several at a time.
-func (c *ctl) additions(send func([]task.Bytes) error) error {
+// eachBatch calls send with the words of the command line, or with batches of the records of standard
+// input.
+func (c *ctl) eachBatch(send func([]task.Bytes) error) error {
 	if !c.Stdin {
 		return send(convert[task.Bytes](c.Work))
 	}
@@ -136,16 +135,16 @@ func (c *ctl) additions(send func([]task.Bytes) error) error {
 	return batches(c.in, delim, send)
 }
 
-// send adds values, or the words of a command: in parts for which there will be room, if the tasks
-// may wait for some. It returns when the run has accepted them; with --wait, goroutines then wait for
-// them.
+// send adds values, or the words of a command. With --block it splits the values into requests small
+// enough for the queue to have room for them at some time. It returns when the run has accepted the
+// tasks; with --wait, goroutines then wait for the tasks to end.
 func (a *adder) send(words []task.Bytes) error {
 	most, values := len(words), a.run.Values || a.ctl.Stdin
 	if a.ctl.Block > 0 && values {
 		most = max(a.run.Most/2, 1)
 	}
 	for part := range slices.Chunk(words, most) {
-		all := a.all
+		all := a.addition
 		if values {
 			all.Values = part
 		} else {
@@ -158,12 +157,13 @@ func (a *adder) send(words []task.Bytes) error {
 	return nil
 }
 
-// request makes a request and, with --wait, shows what the tasks write once it has returned.
+// request sends a request and returns when the run has accepted it. With --wait, a goroutine then shows
+// the output of the tasks.
 func (a *adder) request(req control.Request) error {
 	if !req.Wait {
-		return a.deliver(req, a.ctl.take)
+		return a.deliver(req, a.ctl.printReply)
 	}
-	a.places <- struct{}{}
+	a.sem <- struct{}{}
 	accepted := make(chan struct{})
 	accept := sync.OnceFunc(func() { close(accepted) })
 	a.wg.Go(func() {
@@ -176,15 +176,15 @@ func (a *adder) request(req control.Request) error {
 			case a.ctl.JSON:
 				return a.ctl.printJSON(line)
 			case a.ctl.Stdin || len(req.Add.Values) > 1:
-				return a.output(r)
+				return a.writeLines(r)
 			}
-			return a.ctl.output(r)
+			return a.ctl.writeOutput(r)
 		})
 		a.mu.Lock()
 		a.err = cmp.Or(a.err, err)
 		a.mu.Unlock()
 		accept()
-		<-a.places
+		<-a.sem
 	})
 	<-accepted
 	a.mu.Lock()
@@ -192,8 +192,8 @@ func (a *adder) request(req control.Request) error {
 	return a.err
 }
 
-// deliver makes a request to add tasks. If the run is full, or ends without having taken them, it
-// tries again until --block has passed, also with another run that has taken its place.
+// deliver sends a request to add tasks. If the run is full, or ends without having accepted the tasks, it
+// tries again until --block has passed, also with the crew serve that takes the run's place.
 func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) error) error {
 	run, end := a.run, time.Now().Add(a.ctl.Block)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
@@ -210,7 +210,7 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 		case taken || !gone && !(ok && (refused.Status == statusBusy || refused.Over)):
 			return err
 		case last:
-			return &failure{err.Error(), statusBusy}
+			return &statusError{err.Error(), statusBusy}
 		}
 		time.Sleep(wait)
 		if h, err := control.FindFeed(a.ctl.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
@@ -219,31 +219,31 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 	}
 }
 
-// output writes what a task has written, up to the end of a line, so that tasks that
-// write at the same time do not mix within a line.
-func (a *adder) output(r *control.Reply) error {
+// writeLines writes the complete lines of a task's output, and holds back the rest, so that the lines of
+// tasks that write at the same time do not mix.
+func (a *adder) writeLines(r *control.Reply) error {
 	from := stream{r.Task, r.Stream}
-	data := append(a.parts[from], r.Data...)
+	data := append(a.partial[from], r.Data...)
 	end := bytes.LastIndexByte(data, '\n') + 1
-	if len(data)-end > mostPart {
+	if len(data)-end > maxPartial {
 		end = len(data)
 	}
-	if a.parts[from] = data[end:]; end == len(data) {
-		delete(a.parts, from)
+	if a.partial[from] = data[end:]; end == len(data) {
+		delete(a.partial, from)
 	}
-	return a.ctl.output(&control.Reply{Stream: r.Stream, Data: data[:end]})
+	return a.ctl.writeOutput(&control.Reply{Stream: r.Stream, Data: data[:end]})
 }
 
-// batches calls send with the records of r, several at a time. It does not wait for
-// more while it has some, and reads no more than a buffer ahead.
+// batches calls send with batches of the records of r. While it has some records, it does not wait for
+// more. It reads at most one buffer ahead.
 func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
-	in := bufio.NewReaderSize(r, mostRecord+1)
+	in := bufio.NewReaderSize(r, maxRecord+1)
 	var batch []task.Bytes
 	size := 0
 	for {
 		record, err := in.ReadSlice(delim)
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", task.Size(mostRecord))
+			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", task.Size(maxRecord))
 		}
 		if err == nil || len(record) > 0 {
 			batch = append(batch, task.Bytes(strings.TrimSuffix(string(record), string(rune(delim)))))
@@ -266,20 +266,20 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 	}
 }
 
-// status writes the lines that tasks have not ended, by task, and returns how the tasks ended
-// as an exit status.
-func (a *adder) status() error {
+// finish writes the incomplete last lines, in the order of the tasks, and returns the exit status of the
+// tasks as an error.
+func (a *adder) finish() error {
 	inOrder := func(x, y stream) int { return cmp.Or(cmp.Compare(x.task, y.task), cmp.Compare(y.name, x.name)) }
-	for _, from := range slices.SortedFunc(maps.Keys(a.parts), inOrder) { // stdout first
-		if err := a.ctl.output(&control.Reply{Stream: from.name, Data: a.parts[from]}); err != nil {
+	for _, from := range slices.SortedFunc(maps.Keys(a.partial), inOrder) { // stdout first
+		if err := a.ctl.writeOutput(&control.Reply{Stream: from.name, Data: a.partial[from]}); err != nil {
 			return err
 		}
 	}
 	return a.ctl.statusOf(a.ended)
 }
 
-// statusOf returns how tasks ended as an exit status, which is nil if all succeeded. It
-// says what the output cannot tell.
+// statusOf returns an error with the exit status for ended tasks, or nil if all succeeded. It says why
+// tasks did not start, which their output cannot show.
 func (c *ctl) statusOf(ended []task.Facts) error {
 	status := statusOK
 	for i := range ended {
@@ -297,7 +297,7 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 			}
 		}
 		if why != "" && !c.JSON {
-			complain(c.errs, fmt.Errorf("task %d: %s", ended[i].Task, why))
+			printError(c.errs, fmt.Errorf("task %d: %s", ended[i].Task, why))
 		}
 	}
 	switch {
@@ -306,22 +306,22 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 	case len(ended) > 1:
 		status = statusFailed
 	}
-	return &failure{status: status}
+	return &statusError{status: status}
 }
 
-// addFar leaves what to add at a hub, for a crew serve that may not be there yet.
-func (c *ctl) addFar() error {
+// leaveAtHub leaves the tasks at a hub, for a crew serve that may not run yet.
+func (c *ctl) leaveAtHub() error {
 	if c.far == nil {
-		return becomeEngine(c.line)
+		return becomeEngine(c.args)
 	}
 	c.Adds.Key = c.Key
-	notice := func(text string) { complain(c.errs, errors.New(text)) }
+	notice := func(text string) { printError(c.errs, errors.New(text)) }
 	leave, end, err := c.far.Leave(Leaving{URL: c.URL, Name: c.Run, Wait: c.Block, Notice: notice})
 	if err != nil {
 		return err
 	}
 	defer end()
-	return c.additions(func(words []task.Bytes) error {
+	return c.eachBatch(func(words []task.Bytes) error {
 		all := c.Adds
 		all.Values, all.Lines = words, c.Stdin
 		line, err := json.Marshal(control.Request{V: control.Version, Op: "add", Add: &all})
@@ -329,7 +329,7 @@ func (c *ctl) addFar() error {
 			err = leave(line)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return &failure{"the hub has not taken what to add: --block DUR waits longer for it", statusBusy}
+			return &statusError{"the hub has not taken what to add: --block DUR waits longer for it", statusBusy}
 		}
 		return err
 	})

@@ -17,7 +17,7 @@ import (
 	"crew/runner/front/cli"
 )
 
-// HandOver describes a run whose tasks are stored, for the hub to submit them.
+// Detachment describes a run whose tasks are stored at the hub, which submits them.
 type Detachment struct {
 	Place
 	Load
@@ -25,52 +25,51 @@ type Detachment struct {
 	Notice func(string)
 }
 
-// Orders say how the hub runs the tasks of a run that was handed over. They are stored as
-// JSON.
+// Orders say how the hub runs the tasks of a detached run. They are stored as JSON.
 type Orders struct {
 	Words       []string `json:"words,omitempty"`        // options; see cli.Options.Carried
 	SameCommand bool     `json:"same_command,omitempty"` // all tasks run the same program
 }
 
-// Handed is a run that was handed over, in the process that submits it.
+// DetachedRun is a detached run in the process that submits it for the hub.
 type DetachedRun struct {
 	Orders
 	Name     string // "" for none
-	Command  string // for people
+	Command  string // for display
 	Tasks    uint64
-	Paused   bool   // it was, when an earlier process ended
+	Paused   bool   // it was paused when an earlier process ended
 	State    string // directory of the journal
 	Source   runner.Source
-	Results  *os.File                      // to which the results go, in input order; see task.ShowFrames
-	WrapSink func(runner.Sink) runner.Sink // wraps the sink that writes them
+	Results  *os.File                      // receives the results in input order; see task.ShowFrames
+	WrapSink func(runner.Sink) runner.Sink // wraps the sink that writes Results
 
-	Do     func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command by do
-	Finish func(s *task.Stats, status int, early string) error               // the run has ended, and why early, if it did
+	Do     func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command with do
+	Finish func(s *task.Stats, status int, early string) error               // records the end of the run, and why it ended early, if it did
 }
 
-// RunHanded runs the tasks of a run that was handed over, and returns the exit status. statusUsage says
-// that it never can.
+// RunDetached runs the tasks of a detached run and returns the exit status of the process. statusUsage
+// means that the run can never be submitted.
 func RunDetached(h *DetachedRun, far *Far) int {
 	o, err := cli.ParseCarried(h.Words)
 	if err != nil {
-		return complain(os.Stderr, err)
+		return printError(os.Stderr, err)
 	}
 	o.Engine.URL, o.Engine.Reach, o.State.Dir, o.Control.Name = "here", 0, h.State, h.Name
-	p, err := planOf(o, func(string) string { return "" }, false)
+	p, err := newPlan(o, func(string) string { return "" }, false)
 	if err != nil {
-		return complain(os.Stderr, err)
+		return printError(os.Stderr, err)
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return complain(os.Stderr, err)
+		return printError(os.Stderr, err)
 	}
 	defer null.Close()
 	w := newWiring([]string{"crew"}, o, p, far, null, h.Results, os.Stderr)
 	w.detached, w.plan.Show = h, task.ShowFrames
-	return complain(os.Stderr, w.run().err)
+	return printError(os.Stderr, w.execute().err)
 }
 
-// openHanded has what is known of a run that was handed over in place of what its input tells.
+// countDetached takes the number of tasks of a detached run from its record.
 func (w *wiring) countDetached() error {
 	if h := w.detached; h != nil {
 		w.inputTasks = h.Tasks
@@ -79,8 +78,8 @@ func (w *wiring) countDetached() error {
 	return nil
 }
 
-// overHanded has it be on record how a run that was handed over has ended. Where it could not go on, a
-// later process may.
+// finishDetached records how a detached run ended. If the process failed, it records nothing, so that a
+// later process can resume the run.
 func (w *wiring) finishDetached(e core.Ending) ending {
 	if e.Reason == core.Broken {
 		return ending{err: e.Err}
@@ -97,7 +96,7 @@ func (w *wiring) finishDetached(e core.Ending) ending {
 	return ending{err: w.detached.Finish(&e.Stats, statusOf(e, w.opts.Failure), why)}
 }
 
-// handOver hands the tasks of a run over, and prints the run.
+// detach stores the tasks of a run at the hub and prints the name of the run.
 func (w *wiring) detach() (end ending) {
 	if err := w.openInput(); err != nil {
 		return ending{err: err}
@@ -153,7 +152,7 @@ func (w *wiring) detach() (end ending) {
 	return end
 }
 
-// attach connects to the run whose results are to be shown.
+// attach connects to the detached run whose results are to be shown.
 func (w *wiring) attach() (err error) {
 	o := w.opts
 	if o.Do != cli.DoAttach {
@@ -161,7 +160,7 @@ func (w *wiring) attach() (err error) {
 	}
 	w.attached, err = w.far.Attach(Attachment{URL: o.Engine.URL, Run: o.Ctl.Run, Store: w.store, Notice: w.screen.Notice})
 	if err == nil {
-		w.close = append(w.close, w.attached.Close)
+		w.closers = append(w.closers, w.attached.Close)
 		w.total.set(w.attached.Tasks())
 	}
 	return err

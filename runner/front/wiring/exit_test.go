@@ -64,9 +64,9 @@ func TestStatus(t *testing.T) {
 
 func TestComplain(t *testing.T) {
 	var b bytes.Buffer
-	require.Equal(t, 2, complain(&b, fmt.Errorf("x: %w", misuse("what went wrong", "hint"))))
-	require.Equal(t, 1, complain(&b, errors.New("open f: no such file")))
-	require.Equal(t, 1, complain(brokenPipe{}, errors.New("nobody hears")))
+	require.Equal(t, 2, printError(&b, fmt.Errorf("x: %w", misuse("what went wrong", "hint"))))
+	require.Equal(t, 1, printError(&b, errors.New("open f: no such file")))
+	require.Equal(t, 1, printError(brokenPipe{}, errors.New("nobody hears")))
 	require.Equal(t, "crew: x: what went wrong: hint\ncrew: open f: no such file\n", b.String())
 }
 

@@ -25,20 +25,19 @@ import (
 )
 
 const (
-	// engineProgram runs what needs the library of NATS, so that crew's start-up does
-	// not pay for it.
+	// engineProgram is the program that links the NATS library, so that the start of crew does not pay
+	// for it.
 	engineProgram = "crew-engine"
-	// EngineProtocol is the version of what crew hands over to crew-engine: its command
-	// line.
+	// EngineProtocol is the version of the command line that crew passes to crew-engine.
 	EngineProtocol = 1
-	// RelayVerb has crew-engine take a client of crew ctl, on its standard input, to a run.
+	// RelayVerb makes crew-engine connect its standard input, a client of crew ctl, to a run.
 	RelayVerb = "relay"
-	// SubmitVerb has crew-engine submit a run that was handed over.
+	// SubmitVerb makes crew-engine submit a detached run.
 	SubmitVerb = "submit"
 	engineHint = "run go install ./... in crew's source"
 )
 
-// Far holds the functions of crew-engine that need the library of NATS.
+// Far holds the functions of crew-engine that need the NATS library.
 type Far struct {
 	Submit func(Submission) (Executor, error)
 	Detach func(ctx context.Context, h Detachment, fill func(add func(*task.Task) error) error) (run string, err error)
@@ -48,74 +47,75 @@ type Far struct {
 	Leave  func(Leaving) (leave func(line []byte) error, end func(), err error)
 }
 
-// Leaving says for which crew serve requests to add tasks are left at a hub, each as a line.
+// Leaving describes where requests to add tasks are left: at a hub, for a crew serve. Each request is one
+// line.
 type Leaving struct {
 	URL    string
-	Name   string        // of the crew serve, which need not be there yet
-	Wait   time.Duration // for the hub, which may be away or full
+	Name   string        // of the crew serve, which need not run yet
+	Wait   time.Duration // how long to wait for a hub that is down or full
 	Notice func(string)
 }
 
-// Submission describes a run whose tasks run on other machines. The executor that is
-// made of it has slots join and leave the run. If it has a Sink, that gets the events
-// after the journal.
+// Submission describes a run whose tasks run on other machines. The executor that is made from it adds
+// slots to the run and removes them. If the executor has a method Sink, that sink gets events after the
+// journal.
 type Submission struct {
 	Place
 	Load
 	proc.Outputs
 	Notice  func(string)
 	Do      func(task.Command) task.Reply
-	Welcome func(control.Link) // has the run's control server serve a client; nil if it has none
+	Welcome func(control.Link) // passes a client to the run's control server
 
-	// Arrive adds what the line of a request says that was left for this run at the hub, under an ID, unless
-	// it has: it comes again until it was not to come later. Arrive is nil if the run has no name, or would
-	// not remember the ID.
+	// Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
+	// already done so. The hub brings the request again as long as later is true. Arrive is nil if the run
+	// has no name, or has no journal that remembers the ID.
 	Arrive func(id string, line []byte) (later bool, err error)
 }
 
-// Place says where the tasks of a run go, and what is known there of an earlier run.
+// Place says where the tasks of a run go, and whether they resume an earlier run.
 type Place struct {
 	cli.Engine
 	cli.State
-	Hosts []cli.Host // of --ssh; then there is no URL
+	Hosts []cli.Host // of -S; there is no URL then
 	Name  string     // of --name; "" for none
 }
 
-// Load describes what the tasks of a run bring to the workers.
+// Load describes what the tasks of a run need on the workers.
 type Load struct {
 	Command Template
 	Life    Life   // of persistent workers
-	Window  int    // records that a slot has at once
+	Window  int    // records that a slot holds at a time
 	Workdir string // "" for the worker's own
 	Env     []string
 	PTY     bool // with Hosts: tasks write to pseudo-terminals
 	Limit   core.Limit
 	Files   Files `json:"-"`
 	Sign    string
-	Needs   bool // tasks may need what workers offer
+	Needs   bool // tasks may need resources that workers offer
 }
 
-// Attachment names a run that was handed over.
+// Attachment names a detached run whose results are to be shown.
 type Attachment struct {
 	URL, Run string
 	Store    *spool.Store // of outputs
 	Notice   func(string)
 }
 
-// Attached brings the results of a run that was handed over: its tasks come in input
-// order once they have ended, and to run one only tells how.
+// Attached fetches the results of a detached run. As a Source it yields the tasks in input order, each
+// once it has ended; as an Executor it returns the result instead of running the task.
 type Attached interface {
 	runner.Source
 	Executor
-	Tasks() uint64                     // how many there are
-	Ended() (status int, early string) // of the run, once it is over
+	Tasks() uint64                     // number of tasks
+	Ended() (status int, early string) // exit status, and why the run ended early, if it did
 	Forget() error                     // removes the run from the engine
 }
 
-// Life says how long a persistent worker on another machine lives, as the options do.
+// Life says how long a persistent worker on another machine lives, as given by the options.
 type Life = task.Life
 
-// Template describes the command of values, or that of persistent workers.
+// Template describes the command that runs values, or the command of persistent workers.
 type Template struct {
 	Words   []string
 	Shell   string
@@ -124,14 +124,13 @@ type Template struct {
 	NoArgs  bool
 	Objects bool // the records are JSON objects
 
-	Protocol task.Protocol // of persistent workers, whose command Words is
+	Protocol task.Protocol // of persistent workers; Words is then their command
 
 	Names []string // of columns
 	Caps  []string // names of limits
 }
 
-// Options returns the options that the command has beside its words, as a shell reads
-// them.
+// Options returns the options that come with the command's words, quoted for a shell.
 func (t *Template) Options() (words []string) {
 	add := func(on bool, word string) {
 		if on {
@@ -149,39 +148,39 @@ func (t *Template) Options() (words []string) {
 	return words
 }
 
-// Files are the files that travel.
+// Files describes the files that are copied to and from the workers.
 type Files struct {
 	Base             []string
 	Transfer, Return func(*task.Task) []string // nil for none
-	Makes, Stdout    bool                      // tasks have a Making, whose files come back; it has Stdout
+	Makes, Stdout    bool                      // tasks have a Making, whose files are copied back; Stdout is one of them
 	Cleanup          bool
 }
 
-// Any reports whether there are any.
+// Any reports whether any files are copied.
 func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Return != nil || f.Makes }
 
-// Work describes a worker: a run whose tasks the engine brings.
+// Work describes a crew worker: a run whose tasks come from the engine.
 type Work struct {
 	cli.Engine
 	Name     string                                         // "" for the machine's
 	Workdir  string                                         // of tasks that have none; "" for this process's
-	Store    *spool.Store                                   // of what tasks bring back
-	Window   int                                            // records that a persistent worker has at once
-	Offers   []task.Cap                                     // what it has for tasks that need it, which are the limits of its run
-	Template Template                                       // without Words, it has none
+	Store    *spool.Store                                   // of outputs and files to send back
+	Window   int                                            // records that a persistent worker holds at a time
+	Offers   []task.Cap                                     // resources for tasks that need them; they are the limits of this run
+	Template Template                                       // has no Words if the worker brings no command
 	Make     func(t *task.Task, names, caps []string) error // expands the template with the task's Records and Object
 	Do       func(task.Command) task.Reply
 	Notice   func(string)
 	Ready    func() // called once runs can find the worker
 }
 
-// Worker takes tasks from the engine, runs them, and brings back their results.
+// Worker takes tasks from the engine and sends back their results.
 type Worker interface {
 	runner.Source // blocks until the run is over
 	runner.Sink
-	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for that of Template
-	Executor(local Executor) Executor // runs what the run starts
-	Host() string                     // its name
+	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for the one of Template
+	Executor(local Executor) Executor // returns the executor for the tasks of other runs; local runs them
+	Host() string                     // name of the worker
 }
 
 // EngineCall is a command line of crew engine.
@@ -189,18 +188,18 @@ type EngineCall struct {
 	cli.Hub
 	cli.Ctl // Run is the operand
 	Verb    string
-	URL     string // or the name of a NATS context; "" if the environment tells
+	URL     string // or the name of a NATS context; "" to read the environment
 	Out     *os.File
 	Notice  func(string)
-	Ready   func() // called once serve does its work
+	Ready   func() // called once crew engine serve is ready
 }
 
-// engine has crew-engine carry out a command of crew engine.
-func engine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.File) error {
+// runEngine carries out a command of crew engine, in crew-engine.
+func runEngine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.File) error {
 	if far == nil {
 		return becomeEngine(line)
 	}
-	c := EngineCall{Hub: o.Hub, Ctl: o.Ctl, Verb: verb, URL: o.Engine.URL, Out: out, Notice: func(text string) { complain(errs, errors.New(text)) }}
+	c := EngineCall{Hub: o.Hub, Ctl: o.Ctl, Verb: verb, URL: o.Engine.URL, Out: out, Notice: func(text string) { printError(errs, errors.New(text)) }}
 	c.Ready = func() { tellReady("crew engine "+verb, c.Notice) }
 	return far.Engine(c)
 }
@@ -211,7 +210,7 @@ func (w *wiring) submit() (Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Welcome: w.welcome}
+	s := Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Welcome: w.serveClient}
 	if w.feed != nil && w.state != nil && place.Name != "" {
 		s.Arrive = w.feed.Arrive
 	}
@@ -219,23 +218,23 @@ func (w *wiring) submit() (Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.close = append(w.close, exec.Close)
-	w.onClose(w.signals.Release) // see workLocally
+	w.closers = append(w.closers, exec.Close)
+	w.onClose(w.signals.Release) // before exec.Close, so that a signal ends its wait
 	return exec, nil
 }
 
-// welcome serves a client of crew ctl elsewhere.
-func (w *wiring) welcome(l control.Link) {
-	if <-w.begun; w.control == nil {
+// serveClient passes a client of crew ctl on another machine to the control server.
+func (w *wiring) serveClient(l control.Link) {
+	if <-w.made; w.control == nil {
 		_ = l.Close()
 		return
 	}
 	w.control.Welcome(l)
 }
 
-// relay returns the program that leads to a run on another machine, and its arguments. Without any, it is no
-// such run.
-func relay(run string) (words []string, err error) {
+// relayCommand returns the path and the arguments of the program that connects to a run on another
+// machine. It returns nil if run names no such run.
+func relayCommand(run string) (words []string, err error) {
 	name, far := strings.CutPrefix(run, cli.EnginePrefix)
 	if !far {
 		return nil, nil
@@ -248,13 +247,13 @@ func relay(run string) (words []string, err error) {
 	return []string{path, engineProgram, "--protocol", strconv.Itoa(EngineProtocol), RelayVerb, name[:i], name[i+1:]}, err
 }
 
-// place says where the run's tasks go.
+// place returns where the run's tasks go.
 func (w *wiring) place() (Place, error) {
 	o, e := w.opts, &w.opts.Engine
 	p := Place{Engine: *e, State: o.State, Name: o.Control.Name}
 	if len(e.Hosts) == 0 {
 		if o.Fed() {
-			p.Reach = 0 // others may come for what is added
+			p.Reach = 0 // workers may join later, for tasks that are added later
 		}
 		return p, nil
 	}
@@ -268,12 +267,11 @@ func (w *wiring) place() (Place, error) {
 	return p, err
 }
 
-// hostsEvery is how often the files of --ssh are looked at.
-const hostsEvery = time.Second
+// hostsInterval is how often the files of -S are checked for changes.
+const hostsInterval = time.Second
 
-// watchHosts reads the files of --ssh again whenever they have changed, so that hosts join
-// and leave the run. A pipe cannot be read again: if one of the files is one, none
-// is.
+// watchHosts rereads the files of -S whenever they change, so that hosts join and leave the run. A pipe
+// cannot be read again: if one of the files is a pipe, none is reread.
 func (w *wiring) watchHosts() {
 	x, ok := w.exec.(interface{ SetHosts(Place) error })
 	pipe := func(file string) bool {
@@ -283,7 +281,7 @@ func (w *wiring) watchHosts() {
 	if !ok || len(w.hostFiles) == 0 || slices.ContainsFunc(w.hostFiles, pipe) {
 		return
 	}
-	w.onClose(watch(w.hostFiles, hostsEvery, func(err error) {
+	w.onClose(watchFiles(w.hostFiles, hostsInterval, func(err error) {
 		if path, missing := errors.AsType[*os.PathError](err); missing {
 			err = fmt.Errorf("%s: %w", path.Path, path.Err)
 		} else {
@@ -298,20 +296,20 @@ func (w *wiring) watchHosts() {
 	}))
 }
 
-// load says what the run's tasks bring.
+// load returns what the run's tasks need on the workers.
 func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
 	return Load{
-		Command: w.source.commandTemplate(), Life: o.Coproc.Life, Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(travelling(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
+		Command: w.source.commandTemplate(), Life: o.Coproc.Life, Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(environOf(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Limit.Timeout, KillAfter: o.Failure.Limit.KillAfter},
 		Files: Files{
-			Base: e.BaseFiles, Transfer: pathsOf(w.source.transfer), Return: pathsOf(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
+			Base: e.BaseFiles, Transfer: pathsFunc(w.source.transfer), Return: pathsFunc(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
 		},
 		Sign: e.Sign, Needs: o.TakesOffers() && (o.Terms.Needs != "" || o.ObjectTasks()),
 	}
 }
 
-// commandTemplate returns the command as a worker compares it with its own.
+// commandTemplate returns the command in the form that a worker compares with its own.
 func (s *source) commandTemplate() Template {
 	c := s.opts.Command
 	var caps []string
@@ -324,8 +322,8 @@ func (s *source) commandTemplate() Template {
 	}
 }
 
-// travelling returns the variables of crew's environment with these names.
-func travelling(names []string) (env []string) {
+// environOf returns the named variables of crew's environment.
+func environOf(names []string) (env []string) {
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
@@ -344,8 +342,8 @@ func becomeEngine(args []string) error {
 	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, argv, os.Environ())}
 }
 
-// EngineArgs checks that the crew that has become crew-engine speaks its version of
-// their protocol, and returns the command line as crew got it.
+// EngineArgs returns the command line as crew got it. It returns an error if the crew that became
+// crew-engine has another version of EngineProtocol.
 func EngineArgs(args []string) ([]string, error) {
 	if len(args) < 3 || args[1] != "--protocol" {
 		return nil, errors.New(engineProgram + " is started by crew: write crew worker, crew engine or crew --engine URL")
@@ -356,11 +354,11 @@ func EngineArgs(args []string) ([]string, error) {
 	return append([]string{"crew"}, args[3:]...), nil
 }
 
-// findProgram returns the path of a program of crew's, which something needs, beside
-// this one, or else in PATH.
+// findProgram returns the path of one of crew's helper programs. It looks beside this program first, and
+// then in PATH. something says in the error what needs the program.
 func findProgram(name, something, hint string) (string, error) {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
-	if own, err := os.Executable(); err == nil { // or else there is no /proc
+	if own, err := os.Executable(); err == nil { // it fails without /proc
 		real, _ := filepath.EvalSymlinks(own) // on darwin it may be a link
 		dirs = append([]string{filepath.Dir(own), filepath.Dir(cmp.Or(real, own))}, dirs...)
 	}

@@ -15,90 +15,88 @@ import (
 	"crew/runner/steer/control"
 )
 
-// mostEnvironments is how many bytes of environments are remembered, so that tasks
-// can share them.
-const mostEnvironments = 4 << 20
+// maxEnvBytes is how many bytes of environments are remembered, so that tasks can share them.
+const maxEnvBytes = 4 << 20
 
-// feed brings the tasks of crew serve into its run: it takes them
-// from clients, and is the run's Source, which has none of its own. Many clients may
-// add at once. The one that has the turn admits what all of them have brought so far,
-// so they share a sync of the journal (group commit).
+// feed adds the tasks of clients to the run of crew serve. It is also the run's Source, which yields no
+// tasks of its own. Many clients may add at the same time: the one that holds turn admits the additions
+// of all that wait, so they share one sync of the journal (group commit).
 type feed struct {
 	// configuration
 
-	source *source
-	queue  *journal.Journal // nil without --state
-	do     func(task.Command) task.Reply
-	goesOn func(left int)
-	over   chan struct{} // closed when the run is over
-	begun  chan struct{} // closed when the tasks of an earlier crew serve are admitted
-	begin  func()        // closes begun, and unlocks turn for the first time
+	source         *source
+	queue          *journal.Journal // nil without --state
+	do             func(task.Command) task.Reply
+	reportRestored func(left int)
+	over           chan struct{} // closed when the run is over
+	restored       chan struct{} // closed when the tasks of an earlier crew serve are admitted
+	markRestored   func()        // closes restored, and unlocks turn for the first time
 
-	// additions that nobody has admitted yet, in order
+	// additions that were not admitted yet, in order
 
 	mu      sync.Mutex
-	arrived []*addition
+	pending []*addition
 
-	// state, under the lock turn, which is held at first, until the tasks of an
-	// earlier crew serve are admitted
+	// state, guarded by turn, which is held from the start until the tasks of an earlier crew serve
+	// are admitted
 
-	turn   sync.Mutex
-	bad    error               // why the tasks of an earlier crew serve could not be admitted
-	number func() uint64       // the run's; nil until it has begun
-	known  map[string][]string // environments by all they hold
-	bytes  int                 // their size
+	turn       sync.Mutex
+	restoreErr error               // why the tasks of an earlier crew serve could not be admitted
+	number     func() uint64       // the run's; nil until Next is called
+	envs       map[string][]string // environments by their content
+	envBytes   int                 // size of envs
 }
 
 // addition is a request to add tasks.
 type addition struct {
 	*control.Addition
-	numbered func(ids []uint64)
-	door     string // the ID of what has brought it; "" for a client
-	tasks    []*task.Task
-	over     bool
-	err      error // if over
+	accepted  func(ids []uint64) // called once the tasks are in the journal, if there is one
+	arrivalID string             // the ID of a request that was left at the hub; "" for a client
+	tasks     []*task.Task
+	done      bool
+	err       error // if done
 }
 
-// newFeed returns the feed of a run whose door is do. goesOn is told how many tasks an
-// earlier crew serve has left.
-func newFeed(s *source, queue *journal.Journal, do func(task.Command) task.Reply, goesOn func(left int)) *feed {
+// newFeed returns the feed of a run that carries out commands by do. It calls reportRestored with the number of
+// tasks that an earlier crew serve left.
+func newFeed(s *source, queue *journal.Journal, do func(task.Command) task.Reply, reportRestored func(left int)) *feed {
 	f := &feed{
-		source: s, queue: queue, do: do, goesOn: goesOn,
-		over: make(chan struct{}), begun: make(chan struct{}), known: map[string][]string{},
+		source: s, queue: queue, do: do, reportRestored: reportRestored,
+		over: make(chan struct{}), restored: make(chan struct{}), envs: map[string][]string{},
 	}
 	f.turn.Lock()
-	f.begin = sync.OnceFunc(func() {
-		close(f.begun)
+	f.markRestored = sync.OnceFunc(func() {
+		close(f.restored)
 		f.turn.Unlock()
 	})
 	return f
 }
 
-// close lets Next and Add return. The run is over. Once close returns, Add records
-// nothing more, so the journal may be closed.
+// close makes Next and Add return once the run is over. After close has returned, Add records nothing
+// more, so the journal may be closed.
 func (f *feed) close() {
 	close(f.over)
-	f.begin()
-	f.turn.Lock() // after those that have been recorded and are to be withdrawn
+	f.markRestored()
+	f.turn.Lock() // wait for additions that were recorded and must be withdrawn
 	defer f.turn.Unlock()
 }
 
-// mayAdd asks the run whether it takes tasks, and how many. If it does not, it is full or ends,
-// and the client may try again later.
-func (f *feed) mayAdd() task.Reply {
+// room returns how many tasks the run takes now, in Room. If it takes none, because it is full or ends,
+// the error says so, and the client may try again later.
+func (f *feed) room() task.Reply {
 	select {
-	case <-f.over: // it may not even have begun
+	case <-f.over: // the run may not even have started
 		return task.Reply{Err: errRunOver}
 	default:
 	}
-	if f.bad != nil {
-		return task.Reply{Err: f.bad}
+	if f.restoreErr != nil {
+		return task.Reply{Err: f.restoreErr}
 	}
-	return f.offer(task.Command{Op: task.Add})
+	return f.doAdd(task.Command{Op: task.Add})
 }
 
-// offer carries out a command to add tasks. If it is refused, the client may try again later.
-func (f *feed) offer(cmd task.Command) task.Reply {
+// doAdd carries out a command to add tasks. If the run refuses it, the client may try again later.
+func (f *feed) doAdd(cmd task.Command) task.Reply {
 	reply := f.do(cmd)
 	if reply.Err != nil {
 		reply.Err = &control.Refused{Text: reply.Err.Error(), Status: statusBusy}
@@ -108,28 +106,28 @@ func (f *feed) offer(cmd task.Command) task.Reply {
 
 var errRunOver = &control.Refused{Text: "it is over", Status: statusBusy, Over: true}
 
-// Next admits the tasks of an earlier crew serve, and blocks until the run is over. Tasks
-// that are added get their numbers from number.
+// Next admits the tasks of an earlier crew serve, and then blocks until the run is over. Tasks that
+// clients add get their numbers from number.
 func (f *feed) Next(number func() uint64) (*task.Task, error) {
 	f.number = number
-	f.bad = f.restore()
-	f.begin()
-	if f.bad != nil {
-		return nil, f.bad
+	f.restoreErr = f.restore()
+	f.markRestored()
+	if f.restoreErr != nil {
+		return nil, f.restoreErr
 	}
 	<-f.over
 	return nil, io.EOF
 }
 
-// restore admits the tasks that the journal holds, except those of which nothing is
-// left to know. If the run drains already, they stay there.
+// restore admits the tasks of the journal, except those that succeeded and were shown and logged. If the
+// run already drains, they stay in the journal.
 func (f *feed) restore() error {
 	if f.queue == nil {
-		f.mayAdd() // from now on it can be idle
+		f.room() // from now on the run can become idle
 		return nil
 	}
 	cmd := task.Command{Op: task.Add, N: int(f.queue.LastID()), Succeeded: f.queue.Succeeded()}
-	known := map[uint64]bool{} // those of which it is known whether they have succeeded
+	known := map[uint64]bool{} // tasks of the journal, whose outcomes are known
 	needs := map[string][]task.Need{}
 	var waiting []*task.Task
 	for t, err := range f.queue.QueueTasks() {
@@ -143,7 +141,7 @@ func (f *feed) restore() error {
 		switch {
 		case t.Done == nil:
 			if list := t.Terms().Needs; len(list) > 0 {
-				t.Asked.Needs = shared(needs, fmt.Sprint(list), list)
+				t.Asked.Needs = intern(needs, fmt.Sprint(list), list)
 			}
 			waiting = append(waiting, t)
 		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
@@ -153,19 +151,19 @@ func (f *feed) restore() error {
 	}
 	for _, t := range waiting {
 		for _, id := range t.Terms().After {
-			if !known[id] { // it is forgotten, but if it had failed, t would not wait
+			if !known[id] { // forgotten, but it succeeded: otherwise t would not wait
 				cmd.Succeeded = append(cmd.Succeeded, [2]uint64{id, id})
 			}
 		}
 	}
 	f.do(cmd)
-	f.goesOn(len(waiting))
+	f.reportRestored(len(waiting))
 	return nil
 }
 
-// shared returns the list that a map has for a key, or puts it there, so that tasks share equal
-// lists.
-func shared[T any](known map[string][]T, key string, list []T) []T {
+// intern returns the list that known has for key, and sets it to list if there is none, so that tasks
+// share equal lists.
+func intern[T any](known map[string][]T, key string, list []T) []T {
 	if same, ok := known[key]; ok {
 		return same
 	}
@@ -173,18 +171,18 @@ func shared[T any](known map[string][]T, key string, list []T) []T {
 	return list
 }
 
-// Add is the Feed of the control server. Once it returns no error, the tasks are in the
-// journal, if there is one, and run even if this run ends before.
-func (f *feed) Add(a *control.Addition, numbered func(ids []uint64)) error {
-	return f.add(&addition{Addition: a, numbered: numbered})
+// Add is the Feed of the control server. When it returns nil, the tasks are in the journal, if there is
+// one, and will run even if this run ends first.
+func (f *feed) Add(a *control.Addition, accepted func(ids []uint64)) error {
+	return f.add(&addition{Addition: a, accepted: accepted})
 }
 
-// Arrive adds what the line of a request says that was left for this run at the hub, under an ID, unless
-// it has. It may be added later if it was not wrong.
+// Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
+// already done so. later reports whether the request failed but may succeed later. See Submission.
 func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 	select {
-	case <-f.begun:
-	default: // and it may never: whoever ends the run does not wait for that
+	case <-f.restored:
+	default: // do not wait: the run may end before it has restored its tasks
 		return true, nil
 	}
 	if f.queue.LastDelivery() == id {
@@ -194,11 +192,11 @@ func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !a.Lines && !f.source.opts.TakesValues() { // whoever left it does not know the run
+	if !a.Lines && !f.source.opts.TakesValues() { // the submitter could not know whether the run takes values
 		a.Values, a.Command = nil, a.Values
 	}
 	a.Lines, a.Dir, a.Env = a.Lines && !f.source.opts.TakesValues(), "", nil
-	err = f.add(&addition{Addition: a, numbered: func([]uint64) {}, door: id})
+	err = f.add(&addition{Addition: a, accepted: func([]uint64) {}, arrivalID: id})
 	refused, is := errors.AsType[*control.Refused](err)
 	return err != nil && !(is && refused.Status == statusTrouble), err
 }
@@ -208,37 +206,37 @@ func (f *feed) add(x *addition) error {
 		return err
 	}
 	f.mu.Lock()
-	f.arrived = append(f.arrived, x)
+	f.pending = append(f.pending, x)
 	f.mu.Unlock()
 	f.turn.Lock()
 	defer f.turn.Unlock()
-	if !x.over {
+	if !x.done {
 		f.mu.Lock()
-		list := f.arrived
-		f.arrived = nil
+		list := f.pending
+		f.pending = nil
 		f.mu.Unlock()
 		f.admit(list)
 	}
 	return x.err
 }
 
-// check refuses an addition that is not for this run.
+// check refuses an addition in a form that this run does not take.
 func (f *feed) check(a *control.Addition) error {
 	o := f.source.opts
 	switch {
 	case o.TakesValues() && (a.Lines || len(a.Command) > 0):
-		return wrong("it takes values, not commands")
+		return refuse("it takes values, not commands")
 	case !o.TakesValues() && !a.Lines && len(a.Values) > 0:
-		return wrong("it takes commands, not values")
+		return refuse("it takes commands, not values")
 	case len(a.Values) == 0 && len(a.Command) == 0:
-		return wrong("there is nothing to add")
+		return refuse("there is nothing to add")
 	}
 	return nil
 }
 
-// admit admits the tasks of additions, each as a whole or not at all.
+// admit admits additions, each as a whole or not at all. The caller must hold turn.
 func (f *feed) admit(list []*addition) {
-	now := f.mayAdd()
+	now := f.room()
 	room := now.Room
 	for _, x := range list {
 		var numbers []uint64
@@ -246,12 +244,12 @@ func (f *feed) admit(list []*addition) {
 			numbers = append(numbers, f.number())
 			return numbers[len(numbers)-1]
 		}
-		if x.over, x.err = true, now.Err; x.err == nil {
+		if x.done, x.err = true, now.Err; x.err == nil {
 			var err error
-			if x.tasks, err = f.tasks(x, number); err != nil {
-				x.err = wrong(err.Error())
-			} else if n := len(x.tasks); n > room && (x.door == "" || room < f.source.opts.Serve.Feed.MaxQueued) {
-				x.err = f.full(x)
+			if x.tasks, err = f.makeTasks(x, number); err != nil {
+				x.err = refuse(err.Error())
+			} else if n := len(x.tasks); n > room && (x.arrivalID == "" || room < f.source.opts.Serve.Feed.MaxQueued) {
+				x.err = f.noRoom(x)
 			}
 		}
 		if x.err != nil {
@@ -266,28 +264,29 @@ func (f *feed) admit(list []*addition) {
 	f.commit(slices.DeleteFunc(list, func(x *addition) bool { return x.err != nil || len(x.tasks) == 0 }))
 }
 
-// wrong returns the error of an addition that this run never takes.
-func wrong(text string) error { return &control.Refused{Text: text, Status: statusTrouble} }
+// refuse returns the error for an addition that this run will never take.
+func refuse(text string) error { return &control.Refused{Text: text, Status: statusTrouble} }
 
-// full returns why there is no room for the tasks of an addition. What came by a door was accepted before:
-// it is taken whole once nothing waits, however much it is.
-func (f *feed) full(x *addition) error {
+// noRoom returns the error for an addition for which there is no room. A request from the hub is not
+// refused for its size: the submitter was told that it was accepted, so it is taken as a whole once the
+// queue is empty.
+func (f *feed) noRoom(x *addition) error {
 	n, most := len(x.tasks), f.source.opts.Serve.Feed.MaxQueued
-	if n > most && x.door == "" { // to wait might be in vain
-		return wrong(fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
+	if n > most && x.arrivalID == "" { // waiting would not help
+		return refuse(fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
 	}
 	return &control.Refused{Text: task.ErrFull.Error(), Status: statusBusy}
 }
 
-// commit records all tasks of additions and gives them to the run.
+// commit records the tasks of all additions and gives them to the run. The caller must hold turn.
 func (f *feed) commit(list []*addition) {
 	if len(list) == 0 {
 		return
 	}
 	var err error
-	all, door := allOf(list), ""
+	all, door := allTasks(list), ""
 	for _, x := range list {
-		door = cmp.Or(door, x.door)
+		door = cmp.Or(door, x.arrivalID)
 	}
 	if f.queue != nil {
 		err = f.queue.Accept(all, door)
@@ -298,15 +297,15 @@ func (f *feed) commit(list []*addition) {
 			for _, t := range x.tasks {
 				ids = append(ids, t.ID)
 			}
-			x.numbered(ids)
+			x.accepted(ids)
 		}
 	}
 	if err == nil {
-		err = f.offer(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
-		if f.queue != nil && err != nil { // the run has just begun to drain
-			left := func(x *addition) bool { return x.door != "" } // the next run has it
-			if list = slices.DeleteFunc(list, left); len(list) > 0 {
-				err = cmp.Or(f.queue.Withdraw(allOf(list)), err)
+		err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
+		if f.queue != nil && err != nil { // the run has just started to drain
+			fromHub := func(x *addition) bool { return x.arrivalID != "" } // they stay for the next run
+			if list = slices.DeleteFunc(list, fromHub); len(list) > 0 {
+				err = cmp.Or(f.queue.Withdraw(allTasks(list)), err)
 			}
 		}
 	}
@@ -315,16 +314,16 @@ func (f *feed) commit(list []*addition) {
 	}
 }
 
-// allOf returns the tasks of additions.
-func allOf(list []*addition) (all []*task.Task) {
+// allTasks returns the tasks of additions.
+func allTasks(list []*addition) (all []*task.Task) {
 	for _, x := range list {
 		all = append(all, x.tasks...)
 	}
 	return all
 }
 
-// tasks makes the tasks of an addition.
-func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err error) {
+// makeTasks makes the tasks of an addition.
+func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, err error) {
 	if len(x.Command) > 0 {
 		list = append(list, f.source.tasks.Command(convert[string](x.Command), number()))
 	} else {
@@ -343,15 +342,15 @@ func (f *feed) tasks(x *addition, number func() uint64) (list []*task.Task, err 
 		if i := slices.IndexFunc(x.After, func(id uint64) bool { return id == 0 || id >= list[0].ID }); i >= 0 {
 			return nil, fmt.Errorf("there is no task %d to come after", x.After[i])
 		}
-		if complete(t, x.Addition); x.Dir != "" && !f.source.opts.TakesValues() {
-			t.Dir, t.Env, t.Bare = string(x.Dir), f.environment(x.Env), true
+		if applyTerms(t, x.Addition); x.Dir != "" && !f.source.opts.TakesValues() {
+			t.Dir, t.Env, t.Bare = string(x.Dir), f.internEnv(x.Env), true
 		}
 	}
 	return list, nil
 }
 
-// complete sets what an addition says of its tasks, whatever run they are for.
-func complete(t *task.Task, x *control.Addition) {
+// applyTerms sets the terms that an addition gives for its tasks.
+func applyTerms(t *task.Task, x *control.Addition) {
 	if terms := t.Terms(); len(x.After) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
 		terms.After = slices.Concat(terms.After, x.After)
 		terms.At, terms.Note = x.At, string(x.Note)
@@ -366,20 +365,20 @@ func complete(t *task.Task, x *control.Addition) {
 	}
 }
 
-// environment returns env, in the memory of an equal one if that is known.
-func (f *feed) environment(env []task.Bytes) []string {
+// internEnv returns env with empty variables of limits. Equal environments share memory.
+func (f *feed) internEnv(env []task.Bytes) []string {
 	list := withoutUnits(convert[string](env), f.source.opts.Queue.Caps)
 	key := strings.Join(list, "\x00")
-	if f.known[key] == nil {
-		if f.bytes += len(key); f.bytes > mostEnvironments {
-			clear(f.known)
-			f.bytes = len(key)
+	if f.envs[key] == nil {
+		if f.envBytes += len(key); f.envBytes > maxEnvBytes {
+			clear(f.envs)
+			f.envBytes = len(key)
 		}
 	}
-	return shared(f.known, key, list)
+	return intern(f.envs, key, list)
 }
 
-// convert returns a list of strings as one of another type of them.
+// convert converts a list of strings to another string type.
 func convert[To, From ~string](list []From) []To {
 	converted := make([]To, len(list))
 	for i, s := range list {

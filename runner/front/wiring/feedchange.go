@@ -5,11 +5,11 @@ import (
 	"crew/runner/steer/control"
 )
 
-// Do carries out a command. A task that has ended is retried as another one, which is
-// recorded like those that are added; what is done by hand with one that waits is recorded, too.
+// Do carries out a command. The retry of an ended task is a new task, which is recorded like an added
+// one. Changes to waiting tasks (hold, release, move) are recorded, too.
 func (f *feed) Do(cmd task.Command) (reply task.Reply) {
-	if cmd.Op != task.Look { // by which clients find the run
-		<-f.begun // or it would know nothing of most tasks
+	if cmd.Op != task.Look { // clients use it to find the run
+		<-f.restored // earlier, the run would not know most of its tasks
 	}
 	switch cmd.Op {
 	case task.Hold, task.Release, task.Move:
@@ -27,7 +27,7 @@ func (f *feed) Do(cmd task.Command) (reply task.Reply) {
 	return f.do(cmd)
 }
 
-// retry retries tasks. Those that run as new ones are recorded together.
+// retry retries tasks. It records the new tasks together.
 func (f *feed) retry(cmd task.Command) task.Reply {
 	f.turn.Lock()
 	defer f.turn.Unlock()
@@ -35,7 +35,7 @@ func (f *feed) retry(cmd task.Command) task.Reply {
 	for _, t := range reply.Tasks {
 		t.Identity = [16]byte{}
 	}
-	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, numbered: func([]uint64) {}}
+	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, accepted: func([]uint64) {}}
 	if len(x.tasks) > 0 {
 		f.commit([]*addition{x})
 	}

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	mostJobs    = 4096    // workers with -j 0; more only slow a machine down
-	mostWritten = 1 << 20 // largest number in -j
+	maxJobs      = 4096    // workers with -j0; more only slow a machine down
+	maxJobsValue = 1 << 20 // largest number that -j takes
 )
 
-// parseJobs reads N, N%, +N, -N or 0 and reports whether s is one of them. n is 0 for a
-// 0 alone. processors is called only if the form depends on it.
+// parseJobs parses N, N%, +N, -N or 0 and reports whether s has one of these forms. n is 0 only for "0".
+// processors is called only if the form depends on it.
 func parseJobs(s string, processors func() int) (n int, ok bool) {
 	form, digits := byte(0), s
 	switch {
@@ -33,7 +33,7 @@ func parseJobs(s string, processors func() int) (n int, ok bool) {
 		form, digits = '%', s[:len(s)-1]
 	}
 	written, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || written > mostWritten {
+	if err != nil || written > maxJobsValue {
 		return 0, false
 	}
 	switch n = int(written); form {
@@ -49,13 +49,13 @@ func parseJobs(s string, processors func() int) (n int, ok bool) {
 	return max(1, n), true
 }
 
-// readJobs returns the number of workers that s stands for. If s is not in a form
-// of parseJobs, it is the name of a file that holds one; file is that name then,
-// and a 0 in it means a pause. processes is how many there may be. The error does not repeat s.
+// readJobs returns the number of workers that s stands for. If s has no form of parseJobs, it is the name
+// of a file that holds one; file is then that name, and 0 in the file means a pause. processes limits the
+// number of processes and threads. The error does not repeat s.
 func readJobs(s string, processes int64) (n int, file string, err error) {
 	if n, ok := parseJobs(s, hereProcessors); ok {
 		if n == 0 {
-			n = mostTasks(kernel.Limit(syscall.RLIMIT_NOFILE), processes)
+			n = maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), processes)
 		}
 		return n, "", nil
 	}
@@ -65,27 +65,26 @@ func readJobs(s string, processes int64) (n int, file string, err error) {
 	}
 	text, err := os.ReadFile(s)
 	if err != nil {
-		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", mostWritten)
+		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", maxJobsValue)
 	}
 	n, ok := parseJobs(strings.TrimSpace(string(text)), hereProcessors)
 	if !ok {
-		return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", mostWritten)
+		return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", maxJobsValue)
 	}
 	return n, s, nil
 }
 
-// jobsEvery is how often the file of --jobs is looked at.
-const jobsEvery = 500 * time.Millisecond
+// jobsInterval is how often the --jobs file is checked for changes.
+const jobsInterval = 500 * time.Millisecond
 
-// watchJobs reads the file of --jobs again whenever it has changed, and resizes or
-// pauses the pool, until stop is called. now is the number that was read from it
-// before. If the file is gone or holds no number of workers, the pool stays as it
-// is and notice is called once. watchJobs does not wait for notice.
+// watchJobs rereads the --jobs file whenever it changes, and resizes or pauses the pool, until stop is
+// called. now is the number that was last read from it. If the file is missing or holds no number of
+// workers, the pool stays as it is and notice is called once. watchJobs does not wait for notice.
 func watchJobs(file string, now int, do func(task.Command), notice func(string)) (stop func()) {
 	if now == 0 {
 		applyJobs(1, 0, file, do, notice)
 	}
-	return watch([]string{file}, jobsEvery, func(gone error) {
+	return watchFiles([]string{file}, jobsInterval, func(gone error) {
 		n, err := now, errors.Unwrap(gone) // without the path
 		if gone == nil {
 			n, _, err = readJobs(file, math.MaxInt64)
@@ -100,8 +99,7 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 	})
 }
 
-// applyJobs resizes, pauses or resumes the pool once its file says now instead of
-// before.
+// applyJobs resizes, pauses or resumes the pool after the number in file changed from before to now.
 func applyJobs(before, now int, file string, do func(task.Command), notice func(string)) {
 	if now == 0 {
 		do(task.Command{Op: task.Pause})
@@ -118,20 +116,20 @@ func applyJobs(before, now int, file string, do func(task.Command), notice func(
 // hereProcessors returns the number of processors that crew can use.
 func hereProcessors() int { return machine.New("").Processors() }
 
-// mostTasks returns how many tasks can run at once with so many descriptors, and so many
+// maxTasks returns how many tasks can run at a time with the given numbers of descriptors and of
 // processes and threads. It allows four descriptors for each task and 32 for crew.
-func mostTasks(files uint64, processes int64) int {
+func maxTasks(files uint64, processes int64) int {
 	if files < 32+4 {
 		return 1
 	}
-	return int(min(mostJobs, (files-32)/4, uint64(proc.AtOnce(processes))))
+	return int(min(maxJobs, (files-32)/4, uint64(proc.AtOnce(processes))))
 }
 
-// watch calls changed when one of files has been changed, replaced or removed, and was the
-// same at two looks since: it is not half written then. gone is the error of one that cannot
-// be looked at. The first call is about how the files are at the start. Polling works on
-// every file system, unlike notification. No call is under way once stop returns.
-func watch(files []string, every time.Duration, changed func(gone error)) (stop func()) {
+// watchFiles calls changed when one of the files was changed, replaced or removed, and has then stayed the
+// same for two checks, so it is not half written. It also calls changed once for the initial state. gone
+// is the error of a file that cannot be examined. watchFiles polls, because that works on every file
+// system, unlike notification. When stop returns, no call of changed is in progress.
+func watchFiles(files []string, every time.Duration, changed func(gone error)) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -144,7 +142,7 @@ func watch(files []string, every time.Duration, changed func(gone error)) (stop 
 				return
 			case <-t.C:
 			}
-			now, gone := look(files)
+			now, gone := stampAll(files)
 			if now != last {
 				last, fresh = now, true
 			} else if fresh {
@@ -156,8 +154,8 @@ func watch(files []string, every time.Duration, changed func(gone error)) (stop 
 	return func() { close(quit); <-done }
 }
 
-// look returns the stamps of files, and why one cannot be looked at.
-func look(files []string) (stamps string, gone error) {
+// stampAll returns the stamps of files, and the first error of a file that cannot be examined.
+func stampAll(files []string) (stamps string, gone error) {
 	for _, file := range files {
 		st, err := os.Stat(file)
 		if err != nil {
@@ -170,7 +168,7 @@ func look(files []string) (stamps string, gone error) {
 	return stamps, gone
 }
 
-// stamp returns what changes with the content of a file, and if another one takes its place.
+// stamp returns a string that changes if a file is modified or replaced.
 func stamp(st os.FileInfo) string {
 	inode := uint64(0)
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {

@@ -15,23 +15,23 @@ import (
 	"crew/runner/front/cli"
 )
 
-// mostShared is how many places a jobserver can have: as many bytes fit a pipe.
-const mostShared = 64 << 10
+// maxShared is the largest number of places in a jobserver: its pipe holds a byte for each.
+const maxShared = 64 << 10
 
-// makeTime is how long the make in PATH may take to say its version.
-const makeTime = 2 * time.Second
+// makeTimeout limits the time that make --version may take.
+const makeTimeout = 2 * time.Second
 
-// openTokens joins make's jobserver, or opens one for the tasks.
+// openTokens joins make's jobserver, or creates one for the tasks.
 func (w *wiring) openTokens() (err error) {
-	w.tokens, err = tokensOf(w.opts, &w.plan, w.screen.Notice)
+	w.tokens, err = newTokens(w.opts, &w.plan, w.screen.Notice)
 	if w.tokens != nil {
-		w.close = append(w.close, w.tokens.Close)
+		w.closers = append(w.closers, w.tokens.Close)
 	}
 	return err
 }
 
-// tokensOf returns the tokens of a run, or nil if its places are shared with nobody.
-func tokensOf(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.Tokens, err error) {
+// newTokens returns the tokens of a run, or nil if it neither joins nor shares a jobserver.
+func newTokens(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.Tokens, err error) {
 	if o.Show.DryRun {
 		return nil, nil
 	}
@@ -53,11 +53,11 @@ func tokensOf(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.T
 	if o.Jobserver.Mode != "share" {
 		return nil, nil
 	}
-	if p.jobs > mostShared {
-		return nil, misuse(fmt.Sprintf("--jobserver shares at most %d places", mostShared), "lower -j")
+	if p.jobs > maxShared {
+		return nil, misuse(fmt.Sprintf("--jobserver shares at most %d places", maxShared), "lower -j")
 	}
 	style := o.Jobserver.Style
-	if tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, p.jobs), style == "pipe" || style != "fifo" && makeIsOld()); err != nil {
+	if tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, p.jobs), style == "pipe" || style != "fifo" && isOldMake()); err != nil {
 		return nil, fmt.Errorf("--jobserver: %w", err)
 	}
 	return tokens, nil
@@ -67,7 +67,7 @@ func tokensOf(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.T
 func (w *wiring) environ() []string {
 	env := withoutUnits(os.Environ(), w.opts.Queue.Caps)
 	if w.feed != nil || w.worker != nil {
-		env = without(env, notifySocket) // no task speaks for crew
+		env = without(env, notifySocket) // tasks must not send notifications for crew
 	}
 	if w.tokens == nil || w.tokens.Makeflags() == "" {
 		return env
@@ -75,8 +75,8 @@ func (w *wiring) environ() []string {
 	return append(without(env, "MAKEFLAGS", "MFLAGS"), "MAKEFLAGS="+w.tokens.Makeflags())
 }
 
-// withoutUnits returns an environment, which it may change, in which the variables of limits by
-// name are empty, as they are for a task that needs nothing of them.
+// withoutUnits returns env with empty variables of limits, as a task gets them that needs none of their
+// units. It may modify env.
 func withoutUnits(env []string, caps []task.Cap) []string {
 	for _, c := range caps {
 		name := task.CapVariable(c.Name)
@@ -85,7 +85,7 @@ func withoutUnits(env []string, caps []task.Cap) []string {
 	return env
 }
 
-// without removes variables from an environment, and returns it.
+// without removes variables from env and returns the result. It modifies env.
 func without(env []string, names ...string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -93,13 +93,13 @@ func without(env []string, names ...string) []string {
 	})
 }
 
-// makeIsOld reports whether the make in PATH is one before 4.4, which stops if the
+// isOldMake reports whether the make in PATH is older than GNU make 4.4. Such a make exits if the
 // jobserver is a FIFO.
-func makeIsOld() bool {
-	ctx, done := context.WithTimeout(context.Background(), makeTime)
+func isOldMake() bool {
+	ctx, done := context.WithTimeout(context.Background(), makeTimeout)
 	defer done()
 	cmd := exec.CommandContext(ctx, "make", "--version")
-	cmd.Env, cmd.WaitDelay = []string{}, makeTime // it may be a script that goes on
+	cmd.Env, cmd.WaitDelay = []string{}, makeTimeout // make may be a script whose children keep the pipe open
 	text, _ := cmd.Output()
 	var major, minor int
 	_, err := fmt.Sscanf(string(text), "GNU Make %d.%d", &major, &minor)

@@ -22,25 +22,24 @@ import (
 )
 
 const (
-	// execve takes argMaxLeast whatever the stack limit is.
+	// argMaxLeast bytes are accepted by execve whatever the stack limit is.
 	argMaxLeast = 128 << 10
-	// argMaxSpare is left free: for the variables that crew adds, for the
-	// kernel's own, and because xargs leaves as much.
+	// argMaxSpare bytes are left free for variables that crew and the kernel add. xargs leaves as many.
 	argMaxSpare = 4096
 	pointer     = 8
-	// ownFiles are the descriptors that a run always takes beside those of its
-	// executor: the Go runtime's poller, and a pipe for signals.
+	// ownFiles is the number of descriptors that a run always uses in addition to those of its executor:
+	// for the Go runtime's poller, and a pipe for signals.
 	ownFiles = 4
-	// stateFiles are journal, outputs and lock.
+	// stateFiles counts the journal, the outputs and the lock.
 	stateFiles = 3
-	// workerFiles are those of a persistent worker as long as it lives: its standard
-	// streams, a pidfd, and an eventfd that wakes its goroutine.
+	// workerFiles is the number of descriptors of a persistent worker: its standard streams, a pidfd, and
+	// an eventfd that wakes its goroutine.
 	workerFiles = 5
 )
 
-// checkLimits refuses limits under which the run is not possible.
+// checkLimits returns an error if the limits on files or processes are too low for the run.
 func checkLimits(o *cli.Options, p plan) error {
-	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), files(o, p)
+	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), filesNeeded(o, p)
 	if left < need {
 		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n",
 			int64(most)-left+need, most)
@@ -55,15 +54,15 @@ func checkLimits(o *cli.Options, p plan) error {
 	return nil
 }
 
-// files is how many descriptors the run opens with one task at a time.
-func files(o *cli.Options, p plan) int64 {
+// filesNeeded returns the number of descriptors that the run uses with one task at a time.
+func filesNeeded(o *cli.Options, p plan) int64 {
 	inputs := len(slices.DeleteFunc(o.Input.Paths(), func(path string) bool { return path == "-" }))
 	if o.Failure.Halt.Percent {
-		inputs += 1 + inputs // copies of what can be read only once, stdin too
+		inputs += 1 + inputs // copies of stdin and of files that can be read only once
 	}
 	n := ownFiles + proc.LeastFiles + inputs
 	if p.join != nil || o.Jobserver.Mode == "share" {
-		n += 4 // both ends of the pipe or FIFO, of which crew opens its own, or the purse
+		n += 4 // both ends of the pipe or FIFO, and crew's own copies of them or the memory shared with the guardian
 	}
 	if o.State.Dir != "" {
 		n += stateFiles
@@ -83,8 +82,8 @@ func files(o *cli.Options, p plan) int64 {
 	return int64(n)
 }
 
-// mostEnviron returns the environment, with all units of limits by name.
-func mostEnviron(caps []task.Cap) []string {
+// largestEnviron returns crew's environment with all units of all limits: no task's can be larger.
+func largestEnviron(caps []task.Cap) []string {
 	env := os.Environ()
 	for _, c := range caps {
 		units := strings.Join(c.Units, ",")
@@ -95,8 +94,8 @@ func mostEnviron(caps []task.Cap) []string {
 	return env
 }
 
-// argMax is how many bytes of arguments, each with its NUL and its pointer, a
-// command may have beside an environment.
+// argMax returns how many bytes of arguments a command may have in addition to an environment. Each
+// argument counts with its NUL and its pointer.
 func argMax(environ []string) int {
 	most := int(min(max(kernel.Limit(syscall.RLIMIT_STACK)/4, argMaxLeast), kernel.ArgMax))
 	for _, kv := range environ {
@@ -105,8 +104,8 @@ func argMax(environ []string) int {
 	return max(most-argMaxSpare, argMaxSpare)
 }
 
-// ready returns why a run could do nothing here, if that shows before it reads anything.
-func ready(o *cli.Options, p plan, stdin *os.File) error {
+// checkReady returns an error if it is clear, before anything is read, that the run cannot do anything.
+func checkReady(o *cli.Options, p plan, stdin *os.File) error {
 	if err := checkLimits(o, p); err != nil {
 		return err
 	}
@@ -128,31 +127,32 @@ func ready(o *cli.Options, p plan, stdin *os.File) error {
 	return nil
 }
 
-// findCommand looks for the program that all tasks run, before the run waits for records
-// in vain. With --state there may be no task left to run, and a log tells of the task;
-// but a shell is needed to compile a script.
+// findCommand returns an error if the program that all tasks run is missing. It looks only if the run would
+// otherwise wait for records on standard input first, and not with --state, which may leave no task to
+// run, or if a log or report is to show the failed task. A shell is always needed, to compile the script.
 func findCommand(o *cli.Options) error {
 	name := o.Template().Program()
-	told := !o.Input.ReadsStdin() || o.Any("state joblog results junit")
-	if name == "" || o.Elsewhere() || o.Show.DryRun || told && o.Command.Shell == "" {
+	later := !o.Input.ReadsStdin() || o.Any("state joblog results junit")
+	if name == "" || o.Elsewhere() || o.Show.DryRun || later && o.Command.Shell == "" {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
-		return &failure{o.CannotRun(err, status), status}
+		return &statusError{o.CannotRun(err, status), status}
 	}
 	return nil
 }
 
-// isNull reports whether f is /dev/null, which a closed standard input is, too.
+// isNull reports whether f is /dev/null. A standard input that was closed is /dev/null, too.
 func isNull(f *os.File) bool {
 	var st, null unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR &&
 		unix.Stat(os.DevNull, &null) == nil && null.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == null.Rdev
 }
 
-// strayInput reports whether in is a pipe with data in it that is for nobody else. A pipe that
-// is the standard input of crew's parent, too, may be a loop's list or the rest of a script.
-func strayInput(in *os.File) bool {
+// inputUnread reports whether in is a pipe with unread data that no other process is likely to read. If
+// the pipe is also the standard input of crew's parent, it may hold the list of a loop or the rest of a
+// script.
+func inputUnread(in *os.File) bool {
 	own, err := in.Stat()
 	if err != nil || own.Mode()&os.ModeNamedPipe == 0 {
 		return false
@@ -162,9 +162,9 @@ func strayInput(in *os.File) bool {
 	return err == nil && unknown == nil && n > 0 && !os.SameFile(own, parents)
 }
 
-// boundsOf returns the bounds for the load and the memory that options set on a machine. The error
-// is that it does not tell these.
-func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
+// machineBounds returns the bounds that the options set on the load and the memory of a machine. It
+// returns an error if the machine does not report them.
+func machineBounds(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
 	name := "load"
 	if load := o.Machine.Load; load.N > 0 {
 		b.Load = load.Of(float64(m.Processors()))
@@ -185,7 +185,7 @@ func boundsOf(o *cli.Options, m *machine.Machine) (b core.Machine, err error) {
 	return b, err
 }
 
-// watchMachine has the run know the machine that its tasks run on.
+// watchMachine lets the run observe the load and the memory of the machine that its tasks run on.
 func (w *wiring) watchMachine() {
 	if o := w.opts; o.Show.DryRun || o.Far() || w.attached != nil {
 		return
@@ -193,7 +193,7 @@ func (w *wiring) watchMachine() {
 	here := machine.New("")
 	deaths := machine.NewDeaths(here)
 	w.onClose(deaths.Close)
-	w.made.SetMachine(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
+	w.run.SetMachine(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
 		processes, _ = here.Load()
 		free, _, err := here.Memory()
 		if err != nil {

@@ -16,9 +16,8 @@ import (
 	"crew/runner/keep/trust"
 )
 
-// takeLock locks the file of --lock. It is a lock of flock(2), as flock(1) takes it,
-// and so belongs to whoever has the open file: crew, and the guardian, which ends the
-// tasks of a crew that was killed.
+// takeLock locks the file of --lock with flock(2), as flock(1) does. The lock belongs to the open file,
+// which crew shares with the guardian, the process that ends the tasks of a crew that was killed.
 func (w *wiring) takeLock() error {
 	p := &w.opts.Pool
 	if p.Lock == "" || w.opts.Show.DryRun {
@@ -31,37 +30,37 @@ func (w *wiring) takeLock() error {
 	if err != nil {
 		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
 	}
-	// Unlocked, not closed, since the guardian may live a moment longer.
+	// Unlock instead of closing, because the guardian may live a moment longer.
 	w.onClose(func() { _ = flock(fd, unix.LOCK_UN, p.Lock) })
 	w.lock = fd
 	if err = flock(fd, unix.LOCK_EX|unix.LOCK_NB, p.Lock); !errors.Is(err, unix.EWOULDBLOCK) {
 		return err
 	}
 	if p.LockWait == 0 {
-		return locked(fd, p.Lock, ": to wait for it, add --lock-wait DUR")
+		return errLocked(fd, p.Lock, ": to wait for it, add --lock-wait DUR")
 	}
 	if w.opts.Show.Verbose || isatty.IsTerminal(w.errs.Fd()) && !w.opts.Show.Quiet {
 		w.screen.Notice("waiting for " + lockHolder(fd) + ", which has locked " + p.Lock)
 	}
 	got := make(chan error, 1)
-	go func() { got <- flock(fd, unix.LOCK_EX, p.Lock) }() // if it is too late, until crew's end
+	go func() { got <- flock(fd, unix.LOCK_EX, p.Lock) }() // after a timeout it waits until crew exits
 	select {
 	case err = <-got:
 		return err
 	case <-time.After(p.LockWait):
-		return locked(fd, p.Lock, ", still after "+task.Span(p.LockWait)+": give --lock-wait more time")
+		return errLocked(fd, p.Lock, ", still after "+task.Span(p.LockWait)+": give --lock-wait more time")
 	}
 }
 
-func locked(fd int, path, hint string) error {
-	return &failure{path + " is locked by " + lockHolder(fd) + hint, statusBusy}
+func errLocked(fd int, path, hint string) error {
+	return &statusError{path + " is locked by " + lockHolder(fd) + hint, statusBusy}
 }
 
-// openLock opens a file to lock it, and makes it if it is missing. It is opened for
-// writing if possible, which NFS asks for.
+// openLock opens a file to lock it, and creates it if it is missing. It opens the file for writing if
+// possible, because NFS requires that.
 func openLock(path string) (fd int, err error) {
 	for _, how := range [...]int{unix.O_RDWR | unix.O_CREAT, unix.O_RDWR, unix.O_RDONLY} {
-		// O_NONBLOCK is for a FIFO.
+		// O_NONBLOCK: do not wait at a FIFO.
 		fd, failed := trust.Open(path, how|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
 		if failed == nil {
 			return fd, nil
@@ -80,8 +79,8 @@ func flock(fd, how int, path string) error {
 	return nil
 }
 
-// lockHolder says which process has locked a file, by proc_locks(5). That lists none
-// of another PID namespace, and only Linux has it.
+// lockHolder returns a phrase for the process that has locked a file, from proc_locks(5). Only Linux has
+// that file, and it omits processes of other PID namespaces.
 func lockHolder(fd int) string {
 	var st unix.Stat_t
 	text, err := os.ReadFile("/proc/locks")

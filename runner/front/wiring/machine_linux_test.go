@@ -30,7 +30,7 @@ func TestBoundsOf(t *testing.T) {
 		if row.Each {
 			row.Load *= float64(machine.New("").Processors())
 		}
-		got, err := boundsOf(parsed(t, strings.Fields(row.Line)...), m)
+		got, err := machineBounds(parsed(t, strings.Fields(row.Line)...), m)
 		if row.Error != "" {
 			require.ErrorContains(t, err, row.Error)
 			return

@@ -17,14 +17,13 @@ import (
 	"crew/runner/show/sink"
 )
 
-// notifyTime is how long crew waits for the command of --notify.
-const notifyTime = time.Minute
+// notifyTimeout is how long crew waits for the command of --notify.
+const notifyTimeout = time.Minute
 
-// notify runs the command of --notify, which gets the digest on its standard input and
-// the figures of the run in its environment. What becomes of it changes nothing but a
-// line on stderr.
+// notify runs the command of --notify, with the digest on its standard input and the figures of the run
+// in its environment. A failure is reported on stderr and changes nothing else.
 func (w *wiring) notify(end ending) {
-	if w.opts.After.Notify == "" || w.digest == nil || w.made == nil {
+	if w.opts.After.Notify == "" || w.digest == nil || w.run == nil {
 		return
 	}
 	text := w.digest.Text()
@@ -37,19 +36,19 @@ func (w *wiring) notify(end ending) {
 	if text == "" {
 		text = w.digest.TotalsLine()
 	}
-	if err := w.runNotify(text, append(os.Environ(), w.figures(end, text)...)); err != nil {
+	if err := w.runNotify(text, append(os.Environ(), w.notifyEnv(end, text)...)); err != nil {
 		w.screen.Urgent("--notify: " + err.Error())
 	}
 }
 
-// figures returns the variables of the command of --notify.
-func (w *wiring) figures(end ending, text string) (env []string) {
+// notifyEnv returns the variables for the command of --notify.
+func (w *wiring) notifyEnv(end ending, text string) (env []string) {
 	s := &w.digest.Stats
 	subject, _, _ := strings.Cut(text, "\n")
 	dir, _ := os.Getwd()
 	for name, value := range map[string]any{
 		"SUBJECT": subject, "NAME": w.opts.Control.Name, "COMMAND": strings.ReplaceAll(commandLine(w.args), "\x00", ""), "DIR": dir,
-		"STATUS": end.willExit(), "TASKS": s.Admitted, "SUCCEEDED": s.Of(task.OK), "FAILED": s.Failed(), "SKIPPED": s.Of(task.Skipped),
+		"STATUS": end.exitStatus(), "TASKS": s.Admitted, "SUCCEEDED": s.Of(task.OK), "FAILED": s.Failed(), "SKIPPED": s.Of(task.Skipped),
 		"CANCELLED": s.Of(task.Cancelled), "NOT_RUN": s.Of(task.NotRun), "RETRIED": s.Retried, "FLAKY": s.Flaky,
 		"SECONDS": fmt.Sprintf("%.3f", s.Elapsed(s.Last).Seconds()), "REPORT": w.opts.After.Report,
 	} {
@@ -58,12 +57,12 @@ func (w *wiring) figures(end ending, text string) (env []string) {
 	return env
 }
 
-// runNotify runs the command in a group of its own, with what it prints on crew's stderr.
+// runNotify runs the command in its own process group. Its output goes to crew's stderr.
 func (w *wiring) runNotify(text string, env []string) error {
 	child := exec.Command("/bin/sh", "-c", w.opts.After.Notify)
 	child.Env, child.Stdin, child.Stdout, child.Stderr = env, strings.NewReader(text), w.errs, w.errs
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	child.WaitDelay = time.Second // for what it leaves behind to read
+	child.WaitDelay = time.Second // for background children that still read the text
 	kill := func(sig syscall.Signal) { _ = syscall.Kill(-child.Process.Pid, sig) }
 	var err error
 	late, done := false, make(chan struct{})
@@ -74,14 +73,14 @@ func (w *wiring) runNotify(text string, env []string) error {
 		}
 		exited := make(chan struct{})
 		go func() {
-			kernel.Exited(child.Process.Pid, 0) // its ID stays its own until no signal may be sent to it
+			kernel.Exited(child.Process.Pid, 0) // waits without reaping, so that a signal cannot hit a process that reuses the ID
 			close(exited)
 		}()
 		go func() {
 			defer close(done)
 			select {
 			case <-exited:
-			case <-time.After(notifyTime):
+			case <-time.After(notifyTimeout):
 				late = true
 				kill(syscall.SIGKILL)
 				<-exited
@@ -92,7 +91,7 @@ func (w *wiring) runNotify(text string, env []string) error {
 	if err != nil {
 		return err
 	}
-	if sig != 0 { // at Ctrl-C, the terminal tells crew alone
+	if sig != 0 { // at Ctrl-C, the terminal signals only crew's process group
 		kill(sig)
 		runner.Die(sig, false)
 		<-done
@@ -102,16 +101,17 @@ func (w *wiring) runNotify(text string, env []string) error {
 	case state == nil:
 		return err
 	case late:
-		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTime))
+		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTimeout))
 	case !state.Success():
 		return fmt.Errorf("%s: %s", state, w.opts.After.Notify)
 	}
 	return nil
 }
 
-// openLog prepares the streams for the log of the CI server, if that is named, and returns
-// what makes the lines around blocks of output, or nil. These stand among the tasks' output.
-func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)) {
+// openCILog prepares stdout and stderr for the log of the CI server that --ci names. It returns a function
+// that makes the lines around a block of output, or nil. With --ci=auto it does nothing, because these
+// lines would be part of the output.
+func (w *wiring) openCILog() (group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)) {
 	server := w.plan.ci
 	if server == "none" || w.opts.Show.CI == "auto" {
 		return nil
@@ -134,9 +134,9 @@ func (w *wiring) openLog() (group func(t *task.Task, r *task.Result, stderr bool
 	return nil
 }
 
-// annotate returns the sink that tells GitHub Actions what has failed.
-func (w *wiring) annotate() *report.CI {
-	dir, _ := filepath.Abs(cmp.Or(w.opts.Pool.Workdir, ".")) // without one, no file is named
+// newAnnotations returns the sink that reports failures to GitHub Actions.
+func (w *wiring) newAnnotations() *report.CI {
+	dir, _ := filepath.Abs(cmp.Or(w.opts.Pool.Workdir, ".")) // without a directory, annotations name no file
 	return report.NewCI(report.CIConfig{
 		Command: strings.Join(w.opts.Words(), " "), Dir: dir, Root: os.Getenv("GITHUB_WORKSPACE"),
 		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.CICommands, Notice: w.screen.Notice,

@@ -14,42 +14,40 @@ import (
 	"crew/runner/show/sink"
 )
 
-// plan is what becomes of a command line, decided before anything is opened. What is opened adds only
-// what it alone knows.
+// plan holds the decisions that the command line implies. It is made before anything is opened, and
+// the code that opens things adds only facts that it alone knows.
 type plan struct {
-	task.Plan             // what becomes of outputs
+	task.Plan             // where outputs go
 	limits    core.Config // of the run
 
-	jobs      int             // number of workers; 0 for a pause, which only file can ask for
-	file      string          // that jobs was read from; "" for none
+	jobs      int             // number of workers; 0 means paused, which only a --jobs file can say
+	file      string          // the file that jobs was read from; "" for none
 	join      *jobserver.Auth // make's jobserver, which the run joins; nil for none
-	processes int64           // how many processes and threads crew and its tasks may come to
+	processes int64           // limit on the processes and threads of crew and its tasks together
 
-	ci        string // the CI server to tell of the run: github, gitlab or none
-	progress  sink.Progress
-	failures  bool // say at once that a task has failed: to a person, or in the log of a CI server
-	announces bool // print commands before their tasks start, which write to stdout themselves
+	ci           string // the CI server to report to: github, gitlab or none
+	progress     sink.Progress
+	tellFailures bool // report each failed task at once: to a person, or in the log of a CI server
+	announces    bool // print each command before its task starts, because tasks write to stdout themselves
 }
 
-// With keys, limits by name, priorities or an order by cost, keyedBuffer tasks are read ahead, and
-// workerBuffer with persistent workers, so that the reader is not woken for every few. In all these
-// cases, what is read ahead takes no more than mostBufferBytes.
+// Sizes of the read-ahead.
 const (
-	keyedBuffer     = 4096
-	workerBuffer    = 512
-	mostBufferBytes = 16 << 20
+	keyedBuffer    = 4096     // tasks, with keys, limits by name, priorities or an order by cost
+	workerBuffer   = 512      // tasks, with persistent workers: the reader is woken less often
+	maxBufferBytes = 16 << 20 // of tasks, in both cases
 )
 
 const (
-	window = 1 << 20                // tasks that --keep-order may admit beyond the first unreleased one
-	tick   = 200 * time.Millisecond // how often the sinks are called while nothing happens
+	window = 1 << 20                // tasks that -k may admit beyond the first unreleased one
+	tick   = 200 * time.Millisecond // how often the sinks are called when there are no events
 )
 
-// attachJobs is how many results are fetched at once.
+// attachJobs is how many results crew engine attach fetches at once.
 const attachJobs = 4
 
-// planOf returns the plan of options, in an environment and with or without a person at stderr.
-func planOf(o *cli.Options, getenv func(string) string, person bool) (p plan, err error) {
+// newPlan returns the plan that options imply. person reports whether a person reads stderr.
+func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, err error) {
 	here := machine.New("")
 	p.processes = here.Processes()
 	if written := o.Pool.Jobs; written != "" {
@@ -68,14 +66,14 @@ func planOf(o *cli.Options, getenv func(string) string, person bool) (p plan, er
 		p.jobs = cmp.Or(o.Sched.Topics.Workers(), here.Processors())
 	}
 	p.planOutput(o, getenv, person)
-	p.limit(o)
+	p.planLimits(o)
 	if !o.Elsewhere() && !o.Show.DryRun {
-		p.limits.Pool.Machine, err = boundsOf(o, here)
+		p.limits.Pool.Machine, err = machineBounds(o, here)
 	}
 	return p, err
 }
 
-// planOutput says what becomes of outputs, and what people are told.
+// planOutput sets where outputs go, and which messages are printed.
 func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person bool) {
 	out := &o.Output
 	p.Plan = task.Plan{
@@ -96,17 +94,17 @@ func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person boo
 		p.Show = task.ShowObjects
 	}
 	if o.Do == cli.DoWork {
-		p.Show = task.ShowNothing // here: the output goes to the tasks' own runs
+		p.Show = task.ShowNothing // the output goes to the tasks' own runs
 	}
 	p.FailedOnly = out.FailedOnly && !o.Show.DryRun
 	if o.Show.DryRun && p.Streams() {
-		p.Show = task.ShowBlocks // nothing runs that could write by itself
+		p.Show = task.ShowBlocks // no task runs that could write by itself
 	}
 	p.ci = ciServer(o, getenv)
-	p.failures = (person || p.ci != "none") && !o.Show.Quiet && o.Do != cli.DoWork
+	p.tellFailures = (person || p.ci != "none") && !o.Show.Quiet && o.Do != cli.DoWork
 	p.announces = o.Show.Verbose && p.Streams()
 	switch when := o.Show.Progress; {
-	case when == "never", when == "auto" && o.Do == cli.DoServe: // that mostly runs in the background of a shell
+	case when == "never", when == "auto" && o.Do == cli.DoServe: // usually in the background of a shell
 		p.progress = sink.ProgressNever
 	case when == "always":
 		p.progress = sink.ProgressAlways
@@ -115,14 +113,14 @@ func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person boo
 	}
 }
 
-// ciServer returns the CI server to tell of the run: github, gitlab or none.
+// ciServer returns the CI server to report to: github, gitlab or none.
 func ciServer(o *cli.Options, getenv func(string) string) string {
 	switch {
 	case o.Do == cli.DoWork || o.Engine.Detach || o.Show.DryRun:
 		return "none"
 	case o.Show.CI != "auto":
 		return o.Show.CI
-	case getenv("CREW_PID") != "": // the crew whose task this is tells of it
+	case getenv("CREW_PID") != "": // this crew is a task of another one, which reports it
 		return "none"
 	case getenv("GITHUB_ACTIONS") == "true":
 		return "github"
@@ -132,37 +130,36 @@ func ciServer(o *cli.Options, getenv func(string) string) string {
 	return "none"
 }
 
-// limit says how the run is limited.
-func (p *plan) limit(o *cli.Options) {
+// planLimits sets the limits of the run.
+func (p *plan) planLimits(o *cli.Options) {
 	f := &o.Failure
 	p.limits = core.Config{
 		Pool:  core.Pool{Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay},
 		Queue: o.Queue, Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: f.Limit, Retry: f.Retry, Halt: f.Halt, Feed: o.Serve.Feed, Tick: tick,
 	}
-	p.readAhead(o)
+	p.planReadAhead(o)
 	cfg, q := &p.limits, &p.limits.Queue
 	q.Terms = o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != ""
 	cfg.Retry.On, cfg.Retry.Jitter, cfg.Retry.Keep = f.RetryOn.Has, rand.Float64, p.KeepsAttempts()
 	cfg.Feed.Open, cfg.Feed.Remember = o.Fed() && o.Do != cli.DoAttach, o.Do == cli.DoServe || o.State.Dir != ""
 	if o.Show.DryRun {
 		cfg.Limit, q.Rate, q.KeyRate = core.Limit{}, task.Rate{}, task.Rate{}
-		if cfg.Halt.When == core.Pause { // nobody can resume it
+		if cfg.Halt.When == core.Pause { // a dry run cannot be resumed
 			cfg.Halt.When = core.Never
 		}
 	}
-	// Workers on other machines are sent attempts before it is their turn, unless that could change what
-	// runs: where starts are limited, or what comes later can be first, or an end is to keep others from
-	// starting.
+	// Workers on other machines are sent attempts ahead of time, unless that could change which tasks run:
+	// if starts are limited, if a later task can overtake, or if --halt must prevent further starts.
 	limited := o.Any("per-key cap needs rate key-rate delay weight topics")
-	long := o.Any("pipe makes stdout-to") // messages, which come in any order
+	long := o.Any("pipe makes stdout-to") // attempts that take several messages, which can arrive in any order
 	if o.Far() && !o.Engine.Detach && !long && !limited && !q.Terms && cfg.Halt.When == core.Never && !p.announces {
 		cfg.Pool.Ahead = 3
 	}
 }
 
-// findJobserver finds make's jobserver, which gives the number of workers unless
-// options do.
+// findJobserver looks for make's jobserver, whose size becomes the number of workers unless an option
+// gives it.
 func (p *plan) findJobserver(o *cli.Options, makeflags string) {
 	if makeflags == "" || o.Jobserver.Mode == "no" || o.Elsewhere() || o.Do == cli.DoAttach {
 		return
@@ -170,13 +167,13 @@ func (p *plan) findJobserver(o *cli.Options, makeflags string) {
 	if auth, found := jobserver.Parse(makeflags); found {
 		p.join = &auth
 		if o.Workers() == "" && p.jobs == 0 {
-			p.jobs = min(auth.Jobs, mostJobs)
+			p.jobs = min(auth.Jobs, maxJobs)
 		}
 	}
 }
 
-// readAhead says how much is read ahead.
-func (p *plan) readAhead(o *cli.Options) {
+// planReadAhead sets how much is read ahead.
+func (p *plan) planReadAhead(o *cli.Options) {
 	q := &p.limits.Queue
 	switch {
 	case o.Do == cli.DoAttach:
@@ -193,13 +190,13 @@ func (p *plan) readAhead(o *cli.Options) {
 		q.Few = max(1, p.jobs)
 		q.Bytes = q.Few * int(max(o.Pipe.Block, cli.DefaultBlock))
 	case slices.Contains([]string{"keyed", "topic", "fair"}, o.Sched.Policy) || o.Any("per-key key-rate cap offers needs priority order"):
-		// Many tasks of one key, or that need one thing, must not keep others from being read, nor
-		// an order hold for a few tasks only.
-		least, q.Bytes = keyedBuffer, mostBufferBytes
+		// Many tasks that share a key or a limit must not keep other tasks from being read, and an order
+		// must cover more than a few tasks.
+		least, q.Bytes = keyedBuffer, maxBufferBytes
 	case o.Coproc.Words != "":
-		least, q.Bytes = workerBuffer, mostBufferBytes // the window can be large, and so can records
+		least, q.Bytes = workerBuffer, maxBufferBytes // both the window and the records can be large
 	case o.Command.MaxArgs > 1 || o.Command.MaxChars > 0:
-		least = 16 // each is many records, which take memory
+		least = 16 // each task holds many records, which take memory
 	}
 	q.Buffer = max(least, 2*p.jobs*o.Coproc.Window)
 }

@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 			_, value, _ := strings.Cut(row.Env, name+"=")
 			return value
 		}
-		p, err := planOf(parsed(t, strings.Fields(fill(row.Line))...), env, row.Person)
+		p, err := newPlan(parsed(t, strings.Fields(fill(row.Line))...), env, row.Person)
 		if row.Error != "" {
 			require.EqualError(t, err, fill(row.Error))
 			return
@@ -49,12 +49,12 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, []int{row.Jobs, row.Buffer, row.Bytes, row.Few}, []int{p.jobs, q.Buffer, q.Bytes, q.Few})
 		require.Equal(t, row.File != "", p.file == file)
 		decided := fmt.Sprintf("show %d keeps %t ordered %t progress %d ci %s failures %t announces %t ahead %d open %t", p.Show, p.Keeps(), p.Order, p.progress, p.ci,
-			p.failures, p.announces, p.limits.Pool.Ahead, p.limits.Feed.Open)
+			p.tellFailures, p.announces, p.limits.Pool.Ahead, p.limits.Feed.Open)
 		for words := range strings.SplitSeq(row.Decided, ", ") {
 			require.Contains(t, decided, words)
 		}
 	})
-	p, err := planOf(parsed(t, "cat"), unset, false)
+	p, err := newPlan(parsed(t, "cat"), unset, false)
 	require.NoError(t, err)
 	require.Equal(t, hereProcessors(), p.jobs)
 }
@@ -83,11 +83,11 @@ func TestMostTasks(t *testing.T) {
 		processes int64
 		want      int
 	}{
-		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, mostJobs}, {1 << 20, 100 + kernel.SignalThreads, 44}, {1 << 20, 50 + kernel.SignalThreads, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
+		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, maxJobs}, {1 << 20, 100 + kernel.SignalThreads, 44}, {1 << 20, 50 + kernel.SignalThreads, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
 	} {
-		require.Equal(t, c.want, mostTasks(c.files, c.processes))
+		require.Equal(t, c.want, maxTasks(c.files, c.processes))
 	}
-	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": mostJobs, " -j-7": 0} {
+	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": maxJobs, " -j-7": 0} {
 		var p plan
 		p.findJobserver(parsed(t), flags+" --jobserver-auth=-2,-2") // of make
 		require.Equal(t, jobs, p.jobs, flags)

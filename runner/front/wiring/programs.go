@@ -12,17 +12,17 @@ import (
 	"crew/runner/front/cli"
 )
 
-// interpreter is what programs are called that run the file which is their first argument.
+// interpreter matches the names of programs that run the file named by their first argument.
 var interpreter = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^((ba|da|k|z|fi)?sh|python[0-9.]*|perl|ruby|node|php|lua|awk|sed|Rscript|source|[.])$`)
 })
 
-// separators are between the words of a script, as far as these can be files.
+// separators holds the characters that cannot be part of a file name in a script.
 const separators = " \t\r\n;|&()<>`'\"$"
 
-// programs returns the files that a command runs in a directory, in the form of
-// journal.Command: the program, what an interpreter is given, and programs of a script that are
-// named by their path. Those of other machines are not known.
+// programs returns the files that a command runs in dir, in the form of journal.Command: the program, the
+// script of an interpreter, and programs that a script names by their paths. It returns nil if tasks run
+// on other machines.
 func programs(o *cli.Options, dir string) (list []string) {
 	if o.Elsewhere() || o.Do != cli.DoRun {
 		return nil

@@ -8,19 +8,20 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// notifySocket is the variable that names the socket of sd_notify(3).
+// notifySocket names the variable with the socket of sd_notify(3).
 const notifySocket = "NOTIFY_SOCKET"
 
-// tellReady tells systemd that what it has started is ready, if it waits for that.
+// tellReady tells systemd that a service is ready, if systemd asks for that. what names the service in the
+// notice of an error.
 func tellReady(what string, notice func(string)) {
 	if err := notifyReady(os.Getenv(notifySocket)); err != nil {
 		notice("cannot tell systemd that " + what + " is ready: " + err.Error())
 	}
 }
 
-// notifyReady tells systemd, which listens at a socket, that crew is ready. With the
-// name "" it does nothing. The beginning of a drain is not told: TimeoutStopSec= would
-// count from there, even if crew ctl drain asked for it.
+// notifyReady tells systemd at a socket that crew is ready. If the name of the socket is "", it does
+// nothing. There is no STOPPING=1 when a drain starts: TimeoutStopSec= would count from then, even if
+// crew ctl drain asked for it.
 func notifyReady(socket string) error {
 	if socket == "" {
 		return nil

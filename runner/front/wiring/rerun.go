@@ -17,33 +17,32 @@ import (
 	"crew/runner/show/sink"
 )
 
-// maxMore is how many tasks of an input that a run has not read are made for the line that runs
-// them again.
+// maxMore is how many unread tasks are made for the command line that reruns them.
 const maxMore = 100_000
 
-// rerun returns how to write the command lines that run again what has no success.
-func (s *source) rerun() sink.RerunConfig {
+// rerunConfig returns how to write the command lines that rerun the tasks that did not succeed.
+func (s *source) rerunConfig() sink.RerunConfig {
 	o := s.opts
 	if o.Fed() || o.Protocol() == task.FilterProtocol {
-		return sink.RerunConfig{} // crew ctl retry does it, or the tasks' own run; nothing does for filters
+		return sink.RerunConfig{} // use crew ctl retry, or the tasks' own run; filters cannot be rerun
 	}
 	in, c := o.Input, o.Command
 	cuts := in.Colsep != nil || in.CSV
 	// With -s and {N}, which records are in a task depends on all those before it.
-	regroups := c.MaxChars > 0 && s.countsRecords()
+	regroups := c.MaxChars > 0 && s.indexesRecords()
 	again := cli.Rerun{Options: o}
 	number := again.NumberIn(o.Words())
 	byRecord := s.results != o.Output.Results
-	cfg := sink.RerunConfig{Line: again.Line, Unread: s.rest, State: o.State.Dir != ""}
+	cfg := sink.RerunConfig{Line: again.Line, Unread: s.describeRest, State: o.State.Dir != ""}
 	if len(in.Paths()) == 0 {
-		cfg.ReadMore = s.more
+		cfg.ReadMore = s.listMore
 	}
 	if (number == "{#}" || number == "" && regroups) && again.CommandsSuffice() && !byRecord {
 		again.Whole = true
 		cfg.Line, cfg.CommandLines = again.Line, true
 		return cfg
 	}
-	cfg.WhyChanged, cfg.SameCommand = again.Unlike, s.goesOn()
+	cfg.WhyChanged, cfg.SameCommand = again.Unlike, s.resumes()
 	cfg.Columns, cfg.JSON = in.Sources() > 1 || cuts && !again.AsRead(), in.JSON
 	switch {
 	case regroups:
@@ -60,9 +59,9 @@ func (s *source) rerun() sink.RerunConfig {
 	return cfg
 }
 
-// more calls list with the tasks after the one with a number of an input that is all on the
-// command line, and returns the number of the last one. all reports whether these are all.
-func (s *source) more(id uint64, list func(*task.Task)) (last uint64, all bool) {
+// listMore calls list for the tasks after number id, of an input that is entirely on the command line. It
+// returns the number of the last task, and whether the list is complete.
+func (s *source) listMore(id uint64, list func(*task.Task)) (last uint64, all bool) {
 	r, err := input.Open(s.input)
 	if err != nil {
 		return id, false
@@ -81,10 +80,10 @@ func (s *source) more(id uint64, list func(*task.Task)) (last uint64, all bool) 
 	return last, false
 }
 
-// rest says from where on the input was not read after the task with a number, or from a byte on
-// if it is cut into blocks, and how to run that. It returns "" for a terminal, where nobody has
-// typed it yet.
-func (s *source) rest(id uint64, at int64) string {
+// describeRest says from where on the input was not read, and how to run the rest: from the record after
+// task id or, with --pipe, from the byte after at. It returns "" for a terminal, where the rest was not
+// typed yet.
+func (s *source) describeRest(id uint64, at int64) string {
 	const wholly = "with --state DIR, the same command would go on there"
 	o, in := s.opts, s.opts.Input
 	if in.Sources() > 1 {
@@ -104,7 +103,7 @@ func (s *source) rest(id uint64, at int64) string {
 		case in.Delim == "\x00" && runtime.GOOS == "linux":
 			z = "z"
 		default:
-			z = "?" // no tool knows such separators
+			z = "?" // no tool handles this separator
 		}
 		if tool = fmt.Sprintf("tail -%sn +%d", z, from); in.Header {
 			tool = fmt.Sprintf("sed -%se %d,%dd", z, s.reader.Header()+1, from-1)
@@ -118,15 +117,15 @@ func (s *source) rest(id uint64, at int64) string {
 	if number := again.NumberIn(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header) {
 		how = "give it again to: " + tool
 		if st, err := os.Stat(paths[0]); name == paths[0] && err == nil && st.Mode().IsRegular() && !strings.Contains(name, "/fd/") {
-			how = tool + " " + task.Quote(named(paths[0]))
+			how = tool + " " + task.Quote(asPath(paths[0]))
 		}
 		how += " | " + again.Line("", "")
 	}
 	return fmt.Sprintf("%s was not read from %s %d on: %s", name, unit, from, how)
 }
 
-// named returns a path as no program takes it for an option.
-func named(path string) string {
+// asPath returns a path in a form that no program takes for an option.
+func asPath(path string) string {
 	if strings.HasPrefix(path, "-") {
 		return "./" + path
 	}

@@ -14,24 +14,24 @@ import (
 	"crew/runner/steer/control"
 )
 
-// openFeed makes the feed of crew serve.
+// openFeed creates the feed of crew serve.
 func (w *wiring) openFeed() error {
 	if w.opts.Do == cli.DoServe {
-		w.feed = newFeed(w.source, w.state, w.do, w.goesOn)
+		w.feed = newFeed(w.source, w.state, w.do, w.remarkRestored)
 		w.onClose(w.feed.close)
 	}
 	return nil
 }
 
-// announce says how to add tasks to crew serve. It returns an error if nobody could:
-// there is no socket, or another crew serve has the name.
+// announce says how to add tasks to crew serve. It returns an error if clients could not reach it: there
+// is no socket, or another crew serve has the name.
 func (w *wiring) announce() error {
 	if err := w.needSocket(); err != nil || w.feed == nil {
 		return err
 	}
 	name := w.opts.Control.Name
 	if name != "" {
-		if other := older(name); other != 0 {
+		if other := olderServe(name); other != 0 {
 			return fmt.Errorf("a crew serve called %s runs already, as process %d: give another --name", name, other)
 		}
 	}
@@ -41,8 +41,8 @@ func (w *wiring) announce() error {
 	return nil
 }
 
-// needSocket returns an error if the run has no socket and depends on one: others feed
-// it, or have to resume it after --halt pause.
+// needSocket returns an error if the run needs a socket and has none. Clients need it to add tasks, or to
+// resume the run after --halt pause.
 func (w *wiring) needSocket() error {
 	what := ""
 	switch {
@@ -59,9 +59,9 @@ func (w *wiring) needSocket() error {
 	return nil
 }
 
-// older returns the process of another crew serve with a name, or 0. Of two that have
-// begun at the same time, one is the older.
-func older(name string) int {
+// olderServe returns the process ID of an older crew serve with this name, or 0. The order is total, so of
+// two that started at the same time exactly one is older.
+func olderServe(name string) int {
 	list := control.List() // by age
 	same := func(h control.Hello) bool { return h.PID == os.Getpid() || h.Feeds && h.Name == name }
 	if i := slices.IndexFunc(list, same); i >= 0 && list[i].PID != os.Getpid() {
@@ -70,19 +70,19 @@ func older(name string) int {
 	return 0
 }
 
-// tells returns the sink s that tells people of the run. Of crew serve it tells nothing
-// that an earlier one has done.
-func tells(o *cli.Options, s runner.Sink) runner.Sink {
+// ownEvents returns s, a sink that prints messages. For crew serve it hides the events of tasks that an
+// earlier crew serve ran.
+func ownEvents(o *cli.Options, s runner.Sink) runner.Sink {
 	if o.Do == cli.DoServe {
-		return own{s}
+		return ownSink{s}
 	}
 	return s
 }
 
-// own is a sink that gets only what the run itself has done.
-type own struct{ runner.Sink }
+// ownSink is a sink without the events of tasks that an earlier run finished.
+type ownSink struct{ runner.Sink }
 
-func (s own) Consume(events []task.Event) error {
+func (s ownSink) Consume(events []task.Event) error {
 	before := func(e task.Event) bool { return e.Task != nil && e.Task.Done != nil }
 	if slices.ContainsFunc(events, before) {
 		events = slices.DeleteFunc(slices.Clone(events), before)
@@ -90,13 +90,13 @@ func (s own) Consume(events []task.Event) error {
 	return s.Sink.Consume(events)
 }
 
-func (s own) Close(stats task.Stats) error { return s.Sink.Close(stats.Own()) }
+func (s ownSink) Close(stats task.Stats) error { return s.Sink.Close(stats.Own()) }
 
-// goesOn says how many tasks an earlier crew serve has left.
-func (w *wiring) goesOn(tasks int) {
+// remarkRestored says how many tasks an earlier crew serve left.
+func (w *wiring) remarkRestored(tasks int) {
 	if tasks == 0 {
 		return
 	}
 	left, _ := w.state.Resumed()
-	w.remarkLeft(task.Count(int64(tasks), "task")+" to run", left.Running)
+	w.remarkResumed(task.Count(int64(tasks), "task")+" to run", left.Running)
 }

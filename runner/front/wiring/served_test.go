@@ -102,7 +102,7 @@ type served struct {
 // queue and the state. A failed task has another attempt after 10 s.
 func serve(t *testing.T, line string) *served {
 	o := parsed(t, strings.Fields("serve "+line)...)
-	p, err := planOf(o, unset, false)
+	p, err := newPlan(o, unset, false)
 	require.NoError(t, err)
 	src, err := openSource(o, p.jobs, nil, nil)
 	require.NoError(t, err)

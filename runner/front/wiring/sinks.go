@@ -18,20 +18,18 @@ import (
 	"crew/runner/show/sink"
 )
 
-// openSinks opens the outputs and lists them in the order in which they get events, behind
-// firstSinks: stdout after all that read outputs, because it takes those
-// that have to wait for their turn, and the progress bar last.
+// openSinks opens the outputs and lists them in the order in which they get events, after firstSinks.
+// Stdout comes after everything that reads outputs, because it takes the outputs that have to wait for
+// their turn. The progress bar comes last.
 func (w *wiring) openSinks() error {
-	o := w.opts
-	show := &o.Show
-	cfg := sink.StdoutConfig{Plan: w.plan.Plan, Records: w.source.records(), Store: w.store, Group: w.openLog()}
-	in := w.known()
+	cfg := sink.StdoutConfig{Plan: w.plan.Plan, Records: w.source.records(), Store: w.store, Group: w.openCILog()}
+	in := w.inputInfo()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
-		Progress: w.plan.progress, Explain: show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
-		Typed: w.typed(), Silent: o.Silent(),
+		Progress: w.plan.progress, Explain: w.opts.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
+		Typed: w.readsTerminal(), Silent: w.opts.Silent(),
 	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
-	logs, err := w.logs()
+	logs, err := w.openLogs()
 	if err != nil {
 		return err
 	}
@@ -47,48 +45,65 @@ func (w *wiring) openSinks() error {
 		}
 		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(stdout)
 	}
-	if path := o.Output.JUnit; path != "" { // it is renamed in the end
-		if err := w.replaceable("--junit", path); err != nil {
-			return err
+	reports, err := w.openReports()
+	if err != nil {
+		return err
+	}
+	sinks = append(sinks, reports...)
+	sinks = append(sinks, w.messageSinks(in)...)
+	if sinks = append(sinks, stdout); w.plan.tellFailures {
+		sinks = append(sinks, sink.NewFailures(w.screen))
+		w.digest.FailuresShown = w.digest != nil
+	}
+	w.sinks = append(sinks, ownEvents(w.opts, terminal))
+	return nil
+}
+
+// openReports opens the sinks of --junit, --report and --trace.
+func (w *wiring) openReports() (sinks []runner.Sink, err error) {
+	if path := w.opts.Output.JUnit; path != "" {
+		if err := w.checkReplaces("--junit", path); err != nil { // the file is replaced at the end
+			return nil, err
 		}
-		junit, err := report.OpenJUnit(path, cmp.Or(o.Control.Name, strings.Join(o.Words(), " ")))
+		junit, err := report.OpenJUnit(path, cmp.Or(w.opts.Control.Name, strings.Join(w.opts.Words(), " ")))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
-	if o.Any("report trace") {
-		record, err := w.openRecord()
+	if w.opts.Any("report trace") {
+		rep, err := w.openReport()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		sinks = append(sinks, record)
+		sinks = append(sinks, rep)
 	}
+	return sinks, nil
+}
+
+// messageSinks returns the sinks that print the digest, annotations for GitHub, and commands.
+func (w *wiring) messageSinks(in sink.Input) (sinks []runner.Sink) {
+	o, show := w.opts, &w.opts.Show
 	if !show.Quiet || o.After.Notify != "" {
-		w.digest = sink.NewDigest(w.screen, in, w.source.rerun())
-		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.MissingHosts = w.plan.FailedOnly, o.Failure.FlakyFail, w.missing
+		w.digest = sink.NewDigest(w.screen, in, w.source.rerunConfig())
+		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.MissingHosts = w.plan.FailedOnly, o.Failure.FlakyFail, w.missingMachines
 		w.digest.Quiet = show.Quiet
-		sinks = append(sinks, tells(o, w.digest))
+		sinks = append(sinks, ownEvents(o, w.digest))
 	}
 	if w.plan.ci == "github" {
-		sinks = append(sinks, tells(o, w.annotate()))
+		sinks = append(sinks, ownEvents(o, w.newAnnotations()))
 	}
 	if show.Verbose || show.DryRun {
 		verbose := sink.NewVerbose(w.screen)
 		verbose.WhyOnly, verbose.Announced = !show.Verbose, w.plan.announces
 		sinks = append(sinks, verbose)
 	}
-	if sinks = append(sinks, stdout); w.plan.failures {
-		sinks = append(sinks, sink.NewFailures(w.screen))
-		w.digest.FailuresShown = w.digest != nil
-	}
-	w.sinks = append(sinks, tells(o, terminal))
-	return nil
+	return sinks
 }
 
-// logs opens the sinks that keep results in files.
-func (w *wiring) logs() (logs []journal.Log, err error) {
+// openLogs opens the sinks of --joblog and --results.
+func (w *wiring) openLogs() (logs []journal.Log, err error) {
 	o := w.opts
 	out := &o.Output
 	resumed := false
@@ -96,7 +111,7 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		_, resumed = w.state.Resumed()
 	}
 	anew := o.State.Replay || logsEmpty(o, w.source.results)
-	if resumed && anew && keepsLogs(o) {
+	if resumed && anew && writesLogs(o) {
 		if err := w.state.ClearLogged(); err != nil {
 			return nil, err
 		}
@@ -113,22 +128,22 @@ func (w *wiring) logs() (logs []journal.Log, err error) {
 		}
 		log, err := sink.OpenJoblog(path, mode, starts)
 		if err != nil {
-			return nil, placed(err, path)
+			return nil, withDirHint(err, path)
 		}
 		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
 		if err != nil {
-			return nil, placed(err, filepath.Join(dir, "1"))
+			return nil, withDirHint(err, filepath.Join(dir, "1"))
 		}
 		logs = append(logs, tree)
 	}
 	return logs, nil
 }
 
-// checkResults refuses a directory with the results of another run, which those of this one would
-// mix with. A run that goes on from a journal takes them for its own.
+// checkResults refuses a directory that holds the results of another run, because this run's results
+// would mix with them. A run that resumes from a journal takes them for its own.
 func (w *wiring) checkResults() error {
 	o, dir := w.opts, w.source.results
 	own := o.State.Reset || o.State.Dir != "" && journal.Exists(o.State.Dir) || o.Fed() || o.Makes.Any()
@@ -138,9 +153,9 @@ func (w *wiring) checkResults() error {
 	return misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
 }
 
-// placed adds to the error of a file that cannot be opened what is wrong with the directory that
-// is to hold it, if that is missing or is none.
-func placed(err error, path string) error {
+// withDirHint adds a hint to the error of opening path, if its directory is missing or is not a
+// directory.
+func withDirHint(err error, path string) error {
 	switch dir := filepath.Dir(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: mkdir -p %s makes its directory", err, task.Quote(dir))
@@ -156,11 +171,10 @@ func placed(err error, path string) error {
 	return err
 }
 
-// keepsLogs reports whether results are kept in files.
-func keepsLogs(o *cli.Options) bool { return o.Output.Joblog != "" || o.Output.Results != "" }
+// writesLogs reports whether the run writes a joblog or a directory of results.
+func writesLogs(o *cli.Options) bool { return o.Output.Joblog != "" || o.Output.Results != "" }
 
-// logsEmpty reports whether the joblog and the directory for results hold nothing
-// yet.
+// logsEmpty reports whether the joblog and the directory of results are both empty or missing.
 func logsEmpty(o *cli.Options, results string) bool {
 	if st, err := os.Stat(o.Output.Joblog); err == nil && st.Size() > 0 {
 		return false
@@ -169,28 +183,28 @@ func logsEmpty(o *cli.Options, results string) bool {
 	return err != nil || len(entries) == 0
 }
 
-// announced is a Recorder that prints each command before it runs.
-type announced struct {
+// announcer is a Recorder that prints each command before it runs.
+type announcer struct {
 	runner.Recorder
 	verbose sink.Verbose
 }
 
-func (n announced) Started(a task.Attempt, more bool) {
+func (n announcer) Started(a task.Attempt, more bool) {
 	n.verbose.Before(a)
 	n.Recorder.Started(a, more)
 }
 
-// unrecorded is the Recorder of a run that needs none.
-type unrecorded struct{}
+// nullRecorder is a Recorder that records nothing.
+type nullRecorder struct{}
 
-func (unrecorded) Started(task.Attempt, bool)             {}
-func (unrecorded) Ended(task.Attempt, *task.Result, bool) {}
-func (unrecorded) Idle()                                  {}
+func (nullRecorder) Started(task.Attempt, bool)             {}
+func (nullRecorder) Ended(task.Attempt, *task.Result, bool) {}
+func (nullRecorder) Idle()                                  {}
 
-// known returns what is known of the input.
-func (w *wiring) known() sink.Input {
+// inputInfo returns the facts about the input that sinks show.
+func (w *wiring) inputInfo() sink.Input {
 	in := sink.Input{Tasks: w.total.get, Elsewhere: w.opts.Do == cli.DoAttach}
-	in.Resumable = !w.opts.Fed() && w.source.goesOn() // in the files
+	in.Resumable = !w.opts.Fed() && w.source.resumes() // in the files that the tasks made
 	if w.state != nil {
 		left, _ := w.state.Resumed()
 		if in.Resumable, in.DoneBefore = true, int64(left.Done); w.opts.State.RetryFailed {

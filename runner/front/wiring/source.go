@@ -16,23 +16,23 @@ import (
 	"crew/runner/show/sink"
 )
 
-// source is the open input and the tasks made from it.
+// source is the open input, with the templates that make tasks from it.
 type source struct {
 	opts     *cli.Options
 	jobs     int    // number of workers
-	share    *share // nil for all records
+	share    *share // nil without --shard
 	input    input.Config
 	config   input.TasksConfig
 	reader   *input.Reader
 	template *expand.Template
 	blocks   *input.Blocks // with --pipe; the reader has no records then
 	tasks    *input.Tasks
-	results  string // the directory that holds all results; "" for none
+	results  string // directory of --results; "" for none
 
-	transfer, returns []*expand.Text // files that travel
+	transfer, returns []*expand.Text // of files that are copied to and from other machines
 }
 
-// openSource opens the input and compiles the templates, for a number of workers.
+// openSource opens the input and compiles the templates. jobs is the number of workers.
 func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *source, err error) {
 	s = &source{opts: o, jobs: jobs, share: share, input: inputConfig(o, stdin)}
 	if err := s.input.Validate(); err != nil {
@@ -40,7 +40,7 @@ func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *sou
 	}
 	if o.Pipe.On {
 		s.reader = input.Named(nil)
-		widen(stdin)
+		widenPipe(stdin)
 		s.blocks, err = input.OpenBlocks(s.blocksConfig(stdin))
 	} else {
 		s.reader, err = input.Open(s.input)
@@ -77,8 +77,7 @@ func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
 	return cfg
 }
 
-// compile compiles the templates, for which the reader knows the names of the
-// columns.
+// compile compiles the templates. It takes the names of columns from the reader.
 func (s *source) compile() error {
 	c := s.opts.Command
 	cfg := s.opts.Template()
@@ -86,7 +85,7 @@ func (s *source) compile() error {
 	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
 		return err
 	}
-	if s.mayName(cfg) {
+	if s.mayNameColumn(cfg) {
 		cfg.First = s.reader.First()
 	}
 	protocol := s.opts.Protocol()
@@ -121,14 +120,14 @@ func (s *source) compile() error {
 	}
 	tc := input.TasksConfig{
 		Template: s.template, Objects: s.opts.ObjectTasks(),
-		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(mostEnviron(cfg.Caps))},
+		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(largestEnviron(cfg.Caps))},
 		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
 	}
 	if c.Spread {
 		tc.Limits.Workers = s.jobs
 	}
 	if s.share != nil {
-		tc.Share = s.share.has
+		tc.Share = s.share.takes
 	}
 	if err := s.compileTexts(&tc, texts); err != nil {
 		return err
@@ -140,16 +139,15 @@ func (s *source) compile() error {
 	return nil
 }
 
-// mayName reports whether a template has what looks like the name of a column, where
-// columns have none.
-func (s *source) mayName(cfg expand.Config) bool {
+// mayNameColumn reports whether a template seems to name a column although the columns have no names.
+func (s *source) mayNameColumn(cfg expand.Config) bool {
 	o := s.opts
 	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs}, cfg.Words...)
 	return (o.Input.CSV || o.Input.Colsep != nil) && !o.Input.Header && slices.ContainsFunc(texts, cfg.MayName)
 }
 
-// compileCommand compiles the command. If it makes files, {out} without a --makes of its own
-// is a mistake, unless a column may have that name.
+// compileCommand compiles the command. If it makes files, {outN} beyond the last --makes is an error,
+// unless a column may have that name.
 func compileCommand(cfg expand.Config, makes bool) (*expand.Template, error) {
 	name, missing := expand.OutName(len(cfg.Outs)), &expand.Text{}
 	if makes && !cfg.Fields && !slices.Contains(cfg.Names, name) {
@@ -165,10 +163,10 @@ func compileCommand(cfg expand.Config, makes bool) (*expand.Template, error) {
 	return t, nil
 }
 
-// checkBatches refuses a command that could not take the records that it is to take.
+// checkBatches refuses -X with {N}, and -s with a limit that is too low for any record.
 func (s *source) checkBatches() error {
 	c := s.opts.Command
-	if c.Spread && s.countsRecords() {
+	if c.Spread && s.indexesRecords() {
 		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
 			"and how many there are is not known: write {} for all, or -n N")
 	}
@@ -179,13 +177,13 @@ func (s *source) checkBatches() error {
 	return nil
 }
 
-// compileTexts compiles the templates that no shell reads.
+// compileTexts compiles the templates of options whose values no shell reads, such as --key and --tag.
 func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	o := s.opts
 	const late = "it is known only when the task starts"
 	tc.Key, tc.Cost = c.text("key", o.Sched.Key, late, expand.NewText), c.text("cost", o.Sched.Cost, late, expand.NewText)
 	tc.Priority, tc.Weight = c.text("priority", o.Terms.Priority, late, expand.NewText), c.text("weight", o.Terms.Weight, late, expand.NewText)
-	tc.Needs, tc.Results = c.text("needs", o.Terms.Needs, late, expand.NewText), c.text("results", o.Output.Results, differs, expand.NewPath)
+	tc.Needs, tc.Results = c.text("needs", o.Terms.Needs, late, expand.NewText), c.text("results", o.Output.Results, variesByAttempt, expand.NewPath)
 	tag := o.Output.TagString
 	if o.Output.Tag {
 		if tag = o.Command.Replace; s.blocks != nil {
@@ -212,18 +210,18 @@ func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	return nil
 }
 
-// differs is why a template of files cannot have what the worker of an attempt decides.
-const differs = "it may differ from attempt to attempt"
+// variesByAttempt says why a template of files cannot hold a placeholder that depends on the worker.
+const variesByAttempt = "it may differ from attempt to attempt"
 
-// compiler compiles the templates of options until one is wrong.
+// compiler compiles the templates of options. After the first error it compiles no more.
 type compiler struct {
 	opts *cli.Options
 	cfg  expand.Config
 	err  error
 }
 
-// text compiles the template of an option, and returns nil for "". slotless is why it cannot have what
-// the worker decides; "" if it can.
+// text compiles the template of an option. It returns nil if the template is "". slotless says why
+// the template cannot hold a placeholder that depends on the worker; it is "" if it can.
 func (c *compiler) text(name, template, slotless string, compile func(string, expand.Config) (*expand.Text, error)) *expand.Text {
 	if template == "" || c.err != nil {
 		return nil
@@ -237,19 +235,19 @@ func (c *compiler) text(name, template, slotless string, compile func(string, ex
 	return text
 }
 
-// paths compiles templates of files.
+// paths compiles templates of file names.
 func (c *compiler) paths(name string, templates []string) (texts []*expand.Text) {
 	for _, t := range templates {
-		if t == "{}" { // of --transfer
+		if t == "{}" { // --transfer is --transfer-file={}, whatever -I says
 			t = c.cfg.Replace
 		}
-		texts = append(texts, c.text(name, t, differs, expand.NewText))
+		texts = append(texts, c.text(name, t, variesByAttempt, expand.NewText))
 	}
 	return texts
 }
 
-// checkNames refuses columns with the name of another, and those with the name of a limit:
-// in braces it stands for the units.
+// checkNames refuses columns that share a name, and columns with the name of a limit, because {NAME}
+// stands for the units of that limit.
 func checkNames(columns []string, caps []task.Cap) error {
 	for i, name := range columns {
 		if name != "" && slices.Contains(columns[:i], name) {
@@ -268,7 +266,7 @@ func checkNames(columns []string, caps []task.Cap) error {
 	return nil
 }
 
-// files compiles the templates of what tasks make, and has cfg know what {out} stands for.
+// files compiles the templates of files that tasks make or read, and sets cfg.Outs for {out}.
 func (c *compiler) files(cfg *expand.Config) (f input.Files) {
 	m := &c.opts.Makes
 	cfg.Outs = c.paths("makes", m.Outs)
@@ -281,16 +279,16 @@ func (c *compiler) files(cfg *expand.Config) (f input.Files) {
 	if m.Stdout != "" {
 		f.Makes, f.Stdout = append(f.Makes, input.Made{Text: c.paths("stdout-to", []string{m.Stdout})[0], Temp: true}), true
 	}
-	if f.Far = c.opts.Elsewhere(); !f.Far { // or else that one is on the other machines
+	if f.Far = c.opts.Elsewhere(); !f.Far { // --workdir is a directory of the other machines otherwise
 		f.Dir = c.opts.Pool.Workdir
 	}
 	f.Reads = c.paths("reads", m.Reads)
 	return f
 }
 
-// pathsOf returns what yields the paths that templates make of a task, each once; nil
-// without templates.
-func pathsOf(texts []*expand.Text) func(*task.Task) []string {
+// pathsFunc returns a function that expands templates of paths for a task and drops duplicates. It
+// returns nil if there are no templates.
+func pathsFunc(texts []*expand.Text) func(*task.Task) []string {
 	if len(texts) == 0 {
 		return nil
 	}
@@ -306,8 +304,8 @@ func pathsOf(texts []*expand.Text) func(*task.Task) []string {
 	}
 }
 
-// leastChars returns the length of the shortest command with one record, as -s
-// counts it. A shell quotes the empty record, so that need not be the shortest.
+// leastChars returns the length of the shortest command with one record, as -s counts it. That need
+// not be the command with an empty record, which is quoted for a shell.
 func leastChars(t *expand.Template) int {
 	least := math.MaxInt
 	for _, record := range []string{"", "x"} {
@@ -322,15 +320,15 @@ func leastChars(t *expand.Template) int {
 	return least
 }
 
-// countsRecords reports whether {N} in the command is the Nth of its records.
-func (s *source) countsRecords() bool {
+// indexesRecords reports whether {N} in the command stands for the Nth of its records, not for a column.
+func (s *source) indexesRecords() bool {
 	in := s.opts.Input
 	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header
 	return !columns && s.template.Counts()
 }
 
-// sameCommand reports whether all tasks run the same program, without which nothing
-// can go on. A queue can: others may mend it.
+// sameCommand reports whether all tasks run the same program, so that the run must end if the program
+// cannot be executed. A queue stays, because a user may install the program.
 func (s *source) sameCommand() bool {
 	if s.opts.ObjectTasks() || s.opts.Fed() {
 		return false
@@ -339,7 +337,7 @@ func (s *source) sameCommand() bool {
 	return same
 }
 
-// sameCommand reports whether all tasks run the same program.
+// sameCommand is source.sameCommand, which a detached run has on record.
 func (w *wiring) sameCommand() bool {
 	if w.detached != nil {
 		return w.detached.SameCommand
@@ -347,28 +345,29 @@ func (w *wiring) sameCommand() bool {
 	return w.source.sameCommand()
 }
 
-// goesOn reports whether the same command goes on, without a journal, where a run has
-// stopped: what is done is up to date then, and nothing else looks like that.
-func (s *source) goesOn() bool {
+// resumes reports whether the same command resumes a run that stopped, even without a journal. It
+// does if tasks make all files under temporary names: a file that is up to date then proves that its
+// task succeeded.
+func (s *source) resumes() bool {
 	makes := s.config.Files.Makes
 	return len(makes) > 0 && !s.opts.Makes.Always && !slices.ContainsFunc(makes, func(m input.Made) bool { return !m.Temp })
 }
 
-// records returns what the records of tasks are like.
+// records describes the form of the tasks' records.
 func (s *source) records() sink.Records {
 	in, c := s.opts.Input, s.opts.Command
 	return sink.Records{Several: c.Batches(), Names: s.reader.Names(), Objects: in.JSON && len(s.opts.Words()) > 0}
 }
 
-// widen makes a pipe larger, so that a block takes fewer reads: 10 MB blocks come in a
-// quarter less time.
-func widen(stdin io.Reader) {
+// widenPipe enlarges the buffer of a pipe, so that a block takes fewer reads: reading 10 MB blocks
+// takes a quarter less time.
+func widenPipe(stdin io.Reader) {
 	if f, ok := stdin.(*os.File); ok {
 		kernel.SetPipeSize(int(f.Fd()), cli.DefaultBlock)
 	}
 }
 
-// blocksConfig returns what is cut into blocks.
+// blocksConfig describes how --pipe cuts the input into blocks.
 func (s *source) blocksConfig(stdin io.Reader) input.BlocksConfig {
 	in, p := s.opts.Input, s.opts.Pipe
 	cfg := input.BlocksConfig{

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	slack    = 64 << 10         // superfluous bytes that a journal can hold before it is compacted
-	handOver = 10 * time.Second // for a crew serve to make its socket, or to end without one
+	journalSlack   = 64 << 10         // superfluous bytes in a journal before it is compacted
+	replaceTimeout = 10 * time.Second // for another crew serve to make its socket, or to end without one
 )
 
 // openState opens the journal with --state.
@@ -29,9 +29,9 @@ func (w *wiring) openState() error {
 	if o.State.Dir == "" {
 		return nil
 	}
-	dir, err := filepath.Abs(o.Pool.Workdir) // of "": the working directory
+	dir, err := filepath.Abs(o.Pool.Workdir) // Abs("") is the working directory
 	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir) // a shell remembers the links by which it came
+		dir, err = filepath.EvalSymlinks(dir) // a shell's $PWD may hold symbolic links
 	}
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
@@ -45,23 +45,23 @@ func (w *wiring) openState() error {
 		Resume: journal.Resume{
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
-		Output:      journal.Output{Plan: w.plan.Plan, Logs: keepsLogs(o), MaybeClosed: w.plan.Recalls() && maybeClosed(w.out)},
-		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: slack,
+		Output:      journal.Output{Plan: w.plan.Plan, Logs: writesLogs(o), MaybeClosed: w.plan.Recalls() && maybeClosed(w.out)},
+		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: journalSlack,
 	})
 	var wrong *journal.WrongDir
 	switch {
 	case errors.As(err, &wrong):
 		return misuse(err.Error(), "")
 	case err != nil:
-		return placed(err, filepath.Join(o.State.Dir, "lock"))
+		return withDirHint(err, filepath.Join(o.State.Dir, "lock"))
 	}
 	w.state = j
-	w.close = append(w.close, j.Close)
+	w.closers = append(w.closers, j.Close)
 	return nil
 }
 
-// openJournal opens the journal. A crew serve first waits for the end of another one of its
-// name that has the journal.
+// openJournal opens the journal. A crew serve first waits until another crew serve of the same name,
+// which has the journal open, ends.
 func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 	other, seen := 0, time.Now()
 	for ; ; time.Sleep(20 * time.Millisecond) {
@@ -72,8 +72,8 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 		}
 		if busy.PID != other {
 			h, gone := control.Find(strconv.Itoa(busy.PID))
-			none := gone != nil || h.State == control.Silent // it has no socket yet, or not any more
-			if none && time.Since(seen) < handOver {
+			none := gone != nil || h.State == control.Silent // it has no socket yet, or no longer one
+			if none && time.Since(seen) < replaceTimeout {
 				continue
 			}
 			if none || !h.Feeds || h.Name != w.opts.Control.Name {
@@ -90,8 +90,8 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 	}
 }
 
-// tellState says what an earlier run left.
-func (w *wiring) tellState() error {
+// reportResumed says what is resumed from an earlier run, and which programs have changed since.
+func (w *wiring) reportResumed() error {
 	o := w.opts
 	if w.state == nil {
 		return nil
@@ -101,7 +101,7 @@ func (w *wiring) tellState() error {
 		if left.Failed > 0 {
 			text += fmt.Sprintf(", %d of them failed", left.Failed)
 		}
-		w.remarkLeft(text, left.Running)
+		w.remarkResumed(text, left.Running)
 	}
 	if changed := w.state.ChangedPrograms(); len(changed) > 0 {
 		how := "--rerun-changed runs all again, as --state-reset does"
@@ -113,26 +113,25 @@ func (w *wiring) tellState() error {
 	return nil
 }
 
-// remarkLeft says what an earlier run left.
-func (w *wiring) remarkLeft(text string, interrupted int) {
+// remarkResumed says that the run resumes from the journal, with text and the number of interrupted tasks.
+func (w *wiring) remarkResumed(text string, interrupted int) {
 	if interrupted > 0 {
 		text += fmt.Sprintf(", %d interrupted", interrupted)
 	}
 	w.remark("going on in " + w.opts.State.Dir + ": " + text)
 }
 
-// maybeClosed reports whether stdout was probably closed when crew was started:
-// Go's runtime then opens /dev/null for reading and writing instead, which hardly
-// any caller does.
+// maybeClosed reports whether stdout was probably closed when crew was started. Go's runtime then opens
+// /dev/null for reading and writing in its place, which hardly any caller does.
 func maybeClosed(stdout *os.File) bool {
 	flags, err := unix.FcntlInt(stdout.Fd(), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR && isNull(stdout)
 }
 
-// stateNotes returns what to say about earlier runs at the end: results that could
-// not be replayed and, if the input was read to its end, that all its tasks were done before,
-// unless they were judged by what they made, and tasks that it lacks.
-func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, made bool) (lines []string) {
+// stateNotes returns what to say about earlier runs at the end. It counts results that could not be
+// replayed. If the input was read to its end, it also says that all tasks were done before, unless quiet,
+// and lists unfinished tasks that this input lacks.
+func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, quiet bool) (lines []string) {
 	if n := j.Unkept(); n > 0 && (plan.Keeps() || plan.Streams()) {
 		lines = append(lines, fmt.Sprintf(
 			"%d of the replayed tasks ran under --output line, raw or none, which keep no output", n))
@@ -140,7 +139,7 @@ func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, made bool) (l
 	if !e.Stats.InputEnd || e.Reason > core.Halted {
 		return lines
 	}
-	if n := e.Stats.Resumed(); n > 0 && n == e.Stats.Admitted && !made {
+	if n := e.Stats.Resumed(); n > 0 && n == e.Stats.Admitted && !quiet {
 		lines = append(lines, fmt.Sprintf("nothing to do: %d of %d done before, by their commands", n, n))
 	}
 	first, n := j.Missing()

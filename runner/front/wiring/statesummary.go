@@ -16,8 +16,8 @@ import (
 	"crew/runner/show/history"
 )
 
-// showState carries out crew state: it prints a summary of the journal in dir, or the
-// journal itself as lines of JSON.
+// showState carries out crew state. It prints a summary of the journal in dir or, with json, the journal
+// itself as lines of JSON.
 func showState(dir string, json bool, stdout io.Writer) (err error) {
 	t := summary{Now: time.Now()}
 	if json {
@@ -34,7 +34,7 @@ func showState(dir string, json bool, stdout io.Writer) (err error) {
 	return printText(stdout, t.text())
 }
 
-// stateText is the template of what crew state prints of a summary.
+// stateText is the template of the summary that crew state prints.
 //
 //go:embed statesummary.txt
 var stateText string
@@ -65,7 +65,7 @@ func (t summary) text() string {
 	return b.String()
 }
 
-// Took returns how long the latest run has taken, as far as that is known.
+// Took returns how long the latest run took, or has taken so far, as far as the journal shows.
 func (t summary) Took() time.Duration {
 	until := t.Begun
 	if n := len(t.Runs); n > 0 {
@@ -77,7 +77,7 @@ func (t summary) Took() time.Duration {
 	return until.Sub(t.Begun)
 }
 
-// Named returns the keys that took longest, unless no task has one.
+// Named returns the keys that took longest, or nil if no task has a key.
 func (t summary) Named() []history.Group {
 	keys := t.Keys.List
 	if len(keys) == 1 && keys[0].Name == "" {
@@ -86,7 +86,7 @@ func (t summary) Named() []history.Group {
 	return keys[:min(len(keys), journal.MaxMentioned)]
 }
 
-// Others returns how many tasks have keys that are not among those.
+// Others returns how many tasks have keys that Named leaves out.
 func (t summary) Others() (n int64) {
 	for i, k := range t.Named() {
 		if i == 0 {

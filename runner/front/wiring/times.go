@@ -15,13 +15,14 @@ import (
 	"crew/sched"
 )
 
-// times says how long commands took in earlier runs. It is safe for concurrent use.
+// times holds how long commands took in earlier runs. It is safe for concurrent use.
 type times struct {
 	history.Times
-	met atomic.Bool // the command of a task is one of them
+	matched atomic.Bool // whether the time of some task of this run was found
 }
 
-// openTimes reads what --times names, or returns nil. That can be a pipe, so it is called once.
+// openTimes reads the files of --times. It returns nil without --times. It must be called only once,
+// because a file can be a pipe.
 func openTimes(o *cli.Options) (*times, error) {
 	if len(o.Input.Times) == 0 {
 		return nil, nil
@@ -35,18 +36,18 @@ func openTimes(o *cli.Options) (*times, error) {
 	return t, nil
 }
 
-// of is Of, and notes that a time was known.
-func (t *times) of(tk *task.Task) (key string, took time.Duration, ok bool) {
+// lookup is Times.Of. It records whether a time was found.
+func (t *times) lookup(tk *task.Task) (key string, took time.Duration, ok bool) {
 	if key, took, ok = t.Of(tk); ok {
-		t.met.Store(true)
+		t.matched.Store(true)
 	}
 	return key, took, ok
 }
 
-// notes returns what to say about the times at the end of a run with tasks.
+// notes returns a message if no time was of use to a run that had tasks.
 func (t *times) notes(o *cli.Options) []string {
-	kept := o.State.Dir != "" && o.Input.Shard.Of == 0 // which may know all that was asked
-	if t == nil || t.Len() == 0 || t.met.Load() || kept || o.Silent() {
+	kept := o.State.Dir != "" && o.Input.Shard.Of == 0 // the journal may have had all times
+	if t == nil || t.Len() == 0 || t.matched.Load() || kept || o.Silent() {
 		return nil
 	}
 	so := "a hash says what is in which share"
@@ -56,26 +57,26 @@ func (t *times) notes(o *cli.Options) []string {
 	return []string{"no command of this run has a time in " + strings.Join(o.Input.Times, " or ") + ", so " + so + ": give what a run with the same command left"}
 }
 
-// price has a task cost the time of its command, unless it has a cost or the journal knows its time. As
-// there, a task costs more than any other if its time is unknown.
-func (t *times) price(tk *task.Task) {
+// setCost sets the cost of a task to the time of its command, unless the task has a cost or the journal
+// knows its time. As in the journal, a task whose time is unknown costs more than any other.
+func (t *times) setCost(tk *task.Task) {
 	if tk.Cost != 0 && tk.Cost != math.MaxInt64 {
 		return
 	}
 	tk.Cost = math.MaxInt64
-	if _, took, ok := t.of(tk); ok {
+	if _, took, ok := t.lookup(tk); ok {
 		tk.Cost = took.Microseconds()
 	}
 }
 
-// completed is a source whose tasks are completed here.
-type completed struct {
+// completingSource is a Source that calls complete for each task.
+type completingSource struct {
 	runner.Source
 	complete func(*task.Task)
 }
 
 // Next returns the next task. See runner.Source.
-func (s completed) Next(number func() uint64) (*task.Task, error) {
+func (s completingSource) Next(number func() uint64) (*task.Task, error) {
 	t, err := s.Source.Next(number)
 	if err == nil {
 		s.complete(t)
@@ -84,21 +85,20 @@ func (s completed) Next(number func() uint64) (*task.Task, error) {
 }
 
 // Buffered reports whether Next returns at once. See runner.Source.
-func (s completed) Buffered() bool {
+func (s completingSource) Buffered() bool {
 	b, ok := s.Source.(interface{ Buffered() bool })
 	return ok && b.Buffered()
 }
 
-// share says which records the run takes. It is safe for concurrent use.
+// share decides which records the run takes, for --shard. It is safe for concurrent use.
 type share struct {
 	cli.Shard
 	keyed bool
 	times *times
-	known map[string]bool // what the times are known by: whether it is in this share
+	mine  map[string]bool // for each key of times, whether it is in this share
 }
 
-// openShare returns the share of --shard, or nil for all records. known are the times of
-// commands, or nil.
+// openShare returns the share of --shard, or nil without --shard. known may be nil.
 func openShare(o *cli.Options, known *times) *share {
 	if o.Input.Shard.Of == 0 {
 		return nil
@@ -113,20 +113,20 @@ func openShare(o *cli.Options, known *times) *share {
 	for i, c := range commands {
 		costs[i] = int64(took[c] / time.Microsecond)
 	}
-	s.known = make(map[string]bool, len(commands))
+	s.mine = make(map[string]bool, len(commands))
 	for i, at := range sched.Deal(costs, s.Of) {
-		s.known[commands[i]] = at == s.Number-1
+		s.mine[commands[i]] = at == s.Number-1
 	}
 	return s
 }
 
-// has reports whether the run takes the record of a task.
-func (s *share) has(t *task.Task) bool {
+// takes reports whether the run takes the record of a task.
+func (s *share) takes(t *task.Task) bool {
 	by := t.Key
 	if by == "" && !s.keyed {
 		if s.times != nil {
-			if key, _, ok := s.times.of(t); ok {
-				return s.known[key]
+			if key, _, ok := s.times.lookup(t); ok {
+				return s.mine[key]
 			}
 		}
 		if by = t.Object; by == "" && len(t.Records) > 0 {

@@ -8,16 +8,16 @@ import (
 	"crew/runner/steer/control"
 )
 
-// topProgram shows a run on the whole screen. It is a program of its own so that
-// crew's start-up does not pay for its terminal library.
+// topProgram shows a run on the whole screen. It is a separate program, so that the start of crew does not
+// pay for its terminal library.
 const topProgram = "crew-top"
 
-// top replaces this process by crew-top, which shows a run.
+// top replaces this process by crew-top.
 func (c *ctl) top() error {
 	if c.JSON {
 		return misuse("crew ctl top has a screen to show, no replies", "write crew ctl status --json")
 	}
-	words, err := relay(c.Run)
+	words, err := relayCommand(c.Run)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,11 @@ import (
 	"crew/runner/read/input"
 )
 
-// total counts the tasks of the input beside the run, or before it, if somebody asks for
-// their number.
+// total counts the tasks of the input in the background, or before the run, once their number is needed.
 type total struct {
 	source *source
 	stdin  *os.File
-	from   int64 // where the run begins to read stdin; -1 if it cannot be read twice
+	start  int64 // offset at which the run starts to read stdin; -1 if stdin cannot be read twice
 
 	once sync.Once
 	stop atomic.Bool
@@ -30,34 +29,32 @@ type total struct {
 	// set before done is closed
 
 	tasks int64
-	ok    bool
+	known bool
 }
 
-// newTotal returns the total of what a run is about to read. The source is still to
-// be set.
+// newTotal returns the total for the input that the run is about to read. The caller sets the source.
 func newTotal(o *cli.Options, stdin *os.File) *total {
-	t := &total{stdin: stdin, from: -1, done: make(chan struct{})}
+	t := &total{stdin: stdin, start: -1, done: make(chan struct{})}
 	if o.Input.ReadsStdin() {
 		if at, err := stdin.Seek(0, io.SeekCurrent); err == nil {
-			t.from = at
+			t.start = at
 		}
 	}
 	return t
 }
 
-// set sets the number of tasks, which need not be counted.
+// set sets the number of tasks, so that it is not counted.
 func (t *total) set(n uint64) {
 	t.once.Do(func() {
-		t.tasks, t.ok = int64(n), true
+		t.tasks, t.known = int64(n), true
 		close(t.done)
 	})
 }
 
-// forever is a time to wait that does not end.
+// forever is a wait without a limit.
 const forever = math.MaxInt64
 
-// get returns the number of tasks if it is known within wait. The first call begins
-// to count.
+// get returns the number of tasks if it is known within wait. The first call starts the count.
 func (t *total) get(wait time.Duration) (int64, bool) {
 	t.once.Do(func() { go t.count() })
 	select {
@@ -66,8 +63,8 @@ func (t *total) get(wait time.Duration) (int64, bool) {
 	}
 	select {
 	case <-t.done:
-		return t.tasks, t.ok
-	default: // it may still be counted
+		return t.tasks, t.known
+	default: // still counting
 		return 0, false
 	}
 }
@@ -79,28 +76,27 @@ func (t *total) count() {
 		return
 	}
 	if t.source.opts.Input.ReadsStdin() {
-		if st, err := t.stdin.Stat(); t.from < 0 || err != nil || !st.Mode().IsRegular() {
+		if st, err := t.stdin.Stat(); t.start < 0 || err != nil || !st.Mode().IsRegular() {
 			return
 		}
-		cfg.Stdin = io.NewSectionReader(t.stdin, t.from, math.MaxInt64-t.from)
+		cfg.Stdin = io.NewSectionReader(t.stdin, t.start, math.MaxInt64-t.start)
 	}
 	if t.source.opts.Pipe.On {
-		t.tasks, t.ok = input.CountBlocks(t.source.blocksConfig(t.stdin), &t.stop)
+		t.tasks, t.known = input.CountBlocks(t.source.blocksConfig(t.stdin), &t.stop)
 		return
 	}
-	t.tasks, t.ok = input.Count(cfg, t.source.config, &t.stop)
+	t.tasks, t.known = input.Count(cfg, t.source.config, &t.stop)
 }
 
-// close ends the count, if there is one.
+// close stops the count, if it was started.
 func (t *total) close() {
 	t.stop.Store(true)
 	t.once.Do(func() { close(t.done) })
 	<-t.done
 }
 
-// copyInput returns the options and the standard input of a run whose tasks are counted
-// before it begins, for --halt with a percentage. The input is read twice then, so
-// pipes and the like are copied to temporary files.
+// copyInput returns options and a standard input that can be read twice, for a run with a percentage in
+// --halt, whose tasks are counted before it starts. It copies pipes and the like to temporary files.
 func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 	o, stdin := *w.opts, w.in
 	in := &o.Input
@@ -113,7 +109,7 @@ func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 		paths = append(paths, &in.Groups[i].File)
 	}
 	for _, path := range paths {
-		// A file that cannot be opened is left: openSource will report the error.
+		// Skip a file that cannot be opened: openSource will report the error.
 		if st, err := os.Stat(*path); err != nil || *path == "-" || st.Mode().IsRegular() || st.IsDir() {
 			continue
 		}
@@ -138,8 +134,8 @@ func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 	return &o, stdin, nil
 }
 
-// copy copies the rest of f to a file that is open until the end of the run. It has no name then,
-// unless it takes one to open a file once more.
+// copy copies the rest of f to a temporary file that stays open until the end of the run. The file has no
+// name, except on systems that can reopen a file only by its name.
 func (w *wiring) copy(f *os.File) (to *os.File, err error) {
 	if kernel.Portable {
 		if to, err = os.CreateTemp("", "crew-input-"); err == nil {
@@ -149,7 +145,7 @@ func (w *wiring) copy(f *os.File) (to *os.File, err error) {
 		to, err = kernel.CreateUnnamed(os.TempDir())
 	}
 	if err == nil {
-		w.close = append(w.close, to.Close)
+		w.closers = append(w.closers, to.Close)
 		_, err = io.Copy(to, f)
 	}
 	if err == nil {

@@ -20,7 +20,7 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan string, 10)
-		stop := watch([]string{name}, time.Second, func(err error) {
+		stop := watchFiles([]string{name}, time.Second, func(err error) {
 			told <- map[bool]string{true: "another", false: "gone"}[err == nil]
 			require.True(t, err == nil || errors.Is(err, os.ErrNotExist))
 		})

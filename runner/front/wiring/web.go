@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// webProgram makes pages and traces of runs, and serves them. It is a program of its
-	// own so that crew's start-up does not pay for what HTML and HTTP take.
+	// webProgram writes pages and traces of runs, and serves them. It is a separate program, so that the
+	// start of crew does not pay for HTML and HTTP.
 	webProgram = "crew-web"
-	// WebProtocol is the version of what crew hands over to crew-web: its arguments.
+	// WebProtocol is the version of the arguments that crew passes to crew-web.
 	WebProtocol = 1
 	webHint     = engineHint
 )
 
-// webArgs returns the arguments of crew-web.
+// webArgs returns the argument vector of crew-web with these words.
 func webArgs(words ...string) []string {
 	return append([]string{webProgram, strconv.Itoa(WebProtocol)}, words...)
 }
@@ -57,49 +57,49 @@ func web(o *cli.Options, stdout *os.File) error {
 	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, args, os.Environ())}
 }
 
-// record has crew-web write the files of --report and --trace. Until it has opened them it
-// holds up the start of the run, so that what cannot be written is refused.
-type record struct {
+// reportSink writes the files of --report and --trace through crew-web. The run starts only after crew-web
+// has opened the files, so that a file that cannot be written is refused.
+type reportSink struct {
 	*control.Log
 	child *exec.Cmd
 	pipe  io.WriteCloser // to its standard input
-	said  *bufio.Reader  // its standard output: a line once it is ready, then what went wrong
-	late  bool           // crew-web has not read for webTime, and gets nothing more
+	lines *bufio.Reader  // its standard output: "ready", and later an error message
+	late  bool           // crew-web did not read for webTimeout, and is sent nothing more
 }
 
-// webTime is how long crew-web may keep crew waiting.
-const webTime = 10 * time.Second
+// webTimeout is how long crew waits for crew-web.
+const webTimeout = 10 * time.Second
 
-// patient is a pipe on which a write fails if nobody reads for webTime.
-type patient struct{ *os.File }
+// deadlinePipe is a pipe whose writes fail if crew-web does not read for webTimeout.
+type deadlinePipe struct{ *os.File }
 
-func (p patient) Write(b []byte) (int, error) {
-	_ = p.SetWriteDeadline(time.Now().Add(webTime))
+func (p deadlinePipe) Write(b []byte) (int, error) {
+	_ = p.SetWriteDeadline(time.Now().Add(webTimeout))
 	return p.File.Write(b)
 }
 
-// openRecord returns the sink that makes the files.
-func (w *wiring) openRecord() (*record, error) {
+// openReport starts crew-web and returns the sink that feeds it.
+func (w *wiring) openReport() (*reportSink, error) {
 	after := w.opts.After
-	if err := cmp.Or(w.replaceable("--report", after.Report), w.replaceable("--trace", after.Trace)); err != nil {
+	if err := cmp.Or(w.checkReplaces("--report", after.Report), w.checkReplaces("--trace", after.Trace)); err != nil {
 		return nil, err
 	}
 	path, err := findProgram(webProgram, "--report or --trace", webHint)
 	if err != nil {
 		return nil, err
 	}
-	r := &record{child: exec.Command(path)}
+	r := &reportSink{child: exec.Command(path)}
 	r.child.Args, r.child.Stderr = webArgs("record", after.Report, after.Trace), os.Stderr
-	// In a session of its own, what ends crew does not keep it from writing what is known by then.
+	// In its own session crew-web survives the signals that end crew, and can write the files.
 	r.child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err1 := r.child.StdinPipe()
 	out, err2 := r.child.StdoutPipe()
 	if err := cmp.Or(err1, err2, r.child.Start()); err != nil {
 		return nil, fmt.Errorf("start %s: %w", webProgram, err)
 	}
-	r.pipe, r.said = in, bufio.NewReader(out)
-	late := time.AfterFunc(webTime, func() { _ = r.child.Process.Kill() })
-	line, err := r.said.ReadString('\n')
+	r.pipe, r.lines = in, bufio.NewReader(out)
+	late := time.AfterFunc(webTimeout, func() { _ = r.child.Process.Kill() })
+	line, err := r.lines.ReadString('\n')
 	late.Stop()
 	if err != nil || line != "ready\n" {
 		if err = r.finish(line); err == nil {
@@ -107,42 +107,42 @@ func (w *wiring) openRecord() (*record, error) {
 		}
 		return nil, err
 	}
-	r.Log = control.NewLog(patient{r.pipe.(*os.File)}, w.about())
+	r.Log = control.NewLog(deadlinePipe{r.pipe.(*os.File)}, w.about())
 	r.Keeps = w.plan.Keeps() && !w.opts.Pool.TTY
-	w.close = append(w.close, func() error {
-		w.signals.Release() // crew-web finishes the files without crew, too
+	w.closers = append(w.closers, func() error {
+		w.signals.Release() // a signal may end crew now: crew-web finishes the files without it
 		return r.finish("")
 	})
 	return r, nil
 }
 
-// Close writes the totals. What goes wrong, finish tells.
-func (r *record) Close(final task.Stats) error {
+// Close writes the totals. finish returns the errors.
+func (r *reportSink) Close(final task.Stats) error {
 	r.late = errors.Is(r.Log.Close(final), os.ErrDeadlineExceeded)
 	return nil
 }
 
-// finish waits until the files are complete, and returns why they are not. said is what
-// crew-web has said already.
-func (r *record) finish(said string) error {
+// finish waits until the files are complete, or returns why they are not. said is what crew-web has
+// already printed.
+func (r *reportSink) finish(said string) error {
 	r.pipe.Close()
-	rest, _ := io.ReadAll(r.said)
+	rest, _ := io.ReadAll(r.lines)
 	err := r.child.Wait()
 	said = strings.TrimSpace(said + string(rest))
 	switch {
 	case said != "":
 		return errors.New(said)
 	case r.late:
-		return fmt.Errorf("%s has not read for %s: the report or trace lacks what came after that", webProgram, task.Span(webTime))
+		return fmt.Errorf("%s has not read for %s: the report or trace lacks what came after that", webProgram, task.Span(webTimeout))
 	case err != nil:
 		return fmt.Errorf("write the report or trace: %s has ended with %w", webProgram, err)
 	}
 	return nil
 }
 
-// replaceable returns an error if an option would replace a file that the run uses
-// otherwise. path may be "".
-func (w *wiring) replaceable(option, path string) error {
+// checkReplaces returns an error if an option would replace a file that the run also uses for something
+// else. path may be "".
+func (w *wiring) checkReplaces(option, path string) error {
 	if path == "" {
 		return nil
 	}
@@ -153,14 +153,14 @@ func (w *wiring) replaceable(option, path string) error {
 			}
 		}
 	}
-	if other := w.opts.OtherFile(option, func(file string) bool { return leadsTo(file) == leadsTo(path) }); other != "" {
+	if other := w.opts.OtherFile(option, func(file string) bool { return resolvePath(file) == resolvePath(path) }); other != "" {
 		return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, other)
 	}
 	return nil
 }
 
-// leadsTo returns the absolute path of the file that a path leads to, which need not be there.
-func leadsTo(path string) string {
+// resolvePath returns the absolute path of a file, with symbolic links resolved. The file need not exist.
+func resolvePath(path string) string {
 	if real, err := trust.Resolve(path); err == nil {
 		path = real
 	}

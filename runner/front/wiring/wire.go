@@ -1,10 +1,9 @@
-// Package wiring carries command lines out: it makes the Configs of the other packages
-// from cli.Options, connects these packages to a run, and returns the exit status.
+// Package wiring carries out command lines. It turns cli.Options into the Configs of the other packages,
+// connects these packages to form a run, and returns the exit status.
 package wiring
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,12 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/mattn/go-isatty"
 
 	"crew/runner"
-	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/exec/coproc"
 	"crew/runner/exec/proc"
@@ -32,13 +29,13 @@ import (
 const memoryBudget = 16 << 20 // bytes of output in memory; the rest goes to a temporary file
 
 // Main runs crew with a command line and returns its exit status. If a signal ended
-// the run, Main does not return: the process dies by that signal. far is nil in crew,
-// which becomes crew-engine if anything concerns other machines.
+// the run, Main does not return: the process dies by that signal. far is nil in crew, which
+// replaces itself by crew-engine for anything that involves other machines.
 func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	task.SetZone()
 	o, err := cli.Parse(args, os.Getenv)
 	if err != nil {
-		return complain(stderr, err)
+		return printError(stderr, err)
 	}
 	tool, verb, _ := strings.Cut(o.Do, " ")
 	switch {
@@ -51,16 +48,16 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	case tool == cli.DoReport || tool == cli.DoWeb:
 		err = web(o, stdout)
 	case tool == "ctl":
-		err = (&ctl{Ctl: &o.Ctl, verb: verb, line: args, far: far, in: stdin, out: stdout, errs: stderr}).do()
+		err = (&ctl{Ctl: &o.Ctl, verb: verb, args: args, far: far, in: stdin, out: stdout, errs: stderr}).do()
 	case tool == "engine" && o.Do != cli.DoAttach:
-		err = engine(o, verb, far, args, stdout, stderr)
+		err = runEngine(o, verb, far, args, stdout, stderr)
 	default:
 		return run(args, o, far, stdin, stdout, stderr)
 	}
-	return complain(stderr, err)
+	return printError(stderr, err)
 }
 
-// printText prints what was asked for instead of a run.
+// printText prints text on stdout.
 func printText(stdout io.Writer, text string) error {
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
@@ -70,19 +67,19 @@ func printText(stdout io.Writer, text string) error {
 
 // run runs the tasks of a command line and returns the exit status.
 func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File) int {
-	p, err := planOf(o, os.Getenv, isatty.IsTerminal(stderr.Fd()))
+	p, err := newPlan(o, os.Getenv, isatty.IsTerminal(stderr.Fd()))
 	switch {
 	case err != nil:
 	case far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
 		err = becomeEngine(args)
 	default:
-		err = ready(o, p, stdin)
+		err = checkReady(o, p, stdin)
 	}
 	if err != nil {
-		return complain(stderr, err)
+		return printError(stderr, err)
 	}
 	w := newWiring(args, o, p, far, stdin, stdout, stderr)
-	end := w.run()
+	end := w.execute()
 	for _, text := range end.last {
 		w.screen.Urgent(text)
 	}
@@ -98,14 +95,14 @@ func newWiring(args []string, o *cli.Options, p plan, far *Far, stdin, stdout, s
 	return &wiring{
 		args: args, opts: o, plan: p, far: far,
 		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
-		store: store, close: []func() error{store.Close}, begun: make(chan struct{}),
+		store: store, closers: []func() error{store.Close}, made: make(chan struct{}),
 	}
 }
 
-// run opens what the run needs, runs the tasks, and closes everything.
-func (w *wiring) run() (end ending) {
+// execute opens what the run needs, runs the tasks, and closes everything.
+func (w *wiring) execute() (end ending) {
 	defer func() {
-		for _, closeOne := range slices.Backward(w.close) {
+		for _, closeOne := range slices.Backward(w.closers) {
 			if err := closeOne(); err != nil && end.err == nil {
 				end.err = err
 			}
@@ -116,20 +113,20 @@ func (w *wiring) run() (end ending) {
 	}
 	for _, open := range []func() error{
 		w.takeLock, w.openInput, w.countDetached, w.checkResults, w.openWorker, w.openState,
-		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, for the engine, or for another crew
-		w.tellState, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
+		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, the engine or another crew
+		w.reportResumed, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
 	} {
 		if err := open(); err != nil {
 			return ending{err: err}
 		}
 	}
-	w.signals.Serve(w.made, w.status, w.screen.HideBar)
+	w.signals.Serve(w.run, w.status, w.screen.HideBar)
 	if file := w.plan.file; file != "" {
-		do := func(cmd task.Command) { w.made.Do(cmd) }
+		do := func(cmd task.Command) { w.run.Do(cmd) }
 		w.onClose(watchJobs(file, w.plan.jobs, do, w.screen.Notice))
 	}
 	w.watchHosts()
-	e := w.made.Wait()
+	e := w.run.Wait()
 	if w.detached != nil {
 		return w.finishDetached(e)
 	}
@@ -144,8 +141,8 @@ func (w *wiring) catchSignals() (err error) {
 	return err
 }
 
-// openInput opens the input, which stays open: the reader of a stopped run may
-// still be blocked in it.
+// openInput opens the input. It is never closed: the reader of a stopped run may still be
+// blocked in it.
 func (w *wiring) openInput() (err error) {
 	o := w.opts
 	if o.Pool.PTY && !o.Show.DryRun && !o.Far() {
@@ -154,11 +151,11 @@ func (w *wiring) openInput() (err error) {
 		}
 	}
 	switch {
-	case o.Pool.TTY && w.typed():
+	case o.Pool.TTY && w.readsTerminal():
 		return misuse("--tty gives the terminal to the tasks", "give their values with :::, -a FILE or a pipe")
 	case o.Pool.TTY && !o.Show.DryRun && !proc.HasTerminal():
 		return misuse("--tty needs a terminal, and crew has none", "drop --tty")
-	case w.typed():
+	case w.readsTerminal():
 		w.screen.Notice(o.Typing())
 	}
 	if typed := o.WholeLines(); typed != "" {
@@ -190,7 +187,7 @@ func (w *wiring) openInput() (err error) {
 	return nil
 }
 
-// makeRun makes the run of all that is open.
+// makeRun makes the run from everything that was opened.
 func (w *wiring) makeRun() error {
 	o, cfg := w.opts, &w.plan.limits
 	policy, err := sched.New(sched.Config{Name: cmp.Or(o.Sched.Order, o.Sched.Policy), Topics: o.Sched.Topics})
@@ -214,10 +211,10 @@ func (w *wiring) makeRun() error {
 		in, rec = w.state.Source(in), w.state
 	}
 	if w.times != nil && o.Sched.Order != "" {
-		in = completed{in, w.times.price}
+		in = completingSource{in, w.times.setCost}
 	}
 	if w.plan.announces {
-		rec = announced{cmp.Or[runner.Recorder](rec, unrecorded{}), sink.NewVerbose(w.screen)}
+		rec = announcer{cmp.Or[runner.Recorder](rec, nullRecorder{}), sink.NewVerbose(w.screen)}
 	}
 	switch {
 	case w.feed != nil:
@@ -225,35 +222,40 @@ func (w *wiring) makeRun() error {
 	case w.worker != nil:
 		in = w.worker
 	case w.attached != nil:
-		in = completed{w.attached, w.source.tasks.Tag}
+		in = completingSource{w.attached, w.source.tasks.Tag}
 	}
-	if w.made, err = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
+	if w.run, err = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
 		return err
 	}
 	w.watchMachine()
 	if w.detached != nil && w.detached.Paused {
-		w.made.Do(task.Command{Op: task.Pause})
+		w.run.Do(task.Command{Op: task.Pause})
 	}
 	if o.Makes.Any() {
-		kept, dir := w.state != nil, o.Pool.Workdir
-		if o.Elsewhere() {
-			dir = "" // that one is on the other machines
-		}
-		var m runner.Maker = target.New(target.Config{
-			Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: kept && o.Do == cli.DoRun && !o.Elsewhere(), Journal: kept,
-			Notice: w.screen.Notice,
-		})
-		if proc.SavesThreads(w.plan.processes) {
-			m = &inTurn{Maker: m}
-		}
-		w.made.SetMaker(m)
+		w.run.SetMaker(w.newMaker())
 	}
-	close(w.begun)
+	close(w.made)
 	return nil
 }
 
-// firstSinks lists the sinks that get events before those that can wait for a reader: the journal's
-// behind that of a worker, whose runs are told first.
+// newMaker returns the Maker of tasks that make files.
+func (w *wiring) newMaker() runner.Maker {
+	o, journaled, dir := w.opts, w.state != nil, w.opts.Pool.Workdir
+	if o.Elsewhere() {
+		dir = "" // --workdir is a directory of the other machines
+	}
+	var m runner.Maker = target.New(target.Config{
+		Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: journaled && o.Do == cli.DoRun && !o.Elsewhere(), Journal: journaled,
+		Notice: w.screen.Notice,
+	})
+	if proc.SavesThreads(w.plan.processes) {
+		m = &serialMaker{Maker: m}
+	}
+	return m
+}
+
+// firstSinks returns the sinks that get events before any sink that may block on a reader. A worker's
+// sink comes before the journal's, so that the runs learn the results first.
 func (w *wiring) firstSinks() (sinks []runner.Sink) {
 	if w.worker != nil {
 		sinks = append(sinks, w.worker)
@@ -270,19 +272,19 @@ func (w *wiring) firstSinks() (sinks []runner.Sink) {
 	return sinks
 }
 
-// inTurn is a Maker that ends one attempt at a time, since each may block a thread.
-type inTurn struct {
+// serialMaker is a Maker that ends one attempt at a time, because each may block a thread.
+type serialMaker struct {
 	runner.Maker
 	mu sync.Mutex
 }
 
-func (m *inTurn) End(r *task.Result) {
+func (m *serialMaker) End(r *task.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Maker.End(r)
 }
 
-// openExecutor makes what runs the tasks.
+// openExecutor sets the executor that runs the tasks.
 func (w *wiring) openExecutor() (err error) {
 	w.exec, err = w.executor()
 	return err
@@ -296,7 +298,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if err := proc.Nice(o.Pool.Nice); err != nil {
 		return nil, fmt.Errorf("--nice %d: %w: only root may go below 0", o.Pool.Nice, err)
 	}
-	// A running attempt takes a thread, and crew ctl can make the pool larger.
+	// Each running attempt may take a thread, and crew ctl can enlarge the pool.
 	debug.SetMaxThreads(max(w.plan.jobs, 100_000) + 2000)
 	switch {
 	case w.attached != nil:
@@ -312,14 +314,14 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if o.Makes.Any() {
 		cfg.Spare = target.Descriptors()
 	}
-	if w.worker != nil { // which takes all output
+	if w.worker != nil { // it sends all output to the tasks' own runs
 		cfg.Plan = task.Plan{Show: task.ShowNothing, Copy: true}
 	}
 	exec, err := proc.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	w.close = append(w.close, exec.Close)
+	w.closers = append(w.closers, exec.Close)
 	if w.lock != 0 {
 		exec.Hold(w.lock)
 	}
@@ -329,73 +331,5 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
 	}
-	return w.workers(coproc.Config{Local: exec, Stray: w.stray, Life: lifeOf(o.Coproc.Life, o.Failure.Limit)}), nil
-}
-
-// ending returns what remains to do after a run that ended with e.
-func (w *wiring) ending(e core.Ending) ending {
-	o := w.opts
-	if o.Do == cli.DoServe {
-		e.Stats = e.Stats.Own()
-	}
-	end := ending{status: statusOf(e, o.Failure)}
-	say := func(lines ...string) { end.last = append(end.last, lines...) }
-	if w.worker != nil && end.status == statusFailed {
-		end.status = statusOK // that is for the tasks' own runs to tell
-	}
-	// After SIGHUP the terminal is gone, so writing to it fails.
-	hungUp := e.Signal == int(syscall.SIGHUP) && errors.Is(e.Err, syscall.EIO)
-	switch {
-	case e.Reason == core.Broken && !hungUp:
-		end.err = e.Err
-	case e.Reason == core.Requested || hungUp:
-		end.signal, end.group = syscall.Signal(e.Signal), e.Interrupted
-	case e.Reason == core.BadCommand && end.status == statusTrouble:
-		say(e.Result.Err.Error())
-	case e.Reason == core.BadCommand:
-		say(o.CannotRun(e.Result.Err, e.Result.Code))
-	}
-	lost := w.stdout.LostOutput()
-	if w.attached != nil && e.Reason == core.Completed && !e.Unshown && !lost {
-		end.err = w.attached.Forget() // all results were shown
-		status, early := w.attached.Ended()
-		if end.status = status; early != "" {
-			say("run " + o.Ctl.Run + " has ended early: " + early)
-		}
-	}
-	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Any("quiet pipe no-run-if-empty shard") && !w.typed() {
-		what := "values"
-		if len(o.Words()) == 0 {
-			what = "commands"
-		}
-		say("nothing ran, because standard input holds no tasks: to give " + what + " on the command line, put ::: before them")
-	}
-	if e.Stats.InputEnd && e.Stats.Admitted > 0 {
-		say(w.times.notes(o)...)
-	}
-	if o.Do == cli.DoRun && !o.Input.ReadsStdin() && !o.Any("quiet quiet-success dry-run") && strayInput(w.in) {
-		say("standard input was not read: add :::: - to take values from it, or have the tasks read a file")
-	}
-	if e.Unshown && end.err == nil {
-		w.screen.TryUrgent("nobody reads stdout: what had not been written there is lost")
-	}
-	if lost && e.Reason != core.PipeClosed {
-		text := "results could not be shown: nobody reads stdout any more"
-		if w.state != nil && w.plan.Recalls() {
-			text += ": the same command shows what --state has kept"
-		}
-		w.screen.TryUrgent(text)
-	}
-	for _, err := range e.More {
-		w.screen.TryUrgent(err.Error())
-	}
-	if n := e.Abandoned; n > 0 && !e.Unshown {
-		w.screen.TryUrgent(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
-	}
-	if end.signal != 0 || e.Reason == core.PipeClosed {
-		end.last = nil // exit without waiting for a reader of stderr
-	} else if w.state != nil {
-		say(stateNotes(w.state, w.plan.Plan, e, o.Makes.Any() || o.Silent() || o.Fed())...)
-	}
-	return end
+	return w.workerExecutor(coproc.Config{Local: exec, Stray: w.strayOutput, Life: newLife(o.Coproc.Life, o.Failure.Limit)}), nil
 }

@@ -16,13 +16,13 @@ import (
 	"crew/runner/steer/control"
 )
 
-// Executor runs attempts. It is closed when none runs any more.
+// Executor is a runner.Executor that is closed after its last attempt has ended.
 type Executor interface {
 	runner.Executor
 	io.Closer
 }
 
-// wiring makes a run of the packages that do the work. It holds what is open, so
+// wiring assembles a run from the other packages. It holds everything that is open, so that
 // every path closes it.
 type wiring struct {
 	// configuration
@@ -35,49 +35,51 @@ type wiring struct {
 	errs    *os.File
 	screen  *sink.Screen
 
-	// what is open
+	// state
 
 	times      *times // nil without --times
-	share      *share // nil for all records
+	share      *share // nil without --shard
 	source     *source
 	total      *total
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
-	digest     *sink.Digest // nil if nobody reads it
+	digest     *sink.Digest // nil if neither a person nor --notify reads it
 	sinks      []runner.Sink
-	control    *control.Server // nil if the run cannot be steered
-	begun      chan struct{}   // closed once the run is made
-	made       *runner.Run     // the run, once it is
-	exec       runner.Executor // runs the tasks, once it is made
-	hostFiles  []string        // of --ssh
-	feed       *feed           // nil unless others feed the run
+	control    *control.Server // nil if the run cannot be controlled
+	made       chan struct{}   // closed once run is set
+	run        *runner.Run
+	exec       runner.Executor
+	hostFiles  []string // the files that -S names
+	feed       *feed    // nil unless clients add the tasks
 	signals    *runner.Signals
-	lock       int               // descriptor of the file of --lock; 0 for none
-	tokens     *jobserver.Tokens // nil if the places are shared with nobody
-	worker     Worker            // nil unless its tasks are those of other runs
-	detached   *DetachedRun      // nil unless it was handed over to a hub, whose process this is
-	attached   Attached          // nil unless it shows the results of another run
+	lock       int               // descriptor of the --lock file; 0 for none
+	tokens     *jobserver.Tokens // nil if the run neither joins nor shares a jobserver
+	worker     Worker            // nil except in crew worker
+	detached   *DetachedRun      // nil unless this process submits a detached run for the hub
+	attached   Attached          // nil unless this process shows the results of a detached run
 	state      *journal.Journal  // nil without --state
-	close      []func() error    // in order of opening
+	closers    []func() error    // in order of opening
 }
 
-// onClose calls stop when the run is over.
+// onClose adds a function to call when the run is over.
 func (w *wiring) onClose(stop func()) {
-	w.close = append(w.close, func() error { stop(); return nil })
+	w.closers = append(w.closers, func() error { stop(); return nil })
 }
 
-// remark says something, unless crew is to be silent while all is well.
+// remark prints a notice, unless an option silences a run without problems.
 func (w *wiring) remark(text string) {
 	if !w.opts.Silent() {
 		w.screen.Notice(text)
 	}
 }
 
-// typed reports whether records are read from a terminal.
-func (w *wiring) typed() bool { return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd()) }
+// readsTerminal reports whether records are read from a terminal.
+func (w *wiring) readsTerminal() bool {
+	return w.opts.Input.ReadsStdin() && isatty.IsTerminal(w.in.Fd())
+}
 
-// outputs says what becomes of the outputs of tasks.
+// outputs returns where the outputs of tasks go.
 func (w *wiring) outputs() proc.Outputs {
 	return proc.Outputs{Plan: w.plan.Plan, Store: w.store, Open: w.stdout.Open}
 }

@@ -16,8 +16,7 @@ import (
 	"crew/runner/read/expand"
 )
 
-// checkWorker refuses placeholders in the worker's command that differ from record to
-// record.
+// checkWorker refuses placeholders in the command of persistent workers that depend on the record.
 func checkWorker(o *cli.Options, cfg expand.Config) error {
 	text, err := expand.NewText(o.Coproc.Words, cfg)
 	if err != nil {
@@ -34,26 +33,26 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 	return nil
 }
 
-// lifeOf returns what a life is on this machine.
-func lifeOf(l task.Life, f core.Limit) coproc.Life {
+// newLife returns the life of a persistent worker on this machine.
+func newLife(l task.Life, f core.Limit) coproc.Life {
 	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, Timeout: f.Timeout, Idle: f.Idle, KillAfter: f.KillAfter}
 	if l.Ready != "" {
-		life.Ready, _ = regexp.Compile(l.Ready) // cli has done so, too
+		life.Ready, _ = regexp.Compile(l.Ready) // cli has checked it
 	}
 	return life
 }
 
-// stray returns where stderr of a worker goes that belongs to no record.
-func (w *wiring) stray(s task.Slot) io.WriteCloser {
+// strayOutput returns the writer for stderr of a persistent worker that belongs to no record.
+func (w *wiring) strayOutput(s task.Slot) io.WriteCloser {
 	return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID))
 }
 
-// workers returns the executor of crew worker, or that of records for persistent workers.
-func (w *wiring) workers(cfg coproc.Config) runner.Executor {
+// workerExecutor returns the executor of crew worker, or of a run with persistent workers.
+func (w *wiring) workerExecutor(cfg coproc.Config) runner.Executor {
 	if own := cfg.Life; w.worker != nil {
 		cfg.LifeOf = func(t *task.Task) coproc.Life {
 			if l := w.worker.Life(t); l != nil {
-				return lifeOf(*l, w.opts.Failure.Limit)
+				return newLife(*l, w.opts.Failure.Limit)
 			}
 			return own
 		}
@@ -63,23 +62,23 @@ func (w *wiring) workers(cfg coproc.Config) runner.Executor {
 	exec := coproc.New(cfg)
 	if w.worker != nil {
 		far := w.worker.Executor(exec)
-		w.close = append(w.close, far.Close)
-		w.onClose(w.signals.Release) // first, so that a signal ends the wait for persistent workers
+		w.closers = append(w.closers, far.Close)
+		w.onClose(w.signals.Release) // before far.Close, so that a signal ends its wait for persistent workers
 		return far
 	}
-	w.close = append(w.close, exec.Close)
+	w.closers = append(w.closers, exec.Close)
 	if !proc.SavesThreads(w.plan.processes) {
-		tune(w.plan.jobs)
+		tuneRuntime(w.plan.jobs)
 	}
 	return exec
 }
 
-// tune sets the Go runtime for a million records a second and n workers. A collection
-// costs more than 20 MB, of which the records need little: 4 instead of 1 times the live
-// heap takes 0.8 of the time. A goroutine that waits in poll(2) for a worker counts as
-// running until the runtime notices, so without more of them the reader and the sinks
-// would wait: 0.85 of the time.
-func tune(n int) {
+// tuneRuntime tunes the Go runtime for a million records per second and n workers. The records use little
+// memory, so 20 MB more are cheaper than frequent collections: a garbage percentage of 400 instead of 100
+// takes 0.8 of the time. A goroutine that waits for a worker in poll(2) counts as running until the
+// runtime notices, so without a higher GOMAXPROCS the reader and the sinks would wait: it takes 0.85 of the
+// time.
+func tuneRuntime(n int) {
 	debug.SetGCPercent(400)
 	procs := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(procs + min(n, procs))

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	controlAfter = 100 * time.Millisecond // how old a run is when it makes its socket
+	controlAfter = 100 * time.Millisecond // how long after its start a run makes its socket
 	countWithin  = 100 * time.Millisecond // how long a status waits for the number of tasks
-	commandShown = 1000                   // bytes of the command line in crew ctl ls
+	commandShown = 1000                   // bytes of the command line that crew ctl ls shows
 )
 
-// missing returns lines about the machines of the executor that were not there.
-func (w *wiring) missing() []string {
+// missingMachines returns messages about machines that the executor could not use.
+func (w *wiring) missingMachines() []string {
 	if x, ok := w.exec.(interface{ Missing() []string }); ok {
 		return x.Missing()
 	}
 	return nil
 }
 
-// openControl makes the server that crew ctl talks to.
+// openControl starts the server that crew ctl talks to.
 func (w *wiring) openControl() error {
 	if w.opts.Show.DryRun || w.opts.Control.Off {
 		return nil
 	}
-	cfg := control.Config{About: w.about(), Do: w.do, See: control.Sight{Total: w.tasks}, Soon: controlAfter}
+	cfg := control.Config{About: w.about(), Do: w.do, See: control.Sight{Total: w.taskCount}, Soon: controlAfter}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {
@@ -51,7 +51,7 @@ func (w *wiring) openControl() error {
 	if w.worker != nil || w.opts.Failure.Halt.When == core.Pause {
 		cfg.Soon = 0
 	}
-	if w.detached != nil { // it is its submitter's, not this user's
+	if w.detached != nil { // it belongs to the submitter, not to this user
 		cfg.Soon = control.Never
 	}
 	w.control = control.Serve(cfg)
@@ -59,9 +59,9 @@ func (w *wiring) openControl() error {
 	return nil
 }
 
-// about describes the run to those who see it.
+// about describes the run to clients.
 func (w *wiring) about() control.Hello {
-	dir, _ := os.Getwd() // crew ctl ls can do without
+	dir, _ := os.Getwd() // optional for crew ctl ls
 	h := control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)}
 	if w.detached != nil {
 		h.Command = task.Bytes(w.detached.Command)
@@ -69,25 +69,25 @@ func (w *wiring) about() control.Hello {
 	return h
 }
 
-// do carries out a command, which can come before the run is made.
+// do carries out a command once the run is made.
 func (w *wiring) do(cmd task.Command) task.Reply {
-	<-w.begun
+	<-w.made
 	if w.detached != nil {
-		return w.detached.Do(cmd, w.made.Do)
+		return w.detached.Do(cmd, w.run.Do)
 	}
-	return w.made.Do(cmd)
+	return w.run.Do(cmd)
 }
 
-// tasks returns the number of all tasks, if it is known.
-func (w *wiring) tasks() (n int64, known bool) { return w.total.get(countWithin) }
+// taskCount returns the number of all tasks, if it is known.
+func (w *wiring) taskCount() (n int64, known bool) { return w.total.get(countWithin) }
 
-// status prints at SIGQUIT what crew ctl status prints.
+// status prints the status of the run, as crew ctl status does, at SIGQUIT.
 func (w *wiring) status(now *task.Snapshot) {
-	lines := control.StatusOf(now, w.tasks).Lines(false)
+	lines := control.StatusOf(now, w.taskCount).Lines(false)
 	w.screen.Urgent(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`)...)
 }
 
-// commandLine returns the beginning of a command line as it was typed.
+// commandLine returns the beginning of a command line, quoted for a shell.
 func commandLine(args []string) string {
 	var b strings.Builder
 	b.WriteString("crew")
