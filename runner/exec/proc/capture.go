@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	soon    = 50 * time.Millisecond  // how often to look for the exit of a task that cannot be polled
-	linger  = time.Second            // how long to read after a task's exit while other processes hold its pipes
-	parting = 100 * time.Millisecond // how long to read after those have been killed
+	exitPollInterval = 50 * time.Millisecond  // how often to check for the exit of a task that has no exit descriptor
+	linger           = time.Second            // how long to read after a task's exit while other processes hold its pipes open
+	lingerKilled     = 100 * time.Millisecond // how long to read after these processes have been killed
 
-	pipeSize   = 64 << 10 // the capacity of a new pipe
-	splicePipe = 1 << 20  // of one that a file is spliced to, which takes an eighth less time; for copies the processor's cache is too small
+	pipeSize   = 64 << 10 // capacity of a new pipe
+	splicePipe = 1 << 20  // capacity of a pipe that a file is spliced to: this saves an eighth of the time. Copies would not fit into the processor's cache
 )
 
 // stream is one of the two outputs of a task.
 type stream struct {
-	fd int // our end of the pipe; -1 if it is closed or there is none
+	fd int // crew's end of the pipe; -1 if it is closed or there is none
 	spool.Stream
 }
 
-// pipes makes the child's standard streams.
-func (p *process) pipes() error {
+// openStreams opens the child's standard streams.
+func (p *process) openStreams() error {
 	null := uintptr(p.null)
 	p.child = [3]uintptr{null, null, null}
 	p.files = p.filesOf(p.Task)
-	if p.room.Add(-p.files) < 0 {
+	if p.filesRoom.Add(-p.files) < 0 {
 		return syscall.EMFILE
 	}
 	t := p.Task
 	worker := t.Protocol != task.NoProtocol
 	switch {
 	case worker || t.Stdin != nil || t.Block != nil:
-		if err := p.pipe(0, &p.in); err != nil {
+		if err := p.openPipe(0, &p.in); err != nil {
 			return err
 		}
 		if !worker {
 			p.openInput(t)
 		}
 	case p.terminal != nil:
-		// A descriptor of its own: a task may change its flags.
+		// The task gets a descriptor of its own, since it may change the flags.
 		fd, err := openTerminal()
 		if err != nil {
 			return fmt.Errorf("open %s: %w", terminalName, err)
@@ -57,7 +57,7 @@ func (p *process) pipes() error {
 	}
 	toFile := t.Makes != nil && t.Makes.Stdout
 	if toFile {
-		if err := p.openTarget(); err != nil {
+		if err := p.openStdoutFile(); err != nil {
 			return err
 		}
 	}
@@ -71,15 +71,15 @@ func (p *process) pipes() error {
 		p.size = winSize(p.Local.size.Load())
 	}
 	if worker || !toFile && (p.Plan.Streams() || p.Plan.Keeps() || p.PTY || p.Idle) {
-		if err := p.pipe(1, &p.out.fd); err != nil {
+		if err := p.openPipe(1, &p.out.fd); err != nil {
 			return err
 		}
 	}
-	return p.pipe(2, &p.err.fd)
+	return p.openPipe(2, &p.err.fd)
 }
 
-// target returns the file that is the child's stdout, or "".
-func (p *process) target() string {
+// stdoutFile returns the name of the file that is the child's stdout, or "".
+func (p *process) stdoutFile() string {
 	t := p.Task
 	if t.Makes == nil || !t.Makes.Stdout {
 		return ""
@@ -87,9 +87,9 @@ func (p *process) target() string {
 	return t.PathIn(p.Dir, t.Makes.TempName(t.Makes.Targets[len(t.Makes.Targets)-1].Path))
 }
 
-// openTarget makes the file that is the child's stdout.
-func (p *process) openTarget() error {
-	name := p.target()
+// openStdoutFile creates the file that is the child's stdout.
+func (p *process) openStdoutFile() error {
+	name := p.stdoutFile()
 	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, cmp.Or(p.Task.Makes.Mode, 0o666))
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
@@ -98,11 +98,11 @@ func (p *process) openTarget() error {
 	return nil
 }
 
-// pipe makes the pipe of the child's stream n, with ours as the other end; or a
-// terminal for the output of a task that is to have one.
-func (p *process) pipe(n int, ours *int) error {
+// openPipe creates a pipe for the child's stream n and stores crew's end in ours. If the task's
+// output is a terminal, it opens a terminal instead.
+func (p *process) openPipe(n int, ours *int) error {
 	if n > 0 && p.size > 0 {
-		return p.pty(n, ours)
+		return p.openTerminalStream(n, ours)
 	}
 	var ends [2]int
 	if err := kernel.Pipe(&ends); err != nil {
@@ -112,12 +112,12 @@ func (p *process) pipe(n int, ours *int) error {
 		ends[0], ends[1] = ends[1], ends[0]
 	}
 	*ours, p.child[n] = ends[0], uintptr(ends[1])
-	_, err := unix.FcntlInt(uintptr(*ours), unix.F_SETFL, unix.O_NONBLOCK) // while a task does not read, crew reads its output
+	_, err := unix.FcntlInt(uintptr(*ours), unix.F_SETFL, unix.O_NONBLOCK) // crew must read the output of a task that does not read its input
 	return err
 }
 
-// closeChildEnds closes the child's ends of the pipes and, only with all, those of terminals:
-// once nobody has one open, it loses what it holds, but on Linux.
+// closeChildEnds closes the child's ends of the pipes. It closes those of terminals only if all is
+// set: on systems other than Linux, a terminal loses unread output once its child's end is closed everywhere.
 func (p *process) closeChildEnds(all bool) {
 	for n, fd := range p.child {
 		if !all && n > 0 && p.size > 0 {
@@ -130,74 +130,73 @@ func (p *process) closeChildEnds(all bool) {
 	}
 }
 
-// holds reports whether terminals of the child are still to be closed.
-func (p *process) holds() bool { return p.child != [3]uintptr{} }
+// holdsTerminals reports whether the child's ends of terminals are still open.
+func (p *process) holdsTerminals() bool { return p.child != [3]uintptr{} }
 
-// closeOurEnds closes what is still open on our side.
+// closeOurEnds closes all descriptors that are still open.
 func (p *process) closeOurEnds() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
 		kernel.Close(fd)
 	}
-	if p.holds() {
+	if p.holdsTerminals() {
 		p.closeChildEnds(true)
 	}
-	p.room.Add(p.files)
+	p.filesRoom.Add(p.files)
 	p.files = 0
 }
 
-// keep sets where the output of a started process is kept. Live looks there from
-// groups.add on.
-func (p *process) keep() {
+// openBuffers creates the buffers for the output of a started process. It must be called before
+// groups.add, because Live reads them from then on.
+func (p *process) openBuffers() {
 	if p.Plan.Keeps() {
 		p.out.Kept, p.err.Kept = p.Store.Buffer(), p.Store.Buffer()
 		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
 	}
 }
 
-// openWriters sets where the output of a started process is streamed to.
+// openWriters opens the writers that the output of a started process is streamed to.
 func (p *process) openWriters() {
 	if p.Plan.Show == task.ShowLines {
 		p.out.To, p.err.To = p.Open(p.Attempt)
 	}
 }
 
-// read reads once from a pipe, and closes it at its end. It borrows a buffer only for that: a
-// thousand tasks that sleep need none.
-func (p *process) read(s *stream, revents int16) {
+// readOutput reads once from a pipe, and closes it at its end. It holds a buffer only while it
+// reads, so that thousands of idle tasks need none.
+func (p *process) readOutput(s *stream, revents int16) {
 	if revents == 0 {
 		return
 	}
 	buf := p.buffers.Get().(*[pipeSize]byte)
 	defer p.buffers.Put(buf)
-	p.hear()    // before silence can find the pipe empty
-	p.mu.Lock() // once it is closed, resize must not use it
+	p.noteOutput() // before the pipe is empty, or silence could miss the output
+	p.mu.Lock()    // resize must not use a closed descriptor
 	n := kernel.Read(&s.fd, buf[:])
 	p.mu.Unlock()
 	if n > 0 {
 		if err := s.Write(buf[:n]); err != nil {
-			p.fault = err
+			p.outputErr = err
 		}
 	}
 }
 
 // capture reads the task's output until all pipes are closed, or until the leader
-// has exited and processes it left behind have held them open for too long.
+// has exited and processes that it left behind have held the pipes open for too long.
 func (p *process) capture() {
 	defer p.closeOurEnds()
-	for over := false; !over && p.fault == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0); {
-		over = p.turn()
+	for over := false; !over && p.outputErr == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0); {
+		over = p.pollOnce()
 	}
 }
 
-// turn polls once and handles the events. It returns true when it is time to give
-// up.
-func (p *process) turn() (over bool) {
+// pollOnce polls once and handles the events. It returns true if capture should stop.
+func (p *process) pollOnce() (over bool) {
 	wait := time.Hour
-	if !p.exited && p.exit() < 0 {
-		if wait = soon; kernel.Exited(p.pid, unix.WNOHANG) {
-			p.sawExit()
+	if !p.exited && p.exitFD() < 0 {
+		if wait = exitPollInterval; kernel.Exited(p.pid, unix.WNOHANG) {
+			p.noteExit()
 		}
 	}
 	switch {
@@ -206,10 +205,10 @@ func (p *process) turn() (over bool) {
 			return true
 		}
 		p.mu.Lock()
-		p.kill()
+		p.killLocked()
 		p.mu.Unlock()
-		p.leaked, p.deadline, wait = true, time.Now().Add(parting), parting
-	case p.exited && p.holds():
+		p.leaked, p.deadline, wait = true, time.Now().Add(lingerKilled), lingerKilled
+	case p.exited && p.holdsTerminals():
 		wait = 0
 	case p.exited:
 		wait = time.Until(p.deadline)
@@ -225,14 +224,14 @@ func (p *process) turn() (over bool) {
 		{Fd: int32(p.pidfd), Events: unix.POLLIN},
 	}
 	n, err := p.Poll(set[:], wait)
-	if err != nil { // EINTR, or no memory for a moment
+	if err != nil { // EINTR, or a short lack of memory
 		return false
 	}
-	if n == 0 && p.exited && p.holds() {
+	if n == 0 && p.exited && p.holdsTerminals() {
 		p.closeChildEnds(true)
 	}
-	p.read(&p.out, set[0].Revents)
-	p.read(&p.err, set[1].Revents)
+	p.readOutput(&p.out, set[0].Revents)
+	p.readOutput(&p.err, set[1].Revents)
 	switch in := set[2].Revents; {
 	case in&unix.POLLOUT != 0:
 		p.feed()
@@ -240,22 +239,22 @@ func (p *process) turn() (over bool) {
 		kernel.Close(&p.in)
 	}
 	if set[3].Revents != 0 {
-		p.sawExit()
+		p.noteExit()
 	}
 	return false
 }
 
-// exit returns a descriptor that is readable once the leader has exited, or -1 if there is
-// none to be had.
-func (p *process) exit() int {
+// exitFD returns a descriptor that becomes readable when the leader exits, or -1 if the system
+// cannot provide one.
+func (p *process) exitFD() int {
 	if p.pidfd < 0 {
 		p.pidfd, _ = kernel.OpenExit(p.pid)
 	}
 	return p.pidfd
 }
 
-// sawExit limits the time to read the rest of the output.
-func (p *process) sawExit() {
+// noteExit records that the leader has exited, and limits the time to read the rest of the output.
+func (p *process) noteExit() {
 	p.mu.Lock()
 	p.exited = true
 	p.mu.Unlock()
@@ -264,9 +263,9 @@ func (p *process) sawExit() {
 	kernel.Close(&p.in)
 }
 
-// handOver gives what was captured to the result.
+// handOver moves the captured output to the result.
 func (p *process) handOver(r *task.Result) {
-	r.Leaked, r.Left, r.Daemons = p.leaked, strings.Join(p.left, ", "), strings.Join(p.daemons, ", ")
+	r.Leaked, r.Left, r.Daemons = p.leaked, strings.Join(p.leftBehind, ", "), strings.Join(p.daemons, ", ")
 	spool.HandOver(r, &p.out.Stream, &p.err.Stream)
 	p.out.End()
 	p.err.End()

@@ -9,28 +9,28 @@ import (
 	"crew/runner/decide/task"
 )
 
-// environ is the environment that attempts start from. It does not change.
+// environ is the environment that attempts start with. It is immutable.
 type environ struct {
 	base []string
 	path string // PATH of base
 	pid  string
-	pty  bool // attempts write to terminals
+	pty  bool // the output of attempts is a terminal
 }
 
 func newEnviron(inherited []string, pty bool) *environ {
 	e := &environ{pid: "CREW_PID=" + strconv.Itoa(os.Getpid()), pty: pty}
-	e.base = e.from(inherited)
+	e.base = e.inherit(inherited)
 	e.path, _ = pathIn(e.base)
 	return e
 }
 
-// from returns what attempts inherit of an environment. If they write to terminals, TERM
-// is xterm unless it is set, as under docker run -t, and PAGER is cat, since nobody is
-// there to turn pages.
-func (e *environ) from(env []string) []string {
-	env = others(env)
+// inherit returns the variables that attempts inherit from env. If their output is a terminal, it sets
+// TERM to xterm unless it is set, as docker run -t does, and PAGER to cat, because no user
+// can turn the pages.
+func (e *environ) inherit(env []string) []string {
+	env = withoutOwn(env)
 	if e.pty {
-		env = with(env, "PAGER=cat")
+		env = setVariable(env, "PAGER=cat")
 		if !slices.ContainsFunc(env, func(kv string) bool { return nameOf(kv) == "TERM" }) {
 			env = append(env, "TERM=xterm")
 		}
@@ -38,8 +38,8 @@ func (e *environ) from(env []string) []string {
 	return env
 }
 
-// others returns an environment without crew's own variables (crew inside crew).
-func others(env []string) []string {
+// withoutOwn returns env without the variables that crew sets itself, which crew inside crew inherits.
+func withoutOwn(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(task.Own[:], nameOf(kv)) })
 }
 
@@ -49,7 +49,7 @@ func nameOf(kv string) string {
 	return name
 }
 
-// pathIn returns the PATH of an environment.
+// pathIn returns the value of PATH in env. ok is false if it is not set.
 func pathIn(env []string) (path string, ok bool) {
 	for _, kv := range env {
 		if path, ok = strings.CutPrefix(kv, "PATH="); ok {
@@ -59,42 +59,42 @@ func pathIn(env []string) (path string, ok bool) {
 	return "", false
 }
 
-// of returns the environment of an attempt. The task's own variables replace
-// inherited ones of the same name or, if the task is bare, all of them.
-func (e *environ) of(a task.Attempt) []string {
+// forAttempt returns the environment of an attempt. The task's own variables replace
+// inherited ones of the same name. If the task is bare, it inherits none.
+func (e *environ) forAttempt(a task.Attempt) []string {
 	o := a.Origin()
 	seq, worker := strconv.FormatUint(o.Task, 10), strconv.Itoa(o.Slot)
 	env := append(make([]string, 0, len(e.base)+len(task.Own)+len(a.Task.Env)+len(o.Units)), e.base...)
 	if a.Task.Bare {
-		env = e.from(a.Task.Env)
+		env = e.inherit(a.Task.Env)
 	} else {
 		for _, kv := range a.Task.Env {
-			env = with(env, kv)
+			env = setVariable(env, kv)
 		}
 	}
 	env = append(env, "CREW_WORKER="+worker, "CREW_HOST="+o.Host, e.pid, "PARALLEL_JOBSLOT="+worker)
-	if a.Task.Protocol != task.NoProtocol { // the process serves many attempts
+	if a.Task.Protocol != task.NoProtocol { // a persistent worker serves many attempts
 		return env
 	}
 	for _, u := range o.Units {
 		held := "=" + strings.Join(u.Held, ",")
-		env = with(env, task.CapVariable(u.Name)+held)
-		if u.Name == task.Devices && mayShow(env, u.Held) {
-			env = with(env, task.DevicesVariable+held)
+		env = setVariable(env, task.CapVariable(u.Name)+held)
+		if u.Name == task.Devices && showsDevices(env, u.Held) {
+			env = setVariable(env, task.DevicesVariable+held)
 		}
 	}
 	return append(env, "CREW_SEQ="+seq, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key, "PARALLEL_SEQ="+seq)
 }
 
-// with returns an environment with a variable, instead of an earlier one of that name.
-func with(env []string, variable string) []string {
+// setVariable returns env with variable, which replaces an earlier one of the same name.
+func setVariable(env []string, variable string) []string {
 	name := nameOf(variable)
 	return append(slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name }), variable)
 }
 
-// mayShow reports whether programs are to see just the devices that a task holds, if any. Where
-// the environment gives others, as a batch system does, or crew itself around this one, these stay.
-func mayShow(env, held []string) bool {
+// showsDevices reports whether to set the variable that restricts programs to the devices held. If env
+// already restricts them, as a batch system or an outer crew does, held must be within these devices.
+func showsDevices(env, held []string) bool {
 	for _, kv := range env {
 		if list, set := strings.CutPrefix(kv, task.DevicesVariable+"="); set {
 			given := strings.Split(list, ",")

@@ -11,16 +11,16 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Input is the rest of a standard input, still to be written.
+// Input is the part of a task's standard input that has not been written yet.
 type Input struct {
 	text []byte
-	rest []byte // behind text
+	rest []byte // follows text
 
-	file      *os.File // the range of it that comes last
+	file      *os.File // left bytes of it, from offset off on, follow rest
 	off, left int64
 }
 
-// InputOf returns what a task reads, with or without the header of its block.
+// InputOf returns the standard input of t, with or without the header of its block.
 func InputOf(t *task.Task, header bool) Input {
 	b := t.Block
 	if b == nil {
@@ -33,9 +33,9 @@ func InputOf(t *task.Task, header bool) Input {
 	return in
 }
 
-// Write writes a part to a pipe and returns its size, which is 0 if nothing is left. If
-// the file has become shorter, it returns io.ErrUnexpectedEOF. Where a file system has
-// no splice(2), the part goes through buf.
+// Write writes a part of the input to a pipe and returns its size, or 0 if nothing is left. If
+// the file has become shorter, it returns io.ErrUnexpectedEOF. If the file system does not
+// support splice(2), it copies the part through buf.
 func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
 	if len(in.text) == 0 {
 		in.text, in.rest = in.rest, nil
@@ -65,9 +65,9 @@ func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
 	return n, err
 }
 
-// openInput begins to write to the child's stdin.
+// openInput starts writing to the child's stdin.
 func (p *process) openInput(t *task.Task) {
-	p.unread = InputOf(t, true)
+	p.input = InputOf(t, true)
 	if b := t.Block; b == nil {
 		p.feed()
 	} else if b.Len > pipeSize {
@@ -75,30 +75,30 @@ func (p *process) openInput(t *task.Task) {
 	}
 }
 
-// feed writes as much to the task's stdin as the pipe takes.
+// feed writes to the task's stdin until the pipe is full.
 func (p *process) feed() {
 	var buf []byte
-	if p.unread.left > 0 {
+	if p.input.left > 0 {
 		b := p.buffers.Get().(*[pipeSize]byte)
 		defer p.buffers.Put(b)
 		buf = b[:]
 	}
 	n, err := int64(1), error(nil)
 	for n > 0 && err == nil || err == syscall.EINTR {
-		n, err = p.unread.Write(p.in, buf)
+		n, err = p.input.Write(p.in, buf)
 	}
 	switch err {
 	case syscall.EAGAIN:
 		return
-	case nil, syscall.EPIPE: // the task need not read it all
+	case nil, syscall.EPIPE: // the task need not read all of its input
 	case io.ErrUnexpectedEOF:
-		p.broken = errors.New("the file of its block has become shorter")
+		p.inputErr = errors.New("the file of its block has become shorter")
 	default:
-		p.broken = fmt.Errorf("read its block: %w", err)
+		p.inputErr = fmt.Errorf("read its block: %w", err)
 	}
-	p.unread = Input{}
+	p.input = Input{}
 	kernel.Close(&p.in)
-	if p.broken != nil {
-		p.end(task.StartFailed, syscall.SIGKILL)
+	if p.inputErr != nil {
+		p.terminate(task.StartFailed, syscall.SIGKILL)
 	}
 }

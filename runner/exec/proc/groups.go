@@ -13,22 +13,21 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// groups holds the live process groups of a run. Each has a row of its own from
-// before its leader can have ended until all of it has been reaped or killed. groups is
-// safe for concurrent use.
+// groups holds the live process groups of a run. Each group has a row from before its leader starts
+// until all of its processes have been reaped or killed. groups is safe for concurrent use.
 type groups struct {
-	starting sync.RWMutex // read-locked while a process starts, locked from suspend to resume
-	halted   atomic.Bool  // from suspend to resume: no group may go on
-	mu       sync.Mutex
-	live     []*process // by row; nil where it is free
-	table    []int32    // the IDs by row, shared with the guardian
-	lease    *lease     // behind table
+	starting  sync.RWMutex // read-locked while a process starts; locked from suspend to resume
+	suspended atomic.Bool  // true from suspend to resume: no group may continue
+	mu        sync.Mutex
+	live      []*process // by row; nil in free rows
+	table     []int32    // process group IDs by row; shared with the guardian
+	lease     *lease     // follows table in the shared memory
 }
 
-// unstarted has the row of a process that is about to start.
+// unstarted occupies the row of a process that is about to start.
 var unstarted = new(process)
 
-// reserve gives a row to a process that is about to start. It returns where the
+// reserve assigns a row to a process that is about to start. It returns the address at which the
 // kernel has to store the process's ID, or nil. The caller must call add or abandon
 // next. reserve blocks while the groups are suspended.
 func (g *groups) reserve(p *process) *int32 {
@@ -51,13 +50,13 @@ func (g *groups) reserve(p *process) *int32 {
 func (g *groups) add(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = p
-	g.publish(p.row, p.pid)
-	g.started()
+	g.publishLocked(p.row, p.pid)
+	g.startedLocked()
 }
 
-// started is called when a process has started, or failed to. The caller must hold mu, which
-// started releases.
-func (g *groups) started() {
+// startedLocked ends what reserve began. The caller must hold mu, and startedLocked
+// releases it.
+func (g *groups) startedLocked() {
 	g.lease.starts.Add(-1)
 	g.mu.Unlock()
 	g.starting.RUnlock()
@@ -67,47 +66,47 @@ func (g *groups) started() {
 func (g *groups) abandon(p *process) {
 	g.remove(p)
 	g.mu.Lock()
-	g.started()
+	g.startedLocked()
 }
 
-// leave is called when the leader of a group is about to be reaped. The guardian still kills
-// the group, unless its ID is a process's again.
-func (g *groups) leave(p *process) {
+// leaderReaped must be called just before the leader of a group is reaped. The guardian still kills
+// the group, unless another process has its ID by then.
+func (g *groups) leaderReaped(p *process) {
 	g.mu.Lock()
-	g.publish(p.row, -p.pid)
+	g.publishLocked(p.row, -p.pid)
 	g.mu.Unlock()
 }
 
-// remove removes a process of whose group nothing is left.
+// remove frees the row of a process whose group is gone.
 func (g *groups) remove(p *process) {
 	g.mu.Lock()
 	g.live[p.row] = nil
-	g.publish(p.row, 0)
+	g.publishLocked(p.row, 0)
 	g.mu.Unlock()
 }
 
-// publish shows the guardian the ID in a row. The memory is shared, so this takes
+// publishLocked shows the guardian the ID in a row. The memory is shared, so this takes
 // no system call. The caller must hold mu.
-func (g *groups) publish(row, pid int) {
+func (g *groups) publishLocked(row, pid int) {
 	if row < len(g.table) {
 		atomic.StoreInt32(&g.table[row], int32(pid))
 	}
 }
 
-// any reports whether anything is listed.
-func (g *groups) any() bool {
+// hasAny reports whether any row is in use.
+func (g *groups) hasAny() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.ContainsFunc(g.live, func(p *process) bool { return p != nil })
 }
 
-// each calls f with every live process.
+// each calls f for every live process.
 func (g *groups) each(f func(*process)) {
 	g.mu.Lock()
 	live := slices.Clone(g.live)
 	g.mu.Unlock()
-	// f takes a process's lock, under which reap takes mu, so f must not run
-	// under mu.
+	// f locks a process, and reap locks mu while it holds that lock. So f must not be called with mu
+	// held.
 	for _, p := range live {
 		if p != nil && p != unstarted {
 			f(p)
@@ -115,46 +114,46 @@ func (g *groups) each(f func(*process)) {
 	}
 }
 
-// suspend stops every group. It waits for processes that are being started, which
-// would otherwise run on while crew is stopped. A Ctrl-Z that comes before such a process has
-// left crew's group stops it, perhaps only later.
+// suspend stops every group. It waits for processes that are being started, because they would
+// run while crew is stopped. A Ctrl-Z that arrives before such a process has left crew's group stops
+// the process too, but perhaps only later.
 func (g *groups) suspend() {
 	locked := make(chan struct{})
 	var unstick sync.WaitGroup
 	unstick.Go(func() { kernel.Unstick(locked) })
 	g.starting.Lock()
 	close(locked)
-	unstick.Wait() // it must continue nothing any more
-	g.halted.Store(true)
-	g.pass(syscall.SIGSTOP)
+	unstick.Wait() // from here on it must not continue any process
+	g.suspended.Store(true)
+	g.signalAll(syscall.SIGSTOP)
 }
 
 // resume undoes suspend.
 func (g *groups) resume() {
-	g.halted.Store(false)
-	g.pass(syscall.SIGCONT)
+	g.suspended.Store(false)
+	g.signalAll(syscall.SIGCONT)
 	g.starting.Unlock()
 }
 
-// pass sends a signal to every group and all that descends from it.
-func (g *groups) pass(sig syscall.Signal) {
+// signalAll sends a signal to every group and to all descendants of its processes.
+func (g *groups) signalAll(sig syscall.Signal) {
 	walk := sync.OnceValue(kernel.Processes)
 	g.each(func(p *process) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.reaped {
-			p.pass(walk, false, sig)
+			p.signalLocked(walk, false, sig)
 		}
 	})
 }
 
-// Live returns the output of a running task and the number of the attempt that
-// writes it. The caller closes both; one that turned out to be empty is nil. The number is 0 if no
-// process of the task runs or its output is not kept. Live is safe for concurrent use.
+// Live returns the output of a running task so far, and the number of the attempt that
+// writes it. The caller must close both outputs; an empty one may be nil. The number is 0 if no
+// process of the task is running or its output is not kept. Live is safe for concurrent use.
 func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	l.groups.each(func(p *process) {
 		if p.Task.ID == id && p.kept[0] != nil && attempt == 0 {
-			if stdout, stderr = p.kept[0].Hold(), p.kept[1].Hold(); stdout != nil || stderr != nil { // else it has just ended
+			if stdout, stderr = p.kept[0].Hold(), p.kept[1].Hold(); stdout != nil || stderr != nil { // otherwise it has just ended
 				attempt = p.Number
 			}
 		}
@@ -173,24 +172,24 @@ func (l *Local) PIDs() map[uint64]int {
 	return pids
 }
 
-// reportStopped tells the user about each task that has stopped, once. crew calls it
-// once a second, so a task costs neither a thread nor a signal for this.
+// reportStopped tells the user about each task that has stopped, once. It is called once a second,
+// so that tasks need neither a thread nor a signal for this.
 func (l *Local) reportStopped() {
 	if l.terminal != nil || !l.groups.starting.TryRLock() {
-		return // the attempt sees to it; or crew itself stops them
+		return // awaitOnTerminal handles it, or crew itself is stopping the tasks
 	}
 	defer l.groups.starting.RUnlock()
 	l.groups.each(func(p *process) {
-		if sig := p.stop(); sig != 0 && !p.stopped {
-			p.stopped = true
-			l.notice(p.whyStopped(sig))
+		if sig := p.stoppedBy(); sig != 0 && !p.stopReported {
+			p.stopReported = true
+			l.notice(p.stoppedNotice(sig))
 		}
 	})
 }
 
-// stop returns the signal that has stopped the leader since the last call, or 0. That crew
-// stops it in order to kill it does not count.
-func (p *process) stop() (sig syscall.Signal) {
+// stoppedBy returns the signal that has stopped the leader since the last call, or 0. A stop by
+// killLocked does not count.
+func (p *process) stoppedBy() (sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
@@ -199,8 +198,8 @@ func (p *process) stop() (sig syscall.Signal) {
 	return sig
 }
 
-// whyStopped says that a signal has stopped the task, and the way out.
-func (p *process) whyStopped(sig syscall.Signal) string {
+// stoppedNotice returns the message that a signal has stopped the task. It says how to continue.
+func (p *process) stoppedNotice(sig syscall.Signal) string {
 	const width = 60
 	name := fmt.Sprintf("%s (%s)", nameOfAttempt(p.Attempt), task.Shorten(p.Task.Words(p.Argv()), width))
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {

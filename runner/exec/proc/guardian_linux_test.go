@@ -68,7 +68,7 @@ func TestAGuardianWithoutCloseRange(t *testing.T) {
 	require.ErrorIs(t, unix.CloseRange(1000, 1000, 0), unix.ENOSYS)
 
 	l := local(t, nil)
-	l.guardian.try()
+	l.guardian.check()
 	awaitGuardian(t, l.guardian.pid)
 }
 
@@ -80,7 +80,7 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	told := make(chan string, 10)
 	l := local(t, func(c *Config) { c.Notice = func(s string) { told <- s } })
 	g := &l.guardian
-	g.try()
+	g.check()
 	first := g.pid
 	awaitGuardian(t, first)
 	p := &process{Local: l}
@@ -92,7 +92,7 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	g.timer.Reset(0)
 	g.mu.Unlock()
 	require.Equal(t, "no guardian yet, so tasks could outlive a crew that is killed: it has ended", crewtest.Receive(t, told, "the notice"))
-	crewtest.Until(t, g.there, "another guardian")
+	crewtest.Until(t, g.isStarted, "another guardian")
 	awaitGuardian(t, g.pid)
 	*born = 12345
 	require.EqualValues(t, 12345, l.groups.table[p.row], "the new guardian sees it")
@@ -131,11 +131,11 @@ func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	stop(t, late)
 	g := groups{lease: new(lease)}
 	g.reserve(&process{})
-	g.lease.free(os.Getpid())
+	g.lease.continueStarting(os.Getpid())
 	require.Equal(t, []bool{false, true}, []bool{crewtest.State(pid) == "T", crewtest.State(late) == "T"})
 	g.abandon(&process{})
 	stop(t, pid)
-	g.lease.free(os.Getpid())
+	g.lease.continueStarting(os.Getpid())
 	require.Equal(t, "T", crewtest.State(pid), "nothing starts")
 }
 
@@ -162,9 +162,9 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	g.add(p)
 	<-suspended
 	crewtest.Until(t, func() bool { return crewtest.State(p.pid) == "T" }, "the stop")
-	l.groups.halted.Store(true)
-	p.end(task.Cancelled, syscall.SIGTERM)
+	l.groups.suspended.Store(true)
+	p.terminate(task.Cancelled, syscall.SIGTERM)
 	require.Equal(t, "T", crewtest.State(p.pid), "what asked it to end before has no effect until all go on")
-	l.groups.halted.Store(false)
+	l.groups.suspended.Store(false)
 	g.resume()
 }

@@ -1,12 +1,11 @@
-// Package proc runs one attempt as one process group: it starts the process,
-// captures its output, ends it on request, and turns the wait status into an
-// outcome.
+// Package proc runs an attempt as a process group: it starts the process, captures its output,
+// ends it on request, and turns the wait status into an outcome.
 //
 // Each attempt is one goroutine that blocks in system calls. Reading pipes with
 // poll(2) costs less per task than the runtime's poller, and a blocked thread per
 // task is cheap up to some thousands.
 //
-// Package kernel has the parts below Go's standard library, in which systems differ.
+// Package kernel has the parts that differ between systems.
 package proc
 
 import (
@@ -25,59 +24,59 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// Config says how tasks run. Outputs that are captured pass through this process: neither with
-// Terminal nor with task.ShowRaw, which excludes PTY.
+// Config says how tasks run. Captured output passes through this process. Nothing is captured with
+// Terminal or with task.ShowRaw, which excludes PTY.
 type Config struct {
 	Outputs
 	Dir      string       // working directory; empty for crew's own
 	Env      []string     // the environment that tasks inherit
-	Notice   func(string) // shows a message to the user; called in its own goroutine; may be nil
+	Notice   func(string) // shows a message to the user; called in a goroutine of its own; may be nil
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
-	Idle     bool         // Silence is called
-	Spare    int          // descriptors that attempts leave to others beside what crew itself takes
+	Idle     bool         // record the times of output, for Silence
+	Spare    int          // descriptors that attempts must leave free, beside those that crew needs
 
-	// Processes is how many processes and threads crew and the tasks may come to; 0 if that is
-	// not known.
+	// Processes is the maximum number of processes and threads of crew and the tasks together; 0 if
+	// it is not known.
 	Processes int64
 }
 
-// Outputs says what becomes of the outputs of attempts.
+// Outputs describes what happens to the output of attempts.
 type Outputs struct {
 	Plan  task.Plan
-	Store *spool.Store                                 // holds the outputs of results; needed if Plan.Keeps
-	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines, which needs it
+	Store *spool.Store                                 // holds the output of results; must be set if Plan.Keeps
+	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines; must be set then
 }
 
 // Local is a runner.Executor that runs each attempt as a process group on this
 // machine. It is safe for concurrent use.
 type Local struct {
-	Clock Clock // stands still from Suspend to Resume
+	Clock Clock // stops from Suspend to Resume
 
-	Config  // as it was given to New
-	env     *environ
-	path    lookup
-	null    int // /dev/null, open for reading and writing
-	spawner *kernel.Spawner
-	pins    kernel.Pins
-	live    atomic.Int64  // processes started and not reaped
-	room    atomic.Int64  // descriptors that attempts may still open
-	size    atomic.Uint32 // the winSize of terminals that are to be made; 0 without Config.PTY
-	peak    peak
+	Config    // as given to New
+	env       *environ
+	path      lookup
+	null      int // /dev/null, open for reading and writing
+	spawner   *kernel.Spawner
+	pins      kernel.Pins
+	live      atomic.Int64  // number of processes that have been started and not reaped
+	filesRoom atomic.Int64  // number of descriptors that attempts may still open
+	size      atomic.Uint32 // the winSize of new terminals; 0 without Config.PTY
+	peak      peak
 
-	groups   groups
-	census   census
-	guardian guardian
-	first    sync.Once // starts the guardian
-	shortage *shortage
-	ran      atomic.Value // the program that started last
-	terminal *terminal    // nil without Config.Terminal
-	began    func(task.Attempt)
+	groups       groups
+	census       census
+	guardian     guardian
+	guardianOnce sync.Once // starts the guardian
+	shortage     *shortage
+	lastProgram  atomic.Value // the program that was started last
+	terminal     *terminal    // nil without Config.Terminal
+	onStarted    func(task.Attempt)
 
-	buffers sync.Pool // of *[pipeSize]byte, to read into
+	buffers sync.Pool // of *[pipeSize]byte, for reading
 }
 
-// New returns a Local. Close it when no more attempts run.
+// New returns a Local. The caller must close it when no more attempts run.
 func New(cfg Config) (*Local, error) {
 	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -90,7 +89,7 @@ func New(cfg Config) (*Local, error) {
 	}
 	l.Clock.base = time.Now()
 	l.Clock.run.Store(new(task.Clock))
-	l.room.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
+	l.filesRoom.Store(FilesLeft() - int64(spareFiles+cfg.Spare))
 	l.guardian = guardian{Local: l, tokens: new(jobserver.Tokens)}
 	l.guardian.open()
 	l.buffers.New = func() any { return new([pipeSize]byte) }
@@ -102,20 +101,20 @@ func New(cfg Config) (*Local, error) {
 	return l, nil
 }
 
-// Tell has began called once the process of an attempt runs. See runner.Executor.
-func (l *Local) Tell(began func(task.Attempt)) { l.began = began }
+// Tell sets a function that is called when the process of an attempt has started. See runner.Executor.
+func (l *Local) Tell(began func(task.Attempt)) { l.onStarted = began }
 
-// notice shows a message without waiting for it: the reader may be stuck.
+// notice shows a message. It does not wait, since the caller may block until the message is read.
 func (l *Local) notice(text string) {
 	if l.Notice != nil {
 		go l.Notice(text)
 	}
 }
 
-// Close releases what New opened. If an attempt is still running, because nothing
-// takes its output, its processes are killed.
+// Close releases the resources of l. If attempts are still running, because their output is not
+// read, it kills their processes.
 func (l *Local) Close() error {
-	l.groups.each(func(p *process) { p.end(task.Cancelled, syscall.SIGKILL) })
+	l.groups.each(func(p *process) { p.terminate(task.Cancelled, syscall.SIGKILL) })
 	l.guardian.close()
 	if l.terminal != nil {
 		kernel.Close(&l.terminal.fd)
@@ -123,33 +122,33 @@ func (l *Local) Close() error {
 	return syscall.Close(l.null)
 }
 
-// Kill kills the processes of an attempt, without waiting for that. See runner.Executor.
+// Kill kills the processes of an attempt and does not wait for their end. See runner.Executor.
 func (l *Local) Kill(id uint64, attempt int) {
 	l.groups.each(func(p *process) {
 		if p.Task.ID == id && p.Number == attempt {
-			go p.end(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // what end does when ctx is done may still be under way
+			go p.terminate(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // terminate may still be running because ctx is done
 		}
 	})
 }
 
-// Lease has the guardian kill all process groups from the given time on until
-// another one is set, even if this process is stopped or hangs; the zero time is
-// never. until must have been computed from time.Now shortly before.
+// Lease makes the guardian kill all process groups once the given time has passed, even if this
+// process is stopped or hangs, until a later time is set. The zero time means never. until must
+// have been computed from time.Now shortly before.
 func (l *Local) Lease(until time.Time) {
 	l.groups.lease.set(until)
-	l.first.Do(l.guardian.try)
+	l.guardianOnce.Do(l.guardian.check)
 }
 
-// Hold keeps a descriptor open, should this process be killed, until all process
-// groups are gone. It must come before the first attempt, and the first Lease.
-func (l *Local) Hold(fd int) { l.guardian.held = fd }
+// Hold makes the guardian keep a descriptor open until all process groups are gone, even if this
+// process is killed. It must be called before the first attempt and before Lease.
+func (l *Local) Hold(fd int) { l.guardian.heldFD = fd }
 
-// Keep has the guardian give back the tokens of the run if this process is killed. It must come
-// before the first attempt, and the first Lease.
+// Keep makes the guardian return the tokens of the run if this process is killed. It must be called
+// before the first attempt and before Lease.
 func (l *Local) Keep(t *jobserver.Tokens) {
 	l.guardian.tokens = t
 	t.Guard(func() (asks int, err error) {
-		if l.first.Do(l.guardian.try); !l.guardian.there() {
+		if l.guardianOnce.Do(l.guardian.check); !l.guardian.isStarted() {
 			return 0, errors.New("nobody would return them if crew was killed")
 		}
 		return l.guardian.pipe[1], nil
@@ -194,22 +193,22 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		return r
 	}
 	r.Start, r.PID = p.started, p.pid
-	if l.began != nil {
-		l.began(a)
+	if l.onStarted != nil {
+		l.onStarted(a)
 	}
 
-	stop := context.AfterFunc(ctx, func() { p.end(task.EndedBy(context.Cause(ctx)), syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, func() { p.terminate(task.EndedBy(context.Cause(ctx)), syscall.SIGTERM) })
 	p.capture()
-	if p.fault != nil {
-		p.end(task.Cancelled, syscall.SIGKILL)
+	if p.outputErr != nil {
+		p.terminate(task.Cancelled, syscall.SIGKILL)
 	}
 	if l.terminal != nil {
-		p.attend(l.terminal)
+		p.awaitOnTerminal(l.terminal)
 	}
 	p.reap(r)
 	switch r.Outcome {
 	case task.StartFailed:
-		r.Err, r.Code, r.Signal = p.broken, 126, 0
+		r.Err, r.Code, r.Signal = p.inputErr, 126, 0
 	case task.Timeout:
 		if cause := context.Cause(ctx); cause != task.ErrTimeout {
 			r.Err = cause
@@ -222,7 +221,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	stop()
 	l.live.Add(-1)
 	p.handOver(r)
-	if p.early && r.Outcome == task.Signal { // not by crew: it has not run
+	if p.killedEarly && r.Outcome == task.Signal { // not by crew: the program has not run
 		r.Close()
 		return l.run(ctx, a)
 	}

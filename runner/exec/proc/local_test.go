@@ -144,7 +144,7 @@ func TestEnvironment(t *testing.T) {
 			a.Units = append(a.Units, task.Units{Name: name, Held: c.Units[name]})
 		}
 		want := append(own, append(c.Want, "CREW_KEY=k", "CREW_PID="+strconv.Itoa(os.Getpid()))...)
-		require.ElementsMatch(t, want, newEnviron(c.Inherited, c.PTY).of(a))
+		require.ElementsMatch(t, want, newEnviron(c.Inherited, c.PTY).forAttempt(a))
 	})
 }
 

@@ -12,26 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is the search path of execvp(3) if PATH is not set (env -i).
+// defaultPath is the search path of execvp(3) if PATH is not set, as with env -i.
 const defaultPath = "/bin:/usr/bin"
 
-// lookup finds programs as execvp(3) does and caches them: a walk along PATH costs
+// lookup finds programs as execvp(3) does, and caches them: a search of PATH costs
 // more than everything else that crew does for a task. It is safe for concurrent
 // use.
 type lookup struct {
-	path  string // the PATH that the cache is for, in crew's own directory
+	path  string // the PATH that the cache is valid for, in crew's own directory
 	mu    sync.RWMutex
-	found map[string]string // by name
+	found map[string]string // paths by name
 }
 
-// find returns the path of a program for a task with this PATH and directory. A
-// name with a slash stands for itself.
+// find returns the path of a program for a task with this PATH and directory. It returns a name
+// with a slash unchanged.
 func (l *lookup) find(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
 	if path != l.path || dir != "" {
-		return walk(name, path, dir)
+		return searchPath(name, path, dir)
 	}
 	l.mu.RLock()
 	full, ok := l.found[name]
@@ -39,7 +39,7 @@ func (l *lookup) find(name, path, dir string) (string, error) {
 	if ok {
 		return full, nil
 	}
-	full, err := walk(name, path, "")
+	full, err := searchPath(name, path, "")
 	if err == nil && filepath.IsAbs(full) {
 		l.mu.Lock()
 		if len(l.found) < 1024 {
@@ -50,8 +50,8 @@ func (l *lookup) find(name, path, dir string) (string, error) {
 	return full, err
 }
 
-// forget drops a name from the cache, since the program may have moved, and
-// reports whether it was there.
+// forget removes a name from the cache, because the program may have moved, and
+// reports whether it was cached.
 func (l *lookup) forget(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,12 +60,12 @@ func (l *lookup) forget(name string) bool {
 	return ok
 }
 
-// Find looks for a program as a task with the environment of crew would, which runs in
-// dir. It returns the exit status of a task that cannot run it, and why.
+// Find looks for a program as a task in dir with crew's environment does. If the task cannot run the
+// program, it returns the exit status of such a task and the reason. Otherwise it returns 0 and nil.
 func Find(name, dir string) (status int, err error) {
 	full := name
 	if !strings.Contains(name, "/") {
-		full, err = walk(name, os.Getenv("PATH"), dir)
+		full, err = searchPath(name, os.Getenv("PATH"), dir)
 	}
 	if err == nil && !filepath.IsAbs(full) {
 		full = filepath.Join(cmp.Or(dir, "."), full)
@@ -81,9 +81,9 @@ func Find(name, dir string) (status int, err error) {
 	return 0, nil
 }
 
-// walk searches path for a program. Relative entries of path are relative to dir,
-// where the task will run.
-func walk(name, path, dir string) (string, error) {
+// searchPath searches path for a program. Relative entries of path are relative to dir, the
+// directory that the task runs in.
+func searchPath(name, path, dir string) (string, error) {
 	if path == "" {
 		path = defaultPath
 	}

@@ -14,7 +14,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// process is the process group of one attempt. The ID of its leader is the ID of
+// process is the process group of one attempt. The ID of its leader is also the ID of
 // the group.
 type process struct {
 	// configuration
@@ -25,37 +25,37 @@ type process struct {
 	pid     int
 	row     int // in groups
 	started time.Time
-	kept    [2]*spool.Buffer // where its output is kept, also after it was handed over; for Live
+	kept    [2]*spool.Buffer // for Live: the buffers of its output, even after they have been handed over
 
 	// state of the attempt's goroutine
 
-	pin      *kernel.Pin // nil without one
-	child    [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
-	out, err stream
-	in       int       // our end of the task's stdin; -1 if it is closed or there is none
-	unread   Input     // what is still to be written to in
-	broken   error     // why that cannot be read
-	pidfd    int       // readable once the leader has exited; -1 if it is not open
-	deadline time.Time // when to give up reading, once the leader has exited
-	files    int64     // what the attempt took from local.room
-	fault    error
-	leaked   bool     // the leader has left processes behind, which have been killed
-	left     []string // the names of processes that the leader left behind and crew has killed
-	daemons  []string // the same of those that stay
-	early    bool     // the leader was killed before it executed the program
+	pin         *kernel.Pin // nil if it is not pinned
+	child       [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
+	out, err    stream
+	in          int       // crew's end of the task's stdin; -1 if it is closed or there is none
+	input       Input     // still to be written to in
+	inputErr    error     // why input cannot be read
+	pidfd       int       // readable once the leader has exited; -1 if it is not open
+	deadline    time.Time // when to stop reading, once the leader has exited
+	files       int64     // how much the attempt took from Local.filesRoom
+	outputErr   error     // why output cannot be stored
+	leaked      bool      // processes that the leader left behind held its pipes open, and were killed
+	leftBehind  []string  // names of the processes that the leader left behind and crew has killed
+	daemons     []string  // names of the daemons, which crew does not kill
+	killedEarly bool      // the leader was killed before it executed the program
 
-	stopped bool         // the user knows that it stopped; for the guardian's timer
-	heard   atomic.Int64 // what Local.Clock showed when it last wrote, or started; with Config.Idle
+	stopReported bool         // the user knows that the task has stopped; used by the guardian's timer
+	lastOutput   atomic.Int64 // time of the last output, or of the start, by Local.Clock; with Config.Idle
 
 	// state shared with the goroutines that signal the process
 
 	mu      sync.Mutex
-	size    winSize      // of its terminals; 0 without
+	size    winSize      // size of its terminals; 0 if it has none
 	exited  bool         // the leader has exited, so it is too late to end it; only the attempt's goroutine sets it
 	reaped  bool         // the ID may belong to another process: never signal it again
-	endedBy task.Outcome // why crew ended it, the first reason; 0 if it did not
-	kin     *kin         // nil until its processes are looked for
-	written int64        // how long the file that is its stdout was when silence was last asked for
+	endedBy task.Outcome // the first reason why crew ended it, or 0
+	kin     *kin         // nil until its processes are first looked for
+	written int64        // size of the file that is its stdout at the last call of silence
 }
 
 // unpin releases the pin, if there is one.
@@ -64,9 +64,9 @@ func (p *process) unpin() {
 	p.pin = nil
 }
 
-// end asks the group, and what descends from it, to end by sending it sig. The attempt's outcome
+// terminate asks the group and its descendants to end by sending sig. The outcome of the attempt
 // will be why.
-func (p *process) end(why task.Outcome, sig syscall.Signal) {
+func (p *process) terminate(why task.Outcome, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped || p.pid == 0 {
@@ -77,17 +77,17 @@ func (p *process) end(why task.Outcome, sig syscall.Signal) {
 	}
 	switch {
 	case sig == syscall.SIGKILL:
-		p.kill()
-	case p.groups.halted.Load(): // it gets the signal once all go on
-		p.pass(p.census.walk, true, sig)
+		p.killLocked()
+	case p.groups.suspended.Load(): // resume will continue it, and only then it gets the signal
+		p.signalLocked(p.census.walk, true, sig)
 	default:
-		p.pass(p.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
+		p.signalLocked(p.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
 	}
 }
 
-// reap is wait for a result.
+// reap waits for the leader, kills the processes that it left behind, and fills in the result.
 func (p *process) reap(r *task.Result) {
-	ws, ru, why := p.await()
+	ws, ru, why := p.awaitLeader()
 	r.End = time.Now()
 	p.sweep()
 	r.Outcome, r.Code, r.Signal = Classify(why, ws)
@@ -96,44 +96,44 @@ func (p *process) reap(r *task.Result) {
 	r.MaxRSS = p.peak.ofTask(int64(ru.Maxrss) << 10)
 }
 
-// await waits for the leader to exit and reaps it. It returns why crew ended the group. sweep
-// must follow.
-func (p *process) await() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Outcome) {
+// awaitLeader waits for the leader to exit and reaps it. It returns the reason why crew ended the
+// group, or 0. The caller must call sweep next.
+func (p *process) awaitLeader() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Outcome) {
 	if p.shortage.threads.Load() { // do not block a thread
-		await(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
+		pollUntil(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
-	p.early = kernel.KilledEarly(p.pid)
+	p.killedEarly = kernel.KilledEarly(p.pid)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exited = true
-	p.groups.leave(p)
+	p.groups.leaderReaped(p)
 	kernel.Wait(p.pid, &ws, &ru)
 	p.reaped = true
 	return ws, ru, p.endedBy
 }
 
-// sweep kills what the leader, which has been reaped, has left behind. A task that has left
-// nothing in its group costs no walk. If crew has not ended it, what is about to end or to
-// make a session of its own gets the time for that.
+// sweep kills the processes that the leader left behind. The leader must have been reaped. If nothing
+// is left in the group, sweep does not list processes. If crew did not end the task, processes that
+// are about to end or to make a session of their own get a short time for this.
 func (p *process) sweep() {
-	// While anything is left of the group, its ID is not another's.
+	// While the group has any process, no other process or group gets its ID.
 	gone := func() bool { return syscall.Kill(-p.pid, 0) == syscall.ESRCH }
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.endedBy == 0 && !p.leaked {
-		end := time.Now().Add(parting)
-		await(func() bool { return gone() || time.Now().After(end) })
+		end := time.Now().Add(lingerKilled)
+		pollUntil(func() bool { return gone() || time.Now().After(end) })
 	}
 	if p.kin != nil || !gone() {
-		p.kill()
+		p.killLocked()
 	}
 	p.groups.remove(p)
 }
 
-// Classify returns the outcome of an attempt that crew ended because of why, 0 if
-// it did not, and whose leader left ws. An attempt ended by crew is never ok: a
-// task that traps TERM and exits 0 has not done its work.
+// Classify returns the outcome of an attempt. why is the reason why crew ended it, or 0, and ws is the
+// wait status of its leader. An attempt that crew ended is never OK: a task that traps TERM and
+// exits 0 has not done its work.
 func Classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, sig int) {
 	if ws.Signaled() {
 		sig = int(ws.Signal())
@@ -153,23 +153,23 @@ func Classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, si
 	return o, code, sig
 }
 
-// Poll is poll(2), which waits for an hour at most. While threads are short it polls at intervals,
-// because poll(2) blocks a thread.
+// Poll calls poll(2) and waits for an hour at most. While threads are short, it polls at intervals
+// instead, because poll(2) blocks a thread.
 func (l *Local) Poll(set []unix.PollFd, wait time.Duration) (n int, err error) {
 	wait = min(max(wait, 0), time.Hour)
 	if !l.shortage.threads.Load() {
 		return unix.Poll(set, int((wait+time.Millisecond-1)/time.Millisecond))
 	}
 	end := time.Now().Add(wait)
-	await(func() bool {
+	pollUntil(func() bool {
 		n, err = unix.Poll(set, 0)
 		return n != 0 || err != nil || !time.Now().Before(end)
 	})
 	return n, err
 }
 
-// await calls ready at growing intervals until it returns true.
-func await(ready func() bool) {
+// pollUntil calls ready at growing intervals until it returns true.
+func pollUntil(ready func() bool) {
 	for pause := time.Millisecond; !ready(); pause = min(2*pause, 16*time.Millisecond) {
 		time.Sleep(pause)
 	}

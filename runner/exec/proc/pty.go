@@ -13,11 +13,11 @@ import (
 // errNoPTY means that all pseudo-terminals are in use.
 var errNoPTY = errors.New("all pseudo-terminals are in use (sysctl kernel.pty.max)")
 
-// The size of the tasks' terminals if crew has none.
-const usualRows, usualCols = 24, 80
+// The size of the tasks' terminals if crew has no terminal.
+const defaultRows, defaultCols = 24, 80
 
-// HasPTYs returns an error if this system has no pseudo-terminals. If all of them are in
-// use, that is no error.
+// HasPTYs returns an error if this system has no pseudo-terminals. It returns nil if all of them
+// are in use.
 func HasPTYs() error {
 	ours, theirs, err := openPTY()
 	kernel.Close(&ours)
@@ -28,10 +28,10 @@ func HasPTYs() error {
 	return err
 }
 
-// openPTY opens a pseudo-terminal that passes on what is written to it as it is.
-// theirs is for writing only, so that a program that tries to read, as pagers do, fails
-// instead of waiting for ever. It does not become a controlling terminal, so a task's
-// /dev/tty is crew's, and no signal comes from it.
+// openPTY opens a pseudo-terminal that passes on its input unchanged. theirs is write-only,
+// so that a program that tries to read, as pagers do, fails instead of waiting forever. The
+// pseudo-terminal does not become a controlling terminal, so a task's /dev/tty is crew's, and the
+// pseudo-terminal sends no signals.
 func openPTY() (ours, theirs int, err error) {
 	ours, theirs, err = kernel.OpenPTY()
 	if errors.Is(err, syscall.ENOSPC) {
@@ -42,7 +42,7 @@ func openPTY() (ours, theirs int, err error) {
 		modes, err = kernel.Modes(ours)
 	}
 	if err == nil {
-		modes.Oflag &^= unix.OPOST // which would write \r\n for \n
+		modes.Oflag &^= unix.OPOST // it would turn \n into \r\n
 		err = kernel.SetModes(ours, modes)
 	}
 	if err != nil {
@@ -51,8 +51,8 @@ func openPTY() (ours, theirs int, err error) {
 	return ours, theirs, err
 }
 
-// pty makes a pseudo-terminal the child's stream n, with ours as the other end.
-func (p *process) pty(n int, ours *int) error {
+// openTerminalStream opens a pseudo-terminal as the child's stream n, and stores crew's end in ours.
+func (p *process) openTerminalStream(n int, ours *int) error {
 	fd, theirs, err := openPTY()
 	*ours = fd
 	if theirs >= 0 {
@@ -64,14 +64,14 @@ func (p *process) pty(n int, ours *int) error {
 	return err
 }
 
-// winSize is the size of a terminal, as rows<<16 + columns; 0 for none.
+// winSize is the size of a terminal, rows<<16 + columns; 0 means that there is no terminal.
 type winSize uint32
 
 func setSize(fd int, size winSize) {
 	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(size >> 16), Col: uint16(size)})
 }
 
-// terminalSize returns the size of crew's terminal, or the usual one.
+// terminalSize returns the size of crew's terminal, or the default size.
 func terminalSize() winSize {
 	tty, _ := openTerminal()
 	defer kernel.Close(&tty)
@@ -80,11 +80,11 @@ func terminalSize() winSize {
 			return winSize(ws.Row)<<16 + winSize(ws.Col)
 		}
 	}
-	return usualRows<<16 + usualCols
+	return defaultRows<<16 + defaultCols
 }
 
-// followSize gives the tasks' terminals the size that crew's terminal has now. crew
-// calls it once a second, which is soon enough to do without a handler for SIGWINCH.
+// followSize gives the tasks' terminals the current size of crew's terminal. It is called once a
+// second, which is soon enough and needs no handler for SIGWINCH.
 func (l *Local) followSize() {
 	if !l.PTY {
 		return
@@ -94,8 +94,8 @@ func (l *Local) followSize() {
 	l.groups.each(func(p *process) { p.resize(size) })
 }
 
-// resize sets the size of the task's terminals, and tells the task if it has changed.
-// The kernel tells only a foreground process group, and these terminals have none.
+// resize sets the size of the task's terminals, and notifies the task if it has changed.
+// The kernel notifies only a foreground process group, and these terminals have none.
 func (p *process) resize(size winSize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

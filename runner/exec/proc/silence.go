@@ -10,26 +10,26 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Clock is a task.Clock for goroutines that read it at any time. One goroutine changes it.
+// Clock is a task.Clock that any goroutine can read at any time. Only one goroutine may change it.
 type Clock struct {
 	base time.Time
 	run  atomic.Pointer[task.Clock]
 }
 
-// Now returns what the clock shows, since it was made, and the time.
+// Now returns the time that the clock has run, and the current time.
 func (c *Clock) Now() (run time.Duration, at time.Time) {
-	at = c.base.Add(time.Since(c.base)) // half the cost of time.Now
+	at = c.base.Add(time.Since(c.base)) // costs half as much as time.Now
 	return c.run.Load().At(at).Sub(c.base), at
 }
 
-// Change changes the clock by a method such as Stop.
+// Change calls a method of the clock that changes it, such as Stop.
 func (c *Clock) Change(how func(*task.Clock, time.Time)) {
 	k := *c.run.Load()
 	how(&k, time.Now())
 	c.run.Store(&k)
 }
 
-// Silence returns for how long an attempt has written nothing, by Clock. It needs
+// Silence returns how long an attempt has written nothing, by Clock. It needs
 // Config.Idle. See runner.Executor.
 func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
 	l.groups.each(func(p *process) {
@@ -40,17 +40,17 @@ func (l *Local) Silence(a task.Attempt) (silent time.Duration) {
 	return silent
 }
 
-// hear notes that the process has written something, or started. The caller reads that later.
-func (p *process) hear() {
+// noteOutput records that the process has started or has written output, which may not have been read yet.
+func (p *process) noteOutput() {
 	if p.Idle {
 		now, _ := p.Clock.Now()
-		p.heard.Store(int64(now))
+		p.lastOutput.Store(int64(now))
 	}
 }
 
-// silence returns for how long the process has written nothing. What crew has not read
-// yet, because it was stopped or nobody reads its own output, is something, and so is what
-// the process has written to a file since the last question.
+// silence returns how long the process has written nothing. Output that crew has not read yet,
+// because crew was stopped or its own output blocks, counts as written now. Output to a file counts, too,
+// if the file has grown since the last call.
 func (p *process) silence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,9 +58,9 @@ func (p *process) silence() time.Duration {
 		return 0
 	}
 	now, _ := p.Clock.Now()
-	silent := now - time.Duration(p.heard.Load())
+	silent := now - time.Duration(p.lastOutput.Load())
 	var st unix.Stat_t
-	if file := p.target(); file != "" && unix.Stat(file, &st) == nil && st.Size != p.written {
+	if file := p.stdoutFile(); file != "" && unix.Stat(file, &st) == nil && st.Size != p.written {
 		p.written = st.Size
 		silent = min(silent, max(0, time.Since(time.Unix(st.Mtim.Unix()))))
 	}

@@ -17,9 +17,9 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// commandError means that the command is at fault, whatever its arguments.
+// commandError means that the command cannot run, with any arguments.
 type commandError struct {
-	name   string // empty if the command is
+	name   string // empty if the command is empty
 	why    string
 	status int // 126 or 127, as in a shell
 }
@@ -31,7 +31,7 @@ func (e *commandError) Error() string {
 	return e.name + ": " + e.why
 }
 
-// surroundings returns the directory a task runs in, empty for crew's own, and
+// surroundings returns the directory that a task runs in, empty for crew's own, and
 // the PATH to search for its program.
 func (l *Local) surroundings(t *task.Task) (dir, path string) {
 	path, ok := pathIn(t.Env)
@@ -41,8 +41,8 @@ func (l *Local) surroundings(t *task.Task) (dir, path string) {
 	return cmp.Or(t.Dir, l.Dir), path
 }
 
-// start starts the attempt's process. If that fails for a reason that may go
-// away, it waits and tries again.
+// start starts the attempt's process. If that fails for a reason that may pass, it waits and
+// tries again.
 func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -54,14 +54,13 @@ func (l *Local) start(ctx context.Context, a task.Attempt, argv []string) (*proc
 		return nil, err
 	}
 	p, err := l.startNow(ctx, a, argv)
-	if err != nil && unfinished(err) {
-		return l.startLater(ctx, a, argv, err)
+	if err != nil && mayBeReplaced(err) {
+		return l.startAfterWait(ctx, a, argv, err)
 	}
 	return p, err
 }
 
-// holdsNUL returns an error if a string of the task holds a NUL byte, which would
-// end it.
+// holdsNUL returns an error if a string of the task holds a NUL byte, which would end the string.
 func holdsNUL(t *task.Task, argv []string) error {
 	for i, words := range [...][]string{argv, {t.Key}, t.Env, {t.Dir}} {
 		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "\x00") }) {
@@ -72,54 +71,54 @@ func holdsNUL(t *task.Task, argv []string) error {
 	return nil
 }
 
-// try makes the pipes and starts the process once.
-func (l *Local) try(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
+// startOnce opens the pipes and tries once to start the process.
+func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	p := &process{Local: l, ctx: ctx, Attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
-	l.first.Do(l.guardian.try)
-	if l.live.Load() >= l.shortage.most {
+	l.guardianOnce.Do(l.guardian.check)
+	if l.live.Load() >= l.shortage.maxLive {
 		return nil, fmt.Errorf("few processes are left: %w", syscall.EAGAIN)
 	}
-	born := l.groups.reserve(p)
-	err := p.pipes()
+	pidOut := l.groups.reserve(p)
+	err := p.openStreams()
 	if err == nil {
 		if !l.shortage.threads.Load() && a.Task.Protocol == task.NoProtocol {
 			p.pin = l.pins.Take(false)
 		}
-		err = l.spawn(p, argv, born)
+		err = l.spawn(p, argv, pidOut)
 	}
 	p.closeChildEnds(false)
 	if err != nil {
 		p.unpin()
 		p.closeOurEnds()
-		l.terminal.failed()
+		l.terminal.startFailed()
 		l.groups.abandon(p)
 		return nil, err
 	}
-	if l.live.Add(1) >= l.shortage.many {
+	if l.live.Add(1) >= l.shortage.saveAbove {
 		l.shortage.saveThreads()
 	}
 	if l.terminal != nil {
-		l.terminal.start(p)
+		l.terminal.taskStarted(p)
 	}
-	p.hear()
+	p.noteOutput()
 	if a.Task.Protocol != task.NoProtocol {
 		l.groups.add(p)
 		return p, nil
 	}
-	p.keep()
+	p.openBuffers()
 	l.groups.add(p)
 	p.openWriters()
 	return p, nil
 }
 
-// spawn finds the program and executes it with the child's ends of the pipes.
-func (l *Local) spawn(p *process, argv []string, born *int32) error {
+// spawn finds the program and executes it with the child's standard streams.
+func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
 	dir, path := l.surroundings(p.Task)
 	attr := &syscall.ProcAttr{
-		Dir: dir, Env: l.env.of(p.Attempt), Files: p.child[:],
+		Dir: dir, Env: l.env.forAttempt(p.Attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
-	if !l.guardian.there() {
+	if !l.guardian.isStarted() {
 		attr.Sys = kernel.DieWithParent(attr.Sys, syscall.SIGKILL)
 	}
 	if l.terminal != nil {
@@ -131,14 +130,14 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 			return err
 		}
 		p.started = time.Now()
-		p.pid, err = l.spawner.Start(full, argv, attr, born, p.pin)
+		p.pid, err = l.spawner.Start(full, argv, attr, pidOut, p.pin)
 		if err == syscall.ENOEXEC {
 			// Like execvp(3), run a script without a #! line with the shell.
-			p.pid, err = l.spawner.Start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, born, p.pin)
+			p.pid, err = l.spawner.Start("/bin/sh", append([]string{"/bin/sh", full}, argv[1:]...), attr, pidOut, p.pin)
 		}
 		switch {
 		case err == nil:
-			l.ran.Store(program{argv[0], dir, path})
+			l.lastProgram.Store(program{argv[0], dir, path})
 			return nil
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
@@ -152,7 +151,7 @@ func (l *Local) spawn(p *process, argv []string, born *int32) error {
 	}
 }
 
-// explain turns an error of fork or exec into one that names its cause.
+// explain turns an error of fork or exec into an error that names the cause.
 func explain(err error, name, full, dir string) error {
 	switch err {
 	case syscall.ENOENT, syscall.ENOTDIR:

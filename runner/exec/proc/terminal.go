@@ -15,12 +15,12 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// terminalName is the controlling terminal of the process that opens it.
+// terminalName is the controlling terminal of the process that opens the file.
 const terminalName = "/dev/tty"
 
-// lookAgain is the interval at which crew, in the background, looks whether it is in the
+// foregroundCheck is the interval at which crew, in the background, checks whether it is in the
 // foreground again.
-const lookAgain = 50 * time.Millisecond
+const foregroundCheck = 50 * time.Millisecond
 
 // HasTerminal reports whether this process has a controlling terminal.
 func HasTerminal() bool {
@@ -33,23 +33,23 @@ func openTerminal() (fd int, err error) {
 	return syscall.Open(terminalName, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 }
 
-// terminal is the controlling terminal, in whose foreground tasks run one at a time,
-// as jobs of a shell do. See "Implementing a Job Control Shell" in the GNU C Library
+// terminal is the controlling terminal. Tasks run in its foreground one at a time,
+// as the jobs of a shell do. See "Implementing a Job Control Shell" in the GNU C Library
 // Reference Manual.
 //
-// The terminal's signals go to the task. If Ctrl-Z stops it, crew stops its own process
-// group, where the programs of the same pipeline and a script that called crew are,
-// too. If Ctrl-C ends it, the result says so (task.Result.Interrupted).
+// The terminal's signals go to the task. If Ctrl-Z stops it, crew stops its own process group as
+// well, which includes the other programs of a pipeline and a script that called crew. If Ctrl-C ends
+// it, the result says so (task.Result.Interrupted).
 type terminal struct {
 	fd   int
 	own  int        // crew's process group
 	turn sync.Mutex // held while a task runs
 
 	mu      sync.Mutex
-	holder  *process      // the task that runs; nil for none
-	given   bool          // it is in the foreground
-	modes   *unix.Termios // before it was; nil if unknown
-	stopped *unix.Termios // its own, if crew has taken the terminal from it
+	holder  *process      // the task that runs, or nil
+	given   bool          // holder is in the foreground
+	modes   *unix.Termios // the terminal's modes before that; nil if they are unknown
+	stopped *unix.Termios // the task's modes when crew took the terminal from it, or nil
 }
 
 func newTerminal() (*terminal, error) {
@@ -64,10 +64,10 @@ func newTerminal() (*terminal, error) {
 // has lost its terminal.
 func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
-// await waits until crew is in the terminal's foreground. As long as it is not, it
-// stops, as a program does that reads the terminal, unless no shell is left that
-// could continue it.
-func (t *terminal) await(ctx context.Context) error {
+// awaitForeground waits until crew is in the terminal's foreground. Until then, crew stops itself, as a
+// program that reads the terminal is stopped. It fails if no shell is left that could continue
+// crew.
+func (t *terminal) awaitForeground(ctx context.Context) error {
 	for {
 		pgrp, err := t.foreground()
 		if pgrp == t.own {
@@ -75,7 +75,7 @@ func (t *terminal) await(ctx context.Context) error {
 		}
 		shell, _ := unix.Getsid(os.Getppid())
 		if own, _ := unix.Getsid(0); err == nil && shell != own {
-			err = syscall.EIO // as read(2) has it
+			err = syscall.EIO // like read(2)
 		}
 		if err != nil {
 			return fmt.Errorf("use %s: %w", terminalName, err)
@@ -84,7 +84,7 @@ func (t *terminal) await(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lookAgain):
+		case <-time.After(foregroundCheck):
 		}
 	}
 	t.mu.Lock()
@@ -93,42 +93,42 @@ func (t *terminal) await(ctx context.Context) error {
 	return nil
 }
 
-// start is called with a process that has just started. It should be in the
+// taskStarted records that a process has just started. The process should be in the
 // foreground already.
-func (t *terminal) start(p *process) {
+func (t *terminal) taskStarted(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holder, t.stopped = p, nil
-	t.given = t.put(p.pid, nil) == nil
+	t.given = t.setForegroundLocked(p.pid, nil) == nil
 }
 
-// failed is called if no process could be started. One that could not execute its
-// program may have had the foreground. t may be nil.
-func (t *terminal) failed() {
+// startFailed puts crew into the foreground after a failed start: the process may have had the
+// foreground before it failed to execute its program. t may be nil.
+func (t *terminal) startFailed() {
 	if t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		_ = t.put(t.own, nil)
+		_ = t.setForegroundLocked(t.own, nil)
 	}
 }
 
-// takeBack puts crew into the foreground again, if the task had it, with the modes
-// that the terminal had before. It returns the task's modes, or nil. The caller must
+// takeBackLocked puts crew into the foreground again, if the task was there, and restores the modes
+// of the terminal. It returns the modes that the task had set, or nil. The caller must
 // hold mu.
-func (t *terminal) takeBack() *unix.Termios {
+func (t *terminal) takeBackLocked() *unix.Termios {
 	if !t.given {
 		return nil
 	}
 	now, _ := kernel.Modes(t.fd)
 	t.given = false
-	_ = t.put(t.own, t.modes)
+	_ = t.setForegroundLocked(t.own, t.modes)
 	return now
 }
 
-// put makes pgrp the foreground process group and then sets modes, unless that is
-// nil. It ignores SIGTTOU meanwhile, which would stop this process, since only one in the
-// foreground may do that. The caller must hold mu.
-func (t *terminal) put(pgrp int, modes *unix.Termios) error {
+// setForegroundLocked makes pgrp the foreground process group. Then it sets modes, unless they are
+// nil. Meanwhile it ignores SIGTTOU, which would stop this process if it is in the background.
+// The caller must hold mu.
+func (t *terminal) setForegroundLocked(pgrp int, modes *unix.Termios) error {
 	if !kernel.Ignored(syscall.SIGTTOU) {
 		signal.Ignore(syscall.SIGTTOU)
 		defer signal.Reset(syscall.SIGTTOU)
@@ -140,11 +140,11 @@ func (t *terminal) put(pgrp int, modes *unix.Termios) error {
 	return err
 }
 
-// suspend takes the terminal back from a task that crew has stopped.
+// suspend takes the terminal back from a task that crew has just stopped.
 func (t *terminal) suspend() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stopped = t.takeBack()
+	t.stopped = t.takeBackLocked()
 }
 
 // resume gives the terminal back to a task that crew is about to continue, unless
@@ -154,38 +154,38 @@ func (t *terminal) resume() {
 	defer t.mu.Unlock()
 	if pgrp, _ := t.foreground(); t.holder != nil && pgrp == t.own {
 		t.modes, _ = kernel.Modes(t.fd)
-		t.given = t.put(t.holder.pid, t.stopped) == nil
+		t.given = t.setForegroundLocked(t.holder.pid, t.stopped) == nil
 	}
 }
 
-// end takes the terminal back from a task whose leader has exited.
-func (t *terminal) end() {
+// taskEnded takes the terminal back from a task whose leader has exited.
+func (t *terminal) taskEnded() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.takeBack()
+	t.takeBackLocked()
 	t.holder = nil
 }
 
-// attend waits until the leader of a task with the terminal has exited.
-func (p *process) attend(t *terminal) {
+// awaitOnTerminal waits until the leader of a task on the terminal has exited.
+func (p *process) awaitOnTerminal(t *terminal) {
 	for !kernel.Exited(p.pid, unix.WSTOPPED) {
-		// Not while crew itself has stopped it, nor before crew has continued it: what is
-		// asked for only once is not to be lost.
+		// Do not ask while crew itself stops the task, nor before crew has continued it: stoppedBy
+		// reports each stop only once.
 		p.groups.starting.RLock()
-		sig := p.stop()
+		sig := p.stoppedBy()
 		p.groups.starting.RUnlock()
 		if sig == 0 {
-			continue // it goes on again
+			continue // it is running again
 		}
 		pgrp, _ := t.foreground()
 		early := (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && pgrp == p.pid
 		if early || kernel.Ignored(syscall.SIGTSTP) {
-			_ = syscall.Kill(-p.pid, syscall.SIGCONT) // it asked for the terminal before it had it; or nobody could continue crew
+			_ = syscall.Kill(-p.pid, syscall.SIGCONT) // it used the terminal before it was in the foreground, or no shell could continue crew
 		} else {
 			_ = syscall.Kill(0, syscall.SIGTSTP)
 		}
 	}
-	t.end()
+	t.taskEnded()
 }
 
 // runOnTerminal is Run for a task that has the terminal.
@@ -193,7 +193,7 @@ func (l *Local) runOnTerminal(ctx context.Context, a task.Attempt) *task.Result 
 	t := l.terminal
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if err := t.await(ctx); err != nil {
+	if err := t.awaitForeground(ctx); err != nil {
 		r := newResult(a)
 		StartFailed(ctx, r, err)
 		return r

@@ -11,25 +11,24 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Worker is a process group that serves many attempts. One goroutine uses it; only
-// Signal is safe for concurrent use.
+// Worker is a process group that serves many attempts. Only Signal is safe for concurrent use.
 type Worker struct {
-	// The other ends of its standard streams, which do not block; -1 when closed. The
-	// caller may close them.
+	// In, Out and Err are crew's ends of its standard streams. They do not block. The caller may
+	// close them and must then set them to -1.
 	In, Out, Err int
 
-	// PID is the ID of its leader, and of the group.
+	// PID is the ID of the leader and of the group.
 	PID int
 
 	p *process
 }
 
-// StartWorker starts the command of an attempt as a worker: with the environment and
-// directory of its task, and with pipes for its standard streams. It fails as Run
-// does, or with ErrShort: see StartFailed. The guardian, Suspend, Resume and Close
-// cover the worker; Kill, PIDs and Live do not know it.
+// StartWorker starts the command of an attempt as a worker, with the environment and directory of its
+// task and with pipes for its standard streams. It fails like Run (see StartFailed), or with
+// ErrShort. The guardian, Suspend, Resume and Close handle the worker; Kill, PIDs and Live
+// ignore it.
 func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error) {
-	t := *a.Task // without what is the record's
+	t := *a.Task // without the fields that belong to the record
 	t.ID, t.Key, t.Stdin, t.Block, t.Makes = 0, "", nil, nil, nil
 	a.Task = &t
 	p, err := l.start(ctx, a, a.Exec())
@@ -39,23 +38,23 @@ func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error
 	return &Worker{In: p.in, Out: p.out.fd, Err: p.err.fd, PID: p.pid, p: p}, nil
 }
 
-// Signal sends sig to the group, unless it has been reaped. A stopped group continues.
-func (w *Worker) Signal(sig syscall.Signal) { w.p.end(task.Cancelled, sig) }
+// Signal sends sig to the group unless it has been reaped. It also continues a stopped group.
+func (w *Worker) Signal(sig syscall.Signal) { w.p.terminate(task.Cancelled, sig) }
 
-// Exit returns a descriptor that is readable once the leader has exited, or -1 if there
-// is none to be had. Reap closes it.
-func (w *Worker) Exit() int { return w.p.exit() }
+// Exit returns a descriptor that becomes readable when the leader exits, or -1 if the system cannot
+// provide one. Reap closes it.
+func (w *Worker) Exit() int { return w.p.exitFD() }
 
-// Unread returns how many bytes that were written to In nobody has read, as far as is known.
+// Unread returns how many bytes written to In have not been read, as far as the system tells.
 func (w *Worker) Unread() int { return kernel.Pending(w.In) }
 
 // Exited reports whether the leader has exited.
 func (w *Worker) Exited() bool { return kernel.Exited(w.PID, unix.WNOHANG) }
 
-// Reap waits for the leader to exit, kills what it left behind in its group, and closes
+// Reap waits for the leader to exit, kills the processes that it left behind, and closes
 // all descriptors.
 func (w *Worker) Reap() syscall.WaitStatus {
-	ws, _, _ := w.p.await()
+	ws, _, _ := w.p.awaitLeader()
 	w.p.sweep()
 	w.p.live.Add(-1)
 	w.p.in, w.p.out.fd, w.p.err.fd = w.In, w.Out, w.Err
@@ -64,7 +63,7 @@ func (w *Worker) Reap() syscall.WaitStatus {
 	return ws
 }
 
-// nameOfAttempt returns how messages call the process of an attempt.
+// nameOfAttempt returns the name of an attempt's process in messages.
 func nameOfAttempt(a task.Attempt) string {
 	if a.Task.Protocol != task.NoProtocol {
 		return "worker " + strconv.Itoa(a.Slot.ID)
