@@ -34,11 +34,13 @@ type Config struct {
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
 	Idle     bool         // record the times of output, for Silence
-	Spare    int          // descriptors that attempts must leave free, beside those that crew needs
+	Resources
+}
 
-	// Processes is the maximum number of processes and threads of crew and the tasks together; 0 if
-	// it is not known.
-	Processes int64
+// Resources limits the system resources that attempts may use.
+type Resources struct {
+	Spare     int   // descriptors that attempts must leave free, beside those that crew needs
+	Processes int64 // maximum number of processes and threads of crew and the tasks together; 0 if it is not known
 }
 
 // Outputs describes what happens to the output of attempts.
