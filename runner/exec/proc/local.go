@@ -245,5 +245,5 @@ func StartFailed(ctx context.Context, r *task.Result, err error) {
 	if ok {
 		r.Code = bad.status
 	}
-	r.BadCommand = ok || errors.Is(err, ErrInVain)
+	r.BadCommand = ok || errors.Is(err, ErrNotExecutable)
 }

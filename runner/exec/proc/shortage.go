@@ -45,8 +45,8 @@ const (
 	LeastFiles = 1 + 4 + spareFiles
 )
 
-// ErrInVain is wrapped by the error of an attempt whose program did not become executable in time.
-var ErrInVain = errors.New("waited 5s for it in vain") // replaceGrace
+// ErrNotExecutable is wrapped by the error of an attempt whose program did not become executable in time.
+var ErrNotExecutable = errors.New("waited 5s for it in vain") // replaceGrace
 
 // ErrShort is wrapped by the error of a worker that lacks a resource held by other workers, perhaps
 // until the end of the run.
@@ -253,5 +253,5 @@ func (l *Local) startAfterWait(ctx context.Context, a task.Attempt, argv []strin
 		}
 	}
 	l.lastProgram.Store(program{})
-	return nil, fmt.Errorf("%w: %w", err, ErrInVain)
+	return nil, fmt.Errorf("%w: %w", err, ErrNotExecutable)
 }

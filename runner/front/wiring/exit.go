@@ -66,7 +66,7 @@ func statusOf(e core.Ending, f cli.Failure) int {
 		return statusSignal + int(syscall.SIGPIPE)
 	case e.Reason == core.Requested && e.Signal != 0:
 		return statusSignal + e.Signal
-	case e.Reason == core.BadCommand && errors.Is(e.Result.Err, proc.ErrInVain): // the command may have run before
+	case e.Reason == core.BadCommand && errors.Is(e.Result.Err, proc.ErrNotExecutable): // the command may have run before
 		return statusTrouble
 	case e.Reason == core.BadCommand:
 		return e.Result.Code

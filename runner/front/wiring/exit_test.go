@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		if r := row.Result; r != nil {
 			e.Result = &task.Result{Outcome: r.Outcome, Code: r.Code, Signal: r.Signal}
 			if r.InVain {
-				e.Result.Err = proc.ErrInVain
+				e.Result.Err = proc.ErrNotExecutable
 			}
 		}
 		require.Equal(t, row.Status, statusOf(e, cli.Failure{Halt: row.Halt}), row.Why)
