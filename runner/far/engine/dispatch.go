@@ -347,7 +347,7 @@ func (l *hubRun) runProcess() (status int, err error) {
 	}
 	defer conn.Close()
 	cmd := exec.CommandContext(l.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(l.runDir))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = string(l.runDir), conn, ssh.Lines(l.notices.notify)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = string(l.runDir), conn, ssh.LineWriter(l.notices.notify)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return 0, err

@@ -21,18 +21,19 @@ import (
 )
 
 const (
-	copyStep  = 1 << 20
-	copyNoted = 10 * time.Second // between two notices of how far a copy is
+	copyStep           = 1 << 20
+	copyNoticeInterval = 10 * time.Second // between notices about the progress of a copy
 )
 
-// copy sends a host what follows of p after some bytes, as the shell says them.
-func (h *host) copy(p *program, there string, stdin io.Writer) {
-	from, err := strconv.ParseInt(there, 10, 64)
+// copy sends a host the rest of p. have is the number of bytes that the host has already, as the script
+// printed it.
+func (h *host) copy(p *program, have string, stdin io.Writer) {
+	from, err := strconv.ParseInt(have, 10, 64)
 	rest := io.NewSectionReader(p.file, from, p.size-from)
-	for noted := (time.Time{}); err == nil; { // or else the shell says what is wrong
-		if time.Since(noted) > copyNoted && !h.failed {
+	for noted := (time.Time{}); err == nil; { // after an error the shell reports the reason
+		if time.Since(noted) > copyNoticeInterval && !h.failed {
 			noted = time.Now()
-			h.say(fmt.Sprintf("copying %s there: %d of %d MiB", programName, from>>20, p.size>>20))
+			h.notice(fmt.Sprintf("copying %s there: %d of %d MiB", programName, from>>20, p.size>>20))
 		}
 		var n int64
 		n, err = io.CopyN(stdin, rest, copyStep)
@@ -40,23 +41,23 @@ func (h *host) copy(p *program, there string, stdin io.Writer) {
 	}
 }
 
-// program is crew-engine for one kind of machine.
+// program is the crew-engine binary for one platform.
 type program struct {
 	file     *os.File
 	size     int64
-	hash     string // of its content
-	platform string // as uname -sm prints it
+	hash     string // SHA-256 of its content, in hex
+	platform string // in the form of uname -sm
 }
 
-// programs are crew-engine for all kinds of machines that hosts are. They are opened and
-// hashed when a host needs them. It is safe for concurrent use.
+// programs opens and hashes the crew-engine binaries when hosts need them, once per platform. It is
+// safe for concurrent use.
 type programs struct {
 	mu     sync.Mutex
-	opened map[string]*program // by what get was asked for
+	opened map[string]*program // by the argument of get
 }
 
-// get returns the program for what uname -sm printed, or with "" the one that this process
-// runs. Those for others lie beside it.
+// get returns the program for a platform in the form of uname -sm. For "" it returns the program of
+// this process. Programs for other platforms are in the same directory.
 func (ps *programs) get(platform string) (p *program, err error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -71,7 +72,7 @@ func (ps *programs) get(platform string) (p *program, err error) {
 	return p, err
 }
 
-// openProgram opens and hashes a program. See programs.get.
+// openProgram opens and hashes the program for a platform. See programs.get.
 func openProgram(platform string) (*program, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -80,7 +81,7 @@ func openProgram(platform string) (*program, error) {
 	own := unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Machine[:])
 	path, err := kernel.OwnPath()
 	if platform != "" {
-		if path, err = otherProgram(platform); err != nil {
+		if path, err = programPath(platform); err != nil {
 			err = fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
 		}
 	}
@@ -100,15 +101,15 @@ func openProgram(platform string) (*program, error) {
 	return p, nil
 }
 
-// The systems and processors that crew is built for, by what uname -s and -m call them.
+// The systems and processors that crew is built for, keyed by the output of uname -s and uname -m.
 var (
 	systems  = map[string]string{"Linux": "linux", "Darwin": "darwin", "FreeBSD": "freebsd"}
 	machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "riscv64": "riscv64"}
 )
 
-// otherProgram returns the path of the program for what uname -sm printed. The names are
-// crew's own, so that no host makes it send another file.
-func otherProgram(platform string) (string, error) {
+// programPath returns the path of the program for a platform in the form of uname -sm. It builds the
+// path from Go's names only, so that a host cannot make crew send another file.
+func programPath(platform string) (string, error) {
 	const install = "install crew there and have it run crew worker"
 	name, machine, _ := strings.Cut(platform, " ")
 	system, arch := systems[name], machines[machine]

@@ -47,14 +47,14 @@ func (f far) holds(said *crewtest.Output) {
 	crewtest.Until(f.t, f.link.Held, "a copy: %s", said)
 }
 
-// once asserts that the program was copied, and once.
+// once asserts that the program was copied exactly once.
 func (f far) once() {
 	f.t.Helper()
 	f.whole()
 	require.Less(f.t, f.link.Sent(), f.program.size*3/2)
 }
 
-// whole asserts that the program was copied, and nothing is left beside it.
+// whole asserts that the program was copied completely, and that no parts are left.
 func (f far) whole() {
 	f.t.Helper()
 	is, err := os.ReadFile(filepath.Join(f.dir, programName))
@@ -77,7 +77,7 @@ func works(t *testing.T, conns chan net.Conn, said *crewtest.Output) {
 	require.NoError(t, err)
 }
 
-// TestCopyResumed ends a run before its copy does. What still writes to its part does no harm.
+// A run ends before its copy does. A process that still writes to the part does no harm.
 func TestCopyResumed(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -100,7 +100,7 @@ func TestCopyResumed(t *testing.T) {
 	f.once()
 }
 
-// TestCopyTwice has two runs, with two names of the same machine each.
+// Two runs use two names of the same machine each.
 func TestCopyTwice(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -116,7 +116,7 @@ func TestCopyTwice(t *testing.T) {
 	f.whole()
 }
 
-// TestCopyDamaged finds a part that is none of crew-engine.
+// The part on the host is not of crew-engine.
 func TestCopyDamaged(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -130,7 +130,7 @@ func TestCopyDamaged(t *testing.T) {
 	f.once()
 }
 
-// TestCopyFails has no room for the copy at first, or is told another sum.
+// At first there is no room for the copy, or the checksum is wrong.
 func TestCopyFails(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ program, text, why string }{
@@ -150,7 +150,7 @@ func TestCopyFails(t *testing.T) {
 			crewtest.Until(t, func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return strings.Contains(said.String(), "cannot") && h.at == starting
+				return strings.Contains(said.String(), "cannot") && h.stage == starting
 			}, "a notice")
 			require.Regexp(t, `\nweb1: cannot copy crew-engine there \(`+c.why+`\): trying again\n$`, said)
 			require.NoError(t, os.Remove(fails))
@@ -161,8 +161,7 @@ func TestCopyFails(t *testing.T) {
 	}
 }
 
-// otherMachine returns what uname -m and Go call the i-th kind of machine that is not that
-// of a program.
+// otherMachine returns the names of uname -m and of Go for the i-th kind of machine other than p's.
 func otherMachine(p *program, i int) (machine, arch string) {
 	kinds := slices.DeleteFunc([][2]string{{"x86_64", "amd64"}, {"aarch64", "arm64"}, {"riscv64", "riscv64"}}, func(kind [2]string) bool {
 		return p.platform == "Linux "+kind[0]
@@ -170,13 +169,13 @@ func otherMachine(p *program, i int) (machine, arch string) {
 	return kinds[i][0], kinds[i][1]
 }
 
-// TestCopyOther has hosts of other kinds, and their programs beside this one.
+// Hosts of other kinds get the programs that lie beside this one.
 func TestCopyOther(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	// A small program that does what worker does is copied sooner.
+	// A small program with the behaviour of worker is copied faster.
 	const text = "#!/bin/sh\necho $$ \"$@\"; read -r answer; echo \"crew: $answer\" >&2; cat >/dev/null\n# "
 	machine, arch := otherMachine(f.program, 0)
 	file := filepath.Join(f.s.Home, "bin/uname")

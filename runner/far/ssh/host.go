@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	leastPause = time.Second      // before the first new try; it doubles
-	mostPause  = 30 * time.Second // up to this
-	lasting    = 10 * time.Second // a worker that lived this long resets the pause
+	minPause   = time.Second      // before the first retry; doubles each time
+	maxPause   = 30 * time.Second // limit of the pause
+	longLived  = 10 * time.Second // a worker that lived this long resets the pause
 	answerTime = 30 * time.Second // for the shell of a host to answer
 	endTime    = 3 * time.Second  // for ssh to end after Close
-	shortTime  = 2 * time.Second  // too short to blame a host that has not answered
+	shortTime  = 2 * time.Second  // a host that has not answered within this time is not reported missing
 )
 
-// sshOptions make ssh ask nothing, forward nothing, and notice that a host is gone. ssh
-// may use a connection that its user shares, but must not become the shared one, because
-// it is killed with crew.
+// sshOptions make ssh run without prompts and forwarding, and notice when a host is gone. ssh may use a
+// connection that its user shares, but must not become the shared master, because it is killed with
+// crew.
 var sshOptions = []string{
 	"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
 	"-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "RemoteCommand=none",
@@ -40,99 +40,100 @@ type host struct {
 	Host
 	all    *Hosts
 	joined time.Time
-	stop   context.CancelFunc // ends keeping a worker there
+	stop   context.CancelFunc // ends run
 
-	// of keep's goroutine
+	// Used only by run's goroutine.
 
-	platform string // as uname -sm prints it; "" for this machine's
+	platform string // in the form of uname -sm; "" for this machine's
 
-	// under all.mu
+	// Protected by all.mu.
 
-	leaving bool   // its worker is to end
-	at      stage  // of the visit to it
+	leaving bool   // its worker should end
+	stage   stage  // how far the current attempt has come
 	served  bool   // it has had a worker
-	lost    bool   // it has lost one
-	failed  bool   // it could not be reached, or its worker has failed, and no other is there
-	never   string // why it cannot be reached however long one waits; "" if it may be
+	lost    bool   // it has lost a worker
+	failed  bool   // it was not reached or its worker failed, and it has had no worker since
+	fatal   string // why it can never be reached; "" if it may be
 }
 
 func (h *host) name() string { return cmp.Or(h.Target, "this machine") }
 
-func (h *host) say(text string) { h.all.c.Notice(h.name() + ": " + text) }
+func (h *host) notice(text string) { h.all.c.Notice(h.name() + ": " + text) }
 
-// arrives notes how far the visit has come. It returns false if the host is leaving.
-func (h *host) arrives(at stage) bool {
+// setStage records how far the current attempt has come. It returns false if the host is leaving.
+func (h *host) setStage(s stage) bool {
 	h.all.mu.Lock()
-	back := at == working && h.failed
-	if h.at, h.never = at, ""; at == working {
+	back := s == working && h.failed
+	if h.stage, h.fatal = s, ""; s == working {
 		h.served, h.failed = true, false
 	}
 	leaving := h.leaving
 	h.all.mu.Unlock()
 	if back {
-		h.say("it is there now")
+		h.notice("it is there now")
 	}
 	return !leaving
 }
 
-// leaves notes that the host has no worker, or why a visit failed. It returns true if it is leaving, or
-// else whether that is news.
-func (h *host) leaves(err error) (leaving, news bool) {
+// workerEnded records that the host has no worker, and err, the reason why the attempt failed. news is
+// false if err is nil, if an earlier failure was already reported, or if no host can ever be reached,
+// which ends the run.
+func (h *host) workerEnded(err error) (leaving, news bool) {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
 	h.lost = h.lost || h.served && !h.leaving
-	h.at = starting
+	h.stage = starting
 	news = err != nil && !h.failed
 	h.failed = h.failed || err != nil
-	return h.leaving, news && h.all.hopeless() == nil // which ends the run
+	return h.leaving, news && h.all.hopelessLocked() == nil
 }
 
-// keep has a worker on the host until ctx is done, or the host has left. Once a worker has ended
-// by itself, it starts no other.
-func (h *host) keep(ctx context.Context) {
-	pause := leastPause
+// run keeps a worker on the host until ctx is done or the host has left. Once a worker has ended by
+// itself, run does not start another.
+func (h *host) run(ctx context.Context) {
+	pause := minPause
 	for {
 		began := time.Now()
-		err := h.visit(ctx)
-		leaving, news := h.leaves(err)
+		err := h.runWorker(ctx)
+		leaving, news := h.workerEnded(err)
 		switch {
 		case leaving || ctx.Err() != nil:
 			return
 		case err == nil:
-			h.say("its worker has ended: it is not started again")
+			h.notice("its worker has ended: it is not started again")
 			<-ctx.Done()
 			return
 		case news:
-			h.say(err.Error())
+			h.notice(err.Error())
 		}
-		if time.Since(began) > lasting {
-			pause = leastPause
+		if time.Since(began) > longLived {
+			pause = minPause
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, mostPause)
+		pause = min(2*pause, maxPause)
 	}
 }
 
-// visit runs one worker on the host. It returns nil if the worker ended by itself.
-func (h *host) visit(ctx context.Context) error {
+// runWorker runs one worker on the host. It returns nil if the worker ended by itself.
+func (h *host) runWorker(ctx context.Context) error {
 	cmd, err := h.command(ctx)
 	if err != nil {
 		return err
 	}
-	said := &stderrLines{show: h.say}
+	stderr := &stderrLines{show: h.notice}
 	stdin, inErr := cmd.StdinPipe()
 	stdout, outErr := cmd.StdoutPipe()
 	if err = errors.Join(inErr, outErr); err != nil {
 		return err
 	}
-	cmd.Stderr, cmd.WaitDelay = said, endTime
+	cmd.Stderr, cmd.WaitDelay = stderr, endTime
 	cmd.Cancel = func() error {
-		if said.live.Swap(false) {
-			return stdin.Close() // which ends the worker
+		if stderr.live.Swap(false) {
+			return stdin.Close() // this ends the worker
 		}
 		return cmd.Process.Kill()
 	}
@@ -140,26 +141,26 @@ func (h *host) visit(ctx context.Context) error {
 		return err
 	}
 	from := bufio.NewReader(stdout)
-	if h.Target != "" { // or else there is nothing to copy
+	if h.Target != "" { // otherwise there is nothing to copy
 		err = h.install(cmd, stdin, from)
 	}
-	if h.Target == "" || h.at == running {
+	if h.Target == "" || h.stage == running {
 		err = h.bridge(stdin, from, func() bool {
-			said.last.Store("") // what a login prints is not why the worker fails later
-			said.live.Store(ctx.Err() == nil)
-			return h.arrives(working)
+			stderr.last.Store("") // the output of a login is not why the worker fails later
+			stderr.live.Store(ctx.Err() == nil)
+			return h.setStage(working)
 		})
 	}
-	said.live.Store(false)
+	stderr.live.Store(false)
 	_ = stdin.Close()
 	_ = cmd.Wait()
-	if last, _ := said.last.Load().(string); err == nil {
+	if last, _ := stderr.last.Load().(string); err == nil {
 		err = h.explain(cmd.ProcessState, last)
 	}
 	return err
 }
 
-// command returns the command of the worker, or of the shell that becomes it.
+// command returns the command of the worker, or of the ssh whose shell becomes the worker.
 func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 	if h.Target == "" {
 		own, err := kernel.OwnPath()
@@ -170,10 +171,10 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 		cmd.Args[0] = programName
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
-		// Every login shell understands this; /bin/sh reads the rest.
+		// Every login shell understands this. /bin/sh reads the script from stdin.
 		cmd = exec.CommandContext(ctx, h.all.c.ssh(), h.sshArgs("exec /bin/sh")...)
 	}
-	// Ctrl-C at the terminal must not reach it. It ends with its standard input, too.
+	// Ctrl-C at the terminal must not reach the child. It also ends when its standard input does.
 	cmd.SysProcAttr = kernel.DieWithParent(&syscall.SysProcAttr{Setsid: true}, syscall.SIGKILL)
 	return cmd, nil
 }
@@ -187,8 +188,8 @@ func (h *host) sshArgs(command string) []string {
 	return append(args, "--", h.Target, command)
 }
 
-// bridge connects a worker to the server and returns once both sides have ended. It calls
-// up when the worker writes its first byte, which says whether to go on.
+// bridge connects a worker to the server and returns once both sides have ended. It calls up when the
+// worker writes its first byte; if up returns false, bridge closes the connection.
 func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func() bool) error {
 	conn, err := h.all.c.Connect()
 	if err != nil {
@@ -208,7 +209,8 @@ func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func() bool
 	return nil
 }
 
-// stage is how far a visit to a host has come: what it says of why it has ended there.
+// stage is how far an attempt to run a worker has come. Its text is the format of the error for an
+// attempt that ended there.
 type stage string
 
 const (
@@ -218,8 +220,8 @@ const (
 	working  stage = "its worker is gone (%s): starting it again"
 )
 
-// explain returns why a worker is gone, or nil if it ended by itself. ended is how its
-// process ended, and last the last line on stderr.
+// explain returns why a worker is gone, or nil if it ended by itself. ended is the state of its
+// process, and last the last line of its stderr.
 func (h *host) explain(ended *os.ProcessState, last string) error {
 	code := ended.ExitCode()
 	if code == -1 {
@@ -227,26 +229,27 @@ func (h *host) explain(ended *os.ProcessState, last string) error {
 	}
 	last = cmp.Or(last, ended.String())
 	switch {
-	case h.at == working && code == 0:
+	case h.stage == working && code == 0:
 		return nil
-	case h.at != working && code == 255 && h.Target != "":
+	case h.stage != working && code == 255 && h.Target != "":
 		return h.unreachable(last)
 	}
-	return fmt.Errorf(string(h.at), last)
+	return fmt.Errorf(string(h.stage), last)
 }
 
-// final are the parts of what ssh says, as its status does not tell, of which each means that it
-// does no good to try again.
-var final = []string{
+// fatalErrors are parts of ssh's error messages after which retrying is pointless. The exit status of
+// ssh does not tell.
+var fatalErrors = []string{
 	"Name or service not known", "nodename nor servname provided", "No address associated with hostname", "hostname contains invalid characters",
 	"Permission denied (", "Host key verification failed",
 }
 
-// unreachable returns the error for a host that ssh does not reach, with hints.
+// unreachable returns the error for a host that ssh cannot reach, with hints. It records whether
+// retrying is pointless.
 func (h *host) unreachable(why string) error {
-	if slices.ContainsFunc(final, func(part string) bool { return strings.Contains(why, part) }) {
+	if slices.ContainsFunc(fatalErrors, func(part string) bool { return strings.Contains(why, part) }) {
 		h.all.mu.Lock()
-		h.never = why
+		h.fatal = why
 		h.all.mu.Unlock()
 	}
 	port, file := "", ""

@@ -15,13 +15,14 @@ import (
 
 const programName = "crew-engine"
 
-// installScript is for /bin/sh on a host. It becomes crew-engine, the one of hash $1 for
-// the platform $2, which has $3 bytes. If that is missing, it goes on from a copy of the longest
-// part of it that is there, which another shell may still write to: it says how long that is, and
-// reads the rest. Who comes first removes all parts, so the others find theirs gone, and
-// crew-engine there. A new version removes those unused for a month: in directories with the name of
-// a hash, what has a name that crew gives. The shell may read ahead, so what follows the
-// script is sent only once the script has answered.
+// installScript is run by /bin/sh on a host. The shell becomes crew-engine, the version with hash $1
+// for the platform $2, which has $3 bytes. If that is missing, the script copies the longest part of it
+// on the host to a part of its own, prints how long that is, and reads the rest from stdin. Another
+// shell may still be writing to the part that it copies. The first shell to finish removes all parts,
+// so the others find theirs gone and crew-engine in place. Installing a new version removes the
+// versions that have not been used for a month: it looks only into directories whose name is a hash,
+// and removes only files with names that crew gives. The shell may read ahead, so the rest is sent only
+// once the script has answered.
 const installScript = `crew() {
 platform=$(uname -sm || echo unknown) base=$HOME/.cache/crew dir=$HOME/.cache/crew/$1
 if [ "$platform" != "$2" ]; then
@@ -60,13 +61,13 @@ exec "$dir/` + programName + `"%[2]s
 }
 `
 
-// install makes the shell of a host become the worker, and copies crew-engine there if
-// that is missing. If it does not get to the worker, the status and stderr of the shell tell why,
-// or the error.
+// install makes the shell of a host become the worker, and copies crew-engine there if it is missing.
+// If install does not get as far as the worker, the reason is in its error or in the shell's exit
+// status and stderr.
 func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (err error) {
 	timer := time.AfterFunc(answerTime, func() { _ = cmd.Process.Kill() })
 	defer func() {
-		if h.at == starting && !timer.Stop() {
+		if h.stage == starting && !timer.Stop() {
 			err = fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
 		}
 		if err != nil {
@@ -85,17 +86,17 @@ func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (er
 		}
 		_, _ = fmt.Fprintf(stdin, "%screw %s %s %d\n", script, p.hash, task.Quote(p.platform), p.size)
 		script = ""
-		word, rest := answer(stdout, mark)
+		word, rest := readAnswer(stdout, mark)
 		if word == "missing" {
-			h.arrives(copying)
+			h.setStage(copying)
 			timer.Stop()
 			h.all.copies <- struct{}{}
 			h.copy(p, rest, stdin)
-			word, _ = answer(stdout, mark)
+			word, _ = readAnswer(stdout, mark)
 			<-h.all.copies
 		}
 		if word == "ready" {
-			h.arrives(running)
+			h.setStage(running)
 			timer.Stop()
 		}
 		if word != "other" {
@@ -105,9 +106,9 @@ func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (er
 	}
 }
 
-// answer reads what the script says after its mark, or "" if it has ended. It skips what start-up
-// files print.
-func answer(stdout *bufio.Reader, mark string) (word, rest string) {
+// readAnswer reads the next line of the script that begins with mark, and skips all others, such as
+// output of start-up files. It returns "" if the script has ended.
+func readAnswer(stdout *bufio.Reader, mark string) (word, rest string) {
 	for {
 		line, err := stdout.ReadSlice('\n')
 		if err != nil && err != bufio.ErrBufferFull {

@@ -11,7 +11,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestSet has a host leave and come back, while its worker lives and once that has ended.
+// A host leaves and comes back, both while its worker lives and after it has ended.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	a, b := Host{Args: []string{"a"}, Mark: "m"}, Host{Args: []string{"b"}, Mark: "m"}

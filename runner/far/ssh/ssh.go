@@ -1,8 +1,8 @@
-// Package ssh keeps a worker on each host of a run: crew-engine, with the caller's
-// arguments. It copies crew-engine to hosts that lack it, connects the standard input and
-// output of each worker to the caller's server, and starts workers again that fail.
+// Package ssh keeps a worker on each host of a run. The worker is crew-engine with the caller's
+// arguments. The package copies crew-engine to hosts that lack it, connects the standard input and
+// output of each worker to the caller's server, and restarts workers that fail.
 //
-// Each host has a goroutine, and one more while its worker is connected. They end before
+// Each host has a goroutine, and a second one while its worker is connected. All of them end before
 // Close returns.
 package ssh
 
@@ -19,24 +19,24 @@ import (
 	"time"
 )
 
-// Config says where workers run and what they connect to.
+// Config says where workers run and how they are connected.
 type Config struct {
 	Hosts   []Host
 	Connect func() (net.Conn, error) // to the server; safe for concurrent use
-	Notice  func(string)             // tells the user of a host; safe for concurrent use
-	Reach   time.Duration            // how long Deserted waits for a host; 0 for ever
-	SSH     string                   // the program; "" for the ssh in PATH
+	Notice  func(string)             // shows the user a line about a host; safe for concurrent use
+	Reach   time.Duration            // how long Deserted waits for a host; 0 means for ever
+	SSH     string                   // the program to run; "" for the ssh in PATH
 }
 
-// Host is a machine and the worker on it.
+// Host names a machine and describes the worker to run there.
 type Host struct {
-	Target string   // as ssh knows it; "" for this machine
-	Port   string   // "" for the one that ssh chooses
-	Args   []string // of crew-engine
-	Mark   string   // by which Leaving knows its worker
+	Target string   // destination for ssh; "" for this machine
+	Port   string   // "" lets ssh choose
+	Args   []string // arguments of crew-engine
+	Mark   string   // identifies its worker to Leaving
 }
 
-// Validate returns an error if a host needs ssh and that is not installed.
+// Validate returns an error if a host needs ssh and ssh is not installed.
 func (c Config) Validate() error {
 	needed := slices.ContainsFunc(c.Hosts, func(h Host) bool { return h.Target != "" })
 	if _, err := exec.LookPath(c.ssh()); needed && err != nil {
@@ -47,54 +47,53 @@ func (c Config) Validate() error {
 
 func (c Config) ssh() string { return cmp.Or(c.SSH, "ssh") }
 
-// mostCopies limits the copies of crew-engine that are on their way at once.
-const mostCopies = 8
+// maxCopies limits how many copies of crew-engine are in transit at once.
+const maxCopies = 8
 
 // Hosts keeps a worker on each of several hosts. It is safe for concurrent use.
 type Hosts struct {
 	programs programs
-	copies   chan struct{} // one for each copy on its way
+	copies   chan struct{} // semaphore: one element per copy in transit
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	c     Config    // Hosts are those that are to have a worker
-	hosts []*host   // these, and those that are leaving
-	since time.Time // when a host was last there, or Start was called
+	c     Config    // c.Hosts are the hosts that should have a worker
+	hosts []*host   // the hosts of c, and hosts that are leaving
+	since time.Time // when a host was last connected; at first, when Start was called
 }
 
-// Start starts a worker on each host. A host that cannot be reached, or that loses its
-// worker, is tried again until Close. A worker that exits with status 0 has ended for
-// good.
+// Start starts a worker on each host. If a host cannot be reached or loses its worker, it is
+// tried again until Close. A worker that exits with status 0 is not restarted.
 func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Hosts{c: c, copies: make(chan struct{}, mostCopies), since: time.Now()}
+	p := &Hosts{c: c, copies: make(chan struct{}, maxCopies), since: time.Now()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle() // the user knows
+	p.reconcileLocked() // its notices are dropped: the user named these hosts
 	return p, nil
 }
 
-// Close ends the workers and returns once their processes, or those of ssh, have ended.
-// It must be called once.
+// Close ends the workers and returns once their processes, or the ssh processes, have ended. It must be
+// called only once.
 func (p *Hosts) Close() {
 	p.cancel()
 	p.wg.Wait()
 }
 
-// hopeless returns an error that says why no host will ever be reached, or nil if one may be. Its caller
-// holds mu.
-func (p *Hosts) hopeless() error {
+// hopelessLocked returns an error if no host can ever be reached, and nil if some host may still be.
+// The caller must hold mu.
+func (p *Hosts) hopelessLocked() error {
 	why := ""
 	for _, h := range p.hosts {
-		if h.never == "" {
+		if h.fatal == "" {
 			return nil
 		}
-		why += fmt.Sprintf("; %s: %s", h.name(), h.never)
+		why += fmt.Sprintf("; %s: %s", h.name(), h.fatal)
 	}
 	if why == "" {
 		return nil
@@ -102,18 +101,18 @@ func (p *Hosts) hopeless() error {
 	return fmt.Errorf("no host can be reached%s: `ssh HOST true` must work without a prompt", strings.Replace(why, ";", ":", 1))
 }
 
-// Deserted returns an error that names the hosts if none has been there for Reach, or none will ever
-// be. A host is there from its first answer until its worker has ended. The time before
-// grace does not count: the calling process may have been suspended until then.
+// Deserted returns an error that names the hosts if none has been connected for Reach, or if none can
+// ever be. A host counts as connected from its first answer until its worker has ended. The time before
+// grace does not count, because the calling process may have been suspended until then.
 func (p *Hosts) Deserted(now, grace time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.hopeless(); err != nil {
+	if err := p.hopelessLocked(); err != nil {
 		return err
 	}
 	var names []string
 	for _, h := range p.hosts {
-		if h.at != starting {
+		if h.stage != starting {
 			p.since = now
 			return nil
 		}
@@ -125,13 +124,14 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 	return fmt.Errorf("no host was reached for %v: %s: --connect-timeout DUR waits longer", p.c.Reach, strings.Join(names, ", "))
 }
 
-// Missing returns a line for the hosts that never had a worker and one for those that
-// have lost theirs. There is none if all hosts had one all the time, or if it is hopeless. Those that leave do
-// not count, nor do those that have had no time to answer, or that crew-engine is being copied to.
+// Missing returns one line naming the hosts that never had a worker, and one naming the hosts that lost
+// theirs. It leaves out hosts that are leaving, hosts that had no time to answer yet, and hosts that
+// crew-engine is being copied to. It returns nothing if Deserted reports that no host can ever be
+// reached.
 func (p *Hosts) Missing() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hopeless() != nil {
+	if p.hopelessLocked() != nil {
 		return nil
 	}
 	var never, lost []string
@@ -140,7 +140,7 @@ func (p *Hosts) Missing() (lines []string) {
 		case h.leaving:
 		case h.lost:
 			lost = append(lost, h.name())
-		case !h.served && (h.failed || h.at == starting && time.Since(h.joined) >= shortTime):
+		case !h.served && (h.failed || h.stage == starting && time.Since(h.joined) >= shortTime):
 			never = append(never, h.name())
 		}
 	}

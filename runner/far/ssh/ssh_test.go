@@ -21,7 +21,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestMain makes this binary stand in for crew-engine, which it is copied as.
+// TestMain lets copies of this binary named crew-engine act as the worker.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == programName {
 		worker()
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
 }
 
-// worker says what it is, waits for an answer, and works until its standard input ends.
+// worker prints its ID and arguments, waits for an answer, and works until its standard input ends.
 func worker() {
 	fmt.Println(os.Getpid(), strings.Join(os.Args[1:], " "))
 	in := bufio.NewReader(os.Stdin)
@@ -46,8 +46,8 @@ func worker() {
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// startAll starts a worker on each host. It returns what is said of them, and the server's
-// ends of their connections.
+// startAll starts a worker on each host. It returns the notices about them, and the server's ends of
+// their connections.
 func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, said *crewtest.Output, conns chan net.Conn) {
 	said, conns = &crewtest.Output{}, make(chan net.Conn, len(hosts))
 	p, err := Start(Config{
@@ -66,7 +66,8 @@ func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, said *crewtest
 
 const asCaller = "CREW_TEST_CALLER"
 
-// call has a worker on this machine and on another one, says their IDs, and goes on for ever.
+// call starts a worker on this machine and on another one, prints their process IDs, and blocks for
+// ever.
 func call(ssh string) {
 	_, err := Start(Config{
 		Hosts: []Host{{}, {Target: "web1"}}, SSH: ssh, Notice: func(string) {},
@@ -85,7 +86,7 @@ func call(ssh string) {
 	select {}
 }
 
-// TestKilled leaves no worker and no ssh behind a process that is killed.
+// A process that is killed leaves no worker and no ssh behind.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
@@ -106,7 +107,7 @@ func TestKilled(t *testing.T) {
 	p.Gone()
 }
 
-// TestHosts has workers on hosts that cannot all be reached.
+// Workers start on hosts of which some cannot be reached.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
@@ -150,7 +151,7 @@ func TestHosts(t *testing.T) {
 		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, said.String())
 		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there: "), said)
 	}
-	require.NoDirExists(t, old, "nobody has used it for a month")
+	require.NoDirExists(t, old, "it has not been used for a month")
 	for _, path := range mine {
 		require.FileExists(t, path)
 	}
@@ -162,7 +163,7 @@ func TestHosts(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode())
 }
 
-// TestHostsUnfit has hosts on which crew-engine cannot run.
+// crew-engine cannot run on some hosts.
 func TestHostsUnfit(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
@@ -192,7 +193,7 @@ func TestHostsUnfit(t *testing.T) {
 	}
 }
 
-// TestAgain has a worker fail and another one end by itself.
+// A worker that fails is restarted; one that ends by itself is not.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	p, said, conns := startAll(t, "", Host{Args: []string{"it"}})
@@ -213,7 +214,7 @@ func TestAgain(t *testing.T) {
 	require.Equal(t, []string{"hosts that were lost: this machine"}, p.Missing())
 }
 
-// TestNoSSH needs ssh for another machine alone.
+// Only another machine needs ssh.
 func TestNoSSH(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	require.NoError(t, Config{Hosts: []Host{{}}}.Validate())
@@ -225,7 +226,7 @@ func TestNoSSH(t *testing.T) {
 func TestDeserted(t *testing.T) {
 	now := time.Now()
 	p := &Hosts{c: Config{Reach: 30 * time.Second}, since: now}
-	a, b := &host{Host: Host{Target: "a"}, all: p, at: starting}, &host{all: p, at: starting}
+	a, b := &host{Host: Host{Target: "a"}, all: p, stage: starting}, &host{all: p, stage: starting}
 	p.hosts = []*host{a, b}
 	const why = "no host was reached for 30s: a, this machine: --connect-timeout DUR waits longer"
 	after := func(d time.Duration) error {
@@ -234,35 +235,35 @@ func TestDeserted(t *testing.T) {
 	}
 	require.NoError(t, after(29*time.Second))
 	require.EqualError(t, after(time.Second), why)
-	require.NoError(t, p.Deserted(now, now.Add(-time.Second)), "this process has stood still")
-	b.leaves(nil)
-	a.arrives(copying) // crew-engine is copied
+	require.NoError(t, p.Deserted(now, now.Add(-time.Second)), "this process was suspended")
+	b.workerEnded(nil)
+	a.setStage(copying) // crew-engine is being copied
 	require.NoError(t, after(time.Hour))
 	require.Equal(t, []string{"hosts that were never reached: this machine"}, p.Missing())
-	a.arrives(working)
+	a.setStage(working)
 	require.NoError(t, after(time.Hour))
-	a.leaves(nil)
-	b.leaves(nil)
+	a.workerEnded(nil)
+	b.workerEnded(nil)
 	require.NoError(t, after(29*time.Second))
 	require.EqualError(t, after(time.Second), why)
-	a.leaves(nil)
-	b.arrives(working)
+	a.workerEnded(nil)
+	b.setStage(working)
 	require.NoError(t, after(time.Hour))
 	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
-	a.arrives(working)
+	a.setStage(working)
 	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
 	p.c.Reach = 0
-	a.leaves(nil)
-	b.leaves(nil)
+	a.workerEnded(nil)
+	b.workerEnded(nil)
 	require.NoError(t, after(time.Hour), "0 is for ever")
 }
 
-// TestHopeless has hosts that no waiting helps to reach, and then one that answers.
+// Hosts can never be reached, until one answers.
 func TestHopeless(t *testing.T) {
 	p := &Hosts{}
 	after := func() error { return p.Deserted(time.Now(), time.Time{}) }
-	require.NoError(t, after(), "nobody is there yet")
-	a, b := &host{Host: Host{Target: "a"}, all: p, at: starting}, &host{Host: Host{Target: "b"}, all: p, at: starting}
+	require.NoError(t, after(), "no host is connected yet")
+	a, b := &host{Host: Host{Target: "a"}, all: p, stage: starting}, &host{Host: Host{Target: "b"}, all: p, stage: starting}
 	p.hosts = []*host{a, b}
 	for _, h := range p.hosts {
 		require.NoError(t, after())
@@ -274,28 +275,28 @@ func TestHopeless(t *testing.T) {
 	}
 	const why = "ssh: Could not resolve hostname a: Name or service not known"
 	require.EqualError(t, after(), "no host can be reached: a: "+why+"; b: "+why+": `ssh HOST true` must work without a prompt")
-	require.Empty(t, p.Missing(), "it was said")
-	a.arrives(copying)
+	require.Empty(t, p.Missing(), "Deserted has reported it")
+	a.setStage(copying)
 	require.NoError(t, after())
 }
 
-// TestNoTimeToAnswer names a host that has not answered only once it had time to.
+// A host that has not answered is reported only after it had time to answer.
 func TestNoTimeToAnswer(t *testing.T) {
 	h := &host{Host: Host{Target: "a"}}
 	p := &Hosts{hosts: []*host{h}}
-	h.all, h.at, h.joined = p, starting, time.Now().Add(time.Hour)
+	h.all, h.stage, h.joined = p, starting, time.Now().Add(time.Hour)
 	require.Empty(t, p.Missing())
 	h.joined = time.Now().Add(-shortTime)
 	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
 	h.joined = time.Now().Add(time.Hour)
-	h.leaves(errors.New("it has failed"))
+	h.workerEnded(errors.New("it has failed"))
 	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
 }
 
-// TestWhyAWorkerIsGone does not blame what a killed process said before.
+// The last line of a process that was killed is not the reason for its end.
 func TestWhyAWorkerIsGone(t *testing.T) {
 	t.Parallel()
-	h := &host{at: working}
+	h := &host{stage: working}
 	end := func(script string) *os.ProcessState {
 		cmd := exec.Command("sh", "-c", script)
 		_ = cmd.Run()
@@ -305,7 +306,7 @@ func TestWhyAWorkerIsGone(t *testing.T) {
 	require.EqualError(t, h.explain(end("exit 3"), "no space"), "its worker is gone (no space): starting it again")
 }
 
-// TestStderr takes lines in parts.
+// A line may arrive in parts.
 func TestStderr(t *testing.T) {
 	t.Parallel()
 	var shown []string
@@ -314,9 +315,9 @@ func TestStderr(t *testing.T) {
 	write("welcome\n")
 	s.live.Store(true)
 	write("crew: a\n\n b")
-	write(" c\n" + strings.Repeat("x", 2*mostLine) + "\n")
+	write(" c\n" + strings.Repeat("x", 2*maxLine) + "\n")
 	s.live.Store(false)
 	write("late\nnot whole")
-	require.Equal(t, []string{"a", "b c", strings.Repeat("x", mostLine)}, shown)
+	require.Equal(t, []string{"a", "b c", strings.Repeat("x", maxLine)}, shown)
 	require.Equal(t, "late", s.last.Load())
 }

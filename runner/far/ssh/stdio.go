@@ -15,36 +15,37 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Stdio returns the worker's end of its connection: standard input and output, which it
-// moves away, so that nothing else reads or writes there.
+// Stdio returns the worker's end of its connection: standard input and output. It moves them to other
+// descriptors and redirects 0 to /dev/null and 1 to stderr, so that nothing else reads from or writes
+// to the connection.
 func Stdio() (net.Conn, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	in, err := moveAway(0, int(null.Fd()))
+	in, err := replaceFD(0, int(null.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	out, err := moveAway(1, 2)
+	out, err := replaceFD(1, 2)
 	return stdioConn{in, out}, err
 }
 
-// moveAway returns the file of a descriptor, which is made the same as another one. After an error
-// the process has no use for either.
-func moveAway(fd, like int) (*os.File, error) {
+// replaceFD moves the open file of fd to a new descriptor and makes fd a duplicate of like. After an
+// error the state of both descriptors is undefined.
+func replaceFD(fd, like int) (*os.File, error) {
 	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.Dup2(like, fd)
 	}
 	if err == nil {
-		err = unix.SetNonblock(moved, true) // or else it has no deadlines
+		err = unix.SetNonblock(moved, true) // deadlines need this
 	}
 	return os.NewFile(uintptr(moved), "standard input or output"), os.NewSyscallError("dup", err)
 }
 
-// stdioConn is standard input and output as a connection.
+// stdioConn is a connection over standard input and output.
 type stdioConn struct {
 	*os.File // standard input
 	out      *os.File
@@ -59,30 +60,29 @@ func (c stdioConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// mostLine limits the bytes of a line that are shown.
-const mostLine = 500
+// maxLine is how many bytes of a line are shown at most.
+const maxLine = 500
 
-// stderrLines takes what ssh and a worker write to stderr. It keeps the last line that is
-// not blank, which may be the reason for a failure, and shows lines while live. Only one
+// stderrLines is a Writer for the stderr of ssh and a worker. It remembers the last line that is not
+// blank, which may be the reason for a failure, and shows each line while live is set. Only one
 // goroutine may call Write.
 type stderrLines struct {
 	show func(string)
 	live atomic.Bool
 	last atomic.Value // a string
-	part []byte       // of a line that has not ended
+	part []byte       // the start of a line without its end
 }
 
-// Lines returns what calls show with each line that a process writes to stderr.
-func Lines(show func(string)) io.Writer {
+// LineWriter returns a writer for a process's stderr that calls show with each line.
+func LineWriter(show func(string)) io.Writer {
 	s := &stderrLines{show: show}
 	s.live.Store(true)
 	return s
 }
 
-// Write takes a part of the text.
 func (s *stderrLines) Write(p []byte) (int, error) {
 	for part := range bytes.Lines(p) {
-		s.part = append(s.part, part[:min(len(part), mostLine-len(s.part))]...)
+		s.part = append(s.part, part[:min(len(part), maxLine-len(s.part))]...)
 		if part[len(part)-1] != '\n' {
 			break // more of the line comes with the next call
 		}

@@ -13,7 +13,7 @@ import (
 
 const asStdio = "CREW_TEST_STDIO"
 
-// answerOnce answers a line that comes over standard input.
+// answerOnce answers one line from standard input.
 func answerOnce() {
 	conn, err := Stdio()
 	if err != nil {
@@ -26,7 +26,7 @@ func answerOnce() {
 	_ = conn.Close()
 }
 
-// TestStdio keeps what else a process reads and writes out of its connection.
+// Other input and output of the process stays out of the connection.
 func TestStdio(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
