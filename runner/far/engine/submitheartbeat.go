@@ -31,7 +31,7 @@ func (x *submitter) tick() {
 	now := time.Now()
 	x.checkWorkers(now, x.s.nc.IsConnected())
 	if x.hosts != nil {
-		if err := x.hosts.Deserted(now, x.roster.lastDeaf); err != nil {
+		if err := x.hosts.CheckReachable(now, x.roster.lastDeaf); err != nil {
 			x.sub.Do(task.Command{Op: task.Fail, Err: err})
 		}
 	}

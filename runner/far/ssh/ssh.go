@@ -24,7 +24,7 @@ type Config struct {
 	Hosts   []Host
 	Connect func() (net.Conn, error) // to the server; safe for concurrent use
 	Notice  func(string)             // shows the user a line about a host; safe for concurrent use
-	Reach   time.Duration            // how long Deserted waits for a host; 0 means for ever
+	Reach   time.Duration            // how long CheckReachable waits for a host; 0 means for ever
 	SSH     string                   // the program to run; "" for the ssh in PATH
 }
 
@@ -101,10 +101,10 @@ func (p *Hosts) hopelessLocked() error {
 	return fmt.Errorf("no host can be reached%s: `ssh HOST true` must work without a prompt", strings.Replace(why, ";", ":", 1))
 }
 
-// Deserted returns an error that names the hosts if none has been connected for Reach, or if none can
+// CheckReachable returns an error that names the hosts if none has been connected for Reach, or if none can
 // ever be. A host counts as connected from its first answer until its worker has ended. The time before
 // grace does not count, because the calling process may have been suspended until then.
-func (p *Hosts) Deserted(now, grace time.Time) error {
+func (p *Hosts) CheckReachable(now, grace time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.hopelessLocked(); err != nil {
@@ -126,7 +126,7 @@ func (p *Hosts) Deserted(now, grace time.Time) error {
 
 // Missing returns one line naming the hosts that never had a worker, and one naming the hosts that lost
 // theirs. It leaves out hosts that are leaving, hosts that had no time to answer yet, and hosts that
-// crew-engine is being copied to. It returns nothing if Deserted reports that no host can ever be
+// crew-engine is being copied to. It returns nothing if CheckReachable reports that no host can ever be
 // reached.
 func (p *Hosts) Missing() (lines []string) {
 	p.mu.Lock()

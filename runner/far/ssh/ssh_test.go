@@ -231,11 +231,11 @@ func TestDeserted(t *testing.T) {
 	const why = "no host was reached for 30s: a, this machine: --connect-timeout DUR waits longer"
 	after := func(d time.Duration) error {
 		now = now.Add(d)
-		return p.Deserted(now, time.Time{})
+		return p.CheckReachable(now, time.Time{})
 	}
 	require.NoError(t, after(29*time.Second))
 	require.EqualError(t, after(time.Second), why)
-	require.NoError(t, p.Deserted(now, now.Add(-time.Second)), "this process was suspended")
+	require.NoError(t, p.CheckReachable(now, now.Add(-time.Second)), "this process was suspended")
 	b.workerEnded(nil)
 	a.setStage(copying) // crew-engine is being copied
 	require.NoError(t, after(time.Hour))
@@ -261,7 +261,7 @@ func TestDeserted(t *testing.T) {
 // Hosts can never be reached, until one answers.
 func TestHopeless(t *testing.T) {
 	p := &Hosts{}
-	after := func() error { return p.Deserted(time.Now(), time.Time{}) }
+	after := func() error { return p.CheckReachable(time.Now(), time.Time{}) }
 	require.NoError(t, after(), "no host is connected yet")
 	a, b := &host{Host: Host{Target: "a"}, all: p, stage: starting}, &host{Host: Host{Target: "b"}, all: p, stage: starting}
 	p.hosts = []*host{a, b}
@@ -275,7 +275,7 @@ func TestHopeless(t *testing.T) {
 	}
 	const why = "ssh: Could not resolve hostname a: Name or service not known"
 	require.EqualError(t, after(), "no host can be reached: a: "+why+"; b: "+why+": `ssh HOST true` must work without a prompt")
-	require.Empty(t, p.Missing(), "Deserted has reported it")
+	require.Empty(t, p.Missing(), "CheckReachable has reported it")
 	a.setStage(copying)
 	require.NoError(t, after())
 }
