@@ -1,5 +1,5 @@
-// Package address says how to connect to a NATS server: by URLs, or by the contexts and
-// the environment of the nats command.
+// Package address determines how to connect to a NATS server: by URLs, or by the contexts and the
+// environment variables of the nats command.
 package address
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Context holds a server's address and the credentials for it, as the nats command
-// keeps them in a file, but for the members that it does not know.
+// Context holds a server's address and the credentials for it. It has the format of the nats command's
+// context files, with two additional members.
 type Context struct {
 	URL      string `json:"url"`
 	User     string `json:"user,omitempty"`
@@ -35,17 +35,16 @@ type Context struct {
 	Inbox    string `json:"inbox_prefix,omitempty"`
 	TLSFirst bool   `json:"tls_first,omitempty"`
 
-	// unknown to the nats command
+	// Members that the nats command does not know.
 
-	CAText  string    `json:"ca_text,omitempty"` // what CA is a file of
-	Expires time.Time `json:"expires,omitzero"`  // when the hub ends the credentials
+	CAText  string    `json:"ca_text,omitempty"` // content of the file CA
+	Expires time.Time `json:"expires,omitzero"`  // when the hub stops accepting the credentials
 }
 
-// Find returns how to connect to an engine: a URL, or several with commas
-// between them, or the name of a NATS context, or its file. A name that ends in .json
-// is a file's, and so is that of a file unless there is such a context. The variables
-// of the nats command say what is not in there. url may hold a password: see
-// WithoutPassword.
+// Find returns how to connect to an engine. The engine is a URL, several URLs separated by commas, the
+// name of a NATS context, or a context file. A name that ends in .json is a file; any other name is a
+// file only if there is no context of that name. The environment variables of the nats command supply
+// the rest. url may contain a password: see WithoutPassword.
 func Find(engine string) (url string, how nats.Option, err error) {
 	c := &Context{}
 	if engine == "" {
@@ -78,8 +77,8 @@ func Find(engine string) (url string, how nats.Option, err error) {
 	return c.URL, c.set, nil
 }
 
-// fromEnvironment takes the files of TLS from the environment, and credentials unless
-// some are known.
+// fromEnvironment takes TLS files from the environment, and also credentials unless some are known
+// already.
 func (c *Context) fromEnvironment(known bool) {
 	c.CA = cmp.Or(os.Getenv("NATS_CA"), c.CA)
 	c.Cert = cmp.Or(os.Getenv("NATS_CERT"), c.Cert)
@@ -91,14 +90,14 @@ func (c *Context) fromEnvironment(known bool) {
 	c.Creds, c.NKey, c.Token = os.Getenv("NATS_CREDS"), os.Getenv("NATS_NKEY"), os.Getenv("NATS_TOKEN")
 }
 
-// set has a client connect with the credentials. See nats.Option.
+// set configures a client's connection. It is a nats.Option.
 func (c *Context) set(o *nats.Options) (err error) {
 	for _, file := range []*string{&c.Creds, &c.NKey, &c.CA, &c.Cert, &c.Key} {
 		if rest, ok := strings.CutPrefix(*file, "~/"); ok {
 			*file = filepath.Join(os.Getenv("HOME"), rest)
 		}
 		if *file != "" {
-			f, err := os.Open(*file) // the errors of nats.go come late, and again at each attempt
+			f, err := os.Open(*file) // nats.go would report this late, and again at each attempt
 			if err != nil {
 				return fmt.Errorf("read what the hub needs: %w: correct the NATS_ variable or the context that names it", err)
 			}
@@ -137,7 +136,7 @@ func (c *Context) set(o *nats.Options) (err error) {
 	return err
 }
 
-// trust has a client trust the certificates of CA and CAText, and no others.
+// trust makes a client trust the certificates of CA and CAText, and no others.
 func (c *Context) trust(o *nats.Options) error {
 	pool := x509.NewCertPool()
 	if c.CAText != "" && !pool.AppendCertsFromPEM([]byte(c.CAText)) {
@@ -152,12 +151,12 @@ func (c *Context) trust(o *nats.Options) error {
 			return fmt.Errorf("%s holds no certificate: correct the NATS_CA variable or the context that names it", c.CA)
 		}
 	}
-	o.NoRandomize = c.CAText != "" // of a hub, whose addresses are in order of promise
+	o.NoRandomize = c.CAText != "" // the hub lists its addresses in order of preference
 	return nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool})(o)
 }
 
-// checkURLs refuses what is no URL of a server. known reports whether credentials are
-// in it.
+// checkURLs returns an error if a URL is not one of a server. known reports whether a URL contains
+// credentials.
 func checkURLs(list string) (known bool, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)
@@ -178,7 +177,7 @@ func checkURLs(list string) (known bool, err error) {
 	return known, nil
 }
 
-// WithoutPassword returns URLs without what is before an @.
+// WithoutPassword returns a list of URLs without their user names and passwords.
 func WithoutPassword(list string) string {
 	var safe []string
 	for text := range strings.SplitSeq(list, ",") {
@@ -191,7 +190,7 @@ func WithoutPassword(list string) string {
 	return strings.Join(safe, ",")
 }
 
-// Dir returns the directory where the nats command keeps its contexts.
+// Dir returns the directory of the nats command's contexts.
 func Dir() string {
 	return filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "nats", "context")
 }
@@ -215,7 +214,7 @@ func namedContext(name string) (*Context, error) {
 		name, strings.Join(files, ", "), name)
 }
 
-// Read reads the context in a file.
+// Read reads a context file.
 func Read(file string) (*Context, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

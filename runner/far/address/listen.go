@@ -11,27 +11,27 @@ import (
 	"syscall"
 )
 
-// Loopback is where a hub listens unless it is told.
+// Loopback is the address where a hub listens by default.
 const Loopback = "127.0.0.1:4222"
 
-// Listening says where a hub listens, and how clients find it.
+// Listening holds where a hub listens and how clients reach it.
 type Listening struct {
 	Host  string
 	Port  int
-	Names []string // for clients, those first that are likeliest to lead there
+	Names []string // for clients; the most likely to work come first
 	TLS   bool
 }
 
-// ListenAt reads HOST:PORT, or one of them, where a hub is to listen. hosts are by what clients are
-// to find it; nil for its own names. It speaks TLS beyond loopback, if it has a certificate, and if
-// it has hosts.
+// ListenAt parses HOST:PORT, or one of the two, as the address of a hub. Clients reach the hub by
+// hosts; if hosts is nil, by its own names. The hub uses TLS if it listens beyond loopback, has a
+// certificate, or has hosts.
 func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err error) {
 	listen = cmp.Or(listen, Loopback)
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		host, port, err = strings.Trim(listen, "[]"), "4222", nil
 	}
-	_, number := strconv.Atoi(host) // a port alone
+	_, number := strconv.Atoi(host) // true if there is only a port
 	if l.Port, err = strconv.Atoi(port); err != nil || number == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
 		return l, fmt.Errorf("%q is no address to listen at: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, Loopback)
 	}
@@ -58,11 +58,12 @@ func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err
 	return l, err
 }
 
-// Probe returns an error if nobody can listen there, which the server would not say.
+// Probe returns an error if it is not possible to listen at the address. The NATS server would not say
+// why.
 func (l *Listening) Probe() error {
 	probe, err := net.Listen("tcp", net.JoinHostPort(l.Host, strconv.Itoa(l.Port)))
 	switch {
-	case errors.Is(err, syscall.EADDRNOTAVAIL): // maybe a router's
+	case errors.Is(err, syscall.EADDRNOTAVAIL): // possibly the address of a router
 		return fmt.Errorf("%w: it is none of this machine: write --listen 0.0.0.0 --host %s", err, l.Host)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%w: end what listens there, or give another --listen", err)
@@ -72,7 +73,8 @@ func (l *Listening) Probe() error {
 	return probe.Close()
 }
 
-// ownNames returns the addresses of this machine that others could use, and its name.
+// ownNames returns the addresses of this machine that others could use, followed by its name. six
+// includes IPv6 addresses.
 func ownNames(six bool) (names []string, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -89,7 +91,7 @@ func ownNames(six bool) (names []string, err error) {
 	return names, err
 }
 
-// URL returns how clients connect to the hub.
+// URL returns the URLs by which clients reach the hub, separated by commas.
 func (l *Listening) URL(port int) string {
 	scheme := "nats://"
 	if l.TLS {

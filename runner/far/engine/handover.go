@@ -149,7 +149,7 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 // handOver makes the hub accept a run with its tasks, and closes tasks. If it returns the error of
 // ctx, the hub keeps nothing of the run.
 func (s *session) handOver(ctx context.Context, notices *notifier, record *runRecord, tasks task.Live, size int64) error {
-	lines, err := s.blobs.Keep(tasks, size)
+	lines, err := s.blobs.Add(tasks, size)
 	defer s.blobs.Drop(lines)
 	o := Order{Op: opStore, ID: ID{Run: record.Run}, Record: record, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {

@@ -231,7 +231,7 @@ func (g *siege) store(s *session) {
 		}
 		tasks = append(append(tasks, text...), '\n')
 	}
-	lines, err := s.blobs.Keep(spool.Text(h.garbage(tasks)), int64(len(tasks)))
+	lines, err := s.blobs.Add(spool.Text(h.garbage(tasks)), int64(len(tasks)))
 	require.NoError(g.t, err)
 	u.record.Tasks = []uint64{3, 3, 1 << 62}[h.IntN(3)]
 	for _, o := range []Order{

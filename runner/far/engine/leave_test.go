@@ -110,7 +110,7 @@ func TestLeftUnheard(t *testing.T) {
 			return a
 		}
 		content := fileSection{io.NewSectionReader(strings.NewReader("x"), 0, 1), io.NopCloser(nil)}
-		lines, err := s.blobs.Keep(content, 1)
+		lines, err := s.blobs.Add(content, 1)
 		require.NoError(t, err)
 		var stores []Order
 		for range 2 {

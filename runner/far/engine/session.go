@@ -33,12 +33,12 @@ const (
 // session is a connection to a hub, or to another NATS server. It reconnects until it is closed, or
 // until the server refuses this user.
 type session struct {
-	nc    *nats.Conn
-	user  string // user token, as a part of subjects
-	asker *outbox.Asker
-	blobs *travel.Blobs
-	waits *outbox.Waits
-	now   func() time.Duration // time since boot, which includes the time that the machine or the process was suspended
+	nc        *nats.Conn
+	user      string // user token, as a part of subjects
+	requester *outbox.Requester
+	blobs     *travel.Blobs
+	stalls    *outbox.StallWatch
+	now       func() time.Duration // time since boot, which includes the time that the machine or the process was suspended
 
 	refusing   sync.Once
 	refused    chan struct{} // closed once the server has refused this user or its requests
@@ -86,8 +86,8 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(dialError(err, o)))
 	}
 	s.nc = nc
-	s.waits = outbox.NewWaits(notice, nc.IsConnected)
-	if s.asker, err = outbox.NewAsker(nc); err != nil { // the server has closed the connection
+	s.stalls = outbox.NewStallWatch(notice, nc.IsConnected)
+	if s.requester, err = outbox.NewRequester(nc); err != nil { // the server has closed the connection
 		err = s.explain(err)
 		s.close()
 		return nil, err
@@ -98,7 +98,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 
 // setUser makes the session send messages, and keep blobs, in the name of user.
 func (s *session) setUser(user string) {
-	s.user, s.blobs = user, travel.NewBlobs(s.asker, user, s.waits)
+	s.user, s.blobs = user, travel.NewBlobs(s.requester, user, s.stalls)
 }
 
 // configure makes the client reconnect and report errors to notices.
@@ -274,7 +274,7 @@ func connectHint(err error) error {
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
 
 func (s *session) close() {
-	s.waits.Close()
+	s.stalls.Close()
 	s.nc.SetClosedHandler(nil) // a close by this side is no error
 	s.nc.Close()
 }

@@ -135,7 +135,7 @@ func (x *submitter) open() error {
 		return err
 	}
 	x.record, x.builder.secret = newRunInfo(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
-	x.attempts.out = outbox.New(x.s.asker, x.s.waits)
+	x.attempts.out = outbox.New(x.s.requester, x.s.stalls)
 	if x.sub.Files.Any() {
 		f := x.sub.Files
 		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return}
@@ -330,7 +330,7 @@ func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 		return fmt.Errorf("hand the task over: it is %d bytes, and the most is %d", len(msg), maxTaskSize)
 	}
 	if len(msg) > maxMessage {
-		if p.body, err = x.s.blobs.Keep(spool.Text(msg), int64(len(msg))); err != nil {
+		if p.body, err = x.s.blobs.Add(spool.Text(msg), int64(len(msg))); err != nil {
 			return err
 		}
 		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, p.body})

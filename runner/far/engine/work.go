@@ -122,7 +122,7 @@ func (w *worker) subscribe() (err error) {
 		w.hostLock = acquireHostLock(w.mark, min(w.work.TTL, lockWait))
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
-	w.out = outbox.New(w.s.asker, w.s.waits)
+	w.out = outbox.New(w.s.requester, w.s.stalls)
 	if _, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue, "*"), w.receiveHeartbeat); err == nil {
 		_, err = w.s.nc.Subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
 	}
@@ -245,7 +245,7 @@ func (w *worker) Close(task.Stats) error {
 
 // close closes the connection. The run must be over.
 func (w *worker) close() {
-	w.files.End("")
+	w.files.CleanUp("")
 	close(w.done)
 	w.s.close()
 }

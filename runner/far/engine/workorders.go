@@ -228,7 +228,7 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	w.mu.Unlock()
 	switch {
 	case b.Over:
-		w.files.End(b.Run)
+		w.files.CleanUp(b.Run)
 		w.forgetRun(b.Run, b.Epoch+1)
 	case newer:
 		w.refuseEpochs(b.Run, user, b.Epoch)

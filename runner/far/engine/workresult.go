@@ -101,14 +101,14 @@ func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *ta
 		return p.Executor.Run(ctx, a)
 	}
 	files, trip := p.w.files, &h.Trip
-	defer files.Leave(trip)
-	if err := files.Take(ctx, h.Run, trip); err != nil {
+	defer files.Release(trip)
+	if err := files.Fetch(ctx, h.Run, trip); err != nil {
 		return notStarted(ctx, a, err)
 	}
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
 	case task.OK, task.Exit, task.Signal, task.Timeout:
-		back, err := files.Bring(trip, r.Outcome == task.OK)
+		back, err := files.Collect(trip, r.Outcome == task.OK)
 		h.returned = back
 		if _, here := errors.AsType[*fs.PathError](err); here {
 			r.Outcome, r.Err = task.NoOutput, err
@@ -219,7 +219,7 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 // long.
 func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
 	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > maxInline {
-		as.Blob, err = w.s.blobs.Keep(live.Hold(), o.Len())
+		as.Blob, err = w.s.blobs.Add(live.Hold(), o.Len())
 		return err
 	}
 	var text bytes.Buffer

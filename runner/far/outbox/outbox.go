@@ -1,7 +1,7 @@
-// Package outbox sends messages to who subscribes to their subjects, each again and again until it
-// is answered. Who gets a message twice drops it. While a message of a subject is under way, those
-// that come after it wait, and then go in one: so a slow connection carries few messages, each of
-// much.
+// Package outbox sends messages to the subscribers of their subjects, and repeats each message until it
+// is answered. Receivers drop messages that they have seen before. While a message of a subject is
+// unanswered, later ones wait and are then sent together, so a slow connection carries few, large
+// messages.
 package outbox
 
 import (
@@ -15,52 +15,51 @@ import (
 )
 
 const (
-	mostBytes   = 32 << 20 // that wait for an answer
-	messageSize = 1 << 10  // counted for a message beside its data
-	mostBatches = 4        // of one subject that are under way at once
+	maxUnanswered = 32 << 20 // bytes that may wait for an answer before Wait blocks
+	messageSize   = 1 << 10  // counted for each message in addition to its data
+	maxBatches    = 4        // batches of one subject that may be in transit at once
 )
 
-// Outbox sends what it is given, several messages of a subject one behind the other in one. It is safe
-// for concurrent use.
+// Outbox sends messages, and combines messages of the same subject. It is safe for concurrent use.
 type Outbox struct {
-	asker  *Asker
-	window *Window // of what is under way
+	requester *Requester
+	window    *Window // limits the bytes in transit
 
 	mu      sync.Mutex
-	settled sync.Cond         // less is unanswered
-	queues  map[string]*queue // by subject; those with messages or senders
-	count   int               // messages that are not answered, or whose owners do not know it yet
-	bytes   int               // of these
+	settled sync.Cond         // signals that count and bytes have decreased
+	queues  map[string]*queue // by subject; only queues with messages or senders
+	count   int               // messages that are not answered, or whose done has not returned
+	bytes   int               // size of these messages
 }
 
-// message waits for its answer.
+// message is a message that waits for its answer.
 type message struct {
 	data []byte
-	done func() // it is answered; called once
+	done func() // called once, when it is answered
 }
 
-// queue queues the messages of one subject.
+// queue holds the messages of one subject.
 type queue struct {
 	ctx      context.Context
 	drop     context.CancelFunc
 	messages []message // not sent yet
-	size     int       // their bytes
-	senders  int       // goroutines that send them
+	size     int       // bytes in messages
+	senders  int       // goroutines that send messages
 }
 
-// New returns an Outbox that asks for its answers.
-func New(asker *Asker, waits *Waits) *Outbox {
-	o := &Outbox{asker: asker, queues: map[string]*queue{}, window: NewWindow()}
+// New returns an Outbox that sends its messages through requester.
+func New(requester *Requester, stalls *StallWatch) *Outbox {
+	o := &Outbox{requester: requester, queues: map[string]*queue{}, window: NewWindow()}
 	o.settled.L = &o.mu
-	waits.On(o.unanswered)
+	stalls.Add(o.progress)
 	return o
 }
 
-// unanswered says what has not been answered for some time. See Wait.
-func (o *Outbox) unanswered(since time.Duration) (heard int64, text string) {
-	o.asker.mu.Lock()
-	heard = o.asker.heard
-	o.asker.mu.Unlock()
+// progress describes the messages that are not answered. See Progress.
+func (o *Outbox) progress(since time.Duration) (heard int64, text string) {
+	o.requester.mu.Lock()
+	heard = o.requester.heard
+	o.requester.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.count > 0 {
@@ -70,9 +69,9 @@ func (o *Outbox) unanswered(since time.Duration) (heard int64, text string) {
 }
 
 // Wait blocks while too much is unanswered.
-func (o *Outbox) Wait() { o.await(func() bool { return o.bytes < mostBytes }) }
+func (o *Outbox) Wait() { o.await(func() bool { return o.bytes < maxUnanswered }) }
 
-// Flush blocks until everything is answered and all owners know it.
+// Flush blocks until everything is answered and every call of done has returned.
 func (o *Outbox) Flush() { o.await(func() bool { return o.count == 0 }) }
 
 func (o *Outbox) await(done func() bool) {
@@ -83,8 +82,8 @@ func (o *Outbox) await(done func() bool) {
 	}
 }
 
-// settle counts messages no more. Its caller holds mu.
-func (o *Outbox) settle(messages []message) {
+// settleLocked removes messages from the count. The caller must hold mu.
+func (o *Outbox) settleLocked(messages []message) {
 	o.count -= len(messages)
 	for _, n := range messages {
 		o.bytes -= len(n.data) + messageSize
@@ -92,21 +91,21 @@ func (o *Outbox) settle(messages []message) {
 	o.settled.Broadcast()
 }
 
-// Drop forgets what is not answered on some subjects.
-func (o *Outbox) Drop(which func(subject string) bool) {
+// Drop forgets the unanswered messages of all subjects that match.
+func (o *Outbox) Drop(match func(subject string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for subject, q := range o.queues {
-		if which(subject) {
+		if match(subject) {
 			q.drop()
-			o.settle(q.messages)
+			o.settleLocked(q.messages)
 			q.messages = nil
 			delete(o.queues, subject)
 		}
 	}
 }
 
-// Send sends a message, and has a goroutine call done when it is answered. It drops the message if the
+// Send sends a message. A goroutine calls done when it is answered. The message is dropped if the
 // connection is closed.
 func (o *Outbox) Send(subject string, data []byte, done func()) {
 	o.mu.Lock()
@@ -121,20 +120,21 @@ func (o *Outbox) Send(subject string, data []byte, done func()) {
 	q.size += len(data)
 	o.count++
 	o.bytes += len(data) + messageSize
-	if q.senders == 0 || q.senders < mostBatches && q.size >= Piece {
+	if q.senders == 0 || q.senders < maxBatches && q.size >= Piece {
 		q.senders++
 		go o.send(subject, q)
 	}
 }
 
-// send sends the messages of a queue until there is none left. Before each batch, goroutines that can run
-// do, as these may be about to send more: what ends at the same time goes in one.
+// send sends the messages of a queue until none are left. Before each batch it lets other goroutines
+// run, because they may be about to send more: results of tasks that end at the same time then go in
+// one batch.
 func (o *Outbox) send(subject string, q *queue) {
 	var batch []message
 	for {
 		runtime.Gosched()
 		o.mu.Lock()
-		if o.settle(batch); len(q.messages) == 0 {
+		if o.settleLocked(batch); len(q.messages) == 0 {
 			break
 		}
 		data := make([]byte, 0, min(q.size, Piece))
@@ -145,7 +145,7 @@ func (o *Outbox) send(subject string, q *queue) {
 		batch = q.messages[:k:k]
 		q.messages, q.size = q.messages[k:], q.size-len(data)
 		o.mu.Unlock()
-		if o.window.Take(q.ctx, len(data)) == nil && o.asker.Ask(q.ctx, o.window, len(data), subject, data) != nil {
+		if o.window.Acquire(q.ctx, len(data)) == nil && o.requester.Request(q.ctx, o.window, len(data), subject, data) != nil {
 			for _, n := range batch {
 				n.done()
 			}

@@ -26,15 +26,15 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox) {
 	nc, err = nats.Connect("", nats.InProcessServer(s))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	waits := NewWaits(nil, func() bool { return false })
-	t.Cleanup(waits.Close)
-	asker, err := NewAsker(nc)
+	stalls := NewStallWatch(nil, func() bool { return false })
+	t.Cleanup(stalls.Close)
+	requester, err := NewRequester(nc)
 	require.NoError(t, err)
-	return nc, New(asker, waits)
+	return nc, New(requester, stalls)
 }
 
-// What waits for a message of its subject goes in one, in order, and again until it is answered. A
-// flush ends when the senders know that all is, and not earlier.
+// Messages that wait are sent together, in order, and again until they are answered. Flush returns only
+// when every done has returned.
 func TestOutboxBundles(t *testing.T) {
 	nc, out := testOutbox(t)
 	const n = 1000
@@ -54,7 +54,7 @@ func TestOutboxBundles(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if tries++; tries == 1 {
-			out.asker.again()
+			out.requester.repeatAll()
 			return // it is lost
 		}
 		for part := range strings.FieldsSeq(string(m.Data)) {
@@ -75,7 +75,7 @@ func TestOutboxBundles(t *testing.T) {
 	require.Less(t, tries, n/2)
 }
 
-// Who takes messages and answers none is told of.
+// Messages that are received but not answered are reported.
 func TestOutboxUnanswered(t *testing.T) {
 	nc, out := testOutbox(t)
 	_, err := nc.Subscribe("elsewhere", func(*nats.Msg) {})
@@ -84,20 +84,20 @@ func TestOutboxUnanswered(t *testing.T) {
 	for range 3 {
 		out.Send("elsewhere", []byte("a"), func() { t.Error("it is answered") })
 	}
-	told := make(chan string, 1)
-	waits := NewWaits(func(text string) { told <- text }, func() bool { return true })
-	defer waits.Close()
-	waits.On(out.unanswered)
-	for range mostStill {
-		waits.look()
+	notices := make(chan string, 1)
+	stalls := NewStallWatch(func(text string) { notices <- text }, func() bool { return true })
+	defer stalls.Close()
+	stalls.Add(out.progress)
+	for range maxStalled {
+		stalls.look()
 	}
-	require.Regexp(t, `^waiting for an answer to 3 messages for \d+s: `, crewtest.Receive(t, told, "the notice"))
+	require.Regexp(t, `^waiting for an answer to 3 messages for \d+s: `, crewtest.Receive(t, notices, "the notice"))
 }
 
-// What one party does not answer keeps nothing from others for long.
+// A subject without answers does not delay others for long.
 func TestOutboxLetsOthersPass(t *testing.T) {
 	nc, out := testOutbox(t)
-	_, err := nc.Subscribe("silent", func(*nats.Msg) { out.asker.again() })
+	_, err := nc.Subscribe("silent", func(*nats.Msg) { out.requester.repeatAll() })
 	require.NoError(t, err)
 	_, err = nc.Subscribe("other", func(m *nats.Msg) { Answer(m, []byte{'+'}) })
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestOutboxLetsOthersPass(t *testing.T) {
 	crewtest.Receive(t, answered, "the answer of the other one")
 }
 
-// Nobody has an answer go to where only who answers may send.
+// A sender cannot direct an answer to a subject that only the answering process may publish to.
 func TestAnswerGoesNowhereElse(t *testing.T) {
 	nc, _ := testOutbox(t)
 	all, err := nc.SubscribeSync("crew.>")

@@ -7,37 +7,37 @@ import (
 )
 
 const (
-	// Piece is the most bytes that a message should have: what comes behind one over a slow
-	// connection, such as the renewal of a lease, waits until it has gone.
+	// Piece is the maximum size of a message in bytes. On a slow connection, later messages, such
+	// as the renewal of a lease, wait until a message has been sent.
 	Piece = 48 << 10
 
-	leastWindow = 64 << 10 // a piece, and what belongs to it
-	mostWindow  = 2 << 20
+	minWindow = 64 << 10 // a piece and its overhead
+	maxWindow = 2 << 20
 
-	quickAnswer = 250 * time.Millisecond // for bytes that are on their way, to have more of them
-	slowAnswer  = 750 * time.Millisecond // to have less
+	quickAnswer = 250 * time.Millisecond // the window grows if bytes arrive within this time
+	slowAnswer  = 750 * time.Millisecond // and shrinks if they take this long
 )
 
-// Window limits the bytes that are on their way at once in one direction of a connection. It
-// grows from 64 KiB as long as they arrive at once, and shrinks when they are late, so that whatever
-// comes behind them has to wait for less than a second. It is safe for concurrent use.
+// Window limits the bytes in transit in one direction of a connection. It grows from 64 KiB as long as
+// they arrive quickly, and shrinks when they are late, so that later messages are delayed by less than
+// a second. It is safe for concurrent use.
 type Window struct {
-	turn chan struct{} // full while somebody waits for room: others wait behind
-	room chan struct{} // there is more
+	turn chan struct{} // full while a caller of Acquire waits for room; others queue behind it
+	room chan struct{} // signals that room was released
 
 	mu   sync.Mutex
 	size int
 	used int
 }
 
-// NewWindow returns a window with nothing on its way.
+// NewWindow returns a window with nothing in transit.
 func NewWindow() *Window {
-	return &Window{turn: make(chan struct{}, 1), room: make(chan struct{}, 1), size: leastWindow}
+	return &Window{turn: make(chan struct{}, 1), room: make(chan struct{}, 1), size: minWindow}
 }
 
-// Take has n bytes be on their way once there is room for them, or nothing else is on its way, in the order of
-// the calls. It returns the error of ctx if that is done before.
-func (w *Window) Take(ctx context.Context, n int) error {
+// Acquire adds n bytes to those in transit, as soon as there is room for them or nothing else is in
+// transit. Calls are served in order. Acquire returns the error of ctx if ctx is done first.
+func (w *Window) Acquire(ctx context.Context, n int) error {
 	select {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
@@ -62,16 +62,16 @@ func (w *Window) try(n int) bool {
 	return ok
 }
 
-// Give notes that n bytes have arrived, or are given up, and how long they took; 0 if that
-// says nothing of the connection.
-func (w *Window) Give(n int, took time.Duration) {
+// Release records that n bytes have arrived or were given up. took is how long they took, or 0 if
+// unknown.
+func (w *Window) Release(n int, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch full := 2*w.used > w.size; {
 	case took >= slowAnswer:
-		w.size = max(leastWindow, w.size/2)
+		w.size = max(minWindow, w.size/2)
 	case took > 0 && took <= quickAnswer && full:
-		w.size = min(mostWindow, w.size+n)
+		w.size = min(maxWindow, w.size+n)
 	}
 	w.used -= n
 	select {

@@ -11,34 +11,34 @@ import (
 	"crew/runner/crewtest"
 )
 
-// A window grows while answers come quickly and it is full, shrinks when they are late, and lets
-// one of any size through.
+// A window grows while it is full and answers come quickly, shrinks when they are late, and lets a
+// single message of any size through.
 func TestWindow(t *testing.T) {
 	w := NewWindow()
-	require.True(t, w.try(10*leastWindow))
+	require.True(t, w.try(10*minWindow))
 	require.False(t, w.try(1))
-	w.Give(10*leastWindow, 0)
+	w.Release(10*minWindow, 0)
 	turn := func(took time.Duration) {
 		n := 0
 		for w.try(Piece) {
 			n += Piece
 		}
 		require.LessOrEqual(t, n, w.size)
-		w.Give(n, took)
+		w.Release(n, took)
 	}
 	for range 100 {
 		turn(quickAnswer)
 	}
-	require.Equal(t, mostWindow, w.size)
+	require.Equal(t, maxWindow, w.size)
 	turn(slowAnswer)
-	require.Equal(t, mostWindow/2, w.size)
+	require.Equal(t, maxWindow/2, w.size)
 	for range 100 {
 		turn(slowAnswer)
 	}
-	require.Equal(t, leastWindow, w.size)
+	require.Equal(t, minWindow, w.size)
 	require.True(t, w.try(1))
-	w.Give(1, quickAnswer)
-	require.Equal(t, leastWindow, w.size, "little says nothing of much")
+	w.Release(1, quickAnswer)
+	require.Equal(t, minWindow, w.size, "little says nothing of much")
 }
 
 func (w *Window) most() int {
@@ -47,12 +47,12 @@ func (w *Window) most() int {
 	return w.size
 }
 
-// However many subjects there are, no more bytes are on their way than the window lets, and each
+// With any number of subjects, no more bytes are in transit than the window allows, and each subject
 // gets its turn.
 func TestOutboxWaitsForAnswers(t *testing.T) {
 	nc, out := testOutbox(t)
-	came := make(chan *nats.Msg, 100)
-	_, err := nc.Subscribe("to.*", func(m *nats.Msg) { came <- m })
+	received := make(chan *nats.Msg, 100)
+	_, err := nc.Subscribe("to.*", func(m *nats.Msg) { received <- m })
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	const n, size = 50, 20 << 10
@@ -60,9 +60,9 @@ func TestOutboxWaitsForAnswers(t *testing.T) {
 		out.Send("to."+strconv.Itoa(i), make([]byte, size), func() {})
 	}
 	for range n {
-		m := crewtest.Receive(t, came, "a message")
+		m := crewtest.Receive(t, received, "a message")
 		require.NoError(t, nc.Flush())
-		require.LessOrEqual(t, (len(came)+1)*size, out.window.most())
+		require.LessOrEqual(t, (len(received)+1)*size, out.window.most())
 		require.NoError(t, m.Respond([]byte("{}")))
 	}
 	out.Flush()

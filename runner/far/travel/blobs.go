@@ -18,58 +18,60 @@ import (
 	"crew/runner/far/wire"
 )
 
-// ErrNone is the error of a blob that its owner does not have, or that has no owner any more.
+// ErrNone is returned for a blob that its owner does not have, or whose owner is gone.
 var ErrNone = errors.New("it is not there any more")
 
 const (
-	flushWait = 5 * time.Second
-	mostAsked = 32 // pieces of a blob that are asked for at once
+	flushWait   = 5 * time.Second
+	maxRequests = 32 // requests for pieces of a blob that are open at once
 )
 
-// Blob is content that stays with its owner until who needs it has it. Only its owner and those it
-// tells know the name.
+// Blob names content that stays with its owner until another process has fetched it. Only the owner and
+// the processes that it tells know the name.
 type Blob struct {
-	Place string // where the owner is asked
+	Place string // part of the subject on which the owner answers
 	Name  string
 	Size  int64
 }
 
-// Blobs are those that a process owns, and its way to those of others. What is on its way at once, in
-// either direction, is as much as arrives within a second. It is safe for concurrent use.
+// Blobs holds the blobs that a process owns, and fetches those of others. In each direction it keeps as
+// much data in transit as arrives within a second. It is safe for concurrent use.
 type Blobs struct {
-	asker    *outbox.Asker
-	user     string
-	place    string
-	down, up *outbox.Window
-	pulls    atomic.Int64 // that are under way
-	came     atomic.Int64 // bytes
+	requester *outbox.Requester
+	user      string
+	place     string
+	down, up  *outbox.Window
+	pulls     atomic.Int64 // calls of Pull in progress
+	received  atomic.Int64 // bytes
 
 	mu    sync.Mutex
-	owned map[string]task.Live // nil until there has been one
+	owned map[string]task.Live // by name; nil before the first Add
 }
 
-// Subject returns where the owners of blobs are asked who connect as a user: at * for all.
+// Subject returns the subject on which the owner of blobs answers requests, if it connects as user.
+// place may be * for all owners.
 func Subject(user, place string) string { return "crew.o." + user + "." + place }
 
-// NewBlobs returns the blobs of a user, who asks for others' on the same connection. There are none.
-func NewBlobs(asker *outbox.Asker, user string, waits *outbox.Waits) *Blobs {
-	b := &Blobs{asker: asker, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
-	waits.On(func(time.Duration) (int64, string) {
-		came := b.came.Load()
+// NewBlobs returns an empty set of blobs of a user. It requests blobs of others on the same connection.
+func NewBlobs(requester *outbox.Requester, user string, stalls *outbox.StallWatch) *Blobs {
+	b := &Blobs{requester: requester, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
+	stalls.Add(func(time.Duration) (int64, string) {
+		n := b.received.Load()
 		if b.pulls.Load() == 0 {
-			return came, ""
+			return n, ""
 		}
-		return came, "receiving files, outputs or long tasks: " + task.Size(came) + " so far"
+		return n, "receiving files, outputs or long tasks: " + task.Size(n) + " so far"
 	})
 	return b
 }
 
-// Keep makes content a blob, up to a size, until Drop, which closes it. After an error it is closed.
-func (b *Blobs) Keep(content task.Live, size int64) (Blob, error) {
+// Add makes the first size bytes of content a blob until Drop, which closes content. After an error
+// content is closed.
+func (b *Blobs) Add(content task.Live, size int64) (Blob, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.owned == nil {
-		if _, err := b.asker.Conn.Subscribe(Subject(b.user, b.place), b.answer); err != nil {
+		if _, err := b.requester.Conn.Subscribe(Subject(b.user, b.place), b.answer); err != nil {
 			_ = content.Close()
 			return Blob{}, err
 		}
@@ -80,7 +82,7 @@ func (b *Blobs) Keep(content task.Live, size int64) (Blob, error) {
 	return k, nil
 }
 
-// Drop gives up blobs. Those that there are not do not matter.
+// Drop removes blobs and closes their content. It ignores blobs that do not exist.
 func (b *Blobs) Drop(blobs ...Blob) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,14 +94,15 @@ func (b *Blobs) Drop(blobs ...Blob) {
 	}
 }
 
-// Count returns how many blobs there are.
+// Count returns the number of blobs that this process owns.
 func (b *Blobs) Count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.owned)
 }
 
-// piece asks for a part of a blob. The answer is a byte and that part, or just the byte.
+// piece requests part of a blob. The answer is one byte followed by that part, or only the byte if
+// there is no such part.
 type piece struct {
 	Name string
 	At   int64
@@ -120,22 +123,22 @@ func (b *Blobs) answer(m *nats.Msg) {
 			}
 		}
 	}
-	_ = b.up.Take(context.Background(), len(answer))
+	_ = b.up.Acquire(context.Background(), len(answer))
 	began := time.Now()
-	outbox.Answer(m, answer) // or else it is asked for again
+	outbox.Answer(m, answer) // if this fails, the request is repeated
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushWait)
 		defer cancel()
 		took := time.Duration(0)
-		if b.asker.Conn.FlushWithContext(ctx) == nil { // the server has it
+		if b.requester.Conn.FlushWithContext(ctx) == nil { // the server has received it
 			took = time.Since(began)
 		}
-		b.up.Give(len(answer), took)
+		b.up.Release(len(answer), took)
 	}()
 }
 
-// Pull writes a blob of a user's, from an offset on. It goes on until it has all, there is no such blob,
-// or ctx is done.
+// Pull writes a blob of a user to to, from offset at on. It returns when it has everything, when there
+// is no such blob, or when ctx is done.
 func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to io.Writer) error {
 	if from.Place == "" || strings.ContainsFunc(from.Place, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
 		return ErrNone
@@ -145,29 +148,29 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := from.Size - at
-	asked := make(chan chan []byte, mostAsked)
+	requests := make(chan chan []byte, maxRequests)
 	go func() {
-		defer close(asked)
+		defer close(requests)
 		for ; at < from.Size; at += outbox.Piece {
-			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan []byte, 1) // a byte, and the piece
-			if b.down.Take(ctx, p.N) != nil {
+			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan []byte, 1) // receives the answer: a byte and the piece
+			if b.down.Acquire(ctx, p.N) != nil {
 				return
 			}
-			go func() { got <- b.asker.Ask(ctx, b.down, p.N, Subject(user, from.Place), wire.Append(nil, p)) }()
+			go func() { got <- b.requester.Request(ctx, b.down, p.N, Subject(user, from.Place), wire.Append(nil, p)) }()
 			select {
-			case asked <- got:
+			case requests <- got:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	for got := range asked {
+	for got := range requests {
 		data := <-got
 		if int64(len(data)) != 1+min(outbox.Piece, left) {
 			return cmp.Or(ctx.Err(), ErrNone)
 		}
 		left -= int64(len(data)) - 1
-		b.came.Add(int64(len(data)))
+		b.received.Add(int64(len(data)))
 		if _, err := to.Write(data[1:]); err != nil {
 			return err
 		}

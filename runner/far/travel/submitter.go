@@ -12,8 +12,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Submitter has the files that a run's attempts take, and fetches those that they bring
-// back. It is safe for concurrent use.
+// Submitter provides the files that a run's attempts take, and fetches those that they return. It is
+// safe for concurrent use.
 type Submitter struct {
 	blobs  *Blobs
 	files  Files
@@ -21,16 +21,17 @@ type Submitter struct {
 	base   []File
 
 	mu   sync.Mutex
-	sent map[[sha256.Size]byte]*sent // by content
+	sent map[[sha256.Size]byte]*sent // by hash of the content
 }
 
 // sent is content that attempts take.
 type sent struct {
 	Blob
-	uses int
+	uses int // number of files in use that have this content
 }
 
-// NewSubmitter returns the Submitter of a run, which does not start after an error.
+// NewSubmitter returns the Submitter of a run. It fails if a base file cannot be sent; the run must not
+// start then.
 func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, error) {
 	c := &Submitter{blobs: blobs, files: files, notice: notice, sent: map[[sha256.Size]byte]*sent{}}
 	for _, path := range files.Base {
@@ -44,22 +45,22 @@ func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, e
 	return c, nil
 }
 
-// Send has the files be there that an attempt of t takes, until Release. It returns them, and the paths
-// of those that the attempt is to bring back beside what it makes under temporary names. If it fails,
-// the attempt cannot start.
+// Send makes the files that an attempt of t takes available until Release. It returns them, and the
+// paths that the attempt should return in addition to the files that it makes under temporary names. If
+// Send fails, the attempt cannot start.
 func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 	if c.files.Return != nil {
 		back = c.files.Return(t)
 	}
 	for _, path := range back {
-		_, path = split(path)
-		if err := local(path); err != nil {
+		_, path = splitDot(path)
+		if err := checkLocal(path); err != nil {
 			return nil, nil, fmt.Errorf("return a file: %w", err)
 		}
 	}
 	for _, temp := range []bool{false, true} {
 		for _, path := range t.Makes.Files(temp) {
-			if err := local(path); err != nil {
+			if err := checkLocal(path); err != nil {
 				return nil, nil, fmt.Errorf("make a file: %w", err)
 			}
 			if !temp && !slices.Contains(back, path) {
@@ -81,7 +82,7 @@ func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 	return take, back, nil
 }
 
-// Release gives up files that an attempt has taken. It has ended.
+// Release gives up the files that Send returned, once the attempt has ended.
 func (c *Submitter) Release(files []File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,10 +96,10 @@ func (c *Submitter) Release(files []File) {
 	}
 }
 
-// put has a file be a blob, unless the same content is one.
+// put makes the content of a file available as a blob, unless the same content already is one.
 func (c *Submitter) put(path string) (f File, err error) {
-	dir, path := split(path)
-	if err = local(path); err != nil {
+	dir, path := splitDot(path)
+	if err = checkLocal(path); err != nil {
 		return f, err
 	}
 	f.Path = filepath.Clean(path)
@@ -113,7 +114,7 @@ func (c *Submitter) put(path string) (f File, err error) {
 		in.Close()
 	} else {
 		p = &sent{}
-		if p.Blob, err = c.blobs.Keep(in, f.Size); err != nil {
+		if p.Blob, err = c.blobs.Add(in, f.Size); err != nil {
 			return f, err
 		}
 		c.sent[f.Sum] = p
@@ -123,18 +124,19 @@ func (c *Submitter) put(path string) (f File, err error) {
 	return f, nil
 }
 
-// Fetch writes the files of Files.Return that an attempt of t has brought back to a user's worker, and
-// whose facts are f. It says which are missing although the attempt has succeeded. The error is ErrNone
-// if they cannot be had any more.
+// Fetch writes the files of Files.Return that an attempt of t returned on a user's worker. f holds the
+// facts of the attempt. If the attempt succeeded, Fetch shows a notice for each missing file. The error
+// is ErrNone if the files are no longer available.
 func (c *Submitter) Fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
 	if c.files.Return == nil {
 		return nil
 	}
-	return c.fetch(ctx, user, t, f, returned, c.files.Return(t), false, inside)
+	return c.fetch(ctx, user, t, f, returned, c.files.Return(t), false, destination)
 }
 
-// FetchMade writes what an attempt of t, which has succeeded with the facts f, has made: what
-// has a temporary name here to that, and the rest to where it belongs. See Fetch.
+// FetchMade writes the files that an attempt of t made. The attempt must have succeeded with the facts
+// f. Files that were made under a temporary name get a temporary name here, and all others their final
+// one. See Fetch.
 func (c *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
 	err := c.fetch(ctx, user, t, f, returned, t.Makes.Files(true), true, t.Makes.TempName)
 	if err == nil {
@@ -143,8 +145,9 @@ func (c *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f 
 	return err
 }
 
-// fetch writes the files among returned that have these paths, and were made under temporary names or
-// not, to where they belong. Of what was made so, whoever gives the names says what is missing.
+// fetch writes the returned files that have one of the paths and whose Made equals made. It writes each
+// to at(path). If made is false, it reports missing files; missing files with temporary names are
+// reported when they are renamed.
 func (c *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File, paths []string, made bool, at func(path string) string) error {
 	for _, path := range paths {
 		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == made })

@@ -1,5 +1,5 @@
-// Package travel moves files, and whatever else is long, between submitters and workers over NATS: who has
-// it keeps it, and who needs it asks for it, piece by piece.
+// Package travel moves files and other long data between submitters and workers over NATS. The owner
+// keeps the data, and a process that needs it requests it piece by piece.
 package travel
 
 import (
@@ -19,7 +19,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Files are those that travel with the tasks of a run. See wiring.Files.
+// Files names the files that travel with the tasks of a run. See wiring.Files.
 type Files struct {
 	Base             []string
 	Transfer, Return func(*task.Task) []string // nil for none
@@ -28,18 +28,18 @@ type Files struct {
 // File is a file that travels.
 type File struct {
 	Path string
-	Mode uint32 // its permissions
-	Base bool   // it serves all tasks of the run
-	Made bool   // it was made under a temporary name; Path is its final one
+	Mode uint32 // permission bits
+	Base bool   // all tasks of the run use it
+	Made bool   // it was made under a temporary name; Path is its final name
 	Sum  [sha256.Size]byte
 	Blob
 }
 
-// ErrChanged is the error of a file whose content is not what its owner has said.
+// ErrChanged is returned if the content of a file is not what its owner announced.
 var ErrChanged = errors.New("it was changed while it was needed")
 
-// fetch has a file of a user's be at a path, which is absolute or relative to dir, as a whole or not at
-// all. No symbolic link leads out of dir.
+// fetch writes a file of a user to path, either completely or not at all. path is absolute or relative
+// to dir; symbolic links cannot lead out of dir.
 func (b *Blobs) fetch(ctx context.Context, user string, f File, dir, path string) error {
 	root, path, err := openParent(dir, path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *Blobs) fetch(ctx context.Context, user string, f File, dir, path string
 	}
 	defer root.Close()
 	part := path
-	if !f.Made { // or else the name is temporary
+	if !f.Made { // otherwise the name is a temporary one already
 		part = filepath.Join(filepath.Dir(path), ".crew."+rand.Text())
 	}
 	w, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -68,32 +68,31 @@ func (b *Blobs) fetch(ctx context.Context, user string, f File, dir, path string
 	return err
 }
 
-// inside returns where a file belongs that is sent as path: below the working
-// directory, or at path if that is absolute. As with rsync, what is before /./ is not
-// part of the way there.
-func inside(path string) string {
-	_, path = split(path)
+// destination returns where a file that is sent as path belongs: below the working directory, or at
+// path if that is absolute. As with rsync, the part before /./ is dropped.
+func destination(path string) string {
+	_, path = splitDot(path)
 	return filepath.Clean(path)
 }
 
-// split returns what is before /./ and after it. The first is "" without one.
-func split(path string) (dir, rest string) {
+// splitDot returns the parts of path before and after /./. dir is "" if there is no /./ in path.
+func splitDot(path string) (dir, rest string) {
 	if i := strings.Index(path, "/./"); i >= 0 {
 		return path[:i+1], path[i+3:]
 	}
 	return "", path
 }
 
-// local returns an error if a path leads out of the working directory without being absolute.
-func local(path string) error {
+// checkLocal returns an error if a path is relative and leads out of the working directory.
+func checkLocal(path string) error {
 	if !filepath.IsAbs(path) && !filepath.IsLocal(path) || strings.ContainsRune(path, 0) {
 		return fmt.Errorf("%q is no file below the working directory: give it an absolute path", path)
 	}
 	return nil
 }
 
-// read opens a regular file, copies its content, and sets the permissions, size and sum in f. Its path is
-// absolute or relative to dir, out of which no symbolic link leads.
+// read opens a regular file, copies its content to to, and sets the permissions, size and sum in f.
+// path is absolute or relative to dir; symbolic links cannot lead out of dir.
 func (f *File) read(dir, path string, to io.Writer) (in *os.File, err error) {
 	open := os.OpenFile
 	if !filepath.IsAbs(path) {
@@ -104,9 +103,9 @@ func (f *File) read(dir, path string, to io.Writer) (in *os.File, err error) {
 		defer root.Close()
 		open = root.OpenFile
 	}
-	in, err = open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	in, err = open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for the writer of a pipe
 	if e, is := errors.AsType[*fs.PathError](err); is {
-		e.Op = "open" // it may be openat, of a root
+		e.Op = "open" // it is openat for a file in a root
 		return nil, err
 	}
 	info, err := in.Stat()
@@ -124,8 +123,8 @@ func (f *File) read(dir, path string, to io.Writer) (in *os.File, err error) {
 	return in, err
 }
 
-// openParent makes the directory of a path, which is absolute or relative to dir. It returns
-// the path below a root out of which no symbolic link leads.
+// openParent creates the directory of a file whose name is absolute or relative to dir. It returns a
+// root and the file's path in it. Symbolic links cannot lead out of the root.
 func openParent(dir, name string) (root *os.Root, rest string, err error) {
 	if filepath.IsAbs(name) {
 		dir, name = filepath.Split(name)
@@ -143,8 +142,8 @@ func openParent(dir, name string) (root *os.Root, rest string, err error) {
 	return root, name, nil
 }
 
-// below returns a path, which is relative to dir or absolute, as this process sees it.
-func below(dir, path string) string {
+// resolve returns path itself if it is absolute, and otherwise path joined to dir.
+func resolve(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

@@ -42,11 +42,11 @@ func newBlobs(t *testing.T) (both [2]*Blobs) {
 		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UseOldRequestStyle())
 		require.NoError(t, err)
 		t.Cleanup(nc.Close)
-		waits := outbox.NewWaits(nil, func() bool { return false })
-		t.Cleanup(waits.Close)
-		asker, err := outbox.NewAsker(nc)
+		stalls := outbox.NewStallWatch(nil, func() bool { return false })
+		t.Cleanup(stalls.Close)
+		requester, err := outbox.NewRequester(nc)
 		require.NoError(t, err)
-		both[i] = NewBlobs(asker, user, waits)
+		both[i] = NewBlobs(requester, user, stalls)
 	}
 	return both
 }
@@ -74,7 +74,7 @@ func newPair(t *testing.T, files Files) *pair {
 	return v
 }
 
-// run has a task whose record is a name take files, do something, and bring files back.
+// run makes a task with one record, name, take files, calls do, and returns files.
 func (v *pair) run(id uint64, name string, do func()) error {
 	tk := &task.Task{ID: id, Records: [][]string{{name}}}
 	a := &Trip{User: "ada", Cleanup: v.cleanup}
@@ -84,16 +84,16 @@ func (v *pair) run(id uint64, name string, do func()) error {
 	}
 	defer func() { v.c.Release(a.Take) }()
 	f := &task.Facts{Host: "web1", Outcome: task.OK}
-	defer v.p.Leave(a)
-	require.NoError(v.t, v.p.Take(v.t.Context(), "RUN", a))
+	defer v.p.Release(a)
+	require.NoError(v.t, v.p.Fetch(v.t.Context(), "RUN", a))
 	do()
-	back, err := v.p.Bring(a, true)
+	back, err := v.p.Collect(a, true)
 	require.NoError(v.t, err)
 	defer v.drop(back)
 	return v.c.Fetch(v.t.Context(), "web1", tk, f, back)
 }
 
-// drop gives up what was brought back.
+// drop drops the blobs of returned files.
 func (v *pair) drop(back []File) {
 	for _, f := range back {
 		v.s[1].Drop(f.Blob)
@@ -134,14 +134,14 @@ func TestFilesTravel(t *testing.T) {
 	require.Zero(t, v.s[1].Count())
 	left, err := os.ReadDir(v.there)
 	require.NoError(t, err)
-	require.Len(t, left, 2, "the base files")
-	v.p.End("OTHER")
+	require.Len(t, left, 2, "only the base files")
+	v.p.CleanUp("OTHER")
 	require.DirExists(t, v.there)
-	v.p.End("RUN")
+	v.p.CleanUp("RUN")
 	require.NoDirExists(t, v.there)
 }
 
-// TestFilesStay has no cleanup: a file that is there is not fetched again.
+// Without cleanup, a file that is still there is not fetched again.
 func TestFilesStay(t *testing.T) {
 	v := newPair(t, Files{Transfer: named("data/")})
 	there := filepath.Join(v.there, "data/a")
@@ -179,15 +179,15 @@ func TestFileChangedAtOnce(t *testing.T) {
 	})
 }
 
-// TestFilesHere has the worker in the submitter's directory, as on this machine: what
-// comes from there is not removed.
+// The worker runs in the submitter's directory, as on this machine: the submitter's files are not
+// removed.
 func TestFilesHere(t *testing.T) {
 	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out.")})
 	v.p, v.cleanup = v.newWorker(""), true
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
-	v.p.End("RUN")
+	v.p.CleanUp("RUN")
 	after, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
@@ -239,7 +239,7 @@ func TestFilesRefused(t *testing.T) {
 	require.ErrorContains(t, err, "missing")
 }
 
-// What is made comes back under its temporary name, and nothing of it stays there. A directory
+// A made file is returned under its temporary name, and nothing of it stays on the worker. A directory
 // in which others make files stays until the end of the run.
 func TestMadeTravels(t *testing.T) {
 	v := newPair(t, Files{Return: named("out/log-")})
@@ -251,16 +251,16 @@ func TestMadeTravels(t *testing.T) {
 		var err error
 		_, trips[i].Return, err = v.c.Send(tasks[i])
 		require.NoError(t, err)
-		require.NoError(t, v.p.Take(t.Context(), "RUN", trips[i]))
+		require.NoError(t, v.p.Fetch(t.Context(), "RUN", trips[i]))
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(v.there, "own"), 0o777))
 	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
 		require.NoError(t, os.WriteFile(filepath.Join(v.there, name), []byte(name), 0o750))
 	}
-	back, err := v.p.Bring(trips[0], true)
+	back, err := v.p.Collect(trips[0], true)
 	require.NoError(t, err)
 	require.Len(t, back, 3)
-	v.p.Leave(trips[0])
+	v.p.Release(trips[0])
 	left, err := os.ReadDir(filepath.Join(v.there, "out"))
 	require.NoError(t, err, "another task makes files there")
 	require.Empty(t, left)
@@ -276,11 +276,11 @@ func TestMadeTravels(t *testing.T) {
 	require.NoError(t, os.Remove("out/.crew-0000000a.a"))
 	require.ErrorIs(t, v.c.FetchMade(t.Context(), "web1", tasks[0], facts, back), ErrNone)
 
-	back, err = v.p.Bring(trips[1], false)
+	back, err = v.p.Collect(trips[1], false)
 	require.NoError(t, err)
 	require.Empty(t, back, "it has failed")
-	v.p.Leave(trips[1])
-	v.p.End("RUN")
+	v.p.Release(trips[1])
+	v.p.CleanUp("RUN")
 	require.NoDirExists(t, v.there)
 }
 
@@ -289,7 +289,7 @@ func TestBlobs(t *testing.T) {
 	t.Parallel()
 	both := newBlobs(t)
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
-	b, err := both[1].Keep(spool.Text(text), int64(len(text)))
+	b, err := both[1].Add(spool.Text(text), int64(len(text)))
 	require.NoError(t, err)
 	var got bytes.Buffer
 	require.NoError(t, both[0].Pull(t.Context(), "web1", b, 16, &got))

@@ -20,82 +20,81 @@ import (
 	"crew/runner/exec/target"
 )
 
-// mostKnown limits the files that are remembered although no attempt needs them now, so
-// as not to fetch them again.
-const mostKnown = 10_000
+// maxKnown limits how many files are remembered while no attempt needs them. A remembered
+// file need not be fetched again.
+const maxKnown = 10_000
 
-// Worker fetches the files that attempts take to a worker's machine, and keeps those
-// that they bring back. It is safe for concurrent use.
+// Worker fetches the files that attempts take to a worker's machine, and provides the files that they
+// return. It is safe for concurrent use.
 type Worker struct {
 	blobs *Blobs
-	store *spool.Store // of what they bring back
-	dir   string       // working directory of tasks that have none of their own; "" for this process's
+	store *spool.Store // holds the files that attempts return
+	dir   string       // working directory of tasks that name none; "" for this process's
 
 	mu    sync.Mutex
-	files map[string]*placed // by their paths
+	files map[string]*placed // by resolved path
 }
 
-// placed is a file that was fetched, or was there already, or a directory that was made for a run and
-// goes at its end if it is empty.
+// placed is a file that was fetched or existed before, or a directory that was made for a run and is
+// removed at its end if it is empty.
 type placed struct {
-	dir, path string // path is below dir, unless it is absolute
-	uses      int    // attempts that need it; under Worker.mu
-	run       string // which removes it at its end; "" for none
+	dir, path string // path is relative to dir, or absolute
+	uses      int    // attempts that need it; protected by Worker.mu
+	run       string // the run at whose end it is removed; "" for none
 
 	mu      sync.Mutex        // held while it is fetched
-	content [sha256.Size]byte // its sum
-	mine    bool              // it was fetched or made, so it may be removed
-	size    int64             // as it was fetched
-	since   time.Time
+	content [sha256.Size]byte // SHA-256
+	mine    bool              // it was fetched or made here, so it may be removed
+	size    int64             // at the time of the fetch
+	modTime time.Time         // at the time of the fetch
 }
 
-// NewWorker returns a Worker whose tasks run in dir, or in this process's working directory
-// if that is "", unless they have one of their own.
+// NewWorker returns a Worker. Tasks without a working directory of their own run in dir, or in this
+// process's working directory if dir is "".
 func NewWorker(blobs *Blobs, store *spool.Store, dir string) *Worker {
 	return &Worker{blobs: blobs, store: store, dir: dir, files: map[string]*placed{}}
 }
 
-// Trip is what travels with an attempt.
+// Trip describes the files that travel with an attempt.
 type Trip struct {
-	User    string   // who has the files, as a part of subjects
+	User    string   // the owner of the files, as a part of subjects
 	Dir     string   // working directory of the attempt's task; "" for the worker's
-	Take    []File   // to fetch before it starts
-	Return  []string // paths to bring back
-	Makes   []string // what it makes under temporary names, which nothing is left of when it has ended
-	Temp    string   // begins these; see task.Making
-	Cleanup bool     // what was fetched, and what is brought back, is removed when it has ended
+	Take    []File   // files to fetch before it starts
+	Return  []string // paths of the files to return
+	Makes   []string // files that it makes under temporary names, which are removed when it has ended
+	Temp    string   // the start of these names; see task.Making
+	Cleanup bool     // remove the fetched and the returned files when it has ended
 }
 
-// temp returns the temporary name of one of a.Makes.
+// temp returns the temporary name of a path of a.Makes.
 func (a *Trip) temp(path string) string { return (&task.Making{Temp: a.Temp}).TempName(path) }
 
-// Take fetches the files of an attempt of a run to where they belong: below the working
-// directory of its task, unless their paths are absolute. What is there already stays.
-// It also makes the directories of what the attempt makes.
-// The caller calls Leave once the attempt has ended, even if Take fails.
-func (p *Worker) Take(ctx context.Context, run string, a *Trip) error {
-	dir, ends := cmp.Or(a.Dir, p.dir), ""
+// Fetch fetches the files of an attempt to the working directory of its task, or to their absolute
+// paths. Files that are already there are left alone. Fetch also makes the directories of the files
+// that the attempt makes. The caller must call Release once the attempt has ended, even if Fetch fails.
+func (p *Worker) Fetch(ctx context.Context, run string, a *Trip) error {
+	dir, cleanupRun := cmp.Or(a.Dir, p.dir), ""
 	if a.Cleanup {
-		ends = run
+		cleanupRun = run
 	}
 	held := make([]*placed, len(a.Take))
 	for i, f := range a.Take {
 		run := ""
 		if f.Base {
-			run = ends
+			run = cleanupRun
 		}
-		held[i] = p.hold(dir, f.Path, run, true)
+		held[i] = p.track(dir, f.Path, run, true)
 	}
-	if _, err := os.Stat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) { // if it is no directory, the task says so
+	if _, err := os.Stat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) { // if dir is not a directory, the task reports that
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
 		if whole, err := filepath.Abs(dir); err == nil {
-			p.hold("", whole, ends, false)
+			p.track("", whole, cleanupRun, false)
 		}
 	}
 	for i, f := range a.Take {
-		if err := p.fetch(ctx, a.User, held[i], f); err != nil {
+		if err := p.place(ctx, a.User, held[i], f); err != nil {
 			return fmt.Errorf("fetch %s: %w", f.Path, err)
 		}
 	}
@@ -105,17 +104,17 @@ func (p *Worker) Take(ctx context.Context, run string, a *Trip) error {
 			return fmt.Errorf("make the directory of %s: %w", path, err)
 		}
 		root.Close()
-		p.hold(dir, filepath.Dir(path), ends, false) // others may be about to use it
+		p.track(dir, filepath.Dir(path), cleanupRun, false) // not removed right away: other attempts may be about to use it
 	}
 	return nil
 }
 
-// hold notes that an attempt needs a file, or that a directory may have been made for one, and the run
-// at whose end that goes.
-func (p *Worker) hold(dir, path, run string, file bool) *placed {
+// track records that an attempt needs a file, or that a directory may have been made for one. If run is
+// not "", the file or directory is removed at the end of that run.
+func (p *Worker) track(dir, path, run string, file bool) *placed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := below(dir, path)
+	key := resolve(dir, path)
 	h := p.files[key]
 	if h == nil {
 		h = &placed{dir: dir, path: path, mine: !file}
@@ -127,37 +126,37 @@ func (p *Worker) hold(dir, path, run string, file bool) *placed {
 	return h
 }
 
-// fetch has a file be there.
-func (p *Worker) fetch(ctx context.Context, user string, h *placed, f File) error {
+// place fetches a file unless the same file is already there.
+func (p *Worker) place(ctx context.Context, user string, h *placed, f File) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	info, err := os.Lstat(below(h.dir, h.path))
-	as := err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.since)
-	if as && uint32(info.Mode().Perm()) == f.Mode && h.content == f.Sum {
-		return nil // it is as it was fetched
+	info, err := os.Lstat(resolve(h.dir, h.path))
+	unchanged := err == nil && info.Mode().IsRegular() && info.Size() == h.size && info.ModTime().Equal(h.modTime)
+	if unchanged && uint32(info.Mode().Perm()) == f.Mode && h.content == f.Sum {
+		return nil // unchanged since it was fetched
 	}
 	h.content = [sha256.Size]byte{}
-	var there File // it may be the very file, where both machines see the same disk
-	if in, err := there.read(h.dir, h.path, io.Discard); err == nil {
+	var existing File // possibly the same file, if both machines share a disk
+	if in, err := existing.read(h.dir, h.path, io.Discard); err == nil {
 		in.Close()
 	}
-	if there.Mode != f.Mode || there.Sum != f.Sum {
+	if existing.Mode != f.Mode || existing.Sum != f.Sum {
 		if err := p.blobs.fetch(ctx, user, f, h.dir, h.path); err != nil {
 			return err
 		}
 		h.mine = true
 	}
-	// A file that has just changed can change again, and have the same time.
-	if info, err := os.Lstat(below(h.dir, h.path)); err == nil && time.Since(info.ModTime()) > target.Racy {
-		h.content, h.size, h.since = f.Sum, info.Size(), info.ModTime()
+	// A file that has just changed can change again without its time changing.
+	if info, err := os.Lstat(resolve(h.dir, h.path)); err == nil && time.Since(info.ModTime()) > target.Racy {
+		h.content, h.size, h.modTime = f.Sum, info.Size(), info.ModTime()
 	}
 	return nil
 }
 
-// Bring copies the files that an attempt was to leave, and those that it has made if made is
-// set, to blobs. What is not there, or no file that can be read, is left out; but what was made and is
-// no such file is an error, a *fs.PathError. After an error there are no blobs.
-func (p *Worker) Bring(a *Trip, made bool) (list []File, err error) {
+// Collect copies the files that an attempt should return to blobs and, if made is set, the files that
+// it made. It leaves out files that are missing or cannot be read. But if a made file exists and cannot
+// be read, Collect fails with a *fs.PathError. After an error no blobs remain.
+func (p *Worker) Collect(a *Trip, made bool) (list []File, err error) {
 	paths := a.Return
 	if made {
 		paths = slices.Concat(paths, a.Makes)
@@ -173,7 +172,7 @@ func (p *Worker) Bring(a *Trip, made bool) (list []File, err error) {
 		switch {
 		case err == nil:
 			list = append(list, f)
-		case here && !(f.Made && !errors.Is(err, fs.ErrNotExist)): // it was not to be left
+		case here && !(f.Made && !errors.Is(err, fs.ErrNotExist)): // leave it out
 		default:
 			for _, f := range list {
 				p.blobs.Drop(f.Blob)
@@ -187,74 +186,74 @@ func (p *Worker) Bring(a *Trip, made bool) (list []File, err error) {
 	return list, nil
 }
 
-// copy copies a file to a blob: the next task may change it.
+// copy copies a file to a blob. A copy is needed because the next task may change the file.
 func (p *Worker) copy(dir, path string, f *File) error {
 	content := p.store.Buffer()
 	defer content.Close()
 	in, err := f.read(dir, path, content)
 	if err == nil {
 		in.Close()
-		f.Blob, err = p.blobs.Keep(content.Hold(), f.Size)
+		f.Blob, err = p.blobs.Add(content.Hold(), f.Size)
 	}
 	return err
 }
 
-// Leave notes that an attempt has ended. What it has made under temporary names goes. If it
-// is to clean up, the files go as well that were fetched for it and no other needs, and those
-// that it has left.
-func (p *Worker) Leave(a *Trip) {
+// Release must be called when an attempt has ended. It removes the files that the attempt made under
+// temporary names. If a.Cleanup is set, it also removes the files that the attempt returned, and the
+// fetched files that no other attempt needs.
+func (p *Worker) Release(a *Trip) {
 	dir := cmp.Or(a.Dir, p.dir)
 	for _, path := range a.Makes {
-		if in, _, err := openParent(dir, a.temp(path)); err == nil { // or else it leads out
-			target.Remove(below(dir, a.temp(path)))
+		if in, _, err := openParent(dir, a.temp(path)); err == nil { // otherwise the path leads out of dir
+			target.Remove(resolve(dir, a.temp(path)))
 			in.Close()
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range a.Take {
-		key := below(dir, f.Path)
+		key := resolve(dir, f.Path)
 		h := p.files[key]
 		if h.uses--; h.uses == 0 && a.Cleanup && !f.Base {
-			p.remove(key, h)
+			p.removeLocked(key, h)
 		}
 	}
 	if a.Cleanup {
 		for _, path := range a.Return {
-			p.removeFile(dir, path)
+			p.removeFileLocked(dir, path)
 		}
 	}
-	if len(p.files) > mostKnown {
+	if len(p.files) > maxKnown {
 		maps.DeleteFunc(p.files, func(_ string, h *placed) bool { return h.uses == 0 && h.run == "" })
 	}
 }
 
-// remove removes what no attempt needs. What is still there then is looked at once more when the worker
-// ends. Its caller holds mu.
-func (p *Worker) remove(key string, h *placed) {
+// removeLocked removes a file that no attempt needs. If the file still exists then, it is tried again
+// when the worker ends. The caller must hold mu.
+func (p *Worker) removeLocked(key string, h *placed) {
 	if h.mine {
-		p.removeFile(h.dir, h.path)
+		p.removeFileLocked(h.dir, h.path)
 	}
 	if _, err := os.Lstat(key); err != nil || !h.mine {
 		delete(p.files, key)
 	}
 }
 
-// End removes the base files of a run, or of all runs if it is "", that clean up, and
-// the directories that were made for it and are empty.
-func (p *Worker) End(run string) {
+// CleanUp removes the base files of a run whose attempts clean up, and the empty directories that were
+// made for it. If run is "", it does so for all runs.
+func (p *Worker) CleanUp(run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.files))) { // what is below a directory before it
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.files))) { // files before the directories that hold them
 		if h := p.files[key]; h.run != "" && (run == "" || run == h.run) && h.uses == 0 {
-			p.remove(key, h)
+			p.removeLocked(key, h)
 		}
 	}
 }
 
-// removeFile removes a file, or an empty directory, and the directories between it and dir that
-// are then empty. Its caller holds mu.
-func (p *Worker) removeFile(dir, path string) {
+// removeFileLocked removes a file or an empty directory, and then the directories between it and dir
+// that have become empty. The caller must hold mu.
+func (p *Worker) removeFileLocked(dir, path string) {
 	if filepath.IsAbs(path) {
 		_ = os.Remove(path)
 		return
@@ -266,7 +265,7 @@ func (p *Worker) removeFile(dir, path string) {
 	defer root.Close()
 	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; {
 		name = filepath.Dir(name)
-		if p.files[below(dir, name)] != nil {
+		if p.files[resolve(dir, name)] != nil {
 			return
 		}
 	}

@@ -1,5 +1,5 @@
-// Package wire turns Go values into CBOR (RFC 8949) and back. Unlike JSON it keeps strings that are
-// not UTF-8 as they are.
+// Package wire encodes Go values as CBOR (RFC 8949) and decodes them. Unlike JSON, CBOR keeps strings
+// that are not valid UTF-8 as they are.
 package wire
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// ErrGarbage is the error of Decode.
+// ErrGarbage is returned by Decode for malformed input.
 var ErrGarbage = errors.New("not a message of crew's")
 
 var (
@@ -19,7 +19,8 @@ var (
 	decoding, _ = cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid, MaxArrayElements: math.MaxInt32}.DecMode()
 )
 
-// Append appends a value that is data alone.
+// Append appends the encoding of v to b. It panics if v cannot be encoded, for instance because it
+// holds a function or a channel.
 func Append(b []byte, v any) []byte {
 	text, err := encoding.Marshal(v)
 	if err != nil {
@@ -28,7 +29,8 @@ func Append(b []byte, v any) []byte {
 	return append(b, text...)
 }
 
-// Decode reads all of b into what to points to. Numbers beyond the bounds are garbage.
+// Decode decodes all of b into the value that to points to. It returns ErrGarbage if b is malformed or
+// contains a number out of bounds; see Bounded.
 func Decode(b []byte, to any) error {
 	if decoding.Unmarshal(b, to) != nil || !Bounded(to) {
 		return ErrGarbage
@@ -36,32 +38,32 @@ func Decode(b []byte, to any) error {
 	return nil
 }
 
-// Rest returns what follows the first value in b, or nil if that is broken.
+// Rest returns the bytes of b after its first value. It returns nil if that value is malformed.
 func Rest(b []byte) []byte {
 	var first cbor.RawMessage
 	rest, _ := decoding.UnmarshalFirst(b, &first)
 	return rest
 }
 
-// The bounds of numbers: of an int, and of those with a size. Two of them can be added, and
-// an int multiplied by thousands.
+// The bounds of an int, and of an int64 or uint64. They are small enough that two numbers can be
+// added, and an int multiplied by thousands, without overflow.
 const (
-	mostInt = 1 << 40
-	mostBig = 1 << 62
+	maxInt = 1 << 40
+	maxBig = 1 << 62
 )
 
-// Bounded reports whether the numbers are within these bounds, and the times of centuries
-// around this one, in what v points to.
+// Bounded reports whether all numbers in the value that v points to are within maxInt and maxBig, and
+// all times are within a few centuries of today.
 func Bounded(v any) bool { return bounded(reflect.ValueOf(v)) }
 
 func bounded(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Int:
-		return -mostInt <= v.Int() && v.Int() <= mostInt
+		return -maxInt <= v.Int() && v.Int() <= maxInt
 	case reflect.Int64:
-		return -mostBig <= v.Int() && v.Int() <= mostBig
+		return -maxBig <= v.Int() && v.Int() <= maxBig
 	case reflect.Uint64:
-		return v.Uint() <= mostBig
+		return v.Uint() <= maxBig
 	case reflect.Pointer:
 		return v.IsNil() || bounded(v.Elem())
 	case reflect.Slice:

@@ -30,7 +30,7 @@ type Part struct{ N int }
 func FuzzDecode(f *testing.F) {
 	for _, v := range []all{
 		{},
-		{On: true, Int: -mostInt, Length: mostBig, Byte: 255, Big: mostBig},
+		{On: true, Int: -maxInt, Length: maxBig, Byte: 255, Big: maxBig},
 		{Text: "a\xff", Sum: [3]byte{1}, Data: []byte("x"), List: []string{"", "b"}, Parts: []Part{{}, {-1}}},
 		{Known: &Part{}, Since: time.Unix(1, 2).UTC(), Part: Part{3}},
 	} {
@@ -61,7 +61,7 @@ func TestGarbage(t *testing.T) {
 	require.ErrorIs(t, Decode(append(whole, 0), &all{}), ErrGarbage, "there is more")
 	require.Equal(t, []byte{0}, Rest(append(whole, 0)))
 	for _, v := range []all{
-		{Int: mostInt + 1}, {Length: math.MinInt64}, {Big: math.MaxUint64}, {Parts: []Part{{0}, {-mostInt - 1}}}, {Known: &Part{math.MaxInt}}, {Since: time.Unix(math.MaxInt32*9, 0)},
+		{Int: maxInt + 1}, {Length: math.MinInt64}, {Big: math.MaxUint64}, {Parts: []Part{{0}, {-maxInt - 1}}}, {Known: &Part{math.MaxInt}}, {Since: time.Unix(math.MaxInt32*9, 0)},
 	} {
 		require.ErrorIs(t, Decode(Append(nil, v), &all{}), ErrGarbage, "%v", v)
 	}

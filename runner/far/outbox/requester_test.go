@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer that comes while its question is about to be asked again reaches it.
+// An answer that arrives while its request is about to be repeated is not lost.
 func TestAnswerBesideAgain(t *testing.T) {
-	a := &Asker{}
+	a := &Requester{}
 	for range 100_000 {
 		answers, got := make(chan []byte, 1), make(chan []byte)
 		go func() {
@@ -19,8 +19,8 @@ func TestAnswerBesideAgain(t *testing.T) {
 			got <- answer
 		}()
 		a.mu.Lock()
-		give(answers, nil)
-		give(answers, []byte("a"))
+		deliver(answers, nil)
+		deliver(answers, []byte("a"))
 		a.mu.Unlock()
 		require.Equal(t, []byte("a"), <-got)
 	}

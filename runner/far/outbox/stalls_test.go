@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What makes no progress is said once, unless something else was, and what does is not.
+// A stall is reported once until something else is reported; progress is not reported.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := make(chan string, 10)
 		var away atomic.Bool
-		w := NewWaits(func(text string) { said <- text }, func() bool { return !away.Load() })
+		w := NewStallWatch(func(text string) { said <- text }, func() bool { return !away.Load() })
 		defer w.Close()
 		type kind struct{ open, came atomic.Int64 }
 		on := func(name string) *kind {
 			k := &kind{}
-			w.On(func(since time.Duration) (int64, string) {
+			w.Add(func(since time.Duration) (int64, string) {
 				if k.open.Load() == 0 {
 					return k.came.Load(), ""
 				}

@@ -1,0 +1,132 @@
+package outbox
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	retryAfter  = 5 * time.Second        // a request without an answer is repeated after this
+	absentPause = 200 * time.Millisecond // or after this, if the subject has no subscriber
+)
+
+// Requester sends requests on a connection and repeats each until it is answered. A receiver may get a
+// request several times, and must answer each time. Requester is safe for concurrent use.
+type Requester struct {
+	Conn   *nats.Conn
+	inbox  string        // prefix of reply subjects; a name follows
+	closed chan struct{} // closed once Conn is
+
+	mu      sync.Mutex
+	pending map[string]chan []byte // by reply name; names cannot be guessed
+	heard   int64                  // answers, including reports that there is no subscriber
+}
+
+// NewRequester returns a Requester for a connection. Its goroutine ends when the connection is closed.
+func NewRequester(nc *nats.Conn) (*Requester, error) {
+	a := &Requester{Conn: nc, inbox: nc.NewInbox() + ".", closed: make(chan struct{}), pending: map[string]chan []byte{}}
+	status := nc.StatusChanged(nats.CLOSED, nats.CONNECTED)
+	go func() {
+		for is := range status {
+			if is == nats.CLOSED {
+				close(a.closed)
+				return
+			}
+			a.repeatAll()
+		}
+	}()
+	_, err := nc.Subscribe(a.inbox+"*", a.receive)
+	return a, err
+}
+
+// Request sends a request until it is answered, and returns the answer. The caller must have acquired
+// size bytes of w for the request or its answer. Request releases them once the request is answered or
+// sent a second time. It returns nil if ctx is done or the connection is closed.
+func (a *Requester) Request(ctx context.Context, w *Window, size int, subject string, data []byte) (answer []byte) {
+	name, answers := rand.Text(), make(chan []byte, 1)
+	began, took, tries := time.Now(), time.Duration(0), 0
+	a.mu.Lock()
+	a.pending[name] = answers
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		delete(a.pending, name)
+		a.mu.Unlock()
+		if tries == 1 {
+			w.Release(size, took)
+		}
+	}()
+	send := func() {
+		if tries++; tries == 2 { // an answer could belong to either, so its time means nothing
+			w.Release(size, 0)
+		}
+		_ = a.Conn.PublishMsg(&nats.Msg{Subject: subject, Reply: a.inbox + name, Data: data})
+	}
+	send()
+	due := time.NewTimer(retryAfter)
+	defer due.Stop()
+	for {
+		select {
+		case answer = <-answers:
+			if len(answer) > 0 {
+				took = time.Since(began)
+				return answer
+			}
+			due.Reset(absentPause)
+		case <-due.C:
+			send()
+			due.Reset(retryAfter)
+		case <-ctx.Done():
+			return nil
+		case <-a.closed:
+			return nil
+		}
+	}
+}
+
+// repeatAll makes all requests be sent again.
+func (a *Requester) repeatAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, answers := range a.pending {
+		deliver(answers, nil)
+	}
+}
+
+// deliver passes an answer to a request. An empty answer makes the request be sent again. The caller
+// must hold mu.
+func deliver(answers chan []byte, answer []byte) {
+	if len(answer) > 0 {
+		select {
+		case <-answers: // make room, unless the request has just taken it
+		default:
+		}
+	}
+	select {
+	case answers <- answer:
+	default:
+	}
+}
+
+// receive handles an answer, or the server's empty reply if there is no subscriber.
+func (a *Requester) receive(m *nats.Msg) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard++
+	if answers := a.pending[strings.TrimPrefix(m.Subject, a.inbox)]; answers != nil {
+		deliver(answers, m.Data)
+	}
+}
+
+// Answer answers a message. It does not answer if the reply subject is one that only this process may
+// publish to: the sender could do harm with that.
+func Answer(m *nats.Msg, data []byte) {
+	if !strings.HasPrefix(m.Reply, "crew.") && !strings.HasPrefix(m.Reply, "$") {
+		_ = m.Respond(data) // if this fails, the message comes again
+	}
+}
