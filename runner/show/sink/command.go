@@ -9,16 +9,16 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// Verbose prints each command on stderr when an attempt starts (-t), as a shell
-// would read it and without a prefix, as xargs and parallel do. Of a task that makes
-// files it says why that is made, before its first command, or that it is up to date. As
-// a sink it prints this before the output of the batch. If tasks write to stderr
-// themselves that is too late; Before prints in time.
+// Verbose prints each command on stderr when an attempt starts (-t). Like xargs and parallel, it
+// prints the command in shell syntax and without a prefix. For a task that makes files, it prints
+// before the first command why the task runs, or that the files are up to date. As a sink it prints
+// this before the output of the batch. That is too late if tasks write to stderr themselves; Before
+// prints in time.
 type Verbose struct {
-	// WhyOnly, which may be set before Consume, means to print no commands.
+	// WhyOnly means not to print commands. Set it before Consume.
 	WhyOnly bool
-	// Announced, which may be set before Consume, means that Before is called for all
-	// attempts, so Consume tells only of tasks that have none.
+	// Announced means that Before is called for all attempts, so that Consume prints only tasks
+	// without an attempt. Set it before Consume.
 	Announced bool
 
 	screen *Screen
@@ -30,7 +30,7 @@ func NewVerbose(screen *Screen) Verbose {
 	return Verbose{screen: screen, line: lineFor(isTerminal(screen.err.w))}
 }
 
-// lineFor returns what makes the command lines that are shown, on a terminal or elsewhere.
+// lineFor returns the function that formats command lines for a terminal or for other output.
 func lineFor(terminal bool) func(t *task.Task, argv []string) string {
 	if terminal {
 		return (*task.Task).VisibleLine
@@ -38,8 +38,8 @@ func lineFor(terminal bool) func(t *task.Task, argv []string) string {
 	return (*task.Task).CommandLine
 }
 
-// Consume prints the commands that have started and the tasks that did not have to, in
-// one write. It never returns an error.
+// Consume prints the commands that have started, and the tasks that are up to date, in one write.
+// It never returns an error.
 func (v Verbose) Consume(events []task.Event) error {
 	var text []byte
 	for i := range events {
@@ -57,11 +57,10 @@ func (v Verbose) Consume(events []task.Event) error {
 // Close does nothing.
 func (Verbose) Close(task.Stats) error { return nil }
 
-// Before prints the command of an attempt that is about to start. It is safe for
-// concurrent use.
+// Before prints the command of an attempt that is about to start. It is safe for concurrent use.
 func (v Verbose) Before(a task.Attempt) { v.screen.Say(string(v.append(nil, a))) }
 
-// append appends what is printed of an attempt that starts.
+// append appends the text about an attempt that starts.
 func (v Verbose) append(text []byte, a task.Attempt) []byte {
 	if m := a.Task.Makes; m != nil && m.Why != "" && a.Number == a.Task.Attempts+1 {
 		text = appendWhy(text, a.Task, m.Why)
@@ -72,19 +71,19 @@ func (v Verbose) append(text []byte, a task.Attempt) []byte {
 	return append(append(text, v.line(a.Task, a.Argv())...), '\n')
 }
 
-// appendWhy appends a line of crew's own about a task.
+// appendWhy appends a line about a task.
 func appendWhy(text []byte, t *task.Task, why string) []byte {
 	return fmt.Appendf(text, "crew: task %d: %s\n", t.ID, task.Printable(why))
 }
 
-// DryRun is an executor (runner.Executor) that runs nothing: each attempt is
-// OK, and its stdout is the command line that would have run, and the place of its
-// block. So order and tags are those of a real run. It is safe for concurrent use.
+// DryRun is a runner.Executor that runs nothing. Each attempt succeeds, and its stdout is the
+// command line that would have run and the position of its block. So order and tags are those of a
+// real run. It is safe for concurrent use.
 type DryRun struct {
-	Terminal bool // the commands are shown on a terminal
+	Terminal bool // the output goes to a terminal
 }
 
-// Run returns the attempt's command as its output.
+// Run returns the attempt's command line as its output.
 func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	argv, now := a.Argv(), time.Now()
 	line := lineFor(d.Terminal)(a.Task, argv)
@@ -97,7 +96,7 @@ func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
 	}
 }
 
-// Kill does nothing: no attempt takes any time.
+// Kill does nothing, because attempts take no time.
 func (DryRun) Kill(uint64, int) {}
 
 // Suspend does nothing.

@@ -58,7 +58,7 @@ func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 	require.NoError(t, d.Close(s))
 }
 
-// brokenOutput cannot be read.
+// brokenOutput is an output that cannot be read.
 type brokenOutput struct{ spool.Text }
 
 func (brokenOutput) Tail(int) ([]byte, error) { return nil, os.ErrClosed }

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	failuresFirst = 10               // failures that have a line each
-	failuresEvery = 10 * time.Second // between two lines about others
+	failuresFirst = 10               // failures with a line of their own
+	failuresEvery = 10 * time.Second // interval between lines about further failures
 	failureLabel  = 100              // bytes of a task's label
 )
 
-// Failures says on stderr that a task has failed, for good, when it happens: the first ten
-// in a line each, and from then on in a line every ten seconds, so that they never flood
-// what reads them. What it has not said is left to the digest.
+// Failures prints failed tasks on stderr when they happen, after their last retry. It prints a line
+// for each of the first ten, and then at most a line every ten seconds. Failures that it has not
+// printed are left to the Digest.
 type Failures struct {
 	// configuration
 
@@ -24,30 +24,30 @@ type Failures struct {
 
 	// state
 
-	lines int       // that it has printed
-	held  int       // failures that have no line yet
-	only  string    // the line of the first of these
-	next  time.Time // when they get one
+	printed   int       // number of lines
+	unprinted int       // number of failures without a line
+	firstLine string    // line about the first of these
+	due       time.Time // time of the next line
 }
 
-// NewFailures returns a Failures that writes through screen.
+// NewFailures returns a Failures that writes to screen.
 func NewFailures(screen *Screen) *Failures { return &Failures{screen: screen, now: time.Now} }
 
-// Consume prints lines about tasks that have failed. It never returns an error.
+// Consume prints lines about failed tasks. It never returns an error.
 func (f *Failures) Consume(events []task.Event) error {
 	for i := range events {
-		// The end of the run tells of a command that nothing can run.
+		// A command that cannot be executed at all is reported when the run ends.
 		if e := &events[i]; e.Kind == task.Finished && e.Result.Outcome.Failed() && !e.Result.Known() && !e.Result.BadCommand {
-			if f.held++; f.held == 1 {
-				f.only = f.line(e.Task, e.Result)
+			if f.unprinted++; f.unprinted == 1 {
+				f.firstLine = f.line(e.Task, e.Result)
 			}
-			if f.lines < failuresFirst {
-				f.say()
+			if f.printed < failuresFirst {
+				f.print()
 			}
 		}
 	}
-	if f.held > 0 && !f.now().Before(f.next) {
-		f.say()
+	if f.unprinted > 0 && !f.now().Before(f.due) {
+		f.print()
 	}
 	return nil
 }
@@ -55,24 +55,23 @@ func (f *Failures) Consume(events []task.Event) error {
 // Close does nothing.
 func (f *Failures) Close(task.Stats) error { return nil }
 
-// say prints a line about the failures that have none, unless another program has the
-// terminal.
-func (f *Failures) say() {
-	if !free(f.screen.err.w) {
+// print prints a line about the unprinted failures, unless another program has the terminal.
+func (f *Failures) print() {
+	if !mayWrite(f.screen.err.w) {
 		return
 	}
-	text := f.only
-	if f.held > 1 {
-		text = "crew: " + f.screen.red(fmt.Sprintf("%d more tasks failed", f.held)) + "\n"
+	text := f.firstLine
+	if f.unprinted > 1 {
+		text = "crew: " + f.screen.red(fmt.Sprintf("%d more tasks failed", f.unprinted)) + "\n"
 	}
 	f.screen.Say(text)
-	f.lines++
-	f.held, f.next = 0, f.now().Add(failuresEvery)
+	f.printed++
+	f.unprinted, f.due = 0, f.now().Add(failuresEvery)
 }
 
 func (f *Failures) line(t *task.Task, r *task.Result) string {
 	text := "crew: " + f.screen.red(fmt.Sprintf("task %d failed: %s", t.ID, r.Verdict()+task.LaterAttempt(r.Attempt)))
-	if !t.NoArgs { // else the label is the number
+	if !t.NoArgs { // otherwise the label is the number
 		text += ": " + t.Label(failureLabel)
 	}
 	return text + "\n"

@@ -9,7 +9,8 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestColoursEnd: what a task leaves on is off where crew writes, and only there.
+// TestColoursEnd checks that colours left on by a task are ended on the streams to which crew
+// writes, and only there.
 func TestColoursEnd(t *testing.T) {
 	y := newTTY(t, 80)
 	s := NewScreen(y.File, y.File)

@@ -10,23 +10,23 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Fence is a pair of lines in the log of a CI server, which obeys nothing that stands
-// between them. The zero Fence is none.
+// Fence is a pair of lines for the log of a CI server. The server ignores commands between them.
+// The zero Fence is no fence.
 type Fence struct{ Stop, Resume string }
 
-// readWithin is how long a stream waits for the reader of the other one.
-const readWithin = time.Second
+// readTimeout is how long a write to one stream waits until the other one has been read.
+const readTimeout = time.Second
 
-// FenceOwnLines has lines of crew's own be fenced if they might hold a command to the CI server,
-// and the log's reader see stdout and stderr in the order in which they are written.
-// It must be called before anything is printed.
+// FenceOwnLines puts a fence around crew's own lines if they might contain a command to the CI
+// server. It also makes writes wait, so that the server reads stdout and stderr in the order of
+// writing. Call it before anything is printed.
 func (s *Screen) FenceOwnLines(f Fence) {
-	s.fence, s.inOrder = f, !s.together()
+	s.fence, s.inOrder = f, !s.sameTarget()
 }
 
-// FenceOutput fences all that is shown from now on, until it calls the returned function. If
-// raw, tasks write by themselves, so nobody knows whether they have ended their last line.
-// It must be called before anything is printed.
+// FenceOutput puts a fence around everything shown until the returned function is called. raw means
+// that tasks write to stdout and stderr themselves, so their last line may be unfinished. Call it
+// before anything is printed.
 func (s *Screen) FenceOutput(f Fence, raw bool) (open func()) {
 	if raw {
 		f.Resume = "\n" + f.Resume
@@ -35,7 +35,7 @@ func (s *Screen) FenceOutput(f Fence, raw bool) (open func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		_, _ = io.WriteString(s.out, line)
-		if !s.together() {
+		if !s.sameTarget() {
 			_, _ = io.WriteString(s.err, line)
 		}
 	}
@@ -44,35 +44,35 @@ func (s *Screen) FenceOutput(f Fence, raw bool) (open func()) {
 	return func() { both(f.Resume) }
 }
 
-// CICommands prints commands to the CI server on stderr, outside of any fence. Errors are
-// ignored.
+// CICommands prints commands to the CI server on stderr, outside any fence. It ignores errors.
 func (s *Screen) CICommands(lines string) {
 	if lines != "" {
-		s.say(s.enclosure.Resume + lines + s.enclosure.Stop)
+		s.print(s.enclosure.Resume + lines + s.enclosure.Stop)
 	}
 }
 
-// fenced returns lines of crew's own, with the fence around them if they need one.
+// fenced returns lines, in a fence if they need one.
 func (s *Screen) fenced(lines string) string {
-	if s.fence.Stop == "" || s.enclosure.Stop != "" || !commands().MatchString(lines) {
+	if s.fence.Stop == "" || s.enclosure.Stop != "" || !ciCommands().MatchString(lines) {
 		return lines
 	}
 	return s.fence.Stop + lines + s.fence.Resume
 }
 
-// commands matches where GitHub Actions might find a command. One of the old form may stand anywhere
-// in a line, and white space before one of the new.
-var commands = sync.OnceValue(func() *regexp.Regexp {
+// ciCommands matches text that GitHub Actions may take for a command. The old form may be anywhere
+// in a line, and the new one may follow white space.
+var ciCommands = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`##\[|(?m:^|\r)[\s\v\x{85}\pZ]*::`)
 })
 
-// awaitRead waits until a pipe has been read, but not for ever, nor where that does not show.
+// awaitRead waits until the pipe has been read, for at most readTimeout. It does not wait for other
+// files.
 func (s *stream) awaitRead() {
 	f, ok := s.w.(*os.File)
 	if !ok {
 		return
 	}
-	for end := time.Now().Add(readWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(readTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if kernel.Pending(int(f.Fd())) == 0 || abandoned(f) {
 			return
 		}

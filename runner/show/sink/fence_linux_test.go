@@ -14,7 +14,7 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// TestStreamsAreReadInOrder has stderr wait until stdout has been read.
+// TestStreamsAreReadInOrder checks that stderr waits until stdout has been read.
 func TestStreamsAreReadInOrder(t *testing.T) {
 	fromOut, out, err := os.Pipe()
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestStreamsAreReadInOrder(t *testing.T) {
 	for range 100 {
 		n, err := kernel.Unread(int(fromErr.Fd()))
 		require.NoError(t, err)
-		require.True(t, n == 0 || time.Since(begin) > readWithin, "it has been written too early")
+		require.True(t, n == 0 || time.Since(begin) > readTimeout, "it has been written too early")
 		time.Sleep(100 * time.Microsecond)
 	}
 	var text strings.Builder

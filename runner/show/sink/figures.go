@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	barWidth  = 40          // columns of the bar itself, at most
-	barLeast  = 8           // fewer columns than this are not worth a bar
-	nameWidth = 30          // columns of a task's name, at most, beside others
-	nameLeast = 6           // fewer columns than this are not worth a name
-	nameAfter = time.Second // how long a task runs before it is named
-	nameTasks = 5           // that are named, at most
+	maxBarWidth  = 40          // maximum width of the bar
+	minBarWidth  = 8           // a narrower bar is left out
+	maxNameWidth = 30          // maximum width of a task's name among several
+	minNameWidth = 6           // a narrower name is left out
+	nameAfter    = time.Second // time after which a running task is named
+	maxNames     = 5           // maximum number of names
 )
 
-// figures returns the parts of the progress line, the most important ones first.
+// figures returns the parts of the progress line, with the most important ones first.
 func (t *Terminal) figures(n tally, now time.Time) []string {
 	s := &t.stats
 	count := strconv.FormatInt(n.done, 10)
@@ -32,7 +32,7 @@ func (t *Terminal) figures(n tally, now time.Time) []string {
 		count += "/" + strconv.FormatInt(n.total, 10)
 	}
 	f := []string{
-		"crew: " + count + " done", fmt.Sprintf(", %d running", s.Running), fmt.Sprintf(", %d failed", s.Failed()), t.rest(n, now),
+		"crew: " + count + " done", fmt.Sprintf(", %d running", s.Running), fmt.Sprintf(", %d failed", s.Failed()), t.remaining(n, now),
 	}
 	if passed := s.Elapsed(now).Round(time.Second); passed > 0 {
 		f = append(f, ", after "+task.Brief(passed))
@@ -46,9 +46,9 @@ func (t *Terminal) figures(n tally, now time.Time) []string {
 	return f
 }
 
-// rest says how long the rest of the run takes or, if that cannot be said, how long
-// the oldest task has been running.
-func (t *Terminal) rest(n tally, now time.Time) string {
+// remaining returns the estimated time left or, without an estimate, the age of the oldest running
+// task.
+func (t *Terminal) remaining(n tally, now time.Time) string {
 	at := t.stats.Clock.At(now)
 	if n.known && n.waiting > 0 && !t.stats.Draining {
 		if eta, ok := t.stats.ETA(n.waiting, t.load.ages(at), now); ok {
@@ -66,14 +66,14 @@ func (t *Terminal) rest(n tally, now time.Time) string {
 // age returns how long a has been running, in whole seconds.
 func (a runningTask) age(now time.Time) time.Duration { return now.Sub(a.since).Truncate(time.Second) }
 
-// name returns what people recognize a's task by, in at most so many columns.
+// name returns the label of a's task, cut to a number of columns.
 func (a runningTask) name(columns int) string { return Cut(a.task.Label(4*columns), columns) }
 
-// longest names the tasks that have run longest, in at most so many columns.
-func (t *Terminal) longest(columns int, now time.Time) string {
+// longestRunning names the tasks that have been running longest, within a number of columns.
+func (t *Terminal) longestRunning(columns int, now time.Time) string {
 	now = t.stats.Clock.At(now)
 	line := ""
-	for _, a := range t.load.oldest(nameTasks) {
+	for _, a := range t.load.oldest(maxNames) {
 		age := a.age(now)
 		if age < nameAfter {
 			break
@@ -83,35 +83,35 @@ func (t *Terminal) longest(columns int, now time.Time) string {
 			next = ", " + next
 		}
 		room := columns - uniseg.StringWidth(line) - len(next)
-		if room < nameLeast {
+		if room < minNameWidth {
 			break
 		}
-		line += next + a.name(min(room, nameWidth))
+		line += next + a.name(min(room, maxNameWidth))
 	}
 	return line
 }
 
-// fit returns the progress line for a terminal of the given width, without the last
-// figures if there is no room. The last column stays free, since terminals
-// differ in what they do after it. One figure also gives way to a bar.
+// fit joins the parts of the progress line and leaves out the last ones if the terminal is too
+// narrow. To make room for a bar, it leaves out at most one. The last column stays free, because
+// terminals differ in how they wrap.
 func fit(f []string, n tally, columns int) string {
 	columns--
 	const around = len("  100% []")
 	most := columns
 	if n.known {
-		most -= around + barLeast
+		most -= around + minBarWidth
 	}
 	for len(f) > 0 && uniseg.StringWidth(strings.Join(f, "")) > most {
 		f, most = f[:len(f)-1], columns
 	}
 	line := strings.Join(f, "")
-	if room := min(columns-uniseg.StringWidth(line)-around, barWidth); n.known && line != "" && room >= barLeast {
+	if room := min(columns-uniseg.StringWidth(line)-around, maxBarWidth); n.known && line != "" && room >= minBarWidth {
 		return meter(line, n.done, n.total, room)
 	}
 	return line
 }
 
-// Cut shortens s to a number of columns of a terminal.
+// Cut shortens s to a number of terminal columns.
 func Cut(s string, columns int) string {
 	if uniseg.StringWidth(s) <= columns {
 		return s
@@ -123,59 +123,57 @@ func Cut(s string, columns int) string {
 	return s + "…"
 }
 
-// Input tells what is known of the input before it has been read. The zero Input knows
-// nothing.
+// Input describes the input before it has been read. The zero Input knows nothing.
 type Input struct {
-	// Tasks returns how many tasks the input makes, if that is known. The first call
-	// may begin to count them. It waits for that, but not longer than wait. It may be
-	// nil.
+	// Tasks returns the number of tasks in the input, if it is known. The first call may begin to
+	// count them; each call waits for the result for up to wait. Tasks may be nil.
 	Tasks func(wait time.Duration) (n int64, ok bool)
-	// DoneBefore is how many of them an earlier run has done, as far as is known.
+	// DoneBefore is how many of the tasks earlier runs have done, as far as it is known.
 	DoneBefore int64
-	// Resumable means that what is done is known to the next run, from a journal or from the
-	// files that tasks make, so the same command goes on where a run has stopped.
+	// Resumable means that the next run knows which tasks are done, from a journal or from the
+	// files that they make, so the same command resumes the run.
 	Resumable bool
-	// Elsewhere means that the tasks run elsewhere, and only their results are shown.
+	// Elsewhere means that another process runs the tasks, and this one only shows their results.
 	Elsewhere bool
 }
 
-// tally says how many tasks there are and what became of them.
+// tally is how many tasks there are in each state.
 type tally struct {
-	total     int64 // at least, unless known
-	known     bool  // total is exact
-	done      int64 // succeeded, failed or skipped
-	before    int64 // those of them that an earlier run has done
-	cancelled int64 // interrupted
-	waiting   int64 // all others, except running ones
+	total      int64 // a lower bound unless known is set
+	known      bool  // total is exact
+	done       int64 // succeeded, failed or skipped
+	doneBefore int64 // how many of these earlier runs have done
+	cancelled  int64 // interrupted
+	waiting    int64 // all others, except running ones
 }
 
-// tally counts the tasks. It may wait for the number of tasks.
+// tally counts the tasks. It waits up to wait for their number.
 func (in Input) tally(s *task.Stats, wait time.Duration) tally {
-	t := tally{total: s.Admitted, known: s.InputEnd, before: s.Resumed(), cancelled: s.Of(task.Cancelled)}
+	t := tally{total: s.Admitted, known: s.InputEnd, doneBefore: s.Resumed(), cancelled: s.Of(task.Cancelled)}
 	if !t.known && in.Tasks != nil {
 		if n, ok := in.Tasks(wait); ok && n >= s.Admitted {
 			t.total, t.known = n, true
-			// Those that are done already and not read yet.
-			t.before += max(0, min(in.DoneBefore-t.before, n-s.Admitted))
+			// done tasks that have not been read yet
+			t.doneBefore += max(0, min(in.DoneBefore-t.doneBefore, n-s.Admitted))
 		}
 	}
-	t.done = s.Done() + t.before - s.Resumed()
+	t.done = s.Done() + t.doneBefore - s.Resumed()
 	t.waiting = max(0, t.total-t.done-t.cancelled-s.Running)
 	return t
 }
 
-// load is the set of running tasks. Its times are on the run's clock.
-type load map[uint64]runningTask
+// runningTasks holds the running tasks by ID. Its times are on the run's clock.
+type runningTasks map[uint64]runningTask
 
-// runningTask is a task that runs, and since when.
+// runningTask is a running task.
 type runningTask struct {
 	task  *task.Task
 	slot  int
 	since time.Time
 }
 
-// apply takes an event that happened at a moment.
-func (l load) apply(e *task.Event, at time.Time) {
+// apply updates l from an event that happened at the given time.
+func (l runningTasks) apply(e *task.Event, at time.Time) {
 	switch e.Kind {
 	case task.Started:
 		l[e.ID] = runningTask{e.Task, e.Slot, at}
@@ -184,16 +182,16 @@ func (l load) apply(e *task.Event, at time.Time) {
 	}
 }
 
-// oldest returns the n attempts that have run longest, the oldest first.
-func (l load) oldest(n int) []runningTask {
+// oldest returns the n attempts that have been running longest, oldest first.
+func (l runningTasks) oldest(n int) []runningTask {
 	list := slices.SortedFunc(maps.Values(l), func(a, b runningTask) int {
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.slot, b.slot))
 	})
 	return list[:min(n, len(list))]
 }
 
-// ages returns how long the attempts have been running.
-func (l load) ages(now time.Time) []time.Duration {
+// ages returns how long each attempt has been running.
+func (l runningTasks) ages(now time.Time) []time.Duration {
 	ages := make([]time.Duration, 0, len(l))
 	for _, a := range l {
 		ages = append(ages, now.Sub(a.since))

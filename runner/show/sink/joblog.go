@@ -25,44 +25,44 @@ import (
 
 const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 
-// Joblog writes a row for each task as it ends, in the nine tab-separated columns
-// of GNU parallel's --joblog (parallel(1)), so programs that read those can read
-// it.
+// Joblog writes a row for each task when it ends, in the nine tab-separated columns of GNU
+// parallel's --joblog (parallel(1)), so that programs for those logs can read it.
 //
-// In a command, control characters are written as \t, \n, \r and \xHH, byte by byte,
-// and a backslash as \\. So each task is one line, the command can be recovered, and the
-// log can be shown on a terminal. Exitval is -1 if crew itself ended the task or lost it, or
-// got no answer or output, and Host a colon for this machine. JobRuntime has from 1 to mostMarks
-// blanks more in front of it than parallel writes: so who reads a row knows who has written the
-// command, and runs that write to a file at the same time are told apart by how many they are.
-// A task that never ran because the run ended before it has no row.
+// In a command, control characters are written as \t, \n, \r or \xHH, byte by byte, and a backslash
+// as \\. So each task is one line, the command can be recovered, and the log is safe to show on a
+// terminal. Exitval is -1 if crew ended or lost the task, or got no answer or output. Host is a
+// colon for this machine. A task that never ran has no row.
+//
+// JobRuntime has 1 to maxMarks more leading blanks than parallel writes. They show a reader that
+// crew has escaped the command, and their number distinguishes runs that write to the file at the
+// same time.
 type Joblog struct {
-	path string
-	file *os.File
-	kept bool           // it is a regular file, which can be read back
-	buf  []byte         // the rows of a batch
-	mark string         // the blanks of this run; "" before its first row
-	had  map[string]int // how often the file has a row of an earlier result
+	path      string
+	file      *os.File
+	regular   bool           // it is a regular file, which can be read back
+	buf       []byte         // rows of a batch
+	mark      string         // blanks that mark the rows of this run; "" before the first one
+	rowCounts map[string]int // number of rows in the file by key, for results of earlier runs
 }
 
-// mostMarks is of how many runs at the same time the rows are told apart.
-const mostMarks = 32
+// maxMarks is the number of different marks.
+const maxMarks = 32
 
-// JoblogMode says what becomes of the rows that a joblog holds.
+// JoblogMode says how to treat the existing rows of a joblog.
 type JoblogMode uint8
 
-// The modes.
+// The joblog modes.
 const (
-	JoblogNew    JoblogMode = iota // they go
-	JoblogShared                   // they stay, as other runs write to the file, before this one or beside it
-	// JoblogResumed is for a run that goes on: they stay, but for a last one that a crash has
-	// cut. A file that cannot be read back, such as a pipe, is left as it is.
+	JoblogNew    JoblogMode = iota // remove them
+	JoblogShared                   // keep them, because other runs write to the same file
+	// JoblogResumed is for a resumed run. It keeps the rows except a last one that a crash has cut.
+	// A file that cannot be read back, such as a pipe, is left as it is.
 	JoblogResumed
 )
 
-// OpenJoblog opens or creates the file, and writes its header if there is none. Of the
-// earlier results that a resumed run brings along, those with these starts may already
-// have a row, and get no second one; starts may be nil.
+// OpenJoblog opens or creates the file, and writes a header if it is empty. starts are the start
+// times of earlier results that may already have a row, which then is not repeated; starts may be
+// nil.
 func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Joblog, error) {
 	flags := os.O_APPEND
 	if mode == JoblogNew {
@@ -76,18 +76,18 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 		return nil, fmt.Errorf("open joblog %s: %w", path, task.WithoutPath(err))
 	}
 	st, err := f.Stat()
-	j := &Joblog{path: path, file: f, kept: err == nil && st.Mode().IsRegular(), had: map[string]int{}}
-	if err := j.begin(mode, starts); err != nil {
+	j := &Joblog{path: path, file: f, regular: err == nil && st.Mode().IsRegular(), rowCounts: map[string]int{}}
+	if err := j.prepare(mode, starts); err != nil {
 		f.Close()
-		return nil, j.fail(err)
+		return nil, j.wrap(err)
 	}
 	return j, nil
 }
 
-// begin makes the file end with a whole row, or the header. A resumed run cuts a last row without
-// newline, and remembers the rows with these starts.
-func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) (err error) {
-	if mode == JoblogResumed && !j.kept {
+// prepare makes sure that the file ends with a complete row or the header. A resumed run truncates
+// an incomplete last row, and counts the rows with the given starts.
+func (j *Joblog) prepare(mode JoblogMode, starts iter.Seq[time.Time]) (err error) {
+	if mode == JoblogResumed && !j.regular {
 		return nil
 	}
 	defer j.lock()()
@@ -100,13 +100,13 @@ func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) (err error) 
 			_, err = j.file.ReadAt(last, size-1)
 		}
 	default:
-		sought := map[string]bool{} // as they stand in rows
+		sought := map[string]bool{} // in the format of rows
 		if starts != nil {
 			for start := range starts {
 				sought[seconds(start.UnixMilli())] = true
 			}
 		}
-		if size, _, err = j.read(sought); err == nil {
+		if size, _, err = j.readRows(sought); err == nil {
 			err = j.file.Truncate(size)
 		}
 	}
@@ -121,22 +121,22 @@ func (j *Joblog) begin(mode JoblogMode, starts iter.Seq[time.Time]) (err error) 
 	return err
 }
 
-// read reads the file, and remembers the rows with starts that are sought. It returns the size of all
-// whole rows, and the mark that no row has yet or, if the file has rows with each, the one whose latest
-// row comes first.
-func (j *Joblog) read(sought map[string]bool) (whole int64, mark string, err error) {
-	var last [mostMarks]int
+// readRows reads the file and counts the rows with a sought start. It returns the size of all
+// complete rows, and the mark for this run: one that no row has or, if all are used, the one whose
+// last row is the earliest.
+func (j *Joblog) readRows(sought map[string]bool) (whole int64, mark string, err error) {
+	var last [maxMarks]int
 	in := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, math.MaxInt64), 64<<10)
-	for n := 1; j.kept && err == nil; n++ {
+	for n := 1; j.regular && err == nil; n++ {
 		var row string
 		if row, err = in.ReadString('\n'); err == nil {
 			whole += int64(len(row))
-			start, mark, key := parts(row)
-			if mark > 0 && mark <= mostMarks {
+			start, mark, key := parseRow(row)
+			if mark > 0 && mark <= maxMarks {
 				last[mark-1] = n
 			}
 			if sought[start] {
-				j.had[key]++
+				j.rowCounts[key]++
 			}
 		}
 	}
@@ -146,9 +146,9 @@ func (j *Joblog) read(sought map[string]bool) (whole int64, mark string, err err
 	return whole, strings.Repeat(" ", 1+slices.Index(last[:], slices.Min(last[:]))), err
 }
 
-// parts returns the start and the mark of a row, and all of it without the mark and the task's
-// number, which differ from run to run.
-func parts(row string) (start string, mark int, key string) {
+// parseRow returns the start and the mark of a row, and a key: the row without its mark and its
+// task number, which differ from run to run.
+func parseRow(row string) (start string, mark int, key string) {
 	cell := strings.SplitN(row, "\t", 5)
 	if len(cell) < 5 {
 		return "", 0, ""
@@ -156,11 +156,12 @@ func parts(row string) (start string, mark int, key string) {
 	return cell[2], task.JoblogMark(cell[3]), cell[1] + "\t" + cell[2] + "\t" + strings.TrimLeft(cell[3], " ") + "\t" + cell[4]
 }
 
-// lock keeps other runs from opening the file and from choosing a mark, until unlock is called. Without
-// locks, which some network file systems lack, runs that begin at once may get the same mark.
+// lock prevents other runs from opening the file or choosing a mark until unlock is called. Some
+// network file systems have no locks; there, runs that begin at the same time may choose the same
+// mark.
 func (j *Joblog) lock() (unlock func()) {
 	set := func(how int16) {
-		if j.kept {
+		if j.regular {
 			_ = kernel.IgnoreEINTR(func() error { return unix.FcntlFlock(j.file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: how}) })
 		}
 	}
@@ -173,20 +174,20 @@ func (j *Joblog) Consume(events []task.Event) error {
 	j.buf = j.buf[:0]
 	for i := range events {
 		e := &events[i]
-		if e.Kind != task.Finished || !ran(e) {
+		if e.Kind != task.Finished || !mustLog(e) {
 			continue
 		}
 		if e.Result.Known() {
-			if _, _, key := parts(string(appendRow(nil, e, ""))); j.had[key] > 0 {
-				j.had[key]--
+			if _, _, key := parseRow(string(appendRow(nil, e, ""))); j.rowCounts[key] > 0 {
+				j.rowCounts[key]--
 				continue
 			}
 		}
 		if j.mark == "" {
 			defer j.lock()() // until this run has written a row
 			var err error
-			if _, j.mark, err = j.read(nil); err != nil {
-				return j.fail(err)
+			if _, j.mark, err = j.readRows(nil); err != nil {
+				return j.wrap(err)
 			}
 		}
 		j.buf = appendRow(j.buf, e, j.mark)
@@ -195,31 +196,31 @@ func (j *Joblog) Consume(events []task.Event) error {
 		return nil
 	}
 	_, err := j.file.Write(j.buf)
-	return j.fail(err)
+	return j.wrap(err)
 }
 
 // Sync makes the rows durable, unless the file is a pipe or a terminal.
 func (j *Joblog) Sync() error {
-	if !j.kept {
+	if !j.regular {
 		return nil
 	}
-	return j.fail(j.file.Sync())
+	return j.wrap(j.file.Sync())
 }
 
 // Close closes the file.
-func (j *Joblog) Close(task.Stats) error { return j.fail(j.file.Close()) }
+func (j *Joblog) Close(task.Stats) error { return j.wrap(j.file.Close()) }
 
-// fail returns err, if it is one, with what was being done.
-func (j *Joblog) fail(err error) error {
+// wrap adds context to err, which may be nil.
+func (j *Joblog) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("write joblog %s: %w", j.path, task.WithoutPath(err))
 }
 
-// ran reports whether a finished task has a result that no earlier run has
-// logged: it ran, was tried and could not be started, or was skipped.
-func ran(e *task.Event) bool {
+// mustLog reports whether a finished task has a result to log: it ran, could not be started, or was
+// skipped, and no earlier run has logged it.
+func mustLog(e *task.Event) bool {
 	return !e.Result.Logged && e.Result.Outcome != task.NotRun && (e.Result.Outcome != task.Cancelled || e.Attempt > 0)
 }
 
@@ -244,10 +245,10 @@ func appendRow(b []byte, e *task.Event, mark string) []byte {
 	return append(appendEscaped(b, t.CommandLine(t.ArgvIn(r))), '\n')
 }
 
-// seconds returns milliseconds as they stand in a row.
+// seconds formats milliseconds in the format of rows.
 func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 
-// appendEscaped appends a command as it stands in a row.
+// appendEscaped appends a command in the format of rows.
 func appendEscaped(b []byte, s string) []byte {
 	for s != "" {
 		r, n := utf8.DecodeRuneInString(s)
@@ -256,7 +257,7 @@ func appendEscaped(b []byte, s string) []byte {
 		switch {
 		case strings.ContainsRune("\\\t\n\r", r):
 			b = append(b, '\\', `\tnr`[strings.IndexRune("\\\t\n\r", r)])
-		case unicode.IsControl(r), c < "\xa0" && !utf8.ValidString(c): // alone, a byte is a control character to some terminals
+		case unicode.IsControl(r), c < "\xa0" && !utf8.ValidString(c): // some terminals take a single byte for a control character
 			for i := range n {
 				b = fmt.Appendf(b, `\x%02x`, c[i])
 			}

@@ -11,39 +11,39 @@ import (
 	"crew/runner/decide/task"
 )
 
-// object writes results as JSON, one object a line: their task.Facts, the record and, if
-// attempts failed before, attempts with theirs. It streams outputs, so their size does not
-// matter. What is not UTF-8 is written as task.Bytes are. fields has the columns that have
-// names, for each record.
+// object writes results as JSON, one object per line, with task.Facts, the records and, if earlier
+// attempts failed, their facts in attempts. If columns have names, fields holds them for each
+// record. Text that is not UTF-8 is written in the form of task.Bytes. Outputs are streamed, so
+// they may have any size.
 type object struct {
 	outputs bool // include stdout and stderr
-	frames  bool // have them follow; see task.ShowFrames
+	frames  bool // write the outputs after the object; see task.ShowFrames
 	records Records
 	buf     []byte
 	check   utf8Check
 	escape  escaper
 }
 
-// Records says what the records of tasks are like.
+// Records describes the records of tasks.
 type Records struct {
-	Several bool     // a task can have several
-	Names   []string // of the columns, "" for one without; nil if none has one
-	Objects bool     // they are JSON objects, whose members have names
+	Several bool     // a task may have several records
+	Names   []string // column names, "" for a column without; nil if there are none
+	Objects bool     // records are JSON objects, so their members have names
 }
 
-// write writes the object of a task that ended with r.
+// write writes the object of a task with result r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
-	j.buf = j.begin(j.buf[:0], t, r)
+	j.buf = j.appendFacts(j.buf[:0], t, r)
 	if len(r.Before) > 0 {
 		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
 		for _, b := range r.Before {
 			f := b.Facts()
-			f.Task, f.Key = 0, "" // as above
+			f.Task, f.Key = 0, "" // the outer object has them
 			open := len(j.buf)
 			j.buf = f.Append(j.buf)
-			j.buf[open] = '{' // in place of the comma
+			j.buf[open] = '{' // replaces the comma
 			if !b.Earlier {
-				if err := j.streams(w, b); err != nil {
+				if err := j.appendOutputs(w, b); err != nil {
 					return err
 				}
 			}
@@ -55,9 +55,9 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
 	}
 	if j.frames {
-		return j.frame(w, r)
+		return j.writeFrames(w, r)
 	}
-	if err := j.streams(w, r); err != nil {
+	if err := j.appendOutputs(w, r); err != nil {
 		return err
 	}
 	j.buf = append(j.buf, "}\n"...)
@@ -65,8 +65,8 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	return err
 }
 
-// frame writes buf and the outputs behind it.
-func (j *object) frame(w io.Writer, r *task.Result) error {
+// writeFrames writes buf, and both outputs after it.
+func (j *object) writeFrames(w io.Writer, r *task.Result) error {
 	j.buf = task.AppendInt(task.AppendInt(j.buf, "out", task.Length(r.Stdout)), "err", task.Length(r.Stderr))
 	_, err := w.Write(append(j.buf, "}\n"...))
 	for _, o := range [...]task.Output{r.Stdout, r.Stderr} {
@@ -77,9 +77,9 @@ func (j *object) frame(w io.Writer, r *task.Result) error {
 	return err
 }
 
-// streams writes buf and both outputs, if they are included. It leaves the rest to be
-// written in buf.
-func (j *object) streams(w io.Writer, r *task.Result) error {
+// appendOutputs appends both outputs to the object, if they are included. It writes buf and the
+// outputs to w, and leaves the rest in buf.
+func (j *object) appendOutputs(w io.Writer, r *task.Result) error {
 	if !j.outputs {
 		return nil
 	}
@@ -117,13 +117,13 @@ func (j *object) streams(w io.Writer, r *task.Result) error {
 	return nil
 }
 
-// begin appends the members before attempts and outputs. The object stays open.
-func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
+// appendFacts appends the members before attempts and outputs. The object stays open.
+func (j *object) appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
 	form, open := &j.records, len(b)
 	f := r.Facts()
 	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.CommandLine(t.ArgvIn(r)))
 	b = f.Append(b)
-	b[open] = '{' // in place of the comma
+	b[open] = '{' // replaces the comma
 	b = form.append(task.AppendName(b, "args"), t.Records, task.AppendColumns)
 	switch {
 	case form.Objects && t.Object != "":
@@ -133,7 +133,7 @@ func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
 			return task.AppendFields(b, form.Names, columns)
 		})
 	}
-	if block := t.Block; block != nil { // where it begins in the input, and its size
+	if block := t.Block; block != nil { // its position in the input and its size
 		b = append(task.AppendName(b, "block"), `{"input":`...)
 		b = task.AppendInt(task.Bytes(block.Name).Append(b), "offset", block.Off)
 		b = append(task.AppendInt(b, "bytes", block.Size()-int64(len(block.Head))), '}')
@@ -141,8 +141,7 @@ func (j *object) begin(b []byte, t *task.Task, r *task.Result) []byte {
 	return b
 }
 
-// append appends what value makes of the record, or an array of that if tasks can have
-// several.
+// append appends value(record), or an array of these if tasks may have several records.
 func (form *Records) append(b []byte, records [][]string, value func([]byte, []string) []byte) []byte {
 	if len(records) == 1 && !form.Several {
 		return value(b, records[0])
@@ -173,10 +172,9 @@ func (e *escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// utf8Check finds out whether an output is UTF-8. Writes may cut characters
-// anywhere.
+// utf8Check checks whether an output is UTF-8. Writes may split characters.
 type utf8Check struct {
-	cut []byte // the start of a character
+	cut []byte // beginning of an incomplete character
 }
 
 var errNotUTF8 = errors.New("not UTF-8")
@@ -190,7 +188,7 @@ func (c *utf8Check) valid(o task.Output) (bool, error) {
 	return len(c.cut) == 0, err
 }
 
-// Write returns errNotUTF8 at the first invalid byte, or shortly after it.
+// Write returns errNotUTF8 at the first invalid byte, or soon after it.
 func (c *utf8Check) Write(p []byte) (int, error) {
 	text := p
 	if len(c.cut) > 0 {

@@ -47,7 +47,7 @@ func TestLargeOutputDoesNotPassThroughTheHeap(t *testing.T) {
 	}
 }
 
-// crumbs writes itself a few bytes at a time.
+// crumbs is an output that writes itself a few bytes at a time.
 type crumbs struct {
 	spool.Text
 	rnd *rand.Rand
@@ -69,7 +69,7 @@ func FuzzJSONString(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for round := range 20 { // in other crumbs each time
+		for round := range 20 { // with other sizes each time
 			var b bytes.Buffer
 			j := object{outputs: true}
 			require.NoError(t, j.write(&b, &task.Task{ID: 1}, &task.Result{Stdout: crumbs{spool.Text(s), crewtest.Rand(t, round)}}))

@@ -11,8 +11,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// What is left of a run that is looked at in the middle. Tasks, so many that take so many
-// seconds each, run on slots and start in order, no sooner than a pace allows.
+// TestETA checks the estimates in the middle of a run. Each group of tasks has a number and a
+// duration. Tasks run on slots and start in order, limited by a pace.
 func TestETA(t *testing.T) {
 	crewtest.Examples(t, "testdata/eta.jsonl", func(t *testing.T, c struct {
 		It    string
@@ -22,11 +22,11 @@ func TestETA(t *testing.T) {
 			N    int
 			Take float64
 		}
-		At, Left []float64 // 0 if that is not known
+		At, Left []float64 // Left is 0 if unknown
 	}) {
 		for i, at := range c.At {
 			seconds := func(n float64) time.Time { return dawn.Add(time.Duration(n * 1e9)) }
-			l := load{}
+			l := runningTasks{}
 			var s task.Stats
 			waiting, id, now := int64(0), uint64(0), seconds(at)
 			apply := func(e task.Event) { l.apply(&e, e.At); s.Apply(&e) }

@@ -7,8 +7,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// meter returns line followed by a bar. Each call makes a new progressbar, since
-// one that has reached its end draws nothing more.
+// meter returns line followed by a bar. Each call makes a new progressbar, because one that has
+// reached its end draws nothing more.
 func meter(line string, done, total int64, width int) string {
 	b := progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(io.Discard),
@@ -16,7 +16,7 @@ func meter(line string, done, total int64, width int) string {
 		progressbar.OptionSetWidth(width),
 		progressbar.OptionSetDescription(line+" "),
 		progressbar.OptionSetPredictTime(false),
-		progressbar.OptionSetRenderBlankState(true), // or 0% is not rendered
+		progressbar.OptionSetRenderBlankState(true), // otherwise 0% is not rendered
 	)
 	if err := b.Set64(done); err != nil {
 		return line

@@ -15,9 +15,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// writeFully writes all of b to w or fails: it goes on after a short write, and waits
-// while w would block. Another program that shares crew's stdout can make it
-// non-blocking at any moment.
+// writeFully writes all of b unless there is an error. It continues after a short write, and waits
+// while a write would block, because any program that shares crew's stdout can make it
+// non-blocking.
 func writeFully(w io.Writer, b []byte) (done int, err error) {
 	for done < len(b) {
 		n, err := w.Write(b[done:])
@@ -36,17 +36,17 @@ func writeFully(w io.Writer, b []byte) (done int, err error) {
 	return done, nil
 }
 
-// port is stdout or stderr for the output of tasks. It is used only under the
+// port is stdout or stderr for the output of tasks. The caller of its methods must hold the
 // screen's lock.
 type port struct {
-	w      io.Writer
-	stderr bool
-	err    error       // the first error; on stderr, one that lost something somebody might have read
-	unread atomic.Bool // something could not be written to stdout, as nobody reads it
+	w        io.Writer
+	stderr   bool
+	err      error       // the first error; on stderr, the first one that may have lost text with a reader
+	noReader atomic.Bool // a write to stdout failed because nothing reads it
 }
 
-// Write writes all of b. After an error of stdout it writes nothing more. An
-// error of stderr is no reason to stop, so Write hides it.
+// Write writes all of b. After an error on stdout, it writes nothing more. It hides errors on
+// stderr, because they are no reason to stop.
 func (p *port) Write(b []byte) (int, error) {
 	if p.err != nil && !p.stderr {
 		return 0, p.err
@@ -63,13 +63,13 @@ func (p *port) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
-	p.unread.Store(errors.Is(err, syscall.EPIPE))
+	p.noReader.Store(errors.Is(err, syscall.EPIPE))
 	p.err = fmt.Errorf("write stdout: %w", err)
 	return n, p.err
 }
 
-// abandoned reports whether w is a pipe or socket without a reader. It is false
-// of a terminal that has gone away, which SIGHUP tells of.
+// abandoned reports whether w is a pipe or socket without a reader. It is false for a terminal that
+// was closed, which is reported by SIGHUP.
 func abandoned(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -79,11 +79,11 @@ func abandoned(w io.Writer) bool {
 	if err != nil || st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
 		return false
 	}
-	got, err := poll(w, unix.POLLOUT, 0) // Darwin looks at nothing unless asked for something
+	got, err := poll(w, unix.POLLOUT, 0) // Darwin reports nothing if no event is requested
 	return err == nil && got&(unix.POLLERR|unix.POLLHUP) != 0
 }
 
-// poll calls poll(2) for w alone. It returns EAGAIN if w has no descriptor.
+// poll calls poll(2) for w. It returns EAGAIN if w has no descriptor.
 func poll(w io.Writer, events int16, timeout int) (got int16, err error) {
 	c, ok := w.(syscall.Conn)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// A pipe whose write end became non-blocking after crew had opened it takes all the same once it is
-// read, and tells when its reader has gone.
+// TestNonblockingStdout checks that a pipe that became non-blocking after crew opened it takes
+// everything once it is read, and that the loss of its reader is noticed.
 func TestNonblockingStdout(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		var fds [2]int

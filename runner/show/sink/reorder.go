@@ -2,40 +2,40 @@ package sink
 
 import "crew/runner/exec/spool"
 
-// logSize is how much of small results is packed into one buffer.
-const logSize = 128 << 10
+// packSize is the size of a buffer of packed results.
+const packSize = 128 << 10
 
-// reorderBuffer holds results that are finished and not yet released. Small ones
-// are packed, as they will be shown, into logs in the spool. Others keep their own
-// outputs. It is not safe for concurrent use.
+// reorderBuffer holds results that are finished but not released. Small ones are packed into shared
+// spool buffers, in the form in which they will be shown. Others keep their own outputs. It is not
+// safe for concurrent use.
 type reorderBuffer struct {
-	head uint64          // the lowest ID that is not yet released
-	held map[uint64]held // a closure for each would take a tenth of the time of a brief record
-	log  *log            // takes the next small results
+	head   uint64          // lowest ID that is not released
+	held   map[uint64]held // no closures: these would take a tenth of the time of a short record
+	packed *packedResults  // takes the next small results
 }
 
-// held is a result that waits: as a part of a log or, if own is not nil, as what that shows.
+// held is a waiting result: a part of a buffer or, if show is not nil, a function that shows it.
 type held struct {
-	in  *log
-	at  [3]uint32 // where each stream begins there, and the end
-	own func()
+	log     *packedResults
+	offsets [3]uint32 // where the part of each stream begins, and the end
+	show    func()
 }
 
-// log is many small results.
-type log struct {
+// packedResults is a buffer of small results.
+type packedResults struct {
 	*spool.Buffer
-	live int // that are not released, but for the latest log one more
+	unreleased int // results that are not released, plus one in the buffer that takes the next ones
 }
 
-// room returns the log for a small result of about n bytes.
-func (h *reorderBuffer) room(store *spool.Store, n int64) *log {
-	if h.log.Len()+n > logSize {
-		full := h.log
+// bufferFor returns the buffer for a small result of about n bytes.
+func (h *reorderBuffer) bufferFor(store *spool.Store, n int64) *packedResults {
+	if h.packed.Len()+n > packSize {
+		full := h.packed
 		full.Spill()
-		h.log = &log{Buffer: store.Buffer(), live: 1}
-		full.free()
+		h.packed = &packedResults{Buffer: store.Buffer(), unreleased: 1}
+		full.release()
 	}
-	return h.log
+	return h.packed
 }
 
 // hold holds a result.
@@ -46,19 +46,19 @@ func (h *reorderBuffer) hold(id uint64, r held) {
 	h.held[id] = r
 }
 
-// release moves head past id and returns what was held for it.
+// release moves head past id and returns the result held for it.
 func (h *reorderBuffer) release(id uint64) held {
 	h.head = id + 1
 	r := h.held[id]
 	if delete(h.held, id); len(h.held) == 0 {
-		h.held = nil // a map does not shrink
+		h.held = nil // because a map does not shrink
 	}
 	return r
 }
 
-// free gives up a result in l.
-func (l *log) free() {
-	if l.live--; l.live == 0 {
+// release gives up one result, and closes the buffer after the last one.
+func (l *packedResults) release() {
+	if l.unreleased--; l.unreleased == 0 {
 		l.Close()
 	}
 }

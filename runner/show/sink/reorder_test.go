@@ -53,7 +53,7 @@ func TestHeldResultsStaySmall(t *testing.T) {
 	}
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {

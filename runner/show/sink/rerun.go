@@ -13,97 +13,97 @@ import (
 )
 
 const (
-	rerunLine = 2 << 10 // bytes of the line beyond which the records go to a file
-	unit      = "\x1f"  // between the columns of a record in the file (ASCII unit separator)
+	maxRerunLine    = 2 << 10 // maximum length of the line; longer ones use a file
+	columnSeparator = "\x1f"  // separates columns in the file (ASCII unit separator)
 )
 
-// RerunConfig says how the line that runs again what has no success is spelt. Its
-// functions are called by Consume and Close.
+// RerunConfig says how to write the command line that runs the failed tasks again. Its functions
+// are called by Consume and Close.
 type RerunConfig struct {
-	// Line returns the whole command line, quoted for a shell, without the options that
-	// read and cut the records of this run. options name the source of records ("-0 -a
-	// FILE") and go among the other options; values (":::" and what follows) go at the end.
-	// Both are empty if only the length is asked for. If Line is nil, no line is shown.
+	// Line returns the whole command line, quoted for a shell, without the options that read and
+	// split this run's records. options ("-0 -a FILE") name the source of the records and go among
+	// the other options. values begins with ":::" and goes to the end. Both are empty when only the
+	// length is needed. If Line is nil, no line is shown.
 	Line func(options, values string) string
-	// Header returns the names of the columns, once a task has failed. Nil without --header,
-	// which stays in the line.
+	// Header returns the column names once a task has failed. They are listed first, because
+	// --header stays in the line. It is nil without --header.
 	Header func() []string
-	// WhyChanged returns why a task would change if it were listed ("{#} would be
-	// another number"), or "". Nil if none would.
+	// WhyChanged returns why a task would be different if it was listed ("{#} would be another
+	// number"), or "". It may be nil.
 	WhyChanged func(t *task.Task) string
-	// ReadMore calls list with the tasks that the run would have read after the one with a
-	// number, as far as they can be had at once, and returns the number of the last one. all
-	// reports whether no other would have followed. Nil if there is only what was read.
+	// ReadMore calls list with the tasks that follow task id in the input, as far as they are
+	// available at once, and returns the number of the last one. all reports that there are no
+	// others. It may be nil.
 	ReadMore func(id uint64, list func(*task.Task)) (last uint64, all bool)
-	// Unread says from where on the input was not read after the task with a number, or from
-	// a byte on if it is cut into blocks, and how to run what is there. It returns "" if nothing
-	// is. Nil if that is never said.
+	// Unread says which part of the input after task id was not read, or the part from byte at if
+	// the input is split into blocks, and how to run it. It returns "" if nothing is left. It may
+	// be nil.
 	Unread func(id uint64, at int64) string
-	// State says that the run keeps a journal, so --retry-failed knows what has failed, and
-	// there is no need for a file.
+	// State means that the run has a journal, so --retry-failed knows the failed tasks and no file
+	// is needed.
 	State bool
-	// SameCommand says that the same command runs again what has failed, and nothing else.
+	// SameCommand means that the same command runs exactly the failed tasks again.
 	SameCommand bool
 	RerunRecords
 }
 
-// RerunRecords says what the records of tasks are like.
+// RerunRecords describes the records of tasks.
 type RerunRecords struct {
-	// Batch is how many records a task takes if there are enough (-n). 0: a task may
-	// have any number. math.MaxInt: list at most one task.
+	// Batch is the number of records per task (-n), of which only the last task may have fewer. 0:
+	// a task may have any number. math.MaxInt: list at most one task.
 	Batch int
-	// Columns says that a record can have more than one column, each given by itself.
+	// Columns means that records may have several columns, each given by itself.
 	Columns bool
-	// StdinEnd is what ends each record if tasks read them (--stdin, --worker), else empty. Then
-	// -0 or -d stays in the line. Without Columns records are run again as they were
-	// read, so -C and --csv stay in the line, too.
+	// StdinEnd ends each record if tasks read them from stdin (--stdin, --worker); otherwise it is
+	// empty. If it is set, -0 or -d stays in the line. If Columns is not set, records are listed
+	// unsplit, so -C and --csv also stay in the line.
 	StdinEnd string
-	// CommandLines says that the records are the tasks' own command lines.
+	// CommandLines means that each record is the command line of a task.
 	CommandLines bool
-	// JSON says that the records are JSON objects (--input json).
+	// JSON means that records are JSON objects (--input json).
 	JSON bool
 }
 
-// rerun lists the records of tasks without success: in memory while they fit into one line
-// that a person can copy, else in a file, so memory stays bounded. The line has
-// them in input order, the file mostly in the order in which the tasks ended.
+// rerun lists the records of tasks without success: in memory while they fit into a line that a
+// person can copy, otherwise in a file, so that memory is bounded. The line has them in input
+// order, the file mostly in the order in which the tasks ended.
 //
-// The file holds NUL-terminated records, with columns separated by one control
-// byte. It is not JSON, because columns are bytes and JSON has only text. If tasks
-// read their records, those end as they did in the input.
+// The file contains NUL-terminated records, with columns separated by a control character. It is
+// not JSON, because columns are bytes and JSON has only text. If tasks read their records, each
+// record ends as in the input.
 //
-// Records of one task stay together, since a command may depend on their
-// positions. The next run cuts the list into tasks by number alone, so only the
-// last task listed may have fewer records than the others.
+// The records of a task stay together, because a command may depend on their positions. The next
+// run groups records by number alone, so only the last task in the list may have fewer than the
+// others.
 type rerun struct {
 	cfg RerunConfig
 
-	size  int        // bytes of the line so far; 0 before the first task
-	width int        // columns of each record in the line
-	kept  []failure  // listed tasks that are not in the file, and as task 0 the names of columns
-	short [][]string // records of the one task that has fewer; they go last
-	file  *listFile
-	w     *bufio.Writer // on file; keeps its first error
-	err   error         // why there is no file
+	size         int          // length of the line so far; 0 before the first task
+	columns      int          // columns of each record in the line
+	inMemory     []listedTask // listed tasks that are not in the file; task 0 is the header
+	shortRecords [][]string   // records of the one task that has fewer; they go last
+	file         *listFile
+	w            *bufio.Writer // writes to file; keeps its first error
+	err          error         // why there is no file
 
-	listed int64
-	left   int64  // tasks that cannot be listed
-	bad    int64  // tasks that cannot be run at all, because of their records
-	unlike int64  // tasks that would change
-	why    string // how they would change
-	last   uint64 // the number of the last task that was read
-	at     int64  // the byte after its block
+	listed      int64
+	unlisted    int64  // tasks that cannot be listed
+	badRecords  int64  // tasks that cannot run because of their records
+	wouldChange int64  // tasks that would be different
+	whyChange   string // how they would be different
+	lastRead    uint64 // number of the last task that was read
+	readEnd     int64  // offset after its block
 }
 
-// read notes that a task was read.
-func (r *rerun) read(t *task.Task) {
-	if r.last = t.ID; t.Block != nil {
-		r.at = t.Block.Off + int64(len(t.Block.Text)) + t.Block.Len
+// noteRead notes that t was read.
+func (r *rerun) noteRead(t *task.Task) {
+	if r.lastRead = t.ID; t.Block != nil {
+		r.readEnd = t.Block.Off + int64(len(t.Block.Text)) + t.Block.Len
 	}
 }
 
-// failure is a task as it is listed.
-type failure struct {
+// listedTask is a task in the list.
+type listedTask struct {
 	id      uint64
 	records [][]string
 }
@@ -114,34 +114,34 @@ func (r *rerun) add(t *task.Task) {
 		return
 	}
 	if t.Err != nil {
-		r.bad++
+		r.badRecords++
 		return
 	}
 	if r.cfg.WhyChanged != nil {
 		if why := r.cfg.WhyChanged(t); why != "" {
-			r.unlike++
-			r.why = why
+			r.wouldChange++
+			r.whyChange = why
 			return
 		}
 	}
 	if r.size == 0 {
 		r.size = len(r.cfg.Line("", "")) + len(" :::")
-		if names := r.header(); names != nil && !r.list(failure{0, [][]string{names}}) {
-			r.size = rerunLine // nothing fits any more
+		if names := r.header(); names != nil && !r.place(listedTask{0, [][]string{names}}) {
+			r.size = maxRerunLine // nothing fits any more
 		}
 	}
-	if records, ok := r.records(t); ok && r.list(failure{t.ID, records}) {
+	if records, ok := r.records(t); ok && r.place(listedTask{t.ID, records}) {
 		r.listed++
 	} else {
-		r.left++
+		r.unlisted++
 	}
 }
 
-// list puts a task into the line or the file. It reports false if neither can hold it. The
-// file cannot if tasks would read what separates columns there.
-func (r *rerun) list(f failure) bool {
+// place puts a task into the line or the file. It returns false if neither can hold it. The file
+// cannot if tasks would read the column separator.
+func (r *rerun) place(f listedTask) bool {
 	short := f.id > 0 && len(f.records) < r.cfg.Batch
-	if short && r.short != nil {
+	if short && r.shortRecords != nil {
 		return false
 	}
 	fits := r.file == nil && r.fits(f.records)
@@ -149,12 +149,12 @@ func (r *rerun) list(f failure) bool {
 		return false
 	}
 	if short {
-		r.short = f.records
+		r.shortRecords = f.records
 	} else {
-		r.kept = append(r.kept, f)
+		r.inMemory = append(r.inMemory, f)
 	}
-	if !fits && (r.file != nil || r.open()) {
-		r.write()
+	if !fits && (r.file != nil || r.openFile()) {
+		r.flushToFile()
 	}
 	return true
 }
@@ -166,8 +166,7 @@ func (r *rerun) header() []string {
 	return r.cfg.Header()
 }
 
-// records returns copies of what has to be listed for a task. ok is false if no
-// list can hold that.
+// records returns copies of the records to list for a task. ok is false if no list can hold them.
 func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 	switch sep := r.cfg.StdinEnd; {
 	case r.cfg.JSON:
@@ -175,7 +174,7 @@ func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 	case len(t.Records) == 0:
 		return nil, false
 	case r.cfg.CommandLines:
-		line := "exec " + t.CommandLine(t.Argv) // the program, and no built-in of that name
+		line := "exec " + t.CommandLine(t.Argv) // exec runs the program, not a built-in of that name
 		if t.Shell {
 			line = strings.Clone(t.CommandLine(t.Argv))
 		}
@@ -189,14 +188,13 @@ func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 		for record := range strings.SplitSeq(text, sep) {
 			records = append(records, []string{record})
 		}
-		// A record may contain sep, and columns of a header cannot be put together
-		// again.
+		// A record may contain sep, and columns with a header cannot be joined again.
 		return records, whole && len(records) == len(t.Records) && len(r.header()) <= 1
 	}
 	for _, rec := range t.Records {
 		cols := make([]string, len(rec))
 		for i, c := range rec {
-			if strings.Contains(c, "\x00") || r.cfg.Columns && strings.Contains(c, unit) {
+			if strings.Contains(c, "\x00") || r.cfg.Columns && strings.Contains(c, columnSeparator) {
 				return nil, false
 			}
 			cols[i] = strings.Clone(c) // c may be part of a large buffer
@@ -206,15 +204,14 @@ func (r *rerun) records(t *task.Task) (records [][]string, ok bool) {
 	return records, true
 }
 
-// fits reports whether the line has room for records, and counts them if so. The
-// line cannot hold records that make it too long or differ in their number of
-// columns, a value that looks like a separator of sources, or one that cannot be
-// copied from a terminal.
+// fits reports whether the line has room for records, and adds their length if so. The line cannot
+// hold too many bytes, records with different numbers of columns, values that look like ::: or its
+// variants, or values that cannot be copied from a terminal.
 func (r *rerun) fits(records [][]string) bool {
 	size := r.size
 	for _, cols := range records {
-		r.width = cmp.Or(r.width, len(cols))
-		if len(cols) == 0 || len(cols) != r.width {
+		r.columns = cmp.Or(r.columns, len(cols))
+		if len(cols) == 0 || len(cols) != r.columns {
 			return false
 		}
 		for _, c := range cols {
@@ -225,14 +222,14 @@ func (r *rerun) fits(records [][]string) bool {
 			}
 		}
 	}
-	if size > rerunLine {
+	if size > maxRerunLine {
 		return false
 	}
 	r.size = size
 	return true
 }
 
-// format returns the options that read the file, and what ends a record there.
+// format returns the options that read the file, and the end of a record in it.
 func (c *RerunConfig) format() (options, end string) {
 	switch {
 	case c.JSON:
@@ -245,19 +242,19 @@ func (c *RerunConfig) format() (options, end string) {
 	return "-0 -a ", "\x00"
 }
 
-// write moves the listed tasks to the file.
-func (r *rerun) write() {
+// flushToFile moves the listed tasks to the file.
+func (r *rerun) flushToFile() {
 	_, end := r.cfg.format()
-	for _, f := range r.kept {
+	for _, f := range r.inMemory {
 		for _, cols := range f.records {
-			r.w.WriteString(strings.Join(cols, unit) + end)
+			r.w.WriteString(strings.Join(cols, columnSeparator) + end)
 		}
 	}
-	r.kept = nil
+	r.inMemory = nil
 }
 
-// open creates the file.
-func (r *rerun) open() bool {
+// openFile creates the file.
+func (r *rerun) openFile() bool {
 	if r.file, r.err = createList(); r.err != nil {
 		return false
 	}
@@ -265,44 +262,45 @@ func (r *rerun) open() bool {
 	return true
 }
 
-// give lists nothing after all, since tasks would change for a reason.
-func (r *rerun) give(why string) {
-	r.drop()
-	r.unlike, r.why = r.unlike+r.listed+r.left, why
-	r.listed, r.left, r.file, r.kept, r.short = 0, 0, nil, nil, nil
+// discardAll empties the list, because all tasks would be different for the given reason.
+func (r *rerun) discardAll(why string) {
+	r.removeFile()
+	r.wouldChange, r.whyChange = r.wouldChange+r.listed+r.unlisted, why
+	r.listed, r.unlisted, r.file, r.inMemory, r.shortRecords = 0, 0, nil, nil, nil
 }
 
-// rest returns the digest's line on what was not read, and lists it if that can be read at once.
-func (r *rerun) rest() string {
+// unreadLine returns a line about unread input. It lists the unread tasks instead if they can be
+// read at once.
+func (r *rerun) unreadLine() string {
 	if r.cfg.ReadMore != nil {
 		all := false
-		if r.last, all = r.cfg.ReadMore(r.last, r.add); all {
+		if r.lastRead, all = r.cfg.ReadMore(r.lastRead, r.add); all {
 			return ""
 		}
 	}
 	if r.cfg.Unread == nil {
 		return ""
 	}
-	if line := r.cfg.Unread(r.last, r.at); line != "" {
+	if line := r.cfg.Unread(r.lastRead, r.readEnd); line != "" {
 		return "crew: " + line + "\n"
 	}
 	return ""
 }
 
-// text returns the digest's lines on how to run the listed tasks again.
-func (r *rerun) text() (s string) {
-	r.kept = append(r.kept, failure{math.MaxUint64, r.short})
+// lines returns the lines about how to run the listed tasks again.
+func (r *rerun) lines() (s string) {
+	r.inMemory = append(r.inMemory, listedTask{math.MaxUint64, r.shortRecords})
 	options, values := "", ""
 	switch {
 	case r.listed == 0:
-		r.drop()
+		r.removeFile()
 	case r.err != nil:
 	case r.file == nil:
 		values = r.values()
 	default:
-		r.write()
+		r.flushToFile()
 		if r.err = cmp.Or(r.w.Flush(), r.file.Close()); r.err != nil {
-			r.drop()
+			r.removeFile()
 		}
 		options, _ = r.cfg.format()
 		options += task.Quote(r.file.path)
@@ -313,15 +311,16 @@ func (r *rerun) text() (s string) {
 	if r.listed > 0 {
 		s = "crew: run " + them(r.listed) + " again: " + r.cfg.Line(options, values) + "\n"
 	}
-	s += r.cannot(r.left, "")
-	if r.bad > 0 {
-		s += fmt.Sprintf("crew: %s cannot be run as the records are: mend %s, and give %[2]s again\n", task.Count(r.bad, "task"), them(r.bad))
+	s += r.unlistedLine(r.unlisted, "")
+	if r.badRecords > 0 {
+		s += fmt.Sprintf("crew: %s cannot be run as the records are: mend %s, and give %[2]s again\n", task.Count(r.badRecords, "task"), them(r.badRecords))
 	}
-	return s + r.cannot(r.unlike, ", where "+r.why)
+	return s + r.unlistedLine(r.wouldChange, ", where "+r.whyChange)
 }
 
-// cannot says that no list has some tasks, if there are any, and what runs them again all the same.
-func (r *rerun) cannot(n int64, why string) string {
+// unlistedLine returns a line about n tasks that are not in the list, and another way to run them,
+// or "".
+func (r *rerun) unlistedLine(n int64, why string) string {
 	if n == 0 {
 		return ""
 	}
@@ -342,23 +341,22 @@ func them(n int64) string {
 	return "them"
 }
 
-// drop removes the file, since nobody is told about it.
-func (r *rerun) drop() {
+// removeFile removes the file if its name is not shown to the user.
+func (r *rerun) removeFile() {
 	if r.file != nil {
 		r.file.Close()
 		os.Remove(r.file.path)
 	}
 }
 
-// values returns the records as linked sources, one for each column:
-// ::: a b :::+ c d.
+// values returns the records as linked sources, one per column: ::: a b :::+ c d.
 func (r *rerun) values() (line string) {
-	slices.SortFunc(r.kept, func(a, b failure) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(r.inMemory, func(a, b listedTask) int { return cmp.Compare(a.id, b.id) })
 	sep := ":::"
-	for c := range r.width {
+	for c := range r.columns {
 		line += sep
 		sep = " :::+"
-		for _, f := range r.kept {
+		for _, f := range r.inMemory {
 			for _, columns := range f.records {
 				line += " " + task.Quote(columns[c])
 			}

@@ -12,7 +12,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// tempDir makes a new directory os.TempDir() for this test.
+// tempDir makes a new directory the os.TempDir() of this test.
 func tempDir(t *testing.T) string {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -21,7 +21,7 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// failedTask returns the end of a failed task with these records.
+// failedTask returns the end of a failed task with the given records.
 func failedTask(records ...[]string) task.Event {
 	e := ended(1, task.Result{Outcome: task.Exit, Code: 1})
 	e.Task.Records = records
@@ -33,7 +33,7 @@ func crewLine(options, values string) string {
 	return strings.Join(strings.Fields("crew -k "+options+" job "+values), " ")
 }
 
-// The line that runs tasks again that failed.
+// TestRerun checks the line that runs failed tasks again.
 func TestRerun(t *testing.T) {
 	crewtest.Examples(t, "testdata/rerun.jsonl", func(t *testing.T, c struct {
 		It                             string
@@ -42,7 +42,7 @@ func TestRerun(t *testing.T) {
 		Header                         []string
 		Batch                          int
 		Events                         []happening
-		Again                          string // the line, with FILE for a file; empty for none
+		Again                          string // the line, with FILE for a file; empty if there is none
 		Rest                           string
 		File                           text
 	}) {

@@ -25,26 +25,24 @@ import (
 // resultVersion is the version of the format of result.json.
 const resultVersion = 2
 
-// Results writes a directory for each task that has ended, named by its number
-// beneath the directory for its results.
-// The directory holds stdout, stderr and result.json of the last attempt, and
-// stdout.N and stderr.N of each attempt N before it. Files of output that was not
+// Results writes a directory for each task that has ended. The name of the directory is the task's
+// number, and it is in the directory for results. It contains stdout, stderr and result.json of the
+// last attempt, and stdout.N and stderr.N of each earlier attempt N. Files of output that was not
 // captured are empty.
 //
-// result.json is written last and atomically: if it exists, the rest is complete.
-// A task that never ran because the run ended before it has none, and one that was skipped
-// keeps what it has.
+// result.json is written last and atomically: if it exists, the other files are complete. A task
+// that never ran has none, and a skipped task keeps its files.
 type Results struct {
-	dir    string // as of has it
-	real   string // the same without symbolic links
-	of     func(*task.Task) string
-	object object
-	buf    bytes.Buffer // for result.json
+	dir      string // as in the results of dirOf
+	resolved string // dir without symbolic links
+	dirOf    func(*task.Task) string
+	object   object
+	buf      bytes.Buffer // for result.json
 }
 
-// OpenResults creates the directory if it is missing and asks whether files may
-// be created in it. Existing files stay until a task of the same number ends,
-// whose files replace them. of returns a task's directory, which is dir or beneath it.
+// OpenResults creates the directory if necessary and checks whether files can be created in it. The
+// files of a task stay until a task with the same number ends. dirOf returns the results directory
+// of a task, which is dir or below it.
 func OpenResults(dir string, of func(*task.Task) string, records Records) (*Results, error) {
 	real, err := trust.Resolve(dir)
 	if err == nil {
@@ -56,11 +54,11 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir, real: real, of: of, object: object{records: records}}, nil
+	return &Results{dir: dir, resolved: real, dirOf: of, object: object{records: records}}, nil
 }
 
-// HoldsResults reports whether a directory has results of an earlier run, in itself or a few levels
-// beneath it.
+// HoldsResults reports whether dir contains results of an earlier run, directly or up to two levels
+// below.
 func HoldsResults(dir string) bool {
 	tree := os.DirFS(dir)
 	for _, beneath := range [...]string{"", "*/", "*/*/"} {
@@ -74,12 +72,11 @@ func HoldsResults(dir string) bool {
 	return false
 }
 
-// Consume writes the files of attempts and tasks that have ended. It stops at the
-// first error.
+// Consume writes the files of attempts and tasks that have ended. It stops at the first error.
 func (s *Results) Consume(events []task.Event) error {
 	for i := range events {
 		e := &events[i]
-		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && ran(e) && e.Result.Outcome != task.Skipped {
+		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && mustLog(e) && e.Result.Outcome != task.Skipped {
 			if err := s.write(e); err != nil {
 				return fmt.Errorf("write results: %w", err) // err names the file
 			}
@@ -90,7 +87,7 @@ func (s *Results) Consume(events []task.Event) error {
 
 // Sync makes the files durable.
 func (s *Results) Sync() error {
-	if err := kernel.SyncTree(s.real, true); err != nil {
+	if err := kernel.SyncTree(s.resolved, true); err != nil {
 		return fmt.Errorf("write results: %w", &fs.PathError{Op: "sync", Path: s.dir, Err: task.WithoutPath(err)})
 	}
 	return nil
@@ -99,22 +96,22 @@ func (s *Results) Sync() error {
 // Close does nothing.
 func (s *Results) Close(task.Stats) error { return nil }
 
-// write writes the files of an attempt that was retried, or of a task's last one.
+// write writes the files of a retried attempt, or of a task's last attempt.
 func (s *Results) write(e *task.Event) error {
-	r, dir := e.Result, s.of(e.Task)
+	r, dir := e.Result, s.dirOf(e.Task)
 	if rest, within := strings.CutPrefix(dir, s.dir); within {
-		dir = filepath.Join(s.real, rest)
+		dir = filepath.Join(s.resolved, rest)
 	}
 	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
 	retried, replayed := e.Kind == task.Retried, e.Result.Known()
 	n := len(r.Before)
-	first := n == 0 || r.Before[n-1].Earlier // of the task's attempts in this run
+	first := n == 0 || r.Before[n-1].Earlier // first attempt in this run
 	if retried {
 		first = e.Retries == 0
 	}
 	if first || replayed {
-		// Files of attempts in earlier runs stay: a replayed result may not bring them.
-		if err := begin(dir, r.Attempt <= 1); err != nil {
+		// Files of attempts in earlier runs stay, because a replayed result may not have them.
+		if err := prepareDir(dir, r.Attempt <= 1); err != nil {
 			return err
 		}
 	}
@@ -124,15 +121,15 @@ func (s *Results) write(e *task.Event) error {
 	if err := saveBoth(dir, "", r); err != nil {
 		return err
 	}
-	return s.result(dir, e)
+	return s.writeResultFile(dir, e)
 }
 
-// own matches the names of outputs. It is made once, for runs that find any.
-var own = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^std(out|err)(\.[1-9][0-9]*)?$`) })
+// outputNames matches the names of files of outputs. It is compiled only if needed.
+var outputNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^std(out|err)(\.[1-9][0-9]*)?$`) })
 
-// begin makes a task's directory, or removes result.json from it. If empty is
-// true it also removes the outputs of an earlier run.
-func begin(dir string, empty bool) error {
+// prepareDir creates a task's directory, or removes result.json from it. If empty is set, it also
+// removes outputs of earlier runs.
+func prepareDir(dir string, empty bool) error {
 	err := os.Mkdir(dir, 0o777)
 	if errors.Is(err, fs.ErrNotExist) {
 		return os.MkdirAll(dir, 0o777)
@@ -145,7 +142,7 @@ func begin(dir string, empty bool) error {
 		return err
 	}
 	defer there.Close()
-	// It goes first, as the files that it vouches for are about to change.
+	// Remove it first, because it says that the other files are complete.
 	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -157,7 +154,7 @@ func begin(dir string, empty bool) error {
 		return err
 	}
 	for _, name := range names {
-		if own().MatchString(name) {
+		if outputNames().MatchString(name) {
 			err = cmp.Or(err, os.Remove(filepath.Join(dir, name)))
 		}
 	}
@@ -171,7 +168,7 @@ func saveBoth(dir, suffix string, r *task.Result) error {
 	return save(filepath.Join(dir, "stderr"+suffix), r.Stderr)
 }
 
-// save writes o to a file, but follows no links of other users. Its errors name the file.
+// save writes o to a file. It does not follow links of other users. Errors name the file.
 func save(path string, o task.Output) error {
 	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
@@ -187,9 +184,9 @@ func save(path string, o task.Output) error {
 	return err
 }
 
-// result writes result.json: the object of --json with the version of the format
-// in front.
-func (s *Results) result(dir string, e *task.Event) error {
+// writeResultFile writes result.json: the object of --json, with the version of the format in
+// front.
+func (s *Results) writeResultFile(dir string, e *task.Event) error {
 	s.buf.Reset()
 	fmt.Fprintf(&s.buf, `{"version":%d`, resultVersion)
 	open := s.buf.Len()

@@ -12,7 +12,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// After Sync no page of a result is dirty.
+// TestResultsAreSynced checks that no page of a result is dirty after Sync.
 func TestResultsAreSynced(t *testing.T) {
 	dir := t.TempDir()
 	dirty := func() (n uint64) {

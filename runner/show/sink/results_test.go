@@ -13,7 +13,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// tree returns the files below dir and their content, except that of result.json.
+// tree returns the contents of the files below dir, except result.json.
 func tree(t *testing.T, dir string) map[string]string {
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -33,13 +33,13 @@ func tree(t *testing.T, dir string) map[string]string {
 // in returns dir for every task.
 func in(dir string) func(*task.Task) string { return func(*task.Task) string { return dir } }
 
-// What runs put into a directory, step by step, and what stands in their way.
+// TestResults checks the directory after each of several runs, with obstacles in it.
 func TestResults(t *testing.T) {
 	crewtest.Examples(t, "testdata/results.jsonl", func(t *testing.T, c struct {
 		It    string
 		Steps []struct {
 			Open                    bool
-			File, Text, Dir, Remove string // of somebody else
+			File, Text, Dir, Remove string // made by another program
 			Events                  []happening
 			Tree                    map[string]string
 			Error                   string

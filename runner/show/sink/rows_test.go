@@ -22,8 +22,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// text is what a row of testdata has of a text. "{9}x" stands for 9 times x, and a list for
-// its parts.
+// text is a text in a row of testdata. "{9}x" stands for 9 times x, and a list for its parts.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -56,7 +55,7 @@ func plain(texts []text) (list []string) {
 	return list
 }
 
-// happening is what a row has of an event. Without a kind it is the end of a task.
+// happening is an event in a row. Without a kind it is the end of a task.
 type happening struct {
 	Kind    string
 	ID      uint64
@@ -72,16 +71,16 @@ type happening struct {
 	Key     text
 	Shell   bool
 	Stdin   *text
-	Timeout int  // seconds
-	Bad     bool // it cannot be run
+	Timeout int  // in seconds
+	Bad     bool // it cannot run
 
 	task.Result
-	Ran        []text // the command as it was run
-	Cut        bool   // the last of its outputs cannot be read
+	Ran        []text // the command that ran
+	Cut        bool   // its last output cannot be read
 	Earlier    bool   // it is known from an earlier run
 	Never      bool   // it never began
-	Unmade     bool   // no attempt was made
-	Start, End int64  // milliseconds since 1970
+	Unmade     bool   // there was no attempt
+	Start, End int64  // in milliseconds since 1970
 	Error      string
 	Tail       string
 	Out, Err   text
@@ -165,7 +164,7 @@ func (h *happening) event(t testing.TB) task.Event {
 	return e
 }
 
-// eventsOf returns the events of a row. Results name those of their retries.
+// eventsOf returns the events of a row, in which results have their earlier attempts.
 func eventsOf(t testing.TB, list []happening) (events []task.Event) {
 	retried := map[[2]int]*task.Result{}
 	for i := range list {
@@ -183,12 +182,12 @@ func eventsOf(t testing.TB, list []happening) (events []task.Event) {
 	return events
 }
 
-// What the digest of a run says.
+// TestDigest checks the digest of a run.
 func TestDigest(t *testing.T) {
 	crewtest.Examples(t, "testdata/digest.jsonl", func(t *testing.T, c struct {
 		It    string
 		Input struct {
-			Tasks       *int64 // negative: at least some
+			Tasks       *int64 // negative: a lower bound
 			Done        int64
 			Kept, Shown bool
 		}
@@ -208,12 +207,13 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// What a joblog holds after a run. A resumed run may have noted when results began.
+// TestJoblog checks a joblog after a run. A resumed run may know the start times of earlier
+// results.
 func TestJoblog(t *testing.T) {
 	crewtest.Examples(t, "testdata/joblog.jsonl", func(t *testing.T, c struct {
 		It     string
 		Mode   JoblogMode
-		Was    *string // the file before
+		Was    *string // the file before the run
 		Noted  []int64
 		Events []happening
 		Log    string
@@ -234,7 +234,7 @@ func TestJoblog(t *testing.T) {
 	})
 }
 
-// The object of a result.
+// TestObjects checks the object of a result.
 func TestObjects(t *testing.T) {
 	crewtest.Examples(t, "testdata/objects.jsonl", func(t *testing.T, c struct {
 		It               string
@@ -253,7 +253,7 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// What results look like on stdout and stderr, whether they come in order or not.
+// TestShown checks results on stdout and stderr, with and without order.
 func TestShown(t *testing.T) {
 	crewtest.Examples(t, "testdata/shown.jsonl", func(t *testing.T, c struct {
 		It              string
@@ -262,7 +262,7 @@ func TestShown(t *testing.T) {
 		Tag, FailedOnly bool
 		Group           bool
 		Cut             bool        // an output cannot be read
-		Events          []happening // without those of releases
+		Events          []happening // without Released events
 		Out, Err        text
 		Both            text
 	}) {

@@ -19,11 +19,11 @@ import (
 
 var testFence = Fence{"<\n", ">\n"}
 
-// scene is a screen, and the sinks that write there.
+// scene is a screen and the sinks that write to it.
 type scene struct {
 	t    *testing.T
 	page page
-	tty  tty // where stderr goes, if it is a terminal
+	tty  tty // stderr, if it is a terminal
 	file *os.File
 	s    *Screen
 	cfg  TerminalConfig
@@ -34,10 +34,11 @@ type scene struct {
 		Close(task.Stats) error
 	}
 	lastID uint64
-	leave  func() // what Enclose has returned
+	leave  func() // returned by FenceOutput
 }
 
-// Each story of testdata/scenes.txt has steps of a scene, and behind > what it then shows.
+// TestScenes runs the stories of testdata/scenes.txt. Each has steps of a scene and, after >, what
+// it then shows.
 func TestScenes(t *testing.T) {
 	t.Setenv("FORCE_COLOR", "")
 	stories, err := os.ReadFile("testdata/scenes.txt")
@@ -75,18 +76,18 @@ func (c *scene) print(how, text string) {
 	}[how](text)
 }
 
-// do takes a step that makes a part of the scene, or one in which something happens.
+// do takes a step that sets up a part of the scene, or in which something happens.
 func (c *scene) do(op, args string) {
 	n, _ := strconv.Atoi(strings.Fields(args + " 0")[0])
 	switch op {
-	case "terminal": // of so many columns, which is stderr, and maybe stdout, too
+	case "terminal": // stderr, and perhaps stdout, with a width
 		c.tty = newTTY(c.t, n)
 		out := io.Writer(io.Discard)
 		if strings.Contains(args, "both") {
 			out = c.tty.File
 		}
 		c.s = NewScreen(out, c.tty.File)
-	case "file": // as of > file 2>&1
+	case "file": // like > file 2>&1
 		var err error
 		c.file, err = os.Create(filepath.Join(c.t.TempDir(), "both"))
 		require.NoError(c.t, err)
@@ -119,11 +120,11 @@ func (c *scene) do(op, args string) {
 	}
 }
 
-// happen has the sinks hear of something.
+// happen passes events to the sinks.
 func (c *scene) happen(op, args string) {
 	n, _ := strconv.Atoi(args)
 	switch op {
-	case "run": // so many tasks are done, failed, and there in all
+	case "run": // numbers of done, failed and all tasks
 		var done, failed, total int
 		_, err := fmt.Sscan(args, &done, &failed, &total)
 		require.NoError(c.t, err)
@@ -136,14 +137,14 @@ func (c *scene) happen(op, args string) {
 		var list []happening
 		require.NoError(c.t, json.Unmarshal([]byte(args), &list))
 		closeDigest(c.t, NewDigest(c.s, Input{}, RerunConfig{}), eventsOf(c.t, list))
-	case "fail": // so many tasks, one after another
+	case "fail": // a number of tasks, one after another
 		var events []task.Event
 		for range n {
 			c.lastID++
 			events = append(events, ended(c.lastID, task.Result{Outcome: task.Exit, Code: 7}))
 		}
 		c.consume(events...)
-	case "continued": // after an hour of rest
+	case "continued": // after an hour in the background
 		c.consume(task.Event{Kind: task.Continued, At: c.now, Wait: time.Hour})
 	case "after":
 		d, err := time.ParseDuration(args)
@@ -165,7 +166,7 @@ func (c *scene) consume(events ...task.Event) {
 	}
 }
 
-// shows returns what is shown since the last look. That of a terminal is its lines in the end, and
+// shows returns what was shown since the last call. For a terminal, these are its final lines, and
 // how often the bar was drawn and removed.
 func (c *scene) shows(where string) string {
 	switch where {

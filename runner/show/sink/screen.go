@@ -1,5 +1,5 @@
-// Package sink writes for people and pipes: tasks' output on stdout and
-// stderr, the progress bar, the digest, the joblog and the results tree.
+// Package sink writes results and messages for users: the output of tasks on stdout and stderr, the
+// progress bar, the digest, the joblog and the results tree.
 package sink
 
 import (
@@ -15,41 +15,40 @@ import (
 	"crew/runner/decide/task"
 )
 
-// urgentWithin is how long an urgent line waits for a write.
-const urgentWithin = 100 * time.Millisecond
+// urgentTimeout is how long an urgent line waits for another write.
+const urgentTimeout = 100 * time.Millisecond
 
-// Screen is the run's stdout and stderr with the progress bar between them.
-// Everything is shown under its lock, so writers do not mix and no line is
-// written into the bar. It is safe for concurrent use.
+// Screen is the run's stdout and stderr, with the progress bar between them. All writes hold its
+// lock, so they do not mix, and no line is written into the bar. It is safe for concurrent use.
 type Screen struct {
 	// configuration
 
-	bar     *bar  // nil if none is shown
-	shared  bool  // stderr is a terminal to which tasks write themselves
-	inOrder bool  // a stream waits until the other one has been read
-	fence   Fence // around lines of crew's own that need one
+	bar            *bar  // nil if no bar is used
+	sharedTerminal bool  // stderr is a terminal to which tasks write directly
+	inOrder        bool  // a write to one stream waits until the other one has been read
+	fence          Fence // around crew's own lines that need one
 
-	enclosure Fence // around all that is shown
+	enclosure Fence // around everything
 
 	// state
 
 	mu       sync.Mutex
 	out, err *stream
-	last     *stream // the one written to last
+	last     *stream // the stream that was written last
 }
 
-// stream is stdout or stderr of a screen. If it goes to the terminal of the bar, a
-// write removes the bar first.
+// stream is the stdout or stderr of a screen. If it shares the terminal of the bar, a write removes
+// the bar first.
 type stream struct {
 	screen   *Screen
-	w        io.Writer // not embedded: its ReadFrom would not remove the bar
+	w        io.Writer // not embedded, because its ReadFrom would not remove the bar
 	overBar  bool
-	terminal bool // it is a terminal that knows colours
-	coloured bool // it may have left a colour on there
-	midLine  bool // the last write did not end its line
+	terminal bool // it is a terminal with colours
+	coloured bool // a task may have left a colour on
+	midLine  bool // the last write did not end with a newline
 }
 
-// NewScreen returns a screen of the two streams.
+// NewScreen returns a screen for two streams.
 func NewScreen(out, err io.Writer) *Screen {
 	s := &Screen{}
 	colours := func(w io.Writer) bool { return isTerminal(w) && os.Getenv("TERM") != "dumb" }
@@ -70,12 +69,12 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.screen.last = s
 	}
 	if s.terminal {
-		s.coloured = s.coloured || escapes(p[:n])
+		s.coloured = s.coloured || mayColour(p[:n])
 	}
 	return n, err
 }
 
-// HideBar removes the bar until it is drawn again, unless something is being written.
+// HideBar removes the bar until it is drawn again. It does nothing during a write.
 func (s *Screen) HideBar() {
 	if s.bar != nil && s.mu.TryLock() {
 		s.bar.clear()
@@ -83,39 +82,39 @@ func (s *Screen) HideBar() {
 	}
 }
 
-// Notice prints text on stderr as a line of crew's own, with unprintable characters
-// escaped. Errors are ignored.
+// Notice prints text on stderr as a line of crew's own, and escapes unprintable characters. It
+// ignores errors.
 func (s *Screen) Notice(text string) { s.Say("crew: " + task.Printable(text) + "\n") }
 
-// Say prints text, if any, on stderr, at the beginning of a line. What crew says
-// about itself is not worth ending a run for, so errors are ignored.
+// Say prints text, if any, on stderr at the beginning of a line. It ignores errors, because crew's
+// messages are not worth ending a run.
 func (s *Screen) Say(text string) {
 	if text != "" {
-		s.say(s.fenced(text))
+		s.print(s.fenced(text))
 	}
 }
 
-func (s *Screen) say(text string) {
+func (s *Screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = io.WriteString(s.err, s.newline()+text)
+	_, _ = io.WriteString(s.err, s.newlineLocked()+text)
 }
 
-// newline ends the colours that tasks have left on where stderr goes, and returns what ends
-// an unfinished line there, or "". It is called under the lock.
-func (s *Screen) newline() string {
+// newlineLocked ends colours that tasks have left on on stderr. If there is an unfinished line, it
+// returns the text that ends it, otherwise "". The caller must hold mu.
+func (s *Screen) newlineLocked() string {
 	if s.err.terminal {
-		s.err.coloured = s.err.coloured || s.shared
-		s.uncolour()
+		s.err.coloured = s.err.coloured || s.sharedTerminal
+		s.resetColoursLocked()
 	}
-	if s.shared {
-		// As zsh has it: so many blanks reach the next line if the cursor is not at
-		// the beginning of its line, and otherwise fill it.
+	if s.sharedTerminal {
+		// As zsh does: so many blanks reach the next line if the cursor is not at the beginning of
+		// a line, and otherwise fill the line.
 		_, columns := size(s.err.w)
 		return strings.Repeat(" ", columns) + eraseBar
 	}
 	at := s.err
-	if s.last == s.out && s.out.midLine != s.err.midLine && s.together() {
+	if s.last == s.out && s.out.midLine != s.err.midLine && s.sameTarget() {
 		at = s.out
 	}
 	if at.midLine {
@@ -124,8 +123,8 @@ func (s *Screen) newline() string {
 	return ""
 }
 
-// together reports whether both streams go to the same terminal or file.
-func (s *Screen) together() bool {
+// sameTarget reports whether both streams go to the same terminal or file.
+func (s *Screen) sameTarget() bool {
 	out, ok := s.out.w.(*os.File)
 	err, ok2 := s.err.w.(*os.File)
 	if !ok || !ok2 {
@@ -139,40 +138,38 @@ func (s *Screen) together() bool {
 	return failed == nil && failed2 == nil && os.SameFile(a, b)
 }
 
-// TryUrgent is like Urgent, for when nobody may be reading: it prints nothing if that would have
-// to wait.
+// TryUrgent is like Urgent, but prints nothing if the write would block.
 func (s *Screen) TryUrgent(text string) {
-	if got, err := poll(s.err.w, unix.POLLOUT, 0); err != nil || got&unix.POLLOUT != 0 { // or it is no file
+	if got, err := poll(s.err.w, unix.POLLOUT, 0); err != nil || got&unix.POLLOUT != 0 { // an error means that it is not a file
 		s.Urgent(text)
 	}
 }
 
-// Urgent prints lines on stderr as lines of crew's own. It does not wait for a write
-// that is stuck because nobody reads stdout, and then leaves the progress bar to the
-// next write.
+// Urgent prints lines on stderr as lines of crew's own. If another write is stuck, because nothing
+// reads stdout, it prints without waiting for it and leaves the progress bar to the next write.
 func (s *Screen) Urgent(lines ...string) {
 	text := ""
 	for _, l := range lines {
 		text += "crew: " + task.Printable(l) + "\n"
 	}
 	text = s.fenced(text)
-	for end := time.Now().Add(urgentWithin); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(urgentTimeout); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if !time.Now().Before(end) {
-			if s.bar != nil && free(s.bar.tty) {
-				text = eraseBar + text // whether it is shown is known only under the lock
+			if s.bar != nil && mayWrite(s.bar.tty) {
+				text = eraseBar + text // without the lock, it is unknown whether the bar is shown
 			}
 			_, _ = writeFully(s.err.w, []byte(text))
 			return
 		}
 	}
 	defer s.mu.Unlock()
-	_, _ = io.WriteString(s.err, s.newline()+text)
+	_, _ = io.WriteString(s.err, s.newlineLocked()+text)
 }
 
 // resetColour ends all colours and other attributes of text (ECMA-48, SGR).
 const resetColour = "\x1b[0m"
 
-// red returns a text about a failure, which is red if stderr has colours.
+// red returns text in red if stderr has colours.
 func (s *Screen) red(text string) string {
 	if colours(os.Getenv, isTerminal(s.err.w)) {
 		return "\x1b[31m" + text + resetColour
@@ -180,7 +177,7 @@ func (s *Screen) red(text string) string {
 	return text
 }
 
-// colours reports whether to colour what goes to a terminal, or elsewhere, by
+// colours reports whether to use colours, depending on whether the output is a terminal, and on
 // https://no-color.org, https://force-color.org and https://bixense.com/clicolors.
 func colours(getenv func(string) string, terminal bool) bool {
 	on := func(name string) bool { return getenv(name) != "0" && getenv(name) != "false" }
@@ -195,9 +192,9 @@ func colours(getenv func(string) string, terminal bool) bool {
 	return terminal && getenv("TERM") != "dumb" && on("CLICOLOR")
 }
 
-// uncolour ends the colours that tasks have left on on a terminal. It is called under the
-// lock.
-func (s *Screen) uncolour() {
+// resetColoursLocked ends the colours that tasks have left on on a terminal. The caller must hold
+// mu.
+func (s *Screen) resetColoursLocked() {
 	for _, to := range [...]*stream{s.out, s.err} {
 		if to.coloured {
 			to.coloured = false
@@ -206,5 +203,5 @@ func (s *Screen) uncolour() {
 	}
 }
 
-// escapes reports whether a text may leave a colour or another attribute on.
-func escapes(text []byte) bool { return bytes.IndexByte(text, '\x1b') >= 0 }
+// mayColour reports whether text may leave a colour or another attribute on.
+func mayColour(text []byte) bool { return bytes.IndexByte(text, '\x1b') >= 0 }

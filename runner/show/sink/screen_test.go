@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// show writes text to stdout, which is 0, or stderr, 1, as a task's output.
+// show writes text as a task's output to stdout (0) or stderr (1).
 func show(t *testing.T, s *Screen, where int, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -16,7 +16,7 @@ func show(t *testing.T, s *Screen, where int, text string) {
 	require.NoError(t, err)
 }
 
-// TestStatusDoesNotWait has a reader of stdout that stands still.
+// TestStatusDoesNotWait checks urgent lines while the reader of stdout is stuck.
 func TestStatusDoesNotWait(t *testing.T) {
 	r, w := io.Pipe()
 	defer r.Close()

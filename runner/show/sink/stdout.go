@@ -12,45 +12,43 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// StdoutConfig says how results are shown.
+// StdoutConfig says how to show results.
 type StdoutConfig struct {
 	Plan    task.Plan
 	Records Records      // for JSON
-	Store   *spool.Store // for output that is held back; may be nil if none is
-	// Group returns the lines around a block of a task's output, or of its error output,
-	// in the log of a CI server. It is nil for none, and unless Plan.Show is ShowBlocks.
+	Store   *spool.Store // for output that is held back; nil if there is none
+	// Group returns the lines around a block of a task's stdout or stderr in the log of a CI
+	// server. It may be nil. It is only for ShowBlocks.
 	Group func(t *task.Task, r *task.Result, stderr bool) (begin, end string)
 }
 
-// Stdout shows tasks' output and results: at Finished, or with Plan.Order at
-// Released. Output that does not have to wait for its turn is written by the end
-// of the batch.
+// Stdout shows the output and the results of tasks, when they are Finished or, with Plan.Order,
+// when they are Released. Output that need not wait for its turn is written by the end of the
+// batch.
 //
-// If a large output has to wait, Stdout takes ownership and sets the event's
-// Result.Stdout, Result.Stderr and Result.Before to nil. So it has to come after
-// all other sinks that read outputs.
+// If a large output has to wait, Stdout takes ownership and sets the event's Result.Stdout,
+// Result.Stderr and Result.Before to nil. So it must come after all other sinks that read outputs.
 //
-// Consume returns the first error, now and from then on. After an error of
-// stdout nothing more is written there, and results that need it are dropped and
-// counted; after one of the spool, everything that can still be shown is. Errors of
-// stderr do not stop the run: Close returns the first one, unless it only says that
-// nobody reads stderr.
+// Consume returns the first error, now and in later calls. After an error of stdout, nothing more
+// is written there, and results for it are dropped and counted. After an error of the spool,
+// everything that can still be shown is shown. Errors of stderr do not stop the run: Close returns
+// the first one, unless it only means that nothing reads stderr.
 //
 // Consume and Close are for one goroutine. Open is safe for concurrent use.
 type Stdout struct {
 	cfg StdoutConfig
 	scr *Screen
 
-	// used by Consume and Close alone
+	// used only by Consume and Close
 
-	reorder reorderBuffer // results that wait for their turn, with Plan.Order
-	object  object        // buffers for JSON
-	shows   [2]shown      // where results go
-	gather  []byte        // what is shown at the end of the batch
-	stream  int           // where that goes
-	locked  bool          // Consume has taken the screen's lock, which it keeps until its end
+	reorder  reorderBuffer   // results that wait for their turn, with Plan.Order
+	object   object          // writes JSON
+	writers  [2]streamWriter // for stdout and stderr
+	gathered []byte          // text to be written by the end of the batch
+	stream   int             // the stream for gathered
+	locked   bool            // Consume holds the screen's lock until its end
 
-	// used under the screen's lock alone
+	// guarded by the screen's lock
 
 	ports [2]port
 
@@ -59,44 +57,45 @@ type Stdout struct {
 	mu    sync.Mutex
 	fault error                  // the first error
 	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
-	lines map[uint64]*lineBuffer // with Plan.Order: of running tasks, by ID
+	lines map[uint64]*lineBuffer // with Plan.Order: buffers of running tasks, by ID
 
 	taggers sync.Pool // of *tagger
 }
 
-// The streams, as indexes.
+// Indexes of the streams.
 const toStdout, toStderr = 0, 1
 
-// NewStdout returns a Stdout that writes through scr. It needs a Store with Plan.Order and ShowLines.
+// NewStdout returns a Stdout that writes to scr. With Plan.Order and with ShowLines, cfg needs a
+// Store.
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
 	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
-	s.shows = [2]shown{{s, toStdout}, {s, toStderr}}
+	s.writers = [2]streamWriter{{s, toStdout}, {s, toStderr}}
 	s.taggers.New = func() any { return new(tagger) }
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, frames: cfg.Plan.Show == task.ShowFrames, records: cfg.Records}
 	if cfg.Plan.Order {
-		s.reorder = reorderBuffer{head: 1, log: &log{Buffer: cfg.Store.Buffer(), live: 1}}
+		s.reorder = reorderBuffer{head: 1, packed: &packedResults{Buffer: cfg.Store.Buffer(), unreleased: 1}}
 		s.lines = map[uint64]*lineBuffer{}
 	}
 	return s
 }
 
-// Consume shows what the events allow to be shown. It also returns errors that
-// the writers of Open met, even without events.
+// Consume shows the results that events allow to be shown. It also returns errors of the writers of
+// Open, even if there are no events.
 func (s *Stdout) Consume(events []task.Event) error {
 	if s.cfg.Plan.Show == task.ShowNothing {
 		return nil
 	}
-	s.note(s.unread(events))
+	s.noteError(s.checkReader(events))
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
 		case task.Finished:
 			next := i+1 < len(events) && events[i+1].Kind == task.Released && events[i+1].ID == e.ID
-			s.finished(e, s.result(events[:i+1]), next)
+			s.finished(e, s.resultToShow(events[:i+1]), next)
 		case task.Released:
 			for id := e.ID; id <= e.Last && s.cfg.Plan.Order; id++ {
-				s.released(id)
+				s.showReleased(id)
 			}
 		}
 	}
@@ -108,12 +107,12 @@ func (s *Stdout) Consume(events []task.Event) error {
 		s.locked = false
 		s.scr.mu.Unlock()
 	}
-	return s.note(nil)
+	return s.noteError(nil)
 }
 
-// Close returns the first error. What was never released goes with the Store.
+// Close returns the first error. Results that were never released are dropped with the Store.
 func (s *Stdout) Close(task.Stats) error {
-	if err := s.note(nil); err != nil {
+	if err := s.noteError(nil); err != nil {
 		return err
 	}
 	s.scr.mu.Lock()
@@ -121,11 +120,10 @@ func (s *Stdout) Close(task.Stats) error {
 	return s.ports[toStderr].err
 }
 
-// unread returns EPIPE if the reader of stdout has gone. It looks at every empty
-// batch, so a run ends with its reader even if its tasks are silent. If tasks
-// write to crew's own stdout, it also looks when one has failed, before the next
-// one fails for the same reason.
-func (s *Stdout) unread(events []task.Event) error {
+// checkReader returns EPIPE if nothing reads stdout any more. It checks at every empty batch, so a
+// run ends when its reader does, even if its tasks print nothing. If tasks write to crew's own
+// stdout, it also checks after a failure, before the next task fails for the same reason.
+func (s *Stdout) checkReader(events []task.Event) error {
 	failed := func(e task.Event) bool { return e.Kind == task.Finished && e.Result.Outcome.Failed() }
 	if len(events) > 0 && (s.cfg.Plan.Show != task.ShowRaw || !slices.ContainsFunc(events, failed)) {
 		return nil
@@ -136,21 +134,21 @@ func (s *Stdout) unread(events []task.Event) error {
 	return nil
 }
 
-// note keeps err, which may be nil, for Consume to return, and returns the first error.
-func (s *Stdout) note(err error) error {
+// noteError keeps err, which may be nil, and returns the first error.
+func (s *Stdout) noteError(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = cmp.Or(s.fault, err)
 	return s.fault
 }
 
-// LostOutput reports whether something could not be shown because nobody read stdout any
-// more. It is safe for concurrent use.
-func (s *Stdout) LostOutput() bool { return s.ports[toStdout].unread.Load() }
+// LostOutput reports whether output was lost because nothing read stdout any more. It is safe for
+// concurrent use.
+func (s *Stdout) LostOutput() bool { return s.ports[toStdout].noReader.Load() }
 
-// result returns the result to show of the task that the last event finishes. If its
-// attempt has just failed and gets no retry because the run ends, it is that one's.
-func (s *Stdout) result(events []task.Event) *task.Result {
+// resultToShow returns the result of the task that the last event finishes. If its retry was
+// dropped because the run ends, it returns the result of the failed attempt.
+func (s *Stdout) resultToShow(events []task.Event) *task.Result {
 	last := len(events) - 1
 	if s.cfg.Plan.Show == task.ShowBlocks && last > 0 {
 		if e := &events[last-1]; e.Kind == task.Retried && e.ID == events[last].ID {
@@ -160,16 +158,16 @@ func (s *Stdout) result(events []task.Event) *task.Result {
 	return events[last].Result
 }
 
-// finished shows a result r of the task that e finishes, or keeps it for its turn. If
-// next is true, the next event releases it.
+// finished shows the result r of the task that e finishes, or holds it for its turn. next means
+// that the next event releases it.
 func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	t := e.Task
 	switch {
 	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome.Succeeded():
 		return
-	case r.Known(): // from an earlier run: the result has its output in every mode
+	case r.Known(): // from an earlier run: has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.cfg.Plan.Order:
-		t, r = nil, s.endLines(e.ID)
+		t, r = nil, s.removeLines(e.ID)
 		defer r.Close()
 	case s.cfg.Plan.Streams():
 		return
@@ -184,7 +182,7 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 			}
 		}
 		own := *r
-		s.reorder.hold(e.ID, held{own: func() {
+		s.reorder.hold(e.ID, held{show: func() {
 			s.show(t, &own)
 			own.Close()
 		}})
@@ -192,8 +190,8 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	}
 }
 
-// pack has a small result wait for its turn as it will be shown. It reports false if the
-// outputs that are shown are more than a piece, or cannot be packed.
+// pack holds a small result in the form in which it will be shown. It returns false if the outputs
+// are longer than a piece or cannot be packed.
 func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
 	size := captured(r)
 	if s.cfg.Plan.Show == task.ShowFacts {
@@ -202,37 +200,37 @@ func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
 	if size > piece {
 		return false
 	}
-	l := s.reorder.room(s.cfg.Store, size)
-	h := held{in: l}
+	l := s.reorder.bufferFor(s.cfg.Store, size)
+	h := held{log: l}
 	var failed error
-	h.at[0] = uint32(l.Len())
-	for stream := range s.shows {
+	h.offsets[0] = uint32(l.Len())
+	for stream := range s.writers {
 		failed = cmp.Or(failed, s.write(l, t, r, stream))
-		h.at[stream+1] = uint32(l.Len())
+		h.offsets[stream+1] = uint32(l.Len())
 	}
-	if s.note(failed); failed == nil && h.at[2] > h.at[0] {
-		l.live++
+	if s.noteError(failed); failed == nil && h.offsets[2] > h.offsets[0] {
+		l.unreleased++
 		s.reorder.hold(id, h)
 	}
 	return failed == nil
 }
 
-// released shows what was held for a task.
-func (s *Stdout) released(id uint64) {
+// showReleased shows the result held for a task.
+func (s *Stdout) showReleased(id uint64) {
 	h := s.reorder.release(id)
 	switch {
-	case h.own != nil:
-		h.own()
-	case h.in != nil:
-		for stream := range s.shows {
-			s.note(h.in.WriteRange(&s.shows[stream], int64(h.at[stream]), int64(h.at[stream+1]-h.at[stream])))
+	case h.show != nil:
+		h.show()
+	case h.log != nil:
+		for stream := range s.writers {
+			s.noteError(h.log.WriteRange(&s.writers[stream], int64(h.offsets[stream]), int64(h.offsets[stream+1]-h.offsets[stream])))
 		}
-		s.uncolour()
-		h.in.free()
+		s.resetColours()
+		h.log.release()
 	}
 }
 
-// captured returns how much all attempts of a task have written.
+// captured returns how many bytes all attempts of a task have written.
 func captured(r *task.Result) int64 {
 	n := task.Length(r.Stdout) + task.Length(r.Stderr)
 	for _, b := range r.Before {
@@ -241,7 +239,7 @@ func captured(r *task.Result) int64 {
 	return n
 }
 
-// prefix returns what goes before each line of an attempt that holds units in a slot of a host.
+// prefix returns the prefix of each line of an attempt that holds units in a slot of a host.
 func (s *Stdout) prefix(t *task.Task, slot int, host string, units []task.Units) string {
 	if t == nil || !s.cfg.Plan.Tag {
 		return ""
@@ -249,73 +247,73 @@ func (s *Stdout) prefix(t *task.Task, slot int, host string, units []task.Units)
 	return t.TagOn(slot, host, units) + "\t"
 }
 
-// shown is a stream for Consume: it gathers what is small, and keeps other writers away from
-// the rest of the batch once it writes something.
-type shown struct {
+// streamWriter writes to a stream for Consume. It gathers short texts. Once it writes, it keeps
+// other writers out until the end of the batch.
+type streamWriter struct {
 	s      *Stdout
 	stream int
 }
 
-func (w *shown) Write(p []byte) (int, error) {
+func (w *streamWriter) Write(p []byte) (int, error) {
 	s := w.s
 	if s.stream != w.stream {
-		s.flush() // the other one may go on
+		s.flush() // the other stream may continue
 	}
-	if s.stream = w.stream; len(s.gather)+len(p) > piece {
+	if s.stream = w.stream; len(s.gathered)+len(p) > piece {
 		if err := s.flush(); err != nil {
 			return 0, err
 		}
 	}
 	if len(p) > piece {
-		return len(p), s.put(p)
+		return len(p), s.writeStream(p)
 	}
-	s.gather = append(s.gather, p...)
+	s.gathered = append(s.gathered, p...)
 	return len(p), nil
 }
 
-// flush shows what was gathered.
+// flush writes the gathered text.
 func (s *Stdout) flush() (err error) {
-	if len(s.gather) > 0 {
-		err = s.put(s.gather)
-		s.gather = s.gather[:0]
+	if len(s.gathered) > 0 {
+		err = s.writeStream(s.gathered)
+		s.gathered = s.gathered[:0]
 	}
 	return err
 }
 
-// put writes to the current stream.
-func (s *Stdout) put(p []byte) error {
+// writeStream writes to the current stream.
+func (s *Stdout) writeStream(p []byte) error {
 	if !s.locked {
 		s.scr.mu.Lock()
 		s.locked = true
 	}
 	_, err := s.ports[s.stream].Write(p)
-	s.note(err)
+	s.noteError(err)
 	return err
 }
 
-// show shows a result. Nothing is better than half an object.
+// show shows a result. If a JSON object cannot be completed, it shows nothing of it.
 func (s *Stdout) show(t *task.Task, r *task.Result) {
-	before := len(s.gather)
-	err := s.write(&s.shows[toStdout], t, r, toStdout)
+	before := len(s.gathered)
+	err := s.write(&s.writers[toStdout], t, r, toStdout)
 	if err != nil && s.cfg.Plan.JSON() {
-		s.gather = s.gather[:min(before, len(s.gather))]
+		s.gathered = s.gathered[:min(before, len(s.gathered))]
 	}
-	s.note(cmp.Or(err, s.write(&s.shows[toStderr], t, r, toStderr)))
-	s.uncolour()
+	s.noteError(cmp.Or(err, s.write(&s.writers[toStderr], t, r, toStderr)))
+	s.resetColours()
 }
 
-// uncolour ends the colours that a result has left on.
-func (s *Stdout) uncolour() {
+// resetColours ends colours that a result has left on.
+func (s *Stdout) resetColours() {
 	if !s.scr.out.terminal && !s.scr.err.terminal {
 		return
 	}
 	if s.flush(); s.locked {
-		s.scr.uncolour()
+		s.scr.resetColoursLocked()
 	}
 }
 
-// write writes what is shown of a result on one stream to w: an object, or an output with
-// its tag before each line and in its group.
+// write writes one stream of a result to w: a JSON object, or the output with a tag before each
+// line and in its group.
 func (s *Stdout) write(w io.Writer, t *task.Task, r *task.Result, to int) error {
 	if s.cfg.Plan.JSON() {
 		if to == toStderr {

@@ -17,7 +17,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// talk is tasks that write and end, a Stdout that shows them, and what it should show.
+// talk is a set of tasks that write and end, a Stdout that shows them, and the expected output.
 type talk struct {
 	*testing.T
 	r     *rand.Rand
@@ -27,11 +27,11 @@ type talk struct {
 	err   limited
 	tasks []*speaker
 	batch []task.Event
-	over  int    // tasks that are released
-	turn  uint64 // the task whose lines are shown as they come, if they do so in order
+	over  int    // number of released tasks
+	turn  uint64 // in order: the task whose lines are shown as they come
 
-	want     [2]string // what is shown, if stdout and stderr take so many bytes
-	takes    [2]int    // that many
+	want     [2]string // expected output of stdout and stderr
+	takes    [2]int    // bytes that each of them takes
 	together bool      // events come in batches
 }
 
@@ -39,13 +39,13 @@ type talk struct {
 type speaker struct {
 	id      uint64
 	attempt int
-	w       [2]io.WriteCloser // in line mode
+	w       [2]io.WriteCloser // with ShowLines
 	rest    [2]string         // unfinished lines
-	held    [2]string         // what waits
+	held    [2]string         // held output
 	ended   bool
 }
 
-// limited takes some bytes and then fails.
+// limited takes a number of bytes and then fails.
 type limited struct {
 	bytes.Buffer
 	left int
@@ -62,9 +62,9 @@ func (l *limited) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever tasks write, it is shown whole, in blocks or lines, in turn if need be, and at once if
-// nothing is in its way. Where stdout takes no more, all that was shown before stands, and the
-// rest is counted; where stderr does, stdout goes on.
+// TestStdoutAgainstModel checks that all output of tasks is shown completely, in blocks or lines,
+// in order if required, and otherwise at once. If stdout fails, all earlier output stays and the
+// rest is counted; if stderr fails, stdout continues.
 func TestStdoutAgainstModel(t *testing.T) {
 	for round := range crewtest.Rounds(40) {
 		m := &talk{T: t, r: crewtest.Rand(t, round), turn: 1, takes: [2]int{1 << 30, 1 << 30}}
@@ -109,7 +109,7 @@ func (m *talk) step() {
 		m.begin(sp)
 	case n < 7 && m.cfg.Plan.Show == task.ShowLines:
 		m.write(run[m.r.IntN(len(run))], m.r.IntN(2), m.text())
-	case n == 7 && m.cfg.Plan.Show == task.ShowLines: // it is tried again
+	case n == 7 && m.cfg.Plan.Show == task.ShowLines: // retry the task
 		sp := run[m.r.IntN(len(run))]
 		m.close(sp)
 		m.begin(sp)
@@ -127,7 +127,7 @@ func (m *talk) begin(sp *speaker) {
 	}
 }
 
-// text returns what is written at once: mostly a little, sometimes more than is held in memory.
+// text returns the text of a write: usually short, sometimes longer than the memory of the spool.
 func (m *talk) text() string {
 	p := bytes.Repeat([]byte("abcdefghij"), 1+m.r.IntN(1<<m.r.IntN(14)))[m.r.IntN(10):]
 	for long := 1 << m.r.IntN(16); len(p) > 0 && m.r.IntN(8) > 0; {
@@ -136,7 +136,7 @@ func (m *talk) text() string {
 	return string(p)
 }
 
-// write has a task write lines.
+// write lets a task write lines.
 func (m *talk) write(sp *speaker, stream int, text string) {
 	_, err := io.WriteString(sp.w[stream], text)
 	m.fails(err)
@@ -147,7 +147,7 @@ func (m *talk) write(sp *speaker, stream int, text string) {
 	m.check()
 }
 
-// fails accepts an error only if stdout takes no more.
+// fails accepts an error only if stdout has failed.
 func (m *talk) fails(err error) {
 	if err != nil {
 		require.ErrorIs(m, err, syscall.EPIPE)
@@ -155,7 +155,7 @@ func (m *talk) fails(err error) {
 	}
 }
 
-// close ends an attempt, and its last lines.
+// close ends an attempt and its last lines.
 func (m *talk) close(sp *speaker) {
 	for stream, w := range sp.w {
 		if w != nil {
@@ -169,7 +169,7 @@ func (m *talk) close(sp *speaker) {
 	}
 }
 
-// pass has what a task wrote shown, or wait for its turn.
+// pass shows the output of a task, or holds it for its turn.
 func (m *talk) pass(sp *speaker, stream int, text string) {
 	if m.cfg.Plan.Tag {
 		text = naiveTag(fmt.Sprint("t", sp.id), text)
@@ -186,7 +186,7 @@ func naiveTag(tag, text string) string {
 	return tag + "\t" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+tag+"\t") + "\n"
 }
 
-// show shows all that is held for a task.
+// show shows everything held for a task.
 func (m *talk) show(sp *speaker) {
 	for stream := range sp.held {
 		m.want[stream] += sp.held[stream]
@@ -194,7 +194,7 @@ func (m *talk) show(sp *speaker) {
 	sp.held = [2]string{}
 }
 
-// end ends a task, and releases it and those that have waited for it.
+// end ends a task, and releases it and the tasks that waited for it.
 func (m *talk) end(sp *speaker) {
 	m.close(sp)
 	sp.ended = true
@@ -243,7 +243,7 @@ func (m *talk) consume() {
 	m.check()
 }
 
-// check compares what is shown with what should be.
+// check compares the output with the expected one.
 func (m *talk) check() {
 	if m.cfg.Plan.JSON() || !m.cfg.Plan.Order && m.cfg.Plan.Show == task.ShowBlocks && len(m.batch) > 0 {
 		return
@@ -255,7 +255,7 @@ func (m *talk) check() {
 	}
 }
 
-// finish looks at what is there in the end.
+// finish checks the state at the end.
 func (m *talk) finish() {
 	require.Empty(m, m.s.lines)
 	failed := m.s.Close(task.Stats{})
@@ -274,7 +274,8 @@ func (m *talk) finish() {
 	require.Equal(m, len(m.want[0]) > m.takes[0], m.s.LostOutput())
 }
 
-// Tasks write their lines at the same time, while a pump consumes their ends.
+// TestLinesOfTasksAtTheSameTime lets tasks write lines at the same time, while a pump consumes
+// their ends.
 func TestLinesOfTasksAtTheSameTime(t *testing.T) {
 	for _, order := range []bool{false, true} {
 		var p page

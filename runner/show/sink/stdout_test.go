@@ -14,7 +14,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// page is a pair of streams, and both as they would mix on a terminal.
+// page is a pair of streams, and both of them mixed as on a terminal.
 type page struct {
 	out, err, both bytes.Buffer
 }
@@ -29,7 +29,7 @@ func newStore(t testing.TB, limit int64) *spool.Store {
 	return s
 }
 
-// kept returns text as an output of a task.
+// kept returns text as a task's output.
 func kept(t testing.TB, s *spool.Store, text string) task.Output {
 	if text == "" {
 		return nil
@@ -40,7 +40,7 @@ func kept(t testing.TB, s *spool.Store, text string) task.Output {
 	return b
 }
 
-// spoken returns the Finished event of a task that wrote something.
+// spoken returns the Finished event of a task with output.
 func spoken(t testing.TB, s *spool.Store, id uint64, out, err string) task.Event {
 	e := ended(id, task.Result{Outcome: task.OK, Stdout: kept(t, s, out), Stderr: kept(t, s, err)})
 	e.Task.Tag = fmt.Sprintf("t%d", id)
@@ -66,7 +66,7 @@ func consume(t testing.TB, s *Stdout, events ...task.Event) {
 	}
 }
 
-// written returns what tasks wrote that objects are of.
+// written returns the outputs of tasks from their objects.
 func written(t *testing.T, objects string) (stdout, stderr string) {
 	for line := range strings.Lines(objects) {
 		var o struct{ Stdout, Stderr string }
@@ -76,7 +76,8 @@ func written(t *testing.T, objects string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// Where the spool is full, the run hears of it, and what was held is shown nevertheless.
+// TestFullSpoolStopsTheRun checks that an error of the spool is returned, and that held output is
+// still shown.
 func TestFullSpoolStopsTheRun(t *testing.T) {
 	gone := spool.New(0, t.TempDir())
 	gone.Close()

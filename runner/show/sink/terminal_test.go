@@ -16,8 +16,8 @@ import (
 
 var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// progressEvents returns the events of a run in which done of total tasks have
-// ended, failed of them with an error, and two are running. A task takes 5 seconds.
+// progressEvents returns the events of a run in which done of total tasks have ended, failed of
+// them with an error, and two are running. A task takes 5 seconds.
 func progressEvents(done, failed, total int, end bool) (es []task.Event) {
 	add := func(k task.Kind, at time.Duration, from, to int) {
 		for i := from; i < to; i++ {
@@ -38,7 +38,7 @@ func progressEvents(done, failed, total int, end bool) (es []task.Event) {
 	return es
 }
 
-// tty is a pseudo-terminal that keeps what is written to it.
+// tty is a pseudo-terminal that keeps everything written to it.
 type tty struct {
 	*os.File
 	read chan string
@@ -51,7 +51,7 @@ func newTTY(t *testing.T, cols int) tty {
 	require.NoError(t, pty.Setsize(slave, &pty.Winsize{Rows: 24, Cols: uint16(cols)}))
 	y := tty{slave, make(chan string, 1)}
 	go func() {
-		// The end is a NUL: closing the slave may discard what was written to it.
+		// A NUL marks the end, because closing the slave may discard output.
 		text, _ := bufio.NewReader(master).ReadString(0)
 		master.Close()
 		y.read <- strings.TrimSuffix(text, "\x00")
@@ -59,15 +59,15 @@ func newTTY(t *testing.T, cols int) tty {
 	return y
 }
 
-// all closes the terminal and returns everything that was written to it.
+// all closes the terminal and returns everything written to it.
 func (y tty) all() string {
 	y.WriteString("\x00")
 	defer y.Close()
 	return <-y.read
 }
 
-// screenOf returns the lines that a terminal of that width shows in the end. It
-// fails the test if a line is too long.
+// screenOf returns the final lines on a terminal with the given width. It fails the test if a line
+// is too long.
 func screenOf(t *testing.T, written string, cols int) []string {
 	lines, row, col := []string{""}, 0, 0
 	for len(written) > 0 {

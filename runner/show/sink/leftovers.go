@@ -8,21 +8,22 @@ import (
 	"crew/runner/decide/task"
 )
 
-// remains tells of tasks that have left processes behind.
-type remains struct {
-	tasks int64
-	last  uint64
-	ids   []uint64 // the first of them
-	names []string // of the first programs
+// leftovers counts tasks that left processes behind.
+type leftovers struct {
+	tasks  int64
+	lastID uint64
+	ids    []uint64 // the first task IDs
+	names  []string // the first program names
 }
 
-// add adds a task that did, unless it was the last one, and the names of programs, with commas between them.
-func (m *remains) add(id uint64, did bool, names string) {
+// add counts a task if did is set, unless it was the last one counted, and adds names, which are
+// separated by ", ".
+func (m *leftovers) add(id uint64, did bool, names string) {
 	if !did {
 		return
 	}
-	if id != m.last {
-		m.last = id
+	if id != m.lastID {
+		m.lastID = id
 		m.tasks++
 		m.ids = append(m.ids, id)[:min(m.tasks, digestTasks)]
 	}
@@ -36,13 +37,13 @@ func (m *remains) add(id uint64, did bool, names string) {
 	}
 }
 
-// text returns a line about the tasks, if there are any. They come where format has %s.
-func (m *remains) text(format string) string {
+// text returns a line about the tasks, or "". The %s in format stands for their IDs and programs.
+func (m *leftovers) text(format string) string {
 	if m.tasks == 0 {
 		return ""
 	}
 	slices.Sort(m.ids)
-	which := ids(m.ids, m.tasks)
+	which := idList(m.ids, m.tasks)
 	if len(m.names) > 0 {
 		which = strings.TrimSuffix(which, ")") + ": " + task.Printable(strings.Join(m.names, ", ")) + ")"
 	}

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-const keptLists = 20 // how many lists stay in a directory
+const maxLists = 20 // number of lists to keep in the directory
 
-// listFile is a new list of records, which only the user can read. The last part of its name is the
-// number of its inode, so that a list can be told from any other file, be it a copy of one.
+// listFile is a new list of records, which only the user can read. Its name ends with its inode
+// number, so that a list can be distinguished from other files, even from copies of it.
 type listFile struct {
 	*os.File
 	path string
 }
 
-// createList creates a list, in the directory for lists or else as a
-// temporary file. Of the lists in that directory it removes all but the latest.
+// createList creates a list in the directory for lists or, if that fails, as a temporary file. It
+// removes the oldest lists in that directory.
 func createList() (*listFile, error) {
 	stem := "crew-again-" + time.Now().UTC().Format("20060102T150405Z") + "-"
 	dir := listDir()
@@ -29,7 +29,7 @@ func createList() (*listFile, error) {
 		if f, err := os.CreateTemp(dir, stem+"*.list"); err == nil {
 			l := &listFile{f, f.Name()}
 			path := filepath.Join(dir, stem+inode(l.path)+".list")
-			if os.Link(l.path, path) == nil { // unlike a rename, it takes no other file's place
+			if os.Link(l.path, path) == nil { // unlike Rename, Link never replaces a file
 				os.Remove(l.path)
 				l.path = path
 			}
@@ -44,19 +44,19 @@ func createList() (*listFile, error) {
 	return &listFile{f, f.Name()}, nil
 }
 
-// removeLists removes all lists in a directory but the latest.
+// removeLists removes all lists in dir except the latest maxLists.
 func removeLists(dir string) {
 	names, _ := fs.Glob(os.DirFS(dir), "crew-again-*.list") // in the order of their times
 	names = slices.DeleteFunc(names, func(name string) bool {
 		n := inode(filepath.Join(dir, name))
 		return n == "" || !strings.HasSuffix(name, "Z-"+n+".list")
 	})
-	for _, name := range names[:max(0, len(names)-keptLists)] {
+	for _, name := range names[:max(0, len(names)-maxLists)] {
 		os.Remove(filepath.Join(dir, name))
 	}
 }
 
-// inode returns the number of the inode of a regular file of the user's, or "".
+// inode returns the inode number of a regular file that the user owns, or "".
 func inode(path string) string {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() {
@@ -69,8 +69,8 @@ func inode(path string) string {
 	return strconv.FormatUint(uint64(sys.Ino), 10)
 }
 
-// listDir returns the directory for lists, or "" if there is no place for it. It follows the XDG
-// Base Directory Specification.
+// listDir returns the directory for lists according to the XDG Base Directory Specification, or ""
+// if there is none.
 func listDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "crew")
