@@ -18,12 +18,12 @@ type lanes struct {
 	answer func(task.Attempt) *task.Result // nil for an attempt that only End ends
 
 	mu      sync.Mutex
-	bells   map[int]chan struct{} // by slot
-	ended   map[int][]ended       // by slot: what End has asked for
-	most    int                   // attempts that a slot had at once
-	told    map[int][]task.Left   // by slot: each change
-	served  map[int]int           // by slot: how often Serve was called
-	stuck   bool                  // Serve does not return after task.LeftNone until End
+	bells   map[int]chan struct{}      // by slot
+	ended   map[int][]ended            // by slot: what End has asked for
+	most    int                        // attempts that a slot had at once
+	told    map[int][]task.Expectation // by slot: each change
+	served  map[int]int                // by slot: how often Serve was called
+	stuck   bool                       // Serve does not return after task.ExpectNone until End
 	killing []uint64
 }
 
@@ -34,7 +34,7 @@ type ended struct {
 
 func newLanes(answer func(task.Attempt) *task.Result) *lanes {
 	return &lanes{
-		answer: answer, bells: map[int]chan struct{}{}, ended: map[int][]ended{}, told: map[int][]task.Left{}, served: map[int]int{},
+		answer: answer, bells: map[int]chan struct{}{}, ended: map[int][]ended{}, told: map[int][]task.Expectation{}, served: map[int]int{},
 	}
 }
 
@@ -75,7 +75,7 @@ func (l *lanes) Kill(id uint64, _ int) {
 }
 
 // note takes down what a swap has returned.
-func (l *lanes) note(slot, running int, left task.Left) {
+func (l *lanes) note(slot, running int, left task.Expectation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.most = max(l.most, running)
@@ -123,7 +123,7 @@ func (l *lanes) Serve(slot task.Slot, swap task.Swap) {
 		if len(results) > 0 {
 			continue
 		}
-		if len(running) == 0 && left == task.LeftNone && (asked || !l.stuck) {
+		if len(running) == 0 && left == task.ExpectNone && (asked || !l.stuck) {
 			return
 		}
 		<-bell
@@ -145,16 +145,16 @@ func TestStreamTellsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec, sink := newLanes(never), &seen{}
 		r, end := begin(t, windowed(2, 2), &tasks{n: 6}, exec, nil, sink)
-		require.Equal(t, []task.Left{task.LeftMore}, exec.told[1], "two tasks wait")
+		require.Equal(t, []task.Expectation{task.ExpectMore}, exec.told[1], "two tasks wait")
 		exec.End(1, 1, 1, nil)
 		exec.End(1, 3, 1, nil)
 		synctest.Wait()
-		require.Equal(t, []task.Left{task.LeftMore, task.LeftRest}, exec.told[1])
-		require.Equal(t, []task.Left{task.LeftMore, task.LeftRest}, exec.told[2])
+		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.told[1])
+		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.told[2])
 		r.Do(task.Command{Op: task.Stop})
 		e := <-end
-		require.EqualValues(t, 6, e.Stats.Of(task.Cancelled))
-		require.Equal(t, []task.Left{task.LeftMore, task.LeftRest, task.LeftNone}, exec.told[2])
+		require.EqualValues(t, 6, e.Stats.Count(task.Cancelled))
+		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries, task.ExpectNone}, exec.told[2])
 	})
 }
 
@@ -165,7 +165,7 @@ func TestStreamResizes(t *testing.T) {
 		r, end := begin(t, windowed(2, 1), &tasks{n: 100}, exec, nil, sink)
 		r.Do(task.Command{Op: task.Resize, N: 1})
 		synctest.Wait()
-		require.Equal(t, task.LeftNone, exec.told[2][len(exec.told[2])-1])
+		require.Equal(t, task.ExpectNone, exec.told[2][len(exec.told[2])-1])
 		exec.End(2, 2, 1, nil)
 		synctest.Wait()
 		r.Do(task.Command{Op: task.Resize, N: 3})
@@ -197,8 +197,8 @@ func TestStreamRecallsWhatIsNotTaken(t *testing.T) {
 		require.Empty(t, r.Do(task.Command{Op: task.Cancel, IDs: []uint64{2}}).Err)
 		close(hold)
 		e := <-end
-		require.EqualValues(t, 2, e.Stats.Of(task.OK))
-		require.EqualValues(t, 1, e.Stats.Of(task.Cancelled))
+		require.EqualValues(t, 2, e.Stats.Count(task.OK))
+		require.EqualValues(t, 1, e.Stats.Count(task.Cancelled))
 		require.Equal(t, task.Cancelled, sink.finished[2].Outcome)
 		require.Equal(t, []string{"+1", "-2", "-1", "idle0", "+3", "-3", "idle0"}, rec.calls)
 	})
@@ -224,7 +224,7 @@ func TestStreamEndsWorkers(t *testing.T) {
 			}
 			r.Do(task.Command{Op: task.Stop})
 			e := <-end
-			require.EqualValues(t, 10, e.Stats.Of(task.OK))
+			require.EqualValues(t, 10, e.Stats.Count(task.OK))
 			if !deaf {
 				require.Zero(t, e.Abandoned)
 				return
@@ -253,7 +253,7 @@ func TestStreamTakesBackWhatHasNotBegun(t *testing.T) {
 		start := time.Now()
 		_, end := begin(t, windowed(2, 16), &tasks{n: 100}, exec, nil, sink)
 		e := <-end
-		require.EqualValues(t, 100, e.Stats.Of(task.OK))
+		require.EqualValues(t, 100, e.Stats.Count(task.OK))
 		require.Zero(t, e.Stats.Lost)
 		require.Zero(t, e.Stats.Retried)
 		require.Less(t, time.Since(start), time.Second)

@@ -115,7 +115,7 @@ func (m *model) Run(ctx context.Context, a task.Attempt) *task.Result {
 	select {
 	case <-time.After(time.Duration(1+m.int(2000)) * time.Millisecond):
 	case <-ctx.Done():
-		r.Outcome = task.EndedBy(context.Cause(ctx))
+		r.Outcome = task.OutcomeOf(context.Cause(ctx))
 		select {
 		case <-time.After(time.Duration(m.int(8000)) * time.Millisecond):
 		case <-kill:

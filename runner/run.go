@@ -80,7 +80,7 @@ type Streamer interface {
 	Executor
 	// Serve runs the attempts of a slot, which swap brings. The run calls it in a
 	// goroutine for each slot that joins. It returns once swap has returned
-	// task.LeftNone, every attempt it took is reported, and the slot's worker has ended.
+	// task.ExpectNone, every attempt it took is reported, and the slot's worker has ended.
 	Serve(slot task.Slot, swap task.Swap)
 	// Wake says that the next swap of a slot has something new. It may come when no Serve
 	// of the slot runs.

@@ -48,7 +48,7 @@ func (fake) Run(ctx context.Context, a task.Attempt) *task.Result {
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
-		r.Outcome, r.Err = task.EndedBy(context.Cause(ctx)), context.Cause(ctx)
+		r.Outcome, r.Err = task.OutcomeOf(context.Cause(ctx)), context.Cause(ctx)
 	}
 	return r
 }
@@ -181,7 +181,7 @@ func TestARecordThatIsAwaitedTooLong(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.NoError(t, r.Do(task.Command{Op: task.Stop}).Err)
 		e := <-end
-		require.EqualValues(t, 2, e.Stats.Of(task.OK))
+		require.EqualValues(t, 2, e.Stats.Count(task.OK))
 		require.Zero(t, e.Abandoned)
 		close(hold)
 	})

@@ -77,7 +77,7 @@ func (c *Core) fitsElsewhere(e *entry) bool {
 
 // recallOne asks an attempt back that waits at its slot, once, unless it is being ended.
 func (c *Core) recallOne(e *entry) {
-	if e.sentAhead() && !e.recalled && e.ladder == task.Untouched {
+	if e.sentAhead() && !e.recalled && e.ladder == task.NotAsked {
 		e.recalled = true
 		c.fx.Recall = append(c.fx.Recall, e.toAttempt())
 	}

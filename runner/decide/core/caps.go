@@ -80,7 +80,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if claim != nil {
 		return claim, nil
 	}
-	if err := task.Lacks(c.list, t.Asked.Needs, c.hosts); err != nil {
+	if err := task.CheckNeeds(c.list, t.Asked.Needs, c.hosts); err != nil {
 		return nil, err
 	}
 	claim = &sched.Claim{Places: w.weight}

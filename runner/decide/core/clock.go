@@ -59,7 +59,7 @@ func (c *Core) timeoutAt(e *entry) time.Time {
 // overdue takes the next step in ending a running task, or asks whether it is time.
 func (c *Core) overdue(e *entry) {
 	switch {
-	case e.ladder != task.Untouched:
+	case e.ladder != task.NotAsked:
 		c.kill(e)
 	case c.reached(c.timeoutAt(e)):
 		c.terminate(e, task.ErrTimeout)
@@ -72,7 +72,7 @@ func (c *Core) overdue(e *entry) {
 func (c *Core) Quiet(a task.Attempt, silent time.Duration) {
 	e, idle := c.entries[a.Task.ID], c.cfg.Limit.Idle
 	switch {
-	case e == nil || e.state != running || e.number != a.Number || e.ladder != task.Untouched:
+	case e == nil || e.state != running || e.number != a.Number || e.ladder != task.NotAsked:
 	case silent >= idle:
 		c.terminate(e, task.Silent(idle))
 	default:

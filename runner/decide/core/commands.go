@@ -21,7 +21,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		if c.end.phase == going && !c.end.sealed {
 			c.Abort(cmd.Err)
 		}
-	case task.Rest:
+	case task.StopReading:
 		c.stopReading()
 	case task.Resize, task.Grow:
 		n := cmd.N
@@ -179,10 +179,10 @@ func (c *Core) snapshot() *task.Snapshot {
 
 // reasons say why a command is refused in a state.
 var refusals = [task.Done + 1]string{
-	task.Rests:  "it drains: it takes nothing more",
-	task.Drains: "it drains: nothing more starts",
-	task.Stops:  "it stops: its tasks are being ended",
-	task.Done:   "it is done: only its results are still being shown",
+	task.Finishing: "it drains: it takes nothing more",
+	task.Drains:    "it drains: nothing more starts",
+	task.Stops:     "it stops: its tasks are being ended",
+	task.Done:      "it is done: only its results are still being shown",
 }
 
 // refusal returns why a command is not carried out now, or nil. A signal is always
@@ -190,14 +190,14 @@ var refusals = [task.Done + 1]string{
 func (c *Core) refusal(cmd task.Command) error {
 	state := c.state()
 	if state == task.Paused && c.input.resting && cmd.Op == task.Add {
-		state = task.Rests
+		state = task.Finishing
 	}
 	last := task.Done // the state up to which it is carried out, as in the table of the man page
 	switch cmd.Op {
 	case task.Add:
 		last = task.Paused
-	case task.Rest, task.Resize, task.Grow, task.Pause, task.Resume, task.Retry, task.Hold, task.Release, task.Move:
-		last = task.Rests
+	case task.StopReading, task.Resize, task.Grow, task.Pause, task.Resume, task.Retry, task.Hold, task.Release, task.Move:
+		last = task.Finishing
 	case task.Drain:
 		last = task.Drains
 	case task.Cancel:
@@ -220,7 +220,7 @@ func (c *Core) state() task.State {
 	case c.paused():
 		return task.Paused
 	case c.input.resting:
-		return task.Rests
+		return task.Finishing
 	}
 	return task.Going
 }

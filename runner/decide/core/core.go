@@ -56,12 +56,12 @@ type Core struct {
 // Effects tell the caller of Step what to do. They are valid until the next Step. The lists except
 // Start may be kept, Taken until the next Swap of its slot.
 type Effects struct {
-	Tokens []func(Tokens) // to call in order, before anything starts
-	Start  []Start        // attempts to run, each in a goroutine; none with a Streamer
-	Serve  []task.Slot    // slots for the Streamer to serve, each in a goroutine
-	Taken  []task.Attempt // attempts to run in the slot that swaps
-	Left   task.Left      // the work that this slot can expect
-	Wakes  []int          // slots for the Streamer to wake
+	Tokens []func(Tokens)   // to call in order, before anything starts
+	Start  []Start          // attempts to run, each in a goroutine; none with a Streamer
+	Serve  []task.Slot      // slots for the Streamer to serve, each in a goroutine
+	Taken  []task.Attempt   // attempts to run in the slot that swaps
+	Left   task.Expectation // the work that this slot can expect
+	Wakes  []int            // slots for the Streamer to wake
 	Acts   []Act
 	Recall []task.Attempt // attempts that the Executor must give back unless they have begun
 	Record []*task.Result // final results to record and then pass to Core.Ended

@@ -38,7 +38,7 @@ func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
 					require.False(t, free, "%s: task %d waits at worker %d", name, a.Task.ID, a.Slot.ID)
 				}
 			}
-			require.EqualValues(t, 200, s.wait().Stats.Of(task.OK))
+			require.EqualValues(t, 200, s.wait().Stats.Count(task.OK))
 			require.Len(t, s.about(task.Started), 200)
 			require.LessOrEqual(t, len(s.recalled), 150, "%s: recalls of tasks go on", name)
 		}
@@ -53,7 +53,7 @@ func TestEndsComeInAnyOrder(t *testing.T) {
 	s.ahead = nil
 	s.step(func(c *Core) { c.Ended(&task.Result{Task: second.Task, Attempt: 1, Outcome: task.OK}) })
 	require.EqualValues(t, 1, s.core.snapshot().Stats.Running)
-	require.EqualValues(t, 3, s.wait().Stats.Of(task.OK))
+	require.EqualValues(t, 3, s.wait().Stats.Count(task.OK))
 }
 
 // The machine's clock may be set, and the machine may sleep, so it is looked at again
@@ -102,8 +102,8 @@ func TestLongChains(t *testing.T) {
 			want = task.Cancelled
 			require.Len(t, s.ask(task.Command{Op: task.Cancel, All: true}).IDs, long)
 		}
-		s.ask(task.Command{Op: task.Rest})
-		require.GreaterOrEqual(t, s.wait().Stats.Of(want), int64(long-1))
+		s.ask(task.Command{Op: task.StopReading})
+		require.GreaterOrEqual(t, s.wait().Stats.Count(want), int64(long-1))
 	}
 }
 
@@ -113,13 +113,13 @@ func TestWhatIsLegal(t *testing.T) {
 	require.NoError(t, err)
 	ops := map[string]task.Op{
 		"pause": task.Pause, "resume": task.Resume, "resize": task.Resize, "cancel": task.Cancel, "retry": task.Retry,
-		"drain": task.Drain, "drain --rest": task.Rest, "stop": task.Stop, "add": task.Add,
+		"drain": task.Drain, "drain --rest": task.StopReading, "stop": task.Stop, "add": task.Add,
 		"hold": task.Hold, "release": task.Release, "move": task.Move,
 	}
 	_, table, _ := strings.Cut(string(page), " running  paused  rest  draining  stopping  done\n")
 	table, _, _ = strings.Cut(table, ".Ed")
 	reach := [task.Done][]task.Op{
-		task.Paused: {task.Pause}, task.Rests: {task.Rest}, task.Drains: {task.Drain}, task.Stops: {task.Drain, task.Stop},
+		task.Paused: {task.Pause}, task.Finishing: {task.StopReading}, task.Drains: {task.Drain}, task.Stops: {task.Drain, task.Stop},
 	}
 	for line := range strings.Lines(table) {
 		cells := regexp.MustCompile(`  +`).Split(strings.TrimSpace(line), -1)

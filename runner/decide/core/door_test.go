@@ -154,7 +154,7 @@ func (d *door) checks() {
 		return
 	}
 	now := d.core.snapshot()
-	d.stopped = now.State != task.Going && now.State != task.Rests || d.core.time.Stopped()
+	d.stopped = now.State != task.Going && now.State != task.Finishing || d.core.time.Stopped()
 	waits, groups := 0, 0
 	for id, e := range d.core.entries {
 		where := d.core.where(id)
@@ -231,13 +231,13 @@ func (d *door) finish() {
 		d.try(task.Command{Op: task.Release, IDs: d.try(task.Command{Op: task.Find, All: true}).IDs})
 	}
 	d.try(task.Command{Op: task.Resume})
-	ops := [][]task.Op{{task.Rest}, {task.Drain}, {task.Drain, task.Stop}, {task.Stop, task.Kill}}[d.n(4)]
+	ops := [][]task.Op{{task.StopReading}, {task.Drain}, {task.Drain, task.Stop}, {task.Stop, task.Kill}}[d.n(4)]
 	if !d.fed && d.one(2) {
 		ops = nil
 	}
 	for _, op := range ops {
 		d.try(task.Command{Op: op})
-		d.stopped = op != task.Rest
+		d.stopped = op != task.StopReading
 	}
 	for !d.over { // a run that Config.Halt has paused goes on
 		if d.core.queue.halted && d.try(task.Command{Op: task.Resume}).Err == nil {

@@ -87,7 +87,7 @@ func (c *Core) checkHalt(r *task.Result) {
 	if h.When == Never || h.When != Pause && d.Reason >= Halted {
 		return
 	}
-	ok, failed, skipped := s.Here()
+	ok, failed, skipped := s.InThisRun()
 	n := failed
 	switch h.On {
 	case OnSuccess:

@@ -50,7 +50,7 @@ type attempt struct {
 	number       int
 	begunAt      time.Time // when it began, on the machine's clock
 	begunRun     time.Time // the same on the run's clock; zero until it begins
-	ladder       task.Ladder
+	ladder       task.EndStage
 	units        []task.Units // held units
 	tag          any          // Start.Tag
 	recalled     bool         // the executor was asked to give it back unless it has begun
@@ -89,7 +89,7 @@ func (e *entry) cancelResult(err error, now time.Time) *task.Result {
 
 // where describes the attempt of a task that holds a slot.
 func (e *entry) where() task.Where {
-	w := task.WhereOf("running", e.task)
+	w := task.NewWhere("running", e.task)
 	w.Attempt, w.Worker, w.Host, w.Units, w.Start = e.number, e.slot.ID, task.Bytes(e.slot.Host), e.units, e.begunAt
 	return w
 }

@@ -271,7 +271,7 @@ func (c *Core) where(id uint64) (w task.Where) {
 		if e.slot != nil && !e.sentAhead() {
 			return e.where()
 		}
-		w = task.WhereOf("ended", e.task)
+		w = task.NewWhere("ended", e.task)
 		if w.Attempt = e.number; e.state != decided {
 			b := c.blockingOf(e)
 			if (e.state == queued || e.state == parked || e.state == delayed) && c.paused() {
@@ -282,7 +282,7 @@ func (c *Core) where(id uint64) (w task.Where) {
 		return w
 	}
 	was := c.queue.failed.tasks[id]
-	w = task.WhereOf("ended", was.task)
+	w = task.NewWhere("ended", was.task)
 	w.Task, w.Outcome, w.Attempt = id, was.outcome, was.attempt
 	switch {
 	case !c.input.exists(id):

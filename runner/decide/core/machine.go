@@ -71,7 +71,7 @@ func (c *Core) Sampled(processes float64, free int64) {
 func (c *Core) youngest() (last *entry) {
 	n := 0
 	for _, e := range c.entries {
-		if e.state != running || e.ladder != task.Untouched {
+		if e.state != running || e.ladder != task.NotAsked {
 			continue
 		}
 		n++

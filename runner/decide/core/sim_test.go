@@ -247,7 +247,7 @@ func (s *sim) act(a Act) {
 	if r := &s.running[i]; a.Cause == nil {
 		r.end = s.now
 	} else {
-		r.outcome = task.EndedBy(a.Cause)
+		r.outcome = task.OutcomeOf(a.Cause)
 		r.end = s.now.Add(s.Grace)
 	}
 }

@@ -17,10 +17,10 @@ type stream struct {
 // streams holds what is common to all of them.
 type streams struct {
 	on        bool
-	serving   int       // slots that are being served
-	announced task.Left // what the slots have been told
-	resized   bool      // slots have joined or left since then
-	taker     *slot     // of the Swap in this step
+	serving   int              // slots that are being served
+	announced task.Expectation // what the slots have been told
+	resized   bool             // slots have joined or left since then
+	taker     *slot            // of the Swap in this step
 }
 
 // Swap takes the results of a slot's attempts. Effects.Taken are those to run there from
@@ -33,7 +33,7 @@ func (c *Core) Swap(slot int, ended []*task.Result) {
 // Served takes the return of Streamer.Serve, and returns whether to call it again.
 func (c *Core) Served(slot int) (again bool) {
 	at, s := c.pool.slots[slot], &c.pool.streams
-	if again = len(at.stream.next) > 0 || c.expectationOf(at) == task.LeftMore; !again {
+	if again = len(at.stream.next) > 0 || c.expectationOf(at) == task.ExpectMore; !again {
 		at.stream.serving = false
 		s.serving = max(0, s.serving-1) // 0 if they were given up
 	}
@@ -79,7 +79,7 @@ func (c *Core) updateStreams() {
 	}
 	s.announced, s.resized = left, false
 	for _, at := range c.pool.slots {
-		if at.current != nil && left == task.LeftMore {
+		if at.current != nil && left == task.ExpectMore {
 			c.serve(at)
 		}
 		if at.stream.serving {
@@ -89,24 +89,24 @@ func (c *Core) updateStreams() {
 }
 
 // expectationOf returns what a slot has to expect.
-func (c *Core) expectationOf(at *slot) task.Left {
+func (c *Core) expectationOf(at *slot) task.Expectation {
 	if at.current == nil {
-		return task.LeftNone
+		return task.ExpectNone
 	}
 	return c.expectation()
 }
 
 // expectation returns what every slot has to expect.
-func (c *Core) expectation() task.Left {
+func (c *Core) expectation() task.Expectation {
 	switch {
 	case !c.input.over() && c.end.phase == going:
-		return task.LeftMore
+		return task.ExpectMore
 	case len(c.entries) == 0:
-		return task.LeftNone
+		return task.ExpectNone
 	case c.queue.waiting() == 0:
-		return task.LeftRest
+		return task.ExpectRetries
 	}
-	return task.LeftMore
+	return task.ExpectMore
 }
 
 // cancelUntaken ends an attempt that its slot has not taken yet, and reports whether it did.
@@ -118,7 +118,7 @@ func (c *Core) cancelUntaken(e *entry, cause error) bool {
 	}
 	s.next = slices.Delete(s.next, i, i+1)
 	r := e.cancelResult(cause, c.now)
-	r.Outcome, r.Start = task.EndedBy(cause), c.now
+	r.Outcome, r.Start = task.OutcomeOf(cause), c.now
 	c.decideEnd(e, r)
 	c.fx.Record = append(c.fx.Record, r)
 	return true

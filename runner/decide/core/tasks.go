@@ -187,7 +187,7 @@ func (c *Core) applyEnd(e *entry) {
 	var dropped *task.Result
 	if !r.Unbegun {
 		var full bool
-		if e.before, dropped, full = task.KeepAttempt(e.before, r); full {
+		if e.before, dropped, full = task.AppendAttempt(e.before, r); full {
 			e.omitted++
 		}
 	}

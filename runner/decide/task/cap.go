@@ -47,7 +47,7 @@ type Rate struct {
 const MaxPriority = 1000
 
 // Own are the variables that crew sets for each attempt, beside those of limits by name.
-var Own = [...]string{
+var Variables = [...]string{
 	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "CREW_HOST", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
 }
 
@@ -70,7 +70,7 @@ func IsCapName(s string) bool {
 	}
 	lower := strings.ToLower(s)
 	return strings.TrimRight(lower, "0123456789") != "out" && lower != "opts" &&
-		!slices.Contains(Own[:], CapVariable(s))
+		!slices.Contains(Variables[:], CapVariable(s))
 }
 
 // UnitsOf returns the units of a name, separated by commas; "" for none.
@@ -112,7 +112,7 @@ func ParseNeeds(s string) (needs []Need, err error) {
 
 // Lacks returns why no attempt can ever hold all needs at once, or nil. If hosts offer something,
 // a name that no limit has may be one of theirs.
-func Lacks(caps []Cap, needs []Need, hosts bool) error {
+func CheckNeeds(caps []Cap, needs []Need, hosts bool) error {
 	for _, n := range needs {
 		i := slices.IndexFunc(caps, func(c Cap) bool { return c.Name == n.Name })
 		switch {

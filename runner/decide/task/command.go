@@ -7,30 +7,30 @@ type Op uint8
 
 // The operations. Which are allowed in which state of a run is in package core's table.
 const (
-	Drain      Op = iota + 1 // start nothing more; running attempts may finish
-	Rest                     // read nothing more, and run everything that was read
-	Stop                     // drain, and ask running attempts to end
-	Kill                     // stop, and kill running attempts
-	Fail                     // drain because crew cannot go on: Err says why; nothing happens once the run drains or is done
-	Resize                   // set the number of this machine's slots to N
-	Grow                     // add N to the number of this machine's slots
-	Join                     // add N slots like Slot, at least one; the run chooses their IDs
-	Leave                    // remove slot N; attempts running there may finish
-	Pause                    // start nothing until Resume
-	Resume                   // undo Pause
-	Suspend                  // stop the run's clock and start nothing until Continue
-	Continue                 // undo Suspend
-	Add                      // admit Tasks, whose IDs ascend and were given by the run or by an earlier one; if N is 0, only if there is room; numbers up to N count as given
-	Cancel                   // end the tasks that are named
-	Retry                    // start the next attempt of the tasks IDs now, or run them again if they have failed
-	Look                     // reply with a Snapshot
-	Explain                  // reply with what is known of the tasks IDs or, without any, of the first N that Only selects
-	Hold                     // keep the waiting tasks IDs from starting until Release
-	Release                  // undo Hold, or let waiting tasks IDs start before their time
-	Move                     // have the waiting tasks IDs start before all others if N is negative, or else after them
-	Find                     // reply with the tasks that are named, which must exist
-	Unfinished               // reply with those of the tasks IDs that have not ended
-	Unused                   // give the numbers IDs, which no task got, to the next tasks
+	Drain       Op = iota + 1 // start nothing more; running attempts may finish
+	StopReading               // read nothing more, and run everything that was read
+	Stop                      // drain, and ask running attempts to end
+	Kill                      // stop, and kill running attempts
+	Fail                      // drain because crew cannot go on: Err says why; nothing happens once the run drains or is done
+	Resize                    // set the number of this machine's slots to N
+	Grow                      // add N to the number of this machine's slots
+	Join                      // add N slots like Slot, at least one; the run chooses their IDs
+	Leave                     // remove slot N; attempts running there may finish
+	Pause                     // start nothing until Resume
+	Resume                    // undo Pause
+	Suspend                   // stop the run's clock and start nothing until Continue
+	Continue                  // undo Suspend
+	Add                       // admit Tasks, whose IDs ascend and were given by the run or by an earlier one; if N is 0, only if there is room; numbers up to N count as given
+	Cancel                    // end the tasks that are named
+	Retry                     // start the next attempt of the tasks IDs now, or run them again if they have failed
+	Look                      // reply with a Snapshot
+	Explain                   // reply with what is known of the tasks IDs or, without any, of the first N that Only selects
+	Hold                      // keep the waiting tasks IDs from starting until Release
+	Release                   // undo Hold, or let waiting tasks IDs start before their time
+	Move                      // have the waiting tasks IDs start before all others if N is negative, or else after them
+	Find                      // reply with the tasks that are named, which must exist
+	Unfinished                // reply with those of the tasks IDs that have not ended
+	Unused                    // give the numbers IDs, which no task got, to the next tasks
 )
 
 // Command is a request to a run. It names tasks by their IDs or, if there are none, all

@@ -61,16 +61,16 @@ type Life struct {
 // Swap is how a worker of an Executor gets the attempts of its slot: it reports the
 // results of those that have ended and takes those that are to run from now on. It
 // does not block. The slice is valid until the next call.
-type Swap func(ended []*Result) (next []Attempt, left Left)
+type Swap func(ended []*Result) (next []Attempt, left Expectation)
 
 // Left says whether a slot may expect more attempts.
-type Left uint8
+type Expectation uint8
 
 // The values of Left.
 const (
-	LeftMore Left = iota // attempts may come
-	LeftRest             // no task waits and none will come, but one that runs may be tried again
-	LeftNone             // nothing runs or waits, or the slot has left: its worker shall end
+	ExpectMore    Expectation = iota // attempts may come
+	ExpectRetries                    // no task waits and none will come, but one that runs may be tried again
+	ExpectNone                       // nothing runs or waits, or the slot has left: its worker shall end
 )
 
 // Block is a part of a file or stream that is a task's standard input: Head, then Text

@@ -48,24 +48,24 @@ type Event struct {
 
 // Stats are the totals of a run. Only Apply changes them.
 type Stats struct {
-	Admitted  int64
-	Running   int64
-	Retried   int64 // tasks that were tried again in this run after a failure
-	Flaky     int64 // tasks that failed before they succeeded
-	Lost      int64 // attempts that were lost after they had begun
-	Relieved  int64 // attempts that were ended because too little memory was left
-	Released  int64
-	ByOutcome [Outcomes]int64 // finished tasks
-	Earlier   [Outcomes]int64 // those of them that an earlier run finished
-	InputEnd  bool            // Admitted is final
-	Draining  bool
-	Start     time.Time     // of the first event
-	Last      time.Time     // of the latest event
-	Clock     Clock         // the run's, for moments since the latest event
-	First     time.Time     // of the first attempt, on the run's clock
-	Busy      time.Duration // sum of the attempts that have ended
-	Longest   time.Duration // of them
-	Ran       int64         // tasks that finished after an attempt
+	Admitted       int64
+	Running        int64
+	Retried        int64 // tasks that were tried again in this run after a failure
+	Flaky          int64 // tasks that failed before they succeeded
+	Lost           int64 // attempts that were lost after they had begun
+	EndedForMemory int64 // attempts that were ended because too little memory was left
+	Released       int64
+	ByOutcome      [Outcomes]int64 // finished tasks
+	Earlier        [Outcomes]int64 // those of them that an earlier run finished
+	InputEnd       bool            // Admitted is final
+	Draining       bool
+	Start          time.Time     // of the first event
+	Last           time.Time     // of the latest event
+	Clock          Clock         // the run's, for moments since the latest event
+	First          time.Time     // of the first attempt, on the run's clock
+	Busy           time.Duration // sum of the attempts that have ended
+	Longest        time.Duration // of them
+	Ran            int64         // tasks that finished after an attempt
 }
 
 // Apply folds one event into the totals.
@@ -86,8 +86,8 @@ func (s *Stats) Apply(e *Event) {
 			s.Retried++
 		}
 	case Retried:
-		s.ran(e.Took)
-		s.replaced(e.Result)
+		s.endAttempt(e.Took)
+		s.countReplaced(e.Result)
 	case Finished:
 		s.ByOutcome[e.Result.Outcome]++
 		if e.Result.Known() {
@@ -96,8 +96,8 @@ func (s *Stats) Apply(e *Event) {
 			s.Flaky++
 		}
 		if e.Attempt > 0 {
-			s.ran(e.Took)
-			s.replaced(e.Result)
+			s.endAttempt(e.Took)
+			s.countReplaced(e.Result)
 			s.Ran++
 		}
 	case Released:
@@ -111,17 +111,17 @@ func (s *Stats) Apply(e *Event) {
 	}
 }
 
-func (s *Stats) replaced(r *Result) {
+func (s *Stats) countReplaced(r *Result) {
 	switch {
 	case r == nil:
 	case r.Outcome == Lost && !r.Unbegun:
 		s.Lost++
 	case r.Outcome == Memory:
-		s.Relieved++
+		s.EndedForMemory++
 	}
 }
 
-func (s *Stats) ran(took time.Duration) {
+func (s *Stats) endAttempt(took time.Duration) {
 	s.Running--
 	s.Busy += took
 	s.Longest = max(s.Longest, took)
@@ -183,16 +183,16 @@ func failed(by *[Outcomes]int64) (n int64) {
 }
 
 // Of returns the number of tasks that ended with o.
-func (s *Stats) Of(o Outcome) int64 { return s.ByOutcome[o] }
+func (s *Stats) Count(o Outcome) int64 { return s.ByOutcome[o] }
 
 // Here returns how many tasks succeeded, failed and were skipped in this run.
-func (s *Stats) Here() (ok, bad, skipped int64) {
+func (s *Stats) InThisRun() (ok, bad, skipped int64) {
 	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier), s.ByOutcome[Skipped] - s.Earlier[Skipped]
 }
 
 // Own returns the totals without the tasks that an earlier run finished. All tasks must
 // be released.
-func (s Stats) Own() Stats {
+func (s Stats) WithoutEarlier() Stats {
 	s.Admitted -= s.Resumed()
 	s.Released = s.Admitted
 	for o, n := range s.Earlier {
@@ -208,6 +208,6 @@ func (s *Stats) Rate(now time.Time) float64 {
 	if s.Start.IsZero() || passed <= 0 {
 		return 0
 	}
-	ok, bad, _ := s.Here()
+	ok, bad, _ := s.InThisRun()
 	return float64(ok+bad) / passed.Seconds()
 }

@@ -70,11 +70,11 @@ func (o Outcome) HasCode() bool { return o == OK || o == Exit || o == StartFaile
 
 // Ladder is how far the end of an attempt, or of its worker, has come: it is asked to end,
 // and killed if it lives on after its grace, again and again until it is gone.
-type Ladder uint8
+type EndStage uint8
 
 // The rungs.
 const (
-	Untouched Ladder = iota
+	NotAsked EndStage = iota
 	Asked
 	Killed
 )
@@ -84,12 +84,12 @@ const KillAgain = time.Second
 
 // Step goes on to Asked or, with kill, to Killed, and returns how long to wait before it
 // is stepped with kill. ok is false if that was done before.
-func (l *Ladder) Step(kill bool, grace time.Duration) (wait time.Duration, ok bool) {
+func (l *EndStage) Step(kill bool, grace time.Duration) (wait time.Duration, ok bool) {
 	switch {
 	case kill:
 		*l = Killed
 		return KillAgain, true
-	case *l == Untouched:
+	case *l == NotAsked:
 		*l = Asked
 		return grace, true
 	}

@@ -30,7 +30,7 @@ var ErrMemory = errors.New("too little memory was left")
 var ErrOutOfMemory = errors.New("probably out of memory")
 
 // EndedBy returns the outcome of an attempt that was asked to end because of cause.
-func EndedBy(cause error) Outcome {
+func OutcomeOf(cause error) Outcome {
 	_, silent := cause.(Silent)
 	switch {
 	case silent, cause == ErrTimeout:
@@ -156,7 +156,7 @@ func (r *Result) Failures() (list []*Result) {
 }
 
 // Tries returns how many attempts came before.
-func (r *Result) Tries() int { return len(r.Before) + r.Omitted }
+func (r *Result) EarlierAttempts() int { return len(r.Before) + r.Omitted }
 
 // Flaky reports whether the task failed and then succeeded.
 func (r *Result) Flaky() bool { return r.Outcome == OK && len(r.Failures()) > 0 }
@@ -174,13 +174,13 @@ func (r *Result) Close() {
 }
 
 // keptAttempts is how many of the attempts before the last are kept of a task.
-const keptAttempts = 10
+const maxKept = 10
 
 // KeepAttempt adds an attempt to the earlier ones of a task. Beyond a few it leaves out
 // one between the first and the latest, and returns it; full is false if it left out none.
-func KeepAttempt[T any](list []T, a T) (kept []T, out T, full bool) {
+func AppendAttempt[T any](list []T, a T) (kept []T, out T, full bool) {
 	list = append(list, a)
-	if len(list) <= keptAttempts {
+	if len(list) <= maxKept {
 		return list, out, false
 	}
 	out = list[1]

@@ -40,12 +40,12 @@ type State uint8
 // The states of a run, in the order in which it goes through them. A run goes back
 // from Paused only.
 const (
-	Going  State = iota
-	Paused       // starts nothing until it is resumed
-	Rests        // takes no more tasks, and runs those that it has
-	Drains       // starts nothing more; running attempts may finish
-	Stops        // running attempts are asked to end
-	Done         // all tasks are finished; results are still being shown
+	Going     State = iota
+	Paused          // starts nothing until it is resumed
+	Finishing       // takes no more tasks, and runs those that it has
+	Drains          // starts nothing more; running attempts may finish
+	Stops           // running attempts are asked to end
+	Done            // all tasks are finished; results are still being shown
 )
 
 // String returns the state's name.
@@ -105,7 +105,7 @@ type Blocking struct {
 }
 
 // Told returns a copy of b with its text, and nil for nil.
-func (b *Blocking) Told(now time.Time) *Blocking {
+func (b *Blocking) WithText(now time.Time) *Blocking {
 	if b == nil {
 		return nil
 	}

@@ -146,7 +146,7 @@ func (t *Task) Again(id uint64, last int) *Task {
 
 // fill fills what an attempt tells of itself, and temp, into text at the marks of the given word.
 // Those for later, which may be nil, remain.
-func (t *Task) fill(text string, word int, o *Origin, temp string, later *later) string {
+func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *deferredMarks) string {
 	var b []byte
 	from := 0
 	for _, m := range t.Marks {
@@ -165,8 +165,8 @@ func (t *Task) fill(text string, word int, o *Origin, temp string, later *later)
 		case HostMark:
 			b = append(b, o.Host...)
 		default:
-			if name := mark[1 : len(mark)-1]; later.has(name) {
-				later.marks = append(later.marks, Mark{Word: word, Off: len(b)})
+			if name := mark[1 : len(mark)-1]; deferred.has(name) {
+				deferred.marks = append(deferred.marks, Mark{Word: word, Off: len(b)})
 				b = append(b, mark...)
 			} else {
 				b = append(b, UnitsOf(name, o.Units)...)
@@ -190,26 +190,26 @@ func (t *Task) ExecOn(slot int, host string, units []Units) []string {
 	return t.execOn(Origin{Slot: slot, Host: host, Units: units}, nil)
 }
 
-func (t *Task) execOn(at Origin, later *later) []string {
+func (t *Task) execOn(at Origin, deferred *deferredMarks) []string {
 	temp := ""
 	if t.Makes != nil {
 		temp = t.Makes.Temp
 	}
 	if t.Exec == nil {
-		return t.wordsOn(t.Argv, 0, 1, at, temp, later)
+		return t.wordsOn(t.Argv, 0, 1, at, temp, deferred)
 	}
-	return t.wordsOn(t.Exec, InExec, -1, at, temp, later)
+	return t.wordsOn(t.Exec, InExec, -1, at, temp, deferred)
 }
 
 // wordsOn fills in words. The Word of the marks is first in the first one, and goes on in steps.
-func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string, later *later) []string {
+func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string, deferred *deferredMarks) []string {
 	if len(t.Marks) == 0 || at.Slot == 0 {
 		return words
 	}
 	o := t.origin(at)
 	filled := make([]string, len(words))
 	for i, w := range words {
-		filled[i] = t.fill(w, first+step*i, &o, temp, later)
+		filled[i] = t.fill(w, first+step*i, &o, temp, deferred)
 	}
 	return filled
 }
@@ -357,28 +357,28 @@ func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, 
 
 // Sent returns the attempt's command, as it is shown and as it is run if that differs, for a host
 // that gives out the units of needs. Marks are where these are to stand.
-func (a Attempt) Sent(needs []Need) (argv, exec []string, marks []Mark) {
-	t, at, later := a.Task, Origin{Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units}, &later{needs: needs}
-	argv = t.wordsOn(t.Argv, 0, 1, at, "", later)
-	switch n := len(later.marks); {
+func (a Attempt) CommandFor(needs []Need) (argv, exec []string, marks []Mark) {
+	t, at, deferred := a.Task, Origin{Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units}, &deferredMarks{needs: needs}
+	argv = t.wordsOn(t.Argv, 0, 1, at, "", deferred)
+	switch n := len(deferred.marks); {
 	case t.Exec != nil:
-		exec = t.execOn(at, later)
+		exec = t.execOn(at, deferred)
 	case t.Makes != nil: // with temporary names, which are not shown
-		exec = t.execOn(at, later)
-		for i := range later.marks[n:] {
-			later.marks[n+i].Word = InExec - later.marks[n+i].Word
+		exec = t.execOn(at, deferred)
+		for i := range deferred.marks[n:] {
+			deferred.marks[n+i].Word = InExec - deferred.marks[n+i].Word
 		}
 	}
-	return argv, exec, later.marks
+	return argv, exec, deferred.marks
 }
 
 // later collects the marks that are filled in where an attempt runs.
-type later struct {
+type deferredMarks struct {
 	needs []Need
 	marks []Mark
 }
 
-func (l *later) has(name string) bool {
+func (l *deferredMarks) has(name string) bool {
 	return l != nil && slices.ContainsFunc(l.needs, func(n Need) bool { return n.Name == name })
 }
 

@@ -133,29 +133,29 @@ func (t *Task) Label(max int) string {
 
 // besideBytes is how much of a command tells people of its record at a glance, and how
 // long a record beside it is.
-const besideBytes = 60
+const labelBytes = 60
 
 // Beside returns the task's label if its command, as it is shown, does not tell it: the
 // record does not go into the command, or not into its beginning. This looks for words
 // of the record there. Otherwise it returns "".
-func (t *Task) Beside(command string) string {
+func (t *Task) LabelBeside(command string) string {
 	switch {
 	case t.NoArgs, t.Block != nil, t.Stdin != nil && t.Protocol == NoProtocol:
-		return t.Label(besideBytes)
+		return t.Label(labelBytes)
 	case t.Object != "" && t.Protocol == NoProtocol, len(t.Records) == 0:
 		return ""
 	}
-	begin := command[:min(len(command), besideBytes)]
+	begin := command[:min(len(command), labelBytes)]
 	for _, record := range t.Records {
 		for _, c := range record {
 			stem := strings.TrimSuffix(path.Base(c), path.Ext(c))
-			long := len(c) > besideBytes/2 && strings.Contains(begin, c[:besideBytes/2])
+			long := len(c) > labelBytes/2 && strings.Contains(begin, c[:labelBytes/2])
 			if c != "" && (long || strings.HasPrefix(c, begin) || hasWord(begin, c) || hasWord(begin, Quote(c)) || hasWord(begin, stem)) {
 				return ""
 			}
 		}
 	}
-	label := t.Label(besideBytes)
+	label := t.Label(labelBytes)
 	if strings.HasPrefix(command, label) || label == strconv.FormatUint(t.ID, 10) {
 		return ""
 	}
@@ -164,11 +164,11 @@ func (t *Task) Beside(command string) string {
 
 // Apart returns the task's label if its command is a script that tasks share, so that only the
 // label tells them apart, and "" otherwise.
-func (t *Task) Apart() string {
+func (t *Task) LabelApart() string {
 	if !t.Shell || t.NoArgs || t.Object != "" || len(t.Records) == 0 || t.Records[0][0] == t.Words(t.Argv) {
 		return ""
 	}
-	return t.Label(besideBytes)
+	return t.Label(labelBytes)
 }
 
 // hasWord reports whether w is in s with no letter or digit beside it.
@@ -263,7 +263,7 @@ func Speed(perSecond float64) string {
 
 // Abridge is Shorten for what is to stay different from others: a checksum is the end of what was
 // too long.
-func Abridge(s string, size int) string {
+func ShortenUnique(s string, size int) string {
 	if len(s) <= size {
 		return s
 	}
@@ -289,7 +289,7 @@ func (r *Result) Verdict() string {
 		after += " on " + r.Host
 	}
 	if r.Killed() {
-		after += r.because(", ")
+		after += r.reason(", ")
 	}
 	switch r.Outcome {
 	case Exit:
@@ -297,14 +297,14 @@ func (r *Result) Verdict() string {
 	case Signal:
 		return "killed by " + cmp.Or(unix.SignalName(syscall.Signal(r.Signal)), "signal "+strconv.Itoa(r.Signal)) + after
 	case BadAnswer:
-		return "bad answer" + after + r.because(", ")
+		return "bad answer" + after + r.reason(", ")
 	case NoOutput:
-		return "made no output" + after + r.because(": ")
+		return "made no output" + after + r.reason(": ")
 	case Skipped:
 		return "skipped (up to date)"
 	case Timeout:
 		if r.Err != nil {
-			return r.because("") + ", ended" + after
+			return r.reason("") + ", ended" + after
 		}
 		return "timed out" + after
 	case StartFailed:
@@ -312,21 +312,21 @@ func (r *Result) Verdict() string {
 		if r.PID != 0 {
 			did = "broken off"
 		}
-		return did + r.because(": ")
+		return did + r.reason(": ")
 	case Lost:
 		return "lost with " + cmp.Or(r.Host, "its worker") + after
 	case Memory:
 		return "ended for want of memory" + after
 	case NotRun:
 		if r.Err != nil {
-			return "not run" + r.because(": ")
+			return "not run" + r.reason(": ")
 		}
 	}
 	return r.Outcome.String() + after
 }
 
 // because returns why nothing started or was made behind before, or "" if nothing is known.
-func (r *Result) because(before string) string {
+func (r *Result) reason(before string) string {
 	if r.Err == nil {
 		return ""
 	}
@@ -345,7 +345,7 @@ func (f *Facts) Place() string {
 }
 
 // LaterAttempt returns the number of an attempt that is not the first, behind a comma.
-func LaterAttempt(n int) string {
+func AttemptSuffix(n int) string {
 	if n <= 1 {
 		return ""
 	}

@@ -27,7 +27,7 @@ type text struct {
 // texts are the forms.
 var texts = map[string]func(c *text) any{
 	"label":      func(c *text) any { return c.Task.Label(c.N) },
-	"beside":     func(c *text) any { return c.Task.Beside(c.In) },
+	"beside":     func(c *text) any { return c.Task.LabelBeside(c.In) },
 	"line":       func(c *text) any { return c.Task.CommandLine(c.Task.Argv) },
 	"short":      func(c *text) any { return c.Task.ShortCommandLine(c.Task.Argv, c.N) },
 	"visible":    func(c *text) any { return c.Task.VisibleLine(c.Task.Argv) },
@@ -53,7 +53,7 @@ var texts = map[string]func(c *text) any{
 	},
 	"lacks": func(c *text) any {
 		needs, _ := ParseNeeds(c.In)
-		return either("", Lacks([]Cap{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}, needs, false))
+		return either("", CheckNeeds([]Cap{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}, needs, false))
 	},
 }
 

@@ -10,8 +10,8 @@ import (
 
 // The longest time that ParseDuration returns. Sums of a few do not overflow.
 const (
-	mostDays    = 36500
-	MaxDuration = mostDays * 24 * time.Hour
+	maxDays     = 36500
+	MaxDuration = maxDays * 24 * time.Hour
 )
 
 // ParseDuration parses a number of seconds, as timeout(1) does, or what
@@ -32,7 +32,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	n, err := strconv.ParseFloat(days, 64)
 	d, err2 := time.ParseDuration(rest)
-	if err != nil || err2 != nil || strings.Trim(days, decimal) != "" || n > mostDays || d < 0 || d > MaxDuration {
+	if err != nil || err2 != nil || strings.Trim(days, decimal) != "" || n > maxDays || d < 0 || d > MaxDuration {
 		return 0, hint
 	}
 	if d += time.Duration(n * float64(24*time.Hour)); d > MaxDuration {

@@ -10,7 +10,7 @@ import (
 // Where says where a task is. Its facts are of the attempt that runs or, if it waits or
 // has ended, of the latest one as far as that is known.
 type Where struct {
-	Past
+	EndedTask
 	State    string    `json:"state"` // unknown, waiting, running, held (its result is) or ended
 	Tag      Bytes     `json:"tag,omitempty"`
 	Said     Bytes     `json:"said,omitempty"`     // the last line of its persistent worker's stderr
@@ -21,7 +21,7 @@ type Where struct {
 }
 
 // Past describes a task that has ended, as far as that is kept.
-type Past struct {
+type EndedTask struct {
 	Facts            // of its last attempt
 	Record  Bytes    `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
 	Apart   Bytes    `json:"apart,omitempty"`  // Task.Apart, unless the task has a tag
@@ -33,7 +33,7 @@ type Past struct {
 }
 
 // WhereOf returns that a task, which may be nil, is in a state.
-func WhereOf(state string, t *Task) (w Where) {
+func NewWhere(state string, t *Task) (w Where) {
 	if w.State, w.Of = state, t; t != nil {
 		w.Task = t.ID
 	}
@@ -46,17 +46,17 @@ const (
 )
 
 // longest is how many bytes of a command are shown. Whole ones can be megabytes.
-const longest = 1000
+const maxCommand = 1000
 
 // Told returns w for clients: with what people know the task by, and with what follows from the time.
-func (w Where) Told(now time.Time) Where {
-	w.Blocking = w.Blocking.Told(now)
+func (w Where) ForClients(now time.Time) Where {
+	w.Blocking = w.Blocking.WithText(now)
 	if w.State == "running" {
 		w.Tag, w.Duration = Bytes(w.Of.TagOn(w.Worker, string(w.Host), w.Units)), Seconds(max(0, now.Sub(w.Start)))
 	}
 	if t := w.Of; t != nil {
 		w.Describe(t, w.Argv)
-		w.Record, w.Apart, w.Note = Bytes(t.Beside(string(w.Command))), Bytes(t.Apart()), Bytes(t.Terms().Note)
+		w.Record, w.Apart, w.Note = Bytes(t.LabelBeside(string(w.Command))), Bytes(t.LabelApart()), Bytes(t.Terms().Note)
 	}
 	return w
 }
@@ -66,7 +66,7 @@ func (f *Facts) Describe(t *Task, argv []string) {
 	if len(argv) == 0 {
 		argv = t.ArgvOn(f.Worker, string(f.Host), f.Units)
 	}
-	f.Task, f.Key, f.Command = t.ID, Bytes(t.Key), Bytes(t.ShortCommandLine(argv, longest))
+	f.Task, f.Key, f.Command = t.ID, Bytes(t.Key), Bytes(t.ShortCommandLine(argv, maxCommand))
 }
 
 // Shown returns what people know the task by, instead of its command if that does not tell, and
@@ -81,17 +81,17 @@ func (w *Where) Shown() (shown, record string) {
 // Running says where an attempt runs. If narrow, only since when.
 func (w *Where) Running(narrow bool) string {
 	shown, record := w.Shown()
-	name, shown := knownAs(w.Task, record, w.Note), Shorten(shown, commandSize)
+	name, shown := taskName(w.Task, record, w.Note), Shorten(shown, commandSize)
 	age := Span(time.Duration(w.Duration))
 	if narrow {
 		return fmt.Sprintf("%s: %s: %s", name, age, shown)
 	}
 	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, age,
-		w.Start.Local().Format(time.TimeOnly), w.Place(), LaterAttempt(w.Attempt), shown)
+		w.Start.Local().Format(time.TimeOnly), w.Place(), AttemptSuffix(w.Attempt), shown)
 }
 
 // knownAs names a task, by its record, too, if its command does not tell that, and by its note.
-func knownAs(id uint64, record string, note Bytes) string {
+func taskName(id uint64, record string, note Bytes) string {
 	text := fmt.Sprintf("task %d", id)
 	if record != "" && record != fmt.Sprint(id) {
 		text += " (" + record + ")"
@@ -112,7 +112,7 @@ func When(t time.Time) string {
 
 // Line says where a task is and what it waits for.
 func (w *Where) Line() string {
-	at, command := knownAs(w.Task, string(w.Record), w.Note), ""
+	at, command := taskName(w.Task, string(w.Record), w.Note), ""
 	if w.Command != "" {
 		command = ": " + Shorten(string(w.Command), commandSize)
 	}
@@ -129,7 +129,7 @@ func (w *Where) Line() string {
 		}
 		return strings.Replace(text, ", the next in", ", in", 1) + command
 	case "held", "ended":
-		at += " has ended" + w.end()
+		at += " has ended" + w.ended()
 		if w.Held > 0 {
 			at += fmt.Sprintf("; its result waits for task %d", w.Held)
 		}
@@ -139,7 +139,7 @@ func (w *Where) Line() string {
 }
 
 // end says how a task ended, as far as that is known.
-func (w *Where) end() string {
+func (w *Where) ended() string {
 	switch {
 	case w.Outcome == 0 && w.Held > 0:
 		return ""
@@ -159,5 +159,5 @@ func (w *Where) end() string {
 	if w.Worker > 0 {
 		text += " on " + w.Place()
 	}
-	return text + LaterAttempt(w.Attempt)
+	return text + AttemptSuffix(w.Attempt)
 }

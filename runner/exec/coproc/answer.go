@@ -103,7 +103,7 @@ func (w *worker) line(p []byte, read int64) {
 	case !w.ready:
 		w.ready = w.Ready.Match(p[:len(p)-1])
 		w.drop()
-	case w.ladder != task.Untouched:
+	case w.ladder != task.NotAsked:
 		w.drop()
 	case w.protocol == task.JSONProtocol:
 		w.object(p, read)

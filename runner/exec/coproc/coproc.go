@@ -174,13 +174,13 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	l.come = append(l.come, a)
 	l.bell.ring()
 	w.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.EndedBy(context.Cause(ctx)), false}) })
+	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.OutcomeOf(context.Cause(ctx)), false}) })
 	defer stop()
 	return <-c.done
 }
 
 // swap is the task.Swap of a loop that serves calls, until it is dismissed.
-func (l *loop) swap(ended []*task.Result) (next []task.Attempt, left task.Left) {
+func (l *loop) swap(ended []*task.Result) (next []task.Attempt, left task.Expectation) {
 	l.Workers.mu.Lock()
 	defer l.Workers.mu.Unlock()
 	for _, r := range ended {
@@ -194,9 +194,9 @@ func (l *loop) swap(ended []*task.Result) (next []task.Attempt, left task.Left) 
 	}
 	next, l.come = l.come, nil
 	if l.closing {
-		return next, task.LeftNone
+		return next, task.ExpectNone
 	}
-	return next, task.LeftMore
+	return next, task.ExpectMore
 }
 
 // Wake says that the next swap of a slot has something new. See runner.Streamer.
@@ -213,7 +213,7 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l := w.loops[slot]; l != nil {
-		l.order(order{id, attempt, task.EndedBy(cause), false})
+		l.order(order{id, attempt, task.OutcomeOf(cause), false})
 	}
 }
 

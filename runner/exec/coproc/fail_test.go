@@ -228,7 +228,7 @@ func TestEndedEarly(t *testing.T) {
 	t.Parallel()
 	c := shells(t, Config{})
 	swaps, ended := 0, task.Outcome(0)
-	c.Serve(task.Slot{ID: 1}, func(came []*task.Result) (next []task.Attempt, left task.Left) {
+	c.Serve(task.Slot{ID: 1}, func(came []*task.Result) (next []task.Attempt, left task.Expectation) {
 		switch swaps++; {
 		case swaps == 1:
 			c.Wake(1)
@@ -236,7 +236,7 @@ func TestEndedEarly(t *testing.T) {
 		case swaps == 2:
 			next = []task.Attempt{{Task: &task.Task{ID: 1, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte("echo 1")}, Number: 1}}
 		case len(came) > 0:
-			ended, left = came[0].Outcome, task.LeftNone
+			ended, left = came[0].Outcome, task.ExpectNone
 		}
 		return next, left
 	})

@@ -24,7 +24,7 @@ func (w *worker) hint() {
 		w.unready()
 		return
 	}
-	last, asks := w.left != task.LeftMore || w.retired, w.answers == 0 && !w.hinted.Load()
+	last, asks := w.left != task.ExpectMore || w.retired, w.answers == 0 && !w.hinted.Load()
 	if w.placed == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && !asks {
 		return
 	}

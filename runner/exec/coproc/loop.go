@@ -52,7 +52,7 @@ type loop struct {
 	bell     bell
 	run      time.Duration // the run's clock at the beginning of the turn
 	at       time.Time     // the time at the beginning of the turn
-	left     task.Left
+	left     task.Expectation
 	flights  []*flight // attempts that have not ended, in the order in which they came
 	ended    []*task.Result
 	w        *worker // nil if none lives
@@ -111,7 +111,7 @@ func (l *loop) order(o order) {
 	l.bell.ring()
 }
 
-// serve runs what swap brings until it returns task.LeftNone.
+// serve runs what swap brings until it returns task.ExpectNone.
 func (l *loop) serve(swap task.Swap) {
 	l.bell.ring()
 	for {
@@ -136,7 +136,7 @@ func (l *loop) serve(swap task.Swap) {
 		case len(l.ended) > 0:
 		case l.w != nil:
 			l.w.turn()
-		case len(l.flights) == 0 && l.left == task.LeftNone:
+		case len(l.flights) == 0 && l.left == task.ExpectNone:
 			return
 		default:
 			l.begin()
@@ -212,7 +212,7 @@ func (l *loop) begin() {
 	if len(l.flights) == 0 {
 		l.setShort(false, nil)
 	}
-	eager := l.Eager != nil && l.left == task.LeftMore && l.failures < mostFailures && l.Workers.short.Load() == 0
+	eager := l.Eager != nil && l.left == task.ExpectMore && l.failures < mostFailures && l.Workers.short.Load() == 0
 	if eager || len(l.flights) > 0 {
 		wait = l.restart - l.run
 	}

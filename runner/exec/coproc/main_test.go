@@ -135,7 +135,7 @@ func fill(path string) { _ = os.WriteFile(path, []byte("\n"), 0) }
 
 func (c *crowd) swap(slot int) task.Swap {
 	mine := 0
-	return func(ended []*task.Result) (next []task.Attempt, left task.Left) {
+	return func(ended []*task.Result) (next []task.Attempt, left task.Expectation) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, r := range ended {
@@ -179,9 +179,9 @@ func (c *crowd) swap(slot int) task.Swap {
 					go c.Wake(other)
 				}
 			}
-			return nil, task.LeftNone
+			return nil, task.ExpectNone
 		case len(c.queue) == 0 && !c.hold:
-			left = task.LeftRest
+			left = task.ExpectRetries
 		}
 		return next, left
 	}

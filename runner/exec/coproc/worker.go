@@ -42,7 +42,7 @@ type worker struct {
 	ready     bool
 	retired   bool          // it gets no more records
 	dismissed bool          // its stdin is closed, so that it ends
-	ladder    task.Ladder   // how the loop ends it
+	ladder    task.EndStage // how the loop ends it
 	wake      time.Duration // when to look again
 	killAt    time.Duration // when it is killed if it lives then; never before it is asked to end
 	over      time.Duration // when it is asked to end, since it has closed stdin or stdout
@@ -203,7 +203,7 @@ func (w *worker) due() time.Duration {
 		w.over = never
 		w.hangUp()
 	}
-	if w.ladder == task.Untouched {
+	if w.ladder == task.NotAsked {
 		w.expire()
 		w.hint()
 		w.replace()
@@ -219,7 +219,7 @@ func (w *worker) replace() {
 	if w.Workers.short.Load() > 0 && len(w.flights) == 0 {
 		w.retired = true // others need what it holds
 	}
-	last := w.left == task.LeftNone || w.left == task.LeftRest && w.protocol == task.FilterProtocol
+	last := w.left == task.ExpectNone || w.left == task.ExpectRetries && w.protocol == task.FilterProtocol
 	refuses := w.shut && w.read() == 0 // its end is its own doing
 	if w.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.flights) == w.held()) {
 		w.dismiss()
@@ -295,7 +295,7 @@ func (w *worker) hangUp() {
 		stream = "stdout"
 	}
 	w.neverRead("it closed " + stream)
-	if w.ladder == task.Untouched && w.owes(w.read()) {
+	if w.ladder == task.NotAsked && w.owes(w.read()) {
 		w.bad("none before it closed " + stream)
 	}
 	w.finish(false)
@@ -334,7 +334,7 @@ func (w *worker) heardErr(p []byte) {
 		w.giveStderr(p)
 	case w.count == 0 && len(w.flights) > 0 && w.Plan.Show != task.ShowLines:
 		w.addStderr(w.flights[0], p) // that waits for the worker to be ready
-	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.LeftNone:
+	case w.count == 0 && len(w.pending) < mostMemory && w.left != task.ExpectNone:
 		w.pending = append(w.pending, p...)
 	default:
 		_, _ = w.strays().Write(p)
@@ -374,7 +374,7 @@ func (w *worker) reap() {
 	l, how := w.loop, cmp.Or(w.unread, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
-	case w.ladder != task.Untouched && w.unread == "":
+	case w.ladder != task.NotAsked && w.unread == "":
 		worked = true
 	case !w.dismissed:
 		l.died(how, w.said, worked, read > 0)
@@ -388,7 +388,7 @@ func (w *worker) reap() {
 	l.flights = nil
 	for i, f := range took {
 		begun := i < w.begun() && f.begin < read
-		known, alone := f.Outcome != 0, w.ladder == task.Untouched
+		known, alone := f.Outcome != 0, w.ladder == task.NotAsked
 		filter := w.protocol == task.FilterProtocol && i == 0 && read > 0 && (known || alone)
 		if filter {
 			f.said, w.own = w.own, nil
@@ -402,7 +402,7 @@ func (w *worker) reap() {
 			}
 			once := f.Task.Makes != nil || f.Task.Origin != nil && f.Task.Origin.Once
 			fresh := !once || !begun // else it needs other temporary names
-			if fresh && l.left != task.LeftNone && (worked || w.dismissed) {
+			if fresh && l.left != task.ExpectNone && (worked || w.dismissed) {
 				l.hide(f.said)
 				f.said.discard()
 				l.push(f.attempt()) // for the next worker

@@ -40,7 +40,7 @@ func (e *environ) inherit(env []string) []string {
 
 // withoutOwn returns env without the variables that crew sets itself, which crew inside crew inherits.
 func withoutOwn(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(task.Own[:], nameOf(kv)) })
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(task.Variables[:], nameOf(kv)) })
 }
 
 // nameOf returns the name in NAME=value.
@@ -64,7 +64,7 @@ func pathIn(env []string) (path string, ok bool) {
 func (e *environ) forAttempt(a task.Attempt) []string {
 	o := a.Origin()
 	seq, worker := strconv.FormatUint(o.Task, 10), strconv.Itoa(o.Slot)
-	env := append(make([]string, 0, len(e.base)+len(task.Own)+len(a.Task.Env)+len(o.Units)), e.base...)
+	env := append(make([]string, 0, len(e.base)+len(task.Variables)+len(a.Task.Env)+len(o.Units)), e.base...)
 	if a.Task.Bare {
 		env = e.inherit(a.Task.Env)
 	} else {

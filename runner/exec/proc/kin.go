@@ -215,7 +215,7 @@ func (p *process) kinLocked() *kin {
 	if p.kin == nil {
 		e := p.env
 		marks := slices.DeleteFunc(e.forAttempt(p.Attempt), func(kv string) bool {
-			return kv == e.pid || !slices.Contains(task.Own[:], nameOf(kv)) || strings.HasPrefix(kv, "PARALLEL_")
+			return kv == e.pid || !slices.Contains(task.Variables[:], nameOf(kv)) || strings.HasPrefix(kv, "PARALLEL_")
 		})
 		session, _ := unix.Getsid(0)
 		p.kin = newKin(os.Getpid(), session, append([]string{e.pid}, marks...))

@@ -128,7 +128,7 @@ func (l *Local) Close() error {
 func (l *Local) Kill(id uint64, attempt int) {
 	l.groups.each(func(p *process) {
 		if p.Task.ID == id && p.Number == attempt {
-			go p.terminate(task.EndedBy(context.Cause(p.ctx)), syscall.SIGKILL) // terminate may still be running because ctx is done
+			go p.terminate(task.OutcomeOf(context.Cause(p.ctx)), syscall.SIGKILL) // terminate may still be running because ctx is done
 		}
 	})
 }
@@ -199,7 +199,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		l.onStarted(a)
 	}
 
-	stop := context.AfterFunc(ctx, func() { p.terminate(task.EndedBy(context.Cause(ctx)), syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, func() { p.terminate(task.OutcomeOf(context.Cause(ctx)), syscall.SIGTERM) })
 	p.capture()
 	if p.outputErr != nil {
 		p.terminate(task.Cancelled, syscall.SIGKILL)
@@ -234,7 +234,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 func StartFailed(ctx context.Context, r *task.Result, err error) {
 	r.End = time.Now()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		r.Outcome = task.EndedBy(context.Cause(ctx))
+		r.Outcome = task.OutcomeOf(context.Cause(ctx))
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126

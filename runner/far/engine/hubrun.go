@@ -144,11 +144,11 @@ func (d runDir) each(f func(e *Ended, at int64)) (whole int64, err error) {
 }
 
 // ended returns what is stored of tasks that have ended. See control.Sight.
-func (d runDir) ended(ids ...uint64) map[uint64]task.Past {
-	all := map[uint64]task.Past{}
+func (d runDir) ended(ids ...uint64) map[uint64]task.EndedTask {
+	all := map[uint64]task.EndedTask{}
 	_, _ = d.each(func(e *Ended, at int64) {
 		if slices.Contains(ids, e.Task) {
-			all[e.Task] = task.Past{Facts: e.Facts, Kept: true, Outputs: [2]task.Live{d.output(at, e.Stdout), d.output(at+e.Stdout, e.Stderr)}}
+			all[e.Task] = task.EndedTask{Facts: e.Facts, Kept: true, Outputs: [2]task.Live{d.output(at, e.Stdout), d.output(at+e.Stdout, e.Stderr)}}
 		}
 	})
 	return all

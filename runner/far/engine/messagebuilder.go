@@ -75,7 +75,7 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 		m.Template, m.Names, m.Caps, m.Records, m.Object = b.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
 		return m, nil
 	}
-	m.Argv, m.Exec, m.Marks = a.Sent(m.Needs)
+	m.Argv, m.Exec, m.Marks = a.CommandFor(m.Needs)
 	m.Shell, m.Dir = t.Shell, cmp.Or(t.Dir, c.Workdir)
 	if t.Protocol == task.JSONProtocol {
 		m.Stdin = t.Makes.AppendOuts(slices.Clip(t.Stdin))

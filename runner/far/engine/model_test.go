@@ -134,7 +134,7 @@ func (w *modelWorker) Run(ctx context.Context, a task.Attempt) *task.Result {
 			case <-time.After(time.Duration(n*700) * time.Millisecond % (3 * time.Second)):
 			case <-life.Done():
 			}
-			r.Outcome = task.EndedBy(context.Cause(ctx))
+			r.Outcome = task.OutcomeOf(context.Cause(ctx))
 		}
 		w.model.end(n, r.Outcome == task.OK)
 	}

@@ -299,7 +299,7 @@ func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Resu
 // before it started.
 func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
 	if ctx.Err() != nil {
-		return outcome(a, task.EndedBy(context.Cause(ctx)), nil, false)
+		return outcome(a, task.OutcomeOf(context.Cause(ctx)), nil, false)
 	}
 	r := outcome(a, task.StartFailed, err, false)
 	r.Code = 126

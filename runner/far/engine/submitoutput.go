@@ -135,7 +135,7 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 		spool.HandOver(r, &p.out.streams[0].Stream, &p.out.streams[1].Stream)
 		return r
 	case ctx.Err() != nil && !unbegun:
-		return outcome(p.attempt, task.EndedBy(context.Cause(ctx)), err, false)
+		return outcome(p.attempt, task.OutcomeOf(context.Cause(ctx)), err, false)
 	}
 	return outcome(p.attempt, task.Lost, err, unbegun)
 }

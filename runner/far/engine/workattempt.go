@@ -246,7 +246,7 @@ func (w *worker) accept(h *heldAttempt) bool {
 
 // setCommand sets the command of an attempt's task, or returns why it must not run.
 func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte) error {
-	if task.Lacks(w.work.Offers, a.Needs, false) != nil {
+	if task.CheckNeeds(w.work.Offers, a.Needs, false) != nil {
 		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
 	}
 	if !a.ownCommand() {

@@ -48,7 +48,7 @@ func (end ending) exit() int {
 func (w *wiring) ending(e core.Ending) ending {
 	o := w.opts
 	if o.Do == cli.DoServe {
-		e.Stats = e.Stats.Own()
+		e.Stats = e.Stats.WithoutEarlier()
 	}
 	end := ending{status: statusOf(e, o.Failure)}
 	if w.worker != nil && end.status == statusFailed {

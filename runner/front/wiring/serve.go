@@ -90,7 +90,7 @@ func (s ownSink) Consume(events []task.Event) error {
 	return s.Sink.Consume(events)
 }
 
-func (s ownSink) Close(stats task.Stats) error { return s.Sink.Close(stats.Own()) }
+func (s ownSink) Close(stats task.Stats) error { return s.Sink.Close(stats.WithoutEarlier()) }
 
 // remarkRestored says how many tasks an earlier crew serve left.
 func (w *wiring) remarkRestored(tasks int) {

@@ -196,7 +196,7 @@ func (m *model) retry() {
 		r.Tasks[0] = all[m.IntN(len(all))].id
 		r.Tasks = slices.Compact(r.Tasks)
 	}
-	if m.phase == task.Rests {
+	if m.phase == task.Finishing {
 		return
 	}
 	reply := m.ask(r)
@@ -429,7 +429,7 @@ func (m *model) finish() {
 	require.Empty(m.t, m.ask(r).Error)
 	m.phase = map[string]task.State{"drain": task.Drains, "stop": task.Stops}[r.Op]
 	if r.Rest {
-		m.phase = task.Rests
+		m.phase = task.Finishing
 	}
 	m.hear()
 	for _, j := range m.sorted() {

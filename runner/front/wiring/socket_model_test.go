@@ -89,7 +89,7 @@ type model struct {
 	lowest, highest int
 	workers, most   int
 	paused          bool
-	phase           task.State // Going, Rests, Drains or Stops
+	phase           task.State // Going, Finishing, Drains or Stops
 	counts          map[task.Outcome]int64
 	ended           map[uint64]int // by task: the step in which it ended
 }
@@ -303,7 +303,7 @@ func (m *model) take(k *expected, alone bool) {
 	if reply.Error != "" {
 		said := string(reply.Error)
 		switch {
-		case m.phase >= task.Rests:
+		case m.phase >= task.Finishing:
 			require.True(m.t, reply.Status == statusBusy || reply.Over || k.late || n > m.most, said)
 		case strings.Contains(said, "there is no task"):
 			require.True(m.t, k.late)
@@ -314,7 +314,7 @@ func (m *model) take(k *expected, alone bool) {
 		return
 	}
 	require.Len(m.t, reply.Tasks, n)
-	require.True(m.t, m.phase < task.Rests || n == 0 || k.since == m.step)
+	require.True(m.t, m.phase < task.Finishing || n == 0 || k.since == m.step)
 	for i, id := range reply.Tasks {
 		j := &job{id: id, label: strings.Fields(string(a.Values[i+1]))[1], note: string(a.Note), after: a.After, at: a.At}
 		if a.Key != nil {

@@ -52,7 +52,7 @@ func (t summary) text() string {
 		"span":    func(d time.Duration) string { return task.Span(max(0, d)) },
 		"date":    task.Moment,
 		"size":    task.Size,
-		"later":   task.LaterAttempt,
+		"later":   task.AttemptSuffix,
 		"outcome": func(i int) task.Outcome { return task.Outcome(i) },
 		"count":   func(n any, thing string) string { return task.Count(reflect.ValueOf(n).Int(), thing) },
 		"less":    func(n, list any) int { return int(reflect.ValueOf(n).Int()) - reflect.ValueOf(list).Len() },

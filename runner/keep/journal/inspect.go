@@ -101,8 +101,8 @@ func BelongsTo(dir string, c Command) bool {
 // EndedTasks returns the records of ended tasks by ID. In a queue these are the tasks that it still
 // remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal
 // from the start, and calls wait for one another.
-func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.Past {
-	found := map[uint64]task.Past{}
+func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
+	found := map[uint64]task.EndedTask{}
 	for body := range j.endedLines {
 		if id := uintField(body, "task"); slices.Contains(ids, id) {
 			if p, ok := j.parseEnded(body); ok {
@@ -117,12 +117,12 @@ func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.Past {
 }
 
 // parseEnded parses a line about a task that has ended.
-func (j *Journal) parseEnded(body []byte) (p task.Past, ok bool) {
+func (j *Journal) parseEnded(body []byte) (p task.EndedTask, ok bool) {
 	r, err := parse(body)
 	if err != nil || !isDone(r.Outcome) {
 		return p, false
 	}
-	p = task.Past{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
+	p = task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 	if p.Kept {
 		p.Outputs = [2]task.Live{j.out.outputAt(r.Stdout), j.out.outputAt(r.Stderr)}
 	}
@@ -131,7 +131,7 @@ func (j *Journal) parseEnded(body []byte) (p task.Past, ok bool) {
 
 // LatestEnded returns the records of the last n tasks that ended, or that failed, with the latest
 // one at the end. Like EndedTasks, it reads the journal.
-func (j *Journal) LatestEnded(n int, failed bool) (list []task.Past) {
+func (j *Journal) LatestEnded(n int, failed bool) (list []task.EndedTask) {
 	var last [][]byte
 	for body := range j.endedLines {
 		var o task.Outcome

@@ -374,7 +374,7 @@ func parseUnixTime(v []byte) uint32 {
 // priorAttempts describes the attempts of an unfinished task since it was last done: failed ones, and
 // ones that were lost after they had begun.
 type priorAttempts struct {
-	offsets []int64 // lines of the attempts that are kept; see task.KeepAttempt
+	offsets []int64 // lines of the attempts that are kept; see task.AppendAttempt
 	omitted int     // number of other attempts
 }
 
@@ -382,7 +382,7 @@ type priorAttempts struct {
 func (l *contents) notePrior(ln line) {
 	t := l.prior[ln.id]
 	var full bool
-	if t.offsets, _, full = task.KeepAttempt(t.offsets, ln.off); full {
+	if t.offsets, _, full = task.AppendAttempt(t.offsets, ln.off); full {
 		t.omitted++
 	}
 	l.prior[ln.id] = t

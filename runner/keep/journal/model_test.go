@@ -109,7 +109,7 @@ func (k fate) end(how string) fate {
 			var full bool
 			r := e.result
 			r.Attempt, r.Earlier = n, true
-			k.before.Before, _, full = task.KeepAttempt(slices.Clone(k.before.Before), &r)
+			k.before.Before, _, full = task.AppendAttempt(slices.Clone(k.before.Before), &r)
 			if full {
 				k.before.Omitted++
 			}

@@ -31,7 +31,7 @@ func appendStarted(b []byte, a task.Attempt, now time.Time) []byte {
 // evAttempt.
 func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	f := r.Facts()
-	f.Task, f.Key = t.ID, task.Bytes(task.Abridge(t.Key, maxKey))
+	f.Task, f.Key = t.ID, task.Bytes(task.ShortenUnique(t.Key, maxKey))
 	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
 	b = f.Append(beginTaskLine(b, event, t.Identity))
 	if t.Asked != nil && t.Asked.Note != "" {

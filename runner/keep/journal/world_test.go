@@ -263,7 +263,7 @@ func (w *world) end(how, name string) {
 		tk.Attempts++
 		if !r.Unbegun {
 			var full bool
-			if before.Before, _, full = task.KeepAttempt(before.Before, &r); full {
+			if before.Before, _, full = task.AppendAttempt(before.Before, &r); full {
 				before.Omitted++
 			}
 		}

@@ -94,7 +94,7 @@ func FuzzTerms(f *testing.F) {
 			return
 		}
 		terms := tk.Terms()
-		require.NoError(t, task.Lacks(caps, terms.Needs, false))
+		require.NoError(t, task.CheckNeeds(caps, terms.Needs, false))
 		require.LessOrEqual(t, max(terms.Priority, -terms.Priority), task.MaxPriority)
 		require.NoError(t, a.setTerms(&again, rawTexts{new(fmt.Sprint(terms.Priority)), new(fmt.Sprint(max(terms.Weight, 1))), new(needs)}))
 		require.Equal(t, terms, again.Terms())

@@ -116,7 +116,7 @@ func (a *termsParser) parseNeeds(s string) ([]task.Need, error) {
 	}
 	needs, err := task.ParseNeeds(s)
 	if err == nil {
-		err = task.Lacks(a.Caps, needs, a.Offers)
+		err = task.CheckNeeds(a.Caps, needs, a.Offers)
 	}
 	if err == nil && a.Offers {
 		needs, err = a.countedNeeds(needs)

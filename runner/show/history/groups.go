@@ -46,7 +46,7 @@ func (f *Fold) count(l *Line, add func(*tally)) {
 // tallies returns the tallies of a name: the one over all runs, and the one of run. runs is the number of
 // runs so far; tallies of runs that are more than mostRuns back are dropped.
 func (g *groups) tallies(run, runs int, name string) (all, own *tally) {
-	name = task.Abridge(name, nameSize)
+	name = task.ShortenUnique(name, nameSize)
 	of := g.list[name]
 	if of == nil && len(g.list) == g.most {
 		return &g.rest, &tally{}

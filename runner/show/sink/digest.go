@@ -136,7 +136,7 @@ func (d *Digest) finished(e *task.Event) {
 			if d.unretried++; last.Outcome.Replaced() {
 				d.unreplaced++
 			}
-			d.waiting = describeEarlier(d.waiting, fmt.Sprintf("task %d waits for a retry: %s", t.ID, last.Verdict()+task.LaterAttempt(last.Attempt)), t, r)
+			d.waiting = describeEarlier(d.waiting, fmt.Sprintf("task %d waits for a retry: %s", t.ID, last.Verdict()+task.AttemptSuffix(last.Attempt)), t, r)
 		}
 	}
 	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
@@ -210,7 +210,7 @@ func (d *Digest) TotalsLine() string { return d.firstLine(&d.Stats) }
 // report returns the text that Close prints.
 func (d *Digest) report(s task.Stats) string {
 	switch {
-	case d.badCommand && s.Draining && d.cause == "" && s.Failed() == s.Of(task.StartFailed) && s.Of(task.OK) == 0:
+	case d.badCommand && s.Draining && d.cause == "" && s.Failed() == s.Count(task.StartFailed) && s.Count(task.OK) == 0:
 		d.rerun.removeFile()
 		return d.hostLines(&s)
 	case d.cause == brokenPipe: // expected in a pipe: print only how much was not done
@@ -225,7 +225,7 @@ func (d *Digest) report(s task.Stats) string {
 	}
 	text := ""
 	line, short, left := d.unfinished(&s)
-	_, _, skipped := s.Here()
+	_, _, skipped := s.InThisRun()
 	long := s.Admitted > 0 && s.Elapsed(s.Last) >= digestLongRun
 	switch ok := s.Failed() == 0; {
 	case short:
@@ -281,7 +281,7 @@ func (d *Digest) nextSteps(s *task.Stats, early bool) string {
 
 // hostLines returns lines about missing machines, unless no task needed a machine.
 func (d *Digest) hostLines(s *task.Stats) (text string) {
-	if d.MissingHosts == nil || s.Admitted > 0 && s.Of(task.Skipped) == s.Admitted {
+	if d.MissingHosts == nil || s.Admitted > 0 && s.Count(task.Skipped) == s.Admitted {
 		return ""
 	}
 	for _, line := range d.MissingHosts() {
@@ -293,7 +293,7 @@ func (d *Digest) hostLines(s *task.Stats) (text string) {
 // unfinished describes the tasks of a run that did not run all of them. short is false if the run
 // was complete, and left reports whether another run could continue it.
 func (d *Digest) unfinished(s *task.Stats) (line string, short, left bool) {
-	if !s.Draining && s.InputEnd && s.Of(task.NotRun)+s.Of(task.Cancelled) == 0 {
+	if !s.Draining && s.InputEnd && s.Count(task.NotRun)+s.Count(task.Cancelled) == 0 {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCountWait)
@@ -331,8 +331,8 @@ type item struct {
 
 // counts lists the items that are not 0, and the usual numbers, after a semicolon.
 func (d *Digest) counts(s *task.Stats, before int64, items ...item) (line string) {
-	restarted := s.Lost - s.Of(task.Lost) + s.Relieved - s.Of(task.Memory) - d.unreplaced // attempts that replaced others
-	_, _, skipped := s.Here()
+	restarted := s.Lost - s.Count(task.Lost) + s.EndedForMemory - s.Count(task.Memory) - d.unreplaced // attempts that replaced others
+	_, _, skipped := s.InThisRun()
 	sep := "; "
 	flaky := "%d flaky"
 	if d.FlakyFail {
@@ -367,16 +367,16 @@ func (d *Digest) firstLine(s *task.Stats) string {
 // earlier attempts that ended in another way or with other output.
 func (d *Digest) describe(t *task.Task, r *task.Result, like string) failure {
 	short := t.ShortCommandLine(t.ArgvIn(r), digestSubject)
-	short = task.Printable(cmp.Or(t.Beside(short), short))
+	short = task.Printable(cmp.Or(t.LabelBeside(short), short))
 	short = task.Shorten(strings.ReplaceAll(short, "\t", " "), digestSubject)
 
 	cmd, record := t.ShortCommandLine(t.ArgvIn(r), digestCommand), ""
 	if !t.NoArgs && t.Block == nil && t.Protocol == task.NoProtocol { // otherwise the rest of the line identifies the task
-		if record = t.Beside(cmd); record != "" {
+		if record = t.LabelBeside(cmd); record != "" {
 			record = " (" + record + ")"
 		}
 	}
-	text := "crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, record, r.Verdict()+task.LaterAttempt(r.Attempt)))
+	text := "crew: " + d.screen.red(fmt.Sprintf("task %d%s: %s", t.ID, record, r.Verdict()+task.AttemptSuffix(r.Attempt)))
 	if t.Block != nil {
 		text += ", " + task.Printable(t.Block.Place())
 	}
@@ -386,7 +386,7 @@ func (d *Digest) describe(t *task.Task, r *task.Result, like string) failure {
 		text += "crew:   its output cannot be read: " + task.Printable(err.Error()) + "\n"
 	}
 	text += quoted(tail, digestLines)
-	if n := r.Tries(); n > digestAttempts {
+	if n := r.EarlierAttempts(); n > digestAttempts {
 		text += "crew:   " + task.Count(int64(n), "attempt") + " before\n"
 	}
 	last := quoted(tail, digestEarlierLines)

@@ -70,7 +70,7 @@ func (f *Failures) print() {
 }
 
 func (f *Failures) line(t *task.Task, r *task.Result) string {
-	text := "crew: " + f.screen.red(fmt.Sprintf("task %d failed: %s", t.ID, r.Verdict()+task.LaterAttempt(r.Attempt)))
+	text := "crew: " + f.screen.red(fmt.Sprintf("task %d failed: %s", t.ID, r.Verdict()+task.AttemptSuffix(r.Attempt)))
 	if !t.NoArgs { // otherwise the label is the number
 		text += ": " + t.Label(failureLabel)
 	}

@@ -43,10 +43,10 @@ type Sight struct {
 	Live func(id uint64) (stdout, stderr task.Live, attempt int)
 	// Ended returns what is recorded of tasks that have ended, without those of which that
 	// is nothing. The caller closes the outputs.
-	Ended func(ids ...uint64) map[uint64]task.Past
+	Ended func(ids ...uint64) map[uint64]task.EndedTask
 	// Latest returns what is recorded of the n tasks that ended last, or of those that failed,
 	// the latest last, without outputs.
-	Latest func(n int, failed bool) []task.Past
+	Latest func(n int, failed bool) []task.EndedTask
 	// Total returns the number of tasks of the whole input.
 	Total func() (tasks int64, known bool)
 	// PIDs returns the process IDs of the running tasks.

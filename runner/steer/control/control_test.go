@@ -130,7 +130,7 @@ func (r *run) start(id uint64, number int) *attempt {
 	a := &attempt{&task.Task{ID: id, Argv: []string{"work"}}, number, r.store.Buffer(), r.store.Buffer()}
 	r.mu.Lock()
 	r.live[id] = a
-	r.wheres[id] = task.Where{State: "running", Of: a.task, Past: task.Past{Facts: task.Facts{Worker: 1, Attempt: number}}}
+	r.wheres[id] = task.Where{State: "running", Of: a.task, EndedTask: task.EndedTask{Facts: task.Facts{Worker: 1, Attempt: number}}}
 	r.mu.Unlock()
 	r.event(task.Event{Kind: task.Started, Task: a.task, Slot: 1, Attempt: number})
 	return a

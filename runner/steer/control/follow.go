@@ -276,7 +276,7 @@ func (f *follower) log(w *task.Where, follow bool) error {
 		t.attempt, t.told = w.Attempt, w.Attempt-1
 	case was != nil && was.Blocking != nil: // it waits for its retry
 		t.told = was.Attempt
-		if f.show(&was.Past); !follow {
+		if f.show(&was.EndedTask); !follow {
 			return nil
 		}
 	case !follow:
@@ -311,7 +311,7 @@ func (f *follower) past(w *task.Where) error {
 }
 
 // show passes on what is kept of the output of a task.
-func (c *conn) show(p *task.Past) {
+func (c *conn) show(p *task.EndedTask) {
 	for i, cut := range p.Cut {
 		if cut > 0 {
 			c.put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Cut: cut})
@@ -409,7 +409,7 @@ func (c *conn) tellEnd(f *task.Facts) {
 		return
 	}
 	if p := c.s.sink.find(f.Task); p != nil {
-		tell(c.put, &p.Past, c.s.cfg.See.Live != nil)
+		tell(c.put, &p.EndedTask, c.s.cfg.See.Live != nil)
 	}
 }
 

@@ -54,14 +54,14 @@ func (l *Log) Consume(batch []task.Event) error {
 
 // output writes the end of what a failed attempt wrote.
 func (l *Log) output(e *task.Event) {
-	r, p := e.Result, pastOf(e).where().Past
+	r, p := e.Result, pastOf(e).where().EndedTask
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
 	tell(l.put, &p, l.Keeps && !elsewhere)
 }
 
 // tell puts lines with the ends of outputs, as log sends them. keeps means that without any, the task
 // wrote nothing, which a line without data says.
-func tell(put func(*Reply), p *task.Past, keeps bool) {
+func tell(put func(*Reply), p *task.EndedTask, keeps bool) {
 	for i, o := range p.Outputs {
 		if text, _ := o.(tail); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
 			put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Data: text, Cut: p.Cut[i]})

@@ -197,7 +197,7 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 
 func (c *conn) drain(r *Request) (*Reply, error) {
 	if r.Rest {
-		return send(task.Rest)(c, r)
+		return send(task.StopReading)(c, r)
 	}
 	return send(task.Drain)(c, r)
 }

@@ -58,8 +58,8 @@ func pastOf(e *task.Event) *past {
 // where tells where the task was when the attempt had ended. It is made when somebody asks: most of
 // what is remembered nobody asks about.
 func (p *past) where() task.Where {
-	w := task.WhereOf("ended", p.of)
-	w.Past = task.Past{Facts: p.result.Facts(), Argv: p.result.Argv, Cut: p.cut}
+	w := task.NewWhere("ended", p.of)
+	w.EndedTask = task.EndedTask{Facts: p.result.Facts(), Argv: p.result.Argv, Cut: p.cut}
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			w.Outputs[i], w.Kept = o, true
@@ -135,7 +135,7 @@ func (s *Server) endedLast(n int, failed bool) *Reply {
 	reply := &Reply{}
 	if s.cfg.See.Latest != nil {
 		for _, p := range s.cfg.See.Latest(n, failed) {
-			reply.Wheres = append(reply.Wheres, task.Where{State: "ended", Past: p})
+			reply.Wheres = append(reply.Wheres, task.Where{State: "ended", EndedTask: p})
 		}
 		return reply
 	}
@@ -162,7 +162,7 @@ func (s *Server) recall(list []task.Where, all bool) {
 	for i := range list {
 		w := &list[i]
 		if p, ok := known[w.Task]; ok {
-			w.Past = p
+			w.EndedTask = p
 		} else if all && s.cfg.See.Ended == nil && w.State == "ended" && w.Outcome == 0 {
 			w.Hint = "--state DIR keeps more"
 		}
@@ -171,13 +171,13 @@ func (s *Server) recall(list []task.Where, all bool) {
 
 // known returns what is known of tasks that have ended: what is remembered and, if all, what is
 // recorded of others. The caller closes the outputs.
-func (s *Server) known(ids []uint64, all bool) map[uint64]task.Past {
-	known := map[uint64]task.Past{}
+func (s *Server) known(ids []uint64, all bool) map[uint64]task.EndedTask {
+	known := map[uint64]task.EndedTask{}
 	list, _ := s.sink.remembered()
 	for _, w := range list {
 		if w.Blocking == nil && slices.Contains(ids, w.Task) {
 			w.Kept = w.Kept || s.cfg.See.Live != nil
-			known[w.Task] = w.Told(time.Now()).Past
+			known[w.Task] = w.ForClients(time.Now()).EndedTask
 		}
 	}
 	if all && len(known) < len(ids) && s.cfg.See.Ended != nil {

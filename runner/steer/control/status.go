@@ -14,7 +14,7 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 	st := &s.Stats
 	out := &Status{
 		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
-		Progress: Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.Of(task.Skipped), Dropped: st.Finished() - st.Done(), Running: st.Running},
+		Progress: Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.Count(task.Skipped), Dropped: st.Finished() - st.Done(), Running: st.Running},
 		Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
 	}
@@ -27,9 +27,9 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 			out.Total = &all
 		}
 	}
-	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), told(s.Tasks, s.At), []task.Blocking{}, s.Blocking.Told(s.At)
+	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), told(s.Tasks, s.At), []task.Blocking{}, s.Blocking.WithText(s.At)
 	for i := range s.Waiting {
-		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].Told(s.At))
+		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].WithText(s.At))
 	}
 	out.ETA = eta(s, out.Total)
 	return out
@@ -68,7 +68,7 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 func told(list []task.Where, now time.Time) []task.Where {
 	all := make([]task.Where, len(list))
 	for i := range list {
-		all[i] = list[i].Told(now)
+		all[i] = list[i].ForClients(now)
 	}
 	return all
 }
@@ -76,7 +76,7 @@ func told(list []task.Where, now time.Time) []task.Where {
 // eventOf describes an event and what it is about. The name is empty if watch does not
 // tell it.
 func eventOf(e *task.Event) (f task.Facts, out Event) {
-	out = Event{At: e.At, Text: e.Text, Wait: task.Seconds(e.Wait), Blocking: e.Blocking.Told(e.At), Name: [...]string{
+	out = Event{At: e.At, Text: e.Text, Wait: task.Seconds(e.Wait), Blocking: e.Blocking.WithText(e.At), Name: [...]string{
 		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
 		task.InputEnd: "input-end", task.Resized: "resized", task.Draining: "draining", task.Stopping: "stopping",
 		task.Blocked: "blocked", task.Continued: "continued", task.Notice: "notice",

@@ -133,7 +133,7 @@ func (e *Event) text(f *task.Facts) string {
 	case "admitted":
 		return id + " was read" + command
 	case "started":
-		return fmt.Sprintf("%s started on %s%s%s", id, f.Place(), task.LaterAttempt(f.Attempt), command)
+		return fmt.Sprintf("%s started on %s%s%s", id, f.Place(), task.AttemptSuffix(f.Attempt), command)
 	case "retried":
 		return fmt.Sprintf("%s: %s; again in %s", id, f.Verdict(), task.Span(time.Duration(e.Wait)))
 	case "finished":

@@ -54,7 +54,7 @@ func TestApp(t *testing.T) {
 	one := &task.Task{ID: 7, Argv: []string{"sleep", "1"}}
 	f := &fake{snap: task.Snapshot{
 		Stats: task.Stats{Admitted: 9, Start: start}, Slots: []task.Slot{{ID: 1}},
-		Tasks:   []task.Where{{State: "running", Of: one, Past: task.Past{Facts: task.Facts{Worker: 1, Attempt: 2, Start: start}}}},
+		Tasks:   []task.Where{{State: "running", Of: one, EndedTask: task.EndedTask{Facts: task.Facts{Worker: 1, Attempt: 2, Start: start}}}},
 		Waiting: []task.Blocking{{By: task.ByKey, Key: "a", Tasks: 2, Slot: 1}}, Queued: 2,
 	}}
 	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2

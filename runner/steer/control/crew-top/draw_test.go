@@ -60,7 +60,7 @@ func busy(tasks int) *view {
 	}
 	used := map[int]usage{}
 	for i := range tasks {
-		r.Tasks = append(r.Tasks, task.Where{State: "running", Past: task.Past{Facts: task.Facts{
+		r.Tasks = append(r.Tasks, task.Where{State: "running", EndedTask: task.EndedTask{Facts: task.Facts{
 			Task: uint64(1235 + i), Worker: i + 1, Attempt: 1 + i%3, PID: 100 + i, Duration: task.Seconds(i * i * 1e9),
 			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi' 'film %d.mkv'", i, i)),
 		}}})
@@ -70,7 +70,7 @@ func busy(tasks int) *view {
 	}
 	three := 3
 	for i := range 5 {
-		r.Ended = append(r.Ended, task.Where{State: "ended", Past: task.Past{Facts: task.Facts{
+		r.Ended = append(r.Ended, task.Where{State: "ended", EndedTask: task.EndedTask{Facts: task.Facts{
 			Task: uint64(105 - i), Outcome: task.Exit, Exit: &three, Duration: 2e9, Start: noon, Worker: 1,
 			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi'", i)),
 		}}})
