@@ -9,12 +9,12 @@ import (
 	"crew/sched"
 )
 
-// With Pool.Ahead a slot of another machine is given its next attempts before it asks for them.
-// There they wait for their turn, so the core counts them as started only then. Those that
-// have not begun are asked back when they could start elsewhere, or are not to start there.
+// With Pool.Ahead, a slot of another machine gets its next attempts while one still runs there.
+// An attempt that waits at its slot counts as started only when its turn comes. The core asks
+// for it back if it could start elsewhere, or should no longer start at all.
 
-// briefFor is how long the attempt that runs in a slot may have run when another one is sent there, and
-// while it waits: so a long task holds up no other.
+// longAfter is how long an attempt runs until it counts as long. Nothing is sent to wait behind a
+// long attempt, and attempts that wait there already are asked back.
 const longAfter = time.Second
 
 // freePlaces returns how many more attempts could run now.
@@ -25,9 +25,9 @@ func (c *Core) freePlaces() int {
 	return c.pool.capacity - c.queue.ready.Held()
 }
 
-// recallAhead asks attempts back that wait at slots: all if nothing more is to start, and those behind
-// one that is not brief, for which it looks from time to time; and then, last come first, one for
-// each slot that has none.
+// recallAhead asks for attempts back that wait at their slots: all of them if nothing more may
+// start; those behind a long attempt, which it checks every longAfter; and otherwise one for each
+// idle slot that could run it, those last in line first.
 func (c *Core) recallAhead() {
 	p := &c.pool
 	all, looks, idle := c.end.phase > going || c.paused(), c.reached(p.recheckAt), p.idle
@@ -42,7 +42,7 @@ func (c *Core) recallAhead() {
 	}
 	type waiting struct {
 		*entry
-		at int // its place in the slot
+		at int // index in the slot
 	}
 	var list []waiting
 	for _, at := range p.slots {
@@ -75,7 +75,7 @@ func (c *Core) fitsElsewhere(e *entry) bool {
 	return at > 0 && len(c.pool.slots[at].attempts) == 0
 }
 
-// recallOne asks an attempt back that waits at its slot, once, unless it is being ended.
+// recallOne asks for an attempt back that waits at its slot, once, unless it is being ended.
 func (c *Core) recallOne(e *entry) {
 	if e.sentAhead() && !e.recalled && e.ladder == task.NotAsked {
 		e.recalled = true

@@ -5,28 +5,29 @@ import (
 	"crew/sched"
 )
 
-// caps are the limits by name.
+// caps holds the limits by name.
 type caps struct {
 	list   []task.Cap
-	held   [][]bool // of each, whether an attempt holds a unit
+	held   [][]bool // for each limit, the units that attempts hold
 	claims map[claimKey]*sched.Claim
 
-	hosts bool           // names of no limit are those of hosts, whose units are given out there
-	names map[string]int // the index of each limit; those of hosts come behind
+	hosts bool           // other names are offered by hosts, where their units are given out
+	names map[string]int // index of each name: the names in list come first, and then the names of hosts
 }
 
-// claimKey is what a task claims. Tasks that need the same mostly share the list.
+// claimKey identifies a claim. Tasks with the same needs mostly share one slice of them.
 type claimKey struct {
 	weight int
-	needs  *task.Need // the first one
+	needs  *task.Need // first element of that slice
 }
 
-// maxClaims bounds the claims that are remembered, so that tasks share them.
+// maxClaims bounds the claims that are kept for sharing.
 const maxClaims = 1 << 14
 
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
-// index returns the index of a limit, which is one of hosts if there is no other.
+// index returns the index of a name. A new name gets an index after list, since only hosts can
+// offer it.
 func (c *caps) index(name string) int {
 	i, known := c.names[name]
 	if !known {
@@ -36,7 +37,7 @@ func (c *caps) index(name string) int {
 	return i
 }
 
-// stock returns what a host offers, which is shared by all slots with these offers.
+// stock returns the units that a host offers. All slots with the same offers share them.
 func (c *Core) stock(o *task.Offers) *sched.Stock {
 	if o == nil {
 		return nil
@@ -48,7 +49,7 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 	}
 	all, caps := []int{}, &c.queue.caps
 	for _, need := range *o {
-		if i := caps.index(need.Name) - len(caps.list); i >= 0 { // or else the run's own limit counts
+		if i := caps.index(need.Name) - len(caps.list); i >= 0 { // otherwise the run's own limit counts
 			all = append(all, make([]int, max(0, i+1-len(all)))...)
 			all[i] = need.N
 		}
@@ -56,7 +57,7 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 	return sched.NewStock(all)
 }
 
-// hostNeeds returns those needs that are of hosts.
+// hostNeeds returns the needs that hosts supply.
 func (c *caps) hostNeeds(needs []task.Need) (list []task.Need) {
 	for _, n := range needs {
 		if c.index(n.Name) >= len(c.list) {
@@ -66,8 +67,8 @@ func (c *caps) hostNeeds(needs []task.Need) (list []task.Need) {
 	return list
 }
 
-// claim returns what a task claims, or nil for a place of a slot alone. The error is that it
-// needs what there is not.
+// claim returns the claim of a task, or nil if it needs just one place. It fails if the task needs
+// more than there is.
 func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if t.Asked == nil || t.Asked.Weight <= 1 && len(t.Asked.Needs) == 0 {
 		return nil, nil
@@ -94,7 +95,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	return claim, nil
 }
 
-// takeUnits has an attempt hold the units that its task needs, those first that come first.
+// takeUnits gives an attempt the units that its task needs, the first ones that are free.
 func (c *caps) takeUnits(e *entry) {
 	if e.item.Claim == nil {
 		return
@@ -114,11 +115,11 @@ func (c *caps) takeUnits(e *entry) {
 	}
 }
 
-// returnUnits gives back the units that an attempt holds.
+// returnUnits gives back the units of an attempt.
 func (c *caps) returnUnits(e *entry) {
 	for _, u := range e.units {
 		limit := c.index(u.Name)
-		for i, left := 0, u.Held; len(left) > 0; i++ { // in the same order
+		for i, left := 0, u.Held; len(left) > 0; i++ { // both are in the same order
 			if c.list[limit].Units[i] == left[0] {
 				c.held[limit][i], left = false, left[1:]
 			}

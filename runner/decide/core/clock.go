@@ -7,21 +7,20 @@ import (
 	"crew/runner/decide/task"
 )
 
-// clock is the run's time at the moment of the current step.
+// clock holds the time of the current step.
 type clock struct {
 	time task.Clock
 	now  time.Time // on the machine's clock
-	run  time.Time // on the run's clock, for deadlines
-	at   time.Time // of events: now, or when the clock stopped
+	run  time.Time // on the run's clock, which stands still during suspension; for deadlines
+	at   time.Time // for events: now or, during suspension, when that began
 }
 
-// tick sets the time.
 func (k *clock) tick(now time.Time) {
 	k.now, k.run = now, k.time.At(now)
 	k.at = k.time.Real(k.run)
 }
 
-// reached reports whether a time on the run's clock has come. Zero is never.
+// reached reports whether at, a time on the run's clock, has come. The zero time is never.
 func (k *clock) reached(at time.Time) bool { return !at.IsZero() && !k.run.Before(at) }
 
 // earlier returns the earlier of two times. The zero time is never.
@@ -32,8 +31,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// setTimer sets when overdue is called for a running attempt that was last heard of then,
-// unless the executor ends it at its limits.
+// setTimer schedules the next overdue call for a running attempt that last wrote something at
+// heard. It does nothing if the executor enforces the limits itself.
 func (c *Core) setTimer(e *entry, heard time.Time) {
 	if c.pool.noTimers || e.task.Protocol != task.NoProtocol {
 		return
@@ -47,7 +46,7 @@ func (c *Core) setTimer(e *entry, heard time.Time) {
 	}
 }
 
-// timeoutAt returns when a running attempt reaches its timeout. The zero time is never.
+// timeoutAt returns when a running attempt reaches its timeout; zero for never.
 func (c *Core) timeoutAt(e *entry) time.Time {
 	timeout := cmp.Or(e.task.Timeout, c.cfg.Limit.Timeout)
 	if timeout <= 0 {
@@ -56,7 +55,7 @@ func (c *Core) timeoutAt(e *entry) time.Time {
 	return e.begunRun.Add(timeout)
 }
 
-// overdue takes the next step in ending a running task, or asks whether it is time.
+// overdue takes the next step in ending a running task, or asks how long it has been silent.
 func (c *Core) overdue(e *entry) {
 	switch {
 	case e.ladder != task.NotAsked:
@@ -68,7 +67,7 @@ func (c *Core) overdue(e *entry) {
 	}
 }
 
-// Quiet takes for how long an attempt of Effects.Quiet has written nothing.
+// Quiet takes the answer to Effects.Quiet: for how long an attempt has written nothing.
 func (c *Core) Quiet(a task.Attempt, silent time.Duration) {
 	e, idle := c.entries[a.Task.ID], c.cfg.Limit.Idle
 	switch {

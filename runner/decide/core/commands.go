@@ -80,7 +80,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// addTasks admits tasks that a command brings, if there is room for them. Their numbers are of Number or of
+// addTasks admits the tasks of cmd, if there is room for them. Their IDs come from Number or from
 // an earlier run.
 func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 	c.input.fed = true
@@ -108,7 +108,7 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// resume undoes a pause. After one by Config.Halt, results count anew.
+// resume ends a pause. If Config.Halt caused the pause, it counts from zero again.
 func (c *Core) resume() {
 	if c.queue.halted {
 		c.end.haltBase = c.end.haltCount
@@ -131,14 +131,13 @@ func (c *Core) stopReading() {
 	c.output.notice("draining: nothing more is read; what was read still runs")
 }
 
-// cancelAll cancels the tasks that a command names, and returns those that it could
-// cancel.
+// cancelAll cancels the tasks that cmd names, and returns the IDs of the tasks that had not ended.
 func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 	named := c.named(cmd)
 	if len(named) == 0 && !cmd.All {
 		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
 	}
-	if len(cmd.IDs) == 0 { // what comes after another one is cancelled before it, or else it is not run
+	if len(cmd.IDs) == 0 { // cancel followers first; otherwise they would end as not run
 		slices.Reverse(named)
 	}
 	for _, id := range named {
@@ -159,7 +158,7 @@ func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
 
 func noTask(id uint64) error { return fmt.Errorf("there is no task %d", id) }
 
-// snapshot describes what the run does now.
+// snapshot describes the present state of the run.
 func (c *Core) snapshot() *task.Snapshot {
 	s := &task.Snapshot{At: c.now, State: c.state(), Stats: c.output.stats, Blocking: c.blocking()}
 	for _, at := range c.pool.slots {
@@ -177,7 +176,7 @@ func (c *Core) snapshot() *task.Snapshot {
 	return s
 }
 
-// reasons say why a command is refused in a state.
+// refusals say why a state refuses a command.
 var refusals = [task.Done + 1]string{
 	task.Finishing: "it drains: it takes nothing more",
 	task.Drains:    "it drains: nothing more starts",
@@ -185,14 +184,13 @@ var refusals = [task.Done + 1]string{
 	task.Done:      "it is done: only its results are still being shown",
 }
 
-// refusal returns why a command is not carried out now, or nil. A signal is always
-// obeyed.
+// refusal returns why cmd is not carried out now, or nil. A command from a signal is never refused.
 func (c *Core) refusal(cmd task.Command) error {
 	state := c.state()
 	if state == task.Paused && c.input.resting && cmd.Op == task.Add {
 		state = task.Finishing
 	}
-	last := task.Done // the state up to which it is carried out, as in the table of the man page
+	last := task.Done // the last state that allows cmd, as in the table of the man page
 	switch cmd.Op {
 	case task.Add:
 		last = task.Paused

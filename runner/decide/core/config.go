@@ -42,7 +42,7 @@ type Machine struct {
 	End    bool    // while less than half of Memory is free, end the attempt that started last, and run it again later
 }
 
-// Queue configures which tasks wait, and in which order they start.
+// Queue configures which tasks are read ahead, and how they start.
 type Queue struct {
 	Policy sched.Policy // has no slots yet
 	PerKey int          // tasks of one key that run at once; 0 for no limit
@@ -157,7 +157,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Reason is why a run ended. Reasons are ordered; the highest one that applies is reported.
+// Reason is why a run ended. Reasons are ordered: the highest one counts.
 type Reason uint8
 
 // The reasons, from good to bad.

@@ -66,7 +66,7 @@ type Effects struct {
 	Recall []task.Attempt // attempts that the Executor must give back unless they have begun
 	Record []*task.Result // final results to record and then pass to Core.Ended
 	Checks []*task.Task   // tasks to check for being up to date; the results go to Core.Checked
-	Quiet  []task.Attempt // attempts whose silence must be measured; the answers go to Core.Quiet
+	Quiet  []task.Attempt // attempts whose silence must be measured, for Core.Quiet
 	Sample bool           // measure Config.Pool.Machine's figures and pass them to Core.Sampled
 	Read   bool           // wake the reader
 	Show   bool           // wake the pump, which calls Core.Take
@@ -90,8 +90,8 @@ type Act struct {
 	Tag     any
 }
 
-// New returns a Core with no tasks, whose clock starts at now. With streams, a Streamer serves the
-// slots. cfg must be valid.
+// New returns a Core with no tasks. The run's clock starts at now. With streams, a Streamer serves
+// the slots. cfg must be valid.
 func New(cfg Config, now time.Time, streams bool) *Core {
 	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
 	c.tick(now)
@@ -176,7 +176,7 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	return fx
 }
 
-// handleDue acts on everything whose time has come.
+// handleDue acts on everything that is due.
 func (c *Core) handleDue() {
 	if c.time.Stopped() {
 		return

@@ -8,13 +8,13 @@ import (
 	"crew/runner/decide/task"
 )
 
-// isWaiting reports whether a task waits in this state.
+// isWaiting reports whether a task in state s waits.
 func (s state) isWaiting() bool { return s != nowhere && s != running && s != decided }
 
-// editWaiting carries out a command about waiting tasks.
+// editWaiting carries out a Hold, Release or Move.
 func (c *Core) editWaiting(cmd task.Command) (reply task.Reply) {
 	ids := cmd.IDs
-	if cmd.Op == task.Move && cmd.N < 0 { // the first one is moved last
+	if cmd.Op == task.Move && cmd.N < 0 { // the first one must be moved last
 		ids = slices.Clone(ids)
 		slices.Reverse(ids)
 	}
@@ -38,7 +38,7 @@ func (c *Core) editWaiting(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// unfinished returns a task that has not ended.
+// unfinished returns the entry of a task, or an error if the task has ended or does not exist.
 func (c *Core) unfinished(id uint64) (*entry, error) {
 	switch e := c.entries[id]; {
 	case e != nil:
@@ -49,7 +49,7 @@ func (c *Core) unfinished(id uint64) (*entry, error) {
 	return nil, noTask(id)
 }
 
-// setTerms changes the terms of a waiting task.
+// setTerms changes the terms of a waiting task as cmd asks.
 func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	q, terms := &c.queue, e.task.Terms()
 	switch {
@@ -74,8 +74,8 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	return nil
 }
 
-// replaceTask replaces the task of an entry that waits by one with other terms, and has it wait for what
-// it has to wait for now. A task that is being checked goes on to be.
+// replaceTask gives a waiting entry a task with other terms, and schedules it again. If the task is
+// being checked, the check continues.
 func (c *Core) replaceTask(e *entry, t *task.Task) {
 	if e.state != checking {
 		c.queue.unqueue(e)
@@ -87,7 +87,7 @@ func (c *Core) replaceTask(e *entry, t *task.Task) {
 	}
 }
 
-// find returns the tasks that a command names, all of which must exist.
+// find returns the IDs of the tasks that cmd names, all of which must exist.
 func (c *Core) find(cmd task.Command) ([]uint64, error) {
 	ids := c.named(cmd)
 	if i := slices.IndexFunc(ids, func(id uint64) bool { return !c.input.exists(id) }); i >= 0 {
@@ -96,8 +96,8 @@ func (c *Core) find(cmd task.Command) ([]uint64, error) {
 	return ids, nil
 }
 
-// named returns the tasks that a command names: its IDs or, without any, the unfinished ones
-// of its key or, with All, of the run.
+// named returns the IDs in cmd or, if there are none, the IDs of the unfinished tasks of its key
+// or, with All, of the run.
 func (c *Core) named(cmd task.Command) (ids []uint64) {
 	if len(cmd.IDs) > 0 {
 		return cmd.IDs

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// endMargin is added to the grace of the tasks when the run is told to end: time
-	// for the kernel to end them and for a reader to take the rest of the output.
+	// endMargin is added to the tasks' grace period when the run is asked to end: time for the
+	// kernel to end them, and for a reader to take the rest of the output.
 	endMargin = time.Second
-	// unreadTick is how long a run whose reader has gone waits for a signal. Ctrl-C
-	// reaches all of a pipeline, and the reader may die before crew has noticed. If
-	// tasks are running, the run waits for up to moments, since a busy machine can
-	// take long to deliver a signal.
+	// A run that has lost its reader waits for a signal: Ctrl-C reaches every process of a
+	// pipeline, and the reader may die before crew gets the signal. The run waits for one
+	// unreadTick or, if tasks are running, for maxUnreadTicks, since a busy machine can take
+	// long to deliver a signal.
 	unreadTick     = 10 * time.Millisecond
 	maxUnreadTicks = 30
-	// clockCheckEvery is how often the core looks at the machine's clock while something waits for
-	// a time of that: the clock can be set, and goes on while the machine sleeps.
+	// clockCheckEvery is how often the core checks the machine's clock while something waits for a
+	// time on it: the clock can be set, and it runs while the machine sleeps.
 	clockCheckEvery = time.Minute
-	// sigpipe is the reason in the events of a run that ends because nobody reads it.
+	// sigpipe is the reason in the events of a run that has lost its reader.
 	sigpipe = "SIGPIPE"
 )
 
@@ -35,7 +35,7 @@ var (
 	errAbandoned = errors.New("did not end in time")
 )
 
-// phase is how far the run has come towards its end. It never goes back.
+// phase is how far the run has come towards its end. It never decreases.
 type phase uint8
 
 const (
@@ -45,34 +45,33 @@ const (
 	killing        // running attempts are killed
 )
 
-// end is the way to the end of the run.
+// end describes the end of the run, as far as it has come.
 type end struct {
-	Ending         // why and how, so far
+	Ending
 	phase          phase
-	sealed         bool         // every task has an outcome, and no more are admitted
+	sealed         bool         // every task has its result, and no more are admitted
 	shown          bool         // the sinks are closed
-	haltCount      int64        // results that Config.Halt counts
-	haltResult     *task.Result // the latest of them
-	haltBase       int64        // how many had counted when the run last went on after a pause by Config.Halt
-	giveUpAt       time.Time    // when a run that was told to end stops waiting; zero is never
-	unreadAt       time.Time    // when a run whose reader has just gone acts on that; zero is never
-	unreadTicks    int          // moments that have passed since
-	deadlineAt     time.Time    // when deadlineDue takes its next step; zero is never
-	deadlinePassed bool         // the run's time is over
+	haltCount      int64        // results that count for Config.Halt
+	haltResult     *task.Result // the latest of these results
+	haltBase       int64        // haltCount when the last pause by Config.Halt ended
+	giveUpAt       time.Time    // when to stop waiting for attempts and for the reader; zero for never
+	unreadAt       time.Time    // when the next unreadTick is over; zero for never
+	unreadTicks    int          // ticks since the run lost its reader
+	deadlineAt     time.Time    // when handleDeadline takes its next step; zero for never
+	deadlinePassed bool
 }
 
-// setReason notes a reason for the end of the run. The worst one stays, and the first
-// of equals.
+// setReason notes why the run ends, unless the reason known so far is as bad or worse.
 func (d *end) setReason(why Reason, r *task.Result, err error) {
 	if d.Reason < why {
 		d.Reason, d.Result, d.Err = why, r, err
 	}
 }
 
-// isOver reports whether the sinks have seen everything and are closed, or are given up.
+// isOver reports whether the sinks are closed and no signal is awaited, or the output is given up.
 func (d *end) isOver() bool { return d.shown && d.unreadAt.IsZero() || d.Unshown }
 
-// noteInterrupt drains the run if the user has interrupted an attempt.
+// noteInterrupt drains the run if the user interrupted the attempt.
 func (c *Core) noteInterrupt(r *task.Result) {
 	if r.Interrupted {
 		c.end.Interrupted = true
@@ -80,8 +79,8 @@ func (c *Core) noteInterrupt(r *task.Result) {
 	}
 }
 
-// checkHalt ends or pauses the run once enough results count for Config.Halt. r is the
-// latest one.
+// checkHalt ends or pauses the run once enough results count for Config.Halt. r is the latest
+// result; nil if no result was added.
 func (c *Core) checkHalt(r *task.Result) {
 	h, d, s := c.cfg.Halt, &c.end, &c.output.stats
 	if h.When == Never || h.When != Pause && d.Reason >= Halted {
@@ -101,7 +100,7 @@ func (c *Core) checkHalt(r *task.Result) {
 	n -= d.haltBase
 	enough := n >= int64(h.N)
 	if h.Percent {
-		of := int64(h.Tasks) - s.Resumed() // as far as they have been read
+		of := int64(h.Tasks) - s.Resumed() // as far as the tasks have been read
 		enough = of > 0 && n*100 >= int64(h.N)*of
 	}
 	if !enough {
@@ -119,10 +118,10 @@ func (c *Core) checkHalt(r *task.Result) {
 	c.advanceTo(to, "--halt")
 }
 
-// endByCommand ends the run because a command asks for it.
+// endByCommand carries out a Drain, Stop or Kill.
 func (c *Core) endByCommand(cmd task.Command) {
 	d := &c.end
-	again := d.phase == draining && d.Reason < Requested // for another reason
+	again := d.phase == draining && d.Reason < Requested // it drains for another reason
 	d.setReason(Requested, nil, nil)
 	d.unreadAt = time.Time{}
 	if cmd.Signal != 0 {
@@ -153,7 +152,8 @@ func (c *Core) endByCommand(cmd task.Command) {
 	}
 }
 
-// advanceTo goes to a phase, unless the run has come so far, and says why.
+// advanceTo moves the run forward to a phase, and reports why. It does nothing if the run is past
+// that phase.
 func (c *Core) advanceTo(to phase, why string) {
 	from, begins := c.end.phase, to >= stopping && c.end.phase < stopping
 	c.end.phase = max(from, to)
@@ -177,8 +177,8 @@ func (c *Core) advanceTo(to phase, why string) {
 	}
 }
 
-// stopStarting begins a phase in which nothing more starts, and says so with an event of a kind.
-// Waiting tasks end as not run.
+// stopStarting begins a phase without further starts: it emits an event of the given kind, and ends
+// all waiting tasks as not run.
 func (c *Core) stopStarting(kind task.Kind, why string) {
 	c.endFeed()
 	waiting := c.ids(queued, parked, following, held, timed, checking, delayed)
@@ -190,14 +190,14 @@ func (c *Core) stopStarting(kind task.Kind, why string) {
 	}
 	ids := c.holders()
 	c.output.emit(task.Event{Kind: kind, Running: ids[:min(10, len(ids))], Retries: retries, Text: why})
-	c.queue.ready.Abandon() // to take out thousands of tasks one by one would keep signals waiting
+	c.queue.ready.Abandon() // removing thousands of tasks one by one would keep signals waiting
 	c.output.events = slices.Grow(c.output.events, 2*len(waiting))
 	for _, id := range waiting {
 		c.notRun(c.entries[id])
 	}
 }
 
-// terminate asks a running task to end, and sets the time at which it is killed.
+// terminate asks a running task to end, and schedules its kill.
 func (c *Core) terminate(e *entry, cause error) {
 	grace := cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter)
 	if cause == task.ErrMemory {
@@ -208,7 +208,7 @@ func (c *Core) terminate(e *entry, cause error) {
 	}
 }
 
-// kill kills a running task. It is repeated until the task has ended.
+// kill kills a running task. The timer repeats this until the task has ended.
 func (c *Core) kill(e *entry) {
 	c.terminate(e, errStopped)
 	if e.state == running {
@@ -217,19 +217,19 @@ func (c *Core) kill(e *entry) {
 	}
 }
 
-// sendAct takes a step in ending a running task, and the next one after a wait.
+// sendAct takes a step in ending a running task, and schedules the next one after wait.
 func (c *Core) sendAct(e *entry, cause error, wait time.Duration) {
 	c.fx.Acts = append(c.fx.Acts, Act{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
 	c.queue.due.Push(e.item.ID, c.run.Add(wait))
 }
 
-// Abort ends the run because of an error of crew itself, or because nobody reads
-// the results any more. Running attempts may finish, in the latter case only if the
-// run drains already. Once every task has its outcome, no event would reach the sinks.
+// Abort ends the run because of an error of crew itself, or because of EPIPE: stdout has lost its
+// reader. Running attempts may finish, but after EPIPE only if the run was draining already. Once
+// the run is sealed, events reach the sinks no more, so later errors go to Ending.More.
 func (c *Core) Abort(err error) {
 	d := &c.end
 	switch {
-	case errors.Is(err, syscall.EPIPE): // the run ends a moment later
+	case errors.Is(err, syscall.EPIPE): // handleUnread stops the run
 		if d.Reason < PipeClosed && d.phase < draining {
 			d.unreadAt = c.run.Add(unreadTick)
 		}
@@ -253,7 +253,7 @@ func (c *Core) Abort(err error) {
 	c.advanceTo(draining, why)
 }
 
-// handleUnread handles the end of a moment.
+// handleUnread acts at the end of an unreadTick.
 func (c *Core) handleUnread() {
 	d := &c.end
 	if d.unreadTicks++; c.pool.running > 0 && d.unreadTicks < maxUnreadTicks {
@@ -265,8 +265,8 @@ func (c *Core) handleUnread() {
 	c.limitWait()
 }
 
-// handleDeadline ends a run whose time is over: it drains, and attempts that still run
-// Limit.KillAfter later are asked to end.
+// handleDeadline drains a run whose time is over. Limit.KillAfter later it asks the remaining
+// attempts to end.
 func (c *Core) handleDeadline() {
 	d := &c.end
 	if c.untilPending() {
@@ -287,22 +287,21 @@ func (c *Core) handleDeadline() {
 	}
 }
 
-// untilPending reports whether Limit.Until is still to come, as far as the core has
-// noticed.
+// untilPending reports whether Limit.Until is still to come, as far as the core has noticed.
 func (c *Core) untilPending() bool {
 	return !c.cfg.Limit.Until.IsZero() && !c.end.deadlinePassed && !c.end.sealed
 }
 
-// limitWait limits the time that a run which was told to end may still take. A run
-// that ends by itself waits for its tasks and its reader as long as they take.
+// limitWait bounds how long a run that was asked to end may still take. A run that ends by itself
+// waits for its tasks and its reader without a bound.
 func (c *Core) limitWait() {
 	if c.end.giveUpAt.IsZero() {
 		c.end.giveUpAt = c.run.Add(c.cfg.Limit.KillAfter + endMargin)
 	}
 }
 
-// giveUp stops waiting for attempts that should have ended by now or, if there
-// are none, for the reader of the output.
+// giveUp stops waiting for attempts that should have ended by now or, if none are left, for the
+// reader of the output.
 func (c *Core) giveUp() {
 	d := &c.end
 	d.giveUpAt = c.run.Add(endMargin)
@@ -327,8 +326,8 @@ func (c *Core) giveUp() {
 	}
 }
 
-// seal reports whether every task has its outcome and no more will come. Once it
-// does, the run admits no more.
+// seal reports whether every task has its result and no more will come. From then on, the run
+// admits no more tasks.
 func (c *Core) seal() bool {
 	d, i := &c.end, &c.input
 	ends := (i.over() || d.phase > going) && d.unreadAt.IsZero()
@@ -337,11 +336,10 @@ func (c *Core) seal() bool {
 	return d.sealed
 }
 
-// Shown takes that the sinks are closed.
+// Shown reports that the sinks are closed.
 func (c *Core) Shown() { c.end.shown = true }
 
-// Ending returns how the run has ended. It panics unless every admitted task has exactly
-// one outcome.
+// Ending returns how the run ended. It panics unless every admitted task has exactly one outcome.
 func (c *Core) Ending() Ending {
 	s := c.output.stats
 	if s.Finished() != s.Admitted || s.Released != s.Admitted || len(c.entries) != 0 || c.pool.running != 0 {
@@ -352,12 +350,12 @@ func (c *Core) Ending() Ending {
 	return c.end.Ending
 }
 
-// holders returns the numbers of the tasks that hold a slot and do not wait there, sorted.
+// holders returns the IDs of the tasks that hold a slot and have begun, sorted.
 func (c *Core) holders() []uint64 {
 	return slices.DeleteFunc(c.ids(running, decided), func(id uint64) bool { return c.entries[id].slot == nil || c.entries[id].sentAhead() })
 }
 
-// ids returns the numbers of the tasks in any of the states, sorted.
+// ids returns the IDs of the tasks in any of the given states, sorted.
 func (c *Core) ids(in ...state) (ids []uint64) {
 	for id, e := range c.entries {
 		if slices.Contains(in, e.state) {

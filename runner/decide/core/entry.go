@@ -59,12 +59,12 @@ type attempt struct {
 
 // history sums up the earlier attempts of a task.
 type history struct {
-	failures int            // failed attempts, each of which used up a retry
+	failures int            // failed attempts; each used up a retry
 	replaced int            // attempts of this run that were lost after they had begun, or ended for memory; they used up no retry
 	returned int            // attempts that came back without having begun
 	cameBack bool           // the latest attempt came back like that
 	before   []*task.Result // results of the attempts that failed, were lost or ended for memory
-	omitted  int            // such attempts whose results before has dropped
+	omitted  int            // such attempts that before leaves out
 }
 
 // sentAhead reports whether the attempt waits at its slot until the attempts before it have ended.

@@ -14,24 +14,24 @@ import (
 const (
 	// explainEvery is how often explain looks for a reason.
 	explainEvery = time.Second
-	// maxGroups limits the groups of waiting tasks in a snapshot.
+	// maxGroups bounds the groups of waiting tasks in a snapshot.
 	maxGroups = 100
-	// maxListed limits the tasks in a list that names none.
+	// maxListed bounds the answer to a task.Explain that names no tasks.
 	maxListed = 1000
 )
 
-// explainer measures how long slots were free although something is left to run.
+// explainer measures how long slots have been free while tasks were left to run.
 type explainer struct {
-	idle       bool           // that is so now
-	lastLook   time.Time      // the last look
+	idle       bool // slots are free now, and tasks are left
+	lastLook   time.Time
 	lastStep   time.Time      // when idle was last set
 	idleFor    time.Duration  // how long idle was true since the last look
-	reported   *task.Blocking // the reason emitted last, while it holds
-	crowdNoted bool           // the notice about tasks outside the read-ahead was given
-	haltNoted  bool           // the notice about the present pause by Config.Halt was given
+	reported   *task.Blocking // the reason that was emitted last; nil once it no longer holds
+	crowdNoted bool           // noteCrowd has given its notice
+	haltNoted  bool           // noteHalt has given its notice about the present pause
 }
 
-// nextLook returns the time of the next look. The zero time is never.
+// nextLook returns the time of the next look; zero for never.
 func (x *explainer) nextLook() time.Time {
 	if !x.idle && x.reported == nil {
 		return time.Time{}
@@ -39,9 +39,9 @@ func (x *explainer) nextLook() time.Time {
 	return x.lastLook.Add(explainEvery)
 }
 
-// explain emits the reason why nothing starts if slots were free at least half of
-// the time since the last look. A task that starts now and then does not count as
-// progress: it only makes room for a few others.
+// explain emits the reason why nothing starts, if slots were free for at least half of the time
+// since the last look. A task that starts now and then is no sign of progress: it only makes room
+// for a few others.
 func (c *Core) explain() {
 	x := &c.explainer
 	c.noteCrowd()
@@ -75,8 +75,8 @@ func (c *Core) explain() {
 	x.reported, x.lastLook, x.idleFor = b, c.run, 0
 }
 
-// noteCrowd gives a notice, once, when so many tasks wait outside the read-ahead that
-// nothing more is read. It is no news that most wait for those that they come after.
+// noteCrowd gives a notice, once, when so many tasks wait outside the read-ahead that nothing more
+// is read. It gives none if most of these wait for the tasks that they come after, as intended.
 func (c *Core) noteCrowd() {
 	x := &c.explainer
 	if !x.crowdNoted && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
@@ -89,8 +89,7 @@ func (c *Core) noteCrowd() {
 	}
 }
 
-// noteHalt gives a notice, once, when Config.Halt has paused the run and something is
-// left to run.
+// noteHalt gives a notice, once, when Config.Halt has paused the run and tasks are left.
 func (c *Core) noteHalt() {
 	x := &c.explainer
 	switch {
@@ -103,7 +102,7 @@ func (c *Core) noteHalt() {
 	}
 }
 
-// hasWork reports whether something is left to run, and the end of the run has not begun.
+// hasWork reports whether tasks are left to run, and the run is not ending.
 func (c *Core) hasWork() bool {
 	return c.end.phase == going && (!c.input.over() || c.queue.waiting() > 0)
 }
@@ -111,7 +110,7 @@ func (c *Core) hasWork() bool {
 // paused reports whether the run is paused or suspended.
 func (c *Core) paused() bool { return c.queue.paused || c.time.Stopped() }
 
-// pauseBlocking says that so many tasks wait since the run is paused.
+// pauseBlocking describes a number of tasks that wait because the run is paused.
 func (c *Core) pauseBlocking(tasks int) task.Blocking {
 	b := task.Blocking{By: task.ByPause, Tasks: tasks}
 	if c.queue.halted {
@@ -120,8 +119,7 @@ func (c *Core) pauseBlocking(tasks int) task.Blocking {
 	return b
 }
 
-// blocking returns why nothing starts. It is nil if something can start or
-// nothing is left.
+// blocking returns why nothing starts. It is nil if something can start, or nothing is left.
 func (c *Core) blocking() *task.Blocking {
 	all := c.queue.waiting()
 	b := &task.Blocking{Tasks: all}
@@ -145,7 +143,7 @@ func (c *Core) blocking() *task.Blocking {
 		b.Input = b.None && c.readAheadFull()
 	case c.queue.blockedBy == sched.ForMachine && c.pool.machine.blockedBy == "": // something may start in a moment
 		return nil
-	case c.queue.count[queued] == all && c.blockingLimit(b, sched.ForSlot, nil): // as all do, and they may be many
+	case c.queue.count[queued] == all && c.blockingLimit(b, sched.ForSlot, nil): // all wait for the same
 	case c.queue.blockedBy != sched.ForSlot || c.queue.ready.Ready() == 0:
 		list := c.waitingGroups()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
@@ -156,10 +154,11 @@ func (c *Core) blocking() *task.Blocking {
 	return b
 }
 
-// blockingLimit says which limit a task waits for, and reports whether there is one.
+// blockingLimit sets b to the limit that a task waits for, given the dispatcher's answer, and
+// reports whether it found one. e may be nil for sched.ForSlot.
 func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	q := &c.queue
-	if wait == sched.ForSlot { // it has what it claims, and would be next
+	if wait == sched.ForSlot { // it waits for the same as all others
 		wait = q.blockedBy
 	}
 	switch wait {
@@ -197,7 +196,7 @@ func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	return true
 }
 
-// onlyWorkersLeft reports whether only the end of persistent workers is missing.
+// onlyWorkersLeft reports whether all tasks are finished and only worker processes have yet to end.
 func (c *Core) onlyWorkersLeft() bool {
 	return c.pool.streams.serving > 0 && len(c.entries) == 0 && (c.input.over() || c.end.phase > going)
 }
@@ -207,10 +206,10 @@ func (c *Core) readAheadFull() bool {
 	return !c.input.over() && !c.cfg.Feed.Open && (2*c.queue.count[queued] >= c.buffer() || c.room() == 0)
 }
 
-// waitingGroups groups the waiting tasks by what they wait for, the largest groups first, and then that of
-// the first task.
+// waitingGroups groups the waiting tasks by what holds them up. The largest group comes first;
+// equal ones are in order of their first task.
 func (c *Core) waitingGroups() (list []task.Blocking) {
-	groups := map[task.Blocking]int{} // in the list, from 1
+	groups := map[task.Blocking]int{} // index in list, plus 1
 	for _, id := range slices.Sorted(maps.Keys(c.entries)) {
 		e := c.entries[id]
 		if !e.state.isWaiting() && !e.sentAhead() {
@@ -220,7 +219,7 @@ func (c *Core) waitingGroups() (list []task.Blocking) {
 		switch {
 		case e.sentAhead():
 			b.By, b.Slot = task.BySlots, 0
-		case b.By == task.ByKey && b.Slot > 0: // the first one changes all the time
+		case b.By == task.ByKey && b.Slot > 0: // the first task of a key changes all the time
 			b.ID = 0
 		}
 		of := b
@@ -243,8 +242,8 @@ func (c *Core) waitingGroups() (list []task.Blocking) {
 	return list[:min(len(list), maxGroups)]
 }
 
-// wheres says what is known of the tasks that a command names or, without IDs, of the first
-// ones that run, wait or have failed lately.
+// wheres describes the tasks that cmd names or, if it has no IDs, the first tasks that run, wait or
+// have failed lately.
 func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
@@ -265,7 +264,7 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 	return list
 }
 
-// where describes a task, which may have ended or not exist.
+// where describes a task, even if it has ended or does not exist.
 func (c *Core) where(id uint64) (w task.Where) {
 	if e := c.entries[id]; e != nil {
 		if e.slot != nil && !e.sentAhead() {
@@ -293,7 +292,7 @@ func (c *Core) where(id uint64) (w task.Where) {
 	return w
 }
 
-// blockingOf returns what a waiting task waits for unless the run is paused.
+// blockingOf returns the reason why a waiting task waits, apart from a pause of the run.
 func (c *Core) blockingOf(e *entry) task.Blocking {
 	b := task.Blocking{By: task.BySlots, Tasks: 1}
 	switch {

@@ -13,46 +13,47 @@ import (
 	"crew/sched"
 )
 
-// minReadAhead may be read ahead whatever their size, unless Queue.Few says how many.
+// minReadAhead tasks may be read ahead whatever their size, unless Queue.Few is set.
 const minReadAhead = 64
 
-// maxTurnRank is how far a task that takes turns is moved by hand.
+// maxTurnRank bounds the rank of a task that waits for its turn. It is below sched.ManualRank, so
+// the task keeps its position in its key.
 const maxTurnRank = 1 << 20
 
-// input tells which tasks are still to come, from the reader or by commands.
+// input knows which tasks are still to come, from the reader or by commands.
 type input struct {
-	numbered atomic.Uint64 // the last task number handed out
+	numbered atomic.Uint64 // the last task ID handed out
 	ended    bool
 	resting  bool      // nothing more is read or added
 	reading  bool      // the reader is awake
 	fed      bool      // task.Add has come
-	idleAt   time.Time // when the last task finished; zero if some are unfinished
+	idleAt   time.Time // since when no task is unfinished; zero if one is
 }
 
 // over reports whether no more tasks come.
 func (i *input) over() bool { return i.ended || i.resting }
 
-// exists reports whether a task has had a number.
+// exists reports whether a task ID was handed out.
 func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
 
-// reserve notes that an earlier run has given the numbers up to last.
+// reserve marks the IDs up to last as handed out by an earlier run.
 func (i *input) reserve(last uint64) { i.numbered.Store(max(i.numbered.Load(), last)) }
 
-// giveBack takes numbers back that no task got, so that the next tasks get them, unless others
-// have been given later ones.
+// giveBack takes back IDs that no task got, so that the next tasks get them. It does nothing if
+// higher IDs were handed out meanwhile.
 func (i *input) giveBack(ids []uint64) {
 	if n := len(ids); n > 0 && ids[n-1]-ids[0] == uint64(n-1) {
 		i.numbered.CompareAndSwap(ids[n-1], ids[0]-1)
 	}
 }
 
-// Number returns the number of a new task. Nobody else numbers tasks. Without Feed.Open the
-// task must then be admitted, in any order. It is safe for concurrent use and the only
-// method called outside Step.
+// Number returns the ID of a new task. All IDs come from here. Unless Feed.Open is set, the task
+// must then be admitted; tasks may be admitted in any order. Number is safe for concurrent use, and
+// the only method that may be called outside Step.
 func (c *Core) Number() uint64 { return c.input.numbered.Add(1) }
 
-// Read takes tasks from the reader, and returns how many it may bring next. If that is
-// none, it waits for Effects.Read.
+// Read admits tasks from the reader, and returns how many more it may bring. If that is 0, the
+// reader must wait for Effects.Read.
 func (c *Core) Read(tasks []*task.Task) (room int) {
 	for _, t := range tasks {
 		c.admit(t)
@@ -62,7 +63,7 @@ func (c *Core) Read(tasks []*task.Task) (room int) {
 	return min(room, batch)
 }
 
-// room is the number of tasks that may still be read.
+// room returns how many more tasks may be read.
 func (c *Core) room() int {
 	q, o := &c.queue, &c.output
 	if c.input.over() || c.end.phase > going || c.end.sealed || c.crowded() || o.full() {
@@ -80,20 +81,20 @@ func (c *Core) room() int {
 
 // buffer returns how many tasks may be read ahead.
 func (c *Core) buffer() int {
-	if c.cfg.Pool.Remote { // the number of slots is not known before
+	if c.cfg.Pool.Remote { // its slots join later
 		return max(c.cfg.Queue.Buffer, 2*c.pool.capacity)
 	}
 	return c.cfg.Queue.Buffer
 }
 
-// crowded reports whether the space outside the read-ahead is used up.
+// crowded reports whether the tasks outside the read-ahead have used up their space.
 func (c *Core) crowded() bool {
 	n, bytes := c.queue.aside()
 	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Queue.Bytes)
 }
 
-// shouldRead reports whether to wake the reader: when half of the read-ahead is used up,
-// so that it reads many tasks at a time, or when a slot is free.
+// shouldRead reports whether to wake the reader: when half of the read-ahead is used up, so that it
+// reads many tasks at a time, or when a slot is free.
 func (c *Core) shouldRead() bool {
 	if c.input.reading || c.room() == 0 {
 		return false
@@ -128,7 +129,7 @@ func (c *Core) admit(t *task.Task) {
 	switch {
 	case t.Done != nil:
 		c.finish(e, t.Done)
-		c.checkHalt(nil) // fewer tasks are left, so the share that counts has grown
+		c.checkHalt(nil) // fewer tasks are left, so the percentage has grown
 		return
 	case t.Err != nil:
 		c.refuse(e, t.Err)
@@ -154,8 +155,7 @@ func (c *Core) admit(t *task.Task) {
 	}
 }
 
-// rank returns the rank of a task: what it was given by hand, or its priority. One that waits for its
-// turn stays in the order of its key.
+// rank returns the rank of a task, which follows from its priority unless it was given by hand.
 func (c *Core) rank(t *task.Task) int64 {
 	terms := t.Terms()
 	rank := cmp.Or(terms.Rank, -int64(terms.Priority))
@@ -186,8 +186,7 @@ func (c *Core) recordEnd(e *entry, r *task.Result) {
 	c.fx.Record = append(c.fx.Record, r)
 }
 
-// addRoom returns how many tasks there is room for. Those that idle slots can take at
-// once need none.
+// addRoom returns how many tasks may be added. Tasks that free slots can take at once need no room.
 func (c *Core) addRoom() int {
 	most := c.cfg.Feed.MaxQueued
 	if most == 0 {
@@ -200,8 +199,8 @@ func (c *Core) addRoom() int {
 	return max(0, most+free-c.queue.waiting())
 }
 
-// EndInput takes the end of the input: io.EOF, or what broke it. After a broken
-// input the tasks read so far still run, and then the run has failed.
+// EndInput reports the end of the input: err is io.EOF, or the error that ended it. After an error
+// the tasks read so far still run, and then the run fails.
 func (c *Core) EndInput(err error) {
 	if err != io.EOF {
 		c.end.setReason(Broken, nil, err)
@@ -210,8 +209,8 @@ func (c *Core) EndInput(err error) {
 	c.output.emit(task.Event{Kind: task.InputEnd})
 }
 
-// endFeed ends the input of a run that takes its tasks from commands: its number of
-// tasks is final.
+// endFeed ends the input of a run that gets its tasks from commands: its number of tasks is now
+// final.
 func (c *Core) endFeed() {
 	if c.cfg.Feed.Open && !c.input.ended {
 		c.EndInput(io.EOF)
@@ -224,7 +223,7 @@ func (c *Core) stopInput() {
 	c.input.resting = true
 }
 
-// checkIdleExit ends a run that has had nothing to do for Feed.IdleExit.
+// checkIdleExit stops the input once the run has had no tasks for Feed.IdleExit.
 func (c *Core) checkIdleExit() {
 	limit, i := c.cfg.Feed.IdleExit, &c.input
 	switch {

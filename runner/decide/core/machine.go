@@ -7,27 +7,27 @@ import (
 	"crew/sched"
 )
 
-// memoryGrace is how long an attempt that is asked to end for memory may take at most: what it
-// holds, and goes on to take, is what others lack.
+// memoryGrace bounds the grace period of an attempt that is ended for memory, since meanwhile it
+// takes the memory that others lack.
 const memoryGrace = 500 * time.Millisecond
 
-// machine holds starts back by the figures of the machine. The zero value has no bounds.
+// machine holds starts back while the machine is too busy. The zero value has no bounds.
 type machine struct {
 	gauge         *sched.Machine // nil without bounds
 	cfg           Machine
-	samplePending bool // Effects.Sample was set, and Sampled is still to come
+	samplePending bool // Effects.Sample was set, and Sampled has not come yet
 
-	// of the latest look at new figures
+	// result of the latest check of the figures
 
-	blockedBy     task.Cause // why nothing may start until they change; "" if something may soon
+	blockedBy     task.Cause // why nothing may start until the figures change; "" if something may soon
 	blockedFigure float64    // the load, or the number of free bytes
 
 	ending *entry // the task that is being ended for memory
-	stale  bool   // it ended while figures were on their way, so they may be those of before
+	stale  bool   // that task ended after the pending sample was requested, which may not show it
 }
 
-// allow reports whether an attempt may start now, as far as the machine is concerned. If not, at is
-// when one may, or zero, and new figures may be needed first.
+// allow reports whether the machine has capacity for another attempt now. If not, at is when it
+// has; zero if that depends on new figures.
 func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
 	if !m.gauge.Alone() && !now.Before(m.gauge.Due()) {
 		return false, at
@@ -43,14 +43,15 @@ func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
 	return ok, at
 }
 
-// needsSample reports whether something depends on new figures.
+// needsSample reports whether a decision depends on new figures.
 func (c *Core) needsSample() bool {
 	m := &c.pool.machine
 	relieves := m.cfg.End && c.pool.running > 1 && c.end.phase == going
 	return m.gauge != nil && !m.samplePending && (c.queue.blockedBy == sched.ForMachine || relieves)
 }
 
-// Sampled takes the number of processes that have something to do, and of free bytes.
+// Sampled takes the figures of the machine: how many processes have work to do, and how many bytes
+// are free.
 func (c *Core) Sampled(processes float64, free int64) {
 	m := &c.pool.machine
 	m.samplePending = false
@@ -66,8 +67,8 @@ func (c *Core) Sampled(processes float64, free int64) {
 	}
 }
 
-// youngest returns the running task that has started last and is not being ended, unless it is
-// the only one.
+// youngest returns the running task that started last, of the tasks that are not being ended. It is
+// nil if there are fewer than two.
 func (c *Core) youngest() (last *entry) {
 	n := 0
 	for _, e := range c.entries {

@@ -8,17 +8,15 @@ import (
 )
 
 const (
-	// outboxFull is the number of events waiting for the sinks at which nothing
-	// more starts, so that a stalled reader of the output slows the run down.
+	// While outboxFull events wait for the sinks, nothing is read and nothing starts, so a stalled
+	// reader of the output slows the run down.
 	outboxFull = 4096
-	// Events are handed to the pump once there are batch of them, or lag after
-	// the last time.
+	// The pump is called once there are batch events, or lag after it last took some.
 	batch = 256
 	lag   = 10 * time.Millisecond
 )
 
-// output holds the events for the sinks, the totals that they add up to, and the order
-// of results.
+// output holds the events for the sinks, their totals, and the order of results.
 type output struct {
 	clock    *clock
 	stats    task.Stats
@@ -27,7 +25,7 @@ type output struct {
 	order    *sched.Reorder // of results; nil without Order.Keep
 }
 
-// emit counts an event and passes it on to the sinks.
+// emit counts an event and queues it for the sinks.
 func (o *output) emit(e task.Event) {
 	e.At = o.clock.at
 	o.stats.Apply(&e)
@@ -36,12 +34,12 @@ func (o *output) emit(e task.Event) {
 
 func (o *output) notice(text string) { o.emit(task.Event{Kind: task.Notice, Text: text}) }
 
-// newEvent adds an event of a task, for the caller to fill in and count. With four events
-// of every task, this takes 5 % less time than emit.
+// newEvent queues an event of a task. The caller fills it in and counts it. With four events for
+// each task, this takes 5 % less time than emit.
 func (o *output) newEvent(kind task.Kind, id uint64, t *task.Task) *task.Event {
 	n := len(o.events)
 	if n < cap(o.events) {
-		o.events = o.events[:n+1] // the pump has cleared it
+		o.events = o.events[:n+1] // the pump has cleared this element
 	} else {
 		o.events = append(o.events, task.Event{})
 	}
@@ -50,8 +48,8 @@ func (o *output) newEvent(kind task.Kind, id uint64, t *task.Task) *task.Event {
 	return e
 }
 
-// release emits which results may be shown after a task has finished. One event
-// covers them all: there may be as many as the window is long.
+// release emits the results that may be shown now that task id is finished. One event covers them
+// all, since there may be as many as the window is long.
 func (o *output) release(id uint64) {
 	first, next := id, id+1
 	if o.order != nil {
@@ -69,8 +67,8 @@ func (o *output) release(id uint64) {
 // full reports whether so many events wait that nothing more is read or starts.
 func (o *output) full() bool { return len(o.events) >= outboxFull }
 
-// due reports whether the sinks are to take the events, since they are many or have
-// waited long enough. If not, at is when that will be so; zero is never.
+// due reports whether the pump must take the events now, because they are many or have waited long
+// enough. If not, at is when it must; zero for never.
 func (o *output) due() (now bool, at time.Time) {
 	switch at = o.handedAt.Add(lag); {
 	case len(o.events) == 0:
@@ -84,8 +82,8 @@ func (o *output) due() (now bool, at time.Time) {
 // Stats returns the totals.
 func (c *Core) Stats() task.Stats { return c.output.stats }
 
-// Take returns the waiting events in exchange for an empty slice. If last, no more will
-// come.
+// Take returns the waiting events, and uses the empty slice for the next ones. If last, no more
+// will come.
 func (c *Core) Take(empty []task.Event) (events []task.Event, last bool) {
 	o := &c.output
 	events, o.events, o.handedAt = o.events, empty, o.clock.now

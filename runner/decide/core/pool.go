@@ -8,34 +8,34 @@ import (
 	"crew/sched"
 )
 
-// pool is the set of slots, with what runs there.
+// pool holds the slots and the attempts in them.
 type pool struct {
 	output    *output
-	ready     *sched.Dispatcher // the queue's
-	slots     []*slot           // by number
-	joined    int
-	capacity  int       // of all slots together, without what they hold ahead
-	running   int       // tasks that hold a slot
-	idle      int       // slots without an attempt
-	aheadMax  int       // attempts that wait at a slot
-	recheckAt time.Time // when to look for those that wait for long; zero if there are none
-	noTimers  bool      // the executor ends attempts at their timeouts
+	ready     *sched.Dispatcher // of the queue
+	slots     []*slot           // by ID
+	joined    int               // slots that are in
+	capacity  int               // attempts that may run at once in all slots; those sent ahead are not counted
+	running   int               // tasks that hold a slot
+	idle      int               // slots without attempts
+	aheadMax  int               // attempts that may wait at each slot
+	recheckAt time.Time         // when to look for long attempts with others behind them; zero for never
+	noTimers  bool              // the executor enforces the time limits of attempts
 	tokens    tokens
 	machine   machine
 	streams   streams
 }
 
-// slot is the number of a slot, with what runs under it.
+// slot is the state of one slot ID.
 type slot struct {
 	id       int
-	current  *task.Slot // nil if it has left
-	latest   *task.Slot // or else the one that has; nil before the first
+	current  *task.Slot // nil if the slot has left
+	latest   *task.Slot // current or, if the slot has left, its last value; nil before the first
 	stock    *sched.Stock
-	attempts []*entry // those that hold it, in order, also after it has left
+	attempts []*entry // tasks that hold the slot, in order, even after it has left
 	stream   stream
 }
 
-// ownSlots returns the numbers of this machine's own slots, sorted.
+// ownSlots returns the IDs of the slots of this machine, sorted.
 func (p *pool) ownSlots() (ids []int) {
 	for id, at := range p.slots {
 		if at.current != nil && at.current.Host == "" {
@@ -45,9 +45,8 @@ func (p *pool) ownSlots() (ids []int) {
 	return ids
 }
 
-// join adds n slots like s, with a stock, under the lowest free numbers, which it returns. A
-// number that has left is not given to another host while an attempt still runs
-// under it.
+// join adds n slots like s with a stock, under the lowest free IDs, and returns these. An ID is not
+// given to another host while an attempt still runs under it.
 func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
 	joining := sched.Slot{Cap: s.Cap + p.aheadMax, Stock: stock}
@@ -101,7 +100,7 @@ func (p *pool) resized() {
 	p.output.emit(task.Event{Kind: task.Resized, Slot: p.joined})
 }
 
-// mayStart reports whether a slot may have one more attempt, for which it needs a token if it is idle.
+// mayStart reports whether a slot may take one more attempt. An idle slot needs a token for it.
 func (p *pool) mayStart(slot int) bool {
 	at := p.slots[slot]
 	if len(at.attempts) > 0 {
@@ -110,7 +109,7 @@ func (p *pool) mayStart(slot int) bool {
 	return p.tokens.allow()
 }
 
-// occupy notes that a task holds a slot from now on.
+// occupy notes that a task holds a slot.
 func (p *pool) occupy(slot int, e *entry, now time.Time) *slot {
 	p.running++
 	at := p.slots[slot]
@@ -125,7 +124,7 @@ func (p *pool) occupy(slot int, e *entry, now time.Time) *slot {
 	return at
 }
 
-// vacate notes that a task holds its slot no more.
+// vacate notes that a task no longer holds its slot.
 func (p *pool) vacate(e *entry) *slot {
 	p.running--
 	at := p.slots[e.slot.ID]
@@ -142,8 +141,8 @@ func (p *pool) vacate(e *entry) *slot {
 	return at
 }
 
-// resize sets the number of this machine's own slots, at least 1. The highest
-// numbers leave first; attempts running there may finish.
+// resize sets the number of slots of this machine to n, but at least 1. The highest IDs leave
+// first; attempts that run there may finish.
 func (p *pool) resize(n, window int) {
 	own := p.ownSlots()
 	n = max(n, 1)

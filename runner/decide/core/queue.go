@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead,
-	// for a retry or for a limit. Queue.Bytes is allowed, too.
+	// asideTasks and asideBytes bound the tasks that wait outside the read-ahead, for example for a
+	// retry or a limit. If Queue.Bytes is larger, it takes the place of asideBytes.
 	asideTasks = 32 << 10
 	asideBytes = 16 << 20
 )
 
-// queue holds the tasks that wait, and counts the tasks of each state.
+// queue holds the waiting tasks, and counts the tasks in each state.
 type queue struct {
 	entries   map[uint64]*entry // the core's
 	count     [states]int       // tasks by state
 	bytes     [states]int       // their sizes by state
-	ready     *sched.Dispatcher // of the tasks that are queued or parked
+	ready     *sched.Dispatcher // chooses among the tasks that are queued or parked
 	blockedBy sched.Wait        // why none of these starts
-	askAgain  time.Time         // when to ask again; zero for never
+	askAgain  time.Time         // when to ask ready again; zero for never
 	caps      caps
-	due       *sched.Delay  // when delayed tasks go on, timed ones are looked at, and overdue is called for running ones
-	succeeded *sched.Ranges // tasks that have; nil if none can come after another
+	due       *sched.Delay  // when delayed tasks continue, timed ones are checked, and overdue is called for running ones
+	succeeded *sched.Ranges // IDs of the tasks that have succeeded; nil if no task can come after another
 	makers    makers
-	failed    failedTasks // of those that have failed; empty without Feed.Remember
+	failed    failedTasks // empty without Feed.Remember
 	paused    bool
-	halted    bool // Config.Halt has paused the run
+	halted    bool // paused by Config.Halt
 
-	lowestRank, highestRank int64 // of the ranks that were given by hand
+	lowestRank, highestRank int64 // given by hand so far
 }
 
 // setState moves a task to another state.
@@ -42,7 +42,7 @@ func (q *queue) setState(e *entry, s state) {
 	q.bytes[s] += e.size
 }
 
-// aside returns the number and size of the tasks that wait outside the read-ahead.
+// aside returns the number and total size of the tasks that wait outside the read-ahead.
 func (q *queue) aside() (n, bytes int) {
 	for _, s := range [...]state{parked, following, held, timed, delayed} {
 		n += q.count[s]
@@ -73,7 +73,7 @@ func (q *queue) push(e *entry) bool {
 	return ok
 }
 
-// park notes that a queued task is parked, or a parked one queued.
+// park notes that a queued task was parked, or a parked one queued again.
 func (q *queue) park(id uint64, park bool) {
 	s := queued
 	if park {
@@ -82,15 +82,15 @@ func (q *queue) park(id uint64, park bool) {
 	q.setState(q.entries[id], s)
 }
 
-// delay has a task wait for its next attempt.
+// delay makes a task wait for its next attempt until due.
 func (q *queue) delay(e *entry, due time.Time) {
 	q.setState(e, delayed)
 	e.due = due
 	q.due.Push(e.item.ID, due)
 }
 
-// unqueue takes a waiting task out of whatever it waits in. Under a serial policy, the others
-// of its key go on to wait for one that has begun.
+// unqueue removes a waiting task from the structure that it waits in. Under a serial policy, a task
+// that has begun still blocks the others of its key.
 func (q *queue) unqueue(e *entry) {
 	switch e.state {
 	case queued, parked:
@@ -104,11 +104,11 @@ func (q *queue) unqueue(e *entry) {
 func (q *queue) remove(e *entry) {
 	q.unqueue(e)
 	if q.ready.Serial() {
-		q.ready.Remove(e.item) // it may be awaited there
+		q.ready.Remove(e.item) // it may still block its key
 	}
 }
 
-// failedTasks holds the latest tasks that have ended and can be run again, the oldest first.
+// failedTasks holds the latest tasks that have ended and can be run again, oldest first.
 type failedTasks struct {
 	tasks map[uint64]failedTask
 	order []uint64
@@ -120,10 +120,10 @@ type failedTask struct {
 	outcome task.Outcome
 	code    int
 	attempt int
-	rerunAs uint64 // the task as which it was run again; 0 if it was not
+	rerunAs uint64 // the ID under which it was run again; 0 if it was not
 }
 
-// remember remembers a task and forgets others if there are too many.
+// remember adds a task. It drops the oldest ones if there are too many.
 func (m *failedTasks) remember(r *task.Result, t *task.Task) {
 	m.tasks[t.ID] = failedTask{task: t, outcome: r.Outcome, code: r.Code, attempt: r.Attempt}
 	m.order = append(m.order, t.ID)
@@ -135,7 +135,7 @@ func (m *failedTasks) remember(r *task.Result, t *task.Task) {
 	}
 }
 
-// latestRun returns the number under which a task was run again last, or else its own.
+// latestRun returns the ID under which a task was last run again, or else its own.
 func (m *failedTasks) latestRun(id uint64) uint64 {
 	for m.tasks[id].rerunAs > 0 {
 		id = m.tasks[id].rerunAs

@@ -10,24 +10,25 @@ import (
 	"crew/sched"
 )
 
-// A task first waits for the tasks that it comes after (task.Terms.After) to succeed; if one
-// of them ends otherwise, or its end is forgotten, it is not run. Then the task waits until it
-// is released, if it is held, and for its time. At last it is checked, if it makes files, and
-// queued unless it is up to date. Under a policy that runs the tasks of a key one at a time, one that
-// makes files is queued at first, and waits for all that when it is its turn: what the one before it
-// makes may be what it reads.
+// A task is queued when nothing holds it back any more. First, the tasks that it comes after
+// (task.Terms.After) must succeed; if one of them does not, or its end is forgotten, the task is
+// not run. Then a held task waits for its release, and a timed one for its time. Last, a task that
+// makes files is checked, and not queued if it is up to date.
+//
+// Under a serial policy, a task that makes files is queued first and does all this when its turn
+// comes, since it may read the files of the task before it.
 
-// makers tells the unfinished tasks that make files apart: by hash of a target, the task that makes
-// it, also a finished one unless the run is fed.
+// makers maps the hash of each target to the ID of the task that makes it. It is how two tasks with
+// the same target are noticed. A fed run removes the targets of finished tasks.
 type makers map[uint64]uint64
 
-// targetHash returns a number that stands for a target of t, however it is spelled. That two of a million
-// targets have the same one has a probability of 3e-8.
+// targetHash returns a hash of a target of t that does not depend on how the target is spelled. The
+// probability that two of a million targets share a hash is 3e-8.
 func targetHash(t *task.Task, target task.Target) uint64 {
 	return sched.Hash(cmp.Or(target.Real, filepath.Clean(t.PathIn("", target.Path))))
 }
 
-// claim notes what t makes. The error is that another task makes a part of it.
+// claim notes the targets of t. It fails if another task makes the same file.
 func (m makers) claim(t *task.Task) error {
 	if t.Makes == nil {
 		return nil
@@ -55,8 +56,8 @@ func (m makers) release(t *task.Task) {
 	}
 }
 
-// addDependencies notes for which tasks one has to wait. It returns why it is not to run, if one of them did not
-// succeed.
+// addDependencies notes which tasks e has to wait for. It returns why e is not run if a task before
+// it did not succeed.
 func (q *queue) addDependencies(e *entry) (why error) {
 	for _, id := range e.task.Terms().After {
 		before := q.entries[id]
@@ -73,8 +74,8 @@ func (q *queue) addDependencies(e *entry) (why error) {
 	return nil
 }
 
-// notSucceeded returns the error of a task that comes after t, which ended otherwise. Of one that an
-// earlier run has finished the code is unknown, 0.
+// notSucceeded returns the error of a task that comes after t, which did not succeed. code is 0,
+// for unknown, if an earlier run finished t.
 func notSucceeded(t *task.Task, o task.Outcome, code int) error {
 	name, how := "", o.String()
 	if t.Terms().Name != "" {
@@ -86,7 +87,7 @@ func notSucceeded(t *task.Task, o task.Outcome, code int) error {
 	return fmt.Errorf("task %d%s, which it comes after, did not succeed: %s", t.ID, name, how)
 }
 
-// notifyFollowers tells the tasks that come after one how that has ended.
+// notifyFollowers tells the tasks that come after e how it ended.
 func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 	q, id, t, o := &c.queue, e.item.ID, e.task, r.Outcome
 	if q.succeeded != nil && o.Succeeded() {
@@ -95,13 +96,13 @@ func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 	if c.cfg.Feed.Open {
 		q.makers.release(t)
 	}
-	if c.end.phase > going { // they end as not run
+	if c.end.phase > going { // the followers end as not run
 		return
 	}
 	for _, id2 := range e.followers {
 		next := c.entries[id2]
 		switch {
-		case next == nil: // it has ended
+		case next == nil: // it has ended already
 		case !o.Succeeded():
 			c.skip(next, notSucceeded(t, o, r.Code))
 		default:
@@ -112,32 +113,32 @@ func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 	}
 }
 
-// skip ends a task that comes after one that did not succeed, and then those that come
-// after that, one after another: they may be many.
+// skip ends a task that comes after one that did not succeed, and then the tasks that come after
+// that task, and so on. It uses a list instead of recursion, since they may be many.
 func (c *Core) skip(e *entry, why error) {
 	c.skipping = append(c.skipping, skippedTask{e.item.ID, why})
 	if len(c.skipping) > 1 {
-		return // the first one goes on with it
+		return // the outermost call works through the list
 	}
 	for i := 0; i < len(c.skipping); i++ {
 		if e := c.entries[c.skipping[i].id]; e != nil {
 			r := e.endResult(task.NotRun, c.skipping[i].why, c.now)
 			r.Final = true
-			c.queue.remove(e) // it may have gone on meanwhile
+			c.queue.remove(e) // it may wait for something else by now
 			c.finish(e, r)
 		}
 	}
 	c.skipping = nil
 }
 
-// skippedTask is a task that is not run, and why.
+// skippedTask is a task that is not run, and the reason.
 type skippedTask struct {
 	id  uint64
 	why error
 }
 
-// schedule has a task wait for whatever it has to wait for, or queues it, or refuses it if the policy has no
-// slot that would ever take it.
+// schedule moves a task to the state in which it has to wait, or queues it if nothing holds it
+// back. It refuses the task if the policy has no slot for its key.
 func (c *Core) schedule(e *entry) {
 	if (!c.waitsForTurn(e.task) || e.hasTurn) && c.mustWait(e) {
 		return
@@ -147,10 +148,10 @@ func (c *Core) schedule(e *entry) {
 	}
 }
 
-// waitsForTurn reports whether a task waits for its turn before all else.
+// waitsForTurn reports whether a task is queued before it waits for anything else.
 func (c *Core) waitsForTurn(t *task.Task) bool { return t.Makes != nil && c.queue.ready.Serial() }
 
-// mustWait has a task wait for what it has to wait for, and reports whether there is something.
+// mustWait moves a task to a waiting state if something holds it back, and reports whether it did.
 func (c *Core) mustWait(e *entry) bool {
 	q, terms := &c.queue, e.task.Asked
 	switch {
@@ -172,10 +173,11 @@ func (c *Core) mustWait(e *entry) bool {
 	return true
 }
 
-// Checked takes the result of a task that has been checked. It is nil if the task has to run.
+// Checked takes the result of a check that Effects.Checks asked for. It is nil if the task must
+// run.
 func (c *Core) Checked(t *task.Task, r *task.Result) {
 	e := c.entries[t.ID]
-	if e == nil || e.state != checking { // it was withdrawn
+	if e == nil || e.state != checking { // it was cancelled
 		return
 	}
 	if r == nil {

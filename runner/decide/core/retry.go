@@ -9,9 +9,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// retry starts the next attempts of tasks now or, if they have failed for good, runs them
-// again as new tasks, and with them those that were not run because they came after these.
-// With Feed.Open it only returns the new tasks, which Add brings once they are recorded.
+// retry starts the next attempts of tasks now or, if the tasks have failed for good, runs them
+// again as new tasks, together with the tasks that were not run because of them. With Feed.Open it
+// only returns the new tasks; Add brings them once they are recorded.
 func (c *Core) retry(ids []uint64) (reply task.Reply) {
 	chosen := map[uint64]bool{}
 	for _, id := range ids {
@@ -58,8 +58,8 @@ func (c *Core) mayRetry(id uint64) error {
 	return fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
 }
 
-// withFollowers returns the chosen tasks and those that can run once they have succeeded,
-// sorted: a task comes after some with lower numbers.
+// withFollowers returns the chosen tasks, and the tasks that can run once these have succeeded, in
+// order. One pass is enough, since tasks come after tasks with lower IDs only.
 func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 	q := &c.queue
 	if q.succeeded != nil && len(chosen) > 0 {
@@ -79,8 +79,9 @@ func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 	return slices.Sorted(maps.Keys(chosen))
 }
 
-// renew returns a new task that does what one did that has failed. It comes after those tasks of
-// the former one's that run again or have not ended and, unless it is named, waits for its time.
+// renew returns a new task that runs a failed one again. It comes after the dependencies of the old
+// task that run again or are unfinished. Unless the user named the task, it keeps its time and
+// hold.
 func (c *Core) renew(id uint64, named bool) *task.Task {
 	m := &c.queue.failed
 	was := m.tasks[id]

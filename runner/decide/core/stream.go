@@ -8,39 +8,39 @@ import (
 
 // stream holds the attempts of a slot that a Streamer serves.
 type stream struct {
-	serving     bool           // Serve runs
+	serving     bool           // Streamer.Serve runs
 	next        []task.Attempt // for the next Swap
 	taken       []task.Attempt // by the latest Swap
-	wakePending bool           // Effects.Wakes has named the slot since then
+	wakePending bool           // Effects.Wakes has named the slot since that Swap
 }
 
-// streams holds what is common to all of them.
+// streams is the state that the served slots share.
 type streams struct {
 	on        bool
 	serving   int              // slots that are being served
-	announced task.Expectation // what the slots have been told
+	announced task.Expectation // what the slots were told
 	resized   bool             // slots have joined or left since then
-	taker     *slot            // of the Swap in this step
+	taker     *slot            // slot of the Swap in this step; nil for none
 }
 
-// Swap takes the results of a slot's attempts. Effects.Taken are those to run there from
-// now on.
+// Swap takes the results of attempts of a slot. Effects.Taken then has the attempts to run there
+// next.
 func (c *Core) Swap(slot int, ended []*task.Result) {
 	c.Ended(ended...)
 	c.pool.streams.taker = c.pool.slots[slot]
 }
 
-// Served takes the return of Streamer.Serve, and returns whether to call it again.
+// Served reports that Streamer.Serve has returned, and returns whether to call it again.
 func (c *Core) Served(slot int) (again bool) {
 	at, s := c.pool.slots[slot], &c.pool.streams
 	if again = len(at.stream.next) > 0 || c.expectationOf(at) == task.ExpectMore; !again {
 		at.stream.serving = false
-		s.serving = max(0, s.serving-1) // 0 if they were given up
+		s.serving = max(0, s.serving-1) // giveUp may have set it to 0
 	}
 	return again
 }
 
-// serve has a slot served.
+// serve starts to serve a slot, unless it is being served.
 func (c *Core) serve(at *slot) {
 	if s := &at.stream; !s.serving {
 		s.serving, s.wakePending = true, true
@@ -49,7 +49,7 @@ func (c *Core) serve(at *slot) {
 	}
 }
 
-// wakeSlot has a slot swap soon.
+// wakeSlot makes a slot swap soon.
 func (c *Core) wakeSlot(at *slot) {
 	if !at.stream.wakePending {
 		at.stream.wakePending = true
@@ -57,7 +57,7 @@ func (c *Core) wakeSlot(at *slot) {
 	}
 }
 
-// handOver hands over what waits for the slot that swaps.
+// handOver gives the slot that swaps its attempts.
 func (c *Core) handOver() {
 	at := c.pool.streams.taker
 	if at == nil {
@@ -70,8 +70,8 @@ func (c *Core) handOver() {
 	c.fx.Taken, c.fx.Left = s.taken, c.expectationOf(at)
 }
 
-// updateStreams has slots served that have joined, and rouses all when they have something else
-// to expect.
+// updateStreams serves slots that have joined, and wakes all slots when they should expect
+// something else.
 func (c *Core) updateStreams() {
 	s, left := &c.pool.streams, c.expectation()
 	if !s.on || left == s.announced && !s.resized {
@@ -88,7 +88,7 @@ func (c *Core) updateStreams() {
 	}
 }
 
-// expectationOf returns what a slot has to expect.
+// expectationOf returns the work that a slot can expect.
 func (c *Core) expectationOf(at *slot) task.Expectation {
 	if at.current == nil {
 		return task.ExpectNone
@@ -96,7 +96,7 @@ func (c *Core) expectationOf(at *slot) task.Expectation {
 	return c.expectation()
 }
 
-// expectation returns what every slot has to expect.
+// expectation returns the work that every slot can expect.
 func (c *Core) expectation() task.Expectation {
 	switch {
 	case !c.input.over() && c.end.phase == going:
@@ -124,8 +124,7 @@ func (c *Core) cancelUntaken(e *entry, cause error) bool {
 	return true
 }
 
-// endWorkers asks the processes that serve slots to end or, if cause is nil, has them
-// killed.
+// endWorkers asks the worker processes of all slots to end or, if cause is nil, kills them.
 func (c *Core) endWorkers(cause error) {
 	if c.pool.streams.serving == 0 {
 		return

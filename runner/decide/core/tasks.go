@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxLost is the number of lost attempts after which a task is not tried again: its
-	// workers may have died of it. The same holds for attempts that are ended for memory.
+	// A task is not tried again after maxLost lost attempts: perhaps its workers died of it.
+	// Attempts that were ended for memory count, too.
 	maxLost = 5
-	// returnDelay is how much longer a task waits each time that it comes back without
-	// having begun: there may be no worker that really takes it.
+	// returnDelay is how much longer a task waits each time it comes back without having begun,
+	// since perhaps no worker will really take it.
 	returnDelay = 100 * time.Millisecond
 )
 
-// startNext starts an attempt if one can start now.
+// startNext starts an attempt if one can start now, and reports whether it did.
 func (c *Core) startNext() bool {
 	q := &c.queue
 	c.pool.tokens.short, q.blockedBy, q.askAgain = false, sched.ForSlot, time.Time{}
@@ -37,6 +37,7 @@ func (c *Core) startNext() bool {
 	return true
 }
 
+// begin gives a task the slot for its next attempt.
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.setState(e, running)
 	at := c.pool.occupy(slot, e, c.run)
@@ -50,7 +51,7 @@ func (c *Core) begin(e *entry, slot int) {
 	if c.pool.streams.on {
 		at.stream.next = append(at.stream.next, e.toAttempt())
 		c.serve(at)
-		if at != c.pool.streams.taker { // which takes it now
+		if at != c.pool.streams.taker { // the taker gets it in this step
 			c.wakeSlot(at)
 		}
 	} else {
@@ -58,14 +59,14 @@ func (c *Core) begin(e *entry, slot int) {
 	}
 }
 
-// Began takes that the process of an attempt runs.
+// Began reports that the process of an attempt has started.
 func (c *Core) Began(a task.Attempt) {
 	if e := c.entries[a.Task.ID]; e != nil && e.slot != nil && e.number == a.Number {
 		c.noteStarted(e)
 	}
 }
 
-// noteStarted notes that an attempt has started or never will.
+// noteStarted tells the dispatcher, once, that an attempt has started or never will.
 func (c *Core) noteStarted(e *entry) {
 	if e.startPending {
 		e.startPending = false
@@ -73,7 +74,7 @@ func (c *Core) noteStarted(e *entry) {
 	}
 }
 
-// beginTurn notes that it is an attempt's turn in its slot.
+// beginTurn begins an attempt when its turn in its slot has come.
 func (c *Core) beginTurn(e *entry) {
 	e.begunAt, e.begunRun = c.now, c.run
 	c.setTimer(e, c.run)
@@ -86,19 +87,19 @@ func (c *Core) beginTurn(e *entry) {
 	c.output.stats.Apply(ev)
 }
 
-// Verdict says what follows from the end of an attempt.
+// Verdict says how the run continues after an attempt.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Void  Verdict = iota // nothing: the run has given the attempt up
 	Again                // another attempt
-	Final                // the end of the task
+	Final                // the task is finished
 )
 
-// Decide takes the result of an attempt whose end has to be put on record. Unless the
-// verdict is Void, Ended has to follow, and until then the task keeps its slot: so at
-// most one attempt of a slot is in doubt if crew is killed.
+// Decide takes the result of an attempt, which must be recorded before it takes effect. Unless the
+// verdict is Void, Ended must follow; the task keeps its slot until then. So if crew is killed, at
+// most one attempt of each slot is in doubt.
 func (c *Core) Decide(r *task.Result) Verdict {
 	e := c.entries[r.Task.ID]
 	if e == nil {
@@ -111,12 +112,12 @@ func (c *Core) Decide(r *task.Result) Verdict {
 	return Final
 }
 
-// Ended takes results of attempts, or of tasks that are refused. If there is a
-// recorder, they are on record.
+// Ended takes the results of attempts, and of tasks that were refused. If there is a recorder, they
+// must be recorded already.
 func (c *Core) Ended(results ...*task.Result) {
 	for _, r := range results {
 		e := c.entries[r.Task.ID]
-		if e == nil { // it was given up
+		if e == nil { // the run has given it up
 			continue
 		}
 		if e.result != r {
@@ -126,7 +127,7 @@ func (c *Core) Ended(results ...*task.Result) {
 	}
 }
 
-// decideEnd decides whether a result finishes its task.
+// decideEnd decides whether r finishes the task.
 func (c *Core) decideEnd(e *entry, r *task.Result) {
 	if e.state != running {
 		panic(fmt.Sprintf("internal error: task %d is in state %d and has a result", e.item.ID, e.state))
@@ -134,7 +135,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	if e.slot.Host != "" {
 		r.Host = e.slot.Host
 	}
-	if e.sentAhead() && !r.Unbegun { // the end of the one before is still to come
+	if e.sentAhead() && !r.Unbegun { // the end of the attempt before it is still to come
 		c.beginTurn(e)
 	}
 	if r.Outcome.Replaced() && (e.cancelled != nil || c.end.phase >= stopping && !r.Unbegun) {
@@ -150,7 +151,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	}
 	if r.Outcome == task.Cancelled {
 		r.Final = r.Final || e.cancelled != nil
-		switch { // who has cancelled it is told
+		switch { // name the user or the reason
 		case e.cancelled != nil && e.cancelled != task.ErrCancelled:
 			r.Err = e.cancelled
 		case c.end.Reason == Requested && c.end.phase >= stopping:
@@ -164,8 +165,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	}
 }
 
-// applyEnd acts on a decision that is on record: the task is finished, or waits
-// for its next attempt.
+// applyEnd acts on a recorded decision: the task is finished, or waits for its next attempt.
 func (c *Core) applyEnd(e *entry) {
 	r := e.result
 	if !e.again {
@@ -179,7 +179,7 @@ func (c *Core) applyEnd(e *entry) {
 		wait = time.Duration(min(e.returned, 10)) * returnDelay
 		e.returned++
 	case r.Outcome.Replaced():
-		before-- // it counts already
+		before-- // willRetry has counted this attempt
 	default:
 		wait = c.backoff(e.failures)
 		e.failures++
@@ -191,14 +191,14 @@ func (c *Core) applyEnd(e *entry) {
 			e.omitted++
 		}
 	}
-	if !e.sentAhead() { // or else no Started has come
+	if !e.sentAhead() { // otherwise there was no Started event
 		c.output.emit(task.Event{
 			Kind: task.Retried, ID: e.item.ID, Task: e.task, Result: r, Dropped: dropped, Attempt: e.number, Retries: before, Wait: wait,
 			Took: c.run.Sub(e.begunRun),
 		})
 	}
 	if e.cameBack = r.Unbegun; e.cameBack && r.Host == "" {
-		e.number-- // other machines know attempts by their number
+		e.number-- // other machines know attempts by number, so theirs are never used twice
 	}
 	c.freeSlot(e)
 	c.queue.delay(e, c.run.Add(wait))
@@ -228,8 +228,8 @@ func (c *Core) freeSlot(e *entry) {
 	}
 }
 
-// willRetry reports whether the task has another attempt after this one. If the run
-// drains, the task waits for it and is not run; a resumed run makes that attempt.
+// willRetry reports whether another attempt follows. If the run drains, the task waits for that
+// attempt and is not run; a resumed run makes the attempt.
 func (c *Core) willRetry(e *entry, r *task.Result) bool {
 	if r.Outcome.Replaced() && r.Fault == nil {
 		if !r.Unbegun {
@@ -246,9 +246,8 @@ func (c *Core) willRetry(e *entry, r *task.Result) bool {
 	return c.cfg.Retry.On == nil || c.cfg.Retry.On(r)
 }
 
-// backoff returns how long to wait after a failure that follows n others. It
-// grows exponentially, with full jitter ("Exponential Backoff And Jitter", AWS
-// Architecture Blog, 2015).
+// backoff returns how long to wait after a failure that follows n others. The time grows
+// exponentially, with full jitter ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
 func (c *Core) backoff(n int) time.Duration {
 	most := c.cfg.Retry.Delay
 	for ; n > 0 && most < c.cfg.Retry.MaxDelay; n-- {
@@ -257,7 +256,7 @@ func (c *Core) backoff(n int) time.Duration {
 	return time.Duration(c.cfg.Retry.Jitter() * float64(min(most, c.cfg.Retry.MaxDelay)))
 }
 
-// finish gives a task its outcome and releases the results that are in order now.
+// finish gives a task its result, and releases the results that are now in order.
 func (c *Core) finish(e *entry, r *task.Result) {
 	id, ran, took := e.task.ID, 0, time.Duration(0)
 	if e.slot != nil {
@@ -276,7 +275,7 @@ func (c *Core) finish(e *entry, r *task.Result) {
 		c.queue.failed.remember(r, e.task)
 	}
 	if b := e.task.Block; b != nil && b.Free != nil {
-		b.Free() // no attempt follows, however long the result waits to be shown
+		b.Free() // no attempt follows, even if the result is shown much later
 	}
 	c.output.release(id)
 	if !r.Known() {
@@ -295,7 +294,7 @@ func (c *Core) finish(e *entry, r *task.Result) {
 // notRun finishes a waiting task without another attempt.
 func (c *Core) notRun(e *entry) { c.finish(e, e.endResult(task.NotRun, nil, c.now)) }
 
-// cancel ends one task in whatever state, by killing it if it runs and kill is true.
+// cancel ends a task in any state. A running attempt is asked to end or, with kill, killed.
 func (c *Core) cancel(e *entry, why error, kill bool) {
 	e.cancelled = why
 	switch e.state {
@@ -304,7 +303,7 @@ func (c *Core) cancel(e *entry, why error, kill bool) {
 		if kill {
 			c.kill(e)
 		}
-	case decided: // recorded cancels it if it is to be retried
+	case decided: // applyEnd cancels it if another attempt would follow
 	default:
 		c.queue.remove(e)
 		r := e.endResult(task.Cancelled, why, c.now)

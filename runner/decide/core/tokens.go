@@ -2,40 +2,42 @@ package core
 
 import "fmt"
 
-// Tokens are places for processes that the run shares with other programs, as by GNU
-// make's jobserver. The run may hold some, each for one more running attempt. The
-// methods do not wait and are called in the door. answer is called outside of it, once
-// for each Ask. The core calls Own alone; Effects.Tokens has the other calls.
+// Tokens are permits to run processes, which crew shares with other programs as GNU make's
+// jobserver does. The run takes one for each attempt that it runs, except for one attempt if the
+// tokens are not its own. The methods are called under the run's lock and must not wait; answer is
+// called without the lock, once for each Ask. The core itself only calls Own; the other calls are
+// in Effects.Tokens.
 type Tokens interface {
-	// Own reports whether the tokens are the run's own: it creates one for each slot, and
-	// every attempt needs one. With tokens of others one attempt needs none.
+	// Own reports whether the tokens are the run's own: it creates one for each slot, and every
+	// attempt needs one.
 	Own() bool
-	// Watch sets answer, which learns whether there is a token, or that none will ever
+	// Watch sets the function that takes answers: either a token was got or not, or none will ever
 	// come because of err.
 	Watch(answer func(got bool, err error))
 	Ask()          // for one token
-	Withdraw()     // wants the answer at once
+	Withdraw()     // the Ask; the answer comes at once
 	Return(n int)  // tokens that the run holds
 	Create(n int)  // tokens, which the run holds
 	Destroy(n int) // tokens that the run holds
-	// Recount replaces tokens that are lost with whoever held them. Nothing that the run
-	// has started may hold any, and no token that Ask brings comes before it is done.
+	// Recount replaces tokens that were lost when their holders died. Nothing that the run has
+	// started may hold a token meanwhile, and no token that Ask brings may arrive before Recount is
+	// done.
 	Recount()
 }
 
-// tokens are the run's share of Tokens. The zero value needs none.
+// tokens is the run's share of Tokens. The zero value needs none.
 type tokens struct {
 	on           bool
 	own          bool
 	held         int
-	all          int  // if own: how many there are
+	all          int  // if own: how many exist
 	busy         int  // slots with attempts
 	needsRecount bool // if own: attempts have run since the last Recount
-	short        bool // a task could start now with one more
+	short        bool // with one more, a task could start now
 	requested    bool
-	withdrawn    bool // the request
+	withdrawn    bool // Withdraw was called since
 
-	calls []func(Tokens) // of this step
+	calls []func(Tokens) // for Effects.Tokens
 }
 
 func (t *tokens) queueCall(method func(Tokens)) { t.calls = append(t.calls, method) }
@@ -48,17 +50,16 @@ func (t *tokens) exempt() int {
 	return 1
 }
 
-// surplus returns how many tokens of the run no slot needs.
+// surplus returns how many held tokens are not needed.
 func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.exempt()) }
 
-// allow reports whether an attempt may start in a slot that is idle. If not, the run is
-// short of a token.
+// allow reports whether an attempt may start in an idle slot. If not, the run is short of a token.
 func (t *tokens) allow() bool {
 	t.short = t.on && (t.busy >= t.exempt()+t.held || t.needsRecount && t.busy == 0)
 	return !t.short
 }
 
-// create creates tokens of the run's own for slots that have joined.
+// create creates tokens for slots that have joined, if the tokens are the run's own.
 func (t *tokens) create(slots int) {
 	if n := slots - t.all; t.own && n > 0 {
 		t.all, t.held = t.all+n, t.held+n
@@ -66,9 +67,9 @@ func (t *tokens) create(slots int) {
 	}
 }
 
-// settle asks for a token if a task waits for one, and returns those that none needs.
-// The tokens of the run's own follow the size of the pool. Until an attempt has begun, no
-// other program uses them.
+// settle asks for a token if a task waits for one, and returns the tokens that are not needed. The
+// number of the run's own tokens follows the number of slots; other programs can use them once an
+// attempt has begun.
 func (t *tokens) settle(slots int, begun bool) {
 	if !t.on {
 		return
@@ -102,10 +103,10 @@ func (c *Core) Answered(got bool, err error) {
 	switch {
 	case err != nil:
 		if t.own && t.held > 0 {
-			t.held-- // for the attempt that needs none from now on
+			t.held-- // one attempt needs none from now on
 		}
 		t.own, t.needsRecount = false, false
-		t.requested = true // for ever; what is held stays until no slot needs it
+		t.requested = true // so it never asks again; held tokens stay until no slot needs them
 		most := "one task"
 		if t.held > 0 {
 			most = fmt.Sprintf("at most %d tasks", 1+t.held)
