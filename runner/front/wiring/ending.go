@@ -120,7 +120,7 @@ func (w *wiring) warn(e core.Ending, lost, noError bool) {
 		w.screen.TryUrgent("nobody reads stdout: what had not been written there is lost")
 	}
 	if lost && e.Reason != core.PipeClosed {
-		text := "results could not be shown: nobody reads stdout any more"
+		text := "results could not be shown: stdout was closed"
 		if w.state != nil && w.plan.Recalls() {
 			text += ": the same command shows what --state has kept"
 		}

@@ -216,7 +216,7 @@ func (d *Digest) report(s task.Stats) string {
 	case d.cause == brokenPipe: // expected in a pipe: print only how much was not done
 		d.rerun.removeFile()
 		if line, short, _ := d.unfinished(&s); short {
-			return "crew: nobody reads stdout any more: " + task.Printable(line) + "\n"
+			return "crew: stdout was closed: " + task.Printable(line) + "\n"
 		}
 		return ""
 	}
@@ -253,9 +253,9 @@ func (d *Digest) report(s task.Stats) string {
 	for _, f := range slices.Concat(d.waiting, d.flaky) {
 		text += f.text
 	}
-	text += d.leaks.text("left something running that held the output open%s")
-	text += d.killed.text("left processes behind, which were killed%s: start with setsid what is to stay")
-	text += d.daemons.text("left daemons behind, which stay%s")
+	text += d.leaks.text("left processes that kept the output open%s")
+	text += d.killed.text("left processes behind, which were killed%s: use setsid for processes that should stay")
+	text += d.daemons.text("left daemons running%s")
 	return text + d.hostLines(&s) + d.nextSteps(&s, short && left)
 }
 
@@ -265,16 +265,16 @@ func (d *Digest) nextSteps(s *task.Stats, early bool) string {
 	if early && d.input.Resumable {
 		d.rerun.removeFile()
 		if d.rerun.cfg.State && s.Failed() > 0 {
-			return "crew: to go on, give the same command again; --retry-failed runs again what failed, too\n"
+			return "crew: to resume, run the same command again; add --retry-failed to retry failures, too\n"
 		}
-		return "crew: to go on, give the same command again\n"
+		return "crew: to resume, run the same command again\n"
 	}
 	rest := ""
 	if early && d.moreInput {
 		rest = d.rerun.unreadLine()
 	}
 	if d.hasDeps {
-		d.rerun.discardAll("what they come after would be missing")
+		d.rerun.discardAll("their dependencies would be missing")
 	}
 	return d.rerun.lines() + rest
 }
@@ -299,7 +299,7 @@ func (d *Digest) unfinished(s *task.Stats) (line string, short, left bool) {
 	n := d.input.tally(s, digestCountWait)
 	d.moreInput = !s.InputEnd && (!n.known || n.total > s.Admitted)
 	if d.input.Elsewhere && strings.HasPrefix(d.cause, "SIG") {
-		return fmt.Sprintf("%d of %s shown; the run is left as it is, and the same command shows it from the beginning",
+		return fmt.Sprintf("%d of %s shown; the run was not stopped, and the same command shows it from the beginning",
 			n.done, task.Count(n.total, "task")), true, false
 	}
 	waiting := n.waiting - d.unretried - d.skippedByDeps
@@ -387,7 +387,7 @@ func (d *Digest) describe(t *task.Task, r *task.Result, like string) failure {
 	}
 	text += quoted(tail, digestLines)
 	if n := r.EarlierAttempts(); n > digestAttempts {
-		text += "crew:   " + task.Count(int64(n), "attempt") + " before\n"
+		text += "crew:   " + task.Count(int64(n), "earlier attempt") + "\n"
 	}
 	last := quoted(tail, digestEarlierLines)
 	for _, a := range r.Before[max(0, len(r.Before)-digestAttempts):] {
@@ -408,7 +408,7 @@ func (f *failure) alikeLine() string {
 	if f.alike == 0 {
 		return ""
 	}
-	return "crew:   and " + task.Count(f.alike, "more task") + " in the same way: " + strings.Join(f.alikeLabels, ", ") + "\n"
+	return "crew:   and " + task.Count(f.alike, "more task") + " with the same result: " + strings.Join(f.alikeLabels, ", ") + "\n"
 }
 
 // describeEarlier adds a text about a task that failed before its last result r, if the list has

@@ -306,16 +306,16 @@ func (r *rerun) lines() (s string) {
 		options += task.Quote(r.file.path)
 	}
 	if r.err != nil {
-		return "crew: no line to run them again, as their records cannot be kept: " + task.Printable(r.err.Error()) + "\n"
+		return "crew: no command to run them again, because their records cannot be saved: " + task.Printable(r.err.Error()) + "\n"
 	}
 	if r.listed > 0 {
 		s = "crew: run " + them(r.listed) + " again: " + r.cfg.Line(options, values) + "\n"
 	}
 	s += r.unlistedLine(r.unlisted, "")
 	if r.badRecords > 0 {
-		s += fmt.Sprintf("crew: %s cannot be run as the records are: mend %s, and give %[2]s again\n", task.Count(r.badRecords, "task"), them(r.badRecords))
+		s += fmt.Sprintf("crew: %s cannot be run with the given records: fix the records and run %s again\n", task.Count(r.badRecords, "task"), them(r.badRecords))
 	}
-	return s + r.unlistedLine(r.wouldChange, ", where "+r.whyChange)
+	return s + r.unlistedLine(r.wouldChange, ", because "+r.whyChange)
 }
 
 // unlistedLine returns a line about n tasks that are not in the list, and another way to run them,
@@ -324,7 +324,7 @@ func (r *rerun) unlistedLine(n int64, why string) string {
 	if n == 0 {
 		return ""
 	}
-	how := "run all again, with --state DIR, where --retry-failed can run such tasks alone"
+	how := "run all tasks again with --state DIR, so that --retry-failed can run only the failed ones"
 	switch {
 	case r.cfg.State:
 		how = "the same command with --retry-failed runs " + them(n) + " again"

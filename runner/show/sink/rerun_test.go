@@ -100,7 +100,7 @@ func TestRerunWhenNoFileCanBeCreated(t *testing.T) {
 		failedTask([]string{"\x01"}), failedTask([]string{strings.Repeat("x", 3000)}), failedTask([]string{"a", "b"}, []string{"c"}),
 	} {
 		got := digestOf(t, RerunConfig{Line: crewLine}, e, e)
-		require.Contains(t, got, "crew: no line to run them again, as their records cannot be kept: open "+missing)
+		require.Contains(t, got, "crew: no command to run them again, because their records cannot be saved: open "+missing)
 		require.NotContains(t, got, "again: crew")
 	}
 }
