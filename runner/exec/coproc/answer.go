@@ -9,57 +9,57 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// readOut reads stdout once into buf, and notices its end.
-func (w *worker) readOut() (n int) {
+// readStdout reads once from stdout into buf. If stdout has ended, it sets a deadline for the worker's exit.
+func (w *worker) readStdout() (n int) {
 	n = kernel.Read(&w.Out, w.buf[w.to:])
 	if w.Out < 0 && !w.exited {
-		w.over = min(w.over, w.run+grace)
+		w.hangUpAt = min(w.hangUpAt, w.now+closeGrace)
 	}
 	return n
 }
 
-// peek lets the worker go first while it shares a processor with the loop, and takes its
-// answer if that has come, or the end of stdout. It saves a poll(2), and with it a tenth
-// of the time.
-func (w *worker) peek() bool {
-	if w.pin == nil || w.placed == 0 || w.Out < 0 {
+// yieldAndRead lets the worker run first if it shares a processor with the loop, and then reads its
+// answer. It returns true if it has read an answer or the end of stdout. Without a call of poll(2),
+// this saves a tenth of the time.
+func (w *worker) yieldAndRead() bool {
+	if w.pin == nil || w.encoded == 0 || w.Out < 0 {
 		return false
 	}
-	n := w.readOut()
+	n := w.readStdout()
 	if n == 0 && w.Out >= 0 {
 		w.pin.Yield()
-		n = w.readOut()
+		n = w.readStdout()
 	}
 	if n == 0 {
-		return w.Out < 0 // which sets a time to wake up
+		return w.Out < 0 // the end of stdout has set a deadline
 	}
-	w.run, w.at = w.Clock.Now()
-	w.heard = w.run
-	w.came(n)
+	w.now, w.wall = w.Clock.Now()
+	w.lastOutput = w.now
+	w.takeStdout(n)
 	return true
 }
 
-// came looks at the answers in n more bytes in buf, after what came on stderr before them.
-func (w *worker) came(n int) {
-	w.readErrs()
+// takeStdout handles n more bytes in buf, after the output on stderr that came before them.
+func (w *worker) takeStdout(n int) {
+	w.readStderr()
 	w.to += n
 	before := w.answers
-	w.split()
-	if w.answers > before && w.placed > 0 && w.protocol != task.JSONProtocol {
-		f := w.flights[0]
-		f.since = max(f.since, w.run)
+	w.takeLines()
+	if w.answers > before && w.encoded > 0 && w.protocol != task.JSONProtocol {
+		f := w.attempts[0]
+		f.since = max(f.since, w.now)
 	}
 }
 
-// split looks at the answers in buf.
-func (w *worker) split() {
-	read := w.read()
+// takeLines handles all complete answers in buf.
+func (w *worker) takeLines() {
+	read := w.bytesRead()
 	for {
-		mark := w.mark
+		mark := w.delimiter
 		if !w.ready {
 			mark = '\n'
 		} else if w.protocol == task.FilterProtocol {
-			w.filtered(w.buf[w.from:w.to], false)
+			w.takeFilterOutput(w.buf[w.from:w.to], false)
 			w.from = w.to
 		}
 		i := bytes.IndexByte(w.buf[w.from:w.to], mark)
@@ -68,17 +68,17 @@ func (w *worker) split() {
 		}
 		line := w.buf[w.from : w.from+i+1]
 		w.from += i + 1
-		w.line(line, read)
+		w.takeLine(line, read)
 	}
 	w.makeRoom()
 }
 
-// makeRoom makes room in buf.
+// makeRoom makes sure that buf has room for more bytes.
 func (w *worker) makeRoom() {
 	switch {
 	case w.from == w.to:
 		w.from, w.to = 0, 0
-		if len(w.buf) > mostIdle {
+		if len(w.buf) > maxIdleBuffer {
 			w.buf = make([]byte, pipeSize)
 		}
 	case w.from > 0:
@@ -86,121 +86,121 @@ func (w *worker) makeRoom() {
 		w.from = 0
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
-		w.keep(w.buf)
+		w.keepPartial(w.buf)
 		w.to = 0
-	case len(w.buf) < mostJSON:
+	case len(w.buf) < maxJSON:
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
 	default:
 		w.to = 0
-		w.garbage(w.buf, "it is too long", w.read())
+		w.takeGarbage(w.buf, "it is too long", w.bytesRead())
 	}
 }
 
-// line takes a line of stdout with its end, written when the worker had read at most so
-// many bytes.
-func (w *worker) line(p []byte, read int64) {
+// takeLine handles a line of stdout, including its end. When the worker wrote the line, it had read at
+// most read bytes.
+func (w *worker) takeLine(p []byte, read int64) {
 	switch {
 	case !w.ready:
 		w.ready = w.Ready.Match(p[:len(p)-1])
-		w.drop()
-	case w.ladder != task.NotAsked:
-		w.drop()
+		w.dropPartial()
+	case w.endStage != task.NotAsked:
+		w.dropPartial()
 	case w.protocol == task.JSONProtocol:
-		w.object(p, read)
-	case !w.owes(read):
-		w.surplus(p)
-	case w.placed == 0 || w.flights[0].end > w.put-int64(len(w.out)):
-		w.bad("one before the record was read: " + w.excerpt(p))
+		w.takeObject(p, read)
+	case !w.owesAnswer(read):
+		w.takeUnexpectedLine(p)
+	case w.encoded == 0 || w.attempts[0].end > w.encodedBytes-int64(len(w.out)):
+		w.badAnswer("one before the record was read: " + w.excerpt(p))
 	default:
-		w.answer(p)
+		w.takeAnswer(p)
 	}
 }
 
-// owes reports whether a worker that has read so many bytes has read of a record that is
-// not answered.
-func (w *worker) owes(read int64) bool { return w.begun() > 0 && w.flights[0].begin < read }
+// owesAnswer reports whether a worker that has read this many bytes has begun to read a record that it
+// has not answered.
+func (w *worker) owesAnswer(read int64) bool { return w.begun() > 0 && w.attempts[0].begin < read }
 
-// answer ends the oldest record with its answer, of which p is the last part.
-func (w *worker) answer(p []byte) {
-	f := w.flights[0]
+// takeAnswer ends the oldest record with its answer. p is the last part of the answer.
+func (w *worker) takeAnswer(p []byte) {
+	f := w.attempts[0]
 	if w.begun() == 1 {
-		w.flush()
+		w.flushStderr()
 	}
 	long := w.partial.Kept
 	if w.Plan.Show == task.ShowLines {
-		to := w.open(f).out.To
+		to := w.openOutput(f).out.To
 		if long != nil {
 			_, _ = long.WriteTo(to)
 		}
-		_, _ = to.Write(p) // the sink itself reports an error to the run
+		_, _ = to.Write(p) // the sink reports an error to the run
 	}
 	small := long == nil && len(p) <= smallOutput
 	if w.Plan.Keeps() && !small {
-		w.keep(p)
-		s := w.open(f)
+		w.keepPartial(p)
+		s := w.openOutput(f)
 		w.partial.To = s.out.To
 		s.out, w.partial = w.partial, spool.Stream{}
 	}
-	w.drop()
-	w.answered(0, true)
+	w.dropPartial()
+	w.recordAnswered(0, true)
 	if w.Plan.Keeps() && small {
 		w.keepSmall(p, f)
 	}
 }
 
-// answered ends the waiting flight at, which the worker has read or, if it is a block, may have.
-func (w *worker) answered(at int, read bool) {
-	w.report(w.flights[at], task.OK, nil)
-	w.remove(at)
-	w.placed--
+// recordAnswered ends the attempt at index at. read is false if the worker may not have read its block.
+func (w *worker) recordAnswered(at int, read bool) {
+	w.report(w.attempts[at], task.OK, nil)
+	w.removeAttempt(at)
+	w.encoded--
 	if !read {
 		return
 	}
-	w.said = w.said[:0]
+	w.recentStderr = w.recentStderr[:0]
 	if w.answers++; w.answers == 1 {
-		w.proven()
+		w.resetFailures()
 	}
 }
 
-// surplus takes an answer for which there is no record.
-func (w *worker) surplus(p []byte) {
-	defer w.drop()
+// takeUnexpectedLine handles an answer that belongs to no record.
+func (w *worker) takeUnexpectedLine(p []byte) {
+	defer w.dropPartial()
 	if w.dismissed {
-		if w.spoke {
+		if w.wroteAfterEnd {
 			return
 		}
-		w.spoke = true
-		w.tell("wrote a line after its last answer: " + w.excerpt(p))
+		w.wroteAfterEnd = true
+		w.notify("wrote a line after its last answer: " + w.excerpt(p))
 		return
 	}
 	what := w.excerpt(p)
 	if w.answers == 0 && w.Ready == nil {
 		what += ": if that says that it is ready, add --worker-ready REGEX"
 	}
-	w.neverRead("it wrote " + what)
-	w.finish(false)
+	w.noteNeverRead("it wrote " + what)
+	w.endWorker(false)
 	switch {
-	case w.unread != "": // the user is told once it has ended
+	case w.neverReadWhy != "": // reap will report it
 		return
 	case len(w.ended) == 0:
-		w.tell("wrote a line that answers no record, and is replaced: " + what)
+		w.notify("wrote a line that answers no record, and is replaced: " + what)
 		return
 	}
 	r := w.ended[len(w.ended)-1]
 	r.Outcome, r.Code = task.BadAnswer, 0
-	r.Err = w.unexpected(r.Task.ID, "another one: "+w.excerpt(p))
+	r.Err = w.errUnexpected(r.Task.ID, "another one: "+w.excerpt(p))
 }
 
-// bad ends the worker because of what it answered to its oldest record.
-func (w *worker) bad(came string) {
-	if f := w.flights[0]; f.Outcome == 0 {
-		f.Outcome, f.Err = task.BadAnswer, w.unexpected(f.Task.ID, came)
+// badAnswer ends the worker because of its answer to the oldest record.
+func (w *worker) badAnswer(came string) {
+	if f := w.attempts[0]; f.Outcome == 0 {
+		f.Outcome, f.Err = task.BadAnswer, w.errUnexpected(f.Task.ID, came)
 	}
-	w.finish(false)
+	w.endWorker(false)
 }
 
-// unexpected says what came instead of a record's answer.
-func (w *worker) unexpected(id uint64, came string) error {
+// errUnexpected returns an error for an answer that is not what the protocol requires.
+func (w *worker) errUnexpected(id uint64, came string) error {
 	want := map[task.Protocol]string{
 		task.LineProtocol: "one line", task.NULProtocol: "one answer that ends in NUL",
 		task.JSONProtocol: "one JSON object with id and exit", task.FilterProtocol: "an exit",
@@ -208,16 +208,16 @@ func (w *worker) unexpected(id uint64, came string) error {
 	return fmt.Errorf("expected %s for record %d, got %s", want[w.protocol], id, came)
 }
 
-// keep keeps a part of an answer that is long.
-func (w *worker) keep(p []byte) {
+// keepPartial stores a part of an answer that does not fit into buf.
+func (w *worker) keepPartial(p []byte) {
 	if w.partial.Kept == nil {
 		w.partial.Kept = w.Store.Buffer()
 	}
-	_ = w.partial.Write(p) // the result has the error
+	_ = w.partial.Write(p) // the result will have the error
 }
 
-// drop forgets the beginning of an answer.
-func (w *worker) drop() {
+// dropPartial discards the stored part of an answer.
+func (w *worker) dropPartial() {
 	if w.partial.Kept != nil {
 		_ = w.partial.Kept.Close()
 	}

@@ -1,9 +1,9 @@
-// Package coproc runs attempts in persistent workers: long-lived processes that take
-// records on stdin and answer on stdout.
+// Package coproc runs attempts in persistent workers: long-lived processes that read
+// records from stdin and write answers to stdout.
 //
-// Each slot has an event loop: one goroutine that blocks in poll(2), writes all records
-// that it holds in one system call, reads the answers that are there in another, and
-// reports them in one task.Swap. Package proc starts and reaps the processes.
+// Each slot has an event loop, a goroutine that blocks in poll(2). It writes all records that it
+// holds in one system call, reads all available answers in another, and reports them in one
+// task.Swap. Package proc starts and reaps the processes.
 package coproc
 
 import (
@@ -23,55 +23,55 @@ import (
 
 // Config says how workers run.
 type Config struct {
-	*proc.Local                                // starts the workers, and runs tasks without a protocol; its Config holds for both, and captures
-	Stray       func(task.Slot) io.WriteCloser // takes stderr that belongs to no record; may be nil
+	*proc.Local                                // starts the workers, and runs tasks without a protocol; its Config applies to both and must capture output
+	Stray       func(task.Slot) io.WriteCloser // returns a writer for stderr that belongs to no record; may be nil
 	Life        Life
-	LifeOf      func(*task.Task) Life // that of the worker that Run starts for a task; nil for Life
+	LifeOf      func(*task.Task) Life // Life of the worker that Run starts for a task; if nil, Life is used
 }
 
 // Life says when workers start and end.
 type Life struct {
-	Eager   *task.Task     // its command starts at once; if nil, that of the first record starts with that
-	Ready   *regexp.Regexp // of the line on stdout that says that the worker is ready; nil for none
-	Start   time.Duration  // time in which that must come; 0 for no limit
-	Records int            // records after which a worker is replaced; 0 is never
-	Age     time.Duration  // time after which it is; 0 is never
+	Eager   *task.Task     // if not nil, its command is started at once, and otherwise when the first record arrives
+	Ready   *regexp.Regexp // matches the line on stdout with which a worker reports that it is ready; nil if there is no such line
+	Start   time.Duration  // time within which this line must appear; 0 means no limit
+	Records int            // number of records after which a worker is replaced; 0 means never
+	Age     time.Duration  // time after which a worker is replaced; 0 means never
 
-	// Unless the task says otherwise:
+	// The fields Timeout and KillAfter of a task take precedence over these.
 
-	Timeout   time.Duration // of a record; 0 is none
-	Idle      time.Duration // of a record while the worker writes nothing; 0 is none, whatever the task says
-	KillAfter time.Duration // from asking a worker to end to killing it
+	Timeout   time.Duration // of a record; 0 means none
+	Idle      time.Duration // of a record while the worker writes nothing; 0 means none
+	KillAfter time.Duration // time between asking a worker to end and killing it
 }
 
 // Workers is a runner.Streamer. It is safe for concurrent use.
 type Workers struct {
-	Config // as it was given to New
+	Config // as given to New
 	pins   kernel.Pins
 
-	failures atomic.Int32 // workers in a row that ended before they read a record, while no other worked
+	failures atomic.Int32 // number of successive workers that ended before they read a record
 	notices  atomic.Int32
-	short    atomic.Int32 // loops that need something to start that other workers hold
-	hinted   atomic.Bool  // the user knows of workers that do not flush
-	slow     atomic.Bool  // the user knows of workers that are not ready
+	short    atomic.Int32 // number of loops that cannot start a worker because others hold the resources
+	hinted   atomic.Bool  // the user has been told about workers that may not flush
+	slow     atomic.Bool  // the user has been told about workers that are not ready
 
 	mu    sync.Mutex
 	loops map[int]*loop // by slot
 
-	saying sync.WaitGroup // messages that are being shown
+	notifying sync.WaitGroup // messages that are being shown
 }
 
-// New returns Workers. Close it when no more attempts run.
+// New returns Workers. The caller must close it when no more attempts run.
 func New(cfg Config) *Workers {
 	return &Workers{Config: cfg, loops: map[int]*loop{}}
 }
 
-// lastWords is how long the user's terminal, or what reads stderr, may take for the last
-// messages.
-const lastWords = time.Second
+// noticeTimeout limits the time for showing the last messages, since the user's terminal or the
+// reader of stderr may block.
+const noticeTimeout = time.Second
 
-// Close ends the workers that Run has left, waits for them to exit, and sees the last
-// messages shown if that does not take long.
+// Close ends the workers that Run has started, waits for them to exit, and waits until the last
+// messages have been shown or noticeTimeout has passed.
 func (w *Workers) Close() error {
 	w.mu.Lock()
 	slots := slices.Collect(maps.Keys(w.loops))
@@ -85,22 +85,21 @@ func (w *Workers) Close() error {
 	}
 	said := make(chan struct{})
 	go func() {
-		w.saying.Wait()
+		w.notifying.Wait()
 		close(said)
 	}()
 	select {
 	case <-said:
-	case <-time.After(lastWords):
+	case <-time.After(noticeTimeout):
 	}
 	return nil
 }
 
-// patience is how long a worker that is dismissed may take to exit before it is asked
-// to.
-const patience = 30 * time.Second
+// dismissTimeout is how long a dismissed worker may take to exit before it gets a signal.
+const dismissTimeout = 30 * time.Second
 
-// Dismiss ends the worker of a slot for Run, if there is one, once it has run what it has. It
-// does not wait. ended is closed once the worker has exited.
+// Dismiss ends the worker of a slot that Run has started, if there is one, once it has answered the
+// records that it has. Dismiss does not wait; it closes ended once the worker has exited.
 func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,27 +112,27 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 	delete(w.loops, slot)
 	l.closing = true
 	l.bell.ring()
-	time.AfterFunc(patience, func() { l.order(order{why: task.Cancelled}) })
+	time.AfterFunc(dismissTimeout, func() { l.requestEnd(endRequest{why: task.Cancelled}) })
 	return l.gone
 }
 
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	w.mu.Lock()
-	l := w.open(slot)
+	l := w.openLoopLocked(slot)
 	w.mu.Unlock()
 	l.serve(swap)
 	l.close()
 }
 
-// open makes the loop of a slot. The caller must hold mu, and close it once it has been served.
-func (w *Workers) open(slot task.Slot) *loop {
+// openLoopLocked makes the loop of a slot. The caller must hold mu, and must close the loop later.
+func (w *Workers) openLoopLocked(slot task.Slot) *loop {
 	l := newLoop(w, slot)
 	w.loops[slot.ID] = l
 	return l
 }
 
-// close ends what open began.
+// close removes and closes a loop that has been served.
 func (l *loop) close() {
 	l.Workers.mu.Lock()
 	if l.loops[l.slot.ID] == l {
@@ -144,15 +143,15 @@ func (l *loop) close() {
 	close(l.gone)
 }
 
-// call is an attempt that Run has given to the loop of its slot.
+// call is an attempt that Run has handed to the loop of its slot.
 type call struct {
 	task.Attempt
 	ctx  context.Context
 	done chan *task.Result
 }
 
-// Run runs one attempt, in the worker that an earlier Run of the slot has left there,
-// whatever its command is, beside the other attempts that are there. A task without a
+// Run runs one attempt in the slot's worker, which an earlier Run may have started, even for a
+// different command. Several attempts may run in a worker at once. A task without a
 // protocol gets a process of its own. See runner.Executor.
 func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	if a.Task.Protocol == task.NoProtocol {
@@ -162,7 +161,7 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Lock()
 	l := w.loops[a.Slot.ID]
 	if l == nil {
-		if l = w.open(a.Slot); w.LifeOf != nil {
+		if l = w.openLoopLocked(a.Slot); w.LifeOf != nil {
 			l.Life = w.LifeOf(a.Task)
 		}
 		go func() {
@@ -171,35 +170,35 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 		}()
 	}
 	l.calls[a.Task.ID] = c
-	l.come = append(l.come, a)
+	l.incoming = append(l.incoming, a)
 	l.bell.ring()
 	w.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { l.order(order{a.Task.ID, a.Number, task.OutcomeOf(context.Cause(ctx)), false}) })
+	stop := context.AfterFunc(ctx, func() { l.requestEnd(endRequest{a.Task.ID, a.Number, task.OutcomeOf(context.Cause(ctx)), false}) })
 	defer stop()
 	return <-c.done
 }
 
-// swap is the task.Swap of a loop that serves calls, until it is dismissed.
+// swap is the task.Swap of a loop that serves calls of Run until it is dismissed.
 func (l *loop) swap(ended []*task.Result) (next []task.Attempt, left task.Expectation) {
 	l.Workers.mu.Lock()
 	defer l.Workers.mu.Unlock()
 	for _, r := range ended {
 		c := l.calls[r.Task.ID]
-		if r.Outcome == task.Lost && c.ctx.Err() == nil { // the next worker gets it
-			l.come = append(l.come, c.Attempt)
+		if r.Outcome == task.Lost && c.ctx.Err() == nil { // give it to the next worker
+			l.incoming = append(l.incoming, c.Attempt)
 			continue
 		}
 		delete(l.calls, r.Task.ID)
 		c.done <- r
 	}
-	next, l.come = l.come, nil
+	next, l.incoming = l.incoming, nil
 	if l.closing {
 		return next, task.ExpectNone
 	}
 	return next, task.ExpectMore
 }
 
-// Wake says that the next swap of a slot has something new. See runner.Streamer.
+// Wake tells the loop of a slot that swap has news. See runner.Streamer.
 func (w *Workers) Wake(slot int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +212,7 @@ func (w *Workers) End(slot int, id uint64, attempt int, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l := w.loops[slot]; l != nil {
-		l.order(order{id, attempt, task.OutcomeOf(cause), false})
+		l.requestEnd(endRequest{id, attempt, task.OutcomeOf(cause), false})
 	}
 }
 
@@ -223,6 +222,6 @@ func (w *Workers) Kill(id uint64, attempt int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.loops {
-		l.order(order{id, attempt, task.Cancelled, true})
+		l.requestEnd(endRequest{id, attempt, task.Cancelled, true})
 	}
 }

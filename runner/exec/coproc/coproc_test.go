@@ -38,7 +38,7 @@ func TestStderrIsGivenInWholeLines(t *testing.T) {
 	l := lines(t, 3)
 	for _, text := range []string{"one\ntw", "o\nthree", " "} {
 		l.w.giveStderr([]byte(text))
-		l.w.answer([]byte("x\n"))
+		l.w.takeAnswer([]byte("x\n"))
 	}
 	for i, want := range []string{"one\n", "two\n", "three "} {
 		got, err := l.ended[i].Stderr.Tail(100)

@@ -5,55 +5,55 @@ import (
 	"crew/runner/exec/proc"
 )
 
-// held returns how many written blocks have not ended, because the last one ends with
-// its filter.
-func (w *worker) held() int {
+// openBlocks returns how many blocks have been written and not ended: the last block of a filter ends
+// with the filter.
+func (w *worker) openBlocks() int {
 	if w.protocol == task.FilterProtocol {
-		return w.placed
+		return w.encoded
 	}
 	return 0
 }
 
-// feed writes a part of a block. It returns false if there is nothing to write.
-func (w *worker) feed() bool {
-	if w.placed == len(w.flights) {
+// sendBlock writes a part of a block. It returns false if there is nothing to write.
+func (w *worker) sendBlock() bool {
+	if w.encoded == len(w.attempts) {
 		return false
 	}
-	f := w.flights[w.placed]
+	f := w.attempts[w.encoded]
 	if f.Start.IsZero() {
 		if w.retired {
 			return false
 		}
-		w.start(f)
-		w.rest = proc.InputOf(f.Task, w.count == 1)
+		w.beginRecord(f)
+		w.blockInput = proc.InputOf(f.Task, w.started == 1)
 	}
-	n, err := w.rest.Write(w.In, w.buf)
-	w.part += n
-	w.put += n
+	n, err := w.blockInput.Write(w.In, w.buf)
+	w.encodedPart += n
+	w.encodedBytes += n
 	switch {
 	case err != nil:
-		w.cannotWrite(err)
-	case n == 0: // it is complete
-		w.rest = proc.Input{}
-		f.end = w.put
-		w.part = 0
-		w.placed++
-		for w.placed > 1 { // the first block is not the last one of its filter
-			w.answered(0, w.flights[0].end <= w.read())
+		w.writeFailed(err)
+	case n == 0: // the block is complete
+		w.blockInput = proc.Input{}
+		f.end = w.encodedBytes
+		w.encodedPart = 0
+		w.encoded++
+		for w.encoded > 1 { // the first block is not the filter's last block
+			w.recordAnswered(0, w.attempts[0].end <= w.bytesRead())
 		}
 	}
 	return true
 }
 
-// filtered takes output of the filter, which belongs to its last block.
-func (w *worker) filtered(p []byte, stderr bool) {
-	if w.own == nil {
-		f := flight{Result: task.Result{Task: w.model().Task, Attempt: 1}}
-		w.own = w.open(&f)
+// takeFilterOutput stores output of the filter, which belongs to its last block.
+func (w *worker) takeFilterOutput(p []byte, stderr bool) {
+	if w.filterOutput == nil {
+		f := openAttempt{Result: task.Result{Task: w.commandAttempt().Task, Attempt: 1}}
+		w.filterOutput = w.openOutput(&f)
 	}
 	if stderr {
-		_ = w.own.err.Write(p) // the result has the error
+		_ = w.filterOutput.err.Write(p) // the result will have the error
 	} else {
-		_ = w.own.out.Write(p)
+		_ = w.filterOutput.out.Write(p)
 	}
 }

@@ -9,61 +9,61 @@ import (
 )
 
 const (
-	hintAfter = 3 * time.Second        // how long a record is unanswered when the user is asked whether its worker flushes
-	hintAgain = 500 * time.Millisecond // when to look again if it has yet to read
+	hintAfter = 3 * time.Second        // how long a record is unanswered before the user is asked whether its worker flushes
+	hintRetry = 500 * time.Millisecond // pause before the next check if the worker still has to read
 
-	readyAfter = 10 * time.Second // how long a worker may say nothing that Life.Ready matches
+	readyAfter = 10 * time.Second // how long a worker may take to be ready before the user is told
 )
 
-// hint asks the user once per run about a worker that has read a record and answers nothing: it
-// may be slow, or not flush. Once it has answered, it is slow. If no record will follow, hint
-// closes the worker's stdin, at which a program writes what it has held back; one that is
-// at work reads the end only later.
-func (w *worker) hint() {
+// giveHint asks the user, once per run, about a worker that has read a record and does not answer: it
+// may be slow, or it may not flush. A worker that has answered before is only slow. If no record will
+// follow, giveHint closes the worker's stdin, which makes a program write the output that it has held
+// back. A program that is still working reads the end later.
+func (w *worker) giveHint() {
 	if !w.ready {
-		w.unready()
+		w.checkReady()
 		return
 	}
-	last, asks := w.left != task.ExpectMore || w.retired, w.answers == 0 && !w.hinted.Load()
-	if w.placed == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && !asks {
+	last, asks := w.expects != task.ExpectMore || w.retired, w.answers == 0 && !w.hinted.Load()
+	if w.encoded == 0 || w.protocol == task.FilterProtocol || w.dismissed || !last && !asks {
 		return
 	}
-	f := w.flights[0]
+	f := w.attempts[0]
 	if !w.reached(f.since + hintAfter) {
 		return
 	}
-	if w.read() < w.put || kernel.Readable(w.Out) {
-		w.reached(w.run + hintAgain)
+	if w.bytesRead() < w.encodedBytes || kernel.Readable(w.Out) {
+		w.reached(w.now + hintRetry)
 		return
 	}
 	if asks && w.hinted.CompareAndSwap(false, true) {
-		w.tell(fmt.Sprintf("has not answered record %d for %d s: is it still at work, or does it not flush? "+
-			"python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", f.record(), int(hintAfter.Seconds()), w.saying()))
+		w.notify(fmt.Sprintf("has not answered record %d for %d s: is it still at work, or does it not flush? "+
+			"python -u, stdbuf -oL, jq --unbuffered, awk fflush()%s", f.record(), int(hintAfter.Seconds()), w.stderrHint()))
 	}
 	if last {
-		w.dismiss()
+		w.closeStdin()
 	}
 }
 
-// unready ends a worker that is not ready in time, and tells the user once per run of one
+// checkReady ends a worker that is not ready in time. It tells the user, once per run, about a worker
 // that takes long.
-func (w *worker) unready() {
+func (w *worker) checkReady() {
 	line := "a line on stdout that matches " + task.Quote(w.Ready.String())
 	limit := w.Start
 	switch {
 	case limit > 0 && w.reached(w.born+limit):
-		w.neverRead(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // what it says is added
-		w.finish(false)
+		w.noteNeverRead(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // workerDied adds its stderr
+		w.endWorker(false)
 	case w.reached(w.born+readyAfter) && w.slow.CompareAndSwap(false, true):
-		w.tell(fmt.Sprintf("has not said that it is ready for %d s: expected %s%s",
-			int(readyAfter.Seconds()), line, w.saying()))
+		w.notify(fmt.Sprintf("has not said that it is ready for %d s: expected %s%s",
+			int(readyAfter.Seconds()), line, w.stderrHint()))
 	}
 }
 
-// saying returns the end of what the worker has written on stderr since its latest
-// answer, as a part of a message.
-func (w *worker) saying() string {
-	if last := lastLines(w.said); last != "" {
+// stderrHint returns the end of the worker's stderr since its latest answer, as the end of a
+// message.
+func (w *worker) stderrHint() string {
+	if last := lastLines(w.recentStderr); last != "" {
 		return "; on standard error it says: " + last
 	}
 	return ""

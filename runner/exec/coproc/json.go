@@ -8,7 +8,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// reply is an object that a worker writes.
+// reply is a JSON object written by a worker.
 type reply struct {
 	ID       *uint64         `json:"id"`
 	Exit     *int            `json:"exit"`
@@ -17,7 +17,7 @@ type reply struct {
 	Progress json.RawMessage `json:"progress"`
 }
 
-// parseReply returns what a worker wrote, or why it cannot be that.
+// parseReply parses a reply. If it is invalid, fault says why.
 func parseReply(line []byte) (r reply, fault string) {
 	switch err := json.Unmarshal(line, &r); {
 	case err != nil:
@@ -32,47 +32,47 @@ func parseReply(line []byte) (r reply, fault string) {
 	return r, ""
 }
 
-// object takes an object of the JSON protocol, written when the worker had read at most
-// so many bytes.
-func (w *worker) object(p []byte, read int64) {
+// takeObject handles an object of the JSON protocol. When the worker wrote it, it had read at most
+// read bytes.
+func (w *worker) takeObject(p []byte, read int64) {
 	o, fault := parseReply(p)
 	if fault != "" {
-		w.garbage(p, fault, read)
+		w.takeGarbage(p, fault, read)
 		return
 	}
-	switch at := slices.IndexFunc(w.flights[:w.placed], func(f *flight) bool { return f.record() == *o.ID }); {
-	case at < 0 && o.Exit == nil: // of a record that has just ended
+	switch at := slices.IndexFunc(w.attempts[:w.encoded], func(f *openAttempt) bool { return f.record() == *o.ID }); {
+	case at < 0 && o.Exit == nil: // progress of a record that has just ended
 	case at < 0:
-		w.garbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID), read)
+		w.takeGarbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID), read)
 	case o.Exit == nil:
-		w.flights[at].since = w.run
+		w.attempts[at].since = w.now
 	default:
-		w.ends(at, &o)
+		w.endWithReply(at, &o)
 	}
 }
 
-// ends ends the waiting flight at with its answer.
-func (w *worker) ends(at int, o *reply) {
-	f := w.flights[at]
+// endWithReply ends the attempt at index at with its answer.
+func (w *worker) endWithReply(at int, o *reply) {
+	f := w.attempts[at]
 	if w.begun() == 1 {
-		w.flush()
+		w.flushStderr()
 	}
 	if len(o.Stderr) > 0 {
 		w.addStderr(f, []byte(o.Stderr))
 	}
 	if len(o.Stdout) > 0 {
-		_ = w.open(f).out.Write([]byte(o.Stdout)) // the result has the error
+		_ = w.openOutput(f).out.Write([]byte(o.Stdout)) // the result will have the error
 	}
-	if w.answered(at, true); *o.Exit != 0 {
+	if w.recordAnswered(at, true); *o.Exit != 0 {
 		f.Outcome, f.Code = task.Exit, *o.Exit
 	}
 }
 
-// garbage takes what is no answer. A record that the worker has not read is not to blame.
-func (w *worker) garbage(p []byte, fault string, read int64) {
-	if !w.owes(read) {
-		w.surplus(p)
+// takeGarbage handles a line that is not a valid answer. It does not blame a record that the worker has not read.
+func (w *worker) takeGarbage(p []byte, fault string, read int64) {
+	if !w.owesAnswer(read) {
+		w.takeUnexpectedLine(p)
 		return
 	}
-	w.bad(w.excerpt(p) + ": " + fault)
+	w.badAnswer(w.excerpt(p) + ": " + fault)
 }

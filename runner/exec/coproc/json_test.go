@@ -82,7 +82,7 @@ func FuzzLines(f *testing.F) {
 			n := copy(l.w.buf[l.w.to:], p[:min(len(p), 1+int(size)*97)])
 			l.w.to += n
 			p = p[n:]
-			l.w.split()
+			l.w.takeLines()
 		}
 		require.Len(t, l.ended, len(want))
 		for i, r := range l.ended {

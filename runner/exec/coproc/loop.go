@@ -19,79 +19,79 @@ import (
 )
 
 const (
-	backoffFirst = 100 * time.Millisecond // the pause before the second start in a row without an answer
-	backoffMost  = 5 * time.Second
-	shortAgain   = 50 * time.Millisecond // when to start a worker again for which something was short
+	backoffFirst = 100 * time.Millisecond // pause before the second start in a row without an answer
+	backoffMax   = 5 * time.Second
+	shortRetry   = 50 * time.Millisecond // pause before another start if resources were short
 
-	// So many workers in a row that end before they read a record stop the run: of one
-	// slot, and of all.
-	mostFailures    = 3
-	mostFailuresAll = 10
+	// The run stops once this many workers in a row have ended before they read a record: workers
+	// of one slot, and workers of all slots.
+	maxFailures    = 3
+	maxFailuresAll = 10
 
 	never = time.Duration(math.MaxInt64)
 )
 
-// loop is the event loop of a slot. All but order and the bell belong to the goroutine of
-// serve.
+// loop is the event loop of a slot. Only the goroutine of serve may use it, except for requestEnd and
+// the bell.
 type loop struct {
 	// configuration
 
 	*Workers
-	Life // of its own worker
+	Life // of the workers of this slot
 	slot task.Slot
 
-	// for Run, under Workers.mu
+	// for Run; guarded by Workers.mu
 
-	calls   map[uint64]*call // by task
-	come    []task.Attempt   // of these, those that it has not taken yet
-	closing bool             // none will follow
-	gone    chan struct{}
+	calls    map[uint64]*call // by task
+	incoming []task.Attempt   // attempts of calls that swap has not returned yet
+	closing  bool             // no more calls will follow
+	gone     chan struct{}
 
 	// state
 
-	bell     bell
-	run      time.Duration // the run's clock at the beginning of the turn
-	at       time.Time     // the time at the beginning of the turn
-	left     task.Expectation
-	flights  []*flight // attempts that have not ended, in the order in which they came
-	ended    []*task.Result
-	w        *worker // nil if none lives
-	deaths   int     // workers in a row that ended without having worked
-	failures int     // the same, before they read a record
-	restart  time.Duration
-	short    bool           // it needs something that other workers hold
-	slab     []byte         // for small outputs
-	unused   []flight       // for the next attempts that come
-	stray    io.WriteCloser // nil before anything has come
+	bell          bell
+	now           time.Duration // the run's clock at the beginning of the turn
+	wall          time.Time     // the time at the beginning of the turn
+	expects       task.Expectation
+	attempts      []*openAttempt // in the order of their arrival
+	ended         []*task.Result
+	w             *worker // nil if there is no worker
+	deaths        int     // number of successive workers that ended without having answered or failed a record
+	failures      int     // number of successive workers that ended before they read a record
+	restartAt     time.Duration
+	short         bool           // other workers hold resources that it needs
+	slab          []byte         // memory for small outputs
+	spareAttempts []openAttempt  // allocated for the next attempts
+	strayTo       io.WriteCloser // nil before it is needed
 
-	mu       sync.Mutex
-	orders   []order
-	cancel   context.CancelFunc // ends a start that is under way; nil before the first
-	speaking []*output          // stderr of unanswered records
+	mu          sync.Mutex
+	endRequests []endRequest
+	cancel      context.CancelFunc // cancels a start that is under way; nil before the first start
+	liveStderr  []*output          // stderr of unanswered records
 }
 
-// flight is an attempt that a loop has taken and not reported yet. Its outcome is 0 until it
-// ends, or until the loop ends the worker for it.
-type flight struct {
+// openAttempt is an attempt that a loop has taken and not reported yet. Its outcome is 0 until it
+// ends, or until the loop ends the worker because of it.
+type openAttempt struct {
 	task.Result
-	begin, end int64         // its bytes in what the worker gets; unset until it is placed
-	since      time.Duration // since when the worker owes the answer
-	said       *output       // nil if nothing has come
-	out        spool.Text    // its stdout, if that is small
+	begin, end int64         // range of its bytes in the worker's input; set when it is encoded
+	since      time.Duration // when the worker began to owe the answer
+	output     *output       // nil if there is none
+	smallOut   spool.Text    // its stdout, if that is small
 }
 
 // attempt returns the attempt, without its slot.
-func (f *flight) attempt() task.Attempt {
+func (f *openAttempt) attempt() task.Attempt {
 	return task.Attempt{Task: f.Task, Number: f.Result.Attempt, Units: f.Units}
 }
 
-// record returns the number by which the worker and the user know the task.
-func (f *flight) record() uint64 { return f.attempt().Origin().Task }
+// record returns the number of the task that the worker and the user know.
+func (f *openAttempt) record() uint64 { return f.attempt().Origin().Task }
 
-// order asks for the end of an attempt.
-type order struct {
-	id     uint64 // 0 for all, and the worker
-	number int    // of the attempt
+// endRequest asks a loop to end an attempt.
+type endRequest struct {
+	id     uint64 // 0 means all attempts and the worker
+	number int    // number of the attempt
 	why    task.Outcome
 	kill   bool
 }
@@ -100,10 +100,10 @@ func newLoop(w *Workers, slot task.Slot) *loop {
 	return &loop{Workers: w, Life: w.Life, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{}), calls: map[uint64]*call{}}
 }
 
-// order gives the loop an order. It is safe for concurrent use.
-func (l *loop) order(o order) {
+// requestEnd adds a request. It is safe for concurrent use.
+func (l *loop) requestEnd(o endRequest) {
 	l.mu.Lock()
-	l.orders = append(l.orders, o)
+	l.endRequests = append(l.endRequests, o)
 	if l.cancel != nil {
 		l.cancel()
 	}
@@ -111,110 +111,110 @@ func (l *loop) order(o order) {
 	l.bell.ring()
 }
 
-// serve runs what swap brings until it returns task.ExpectNone.
+// serve runs the attempts that swap returns until swap returns task.ExpectNone.
 func (l *loop) serve(swap task.Swap) {
 	l.bell.ring()
 	for {
-		if len(l.ended) == 0 { // otherwise they ended just now
-			l.run, l.at = l.Clock.Now()
+		if len(l.ended) == 0 { // otherwise the clock has just been read
+			l.now, l.wall = l.Clock.Now()
 		}
 		if l.bell.rang() || len(l.ended) > 0 {
 			l.mu.Lock()
-			orders := l.orders // swap has brought the attempts of these, or does it now
-			l.orders = nil
+			requests := l.endRequests // swap has returned the attempts of these requests, or returns them now
+			l.endRequests = nil
 			l.mu.Unlock()
 			var next []task.Attempt
-			next, l.left = swap(l.ended)
+			next, l.expects = swap(l.ended)
 			clear(l.ended)
 			l.ended = l.ended[:0]
 			for _, a := range next {
-				l.push(a)
+				l.addAttempt(a)
 			}
-			l.obey(orders)
+			l.handleEndRequests(requests)
 		}
 		switch {
 		case len(l.ended) > 0:
 		case l.w != nil:
-			l.w.turn()
-		case len(l.flights) == 0 && l.left == task.ExpectNone:
+			l.w.runOnce()
+		case len(l.attempts) == 0 && l.expects == task.ExpectNone:
 			return
 		default:
-			l.begin()
+			l.startOrSleep()
 		}
 	}
 }
 
-// push adds a flight.
-func (l *loop) push(a task.Attempt) {
-	if len(l.unused) == 0 {
-		l.unused = make([]flight, flightsAtOnce)
+// addAttempt adds an attempt.
+func (l *loop) addAttempt(a task.Attempt) {
+	if len(l.spareAttempts) == 0 {
+		l.spareAttempts = make([]openAttempt, attemptsAtOnce)
 	}
-	f := &l.unused[0]
-	l.unused = l.unused[1:]
+	f := &l.spareAttempts[0]
+	l.spareAttempts = l.spareAttempts[1:]
 	f.Task, f.Attempt, f.Units, f.Worker, f.Host = a.Task, a.Number, a.Units, l.slot.ID, l.slot.Host
-	l.flights = append(l.flights, f)
+	l.attempts = append(l.attempts, f)
 }
 
-// remove removes flight i.
-func (l *loop) remove(i int) {
-	if i == 0 { // without moving the others
-		l.flights[0] = nil
-		l.flights = l.flights[1:]
+// removeAttempt removes the attempt with index i.
+func (l *loop) removeAttempt(i int) {
+	if i == 0 { // do not move the others
+		l.attempts[0] = nil
+		l.attempts = l.attempts[1:]
 		return
 	}
-	l.flights = slices.Delete(l.flights, i, i+1)
+	l.attempts = slices.Delete(l.attempts, i, i+1)
 }
 
-// obey carries out orders.
-func (l *loop) obey(orders []order) {
-	for _, o := range orders {
+// handleEndRequests carries out requests.
+func (l *loop) handleEndRequests(requests []endRequest) {
+	for _, o := range requests {
 		if o.id == 0 && l.w != nil {
-			l.w.finish(o.kill)
+			l.w.endWorker(o.kill)
 		}
-		for i := len(l.flights) - 1; i >= 0; i-- {
-			f := l.flights[i]
+		for i := len(l.attempts) - 1; i >= 0; i-- {
+			f := l.attempts[i]
 			if o.id != 0 && (f.Task.ID != o.id || f.Attempt != o.number) {
 				continue
 			}
 			if l.w == nil || i >= l.w.begun() {
 				l.report(f, o.why, nil)
-				l.remove(i)
+				l.removeAttempt(i)
 				continue
 			}
 			if f.Outcome == 0 {
 				f.Outcome = o.why
 			}
-			l.w.finish(o.kill)
+			l.w.endWorker(o.kill)
 		}
 	}
 }
 
-// report ends a flight, which the caller removes.
-func (l *loop) report(f *flight, o task.Outcome, err error) *flight {
-	f.Outcome, f.Err, f.End = o, err, l.at
+// report ends an attempt with an outcome. The caller must remove it from l.attempts.
+func (l *loop) report(f *openAttempt, o task.Outcome, err error) *openAttempt {
+	f.Outcome, f.Err, f.End = o, err, l.wall
 	if l.w != nil && !f.Start.IsZero() {
 		f.PID, f.Argv = l.w.PID, l.w.argv
 	} else {
 		f.Argv = f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)
 	}
-	if f.said != nil {
-		l.hide(f.said)
-		spool.HandOver(&f.Result, &f.said.out, &f.said.err)
-		f.said.close()
+	if f.output != nil {
+		l.unpublish(f.output)
+		spool.HandOver(&f.Result, &f.output.out, &f.output.err)
+		f.output.close()
 	}
 	l.ended = append(l.ended, &f.Result)
 	return f
 }
 
-// begin starts a worker if one is needed, and sleeps otherwise.
-func (l *loop) begin() {
+// startOrSleep starts a worker if one is needed, and otherwise sleeps.
+func (l *loop) startOrSleep() {
 	wait := never
-	if len(l.flights) == 0 {
+	if len(l.attempts) == 0 {
 		l.setShort(false, nil)
 	}
-	eager := l.Eager != nil && l.left == task.ExpectMore && l.failures < mostFailures && l.Workers.short.Load() == 0
-	if eager || len(l.flights) > 0 {
-		wait = l.restart - l.run
+	eager := l.Eager != nil && l.expects == task.ExpectMore && l.failures < maxFailures && l.Workers.short.Load() == 0
+	if eager || len(l.attempts) > 0 {
+		wait = l.restartAt - l.now
 	}
 	if wait > 0 {
 		l.sleep(make([]unix.PollFd, 1), wait)
@@ -223,34 +223,34 @@ func (l *loop) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l.mu.Lock()
-	if l.cancel = cancel; len(l.orders) > 0 {
+	if l.cancel = cancel; len(l.endRequests) > 0 {
 		cancel()
 	}
 	l.mu.Unlock()
-	switch p, err := l.StartWorker(ctx, l.model()); {
+	switch p, err := l.StartWorker(ctx, l.commandAttempt()); {
 	case err == nil:
 		l.setShort(false, nil)
 		l.w = newWorker(l, p)
 	case ctx.Err() == nil:
-		l.cannotStart(ctx, err)
+		l.startFailed(ctx, err)
 	}
 }
 
-// model returns the attempt whose command the next worker runs.
-func (l *loop) model() task.Attempt {
-	if len(l.flights) == 0 {
+// commandAttempt returns an attempt with the command of the next worker.
+func (l *loop) commandAttempt() task.Attempt {
+	if len(l.attempts) == 0 {
 		return task.Attempt{Task: l.Eager, Slot: l.slot}
 	}
-	return task.Attempt{Task: l.flights[0].Task, Slot: l.slot}
+	return task.Attempt{Task: l.attempts[0].Task, Slot: l.slot}
 }
 
-// setShort says whether the loop needs something that other workers hold. Those that are
-// idle end then.
+// setShort sets whether the loop needs resources that other workers hold. If so, it wakes the other
+// loops, and idle workers end.
 func (l *loop) setShort(short bool, err error) {
 	switch {
 	case l.short == short:
 	case short:
-		l.tell(err.Error())
+		l.notify(err.Error())
 		l.Workers.short.Add(1)
 	default:
 		l.Workers.short.Add(-1)
@@ -265,37 +265,37 @@ func (l *loop) setShort(short bool, err error) {
 	}
 }
 
-// cannotStart reports that no worker could be started.
-func (l *loop) cannotStart(ctx context.Context, err error) {
+// startFailed handles an error of StartWorker.
+func (l *loop) startFailed(ctx context.Context, err error) {
 	if errors.Is(err, proc.ErrShort) {
-		l.restart = l.run + shortAgain
+		l.restartAt = l.now + shortRetry
 		l.setShort(true, err)
 		return
 	}
-	if len(l.flights) == 0 {
-		l.failures = mostFailures // until there is a record that can tell
-		l.restart = l.run
+	if len(l.attempts) == 0 {
+		l.failures = maxFailures // do not try again before there is a record to fail
+		l.restartAt = l.now
 		return
 	}
-	first := l.report(l.flights[0], 0, nil)
+	first := l.report(l.attempts[0], 0, nil)
 	proc.StartFailed(ctx, &first.Result, err)
-	first.Start, first.End = l.at, l.at
-	for _, f := range l.flights[1:] { // the others come back uncounted
+	first.Start, first.End = l.wall, l.wall
+	for _, f := range l.attempts[1:] { // the others are returned without having begun
 		l.report(f, task.Lost, nil).Unbegun = true
 	}
-	l.flights = nil
+	l.attempts = nil
 }
 
-// died takes note of a worker that ended of itself. Unless it worked, which means that
-// it answered or failed a record, the next one starts later each time.
-func (l *loop) died(how string, said []byte, worked, read bool) {
+// workerDied handles the end of a worker that the loop did not ask to end. worked means that it has
+// answered or failed a record. If it has not, the next worker starts later each time.
+func (l *loop) workerDied(how string, said []byte, worked, read bool) {
 	if worked {
-		l.proven()
+		l.resetFailures()
 		return
 	}
-	l.restart = l.run
+	l.restartAt = l.now
 	if l.deaths > 0 {
-		l.restart += min(backoffFirst<<min(l.deaths-1, 10), backoffMost)
+		l.restartAt += min(backoffFirst<<min(l.deaths-1, 10), backoffMax)
 	}
 	l.deaths++
 	if read {
@@ -307,39 +307,39 @@ func (l *loop) died(how string, said []byte, worked, read bool) {
 	if last := lastLines(said); last != "" {
 		how += ": " + last
 	}
-	if len(l.flights) == 0 || l.failures < mostFailures && all < mostFailuresAll {
-		l.tell("ended before it read a record: " + how)
+	if len(l.attempts) == 0 || l.failures < maxFailures && all < maxFailuresAll {
+		l.notify("ended before it read a record: " + how)
 		return
 	}
-	f := l.flights[0]
+	f := l.attempts[0]
 	f.Outcome, f.BadCommand = task.StartFailed, true
 	f.Err = fmt.Errorf("worker %s ended %d times before it read a record: %s",
 		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), max(l.failures, all), how)
 }
 
-// mostNotices is how many messages a run shows, as all its workers may fail all the time.
-const mostNotices = 20
+// maxNotices is how many messages a run shows at most, as all workers may keep failing.
+const maxNotices = 20
 
-// tell shows a message about the worker without waiting for it.
-func (l *loop) tell(what string) {
+// notify shows a message about the worker. It does not wait.
+func (l *loop) notify(what string) {
 	text := fmt.Sprintf("worker %d %s", l.slot.ID, what)
 	n := l.notices.Add(1)
-	if l.Notice == nil || n > mostNotices {
+	if l.Notice == nil || n > maxNotices {
 		return
 	}
-	if n == mostNotices {
-		text += "; what else goes wrong with workers is not shown"
+	if n == maxNotices {
+		text += "; further messages about workers are not shown"
 	}
-	l.saying.Go(func() { l.Notice(text) })
+	l.notifying.Go(func() { l.Notice(text) })
 }
 
-// proven takes note of a worker that works.
-func (l *loop) proven() {
+// resetFailures records that a worker has worked.
+func (l *loop) resetFailures() {
 	l.deaths, l.failures = 0, 0
 	l.Workers.failures.Store(0)
 }
 
-// lastLines returns the end of what a worker said, on one line.
+// lastLines returns the end of a worker's stderr as one line.
 func lastLines(said []byte) string {
 	const most = 200
 	lines := strings.FieldsFunc(string(said), func(r rune) bool { return r == '\n' || r == '\r' })

@@ -218,9 +218,9 @@ func lines(t *testing.T, n int) *loop {
 	c := newCrowd(t, Config{}, "cat")
 	l := newLoop(c.Workers, task.Slot{ID: 1})
 	for id := range n {
-		l.push(task.Attempt{Task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
+		l.addAttempt(task.Attempt{Task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
 	}
 	l.w = newWorker(l, &proc.Worker{In: -1, Out: -1, Err: -1})
-	l.w.placed, l.w.put = n, math.MaxInt64
+	l.w.encoded, l.w.encodedBytes = n, math.MaxInt64
 	return l
 }

@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	smallOutput   = 1 << 10  // up to this size outputs share the memory of a slab
-	slabSize      = 16 << 10 // the size of that
-	flightsAtOnce = 16       // flights that are allocated together, which costs less
-	mostMemory    = 64 << 10 // how much of an unfinished output is kept outside of the spool
-	excerptSize   = 60       // how much of an answer a message shows
+	smallOutput    = 1 << 10  // up to this size, outputs share a slab
+	slabSize       = 16 << 10 // size of a slab
+	attemptsAtOnce = 16       // number of attempts that are allocated together, which is faster
+	maxPending     = 64 << 10 // maximum size of an unfinished output outside of the spool
+	excerptSize    = 60       // maximum size of an answer in a message
 )
 
-// output holds the stderr of a flight, and its stdout where that is streamed, long, or a
-// filter's.
+// output holds the stderr of an attempt. It also holds its stdout if that is streamed or large, or
+// comes from a filter.
 type output struct {
 	out, err spool.Stream
 
-	// for others to see while the record is unanswered
+	// used by other goroutines while the record is unanswered
 
 	id     uint64
 	number int
-	last   []byte // the end of stderr; under the loop's mu
+	last   []byte // the end of stderr; guarded by the loop's mu
 }
 
-// open returns the output of a flight.
-func (l *loop) open(f *flight) *output {
-	if f.said == nil {
-		f.said = &output{id: f.Task.ID, number: f.Attempt}
+// openOutput returns the output of an attempt. It creates it if necessary.
+func (l *loop) openOutput(f *openAttempt) *output {
+	if f.output == nil {
+		f.output = &output{id: f.Task.ID, number: f.Attempt}
 		if l.Plan.Keeps() {
-			f.said.out.Kept, f.said.err.Kept = l.Store.Buffer(), l.Store.Buffer()
+			f.output.out.Kept, f.output.err.Kept = l.Store.Buffer(), l.Store.Buffer()
 		}
 		if l.Plan.Show == task.ShowLines {
 			a := f.attempt()
 			a.Slot = l.slot
-			f.said.out.To, f.said.err.To = l.Open(a)
+			f.output.out.To, f.output.err.To = l.Open(a)
 		}
 	}
-	return f.said
+	return f.output
 }
 
 // close ends the streams.
@@ -52,7 +52,7 @@ func (s *output) close() {
 	s.err.End()
 }
 
-// discard gives up the output of a flight, which may be nil.
+// discard closes and discards the output. s may be nil.
 func (s *output) discard() {
 	if s != nil {
 		s.close()
@@ -61,47 +61,47 @@ func (s *output) discard() {
 	}
 }
 
-// addStderr adds to the stderr of a flight.
-func (l *loop) addStderr(f *flight, p []byte) {
-	s := l.open(f)
-	_ = s.err.Write(p) // the result has the error
+// addStderr appends p to the stderr of an attempt, and makes it visible to other goroutines.
+func (l *loop) addStderr(f *openAttempt, p []byte) {
+	s := l.openOutput(f)
+	_ = s.err.Write(p) // the result will have the error
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.last == nil {
-		l.speaking = append(l.speaking, s)
+		l.liveStderr = append(l.liveStderr, s)
 	}
 	s.last = spool.LastOf(s.last, p)
 }
 
-// hide hides s, which may be nil, from others.
-func (l *loop) hide(s *output) {
+// unpublish hides the output from other goroutines. s may be nil.
+func (l *loop) unpublish(s *output) {
 	if s == nil || s.last == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.speaking = slices.DeleteFunc(l.speaking, func(o *output) bool { return o == s })
+	l.liveStderr = slices.DeleteFunc(l.liveStderr, func(o *output) bool { return o == s })
 }
 
-// speaking calls each with what workers have written on stderr for records that they
-// have not answered, while that does not change.
-func (w *Workers) speaking(each func(*output)) {
+// eachLiveStderr calls each for the stderr of every record that has not been answered. The stderr does
+// not change during the call.
+func (w *Workers) eachLiveStderr(each func(*output)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.loops {
 		l.mu.Lock()
-		for _, s := range l.speaking {
+		for _, s := range l.liveStderr {
 			each(s)
 		}
 		l.mu.Unlock()
 	}
 }
 
-// Live returns what the worker has written on stderr for the unanswered record of a task,
-// and the number of the attempt, or 0 if that is nothing. An answer is there as a whole
-// or not at all, so there is no stdout. For other tasks see proc.Local.
+// Live returns the worker's stderr so far for the unanswered record of a task, and the number of
+// the attempt, or 0 if there is none. There is no stdout, because answers are complete or
+// missing. For other tasks see proc.Local.
 func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
-	w.speaking(func(s *output) {
+	w.eachLiveStderr(func(s *output) {
 		if s.id == id && s.err.Kept != nil {
 			stderr, attempt = s.err.Kept.Hold(), s.number
 		}
@@ -112,37 +112,36 @@ func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	return nil, stderr, attempt
 }
 
-// Said returns the end of that, for each task.
+// Said returns the end of the worker's stderr for the unanswered record of each task.
 func (w *Workers) Said() map[uint64][]byte {
 	all := map[uint64][]byte{}
-	w.speaking(func(s *output) { all[s.id] = slices.Clone(s.last) })
+	w.eachLiveStderr(func(s *output) { all[s.id] = slices.Clone(s.last) })
 	return all
 }
 
-// strays returns where stderr goes that belongs to no record.
-func (l *loop) strays() io.Writer {
+// strayWriter returns the writer for stderr that belongs to no record.
+func (l *loop) strayWriter() io.Writer {
 	if l.Stray == nil {
 		return io.Discard
 	}
-	if l.stray == nil {
-		l.stray = l.Stray(l.slot)
+	if l.strayTo == nil {
+		l.strayTo = l.Stray(l.slot)
 	}
-	return l.stray
+	return l.strayTo
 }
 
-// keepSmall makes a copy of p the stdout of a flight that has ended.
-func (l *loop) keepSmall(p []byte, f *flight) {
+// keepSmall sets the stdout of an ended attempt to a copy of p.
+func (l *loop) keepSmall(p []byte, f *openAttempt) {
 	if len(l.slab)+len(p) > cap(l.slab) {
 		l.slab = make([]byte, 0, slabSize)
 	}
 	n := len(l.slab)
 	l.slab = append(l.slab, p...)
-	f.out = l.slab[n:len(l.slab):len(l.slab)]
-	f.Stdout = &f.out
+	f.smallOut = l.slab[n:len(l.slab):len(l.slab)]
+	f.Stdout = &f.smallOut
 }
 
-// excerpt returns the beginning of an answer, of which p is the last part, for a
-// message.
+// excerpt returns the beginning of an answer for a message. p is the last part of the answer.
 func (w *worker) excerpt(p []byte) string {
 	if kept := w.partial.Kept; kept != nil {
 		first := make([]byte, excerptSize+1)

@@ -3,143 +3,88 @@ package coproc
 import (
 	"fmt"
 	"io"
-	"sync/atomic"
 	"syscall"
 
 	"crew/runner/decide/task"
-	"crew/runner/exec/kernel"
 )
 
-// send writes as much as the worker takes.
+// send writes to the worker's stdin until the pipe is full or there is nothing to write.
 func (w *worker) send() {
-	for w.ready && !w.full && !w.shut && w.In >= 0 {
+	for w.ready && !w.pipeFull && !w.stdinClosed && w.In >= 0 {
 		if len(w.out) == 0 {
 			if w.protocol == task.FilterProtocol {
-				if !w.feed() {
+				if !w.sendBlock() {
 					return
 				}
 				continue
 			}
-			if w.place(); len(w.out) == 0 {
+			if w.encode(); len(w.out) == 0 {
 				return
 			}
 		}
 		n, err := syscall.Write(w.In, w.out)
 		if err != nil {
 			n = 0
-			w.cannotWrite(err)
+			w.writeFailed(err)
 		}
 		w.out = w.out[n:]
 	}
 }
 
-// cannotWrite takes note of an error of a write to the worker.
-func (w *worker) cannotWrite(err error) {
+// writeFailed handles an error of a write to the worker.
+func (w *worker) writeFailed(err error) {
 	switch err {
 	case syscall.EAGAIN:
-		w.full = true
+		w.pipeFull = true
 	case syscall.EINTR:
 	case io.ErrUnexpectedEOF:
-		f := w.flights[w.placed]
+		f := w.attempts[w.encoded]
 		f.Outcome, f.Err = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.record())
-		w.finish(false)
-	default: // it may still answer what it has read, or be about to end
-		w.retired, w.shut = true, true
-		w.over = min(w.over, w.run+grace)
+		w.endWorker(false)
+	default: // the worker may still answer the records that it has read, or be about to end
+		w.retired, w.stdinClosed = true, true
+		w.hangUpAt = min(w.hangUpAt, w.now+closeGrace)
 	}
 }
 
-// start places the first byte of a flight.
-func (w *worker) start(f *flight) {
-	f.begin, f.since, f.Start = w.put+int64(len(w.out)), w.run, w.at
-	w.count++
-	if w.count == w.Records {
+// beginRecord records that the next byte of the worker's input is the first byte of f.
+func (w *worker) beginRecord(f *openAttempt) {
+	f.begin, f.since, f.Start = w.encodedBytes+int64(len(w.out)), w.now, w.wall
+	w.started++
+	if w.started == w.Records {
 		w.retired = true
 	}
 	if w.begun() == 0 {
-		w.flush()
+		w.flushStderr()
 	}
 }
 
-// place places what the worker gets next.
-func (w *worker) place() {
-	b := w.room[:0]
-	for w.placed < len(w.flights) && len(b) < pipeSize {
-		f := w.flights[w.placed]
+// encode fills out with the next bytes of the worker's input.
+func (w *worker) encode() {
+	b := w.outBuf[:0]
+	for w.encoded < len(w.attempts) && len(b) < pipeSize {
+		f := w.attempts[w.encoded]
 		o := f.attempt().Origin()
-		if w.part == 0 {
+		if w.encodedPart == 0 {
 			if w.retired {
 				break
 			}
 			w.out = b
-			w.start(f)
+			w.beginRecord(f)
 			b = w.protocol.Begin(b, o.Task)
 		}
-		rest := f.Task.Stdin[w.part:]
+		rest := f.Task.Stdin[w.encodedPart:]
 		n := min(len(rest), pipeSize)
 		b = append(b, rest[:n]...)
 		if n < len(rest) {
-			w.part += int64(n)
+			w.encodedPart += int64(n)
 			break
 		}
 		b = w.protocol.End(b, o.Number, o.Units, f.Task.Makes)
-		f.end = w.put + int64(len(b))
-		w.part = 0
-		w.placed++
+		f.end = w.encodedBytes + int64(len(b))
+		w.encodedPart = 0
+		w.encoded++
 	}
-	w.out, w.room = b, b
-	w.put += int64(len(b))
-}
-
-// bell wakes a loop that sleeps in poll(2). Ringing costs a system call only then.
-type bell struct {
-	state atomic.Int32
-	fd    int // of a pipe, for reading; -1 before it is first needed, and if there is none to be had
-	to    int // its other end
-}
-
-// States of a bell.
-const (
-	awake int32 = iota
-	asleep
-	rung
-)
-
-// ring wakes the loop, or keeps it from sleeping.
-func (b *bell) ring() {
-	if b.state.Swap(rung) == asleep && b.fd >= 0 {
-		_, _ = syscall.Write(b.to, []byte{0})
-	}
-}
-
-// sleep is called before poll(2). It returns false if the bell has rung since the last
-// call of rang.
-func (b *bell) sleep() bool {
-	if b.fd < 0 {
-		var ends [2]int
-		if err := kernel.Pipe(&ends); err == nil {
-			b.fd, b.to = ends[0], ends[1]
-		}
-	}
-	return b.state.CompareAndSwap(awake, asleep)
-}
-
-// wake is called after poll(2), which saw revents of the bell.
-func (b *bell) wake(revents int16) {
-	b.state.CompareAndSwap(asleep, awake)
-	if revents != 0 {
-		var rings [8]byte
-		_, _ = syscall.Read(b.fd, rings[:])
-	}
-}
-
-// rang reports whether the bell has rung since the last call.
-func (b *bell) rang() bool {
-	return b.state.Load() == rung && b.state.CompareAndSwap(rung, awake)
-}
-
-func (b *bell) close() {
-	if b.fd >= 0 {
-		_, _ = syscall.Close(b.fd), syscall.Close(b.to)
-	}
+	w.out, w.outBuf = b, b
+	w.encodedBytes += int64(len(b))
 }
