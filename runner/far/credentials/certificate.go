@@ -20,19 +20,21 @@ import (
 	"crew/runner/keep/trust"
 )
 
-// certified is for how long a hub's own certificates hold. Whoever wants it shorter gives the
-// hub one.
-const certified = 20 * 365 * 24 * time.Hour
+// validity is how long the certificates that a hub issues itself are valid. A user who wants a
+// shorter time gives the hub a certificate.
+const validity = 20 * 365 * 24 * time.Hour
 
-// Certificate is what a hub shows of itself.
+// Certificate is the certificate with which a hub identifies itself.
 type Certificate struct {
 	TLS   *tls.Config
-	Names []string // by which clients may call it
-	CA    string   // what they are to trust, as PEM; "" for a public authority
+	Names []string // names by which clients may reach the hub
+	CA    string   // certificate that clients must trust, as PEM; "" if a public authority has signed
 }
 
-// Load reads a certificate from files. Without hosts, clients call the hub by the names in it.
-func Load(file, key string, hosts []string) (c Certificate, err error) {
+// LoadCertificate reads a certificate and its key from files. It fails if the certificate has expired
+// or is not valid for one of hosts. If hosts is empty, clients reach the hub by the names in the
+// certificate.
+func LoadCertificate(file, key string, hosts []string) (c Certificate, err error) {
 	cert, err := tls.LoadX509KeyPair(file, key)
 	if err != nil {
 		return c, fmt.Errorf("read the certificate: %w", err)
@@ -55,37 +57,37 @@ func Load(file, key string, hosts []string) (c Certificate, err error) {
 	if len(c.Names) == 0 {
 		return c, fmt.Errorf("%s names no host, or many by a wildcard: give --host NAME, by which clients find the hub", file)
 	}
-	c.TLS, c.CA = configOf(cert), authorityOf(cert)
+	c.TLS, c.CA = tlsConfig(cert), authorityPEM(cert)
 	return c, nil
 }
 
-func configOf(cert tls.Certificate) *tls.Config {
+func tlsConfig(cert tls.Certificate) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 }
 
-// authorityOf returns what is to be trusted for a certificate that no public authority has signed,
-// and otherwise "".
-func authorityOf(cert tls.Certificate) string {
-	between := x509.NewCertPool()
+// authorityPEM returns the certificate to trust if no public authority has signed cert, and otherwise
+// "".
+func authorityPEM(cert tls.Certificate) string {
+	intermediates := x509.NewCertPool()
 	for _, der := range cert.Certificate[1:] {
 		if c, err := x509.ParseCertificate(der); err == nil {
-			between.AddCert(c)
+			intermediates.AddCert(c)
 		}
 	}
-	if _, err := cert.Leaf.Verify(x509.VerifyOptions{Intermediates: between}); err != nil {
-		return pemOf(cert.Certificate[len(cert.Certificate)-1])
+	if _, err := cert.Leaf.Verify(x509.VerifyOptions{Intermediates: intermediates}); err != nil {
+		return encodePEM(cert.Certificate[len(cert.Certificate)-1])
 	}
 	return ""
 }
 
-// Make makes a certificate for names, which the hub's own authority signs. That is made once, in
-// a file of the directory.
-func Make(dir string, names []string) (c Certificate, err error) {
+// MakeCertificate issues a certificate for names, signed by the hub's own authority. The authority is
+// created on first use and stored in dir.
+func MakeCertificate(dir string, names []string) (c Certificate, err error) {
 	file := filepath.Join(dir, "ca.pem")
 	ca, err := tls.LoadX509KeyPair(file, file)
 	if errors.Is(err, os.ErrNotExist) {
 		var text []byte
-		if ca, text, err = issue(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(certified)}, "hub of crew", nil); err == nil {
+		if ca, text, err = issue(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(validity)}, "hub of crew", nil); err == nil {
 			err = trust.WritePrivate(file, text)
 		}
 	}
@@ -104,11 +106,11 @@ func Make(dir string, names []string) (c Certificate, err error) {
 	if err != nil {
 		return c, fmt.Errorf("make the hub's certificate: %w", err)
 	}
-	return Certificate{configOf(cert), names, pemOf(ca.Certificate[0])}, nil
+	return Certificate{tlsConfig(cert), names, encodePEM(ca.Certificate[0])}, nil
 }
 
-// issue makes a certificate for a new key, which an authority signs, or the key itself. It
-// returns both, also as PEM.
+// issue creates a key and a certificate for it, signed by by, or by the key itself if by is nil. It
+// returns both as a pair and as PEM.
 func issue(c *x509.Certificate, name string, by *tls.Certificate) (pair tls.Certificate, text []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -124,12 +126,12 @@ func issue(c *x509.Certificate, name string, by *tls.Certificate) (pair tls.Cert
 	if err != nil {
 		return pair, nil, err
 	}
-	secret, _ := x509.MarshalPKCS8PrivateKey(key) // or else it is no pair
-	text = append([]byte(pemOf(der)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+	secret, _ := x509.MarshalPKCS8PrivateKey(key) // X509KeyPair fails without it
+	text = append([]byte(encodePEM(der)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
 	pair, err = tls.X509KeyPair(text, text)
 	return pair, text, err
 }
 
-func pemOf(der []byte) string {
+func encodePEM(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	publicPrefix = "crew-key:"    // of a public key, in a file of --trust
-	secretPrefix = "crew-secret:" // of what --sign reads
+	publicPrefix = "crew-key:"    // begins a public key in a file of --trust
+	secretPrefix = "crew-secret:" // begins a secret key in a file of --sign
 )
 
 var keyText = base64.RawURLEncoding.Strict()
 
-// Key signs. It is safe for concurrent use.
+// Key is a key that signs. It is safe for concurrent use.
 type Key struct {
-	Signer [32]byte // its public half
+	Signer [32]byte // public key
 	secret ed25519.PrivateKey
 }
 
-// NewKey returns a key that nobody has yet.
+// NewKey returns a new random key.
 func NewKey() *Key {
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // never fails
@@ -37,8 +37,7 @@ func seededKey(seed []byte) *Key {
 	return k
 }
 
-// LoadKey reads a key that crew engine key has made. It refuses a file that
-// others can read.
+// LoadKey reads a key from a file made by crew engine key. It refuses a file that others can read.
 func LoadKey(file string) (*Key, error) {
 	info, err := os.Stat(file)
 	var text []byte
@@ -61,7 +60,7 @@ func LoadKey(file string) (*Key, error) {
 	return nil, fmt.Errorf("%s holds no signing key: crew engine key FILE makes one", file)
 }
 
-// Save writes the key to a new file that nobody else can read.
+// Save writes the key to a new file that only its owner can read. It fails if the file exists.
 func (k *Key) Save(file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -78,20 +77,20 @@ func (k *Key) Save(file string) error {
 	return nil
 }
 
-// Line returns the line that makes a worker trust k.
+// Line returns the line that makes a worker trust k. See the function Line.
 func (k *Key) Line() string { return Line(k.Signer) }
 
-// Line returns the line that stands for the public half of a key in a file of trusted ones.
+// Line returns the line for a public key in a file of trusted keys.
 func Line(signer [32]byte) string { return publicPrefix + keyText.EncodeToString(signer[:]) }
 
-// Sign returns the signature of a text.
 func (k *Key) Sign(text []byte) [64]byte { return [64]byte(ed25519.Sign(k.secret, text)) }
 
-// Keys holds the public halves of the keys whose signatures count. It is safe for concurrent use.
+// Keys is a set of trusted public keys. A nil Keys trusts none. It is safe for concurrent use as long
+// as it is not changed.
 type Keys map[[32]byte]bool
 
-// LoadKeys reads files of public keys, one a line. Blank lines, and those that begin
-// with #, are skipped. A key can also stand in place of a file.
+// LoadKeys reads files of public keys, one key a line. It skips blank lines and lines that begin with
+// #. An element of files can also be a key itself.
 func LoadKeys(files []string) (Keys, error) {
 	t := Keys{}
 	for _, file := range files {
@@ -109,7 +108,7 @@ func LoadKeys(files []string) (Keys, error) {
 			if line == "" || line[0] == '#' {
 				continue
 			}
-			key, err := trustKey(line)
+			key, err := parsePublicKey(line)
 			if err != nil {
 				return nil, fmt.Errorf("%s, line %d: %w", file, n, err)
 			}
@@ -122,8 +121,8 @@ func LoadKeys(files []string) (Keys, error) {
 	return t, nil
 }
 
-// trustKey parses a public key, behind which a comment may follow.
-func trustKey(line string) (key [32]byte, err error) {
+// parsePublicKey parses a public key, which may be followed by a comment.
+func parsePublicKey(line string) (key [32]byte, err error) {
 	word, _, _ := strings.Cut(line, " ")
 	text, public := strings.CutPrefix(word, publicPrefix)
 	b, err := keyText.DecodeString(text)

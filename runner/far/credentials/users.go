@@ -1,6 +1,6 @@
-// Package credentials is by what a hub of crew engine serve and its clients know each other: the
-// hub's certificate, and the passwords of its users. Workers trust commands by the keys that have
-// signed them (Keys).
+// Package credentials holds the means by which a hub of crew engine serve and its clients identify each
+// other: the hub's certificate and its users' passwords. It also holds the keys that sign commands, and
+// the sets of keys that workers trust.
 package credentials
 
 import (
@@ -22,31 +22,31 @@ import (
 	"crew/runner/keep/trust"
 )
 
-// Owner is the name of the user who may do everything.
+// Owner is the name of the user who is allowed everything.
 const Owner = "admin"
 
-// User is a user of a hub, as JSON.
+// User is a user of a hub, as stored in JSON.
 type User struct {
 	Name      string    `json:"name"`
-	Submitter bool      `json:"submitter,omitempty"` // or else a worker
+	Submitter bool      `json:"submitter,omitempty"` // false for a worker
 	Expires   time.Time `json:"expires,omitzero"`
-	Hash      []byte    `json:"sha256,omitempty"` // of the password, which nobody could guess
+	Hash      []byte    `json:"sha256,omitempty"` // of the password; no salt is needed, since passwords are random
 }
 
-// Users decides who may connect to a hub, and what they may do there. It is safe for
-// concurrent use.
+// Users decides who may connect to a hub and with which permissions. It is safe for concurrent use.
 type Users struct {
-	file   string // of the list
-	owner  []byte // as User.Hash
+	file   string // holds list
+	owner  []byte // the owner's User.Hash
 	rights func(User) *server.Permissions
 
 	mu   sync.Mutex
 	list []User
 }
 
-// OpenUsers reads the users of a hub in dir. rights returns what one may do.
+// OpenUsers reads the users of a hub from its directory dir, and creates the file if it does not exist.
+// rights returns a user's permissions.
 func OpenUsers(dir, ownerPassword string, rights func(User) *server.Permissions) (*Users, error) {
-	u := &Users{file: filepath.Join(dir, "users.json"), owner: hashOf(ownerPassword), rights: rights}
+	u := &Users{file: filepath.Join(dir, "users.json"), owner: hash(ownerPassword), rights: rights}
 	text, err := os.ReadFile(u.file)
 	switch {
 	case err == nil:
@@ -54,18 +54,18 @@ func OpenUsers(dir, ownerPassword string, rights func(User) *server.Permissions)
 			err = fmt.Errorf("read %s: %w: remove it, and invite all users again", u.file, err)
 		}
 	case errors.Is(err, os.ErrNotExist):
-		err = u.write(nil)
+		err = u.writeLocked(nil)
 	}
 	return u, err
 }
 
-func hashOf(password string) []byte {
+func hash(password string) []byte {
 	sum := sha256.Sum256([]byte(password))
 	return sum[:]
 }
 
-// write replaces the list, on disk and then here.
-func (u *Users) write(list []User) error {
+// writeLocked replaces the list, first on disk and then in memory. The caller must hold mu.
+func (u *Users) writeLocked(list []User) error {
 	text, err := json.MarshalIndent(list, "", "  ")
 	if err == nil {
 		err = trust.WritePrivate(u.file, append(text, '\n'))
@@ -76,23 +76,23 @@ func (u *Users) write(list []User) error {
 	return err
 }
 
-func (u *Users) index(name string) int {
+func (u *Users) indexLocked(name string) int {
 	return slices.IndexFunc(u.list, func(v User) bool { return v.Name == name })
 }
 
-// Check has a client be the user that it says it is. See server.Authentication.
+// Check authenticates a client. See server.Authentication.
 func (u *Users) Check(c server.ClientAuthentication) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	o := c.GetOpts()
 	v := User{Name: Owner, Hash: u.owner}
 	as := &server.User{Username: o.Username}
-	if i := u.index(o.Username); i >= 0 {
+	if i := u.indexLocked(o.Username); i >= 0 {
 		v = u.list[i]
 		as.Permissions, as.ConnectionDeadline = u.rights(v), v.Expires
 	}
-	// By an nkey the server would call the client, so that revoke missed it.
-	if v.Name != o.Username || v.expired() || o.Nkey != "" || subtle.ConstantTimeCompare(v.Hash, hashOf(o.Password)) != 1 {
+	// With an nkey, the server would name the client by that, and revoke would miss it.
+	if v.Name != o.Username || v.expired() || o.Nkey != "" || subtle.ConstantTimeCompare(v.Hash, hash(o.Password)) != 1 {
 		return false
 	}
 	c.RegisterUser(as)
@@ -101,33 +101,34 @@ func (u *Users) Check(c server.ClientAuthentication) bool {
 
 func (v *User) expired() bool { return !v.Expires.IsZero() && time.Now().After(v.Expires) }
 
-func odd(r rune) bool {
+func invalid(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
 }
 
-// Invite adds a user, and returns the password.
+// Invite adds a user and returns the user's password. It fails if the name is invalid, or taken by a
+// user who has not expired.
 func (u *Users) Invite(v User) (password string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if v.Name == Owner || strings.ContainsFunc(v.Name, odd) || v.Name == "" {
+	if v.Name == Owner || strings.ContainsFunc(v.Name, invalid) || v.Name == "" {
 		return "", fmt.Errorf("nobody can be called %s: choose another name", v.Name)
 	}
-	if i := u.index(v.Name); i >= 0 && !u.list[i].expired() {
+	if i := u.indexLocked(v.Name); i >= 0 && !u.list[i].expired() {
 		return "", fmt.Errorf("%s is invited already: choose another name, or run crew engine revoke %[1]s first", v.Name)
 	}
 	password = rand.Text()
-	v.Hash = hashOf(password)
+	v.Hash = hash(password)
 	list := slices.DeleteFunc(slices.Clone(u.list), func(w User) bool { return w.Name == v.Name })
-	return password, u.write(append(list, v))
+	return password, u.writeLocked(append(list, v))
 }
 
-// Revoke removes a user.
+// Revoke removes a user. The owner cannot be removed.
 func (u *Users) Revoke(name string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	i := u.index(name)
+	i := u.indexLocked(name)
 	if i >= 0 {
-		return u.write(slices.Delete(slices.Clone(u.list), i, i+1))
+		return u.writeLocked(slices.Delete(slices.Clone(u.list), i, i+1))
 	}
 	if name == Owner {
 		return errors.New("the hub would have no owner: remove admin.json from its directory and start it again, and it makes another password")

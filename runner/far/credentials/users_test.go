@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A name is one user's until that is revoked or expires, and the list outlives the hub.
+// A name belongs to one user until the user is revoked or expires, and the list outlives the hub.
 func TestUsers(t *testing.T) {
 	dir := t.TempDir()
 	u, err := OpenUsers(dir, "p", nil)

@@ -120,9 +120,9 @@ func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Optio
 	var cert credentials.Certificate
 	var err error
 	if c.Cert == "" {
-		cert, err = credentials.Make(h.dir, l.Names)
+		cert, err = credentials.MakeCertificate(h.dir, l.Names)
 	} else {
-		cert, err = credentials.Load(c.Cert, c.Key, c.Hosts)
+		cert, err = credentials.LoadCertificate(c.Cert, c.Key, c.Hosts)
 	}
 	l.Names, h.ca = cert.Names, cert.CA
 	o.TLS, o.TLSTimeout, o.TLSConfig = true, 5, cert.TLS

@@ -1,7 +1,7 @@
-// Package trust decides whether a path may be trusted: whether another user could have
-// chosen what crew reads, runs or overwrites there. Files that crew goes on from, such
-// as those of a journal, must be the user's own (Own). Files that it only writes may be
-// anywhere, but it follows no symbolic link of another user to them (Resolve).
+// Package trust decides whether a path can be trusted, that is, whether another user could have chosen
+// the file that crew reads, runs or overwrites there. Files that crew relies on, for instance those of
+// a journal, must belong to the user (CheckOwner). Files that crew only writes may be anywhere, but
+// crew does not follow another user's symbolic link to them (Resolve).
 package trust
 
 import (
@@ -19,17 +19,17 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// maxLinks limits the symbolic links that a path may lead through, as in path_resolution(7).
+// maxLinks limits the symbolic links in a path, as in path_resolution(7).
 const maxLinks = 40
 
-// Error says why a path is not trusted, and what the user can do.
+// Error says why a path is not trusted, and what the user can do about it.
 type Error struct{ text string }
 
 func (e *Error) Error() string { return e.text }
 
-// Own returns an *Error unless the file or directory at path, whose status is st,
-// belongs to the user and nobody else may write to it.
-func Own(path string, st *unix.Stat_t) error {
+// CheckOwner returns an *Error unless the file or directory at path, whose status is st, belongs to the
+// user and only the user can write to it.
+func CheckOwner(path string, st *unix.Stat_t) error {
 	switch format := st.Mode & unix.S_IFMT; {
 	case format == unix.S_IFLNK:
 		return &Error{path + " is a symbolic link: remove it, or give another directory"}
@@ -43,8 +43,8 @@ func Own(path string, st *unix.Stat_t) error {
 	return nil
 }
 
-// MakeDir makes a directory that only the user can use, and those above it, unless it
-// exists. The error is an *Error if it is not the user's own.
+// MakeDir makes a directory that only the user can access, and its parents, unless it exists. The error
+// is an *Error if the directory exists and fails CheckOwner.
 func MakeDir(path string) error {
 	real, err := Resolve(path)
 	if err == nil {
@@ -63,11 +63,11 @@ func MakeDir(path string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return &os.PathError{Op: "open", Path: path, Err: unix.ENOTDIR}
 	}
-	return Own(path, &st)
+	return CheckOwner(path, &st)
 }
 
-// OpenOwn is os.OpenFile for a regular file in a directory of MakeDir. The error is an
-// *Error if the file is not the user's own; then it is as it was.
+// OpenOwn is os.OpenFile for a regular file in a directory of MakeDir. The error is an *Error if the
+// file fails CheckOwner; it is unchanged then.
 func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	dir, err := Resolve(filepath.Dir(path))
 	if err != nil {
@@ -77,14 +77,14 @@ func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	real := filepath.Join(dir, filepath.Base(path))
 	fd, err := open(real, flags&^os.O_TRUNC, perm)
 	if err != nil {
-		if unix.Lstat(real, &st) == nil && Own(path, &st) != nil {
-			return nil, Own(path, &st)
+		if unix.Lstat(real, &st) == nil && CheckOwner(path, &st) != nil {
+			return nil, CheckOwner(path, &st)
 		}
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), path)
 	if err = unix.Fstat(fd, &st); err == nil {
-		err = Own(path, &st)
+		err = CheckOwner(path, &st)
 	}
 	if err == nil && flags&os.O_TRUNC != 0 {
 		err = f.Truncate(0)
@@ -96,8 +96,8 @@ func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// WritePrivate replaces a file that only its user can read. It is on disk when
-// WritePrivate returns.
+// WritePrivate replaces a file that only its user can read. The file is durable when WritePrivate
+// returns.
 func WritePrivate(path string, text []byte) error {
 	f, err := OpenOwn(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -127,8 +127,8 @@ func OpenFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Open is OpenFile for a descriptor. If a link on the way is not to be followed, the
-// error is an *Error.
+// Open is like OpenFile, but returns a descriptor. The error is an *Error if there is a link in the
+// path that must not be followed.
 func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 	real, magic, err := resolve(path)
 	if err != nil {
@@ -148,8 +148,8 @@ func Open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 	return fd, err
 }
 
-// open opens a file with no symbolic link in its path, by opening one directory after another. If
-// somebody puts a link there meanwhile, it fails.
+// open opens a file whose path contains no symbolic links, by opening one directory after another. It
+// fails if another user puts a link there meanwhile.
 func open(path string, flags int, perm fs.FileMode) (fd int, err error) {
 	dir, base := filepath.Split(path)
 	names := strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
@@ -179,18 +179,18 @@ func openat(dir int, name string, flags int, perm fs.FileMode) (fd int, err erro
 	return fd, err
 }
 
-// Resolve returns a path to the same file with no symbolic link in it. What does not
-// exist stays as it is. The error is an *Error if a link is not to be followed: if
-// another user may have made it, as it belongs to him and stands in a directory where
-// others than this user and root may write. (With fs.protected_symlinks the kernel does
-// the same, but only in directories with the sticky bit; proc_sys_fs(5).)
+// Resolve returns a path to the same file without symbolic links. Elements that do not exist are kept.
+// The error is an *Error if a link must not be followed because another user may have made it: it
+// belongs to another user and is in a directory that others than this user and root may write to. (With
+// fs.protected_symlinks the kernel does the same, but only in directories with the sticky bit;
+// proc_sys_fs(5).)
 func Resolve(path string) (string, error) {
 	real, _, err := resolve(path)
 	return real, err
 }
 
-// resolve is Resolve. If magic is true, the path leads through a link of proc(5), which
-// only the kernel can follow, and stays as it is from there on.
+// resolve is Resolve. If magic is true, the path contains a link of proc(5), which only the kernel can
+// follow; real keeps the rest of the path from there on.
 func resolve(path string) (real string, magic bool, err error) {
 	rest, links := path, 0
 	if filepath.IsAbs(path) {
@@ -233,24 +233,24 @@ func resolve(path string) (real string, magic bool, err error) {
 	return cmp.Or(real, "."), false, nil
 }
 
-// trusted reports whether a user can do anything that this one can. Where the user
-// namespace knows no root, root's files have the owner of the root directory.
+// trusted reports whether a user can do anything that this user can. In a user namespace without root,
+// root's files have the owner of the root directory.
 func trusted(uid uint32) bool {
 	var root unix.Stat_t
 	return uid == uint32(os.Geteuid()) || uid == 0 || unix.Lstat("/", &root) == nil && uid == root.Uid
 }
 
-// Whole is a file that takes its name when it is complete: until then it has a temporary
-// name in the same directory.
-type Whole struct {
-	*os.File        // nil once it is complete or dropped
-	Path     string // the name that it takes
+// AtomicFile is a file that gets its name when it is complete. Until then it has a temporary name in
+// the same directory.
+type AtomicFile struct {
+	*os.File        // nil after Commit or Drop
+	Path     string // the final name
 }
 
-// CreateWhole begins a file. If path is a symbolic link, the file that it names is
-// replaced. The caller must call Drop in the end. Errors do not name the file, but for an
-// Error.
-func CreateWhole(path string) (*Whole, error) {
+// CreateAtomic creates a file that will replace path. If path is a symbolic link, its target will be
+// replaced. The caller must call Drop in the end, even after Commit. Errors do not contain the name of
+// the file, except for an *Error.
+func CreateAtomic(path string) (*AtomicFile, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, errors.New("not a regular file: name one that can be replaced as a whole")
 	}
@@ -265,12 +265,12 @@ func CreateWhole(path string) (*Whole, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Whole{f, target}, nil
+	return &AtomicFile{f, target}, nil
 }
 
-// Complete puts the file in place of the old one, if there is one. After an error the old
-// one is still there.
-func (w *Whole) Complete() error {
+// Commit gives the file its name, replacing an existing file. After an error the existing file is
+// unchanged.
+func (w *AtomicFile) Commit() error {
 	if err := os.Rename(w.Name(), w.Path); err != nil {
 		return err
 	}
@@ -279,8 +279,8 @@ func (w *Whole) Complete() error {
 	return err
 }
 
-// Drop removes the file unless it is complete. It may be repeated.
-func (w *Whole) Drop() {
+// Drop removes the file unless it was committed. It may be called more than once.
+func (w *AtomicFile) Drop() {
 	if w.File != nil {
 		w.Close()
 		os.Remove(w.Name())

@@ -15,7 +15,7 @@ import (
 
 const other = 12345
 
-// give makes a file or a link one of another user.
+// give changes the owner of a file or a link to another user.
 func give(t *testing.T, path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -48,8 +48,8 @@ func write(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A link of another user in a directory where others may write is not followed, be it
-// the last part of a path or before.
+// Another user's link in a directory where others may write is not followed, whether it is
+// the last element of a path or an earlier one.
 func TestLinkOfAnotherUser(t *testing.T) {
 	dir, mine := shared(t), t.TempDir()
 	victim := filepath.Join(mine, "victim")
@@ -70,8 +70,8 @@ func TestLinkOfAnotherUser(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(mine, "new"))
 }
 
-// Links of the user are followed wherever they are, and of others where only the user
-// can have put them.
+// The user's own links are followed everywhere, and others' links in directories where only the
+// user can have put them.
 func TestLinksThatAreFollowed(t *testing.T) {
 	dir, mine := shared(t), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(mine, "real"), 0o777))
@@ -113,7 +113,7 @@ func TestLinksThatAreFollowed(t *testing.T) {
 	require.ErrorIs(t, write("none/x"), os.ErrNotExist)
 }
 
-// What only the kernel can follow is opened, too.
+// A path that only the kernel can follow can be opened, too.
 func TestOpenDescriptor(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestOpenOwn(t *testing.T) {
 	require.NotZero(t, size())
 }
 
-// A directory that becomes a link while a file in it is opened does not lead elsewhere.
+// A directory that is replaced by a link while a file in it is opened does not lead elsewhere.
 func TestOpenIsNotFooled(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"victim", "dir"} {

@@ -22,7 +22,7 @@ import (
 // complete: Close renames it.
 type JUnit struct {
 	path, suite string
-	file        *trust.Whole
+	file        *trust.AtomicFile
 	w           *bufio.Writer
 	xml         *xml.Encoder // writes to w
 	counts      counts
@@ -37,7 +37,7 @@ type counts struct{ tests, failures, errors, skipped int64 }
 // in the end. If path is a symbolic link, the target is replaced.
 func OpenJUnit(path, suite string) (*JUnit, error) {
 	j := &JUnit{path: path, suite: cmp.Or(task.Shorten(suite, nameBytes), "crew")}
-	f, err := trust.CreateWhole(path)
+	f, err := trust.CreateAtomic(path)
 	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
 		return nil, fmt.Errorf("write JUnit report: %w", err)
 	}
@@ -77,7 +77,7 @@ func (j *JUnit) Close(s task.Stats) error {
 		_, err = j.file.WriteAt([]byte(j.heading(s.Elapsed(s.Last), s.Start)), 0)
 	}
 	if err == nil {
-		err = j.file.Complete()
+		err = j.file.Commit()
 	}
 	if err != nil {
 		return j.fail(err)

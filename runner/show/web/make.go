@@ -27,8 +27,8 @@ type maker struct {
 // out is the destination of a page or a trace.
 type out struct {
 	*bufio.Writer
-	file *trust.Whole // nil for stdout
-	what string       // for messages
+	file *trust.AtomicFile // nil for stdout
+	what string            // for messages
 }
 
 // newMaker returns a maker of a page, a trace or both; nil means none.
@@ -68,7 +68,7 @@ func (m *maker) complete() error {
 // complete flushes the output and puts the file in place, unless err, the error of writing it, is set.
 func (o *out) complete(err error) error {
 	if err = cmp.Or(err, o.Flush()); err == nil && o.file != nil {
-		err = o.file.Complete()
+		err = o.file.Commit()
 	}
 	return o.fail(err)
 }
@@ -106,7 +106,7 @@ func record(page, trace string) error {
 		}
 		o := &out{what: [...]string{"report ", "trace "}[i] + path}
 		var err error
-		if o.file, err = trust.CreateWhole(path); err != nil {
+		if o.file, err = trust.CreateAtomic(path); err != nil {
 			return o.fail(err)
 		}
 		defer o.file.Drop()

@@ -55,7 +55,7 @@ func inspect(path string, forbidden uint32) error {
 	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG:
 		err = syscall.ENOTDIR
 	case err == nil:
-		err = trust.Own(path, &st)
+		err = trust.CheckOwner(path, &st)
 	}
 	if err == nil && uint32(st.Mode)&forbidden != 0 {
 		err = syscall.EPERM
