@@ -29,7 +29,7 @@ const (
 // acquireHostLock locks the file for mark. It returns nil if the file cannot be opened, or if the
 // previous worker has not ended within patience.
 func acquireHostLock(mark string, patience time.Duration) *hostLock {
-	dir, err := control.Dir()
+	dir, err := control.PrivateDir()
 	if err != nil || !validName(mark) {
 		return nil
 	}

@@ -143,7 +143,7 @@ func (d runDir) each(f func(e *Ended, at int64)) (whole int64, err error) {
 	}
 }
 
-// ended returns what is stored of tasks that have ended. See control.Sight.
+// ended returns what is stored of tasks that have ended. See control.Details.
 func (d runDir) ended(ids ...uint64) map[uint64]task.EndedTask {
 	all := map[uint64]task.EndedTask{}
 	_, _ = d.each(func(e *Ended, at int64) {
@@ -193,10 +193,10 @@ type hubRun struct {
 	d       *dispatcher
 	notices *notifier
 
-	fetched  chan struct{}    // closed once the tasks are fetched, or fetching has failed
-	stopped  chan struct{}    // closed once the supervising goroutine has ended
-	visitors control.Visitors // clients of crew ctl, once the run is over
-	expiry   *time.Timer      // removes the run if its client is silent, or if its results are not fetched
+	fetched  chan struct{}         // closed once the tasks are fetched, or fetching has failed
+	stopped  chan struct{}         // closed once the supervising goroutine has ended
+	visitors control.RemoteClients // clients of crew ctl, once the run is over
+	expiry   *time.Timer           // removes the run if its client is silent, or if its results are not fetched
 
 	mu       sync.Mutex
 	record   runRecord
@@ -221,9 +221,9 @@ func (d *dispatcher) newRun(record runRecord) *hubRun {
 	l.ctx, l.giveUp = context.WithCancel(d.ctx)
 	l.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
 	about := control.Hello{Name: record.Name, Command: task.Bytes(newMessageBuilder(&record.Options.Load).text)}
-	over := control.Serve(control.Config{About: about, Do: l.answerEnded, Soon: control.Never, See: control.Sight{Ended: l.ended}})
+	over := control.Serve(control.Config{About: about, Do: l.answerEnded, Delay: control.NoSocket, Details: control.Details{Ended: l.ended}})
 	_ = over.Sink().Close(task.Stats{}) // no more tasks will come
-	l.visitors.Welcome = over.Welcome
+	l.visitors.ServeClient = over.ServeClient
 	return l
 }
 

@@ -15,13 +15,13 @@ import (
 
 // talk passes one turn of a client of crew ctl on another machine to a run. Turn 0 disconnects the
 // client.
-func talk(v *control.Visitors, o *Order, a *Answer) (err error) {
+func talk(v *control.RemoteClients, o *Order, a *Answer) (err error) {
 	if o.Turn == 0 {
-		v.Leave(o.Client)
+		v.Disconnect(o.Client)
 		return nil
 	}
 	from := task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200))
-	a.Data, a.Done, err = v.Turn(o.Client, from, o.Turn == 1, o.Data)
+	a.Data, a.Done, err = v.Exchange(o.Client, from, o.Turn == 1, o.Data)
 	return err
 }
 

@@ -42,7 +42,7 @@ type submitter struct {
 
 	attempts attemptTable
 	roster   roster
-	visitors control.Visitors
+	visitors control.RemoteClients
 	joined   chan struct{} // closed once admitWorkers has returned
 
 	suspended atomic.Bool
@@ -116,7 +116,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.resumable = sub, s, sub.Dir != "" && x.hosts == nil
 	x.builder.live = x.builder.live || sub.Plan.Streams()
-	x.visitors.Welcome, x.joined = sub.Welcome, make(chan struct{})
+	x.visitors.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
 	x.attempts = attemptTable{nc: s.nc, forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {

@@ -29,30 +29,30 @@ func (w *wiring) openControl() error {
 	if w.opts.Show.DryRun || w.opts.Control.Off {
 		return nil
 	}
-	cfg := control.Config{About: w.about(), Do: w.do, See: control.Sight{Total: w.taskCount}, Soon: controlAfter}
+	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount}, Delay: controlAfter}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {
-		cfg.See.Live = x.Live
+		cfg.Details.Live = x.Live
 	}
 	switch x := w.exec.(type) {
 	case interface{ Said() map[uint64][]byte }:
-		cfg.See.Said = x.Said
+		cfg.Details.Said = x.Said
 	case interface{ PIDs() map[uint64]int }:
-		cfg.See.PIDs = x.PIDs
+		cfg.Details.PIDs = x.PIDs
 	}
 	if w.state != nil {
-		cfg.See.Ended, cfg.See.Latest = w.state.EndedTasks, w.state.LatestEnded
+		cfg.Details.Ended, cfg.Details.Latest = w.state.EndedTasks, w.state.LatestEnded
 	}
 	if w.feed != nil {
-		cfg.Do, cfg.Feed, cfg.Soon = w.feed.Do, w.feed.Add, 0
-		cfg.About.Values, cfg.About.Most = w.opts.TakesValues(), w.opts.Serve.Feed.MaxQueued
+		cfg.Do, cfg.Feed, cfg.Delay = w.feed.Do, w.feed.Add, 0
+		cfg.About.Values, cfg.About.MaxQueued = w.opts.TakesValues(), w.opts.Serve.Feed.MaxQueued
 	}
 	if w.worker != nil || w.opts.Failure.Halt.When == core.Pause {
-		cfg.Soon = 0
+		cfg.Delay = 0
 	}
 	if w.detached != nil { // it belongs to the submitter, not to this user
-		cfg.Soon = control.Never
+		cfg.Delay = control.NoSocket
 	}
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)

@@ -102,7 +102,7 @@ func (c *ctl) find() (control.Hello, error) {
 	case err != nil:
 		return control.Hello{}, err
 	case words != nil:
-		return control.Relayed(words)
+		return control.FindRelayed(words)
 	}
 	return control.Find(c.Run)
 }

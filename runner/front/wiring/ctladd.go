@@ -141,7 +141,7 @@ func (c *ctl) eachBatch(send func([]task.Bytes) error) error {
 func (a *adder) send(words []task.Bytes) error {
 	most, values := len(words), a.run.Values || a.ctl.Stdin
 	if a.ctl.Block > 0 && values {
-		most = max(a.run.Most/2, 1)
+		most = max(a.run.MaxQueued/2, 1)
 	}
 	for part := range slices.Chunk(words, most) {
 		all := a.addition
@@ -204,7 +204,7 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 			}
 			return take(line, r)
 		})
-		_, gone := errors.AsType[*control.Unreached](err)
+		_, gone := errors.AsType[*control.Unreachable](err)
 		refused, ok := errors.AsType[*control.Refused](err)
 		switch {
 		case taken || !gone && !(ok && (refused.Status == statusBusy || refused.Over)):

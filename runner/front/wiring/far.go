@@ -63,9 +63,9 @@ type Submission struct {
 	Place
 	Load
 	proc.Outputs
-	Notice  func(string)
-	Do      func(task.Command) task.Reply
-	Welcome func(control.Link) // passes a client to the run's control server
+	Notice      func(string)
+	Do          func(task.Command) task.Reply
+	ServeClient func(control.Link) // passes a client to the run's control server
 
 	// Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
 	// already done so. The hub brings the request again as long as later is true. Arrive is nil if the run
@@ -210,7 +210,7 @@ func (w *wiring) submit() (Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, Welcome: w.serveClient}
+	s := Submission{Place: place, Load: w.load(), Outputs: w.outputs(), Notice: w.screen.Notice, Do: w.do, ServeClient: w.serveClient}
 	if w.feed != nil && w.state != nil && place.Name != "" {
 		s.Arrive = w.feed.Arrive
 	}
@@ -229,7 +229,7 @@ func (w *wiring) serveClient(l control.Link) {
 		_ = l.Close()
 		return
 	}
-	w.control.Welcome(l)
+	w.control.ServeClient(l)
 }
 
 // relayCommand returns the path and the arguments of the program that connects to a run on another

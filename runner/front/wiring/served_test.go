@@ -78,7 +78,7 @@ func (x *fakeWork) Kill(uint64, int) {}
 func (x *fakeWork) Suspend()         {}
 func (x *fakeWork) Resume()          {}
 
-// Live is that of control.Sight.
+// Live is that of control.Details.
 func (x *fakeWork) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,14 +117,14 @@ func serve(t *testing.T, line string) *served {
 	w := &wiring{opts: o, plan: p, source: src, screen: sink.NewScreen(os.Stdout, os.Stderr), out: os.Stdout}
 	require.NoError(t, w.openState())
 	s.feed = newFeed(src, w.state, func(cmd task.Command) task.Reply { return s.run.Do(cmd) }, func(left int) { s.left = left })
-	see := control.Sight{Live: s.Live}
+	see := control.Details{Live: s.Live}
 	var rec runner.Recorder
 	var sinks []runner.Sink
 	if s.queue != nil {
 		rec, sinks = s.queue, append(sinks, s.queue.Commit())
 		see.Ended, see.Latest = s.queue.EndedTasks, s.queue.LatestEnded
 	}
-	s.srv = control.Serve(control.Config{Do: s.feed.Do, Feed: s.Add, See: see, Soon: 1 << 62})
+	s.srv = control.Serve(control.Config{Do: s.feed.Do, Feed: s.Add, Details: see, Delay: 1 << 62})
 	s.run, err = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))
 	require.NoError(t, err)
 	go func() {
@@ -168,7 +168,7 @@ func (s *served) says(text string, r control.Request) *talk {
 	k := &talk{req: r}
 	client, server := net.Pipe()
 	k.Conn = client
-	go s.srv.Welcome(fakeLink{server, &k.left})
+	go s.srv.ServeClient(fakeLink{server, &k.left})
 	go func() { _, _ = client.Write([]byte(text)) }() // the server may not read all
 	go func() {
 		in := bufio.NewReader(client)

@@ -108,7 +108,7 @@ func (w *wiring) openReport() (*reportSink, error) {
 		return nil, err
 	}
 	r.Log = control.NewLog(deadlinePipe{r.pipe.(*os.File)}, w.about())
-	r.Keeps = w.plan.Keeps() && !w.opts.Pool.TTY
+	r.KeepsOutput = w.plan.Keeps() && !w.opts.Pool.TTY
 	w.closers = append(w.closers, func() error {
 		w.signals.Release() // a signal may end crew now: crew-web finishes the files without it
 		return r.finish("")

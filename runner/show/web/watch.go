@@ -12,11 +12,11 @@ import (
 func (r *run) follow(ctx context.Context) {
 	h, _ := r.describe()
 	var output []byte // the end of the output of the attempt in the next line; nil if unknown
-	how := control.UntilOver(ctx, h, func(line []byte, reply *control.Reply) error {
+	how := control.Watch(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Hello != nil:
 			if !sameRun(&h, reply.Hello) { // another run has its process ID now
-				return &control.Unreached{PID: h.PID, Err: syscall.ECONNREFUSED}
+				return &control.Unreachable{PID: h.PID, Err: syscall.ECONNREFUSED}
 			}
 			if reply.Run != nil {
 				reply.Hello.State = reply.Run.State

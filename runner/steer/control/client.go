@@ -70,9 +70,9 @@ func ask(path string) *Hello {
 	return nil
 }
 
-// Relayed returns the run to which a program leads, of which words are the path and the arguments: each
-// time it is started, a client is at its standard input and output.
-func Relayed(words []string) (h Hello, err error) {
+// FindRelayed returns the run that a program connects to. words are the path and the arguments of the
+// program. It is started once for each client, which is at its standard input and output.
+func FindRelayed(words []string) (h Hello, err error) {
 	h.dial = func() (*os.File, error) {
 		ours, theirs, err := pair()
 		if err != nil {
@@ -147,19 +147,19 @@ func names(list []Hello) string {
 	return strings.Join(texts, ", ")
 }
 
-// Unreached is the error of Ask if there is no such run any more, or it cannot be reached.
-type Unreached struct {
+// Unreachable is the error of Ask if the run is gone or cannot be reached.
+type Unreachable struct {
 	PID int
 	Err error
 }
 
 // Error names the run and says why.
-func (e *Unreached) Error() string {
+func (e *Unreachable) Error() string {
 	return fmt.Sprintf("run %d has ended or cannot be reached: %v", e.PID, e.Err)
 }
 
-// Unwrap returns why.
-func (e *Unreached) Unwrap() error { return e.Err }
+// Unwrap returns the error of the connection.
+func (e *Unreachable) Unwrap() error { return e.Err }
 
 // stopped is the error of Ask if the run with that process ID does not answer.
 type stopped int
@@ -169,11 +169,10 @@ func (pid stopped) Error() string {
 	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
 }
 
-// Ask sends a request, whose V it sets, to a run that List, Find or Relayed returned, on a connection of
-// its own. It calls f, unless it is nil, once for each reply, the last one and that of an error
-// included: with the line, without its newline and valid until f returns, and with what it says. It
-// returns the last reply, and the first error of f, a *Refused, an *Unreached, why ctx has ended, or
-// why the connection failed.
+// Ask sends a request on a new connection to a run that List, Find or FindRelayed returned. It sets r.V.
+// It calls f, unless that is nil, for each reply, including the last one and that of an error. line has
+// no newline and is valid until f returns. Ask returns the last reply, and one of these errors: the first
+// error of f, a *Refused, an *Unreachable, the error of ctx, or why the connection failed.
 func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
 	dial := h.dial
 	if dial == nil {
@@ -181,7 +180,7 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	}
 	conn, err := dial()
 	if err != nil {
-		return nil, &Unreached{h.PID, err}
+		return nil, &Unreachable{h.PID, err}
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -205,16 +204,16 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	return last, err
 }
 
-// How a run is over.
+// How a run ended.
 const (
 	Ended  = "ended"
 	Killed = "killed"
 )
 
-// UntilOver watches a run and its state until it is over, again if that fails, and returns how. That
-// is "" if ctx ends first. It calls f as Ask does. crowded is told when the run has no room for one
-// more client.
-func UntilOver(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, crowded func(error)) (how string) {
+// Watch watches a run and its state until the run is over, and returns Ended or Killed, or "" if ctx is
+// done first. If the connection fails, it connects again. It calls f as Ask does, and crowded whenever
+// the run has no room for one more client.
+func Watch(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, crowded func(error)) (how string) {
 	for gone := Ended; ; {
 		_, err := Ask(ctx, h, Request{Op: "watch", Follow: true}, f)
 		if ctx.Err() != nil {

@@ -1,14 +1,14 @@
-// Package control is the socket of a run: the server through which a running crew
-// is seen, steered and fed, and the client of it.
+// Package control is the server through which clients watch and control a running crew and add tasks to
+// it, and the client side of it.
 //
-// The socket is made once a run is a little older than most are, and until then the
-// server is a timer. Afterwards it is one goroutine that waits to accept, and one
-// for each connection. Each request is answered by the goroutine of its connection,
-// which calls the run's door. Nobody waits for a connection: what a sink has to tell
-// goes to bounded buffers, and a follower of output reads it where the run keeps it.
+// The server listens on a Unix socket. It makes the socket once a run is a little older than most runs
+// get, and until then it is only a timer. After that it is one goroutine that accepts connections, and one
+// for each connection, which answers the request by calling the run. No part of the run waits for a
+// client: sinks put events into bounded buffers, and a client that follows output reads it from where the
+// run keeps it.
 //
-// The wire format is in wire.go, and where sockets are in dir.go. Package net is not
-// used: the start of crew would pay for it.
+// The wire format is in wire.go, and the places of sockets in dir.go. Package net is not used, because it
+// would slow down the start of crew.
 package control
 
 import (
@@ -18,87 +18,87 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Config says what a run offers.
+// Config describes the run of a Server.
 type Config struct {
-	About Hello                         // Name, Command and Dir; with a Feed Values and Most, too
-	Do    func(task.Command) task.Reply // the run's door
-	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in
-	// order, before any of them can end, and returns when they are accepted. Feed is nil if
-	// the run takes no tasks, and safe for concurrent use.
-	Feed func(a *Addition, numbered func(ids []uint64)) error
-	See  Sight
-	Soon time.Duration // how long after Serve the socket is made, or Never
+	About Hello                         // Name, Command and Dir, and with a Feed also Values and MaxQueued
+	Do    func(task.Command) task.Reply // carries out a command in the run
+	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in order,
+	// before any of them can end, and returns once they are accepted. It is safe for concurrent
+	// use. Feed is nil if the run takes no tasks.
+	Feed    func(a *Addition, numbered func(ids []uint64)) error
+	Details Details
+	Delay   time.Duration // from Serve until the socket is made, or NoSocket
 
-	lineTime, gap time.Duration // 0 for the constants; others in tests
+	lineTime, gap time.Duration // 0 for the constants; tests set them
 }
 
-// Never is for a server without a socket, which is only told of its clients.
-const Never = -1
+// NoSocket as Config.Delay means that the server has no socket and serves only the clients that are
+// passed to ServeClient.
+const NoSocket = -1
 
-// Sight lets a client see more of a run than its state. Each function may be nil.
-type Sight struct {
-	// Live returns the output of the running attempt of a task and its number, which is
-	// 0 if none runs. The caller closes both, which may be nil. Live is nil if output is not
+// Details holds functions that tell clients more than the state of the run. Each may be nil.
+type Details struct {
+	// Live returns the output of the running attempt of a task, and the attempt's number, or 0
+	// if none runs. The outputs may be nil; the caller closes them. Live is nil if output is not
 	// kept.
 	Live func(id uint64) (stdout, stderr task.Live, attempt int)
-	// Ended returns what is recorded of tasks that have ended, without those of which that
-	// is nothing. The caller closes the outputs.
+	// Ended returns the records of ended tasks. Tasks without a record are missing. The caller
+	// closes the outputs.
 	Ended func(ids ...uint64) map[uint64]task.EndedTask
-	// Latest returns what is recorded of the n tasks that ended last, or of those that failed,
-	// the latest last, without outputs.
+	// Latest returns the records of the n tasks that ended last or, if failed, of the n that failed
+	// last. The latest comes last. The records have no outputs.
 	Latest func(n int, failed bool) []task.EndedTask
 	// Total returns the number of tasks of the whole input.
 	Total func() (tasks int64, known bool)
 	// PIDs returns the process IDs of the running tasks.
 	PIDs func() map[uint64]int
-	// Said returns the ends of what persistent workers have written on stderr for tasks that
-	// they have not answered.
+	// Said returns the last lines that persistent workers wrote on stderr for tasks that they
+	// have not answered yet.
 	Said func() map[uint64][]byte
 }
 
-// Request and Addition are what a client asks for.
+// Request and Addition are the requests of clients.
 type (
 	Request  = task.Request
 	Addition = task.Addition
 )
 
-// longest is how many bytes of a command line are told.
+// longest is how many bytes of a command line clients get.
 const longest = 1000
 
 // Hello describes a run.
 type Hello struct {
-	PID     int        `json:"pid"`
-	Name    string     `json:"name,omitempty"`
-	Command task.Bytes `json:"command,omitempty"`
-	Dir     task.Bytes `json:"dir,omitempty"`
-	Feeds   bool       `json:"feeds,omitempty"`  // the run takes tasks
-	Values  bool       `json:"values,omitempty"` // they are values or JSON, and not commands
-	Most    int        `json:"most,omitempty"`   // how many have room in an empty queue
-	Since   time.Time  `json:"since,omitzero"`
-	State   string     `json:"state"` // as in Status, or "silent" if the run does not answer
+	PID       int        `json:"pid"`
+	Name      string     `json:"name,omitempty"`
+	Command   task.Bytes `json:"command,omitempty"`
+	Dir       task.Bytes `json:"dir,omitempty"`
+	Feeds     bool       `json:"feeds,omitempty"`  // the run takes tasks
+	Values    bool       `json:"values,omitempty"` // they are values or JSON, and not commands
+	MaxQueued int        `json:"most,omitempty"`   // how many tasks fit into an empty queue
+	Since     time.Time  `json:"since,omitzero"`
+	State     string     `json:"state"` // as in Status, or Silent
 
 	Progress
 
 	path string                   // of the socket
-	dial func() (*os.File, error) // connects to a run that has none here; or nil
+	dial func() (*os.File, error) // connects to a run without a socket here; otherwise nil
 }
 
-// Silent is the state of a run that does not answer, for example because it is
-// stopped.
+// Silent is the state of a run that does not answer, for example because it is stopped.
 const Silent = "silent"
 
 // Progress counts tasks.
 type Progress struct {
-	Total   *int64 `json:"total"`             // of the whole input; null if that is not known
+	Total   *int64 `json:"total"`             // of the whole input; null if unknown
 	Done    int64  `json:"done"`              // succeeded, failed or skipped
-	Failed  int64  `json:"failed"`            // those of them that failed
-	Skipped int64  `json:"skipped,omitempty"` // those of them that were skipped
+	Failed  int64  `json:"failed"`            // part of Done
+	Skipped int64  `json:"skipped,omitempty"` // part of Done
 	Dropped int64  `json:"dropped,omitempty"` // cancelled or not run
 	Running int64  `json:"running"`
-	Waiting int64  `json:"waiting"` // read, and none of these
+	Waiting int64  `json:"waiting"` // all other tasks that were read
 }
 
-// Status is the JSON form of a snapshot, with what follows from that.
+// Status is a snapshot in the form for JSON, with figures that are computed from it.
 type Status struct {
 	task.Snapshot
 	State   string       `json:"state"` // running, paused, draining, stopping or done
@@ -108,12 +108,12 @@ type Status struct {
 	Progress
 
 	Outcomes map[string]int64 `json:"outcomes"`          // tasks that ended, by outcome
-	Earlier  map[string]int64 `json:"earlier,omitempty"` // those of them that an earlier run finished
-	Retried  int64            `json:"retried"`           // tasks that were tried again after a failure
+	Earlier  map[string]int64 `json:"earlier,omitempty"` // the part of Outcomes that earlier runs finished
+	Retried  int64            `json:"retried"`           // tasks that were retried after a failure
 	Lost     int64            `json:"lost,omitempty"`    // attempts that were lost with their worker
 	InputEnd bool             `json:"input_end"`         // no more tasks will come
-	Held     int64            `json:"held"`              // ended, but their results are not shown yet
-	Rate     float64          `json:"rate"`              // tasks a second
-	ETA      *task.Seconds    `json:"eta"`               // how long the rest takes; null if that is not known
-	Ended    []task.Where     `json:"ended,omitempty"`   // tasks that failed or ended lately, the latest first
+	Held     int64            `json:"held"`              // ended, but not shown yet
+	Rate     float64          `json:"rate"`              // tasks per second
+	ETA      *task.Seconds    `json:"eta"`               // time that the rest takes; null if unknown
+	Ended    []task.Where     `json:"ended,omitempty"`   // tasks that ended or failed recently, the latest first
 }

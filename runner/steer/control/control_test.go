@@ -48,7 +48,7 @@ func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
 	r := &run{t: t, store: spool.New(1<<20, t.TempDir()), wheres: map[uint64]task.Where{}, live: map[uint64]*attempt{}}
-	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, See: Sight{Live: r.output}, Feed: r.Add}
+	cfg := Config{About: Hello{Name: "fake", Command: "gzip {}", Dir: "/data"}, Do: r.do, Details: Details{Live: r.output}, Feed: r.Add}
 	if change != nil {
 		change(&cfg)
 	}
@@ -201,7 +201,7 @@ func (r *run) raw(text string) string {
 
 func TestHello(t *testing.T) {
 	own := "hello-" + itoa(os.Getpid()) // no other run's
-	r := newRun(t, func(c *Config) { c.About.Name, c.See.Total = own, func() (int64, bool) { return 9, true } })
+	r := newRun(t, func(c *Config) { c.About.Name, c.Details.Total = own, func() (int64, bool) { return 9, true } })
 	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
 	r.snap.Stats.ByOutcome[task.Exit] = 2
 	nine := int64(9)
@@ -260,10 +260,10 @@ func TestSocketGoes(t *testing.T) {
 	_, err = Ask(t.Context(), Hello{PID: 7, path: path}, Request{Op: "hello"}, nil)
 	require.ErrorContains(t, err, "run 7 has ended")
 
-	soon := Serve(Config{Do: r.do, Soon: time.Hour})
+	soon := Serve(Config{Do: r.do, Delay: time.Hour})
 	require.Empty(t, soon.path)
 	soon.Close()
-	soon = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, Soon: time.Nanosecond})
+	soon = Serve(Config{About: Hello{Name: "fake"}, Do: r.do, Delay: time.Nanosecond})
 	crewtest.Exists(t, path)
 	soon.Close()
 	_, err = os.Lstat(path)

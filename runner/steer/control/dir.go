@@ -96,9 +96,9 @@ func listen(name string) (f *os.File, path string, err error) {
 	return nil, "", err
 }
 
-// Dir returns a directory for what concerns this machine, and no other than this user may
-// see: that where a run makes its socket. It makes it if there is none.
-func Dir() (dir string, err error) {
+// PrivateDir returns a directory for files that concern only this machine and this user, and creates it if
+// it is missing. It is the one that holds the sockets of runs.
+func PrivateDir() (dir string, err error) {
 	for _, dir := range dirs() {
 		if err = makeDir(dir); err == nil {
 			return dir, nil

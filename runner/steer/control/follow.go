@@ -193,10 +193,10 @@ func (f *follower) end(e task.Facts) {
 // find looks for the output of the running attempt. It returns false if there is none
 // yet, or not any more.
 func (c *conn) find(t *course) bool {
-	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.See.Live == nil {
+	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.Details.Live == nil {
 		return t.attempt != 0
 	}
-	out, err, attempt := c.s.cfg.See.Live(t.id)
+	out, err, attempt := c.s.cfg.Details.Live(t.id)
 	if attempt == 0 {
 		return false
 	}
@@ -270,7 +270,7 @@ func (f *follower) log(w *task.Where, follow bool) error {
 	switch t, was := f.tasks[w.Task], f.s.sink.find(w.Task); {
 	case w.State != "running" && w.Blocking == nil:
 		return f.past(w)
-	case f.s.cfg.See.Live == nil:
+	case f.s.cfg.Details.Live == nil:
 		return errors.New("this run keeps no output that could be shown here: --output group does")
 	case w.Blocking == nil:
 		t.attempt, t.told = w.Attempt, w.Attempt-1
@@ -294,7 +294,7 @@ func (f *follower) past(w *task.Where) error {
 		return err
 	}
 	p := f.s.known([]uint64{w.Task}, true)[w.Task]
-	if see := f.s.cfg.See.Ended; see != nil && p.Cut != [2]int64{} {
+	if see := f.s.cfg.Details.Ended; see != nil && p.Cut != [2]int64{} {
 		if all := see(w.Task)[w.Task]; all.Kept {
 			p = all
 		}
@@ -409,7 +409,7 @@ func (c *conn) tellEnd(f *task.Facts) {
 		return
 	}
 	if p := c.s.sink.find(f.Task); p != nil {
-		tell(c.put, &p.EndedTask, c.s.cfg.See.Live != nil)
+		tell(c.put, &p.EndedTask, c.s.cfg.Details.Live != nil)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // failed attempt come lines with the end of its output, as log sends them. Results of
 // earlier runs are left out.
 type Log struct {
-	// Keeps, which may be set before the first event, means that results hold all that
-	// tasks wrote: one without output wrote nothing, which a line without data says.
-	Keeps bool
+	// KeepsOutput means that results hold everything that tasks wrote, so a failed task without
+	// output wrote nothing, and gets a line without data. It must be set before the first event.
+	KeepsOutput bool
 
 	w *bufio.Writer // keeps the first error
 }
@@ -56,7 +56,7 @@ func (l *Log) Consume(batch []task.Event) error {
 func (l *Log) output(e *task.Event) {
 	r, p := e.Result, pastOf(e).where().EndedTask
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
-	tell(l.put, &p, l.Keeps && !elsewhere)
+	tell(l.put, &p, l.KeepsOutput && !elsewhere)
 }
 
 // tell puts lines with the ends of outputs, as log sends them. keeps means that without any, the task

@@ -103,10 +103,10 @@ func (s *Server) final() *Status {
 
 // describe returns the status of the run at a moment, with what ended before it.
 func (s *Server) describe(snap *task.Snapshot) *Status {
-	status := StatusOf(snap, s.cfg.See.Total)
+	status := StatusOf(snap, s.cfg.Details.Total)
 	var pids map[uint64]int
 	var said map[uint64][]byte
-	if see := s.cfg.See; see.PIDs != nil {
+	if see := s.cfg.Details; see.PIDs != nil {
 		pids = see.PIDs()
 	} else if see.Said != nil {
 		said = see.Said()

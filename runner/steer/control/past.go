@@ -133,8 +133,8 @@ func (k *Sink) find(id uint64) *task.Where {
 // are recorded or, without a record, remembered.
 func (s *Server) endedLast(n int, failed bool) *Reply {
 	reply := &Reply{}
-	if s.cfg.See.Latest != nil {
-		for _, p := range s.cfg.See.Latest(n, failed) {
+	if s.cfg.Details.Latest != nil {
+		for _, p := range s.cfg.Details.Latest(n, failed) {
 			reply.Wheres = append(reply.Wheres, task.Where{State: "ended", EndedTask: p})
 		}
 		return reply
@@ -163,7 +163,7 @@ func (s *Server) recall(list []task.Where, all bool) {
 		w := &list[i]
 		if p, ok := known[w.Task]; ok {
 			w.EndedTask = p
-		} else if all && s.cfg.See.Ended == nil && w.State == "ended" && w.Outcome == 0 {
+		} else if all && s.cfg.Details.Ended == nil && w.State == "ended" && w.Outcome == 0 {
 			w.Hint = "--state DIR keeps more"
 		}
 	}
@@ -176,13 +176,13 @@ func (s *Server) known(ids []uint64, all bool) map[uint64]task.EndedTask {
 	list, _ := s.sink.remembered()
 	for _, w := range list {
 		if w.Blocking == nil && slices.Contains(ids, w.Task) {
-			w.Kept = w.Kept || s.cfg.See.Live != nil
+			w.Kept = w.Kept || s.cfg.Details.Live != nil
 			known[w.Task] = w.ForClients(time.Now()).EndedTask
 		}
 	}
-	if all && len(known) < len(ids) && s.cfg.See.Ended != nil {
+	if all && len(known) < len(ids) && s.cfg.Details.Ended != nil {
 		missing := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return known[id].Task != 0 })
-		maps.Copy(known, s.cfg.See.Ended(missing...))
+		maps.Copy(known, s.cfg.Details.Ended(missing...))
 	}
 	return known
 }

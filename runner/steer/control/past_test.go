@@ -20,7 +20,7 @@ func ids(list []task.Where) (ids []uint64) {
 
 // What has ended is remembered, the failed ones beside the others, the latest first.
 func TestPast(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.See.Live = nil })
+	r := newRun(t, func(c *Config) { c.Details.Live = nil })
 	ends := func(id uint64, o task.Outcome) {
 		a := r.start(id, 1)
 		a.err.Write([]byte("oops\n"))

@@ -52,9 +52,9 @@ func Serve(cfg Config) *Server {
 	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
 	s.sink.listeners = map[*listener]struct{}{}
 	switch {
-	case cfg.Soon > 0:
-		time.AfterFunc(cfg.Soon, s.open)
-	case cfg.Soon != Never:
+	case cfg.Delay > 0:
+		time.AfterFunc(cfg.Delay, s.open)
+	case cfg.Delay != NoSocket:
 		s.open()
 	}
 	return s
@@ -101,13 +101,13 @@ func (s *Server) accept(socket *os.File) {
 		if err := admit(f); err != nil {
 			(&conn{s: s, f: link{f}}).refuse(err)
 		} else {
-			s.Welcome(link{f})
+			s.ServeClient(link{f})
 		}
 	}
 }
 
-// Welcome serves a client in a goroutine, or tells it why not, and closes the connection.
-func (s *Server) Welcome(l Link) {
+// ServeClient serves a client in a goroutine, or tells it why it is not served. It closes the connection.
+func (s *Server) ServeClient(l Link) {
 	c := &conn{s: s, f: l}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 // watch posts each status of the run, and in the end how it ended.
 func (a *app) watch(hello control.Hello) {
 	m := &meter{list: processes}
-	how := control.UntilOver(context.Background(), hello, func(_ []byte, r *control.Reply) error {
+	how := control.Watch(context.Background(), hello, func(_ []byte, r *control.Reply) error {
 		if r.Run != nil {
 			began := map[int]time.Time{} // by process ID
 			for _, t := range r.Run.Tasks {

@@ -60,7 +60,7 @@ func TestApp(t *testing.T) {
 	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2
 	server := control.Serve(control.Config{
 		About: control.Hello{Name: "fake"}, Do: f.do,
-		See: control.Sight{
+		Details: control.Details{
 			PIDs:  func() map[uint64]int { return map[uint64]int{7: os.Getpid()} },
 			Total: func() (int64, bool) { return 9, true },
 		},

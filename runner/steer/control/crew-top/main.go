@@ -43,7 +43,7 @@ func show(args []string) (int, error) {
 	if len(runs) < 2 {
 		var err error
 		if runs = nil; len(args) > 4 {
-			hello, err = control.Relayed(args[3:])
+			hello, err = control.FindRelayed(args[3:])
 		} else {
 			hello, err = control.Find(args[2])
 		}

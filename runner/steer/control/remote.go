@@ -16,10 +16,10 @@ const (
 	mostSaid    = 32 << 10         // bytes of one reply
 )
 
-// Visitors are clients elsewhere that talk to a server in turns, of which each is a question and its
-// answer. Its methods are safe for concurrent use.
-type Visitors struct {
-	Welcome func(Link) // has the server serve one; nil if none may come
+// RemoteClients connects a server to clients on other machines, which exchange messages in turns: a
+// question, and its answer. Its methods are safe for concurrent use.
+type RemoteClients struct {
+	ServeClient func(Link) // serves a client; nil if clients are not served
 
 	mu  sync.Mutex
 	all map[string]*visitor
@@ -37,14 +37,15 @@ type far struct {
 	from string // who the client is, and where
 }
 
-// Turn passes on what a client says, or else waits for a second for what the server says to it, which
-// Turn returns. done means that nothing more comes. The name of a client is its own; from says who it is.
-func (v *Visitors) Turn(name, from string, first bool, said []byte) (reply []byte, done bool, err error) {
+// Exchange passes said, the words of a client, to the server. If said is empty, it waits up to a second for
+// a reply. It returns the reply so far; done means that no more will come. name identifies the connection,
+// which is opened if first is set, and from says who the client is.
+func (v *RemoteClients) Exchange(name, from string, first bool, said []byte) (reply []byte, done bool, err error) {
 	v.mu.Lock()
 	c := v.all[name]
-	if c == nil && first && v.Welcome != nil && len(v.all) < mostConns {
+	if c == nil && first && v.ServeClient != nil && len(v.all) < mostConns {
 		var ours *os.File
-		c = &visitor{leaves: time.AfterFunc(visitorGone, func() { v.Leave(name) })}
+		c = &visitor{leaves: time.AfterFunc(visitorGone, func() { v.Disconnect(name) })}
 		if ours, c.File, err = pair(); err != nil {
 			v.mu.Unlock()
 			return nil, true, err
@@ -53,7 +54,7 @@ func (v *Visitors) Turn(name, from string, first bool, said []byte) (reply []byt
 			v.all = map[string]*visitor{}
 		}
 		v.all[name] = c
-		go v.Welcome(far{link{ours}, from})
+		go v.ServeClient(far{link{ours}, from})
 	}
 	v.mu.Unlock()
 	if c == nil {
@@ -72,8 +73,8 @@ func (v *Visitors) Turn(name, from string, first bool, said []byte) (reply []byt
 	return reply[:n], err != nil && !errors.Is(err, os.ErrDeadlineExceeded), nil
 }
 
-// Leave ends the connection of a client.
-func (v *Visitors) Leave(name string) {
+// Disconnect closes the connection of a client.
+func (v *RemoteClients) Disconnect(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c := v.all[name]; c != nil {
