@@ -388,7 +388,7 @@ func (l *contents) notePrior(ln line) {
 	l.prior[ln.id] = t
 }
 
-// restorePrior sets t.Known to the earlier attempts of t. Their outputs are lost.
+// restorePrior sets t.Known to the earlier attempts of t. Their outputs were not kept.
 func (l *contents) restorePrior(t *task.Task) {
 	known, tried := l.prior[t.Identity]
 	if !tried {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/hex"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -14,85 +13,14 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
-	"crew/runner/keep/trust"
 )
 
 const (
 	newName = "journal.new"
 
-	// maxCommandLine limits the bytes of the command line in the first line.
-	maxCommandLine = 4000
 	// maxAge is how many resets a duration survives without being measured again.
 	maxAge = 3
 )
-
-// Command describes the command of a run.
-type Command struct {
-	Line string // the part of the command line that determines the tasks
-	Dir  string // the working directory of the tasks
-
-	// Programs lists the files that the command runs. Each element is a fingerprint, a space and
-	// the path. The fingerprint changes with the file. Programs do not affect the identities of
-	// tasks.
-	Programs []string
-}
-
-// sum returns a hash of the whole command.
-func (c Command) sum() string {
-	h := hasher{}
-	h.text(c.Line)
-	h.text(c.Dir)
-	id := h.sum()
-	return hex.EncodeToString(id[:])
-}
-
-// matches reports whether a journal with this first line belongs to c. Directories that differ only
-// in symbolic links are the same: new journals record the resolved name, old ones any name.
-func (c Command) matches(head *record) bool {
-	if dir, err := filepath.EvalSymlinks(string(head.Dir)); err == nil && dir == c.Dir {
-		c.Dir = string(head.Dir)
-	}
-	return head.Sum == c.sum()
-}
-
-// firstLine returns the first line of a journal. queue is the ID of a queue, or 0, and last is the
-// highest task number used in it. outputs is the number of the file of outputs.
-func firstLine(c Command, queue int64, last uint64, outputs int64, now time.Time) []byte {
-	b := beginLine(nil, evJournal)
-	b = task.AppendInt(b, "version", version)
-	b = task.AppendTime(b, "created", now)
-	b = task.AppendText(b, "command", task.Shorten(c.Line, maxCommandLine))
-	b = task.AppendText(b, "sum", c.sum())
-	b = task.AppendText(b, "dir", c.Dir)
-	b = task.AppendInt(b, "outputs", outputs)
-	if queue > 0 {
-		b = task.AppendInt(b, "queue", queue)
-		b = task.AppendInt(b, "last", int64(last))
-	}
-	return seal(b, 0)
-}
-
-// directory is the directory of a journal.
-type directory struct {
-	path  string
-	queue bool
-}
-
-// openFile opens or creates a file that no other user can write. Files of a queue also become
-// unreadable for other users, whatever their mode was.
-func (d directory) openFile(name string, flags int) (*os.File, error) {
-	mode := os.FileMode(0o644)
-	if d.queue {
-		mode = 0o600
-	}
-	f, err := trust.OpenOwn(filepath.Join(d.path, name), os.O_RDWR|flags, mode)
-	if err == nil && d.queue {
-		if err = f.Chmod(mode); err != nil {
-			f.Close()
-		}
-	}
-	return f, err
-}
 
 // startOver replaces the journal, if there is one, by an empty one that keeps only the durations of
 // tasks.
@@ -280,15 +208,6 @@ func (d *draft) writeKnown(e *entry, last []byte, omitted int) {
 		b = task.AppendInt(task.AppendInt(b, "failures", int64(e.failures)), "omitted", int64(omitted))
 	}
 	d.write(b)
-}
-
-// sync makes the names in the directory durable.
-func (d directory) sync() error {
-	f, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(f.Sync(), f.Close())
 }
 
 // moveOutputs copies the outputs of a body to newOutputs, if that is another file, and returns the

@@ -1,0 +1,40 @@
+package journal
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+
+	"crew/runner/keep/trust"
+)
+
+// directory is the directory of a journal.
+type directory struct {
+	path  string
+	queue bool
+}
+
+// openFile opens or creates a file that no other user can write. Files of a queue also become
+// unreadable for other users, whatever their mode was.
+func (d directory) openFile(name string, flags int) (*os.File, error) {
+	mode := os.FileMode(0o644)
+	if d.queue {
+		mode = 0o600
+	}
+	f, err := trust.OpenOwn(filepath.Join(d.path, name), os.O_RDWR|flags, mode)
+	if err == nil && d.queue {
+		if err = f.Chmod(mode); err != nil {
+			f.Close()
+		}
+	}
+	return f, err
+}
+
+// sync makes the names in the directory durable.
+func (d directory) sync() error {
+	f, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(f.Sync(), f.Close())
+}
