@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// Bytes are the bytes of an argument, a path or an environment variable, which need
-// not be UTF-8. In JSON they are a string if they are UTF-8 and {"base64":"…"} (RFC
-// 4648, section 4) otherwise, so no byte is lost.
+// Bytes are the bytes of an argument, a path or an environment variable, which need not be UTF-8. In
+// JSON they are a string if they are valid UTF-8, and {"base64":"…"} (RFC 4648, section 4) otherwise,
+// so no byte is lost.
 type Bytes string
 
 // Append appends s in its JSON form.
@@ -29,11 +29,11 @@ func (s Bytes) Append(b []byte) []byte {
 // MarshalJSON implements json.Marshaler.
 func (s Bytes) MarshalJSON() ([]byte, error) { return s.Append(nil), nil }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses what Append cannot have
-// meant: null, text that is not UTF-8, half of a surrogate pair, and other objects.
+// UnmarshalJSON implements json.Unmarshaler. It refuses values that stand for no bytes: null, text
+// that is not UTF-8, half of a surrogate pair, and other objects.
 func (s *Bytes) UnmarshalJSON(text []byte) error {
 	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' && isPlain(text[1:n-1]) {
-		*s = Bytes(text[1 : n-1]) // environments have many
+		*s = Bytes(text[1 : n-1]) // fast path: environments have many
 		return nil
 	}
 	switch {

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Need is what a task takes of a limit by name, for as long as an attempt runs.
+// Need is the number of units that a task takes of a named limit while an attempt runs.
 type Need struct {
 	Name string
 	N    int // units, at least 1
 }
 
-// Cap is a limit by name: attempts that run at the same time hold different units of it.
+// Cap is a named limit: attempts that run at the same time hold different units of it.
 type Cap struct {
 	Name  string
-	Units []string // what stands for each unit, which is Plain; "0", "1" and so on for a count
+	Units []string // the text for each unit, which is Plain; "0", "1" and so on for a count
 }
 
-// MostUnits is the number of units of the largest Cap. They take 49 kB in CREW_NAME, of the
-// 128 kB that Linux allows a variable.
+// MostUnits is the number of units of the largest Cap. They take 49 kB in CREW_NAME; Linux limits a
+// variable to 128 kB.
 const MostUnits = 10_000
 
-// Offers are what a host has for tasks that need it, beside slots. Its slots share it. They are in
-// order of name, each name once.
+// Offers are the units that a host offers to tasks, in addition to slots. The slots of the host share
+// them. They are in order of name, each name once.
 type Offers []Need
 
-// Units are the units of a limit by name that an attempt holds.
+// Units are the units of a named limit that an attempt holds.
 type Units struct {
 	Name string
 	Held []string // as in Cap.Units
 }
 
-// Rate limits starts: any half-open interval as long as the period holds at most N+Burst-1 of
-// them. The zero Rate is no limit.
+// Rate limits starts: every half-open interval of length Period contains at most N+Burst-1 of them.
+// The zero Rate is no limit.
 type Rate struct {
 	N      int
 	Period time.Duration
@@ -46,23 +46,24 @@ type Rate struct {
 // MaxPriority is the highest priority of a task, and -MaxPriority the lowest.
 const MaxPriority = 1000
 
-// Own are the variables that crew sets for each attempt, beside those of limits by name.
+// Variables are the environment variables that crew sets for each attempt, in addition to those of
+// named limits.
 var Variables = [...]string{
 	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "CREW_HOST", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
 }
 
-// CapVariable returns the name of the variable that tells of the units of a Cap.
+// CapVariable returns the name of the variable with the units of a Cap.
 func CapVariable(name string) string { return "CREW_" + strings.ToUpper(name) }
 
-// Devices is the Cap whose units are graphics processors, and DevicesVariable the variable that
-// tells programs which use CUDA of those that they may see.
+// Devices is the Cap whose units are graphics processors. DevicesVariable is the variable that tells
+// programs with CUDA which of them to use.
 const (
 	Devices         = "gpu"
 	DevicesVariable = "CUDA_VISIBLE_DEVICES"
 )
 
-// IsCapName reports whether s can be the name of a Cap: it begins with a letter, goes on with
-// letters, digits and underscores, and means nothing else in braces or in the environment.
+// IsCapName reports whether s can be the name of a Cap: it begins with a letter, consists of letters,
+// digits and underscores, and has no other meaning in braces or in the environment.
 func IsCapName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.TrimLeft(s, letters+"0123456789_") != "" || s == "" || strings.IndexByte(letters, s[0]) < 0 {
@@ -73,7 +74,7 @@ func IsCapName(s string) bool {
 		!slices.Contains(Variables[:], CapVariable(s))
 }
 
-// UnitsOf returns the units of a name, separated by commas; "" for none.
+// UnitsOf returns the units of the named limit, separated by commas, or "".
 func UnitsOf(name string, all []Units) string {
 	for _, u := range all {
 		if u.Name == name {
@@ -83,9 +84,9 @@ func UnitsOf(name string, all []Units) string {
 	return ""
 }
 
-// ParseNeeds parses names separated by commas, each with a colon and a number of units or, for
-// one unit, without. The text may be empty. Its error says what is wrong, and goes on from
-// the text.
+// ParseNeeds parses needs that are separated by commas: a name, and a colon and the number of units
+// unless that is 1. The text may be empty. The message of an error continues a sentence that begins
+// with the option.
 func ParseNeeds(s string) (needs []Need, err error) {
 	if s == "" {
 		return nil, nil
@@ -110,8 +111,8 @@ func ParseNeeds(s string) (needs []Need, err error) {
 	return needs, nil
 }
 
-// Lacks returns why no attempt can ever hold all needs at once, or nil. If hosts offer something,
-// a name that no limit has may be one of theirs.
+// CheckNeeds returns why no attempt can ever hold all needs at once, or nil. With hosts, the name of
+// no Cap may be an offer of a host.
 func CheckNeeds(caps []Cap, needs []Need, hosts bool) error {
 	for _, n := range needs {
 		i := slices.IndexFunc(caps, func(c Cap) bool { return c.Name == n.Name })
@@ -125,8 +126,8 @@ func CheckNeeds(caps []Cap, needs []Need, hosts bool) error {
 	return nil
 }
 
-// Holding is units as they are written in JSON: an array of a string for each name, such as
-// "gpu:0,1". So it can stand in a journal, whose lines hold no objects.
+// Holding is units in the form that they have in JSON: an array with a string for each name, such as
+// "gpu:0,1". A journal, whose lines hold no nested objects, can contain them.
 type Holding []Units
 
 // MarshalJSON implements json.Marshaler.
@@ -152,7 +153,7 @@ func (h *Holding) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// NeedsText returns needs as ParseNeeds takes them.
+// NeedsText returns needs in the form that ParseNeeds parses.
 func NeedsText(needs []Need) string {
 	list := make([]string, len(needs))
 	for i, n := range needs {

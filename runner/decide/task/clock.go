@@ -2,14 +2,14 @@ package task
 
 import "time"
 
-// Clock is the run's time. It stands still while the run is suspended, so that no
-// deadline passes while nothing can run. The zero Clock is running.
+// Clock is the run's time. It is stopped while the run is suspended, so no deadline passes while
+// nothing can run. The zero Clock is running.
 type Clock struct {
-	Lost  time.Duration // how long it has stood still in all
+	Lost  time.Duration // total time for which it was stopped
 	since time.Time     // when it was stopped; zero if it is running
 }
 
-// At returns the run's time at a moment of the machine's clock.
+// At returns the run's time at now, a time of the machine's clock.
 func (k *Clock) At(now time.Time) time.Time {
 	if k.Stopped() {
 		now = k.since
@@ -17,7 +17,7 @@ func (k *Clock) At(now time.Time) time.Time {
 	return now.Add(-k.Lost)
 }
 
-// Real converts a time of a running clock to the machine's. Zero stays zero.
+// Real converts a time of a running clock to the machine's. The zero time stays zero.
 func (k *Clock) Real(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
@@ -25,7 +25,7 @@ func (k *Clock) Real(at time.Time) time.Time {
 	return at.Add(k.Lost)
 }
 
-// Stopped reports whether the clock stands still.
+// Stopped reports whether the clock is stopped.
 func (k *Clock) Stopped() bool { return !k.since.IsZero() }
 
 // Stop stops the clock, unless it is stopped.
@@ -35,7 +35,7 @@ func (k *Clock) Stop(now time.Time) {
 	}
 }
 
-// Start has the clock go on, and returns how long it has stood still since it was stopped.
+// Start starts the clock again, and returns how long it was stopped.
 func (k *Clock) Start(now time.Time) (lost time.Duration) {
 	if k.Stopped() {
 		lost = now.Sub(k.since)

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Protocol is how a persistent worker takes tasks and answers. A task's record is its
-// Stdin, without what ends it in the protocol.
+// Protocol is how a persistent worker reads tasks and answers. A task's record is its Stdin, without
+// the terminator of the protocol.
 type Protocol uint8
 
 // The protocols.
 const (
-	NoProtocol   Protocol = iota // a process of its own for each attempt
+	NoProtocol   Protocol = iota // each attempt has its own process
 	LineProtocol                 // a record and a newline in, one line out
-	NULProtocol                  // the same with NUL bytes
-	// JSONProtocol is an object on a line in and one out, in any order. Stdin holds the
-	// members "args" and "fields" of the object, without its braces.
+	NULProtocol                  // the same with NUL bytes instead of newlines
+	// JSONProtocol is a line with an object in and one out, in any order. Stdin holds the members
+	// "args" and "fields" of the object, without its braces.
 	JSONProtocol
-	FilterProtocol // blocks in; the output is the worker's and belongs to no block
+	FilterProtocol // blocks in; the output belongs to the worker, not to a block
 )
 
-// Begin appends what a persistent worker reads before the Stdin of a task.
+// Begin appends the bytes that go before the Stdin of a task.
 func (p Protocol) Begin(b []byte, record uint64) []byte {
 	if p == JSONProtocol {
 		b = append(strconv.AppendUint(append(b, `{"id":`...), record, 10), ',')
@@ -32,8 +32,8 @@ func (p Protocol) Begin(b []byte, record uint64) []byte {
 	return b
 }
 
-// End appends what the worker reads behind it, of an attempt that holds units and makes m or,
-// if that is nil, no files.
+// End appends the bytes that go after the Stdin of an attempt. The attempt holds units and makes m,
+// which may be nil.
 func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 	switch p {
 	case LineProtocol:
@@ -50,45 +50,45 @@ func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 	return b
 }
 
-// Life says how long a persistent worker lives.
+// Life limits the life of a persistent worker.
 type Life struct {
-	Ready   string        // matches the line on stdout that says that it is ready; "" for none
-	Start   time.Duration // in which that must come; 0 for no limit
-	Records int           // after which it is replaced; 0 for never
-	Age     time.Duration // after which it is; 0 for never
+	Ready   string        // matches the line on stdout that reports that the worker is ready; "" for none
+	Start   time.Duration // limit for that line to come; 0 for no limit
+	Records int           // records after which the worker is replaced; 0 for no limit
+	Age     time.Duration // age at which the worker is replaced; 0 for no limit
 }
 
-// Swap is how a worker of an Executor gets the attempts of its slot: it reports the
-// results of those that have ended and takes those that are to run from now on. It
-// does not block. The slice is valid until the next call.
+// Swap exchanges attempts between a worker of an Executor and its slot: the worker reports the results
+// of ended attempts, and gets the attempts to run from now on. Swap does not block. The slice next is
+// valid until the next call.
 type Swap func(ended []*Result) (next []Attempt, left Expectation)
 
-// Left says whether a slot may expect more attempts.
+// Expectation says whether a slot may get more attempts.
 type Expectation uint8
 
-// The values of Left.
+// The expectations.
 const (
 	ExpectMore    Expectation = iota // attempts may come
-	ExpectRetries                    // no task waits and none will come, but one that runs may be tried again
-	ExpectNone                       // nothing runs or waits, or the slot has left: its worker shall end
+	ExpectRetries                    // no task is waiting or will come, but a running one may be retried
+	ExpectNone                       // no task is running or waiting, or the slot has left: its worker must end
 )
 
-// Block is a part of a file or stream that is a task's standard input: Head, then Text
-// or a range of File.
+// Block is a part of a file or stream that is a task's standard input: Head, followed by Text or a
+// range of File.
 type Block struct {
 	Head []byte // the header
 	Text []byte
 
 	Name     string   // of the file or stream
 	File     *os.File // read by offset; nil if Text is all
-	Off, Len int64    // where the block begins, without Head; Len is 0 without File
+	Off, Len int64    // where the block begins, without Head, and how much of File belongs to it; Len is 0 without File
 
-	// Free is called once the task is finished, so that Text can be used for another
-	// block; it does not wait. It may be nil.
+	// Free is called once the task is finished, so that Text can be used for another block. It must
+	// not block. It may be nil.
 	Free func()
 }
 
-// Place says which bytes of which file or stream the block is.
+// Place describes the position of the block, as in "bytes 0-99 of FILE".
 func (b *Block) Place() string {
 	n := int64(len(b.Text)) + b.Len
 	return fmt.Sprintf("bytes %d-%d of %s", b.Off, b.Off+n-1, b.Name)

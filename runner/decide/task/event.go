@@ -2,7 +2,7 @@ package task
 
 import "time"
 
-// Kind says which kind of event an Event is.
+// Kind is the kind of an event.
 type Kind uint8
 
 // The kinds of events, with the fields that are set. The events of a task come in
@@ -12,36 +12,37 @@ const (
 	Admitted  Kind = iota + 1 // Task
 	Started                   // Task, Slot, Host, Units, Attempt, Retries
 	Retried                   // Task, Result, Retries, Took: the attempt failed, was lost or ended for memory; another follows after Wait
-	Finished                  // Task, Result; Attempt and Took, or 0 if no attempt was running
+	Finished                  // Task, Result; Attempt and Took, which are 0 if no attempt was running
 	Released                  // the results of tasks ID to Last may be shown now, in this order
 	InputEnd                  // the number of tasks is final
 	Resized                   // Slot is the number of slots
-	Draining                  // nothing more starts; Running may finish; Retries tasks lose their retry; Text is why
+	Draining                  // nothing more starts; Running may finish; Retries tasks lose their retry; Text says why
 	Stopping                  // the same, but Running are asked to end
-	Blocked                   // Blocking is why nothing starts although a slot is free; nil once something starts
+	Blocked                   // Blocking says why nothing starts although a slot is free; nil once something starts
 	Continued                 // the run was suspended for Wait
 	Notice                    // Text is a diagnostic, without "crew: "
 )
 
-// Event is something that happened in the run.
+// Event is something that happened in a run. Kind says which fields are set.
 type Event struct {
 	Kind    Kind
 	At      time.Time
-	ID      uint64 // of the task, if the event is about one
+	ID      uint64 // of the task; 0 if the event is about no task
 	Last    uint64
 	Task    *Task
 	Result  *Result // closed once every sink has consumed the event
 	Dropped *Result // for Retried: an earlier attempt that Before omits from now on, or nil; closed likewise
 	Slot    int
 	Host    string  // of the slot; empty for this machine
-	Units   []Units // that the attempt holds
+	Units   []Units // units that the attempt holds
 	Attempt int
-	// Retries is the number of the retry in this run, and 0 if the attempt is none but the
-	// first or replaces one that was lost, ended for memory or had not begun; for Retried, how many attempts of this run came before.
+	// Retries is the number of the retry in this run. It is 0 for a first attempt, and for one that
+	// replaces an attempt that was lost, ended for memory or had not begun. For Retried it is how many
+	// attempts of this run came before.
 	Retries  int
 	Wait     time.Duration
-	Took     time.Duration // how long the attempt ran, without the time for which the run was suspended
-	Running  []uint64      // task IDs, at most 10
+	Took     time.Duration // how long the attempt ran, without the time the run was suspended
+	Running  []uint64      // IDs of running tasks, at most 10
 	Blocking *Blocking
 	Text     string
 }
@@ -50,21 +51,21 @@ type Event struct {
 type Stats struct {
 	Admitted       int64
 	Running        int64
-	Retried        int64 // tasks that were tried again in this run after a failure
+	Retried        int64 // tasks that were retried in this run
 	Flaky          int64 // tasks that failed before they succeeded
 	Lost           int64 // attempts that were lost after they had begun
-	EndedForMemory int64 // attempts that were ended because too little memory was left
+	EndedForMemory int64 // attempts ended because too little memory was left
 	Released       int64
 	ByOutcome      [Outcomes]int64 // finished tasks
-	Earlier        [Outcomes]int64 // those of them that an earlier run finished
+	Earlier        [Outcomes]int64 // finished tasks that an earlier run finished
 	InputEnd       bool            // Admitted is final
 	Draining       bool
 	Start          time.Time     // of the first event
 	Last           time.Time     // of the latest event
-	Clock          Clock         // the run's, for moments since the latest event
-	First          time.Time     // of the first attempt, on the run's clock
-	Busy           time.Duration // sum of the attempts that have ended
-	Longest        time.Duration // of them
+	Clock          Clock         // the run's clock, for times since the latest event
+	First          time.Time     // start of the first attempt, on the run's clock
+	Busy           time.Duration // total run time of the attempts that have ended
+	Longest        time.Duration // longest run time of an attempt
 	Ran            int64         // tasks that finished after an attempt
 }
 
@@ -127,10 +128,9 @@ func (s *Stats) endAttempt(took time.Duration) {
 	s.Longest = max(s.Longest, took)
 }
 
-// ETA estimates how long it takes until the running tasks, of the given ages, and
-// the waiting ones are done, from how long tasks took and how many ran at once until
-// now. ok is false if nothing can be said: no task is finished yet, or one runs much
-// longer than any has taken, so it may take as long again.
+// ETA estimates when the running tasks, of the given ages, and the waiting tasks will be done, from
+// how long tasks have taken and how many ran at once so far. ok is false if there is no estimate: no
+// task is finished yet, or one runs much longer than any has taken, so it may take as long again.
 func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left time.Duration, ok bool) {
 	passed := s.Clock.At(now).Sub(s.First)
 	if s.Ran == 0 || passed <= 0 {
@@ -150,8 +150,7 @@ func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left ti
 	return max(left, time.Duration(float64(work)*float64(passed)/float64(max(busy, 1)))), true
 }
 
-// Elapsed returns how long the run has taken until now, without the time for which
-// it was suspended.
+// Elapsed returns how long the run has taken until now, without the time it was suspended.
 func (s *Stats) Elapsed(now time.Time) time.Duration { return s.Clock.At(now).Sub(s.Start) }
 
 // Finished returns the number of finished tasks.
@@ -182,16 +181,16 @@ func failed(by *[Outcomes]int64) (n int64) {
 	return n
 }
 
-// Of returns the number of tasks that ended with o.
+// Count returns the number of tasks that ended with o.
 func (s *Stats) Count(o Outcome) int64 { return s.ByOutcome[o] }
 
-// Here returns how many tasks succeeded, failed and were skipped in this run.
+// InThisRun returns how many tasks succeeded, failed and were skipped in this run.
 func (s *Stats) InThisRun() (ok, bad, skipped int64) {
 	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier), s.ByOutcome[Skipped] - s.Earlier[Skipped]
 }
 
-// Own returns the totals without the tasks that an earlier run finished. All tasks must
-// be released.
+// WithoutEarlier returns the totals without the tasks that an earlier run finished. All tasks must be
+// released.
 func (s Stats) WithoutEarlier() Stats {
 	s.Admitted -= s.Resumed()
 	s.Released = s.Admitted
@@ -202,7 +201,7 @@ func (s Stats) WithoutEarlier() Stats {
 	return s
 }
 
-// Rate returns how many tasks per second were done in this run; 0 at its start.
+// Rate returns how many tasks per second were done in this run, or 0 at its start.
 func (s *Stats) Rate(now time.Time) float64 {
 	passed := s.Elapsed(now)
 	if s.Start.IsZero() || passed <= 0 {

@@ -7,35 +7,34 @@ import (
 	"time"
 )
 
-// Facts describes an attempt, and the task whose latest attempt it is, as far as they are
-// known, in the form in which that is written: by --json, in the journal, by crew ctl, and in the
-// messages of the engine. Each fact that is not zero is a member of an object. One that
-// is missing is unknown, is 0, or does not apply.
+// Facts describes an attempt, and the task whose latest attempt it is, in the form used by --json, the
+// journal, crew ctl and the messages of package engine. Each fact that is not zero is a member of an
+// object. A missing fact is unknown, is 0, or does not apply.
 type Facts struct {
-	Task     uint64    `json:"task,omitzero"` // its number
+	Task     uint64    `json:"task,omitzero"` // the task's number
 	Key      Bytes     `json:"key,omitzero"`
-	Command  Bytes     `json:"command,omitzero"` // as a person would type it; it may be cut
+	Command  Bytes     `json:"command,omitzero"` // as a person would type it; may be shortened
 	Outcome  Outcome   `json:"outcome,omitzero"`
 	Exit     *int      `json:"exit,omitzero"` // nil if the outcome has no exit status
 	Signal   int       `json:"signal,omitzero"`
 	Error    Bytes     `json:"error,omitzero"`
 	Attempt  int       `json:"attempt,omitzero"`
 	Worker   int       `json:"worker,omitzero"`
-	Host     Bytes     `json:"host,omitzero"`  // the other machine that it ran on
-	Units    Holding   `json:"units,omitzero"` // what it held of limits by name
+	Host     Bytes     `json:"host,omitzero"`  // the machine, unless it ran on this one
+	Units    Holding   `json:"units,omitzero"` // units of named limits that it held
 	PID      int       `json:"pid,omitzero"`
 	Start    time.Time `json:"start,omitzero"`
-	Duration Seconds   `json:"duration,omitzero"` // by now, if it runs
+	Duration Seconds   `json:"duration,omitzero"` // until now, if it runs
 	User     Seconds   `json:"user,omitzero"`     // CPU time
 	System   Seconds   `json:"system,omitzero"`
 	MaxRSS   int64     `json:"maxrss,omitzero"` // bytes
 	Leaked   bool      `json:"leaked,omitzero"`
 }
 
-// maxError is how many bytes of an error are facts.
+// maxError is the most bytes of an error in Facts.
 const maxError = 1000
 
-// Facts returns what is known of r, but for its command. Exit points into r.
+// Facts returns the facts of r, except its command. Exit points into r.
 func (r *Result) Facts() Facts {
 	f := Facts{
 		Outcome: r.Outcome, Signal: r.Signal, Attempt: r.Attempt, Worker: r.Worker, Host: Bytes(r.Host), Units: r.Units, PID: r.PID,
@@ -69,8 +68,8 @@ func (f *Facts) Result(t *Task) *Result {
 	return r
 }
 
-// Append appends the members, in the order of the fields, as encoding/json would write
-// them, each with a comma before it.
+// Append appends the members, in the order of the fields, as encoding/json would write them, each with
+// a comma before it.
 func (f *Facts) Append(b []byte) []byte {
 	number := func(name string, n int64) {
 		if n != 0 {
@@ -118,7 +117,7 @@ func (f *Facts) Append(b []byte) []byte {
 	return b
 }
 
-// Seconds is a duration that is a number of seconds in JSON, to the nanosecond.
+// Seconds is a duration that JSON represents as a number of seconds, to the nanosecond.
 type Seconds time.Duration
 
 // MarshalJSON implements json.Marshaler.

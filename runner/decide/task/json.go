@@ -8,7 +8,7 @@ import (
 )
 
 // The Append functions write JSON members in a fixed order, without reflection.
-// Each member begins with a comma, so it cannot be the first one of its object.
+// Each member begins with a comma, so it cannot be the first of its object.
 
 // AppendName appends the name of a member.
 func AppendName(b []byte, name string) []byte {
@@ -29,7 +29,7 @@ func AppendTime(b []byte, name string, t time.Time) []byte {
 // AppendTrue appends true.
 func AppendTrue(b []byte, name string) []byte { return append(AppendName(b, name), "true"...) }
 
-// AppendText appends text that may not be UTF-8.
+// AppendText appends text that need not be UTF-8.
 func AppendText(b []byte, name, s string) []byte { return Bytes(s).Append(AppendName(b, name)) }
 
 // AppendColumns appends the columns of a record as an array.
@@ -44,8 +44,8 @@ func AppendColumns(b []byte, columns []string) []byte {
 	return append(b, ']')
 }
 
-// AppendFields appends an object of the columns that have names, with U+FFFD for what is not
-// UTF-8 in these. Of two with one name it has the first, as {name} does.
+// AppendFields appends an object of the columns with names. Invalid UTF-8 in a name becomes U+FFFD. Of
+// several columns with the same name it has the first, like {name}.
 func AppendFields(b []byte, names, columns []string) []byte {
 	open := len(b)
 	for i, name := range names[:min(len(names), len(columns))] {
@@ -61,8 +61,8 @@ func AppendFields(b []byte, names, columns []string) []byte {
 	return append(b, '}')
 }
 
-// AppendJSON appends p escaped for a JSON string, without the quotes (RFC 8259,
-// section 7). It looks at single bytes, so p may begin or end inside a character.
+// AppendJSON appends p escaped for a JSON string, without the quotes (RFC 8259, section 7). It works
+// on single bytes, so p may begin or end inside a character.
 func AppendJSON[T string | []byte](b []byte, p T) []byte {
 	const hex = "0123456789abcdef"
 	from := 0

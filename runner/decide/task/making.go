@@ -6,55 +6,55 @@ import (
 	"strings"
 )
 
-// Making says which files a task makes, and from what. Its last fields are set by the check,
-// before the task is queued, and by its attempts, before they start. Sinks and recorders may
-// read them once an attempt has started or the check has ended the task.
+// Making says which files a task makes, and from what. The check sets its last fields before the task
+// is queued, and attempts set them before they start. Sinks and recorders may read them once an
+// attempt has started or the check has ended the task.
 type Making struct {
 	Targets []Target
-	Reads   []string // what it is made from; like a target, in the task's directory
-	Guessed bool     // Reads are columns, of which only the names of files count
-	Far     bool     // the command runs on another machine, so Targets and Reads are in crew's own directory
+	Reads   []string // the files to make the targets from; like these, relative to the task's directory
+	Guessed bool     // Reads are columns of the record; only names of files count
+	Far     bool     // the command runs on another machine, so Targets and Reads are relative to crew's own directory
 	Stdout  bool     // the last target is the task's standard output
 
 	// from the journal
 
 	Known Known
 	Made  Stamp   // if Known is KnownMade
-	Done  *Result // the result of an earlier run, to be shown if the task need not run; nil if it was
+	Done  *Result // the result of an earlier run, to be shown if the task need not run; nil if it was shown
 
-	// from the check and the attempts
+	// set by the check and the attempts
 
-	Why   string // why it has to be made
+	Why   string // why the task must run
 	Temp  string // begins the temporary names of the latest attempt; "" if there are none
-	Mode  uint32 // with Stdout, the permissions of the file that is written; 0 for those of any new one
-	Stamp Stamp  // of what is made now; Command is set with the task, if there is a journal, and Since when it is made
+	Mode  uint32 // with Stdout, the permissions of the file; 0 for the default of a new file
+	Stamp Stamp  // of the targets now; with a journal, Command is set with the task, and Since once they are made
 }
 
 // Target is a file or directory that a task makes.
 type Target struct {
 	Path string
 	Temp bool   // the task makes it under a temporary name
-	Real string // what all spellings of Path have in common; "" if that is not known
+	Real string // the same for all spellings of Path; "" if unknown
 }
 
-// Known says what the journal knows of a task that makes files.
+// Known is the state of a task that makes files, according to the journal.
 type Known uint8
 
-// The values of Known.
+// The known states.
 const (
-	NotKnown    Known = iota // nothing: there is no journal, or the task has never begun
-	KnownMade                // it was made, or was up to date
-	KnownUnmade              // it failed, or was interrupted
+	NotKnown    Known = iota // there is no journal, or the task has never begun
+	KnownMade                // its targets were made, or were up to date
+	KnownUnmade              // the task failed, or was interrupted
 )
 
 // Stamp tells whether a target was made by the same command from the same files.
 type Stamp struct {
-	Command uint64 // a hash of what is run
-	Inputs  uint64 // a hash of the names, sizes and times of the files
-	// Since is when the first of the targets that are there last changed (ctime), in
-	// nanoseconds since 1970. One that changed before is another: after a power cut a target
-	// may have its former content although the journal has its end. Nothing sets ctime back,
-	// and what somebody did to a target later moves it on.
+	Command uint64 // a hash of the command
+	Inputs  uint64 // a hash of the names, sizes and times of the inputs
+	// Since is when the first of the existing targets last changed (ctime), in nanoseconds since 1970.
+	// A target with an earlier ctime is a different file: after a power failure a target may have its
+	// former content although the journal has its end. Nothing sets ctime back, and a later change of
+	// a target by another program moves it forward.
 	Since int64
 }
 
@@ -67,8 +67,8 @@ func (m *Making) TempName(target string) string {
 	return target[:i] + m.Temp + target[i:]
 }
 
-// Files returns the targets that the command itself makes, either those under temporary
-// names or the others. m may be nil.
+// Files returns the targets that the command itself makes: with temp those under temporary names,
+// otherwise the others. m may be nil.
 func (m *Making) Files(temp bool) (paths []string) {
 	if m == nil {
 		return nil
@@ -81,8 +81,7 @@ func (m *Making) Files(temp bool) (paths []string) {
 	return paths
 }
 
-// AppendOuts appends the temporary names as members called out, out2 and so on. m may be
-// nil.
+// AppendOuts appends the temporary names as members called out, out2 and so on. m may be nil.
 func (m *Making) AppendOuts(b []byte) []byte {
 	if m == nil {
 		return b
@@ -97,11 +96,11 @@ func (m *Making) AppendOuts(b []byte) []byte {
 	return b
 }
 
-// BaseIndex returns where the base name of a path begins, which must not end with a slash.
+// BaseIndex returns the index of the base name of path, which must not end with a slash.
 func BaseIndex(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 
-// PathIn returns a path of the task as seen from crew's own directory. dir is that of
-// tasks that have none.
+// PathIn returns a path of the task as seen from crew's own directory. dir is the directory for tasks
+// with an empty Dir.
 func (t *Task) PathIn(dir, name string) string {
 	if t.Dir != "" && (t.Makes == nil || !t.Makes.Far) {
 		dir = t.Dir

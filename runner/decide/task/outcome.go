@@ -20,12 +20,12 @@ const (
 	StartFailed         // no process was started
 	Cancelled           // ended by crew because the run ended or a command asked for it
 	NotRun              // not started, or not started again after a failed attempt
-	Lost                // its worker is lost, and nobody knows what became of it
-	// BadAnswer means that a persistent worker broke its protocol: it answered something
-	// else, or ended without an answer although it reported no failure.
+	Lost                // its worker was lost, and its fate is unknown
+	// BadAnswer means that a persistent worker broke its protocol: its answer was invalid, or it ended
+	// without an answer and without reporting a failure.
 	BadAnswer
-	NoOutput // it succeeded, but a file that it should have made is not there or cannot be kept
-	Skipped  // it did not run, since what it makes is up to date
+	NoOutput // it succeeded, but a file that it should have made is missing or cannot be stored
+	Skipped  // it did not run, since its targets are up to date
 	Memory   // ended by crew because too little memory was left
 	Outcomes // number of outcomes, including the invalid zero
 )
@@ -48,8 +48,8 @@ func (o *Outcome) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// Failed reports whether the outcome counts as a failure of the task. Cancelled
-// and NotRun do not: the task had no chance to succeed.
+// Failed reports whether the outcome counts as a failure of the task. Cancelled and NotRun do not: the
+// task had no chance to succeed.
 func (o Outcome) Failed() bool {
 	switch o {
 	case Exit, Signal, Timeout, StartFailed, Lost, BadAnswer, NoOutput, Memory:
@@ -58,8 +58,8 @@ func (o Outcome) Failed() bool {
 	return false
 }
 
-// Replaced reports whether an attempt with the outcome, if another follows, was no failure of
-// the task: that one replaces it without using up a retry.
+// Replaced reports whether an attempt with the outcome is replaced by the next one, if one follows:
+// the next attempt does not use up a retry.
 func (o Outcome) Replaced() bool { return o == Lost || o == Memory }
 
 // Succeeded reports whether tasks that come after one with this outcome may start.
@@ -68,11 +68,11 @@ func (o Outcome) Succeeded() bool { return o == OK || o == Skipped }
 // HasCode reports whether a result with this outcome has an exit status.
 func (o Outcome) HasCode() bool { return o == OK || o == Exit || o == StartFailed }
 
-// Ladder is how far the end of an attempt, or of its worker, has come: it is asked to end,
-// and killed if it lives on after its grace, again and again until it is gone.
+// EndStage is how far crew has gone to end an attempt, or its worker. crew asks it to end and, after a
+// grace period, kills it again and again until it is gone.
 type EndStage uint8
 
-// The rungs.
+// The stages.
 const (
 	NotAsked EndStage = iota
 	Asked
@@ -82,8 +82,8 @@ const (
 // KillAgain is the interval at which a kill is repeated.
 const KillAgain = time.Second
 
-// Step goes on to Asked or, with kill, to Killed, and returns how long to wait before it
-// is stepped with kill. ok is false if that was done before.
+// Step advances to Asked or, with kill, to Killed. It returns how long to wait before the next Step
+// with kill. ok is false if the end was requested before.
 func (l *EndStage) Step(kill bool, grace time.Duration) (wait time.Duration, ok bool) {
 	switch {
 	case kill:

@@ -1,14 +1,14 @@
 package task
 
-// Plan says how the output of tasks is captured, shown and kept. It is decided once, before
-// a run opens anything.
+// Plan says how the output of tasks is captured, shown and stored. It is decided once, before a run
+// opens anything.
 type Plan struct {
 	Show       Show
 	Order      bool // show results in input order
 	Tag        bool // begin lines with the task's tag
-	FailedOnly bool // show only tasks that did not succeed; not with Streams
-	Copy       bool // keep whole outputs for another sink, whatever Show is
-	Attempts   bool // keep those of failed attempts as well
+	FailedOnly bool // show only tasks that did not succeed; excludes Streams
+	Copy       bool // keep whole outputs for another sink, whatever Show says
+	Attempts   bool // also keep the outputs of failed attempts
 }
 
 // Show is how output and results are shown on stdout and stderr.
@@ -17,11 +17,11 @@ type Show uint8
 // The ways to show.
 const (
 	ShowBlocks  Show = iota // one block per task, when it ends
-	ShowLines               // whole lines as they come
-	ShowRaw                 // tasks write to crew's own stdout and stderr
+	ShowLines               // whole lines as they are written
+	ShowRaw                 // tasks write directly to crew's stdout and stderr
 	ShowObjects             // one JSON object per result, with its output
 	ShowFacts               // one JSON object per result, without its output
-	ShowFrames              // the same, which the output follows; out and err are how long that is
+	ShowFrames              // like ShowFacts, followed by the output; out and err are its lengths
 	ShowNothing
 )
 
@@ -33,12 +33,12 @@ func (p Plan) Keeps() bool {
 	return p.Show == ShowBlocks || p.Show == ShowObjects || p.Show == ShowFrames || p.Copy
 }
 
-// Recalls reports whether a result that was not shown can be shown later. What was
-// to be shown while its task wrote it cannot, unless it is kept, too.
+// Recalls reports whether a result that was not shown can be shown later. Output that was to be shown
+// while its task wrote it is lost unless it was also kept.
 func (p Plan) Recalls() bool { return p.Keeps() || p.JSON() }
 
-// KeepsAttempts reports whether the outputs of failed attempts are kept open until
-// their task is finished, to be shown or reported with it.
+// KeepsAttempts reports whether the outputs of failed attempts stay open until their task is finished,
+// to be shown or reported with it.
 func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects || p.Attempts && p.Keeps() }
 
 // JSON reports whether results are shown as JSON objects.

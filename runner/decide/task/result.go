@@ -11,25 +11,25 @@ import (
 // ErrTimeout is the cause with which an attempt's context ends at its timeout.
 var ErrTimeout = errors.New("timed out")
 
-// Silent is the cause with which it ends after writing nothing for so long, and the Err
-// of the result.
+// Silent is the cause with which an attempt's context ends after the attempt has written nothing for
+// that time. It is also the Err of the result.
 type Silent time.Duration
 
-// Error says so.
+// Error implements error.
 func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
 
-// ErrCancelled is the cause with which it ends because a command cancels its task, unless that
-// says who asks for it.
+// ErrCancelled is the cause with which an attempt's context ends because a command cancels its task,
+// unless the command says by whom.
 var ErrCancelled = errors.New("cancelled")
 
-// ErrMemory is the cause with which it ends because too little memory is left.
+// ErrMemory is the cause with which an attempt's context ends because too little memory is left.
 var ErrMemory = errors.New("too little memory was left")
 
-// ErrOutOfMemory is the Err of the result of a process that the kernel has probably killed for
-// want of memory.
+// ErrOutOfMemory is the Err of the result of a process that the kernel has probably killed for lack of
+// memory.
 var ErrOutOfMemory = errors.New("probably out of memory")
 
-// EndedBy returns the outcome of an attempt that was asked to end because of cause.
+// OutcomeOf returns the outcome of an attempt that was ended for the given cause.
 func OutcomeOf(cause error) Outcome {
 	_, silent := cause.(Silent)
 	switch {
@@ -41,8 +41,8 @@ func OutcomeOf(cause error) Outcome {
 	return Cancelled
 }
 
-// Output is the complete stdout or stderr of an attempt. It can be read any number
-// of times, by one goroutine at a time.
+// Output is the complete stdout or stderr of an attempt. It can be read any number of times, but only
+// by one goroutine at a time.
 type Output interface {
 	// Len returns the number of bytes.
 	Len() int64
@@ -50,7 +50,7 @@ type Output interface {
 	io.WriterTo
 	// Tail returns at most the last n bytes.
 	Tail(n int) ([]byte, error)
-	// Close frees the memory and disk space of the output. It may be repeated.
+	// Close frees the memory and disk space of the output. It may be called again.
 	Close() error
 }
 
@@ -62,66 +62,64 @@ func Length(o Output) int64 {
 	return o.Len()
 }
 
-// Result is how an attempt ended. One goroutine owns it at a time: the executor
-// until Run returns, then the run, and the sinks from its Finished or Retried event
-// on.
+// Result is how an attempt ended. It has one owner at a time: the executor until Run returns, then the
+// run, and the sinks once they get its Finished or Retried event.
 type Result struct {
 	Task    *Task
 	Attempt int
-	Worker  int      // ID of the slot; 0 if it never ran
-	Host    string   // the other machine that it ran on; empty for this one
-	Units   []Units  // what the attempt held of limits by name
+	Worker  int      // ID of the slot; 0 if the attempt never ran
+	Host    string   // the machine, unless it ran on this one
+	Units   []Units  // units of named limits that the attempt held
 	PID     int      // 0 if no process was started
 	Argv    []string // the command as it was run
 
 	Code    int     // exit status if OK or Exit; 126 or 127, as in a shell, if StartFailed
 	Signal  int     // the signal that ended it if Signal, Timeout or Cancelled; 0 otherwise
-	Err     error   // the reason if StartFailed, and if another outcome needs one; ErrOutOfMemory, perhaps, if Signal or Exit
-	Outcome Outcome // here it takes no memory of its own
+	Err     error   // the reason if StartFailed, and if another outcome needs one; may be ErrOutOfMemory if Signal or Exit
+	Outcome Outcome // placed here, it takes no extra memory
 
-	// BadCommand means, with StartFailed, that the command cannot be executed
-	// whatever its arguments.
+	// BadCommand means, with StartFailed, that the command cannot be executed with any arguments.
 	BadCommand bool
 
-	// Earlier means that an earlier run has shown this result: it counts but is
-	// not shown again. Logged means the same for the joblog and the results tree.
-	// In Before, Earlier means that the attempt's output is not kept.
+	// Earlier means that an earlier run has shown this result: it counts but is not shown again.
+	// Logged means the same for the joblog and the results tree. In Before, Earlier means that the
+	// attempt's output is not kept.
 	Earlier, Logged bool
 
-	// Unbegun means, with Lost, that the attempt had certainly not begun, or that its worker
-	// has ended it in an orderly end of its own, so it does not count as lost.
+	// Unbegun means, with Lost, that the attempt had certainly not begun, or that its worker ended it
+	// in an orderly shutdown. It then does not count as lost.
 	Unbegun bool
-	// Final means, with Cancelled, that a command cancelled this task, and with NotRun, that it
-	// comes after one that did not succeed. It was not the end of the run, so the task of a
-	// queue must not run again.
+	// Final means that the task was not cut off by the end of the run, so the task of a queue must not
+	// run again: with Cancelled, a command cancelled it; with NotRun, it comes after a task that did
+	// not succeed.
 	Final bool
-	// Interrupted means, with Signal, that the user interrupted the task at the terminal,
-	// which means the run, too.
+	// Interrupted means, with Signal, that the user interrupted the task at the terminal, and with it
+	// the run.
 	Interrupted bool
 
-	Leaked  bool   // a process that the task left behind still held its output open
-	Left    string // the names of processes that the task left behind and crew killed, with commas between them
-	Daemons string // the same of those that have made themselves daemons and stay, as far as crew came across them
+	Leaked  bool   // a process that the task left behind still had its output open
+	Left    string // names of processes that the task left behind and crew killed, separated by commas
+	Daemons string // names of processes that have become daemons and keep running, as far as crew noticed them
 	Fault   error  // an error of crew itself, such as a full disk; the run must stop
 
 	Start, End   time.Time
 	User, System time.Duration // CPU time
 	MaxRSS       int64         // bytes; 0 if unknown
 
-	// Before holds the attempts that failed or, once begun, were lost or ended for memory
-	// before, since the task was last done. Their outputs are open only if Plan.KeepsAttempts.
+	// Before holds the earlier attempts that failed or, after they had begun, were lost or ended for
+	// memory, since the task was last done. Their outputs are open only if Plan.KeepsAttempts.
 	Before  []*Result
-	Omitted int // earlier attempts left out of Before between the first and the last few
+	Omitted int // earlier attempts left out of Before, between the first and the last few
 
-	// Stdout and Stderr are nil if nothing was captured or written. The last owner
+	// Stdout and Stderr are nil if nothing was captured or written. The last owner of the result
 	// closes them.
 	Stdout, Stderr Output
-	// Tail is the end of stderr, or of stdout if stderr is blank, if outputs are not
-	// kept. In Before it is the last few lines that sink.Digest has seen.
+	// Tail is the end of stderr, or of stdout if stderr is blank, for outputs that are not kept. In
+	// Before it is the last few lines that sink.Digest has seen.
 	Tail []byte
 }
 
-// Duration returns how long the attempt ran; 0 if it never began.
+// Duration returns how long the attempt ran, or 0 if it never began.
 func (r *Result) Duration() time.Duration {
 	if r.Start.IsZero() {
 		return 0
@@ -129,8 +127,8 @@ func (r *Result) Duration() time.Duration {
 	return r.End.Sub(r.Start)
 }
 
-// Killed reports whether somebody has sent the process SIGKILL, or a command of the shell that it
-// is, which has an exit status of its own then.
+// Killed reports whether the process was killed with SIGKILL or, if it is a shell, one of its commands
+// was: the shell then exits with status 137.
 func (r *Result) Killed() bool {
 	return r.Outcome == Signal && r.Signal == int(syscall.SIGKILL) || r.Outcome == Exit && r.Code == 128+int(syscall.SIGKILL)
 }
@@ -141,8 +139,8 @@ func (r *Result) Known() bool {
 	return t != nil && (r == t.Done || t.Makes != nil && r == t.Makes.Done)
 }
 
-// Failures returns the attempts that failed, in order, without those that were
-// replaced. The last one is r itself if the task failed.
+// Failures returns the attempts that failed, in order, without replaced ones. If the task failed, the
+// last one is r itself.
 func (r *Result) Failures() (list []*Result) {
 	for _, b := range r.Before {
 		if b.Outcome.Failed() && !b.Outcome.Replaced() {
@@ -155,7 +153,7 @@ func (r *Result) Failures() (list []*Result) {
 	return list
 }
 
-// Tries returns how many attempts came before.
+// EarlierAttempts returns the number of attempts before r.
 func (r *Result) EarlierAttempts() int { return len(r.Before) + r.Omitted }
 
 // Flaky reports whether the task failed and then succeeded.
@@ -173,11 +171,11 @@ func (r *Result) Close() {
 	}
 }
 
-// keptAttempts is how many of the attempts before the last are kept of a task.
+// maxKept is the most attempts that are kept of a task before the last.
 const maxKept = 10
 
-// KeepAttempt adds an attempt to the earlier ones of a task. Beyond a few it leaves out
-// one between the first and the latest, and returns it; full is false if it left out none.
+// AppendAttempt appends an attempt to the earlier ones of a task. Beyond a few attempts, it removes
+// one between the first and the latest ones, and returns it as out; full reports whether it did.
 func AppendAttempt[T any](list []T, a T) (kept []T, out T, full bool) {
 	list = append(list, a)
 	if len(list) <= maxKept {

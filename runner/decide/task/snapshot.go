@@ -15,22 +15,21 @@ type Snapshot struct {
 	State    State      `json:"-"`
 	Stats    Stats      `json:"-"`
 	Slots    []Slot     `json:"workers"`            // by ID
-	Tasks    []Where    `json:"tasks"`              // those that run, by slot and task
+	Tasks    []Where    `json:"tasks"`              // running tasks, by slot and task
 	Waiting  []Blocking `json:"waits"`              // waiting tasks by what they wait for, the largest group first
 	Blocking *Blocking  `json:"blocking,omitempty"` // why nothing starts; nil if something can start or nothing is left
-	Queued   int        `json:"queued"`             // tasks read ahead, which wait for a slot or their key
+	Queued   int        `json:"queued"`             // tasks read ahead that wait for a slot or their key
 	Buffer   int        `json:"buffer"`             // how many tasks may be read ahead
-	Aside    int        `json:"aside"`              // tasks that wait for anything else: a retry, a limit or other tasks
+	Aside    int        `json:"aside"`              // tasks that wait for something else: a retry, a limit or other tasks
 }
 
-// Live is the output of an attempt, which may still grow. Its methods are safe for
-// concurrent use, also with each other and with the attempt.
+// Live is the output of an attempt, which may still grow. Its methods are safe for concurrent use with
+// each other and with the attempt.
 type Live interface {
-	// ReadAt reads what has been written so far. io.EOF means that there is no more
-	// yet, or no more at all once the attempt has ended.
+	// ReadAt reads output that has been written so far. io.EOF means that there is no more output yet or,
+	// once the attempt has ended, at all.
 	io.ReaderAt
-	// Close gives up the interest in the output, which stays readable until then
-	// even after the run has no more use for it.
+	// Close releases the output. It stays readable until then, even if the run no longer needs it.
 	Close() error
 }
 
@@ -42,7 +41,7 @@ type State uint8
 const (
 	Going     State = iota
 	Paused          // starts nothing until it is resumed
-	Finishing       // takes no more tasks, and runs those that it has
+	Finishing       // reads no more tasks; runs all tasks that were read
 	Drains          // starts nothing more; running attempts may finish
 	Stops           // running attempts are asked to end
 	Done            // all tasks are finished; results are still being shown
@@ -53,15 +52,15 @@ func (s State) String() string {
 	return [...]string{"running", "paused", "draining", "draining", "stopping", "done"}[s]
 }
 
-// Cause is the kind of thing that tasks wait for, by the name that clients get.
+// Cause says what tasks wait for. Clients see its value.
 type Cause string
 
 // The causes.
 const (
 	ByPause   Cause = "pause"    // the run is paused or suspended
 	ByEnd     Cause = "end"      // the run drains
-	BySlots   Cause = "workers"  // any slot: all are busy, or there is none
-	BySlot    Cause = "worker"   // the slot they are bound to
+	BySlots   Cause = "workers"  // a free slot
+	BySlot    Cause = "worker"   // a certain slot
 	ByKey     Cause = "key"      // tasks of the same key, which run one at a time
 	ByLimit   Cause = "limit"    // --per-key
 	ByRetry   Cause = "retry"    // the time of their next attempt
@@ -69,17 +68,17 @@ const (
 	ByOrder   Cause = "order"    // with --keep-order, the first unfinished task
 	ByReader  Cause = "reader"   // the reader of crew's output
 	ByInput   Cause = "input"    // the next record
-	ByAfter   Cause = "after"    // other tasks, which they come after
-	ByWorkers Cause = "ends"     // the end of the run: that of persistent workers
+	ByAfter   Cause = "after"    // tasks that must succeed first
+	ByWorkers Cause = "ends"     // the end of persistent workers, at the end of the run
 	ByTokens  Cause = "token"    // a token of make's jobserver
-	ByCheck   Cause = "check"    // the check whether what they make is up to date
+	ByCheck   Cause = "check"    // the check whether their targets are up to date
 	ByHold    Cause = "hold"     // their release, by hand
 	ByTime    Cause = "time"     // a time of the day
 	ByRate    Cause = "rate"     // --rate
 	ByKeyRate Cause = "key-rate" // --key-rate
-	ByNeeds   Cause = "needs"    // units of limits by name
+	ByNeeds   Cause = "needs"    // units of named limits
 	ByOffers  Cause = "offers"   // a worker that offers what they need
-	ByPlaces  Cause = "places"   // several places, or those that are kept for a task
+	ByPlaces  Cause = "places"   // several places, or places reserved for another task
 	ByLoad    Cause = "load"     // --load
 	ByMemory  Cause = "memory"   // --memfree
 )
@@ -87,24 +86,24 @@ const (
 // Blocking describes what tasks wait for.
 type Blocking struct {
 	By    Cause     `json:"by"`
-	Shown string    `json:"text"`             // for people, of what Told returns
-	Tasks int       `json:"tasks"`            // how many wait, or for ByWorkers how many workers there are
+	Shown string    `json:"text"`             // b.Text, in the copies that WithText returns
+	Tasks int       `json:"tasks"`            // number of waiting tasks or, for ByWorkers, of workers
 	Input bool      `json:"input,omitempty"`  // nothing more is read because the read-ahead is full
-	None  bool      `json:"-"`                // for BySlots: there is no slot at all; for ByKey: there is none with the label that is the key
-	Key   Bytes     `json:"key,omitempty"`    // for ByKey, ByLimit and ByKeyRate, and for BySlots if all tasks have it
+	None  bool      `json:"-"`                // for BySlots: there is no slot at all; for ByKey: no slot has the key as a label
+	Key   Bytes     `json:"key,omitempty"`    // for ByKey, ByLimit and ByKeyRate; for BySlots if all tasks have the same key
 	Slot  int       `json:"worker,omitempty"` // for BySlot and ByKey
-	Limit int       `json:"limit,omitempty"`  // for ByLimit: how many tasks of the key may run at once; for ByPlaces: how many places
-	Needs string    `json:"-"`                // for ByNeeds and ByOffers: of the first task
+	Limit int       `json:"limit,omitempty"`  // for ByLimit: how many tasks of the key may run at once; for ByPlaces: number of places
+	Needs string    `json:"-"`                // for ByNeeds and ByOffers: needs of the first task
 	Halt  string    `json:"-"`                // for ByPause: the value of --halt that paused the run, or ""
-	ID    uint64    `json:"task,omitempty"`   // for ByOrder: the first unfinished task; for ByPlaces: the one for which they are kept, or 0; for ByAfter: a task waited for; for ByKey: the first one, if it is known
+	ID    uint64    `json:"task,omitempty"`   // for ByOrder: the first unfinished task; for ByPlaces: the task that the places are reserved for, or 0; for ByAfter and ByKey: a task waited for, or 0
 	Until time.Time `json:"until,omitzero"`   // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
 
-	// Figure is, for ByLoad and ByMemory, the load or the number of free bytes, and Bound what it
-	// has to fall below or to reach.
+	// Figure is, for ByLoad and ByMemory, the load or the free bytes. Bound is the value that it has
+	// to fall below or to reach.
 	Figure, Bound float64 `json:"-"`
 }
 
-// Told returns a copy of b with its text, and nil for nil.
+// WithText returns a copy of b with Shown set, and nil for nil.
 func (b *Blocking) WithText(now time.Time) *Blocking {
 	if b == nil {
 		return nil

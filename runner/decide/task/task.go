@@ -27,63 +27,63 @@ type Task struct {
 
 	Identity [16]byte  // the same in every run; zero if the task is not recorded
 	Done     *Result   // its result in an earlier run; nil if it has to run
-	Attempts int       // attempts that ended in earlier runs; numbers go on from there
-	Known    *Attempts `json:"-"` // what is known of these; nil for nothing
+	Attempts int       // number of attempts that ended in earlier runs; numbering continues from there
+	Known    *Attempts `json:"-"` // results of those attempts, as far as known; may be nil
 
 	// what to run
 
-	Argv   []string // the command as people see it, which does the same as Exec
-	Exec   []string // the command to run: a script with its values beside it; nil for Argv
+	Argv   []string // the command as people see it; does the same as Exec
+	Exec   []string // the command to run: a script with its values as arguments; nil means Argv
 	Env    []string // additions to the environment, "NAME=value"
-	Dir    string   // working directory; empty is the run's
-	Stdin  []byte   // standard input; nil is /dev/null
-	Block  *Block   `json:"-"` // standard input instead of Stdin; nil for none
+	Dir    string   // working directory; empty means the run's
+	Stdin  []byte   // standard input; nil means /dev/null
+	Block  *Block   `json:"-"` // standard input instead of Stdin; may be nil
 	Shell  bool     // Argv is a shell, its option and one script made by crew
-	NoArgs bool     // Argv takes nothing of Records: -n0
-	Bare   bool     // Env is the whole environment, but for what crew sets
+	NoArgs bool     // Argv uses nothing of Records: -n0
+	Bare   bool     // Env is the whole environment, except Variables
 
-	// Protocol is how a persistent worker with this command takes the task; NoProtocol is
-	// a process of its own. Side by side with the flags, it keeps a Task within 352 bytes:
-	// the next size that is allocated is 384, with which crew itself takes 1.04 times as
-	// long for a record of a persistent worker.
+	// Protocol is how a persistent worker with this command reads the task; NoProtocol means a process
+	// of its own. Next to the flags, it keeps the size of Task within 352 bytes: the next allocation
+	// size is 384, with which crew itself takes 1.04 times as long for a record of a persistent
+	// worker.
 	Protocol Protocol
 
 	Failures int32 // how many of Attempts used up a retry
 
-	Makes *Making // the files that it makes; nil for none
+	Makes *Making // files that it makes; nil for none
 
 	// how to run it
 
-	Cost      int64         // weight for the policy; less than 1 counts as 1, 0 is unknown
-	Timeout   time.Duration // of one attempt; 0 is the run's, negative is none
-	KillAfter time.Duration // from asking an attempt to end to killing it; 0 is the run's
-	Asked     *Terms        // on which terms it starts; nil for none
-	Origin    *Origin       // the attempt of another run that it carries out; nil for none
+	Cost      int64         // weight for the policy; less than 1 counts as 1, 0 means unknown
+	Timeout   time.Duration // of each attempt; 0 means the run's, negative none
+	KillAfter time.Duration // from asking an attempt to end to killing it; 0 means the run's
+	Asked     *Terms        // nil for the zero Terms
+	Origin    *Origin       // the attempt of another run that the task carries out; nil for none
 
 	// how to show it
 
 	Records [][]string // its records, each split into columns
-	Object  string     // the JSON object it came from, with --input json
+	Object  string     // the JSON object of its record, with --input json
 	Tag     string     // prefix of its output lines
-	Marks   []Mark     // each {%}, {host} and name of a Cap in Tag and then in Argv and Exec; those of one word in order
-	Err     error      // why it cannot be run at all; it finishes as StartFailed
+	Marks   []Mark     // marks in Tag, Argv and Exec; within a word, in order
+	Err     error      // why it cannot run at all; it finishes as StartFailed
 }
 
-// Terms say when a task may start, what it takes to run, and what its user calls it.
+// Terms say when a task may start, what it takes to run, and how its user names it.
 type Terms struct {
 	After []uint64  `json:"after,omitempty"` // tasks that must have succeeded first
-	At    time.Time `json:"at,omitzero"`     // not before this time, by the machine's clock; zero for any time
-	Held  bool      `json:"held,omitempty"`  // not before it is released
-	Rank  int64     `json:"rank,omitempty"`  // tasks of a lower rank start first; 0 unless somebody moved the task
-	Name  string    `json:"-"`               // by which later tasks can come after it; "" for none
-	Note  string    `json:"-"`               // what its user says of it; "" for nothing
+	At    time.Time `json:"at,omitzero"`     // earliest start, by the machine's clock; zero for any time
+	Held  bool      `json:"held,omitempty"`  // it waits until it is released
+	Rank  int64     `json:"rank,omitempty"`  // tasks of a lower rank start first; 0 unless the task was moved
+	Name  string    `json:"-"`               // by which later tasks can refer to it in After; "" for none
+	Note  string    `json:"-"`               // the user's note about it; "" for none
 
-	Priority int    `json:"priority,omitempty"` // tasks of a higher priority start first; 0 unless given
-	Weight   int    `json:"weight,omitempty"`   // how many places it takes, at most those there are; less than 1 counts as 1
-	Needs    []Need `json:"needs,omitempty"`    // what it takes of the limits by name; in order of name, each name once
+	Priority int    `json:"priority,omitempty"` // tasks of a higher priority start first; 0 by default
+	Weight   int    `json:"weight,omitempty"`   // number of places it takes, capped at all places; less than 1 counts as 1
+	Needs    []Need `json:"needs,omitempty"`    // units of named limits that it takes; in order of name, each name once
 }
 
-// IsZero reports whether the terms say nothing.
+// IsZero reports whether the terms have no effect.
 func (t *Terms) IsZero() bool {
 	return len(t.After) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" &&
 		t.Priority == 0 && t.Weight <= 1 && len(t.Needs) == 0
@@ -97,37 +97,36 @@ func (t *Task) Terms() Terms {
 	return *t.Asked
 }
 
-// Attempts are attempts at a task, as Result has them.
+// Attempts are earlier attempts of a task, as in Result.
 type Attempts struct {
 	Before  []*Result
 	Omitted int
 }
 
-// Mark is a position in a task's command or tag where something stands that is known only
-// when an attempt starts: there is a {%} or {host}, for the number and the host of the slot,
-// the name of a Cap in braces, for the units that it holds, or the base name of a file that
-// the task makes, which gets a temporary name.
+// Mark is a position in a task's command or tag that is filled in when an attempt starts. It holds {%}
+// or {host}, for the number or the host of the slot; the name of a Cap in braces, for the units that
+// the attempt holds; or the base name of a file that the task makes, which gets a temporary name.
 type Mark struct {
-	Word int  // index in Argv, InTag, or InExec less the index in Exec
-	Off  int  // in bytes
-	Temp bool `json:",omitempty"` // Making.Temp goes there in the command to run
+	Word int  // index in Argv, InTag, or InExec minus the index in Exec
+	Off  int  // offset in the word, in bytes
+	Temp bool `json:",omitempty"` // in the command to run, Making.Temp goes here
 }
 
-// Words of marks that are not in Argv: InTag is the task's tag, InExec the first word of
+// Values of Mark.Word for words outside Argv: InTag is the task's tag, InExec the first word of
 // Exec, InExec-1 the second.
 const (
 	InTag  = -1
 	InExec = -2
 )
 
-// What stands at a mark.
+// The texts at marks other than names.
 const (
 	NumberMark = "{%}"
 	HostMark   = "{host}"
 )
 
-// Again returns a task that does what t did, which has ended, with a number of its own. Its
-// attempts are numbered from that of t's last one on.
+// Again returns a task that does the same as t, which has ended, under a new ID. last is the number of
+// t's last attempt; the numbering continues from there.
 func (t *Task) Again(id uint64, last int) *Task {
 	again := *t
 	again.ID, again.Attempts = id, last
@@ -144,8 +143,8 @@ func (t *Task) Again(id uint64, last int) *Task {
 	return &again
 }
 
-// fill fills what an attempt tells of itself, and temp, into text at the marks of the given word.
-// Those for later, which may be nil, remain.
+// fill returns text, which is the given word, with the values of o and temp at its marks. Marks that
+// deferred selects remain, and their new positions are added to it; it may be nil.
 func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *deferredMarks) string {
 	var b []byte
 	from := 0
@@ -179,13 +178,14 @@ func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *def
 	return string(append(b, text[from:]...))
 }
 
-// ArgvOn returns the task's command, as it is shown, of an attempt that holds units in a slot
-// of a host, which is empty for this machine. The caller must not change it.
+// ArgvOn returns the task's command, as it is shown, for an attempt that holds units in a slot of a
+// host, which is empty for this machine. The caller must not change it.
 func (t *Task) ArgvOn(slot int, host string, units []Units) []string {
 	return t.wordsOn(t.Argv, 0, 1, Origin{Slot: slot, Host: host, Units: units}, "", nil)
 }
 
-// ExecOn is ArgvOn for the command to run, with the temporary names of what it makes.
+// ExecOn is like ArgvOn for the command to run, with the temporary names of the files that the task
+// makes.
 func (t *Task) ExecOn(slot int, host string, units []Units) []string {
 	return t.execOn(Origin{Slot: slot, Host: host, Units: units}, nil)
 }
@@ -201,7 +201,7 @@ func (t *Task) execOn(at Origin, deferred *deferredMarks) []string {
 	return t.wordsOn(t.Exec, InExec, -1, at, temp, deferred)
 }
 
-// wordsOn fills in words. The Word of the marks is first in the first one, and goes on in steps.
+// wordsOn fills in words. Mark.Word is first for the first word, and advances by step.
 func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string, deferred *deferredMarks) []string {
 	if len(t.Marks) == 0 || at.Slot == 0 {
 		return words
@@ -222,12 +222,12 @@ func (t *Task) ArgvIn(r *Result) []string {
 	return t.Argv
 }
 
-// Varies reports whether the task's command differs from slot to slot.
+// Varies reports whether the task's command differs between slots.
 func (t *Task) Varies() bool {
 	return slices.ContainsFunc(t.Marks, func(m Mark) bool { return m.Word != InTag && !m.Temp })
 }
 
-// TagOn returns the prefix of the lines of an attempt that holds units in a slot of a host,
+// TagOn returns the prefix of the output lines of an attempt that holds units in a slot of a host,
 // which is empty for this machine.
 func (t *Task) TagOn(slot int, host string, units []Units) string {
 	if len(t.Marks) == 0 {
@@ -237,7 +237,7 @@ func (t *Task) TagOn(slot int, host string, units []Units) string {
 	return t.fill(t.Tag, InTag, &o, "", nil)
 }
 
-// Size returns about how many bytes the task occupies in memory.
+// Size estimates the number of bytes that the task occupies in memory.
 func (t *Task) Size() int {
 	const word, fixed = 16, 512
 	n := fixed + len(t.Stdin) + len(t.Object) + len(t.Tag) + len(t.Key)
@@ -246,14 +246,14 @@ func (t *Task) Size() int {
 			n += word + len(w)
 		}
 	}
-	if t.Protocol == NoProtocol { // else they share it
+	if t.Protocol == NoProtocol { // tasks of a persistent worker share them
 		add(t.Argv)
 		add(t.Exec)
 	}
 	if t.Block != nil {
 		n += cap(t.Block.Text)
 	}
-	if t.Makes != nil { // what it reads are its records, or few
+	if t.Makes != nil { // Reads are its records, or few
 		n += fixed/2 + 2*word*len(t.Marks)
 		for _, target := range t.Makes.Targets {
 			n += 2*word + len(target.Path)
@@ -277,19 +277,20 @@ func (t *Task) InputSize() int64 {
 	return int64(len(t.Stdin))
 }
 
-// Origin holds what a task's command and environment tell of an attempt. If a task
-// carries out the attempt of a run on another machine, it is that one's.
+// Origin holds the facts about an attempt that its command and environment show. If a task carries out
+// the attempt of a run on another machine, the facts are about that attempt.
 type Origin struct {
 	Task   uint64  // {#} and CREW_SEQ
 	Number int     // CREW_ATTEMPT
-	Slot   int     // {%} and CREW_WORKER; 0 for the one where it runs
+	Slot   int     // {%} and CREW_WORKER; 0 for the slot where it runs
 	Host   string  // {host} and CREW_HOST
-	Units  []Units // by name, as {gpu} and CREW_GPU; with those that the attempt holds where it runs
-	Once   bool    // it must not begin again, as it makes files under temporary names
+	Units  []Units // as {gpu} and CREW_GPU; includes units that the attempt holds where it runs
+	Once   bool    // it must not begin again, since it makes files under temporary names
 }
 
-// origin returns what an attempt tells of itself if, but for the task's Origin, that is o. The
-// host, which another machine may have named, holds only what is text to every shell.
+// origin returns the Origin of an attempt, given the facts o about the attempt here; t.Origin takes
+// precedence. The host, which another machine may have chosen, is reduced to characters without
+// meaning in any shell.
 func (t *Task) origin(o Origin) Origin {
 	if t.Origin != nil {
 		slot, here := o.Slot, o.Units
@@ -312,11 +313,11 @@ var thisHost = sync.OnceValue(func() string {
 	return cmp.Or(name, "localhost")
 })
 
-// MaxHost is the length of the longest name of a host (RFC 1035, section 2.3.4).
+// MaxHost is the greatest length of a host name (RFC 1035, section 2.3.4).
 const MaxHost = 253
 
-// HostName returns s as the name of a host: Plain, with underscores for other bytes, and at
-// most MaxHost bytes long.
+// HostName converts s to a host name: Plain, with underscores for all other bytes, and at most MaxHost
+// bytes long.
 func HostName(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	s = s[:min(len(s), MaxHost)]
@@ -328,17 +329,18 @@ func HostName(s string) string {
 	return s
 }
 
-// Plain reports whether s is only text to every shell, and no option: it consists of letters,
-// digits, dots, hyphens and underscores, and does not begin with a hyphen. It may be empty, and is at most MaxHost bytes long.
+// Plain reports whether s has no special meaning in any shell, and is no option: it consists of
+// letters, digits, dots, hyphens and underscores, does not begin with a hyphen, and is at most MaxHost
+// bytes long. It may be empty.
 func Plain(s string) bool { return s == HostName(s) }
 
-// Slot is a worker: one of the numbered parts of the pool, in which attempts run.
+// Slot is a worker: one of the numbered places where attempts run.
 type Slot struct {
 	ID     int      `json:"worker"`           // from 1; {%} and CREW_WORKER
 	Host   string   `json:"host,omitempty"`   // empty for this machine
 	Cap    int      `json:"places,omitempty"` // attempts at once; less than 1 counts as 1
-	Labels []string `json:"-"`                // of the host; topics of these names run there alone
-	Offers *Offers  `json:"-"`                // of the host, whose slots have the same pointer; nil for nothing
+	Labels []string `json:"-"`                // of the host; topics with these names run only there
+	Offers *Offers  `json:"-"`                // of the host, whose slots share the pointer; nil for none
 }
 
 // Attempt is one run of a task's command.
@@ -346,7 +348,7 @@ type Attempt struct {
 	Task   *Task
 	Number int // from 1; CREW_ATTEMPT
 	Slot   Slot
-	Units  []Units // what it holds of the limits by name that its task needs, in order of name
+	Units  []Units // units of named limits that it holds, in order of name
 }
 
 // Argv returns the attempt's command as it is shown. The caller must not change it.
@@ -355,8 +357,8 @@ func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host, 
 // Exec returns the attempt's command to run. The caller must not change it.
 func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, a.Units) }
 
-// Sent returns the attempt's command, as it is shown and as it is run if that differs, for a host
-// that gives out the units of needs. Marks are where these are to stand.
+// CommandFor returns the attempt's command for a host that allots the units of needs itself: as it is
+// shown and, if that differs, as it is run. marks are the positions for these units.
 func (a Attempt) CommandFor(needs []Need) (argv, exec []string, marks []Mark) {
 	t, at, deferred := a.Task, Origin{Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units}, &deferredMarks{needs: needs}
 	argv = t.wordsOn(t.Argv, 0, 1, at, "", deferred)
@@ -372,7 +374,7 @@ func (a Attempt) CommandFor(needs []Need) (argv, exec []string, marks []Mark) {
 	return argv, exec, deferred.marks
 }
 
-// later collects the marks that are filled in where an attempt runs.
+// deferredMarks collects the marks that are filled in where an attempt runs.
 type deferredMarks struct {
 	needs []Need
 	marks []Mark
@@ -382,7 +384,7 @@ func (l *deferredMarks) has(name string) bool {
 	return l != nil && slices.ContainsFunc(l.needs, func(n Need) bool { return n.Name == name })
 }
 
-// Origin returns what the attempt's command and environment tell of.
+// Origin returns the facts that the attempt's command and environment show.
 func (a Attempt) Origin() Origin {
 	return a.Task.origin(Origin{Task: a.Task.ID, Number: a.Number, Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units})
 }

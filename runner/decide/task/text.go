@@ -29,22 +29,23 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// JoblogMark returns by how many blanks the run time of a joblog's row is wider than GNU parallel
-// writes it, which fills it up to ten columns. crew marks the rows of a run so; 0 is parallel's.
+// JoblogMark returns how many more blanks than GNU parallel a joblog has before a run time; parallel
+// pads to ten columns. crew marks the rows of each run by this number; 0 means that parallel wrote the
+// row.
 func JoblogMark(runtime string) int {
 	return max(0, len(runtime)-max(10, len(strings.TrimLeft(runtime, " "))))
 }
 
-// CommandLine returns argv, a form of t.Argv, as a person would type it: the script
-// if crew put it into a shell, otherwise the quoted words. The record of a persistent
-// worker's task follows as a here-string, and then the file that standard output makes.
+// CommandLine returns argv, a form of t.Argv, as a person would type it: the script if crew put it
+// into a shell, otherwise the quoted words. The record of a persistent worker's task follows as a
+// here-string, and then a redirection to the file that standard output makes.
 func (t *Task) CommandLine(argv []string) string {
 	return t.redirectable(argv) + t.hereString(math.MaxInt, Quote) + t.redirection(Quote)
 }
 
-// ShortCommandLine is like CommandLine, in at most n bytes and an ellipsis. It cuts a
-// worker's command, which is the same for all tasks, rather than its record, and any
-// command rather than the file that it makes.
+// ShortCommandLine is like CommandLine, shortened to n bytes and an ellipsis. It shortens a persistent
+// worker's command, which is the same for all tasks, rather than its record, and any command rather
+// than the file that it makes.
 func (t *Task) ShortCommandLine(argv []string, n int) string {
 	words, rest := t.redirectable(argv), t.hereString(n, Quote)+t.redirection(Quote)
 	if rest != "" {
@@ -53,8 +54,7 @@ func (t *Task) ShortCommandLine(argv []string, n int) string {
 	return Shorten(words+rest, n)
 }
 
-// hereString returns " <<< " and at most n bytes of the record of a persistent worker's
-// task, or "".
+// hereString returns " <<< " and at most n bytes of the record of a persistent worker's task, or "".
 func (t *Task) hereString(n int, quote func(string) string) string {
 	record := ""
 	switch t.Protocol {
@@ -78,9 +78,9 @@ func (t *Task) redirection(quote func(string) string) string {
 	return " > " + quote(t.Makes.Targets[len(t.Makes.Targets)-1].Path)
 }
 
-// redirectable returns Words in a form whose output a redirection after it takes as a
-// whole: a script that may be more than a command or a pipeline, or redirects something
-// itself, becomes a word of the shell's command.
+// redirectable returns Words in a form to which a redirection of the whole output can be appended: a
+// script that may be more than a command or a pipeline, or has a redirection, is passed to the shell
+// as a word.
 func (t *Task) redirectable(argv []string) string {
 	script := t.Words(argv)
 	if t.Shell && t.redirection(Quote) != "" &&
@@ -91,7 +91,7 @@ func (t *Task) redirectable(argv []string) string {
 	return script
 }
 
-// Words is CommandLine without a record or a redirection.
+// Words is like CommandLine without a record or a redirection.
 func (t *Task) Words(argv []string) string {
 	if t.Shell && len(argv) > 0 {
 		return argv[len(argv)-1]
@@ -99,7 +99,7 @@ func (t *Task) Words(argv []string) string {
 	return words(argv, Quote)
 }
 
-// words returns the words of argv as quote has them.
+// words joins the words of argv, quoted by quote.
 func words(argv []string, quote func(string) string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {
@@ -110,9 +110,9 @@ func words(argv []string, quote func(string) string) string {
 	return strings.Join(words, " ")
 }
 
-// Label returns what people recognize the task by, as a part of a line, in at most max
-// bytes and an ellipsis: its records, a block's place or, with -n0, the task's number. A
-// task that a JSON object describes, or without records, has its command.
+// Label returns a text by which people recognize the task, as a part of a line, shortened to max bytes
+// and an ellipsis: its records, the position of its block or, with -n0, its number. For a task with a
+// JSON object, or without records, it is the command.
 func (t *Task) Label(max int) string {
 	label := ""
 	switch {
@@ -131,13 +131,12 @@ func (t *Task) Label(max int) string {
 	return Shorten(label, max)
 }
 
-// besideBytes is how much of a command tells people of its record at a glance, and how
-// long a record beside it is.
+// labelBytes is how much of a command people take in at a glance, and the length of a label next to
+// it.
 const labelBytes = 60
 
-// Beside returns the task's label if its command, as it is shown, does not tell it: the
-// record does not go into the command, or not into its beginning. This looks for words
-// of the record there. Otherwise it returns "".
+// LabelBeside returns the task's label if command, as it is shown, does not identify the task: no word
+// of its record is in the beginning of the command. Otherwise it returns "".
 func (t *Task) LabelBeside(command string) string {
 	switch {
 	case t.NoArgs, t.Block != nil, t.Stdin != nil && t.Protocol == NoProtocol:
@@ -162,8 +161,8 @@ func (t *Task) LabelBeside(command string) string {
 	return label
 }
 
-// Apart returns the task's label if its command is a script that tasks share, so that only the
-// label tells them apart, and "" otherwise.
+// LabelApart returns the task's label if its command is a script that other tasks share, so that only
+// the label identifies the task. Otherwise it returns "".
 func (t *Task) LabelApart() string {
 	if !t.Shell || t.NoArgs || t.Object != "" || len(t.Records) == 0 || t.Records[0][0] == t.Words(t.Argv) {
 		return ""
@@ -171,7 +170,7 @@ func (t *Task) LabelApart() string {
 	return t.Label(labelBytes)
 }
 
-// hasWord reports whether w is in s with no letter or digit beside it.
+// hasWord reports whether w is in s with no letter or digit next to it.
 func hasWord(s, w string) bool {
 	for w != "" {
 		before, after, found := strings.Cut(s, w)
@@ -190,8 +189,8 @@ func hasWord(s, w string) bool {
 
 func alphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// Shorten cuts s after at most n bytes, between characters, and adds an ellipsis if
-// anything was cut.
+// Shorten cuts s after at most n bytes, between characters, and adds an ellipsis if it has cut
+// anything.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -202,8 +201,8 @@ func Shorten(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// Printable returns s with escapes for invalid bytes and for all characters that
-// could break the line or change the terminal. Tabs stay.
+// Printable returns s with escapes for invalid bytes and for all characters that could break the line
+// or control the terminal. Tabs stay.
 func Printable(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
 		return s
@@ -224,7 +223,7 @@ func Printable(s string) string {
 
 func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
 
-// Span returns a duration rounded for people.
+// Span formats a duration, rounded for people.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -235,7 +234,7 @@ func Span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Brief returns a time of whole seconds in its two largest units.
+// Brief formats a duration of whole seconds in its two largest units.
 func Brief(d time.Duration) string {
 	switch hours := d / time.Hour; {
 	case hours < 1:
@@ -247,10 +246,10 @@ func Brief(d time.Duration) string {
 	}
 }
 
-// Moment returns a time for people, in the local time zone.
+// Moment formats a time for people, in the local time zone.
 func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// Speed returns how often a second something happens, or a minute if that is rare.
+// Speed formats a rate per second, or per minute if it is low.
 func Speed(perSecond float64) string {
 	switch {
 	case perSecond >= 10:
@@ -261,8 +260,8 @@ func Speed(perSecond float64) string {
 	return fmt.Sprintf("%.1f/min", perSecond*60)
 }
 
-// Abridge is Shorten for what is to stay different from others: a checksum is the end of what was
-// too long.
+// ShortenUnique is like Shorten, but different texts stay different: a checksum ends a text that was
+// cut.
 func ShortenUnique(s string, size int) string {
 	if len(s) <= size {
 		return s
@@ -270,7 +269,7 @@ func ShortenUnique(s string, size int) string {
 	return fmt.Sprintf("%s %08x", Shorten(s, size-9), crc32.ChecksumIEEE([]byte(s)))
 }
 
-// Count returns a number of things: "1 task", "2 tasks".
+// Count formats a number of things: "1 task", "2 tasks".
 func Count(n int64, thing string) string {
 	s := strconv.FormatInt(n, 10) + " " + thing
 	if n != 1 {
@@ -279,10 +278,10 @@ func Count(n int64, thing string) string {
 	return s
 }
 
-// maxReason is how many bytes a verdict shows of the reason why nothing started or was made.
+// maxReason is the most bytes of an error in a verdict.
 const maxReason = 200
 
-// Verdict returns in words how the attempt ended: "exit 3 after 1.2s".
+// Verdict describes how the attempt ended, as in "exit 3 after 1.2s".
 func (r *Result) Verdict() string {
 	after := " after " + Span(r.Duration())
 	if r.Host != "" && r.Outcome != Lost {
@@ -325,7 +324,7 @@ func (r *Result) Verdict() string {
 	return r.Outcome.String() + after
 }
 
-// because returns why nothing started or was made behind before, or "" if nothing is known.
+// reason returns before and the text of r.Err, or "" without an error.
 func (r *Result) reason(before string) string {
 	if r.Err == nil {
 		return ""
@@ -333,10 +332,10 @@ func (r *Result) reason(before string) string {
 	return before + Printable(Shorten(r.Err.Error(), maxReason))
 }
 
-// Verdict returns in words how the attempt ended.
+// Verdict describes how the attempt ended, like Result.Verdict.
 func (f *Facts) Verdict() string { return f.Result(nil).Verdict() }
 
-// Place names the worker and, if that is another one, its machine.
+// Place names the worker and, if it is on another machine, the host.
 func (f *Facts) Place() string {
 	if f.Host == "" {
 		return fmt.Sprintf("worker %d", f.Worker)
@@ -344,7 +343,7 @@ func (f *Facts) Place() string {
 	return fmt.Sprintf("worker %d (%s)", f.Worker, f.Host)
 }
 
-// LaterAttempt returns the number of an attempt that is not the first, behind a comma.
+// AttemptSuffix returns ", attempt N", or "" for the first attempt.
 func AttemptSuffix(n int) string {
 	if n <= 1 {
 		return ""
@@ -352,13 +351,13 @@ func AttemptSuffix(n int) string {
 	return fmt.Sprintf(", attempt %d", n)
 }
 
-// FlakyVerdict is Verdict for a flaky task: how it failed the last time, and when it passed.
+// FlakyVerdict is like Verdict for a flaky task: how it last failed, and which attempt passed.
 func (r *Result) FlakyVerdict() string {
 	failed := r.Failures()
 	return fmt.Sprintf("%s, passed in attempt %d", failed[len(failed)-1].Verdict(), r.Attempt)
 }
 
-// WithoutPath returns err without the path that it may name, for a caller that names one.
+// WithoutPath returns err without its path, if it has one, for callers that name the path themselves.
 func WithoutPath(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// The longest time that ParseDuration returns. Sums of a few do not overflow.
+// The greatest duration that ParseDuration returns. Sums of a few do not overflow.
 const (
 	maxDays     = 36500
 	MaxDuration = maxDays * 24 * time.Hour
 )
 
-// ParseDuration parses a number of seconds, as timeout(1) does, or what
-// time.ParseDuration knows, with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h. The error
-// is a hint: it says what to write instead.
+// ParseDuration parses a number of seconds, like timeout(1), or the syntax of time.ParseDuration,
+// optionally with days before it: 10, 1.5s, 500ms, 1h30m, 1d12h. The error is a hint that says what to
+// write.
 func ParseDuration(s string) (time.Duration, error) {
 	hint := errors.New("write a time such as 10, 1.5s, 500ms, 2m or 1d, at most 36500d")
 	const decimal = "0123456789."
@@ -44,8 +44,8 @@ func ParseDuration(s string) (time.Duration, error) {
 // maxSize is the largest number of bytes that ParseSize returns.
 const maxSize = 1 << 50
 
-// ParseSize parses a positive number of bytes with a unit as parallel has them: K, M, G
-// and T, or k, m, g and t for powers of 1000. The error is a hint.
+// ParseSize parses a positive number of bytes with a unit of GNU parallel: K, M, G and T, or k, m, g
+// and t for powers of 1000. The error is a hint that says what to write.
 func ParseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "KMGTkmgt")
 	unit, known := map[string]int64{
@@ -58,7 +58,7 @@ func ParseSize(s string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// Size returns n as people read it: 2.0 MiB.
+// Size formats a number of bytes, as in "2.0 MiB".
 func Size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// The forms in this file are for a terminal: a shell reads the same from them, but they
-// hold no character that could change the terminal.
+// The forms in this file are for a terminal: they mean the same to a shell, but they
+// contain no character that could control the terminal.
 
-// VisibleLine is CommandLine for a terminal. Of a script, line breaks and tabs stay unless
-// they may come from the task's records.
+// VisibleLine is like CommandLine, for a terminal. Line breaks and tabs of a script stay unless they
+// may come from the task's records.
 func (t *Task) VisibleLine(argv []string) string {
 	line := t.CommandLine(argv)
 	hidden := IsHidden
@@ -27,9 +27,9 @@ func (t *Task) VisibleLine(argv []string) string {
 	return words(argv, VisibleQuote) + t.hereString(len(line), VisibleQuote) + t.redirection(VisibleQuote)
 }
 
-// VisibleQuote is Quote for a terminal: other than printable characters are the output of
-// printf(1), which every POSIX shell knows, unlike $'…'. Line breaks at the end stay, since
-// a command substitution would drop them.
+// VisibleQuote is like Quote, for a terminal: text with unprintable characters becomes the output of
+// printf(1), which every POSIX shell knows, unlike $'…'. Line breaks at the end stay, since a command
+// substitution would drop them.
 func VisibleQuote(s string) string {
 	body := strings.TrimRight(s, "\n")
 	breaks := s[len(body):]
@@ -44,7 +44,7 @@ func VisibleQuote(s string) string {
 	return `"$(printf ` + PrintfFormat(body) + `)"` + breaks
 }
 
-// PrintfFormat returns the word of a shell that has printf(1) print s.
+// PrintfFormat returns a shell word that makes printf(1) print s.
 func PrintfFormat(s string) string {
 	var b strings.Builder
 	for rest := s; rest != ""; {
@@ -67,19 +67,17 @@ func PrintfFormat(s string) string {
 	return "'" + b.String() + "'"
 }
 
-// IsHidden reports whether s has a byte or character that is not seen on a terminal as
-// what it is.
+// IsHidden reports whether s has a byte or character that a terminal does not show as itself.
 func IsHidden(s string) bool { return strings.Contains(s, "\t") || Printable(s) != s }
 
 func hasHidden(columns []string) bool { return slices.ContainsFunc(columns, IsHidden) }
 
 const (
-	tailBytes = 4 << 10 // in which the last lines of an output are looked for
-	tailWidth = 160     // bytes of a line that are shown
+	tailBytes = 4 << 10 // end of an output in which the last lines are searched
+	tailWidth = 160     // most bytes of a shown line
 )
 
-// OutputTail returns the end of an attempt's stderr or, if there is nothing to see, of
-// its stdout.
+// OutputTail returns the end of an attempt's stderr or, if that is blank, of its stdout.
 func (r *Result) OutputTail() (tail []byte, err error) {
 	for _, o := range [...]Output{r.Stderr, r.Stdout} {
 		if o == nil {
@@ -92,8 +90,8 @@ func (r *Result) OutputTail() (tail []byte, err error) {
 	return r.Tail, nil
 }
 
-// LastLines returns the last n non-empty lines of tail, shortened, uncoloured and
-// harmless.
+// LastLines returns the last n lines of tail that are not empty, shortened, without colours and safe
+// for a terminal.
 func LastLines(tail []byte, n int) []string {
 	var lines []string
 	for l := range bytes.SplitSeq(Uncoloured(tail), []byte("\n")) {
@@ -108,11 +106,11 @@ func LastLines(tail []byte, n int) []string {
 	return lines
 }
 
-// escapes matches the control sequences of ECMA-48 that colour text or move the cursor, and
-// the choice of a character set, which some terminals' reset begins with.
+// escapes matches the control sequences of ECMA-48 that colour text or move the cursor, and the
+// selection of a character set, with which the reset sequence of some terminals begins.
 var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b(?:\[[ -?]*[@-~]|\((?s:.))`) })
 
-// Uncoloured returns text without escapes.
+// Uncoloured returns text without escape sequences.
 func Uncoloured(text []byte) []byte {
 	if bytes.IndexByte(text, '\x1b') < 0 {
 		return text

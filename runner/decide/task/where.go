@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// Where says where a task is. Its facts are of the attempt that runs or, if it waits or
-// has ended, of the latest one as far as that is known.
+// Where describes the state of a task. Its facts are about the running attempt or, if the task is
+// waiting or has ended, about the latest one, as far as known.
 type Where struct {
 	EndedTask
-	State    string    `json:"state"` // unknown, waiting, running, held (its result is) or ended
+	State    string    `json:"state"` // unknown, waiting, running, held (its result waits) or ended
 	Tag      Bytes     `json:"tag,omitempty"`
 	Said     Bytes     `json:"said,omitempty"`     // the last line of its persistent worker's stderr
-	Blocking *Blocking `json:"blocking,omitempty"` // if it waits
-	Held     uint64    `json:"held,omitempty"`     // the unfinished task that its result waits for
-	Hint     string    `json:"hint,omitempty"`     // if it has ended: how more would be known
-	Of       *Task     `json:"-"`                  // the task, for Told; nil if it is forgotten
+	Blocking *Blocking `json:"blocking,omitempty"` // what it waits for, if it is waiting
+	Held     uint64    `json:"held,omitempty"`     // the unfinished task that must be shown before its result
+	Hint     string    `json:"hint,omitempty"`     // for an ended task: how the user can learn more
+	Of       *Task     `json:"-"`                  // the task, for ForClients; nil if it is no longer in memory
 }
 
-// Past describes a task that has ended, as far as that is kept.
+// EndedTask describes a task that has ended, as far as that is kept.
 type EndedTask struct {
 	Facts            // of its last attempt
-	Record  Bytes    `json:"record,omitempty"` // by which to recognize the task, if the command does not tell
-	Apart   Bytes    `json:"apart,omitempty"`  // Task.Apart, unless the task has a tag
+	Record  Bytes    `json:"record,omitempty"` // identifies the task if the command does not
+	Apart   Bytes    `json:"apart,omitempty"`  // Task.LabelApart, unless the task has a tag
 	Note    Bytes    `json:"note,omitempty"`   // Terms.Note
-	Argv    []string `json:"-"`                // as it was run; nil for what Task.ArgvOn says
+	Argv    []string `json:"-"`                // the command as it was run; nil means that of Task.ArgvOn
 	Outputs [2]Live  `json:"-"`                // stdout and stderr; nil for none
-	Cut     [2]int64 `json:"-"`                // how many bytes came before what is kept of these
-	Kept    bool     `json:"-"`                // without Outputs there was none
+	Cut     [2]int64 `json:"-"`                // bytes cut from the beginning of each output
+	Kept    bool     `json:"-"`                // outputs are kept, so nil Outputs were empty
 }
 
-// WhereOf returns that a task, which may be nil, is in a state.
+// NewWhere returns the description of a task in a state. t may be nil.
 func NewWhere(state string, t *Task) (w Where) {
 	if w.State, w.Of = state, t; t != nil {
 		w.Task = t.ID
@@ -41,14 +41,14 @@ func NewWhere(state string, t *Task) (w Where) {
 }
 
 const (
-	commandSize = 200 // bytes of a command in a line
-	noteSize    = 100 // bytes of a note
+	commandSize = 200 // most bytes of a command in a line
+	noteSize    = 100 // most bytes of a note
 )
 
-// longest is how many bytes of a command are shown. Whole ones can be megabytes.
+// maxCommand is the most bytes of a command in Facts. A whole one can be megabytes long.
 const maxCommand = 1000
 
-// Told returns w for clients: with what people know the task by, and with what follows from the time.
+// ForClients returns w with the fields that depend on the task and on the time.
 func (w Where) ForClients(now time.Time) Where {
 	w.Blocking = w.Blocking.WithText(now)
 	if w.State == "running" {
@@ -61,7 +61,8 @@ func (w Where) ForClients(now time.Time) Where {
 	return w
 }
 
-// Describe adds the facts of a task, whose words are argv or, if that is empty, what the attempt would run.
+// Describe sets the facts about a task. argv is its command as it was run; if argv is empty, the
+// command of the attempt is used.
 func (f *Facts) Describe(t *Task, argv []string) {
 	if len(argv) == 0 {
 		argv = t.ArgvOn(f.Worker, string(f.Host), f.Units)
@@ -69,8 +70,8 @@ func (f *Facts) Describe(t *Task, argv []string) {
 	f.Task, f.Key, f.Command = t.ID, Bytes(t.Key), Bytes(t.ShortCommandLine(argv, maxCommand))
 }
 
-// Shown returns what people know the task by, instead of its command if that does not tell, and
-// its record if it has to stand beside that.
+// Shown returns the text by which people know the task: its tag or label, otherwise its command. record
+// is set if the command does not identify the task.
 func (w *Where) Shown() (shown, record string) {
 	if only := cmp.Or(w.Tag, w.Apart); only != "" {
 		return string(only), ""
@@ -78,7 +79,8 @@ func (w *Where) Shown() (shown, record string) {
 	return string(w.Command), string(w.Record)
 }
 
-// Running says where an attempt runs. If narrow, only since when.
+// Running describes a running attempt: for how long, since when and where it runs. With narrow, only
+// for how long.
 func (w *Where) Running(narrow bool) string {
 	shown, record := w.Shown()
 	name, shown := taskName(w.Task, record, w.Note), Shorten(shown, commandSize)
@@ -90,7 +92,7 @@ func (w *Where) Running(narrow bool) string {
 		w.Start.Local().Format(time.TimeOnly), w.Place(), AttemptSuffix(w.Attempt), shown)
 }
 
-// knownAs names a task, by its record, too, if its command does not tell that, and by its note.
+// taskName returns the number of a task, with its record and its note, if they are not empty.
 func taskName(id uint64, record string, note Bytes) string {
 	text := fmt.Sprintf("task %d", id)
 	if record != "" && record != fmt.Sprint(id) {
@@ -102,7 +104,7 @@ func taskName(id uint64, record string, note Bytes) string {
 	return text
 }
 
-// When returns a moment as a time of the day or, if that is long ago, with its date.
+// When formats a time as a time of the day or, if it is long ago, with its date.
 func When(t time.Time) string {
 	if time.Since(t) < 20*time.Hour {
 		return t.Local().Format(time.TimeOnly)
@@ -110,7 +112,7 @@ func When(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// Line says where a task is and what it waits for.
+// Line describes the state of a task, and what it waits for.
 func (w *Where) Line() string {
 	at, command := taskName(w.Task, string(w.Record), w.Note), ""
 	if w.Command != "" {
@@ -138,7 +140,7 @@ func (w *Where) Line() string {
 	return "there is no " + at + " yet"
 }
 
-// end says how a task ended, as far as that is known.
+// ended describes how a task ended, as far as known.
 func (w *Where) ended() string {
 	switch {
 	case w.Outcome == 0 && w.Held > 0:
@@ -151,7 +153,7 @@ func (w *Where) ended() string {
 		return ": " + w.Outcome.String()
 	}
 	here := w.Facts
-	here.Host = "" // it is told with the worker
+	here.Host = "" // Place names it
 	text := ": " + here.Verdict()
 	if !w.Start.IsZero() && w.Outcome != Skipped {
 		text += ", begun at " + When(w.Start)

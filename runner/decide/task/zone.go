@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Zone returns the time zone that a value of the variable TZ stands for: the name of one that the
-// system has a file for, or of a file, or one in the form of POSIX, such as JST-9 or
-// EST5EDT,M3.2.0,M11.1.0. Package time takes for UTC what it does not understand, and so the forms
-// of POSIX. Without TZ, which is for set to say, the zone is that of the machine.
+// Zone returns the time zone for tz, the value of the variable TZ: the name of a zone in the system's
+// database, the path of a file, or the POSIX form, as in JST-9 or EST5EDT,M3.2.0,M11.1.0. Package time
+// takes values that it does not understand, such as the POSIX form, for UTC. If set is false, there is
+// no TZ, and the zone is the machine's.
 func Zone(tz string, set bool) (*time.Location, error) {
 	name := strings.TrimPrefix(tz, ":")
 	switch {
@@ -34,10 +34,10 @@ func Zone(tz string, set bool) (*time.Location, error) {
 	return nil, fmt.Errorf("this machine knows no time zone %q, which TZ says: set it to such as Europe/Berlin or CET-1", tz)
 }
 
-// SetZone has package time know the local time in the forms of POSIX, too. Call it first.
+// SetZone makes package time support the POSIX form of TZ for the local time. Call it first.
 func SetZone() {
 	tz, set := os.LookupEnv("TZ")
-	if !strings.ContainsAny(tz, "0123456789") { // as these forms have
+	if !strings.ContainsAny(tz, "0123456789") { // POSIX forms have digits
 		return
 	}
 	if zone, err := Zone(tz, set); err == nil {
@@ -45,9 +45,9 @@ func SetZone() {
 	}
 }
 
-// posixZone returns the zone of the TZ form of POSIX. A file of a zone ends with one, for the
-// times after its last change (RFC 9636, section 3.3); one without changes consists of it. It
-// stands before a type of local time that counts where the form is not understood.
+// posixZone returns the zone for the POSIX form of TZ. The file of a zone ends with such a form, for
+// the times after its last transition (RFC 9636, section 3.3), so a file without transitions consists
+// of it. It follows a type of local time that applies if the form is not understood.
 func posixZone(form string) (*time.Location, error) {
 	const (
 		magic = "TZif2\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
