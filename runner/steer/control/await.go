@@ -12,7 +12,7 @@ import (
 
 // await tells the client how tasks end, as they do, and at first how those did that had ended before.
 func (c *conn) await(r *Request) (*Reply, error) {
-	cmd, err := naming(r, task.Find)
+	cmd, err := selection(r, task.Find)
 	if err != nil {
 		return nil, err
 	}
@@ -22,24 +22,24 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	}
 	f := newFollower(c, named.IDs...)
 	defer f.close()
-	f.waits = true
+	f.endsOnly = true
 	before := maps.Clone(f.tasks)
 	for _, id := range c.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: named.IDs}).IDs {
 		delete(before, id)
 	}
 	var unknown error // of one of which no more is known
 	if len(before) > 0 {
-		err = f.settle()
-		f.hearAll()
+		err = f.catchUp()
+		f.recordEvents()
 	}
 	ids := slices.Sorted(maps.Keys(before))
-	known := c.s.known(ids, true)
+	known := c.s.records(ids, true)
 	for _, id := range ids {
 		if f.tasks[id] == nil { // it was heard of
 			continue
 		}
 		if e := known[id].Facts; e.Outcome != 0 {
-			f.end(e)
+			f.sendEnd(e)
 			continue
 		}
 		delete(f.tasks, id)
@@ -56,12 +56,12 @@ func (c *conn) await(r *Request) (*Reply, error) {
 }
 
 // settle waits until the sink, which is behind the run, has heard of all tasks that have ended.
-func (f *follower) settle() error {
+func (f *follower) catchUp() error {
 	now, err := f.s.status()
 	if err != nil {
 		return err
 	}
-	return f.attend(f.events, func() (time.Duration, bool) {
-		return followLeast, f.s.sink.ends() >= now.Stats.Finished()
+	return f.eachWake(f.events, func() (time.Duration, bool) {
+		return minFollow, f.s.sink.finishedCount() >= now.Stats.Finished()
 	})
 }

@@ -22,26 +22,26 @@ import (
 
 const (
 	// helloTime is how long a client waits for a run to say what it is.
-	helloTime = 2 * time.Second
+	helloTimeout = 2 * time.Second
 	// answerTime is how long it waits for the answer to a request that takes no time.
-	answerTime = 20 * time.Second
+	answerTimeout = 20 * time.Second
 )
 
 // List returns the user's live runs, the oldest first, and removes the sockets of
 // dead ones. A run that does not answer has the state Silent.
-func List() []Hello { return list("") }
+func List() []Hello { return listNamed("") }
 
 // list is List for those with a process ID or a name, or for all.
-func list(run string) (list []Hello) {
+func listNamed(run string) (list []Hello) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, dir := range dirs() {
 		for _, path := range sockets(dir) {
-			if pid, name := named(path); run != "" && run != name && run != strconv.Itoa(pid) {
+			if pid, name := parseName(path); run != "" && run != name && run != strconv.Itoa(pid) {
 				continue
 			}
 			wg.Go(func() {
-				if h := ask(path); h != nil {
+				if h := askHello(path); h != nil {
 					mu.Lock()
 					defer mu.Unlock()
 					list = append(list, *h)
@@ -55,11 +55,11 @@ func list(run string) (list []Hello) {
 }
 
 // ask asks the run at path what it is. It returns nil if there is none.
-func ask(path string) *Hello {
+func askHello(path string) *Hello {
 	silent := Hello{State: Silent, path: path}
-	silent.PID, silent.Name = named(path)
+	silent.PID, silent.Name = parseName(path)
 	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
-	_, unanswered := errors.AsType[stopped](err)
+	_, unanswered := errors.AsType[silentError](err)
 	refused, crowded := errors.AsType[*Refused](err) // it has no room for one more client
 	switch {
 	case last != nil && last.Hello != nil:
@@ -101,39 +101,39 @@ func Find(run string) (Hello, error) { return find(run, false) }
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
-	found := list(run)
+	found := listNamed(run)
 	if run == "" && feeds { // one that does not answer may be a crew serve
 		some := slices.ContainsFunc(found, func(h Hello) bool { return h.Feeds })
 		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds && (some || h.State != Silent) })
 	}
 	switch len(found) {
 	case 0:
-		return Hello{}, missing(run, feeds)
+		return Hello{}, errNotFound(run, feeds)
 	case 1:
 		return found[0], nil
 	}
 	if run == "" {
-		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(found), names(found))
+		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(found), describeRuns(found))
 	}
-	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(found), run, names(found))
+	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(found), run, describeRuns(found))
 }
 
 // missing returns the error that there is no such run.
-func missing(run string, feeds bool) error {
+func errNotFound(run string, feeds bool) error {
 	all := List()
 	switch {
-	case len(all) == 0 && untrusted() != nil:
-		return untrusted()
+	case len(all) == 0 && errUntrusted() != nil:
+		return errUntrusted()
 	case feeds && (len(all) == 0 || run == ""):
 		return errors.New("no crew serve is running: start one, as with crew serve -j1 &")
 	case len(all) == 0:
 		return errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
 	}
-	return fmt.Errorf("no run has the process ID or name %q: running are %s", run, names(all))
+	return fmt.Errorf("no run has the process ID or name %q: running are %s", run, describeRuns(all))
 }
 
 // names lists runs for an error.
-func names(list []Hello) string {
+func describeRuns(list []Hello) string {
 	var texts []string
 	for _, h := range list {
 		text := strconv.Itoa(h.PID)
@@ -162,10 +162,10 @@ func (e *Unreachable) Error() string {
 func (e *Unreachable) Unwrap() error { return e.Err }
 
 // stopped is the error of Ask if the run with that process ID does not answer.
-type stopped int
+type silentError int
 
 // Error says so.
-func (pid stopped) Error() string {
+func (pid silentError) Error() string {
 	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
 }
 
@@ -176,7 +176,7 @@ func (pid stopped) Error() string {
 func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
 	dial := h.dial
 	if dial == nil {
-		dial = func() (*os.File, error) { return connect(h.path, helloTime) }
+		dial = func() (*os.File, error) { return connect(h.path, helloTimeout) }
 	}
 	conn, err := dial()
 	if err != nil {
@@ -185,9 +185,9 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if !slices.Contains([]string{"add", "log", "watch", "wait"}, r.Op) {
-		wait := answerTime
+		wait := answerTimeout
 		if h.State == Silent {
-			wait = helloTime // it was given time already
+			wait = helloTimeout // it was given time already
 		}
 		_ = conn.SetDeadline(time.Now().Add(wait))
 	}
@@ -197,7 +197,7 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = stopped(h.PID)
+		err = silentError(h.PID)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		err = fmt.Errorf("run %d ended before it answered", h.PID)
 	}
@@ -249,7 +249,7 @@ func exchange(conn io.ReadWriter, h Hello, r Request, f func(line []byte, r *Rep
 		return nil, err
 	}
 	if b.Len() > maxLine {
-		return nil, &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: malformed}
+		return nil, &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: statusMalformed}
 	}
 	// A server that has no room for the client says so and does not read.
 	_, sent := conn.Write(b.Bytes())

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	lineTime  = 10 * time.Second // for a whole request
-	writeTime = time.Minute      // for a client to take something
-	block     = 64 << 10         // how many bytes to read and write at once
+	lineTimeout  = 10 * time.Second // for a whole request
+	writeTimeout = time.Minute      // for a client to take something
+	block        = 64 << 10         // how many bytes to read and write at once
 )
 
 // Link is a connection to a client.
@@ -29,49 +29,49 @@ type Link interface {
 // conn is a connection of a client, which makes one request.
 type conn struct {
 	s    *Server
-	f    Link
+	link Link
 	out  bytes.Buffer // replies
 	err  error        // the client cannot be written to
-	room []byte       // for output of tasks
+	buf  []byte       // for output of tasks
 }
 
 // serve answers the client's request.
 func (c *conn) serve() {
-	line, err := c.line()
+	line, err := c.readRequest()
 	req := &Request{}
 	if err == nil {
-		req, err = decode(line)
+		req, err = decodeRequest(line)
 	}
 	if err != nil {
-		c.end(nil, err)
+		c.replyEnd(nil, err)
 	} else {
-		c.end(opOf(req.Op)(c, req))
+		c.replyEnd(findOp(req.Op)(c, req))
 	}
 	_ = c.flush()
 }
 
 // line reads the request.
-func (c *conn) line() ([]byte, error) {
-	_ = c.f.SetReadDeadline(time.Now().Add(c.s.cfg.lineTime))
-	if c.s.over() { // Close may have come before the deadline was set
+func (c *conn) readRequest() ([]byte, error) {
+	_ = c.link.SetReadDeadline(time.Now().Add(c.s.cfg.lineTimeout))
+	if c.s.isOver() { // Close may have come before the deadline was set
 		return nil, errOver
 	}
-	line, err := bufio.NewReaderSize(io.LimitReader(c.f, maxLine+1), block).ReadBytes('\n')
+	line, err := bufio.NewReaderSize(io.LimitReader(c.link, maxLine+1), block).ReadBytes('\n')
 	switch {
 	case len(line) > maxLine:
-		return nil, bad("the line is longer than 8 MiB")
+		return nil, badRequest("the line is longer than 8 MiB")
 	case err == nil:
 		return line[:len(line)-1], nil
 	case errors.Is(err, io.EOF):
-		return nil, bad("the line has no end")
-	case errors.Is(err, os.ErrDeadlineExceeded) && !c.s.over():
-		return nil, bad("the line took longer than 10 seconds")
+		return nil, badRequest("the line has no end")
+	case errors.Is(err, os.ErrDeadlineExceeded) && !c.s.isOver():
+		return nil, badRequest("the line took longer than 10 seconds")
 	}
 	return nil, errOver
 }
 
 // put adds a reply. It is sent at once if many wait.
-func (c *conn) put(r *Reply) {
+func (c *conn) reply(r *Reply) {
 	if c.err != nil {
 		return
 	}
@@ -84,28 +84,28 @@ func (c *conn) put(r *Reply) {
 
 // end adds the last reply to a request: r, which may be nil, and why it failed unless
 // err is nil.
-func (c *conn) end(r *Reply, err error) {
+func (c *conn) replyEnd(r *Reply, err error) {
 	if r == nil {
 		r = &Reply{}
 	}
 	r.End = true
 	if err != nil {
-		r.Error, r.Status = task.Bytes(err.Error()), refused
+		r.Error, r.Status = task.Bytes(err.Error()), statusRefused
 		if why, ours := errors.AsType[*Refused](err); ours {
 			r.Status, r.Over = why.Status, why.Over
 		}
 	}
-	c.put(r)
+	c.reply(r)
 }
 
 // flush sends the replies. Once that has failed, it fails for good.
 func (c *conn) flush() error {
 	for c.err == nil && c.out.Len() > 0 {
-		_ = c.f.SetWriteDeadline(time.Now().Add(writeTime))
-		if c.s.over() { // otherwise Close sets the deadline
-			_ = c.f.SetWriteDeadline(time.Now().Add(c.s.cfg.gap))
+		_ = c.link.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if c.s.isOver() { // otherwise Close sets the deadline
+			_ = c.link.SetWriteDeadline(time.Now().Add(c.s.cfg.partingGap))
 		}
-		_, c.err = c.f.Write(c.out.Next(block))
+		_, c.err = c.link.Write(c.out.Next(block))
 	}
 	return c.err
 }

@@ -29,7 +29,7 @@ type Config struct {
 	Details Details
 	Delay   time.Duration // from Serve until the socket is made, or NoSocket
 
-	lineTime, gap time.Duration // 0 for the constants; tests set them
+	lineTimeout, partingGap time.Duration // 0 for the constants; tests set them
 }
 
 // NoSocket as Config.Delay means that the server has no socket and serves only the clients that are
@@ -64,7 +64,7 @@ type (
 )
 
 // longest is how many bytes of a command line clients get.
-const longest = 1000
+const maxCommand = 1000
 
 // Hello describes a run.
 type Hello struct {

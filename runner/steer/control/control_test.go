@@ -193,7 +193,7 @@ func (r *run) raw(text string) string {
 	defer f.Close()
 	_, err := io.WriteString(f, text)
 	require.NoError(r.t, err)
-	require.NoError(r.t, with(f, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }))
+	require.NoError(r.t, withFD(f, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }))
 	got, err := io.ReadAll(f)
 	require.NoError(r.t, err)
 	return string(got)

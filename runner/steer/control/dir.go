@@ -31,7 +31,7 @@ func dirs() []string {
 		}
 	}
 	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
-		if filepath.IsAbs(base) && inspect(base, 0) == nil {
+		if filepath.IsAbs(base) && checkDir(base, 0) == nil {
 			add(filepath.Join(base, "crew"))
 		}
 	}
@@ -44,11 +44,11 @@ func dirs() []string {
 }
 
 // others are the permissions of all but the user.
-const others = 0o077
+const groupAndOthers = 0o077
 
 // inspect returns an error unless path is the user's own directory, no symbolic link to
 // one, and has none of the permissions in forbidden.
-func inspect(path string, forbidden uint32) error {
+func checkDir(path string, forbidden uint32) error {
 	var st unix.Stat_t
 	err := unix.Lstat(path, &st)
 	switch {
@@ -65,9 +65,9 @@ func inspect(path string, forbidden uint32) error {
 
 // untrusted returns why a directory where a run could have made its socket is not used,
 // if that is another user's, or others may write there.
-func untrusted() error {
+func errUntrusted() error {
 	for _, dir := range dirs() {
-		if e, ok := errors.AsType[*trust.Error](inspect(dir, 0)); ok {
+		if e, ok := errors.AsType[*trust.Error](checkDir(dir, 0)); ok {
 			return fmt.Errorf("%w, with XDG_RUNTIME_DIR or TMPDIR", e)
 		}
 	}
@@ -87,7 +87,7 @@ func listen(name string) (f *os.File, path string, err error) {
 			err = e
 			continue
 		}
-		clean(dir)
+		removeDead(dir)
 		path := filepath.Join(dir, file+suffix)
 		if f, err = listenAt(path); err == nil {
 			return f, path, nil
@@ -112,14 +112,14 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return inspect(dir, others)
+	return checkDir(dir, groupAndOthers)
 }
 
 // clean removes the sockets of dead runs. It leaves those of living processes alone:
 // a connection would disturb them. This process's own can only be an earlier one's.
-func clean(dir string) {
+func removeDead(dir string) {
 	for _, path := range sockets(dir) {
-		pid, _ := named(path)
+		pid, _ := parseName(path)
 		if syscall.Kill(pid, 0) == nil && pid != os.Getpid() {
 			continue
 		}
@@ -130,7 +130,7 @@ func clean(dir string) {
 }
 
 // named returns the process ID and the name in the path of a socket, or 0 if that is another path.
-func named(path string) (pid int, name string) {
+func parseName(path string) (pid int, name string) {
 	text, ok := strings.CutSuffix(filepath.Base(path), suffix)
 	text, name, _ = strings.Cut(text, "-")
 	pid, err := strconv.Atoi(text)
@@ -142,12 +142,12 @@ func named(path string) (pid int, name string) {
 
 // sockets returns the paths of the sockets in a directory.
 func sockets(dir string) (paths []string) {
-	if inspect(dir, others) != nil {
+	if checkDir(dir, groupAndOthers) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if pid, _ := named(e.Name()); pid > 0 && e.Type() == os.ModeSocket {
+		if pid, _ := parseName(e.Name()); pid > 0 && e.Type() == os.ModeSocket {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -249,7 +249,7 @@ func TestOnlyTheUserAndRoot(t *testing.T) {
 	require.False(t, allowed(1001, 1000))
 	require.False(t, allowed(1000, 0))
 	r := newRun(t, nil)
-	require.NoError(t, admit(r.connect()))
+	require.NoError(t, checkPeer(r.connect()))
 }
 
 // Where no run is found, a directory of somebody else in the place of the user's own is named.
@@ -258,8 +258,8 @@ func TestUntrustedDirectory(t *testing.T) {
 	dir := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "crew")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o777))
-	require.EqualError(t, untrusted(), "others may write to "+dir+
+	require.EqualError(t, errUntrusted(), "others may write to "+dir+
 		": run chmod -R go-w on it, or give another directory, with XDG_RUNTIME_DIR or TMPDIR")
 	require.NoError(t, os.Chmod(dir, 0o700))
-	require.NoError(t, untrusted())
+	require.NoError(t, errUntrusted())
 }

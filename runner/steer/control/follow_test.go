@@ -28,7 +28,7 @@ func (r *run) call(q Request) (<-chan Reply, <-chan error) {
 
 // TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.
 func TestSlowWatcher(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.gap = time.Minute })
+	r := newRun(t, func(c *Config) { c.partingGap = time.Minute })
 	watching, goOn := make(chan struct{}), make(chan struct{})
 	var got, lost int64
 	over := make(chan error)
@@ -69,5 +69,5 @@ func TestSlowWatcher(t *testing.T) {
 	require.NoError(t, <-over)
 	require.EqualValues(t, events, got+lost)
 	require.Positive(t, lost)
-	require.GreaterOrEqual(t, got, int64(mostEvents))
+	require.GreaterOrEqual(t, got, int64(maxEvents))
 }

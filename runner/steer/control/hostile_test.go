@@ -35,7 +35,7 @@ func (r *run) works() {
 }
 
 func TestLongLines(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.lineTime = crewtest.Patience })
+	r := newRun(t, func(c *Config) { c.lineTimeout = crewtest.Patience })
 	long := strings.Repeat("x", maxLine-len(`{"v":2,"op":"add","add":{"values":[""]}}`)-1)
 	replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long)}}})
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestClientsThatHang(t *testing.T) {
 // TestSlowReaderAtTheEnd: a client that takes its time, but takes something, still
 // gets all of what its task has written.
 func TestSlowReaderAtTheEnd(t *testing.T) {
-	r := newRun(t, func(c *Config) { c.gap = time.Minute })
+	r := newRun(t, func(c *Config) { c.partingGap = time.Minute })
 	got, slow := 0, true
 	over := make(chan error)
 	numbered := make(chan struct{})
@@ -116,7 +116,7 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 // TestFeedThatHangs holds up the end of the run no more than a client.
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
-	r := newRun(t, func(c *Config) { c.gap = 10 * time.Millisecond })
+	r := newRun(t, func(c *Config) { c.partingGap = 10 * time.Millisecond })
 	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
 		close(hangs)
 		<-goOn
@@ -132,12 +132,12 @@ func TestFeedThatHangs(t *testing.T) {
 func TestManyConnections(t *testing.T) {
 	r := newRun(t, nil)
 	var files []*os.File
-	for range mostConns {
+	for range maxConns {
 		f := r.connect()
 		files = append(files, f)
 		io.WriteString(f, `{"v":2,"op":"watch"}`+"\n")
 	}
-	crewtest.Until(t, func() bool { return r.listeners() == mostConns }, "the clients")
+	crewtest.Until(t, func() bool { return r.listeners() == maxConns }, "the clients")
 	for range 3 {
 		_, err := r.ask(Request{Op: "hello"})
 		require.ErrorContains(t, err, "too many clients")
@@ -152,8 +152,8 @@ func TestManyConnections(t *testing.T) {
 	crewtest.Until(t, room, "those that are gone to make room")
 	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
 
-	r = newRun(t, func(c *Config) { c.lineTime = 50 * time.Millisecond })
-	for range mostConns {
+	r = newRun(t, func(c *Config) { c.lineTimeout = 50 * time.Millisecond })
+	for range maxConns {
 		r.connect()
 	}
 	crewtest.Until(t, room, "those that ask nothing to make room")
@@ -169,15 +169,15 @@ func FuzzRequest(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		q, err := decode(line)
+		q, err := decodeRequest(line)
 		if err != nil {
 			e, ours := errors.AsType[*Refused](err)
 			require.True(t, ours)
-			require.Equal(t, malformed, e.Status)
+			require.Equal(t, statusMalformed, e.Status)
 			return
 		}
 		require.Equal(t, Version, q.V)
-		again, err := decode(encode(t, q))
+		again, err := decodeRequest(encode(t, q))
 		require.NoError(t, err)
 		require.Equal(t, encode(t, q), encode(t, again))
 	})

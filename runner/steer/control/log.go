@@ -23,12 +23,12 @@ type Log struct {
 // NewLog returns a Log of the run that about describes. w may block the run.
 func NewLog(w io.Writer, about Hello) *Log {
 	l := &Log{w: bufio.NewWriterSize(w, 64<<10)}
-	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
-	l.put(&Reply{Event: &Event{Name: "watching", At: time.Now()}, Hello: &about})
+	about.Command = task.Bytes(task.Shorten(string(about.Command), maxCommand))
+	l.write(&Reply{Event: &Event{Name: "watching", At: time.Now()}, Hello: &about})
 	return l
 }
 
-func (l *Log) put(r *Reply) {
+func (l *Log) write(r *Reply) {
 	r.V = Version
 	_ = writeLine(l.w, r)
 }
@@ -42,10 +42,10 @@ func (l *Log) Consume(batch []task.Event) error {
 			continue
 		}
 		if ended && e.Result.Outcome.Failed() {
-			l.output(e)
+			l.writeTails(e)
 		}
-		if f, event := eventOf(e); event.Name != "" {
-			l.put(&Reply{Event: &event, Facts: f})
+		if f, event := newEvent(e); event.Name != "" {
+			l.write(&Reply{Event: &event, Facts: f})
 		}
 	}
 	_ = l.w.Flush()
@@ -53,15 +53,15 @@ func (l *Log) Consume(batch []task.Event) error {
 }
 
 // output writes the end of what a failed attempt wrote.
-func (l *Log) output(e *task.Event) {
-	r, p := e.Result, pastOf(e).where().EndedTask
+func (l *Log) writeTails(e *task.Event) {
+	r, p := e.Result, newEndedAttempt(e).where().EndedTask
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
-	tell(l.put, &p, l.KeepsOutput && !elsewhere)
+	sendTails(l.write, &p, l.KeepsOutput && !elsewhere)
 }
 
 // tell puts lines with the ends of outputs, as log sends them. keeps means that without any, the task
 // wrote nothing, which a line without data says.
-func tell(put func(*Reply), p *task.EndedTask, keeps bool) {
+func sendTails(put func(*Reply), p *task.EndedTask, keeps bool) {
 	for i, o := range p.Outputs {
 		if text, _ := o.(tail); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
 			put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Data: text, Cut: p.Cut[i]})
@@ -72,6 +72,6 @@ func tell(put func(*Reply), p *task.EndedTask, keeps bool) {
 // Close writes the totals, and returns the first error of all.
 func (l *Log) Close(final task.Stats) error {
 	snap := &task.Snapshot{At: time.Now(), State: task.Done, Stats: final}
-	l.put(&Reply{End: true, Run: StatusOf(snap, nil)})
+	l.write(&Reply{End: true, Run: StatusOf(snap, nil)})
 	return l.w.Flush()
 }

@@ -13,56 +13,56 @@ import (
 
 const (
 	// mostIDs is how many tasks one pass through the door is about.
-	mostIDs = 1000
+	maxIDs = 1000
 	// mostListed is how many tasks explain lists unless it names them.
-	mostListed = 1000
+	maxListed = 1000
 	// mostWorkers is the largest number that a resize may name.
-	mostWorkers = 100_000
+	maxWorkers = 100_000
 )
 
 // op carries out a request. It returns the last reply, and why it failed.
 type op func(*conn, *Request) (*Reply, error)
 
 // asks are the requests that leave the run's tasks as they are, and add.
-var asks = map[string]op{
+var queries = map[string]op{
 	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
 	"explain": (*conn).explain, "wait": (*conn).await, "add": (*conn).add,
 }
 
 // steers are the requests that steer the run.
-var steers = map[string]op{
-	"pause": send(task.Pause), "resume": send(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
-	"retry": about(task.Retry), "hold": about(task.Hold), "release": about(task.Release), "move": about(task.Move),
-	"drain": (*conn).drain, "stop": send(task.Stop),
+var commands = map[string]op{
+	"pause": command(task.Pause), "resume": command(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
+	"retry": aboutTasks(task.Retry), "hold": aboutTasks(task.Hold), "release": aboutTasks(task.Release), "move": aboutTasks(task.Move),
+	"drain": (*conn).drain, "stop": command(task.Stop),
 }
 
 // Steers reports whether a request of that name steers a run.
-func Steers(name string) bool { return steers[name] != nil }
+func Steers(name string) bool { return commands[name] != nil }
 
 // opOf returns the op with a name, or nil.
-func opOf(name string) op {
-	if op := steers[name]; op != nil {
+func findOp(name string) op {
+	if op := commands[name]; op != nil {
 		return op
 	}
-	return asks[name]
+	return queries[name]
 }
 
 // send returns a function that has a command carried out.
-func send(op task.Op) op {
-	return func(c *conn, _ *Request) (*Reply, error) { return c.each(task.Command{Op: op}) }
+func command(op task.Op) op {
+	return func(c *conn, _ *Request) (*Reply, error) { return c.doEach(task.Command{Op: op}) }
 }
 
 // about returns a function that has a command about tasks carried out.
-func about(op task.Op) op {
+func aboutTasks(op task.Op) op {
 	return func(c *conn, r *Request) (*Reply, error) {
 		if len(r.Tasks) == 0 {
-			return nil, bad("%s needs tasks", r.Op)
+			return nil, badRequest("%s needs tasks", r.Op)
 		}
 		cmd := task.Command{Op: op, IDs: r.Tasks}
 		if op == task.Move && !r.Last {
 			cmd.N = -1
 		}
-		return c.each(cmd)
+		return c.doEach(cmd)
 	}
 }
 
@@ -116,29 +116,29 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 		t.PID, t.Said = pids[t.Task], task.Bytes(strings.Join(task.LastLines(said[t.Task], 1), ""))
 	}
 	ended, _ := s.sink.remembered()
-	status.Ended = told(ended, time.Now())
+	status.Ended = forClients(ended, time.Now())
 	return status
 }
 
 func (c *conn) explain(r *Request) (*Reply, error) {
 	ended, named := r.Only == "failed" || r.Only == "ended", len(r.Tasks) > 0
 	switch {
-	case r.N < 0 || r.N > mostListed:
-		return nil, bad("explain lists at most %d tasks", mostListed)
+	case r.N < 0 || r.N > maxListed:
+		return nil, badRequest("explain lists at most %d tasks", maxListed)
 	case r.Only != "" && named:
-		return nil, bad("explain needs either tasks or a kind of them")
+		return nil, badRequest("explain needs either tasks or a kind of them")
 	case ended:
-		return c.s.endedLast(cmp.Or(r.N, mostListed), r.Only == "failed"), nil
+		return c.s.lastEnded(cmp.Or(r.N, maxListed), r.Only == "failed"), nil
 	case !slices.Contains([]string{"", "waiting", "running"}, r.Only):
-		return nil, bad("there are no tasks that are only %q", r.Only)
+		return nil, badRequest("there are no tasks that are only %q", r.Only)
 	case named && r.N > 0:
 		r.Tasks = r.Tasks[:min(len(r.Tasks), r.N)]
 	}
-	reply, err := c.each(task.Command{Op: task.Explain, N: cmp.Or(r.N, mostListed), IDs: r.Tasks, Only: r.Only})
-	if !named && len(reply.Wheres) == mostListed {
-		reply.Hint = fmt.Sprintf("these are the first %d", mostListed)
+	reply, err := c.doEach(task.Command{Op: task.Explain, N: cmp.Or(r.N, maxListed), IDs: r.Tasks, Only: r.Only})
+	if !named && len(reply.Wheres) == maxListed {
+		reply.Hint = fmt.Sprintf("these are the first %d", maxListed)
 	}
-	c.s.recall(reply.Wheres, named)
+	c.s.addRecords(reply.Wheres, named)
 	return reply, err
 }
 
@@ -147,7 +147,7 @@ func (c *conn) do(cmd task.Command) task.Reply {
 	if cmd.Op == task.Explain {
 		return c.s.ask(cmd) // the run may have to look at all tasks
 	}
-	if l, is := c.f.(far); is {
+	if l, is := c.link.(remoteLink); is {
 		switch cmd.Op {
 		case task.Cancel:
 			cmd.Err = errors.New("cancelled by " + l.from)
@@ -160,10 +160,10 @@ func (c *conn) do(cmd task.Command) task.Reply {
 
 // each sends a command through the door, in parts if it is about many tasks. Of tasks that are moved
 // before all others, the last part goes first.
-func (c *conn) each(cmd task.Command) (*Reply, error) {
+func (c *conn) doEach(cmd task.Command) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
-	parts := slices.Collect(slices.Chunk(cmd.IDs, mostIDs))
+	parts := slices.Collect(slices.Chunk(cmd.IDs, maxIDs))
 	switch {
 	case len(parts) == 0:
 		parts = [][]uint64{nil}
@@ -171,12 +171,12 @@ func (c *conn) each(cmd task.Command) (*Reply, error) {
 		slices.Reverse(parts)
 	}
 	for _, cmd.IDs = range parts {
-		if c.s.over() {
+		if c.s.isOver() {
 			return reply, errOver
 		}
 		got := c.do(cmd)
 		reply.Tasks = append(reply.Tasks, got.IDs...)
-		reply.Wheres = append(reply.Wheres, told(got.Wheres, time.Now())...)
+		reply.Wheres = append(reply.Wheres, forClients(got.Wheres, time.Now())...)
 		errs = cmp.Or(errs, got.Err)
 	}
 	return reply, errs
@@ -185,33 +185,33 @@ func (c *conn) each(cmd task.Command) (*Reply, error) {
 func (c *conn) resize(r *Request) (*Reply, error) {
 	cmd := task.Command{Op: task.Resize, N: r.N}
 	switch {
-	case r.N > mostWorkers || r.N < -mostWorkers:
-		return nil, bad("a run has at most %d workers", mostWorkers)
+	case r.N > maxWorkers || r.N < -maxWorkers:
+		return nil, badRequest("a run has at most %d workers", maxWorkers)
 	case r.Relative && r.N != 0:
 		cmd.Op = task.Grow
 	case r.N < 1:
-		return nil, bad("resize needs a number of workers: pause starts nothing more")
+		return nil, badRequest("resize needs a number of workers: pause starts nothing more")
 	}
-	return c.each(cmd)
+	return c.doEach(cmd)
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
 	if r.Rest {
-		return send(task.StopReading)(c, r)
+		return command(task.StopReading)(c, r)
 	}
-	return send(task.Drain)(c, r)
+	return command(task.Drain)(c, r)
 }
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
-	cmd, err := naming(r, task.Cancel)
+	cmd, err := selection(r, task.Cancel)
 	if err != nil {
 		return nil, err
 	}
-	return c.each(cmd)
+	return c.doEach(cmd)
 }
 
 // naming returns a command about the tasks that a request names, which it does in one way.
-func naming(r *Request, op task.Op) (task.Command, error) {
+func selection(r *Request, op task.Op) (task.Command, error) {
 	cmd, ways := task.Command{Op: op, IDs: r.Tasks, All: r.All}, 0
 	if len(r.Tasks) > 0 {
 		ways++
@@ -224,16 +224,16 @@ func naming(r *Request, op task.Op) (task.Command, error) {
 		ways++
 	}
 	if ways != 1 {
-		return cmd, bad("%s needs either tasks, a key, or all", r.Op)
+		return cmd, badRequest("%s needs either tasks, a key, or all", r.Op)
 	}
 	return cmd, nil
 }
 
 // ReadAddition reads the line of a request to add tasks, which has come otherwise than by a connection.
 func ReadAddition(line []byte) (*Addition, error) {
-	r, err := decode(line)
+	r, err := decodeRequest(line)
 	if err == nil {
-		err = adds(r)
+		err = checkAddition(r)
 	}
 	if err != nil {
 		return nil, err
@@ -242,14 +242,14 @@ func ReadAddition(line []byte) (*Addition, error) {
 }
 
 // adds returns what is wrong with a request to add tasks.
-func adds(r *Request) error {
+func checkAddition(r *Request) error {
 	switch a := r.Add; {
 	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
-		return bad("%s needs either values or a command", r.Op)
+		return badRequest("%s needs either values or a command", r.Op)
 	case a.Lines && len(a.Values) == 0:
-		return bad("lines are values")
+		return badRequest("lines are values")
 	case a.Priority != nil && (*a.Priority < -task.MaxPriority || *a.Priority > task.MaxPriority):
-		return bad("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
+		return badRequest("a priority is from %d to %d", -task.MaxPriority, task.MaxPriority)
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if c.s.cfg.Feed == nil {
 		return nil, errors.New("this run takes no tasks: crew serve makes one that does")
 	}
-	if err := adds(r); err != nil {
+	if err := checkAddition(r); err != nil {
 		return nil, err
 	}
 	var ids []uint64
@@ -278,13 +278,13 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	case f == nil:
 		return &Reply{Tasks: ids}, nil
 	}
-	c.put(&Reply{Tasks: ids})
+	c.reply(&Reply{Tasks: ids})
 	_ = c.flush()
 	if err = f.follow(false); err == error(errOver) {
 		err = errors.New(errOver.Text) // but the tasks were added
 	}
-	if left := f.left(); err != nil && len(left) > 0 {
-		_, _ = c.each(task.Command{Op: task.Cancel, IDs: left})
+	if left := f.unfinished(); err != nil && len(left) > 0 {
+		_, _ = c.doEach(task.Command{Op: task.Cancel, IDs: left})
 	}
 	return &Reply{Ended: f.ended}, err
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	turnWait    = time.Second      // for a run to have something to say
-	readWait    = 5 * time.Second  // for it to read what a client says
-	visitorGone = 30 * time.Second // without a turn
-	mostSaid    = 32 << 10         // bytes of one reply
+	replyWait     = time.Second      // for a run to have something to say
+	readWait      = 5 * time.Second  // for it to read what a client says
+	remoteTimeout = 30 * time.Second // without a turn
+	maxReply      = 32 << 10         // bytes of one reply
 )
 
 // RemoteClients connects a server to clients on other machines, which exchange messages in turns: a
@@ -21,18 +21,18 @@ const (
 type RemoteClients struct {
 	ServeClient func(Link) // serves a client; nil if clients are not served
 
-	mu  sync.Mutex
-	all map[string]*visitor
+	mu      sync.Mutex
+	clients map[string]*remoteClient
 }
 
 // visitor is a client's end of a connection to the server.
-type visitor struct {
+type remoteClient struct {
 	*os.File
-	leaves *time.Timer
+	expiry *time.Timer
 }
 
 // far is the server's end.
-type far struct {
+type remoteLink struct {
 	link
 	from string // who the client is, and where
 }
@@ -42,33 +42,33 @@ type far struct {
 // which is opened if first is set, and from says who the client is.
 func (v *RemoteClients) Exchange(name, from string, first bool, said []byte) (reply []byte, done bool, err error) {
 	v.mu.Lock()
-	c := v.all[name]
-	if c == nil && first && v.ServeClient != nil && len(v.all) < mostConns {
+	c := v.clients[name]
+	if c == nil && first && v.ServeClient != nil && len(v.clients) < maxConns {
 		var ours *os.File
-		c = &visitor{leaves: time.AfterFunc(visitorGone, func() { v.Disconnect(name) })}
+		c = &remoteClient{expiry: time.AfterFunc(remoteTimeout, func() { v.Disconnect(name) })}
 		if ours, c.File, err = pair(); err != nil {
 			v.mu.Unlock()
 			return nil, true, err
 		}
-		if v.all == nil {
-			v.all = map[string]*visitor{}
+		if v.clients == nil {
+			v.clients = map[string]*remoteClient{}
 		}
-		v.all[name] = c
-		go v.ServeClient(far{link{ours}, from})
+		v.clients[name] = c
+		go v.ServeClient(remoteLink{link{ours}, from})
 	}
 	v.mu.Unlock()
 	if c == nil {
 		return nil, true, errors.New("it takes no more clients, or has given this one up")
 	}
-	c.leaves.Reset(visitorGone)
-	wait := turnWait
+	c.expiry.Reset(remoteTimeout)
+	wait := replyWait
 	if len(said) > 0 {
 		_ = c.SetWriteDeadline(time.Now().Add(readWait))
 		_, _ = c.Write(said) // a server that has no room says so and does not read
 		wait = 0
 	}
 	_ = c.SetReadDeadline(time.Now().Add(wait))
-	reply = make([]byte, mostSaid)
+	reply = make([]byte, maxReply)
 	n, err := c.Read(reply)
 	return reply[:n], err != nil && !errors.Is(err, os.ErrDeadlineExceeded), nil
 }
@@ -77,10 +77,10 @@ func (v *RemoteClients) Exchange(name, from string, first bool, said []byte) (re
 func (v *RemoteClients) Disconnect(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c := v.all[name]; c != nil {
-		c.leaves.Stop()
+	if c := v.clients[name]; c != nil {
+		c.expiry.Stop()
 		_ = c.Close()
-		delete(v.all, name)
+		delete(v.clients, name)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	mostConns = 576
+	maxConns = 576
 	// Once the server closes, a connection may still be written to while its client
 	// takes something every partingGap, and for partingGaps of them at most.
 	partingGap  = 250 * time.Millisecond
@@ -32,9 +32,9 @@ type Server struct {
 	closing chan struct{} // closed when the run is over
 	wg      sync.WaitGroup
 
-	turn   sync.Mutex     // held from the wait for a question's turn to its answer
-	from   time.Time      // when the next one may be asked; under turn
-	latest *task.Snapshot // under turn
+	turn    sync.Mutex     // held from the wait for a question's turn to its answer
+	nextAsk time.Time      // when the next one may be asked; under turn
+	latest  *task.Snapshot // under turn
 
 	mu     sync.Mutex
 	socket *os.File // nil without one
@@ -47,15 +47,15 @@ type Server struct {
 func Serve(cfg Config) *Server {
 	about := &cfg.About
 	about.PID, about.Feeds, about.Since = os.Getpid(), cfg.Feed != nil, time.Now()
-	about.Command = task.Bytes(task.Shorten(string(about.Command), longest))
-	cfg.lineTime, cfg.gap = cmp.Or(cfg.lineTime, lineTime), cmp.Or(cfg.gap, partingGap)
+	about.Command = task.Bytes(task.Shorten(string(about.Command), maxCommand))
+	cfg.lineTimeout, cfg.partingGap = cmp.Or(cfg.lineTimeout, lineTimeout), cmp.Or(cfg.partingGap, partingGap)
 	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
 	s.sink.listeners = map[*listener]struct{}{}
 	switch {
 	case cfg.Delay > 0:
-		time.AfterFunc(cfg.Delay, s.open)
+		time.AfterFunc(cfg.Delay, s.openSocket)
 	case cfg.Delay != NoSocket:
-		s.open()
+		s.openSocket()
 	}
 	return s
 }
@@ -72,10 +72,10 @@ func (s *Server) Err() error {
 func (s *Server) Sink() *Sink { return &s.sink }
 
 // open makes the socket and waits for clients.
-func (s *Server) open() {
+func (s *Server) openSocket() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over() {
+	if s.isOver() {
 		return
 	}
 	f, path, err := listen(s.cfg.About.Name)
@@ -98,8 +98,8 @@ func (s *Server) accept(socket *os.File) {
 				return
 			}
 		}
-		if err := admit(f); err != nil {
-			(&conn{s: s, f: link{f}}).refuse(err)
+		if err := checkPeer(f); err != nil {
+			(&conn{s: s, link: link{f}}).refuse(err)
 		} else {
 			s.ServeClient(link{f})
 		}
@@ -108,24 +108,24 @@ func (s *Server) accept(socket *os.File) {
 
 // ServeClient serves a client in a goroutine, or tells it why it is not served. It closes the connection.
 func (s *Server) ServeClient(l Link) {
-	c := &conn{s: s, f: l}
+	c := &conn{s: s, link: l}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.over():
+	case s.isOver():
 		c.refuse(errOver)
-	case len(s.conns) >= mostConns:
-		c.refuse(errCrowd)
+	case len(s.conns) >= maxConns:
+		c.refuse(errTooMany)
 	default:
 		s.conns[c] = struct{}{}
-		s.wg.Go(c.live)
+		s.wg.Go(c.serveAndClose)
 	}
 }
 
 // live serves the client of a connection.
-func (c *conn) live() {
+func (c *conn) serveAndClose() {
 	c.serve()
-	_ = c.f.Close()
+	_ = c.link.Close()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	delete(c.s.conns, c)
@@ -133,10 +133,10 @@ func (c *conn) live() {
 
 // refuse tells a client why it is not served, and closes the connection.
 func (c *conn) refuse(err error) {
-	c.end(nil, err)
-	_ = c.f.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
-	_, _ = c.f.Write(c.out.Bytes())
-	_ = c.f.Close()
+	c.replyEnd(nil, err)
+	_ = c.link.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
+	_, _ = c.link.Write(c.out.Bytes())
+	_ = c.link.Close()
 }
 
 // Close removes the socket and ends the connections. Clients that go on reading get
@@ -144,7 +144,7 @@ func (c *conn) refuse(err error) {
 // for those that do not read. It may be called again.
 func (s *Server) Close() {
 	s.mu.Lock()
-	again := s.over()
+	again := s.isOver()
 	if !again {
 		close(s.closing)
 	}
@@ -154,40 +154,40 @@ func (s *Server) Close() {
 	}
 	if s.socket != nil {
 		_ = os.Remove(s.path)
-		s.dismiss()
+		s.refuseBacklog()
 		_ = s.socket.Close()
 	}
 	for c := range s.conns {
-		_ = c.f.SetReadDeadline(time.Unix(1, 0))
-		_ = c.f.SetWriteDeadline(time.Now().Add(s.cfg.gap))
+		_ = c.link.SetReadDeadline(time.Unix(1, 0))
+		_ = c.link.SetWriteDeadline(time.Now().Add(s.cfg.partingGap))
 	}
 	s.mu.Unlock()
-	s.part()
+	s.waitConns()
 }
 
 // dismiss tells the clients that nobody has accepted yet that the run is over, so that they
 // know that nothing of what they ask is done. No more can connect.
-func (s *Server) dismiss() {
-	_ = with(s.socket, func(fd int) error {
+func (s *Server) refuseBacklog() {
+	_ = withFD(s.socket, func(fd int) error {
 		_ = syscall.Shutdown(fd, syscall.SHUT_RD)
 		for {
 			f, err := kernel.Accept(fd)
 			if err != nil {
 				return err
 			}
-			(&conn{s: s, f: link{f}}).refuse(errOver)
+			(&conn{s: s, link: link{f}}).refuse(errOver)
 		}
 	})
 }
 
 // part waits for the connections to end, and cuts those that do not.
-func (s *Server) part() {
+func (s *Server) waitConns() {
 	over := make(chan struct{})
 	go func() {
 		s.wg.Wait()
 		close(over)
 	}()
-	for _, wait := range [...]time.Duration{partingGaps * s.cfg.gap, 100 * time.Millisecond} { // for a feed that is stuck
+	for _, wait := range [...]time.Duration{partingGaps * s.cfg.partingGap, 100 * time.Millisecond} { // for a feed that is stuck
 		select {
 		case <-over:
 			return
@@ -195,14 +195,14 @@ func (s *Server) part() {
 		}
 		s.mu.Lock()
 		for c := range s.conns {
-			_ = c.f.Close()
+			_ = c.link.Close()
 		}
 		s.mu.Unlock()
 	}
 }
 
 // over reports whether the server closes.
-func (s *Server) over() bool {
+func (s *Server) isOver() bool {
 	select {
 	case <-s.closing:
 		return true
@@ -211,6 +211,6 @@ func (s *Server) over() bool {
 	}
 }
 
-var errCrowd = errors.New("too many clients are connected to this run: try again later")
+var errTooMany = errors.New("too many clients are connected to this run: try again later")
 
-var errOver = &Refused{Text: "the run is over", Status: refused, Over: true}
+var errOver = &Refused{Text: "the run is over", Status: statusRefused, Over: true}

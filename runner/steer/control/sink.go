@@ -8,15 +8,15 @@ import (
 )
 
 // mostEvents is how many events a watcher may be behind.
-const mostEvents = 4096
+const maxEvents = 4096
 
 // Sink is a runner.Sink that tells clients what happens. It keeps what they have not
 // taken yet, so it never waits for them.
 type Sink struct {
 	mu        sync.Mutex
-	past      []*past // the latest attempts that ended, the latest first
-	size      int     // of their tasks
-	forgot    bool    // there were more
+	past      []*endedAttempt // the latest attempts that ended, the latest first
+	size      int             // of their tasks
+	forgot    bool            // there were more
 	listeners map[*listener]struct{}
 	finished  int64       // events of that kind so far
 	final     *task.Stats // the totals, once no more events come
@@ -30,13 +30,13 @@ type listener struct {
 
 	all    bool            // it asks about all events
 	tasks  map[uint64]bool // or else about those of these tasks, which have not ended
-	events []heard
+	events []heldEvent
 	lost   int64 // events that did not fit after them
 }
 
 // heard is an event. If it is that of an attempt that ended, and the listener asks about
 // its task, the outputs, stdout and stderr, are held for it.
-type heard struct {
+type heldEvent struct {
 	task.Event
 	outs [2]task.Live
 }
@@ -53,14 +53,14 @@ func (k *Sink) Consume(batch []task.Event) error {
 		switch e := &batch[i]; e.Kind {
 		case task.Finished:
 			k.finished++
-			k.note(e)
+			k.remember(e)
 		case task.Retried:
-			k.note(e)
+			k.remember(e)
 		}
 	}
 	for l := range k.listeners {
 		for i := range batch {
-			l.hear(&batch[i])
+			l.add(&batch[i])
 		}
 		if len(l.events) > 0 {
 			select {
@@ -74,15 +74,15 @@ func (k *Sink) Consume(batch []task.Event) error {
 
 // hear keeps an event if the listener asks about it. The outputs of an attempt that ended
 // are still open now. The caller must hold mu.
-func (l *listener) hear(e *task.Event) {
+func (l *listener) add(e *task.Event) {
 	about := e.Task != nil && l.tasks[e.Task.ID]
 	switch all := l.all && e.Kind != task.Released; {
-	case all && (len(l.events) == mostEvents || l.lost > 0):
+	case all && (len(l.events) == maxEvents || l.lost > 0):
 		l.lost++
 	case all, about && e.Kind == task.Started:
-		l.events = append(l.events, heard{Event: *e})
+		l.events = append(l.events, heldEvent{Event: *e})
 	case about && e.Result != nil:
-		l.events = append(l.events, heard{*e, [2]task.Live{hold(e.Result.Stdout), hold(e.Result.Stderr)}})
+		l.events = append(l.events, heldEvent{*e, [2]task.Live{hold(e.Result.Stdout), hold(e.Result.Stderr)}})
 	}
 }
 
@@ -104,7 +104,7 @@ func (k *Sink) Close(final task.Stats) error {
 }
 
 // listen adds a listener.
-func (k *Sink) listen(l *listener) *listener {
+func (k *Sink) addListener(l *listener) *listener {
 	l.wake = make(chan struct{}, 1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +113,7 @@ func (k *Sink) listen(l *listener) *listener {
 }
 
 // ends returns of how many ends of tasks the sink has heard, and once it is closed the most.
-func (k *Sink) ends() int64 {
+func (k *Sink) finishedCount() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.final != nil {
@@ -123,7 +123,7 @@ func (k *Sink) ends() int64 {
 }
 
 // take returns the events that l has collected, and how many were lost after them.
-func (k *Sink) take(l *listener) (events []heard, lost int64) {
+func (k *Sink) takeEvents(l *listener) (events []heldEvent, lost int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	events, lost = l.events, l.lost
@@ -132,7 +132,7 @@ func (k *Sink) take(l *listener) (events []heard, lost int64) {
 }
 
 // leave ends l and lets go of the outputs that it was not asked for.
-func (k *Sink) leave(l *listener) {
+func (k *Sink) removeListener(l *listener) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.listeners, l)

@@ -18,7 +18,7 @@ func listenAt(path string) (*os.File, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	err = at(path, func(sa *syscall.SockaddrUnix) error { return syscall.Bind(fd, sa) })
+	err = withAddr(path, func(sa *syscall.SockaddrUnix) error { return syscall.Bind(fd, sa) })
 	if err == nil {
 		err = syscall.Listen(fd, syscall.SOMAXCONN)
 	}
@@ -30,7 +30,7 @@ func listenAt(path string) (*os.File, error) {
 }
 
 // at calls do with the address of path, or with a short one that leads there.
-func at(path string, do func(*syscall.SockaddrUnix) error) error {
+func withAddr(path string, do func(*syscall.SockaddrUnix) error) error {
 	var room syscall.RawSockaddrUnix
 	if len(path) < len(room.Path) {
 		return do(&syscall.SockaddrUnix{Name: path})
@@ -46,10 +46,10 @@ func at(path string, do func(*syscall.SockaddrUnix) error) error {
 // connect connects to the socket at path, and removes it if nobody listens there. If
 // the backlog is full, it tries again for as long as patience, and then fails with EAGAIN.
 func connect(path string, patience time.Duration) (f *os.File, err error) {
-	err = at(path, func(sa *syscall.SockaddrUnix) (err error) {
+	err = withAddr(path, func(sa *syscall.SockaddrUnix) (err error) {
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			f, err = join(syscall.SOCK_STREAM, sa)
-			if err == syscall.ECONNREFUSED && taken(sa) {
+			f, err = dial(syscall.SOCK_STREAM, sa)
+			if err == syscall.ECONNREFUSED && isTaken(sa) {
 				err = syscall.EAGAIN
 			}
 			if err != syscall.EINTR && err != syscall.EAGAIN || time.Now().After(end) {
@@ -67,7 +67,7 @@ func connect(path string, patience time.Duration) (f *os.File, err error) {
 }
 
 // join returns a socket of a type that is connected to an address.
-func join(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
+func dial(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
 	fd, err := kernel.Socket(kind)
 	if err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func join(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
 // Where a kernel refuses it for a full backlog, or because the process does not listen yet, a
 // socket of another type still tells: it does not match a living socket, and is refused by a
 // dead one.
-func taken(sa *syscall.SockaddrUnix) bool {
-	f, err := join(syscall.SOCK_DGRAM, sa)
+func isTaken(sa *syscall.SockaddrUnix) bool {
+	f, err := dial(syscall.SOCK_DGRAM, sa)
 	_ = f.Close() // mostly nil
 	return err == syscall.EPROTOTYPE
 }
@@ -102,7 +102,7 @@ func accept(f *os.File) (c *os.File, err error) {
 }
 
 // with calls do with the file descriptor of f.
-func with(f *os.File, do func(fd int) error) error {
+func withFD(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -115,11 +115,11 @@ func with(f *os.File, do func(fd int) error) error {
 // link is a Link over a socket.
 type link struct{ *os.File }
 
-func (l link) Gone() bool { return gone(l.File) }
+func (l link) Gone() bool { return isClosed(l.File) }
 
 // admit returns an error if the user at the other end of a connection may not control this run.
-func admit(f *os.File) error {
-	return with(f, func(fd int) error {
+func checkPeer(f *os.File) error {
+	return withFD(f, func(fd int) error {
 		uid, err := kernel.PeerUser(fd)
 		if err == nil && !allowed(uid, uint32(os.Geteuid())) {
 			err = errors.New("this run belongs to another user")
@@ -134,9 +134,9 @@ func allowed(uid, own uint32) bool { return uid == own || uid == 0 }
 // gone reports whether the other end of a connection is closed. Half of it may be:
 // a client that has nothing more to ask may still listen. For macOS, where the end of
 // what comes is POLLHUP, too, the question is whether one may write.
-func gone(f *os.File) bool {
+func isClosed(f *os.File) bool {
 	set := []unix.PollFd{{Events: unix.POLLOUT}}
-	err := with(f, func(fd int) error {
+	err := withFD(f, func(fd int) error {
 		set[0].Fd = int32(fd)
 		_, _ = unix.Poll(set, 0) // a signal may interrupt it: nothing is known then
 		return nil

@@ -27,7 +27,7 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 			out.Total = &all
 		}
 	}
-	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), told(s.Tasks, s.At), []task.Blocking{}, s.Blocking.WithText(s.At)
+	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), forClients(s.Tasks, s.At), []task.Blocking{}, s.Blocking.WithText(s.At)
 	for i := range s.Waiting {
 		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].WithText(s.At))
 	}
@@ -65,7 +65,7 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 }
 
 // told returns tasks as clients are told of them.
-func told(list []task.Where, now time.Time) []task.Where {
+func forClients(list []task.Where, now time.Time) []task.Where {
 	all := make([]task.Where, len(list))
 	for i := range list {
 		all[i] = list[i].ForClients(now)
@@ -75,7 +75,7 @@ func told(list []task.Where, now time.Time) []task.Where {
 
 // eventOf describes an event and what it is about. The name is empty if watch does not
 // tell it.
-func eventOf(e *task.Event) (f task.Facts, out Event) {
+func newEvent(e *task.Event) (f task.Facts, out Event) {
 	out = Event{At: e.At, Text: e.Text, Wait: task.Seconds(e.Wait), Blocking: e.Blocking.WithText(e.At), Name: [...]string{
 		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
 		task.InputEnd: "input-end", task.Resized: "resized", task.Draining: "draining", task.Stopping: "stopping",
@@ -99,9 +99,9 @@ func eventOf(e *task.Event) (f task.Facts, out Event) {
 const (
 	// share is the part of the time, as a divisor, for which questions may hold the
 	// door.
-	share = 20
+	askShare = 20
 	// rarest is the longest wait for an answer.
-	rarest = 500 * time.Millisecond
+	maxAskWait = 500 * time.Millisecond
 )
 
 // ask asks the run a question whose answer can take a while. Together such questions hold
@@ -115,12 +115,12 @@ func (s *Server) ask(cmd task.Command) task.Reply {
 		return task.Reply{Snapshot: s.latest}
 	}
 	select {
-	case <-time.After(time.Until(s.from)):
+	case <-time.After(time.Until(s.nextAsk)):
 	case <-s.closing:
 	}
 	began := time.Now()
 	reply := s.cfg.Do(cmd)
 	now := time.Now()
-	s.from, s.latest = now.Add(min(share*now.Sub(began), rarest)), cmp.Or(reply.Snapshot, s.latest)
+	s.nextAsk, s.latest = now.Add(min(askShare*now.Sub(began), maxAskWait)), cmp.Or(reply.Snapshot, s.latest)
 	return reply
 }

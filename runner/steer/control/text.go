@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	mostTasks   = 100 // running tasks in a status
-	mostWaits   = 10  // groups of waiting tasks
+	maxTasks    = 100 // running tasks in a status
+	maxReasons  = 10  // groups of waiting tasks
 	commandSize = 200 // bytes of a command
 )
 
@@ -28,18 +28,18 @@ func (s *Status) Lines(narrow bool) []string {
 	}
 	running := slices.Clone(s.Tasks)
 	slices.SortStableFunc(running, func(x, y task.Where) int { return x.Start.Compare(y.Start) })
-	for i := range running[:min(len(running), mostTasks)] {
+	for i := range running[:min(len(running), maxTasks)] {
 		lines = append(lines, running[i].Running(narrow))
 		if said := running[i].Said; said != "" {
 			lines = append(lines, "  | "+string(said))
 		}
 	}
-	if n := len(running) - mostTasks; n > 0 {
+	if n := len(running) - maxTasks; n > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", n))
 	}
 	waits := s.Reasons()
-	lines = append(lines, waits[:min(len(waits), mostWaits)]...)
-	if len(waits) > mostWaits {
+	lines = append(lines, waits[:min(len(waits), maxReasons)]...)
+	if len(waits) > maxReasons {
 		lines = append(lines, "… and more")
 	}
 	return lines

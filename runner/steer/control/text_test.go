@@ -38,7 +38,7 @@ func TestLines(t *testing.T) {
 				reason.Shown = fmt.Sprint(i)
 				row.Status.Tasks, row.Status.Snapshot.Waiting = append(row.Status.Tasks, row.Status.Tasks[0]), append(row.Status.Snapshot.Waiting, reason)
 			}
-			require.Len(t, row.Status.Lines(false), 2+mostTasks+1+mostWaits+1)
+			require.Len(t, row.Status.Lines(false), 2+maxTasks+1+maxReasons+1)
 		default:
 			require.Equal(t, row.Line, strings.Join(row.Status.Lines(row.Narrow), "\n"))
 		}

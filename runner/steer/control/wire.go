@@ -69,15 +69,15 @@ type Refused struct {
 
 // The statuses of refused requests.
 const (
-	refused   = 1
-	malformed = 2
+	statusRefused   = 1
+	statusMalformed = 2
 )
 
 func (e *Refused) Error() string { return e.Text }
 
 // bad returns the error of a request that no run would carry out.
-func bad(format string, args ...any) error {
-	return &Refused{Text: "bad request: " + fmt.Sprintf(format, args...), Status: malformed}
+func badRequest(format string, args ...any) error {
+	return &Refused{Text: "bad request: " + fmt.Sprintf(format, args...), Status: statusMalformed}
 }
 
 // writeLine writes a request or a reply as a line.
@@ -88,17 +88,17 @@ func writeLine(w io.Writer, v any) error {
 }
 
 // decode decodes a line. It refuses members that this version does not have.
-func decode(line []byte) (*Request, error) {
+func decodeRequest(line []byte) (*Request, error) {
 	r := &Request{}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	switch err := dec.Decode(r); { // beside an unknown member it reads the others
 	case r.V != Version && (err == nil || r.V != 0):
-		return nil, bad("version %d: this crew speaks version %d", r.V, Version)
+		return nil, badRequest("version %d: this crew speaks version %d", r.V, Version)
 	case err != nil:
-		return nil, bad("%s", strings.TrimPrefix(err.Error(), "json: "))
-	case opOf(r.Op) == nil:
-		return nil, bad("there is no op %q", r.Op)
+		return nil, badRequest("%s", strings.TrimPrefix(err.Error(), "json: "))
+	case findOp(r.Op) == nil:
+		return nil, badRequest("there is no op %q", r.Op)
 	}
 	return r, nil
 }

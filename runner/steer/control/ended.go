@@ -13,7 +13,7 @@ import (
 // A run remembers so many of the tasks that failed lately, and so many others that have
 // ended.
 const (
-	mostPast  = 50
+	maxPast   = 50
 	pastBytes = 1 << 20 // the size of the tasks of each kind, unless it is one task
 	pastTail  = 8 << 10 // bytes of the end of stdout, and of stderr
 )
@@ -27,18 +27,18 @@ func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(
 func (tail) Close() error { return nil }
 
 // past is what is kept of an attempt that ended.
-type past struct {
-	of     *task.Task
-	size   int         // of the task
-	result task.Result // without outputs
-	outs   [2]tail
-	cut    [2]int64
-	due    time.Time // when the task is tried again; zero if it is not
+type endedAttempt struct {
+	task    *task.Task
+	size    int         // of the task
+	result  task.Result // without outputs
+	outs    [2]tail
+	cut     [2]int64
+	retryAt time.Time // when the task is tried again; zero if it is not
 }
 
-func pastOf(e *task.Event) *past {
+func newEndedAttempt(e *task.Event) *endedAttempt {
 	r := e.Result
-	p := &past{of: e.Task, size: e.Task.Size(), result: *r}
+	p := &endedAttempt{task: e.Task, size: e.Task.Size(), result: *r}
 	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
@@ -50,39 +50,39 @@ func pastOf(e *task.Event) *past {
 		p.outs[1] = r.Tail
 	}
 	if e.Kind == task.Retried {
-		p.due = e.At.Add(e.Wait)
+		p.retryAt = e.At.Add(e.Wait)
 	}
 	return p
 }
 
 // where tells where the task was when the attempt had ended. It is made when somebody asks: most of
 // what is remembered nobody asks about.
-func (p *past) where() task.Where {
-	w := task.NewWhere("ended", p.of)
+func (p *endedAttempt) where() task.Where {
+	w := task.NewWhere("ended", p.task)
 	w.EndedTask = task.EndedTask{Facts: p.result.Facts(), Argv: p.result.Argv, Cut: p.cut}
 	for i, o := range p.outs {
 		if len(o) > 0 {
 			w.Outputs[i], w.Kept = o, true
 		}
 	}
-	if w.Task = p.of.ID; !p.due.IsZero() {
-		w.State, w.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.due}
+	if w.Task = p.task.ID; !p.retryAt.IsZero() {
+		w.State, w.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.retryAt}
 	}
 	return w
 }
 
 // note remembers how an attempt ended. The caller must hold mu.
-func (k *Sink) note(e *task.Event) {
+func (k *Sink) remember(e *task.Event) {
 	r := e.Result
 	if r.Known() || r.Unbegun {
 		return
 	}
 	if r.Attempt > 1 || len(r.Before) > 0 {
-		k.past = slices.DeleteFunc(k.past, func(was *past) bool { return was.of.ID == e.Task.ID })
+		k.past = slices.DeleteFunc(k.past, func(was *endedAttempt) bool { return was.task.ID == e.Task.ID })
 	}
-	p := pastOf(e)
+	p := newEndedAttempt(e)
 	k.past = slices.Insert(k.past, 0, p)
-	if k.size += p.size; len(k.past) > 3*mostPast || k.size > 3*pastBytes { // seldom, as it takes long
+	if k.size += p.size; len(k.past) > 3*maxPast || k.size > 3*pastBytes { // seldom, as it takes long
 		k.trim()
 	}
 }
@@ -90,12 +90,12 @@ func (k *Sink) note(e *task.Event) {
 // trim forgets all but the latest. The caller must hold mu.
 func (k *Sink) trim() {
 	var n, size [2]int // of those that did not fail, and of those that did
-	k.past = slices.DeleteFunc(k.past, func(p *past) bool {
+	k.past = slices.DeleteFunc(k.past, func(p *endedAttempt) bool {
 		i := 0
 		if p.result.Outcome.Failed() {
 			i = 1
 		}
-		if n[i] == mostPast || n[i] > 0 && size[i]+p.size > pastBytes {
+		if n[i] == maxPast || n[i] > 0 && size[i]+p.size > pastBytes {
 			k.forgot = true
 			return true
 		}
@@ -119,10 +119,10 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 }
 
 // find returns what is remembered of a task, or nil.
-func (k *Sink) find(id uint64) *task.Where {
+func (k *Sink) lookup(id uint64) *task.Where {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if i := slices.IndexFunc(k.past, func(p *past) bool { return p.of.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(k.past, func(p *endedAttempt) bool { return p.task.ID == id }); i >= 0 {
 		w := k.past[i].where()
 		return &w
 	}
@@ -131,7 +131,7 @@ func (k *Sink) find(id uint64) *task.Where {
 
 // endedLast lists the tasks that ended last, or those that failed, the latest last: those that
 // are recorded or, without a record, remembered.
-func (s *Server) endedLast(n int, failed bool) *Reply {
+func (s *Server) lastEnded(n int, failed bool) *Reply {
 	reply := &Reply{}
 	if s.cfg.Details.Latest != nil {
 		for _, p := range s.cfg.Details.Latest(n, failed) {
@@ -141,24 +141,24 @@ func (s *Server) endedLast(n int, failed bool) *Reply {
 	}
 	list, forgot := s.sink.remembered()
 	list = slices.DeleteFunc(list, func(w task.Where) bool { return w.Blocking != nil || failed && !w.Outcome.Failed() })
-	reply.Wheres = told(list[:min(n, len(list))], time.Now())
+	reply.Wheres = forClients(list[:min(n, len(list))], time.Now())
 	slices.Reverse(reply.Wheres)
 	if forgot {
-		reply.Hint = fmt.Sprintf("no more is known than of the last %d that failed and the last %d others: --state DIR keeps all", mostPast, mostPast)
+		reply.Hint = fmt.Sprintf("no more is known than of the last %d that failed and the last %d others: --state DIR keeps all", maxPast, maxPast)
 	}
 	return reply
 }
 
 // recall adds what is known of those tasks that have ended: what is remembered and, if
 // all, what is recorded.
-func (s *Server) recall(list []task.Where, all bool) {
+func (s *Server) addRecords(list []task.Where, all bool) {
 	var ids []uint64
 	for i := range list {
 		if w := &list[i]; w.State == "ended" || w.State == "held" {
 			ids = append(ids, w.Task)
 		}
 	}
-	known := s.known(ids, all)
+	known := s.records(ids, all)
 	for i := range list {
 		w := &list[i]
 		if p, ok := known[w.Task]; ok {
@@ -171,7 +171,7 @@ func (s *Server) recall(list []task.Where, all bool) {
 
 // known returns what is known of tasks that have ended: what is remembered and, if all, what is
 // recorded of others. The caller closes the outputs.
-func (s *Server) known(ids []uint64, all bool) map[uint64]task.EndedTask {
+func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	known := map[uint64]task.EndedTask{}
 	list, _ := s.sink.remembered()
 	for _, w := range list {

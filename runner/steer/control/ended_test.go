@@ -31,10 +31,10 @@ func TestPast(t *testing.T) {
 		ends(id, task.OK)
 	}
 	ended, _ := r.s.sink.remembered()
-	require.Len(t, ended, 1+mostPast)
+	require.Len(t, ended, 1+maxPast)
 	require.Equal(t, uint64(999), ended[0].Task)
-	require.Equal(t, uint64(1), ended[mostPast].Task)
-	require.Equal(t, "exit 3 after 0s", ended[mostPast].Verdict())
+	require.Equal(t, uint64(1), ended[maxPast].Task)
+	require.Equal(t, "exit 3 after 0s", ended[maxPast].Verdict())
 
 	replies, err := r.ask(Request{Op: "explain", Tasks: []uint64{1, 2, 999}})
 	require.NoError(t, err)
@@ -42,11 +42,11 @@ func TestPast(t *testing.T) {
 	require.Equal(t, "--state DIR keeps more", replies[0].Wheres[1].Hint)
 
 	// More failed ones take the place of failed ones.
-	for id := uint64(1001); id <= 1000+mostPast; id++ {
+	for id := uint64(1001); id <= 1000+maxPast; id++ {
 		ends(id, task.Signal)
 	}
 	ended, _ = r.s.sink.remembered()
-	require.Len(t, ended, 2*mostPast)
+	require.Len(t, ended, 2*maxPast)
 	require.NotContains(t, ids(ended), uint64(1))
 	require.Contains(t, ids(ended), uint64(999))
 }
