@@ -70,7 +70,7 @@ func (l *loop) addStderr(f *openAttempt, p []byte) {
 	if s.last == nil {
 		l.liveStderr = append(l.liveStderr, s)
 	}
-	s.last = spool.LastOf(s.last, p)
+	s.last = spool.AppendTail(s.last, p)
 }
 
 // unpublish hides the output from other goroutines. s may be nil.

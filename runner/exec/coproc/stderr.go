@@ -26,7 +26,7 @@ func (w *worker) readStderr() {
 
 // takeStderr assigns a piece of stderr to a record, or to none.
 func (w *worker) takeStderr(p []byte) {
-	w.recentStderr = spool.LastOf(w.recentStderr, p)
+	w.recentStderr = spool.AppendTail(w.recentStderr, p)
 	switch {
 	case w.protocol == task.FilterProtocol:
 		w.takeFilterOutput(p, true)

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, kernel.PipeEndsShareInode, a.r == -1 && a.w == -1)
 }
 
-// Whatever was in MAKEFLAGS, tasks find the jobserver, and make its variables.
+// With any MAKEFLAGS, tasks find the jobserver, and make finds its variables.
 func FuzzMakeflags(f *testing.F) {
 	for i, flags := range []string{"", "ks", " -j8 --jobserver-auth=3,4", "k -j8 --jobserver-fds=3,4 -j -- A=", " -- A=1 B=2", " --no-print-directory"} {
 		f.Add(flags, i+1)
@@ -64,7 +64,7 @@ func pipe(t *testing.T) (r, w int) {
 	return ends[0], ends[1]
 }
 
-// server is a jobserver of the test's, with tokens of which each is another byte.
+// server is a jobserver of the test. Each of its tokens is a different byte.
 type server struct {
 	t    *testing.T
 	r, w int
@@ -93,14 +93,14 @@ func (s *server) put(tokens string) {
 	require.NoError(s.t, err)
 }
 
-// there is how many tokens nobody holds.
+// there returns how many tokens are available.
 func (s *server) there() int {
 	n, err := kernel.Unread(s.r)
 	require.NoError(s.t, err)
 	return n
 }
 
-// take takes as many tokens as were put, and returns them sorted.
+// take takes all tokens, waiting for those that are missing, and returns them sorted.
 func (s *server) take(n int) string {
 	crewtest.Until(s.t, func() bool { return s.there() >= n }, "%d tokens", n)
 	all := make([]byte, n+1)
@@ -117,15 +117,15 @@ func (s *server) join() (*Tokens, chan bool) {
 	return watch(s.t, tokens, err)
 }
 
-// watch returns tokens and the answers to their Asks. This process is the guardian, too.
+// watch returns tokens and the answers to their Asks. This process is also the guardian.
 func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
 	require.NoError(t, err)
 	tokens.Guard(func() (int, error) {
 		var asks [2]int // stays open
 		require.NoError(t, kernel.Pipe(&asks))
 		go func() {
-			for k := Keep(tokens.Kept()); read(asks[0], make([]byte, 1)); {
-				k.Give()
+			for k := NewKeeper(tokens.KeeperArgs()); read(asks[0], make([]byte, 1)); {
+				k.ReturnOne()
 			}
 		}()
 		return asks[1], nil
@@ -135,7 +135,7 @@ func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
 	return tokens, answers
 }
 
-// share makes a jobserver with n tokens, all of which it holds, and joins it.
+// share creates a jobserver with n tokens, holds all of them, and joins it.
 func share(t *testing.T, inherited string, n int, pipe bool) (own *Tokens, answers chan bool, other *Tokens, others chan bool, a Auth) {
 	own, err := Share(inherited, n, pipe)
 	own, answers = watch(t, own, err)
@@ -179,8 +179,8 @@ func TestEachTokenComesBack(t *testing.T) {
 	})
 }
 
-// A read(2) that blocks, since another process was faster, delays no answer, and what it
-// brings too late goes back.
+// A read(2) that blocks because another process was faster delays no answer, and a token that it
+// reads too late is returned.
 func TestATokenThatIsGone(t *testing.T) {
 	var ends [2]int
 	require.NoError(t, unix.Pipe(ends[:]))
@@ -199,8 +199,8 @@ func TestATokenThatIsGone(t *testing.T) {
 	require.Zero(t, tokens.held)
 }
 
-// Nothing is started, and nothing waited for, unless a token is needed. Without a guardian
-// none is taken.
+// No guardian is started or awaited unless a token is needed. Without a guardian no token is
+// taken.
 func TestTokensThatNobodyAsksFor(t *testing.T) {
 	s := newServer(t, true, "+")
 	tokens, _ := s.join()
@@ -220,7 +220,7 @@ func TestTokensThatNobodyAsksFor(t *testing.T) {
 	require.Equal(t, "+", s.take(1))
 }
 
-// At whatever moment this process is killed, the guardian gives back each token once.
+// If this process is killed at any moment, the guardian returns each token once.
 func TestTokensOfACrewThatIsKilled(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		s := newServer(t, fifo, "abcd")
@@ -232,16 +232,16 @@ func TestTokensOfACrewThatIsKilled(t *testing.T) {
 		tokens.Return(1)
 		crewtest.Until(t, func() bool { return s.there() == 2 }, "the token")
 		require.True(t, read(s.r, tokens.keeper.at(3)), "and not counted")
-		guardian := Keep(tokens.Kept())
-		guardian.End()
+		guardian := NewKeeper(tokens.KeeperArgs())
+		guardian.ReturnAll()
 		require.Equal(t, "abcd", s.take(4))
 		tokens.Return(1) // what it was to do has been done
-		guardian.End()
+		guardian.ReturnAll()
 		require.Zero(t, s.there())
 	})
 }
 
-// Close does what a guardian that stands still does not.
+// Close returns the tokens if the guardian is stopped.
 func TestAGuardianThatIsStopped(t *testing.T) {
 	s := newServer(t, true, "abc")
 	tokens, answers := s.join()
@@ -274,7 +274,7 @@ func TestNoJobserver(t *testing.T) {
 	}
 }
 
-// The path of the FIFO is one that clients read as it is, in whatever directory.
+// In any directory, the path of the FIFO is one that clients can read unquoted.
 func TestShareMakesAFIFO(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -294,7 +294,7 @@ func TestShareMakesAFIFO(t *testing.T) {
 	}
 }
 
-// Tokens of a holder that was killed are replaced, and not doubled if they come back.
+// The tokens of a killed holder are replaced, and not doubled if they are returned later.
 func TestRecount(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		own, answers, other, others, _ := share(t, "", 3, !fifo)

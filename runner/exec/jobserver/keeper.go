@@ -11,58 +11,58 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// A Keeper gives tokens of another program's jobserver back in the guardian, a process that
-// outlives crew and shares memory with it. None is lost or doubled if crew is killed: the
-// system call that takes a token stores it in that memory, and only the Keeper, which crew asks
-// to, writes one back. That can happen only if the guardian is killed between the write and
-// the next instruction.
+// A Keeper returns tokens to another program's jobserver. It runs in the guardian, a process that
+// outlives crew and shares memory with it. No token is lost or doubled if crew is killed: the system
+// call that takes a token stores it in the shared memory, and only the Keeper writes tokens back, when
+// crew asks it to. A token can be lost or doubled only if the guardian itself is killed between writing
+// it back and the next instruction.
 type Keeper struct {
-	*counts        // nil without tokens of another program's
-	tokens  []byte // the token number n is at n modulo mostTokens; where none is, there is a 0
-	w       int    // where the tokens go
-	dir     string // holds the FIFO of a jobserver of crew's own; "" for none
+	*counts        // nil if there are no tokens of another program
+	tokens  []byte // token number n is at n modulo maxTokens; 0 if there is none
+	w       int    // write end of the pipe or FIFO
+	dir     string // holds the FIFO of crew's own jobserver; "" if there is none
 }
 
-// counts are how many tokens were taken, by crew, and given back.
+// counts holds how many tokens crew has taken, and how many were returned.
 type counts struct{ taken, given atomic.Uint32 }
 
-// mostTokens is how many tokens there can be at once, which is the capacity of a pipe.
-const mostTokens = 64 << 10
+// maxTokens is the most tokens that can exist at once: the capacity of a pipe.
+const maxTokens = 64 << 10
 
 // sharedSize is the size of the memory that crew shares with the guardian.
-const sharedSize = int64(unsafe.Sizeof(counts{})) + mostTokens
+const sharedSize = int64(unsafe.Sizeof(counts{})) + maxTokens
 
-// share sets the memory, which was empty at first.
+// share sets the shared memory. New memory must be zero.
 func (k *Keeper) share(memory []byte) {
 	k.counts, k.tokens = (*counts)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(counts{}):]
 }
 
-// Keep returns a Keeper with what Tokens.Kept returned in crew.
-func Keep(fds []int, dir string) *Keeper {
+// NewKeeper returns the Keeper of the guardian, given the results of Tokens.KeeperArgs in crew.
+func NewKeeper(fds []int, dir string) *Keeper {
 	k := &Keeper{w: fds[1], dir: dir}
-	if memory, err := kernel.OpenShared(fds[0]); err == nil { // there is none without tokens of another program's
+	if memory, err := kernel.OpenShared(fds[0]); err == nil { // fails if there are no tokens of another program
 		k.share(memory)
 	}
 	return k
 }
 
-// at returns the place of the token number n.
-func (k *Keeper) at(n uint32) []byte { return k.tokens[n%mostTokens:][:1] }
+// at returns the place of token number n.
+func (k *Keeper) at(n uint32) []byte { return k.tokens[n%maxTokens:][:1] }
 
-// take takes a token from a pipe or FIFO if one is there.
+// take takes a token from a pipe or FIFO. It returns false if there is none.
 func (k *Keeper) take(r int) bool {
 	n := k.taken.Load()
-	if n-k.given.Load() == mostTokens || !read(r, k.at(n)) {
+	if n-k.given.Load() == maxTokens || !read(r, k.at(n)) {
 		return false
 	}
 	k.taken.Add(1)
 	return true
 }
 
-// Give gives a token back, as crew asks for, and reports whether there was one.
-func (k *Keeper) Give() bool {
+// ReturnOne returns a token, as crew requests, and reports whether there was one.
+func (k *Keeper) ReturnOne() bool {
 	n := k.given.Load()
-	if int32(k.taken.Load()-n) <= 0 && k.at(n)[0] == 0 { // crew may have been killed before it counted one
+	if int32(k.taken.Load()-n) <= 0 && k.at(n)[0] == 0 { // crew may have been killed after it took a token and before it counted it
 		return false
 	}
 	write(k.w, k.at(n))
@@ -71,9 +71,9 @@ func (k *Keeper) Give() bool {
 	return true
 }
 
-// End gives all tokens back, and removes the FIFO of a jobserver of crew's own.
-func (k *Keeper) End() {
-	for k.counts != nil && k.Give() {
+// ReturnAll returns all tokens, and removes the FIFO of crew's own jobserver.
+func (k *Keeper) ReturnAll() {
+	for k.counts != nil && k.ReturnOne() {
 	}
 	if k.dir != "" {
 		_ = os.Remove(filepath.Join(k.dir, fifoName))
@@ -81,14 +81,14 @@ func (k *Keeper) End() {
 	}
 }
 
-// read reads from a pipe, and reports whether anything came.
-func read(r int, to []byte) (came bool) {
+// read reads from a pipe, and reports whether it got anything.
+func read(r int, to []byte) (ok bool) {
 	_ = kernel.IgnoreEINTR(func() error {
 		n, err := unix.Read(r, to)
-		came = n > 0
+		ok = n > 0
 		return err
 	})
-	return came
+	return ok
 }
 
 // write writes to a pipe, which must have room.

@@ -1,6 +1,6 @@
-// Package jobserver shares places for processes by the protocol of GNU make's
-// jobserver: a pipe or FIFO holds a token, which is a byte, for each place that is
-// free. Whoever takes one may run one process more until it writes the byte back.
+// Package jobserver shares places for processes by the protocol of GNU make's jobserver: a pipe or FIFO
+// holds a token, which is a byte, for each free place. A program that takes a token may run one more
+// process until it writes the byte back.
 package jobserver
 
 import (
@@ -19,32 +19,32 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Tokens are the tokens that this process holds of a jobserver's, a make's or its own.
-// Its methods are safe for concurrent use; only Settle waits. The zero value has none.
+// Tokens holds tokens of a jobserver, which is either make's or this process's own. Its methods are
+// safe for concurrent use; only Settle blocks. The zero Tokens has none.
 type Tokens struct {
-	keeper    Keeper // its other form is in the guardian
+	keeper    Keeper // its counterpart is in the guardian
 	makeflags string
-	r         *os.File     // with the runtime's poller: a thread that is blocked in read(2) makes brief tasks take a third more time
-	in        int          // the same
-	memory    int          // what keeper shares
-	asks      int          // a pipe to the guardian: each byte asks for one token to be given back
+	r         *os.File     // uses the runtime's poller: a thread blocked in read(2) makes brief tasks take a third longer
+	in        int          // descriptor of r
+	memory    int          // descriptor of keeper's shared memory
+	requests  int          // write end of a pipe to the guardian: each byte requests the return of one token
 	guard     func() error // starts the guardian
 	watch     func(got bool, err error)
 
 	mu     sync.Mutex
-	all    int     // tokens that were created and not destroyed
+	total  int     // tokens that were created and not destroyed
 	held   int     // tokens that this process has
-	came   [1]byte // a token of its own that take has read and not counted yet
-	asked  bool    // an answer is due
-	taking bool    // take runs
+	fresh  [1]byte // a token of our own jobserver that take has read but not counted yet
+	asked  bool    // an answer to Ask is due
+	taking bool    // take is running
 	closed bool
 }
 
-// ErrClosed is why Join cannot use a pipe that this process has not inherited.
+// ErrClosed is returned by Join for a pipe that this process did not inherit.
 var ErrClosed = errors.New("its pipe is closed")
 
-// Join returns the tokens of a jobserver that this process is a client of. It holds
-// none at first, and has the place that its parent has taken a token for.
+// Join returns the tokens of a jobserver whose client this process is. It holds none at first. It has
+// one place already, for which its parent has taken a token.
 func Join(a Auth) (*Tokens, error) {
 	if a.fifo == "" && a.r < 0 {
 		return nil, ErrClosed
@@ -62,7 +62,7 @@ func Join(a Auth) (*Tokens, error) {
 	return t, nil
 }
 
-// open opens the ends of the pipe or FIFO.
+// open opens both ends of the pipe or FIFO.
 func (t *Tokens) open(a Auth) (err error) {
 	if t.in, err = a.open(a.r, unix.O_RDONLY); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (t *Tokens) open(a Auth) (err error) {
 	return err
 }
 
-// open opens the end of a pipe once more, or a FIFO.
+// open opens a FIFO, or opens the end of a pipe a second time.
 func (a Auth) open(end, mode int) (fd int, err error) {
 	if a.fifo == "" {
 		fd, err = kernel.Reopen(end, mode)
@@ -90,10 +90,9 @@ func (a Auth) open(end, mode int) (fd int, err error) {
 	return fd, err
 }
 
-// Share makes a jobserver for this process and those that it starts. It has no tokens
-// until Create. inherited is the value of MAKEFLAGS that they would have otherwise, and
-// n the number of places. With pipe it has the older form, whose descriptors all
-// processes inherit that this one starts.
+// Share creates a jobserver for this process and its children. It has no tokens until Create. inherited
+// is the value of MAKEFLAGS that the children would have otherwise, and n the number of places. If pipe
+// is true, the jobserver has the older form: a pipe whose descriptors all children inherit.
 func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 	t = &Tokens{}
 	var a Auth
@@ -111,13 +110,13 @@ func Share(inherited string, n int, pipe bool) (t *Tokens, err error) {
 		err = t.open(a)
 	}
 	if err != nil {
-		t.keeper.End()
+		t.keeper.ReturnAll()
 		return nil, err
 	}
 	return t, nil
 }
 
-// makeFIFO makes a FIFO in a directory of its own.
+// makeFIFO creates a FIFO in a new directory.
 func (t *Tokens) makeFIFO() (fifo string, err error) {
 	const hint = "set TMPDIR to another directory"
 	tmp, err := filepath.Abs(os.TempDir())
@@ -141,37 +140,40 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 
 const fifoName = "tokens"
 
-// Own reports whether the tokens are those of Share: their number is up to Create and
-// Destroy, and every process needs one.
+// Own reports whether the jobserver was created by Share. Then Create and Destroy decide the number of
+// tokens, and every process needs one.
 func (t *Tokens) Own() bool { return t.keeper.counts == nil }
 
-// Makeflags returns the value of MAKEFLAGS for the processes that share the tokens; ""
-// if they inherit it.
+// Makeflags returns the value of MAKEFLAGS for the processes that share the tokens. It returns "" if
+// they can inherit it.
 func (t *Tokens) Makeflags() string { return t.makeflags }
 
-// Guard sets the function that starts the guardian, which runs Keep. It returns a pipe: for each
-// byte that comes out of that, the guardian has to call Give. Guard comes before the first Ask.
-func (t *Tokens) Guard(start func() (asks int, err error)) {
+// Guard sets the function that starts the guardian, which runs a Keeper. start returns a pipe: for each
+// byte written to it, the guardian calls Keeper.ReturnOne. Guard must be called before the first Ask.
+func (t *Tokens) Guard(start func() (requests int, err error)) {
 	t.guard = sync.OnceValue(func() (err error) {
-		t.asks, err = start()
+		t.requests, err = start()
 		return err
 	})
 	if t.Own() {
-		_ = t.guard() // it removes the FIFO at the end
+		_ = t.guard() // the guardian removes the FIFO at the end
 	}
 }
 
-// Kept returns what the guardian needs for Keep.
-func (t *Tokens) Kept() (fds []int, dir string) { return []int{t.memory, t.keeper.w}, t.keeper.dir }
+// KeeperArgs returns the arguments of NewKeeper for the guardian.
+func (t *Tokens) KeeperArgs() (fds []int, dir string) {
+	return []int{t.memory, t.keeper.w}, t.keeper.dir
+}
 
-// Watch sets the function that gets the answer to each Ask, one after another: whether there
-// is a token. It comes before the first Ask. After an error none will come.
+// Watch sets the function that receives the answer to each Ask, one after another: whether this process
+// got a token. It must be called before the first Ask. After an answer with an error there will never
+// be a token.
 func (t *Tokens) Watch(answer func(got bool, err error)) { t.watch = answer }
 
-// Ask asks for a token.
+// Ask requests a token.
 func (t *Tokens) Ask() {
 	if !t.Own() {
-		if err := t.guard(); err != nil { // a token would be lost if this process was killed
+		if err := t.guard(); err != nil { // a token would be lost if this process were killed
 			go t.watch(false, err)
 			return
 		}
@@ -185,7 +187,7 @@ func (t *Tokens) Ask() {
 	}
 }
 
-// Withdraw has Ask answered at once.
+// Withdraw makes Ask be answered at once, with false.
 func (t *Tokens) Withdraw() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,8 +197,8 @@ func (t *Tokens) Withdraw() {
 	}
 }
 
-// take waits for tokens as long as one is wanted. If another process is faster, and whoever made
-// the pipe lets it block, read(2) may return with one that is wanted no longer.
+// take waits for a token as long as one is wanted. If another process is faster and the pipe was made
+// to block, read(2) may return only later, with a token that is no longer wanted.
 func (t *Tokens) take() {
 	got := false
 	conn, err := t.r.SyscallConn()
@@ -209,13 +211,13 @@ func (t *Tokens) take() {
 	t.mu.Lock()
 	answer := t.asked && (got || err != nil)
 	if got {
-		t.held, t.came[0] = t.held+1, 0
+		t.held, t.fresh[0] = t.held+1, 0
 		if !answer {
-			t.give(1)
+			t.returnLocked(1)
 		}
 	}
 	t.asked = t.asked && !answer
-	if t.taking = t.asked; t.taking { // again, meanwhile
+	if t.taking = t.asked; t.taking { // Ask was called again meanwhile
 		go t.take()
 	}
 	t.mu.Unlock()
@@ -234,21 +236,21 @@ func (t *Tokens) wanted() bool {
 // read takes a token if there is one.
 func (t *Tokens) read() bool {
 	if t.Own() {
-		return read(t.in, t.came[:])
+		return read(t.in, t.fresh[:])
 	}
 	return t.keeper.take(t.in)
 }
 
-// give gives n tokens back. The caller must hold mu.
-func (t *Tokens) give(n int) {
+// returnLocked returns n tokens. The caller must hold mu.
+func (t *Tokens) returnLocked(n int) {
 	t.held -= n
-	to := t.asks
+	to := t.requests
 	if t.Own() {
 		to = t.keeper.w
 	}
 	write(to, bytes.Repeat([]byte{'+'}, n))
 	if t.closed {
-		t.keeper.End() // nobody else does
+		t.keeper.ReturnAll() // otherwise no one would return them
 	}
 }
 
@@ -257,67 +259,67 @@ func (t *Tokens) Return(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
-		t.give(n)
+		t.returnLocked(n)
 	}
 }
 
-// Create makes n tokens, which this process holds. The jobserver must be its own.
+// Create adds n tokens to this process's own jobserver. This process holds them.
 func (t *Tokens) Create(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all, t.held = t.all+n, t.held+n
+	t.total, t.held = t.total+n, t.held+n
 }
 
-// Destroy destroys n tokens that this process holds, of its own jobserver.
+// Destroy removes n tokens that this process holds from its own jobserver.
 func (t *Tokens) Destroy(n int) { t.Create(-n) }
 
-// Recount replaces tokens of its own jobserver that are lost because their holders were killed,
-// and destroys those that such a holder has returned after all. Nobody but this process may
-// hold any.
+// Recount replaces the tokens of this process's own jobserver that were lost because their holders were
+// killed. It removes tokens that such a holder has returned after all. No other process may hold tokens
+// during the call.
 func (t *Tokens) Recount() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	there := 0
+	available := 0
 	for n := -1; n != t.uncounted(); {
 		n = t.uncounted()
-		there, _ = kernel.Unread(t.in)
+		available, _ = kernel.Unread(t.in)
 	}
-	lost := t.all - t.held - t.uncounted() - there
+	lost := t.total - t.held - t.uncounted() - available
 	write(t.keeper.w, bytes.Repeat([]byte{'+'}, max(lost, 0)))
 	for ; lost < 0; lost++ {
 		read(t.in, make([]byte, 1))
 	}
 }
 
-// uncounted returns how many tokens take has read and not counted yet, for which it does not
-// need mu.
+// uncounted returns how many tokens take has read but not counted yet. take reads without holding mu,
+// so this is a deliberate data race.
 //
 //go:norace
-func (t *Tokens) uncounted() int { return int(t.came[0] & 1) } // of '+'
+func (t *Tokens) uncounted() int { return int(t.fresh[0] & 1) } // a token is '+', which is odd
 
-// closing is how long Settle waits for the guardian.
-const closing = time.Second
+// settleTimeout is how long Settle waits for the guardian.
+const settleTimeout = time.Second
 
-// Settle gives all tokens back, and ends a jobserver of its own. It waits for the guardian, if
-// there is one, which is not needed then.
+// Settle returns all tokens, and closes this process's own jobserver. If guarded is true, it waits
+// until the guardian has returned the tokens; the guardian is not needed afterwards.
 func (t *Tokens) Settle(guarded bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked = false
 	if t.Own() {
 		t.closed = true
-		t.keeper.End()
+		t.keeper.ReturnAll()
 		return
 	}
-	t.give(t.held)
+	t.returnLocked(t.held)
 	left := func() bool { return t.keeper.given.Load() != t.keeper.taken.Load() }
-	for pause := 50 * time.Microsecond; guarded && left() && pause < closing; pause *= 2 {
+	for pause := 50 * time.Microsecond; guarded && left() && pause < settleTimeout; pause *= 2 {
 		time.Sleep(pause)
 	}
 	t.closed = true
 }
 
-// Close ends what Join or Share began. There is no guardian any more.
+// Close undoes Join or Share. The guardian must have ended.
 func (t *Tokens) Close() error {
 	t.Settle(false)
 	return t.r.Close()

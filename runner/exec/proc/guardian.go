@@ -67,7 +67,7 @@ func init() {
 func watchOver(crew int, fds []int, dir string) {
 	signal.Ignore()
 	kernel.CloseFrom(slices.Max(fds) + 1) // close what crew has inherited from its caller
-	pipe, held, tokens := fds[1], fds[2], jobserver.Keep(fds[3:], dir)
+	pipe, held, tokens := fds[1], fds[2], jobserver.NewKeeper(fds[3:], dir)
 	memory, err := kernel.OpenShared(fds[0])
 	if err != nil {
 		return
@@ -94,14 +94,14 @@ func watchOver(crew int, fds []int, dir string) {
 			n, err = unix.Read(pipe, make([]byte, 64))
 			over = n == 0 && err == nil
 			for range n {
-				tokens.Give()
+				tokens.ReturnOne()
 			}
 		}
 	}
 	expired()
 	k.addListed(table)
 	left, _ := k.kill(kernel.Processes)
-	tokens.End()
+	tokens.ReturnAll()
 	for pause := time.Millisecond; held > 0 && len(left) > 0; pause = min(2*pause, maxGonePause) {
 		time.Sleep(pause)
 		left, _ = k.kill(kernel.Processes)
@@ -232,7 +232,7 @@ func (g *guardian) ensure() (err error) {
 	if g.unavailable != nil {
 		return g.unavailable
 	}
-	fds, dir := g.tokens.Kept()
+	fds, dir := g.tokens.KeeperArgs()
 	after := guardAfter
 	if !g.tokens.Own() {
 		after = tokenAfter

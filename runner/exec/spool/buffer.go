@@ -10,55 +10,54 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Buffer is one stream of output, a task.Output. One goroutine at a time writes it
-// or reads it. Only ReadAt and Hold may be called by others meanwhile.
+// Buffer holds one stream of output. It is a task.Output. Only one goroutine at a time may write or
+// read it, except that ReadAt and Hold may be called concurrently.
 //
-// Up to blockSize bytes are in memory while the budget allows, or else in blocks of that size,
-// which are extents of the store's file.
+// The bytes are in memory while there are at most blockSize of them and the budget allows it. Otherwise
+// they are in blocks of that size, which are extents of the store's file.
 type Buffer struct {
 	store *Store
-	mu    sync.Mutex // held to change what follows, and by ReadAt
-	n     int64      // bytes in all
+	mu    sync.Mutex // held to change the fields below, and by ReadAt
+	n     int64      // total number of bytes
 
-	head    []byte   // all of them, if there are no extents
-	extents []int64  // the offsets in file of the blocks; only the last one may be partly filled
+	head    []byte   // all bytes, if there are no extents
+	extents []int64  // offsets of the blocks in file; only the last block may be partly filled
 	file    *os.File // nil before the first extent
 	closed  bool
-	holds   int // how many readers that Hold returned are open
+	holds   int // number of open readers returned by Hold
 }
 
-// Buffer returns a new, empty buffer. It allocates nothing else before the
-// first Write.
+// Buffer returns a new, empty buffer. It allocates nothing more before the first Write.
 func (s *Store) Buffer() *Buffer { return &Buffer{store: s} }
 
-// Write appends p. If the file cannot take all of it, Write returns an error,
-// and what was written until then stays readable.
+// Write appends p. If the file cannot take all of p, Write returns an error, and the bytes written
+// until then stay readable.
 func (b *Buffer) Write(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.closed:
-		return 0, b.store.failed(fs.ErrClosed)
+		return 0, b.store.wrap(fs.ErrClosed)
 	case len(b.extents) == 0 && b.grow(len(p)):
 		b.head = append(b.head, p...)
 		n = len(p)
 	default:
-		if err = b.toFile(); err == nil {
-			n, err = b.put(p, b.n)
+		if err = b.moveToFile(); err == nil {
+			n, err = b.writeFile(p, b.n)
 		}
 	}
 	b.n += int64(n)
 	return n, err
 }
 
-// grow makes room for n more bytes in memory. It returns false if they have to go to the file.
+// grow makes room for n more bytes in memory. It returns false if they must go to the file.
 func (b *Buffer) grow(n int) bool {
 	want := len(b.head) + n
 	if want <= cap(b.head) {
 		return true
 	}
-	// Most outputs come in one write and need exactly that. The others are
-	// long, so they get far more.
+	// Most outputs come in one write and need exactly its size. The others are long, so they
+	// get much more.
 	size := min(max(want, 32*cap(b.head)), blockSize)
 	if want > size || !b.store.reserve(int64(size-cap(b.head))) {
 		return false
@@ -73,12 +72,12 @@ func (b *Buffer) grow(n int) bool {
 	return true
 }
 
-// put writes p to the file, where at bytes are already.
-func (b *Buffer) put(p []byte, at int64) (done int, err error) {
+// writeFile writes p to the file, which already holds at bytes of b.
+func (b *Buffer) writeFile(p []byte, at int64) (done int, err error) {
 	for done < len(p) && err == nil {
 		i, in := at/blockSize, at%blockSize
 		if i == int64(len(b.extents)) {
-			f, off, err := b.store.extent()
+			f, off, err := b.store.allocate()
 			if err != nil {
 				return done, err
 			}
@@ -92,12 +91,12 @@ func (b *Buffer) put(p []byte, at int64) (done int, err error) {
 	return done, err
 }
 
-// toFile moves what is in memory to the file, if that can take it.
-func (b *Buffer) toFile() error {
+// moveToFile moves the bytes in memory to the file. After an error they stay in memory.
+func (b *Buffer) moveToFile() error {
 	if len(b.head) == 0 {
 		return nil
 	}
-	_, err := b.put(b.head, 0)
+	_, err := b.writeFile(b.head, 0)
 	if err == nil {
 		b.freeHead()
 	} else {
@@ -106,18 +105,18 @@ func (b *Buffer) toFile() error {
 	return err
 }
 
-// Spill is for output that will not be read soon: if more than a quarter of the
-// budget is in use, it moves what is in memory to the file, if that can take it.
+// Spill is for output that will not be read soon. If more than a quarter of the budget is in use, it
+// moves the bytes in memory to the file; they stay in memory if that fails.
 func (b *Buffer) Spill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.spill()
+	b.spillLocked()
 }
 
-// spill is Spill for a caller that holds mu.
-func (b *Buffer) spill() {
+// spillLocked is Spill. The caller must hold mu.
+func (b *Buffer) spillLocked() {
 	if b.store.used.Load() > b.store.limit/4 {
-		_ = b.toFile()
+		_ = b.moveToFile()
 	}
 }
 
@@ -132,11 +131,11 @@ func (b *Buffer) freeHead() {
 // Len returns the number of bytes in b.
 func (b *Buffer) Len() int64 { return b.n }
 
-// WriteTo writes all of b to w. It consumes nothing.
+// WriteTo writes all of b to w. It does not consume b.
 func (b *Buffer) WriteTo(w io.Writer) (int64, error) { return b.copyTo(w, 0, b.n) }
 
-// WriteRange writes the n bytes at offset off to w. It returns
-// io.ErrUnexpectedEOF if b is shorter than that.
+// WriteRange writes the n bytes at offset off to w. It returns io.ErrUnexpectedEOF if b has fewer
+// bytes.
 func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
 	if off < 0 || n < 0 || off+n > b.n {
 		return io.ErrUnexpectedEOF
@@ -145,8 +144,8 @@ func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
 	return err
 }
 
-// ReadAt implements io.ReaderAt for what has been written so far. It is safe for
-// concurrent use, also with Write. io.EOF means that there is no more yet.
+// ReadAt implements io.ReaderAt for the bytes written so far. It is safe for concurrent use, also with
+// Write. io.EOF means that there are no more bytes yet.
 func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,7 +161,7 @@ func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	return w.Len(), err
 }
 
-// Tail returns a copy of the last n bytes, or of all if there are fewer.
+// Tail returns a copy of the last n bytes, or of all bytes if there are fewer.
 func (b *Buffer) Tail(n int) ([]byte, error) {
 	size := min(int64(n), b.n)
 	w := bytes.NewBuffer(make([]byte, 0, size))
@@ -173,7 +172,7 @@ func (b *Buffer) Tail(n int) ([]byte, error) {
 // copyTo writes the bytes from offset off to offset end to w.
 func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
 	if b.closed && b.holds == 0 {
-		return 0, b.store.failed(fs.ErrClosed)
+		return 0, b.store.wrap(fs.ErrClosed)
 	}
 	for at := off; at < end && err == nil; at = off + done {
 		var k int
@@ -192,26 +191,26 @@ func (b *Buffer) copyExtent(w io.Writer, off, n int64) (int, error) {
 	room := b.store.blocks.Get().(*block)
 	defer b.store.blocks.Put(room)
 	if k, err := b.file.ReadAt(room[:n], off); k < int(n) {
-		return 0, b.store.failed(err)
+		return 0, b.store.wrap(err)
 	}
 	return w.Write(room[:n])
 }
 
-// Close gives memory and file space back to the store, once all readers that Hold
-// returned are closed, too. It may be called again.
+// Close releases the memory and file space of b once all readers returned by Hold are closed, too. It
+// may be called more than once.
 func (b *Buffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.free()
+	b.freeLocked()
 	return nil
 }
 
-// free gives everything back if nobody will read it, and makes room in memory otherwise. The
-// caller must hold mu.
-func (b *Buffer) free() {
+// freeLocked releases everything if there are no readers left, and otherwise spills. The caller must
+// hold mu.
+func (b *Buffer) freeLocked() {
 	if b.holds > 0 {
-		b.spill()
+		b.spillLocked()
 		return
 	}
 	b.freeHead()
@@ -219,18 +218,18 @@ func (b *Buffer) free() {
 }
 
 func (b *Buffer) freeExtents() {
-	b.store.giveBack(b.extents...)
+	b.store.release(b.extents...)
 	b.extents = nil
 }
 
-// hold is a task.Live.
+// hold is a reader returned by Hold, a task.Live.
 type hold struct {
 	b      *Buffer
-	closed bool // under b.mu
+	closed bool // protected by b.mu
 }
 
-// Hold returns a reader of b, which stays readable until that is closed. It returns
-// nil if b is closed already. It is safe for concurrent use.
+// Hold returns a reader of b. b stays readable until the reader is closed, even after Close. Hold
+// returns nil if b is closed already. It is safe for concurrent use.
 func (b *Buffer) Hold() task.Live {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,10 +240,10 @@ func (b *Buffer) Hold() task.Live {
 	return &hold{b: b}
 }
 
-// ReadAt is the Buffer's.
+// ReadAt reads from the buffer.
 func (h *hold) ReadAt(p []byte, off int64) (int, error) { return h.b.ReadAt(p, off) }
 
-// Close gives up the hold. It may be called again. h must not be read afterwards.
+// Close releases the hold. It may be called more than once. h must not be read afterwards.
 func (h *hold) Close() error {
 	h.b.mu.Lock()
 	defer h.b.mu.Unlock()
@@ -253,7 +252,7 @@ func (h *hold) Close() error {
 	}
 	h.closed = true
 	if h.b.holds--; h.b.closed {
-		h.b.free()
+		h.b.freeLocked()
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func contents(t *testing.T, b *Buffer) []byte {
 	return w.Bytes()
 }
 
-// Whatever is done to buffers, they hold what was written, within the limit of memory and, in
-// the file, no more space than all have needed at once.
+// After any operations, buffers hold the bytes that were written. They stay within the limit of
+// memory, and the file uses no more space than all buffers have needed at once.
 func TestRandomUseAgainstPlainSlices(t *testing.T) {
 	for i, limit := range []int64{0, 300 << 10, 1 << 30} {
 		randomUse(t, crewtest.Rand(t, i), limit)
@@ -97,14 +97,14 @@ func randomUse(t *testing.T, rnd *rand.Rand, limit int64) {
 		p.b.Close()
 	}
 	require.Zero(t, s.used.Load())
-	require.EqualValues(t, s.end, len(s.free)*blockSize, "every extent came back")
+	require.EqualValues(t, s.end, len(s.free)*blockSize, "every extent was released")
 }
 
 func TestLargeUnusedFileIsTruncated(t *testing.T) {
 	s := New(0, t.TempDir())
 	defer s.Close()
 	b := s.Buffer()
-	_, err := b.Write(make([]byte, 2*keepFile))
+	_, err := b.Write(make([]byte, 2*maxIdleFile))
 	require.NoError(t, err)
 	require.NoError(t, b.Close())
 	info, err := s.file.Stat()
@@ -133,7 +133,7 @@ func TestNoFileUntilNeededAndNoNameThen(t *testing.T) {
 	require.Equal(t, "0123456789abc", string(contents(t, b)))
 }
 
-// TestReadWhileWritten: what ctl shows of a task that runs.
+// ctl reads the output of a task that is running.
 func TestReadWhileWritten(t *testing.T) {
 	s := New(200<<10, t.TempDir()) // less than is written
 	defer s.Close()
@@ -176,8 +176,8 @@ func TestReadWhileWritten(t *testing.T) {
 	readers.Wait()
 }
 
-// TestHoldKeepsAClosedBuffer: what a follower has not read yet outlives the result,
-// and costs nothing once the last follower is gone.
+// Output that a follower has not read yet outlives the result, and costs nothing once the last
+// follower is gone.
 func TestHoldKeepsAClosedBuffer(t *testing.T) {
 	for _, limit := range []int64{0, 200 << 10, 1 << 30} {
 		s := New(limit, t.TempDir())
@@ -187,10 +187,10 @@ func TestHoldKeepsAClosedBuffer(t *testing.T) {
 		one, two := b.Hold(), b.Hold()
 		b.Write(want[1000:])
 		require.NoError(t, b.Close())
-		require.Nil(t, b.Hold(), "it is too late for another")
+		require.Nil(t, b.Hold(), "the buffer is closed")
 		require.NoError(t, one.Close())
-		require.NoError(t, one.Close(), "which counts once")
-		require.LessOrEqual(t, s.used.Load(), max(limit/4, limit-2*blockSize), "what waits for a follower leaves the memory to others")
+		require.NoError(t, one.Close(), "a second Close has no effect")
+		require.LessOrEqual(t, s.used.Load(), max(limit/4, limit-2*blockSize), "output held only for a follower moves to the file")
 		got, err := io.ReadAll(io.NewSectionReader(two, 0, 1<<30))
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want, got))
@@ -201,7 +201,7 @@ func TestHoldKeepsAClosedBuffer(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrClosed)
 		require.NoError(t, b.Close())
 		require.Zero(t, s.used.Load())
-		require.Equal(t, int(s.end/blockSize), len(s.free), "every extent came back, once")
+		require.Equal(t, int(s.end/blockSize), len(s.free), "every extent was released once")
 		s.Close()
 	}
 }

@@ -26,7 +26,7 @@ func TestFullDisk(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.EqualError(t, err, "keep output in "+dir+": no space left on device: set TMPDIR to another directory")
 		require.EqualValues(t, n, b.Len())
-		require.True(t, bytes.Equal(want[:n], contents(t, b)), "what was taken stays readable")
+		require.True(t, bytes.Equal(want[:n], contents(t, b)), "bytes that were written stay readable")
 		m, err := b.Write(want[n:])
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.Zero(t, m)
@@ -44,5 +44,5 @@ func TestFullDisk(t *testing.T) {
 	b.Close()
 	b = s.Buffer()
 	_, err = b.Write(want[:500<<10])
-	require.NoError(t, err, "space that came back can be used")
+	require.NoError(t, err, "released space can be used")
 }

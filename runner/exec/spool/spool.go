@@ -1,7 +1,6 @@
-// Package spool keeps the output of tasks until it is shown: in memory within
-// one budget for the whole run, and beyond that in one unlinked temporary file
-// that all outputs share. Package proc fills its buffers with captured output,
-// and package sink with results that wait for their turn.
+// Package spool holds the output of tasks until it is shown: in memory within one budget for the whole
+// run, and beyond that in one unlinked temporary file that all outputs share. Package proc fills its
+// buffers with captured output, and package sink with results that wait for their turn.
 package spool
 
 import (
@@ -19,14 +18,13 @@ import (
 const (
 	// blockSize is the unit in which buffers use memory and the file.
 	blockSize = 128 << 10
-	// keepFile is how large the file may stay once nothing in it is in use.
-	keepFile = 16 << 20
+	// maxIdleFile is how large the file may remain while nothing in it is in use.
+	maxIdleFile = 16 << 20
 )
 
 type block = [blockSize]byte
 
-// Store is the memory budget and the file of one run. It is safe for
-// concurrent use by many buffers.
+// Store is the memory budget and the file of one run. It is safe for concurrent use by many buffers.
 type Store struct {
 	// configuration
 
@@ -37,18 +35,17 @@ type Store struct {
 
 	used   atomic.Int64 // bytes of the budget that buffers hold
 	blocks sync.Pool    // of *block
-	writes sync.Mutex   // held to write to the file, so that no more than one thread blocks there
+	writes sync.Mutex   // held while writing to the file, so that at most one thread blocks there
 
 	mu     sync.Mutex // guards the fields below
 	file   *os.File   // nil until first needed
 	closed bool
-	end    int64   // offset of the first extent that was never handed out
-	free   []int64 // offsets of extents that came back
+	end    int64   // offset of the first extent that was never allocated
+	free   []int64 // offsets of extents that were released
 }
 
-// New returns a store that keeps at most limit bytes in memory and the rest in
-// an unnamed file in dir, or in os.TempDir() if dir is empty. The file is
-// created when it is first needed.
+// New returns a store that holds at most limit bytes in memory and the rest in an unnamed file in dir,
+// or in os.TempDir() if dir is empty. The file is created when it is first needed.
 func New(limit int64, dir string) *Store {
 	if dir == "" {
 		dir = os.TempDir()
@@ -56,8 +53,7 @@ func New(limit int64, dir string) *Store {
 	return &Store{limit: limit, dir: dir, blocks: sync.Pool{New: func() any { return new(block) }}}
 }
 
-// Close closes the file, which discards what buffers kept there. It may be
-// called again.
+// Close closes the file and so discards the output in it. It may be called more than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +66,7 @@ func (s *Store) Close() error {
 	return f.Close()
 }
 
-// reserve takes n bytes of the budget if that many are left.
+// reserve takes n bytes from the budget. It returns false if less is left.
 func (s *Store) reserve(n int64) bool {
 	if s.used.Add(n) <= s.limit {
 		return true
@@ -79,17 +75,17 @@ func (s *Store) reserve(n int64) bool {
 	return false
 }
 
-// extent hands out blockSize bytes of the file.
-func (s *Store) extent() (*os.File, int64, error) {
+// allocate allocates an extent of blockSize bytes of the file, and returns the file and the offset.
+func (s *Store) allocate() (*os.File, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, 0, s.failed(fs.ErrClosed)
+		return nil, 0, s.wrap(fs.ErrClosed)
 	}
 	if s.file == nil {
 		f, err := kernel.CreateUnnamed(s.dir)
 		if err != nil {
-			return nil, 0, s.failed(err)
+			return nil, 0, s.wrap(err)
 		}
 		s.file = f
 	}
@@ -109,28 +105,27 @@ func (s *Store) write(f *os.File, p []byte, off int64) (int, error) {
 	defer s.writes.Unlock()
 	n, err := f.WriteAt(p, off)
 	if err != nil {
-		err = s.failed(err)
+		err = s.wrap(err)
 	}
 	return n, err
 }
 
-// giveBack takes extents back, to be handed out again in their order. A large
-// file is truncated once nothing uses it, since the directory may be a tmpfs.
-func (s *Store) giveBack(extents ...int64) {
+// release makes extents available again, to be allocated in the same order. A large file is truncated
+// once nothing uses it, because the directory may be a tmpfs.
+func (s *Store) release(extents ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, off := range slices.Backward(extents) {
 		s.free = append(s.free, off)
 	}
-	if s.file != nil && s.end > keepFile && int64(len(s.free))*blockSize == s.end {
+	if s.file != nil && s.end > maxIdleFile && int64(len(s.free))*blockSize == s.end {
 		if s.file.Truncate(0) == nil {
 			s.free, s.end = nil, 0
 		}
 	}
 }
 
-// failed adds the directory to an error of the file, and removes the file's
-// name, which no longer exists.
-func (s *Store) failed(err error) error {
+// wrap adds the directory to an error of the file, and removes the file's name, which no longer exists.
+func (s *Store) wrap(err error) error {
 	return fmt.Errorf("keep output in %s: %w: set TMPDIR to another directory", s.dir, task.WithoutPath(err))
 }

@@ -8,19 +8,19 @@ import (
 	"crew/runner/decide/task"
 )
 
-// tailSize is how much is remembered of the end of an output.
+// tailSize is how many bytes of the end of an output are kept.
 const tailSize = 4 << 10
 
-// Stream takes one of the two outputs of an attempt. The zero Stream remembers its end.
+// Stream receives stdout or stderr of an attempt. The zero Stream keeps only the end of it.
 type Stream struct {
-	Kept *Buffer        // all of it; nil if only its end is remembered
-	To   io.WriteCloser // where it is streamed to; may be nil
+	Kept *Buffer        // the whole output; nil to keep only the end
+	To   io.WriteCloser // receives a copy of the output; may be nil
 
 	tail  []byte
-	fault error // of Kept
+	fault error // the first error of Kept
 }
 
-// Write passes p on. It returns the first error of Kept, after which that takes no more.
+// Write stores p and passes it to To. It returns the first error of Kept, and then stores nothing more.
 func (s *Stream) Write(p []byte) error {
 	if s.To != nil {
 		_, _ = s.To.Write(p) // the sink itself reports an error to the run
@@ -31,20 +31,21 @@ func (s *Stream) Write(p []byte) error {
 		}
 		return s.fault
 	}
-	s.tail = LastOf(s.tail, p)
+	s.tail = AppendTail(s.tail, p)
 	return nil
 }
 
 // Fault returns the first error of Kept.
 func (s *Stream) Fault() error { return s.fault }
 
-// LastOf appends p to the end of an output, of which it keeps a part.
-func LastOf(last, p []byte) []byte {
+// AppendTail appends p to last, the end of an output, and shortens the result to the last tailSize
+// bytes.
+func AppendTail(last, p []byte) []byte {
 	last = append(last, p[max(0, len(p)-tailSize):]...)
 	return last[max(0, len(last)-tailSize):]
 }
 
-// HandOver gives what stdout and stderr hold to a result.
+// HandOver moves the contents of stdout and stderr to a result.
 func HandOver(r *task.Result, stdout, stderr *Stream) {
 	r.Stdout, r.Stderr = stdout.output(), stderr.output()
 	for _, s := range [...]*Stream{stderr, stdout} {
@@ -55,14 +56,15 @@ func HandOver(r *task.Result, stdout, stderr *Stream) {
 	}
 }
 
-// Cut notes in a result why its output could not be kept, unless err is nil.
+// Cut records in a result that its output is incomplete because of err. It does nothing if err is nil
+// or the result already has a fault.
 func Cut(r *task.Result, err error) {
 	if err != nil && r.Fault == nil {
 		r.Fault = fmt.Errorf("task %d: its output is cut: %w", r.Task.ID, err)
 	}
 }
 
-// output returns what was kept, or nil if that is nothing.
+// output returns Kept, or nil if it is empty.
 func (s *Stream) output() task.Output {
 	if s.Kept == nil {
 		return nil
@@ -74,7 +76,7 @@ func (s *Stream) output() task.Output {
 	return s.Kept
 }
 
-// Discard gives up what was kept.
+// Discard closes Kept and drops it.
 func (s *Stream) Discard() {
 	if s.Kept != nil {
 		_ = s.Kept.Close()
@@ -82,7 +84,6 @@ func (s *Stream) Discard() {
 	}
 }
 
-// End closes To.
 func (s *Stream) End() {
 	if s.To != nil {
 		_ = s.To.Close() // the sink itself reports an error to the run
@@ -110,5 +111,5 @@ func (t Text) Close() error { return nil }
 // Hold returns t.
 func (t Text) Hold() task.Live { return t }
 
-// ReadAt reads from an offset on.
+// ReadAt implements io.ReaderAt.
 func (t Text) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(t).ReadAt(p, off) }
