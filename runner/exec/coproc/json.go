@@ -27,7 +27,7 @@ func parseReply(line []byte) (r reply, fault string) {
 	case r.Exit == nil && r.Progress == nil:
 		return r, `it has no "exit"`
 	case r.Exit != nil && (*r.Exit < 0 || *r.Exit > 255):
-		return r, `its "exit" is no exit status`
+		return r, `its "exit" is not an exit status`
 	}
 	return r, ""
 }
@@ -43,7 +43,7 @@ func (w *worker) takeObject(p []byte, read int64) {
 	switch at := slices.IndexFunc(w.attempts[:w.encoded], func(f *openAttempt) bool { return f.record() == *o.ID }); {
 	case at < 0 && o.Exit == nil: // progress of a record that has just ended
 	case at < 0:
-		w.takeGarbage(p, fmt.Sprintf("record %d is not to be answered", *o.ID), read)
+		w.takeGarbage(p, fmt.Sprintf("record %d is not waiting for an answer", *o.ID), read)
 	case o.Exit == nil:
 		w.attempts[at].since = w.now
 	default:

@@ -205,5 +205,5 @@ func (p *process) stoppedNotice(sig syscall.Signal) string {
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
 		return fmt.Sprintf("%s has stopped because it wants the terminal: --tty gives it to tasks; kill -KILL -%d ends it", name, p.pid)
 	}
-	return fmt.Sprintf("%s was stopped by %s: kill -CONT -%d lets it go on", name, unix.SignalName(sig), p.pid)
+	return fmt.Sprintf("%s was stopped by %s: kill -CONT -%d continues it", name, unix.SignalName(sig), p.pid)
 }

@@ -211,7 +211,7 @@ func (g *guardian) check() {
 		again = guardRetry
 		if !g.warned {
 			g.warned = true
-			g.notice(fmt.Sprintf("no guardian yet, so tasks could outlive a crew that is killed: %v", err))
+			g.notice(fmt.Sprintf("the guardian is not running, so tasks may outlive crew if it is killed: %v", err))
 		}
 	}
 	g.timer = time.AfterFunc(again, g.check)

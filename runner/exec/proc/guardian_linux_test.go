@@ -91,7 +91,7 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	g.mu.Lock()
 	g.timer.Reset(0)
 	g.mu.Unlock()
-	require.Equal(t, "no guardian yet, so tasks could outlive a crew that is killed: it has ended", crewtest.Receive(t, told, "the notice"))
+	require.Equal(t, "the guardian is not running, so tasks may outlive crew if it is killed: it has ended", crewtest.Receive(t, told, "the notice"))
 	crewtest.Until(t, g.isStarted, "another guardian")
 	awaitGuardian(t, g.pid)
 	*born = 12345

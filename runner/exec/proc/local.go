@@ -151,7 +151,7 @@ func (l *Local) Keep(t *jobserver.Tokens) {
 	l.guardian.tokens = t
 	t.Guard(func() (asks int, err error) {
 		if l.guardianOnce.Do(l.guardian.check); !l.guardian.isStarted() {
-			return 0, errors.New("nobody would return them if crew was killed")
+			return 0, errors.New("no guardian is running to return them if crew is killed")
 		}
 		return l.guardian.pipe[1], nil
 	})

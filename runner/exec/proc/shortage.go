@@ -46,7 +46,7 @@ const (
 )
 
 // ErrNotExecutable is wrapped by the error of an attempt whose program did not become executable in time.
-var ErrNotExecutable = errors.New("waited 5s for it in vain") // replaceGrace
+var ErrNotExecutable = errors.New("gave up after 5s") // replaceGrace
 
 // ErrShort is wrapped by the error of a worker that lacks a resource held by other workers, perhaps
 // until the end of the run.

@@ -65,7 +65,7 @@ func holdsNUL(t *task.Task, argv []string) error {
 	for i, words := range [...][]string{argv, {t.Key}, t.Env, {t.Dir}} {
 		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "\x00") }) {
 			what := [...]string{"an argument", "the key", "the environment", "the directory"}[i]
-			return errors.New(what + " holds a NUL byte, which no command can be given: split the input at NULs with -0")
+			return errors.New(what + " holds a NUL byte, which no command can take: split the input at NULs with -0")
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ const pointerSize = 8
 
 var (
 	errTooLong = errors.New("argument list too long")
-	errNUL     = errors.New(`an argument holds a NUL byte, which no command can be given: write the object without \u0000`)
+	errNUL     = errors.New(`an argument holds a NUL byte, which no command can take: write the object without \u0000`)
 )
 
 // checkLimits removes the task's command if the task has an Err or exceeds a limit.
