@@ -99,8 +99,8 @@ func BelongsTo(dir string, c Command) bool {
 }
 
 // EndedTasks returns the records of ended tasks by ID. In a queue these are the tasks that it still
-// remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal
-// from the start, and calls wait for one another.
+// remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal,
+// so it is slow if that is long, and calls wait for one another.
 func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
 	found := map[uint64]task.EndedTask{}
 	for body := range j.endedLines {
@@ -129,8 +129,8 @@ func (j *Journal) parseEnded(body []byte) (p task.EndedTask, ok bool) {
 	return p, true
 }
 
-// LatestEnded returns the records of the last n tasks that ended, or that failed, with the latest
-// one at the end. Like EndedTasks, it reads the journal.
+// LatestEnded returns the records of the last n tasks that ended or, if failed is set, of the last n
+// that failed, in the order in which they ended. Like EndedTasks, it reads the journal.
 func (j *Journal) LatestEnded(n int, failed bool) (list []task.EndedTask) {
 	var last [][]byte
 	for body := range j.endedLines {

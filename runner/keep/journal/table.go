@@ -68,9 +68,9 @@ const (
 	nearRange = 4 // see table.near
 )
 
-// table finds entries by identity. Entries are stored in pages. The recently used pages are in
-// memory and the others in an unnamed file, so only the index grows with the number of tasks: it
-// takes 8 bytes per entry, at a load factor between 7/16 and 7/8.
+// table finds entries by identity. Entries are stored in pages. A few pages are in memory and the
+// others in an unnamed file, so only the index grows with the number of tasks: it takes 8 bytes per
+// slot, at a load factor between 7/16 and 7/8.
 type table struct {
 	index     []uint64         // hash in the upper half, entry number in the lower; 0 is free
 	free      func()           // frees the index

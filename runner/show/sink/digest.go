@@ -48,6 +48,8 @@ type Digest struct {
 	// Stats are the totals of the run. Close sets them.
 	Stats task.Stats
 
+	// state
+
 	screen        *Screen
 	input         Input
 	rerun         rerun
@@ -70,7 +72,7 @@ type Digest struct {
 	printed       string    // the text that Close printed, or would have printed if not Quiet
 }
 
-// described is a failed task and its text in the digest.
+// failure is a failed task, or another one that the digest describes, and its text.
 type failure struct {
 	id          uint64
 	short       string // its command as the first line shows it
@@ -203,8 +205,7 @@ func (d *Digest) Close(s task.Stats) error {
 // Text returns the digest without colours, or "" if there is none. Call it after Close.
 func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.printed))) }
 
-// TotalsLine returns the first line of the digest, as after a run that was not cut short. Call it
-// after Close.
+// TotalsLine returns the line with the totals of the run. Call it after Close.
 func (d *Digest) TotalsLine() string { return d.firstLine(&d.Stats) }
 
 // report returns the text that Close prints.

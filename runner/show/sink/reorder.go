@@ -16,7 +16,7 @@ type reorderBuffer struct {
 
 // held is a waiting result: a part of a buffer or, if show is not nil, a function that shows it.
 type held struct {
-	log     *packedResults
+	buffer  *packedResults
 	offsets [3]uint32 // where the part of each stream begins, and the end
 	show    func()
 }

@@ -89,8 +89,8 @@ type rerun struct {
 	listed      int64
 	unlisted    int64  // tasks that cannot be listed
 	badRecords  int64  // tasks that cannot run because of their records
-	wouldChange int64  // tasks that would be different
-	whyChange   string // how they would be different
+	wouldChange int64  // tasks that a list would change
+	whyChange   string // why, for one of them
 	lastRead    uint64 // number of the last task that was read
 	readEnd     int64  // offset after its block
 }
@@ -262,7 +262,7 @@ func (r *rerun) openFile() bool {
 	return true
 }
 
-// discardAll empties the list, because all tasks would be different for the given reason.
+// discardAll empties the list, because none of its tasks can run from a list for the given reason.
 func (r *rerun) discardAll(why string) {
 	r.removeFile()
 	r.wouldChange, r.whyChange = r.wouldChange+r.listed+r.unlisted, why

@@ -201,7 +201,7 @@ func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
 		return false
 	}
 	l := s.reorder.bufferFor(s.cfg.Store, size)
-	h := held{log: l}
+	h := held{buffer: l}
 	var failed error
 	h.offsets[0] = uint32(l.Len())
 	for stream := range s.writers {
@@ -221,12 +221,12 @@ func (s *Stdout) showReleased(id uint64) {
 	switch {
 	case h.show != nil:
 		h.show()
-	case h.log != nil:
+	case h.buffer != nil:
 		for stream := range s.writers {
-			s.noteError(h.log.WriteRange(&s.writers[stream], int64(h.offsets[stream]), int64(h.offsets[stream+1]-h.offsets[stream])))
+			s.noteError(h.buffer.WriteRange(&s.writers[stream], int64(h.offsets[stream]), int64(h.offsets[stream+1]-h.offsets[stream])))
 		}
 		s.resetColours()
-		h.log.release()
+		h.buffer.release()
 	}
 }
 

@@ -57,13 +57,13 @@ type Terminal struct {
 
 	// state
 
-	stats           task.Stats
-	load            runningTasks        // kept only if progress is shown
-	blocking        *task.Blocking      // why nothing starts; nil if something does
-	explained       time.Time           // when that was last printed
-	explainedCauses map[task.Cause]bool // causes that tasks have waited for; load and memory are reported once
-	due             time.Time           // time of the next draw or line; zero before the first Consume
-	lastLine        bool                // Close prints a plain line
+	stats      task.Stats
+	load       runningTasks        // kept only if progress is shown
+	blocking   *task.Blocking      // why nothing starts; nil if something does
+	explained  time.Time           // when that was last printed
+	seenCauses map[task.Cause]bool // causes that tasks have waited for; load and memory are reported once
+	due        time.Time           // time of the next draw or line; zero before the first Consume
+	lastLine   bool                // Close prints a plain line
 }
 
 // NewTerminal returns a Terminal that writes to screen. If it shows a bar, writes to the terminal
@@ -72,7 +72,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	t := &Terminal{screen: screen, cfg: cfg, load: runningTasks{}, explainedCauses: map[task.Cause]bool{}}
+	t := &Terminal{screen: screen, cfg: cfg, load: runningTasks{}, seenCauses: map[task.Cause]bool{}}
 	terminal := screen.err.terminal
 	screen.sharedTerminal = cfg.Raw && terminal
 	switch {
@@ -161,8 +161,8 @@ func (t *Terminal) notice(e *task.Event) string {
 		if b == nil {
 			return ""
 		}
-		first := (b.By == task.ByLoad || b.By == task.ByMemory) && !t.explainedCauses[b.By] && !t.cfg.Silent
-		t.explainedCauses[b.By] = true
+		first := (b.By == task.ByLoad || b.By == task.ByMemory) && !t.seenCauses[b.By] && !t.cfg.Silent
+		t.seenCauses[b.By] = true
 		if !first && e.At.Sub(t.explained) < blockedEvery {
 			return ""
 		} else if first || t.cfg.Explain && b.By != task.ByInput || b.None || b.By == task.ByWorkers {
