@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"crew/runner/decide/task"
 	"crew/runner/read/expand"
@@ -109,7 +110,7 @@ func (r Rerun) Line(options, values string) string {
 	words = append(words, "crew")
 	for _, u := range r.uses {
 		if (!u.env || clearEnv) && !r.drops(u.opt.name) {
-			words = r.besides(u).appendTyped(words)
+			words = append(words, r.besides(u).typed())
 		}
 	}
 	if r.State.Dir != "" {
@@ -121,11 +122,31 @@ func (r Rerun) Line(options, values string) string {
 			words = append(words, "--")
 		}
 		for _, w := range command {
-			words = append(words, task.Quote(w))
+			words = append(words, quoteWord(w))
 		}
 	}
 	words = append(words, values)
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// typed returns the option as a person types it: -j4, and other values as a word of their own.
+func (u use) typed() string {
+	words := u.appendTyped(nil)
+	if number := u.value != "" && '0' <= u.value[0] && u.value[0] <= '9'; number && len(words[0]) == len("-j") {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words, " ")
+}
+
+// braces match placeholders that a shell leaves alone.
+var braces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[\w./#%-]*\}`) })
+
+// quoteWord is like task.Quote, but does not quote placeholders.
+func quoteWord(w string) string {
+	if rest := braces().ReplaceAllString(w, "x"); task.Quote(rest) == rest && !strings.Contains(w, "..") {
+		return w
+	}
+	return task.Quote(w)
 }
 
 // commandOptions are the options that decide what the task of a record is. If they
