@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +35,7 @@ func record() (frames []frame, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+"/bin/", ".", "./runner/steer/control/crew-top")
+	build := exec.Command("go", "build", "-o", dir+"/bin/", ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
@@ -51,14 +50,12 @@ func record() (frames []frame, err error) {
 		switch p := recover().(type) {
 		case nil:
 		case failure:
-			log, _ := os.ReadFile(dir + "/films/log") // of the run in the background
-			err = fmt.Errorf("%w%s", p, log)
+			err = p
 		default:
 			panic(p)
 		}
 	}()
 	films(s)
-	night(s)
 	return s.frames, nil
 }
 
@@ -71,10 +68,7 @@ case $cue in
 esac
 `
 
-var (
-	filmNames = []string{"alps.avi", "coast.avi", "delta.avi", "dunes.avi", "fjord.avi", "geyser.avi", "hills.avi", "lagoon.avi", "rapids.avi", "steppe.avi", "tundra.avi", "volcano.avi"}
-	jobNames  = []string{"base", "large", "small", "index", "thumbs", "tiny", "report", "mail", "audit", "stats"}
-)
+var names = []string{"alps.avi", "coast.avi", "delta.avi", "dunes.avi", "fjord.avi", "geyser.avi", "hills.avi", "lagoon.avi"}
 
 // stage starts a shell on a terminal, in a directory with all that is needed.
 func stage(dir string) (*session, error) {
@@ -84,23 +78,14 @@ func stage(dir string) (*session, error) {
 		}
 	}
 	home := filepath.Join(dir, "films")
-	for _, name := range []string{"encode", "job"} {
-		if err := os.WriteFile(filepath.Join(home, name), []byte(script), 0o755); err != nil {
-			return nil, err
-		}
-	}
-	jobs := strings.Join(jobNames, ",\n") + ",\n"
-	jobs = strings.NewReplacer("large,", "large,gpu", "index,", "index,gpu").Replace(jobs)
-	if err := os.WriteFile(filepath.Join(home, "jobs"), []byte(jobs), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "encode"), []byte(script), 0o755); err != nil {
 		return nil, err
 	}
-	s := &session{screen: newScreen(22, 80), cues: map[string]*os.File{}}
-	for _, name := range filmNames {
+	s := &session{screen: newScreen(20, 80), cues: map[string]*os.File{}}
+	for _, name := range names {
 		if err := os.WriteFile(filepath.Join(home, name), nil, 0o600); err != nil {
 			return nil, err
 		}
-	}
-	for _, name := range append(jobNames, filmNames...) {
 		path := filepath.Join(dir, "cues", name)
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			return nil, err

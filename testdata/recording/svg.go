@@ -18,7 +18,7 @@ const (
 
 const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="title desc">
 <title id="title">crew in a terminal</title>
-<desc id="desc">crew runs a command for twelve files, four at a time. A bar shows how many are done, how long the rest takes, and which tasks run longest. A task fails, and that is told at once. At the end, crew says what failed and why, and which command runs just that again. Then crew ctl top shows a run in the background on the whole screen: its running tasks, what waits for what, and what has ended.</desc>
+<desc id="desc">crew runs a command for eight files, four at a time. A bar shows how many are done, how much time is left, and which tasks run longest. One task fails, and is reported at once. At the end, crew prints what failed and why, and the command that reruns only that. That command is then run, and succeeds.</desc>
 <style>
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;fill:#d1d7e0}
 .bold{font-weight:700;fill:#f0f6fc}.dim{fill:#9198a1}.under{text-decoration:underline}
