@@ -31,7 +31,7 @@ func Zone(tz string, set bool) (*time.Location, error) {
 	if zone, err := posixZone(name); err == nil && name == tz {
 		return zone, nil
 	}
-	return nil, fmt.Errorf("this machine knows no time zone %q, which TZ says: set it to such as Europe/Berlin or CET-1", tz)
+	return nil, fmt.Errorf("this machine has no time zone %q, the value of TZ: set TZ to a zone like Europe/Berlin or CET-1", tz)
 }
 
 // SetZone makes package time support the POSIX form of TZ for the local time. Call it first.

@@ -148,7 +148,7 @@ func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 		return errors.New("its command is signed by a key that is not trusted: add " +
 			credentials.Line(a.Signer) + " to a file of --trust")
 	case a.Sig == [64]byte{}, !ed25519.Verify(a.Signer[:], signedText(msg, subject), msg[len(msg)-ed25519.SignatureSize:]):
-		return errors.New("its signature is wrong: it was changed on its way")
+		return errors.New("its signature is wrong: it was changed in transit")
 	case left <= 0:
 		return fmt.Errorf("its signature expired %v ago: compare the clocks of the two machines", -left.Round(time.Second))
 	}

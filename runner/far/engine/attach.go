@@ -57,13 +57,13 @@ func (a *attached) open(name string) (err error) {
 	}
 	switch r := a.run; {
 	case r.Version != Version:
-		return fmt.Errorf("run %s was handed over by another crew: %w", r.Run, &versionError{r.Version})
+		return fmt.Errorf("run %s was detached by another version of crew: %w", r.Run, &versionError{r.Version})
 	case r.State == runLeft:
-		return fmt.Errorf("%s is no run: it was left for a crew serve, which takes it once it is there", r.Run)
+		return fmt.Errorf("%s is no run but a request to add tasks, which waits for a crew serve", r.Run)
 	case r.Progress == nil:
-		return fmt.Errorf("run %s was not handed over: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
+		return fmt.Errorf("run %s is not detached: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
 	case r.State == runHanding:
-		return fmt.Errorf("run %s is still being handed over by process %d on %s: try again when that has ended", r.Run, r.PID, task.Printable(r.Host))
+		return fmt.Errorf("run %s is still being detached by process %d on %s: try again once that has ended", r.Run, r.PID, task.Printable(r.Host))
 	}
 	a.tasks, a.results = a.file(tasksFile), a.file(resultsFile)
 	return nil

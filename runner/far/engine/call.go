@@ -95,7 +95,7 @@ func connectHub(url string, notice func(string)) (*session, error) {
 func (s *session) askHub(subject string, o Order) (Answer, error) {
 	a, err := s.askRetrying(subject, o, s.nc.ConnectedServerName() == hubName) // the hub may be starting
 	if errors.Is(err, nats.ErrNoResponders) {
-		err = errors.New("what answers there is no crew engine serve: it hands no runs out, and its configuration says who may connect (crew engine init prints the least rights)")
+		err = errors.New("the server there is not crew engine serve: it cannot keep runs, and its configuration says who may connect (crew engine init prints the least rights)")
 	}
 	if err == nil && a.Err != "" {
 		err = errors.New(a.Err)
@@ -115,7 +115,7 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	}
 	if err = printContext(c, a.Context); err != nil { // the invitation is of no use
 		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
-		err = fmt.Errorf("%w: %s is not invited: have it written elsewhere", err, u.Name)
+		err = fmt.Errorf("%w: %s is not invited: write the output elsewhere", err, u.Name)
 	}
 	return err
 }

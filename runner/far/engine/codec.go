@@ -18,7 +18,7 @@ var errGarbage = wire.ErrGarbage
 type versionError struct{ got int }
 
 func (e *versionError) Error() string {
-	return fmt.Sprintf("it is of version %d of crew's wire format, this is version %d: install the same crew on all machines", e.got, Version)
+	return fmt.Sprintf("it has version %d of crew's wire format, not %d: install the same version of crew on all machines", e.got, Version)
 }
 
 // headSize is the length of the header of each message.

@@ -86,7 +86,7 @@ func (d *dispatcher) load() {
 		case errors.Is(err, fs.ErrNotExist), d.isTaken(e.Name()):
 			_ = os.RemoveAll(string(dir))
 		case err != nil:
-			d.notices.notify(fmt.Sprintf("a run that was handed over is left alone in %s: %v", dir, err))
+			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))
 		default:
 			l := d.newRun(record)
 			l.tasks = dir.length(tasksFile)
@@ -125,7 +125,7 @@ func (d *dispatcher) all() (list []*hubRun) {
 	return list
 }
 
-var errFull = errors.New("the hub keeps as much as it may: crew engine attach and cancel make room")
+var errFull = errors.New("the hub has no room for more: crew engine attach or cancel makes room")
 
 // full reports whether the tasks of all runs exceed the given number of bytes, or their output exceeds
 // maxOutput.
@@ -177,7 +177,7 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 		return err
 	case opTalk:
 		if l.state() == runRunning {
-			return errors.New("it runs")
+			return errors.New("it is running")
 		}
 		return talk(&l.visitors, o, a)
 	case opForget:

@@ -95,7 +95,7 @@ func (u *uploader) add(t *task.Task) error {
 		text, err = json.Marshal(&msg)
 	}
 	if err == nil && len(text) >= maxTaskSize {
-		err = fmt.Errorf("it is %d bytes, and the most is %d", len(text), maxTaskSize)
+		err = fmt.Errorf("it is %d bytes, more than the limit of %d", len(text), maxTaskSize)
 	}
 	if err == nil {
 		u.record.Tasks = t.ID
@@ -113,7 +113,7 @@ func (u *uploader) signTask(msg *StoredTask, t *task.Task) error {
 		return nil
 	}
 	if t.Varies() {
-		return errors.New("what it runs depends on where that is ({%}, {host} or {NAME} of a --cap), and cannot be signed before: drop --sign or --detach")
+		return errors.New("its command depends on where it runs ({%}, {host} or {NAME} of a --cap), so it cannot be signed in advance: drop --sign or --detach")
 	}
 	task := *t
 	task.Identity = identityOf(t.ID)
@@ -163,7 +163,7 @@ func (s *session) handOver(ctx context.Context, notices *notifier, record *runRe
 	if left := s.forgetRun(record.Run); left != nil && left.Error() == errTaken.Error() {
 		return nil
 	} else if left != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w, which may have it all the same", left)
+		return fmt.Errorf("%w, which may have it nevertheless", left)
 	}
 	return cmp.Or(ctx.Err(), s.explain(err))
 }

@@ -51,9 +51,9 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	c.Notice("the hub listens at " + h.url)
-	c.Notice("connect with --engine " + h.file(ownerFile) + ", and others with what crew engine invite prints for them")
+	c.Notice("connect with --engine " + h.file(ownerFile) + "; crew engine invite prints contexts for others")
 	if h.previousURL != "" && !strings.HasSuffix(h.previousURL, h.url) {
-		c.Notice("what invite printed before leads to " + h.previousURL + ": correct the url there if it does not hold any more")
+		c.Notice("contexts printed earlier use " + h.previousURL + ": edit them if that address has changed")
 	}
 	c.Ready()
 	return h.runs.serve()
@@ -178,7 +178,7 @@ func (h *hub) checkDir() error {
 	if st, err := os.Lstat(h.file("lock")); err == nil && st.Size() == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s has files that are not of a hub: give a new --dir, or an empty one", h.dir)
+	return fmt.Errorf("%s has files that are not from a hub: give a new or empty --dir", h.dir)
 }
 
 // file returns the path of a file in the hub's directory.
@@ -190,7 +190,7 @@ func (h *hub) openUsers() (*credentials.Users, error) {
 	case err == nil && c.Password != "":
 		h.password, h.previousURL = c.Password, c.URL
 	case err == nil:
-		return nil, fmt.Errorf("there is no password in %s: remove it, and a new one is made", h.file(ownerFile))
+		return nil, fmt.Errorf("there is no password in %s: remove the file, and the hub makes a new one", h.file(ownerFile))
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	default:

@@ -254,10 +254,10 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
 	require.NoError(t, os.Chmod(dir, 0o700))
 	require.NoError(t, os.Symlink("../victim", filepath.Join(dir, "lock")))
-	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
+	require.EqualError(t, open(), dir+" has files that are not from a hub: give a new or empty --dir")
 	require.NoError(t, os.Remove(dir+"/lock"))
 	require.NoError(t, os.WriteFile(dir+"/thesis.tex", nil, 0o600))
-	require.EqualError(t, open(), dir+" has files that are not of a hub: give a new --dir, or an empty one")
+	require.EqualError(t, open(), dir+" has files that are not from a hub: give a new or empty --dir")
 	require.NoFileExists(t, dir+"/lock")
 	require.NoFileExists(t, dir+"/../victim")
 }

@@ -53,7 +53,7 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 		content := fileSection{io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
 		err := s.handOver(ctx, notices, &record, content, int64(len(line)))
 		if err != nil && err != ctx.Err() {
-			err = fmt.Errorf("leave what to add at the hub: %w", err)
+			err = fmt.Errorf("leave the tasks at the hub: %w", err)
 		}
 		return err
 	}, s.close, nil
@@ -111,7 +111,7 @@ func (x *submitter) takeRequests() {
 	for x.ctx.Err() == nil {
 		a, err := x.s.askUntilDone(x.ctx, notices, o)
 		if a.None {
-			x.sub.Notice("nothing can be left for this run at the hub: " + task.Printable(a.Err))
+			x.sub.Notice("the hub cannot take requests to add tasks to this run: " + task.Printable(a.Err))
 		}
 		if err != nil {
 			return
@@ -130,7 +130,7 @@ func (x *submitter) takeRequests() {
 			}
 		}
 		if err != nil {
-			x.sub.Notice("what was left at the hub is not added: " + task.Printable(err.Error()))
+			x.sub.Notice("cannot add tasks that were left at the hub: " + task.Printable(err.Error()))
 		}
 	}
 }

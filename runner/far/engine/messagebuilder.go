@@ -85,7 +85,7 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 		return m, nil
 	}
 	if n := t.Block.Size(); n > maxBlock {
-		return nil, fmt.Errorf("its block is %d bytes, and other machines take %d: write a smaller --block", n, maxBlock)
+		return nil, fmt.Errorf("its block is %d bytes, and the limit for other machines is %d: write a smaller --block", n, maxBlock)
 	}
 	block := bytes.NewBuffer(make([]byte, 0, t.Block.Size()))
 	_, err := t.Block.WriteTo(block)
@@ -119,7 +119,7 @@ func allUnits(a task.Attempt, there []task.Units) []task.Units {
 func (b *messageBuilder) unusable(p Presence) string {
 	switch {
 	case p.Version != Version:
-		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, this is version %d: install the same crew on all machines",
+		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, not %d: install the same version of crew on all machines",
 			p.Host, p.Version, Version)
 	case b.commands && !p.Signed:
 		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"

@@ -123,7 +123,7 @@ func (s *session) configure(o *nats.Options, notices *notifier) {
 		}
 	}
 	o.ClosedCB = func(nc *nats.Conn) { // session.close has removed this
-		s.fail(nc, fmt.Errorf("the hub has ended the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
+		s.fail(nc, fmt.Errorf("the hub has closed the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
 	}
 	// A refusal is reported only here; a request that waits for a reply times out.
 	o.AsyncErrorCB = func(nc *nats.Conn, _ *nats.Subscription, err error) {
@@ -171,7 +171,7 @@ func dialError(err error, o nats.Options) error {
 func refusal(err error) error {
 	switch _, what, _ := strings.Cut(err.Error(), "Permissions Violation for "); {
 	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
-		return errors.New("the credentials for the hub have expired: ask the owner of the hub for new ones, which crew engine invite makes")
+		return errors.New("the credentials for the hub have expired: ask the owner of the hub for new ones (crew engine invite)")
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
 		return errRefused
 	case errors.Is(err, nats.ErrPermissionViolation) && !isLateReply(what):
@@ -187,7 +187,7 @@ func isLateReply(what string) bool {
 	return published && !strings.HasPrefix(subject, "crew.") && !strings.HasPrefix(subject, "$")
 }
 
-var errRefused = errors.New("the hub does not know this user: the credentials are missing, have expired, were revoked, or are for another one: " +
+var errRefused = errors.New("the hub does not know this user: the credentials are missing, expired, revoked, or for another hub: " +
 	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
 
 // fail ends the session because the server has refused it.
@@ -237,7 +237,7 @@ func (s *session) checkAllowed() error {
 // No server answers, perhaps not yet.
 var (
 	errNoServer = errors.New("no server answers: start one there with crew engine serve, or correct the URL")
-	errSilent   = fmt.Errorf("nothing answers within %v: correct the URL, or have the network let it through", dialWait)
+	errSilent   = fmt.Errorf("no answer within %v: correct the URL, or check the firewall", dialWait)
 )
 
 // connectHint returns a message for an error of connecting that says what to do.
@@ -255,11 +255,11 @@ func connectHint(err error) error {
 		return errors.New("the server's certificate is not trusted: the context is for another hub, or has no ca_text: " +
 			"use what crew engine invite prints there, or set NATS_CA")
 	case isInvalid && invalid.Reason == x509.Expired:
-		return errors.New("the server's certificate has expired, or does not hold yet: have it renewed, or set this machine's clock")
+		return errors.New("the server's certificate has expired or is not valid yet: renew it, or set this machine's clock")
 	case isName:
-		return fmt.Errorf("the server's certificate is not for %s: have it serve with --host %[1]s", name.Host)
+		return fmt.Errorf("the server's certificate is not for %s: start crew engine serve with --host %[1]s", name.Host)
 	case errors.Is(err, nats.ErrNoInfoReceived):
-		return errors.New("what answers is no NATS server: correct the URL")
+		return errors.New("the server there is not a NATS server: correct the URL")
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return errors.New("one side wants TLS, and the other does not: write tls:// or nats://")
 	case isNetwork && network.Timeout(), errors.Is(err, nats.ErrTimeout):

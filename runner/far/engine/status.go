@@ -266,7 +266,7 @@ func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	a, err := s.askRetrying(subject, o, r.Progress != nil)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("run %s does not answer: see process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
+		err = fmt.Errorf("run %s does not answer: check process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
 	case a.Err != "":
 		err = errors.New("run " + r.Run + ": " + a.Err)
 	}

@@ -88,7 +88,7 @@ func signingKey(load *wiring.Load) (*credentials.Key, error) {
 	default:
 		return nil, nil
 	}
-	return nil, errors.New(what + ", and workers run only signed ones: add --sign FILE, which crew engine key makes")
+	return nil, errors.New(what + ", and workers run only signed commands: add --sign FILE, which crew engine key makes")
 }
 
 // submitToHosts returns the executor of a run with a server and workers of its own, which end with the
@@ -327,7 +327,7 @@ func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 	}
 	msg := m.Encode()
 	if len(msg) > maxTaskSize {
-		return fmt.Errorf("hand the task over: it is %d bytes, and the most is %d", len(msg), maxTaskSize)
+		return fmt.Errorf("send the task to its worker: it is %d bytes, more than the limit of %d", len(msg), maxTaskSize)
 	}
 	if len(msg) > maxMessage {
 		if p.body, err = x.s.blobs.Add(spool.Text(msg), int64(len(msg))); err != nil {

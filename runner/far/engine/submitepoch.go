@@ -64,9 +64,9 @@ func (x *submitter) identify() error {
 			id.Run, id.Secret = x.detached.Run, x.detached.Options.Secret
 		}
 	case err != nil:
-		return fmt.Errorf("%w: remove %s to begin anew; what workers have finished meanwhile runs again", err, path)
+		return fmt.Errorf("%w: remove %s to begin anew; tasks that workers have finished meanwhile run again", err, path)
 	case id.User != "" && id.User != x.s.user:
-		return fmt.Errorf("the run was begun as user %s, to whom its results come: go on with these credentials, or remove %s to begin anew", id.User, path)
+		return fmt.Errorf("the run was begun as user %s, who gets its results: continue with the credentials of that user, or remove %s to begin anew", id.User, path)
 	default:
 		id.Epoch++
 	}
@@ -81,7 +81,7 @@ func readIdentity(path string) (id identity, err error) {
 	}
 	switch err := json.Unmarshal(text, &id); {
 	case err == nil && id.Version != engineVersion:
-		return id, fmt.Errorf("read %s: it is of version %s", path, id.Version)
+		return id, fmt.Errorf("read %s: it has version %s", path, id.Version)
 	case err != nil || len(id.Secret) != aes.BlockSize || !validName(id.Run):
 		return id, fmt.Errorf("read %s: it is damaged", path)
 	}
@@ -117,7 +117,7 @@ func (x *submitter) rememberLocked(w *remoteWorker) bool {
 	err := x.id.save(filepath.Join(x.sub.Dir, engineFile))
 	if err != nil {
 		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.matches)
-		x.noticeOnceLocked("worker " + w.host + " is given nothing: " + err.Error())
+		x.noticeOnceLocked("worker " + w.host + " gets no tasks: " + err.Error())
 	}
 	return err == nil
 }

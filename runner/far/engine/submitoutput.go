@@ -75,7 +75,7 @@ func (x *submitter) receiveChunk(p *pendingAttempt, c *Chunk) {
 
 var (
 	errCut     = errors.New("its worker has not sent all of its output")
-	errUnbegun = errors.New("its worker gave it back")
+	errUnbegun = errors.New("its worker returned it")
 )
 
 // fetchRest appends the part of an output that did not arrive in chunks. The caller must hold

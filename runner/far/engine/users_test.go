@@ -23,7 +23,7 @@ import (
 func TestClosedForGood(t *testing.T) {
 	t.Parallel()
 	for text, why := range map[string]string{
-		"User Authentication Expired": "have expired", "Account Authentication Expired": "have expired", "Out Of Luck": "has ended the connection: Out Of Luck",
+		"User Authentication Expired": "have expired", "Account Authentication Expired": "have expired", "Out Of Luck": "has closed the connection: Out Of Luck",
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

@@ -68,7 +68,7 @@ func (w *worker) receive(l *lease, subject string, data []byte) {
 	var jobs []*heldAttempt
 	for part := range splitMessages(data) {
 		if h, err := w.receiveOne(l, subject, part); err != nil {
-			w.droppedOnce.Do(func() { w.noticef("a task was dropped: %v; more of them are dropped without a word", err) })
+			w.droppedOnce.Do(func() { w.noticef("a task was dropped: %v; further ones are dropped silently", err) })
 		} else if h != nil {
 			jobs = append(jobs, h)
 		}
@@ -260,9 +260,9 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 	}
 	switch {
 	case !w.values:
-		return errors.New("this worker has no command of its own, and the task brings none")
+		return errors.New("this worker has no command of its own, and the task has none")
 	case a.Template != w.digest:
-		return fmt.Errorf("the command is not that of the worker, which runs %s", w.text)
+		return fmt.Errorf("the command differs from the command of the worker, which runs %s", w.text)
 	case a.Dir != "":
 		return errors.New("this worker runs its own command in its own directory: drop --workdir")
 	case len(a.Take)+len(a.Return)+len(a.Makes) > 0:

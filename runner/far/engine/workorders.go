@@ -202,7 +202,7 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	}
 	if b.Version != Version {
 		w.ignoredOnce.Do(func() {
-			w.noticef("a run was ignored: %v; more of them are ignored without a word", &versionError{b.Version})
+			w.noticef("a run was ignored: %v; further ones are ignored silently", &versionError{b.Version})
 		})
 		return
 	}
@@ -275,7 +275,7 @@ func (w *worker) endSilentRuns() {
 	w.mu.Unlock()
 	for _, run := range slices.Sorted(maps.Keys(silent)) {
 		if len(silent[run]) > 0 {
-			w.work.Notice("the submitter of run " + run + " has not been heard of for " + most.String() + ": its tasks are ended")
+			w.work.Notice("the submitter of run " + run + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
 		}
 		w.stopAttempts(false, silent[run]...)
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })
