@@ -14,14 +14,14 @@ func numbers(n int) (records []string) {
 	return records
 }
 
-// A worker that ends after an answer is to blame for no record that it did not read, whether crew had
-// written that one before or found the pipe closed.
+// A worker that ends after an answer is not blamed for a record that it did not read, whether crew had
+// written the record before or found the pipe closed.
 func TestAnswersGoToTheirRecords(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"exec cat", `read -r x; echo "$x"`} {
 		for _, window := range []int{1, 3, 64, 5000} {
 			n := map[bool]int{true: 2000, false: 50}[script == "exec cat"]
-			c := newCrowd(t, Config{}, "sh", "-c", script)
+			c := newFixture(t, Config{}, "sh", "-c", script)
 			c.slots, c.window = 2, window
 			c.add(numbers(n)...)
 			c.run()
@@ -32,10 +32,10 @@ func TestAnswersGoToTheirRecords(t *testing.T) {
 	}
 }
 
-// A line on stderr that is complete only after an answer is not cut, unless no other
-// record is there that it can go to.
+// A line on stderr that is completed only after an answer is not cut, unless there is no other record
+// that it can go to.
 func TestStderrIsGivenInWholeLines(t *testing.T) {
-	l := lines(t, 3)
+	l := loopOwing(t, 3)
 	for _, text := range []string{"one\ntw", "o\nthree", " "} {
 		l.w.giveStderr([]byte(text))
 		l.w.takeAnswer([]byte("x\n"))

@@ -18,18 +18,18 @@ import (
 	"crew/runner/decide/task"
 )
 
-// eval is a worker that does what each record says: the shell reads no more than that.
+// eval is a worker that runs each record as a command. The shell reads no more than one line at a time.
 const eval = `while read -r x; do eval "$x"; done`
 
-func shells(t *testing.T, cfg Config) *crowd { return newCrowd(t, cfg, "sh", "-c", eval) }
+func shells(t *testing.T, cfg Config) *fixture { return newFixture(t, cfg, "sh", "-c", eval) }
 
-// TestWorkersAndTheirRecords has workers answer records, or fail to.
+// TestWorkersAndTheirRecords checks how workers answer records, or fail to.
 func TestWorkersAndTheirRecords(t *testing.T) {
 	t.Parallel()
 	whole := strings.NewReplacer("$LONG", strings.Repeat("x", 200_000), "$EXCERPT", strings.Repeat("x", excerptSize)).Replace
 	protocols := map[string]task.Protocol{"": task.LineProtocol, "NUL": task.NULProtocol, "JSON": task.JSONProtocol, "filter": task.FilterProtocol}
 	crewtest.Examples(t, "testdata/workers.txt", func(t *testing.T, c struct {
-		Name, Protocol, Script, Stray     string // the script is eval if empty
+		Name, Protocol, Script, Stray     string // the script is eval if it is empty
 		Argv, Records, Want, Said         []string
 		Ready, Gone, Back                 bool
 		Slots, Window, Timeout, End, Kill int
@@ -39,11 +39,11 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 		if c.Ready {
 			life.Ready = regexp.MustCompile("^ready")
 		}
-		w := newCrowd(t, Config{Life: life}, "sh", "-c", cmp.Or(c.Script, eval))
+		w := newFixture(t, Config{Life: life}, "sh", "-c", cmp.Or(c.Script, eval))
 		if c.Argv != nil {
 			w.argv = c.Argv
 		}
-		w.protocol, w.slots, w.window, w.gone, w.dir = protocols[c.Protocol], max(1, c.Slots), max(1, c.Window), c.Gone, t.TempDir()
+		w.protocol, w.slots, w.window, w.stopOnFailure, w.dir = protocols[c.Protocol], max(1, c.Slots), max(1, c.Window), c.Gone, t.TempDir()
 		for i, rec := range c.Records {
 			w.add(whole(rec))
 			if added := w.queue[i].Task; c.Protocol == "filter" {
@@ -72,16 +72,16 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 		}
 		bad := func(r *task.Result) bool { return r.BadCommand }
 		require.Equal(t, c.Gone, slices.ContainsFunc(slices.Collect(maps.Values(w.results)), bad))
-		require.True(t, c.Gone || c.Back || len(w.back) == 0, "%v", w.back)
+		require.True(t, c.Gone || c.Back || len(w.returned) == 0, "%v", w.returned)
 		require.Contains(t, w.stray.String(), c.Stray)
-		all := strings.Join(w.said(t, len(c.Said)), "\n")
+		all := strings.Join(w.awaitNotices(t, len(c.Said)), "\n")
 		for _, part := range c.Said {
 			require.Contains(t, all, part)
 		}
 	})
 }
 
-// To end is how a worker fails a record, so it delays no other.
+// A worker fails a record by ending, so this does not delay other workers.
 func TestFailedRecordsDelayNothing(t *testing.T) {
 	t.Parallel()
 	c := shells(t, Config{})
@@ -99,10 +99,10 @@ func TestFailedRecordsDelayNothing(t *testing.T) {
 func TestALateLineEndsTheWorker(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := newCrowd(t, Config{}, "sh", "-c", `read x; echo "$x"; read y <go; echo late; cat`)
+	c := newFixture(t, Config{}, "sh", "-c", `read x; echo "$x"; read y <go; echo late; cat`)
 	require.NoError(t, mkfifo(dir+"/go"))
 	c.dir = dir
-	c.hold = true
+	c.keepOpen = true
 	c.add("1")
 	c.ended = func(r *task.Result) {
 		if r.Task.ID == 1 {
@@ -110,16 +110,16 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 		}
 	}
 	c.noticed = func(string) {
-		c.hold = false
+		c.keepOpen = false
 		go c.Wake(1)
 	}
 	c.run()
-	require.Equal(t, []string{`worker 1 wrote a line that answers no record, and is replaced: "late"`}, c.said(t, 1))
+	require.Equal(t, []string{`worker 1 wrote a line that answers no record, and is replaced: "late"`}, c.awaitNotices(t, 1))
 }
 
 func TestEndOfARecordThatWaits(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^go$")}}, "sh", "-c", "read x <go; echo go; exec cat")
+	c := newFixture(t, Config{Life: Life{Ready: regexp.MustCompile("^go$")}}, "sh", "-c", "read x <go; echo go; exec cat")
 	c.dir = t.TempDir()
 	require.NoError(t, mkfifo(c.dir+"/go"))
 	c.window = 2
@@ -138,7 +138,7 @@ func TestEndOfARecordThatWaits(t *testing.T) {
 func TestWorkersAreReplaced(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 4} {
-		c := newCrowd(t, Config{Life: Life{Records: 3}}, "sh", "-c", `while read x; do echo $$; done`)
+		c := newFixture(t, Config{Life: Life{Records: 3}}, "sh", "-c", `while read x; do echo $$; done`)
 		c.window = window
 		c.add(numbers(10)...)
 		c.run()
@@ -152,11 +152,11 @@ func TestWorkersAreReplaced(t *testing.T) {
 		}
 		require.Empty(t, c.notices)
 	}
-	c := newCrowd(t, Config{Life: Life{Age: time.Nanosecond}}, "cat")
-	c.hold = true
+	c := newFixture(t, Config{Life: Life{Age: time.Nanosecond}}, "cat")
+	c.keepOpen = true
 	c.add("1")
 	c.ended = func(r *task.Result) {
-		if c.hold = r.Task.ID < 3; c.hold {
+		if c.keepOpen = r.Task.ID < 3; c.keepOpen {
 			go c.add("next")
 		}
 	}
@@ -170,13 +170,13 @@ func TestEager(t *testing.T) {
 	require.NoError(t, mkfifo(dir+"/go"))
 	argv := []string{"sh", "-c", "echo >go; exec cat"}
 	model := &task.Task{Argv: argv, Dir: dir, Protocol: task.LineProtocol}
-	c := newCrowd(t, Config{Life: Life{Eager: model}}, argv...)
-	c.dir, c.hold = dir, true
+	c := newFixture(t, Config{Life: Life{Eager: model}}, argv...)
+	c.dir, c.keepOpen = dir, true
 	go func() {
 		_, _ = os.ReadFile(dir + "/go")
 		c.add("1")
 	}()
-	c.ended = func(*task.Result) { c.hold = false }
+	c.ended = func(*task.Result) { c.keepOpen = false }
 	c.run()
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
 }
@@ -185,7 +185,7 @@ func TestWorkersThatAreNotReady(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, mkfifo(dir+"/go"))
-	c := newCrowd(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo >go; cat; echo loading; cat")
+	c := newFixture(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo >go; cat; echo loading; cat")
 	c.dir = dir
 	c.add("1")
 	go func() {
@@ -195,10 +195,10 @@ func TestWorkersThatAreNotReady(t *testing.T) {
 	}()
 	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
 	c.run()
-	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.said(t, 1))
+	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.awaitNotices(t, 1))
 }
 
-// Run takes records of runs that have no reader of their own, and tasks that are no records.
+// Run takes attempts of runs that have no reader of their own, and tasks without records.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	c := shells(t, Config{})
@@ -223,7 +223,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, task.OK, r.Outcome)
 }
 
-// TestEndedEarly has an attempt ended between a swap and the one that brings it.
+// TestEndedEarly ends an attempt between two swaps, before the swap that returns it.
 func TestEndedEarly(t *testing.T) {
 	t.Parallel()
 	c := shells(t, Config{})

@@ -14,7 +14,7 @@ func TestAFileThatShrinks(t *testing.T) {
 	file, err := os.Open("testdata/workers.txt")
 	require.NoError(t, err)
 	defer file.Close()
-	c := newCrowd(t, Config{}, "cat")
+	c := newFixture(t, Config{}, "cat")
 	c.protocol, c.window = task.FilterProtocol, 2
 	c.add("")
 	c.queue[0].Task.Block = &task.Block{File: file, Len: 1 << 20}

@@ -12,22 +12,22 @@ import (
 	"crew/runner/decide/task"
 )
 
-// minutes lets time pass on the run's clock.
-func (c *crowd) minutes(n time.Duration) {
+// minutes advances the run's clock.
+func (c *fixture) minutes(n time.Duration) {
 	c.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= n * time.Minute })
 	c.Wake(1)
 }
 
-// until waits until a worker has written that on stderr for a record.
-func (c *crowd) until(t *testing.T, id uint64, stderr string) {
+// until waits until a worker has written a text on stderr for a record.
+func (c *fixture) until(t *testing.T, id uint64, stderr string) {
 	crewtest.Until(t, func() bool { return string(c.Said()[id]) == stderr }, "stderr of record %d", id)
 }
 
-// A record's time begins when its worker gets it, and anew with what the worker writes.
-// Then the worker is ended, and another one takes the next record.
+// The idle limit of a record starts when its worker gets it, and again with each output of the worker.
+// When it has passed, the worker is ended, and another worker takes the next record.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `exec 3<lines; while read x; do eval "$x"; echo $x; done`)
+	c := newFixture(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `exec 3<lines; while read x; do eval "$x"; echo $x; done`)
 	c.dir = t.TempDir()
 	require.NoError(t, mkfifo(c.dir+"/lines"))
 	lines, err := os.OpenFile(c.dir+"/lines", os.O_RDWR, 0)
@@ -49,10 +49,10 @@ func TestIdle(t *testing.T) {
 	require.Equal(t, "ok|:\n|", c.show(t, 3))
 }
 
-// A worker's silence is that of all records that it has.
+// The silence of a worker counts for all records that it has.
 func TestIdleJSON(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `read x; read x; echo up >&2; exec sleep 1000`)
+	c := newFixture(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `read x; read x; echo up >&2; exec sleep 1000`)
 	c.protocol, c.window = task.JSONProtocol, 2
 	c.add(`"a"`, `"b"`)
 	go func() {
@@ -64,18 +64,18 @@ func TestIdleJSON(t *testing.T) {
 	require.Equal(t, "timeout signal 15|||silent for 1h0m0s", c.show(t, 2))
 }
 
-// The run waits for a worker that neither answers nor ends, and the user learns of it.
+// The run waits for a worker that neither answers nor ends, and the user is told about it.
 func TestHint(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", "while read x; do echo here >&2; done")
-	c.hold = true
+	c := newFixture(t, Config{}, "sh", "-c", "while read x; do echo here >&2; done")
+	c.keepOpen = true
 	c.add("1")
-	c.ended = func(*task.Result) { c.hold = false }
+	c.ended = func(*task.Result) { c.keepOpen = false }
 	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
 	go func() {
 		c.until(t, 1, "here\n")
 		c.minutes(1)
 	}()
 	c.run()
-	require.Contains(t, c.said(t, 1)[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
+	require.Contains(t, c.awaitNotices(t, 1)[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
 }

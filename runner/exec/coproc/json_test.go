@@ -12,12 +12,12 @@ import (
 	"crew/runner/decide/task"
 )
 
-// What came on stderr while another record ended the worker is not lost, however long
-// it is. What the worker has begun to make goes back to the run, which gives it another
-// temporary name.
+// Output on stderr of a record is not lost if another record ends the worker, even if it is long.
+// Files that the worker has begun to make go back to the run, which gives them other
+// temporary names.
 func TestStderrOfARecordThatGoesToTheNextWorker(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{}, "sh", "-c", `read -r x
+	c := newFixture(t, Config{}, "sh", "-c", `read -r x
 if mkdir once 2>&-; then head -c 100000 /dev/zero >&2; echo >go; sleep 1000; fi
 echo '{"id":1,"exit":0}'`)
 	c.dir, c.protocol, c.window = t.TempDir(), task.JSONProtocol, 2
@@ -32,12 +32,12 @@ echo '{"id":1,"exit":0}'`)
 	require.Equal(t, "ok||", c.show(t, 1))
 	require.Equal(t, "cancelled signal 15||", c.show(t, 2))
 	require.Equal(t, 100_000, c.stray.Len())
-	require.Equal(t, 1, c.back[1])
+	require.Equal(t, 1, c.returned[1])
 }
 
 func TestProgressResetsTheTimeout(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, Config{Life: Life{Timeout: 200 * time.Millisecond}}, "sh", "-c", `read -r x
+	c := newFixture(t, Config{Life: Life{Timeout: 200 * time.Millisecond}}, "sh", "-c", `read -r x
 case $x in *'"id":1,'*)
 	for i in 1 2 3 4 5 6; do sleep 0.1; echo '{"id":1,"progress":'$i'}'; done
 	echo '{"id":1,"exit":0}'
@@ -47,7 +47,7 @@ sleep 1000`)
 	c.protocol = task.JSONProtocol
 	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
 	c.run()
-	require.Contains(t, []string{"ok||", "timeout signal 15||"}, c.show(t, 1)) // on a machine that is slow
+	require.Contains(t, []string{"ok||", "timeout signal 15||"}, c.show(t, 1)) // the latter on a slow machine
 	require.Equal(t, "timeout signal 15||", c.show(t, 2))
 }
 
@@ -69,7 +69,7 @@ func FuzzParseReply(f *testing.F) {
 	})
 }
 
-// FuzzLines cuts a stream of answers into reads in any way.
+// FuzzLines splits a stream of answers into arbitrary reads.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nb\n\nccc\n"), uint8(1))
 	f.Add(bytes.Repeat([]byte("long"), 40_000), uint8(200))
@@ -77,7 +77,7 @@ func FuzzLines(f *testing.F) {
 		stream = append(stream, '\n')
 		want := bytes.SplitAfter(stream, []byte("\n"))
 		want = want[:len(want)-1]
-		l := lines(t, len(want))
+		l := loopOwing(t, len(want))
 		for p := stream; len(p) > 0; {
 			n := copy(l.w.buf[l.w.to:], p[:min(len(p), 1+int(size)*97)])
 			l.w.to += n

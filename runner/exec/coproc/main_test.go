@@ -22,39 +22,38 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
 
-// crowd runs tasks on Workers as a run does: it gives back at once what comes back
-// uncounted.
-type crowd struct {
+// fixture runs tasks on Workers as a run does: it immediately returns attempts that come back without having begun.
+type fixture struct {
 	*Workers
 	slots, window int
 	argv          []string
 	protocol      task.Protocol
 	dir           string
-	hold          bool // do not say that no more come
-	gone          bool // end as soon as a task has failed
+	keepOpen      bool // do not report the end of the input
+	stopOnFailure bool // stop as soon as a task has failed
 
-	mu      sync.Mutex
-	queue   []task.Attempt
-	over    bool
-	out     int            // attempts in the hands of workers
-	held    map[uint64]int // the slots of these
-	results map[uint64]*task.Result
-	back    map[uint64]int // how often a task came back uncounted
-	notices []string
-	stray   bytes.Buffer
+	mu       sync.Mutex
+	queue    []task.Attempt
+	stopped  bool
+	running  int            // number of attempts that workers have
+	slotOf   map[uint64]int // slot of each of these attempts, by task
+	results  map[uint64]*task.Result
+	returned map[uint64]int // how often each task came back without having begun
+	notices  []string
+	stray    bytes.Buffer
 
-	// Called as that happens, if not nil.
+	// Hooks; may be nil.
 	ended   func(*task.Result)
 	taken   func()
 	noticed func(string)
 }
 
-func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
+func newFixture(t *testing.T, cfg Config, argv ...string) *fixture {
 	t.Helper()
 	store := spool.New(1<<20, t.TempDir())
-	c := &crowd{
+	c := &fixture{
 		slots: 1, window: 1, argv: argv, protocol: task.LineProtocol,
-		held: map[uint64]int{}, results: map[uint64]*task.Result{}, back: map[uint64]int{},
+		slotOf: map[uint64]int{}, results: map[uint64]*task.Result{}, returned: map[uint64]int{},
 	}
 	var err error
 	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: proc.Outputs{Store: store}, Notice: func(text string) {
@@ -82,8 +81,8 @@ func newCrowd(t *testing.T, cfg Config, argv ...string) *crowd {
 	return c
 }
 
-// stray keeps what belongs to no record.
-type stray struct{ c *crowd }
+// stray stores stderr that belongs to no record.
+type stray struct{ c *fixture }
 
 func (s *stray) Write(p []byte) (int, error) {
 	s.c.mu.Lock()
@@ -94,11 +93,11 @@ func (s *stray) Write(p []byte) (int, error) {
 func (s *stray) Close() error { return nil }
 
 // add adds a task for each record.
-func (c *crowd) add(records ...string) {
+func (c *fixture) add(records ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, rec := range records {
-		id := uint64(len(c.queue) + c.out + len(c.results) + 1)
+		id := uint64(len(c.queue) + c.running + len(c.results) + 1)
 		t := &task.Task{ID: id, Argv: c.argv, Dir: c.dir, Protocol: c.protocol, Stdin: []byte(rec)}
 		c.queue = append(c.queue, task.Attempt{Task: t, Number: 1})
 	}
@@ -107,8 +106,8 @@ func (c *crowd) add(records ...string) {
 	}
 }
 
-// run runs what add added.
-func (c *crowd) run() {
+// run runs the tasks that add has added.
+func (c *fixture) run() {
 	var wg sync.WaitGroup
 	for slot := 1; slot <= c.slots; slot++ {
 		wg.Go(func() { c.Serve(task.Slot{ID: slot, Cap: c.window}, c.swap(slot)) })
@@ -116,8 +115,8 @@ func (c *crowd) run() {
 	wg.Wait()
 }
 
-// said returns the notices once n have come.
-func (c *crowd) said(t *testing.T, n int) (notices []string) {
+// awaitNotices waits until there are n notices, and returns all of them.
+func (c *fixture) awaitNotices(t *testing.T, n int) (notices []string) {
 	t.Helper()
 	crewtest.Until(t, func() bool {
 		c.mu.Lock()
@@ -130,21 +129,21 @@ func (c *crowd) said(t *testing.T, n int) (notices []string) {
 
 func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
 
-// fill writes to a FIFO that somebody reads.
+// fill writes to a FIFO that has a reader.
 func fill(path string) { _ = os.WriteFile(path, []byte("\n"), 0) }
 
-func (c *crowd) swap(slot int) task.Swap {
+func (c *fixture) swap(slot int) task.Swap {
 	mine := 0
 	return func(ended []*task.Result) (next []task.Attempt, left task.Expectation) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, r := range ended {
 			mine--
-			c.out--
+			c.running--
 			id := r.Task.ID
-			delete(c.held, id)
+			delete(c.slotOf, id)
 			if r.Outcome == task.Lost && r.Unbegun {
-				if c.back[id]++; c.over {
+				if c.returned[id]++; c.stopped {
 					continue
 				}
 				c.queue = append([]task.Attempt{{Task: r.Task, Number: r.Attempt}}, c.queue...)
@@ -155,8 +154,8 @@ func (c *crowd) swap(slot int) task.Swap {
 				panic(fmt.Sprintf("task %d ended twice", id))
 			}
 			c.results[id] = r
-			if c.gone && r.Outcome.Failed() {
-				c.over, c.queue = true, nil
+			if c.stopOnFailure && r.Outcome.Failed() {
+				c.stopped, c.queue = true, nil
 			}
 			if c.ended != nil {
 				c.ended(r)
@@ -164,31 +163,31 @@ func (c *crowd) swap(slot int) task.Swap {
 		}
 		for len(c.queue) > 0 && mine < c.window {
 			next = append(next, c.queue[0])
-			c.held[c.queue[0].Task.ID] = slot
+			c.slotOf[c.queue[0].Task.ID] = slot
 			c.queue = c.queue[1:]
 			mine++
-			c.out++
+			c.running++
 		}
 		if len(next) > 0 && c.taken != nil {
 			c.taken()
 		}
 		switch {
-		case len(c.queue)+c.out == 0 && !c.hold:
+		case len(c.queue)+c.running == 0 && !c.keepOpen:
 			for other := 1; other <= c.slots; other++ {
 				if len(ended) > 0 && other != slot {
 					go c.Wake(other)
 				}
 			}
 			return nil, task.ExpectNone
-		case len(c.queue) == 0 && !c.hold:
+		case len(c.queue) == 0 && !c.keepOpen:
 			left = task.ExpectRetries
 		}
 		return next, left
 	}
 }
 
-// show returns how a task ended, with its outputs.
-func (c *crowd) show(t *testing.T, id uint64) string {
+// show describes how a task ended, with its outputs.
+func (c *fixture) show(t *testing.T, id uint64) string {
 	t.Helper()
 	r := c.results[id]
 	require.NotNil(t, r, "task %d", id)
@@ -213,9 +212,9 @@ func (c *crowd) show(t *testing.T, id uint64) string {
 	return text
 }
 
-// lines returns a loop whose worker owes n answers, without a process.
-func lines(t *testing.T, n int) *loop {
-	c := newCrowd(t, Config{}, "cat")
+// loopOwing returns a loop whose worker owes n answers, without a process.
+func loopOwing(t *testing.T, n int) *loop {
+	c := newFixture(t, Config{}, "cat")
 	l := newLoop(c.Workers, task.Slot{ID: 1})
 	for id := range n {
 		l.addAttempt(task.Attempt{Task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})

@@ -20,8 +20,8 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// awaitGuardian waits until a process is the guardian of this one, keeps its vigil, and has
-// closed everything else.
+// awaitGuardian waits until a process is the guardian of this one and has closed all descriptors that
+// it does not need.
 func awaitGuardian(t *testing.T, pid int) {
 	t.Helper()
 	proc := "/proc/" + strconv.Itoa(pid)
@@ -39,14 +39,15 @@ func awaitGuardian(t *testing.T, pid int) {
 	}, "%d to be the guardian", pid)
 }
 
-// without is alone under a seccomp filter as if there were no such system call.
+// without runs the test again in a process of its own, in which a system call fails with ENOSYS. It returns
+// true in that process.
 func without(t *testing.T, call uint32) bool {
 	t.Helper()
 	if !alone(t) {
 		return false
 	}
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
@@ -72,8 +73,8 @@ func TestAGuardianWithoutCloseRange(t *testing.T) {
 	awaitGuardian(t, l.guardian.pid)
 }
 
-// A guardian that ends is replaced. The kernel stores the ID of a starting process in the row it was
-// given, even if that has happened since.
+// A guardian that ends is replaced. The kernel stores the ID of a starting process in the process's row
+// even if the guardian has been replaced since.
 func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	t.Parallel()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -100,7 +101,7 @@ func TestAGuardianThatEndsIsReplaced(t *testing.T) {
 	*born = 0
 }
 
-// early returns a child that executes its program in an hour, unless it is continued before.
+// early returns a child that executes its program in an hour, or once it is continued.
 func early(t *testing.T) int {
 	if kernel.Portable {
 		t.Skip("a helper executes its program at once")
@@ -123,8 +124,8 @@ func stop(t *testing.T, pid int) {
 	crewtest.Until(t, func() bool { return crewtest.State(pid) == "T" }, "the stop of %d", pid)
 }
 
-// While a process starts, a child that stops before it executes its program is continued. One that
-// stops later is not.
+// While a process starts, a child that is stopped before it executes its program is continued. A child that
+// is stopped later is not.
 func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	pid, late := early(t), crewtest.New(t, exec.Command("sleep", "1000")).Start().Cmd.Process.Pid
 	stop(t, pid)
@@ -139,8 +140,8 @@ func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
 	require.Equal(t, "T", crewtest.State(pid), "nothing starts")
 }
 
-// A task that is running before crew knows its ID must stop, too, even if it has stopped before it
-// executes its program.
+// A task that is running before crew knows its ID must stop, too, even if it has been stopped before it
+// executed its program.
 func TestSuspendWaitsForStarts(t *testing.T) {
 	g := groups{lease: new(lease)}
 	none := &process{}

@@ -15,13 +15,13 @@ import (
 	"crew/runner/crewtest"
 )
 
-// What a process holds that is killed stays open while what it ran lives, which its guardian
-// kills; until then that is made to stand still.
+// The descriptor that a killed process held stays open until the guardian has killed all of its
+// tasks.
 func TestHeldUntilAllAreGone(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	// A stopped process that became an orphan would continue.
+	// An orphaned stopped process would continue.
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	p, guardian, tasks := worker(t, time.Hour)
 	crewtest.Until(t, func() bool {

@@ -14,8 +14,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// worker runs the test once more in a process that runs a task, of two processes, holds the file "lock"
-// in its directory, and has a lease.
+// worker runs the test again in a process that runs a task with two processes, holds the file "lock" in
+// its directory, and has a lease.
 func worker(t *testing.T, lease time.Duration) (p *crewtest.Process, guardian int, tasks []int) {
 	const variable = "CREW_TEST_WORKER"
 	if os.Getenv(variable) != "" {
@@ -38,7 +38,7 @@ func worker(t *testing.T, lease time.Duration) (p *crewtest.Process, guardian in
 	return p, guardian, tasks
 }
 
-// A worker that is stopped cannot kill its tasks when its lease runs out.
+// A stopped worker cannot kill its tasks when its lease runs out, so the guardian does.
 func TestTasksDieWithTheLease(t *testing.T) {
 	t.Parallel()
 	p, _, tasks := worker(t, 300*time.Millisecond)

@@ -13,8 +13,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// TestLive: the output of a running attempt can be read by others, and by those who
-// began in time also after its end.
+// TestLive checks that others can read the output of a running attempt. If they opened it before the
+// attempt ended, they can also read it afterwards.
 func TestLive(t *testing.T) {
 	l := local(t, nil)
 	k := talk(t, l, "echo out; echo err >&2; read x; echo last; exec sleep 1000")
@@ -46,8 +46,8 @@ func TestLive(t *testing.T) {
 
 func looked(stdout, stderr task.Live, _ int) []task.Live { return []task.Live{stdout, stderr} }
 
-// TestLiveBesideTheEnd: who looks at an attempt that ends meanwhile sees it or does not. Nothing
-// is kept of one that writes nothing.
+// TestLiveBesideTheEnd reads the output of an attempt that ends at the same time: it is either found or
+// not. No buffer remains of an attempt without output.
 func TestLiveBesideTheEnd(t *testing.T) {
 	l := local(t, nil)
 	var looks sync.WaitGroup

@@ -25,7 +25,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// local returns a Local that keeps output. change may change its Config.
+// local returns a Local that keeps output. change may modify its Config.
 func local(t *testing.T, change func(*Config)) *Local {
 	store := spool.New(1<<20, t.TempDir())
 	cfg := Config{Env: os.Environ(), Outputs: Outputs{Store: store}}
@@ -41,8 +41,7 @@ func local(t *testing.T, change func(*Config)) *Local {
 	return l
 }
 
-// pipesAndPTYs runs a test for tasks that write to pipes, and for those that write to
-// terminals.
+// pipesAndPTYs runs a test for tasks that write to pipes and for tasks that write to terminals.
 func pipesAndPTYs(t *testing.T, test func(t *testing.T, pty bool)) {
 	for _, pty := range []bool{false, true} {
 		t.Run(fmt.Sprint("pty=", pty), func(t *testing.T) { test(t, pty) })
@@ -65,9 +64,9 @@ func text(t *testing.T, o task.Output) string {
 	return b.String()
 }
 
-// outcome is a command, and what becomes of it.
+// outcome is a command and its expected outcome.
 type outcome struct {
-	Name, Script  string // the script of a shell, if there is no Argv
+	Name, Script  string // script for a shell, if Argv is empty
 	In            string
 	Argv, Env     []string
 	Dir, Key      string
@@ -148,10 +147,10 @@ func TestEnvironment(t *testing.T) {
 	})
 }
 
-// TestEnds has tasks end, or asks them to, and looks for what they leave.
+// TestEnds runs tasks that end or are asked to, and looks for processes that they leave.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	var last atomic.Uint64 // ID of a task: orphans are known by theirs
+	var last atomic.Uint64 // ID of a task, by which its orphans are recognized
 	pipesAndPTYs(t, func(t *testing.T, pty bool) {
 		t.Parallel()
 		crewtest.Examples(t, "testdata/ends.txt", func(t *testing.T, c struct {
@@ -190,7 +189,7 @@ func TestEnds(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "a daemon in its own session lives on")
 			}
-			if c.Leaked || time.Since(begin) < linger { // a slow child may have been taken for a leak
+			if c.Leaked || time.Since(begin) < linger { // a slow child may have been mistaken for a leak
 				require.Equal(t, c.Leaked, r.Leaked)
 				require.True(t, c.Daemon || c.Out == out, out)
 			}
@@ -266,8 +265,8 @@ func TestAMovedProgramIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestATaskMayHaveTheMemoryOfCrew: what the kernel says of it is no task's own
-// where it is about as much as this process has had.
+// TestATaskMayHaveTheMemoryOfCrew checks that a peak that may be this process's own is not reported
+// for a task.
 func TestATaskMayHaveTheMemoryOfCrew(t *testing.T) {
 	var p peak
 	require.Zero(t, p.ofTask(1<<20))

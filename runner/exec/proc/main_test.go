@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
 
-// again returns the command that runs the test once more, in a process group of its own, with an
+// again returns a command that runs the test again, in a process group of its own and with an
 // environment variable.
 func again(t *testing.T, variable string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -22,8 +22,8 @@ func again(t *testing.T, variable string) *exec.Cmd {
 	return cmd
 }
 
-// alone runs the test, in parallel with others, once more in a process of its own. It returns
-// true in that process.
+// alone runs the test again in a process of its own, in parallel with other tests. It returns true in
+// that process.
 func alone(t *testing.T) bool {
 	t.Helper()
 	const variable = "CREW_TEST_ALONE"

@@ -22,7 +22,7 @@ import (
 
 const allowed = "Cpus_allowed_list"
 
-// threadProcessors returns the affinities of this process's threads, each of them once, in lines.
+// threadProcessors returns the distinct affinities of this process's threads, one per line.
 func threadProcessors(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("/bin/sh", "-c", fmt.Sprintf("grep -sh %s /proc/%d/task/*/status | sort -u", allowed, os.Getpid())).Output()
@@ -37,7 +37,7 @@ func needProcessors(t *testing.T) {
 	}
 }
 
-// Pins must leave no trace in tasks, however they end, or in this process.
+// Pins must leave no trace in tasks, however they end, nor in this process.
 func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 	needProcessors(t)
 	l := local(t, nil)
@@ -63,7 +63,7 @@ func TestPinsLeaveAffinitiesAlone(t *testing.T) {
 	require.Equal(t, before, threadProcessors(t))
 }
 
-// A sandbox may forbid clone3(2). A start that was to be pinned then is not.
+// A sandbox may forbid clone3(2). A start that should be pinned is then not pinned.
 func TestAPinWithoutClone3(t *testing.T) {
 	needProcessors(t)
 	if without(t, unix.SYS_CLONE3) {

@@ -13,7 +13,7 @@ import (
 
 func onPTYs(c *Config) { c.PTY = true }
 
-// Streams are apart, and no byte is changed. On a terminal none is echoed or acts as a key would.
+// The two outputs stay separate and unchanged. The terminal echoes no byte and treats none as a key.
 func TestStreamsPassAllBytes(t *testing.T) {
 	want := make([]byte, 1<<20)
 	random := rand.NewChaCha8([32]byte{1})

@@ -19,13 +19,13 @@ import (
 type talker struct {
 	t      *testing.T
 	l      *Local
-	lines  *os.File // what the script reads
+	lines  *os.File // read by the script
 	a      task.Attempt
 	cancel context.CancelCauseFunc
 	over   chan *task.Result
 }
 
-// talk starts one, whose stdout is the file, if one is given.
+// talk starts a talker. If a file is given, it is the stdout of the attempt.
 func talk(t *testing.T, l *Local, script string, files ...string) *talker {
 	fifo := t.TempDir() + "/lines"
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
@@ -51,7 +51,7 @@ func (k *talker) heard() {
 	crewtest.Until(k.t, func() bool { s := k.l.Silence(k.a); return 0 < s && s < time.Hour }, "the output to be read")
 }
 
-// end ends the attempt for its silence.
+// end ends the attempt because of its silence.
 func (k *talker) end() *task.Result {
 	k.cancel(task.Silent(time.Hour))
 	r := <-k.over
@@ -60,7 +60,7 @@ func (k *talker) end() *task.Result {
 	return r
 }
 
-// hours lets time pass on the run's clock.
+// hours advances the run's clock.
 func hours(l *Local, n time.Duration) {
 	l.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= n * time.Hour })
 }
@@ -99,7 +99,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// What a task has written counts although nobody has taken it.
+// Output counts as soon as the task has written it, even if crew has not read it.
 func TestUnreadOutputIsNoSilence(t *testing.T) {
 	taken, here := io.Pipe()
 	l := local(t, func(c *Config) {

@@ -12,8 +12,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// TestABlockIsTheStdin feeds blocks from memory, from a file, and from a file that
-// splice(2) does not take.
+// TestABlockIsTheStdin writes blocks from memory, from a file, and from a file that does not support
+// splice(2).
 func TestABlockIsTheStdin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	long := strings.Repeat("0123456789", 300_000) // more than a pipe holds
@@ -36,7 +36,7 @@ func TestABlockIsTheStdin(t *testing.T) {
 		"head\n" + string(all[1:]): {Head: head, File: environ, Off: 1, Len: int64(len(all)) - 1},
 		"":                         {},
 	} {
-		for range 2 { // an attempt takes nothing from the next
+		for range 2 { // an attempt must not change the block for the next one
 			r := run(l, &task.Task{ID: 1, Argv: []string{"cat"}, Block: &block})
 			require.Equal(t, task.OK, r.Outcome)
 			require.True(t, want == text(t, r.Stdout))

@@ -12,8 +12,8 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// A task that is being started has not left crew's process group yet. Signals for that do
-// not kill it. See also TestSuspendWaitsForStarts.
+// A task that is being started is still in crew's process group. Signals for that group do not kill
+// it. See also TestSuspendWaitsForStarts.
 func TestSignalsOfTheGroupSpareTasks(t *testing.T) {
 	if !alone(t) {
 		return

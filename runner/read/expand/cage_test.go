@@ -22,26 +22,25 @@ import (
 	"crew/runner/decide/task"
 )
 
-// cage is a place to run scripts that no one has read. They run in an empty
-// directory, find only a few programs, and have little time and room. A test run
-// by root runs them as nobody.
+// cage runs scripts that no one has reviewed. They run in an empty directory, find only a few programs,
+// and have little time and space. If root runs the tests, the scripts run as nobody.
 type cage struct {
 	dir, bin string
-	shells   []string // what --shell is given
+	shells   []string // values of --shell
 	env      []string // variables that scripts use
 	user     *syscall.Credential
-	patience time.Duration // how long scripts may wait for what never comes
-	tries    int           // calls of try, which take turns at the locales
+	timeout  time.Duration // how long scripts may wait for something that never happens
+	tries    int           // number of calls of try, which alternates between the locales
 }
 
 func newCage(t testing.TB) *cage {
 	t.Helper()
-	c := &cage{dir: t.TempDir(), bin: t.TempDir(), shells: installedShells(), env: []string{"s=eval", "h=sh", "o=-i", "r=-c", "n=x", "k=3"}, patience: crewtest.Patience}
+	c := &cage{dir: t.TempDir(), bin: t.TempDir(), shells: installedShells(), env: []string{"s=eval", "h=sh", "o=-i", "r=-c", "n=x", "k=3"}, timeout: crewtest.Patience}
 	for _, name := range []string{"cat", "env", "sh", "bash", "busybox", "xargs", "find", "timeout", "nice", "flock", "printf", "seq", "head"} {
 		link(t, c.bin, name)
 	}
-	// Programs that run others, or give an argument to a shell, as the real ones do, and p,
-	// which prints its arguments
+	// Programs that run other programs, or pass an argument to a shell, like the real ones of the same
+	// names, and p, which prints its arguments
 	require.NoError(t, os.CopyFS(c.bin, os.DirFS("testdata/cage")))
 	if os.Getuid() == 0 {
 		c.user = &syscall.Credential{Uid: 65534, Gid: 65534}
@@ -61,9 +60,9 @@ func link(t testing.TB, dir, name string) {
 	}
 }
 
-// harmless matches what unsafeText would find though it names nothing outside of the
-// cage, and the others what no script may hold that runs there: names outside of it, and
-// builtins that reach other processes or limit this one.
+// A script may run in the cage unless it matches unsafeText or unsafeNames: names outside of the cage, and
+// builtins that affect other processes or limit this one. harmless matches texts that unsafeText would
+// match although they name nothing outside of the cage.
 var (
 	harmless    = regexp.MustCompile(`\$\{[a-z@*]/[^ \n;]*\}|/dev/(stdin|fd/3)|\{//?|\{[^{}]?(\{\})?\.\.|~/`)
 	unsafeText  = regexp.MustCompile(`/|\.\.|pwned|\x00`)
@@ -75,8 +74,8 @@ func caged(script string) bool {
 	return !unsafeText.MatchString(harmless.ReplaceAllString(script, "")) && !unsafeNames.MatchString(letters.ReplaceAllString(script, ""))
 }
 
-// attempt is a script made from a template and a value whose text creates the
-// file if any shell ever evaluates it.
+// attempt is a script made from a template and a value. If a shell ever evaluates the value, this creates
+// the file.
 type attempt struct {
 	template, value, shell, file string
 	argv                         []string
@@ -86,12 +85,11 @@ func (a attempt) String() string {
 	return fmt.Sprintf("%s executes a value:\n template %q\n value    %q\n command  %q", a.shell, a.template, a.value, a.argv[scriptAt(a.argv)])
 }
 
-// newAttempt compiles a template for a shell and fills it in with a value, in which
-// "pwned" stands for the file. By n, the template is a script for the shell, for a
-// shell that the command names, or for one that a script names; it takes one record or
-// two, with a column or two, and is given the record at its end; and the value is in the
-// name of a file that the command makes. ok is false if the template or the value is
-// refused.
+// newAttempt compiles a template for a shell and fills it in with a value, in which "pwned" stands for the
+// file. n selects variants: the template is a script for the shell, for a shell that the command names,
+// or for a shell that a script names; it takes one or two records with one or two columns, and
+// may get the record at its end; and the value may be in the name of a file that the command makes. ok is
+// false if the template or the value is refused.
 func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 	a = attempt{template: template, shell: shell, file: "pwned" + strconv.Itoa(n)}
 	a.value = strings.ReplaceAll(value, "pwned", a.file)
@@ -132,19 +130,18 @@ func newAttempt(template, value, shell string, n int) (a attempt, ok bool) {
 	return a, ok && len(a.argv) > len(prefix) && slices.Equal(a.argv[:len(prefix)], prefix)
 }
 
-// fillIn returns a command for v. ok is false if a value is not the number that it
-// must be.
+// fillIn returns a command for v. ok is false if a value must be a number and is not.
 func fillIn(tm *Template, v Values) (argv []string, ok bool) {
 	tk := task.Task{Makes: &task.Making{Temp: ".crew-12345678."}}
 	tm.Fill(&tk, v)
 	return tk.ExecOn(1, "", nil), tk.Err == nil
 }
 
-// locales are those in which scripts run. In the second, some shells know blanks that are
+// locales are the locales in which scripts run. In the second one, some shells recognize blanks that are
 // not ASCII.
 var locales = [2]string{"C", "C.UTF-8"}
 
-// driver evaluates each of its arguments in a subshell and says behind each that it is over.
+// driver evaluates each of its arguments in a subshell and reports the end of each.
 const driver = `p() { printf '%s\0' "$@"; }
 while [ $# -gt 0 ]; do
 	(oracle=$1; shift $#; eval "$oracle") </dev/null >/dev/null 2>&1 3>&-
@@ -154,8 +151,8 @@ done`
 
 const limits = `ulimit -t 2; ulimit -f 1000; [ "$1" != nobody ] || ulimit -p 500; shift; exec "$@"`
 
-// run runs a command in the cage, also what it leaves in the background, and returns the
-// files that are there at the end. Whatever it writes to descriptor 3 goes to out.
+// run runs a command in the cage and waits for its background processes. It returns the files that
+// exist at the end. Output to descriptor 3 is copied to out.
 func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]bool) {
 	t.Helper()
 	path, err := exec.LookPath(argv[0])
@@ -174,14 +171,14 @@ func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	alive, held, err := os.Pipe() // until the last process has ended
+	alive, held, err := os.Pipe() // open until the last process has ended
 	require.NoError(t, err)
 	defer alive.Close()
 	cmd.ExtraFiles = []*os.File{w, held}
 	require.NoError(t, cmd.Start(), "%q", argv)
 	w.Close()
 	held.Close()
-	timer := time.AfterFunc(c.patience, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	timer := time.AfterFunc(c.timeout, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	io.Copy(out, r)
 	io.Copy(io.Discard, alive)
 	timer.Stop()
@@ -196,15 +193,15 @@ func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]
 	return left
 }
 
-// try returns the attempts, all for one shell, in which the value is executed, in one process
-// with others and alone, as crew would run it.
+// try returns the attempts that execute the value, both together with others in one process and
+// alone, as crew would run them. All attempts must be for one shell.
 func (c *cage) try(t testing.TB, list []attempt) (bad []attempt) {
 	t.Helper()
 	return slices.DeleteFunc(c.together(t, list), func(a attempt) bool { return !c.run(t, a.argv, io.Discard)[a.file] })
 }
 
-// together runs the attempts, all for one shell, in one process and returns those in which
-// the value was executed. Those with a template that never ends run once more alone.
+// together runs the attempts, all for one shell, in one process and returns those that executed
+// the value. Attempts with a template that never ends run again alone.
 func (c *cage) together(t testing.TB, list []attempt) (bad []attempt) {
 	t.Helper()
 	c.tries++
@@ -245,7 +242,7 @@ func (c *cage) together(t testing.TB, list []attempt) (bad []attempt) {
 // payloads are values that create the file pwned if a shell reads them as syntax.
 var payloads = quotedLines("testdata/payloads.txt")
 
-// quotedLines returns the lines of a file, which have the escapes of Go.
+// quotedLines returns the lines of a file that are quoted as in Go.
 func quotedLines(path string) (list []string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -262,12 +259,12 @@ func quotedLines(path string) (list []string) {
 // attack is a template of testdata/attacks.txt.
 type attack struct {
 	template string
-	value    string // its twin executes this
+	value    string // a value that its twin executes
 	read     bool   // the twin holds the value itself, and not a variable
 }
 
-// readAttacks returns the templates of testdata/attacks.txt that must not execute a value. Those
-// that may stand there, too, under a heading that says what puts them outside of the promise.
+// readAttacks returns the templates of testdata/attacks.txt that must not execute a value. It leaves out
+// those under a heading that says why they may execute one.
 func readAttacks(t testing.TB) (inside []attack) {
 	t.Helper()
 	text, err := os.ReadFile(cmp.Or(os.Getenv("ATTACK"), "testdata/attacks.txt"))
@@ -307,14 +304,14 @@ func TestTwins(t *testing.T) {
 		if !a.read || n%8 == 0 || crewtest.Soaking() {
 			left[a.template] = a
 		}
-		if a.read { // no twin with a variable shows that a value is evaluated there
+		if a.read { // no twin with a variable can show that a value is evaluated there
 			_, err := New(Config{Words: []string{a.template}, Shell: "bash"})
 			if err != nil && evaluates.MatchString(err.Error()) {
 				t.Errorf("%q shows nothing, since it is refused as evaluated: %v", a.template, err)
 			}
 		}
 	}
-	// What has processes of its own in the background may, rarely, show nothing: it is tried again.
+	// An attack with background processes may, rarely, create no file in time: it is tried again.
 	for _, shell := range slices.Repeat(distinct, 4) {
 		var list []attempt
 		for n, a := range inside {
@@ -339,11 +336,11 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestBuiltins checks that the table has all builtins of the shells that are installed.
+// TestBuiltins checks that the table has all builtins of the installed shells.
 func TestBuiltins(t *testing.T) {
 	bash, err := exec.Command("bash", "-c", "compgen -b").Output()
 	require.NoError(t, err)
-	busybox, _ := exec.Command("busybox", "ash", "-c", "help | tail -n +3").Output() // if there is any
+	busybox, _ := exec.Command("busybox", "ash", "-c", "help | tail -n +3").Output() // if it is installed
 	for _, name := range strings.Fields(string(bash) + string(busybox)) {
 		_, ok := useOf(name)
 		require.True(t, ok, name)
@@ -352,7 +349,7 @@ func TestBuiltins(t *testing.T) {
 
 var evaluates = regexp.MustCompile(`among the arguments|part of a number|assigned to`)
 
-// cagedIdioms returns the common idioms with names of programs that the cage has.
+// cagedIdioms returns the common idioms, with names of programs that are in the cage.
 func cagedIdioms(t testing.TB) []string {
 	t.Helper()
 	var list []string
@@ -364,8 +361,7 @@ func cagedIdioms(t testing.TB) []string {
 	return list
 }
 
-// TestAttacks tries templates that have been wrong, or could be, and the common
-// idioms.
+// TestAttacks tries templates that have failed, or might, and the common idioms.
 func TestAttacks(t *testing.T) {
 	c := newCage(t)
 	inside := readAttacks(t)
@@ -381,7 +377,7 @@ func TestAttacks(t *testing.T) {
 		var list []attempt
 		for n, in := range inside {
 			if (n+k)%8 != 0 && !crewtest.Soaking() {
-				continue // a long run tries every template in every shell, others an eighth of them
+				continue // a long run tries every template in every shell, other runs an eighth of them
 			}
 			for i := range values {
 				value := payloads[(n+11*k+i)%len(payloads)]

@@ -17,10 +17,10 @@ import (
 type idiom struct {
 	script string
 	marks  map[string]string // by shell
-	want   string            // what programs get, or ""
+	want   string            // expected arguments of programs, or ""
 }
 
-// readIdioms reads testdata/idioms.txt, which says what its lines mean.
+// readIdioms reads testdata/idioms.txt, which describes its own format.
 func readIdioms(t testing.TB) []idiom {
 	t.Helper()
 	text, err := os.ReadFile("testdata/idioms.txt")
@@ -50,7 +50,7 @@ func readIdioms(t testing.TB) []idiom {
 	return list
 }
 
-// verdict returns what the package makes of a script: run, number or refused.
+// verdict returns how the package treats a script: run, number or refused.
 func verdict(script, shell string) (string, error) {
 	if shell == "sh" {
 		shell = ""
@@ -65,7 +65,7 @@ func verdict(script, shell string) (string, error) {
 	return "run", nil
 }
 
-// TestIdioms checks what becomes of the shell idioms that people write most.
+// TestIdioms checks how the package treats the shell idioms that people write most.
 func TestIdioms(t *testing.T) {
 	asked, refused := map[string]int{}, map[string]int{}
 	for _, i := range readIdioms(t) {
@@ -92,7 +92,7 @@ func TestIdioms(t *testing.T) {
 // printName is a program that prints its name and its arguments.
 const printName = "#!/bin/sh\nprintf '%s\\0' \"${0##*/}\" \"$@\"\n"
 
-// TestIdiomsRun checks what programs get from the idioms, with awkward values.
+// TestIdiomsRun checks the arguments that programs get from the idioms, with awkward values.
 func TestIdiomsRun(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range strings.Fields(`awk cp curl cut docker envprog ffmpeg find flock gzip git grep head jq mkdir mkfifo mv mysql perl prog psql
@@ -123,7 +123,7 @@ func TestIdiomsRun(t *testing.T) {
 			if mark == "-" || !slices.Contains(o.shells, shell) && shell != "sh" {
 				continue
 			}
-			if (n+slices.Index(o.shells, shell))%2 != 0 && !crewtest.Soaking() { // each in every other shell
+			if (n+slices.Index(o.shells, shell))%2 != 0 && !crewtest.Soaking() { // each idiom in every other shell
 				continue
 			}
 			cfg := Config{Words: []string{i.script}, Shell: shell}
@@ -132,13 +132,13 @@ func TestIdiomsRun(t *testing.T) {
 			}
 			tm, err := New(cfg)
 			if err != nil {
-				continue // TestIdioms has said so
+				continue // TestIdioms has reported it
 			}
 			var list []trial
 			for _, v := range values {
 				argv, ok := fillIn(tm, Values{Records: [][]string{{v}}, Seq: 7})
 				if !ok && strings.HasPrefix(v, "-") {
-					continue // ssh would take it for an option
+					continue // ssh would read it as an option
 				}
 				require.True(t, ok, "%s with %q", i.script, v)
 				list = append(list, trial{argv, strings.Split(strings.ReplaceAll(i.want, "@", v), "¦"), fmt.Sprintf("%s: %s with %q", shell, i.script, v)})

@@ -11,9 +11,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// TestLaterValues checks that what is put in last is read like any value, wherever one can
-// stand: the number of a worker, the name of a host, the units that an attempt holds, of which there may be none, and
-// a temporary name, whatever the name of the file. People see the file itself.
+// TestLaterValues checks that values inserted last are read like any other value, wherever a value can
+// stand: the number of a worker, the name of a host, the units that an attempt holds, if any, and a
+// temporary name, whatever the name of the file. The displayed command has the name of the file itself.
 func TestLaterValues(t *testing.T) {
 	o := newOracle(t)
 	var list []trial

@@ -11,10 +11,10 @@ import (
 	"crew/runner/crewtest"
 )
 
-// tokens are texts that mutations insert into templates, by their sort.
+// tokens are texts that mutations insert into templates, by kind.
 var tokens, _ = crewtest.Rows[[]string]("testdata/tokens.txt")
 
-// wraps are texts that they put around parts of templates, which stand for @.
+// wraps are texts that mutations put around parts of templates. @ stands for the part.
 var wraps, _ = crewtest.Rows[string]("testdata/wraps.txt")
 
 // mutator makes templates.
@@ -27,7 +27,7 @@ func (m mutator) pick(list []string) string { return list[m.IntN(len(list))] }
 
 func (m mutator) token() string { return m.pick(tokens[m.IntN(len(tokens))]) }
 
-// template returns a seed that has been changed a few times.
+// template returns a seed with a few random changes.
 func (m mutator) template() string {
 	s := m.pick(m.seeds)
 	for range 1 + m.IntN(4) {
@@ -36,13 +36,13 @@ func (m mutator) template() string {
 	return s
 }
 
-// span returns a part of s that is short more often than long.
+// span returns a part of s, more often a short one than a long one.
 func (m mutator) span(s string) (from, to int) {
 	from = m.IntN(len(s) + 1)
 	return from, min(len(s), from+m.IntN(1+m.IntN(12)))
 }
 
-// boundary returns a place between two words of s, or any place.
+// boundary returns an offset between two words of s, or any offset.
 func (m mutator) boundary(s string) int {
 	if at := boundaries.FindAllStringIndex(s, -1); len(at) > 0 && m.IntN(3) > 0 {
 		return at[m.IntN(len(at))][m.IntN(2)]
@@ -72,7 +72,7 @@ func (m mutator) change(s string) string {
 		return m.wrap(s)
 	case 9:
 		return s[:from] + m.wrap(s[from:to]) + s[to:]
-	case 10: // a command in front of any
+	case 10: // a command before any word
 		return strings.Replace(s, "p ", m.token()+m.pick([]string{"", "p "}), 1)
 	case 11: // other words around the placeholder
 		return strings.Replace(s, "{}", m.wrap("{}"), 1)
@@ -90,9 +90,8 @@ func (m mutator) wrap(s string) string {
 	return strings.ReplaceAll(m.pick(wraps), "@", s)
 }
 
-// beyond says, by simple rules on the text of a template, what puts it outside of the
-// promise if it executes a value: it does something that evaluates text, and it has a
-// way for a value to get there.
+// beyond applies simple rules to the text of a template, and returns the reason if the template may
+// execute a value: it evaluates text, and a value can reach that text.
 var beyond = []struct {
 	why       string
 	does, has *regexp.Regexp
@@ -107,9 +106,9 @@ var beyond = []struct {
 	{"a command that the script names at run time", regexp.MustCompile("(^|[;&|({!\n`]|\\b(then|do|else|if|while|until|time|exec|command|builtin|env|nice|timeout|noglob|always)\\b)[^;&|\n]{0,12}[$`]"), regexp.MustCompile(``)},
 }
 
-// shellNames matches programs that give text to a shell, and carriers ways in which a
-// value gets elsewhere: a variable but those of the cage that are not assigned, a
-// function's argument, the output of a command.
+// shellNames matches programs that pass text to a shell. carriers matches ways for a value to get to
+// another place: a variable (except those of the cage, unless they are assigned), a function's
+// argument, the output of a command.
 const shellNames = `\b(sh|bash|ash|busybox|su|sg|ssh|script|runuser|watch)\b`
 
 var (
@@ -117,8 +116,7 @@ var (
 	quotes   = strings.NewReplacer("\\\n", "", "'", "", `"`, "", `\`, "")
 )
 
-// outside returns what puts a template that executes a value outside of the promise, or
-// "".
+// outside returns why a template is outside of the promise that no value is executed, or "".
 func outside(template string) string {
 	s := quotes.Replace(template)
 	for _, b := range beyond {
@@ -129,7 +127,7 @@ func outside(template string) string {
 	return ""
 }
 
-// seedTemplates returns the templates that mutations begin with.
+// seedTemplates returns the templates that mutations start from.
 func seedTemplates(t testing.TB) []string {
 	seeds := cagedIdioms(t)
 	inside := readAttacks(t)
@@ -145,8 +143,8 @@ func seedTemplates(t testing.TB) []string {
 	return seeds
 }
 
-// attack tries n mutated templates in every shell, with some values each, and returns
-// the attempts that executed one within the promise.
+// attack tries n mutated templates in every shell, with some values each, and returns the attempts that
+// broke the promise.
 func (c *cage) attack(t testing.TB, m mutator, n, values int) (bad []attempt) {
 	t.Helper()
 	lists := map[string][]attempt{}
@@ -183,13 +181,13 @@ func (c *cage) attack(t testing.TB, m mutator, n, values int) (bad []attempt) {
 
 var distinct = []string{"/bin/sh", "bash", "busybox sh"}
 
-// TestMutated tries templates that are changed at random. In their cage variables name no
-// shell, nor eval, since they run them often.
+// TestMutated tries randomly changed templates. The variables of the cage name no shell and not eval
+// here, because the templates often run variables.
 func TestMutated(t *testing.T) {
 	c, seeds := newCage(t), seedTemplates(t)
 	c.env = []string{"s=p", "h=p", "o=-i", "r=-c", "n=x", "k=3"}
-	if crewtest.Soaking() { // some of thousands never end
-		c.patience = 10 * time.Second
+	if crewtest.Soaking() { // a few of thousands never end
+		c.timeout = 10 * time.Second
 	}
 	for round := range crewtest.Rounds(2) {
 		for _, a := range c.attack(t, mutator{crewtest.Rand(t, round), seeds}, 50, 2) {

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oracle is a directory with a program p that prints its arguments, each followed
-// by a NUL. Commands run in it, and anything else they leave there is an error.
+// oracle is a directory with a program p that prints its arguments, each followed by a NUL. Commands run in
+// it, and it is an error if they leave any other file there.
 type oracle struct {
 	dir    string
-	path   string // where programs are beside p; "" is PATH
+	path   string // directories of other programs than p; "" is PATH
 	shells []string
 }
 
@@ -33,8 +33,7 @@ func newOracle(t testing.TB) *oracle {
 	return o
 }
 
-// installedShells returns what --shell is given for each shell that values are
-// tried in.
+// installedShells returns the value of --shell for each shell that values are tried in.
 func installedShells() []string {
 	var list []string
 	for _, s := range []string{"/bin/sh", "dash", "bash", "busybox sh", "/usr/bin/env bash"} {
@@ -45,7 +44,7 @@ func installedShells() []string {
 	return list
 }
 
-// run runs a command and returns the arguments that p received.
+// run runs a command and returns the arguments that p has received.
 func (o *oracle) run(t testing.TB, argv []string) []string {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -64,16 +63,16 @@ func (o *oracle) run(t testing.TB, argv []string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// contexts are scripts that run p, and the arguments that it is to receive.
+// contexts are scripts that run p, with the arguments that p must receive.
 var contexts, _ = crewtest.Rows[struct {
 	Script, Want string
-	Bash         bool // only bash can read it
+	Bash         bool // only bash can parse it
 }]("testdata/contexts.txt")
 
-// awkward are values that have broken some quoting.
+// awkward are values that have broken some form of quoting.
 var awkward = quotedLines("testdata/awkward.txt")
 
-// wanted returns the arguments that p is to receive.
+// wanted returns the arguments that p must receive.
 func wanted(want, value string) []string {
 	w := strings.Split(want, "|")
 	for i := range w {
@@ -82,14 +81,14 @@ func wanted(want, value string) []string {
 	return w
 }
 
-// trial is a command for a shell, and what p must get.
+// trial is a command for a shell, and the arguments that p must receive.
 type trial struct {
 	argv, want []string
 	about      string
 }
 
-// trials returns a trial of a script with a value in every shell but those that
-// the script is refused for.
+// trials returns a trial of a script with a value for every shell, except shells for which the script
+// is refused.
 func (o *oracle) trials(t testing.TB, script, want, value string, bash bool) []trial {
 	t.Helper()
 	var list []trial
@@ -121,9 +120,8 @@ func (o *oracle) check(t testing.TB, list []trial) {
 	}
 }
 
-// together is a script that evaluates each of its arguments in a subshell, where
-// p is a function that does what the program does, and says behind each how it
-// has ended.
+// together is a script that evaluates each of its arguments in a subshell, where p is a function that does
+// the same as the program. It reports how each argument ended.
 const together = `p() { [ $# -eq 0 ] || printf '%s\0' "$@"; }
 while [ $# -gt 0 ]; do
 	(oracle=$1; shift $#; eval "$oracle")
@@ -136,8 +134,7 @@ const over = ":over:"
 // scriptAt returns the index of the script in a command.
 func scriptAt(argv []string) int { return 1 + slices.Index(argv, "-c") }
 
-// inOne returns a script that does what a command does, which is a script and its
-// arguments.
+// inOne returns one script that does the same as a command made of a script and its arguments.
 func inOne(argv []string) string {
 	n := scriptAt(argv)
 	if len(argv) == n+1 {
@@ -150,8 +147,8 @@ func inOne(argv []string) string {
 	return set + "; " + argv[n]
 }
 
-// checkTogether is check in a few processes of each shell, which takes a fifth of
-// the time. Trials that fail there run alone once more, to say which they are.
+// checkTogether is like check, but runs only a few processes of each shell, which takes a fifth of
+// the time. It runs failed trials again alone, to find out which they are.
 func (o *oracle) checkTogether(t testing.TB, list []trial) {
 	t.Helper()
 	byShell := map[string][]trial{}
@@ -175,8 +172,8 @@ func (o *oracle) checkTogether(t testing.TB, list []trial) {
 	}
 }
 
-// TestShellContexts passes values through all shells in all contexts: those that have broken
-// some quoting, and bytes put together from these.
+// TestShellContexts passes values through all shells in all contexts: the awkward ones, and random
+// combinations of their bytes.
 func TestShellContexts(t *testing.T) {
 	o, r := newOracle(t), crewtest.Rand(t, 0)
 	var list []trial
@@ -184,8 +181,8 @@ func TestShellContexts(t *testing.T) {
 		first := len(list)
 		random := awkward[r.IntN(len(awkward))] + string([]byte{byte(1 + r.IntN(255))}) + awkward[r.IntN(len(awkward))]
 		for j, v := range append(awkward, random) {
-			// A long run tries every context with every value in every shell, others a
-			// sixteenth of these pairs in every other shell.
+			// A long run tries every context with every value in every shell, other runs a sixteenth of
+			// these pairs in every other shell.
 			if (i+j)%16 != 0 && v != random && !crewtest.Soaking() {
 				continue
 			}
@@ -202,7 +199,7 @@ func TestShellContexts(t *testing.T) {
 	o.checkTogether(t, list)
 }
 
-// grammar has what a script may have for a symbol, and what that expands to.
+// grammar lists, for each symbol, texts that a script may have in its place and their expansions.
 var grammar = func() map[string][][2]string {
 	byName := map[string][][2]string{}
 	rows, _ := crewtest.Rows[[3]string]("testdata/grammar.txt")
@@ -212,7 +209,7 @@ var grammar = func() map[string][][2]string {
 	return byName
 }()
 
-// derive returns a random text for a symbol, and what it expands to.
+// derive returns a random text for a symbol, and its expansion.
 func derive(r *rand.Rand, symbol string, depth int) (text, is string) {
 	switch symbol {
 	case "«word»", "«quoted»":

@@ -12,7 +12,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// example is a template, or a text beside one, and what becomes of it.
+// example is a template, or another text with placeholders, and the expected result.
 type example struct {
 	Config
 	Outs       []string
@@ -20,9 +20,9 @@ type example struct {
 	Text, Path string
 	Records    [][]string
 	Members    map[string]string
-	Program    string // of every task; "?" for a varying one
-	Want       string // as people see it, with ¦ between words; or what is wrong, behind a !
-	Run        string // with T. for a temporary name, if that makes it differ
+	Program    string // expected result of Program; "?" if it varies
+	Want       string // the displayed command, with ¦ between words, or a ! and the error
+	Run        string // the command that is run, if it differs, with T. for a temporary name
 }
 
 var (
@@ -32,7 +32,7 @@ var (
 
 const temp = ".crew-12345678."
 
-// fill returns what comes of an example for an attempt, and what to run if that differs.
+// fill returns the displayed command of an example and, if it differs, the command to run.
 func (e example) fill(t testing.TB) (want, run string) {
 	cfg, tk := e.Config, task.Task{Makes: &task.Making{Temp: temp}}
 	for _, s := range e.Outs {
@@ -105,7 +105,7 @@ func (t *Template) Argv(v Values) []string {
 	return tk.ExecOn(0, "", nil)
 }
 
-// shownBy returns a command as people see it.
+// shownBy returns the displayed form of a command.
 func shownBy(tm *Template, v Values) []string {
 	var tk task.Task
 	tm.Fill(&tk, v)
@@ -146,7 +146,7 @@ func TestBytes(t *testing.T) {
 	require.Equal(t, "_crew1=${1}; shift 1; x \"${_crew1?}\""+all+"; y", argv[2])
 }
 
-// FuzzPath checks that no value leaves the directory, and that no two share one.
+// FuzzPath checks that no value leaves the directory, and that two values never make the same path.
 func FuzzPath(f *testing.F) {
 	f.Add("..", "/", "")
 	f.Add(`\`, `\\`, `\_`)

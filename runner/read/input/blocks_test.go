@@ -18,10 +18,10 @@ import (
 	"crew/runner/decide/task"
 )
 
-// naive returns where the blocks of text end, from its beginning on.
+// naive returns the ends of the blocks of text.
 func naive(text []byte, c BlocksConfig) (ends []int) {
 	around := []byte(c.End + c.Start)
-	// after returns the first end of a record from i on, in a block that begins at off.
+	// after returns the first end of a record at or after i, in a block that begins at off.
 	after := func(off, i int) int {
 		from := max(i, off+1, off+len(c.End)) - len(c.End)
 		if at := bytes.Index(text[min(from, len(text)):], around); at >= 0 {
@@ -52,8 +52,8 @@ func naive(text []byte, c BlocksConfig) (ends []int) {
 	return ends
 }
 
-// blocksOf returns what the tasks of all blocks read, which do so and free their blocks late: until
-// then no block changes, and afterwards others take their memory.
+// blocksOf returns the contents of all blocks. It reads and frees each block three blocks late: until it
+// is freed, a block must not change, and afterwards other blocks use its memory.
 func blocksOf(t require.TestingT, cfg BlocksConfig) (list []string) {
 	const late = 3
 	b, err := OpenBlocks(cfg)
@@ -81,7 +81,7 @@ func blocksOf(t require.TestingT, cfg BlocksConfig) (list []string) {
 	return list
 }
 
-// checkBlocks compares the blocks of text, as a stream and as a file, with naive ones.
+// checkBlocks compares the blocks of text, read as a stream and as a file, with those of naive.
 func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig, of func(io.Reader) io.Reader) {
 	want, off := []string(nil), 0
 	for _, end := range naive(text, cfg) {
@@ -99,7 +99,7 @@ func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig,
 		}
 	}
 	same := func(got []string) {
-		if !slices.Equal(want, got) { // they may be long
+		if !slices.Equal(want, got) { // not require.Equal: they may be long
 			require.Equal(t, len(want), len(got))
 			for i := range want {
 				require.Equal(t, len(want[i]), len(got[i]), "block %d of %+v", i, cfg)
@@ -115,7 +115,7 @@ func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig,
 	n, ok := CountBlocks(cfg, new(atomic.Bool))
 	require.Equal(t, len(text) > 0, ok)
 	require.True(t, !ok || int(n) == len(want))
-	if !cfg.Header && len(text) > 0 { // A part ends behind its share, so there are not more parts than asked for.
+	if !cfg.Header && len(text) > 0 { // a part ends after its share, so there may be fewer parts than asked for, but not more
 		cfg.Bytes, cfg.Records, cfg.Parts = 0, 0, 1+len(text)%5
 		parts := blocksOf(t, cfg)
 		require.True(t, string(text) == strings.Join(parts, ""))
@@ -147,11 +147,11 @@ func TestBlocksAreThoseOfAModel(t *testing.T) {
 	})
 }
 
-// What is looked at in one go may end within a boundary.
+// The bytes that are searched at a time may end within a boundary.
 func TestBlocksEndAnywhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	const size = 3 * span
-	for _, mark := range []int{size - span, size + span, size + 2*span} { // these are cut within a few bytes of it
+	for _, mark := range []int{size - span, size + span, size + 2*span} { // blocks are cut within a few bytes of these offsets
 		for p := mark - 8; p < mark+8; p++ {
 			text := []byte(strings.Repeat("x", p) + "-\n-" + strings.Repeat("y", 2*size))
 			checkBlocks(t, path, text, BlocksConfig{Bytes: size, End: "-\n", Start: "-"}, pieces[0])

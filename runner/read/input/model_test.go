@@ -25,15 +25,15 @@ type row struct {
 	text string
 	cols []string
 	size int   // 0 for a value
-	file int   // where it is
-	rest int64 // the line behind it
+	file int   // number of its file
+	rest int64 // the line after it
 }
 
 // writer makes inputs of random rows.
 type writer struct {
 	*rand.Rand
 	e      example
-	joined []string // what separates columns
+	joined []string // separators of columns
 	sound  *regexp.Regexp
 }
 
@@ -41,7 +41,7 @@ func (w *writer) chance(percent int) bool { return w.IntN(100) < percent }
 
 func pick[T any](w *writer, list ...T) T { return list[w.IntN(len(list))] }
 
-// config chooses the form of the input, and what is done with its records.
+// config chooses the format of the input and the use of its records.
 func (w *writer) config() {
 	e, stop := &w.e, "stop"
 	e.SkipEmpty, e.Comments, e.Reads = w.chance(20), w.chance(20), w.chance(40)
@@ -74,7 +74,7 @@ func (w *writer) config() {
 	e.Say = map[string]string{"key": "k-{1}", "tag": "{#}:{%}"}
 }
 
-// row returns a row of n columns and what separates it from the next one. end is "" for a value.
+// row returns a row of n columns and the text that separates it from the next row. end is "" for a value.
 func (w *writer) row(n int, end string) (r row) {
 	for range n {
 		s := pick(w, "a", "b c", "", " ", "#x", "stop", "x\r", "é", "q\"", "l\nl", "\t", strings.Repeat("y", w.IntN(1+w.IntN(60))))
@@ -117,7 +117,7 @@ func (w *writer) row(n int, end string) (r row) {
 	return r
 }
 
-// source makes rows, and the text of files of them or, with values, their texts.
+// source makes rows, and the texts of the files that contain them. With values, it returns the texts of the rows.
 func (w *writer) source(files int, values bool) (rows []row, texts []string) {
 	f, n, end := w.e.Format, 1, w.e.Format.Delimiter
 	if end == "" {
@@ -153,7 +153,7 @@ func (w *writer) source(files int, values bool) (rows []row, texts []string) {
 			rows = append(rows, r)
 		}
 		if last := len(rows) - 1; w.chance(30) && last >= 0 && rows[last].file == file && rows[last].text != "" {
-			text = strings.TrimSuffix(text, end) // the last one needs no separator
+			text = strings.TrimSuffix(text, end) // the last row needs no separator
 		}
 		if !values {
 			texts = append(texts, text)
@@ -162,7 +162,7 @@ func (w *writer) source(files int, values bool) (rows []row, texts []string) {
 	return rows, texts
 }
 
-// read returns the rows that are records.
+// read returns the rows that a Reader returns as records.
 func (w *writer) read(rows []row) (records []row) {
 	file, names := -1, []string(nil)
 	for _, r := range rows {
@@ -239,7 +239,7 @@ func (w *writer) inputs() []row {
 	})
 }
 
-// words returns the words that come of records, which have the given number.
+// words returns the words of the command for records. The task has the given number.
 func (w *writer) words(records []row, number int) (words []string) {
 	for _, word := range w.e.Command.Words {
 		if word == "{}" {
@@ -255,7 +255,7 @@ func (w *writer) words(records []row, number int) (words []string) {
 	return words
 }
 
-// fits reports whether records go into one command, of which so many bytes are gone.
+// fits reports whether records fit into one command if gone is counted, too.
 func (w *writer) fits(records []row, gone string) bool {
 	l, chars, words := w.e.Limits, 0, w.words(records, 0)
 	for _, word := range words {
@@ -267,7 +267,7 @@ func (w *writer) fits(records []row, gone string) bool {
 
 func byLength(a, b string) int { return len(a) - len(b) }
 
-// stdin returns what the task of records reads.
+// stdin returns the standard input of the task of records.
 func (w *writer) stdin(records []row) (text string) {
 	if !w.e.Reads {
 		return ""
@@ -278,8 +278,8 @@ func (w *writer) stdin(records []row) (text string) {
 	return text
 }
 
-// cut returns how many records go into each command if each takes as many as it can, and at
-// most so many; 0 means no limit.
+// cut returns the number of records in each command if each command takes as many as possible, but at
+// most most; 0 means no limit.
 func (w *writer) cut(records []row, most int) (cuts []int) {
 	for len(records) > 0 {
 		n := 1
@@ -291,7 +291,7 @@ func (w *writer) cut(records []row, most int) (cuts []int) {
 	return cuts
 }
 
-// batches returns how many records go into each command.
+// batches returns the number of records in each command.
 func (w *writer) batches(records []row) (cuts []int) {
 	l := w.e.Limits
 	if !l.batches() {
@@ -312,7 +312,7 @@ func (w *writer) batches(records []row) (cuts []int) {
 	return cuts
 }
 
-// want returns what there is to each task.
+// want returns the expected description of each task.
 func (w *writer) want(records []row) (list []string) {
 	for _, n := range w.batches(records) {
 		of := records[:n]
@@ -322,7 +322,7 @@ func (w *writer) want(records []row) (list []string) {
 		}
 		var first []string
 		for _, r := range of {
-			if first == nil || len(r.cols) > 1 { // else {1} is the first record
+			if first == nil || len(r.cols) > 1 { // otherwise {1} is the first record
 				first = append(first, r.cols[0])
 			}
 		}
@@ -336,8 +336,8 @@ func (w *writer) want(records []row) (list []string) {
 	return list
 }
 
-// TestModel compares the tasks of random inputs with those that a writer of the inputs
-// expects. Count knows their number, and Rest where each of them ends.
+// TestModel compares the tasks of random inputs with the tasks that the writer of the inputs
+// expects. It also checks Count and After.
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
 	for round := range crewtest.Rounds(200) {

@@ -18,7 +18,7 @@ import (
 	"crew/runner/read/expand"
 )
 
-// TestEscapes checks what delimiters and separators of columns stand for.
+// TestEscapes checks the escapes in delimiters and the separators of columns.
 func TestEscapes(t *testing.T) {
 	type escape struct {
 		Text, Is, Wrong string
@@ -38,7 +38,7 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-// TestReadErrors: a read error comes after the whole records before it, and stays.
+// TestReadErrors checks that a read error comes after the whole records before it, and is permanent.
 func TestReadErrors(t *testing.T) {
 	for _, e := range []example{
 		{}, {Limits: Limits{Records: 1, Chars: 99}}, {Limits: Limits{Records: 1, Workers: 2}}, {Config: Config{Groups: []Group{{File: "-", Linked: true}}, Files: []string{"x\ny\nz"}}},
@@ -65,7 +65,7 @@ type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
 
-// TestLatency: a record is returned as soon as its separator arrives.
+// TestLatency checks that a record is returned as soon as its separator arrives.
 func TestLatency(t *testing.T) {
 	for _, e := range []example{
 		{Stdin: "one\ntw"}, {Stdin: "one\x00tw", Config: Config{Format: Format{Delimiter: "\x00"}}}, {Stdin: "one,ab", Config: Config{Format: Format{Delimiter: "ab"}}},
@@ -79,7 +79,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// TestMemory: the buffer does not grow with a record that never ends.
+// TestMemory checks that the buffer does not grow with a record that never ends.
 func TestMemory(t *testing.T) {
 	s := newStream(Config{MaxRecord: 1 << 20}, nil, []file{{rd: io.LimitReader(repeat("x"), 8<<20)}})
 	var rec Record
@@ -99,7 +99,7 @@ func (r repeat) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestCountIsUnknown: nothing is taken from a pipe, or once it is stopped.
+// TestCountIsUnknown checks that Count reads nothing from a pipe, and nothing after it has been stopped.
 func TestCountIsUnknown(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func columns(t *testing.T, rd io.Reader, f Format) (list [][]string) {
 	return list
 }
 
-// FuzzRecords: what is written as lines, or by encoding/csv, is read back, however it arrives.
+// FuzzRecords checks that records written as lines or by encoding/csv are read unchanged, however they arrive.
 func FuzzRecords(f *testing.F) {
 	f.Add("a\nb", "\n", "")
 	f.Add("aaabaab\x00", "aab", "x")

@@ -17,7 +17,7 @@ import (
 	"crew/runner/read/expand"
 )
 
-// TestNames: a name is that of the first task that had it, unless that has been undone.
+// TestNames checks that a name belongs to the first task that has it, unless that task has been removed.
 func TestNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var names Names
@@ -46,9 +46,9 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// TestBatchesInShells: words of their own fill a command to the limit of the system, however
-// many there are. In a shell, records are arguments of the script, which is shown as one word,
-// and a late one may change how all are written.
+// TestBatchesInShells checks that a command with any number of separate words is filled up to the limit of
+// the system. In a shell, records are arguments of the script, which is displayed as one word,
+// and a later record may change how all of them are written.
 func TestBatchesInShells(t *testing.T) {
 	const records = 8000
 	var in strings.Builder
@@ -72,7 +72,7 @@ func TestBatchesInShells(t *testing.T) {
 	}
 }
 
-// TestTooLong: an argument can be too long for the system while the command is not.
+// TestTooLong checks arguments that are too long for the system, although the command is not.
 func TestTooLong(t *testing.T) {
 	most := strings.Repeat("x", maxArgument)
 	src, err := example{Command: &expand.Config{Words: []string{"x", "{}"}, Batch: true}, Limits: Limits{ArgMax: 1 << 20, Records: 9}}.open(t, strings.NewReader("a\n"+most+"\n"+most+"y\nb\n"), "")
@@ -81,7 +81,7 @@ func TestTooLong(t *testing.T) {
 	require.Equal(t, []string{"x¦a¦" + most, "!argument list too long: record is 131072 bytes, the limit is 131071", "x¦b"}, list)
 }
 
-// FuzzTerms: whatever is written, a task has terms that can be met, or says what is wrong.
+// FuzzTerms checks that a task has valid terms or an error, whatever their texts are.
 func FuzzTerms(f *testing.F) {
 	for _, s := range [][3]string{{"0", "1", ""}, {"-1000", "2", "gpu,db:2"}, {"1001", "0", "net"}, {"+5", "1e3", "db:3"}} {
 		f.Add(s[0], s[1], s[2])
@@ -101,7 +101,7 @@ func FuzzTerms(f *testing.F) {
 	})
 }
 
-// FuzzJSON: what parseObject accepts, encoding/json reads alike, and nothing in it is altered.
+// FuzzJSON checks that parseObject agrees with encoding/json, and that nothing in an object is altered.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"args":["a",1,null],"x":{"y":[]},"timeout":1e9}`, `{"env":{"A":"b"},"command":["x"],"timeout":"1h"}`,
@@ -118,7 +118,7 @@ func FuzzJSON(f *testing.F) {
 		require.True(t, json.Valid([]byte(s)) && utf8.ValidString(s))
 		var want map[string]any
 		d := json.NewDecoder(strings.NewReader(s))
-		d.UseNumber() // 1e1000 is no float64
+		d.UseNumber() // 1e1000 is not a float64
 		require.NoError(t, d.Decode(&want))
 		require.Len(t, o, len(want))
 		for name, v := range want {
@@ -139,8 +139,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// TestRecordsForWorkersAreCheap: all tasks of a worker share its command, and none has a copy
-// of its record.
+// TestRecordsForWorkersAreCheap checks that all tasks of a worker share its command, and that none has
+// a copy of its record.
 func TestRecordsForWorkersAreCheap(t *testing.T) {
 	const records = 1000
 	src, err := example{Command: &expand.Config{Words: []string{"cat"}}, Protocol: task.LineProtocol}.open(t, io.LimitReader(repeat("1234567\n"), 8*records), "")

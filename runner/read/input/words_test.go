@@ -16,28 +16,28 @@ import (
 	"crew/runner/read/expand"
 )
 
-// example is an input, what is done with its records, and the tasks that come of them.
+// example is an input, a configuration, and the expected tasks.
 type example struct {
-	Config    // its Files and Groups have the text of files
+	Config    // its Files and Groups hold the texts of files
 	Stdin     string
 	Command   *expand.Config // nil for `r {}`
 	Objects   bool
 	Limits    Limits
 	Protocol  task.Protocol
 	Reads     bool              // tasks read their records
-	Say       map[string]string // texts by name
+	Say       map[string]string // templates by name
 	Even      string
 	Makes     []string
-	Temp, Out bool     // how they make these
-	Want      []string // of each task, what said says
-	Known     int      // how many of them are known to come without a read, if the text arrives at once
+	Temp, Out bool     // of Makes
+	Want      []string // expected result of show for each task
+	Known     int      // number of tasks for which Buffered is true if the input arrives at once
 
 	share func(*task.Task) bool
 }
 
 var said = strings.Fields("key tag cost stdin env dir timeout id after priority weight needs makes")
 
-// show returns the words of a task, and what else there is to it.
+// show returns the words of a task and its other properties.
 func show(tk *task.Task) string {
 	text := strings.Join(tk.ExecOn(7, "", nil), "¦")
 	if tk.Err != nil {
@@ -62,7 +62,7 @@ func show(tk *task.Task) string {
 
 var caps = []task.Cap{{Name: "db", Units: []string{"0", "1"}}, {Name: "gpu", Units: []string{"a"}}}
 
-// config writes the files of the example to dir, and returns what they are read with.
+// config writes the files of the example to dir, and returns the configuration of the Reader.
 func (e example) config(t testing.TB, rd io.Reader, dir string) Config {
 	in := e.Config
 	in.Stdin, in.Files, in.Groups = rd, nil, nil
@@ -135,8 +135,8 @@ func (w *watched) Read(b []byte) (int, error) {
 	return w.Reader.Read(b)
 }
 
-// all returns what there is to each task of src, which reads w, and how many of them were
-// known to come without a read.
+// all returns the description of each task of src, which reads w, and the number of tasks for which
+// Buffered was true.
 func all(t testing.TB, src *Tasks, w *watched) (list []string, known int) {
 	list = []string{}
 	for {
@@ -154,7 +154,7 @@ func all(t testing.TB, src *Tasks, w *watched) (list []string, known int) {
 	}
 }
 
-// TestWords: what comes of an input does not depend on how it arrives.
+// TestWords checks that the tasks of an input do not depend on how it arrives.
 func TestWords(t *testing.T) {
 	crewtest.Examples(t, "testdata/words.txt", func(t *testing.T, e example) {
 		dir := t.TempDir()
