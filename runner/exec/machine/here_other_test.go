@@ -17,7 +17,7 @@ func TestHere(t *testing.T) {
 	require.EqualError(t, err, "this system does not tell it")
 	_, _, err = m.Memory()
 	require.EqualError(t, err, "this system does not tell it")
-	d := NewDeaths(m)
+	d := NewOOMKills(m)
 	defer d.Close()
-	require.False(t, d.Another())
+	require.False(t, d.Claim())
 }

@@ -1,5 +1,5 @@
-// Package machine reads from /proc and from the control groups what a machine, or the part of it
-// that this process may use, has to offer: processors, the load, and memory.
+// Package machine reads from /proc and the control groups which resources a machine, or the part of it
+// that this process may use, has to offer: processors, load, and memory.
 package machine
 
 import (
@@ -23,8 +23,8 @@ type Machine struct {
 	read func(name string) ([]byte, error)
 }
 
-// New returns the machine whose /proc and /sys are below a directory, which is empty but for
-// tests: the portable form has none, and knows of the processors alone.
+// New returns the machine whose /proc and /sys are below root, which is "" except in tests. The
+// portable form has neither and knows only the processors.
 func New(root string) *Machine {
 	if root == "" && kernel.Portable {
 		return &Machine{func(string) ([]byte, error) { return nil, errors.New("this system does not tell it") }}
@@ -32,15 +32,15 @@ func New(root string) *Machine {
 	return &Machine{func(name string) ([]byte, error) { return os.ReadFile(root + name) }}
 }
 
-// Processors returns the number of processors that this process can use: those of its
-// affinity mask or, if that is less, the CPU quota of its control group, rounded up. See
-// cgroups(7) and Documentation/admin-guide/cgroup-v2.rst, "cpu.max".
+// Processors returns the number of processors that this process can use: those of its affinity mask or,
+// if that is less, the CPU quota of its control group, rounded up. See cgroups(7) and
+// Documentation/admin-guide/cgroup-v2.rst, "cpu.max".
 func (m *Machine) Processors() int { return m.processors(runtime.NumCPU()) }
 
 func (m *Machine) processors(affinity int) int {
 	n := float64(affinity)
 	for g := range m.groups("cpu") {
-		// One file holds the quota and its period in version 2, each has one in version 1.
+		// In version 2 one file holds the quota and its period; in version 1 each has its own.
 		text := g.text("cpu.max")
 		if g.old {
 			text = g.text("cpu.cfs_quota_us") + " " + g.text("cpu.cfs_period_us")
@@ -57,9 +57,9 @@ func (m *Machine) processors(affinity int) int {
 	return max(1, int(math.Ceil(n)))
 }
 
-// Processes returns how many processes and threads, its own included, this process may come to:
-// the least of what the limit on those of its user and the limits of its control group and each
-// of its ancestors leave, or math.MaxInt64. See getrlimit(2), RLIMIT_NPROC, and cgroup-v2.rst,
+// Processes returns how many processes and threads, including its own, this process can have. That is
+// the smallest number that the user's limit and the limits of its control group and the group's
+// ancestors allow, or math.MaxInt64 without limits. See getrlimit(2), RLIMIT_NPROC, and cgroup-v2.rst,
 // "pids.max".
 func (m *Machine) Processes() int64 { return m.processes(kernel.UserProcesses(), kernel.Threads) }
 
@@ -73,8 +73,8 @@ func (m *Machine) processes(least int64, own func() int64) int64 {
 	return least
 }
 
-// Load returns how many processes and threads of the whole machine have something to do, without
-// the calling one: they run, wait for a processor, or wait for a disk. See proc(5), /proc/stat.
+// Load returns how many processes and threads of the whole machine, except the calling one, run, wait
+// for a processor, or wait for a disk. See proc(5), /proc/stat.
 func (m *Machine) Load() (float64, error) {
 	text, err := m.read("/proc/stat")
 	if err != nil {
@@ -88,9 +88,9 @@ func (m *Machine) Load() (float64, error) {
 	return float64(max(0, running-1) + blocked), nil
 }
 
-// Memory returns how many bytes are free, or can be made free without swapping, and how many there
-// are in all. That is what the machine has or, if it is less, what the control group and each of
-// its ancestors allow. See proc(5), /proc/meminfo, and cgroup-v2.rst, "memory.max".
+// Memory returns how many bytes are free or can be freed without swapping, and how many there are in
+// total. These are the numbers of the machine or, if they are less, those of the control group or one
+// of its ancestors. See proc(5), /proc/meminfo, and cgroup-v2.rst, "memory.max".
 func (m *Machine) Memory() (free, total int64, err error) {
 	text, err := m.read("/proc/meminfo")
 	if err != nil {
@@ -116,7 +116,7 @@ func (m *Machine) Memory() (free, total int64, err error) {
 	return free, total, nil
 }
 
-// number returns the number that follows a name at the beginning of a line.
+// number returns the number that follows name at the beginning of a line. ok is false if there is none.
 func number(text []byte, name string) (n int64, ok bool) {
 	for line := range bytes.Lines(text) {
 		if len(line) > 100 || !bytes.HasPrefix(line, []byte(name)) {
@@ -134,23 +134,23 @@ func number(text []byte, name string) (n int64, ok bool) {
 type group struct {
 	machine *Machine
 	dir     string
-	old     bool // of version 1
+	old     bool // version 1
 }
 
-// text returns what a file of the group holds, or "".
+// text returns the content of a file of the group, or "" if it cannot be read.
 func (g group) text(name string) string {
 	text, _ := g.machine.read(path.Join(g.dir, name))
 	return string(text)
 }
 
-// number returns the number that a file of the group holds, if it does.
+// number returns the number in a file of the group. ok is false if there is none.
 func (g group) number(name string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(g.text(name)), 10, 64)
 	return n, err == nil
 }
 
-// groups is an iter.Seq of the control groups that control a resource for this process: its own
-// and the ancestors of that up to the mount point.
+// groups is an iter.Seq of the control groups that control a resource for this process: the process's
+// own group and its ancestors up to the mount point.
 func (m *Machine) groups(controller string) func(yield func(group) bool) {
 	return func(yield func(group) bool) {
 		text, _ := m.read("/proc/self/cgroup") // unreadable without control groups
@@ -183,71 +183,70 @@ func (m *Machine) groups(controller string) func(yield func(group) bool) {
 	}
 }
 
-// Deaths tells which processes the kernel has killed for want of memory. It is safe for
+// OOMKills counts the processes that the kernel has killed because memory was short. It is safe for
 // concurrent use.
-type Deaths struct {
+type OOMKills struct {
 	machine *Machine
 
-	mu      sync.Mutex
-	count   int64 // processes that were killed, at the last look; math.MaxInt64 before the first
-	untold  int64 // of them, those that nobody has asked about
-	looked  time.Time
-	waiting *time.Timer
+	mu        sync.Mutex
+	count     int64 // kills at the last look; math.MaxInt64 before the first look
+	unclaimed int64 // kills that Claim has not returned yet
+	lastLook  time.Time
+	timer     *time.Timer // for the first look
 }
 
-// A look costs more than the start of a short run may take, so the first one comes later; and
-// what was not asked about soon concerns somebody else.
+// The first look is delayed, because it costs more than the start of a short run may take. Kills
+// that are not claimed soon were not of this run's processes.
 const (
-	firstLook = 50 * time.Millisecond
-	tellsFor  = time.Second
+	firstLook   = 50 * time.Millisecond
+	claimWithin = time.Second
 )
 
-// NewDeaths returns a Deaths that counts from 50 ms later on. Close it.
-func NewDeaths(m *Machine) *Deaths {
-	d := &Deaths{machine: m, count: math.MaxInt64}
-	d.waiting = time.AfterFunc(firstLook, func() { d.look(time.Now()) })
+// NewOOMKills returns an OOMKills that starts to count after 50 ms. The caller must close it.
+func NewOOMKills(m *Machine) *OOMKills {
+	d := &OOMKills{machine: m, count: math.MaxInt64}
+	d.timer = time.AfterFunc(firstLook, func() { d.look(time.Now()) })
 	return d
 }
 
-// Close ends the wait for the first look.
-func (d *Deaths) Close() { d.waiting.Stop() }
+// Close cancels the first look.
+func (d *OOMKills) Close() { d.timer.Stop() }
 
-// Another reports whether one more process was killed than Another has reported, since it was
-// asked before. Of processes that are killed together, each is told if they are asked about
-// within a second.
-func (d *Deaths) Another() bool {
+// Claim reports whether the kernel has killed a process that no earlier call has claimed, and claims
+// it. If several processes are killed at once, each can be claimed within a second.
+func (d *OOMKills) Claim() bool {
 	d.look(time.Now())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.untold == 0 {
+	if d.unclaimed == 0 {
 		return false
 	}
-	d.untold--
+	d.unclaimed--
 	return true
 }
 
-func (d *Deaths) look(now time.Time) {
+func (d *OOMKills) look(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	count, ok := d.machine.deaths()
+	count, ok := d.machine.oomKills()
 	if !ok {
 		return
 	}
-	if now.Sub(d.looked) > tellsFor {
-		d.untold = 0
+	if now.Sub(d.lastLook) > claimWithin {
+		d.unclaimed = 0
 	}
-	d.untold += max(0, count-d.count)
-	d.count, d.looked = count, now
+	d.unclaimed += max(0, count-d.count)
+	d.count, d.lastLook = count, now
 }
 
-// deaths returns how many processes of this one's control group the kernel has killed for want
-// of memory or, without a group that counts them, how many of the machine.
-func (m *Machine) deaths() (n int64, ok bool) {
+// oomKills returns how many processes the kernel has killed because memory was short: processes of this
+// process's control group or, if no group counts them, of the machine.
+func (m *Machine) oomKills() (n int64, ok bool) {
 	for g := range m.groups("memory") {
 		if n, ok := number([]byte(g.text("memory.events")), "oom_kill"); ok {
 			return n, true
 		}
-		break // the ancestors count those of others, too
+		break // the ancestors also count processes of other groups
 	}
 	text, _ := m.read("/proc/vmstat")
 	return number(text, "oom_kill")

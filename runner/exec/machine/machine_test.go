@@ -14,7 +14,7 @@ import (
 
 func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 
-// of returns a machine with these files.
+// of returns a machine with the given files.
 func of(root fstest.MapFS) *Machine {
 	return &Machine{func(name string) ([]byte, error) { return root.ReadFile(name[1:]) }}
 }
@@ -65,20 +65,20 @@ func TestDeaths(t *testing.T) {
 		if root["sys/fs/cgroup/a/memory.events"] != nil {
 			last = "sys/fs/cgroup/a/memory.events"
 		}
-		d, now := &Deaths{machine: of(root), count: math.MaxInt64}, time.Unix(1e9, 0)
+		d, now := &OOMKills{machine: of(root), count: math.MaxInt64}, time.Unix(1e9, 0)
 		d.look(now)
-		require.False(t, d.Another())
+		require.False(t, d.Claim())
 		root[last] = file("oom_kill 9\n")
-		require.True(t, d.Another())
-		require.True(t, d.Another(), "both were killed at once")
-		require.False(t, d.Another())
+		require.True(t, d.Claim())
+		require.True(t, d.Claim(), "both were killed at once")
+		require.False(t, d.Claim())
 		root[last] = file("oom_kill 12\n")
 		d.look(time.Now())
-		require.EqualValues(t, 3, d.untold)
-		d.look(time.Now().Add(2 * tellsFor))
-		require.Zero(t, d.untold, "they were somebody else's")
+		require.EqualValues(t, 3, d.unclaimed)
+		d.look(time.Now().Add(2 * claimWithin))
+		require.Zero(t, d.unclaimed, "they were processes of another group")
 	}
-	d := NewDeaths(of(fstest.MapFS{}))
+	d := NewOOMKills(of(fstest.MapFS{}))
 	defer d.Close()
-	require.False(t, d.Another(), "nothing counts them")
+	require.False(t, d.Claim(), "nothing counts them")
 }

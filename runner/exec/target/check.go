@@ -14,8 +14,8 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// stale returns why a task has to run; "" if it need not. Then its stamp is that of what
-// there is.
+// stale returns why a task has to run, or "" if it need not. In the latter case the task's stamp
+// describes the existing files.
 func (f *Files) stale(t *task.Task) string {
 	m := t.Makes
 	switch {
@@ -29,7 +29,7 @@ func (f *Files) stale(t *task.Task) string {
 	var oldest file
 	since := int64(math.MaxInt64)
 	for i, target := range m.Targets {
-		now, why := f.target(t, target.Path)
+		now, why := f.statTarget(t, target.Path)
 		switch {
 		case why != "":
 			return why
@@ -41,7 +41,7 @@ func (f *Files) stale(t *task.Task) string {
 			oldest = now
 		}
 	}
-	in := f.settled(t)
+	in := f.settledInputs(t)
 	switch {
 	case in.missing != "":
 		return "its input " + in.missing + " is missing"
@@ -54,15 +54,15 @@ func (f *Files) stale(t *task.Task) string {
 	return ""
 }
 
-// file is a file that exists.
+// file is an existing file.
 type file struct {
 	name  string
 	mtime time.Time
 	ctime int64 // in nanoseconds since 1970
 }
 
-// target returns what there is of a target. If that cannot be up to date, why tells.
-func (f *Files) target(t *task.Task, name string) (now file, why string) {
+// statTarget returns the file of a target. If the target cannot be up to date, why gives the reason.
+func (f *Files) statTarget(t *task.Task, name string) (now file, why string) {
 	var st unix.Stat_t
 	switch err := stat(t.PathIn(f.Dir, name), &st); {
 	case name == "":
@@ -79,23 +79,23 @@ func (f *Files) target(t *task.Task, name string) (now file, why string) {
 	return file{name, time.Unix(st.Mtim.Unix()), st.Ctim.Nano()}, ""
 }
 
-// Racy is how long after a change of a file another one may leave its time the same: the
+// Racy is how long after a change of a file another change may leave the file's time the same: the
 // longest tick of the clock from which the kernel takes that time.
 const Racy = 10 * time.Millisecond
 
-// inputs is what was seen of the inputs of a task.
+// inputs describes the inputs of a task at one moment.
 type inputs struct {
 	newest  file
-	missing string // one that does not exist
+	missing string // an input that does not exist; "" if there is none
 
-	// with a journal; without one, sum and settled are as if there were no inputs
+	// Only with a journal. Without one, sum and settled are as if there were no inputs.
 	sum     uint64    // see task.Stamp
-	began   time.Time // before they were looked at
-	settled time.Time // when any later change alters sum; zero for at once
+	began   time.Time // when scan started
+	settled time.Time // after this time any change alters sum; zero if any change does
 }
 
-// look looks at the inputs of a task. A target is none.
-func (f *Files) look(t *task.Task) (in inputs) {
+// scan looks at the inputs of a task. Targets do not count as inputs.
+func (f *Files) scan(t *task.Task) (in inputs) {
 	m := t.Makes
 	in.began = time.Now()
 	sum := fnv.New64a() // RFC 9923; it must stay the same: journals hold it
@@ -110,7 +110,7 @@ func (f *Files) look(t *task.Task) (in inputs) {
 		var st unix.Stat_t
 		path := t.PathIn(f.Dir, name)
 		err := stat(path, &st)
-		if f.DryRun && f.pretended(path) {
+		if f.DryRun && f.isPretended(path) {
 			st.Mode, st.Mtim, err = unix.S_IFREG, unix.NsecToTimespec(time.Now().UnixNano()), nil
 		}
 		switch {
@@ -129,31 +129,32 @@ func (f *Files) look(t *task.Task) (in inputs) {
 	in.sum = sum.Sum64()
 	if now := time.Now().Add(Racy); f.Notice != nil && !f.DryRun && in.newest.mtime.After(now) {
 		f.future.Do(func() {
-			f.Notice("the time of " + in.newest.name + " is in the future, so what is made of it counts as old: touch it")
+			f.Notice("the time of " + in.newest.name + " is in the future, so targets made from it count as old: touch it")
 		})
 	}
 	return in
 }
 
-// pretend notes what a task would make, so that it is new to those that read it.
+// pretend records the files that a task would make, so that they count as new for the tasks that read
+// them.
 func (f *Files) pretend(t *task.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.would == nil {
-		f.would = map[string]bool{}
+	if f.pretended == nil {
+		f.pretended = map[string]bool{}
 	}
 	for _, target := range t.Makes.Targets {
-		f.would[filepath.Clean(t.PathIn(f.Dir, target.Path))] = true
+		f.pretended[filepath.Clean(t.PathIn(f.Dir, target.Path))] = true
 	}
 }
 
-func (f *Files) pretended(path string) bool {
+func (f *Files) isPretended(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.would[filepath.Clean(path)]
+	return f.pretended[filepath.Clean(path)]
 }
 
-// add adds a file to the stamp.
+// add adds a file to the sum.
 func (in *inputs) add(sum io.Writer, name string, st *unix.Stat_t) {
 	text := []byte(name)
 	for _, n := range [...]int64{int64(len(name)), st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)} {
@@ -166,17 +167,18 @@ func (in *inputs) add(sum io.Writer, name string, st *unix.Stat_t) {
 	}
 }
 
-// settled looks at the inputs of a task once any later change alters their sum, however soon it comes.
-func (f *Files) settled(t *task.Task) inputs {
-	in := f.look(t)
+// settledInputs looks at the inputs of a task. It waits until any later change, however soon, will
+// alter their sum.
+func (f *Files) settledInputs(t *task.Task) inputs {
+	in := f.scan(t)
 	wait := time.Until(in.settled)
 	if wait <= 0 {
 		return in
 	}
 	time.Sleep(wait)
-	in = f.look(t)
+	in = f.scan(t)
 	if time.Until(in.settled) > 0 {
-		// It is being written, so what is made of it now is not up to date.
+		// An input is being written, so a target made now is not up to date.
 		in.sum += uint64(time.Now().UnixNano())
 	}
 	return in

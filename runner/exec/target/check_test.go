@@ -22,7 +22,7 @@ func at(t *testing.T, name string, ns int64) {
 	require.NoError(t, os.Chtimes(name, time.Time{}, time.Unix(1e9, ns)))
 }
 
-// check returns why a task has to run; "" if it need not.
+// check returns why a task has to run, or "" if it need not.
 func check(t *testing.T, cfg Config, tk *task.Task) string {
 	t.Helper()
 	res := New(cfg).Check(tk)
@@ -44,8 +44,8 @@ func TestResultOfCheck(t *testing.T) {
 	require.Same(t, tk.Makes.Done, New(journal).Check(tk))
 }
 
-// Whatever is written after an attempt has begun, or a check is over, alters the stamp, even
-// if the clock of the file system has not ticked since.
+// A write after an attempt has begun or a check has ended alters the stamp, even if the clock of
+// the file system has not ticked since.
 func TestRacyInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := New(journal)
@@ -79,7 +79,7 @@ func TestSettle(t *testing.T) {
 		write := func() { require.NoError(t, os.Chtimes("in", time.Time{}, time.Now())) }
 		settle := func() (sum uint64, took time.Duration) {
 			began := time.Now()
-			return f.settled(tk).sum, time.Since(began)
+			return f.settledInputs(tk).sum, time.Since(began)
 		}
 		write()
 		quiet, took := settle()

@@ -10,10 +10,10 @@ import (
 	"crew/runner/decide/task"
 )
 
-// holdTarget names a target that this process is to begin to make before it waits.
+// holdTarget is the variable that names a target. The process begins to make the target and then waits.
 const holdTarget = "CREW_TEST_HOLD_TARGET"
 
-// TestMain lets the test binary be another run.
+// TestMain lets the test binary act as another run.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022)
 	if path := os.Getenv(holdTarget); path != "" {

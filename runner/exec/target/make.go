@@ -18,15 +18,15 @@ import (
 
 // out is a target that an attempt makes under a temporary name.
 type out struct {
-	name       string // as the task has it
-	path, temp string // as this process has the target and its temporary name
+	name       string // as written in the task
+	path, temp string // the target and its temporary name, as paths for this process
 	dir        *dir
-	st         unix.Stat_t // of what was made
+	st         unix.Stat_t // status of the made file
 }
 
-// Begin prepares an attempt. If its task makes files under temporary names, it chooses
-// these, makes missing directories and removes leftovers. It returns nil, or the result
-// of an attempt that cannot start.
+// Begin prepares an attempt. If its task makes files under temporary names, Begin chooses the names,
+// makes missing directories and removes leftovers. It returns nil, or the result of an attempt that
+// cannot start.
 func (f *Files) Begin(a task.Attempt) *task.Result {
 	if f.DryRun {
 		f.pretend(a.Task)
@@ -34,12 +34,12 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	}
 	m := a.Task.Makes
 	if f.Journal {
-		m.Stamp.Inputs = f.settled(a.Task).sum
+		m.Stamp.Inputs = f.settledInputs(a.Task).sum
 	}
 	temp := f.dirs.newTemp()
-	outs, err := f.open(a.Task, temp)
+	outs, err := f.prepareAll(a.Task, temp)
 	if err != nil {
-		f.leave(outs)
+		f.releaseDirs(outs)
 		now := time.Now()
 		return &task.Result{
 			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
@@ -50,23 +50,23 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 		return nil
 	}
 	m.Temp = temp
-	if m.Stdout { // nobody may read meanwhile what is for few
+	if m.Stdout { // the unfinished file must not be readable by more users than the old one
 		m.Mode = permissions(outs[len(outs)-1].path)
 	}
 	f.mu.Lock()
-	f.works[temp] = outs
+	f.begun[temp] = outs
 	f.mu.Unlock()
 	return nil
 }
 
-// open prepares the targets that t makes under names that begin with temp. After an error, outs are
-// those up to the one that it concerns.
-func (f *Files) open(t *task.Task, temp string) (outs []out, err error) {
+// prepareAll prepares the targets that t makes under names that begin with temp. After an error, outs
+// ends with the target that the error is about.
+func (f *Files) prepareAll(t *task.Task, temp string) (outs []out, err error) {
 	for _, target := range t.Makes.Targets {
 		if !target.Temp {
 			continue
 		}
-		if t.Dir != "" && !t.Makes.Far && outs == nil { // it is not for crew to make it
+		if t.Dir != "" && !t.Makes.Far && outs == nil { // crew does not make the task's working directory
 			if err := stat(t.Dir, new(unix.Stat_t)); err != nil {
 				return nil, fmt.Errorf("change to directory %s: %w", t.Dir, err)
 			}
@@ -83,14 +83,15 @@ func (f *Files) open(t *task.Task, temp string) (outs []out, err error) {
 	return outs, err
 }
 
-// prepare prepares a target.
+// prepare makes the directory of a target, sets its temporary name, and checks that the target can be
+// made.
 func (f *Files) prepare(o *out, temp string) (err error) {
 	i := task.BaseIndex(o.path)
 	base := o.path[i:]
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("%q cannot be made: it does not end with a name", o.name)
 	}
-	if o.dir, err = f.dirs.use(where(o.path)); err != nil {
+	if o.dir, err = f.dirs.acquire(dirOf(o.path)); err != nil {
 		return err
 	}
 	o.temp = o.path[:i] + temp + base
@@ -102,22 +103,22 @@ func (f *Files) prepare(o *out, temp string) (err error) {
 		return &os.PathError{Op: "stat", Path: o.temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
 	if stat(o.path, &o.st) == nil {
-		err = f.allowed(o)
+		err = f.checkKind(o)
 	}
 	if err == nil {
-		o.dir.clean(where(o.path), base)
+		o.dir.clean(dirOf(o.path), base)
 	}
 	return err
 }
 
-// where returns the directory of a path.
-func where(path string) string {
+// dirOf returns the directory of a path.
+func dirOf(path string) string {
 	name := path[:task.BaseIndex(path)]
 	return cmp.Or(strings.TrimRight(name, "/"), name, ".")
 }
 
-// allowed returns an error if what is there can neither be a target nor be replaced by one.
-func (f *Files) allowed(o *out) error {
+// checkKind returns an error if o.st is of a kind that can neither be a target nor be replaced by one.
+func (f *Files) checkKind(o *out) error {
 	switch format := o.st.Mode & unix.S_IFMT; {
 	case format == unix.S_IFREG || format == unix.S_IFLNK || format == unix.S_IFDIR && f.Directories:
 		return nil
@@ -131,36 +132,36 @@ func (f *Files) allowed(o *out) error {
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// leave ends the use of the directories.
-func (f *Files) leave(outs []out) {
+// releaseDirs releases the directories of outs.
+func (f *Files) releaseDirs(outs []out) {
 	for _, o := range outs {
-		f.dirs.leave(o.dir)
+		f.dirs.release(o.dir)
 	}
 }
 
-// End gives what an attempt has made its final names if that has succeeded, and removes it
-// otherwise. If it cannot be kept, or is not there, the attempt has failed.
+// End gives the files that an attempt made their final names if it succeeded, and removes them
+// otherwise. If a file is missing or cannot be kept, the attempt counts as failed.
 func (f *Files) End(r *task.Result) {
 	temp := r.Task.Makes.Temp
 	f.mu.Lock()
-	outs := f.works[temp]
-	delete(f.works, temp)
+	outs := f.begun[temp]
+	delete(f.begun, temp)
 	f.mu.Unlock()
 	if !f.DryRun {
 		f.finish(outs, r)
 	}
-	f.leave(outs)
+	f.releaseDirs(outs)
 	if f.Journal && r.Outcome == task.OK {
-		r.Task.Makes.Stamp.Since = f.since(r.Task)
+		r.Task.Makes.Stamp.Since = f.firstChange(r.Task)
 	}
 }
 
-// finish ends what Begin began.
+// finish commits or removes the files of an attempt.
 func (f *Files) finish(outs []out, r *task.Result) {
 	if r.Outcome == task.OK {
-		err := f.lacks(r.Task)
+		err := f.checkMade(r.Task)
 		if err == nil {
-			err = f.keep(outs)
+			err = f.commit(outs)
 		}
 		if err == nil {
 			return
@@ -172,19 +173,20 @@ func (f *Files) finish(outs []out, r *task.Result) {
 	}
 }
 
-// lacks returns an error if a file is missing that the command of a task makes under its own name.
-func (f *Files) lacks(t *task.Task) error {
+// checkMade returns an error if the command of a task did not make a file that it makes under its final
+// name.
+func (f *Files) checkMade(t *task.Task) error {
 	for _, target := range t.Makes.Targets {
 		if err := stat(t.PathIn(f.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
-			return wasNotMade(target.Path)
+			return errNotMade(target.Path)
 		}
 	}
 	return nil
 }
 
-func wasNotMade(name string) error { return errors.New(name + " was not made") }
+func errNotMade(name string) error { return errors.New(name + " was not made") }
 
-// permissions returns those of the file that has a name, or 0.
+// permissions returns the permissions of a regular file, or 0 if there is none at path.
 func permissions(path string) uint32 {
 	var st unix.Stat_t
 	if stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -193,29 +195,30 @@ func permissions(path string) uint32 {
 	return uint32(st.Mode & 0o777)
 }
 
-// since returns when the first of the targets that are there last changed.
-func (f *Files) since(t *task.Task) int64 {
+// firstChange returns when the first of the existing targets last changed.
+func (f *Files) firstChange(t *task.Task) int64 {
 	first := int64(math.MaxInt64)
 	for _, target := range t.Makes.Targets {
-		if now, why := f.target(t, target.Path); why == "" {
+		if now, why := f.statTarget(t, target.Path); why == "" {
 			first = min(first, now.ctime)
 		}
 	}
 	return first
 }
 
-// keep gives what was made its final names. After an error, each is as it was, or whole.
-func (f *Files) keep(outs []out) error {
+// commit gives the made files their final names. After an error, each target is either unchanged or
+// complete.
+func (f *Files) commit(outs []out) error {
 	for i := range outs {
 		o := &outs[i]
 		err := lstat(o.temp, &o.st)
 		switch {
 		case err == unix.ENOENT:
-			return wasNotMade(o.name)
+			return errNotMade(o.name)
 		case err != nil:
 			return &os.PathError{Op: "stat", Path: o.temp, Err: err}
 		}
-		if err := f.allowed(o); err != nil {
+		if err := f.checkKind(o); err != nil {
 			return err
 		}
 		if o.st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -236,10 +239,10 @@ func (f *Files) keep(outs []out) error {
 	return nil
 }
 
-// rename gives what was made its final name, and the permissions that the old file had. Of links,
-// the last one's is that name.
+// rename gives a made file its final name and the permissions of the old file. If the target is a
+// symbolic link, the file at the end of the links is replaced.
 func (f *Files) rename(o *out) error {
-	o.path = behind(o.path)
+	o.path = followLinks(o.path)
 	if mode := permissions(o.path); mode != 0 && o.st.Mode&unix.S_IFMT == unix.S_IFREG && mode != uint32(o.st.Mode&0o777) {
 		if err := unix.Chmod(o.temp, mode); err != nil {
 			return err
@@ -248,22 +251,22 @@ func (f *Files) rename(o *out) error {
 	err := kernel.IgnoreEINTR(func() error { return unix.Rename(o.temp, o.path) })
 	switch {
 	case err == unix.EXDEV && o.st.Mode&unix.S_IFMT == unix.S_IFREG:
-		return f.across(o)
+		return f.copyAcross(o)
 	case isDir(&o.st) && (err == unix.ENOTEMPTY || err == unix.EEXIST):
 		return f.exchange(o)
 	case err == nil && !isDir(&o.st) && o.st.Nlink > 1:
-		Remove(o.temp) // if the target was another link to it, nothing was renamed
+		Remove(o.temp) // rename(2) does nothing if both names are links to the same file
 	}
 	return err
 }
 
-// mostLinks is how many links in a row behind follows; Linux follows as many.
-const mostLinks = 40
+// maxLinks is how many links in a row followLinks follows; Linux follows as many.
+const maxLinks = 40
 
-// behind returns what the links lead to of which the first has a name, whether there is something
-// or not.
-func behind(path string) string {
-	for range mostLinks {
+// followLinks follows symbolic links from path on, and returns the first path that is not a link. It
+// need not exist.
+func followLinks(path string) string {
+	for range maxLinks {
 		to, err := os.Readlink(path)
 		switch {
 		case err != nil:
@@ -276,14 +279,15 @@ func behind(path string) string {
 	return path
 }
 
-// across copies what was made to another file system, to which a link leads, and renames it there.
-func (f *Files) across(o *out) error {
-	d, err := f.dirs.use(where(o.path))
+// copyAcross copies a made file to another file system, to which a link leads, and renames the copy
+// there.
+func (f *Files) copyAcross(o *out) error {
+	d, err := f.dirs.acquire(dirOf(o.path))
 	if err != nil {
 		return err
 	}
-	defer f.dirs.leave(d)
-	there := out{path: o.path, temp: f.beside(o.path), st: o.st}
+	defer f.dirs.release(d)
+	there := out{path: o.path, temp: f.tempBeside(o.path), st: o.st}
 	defer Remove(there.temp)
 	from, err := os.Open(o.temp)
 	if err != nil {
@@ -303,18 +307,18 @@ func (f *Files) across(o *out) error {
 	return err
 }
 
-// beside returns a temporary name for what is to be beside a file.
-func (f *Files) beside(path string) string {
+// tempBeside returns a temporary name in the directory of a file.
+func (f *Files) tempBeside(path string) string {
 	i := task.BaseIndex(path)
 	return path[:i] + f.dirs.newTemp() + path[i:]
 }
 
-// exchange replaces a directory by one that was made, and removes the old one.
+// exchange replaces a directory by the made one, and removes the old one.
 func (f *Files) exchange(o *out) error {
 	old := o.temp
 	err := kernel.Exchange(o.temp, o.path)
 	if err == unix.EINVAL || errors.Is(err, errors.ErrUnsupported) {
-		old, err = f.move(o)
+		old, err = f.swap(o)
 	}
 	if err == nil {
 		Remove(old)
@@ -322,10 +326,10 @@ func (f *Files) exchange(o *out) error {
 	return err
 }
 
-// move does what exchange does on a file system that cannot: between two renames, nothing
-// has the final name. It returns the name of the old directory, which is to be removed.
-func (f *Files) move(o *out) (old string, err error) {
-	old = f.beside(o.path)
+// swap does the work of exchange on a file system that cannot exchange names. Between its two renames
+// nothing has the final name. It returns the name of the old directory, which the caller must remove.
+func (f *Files) swap(o *out) (old string, err error) {
+	old = f.tempBeside(o.path)
 	if err = unix.Rename(o.path, old); err != nil {
 		return "", err
 	}

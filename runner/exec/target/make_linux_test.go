@@ -59,7 +59,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// What was made is on disk before it has its final name: none of its pages is dirty.
+// A made file is on disk before it gets its final name: none of its pages is dirty.
 func TestSynced(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dirty := func(name string) uint64 {
@@ -82,7 +82,7 @@ func TestSynced(t *testing.T) {
 	require.Zero(t, dirty("dir/sub/file"))
 }
 
-// What is mounted in a directory that a task was making is not part of it.
+// A file system mounted in a directory that a task was making is not removed with it.
 func TestMounts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put(t, "precious/file", "")

@@ -60,18 +60,18 @@ func (a *attempt) tree(name, text string) *attempt {
 	return a
 }
 
-// end ends the attempt, and returns its outcome then. No temporary name is left.
+// end ends the attempt and returns the final outcome. No temporary name may be left.
 func (a *attempt) end(o task.Outcome) (task.Outcome, error) {
 	a.t.Helper()
 	r := &task.Result{Task: a.Task, Attempt: a.Number, Outcome: o}
 	a.f.End(r)
-	require.Empty(a.t, a.f.works)
+	require.Empty(a.t, a.f.begun)
 	require.Empty(a.t, temporary(a.t))
 	require.Empty(a.t, marks(a.t))
 	return r.Outcome, r.Err
 }
 
-// ok has an attempt that succeeds keep what it has made.
+// ok ends a successful attempt and checks that its files are kept.
 func (a *attempt) ok() {
 	a.t.Helper()
 	o, err := a.end(task.OK)
@@ -79,7 +79,7 @@ func (a *attempt) ok() {
 	require.Equal(a.t, task.OK, o)
 }
 
-// fails has an attempt that succeeds fail, as what it has made cannot be kept.
+// fails ends a successful attempt and checks that it fails because its files cannot be kept.
 func (a *attempt) fails(text string) {
 	a.t.Helper()
 	o, err := a.end(task.OK)
@@ -95,12 +95,12 @@ func refused(t *testing.T, f *Files, tk *task.Task) string {
 	require.NotNil(t, res)
 	require.Equal(t, task.StartFailed, res.Outcome)
 	require.Equal(t, 126, res.Code)
-	require.Empty(t, f.works)
+	require.Empty(t, f.begun)
 	require.Empty(t, tk.Makes.Temp)
 	return res.Err.Error()
 }
 
-// temporary returns the temporary names below the working directory, but not those of marks.
+// temporary returns the temporary names below the working directory, except mark files.
 func temporary(t *testing.T) (list []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
@@ -112,7 +112,7 @@ func temporary(t *testing.T) (list []string) {
 	return list
 }
 
-// marks returns the files of marks in the working directory.
+// marks returns the mark files in the working directory.
 func marks(t *testing.T) []string {
 	t.Helper()
 	list, err := filepath.Glob(tempStart + strings.Repeat("?", digits) + ".")
@@ -138,7 +138,7 @@ var (
 	journal = Config{Journal: true, Directories: true}
 )
 
-// Whatever the outcome, the final name has what it had, or all that was made.
+// With any outcome, the target is either unchanged or complete.
 func TestOutcomes(t *testing.T) {
 	for o := task.OK; o < task.Outcomes; o++ {
 		t.Run(o.String(), func(t *testing.T) {
@@ -172,18 +172,18 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// Where directories cannot be exchanged, they are moved.
+// Directories that cannot be exchanged are renamed one after the other.
 func TestMoveDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put(t, "d/file", "old")
 	f := New(journal)
 	a := begin(t, f, making("d")).tree("d", "new")
-	o := &f.works[a.Task.Makes.Temp][0]
-	old, err := f.move(o)
+	o := &f.begun[a.Task.Makes.Temp][0]
+	old, err := f.swap(o)
 	require.NoError(t, err)
 	require.Equal(t, "new", read(t, "d/sub/file"))
 	require.Equal(t, "old", read(t, old+"/file"))
-	_, err = f.move(o)
+	_, err = f.swap(o)
 	require.ErrorIs(t, err, unix.ENOENT)
 	require.Equal(t, "new", read(t, "d/sub/file"), "it is moved back")
 	require.NoError(t, os.RemoveAll(old))
@@ -242,18 +242,18 @@ func TestLocks(t *testing.T) {
 
 	// With few descriptors there are fewer marks.
 	f = New(plain)
-	f.dirs.most = 0
+	f.dirs.maxOpen = 0
 	a = begin(t, f, making("a")).write("a", "")
 	require.Zero(t, f.dirs.open)
 	f.End(&task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK})
 	require.FileExists(t, "a")
 }
 
-// A run can forget the directories that it has seen.
+// A run can forget directories that it has used.
 func TestManyDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := New(plain)
-	for i := range mostDirs {
+	for i := range maxDirs {
 		f.dirs.byID[[2]uint64{0, ^uint64(i)}] = &dir{}
 	}
 	put(t, ".crew-12345678.a", "")

@@ -23,7 +23,7 @@ type workshop struct {
 	a    *attempt
 }
 
-// Each story of testdata/stories.txt has steps, and behind > what there is to see.
+// Each story of testdata/stories.txt consists of steps, each followed by > and the expected state.
 func TestStories(t *testing.T) {
 	stories, err := os.ReadFile("testdata/stories.txt")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// do takes a step.
+// do executes a step.
 func (w *workshop) do(op string, args []string) {
 	var err error
 	switch op {
@@ -117,7 +117,7 @@ func (w *workshop) temp(name string) string {
 	return w.a.temp(name)
 }
 
-// see returns what there is to see.
+// see returns the visible state.
 func (w *workshop) see(what string, args []string) string {
 	switch what {
 	case "why": // it has to run

@@ -191,9 +191,9 @@ func (w *wiring) watchMachine() {
 		return
 	}
 	here := machine.New("")
-	deaths := machine.NewDeaths(here)
-	w.onClose(deaths.Close)
-	w.run.SetMachine(runner.Machine{Starved: deaths.Another, Figures: func() (processes float64, free int64) {
+	kills := machine.NewOOMKills(here)
+	w.onClose(kills.Close)
+	w.run.SetMachine(runner.Machine{Starved: kills.Claim, Figures: func() (processes float64, free int64) {
 		processes, _ = here.Load()
 		free, _, err := here.Memory()
 		if err != nil {
