@@ -347,7 +347,7 @@ func (r *Run) startAttempts(fx *core.Effects, reuse *handoff) {
 		go r.serve(slot)
 	}
 	if r.streamer != nil && reuse != nil {
-		reuse.attempts, reuse.left = fx.Taken, fx.Left
+		reuse.attempts, reuse.expect = fx.Taken, fx.Expect
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // handoff holds what a goroutine that brings a fact takes over from the door.
 type handoff struct {
 	attempts []task.Attempt   // to run: one, or those in the goroutine's slot of a Streamer
-	left     task.Expectation // what that slot has to expect
+	expect   task.Expectation // what that slot has to expect
 
 	one      [1]task.Attempt
 	ctx      context.Context // that attempt's alone, so a late end finds nobody
@@ -43,7 +43,7 @@ func (r *Run) report(t *handoff, slot task.Slot, ended []*task.Result, fact func
 	if r.rec != nil && len(ended) > 0 {
 		r.recordEnds(t, slot, ended)
 	}
-	t.attempts, t.left = nil, task.ExpectNone // if the run is over
+	t.attempts, t.expect = nil, task.ExpectNone // if the run is over
 	r.do(fact, t)
 	r.recordStarts(t)
 	if r.rec != nil && len(ended) > 0 && len(t.attempts) == 0 {
@@ -115,7 +115,7 @@ func (r *Run) serve(slot task.Slot) {
 		if unmade != nil {
 			r.streamer.Wake(slot.ID)
 		}
-		return t.attempts, t.left
+		return t.attempts, t.expect
 	}
 	for again := true; again; {
 		r.streamer.Serve(slot, swap)

@@ -2,62 +2,66 @@ package sched
 
 import "slices"
 
-// Claim is what an item takes beside a place of a slot. Items share it, and it does not change.
+// Claim is the need of an item that takes more than a place. Items may share a Claim; it must not
+// change.
 type Claim struct {
-	Places int // on one host, at most as many as the host with the most has; less than 1 counts as 1
+	Places int // on one host, at most all places of the largest; less than 1 counts as 1
 	Units  []Units
 }
 
-// Units are some of the units of a limit. Cap is its index in Limits.Caps or, for one of hosts,
-// len(Limits.Caps) and more: the index in Stock goes on from there.
-type Units struct{ Cap, N int } // N is from 1 to all, or any number of a limit of hosts
+// Units are N units of a limit. Cap is the index of the limit: in Limits.Caps or, from
+// len(Limits.Caps) on, in Slot.Stock.
+type Units struct{ Cap, N int } // N is from 1 to all units; for a limit of hosts, it may exceed them
 
-// patience is how many items may pass one that waits for what it claims, for each place there
-// is, before that is kept for it.
+// patience is how many items, for each place in the slots, may overtake a waiting item before its
+// claim is reserved.
 const patience = 4
 
-// claims holds the items that wait for what they claim, and what is taken. An item takes all at
-// once, and waits without any of it. Those with the same claim form a line, whose first item
-// goes once there is enough for it. Meanwhile others of its rank or a lower one pass: of those
-// that take something that it claims, 4 for each place that there is. From then on, or once an
-// item of a higher rank would pass, its line is late, and what it claims is kept for it: of the
-// late lines the first one, in order of rank and of ID, has what several claim.
+// claims holds the items that wait for their claims, and counts the units that are taken. The
+// rules:
 //
-// An item that claims several places or units of a host takes all of them there. They are kept
-// for it on one host, which others leave to it; it may still start on another.
+//  1. An item takes everything that it claims at once. Until then it holds none of it.
+//  2. Items with the same claim form a line. The first item of a line goes when it can.
+//  3. Items outside the line overtake its first item if they start and use part of the same claim.
+//     The line is overdue after patience times the number of places have done so, or as soon as
+//     an item of a higher rank would.
+//  4. The claim of an overdue line is reserved: no other item takes any of it. If several overdue
+//     lines compete, the first one wins, in order of the rank and ID of their first items.
+//  5. An item that claims several places, or units of a host, takes all of them on one host. They are
+//     reserved on one host, but the item may still start on another.
 type claims struct {
 	caps       Stock
 	lines      []*line               // none is empty
-	overdue    []*line               // those for which something is kept, in order, as of the latest serve
-	placements map[uint64]*placement // by item, of those that were placed
+	overdue    []*line               // in order, as of the latest serveLines
+	placements map[uint64]*placement // by item
 }
 
 // counter counts the units of a limit.
 type counter struct{ all, taken int }
 
-// line holds the items with one claim, in order of rank and of ID.
+// line holds the items with one claim, in order of rank and ID.
 type line struct {
 	claim      *Claim
 	queue      queue
-	overtaken  int   // how many have passed the first one
-	reservedOn *host // where units of a host and several places are kept for it; nil for none
+	overtaken  int   // how many items have overtaken the first one
+	reservedOn *host // where its places and its units of hosts are reserved; nil for nowhere
 }
 
-// placement is what an item takes on a host.
+// placement holds the places of an item on a host.
 type placement struct {
 	host  *host
-	slots []int // of its places, the first one as its own
+	slots []int // one for each place; the first one is the item's own
 }
 
-// places stands for the places of a host where else there is the index of a limit.
+// places stands for the places of a host, in arguments that otherwise are the index of a limit.
 const places = -1
 
 func newClaims(caps []int) claims {
 	return claims{caps: *NewStock(caps), placements: map[uint64]*placement{}}
 }
 
-// counter returns the counter of a limit, which is that of a host if the limit is one of hosts;
-// nil if there is none.
+// counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
+// none.
 func (c *claims) counter(limit int, at *host) *counter {
 	switch own := limit - len(c.caps); {
 	case own < 0:
@@ -69,23 +73,23 @@ func (c *claims) counter(limit int, at *host) *counter {
 	}
 }
 
-// usesHostUnits reports whether units of a host are claimed.
+// usesHostUnits reports whether a claim includes units of hosts.
 func (c *claims) usesHostUnits(of *Claim) bool {
 	return slices.ContainsFunc(of.Units, func(u Units) bool { return u.Cap >= len(c.caps) })
 }
 
-// needsHost reports whether an item with this claim cannot start in any slot that has a place.
+// needsHost reports whether an item with this claim must find everything on one host.
 func (c *claims) needsHost(of *Claim) bool { return of.wide() || c.usesHostUnits(of) }
 
-// wide reports whether an item with this claim takes several places.
+// wide reports whether c claims several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
 
-// has reports whether units of a limit, or several places, are claimed.
+// has reports whether c claims units of a limit or, for the constant places, several places.
 func (c *Claim) has(limit int) bool {
 	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Cap == limit })
 }
 
-// shares reports whether both claim units of one limit.
+// shares reports whether both claims include units of the same limit.
 func (c *Claim) shares(other *Claim) bool {
 	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Cap) })
 }
@@ -98,7 +102,8 @@ func (c *claims) line(of *Claim) *line {
 	return nil
 }
 
-// reserved reports whether units of a limit, or the places of a host, are kept for others than a line.
+// reserved reports whether units of a limit, or the places of a host, are reserved for an overdue
+// line before l. If l is nil, any overdue line counts.
 func (c *claims) reserved(limit int, at *host, l *line) bool {
 	for _, late := range c.overdue {
 		if late == l {
@@ -111,8 +116,8 @@ func (c *claims) reserved(limit int, at *host, l *line) bool {
 	return false
 }
 
-// enough reports whether the units that are claimed are free and not kept for others than l,
-// those of a host there.
+// enough reports whether the claimed units are free, and not reserved for a line before l. Units of
+// hosts are looked up on host at.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
 		n := c.counter(u.Cap, at)
@@ -120,7 +125,7 @@ func (c *claims) enough(of *Claim, l *line, at *host) bool {
 	})
 }
 
-// hostHas reports whether a host has the units that are claimed, free or not.
+// hostHas reports whether a host has the claimed units, free or taken.
 func (c *claims) hostHas(of *Claim, at *host) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
 		n := c.counter(u.Cap, at)
@@ -128,14 +133,16 @@ func (c *claims) hostHas(of *Claim, at *host) bool {
 	})
 }
 
-// addTaken adds by times what is claimed to what is taken, there in case of units of a host.
+// addTaken counts the claimed units as taken or, if by is -1, as free. Units of hosts are counted
+// on host at.
 func (c *claims) addTaken(of *Claim, by int, at *host) {
 	for _, u := range of.Units {
 		c.counter(u.Cap, at).taken += by * u.N
 	}
 }
 
-// tryClaim reports whether an item has now taken what it claims. If not, it is parked in a line.
+// tryClaim takes an item's claim, and reports whether it could. If not, it parks the item in a
+// line.
 func (d *Dispatcher) tryClaim(it *Item) bool {
 	if it.Claim == nil {
 		return true
@@ -154,7 +161,7 @@ func (d *Dispatcher) tryClaim(it *Item) bool {
 	return false
 }
 
-// returnClaim gives back all that an item has taken but for the place of its slot.
+// returnClaim gives back all that an item has taken, except the place in its own slot.
 func (d *Dispatcher) returnClaim(it *Item) {
 	if it.Claim == nil {
 		return
@@ -170,8 +177,8 @@ func (d *Dispatcher) returnClaim(it *Item) {
 	d.addTaken(it.Claim, -1, at)
 }
 
-// serveLines queues the items again that are first in their lines and have enough, and takes that for
-// them. If the next one has to be placed, and can be, it returns its line, and where.
+// serveLines grants the first items of lines their claims, as long as there is enough. If the next
+// such item needs a host, serveLines stops and returns its line and the host.
 func (d *Dispatcher) serveLines() (best *line, at *host) {
 	for len(d.lines) > 0 {
 		d.reserve()
@@ -192,7 +199,7 @@ func (d *Dispatcher) serveLines() (best *line, at *host) {
 	return nil, nil
 }
 
-// Width returns how many places an item takes; 0 if no host has what it claims.
+// Width returns how many places an item with claim c takes; 0 if no host has the claimed units.
 func (d *Dispatcher) Width(c *Claim) (n int) {
 	for _, r := range d.slots.hosts {
 		if d.hostHas(c, r) {
@@ -202,10 +209,10 @@ func (d *Dispatcher) Width(c *Claim) (n int) {
 	return n
 }
 
-// reserve puts the lines in the order of their first items. It notes which are late, and on which
-// hosts something is kept for them: on the first that has what is claimed and keeps none of it for
-// others. No places are kept while what is queued again has units that the line claims, since it
-// might find no slot then.
+// reserve sorts the lines by their first items, finds the overdue ones, and chooses the host where
+// the claim of each is reserved: the first host that is big enough and has no part of the claim
+// reserved for another line. No places are reserved while a granted item holds units that the line
+// claims, too, since that item might then find no slot.
 func (d *Dispatcher) reserve() {
 	d.overdue = d.overdue[:0]
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
@@ -226,7 +233,7 @@ func (d *Dispatcher) reserve() {
 	}
 }
 
-// unparkEntry takes an item out of a line or a gate.
+// unparkEntry takes an item out of its line or gate.
 func (d *Dispatcher) unparkEntry(e *entry) Item {
 	l := e.queue.line
 	if l != nil && e == l.queue.first() {
@@ -239,8 +246,8 @@ func (d *Dispatcher) unparkEntry(e *entry) Item {
 	return it
 }
 
-// startPlaced gives the first item of a line places, the lowest that are free on a host. It returns
-// the lowest slot, or 0 if that may take none.
+// startPlaced gives the first item of a line the lowest free places on a host. It returns the item
+// and its own slot, the lowest one; 0 if AllowSlot forbids that slot.
 func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
 	left, s := d.Width(l.claim), &placement{host: at}
 	for _, id := range at.ids {
@@ -262,8 +269,8 @@ func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
 	return it, in
 }
 
-// reserveAgainst has what lines wait for kept that an item would pass though their first items are of
-// lower ranks. It reports whether there are such lines, for which nothing was kept before.
+// reserveAgainst makes lines overdue if it would overtake their first items although these have a
+// lower rank. It reports whether it found any.
 func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 	for _, l := range d.lines {
 		if l.overtaken < patience*d.slots.capacity && l.queue.first().Rank < it.Rank && l.overtakenBy(it.Claim) {
@@ -273,13 +280,13 @@ func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 	return any
 }
 
-// overtakenBy reports whether an item with a claim, or nil, passes the first one of a line if it
-// starts.
+// overtakenBy reports whether an item with claim c, which may be nil, overtakes the first item of l
+// if it starts.
 func (l *line) overtakenBy(c *Claim) bool {
 	return l.claim != c && (l.claim.wide() || l.claim.shares(c))
 }
 
-// countOvertaken notes that an item with a claim, or nil, has started.
+// countOvertaken notes that an item with claim c, which may be nil, has started.
 func (d *Dispatcher) countOvertaken(c *Claim) {
 	for _, l := range d.lines {
 		if l.overtakenBy(c) {

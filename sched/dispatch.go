@@ -5,73 +5,73 @@ import (
 	"time"
 )
 
-// ManualRank is where the ranks begin that items are given by hand: above it, and below -HandRank.
-// The ranks between are priorities, the highest the lowest rank.
+// ManualRank separates ranks given by hand, which are ManualRank and above or -ManualRank and
+// below, from priorities. The higher a priority, the lower its rank.
 const ManualRank = 1 << 32
 
-// agingStep is after how many starts what comes counts as one priority lower, while priorities
-// differ. So nothing waits for ever.
+// agingStep is the number of starts after which a new item counts as one priority lower, while
+// priorities differ. So no item waits forever.
 const agingStep = 64
 
-// Limits are what a Dispatcher minds beside its policy. All counts are of what slots hold.
+// Limits restrict which items of a policy a Dispatcher starts. They count the items that slots
+// hold.
 type Limits struct {
-	PerKey        int   // items of a key at once; 0 for no limit
-	KeyRate       Rate  // of the starts of a key
+	PerKey        int   // items of one key at once; 0 for no limit
+	KeyRate       Rate  // of the starts of one key
 	Delay         Rate  // of all starts
-	Rate          Rate  // the same
-	Caps          []int // units of each limit of which items claim some
-	Aging         bool  // whether ranks are priorities; see HandRank
-	ReportsStarts bool  // Started tells when an item has started; or else it has once Next returns it
+	Rate          Rate  // of all starts, too
+	Caps          []int // number of units of each limit by name
+	Aging         bool  // ranks are priorities, see ManualRank
+	ReportsStarts bool  // Started reports when an item has started; otherwise Next starts it
 
-	// Allow reports whether an item may start or, if that is known, when, and May whether a slot may
-	// take one, for reasons of the caller's. Nil is always.
+	// Allow reports whether an item may start now and, if not, when it may; zero if that is
+	// unknown. AllowSlot reports whether a slot may take an item. Nil allows everything.
 	Allow     func(now time.Time) (ok bool, at time.Time)
 	AllowSlot func(slot int) bool
-	// AllowItem reports whether an item may start, and not only slots have to be free for it. If not, it is
-	// awaited. Nil is always.
+	// AllowItem reports whether an item may start, which may depend on more than free slots. If
+	// not, the item becomes awaited. Nil allows everything.
 	AllowItem func(id uint64) bool
-	// Parked learns that an item is parked, or not any more because it is queued again or starts.
+	// Parked is called when an item is parked, and when it is no longer parked because it is queued
+	// again or starts.
 	Parked func(id uint64, parked bool)
 }
 
-// Dispatcher answers one question: which item starts now, and if none does, why not, and
-// when to ask again. Items are queued in its policy. One that the policy gives out and that
-// may not start yet is parked, so that others pass. It is called once it may, and starts before
-// all others of its rank. NewDispatcher makes one.
+// Dispatcher answers one question: which item starts now and, if none does, why not and when to ask
+// again. The package comment explains how. NewDispatcher makes one.
 type Dispatcher struct {
 	Policy
 	limits Limits
 	now    time.Time
 	again  time.Time
 	slots  *slots // of the policy
-	gates         // of keys
+	gates
 	claims
-	parked  store
-	granted queue // of the parked items those that wait for a slot again, with all that they claim
+	parked  store // the parked and the granted items
+	granted queue // items that hold their claims and wait for a slot only
 
-	lowestRank, highestRank int64 // the priorities that were queued since nothing waited
-	agingStarts             int64 // the items that started since these differ
+	lowestRank, highestRank int64 // of the items pushed since nothing waited
+	agingStarts             int64 // starts since these ranks differ
 }
 
-// Wait is what an item waits for.
+// Wait says why an item waits.
 type Wait uint8
 
-// What items wait for.
+// The reasons.
 const (
-	ForSlot    Wait = iota // a slot that takes it
+	ForSlot    Wait = iota // for a slot that takes it
 	ForKey                 // Limits.PerKey
 	ForKeyRate             // Limits.KeyRate
 	ForUnits               // Claim.Units
-	ForPlaces              // Claim.Places, its own or those of another item
+	ForPlaces              // Claim.Places, its own or the places reserved for another item
 	ForDelay               // Limits.Delay
 	ForRate                // Limits.Rate
 	ForToken               // Limits.May
 	ForMachine             // Limits.Allow
-	ForStock               // a Slot.Stock that has what it claims
+	ForStock               // a Slot.Stock with the units that it claims
 )
 
-// NewDispatcher returns a Dispatcher of a policy without items and slots. A policy that is
-// serial keeps any limit per key itself.
+// NewDispatcher returns a Dispatcher for a policy without items and slots. A serial policy limits
+// each key by itself, so PerKey is ignored.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
 		Policy: p, slots: p.base(), limits: limits, claims: newClaims(limits.Caps),
@@ -85,7 +85,7 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	return d
 }
 
-// Wide returns the item for which places are kept, or 0. Nothing may have changed since Next.
+// Wide returns the item for which places are reserved, or 0. It must follow Next directly.
 func (d *Dispatcher) Wide() uint64 {
 	for _, l := range d.overdue {
 		if l.reservedOn != nil && l.claim.wide() {
@@ -95,7 +95,7 @@ func (d *Dispatcher) Wide() uint64 {
 	return 0
 }
 
-// Waits returns what a parked item waits for.
+// Waits returns why a parked item waits.
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
 	l := e.queue.line
@@ -113,7 +113,7 @@ func (d *Dispatcher) Waits(id uint64) Wait {
 	return ForUnits
 }
 
-// settle has the policy follow after slots have joined or left.
+// settle updates the policy if slots have joined or left.
 func (d *Dispatcher) settle() {
 	if d.slots.changed {
 		d.slots.changed = false
@@ -121,13 +121,13 @@ func (d *Dispatcher) settle() {
 	}
 }
 
-// Ready returns a slot with free capacity for which an item is queued or called, or 0 if there is none.
+// Ready returns a slot with free capacity and an item, queued or granted, for it; 0 for none.
 func (d *Dispatcher) Ready() int {
 	d.settle()
 	return d.slots.leastLoaded(func(id int) bool { return d.peek(id) != nil })
 }
 
-// peek returns the next item for a slot that has free capacity, or nil.
+// peek returns the next item, queued or granted, for a slot with free capacity; nil for none.
 func (d *Dispatcher) peek(slot int) *entry {
 	e := d.Policy.peek(slot)
 	for _, c := range d.granted.items[d.granted.head:] {
@@ -138,7 +138,6 @@ func (d *Dispatcher) peek(slot int) *entry {
 	return e
 }
 
-// Choice says which slots would take an item.
 func (d *Dispatcher) Choice(it Item) Choice {
 	d.settle()
 	c := d.Policy.Choice(it)
@@ -146,12 +145,12 @@ func (d *Dispatcher) Choice(it Item) Choice {
 	return c
 }
 
-// Held returns how many places items have in the slots that are in.
+// Held returns how many places items take in the slots that are in.
 func (d *Dispatcher) Held() int { return d.slots.taken }
 
-// Next returns the item that starts, and its slot, which holds it from now on. If none does,
-// the slot is 0, and wait is why: until Again, another method is called, or Allow or May has
-// another answer.
+// Next returns the item that starts now, and its slot, which then holds the item. If no item
+// starts, slot is 0 and wait says why. That answer holds until the time Again, until another method
+// is called, or until Allow or AllowSlot would answer otherwise.
 func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	d.now = now
 	d.settle()
@@ -190,10 +189,10 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	}
 }
 
-// Again returns when to ask again what starts, if nothing else has happened; zero is never.
+// Again returns when to call Next again if nothing else happens; zero for never.
 func (d *Dispatcher) Again() time.Time { return d.again }
 
-// globalWait returns what all items wait for.
+// globalWait returns the reason why nothing may start, or ForSlot if there is none.
 func (d *Dispatcher) globalWait() Wait {
 	ok, at := d.limits.Delay.allows(d.now)
 	wait := ForDelay
@@ -213,14 +212,14 @@ func (d *Dispatcher) globalWait() Wait {
 	return ForSlot
 }
 
-// slotOpen reports whether a slot may take an item that takes one place.
+// slotOpen reports whether a slot may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
 	at := &d.slots.all[slot]
 	return d.slots.hasRoom(slot) && !d.reserved(places, at.host, nil) && (d.limits.AllowSlot == nil || d.limits.AllowSlot(slot))
 }
 
-// tryStart takes an item out of its queue, and reports whether it may start. If not, it is parked or
-// awaited.
+// tryStart takes an item out of its queue, and reports whether it may start. If not, the item is
+// parked or awaited.
 func (d *Dispatcher) tryStart(e *entry, it *Item) bool {
 	if e.queue == &d.granted {
 		*it = d.parked.remove(e)
@@ -242,10 +241,10 @@ func (d *Dispatcher) unpark(q *queue) Item {
 	return d.unparkEntry(q.first())
 }
 
-// pushGranted has an item wait for a slot, with all that it claims.
+// pushGranted makes an item that holds its claim wait for a slot.
 func (d *Dispatcher) pushGranted(it Item) { d.parked.insert(&d.granted, &it) }
 
-// noteStart notes that an item is to start.
+// noteStart counts the start of an item.
 func (d *Dispatcher) noteStart(it *Item) {
 	d.limits.Delay.pending++
 	d.limits.Rate.pending++
@@ -258,8 +257,7 @@ func (d *Dispatcher) noteStart(it *Item) {
 	}
 }
 
-// Started takes that an item that Next has returned has started, which is what rates count. It
-// must come before Done.
+// Started reports that an item from Next has started, for the rates. It must come before Done.
 func (d *Dispatcher) Started(now time.Time, it Item) {
 	d.now = now
 	d.limits.Delay.started(now)
@@ -283,8 +281,8 @@ func (d *Dispatcher) Push(it Item) bool {
 	return d.Policy.Push(it)
 }
 
-// Return queues an item again that was taken back from its slot before it had begun: before
-// all others of its rank.
+// Return queues an item again that its slot gave back before it had begun. It goes before all
+// others of its rank.
 func (d *Dispatcher) Return(it Item) bool {
 	if d.enterGate(&it) && d.tryClaim(&it) {
 		d.pushGranted(it)
@@ -292,7 +290,7 @@ func (d *Dispatcher) Return(it Item) bool {
 	return true
 }
 
-// Done ends an item on its slot, as Policy.Done does.
+// Done ends an item in its slot, as Policy.Done does.
 func (d *Dispatcher) Done(slot int, it Item, again bool) {
 	d.settle()
 	d.Policy.Done(slot, it, again)
@@ -300,8 +298,8 @@ func (d *Dispatcher) Done(slot int, it Item, again bool) {
 	d.leaveGate(it.Key, true)
 }
 
-// Remove removes an item that is queued, parked or awaited, and reports whether it was one of
-// the first two. No slot may hold it.
+// Remove removes an item that is queued, parked or awaited, and reports whether it was queued or
+// parked. No slot may hold it.
 func (d *Dispatcher) Remove(it Item) bool {
 	d.settle()
 	d.release(it)
@@ -326,7 +324,7 @@ func (d *Dispatcher) Remove(it Item) bool {
 	return true
 }
 
-// Abandon gives up what is queued and parked, since nothing starts any more.
+// Abandon forgets the queued and parked items. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.overdue = gates{}, nil, nil
 	d.parked, d.granted = store{}, queue{}

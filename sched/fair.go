@@ -1,27 +1,26 @@
 package sched
 
-// fair shares the slots among the keys by cost. Among the items of the lowest rank it is
-// deficit round robin (Shreedhar and Varghese, 1995) with a quantum of one: in each
-// round, every key with queued items saves one unit, and its first item is served once
-// the key has saved its cost. Rounds in which nothing is served are skipped, as in
-// self-clocked fair queuing (Golestani, 1994). In one round, the key that was served, or
-// got its first item, longest ago goes first.
+// fair shares the slots among the keys by cost. Among the items of the lowest rank it is deficit
+// round robin (Shreedhar and Varghese, 1995) with a quantum of one: in each round every key with
+// queued items saves one unit, and its first item is served once the key has saved its cost. Rounds
+// in which nothing is served are skipped, as in self-clocked fair queuing (Golestani, 1994). Within
+// a round, the key that was served, or got its first item, longest ago goes first.
 //
-// So the costs served to two keys that both have queued items differ by no more than
-// their two largest costs, over any interval. A key saves for its first item only. It is
-// forgotten once it has no queued items: when it returns it has neither credit nor debt.
+// So if two keys both have queued items, the costs served to them differ by no more than their two
+// largest costs, over any interval. A key saves for its first item only. A key without queued items
+// is forgotten: when it returns, it has neither credit nor debt.
 //
-// Each rank has its own rounds. The items of a key go in order of rank and then of Push.
-// Any slot takes any key; the slot that holds the fewest items is served first.
+// Each rank has rounds of its own. The items of a key go in order of rank, and then of Push. Any
+// slot takes any key; the slot with the fewest items is served first.
 type fair struct {
 	grouped
 	tiers map[int64]tier // by rank; none is empty
 }
 
-// tier is what the items of one rank share.
+// tier is the state of one rank.
 type tier struct {
-	round int64 // in which the last item was served; each first item has its cost by this round or later
-	keys  int
+	round int64 // in which an item was last served; the first item of each key has its cost by this round or later
+	keys  int   // with items of this rank
 }
 
 func newFair() *fair {
@@ -31,11 +30,11 @@ func newFair() *fair {
 	return p
 }
 
-// roundOrder returns the order of a key: by rank, by the round of the first item, then by turn.
+// roundOrder returns the order of a key: by rank, by the round that serves it, then by turn.
 func (p *fair) roundOrder(g *group) (slot int, a, b, c int64) {
 	first := g.queue.first()
 	cost := weight(&first.Item)
-	g.savesFrom = max(g.savesFrom, p.tiers[first.Rank].round-cost) // a dearer item may have been removed
+	g.savesFrom = max(g.savesFrom, p.tiers[first.Rank].round-cost) // if a more expensive first item was removed
 	return 0, first.Rank, g.savesFrom + cost, g.turn
 }
 

@@ -1,15 +1,14 @@
 package sched
 
-// fifo is one shared queue: any slot with free capacity takes the oldest item of
-// the lowest rank. The slot that holds the fewest items is served first or, for
-// "least-busy", the one that holds the least cost relative to its capacity.
+// fifo is one shared queue: any slot with free capacity takes the oldest item of the lowest rank.
+// The slot with the fewest items is served first or, for "least-busy", the slot with the least cost
+// of its items relative to its capacity.
 //
-// With a sign, it takes that with the lowest sign * Cost, the one with the lowest ID among equals.
-// With sign -1 the longest goes first (Graham's LPT rule, 1969): a long task must not
-// start last and keep the other slots waiting. With sign 1 the shortest goes first, which
-// makes the mean waiting time the least. Items of unknown cost are given the highest cost
-// there is: they go first or last, in order of ID. Either way an item that may be long
-// is not taken for a short one.
+// If sign is not 0, the item with the lowest sign * Cost goes first, and among equals the one with
+// the lowest ID. With -1 the longest goes first (Graham's LPT rule, 1969): a long task must not
+// start last and keep the other slots waiting. With 1 the shortest goes first, which minimizes the
+// mean waiting time. Items of unknown cost have the highest cost there is, so they go first or
+// last, in order of ID; either way, an item that may be long is not mistaken for a short one.
 type fifo struct {
 	slots
 	queue queue

@@ -2,22 +2,23 @@ package sched
 
 import "time"
 
-// gates limit how many items of a key are held, and how often one starts.
+// gates limit how many items of a key slots hold, and how often an item of a key starts.
 type gates struct {
-	byKey   map[uint64]*gate // by key; nil without limits of keys
-	gateDue *Delay           // of keys: when the next parked item may start or, without any, any start
+	byKey   map[uint64]*gate // nil without such limits
+	gateDue *Delay           // keys by the time of their next start; without parked items, by the time when their gate has no more effect
 }
 
-// gate is a key with an item that has passed or is parked, or whose rate does not allow any
-// start.
+// gate is the state of a key with items inside or parked, or with a recent start that its rate
+// still counts.
 type gate struct {
 	key    uint64
-	inside int // items that have not ended
+	inside int // items that have passed the gate and not ended
 	rate   Rate
-	parked queue // in order of rank and of ID
+	parked queue // in order of rank and ID
 }
 
-// enterGate reports whether an item passes the gate of its key. If not, it is parked.
+// enterGate takes an item through the gate of its key, and reports whether the gate was open. If
+// not, it parks the item.
 func (d *Dispatcher) enterGate(it *Item) bool {
 	if d.byKey == nil {
 		return true
@@ -37,7 +38,7 @@ func (d *Dispatcher) enterGate(it *Item) bool {
 	return false
 }
 
-// gateWait returns why a gate lets none pass, or ForSlot if it does.
+// gateWait returns why a gate is closed, or ForSlot if it is open.
 func (d *Dispatcher) gateWait(g *gate) Wait {
 	if n := d.limits.PerKey; n > 0 && g.inside >= n {
 		return ForKey
@@ -48,8 +49,8 @@ func (d *Dispatcher) gateWait(g *gate) Wait {
 	return ForSlot
 }
 
-// admitParked has parked items of a key pass for which there is room, and forgets a gate that is of
-// no use.
+// admitParked takes parked items through their gate while it is open, and forgets a gate that has
+// no effect.
 func (d *Dispatcher) admitParked(g *gate) {
 	for g.parked.len() > 0 && d.gateWait(g) == ForSlot {
 		g.inside++
@@ -71,7 +72,7 @@ func (d *Dispatcher) admitParked(g *gate) {
 	}
 }
 
-// admitDue calls the items whose time has come, and says when the next one's comes.
+// admitDue admits the parked items that are due, and notes when the next one is.
 func (d *Dispatcher) admitDue() {
 	d.again = time.Time{}
 	if d.byKey == nil {
@@ -83,7 +84,7 @@ func (d *Dispatcher) admitDue() {
 	d.again, _ = d.gateDue.Next()
 }
 
-// leaveGate notes that an item that has passed has ended, perhaps before it has started.
+// leaveGate notes that an item that has passed the gate has ended, perhaps before it started.
 func (d *Dispatcher) leaveGate(key uint64, started bool) {
 	if g := d.byKey[key]; g != nil {
 		g.inside--

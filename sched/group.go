@@ -1,44 +1,44 @@
 package sched
 
-// grouped is the base of the policies that go by key. Each item is in a group, as are others of its
-// key; groups that are ready are in order, and the first item of the first one is next.
+// grouped is the base of the policies that go by key. The items of a key form a group. The ready
+// groups are in order: the first item of the first group goes next.
 type grouped struct {
 	slots
-	groups map[uint64]*group // those with items, and others that a policy knows
-	ready  []queue           // by slot or, if there is but one, for all slots
-	turn   int64             // counts items that were served, and groups as they get their first item
+	groups map[uint64]*group // by ID
+	ready  []queue           // of groups, by slot; a single one serves all slots
+	turn   int64             // counts served items, and groups that get their first item
 	spare  freeList[group]
 
 	// groupOf returns the group of an item, and place the slot and the order, in three numbers, of a group
-	// with items among those that are ready; zeros if it is not.
+	// and its order among the ready groups, as three numbers; zeros if the group is not ready.
 	groupOf func(Item) uint64
 	orderOf func(*group) (slot int, a, b, c int64)
 }
 
-// group is what has the items of a key.
+// group holds the items of a key.
 type group struct {
-	ready entry // in a queue of those that are
+	ready entry // the group in grouped.ready
 	id    uint64
 	queue queue
-	slot  int   // where it is ready
-	turn  int64 // when it was served, or got its first item
+	slot  int   // index of that queue
+	turn  int64 // when it was served last, or got its first item
 
-	stableKey uint64 // for "keyed": Item.Place
-	blockedBy uint64 // the same: the item that blocks it, as it is running or awaited; 0 for none
+	stableKey uint64 // for "keyed": Item.StableKey
+	blockedBy uint64 // for "keyed": the running or awaited item that blocks the group; 0 for none
 	savesFrom int64  // for "fair": the round after which it saves for its first item
 
 	// for "topic"
 
-	held    int // places
-	workers int // the slots that it is listed with; 0 if it is not
-	quota   int // the places it may have, if it is listed
+	held    int // places that its items hold
+	workers int // slots that it was listed with; 0 if it is not listed
+	quota   int // places that it may hold, if it is listed
 }
 
 func newGrouped() grouped {
 	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: make([]queue, 1)}
 }
 
-// enter returns the group of an item, which it makes if there is none.
+// enter returns the group of an item, and makes one if there is none.
 func (p *grouped) enter(it *Item) *group {
 	id := p.groupOf(*it)
 	g := p.groups[id]
@@ -58,14 +58,15 @@ func (p *grouped) noteServed(g *group) {
 	g.turn = p.turn
 }
 
-// push queues an item in its group, behind those of its rank.
+// push adds an item to its group, behind the others of its rank.
 func (p *grouped) push(g *group, it *Item) bool {
 	p.add(&g.queue, it).group = g
 	p.refresh(g)
 	return true
 }
 
-// refresh updates what is known of a group after anything about it has changed.
+// refresh updates the position of a group after anything about it has changed, and forgets a group
+// that is no longer needed.
 func (p *grouped) refresh(g *group) {
 	slot, at := 0, order{}
 	if g.queue.len() > 0 {

@@ -8,12 +8,12 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// Hash returns the key of a string in this process. Nobody who does not know the
-// process's seed can make two strings with the same key.
+// Hash returns the key of a string in this process. Its seed is random, so strings with equal keys
+// cannot be prepared.
 func Hash(s string) uint64 { return maphash.String(seed, s) }
 
-// StableHash returns what chooses the slot of a string: 64-bit FNV-1a, the same in every
-// run and on every machine. Different strings may share a place.
+// StableHash returns the 64-bit FNV-1a hash of a string, the same in every run and on every
+// machine. Different strings may have the same hash.
 func StableHash(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -50,11 +50,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// slotFor returns the slot of a place, or 0 if there are no slots. The host is the
-// one with the highest weight for the place (rendezvous hashing: Thaler and
-// Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998), so a
-// host that joins takes only the keys it gets, and one that leaves gives up only
-// its own. jump chooses among the slots of the host.
+// slotFor returns the slot of a StableHash, or 0 if there are no slots. The host is the one with
+// the highest weight for the hash (rendezvous hashing: Thaler and Ravishankar, "Using Name-Based
+// Mappings to Increase Hit Rates", 1998): a host that joins takes only the keys it gets, and a host
+// that leaves gives up only its own. jump chooses among the slots of the host.
 func (s *slots) slotFor(place uint64) int {
 	var ids []int
 	var most uint64
@@ -73,11 +72,10 @@ func (s *slots) slotFor(place uint64) int {
 	return ids[jump(place, len(ids))]
 }
 
-// Deal deals costs out to shares so that their sums are close together, and returns the
-// share of each, from 0 to shares-1. The largest goes first, and each to the share with
-// the lowest sum so far, the first of several. With non-negative costs, the largest sum is
-// at most 4/3 of the smallest possible (Graham, "Bounds on Multiprocessing Timing
-// Anomalies", 1969).
+// Deal divides costs into shares with similar sums, and returns the share of each cost, from 0 to
+// shares-1. The largest cost goes first, and each goes to the share with the lowest sum so far, the
+// first of several. With non-negative costs, the largest sum is at most 4/3 of the smallest
+// possible (Graham, "Bounds on Multiprocessing Timing Anomalies", 1969).
 func Deal(costs []int64, shares int) []int {
 	largest := make([]int, len(costs))
 	for i := range largest {

@@ -1,21 +1,21 @@
 package sched
 
-// keyed runs the items of a key one at a time, in order of rank, as far as that is given
-// by hand, and then of ID, all on one slot, which slots.slot chooses. A key is blocked while one of its
-// items is running or awaited, so its order holds through retries. Meanwhile the
-// slot goes on with its other keys, the one whose first item has the lowest rank,
+// keyed runs the items of a key one at a time, all in one slot, which slotFor chooses. Within a
+// key, items go in order of ID, unless ranks were given by hand; priorities only count between
+// keys. A key is blocked while one of its items is running or awaited, so its order holds through
+// retries. Meanwhile the slot serves its other keys, the one whose first item has the lowest rank,
 // and among equals the lowest ID, first.
 //
-// After slots have joined or left, slots.slot chooses anew: for a key with a running
-// item once that has ended, for the others before anything else happens. So those
-// that were queued while the first slot joined do not all stay there.
+// After slots have joined or left, slotFor chooses again: for a key with a running item once that
+// has ended, and for all other keys at once. So items that were queued when the first slot joined
+// do not all stay there.
 //
-// It is "round-robin", too, where all items of a slot have one key, which is never blocked: item i
-// belongs to slot (i-1) mod N of the N slots, counted from 0 in ascending order of ID, and waits
-// for it even if others are idle. So a retried item goes to the same slot.
+// As "round-robin", all items of a slot have one key, which is never blocked: of N slots in
+// ascending order of ID, number (i-1) mod N runs item i, which waits for it even if others are
+// idle. So a retried item returns to the same slot.
 type keyed struct {
 	grouped
-	roundRobin bool // it is "round-robin"
+	roundRobin bool
 }
 
 func newKeyed(numbers bool) *keyed {
@@ -24,7 +24,7 @@ func newKeyed(numbers bool) *keyed {
 	return p
 }
 
-// key returns the key of an item, which is its slot in "round-robin".
+// key returns the key of an item; in "round-robin", the ID of its slot.
 func (p *keyed) key(it Item) uint64 {
 	switch {
 	case !p.roundRobin:
@@ -43,7 +43,7 @@ func (p *keyed) home(key, place uint64) int {
 	return p.slotFor(place)
 }
 
-// firstOrder returns the slot of a key, and the order of its first item unless it is blocked.
+// firstOrder returns the slot of a key, and the order of its first item; zeros if it is blocked.
 func (p *keyed) firstOrder(g *group) (slot int, a, b, c int64) {
 	if g.blockedBy != 0 {
 		return 0, 0, 0, 0
@@ -52,8 +52,7 @@ func (p *keyed) firstOrder(g *group) (slot int, a, b, c int64) {
 	return p.home(g.id, g.stableKey), first.Rank, int64(first.ID), 0
 }
 
-// settle moves the keys, and in "round-robin" the items, to where they belong after slots have
-// joined or left.
+// settle moves the keys and, in "round-robin", the items to the slots where they now belong.
 func (p *keyed) settle() {
 	var dealt []Item
 	for _, g := range p.groups {
@@ -73,7 +72,7 @@ func (p *keyed) Push(it Item) bool {
 		g.blockedBy = 0
 	}
 	at := order{it.Rank, int64(it.ID)}
-	if !p.roundRobin && it.Rank > -ManualRank && it.Rank < ManualRank { // it is one among keys, which are in order
+	if !p.roundRobin && it.Rank > -ManualRank && it.Rank < ManualRank { // a priority does not count within a key
 		at[0] = 0
 	}
 	p.put(&g.queue, &it, at).group = g

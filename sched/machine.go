@@ -7,31 +7,32 @@ import (
 )
 
 const (
-	// SampleEvery is how old the figures of a Machine may be: before the next start they are
-	// to be sampled again.
+	// SampleEvery is how old the figures of a Machine may be: a start needs a newer sample after
+	// that.
 	SampleEvery = 100 * time.Millisecond
-	// growEvery is how long it takes at least, near a bound, until one more task runs.
+	// Near a bound, the number of running tasks grows by at most one in growEvery.
 	growEvery = 200 * time.Millisecond
 	// smoothOver is the time constant of the average load.
 	smoothOver = 500 * time.Millisecond
-	// recentFor is how long it may take until the free memory shows what a task takes.
+	// recentFor is how long it may take until the free memory shows how much a task needs.
 	recentFor = time.Second
-	// reliefFor is how long, after Relieve, no more tasks run than were left then.
+	// For reliefFor after Relieve, no more tasks run than were left then.
 	reliefFor = 10 * time.Second
 )
 
-// Machine holds starts back by the load and the free memory of the machine: past a bound
-// nothing starts, and near one the number of running tasks grows by at most one in 0.2 s, but a
-// task that ends is replaced at once. So a burst of starts does not pass a bound before the
-// figures show it, tasks that only sleep still come to run side by side, and brief tasks lose no
-// time. One task may always run. A Machine is not safe for concurrent use.
+// Machine holds starts back by the load and the free memory of the machine. Past a bound nothing
+// starts. Near a bound the number of running tasks grows by at most one in 0.2 s, but a task that
+// ends is replaced at once. So a burst of starts does not pass a bound before the figures show it,
+// tasks that only sleep get to run side by side, and short tasks lose no time. One task may always
+// run. A Machine is not safe for concurrent use.
 //
-// The load is the average number of processes that have something to do. Each task that starts
-// or ends counts as one of them until the figures show otherwise: what is averaged is by how much
-// that number exceeds the number of running tasks. The load is near its bound if one more task
-// would pass it. Free memory is near its bound if there would be less than twice as much if each
-// task by which their number has grown within the last second took that much, or if it would pass
-// it by falling once more by what was taken in that time.
+// The load is the average number of processes with work to do. Until the figures show otherwise,
+// each running task counts as one such process: only the number of processes beyond the running
+// tasks is averaged. The load is near its bound if one more task would pass it.
+//
+// Free memory is near its bound in two cases: if less than twice the bound would remain once each
+// task added within the last second has taken as much as the bound; and if as much as was taken
+// within the last second, taken once more, would pass the bound.
 type Machine struct {
 	// configuration
 
@@ -41,16 +42,16 @@ type Machine struct {
 	// state
 
 	running int       // tasks
-	allowed int       // so many may run near a bound, until grow
+	allowed int       // tasks that may run near a bound, until growAt
 	peak    int       // most tasks since the last sample
-	growAt  time.Time // when there may be one more
+	growAt  time.Time // when one more may run
 
 	sampled time.Time // zero before the first sample
-	excess  float64   // average number of processes without one for each task
+	excess  float64   // average number of processes beyond one for each task
 	free    int64
-	recent  []sample // lately
+	recent  []sample // of the last recentFor
 
-	relief     int // tasks that may run until capped is long ago or twice the bound is free; 0 for no limit
+	relief     int // tasks that may run until twice the bound is free, or reliefFor has passed; 0 for no limit
 	relievedAt time.Time
 }
 
@@ -60,7 +61,7 @@ type sample struct {
 	running int
 }
 
-// zone is how far a figure is from its bound.
+// zone says how close a figure is to its bound.
 type zone uint8
 
 const (
@@ -69,10 +70,10 @@ const (
 	past
 )
 
-// NewMachine returns a Machine with bounds for the load and the free bytes, 0 for none.
+// NewMachine returns a Machine with bounds for the load and for the free bytes; 0 for no bound.
 func NewMachine(load float64, free int64) *Machine { return &Machine{load: load, memory: free} }
 
-// Sample takes the number of processes that have something to do, and of free bytes.
+// Sample takes the figures at now: how many processes have work to do, and how many bytes are free.
 func (m *Machine) Sample(now time.Time, processes float64, free int64) {
 	keep := 0.0
 	if !m.sampled.IsZero() {
@@ -88,7 +89,7 @@ func (m *Machine) Sample(now time.Time, processes float64, free int64) {
 	}
 }
 
-// Due returns when the next Sample may be needed; zero for at once.
+// Due returns when the next Sample may be needed; the zero time means at once.
 func (m *Machine) Due() time.Time {
 	if m.sampled.IsZero() {
 		return m.sampled
@@ -96,7 +97,7 @@ func (m *Machine) Due() time.Time {
 	return m.sampled.Add(SampleEvery)
 }
 
-// Started takes that a task has started.
+// Started reports that a task has started.
 func (m *Machine) Started(now time.Time) {
 	m.running++
 	m.peak = max(m.peak, m.running)
@@ -105,15 +106,15 @@ func (m *Machine) Started(now time.Time) {
 	}
 }
 
-// Ended takes that a task has ended.
+// Ended reports that a task has ended.
 func (m *Machine) Ended() { m.running-- }
 
-// Alone reports whether no task runs: then one may start whatever the figures are.
+// Alone reports whether no task runs. Then one may start whatever the figures are.
 func (m *Machine) Alone() bool { return m.running == 0 }
 
 // May reports whether a task may start by the latest figures, which must not be older than
-// SampleEvery unless the Machine is Alone. If not, at is when it may if they stay as they are;
-// zero is never.
+// SampleEvery unless the Machine is Alone. If not, at is when it may if the figures do not change;
+// zero for never.
 func (m *Machine) May(now time.Time) (ok bool, at time.Time) {
 	switch z := max(m.loadZone(), m.memoryZone()); {
 	case m.running == 0:
@@ -126,7 +127,7 @@ func (m *Machine) May(now time.Time) (ok bool, at time.Time) {
 	return true, at
 }
 
-// ByMemory reports whether it is the free memory, and not the load, that holds starts back.
+// ByMemory reports whether starts are held back by free memory, not by load.
 func (m *Machine) ByMemory() bool { return m.memoryZone() > m.loadZone() }
 
 // Load returns the expected load.
@@ -135,11 +136,11 @@ func (m *Machine) Load() float64 { return max(0, m.excess+float64(m.running)) }
 // Free returns the latest number of free bytes.
 func (m *Machine) Free() int64 { return m.free }
 
-// Short reports whether less than half of the free memory that there should be is left.
+// Short reports whether less than half of the required memory is free.
 func (m *Machine) Short() bool { return m.free < m.memory/2 }
 
-// Relieve takes that a running task is ended for want of memory. For ten seconds or until twice
-// the bound is free, no more tasks run than are left.
+// Relieve reports that a running task is being ended for lack of memory. Until twice the bound is
+// free, but for at most ten seconds, no more tasks run than the others.
 func (m *Machine) Relieve(now time.Time) { m.relief, m.relievedAt = max(1, m.running-1), now }
 
 func (m *Machine) loadZone() zone {
@@ -159,7 +160,7 @@ func (m *Machine) memoryZone() zone {
 	if m.memory == 0 {
 		return far
 	}
-	most, least := m.free, m.running // of the last second
+	most, least := m.free, m.running // within the last second
 	for _, s := range m.recent {
 		most, least = max(most, s.free), min(least, s.running)
 	}

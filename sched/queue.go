@@ -2,25 +2,24 @@ package sched
 
 import "slices"
 
-// store holds the items of many queues. The zero store is empty.
+// store holds the items of several queues. The zero value is empty.
 type store struct {
-	n      int
+	n      int // items in the store
 	all    []*entry
 	unused freeList[entry]
-	index  map[uint64]*entry // by ID; nil until one is looked for: before, it would only cost time
-	pushed int64
+	index  map[uint64]*entry // by ID; nil until find is first called, to save time
+	pushed int64             // calls of add
 }
 
-// order is the place of an element in a queue: the lowest first number goes first, and among equals
-// the lowest second one, and then third one.
+// order is the position of an entry in its queue. Lower orders go first; they compare like slices.
 type order [3]int64
 
-// queue holds entries in order: mostly they come in order, and the first one goes. The zero queue is
-// empty. A queue does not move while it has any.
+// queue holds entries in order. It is made for entries that mostly arrive in order and leave at the
+// front. The zero value is empty. A queue with entries must not be moved in memory.
 type queue struct {
-	items []*entry // those before head have gone
+	items []*entry // the entries before head have left
 	head  int
-	line  *line // whose queue it is; nil for none
+	line  *line // that the queue belongs to; nil for none
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
@@ -33,7 +32,7 @@ func (q *queue) first() *entry {
 	return nil
 }
 
-// find returns where an entry is, or would be.
+// find returns the index of an entry, or of the place where it belongs.
 func (q *queue) find(e *entry) int {
 	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, (*entry).compare)
 	return q.head + i
@@ -51,7 +50,7 @@ func (q *queue) insert(e *entry) {
 	q.items = slices.Insert(q.items, i, e)
 }
 
-// remove removes an entry, unless it is in no queue.
+// remove removes an entry, if it is in a queue.
 func (q *queue) remove(e *entry) {
 	switch {
 	case e.order == (order{}):
@@ -65,7 +64,7 @@ func (q *queue) remove(e *entry) {
 	e.order = order{}
 }
 
-// update gives an entry a place, perhaps another one, or none.
+// update moves an entry to another position; the zero order stands for none.
 func (q *queue) update(e *entry, to order) {
 	if e.order == to {
 		return
@@ -77,13 +76,13 @@ func (q *queue) update(e *entry, to order) {
 	}
 }
 
-// entry is an item in a queue or, in one of groups, a group. Its order is zero if it is in none. No
-// two of a queue have the same one, which a queue alone changes.
+// entry is an item in a queue or, in a queue of groups, a group. Its order is set by queue alone;
+// it is unique in the queue, and zero if the entry is in none.
 type entry struct {
 	Item
 	order
-	queue *queue // of the item; nil if it is not used
-	group *group // that it is, or that the item is in; nil for none
+	queue *queue // of the item; nil if the entry is unused
+	group *group // the group itself, or the group of the item; nil for none
 }
 
 func (e *entry) compare(other *entry) int { return slices.Compare(e.order[:], other.order[:]) }
@@ -91,18 +90,18 @@ func (e *entry) compare(other *entry) int { return slices.Compare(e.order[:], ot
 // Len returns the number of items in the store.
 func (s *store) Len() int { return s.n }
 
-// add puts an item into q behind those of its rank.
+// add appends an item to the others of its rank in q.
 func (s *store) add(q *queue, it *Item) *entry {
 	s.pushed++
 	return s.put(q, it, order{it.Rank, s.pushed})
 }
 
-// insert puts an item into q, in which the items of each rank are in order of ID.
+// insert puts an item into q, where the items of each rank are in order of ID.
 func (s *store) insert(q *queue, it *Item) *entry {
 	return s.put(q, it, order{it.Rank, int64(it.ID)})
 }
 
-// put puts an item into a place of q.
+// put puts an item into q at a position.
 func (s *store) put(q *queue, it *Item, at order) *entry {
 	if len(s.unused) == 0 {
 		s.all = append(s.all, &entry{})
@@ -146,7 +145,7 @@ func (s *store) find(id uint64) *entry {
 // freeList is a free list.
 type freeList[T any] []*T
 
-// get returns a spare value, as it was put back, or a new one.
+// get returns a value that was put back, unchanged, or a new one.
 func (s *freeList[T]) get() *T {
 	last := len(*s) - 1
 	if last < 0 {

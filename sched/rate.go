@@ -2,21 +2,20 @@ package sched
 
 import "time"
 
-// Rate limits starts by the generic cell rate algorithm (ITU-T I.371): each start takes up the
-// time Every, and may be early by Slack. So of N in a period, with Every more than its Nth
-// part and Slack B-1 times Every, any interval as long as the period holds at most
-// N+B-1. A start that was granted counts as one that happens now until it has happened. The
-// zero Rate is no limit.
+// Rate limits starts by the generic cell rate algorithm (ITU-T I.371): each start uses up the time
+// Every, and may come early by Slack. If Every is more than a period divided by N, and Slack is B-1
+// times Every, any interval as long as the period has at most N+B-1 starts. A start that was
+// granted but has not happened yet counts as if it happened now. The zero Rate is no limit.
 type Rate struct {
 	Every, Slack time.Duration
-	next         time.Time // when the next start may be: Slack before all that have happened have taken up their time
-	pending      int       // starts that have not happened
+	next         time.Time // when the next start may happen, given the starts that have happened
+	pending      int       // starts that were granted and have not happened
 }
 
-// NewRate returns a Rate of n starts in a period, with bursts of burst, which is at least 1. It is no
-// limit if n is 0. It
-// adds 20 ms to the period, or a fiftieth. Starts may be late by half of that without being
-// fewer; the other half is for what differs between the start of a process and what it sees of that.
+// NewRate returns a Rate of n starts in a period, with bursts of burst, which is at least 1. If n
+// is 0, there is no limit. The period is stretched by 20 ms or by 2 %, whichever is less: starts
+// may be late by half of that without being fewer; the other half is for the delay between the
+// start of a process and the moment when it reads the time.
 func NewRate(n int, period time.Duration, burst int) Rate {
 	if n == 0 {
 		return Rate{}
@@ -26,14 +25,14 @@ func NewRate(n int, period time.Duration, burst int) Rate {
 	return Rate{Every: every, Slack: time.Duration(burst-1)*every + late/2}
 }
 
-// From returns r for starts from a time on.
+// From returns r for starts from time t on.
 func (r Rate) From(t time.Time) Rate {
 	r.next = t
 	return r
 }
 
-// allows reports whether a start may be granted. If not, at is when it may; zero is once one that
-// was granted has happened.
+// allows reports whether a start may be granted. If not, at is when it may; zero if a start that
+// was granted must happen first.
 func (r *Rate) allows(now time.Time) (ok bool, at time.Time) {
 	ahead := time.Duration(r.pending) * r.Every
 	if ahead > r.Slack {
@@ -43,7 +42,7 @@ func (r *Rate) allows(now time.Time) (ok bool, at time.Time) {
 	return !now.Before(at), at
 }
 
-// started notes that a start that was granted has happened.
+// started notes that a granted start has happened.
 func (r *Rate) started(now time.Time) {
 	if r.pending--; r.Every == 0 {
 		return
@@ -54,18 +53,17 @@ func (r *Rate) started(now time.Time) {
 	r.next = r.next.Add(r.Every)
 }
 
-// Delay holds IDs that become due at given times. It has no clock: the caller
-// passes the time. NewDelay makes one.
+// Delay holds IDs that become due at given times. It has no clock: the caller passes the time.
 type Delay struct {
 	store
 	queue queue
-	base  time.Time // ranks are nanoseconds since then
+	base  time.Time // ranks are nanoseconds since base
 }
 
 // NewDelay returns an empty Delay.
 func NewDelay() *Delay { return &Delay{} }
 
-// Push makes id due at a time. If id is in already, this replaces its time.
+// Push makes id due at a time, which replaces any earlier one.
 func (d *Delay) Push(id uint64, at time.Time) {
 	if d.pushed == 0 {
 		d.base = at
@@ -74,8 +72,8 @@ func (d *Delay) Push(id uint64, at time.Time) {
 	d.add(&d.queue, &Item{ID: id, Rank: int64(at.Sub(d.base))})
 }
 
-// Due removes and returns the ID that is due first, if it is due at now. IDs due
-// at the same time come in the order of Push.
+// Due removes and returns the ID that is due first, if it is due by now. IDs with the same time
+// come in the order of Push.
 func (d *Delay) Due(now time.Time) (uint64, bool) {
 	at, ok := d.Next()
 	if !ok || at.After(now) {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Reorder takes the numbers of a sequence in any order and tells how far the
-// sequence is complete. Memory follows the number of gaps. The sequence of the zero
-// Reorder begins at 0.
+// Reorder takes the numbers of a sequence in any order, and knows up to where the sequence is
+// complete. Memory is proportional to the number of gaps. The sequence of the zero Reorder begins
+// at 0.
 type Reorder struct {
-	base  uint64 // the first number missing
-	later Ranges // those above it that were put
+	base  uint64 // the first missing number
+	later Ranges // numbers above it that were put
 }
 
 // NewReorder returns an empty Reorder whose sequence begins at base.
 func NewReorder(base uint64) *Reorder { return &Reorder{base: base} }
 
-// Base returns the first number that is missing: those below have been put.
+// Base returns the first missing number: all numbers below it have been put.
 func (r *Reorder) Base() uint64 { return r.base }
 
 // Put adds a number. It panics if the number was put before.
@@ -31,18 +31,18 @@ func (r *Reorder) Put(n uint64) {
 	}
 }
 
-// Ranges is a set of numbers in which most numbers have their neighbours, as those of the
-// tasks that have succeeded: it holds ranges. The zero Ranges is empty and holds any number of them.
+// Ranges is a set of numbers that mostly have neighbours, such as the IDs of the tasks that have
+// succeeded. It stores ranges. The zero Ranges is empty and unlimited.
 type Ranges struct {
-	list []span // ascending, with gaps between them
-	most int    // 0 for no limit
+	list  []span // ascending, with gaps between them
+	limit int    // number of ranges; 0 for no limit
 }
 
 type span struct{ first, last uint64 } // both included
 
-// NewRanges returns an empty set of at most so many ranges. When there would be more, it
-// forgets the lowest numbers.
-func NewRanges(most int) *Ranges { return &Ranges{most: most} }
+// NewRanges returns an empty set of at most limit ranges. If there would be more, it forgets
+// the lowest numbers.
+func NewRanges(limit int) *Ranges { return &Ranges{limit: limit} }
 
 // Add adds the numbers of a range, both ends included.
 func (r *Ranges) Add(from, to uint64) {
@@ -58,7 +58,7 @@ func (r *Ranges) Add(from, to uint64) {
 		from, to = min(from, r.list[j].first), max(to, r.list[j].last)
 	}
 	r.list = slices.Replace(r.list, i, j, span{from, to})
-	if r.most > 0 && len(r.list) > r.most {
+	if r.limit > 0 && len(r.list) > r.limit {
 		r.list = slices.Delete(r.list, 0, 1)
 	}
 }

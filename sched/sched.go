@@ -1,10 +1,24 @@
-// Package sched holds the data structures that decide which task runs next,
-// where it runs, and in which order results appear. They are plain values for
-// one goroutine: no locks, no clock, no I/O.
+// Package sched decides which task starts next, in which slot, and in which order results appear.
+// Its types are plain data structures for one goroutine: no locks, no clock, no I/O.
 //
-// Memory follows the largest number of items that were in at once, not the
-// number that passed through. Once a policy has grown to its working size,
-// nothing is allocated for an item without limits.
+// A Policy orders the waiting items and assigns them to slots: by age or cost (fifo.go), by shares
+// (fair.go), by key (keyed.go) or by topic (topic.go). A Dispatcher puts limits in front of a
+// Policy. To find the item that starts next, Dispatcher.Next goes through these steps:
+//
+//  1. Limits that concern all items must allow a start: Delay, Rate and Allow (dispatch.go).
+//  2. The policy names an item for a slot with free capacity.
+//  3. The gate of the item's key must be open: PerKey and KeyRate (gate.go).
+//  4. The item takes what it claims: several places, or units of limits by name (claim.go).
+//
+// An item that fails step 3 or 4 is parked, so that others can pass it. As soon as the limit
+// allows, it is granted: it then waits for a slot only, and starts before all others of its rank.
+//
+// The other types stand alone: Delay and Rate tell when something is due, Machine watches load and
+// memory, Reorder and Ranges keep track of sequences.
+//
+// Memory is proportional to the largest number of items that were in at once, not to the number
+// that passed through. Once a policy has reached its working size, an item without limits needs no
+// allocation.
 package sched
 
 import (
@@ -19,76 +33,73 @@ import (
 type Item struct {
 	ID        uint64 // unique among the items that are in; from 1, in input order
 	Key       uint64 // Hash of the task's key
-	StableKey uint64 // Place of that, for "keyed"
-	Cost      int64  // how heavy it is; at least 1
-	Claim     *Claim // what it takes beside a place; nil for nothing. It matters to a Dispatcher alone.
-	Rank      int64  // its place among the items that wait, mostly 0: a lower rank goes first, equal ranks in the policy's own order
+	StableKey uint64 // StableHash of that key, for "keyed"
+	Cost      int64  // how expensive the task is; at least 1
+	Claim     *Claim // what it needs beside a place; nil for nothing; only a Dispatcher looks at it
+	Rank      int64  // a lower rank goes first, equal ranks in the policy's own order; mostly 0
 }
 
 // Slot is one of the numbered places where items run.
 type Slot struct {
-	ID     int      // from 1; kept small, since policies index by it
-	Host   uint64   // Place of the machine it is on; 0 is this one
+	ID     int      // from 1; small, since policies index by it
+	Host   uint64   // StableHash of its machine's name; 0 for this machine
 	Cap    int      // how many items it holds at once; less than 1 counts as 1
-	Labels []uint64 // hashes; a topic whose key is the label of a slot has only such slots
-	Stock  *Stock   // what its host has for Claim.Units, to a Dispatcher; nil for nothing
+	Labels []uint64 // hashes; a topic whose key is a label runs only in slots with that label
+	Stock  *Stock   // units that its host offers; nil for none; only a Dispatcher looks at it
 }
 
 // Choice says which slots would take an item.
 type Choice struct {
 	Key   bool   // the policy goes by the item's key
-	Slot  int    // the only slot, or 0 if there are several or none
-	First uint64 // the item of its key that is next, or that the others of it wait for; 0 for none
-	None  bool   // no slot has the label that is the key
-	Free  int    // a slot with free capacity that would take the item, if it were queued alone, the emptiest; 0 for none
+	Slot  int    // the only such slot; 0 if there are several or none
+	First uint64 // the next item of its key, or the item that all others of the key wait for; 0 for none
+	None  bool   // the key is a label that no slot has
+	Free  int    // the emptiest slot that would take the item now, if it were queued alone; 0 for none
 }
 
 // Policy decides which slot runs which item.
 //
-// An item belongs to the policy from Push until release, or until Done with
-// again=false. It is queued until pop, and then awaited until Take gives it to a slot, which
-// holds it until Done. After Done with again=true it is awaited again: it is not queued,
-// but keeps its position in the order of its key until it is pushed again, with
-// the same ID and Key, taken or removed. What a slot gets is decided late: when it has free
-// capacity, not when an item arrives.
+// An item is in the policy from Push until release, or until Done with again=false. It is queued
+// from Push until pop. From pop until Take it is awaited, and from Take until Done a slot holds it.
+// After Done with again=true it is awaited once more: it is not queued, but keeps its position in
+// the order of its key until it is pushed again with the same ID and Key, taken or removed. An item
+// gets its slot late: when the slot has free capacity, not when the item arrives.
 //
-// Among the queued items that a slot may run, peek returns one of the lowest Rank.
-// Rank changes nothing else: an item still waits for its slot, topic or key. To
-// give a queued item another Rank, remove it and push it again.
+// Among the queued items that a slot may run, peek returns one with the lowest Rank. Rank has no
+// other effect: the item still waits for its slot, topic or key. To change the Rank of a queued
+// item, remove the item and push it again.
 //
-// Slots join and leave at any time; while there are none, items wait. A slot
-// that has left takes no more items and keeps those it holds until their Done.
-// It may join again before that, even with another host or capacity, and those
-// items count against its capacity.
+// Slots join and leave at any time; without slots, items wait. A slot that has left takes no more
+// items, and keeps the items that it holds until their Done. It may join again before that, even
+// with another host or capacity; these items then count against its capacity.
 type Policy interface {
-	// Push queues an item. It returns false and does nothing if the policy
-	// has no slot for the item's key, which only "topic" does.
+	// Push queues an item. It returns false and does nothing if no slot will ever take the item's
+	// key, as may happen with "topic".
 	Push(Item) bool
-	// peek returns the next item for a slot that has free capacity, or nil.
+	// peek returns the next item for a slot with free capacity, or nil.
 	peek(slot int) *entry
-	// pop takes an item out of its queue. If it is served, it is the one that peek has returned,
-	// and awaited from now on.
+	// pop removes an item from its queue. If served is true, e must come from the latest peek, and
+	// the item is awaited from now on.
 	pop(e *entry, served bool) Item
-	// Take has a slot hold an item, which is awaited or not in, until Done. It must
-	// have free capacity. An item that is not in may take several places.
+	// Take makes a slot hold an item until Done. The slot must have free capacity, and the item
+	// must be awaited or not in. An item that is not in may take several places.
 	Take(slot int, it Item)
-	// Done ends an item on its slot. With again=true it is awaited.
+	// Done ends an item in its slot. With again=true it is awaited.
 	Done(slot int, it Item, again bool)
-	// Choice says which slots would take an item, but for Free.
+	// Choice says which slots would take an item. It does not set Choice.Free.
 	Choice(it Item) Choice
-	// fits reports whether a slot with free capacity would take an item, if it were queued alone.
+	// fits reports whether a slot with free capacity would take an item if it were queued alone.
 	fits(it *Item, slot int) bool
-	// release notes that an item is awaited no more. No slot may hold it.
+	// release notes that an item is no longer awaited. No slot may hold it.
 	release(it Item)
 	// Join adds a slot, which must not be in.
 	Join(Slot)
 	// Leave removes a slot, which must be in.
 	Leave(id int)
-	// settle follows after slots have joined or left, before anything else. Queued items move on as
-	// the policy promises.
+	// settle moves queued items as the policy promises. It is called after slots have joined or
+	// left, before anything else.
 	settle()
-	// Serial reports whether the policy itself runs the items of a key one at
-	// a time, in order.
+	// Serial reports whether the policy itself runs the items of a key one at a time, in order.
 	Serial() bool
 	// Len returns the number of queued items.
 	Len() int
@@ -99,7 +110,7 @@ type Policy interface {
 // Config selects a policy.
 type Config struct {
 	Name   string
-	Topics Topics // for "topic" alone
+	Topics Topics // for "topic"
 }
 
 // New returns a policy without slots.
@@ -125,27 +136,26 @@ func New(cfg Config) (Policy, error) {
 	return p, nil
 }
 
-// maxTopicWorkers bounds the number of workers of a topic, so sums and products
-// of such numbers do not overflow.
+// maxTopicWorkers bounds the workers of a topic, so that sums and products of such numbers do not
+// overflow.
 const maxTopicWorkers = 1 << 20
 
 // Topic is a key with places of its own.
 type Topic struct {
 	Key     uint64 // Hash of its name
-	Workers int    // the number of slots it asks for; at least 1
+	Workers int    // how many slots it asks for; at least 1
 }
 
-// Topics says which keys have places of their own. With Auto, every key with an
-// item has some, and List and Rest are empty.
+// Topics says which keys have places of their own. With Auto, every key with an item has some, and
+// List and Rest are empty.
 type Topics struct {
 	Auto bool
 	List []Topic
-	Rest int // slots for all other keys; if 0, other keys are refused
+	Rest int // slots for all other keys; if 0, these are refused
 }
 
-// ParseTopics parses "auto" or a list such as "mail=2,db=1,*=5". A name is one or
-// more bytes other than a comma. The last "=" separates it from its number of
-// slots.
+// ParseTopics parses "auto" or a list like "mail=2,db=1,*=5". A name has one or more bytes, and no
+// comma. The last "=" separates it from its number of slots.
 func ParseTopics(s string) (Topics, error) {
 	if s == "auto" {
 		return Topics{Auto: true}, nil

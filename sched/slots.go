@@ -8,25 +8,24 @@ import (
 
 // slot is a Slot as a policy sees it, even after it has left.
 type slot struct {
-	Slot             // Cap is 0 unless the slot is in
-	host       *host // of its host
-	held       int   // items it holds, including those from before it left
-	cost       int64 // of these
-	servedLast bool  // others are served first
+	Slot       // Cap is 0 unless the slot is in
+	host       *host
+	held       int   // items it holds, with those from before it left
+	cost       int64 // of these items
+	servedLast bool  // other slots are served first
 }
 
-// slots is the base of the policies: the slots that are in, what they hold, and what is queued.
-// newSlots makes one.
+// slots is the base of the policies: the slots that are in, what they hold, and the queued items.
 type slots struct {
 	store
 	ids     []int   // of the slots that are in, ascending
 	all     []slot  // by ID; all[0] is never in
 	changed bool    // slots have joined or left since settle
 	hosts   []*host // of the slots that are in
-	byCost  bool    // the load of a slot is not the number of its items, but their cost relative to its capacity
+	byCost  bool    // the load of a slot is the cost of its items relative to its capacity, not their number
 
 	capacity int // places in the slots that are in
-	taken    int // those that items have
+	taken    int // places that items take in these slots
 }
 
 func newSlots() slots { return slots{all: make([]slot, 1), changed: true} }
@@ -70,7 +69,7 @@ func (s *slots) Leave(id int) {
 	s.changed = true
 }
 
-// countPlaces counts the places of a slot that is in and those taken or, if by is -1, does not.
+// countPlaces adds the places of a slot that is in to the totals or, if by is -1, subtracts them.
 func (s *slots) countPlaces(id, by int) {
 	if x := &s.all[id]; x.Cap > 0 {
 		s.capacity += by * x.Cap
@@ -80,7 +79,7 @@ func (s *slots) countPlaces(id, by int) {
 	}
 }
 
-// addHeld has a slot hold so many more of an item.
+// addHeld changes how often a slot holds an item by n.
 func (s *slots) addHeld(id int, it *Item, n int) {
 	s.countPlaces(id, -1)
 	s.all[id].held += n
@@ -102,9 +101,9 @@ func (s *slots) hasRoom(id int) bool {
 	return s.all[id].held < s.all[id].Cap
 }
 
-// leastLoaded returns the slot with the least load of those with room that may be taken, the lowest ID
-// among equals, or 0 if there is none. It looks at each: that costs less than to keep them in order,
-// but for many thousands.
+// leastLoaded returns the slot with the least load, of the slots with free capacity that may
+// accepts; the lowest ID among equals, 0 for none. It looks at every slot, which costs less than
+// keeping them in order, except with many thousands of slots.
 func (s *slots) leastLoaded(may func(id int) bool) (best int) {
 	least := math.Inf(1)
 	for _, id := range s.ids {

@@ -1,10 +1,10 @@
 package sched
 
-// Stock is what a host has of the limits of hosts. Its slots share it. NewStock makes one. It
-// belongs to one Dispatcher.
+// Stock counts the units that a host offers, for all its slots. It belongs to one Dispatcher.
+// NewStock makes one.
 type Stock []counter
 
-// NewStock returns a stock with so many units of each limit of hosts, and none of later ones.
+// NewStock returns a Stock with all[i] units of limit i of hosts, and none of later limits.
 func NewStock(all []int) *Stock {
 	s := make(Stock, len(all))
 	for i, n := range all {
@@ -13,16 +13,17 @@ func NewStock(all []int) *Stock {
 	return &s
 }
 
-// host is where items find all their places, and units of a host: the slots of a host that are in.
+// host is a group of slots with the same host and stock. An item that claims several places, or
+// units of hosts, finds them all in one.
 type host struct {
-	id        uint64
+	id        uint64 // Slot.Host
 	stock     *Stock // nil for none
 	ids       []int  // of the slots, ascending
-	all, free int    // places
+	all, free int    // places of these slots
 }
 
-// findHost reports whether the first item of a line can start, and returns the room with the most free
-// places of those where it can. Any will do for an item that need not be placed.
+// findHost reports whether the first item of a line can start, and on which host: of the possible
+// ones, the host with the most free places. It is nil if the item needs no host.
 func (d *Dispatcher) findHost(l *line) (most *host, ok bool) {
 	if !d.needsHost(l.claim) {
 		return nil, d.enough(l.claim, l, nil)

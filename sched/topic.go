@@ -2,25 +2,24 @@ package sched
 
 import "slices"
 
-// byTopic lets each topic have items on a number of its own of places. The places themselves
-// are shared: an item takes one in the slot that holds the fewest. The rank of an item counts
-// within its topic.
+// byTopic gives each topic a number of places. Topics do not own particular places: an item takes
+// one in the slot with the fewest items. Ranks count within a topic only.
 //
-// Listed topics have places in proportion to the slots they ask for, at least one; slots that none
-// asks for are those of the rest ("*"), if there is one. Of the topics that may have one more place,
-// the one that has waited longest since it was served is next.
+// Listed topics have places in proportion to the slots that they ask for, but at least one. Slots
+// that no topic asks for belong to the rest ("*"), if it is listed. Of the topics that may have
+// another place, the one that was served longest ago is next.
 //
-// Automatic topics are those with an item. Each that has no place is next, in turn, and then the
-// one with the highest ratio of the items that it has to its places and one more: so each has
-// one, and the others go where items wait, in proportion.
+// With auto, every key with an item is a topic. A topic without a place is next, in turn; after
+// that, the topic with the highest ratio of its items to its places plus one. So each topic has a
+// place, and the other places go where items wait, in proportion.
 //
-// A topic whose key has been the label of a slot is bound from then on: it has places only in
-// slots with that label, which serve it first. Other topics prefer slots without labels of topics.
+// A topic whose key has ever been the label of a slot is bound: it has places only in slots with
+// that label, and these serve it first. Other topics prefer slots without labels of topics.
 type byTopic struct {
 	grouped
 	auto   bool
-	listed []*group        // the listed ones; the last has key 0 if it is the rest
-	labels map[uint64]bool // those that slots have had
+	listed []*group        // the last one has key 0 if it is the rest
+	labels map[uint64]bool // all that slots have had
 }
 
 func newByTopic(topics Topics) *byTopic {
@@ -30,7 +29,7 @@ func newByTopic(topics Topics) *byTopic {
 	if topics.Rest > 0 {
 		list = append(slices.Clip(list), Topic{Workers: topics.Rest})
 	}
-	for _, t := range list { // key 0 is that of the rest
+	for _, t := range list { // the rest has key 0
 		g := &group{id: t.Key, workers: t.Workers}
 		p.groups[g.id] = g
 		p.listed = append(p.listed, g)
@@ -38,7 +37,7 @@ func newByTopic(topics Topics) *byTopic {
 	return p
 }
 
-// topicOf returns the topic of an item.
+// topicOf returns the topic of an item, as a key.
 func (p *byTopic) topicOf(it Item) uint64 {
 	if !p.auto && p.groups[it.Key] == nil {
 		return 0
@@ -46,8 +45,8 @@ func (p *byTopic) topicOf(it Item) uint64 {
 	return it.Key
 }
 
-// capacityFor returns how many places there are in slots that may serve the topic of a key, with those
-// that items have in slots that have left.
+// capacityFor returns how many places there are in slots that may serve a topic, including places
+// that items still hold in slots that have left.
 func (p *byTopic) capacityFor(key uint64) (n int) {
 	for id := range p.all {
 		if p.mayServe(key, id) {
@@ -57,9 +56,9 @@ func (p *byTopic) capacityFor(key uint64) (n int) {
 	return n
 }
 
-// settle divides the places anew: one to each listed topic, the
-// others one by one to the topic with the highest ratio of what it asks for to what it has and
-// one more (the D'Hondt method).
+// settle divides the places among the listed topics: one for each, and the others one by one to the
+// topic with the highest ratio of the slots that it asks for to its places plus one (the D'Hondt
+// method).
 func (p *byTopic) settle() {
 	left, spare := p.capacityFor(0), len(p.ids) // slots that no topic asks for
 	most := make([]int, len(p.listed))
@@ -91,8 +90,8 @@ func (p *byTopic) settle() {
 	}
 }
 
-// topicOrder returns the order of a topic among those that may have one more place: of two that wait
-// as much for it, a bound one first.
+// topicOrder returns the order of a topic among the topics that may have another place; zeros if it
+// may not. Bound topics go before others with the same claim to it.
 func (p *byTopic) topicOrder(t *group) (slot int, class, share, turn int64) {
 	if !p.auto && t.held >= t.quota {
 		return 0, 0, 0, 0
@@ -114,7 +113,7 @@ func (p *byTopic) Push(it Item) bool {
 	return p.push(p.enter(&it), &it)
 }
 
-// mayServe reports whether a slot may serve the topic of a key.
+// mayServe reports whether a slot may serve a topic.
 func (p *byTopic) mayServe(key uint64, slot int) bool {
 	return !p.labels[key] || slices.Contains(p.all[slot].Labels, key)
 }
@@ -133,7 +132,7 @@ func (p *byTopic) Take(slot int, it Item) {
 	p.countHeld(&it, 1)
 }
 
-// countHeld notes that the topic of an item holds one place more or, if by is -1, less.
+// countHeld notes that the topic of an item holds one more place or, if by is -1, one less.
 func (p *byTopic) countHeld(it *Item, by int) {
 	t := p.enter(it)
 	t.held += by

@@ -60,7 +60,7 @@ type Effects struct {
 	Start  []Start          // attempts to run, each in a goroutine; none with a Streamer
 	Serve  []task.Slot      // slots for the Streamer to serve, each in a goroutine
 	Taken  []task.Attempt   // attempts to run in the slot that swaps
-	Left   task.Expectation // the work that this slot can expect
+	Expect task.Expectation // the work that this slot can expect
 	Wakes  []int            // slots for the Streamer to wake
 	Acts   []Act
 	Recall []task.Attempt // attempts that the Executor must give back unless they have begun

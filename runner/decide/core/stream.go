@@ -67,7 +67,7 @@ func (c *Core) handOver() {
 	s := &at.stream
 	s.taken, s.next = s.next, s.taken[:0]
 	s.wakePending = false
-	c.fx.Taken, c.fx.Left = s.taken, c.expectationOf(at)
+	c.fx.Taken, c.fx.Expect = s.taken, c.expectationOf(at)
 }
 
 // updateStreams serves slots that have joined, and wakes all slots when they should expect
