@@ -10,7 +10,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// await tells the client how tasks end, as they do, and at first how those did that had ended before.
+// await tells the client how tasks end, starting with the tasks that had already ended.
 func (c *conn) await(r *Request) (*Reply, error) {
 	cmd, err := selection(r, task.Find)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	for _, id := range c.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: named.IDs}).IDs {
 		delete(before, id)
 	}
-	var unknown error // of one of which no more is known
+	var unknown error // for the first task whose outcome is no longer known
 	if len(before) > 0 {
 		err = f.catchUp()
 		f.recordEvents()
@@ -35,7 +35,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	ids := slices.Sorted(maps.Keys(before))
 	known := c.s.records(ids, true)
 	for _, id := range ids {
-		if f.tasks[id] == nil { // it was heard of
+		if f.tasks[id] == nil { // record has reported it
 			continue
 		}
 		if e := known[id].Facts; e.Outcome != 0 {
@@ -55,7 +55,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	return nil, cmp.Or(err, unknown)
 }
 
-// settle waits until the sink, which is behind the run, has heard of all tasks that have ended.
+// catchUp waits until the sink, which lags behind the run, has seen all tasks that have ended so far.
 func (f *follower) catchUp() error {
 	now, err := f.s.status()
 	if err != nil {

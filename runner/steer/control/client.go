@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// helloTime is how long a client waits for a run to say what it is.
+	// helloTimeout is how long a client waits for the hello of a run.
 	helloTimeout = 2 * time.Second
-	// answerTime is how long it waits for the answer to a request that takes no time.
+	// answerTimeout is how long a client waits for the answer to a request that is carried out at once.
 	answerTimeout = 20 * time.Second
 )
 
-// List returns the user's live runs, the oldest first, and removes the sockets of
-// dead ones. A run that does not answer has the state Silent.
+// List returns the user's live runs, the oldest first, and removes the sockets of dead runs. A run that does
+// not answer has the state Silent.
 func List() []Hello { return listNamed("") }
 
-// list is List for those with a process ID or a name, or for all.
+// listNamed lists the runs with a process ID or a name, or all runs if run is "".
 func listNamed(run string) (list []Hello) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -54,13 +54,13 @@ func listNamed(run string) (list []Hello) {
 	return list
 }
 
-// ask asks the run at path what it is. It returns nil if there is none.
+// askHello returns the hello of the run at path, or nil if there is no run.
 func askHello(path string) *Hello {
 	silent := Hello{State: Silent, path: path}
 	silent.PID, silent.Name = parseName(path)
 	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
 	_, unanswered := errors.AsType[silentError](err)
-	refused, crowded := errors.AsType[*Refused](err) // it has no room for one more client
+	refused, crowded := errors.AsType[*Refused](err) // the run has no room for one more client
 	switch {
 	case last != nil && last.Hello != nil:
 		return last.Hello
@@ -94,7 +94,7 @@ func FindRelayed(words []string) (h Hello, err error) {
 	return h, err
 }
 
-// Find returns the run with a process ID or a name. "" stands for the only one.
+// Find returns the run with a process ID or a name. "" stands for the only run.
 func Find(run string) (Hello, error) { return find(run, false) }
 
 // FindFeed is Find for adding tasks: "" stands for the only run that takes any.
@@ -102,7 +102,7 @@ func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
 	found := listNamed(run)
-	if run == "" && feeds { // one that does not answer may be a crew serve
+	if run == "" && feeds { // a run that does not answer may be a crew serve
 		some := slices.ContainsFunc(found, func(h Hello) bool { return h.Feeds })
 		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds && (some || h.State != Silent) })
 	}
@@ -118,7 +118,7 @@ func find(run string, feeds bool) (Hello, error) {
 	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(found), run, describeRuns(found))
 }
 
-// missing returns the error that there is no such run.
+// errNotFound returns the error for a run that does not exist.
 func errNotFound(run string, feeds bool) error {
 	all := List()
 	switch {
@@ -129,10 +129,10 @@ func errNotFound(run string, feeds bool) error {
 	case len(all) == 0:
 		return errors.New("no crew is running that can be controlled: start one, or serve with crew serve")
 	}
-	return fmt.Errorf("no run has the process ID or name %q: running are %s", run, describeRuns(all))
+	return fmt.Errorf("no run has the process ID or name %q: these are running: %s", run, describeRuns(all))
 }
 
-// names lists runs for an error.
+// describeRuns lists runs for an error text.
 func describeRuns(list []Hello) string {
 	var texts []string
 	for _, h := range list {
@@ -161,10 +161,10 @@ func (e *Unreachable) Error() string {
 // Unwrap returns the error of the connection.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// stopped is the error of Ask if the run with that process ID does not answer.
+// silentError is the error of Ask if the run with this process ID does not answer.
 type silentError int
 
-// Error says so.
+// Error says that the run does not answer.
 func (pid silentError) Error() string {
 	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
 }
@@ -187,7 +187,7 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	if !slices.Contains([]string{"add", "log", "watch", "wait"}, r.Op) {
 		wait := answerTimeout
 		if h.State == Silent {
-			wait = helloTimeout // it was given time already
+			wait = helloTimeout // it already had its time in List
 		}
 		_ = conn.SetDeadline(time.Now().Add(wait))
 	}
@@ -231,7 +231,7 @@ func Watch(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, cr
 		case ok:
 			crowded(err)
 			wait = time.Second
-		default: // a run that ends of its own says so, unless this program was stopped meanwhile
+		default: // the run was killed: it would have said that it ends, unless this program was suspended then
 			gone = Killed
 		}
 		select {
@@ -241,7 +241,7 @@ func Watch(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, cr
 	}
 }
 
-// exchange is Ask over a connection.
+// exchange carries out Ask on a connection.
 func exchange(conn io.ReadWriter, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
 	r.V = Version
 	var b bytes.Buffer
@@ -251,7 +251,7 @@ func exchange(conn io.ReadWriter, h Hello, r Request, f func(line []byte, r *Rep
 	if b.Len() > maxLine {
 		return nil, &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: statusMalformed}
 	}
-	// A server that has no room for the client says so and does not read.
+	// A server without room for this client answers without reading, so the write may fail.
 	_, sent := conn.Write(b.Bytes())
 	for in := bufio.NewReader(conn); ; {
 		line, err := in.ReadBytes('\n')

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	lineTimeout  = 10 * time.Second // for a whole request
-	writeTimeout = time.Minute      // for a client to take something
-	block        = 64 << 10         // how many bytes to read and write at once
+	lineTimeout  = 10 * time.Second // for the client to send its request
+	writeTimeout = time.Minute      // for the client to read something
+	block        = 64 << 10         // bytes per read and write
 )
 
 // Link is a connection to a client.
@@ -26,13 +26,13 @@ type Link interface {
 	Gone() bool
 }
 
-// conn is a connection of a client, which makes one request.
+// conn is the connection of a client, which makes one request.
 type conn struct {
 	s    *Server
 	link Link
-	out  bytes.Buffer // replies
-	err  error        // the client cannot be written to
-	buf  []byte       // for output of tasks
+	out  bytes.Buffer // replies that were not sent yet
+	err  error        // the first error of a write
+	buf  []byte       // for the output of tasks
 }
 
 // serve answers the client's request.
@@ -50,7 +50,7 @@ func (c *conn) serve() {
 	_ = c.flush()
 }
 
-// line reads the request.
+// readRequest reads the line of the request.
 func (c *conn) readRequest() ([]byte, error) {
 	_ = c.link.SetReadDeadline(time.Now().Add(c.s.cfg.lineTimeout))
 	if c.s.isOver() { // Close may have come before the deadline was set
@@ -70,7 +70,7 @@ func (c *conn) readRequest() ([]byte, error) {
 	return nil, errOver
 }
 
-// put adds a reply. It is sent at once if many wait.
+// reply adds a reply to the buffer, and flushes a full buffer.
 func (c *conn) reply(r *Reply) {
 	if c.err != nil {
 		return
@@ -82,8 +82,7 @@ func (c *conn) reply(r *Reply) {
 	}
 }
 
-// end adds the last reply to a request: r, which may be nil, and why it failed unless
-// err is nil.
+// replyEnd adds the last reply: r, which may be nil, with the error err, if that is not nil.
 func (c *conn) replyEnd(r *Reply, err error) {
 	if r == nil {
 		r = &Reply{}
@@ -98,7 +97,7 @@ func (c *conn) replyEnd(r *Reply, err error) {
 	c.reply(r)
 }
 
-// flush sends the replies. Once that has failed, it fails for good.
+// flush sends the buffered replies. After an error it always fails.
 func (c *conn) flush() error {
 	for c.err == nil && c.out.Len() > 0 {
 		_ = c.link.SetWriteDeadline(time.Now().Add(writeTimeout))

@@ -15,13 +15,13 @@ import (
 	"crew/runner/keep/trust"
 )
 
-// suffix ends the name of a socket, which begins with the process ID and, behind a hyphen, the name
-// of the run.
+// suffix ends the file name of a socket, after the process ID and, if the run has a name, a hyphen and that
+// name.
 const suffix = ".sock"
 
-// dirs returns the directories in which sockets may be, the preferred ones first:
-// where a run makes its socket, and where a client looks for it. They can differ,
-// since a crew started by cron lacks the variables of a login shell.
+// dirs returns the directories for sockets, in order of preference. A run makes its socket in the first one
+// that works. A client looks in all of them, because a crew started by cron lacks the variables of a
+// login shell.
 func dirs() []string {
 	uid := strconv.Itoa(os.Geteuid())
 	var list []string
@@ -43,11 +43,11 @@ func dirs() []string {
 	return list
 }
 
-// others are the permissions of all but the user.
+// groupAndOthers are the permissions of all users except the owner.
 const groupAndOthers = 0o077
 
-// inspect returns an error unless path is the user's own directory, no symbolic link to
-// one, and has none of the permissions in forbidden.
+// checkDir returns an error unless path is a directory of the user, not a symbolic link, with none of the
+// permissions in forbidden.
 func checkDir(path string, forbidden uint32) error {
 	var st unix.Stat_t
 	err := unix.Lstat(path, &st)
@@ -63,8 +63,8 @@ func checkDir(path string, forbidden uint32) error {
 	return err
 }
 
-// untrusted returns why a directory where a run could have made its socket is not used,
-// if that is another user's, or others may write there.
+// errUntrusted returns an error if a directory for sockets is not used because it belongs to another user, or
+// others may write to it.
 func errUntrusted() error {
 	for _, dir := range dirs() {
 		if e, ok := errors.AsType[*trust.Error](checkDir(dir, 0)); ok {
@@ -74,8 +74,8 @@ func errUntrusted() error {
 	return nil
 }
 
-// listen makes the socket of a run of this process in the first directory that works, and
-// removes what dead runs have left there.
+// listen makes the socket of this process in the first directory that works, and removes the sockets that
+// dead runs have left there.
 func listen(name string) (f *os.File, path string, err error) {
 	file := strconv.Itoa(os.Getpid())
 	if name != "" {
@@ -107,7 +107,7 @@ func PrivateDir() (dir string, err error) {
 	return "", err
 }
 
-// makeDir makes one of dirs unless it is there. It fails if others have permissions there.
+// makeDir creates dir if it is missing. It fails if others have permissions on it.
 func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -115,8 +115,8 @@ func makeDir(dir string) error {
 	return checkDir(dir, groupAndOthers)
 }
 
-// clean removes the sockets of dead runs. It leaves those of living processes alone:
-// a connection would disturb them. This process's own can only be an earlier one's.
+// removeDead removes the sockets of dead runs. It does not connect to the sockets of live processes, which
+// would disturb them. A socket with the ID of this process was left by an earlier process.
 func removeDead(dir string) {
 	for _, path := range sockets(dir) {
 		pid, _ := parseName(path)
@@ -129,7 +129,7 @@ func removeDead(dir string) {
 	}
 }
 
-// named returns the process ID and the name in the path of a socket, or 0 if that is another path.
+// parseName returns the process ID and the name of the run in the path of a socket, or 0 if path is no such path.
 func parseName(path string) (pid int, name string) {
 	text, ok := strings.CutSuffix(filepath.Base(path), suffix)
 	text, name, _ = strings.Cut(text, "-")
@@ -140,7 +140,7 @@ func parseName(path string) (pid int, name string) {
 	return pid, name
 }
 
-// sockets returns the paths of the sockets in a directory.
+// sockets returns the paths of the sockets in dir.
 func sockets(dir string) (paths []string) {
 	if checkDir(dir, groupAndOthers) != nil {
 		return nil

@@ -168,7 +168,7 @@ func TestFindErrors(t *testing.T) {
 	name := "find-errors-" + itoa(os.Getpid()) // no other test's
 	r := newRun(t, func(c *Config) { c.About.Name = name })
 	_, err := Find("nobody")
-	require.ErrorContains(t, err, `no run has the process ID or name "nobody": running are `)
+	require.ErrorContains(t, err, `no run has the process ID or name "nobody": these are running: `)
 	require.ErrorContains(t, err, itoa(os.Getpid())+" ("+name+")")
 	if h, err := Find(""); err == nil {
 		require.Equal(t, r.s.path, h.path)

@@ -10,12 +10,12 @@ import (
 	"crew/runner/decide/task"
 )
 
-// A run remembers so many of the tasks that failed lately, and so many others that have
-// ended.
+// A run remembers the last tasks that failed, and the last of the others that ended, within these limits for
+// each of the two kinds.
 const (
 	maxPast   = 50
-	pastBytes = 1 << 20 // the size of the tasks of each kind, unless it is one task
-	pastTail  = 8 << 10 // bytes of the end of stdout, and of stderr
+	pastBytes = 1 << 20 // size of the tasks, unless a single task is larger
+	pastTail  = 8 << 10 // last bytes of stdout, and of stderr
 )
 
 // tail is the end of an output as a task.Live.
@@ -26,23 +26,24 @@ func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(
 // Close does nothing.
 func (tail) Close() error { return nil }
 
-// past is what is kept of an attempt that ended.
+// endedAttempt is what is remembered of an attempt that ended.
 type endedAttempt struct {
 	task    *task.Task
 	size    int         // of the task
 	result  task.Result // without outputs
 	outs    [2]tail
 	cut     [2]int64
-	retryAt time.Time // when the task is tried again; zero if it is not
+	retryAt time.Time // when the task is retried; zero if it is not
 }
 
+// newEndedAttempt returns what to remember of the attempt that ended with e.
 func newEndedAttempt(e *task.Event) *endedAttempt {
 	r := e.Result
 	p := &endedAttempt{task: e.Task, size: e.Task.Size(), result: *r}
 	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
-			text, _ := o.Tail(pastTail) // an error has ended the run, or will
+			text, _ := o.Tail(pastTail) // a read error ends the run by other means
 			p.outs[i], p.cut[i] = text, n-int64(len(text))
 		}
 	}
@@ -55,8 +56,8 @@ func newEndedAttempt(e *task.Event) *endedAttempt {
 	return p
 }
 
-// where tells where the task was when the attempt had ended. It is made when somebody asks: most of
-// what is remembered nobody asks about.
+// where returns the state of the task after the attempt. It is computed only on request, because clients
+// rarely ask.
 func (p *endedAttempt) where() task.Where {
 	w := task.NewWhere("ended", p.task)
 	w.EndedTask = task.EndedTask{Facts: p.result.Facts(), Argv: p.result.Argv, Cut: p.cut}
@@ -71,7 +72,7 @@ func (p *endedAttempt) where() task.Where {
 	return w
 }
 
-// note remembers how an attempt ended. The caller must hold mu.
+// remember remembers how an attempt ended. The caller must hold mu.
 func (k *Sink) remember(e *task.Event) {
 	r := e.Result
 	if r.Known() || r.Unbegun {
@@ -82,14 +83,14 @@ func (k *Sink) remember(e *task.Event) {
 	}
 	p := newEndedAttempt(e)
 	k.past = slices.Insert(k.past, 0, p)
-	if k.size += p.size; len(k.past) > 3*maxPast || k.size > 3*pastBytes { // seldom, as it takes long
+	if k.size += p.size; len(k.past) > 3*maxPast || k.size > 3*pastBytes { // rarely, because trim is slow
 		k.trim()
 	}
 }
 
-// trim forgets all but the latest. The caller must hold mu.
+// trim drops the oldest attempts above the limits. The caller must hold mu.
 func (k *Sink) trim() {
-	var n, size [2]int // of those that did not fail, and of those that did
+	var n, size [2]int // of attempts that did not fail, and that failed
 	k.past = slices.DeleteFunc(k.past, func(p *endedAttempt) bool {
 		i := 0
 		if p.result.Outcome.Failed() {
@@ -106,8 +107,8 @@ func (k *Sink) trim() {
 	k.size = size[0] + size[1]
 }
 
-// remembered returns what is remembered of tasks that have ended or failed, the latest first, and whether
-// others are forgotten.
+// remembered returns the tasks that are remembered, the latest first. forgot reports whether others were
+// dropped.
 func (k *Sink) remembered() (list []task.Where, forgot bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,7 +119,7 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 	return list, k.forgot
 }
 
-// find returns what is remembered of a task, or nil.
+// lookup returns what is remembered of a task, or nil.
 func (k *Sink) lookup(id uint64) *task.Where {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,8 +130,8 @@ func (k *Sink) lookup(id uint64) *task.Where {
 	return nil
 }
 
-// endedLast lists the tasks that ended last, or those that failed, the latest last: those that
-// are recorded or, without a record, remembered.
+// lastEnded lists the last n tasks that ended or, if failed, that failed. The latest comes last. It takes
+// them from the journal or, without one, from memory.
 func (s *Server) lastEnded(n int, failed bool) *Reply {
 	reply := &Reply{}
 	if s.cfg.Details.Latest != nil {
@@ -144,13 +145,12 @@ func (s *Server) lastEnded(n int, failed bool) *Reply {
 	reply.Wheres = forClients(list[:min(n, len(list))], time.Now())
 	slices.Reverse(reply.Wheres)
 	if forgot {
-		reply.Hint = fmt.Sprintf("no more is known than of the last %d that failed and the last %d others: --state DIR keeps all", maxPast, maxPast)
+		reply.Hint = fmt.Sprintf("only the last %d failed tasks and the last %d others are known: --state DIR keeps all", maxPast, maxPast)
 	}
 	return reply
 }
 
-// recall adds what is known of those tasks that have ended: what is remembered and, if
-// all, what is recorded.
+// addRecords adds to list what is known of its ended tasks: from memory and, if all, from the journal.
 func (s *Server) addRecords(list []task.Where, all bool) {
 	var ids []uint64
 	for i := range list {
@@ -169,8 +169,8 @@ func (s *Server) addRecords(list []task.Where, all bool) {
 	}
 }
 
-// known returns what is known of tasks that have ended: what is remembered and, if all, what is
-// recorded of others. The caller closes the outputs.
+// records returns what is known of ended tasks: from memory and, if all, from the journal. The caller closes
+// the outputs.
 func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	known := map[uint64]task.EndedTask{}
 	list, _ := s.sink.remembered()

@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	// A follower looks for new output at intervals between these. Waking it at every
-	// write would cost the run something.
+	// A follower polls for new output at intervals between these. Waking it at every write would
+	// slow down the run.
 	minFollow = 5 * time.Millisecond
 	maxFollow = 160 * time.Millisecond
-	// watchGap is how often a watcher looks whether its client is still there, and tells it the
+	// watchGap is how often a watcher checks that its client is still connected, and sends it the
 	// state of the run.
 	watchGap = time.Second
 	// logWait is how long log waits for the output of a task that is about to start.
 	logWait = time.Second
 )
 
-// follower passes on the output of tasks to a client, and how they end.
+// follower sends the output of tasks to a client, and how they end.
 type follower struct {
 	*conn
 	events   *listener
-	tasks    map[uint64]*cursor // those of which it has not told the end
-	endsOnly bool               // the client wants to know each end at once, and no output
-	ended    []task.Facts
+	tasks    map[uint64]*cursor // tasks whose end was not sent yet
+	endsOnly bool               // send each end at once, and no output
+	ended    []task.Facts       // ends for the last reply, unless endsOnly
 }
 
-// course is how far the output of a task has been passed on.
+// cursor records how much of a task's output was sent.
 type cursor struct {
 	id          uint64
-	attempt     int          // the one that runs; 0 if none does
-	sentAttempt int          // what this one and those before it wrote was passed on, or is not wanted
-	outs        [2]task.Live // its stdout and stderr; nil until they are found
-	sent        [2]int64     // bytes of them
+	attempt     int          // the running attempt; 0 if none runs
+	sentAttempt int          // output up to this attempt was sent, or is not wanted
+	outs        [2]task.Live // stdout and stderr of the attempt; nil until they are found
+	sent        [2]int64     // bytes of outs that were sent
 }
 
 // streams are the names of a task's outputs.
 var streams = [...]string{"stdout", "stderr"}
 
-// whole is the end of outputs, however long.
+// allOutput is an offset past the end of any output.
 var allOutput = [2]int64{math.MaxInt64, math.MaxInt64}
 
 func closeAll(outs [2]task.Live) {
@@ -57,13 +57,13 @@ func closeAll(outs [2]task.Live) {
 	}
 }
 
-// letGo closes the outputs of the attempt.
+// closeOutputs closes the outputs of the attempt.
 func (t *cursor) closeOutputs() {
 	closeAll(t.outs)
 	t.outs, t.sent = [2]task.Live{}, [2]int64{}
 }
 
-// newFollower returns a follower of tasks, which hears of what happens to them from now on.
+// newFollower returns a follower that gets the events of tasks from now on.
 func newFollower(c *conn, ids ...uint64) *follower {
 	f, about := &follower{conn: c, tasks: map[uint64]*cursor{}}, map[uint64]bool{}
 	for _, id := range ids {
@@ -73,7 +73,7 @@ func newFollower(c *conn, ids ...uint64) *follower {
 	return f
 }
 
-// close lets go of all outputs.
+// close removes the listener and closes all outputs.
 func (f *follower) close() {
 	f.s.sink.removeListener(f.events)
 	for _, t := range f.tasks {
@@ -81,15 +81,16 @@ func (f *follower) close() {
 	}
 }
 
-// left returns the tasks of which the end was not told.
+// unfinished returns the tasks whose end was not sent.
 func (f *follower) unfinished() []uint64 { return slices.Sorted(maps.Keys(f.tasks)) }
 
-// attend calls hear at once and then whenever l may have heard something, and after as long as hear has
-// returned. It returns once that is done, and fails if the client goes or, with errOver, the run is over.
-func (c *conn) eachWake(l *listener, hear func() (again time.Duration, done bool)) error {
+// eachWake calls step at once, and then again whenever l may have events, or after the time that step
+// returned. It returns nil once step is done, an error if the client disconnects, and errOver if the run
+// is over.
+func (c *conn) eachWake(l *listener, step func() (again time.Duration, done bool)) error {
 	for {
-		last := c.s.isOver() // read first: what comes after that may be missed
-		again, done := hear()
+		last := c.s.isOver() // read before step, which may miss later events
+		again, done := step()
 		switch {
 		case c.flush() != nil:
 			return c.err
@@ -109,10 +110,9 @@ func (c *conn) eachWake(l *listener, hear func() (again time.Duration, done bool
 	}
 }
 
-// follow passes on the output of tasks from the first byte to the last, and how they end. It fails if
-// the client goes or the run is over before that. With now,
-// it passes on what one running attempt has written so far. If that is just about to
-// start or has just ended, this takes a moment.
+// follow sends the output of tasks from the first byte to the last, and how the tasks end. It fails if the
+// client disconnects or the run is over first. With now, it sends what one running attempt has written so
+// far; if the attempt is just about to start or has just ended, this takes a moment.
 func (f *follower) follow(now bool) error {
 	end, wait := time.Now().Add(logWait), minFollow
 	return f.eachWake(f.events, func() (time.Duration, bool) {
@@ -137,7 +137,7 @@ func (f *follower) follow(now bool) error {
 	})
 }
 
-// hearAll records what happened, and reports whether that was anything.
+// recordEvents records new events, and reports whether there were any.
 func (f *follower) recordEvents() bool {
 	events, _ := f.s.sink.takeEvents(f.events)
 	for i := range events {
@@ -146,12 +146,12 @@ func (f *follower) recordEvents() bool {
 	return len(events) > 0
 }
 
-// hear records that an attempt started or ended.
+// record records that an attempt started or ended.
 func (f *follower) record(e *heldEvent) {
 	defer closeAll(e.outs)
 	t := f.tasks[e.Task.ID]
 	switch {
-	case t == nil: // it was told already
+	case t == nil: // its end was already sent
 		return
 	case e.Kind == task.Started:
 		t.attempt = e.Attempt
@@ -159,7 +159,7 @@ func (f *follower) record(e *heldEvent) {
 	case !f.endsOnly && e.Result.Attempt > t.sentAttempt:
 		found := t.outs
 		for i, o := range e.outs {
-			if o != nil { // it may have been too short to be found while it ran, or a worker's answer
+			if o != nil { // the attempt was too short for its output to be found, or a persistent worker answered
 				t.outs[i] = o
 			}
 		}
@@ -180,7 +180,7 @@ func (f *follower) record(e *heldEvent) {
 	}
 }
 
-// end tells how a task ended, or keeps that to the end.
+// sendEnd sends how a task ended, or keeps it for the last reply.
 func (f *follower) sendEnd(e task.Facts) {
 	delete(f.tasks, e.Task)
 	if f.endsOnly {
@@ -190,8 +190,8 @@ func (f *follower) sendEnd(e task.Facts) {
 	}
 }
 
-// find looks for the output of the running attempt. It returns false if there is none
-// yet, or not any more.
+// findOutputs finds the outputs of the running attempt. It returns false if they do not exist yet, or no
+// longer exist.
 func (c *conn) findOutputs(t *cursor) bool {
 	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.Details.Live == nil {
 		return t.attempt != 0
@@ -202,14 +202,13 @@ func (c *conn) findOutputs(t *cursor) bool {
 	}
 	t.outs = [2]task.Live{out, err}
 	if attempt != t.attempt {
-		t.closeOutputs() // a later one, whose start will be heard of
+		t.closeOutputs() // a later attempt, whose start event will come
 		return false
 	}
 	return true
 }
 
-// pass passes on the output of an attempt up to the given offsets, and reports whether
-// that was anything.
+// sendOutputs sends the outputs of an attempt up to the given offsets, and reports whether it sent anything.
 func (c *conn) sendOutputs(t *cursor, end [2]int64) (some bool) {
 	if c.buf == nil {
 		c.buf = make([]byte, block/2)
@@ -230,7 +229,7 @@ func (c *conn) sendOutputs(t *cursor, end [2]int64) (some bool) {
 	return some
 }
 
-// sizes returns how much there is of the outputs now.
+// currentSizes returns the current sizes of outputs.
 func currentSizes(outs [2]task.Live) (n [2]int64) {
 	for i, o := range outs {
 		if o == nil {
@@ -244,12 +243,12 @@ func currentSizes(outs [2]task.Live) (n [2]int64) {
 	return n
 }
 
-// log passes on the output of one task and, if the client follows it, how it ended.
+// log sends the output of one task and, if the client follows it, how the task ended.
 func (c *conn) log(r *Request) (*Reply, error) {
 	if len(r.Tasks) != 1 {
 		return nil, badRequest("log needs one task")
 	}
-	f := newFollower(c, r.Tasks...) // before the question, so that no end is missed
+	f := newFollower(c, r.Tasks...) // before Explain, so that no end is missed
 	defer f.close()
 	got := c.s.ask(task.Command{Op: task.Explain, IDs: r.Tasks})
 	switch {
@@ -265,13 +264,13 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	return &Reply{Ended: f.ended}, err
 }
 
-// log passes on the output of the task that w is about.
+// logTask sends the output of the task that w describes.
 func (f *follower) logTask(w *task.Where, follow bool) error {
 	switch t, was := f.tasks[w.Task], f.s.sink.lookup(w.Task); {
 	case w.State != "running" && w.Blocking == nil:
 		return f.logEnded(w)
 	case f.s.cfg.Details.Live == nil:
-		return errors.New("this run keeps no output that could be shown here: --output group does")
+		return errors.New("this run keeps no output: --output group does")
 	case w.Blocking == nil:
 		t.attempt, t.sentAttempt = w.Attempt, w.Attempt-1
 	case was != nil && was.Blocking != nil: // it waits for its retry
@@ -280,12 +279,12 @@ func (f *follower) logTask(w *task.Where, follow bool) error {
 			return nil
 		}
 	case !follow:
-		return fmt.Errorf("task %d does not run: %s; log -f waits for it", w.Task, w.Blocking.Text(time.Now()))
+		return fmt.Errorf("task %d is not running: %s; log -f waits for it", w.Task, w.Blocking.Text(time.Now()))
 	}
 	return f.follow(!follow)
 }
 
-// past passes on the output of a task that has ended. The error says why there is none.
+// logEnded sends the output of an ended task. The error says why there is none.
 func (f *follower) logEnded(w *task.Where) error {
 	if w.State == "unknown" {
 		return fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.Task)
@@ -307,10 +306,10 @@ func (f *follower) logEnded(w *task.Where) error {
 	case w.Held != 0:
 		return fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.Task, w.Held)
 	}
-	return fmt.Errorf("task %d has ended, and its output was shown where the run shows it: --state DIR keeps it, and --results DIR, too", w.Task)
+	return fmt.Errorf("task %d has ended, and its output was not kept: --state DIR or --results DIR keeps it", w.Task)
 }
 
-// show passes on what is kept of the output of a task.
+// sendKept sends what was kept of the output of a task.
 func (c *conn) sendKept(p *task.EndedTask) {
 	for i, cut := range p.Cut {
 		if cut > 0 {
@@ -322,9 +321,9 @@ func (c *conn) sendKept(p *task.EndedTask) {
 	t.closeOutputs()
 }
 
-// watch tells the client what happens until it goes or the run is over, and then the
-// totals. If it follows, it is told how tasks ended before and what runs, too, the state of the run first
-// and every watchGap, and the ends of what failed attempts wrote.
+// watch sends events until the client disconnects or the run is over, and then the totals. With follow, it
+// also sends the state of the run, first and every watchGap, the tasks that ended before or are running,
+// and the ends of the output of failed attempts.
 func (c *conn) watch(r *Request) (*Reply, error) {
 	l := c.s.sink.addListener(&listener{all: true})
 	defer c.s.sink.removeListener(l)
@@ -365,9 +364,9 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 	return nil, err
 }
 
-// tellBefore tells how tasks of this run have ended, as far as that is known, how many others have, and
-// which run, by the state of the run, which may be nil. It returns how far that tells of tasks, as farOf
-// has it.
+// sendBefore sends the tasks of this run that ended earlier, as far as they are known, the number of the
+// others, and the tasks that are running. s is the state of the run, or nil to send nothing. sendBefore
+// returns the stage of each task that it sent.
 func (c *conn) sendBefore(s *Status) map[uint64]int {
 	if s == nil {
 		return nil
@@ -386,7 +385,7 @@ func (c *conn) sendBefore(s *Status) map[uint64]int {
 	}
 	c.sendLost(lost)
 	for _, w := range s.Tasks {
-		if f := w.Facts; told[f.Task] == 0 { // it has not ended meanwhile
+		if f := w.Facts; told[f.Task] == 0 { // it has not ended in the meantime
 			told[f.Task] = 2 * f.Attempt
 			f.Duration, f.PID = 0, 0
 			c.reply(&Reply{Event: &Event{Name: "started", At: f.Start}, Facts: f})
@@ -395,7 +394,8 @@ func (c *conn) sendBefore(s *Status) map[uint64]int {
 	return told
 }
 
-// farOf returns how far an event of an attempt shows its task to be. It is positive.
+// stage returns a positive number for how far a task was when an event happened, so that events that
+// sendBefore has covered can be skipped.
 func stage(e *task.Event) int {
 	if e.Result != nil {
 		return 2*e.Result.Attempt + 1
@@ -403,7 +403,7 @@ func stage(e *task.Event) int {
 	return max(1, 2*e.Attempt)
 }
 
-// tellEnd tells the end of what a failed attempt wrote, if that is remembered.
+// sendTails sends the end of the output of a failed attempt, if it is remembered.
 func (c *conn) sendTails(f *task.Facts) {
 	if !f.Outcome.Failed() {
 		return
@@ -413,7 +413,7 @@ func (c *conn) sendTails(f *task.Facts) {
 	}
 }
 
-// tellLost tells that the client does not learn of n events.
+// sendLost tells the client that it misses n events.
 func (c *conn) sendLost(n int64) {
 	if n > 0 {
 		c.reply(&Reply{Event: &Event{Name: "lost", At: time.Now(), Count: n}})

@@ -8,19 +8,18 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Log is a runner.Sink that writes what happens to w, in the lines that watch sends: the
-// first one says what run it is, and the last one has the totals. Before the end of a
-// failed attempt come lines with the end of its output, as log sends them. Results of
-// earlier runs are left out.
+// Log is a runner.Sink that writes events as lines, in the form in which watch sends them. The first line
+// describes the run, and the last one has the totals. The end of a failed attempt comes after lines with
+// the end of its output, in the form of log. Results of earlier runs are left out.
 type Log struct {
 	// KeepsOutput means that results hold everything that tasks wrote, so a failed task without
 	// output wrote nothing, and gets a line without data. It must be set before the first event.
 	KeepsOutput bool
 
-	w *bufio.Writer // keeps the first error
+	w *bufio.Writer // remembers the first error
 }
 
-// NewLog returns a Log of the run that about describes. w may block the run.
+// NewLog returns a Log that writes to w about the run that about describes. A write that blocks blocks the run.
 func NewLog(w io.Writer, about Hello) *Log {
 	l := &Log{w: bufio.NewWriterSize(w, 64<<10)}
 	about.Command = task.Bytes(task.Shorten(string(about.Command), maxCommand))
@@ -33,7 +32,7 @@ func (l *Log) write(r *Reply) {
 	_ = writeLine(l.w, r)
 }
 
-// Consume writes a batch of events. It never fails: after an error nothing is written.
+// Consume writes a batch of events. It never fails: after an error it writes nothing more.
 func (l *Log) Consume(batch []task.Event) error {
 	for i := range batch {
 		e := &batch[i]
@@ -52,15 +51,15 @@ func (l *Log) Consume(batch []task.Event) error {
 	return nil
 }
 
-// output writes the end of what a failed attempt wrote.
+// writeTails writes the end of the output of a failed attempt.
 func (l *Log) writeTails(e *task.Event) {
 	r, p := e.Result, newEndedAttempt(e).where().EndedTask
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
 	sendTails(l.write, &p, l.KeepsOutput && !elsewhere)
 }
 
-// tell puts lines with the ends of outputs, as log sends them. keeps means that without any, the task
-// wrote nothing, which a line without data says.
+// sendTails sends lines with the ends of outputs, in the form of log. With keeps, a task without outputs wrote
+// nothing, and gets a line without data.
 func sendTails(put func(*Reply), p *task.EndedTask, keeps bool) {
 	for i, o := range p.Outputs {
 		if text, _ := o.(tail); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
@@ -69,7 +68,7 @@ func sendTails(put func(*Reply), p *task.EndedTask, keeps bool) {
 	}
 }
 
-// Close writes the totals, and returns the first error of all.
+// Close writes the totals, and returns the first error of any write.
 func (l *Log) Close(final task.Stats) error {
 	snap := &task.Snapshot{At: time.Now(), State: task.Done, Stats: final}
 	l.write(&Reply{End: true, Run: StatusOf(snap, nil)})

@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// mostIDs is how many tasks one pass through the door is about.
+	// maxIDs is how many tasks a single command to the run names.
 	maxIDs = 1000
-	// mostListed is how many tasks explain lists unless it names them.
+	// maxListed is how many tasks explain lists if the request does not name them.
 	maxListed = 1000
-	// mostWorkers is the largest number that a resize may name.
+	// maxWorkers is the largest number of workers that a request may ask for.
 	maxWorkers = 100_000
 )
 
-// op carries out a request. It returns the last reply, and why it failed.
+// op carries out a request. It returns the last reply, which may be nil, and the error to put into it.
 type op func(*conn, *Request) (*Reply, error)
 
-// asks are the requests that leave the run's tasks as they are, and add.
+// queries holds the requests that do not change the run or its tasks, and add.
 var queries = map[string]op{
 	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
 	"explain": (*conn).explain, "wait": (*conn).await, "add": (*conn).add,
 }
 
-// steers are the requests that steer the run.
+// commands holds the requests that control the run.
 var commands = map[string]op{
 	"pause": command(task.Pause), "resume": command(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
 	"retry": aboutTasks(task.Retry), "hold": aboutTasks(task.Hold), "release": aboutTasks(task.Release), "move": aboutTasks(task.Move),
 	"drain": (*conn).drain, "stop": command(task.Stop),
 }
 
-// Steers reports whether a request of that name steers a run.
+// Steers reports whether the request with this name controls the run.
 func Steers(name string) bool { return commands[name] != nil }
 
-// opOf returns the op with a name, or nil.
+// findOp returns the op with a name, or nil.
 func findOp(name string) op {
 	if op := commands[name]; op != nil {
 		return op
@@ -47,12 +47,12 @@ func findOp(name string) op {
 	return queries[name]
 }
 
-// send returns a function that has a command carried out.
+// command returns an op that carries out a command of the run.
 func command(op task.Op) op {
 	return func(c *conn, _ *Request) (*Reply, error) { return c.doEach(task.Command{Op: op}) }
 }
 
-// about returns a function that has a command about tasks carried out.
+// aboutTasks returns an op that carries out a command for the tasks of the request.
 func aboutTasks(op task.Op) op {
 	return func(c *conn, r *Request) (*Reply, error) {
 		if len(r.Tasks) == 0 {
@@ -81,7 +81,7 @@ func (c *conn) status(*Request) (*Reply, error) {
 	return &Reply{Run: now}, err
 }
 
-// status returns the status of the run, which is not older than the call.
+// status returns a status of the run that is not older than the call.
 func (s *Server) status() (*Status, error) {
 	reply := s.ask(task.Command{Op: task.Look})
 	if reply.Snapshot == nil {
@@ -90,7 +90,7 @@ func (s *Server) status() (*Status, error) {
 	return s.describe(reply.Snapshot), reply.Err
 }
 
-// final returns the status of a run that is over, or nil if it did not get to its end.
+// final returns the last status of the run, or nil if the sink did not get the totals.
 func (s *Server) final() *Status {
 	s.sink.mu.Lock()
 	stats := s.sink.final
@@ -101,7 +101,7 @@ func (s *Server) final() *Status {
 	return s.describe(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats})
 }
 
-// describe returns the status of the run at a moment, with what ended before it.
+// describe returns the status for a snapshot, with the tasks that ended recently.
 func (s *Server) describe(snap *task.Snapshot) *Status {
 	status := StatusOf(snap, s.cfg.Details.Total)
 	var pids map[uint64]int
@@ -142,10 +142,10 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	return reply, err
 }
 
-// do carries out a command, and says who asks for it if that is somebody elsewhere.
+// do carries out a command. If the client is on another machine, the run learns who asked for the end of tasks.
 func (c *conn) do(cmd task.Command) task.Reply {
 	if cmd.Op == task.Explain {
-		return c.s.ask(cmd) // the run may have to look at all tasks
+		return c.s.ask(cmd) // the run may have to examine all tasks
 	}
 	if l, is := c.link.(remoteLink); is {
 		switch cmd.Op {
@@ -158,8 +158,8 @@ func (c *conn) do(cmd task.Command) task.Reply {
 	return c.s.cfg.Do(cmd)
 }
 
-// each sends a command through the door, in parts if it is about many tasks. Of tasks that are moved
-// before all others, the last part goes first.
+// doEach carries out a command, in parts if it names many tasks. If it moves tasks to the front, the last part
+// goes first, so that the order of the tasks is kept.
 func (c *conn) doEach(cmd task.Command) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
@@ -210,7 +210,7 @@ func (c *conn) cancel(r *Request) (*Reply, error) {
 	return c.doEach(cmd)
 }
 
-// naming returns a command about the tasks that a request names, which it does in one way.
+// selection returns a command for the tasks that a request selects by their numbers, by key, or as all.
 func selection(r *Request, op task.Op) (task.Command, error) {
 	cmd, ways := task.Command{Op: op, IDs: r.Tasks, All: r.All}, 0
 	if len(r.Tasks) > 0 {
@@ -229,7 +229,7 @@ func selection(r *Request, op task.Op) (task.Command, error) {
 	return cmd, nil
 }
 
-// ReadAddition reads the line of a request to add tasks, which has come otherwise than by a connection.
+// ReadAddition decodes a request to add tasks that did not come over a connection.
 func ReadAddition(line []byte) (*Addition, error) {
 	r, err := decodeRequest(line)
 	if err == nil {
@@ -241,7 +241,7 @@ func ReadAddition(line []byte) (*Addition, error) {
 	return r.Add, nil
 }
 
-// adds returns what is wrong with a request to add tasks.
+// checkAddition returns an error if a request to add tasks is wrong.
 func checkAddition(r *Request) error {
 	switch a := r.Add; {
 	case a == nil || len(a.Values) > 0 == (len(a.Command) > 0):
@@ -254,10 +254,10 @@ func checkAddition(r *Request) error {
 	return nil
 }
 
-// add adds tasks and, if asked to, follows them.
+// add adds tasks and, if the request waits, follows them.
 func (c *conn) add(r *Request) (*Reply, error) {
 	if c.s.cfg.Feed == nil {
-		return nil, errors.New("this run takes no tasks: crew serve makes one that does")
+		return nil, errors.New("this run takes no tasks: start one that does with crew serve")
 	}
 	if err := checkAddition(r); err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	c.reply(&Reply{Tasks: ids})
 	_ = c.flush()
 	if err = f.follow(false); err == error(errOver) {
-		err = errors.New(errOver.Text) // but the tasks were added
+		err = errors.New(errOver.Text) // not a refusal: the tasks were added
 	}
 	if left := f.unfinished(); err != nil && len(left) > 0 {
 		_, _ = c.doEach(task.Command{Op: task.Cancel, IDs: left})

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	replyWait     = time.Second      // for a run to have something to say
-	readWait      = 5 * time.Second  // for it to read what a client says
-	remoteTimeout = 30 * time.Second // without a turn
+	replyWait     = time.Second      // for the server to reply
+	readWait      = 5 * time.Second  // for the server to read a request
+	remoteTimeout = 30 * time.Second // after the last exchange
 	maxReply      = 32 << 10         // bytes of one reply
 )
 
@@ -25,16 +25,16 @@ type RemoteClients struct {
 	clients map[string]*remoteClient
 }
 
-// visitor is a client's end of a connection to the server.
+// remoteClient is the client's end of a connection to the server.
 type remoteClient struct {
 	*os.File
 	expiry *time.Timer
 }
 
-// far is the server's end.
+// remoteLink is the server's end.
 type remoteLink struct {
 	link
-	from string // who the client is, and where
+	from string // the user and machine of the client
 }
 
 // Exchange passes said, the words of a client, to the server. If said is empty, it waits up to a second for
@@ -58,13 +58,13 @@ func (v *RemoteClients) Exchange(name, from string, first bool, said []byte) (re
 	}
 	v.mu.Unlock()
 	if c == nil {
-		return nil, true, errors.New("it takes no more clients, or has given this one up")
+		return nil, true, errors.New("the run takes no more clients, or has disconnected this one")
 	}
 	c.expiry.Reset(remoteTimeout)
 	wait := replyWait
 	if len(said) > 0 {
 		_ = c.SetWriteDeadline(time.Now().Add(readWait))
-		_, _ = c.Write(said) // a server that has no room says so and does not read
+		_, _ = c.Write(said) // a server without room for this client answers without reading
 		wait = 0
 	}
 	_ = c.SetReadDeadline(time.Now().Add(wait))
@@ -84,7 +84,7 @@ func (v *RemoteClients) Disconnect(name string) {
 	}
 }
 
-// pair returns the two ends of a connection.
+// pair returns the two ends of a connected pair of sockets.
 func pair() (a, b *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 const (
 	maxConns = 576
-	// Once the server closes, a connection may still be written to while its client
-	// takes something every partingGap, and for partingGaps of them at most.
+	// Once the server closes, replies are still sent to a client that reads something every
+	// partingGap, for at most partingGaps of them.
 	partingGap  = 250 * time.Millisecond
 	partingGaps = 12
 )
@@ -32,18 +32,18 @@ type Server struct {
 	closing chan struct{} // closed when the run is over
 	wg      sync.WaitGroup
 
-	turn    sync.Mutex     // held from the wait for a question's turn to its answer
-	nextAsk time.Time      // when the next one may be asked; under turn
-	latest  *task.Snapshot // under turn
+	turn    sync.Mutex     // held while a request waits for its turn in ask, and until it is answered
+	nextAsk time.Time      // when ask may call the run again; guarded by turn
+	latest  *task.Snapshot // guarded by turn
 
 	mu     sync.Mutex
-	socket *os.File // nil without one
+	socket *os.File // nil if there is none
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
 }
 
-// Serve makes the server of a run. Where no socket can be made, the run has none.
+// Serve starts the server of a run. If it cannot make a socket, the run has none; see Err.
 func Serve(cfg Config) *Server {
 	about := &cfg.About
 	about.PID, about.Feeds, about.Since = os.Getpid(), cfg.Feed != nil, time.Now()
@@ -60,18 +60,18 @@ func Serve(cfg Config) *Server {
 	return s
 }
 
-// Err returns why no socket could be made, or nil.
+// Err returns the error of making the socket, or nil.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Sink returns the runner.Sink that tells the server's clients what happens. It must
-// come before sinks that can block.
+// Sink returns the runner.Sink that passes events to the clients. It must get events before sinks that can
+// block.
 func (s *Server) Sink() *Sink { return &s.sink }
 
-// open makes the socket and waits for clients.
+// openSocket makes the socket and starts to accept clients.
 func (s *Server) openSocket() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,11 +86,11 @@ func (s *Server) openSocket() {
 	s.wg.Go(func() { s.accept(f) })
 }
 
-// accept gives each client a goroutine, until the socket is closed.
+// accept serves each client in a goroutine, until the socket is closed.
 func (s *Server) accept(socket *os.File) {
 	for {
 		f, err := accept(socket)
-		if err != nil { // as when there is no file descriptor
+		if err != nil { // for example, no file descriptor is left
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue
@@ -122,7 +122,7 @@ func (s *Server) ServeClient(l Link) {
 	}
 }
 
-// live serves the client of a connection.
+// serveAndClose serves the client and closes the connection.
 func (c *conn) serveAndClose() {
 	c.serve()
 	_ = c.link.Close()
@@ -131,17 +131,17 @@ func (c *conn) serveAndClose() {
 	delete(c.s.conns, c)
 }
 
-// refuse tells a client why it is not served, and closes the connection.
+// refuse tells the client why it is not served, and closes the connection.
 func (c *conn) refuse(err error) {
 	c.replyEnd(nil, err)
-	_ = c.link.SetWriteDeadline(time.Now().Add(partingGap)) // it fits in the socket's buffer
+	_ = c.link.SetWriteDeadline(time.Now().Add(partingGap)) // it fits into the buffer of the socket
 	_, _ = c.link.Write(c.out.Bytes())
 	_ = c.link.Close()
 }
 
-// Close removes the socket and ends the connections. Clients that go on reading get
-// what is on its way to them: Close waits for 3 seconds at most, and less than a second
-// for those that do not read. It may be called again.
+// Close removes the socket and ends the connections. Clients that keep reading still get their replies: Close
+// waits for at most 3 seconds, and less than a second for clients that do not read. It may be called
+// again.
 func (s *Server) Close() {
 	s.mu.Lock()
 	again := s.isOver()
@@ -165,8 +165,8 @@ func (s *Server) Close() {
 	s.waitConns()
 }
 
-// dismiss tells the clients that nobody has accepted yet that the run is over, so that they
-// know that nothing of what they ask is done. No more can connect.
+// refuseBacklog tells the clients that were not accepted yet that the run is over, so that they know that
+// their requests were not carried out. No more clients can connect.
 func (s *Server) refuseBacklog() {
 	_ = withFD(s.socket, func(fd int) error {
 		_ = syscall.Shutdown(fd, syscall.SHUT_RD)
@@ -180,14 +180,14 @@ func (s *Server) refuseBacklog() {
 	})
 }
 
-// part waits for the connections to end, and cuts those that do not.
+// waitConns waits for the connections to end, and then closes the remaining ones.
 func (s *Server) waitConns() {
 	over := make(chan struct{})
 	go func() {
 		s.wg.Wait()
 		close(over)
 	}()
-	for _, wait := range [...]time.Duration{partingGaps * s.cfg.partingGap, 100 * time.Millisecond} { // for a feed that is stuck
+	for _, wait := range [...]time.Duration{partingGaps * s.cfg.partingGap, 100 * time.Millisecond} { // the second wait is for a Feed that is stuck
 		select {
 		case <-over:
 			return
@@ -201,7 +201,7 @@ func (s *Server) waitConns() {
 	}
 }
 
-// over reports whether the server closes.
+// isOver reports whether the server is closing or closed.
 func (s *Server) isOver() bool {
 	select {
 	case <-s.closing:

@@ -7,42 +7,42 @@ import (
 	"crew/runner/decide/task"
 )
 
-// mostEvents is how many events a watcher may be behind.
+// maxEvents is how many events are kept for a watcher that is behind.
 const maxEvents = 4096
 
-// Sink is a runner.Sink that tells clients what happens. It keeps what they have not
-// taken yet, so it never waits for them.
+// Sink is a runner.Sink that passes events to clients. It buffers the events that they have not taken yet,
+// and never waits for them.
 type Sink struct {
 	mu        sync.Mutex
-	past      []*endedAttempt // the latest attempts that ended, the latest first
-	size      int             // of their tasks
-	forgot    bool            // there were more
+	past      []*endedAttempt // recently ended attempts, the latest first
+	size      int             // of the tasks of past
+	forgot    bool            // some attempts were dropped from past
 	listeners map[*listener]struct{}
-	finished  int64       // events of that kind so far
+	finished  int64       // number of task.Finished events so far
 	final     *task.Stats // the totals, once no more events come
 }
 
 // listener collects events for a connection.
 type listener struct {
-	wake chan struct{} // has room for one
+	wake chan struct{} // has capacity 1
 
-	// under Sink.mu
+	// guarded by Sink.mu
 
-	all    bool            // it asks about all events
-	tasks  map[uint64]bool // or else about those of these tasks, which have not ended
+	all    bool            // collect all events
+	tasks  map[uint64]bool // otherwise only the events of these tasks
 	events []heldEvent
-	lost   int64 // events that did not fit after them
+	lost   int64 // number of events that did not fit after these
 }
 
-// heard is an event. If it is that of an attempt that ended, and the listener asks about
-// its task, the outputs, stdout and stderr, are held for it.
+// heldEvent is an event for a listener. If an attempt of one of the listener's tasks ended, outs holds
+// stdout and stderr open.
 type heldEvent struct {
 	task.Event
 	outs [2]task.Live
 }
 
-// Consume passes on a batch of events, and remembers the latest tasks that have ended.
-// It never waits and never fails.
+// Consume passes a batch of events to the listeners, and remembers the attempts that ended. It never waits
+// and never fails.
 func (k *Sink) Consume(batch []task.Event) error {
 	if len(batch) == 0 {
 		return nil
@@ -72,8 +72,8 @@ func (k *Sink) Consume(batch []task.Event) error {
 	return nil
 }
 
-// hear keeps an event if the listener asks about it. The outputs of an attempt that ended
-// are still open now. The caller must hold mu.
+// add keeps an event if the listener wants it. The outputs of an attempt that ended are still open now. The
+// caller must hold Sink.mu.
 func (l *listener) add(e *task.Event) {
 	about := e.Task != nil && l.tasks[e.Task.ID]
 	switch all := l.all && e.Kind != task.Released; {
@@ -86,8 +86,7 @@ func (l *listener) add(e *task.Event) {
 	}
 }
 
-// hold keeps an output readable after its result is closed. It returns nil for one
-// that cannot be kept, and for none.
+// hold keeps an output readable after its result is closed. It returns nil if o is nil or cannot be held.
 func hold(o task.Output) task.Live {
 	if h, ok := o.(interface{ Hold() task.Live }); ok {
 		return h.Hold()
@@ -95,7 +94,7 @@ func hold(o task.Output) task.Live {
 	return nil
 }
 
-// Close keeps the totals for the watchers. No more events come.
+// Close keeps the totals for the watchers. No more events follow.
 func (k *Sink) Close(final task.Stats) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +102,7 @@ func (k *Sink) Close(final task.Stats) error {
 	return nil
 }
 
-// listen adds a listener.
+// addListener adds l to the listeners and returns it.
 func (k *Sink) addListener(l *listener) *listener {
 	l.wake = make(chan struct{}, 1)
 	k.mu.Lock()
@@ -112,7 +111,7 @@ func (k *Sink) addListener(l *listener) *listener {
 	return l
 }
 
-// ends returns of how many ends of tasks the sink has heard, and once it is closed the most.
+// finishedCount returns how many tasks the sink knows to be finished. Once closed, it returns math.MaxInt64.
 func (k *Sink) finishedCount() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +121,7 @@ func (k *Sink) finishedCount() int64 {
 	return k.finished
 }
 
-// take returns the events that l has collected, and how many were lost after them.
+// takeEvents returns the events that l has collected, and how many were lost after them.
 func (k *Sink) takeEvents(l *listener) (events []heldEvent, lost int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,7 +130,7 @@ func (k *Sink) takeEvents(l *listener) (events []heldEvent, lost int64) {
 	return events, lost
 }
 
-// leave ends l and lets go of the outputs that it was not asked for.
+// removeListener removes l and closes the outputs of events that were not taken.
 func (k *Sink) removeListener(l *listener) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

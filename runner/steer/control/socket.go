@@ -11,8 +11,8 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// listenAt makes a socket that listens at path. It fails if there is a file already. Until the
-// socket listens, clients find it taken.
+// listenAt makes a socket that listens at path. It fails if the file exists. Between bind and listen, clients
+// find the socket taken.
 func listenAt(path string) (*os.File, error) {
 	fd, err := kernel.Socket(syscall.SOCK_STREAM)
 	if err != nil {
@@ -29,7 +29,7 @@ func listenAt(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// at calls do with the address of path, or with a short one that leads there.
+// withAddr calls do with the address of path, or with a shorter path to the same file if path is too long.
 func withAddr(path string, do func(*syscall.SockaddrUnix) error) error {
 	var room syscall.RawSockaddrUnix
 	if len(path) < len(room.Path) {
@@ -43,8 +43,8 @@ func withAddr(path string, do func(*syscall.SockaddrUnix) error) error {
 	return do(&syscall.SockaddrUnix{Name: short})
 }
 
-// connect connects to the socket at path, and removes it if nobody listens there. If
-// the backlog is full, it tries again for as long as patience, and then fails with EAGAIN.
+// connect connects to the socket at path, and removes the socket if its process is dead. If the backlog is
+// full, it tries again until patience has passed, and then fails with EAGAIN.
 func connect(path string, patience time.Duration) (f *os.File, err error) {
 	err = withAddr(path, func(sa *syscall.SockaddrUnix) (err error) {
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -66,7 +66,7 @@ func connect(path string, patience time.Duration) (f *os.File, err error) {
 	return nil, &os.PathError{Op: "connect to", Path: path, Err: err}
 }
 
-// join returns a socket of a type that is connected to an address.
+// dial returns a socket of type kind that is connected to an address.
 func dial(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
 	fd, err := kernel.Socket(kind)
 	if err != nil {
@@ -79,13 +79,12 @@ func dial(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
 	return os.NewFile(uintptr(fd), sa.Name), nil
 }
 
-// taken reports whether a process has the socket at an address that refuses a connection.
-// Where a kernel refuses it for a full backlog, or because the process does not listen yet, a
-// socket of another type still tells: it does not match a living socket, and is refused by a
-// dead one.
+// isTaken reports whether a process has the socket at an address that refuses connections. A kernel may refuse
+// them because the backlog is full or the process does not listen yet. A socket of another type tells the
+// cases apart: it gets EPROTOTYPE from a live socket, and is refused by a dead one.
 func isTaken(sa *syscall.SockaddrUnix) bool {
 	f, err := dial(syscall.SOCK_DGRAM, sa)
-	_ = f.Close() // mostly nil
+	_ = f.Close() // usually nil
 	return err == syscall.EPROTOTYPE
 }
 
@@ -101,7 +100,7 @@ func accept(f *os.File) (c *os.File, err error) {
 	return c, errors.Join(failed, err)
 }
 
-// with calls do with the file descriptor of f.
+// withFD calls do with the file descriptor of f.
 func withFD(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -117,7 +116,7 @@ type link struct{ *os.File }
 
 func (l link) Gone() bool { return isClosed(l.File) }
 
-// admit returns an error if the user at the other end of a connection may not control this run.
+// checkPeer returns an error if the user at the other end of a connection may not control this run.
 func checkPeer(f *os.File) error {
 	return withFD(f, func(fd int) error {
 		uid, err := kernel.PeerUser(fd)
@@ -128,17 +127,17 @@ func checkPeer(f *os.File) error {
 	})
 }
 
-// allowed reports whether a user may control a run of user own.
+// allowed reports whether user uid may control a run of user own.
 func allowed(uid, own uint32) bool { return uid == own || uid == 0 }
 
-// gone reports whether the other end of a connection is closed. Half of it may be:
-// a client that has nothing more to ask may still listen. For macOS, where the end of
-// what comes is POLLHUP, too, the question is whether one may write.
+// isClosed reports whether the other end of a connection is completely closed. A client that has sent its
+// request may close its sending half and still read. macOS reports that as POLLHUP as well, so isClosed
+// polls for writing.
 func isClosed(f *os.File) bool {
 	set := []unix.PollFd{{Events: unix.POLLOUT}}
 	err := withFD(f, func(fd int) error {
 		set[0].Fd = int32(fd)
-		_, _ = unix.Poll(set, 0) // a signal may interrupt it: nothing is known then
+		_, _ = unix.Poll(set, 0) // if a signal interrupts it, isClosed returns false
 		return nil
 	})
 	return err != nil || set[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0

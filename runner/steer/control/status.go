@@ -8,8 +8,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// StatusOf returns the JSON form of a snapshot. total, which may be nil, returns the
-// number of tasks of the whole input, if that is known.
+// StatusOf returns the status for a snapshot. total returns the number of tasks of the whole input, if that
+// is known; it may be nil.
 func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status {
 	st := &s.Stats
 	out := &Status{
@@ -35,8 +35,8 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 	return out
 }
 
-// eta returns how long the rest of the tasks takes. It is nil if that cannot
-// be said, as when they do not all run.
+// eta estimates how long the remaining tasks take. It returns nil if there is no estimate, for example
+// because some of them will not run.
 func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	byHand := func(b task.Blocking) bool { return b.By == task.ByHold || b.By == task.ByTime }
 	if total == nil || s.State >= task.Drains || slices.ContainsFunc(s.Waiting, byHand) {
@@ -53,7 +53,7 @@ func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	return (*task.Seconds)(&left)
 }
 
-// outcomes returns the counts that are not zero, by name.
+// outcomes returns the counts that are not zero, by the name of the outcome.
 func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 	by := map[string]int64{}
 	for o, n := range counts {
@@ -64,7 +64,7 @@ func outcomes(counts *[task.Outcomes]int64) map[string]int64 {
 	return by
 }
 
-// told returns tasks as clients are told of them.
+// forClients returns tasks in the form for clients.
 func forClients(list []task.Where, now time.Time) []task.Where {
 	all := make([]task.Where, len(list))
 	for i := range list {
@@ -73,8 +73,8 @@ func forClients(list []task.Where, now time.Time) []task.Where {
 	return all
 }
 
-// eventOf describes an event and what it is about. The name is empty if watch does not
-// tell it.
+// newEvent returns the facts of an event's task, and the event in the form for clients. Its name is empty if
+// watch does not send it.
 func newEvent(e *task.Event) (f task.Facts, out Event) {
 	out = Event{At: e.At, Text: e.Text, Wait: task.Seconds(e.Wait), Blocking: e.Blocking.WithText(e.At), Name: [...]string{
 		task.Admitted: "admitted", task.Started: "started", task.Retried: "retried", task.Finished: "finished", task.Released: "",
@@ -97,16 +97,15 @@ func newEvent(e *task.Event) (f task.Facts, out Event) {
 }
 
 const (
-	// share is the part of the time, as a divisor, for which questions may hold the
-	// door.
+	// askShare limits ask to one part in askShare of the time.
 	askShare = 20
-	// rarest is the longest wait for an answer.
+	// maxAskWait is the longest time between two calls of ask.
 	maxAskWait = 500 * time.Millisecond
 )
 
-// ask asks the run a question whose answer can take a while. Together such questions hold
-// the door for a small share of the time only, however many clients ask. Those who ask for a
-// snapshot while one is on the way share it.
+// ask carries out a query that can take the run a while. All such queries together take only a small share of
+// the run's time, however many clients there are. Clients that wait for a snapshot at the same time share
+// one.
 func (s *Server) ask(cmd task.Command) task.Reply {
 	asked := time.Now()
 	s.turn.Lock()

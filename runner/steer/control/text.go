@@ -10,17 +10,15 @@ import (
 )
 
 const (
-	maxTasks    = 100 // running tasks in a status
-	maxReasons  = 10  // groups of waiting tasks
-	commandSize = 200 // bytes of a command
+	maxTasks    = 100 // running tasks that a status lists
+	maxReasons  = 10  // reasons for waiting that a status lists
+	commandSize = 200 // bytes of a command that are printed
 )
 
-// The texts are for people, in the words of the status that SIGQUIT prints. What is
-// unprintable in them is not escaped.
+// These texts are for people. SIGQUIT prints the same words. Unprintable characters are not escaped.
 
-// Lines returns the status of a run, in at most 215 lines: the totals and the speed,
-// the running tasks, the oldest first, and what the others wait for. If narrow, a
-// running task has only its age beside it.
+// Lines returns the status of a run in at most 215 lines: the totals and the speed, the running tasks, the
+// oldest first, and the reasons why others wait. If narrow, a running task comes with its age only.
 func (s *Status) Lines(narrow bool) []string {
 	lines := []string{
 		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.Text()),
@@ -45,7 +43,7 @@ func (s *Status) Lines(narrow bool) []string {
 	return lines
 }
 
-// Text says how far the run is.
+// Text returns a phrase with the counts.
 func (p *Progress) Text() string {
 	of := fmt.Sprintf("at least %s", task.Count(p.Done+p.Dropped+p.Running+p.Waiting, "task"))
 	if p.Total != nil {
@@ -61,7 +59,7 @@ func (p *Progress) Text() string {
 	return text
 }
 
-// Pace says how many workers there are, and how fast they are.
+// Pace returns a phrase with the number of workers, the speed and the remaining time.
 func (s *Status) Pace() string {
 	hosts := map[string]bool{}
 	for _, w := range s.Slots {
@@ -85,15 +83,15 @@ func (s *Status) Pace() string {
 	return strings.Join(parts, ", ")
 }
 
-// Reasons says why nothing starts although a worker is idle, and what tasks wait for.
+// Reasons returns why no task starts although a worker is idle, and what tasks wait for.
 func (s *Status) Reasons() (lines []string) {
-	// The status begins with the state, which may say it already: paused.
+	// The status starts with the state, which may be the reason: paused.
 	if s.Blocking != nil && s.Blocking.Shown != s.State && s.Blocking.By != task.BySlots {
 		lines = append(lines, s.Blocking.Shown)
 	}
 	for _, w := range s.Snapshot.Waiting {
 		if s.Blocking != nil && s.Blocking.By == task.ByDelay && w.By == task.BySlots {
-			continue // they are those that wait for --delay, as a worker is idle
+			continue // a worker is idle, so these tasks wait for --delay
 		}
 		if !slices.Contains(lines, w.Shown) {
 			lines = append(lines, w.Shown)
@@ -105,7 +103,7 @@ func (s *Status) Reasons() (lines []string) {
 	return lines
 }
 
-// Line returns a run as crew ctl ls lists it.
+// Line returns the line of crew ctl ls for a run.
 func (h *Hello) Line() string {
 	who := fmt.Sprint(h.PID)
 	if h.Name != "" {
@@ -117,8 +115,7 @@ func (h *Hello) Line() string {
 	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
 }
 
-// Line returns an event as crew ctl watch prints it. r has a task if the event is
-// about one.
+// Line returns the line of crew ctl watch for an event. r holds the facts of the event's task, if it has one.
 func (r *Reply) Line() string {
 	e := r.Event
 	if e.Name == "lost" {
