@@ -23,24 +23,19 @@ import (
 //
 // A run may be writing the journal. If lines are damaged, Dump writes all valid ones and then
 // returns an error. If there is no journal, the error is fs.ErrNotExist.
-func Dump(dir string, w io.Writer) (*Summary, error) {
-	var s *Summary
-	for again := true; again; {
+func Dump(dir string, w io.Writer) (s *Summary, err error) {
+	for s == nil && err == nil { // again if a run began or ended in the meantime
 		before := lockHolderOf(dir)
-		err := withContents(dir, func(l *contents) error {
-			now := lockHolderOf(dir)
-			if again = now != before; again { // a run began or ended in the meantime
+		err = withContents(dir, func(l *contents) error {
+			if lockHolderOf(dir) != before {
 				return nil
 			}
 			s = l.summary()
-			s.Process = now
+			s.Process = before
 			return l.dump(w)
 		})
-		if err != nil {
-			return s, err
-		}
 	}
-	return s, nil
+	return s, err
 }
 
 // withContents loads a directory's journal, which a run may be writing, and passes it to use.

@@ -175,14 +175,13 @@ func (j *Journal) restoreTask(e *entry, envs map[string][]string) (*task.Task, e
 		err = errDamagedRecord
 	}
 	if err == nil {
-		rec.Spec.fill(t)
-	}
-	if err == nil && t.Bare {
-		packed := string(rec.Environment)
-		if envs[packed] == nil {
-			envs[packed], err = unpackEnv(rec.Environment)
+		if rec.Spec.fill(t); t.Bare {
+			packed := string(rec.Environment)
+			if envs[packed] == nil {
+				envs[packed], err = unpackEnv(rec.Environment)
+			}
+			t.Env = envs[packed]
 		}
-		t.Env = envs[packed]
 	}
 	if errors.Is(err, errDamagedRecord) {
 		t.Err, err = err, nil
