@@ -23,7 +23,7 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 6}.Run()) }
+func TestMain(m *testing.M) { os.Exit(crewtest.Main{M: m, Parallel: 6}.Run()) }
 
 // TestScript runs testdata/script/*.txtar: what a user sees, a behaviour a
 // file, with a crew and a crew-web that were built as people build them. Beside testscript's own commands a script has:

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Rows returns the rows of a table, each a line of JSON, and the numbers of their lines. Lines
-// that begin with # are comments.
+// Rows decodes the rows of a table, one line of JSON each, and returns them with their line numbers. It
+// skips empty lines and comments, which begin with #.
 func Rows[T any](path string) (rows []T, lines []int) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func Rows[T any](path string) (rows []T, lines []int) {
 	return rows, lines
 }
 
-// Examples checks each row of a table in a test of its own.
+// Examples runs check for each row of a table, in a subtest of its own.
 func Examples[T any](t *testing.T, path string, check func(*testing.T, T)) {
 	t.Helper()
 	rows, lines := Rows[T](path)

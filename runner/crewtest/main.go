@@ -16,22 +16,22 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Apart runs the tests of m apart from what surrounds them. At least so many of those that
-// run in parallel do so at once, since most of them wait most of the time. The sockets of
-// runs go to a directory of their own.
-type Apart struct {
+// Main runs the tests of a package independently of the environment. Sockets of runs go to a directory
+// of their own. Parallel is the least number of parallel tests that run at once; it can be high, since
+// most tests wait most of the time.
+type Main struct {
 	M        *testing.M
 	Parallel int
 }
 
 // Run runs the tests and returns their exit status.
-func (a Apart) Run() int {
-	syscall.Umask(0o022) // directories for --state must be nobody else's to write
+func (a Main) Run() int {
+	syscall.Umask(0o022) // no other user may write to directories for --state
 	for _, name := range []string{"MAKEFLAGS", "GITHUB_ACTIONS", "GITLAB_CI"} {
 		_ = os.Unsetenv(name)
 	}
-	// Children are to have the default action of what a script in the background, or nohup,
-	// has these tests ignore.
+	// Children must have the default action of signals that these tests ignore because they run
+	// in the background of a script, or under nohup.
 	ends := make(chan os.Signal, 1)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if kernel.Ignored(sig) {
@@ -54,15 +54,15 @@ func (a Apart) Run() int {
 	return a.M.Run()
 }
 
-// built guards the directory for programs, which Apart makes and removes.
+// built protects the directory for programs. Main makes and removes it.
 var built struct {
 	sync.Mutex
 	dir string
 }
 
-// Build builds a package of crew as people install it, without cgo and what -race adds, and
-// returns the program. All that the tests of a package have built lies side by side; each
-// program is built once. Build skips the test where there is no go. The tests run in Apart.
+// Build builds a package of crew as people install it, without cgo and -race, and returns the path of
+// the program. All programs built by the tests of a package are in the same directory, and each is
+// built once. Build skips the test if there is no go. TestMain must use Main.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -78,7 +78,7 @@ func Build(t testing.TB, pkg string) string {
 	if kernel.Portable {
 		tags += ",crew_portable"
 	}
-	// Unlike go build, go run keeps what it has linked: other tests need not link it again.
+	// Unlike go build, go run caches the linked program: other tests need not link it again.
 	cmd := exec.Command("go", "run", "-exec", "cp", "-ldflags=-w", "-tags", tags, pkg, program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -87,8 +87,8 @@ func Build(t testing.TB, pkg string) string {
 	return program
 }
 
-// WriteFile writes a file that can be run at once: no process that another test starts
-// meanwhile holds it open for writing.
+// WriteFile writes a file that can be executed at once: no process that another test starts meanwhile
+// has it open for writing.
 func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -100,8 +100,8 @@ func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
 
 var shortDirs sync.Map
 
-// ShortDir returns a directory of the test. A socket fits below it: the name of t.TempDir
-// may be too long for that.
+// ShortDir returns a directory for the test whose name is short enough for sockets in it. The name of
+// t.TempDir may be too long for that.
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	if dir, found := shortDirs.Load(t); found {
@@ -116,8 +116,7 @@ func ShortDir(t testing.TB) string {
 	return dir
 }
 
-// Output is an io.WriteCloser whose text can be read while others write. Its zero value is
-// empty.
+// Output is an io.WriteCloser whose text can be read while others write. The zero Output is empty.
 type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -130,7 +129,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.buf.Write(p)
 }
 
-// String returns all that was written.
+// String returns everything that was written.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

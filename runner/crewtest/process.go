@@ -13,22 +13,21 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// markVariable stands in the environment of a test's processes, so that they are found
-// again.
+// markVariable is an environment variable that identifies the processes of a test.
 const markVariable = "CREW_TEST_MARK"
 
-// Process is a program that runs beside a test. Its output goes to files: a pipe would be
-// held open by whatever it leaves behind.
+// Process is a program that runs beside a test. Its output goes to files, because processes that it
+// leaves behind would hold a pipe open.
 type Process struct {
-	Cmd  *exec.Cmd
-	t    testing.TB
-	dir  string        // of the files with its output; it marks what the program starts, too
-	over chan struct{} // closed once it has ended
+	Cmd   *exec.Cmd
+	t     testing.TB
+	dir   string        // holds the files with its output; also marks the processes that the program starts
+	ended chan struct{} // closed once the program has ended
 }
 
-// New prepares a program. Unless cmd says otherwise, it runs in a directory of its own, and
-// has its output in the files stdout and stderr there. The end of the test kills the program
-// and all that it has started.
+// New prepares a program. Unless cmd says otherwise, it runs in a new directory and writes its output
+// to the files stdout and stderr there. At the end of the test, the program and all processes that it
+// started are killed.
 func New(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{Cmd: cmd, t: t, dir: t.TempDir()}
@@ -38,7 +37,7 @@ func New(t testing.TB, cmd *exec.Cmd) *Process {
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
-	// Under -race a program sleeps for a second before it exits, unless told.
+	// Under -race a program sleeps for a second before it exits, unless this is set.
 	cmd.Env = append(cmd.Env, markVariable+"="+p.dir, "GORACE=atexit_sleep_ms=0")
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.create("stdout")
@@ -51,8 +50,8 @@ func New(t testing.TB, cmd *exec.Cmd) *Process {
 		for _, pid := range p.Left() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		if said := p.Stderr(); t.Failed() && said != "" {
-			t.Logf("%.300q said: %s", cmd.Args, said)
+		if text := p.Stderr(); t.Failed() && text != "" {
+			t.Logf("stderr of %.300q: %s", cmd.Args, text)
 		}
 	})
 	return p
@@ -67,7 +66,7 @@ func (p *Process) create(name string) *os.File {
 	return f
 }
 
-// Start starts the program, unless that was done with Cmd already.
+// Start starts the program, unless it was already started through Cmd.
 func (p *Process) Start() *Process {
 	p.t.Helper()
 	if p.Cmd.Process == nil {
@@ -75,18 +74,18 @@ func (p *Process) Start() *Process {
 			p.t.Fatal(err)
 		}
 	}
-	p.over = make(chan struct{})
+	p.ended = make(chan struct{})
 	go func() {
 		_ = p.Cmd.Wait()
-		close(p.over)
+		close(p.ended)
 	}()
 	return p
 }
 
-// Stdout returns what the program has written to its standard output so far.
+// Stdout returns the standard output of the program so far.
 func (p *Process) Stdout() string { return p.read("stdout") }
 
-// Stderr returns what the program has written to its standard error so far.
+// Stderr returns the standard error of the program so far.
 func (p *Process) Stderr() string { return p.read("stderr") }
 
 func (p *Process) read(name string) string {
@@ -97,44 +96,44 @@ func (p *Process) read(name string) string {
 	return string(text)
 }
 
-// Says waits until what the program has written, as from returns it, is whole lines that
-// hold text, and returns it.
-func (p *Process) Says(from func() string, text string) (said string) {
+// Says waits until the program's output, as returned by from, contains text and ends with a newline. It
+// returns the output.
+func (p *Process) Says(from func() string, text string) (output string) {
 	p.t.Helper()
 	Until(p.t, func() bool {
-		said = from()
-		return strings.Contains(said, text) && strings.HasSuffix(said, "\n")
+		output = from()
+		return strings.Contains(output, text) && strings.HasSuffix(output, "\n")
 	}, "%q in %s", text, Seen(from))
-	return said
+	return output
 }
 
-// Wait returns how the program has ended, once it has. One that hangs is aborted: a trace
-// says where.
+// Wait waits for the end of the program and returns its status. A program that hangs is aborted, so
+// that a trace shows where.
 func (p *Process) Wait() syscall.WaitStatus {
 	p.t.Helper()
 	for _, sig := range []syscall.Signal{syscall.SIGABRT, syscall.SIGKILL} {
 		select {
-		case <-p.over:
+		case <-p.ended:
 		case <-time.After(Patience):
 			_ = p.Cmd.Process.Signal(sig)
 			_ = p.Cmd.Process.Signal(syscall.SIGCONT)
 		}
 	}
-	<-p.over
+	<-p.ended
 	return p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
 // Ended reports whether the program has ended.
 func (p *Process) Ended() bool {
 	select {
-	case <-p.over:
+	case <-p.ended:
 		return true
 	default:
 		return false
 	}
 }
 
-// Exits waits for the end of the program, which is to be an exit with a status.
+// Exits waits for the end of the program and fails the test unless it exits with status.
 func (p *Process) Exits(status int) {
 	p.t.Helper()
 	if ws := p.Wait(); !ws.Exited() || ws.ExitStatus() != status {
@@ -142,7 +141,7 @@ func (p *Process) Exits(status int) {
 	}
 }
 
-// Dies waits for the end of the program, which is to be a death by sig.
+// Dies waits for the end of the program and fails the test unless sig kills it.
 func (p *Process) Dies(sig syscall.Signal) {
 	p.t.Helper()
 	if ws := p.Wait(); !ws.Signaled() || ws.Signal() != sig {
@@ -158,19 +157,19 @@ func (p *Process) Send(sig syscall.Signal) {
 	}
 }
 
-// Kill kills the program if it runs, and waits for its end.
+// Kill kills the program if it is running, and waits for its end.
 func (p *Process) Kill() {
-	if p.over != nil {
+	if p.ended != nil {
 		_ = p.Cmd.Process.Kill()
-		<-p.over
+		<-p.ended
 	}
 }
 
-// Left returns the processes that the program has started and that still run.
+// Left returns the running processes that the program has started.
 func (p *Process) Left() (pids []int) {
 	want := []byte(markVariable + "=" + p.dir + "\x00")
 	for _, other := range kernel.Processes() {
-		// What has ended and is not reaped yet has no environment any more.
+		// A process that has ended and is not reaped yet has no environment any more.
 		if p.Cmd.Process == nil || other.PID != p.Cmd.Process.Pid {
 			if bytes.Contains(append(kernel.Environ(other.PID), 0), want) {
 				pids = append(pids, other.PID)
@@ -180,7 +179,7 @@ func (p *Process) Left() (pids []int) {
 	return pids
 }
 
-// Gone waits until none of the processes is left that the program has started.
+// Gone waits until no process that the program has started is left.
 func (p *Process) Gone() {
 	p.t.Helper()
 	Until(p.t, func() bool { return len(p.Left()) == 0 }, "the end of what %.300q has started", p.Cmd.Args)

@@ -12,23 +12,23 @@ import (
 	_ "pgregory.net/rapid" // defines the flag that init sets
 )
 
-// The gate is `go test ./...`: its random tests take the same choices each time. The soak
-// is the same with CREW_SOAK set: it has the tests that take long, too, and choices of the
-// day. CREW_SOAK is how many rounds the random tests go (any other text stands for 200).
-// CREW_SOAK_SEED repeats the choices of an earlier soak, in both.
+// The gate is `go test ./...`: its random tests make the same choices each time. The soak is the
+// same with CREW_SOAK set: it also runs the tests that take long, and its random choices change
+// every day. CREW_SOAK is the number of rounds of random tests (any other text means 200).
+// CREW_SOAK_SEED, in either, repeats the choices of an earlier soak.
 
-// Soaking reports whether this is the soak.
 func Soaking() bool { return os.Getenv("CREW_SOAK") != "" }
 
-// Soak leaves a test to the soak.
-func Soak(t testing.TB) {
+// SoakOnly skips the test unless this is the soak.
+func SoakOnly(t testing.TB) {
 	t.Helper()
 	if !Soaking() {
 		t.Skip("for the soak: set CREW_SOAK")
 	}
 }
 
-// Rounds returns how many rounds a random test goes: as many as gate, or as the soak asks for.
+// Rounds returns the number of rounds for a random test: gate, or in the soak the number that CREW_SOAK
+// sets.
 func Rounds(gate int) int {
 	if !Soaking() {
 		return gate
@@ -39,8 +39,8 @@ func Rounds(gate int) int {
 	return 200
 }
 
-// Rand returns the source of a test's random choices. A test that fails says how to repeat
-// them. Each round of a test should have its own, numbered, so that it can be told.
+// Rand returns a source of random choices for one round of a test. If the test fails, it logs how to
+// repeat them. Each round should have its own source and number.
 func Rand(t testing.TB, round int) *rand.Rand {
 	t.Helper()
 	t.Cleanup(func() {
@@ -53,7 +53,7 @@ func Rand(t testing.TB, round int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed(), name.Sum64()+uint64(round)))
 }
 
-// seed returns what all random choices of this process come from.
+// seed returns the seed of all random choices of this process.
 func seed() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {
 		return n

@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// SSHD is an ssh server on the loopback device, and what reaches it.
+// SSHD is an ssh server on the loopback device, with the means to reach it.
 type SSHD struct {
-	Home string // of who logs in
-	SSH  string // an ssh that knows the hosts web1, web2, away and closed
-	Path string // a PATH that has it
+	Home string // home directory of the user who logs in
+	SSH  string // an ssh program that knows the hosts web1, web2, away and closed
+	Path string // a PATH that contains SSH
 	Port string
 }
 
-// A bash whose SHLVL is 0, which sshd starts, reads the start-up files of who runs the tests.
+// sshdConfig sets SHLVL because a bash whose SHLVL is 0, as started by sshd, reads the start-up files
+// of the user who runs the tests.
 const sshdConfig = `HostKey %[1]s/host
 AuthorizedKeysFile %[1]s/user.pub
 PidFile none
@@ -32,7 +33,7 @@ SetEnv SHLVL=1
 ForceCommand %[1]s/login
 `
 
-// What ssh prefers costs several times the processor time of these.
+// sshConfig names algorithms because those that ssh prefers cost several times the processor time.
 const sshConfig = `Host closed
  Port 1
 Host away
@@ -61,8 +62,8 @@ export XDG_RUNTIME_DIR
 exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"
 `
 
-// StartSSHD starts a server that runs until the end of the test. It skips the test where
-// OpenSSH is missing.
+// StartSSHD starts a server that runs until the end of the test. It skips the test if OpenSSH is not
+// installed.
 func StartSSHD(t testing.TB) SSHD {
 	t.Helper()
 	server, err := exec.LookPath("sshd")
@@ -75,9 +76,9 @@ func StartSSHD(t testing.TB) SSHD {
 		}
 	}
 	if os.Getuid() == 0 {
-		_ = os.MkdirAll("/run/sshd", 0o755) // sshd wants to be locked up there
+		_ = os.MkdirAll("/run/sshd", 0o755) // sshd needs it for privilege separation
 	}
-	// The port is taken from the start: others that look for one meanwhile get another.
+	// Listen right away, so that no other process gets the port meanwhile.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func StartSSHD(t testing.TB) SSHD {
 	t.Cleanup(func() {
 		_ = listener.Close()
 		if t.Failed() {
-			t.Logf("sshd said: %s", log.String())
+			t.Logf("log of sshd: %s", log.String())
 		}
 	})
 	go func() {
@@ -114,7 +115,7 @@ func StartSSHD(t testing.TB) SSHD {
 	return s
 }
 
-// configure makes the files of the server and of ssh in dir.
+// configure writes the files of the server and of ssh to dir.
 func (s SSHD) configure(t testing.TB, dir, port string) {
 	t.Helper()
 	me, err := user.Current()
@@ -141,23 +142,23 @@ func (s SSHD) configure(t testing.TB, dir, port string) {
 	WriteFile(t, filepath.Join(dir, "ssh_config"), fmt.Sprintf(sshConfig, dir, port, me.Username), 0o600)
 }
 
-// Link is a port that leads to a server. It counts what goes there, and can hold it, or be slow.
+// Link forwards a port to a server. It counts the bytes sent there, and can hold them or be slow.
 type Link struct {
 	Port string
-	rate int64 // bytes a second in each direction, of all connections together; 0 for any
+	rate int64 // bytes per second in each direction, of all connections together; 0 for no limit
 
 	mu   sync.Mutex
-	more *sync.Cond // limit or held has changed
+	more *sync.Cond // stop or held has changed
 	sent int64
 	held bool
-	stop int64 // no more bytes than that go there; 0 for any
+	stop int64 // limit of sent; 0 for none
 }
 
-// Link returns a port that leads to the server until the end of the test.
+// Link returns a Link to the server that lasts until the end of the test.
 func (s SSHD) Link(t testing.TB) *Link { return NewLink(t, "127.0.0.1:"+s.Port, 0) }
 
-// NewLink returns a port that leads to an address until the end of the test, and carries so many
-// bytes a second in each direction, or any number if rate is 0.
+// NewLink returns a Link to address that lasts until the end of the test. It carries rate bytes per
+// second in each direction; 0 means no limit.
 func NewLink(t testing.TB, address string, rate int64) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -189,7 +190,7 @@ func NewLink(t testing.TB, address string, rate int64) *Link {
 	return l
 }
 
-// carry brings one end what comes from the other, if pass lets it. The connections take turns.
+// carry copies from one end to the other, calling pass before each write. Connections take turns.
 func (l *Link) carry(to, from net.Conn, turn sync.Locker, pass func(n int)) {
 	defer to.Close()
 	buf := make([]byte, 32<<10)
@@ -210,7 +211,7 @@ func (l *Link) carry(to, from net.Conn, turn sync.Locker, pass func(n int)) {
 	}
 }
 
-// pass counts bytes that go to the server, and waits until they may.
+// pass counts n bytes for the server, and waits until they may be sent.
 func (l *Link) pass(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +222,8 @@ func (l *Link) pass(n int) {
 	l.sent += int64(n)
 }
 
-// Hold lets no more bytes through than these, of all connections together; 0 is for any.
+// Hold limits the bytes sent to the server, over all connections; 0 means no limit. Bytes beyond the
+// limit wait.
 func (l *Link) Hold(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +238,7 @@ func (l *Link) Held() bool {
 	return l.held
 }
 
-// Sent returns how many bytes have gone through.
+// Sent returns how many bytes were sent to the server.
 func (l *Link) Sent() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package crewtest holds what the tests of several packages share: the one way to wait for
-// a condition, and the one to run a program beside a test. Nothing but tests imports it.
+// Package crewtest holds helpers that the tests of several packages share, above all the one way to wait for a
+// condition and the one way to run a program beside a test. Only tests import it.
 package crewtest
 
 import (
@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for something that has to happen: far longer than it
-// takes on a busy machine.
+// Patience is how long a test waits for something that must happen. It is far longer than that takes on
+// a busy machine.
 const Patience = 3 * time.Minute
 
-// A Failer ends a test: a testing.TB, or the script of a testscript.
+// A Failer can end a test: a testing.TB, or the script of a testscript.
 type Failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// Seen returns what a test sees at the moment. Among the arguments of Until it is called
-// once the test has failed.
+// Seen returns the current state that a test observes. As an argument of Until it is called only once
+// the test has failed.
 type Seen func() string
 
-// String returns what s does.
+// String returns s().
 func (s Seen) String() string { return s() }
 
-// Until waits until ok holds. If that takes too long, it fails the test and says what it
-// waited for.
+// Until waits until ok returns true. If that takes too long, it fails the test with a message that
+// names the condition, formatted from what and args.
 func Until(t Failer, ok func() bool, what string, args ...any) {
 	if h, is := t.(testing.TB); is {
 		h.Helper()
@@ -49,7 +49,7 @@ func Until(t Failer, ok func() bool, what string, args ...any) {
 	}
 }
 
-// Receive returns the next value from a channel.
+// Receive returns the next value from a channel. It fails the test if none arrives.
 func Receive[T any](t Failer, from <-chan T, what string) (v T) {
 	if h, is := t.(testing.TB); is {
 		h.Helper()
@@ -65,12 +65,12 @@ func Receive[T any](t Failer, from <-chan T, what string) (v T) {
 	return v
 }
 
-// Exists waits until there is a file.
+// Exists waits until a file exists.
 func Exists(t Failer, path string) {
 	Until(t, func() bool { _, err := os.Stat(path); return err == nil }, "%s", path)
 }
 
-// PID waits until a file holds the ID of a process in a line, and returns that.
+// PID waits until a file holds a process ID on a line of its own, and returns it.
 func PID(t Failer, path string) (pid int) {
 	Until(t, func() bool {
 		text, err := os.ReadFile(path)
@@ -82,8 +82,8 @@ func PID(t Failer, path string) (pid int) {
 	return pid
 }
 
-// State returns the state of a process as ps(1) shows it, such as S or T. That of one that
-// has ended is Z, reaped or not.
+// State returns the state of a process as ps(1) shows it, such as S or T. It is Z for a process that
+// has ended, reaped or not.
 func State(pid int) string {
 	if runtime.GOOS != "linux" {
 		state, _ := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()

@@ -17,7 +17,7 @@ import (
 // TestThreeMachines runs the five commands of the README that set up three machines, as they are
 // printed there: this one, and two with an sshd of their own.
 func TestThreeMachines(t *testing.T) {
-	crewtest.Soak(t)
+	crewtest.SoakOnly(t)
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)

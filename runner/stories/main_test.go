@@ -14,5 +14,5 @@ func TestMain(m *testing.M) {
 	if err := os.Chdir("../.."); err != nil {
 		panic(err)
 	}
-	os.Exit(crewtest.Apart{M: m, Parallel: 6}.Run())
+	os.Exit(crewtest.Main{M: m, Parallel: 6}.Run())
 }

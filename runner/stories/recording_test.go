@@ -21,7 +21,7 @@ const recording = "man/crew.svg"
 
 // TestRecording makes the README's picture again, which is to show the same words.
 func TestRecording(t *testing.T) {
-	crewtest.Soak(t)
+	crewtest.SoakOnly(t)
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")

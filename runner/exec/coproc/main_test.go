@@ -20,7 +20,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
+func TestMain(m *testing.M) { os.Exit(crewtest.Main{M: m, Parallel: 16}.Run()) }
 
 // fixture runs tasks on Workers as a run does: it immediately returns attempts that come back without having begun.
 type fixture struct {

@@ -11,7 +11,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
+func TestMain(m *testing.M) { os.Exit(crewtest.Main{M: m, Parallel: 16}.Run()) }
 
 // again returns a command that runs the test again, in a process group of its own and with an
 // environment variable.

@@ -26,7 +26,7 @@ import (
 // round persistent workers run the tasks, and in half of the rounds the run is handed over to a hub.
 // TestModel has the faults of the network.
 func TestChaos(t *testing.T) {
-	crewtest.Soak(t)
+	crewtest.SoakOnly(t)
 	for i := range crewtest.Rounds(0) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { newChaos(t, i).round() })
 	}

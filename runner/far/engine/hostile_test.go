@@ -127,7 +127,7 @@ func (g *siege) invite(name string, how ...string) (file string) {
 // TestHostile has submitters and workers with bad intentions, and restarts the hub, whose
 // runs they left there.
 func TestHostile(t *testing.T) {
-	crewtest.Soak(t)
+	crewtest.SoakOnly(t)
 	t.Parallel()
 	g := &siege{t: t, dir: t.TempDir(), port: steadyPort()}
 	g.open()

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveNode(words))
 		os.Exit(1)
 	}
-	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
+	os.Exit(crewtest.Main{M: m, Parallel: 16}.Run())
 }
 
 func engineMain() int {

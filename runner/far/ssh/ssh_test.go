@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCaller) != "" {
 		call(os.Getenv(asCaller))
 	}
-	os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run())
+	os.Exit(crewtest.Main{M: m, Parallel: 16}.Run())
 }
 
 // worker prints its ID and arguments, waits for an answer, and works until its standard input ends.

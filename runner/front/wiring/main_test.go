@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 	}
-	os.Exit(crewtest.Apart{M: m, Parallel: 8}.Run())
+	os.Exit(crewtest.Main{M: m, Parallel: 8}.Run())
 }
 
 // crew is a crew to be run, in a process of its own.

@@ -8,4 +8,4 @@ import (
 )
 
 // TestMain runs the tests in parallel, because most of them wait for the disk.
-func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m, Parallel: 16}.Run()) }
+func TestMain(m *testing.M) { os.Exit(crewtest.Main{M: m, Parallel: 16}.Run()) }

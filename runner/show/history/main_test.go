@@ -7,4 +7,4 @@ import (
 	"crew/runner/crewtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(crewtest.Apart{M: m}.Run()) }
+func TestMain(m *testing.M) { os.Exit(crewtest.Main{M: m}.Run()) }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("CREW_TEST_WEB") != "" {
 		os.Exit(Main(os.Args))
 	}
-	os.Exit(crewtest.Apart{M: m, Parallel: 4}.Run())
+	os.Exit(crewtest.Main{M: m, Parallel: 4}.Run())
 }
 
 // TestNohup checks that crew web survives a signal that nohup ignores.
