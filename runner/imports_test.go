@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +84,31 @@ func TestImports(t *testing.T) {
 	require.NoError(t, err)
 	for name := range rules {
 		require.True(t, seen[name] || strings.Contains(name, "."), "there is no %s", name)
+	}
+}
+
+// TestWalks checks that what the walks of CONTRIBUTING.md mention exists.
+func TestWalks(t *testing.T) {
+	text, err := os.ReadFile("../.github/CONTRIBUTING.md")
+	require.NoError(t, err)
+	walks, _, _ := strings.Cut(string(text), "\n## Building")
+	mentions := regexp.MustCompile("`([a-z]+)(\\.[A-Za-z.]+)`").FindAllStringSubmatch(walks, -1)
+	require.Greater(t, len(mentions), 20)
+	for _, m := range mentions {
+		code := ""
+		for _, pattern := range []string{m[1], "*/" + m[1], "../" + m[1], "../runner"} {
+			files, _ := filepath.Glob(pattern + "/*.go")
+			for _, file := range files {
+				if path.Base(path.Dir(file)) == m[1] {
+					text, err := os.ReadFile(file)
+					require.NoError(t, err)
+					code += string(text)
+				}
+			}
+		}
+		for name := range strings.SplitSeq(strings.TrimPrefix(m[2], "."), ".") {
+			require.Regexp(t, `\b`+name+`\b`, code, m[0])
+		}
 	}
 }
 
