@@ -9,14 +9,14 @@ import (
 	"crew/runner/decide/task"
 )
 
-// pump hands batches of events to the sinks. Only its goroutine calls them.
+// pump passes batches of events to the sinks, in a goroutine of its own.
 type pump struct {
 	r           *Run
 	sinks       []Sink
 	tick        time.Duration
-	keepRetried bool // Retry.Keep
+	keepRetried bool // core.Retry.Keep
 	bell        chan struct{}
-	broken      []bool // by sink: only Close is still called
+	broken      []bool // sinks of which only Close is still called
 }
 
 func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
@@ -34,8 +34,8 @@ func (p *pump) ring() {
 	}
 }
 
-// take takes all events in exchange for an empty slice, and drops a ring that came since
-// the pump woke up. If last, no more will come, or the run is over.
+// take returns all waiting events in exchange for an empty slice, and drops any ring that came
+// since the pump woke up. If last, no more events will come, or the run is over.
 func (p *pump) take(empty []task.Event) (events []task.Event, last bool) {
 	last = true
 	p.r.do(func(c *core.Core) {
@@ -48,6 +48,7 @@ func (p *pump) take(empty []task.Event) (events []task.Event, last bool) {
 	return events, last
 }
 
+// run takes and consumes events until the last one, and then closes the sinks.
 func (p *pump) run() {
 	var ticks <-chan time.Time
 	if p.tick > 0 {
@@ -73,7 +74,7 @@ func (p *pump) run() {
 	}
 }
 
-// consume hands a batch to every sink and then closes its results.
+// consume passes a batch to every sink, and then closes its results.
 func (p *pump) consume(batch []task.Event) {
 	for i, s := range p.sinks {
 		if p.broken[i] {
@@ -95,6 +96,7 @@ func (p *pump) consume(batch []task.Event) {
 	}
 }
 
+// close closes the sinks, and reports that to the core.
 func (p *pump) close() {
 	p.r.mu.Lock()
 	stats := p.r.core.Stats()

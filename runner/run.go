@@ -1,16 +1,22 @@
-// Package runner runs tasks. It holds the one door (Run.do) into the run's state machine
-// (package core), and carries out what that decides. A run has these goroutines:
+// Package runner runs tasks. A Run connects the state machine of package core to the outside: it
+// reports every event to the core, and carries out the decisions of the core.
 //
-//   - the reader takes tasks from the Source while there is room for them;
-//   - each running attempt has a goroutine that blocks in the Executor and then
-//     goes on with the attempt that starts in its place, if one does;
-//   - the pump hands events to the sinks;
-//   - the timer's goroutine runs briefly when something is due;
-//   - the signal router (Signals.Serve) turns signals into commands.
+// A run has these goroutines:
 //
-// Each goroutine brings its facts through the door itself. The door takes the
-// lock, takes a step of the core, carries out what follows, and neither writes nor waits,
-// so commands are obeyed even while the reader of crew's output stands still.
+//   - the reader takes tasks from the Source while there is room for them (work.go);
+//   - each running attempt has a goroutine that blocks in the Executor, and then runs the attempt that
+//     starts in its place, if any (work.go);
+//   - the pump passes events to the sinks (pump.go);
+//   - the timer briefly runs a goroutine when something is due (run.go);
+//   - the signal router turns signals into commands (signal.go).
+//
+// They all enter the core by one door, Run.do. It takes the lock, steps the core with the new fact,
+// and carries out the Effects. It never writes and never waits, so commands are obeyed even while
+// the reader of crew's output stands still.
+//
+// The interfaces below are the surroundings of a run: a Source yields tasks, an Executor runs them,
+// a Recorder keeps a durable record, a Maker looks after the files that tasks make, and Sinks show
+// the results.
 package runner
 
 import (
@@ -25,104 +31,102 @@ import (
 
 var errRunOver = errors.New("the run is over")
 
-// Source yields tasks in input order. Next blocks until a task has been read,
-// calls number once for its ID, and then returns without blocking again. At the
-// end of the input it returns io.EOF. Any other error ends the input too and
-// fails the run once the tasks read so far have run. One goroutine calls Next.
+// Source yields tasks in input order. Next blocks until a task has been read, calls number once for
+// its ID, and then returns without blocking again. At the end of the input it returns io.EOF. Any
+// other error also ends the input, and fails the run once the tasks read so far have run. Next is
+// called by one goroutine.
 //
-// A Source may have a method Buffered() bool, which returns true if the next Next will
-// not block: the run then takes several tasks at a time.
+// A Source may have a method Buffered() bool, which reports whether the following Next will not
+// block. The run then takes several tasks at a time.
 type Source interface {
 	Next(number func() uint64) (*task.Task, error)
 }
 
-// Executor runs attempts. It is safe for concurrent use.
+// Executor runs attempts. It is safe for concurrent use, and may have more methods:
 //
-// It may have a method Tell(func(task.Attempt)) that takes, before Wait, what is to be called once
-// the process of an attempt runs.
+//   - Tell(began func(task.Attempt)), called before Wait: the Executor must call began as soon as the
+//     process of an attempt runs.
+//   - Silence(task.Attempt) time.Duration: how long an attempt has written nothing, not counting the
+//     time for which it was suspended; 0 if no process of it runs. It is needed with
+//     core.Limit.Idle, unless the Executor ends silent attempts itself.
 //
-// With core.Pool.Ahead it is a Sender.
-//
-// With core.Limit.Idle it has a method Silence(task.Attempt) time.Duration, unless it ends
-// silent attempts itself. Silence returns for how long an attempt has written nothing,
-// without the time for which it was suspended; 0 if no process of it runs.
+// With core.Pool.Ahead, the Executor must be a Sender.
 type Executor interface {
-	// Run runs one attempt and returns when it is over; it never retries. Every
-	// failure is an Outcome of the result; Lost means that nobody runs the attempt any
-	// more, and that what became of it is unknown. When ctx, which is the attempt's until
-	// Run returns, is done, Run asks it to end; its outcome is then Timeout if the
-	// context's cause is task.ErrTimeout or a task.Silent, which is its Err then, and
-	// Cancelled otherwise.
+	// Run runs one attempt and returns when it is over; it never retries. Every failure is an
+	// Outcome of the result. Lost means that nothing runs the attempt any more, and its fate is
+	// unknown. ctx belongs to this attempt until Run returns. When ctx is done, Run asks the
+	// attempt to end: if the context's cause is task.ErrTimeout or a task.Silent, the outcome is
+	// Timeout and the cause is its Err, and otherwise the outcome is Cancelled.
 	Run(ctx context.Context, a task.Attempt) *task.Result
-	// Kill kills an attempt of a task, if it is still running. It may be repeated. Task 0
-	// stands for whatever a Streamer runs.
+	// Kill kills an attempt of a task if it still runs. It may be called again. Task 0 stands for
+	// everything that a Streamer runs.
 	Kill(id uint64, attempt int)
-	// Suspend stops all attempts. Those that start later wait for Resume.
+	// Suspend stops all attempts. Attempts that start later wait for Resume.
 	Suspend()
 	// Resume undoes Suspend.
 	Resume()
 }
 
-// Sender is an Executor that sends the attempts of a slot to where they run in turn.
+// Sender is an Executor that sends the attempts of a slot to another place, where they run in turn.
 type Sender interface {
 	Executor
-	// Expect says in what order those of a slot come. Run follows for each. It must not wait.
+	// Expect announces an attempt before Run gets it. The attempts of a slot run in the order of
+	// these calls. Expect must not wait.
 	Expect(a task.Attempt)
-	// Recall has Run return an Unbegun result soon if the attempt has not begun. Otherwise it
+	// Recall makes Run return an Unbegun result soon if the attempt has not begun. Otherwise it
 	// does nothing.
 	Recall(a task.Attempt)
 }
 
-// Streamer is an Executor whose slots hold many brief attempts at a time. The run
-// hands it attempts and takes results in batches, and leaves the attempts' timeouts
-// to it.
+// Streamer is an Executor whose slots hold many short attempts at a time. The run exchanges
+// attempts and results with it in batches, and leaves the attempts' timeouts to it.
 type Streamer interface {
 	Executor
-	// Serve runs the attempts of a slot, which swap brings. The run calls it in a
-	// goroutine for each slot that joins. It returns once swap has returned
-	// task.ExpectNone, every attempt it took is reported, and the slot's worker has ended.
+	// Serve runs the attempts of a slot, which it gets from swap. The run calls Serve in a
+	// goroutine for each slot that joins. Serve returns once swap has returned task.ExpectNone,
+	// every attempt it took is reported, and the slot's worker has ended.
 	Serve(slot task.Slot, swap task.Swap)
-	// Wake says that the next swap of a slot has something new. It may come when no Serve
-	// of the slot runs.
+	// Wake says that the next swap of a slot has something new. It may come while the slot is not
+	// being served.
 	Wake(slot int)
-	// End asks an attempt that a swap of the slot has returned to end, as the context of
-	// Run does when it is done with that cause. Task 0 stands for the slot's worker itself,
-	// with all that it runs: if it does not end, End has it killed later.
+	// End asks an attempt of a slot to end, as the context of Run does when it is done with that
+	// cause. Task 0 stands for the slot's worker itself, with everything that it runs; if it does
+	// not end, End kills it later.
 	End(slot int, id uint64, attempt int, cause error)
 }
 
-// Recorder records a run durably. Each method is called by the goroutine of the
-// attempt: Started before the attempt starts, Ended before its slot is used again
-// and before a sink sees the result. more means that the start may be recorded
-// together with the next one: that follows at once, before either attempt starts.
-// final means that the task is finished; r.Before then holds its earlier failed
-// attempts. A task that cannot be run has an Ended without a Started. Idle follows an
-// Ended after which the slot has nothing to do, and may still come when Wait has
-// returned.
+// Recorder records a run durably. Each method is called by the goroutine of the attempt: Started
+// before the attempt starts, and Ended before its slot is used again and before a sink sees the
+// result.
+//
+// If more is true, another Started follows at once, before either attempt starts, so both may be
+// recorded together. If final is true, the task is finished; r.Before then holds its earlier failed
+// attempts. A task that cannot be run has an Ended without a Started. Idle follows an Ended after
+// which the slot has nothing to do; it may still come when Wait has returned.
 type Recorder interface {
 	Started(a task.Attempt, more bool)
 	Ended(a task.Attempt, r *task.Result, final bool)
 	Idle()
 }
 
-// Maker looks after the files that tasks make (task.Making). It is safe for concurrent use;
-// each method may do what takes time.
+// Maker looks after the files that tasks make (task.Making). It is safe for concurrent use, and its
+// methods may take time.
 type Maker interface {
-	// Check returns the result of a task that need not run, which is recorded unless an
-	// earlier run has done so, or nil.
+	// Check returns the result of a task that need not run, or nil. The result is recorded, unless
+	// an earlier run did that.
 	Check(t *task.Task) *task.Result
-	// Begin prepares an attempt. It returns the result of one that cannot start, or else
-	// nil; then End follows.
+	// Begin prepares an attempt. It returns nil, and then End follows, or the result of an attempt
+	// that cannot start.
 	Begin(a task.Attempt) *task.Result
-	// End keeps what an attempt has made if that succeeded, and removes it otherwise. It
-	// changes the result if that cannot be kept.
+	// End keeps the files of a successful attempt and removes the files of a failed one. If it
+	// cannot keep them, it changes the result.
 	End(r *task.Result)
 }
 
-// Sink consumes events in order, a batch at a time, from one goroutine. An error
-// from Consume ends the run. Then only Close is called, except after an EPIPE: the
-// run may go on without the reader, and Consume can count what is lost. Close is
-// called once, after the last batch.
+// Sink consumes events in order, a batch at a time, from one goroutine. An error from Consume ends
+// the run, and after it only Close is called, with one exception: after EPIPE the run may continue
+// without the reader, and Consume can count the lost output. Close is called once, after the last
+// batch.
 type Sink interface {
 	Consume([]task.Event) error
 	Close(task.Stats) error
@@ -134,28 +138,28 @@ type Run struct {
 
 	src      Source
 	exec     Executor
-	streamer Streamer    // exec, if it is one; else nil
-	sender   Sender      // exec, with core.Pool.Ahead; else nil
+	streamer Streamer    // exec, if it is a Streamer; otherwise nil
+	sender   Sender      // exec as a Sender; nil without core.Pool.Ahead
 	rec      Recorder    // nil for none
 	maker    Maker       // nil if no task has a Making
 	tokens   core.Tokens // nil for none
 	machine  Machine
 	pump     *pump
-	wake     chan struct{} // tells the reader to go on
+	wake     chan struct{} // wakes the reader
 	over     chan struct{} // closed when the run is over
 
 	// state, under the lock
 
 	mu        sync.Mutex
 	core      *core.Core
-	clockRead time.Time // when the machine's clock was last read
+	clockRead time.Time // the machine's clock when it was last read
 	timer     *time.Timer
 	timerAt   time.Time // when the timer fires; zero if it is stopped
 	ended     bool      // over is closed
 }
 
-// New returns a run of the tasks of src on exec. Events go to sinks; rec may be
-// nil. The run begins with Wait.
+// New returns a run of the tasks of src on exec. It sends events to sinks; rec may be nil. The run
+// begins with Wait.
 func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -180,29 +184,28 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	return r, nil
 }
 
-// Machine tells of the machine that the tasks run on. Its functions are safe for concurrent use.
+// Machine observes the machine that the tasks run on. Its functions are safe for concurrent use.
 type Machine struct {
-	// Figures returns how many processes have something to do, and how many bytes are free. It
-	// is called only with a bound in core.Config.Pool.Machine.
+	// Figures returns how many processes have work to do, and how many bytes are free. It is called
+	// only with a bound in core.Config.Pool.Machine.
 	Figures func() (processes float64, free int64)
-	// Starved reports whether the kernel has killed one more process for want of memory. It is
-	// called once for each task that was killed by somebody else. It may be nil.
+	// Starved reports whether the kernel has killed one more process for lack of memory. It is
+	// called once for each task that was killed by something other than crew. It may be nil.
 	Starved func() bool
 }
 
-// SetMachine has m tell of the machine. It must come before Wait.
+// SetMachine sets the observer of the machine. It must be called before Wait.
 func (r *Run) SetMachine(m Machine) { r.machine = m }
 
-// SetMaker has m look after the files that tasks make. It must come before Wait.
+// SetMaker sets the Maker. It must be called before Wait.
 func (r *Run) SetMaker(m Maker) { r.maker = m }
 
-// Wait runs the tasks until all are done or a command ends the run, and closes
-// the sinks. It is called once.
+// Wait runs the tasks until all are done or a command ends the run, and closes the sinks. It is
+// called once.
 //
-// When it returns, all goroutines of the run have ended, except those stuck in a
-// system call: the reader, if its input delivers nothing; the pump, if nobody
-// takes the output (Ending.Unshown); and attempts that do not end although they
-// were killed (Ending.Abandoned).
+// When it returns, all goroutines of the run have ended, except those stuck in a system call: the
+// reader, if its input delivers nothing; the pump, if no one takes the output (Ending.Unshown); and
+// attempts that do not end although they were killed (Ending.Abandoned).
 func (r *Run) Wait() core.Ending {
 	r.mu.Lock() // commands may come already
 	r.timer = time.AfterFunc(time.Hour, r.onTimer)
@@ -217,15 +220,15 @@ func (r *Run) Wait() core.Ending {
 	return r.core.Ending()
 }
 
-// readClock reads the machine's clock, which can be set and goes on while the machine sleeps.
-// step only adds to the time that was read.
+// readClock reads the machine's clock, which can be set, and runs while the machine sleeps. step
+// only adds the time that has passed since then.
 func (r *Run) readClock() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clockRead = time.Now()
 }
 
-// onTimer has the core look at what is due.
+// onTimer makes the core act on everything that is due.
 func (r *Run) onTimer() {
 	r.readClock()
 	r.do(func(*core.Core) { r.timerAt = time.Time{} }, nil)
@@ -239,16 +242,16 @@ func (r *Run) Do(cmd task.Command) task.Reply {
 	return reply
 }
 
-// do is the door: it brings a fact to the core and carries out what follows. If an
-// attempt can start, the first goes to reuse instead of a goroutine of its own,
-// unless reuse is nil. Once the run is over, do does nothing.
+// do is the door: it reports a fact to the core and carries out the effects. If an attempt can
+// start and reuse is not nil, the first one is put there, for the caller's goroutine to run. Once
+// the run is over, do does nothing.
 func (r *Run) do(fact func(*core.Core), reuse *handoff) {
 	for ; fact != nil; reuse = nil {
 		fact = r.step(fact, reuse)
 	}
 }
 
-// step does the work of do, and returns the next fact, if it brings one itself.
+// step is one round of do. It returns a fact that the effects have brought, or nil.
 func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)) {
 	r.mu.Lock()
 	if r.ended {
@@ -295,8 +298,9 @@ func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)
 	return r.afterStep(&after)
 }
 
-// afterStep records results, asks how long attempts have been silent, checks whether tasks have
-// to run, takes a sample of the machine's figures, and returns the fact that this is done, or nil.
+// afterStep carries out the effects that may take time: it records results, measures how long
+// attempts have been silent, checks whether tasks must run, and samples the machine. It returns the
+// fact that reports all this to the core, or nil.
 func (r *Run) afterStep(fx *core.Effects) func(*core.Core) {
 	var facts []func(*core.Core)
 	for _, res := range fx.Record {
@@ -329,7 +333,8 @@ func (r *Run) afterStep(fx *core.Effects) func(*core.Core) {
 	}
 }
 
-// startAttempts has goroutines run what starts.
+// startAttempts runs new attempts: the first one in reuse, if that is free, and the others in
+// goroutines.
 func (r *Run) startAttempts(fx *core.Effects, reuse *handoff) {
 	for i := range fx.Start {
 		if r.sender != nil {
@@ -351,7 +356,7 @@ func (r *Run) startAttempts(fx *core.Effects, reuse *handoff) {
 	}
 }
 
-// setTimer sets the timer.
+// setTimer sets the timer to fire at at; zero stops it.
 func (r *Run) setTimer(now, at time.Time) {
 	if at.Equal(r.timerAt) || r.timer == nil {
 		return

@@ -10,44 +10,45 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Signals handles the signals that crew itself receives: it catches them, turns
-// them into commands, and makes crew die of one. Until CatchSignals they have
-// their default action, except that package kernel catches SIGQUIT, SIGUSR1 and
-// SIGUSR2 from the start, since the Go runtime would act on these itself.
+// Signals handles the signals that crew itself receives: it catches them, turns them into commands,
+// and lets crew die of one. Before CatchSignals, they have their default action. The exceptions are
+// SIGQUIT, SIGUSR1 and SIGUSR2, which package kernel catches from the start, since the Go runtime
+// would act on them itself.
 type Signals struct {
-	// TermDrains is set before Serve if the first SIGTERM is to drain: a run that others
-	// feed is ended like that as a matter of routine.
+	// TermDrains makes the first SIGTERM drain the run, instead of stopping it. It is for runs that
+	// get their tasks from others and are ended like that as a matter of routine. It must be set
+	// before Serve.
 	TermDrains bool
 
 	caught              chan syscall.Signal
-	ending              []syscall.Signal // the caught ones that ask for the end
-	jobControl          bool             // SIGTSTP and SIGCONT are caught as well
-	stopSelf, sendFence func()           // they stop this process, and send it fence
+	ending              []syscall.Signal // the caught signals that ask for the end of the run
+	jobControl          bool             // SIGTSTP and SIGCONT are caught, too
+	stopSelf, sendFence func()           // stop this process, and send it the fence
 	quit, done          chan struct{}    // nil before Serve
 
 	suspension suspension // of Serve's goroutine
 }
 
-// suspension is how far SIGTSTP has got.
+// suspension is how far crew has followed a SIGTSTP.
 type suspension uint8
 
 const (
 	notSuspended suspension = iota
-	suspended               // the run is, but other signals may have come meanwhile
-	fenceSeen               // those that had are obeyed
+	suspended               // the run is suspended, but other signals may have come meanwhile
+	fenceSeen               // the signals before the fence are handled
 	stopped                 // this process has been stopped, or will be in a moment
 )
 
-// fence comes behind the signals that came before the run was suspended: crew sends it to itself,
-// and of signals that come together, those with lower numbers are told of first, as all have
-// that a user may mean. Nobody else sends it.
+// fence is a signal that crew sends to itself once the run is suspended. Of pending signals, the
+// lowest number is delivered first, and all signals that a user may send have lower numbers, so the
+// fence comes after those that came before it. Nothing else sends it.
 const fence = syscall.SIGVTALRM
 
-// CatchSignals catches signals and keeps a few of them until Serve. SIGINT, SIGHUP
-// and SIGTSTP stay ignored if they were when the process began, as in background
-// jobs of scripts and under nohup; for other signals the Go runtime does not tell.
-// Process 1 ignores SIGTSTP, since no shell could continue it.
-// From now on a write to a closed pipe is an error and does not end the process.
+// CatchSignals catches signals, and keeps a few of them until Serve. SIGINT, SIGHUP and SIGTSTP
+// stay ignored if they were ignored when the process began, as in background jobs of scripts and
+// under nohup; for other signals the Go runtime does not tell. Process 1 ignores SIGTSTP, since no
+// shell could continue it. From now on, a write to a closed pipe returns an error and does not end
+// the process.
 func CatchSignals() (*Signals, error) {
 	kernel.SurvivePipes()
 	s := newSignals()
@@ -76,15 +77,16 @@ func newSignals() *Signals {
 	}
 }
 
-// Serve turns signals into commands for a run until Release. The first SIGINT
-// drains, the second stops, the third kills. SIGTERM stops, unless Gentle makes it
-// like SIGINT; SIGHUP drains. SIGQUIT has status called, in a goroutine of its own
-// since that may wait for a reader; a second SIGQUIT within two seconds kills.
-// SIGUSR1 and SIGUSR2 make the pool one larger or smaller. Tasks are not in the
-// terminal's foreground process group, so Ctrl-Z reaches crew alone: at SIGTSTP
-// crew stops the tasks, has hide remove what it displays, and then stops itself
-// unless another signal has come that continues the run: SIGCONT, or one that asks for
-// the end.
+// Serve turns signals into commands for r until Release:
+//
+//   - The first SIGINT drains, the second one stops, and the third one kills.
+//   - SIGTERM stops, unless TermDrains makes it like SIGINT. SIGHUP drains.
+//   - SIGQUIT calls status, in a goroutine of its own since status may wait for a reader. A second
+//     SIGQUIT within two seconds kills.
+//   - SIGUSR1 and SIGUSR2 make the pool one slot larger or smaller.
+//   - SIGTSTP, from Ctrl-Z, reaches crew alone, since tasks are not in the terminal's foreground process
+//     group. Crew stops the tasks, calls hide to remove its display, and then stops itself, unless
+//     another signal has come meanwhile that continues the run: SIGCONT, or one that asks for the end.
 func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -107,7 +109,7 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	}()
 }
 
-// followJobControl suspends and continues the run as a signal asks.
+// followJobControl suspends and continues the run as sig asks.
 func (s *Signals) followJobControl(r *Run, sig syscall.Signal, hide func()) {
 	switch {
 	case sig == syscall.SIGTSTP && s.suspension == notSuspended:
@@ -115,7 +117,7 @@ func (s *Signals) followJobControl(r *Run, sig syscall.Signal, hide func()) {
 		r.Do(task.Command{Op: task.Suspend})
 		r.exec.Suspend()
 		hide()
-	case sig == syscall.SIGTSTP && s.suspension == stopped: // the kernel drops a SIGCONT right before it
+	case sig == syscall.SIGTSTP && s.suspension == stopped: // the kernel dropped a SIGCONT that was pending
 		s.suspension = suspended
 	case sig == fence && s.suspension == suspended:
 		s.suspension = fenceSeen
@@ -124,7 +126,7 @@ func (s *Signals) followJobControl(r *Run, sig syscall.Signal, hide func()) {
 	}
 	switch {
 	case len(s.caught) > 0:
-	case s.suspension == suspended: // again behind each signal, since those before it left perhaps no room
+	case s.suspension == suspended: // again after each signal, since there may have been no room for the last fence
 		s.sendFence()
 	case s.suspension == fenceSeen:
 		s.suspension = stopped
@@ -141,9 +143,9 @@ func (s *Signals) endSuspension(r *Run) {
 	}
 }
 
-// Release gives the signals that ask for the end their default action, so that
-// they end crew even if its last line waits for a reader. The others stay caught:
-// a resize that comes too late must not kill crew. It may be called again.
+// Release gives the signals that ask for the end their default action, so that they end crew even
+// while its last line waits for a reader. The others stay caught: a resize that comes too late must
+// not kill crew. Release may be called again.
 func (s *Signals) Release() {
 	if s.quit != nil {
 		close(s.quit)
@@ -158,8 +160,8 @@ func (s *Signals) Release() {
 	}
 }
 
-// Await begins something after Release. It waits until the channel that begin returns is closed,
-// or until a signal asks for the end, and returns that, or 0.
+// Await calls begin, and waits until the channel that it returns is closed, or until a signal asks
+// for the end. It returns that signal, or 0. It must come after Release.
 func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
 	err := kernel.Notify(s.caught, s.ending...)
 	done := begin()
@@ -187,10 +189,10 @@ type ladder struct {
 	lastQuit   time.Time // when the last SIGQUIT came
 }
 
-// quitAgain is how soon after a SIGQUIT another one kills.
+// quitAgain is how soon a second SIGQUIT must follow the first one to kill.
 const quitAgain = 2 * time.Second
 
-// command returns the command for a signal. Its Op is 0 if there is none.
+// command returns the command for a signal. Its Op is 0 if the signal asks for nothing.
 func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	switch s {
 	case syscall.SIGUSR1:
@@ -219,9 +221,9 @@ func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	return task.Command{Op: ops[min(l.rung, len(ops))-1], Signal: int(s)}
 }
 
-// Die ends the process by sig, so that its parent sees a death by signal: bash
-// ends a script at Ctrl-C only then. If group, sig goes to the process group. Die
-// returns if sig is ignored or blocked.
+// Die ends the process by sig, so that its parent sees a death by signal: only then does bash end a
+// script at Ctrl-C. With group, Die sends sig to the whole process group. It returns if sig is
+// ignored or blocked.
 func Die(sig syscall.Signal, group bool) {
 	if kernel.Ignored(sig) {
 		return

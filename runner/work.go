@@ -8,24 +8,24 @@ import (
 	"crew/runner/decide/task"
 )
 
-// handoff holds what a goroutine that brings a fact takes over from the door.
+// handoff holds the attempts that the door leaves to the goroutine that called it.
 type handoff struct {
-	attempts []task.Attempt   // to run: one, or those in the goroutine's slot of a Streamer
-	expect   task.Expectation // what that slot has to expect
+	attempts []task.Attempt   // to run: at most one or, with a Streamer, any number for the caller's slot
+	expect   task.Expectation // the work that this slot can expect
 
-	one      [1]task.Attempt
-	ctx      context.Context // that attempt's alone, so a late end finds nobody
-	verdicts []core.Verdict
+	one      [1]task.Attempt // storage of attempts without a Streamer
+	ctx      context.Context // of this attempt alone, so that a late request to end it has no effect
+	verdicts []core.Verdict  // for reuse
 }
 
-// begin takes an attempt over.
+// begin puts an attempt into t.
 func (t *handoff) begin(s *core.Start) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	t.one[0], t.ctx, *s.Tag = s.Attempt, ctx, cancel
 	t.attempts = t.one[:]
 }
 
-// work runs an attempt and those that start in its place.
+// work runs an attempt and then the attempts that start in its place.
 func (r *Run) work(t *handoff) {
 	r.recordStarts(t)
 	for len(t.attempts) > 0 {
@@ -37,13 +37,13 @@ func (r *Run) work(t *handoff) {
 	}
 }
 
-// report has the ends of attempts of a slot decided and recorded, brings the fact of them, and
-// has recorded what starts then, which is in t.
+// report decides on and records the results of attempts of a slot, passes the fact to the core, and
+// records the attempts that start then, which are in t.
 func (r *Run) report(t *handoff, slot task.Slot, ended []*task.Result, fact func(*core.Core)) {
 	if r.rec != nil && len(ended) > 0 {
 		r.recordEnds(t, slot, ended)
 	}
-	t.attempts, t.expect = nil, task.ExpectNone // if the run is over
+	t.attempts, t.expect = nil, task.ExpectNone // in case the run is over
 	r.do(fact, t)
 	r.recordStarts(t)
 	if r.rec != nil && len(ended) > 0 && len(t.attempts) == 0 {
@@ -51,7 +51,7 @@ func (r *Run) report(t *handoff, slot task.Slot, ended []*task.Result, fact func
 	}
 }
 
-// recordStarts has recorded that attempts start.
+// recordStarts records that the attempts in t start.
 func (r *Run) recordStarts(t *handoff) {
 	if r.rec != nil {
 		for i, a := range t.attempts {
@@ -60,7 +60,8 @@ func (r *Run) recordStarts(t *handoff) {
 	}
 }
 
-// prepare prepares the files of an attempt, and returns its result if it cannot start.
+// prepare prepares the files of an attempt. It returns nil, or the result of an attempt that cannot
+// start.
 func (r *Run) prepare(a task.Attempt) *task.Result {
 	if a.Task.Makes == nil {
 		return nil
@@ -68,8 +69,8 @@ func (r *Run) prepare(a task.Attempt) *task.Result {
 	return r.maker.Begin(a)
 }
 
-// complete keeps the files of an attempt that has ended, and says of its result, which it
-// returns, that memory was probably lacking, if that is so.
+// complete keeps the files of an ended attempt, and notes in its result if memory was probably too
+// short. It returns res.
 func (r *Run) complete(res *task.Result) *task.Result {
 	if res.Killed() && res.Err == nil && r.machine.Starved != nil && r.machine.Starved() {
 		res.Err = task.ErrOutOfMemory
@@ -80,7 +81,7 @@ func (r *Run) complete(res *task.Result) *task.Result {
 	return res
 }
 
-// recordEnds has the ends of attempts of a slot decided and recorded.
+// recordEnds lets the core decide on the results of attempts of a slot, and records them.
 func (r *Run) recordEnds(t *handoff, slot task.Slot, ended []*task.Result) {
 	t.verdicts = t.verdicts[:0]
 	r.do(func(c *core.Core) {
@@ -95,7 +96,7 @@ func (r *Run) recordEnds(t *handoff, slot task.Slot, ended []*task.Result) {
 	}
 }
 
-// serve has the Streamer serve a slot until there is nothing more to run.
+// serve lets the Streamer serve a slot until there is nothing more to run.
 func (r *Run) serve(slot task.Slot) {
 	var t handoff
 	var unmade []*task.Result // of attempts that could not start
@@ -147,7 +148,7 @@ func (r *Run) read() {
 				}
 			}
 			if len(tasks) > 0 {
-				room = 0 // unless the run goes on
+				room = 0 // in case the run is over
 				r.do(func(c *core.Core) { room = c.Read(tasks) }, nil)
 				clear(tasks)
 				tasks = tasks[:0]
